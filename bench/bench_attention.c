@@ -19,7 +19,9 @@
 enum { MAX_REPEATS = 99, PIECE = 512 };
 static const size_t CACHE_BYTES = (size_t)512 << 20;
 
-static const char *const type_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
+static const char *const type_names[KV_COUNT] = {
+    [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8"
+};
 
 typedef struct Bench {
     Run    run;
@@ -74,7 +76,9 @@ static void open_cache(Bench *b, KvType type, int n_layers, int length)
 {
     Error         err;
     const Config *c     = &b->model.cfg;
-    KvShape       shape = { .n_layers = n_layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .type = type };
+    KvShape       shape = {
+        .n_layers = n_layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .type = type
+    };
     if (!kv_cache_init(&b->kv, &shape, 1, &err) || !kv_cache_reserve(&b->kv, 0, length, &err))
         stop(err.status, err.msg);
     b->kv.seq[0].length = length;
@@ -109,7 +113,8 @@ static void decode(Bench *b, KvType type, int length, const char *plain, size_t 
 {
     const Config *c = &b->model.cfg;
     double s[MAX_REPEATS], read = 0;
-    size_t layer = 2 * (size_t)c->kv_heads * (size_t)length * ((size_t)c->head_dim * kv_element_bytes(type) + kv_scale_bytes(type));
+    size_t layer = 2 * (size_t)c->kv_heads * (size_t)length
+        * ((size_t)c->head_dim * kv_element_bytes(type) + kv_scale_bytes(type));
     int    n_layers = (int)(CACHE_BYTES / layer) + 1;
     open_cache(b, type, n_layers < MAX_LAYERS ? n_layers : MAX_LAYERS, length);
     for (int i = -1; i < b->repeats; i++) { /* the first round is not counted */
@@ -118,7 +123,8 @@ static void decode(Bench *b, KvType type, int length, const char *plain, size_t 
         s[i < 0 ? 0 : i] = seconds_of(b, length - 1, 1);
     }
     double gb = 1e-9 * (double)layer * b->n_layers / median(s, b->repeats);
-    printf("decode  %-3s at %5d positions: %6.1f GB/s, %5.1f%% of %.1f GB/s read\n", type_names[type], length, gb, 100 * gb / read, read);
+    printf("decode  %-3s at %5d positions: %6.1f GB/s, %5.1f%% of %.1f GB/s read\n",
+           type_names[type], length, gb, 100 * gb / read, read);
     kv_cache_free(&b->kv);
     fflush(stdout);
 }
@@ -134,8 +140,8 @@ static void prefill(Bench *b, KvType type, int length, double peak)
     for (int i = -1; i < b->repeats; i++)
         s[i < 0 ? 0 : i] = seconds_of(b, pos, PIECE);
     double gf = 1e-9 * 4 * c->heads * c->head_dim * seen / median(s, b->repeats);
-    printf("prefill %-3s tokens %d to %d: %6.1f GFLOP/s, %5.1f%% of the fma peak\n", type_names[type], pos, length - 1, gf,
-           100 * gf / peak);
+    printf("prefill %-3s tokens %d to %d: %6.1f GFLOP/s, %5.1f%% of the fma peak\n",
+           type_names[type], pos, length - 1, gf, 100 * gf / peak);
     kv_cache_free(&b->kv);
     fflush(stdout);
 }
@@ -167,15 +173,20 @@ static void read_options(Bench *b, int argc, char **argv, Choice *choice)
         else if (strcmp(name, "--repeats") == 0)
             b->repeats = number_option(name, value, MAX_REPEATS);
         else if (strcmp(name, "--type") == 0)
-            for (choice->type = 0; choice->type < KV_COUNT && strcmp(value, type_names[choice->type]) != 0; choice->type++)
+            for (choice->type = 0;
+                 choice->type < KV_COUNT && strcmp(value, type_names[choice->type]) != 0;
+                 choice->type++)
                 ;
         else if (strcmp(name, "--positions") == 0)
             choice->positions = number_option(name, value, 1 << 20);
         else if (strcmp(name, "--only") == 0)
-            choice->decode = strcmp(value, "prefill") != 0, choice->prefill = strcmp(value, "decode") != 0;
+            choice->decode = strcmp(value, "prefill") != 0,
+            choice->prefill = strcmp(value, "decode") != 0;
         else
-            stop(2, "usage: bench_attention [--isa NAME] [--threads N] [--type f32|f16|q8] [--heads N] [--kv-heads N] [--head-dim N] "
-                    "[--repeats N] [--only decode|prefill] [--positions N]");
+            stop(2,
+                 "usage: bench_attention [--isa NAME] [--threads N] [--type f32|f16|q8] [--heads "
+                 "N] [--kv-heads N] [--head-dim N] "
+                 "[--repeats N] [--only decode|prefill] [--positions N]");
     }
     if (choice->type == KV_COUNT)
         stop(2, "--type: expected f32, f16 or q8");
@@ -196,10 +207,13 @@ int main(int argc, char **argv)
     char name[128];
     machine_name(name, sizeof name);
     double peak = roofline_peak(b.run.kernels->id, 32, b.threads);
-    printf("%s, %s, %d threads, %d heads, %d KV heads, head_dim %d, medians of %d\nfma: %.1f GFLOP/s\n", name, b.run.kernels->isa,
-           b.threads, c->heads, c->kv_heads, c->head_dim, b.repeats, peak);
+    printf("%s, %s, %d threads, %d heads, %d KV heads, head_dim %d, medians of %d\nfma: %.1f "
+           "GFLOP/s\n",
+           name, b.run.kernels->isa, b.threads, c->heads, c->kv_heads, c->head_dim, b.repeats,
+           peak);
 
-    size_t stride  = round_up((size_t)c->heads * (size_t)c->head_dim, LANES), floats = PIECE * stride;
+    size_t stride  = round_up((size_t)c->heads * (size_t)c->head_dim, LANES),
+           floats = PIECE * stride;
     b.thread_bytes = round_up(KERNEL_SCRATCH + attention_scratch_floats(c) * sizeof(float), 64);
     b.scratch      = memory((size_t)b.threads * b.thread_bytes);
     b.data         = memory(2 * floats * sizeof *b.data);
@@ -211,9 +225,11 @@ int main(int argc, char **argv)
     b.run.model = &b.model, b.run.kv_cache = &b.kv, b.run.span = &b.span, b.run.n_spans = 1;
     b.run.attn_scale = (float)(1 / sqrt((double)c->head_dim));
     b.run.q          = (Act){ .data = b.data, .stride = stride, .width = c->heads * c->head_dim };
-    b.run.att_out    = (Act){ .data = b.data + floats, .stride = stride, .width = c->heads * c->head_dim };
+    b.run.att_out    =
+        (Act){ .data = b.data + floats, .stride = stride, .width = c->heads * c->head_dim };
     for (int t = 0; t < KV_COUNT; t++)
-        for (int i = 0; i < (choice.positions ? 1 : 2) && (choice.type < 0 || choice.type == t); i++) {
+        for (int i = 0; i < (choice.positions ? 1 : 2) && (choice.type < 0 || choice.type == t);
+             i++) {
             int n = choice.positions ? choice.positions : lengths[i];
             if (choice.decode)
                 decode(&b, (KvType)t, n, plain, CACHE_BYTES);

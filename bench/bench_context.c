@@ -32,7 +32,9 @@ static Args read_args(int argc, char **argv)
 {
     Args a = { .positions = 8192, .tokens = 8, .repeats = 5 };
     if (argc < 2 || argc % 2 || argv[1][0] == '-')
-        stop(2, "usage: bench_context MODEL [--threads N] [--kv-type TYPE] [--positions N] [--tokens N] [--repeats N]");
+        stop(2,
+             "usage: bench_context MODEL [--threads N] [--kv-type TYPE] [--positions N] [--tokens "
+             "N] [--repeats N]");
     a.model = argv[1];
     for (int i = 2; i < argc; i += 2) {
         const char *name = argv[i], *value = argv[i + 1];
@@ -109,16 +111,19 @@ static void measure(const Args *a, tblock_context *c, const tblock_model_info *m
         stop(4, "out of memory");
     memset(plain, 1, READ_BYTES);
     double weights = (double)m->bytes_per_token;
-    double cache = (double)c->kv.tile_bytes / KV_TILE * c->kv.shape.n_layers * (a->positions + a->tokens / 2);
+    double cache =
+        (double)c->kv.tile_bytes / KV_TILE * c->kv.shape.n_layers * (a->positions + a->tokens / 2);
     for (int i = -1; i < a->repeats; i++) { /* the first touches the pages and does not count */
-        double gb = roofline_read(plain, READ_BYTES, threads, 1), took = decode_seconds(c, a, m->vocab_size);
+        double gb = roofline_read(plain, READ_BYTES, threads, 1),
+               took = decode_seconds(c, a, m->vocab_size);
         if (i >= 0)
             s[i] = took, read[i] = gb, part[i] = 1e-9 * (weights + cache) / took / gb;
     }
     double t = median(s, a->repeats);
-    printf("after %d positions, %s cache: %.2f tok/s, %.2f GB of weights and %.2f of cache a token: %.1f GB/s, %.1f%% of %.1f GB/s read\n",
-           a->positions, kv_type_name(c->kv.shape.type), 1 / t, 1e-9 * weights, 1e-9 * cache, 1e-9 * (weights + cache) / t,
-           100 * median(part, a->repeats), median(read, a->repeats));
+    printf("after %d positions, %s cache: %.2f tok/s, %.2f GB of weights and %.2f of cache a "
+           "token: %.1f GB/s, %.1f%% of %.1f GB/s read\n",
+           a->positions, kv_type_name(c->kv.shape.type), 1 / t, 1e-9 * weights, 1e-9 * cache,
+           1e-9 * (weights + cache) / t, 100 * median(part, a->repeats), median(read, a->repeats));
     free(plain);
 }
 
@@ -131,7 +136,9 @@ int main(int argc, char **argv)
     tblock_model *model = tblock_open(a.model, NULL, &err);
     if (!model)
         stop(err.status, err.msg);
-    tblock_context_options opt = { .threads = a.threads, .n_ctx = a.positions + a.tokens, .kv_type = a.kv_type };
+    tblock_context_options opt = { .threads = a.threads,
+                                   .n_ctx = a.positions + a.tokens,
+                                   .kv_type = a.kv_type };
     tblock_context *context = tblock_context_new(model, &opt, &err);
     if (!context)
         stop(err.status, err.msg);
@@ -139,7 +146,8 @@ int main(int argc, char **argv)
     tblock_context_info ci;
     tblock_model_describe(model, &m);
     tblock_context_describe(context, &ci);
-    printf("%s, %s, %d threads, medians of %d, %s (%s)\n", cpu, ci.isa, ci.threads, a.repeats, a.model, m.weight_types);
+    printf("%s, %s, %d threads, medians of %d, %s (%s)\n", cpu, ci.isa, ci.threads, a.repeats,
+           a.model, m.weight_types);
     fill_cache(context, a.positions, ci.threads);
     measure(&a, context, &m, ci.threads);
     tblock_context_free(context);

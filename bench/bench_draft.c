@@ -41,7 +41,8 @@ static void measure_lookup(void)
                 found += draft_ngram(ids, n - j, &o, out, MOST) > 0;
             t[i] = (clock_seconds() - start) / 64;
         }
-        printf("lookup in %6zu tokens: %8.2f us, %.0f%% found something\n", n, 1e6 * median(t, REPEATS), 100.0 * (double)found / (64 * REPEATS));
+        printf("lookup in %6zu tokens: %8.2f us, %.0f%% found something\n", n,
+               1e6 * median(t, REPEATS), 100.0 * (double)found / (64 * REPEATS));
     }
 }
 

@@ -16,7 +16,15 @@
 #include "measure/roofline.h"
 #include "timing.h"
 
-enum { D_MODEL = 2048, D_FF = 8192, KV_DIM = 512, VOCAB = 128256, N_LAYERS = 4, MAX_TOK = 512, MAX_REPEATS = 99 };
+enum {
+    D_MODEL = 2048,
+    D_FF = 8192,
+    KV_DIM = 512,
+    VOCAB = 128256,
+    N_LAYERS = 4,
+    MAX_TOK = 512,
+    MAX_REPEATS = 99
+};
 
 /* The matrices of a layer. wait: the team waits for all members after it, as in the forward
  * pass. */
@@ -24,7 +32,8 @@ static const struct {
     int  rows, k;
     bool wait;
 } shape[] = {
-    { D_MODEL, D_MODEL, false }, { KV_DIM, D_MODEL, false }, { KV_DIM, D_MODEL, true }, { D_MODEL, D_MODEL, true },
+    { D_MODEL, D_MODEL, false }, { KV_DIM, D_MODEL, false }, { KV_DIM, D_MODEL, true },
+    { D_MODEL, D_MODEL, true },
     { D_FF, D_MODEL, false },    { D_FF, D_MODEL, true },    { D_MODEL, D_FF, true },
 };
 enum { N_SHAPES = sizeof shape / sizeof *shape };
@@ -65,9 +74,10 @@ static size_t bytes_of(WeightType type, int rows, int k)
 static void fill_share(void *arg, Team team)
 {
     Bench   *b = arg;
-    size_t   n = (b->layer_bytes * N_LAYERS + b->head_bytes) / 2, share = n / (size_t)team.n_threads;
+    size_t n = (b->layer_bytes * N_LAYERS + b->head_bytes) / 2, share = n / (size_t)team.n_threads;
     uint16_t *h = (uint16_t *)(void *)b->w + share * (size_t)team.thread;
-    uint32_t  s = 1 + (uint32_t)team.thread, base = b->type == WT_BF16 || b->type == WT_F32 ? 0x3c00 : 0x2000;
+    uint32_t  s = 1 + (uint32_t)team.thread,
+              base = b->type == WT_BF16 || b->type == WT_F32 ? 0x3c00 : 0x2000;
     uint32_t  mask = weight_type_quantized(b->type) ? 0x1fff : 0x7f;
     if (team.thread == team.n_threads - 1)
         share = n - share * (size_t)team.thread;
@@ -98,11 +108,16 @@ static const char *multiply(const Bench *b, Team team, const char *w, int rows, 
     void  *scratch = b->scratch + (size_t)team.thread * KERNEL_SCRATCH;
     size_t stride  = (size_t)panel_count(rows) * 16;
     if (b->bits) {
-        IntMatmulArgs a = { y, stride, b->q, (size_t)k, b->d, (size_t)k / SUPERBLOCK, b->bits, panels,
-                            end - first, k, b->n_tok, NULL, scratch };
+        IntMatmulArgs a = { y, stride, b->q,
+                            (size_t)k, b->d,     (size_t)k / SUPERBLOCK,
+                            b->bits,   panels,   end - first,
+                            k,         b->n_tok, NULL,
+                            scratch };
         b->kernels->matmul_int[b->type](&a);
     } else {
-        MatmulArgs a = { y, stride, b->x, (size_t)k, panels, end - first, k, b->n_tok, NULL, scratch };
+        MatmulArgs a = {
+            y, stride, b->x, (size_t)k, panels, end - first, k, b->n_tok, NULL, scratch
+        };
         (b->math_bf16 ? b->kernels->matmul_bf16 : b->kernels->matmul[b->type])(&a);
     }
     return w + bytes_of(b->type, rows, k);
@@ -134,8 +149,11 @@ static double timed_step(Bench *b, int n_tok, bool head)
 static const char *label(const Bench *b)
 {
     static char text[32];
-    snprintf(text, sizeof text, b->bits ? "%s x %d bits" : b->math_bf16 ? "%s x bf16" : "%s", weight_type_name(b->type),
-             b->bits);
+    snprintf(text, sizeof text,
+             b->bits            ? "%s x %d bits"
+                 : b->math_bf16 ? "%s x bf16"
+                                : "%s",
+             weight_type_name(b->type), b->bits);
     return text;
 }
 
@@ -149,11 +167,12 @@ static void decode(Bench *b, size_t n, int repeats)
         for (int t = 1; t <= 4; t++)
             s[t][i < 0 ? 0 : i] = timed_step(b, t, true);
     }
-    printf("read: %.1f GB/s (best of %d rounds over %.2f GB)\n", read, repeats + 1, 1e-9 * (double)n);
+    printf("read: %.1f GB/s (best of %d rounds over %.2f GB)\n", read, repeats + 1,
+           1e-9 * (double)n);
     for (int t = 1; t <= 4; t++) {
         double gb = 1e-9 * (double)n / median(s[t], repeats);
-        printf("decode %-12s %d token%s: %6.1f GB/s, %5.1f%% of read bandwidth\n", label(b), t, t > 1 ? "s" : " ", gb,
-               100 * gb / read);
+        printf("decode %-12s %d token%s: %6.1f GB/s, %5.1f%% of read bandwidth\n", label(b), t,
+               t > 1 ? "s" : " ", gb, 100 * gb / read);
     }
 }
 
@@ -196,12 +215,14 @@ static void run_type(Bench *b, WeightType type, int only_bits, const char *math,
     size_t n = b->layer_bytes * N_LAYERS + b->head_bytes;
     b->w     = memory(n);
     threads_run(b->threads, fill_share, b);
-    for (b->bits = weight_type_quantized(type) ? 8 : 0; b->bits <= 16; b->bits += b->bits ? 8 : 17) {
-        if (b->bits && ((only_bits && only_bits != b->bits) || (weight_type_gguf(type) && b->bits == 16)))
+    for (b->bits = weight_type_quantized(type) ? 8 : 0; b->bits <= 16;
+         b->bits += b->bits ? 8 : 17) {
+        if (b->bits
+            && ((only_bits && only_bits != b->bits) || (weight_type_gguf(type) && b->bits == 16)))
             continue;
         for (int t = 0; b->bits && t < MAX_TOK; t++) /* shorter rows use the same integers */
-            b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK), b->x + (size_t)t * D_FF,
-                                 D_FF, b->bits);
+            b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK),
+                                 b->x + (size_t)t * D_FF, D_FF, b->bits);
         if (!math || type != WT_BF16 || strcmp(math, "f32") == 0)
             measure(b, n, repeats);
         b->math_bf16 = type == WT_BF16 && (!math || strcmp(math, "bf16") == 0);
@@ -232,11 +253,17 @@ int main(int argc, char **argv)
             bits = atoi(argv[i + 1]);
     }
     WeightType only = WT_COUNT;
-    Bench      b    = { .kernels = kernels_select(isa, &err), .threads = threads, .pool = threads_pool_new(threads, false) };
-    if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS || (type && !weight_type_parse(type, &only))
+    Bench      b    = { .kernels = kernels_select(isa, &err),
+                        .threads = threads,
+                        .pool = threads_pool_new(threads, false) };
+    if (!b.kernels || threads < 1 || repeats < 1 || repeats > MAX_REPEATS
+        || (type && !weight_type_parse(type, &only))
         || (math && strcmp(math, "f32") != 0 && strcmp(math, "bf16") != 0)) {
         fprintf(stderr, "bench_matmul: %s\n",
-                b.kernels ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16 or " QUANTIZED_TYPES ", --math f32 or bf16" : err.msg);
+                b.kernels
+                    ? "--threads N, --repeats 1 to 99, --type f32, f16, bf16 or " QUANTIZED_TYPES
+                      ", --math f32 or bf16"
+                    : err.msg);
         return 2;
     }
     char name[128];

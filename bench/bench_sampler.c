@@ -67,7 +67,8 @@ int main(int argc, char **argv)
     };
     int n = argc > 1 ? atoi(argv[1]) : 128256, repeats = argc > 2 ? atoi(argv[2]) : 101;
     if (n < HEAD || n > 1 << 24 || repeats < 1 || repeats > MAX_REPEATS) {
-        fprintf(stderr, "bench_sampler: expected a vocabulary from %d up and 1 to %d repeats\n", HEAD, MAX_REPEATS);
+        fprintf(stderr, "bench_sampler: expected a vocabulary from %d up and 1 to %d repeats\n",
+                HEAD, MAX_REPEATS);
         return 2;
     }
     float *logits = malloc((size_t)n * sizeof *logits), *flat = malloc((size_t)n * sizeof *flat);
@@ -77,7 +78,8 @@ int main(int argc, char **argv)
     fill(flat, n, 0);
     char cpu[128];
     machine_name(cpu, sizeof cpu);
-    printf("%s, vocabulary %d, medians of %d draws, microseconds\n%-32s %10s %10s\n", cpu, n, repeats, "", "peaked", "flat");
+    printf("%s, vocabulary %d, medians of %d draws, microseconds\n%-32s %10s %10s\n", cpu, n,
+           repeats, "", "peaked", "flat");
     for (size_t i = 0; i < sizeof way / sizeof *way; i++)
         printf("%-32s %10.1f %10.1f\n", way[i].name, microseconds(&way[i].o, logits, n, repeats),
                microseconds(&way[i].o, flat, n, repeats));

@@ -19,7 +19,8 @@ static double sample[MAX_REPEATS];
 static void print(const char *what, int n)
 {
     timing_sort(sample, n);
-    printf("%-34s %8.2f us, one in ten over %.2f\n", what, 1e6 * sample[n / 2], 1e6 * sample[n * 9 / 10]);
+    printf("%-34s %8.2f us, one in ten over %.2f\n", what, 1e6 * sample[n / 2],
+           1e6 * sample[n * 9 / 10]);
 }
 
 static void nothing(void *arg, Team team) { (void)arg, (void)team; }
@@ -69,7 +70,8 @@ int main(int argc, char **argv)
             threads = 0;
     }
     if (threads < 1 || threads > 1024 || repeats < 10 || repeats > MAX_REPEATS) {
-        fprintf(stderr, "usage: bench_threads [--threads 1 to 1024] [--pin] [--repeats 10 to %d]\n", MAX_REPEATS);
+        fprintf(stderr, "usage: bench_threads [--threads 1 to 1024] [--pin] [--repeats 10 to %d]\n",
+                MAX_REPEATS);
         return 2;
     }
     char name[128];

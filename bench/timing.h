@@ -15,7 +15,10 @@ static inline int timing_by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static inline void timing_sort(double *s, int n) { qsort(s, (size_t)n, sizeof *s, timing_by_value); }
+static inline void timing_sort(double *s, int n)
+{
+    qsort(s, (size_t)n, sizeof *s, timing_by_value);
+}
 
 /* The median of n numbers. Sorts them. */
 static inline double median(double *s, int n)
@@ -30,7 +33,8 @@ static inline int number_option(const char *option, const char *text, int max)
     char *end;
     long  n = strtol(text, &end, 10);
     if (*end || end == text || n < 1 || n > max) {
-        fprintf(stderr, "%s: %s: expected 1 to %d, found '%s'\n", program_invocation_short_name, option, max, text);
+        fprintf(stderr, "%s: %s: expected 1 to %d, found '%s'\n", program_invocation_short_name,
+                option, max, text);
         exit(2);
     }
     return (int)n;

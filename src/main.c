@@ -43,8 +43,9 @@ const Command *command_find(const char *name, tblock_error *err)
     nearest_offer(&near, "--version");
     const char *meant = nearest_answer(&near);
     if (strpbrk(name, "./"))
-        fail(err, TBLOCK_USAGE, "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
-                 name);
+        fail(err, TBLOCK_USAGE,
+             "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
+             name);
     else if (meant)
         fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
     else
@@ -54,7 +55,8 @@ const Command *command_find(const char *name, tblock_error *err)
 
 static bool print_version(void)
 {
-    output_format("tblock %s (numerics version %d, Unicode %s)\n", tblock_version(), TBLOCK_NUMERICS_VERSION, TBLOCK_UNICODE_VERSION);
+    output_format("tblock %s (numerics version %d, Unicode %s)\n", tblock_version(),
+                  TBLOCK_NUMERICS_VERSION, TBLOCK_UNICODE_VERSION);
     return true;
 }
 
@@ -107,8 +109,8 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
         nearest_offer(&near, "--version");
         const char *meant = nearest_answer(&near);
         return fail(err, TBLOCK_USAGE, "unknown option %s; %s%s%s", name,
-                        meant ? "did you mean " : "the command comes first, tblock help lists them", meant ? meant : "",
-                        meant ? "?" : "");
+                        meant ? "did you mean " : "the command comes first, tblock help lists them",
+                        meant ? meant : "", meant ? "?" : "");
     }
     const Command *command = command_find(name, err);
     return command && run_command(command, argc - 2, argv + 2, err);
@@ -120,7 +122,8 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
 static void keep_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+        if (fcntl(fd, F_GETFD) < 0
+            && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
             exit(TBLOCK_SYSTEM);
 }
 
@@ -137,6 +140,7 @@ int main(int argc, char **argv)
         good = false;
     }
     if (!good && err.msg[0])
-        fprintf(stderr, "%stblock:%s %s\n", terminal_tone(STDERR_FILENO, TONE_BAD), terminal_tone(STDERR_FILENO, TONE_OFF), err.msg);
+        fprintf(stderr, "%stblock:%s %s\n", terminal_tone(STDERR_FILENO, TONE_BAD),
+                terminal_tone(STDERR_FILENO, TONE_OFF), err.msg);
     return good ? TBLOCK_OK : err.status;
 }

@@ -1,10 +1,13 @@
-/* tools/sandbox_filter.c: the filter of --sandbox, made by libseccomp when tblock is built: one line for each instruction, to be included
- * into an array of struct sock_filter (src/cli/sandbox.c).
+/* tools/sandbox_filter.c: the filter of --sandbox, made by libseccomp when tblock is built: one
+ * line for each instruction, to be included into an array of struct sock_filter
+ * (src/cli/sandbox.c).
  *   sandbox_filter x86_64|aarch64
- * What is allowed is listed, everything else is refused: a call that a future C library makes instead fails rather than being let through.
+ * What is allowed is listed, everything else is refused: a call that a future C library makes
+ * instead fails rather than being let through.
  *
- * Not at run time: where an allocation fails in it, libseccomp 2.5.4 may load a part of the filter and say that all is well (59 instructions
- * of 106, by strace), or crash. Here that ends the build, and the program allocates nothing for its filter. */
+ * Not at run time: where an allocation fails in it, libseccomp 2.5.4 may load a part of the filter
+ * and say that all is well (59 instructions of 106, by strace), or crash. Here that ends the build,
+ * and the program allocates nothing for its filter. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -21,18 +24,25 @@
 
 /* With any arguments. */
 static const int allowed[] = {
-    SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev), SCMP_SYS(pwrite64), SCMP_SYS(lseek),
-    SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select), SCMP_SYS(pselect6),
+    SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev),
+    SCMP_SYS(pwrite64), SCMP_SYS(lseek),
+    SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select),
+    SCMP_SYS(pselect6),
     SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(munlock),
-    SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(gettid), SCMP_SYS(getpid), SCMP_SYS(sched_yield),
+    SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(gettid), SCMP_SYS(getpid),
+    SCMP_SYS(sched_yield),
     SCMP_SYS(getcpu),
-    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(pause),
+    SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack),
+    SCMP_SYS(pause),
     SCMP_SYS(restart_syscall),
-    SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_getres), SCMP_SYS(gettimeofday), SCMP_SYS(nanosleep),
-    SCMP_SYS(getrusage), SCMP_SYS(sysinfo), SCMP_SYS(getrandom), SCMP_SYS(exit), SCMP_SYS(exit_group),
+    SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep), SCMP_SYS(clock_getres),
+    SCMP_SYS(gettimeofday), SCMP_SYS(nanosleep),
+    SCMP_SYS(getrusage), SCMP_SYS(sysinfo), SCMP_SYS(getrandom), SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
 };
 
-/* Only where the bits `mask` of argument `arg` are `value`, and for a second argument alike where a mask is given. */
+/* Only where the bits `mask` of argument `arg` are `value`, and for a second argument alike where a
+ * mask is given. */
 typedef struct Argument { unsigned arg; uint64_t mask, value; } Argument;
 typedef struct Restricted { int call; Argument first, second; } Restricted;
 static const uint64_t ALL_BITS = UINT32_MAX; /* of an int */
@@ -41,13 +51,17 @@ static const uint64_t ALL_BITS = UINT32_MAX; /* of an int */
 /* Stands for the number of the process that enters, which is filled in then: in no other rule. */
 enum { PROCESS = 0x7e57ab1e };
 
-/* fstat is allowed and newfstatat is not, by which some C libraries spell it: its path lies in memory, where a filter cannot look. */
+/* fstat is allowed and newfstatat is not, by which some C libraries spell it: its path lies in
+ * memory, where a filter cannot look. */
 static const Restricted restricted[] = {
     { SCMP_SYS(mmap), { 2, PROT_EXEC, 0 }, { 0 } },
     { SCMP_SYS(mprotect), { 2, PROT_EXEC, 0 }, { 0 } },
-    { SCMP_SYS(clone), { 0, THREAD_FLAGS, THREAD_FLAGS }, { 0 } },      /* a thread, which has this filter too, and no process */
-    { SCMP_SYS(prlimit64), { 0, ALL_BITS, 0 }, { 2, UINT64_MAX, 0 } },  /* its own limits are read, not set */
-    { SCMP_SYS(sched_getaffinity), { 0, ALL_BITS, 0 }, { 0 } },         /* 0: the thread that calls */
+    /* a thread, which has this filter too, and no process */
+    { SCMP_SYS(clone), { 0, THREAD_FLAGS, THREAD_FLAGS }, { 0 } },
+    /* its own limits are read, not set */
+    { SCMP_SYS(prlimit64), { 0, ALL_BITS, 0 }, { 2, UINT64_MAX, 0 } },
+    /* 0: the thread that calls */
+    { SCMP_SYS(sched_getaffinity), { 0, ALL_BITS, 0 }, { 0 } },
     { SCMP_SYS(sched_setaffinity), { 0, ALL_BITS, 0 }, { 0 } },
     { SCMP_SYS(sched_getparam), { 0, ALL_BITS, 0 }, { 0 } },
     { SCMP_SYS(sched_getscheduler), { 0, ALL_BITS, 0 }, { 0 } },
@@ -60,15 +74,19 @@ static const Restricted restricted[] = {
     { SCMP_SYS(ioctl), { 1, ALL_BITS, TCSETSF }, { 0 } },
     { SCMP_SYS(ioctl), { 1, ALL_BITS, TIOCGWINSZ }, { 0 } },
     { SCMP_SYS(ioctl), { 1, ALL_BITS, FIONREAD }, { 0 } },
-    { SCMP_SYS(tgkill), { 0, ALL_BITS, PROCESS }, { 0 } },              /* to itself only, as raise and abort do */
+    /* to itself only, as raise and abort do */
+    { SCMP_SYS(tgkill), { 0, ALL_BITS, PROCESS }, { 0 } },
 };
 
-/* A call that a kernel of this machine does not have (-EDOM, say pause on aarch64) needs no rule. */
+/* A call that a kernel of this machine does not have (-EDOM, say pause on aarch64) needs no
+ * rule. */
 static bool added(int result) { return result == 0 || result == -EDOM; }
 
 static struct scmp_arg_cmp masked_equal(const Argument *a)
 {
-    return (struct scmp_arg_cmp){ .arg = a->arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = a->mask, .datum_b = a->value };
+    return (struct scmp_arg_cmp){
+        .arg = a->arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = a->mask, .datum_b = a->value
+    };
 }
 
 static bool add_rules(scmp_filter_ctx filter, uint32_t machine)
@@ -76,15 +94,18 @@ static bool add_rules(scmp_filter_ctx filter, uint32_t machine)
     /* other systems' calls are refused like others, instead of ending the program */
     bool good = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM)) == 0;
     if (machine != seccomp_arch_native())
-        good = good && seccomp_arch_add(filter, machine) == 0 && seccomp_arch_remove(filter, seccomp_arch_native()) == 0;
+        good = good && seccomp_arch_add(filter, machine) == 0
+            && seccomp_arch_remove(filter, seccomp_arch_native()) == 0;
     for (size_t i = 0; good && i < sizeof allowed / sizeof *allowed; i++)
         good = added(seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0));
     for (size_t i = 0; good && i < sizeof restricted / sizeof *restricted; i++) {
         const Restricted *r = &restricted[i];
         struct scmp_arg_cmp rule[2] = { masked_equal(&r->first), masked_equal(&r->second) };
-        good = added(seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, r->second.mask ? 2 : 1, rule));
+        good = added(
+            seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, r->second.mask ? 2 : 1, rule));
     }
-    /* its flags lie in memory, where a filter cannot look: without it the C library falls back to clone */
+    /* its flags lie in memory, where a filter cannot look: without it the C library falls back to
+     * clone */
     return good && added(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0));
 }
 
@@ -107,9 +128,11 @@ int main(int argc, char **argv)
     uint32_t machine = argc == 2 ? seccomp_arch_resolve_name(argv[1]) : 0;
     FILE    *f       = tmpfile();
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    bool good = machine && f && filter && add_rules(filter, machine) && seccomp_export_bpf(filter, fileno(f)) == 0 && print_filter(f);
+    bool good = machine && f && filter && add_rules(filter, machine)
+        && seccomp_export_bpf(filter, fileno(f)) == 0 && print_filter(f);
     if (!good)
-        fprintf(stderr, "sandbox_filter: cannot make a filter for %s\n", argc == 2 ? argv[1] : "no machine");
+        fprintf(stderr, "sandbox_filter: cannot make a filter for %s\n",
+                argc == 2 ? argv[1] : "no machine");
     seccomp_release(filter);
     return good ? 0 : 1;
 }

@@ -1,7 +1,10 @@
 /* bench_peer: tblock as one of the programs that bench/peers/run.py times in turn.
- *   bench_peer MODEL [--threads N] [--isa NAME]      MODEL may be -: then only `bandwidth` and `quit`
- * The first line of the output describes the model; then each line of the input is a command, answered by one line of JSON:
- *   prefill MODE N          {"seconds": s}   N tokens from an empty context to the logits after the last
+ *   bench_peer MODEL [--threads N] [--isa NAME]      MODEL may be -: then only `bandwidth` and
+ *                                                    `quit`
+ * The first line of the output describes the model; then each line of the input is a command,
+ * answered by one line of JSON:
+ *   prefill MODE N          {"seconds": s}   N tokens from an empty context to the logits after the
+ *                                            last
  *   context MODE START      {}               make sure that START tokens are there; not timed
  *   decode MODE START N     {"seconds": s}   N tokens, one at a time, after START
  *   logits MODE FILE ID...  {}               the logits after these tokens, f32, to a file
@@ -17,7 +20,11 @@
 #include "measure/roofline.h"
 #include "tblock.h"
 
-enum { MAX_TOKENS = 1 << 16, LINE = 4096, SHORT = 256 /* contexts up to here are sequence 0, longer ones sequence 1 */ };
+enum {
+    MAX_TOKENS = 1 << 16,
+    LINE = 4096,
+    SHORT = 256 /* contexts up to here are sequence 0, longer ones sequence 1 */
+};
 
 typedef struct Worker {
     tblock_model     *model;
@@ -46,13 +53,16 @@ static int number(char **text, int min, int max)
     return (int)n;
 }
 
-/* Append n tokens to a sequence in one call; the same tokens for the same positions in every program. */
+/* Append n tokens to a sequence in one call; the same tokens for the same positions in every
+ * program. */
 static void extend(Worker *w, int seq, int n)
 {
     tblock_error err;
     int          start = tblock_seq_length(w->context, seq);
     for (int i = 0; i < n; i++)
-        batch[i] = (tblock_item){ seq, start + i, (int32_t)((start + i) * 7919LL % w->info.vocab_size), i == n - 1 };
+        batch[i] =
+            (tblock_item){ seq, start + i, (int32_t)((start + i) * 7919LL % w->info.vocab_size),
+                           i == n - 1 };
     if (!tblock_decode(w->context, batch, (size_t)n, &err))
         stop(err.status, err.msg);
 }
@@ -117,12 +127,14 @@ static void write_logits(Worker *w, char *rest)
         stop(err.status, err.msg);
     size_t vocab = (size_t)w->info.vocab_size;
     FILE  *f = fopen(path, "wb");
-    if (!f || fwrite(tblock_logits(w->context, (size_t)n - 1), sizeof(float), vocab, f) != vocab || fclose(f) != 0)
+    if (!f || fwrite(tblock_logits(w->context, (size_t)n - 1), sizeof(float), vocab, f) != vocab
+        || fclose(f) != 0)
         stop(4, "cannot write the logits");
     printf("{}\n");
 }
 
-/* Memory of our own, as much as a 1B model reads for a token, so that neither the page cache nor L3 plays a part. */
+/* Memory of our own, as much as a 1B model reads for a token, so that neither the page cache nor L3
+ * plays a part. */
 static void bandwidth(Worker *w)
 {
     size_t n = (size_t)3 << 29;
@@ -148,9 +160,11 @@ static void open_model(Worker *w, const char *path, const char *isa)
     tblock_context_info c;
     tblock_model_describe(w->model, &w->info);
     tblock_context_describe(w->context, &c);
-    printf("{\"version\": \"tblock %s\", \"system\": \"%s, %d threads, weights %s, math %s, KV cache %s\", \"modes\": [\"default\"], "
-           "\"bytes_per_token\": %zu, \"parameters\": %llu}\n", tblock_version(), c.isa, c.threads, w->info.weight_types, c.math,
-           c.kv_type, w->info.bytes_per_token, (unsigned long long)w->info.n_params);
+    printf("{\"version\": \"tblock %s\", \"system\": \"%s, %d threads, weights %s, math %s, KV "
+           "cache %s\", \"modes\": [\"default\"], "
+           "\"bytes_per_token\": %zu, \"parameters\": %llu}\n",
+           tblock_version(), c.isa, c.threads, w->info.weight_types, c.math, c.kv_type,
+           w->info.bytes_per_token, (unsigned long long)w->info.n_params);
 }
 
 static void obey(Worker *w, char *line)

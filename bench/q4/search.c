@@ -1,9 +1,11 @@
 /* search: hill climbing over the codebooks of q4 (bench/q4/search.py compiles and feeds it).
- *   search FILE... < CODEBOOK     each FILE: i32 n, i32 length[n], then n superblocks of 256 floats (0 past the length)
+ *   search FILE... < CODEBOOK     each FILE: i32 n, i32 length[n], then n superblocks of 256 floats
+ *                                 (0 past the length)
  *   options: -n STEPS (0: only judge what stands on standard input), -s SEED
- * A codebook is judged by the mean logarithm of the relative RMS error over the files, scales searched thoroughly: 32 scales
- * of a superblock, every magnitude with both signs for each 16 weights, then refits by least squares. Magnitudes are 1 .. 127
- * / the largest code, so every product fits int8. */
+ * A codebook is judged by the mean logarithm of the relative RMS error over the files, scales
+ * searched thoroughly: 32 scales of a superblock, every magnitude with both signs for each 16
+ * weights, then refits by least squares. Magnitudes are 1 .. 127 / the largest code, so every
+ * product fits int8. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -75,7 +77,8 @@ static Fit fit_sub(const Codec *k, const float *x, float scale)
     return f;
 }
 
-/* All sub-blocks with scale d, each with its best magnitude and sign; *refit: the scale that least squares would take. */
+/* All sub-blocks with scale d, each with its best magnitude and sign; *refit: the scale that least
+ * squares would take. */
 static float fit_block(const Codec *k, const float *x, int n_subs, float d, float *refit)
 {
     float error = 0, dot = 0, square = 0;
@@ -93,10 +96,13 @@ static float fit_block(const Codec *k, const float *x, int n_subs, float d, floa
 
 static float best_error(const Codec *k, const float *x, int length, float largest)
 {
-    int   n_subs = (length + SUB - 1) / SUB, last = abs(k->code[0]) > k->code[CODES - 1] ? abs(k->code[0]) : k->code[CODES - 1];
+    int   n_subs = (length + SUB - 1) / SUB,
+        last = abs(k->code[0]) > k->code[CODES - 1] ? abs(k->code[0]) : k->code[CODES - 1];
     float base = largest / (float)(last * k->top), best = INFINITY, scale = base;
     for (int i = 0; i < SCALES; i++) {
-        float refit, error = fit_block(k, x, n_subs, base * (0.75f + 0.6f * (float)i / (SCALES - 1)), &refit);
+        float refit,
+            error =
+                fit_block(k, x, n_subs, base * (0.75f + 0.6f * (float)i / (SCALES - 1)), &refit);
         if (error < best)
             best = error, scale = refit;
     }
@@ -169,7 +175,8 @@ int main(int argc, char **argv)
         if (scanf("%d", &k.code[i]) != 1)
             stop("expected 16 integers", "standard input");
     if (n_files == 0 || !complete(&k))
-        stop("expected files, and 16 ascending integers within 16 with a 0 among them", "standard input");
+        stop("expected files, and 16 ascending integers within 16 with a 0 among them",
+             "standard input");
     double best = judge(&k, INFINITY);
     while (steps > 0) {
         Codec next = k;

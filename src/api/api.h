@@ -16,7 +16,7 @@
 #include "text/chat_format.h"
 #include "text/tokenizer.h"
 
-/* ---- api -------------------------------------------------------------------------------------- */
+/* ---- api ------------------------------------------------------------------------------------- */
 
 /* What stands behind tblock.h's handles. This room ties the others together (model
  * files, text, runtime) and computes nothing itself. Here is what its files share. */
@@ -99,9 +99,10 @@ typedef struct RunFact { const char *key, *value; } RunFact;
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
 
 /* Writes the metadata of a file of results: its format and the facts. */
-bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err);
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s,
+                  Error *err);
 
-/* ---- chat ------------------------------------------------------------------------------------- */
+/* ---- chat ------------------------------------------------------------------------------------ */
 
 /* The chat format that a model's source brings along. */
 
@@ -112,9 +113,10 @@ enum { CHAT_MOST_MESSAGES = 1 << 20 }; /* in a conversation */
  * tokenizer.chat_template, tokenizer_config.json), which is recognised, or NULL. *out is NULL if
  * both are. path begins the messages. Fails with INPUT (bad JSON, an unknown template) or
  * SYSTEM. */
-bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out, Error *err);
+bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out,
+                        Error *err);
 
-/* ---- logit_rows.c ----------------------------------------------------------------------------- */
+/* ---- logit_rows.c ---------------------------------------------------------------------------- */
 
 /* What the logits of one position say: probabilities, the distance of two
  * rows, the most likely tokens. All in double, in ascending order of tokens, with math64: the
@@ -144,7 +146,7 @@ typedef struct Moments { double mean, m2; size_t n; } Moments;
 void   moments_add(Moments *m, double x);
 double moments_error(const Moments *m); /* of the mean: sqrt(m2 / (n - 1) / n); NaN for n < 2 */
 
-/* ---- weight_stream.c -------------------------------------------------------------------------- */
+/* ---- weight_stream.c ------------------------------------------------------------------------- */
 
 /* Makes the weights of a model file in parallel and writes them in order.
  * One thread hashes and writes what is finished while the others make what comes next. Memory is
@@ -173,8 +175,10 @@ typedef struct WeightStream {
     /* Called on the calling thread after some blocks of a tensor were made, in order. reports:
      * one for each of n blocks of 16 rows, from number `first` on. May be NULL; false stops the
      * stream. */
-    bool (*made)(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err);
-    bool (*finish)(void *user, ModelWriter *out, Error *err); /* after the last weight; may be NULL */
+    bool (*made)(void *user, int tensor, const TensorSpec *s, int first,
+                 const RetypeReport *reports, int n, Error *err);
+    /* after the last weight; may be NULL */
+    bool (*finish)(void *user, ModelWriter *out, Error *err);
     void    *user;
     Progress progress;
 } WeightStream;
@@ -182,17 +186,19 @@ typedef struct WeightStream {
 /* Writes the whole file at path: complete, or not at all on failure. */
 bool weight_stream_write(const WeightStream *s, Error *err);
 
-/* ---- eval_windows.c --------------------------------------------------------------------------- */
+/* ---- eval_windows.c -------------------------------------------------------------------------- */
 
 /* A text in overlapping windows, and the logits that predict its tokens, one after the other.
  *
- * Window i is tokens i * stride .. i * stride + window. It scores those that no window before it held, but never its own first
- * token, which nothing predicts. Source: huggingface.co/docs/transformers/perplexity, "Calculating PPL with fixed-length models". */
+ * Window i is tokens i * stride .. i * stride + window. It scores those that no window before it
+ * held, but never its own first token, which nothing predicts. Source:
+ * huggingface.co/docs/transformers/perplexity, "Calculating PPL with fixed-length models". */
 
 enum { EVAL_MODELS = 2, EVAL_PIECE = 128 }; /* tokens whose logits are held at once */
 
 typedef struct EvalWindows {
-    tblock_context *model[EVAL_MODELS]; /* one, or two that read the same tokens; the second may be NULL */
+    tblock_context *model[EVAL_MODELS]; /* one, or two that read the same tokens; the second may be
+                                         * NULL */
     const int32_t  *tokens;
     size_t          n, window, stride;
     const tblock_eval_options *opt;
@@ -200,9 +206,11 @@ typedef struct EvalWindows {
     bool            stopped;
     double         *row[EVAL_MODELS];    /* logits [vocab_size] of a position, widened */
 
-    /* Called for each scored token in order: its index in tokens; row[] hold the logits that predict it. */
+    /* Called for each scored token in order: its index in tokens; row[] hold the logits that
+     * predict it. */
     void (*score)(void *user, size_t token);
-    /* After each window that was not stopped: how many tokens it held that no window before it did. */
+    /* After each window that was not stopped: how many tokens it held that no window before it
+     * did. */
     void (*end_window)(void *user, size_t n_new);
     void  *user;
 } EvalWindows;

@@ -38,7 +38,8 @@ void tblock_attention_free(tblock_attention *a)
 }
 
 /* Chooses among n_all layers or heads: *kept [*n_kept] and *place [n_all]. chosen NULL: all. */
-static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_all, int **kept, int *n_kept, int **place, Error *err)
+static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_all, int **kept,
+                   int *n_kept, int **place, Error *err)
 {
     *kept  = calloc((size_t)n_all, sizeof **kept);
     *place = calloc((size_t)n_all, sizeof **place);
@@ -53,9 +54,11 @@ static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_a
         return fail(err, USAGE, "attention: expected at least one %s, found none", what);
     for (size_t i = 0; chosen && i < n_chosen; i++) {
         if (chosen[i] < 0 || chosen[i] >= n_all)
-            return fail(err, USAGE, "attention: %s: expected 0 to %d, found %d", what, n_all - 1, chosen[i]);
+            return fail(err, USAGE, "attention: %s: expected 0 to %d, found %d", what, n_all - 1,
+                        chosen[i]);
         if ((*place)[chosen[i]] >= 0)
-            return fail(err, USAGE, "attention: %s %d: expected it once, found it twice", what, chosen[i]);
+            return fail(err, USAGE, "attention: %s %d: expected it once, found it twice", what,
+                        chosen[i]);
         (*kept)[*n_kept]     = chosen[i];
         (*place)[chosen[i]] = (*n_kept)++;
     }
@@ -66,14 +69,18 @@ static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_a
 static bool make_room(tblock_attention *a, Error *err)
 {
     size_t squares = (size_t)a->n_layers * (size_t)a->n_heads, bytes;
-    if (!mul_size(a->n, a->n, &bytes) || !mul_size(bytes, squares, &bytes) || !mul_size(bytes, sizeof *a->p, &bytes)
-        || bytes > TBLOCK_ATTENTION_MAX_BYTES)
+    if (!mul_size(a->n, a->n, &bytes) || !mul_size(bytes, squares, &bytes)
+        || !mul_size(bytes, sizeof *a->p, &bytes) || bytes > TBLOCK_ATTENTION_MAX_BYTES)
         return fail(err, USAGE,
-                    "attention: %d layers x %d heads x %zu x %zu tokens: expected at most %d MB of probabilities, found %.0f MB: "
-                    "choose fewer layers, heads or tokens", a->n_layers, a->n_heads, a->n, a->n, TBLOCK_ATTENTION_MAX_BYTES >> 20,
+                    "attention: %d layers x %d heads x %zu x %zu tokens: expected at most %d MB of "
+                    "probabilities, found %.0f MB: "
+                    "choose fewer layers, heads or tokens",
+                    a->n_layers, a->n_heads, a->n, a->n, TBLOCK_ATTENTION_MAX_BYTES >> 20,
                     (double)a->n * (double)a->n * (double)squares * sizeof *a->p / (1 << 20));
     a->p = calloc(bytes, 1);
-    return a->p ? true : fail(err, SYSTEM, "out of memory for %zu MB of attention probabilities", bytes >> 20);
+    return a->p
+        ? true
+        : fail(err, SYSTEM, "out of memory for %zu MB of attention probabilities", bytes >> 20);
 }
 
 /* first: the token that is item 0 of the running call. */
@@ -84,10 +91,13 @@ static float *row_of(void *user, int layer, int head, size_t item)
     const ProbRows       *r = user;
     tblock_attention *a = r->a;
     int               l = a->layer_at[layer], h = a->head_at[head];
-    return l < 0 || h < 0 ? NULL : a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + r->first + item) * a->n;
+    return l < 0 || h < 0
+        ? NULL
+        : a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + r->first + item) * a->n;
 }
 
-static bool compute(tblock_attention *a, tblock_context *c, const tblock_attention_options *o, Error *err)
+static bool compute(tblock_attention *a, tblock_context *c, const tblock_attention_options *o,
+                    Error *err)
 {
     enum { PIECE = 128 };
     ProbRows     rows     = {.a = a};
@@ -122,23 +132,30 @@ static bool check_probabilities(const tblock_attention *a, const tblock_context 
     for (int l = 0; l < a->n_layers; l++)
         for (int h = 0; h < a->n_heads; h++)
             for (size_t q = 0; q < a->n; q++)
-                if (has_nan(a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + q) * a->n, a->n)) {
-                    snprintf(what, sizeof what, "the attention of layer %d, head %d, at position %zu", a->layer[l], a->head[h], q);
+                if (has_nan(a->p + (((size_t)l * (size_t)a->n_heads + (size_t)h) * a->n + q) * a->n,
+                            a->n)) {
+                    snprintf(what, sizeof what,
+                             "the attention of layer %d, head %d, at position %zu", a->layer[l],
+                             a->head[h], q);
                     return context_explain_nan(c, what, err);
                 }
     return true;
 }
 
-static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t *tokens, const tblock_attention_options *o,
-                    Error *err)
+static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t *tokens,
+                    const tblock_attention_options *o, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
     if (a->n == 0)
         return fail(err, USAGE, "attention: expected at least one token, found none");
     if (a->n > (size_t)c->n_ctx)
-        return fail(err, USAGE, "attention: %zu tokens do not fit into the context of %d", a->n, c->n_ctx);
-    if (!choose("layer", o->layers, o->n_layers, cfg->n_layers, &a->layer, &a->n_layers, &a->layer_at, err)
-        || !choose("head", o->heads, o->n_heads, cfg->heads, &a->head, &a->n_heads, &a->head_at, err) || !make_room(a, err))
+        return fail(err, USAGE, "attention: %zu tokens do not fit into the context of %d", a->n,
+                    c->n_ctx);
+    if (!choose("layer", o->layers, o->n_layers, cfg->n_layers, &a->layer, &a->n_layers,
+                &a->layer_at, err)
+        || !choose("head", o->heads, o->n_heads, cfg->heads, &a->head, &a->n_heads, &a->head_at,
+                   err)
+        || !make_room(a, err))
         return false;
     a->token = malloc(a->n * sizeof *a->token);
     if (!a->token)
@@ -148,8 +165,8 @@ static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t 
 }
 
 FP_ENV_WORK
-static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
-                                       tblock_error *err)
+static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens, size_t n,
+                                       const tblock_attention_options *opt, tblock_error *err)
 {
     static const tblock_attention_options all = {0};
     tblock_attention *a = calloc(1, sizeof *a);
@@ -159,8 +176,8 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
     }
     *a = (tblock_attention){.model = c->model, .settings = run_settings(c), .n = n};
     opt     = opt ? opt : &all;
-    bool ok = prepare(a, c, tokens, opt, err) && tblock_seq_rewind(c, 0, 0, err) && compute(a, c, opt, err)
-              && (c->allow_nan || check_probabilities(a, c, err));
+    bool ok = prepare(a, c, tokens, opt, err) && tblock_seq_rewind(c, 0, 0, err)
+        && compute(a, c, opt, err) && (c->allow_nan || check_probabilities(a, c, err));
     if (!tblock_seq_rewind(c, 0, 0, ok ? err : NULL) || !ok) {
         tblock_attention_free(a);
         return NULL;
@@ -168,8 +185,8 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
     return a;
 }
 
-tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n, const tblock_attention_options *opt,
-                                       tblock_error *err)
+tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n,
+                                       const tblock_attention_options *opt, tblock_error *err)
 {
     HOST_ENV_RETURN(tblock_attention *, attention_new(c, tokens, n, opt, err));
 }
@@ -177,12 +194,15 @@ tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens,
 const float *tblock_attention_head(const tblock_attention *a, int layer, int head)
 {
     const Config *cfg = &a->model->weights.cfg;
-    if (layer < 0 || layer >= cfg->n_layers || head < 0 || head >= cfg->heads || a->layer_at[layer] < 0 || a->head_at[head] < 0)
+    if (layer < 0 || layer >= cfg->n_layers || head < 0 || head >= cfg->heads
+        || a->layer_at[layer] < 0 || a->head_at[head] < 0)
         return NULL;
-    return a->p + ((size_t)a->layer_at[layer] * (size_t)a->n_heads + (size_t)a->head_at[head]) * a->n * a->n;
+    return a->p
+        + ((size_t)a->layer_at[layer] * (size_t)a->n_heads + (size_t)a->head_at[head]) * a->n
+        * a->n;
 }
 
-/* ---- Files ---- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* What report/ draws. The caller frees v->piece (NULL without tokenizer). */
 static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
@@ -217,7 +237,10 @@ static bool draw(const tblock_attention *a, const char *format, const AttnSink *
     AttnView v;
     bool     html = strcmp(format, "html") == 0;
     if (!html && strcmp(format, "json") != 0)
-        return fail(err, USAGE, "attention: format: expected html, json or, for a file, safetensors, found '%s'", format);
+        return fail(
+            err, USAGE,
+            "attention: format: expected html, json or, for a file, safetensors, found '%s'",
+            format);
     if (!view_of(a, &v, err))
         return false;
     bool ok = html ? attn_html(&v, out, err) : attn_json(&v, out, err);
@@ -225,9 +248,13 @@ static bool draw(const tblock_attention *a, const char *format, const AttnSink *
     return ok;
 }
 
-static bool put_to_file(void *user, const char *data, size_t n_bytes, Error *err) { return out_file_write(user, data, n_bytes, err); }
+static bool put_to_file(void *user, const char *data, size_t n_bytes, Error *err)
+{
+    return out_file_write(user, data, n_bytes, err);
+}
 
-static bool write_drawing(const tblock_attention *a, const char *path, const char *format, Error *err)
+static bool write_drawing(const tblock_attention *a, const char *path, const char *format,
+                          Error *err)
 {
     OutFile f;
     if (!out_file_open(&f, path, err))
@@ -267,8 +294,9 @@ static bool declare(const tblock_attention *a, TensorWriter *w, Error *err)
     char    text[32];
     int64_t n = (int64_t)a->n;
     snprintf(text, sizeof text, "%d", a->model->weights.cfg.window);
-    bool ok = run_metadata(w, "tblock-attention", a->model, &a->settings, err) && head_list(a, w, err)
-              && tensor_writer_meta(w, "window", text, err) && window_list(a, w, err) && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
+    bool ok = run_metadata(w, "tblock-attention", a->model, &a->settings, err)
+        && head_list(a, w, err) && tensor_writer_meta(w, "window", text, err)
+        && window_list(a, w, err) && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
     for (int i = 0; ok && i < a->n_layers; i++) {
         snprintf(text, sizeof text, "attn.layer%d", a->layer[i]);
         ok = tensor_writer_declare(w, text, DT_F32, 3, (int64_t[]){a->n_heads, n, n}, err);
@@ -291,19 +319,24 @@ static bool write_tensors(const tblock_attention *a, const char *path, Error *er
 }
 
 FP_ENV_WORK
-static bool write_attention(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
+static bool write_attention(const tblock_attention *a, const char *path, const char *format,
+                            tblock_error *err)
 {
     if (!source_check_apart(&a->model->source, path, err))
         return false;
-    return strcmp(format, "safetensors") == 0 ? write_tensors(a, path, err) : write_drawing(a, path, format, err);
+    return strcmp(format, "safetensors") == 0 ? write_tensors(a, path, err)
+                                              : write_drawing(a, path, format, err);
 }
 
-bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format, tblock_error *err)
+bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format,
+                            tblock_error *err)
 {
     HOST_ENV_RETURN(bool, write_attention(a, path, format, err));
 }
 
-typedef struct Printer { bool (*put)(void *user, const char *data, size_t n_bytes); void *user; } Printer;
+typedef struct Printer {
+    bool (*put)(void *user, const char *data, size_t n_bytes); void *user;
+} Printer;
 
 static bool put_to_caller(void *user, const char *data, size_t n_bytes, Error *err)
 {
@@ -314,14 +347,16 @@ static bool put_to_caller(void *user, const char *data, size_t n_bytes, Error *e
 }
 
 FP_ENV_WORK
-static bool print_attention(const tblock_attention *a, const char *format, bool (*put)(void *user, const char *data, size_t n_bytes),
-                            void *user, tblock_error *err)
+static bool print_attention(const tblock_attention *a, const char *format,
+                            bool (*put)(void *user, const char *data, size_t n_bytes), void *user,
+                            tblock_error *err)
 {
     return draw(a, format, &(AttnSink){put_to_caller, &(Printer){put, user}}, err);
 }
 
-bool tblock_attention_print(const tblock_attention *a, const char *format, bool (*put)(void *user, const char *data, size_t n_bytes),
-                            void *user, tblock_error *err)
+bool tblock_attention_print(const tblock_attention *a, const char *format,
+                            bool (*put)(void *user, const char *data, size_t n_bytes), void *user,
+                            tblock_error *err)
 {
     HOST_ENV_RETURN(bool, print_attention(a, format, put, user, err));
 }

@@ -37,7 +37,7 @@ static Progress progress_of(const BlockRun *b, double from, double to)
 static const double share_opened = 0.05, share_run = 0.25, share_checked = 0.9;
 static double checked_end(const BlockRun *b) { return b->opt->check ? share_checked : share_run; }
 
-/* ---- Opening ---- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool keep_probs(const BlockRun *b, bool *keep, Error *err)
 {
@@ -45,8 +45,8 @@ static bool keep_probs(const BlockRun *b, bool *keep, Error *err)
     double bytes = count_score_bytes(&in->config, in->seq_len, in->n_seqs);
     *keep = b->opt->output || bytes <= usual_probs;
     return !b->opt->output || bytes <= most_probs
-        || fail(err, USAGE, "output: attn [%d, %d, %d, %d] would take %.0f GB; expected at most 4", in->n_seqs, in->config.heads, in->seq_len,
-                in->seq_len, bytes / 1e9);
+        || fail(err, USAGE, "output: attn [%d, %d, %d, %d] would take %.0f GB; expected at most 4",
+                in->n_seqs, in->config.heads, in->seq_len, in->seq_len, bytes / 1e9);
 }
 
 /* Refuses a check that would take too long, before anything is computed. */
@@ -80,16 +80,22 @@ static bool open_block(BlockRun *b, const char *path, Error *err)
 {
     const tblock_block_options *o = b->opt;
     bool probs;
-    if (o->output && ((o->tensors && !file_check_apart(o->output, o->tensors, err)) || (path && !file_check_apart(o->output, path, err))
-                      || !file_check_output(o->output, err)))
+    if (o->output
+        && ((o->tensors && !file_check_apart(o->output, o->tensors, err))
+            || (path && !file_check_apart(o->output, path, err))
+            || !file_check_output(o->output, err)))
         return false;
     return block_input_open(&b->input, path, o, err)
-        && (!o->output || b->input.origin != BLOCK_OF_MODEL || source_check_apart(&b->input.source, o->output, err)) && keep_probs(b, &probs, err)
-        && lab_open(&b->lab, &b->input.config, b->input.causal, b->input.n_seqs, b->input.seq_len, probs, o->threads, err)
-        && check_work(b, err) && block_input_weights(&b->input, &b->lab, 0, err) && block_input_values(&b->input, &b->lab, err);
+        && (!o->output || b->input.origin != BLOCK_OF_MODEL
+            || source_check_apart(&b->input.source, o->output, err))
+        && keep_probs(b, &probs, err)
+        && lab_open(&b->lab, &b->input.config, b->input.causal, b->input.n_seqs, b->input.seq_len,
+                    probs, o->threads, err)
+        && check_work(b, err) && block_input_weights(&b->input, &b->lab, 0, err)
+        && block_input_values(&b->input, &b->lab, err);
 }
 
-/* ---- Output ---- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 /* Declares or writes grad.NAME for every tensor of the block. They follow y, attn and dx. */
 static bool each_gradient(BlockRun *b, TensorWriter *w, bool write, Error *err)
@@ -103,8 +109,10 @@ static bool each_gradient(BlockRun *b, TensorWriter *w, bool write, Error *err)
         if (s->layer != 0)
             continue;
         snprintf(name, sizeof name, "grad.%s", block_tensor_name(s->role, s->bias));
-        if (write ? !tensor_writer_put(w, tensor++, 0, b->lab.d_w + p->at[i], params_length(p, i) * sizeof(float), err)
-                  : !tensor_writer_declare(w, name, DT_F32, tensor_spec_shape(s, shape), shape, err))
+        if (write
+                ? !tensor_writer_put(w, tensor++, 0, b->lab.d_w + p->at[i],
+                                     params_length(p, i) * sizeof(float), err)
+                : !tensor_writer_declare(w, name, DT_F32, tensor_spec_shape(s, shape), shape, err))
             return false;
     }
     return true;
@@ -114,23 +122,27 @@ static bool write_output(BlockRun *b, Error *err)
 {
     const BlockLab *lab = &b->lab;
     size_t          size = (size_t)lab->n_tok * (size_t)lab->config.d_model * sizeof(float);
-    size_t          probs = (size_t)lab->n_tok * (size_t)lab->config.heads * (size_t)lab->seq_len * sizeof(float);
+    size_t          probs =
+        (size_t)lab->n_tok * (size_t)lab->config.heads * (size_t)lab->seq_len * sizeof(float);
     int64_t stream[3] = { lab->n_seqs, lab->seq_len, lab->config.d_model };
     int64_t attn[4] = { lab->n_seqs, lab->config.heads, lab->seq_len, lab->seq_len };
     TensorWriter *w = tensor_writer_new(b->opt->output, 64, err);
     if (!w)
         return false;
-    if (tensor_writer_meta(w, "format", "tblock-block", err) && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err)
-        && tensor_writer_declare(w, "y", DT_F32, 3, stream, err) && tensor_writer_declare(w, "attn", DT_F32, 4, attn, err)
-        && tensor_writer_declare(w, "dx", DT_F32, 3, stream, err) && each_gradient(b, w, false, err) && tensor_writer_begin(w, err)
-        && tensor_writer_put(w, 0, 0, lab->y, size, err) && tensor_writer_put(w, 1, 0, lab->acts.probs, probs, err)
+    if (tensor_writer_meta(w, "format", "tblock-block", err)
+        && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err)
+        && tensor_writer_declare(w, "y", DT_F32, 3, stream, err)
+        && tensor_writer_declare(w, "attn", DT_F32, 4, attn, err)
+        && tensor_writer_declare(w, "dx", DT_F32, 3, stream, err) && each_gradient(b, w, false, err)
+        && tensor_writer_begin(w, err) && tensor_writer_put(w, 0, 0, lab->y, size, err)
+        && tensor_writer_put(w, 1, 0, lab->acts.probs, probs, err)
         && tensor_writer_put(w, 2, 0, lab->d_x, size, err) && each_gradient(b, w, true, err))
         return tensor_writer_end(w, err);
     tensor_writer_abort(w);
     return false;
 }
 
-/* ---- The page ---- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 static void fill_tensors(BlockRun *b)
 {
@@ -139,8 +151,10 @@ static void fill_tensors(BlockRun *b)
         const TensorSpec *s = &lab->params.spec[i];
         size_t            n = params_length(&lab->params, i), at = lab->params.at[i];
         if (s->layer == 0)
-            b->page.tensor[b->page.n_tensors++] = (BlockPageTensor){ block_tensor_name(s->role, s->bias), s->rows, s->k, n,
-                                                                     lab_stat(lab->w + at, n).rms, lab_stat(lab->d_w + at, n).rms };
+            b->page.tensor[b->page.n_tensors++] = (BlockPageTensor){
+                block_tensor_name(s->role, s->bias), s->rows, s->k, n, lab_stat(lab->w + at, n).rms,
+                lab_stat(lab->d_w + at, n).rms
+            };
         b->page.weight_bytes += s->layer == 0 ? n * sizeof(float) : 0;
     }
 }
@@ -171,7 +185,7 @@ static void fill_page(BlockRun *b, const char *path)
     fill_tensors(b);
 }
 
-/* ---- Checks ---- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static bool check_fused(BlockRun *b, Error *err)
 {
@@ -191,12 +205,16 @@ static bool check_gradients(BlockRun *b, Error *err)
     if (b->opt->check == 0)
         return true;
     Progress progress = progress_of(b, share_run, share_checked);
-    int      n        = lab_check(lab, b->opt->check, b->opt->seed, b->check, &b->page.y_error, &progress, err);
+    int n = lab_check(lab, b->opt->check, b->opt->seed, b->check, &b->page.y_error, &progress, err);
     for (int i = 0; i < n; i++) {
         const LabCheck   *k = &b->check[i];
         const TensorSpec *s = k->tensor < 0 ? NULL : &lab->params.spec[k->tensor];
-        b->page.check[i] = (BlockPageCheck){ s ? block_tensor_name(s->role, s->bias) : "x", k->samples, k->error, k->computed,
-                                             k->expected, k->at };
+        b->page.check[i] = (BlockPageCheck){ s ? block_tensor_name(s->role, s->bias) : "x",
+                                             k->samples,
+                                             k->error,
+                                             k->computed,
+                                             k->expected,
+                                             k->at };
     }
     b->page.n_checks = n;
     return n >= 0;
@@ -213,14 +231,19 @@ static void find_bad(BlockRun *b, int n)
     static const char *const where[] = { "pre-norm", "post-norm" };
     for (int i = 0; !b->page.bad[0] && i < 2 * (n + 1); i++) {
         int         p = i / (n + 1), at = i % (n + 1);
-        const char *bad = !isfinite(b->page.stack_rms[p][at]) ? "stream" : !isfinite(b->page.stack_ratio[p][at]) ? "gradient" : NULL;
+        const char *bad = !isfinite(b->page.stack_rms[p][at]) ? "stream"
+            : !isfinite(b->page.stack_ratio[p][at])           ? "gradient"
+                                                              : NULL;
         if (bad)
             snprintf(b->page.bad, sizeof b->page.bad,
                     "stack of %d, %s: the %s after block %d is not finite", n, where[p], bad, at);
     }
 }
 
-static const char *fewer(const BlockRun *b, int n) { return n < b->opt->stack ? ", the last of the model" : ""; }
+static const char *fewer(const BlockRun *b, int n)
+{
+    return n < b->opt->stack ? ", the last of the model" : "";
+}
 
 /* Must come last: it changes the lab's weights. */
 static bool run_stacks(BlockRun *b, Error *err)
@@ -233,9 +256,11 @@ static bool run_stacks(BlockRun *b, Error *err)
     if (!(b->stack = calloc(4 * room, sizeof *b->stack)))
         return no_memory(NULL, err);
     for (int i = 0; i < 2; i++) {
-        double  *rms = b->stack + 2 * (size_t)i * room, *ratio = rms + room, from = checked_end(b), half = (1 - from) / 2;
+        double  *rms = b->stack + 2 * (size_t)i * room, *ratio = rms + room, from = checked_end(b),
+                half = (1 - from) / 2;
         Progress progress = progress_of(b, from + i * half, from + (i + 1) * half);
-        if (!lab_stack(&b->lab, i ? PLACE_POST : PLACE_PRE, n, weights, &b->input, rms, ratio, &progress, err))
+        if (!lab_stack(&b->lab, i ? PLACE_POST : PLACE_PRE, n, weights, &b->input, rms, ratio,
+                       &progress, err))
             return false;
         b->page.stack_rms[i]   = rms;
         b->page.stack_ratio[i] = ratio;
@@ -243,7 +268,8 @@ static bool run_stacks(BlockRun *b, Error *err)
     b->page.n_stack = n;
     find_bad(b, n);
     if (b->input.origin == BLOCK_OF_MODEL)
-        snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "layers %d to %d%s", b->opt->layer, b->opt->layer + n - 1, fewer(b, n));
+        snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "layers %d to %d%s",
+                 b->opt->layer, b->opt->layer + n - 1, fewer(b, n));
     else
         snprintf(b->page.stack_weights, sizeof b->page.stack_weights, "%s",
                  weights ? "each has its own random weights" : "all have the same weights");
@@ -258,7 +284,8 @@ static bool answer(const BlockRun *b, const char *path, Error *err)
     if (p->bad[0])
         return fail(err, NO, "%s: %s", what, p->bad);
     if (!p->fused_forward || !p->fused_backward)
-        return fail(err, NO, "%s: residual + norm in one pass differs from the two operations", what);
+        return fail(err, NO, "%s: residual + norm in one pass differs from the two operations",
+                    what);
     for (int i = 0; i < p->n_checks; i++)
         if (!(p->check[i].error <= check_limit))
             return fail(err, NO, "%s: gradient of %s, element %zu: expected %.6g from central "
@@ -283,8 +310,11 @@ static bool block(const char *path, const tblock_block_options *opt, char **text
         lab_run(&b->lab);
         fill_page(b, path);
         progress_tell(&whole, share_run, 1);
-        ok = (!b->opt->output || write_output(b, err)) && check_fused(b, err) && check_gradients(b, err) && run_stacks(b, err)
-          && block_report(&b->page, b->opt->json ? FACE_JSON : FACE_TEXT, b->opt->colour, text, err) && answer(b, path, err);
+        ok = (!b->opt->output || write_output(b, err)) && check_fused(b, err)
+            && check_gradients(b, err) && run_stacks(b, err)
+            && block_report(&b->page, b->opt->json ? FACE_JSON : FACE_TEXT, b->opt->colour, text,
+                            err)
+            && answer(b, path, err);
     }
     lab_close(&b->lab);
     block_input_close(&b->input);

@@ -10,16 +10,28 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-enum { MAX_JSON = 1 << 20, MAX_TOKENS = 1 << 20, USUAL_BATCH = 2, USUAL_LENGTH = 16, USUAL_WIDTH = 64, USUAL_HEADS = 4 };
+enum {
+    MAX_JSON = 1 << 20,
+    MAX_TOKENS = 1 << 20,
+    USUAL_BATCH = 2,
+    USUAL_LENGTH = 16,
+    USUAL_WIDTH = 64,
+    USUAL_HEADS = 4
+};
 
-/* ---- Names ---- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static const struct { TensorRole role; const char *name, *bias; } tensor_names[] = {
-    { ROLE_ATTN_NORM, "norm1_weight", "norm1_bias" },  { ROLE_WQ, "wq", "bq" },             { ROLE_WK, "wk", "bk" },
-    { ROLE_WV, "wv", "bv" },                           { ROLE_Q_NORM, "q_norm_weight", NULL }, { ROLE_K_NORM, "k_norm_weight", NULL },
-    { ROLE_WO, "wo", "bo" },                           { ROLE_ATTN_POST_NORM, "post_norm1_weight", "post_norm1_bias" },
-    { ROLE_FFN_NORM, "norm2_weight", "norm2_bias" },   { ROLE_W_GATE, "w_gate", "b_gate" }, { ROLE_W_UP, "w_up", "b_up" },
-    { ROLE_W_DOWN, "w_down", "b_down" },               { ROLE_FFN_POST_NORM, "post_norm2_weight", "post_norm2_bias" },
+    { ROLE_ATTN_NORM, "norm1_weight", "norm1_bias" },  { ROLE_WQ, "wq", "bq" },
+                { ROLE_WK, "wk", "bk" },
+    { ROLE_WV, "wv", "bv" },                           { ROLE_Q_NORM, "q_norm_weight", NULL },
+    { ROLE_K_NORM, "k_norm_weight", NULL },
+    { ROLE_WO, "wo", "bo" },                           { ROLE_ATTN_POST_NORM, "post_norm1_weight",
+                                                         "post_norm1_bias" },
+    { ROLE_FFN_NORM, "norm2_weight", "norm2_bias" },   { ROLE_W_GATE, "w_gate", "b_gate" },
+    { ROLE_W_UP, "w_up", "b_up" },
+    { ROLE_W_DOWN, "w_down", "b_down" },               { ROLE_FFN_POST_NORM, "post_norm2_weight",
+                                                         "post_norm2_bias" },
 };
 enum { N_NAMES = sizeof tensor_names / sizeof tensor_names[0] };
 
@@ -31,13 +43,14 @@ const char *block_tensor_name(TensorRole role, bool bias)
     return "";
 }
 
-/* ---- Configs ---- */
+/* ---- Configs --------------------------------------------------------------------------------- */
 
 /* Reduces a model's config to one of its layers. */
 static bool one_layer(Config *c, const char *what, int layer, Error *err)
 {
     if (layer < 0 || layer >= c->n_layers)
-        return fail(err, USAGE, "layer: expected 0 to %d (n_layers of %s is %d), found %d", c->n_layers - 1, what, c->n_layers, layer);
+        return fail(err, USAGE, "layer: expected 0 to %d (n_layers of %s is %d), found %d",
+                    c->n_layers - 1, what, c->n_layers, layer);
     c->window = config_window(c, layer);
     if (c->window && c->theta_window != 0) {
         c->theta = c->theta_window;
@@ -72,7 +85,7 @@ static void usual_block(Config *c)
     c->n_layers = c->vocab_size = c->n_ctx = 1;
 }
 
-/* ---- A case: the JSON of one block ---- */
+/* ---- A case: the JSON of one block ----------------------------------------------------------- */
 
 typedef struct CaseReader { const Json *json; const char *path; Error *err; bool ok; } CaseReader;
 
@@ -111,7 +124,8 @@ static void case_bool(CaseReader *r, const char *key, bool required, bool *out)
 }
 
 /* Reads one of n words; expected lists them for the message. Returns its index, or `absent`. */
-static int case_word(CaseReader *r, const char *key, bool required, const char *const *words, int n, const char *expected, int absent)
+static int case_word(CaseReader *r, const char *key, bool required, const char *const *words, int n,
+                     const char *expected, int absent)
 {
     char        what[512];
     const char *word;
@@ -127,8 +141,11 @@ static int case_word(CaseReader *r, const char *key, bool required, const char *
 
 static void case_ffn(CaseReader *r, Config *c)
 {
-    static const char *const words[] = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf" }, *const forms[] = { "erf", "tanh" };
-    int ffn  = case_word(r, "ffn", true, words, 6, "swiglu, geglu, gelu, gelu_tanh, geglu_erf or relu", 0);
+    static const char
+        *const words[] = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf" },
+               *const forms[] = { "erf", "tanh" };
+    int ffn  =
+        case_word(r, "ffn", true, words, 6, "swiglu, geglu, gelu, gelu_tanh, geglu_erf or relu", 0);
     int form = case_word(r, "gelu", false, forms, 2, "erf or tanh", -1);
     c->ffn = (FfnKind)ffn;
     if (form >= 0 && (c->ffn == FFN_GELU || c->ffn == FFN_GELU_TANH))
@@ -170,9 +187,10 @@ static bool read_case(BlockInput *in, const Json *json, Error *err)
     return r.ok;
 }
 
-/* ---- Options ---- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
-static bool choose(const char *option, const char *word, const char *const *words, int n, int *out, Error *err)
+static bool choose(const char *option, const char *word, const char *const *words, int n, int *out,
+                   Error *err)
 {
     for (int i = 0; word && i < n; i++)
         if (strcmp(word, words[i]) == 0) {
@@ -184,11 +202,15 @@ static bool choose(const char *option, const char *word, const char *const *word
 
 static bool choose_words(Config *c, const tblock_block_options *o, Error *err)
 {
-    static const char *const norms[] = { "rms", "layer" }, *const places[] = { "pre", "post", "both", "output" };
-    static const char *const ffns[] = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf" };
+    static const char *const norms[] = { "rms", "layer" },
+                             *const places[] = { "pre", "post", "both", "output" };
+    static const char *const ffns[] = {
+        "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf"
+    };
     static const NormPlacement place_of[] = { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_OUTPUT };
     int norm = (int)c->norm, place = -1, ffn = (int)c->ffn;
-    if (!choose("norm", o->norm, norms, 2, &norm, err) || !choose("placement", o->placement, places, 4, &place, err)
+    if (!choose("norm", o->norm, norms, 2, &norm, err)
+        || !choose("placement", o->placement, places, 4, &place, err)
         || !choose("ffn", o->ffn, ffns, 6, &ffn, err))
         return false;
     c->norm = (Norm)norm;
@@ -219,7 +241,10 @@ static bool apply_options(BlockInput *in, Error *err)
                     in->path ? ": " : "", c->d_model, c->heads);
     c->head_dim = o->head_dim ? o->head_dim : c->head_dim ? c->head_dim : c->d_model / c->heads;
     c->rotary_dim = whole || c->rotary_dim > c->head_dim ? c->head_dim : c->rotary_dim;
-    c->d_ff   = o->d_ff ? o->d_ff : c->d_ff ? c->d_ff : config_gated(c) ? (c->d_model * 8 / 3 + 15) / 16 * 16 : 4 * c->d_model;
+    c->d_ff   = o->d_ff ? o->d_ff
+        : c->d_ff         ? c->d_ff
+        : config_gated(c) ? (c->d_model * 8 / 3 + 15) / 16 * 16
+                          : 4 * c->d_model;
     c->window = o->window ? (o->window < 0 ? 0 : o->window) : c->window;
     if (o->bias)
         c->qkv_bias = c->out_bias = c->ffn_bias = true;
@@ -234,9 +259,12 @@ static bool apply_options(BlockInput *in, Error *err)
 static bool check_options(const tblock_block_options *o, Error *err)
 {
     const struct { const char *name; int x, max; } numbers[] = {
-        { "d_model", o->d_model, 1 << 20 }, { "heads", o->heads, 1 << 20 }, { "kv_heads", o->kv_heads, 1 << 20 },
-        { "head_dim", o->head_dim, 1 << 20 }, { "d_ff", o->d_ff, 1 << 22 }, { "batch", o->batch, MAX_TOKENS }, { "length", o->length, MAX_TOKENS },
-        { "stack", o->stack, TBLOCK_BLOCK_MAX_STACK }, { "check", o->check, 1 << 20 }, { "threads", o->threads, 1024 },
+        { "d_model", o->d_model, 1 << 20 }, { "heads", o->heads, 1 << 20 },
+        { "kv_heads", o->kv_heads, 1 << 20 },
+        { "head_dim", o->head_dim, 1 << 20 }, { "d_ff", o->d_ff, 1 << 22 },
+        { "batch", o->batch, MAX_TOKENS }, { "length", o->length, MAX_TOKENS },
+        { "stack", o->stack, TBLOCK_BLOCK_MAX_STACK }, { "check", o->check, 1 << 20 },
+        { "threads", o->threads, 1024 },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!check_range(numbers[i].name, numbers[i].x, 0, numbers[i].max, err))
@@ -246,9 +274,10 @@ static bool check_options(const tblock_block_options *o, Error *err)
     return true;
 }
 
-/* ---- Given tensors ---- */
+/* ---- Given tensors --------------------------------------------------------------------------- */
 
-static const Tensor *given(const BlockInput *in, const char *name, int rank, const int64_t *shape, Error *err)
+static const Tensor *given(const BlockInput *in, const char *name, int rank, const int64_t *shape,
+                           Error *err)
 {
     Tensor        expected = { .rank = rank };
     char          found[96], wanted[96];
@@ -256,10 +285,12 @@ static const Tensor *given(const BlockInput *in, const char *name, int rank, con
     memcpy(expected.shape, shape, (size_t)rank * sizeof *shape);
     tensor_shape_text(&expected, wanted, sizeof wanted);
     if (!t)
-        fail(err, INPUT, "%s: tensor %s: expected F32 %s, found no such tensor", in->opt->tensors, name, wanted);
-    else if (t->dtype != DT_F32 || t->rank != rank || memcmp(t->shape, shape, (size_t)rank * sizeof *shape) != 0) {
-        fail(err, INPUT, "%s: tensor %s: expected F32 %s, found %s %s", in->opt->tensors, name, wanted, dtype_name(t->dtype),
-             tensor_shape_text(t, found, sizeof found));
+        fail(err, INPUT, "%s: tensor %s: expected F32 %s, found no such tensor", in->opt->tensors,
+             name, wanted);
+    else if (t->dtype != DT_F32 || t->rank != rank
+             || memcmp(t->shape, shape, (size_t)rank * sizeof *shape) != 0) {
+        fail(err, INPUT, "%s: tensor %s: expected F32 %s, found %s %s", in->opt->tensors, name,
+             wanted, dtype_name(t->dtype), tensor_shape_text(t, found, sizeof found));
         t = NULL;
     }
     return t;
@@ -278,8 +309,9 @@ static bool take_values(const BlockInput *in, const Tensor *t, float *out, Error
         at[i] = rest % (size_t)t->shape[i];
     for (int i = 0; i < t->rank && used < sizeof place; i++)
         used += (size_t)snprintf(place + used, sizeof place - used, "%s%zu", i ? ", " : "", at[i]);
-    return fail(err, INPUT, "%s: tensor %s: expected finite numbers, found %g at [%s]%s", in->opt->tensors, t->name, (double)s.bad_value,
-                place, s.n_bad > 1 ? " and more" : "");
+    return fail(err, INPUT, "%s: tensor %s: expected finite numbers, found %g at [%s]%s",
+                in->opt->tensors, t->name, (double)s.bad_value, place,
+                s.n_bad > 1 ? " and more" : "");
 }
 
 /* Batch and length: from options or case, else from the tensor x, else the defaults. */
@@ -289,15 +321,18 @@ static bool choose_size(BlockInput *in, Error *err)
     const Tensor *x = in->input_given ? tensor_find(&in->tensors, "x") : NULL;
     in->n_seqs  = o->batch ? o->batch : in->n_seqs;
     in->seq_len = o->length ? o->length : in->seq_len;
-    if (x && x->rank == 3 && x->shape[0] > 0 && x->shape[1] > 0 && x->shape[0] <= MAX_TOKENS && x->shape[1] <= MAX_TOKENS) {
+    if (x && x->rank == 3 && x->shape[0] > 0 && x->shape[1] > 0 && x->shape[0] <= MAX_TOKENS
+        && x->shape[1] <= MAX_TOKENS) {
         in->n_seqs  = in->n_seqs ? in->n_seqs : (int)x->shape[0];
         in->seq_len = in->seq_len ? in->seq_len : (int)x->shape[1];
     }
     in->n_seqs  = in->n_seqs ? in->n_seqs : USUAL_BATCH;
     in->seq_len = in->seq_len ? in->seq_len : USUAL_LENGTH;
     int most = in->config.heads > 1024 ? INT_MAX / 2 / in->config.heads : MAX_TOKENS;
-    return in->n_seqs <= most / in->seq_len ? true : fail(err, USAGE, "batch, length: expected at most %d tokens, found %d x %d", most,
-                                                          in->n_seqs, in->seq_len);
+    return in->n_seqs <= most / in->seq_len
+        ? true
+        : fail(err, USAGE, "batch, length: expected at most %d tokens, found %d x %d", most,
+               in->n_seqs, in->seq_len);
 }
 
 /* Refuses a given weight that the block does not have, or takes from a model: it would be
@@ -313,14 +348,16 @@ static bool check_given(const BlockInput *in, Error *err)
         for (TensorSpec s = tensor_list_start(); !of_model && tensor_list_next(&in->config, &s);)
             has |= s.layer == 0 && s.role == tensor_names[i / 2].role && s.bias == i % 2;
         if (name && !has && tensor_find(&in->tensors, name))
-            return fail(err, INPUT, "%s: tensor %s: expected no such tensor, because the block of "
-                                    "%s has %s", in->opt->tensors, name,
-                        in->path ? in->path : "these options", of_model ? "its own weights" : "no such part");
+            return fail(err, INPUT,
+                        "%s: tensor %s: expected no such tensor, because the block of "
+                        "%s has %s",
+                        in->opt->tensors, name, in->path ? in->path : "these options",
+                        of_model ? "its own weights" : "no such part");
     }
     return true;
 }
 
-/* ---- Opening ---- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool is_case(const Json *j) { return json_get(j, "norm_first") || json_get(j, "n_heads"); }
 
@@ -333,7 +370,8 @@ static bool open_json(BlockInput *in, const char *text, size_t n, Error *err)
                                                "block, found %d", in->path, in->opt->layer)
                             : read_case(in, j, err);
     else if (ok)
-        ok = config_parse(&in->config, text, n, in->path, err) && one_layer(&in->config, in->path, in->opt->layer, err);
+        ok = config_parse(&in->config, text, n, in->path, err)
+            && one_layer(&in->config, in->path, in->opt->layer, err);
     json_free(j);
     return ok;
 }
@@ -367,7 +405,8 @@ static bool open_path(BlockInput *in, Error *err)
 /* Do the options change the block? */
 static bool changes(const tblock_block_options *o)
 {
-    return o->norm || o->placement || o->ffn || o->d_model || o->heads || o->kv_heads || o->head_dim || o->d_ff || o->window || o->bias;
+    return o->norm || o->placement || o->ffn || o->d_model || o->heads || o->kv_heads || o->head_dim
+        || o->d_ff || o->window || o->bias;
 }
 
 bool block_input_open(BlockInput *in, const char *path, const tblock_block_options *opt, Error *err)
@@ -377,7 +416,8 @@ bool block_input_open(BlockInput *in, const char *path, const tblock_block_optio
     if (!check_options(opt, err))
         return false;
     if (!path && opt->layer)
-        return fail(err, USAGE, "layer: expected none without a model or its config, found %d", opt->layer);
+        return fail(err, USAGE, "layer: expected none without a model or its config, found %d",
+                    opt->layer);
     if (!path)
         usual_block(&in->config);
     else if (!open_path(in, err))
@@ -388,7 +428,8 @@ bool block_input_open(BlockInput *in, const char *path, const tblock_block_optio
         in->origin      = in->origin == BLOCK_OF_MODEL ? BLOCK_OF_MODEL : BLOCK_GIVEN;
         in->input_given = true;
     }
-    if (!apply_options(in, err) || !config_check(&in->config, what, err) || !supported(&in->config, what, err)) {
+    if (!apply_options(in, err) || !config_check(&in->config, what, err)
+        || !supported(&in->config, what, err)) {
         if (err && err->status == INPUT && (!path || changes(opt)))
             err->status = USAGE; /* the file is fine; the options do not fit it */
         return false;
@@ -405,10 +446,11 @@ void block_input_close(BlockInput *in)
 
 int block_input_most(const BlockInput *in)
 {
-    return in->origin == BLOCK_OF_MODEL ? in->source.stored.config.n_layers - in->opt->layer : TBLOCK_BLOCK_MAX_STACK;
+    return in->origin == BLOCK_OF_MODEL ? in->source.stored.config.n_layers - in->opt->layer
+                                        : TBLOCK_BLOCK_MAX_STACK;
 }
 
-/* ---- Values ---- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static const char *spell_shape(const TensorSpec *s, char out[64])
 {
@@ -417,7 +459,8 @@ static const char *spell_shape(const TensorSpec *s, char out[64])
     return tensor_shape_text(&t, out, 64);
 }
 
-static bool load_from_model(const BlockInput *in, const TensorSpec *want, int layer, float *w, Error *err)
+static bool load_from_model(const BlockInput *in, const TensorSpec *want, int layer, float *w,
+                            Error *err)
 {
     const StoredModel *c = &in->source.stored;
     int i = 0;
@@ -426,8 +469,9 @@ static bool load_from_model(const BlockInput *in, const TensorSpec *want, int la
             continue;
         if (s.rows != want->rows || s.k != want->k || s.stack != 1) {
             char expected[64], found[64];
-            return fail(err, INPUT, "%s: tensor %s: expected %s for a block of these options, found %s", in->path, s.name,
-                        spell_shape(want, expected), spell_shape(&s, found));
+            return fail(err, INPUT,
+                        "%s: tensor %s: expected %s for a block of these options, found %s",
+                        in->path, s.name, spell_shape(want, expected), spell_shape(&s, found));
         }
         bool ok = params_load_tensor(&s, &c->tensor[i], in->path, w, err);
         checked_release(&c->tensor[i]);
@@ -452,7 +496,9 @@ bool block_input_weights(const BlockInput *in, BlockLab *lab, int b, Error *err)
     for (int i = 0; in->origin != BLOCK_SEEDED && i < lab->params.n; i++) {
         const TensorSpec *s = &lab->params.spec[i];
         float            *w = lab->w + lab->params.at[i];
-        if (s->layer == 0 && !(in->origin == BLOCK_GIVEN ? load_given(in, s, w, err) : load_from_model(in, s, in->opt->layer + b, w, err)))
+        if (s->layer == 0
+            && !(in->origin == BLOCK_GIVEN ? load_given(in, s, w, err)
+                                           : load_from_model(in, s, in->opt->layer + b, w, err)))
             return false;
     }
     return true;
@@ -464,5 +510,6 @@ bool block_input_values(const BlockInput *in, BlockLab *lab, Error *err)
         lab_fill_input(lab, in->opt->seed);
         return true;
     }
-    return take_values(in, tensor_find(&in->tensors, "x"), lab->x, err) && take_values(in, tensor_find(&in->tensors, "dy"), lab->d_y, err);
+    return take_values(in, tensor_find(&in->tensors, "x"), lab->x, err)
+        && take_values(in, tensor_find(&in->tensors, "dy"), lab->d_y, err);
 }

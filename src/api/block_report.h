@@ -7,7 +7,7 @@
 #include "tblock_tools.h"
 #include "train/block_lab.h"
 
-/* ---- block_input.c ---------------------------------------------------------------------------- */
+/* ---- block_input.c --------------------------------------------------------------------------- */
 
 /* The input of `tblock block`: a block of a config, of a model, or of a case
  * with tensors. */
@@ -28,7 +28,8 @@ typedef struct BlockInput {
 
 /* Opens everything except the values. Fails with INPUT (a bad file), USAGE (contradicting
  * options) or SYSTEM. */
-bool block_input_open(BlockInput *in, const char *path, const tblock_block_options *opt, Error *err);
+bool block_input_open(BlockInput *in, const char *path, const tblock_block_options *opt,
+                      Error *err);
 void block_input_close(BlockInput *in);        /* accepts a zeroed one */
 
 /* Copies the values into a lab of that config. Weights: block b of the seed, or the model's
@@ -42,7 +43,7 @@ int block_input_most(const BlockInput *in);
 /* The name of a block's tensor in cases and outputs: "wq", "bq", "norm1_weight". */
 const char *block_tensor_name(TensorRole role, bool bias);
 
-/* ---- block_steps.c ---------------------------------------------------------------------------- */
+/* ---- block_steps.c --------------------------------------------------------------------------- */
 
 /* A lab's steps in words: symbols and formulas of a block, shapes, costs. */
 

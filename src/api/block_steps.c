@@ -6,18 +6,36 @@
 #include <string.h>
 
 static const char *const step_keys[BLOCK_STEPS] = {
-    [STEP_X] = "x", [STEP_ATTN_NORM] = "attn_norm", [STEP_Q] = "q", [STEP_K] = "k", [STEP_V] = "v", [STEP_Q_NORM] = "q_norm",
-    [STEP_K_NORM] = "k_norm", [STEP_Q_ROPE] = "q_rope", [STEP_K_ROPE] = "k_rope", [STEP_PROBS] = "attn", [STEP_HEADS] = "heads",
-    [STEP_ATTN_Y] = "attn_out", [STEP_ATTN_POST] = "attn_post_norm", [STEP_ATTN_ADD] = "attn_add", [STEP_FFN_NORM] = "ffn_norm",
-    [STEP_GATE] = "gate", [STEP_UP] = "up", [STEP_H] = "act", [STEP_FFN_Y] = "ffn_out", [STEP_FFN_POST] = "ffn_post_norm",
+    [STEP_X] = "x",
+    [STEP_ATTN_NORM] = "attn_norm",
+    [STEP_Q] = "q",
+    [STEP_K] = "k",
+    [STEP_V] = "v",
+    [STEP_Q_NORM] = "q_norm",
+    [STEP_K_NORM] = "k_norm",
+    [STEP_Q_ROPE] = "q_rope",
+    [STEP_K_ROPE] = "k_rope",
+    [STEP_PROBS] = "attn",
+    [STEP_HEADS] = "heads",
+    [STEP_ATTN_Y] = "attn_out",
+    [STEP_ATTN_POST] = "attn_post_norm",
+    [STEP_ATTN_ADD] = "attn_add",
+    [STEP_FFN_NORM] = "ffn_norm",
+    [STEP_GATE] = "gate",
+    [STEP_UP] = "up",
+    [STEP_H] = "act",
+    [STEP_FFN_Y] = "ffn_out",
+    [STEP_FFN_POST] = "ffn_post_norm",
     [STEP_FFN_ADD] = "ffn_add",
 };
 
-/* ---- Symbols and formulas ---- */
+/* ---- Symbols and formulas -------------------------------------------------------------------- */
 
 /* The symbols that depend on where norms are: m is the stream after the first half, y the
  * block's result. */
-typedef struct Symbols { const char *in1, *add1, *norm1, *in2, *add2, *norm2, *post1, *post2; } Symbols;
+typedef struct Symbols {
+    const char *in1, *add1, *norm1, *in2, *add2, *norm2, *post1, *post2;
+} Symbols;
 
 static Symbols symbols_of(const BlockLab *lab)
 {
@@ -34,10 +52,27 @@ const char *block_step_symbol(const BlockLab *lab, BlockStep step, char *buf, si
     Symbols s = symbols_of(lab);
     bool    normed = lab->shape.qk_norm != QK_NONE;
     const char *const names[BLOCK_STEPS] = {
-        [STEP_X] = "x", [STEP_ATTN_NORM] = s.norm1, [STEP_Q] = "q", [STEP_K] = "k", [STEP_V] = "v", [STEP_Q_NORM] = "q'", [STEP_K_NORM] = "k'",
-        [STEP_Q_ROPE] = normed ? "q''" : "q'", [STEP_K_ROPE] = normed ? "k''" : "k'", [STEP_PROBS] = "p", [STEP_HEADS] = "a", [STEP_ATTN_Y] = "o",
-        [STEP_ATTN_POST] = s.post1, [STEP_ATTN_ADD] = s.add1, [STEP_FFN_NORM] = s.norm2, [STEP_GATE] = "g", [STEP_UP] = "u", [STEP_H] = "h",
-        [STEP_FFN_Y] = "f", [STEP_FFN_POST] = s.post2, [STEP_FFN_ADD] = s.add2,
+        [STEP_X] = "x",
+        [STEP_ATTN_NORM] = s.norm1,
+        [STEP_Q] = "q",
+        [STEP_K] = "k",
+        [STEP_V] = "v",
+        [STEP_Q_NORM] = "q'",
+        [STEP_K_NORM] = "k'",
+        [STEP_Q_ROPE] = normed ? "q''" : "q'",
+        [STEP_K_ROPE] = normed ? "k''" : "k'",
+        [STEP_PROBS] = "p",
+        [STEP_HEADS] = "a",
+        [STEP_ATTN_Y] = "o",
+        [STEP_ATTN_POST] = s.post1,
+        [STEP_ATTN_ADD] = s.add1,
+        [STEP_FFN_NORM] = s.norm2,
+        [STEP_GATE] = "g",
+        [STEP_UP] = "u",
+        [STEP_H] = "h",
+        [STEP_FFN_Y] = "f",
+        [STEP_FFN_POST] = s.post2,
+        [STEP_FFN_ADD] = s.add2,
     };
     snprintf(buf, n, "%s", names[step]);
     return buf;
@@ -53,12 +88,15 @@ static const char *last_of(const BlockLab *lab, const char *letter, char *buf, s
 
 static void act_formula(const BlockLab *lab, char *buf, size_t n)
 {
-    static const char *const act[] = { [FFN_SWIGLU] = "SiLU", [FFN_GEGLU] = "GELUtanh", [FFN_GELU] = "GELU", [FFN_RELU] = "ReLU",
-                                       [FFN_GELU_TANH] = "GELUtanh", [FFN_GEGLU_ERF] = "GELU" };
+    static const char *const act[] = {
+        [FFN_SWIGLU] = "SiLU", [FFN_GEGLU] = "GELUtanh",     [FFN_GELU] = "GELU",
+        [FFN_RELU] = "ReLU",   [FFN_GELU_TANH] = "GELUtanh", [FFN_GEGLU_ERF] = "GELU"
+    };
     snprintf(buf, n, config_gated(&lab->config) ? "%s(g) * u" : "%s(u)", act[lab->shape.ffn]);
 }
 
-static void product_formula(const BlockLab *lab, const char *w, const char *x, const char *bias, bool has, char *buf, size_t n)
+static void product_formula(const BlockLab *lab, const char *w, const char *x, const char *bias,
+                            bool has, char *buf, size_t n)
 {
     (void)lab;
     snprintf(buf, n, has ? "%s %s + %s" : "%s %s", w, x, bias);
@@ -77,7 +115,8 @@ static void formula_of(const BlockLab *lab, BlockStep step, char *buf, size_t n)
     const Config *c    = &lab->config;
     const char   *norm = c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
     Symbols       s    = symbols_of(lab);
-    bool          post = c->norm_placement == PLACE_POST, out = c->norm_placement == PLACE_BOTH || c->norm_placement == PLACE_OUTPUT;
+    bool          post = c->norm_placement == PLACE_POST,
+         out = c->norm_placement == PLACE_BOTH || c->norm_placement == PLACE_OUTPUT;
     char          q[4], k[4];
     switch (step) {
     case STEP_X:         snprintf(buf, n, "the input"); break;
@@ -85,13 +124,18 @@ static void formula_of(const BlockLab *lab, BlockStep step, char *buf, size_t n)
     case STEP_Q:         product_formula(lab, "Wq", s.in1, "bq", c->qkv_bias, buf, n); break;
     case STEP_K:         product_formula(lab, "Wk", s.in1, "bk", c->qkv_bias, buf, n); break;
     case STEP_V:         product_formula(lab, "Wv", s.in1, "bv", c->qkv_bias, buf, n); break;
-    case STEP_Q_NORM:    snprintf(buf, n, "%s(q)%s", norm, c->qk_norm == QK_HEAD ? " of each head" : ""); break;
-    case STEP_K_NORM:    snprintf(buf, n, "%s(k)%s", norm, c->qk_norm == QK_HEAD ? " of each head" : ""); break;
+    case STEP_Q_NORM:
+        snprintf(buf, n, "%s(q)%s", norm, c->qk_norm == QK_HEAD ? " of each head" : "");
+        break;
+    case STEP_K_NORM:
+        snprintf(buf, n, "%s(k)%s", norm, c->qk_norm == QK_HEAD ? " of each head" : "");
+        break;
     case STEP_Q_ROPE:    snprintf(buf, n, "RoPE(q%s)", c->qk_norm ? "'" : ""); break;
     case STEP_K_ROPE:    snprintf(buf, n, "RoPE(k%s)", c->qk_norm ? "'" : ""); break;
     case STEP_PROBS:
-        snprintf(buf, n, "softmax(%s%s^T/%.3g%s)", last_of(lab, "q", q, sizeof q), last_of(lab, "k", k, sizeof k),
-                 1 / (double)lab->shape.attn_scale, lab->shape.causal || c->window ? " + M" : "");
+        snprintf(buf, n, "softmax(%s%s^T/%.3g%s)", last_of(lab, "q", q, sizeof q),
+                 last_of(lab, "k", k, sizeof k), 1 / (double)lab->shape.attn_scale,
+                 lab->shape.causal || c->window ? " + M" : "");
         break;
     case STEP_HEADS:     snprintf(buf, n, "p v"); break;
     case STEP_ATTN_Y:    product_formula(lab, "Wo", "a", "bo", c->out_bias, buf, n); break;
@@ -112,10 +156,11 @@ static void formula_of(const BlockLab *lab, BlockStep step, char *buf, size_t n)
 static bool in_stream(const BlockLab *lab, BlockStep step)
 {
     bool post = lab->shape.place == PLACE_POST;
-    return step == STEP_X || step == (post ? STEP_ATTN_NORM : STEP_ATTN_ADD) || step == (post ? STEP_FFN_NORM : STEP_FFN_ADD);
+    return step == STEP_X || step == (post ? STEP_ATTN_NORM : STEP_ATTN_ADD)
+        || step == (post ? STEP_FFN_NORM : STEP_FFN_ADD);
 }
 
-/* ---- Shapes ---- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static int shape_of(const BlockLab *lab, BlockStep step, int64_t shape[4])
 {
@@ -143,12 +188,13 @@ static int shape_of(const BlockLab *lab, BlockStep step, int64_t shape[4])
     }
 }
 
-/* ---- FLOP ---- */
+/* ---- FLOP ------------------------------------------------------------------------------------ */
 
 /* The share of all pairs of query and key that are visible, if the block is not causal. */
 static double seen_share(const BlockLab *lab)
 {
-    double len = lab->seq_len, w = lab->shape.window, hidden = w > 0 && w < len ? (len - w) * (len - w + 1) / 2 : 0;
+    double len = lab->seq_len, w = lab->shape.window,
+           hidden = w > 0 && w < len ? (len - w) * (len - w + 1) / 2 : 0;
     return 1 - hidden / (len * len);
 }
 
@@ -156,24 +202,44 @@ static double op_flops(const BlockLab *lab, const Flops *f, FlopOp op)
 {
     const FlopRow *r = &f->op[op];
     bool   pairs = op == OP_QK || op == OP_SOFTMAX || op == OP_AV;
-    double once  = op == OP_SOFTMAX ? (double)lab->n_tok * lab->shape.heads * (1 + lab->shape.head_dim) : 0; /* not for each pair (flops.c) */
+    /* not for each pair (flops.c) */
+    double once  =
+        op == OP_SOFTMAX ? (double)lab->n_tok * lab->shape.heads * (1 + lab->shape.head_dim) : 0;
     return pairs && !lab->shape.causal ? (r->full - once) * seen_share(lab) + once : r->computed;
 }
 
 static double step_flops(const BlockLab *lab, const Flops *f, BlockStep step)
 {
     static const FlopOp of[BLOCK_STEPS] = {
-        [STEP_X] = OP_COUNT, [STEP_ATTN_NORM] = OP_ATTN_NORM, [STEP_Q] = OP_Q, [STEP_K] = OP_K, [STEP_V] = OP_V, [STEP_Q_NORM] = OP_QK_NORM,
-        [STEP_K_NORM] = OP_QK_NORM, [STEP_Q_ROPE] = OP_ROPE, [STEP_K_ROPE] = OP_ROPE, [STEP_PROBS] = OP_QK, [STEP_HEADS] = OP_AV,
-        [STEP_ATTN_Y] = OP_OUT, [STEP_ATTN_POST] = OP_ATTN_POST_NORM, [STEP_ATTN_ADD] = OP_ATTN_ADD, [STEP_FFN_NORM] = OP_FFN_NORM,
-        [STEP_GATE] = OP_GATE, [STEP_UP] = OP_UP, [STEP_H] = OP_SILU, [STEP_FFN_Y] = OP_DOWN, [STEP_FFN_POST] = OP_FFN_POST_NORM,
+        [STEP_X] = OP_COUNT,
+        [STEP_ATTN_NORM] = OP_ATTN_NORM,
+        [STEP_Q] = OP_Q,
+        [STEP_K] = OP_K,
+        [STEP_V] = OP_V,
+        [STEP_Q_NORM] = OP_QK_NORM,
+        [STEP_K_NORM] = OP_QK_NORM,
+        [STEP_Q_ROPE] = OP_ROPE,
+        [STEP_K_ROPE] = OP_ROPE,
+        [STEP_PROBS] = OP_QK,
+        [STEP_HEADS] = OP_AV,
+        [STEP_ATTN_Y] = OP_OUT,
+        [STEP_ATTN_POST] = OP_ATTN_POST_NORM,
+        [STEP_ATTN_ADD] = OP_ATTN_ADD,
+        [STEP_FFN_NORM] = OP_FFN_NORM,
+        [STEP_GATE] = OP_GATE,
+        [STEP_UP] = OP_UP,
+        [STEP_H] = OP_SILU,
+        [STEP_FFN_Y] = OP_DOWN,
+        [STEP_FFN_POST] = OP_FFN_POST_NORM,
         [STEP_FFN_ADD] = OP_FFN_ADD,
     };
     double heads = lab->shape.heads, kv = lab->shape.kv_heads;
-    bool   is_q = step == STEP_Q_NORM || step == STEP_Q_ROPE, is_k = step == STEP_K_NORM || step == STEP_K_ROPE;
+    bool   is_q = step == STEP_Q_NORM || step == STEP_Q_ROPE,
+         is_k = step == STEP_K_NORM || step == STEP_K_ROPE;
     if (of[step] == OP_COUNT)
         return 0;
-    double flops = op_flops(lab, f, of[step]) + (step == STEP_PROBS ? op_flops(lab, f, OP_SOFTMAX) : 0);
+    double flops =
+        op_flops(lab, f, of[step]) + (step == STEP_PROBS ? op_flops(lab, f, OP_SOFTMAX) : 0);
     return flops * (is_q ? heads / (heads + kv) : is_k ? kv / (heads + kv) : 1);
 }
 
@@ -196,15 +262,20 @@ static void count(BlockPage *p, const BlockLab *lab, Flops *f)
     }
 }
 
-/* ---- All together ---- */
+/* ---- All together ---------------------------------------------------------------------------- */
 
 static void add_step(BlockPage *p, const BlockLab *lab, const Flops *f, BlockStep step)
 {
     const LabStat *v = &lab->value[step], *d = &lab->gradient[step];
     BlockPageStep *s = &p->step[p->n_steps++];
-    *s = (BlockPageStep){ .key = step_keys[step], .stream = in_stream(lab, step), .rms = v->seen ? v->rms : NAN,
-                          .largest = v->seen ? v->largest : NAN, .d_rms = d->seen ? d->rms : NAN, .flops = step_flops(lab, f, step),
-                          .n_bad = v->n_bad, .d_n_bad = d->n_bad };
+    *s = (BlockPageStep){ .key = step_keys[step],
+                          .stream = in_stream(lab, step),
+                          .rms = v->seen ? v->rms : NAN,
+                          .largest = v->seen ? v->largest : NAN,
+                          .d_rms = d->seen ? d->rms : NAN,
+                          .flops = step_flops(lab, f, step),
+                          .n_bad = v->n_bad,
+                          .d_n_bad = d->n_bad };
     s->rank = shape_of(lab, step, s->shape);
     block_step_symbol(lab, step, s->symbol, sizeof s->symbol);
     formula_of(lab, step, s->formula, sizeof s->formula);
@@ -221,7 +292,8 @@ void block_page_steps(BlockPage *p, const BlockLab *lab)
     }
 }
 
-static bool name_bad(const BlockLab *lab, BlockStep step, const LabStat *s, const char *what, char *buf, size_t n)
+static bool name_bad(const BlockLab *lab, BlockStep step, const LabStat *s, const char *what,
+                     char *buf, size_t n)
 {
     int64_t shape[4];
     int     rank = shape_of(lab, step, shape);
@@ -232,8 +304,10 @@ static bool name_bad(const BlockLab *lab, BlockStep step, const LabStat *s, cons
     for (int i = rank; i-- > 0; rest /= (size_t)shape[i])
         at[i] = rest % (size_t)shape[i];
     for (int i = 0; i < rank; i++)
-        snprintf(place + strlen(place), sizeof place - strlen(place), "%s%zu", i ? ", " : "", at[i]);
-    snprintf(buf, n, "%s%s[%s] is %g (%zu of %zu are not finite)", what, block_step_symbol(lab, step, symbol, sizeof symbol), place,
+        snprintf(place + strlen(place), sizeof place - strlen(place), "%s%zu", i ? ", " : "",
+                 at[i]);
+    snprintf(buf, n, "%s%s[%s] is %g (%zu of %zu are not finite)", what,
+             block_step_symbol(lab, step, symbol, sizeof symbol), place,
              /* The sign of a NaN means nothing. */
              isnan(s->bad_value) ? (double)NAN : (double)s->bad_value, s->n_bad, s->n);
     return true;

@@ -24,9 +24,10 @@ struct tblock_chat {
     size_t      n_stop_texts;
 };
 
-/* ---- Which format --------------------------------------------------------------------------------------------- */
+/* ---- Which format ---------------------------------------------------------------------------- */
 
-bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out, Error *err)
+bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out,
+                        Error *err)
 {
     char what[512];
     *out = NULL;
@@ -46,7 +47,8 @@ static bool choose_format(tblock_chat *c, const char *format, Error *err)
 {
     const tblock_model *m = c->model;
     if (format) {
-        c->format = *format == '{' ? chat_format_parse(format, strlen(format), "chat format", err) : chat_format_named(format, err);
+        c->format = *format == '{' ? chat_format_parse(format, strlen(format), "chat format", err)
+                                   : chat_format_named(format, err);
         return c->format != NULL;
     }
     if (!chat_source_format(m->source.path, m->chat, m->chat_template, &c->format, err))
@@ -55,12 +57,13 @@ static bool choose_format(tblock_chat *c, const char *format, Error *err)
         return true;
     char *names = chat_format_names(err);
     if (names)
-        fail(err, INPUT, "%s: the model has no chat format: choose one with --chat-format NAME: %s", m->source.path, names);
+        fail(err, INPUT, "%s: the model has no chat format: choose one with --chat-format NAME: %s",
+             m->source.path, names);
     free(names);
     return false;
 }
 
-/* ---- Tokens --------------------------------------------------------------------------------------------------- */
+/* ---- Tokens ---------------------------------------------------------------------------------- */
 
 /* How a token is spelled; "" for none. */
 static bool spell(const tblock_chat *c, int32_t id, char **out, Error *err)
@@ -104,7 +107,8 @@ tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_e
 {
     if (!m->tokenizer) {
         const char *note = m->source.tokenizer_note;
-        fail(err, INPUT, "%s: found no tokenizer: a chat needs one%s%s", m->source.path, note ? "; " : "", note ? note : "");
+        fail(err, INPUT, "%s: found no tokenizer: a chat needs one%s%s", m->source.path,
+             note ? "; " : "", note ? note : "");
         return NULL;
     }
     tblock_chat *c = calloc(1, sizeof *c);
@@ -116,7 +120,8 @@ tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_e
     c->model = m;
     c->bos = m->has_weights ? cfg->bos : -1;
     c->eos = m->has_weights && cfg->n_eos ? cfg->eos[0] : -1;
-    if (!choose_format(c, format, err) || !spell(c, c->bos, &c->bos_text, err) || !spell(c, c->eos, &c->eos_text, err)
+    if (!choose_format(c, format, err) || !spell(c, c->bos, &c->bos_text, err)
+        || !spell(c, c->eos, &c->eos_text, err)
         || !chat_answer_prefix(c->format, c->bos_text, c->eos_text, &c->answer_prefix, err)) {
         tblock_chat_free(c);
         return NULL;
@@ -139,16 +144,20 @@ void tblock_chat_free(tblock_chat *c)
 void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out)
 {
     ChatSystem system = chat_format_system(c->format);
-    *out = (tblock_chat_info){ .name = chat_format_name(c->format), .stop_ids = c->stop_id, .n_stop_ids = c->n_stop_ids,
-                               .stop_texts = c->stop_text, .n_stop_texts = c->n_stop_texts,
+    *out = (tblock_chat_info){ .name = chat_format_name(c->format),
+                               .stop_ids = c->stop_id,
+                               .n_stop_ids = c->n_stop_ids,
+                               .stop_texts = c->stop_text,
+                               .n_stop_texts = c->n_stop_texts,
                                .answer_prefix = c->answer_prefix,
                                .system = system == CHAT_SYSTEM_TOLD ? TBLOCK_CHAT_SYSTEM_TOLD
-                                         : system == CHAT_SYSTEM_NONE ? TBLOCK_CHAT_SYSTEM_REFUSED : TBLOCK_CHAT_SYSTEM_IGNORED };
+                                   : system == CHAT_SYSTEM_NONE     ? TBLOCK_CHAT_SYSTEM_REFUSED
+                                                                    : TBLOCK_CHAT_SYSTEM_IGNORED };
 }
 
 const char *tblock_chat_known(size_t i) { return chat_format_known(i); }
 
-/* ---- Rendering ------------------------------------------------------------------------------------------------ */
+/* ---- Rendering ------------------------------------------------------------------------------- */
 
 /* Ids may be tokens of the tokenizer or, beyond its end, rows of the model: a model can draw
  * these too. */
@@ -160,19 +169,22 @@ static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size
         size = model->weights.cfg.vocab_size;
     for (size_t k = 0; k < m->n_ids; k++)
         if (m->ids[k] < 0 || m->ids[k] >= size)
-            return fail(err, INPUT, "chat: message %zu: id %zu: expected 0 to %d, found %d", i + 1, k, size - 1, m->ids[k]);
+            return fail(err, INPUT, "chat: message %zu: id %zu: expected 0 to %d, found %d", i + 1,
+                        k, size - 1, m->ids[k]);
     return true;
 }
 
 /* Spells the ids of an answer as they were streamed, because a text may go on after them. */
-static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatMessage *out, Error *err)
+static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatMessage *out,
+                        Error *err)
 {
     size_t      n, room = 0, used = 0;
     TextStream *s = text_stream_new(c->model->tokenizer, true);
     char       *text = NULL;
     bool        ok = s || no_memory(NULL, err);
     for (size_t i = 0; ok && i <= m->n_ids; i++) {
-        const char *piece = i < m->n_ids ? text_stream_put(s, m->ids[i], &n) : text_stream_flush(s, &n);
+        const char *piece =
+            i < m->n_ids ? text_stream_put(s, m->ids[i], &n) : text_stream_flush(s, &n);
         if (used + n > room) {
             room = 2 * (used + n) + 64;
             char *grown = realloc(text, room);
@@ -191,18 +203,23 @@ static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, Chat
 
 static bool read_role(const char *role, size_t i, ChatRole *out, Error *err)
 {
-    return chat_role_parse(role, out) || fail(err, INPUT, "chat: message %zu: expected the role system, user or assistant, found '%s'", i + 1, role ? role : "");
+    return chat_role_parse(role, out)
+        || fail(err, INPUT,
+                "chat: message %zu: expected the role system, user or assistant, found '%s'", i + 1,
+                role ? role : "");
 }
 
 /* Makes the text and the spans of the conversation. */
-static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n, bool open, ChatText *out, Error *err)
+static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n, bool open,
+                   ChatText *out, Error *err)
 {
     ChatMessage *message = n <= CHAT_MOST_MESSAGES ? calloc(n + 1, sizeof *message) : NULL;
     bool         ok = message || fail(err, SYSTEM, "chat: out of memory for %zu messages", n);
     for (size_t i = 0; ok && i < n; i++) {
         message[i] = (ChatMessage){ .text = m[i].text, .n = m[i].n_bytes };
         ok = read_role(m[i].role, i, &message[i].role, err)
-             && (!m[i].n_ids || message[i].role != CHAT_ASSISTANT || (check_drawn(c, &m[i], i, err) && spell_drawn(c, &m[i], &message[i], err)));
+             && (!m[i].n_ids || message[i].role != CHAT_ASSISTANT
+                 || (check_drawn(c, &m[i], i, err) && spell_drawn(c, &m[i], &message[i], err)));
     }
     ok = ok && chat_render(c->format, message, n, open, c->bos_text, c->eos_text, out, err);
     for (size_t i = 0; message && i < n; i++)
@@ -213,7 +230,8 @@ static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n,
 
 /* Converts spans of the text into the tokenizer's. A BOS or EOS that the tokenizer finds by
  * spelling needs none. */
-static size_t spans_of(const tblock_chat *c, const ChatText *t, const tblock_chat_message *m, TextSpan *span)
+static size_t spans_of(const tblock_chat *c, const ChatText *t, const tblock_chat_message *m,
+                       TextSpan *span)
 {
     size_t n = 0;
     for (size_t i = 0; i < t->n_spans; i++) {
@@ -226,15 +244,16 @@ static size_t spans_of(const tblock_chat *c, const ChatText *t, const tblock_cha
         if (end)
             span[n].ids = id, span[n].n_ids = 1;
         if (s->kind == CHAT_DRAWN)
-            span[n].ids = m[s->message].ids, span[n].n_ids = m[s->message].n_ids, span[n].if_safe = true;
+            span[n].ids = m[s->message].ids, span[n].n_ids = m[s->message].n_ids,
+            span[n].if_safe = true;
         n++;
     }
     return n;
 }
 
 FP_ENV_WORK
-static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, int32_t **ids, size_t *n_ids,
-                       tblock_error *err)
+static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
+                       bool open, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     ChatText text;
     Ids      out = { 0 };
@@ -242,7 +261,9 @@ static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages
         return false;
     TextSpan *span = calloc(text.n_spans + 1, sizeof *span);
     bool      ok = span || no_memory(NULL, err);
-    ok = ok && tokenizer_encode_spans(c->model->tokenizer, text.text, text.n, span, spans_of(c, &text, messages, span), &out, err);
+    ok = ok
+        && tokenizer_encode_spans(c->model->tokenizer, text.text, text.n, span,
+                                  spans_of(c, &text, messages, span), &out, err);
     if (ok && !out.id && !(out.id = malloc(sizeof *out.id)))
         ok = no_memory(NULL, err);
     free(span);
@@ -256,8 +277,8 @@ static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages
     return true;
 }
 
-bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, int32_t **ids, size_t *n_ids,
-                        tblock_error *err)
+bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
+                        bool open, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     *ids   = NULL;
     *n_ids = 0;
@@ -265,8 +286,8 @@ bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *message
 }
 
 FP_ENV_WORK
-static bool render_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, char **text, size_t *n_bytes,
-                        tblock_error *err)
+static bool render_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
+                        bool open, char **text, size_t *n_bytes, tblock_error *err)
 {
     ChatText out;
     if (!render(c, messages, n, open, &out, err))
@@ -277,8 +298,8 @@ static bool render_text(const tblock_chat *c, const tblock_chat_message *message
     return true;
 }
 
-bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n, bool open, char **text, size_t *n_bytes,
-                      tblock_error *err)
+bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
+                      bool open, char **text, size_t *n_bytes, tblock_error *err)
 {
     *text    = NULL;
     *n_bytes = 0;

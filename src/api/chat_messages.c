@@ -17,9 +17,12 @@ static bool check_messages(const tblock_chat_message *m, size_t n, Error *err)
         return fail(err, USAGE, "messages: expected at most %d, found %zu", CHAT_MOST_MESSAGES, n);
     for (size_t i = 0; i < n; i++) {
         if (!chat_role_parse(m[i].role, &role))
-            return fail(err, USAGE, "message %zu: role: expected system, user or assistant, found '%s'", i + 1, m[i].role ? m[i].role : "");
+            return fail(err, USAGE,
+                        "message %zu: role: expected system, user or assistant, found '%s'", i + 1,
+                        m[i].role ? m[i].role : "");
         if (m[i].n_bytes && memchr(m[i].text, 0, m[i].n_bytes))
-            return fail(err, USAGE, "message %zu: content: expected text without NUL, found one", i + 1);
+            return fail(err, USAGE, "message %zu: content: expected text without NUL, found one",
+                        i + 1);
     }
     return true;
 }
@@ -52,14 +55,16 @@ bool tblock_chat_save(const tblock_chat_message *m, size_t n, const char *path, 
 }
 
 /* Reads one message; the result points into the parsed text. */
-static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_message *out, Error *err)
+static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_message *out,
+                         Error *err)
 {
     char        name[512];
     const char *role, *text;
     ChatRole    parsed;
     snprintf(name, sizeof name, "%.400s: message %zu", what, i + 1);
     if (!json_is_object(j))
-        return fail(err, INPUT, "%s: expected an object with role and content, found %s", name, json_kind(j));
+        return fail(err, INPUT, "%s: expected an object with role and content, found %s", name,
+                    json_kind(j));
     snprintf(name, sizeof name, "%.400s: message %zu: role", what, i + 1);
     if (!json_read_string(json_get(j, "role"), name, &role, err))
         return false;
@@ -68,7 +73,9 @@ static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_
     snprintf(name, sizeof name, "%.400s: message %zu: content", what, i + 1);
     if (!json_read_string(json_get(j, "content"), name, &text, err))
         return false;
-    *out = (tblock_chat_message){ .role = chat_role_name(parsed), .text = text, .n_bytes = strlen(text) };
+    *out = (tblock_chat_message){ .role = chat_role_name(parsed),
+                                  .text = text,
+                                  .n_bytes = strlen(text) };
     return true;
 }
 
@@ -95,8 +102,8 @@ static tblock_chat_message *own(const tblock_chat_message *m, size_t n, Error *e
     return out;
 }
 
-bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, tblock_chat_message **messages, size_t *n,
-                           tblock_error *err)
+bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what,
+                           tblock_chat_message **messages, size_t *n, tblock_error *err)
 {
     *messages = NULL;
     *n        = 0;
@@ -106,7 +113,7 @@ bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what, t
     const Json *list = json_is_object(root) ? json_get(root, "messages") : root;
     size_t      count = json_count(list), i = 0;
     bool        ok = (json_is_array(list) && count <= CHAT_MOST_MESSAGES)
-              || fail(err, INPUT, "%s: expected {\"messages\": [...]}, found %s", what, json_kind(list));
+        || fail(err, INPUT, "%s: expected {\"messages\": [...]}, found %s", what, json_kind(list));
     tblock_chat_message *m = ok ? calloc(count + 1, sizeof *m) : NULL;
     if (ok && !m)
         ok = no_memory(NULL, err);

@@ -15,7 +15,9 @@
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 
-static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
+static const char *const kv_names[KV_COUNT] = {
+    [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8"
+};
 
 const char *kv_type_name(KvType t) { return kv_names[t]; }
 
@@ -56,14 +58,17 @@ static bool check_bf16(const tblock_context *c, Error *err)
     if (!c->kernels->matmul_bf16)
         return fail(err, USAGE, "math bf16: this build has no bf16 kernel for the instruction set "
                                 "%s", c->kernels->isa);
-    return c->model->source.stored.bf16_min || bf16_weights_check(&c->model->weights, c->model->source.path, err);
+    return c->model->source.stored.bf16_min
+        || bf16_weights_check(&c->model->weights, c->model->source.path, err);
 }
 
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
-    if (!check_range("n_ctx", o->n_ctx, 0, 1 << 24, err) || !check_range("n_seqs", o->n_seqs, 0, MAX_SEQS, err)
-        || !check_range("n_batch", o->n_batch, 0, MAX_BATCH, err) || !check_range("threads", o->threads, 0, MAX_THREADS, err))
+    if (!check_range("n_ctx", o->n_ctx, 0, 1 << 24, err)
+        || !check_range("n_seqs", o->n_seqs, 0, MAX_SEQS, err)
+        || !check_range("n_batch", o->n_batch, 0, MAX_BATCH, err)
+        || !check_range("threads", o->threads, 0, MAX_THREADS, err))
         return false;
     c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
     if (cfg->positions == POS_LEARNED && c->n_ctx > cfg->n_ctx)
@@ -85,7 +90,8 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
 }
 
 FP_ENV_WORK
-static tblock_context *context_new(const tblock_model *m, const tblock_context_options *opt, Error *err)
+static tblock_context *context_new(const tblock_model *m, const tblock_context_options *opt,
+                                   Error *err)
 {
     static const tblock_context_options defaults = {0};
     const Config *cfg = &m->weights.cfg;
@@ -106,7 +112,9 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     if (ok) {
         KvShape shape = kv_shape(cfg, kv);
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
-             && (c->forward = forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads, err)) != NULL;
+             && (c->forward =
+                     forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads, err))
+                 != NULL;
     }
     if (ok && opt->threads)
         forward_all_threads(c->forward); /* use exactly what was asked for */
@@ -124,7 +132,8 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     return c;
 }
 
-tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt, tblock_error *err)
+tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt,
+                                   tblock_error *err)
 {
     FpEnv           caller = fp_env_enter(); /* rotary frequencies are computed here */
     tblock_context *c      = context_new(m, opt, err);
@@ -168,17 +177,21 @@ static bool check_batch(tblock_context *c, const tblock_item *item, size_t n, Er
         c->next_pos[s] = c->kv.seq[s].length;
     for (size_t i = 0; i < n; i++) {
         if (item[i].seq < 0 || item[i].seq >= c->n_seqs)
-            return fail(err, USAGE, "item %zu: sequence: expected 0 to %d, found %d", i, c->n_seqs - 1, item[i].seq);
+            return fail(err, USAGE, "item %zu: sequence: expected 0 to %d, found %d", i,
+                        c->n_seqs - 1, item[i].seq);
         if (item[i].token < 0 || item[i].token >= vocab)
-            return fail(err, USAGE, "item %zu: token: expected 0 to %d, found %d", i, vocab - 1, item[i].token);
+            return fail(err, USAGE, "item %zu: token: expected 0 to %d, found %d", i, vocab - 1,
+                        item[i].token);
         int next = c->next_pos[item[i].seq]++;
         if (item[i].pos != next)
             return fail(err, USAGE, "item %zu: position: expected %d, the next position of "
                                     "sequence %d, found %d", i, next, item[i].seq,
                         item[i].pos);
         if (next >= c->n_ctx)
-            return fail(err, USAGE, "sequence %d: %zu more tokens after %d do not fit into the context of %d", item[i].seq,
-                        count_items(item, n, item[i].seq), c->kv.seq[item[i].seq].length, c->n_ctx);
+            return fail(err, USAGE,
+                        "sequence %d: %zu more tokens after %d do not fit into the context of %d",
+                        item[i].seq, count_items(item, n, item[i].seq),
+                        c->kv.seq[item[i].seq].length, c->n_ctx);
     }
     return true;
 }
@@ -278,7 +291,7 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
     for (size_t i = 0; i < n_items; i++)
         n_logits += items[i].want_logits;
     bool grown = grow(&token, &c->cap_items, n_items, sizeof *c->token, err)
-                 && grow(&logits, &c->cap_logits, n_logits, c->logits_stride * sizeof *c->logits, err);
+        && grow(&logits, &c->cap_logits, n_logits, c->logits_stride * sizeof *c->logits, err);
     c->token  = token;
     c->logits = logits;
     if (!grown)
@@ -286,8 +299,9 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
 
     size_t at = 0;
     for (size_t i = 0; i < n_items; i++)
-        c->token[i] = (BatchToken){items[i].seq, items[i].pos, items[i].token,
-                                   items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL};
+        c->token[i] =
+            (BatchToken){ items[i].seq, items[i].pos, items[i].token,
+                          items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL };
     forward_observe(c->forward, c->observer, c->observer_user);
     for (size_t i = 0, n; i < n_items; i += n) {
         n = n_items - i < (size_t)c->n_batch ? n_items - i : (size_t)c->n_batch;
@@ -309,7 +323,10 @@ bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, 
     return ok;
 }
 
-const float *tblock_logits(const tblock_context *c, size_t i) { return i < c->n_items ? c->token[i].logits : NULL; }
+const float *tblock_logits(const tblock_context *c, size_t i)
+{
+    return i < c->n_items ? c->token[i].logits : NULL;
+}
 
 int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
 {
@@ -321,7 +338,8 @@ bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_er
     if (seq < 0 || seq >= c->n_seqs)
         return fail(err, USAGE, "sequence: expected 0 to %d, found %d", c->n_seqs - 1, seq);
     if (length < 0 || length > c->kv.seq[seq].length)
-        return fail(err, USAGE, "sequence %d: length: expected 0 to %d, found %d", seq, c->kv.seq[seq].length, length);
+        return fail(err, USAGE, "sequence %d: length: expected 0 to %d, found %d", seq,
+                    c->kv.seq[seq].length, length);
     if (!kv_cache_rewind(&c->kv, seq, length))
         return fail(err, USAGE, "sequence %d: cannot go back to length %d: the sliding window of "
                                 "%d no longer holds those positions", seq, length,
@@ -337,7 +355,8 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
 
 RunSettings run_settings(const tblock_context *c)
 {
-    return (RunSettings){math_name(c->numerics.math), c->activations, kv_type_name(c->kv.shape.type)};
+    return (RunSettings){ math_name(c->numerics.math), c->activations,
+                          kv_type_name(c->kv.shape.type) };
 }
 
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)
@@ -372,13 +391,15 @@ void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
         .activations = c->activations,
         .kv_type = kv_type_name(c->kv.shape.type),
         .kv_bytes = c->kv.bytes,
-        .activation_bytes = forward_bytes(c->forward) + c->cap_logits * c->logits_stride * sizeof *c->logits,
+        .activation_bytes =
+            forward_bytes(c->forward) + c->cap_logits * c->logits_stride * sizeof *c->logits,
     };
 }
 
-/* ---- Sampling ---- */
+/* ---- Sampling -------------------------------------------------------------------------------- */
 
-tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options *opt, tblock_error *err)
+tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options *opt,
+                                   tblock_error *err)
 {
     static const tblock_sampler_options greedy = {0};
     return sampler_new(vocab_size, opt ? opt : &greedy, err);
@@ -386,8 +407,8 @@ tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampler_options 
 
 void tblock_sampler_free(tblock_sampler *s) { sampler_free(s); }
 
-bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index,
-                         int32_t *token, tblock_error *err)
+bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous,
+                         size_t n_previous, uint32_t index, int32_t *token, tblock_error *err)
 {
     FpEnv caller = fp_env_enter();
     bool  ok     = sampler_next(s, logits, previous, n_previous, index, token, err);

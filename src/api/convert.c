@@ -1,7 +1,7 @@
-/* api/convert.c: any source as a model file, as it is or with weights of another type. Rows are read
- * where they lie, 16 at a time, and what was read is given back, so memory does not grow with the
- * model. The files are hashed by a thread of its own meanwhile. tblock_quantize is the same with a
- * type and with errors measured. */
+/* api/convert.c: any source as a model file, as it is or with weights of another type. Rows are
+ * read where they lie, 16 at a time, and what was read is given back, so memory does not grow with
+ * the model. The files are hashed by a thread of its own meanwhile. tblock_quantize is the same
+ * with a type and with errors measured. */
 #include "tblock_tools.h"
 
 #include <math.h>
@@ -37,14 +37,15 @@ typedef struct Convert {
     const char          *quantized;   /* the type, or NULL                           */
     char                *chat;        /* a chat format to store, or NULL             */
     bool                 tokenizer_only;
-    bool                 measure;     /* tblock_quantize: how far weights are from what they were; it
-                                         refuses values that are not finite, and hashes no files */
+    bool                 measure;     /* tblock_quantize: how far weights are from what they
+                                       * were; it refuses values that are not finite, and hashes
+                                       * no files */
     const tblock_convert_options *opt;
     tblock_convert_report        *report;   /* to fill; or NULL                          */
     tblock_quantize_report       *errors;   /* the same                                  */
 } Convert;
 
-/* ---- The files and their hashes ---- */
+/* ---- The files and their hashes -------------------------------------------------------------- */
 
 enum { HASH_PIECE = 4 << 20 };
 
@@ -81,13 +82,15 @@ static void stop_hashing(Convert *c)
     c->hashing = false;
 }
 
-/* Files of a tokenizer of its own come first, then those of the source, whose last ones are its tokenizer's. */
+/* Files of a tokenizer of its own come first, then those of the source, whose last ones are its
+ * tokenizer's. */
 static bool list_files(Convert *c, Error *err)
 {
     if (c->measure)
         return true;
     int first = c->tokenizer_only && c->in.has_weights ? c->in.n_used_weights : 0;
-    int end   = c->opt->tokenizer || c->opt->no_tokenizer ? c->in.n_used_weights : c->in.n_used, own = end - first;
+    int end   = c->opt->tokenizer || c->opt->no_tokenizer ? c->in.n_used_weights : c->in.n_used,
+        own = end - first;
     c->file = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->file);
     c->hex  = calloc(c->tokenizer.n_files + (size_t)own + 1, sizeof *c->hex);
     if (!c->file || !c->hex)
@@ -101,7 +104,8 @@ static bool list_files(Convert *c, Error *err)
     return true;
 }
 
-/* What a model file was made from, an array without its last bracket; else the files that were read. */
+/* What a model file was made from, an array without its last bracket; else the files that were
+ * read. */
 static bool out_sources(TextOut *o, const Convert *c, Error *err)
 {
     char        what[512];
@@ -153,18 +157,21 @@ static char *make_source(const Convert *c, Error *err)
     return text_out_take(&o, err);
 }
 
-/* ---- Making ---- */
+/* ---- Making ---------------------------------------------------------------------------------- */
 
 static void make_block(void *user, const WeightBlock *b)
 {
     const Convert       *c    = user;
     const CheckedTensor *from = &c->in.stored.tensor[b->tensor];
-    /* A float is read to be measured, though it keeps its type: the error is relative to all weights. */
-    bool copied = from->type == b->type && (c->measure ? weight_type_quantized(b->type) : b->panels || !from->panels);
+    /* A float is read to be measured, though it keeps its type: the error is relative to all
+     * weights. */
+    bool copied = from->type == b->type
+        && (c->measure ? weight_type_quantized(b->type) : b->panels || !from->panels);
     if (b->spec->k == 0) {
         retype_vector(b->spec, from, b->to[0], b->report);
     } else if (copied) {
-        retype_copy(b->spec, from, b->panels, b->to, b->block, b->item, b->first, b->n, b->rows, b->report);
+        retype_copy(b->spec, from, b->panels, b->to, b->block, b->item, b->first, b->n, b->rows,
+                    b->report);
     } else {
         retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
         retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, c->measure, b->scratch,
@@ -172,8 +179,8 @@ static void make_block(void *user, const WeightBlock *b)
     }
 }
 
-/* Give back the pages that blocks were read from; rows of another program's file and vectors when the
- * tensor is done. */
+/* Give back the pages that blocks were read from; rows of another program's file and vectors when
+ * the tensor is done. */
 static void release_blocks(const TensorSpec *s, const CheckedTensor *from, int first, int n)
 {
     if (!s->k || (from->rows && first + n == tensor_spec_panel_count(s)))
@@ -181,11 +188,13 @@ static void release_blocks(const TensorSpec *s, const CheckedTensor *from, int f
     for (int i = 0; s->k && !from->rows && i < part_count(from->type); i++) {
         size_t block = from->panels ? part_bytes(from->type, i, s->k)
                                     : PANEL_ROWS * (size_t)s->k * weight_type_bytes(from->type);
-        file_map_release(from->map, from->part[i]->offset + (size_t)first * block, (size_t)n * block);
+        file_map_release(from->map, from->part[i]->offset + (size_t)first * block,
+                         (size_t)n * block);
     }
 }
 
-static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, const RetypeReport *reports, int n, Error *err)
+static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first,
+                        const RetypeReport *reports, int n, Error *err)
 {
     Convert             *c    = user;
     RetypeReport        *sum  = &c->sum[tensor];
@@ -193,11 +202,13 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first, 
     for (int i = 0; i < n; i++)
         retype_sum(sum, &reports[i], tensor_spec_block_row(s, first + i));
     release_blocks(s, from, first, n);
-    if (!s->k && !c->measure && sum->fault == RETYPE_NOT_FINITE) { /* it is stored as it is; the program that made it wanted it so */
+    /* it is stored as it is; the program that made it wanted it so */
+    if (!s->k && !c->measure && sum->fault == RETYPE_NOT_FINITE) {
         c->not_finite++;
         sum->fault = RETYPE_GOOD;
     }
-    return sum->fault == RETYPE_GOOD ? true : retype_fail(sum, c->in.path, s, c->types[tensor], err);
+    return sum->fault == RETYPE_GOOD ? true
+                                     : retype_fail(sum, c->in.path, s, c->types[tensor], err);
 }
 
 static bool finish(void *user, ModelWriter *out, Error *err)
@@ -215,7 +226,7 @@ static bool finish(void *user, ModelWriter *out, Error *err)
     return ok;
 }
 
-/* ---- The plan ---- */
+/* ---- The plan -------------------------------------------------------------------------------- */
 
 /* Each matrix as it is stored. */
 static WeightType *stored_types(const StoredModel *c, Error *err)
@@ -237,10 +248,13 @@ static bool plan(Convert *c, Error *err)
     if (!o->type && o->n_keep)
         return fail(err, USAGE, "keep: expected a type with it");
     if (o->type && !weight_type_parse_made(o->type, &target))
-        return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found '%s'%s", o->type, weight_type_hint(o->type));
+        return fail(err, USAGE, "type: expected q8, q4, bf16, f16 or f32, found '%s'%s", o->type,
+                    weight_type_hint(o->type));
     if (c->tokenizer_only)
         return true;
-    c->types = o->type ? type_plan_new(&from->config, from, from->path, target, o->keep, o->n_keep, err) : stored_types(from, err);
+    c->types = o->type
+        ? type_plan_new(&from->config, from, from->path, target, o->keep, o->n_keep, err)
+        : stored_types(from, err);
     c->sum   = calloc((size_t)from->n, sizeof *c->sum);
     if (o->type && (weight_type_quantized(target) || o->n_keep || c->measure))
         c->quantized = weight_type_name(target);
@@ -248,7 +262,10 @@ static bool plan(Convert *c, Error *err)
 }
 
 /* Is its tokenizer made with options, or as the file says? */
-static bool takes_pattern(SourceKind k) { return k == SOURCE_HF || k == SOURCE_META || k == SOURCE_TOKENIZER; }
+static bool takes_pattern(SourceKind k)
+{
+    return k == SOURCE_HF || k == SOURCE_META || k == SOURCE_TOKENIZER;
+}
 
 /* A model's tokens are rows of its embedding: more of them, and nothing would open the file. */
 static bool check_tokenizer(const Convert *c, Error *err)
@@ -262,9 +279,12 @@ static bool check_tokenizer(const Convert *c, Error *err)
         return fail(err, USAGE, "pattern: expected a tokenizer with it, as in --tokenizer FILE");
     if (!any)
         return !c->tokenizer_only
-            || fail(err, INPUT, "%s: expected a tokenizer, found none: name another file with --tokenizer FILE", c->in.path);
+            || fail(err, INPUT,
+                    "%s: expected a tokenizer, found none: name another file with --tokenizer FILE",
+                    c->in.path);
     bool ok = tokenizer_open(&t, own ? &c->tokenizer_view : &c->in.file, err)
-           && (!c->in.has_weights || tokenizer_fits(t, c->in.stored.config.vocab_size, own ? own : c->in.path, err));
+           && (!c->in.has_weights
+               || tokenizer_fits(t, c->in.stored.config.vocab_size, own ? own : c->in.path, err));
     tokenizer_free(t);
     return ok;
 }
@@ -272,21 +292,28 @@ static bool check_tokenizer(const Convert *c, Error *err)
 static bool open_input(Convert *c, const char *path, Error *err)
 {
     const tblock_convert_options *o = c->opt;
-    SourceOptions which = { .pattern = o->tokenizer ? NULL : o->pattern, .no_tokenizer = o->tokenizer || o->no_tokenizer };
-    if (!source_open_with(&c->in, path, &which, err) || (c->measure && !source_need_weights(&c->in, err)))
+    SourceOptions which = { .pattern = o->tokenizer ? NULL : o->pattern,
+                            .no_tokenizer = o->tokenizer || o->no_tokenizer };
+    if (!source_open_with(&c->in, path, &which, err)
+        || (c->measure && !source_need_weights(&c->in, err)))
         return false;
     c->tokenizer_only = o->tokenizer_only || !c->in.has_weights;
     if (c->tokenizer_only && o->type)
         return fail(err, USAGE, "type: expected none for a tokenizer alone, found '%s'", o->type);
     const Config        *cfg = &c->in.stored.config;
     bool                 has = c->in.has_weights;
-    TokenizerMakeOptions how = { .pattern = o->pattern, .bos = has ? cfg->bos : -1, .eos = has && cfg->n_eos ? cfg->eos[0] : -1 };
+    TokenizerMakeOptions how = { .pattern = o->pattern,
+                                 .bos = has ? cfg->bos : -1,
+                                 .eos = has && cfg->n_eos ? cfg->eos[0] : -1 };
     if (!o->tokenizer)
         return true;
     if (!tokenizer_make(&c->tokenizer, o->tokenizer, &how, err))
         return false;
     if (!c->tokenizer.metadata)
-        return fail(err, INPUT, "%s: expected tokenizer.json, tokenizer.model, vocab.json or tokenizer.bin, found none of these", o->tokenizer);
+        return fail(err, INPUT,
+                    "%s: expected tokenizer.json, tokenizer.model, vocab.json or tokenizer.bin, "
+                    "found none of these",
+                    o->tokenizer);
     return tokenizer_data_view(&c->tokenizer_view, &c->tokenizer, err);
 }
 
@@ -296,7 +323,9 @@ static bool choose_chat(Convert *c, Error *err)
     const char *text = c->opt->chat_format;
     if (text && c->opt->no_tokenizer)
         return fail(err, USAGE, "chat format: expected a tokenizer with it");
-    ChatFormat *f = !text ? NULL : *text == '{' ? chat_format_parse(text, strlen(text), "chat format", err) : chat_format_named(text, err);
+    ChatFormat *f = !text ? NULL
+        : *text == '{'    ? chat_format_parse(text, strlen(text), "chat format", err)
+                          : chat_format_named(text, err);
     if (text && f)
         c->chat = *text == '{' ? strdup(text) : chat_known_json(chat_known_find(text), err);
     chat_format_free(f);
@@ -308,7 +337,9 @@ static bool check_apart(const Convert *c, const char *out, Error *err)
     for (size_t i = 0; i < c->tokenizer.n_files; i++)
         if (!file_check_apart(out, c->tokenizer.files[i], err))
             return false;
-    if (c->in.opt.no_tokenizer && path_is_folder(c->in.path) && !source_path_apart(c->in.path, out, err)) /* its own, which was not read */
+    /* its own, which was not read */
+    if (c->in.opt.no_tokenizer && path_is_folder(c->in.path)
+        && !source_path_apart(c->in.path, out, err))
         return false;
     return source_check_apart(&c->in, out, err);
 }
@@ -319,16 +350,27 @@ static bool write_file(Convert *c, const char *out, Error *err)
     char *source = make_source(c, err);
     if (!source)
         return false;
-    ModelContents contents = { .config = c->tokenizer_only ? NULL : &c->in.stored.config, .types = c->types, .source = source,
-                               .row_major = o->row_major, .chat = c->chat,
-                               .tokenizer = o->tokenizer ? &c->tokenizer_view : o->no_tokenizer ? NULL : &c->in.file,
+    ModelContents contents = { .config = c->tokenizer_only ? NULL : &c->in.stored.config,
+                               .types = c->types,
+                               .source = source,
+                               .row_major = o->row_major,
+                               .chat = c->chat,
+                               .tokenizer = o->tokenizer ? &c->tokenizer_view
+                                   : o->no_tokenizer     ? NULL
+                                                         : &c->in.file,
                                .chat_template = source_meta(&c->in, "chat_template") };
     c->hashing = c->n_files && pthread_create(&c->thread, NULL, hash_all, c) == 0;
     if (!c->hashing)
         hash_all(c);
-    bool ok = weight_stream_write(&(WeightStream){ .path = out, .contents = &contents, .threads = o->threads, .make = make_block,
-                                                   .made = blocks_made, .finish = finish, .user = c,
-                                                   .progress = { o->progress, o->user, 0, 1 } }, err);
+    bool ok = weight_stream_write(&(WeightStream){ .path = out,
+                                                   .contents = &contents,
+                                                   .threads = o->threads,
+                                                   .make = make_block,
+                                                   .made = blocks_made,
+                                                   .finish = finish,
+                                                   .user = c,
+                                                   .progress = { o->progress, o->user, 0, 1 } },
+                                  err);
     atomic_store(&c->stop, true);
     stop_hashing(c);
     free(source);
@@ -337,12 +379,14 @@ static bool write_file(Convert *c, const char *out, Error *err)
 
 static bool make_report(const Convert *c, tblock_convert_report *out, Error *err)
 {
-    char       *not_read = c->opt->tokenizer || c->opt->no_tokenizer || source_meta(&c->in, "tokenizer") ? NULL
-                         : tokenizer_files_not_read(c->in.path);
+    char *not_read = c->opt->tokenizer || c->opt->no_tokenizer || source_meta(&c->in, "tokenizer")
+        ? NULL
+        : tokenizer_files_not_read(c->in.path);
     const char *lines[]  = { c->in.warnings, c->tokenizer.warnings, not_read };
     TextOut     o        = { 0 };
     int         i        = 0;
-    ModelContents what = { .config = c->tokenizer_only ? NULL : &c->in.stored.config, .row_major = c->opt->row_major };
+    ModelContents what = { .config = c->tokenizer_only ? NULL : &c->in.stored.config,
+                           .row_major = c->opt->row_major };
     for (TensorSpec s = tensor_list_start(); model_contents_next(&what, &s); i++) {
         out->n_params += tensor_spec_params(&s);
         out->bytes    += tensor_spec_bytes(&s, c->types[i]);
@@ -352,7 +396,9 @@ static bool make_report(const Convert *c, tblock_convert_report *out, Error *err
         text_out(&o, "%s", lines[k] ? lines[k] : "");
     free(not_read);
     if (c->in.tokenizer_note && !c->opt->tokenizer && !c->opt->no_tokenizer)
-        text_out(&o, "%s: %s%s\n", c->in.path, source_meta(&c->in, "tokenizer") ? "" : "the file gets no tokenizer: ", c->in.tokenizer_note);
+        text_out(&o, "%s: %s%s\n", c->in.path,
+                 source_meta(&c->in, "tokenizer") ? "" : "the file gets no tokenizer: ",
+                 c->in.tokenizer_note);
     out->source     = source_kind_name(c->in.kind);
     out->not_finite = c->not_finite;
     out->warnings   = text_out_take(&o, err);
@@ -377,9 +423,11 @@ static bool make_rows(const Convert *c, tblock_quantize_report *out, Error *err)
         tblock_quantize_row *row = &out->rows[out->n_rows++];
         *row = (tblock_quantize_row){
             .part = s.part, .layer = s.layer,
-            .from = weight_type_name(c->in.stored.tensor[i].type), .type = weight_type_name(c->types[i]),
+            .from = weight_type_name(c->in.stored.tensor[i].type),
+            .type = weight_type_name(c->types[i]),
             .n_params = tensor_spec_params(&s), .bytes = tensor_spec_bytes(&s, c->types[i]),
-            .flushed = r->flushed, .error2 = r->error2, .sum2 = r->sum2, .error = relative(r->error2, r->sum2),
+            .flushed = r->flushed, .error2 = r->error2, .sum2 = r->sum2,
+            .error = relative(r->error2, r->sum2),
         };
         snprintf(row->name, sizeof row->name, "%s", s.name);
         error2       += r->error2;
@@ -390,7 +438,7 @@ static bool make_rows(const Convert *c, tblock_quantize_report *out, Error *err)
     return true;
 }
 
-/* ---- The public functions ---- */
+/* ---- The public functions -------------------------------------------------------------------- */
 
 static void release(Convert *c)
 {
@@ -409,13 +457,14 @@ static bool convert_file(Convert *c, const char *in_path, const char *out_path, 
 {
     if (c->opt->threads < 0 || c->opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c->opt->threads);
-    return open_input(c, in_path, err) && check_tokenizer(c, err) && choose_chat(c, err) && plan(c, err) && list_files(c, err)
-        && check_apart(c, out_path, err) && write_file(c, out_path, err)
-        && (!c->report || make_report(c, c->report, err)) && (!c->errors || make_rows(c, c->errors, err));
+    return open_input(c, in_path, err) && check_tokenizer(c, err) && choose_chat(c, err)
+        && plan(c, err) && list_files(c, err) && check_apart(c, out_path, err)
+        && write_file(c, out_path, err) && (!c->report || make_report(c, c->report, err))
+        && (!c->errors || make_rows(c, c->errors, err));
 }
 
-bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt, tblock_convert_report *report,
-                    tblock_error *err)
+bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
+                    tblock_convert_report *report, tblock_error *err)
 {
     static const tblock_convert_options defaults = { 0 };
     Convert c = { .opt = opt ? opt : &defaults, .report = report };
@@ -429,13 +478,17 @@ bool tblock_convert(const char *in_path, const char *out_path, const tblock_conv
     return ok;
 }
 
-bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt, tblock_quantize_report *report,
-                     tblock_error *err)
+bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
+                     tblock_quantize_report *report, tblock_error *err)
 {
     static const tblock_quantize_options none = { 0 };
     const tblock_quantize_options *q = opt ? opt : &none;
-    tblock_convert_options options = { .type = q->type, .keep = q->keep, .n_keep = q->n_keep, .threads = q->threads,
-                                       .progress = q->progress, .user = q->user };
+    tblock_convert_options options = { .type = q->type,
+                                       .keep = q->keep,
+                                       .n_keep = q->n_keep,
+                                       .threads = q->threads,
+                                       .progress = q->progress,
+                                       .user = q->user };
     Convert c = { .opt = &options, .measure = true, .errors = report };
     HostEnv host;
     if (report)

@@ -1,5 +1,6 @@
-/* api/eval_choices.c: multiple choice by log-likelihood. The idea and the length-normalised variant: lm-evaluation-harness (EleutherAI),
- * "multiple_choice"; there the length is in characters, here in bytes. */
+/* api/eval_choices.c: multiple choice by log-likelihood. The idea and the length-normalised
+ * variant: lm-evaluation-harness (EleutherAI), "multiple_choice"; there the length is in
+ * characters, here in bytes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +42,7 @@ static bool grow(void **p, size_t *cap, size_t n, size_t size, Error *err)
     return true;
 }
 
-/* ---- One choice ------------------------------------------------------------------------------------------------ */
+/* ---- One choice ------------------------------------------------------------------------------ */
 
 static size_t shared(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
 {
@@ -51,8 +52,8 @@ static size_t shared(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
     return i;
 }
 
-/* Make sequence 0 hold none but the first tokens that it shares with ids, and not ids[most]. A window that has moved on cannot go
- * back: then it begins anew. */
+/* Make sequence 0 hold none but the first tokens that it shares with ids, and not ids[most]. A
+ * window that has moved on cannot go back: then it begins anew. */
 static bool keep_shared(ChoicesRun *r, const int32_t *ids, size_t n, size_t most, Error *err)
 {
     size_t keep = shared(r->held, r->n_held, ids, n);
@@ -67,11 +68,13 @@ static bool keep_shared(ChoicesRun *r, const int32_t *ids, size_t n, size_t most
 }
 
 /* The sum of log-likelihoods of ids[from .. n); from >= 1. */
-static bool score_tokens(ChoicesRun *r, const int32_t *ids, size_t n, size_t from, double *sum, Error *err)
+static bool score_tokens(ChoicesRun *r, const int32_t *ids, size_t n, size_t from, double *sum,
+                         Error *err)
 {
     int vocab = r->c->model->weights.cfg.vocab_size;
     *sum = 0;
-    if (!keep_shared(r, ids, n, from - 1, err)) /* the last token before the choice is always run: its logits are wanted */
+    if (!keep_shared(r, ids, n, from - 1, err)) /* the last token before the choice is always run:
+                                                 * its logits are wanted */
         return false;
     while (r->n_held + 1 < n) {
         tblock_item item[PIECE];
@@ -92,26 +95,32 @@ static bool score_tokens(ChoicesRun *r, const int32_t *ids, size_t n, size_t fro
     return true;
 }
 
-/* Score a choice; row->cut where tokens at the left did not fit. where: "file: line 3: choice 2". */
-static bool score_choice(ChoicesRun *r, const Tokens *context, const char *choice, const char *where, tblock_choices_row *row,
-                         tblock_choice_score *score, Error *err)
+/* Score a choice; row->cut where tokens at the left did not fit. where: "file: line 3: choice
+ * 2". */
+static bool score_choice(ChoicesRun *r, const Tokens *context, const char *choice,
+                         const char *where, tblock_choices_row *row, tblock_choice_score *score,
+                         Error *err)
 {
     Tokens whole = {0};
     size_t n_context = r->text.n, n_ctx = (size_t)r->c->n_ctx;
     text_out_bytes(&r->text, r->delimiter, strlen(r->delimiter));
     text_out_bytes(&r->text, choice, strlen(choice));
-    bool ok = r->text.failed ? no_memory(NULL, err)
-                             : tblock_tokenize(r->c->model, r->text.text, r->text.n, r->flags, &whole.id, &whole.n, err);
+    bool ok = r->text.failed
+        ? no_memory(NULL, err)
+        : tblock_tokenize(r->c->model, r->text.text, r->text.n, r->flags, &whole.id, &whole.n, err);
     r->text.n = n_context;
     size_t from = ok ? shared(context->id, context->n, whole.id, whole.n) : 0;
-    size_t skip = ok && whole.n > n_ctx + 1 ? whole.n - n_ctx - 1 : 0; /* the last token is predicted, not run */
+    /* the last token is predicted, not run */
+    size_t skip = ok && whole.n > n_ctx + 1 ? whole.n - n_ctx - 1 : 0;
     if (ok && from == 0)
         ok = fail(err, INPUT, "%s: expected a token before it, from the context or a BOS, found "
                               "none", where);
     else if (ok && from == whole.n)
-        ok = fail(err, INPUT, "%s: expected its own tokens, found only those of the context", where);
+        ok =
+            fail(err, INPUT, "%s: expected its own tokens, found only those of the context", where);
     else if (ok && skip >= from)
-        ok = fail(err, INPUT, "%s: %zu tokens do not fit into the context of %zu", where, whole.n - from, n_ctx);
+        ok = fail(err, INPUT, "%s: %zu tokens do not fit into the context of %zu", where,
+                  whole.n - from, n_ctx);
     if (ok) {
         row->cut = row->cut || skip > 0;
         *score = (tblock_choice_score){.n_tokens = whole.n - from, .n_bytes = strlen(choice)};
@@ -121,9 +130,11 @@ static bool score_choice(ChoicesRun *r, const Tokens *context, const char *choic
     return ok;
 }
 
-/* ---- One line -------------------------------------------------------------------------------------------------- */
+/* ---- One line -------------------------------------------------------------------------------- */
 
-typedef struct Question { const char *context; const Json *choices; int n; int64_t answer; } Question;
+typedef struct Question {
+    const char *context; const Json *choices; int n; int64_t answer;
+} Question;
 
 static bool read_question(Question *q, const Json *j, const char *where, Error *err)
 {
@@ -138,19 +149,23 @@ static bool read_question(Question *q, const Json *j, const char *where, Error *
         return false;
     q->choices = json_get(j, "choices");
     if (!json_is_array(q->choices))
-        return fail(err, INPUT, "%s: \"choices\": expected an array of 2 to 1000 texts, found %s", where, json_kind(q->choices));
+        return fail(err, INPUT, "%s: \"choices\": expected an array of 2 to 1000 texts, found %s",
+                    where, json_kind(q->choices));
     if (json_count(q->choices) < 2 || json_count(q->choices) > 1000)
-        return fail(err, INPUT, "%s: \"choices\": expected 2 to 1000 texts, found %zu", where, json_count(q->choices));
+        return fail(err, INPUT, "%s: \"choices\": expected 2 to 1000 texts, found %zu", where,
+                    json_count(q->choices));
     q->n = (int)json_count(q->choices);
     snprintf(what, sizeof what, "%s: \"answer\"", where);
     return json_read_int(json_get(j, "answer"), what, 0, q->n - 1, &q->answer, err);
 }
 
-static bool score_question(ChoicesRun *r, const Question *q, const char *where, tblock_choices_row *row, Error *err)
+static bool score_question(ChoicesRun *r, const Question *q, const char *where,
+                           tblock_choices_row *row, Error *err)
 {
     Tokens context = {0};
     int    i = 0;
-    bool   ok = tblock_tokenize(r->c->model, q->context, strlen(q->context), r->flags, &context.id, &context.n, err);
+    bool   ok = tblock_tokenize(r->c->model, q->context, strlen(q->context), r->flags, &context.id,
+                                &context.n, err);
     r->text.n = 0;
     text_out_bytes(&r->text, q->context, strlen(q->context));
     for (const Json *j = json_first(q->choices); ok && j; j = json_next(j), i++) {
@@ -166,7 +181,8 @@ static bool score_question(ChoicesRun *r, const Question *q, const char *where, 
     return ok;
 }
 
-/* The largest scores of a row. A NaN is neither more nor less than another score: then nothing is decided. */
+/* The largest scores of a row. A NaN is neither more nor less than another score: then nothing is
+ * decided. */
 static void decide(const tblock_choices_report *out, tblock_choices_row *row)
 {
     const tblock_choice_score *s = &out->score[row->first];
@@ -175,7 +191,8 @@ static void decide(const tblock_choices_report *out, tblock_choices_row *row)
         nan = nan || isnan(s[i].sum);
         if (s[i].sum > s[row->best].sum)
             row->best = i;
-        if (s[i].sum / (double)s[i].n_bytes > s[row->best_norm].sum / (double)s[row->best_norm].n_bytes)
+        if (s[i].sum / (double)s[i].n_bytes
+            > s[row->best_norm].sum / (double)s[row->best_norm].n_bytes)
             row->best_norm = i;
     }
     if (nan)
@@ -190,12 +207,15 @@ static bool add_line(ChoicesRun *r, const char *line, size_t n, size_t number, E
     snprintf(where, sizeof where, "%.400s: line %zu", r->path, number);
     Json *j  = json_parse(line, n, where, err);
     void *rows = out->rows, *score = out->score;
-    bool  ok = j && read_question(&q, j, where, err) && grow(&rows, &r->cap_rows, out->n_rows, sizeof *out->rows, err);
+    bool  ok = j && read_question(&q, j, where, err)
+        && grow(&rows, &r->cap_rows, out->n_rows, sizeof *out->rows, err);
     out->rows = rows;
     ok = ok && grow(&score, &r->cap_scores, r->n_scores + (size_t)q.n, sizeof *out->score, err);
     out->score = score;
     if (ok) {
-        tblock_choices_row row = {.line = number, .first = r->n_scores, .n = (size_t)q.n, .answer = (int)q.answer};
+        tblock_choices_row row = {
+            .line = number, .first = r->n_scores, .n = (size_t)q.n, .answer = (int)q.answer
+        };
         ok = score_question(r, &q, where, &row, err);
         if (ok)
             decide(out, &row);
@@ -208,7 +228,7 @@ static bool add_line(ChoicesRun *r, const char *line, size_t n, size_t number, E
     return ok;
 }
 
-/* ---- The file -------------------------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static bool is_blank(const char *line, size_t n)
 {
@@ -218,7 +238,8 @@ static bool is_blank(const char *line, size_t n)
     return true;
 }
 
-static bool add_lines(ChoicesRun *r, const char *text, size_t n, const tblock_choices_options *opt, Error *err)
+static bool add_lines(ChoicesRun *r, const char *text, size_t n, const tblock_choices_options *opt,
+                      Error *err)
 {
     size_t number = 0;
     for (size_t at = 0; at < n;) {
@@ -237,7 +258,10 @@ static bool add_lines(ChoicesRun *r, const char *text, size_t n, const tblock_ch
                                                   "no lines", r->path);
 }
 
-static double share_error(double p, size_t n) { return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : NAN; }
+static double share_error(double p, size_t n)
+{
+    return n > 1 ? sqrt(p * (1 - p) / (double)(n - 1)) : NAN;
+}
 
 static void count_right(tblock_choices_report *out)
 {
@@ -258,20 +282,22 @@ static bool eval_choices(ChoicesRun *r, const tblock_choices_options *opt, Error
     char  *text = NULL;
     size_t n = 0;
     if (!r->c->model->tokenizer)
-        return fail(err, INPUT, "%s: found no tokenizer: multiple choice needs one", r->c->model->source.path);
+        return fail(err, INPUT, "%s: found no tokenizer: multiple choice needs one",
+                    r->c->model->source.path);
     r->held = malloc((size_t)r->c->n_ctx * sizeof *r->held);
     r->row  = malloc((size_t)r->c->model->weights.cfg.vocab_size * sizeof *r->row);
     if (!r->held || !r->row)
         return no_memory(NULL, err);
-    bool ok = tblock_seq_rewind(r->c, 0, 0, err) && file_read_stream(r->path, MAX_FILE, &text, &n, err) && add_lines(r, text, n, opt, err);
+    bool ok = tblock_seq_rewind(r->c, 0, 0, err)
+        && file_read_stream(r->path, MAX_FILE, &text, &n, err) && add_lines(r, text, n, opt, err);
     if (ok)
         count_right(r->out);
     free(text);
     return ok;
 }
 
-bool tblock_eval_choices(tblock_context *c, const char *path, const tblock_choices_options *opt, tblock_choices_report *out,
-                         tblock_error *err)
+bool tblock_eval_choices(tblock_context *c, const char *path, const tblock_choices_options *opt,
+                         tblock_choices_report *out, tblock_error *err)
 {
     static const tblock_choices_options defaults = {0};
     opt = opt ? opt : &defaults;

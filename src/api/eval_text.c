@@ -27,8 +27,8 @@ static double add_token(Likelihood *s, const double *row, int n, double lse, int
     return nll;
 }
 
-/* The recipe weighs a window's mean by one less than the tokens it is first to hold, also where overlap lets all of them be
- * scored. */
+/* The recipe weighs a window's mean by one less than the tokens it is first to hold, also where
+ * overlap lets all of them be scored. */
 static void end_window(Likelihood *s, size_t n_new)
 {
     if (s->window_n > 0) {
@@ -45,16 +45,23 @@ static void report(const Likelihood *s, const EvalWindows *w, tblock_eval_report
     bool   any = s->nll.n > 0;
     double nll = any ? s->nll.mean : NAN;
     *out = (tblock_eval_report){
-        .n_tokens = w->n, .n_scored = s->nll.n, .n_windows = w->n_windows, .stopped = w->stopped,
-        .nll = nll, .nll_error = moments_error(&s->nll), .perplexity = math64_exp(nll),
-        .recipe_perplexity = s->recipe_n > 0 ? math64_exp(s->recipe_sum / (double)s->recipe_n) : math64_exp(nll),
-        .bits_per_byte = w->opt->n_bytes > 0 ? nll / math64_log(2) * text_tokens / (double)w->opt->n_bytes : NAN,
+        .n_tokens = w->n,
+        .n_scored = s->nll.n,
+        .n_windows = w->n_windows,
+        .stopped = w->stopped,
+        .nll = nll,
+        .nll_error = moments_error(&s->nll),
+        .perplexity = math64_exp(nll),
+        .recipe_perplexity =
+            s->recipe_n > 0 ? math64_exp(s->recipe_sum / (double)s->recipe_n) : math64_exp(nll),
+        .bits_per_byte =
+            w->opt->n_bytes > 0 ? nll / math64_log(2) * text_tokens / (double)w->opt->n_bytes : NAN,
         .accuracy = any ? (double)s->right / (double)s->nll.n : NAN,
     };
     out->perplexity_error = out->perplexity * out->nll_error;
 }
 
-/* ---- One model ------------------------------------------------------------------------------------------------- */
+/* ---- One model ------------------------------------------------------------------------------- */
 
 typedef struct TextRun { EvalWindows windows; Likelihood sums; } TextRun;
 
@@ -81,16 +88,21 @@ static bool eval_text(TextRun *r, tblock_eval_report *out, Error *err)
     return ok;
 }
 
-bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n, const tblock_eval_options *opt, tblock_eval_report *out,
-                      tblock_error *err)
+bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n,
+                      const tblock_eval_options *opt, tblock_eval_report *out, tblock_error *err)
 {
-    TextRun r = {.windows = {.model = {c}, .tokens = tokens, .n = n, .opt = opt, .score = score_text, .end_window = end_text_window}};
+    TextRun r = { .windows = { .model = { c },
+                               .tokens = tokens,
+                               .n = n,
+                               .opt = opt,
+                               .score = score_text,
+                               .end_window = end_text_window } };
     r.windows.user = &r;
     *out    = (tblock_eval_report){0};
     HOST_ENV_RETURN(bool, eval_text(&r, out, err));
 }
 
-/* ---- A model beside its parent --------------------------------------------------------------------------------- */
+/* ---- A model beside its parent --------------------------------------------------------------- */
 
 typedef struct AgainstRun {
     EvalWindows windows;
@@ -105,7 +117,8 @@ typedef struct AgainstRun {
 static void score_against(void *user, size_t token)
 {
     AgainstRun   *r = user;
-    int           n = r->windows.model[0]->model->weights.cfg.vocab_size, top[EVAL_MODELS][TOP_MOST], n_top[EVAL_MODELS];
+    int n = r->windows.model[0]->model->weights.cfg.vocab_size, top[EVAL_MODELS][TOP_MOST],
+        n_top[EVAL_MODELS];
     const double *ours = r->windows.row[0], *parent = r->windows.row[1];
     double        lse[EVAL_MODELS], nll[EVAL_MODELS];
     for (int m = 0; m < EVAL_MODELS; m++) {
@@ -113,13 +126,15 @@ static void score_against(void *user, size_t token)
         nll[m]   = add_token(&r->sums[m], r->windows.row[m], n, lse[m], r->windows.tokens[token]);
         n_top[m] = top_tokens(r->windows.row[m], n, TOP_MOST, top[m]);
     }
-    double kl = kl_divergence(parent, lse[1], ours, lse[0], n), apart = math64_exp(-nll[0]) - math64_exp(-nll[1]);
+    double kl = kl_divergence(parent, lse[1], ours, lse[0], n),
+           apart = math64_exp(-nll[0]) - math64_exp(-nll[1]);
     r->each[r->kl.n] = kl;
     moments_add(&r->kl, kl);
     moments_add(&r->log_ratio, nll[0] - nll[1]);
     r->squares += apart * apart;
     r->same1   += n_top[0] > 0 && n_top[1] > 0 && top[0][0] == top[1][0];
-    r->same5   += n_top[0] > 0 && same_tokens(top[0], n_top[0], top[1], n_top[1]); /* rows of NaN alone hold none */
+    /* rows of NaN alone hold none */
+    r->same5   += n_top[0] > 0 && same_tokens(top[0], n_top[0], top[1], n_top[1]);
     if (r->kl.n == 1 || kl > r->max) {
         r->max    = kl;
         r->max_at = token;
@@ -154,7 +169,8 @@ static void report_against(AgainstRun *r, tblock_against_report *out)
     for (int m = 0; m < EVAL_MODELS; m++)
         report(&r->sums[m], &r->windows, m == 0 ? &out->ours : &out->parent);
     if (n == 0) {
-        out->mean_kl = out->max_kl = out->top1 = out->top5 = out->log_ratio = out->rms_probability = NAN;
+        out->mean_kl = out->max_kl = out->top1 = out->top5 = out->log_ratio = out->rms_probability =
+            NAN;
         return;
     }
     double top1 = (double)r->same1 / (double)n;
@@ -186,11 +202,16 @@ static bool eval_against(AgainstRun *r, tblock_against_report *out, Error *err)
     return ok;
 }
 
-bool tblock_eval_against(tblock_context *c, tblock_context *parent, const int32_t *tokens, size_t n, const tblock_eval_options *opt,
-                         tblock_against_report *out, tblock_error *err)
+bool tblock_eval_against(tblock_context *c, tblock_context *parent, const int32_t *tokens, size_t n,
+                         const tblock_eval_options *opt, tblock_against_report *out,
+                         tblock_error *err)
 {
-    AgainstRun r = {.windows = {.model = {c, parent}, .tokens = tokens, .n = n, .opt = opt, .score = score_against,
-                                .end_window = end_against_window}};
+    AgainstRun r = { .windows = { .model = { c, parent },
+                                  .tokens = tokens,
+                                  .n = n,
+                                  .opt = opt,
+                                  .score = score_against,
+                                  .end_window = end_against_window } };
     r.windows.user = &r;
     *out    = (tblock_against_report){.max_kl_at = -1};
     HOST_ENV_RETURN(bool, eval_against(&r, out, err));

@@ -14,15 +14,16 @@ static bool check(EvalWindows *w, Error *err)
     int                   n_ctx = a->n_ctx;
     w->opt = w->opt ? w->opt : &defaults;
     if (b && vocab_of(a) != vocab_of(b))
-        return fail(err, USAGE, "vocabulary: expected %d tokens in both models, found %d in %s", vocab_of(a), vocab_of(b),
-                    b->model->source.path);
+        return fail(err, USAGE, "vocabulary: expected %d tokens in both models, found %d in %s",
+                    vocab_of(a), vocab_of(b), b->model->source.path);
     if (a == b)
         return fail(err, USAGE, "the parent: expected a different context from the model's");
     n_ctx = b && b->n_ctx < n_ctx ? b->n_ctx : n_ctx;
     if (n_ctx < 2)
         return fail(err, USAGE, "context: expected at least 2 tokens, found %d: the first predicts "
                                 "the second", n_ctx);
-    int window = w->opt->window ? w->opt->window : n_ctx, stride = w->opt->stride ? w->opt->stride : window;
+    int window = w->opt->window ? w->opt->window : n_ctx,
+        stride = w->opt->stride ? w->opt->stride : window;
     if (window < 2 || window > n_ctx)
         return fail(err, USAGE, "window: expected 2 to %d, the context, found %d", n_ctx, window);
     if (stride < 1 || stride > window)
@@ -37,12 +38,14 @@ static bool check(EvalWindows *w, Error *err)
     return true;
 }
 
-/* Tokens from .. from + n of the window that begins at `begin`, in every model; logits from token `scored` on. */
+/* Tokens from .. from + n of the window that begins at `begin`, in every model; logits from token
+ * `scored` on. */
 static bool decode(EvalWindows *w, size_t begin, size_t from, size_t n, size_t scored, Error *err)
 {
     tblock_item item[EVAL_PIECE];
     for (size_t i = 0; i < n; i++)
-        item[i] = (tblock_item){0, (int32_t)(from + i - begin), w->tokens[from + i], from + i + 1 >= scored};
+        item[i] = (tblock_item){ 0, (int32_t)(from + i - begin), w->tokens[from + i],
+                                 from + i + 1 >= scored };
     for (int m = 0; m < EVAL_MODELS && w->model[m]; m++)
         if (!tblock_decode(w->model[m], item, n, err))
             return false;
@@ -56,7 +59,8 @@ static bool go_on(EvalWindows *w, size_t done)
     return !w->stopped;
 }
 
-/* One window, of which tokens from `scored` on are scored. The last token is fed for nothing but its place, so it is not. */
+/* One window, of which tokens from `scored` on are scored. The last token is fed for nothing but
+ * its place, so it is not. */
 static bool run_window(EvalWindows *w, size_t begin, size_t end, size_t scored, Error *err)
 {
     for (int m = 0; m < EVAL_MODELS && w->model[m]; m++)

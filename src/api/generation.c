@@ -43,7 +43,7 @@ struct tblock_generation {
     size_t                    n_items, first_item; /* of the step that is under way */
 };
 
-/* ---- Opening and closing ---- */
+/* ---- Opening and closing --------------------------------------------------------------------- */
 
 static bool check_options(const tblock_context *c, const tblock_generation_options *o, Error *err)
 {
@@ -65,8 +65,8 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
     for (size_t i = 0; i < o->n_stop_texts; i++)
         if (!*o->stop_texts[i])
             return fail(err, USAGE, "stop text %zu: expected a text, found an empty one", i);
-    return o->n_stop_texts == 0 || c->model->tokenizer ||
-           fail(err, INPUT, "%s: no tokenizer, which stop texts need", c->model->source.path);
+    return o->n_stop_texts == 0 || c->model->tokenizer
+        || fail(err, INPUT, "%s: no tokenizer, which stop texts need", c->model->source.path);
 }
 
 /* Options as the generation keeps them: pointers to texts, ids and bytes in one piece of memory. */
@@ -127,8 +127,8 @@ static bool take_sequence(tblock_generation *g, Error *err)
         if (c->seq_tokens[s].taken)
             continue;
         size_t same    = common_tokens(g, s);
-        bool   emptier = best >= 0 && same == g->n_reused && c->kv.seq[s].length == 0 &&
-                       c->kv.seq[best].length > 0;
+        bool   emptier = best >= 0 && same == g->n_reused && c->kv.seq[s].length == 0
+              && c->kv.seq[best].length > 0;
         if (best < 0 || same > g->n_reused || (same == 0 && emptier)) {
             best        = s;
             g->n_reused = same;
@@ -204,7 +204,7 @@ void tblock_generation_stop(tblock_generation *g)
     atomic_store(&g->stopped, true);
 }
 
-/* ---- Text and ends ---- */
+/* ---- Text and ends --------------------------------------------------------------------------- */
 
 static bool put_text(tblock_generation *g, const char *text, size_t n)
 {
@@ -256,7 +256,7 @@ static bool ends_text(const tblock_generation *g, int32_t id)
     return false;
 }
 
-/* ---- A step ---- */
+/* ---- A step ---------------------------------------------------------------------------------- */
 
 static bool reserve_ids(tblock_generation *g, size_t n, Error *err)
 {
@@ -297,8 +297,8 @@ static bool settle_sequence(tblock_generation *g)
         return fail(&g->error, USAGE,
                     "sequence %d: expected the %d tokens of its generation, found %d", g->seq, held,
                     length);
-    return length == held || kv_cache_rewind(kv, g->seq, held) ||
-           fail(&g->error, USAGE,
+    return length == held || kv_cache_rewind(kv, g->seq, held)
+        || fail(&g->error, USAGE,
                 "sequence %d: its sliding window no longer holds what follows token %d", g->seq,
                 held);
 }
@@ -354,8 +354,8 @@ static bool draw_token(tblock_generation *g)
     int32_t         id;
     size_t          n;
     Error           why;
-    if (!sampler_set(c->sampler, &g->opt.sampling, &why) ||
-        !sampler_next(c->sampler, g->logits, g->ids, g->n_ids, (uint32_t)g->n_ids, &id, &why)) {
+    if (!sampler_set(c->sampler, &g->opt.sampling, &why)
+        || !sampler_next(c->sampler, g->logits, g->ids, g->n_ids, (uint32_t)g->n_ids, &id, &why)) {
         fail(&g->error, why.status, "%s: %s", c->model->source.path, why.msg);
         return give_up(g);
     }
@@ -395,8 +395,8 @@ static void draw_tokens(tblock_generation *g, size_t item, size_t n)
             give_up(g);
             return;
         }
-        if ((i == 0 && is_over(g)) || !draw_token(g) || i + 1 == n ||
-            g->ids[g->n_ids - 1] != g->draft[i])
+        if ((i == 0 && is_over(g)) || !draw_token(g) || i + 1 == n
+            || g->ids[g->n_ids - 1] != g->draft[i])
             break;
         g->n_accepted++;
     }
@@ -435,7 +435,7 @@ static void take_step(tblock_generation *g)
     draw_tokens(g, g->first_item, n);
 }
 
-/* ---- All of them ---- */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
 static bool check_generations(const tblock_context *c, tblock_generation *const *g, size_t n,
                               Error *err)

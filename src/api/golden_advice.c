@@ -45,7 +45,8 @@ static void advise_math(Advice *a, const GoldenFile *g, const RunSettings *s)
     bool        integers = strcmp(s->math, "int8") == 0, other = strcmp(s->math, math) != 0;
     bool        other_bits = strcmp(s->activations, bits) != 0;
     if (integers && (other || other_bits))
-        add(a->rounds, sizeof a->rounds, ", ", "activations are rounded to %s bits", strcmp(s->activations, "auto") == 0 ? "8 or 16" : s->activations);
+        add(a->rounds, sizeof a->rounds, ", ", "activations are rounded to %s bits",
+            strcmp(s->activations, "auto") == 0 ? "8 or 16" : s->activations);
     else if (other && strcmp(s->math, "bf16") == 0)
         add(a->rounds, sizeof a->rounds, ", ", "activations are rounded to bf16");
     if (other)
@@ -65,15 +66,20 @@ static void advise_cache(Advice *a, const GoldenFile *g, const RunSettings *s)
 }
 
 /* --type, and what no option undoes. */
-static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m, char *tail, size_t n)
+static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m, char *tail,
+                           size_t n)
 {
     const char *types = wanted(g, "weight_types", ""), *loaded = wanted(g, "loaded_as", "stored");
     if (m->retyped && strcmp(m->retyped, loaded) != 0) {
-        add(a->rounds, sizeof a->rounds, ", ", "weights are rounded to %s while they are loaded", m->retyped);
+        add(a->rounds, sizeof a->rounds, ", ", "weights are rounded to %s while they are loaded",
+            m->retyped);
         add(a->options, sizeof a->options, " ", "without --type");
     } else if (model_is_quantized(&m->weights) && strcmp(types, m->types) != 0) {
-        snprintf(tail, n, "the weights are %s: if the golden was recorded before quantization, no option makes the logits "
-                          "equal; allow a difference with --tol, or measure it with tblock eval --against", m->types);
+        snprintf(tail, n,
+                 "the weights are %s: if the golden was recorded before quantization, no option "
+                 "makes the logits "
+                 "equal; allow a difference with --tol, or measure it with tblock eval --against",
+                 m->types);
     }
 }
 
@@ -85,11 +91,12 @@ void golden_advise(const GoldenFile *g, const tblock_context *c, tblock_verify_r
     advise_math(&a, g, &s);
     advise_cache(&a, g, &s);
     advise_weights(&a, g, c->model, tail, sizeof tail);
-    bool less = strstr(a.options, "--math f32") && strcmp(s.activations, "16") != 0 && strcmp(s.math, "int8") == 0 && takes_16(c, &s);
+    bool less = strstr(a.options, "--math f32") && strcmp(s.activations, "16") != 0
+        && strcmp(s.math, "int8") == 0 && takes_16(c, &s);
     out->advice[0] = '\0';
     if (a.options[0])
-        add(out->advice, sizeof out->advice, "", "%s%stry %s%s", a.rounds, a.rounds[0] ? ": " : "", a.options,
-            less ? ", or --activations 16, which rounds less" : "");
+        add(out->advice, sizeof out->advice, "", "%s%stry %s%s", a.rounds, a.rounds[0] ? ": " : "",
+            a.options, less ? ", or --activations 16, which rounds less" : "");
     if (tail[0])
         add(out->advice, sizeof out->advice, "; ", "%s", tail);
 }

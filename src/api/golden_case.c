@@ -10,7 +10,7 @@
 #include "base/number.h"
 #include "tblock_tools.h"
 
-/* ---- Values ---------------------------------------------------------------------------------------------------- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 bool golden_is_floats(const Tensor *t)
 {
@@ -56,7 +56,8 @@ bool golden_is_ordinary(double x) { return fabs(x) < 1e30; }
 double golden_rounding(const Tensor *t, double largest)
 {
     bool f16 = t->dtype == DT_F16;
-    int  digits = f16 ? 11 : 8, least = f16 ? -13 : -125, e = least; /* of the mantissa; of the smallest normal number, as frexp has it */
+    /* of the mantissa; of the smallest normal number, as frexp has it */
+    int  digits = f16 ? 11 : 8, least = f16 ? -13 : -125, e = least;
     if (!f16 && t->dtype != DT_BF16)
         return 0;
     if (largest > 0)
@@ -84,7 +85,7 @@ bool golden_has_shape(const Tensor *t, int64_t rows, int64_t columns)
     return t->shape[first] == rows && (!columns || t->shape[first + 1] == columns);
 }
 
-/* ---- Checks ---------------------------------------------------------------------------------------------------- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static bool is_tokens(const char *name)
 {
@@ -95,23 +96,28 @@ static bool is_tokens(const char *name)
 static bool check_ids(const GoldenFile *g, const Tensor *t, int vocab, Error *err)
 {
     char found[96];
-    if (!golden_has_shape(t, (int64_t)t->n_elements, 0) || (t->dtype != DT_I32 && t->dtype != DT_I64))
-        return fail(err, INPUT, "%s: tensor %s: expected I32 or I64 [n], found %s %s", g->path, t->name, dtype_name(t->dtype),
-                    tensor_shape_text(t, found, sizeof found));
+    if (!golden_has_shape(t, (int64_t)t->n_elements, 0)
+        || (t->dtype != DT_I32 && t->dtype != DT_I64))
+        return fail(err, INPUT, "%s: tensor %s: expected I32 or I64 [n], found %s %s", g->path,
+                    t->name, dtype_name(t->dtype), tensor_shape_text(t, found, sizeof found));
     for (size_t i = 0; i < t->n_elements; i++)
         if (golden_token(t, i) < 0 || golden_token(t, i) >= vocab)
-            return fail(err, INPUT, "%s: tensor %s: token %zu: expected 0 to %d, found %lld", g->path, t->name, i, vocab - 1,
-                        (long long)golden_token(t, i));
+            return fail(err, INPUT, "%s: tensor %s: token %zu: expected 0 to %d, found %lld",
+                        g->path, t->name, i, vocab - 1, (long long)golden_token(t, i));
     return true;
 }
 
-static bool check_logits(const GoldenFile *g, const Tensor *t, const Tensor *tokens, int vocab, Error *err)
+static bool check_logits(const GoldenFile *g, const Tensor *t, const Tensor *tokens, int vocab,
+                         Error *err)
 {
     char    found[96];
     int64_t n = (int64_t)tokens->n_elements;
     if (!golden_is_floats(t) || (!golden_has_shape(t, n, vocab) && !golden_has_shape(t, 1, vocab)))
-        return fail(err, INPUT, "%s: tensor %s: expected F32, F64, F16 or BF16 [%lld, %d] (or [1, %d]: the last position), found %s %s",
-                    g->path, t->name, (long long)n, vocab, vocab, dtype_name(t->dtype), tensor_shape_text(t, found, sizeof found));
+        return fail(err, INPUT,
+                    "%s: tensor %s: expected F32, F64, F16 or BF16 [%lld, %d] (or [1, %d]: the "
+                    "last position), found %s %s",
+                    g->path, t->name, (long long)n, vocab, vocab, dtype_name(t->dtype),
+                    tensor_shape_text(t, found, sizeof found));
     return true;
 }
 
@@ -123,7 +129,10 @@ const Tensor *golden_sibling(const GoldenFile *g, const GoldenCase *k, const cha
     return g->st.tensors ? tensor_find(&g->st, full) : tensors_find(g->pair, 2, full);
 }
 
-const char *golden_meta(const GoldenFile *g, const char *key) { return g->st.tensors ? tensor_meta(&g->st, key) : NULL; }
+const char *golden_meta(const GoldenFile *g, const char *key)
+{
+    return g->st.tensors ? tensor_meta(&g->st, key) : NULL;
+}
 
 bool golden_is_ours(const GoldenFile *g)
 {
@@ -131,23 +140,30 @@ bool golden_is_ours(const GoldenFile *g)
     return format && strcmp(format, "tblock-logits") == 0;
 }
 
-/* replayed: there must be room for the continuation, which follows the tokens; its last one is compared, not run. */
-static bool check_greedy(const GoldenFile *g, const GoldenCase *k, const tblock_context *c, bool replayed, Error *err)
+/* replayed: there must be room for the continuation, which follows the tokens; its last one is
+ * compared, not run. */
+static bool check_greedy(const GoldenFile *g, const GoldenCase *k, const tblock_context *c,
+                         bool replayed, Error *err)
 {
     size_t room = (size_t)c->n_ctx - k->tokens->n_elements + 1;
     if (!check_ids(g, k->greedy, c->model->weights.cfg.vocab_size, err))
         return false;
     return !replayed || k->greedy->n_elements <= room
-           || fail(err, INPUT, "%s: tensor %s: expected at most %zu tokens (a context of %d after the %zu of %s), found %zu", g->path,
-                   k->greedy->name, room, c->n_ctx, k->tokens->n_elements, k->tokens->name, k->greedy->n_elements);
+        || fail(err, INPUT,
+                "%s: tensor %s: expected at most %zu tokens (a context of %d after the %zu of %s), "
+                "found %zu",
+                g->path, k->greedy->name, room, c->n_ctx, k->tokens->n_elements, k->tokens->name,
+                k->greedy->n_elements);
 }
 
-static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, const tblock_context *c, bool greedy, Error *err)
+static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens,
+                      const tblock_context *c, bool greedy, Error *err)
 {
     int    vocab = c->model->weights.cfg.vocab_size;
     size_t n     = strlen(tokens->name) - strlen("tokens");
     if (n >= sizeof k->prefix)
-        return fail(err, INPUT, "%s: tensor %s: the name is longer than %zu bytes", g->path, tokens->name, sizeof k->prefix);
+        return fail(err, INPUT, "%s: tensor %s: the name is longer than %zu bytes", g->path,
+                    tokens->name, sizeof k->prefix);
     *k = (GoldenCase){.tokens = tokens};
     memcpy(k->prefix, tokens->name, n);
     k->logits     = golden_sibling(g, k, "logits_f64");
@@ -162,18 +178,20 @@ static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens, 
                                 "neither", g->path, tokens->name,
                     k->prefix, k->prefix);
     if (tokens->n_elements == 0 || tokens->n_elements > (size_t)c->n_ctx)
-        return fail(err, INPUT, "%s: tensor %s: expected 1 to %d tokens (the context), found %zu", g->path, tokens->name, c->n_ctx,
-                    tokens->n_elements);
+        return fail(err, INPUT, "%s: tensor %s: expected 1 to %d tokens (the context), found %zu",
+                    g->path, tokens->name, c->n_ctx, tokens->n_elements);
     if (!check_ids(g, tokens, vocab, err) || !check_logits(g, k->logits, tokens, vocab, err)
-        || (k->logits_f32 && !check_logits(g, k->logits_f32, tokens, vocab, err)) || (k->greedy && !check_greedy(g, k, c, greedy, err)))
+        || (k->logits_f32 && !check_logits(g, k->logits_f32, tokens, vocab, err))
+        || (k->greedy && !check_greedy(g, k, c, greedy, err)))
         return false;
     if (k->logits_f32 && k->logits_f32->n_elements != k->logits->n_elements)
-        return fail(err, INPUT, "%s: tensor %s: expected the same number of positions as %s", g->path, k->logits_f32->name, k->logits->name);
+        return fail(err, INPUT, "%s: tensor %s: expected the same number of positions as %s",
+                    g->path, k->logits_f32->name, k->logits->name);
     k->n_rows = k->logits->n_elements / (size_t)vocab;
     return true;
 }
 
-/* ---- Files ----------------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* The last "logits" in the file's own name becomes "tokens", which is as long. */
 bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err)
@@ -185,8 +203,10 @@ bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *
     for (const char *at = slash ? slash : golden_path; (at = strstr(at, "logits")); at++)
         found = at;
     if (!found)
-        return fail(err, INPUT, "%s: expected a .npy file of logits whose name contains "
-                                "\"logits\", such as logits.npy with tokens.npy beside it", golden_path);
+        return fail(err, INPUT,
+                    "%s: expected a .npy file of logits whose name contains "
+                    "\"logits\", such as logits.npy with tokens.npy beside it",
+                    golden_path);
     if (!(*tokens = strdup(golden_path)))
         return no_memory(NULL, err);
     memcpy(*tokens + (found - golden_path), "tokens", 6);
@@ -195,13 +215,15 @@ bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *
 
 static bool open_pair(GoldenFile *g, const char *tokens, Error *err)
 {
-    bool ok = npy_open(&g->npy[0], g->path, "logits", err) && npy_open(&g->npy[1], tokens, "tokens", err);
+    bool ok =
+        npy_open(&g->npy[0], g->path, "logits", err) && npy_open(&g->npy[1], tokens, "tokens", err);
     for (int i = 0; i < 2; i++)
         g->pair[i] = &g->npy[i].tensor;
     return ok;
 }
 
-/* A zip whose first file is an array of numpy, told by content: the name may be /dev/fd/5. Layout: APPNOTE.TXT 4.3.7. */
+/* A zip whose first file is an array of numpy, told by content: the name may be /dev/fd/5. Layout:
+ * APPNOTE.TXT 4.3.7. */
 static bool is_npz(const char *path)
 {
     enum { LENGTH_AT = 26, NAME_AT = 30 };
@@ -209,7 +231,8 @@ static bool is_npz(const char *path)
     if (!file_map_open(&m, path, NULL))
         return false;
     size_t n = m.size > NAME_AT ? (size_t)(m.data[LENGTH_AT] | m.data[LENGTH_AT + 1] << 8) : 0;
-    bool   zip = n > 4 && n <= m.size - NAME_AT && memcmp(m.data, "PK\3\4", 4) == 0 && memcmp(m.data + NAME_AT + n - 4, ".npy", 4) == 0;
+    bool   zip = n > 4 && n <= m.size - NAME_AT && memcmp(m.data, "PK\3\4", 4) == 0
+        && memcmp(m.data + NAME_AT + n - 4, ".npy", 4) == 0;
     file_map_close(&m);
     return zip;
 }
@@ -217,8 +240,11 @@ static bool is_npz(const char *path)
 static bool open_tensors(GoldenFile *g, Error *err)
 {
     if (is_npz(g->path))
-        return fail(err, INPUT, "%s: expected a safetensors file or a pair of .npy files, found a .npz: save its arrays as two .npy files, "
-                                "logits.npy with tokens.npy beside it", g->path);
+        return fail(err, INPUT,
+                    "%s: expected a safetensors file or a pair of .npy files, found a .npz: save "
+                    "its arrays as two .npy files, "
+                    "logits.npy with tokens.npy beside it",
+                    g->path);
     return safetensors_open(&g->st, g->path, err);
 }
 
@@ -232,7 +258,10 @@ static bool open_files(GoldenFile *g, const char *given, Error *err)
     return ok;
 }
 
-static const Tensor *tensor_at(const GoldenFile *g, int i) { return g->st.tensors ? &g->st.tensors[i] : g->pair[i]; }
+static const Tensor *tensor_at(const GoldenFile *g, int i)
+{
+    return g->st.tensors ? &g->st.tensors[i] : g->pair[i];
+}
 
 static bool read_cases(GoldenFile *g, const tblock_context *c, bool greedy, Error *err)
 {
@@ -240,17 +269,20 @@ static bool read_cases(GoldenFile *g, const tblock_context *c, bool greedy, Erro
     for (int i = 0; i < n_tensors; i++)
         g->n_cases += is_tokens(tensor_at(g, i)->name);
     if (g->n_cases == 0)
-        return fail(err, INPUT, "%s: expected a tensor tokens or PREFIX.tokens, found none", g->path);
+        return fail(err, INPUT, "%s: expected a tensor tokens or PREFIX.tokens, found none",
+                    g->path);
     g->cases = calloc(g->n_cases, sizeof *g->cases);
     if (!g->cases)
         return no_memory(NULL, err);
     for (int i = 0, n = 0; i < n_tensors; i++)
-        if (is_tokens(tensor_at(g, i)->name) && !read_case(&g->cases[n++], g, tensor_at(g, i), c, greedy, err))
+        if (is_tokens(tensor_at(g, i)->name)
+            && !read_case(&g->cases[n++], g, tensor_at(g, i), c, greedy, err))
             return false;
     return true;
 }
 
-bool golden_open(GoldenFile *g, const char *path, const char *tokens, bool greedy, const tblock_context *c, Error *err)
+bool golden_open(GoldenFile *g, const char *path, const char *tokens, bool greedy,
+                 const tblock_context *c, Error *err)
 {
     *g = (GoldenFile){.path = path};
     if (open_files(g, tokens, err) && read_cases(g, c, greedy, err))

@@ -1,5 +1,5 @@
-/* api/golden_hidden.c: compares the residual stream with a recorded one while it is computed. Stages: embed, then two for each
- * layer, then final_norm. */
+/* api/golden_hidden.c: compares the residual stream with a recorded one while it is computed.
+ * Stages: embed, then two for each layer, then final_norm. */
 #include "api/golden.h"
 
 #include <math.h>
@@ -49,7 +49,8 @@ static double allowed(const Tensor *t, double share)
     return share < 0 ? -1 : share * m + golden_rounding(t, m);
 }
 
-bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const tblock_context *c, double share, Error *err)
+bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const tblock_context *c,
+                 double share, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
     *h       = (HiddenRun){.n_layers = cfg->n_layers, .d_model = cfg->d_model};
@@ -63,10 +64,12 @@ bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const t
         *s = (HiddenStage){.golden = golden_sibling(g, k, name), .first = -1};
         if (!s->golden)
             continue;
-        if (!golden_is_floats(s->golden) || !golden_has_shape(s->golden, (int64_t)k->tokens->n_elements, cfg->d_model))
-            return fail(err, INPUT, "%s: tensor %s: expected F32, F64, F16 or BF16 [%zu, %d], found %s %s", g->path, s->golden->name,
-                        k->tokens->n_elements, cfg->d_model, dtype_name(s->golden->dtype),
-                        tensor_shape_text(s->golden, found, sizeof found));
+        if (!golden_is_floats(s->golden)
+            || !golden_has_shape(s->golden, (int64_t)k->tokens->n_elements, cfg->d_model))
+            return fail(
+                err, INPUT, "%s: tensor %s: expected F32, F64, F16 or BF16 [%zu, %d], found %s %s",
+                g->path, s->golden->name, k->tokens->n_elements, cfg->d_model,
+                dtype_name(s->golden->dtype), tensor_shape_text(s->golden, found, sizeof found));
         s->allowed = allowed(s->golden, share);
         h->n_recorded++;
     }
@@ -88,7 +91,8 @@ static void compare_row(HiddenStage *s, size_t pos, const float *x, int n)
         s->first = (int64_t)pos;
 }
 
-void hidden_observe(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
+void hidden_observe(void *user, const char *name, size_t first, int n_tok, const float *x,
+                    size_t stride)
 {
     HiddenRun *h = user;
     int        i = hidden_stage(h->n_layers, name);
@@ -108,9 +112,13 @@ const HiddenStage *hidden_parted(const HiddenRun *h, char name[40], int *layer)
     if (i == STAGE_EMBED || i == last_stage(h)) {
         snprintf(name, 40, "%s", i == STAGE_EMBED ? "the embedding" : "the final norm");
     } else {
-        bool after = (i - STAGE_LAYERS) % 2; /* the whole layer; which half, is known where the first was recorded too */
+        bool after = (i - STAGE_LAYERS) % 2; /* the whole layer; which half, is known where the
+                                              * first was recorded too */
         *layer = (i - STAGE_LAYERS) / 2;
-        snprintf(name, 40, "layer %d%s", *layer, !after ? ", attention" : h->stage[i - 1].golden ? ", feed-forward" : "");
+        snprintf(name, 40, "layer %d%s", *layer,
+                 !after                       ? ", attention"
+                     : h->stage[i - 1].golden ? ", feed-forward"
+                                              : "");
     }
     return &h->stage[i];
 }

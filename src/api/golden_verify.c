@@ -1,4 +1,5 @@
-/* api/golden_verify.c: recompute the logits of a golden file and say how far they are, and where the two runs part. */
+/* api/golden_verify.c: recompute the logits of a golden file and say how far they are, and where
+ * the two runs part. */
 #include "api/api.h"
 
 #include <math.h>
@@ -20,9 +21,11 @@ typedef struct Rule {
 } Rule;
 
 /* What a golden's logits are like, masks left out. */
-typedef struct Scale { double largest, lost; } Scale; /* the largest |logit|; the largest difference between f64 and f32 */
+typedef struct Scale { double largest, lost; } Scale; /* the largest |logit|; the largest difference
+                                                       * between f64 and f32 */
 
-enum { MASKED = 700 }; /* so far under the largest logit of its position a token has no probability, which is what masks are for */
+enum { MASKED = 700 }; /* so far under the largest logit of its position a token has no probability,
+                        * which is what masks are for */
 
 static void scan_row(Scale *s, const GoldenCase *k, size_t from, size_t n)
 {
@@ -32,7 +35,8 @@ static void scan_row(Scale *s, const GoldenCase *k, size_t from, size_t n)
         top = golden_is_ordinary(v) ? fmax(top, v) : top;
     }
     for (size_t j = from; j < from + n; j++) {
-        double v = golden_value(k->logits, j), f32 = k->logits_f32 ? golden_value(k->logits_f32, j) : v;
+        double v = golden_value(k->logits, j),
+               f32 = k->logits_f32 ? golden_value(k->logits_f32, j) : v;
         if (!golden_is_ordinary(v) || v < top - MASKED)
             continue;
         s->largest = fmax(s->largest, fabs(v));
@@ -40,8 +44,9 @@ static void scan_row(Scale *s, const GoldenCase *k, size_t from, size_t n)
     }
 }
 
-/* The default tolerance (docs/numerics.md): 8 times what an ordinary float32 run loses, where the golden shows it, at least
- * 4e-6 of the largest logit; 1e-4 of the largest logit where it does not. On top of it what a stored F16 or BF16 has rounded off. */
+/* The default tolerance (docs/numerics.md): 8 times what an ordinary float32 run loses, where the
+ * golden shows it, at least 4e-6 of the largest logit; 1e-4 of the largest logit where it does not.
+ * On top of it what a stored F16 or BF16 has rounded off. */
 static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
 {
     Scale  all = {0};
@@ -57,12 +62,14 @@ static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
         all.largest = fmax(all.largest, s.largest);
         all.lost    = fmax(all.lost, s.lost);
     }
-    double usual = shown ? fmax(8 * all.lost, 4e-6 * all.largest) : 1e-4 * all.largest, asked = opt->has_tol ? opt->tol : usual;
+    double usual = shown ? fmax(8 * all.lost, 4e-6 * all.largest) : 1e-4 * all.largest,
+           asked = opt->has_tol ? opt->tol : usual;
     return (Rule){.tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : usual + rounding,
-                  .share = opt->exact ? -1 : all.largest > 0 ? asked / all.largest : 0, .exact = opt->exact};
+                  .share = opt->exact ? -1 : all.largest > 0 ? asked / all.largest : 0,
+                  .exact = opt->exact};
 }
 
-/* ---- One case -------------------------------------------------------------------------------------------------- */
+/* ---- One case -------------------------------------------------------------------------------- */
 
 /* The two rows of a position. */
 typedef struct RowPair { double *golden, *ours; int n; } RowPair;
@@ -70,25 +77,31 @@ typedef struct RowPair { double *golden, *ours; int n; } RowPair;
 static void compare_distributions(tblock_verify_row *row, const RowPair *r)
 {
     int    top_golden[TOP_MOST], top_ours[TOP_MOST];
-    int    n_golden = top_tokens(r->golden, r->n, TOP_MOST, top_golden), n_ours = top_tokens(r->ours, r->n, TOP_MOST, top_ours);
-    double kl = kl_divergence(r->golden, log_sum_exp(r->golden, r->n), r->ours, log_sum_exp(r->ours, r->n), r->n);
+    int    n_golden = top_tokens(r->golden, r->n, TOP_MOST, top_golden),
+        n_ours = top_tokens(r->ours, r->n, TOP_MOST, top_ours);
+    double kl = kl_divergence(r->golden, log_sum_exp(r->golden, r->n), r->ours,
+                              log_sum_exp(r->ours, r->n), r->n);
     row->mean_kl += kl;
     row->max_kl   = isnan(kl) || isnan(row->max_kl) ? NAN : fmax(row->max_kl, kl);
-    row->top1    += same_tokens(top_golden, n_golden > 0, top_ours, n_ours > 0); /* two rows of NaN alone agree, in this as in the five */
+    /* two rows of NaN alone agree, in this as in the five */
+    row->top1    += same_tokens(top_golden, n_golden > 0, top_ours, n_ours > 0);
     row->top5    += same_tokens(top_golden, n_golden, top_ours, n_ours);
 }
 
-static bool decode_ids(tblock_context *c, const Tensor *ids, size_t at, size_t n, bool all, Error *err)
+static bool decode_ids(tblock_context *c, const Tensor *ids, size_t at, size_t n, bool all,
+                       Error *err)
 {
     tblock_item item[PIECE];
     for (size_t i = 0; i < n; i++)
-        item[i] = (tblock_item){0, (int32_t)(at + i), (int32_t)golden_token(ids, at + i), all || at + i + 1 == ids->n_elements};
+        item[i] = (tblock_item){ 0, (int32_t)(at + i), (int32_t)golden_token(ids, at + i),
+                                 all || at + i + 1 == ids->n_elements };
     return tblock_decode(c, item, n, err);
 }
 
-/* Compare the logits of tokens at .. at + n, which were just decoded, as far as the golden has them. */
-static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *rule, const RowPair *rows, size_t at, size_t n,
-                          tblock_verify_row *row)
+/* Compare the logits of tokens at .. at + n, which were just decoded, as far as the golden has
+ * them. */
+static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *rule,
+                          const RowPair *rows, size_t at, size_t n, tblock_verify_row *row)
 {
     for (size_t i = 0; i < n; i++) {
         const float *logits = tblock_logits(c, i);
@@ -101,14 +114,15 @@ static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *ru
             rows->golden[j] = golden_value(k->logits, from + (size_t)j);
             golden_compare(&apart, rows->golden[j], rows->ours[j]);
         }
-        if (!golden_within(&apart, rule->exact ? -1 : rule->tol, &row->max_abs) && row->first_diff < 0)
+        if (!golden_within(&apart, rule->exact ? -1 : rule->tol, &row->max_abs)
+            && row->first_diff < 0)
             row->first_diff = (int64_t)(at + i);
         compare_distributions(row, rows);
     }
 }
 
-static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, HiddenRun *hidden, const Progress *progress,
-                     tblock_verify_row *row, Error *err)
+static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, HiddenRun *hidden,
+                     const Progress *progress, tblock_verify_row *row, Error *err)
 {
     RowPair rows = {.n = c->model->weights.cfg.vocab_size};
     size_t n = k->tokens->n_elements;
@@ -132,7 +146,8 @@ static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, H
     return ok;
 }
 
-/* Continue greedily from the state that run_case left, and compare with the recorded continuation. */
+/* Continue greedily from the state that run_case left, and compare with the recorded
+ * continuation. */
 static bool run_greedy(tblock_context *c, const GoldenCase *k, tblock_verify_row *row, Error *err)
 {
     int          vocab  = c->model->weights.cfg.vocab_size;
@@ -171,16 +186,20 @@ static bool note_hidden(const HiddenRun *h, const Rule *rule, tblock_verify_row 
     return s && rule->exact;
 }
 
-static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase *k, const Rule *rule, bool greedy,
-                        const Progress *progress, tblock_verify_row *row, Error *err)
+static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase *k,
+                        const Rule *rule, bool greedy, const Progress *progress,
+                        tblock_verify_row *row, Error *err)
 {
     HiddenRun hidden = {0};
-    *row = (tblock_verify_row){.n_tokens = k->tokens->n_elements, .first_diff = -1, .greedy_diff = -1};
+    *row = (tblock_verify_row){ .n_tokens = k->tokens->n_elements,
+                                .first_diff = -1,
+                                .greedy_diff = -1 };
     memcpy(row->name, k->prefix, sizeof row->name);
     if (*row->name)
         row->name[strlen(row->name) - 1] = 0; /* the dot */
-    bool ok = hidden_open(&hidden, g, k, c, rule->share, err) && run_case(c, k, rule, &hidden, progress, row, err)
-              && (!greedy || !k->greedy || run_greedy(c, k, row, err));
+    bool ok = hidden_open(&hidden, g, k, c, rule->share, err)
+        && run_case(c, k, rule, &hidden, progress, row, err)
+        && (!greedy || !k->greedy || run_greedy(c, k, row, err));
     if (ok) {
         bool forbidden = note_hidden(&hidden, rule, row);
         row->ok = row->first_diff < 0 && row->greedy_diff < 0 && !forbidden;
@@ -189,9 +208,10 @@ static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase
     return ok;
 }
 
-/* ---- The settings ---------------------------------------------------------------------------------------------- */
+/* ---- The settings ---------------------------------------------------------------------------- */
 
-/* A value of a file's metadata or of this run, short enough for a line: a hash by its first digits. */
+/* A value of a file's metadata or of this run, short enough for a line: a hash by its first
+ * digits. */
 static void spell_fact(const char *key, const char *value, char out[24])
 {
     if (strcmp(key, "model_sha256") == 0)
@@ -200,8 +220,10 @@ static void spell_fact(const char *key, const char *value, char out[24])
         snprintf(out, 24, strlen(value) < 24 ? "%s" : "%.20s...", value);
 }
 
-/* In which of the facts that f records of its run this one is another; a file of another program records none. */
-static bool compare_settings(const GoldenFile *g, const tblock_context *c, tblock_verify_report *report, Error *err)
+/* In which of the facts that f records of its run this one is another; a file of another program
+ * records none. */
+static bool compare_settings(const GoldenFile *g, const tblock_context *c,
+                             tblock_verify_report *report, Error *err)
 {
     char       *out = report->settings;
     RunFact     fact[RUN_FACTS];
@@ -228,10 +250,11 @@ static bool compare_settings(const GoldenFile *g, const tblock_context *c, tbloc
     return true;
 }
 
-/* ---- The file -------------------------------------------------------------------------------------------------- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 FP_ENV_WORK
-static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_options *opt, tblock_verify_report *out, Error *err)
+static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_options *opt,
+                   tblock_verify_report *out, Error *err)
 {
     Rule rule = choose_rule(g, opt);
     out->exact  = rule.exact;
@@ -265,8 +288,8 @@ static bool check_tolerance(const tblock_verify_options *opt, Error *err)
             "tol: expected a number of at least 0, found %g", opt->tol);
 }
 
-bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt, tblock_verify_report *out,
-                   tblock_error *err)
+bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
+                   tblock_verify_report *out, tblock_error *err)
 {
     static const tblock_verify_options defaults = {0};
     GoldenFile      g          = {0};
@@ -276,7 +299,9 @@ bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_veri
     host_env_enter(&host);
     *out    = (tblock_verify_report){.ok = true};
     opt     = opt ? opt : &defaults;
-    bool ok = check_tolerance(opt, err) && golden_open(&g, golden_path, opt->tokens, opt->greedy, c, err) && verify(c, &g, opt, out, err);
+    bool ok = check_tolerance(opt, err)
+        && golden_open(&g, golden_path, opt->tokens, opt->greedy, c, err)
+        && verify(c, &g, opt, out, err);
     if (!ok) {
         free(out->rows);
         *out = (tblock_verify_report){0};

@@ -1,4 +1,5 @@
-/* api/golden_write.c: golden logits of a token sequence as a safetensors file that says what it was made with. */
+/* api/golden_write.c: golden logits of a token sequence as a safetensors file that says what it was
+ * made with. */
 #include "api/golden.h"
 
 #include <string.h>
@@ -29,11 +30,13 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
 {
     int64_t vocab = c->model->weights.cfg.vocab_size;
     char    name[32];
-    bool    ok = tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){(int64_t)n}, err)
-              && tensor_writer_declare(g->writer, "logits", DT_F32, 2, (int64_t[]){(int64_t)n_rows, vocab}, err);
+    bool ok = tensor_writer_declare(g->writer, "tokens", DT_I32, 1, (int64_t[]){ (int64_t)n }, err)
+        && tensor_writer_declare(g->writer, "logits", DT_F32, 2,
+                                 (int64_t[]){ (int64_t)n_rows, vocab }, err);
     for (int i = 0; ok && g->hidden && i < hidden_stages(g->n_layers); i++) {
         hidden_tensor_name(g->n_layers, i, name);
-        ok = tensor_writer_declare(g->writer, name, DT_F32, 2, (int64_t[]){(int64_t)n, g->d_model}, err);
+        ok = tensor_writer_declare(g->writer, name, DT_F32, 2,
+                                   (int64_t[]){ (int64_t)n, g->d_model }, err);
     }
     return ok;
 }
@@ -46,60 +49,71 @@ bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
         return false;
     const RunFact facts[RUN_FACTS] = {
         {"numerics", version}, {"model_sha256", sha}, {"config", source_meta(&m->source, "config")},
-        {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations}, {"kv_type", s->kv_type},
+        {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations},
+        {"kv_type", s->kv_type},
         {"loaded_as", m->retyped ? m->retyped : "stored"},
     };
     memcpy(fact, facts, sizeof facts);
     return true;
 }
 
-bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s, Error *err)
+bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s,
+                  Error *err)
 {
     RunFact fact[RUN_FACTS];
-    bool ok = run_facts(m, s, fact, err) && tensor_writer_meta(w, "format", format, err) && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
+    bool ok = run_facts(m, s, fact, err) && tensor_writer_meta(w, "format", format, err)
+        && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
     for (size_t i = 0; ok && i < RUN_FACTS; i++)
         ok = tensor_writer_meta(w, fact[i].key, fact[i].value, err);
     return ok;
 }
 
-static void keep_hidden(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
+static void keep_hidden(void *user, const char *name, size_t first, int n_tok, const float *x,
+                        size_t stride)
 {
     Golden *g = user;
     size_t  row = (size_t)g->d_model * sizeof(float);
     int     i   = T_HIDDEN + hidden_stage(g->n_layers, name);
     for (int t = 0; t < n_tok && g->ok; t++)
-        g->ok = tensor_writer_put(g->writer, i, (g->at + first + (size_t)t) * row, x + (size_t)t * stride, row, g->err);
+        g->ok = tensor_writer_put(g->writer, i, (g->at + first + (size_t)t) * row,
+                                  x + (size_t)t * stride, row, g->err);
 }
 
-static bool run_piece(Golden *g, tblock_context *c, const int32_t *tokens, size_t n, size_t n_total, bool last_only, Error *err)
+static bool run_piece(Golden *g, tblock_context *c, const int32_t *tokens, size_t n, size_t n_total,
+                      bool last_only, Error *err)
 {
     tblock_item item[PIECE];
     size_t      row = (size_t)c->model->weights.cfg.vocab_size * sizeof(float);
     for (size_t i = 0; i < n; i++)
-        item[i] = (tblock_item){0, (int32_t)(g->at + i), tokens[g->at + i], !last_only || g->at + i + 1 == n_total};
+        item[i] = (tblock_item){ 0, (int32_t)(g->at + i), tokens[g->at + i],
+                                 !last_only || g->at + i + 1 == n_total };
     g->err = err;
     if (!tblock_decode(c, item, n, err) || !g->ok)
         return false;
     for (size_t i = 0; i < n; i++)
         if (item[i].want_logits
-            && !tensor_writer_put(g->writer, T_LOGITS, last_only ? 0 : (g->at + i) * row, tblock_logits(c, i), row, err))
+            && !tensor_writer_put(g->writer, T_LOGITS, last_only ? 0 : (g->at + i) * row,
+                                  tblock_logits(c, i), row, err))
             return false;
     g->at += n;
     return true;
 }
 
 FP_ENV_WORK
-static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
-                         tblock_error *err)
+static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, const char *path,
+                         const tblock_logits_options *opt, tblock_error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
-    Golden        g   = {.n_layers = cfg->n_layers, .d_model = cfg->d_model, .hidden = opt && opt->hidden, .ok = true};
+    Golden        g   = {
+        .n_layers = cfg->n_layers, .d_model = cfg->d_model, .hidden = opt && opt->hidden, .ok = true
+    };
     bool          last = opt && opt->last;
     Progress      progress = { opt ? opt->progress : NULL, opt ? opt->user : NULL, 0, 1 };
     if (n == 0)
         return fail(err, USAGE, "logits: expected at least one token, found none");
     if (n > (size_t)c->n_ctx)
-        return fail(err, USAGE, "logits: %zu tokens do not fit into the context of %d", n, c->n_ctx);
+        return fail(err, USAGE, "logits: %zu tokens do not fit into the context of %d", n,
+                    c->n_ctx);
     if (!source_check_apart(&c->model->source, path, err))
         return false;
     if (!tblock_seq_rewind(c, 0, 0, err) || !(g.writer = tensor_writer_new(path, 1, err)))
@@ -124,8 +138,8 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     return tblock_seq_rewind(c, 0, 0, NULL) && ok;
 }
 
-bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path, const tblock_logits_options *opt,
-                         tblock_error *err)
+bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path,
+                         const tblock_logits_options *opt, tblock_error *err)
 {
     HOST_ENV_RETURN(bool, write_logits(c, tokens, n, path, opt, err));
 }

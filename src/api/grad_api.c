@@ -30,7 +30,7 @@ typedef struct Grad {
     TensorWriter  *out;
 } Grad;
 
-/* ---- Input ---- */
+/* ---- Input ----------------------------------------------------------------------------------- */
 
 static bool read_tokens(Grad *g, const char *path, Error *err)
 {
@@ -39,10 +39,13 @@ static bool read_tokens(Grad *g, const char *path, Error *err)
         return false;
     const Tensor *t = tensor_find(&g->tokens, "tokens");
     if (!t)
-        return fail(err, INPUT, "%s: tensor tokens: expected I32 [B, T], found no such tensor", path);
-    if (t->dtype != DT_I32 || t->rank != 2 || t->shape[0] < 1 || t->shape[1] < 2 || t->n_elements > INT_MAX)
-        return fail(err, INPUT, "%s: tensor tokens: expected I32 [B, T] with T at least 2, found %s %s", path, dtype_name(t->dtype),
-                    tensor_shape_text(t, shape, sizeof shape));
+        return fail(err, INPUT, "%s: tensor tokens: expected I32 [B, T], found no such tensor",
+                    path);
+    if (t->dtype != DT_I32 || t->rank != 2 || t->shape[0] < 1 || t->shape[1] < 2
+        || t->n_elements > INT_MAX)
+        return fail(err, INPUT,
+                    "%s: tensor tokens: expected I32 [B, T] with T at least 2, found %s %s", path,
+                    dtype_name(t->dtype), tensor_shape_text(t, shape, sizeof shape));
     g->n_seqs  = (int)t->shape[0];
     g->seq_len = (int)t->shape[1];
     g->copy    = malloc(t->n_bytes);
@@ -57,12 +60,15 @@ static bool check_tokens(Grad *g, const char *path, Error *err)
 {
     const Config *c = &g->params.config;
     if (g->seq_len > c->n_ctx)
-        return fail(err, INPUT, "%s: tensor tokens: expected sequences of at most %d tokens (n_ctx of the model), found %d", path,
-                    c->n_ctx, g->seq_len);
+        return fail(err, INPUT,
+                    "%s: tensor tokens: expected sequences of at most %d tokens (n_ctx of the "
+                    "model), found %d",
+                    path, c->n_ctx, g->seq_len);
     for (int i = 0; i < g->n_seqs * g->seq_len; i++) {
         if (g->token[i] < 0 || g->token[i] >= c->vocab_size)
-            return fail(err, INPUT, "%s: tensor tokens: sequence %d, position %d: expected 0 to %d, found %d", path, i / g->seq_len,
-                        i % g->seq_len, c->vocab_size - 1, g->token[i]);
+            return fail(err, INPUT,
+                        "%s: tensor tokens: sequence %d, position %d: expected 0 to %d, found %d",
+                        path, i / g->seq_len, i % g->seq_len, c->vocab_size - 1, g->token[i]);
         g->target[i] = i % g->seq_len + 1 < g->seq_len ? g->token[i + 1] : IGNORE_TARGET;
     }
     return true;
@@ -70,28 +76,32 @@ static bool check_tokens(Grad *g, const char *path, Error *err)
 
 static bool check_options(const tblock_grad_options *opt, const tblock_adamw *a, Error *err)
 {
-    return check_range("adamw_steps", opt->adamw_steps, 0, 1 << 20, err) && check_range("threads", opt->threads, 0, 1024, err)
-        && adamw_check(a, err);
+    return check_range("adamw_steps", opt->adamw_steps, 0, 1 << 20, err)
+        && check_range("threads", opt->threads, 0, 1024, err) && adamw_check(a, err);
 }
 
 static bool prepare(Grad *g, const char *model, const char *tokens, const char *out, Error *err)
 {
     const Config *c = &g->source.stored.config;
     if (!source_open(&g->source, model, err) || !source_need_weights(&g->source, err)
-        || !source_check_apart(&g->source, out, err) || !train_supported(c, model, err) || !params_layout(&g->params, c, err)
-        || !read_tokens(g, tokens, err) || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
+        || !source_check_apart(&g->source, out, err) || !train_supported(c, model, err)
+        || !params_layout(&g->params, c, err) || !read_tokens(g, tokens, err)
+        || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
         return false;
     bool steps = g->opt->adamw_steps > 0;
     if (!net_fits(&g->params, steps ? 4 : 2, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err))
         return false;
     g->losses = calloc((size_t)g->opt->adamw_steps + 1, sizeof *g->losses);
     return (g->losses || no_memory(NULL, err)) && (g->w = params_array(&g->params, err))
-        && (g->g = params_array(&g->params, err)) && (!steps || (g->m = params_array(&g->params, err)))
-        && (!steps || (g->v = params_array(&g->params, err))) && params_load(&g->params, g->w, &g->source.stored, err)
-        && (g->net = net_new(&g->params, &g->crew, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err));
+        && (g->g = params_array(&g->params, err))
+        && (!steps || (g->m = params_array(&g->params, err)))
+        && (!steps || (g->v = params_array(&g->params, err)))
+        && params_load(&g->params, g->w, &g->source.stored, err)
+        && (g->net =
+                net_new(&g->params, &g->crew, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err));
 }
 
-/* ---- Computing ---- */
+/* ---- Computing ------------------------------------------------------------------------------- */
 
 /* Returns the mean loss; with grads also computes its gradients. */
 static double batch_loss(Grad *g, float *grads)
@@ -102,15 +112,18 @@ static double batch_loss(Grad *g, float *grads)
         memset(grads, 0, g->params.n_floats * sizeof *grads);
     for (int s = 0; s < g->n_seqs; s += micro) {
         size_t   at = (size_t)s * (size_t)g->seq_len;
-        NetBatch b  = { .token = g->token + at, .target = g->target + at, .n_seqs = g->n_seqs - s < micro ? g->n_seqs - s : micro };
+        NetBatch b  = { .token = g->token + at,
+                        .target = g->target + at,
+                        .n_seqs = g->n_seqs - s < micro ? g->n_seqs - s : micro };
         sum += net_loss(g->net, g->w, grads, &b, (float)(1.0 / targets));
         g->n_done += b.n_seqs;
-        progress_tell(&(Progress){ g->opt->progress, g->opt->user, 0, 1 }, (double)g->n_done, g->n_seqs * (g->opt->adamw_steps + 1.0));
+        progress_tell(&(Progress){ g->opt->progress, g->opt->user, 0, 1 }, (double)g->n_done,
+                      g->n_seqs * (g->opt->adamw_steps + 1.0));
     }
     return sum / targets;
 }
 
-/* ---- Output ---- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 /* Declares a set of tensors; prefix: "grad." or "after3.". */
 static bool declare_set(Grad *g, const char *prefix, Error *err)
@@ -119,7 +132,8 @@ static bool declare_set(Grad *g, const char *prefix, Error *err)
         char    name[512];
         int64_t shape[3];
         snprintf(name, sizeof name, "%s%s", prefix, tensor_source_name(&g->source, &g->params, i));
-        if (!tensor_writer_declare(g->out, name, DT_F32, tensor_spec_shape(&g->params.spec[i], shape), shape, err))
+        if (!tensor_writer_declare(g->out, name, DT_F32,
+                                   tensor_spec_shape(&g->params.spec[i], shape), shape, err))
             return false;
     }
     return true;
@@ -128,7 +142,8 @@ static bool declare_set(Grad *g, const char *prefix, Error *err)
 static bool put_set(Grad *g, int first, const float *array, Error *err)
 {
     for (int i = 0; i < g->params.n; i++)
-        if (!tensor_writer_put(g->out, first + i, 0, array + g->params.at[i], params_length(&g->params, i) * sizeof *array, err))
+        if (!tensor_writer_put(g->out, first + i, 0, array + g->params.at[i],
+                               params_length(&g->params, i) * sizeof *array, err))
             return false;
     return true;
 }
@@ -149,12 +164,16 @@ static bool begin_output(Grad *g, const char *path, Error *err)
     char after[32];
     int  steps = g->opt->adamw_steps;
     snprintf(after, sizeof after, "after%d.", steps);
-    return (g->out = tensor_writer_new(path, 64, err)) && tensor_writer_meta(g->out, "format", "tblock-grad", err)
+    return (g->out = tensor_writer_new(path, 64, err))
+        && tensor_writer_meta(g->out, "format", "tblock-grad", err)
         && tensor_writer_meta(g->out, "tblock", TBLOCK_VERSION, err)
-        && tensor_writer_declare(g->out, "loss", DT_F32, 0, NULL, err) && declare_set(g, "grad.", err)
-        && (steps == 0 || (tensor_writer_declare(g->out, "losses", DT_F32, 1, (int64_t[]){ steps + 1 }, err)
-                           && declare_set(g, after, err)))
-        && tensor_writer_begin(g->out, err) && put_floats(g, 0, g->losses, 1, err) && put_set(g, 1, g->g, err);
+        && tensor_writer_declare(g->out, "loss", DT_F32, 0, NULL, err)
+        && declare_set(g, "grad.", err)
+        && (steps == 0
+            || (tensor_writer_declare(g->out, "losses", DT_F32, 1, (int64_t[]){ steps + 1 }, err)
+                && declare_set(g, after, err)))
+        && tensor_writer_begin(g->out, err) && put_floats(g, 0, g->losses, 1, err)
+        && put_set(g, 1, g->g, err);
 }
 
 static bool take_steps(Grad *g, Error *err)
@@ -167,9 +186,11 @@ static bool take_steps(Grad *g, Error *err)
         optimizer_step(&o, g->w, g->g, i, a->lr, 1);
         g->losses[i] = batch_loss(g, i < steps ? g->g : NULL);
         if (!isfinite(g->losses[i]))
-            return fail(err, NO, "step %d: expected a finite loss, found %g: try a smaller --lr", i, fabs(g->losses[i]));
+            return fail(err, NO, "step %d: expected a finite loss, found %g: try a smaller --lr", i,
+                        fabs(g->losses[i]));
     }
-    return steps == 0 || (put_floats(g, losses, g->losses, steps + 1, err) && put_set(g, losses + 1, g->w, err));
+    return steps == 0
+        || (put_floats(g, losses, g->losses, steps + 1, err) && put_set(g, losses + 1, g->w, err));
 }
 
 static bool compute(Grad *g, const char *out, Error *err)
@@ -177,8 +198,9 @@ static bool compute(Grad *g, const char *out, Error *err)
     g->losses[0] = batch_loss(g, g->g);
     g->grad_norm = grads_norm(&g->params, &g->crew, g->g);
     if (!isfinite(g->losses[0]) || !isfinite(g->grad_norm))
-        return fail(err, NO, "%s: expected a finite loss and gradient, found loss %g, gradient norm %g", g->source.path, fabs(g->losses[0]),
-                    fabs(g->grad_norm));
+        return fail(err, NO,
+                    "%s: expected a finite loss and gradient, found loss %g, gradient norm %g",
+                    g->source.path, fabs(g->losses[0]), fabs(g->grad_norm));
     if (!begin_output(g, out, err) || !take_steps(g, err))
         return false;
     TensorWriter *w = g->out;
@@ -204,16 +226,19 @@ static void release(Grad *g)
 }
 
 FP_ENV_WORK
-static bool run(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
-                tblock_grad_report *report, Error *err)
+static bool run(const char *model_path, const char *tokens_path, const char *out_path,
+                const tblock_grad_options *opt, tblock_grad_report *report, Error *err)
 {
     static const tblock_grad_options none = { 0 };
     static const tblock_adamw        usual = { 1e-3, 0.9, 0.95, 1e-8, 0.1, true };
     Grad g = { .opt = opt ? opt : &none, .adamw = opt && opt->adamw ? *opt->adamw : usual };
     bool ok = check_options(g.opt, &g.adamw, err) && file_check_apart(out_path, tokens_path, err)
-           && file_check_output(out_path, err) && prepare(&g, model_path, tokens_path, out_path, err) && compute(&g, out_path, err);
+        && file_check_output(out_path, err) && prepare(&g, model_path, tokens_path, out_path, err)
+        && compute(&g, out_path, err);
     if (ok && report) {
-        *report = (tblock_grad_report){ .loss = g.losses[0], .loss_after = g.losses[g.opt->adamw_steps], .grad_norm = g.grad_norm,
+        *report = (tblock_grad_report){ .loss = g.losses[0],
+                                        .loss_after = g.losses[g.opt->adamw_steps],
+                                        .grad_norm = g.grad_norm,
                                         .n_tensors = g.params.n };
         for (int i = 0; i < g.params.n; i++)
             report->n_params += params_length(&g.params, i);
@@ -222,8 +247,8 @@ static bool run(const char *model_path, const char *tokens_path, const char *out
     return ok;
 }
 
-bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path, const tblock_grad_options *opt,
-                 tblock_grad_report *report, tblock_error *err)
+bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path,
+                 const tblock_grad_options *opt, tblock_grad_report *report, tblock_error *err)
 {
     /* Losses, rotary angles and the optimizer's scalars are computed in this thread. */
     HOST_ENV_RETURN(bool, run(model_path, tokens_path, out_path, opt, report, err));

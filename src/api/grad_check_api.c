@@ -39,7 +39,8 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
             return false;
     }
     int n_tok = o->n_tokens ? o->n_tokens : USUAL_TOKENS;
-    if (!params_layout(&x->params, &x->config, err) || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, n_tok, err)
+    if (!params_layout(&x->params, &x->config, err)
+        || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, n_tok, err)
         || !(x->w = params_array(&x->params, err)))
         return false;
     if (o->init)
@@ -50,7 +51,8 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
 
 static bool check_numbers(const tblock_grad_check_options *o, Error *err)
 {
-    return check_range("n_tokens", o->n_tokens, 0, 4096, err) && check_range("samples", o->samples, 0, 1 << 20, err)
+    return check_range("n_tokens", o->n_tokens, 0, 4096, err)
+        && check_range("samples", o->samples, 0, 1 << 20, err)
         && check_range("threads", o->threads, 0, 1024, err);
 }
 
@@ -59,13 +61,16 @@ static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 {
     if (!check_numbers(o, err) || !crew_open(&x->crew, o->threads, err) || !open_values(x, o, err))
         return false;
-    int n_tok = o->n_tokens ? o->n_tokens : x->config.n_ctx < USUAL_TOKENS ? x->config.n_ctx : USUAL_TOKENS;
+    int n_tok = o->n_tokens ? o->n_tokens
+        : x->config.n_ctx < USUAL_TOKENS ? x->config.n_ctx
+                                         : USUAL_TOKENS;
     if (n_tok > x->config.n_ctx)
-        return fail(err, USAGE, "n_tokens: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, n_tok);
+        return fail(err, USAGE, "n_tokens: expected at most %d (n_ctx of the model), found %d",
+                    x->config.n_ctx, n_tok);
     if (!(x->row = calloc((size_t)x->params.n, sizeof *x->row)))
         return no_memory(NULL, err);
-    return grad_check(x->row, &x->params, &x->crew, x->w, n_tok, o->samples ? o->samples : 8, o->seed,
-                      &(Progress){ o->progress, o->user, 0, 1 }, err);
+    return grad_check(x->row, &x->params, &x->crew, x->w, n_tok, o->samples ? o->samples : 8,
+                      o->seed, &(Progress){ o->progress, o->user, 0, 1 }, err);
 }
 
 static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n_rows, Error *err)
@@ -76,14 +81,18 @@ static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n
         return no_memory(NULL, err);
     for (size_t i = 0; i < *n_rows; i++) {
         const GradCheckRow *r = &x->row[i];
-        (*rows)[i] = (tblock_grad_check_row){ .worst = r->worst, .grad = r->at_grad, .difference = r->at_difference, .element = r->element,
+        (*rows)[i] = (tblock_grad_check_row){ .worst = r->worst,
+                                              .grad = r->at_grad,
+                                              .difference = r->at_difference,
+                                              .element = r->element,
                                               .n = r->n };
         snprintf((*rows)[i].name, sizeof (*rows)[i].name, "%s", r->name);
     }
     return true;
 }
 
-bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows, size_t *n_rows, tblock_error *err)
+bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows,
+                       size_t *n_rows, tblock_error *err)
 {
     static const tblock_grad_check_options defaults = { 0 };
     HostEnv  host;

@@ -18,21 +18,25 @@ static const size_t usual_bytes = (size_t)3 << 29, least_bytes = 1 << 16;
 /* Uses memory of its own, so that the page cache plays no part. */
 static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error *err)
 {
-    n_bytes    = (n_bytes ? n_bytes > least_bytes ? n_bytes : least_bytes : usual_bytes) & ~(size_t)4095;
+    n_bytes    =
+        (n_bytes ? n_bytes > least_bytes ? n_bytes : least_bytes : usual_bytes) & ~(size_t)4095;
     char *data = aligned_alloc(4096, n_bytes);
     if (!data)
-        return fail(err, SYSTEM, "out of memory: %zu MB to measure the read bandwidth", n_bytes >> 20);
+        return fail(err, SYSTEM, "out of memory: %zu MB to measure the read bandwidth",
+                    n_bytes >> 20);
     roofline_touch(data, n_bytes, threads);
     *gb_per_s = roofline_read(data, n_bytes, threads, READ_ROUNDS);
     free(data);
     return true;
 }
 
-bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out, tblock_error *err)
+bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,
+                            tblock_error *err)
 {
     static const tblock_measure_options defaults = { 0 };
     const tblock_measure_options       *o        = opt ? opt : &defaults;
-    const Kernels *k = check_range("threads", o->threads, 0, 1024, err) ? kernels_select(o->isa, err) : NULL;
+    const Kernels *k =
+        check_range("threads", o->threads, 0, 1024, err) ? kernels_select(o->isa, err) : NULL;
     if (!k)
         return false;
     int threads = o->threads ? o->threads : threads_default();
@@ -49,42 +53,55 @@ bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *o
 /* Products and ratios of such numbers, and the decades around them, are finite and not 0. */
 static bool drawable(double x) { return x >= 1e-90 && x <= 1e90; }
 
-static bool check_plot(const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point, size_t n_points, Error *err)
+static bool check_plot(const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
+                       size_t n_points, Error *err)
 {
     if (n_roofs < 1 || n_roofs > MAX_ROOFS || n_points > MAX_POINTS)
-        return fail(err, USAGE, "plot: expected 1 to %d roofs and at most %d points, found %zu and %zu", MAX_ROOFS, MAX_POINTS,
-                    n_roofs, n_points);
+        return fail(err, USAGE,
+                    "plot: expected 1 to %d roofs and at most %d points, found %zu and %zu",
+                    MAX_ROOFS, MAX_POINTS, n_roofs, n_points);
     for (size_t i = 0; i < n_roofs; i++)
         if (!drawable(roof[i].gb_per_s) || (roof[i].gop_per_s != 0 && !drawable(roof[i].gop_per_s)))
-            return fail(err, USAGE, "plot: roof %s: expected numbers from 1e-90 to 1e90, found %g GB/s and %g GOP/s", roof[i].name,
-                        roof[i].gb_per_s, roof[i].gop_per_s);
+            return fail(
+                err, USAGE,
+                "plot: roof %s: expected numbers from 1e-90 to 1e90, found %g GB/s and %g GOP/s",
+                roof[i].name, roof[i].gb_per_s, roof[i].gop_per_s);
     for (size_t i = 0; i < n_points; i++) {
         const tblock_roof_point *p = &point[i];
         if (!drawable(p->operations_per_byte) || !drawable(p->gop_per_s))
-            return fail(err, USAGE, "plot: point %s: expected numbers from 1e-90 to 1e90, found %g operations per byte and %g GOP/s",
+            return fail(err, USAGE,
+                        "plot: point %s: expected numbers from 1e-90 to 1e90, found %g operations "
+                        "per byte and %g GOP/s",
                         p->name, p->operations_per_byte, p->gop_per_s);
         if (p->roof >= n_roofs)
-            return fail(err, USAGE, "plot: point %s: expected a roof from 0 to %zu, found %zu", p->name, n_roofs - 1, p->roof);
+            return fail(err, USAGE, "plot: point %s: expected a roof from 0 to %zu, found %zu",
+                        p->name, n_roofs - 1, p->roof);
     }
     return true;
 }
 
 FP_ENV_WORK
-static bool plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
-                 size_t n_points, tblock_error *err)
+static bool plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs,
+                 const tblock_roof_point *point, size_t n_points, tblock_error *err)
 {
     TextOut svg = { 0 };
     if (!check_plot(roof, n_roofs, point, n_points, err))
         return false;
-    draw_roofline(&svg, &(RooflinePlot){ .title = title, .roof = roof, .n_roofs = n_roofs, .point = point, .n_points = n_points });
+    draw_roofline(&svg,
+                  &(RooflinePlot){ .title = title,
+                                   .roof = roof,
+                                   .n_roofs = n_roofs,
+                                   .point = point,
+                                   .n_points = n_points });
     char *text = text_out_take(&svg, err);
     bool  ok   = text && file_write(path, text, strlen(text), err);
     free(text);
     return ok;
 }
 
-bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof, size_t n_roofs, const tblock_roof_point *point,
-                          size_t n_points, tblock_error *err)
+bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof *roof,
+                          size_t n_roofs, const tblock_roof_point *point, size_t n_points,
+                          tblock_error *err)
 {
     HOST_ENV_RETURN(bool, plot(path, title, roof, n_roofs, point, n_points, err));
 }

@@ -25,12 +25,14 @@ static bool note_types(tblock_model *m, WeightType type, const tblock_open_optio
 }
 
 /* Binds matrices that are converted to another type. */
-static bool bind_types(tblock_model *m, const tblock_open_options *opt, const Progress *progress, Error *err)
+static bool bind_types(tblock_model *m, const tblock_open_options *opt, const Progress *progress,
+                       Error *err)
 {
     const StoredModel *c = &m->source.stored;
     WeightType        type;
     if (!weight_type_parse_made(opt->type, &type))
-        return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'%s", opt->type, weight_type_hint(opt->type));
+        return fail(err, USAGE, "type: expected auto, q8, q4, bf16, f16 or f32, found '%s'%s",
+                    opt->type, weight_type_hint(opt->type));
     if (!note_types(m, type, opt, err))
         return false;
     WeightType *types = type_plan_new(&c->config, c, c->path, type, opt->keep, opt->n_keep, err);
@@ -39,7 +41,8 @@ static bool bind_types(tblock_model *m, const tblock_open_options *opt, const Pr
     return ok;
 }
 
-static bool bind_weights(tblock_model *m, const tblock_open_options *opt, const Progress *progress, Error *err)
+static bool bind_weights(tblock_model *m, const tblock_open_options *opt, const Progress *progress,
+                         Error *err)
 {
     bool retype = opt->type && strcmp(opt->type, "auto") != 0;
     if (opt->n_keep && !retype)
@@ -55,7 +58,9 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, const 
 bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error *err)
 {
     int size = tokenizer_size(t);
-    return size <= vocab_size || fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d", path, vocab_size, size);
+    return size <= vocab_size
+        || fail(err, INPUT, "%s: tokenizer: expected at most vocab_size %d tokens, found %d", path,
+                vocab_size, size);
 }
 
 static bool open_tokenizer(tblock_model *m, Error *err)
@@ -65,7 +70,8 @@ static bool open_tokenizer(tblock_model *m, Error *err)
     if (!source_meta(&m->source, "tokenizer"))
         return true;
     return tokenizer_open(&m->tokenizer, &m->source.file, err)
-        && (!m->has_weights || tokenizer_fits(m->tokenizer, m->weights.cfg.vocab_size, m->source.path, err));
+        && (!m->has_weights
+            || tokenizer_fits(m->tokenizer, m->weights.cfg.vocab_size, m->source.path, err));
 }
 
 /* The weight types of the matrices, the type with the most bytes first. */
@@ -81,7 +87,8 @@ static void name_types(tblock_model *m)
             return;
         bytes[best] = 0;
         size_t n = strlen(m->types);
-        snprintf(m->types + n, sizeof m->types - n, "%s%s", n ? "," : "", weight_type_name((WeightType)best));
+        snprintf(m->types + n, sizeof m->types - n, "%s%s", n ? "," : "",
+                 weight_type_name((WeightType)best));
     }
 }
 
@@ -90,7 +97,8 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
 {
     TensorFile *f = &m->source.file;
     for (int i = 0; opt->mlock && i < m->weights.n_owned; i++)
-        if (!memory_lock(m->weights.owned[i].data, m->weights.owned[i].n_bytes, m->source.path, err))
+        if (!memory_lock(m->weights.owned[i].data, m->weights.owned[i].n_bytes, m->source.path,
+                         err))
             return false;
     if (m->source.kind != SOURCE_MODEL_FILE)
         return true;
@@ -106,7 +114,8 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
 static bool check_data(const tblock_model *m, const Progress *progress, Error *err)
 {
     DataCheck found;
-    return data_check(&found, m->source.has_weights ? &m->source.stored : NULL, &m->source.file, progress, err)
+    return data_check(&found, m->source.has_weights ? &m->source.stored : NULL, &m->source.file,
+                      progress, err)
         && data_check_answer(&found, m->source.path, INPUT, err);
 }
 
@@ -114,7 +123,8 @@ static bool check_data(const tblock_model *m, const Progress *progress, Error *e
 static bool check_and_bind(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     const double   checked = opt->check ? 0.9 : 0;
-    const Progress whole = { opt->progress, opt->user, 0, 1 }, check = progress_part(&whole, 0, checked),
+    const Progress whole = { opt->progress, opt->user, 0, 1 },
+                   check = progress_part(&whole, 0, checked),
                    load = progress_part(&whole, checked, 1);
     return (!opt->check || check_data(m, &check, err)) && bind_weights(m, opt, &load, err);
 }
@@ -129,7 +139,8 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
         return NULL;
     }
     opt     = opt ? opt : &defaults;
-    bool ok = source_open(&m->source, path, err) && check_and_bind(m, opt, err) && open_tokenizer(m, err) && map_options(m, opt, err);
+    bool ok = source_open(&m->source, path, err) && check_and_bind(m, opt, err)
+        && open_tokenizer(m, err) && map_options(m, opt, err);
     if (!ok) {
         tblock_close(m);
         return NULL;
@@ -154,7 +165,8 @@ void tblock_close(tblock_model *m)
     free(m);
 }
 
-bool tblock_output_apart(const tblock_model *m, const char *path, const char *output, tblock_error *err)
+bool tblock_output_apart(const tblock_model *m, const char *path, const char *output,
+                         tblock_error *err)
 {
     return m ? source_check_apart(&m->source, output, err) : source_path_apart(path, output, err);
 }
@@ -193,24 +205,26 @@ void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
     out->eos             = c->eos;
 }
 
-/* ---- Text ---- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static bool need_tokenizer(const tblock_model *m, Error *err)
 {
     return m->tokenizer ? true
-                        : fail(err, INPUT, "%s: tokenizer: expected one for text, found none: use "
-                                           "token ids (--ids), or convert with --tokenizer FILE", m->source.path);
+                        : fail(err, INPUT,
+                               "%s: tokenizer: expected one for text, found none: use "
+                               "token ids (--ids), or convert with --tokenizer FILE",
+                               m->source.path);
 }
 
 FP_ENV_WORK
-static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
-                     tblock_error *err)
+static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags,
+                     int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     Ids out = {0};
     if (!need_tokenizer(m, err))
         return false;
-    if (!tokenizer_encode(m->tokenizer, text, n_bytes, (flags & TBLOCK_PARSE_SPECIAL) != 0, (flags & TBLOCK_ADD_SPECIAL) != 0,
-                          &out, err)) {
+    if (!tokenizer_encode(m->tokenizer, text, n_bytes, (flags & TBLOCK_PARSE_SPECIAL) != 0,
+                          (flags & TBLOCK_ADD_SPECIAL) != 0, &out, err)) {
         free(out.id);
         return false;
     }
@@ -221,15 +235,16 @@ static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, un
     return true;
 }
 
-bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags, int32_t **ids, size_t *n_ids,
-                     tblock_error *err)
+bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags,
+                     int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     *ids   = NULL;
     *n_ids = 0;
     HOST_ENV_RETURN(bool, tokenize(m, text, n_bytes, flags, ids, n_ids, err));
 }
 
-bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text, size_t *n_bytes, tblock_error *err)
+bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text,
+                       size_t *n_bytes, tblock_error *err)
 {
     *text    = NULL;
     *n_bytes = 0;
@@ -237,12 +252,15 @@ bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, 
 }
 
 FP_ENV_WORK
-static bool tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer, tblock_error *err)
+static bool tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer,
+                          tblock_error *err)
 {
-    return need_tokenizer(m, err) && tokenizer_answer_json(m->tokenizer, line, n_bytes, answer, err);
+    return need_tokenizer(m, err)
+        && tokenizer_answer_json(m->tokenizer, line, n_bytes, answer, err);
 }
 
-bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer, tblock_error *err)
+bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer,
+                          tblock_error *err)
 {
     *answer = NULL;
     HOST_ENV_RETURN(bool, tokenize_json(m, line, n_bytes, answer, err));
@@ -265,8 +283,14 @@ tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_e
     return s;
 }
 
-const char *tblock_stream_put(tblock_stream *s, int32_t id, size_t *n_bytes) { return text_stream_put(s->text, id, n_bytes); }
-const char *tblock_stream_flush(tblock_stream *s, size_t *n_bytes) { return text_stream_flush(s->text, n_bytes); }
+const char *tblock_stream_put(tblock_stream *s, int32_t id, size_t *n_bytes)
+{
+    return text_stream_put(s->text, id, n_bytes);
+}
+const char *tblock_stream_flush(tblock_stream *s, size_t *n_bytes)
+{
+    return text_stream_flush(s->text, n_bytes);
+}
 
 void tblock_stream_free(tblock_stream *s)
 {

@@ -13,7 +13,7 @@
 
 enum { MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 128, SHORTEST = 64 };
 
-/* ---- Counting ---- */
+/* ---- Counting -------------------------------------------------------------------------------- */
 
 /* The vectors that need integers, as numerics_ints says of a model. *quantized: is a matrix of a
  * layer quantized? */
@@ -34,7 +34,8 @@ static unsigned ints_of(const Info *info, bool *quantized)
 
 static bool choose_load(Info *info, const tblock_report_options *opt, KvType *kv, Error *err)
 {
-    if (!check_range("seq", opt->seq, 0, MAX_SEQ, err) || !check_range("batch", opt->batch, 0, MAX_BATCH, err))
+    if (!check_range("seq", opt->seq, 0, MAX_SEQ, err)
+        || !check_range("batch", opt->batch, 0, MAX_BATCH, err))
         return false;
     bool quantized;
     ints_of(info, &quantized);
@@ -42,10 +43,12 @@ static bool choose_load(Info *info, const tblock_report_options *opt, KvType *kv
         return false;
     int n_ctx = info->cfg->n_ctx;
     info->kv_type = kv_type_name(*kv);
-    info->load    = (FlopLoad){ .seq      = opt->seq ? opt->seq : n_ctx < USUAL_SEQ ? n_ctx : USUAL_SEQ,
-                                .batch    = opt->batch ? opt->batch : 1,
-                                .kv_bytes = (int)kv_element_bytes(*kv),
-                                .kv_scale_bytes = (int)kv_scale_bytes(*kv) };
+    info->load    = (FlopLoad){ .seq      = opt->seq ? opt->seq
+                                 : n_ctx < USUAL_SEQ ? n_ctx
+                                                     : USUAL_SEQ,
+                             .batch = opt->batch ? opt->batch : 1,
+                             .kv_bytes = (int)kv_element_bytes(*kv),
+                             .kv_scale_bytes = (int)kv_scale_bytes(*kv) };
     return true;
 }
 
@@ -79,16 +82,24 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
  * how many. */
 static int fill_curve(InfoPoint *curve, const Info *info)
 {
-    static const double quarter[4] = { 1, 1.189207115002721, 1.4142135623730951, 1.681792830507429 };
+    static const double quarter[4] = { 1, 1.189207115002721, 1.4142135623730951,
+                                       1.681792830507429 };
     const Config *c   = info->cfg;
     int           n   = 0, longest = c->n_ctx > info->load.seq ? c->n_ctx : info->load.seq, at;
     double        mha = (double)info->kv.token_bytes / info->kv.mha_ratio;
     longest = longest < SHORTEST ? SHORTEST : longest;
-    for (int i = 0; n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest; i++, n++) {
+    for (int i = 0;
+         n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest;
+         i++, n++) {
         Flops f;
         int    windowed = count_windowed(c);
-        double kept     = ((double)windowed * (c->window < at ? c->window : at) + (double)(c->n_layers - windowed) * at) / c->n_layers;
-        FlopLoad load = { .seq = at, .batch = 1, .kv_bytes = info->load.kv_bytes, .kv_scale_bytes = info->load.kv_scale_bytes };
+        double kept     = ((double)windowed * (c->window < at ? c->window : at)
+                           + (double)(c->n_layers - windowed) * at)
+                / c->n_layers;
+        FlopLoad load = { .seq = at,
+                          .batch = 1,
+                          .kv_bytes = info->load.kv_bytes,
+                          .kv_scale_bytes = info->load.kv_scale_bytes };
         count_flops(&f, c, info->count, &load);
         curve[n] = (InfoPoint){ .seq = at, .kv_mha = mha * kept };
         curve[n].kv[0] = (double)info->count->kv_bytes_f32 * kept;
@@ -120,7 +131,7 @@ static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *c
     return plan_memory(info, kv, err);
 }
 
-/* ---- Drawing ---- */
+/* ---- Drawing --------------------------------------------------------------------------------- */
 
 static bool write_page(const Info *info, const tblock_report_options *opt, Error *err)
 {
@@ -144,9 +155,10 @@ static bool draw(Info *info, const tblock_report_options *opt, char **text, Erro
     return !info->check || data_check_answer(info->check, info->path, NO, err);
 }
 
-/* ---- Sources ---- */
+/* ---- Sources --------------------------------------------------------------------------------- */
 
-static bool report_config(const char *path, const tblock_report_options *opt, char **text, Error *err)
+static bool report_config(const char *path, const tblock_report_options *opt, char **text,
+                          Error *err)
 {
     Config c;
     Count  count;
@@ -156,7 +168,8 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
     if (opt->check)
         return fail(err, USAGE, "check: expected a model file, found a config, %s", path);
     if (opt->type && !weight_type_parse_made(opt->type, &info.type))
-        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
+        return fail(err, USAGE, "type: expected bf16, f16, f32, q8 or q4, found '%s'%s", opt->type,
+                    weight_type_hint(opt->type));
     if (!config_source_read(&c, path, err) || !config_supported(&c, path, err))
         return false;
     for (int t = 0; t < WT_MADE; t++) {
@@ -199,7 +212,8 @@ static bool name_chat(const Source *s, char name[80], Error *err)
     return true;
 }
 
-static bool report_source(const Source *src, const tblock_report_options *opt, char **text, Error *err)
+static bool report_source(const Source *src, const tblock_report_options *opt, char **text,
+                          Error *err)
 {
     Json         *tokenizer = NULL, *source = NULL;
     const Config *c = src->has_weights ? &src->stored.config : NULL;
@@ -212,16 +226,19 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
         return fail(err, USAGE, "type: expected a config without weights, found %s, which has its "
                                 "own types", src->path);
     SourceContents contents;
-    bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err)
-              && name_chat(src, chat, err);
+    bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err)
+        && parse_meta(src, "source", &source, err) && name_chat(src, chat, err);
     if (ok && c)
         count_stored(&count, &src->stored);
     if (ok && opt->check)
-        ok = data_check(&check, c ? &src->stored : NULL, &src->file, &(Progress){ opt->progress, opt->user, 0, 1 }, err);
+        ok = data_check(&check, c ? &src->stored : NULL, &src->file,
+                        &(Progress){ opt->progress, opt->user, 0, 1 }, err);
     if (ok) {
         Info info = { .path = src->path, .kind = source_kind_name(src->kind), .contents = &contents,
-                      .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count, .tokenizer = tokenizer,
-                      .source = source, .chat = *chat ? chat : NULL, .sha256 = source_meta(src, "sha256"),
+                      .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count,
+                      .tokenizer = tokenizer,
+                      .source = source, .chat = *chat ? chat : NULL,
+                      .sha256 = source_meta(src, "sha256"),
                       .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }
@@ -232,7 +249,8 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
 }
 
 FP_ENV_WORK
-static bool report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
+static bool report(const char *path, const tblock_report_options *opt, char **text,
+                   tblock_error *err)
 {
     static const tblock_report_options defaults = { 0 };
     FileMap map = { 0 };
@@ -242,7 +260,8 @@ static bool report(const char *path, const tblock_report_options *opt, char **te
     *text = NULL;
     Error why    = { 0 };
     /* A folder is not a config; source_open reports what else is wrong. */
-    bool  config = file_map_open(&map, path, &why) && !tokenizer_file_is(&map) && json_object_begins(map.data, map.size);
+    bool  config = file_map_open(&map, path, &why) && !tokenizer_file_is(&map)
+        && json_object_begins(map.data, map.size);
     file_map_close(&map);
     if (why.status == SYSTEM)
         return fail(err, SYSTEM, "%s", why.msg);
@@ -253,7 +272,8 @@ static bool report(const char *path, const tblock_report_options *opt, char **te
     return ok;
 }
 
-bool tblock_report(const char *path, const tblock_report_options *opt, char **text, tblock_error *err)
+bool tblock_report(const char *path, const tblock_report_options *opt, char **text,
+                   tblock_error *err)
 {
     HOST_ENV_RETURN(bool, report(path, opt, text, err));
 }

@@ -14,15 +14,17 @@ static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Er
     return check_range(what, seq, 0, c->n_seqs - 1, err);
 }
 
-bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens, tblock_error *err)
+bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens,
+                     tblock_error *err)
 {
     if (!check_seq(c, "sequence from", from, err) || !check_seq(c, "sequence to", to, err))
         return false;
     if (from == to)
-        return fail(err, USAGE, "sequence to: expected a different sequence from %d, found the same", from);
+        return fail(err, USAGE,
+                    "sequence to: expected a different sequence from %d, found the same", from);
     if (n_tokens < 0 || n_tokens > c->kv.seq[from].length)
-        return fail(err, USAGE, "sequence %d: tokens to copy: expected 0 to %d, found %d", from, c->kv.seq[from].length,
-                    n_tokens);
+        return fail(err, USAGE, "sequence %d: tokens to copy: expected 0 to %d, found %d", from,
+                    c->kv.seq[from].length, n_tokens);
     if (!context_reserve_tokens(c, to, (size_t)n_tokens, err)
         || !kv_cache_share(&c->kv, from, to, n_tokens, err))
         return false;
@@ -31,7 +33,7 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
     return true;
 }
 
-/* ---- What a state belongs to ---- */
+/* ---- What a state belongs to ----------------------------------------------------------------- */
 
 enum { STATE_FACTS = RUN_FACTS + 1 };
 typedef struct Binding { RunFact fact[STATE_FACTS]; char layout[65]; } Binding;
@@ -40,7 +42,8 @@ typedef struct Binding { RunFact fact[STATE_FACTS]; char layout[65]; } Binding;
 static bool bind(Binding *b, const tblock_context *c, Error *err)
 {
     RunSettings settings = run_settings(c);
-    if (!run_facts(c->model, &settings, b->fact, err) || !source_layout_hash(&c->model->source, b->layout, err))
+    if (!run_facts(c->model, &settings, b->fact, err)
+        || !source_layout_hash(&c->model->source, b->layout, err))
         return false;
     b->fact[RUN_FACTS] = (RunFact){"model_layout", b->layout};
     return true;
@@ -55,7 +58,8 @@ static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
         if (found && strcmp(found, want) == 0)
             continue;
         if (!found)
-            return fail(err, INPUT, "%s: metadata %s: expected \"%.80s\", found no such entry", f->map.path, key, want);
+            return fail(err, INPUT, "%s: metadata %s: expected \"%.80s\", found no such entry",
+                        f->map.path, key, want);
         if (strlen(want) > 80 || strlen(found) > 80)
             return fail(err, INPUT,
                         "%s: metadata %s: expected that of this model, found another: the state "
@@ -68,7 +72,7 @@ static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
     return true;
 }
 
-/* ---- Saving ---- */
+/* ---- Saving ---------------------------------------------------------------------------------- */
 
 /* The first tile of a layer that a state of n tokens keeps. */
 static int first_saved(const KvCache *kv, int seq, int layer, size_t n)
@@ -91,14 +95,16 @@ static bool write_tiles(TensorWriter *w, const tblock_context *c, int seq, size_
         int first = first_saved(&c->kv, seq, l, n_tok);
         for (int i = first; ok && i < tiles_of(n_tok); i++) {
             kv_cache_tile_clean(&c->kv, seq, l, i, clean);
-            ok = tensor_writer_put(w, l, (size_t)(i - first) * c->kv.tile_bytes, clean, c->kv.tile_bytes, err);
+            ok = tensor_writer_put(w, l, (size_t)(i - first) * c->kv.tile_bytes, clean,
+                                   c->kv.tile_bytes, err);
         }
     }
     free(clean);
     return ok;
 }
 
-static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const int32_t *tokens, size_t n, Error *err)
+static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const int32_t *tokens,
+                        size_t n, Error *err)
 {
     const KvCache *kv = &c->kv;
     char name[32];
@@ -106,29 +112,33 @@ static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const
     for (int l = 0; ok && l < kv->shape.n_layers; l++) {
         int n_tiles = tiles_of(n) - first_saved(kv, seq, l, n);
         snprintf(name, sizeof name, "kv.layer%d", l);
-        ok = tensor_writer_declare(w, name, DT_U8, 2, (int64_t[]){n_tiles, (int64_t)kv->tile_bytes}, err);
+        ok = tensor_writer_declare(w, name, DT_U8, 2,
+                                   (int64_t[]){ n_tiles, (int64_t)kv->tile_bytes }, err);
     }
-    return ok && tensor_writer_declare(w, "tokens", DT_I32, 1, (int64_t[]){(int64_t)n}, err) && tensor_writer_begin(w, err)
-           && write_tiles(w, c, seq, n, err)
-           && tensor_writer_put(w, kv->shape.n_layers, 0, tokens, n * sizeof *tokens, err);
+    return ok && tensor_writer_declare(w, "tokens", DT_I32, 1, (int64_t[]){ (int64_t)n }, err)
+        && tensor_writer_begin(w, err) && write_tiles(w, c, seq, n, err)
+        && tensor_writer_put(w, kv->shape.n_layers, 0, tokens, n * sizeof *tokens, err);
 }
 
 FP_ENV_WORK
-static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path, tblock_error *err)
+static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
+                 const char *path, tblock_error *err)
 {
     enum { PAGE = 4096 };
     Binding b;
     if (!check_seq(c, "sequence", seq, err))
         return false;
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
-        return fail(err, USAGE, "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
+        return fail(err, USAGE,
+                    "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
     if (!check_tokens("", tokens, n_tokens, c->model->weights.cfg.vocab_size, err)
         || !source_check_apart(&c->model->source, path, err) || !bind(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
-    bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err) && tensor_writer_meta(w, "version", "1", err)
-              && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
+    bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err)
+        && tensor_writer_meta(w, "version", "1", err)
+        && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
     for (int i = 0; ok && i < STATE_FACTS; i++)
         ok = tensor_writer_meta(w, b.fact[i].key, b.fact[i].value, err);
     ok = ok && write_state(w, c, seq, tokens, n_tokens, err);
@@ -138,22 +148,26 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
     return false;
 }
 
-bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens, const char *path, tblock_error *err)
+bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
+                       const char *path, tblock_error *err)
 {
     HOST_ENV_RETURN(bool, save(c, seq, tokens, n_tokens, path, err));
 }
 
-/* ---- Loading ---- */
+/* ---- Loading --------------------------------------------------------------------------------- */
 
 static const char *or_nothing(const char *s) { return s ? s : ""; }
 
 static bool check_format(const TensorFile *f, Error *err)
 {
-    const char *format = or_nothing(tensor_meta(f, "format")), *version = or_nothing(tensor_meta(f, "version"));
+    const char *format = or_nothing(tensor_meta(f, "format")),
+               *version = or_nothing(tensor_meta(f, "version"));
     if (strcmp(format, "tblock-state") != 0)
-        return fail(err, INPUT, "%s: metadata format: expected \"tblock-state\", found \"%.80s\"", f->map.path, format);
+        return fail(err, INPUT, "%s: metadata format: expected \"tblock-state\", found \"%.80s\"",
+                    f->map.path, format);
     if (strcmp(version, "1") != 0)
-        return fail(err, INPUT, "%s: metadata version: expected 1, found \"%.80s\"", f->map.path, version);
+        return fail(err, INPUT, "%s: metadata version: expected 1, found \"%.80s\"", f->map.path,
+                    version);
     return true;
 }
 
@@ -162,35 +176,39 @@ static const Tensor *find(const TensorFile *f, const char *name, DType dtype, in
     const Tensor *t = tensor_find(f, name);
     char          shape[64];
     if (!t)
-        fail(err, INPUT, "%s: tensor %s: expected %s of rank %d, found no such tensor", f->map.path, name,
-             dtype_name(dtype), rank);
+        fail(err, INPUT, "%s: tensor %s: expected %s of rank %d, found no such tensor", f->map.path,
+             name, dtype_name(dtype), rank);
     else if (t->dtype != dtype || t->rank != rank)
-        fail(err, INPUT, "%s: tensor %s: expected %s of rank %d, found %s %s", f->map.path, name, dtype_name(dtype), rank,
-             dtype_name(t->dtype), tensor_shape_text(t, shape, sizeof shape));
+        fail(err, INPUT, "%s: tensor %s: expected %s of rank %d, found %s %s", f->map.path, name,
+             dtype_name(dtype), rank, dtype_name(t->dtype),
+             tensor_shape_text(t, shape, sizeof shape));
     else
         return t;
     return NULL;
 }
 
 /* Allocates *tokens, because the file's may be unaligned. */
-static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **tokens, int *n, Error *err)
+static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **tokens, int *n,
+                        Error *err)
 {
     const Tensor *t = find(f, "tokens", DT_I32, 1, err);
     const int     vocab = c->model->weights.cfg.vocab_size;
     if (!t)
         return false;
     if (t->n_elements == 0)
-        return fail(err, INPUT, "%s: tensor tokens: expected at least one, found none", f->map.path);
+        return fail(err, INPUT, "%s: tensor tokens: expected at least one, found none",
+                    f->map.path);
     if (t->n_elements > (size_t)c->n_ctx)
-        return fail(err, USAGE, "%s: the state has %zu tokens, but the context holds %d", f->map.path, t->n_elements,
-                    c->n_ctx);
+        return fail(err, USAGE, "%s: the state has %zu tokens, but the context holds %d",
+                    f->map.path, t->n_elements, c->n_ctx);
     int32_t *id = malloc(t->n_bytes);
     if (!id)
         return fail(err, SYSTEM, "%s: out of memory for %zu tokens", f->map.path, t->n_elements);
     memcpy(id, t->data, t->n_bytes);
     for (size_t i = 0; i < t->n_elements; i++)
         if (id[i] < 0 || id[i] >= vocab) {
-            fail(err, INPUT, "%s: tensor tokens: token %zu: expected 0 to %d, found %d", f->map.path, i, vocab - 1, id[i]);
+            fail(err, INPUT, "%s: tensor tokens: token %zu: expected 0 to %d, found %d",
+                 f->map.path, i, vocab - 1, id[i]);
             free(id);
             return false;
         }
@@ -201,7 +219,8 @@ static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **
 
 /* Finds where every layer's tiles lie, and how many are missing before them: only tiles that a
  * window hides, and the same number in every windowed layer. */
-static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMapped *layer, Error *err)
+static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMapped *layer,
+                        Error *err)
 {
     const int tiles = tiles_of((size_t)n_tok);
     int       windowed = -1; /* the first layer with a window */
@@ -216,8 +235,9 @@ static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMap
         if (hidden && windowed >= 0)
             least = most = tiles - layer[windowed].first;
         if (t->shape[0] < least || t->shape[0] > most || t->shape[1] != (int64_t)kv->tile_bytes)
-            return fail(err, INPUT, "%s: tensor %s: expected [%d, %zu] for %d tokens, found %s", f->map.path, name,
-                        (int)least, kv->tile_bytes, n_tok, tensor_shape_text(t, shape, sizeof shape));
+            return fail(err, INPUT, "%s: tensor %s: expected [%d, %zu] for %d tokens, found %s",
+                        f->map.path, name, (int)least, kv->tile_bytes, n_tok,
+                        tensor_shape_text(t, shape, sizeof shape));
         if ((uintptr_t)t->data % 64 != 0)
             return fail(err, INPUT, "%s: tensor %s: expected an offset that is a multiple of 64, "
                                     "found %zu",
@@ -240,7 +260,8 @@ static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Er
 }
 
 FP_ENV_WORK
-static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens, tblock_error *err)
+static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens,
+                 size_t *n_tokens, tblock_error *err)
 {
     TensorFile f;
     Binding    b;
@@ -248,9 +269,11 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
     int        n  = 0;
     if (!check_seq(c, "sequence", seq, err) || !safetensors_open_private(&f, path, err))
         return false;
-    bool ok = check_format(&f, err) && bind(&b, c, err) && check_binding(&f, &b, err) && read_tokens(&f, c, &id, &n, err);
+    bool ok = check_format(&f, err) && bind(&b, c, err) && check_binding(&f, &b, err)
+        && read_tokens(&f, c, &id, &n, err);
     if (ok && f.n_tensors != c->kv.shape.n_layers + 1)
-        ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1, f.n_tensors);
+        ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1,
+                  f.n_tensors);
     ok = ok && context_reserve_tokens(c, seq, (size_t)n, err) && load_layers(&f, c, seq, n, err);
     if (ok)
         memcpy(c->seq_tokens[seq].id, id, (size_t)n * sizeof *id);
@@ -264,7 +287,8 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
     return true;
 }
 
-bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens, size_t *n_tokens, tblock_error *err)
+bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens,
+                       size_t *n_tokens, tblock_error *err)
 {
     *tokens   = NULL;
     *n_tokens = 0;

@@ -21,7 +21,7 @@
 #include "quant/codes.h"
 #include "source/source.h"
 
-/* ---- The numbers ---- */
+/* ---- The numbers ----------------------------------------------------------------------------- */
 
 /* The output function of SplitMix64 (Steele, Lea, Flood 2014), applied to a counter. */
 static uint64_t mix(uint64_t z)
@@ -51,7 +51,7 @@ static float step_for(double deviation) { return (float)(deviation / 18918.613);
  * deviation near 1. */
 static double deviation(int k) { return 1 / sqrt((double)k); }
 
-/* ---- Quantized rows ---- */
+/* ---- Quantized rows -------------------------------------------------------------------------- */
 
 static double mean_square(const int8_t *v, int n)
 {
@@ -65,7 +65,8 @@ static double mean_square(const int8_t *v, int n)
  * q4 any code and sub-scale. */
 static double code_deviation(WeightType type)
 {
-    return type == WT_Q8 ? sqrt((255.0 * 255.0 - 1) / 12) : sqrt(mean_square(q4_codebook, 16) * mean_square(q4_magnitude, 16));
+    return type == WT_Q8 ? sqrt((255.0 * 255.0 - 1) / 12)
+                         : sqrt(mean_square(q4_codebook, 16) * mean_square(q4_magnitude, 16));
 }
 
 /* Each draw fills eight bytes. */
@@ -79,14 +80,16 @@ static void random_bytes(uint8_t *out, size_t n, uint64_t *counter)
 
 /* Scales lie within a quarter of the one that gives the deviation: uniform, mean square 1 +
  * 1/48. */
-static void random_codes(SuperblockCodes *s, WeightType type, int n, double scale, uint64_t *counter)
+static void random_codes(SuperblockCodes *s, WeightType type, int n, double scale,
+                         uint64_t *counter)
 {
     uint8_t spread[8];
     random_bytes(s->code, (size_t)n, counter);
     random_bytes(s->sub, sizeof s->sub, counter);
     random_bytes(spread, sizeof spread, counter);
     for (int i = 0; i < n; i++)
-        s->code[i] = type == WT_Q4 ? s->code[i] & 15 : s->code[i] == 0x80 ? 0 : s->code[i]; /* no -128 */
+        /* no -128 */
+        s->code[i] = type == WT_Q4 ? s->code[i] & 15 : s->code[i] == 0x80 ? 0 : s->code[i];
     s->d = f32_to_f16((float)(scale * (0.75 + spread[0] / 510.0)));
 }
 
@@ -101,14 +104,16 @@ static void make_quantized(const WeightBlock *b, uint64_t key)
     for (int r = 0; r < PANEL_ROWS; r++)
         for (int i = 0; i < blocks; i++) {
             int      n = k - i * SUPERBLOCK < SUPERBLOCK ? k - i * SUPERBLOCK : SUPERBLOCK;
-            uint64_t counter = key + ((uint64_t)(b->first + r) * (uint64_t)blocks + (uint64_t)i) * (SUPERBLOCK / 8 + 3);
+            uint64_t counter = key
+                + ((uint64_t)(b->first + r) * (uint64_t)blocks + (uint64_t)i)
+                    * (SUPERBLOCK / 8 + 3);
             if (r < b->n)
                 random_codes(&s, b->type, n, scale, &counter);
             superblock_put(b->type, b->to, r, i * SUPERBLOCK, n, r < b->n ? &s : &zero);
         }
 }
 
-/* ---- The file ---- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 static void make_vector(const WeightBlock *b, uint64_t key)
 {
@@ -130,29 +135,38 @@ static void make_block(void *user, const WeightBlock *b)
         return;
     }
     for (int r = 0; r < b->n; r++)
-        random_row(b->rows + (size_t)r * (size_t)k, k, key, b->item * b->spec->rows + b->first + r, step_for(deviation(k)));
+        random_row(b->rows + (size_t)r * (size_t)k, k, key, b->item * b->spec->rows + b->first + r,
+                   step_for(deviation(k)));
     retype_store(b->type, b->panels, b->to, b->rows, b->n, k, false, b->scratch, b->report);
 }
 
-static bool write_file(const char *path, const char *config_path, const Config *c, WeightType type, const tblock_synth_options *opt,
-                       Error *err)
+static bool write_file(const char *path, const char *config_path, const Config *c, WeightType type,
+                       const tblock_synth_options *opt, Error *err)
 {
     char        source[96];
     WeightType *types = type_plan_new(c, NULL, config_path, type, opt->keep, opt->n_keep, err);
     if (!types)
         return false;
-    snprintf(source, sizeof source, "[{\"synth\": \"seed %llu%s\"}]", (unsigned long long)opt->seed, opt->sparse ? ", sparse: every matrix is zero" : "");
+    snprintf(source, sizeof source, "[{\"synth\": \"seed %llu%s\"}]", (unsigned long long)opt->seed,
+             opt->sparse ? ", sparse: every matrix is zero" : "");
     uint64_t      seed     = opt->seed;
-    ModelContents contents = { .config = c, .types = types, .source = source, .sparse = opt->sparse };
-    bool ok = weight_stream_write(&(WeightStream){ .path = path, .contents = &contents, .threads = opt->threads, .make = make_block,
+    ModelContents contents = {
+        .config = c, .types = types, .source = source, .sparse = opt->sparse
+    };
+    bool ok = weight_stream_write(&(WeightStream){ .path = path,
+                                                   .contents = &contents,
+                                                   .threads = opt->threads,
+                                                   .make = make_block,
                                                    .user = &seed,
-                                                   .progress = { opt->progress, opt->user, 0, 1 } }, err);
+                                                   .progress = { opt->progress, opt->user, 0, 1 } },
+                                  err);
     free(types);
     return ok;
 }
 
 FP_ENV_WORK
-static bool synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)
+static bool synth(const char *config_path, const char *out_path, const tblock_synth_options *opt,
+                  tblock_error *err)
 {
     static const tblock_synth_options defaults = { 0 };
     WeightType type = WT_BF16;
@@ -160,13 +174,17 @@ static bool synth(const char *config_path, const char *out_path, const tblock_sy
     if (!opt)
         opt = &defaults;
     if (opt->type && !weight_type_parse_made(opt->type, &type))
-        return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'%s", opt->type, weight_type_hint(opt->type));
-    return check_range("threads", opt->threads, 0, 1024, err) && file_check_apart(out_path, config_path, err) && (!opt->sparse || file_check_holes(out_path, err))
+        return fail(err, USAGE, "type: expected f32, f16, bf16, q8 or q4, found '%s'%s", opt->type,
+                    weight_type_hint(opt->type));
+    return check_range("threads", opt->threads, 0, 1024, err)
+        && file_check_apart(out_path, config_path, err)
+        && (!opt->sparse || file_check_holes(out_path, err))
         && config_source_read(&c, config_path, err) && config_supported(&c, config_path, err)
         && write_file(out_path, config_path, &c, type, opt, err);
 }
 
-bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt, tblock_error *err)
+bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt,
+                  tblock_error *err)
 {
     HOST_ENV_RETURN(bool, synth(config_path, out_path, opt, err));
 }

@@ -43,20 +43,23 @@ typedef struct Train {
     bool            stopped;
 } Train;
 
-/* ---- Settings ---- */
+/* ---- Settings -------------------------------------------------------------------------------- */
 
 static bool check_numbers(const tblock_train_options *o, Error *err)
 {
     const struct { const char *name; double x, min, max; } numbers[] = {
-        { "steps", o->steps, 0, 1 << 30 }, { "batch", o->batch, 0, LARGEST_BATCH }, { "n_ctx", o->n_ctx, 0, 1 << 20 },
-        { "micro_batch", o->micro_batch, 0, LARGEST_BATCH }, { "vocab", o->vocab, o->vocab ? 256 : 0, 1 << 20 }, { "warmup", o->warmup, -1, 1 << 30 },
-        { "clip", o->clip, -1e9, 1e9 }, { "dropout", o->dropout, 0, 0.99 }, { "validation", o->validation, -1, 0.9 },
+        { "steps", o->steps, 0, 1 << 30 }, { "batch", o->batch, 0, LARGEST_BATCH },
+        { "n_ctx", o->n_ctx, 0, 1 << 20 },
+        { "micro_batch", o->micro_batch, 0, LARGEST_BATCH },
+        { "vocab", o->vocab, o->vocab ? 256 : 0, 1 << 20 }, { "warmup", o->warmup, -1, 1 << 30 },
+        { "clip", o->clip, -1e9, 1e9 }, { "dropout", o->dropout, 0, 0.99 },
+        { "validation", o->validation, -1, 0.9 },
         { "threads", o->threads, 0, 1024 }, { "min_lr", isnan(o->min_lr) ? 0 : o->min_lr, -1, 1e3 },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].x >= numbers[i].min && numbers[i].x <= numbers[i].max))
-            return fail(err, USAGE, "%s: expected %.9g to %.9g, found %.9g", numbers[i].name, numbers[i].min, numbers[i].max,
-                        numbers[i].x);
+            return fail(err, USAGE, "%s: expected %.9g to %.9g, found %.9g", numbers[i].name,
+                        numbers[i].min, numbers[i].max, numbers[i].x);
     if (!o->text)
         return fail(err, USAGE, "text: expected a file to train on, found none");
     if (o->config && o->init)
@@ -65,13 +68,16 @@ static bool check_numbers(const tblock_train_options *o, Error *err)
     if (o->init && o->tokenizer)
         return fail(err, USAGE, "tokenizer: expected none with init, since that model has its own");
     if ((o->init || o->tokenizer) && o->vocab)
-        return fail(err, USAGE, "vocab: expected none, since %s has its own tokenizer", o->init ? "the model of init" : "the tokenizer file");
+        return fail(err, USAGE, "vocab: expected none, since %s has its own tokenizer",
+                    o->init ? "the model of init" : "the tokenizer file");
     return true;
 }
 
 static bool check_schedule(const Schedule *s, Error *err)
 {
-    return s->min_lr <= s->lr ? true : fail(err, USAGE, "min_lr: expected at most lr, %g, found %g", s->lr, s->min_lr);
+    return s->min_lr <= s->lr
+        ? true
+        : fail(err, USAGE, "min_lr: expected at most lr, %g, found %g", s->lr, s->min_lr);
 }
 
 /* Fills in the defaults that depend on other values, where an option is 0. */
@@ -80,13 +86,20 @@ static TrainSettings make_settings(const Train *x)
     const tblock_train_options *o = x->opt;
     static const tblock_adamw   usual = { 1e-3, 0.9, 0.95, 1e-8, 0.1, false };
     tblock_adamw  a = o->adamw ? *o->adamw : usual;
-    TrainSettings s = { .batch = o->batch ? o->batch : 24, .n_steps = o->steps ? o->steps : 1000, .dropout = o->dropout, .seed = o->seed };
+    TrainSettings s = { .batch = o->batch ? o->batch : 24,
+                        .n_steps = o->steps ? o->steps : 1000,
+                        .dropout = o->dropout,
+                        .seed = o->seed };
     s.seq_len = o->n_ctx ? o->n_ctx : x->config.n_ctx < 256 ? x->config.n_ctx : 256;
     s.micro   = o->micro_batch ? o->micro_batch : micro_batch(s.batch, s.seq_len);
     s.micro   = s.micro < s.batch ? s.micro : s.batch;
     s.adamw   = (OptimizerOptions){ a.beta1, a.beta2, a.eps, a.weight_decay, a.decay_all };
     s.clip    = o->clip < 0 ? 0 : o->clip > 0 ? o->clip : 1;
-    s.schedule = (Schedule){ .lr = a.lr, .min_lr = o->min_lr > 0 ? o->min_lr : o->min_lr < 0 ? 0 : a.lr / 10, .warmup = o->warmup < 0 ? 0 : o->warmup,
+    s.schedule = (Schedule){ .lr = a.lr,
+                             .min_lr = o->min_lr > 0 ? o->min_lr
+                                 : o->min_lr < 0     ? 0
+                                                     : a.lr / 10,
+                             .warmup = o->warmup < 0 ? 0 : o->warmup,
                              .n_steps = isnan(o->min_lr) ? 0 : s.n_steps };
     if (o->warmup == 0)
         s.schedule.warmup = s.n_steps / 20;
@@ -128,7 +141,8 @@ static bool brings_tokenizer(const Train *x) { return x->opt->init || x->opt->to
 /* When resuming: does the checkpoint have the same settings, from number `from` on? */
 static bool check_settings(const Train *x, size_t from, Error *err)
 {
-    return !x->opt->resume || train_state_compare(&x->ckpt, x->setting + from, x->n_settings - from, err);
+    return !x->opt->resume
+        || train_state_compare(&x->ckpt, x->setting + from, x->n_settings - from, err);
 }
 
 /* Lists everything that the bits of a step depend on. The config is long, so it is listed as a
@@ -162,7 +176,7 @@ static bool list_settings(Train *x, const TrainSettings *s, Error *err)
     return true;
 }
 
-/* ---- Files ---- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static const char *const *outputs(const Train *x, const char *out[3])
 {
@@ -186,7 +200,8 @@ static bool check_outputs(const Train *x, Error *err)
     }
     for (int i = 0; out[2] && i < 2 && out[i]; i++)
         if (path_same_file(out[2], out[i]))
-            return fail(err, USAGE, "plot: %s: expected a file other than the %s, found the same", out[2], i ? "checkpoint" : "model");
+            return fail(err, USAGE, "plot: %s: expected a file other than the %s, found the same",
+                        out[2], i ? "checkpoint" : "model");
     return true;
 }
 
@@ -211,7 +226,8 @@ static bool spare_checkpoint(const Train *x, Error *err)
         return true;
     Error       why;
     bool        good = safetensors_open(&f, x->ckpt_path, &why);
-    const char *format = good ? tensor_meta(&f, "format") : NULL, *step = good ? tensor_meta(&f, "step") : NULL;
+    const char *format = good ? tensor_meta(&f, "format") : NULL,
+               *step = good ? tensor_meta(&f, "step") : NULL;
     const char *steps = good ? tensor_meta(&f, "set.steps") : NULL;
     if (!good && why.status == SYSTEM)
         return fail(err, SYSTEM, "%s", why.msg);
@@ -219,7 +235,9 @@ static bool spare_checkpoint(const Train *x, Error *err)
         good = fail(err, USAGE, "%s: expected a checkpoint or no file, found another file: "
                                 "training would overwrite it", x->ckpt_path);
     else if (strcmp(step, steps) != 0)
-        good = fail(err, USAGE, "%s: holds a training that stopped after step %s of %s: use --resume to continue, or remove the file to start again",
+        good = fail(err, USAGE,
+                    "%s: holds a training that stopped after step %s of %s: use --resume to "
+                    "continue, or remove the file to start again",
                     x->ckpt_path, step, steps);
     tensor_file_close(&f);
     return good;
@@ -231,7 +249,8 @@ static bool open_checkpoint(Train *x, Error *err)
     if (!(x->ckpt_path = malloc(n)))
         return no_memory(NULL, err);
     snprintf(x->ckpt_path, n, "%s.ckpt", x->out);
-    return !x->opt->resume || (safetensors_open(&x->ckpt, x->ckpt_path, err) && train_state_check(&x->ckpt, err));
+    return !x->opt->resume
+        || (safetensors_open(&x->ckpt, x->ckpt_path, err) && train_state_check(&x->ckpt, err));
 }
 
 /* Opens the model to begin with, or the file with a tokenizer. */
@@ -243,13 +262,15 @@ static bool open_source(Train *x, const char *path, Error *err)
     for (int i = 0; i < 3 && out[i]; i++)
         if (!source_check_apart(&x->init, out[i], err))
             return false;
-    if (x->opt->init && (!source_need_weights(&x->init, err) || !train_supported(&x->init.stored.config, path, err)))
+    if (x->opt->init
+        && (!source_need_weights(&x->init, err)
+            || !train_supported(&x->init.stored.config, path, err)))
         return false;
     return tensor_meta(&x->init.file, "tokenizer")
         || fail(err, INPUT, "%s: tokenizer: expected one for the text, found none", path);
 }
 
-/* ---- Config and vocabulary ---- */
+/* ---- Config and vocabulary ------------------------------------------------------------------- */
 
 static bool tokenizer_ids(const TensorFile *f, int *n, Error *err)
 {
@@ -272,7 +293,8 @@ static bool choose_config(Train *x, Error *err)
         x->config = x->init.stored.config;
         return true;
     }
-    return (!brings || tokenizer_ids(&x->init.file, &vocab, err)) && train_config(&x->config, o->config, vocab, err);
+    return (!brings || tokenizer_ids(&x->init.file, &vocab, err))
+        && train_config(&x->config, o->config, vocab, err);
 }
 
 /* A tokenizer made from the text is in the checkpoint: making it again would take time. */
@@ -281,13 +303,15 @@ static bool choose_vocabulary(Train *x, Error *err)
     bool brings = brings_tokenizer(x);
     if (x->opt->resume && !brings) {
         x->vocabulary = &x->ckpt;
-        return tensor_meta(&x->ckpt, "tokenizer") ? true : fail(err, INPUT, "%s: metadata tokenizer: expected one, found none", x->ckpt_path);
+        return tensor_meta(&x->ckpt, "tokenizer")
+            ? true
+            : fail(err, INPUT, "%s: metadata tokenizer: expected one, found none", x->ckpt_path);
     }
     x->vocabulary = brings ? &x->init.file : &x->text.made_view;
     return brings || train_text_make_vocabulary(&x->text, (size_t)x->config.vocab_size, err);
 }
 
-/* ---- Opening ---- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static bool start_values(Train *x, Error *err)
 {
@@ -302,14 +326,17 @@ static bool start_values(Train *x, Error *err)
 static bool prepare(Train *x, Error *err)
 {
     TrainData data;
-    double    share = x->opt->validation < 0 ? 0 : x->opt->validation > 0 ? x->opt->validation : 0.1;
-    if (!open_checkpoint(x, err) || !check_outputs(x, err) || !(x->opt->resume || spare_checkpoint(x, err))
+    double share = x->opt->validation < 0 ? 0 : x->opt->validation > 0 ? x->opt->validation : 0.1;
+    if (!open_checkpoint(x, err) || !check_outputs(x, err)
+        || !(x->opt->resume || spare_checkpoint(x, err))
         || !train_text_open(&x->text, x->opt->text, err) || !choose_config(x, err))
         return false;
     TrainSettings s = make_settings(x);
     if (s.seq_len > x->config.n_ctx)
-        return fail(err, USAGE, "ctx: expected at most %d (n_ctx of the model), found %d", x->config.n_ctx, s.seq_len);
-    if (!check_schedule(&s.schedule, err) || (x->opt->resume && !train_state_compare_config(&x->ckpt, &x->config, err))
+        return fail(err, USAGE, "ctx: expected at most %d (n_ctx of the model), found %d",
+                    x->config.n_ctx, s.seq_len);
+    if (!check_schedule(&s.schedule, err)
+        || (x->opt->resume && !train_state_compare_config(&x->ckpt, &x->config, err))
         || !list_settings(x, &s, err) || !check_settings(x, 0, err) || !choose_vocabulary(x, err)
         || !train_text_encode(&x->text, x->vocabulary, x->config.vocab_size, err)
         || !train_text_split(&x->text, share, s.seq_len, &data, err))
@@ -319,7 +346,9 @@ static bool prepare(Train *x, Error *err)
     x->eval_every = x->opt->eval_every ? x->opt->eval_every : tenth;
     x->save_every = x->opt->save_every ? x->opt->save_every : tenth;
     if (!check_settings(x, x->n_settings - 1, err) || !crew_open(&x->crew, x->opt->threads, err)
-        || !params_layout(&x->params, &x->config, err) || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !check_room(x, &s, err) || !start_values(x, err))
+        || !params_layout(&x->params, &x->config, err)
+        || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !check_room(x, &s, err)
+        || !start_values(x, err))
         return false;
     x->first_step = x->t.step;
     x->began      = clock_seconds();
@@ -327,7 +356,7 @@ static bool prepare(Train *x, Error *err)
     return true;
 }
 
-/* ---- Output ---- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static bool write_plot(const Train *x, Error *err)
 {
@@ -350,7 +379,8 @@ static bool write_plot(const Train *x, Error *err)
  * step would notice. Those must not replace the last good checkpoint. */
 static bool save(Train *x, Error *err)
 {
-    return trainer_check(&x->t, err) && train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err)
+    return trainer_check(&x->t, err)
+        && train_state_save(&x->t, x->ckpt_path, x->setting, x->n_settings, x->vocabulary, err)
         && write_plot(x, err);
 }
 
@@ -364,7 +394,8 @@ static void make_block(void *user, const WeightBlock *b)
         return;
     }
     memcpy(b->rows, w + (size_t)b->first * k, (size_t)b->n * k * sizeof *w);
-    retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, false, b->scratch, b->report);
+    retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, false, b->scratch,
+                 b->report);
 }
 
 static bool write_model(Train *x, Error *err)
@@ -375,24 +406,37 @@ static bool write_model(Train *x, Error *err)
         return no_memory(NULL, err);
     for (int i = 0; i < x->params.n; i++)
         types[i] = WT_F32;
-    snprintf(source, sizeof source, "[{\"trained\": \"%" PRId64 " steps\", \"text_sha256\": \"%s\"}]", x->t.step, x->text.sha256);
-    ModelContents contents = { .config = &x->config, .types = types, .source = source, .tokenizer = x->vocabulary,
-                               .chat_template = brings_tokenizer(x) ? source_meta(&x->init, "chat_template") : NULL };
-    bool ok = weight_stream_write(&(WeightStream){ .path = x->out, .contents = &contents, .threads = x->opt->threads, .make = make_block,
-                                                   .user = &x->t }, err);
+    snprintf(source, sizeof source,
+             "[{\"trained\": \"%" PRId64 " steps\", \"text_sha256\": \"%s\"}]", x->t.step,
+             x->text.sha256);
+    ModelContents contents = { .config = &x->config,
+                               .types = types,
+                               .source = source,
+                               .tokenizer = x->vocabulary,
+                               .chat_template = brings_tokenizer(x)
+                                   ? source_meta(&x->init, "chat_template")
+                                   : NULL };
+    bool ok = weight_stream_write(&(WeightStream){ .path = x->out,
+                                                   .contents = &contents,
+                                                   .threads = x->opt->threads,
+                                                   .make = make_block,
+                                                   .user = &x->t },
+                                  err);
     free(types);
     return ok;
 }
 
-/* ---- Training ---- */
+/* ---- Training -------------------------------------------------------------------------------- */
 
 static bool tell(Train *x, double loss, double norm, double rate, bool validated, bool saved)
 {
     const Trainer *t    = &x->t;
     double         done = (double)(t->step - x->first_step), spent = clock_seconds() - x->began;
     tblock_train_progress p = {
-        .step = t->step, .n_steps = t->s.n_steps, .loss = loss, .grad_norm = norm, .lr = rate, .val_loss = x->val_loss, .validated = validated,
-        .saved = saved, .tok_per_s = done * t->s.batch * t->s.seq_len / x->stepping, .seconds = spent,
+        .step = t->step, .n_steps = t->s.n_steps, .loss = loss, .grad_norm = norm, .lr = rate,
+        .val_loss = x->val_loss, .validated = validated,
+        .saved = saved, .tok_per_s = done * t->s.batch * t->s.seq_len / x->stepping,
+        .seconds = spent,
         .eta_seconds = spent / done * (double)(t->s.n_steps - t->step),
     };
     bool go_on = !x->opt->progress || x->opt->progress(x->opt->user, &p);
@@ -406,8 +450,10 @@ static bool check_validation(const Train *x, Error *err)
 {
     const TrainData *d = &x->t.data;
     return d->n == d->n_train || isfinite(x->val_loss)
-        || fail(err, NO, "step %" PRId64 ": the validation loss is not finite: expected a finite "
-                         "number, found %g; try a smaller --lr, a longer --warmup or --clip", x->t.step, x->val_loss);
+        || fail(err, NO,
+                "step %" PRId64 ": the validation loss is not finite: expected a finite "
+                "number, found %g; try a smaller --lr, a longer --warmup or --clip",
+                x->t.step, x->val_loss);
 }
 
 static bool train_step(Train *x, Error *err)
@@ -418,8 +464,11 @@ static bool train_step(Train *x, Error *err)
         return false;
     x->stepping += clock_seconds() - start;
     x->last_loss = loss;
-    bool last = t->step == t->s.n_steps, validate = last || due(t->step, x->eval_every), keep = last || due(t->step, x->save_every);
-    if (validate && (!trainer_validate(t, last ? 0 : EVAL_WINDOWS, true, &x->val_loss, err) || !check_validation(x, err)))
+    bool last = t->step == t->s.n_steps, validate = last || due(t->step, x->eval_every),
+         keep = last || due(t->step, x->save_every);
+    if (validate
+        && (!trainer_validate(t, last ? 0 : EVAL_WINDOWS, true, &x->val_loss, err)
+            || !check_validation(x, err)))
         return false;
     if (keep && !save(x, err))
         return false;
@@ -441,9 +490,17 @@ static void fill_report(const Train *x, tblock_train_report *r)
 {
     const Trainer *t = &x->t;
     *r = (tblock_train_report){
-        .step = t->step, .stopped = x->stopped, .loss = t->step ? (double)t->loss[t->step - 1] : NAN, .val_loss = x->val_loss,
-        .tok_per_s = x->stepping > 0 ? (double)(t->step - x->first_step) * t->s.batch * t->s.seq_len / x->stepping : 0,
-        .seconds = clock_seconds() - x->began, .n_train = t->data.n_train, .n_held = t->data.n - t->data.n_train, .bytes = trainer_bytes(t),
+        .step = t->step,
+        .stopped = x->stopped,
+        .loss = t->step ? (double)t->loss[t->step - 1] : NAN,
+        .val_loss = x->val_loss,
+        .tok_per_s = x->stepping > 0
+            ? (double)(t->step - x->first_step) * t->s.batch * t->s.seq_len / x->stepping
+            : 0,
+        .seconds = clock_seconds() - x->began,
+        .n_train = t->data.n_train,
+        .n_held = t->data.n - t->data.n_train,
+        .bytes = trainer_bytes(t),
     };
     for (int i = 0; i < x->params.n; i++)
         r->n_params += params_length(&x->params, i);
@@ -461,18 +518,21 @@ static void release(Train *x)
 }
 
 FP_ENV_WORK
-static bool train_file(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, Error *err)
+static bool train_file(const char *out_path, const tblock_train_options *opt,
+                       tblock_train_report *report, Error *err)
 {
     static const tblock_train_options defaults = { 0 };
     Train x  = { .out = out_path, .opt = opt ? opt : &defaults };
-    bool  ok = check_numbers(x.opt, err) && (!x.opt->adamw || adamw_check(x.opt->adamw, err)) && prepare(&x, err) && train(&x, err);
+    bool  ok = check_numbers(x.opt, err) && (!x.opt->adamw || adamw_check(x.opt->adamw, err))
+        && prepare(&x, err) && train(&x, err);
     if (ok && report)
         fill_report(&x, report);
     release(&x);
     return ok;
 }
 
-bool tblock_train(const char *out_path, const tblock_train_options *opt, tblock_train_report *report, tblock_error *err)
+bool tblock_train(const char *out_path, const tblock_train_options *opt,
+                  tblock_train_report *report, tblock_error *err)
 {
     /* Losses, rotary angles and the optimizer's scalars are computed in this thread. */
     HOST_ENV_RETURN(bool, train_file(out_path, opt, report, err));

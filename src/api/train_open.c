@@ -6,30 +6,35 @@
 #include "source/source.h"
 
 /* The config that training uses if none is given: 2.6 million parameters. */
-static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, \"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "
+static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, "
+                                   "\"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "
                                    "\"n_ctx\": 256, \"norm_eps\": 1e-5, \"tied_embeddings\": true}";
 
 bool train_config(Config *c, const char *path, int vocab, Error *err)
 {
     const char *what = path ? path : "the default config of train";
-    bool ok = path ? config_source_read(c, path, err) : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
+    bool ok = path ? config_source_read(c, path, err)
+                   : config_parse(c, usual_config, sizeof usual_config - 1, what, err);
     if (ok && vocab) {
         c->vocab_size = vocab;
         c->bos        = -1; /* they are ids of the config's own vocabulary */
         c->n_eos      = 0;
     }
-    return ok && config_check(c, what, err) && config_supported(c, what, err) && train_supported(c, what, err);
+    return ok && config_check(c, what, err) && config_supported(c, what, err)
+        && train_supported(c, what, err);
 }
 
 bool adamw_check(const tblock_adamw *a, Error *err)
 {
     const struct { const char *name; double x, min, max; } numbers[] = {
-        { "lr", a->lr, 0, 1e3 }, { "beta1", a->beta1, 0, 0.999999 }, { "beta2", a->beta2, 0, 0.999999 },
+        { "lr", a->lr, 0, 1e3 }, { "beta1", a->beta1, 0, 0.999999 },
+        { "beta2", a->beta2, 0, 0.999999 },
         { "eps", a->eps, 1e-30, 1 }, { "weight_decay", a->weight_decay, 0, 1e3 },
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (!(numbers[i].x >= numbers[i].min && numbers[i].x <= numbers[i].max))
-            return fail(err, USAGE, "%s: expected %g to %g, found %g", numbers[i].name, numbers[i].min, numbers[i].max, numbers[i].x);
+            return fail(err, USAGE, "%s: expected %g to %g, found %g", numbers[i].name,
+                        numbers[i].min, numbers[i].max, numbers[i].x);
     return true;
 }
 
@@ -41,7 +46,10 @@ int micro_batch(int n_seqs, int seq_len)
     return n < n_seqs ? n : n_seqs;
 }
 
-static const char *checkpoint_name(const CheckedTensor *t) { return t->rows ? t->rows->name : t->part[0]->name; }
+static const char *checkpoint_name(const CheckedTensor *t)
+{
+    return t->rows ? t->rows->name : t->part[0]->name;
+}
 
 /* Are several of our tensors cut from this tensor of the checkpoint? */
 static bool shared(const Source *s, int n, int tensor)

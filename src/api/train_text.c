@@ -38,13 +38,17 @@ bool train_text_make_vocabulary(TrainText *t, size_t n_ids, Error *err)
         return fail(err, INPUT, "vocab_size: expected at least 256, one token for each byte, found "
                                 "%zu", n_ids);
     char *steps = tokenizer_pretokenize_steps("gpt2", err);
-    bool  ok = steps && bpe_train((const char *)t->map.data, t->map.size, steps, n_ids, &merges, &n_merges, &n_found, err);
+    bool  ok = steps
+        && bpe_train((const char *)t->map.data, t->map.size, steps, n_ids, &merges, &n_merges,
+                      &n_found, err);
     if (ok && n_found < n_ids)
         ok = fail(err, INPUT, "%s: vocab: expected a text that gives %zu pieces, found only %zu: "
                               "choose a smaller vocabulary", t->path, n_ids,
                   n_found);
-    ok = ok && tokenizer_make_trained(&t->made, t->path, "gpt2", (const int32_t (*)[3])(const void *)merges, n_merges, err)
-      && tokenizer_data_view(&t->made_view, &t->made, err);
+    ok = ok
+        && tokenizer_make_trained(&t->made, t->path, "gpt2",
+                                  (const int32_t(*)[3])(const void *)merges, n_merges, err)
+        && tokenizer_data_view(&t->made_view, &t->made, err);
     free(merges);
     free(steps);
     return ok;
@@ -54,7 +58,8 @@ bool train_text_encode(TrainText *t, const TensorFile *vocabulary, int vocab_siz
 {
     Tokenizer *tokenizer = NULL;
     bool ok = tokenizer_open(&tokenizer, vocabulary, err)
-           && tokenizer_encode(tokenizer, (const char *)t->map.data, t->map.size, false, false, &t->ids, err);
+           && tokenizer_encode(tokenizer, (const char *)t->map.data, t->map.size, false, false,
+                               &t->ids, err);
     if (ok && tokenizer_size(tokenizer) > vocab_size)
         for (size_t i = 0; ok && i < t->ids.n; i++)
             if (t->ids.id[i] >= vocab_size)
@@ -73,8 +78,10 @@ bool train_text_split(const TrainText *t, double share, int seq_len, TrainData *
                                 "the next token), found %zu",
                     t->path, least, seq_len, out->n_train);
     if (share > 0 && held < least)
-        return fail(err, INPUT, "%s: validation: expected at least %zu validation tokens (a "
-                                "context of %d and the next token), found %zu of %zu: use a longer "
-                                "text, a shorter context or --validation 0", t->path, least, seq_len, held, t->ids.n);
+        return fail(err, INPUT,
+                    "%s: validation: expected at least %zu validation tokens (a "
+                    "context of %d and the next token), found %zu of %zu: use a longer "
+                    "text, a shorter context or --validation 0",
+                    t->path, least, seq_len, held, t->ids.n);
     return true;
 }

@@ -10,7 +10,7 @@
 #include "train/net.h"
 #include "train/trainer.h"
 
-/* ---- train_open.c ----------------------------------------------------------------------------- */
+/* ---- train_open.c ---------------------------------------------------------------------------- */
 
 /* What grad_api.c and train_api.c share: how a model becomes parameters, how a
  * batch is cut. */
@@ -32,7 +32,7 @@ int micro_batch(int n_seqs, int seq_len);
  * several of our tensors are cut from that one (fused matrices). Otherwise our own name. */
 const char *tensor_source_name(const Source *s, const Params *p, int tensor);
 
-/* ---- train_text.c ----------------------------------------------------------------------------- */
+/* ---- train_text.c ---------------------------------------------------------------------------- */
 
 /* A text to train on: its bytes, its vocabulary, its tokens. */
 

@@ -58,12 +58,18 @@ static void make_block(Pipe *p, int block, int thread)
 {
     const Chunk *c     = &p->making;
     unsigned char *own = p->scratch + (size_t)thread * p->scratch_bytes;
-    WeightBlock  b = { .spec = &c->spec, .tensor = c->tensor, .type = c->type, .panels = c->panels, .block = block,
+    WeightBlock  b = { .spec = &c->spec,
+                       .tensor = c->tensor,
+                       .type = c->type,
+                       .panels = c->panels,
+                       .block = block,
                        .item = c->spec.k ? block / panel_count(c->spec.rows) : 0,
                        .first = c->spec.k ? block % panel_count(c->spec.rows) * PANEL_ROWS : 0,
                        .n = c->spec.k ? tensor_spec_block_rows(&c->spec, block) : c->spec.rows,
                        .to = { c->data + block_offset(c, block) - block_offset(c, c->first) },
-                       .rows = (float *)(void *)own, .scratch = own + p->rows_bytes, .report = &p->reports[block - c->first] };
+                       .rows = (float *)(void *)own,
+                       .scratch = own + p->rows_bytes,
+                       .report = &p->reports[block - c->first] };
     for (int i = 1; c->panels && i < part_count(c->type); i++)
         b.to[i] = c->side[i] + (size_t)block * part_bytes(c->type, i, c->spec.k);
     *b.report = (RetypeReport){ 0 };
@@ -75,7 +81,8 @@ static bool write_chunk(Pipe *p)
     const Chunk *c = &p->writing;
     bool ok = model_writer_append(p->out, c->data, c->n_bytes, p->err);
     for (int i = 1; ok && c->last && c->panels && i < part_count(c->type); i++)
-        ok = model_writer_append(p->out, c->side[i], (size_t)c->end * part_bytes(c->type, i, c->spec.k), p->err);
+        ok = model_writer_append(p->out, c->side[i],
+                                 (size_t)c->end * part_bytes(c->type, i, c->spec.k), p->err);
     return ok;
 }
 
@@ -97,7 +104,8 @@ static bool room_for_reports(Pipe *p)
     free(p->reports);
     p->cap_reports = n;
     p->reports     = malloc((size_t)n * sizeof *p->reports);
-    return p->reports ? true : fail(p->err, SYSTEM, "%s: not enough memory to make weights", p->s->path);
+    return p->reports ? true
+                      : fail(p->err, SYSTEM, "%s: not enough memory to make weights", p->s->path);
 }
 
 /* Makes p->making while p->writing is written, then swaps them. */
@@ -114,7 +122,8 @@ static bool make_and_write(Pipe *p)
         progress_tell(&s->progress, (double)p->written, (double)p->total);
     const Chunk *c = &p->making;
     if (p->ok && s->made && c->n_bytes)
-        p->ok = s->made(s->user, c->tensor, &c->spec, c->first, p->reports, c->end - c->first, p->err);
+        p->ok =
+            s->made(s->user, c->tensor, &c->spec, c->first, p->reports, c->end - c->first, p->err);
     Chunk made = p->making;
     p->making  = (Chunk){ .data = p->writing.data };
     p->writing = made;
@@ -124,9 +133,9 @@ static bool make_and_write(Pipe *p)
 /* Bytes of the first part of one block, and (*whole) of the whole tensor. */
 static size_t first_part(const TensorSpec *s, WeightType type, size_t *whole)
 {
-    size_t block = s->k == 0                   ? (size_t)s->rows * sizeof(float)
-                 : tensor_spec_panels(s, type) ? part_bytes(type, 0, s->k)
-                                               : PANEL_ROWS * (size_t)s->k * weight_type_bytes(type);
+    size_t block = s->k == 0          ? (size_t)s->rows * sizeof(float)
+        : tensor_spec_panels(s, type) ? part_bytes(type, 0, s->k)
+                                      : PANEL_ROWS * (size_t)s->k * weight_type_bytes(type);
     if (s->k == 0)
         *whole = block;
     else if (tensor_spec_panels(s, type))
@@ -147,7 +156,8 @@ static bool make_tensor(Pipe *p, const TensorSpec *spec, int tensor, WeightType 
     for (int first = 0; first < n_blocks; first += at_once) {
         Chunk *c = &p->making;
         *c = (Chunk){ .spec = *spec, .tensor = tensor, .type = spec->k ? type : WT_F32,
-                      .panels = tensor_spec_panels(spec, type), .first = first, .block_bytes = block, .data = c->data };
+                      .panels = tensor_spec_panels(spec, type), .first = first,
+                      .block_bytes = block, .data = c->data };
         c->end     = n_blocks - first < at_once ? n_blocks : first + at_once;
         c->last    = c->end == n_blocks;
         c->n_bytes = (c->last ? whole : block_offset(c, c->end)) - block_offset(c, first);
@@ -201,13 +211,17 @@ static void release(Pipe *p)
 
 bool weight_stream_write(const WeightStream *s, Error *err)
 {
-    Pipe p  = { .s = s, .threads = s->threads ? s->threads : threads_default(), .ok = true, .err = err };
+    Pipe p  = {
+        .s = s, .threads = s->threads ? s->threads : threads_default(), .ok = true, .err = err
+    };
     bool ok = allocate_all(&p) && (p.out = model_writer_new(s->path, s->contents, err)) != NULL;
     if (ok) {
         int i  = 0;
         p.pool = threads_pool_new(p.threads, false);
-        for (TensorSpec spec = tensor_list_start(); ok && model_contents_next(s->contents, &spec); i++)
-            ok = (s->contents->sparse && spec.k) || make_tensor(&p, &spec, i, s->contents->types[i]);
+        for (TensorSpec spec = tensor_list_start(); ok && model_contents_next(s->contents, &spec);
+             i++)
+            ok =
+                (s->contents->sparse && spec.k) || make_tensor(&p, &spec, i, s->contents->types[i]);
         ok = ok && make_and_write(&p); /* the last chunk is not yet written */
         ok = ok && (!s->finish || s->finish(s->user, p.out, err));
         if (ok)

@@ -55,7 +55,8 @@ static ByteSlot *seek(const ByteMap *m, const char *p, size_t n, uint64_t h)
     uint64_t first = load(p, n < 8 ? n : 8);
     for (size_t i = h & m->mask;; i = (i + 1) & m->mask) {
         ByteSlot *s = &m->slot[i];
-        if (!s->p || (s->first == first && s->n == n && (n <= 8 || memcmp(s->p + 8, p + 8, n - 8) == 0)))
+        if (!s->p
+            || (s->first == first && s->n == n && (n <= 8 || memcmp(s->p + 8, p + 8, n - 8) == 0)))
             return s;
     }
 }
@@ -67,13 +68,16 @@ bool byte_map_reserve(ByteMap *m, size_t n, Error *err)
     size_t slots = SMALLEST;
     while (slots / 2 < n && slots <= SIZE_MAX / 4 / sizeof(ByteSlot))
         slots *= 2;
-    ByteMap grown = { .slot = slots / 2 < n ? NULL : calloc(slots, sizeof *grown.slot), .mask = slots - 1, .n = m->n,
+    ByteMap grown = { .slot = slots / 2 < n ? NULL : calloc(slots, sizeof *grown.slot),
+                      .mask = slots - 1,
+                      .n = m->n,
                       .seed = m->slot ? m->seed : hash_seed_new() };
     if (!grown.slot)
         return fail(err, SYSTEM, "out of memory for a table of %zu entries", n);
     for (size_t i = 0; m->slot && i <= m->mask; i++)
         if (m->slot[i].p)
-            *seek(&grown, m->slot[i].p, m->slot[i].n, hash(&m->seed, m->slot[i].p, m->slot[i].n)) = m->slot[i];
+            *seek(&grown, m->slot[i].p, m->slot[i].n, hash(&m->seed, m->slot[i].p, m->slot[i].n)) =
+                m->slot[i];
     free(m->slot);
     *m = grown;
     return true;
@@ -81,13 +85,15 @@ bool byte_map_reserve(ByteMap *m, size_t n, Error *err)
 
 int32_t *byte_map_put(ByteMap *m, const char *p, size_t n, int32_t value, bool *found, Error *err)
 {
-    if ((!m->slot || m->n + 1 > (m->mask + 1) / 2) && !byte_map_reserve(m, m->n ? 2 * m->n : SMALLEST / 2, err))
+    if ((!m->slot || m->n + 1 > (m->mask + 1) / 2)
+        && !byte_map_reserve(m, m->n ? 2 * m->n : SMALLEST / 2, err))
         return NULL;
     uint64_t  h = hash(&m->seed, p, n);
     ByteSlot *s = seek(m, p, n, h);
     *found = s->p != NULL;
     if (!s->p) {
-        *s = (ByteSlot){ .p = p, .first = load(p, n < 8 ? n : 8), .n = (uint32_t)n, .value = value };
+        *s =
+            (ByteSlot){ .p = p, .first = load(p, n < 8 ? n : 8), .n = (uint32_t)n, .value = value };
         m->n++;
     }
     return &s->value;

@@ -17,8 +17,8 @@ static bool           cpu_has[ISA_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
-/* __builtin_cpu_supports also asks the operating system (XGETBV). It has no name for F16C, which shares its registers with
- * AVX, and in older compilers none for AVX-VNNI (leaf 7.1). */
+/* __builtin_cpu_supports also asks the operating system (XGETBV). It has no name for F16C, which
+ * shares its registers with AVX, and in older compilers none for AVX-VNNI (leaf 7.1). */
 static void ask_processor(void)
 {
     unsigned a, b, c, d;
@@ -27,8 +27,9 @@ static void ask_processor(void)
     cpu_has[ISA_SCALAR]  = true;
     cpu_has[ISA_AVX2]    = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
     cpu_has[ISA_AVXVNNI] = cpu_has[ISA_AVX2] && vnni;
-    cpu_has[ISA_AVX512]  = cpu_has[ISA_AVX2] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    cpu_has[ISA_AVX512]  = cpu_has[ISA_AVX2] && __builtin_cpu_supports("avx512f")
+        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
+        && __builtin_cpu_supports("avx512dq");
     cpu_has[ISA_AVX512VNNI] = cpu_has[ISA_AVX512] && __builtin_cpu_supports("avx512vnni");
 }
 #else

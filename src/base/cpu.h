@@ -1,11 +1,12 @@
-/* base/cpu.h: what the machine is: what every file takes for granted, and which instructions it runs. */
+/* base/cpu.h: what the machine is: what every file takes for granted, and which instructions it
+ * runs. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ---- platform --------------------------------------------------------------------------------- */
+/* ---- platform -------------------------------------------------------------------------------- */
 
 /* What every file relies on: little-endian x86-64 or aarch64, IEEE arithmetic
  * as written. */
@@ -19,16 +20,18 @@
 #if defined(__FAST_MATH__)
 #error "build tblock without -ffast-math: it changes bits"
 #endif
-_Static_assert(sizeof(float) == 4 && sizeof(double) == 8 && sizeof(void *) == 8, "IEEE floats and 64-bit addresses");
+_Static_assert(sizeof(float) == 4 && sizeof(double) == 8 && sizeof(void *) == 8,
+               "IEEE floats and 64-bit addresses");
 
-/* ---- cpu.c ------------------------------------------------------------------------------------ */
+/* ---- cpu.c ----------------------------------------------------------------------------------- */
 
-/* The instruction sets that tblock has code for, which of them this processor runs, and the choice among tables
- * of several: of kernels, of searches for codes, of roofline loops. */
+/* The instruction sets that tblock has code for, which of them this processor runs, and the choice
+ * among tables of several: of kernels, of searches for codes, of roofline loops. */
 
 /* Those of this build, weakest first: X(enumerator, name). */
 #if defined(__x86_64__)
-#define ISA_LIST(X) X(SCALAR, scalar) X(AVX2, avx2) X(AVXVNNI, avxvnni) X(AVX512, avx512) X(AVX512VNNI, avx512vnni)
+#define ISA_LIST(X) \
+    X(SCALAR, scalar) X(AVX2, avx2) X(AVXVNNI, avxvnni) X(AVX512, avx512) X(AVX512VNNI, avx512vnni)
 #else
 #define ISA_LIST(X) X(SCALAR, scalar) X(NEON, neon) X(NEONDOT, neondot)
 #endif
@@ -42,8 +45,9 @@ const char *isa_name(Isa isa);
 /* Do the processor and the operating system run its instructions? The scalar set always runs. */
 bool cpu_runs(Isa isa);
 
-/* The dispatcher. rows: n of `size` bytes, each of which begins with the Isa that it needs, weakest first; the first is
- * scalar. Returns the last one that runs here and is no stronger than `most`. */
+/* The dispatcher. rows: n of `size` bytes, each of which begins with the Isa that it needs,
+ * weakest first; the first is scalar. Returns the last one that runs here and is no stronger
+ * than `most`. */
 const void *cpu_choose(const void *rows, size_t n, size_t size, Isa most);
 #define CPU_CHOOSE(rows, most) cpu_choose(rows, sizeof(rows) / sizeof *(rows), sizeof *(rows), most)
 

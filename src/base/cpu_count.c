@@ -48,7 +48,8 @@ int cpu_count_cores(const char *root, const bool *allowed, int n_cpus, int *firs
         char path[PATH_MAX], list[4096];
         if (!allowed[cpu])
             continue;
-        snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", root, cpu);
+        snprintf(path, sizeof path, "%s/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                 root, cpu);
         if (read_small(path, list, sizeof list) && lower_sibling(list, cpu, allowed))
             continue;
         if (first)
@@ -84,7 +85,8 @@ static void lower_by_v2(int *limit, const char *folder)
     char      path[PATH_MAX + 64], text[64];
     long long quota, period;
     snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (read_small(path, text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2) /* "max 100000": no limit */
+    /* "max 100000": no limit */
+    if (read_small(path, text, sizeof text) && sscanf(text, "%lld %lld", &quota, &period) == 2)
         lower(limit, (double)quota, (double)period);
 }
 
@@ -102,7 +104,8 @@ static void lower_by_v1(int *limit, const char *folder)
 /* Applies the limits of every group from `group` ("/a/b") up to the mount. In a container the
  * path may be one of the host, which is not visible here. Then only the mount itself is found:
  * the container's own group. */
-static void lower_by_ancestors(int *limit, const char *mount, const char *group, void (*lower_by)(int *, const char *))
+static void lower_by_ancestors(int *limit, const char *mount, const char *group,
+                               void (*lower_by)(int *, const char *))
 {
     char   folder[PATH_MAX];
     size_t n_mount = strlen(mount), n_group = strlen(group);
@@ -137,7 +140,8 @@ int cpu_count_quota(const char *root)
         return 0;
     char *rest = NULL;
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        char *controllers = strchr(line, ':'),
+             *group = controllers ? strchr(controllers + 1, ':') : NULL;
         if (!group)
             continue;
         *group++ = 0;

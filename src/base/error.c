@@ -31,5 +31,6 @@ bool no_memory(const char *what, Error *err)
 
 bool check_range(const char *name, int x, int min, int max, Error *err)
 {
-    return (x >= min && x <= max) || fail(err, USAGE, "%s: expected %d to %d, found %d", name, min, max, x);
+    return (x >= min && x <= max)
+        || fail(err, USAGE, "%s: expected %d to %d, found %d", name, min, max, x);
 }

@@ -29,9 +29,10 @@ const char *file_kind(mode_t mode)
 /* A name that leads to no file is bad input. Any other refusal comes from the system. */
 static int status_of(int error)
 {
-    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP || error == ENXIO || error == EISDIR
-               || error == EBADF
-               ? INPUT : SYSTEM;
+    return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP
+            || error == ENXIO || error == EISDIR || error == EBADF
+        ? INPUT
+        : SYSTEM;
 }
 
 int file_descriptor(const char *path)
@@ -43,7 +44,8 @@ int file_descriptor(const char *path)
     static const char *const folders[] = { "/dev/fd/", "/proc/self/fd/" };
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
         size_t n = strlen(folders[i]);
-        if (strncmp(path, folders[i], n) == 0 && path[n] >= '0' && path[n] <= '9' && strlen(path + n) <= 6) {
+        if (strncmp(path, folders[i], n) == 0 && path[n] >= '0' && path[n] <= '9'
+            && strlen(path + n) <= 6) {
             char *end;
             long  fd = strtol(path + n, &end, 10);
             if (*end == 0)
@@ -65,7 +67,7 @@ static int look_at(int fd, struct stat *st)
 #endif
 }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Explains the errno of a failed open. Names the target of a broken link: "no such file" alone
  * would deny a name that does exist. */
@@ -75,8 +77,8 @@ static bool cannot_open(const char *path, Error *err)
     char    target[256];
     ssize_t n = error == ENOENT || error == ELOOP ? readlink(path, target, sizeof target) : -1;
     if (n > 0)
-        return fail(err, INPUT, "%s: cannot open: a symbolic link to %.*s, which %s", path, (int)n, target,
-                    error == ELOOP ? "leads in a circle" : "does not exist");
+        return fail(err, INPUT, "%s: cannot open: a symbolic link to %.*s, which %s", path, (int)n,
+                    target, error == ELOOP ? "leads in a circle" : "does not exist");
     return fail(err, status_of(error), "%s: cannot open: %s", path, strerror(error));
 }
 
@@ -130,8 +132,9 @@ static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *e
     if (!m.path)
         return no_memory(path, err);
     if (m.size) {
-        void *data = writable ? mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
-                              : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
+        void *data = writable
+            ? mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
+            : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED) {
             fail(err, SYSTEM, "%s: cannot map %zu bytes: %s", path, m.size, strerror(errno));
             free(m.path);
@@ -154,8 +157,14 @@ static bool open_map(FileMap *f, const char *path, bool writable, Error *err)
     return ok;
 }
 
-bool file_map_open(FileMap *f, const char *path, Error *err) { return open_map(f, path, false, err); }
-bool file_map_open_private(FileMap *f, const char *path, Error *err) { return open_map(f, path, true, err); }
+bool file_map_open(FileMap *f, const char *path, Error *err)
+{
+    return open_map(f, path, false, err);
+}
+bool file_map_open_private(FileMap *f, const char *path, Error *err)
+{
+    return open_map(f, path, true, err);
+}
 
 void file_map_close(FileMap *f)
 {
@@ -170,7 +179,8 @@ static bool pages_of(const FileMap *f, size_t offset, size_t n_bytes, void **sta
 {
     if (!f->data || offset >= f->size || n_bytes == 0)
         return false;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), end = n_bytes < f->size - offset ? offset + n_bytes : f->size;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE),
+           end = n_bytes < f->size - offset ? offset + n_bytes : f->size;
     offset -= offset % page;
     *start = (void *)((uintptr_t)f->data + offset);
     *length = end - offset;
@@ -185,7 +195,10 @@ static void advise(const FileMap *f, size_t offset, size_t n_bytes, int advice)
         (void)madvise(start, length, advice); /* a hint: failure does not matter */
 }
 
-void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes) { advise(f, offset, n_bytes, MADV_WILLNEED); }
+void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes)
+{
+    advise(f, offset, n_bytes, MADV_WILLNEED);
+}
 
 void file_map_release(const FileMap *f, size_t offset, size_t n_bytes)
 {
@@ -212,15 +225,21 @@ bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err)
     int           error = errno;
     struct rlimit limit;
     if (error != EPERM && getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur < n_bytes)
-        return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: the limit is %llu bytes (ulimit -l)", what, n_bytes,
-                    (unsigned long long)limit.rlim_cur);
-    return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: %s", what, n_bytes, strerror(error));
+        return fail(err, SYSTEM,
+                    "%s: cannot lock %zu bytes in memory: the limit is %llu bytes (ulimit -l)",
+                    what, n_bytes, (unsigned long long)limit.rlim_cur);
+    return fail(err, SYSTEM, "%s: cannot lock %zu bytes in memory: %s", what, n_bytes,
+                strerror(error));
 }
 
-bool file_map_lock(const FileMap *f, Error *err) { return memory_lock(f->data, f->size, f->path, err); }
+bool file_map_lock(const FileMap *f, Error *err)
+{
+    return memory_lock(f->data, f->size, f->path, err);
+}
 
 /* Reads fd to its end, at most max_bytes. */
-static bool read_all(int fd, const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
+static bool read_all(int fd, const char *path, size_t max_bytes, char **text, size_t *n_bytes,
+                     Error *err)
 {
     size_t n = 0, cap = 0;
     char  *buffer = NULL;
@@ -259,7 +278,8 @@ static bool read_all(int fd, const char *path, size_t max_bytes, char **text, si
     return true;
 }
 
-static bool read_path(const char *path, bool regular, size_t max_bytes, char **text, size_t *n_bytes, Error *err)
+static bool read_path(const char *path, bool regular, size_t max_bytes, char **text,
+                      size_t *n_bytes, Error *err)
 {
     if (max_bytes > SIZE_MAX / 4)
         max_bytes = SIZE_MAX / 4;
@@ -268,10 +288,13 @@ static bool read_path(const char *path, bool regular, size_t max_bytes, char **t
     struct stat st;
     int         number = strcmp(path, "/dev/stdin") == 0 ? STDIN_FILENO : file_descriptor(path);
     regular = regular && number < 0;
-    int fd  = number >= 0 ? take_descriptor(number, path, err) : regular ? open_regular(path, err) : open_any(path, 0, err);
+    int fd  = number >= 0 ? take_descriptor(number, path, err)
+        : regular        ? open_regular(path, err)
+                          : open_any(path, 0, err);
     if (fd < 0)
         return false;
-    bool ok = (!regular || is_regular(fd, path, &st, err)) && read_all(fd, path, max_bytes, text, n_bytes, err);
+    bool ok = (!regular || is_regular(fd, path, &st, err))
+        && read_all(fd, path, max_bytes, text, n_bytes, err);
     close(fd);
     return ok;
 }
@@ -286,7 +309,7 @@ bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n
     return read_path(path, false, max_bytes, text, n_bytes, err);
 }
 
-/* ---- Writing ---- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 bool file_check_apart(const char *output, const char *input, Error *err)
 {
@@ -306,7 +329,8 @@ static bool open_failed(OutFile *f, const char *why, Error *err)
 static bool open_in_place(OutFile *f, int fd, Error *err)
 {
     f->in_place = true;
-    f->fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    f->fd =
+        fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     return f->fd >= 0 || open_failed(f, strerror(errno), err);
 }
 
@@ -315,7 +339,8 @@ char *file_temp_name(const char *target, int i)
     const char *slash = strrchr(target, '/');
     int         folder = slash ? (int)(slash - target) + 1 : 0;
     char       *name;
-    return asprintf(&name, "%.*s.tblock-%ld-%d.tmp", folder, target, (long)getpid(), i) < 0 ? NULL : name;
+    return asprintf(&name, "%.*s.tblock-%ld-%d.tmp", folder, target, (long)getpid(), i) < 0 ? NULL
+                                                                                            : name;
 }
 
 /* Gives the file a temporary name of its own: creates it with the name or, if it has none yet,
@@ -340,7 +365,10 @@ static bool name_temp(OutFile *f, bool unnamed, Error *err)
         if (error != EEXIST)
             return fail(err, SYSTEM, "%s: cannot write: %s", f->path, strerror(error));
     }
-    return fail(err, SYSTEM, "%s: cannot write: too many temporary files of earlier runs in its folder (.tblock-*.tmp)", f->path);
+    return fail(
+        err, SYSTEM,
+        "%s: cannot write: too many temporary files of earlier runs in its folder (.tblock-*.tmp)",
+        f->path);
 }
 
 /* Opens the temporary file, if possible without a name, so that nothing stays behind however the
@@ -384,7 +412,8 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
     if (exists && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
         return open_in_place(f, -1, err);
     if (exists && !S_ISREG(st.st_mode)) {
-        fail(err, SYSTEM, "%s: cannot write: expected a file, found %s", path, file_kind(st.st_mode));
+        fail(err, SYSTEM, "%s: cannot write: expected a file, found %s", path,
+             file_kind(st.st_mode));
         out_file_abort(f);
         return false;
     }
@@ -409,7 +438,8 @@ bool write_all(int fd, off_t at, const void *data, size_t n)
 {
     for (size_t done = 0; done < n;) {
         const char *from = (const char *)data + done;
-        ssize_t     put = at < 0 ? write(fd, from, n - done) : pwrite(fd, from, n - done, at + (off_t)done);
+        ssize_t     put =
+                at < 0 ? write(fd, from, n - done) : pwrite(fd, from, n - done, at + (off_t)done);
         if (put > 0) {
             done += (size_t)put;
         } else if (put == 0 || errno != EINTR) {
@@ -424,15 +454,19 @@ static bool write_out(const OutFile *f, int fd, off_t at, const void *data, size
 {
     if (write_all(fd, at, data, n))
         return true;
-    return fail(err, SYSTEM, "%s: cannot write: %s", f->path,
-                errno == EFAULT ? "its source file was cut short in the meantime" /* data lies in a mapped file */ : strerror(errno));
+    return fail(
+        err, SYSTEM, "%s: cannot write: %s", f->path,
+        errno == EFAULT
+            ? "its source file was cut short in the meantime" /* data lies in a mapped file */
+            : strerror(errno));
 }
 
 /* Is the output written in place? Does not open it: a FIFO's reader would see an end of file. */
 static bool is_in_place(const char *path)
 {
     struct stat st;
-    return file_descriptor(path) >= 0 || (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)));
+    return file_descriptor(path) >= 0
+        || (stat(path, &st) == 0 && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)));
 }
 
 bool file_check_output(const char *path, Error *err)
@@ -448,23 +482,34 @@ bool file_check_output(const char *path, Error *err)
 
 bool file_check_holes(const char *path, Error *err)
 {
-    return !is_in_place(path) || fail(err, USAGE, "%s: expected a regular file, because a sparse "
-                                                  "file has holes, found a pipe, a device or an open file", path);
+    return !is_in_place(path)
+        || fail(err, USAGE,
+                "%s: expected a regular file, because a sparse "
+                "file has holes, found a pipe, a device or an open file",
+                path);
 }
 
-/* ---- Room ---- */
+/* ---- Room ------------------------------------------------------------------------------------ */
 
-static bool check_room(const char *path, const struct statvfs *fs, size_t n_bytes, size_t n_stored, Error *err)
+static bool check_room(const char *path, const struct statvfs *fs, size_t n_bytes, size_t n_stored,
+                       Error *err)
 {
     struct rlimit limit;
     char          needed[24], there[24];
-    double        n_free = (double)fs->f_bavail * (double)fs->f_frsize; /* what df calls available */
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < n_bytes)
-        return fail(err, SYSTEM, "%s: cannot write: needs a file of %s, but the limit is %s (ulimit -f)", path,
-                    form_bytes((double)n_bytes, needed, sizeof needed), form_bytes((double)limit.rlim_cur, there, sizeof there));
+    /* what df calls available */
+    double        n_free = (double)fs->f_bavail * (double)fs->f_frsize;
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY
+        && limit.rlim_cur < n_bytes)
+        return fail(err, SYSTEM,
+                    "%s: cannot write: needs a file of %s, but the limit is %s (ulimit -f)", path,
+                    form_bytes((double)n_bytes, needed, sizeof needed),
+                    form_bytes((double)limit.rlim_cur, there, sizeof there));
     if (fs->f_blocks != 0 && (double)n_stored > n_free)
-        return fail(err, SYSTEM, "%s: cannot write: needs %s, but only %s are free: free some space, or write to another disk", path,
-                    form_bytes((double)n_stored, needed, sizeof needed), form_bytes(n_free, there, sizeof there));
+        return fail(err, SYSTEM,
+                    "%s: cannot write: needs %s, but only %s are free: free some space, or write "
+                    "to another disk",
+                    path, form_bytes((double)n_stored, needed, sizeof needed),
+                    form_bytes(n_free, there, sizeof there));
     return true;
 }
 
@@ -472,7 +517,7 @@ bool out_file_room(const OutFile *f, size_t n_bytes, size_t n_stored, Error *err
 {
     struct stat    st;
     struct statvfs fs;
-    bool           known = look_at(f->fd, &st) == 0 && S_ISREG(st.st_mode) && fstatvfs(f->fd, &fs) == 0;
+    bool known = look_at(f->fd, &st) == 0 && S_ISREG(st.st_mode) && fstatvfs(f->fd, &fs) == 0;
     return !known || check_room(f->path, &fs, n_bytes, n_stored, err);
 }
 
@@ -484,13 +529,15 @@ bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *e
     bool           exists = stat(path, &st) == 0;
     if (exists && !S_ISREG(st.st_mode))
         return true;
-    return !path_in(path, ".", folder) || statvfs(exists ? path : folder, &fs) != 0 || check_room(path, &fs, n_bytes, n_stored, err);
+    return !path_in(path, ".", folder) || statvfs(exists ? path : folder, &fs) != 0
+        || check_room(path, &fs, n_bytes, n_stored, err);
 }
 
 bool out_file_extend(OutFile *f, size_t n_bytes, Error *err)
 {
     if (n_bytes > INT64_MAX || ftruncate(f->fd, (off_t)n_bytes) != 0)
-        return fail(err, SYSTEM, "%s: cannot write: a file of %zu bytes: %s", f->path, n_bytes, n_bytes > INT64_MAX ? "too large" : strerror(errno));
+        return fail(err, SYSTEM, "%s: cannot write: a file of %zu bytes: %s", f->path, n_bytes,
+                    n_bytes > INT64_MAX ? "too large" : strerror(errno));
     return true;
 }
 
@@ -508,13 +555,15 @@ static bool is_fresh(int fd)
 {
     struct stat st;
     int         flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && !(flags & O_APPEND) && look_at(fd, &st) == 0 && S_ISREG(st.st_mode) && lseek(fd, 0, SEEK_CUR) == 0;
+    return flags >= 0 && !(flags & O_APPEND) && look_at(fd, &st) == 0 && S_ISREG(st.st_mode)
+        && lseek(fd, 0, SEEK_CUR) == 0;
 }
 
 bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err)
 {
     if (offset > INT64_MAX || n_bytes > INT64_MAX - offset)
-        return fail(err, SYSTEM, "%s: cannot write: the file would be too large (%zu + %zu bytes)", f->path, offset, n_bytes);
+        return fail(err, SYSTEM, "%s: cannot write: the file would be too large (%zu + %zu bytes)",
+                    f->path, offset, n_bytes);
     if (f->in_place && f->spool < 0) {
         FILE *spool = tmpfile();
         if (spool) {
@@ -525,7 +574,8 @@ bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_byt
             f->direct = true;
         }
         if (f->spool < 0)
-            return fail(err, SYSTEM, "%s: cannot write: cannot make a temporary file: %s", f->path, strerror(errno));
+            return fail(err, SYSTEM, "%s: cannot write: cannot make a temporary file: %s", f->path,
+                        strerror(errno));
     }
     return write_out(f, f->in_place ? f->spool : f->fd, (off_t)offset, data, n_bytes, err);
 }
@@ -539,7 +589,8 @@ static bool copy_spool(OutFile *f, Error *err)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return fail(err, SYSTEM, "%s: cannot read the temporary file: %s", f->path, strerror(errno));
+            return fail(err, SYSTEM, "%s: cannot read the temporary file: %s", f->path,
+                        strerror(errno));
         if (got == 0)
             return true;
         if (!write_out(f, f->fd, -1, buffer, (size_t)got, err))
@@ -562,7 +613,8 @@ static bool commit(OutFile *f, Error *err)
             free(f->temp);
             f->temp = NULL;
         } else {
-            ok = fail(err, SYSTEM, "%s: cannot rename the finished file: %s", f->path, strerror(errno));
+            ok = fail(err, SYSTEM, "%s: cannot rename the finished file: %s", f->path,
+                      strerror(errno));
         }
     }
     out_file_abort(f);
@@ -575,7 +627,8 @@ static bool commit(OutFile *f, Error *err)
 bool out_file_commit(OutFile *f, Error *err)
 {
     sigset_t all, before;
-    bool     hold = !f->in_place && sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, &before) == 0;
+    bool     hold =
+        !f->in_place && sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, &before) == 0;
     bool     ok = commit(f, err);
     if (hold)
         pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -601,7 +654,8 @@ void out_file_abort(OutFile *f)
 bool file_write(const char *path, const void *data, size_t n_bytes, Error *err)
 {
     OutFile f = { 0 };
-    if (out_file_open(&f, path, err) && out_file_write(&f, data, n_bytes, err) && out_file_commit(&f, err))
+    if (out_file_open(&f, path, err) && out_file_write(&f, data, n_bytes, err)
+        && out_file_commit(&f, err))
         return true;
     out_file_abort(&f);
     return false;

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 #include "base/error.h"
 
-/* ---- path.c ----------------------------------------------------------------------------------- */
+/* ---- path.c ---------------------------------------------------------------------------------- */
 
 /* Paths as text, and what exists at them. */
 
@@ -33,7 +33,7 @@ bool path_in(const char *place, const char *name, char out[PATH_BYTES]);
 /* The same, and does that file exist? */
 bool path_there(const char *place, const char *name, char out[PATH_BYTES]);
 
-/* ---- file.c ----------------------------------------------------------------------------------- */
+/* ---- file.c ---------------------------------------------------------------------------------- */
 
 /* Input files as mappings, and output files that appear complete or not at all. */
 
@@ -49,8 +49,8 @@ int file_descriptor(const char *path);
 
 const char *file_kind(mode_t mode); /* "a directory", "a FIFO", ... */
 
-/* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder. It is short, so
- * that it fits if the target's name does. The caller frees it. NULL: no memory. */
+/* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder. It is short,
+ * so that it fits if the target's name does. The caller frees it. NULL: no memory. */
 enum { FILE_TEMP_NAMES = 1000 };
 char *file_temp_name(const char *target, int i);
 

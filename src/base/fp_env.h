@@ -6,7 +6,7 @@
 #include <locale.h>
 #include <stdint.h>
 
-/* ---- fp_env.c --------------------------------------------------------------------------------- */
+/* ---- fp_env.c -------------------------------------------------------------------------------- */
 
 /* The floating-point environment of every computation: round to nearest even,
  * keep subnormals, trap nothing (MXCSR 0x1F80, FPCR 0). A host program may have set another one,
@@ -32,7 +32,7 @@ void  fp_env_leave(FpEnv caller);
 #define FP_ENV_WORK __attribute__((noinline))
 #endif
 
-/* ---- host_env.c ------------------------------------------------------------------------------- */
+/* ---- host_env.c ------------------------------------------------------------------------------ */
 
 /* Replaces what a host program may have set that changes numbers, and restores
  * it. Inside: round to nearest even, keep subnormals, trap nothing, and use the C locale (this

@@ -35,7 +35,8 @@ uint16_t f32_to_f16(float f)
     /* Subnormal: round to units of 2^-24, nearest even. In integers, so that the rounding mode
      * does not matter. */
     uint32_t mantissa = (u & 0x7FFFFF) | 0x800000, shift = 126 - (u >> 23);
-    uint32_t half = 1u << (shift - 1), units = mantissa >> shift, rest = mantissa & ((1u << shift) - 1);
+    uint32_t half = 1u << (shift - 1), units = mantissa >> shift,
+             rest = mantissa & ((1u << shift) - 1);
     units += rest > half || (rest == half && (units & 1));
     return (uint16_t)(sign | units);
 }

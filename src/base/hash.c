@@ -16,7 +16,10 @@ Sha256 *sha256_new(void)
     return s;
 }
 
-void sha256_add(Sha256 *s, const void *data, size_t n_bytes) { sha256_update(&s->ctx, n_bytes, data); }
+void sha256_add(Sha256 *s, const void *data, size_t n_bytes)
+{
+    sha256_update(&s->ctx, n_bytes, data);
+}
 
 void sha256_end(Sha256 *s, char hex[65])
 {

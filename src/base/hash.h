@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include "base/error.h"
 
-/* ---- hash.c ----------------------------------------------------------------------------------- */
+/* ---- hash.c ---------------------------------------------------------------------------------- */
 
 /* FNV-1a for tables and fingerprints, sha256 (nettle) for model hashes. */
 
@@ -25,7 +25,7 @@ Sha256 *sha256_new(void); /* NULL: no memory */
 void    sha256_add(Sha256 *s, const void *data, size_t n_bytes);
 void    sha256_end(Sha256 *s, char hex[65]); /* writes 64 hex digits and NUL; frees s */
 
-/* ---- hex -------------------------------------------------------------------------------------- */
+/* ---- hex ------------------------------------------------------------------------------------- */
 
 /* Hexadecimal digits. */
 
@@ -38,7 +38,7 @@ static inline int hex_digit(int c)
                                   : -1;
 }
 
-/* ---- byte_map.c ------------------------------------------------------------------------------- */
+/* ---- byte_map.c ------------------------------------------------------------------------------ */
 
 /* A hash table from byte strings to numbers. Each table has a random seed, so
  * that no file can choose keys that collide. The answers never depend on the seed. */
@@ -52,7 +52,8 @@ typedef struct ByteSlot {
 
 typedef struct HashSeed { uint64_t secret[3]; } HashSeed;
 
-typedef struct ByteMap { ByteSlot *slot; size_t mask, n; HashSeed seed; } ByteMap; /* zero it to begin */
+/* zero it to begin */
+typedef struct ByteMap { ByteSlot *slot; size_t mask, n; HashSeed seed; } ByteMap;
 
 /* Makes room for n keys in all, so that the table does not move as they are added. Fails with
  * SYSTEM. */

@@ -11,7 +11,7 @@
 #include "base/fp_env.h"
 #include "base/text.h"
 
-/* ---- The tree ---- */
+/* ---- The tree -------------------------------------------------------------------------------- */
 
 static cJSON *leaf(const JsonNode *j)
 {
@@ -30,7 +30,8 @@ static cJSON *tree(const JsonNode *j)
     cJSON *t = leaf(j);
     JSON_NODES (i, j) {
         cJSON *item = t ? tree(i) : NULL;
-        if (!item || !(i->key ? cJSON_AddItemToObject(t, i->key, item) : cJSON_AddItemToArray(t, item))) {
+        if (!item
+            || !(i->key ? cJSON_AddItemToObject(t, i->key, item) : cJSON_AddItemToArray(t, item))) {
             cJSON_Delete(item);
             cJSON_Delete(t);
             return NULL;
@@ -81,7 +82,10 @@ const Json *json_get(const Json *object, const char *key)
     return NULL;
 }
 
-const Json *json_first(const Json *j) { return json_is_object(j) || json_is_array(j) ? j->child : NULL; }
+const Json *json_first(const Json *j)
+{
+    return json_is_object(j) || json_is_array(j) ? j->child : NULL;
+}
 const Json *json_next(const Json *item) { return item->next; }
 const char *json_key(const Json *item) { return item->string; }
 
@@ -113,7 +117,7 @@ const char *json_kind(const Json *j)
                                : "null";
 }
 
-/* ---- Typed reads ---- */
+/* ---- Typed reads ----------------------------------------------------------------------------- */
 
 enum { NUMBER_TEXT = 40 };
 
@@ -151,19 +155,21 @@ static const char *found(const Json *j, char text[NUMBER_TEXT])
     return text;
 }
 
-bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out, Error *err)
+bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out,
+                   Error *err)
 {
     char   text[NUMBER_TEXT];
     double x = json_is_number(j) ? j->valuedouble : NAN;
     /* Not 2^53 itself: it may have been 2^53 + 1 in the text. */
     if (!(fabs(x) < 0x1p53) || x != rint(x) || (int64_t)x < min || (int64_t)x > max)
-        return fail(err, INPUT, "%s: expected an integer from %lld to %lld, found %s", what, (long long)min, (long long)max,
-                    found(j, text));
+        return fail(err, INPUT, "%s: expected an integer from %lld to %lld, found %s", what,
+                    (long long)min, (long long)max, found(j, text));
     *out = (int64_t)x;
     return true;
 }
 
-bool json_read_double(const Json *j, const char *what, double min, double max, double *out, Error *err)
+bool json_read_double(const Json *j, const char *what, double min, double max, double *out,
+                      Error *err)
 {
     char   text[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT];
     double x = json_is_number(j) ? j->valuedouble : NAN;
@@ -181,8 +187,10 @@ bool json_read_double(const Json *j, const char *what, double min, double max, d
     if (no_min && no_max)
         return fail(err, INPUT, "%s: expected a number, found %s", what, found(j, text));
     if (no_max)
-        return fail(err, INPUT, "%s: expected a number of at least %s, found %s", what, low, found(j, text));
-    return fail(err, INPUT, "%s: expected a number from %s to %s, found %s", what, low, high, found(j, text));
+        return fail(err, INPUT, "%s: expected a number of at least %s, found %s", what, low,
+                    found(j, text));
+    return fail(err, INPUT, "%s: expected a number from %s to %s, found %s", what, low, high,
+                found(j, text));
 }
 
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err)
@@ -203,7 +211,7 @@ bool json_read_string(const Json *j, const char *what, const char **out, Error *
     return true;
 }
 
-/* ---- Output ---- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 /* Writes one character of a string, in ASCII. Returns its length. */
 static size_t escape(char out[13], uint32_t code)
@@ -217,7 +225,8 @@ static size_t escape(char out[13], uint32_t code)
     if (code < 0x10000)
         return (size_t)snprintf(out, 13, "\\u%04x", (unsigned)code);
     code -= 0x10000;
-    return (size_t)snprintf(out, 13, "\\u%04x\\u%04x", (unsigned)(0xD800 + (code >> 10)), (unsigned)(0xDC00 + (code & 0x3FF)));
+    return (size_t)snprintf(out, 13, "\\u%04x\\u%04x", (unsigned)(0xD800 + (code >> 10)),
+                            (unsigned)(0xDC00 + (code & 0x3FF)));
 }
 
 bool json_out_string(TextOut *o, const char *s, size_t n)

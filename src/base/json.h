@@ -7,14 +7,23 @@
 #include "base/error.h"
 #include "base/text.h"
 
-/* ---- json_doc.c ------------------------------------------------------------------------------- */
+/* ---- json_doc.c ------------------------------------------------------------------------------ */
 
 /* The one reader of JSON text. Strictly RFC 8259, no key twice in an object,
  * depth at most 64. It makes one array of nodes in document order and unescapes strings in
  * place, which is fast enough for vocabularies of many megabytes. base/json.h makes a tree of
  * it. The host's locale and rounding do not matter. */
 
-typedef enum NodeKind { NODE_NULL, NODE_FALSE, NODE_TRUE, NODE_INT, NODE_DOUBLE, NODE_STRING, NODE_ARRAY, NODE_OBJECT } NodeKind;
+typedef enum NodeKind {
+    NODE_NULL,
+    NODE_FALSE,
+    NODE_TRUE,
+    NODE_INT,
+    NODE_DOUBLE,
+    NODE_STRING,
+    NODE_ARRAY,
+    NODE_OBJECT
+} NodeKind;
 
 typedef struct JsonNode {
     uint32_t    kind;   /* a NodeKind */
@@ -41,14 +50,16 @@ enum { JSON_NO_NUL = 1, JSON_FINITE = 2 };
 /* Parses n_bytes of text. text must be allocated and end with a NUL; the document takes it over,
  * even on failure. what names the source. At most 16 M values. Fails with INPUT, naming the byte
  * offset or the key that appears twice, or with SYSTEM. */
-bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what, Error *err);
+bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what,
+                    Error *err);
 void json_doc_free(JsonDoc *d); /* accepts a zeroed document */
 
 /* Visits members or items: JSON_NODES (i, parent) { ... }. Visits none if parent is NULL or has
  * none. */
 static inline const JsonNode *node_end(const JsonNode *j) { return j ? j + j->skip : NULL; }
 #define JSON_NODES(i, parent) \
-    for (const JsonNode *i = (parent) ? (parent) + 1 : NULL, *i##_end = i ? node_end(parent) : NULL; i != i##_end; i += i->skip)
+    for (const JsonNode *i = (parent) ? (parent) + 1 : NULL,                                       \
+         *i##_end = i ? node_end(parent) : NULL; i != i##_end; i += i->skip)
 
 /* The value of a key; NULL: absent, or not an object. Searches linearly. */
 const JsonNode *node_get(const JsonNode *object, const char *key);
@@ -64,7 +75,7 @@ double node_number(const JsonNode *j);
 enum { NODE_TEXT = 160 };
 const char *node_text(const JsonNode *j, char buf[NODE_TEXT]);
 
-/* ---- json.c ----------------------------------------------------------------------------------- */
+/* ---- json.c ---------------------------------------------------------------------------------- */
 
 /* JSON as a tree, for configs and metadata. json_doc.h reads the text, cJSON holds
  * the tree. This file adds what cJSON lacks: exact integers with a range, case-sensitive keys,
@@ -104,14 +115,17 @@ const char *json_kind(const Json *j);
 /* Typed reads. what names the value in the error: "WHAT: expected an integer from MIN to MAX,
  * found 3.5". Integers above 2^53 - 1 are refused, because a double does not hold them exactly.
  * On failure *out is not changed. */
-bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out, Error *err);
-bool json_read_double(const Json *j, const char *what, double min, double max, double *out, Error *err);
+bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out,
+                   Error *err);
+bool json_read_double(const Json *j, const char *what, double min, double max, double *out,
+                      Error *err);
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
-bool json_read_string(const Json *j, const char *what, const char **out, Error *err); /* lives as long as the root */
+/* lives as long as the root */
+bool json_read_string(const Json *j, const char *what, const char **out, Error *err);
 
 bool json_equal(const Json *a, const Json *b); /* ignores the order of keys */
 
-/* ---- Output into a growing text; false if that failed ---- */
+/* ---- Output into a growing text; false if that failed ---------------------------------------- */
 
 /* The next character of s[0 .. n), n >= 1, as it appears in a JSON string that keeps UTF-8. A
  * byte that is not UTF-8 becomes \ufffd. Returns the length of out, which has no NUL. *n_read:

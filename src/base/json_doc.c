@@ -28,11 +28,14 @@ static bool expected(const Parser *p, const char *thing)
 {
     size_t offset = (size_t)(p->at - p->d->text);
     if (p->at == p->end)
-        return fail(p->err, INPUT, "%s: byte %zu: expected %s, found the end of the text", p->what, offset, thing);
+        return fail(p->err, INPUT, "%s: byte %zu: expected %s, found the end of the text", p->what,
+                    offset, thing);
     unsigned char c = (unsigned char)*p->at;
     if (c > 0x20 && c < 0x7F)
-        return fail(p->err, INPUT, "%s: byte %zu: expected %s, found '%c'", p->what, offset, thing, c);
-    return fail(p->err, INPUT, "%s: byte %zu: expected %s, found byte 0x%02x", p->what, offset, thing, c);
+        return fail(p->err, INPUT, "%s: byte %zu: expected %s, found '%c'", p->what, offset, thing,
+                    c);
+    return fail(p->err, INPUT, "%s: byte %zu: expected %s, found byte 0x%02x", p->what, offset,
+                thing, c);
 }
 
 static void skip_space(Parser *p)
@@ -43,7 +46,7 @@ static void skip_space(Parser *p)
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* ---- Strings ---- */
+/* ---- Strings --------------------------------------------------------------------------------- */
 
 static bool hex4(Parser *p, uint32_t *unit)
 {
@@ -84,18 +87,22 @@ static bool unicode_escape(Parser *p, char **out)
     uint32_t unit, low = 0;
     if (!hex4(p, &unit))
         return false;
-    if (unit >= 0xD800 && unit < 0xDC00 && p->end - p->at > 2 && p->at[0] == '\\' && p->at[1] == 'u') {
+    if (unit >= 0xD800 && unit < 0xDC00 && p->end - p->at > 2 && p->at[0] == '\\'
+        && p->at[1] == 'u') {
         p->at += 2;
         if (!hex4(p, &low))
             return false;
     }
     if (unit >= 0xD800 && unit <= 0xDFFF) {
         if (unit >= 0xDC00 || low < 0xDC00 || low > 0xDFFF)
-            return fail(p->err, INPUT, "%s: byte %zu: half a surrogate pair (\\u%04x)", p->what, start, (unsigned)unit);
+            return fail(p->err, INPUT, "%s: byte %zu: half a surrogate pair (\\u%04x)", p->what,
+                        start, (unsigned)unit);
         unit = 0x10000 + ((unit & 0x3FF) << 10 | (low & 0x3FF));
     }
     if (unit == 0 && p->refused & JSON_NO_NUL)
-        return fail(p->err, INPUT, "%s: byte %zu: a string holds NUL (\\u0000), which is not supported", p->what, start);
+        return fail(p->err, INPUT,
+                    "%s: byte %zu: a string holds NUL (\\u0000), which is not supported", p->what,
+                    start);
     *out = write_utf8(*out, unit);
     return true;
 }
@@ -142,7 +149,8 @@ static bool string(Parser *p, const char **text, uint32_t *n)
     char *out = ++p->at;
     *text = out;
     for (;;) {
-        while (p->at < p->end && (unsigned char)(*p->at - 0x20) < 0x60 && *p->at != '"' && *p->at != '\\')
+        while (p->at < p->end && (unsigned char)(*p->at - 0x20) < 0x60 && *p->at != '"'
+               && *p->at != '\\')
             *out++ = *p->at++;
         if (p->at < p->end && *p->at == '"')
             break;
@@ -155,10 +163,11 @@ static bool string(Parser *p, const char **text, uint32_t *n)
     return true;
 }
 
-/* ---- Numbers and words ---- */
+/* ---- Numbers and words ----------------------------------------------------------------------- */
 
 /* Where the digits from text[at] on end; there must be at least one. */
-static size_t digits_end(const char *text, size_t n, size_t at, const char *thing, const char **expected)
+static size_t digits_end(const char *text, size_t n, size_t at, const char *thing,
+                         const char **expected)
 {
     *expected = at < n && is_digit(text[at]) ? NULL : thing;
     while (at < n && is_digit(text[at]))
@@ -217,13 +226,17 @@ static bool number(Parser *p, JsonNode *j)
     }
     j->kind = NODE_DOUBLE;
     j->number = to_double(start);
-    return isfinite(j->number) || !(p->refused & JSON_FINITE) || fail(p->err, INPUT, "%s: byte %zu: expected a number that fits a double, found one too large",
-                                       p->what, (size_t)(start - p->d->text));
+    return isfinite(j->number) || !(p->refused & JSON_FINITE)
+        || fail(p->err, INPUT,
+                "%s: byte %zu: expected a number that fits a double, found one too large", p->what,
+                (size_t)(start - p->d->text));
 }
 
 static bool word(Parser *p, JsonNode *j)
 {
-    static const char *const words[] = { [NODE_NULL] = "null", [NODE_FALSE] = "false", [NODE_TRUE] = "true" };
+    static const char *const words[] = {
+        [NODE_NULL] = "null", [NODE_FALSE] = "false", [NODE_TRUE] = "true"
+    };
     for (uint32_t i = NODE_NULL; i <= NODE_TRUE; i++) {
         size_t n = strlen(words[i]);
         if ((size_t)(p->end - p->at) >= n && memcmp(p->at, words[i], n) == 0) {
@@ -235,13 +248,14 @@ static bool word(Parser *p, JsonNode *j)
     return expected(p, "a value");
 }
 
-/* ---- Values ---- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 static bool new_node(Parser *p, size_t *index)
 {
     JsonDoc *d = p->d;
     if (d->n_nodes == MOST_NODES)
-        return fail(p->err, INPUT, "%s: expected at most %d values, found more", p->what, MOST_NODES);
+        return fail(p->err, INPUT, "%s: expected at most %d values, found more", p->what,
+                    MOST_NODES);
     if (d->n_nodes == d->cap) {
         size_t    cap = d->cap ? 2 * d->cap : 64;
         JsonNode *grown = realloc(d->node, cap * sizeof *grown);
@@ -257,7 +271,8 @@ static bool new_node(Parser *p, size_t *index)
 
 static bool same_key(const Parser *p, const JsonNode *j)
 {
-    return fail(p->err, INPUT, "%s: the key \"%.*s\" appears twice in one object", p->what, j->key_n < 100 ? (int)j->key_n : 100, j->key);
+    return fail(p->err, INPUT, "%s: the key \"%.*s\" appears twice in one object", p->what,
+                j->key_n < 100 ? (int)j->key_n : 100, j->key);
 }
 
 static bool check_keys(const Parser *p, const JsonNode *object)
@@ -334,7 +349,8 @@ static bool value(Parser *p, const char *key, uint32_t key_n)
     if (c == '{' || c == '[') {
         j->kind = c == '{' ? NODE_OBJECT : NODE_ARRAY;
         if (p->depth == MAX_DEPTH)
-            return fail(p->err, INPUT, "%s: byte %zu: nested deeper than %d", p->what, (size_t)(p->at - p->d->text), MAX_DEPTH);
+            return fail(p->err, INPUT, "%s: byte %zu: nested deeper than %d", p->what,
+                        (size_t)(p->at - p->d->text), MAX_DEPTH);
         p->depth++;
         bool ok = members(p, index, c == '{');
         p->depth--;
@@ -351,19 +367,23 @@ static bool document(Parser *p)
 {
     size_t n = (size_t)(p->end - p->at);
     if (n > UINT32_MAX)
-        return fail(p->err, INPUT, "%s: expected less than 4 GB of JSON, found %zu bytes", p->what, n);
+        return fail(p->err, INPUT, "%s: expected less than 4 GB of JSON, found %zu bytes", p->what,
+                    n);
     if (n >= 3 && memcmp(p->at, "\xEF\xBB\xBF", 3) == 0)
-        return fail(p->err, INPUT, "%s: byte 0: a byte order mark; expected JSON without one", p->what);
+        return fail(p->err, INPUT, "%s: byte 0: a byte order mark; expected JSON without one",
+                    p->what);
     if (!value(p, NULL, 0))
         return false;
     skip_space(p);
     return p->at == p->end || expected(p, "nothing after the value");
 }
 
-bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what, Error *err)
+bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what,
+                    Error *err)
 {
     *d = (JsonDoc){ .text = text };
-    bool ok = document(&(Parser){ .d = d, .at = text, .end = text + n_bytes, .refused = refused, .what = what, .err = err });
+    bool ok = document(&(Parser){
+        .d = d, .at = text, .end = text + n_bytes, .refused = refused, .what = what, .err = err });
     if (!ok)
         json_doc_free(d);
     return ok;
@@ -376,7 +396,7 @@ void json_doc_free(JsonDoc *d)
     *d = (JsonDoc){ 0 };
 }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 const JsonNode *node_get(const JsonNode *object, const char *key)
 {
@@ -413,8 +433,11 @@ double node_number(const JsonNode *j)
 
 const char *node_text(const JsonNode *j, char buf[NODE_TEXT])
 {
-    static const char *const fixed[] = { [NODE_NULL] = "null", [NODE_FALSE] = "false", [NODE_TRUE] = "true",
-                                         [NODE_ARRAY] = "an array", [NODE_OBJECT] = "an object" };
+    static const char *const fixed[] = { [NODE_NULL] = "null",
+                                         [NODE_FALSE] = "false",
+                                         [NODE_TRUE] = "true",
+                                         [NODE_ARRAY] = "an array",
+                                         [NODE_OBJECT] = "an object" };
     if (!j)
         return "nothing";
     if (j->kind == NODE_STRING)

@@ -81,7 +81,7 @@ static const double inverse_factorial[19] = {
     1.0 / 6402373705728000,
 };
 
-/* ---- Logarithm ---- */
+/* ---- Logarithm ------------------------------------------------------------------------------- */
 
 /* log(x) for finite x > 0: x = 2^e m with m in [sqrt(1/2), sqrt(2)) and
  * log(m) = 2 artanh(s) with s = (m - 1) / (m + 1), |s| < 0.1716. The leading term 2 s is a pair.
@@ -108,8 +108,8 @@ static DoublePair log_pair(double x)
     double s_lo = (((f - p.hi) - p.lo) - s * d.lo) / d.hi;
 
     double z = s * s;
-    static const double inverse[] = { 1.0 / 25, 1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15, 1.0 / 13,
-                                      1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3 };
+    static const double inverse[] = { 1.0 / 25, 1.0 / 23, 1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15,
+                                      1.0 / 13, 1.0 / 11, 1.0 / 9,  1.0 / 7,  1.0 / 5,  1.0 / 3 };
     double series = 0; /* the next term is under 2^-70 */
     for (size_t k = 0; k < sizeof inverse / sizeof *inverse; k++)
         series = series * z + inverse[k];
@@ -127,7 +127,7 @@ double math64_log(double x)
     return isinf(x) ? x : log_pair(x).hi;
 }
 
-/* ---- Exponential ---- */
+/* ---- Exponential ----------------------------------------------------------------------------- */
 
 /* exp(x + low), |low| small beside x. x = n ln 2 + r with |r| < 0.35; Taylor series to r^15 (the
  * next term is under 2^-68). */
@@ -170,13 +170,14 @@ double math64_pow(double x, double y)
     return exp_pair(p.hi, p.lo + y * l.lo);
 }
 
-/* ---- Sine and cosine ---- */
+/* ---- Sine and cosine ------------------------------------------------------------------------- */
 
 /* angle = n pi/2 + r, |r| <= pi/4 and a little more. The parts of pi/2 have 27 bits, so that
  * their products with n < 2^25 are exact and r is right to about 2^-53. */
 void math64_sincos(double angle, double *s, double *c)
 {
-    static const double part1 = 0x1.921fb54p+0, part2 = 0x1.10b4610p-30, part3 = 0x1.a62633145c06ep-58;
+    static const double part1 = 0x1.921fb54p+0, part2 = 0x1.10b4610p-30,
+                        part3 = 0x1.a62633145c06ep-58;
     if (!(fabs(angle) <= 0x1p25)) {
         *s = *c = NAN;
         return;

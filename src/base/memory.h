@@ -6,15 +6,22 @@
 #include <stddef.h>
 #include "base/error.h"
 
-/* ---- checked ---------------------------------------------------------------------------------- */
+/* ---- checked --------------------------------------------------------------------------------- */
 
 /* Multiply and add sizes that come from a file. False if the result overflows. */
 
-static inline bool mul_size(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
-static inline bool add_size(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; } /* n far from SIZE_MAX */
+static inline bool mul_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_mul_overflow(a, b, out);
+}
+static inline bool add_size(size_t a, size_t b, size_t *out)
+{
+    return !__builtin_add_overflow(a, b, out);
+}
+/* n far from SIZE_MAX */
+static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* ---- memory.c --------------------------------------------------------------------------------- */
+/* ---- memory.c -------------------------------------------------------------------------------- */
 
 /* Is there enough memory for something large? */
 
@@ -23,7 +30,7 @@ static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * 
  * machine's memory, naming both. Memory that other processes use does not count. */
 bool memory_fits(double n_bytes, const char *what, Error *err);
 
-/* ---- pages.c ---------------------------------------------------------------------------------- */
+/* ---- pages.c --------------------------------------------------------------------------------- */
 
 /* Large memory straight from the system: zeroed, and on the node of the thread
  * that first writes to a page. */

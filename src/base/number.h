@@ -8,7 +8,7 @@
 #include <string.h>
 #include "base/cpu.h"
 
-/* ---- half.c ----------------------------------------------------------------------------------- */
+/* ---- half.c ---------------------------------------------------------------------------------- */
 
 /* F16 and bf16, bit-exact in plain C. This is the definition; kernels use hardware
  * that agrees. */
@@ -28,7 +28,7 @@ float f16_to_f32(uint16_t h);
  * like vcvtps2ph. */
 uint16_t f32_to_f16(float f);
 
-/* ---- math64.c --------------------------------------------------------------------------------- */
+/* ---- math64.c -------------------------------------------------------------------------------- */
 
 /* Double functions whose bits do not depend on the C library (RoPE tables,
  * sampling). Plain IEEE operations in a fixed order, no fma. The caller must round to nearest.
@@ -48,7 +48,7 @@ static inline bool error_is_worse(double error, double worst)
     return !isnan(worst) && !(error <= worst);
 }
 
-/* ---- philox.c --------------------------------------------------------------------------------- */
+/* ---- philox.c -------------------------------------------------------------------------------- */
 
 /* Random numbers as a function of a counter and a key, without state (Salmon et
  * al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). So any part of a random tensor can

@@ -8,7 +8,8 @@
 
 static void *map(size_t n_bytes)
 {
-    void *data = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *data = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return data == MAP_FAILED ? NULL : data;
 }
 
@@ -22,7 +23,8 @@ void *pages_map(size_t n_bytes)
     char *data = map(more);
     if (!data)
         return NULL;
-    size_t before = (HUGE_PAGE - (uintptr_t)data % HUGE_PAGE) % HUGE_PAGE, behind = HUGE_PAGE - before;
+    size_t before = (HUGE_PAGE - (uintptr_t)data % HUGE_PAGE) % HUGE_PAGE,
+           behind = HUGE_PAGE - before;
     if (before > 0)
         munmap(data, before);
     munmap(data + before + n_bytes, behind);

@@ -31,7 +31,10 @@ bool path_ends(const char *path, const char *end)
     return n > n_end && strcmp(path + n - n_end, end) == 0;
 }
 
-static int look_at(const char *path, struct stat *st) { return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st); }
+static int look_at(const char *path, struct stat *st)
+{
+    return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st);
+}
 
 /* Where a file that does not exist yet would be: its folder and its name. False if the folder
  * does not exist. */
@@ -39,7 +42,8 @@ static bool place_of(const char *path, struct stat *folder, const char **name)
 {
     char        text[PATH_BYTES];
     const char *slash = strrchr(path, '/');
-    int         n = slash ? snprintf(text, sizeof text, "%.*s", (int)(slash - path) + 1, path) : snprintf(text, sizeof text, ".");
+    int         n = slash ? snprintf(text, sizeof text, "%.*s", (int)(slash - path) + 1, path)
+                          : snprintf(text, sizeof text, ".");
     *name = slash ? slash + 1 : path;
     return n < PATH_BYTES && stat(text, folder) == 0;
 }
@@ -53,17 +57,21 @@ bool path_same_file(const char *a, const char *b)
         return false;
     if (there)
         return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-    return place_of(a, &one, &name) && place_of(b, &other, &other_name) && one.st_dev == other.st_dev && one.st_ino == other.st_ino
+    return place_of(a, &one, &name) && place_of(b, &other, &other_name)
+        && one.st_dev == other.st_dev && one.st_ino == other.st_ino
         && strcmp(name, other_name) == 0;
 }
 
 bool path_in(const char *place, const char *name, char out[PATH_BYTES])
 {
     const char *slash = strrchr(place, '/');
-    size_t      n     = path_is_folder(place) ? strlen(place) : slash ? (size_t)(slash - place) + 1 : 0;
+    size_t n = path_is_folder(place) ? strlen(place) : slash ? (size_t)(slash - place) + 1 : 0;
     const char *join  = n && place[n - 1] != '/' ? "/" : "";
     int         len   = snprintf(out, PATH_BYTES, "%.*s%s%s", (int)n, place, join, name);
     return len > 0 && len < PATH_BYTES;
 }
 
-bool path_there(const char *place, const char *name, char out[PATH_BYTES]) { return path_in(place, name, out) && path_exists(out); }
+bool path_there(const char *place, const char *name, char out[PATH_BYTES])
+{
+    return path_in(place, name, out) && path_exists(out);
+}

@@ -20,7 +20,8 @@ size_t printable(char out[PRINTABLE_BYTES], const char *s, size_t n, size_t *n_r
         if (*s == named[i][0])
             return (size_t)snprintf(out, PRINTABLE_BYTES, "\\%c", named[i][1]);
     for (size_t i = 0; i < *n_read; i++)
-        used += (size_t)snprintf(out + used, PRINTABLE_BYTES - used, "\\x%02x", (unsigned)(unsigned char)s[i]);
+        used += (size_t)snprintf(out + used, PRINTABLE_BYTES - used, "\\x%02x",
+                                 (unsigned)(unsigned char)s[i]);
     return used;
 }
 

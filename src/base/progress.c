@@ -17,5 +17,6 @@ void progress_tell(const Progress *p, double done, double all)
 Progress progress_part(const Progress *p, double from, double to)
 {
     double length = p ? p->to - p->from : 0;
-    return p ? (Progress){ p->tell, p->user, p->from + length * from, p->from + length * to } : (Progress){ 0 };
+    return p ? (Progress){ p->tell, p->user, p->from + length * from, p->from + length * to }
+             : (Progress){ 0 };
 }

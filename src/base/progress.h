@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* ---- clock ------------------------------------------------------------------------------------ */
+/* ---- clock ----------------------------------------------------------------------------------- */
 
 /* Elapsed time, for measuring. The clock never jumps; its zero has no meaning. */
 
@@ -18,13 +18,15 @@ static inline int64_t clock_ns(void)
 
 static inline double clock_seconds(void) { return 1e-9 * (double)clock_ns(); }
 
-/* ---- progress.c ------------------------------------------------------------------------------- */
+/* ---- progress.c ------------------------------------------------------------------------------ */
 
 /* Reports how far a long piece of work is. */
 
 /* Whom to tell, and which part of the whole this piece of work is (from 0 to 1: all of it). A
  * NULL struct, or tell NULL: nobody asked. */
-typedef struct Progress { void (*tell)(void *user, double done); void *user; double from, to; } Progress;
+typedef struct Progress {
+    void (*tell)(void *user, double done); void *user; double from, to;
+} Progress;
 
 /* Tells that `done` of `all` of this piece is done. Call it on the thread that called the
  * library. */

@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/text.h"
 
-/* ---- Spelling ---- */
+/* ---- Spelling -------------------------------------------------------------------------------- */
 
 static void spell_size(double v, char *buf, size_t n)
 {
@@ -18,7 +18,14 @@ static void spell_size(double v, char *buf, size_t n)
     else if (a != 0 && (a < 0.001 || a >= 1e6))
         snprintf(buf, n, "%.1e", v);
     else
-        snprintf(buf, n, "%.*f", a < 0.01 ? 5 : a < 0.1 ? 4 : a < 10 ? 3 : a < 100 ? 2 : a < 1000 ? 1 : 0, v);
+        snprintf(buf, n, "%.*f",
+                 a < 0.01       ? 5
+                     : a < 0.1  ? 4
+                     : a < 10   ? 3
+                     : a < 100  ? 2
+                     : a < 1000 ? 1
+                                : 0,
+                 v);
 }
 
 static void spell_digits(double v, int style, int digits, char *buf, size_t n)
@@ -42,7 +49,9 @@ static void spell_number(double v, Unit unit, char *buf, size_t n)
     case UNIT_SI:    form_si(v, buf, n); break;
     case UNIT_RATIO: form_ratio(v, buf, n); break;
     case UNIT_SIZE:  spell_size(v, buf, n); break;
-    case UNIT_SPEED: snprintf(buf, n, "%.*f", v < 10 ? 3 : v < 100 ? 2 : v < 1000 ? 1 : 0, v); break;
+    case UNIT_SPEED:
+        snprintf(buf, n, "%.*f", v < 10 ? 3 : v < 100 ? 2 : v < 1000 ? 1 : 0, v);
+        break;
     case UNIT_SHARE: snprintf(buf, n, v > 0 ? "%.1f%%" : "-", 100 * v); break;
     default:         spell_digits(v, (int)unit & ~31, (int)unit & 31, buf, n);
     }
@@ -118,7 +127,7 @@ void html_name(TextOut *o, const char *s)
     }
 }
 
-/* ---- JSON ---- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 /* What stands between two values, and the key. */
 static void write_key(Rows *r, const char *key)
@@ -207,7 +216,7 @@ void rows_object_of(Rows *r, const char *key, const Member *m)
 
 void rows_line(Rows *r, int indent) { r->line = 1 + indent; }
 
-/* ---- One face ---- */
+/* ---- One face -------------------------------------------------------------------------------- */
 
 static void end_list(Rows *r)
 {
@@ -259,7 +268,11 @@ static void out_verdict(Rows *r, bool good, const char *verdict)
     if (r->face == FACE_PAGE)
         text_out(&r->out, "<span class=\"%s\">%s</span>", good ? "ok" : "wrong", verdict);
     else
-        text_out(&r->out, "%s%s%s", !r->colour ? "" : good ? "\033[32m" : "\033[1;31m", verdict, r->colour ? "\033[0m" : "");
+        text_out(&r->out, "%s%s%s",
+                 !r->colour ? ""
+                     : good ? "\033[32m"
+                            : "\033[1;31m",
+                 verdict, r->colour ? "\033[0m" : "");
 }
 
 void rows_toned(Rows *r, bool good, const char *text)
@@ -268,7 +281,7 @@ void rows_toned(Rows *r, bool good, const char *text)
         out_verdict(r, good, text);
 }
 
-/* ---- Pairs ---- */
+/* ---- Pairs ----------------------------------------------------------------------------------- */
 
 /* Not in JSON: false. */
 static bool pair_begin(Rows *r, const char *label)
@@ -300,7 +313,8 @@ void rows_value(Rows *r, const char *key, const char *label, Value v, Unit unit)
     }
 }
 
-static void out_pair(Rows *r, const char *label, bool good, const char *verdict, const char *fmt, va_list list)
+static void out_pair(Rows *r, const char *label, bool good, const char *verdict, const char *fmt,
+                     va_list list)
 {
     if (!pair_begin(r, label))
         return;
@@ -326,9 +340,12 @@ void rows_verdict(Rows *r, const char *label, bool good, const char *verdict, co
     va_end(list);
 }
 
-/* ---- Tables ---- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
-static int width_of(const Table *t, size_t i) { return i == 0 && t->first_width ? t->first_width : t->column[i].width; }
+static int width_of(const Table *t, size_t i)
+{
+    return i == 0 && t->first_width ? t->first_width : t->column[i].width;
+}
 
 /* A cell of text, to the left or to the right in its column. */
 static void text_cell(Rows *r, const Table *t, size_t i, const Value *v)
@@ -371,8 +388,11 @@ static void page_cell(Rows *r, const Column *c, const Value *v, const char *colo
         return;
     }
     if (v->kind == VALUE_PART) {
-        text_out(o, "<td class=\"share\"><div><b><i class=\"%s\" style=\"width:%.2f%%\"></i></b><span>%s</span></div></td>", colour,
-                 v->of > 0 ? 100 * v->real / v->of : 0.0, value_spell(v, c->unit, buf, sizeof buf));
+        text_out(o,
+                 "<td class=\"share\"><div><b><i class=\"%s\" "
+                 "style=\"width:%.2f%%\"></i></b><span>%s</span></div></td>",
+                 colour, v->of > 0 ? 100 * v->real / v->of : 0.0,
+                 value_spell(v, c->unit, buf, sizeof buf));
         return;
     }
     text_out(o, *c->cell ? "<td class=\"%s\">" : "<td>", c->cell);
@@ -411,7 +431,10 @@ static void page_titles(Rows *r, const Table *t)
     text_out(&r->out, "<thead>%s<tr>", t->groups ? t->groups : "");
     for (size_t i = 0; i < t->n; i++)
         if (t->column[i].cell)
-            text_out(&r->out, t->column[i].width < 0 && *t->column[i].title ? "<th class=\"l\">%s</th>" : "<th>%s</th>", t->column[i].title);
+            text_out(&r->out,
+                     t->column[i].width < 0 && *t->column[i].title ? "<th class=\"l\">%s</th>"
+                                                                   : "<th>%s</th>",
+                     t->column[i].title);
     text_out(&r->out, "</tr></thead>");
 }
 

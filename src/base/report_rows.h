@@ -1,7 +1,9 @@
-/* base/report_rows.h: a report as rows of key, label, value and unit, written once and shown as text, as JSON or as HTML.
+/* base/report_rows.h: a report as rows of key, label, value and unit, written once and shown as
+ * text, as JSON or as HTML.
  *
- * A report calls these functions from its beginning to its end. What has a key shows in JSON, what has a label or a title in text
- * and on a page. What only one of the three has, a function that says so in its name writes. */
+ * A report calls these functions from its beginning to its end. What has a key shows in JSON, what
+ * has a label or a title in text and on a page. What only one of the three has, a function that
+ * says so in its name writes. */
 #ifndef BASE_REPORT_ROWS_H
 #define BASE_REPORT_ROWS_H
 
@@ -17,7 +19,8 @@ typedef struct Rows {
     int     indent;      /* text: of the rows of tables                  */
     int     margin;      /* text: spaces before the labels of pairs      */
     int     label_width; /* text: of the labels of pairs                 */
-    bool    plain;       /* JSON: UTF-8 as it is and 17 digits, instead of ASCII and the fewest digits that read back */
+    bool    plain;       /* JSON: UTF-8 as it is and 17 digits, instead of ASCII and the fewest
+                          * digits that read back */
     bool    follows;     /* JSON: a comma is due                         */
     int     line;        /* JSON: 1 + the indent of a new line that is due; 0: none */
     bool    in_list;     /* page: inside a list of pairs                 */
@@ -40,23 +43,45 @@ typedef enum Unit {
 } Unit;
 
 typedef struct Value {
-    enum { VALUE_NONE, VALUE_INT, VALUE_REAL, VALUE_WHOLE, VALUE_PART, VALUE_FLAG, VALUE_TEXT, VALUE_JSON } kind;
+    enum {
+        VALUE_NONE,
+        VALUE_INT,
+        VALUE_REAL,
+        VALUE_WHOLE,
+        VALUE_PART,
+        VALUE_FLAG,
+        VALUE_TEXT,
+        VALUE_JSON
+    } kind;
     int64_t     whole;
     double      real, of;
     const char *text;
     const char *words; /* text and pages show these instead; NULL: the value */
 } Value;
 
-static inline Value v_none(void) { return (Value){ .kind = VALUE_NONE }; } /* an empty cell; JSON leaves it out */
+/* an empty cell; JSON leaves it out */
+static inline Value v_none(void) { return (Value){ .kind = VALUE_NONE }; }
 static inline Value v_int(int64_t x) { return (Value){ VALUE_INT, .whole = x }; }
 static inline Value v_count(uint64_t x) { return v_int((int64_t)x); }
-static inline Value v_real(double x) { return (Value){ VALUE_REAL, .real = x }; } /* JSON: null where it is not finite */
-static inline Value v_whole(double x) { return (Value){ VALUE_WHOLE, .real = x }; } /* a whole number, however large */
-static inline Value v_part(double x, double of) { return (Value){ VALUE_PART, .real = x, .of = of }; } /* the share x / of */
+/* JSON: null where it is not finite */
+static inline Value v_real(double x) { return (Value){ VALUE_REAL, .real = x }; }
+/* a whole number, however large */
+static inline Value v_whole(double x) { return (Value){ VALUE_WHOLE, .real = x }; }
+/* the share x / of */
+static inline Value v_part(double x, double of)
+{
+    return (Value){ VALUE_PART, .real = x, .of = of };
+}
 static inline Value v_flag(bool x) { return (Value){ VALUE_FLAG, .whole = x }; }
-static inline Value v_bytes(const char *s, size_t n) { return (Value){ VALUE_TEXT, .whole = (int64_t)n, .text = s }; } /* in JSON alone */
-static inline Value v_text(const char *s) { return v_bytes(s, s ? strlen(s) : 0); } /* NULL: JSON null */
-static inline Value v_json(const char *s) { return (Value){ VALUE_JSON, .text = s }; } /* JSON as it is: "[2, 3]" */
+/* in JSON alone */
+static inline Value v_bytes(const char *s, size_t n)
+{
+    return (Value){ VALUE_TEXT, .whole = (int64_t)n, .text = s };
+}
+/* NULL: JSON null */
+static inline Value v_text(const char *s) { return v_bytes(s, s ? strlen(s) : 0); }
+/* JSON as it is: "[2, 3]" */
+static inline Value v_json(const char *s) { return (Value){ VALUE_JSON, .text = s }; }
 static inline Value v_shown(Value v, const char *words) { v.words = words; return v; }
 
 /* Fill buf of n bytes and return it. */
@@ -66,12 +91,15 @@ static inline const char *real_spell(double x, Unit unit, char *buf, size_t n)
     return value_spell(&(Value){ VALUE_REAL, .real = x }, unit, buf, n);
 }
 
-/* ---- Pairs ---- */
+/* ---- Pairs ----------------------------------------------------------------------------------- */
 
 /* A label and its value; without a label only JSON has it, without a key only text and page. */
 void rows_value(Rows *r, const char *key, const char *label, Value v, Unit unit);
 void rows_item(Rows *r, Value v); /* in JSON alone: one of an array */
-static inline void rows_put(Rows *r, const char *key, Value v) { rows_value(r, key, NULL, v, UNIT_NONE); }
+static inline void rows_put(Rows *r, const char *key, Value v)
+{
+    rows_value(r, key, NULL, v, UNIT_NONE);
+}
 
 /* A label and words, not in JSON. Characters that a terminal or a page would obey are escaped. */
 #if defined(__GNUC__)
@@ -85,7 +113,7 @@ __attribute__((format(printf, 5, 6)))
 #endif
 void rows_verdict(Rows *r, const char *label, bool good, const char *verdict, const char *fmt, ...);
 
-/* ---- Tables ---- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 typedef struct Column {
     const char *key;   /* in JSON; NULL: not there                                   */
@@ -104,16 +132,19 @@ typedef struct Table {
 } Table;
 #define TABLE_OF(columns) { .column = columns, .n = sizeof columns / sizeof *columns }
 
-/* Of a row of a page: its class, and the colour of its key and of the bars that show its shares; NULL: neither. */
+/* Of a row of a page: its class, and the colour of its key and of the bars that show its shares;
+ * NULL: neither. */
 typedef struct RowStyle { const char *cls, *colour; } RowStyle;
 
 /* Begin: titles, where columns have any; an array in JSON if there is a key. */
 void rows_table(Rows *r, const char *key, const Table *t);
-void rows_row(Rows *r, const Table *t, const Value *cell, const RowStyle *style); /* cell [t->n]; style may be NULL */
-void rows_cells(Rows *r, const Table *t, const Value *cell); /* in JSON alone: into the object that is open */
+/* cell [t->n]; style may be NULL */
+void rows_row(Rows *r, const Table *t, const Value *cell, const RowStyle *style);
+/* in JSON alone: into the object that is open */
+void rows_cells(Rows *r, const Table *t, const Value *cell);
 void rows_table_end(Rows *r, const char *key);
 
-/* ---- One face ---- */
+/* ---- One face -------------------------------------------------------------------------------- */
 
 #if defined(__GNUC__)
 #define ROWS_PRINTF __attribute__((format(printf, 2, 3)))
@@ -123,23 +154,26 @@ void rows_table_end(Rows *r, const char *key);
 ROWS_PRINTF void rows_text(Rows *r, const char *fmt, ...);
 ROWS_PRINTF void rows_page(Rows *r, const char *fmt, ...); /* markup; nothing is escaped */
 void rows_heading(Rows *r, const char *text); /* text: a line apart, bold where there are colours */
-void rows_toned(Rows *r, bool good, const char *text); /* text: green or red, where there are colours */
+void rows_toned(Rows *r, bool good, const char *text); /* text: green or red, where there are
+                                                        * colours */
 
 /* JSON: an object '{' or an array '['; key: NULL inside an array, and for the whole. */
 void rows_open(Rows *r, const char *key, char bracket);
 void rows_close(Rows *r, char bracket);
 
-/* JSON: an object with these members: rows_object(r, "bytes", { "kept", v_count(n) }, { "flop", v_real(x) }) */
+/* JSON: an object with these members: rows_object(r, "bytes", { "kept", v_count(n) }, { "flop",
+ * v_real(x) }) */
 typedef struct Member { const char *key; Value value; } Member;
 #define MEMBERS(...) ((const Member[]){ __VA_ARGS__, { .value.kind = VALUE_NONE } })
 #define rows_object(r, name, ...) rows_object_of(r, name, MEMBERS(__VA_ARGS__))
-#define rows_members(r, ...) rows_members_of(r, MEMBERS(__VA_ARGS__)) /* into the object that is open */
+#define rows_members(r, ...) rows_members_of(r, MEMBERS(__VA_ARGS__)) /* into the object that is
+                                                                       * open */
 void rows_object_of(Rows *r, const char *key, const Member *m);
 void rows_members_of(Rows *r, const Member *m);
 void rows_line(Rows *r, int indent); /* JSON: what comes next begins on a line of its own */
 
-/* For element content and quoted attributes of a page: markup characters escaped, control characters and bytes that are not UTF-8
- * shown as U+FFFD. */
+/* For element content and quoted attributes of a page: markup characters escaped, control
+ * characters and bytes that are not UTF-8 shown as U+FFFD. */
 void html_text(TextOut *o, const char *s);
 void html_name(TextOut *o, const char *s); /* the same, a ^T in it raised */
 

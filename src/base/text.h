@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/error.h"
 
-/* ---- text_out.c ------------------------------------------------------------------------------- */
+/* ---- text_out.c ------------------------------------------------------------------------------ */
 
 /* A growing text: JSON, reports, normalized text, input from a pipe. */
 
@@ -59,7 +59,7 @@ char *text_out_take(TextOut *o, Error *err);
 
 void text_out_free(TextOut *o); /* drops the text; zeroes o */
 
-/* ---- utf8 ------------------------------------------------------------------------------------- */
+/* ---- utf8 ------------------------------------------------------------------------------------ */
 
 /* A strict UTF-8 decoder: no overlong forms, no surrogates, nothing above U+10FFFF. */
 
@@ -91,7 +91,7 @@ static inline int utf8_decode(const char *s, size_t n, uint32_t *code)
     return length;
 }
 
-/* ---- printable.c ------------------------------------------------------------------------------ */
+/* ---- printable.c ----------------------------------------------------------------------------- */
 
 /* How a terminal shows text from files and command lines. This is the one
  * place that says what is safe. */
@@ -101,7 +101,8 @@ static inline int utf8_decode(const char *s, size_t n, uint32_t *code)
  * and paragraph separators. */
 static inline bool is_printable(uint32_t c)
 {
-    bool direction = c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E) || (c >= 0x2066 && c <= 0x2069);
+    bool direction = c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x202A && c <= 0x202E)
+        || (c >= 0x2066 && c <= 0x2069);
     return c >= 0x20 && !(c >= 0x7F && c < 0xA0) && c != 0x2028 && c != 0x2029 && !direction;
 }
 
@@ -116,7 +117,7 @@ size_t printable(char out[PRINTABLE_BYTES], const char *s, size_t n, size_t *n_r
  * is cut at a character and ends with "...". Returns the length. */
 size_t printable_text(char *out, size_t n_out, const char *s, size_t n);
 
-/* ---- form.c ----------------------------------------------------------------------------------- */
+/* ---- form.c ---------------------------------------------------------------------------------- */
 
 /* Numbers as people read them. */
 
@@ -125,10 +126,14 @@ size_t printable_text(char *out, size_t n_out, const char *s, size_t n);
 int form_decimals(double x, int digits);
 
 /* These fill buf, which has room for n bytes, and return it. */
-const char *form_bytes(double v, char *buf, size_t n);      /* decimal units, three digits: "5.79 MB" */
-const char *form_count(uint64_t v, char *buf, size_t n);    /* 1234567: "1,234,567"                   */
-const char *form_si(double v, char *buf, size_t n);         /* four digits: "274.9 G"                 */
-const char *form_percent(double part, double whole, char *buf, size_t n); /* "33.2%"                  */
+/* decimal units, three digits: "5.79 MB" */
+const char *form_bytes(double v, char *buf, size_t n);
+/* 1234567: "1,234,567" */
+const char *form_count(uint64_t v, char *buf, size_t n);
+/* four digits: "274.9 G" */
+const char *form_si(double v, char *buf, size_t n);
+/* "33.2%" */
+const char *form_percent(double part, double whole, char *buf, size_t n);
 /* Three digits: "0.25", "341"; "-" if not above 0. */
 const char *form_ratio(double v, char *buf, size_t n);
 

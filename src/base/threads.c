@@ -19,7 +19,7 @@
 #include <xmmintrin.h>
 #endif
 
-/* ---- Waiting ---- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 enum {
     LINE        = 64,            /* distance between data that two threads write */
@@ -50,7 +50,10 @@ static void relax(void)
 #endif
 }
 
-static bool opened(Gate *g, uint32_t old) { return atomic_load_explicit(&g->value, memory_order_acquire) != old; }
+static bool opened(Gate *g, uint32_t old)
+{
+    return atomic_load_explicit(&g->value, memory_order_acquire) != old;
+}
 
 /* Spins for at most spin_ns. Did the gate open? *waited: ns since start. */
 static bool spin(Gate *g, uint32_t old, int64_t spin_ns, int64_t start, int64_t *waited)
@@ -99,7 +102,7 @@ static void gate_open(Gate *g, uint32_t value)
         syscall(SYS_futex, &g->value, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* ---- The barrier ---- */
+/* ---- The barrier ----------------------------------------------------------------------------- */
 
 typedef struct TeamMember {
     Gate        go;              /* opened for each team with this member */
@@ -132,7 +135,8 @@ static bool arrive(Barrier *b, int n_threads, uint32_t round)
 static bool in_the_way(const Barrier *b, Team team, int cpu)
 {
     for (int i = 0; i < team.n_threads; i++)
-        if (i != team.thread && atomic_load_explicit(&b->member[i].cpu, memory_order_relaxed) == cpu)
+        if (i != team.thread
+            && atomic_load_explicit(&b->member[i].cpu, memory_order_relaxed) == cpu)
             return true;
     return false;
 }
@@ -152,12 +156,13 @@ void threads_barrier(Team team)
 
 void threads_share(Team team, int n, int *first, int *end)
 {
-    int each = n / team.n_threads, more = n % team.n_threads; /* the first `more` members own one unit more */
+    /* the first `more` members own one unit more */
+    int each = n / team.n_threads, more = n % team.n_threads;
     *first = each * team.thread + (team.thread < more ? team.thread : more);
     *end = *first + each + (team.thread < more);
 }
 
-/* ---- The pool ---- */
+/* ---- The pool -------------------------------------------------------------------------------- */
 
 struct ThreadPool {
     Barrier  barrier;
@@ -237,7 +242,10 @@ static void reset(ThreadPool *p, int most)
     p->barrier.all = (Gate){ 0 };
     p->barrier.member = p->member;
     for (int i = 0; i < most; i++)
-        p->member[i] = (TeamMember){ .pool = p, .number = i, .idle = { .spin_ns = SPIN_MOST }, .at_barrier = { .spin_ns = SPIN_MOST } };
+        p->member[i] = (TeamMember){ .pool = p,
+                                     .number = i,
+                                     .idle = { .spin_ns = SPIN_MOST },
+                                     .at_barrier = { .spin_ns = SPIN_MOST } };
 }
 
 ThreadPool *threads_pool_new(int n_threads, bool pin)
@@ -257,7 +265,8 @@ void threads_pool_free(ThreadPool *p)
         return;
     p->fn = NULL;
     for (int i = 1; p->pid == getpid() && i <= p->n_made; i++) {
-        gate_open(&p->member[i].go, atomic_load_explicit(&p->member[i].go.value, memory_order_relaxed) + 1);
+        gate_open(&p->member[i].go,
+                  atomic_load_explicit(&p->member[i].go.value, memory_order_relaxed) + 1);
         pthread_join(p->member[i].thread, NULL);
     }
     affinity_free(p->cores);
@@ -293,7 +302,8 @@ double threads_pool_run(ThreadPool *p, int n_threads, void (*fn)(void *arg, Team
     if (p->cores)
         affinity_enter(p->cores, 0);
     for (int i = 1; i < n; i++)
-        gate_open(&p->member[i].go, atomic_load_explicit(&p->member[i].go.value, memory_order_relaxed) + 1);
+        gate_open(&p->member[i].go,
+                  atomic_load_explicit(&p->member[i].go.value, memory_order_relaxed) + 1);
     Team team = { 0, n, &p->barrier };
     run_member(fn, arg, team);
     threads_barrier(team);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* ---- cpu_count.c ------------------------------------------------------------------------------ */
+/* ---- cpu_count.c ----------------------------------------------------------------------------- */
 
 /* How many threads this machine gives us. Separate from affinity.c, so that
  * tests can simulate other machines. */
@@ -25,7 +25,7 @@ int cpu_count_nodes(const char *root);
  * thread would be stopped for part of every period, and the others would wait for it. */
 int cpu_count_quota(const char *root);
 
-/* ---- affinity.c ------------------------------------------------------------------------------- */
+/* ---- affinity.c ------------------------------------------------------------------------------ */
 
 /* The physical cores in this process's affinity mask, and threads pinned to
  * them. */
@@ -46,7 +46,7 @@ bool affinity_pin(const Affinity *a, int core);
 void affinity_enter(Affinity *a, int core);
 void affinity_leave(Affinity *a);
 
-/* ---- threads.c -------------------------------------------------------------------------------- */
+/* ---- threads.c ------------------------------------------------------------------------------- */
 
 /* Runs one function on a team of threads, which a pool keeps.
  *

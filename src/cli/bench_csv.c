@@ -13,7 +13,8 @@
 #include "base/file.h"
 
 static const char columns[] =
-    "cpu,isa,threads,model,types,parameters,math,activations,kv_type,what,tokens,depth,repeats,tokens_per_s,tokens_per_s_least,"
+    "cpu,isa,threads,model,types,parameters,math,activations,kv_type,what,tokens,depth,repeats,"
+    "tokens_per_s,tokens_per_s_least,"
     "tokens_per_s_most,gb_per_s,read_gb_per_s,gop_per_s,peak,peak_gop_per_s\n";
 
 /* A text in quotes, quotes in it doubled. */
@@ -35,9 +36,10 @@ static void add_row(TextOut *csv, const Bench *b, const BenchRow *r)
     text_out(csv, "%s,%d,", c->isa, m->threads);
     add_text(csv, path_name(b->args->model));
     add_text(csv, b->info.weight_types);
-    text_out(csv, "%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s,", b->info.n_params, c->math, c->activations,
-             c->kv_type, r->decode ? "decode" : "prefill", r->tokens, r->depth, r->repeats, x.tokens_per_s, x.least, x.most, x.gb_per_s,
-             m->read_gb_per_s, x.gop_per_s, peak.name);
+    text_out(csv, "%" PRIu64 ",%s,%s,%s,%s,%d,%d,%d,%.6g,%.6g,%.6g,%.6g,%.6g,%.6g,%s,",
+             b->info.n_params, c->math, c->activations, c->kv_type,
+             r->decode ? "decode" : "prefill", r->tokens, r->depth, r->repeats, x.tokens_per_s,
+             x.least, x.most, x.gb_per_s, m->read_gb_per_s, x.gop_per_s, peak.name);
     text_out(csv, peak.gop_per_s > 0 ? "%.6g\n" : "\n", peak.gop_per_s);
 }
 
@@ -46,7 +48,8 @@ static bool system_error(const char *path, tblock_error *err)
     return fail(err, TBLOCK_SYSTEM, "--csv: %s: %s", path, strerror(errno));
 }
 
-/* Whether the file begins with our columns; an empty one, and what is no regular file, may be written to. */
+/* Whether the file begins with our columns; an empty one, and what is no regular file, may be
+ * written to. */
 static bool check_columns(int fd, const char *path, bool *empty, tblock_error *err)
 {
     char first[sizeof columns];
@@ -56,9 +59,11 @@ static bool check_columns(int fd, const char *path, bool *empty, tblock_error *e
     ssize_t n = pread(fd, first, sizeof columns - 1, 0);
     if (n < 0)
         return system_error(path, err);
-    return ((size_t)n == sizeof columns - 1 && memcmp(first, columns, (size_t)n) == 0) ||
-           fail(err, TBLOCK_USAGE, "--csv: %s: expected the header line of this version, found "
-                                       "another one: choose a new file", path);
+    return ((size_t)n == sizeof columns - 1 && memcmp(first, columns, (size_t)n) == 0)
+        || fail(err, TBLOCK_USAGE,
+                "--csv: %s: expected the header line of this version, found "
+                "another one: choose a new file",
+                path);
 }
 
 bool bench_csv_check(const char *path, tblock_error *err)
@@ -91,7 +96,8 @@ bool bench_csv_append(const Bench *b, int fd, const char *path, tblock_error *er
         text_out(&csv, "%s", columns);
     for (int i = 0; good && i < b->n_rows; i++)
         add_row(&csv, b, &b->row[i]);
-    good = good && (!csv.failed || no_memory(NULL, err)) && (write_all(fd, -1, csv.text, csv.n) || system_error(path, err));
+    good = good && (!csv.failed || no_memory(NULL, err))
+        && (write_all(fd, -1, csv.text, csv.n) || system_error(path, err));
     if (close(fd) != 0 && good)
         good = system_error(path, err);
     text_out_free(&csv);

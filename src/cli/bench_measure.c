@@ -23,9 +23,10 @@ static void show(const Measuring *m)
     progress_show(m->what, b->step < b->n_steps ? (double)b->step / b->n_steps : 1);
 }
 
-/* ---- Runs -------------------------------------------------------------------------------------------------------- */
+/* ---- Runs ------------------------------------------------------------------------------------ */
 
-/* The next n tokens of sequence 0, `piece` at a time, with logits after the last, or after each one that is alone. */
+/* The next n tokens of sequence 0, `piece` at a time, with logits after the last, or after each one
+ * that is alone. */
 static bool feed(Measuring *m, int n, int piece, bool logits, tblock_error *err)
 {
     int vocab = m->b->info.vocab_size;
@@ -43,11 +44,13 @@ static bool feed(Measuring *m, int n, int piece, bool logits, tblock_error *err)
     return true;
 }
 
-/* Bring the cache to what a run starts from. Going back is free, but for a window that has moved on. */
+/* Bring the cache to what a run starts from. Going back is free, but for a window that has moved
+ * on. */
 static bool prepare(Measuring *m, const BenchRow *r, tblock_error *err)
 {
     int have = tblock_seq_length(m->context, 0);
-    if (have > r->depth && !tblock_seq_rewind(m->context, 0, r->depth, NULL) && !tblock_seq_rewind(m->context, 0, 0, err))
+    if (have > r->depth && !tblock_seq_rewind(m->context, 0, r->depth, NULL)
+        && !tblock_seq_rewind(m->context, 0, 0, err))
         return false;
     return feed(m, r->depth - tblock_seq_length(m->context, 0), COMPUTE_BATCH, false, err);
 }
@@ -82,7 +85,8 @@ static void add_ops(BenchRow *r, const tblock_profile_row *op, size_t n)
 static bool profile_once(Measuring *m, BenchRow *r, double *seconds, tblock_error *err)
 {
     tblock_profile_row op[BENCH_OPS];
-    if (!prepare(m, r, err) || !tblock_profile(m->context, true, err)) /* what is prepared does not count */
+    /* what is prepared does not count */
+    if (!prepare(m, r, err) || !tblock_profile(m->context, true, err))
         return false;
     bool good = run_once(m, r, seconds, err);
     tblock_profile(m->context, false, NULL);
@@ -92,7 +96,7 @@ static bool profile_once(Measuring *m, BenchRow *r, double *seconds, tblock_erro
     return good;
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* As many tokens as fit into the time that a row may take. */
 static bool fit_decode(Measuring *m, BenchRow *r, tblock_error *err)
@@ -160,8 +164,8 @@ static bool add_row(Measuring *m, BenchRow row, tblock_error *err)
 {
     Bench *b = m->b;
     char   name[48];
-    snprintf(m->what, sizeof m->what, "%s, %d thread%s", bench_row_name(&row, name), b->machine[row.machine].threads,
-             b->machine[row.machine].threads == 1 ? "" : "s");
+    snprintf(m->what, sizeof m->what, "%s, %d thread%s", bench_row_name(&row, name),
+             b->machine[row.machine].threads, b->machine[row.machine].threads == 1 ? "" : "s");
     show(m);
     if (!measure_row(m, &row, err))
         return false;
@@ -169,7 +173,7 @@ static bool add_row(Measuring *m, BenchRow row, tblock_error *err)
     return true;
 }
 
-/* ---- Numbers of threads ------------------------------------------------------------------------------------------ */
+/* ---- Numbers of threads ---------------------------------------------------------------------- */
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
@@ -182,8 +186,11 @@ static bool measure_machine(Measuring *m, tblock_machine *best, tblock_error *er
         return fail(err, CLI_INTERRUPTED, "%s", "");
     snprintf(m->what, sizeof m->what, "the machine's limits");
     show(m);
-    if (!tblock_measure_machine(&(tblock_measure_options){ .threads = b->computing.threads, .isa = b->computing.isa,
-                                                           .read_bytes = (size_t)b->args->read_mb * 1000000 }, &now, err))
+    if (!tblock_measure_machine(
+            &(tblock_measure_options){ .threads = b->computing.threads,
+                                       .isa = b->computing.isa,
+                                       .read_bytes = (size_t)b->args->read_mb * 1000000 },
+            &now, err))
         return false;
     now.read_gb_per_s   = larger(now.read_gb_per_s, best->read_gb_per_s);
     now.f32_gflop_per_s = larger(now.f32_gflop_per_s, best->f32_gflop_per_s);
@@ -198,12 +205,14 @@ static bool measure_threads(Measuring *m, int i, tblock_error *err)
 {
     Bench          *b = m->b;
     ComputeOptions  o = b->args->compute;
-    int             longest = counts_largest(&b->prefill), deepest = counts_largest(&b->depth) + b->args->decode;
+    int             longest = counts_largest(&b->prefill),
+        deepest = counts_largest(&b->depth) + b->args->decode;
     tblock_machine *machine = &b->machine[i];
 
     o.threads  = b->threads.value[i];
     o.n_ctx    = longest > deepest ? longest : deepest;
-    m->context = compute_context(b->model, b->args->model, &o, b->args->general.quiet || i > 0, err);
+    m->context =
+        compute_context(b->model, b->args->model, &o, b->args->general.quiet || i > 0, err);
     if (!m->context)
         return false;
     tblock_context_describe(m->context, &b->computing);
@@ -212,7 +221,12 @@ static bool measure_threads(Measuring *m, int i, tblock_error *err)
     for (int k = 0; good && k < b->prefill.n; k++)
         good = add_row(m, (BenchRow){ .tokens = b->prefill.value[k], .machine = i }, err);
     for (int k = 0; good && k < b->depth.n; k++)
-        good = add_row(m, (BenchRow){ .decode = true, .tokens = b->args->decode, .depth = b->depth.value[k], .machine = i }, err);
+        good = add_row(m,
+                       (BenchRow){ .decode = true,
+                                   .tokens = b->args->decode,
+                                   .depth = b->depth.value[k],
+                                   .machine = i },
+                       err);
     good = good && measure_machine(m, machine, err);
     tblock_context_free(m->context);
     m->context = NULL;
@@ -230,7 +244,7 @@ bool bench_measure(Bench *b, tblock_error *err)
     return good;
 }
 
-/* ---- What the numbers come to ------------------------------------------------------------------------------------ */
+/* ---- What the numbers come to ---------------------------------------------------------------- */
 
 Peak bench_peak(const Bench *b, int machine)
 {
@@ -256,15 +270,18 @@ size_t bench_cache_bytes(void)
         if (f)
             fclose(f);
     }
-    long told = most ? 0 : sysconf(_SC_LEVEL3_CACHE_SIZE); /* of cpuid; glibc before 2.37 is wrong on AMD */
+    /* of cpuid; glibc before 2.37 is wrong on AMD */
+    long told = most ? 0 : sysconf(_SC_LEVEL3_CACHE_SIZE);
     return told > 0 ? (size_t)told : most;
 }
 
 Rates bench_rates(const Bench *b, const BenchRow *r)
 {
     double read = b->machine[r->machine].read_gb_per_s, peak = bench_peak(b, r->machine).gop_per_s;
-    Rates  x = { .tokens_per_s = r->tokens / r->seconds.median, .least = r->tokens / r->seconds.most,
-                 .most = r->tokens / r->seconds.least, .gb_per_s = 1e-9 * r->bytes / r->seconds.median,
+    Rates  x = { .tokens_per_s = r->tokens / r->seconds.median,
+                 .least = r->tokens / r->seconds.most,
+                 .most = r->tokens / r->seconds.least,
+                 .gb_per_s = 1e-9 * r->bytes / r->seconds.median,
                  .gop_per_s = 1e-9 * r->operations / r->seconds.median };
     /* a machine may have several such caches, of which the system describes one */
     x.in_cache   = b->info.bytes_per_token <= b->cache_bytes || x.gb_per_s > FAR_OVER * read;
@@ -277,7 +294,9 @@ OpRates bench_op_rates(const Bench *b, const BenchRow *r, const tblock_profile_r
 {
     const tblock_machine *m = &b->machine[r->machine];
     /* scores and their sums are floats whatever the weights are */
-    double  peak = strcmp(op->name, "attention") == 0 ? m->f32_gflop_per_s : bench_peak(b, r->machine).gop_per_s, all = 0;
+    double  peak = strcmp(op->name, "attention") == 0 ? m->f32_gflop_per_s
+                                                      : bench_peak(b, r->machine).gop_per_s,
+           all = 0;
     double  took = larger(op->seconds, 1e-9); /* a clock's step, where it did not move */
     OpRates x    = { .seconds = op->seconds / r->profile_runs, .gb_per_s = 1e-9 * op->bytes / took,
                      .gop_per_s = 1e-9 * op->operations / took };
@@ -285,12 +304,14 @@ OpRates bench_op_rates(const Bench *b, const BenchRow *r, const tblock_profile_r
         all += r->op[i].seconds;
     x.share = op->seconds / larger(all, 1e-9);
     if (op->operations > 0 && peak > 0)
-        x.roof_share = larger(bench_rates(b, r).in_cache ? 0 : x.gb_per_s / m->read_gb_per_s, x.gop_per_s / peak);
+        x.roof_share = larger(bench_rates(b, r).in_cache ? 0 : x.gb_per_s / m->read_gb_per_s,
+                              x.gop_per_s / peak);
     return x;
 }
 
 const char *bench_row_name(const BenchRow *r, char out[48])
 {
-    snprintf(out, 48, r->decode ? "decode after %d" : "prefill %d", r->decode ? r->depth : r->tokens);
+    snprintf(out, 48, r->decode ? "decode after %d" : "prefill %d",
+             r->decode ? r->depth : r->tokens);
     return out;
 }

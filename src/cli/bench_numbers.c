@@ -7,14 +7,16 @@
 
 #include "base/text.h"
 
-bool counts_read(Counts *c, const char *option, const char *text, int min, int max, tblock_error *err)
+bool counts_read(Counts *c, const char *option, const char *text, int min, int max,
+                 tblock_error *err)
 {
     const char *s = text;
     c->n = 0;
     do {
         int x;
         if (c->n == COUNTS_MOST)
-            return fail(err, TBLOCK_USAGE, "--%s: expected at most %d numbers, found '%s'", option, COUNTS_MOST, text);
+            return fail(err, TBLOCK_USAGE, "--%s: expected at most %d numbers, found '%s'", option,
+                        COUNTS_MOST, text);
         if (!form_read_count(&s, max, &x) || x < min || (*s && *s != ','))
             return fail(err, TBLOCK_USAGE, "--%s: expected integers from %d to %d separated by "
                                                "commas, found '%s'", option, min, max,

@@ -1,4 +1,5 @@
-/* cli/bench_rows.c: what bench prints, as a table and as JSON. docs/bench.md explains the numbers. */
+/* cli/bench_rows.c: what bench prints, as a table and as JSON. docs/bench.md explains the
+ * numbers. */
 #include "bench.h"
 #include "command.h"
 
@@ -19,7 +20,7 @@ static const char *peak_text(double gop_per_s, char out[32])
     return gop_per_s > 0 ? real_spell(gop_per_s, UNIT_FIXED + 0, out, 32) : "-";
 }
 
-/* ---- What was measured against what ------------------------------------------------------------------------------ */
+/* ---- What was measured against what ---------------------------------------------------------- */
 
 static void header_text(Rows *r, const Bench *b)
 {
@@ -80,15 +81,18 @@ static void machines_json(Rows *r, const Bench *b)
     rows_close(r, ']');
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
 {
     static const Column columns[] = {
-        { "name", "operation", -10, 0, UNIT_NONE, NULL },  { "calls", "calls", 8, 0, UNIT_NONE, NULL },
+        { "name", "operation", -10, 0, UNIT_NONE, NULL },
+         { "calls", "calls", 8, 0, UNIT_NONE, NULL },
         { NULL, "ms", 12, 0, UNIT_FIXED + 4, NULL },       { "seconds", "", 0, 0, UNIT_NONE, NULL },
-        { "share", "time", 7, 0, UNIT_SHARE, NULL },       { "gb_per_s", "GB/s", 9, 0, UNIT_SPEED, NULL },
-        { "gop_per_s", "GOP/s", 9, 0, UNIT_SPEED, NULL },  { "roof_share", "% roof", 7, 0, UNIT_SHARE, NULL },
+        { "share", "time", 7, 0, UNIT_SHARE, NULL },
+              { "gb_per_s", "GB/s", 9, 0, UNIT_SPEED, NULL },
+        { "gop_per_s", "GOP/s", 9, 0, UNIT_SPEED, NULL },
+         { "roof_share", "% roof", 7, 0, UNIT_SHARE, NULL },
     };
     static const Table table = TABLE_OF(columns);
     char name[48];
@@ -111,14 +115,20 @@ static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
 }
 
 static const Column row_columns[] = {
-    { "what", "", -19, 0, UNIT_NONE, NULL },               { "threads", "threads", 7, 0, UNIT_NONE, NULL },
+    { "what", "", -19, 0, UNIT_NONE, NULL },
+                  { "threads", "threads", 7, 0, UNIT_NONE, NULL },
     { "tokens", "", 0, 0, UNIT_NONE, NULL },               { "depth", "", 0, 0, UNIT_NONE, NULL },
-    { "repeats", "", 0, 0, UNIT_NONE, NULL },              { "tokens_per_s", "tokens/s", 8, 0, UNIT_SPEED, NULL },
-    { NULL, "least .. most", 15, 0, UNIT_NONE, NULL },     { "tokens_per_s_least", "", 0, 0, UNIT_SPEED, NULL },
+    { "repeats", "", 0, 0, UNIT_NONE, NULL },
+                 { "tokens_per_s", "tokens/s", 8, 0, UNIT_SPEED, NULL },
+    { NULL, "least .. most", 15, 0, UNIT_NONE, NULL },
+        { "tokens_per_s_least", "", 0, 0, UNIT_SPEED, NULL },
     { "tokens_per_s_most", "", 0, 0, UNIT_SPEED, NULL },   { "bytes", "", 0, 0, UNIT_NONE, NULL },
-    { "operations", "", 0, 0, UNIT_NONE, NULL },           { "gb_per_s", "GB/s", 6, 0, UNIT_SPEED, NULL },
-    { "read_share", "% read", 6, 0, UNIT_SHARE, NULL },    { "in_cache", "", 0, 0, UNIT_NONE, NULL },
-    { "gop_per_s", "GOP/s", 6, 0, UNIT_SPEED, NULL },      { "peak_share", "% peak", 6, 0, UNIT_SHARE, NULL },
+    { "operations", "", 0, 0, UNIT_NONE, NULL },
+              { "gb_per_s", "GB/s", 6, 0, UNIT_SPEED, NULL },
+    { "read_share", "% read", 6, 0, UNIT_SHARE, NULL },
+       { "in_cache", "", 0, 0, UNIT_NONE, NULL },
+    { "gop_per_s", "GOP/s", 6, 0, UNIT_SPEED, NULL },
+         { "peak_share", "% peak", 6, 0, UNIT_SHARE, NULL },
 };
 static const Table row_table = TABLE_OF(row_columns);
 
@@ -131,10 +141,22 @@ static void bench_row(Rows *r, const char *key, const Bench *b, const BenchRow *
     snprintf(range, sizeof range, "%s .. %s", real_spell(x.least, UNIT_SPEED, slow, sizeof slow),
              real_spell(x.most, UNIT_SPEED, fast, sizeof fast));
     const Value cell[] = {
-        v_shown(v_text(row->decode ? "decode" : "prefill"), bench_row_name(row, name)), v_int(b->machine[row->machine].threads),
-        v_int(row->tokens), v_int(row->depth), v_int(row->repeats), v_real(x.tokens_per_s), v_text(range), v_real(x.least), v_real(x.most),
-        v_real(row->bytes), v_real(row->operations), v_real(x.gb_per_s), x.in_cache ? v_shown(read, "cache") : read,
-        v_flag(x.in_cache), v_real(x.gop_per_s), known(x.peak_share),
+        v_shown(v_text(row->decode ? "decode" : "prefill"), bench_row_name(row, name)),
+        v_int(b->machine[row->machine].threads),
+        v_int(row->tokens),
+        v_int(row->depth),
+        v_int(row->repeats),
+        v_real(x.tokens_per_s),
+        v_text(range),
+        v_real(x.least),
+        v_real(x.most),
+        v_real(row->bytes),
+        v_real(row->operations),
+        v_real(x.gb_per_s),
+        x.in_cache ? v_shown(read, "cache") : read,
+        v_flag(x.in_cache),
+        v_real(x.gop_per_s),
+        known(x.peak_share),
     };
     if (r->face == FACE_TEXT) {
         rows_row(r, &row_table, cell, NULL);

@@ -9,7 +9,7 @@ bool chat_file_read(const char *path, tblock_chat_message **messages, size_t *n,
 {
     TextOut text = { 0 };
     bool  good = input_read(path, INPUT_PROMPT, &text, err)
-                && tblock_chat_from_json(text.text ? text.text : "", text.n, path, messages, n, err);
+        && tblock_chat_from_json(text.text ? text.text : "", text.n, path, messages, n, err);
     free(text.text);
     return good;
 }

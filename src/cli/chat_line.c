@@ -57,7 +57,7 @@ static ssize_t read_byte(char *c)
     }
 }
 
-/* ---- Plain lines ---- */
+/* ---- Plain lines ----------------------------------------------------------------------------- */
 
 static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_error *err)
 {
@@ -83,7 +83,7 @@ static LineResult read_plain(ChatLines *l, const char **text, size_t *n, tblock_
     return LINE_READ;
 }
 
-/* ---- Edited lines ---- */
+/* ---- Edited lines ---------------------------------------------------------------------------- */
 
 #ifdef HAVE_LIBEDIT
 static char *prompt_of(EditLine *editor)
@@ -189,7 +189,8 @@ static void save_history(const ChatLines *l) { (void)l; }
 static void close_editor(ChatLines *l) { (void)l; }
 #endif
 
-static LineResult read_line(ChatLines *l, const char *prompt, const char **text, size_t *n, tblock_error *err)
+static LineResult read_line(ChatLines *l, const char *prompt, const char **text, size_t *n,
+                            tblock_error *err)
 {
     l->prompt = prompt;
 #ifdef HAVE_LIBEDIT
@@ -199,7 +200,7 @@ static LineResult read_line(ChatLines *l, const char *prompt, const char **text,
     return read_plain(l, text, n, err);
 }
 
-/* ---- History file ---- */
+/* ---- History file ---------------------------------------------------------------------------- */
 
 /* Makes the folders of path after its first `from` bytes, for this user only. */
 static void make_folders(char *path, size_t from)
@@ -221,7 +222,8 @@ static char *history_file(void)
     bool        own = state && *state == '/';
     if (!own && (!home || *home != '/'))
         return NULL;
-    int n = snprintf(path, sizeof path, "%s%s/tblock/history", own ? state : home, own ? "" : "/.local/state");
+    int n = snprintf(path, sizeof path, "%s%s/tblock/history", own ? state : home,
+                     own ? "" : "/.local/state");
     if (n < 0 || n >= (int)sizeof path)
         return NULL;
     make_folders(path, strlen(own ? state : home));
@@ -233,7 +235,7 @@ static char *history_file(void)
     return strdup(path);
 }
 
-/* ---- Messages ---- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 ChatLines *chat_lines_open(bool keep_history, tblock_error *err)
 {
@@ -258,7 +260,10 @@ void chat_lines_close(ChatLines *l)
     free(l);
 }
 
-static bool is_fence(const char *text, size_t n) { return n == strlen(fence) && memcmp(text, fence, n) == 0; }
+static bool is_fence(const char *text, size_t n)
+{
+    return n == strlen(fence) && memcmp(text, fence, n) == 0;
+}
 
 LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err)
 {
@@ -283,7 +288,8 @@ LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err)
             fail(err, TBLOCK_USAGE, "a message has more than %d bytes", MOST_MESSAGE);
             return LINE_FAILED;
         }
-        if (!text_out_add(out, text, n - more, err) || ((fenced || more) && !text_out_add(out, "\n", 1, err)))
+        if (!text_out_add(out, text, n - more, err)
+            || ((fenced || more) && !text_out_add(out, "\n", 1, err)))
             return LINE_FAILED;
         if (!fenced && !more)
             break;

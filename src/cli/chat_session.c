@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Messages ------------------------------------------------------------------------------------------------- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static void message_free(SessionMessage *m)
 {
@@ -38,7 +38,10 @@ static bool add_message(Session *s, const char *role, const char *text, size_t n
 
 static void drop_last(Session *s) { message_free(&s->message[--s->n]); }
 
-static size_t first_turn(const Session *s) { return s->n && strcmp(s->message[0].role, "system") == 0; }
+static size_t first_turn(const Session *s)
+{
+    return s->n && strcmp(s->message[0].role, "system") == 0;
+}
 
 static bool is_users(const SessionMessage *m) { return strcmp(m->role, "user") == 0; }
 
@@ -52,7 +55,8 @@ void session_reset(Session *s)
 bool session_system(Session *s, const char *text, tblock_error *err)
 {
     if (s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        return fail(err, TBLOCK_USAGE, "system text: chat format %s does not support one", s->format.name);
+        return fail(err, TBLOCK_USAGE, "system text: chat format %s does not support one",
+                    s->format.name);
     if (s->format.system == TBLOCK_CHAT_SYSTEM_IGNORED)
         cli_note(s->o.quiet, "system text: chat format %s ignores it", s->format.name);
     if (!add_message(s, "system", text, strlen(text), err))
@@ -68,7 +72,7 @@ bool session_system(Session *s, const char *text, tblock_error *err)
     return true;
 }
 
-/* ---- The conversation as tokens ------------------------------------------------------------------------------- */
+/* ---- The conversation as tokens -------------------------------------------------------------- */
 
 /* Ids of the system text and of all messages that are not left out. */
 static bool render(const Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
@@ -80,14 +84,16 @@ static bool render(const Session *s, int32_t **ids, size_t *n_ids, tblock_error 
     for (size_t i = 0; i < s->n; i++) {
         const SessionMessage *from = &s->message[i];
         if (i < first || i >= first + s->n_left_out)
-            m[n++] = (tblock_chat_message){ from->role, from->text, from->n, from->ids, from->n_ids };
+            m[n++] =
+                (tblock_chat_message){ from->role, from->text, from->n, from->ids, from->n_ids };
     }
     bool good = tblock_chat_render(s->chat, m, n, true, ids, n_ids, err);
     free(m);
     return good;
 }
 
-/* Leave out the oldest turn that is still told, an answer with it. False: only the last message is left. */
+/* Leave out the oldest turn that is still told, an answer with it. False: only the last message is
+ * left. */
 static bool leave_out_turn(Session *s)
 {
     size_t at = first_turn(s) + s->n_left_out;
@@ -100,8 +106,9 @@ static bool leave_out_turn(Session *s)
     return true;
 }
 
-/* The rule for a full context (docs/chat.md): where the conversation leaves less than a quarter of the context for the
- * answer, or less than --predict where that is smaller, the oldest turns are left out until half of it is free. */
+/* The rule for a full context (docs/chat.md): where the conversation leaves less than a quarter of
+ * the context for the answer, or less than --predict where that is smaller, the oldest turns are
+ * left out until half of it is free. */
 static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     size_t n_ctx = (size_t)s->computing.n_ctx, wanted = n_ctx / 4, before = s->n_left_out;
@@ -206,7 +213,8 @@ static bool try_answer(Session *s, uint64_t seed, tblock_error *err)
     return good;
 }
 
-/* Answer the last message, a user's. Without an answer, the turns that had to make room for it are told again. */
+/* Answer the last message, a user's. Without an answer, the turns that had to make room for it are
+ * told again. */
 static bool answer_last(Session *s, uint64_t seed, tblock_error *err)
 {
     size_t left_out = s->n_left_out;
@@ -242,7 +250,7 @@ bool session_again(Session *s, tblock_error *err)
     return false;
 }
 
-/* ---- Files ---------------------------------------------------------------------------------------------------- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 bool session_save(const Session *s, const char *path, tblock_error *err)
 {
@@ -250,8 +258,11 @@ bool session_save(const Session *s, const char *path, tblock_error *err)
     if (!m)
         return no_memory(NULL, err);
     for (size_t i = 0; i < s->n; i++)
-        m[i] = (tblock_chat_message){ .role = s->message[i].role, .text = s->message[i].text, .n_bytes = s->message[i].n };
-    bool good = tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_save(m, s->n, path, err);
+        m[i] = (tblock_chat_message){ .role = s->message[i].role,
+                                      .text = s->message[i].text,
+                                      .n_bytes = s->message[i].n };
+    bool good =
+        tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_save(m, s->n, path, err);
     free(m);
     return good;
 }
@@ -265,11 +276,13 @@ bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
     if (!chat_file_read(path, &m, &n, err))
         return false;
     size_t system = n && strcmp(m[0].role, "system") == 0;
-    bool   good = n == system || tblock_chat_render(s->chat, m, n, true, &ids, &n_ids, err); /* do the roles suit the format? */
+    /* do the roles suit the format? */
+    bool   good = n == system || tblock_chat_render(s->chat, m, n, true, &ids, &n_ids, err);
     for (size_t i = 0; good && i < n; i++)
         good = add_message(&loaded, m[i].role, m[i].text, m[i].n_bytes, err);
     if (good && system && s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        good = fail(err, TBLOCK_INPUT, "%s: system text: chat format %s does not support one", path, s->format.name);
+        good = fail(err, TBLOCK_INPUT, "%s: system text: chat format %s does not support one", path,
+                    s->format.name);
     SessionMessage *gone = good ? s->message : loaded.message;
     size_t          n_gone = good ? s->n : loaded.n;
     for (size_t i = 0; i < n_gone; i++)
@@ -285,7 +298,7 @@ bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
     return good;
 }
 
-/* ---- Opening and telling -------------------------------------------------------------------------------------- */
+/* ---- Opening and telling --------------------------------------------------------------------- */
 
 bool session_open(Session *s, const SessionOptions *o, tblock_error *err)
 {
@@ -330,14 +343,18 @@ void session_stats(const Session *s)
     char                format[CLI_SHOWN];
     tblock_context_describe(s->context, &c);
     size_t turns = s->n - first_turn(s);
-    fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest dropped, chat format %s\n", turns,
-            first_turn(s) ? " and a system text" : "", s->n_left_out, cli_shown(format, s->format.name));
-    fprintf(stderr, "context       %zu of %d tokens used, KV cache %.2f MB\n", s->n_ids, c.n_ctx, (double)c.kv_bytes / 1e6);
+    fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest dropped, chat format %s\n",
+            turns, first_turn(s) ? " and a system text" : "", s->n_left_out,
+            cli_shown(format, s->format.name));
+    fprintf(stderr, "context       %zu of %d tokens used, KV cache %.2f MB\n", s->n_ids, c.n_ctx,
+            (double)c.kv_bytes / 1e6);
     if (s->n_answers == 0)
         return;
-    fprintf(stderr, "last answer   %zu tokens reused, %zu read at %.2f tok/s, %zu generated at "
-                    "%.2f tok/s, seed %" PRIu64 ", %s\n", s->n_reused,
-            s->n_read, per_second(s->n_read, s->read_s), s->n_drawn, per_second(s->n_drawn, s->draw_s), s->seed, ends[s->end]);
-    fprintf(stderr, "all answers   %zu, %zu tokens generated at %.2f tok/s\n", s->n_answers, s->all_drawn,
-            per_second(s->all_drawn, s->all_draw_s));
+    fprintf(stderr,
+            "last answer   %zu tokens reused, %zu read at %.2f tok/s, %zu generated at "
+            "%.2f tok/s, seed %" PRIu64 ", %s\n",
+            s->n_reused, s->n_read, per_second(s->n_read, s->read_s), s->n_drawn,
+            per_second(s->n_drawn, s->draw_s), s->seed, ends[s->end]);
+    fprintf(stderr, "all answers   %zu, %zu tokens generated at %.2f tok/s\n", s->n_answers,
+            s->all_drawn, per_second(s->all_drawn, s->all_draw_s));
 }

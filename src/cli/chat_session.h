@@ -5,14 +5,14 @@
 #include "cli/command.h"
 #include "tblock.h"
 
-/* ---- chat_file.c ------------------------------------------------------------------------------ */
+/* ---- chat_file.c ----------------------------------------------------------------------------- */
 
 /* Conversations in files, as JSON. */
 
 /* Reads the messages of a file; release them with tblock_free. */
 bool chat_file_read(const char *path, tblock_chat_message **messages, size_t *n, tblock_error *err);
 
-/* ---- chat_line.c ------------------------------------------------------------------------------ */
+/* ---- chat_line.c ----------------------------------------------------------------------------- */
 
 /* Messages that someone types, with editing and history on terminals that allow
  * it. */
@@ -33,7 +33,7 @@ void       chat_lines_close(ChatLines *l); /* accepts NULL */
  * two lines of """. LINE_INTERRUPT: Ctrl-C; what was typed is dropped. */
 LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err);
 
-/* ---- chat_session.c --------------------------------------------------------------------------- */
+/* ---- chat_session.c -------------------------------------------------------------------------- */
 
 /* A conversation with a model: its messages, the KV cache that follows them, and answers. */
 
@@ -47,7 +47,9 @@ typedef struct SessionOptions {
 } SessionOptions;
 
 /* Texts belong to the session. */
-typedef struct SessionMessage { const char *role; char *text; size_t n; int32_t *ids; size_t n_ids; } SessionMessage;
+typedef struct SessionMessage {
+    const char *role; char *text; size_t n; int32_t *ids; size_t n_ids;
+} SessionMessage;
 
 typedef struct Session {
     SessionOptions      o;
@@ -59,11 +61,13 @@ typedef struct Session {
     tblock_chat_info    format;
     SessionMessage     *message;         /* [n]; the first may be a system text */
     size_t              n, cap;
-    size_t              n_left_out;      /* oldest messages after the system text that the model no longer sees */
+    size_t              n_left_out;      /* oldest messages after the system text that the model no
+                                          * longer sees */
     size_t              n_ids;           /* of the sequence: the conversation as the model saw it */
     uint64_t            seed;            /* of the answer now or before */
     int                 end;             /* of the last answer: enum tblock_end */
-    size_t              n_reused, n_read, n_drawn; /* of the last answer: tokens found in the cache, read, drawn */
+    size_t              n_reused, n_read, n_drawn; /* of the last answer: tokens found in the cache,
+                                                    * read, drawn */
     double              read_s, draw_s;
     size_t              n_answers, all_drawn;
     double              all_draw_s;
@@ -76,15 +80,17 @@ void session_close(Session *s); /* a zeroed one is accepted */
 bool session_system(Session *s, const char *text, tblock_error *err);
 void session_reset(Session *s); /* forget all turns; the system text stays */
 
-/* Add what the user says and write the answer to standard output as it comes. On failure the message is taken back. Ctrl-C
- * (interrupt.h) ends the answer, which stays as far as it came; before its first token the message is taken back. */
+/* Add what the user says and write the answer to standard output as it comes. On failure the
+ * message is taken back. Ctrl-C (interrupt.h) ends the answer, which stays as far as it came;
+ * before its first token the message is taken back. */
 bool session_say(Session *s, const char *text, size_t n, tblock_error *err);
 
 /* The last answer anew, with the next seed. Fails (TBLOCK_USAGE) without one. */
 bool session_again(Session *s, tblock_error *err);
 
 bool session_save(const Session *s, const char *path, tblock_error *err);
-/* Fails with the conversation as it was. *waits: the last message is the user's, and session_reply is due. */
+/* Fails with the conversation as it was. *waits: the last message is the user's, and session_reply
+ * is due. */
 bool session_load(Session *s, const char *path, bool *waits, tblock_error *err);
 
 /* Answer the last message, a user's, as session_say. */

@@ -16,7 +16,7 @@ typedef struct AttnArgs {
     GeneralOptions general;
 } AttnArgs;
 
-/* ---- Which layers and heads ---- */
+/* ---- Which layers and heads ------------------------------------------------------------------ */
 
 typedef struct Chosen { int *number; size_t n; bool *seen; } Chosen; /* number NULL: all */
 
@@ -46,7 +46,8 @@ static bool choose_list(Chosen *c, const char *s, int max)
     return s[-1] == '\0';
 }
 
-static bool choose(Chosen *c, const char *option, const TextList *given, int n_all, tblock_error *err)
+static bool choose(Chosen *c, const char *option, const TextList *given, int n_all,
+                   tblock_error *err)
 {
     if (given->n == 0)
         return true;
@@ -68,7 +69,7 @@ static void chosen_free(Chosen *c)
     free(c->seen);
 }
 
-/* ---- Which format ---- */
+/* ---- Which format ---------------------------------------------------------------------------- */
 
 /* --format if given, else --json, else by the name of the file. NULL: err is filled. */
 static const char *choose_format(const AttnArgs *a, tblock_error *err)
@@ -96,7 +97,7 @@ static const char *choose_format(const AttnArgs *a, tblock_error *err)
     return NULL;
 }
 
-/* ---- The command ---- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static bool put(void *user, const char *data, size_t n)
 {
@@ -105,7 +106,8 @@ static bool put(void *user, const char *data, size_t n)
     return true;
 }
 
-static bool write_file(const tblock_attention *p, Guarded *out, const char *format, tblock_error *err)
+static bool write_file(const tblock_attention *p, Guarded *out, const char *format,
+                       tblock_error *err)
 {
     progress_show("writing the file", -1);
     bool good = tblock_attention_write(p, out->path, format, err);
@@ -113,7 +115,8 @@ static bool write_file(const tblock_attention *p, Guarded *out, const char *form
     return good && guarded_commit(out, err);
 }
 
-static bool attend(const AttnArgs *a, const char *format, const tblock_model *m, const Prompt *prompt, tblock_error *err)
+static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
+                   const Prompt *prompt, tblock_error *err)
 {
     Chosen            layers = { 0 }, heads = { 0 };
     tblock_model_info info;
@@ -122,16 +125,20 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
     tblock_context   *c = compute_context(m, a->model, &a->compute, a->general.quiet, err);
 
     tblock_model_describe(m, &info);
-    bool good = c && choose(&layers, "layer", &a->layers, info.n_layers, err) &&
-                choose(&heads, "head", &a->heads, info.heads, err);
-    tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n, .progress = progress_advance };
-    good = good && guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
+    bool good = c && choose(&layers, "layer", &a->layers, info.n_layers, err)
+        && choose(&heads, "head", &a->heads, info.heads, err);
+    tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n,
+                                   .progress = progress_advance };
+    good = good && guarded_output(&out, a->out, a->compute.sandbox, err)
+        && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
     if (good) {
         progress_show("computing attention", 0);
         good = (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL;
         progress_end();
     }
-    good = good && (a->out ? write_file(p, &out, format, err) : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
+    good = good
+        && (a->out ? write_file(p, &out, format, err)
+                   : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
     guarded_close(&out, err);
     tblock_attention_free(p);
     tblock_context_free(c);
@@ -147,9 +154,10 @@ static bool attn(void *args, tblock_error *err)
     const char     *format = choose_format(a, err);
     tblock_model   *m = format ? compute_open(a->model, &a->compute, err) : NULL;
 
-    bool good = m && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err) &&
-                prompt_read(&prompt, &a->prompt, m, a->model, a->general.quiet, err) &&
-                attend(a, format, m, &prompt, err);
+    bool good = m
+        && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err)
+        && prompt_read(&prompt, &a->prompt, m, a->model, a->general.quiet, err)
+        && attend(a, format, m, &prompt, err);
     prompt_free(&prompt);
     tblock_close(m);
     return good;
@@ -175,7 +183,8 @@ static const OptionGroup groups[] = {
     GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
-    { "tblock attn model.bin --prompt 'The cat sat.' -o attn.html", "every head as a heat map, for a browser" },
+    { "tblock attn model.bin --prompt 'The cat sat.' -o attn.html",
+      "every head as a heat map, for a browser" },
     { "tblock attn model.bin --prompt 'The cat sat.' --layer 0-3 --head 5 -o attn.safetensors",
       "head 5 of four layers, for a script" },
     { "tblock attn model.bin --ids 1,2,3 --layer 0 --json", "numbers on standard output" },
@@ -187,7 +196,11 @@ const Command cmd_attn = {
     "Runs a prompt and writes the attention probabilities of each layer and head: as one page of "
     "heat maps that works offline (under 3 MB: a long text gets larger cells), as JSON, or as "
     "safetensors with tokens I32 [n] and attn.layerI F32 [heads, n, n] (query, key). The "
-    "probabilities of a query sum to 1; masked keys have 0. At most 256 MB of probabilities, 4 bytes "
-    "each: for more, choose layers and heads. The file appears under its name only when it is complete.",
-    examples, sizeof(AttnArgs), attn,
+    "probabilities of a query sum to 1; masked keys have 0. At most 256 MB of probabilities, 4 "
+    "bytes "
+    "each: for more, choose layers and heads. The file appears under its name only when it is "
+    "complete.",
+    examples,
+    sizeof(AttnArgs),
+    attn,
 };

@@ -14,7 +14,7 @@
 
 enum { USUAL_PREFILL = 512, SHORT = 16, LONG = 2048, MOST_TOKENS = 1 << 20 };
 
-/* ---- Plan -------------------------------------------------------------------------------------------------------- */
+/* ---- Plan ------------------------------------------------------------------------------------ */
 
 /* A list from 0 on, of which 0 alone means none. */
 static bool read_prefill(Counts *c, const char *text, tblock_error *err)
@@ -46,9 +46,9 @@ static bool read_lists(Bench *b, tblock_error *err)
     if (a->decode == 0 && a->prefill && strcmp(a->prefill, "0") == 0)
         return fail(err, TBLOCK_USAGE, "--prefill 0 and --decode 0: expected at most one of "
                                            "them, since both leave nothing to measure");
-    return (!a->prefill || read_prefill(&b->prefill, a->prefill, err)) &&
-           (!a->depth || counts_read(&b->depth, "depth", a->depth, 0, MOST_TOKENS, err)) &&
-           counts_read(&b->threads, "threads", a->threads, 0, 1024, err);
+    return (!a->prefill || read_prefill(&b->prefill, a->prefill, err))
+        && (!a->depth || counts_read(&b->depth, "depth", a->depth, 0, MOST_TOKENS, err))
+        && counts_read(&b->threads, "threads", a->threads, 0, 1024, err);
 }
 
 /* A measurement takes minutes: what cannot be written is better known before. */
@@ -59,26 +59,34 @@ static bool check_output(const char *option, const char *path, tblock_error *err
         return true;
     if (stat(path, &a) == 0) {
         if (S_ISDIR(a.st_mode))
-            return fail(err, TBLOCK_SYSTEM, "--%s: %s: expected a file, found a folder", option, path);
+            return fail(err, TBLOCK_SYSTEM, "--%s: %s: expected a file, found a folder", option,
+                        path);
         return true;
     }
     const char *slash = strrchr(path, '/');
     char        folder[4096];
-    if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1, slash ? path : ".") >= (int)sizeof folder)
+    if (snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path + 1) : 1,
+                 slash ? path : ".")
+        >= (int)sizeof folder)
         return fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENAMETOOLONG));
     if (stat(folder, &a) != 0)
         return fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(errno));
-    return S_ISDIR(a.st_mode) || fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
+    return S_ISDIR(a.st_mode)
+        || fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
 }
 
 static bool plan(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     if (a->csv && a->svg && (strcmp(a->csv, a->svg) == 0 || path_same_file(a->csv, a->svg)))
-        return fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both", a->csv);
-    if (!read_lists(b, err) || !check_output("csv", a->csv, err) || !check_output("svg", a->svg, err) ||
-        !(b->model = compute_open(a->model, &a->compute, err)) || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err) ||
-        !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err) || (a->csv && !bench_csv_check(a->csv, err)))
+        return fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both",
+                    a->csv);
+    if (!read_lists(b, err) || !check_output("csv", a->csv, err)
+        || !check_output("svg", a->svg, err)
+        || !(b->model = compute_open(a->model, &a->compute, err))
+        || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err)
+        || !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err)
+        || (a->csv && !bench_csv_check(a->csv, err)))
         return false;
     tblock_model_describe(b->model, &b->info);
     b->cache_bytes = bench_cache_bytes();
@@ -87,29 +95,34 @@ static bool plan(Bench *b, tblock_error *err)
     return b->row || no_memory(NULL, err);
 }
 
-/* ---- Show -------------------------------------------------------------------------------------------------------- */
+/* ---- Show ------------------------------------------------------------------------------------ */
 
 bool bench_plot(const Bench *b, const char *path, tblock_error *err)
 {
-    char               title[512], roof_name[COUNTS_MOST][32], (*point_name)[48] = calloc((size_t)b->n_rows + 1, sizeof *point_name);
+    char               title[512], roof_name[COUNTS_MOST][32],
+        (*point_name)[48] = calloc((size_t)b->n_rows + 1, sizeof *point_name);
     tblock_roof        roof[COUNTS_MOST];
     tblock_roof_point *point = calloc((size_t)b->n_rows + 1, sizeof *point);
     size_t             n = 0;
     bool               good = point && point_name ? true : no_memory(NULL, err);
     for (int i = 0; good && i < b->n_machines; i++) {
         const tblock_machine *m = &b->machine[i];
-        snprintf(roof_name[i], sizeof roof_name[i], "%d thread%s, %s", m->threads, m->threads == 1 ? "" : "s", bench_peak(b, i).name);
+        snprintf(roof_name[i], sizeof roof_name[i], "%d thread%s, %s", m->threads,
+                 m->threads == 1 ? "" : "s", bench_peak(b, i).name);
         roof[i] = (tblock_roof){ roof_name[i], m->read_gb_per_s, bench_peak(b, i).gop_per_s };
     }
     for (int i = 0; good && i < b->n_rows; i++) {
         const BenchRow *r = &b->row[i];
         Rates rates = bench_rates(b, r);
         char  name[48];
-        snprintf(point_name[i], sizeof point_name[i], "%.36s%s", bench_row_name(r, name), r->decode && rates.in_cache ? " (cache)" : "");
+        snprintf(point_name[i], sizeof point_name[i], "%.36s%s", bench_row_name(r, name),
+                 r->decode && rates.in_cache ? " (cache)" : "");
         if (r->bytes > 0 && r->operations > 0)
-            point[n++] = (tblock_roof_point){ point_name[i], (size_t)r->machine, r->operations / r->bytes, rates.gop_per_s };
+            point[n++] = (tblock_roof_point){ point_name[i], (size_t)r->machine,
+                                              r->operations / r->bytes, rates.gop_per_s };
     }
-    snprintf(title, sizeof title, "%.200s (%s) on %s, %s", path_name(b->args->model), b->info.weight_types, b->machine[0].cpu, b->computing.isa);
+    snprintf(title, sizeof title, "%.200s (%s) on %s, %s", path_name(b->args->model),
+             b->info.weight_types, b->machine[0].cpu, b->computing.isa);
     good = good && tblock_roofline_plot(path, title, roof, (size_t)b->n_machines, point, n, err);
     free(point);
     free(point_name);
@@ -151,7 +164,8 @@ static bool enter_sandbox(Bench *b, tblock_error *err)
     for (int i = 0; i < b->threads.n; i++)
         if (b->threads.value[i] == 0)
             b->threads.value[i] = b->computing.threads;
-    return (!a->csv || (b->csv = bench_csv_open(a->csv, err)) >= 0) && guarded_enter(true, &b->svg, 1, b->csv, err);
+    return (!a->csv || (b->csv = bench_csv_open(a->csv, err)) >= 0)
+        && guarded_enter(true, &b->svg, 1, b->csv, err);
 }
 
 static bool bench(void *args, tblock_error *err)

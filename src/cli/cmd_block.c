@@ -6,7 +6,8 @@
 
 typedef struct BlockArgs {
     const char    *path, *tensors, *out, *norm, *placement, *ffn;
-    int            layer, d_model, heads, kv_heads, head_dim, d_ff, window, batch, length, stack, places, threads;
+    int layer, d_model, heads, kv_heads, head_dim, d_ff, window, batch, length, stack, places,
+        threads;
     double         theta, eps;
     bool           non_causal, bias, no_rope, check, json;
     Seed           seed;
@@ -16,11 +17,16 @@ typedef struct BlockArgs {
 static tblock_block_options options_of(const BlockArgs *a)
 {
     return (tblock_block_options){
-        .tensors = a->tensors, .output = a->out, .layer = a->layer, .norm = a->norm, .placement = a->placement, .ffn = a->ffn,
-        .d_model = a->d_model, .heads = a->heads, .kv_heads = a->kv_heads, .head_dim = a->head_dim, .d_ff = a->d_ff,
-        .window = a->window < 0 ? 0 : a->window == 0 ? -1 : a->window, .non_causal = a->non_causal, .bias = a->bias,
-        .no_rope = a->no_rope, .theta = isnan(a->theta) ? 0 : a->theta, .eps = isnan(a->eps) ? 0 : a->eps, .batch = a->batch,
-        .length = a->length, .seed = a->seed.value, .stack = a->stack, .check = a->check ? a->places : 0, .threads = a->threads,
+        .tensors = a->tensors, .output = a->out, .layer = a->layer, .norm = a->norm,
+        .placement = a->placement, .ffn = a->ffn,
+        .d_model = a->d_model, .heads = a->heads, .kv_heads = a->kv_heads, .head_dim = a->head_dim,
+        .d_ff = a->d_ff,
+        .window = a->window < 0 ? 0 : a->window == 0 ? -1 : a->window, .non_causal = a->non_causal,
+        .bias = a->bias,
+        .no_rope = a->no_rope, .theta = isnan(a->theta) ? 0 : a->theta,
+        .eps = isnan(a->eps) ? 0 : a->eps, .batch = a->batch,
+        .length = a->length, .seed = a->seed.value, .stack = a->stack,
+        .check = a->check ? a->places : 0, .threads = a->threads,
         .json = a->json, .colour = !a->json && output_has_colour(),
         .progress = progress_advance,
     };
@@ -37,7 +43,8 @@ static bool block(void *args, tblock_error *err)
     progress_show("computing the block", -1);
     bool good = tblock_block(a->path, &o, &text, err); /* a block with a fault still has its page */
     progress_end();
-    if (text && (a->json || !a->out || !a->general.quiet)) /* quiet with --output: the file is all */
+    /* quiet with --output: the file is all */
+    if (text && (a->json || !a->out || !a->general.quiet))
         output_report(text);
     tblock_free(text);
     return good;
@@ -82,7 +89,8 @@ static const Option shape[] = {
       "key and value heads; default: as many as query heads, if those are given" },
     { "head-dim",  0, "N", OPT_INT, AT(head_dim), 0, MOST, "0",
       "width of a head; default: d_model / heads, if one of them is given" },
-    { "d-ff",      0, "N", OPT_INT, AT(d_ff), 0, 1 << 22, "0", "width of the feed-forward network" },
+    { "d-ff",      0, "N", OPT_INT, AT(d_ff), 0, 1 << 22, "0",
+      "width of the feed-forward network" },
     { "window",    0, "N", OPT_INT, AT(window), -1, 1 << 28, "-1",
       "positions a query sees, including its own; 0: all; -1: as in BLOCK" },
     { "non-causal", 0, NULL, OPT_FLAG, AT(non_causal), 0, 0, NULL,

@@ -26,7 +26,7 @@ typedef struct Chat {
     bool            quit;
 } Chat;
 
-/* ---- Answers -------------------------------------------------------------------------------------------------- */
+/* ---- Answers --------------------------------------------------------------------------------- */
 
 /* A line end after the answer, and why it ended where that is not plain. */
 static bool close_answer(const Chat *c, tblock_error *err)
@@ -47,7 +47,8 @@ static bool close_answer(const Chat *c, tblock_error *err)
     return true;
 }
 
-/* After an attempt to answer: an error of this message alone is told, and the conversation goes on. */
+/* After an attempt to answer: an error of this message alone is told, and the conversation goes
+ * on. */
 static bool after_answer(Chat *c, bool good, tblock_error *err)
 {
     interrupt_forget();
@@ -64,7 +65,7 @@ static bool after_answer(Chat *c, bool good, tblock_error *err)
     return true;
 }
 
-/* ---- Commands ------------------------------------------------------------------------------------------------- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 typedef struct ChatCommand {
     const char *name, *argument, *help; /* argument: NULL where it takes none */
@@ -159,7 +160,8 @@ static bool run_help(Chat *c, const char *argument, tblock_error *err)
     (void)c, (void)argument, (void)err;
     for (const ChatCommand *i = chat_commands; i->name; i++) {
         char left[32];
-        snprintf(left, sizeof left, "/%s%s%s", i->name, i->argument ? " " : "", i->argument ? i->argument : "");
+        snprintf(left, sizeof left, "/%s%s%s", i->name, i->argument ? " " : "",
+                 i->argument ? i->argument : "");
         fprintf(stderr, "  %-14s %s\n", left, i->help);
     }
     fprintf(stderr, "A line that ends with \\ continues on the next line. \"\"\" begins and ends a "
@@ -197,11 +199,12 @@ static bool run_command(Chat *c, const char *text, tblock_error *err)
         return i->run(c, argument, err);
     }
     const char *meant = nearest_answer(&near);
-    return fail(err, TBLOCK_USAGE, "unknown command /%s; %s%s%s", name, meant ? "did you mean /" : "/help lists them",
-                    meant ? meant : "", meant ? "?" : "");
+    return fail(err, TBLOCK_USAGE, "unknown command /%s; %s%s%s", name,
+                meant ? "did you mean /" : "/help lists them", meant ? meant : "",
+                meant ? "?" : "");
 }
 
-/* ---- The conversation ----------------------------------------------------------------------------------------- */
+/* ---- The conversation ------------------------------------------------------------------------ */
 
 /* One message or command. */
 static bool take(Chat *c, TextOut *typed, tblock_error *err)
@@ -220,7 +223,8 @@ static bool take(Chat *c, TextOut *typed, tblock_error *err)
         }
         if (err->status != TBLOCK_SYSTEM)
             return after_answer(c, false, err);
-        fprintf(stderr, "tblock: %s\n", err->msg); /* a file that cannot be written ends no conversation */
+        fprintf(stderr, "tblock: %s\n", err->msg); /* a file that cannot be written ends no
+                                                    * conversation */
         *err = (tblock_error){ 0 };
         return true;
     }
@@ -239,8 +243,8 @@ static bool converse(Chat *c, tblock_error *err)
         return false;
     }
     interrupt_catch_each();
-    cli_note(quiet, "chat format %s, context of %d tokens; /help lists commands, Ctrl-D ends", c->session.format.name,
-             c->session.computing.n_ctx);
+    cli_note(quiet, "chat format %s, context of %d tokens; /help lists commands, Ctrl-D ends",
+             c->session.format.name, c->session.computing.n_ctx);
     while (good && !c->quit) {
         LineResult result = chat_lines_read(c->lines, &typed, err);
         if (result == LINE_INTERRUPT) {
@@ -265,7 +269,8 @@ static bool converse(Chat *c, tblock_error *err)
 static bool answer_once(Chat *c, tblock_error *err)
 {
     TextOut text = { 0 };
-    bool  good = guarded_enter(c->args->compute.sandbox, NULL, 0, -1, err) && input_read("-", INPUT_PROMPT, &text, err);
+    bool  good = guarded_enter(c->args->compute.sandbox, NULL, 0, -1, err)
+        && input_read("-", INPUT_PROMPT, &text, err);
     if (good && text.n && text.text[text.n - 1] == '\n')
         text.n--;
     if (good && text.n == 0)
@@ -282,7 +287,8 @@ static bool answer_once(Chat *c, tblock_error *err)
         return false;
     const Session *s = &c->session;
     if (s->end == TBLOCK_END_CONTEXT)
-        cli_note(c->args->general.quiet, "stopped: the context of %d tokens is full", s->computing.n_ctx);
+        cli_note(c->args->general.quiet, "stopped: the context of %d tokens is full",
+                 s->computing.n_ctx);
     return s->end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
@@ -292,15 +298,20 @@ static bool chat(void *args, tblock_error *err)
     Chat      c = { .args = a };
     if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
-    SessionOptions o = { .path = a->model, .chat_format = a->chat_format, .n_predict = a->n_predict, .quiet = a->general.quiet,
-                         .sampling = &a->sampling, .compute = &a->compute };
-    bool good = session_open(&c.session, &o, err) && (!a->system || session_system(&c.session, a->system, err));
+    SessionOptions o = { .path = a->model,
+                         .chat_format = a->chat_format,
+                         .n_predict = a->n_predict,
+                         .quiet = a->general.quiet,
+                         .sampling = &a->sampling,
+                         .compute = &a->compute };
+    bool good = session_open(&c.session, &o, err)
+        && (!a->system || session_system(&c.session, a->system, err));
     good = good && (isatty(STDIN_FILENO) == 1 ? converse(&c, err) : answer_once(&c, err));
     session_close(&c.session);
     return good;
 }
 
-/* ---- Tables ---------------------------------------------------------------------------------------------------- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(ChatArgs, field)
 static const Option chat_options[] = {

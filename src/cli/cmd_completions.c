@@ -6,14 +6,15 @@
 
 typedef struct CompletionsArgs { const char *shell; GeneralOptions general; } CompletionsArgs;
 
-/* ---- What the tables know about values -------------------------------------------------------------------------- */
+/* ---- What the tables know about values ------------------------------------------------------- */
 
 static const char *command_words(void)
 {
     static char words[512];
     size_t      n = 0;
     for (const Command *const *c = commands; *c; c++)
-        n += (size_t)snprintf(words + n, sizeof words - n, "%s%s", n ? "|" : "", (*c)->syntax.command);
+        n += (size_t)snprintf(words + n, sizeof words - n, "%s%s", n ? "|" : "",
+                              (*c)->syntax.command);
     return words;
 }
 
@@ -24,7 +25,9 @@ const char *option_words(const Option *o)
 
 const char *operand_words(const Operand *o)
 {
-    return strcmp(o->name, "COMMAND") == 0 ? command_words() : strchr(o->name, '|') ? o->name : NULL;
+    return strcmp(o->name, "COMMAND") == 0 ? command_words()
+        : strchr(o->name, '|')             ? o->name
+                                           : NULL;
 }
 
 bool option_is_file(const Option *o) { return o->argument && strcmp(o->argument, "FILE") == 0; }
@@ -49,7 +52,7 @@ void print_quoted(const char *text, const char *special, const char *quote)
     }
 }
 
-/* ---- The command ------------------------------------------------------------------------------------------------ */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static bool completions(void *args, tblock_error *err)
 {
@@ -64,7 +67,8 @@ static bool completions(void *args, tblock_error *err)
 }
 
 static const Operand operands[] = {
-    { "bash|zsh|fish", offsetof(CompletionsArgs, shell), false, "the shell that is to read the script" },
+    { "bash|zsh|fish", offsetof(CompletionsArgs, shell), false,
+      "the shell that is to read the script" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -78,6 +82,9 @@ static const Example examples[] = {
 const Command cmd_completions = {
     { "completions", operands, groups },
     "print a script by which Tab completes the words of tblock",
-    "Prints the script to standard output. make install puts all three where the shells look for them.",
-    examples, sizeof(CompletionsArgs), completions,
+    "Prints the script to standard output. make install puts all three where the shells look for "
+    "them.",
+    examples,
+    sizeof(CompletionsArgs),
+    completions,
 };

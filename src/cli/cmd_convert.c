@@ -26,11 +26,13 @@ static void print_report(const ConvertArgs *a, const tblock_convert_report *r)
     print_warnings(a, r->warnings);
     note_flushed(r->flushed, a->general.quiet);
     if (r->not_finite)
-        cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinite values, which were kept", r->not_finite, r->not_finite == 1 ? " has" : "s have");
+        cli_note(a->general.quiet, "%" PRIu64 " vector%s NaN or infinite values, which were kept",
+                 r->not_finite, r->not_finite == 1 ? " has" : "s have");
     if (!a->general.quiet && !r->n_params)
         output_format("%s: %s, only the tokenizer\n", cli_shown(out, a->out), r->source);
     else if (!a->general.quiet)
-        output_format("%s: %s, %" PRIu64 " parameters, %" PRIu64 " bytes of weights\n", cli_shown(out, a->out), r->source, r->n_params, r->bytes);
+        output_format("%s: %s, %" PRIu64 " parameters, %" PRIu64 " bytes of weights\n",
+                      cli_shown(out, a->out), r->source, r->n_params, r->bytes);
 }
 
 static bool convert(void *args, tblock_error *err)
@@ -38,12 +40,20 @@ static bool convert(void *args, tblock_error *err)
     const ConvertArgs    *a = args;
     tblock_convert_report report;
     if (a->no_tokenizer && (a->tokenizer || a->tokenizer_only))
-        return fail(err, TBLOCK_USAGE, "%s and --no-tokenizer: expected only one of them", a->tokenizer ? "--tokenizer" : "--tokenizer-only");
+        return fail(err, TBLOCK_USAGE, "%s and --no-tokenizer: expected only one of them",
+                    a->tokenizer ? "--tokenizer" : "--tokenizer-only");
     progress_show("converting", 0);
-    tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL, .keep = a->keep.texts, .n_keep = a->keep.n,
-                                 .tokenizer = a->tokenizer, .pattern = a->pattern, .no_tokenizer = a->no_tokenizer,
-                                 .tokenizer_only = a->tokenizer_only, .row_major = strcmp(a->layout, "rows") == 0, .chat_format = a->chat_format,
-                                 .threads = a->threads, .progress = progress_advance };
+    tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL,
+                                 .keep = a->keep.texts,
+                                 .n_keep = a->keep.n,
+                                 .tokenizer = a->tokenizer,
+                                 .pattern = a->pattern,
+                                 .no_tokenizer = a->no_tokenizer,
+                                 .tokenizer_only = a->tokenizer_only,
+                                 .row_major = strcmp(a->layout, "rows") == 0,
+                                 .chat_format = a->chat_format,
+                                 .threads = a->threads,
+                                 .progress = progress_advance };
     bool good = tblock_convert(a->in, a->out, &o, &report, err);
     progress_end();
     if (good)
@@ -54,17 +64,20 @@ static bool convert(void *args, tblock_error *err)
 
 #define AT(field) offsetof(ConvertArgs, field)
 static const Option options[] = {
-    OPTION_OUTPUT(AT(out), OPT_REQUIRED,
-      "the model file to write; an old file is replaced only when the new one is complete"),
-    { "type",    0,  "keep|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "keep",
+    OPTION_OUTPUT(
+        AT(out), OPT_REQUIRED,
+        "the model file to write; an old file is replaced only when the new one is complete"),
+    { "type", 0, "keep|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "keep",
       "type of the matrices; keep: each stays as it is stored" },
     OPTION_KEEP(AT(keep), "with --type: ", ", such as 'embed=f16'; the first match counts"),
-    { "layout",  0,  "rows16|rows", OPT_CHOICE, AT(layout), 0, 0, "rows16",
-      "rows16: panels of 16 rows, used as they are stored; rows: row-major, for other programs, packed at each start" },
+    { "layout", 0, "rows16|rows", OPT_CHOICE, AT(layout), 0, 0, "rows16",
+      "rows16: panels of 16 rows, used as they are stored; rows: row-major, for other programs, "
+      "packed at each start" },
     { "tokenizer", 0, "FILE", OPT_TEXT, AT(tokenizer), 0, 0, NULL,
       "use this tokenizer instead of the model's own" },
-    { "pattern", 0,  "NAME", OPT_TEXT, AT(pattern), 0, 0, NULL,
-      "how the tokenizer splits text, if its files do not say: gpt2, llama3, cl100k, o200k, qwen2" },
+    { "pattern", 0, "NAME", OPT_TEXT, AT(pattern), 0, 0, NULL,
+      "how the tokenizer splits text, if its files do not say: gpt2, llama3, cl100k, o200k, "
+      "qwen2" },
     { "no-tokenizer", 0, NULL, OPT_FLAG, AT(no_tokenizer), 0, 0, NULL, "convert only the weights" },
     { "tokenizer-only", 0, NULL, OPT_FLAG, AT(tokenizer_only), 0, 0, NULL,
       "convert only the tokenizer: a model file without weights, for tokenize" },
@@ -74,7 +87,8 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "SRC", AT(in), false, "a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint or a tokenizer" },
+    { "SRC", AT(in), false,
+      "a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint or a tokenizer" },
     { 0 },
 };
 static const OptionGroup groups[] = {

@@ -15,7 +15,7 @@ typedef struct EvalArgs {
     GeneralOptions general;
 } EvalArgs;
 
-/* ---- Output ----------------------------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 enum { SPELLED = 32 };
 
@@ -24,7 +24,8 @@ static const char *spell(double x, int digits, char out[SPELLED])
     return real_spell(x, (Unit)(UNIT_DIGITS + digits), out, SPELLED);
 }
 
-/* A number and its standard error, KEY_error in JSON. A percentage has its unit behind both; "-": one number has no error. */
+/* A number and its standard error, KEY_error in JSON. A percentage has its unit behind both; "-":
+ * one number has no error. */
 static void error_row(Rows *r, const char *key, const char *label, double x, int digits,
                       double error, int error_digits, bool percent)
 {
@@ -56,7 +57,8 @@ static void text_rows(Rows *r, const tblock_eval_report *e, int window, int stri
     error_row(r, "perplexity", "perplexity", e->perplexity, 7, e->perplexity_error, 3, false);
     error_row(r, "nll", "nats per token", e->nll, 7, e->nll_error, 3, false);
     rows_put(r, "recipe_perplexity", v_real(e->recipe_perplexity));
-    rows_value(r, "bits_per_byte", isnan(e->bits_per_byte) ? NULL : "bits per byte", v_real(e->bits_per_byte), UNIT_DIGITS + 6);
+    rows_value(r, "bits_per_byte", isnan(e->bits_per_byte) ? NULL : "bits per byte",
+               v_real(e->bits_per_byte), UNIT_DIGITS + 6);
     percent_row(r, "accuracy", "top-1 accuracy", e->accuracy, 4);
     if (stride != window)
         rows_text(r, "perplexity with windows weighted as in transformers' recipe: %s\n",
@@ -66,12 +68,14 @@ static void text_rows(Rows *r, const tblock_eval_report *e, int window, int stri
 static void kl_rows(Rows *r, const tblock_against_report *e)
 {
     static const char *const keys[] = { "kl_50", "kl_90", "kl_95", "kl_99", "kl_99_9", "kl_min" };
-    static const char *const names[] = { "  median", "  90 %", "  95 %", "  99 %", "  99.9 %", "  smallest" };
+    static const char *const names[] = { "  median", "  90 %", "  95 %",
+                                         "  99 %",   "  99.9 %", "  smallest" };
     char mean[SPELLED], error[SPELLED], largest[SPELLED];
     rows_members(r, { "mean_kl", v_real(e->mean_kl) },
                  { "mean_kl_error", v_real(e->mean_kl_error) }, { "max_kl", v_real(e->max_kl) },
                  { "max_kl_at", v_int(e->max_kl_at) });
-    rows_pair(r, "mean KL", "%s +- %s nats", spell(e->mean_kl, 5, mean), isnan(e->mean_kl_error) ? "-" : spell(e->mean_kl_error, 3, error));
+    rows_pair(r, "mean KL", "%s +- %s nats", spell(e->mean_kl, 5, mean),
+              isnan(e->mean_kl_error) ? "-" : spell(e->mean_kl_error, 3, error));
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         rows_value(r, keys[i], names[i], v_real(e->percentile[i]), UNIT_DIGITS + 4);
     rows_pair(r, "  largest", "%s, at token %" PRId64, spell(e->max_kl, 4, largest), e->max_kl_at);
@@ -100,7 +104,7 @@ static void parent_rows(Rows *r, const tblock_against_report *e)
               spell(100 * e->rms_probability, 4, rms));
 }
 
-/* ---- A text ----------------------------------------------------------------------------------------------------- */
+/* ---- A text ---------------------------------------------------------------------------------- */
 
 static bool show_progress(void *user, double done)
 {
@@ -157,10 +161,15 @@ static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *par
     tblock_context_info   info, other;
     tblock_context_describe(c, &info);
     tblock_context_describe(parent ? parent : c, &other);
-    int window = other.n_ctx < info.n_ctx ? other.n_ctx : info.n_ctx, stride = a->stride ? a->stride : window;
-    tblock_eval_options o = { .window = window, .stride = a->stride, .n_bytes = p->n_text, .n_added = n_added,
+    int window = other.n_ctx < info.n_ctx ? other.n_ctx : info.n_ctx,
+        stride = a->stride ? a->stride : window;
+    tblock_eval_options o = { .window = window,
+                              .stride = a->stride,
+                              .n_bytes = p->n_text,
+                              .n_added = n_added,
                               .progress = show_progress };
-    bool good = parent ? tblock_eval_against(c, parent, p->ids, p->n, &o, &r, err) : tblock_eval_text(c, p->ids, p->n, &o, &r.ours, err);
+    bool good = parent ? tblock_eval_against(c, parent, p->ids, p->n, &o, &r, err)
+                       : tblock_eval_text(c, p->ids, p->n, &o, &r.ours, err);
     progress_end();
     return good && answer_text(a, &r, window, stride, err);
 }
@@ -168,7 +177,11 @@ static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *par
 static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *c,
                       tblock_error *err)
 {
-    PromptOptions   from = { .file = a->text, .ids = a->ids, .no_bos = a->no_bos, .special = a->special, .needs_text = true };
+    PromptOptions   from = { .file = a->text,
+                             .ids = a->ids,
+                             .no_bos = a->no_bos,
+                             .special = a->special,
+                             .needs_text = true };
     ComputeOptions plain =
         a->compute; /* what changes bits is the model's own affair; its parent is as it is */
     Prompt          p = { 0 };
@@ -178,31 +191,33 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     plain.math = plain.activations = plain.kv_type = plain.type = "auto";
     plain.keep = (TextList){ 0 };
 
-    bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err) &&
-                count_added(a, m, &n_added, err);
+    bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err)
+        && count_added(a, m, &n_added, err);
     if (good && !a->ids.given && p.n < 2)
         good = fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: "
                                            "the first token is never predicted",
                         a->text ? a->text : "standard input", p.n);
     if (good && a->against)
-        good = (parent = compute_open(a->against, &plain, err)) != NULL &&
-               (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
-    good = good && guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
-           score_text(a, c, other, &p, n_added, err);
+        good = (parent = compute_open(a->against, &plain, err)) != NULL
+            && (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
+    good = good && guarded_enter(a->compute.sandbox, NULL, 0, -1, err)
+        && score_text(a, c, other, &p, n_added, err);
     tblock_context_free(other);
     tblock_close(parent);
     prompt_free(&p);
     return good;
 }
 
-/* ---- Multiple choice -------------------------------------------------------------------------------------------- */
+/* ---- Multiple choice ------------------------------------------------------------------------- */
 
 static void question_row(Rows *r, const tblock_choices_report *c, const tblock_choices_row *q)
 {
     char        sum[SPELLED];
     bool        right = q->best == q->answer, by_length = q->best_norm == q->answer;
     const char *verdict = q->best < 0 ? "undecided" : right ? "right" : "wrong";
-    const char *other = right == by_length ? "" : by_length ? ", right by length" : ", wrong by length";
+    const char *other = right == by_length ? ""
+        : by_length                        ? ", right by length"
+                                           : ", wrong by length";
     rows_line(r, 0);
     rows_open(r, NULL, '{');
     rows_members(r, { "line", v_count(q->line) }, { "answer", v_int(q->answer) },
@@ -250,12 +265,14 @@ static bool print_choices(const EvalArgs *a, const tblock_choices_report *c, tbl
 static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err)
 {
     tblock_choices_report  r = { 0 };
-    tblock_choices_options o = { .delimiter = a->delimiter, .no_added = a->no_bos, .progress = show_progress };
+    tblock_choices_options o = { .delimiter = a->delimiter,
+                                 .no_added = a->no_bos,
+                                 .progress = show_progress };
     Guarded file = { 0 };
     bool    from_file = strcmp(a->choices, "-") != 0;
-    bool    good = guarded_text(&file, from_file ? a->choices : NULL, a->compute.sandbox, err) &&
-                guarded_enter(a->compute.sandbox, NULL, 0, -1, err) &&
-                tblock_eval_choices(c, from_file ? file.path : a->choices, &o, &r, err);
+    bool    good = guarded_text(&file, from_file ? a->choices : NULL, a->compute.sandbox, err)
+        && guarded_enter(a->compute.sandbox, NULL, 0, -1, err)
+        && tblock_eval_choices(c, from_file ? file.path : a->choices, &o, &r, err);
     guarded_close(&file, err);
     progress_end();
     if (good) {
@@ -273,18 +290,24 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     return good;
 }
 
-/* ---- The command ------------------------------------------------------------------------------------------------ */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static bool check(const EvalArgs *a, tblock_error *err)
 {
-    const char *both = a->text && a->ids.given ? "TEXT and --ids" : a->choices && a->text ? "TEXT and --choices"
-                     : a->choices && a->ids.given ? "--ids and --choices" : NULL;
+    const char *both = a->text && a->ids.given ? "TEXT and --ids"
+        : a->choices && a->text                ? "TEXT and --choices"
+        : a->choices && a->ids.given           ? "--ids and --choices"
+                                               : NULL;
     if (both)
         return fail(err, TBLOCK_USAGE, "%s: expected only one of them, found both", both);
     if (a->choices && (a->against || a->stride || a->special))
-        return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --choices", a->against ? "against" : a->stride ? "stride" : "special");
+        return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --choices",
+                    a->against      ? "against"
+                        : a->stride ? "stride"
+                                    : "special");
     if (!a->choices && (a->delimiter || a->each))
-        return fail(err, TBLOCK_USAGE, "--%s: expected --choices with it", a->delimiter ? "delimiter" : "each");
+        return fail(err, TBLOCK_USAGE, "--%s: expected --choices with it",
+                    a->delimiter ? "delimiter" : "each");
     return true;
 }
 
@@ -296,7 +319,8 @@ static bool eval(void *args, tblock_error *err)
     tblock_model   *m = compute_open(a->model, &a->compute, err);
     bool            good = m && (!a->choices || need_tokenizer(m, a->model,
             "multiple choice needs one", err));
-    tblock_context *c = good ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
+    tblock_context *c =
+        good ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     if (c)
         interrupt_catch();
     good = c && (a->choices ? eval_choices(a, c, err) : eval_text(a, m, c, err));
@@ -317,11 +341,11 @@ static const Option text_options[] = {
 };
 static const Option choice_options[] = {
     { "choices",   0, "FILE", OPT_TEXT, AT(choices), 0, 0, NULL,
-      "a JSONL file of questions: context (or question), choices, answer (from 0); -: standard input" },
+      "a JSONL file of questions: context (or question), choices, answer (from 0); -: standard "
+      "input" },
     { "delimiter", 0, "TEXT", OPT_TEXT, AT(delimiter), 0, 0, NULL,
       "text between context and choice; default: a space" },
-    { "each",      0, NULL,   OPT_FLAG, AT(each),    0, 0, NULL,
-      "also print the scores of each question" },
+    { "each", 0, NULL, OPT_FLAG, AT(each), 0, 0, NULL, "also print the scores of each question" },
     { 0 },
 };
 static const Option options[] = {

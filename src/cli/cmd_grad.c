@@ -16,12 +16,15 @@ static bool print(const GradArgs *a, const tblock_grad_report *g, tblock_error *
 {
     Rows r = OUTPUT_ROWS(a->json, 0);
     bool stepped = a->steps > 0;
-    rows_object(&r, NULL, { "loss", v_real(g->loss) }, { "loss_after", stepped ? v_real(g->loss_after) : v_none() },
-                { "grad_norm", v_real(g->grad_norm) }, { "parameters", v_count(g->n_params) }, { "tensors", v_int(g->n_tensors) });
+    rows_object(&r, NULL, { "loss", v_real(g->loss) },
+                { "loss_after", stepped ? v_real(g->loss_after) : v_none() },
+                { "grad_norm", v_real(g->grad_norm) }, { "parameters", v_count(g->n_params) },
+                { "tensors", v_int(g->n_tensors) });
     rows_text(&r, "loss %.6f, gradient norm %.6g, %" PRIu64 " parameters in %d tensors\n", g->loss,
               g->grad_norm, g->n_params, g->n_tensors);
     if (stepped)
-        rows_text(&r, "loss %.6f after %d AdamW step%s\n", g->loss_after, a->steps, a->steps == 1 ? "" : "s");
+        rows_text(&r, "loss %.6f after %d AdamW step%s\n", g->loss_after, a->steps,
+                  a->steps == 1 ? "" : "s");
     return output_rows(&r, err);
 }
 
@@ -33,7 +36,10 @@ static bool grad(void *args, tblock_error *err)
     if (!optimizer_read(&a->optimizer, &adamw, err))
         return false;
     blas_without_threads();
-    tblock_grad_options o = { .adamw_steps = a->steps, .adamw = &adamw, .threads = a->threads, .progress = progress_advance };
+    tblock_grad_options o = { .adamw_steps = a->steps,
+                              .adamw = &adamw,
+                              .threads = a->threads,
+                              .progress = progress_advance };
     progress_show("computing gradients", -1);
     bool good = tblock_grad(a->model, a->tokens, a->out, &o, &report, err);
     progress_end();
@@ -42,7 +48,8 @@ static bool grad(void *args, tblock_error *err)
 
 #define AT(field) offsetof(GradArgs, field)
 static const Option options[] = {
-    { "tokens",  0,  "FILE", OPT_TEXT, AT(tokens), 0, 0, OPT_REQUIRED, "a safetensors file with tokens, I32 [B, T]" },
+    { "tokens",  0,  "FILE", OPT_TEXT, AT(tokens), 0, 0, OPT_REQUIRED,
+      "a safetensors file with tokens, I32 [B, T]" },
     OPTION_OUTPUT(AT(out), OPT_REQUIRED, "the safetensors file to write"),
     { "adamw-steps", 0, "N", OPT_INT, AT(steps), 0, 1 << 20, "0",
       "AdamW steps to take on this batch" },

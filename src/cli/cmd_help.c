@@ -31,7 +31,8 @@ static const Operand operands[] = {
     { 0 },
 };
 static const Option options[] = {
-    { "man", 0, NULL, OPT_FLAG, offsetof(HelpArgs, man), 0, 0, NULL, "print the manual page tblock(1), for man -l" },
+    { "man", 0, NULL, OPT_FLAG, offsetof(HelpArgs, man), 0, 0, NULL,
+      "print the manual page tblock(1), for man -l" },
     { 0 },
 };
 static const OptionGroup groups[] = {

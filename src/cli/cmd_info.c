@@ -13,7 +13,8 @@ static bool info(void *args, tblock_error *err)
     const InfoArgs *a = args;
     char           *text = NULL;
     tblock_report_options o = {
-        .json = a->json, .tensors = a->tensors, .check = a->check, .colour = !a->json && output_has_colour(),
+        .json = a->json, .tensors = a->tensors, .check = a->check,
+        .colour = !a->json && output_has_colour(),
         .seq = a->seq, .batch = a->batch, .kv_type = a->kv_type, .type = a->type, .html = a->html,
         .progress = progress_advance,
     };
@@ -63,7 +64,8 @@ static const Example examples[] = {
     { "tblock info models/shakespeare.bin", "what the model is made of" },
     { "tblock info config.json --json", "the same numbers for a config without weights, for a "
                                         "program" },
-    { "tblock info models/llama-3-8b.json --seq 8192 --kv-type f16", "what a prompt of 8192 tokens costs" },
+    { "tblock info models/llama-3-8b.json --seq 8192 --kv-type f16",
+      "what a prompt of 8192 tokens costs" },
     { "tblock info model.bin --check", "is the file undamaged?" },
     { "tblock info model.bin --html model.html", "write a page for a browser" },
     { 0 },

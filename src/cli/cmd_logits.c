@@ -16,13 +16,17 @@ static bool logits(void *args, tblock_error *err)
     tblock_context   *c = NULL;
     tblock_model     *m = compute_open(a->model, &a->compute, err);
     bool              quiet = a->general.quiet;
-    tblock_logits_options o = { .last = a->last, .hidden = a->hidden, .progress = progress_advance };
+    tblock_logits_options o = { .last = a->last,
+                                .hidden = a->hidden,
+                                .progress = progress_advance };
     Guarded           out = { 0 };
 
-    bool good = m && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err) &&
-                prompt_read(&prompt, &a->prompt, m, a->model, quiet, err) &&
-                (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL &&
-                guarded_output(&out, a->out, a->compute.sandbox, err) && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
+    bool good = m
+        && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err)
+        && prompt_read(&prompt, &a->prompt, m, a->model, quiet, err)
+        && (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL
+        && guarded_output(&out, a->out, a->compute.sandbox, err)
+        && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
     if (good) {
         progress_show("computing logits", 0);
         good = tblock_logits_write(c, prompt.ids, prompt.n, out.path, &o, err);
@@ -54,7 +58,8 @@ static const OptionGroup groups[] = {
     GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
-    { "tblock logits model.bin --ids 1,2,3 -o golden.safetensors", "record the logits after each of three tokens" },
+    { "tblock logits model.bin --ids 1,2,3 -o golden.safetensors",
+      "record the logits after each of three tokens" },
     { "tblock verify model.bin golden.safetensors --exact", "compare them later, bit by bit" },
     { 0 },
 };

@@ -14,7 +14,7 @@ typedef struct QuantizeArgs {
     GeneralOptions general;
 } QuantizeArgs;
 
-/* ---- Table ---- */
+/* ---- Table ----------------------------------------------------------------------------------- */
 
 /* All matrices of one kind and type: every layer's wq, say. */
 typedef struct Kind {
@@ -63,7 +63,10 @@ static size_t collect(Kind *kinds, const tblock_quantize_report *report)
     return n;
 }
 
-static double bits(const tblock_quantize_row *r) { return 8 * (double)r->bytes / (double)r->n_params; }
+static double bits(const tblock_quantize_row *r)
+{
+    return 8 * (double)r->bytes / (double)r->n_params;
+}
 
 /* Bytes of "layers.3" in "layers.3.wq": the line says the rest. */
 static int place_length(const char *name)
@@ -82,14 +85,17 @@ static void kinds_text(Rows *r, const tblock_quantize_report *report)
 {
     static Kind kinds[MAX_KINDS];
     size_t      n = collect(kinds, report);
-    rows_text(r, "%-8s %5s %-12s %12s %7s %9s  %s\n", "", "count", "type", "bytes", "bits", "RMS error", "largest");
+    rows_text(r, "%-8s %5s %-12s %12s %7s %9s  %s\n", "", "count", "type", "bytes", "bits",
+              "RMS error", "largest");
     for (size_t i = 0; i < n; i++) {
         const Kind *k = &kinds[i];
         char        types[16];
-        rows_text(r, "%-8s %5zu %-12s %12" PRIu64 " %7.3f %8.4f%%", k->sum.part, k->n, types_text(&k->sum, types), k->sum.bytes,
-                  bits(&k->sum), 100 * (k->sum.sum2 > 0 ? sqrt(k->sum.error2 / k->sum.sum2) : 0));
+        rows_text(r, "%-8s %5zu %-12s %12" PRIu64 " %7.3f %8.4f%%", k->sum.part, k->n,
+                  types_text(&k->sum, types), k->sum.bytes, bits(&k->sum),
+                  100 * (k->sum.sum2 > 0 ? sqrt(k->sum.error2 / k->sum.sum2) : 0));
         if (k->n > 1)
-            rows_text(r, "  %.4f%% %.*s", 100 * k->worst, place_length(k->worst_name), k->worst_name);
+            rows_text(r, "  %.4f%% %.*s", 100 * k->worst, place_length(k->worst_name),
+                      k->worst_name);
         rows_text(r, "\n");
     }
 }
@@ -99,28 +105,35 @@ static void tensor_rows(Rows *r, const tblock_quantize_report *report)
     static const Column columns[] = {
         { "name", "", -24, 0, UNIT_NONE, NULL },      { "from", "", 0, 0, UNIT_NONE, NULL },
         { "type", "type", -12, 0, UNIT_NONE, NULL },  { "parameters", "", 0, 0, UNIT_NONE, NULL },
-        { "bytes", "bytes", 14, 0, UNIT_NONE, NULL }, { "bits_per_weight", "bits/weight", 11, 0, UNIT_FIXED + 3, NULL },
-        { "relative_rms_error", "RMS error", 10, 0, UNIT_PERCENT + 4, NULL }, { "flushed", "", 0, 0, UNIT_NONE, NULL },
+        { "bytes", "bytes", 14, 0, UNIT_NONE, NULL },
+        { "bits_per_weight", "bits/weight", 11, 0, UNIT_FIXED + 3, NULL },
+        { "relative_rms_error", "RMS error", 10, 0, UNIT_PERCENT + 4, NULL },
+        { "flushed", "", 0, 0, UNIT_NONE, NULL },
     };
     static const Table table = TABLE_OF(columns);
     rows_table(r, "tensors", &table);
     for (size_t i = 0; i < report->n_rows; i++) {
         const tblock_quantize_row *q = &report->rows[i];
         char                       types[16];
-        rows_row(r, &table, (Value[]){ v_text(q->name), v_text(q->from), v_shown(v_text(q->type), types_text(q, types)),
-                                       v_count(q->n_params), v_count(q->bytes), v_real(bits(q)), v_real(q->error),
-                                       v_count(q->flushed) }, NULL);
+        rows_row(r, &table,
+                 (Value[]){ v_text(q->name), v_text(q->from),
+                            v_shown(v_text(q->type), types_text(q, types)), v_count(q->n_params),
+                            v_count(q->bytes), v_real(bits(q)), v_real(q->error),
+                            v_count(q->flushed) },
+                 NULL);
     }
     rows_table_end(r, "tensors");
 }
 
-static bool print_report(const QuantizeArgs *a, const tblock_quantize_report *report, tblock_error *err)
+static bool print_report(const QuantizeArgs *a, const tblock_quantize_report *report,
+                         tblock_error *err)
 {
     Rows   r          = OUTPUT_ROWS(a->json, 0);
     double per_weight = 8 * (double)report->bytes / (double)report->n_params;
     rows_open(&r, NULL, '{');
-    rows_members(&r, { "parameters", v_count(report->n_params) }, { "bytes", v_count(report->bytes) },
-                 { "bits_per_weight", v_real(per_weight) }, { "relative_rms_error", v_real(report->error) },
+    rows_members(&r, { "parameters", v_count(report->n_params) },
+                 { "bytes", v_count(report->bytes) }, { "bits_per_weight", v_real(per_weight) },
+                 { "relative_rms_error", v_real(report->error) },
                  { "flushed", v_count(report->flushed) });
     (a->json || a->tensors ? tensor_rows : kinds_text)(&r, report);
     rows_close(&r, '}');
@@ -130,7 +143,7 @@ static bool print_report(const QuantizeArgs *a, const tblock_quantize_report *re
     return output_rows(&r, err);
 }
 
-/* ---- The command ---- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 /* What the table does not show. */
 static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *report)
@@ -152,9 +165,13 @@ static bool quantize(void *args, tblock_error *err)
     if (!output_one(&a->out, a->out_argument, err))
         return false;
     if (!a->out)
-        return fail(err, TBLOCK_USAGE, "quantize: expected --output FILE; see tblock help quantize");
+        return fail(err, TBLOCK_USAGE,
+                    "quantize: expected --output FILE; see tblock help quantize");
     progress_show("quantizing", 0);
-    tblock_quantize_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .threads = a->threads,
+    tblock_quantize_options o = { .type = a->type,
+                                  .keep = a->keep.texts,
+                                  .n_keep = a->keep.n,
+                                  .threads = a->threads,
                                   .progress = progress_advance };
     bool good = tblock_quantize(a->in, a->out, &o, &report, err);
     progress_end();
@@ -169,7 +186,8 @@ static bool quantize(void *args, tblock_error *err)
 #define AT(field) offsetof(QuantizeArgs, field)
 static const Option options[] = {
     OPTION_OUTPUT(AT(out), NULL, "the model file to write; replaced only when all is done"),
-    { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, OPT_REQUIRED, "type of the matrices" },
+    { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, OPT_REQUIRED,
+      "type of the matrices" },
     OPTION_KEEP(AT(keep), "", ", such as 'layers.*.w_down=q8'; the first match counts"),
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),

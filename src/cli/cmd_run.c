@@ -61,8 +61,8 @@ static bool load(Running *r, tblock_error *err)
         return false;
     tblock_context_describe(r->context, &r->computing);
     r->stats.load_s = clock_seconds() - start;
-    return a->stop.n == 0 ||
-           need_tokenizer(r->model, a->model, "--stop needs a tokenizer, because it compares text",
+    return a->stop.n == 0
+        || need_tokenizer(r->model, a->model, "--stop needs a tokenizer, because it compares text",
                           err);
 }
 
@@ -89,16 +89,12 @@ static bool check_outputs(const Running *r, tblock_error *err)
 {
     const RunArgs *a      = r->args;
     const char    *prompt = prompt_file(&a->prompt);
-    if (a->trace && a->save_state &&
-        (strcmp(a->trace, a->save_state) == 0 || path_same_file(a->trace, a->save_state)))
+    if (a->trace && a->save_state
+        && (strcmp(a->trace, a->save_state) == 0 || path_same_file(a->trace, a->save_state)))
         return fail(err, TBLOCK_USAGE,
                     "--trace and --save-state: expected two files, found %s for both", a->trace);
-    return output_apart(a->save_state, r->model,
-                        &(Inputs){
-                            a->model, {prompt}
-    },
-                        err) &&
-           output_apart(a->trace, r->model,
+    return output_apart(a->save_state, r->model, &(Inputs){ a->model, { prompt } }, err)
+        && output_apart(a->trace, r->model,
                         &(Inputs){ a->model, { prompt, a->load_state, a->save_state } }, err);
 }
 
@@ -148,10 +144,10 @@ static bool read_prompt(Running *r, tblock_error *err)
     PromptOptions  how    = a->prompt;
     int32_t       *loaded = NULL;
     how.continues         = a->load_state != NULL;
-    bool good             = !a->load_state ||
-                tblock_state_load(r->context, 0, a->load_state, &loaded, &r->n_loaded, err);
-    good = good && prompt_read(&r->prompt, &how, r->model, a->model, a->general.quiet, err) &&
-           open_generation(r, loaded, err);
+    bool good             = !a->load_state
+        || tblock_state_load(r->context, 0, a->load_state, &loaded, &r->n_loaded, err);
+    good = good && prompt_read(&r->prompt, &how, r->model, a->model, a->general.quiet, err)
+        && open_generation(r, loaded, err);
     tblock_free(loaded);
     return good;
 }
@@ -235,7 +231,9 @@ static bool print_json(const Running *r, tblock_error *err)
     rows_open(&rows, NULL, '{');
     ids_row(&rows, "prompt_ids", r->prompt.ids, r->prompt.n);
     ids_row(&rows, "ids", now->ids + now->n_given, now->n_ids - now->n_given);
-    rows_put(&rows, "text", r->info.has_tokenizer ? v_bytes(now->text ? now->text : "", now->n_bytes) : v_text(NULL));
+    rows_put(&rows, "text",
+             r->info.has_tokenizer ? v_bytes(now->text ? now->text : "", now->n_bytes)
+                                   : v_text(NULL));
     rows_put(&rows, "stop_reason", v_text(end_names[now->end]));
     run_stats_rows(&rows, &r->stats, &r->info, &r->computing, end_names[now->end]);
     rows_close(&rows, '}');
@@ -272,8 +270,8 @@ static bool save_state(Running *r, tblock_error *err)
         last.token = now->ids[now->n_held];
         good       = tblock_decode(r->context, &last, 1, err);
     }
-    return good && tblock_state_save(r->context, now->seq, now->ids, n, r->state.path, err) &&
-           guarded_commit(&r->state, err);
+    return good && tblock_state_save(r->context, now->seq, now->ids, n, r->state.path, err)
+        && guarded_commit(&r->state, err);
 }
 
 static void gather_stats(Running *r)
@@ -334,10 +332,10 @@ static bool run(void *args, tblock_error *err)
                        .drafts    = strcmp(a->draft, "none") != 0,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Running      r     = { .args = a, .stats = stats };
-    bool     good  = check_save_state(a, err) && load(&r, err) && check_outputs(&r, err) &&
-                read_prompt(&r, err) && open_trace(&r, err);
-    good = good && guarded_output(&r.state, a->save_state, a->compute.sandbox, err) &&
-           guarded_enter(a->compute.sandbox, &r.state, 1, r.trace ? fileno(r.trace) : -1, err);
+    bool     good  = check_save_state(a, err) && load(&r, err) && check_outputs(&r, err)
+        && read_prompt(&r, err) && open_trace(&r, err);
+    good = good && guarded_output(&r.state, a->save_state, a->compute.sandbox, err)
+        && guarded_enter(a->compute.sandbox, &r.state, 1, r.trace ? fileno(r.trace) : -1, err);
     if (good) {
         interrupt_catch();
         good = go_on(&r, err);

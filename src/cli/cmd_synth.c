@@ -16,8 +16,13 @@ static bool synth(void *args, tblock_error *err)
     if (!seed_choose(&a->seed, a->general.quiet, err))
         return false;
     progress_show("writing weights", 0);
-    tblock_synth_options o = { .type = a->type, .keep = a->keep.texts, .n_keep = a->keep.n, .seed = a->seed.value, .threads = a->threads,
-                               .progress = progress_advance, .sparse = a->sparse };
+    tblock_synth_options o = { .type = a->type,
+                               .keep = a->keep.texts,
+                               .n_keep = a->keep.n,
+                               .seed = a->seed.value,
+                               .threads = a->threads,
+                               .progress = progress_advance,
+                               .sparse = a->sparse };
     bool good = tblock_synth(a->config, a->out, &o, err);
     progress_end();
     return good;
@@ -36,7 +41,8 @@ static const Option options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "CONFIG", AT(config), false, "a JSON config: one of those in models/, or config.json of Hugging Face; "
+    { "CONFIG", AT(config), false,
+      "a JSON config: one of those in models/, or config.json of Hugging Face; "
                                    "docs/format.md describes ours" },
     { 0 },
 };
@@ -57,9 +63,14 @@ const Command cmd_synth = {
     "Writes a model for benchmarks and tests at real sizes. It has no tokenizer. Weights of q8 and "
     "q4 are random codes, not quantized floats. The file appears under its name only when it is "
     "complete.\n"
-    "--sparse makes a file of full size that needs almost no disk. Norms are 1, biases are drawn, every "
-    "matrix is zero, so all logits are 0; info says so, and no sha256 is recorded. It is for trying sizes: "
-    "info, --check, conversions, address space. Its speed says little, as the system makes the zeros; a "
+    "--sparse makes a file of full size that needs almost no disk. Norms are 1, biases are drawn, "
+    "every "
+    "matrix is zero, so all logits are 0; info says so, and no sha256 is recorded. It is for "
+    "trying sizes: "
+    "info, --check, conversions, address space. Its speed says little, as the system makes the "
+    "zeros; a "
     "tmpfs stores those that are read.",
-    examples, sizeof(SynthArgs), synth,
+    examples,
+    sizeof(SynthArgs),
+    synth,
 };

@@ -41,7 +41,8 @@ static void print_piece(int32_t id, const TextOut *piece)
     output_format("\"\n");
 }
 
-static bool print_pieces(const tblock_model *m, const int32_t *ids, size_t n, bool json, tblock_error *err)
+static bool print_pieces(const tblock_model *m, const int32_t *ids, size_t n, bool json,
+                         tblock_error *err)
 {
     TextOut        piece = { 0 };
     tblock_stream *s = tblock_stream_new(m, true, err);
@@ -61,7 +62,8 @@ static bool print_pieces(const tblock_model *m, const int32_t *ids, size_t n, bo
     return good;
 }
 
-static bool print_ids(const tblock_model *m, const TokenizeArgs *a, const int32_t *ids, size_t n, tblock_error *err)
+static bool print_ids(const tblock_model *m, const TokenizeArgs *a, const int32_t *ids, size_t n,
+                      tblock_error *err)
 {
     if (a->json) {
         output_format("{");
@@ -90,10 +92,10 @@ static bool encode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     size_t   n = 0;
     TextOut  text = { 0 };
 
-    bool good =
-        (a->text ? text_out_add(&text, a->text, strlen(a->text), err)
-                 : input_read(a->file ? a->file : "-", INPUT_TEXT, &text, err)) &&
-        tblock_tokenize(m, text.text ? text.text : "", text.n, flags, &ids, &n, err) && print_ids(m, a, ids, n, err);
+    bool good = (a->text ? text_out_add(&text, a->text, strlen(a->text), err)
+                         : input_read(a->file ? a->file : "-", INPUT_TEXT, &text, err))
+        && tblock_tokenize(m, text.text ? text.text : "", text.n, flags, &ids, &n, err)
+        && print_ids(m, a, ids, n, err);
     free(text.text);
     tblock_free(ids);
     return good;
@@ -106,7 +108,8 @@ static bool decode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     tblock_error why = { 0 };
     /* The user's ids are wrong, not a file. */
     if (!tblock_detokenize(m, a->ids.ids, a->ids.n, &text, &n, &why))
-        return fail(err, why.status == TBLOCK_INPUT ? TBLOCK_USAGE : why.status, "--ids: %s", why.msg);
+        return fail(err, why.status == TBLOCK_INPUT ? TBLOCK_USAGE : why.status, "--ids: %s",
+                    why.msg);
     if (a->pieces) {
         tblock_free(text);
         return print_ids(m, a, a->ids.ids, a->ids.n, err);
@@ -167,23 +170,28 @@ static bool tokenize(void *args, tblock_error *err)
                                            "its own settings",
                         a->json ? "json" : a->pieces ? "pieces" : a->no_bos ? "no-bos" : "special");
     if (a->ids.given && (a->no_bos || a->special))
-        return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --ids", a->no_bos ? "no-bos" : "special");
+        return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --ids",
+                    a->no_bos ? "no-bos" : "special");
 
     TokenizeArgs  inner = *a; /* with the name of the open input */
     Guarded       input = { 0 };
     const char   *path = a->jsonl ? a->jsonl : a->file;
-    tblock_model *m = !a->sandbox || sandbox_possible(err) ? tblock_open(a->model, NULL, err) : NULL;
+    tblock_model *m =
+        !a->sandbox || sandbox_possible(err) ? tblock_open(a->model, NULL, err) : NULL;
     tblock_model_info info;
     if (m) {
         tblock_model_describe(m, &info);
         note_tokenizer(&info, a->model, a->general.quiet);
     }
-    bool good = m && need_tokenizer(m, a->model, "tokenize needs one", err) &&
-                guarded_text(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err) &&
-                guarded_enter(a->sandbox, NULL, 0, -1, err);
+    bool good = m && need_tokenizer(m, a->model, "tokenize needs one", err)
+        && guarded_text(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err)
+        && guarded_enter(a->sandbox, NULL, 0, -1, err);
     if (input.path)
         *(a->jsonl ? &inner.jsonl : &inner.file) = input.path;
-    good = good && (a->jsonl ? answer_lines(m, &inner, err) : a->ids.given ? decode(m, a, err) : encode(m, &inner, err));
+    good = good
+        && (a->jsonl           ? answer_lines(m, &inner, err)
+                : a->ids.given ? decode(m, a, err)
+                               : encode(m, &inner, err));
     guarded_close(&input, err);
     tblock_close(m);
     return good;
@@ -206,13 +214,16 @@ static const Option options[] = {
     OPTION_SANDBOX(AT(sandbox)),
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 } };
+static const Operand operands[] = {
+    { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 }
+};
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
     GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
-    { "tblock tokenize model.bin --text 'Hello world'", "the ids, separated by spaces, on one line" },
+    { "tblock tokenize model.bin --text 'Hello world'",
+      "the ids, separated by spaces, on one line" },
     { "tblock tokenize model.bin --text 'Hello world' --pieces",
       "one line per token: its id and its text" },
     { "tblock tokenize model.bin --ids 1,300,301", "back to text, to the exact byte" },

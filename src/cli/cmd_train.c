@@ -9,7 +9,7 @@
 
 typedef struct TrainArgs {
     const char      *out, *out_argument, *text, *config, *init, *tokenizer, *plot, *schedule;
-    int              vocab, steps, batch, n_ctx, micro_batch, warmup, eval_every, save_every, threads;
+    int vocab, steps, batch, n_ctx, micro_batch, warmup, eval_every, save_every, threads;
     double           min_lr, clip, dropout, validation;
     Seed             seed;
     bool             resume, json, grad_check;
@@ -21,7 +21,7 @@ typedef struct TrainArgs {
 /* lost: nobody reads the output. */
 typedef struct Show { const TrainArgs *a; bool lost; tblock_error why; } Show;
 
-/* ---- Progress ---- */
+/* ---- Progress -------------------------------------------------------------------------------- */
 
 static const char *spell_time(double seconds, char out[24])
 {
@@ -36,9 +36,11 @@ static const char *spell_time(double seconds, char out[24])
 static bool show_json(const tblock_train_progress *p, tblock_error *err)
 {
     Rows r = OUTPUT_ROWS(true, 0);
-    rows_object(&r, NULL, { "step", v_int(p->step) }, { "steps", v_int(p->n_steps) }, { "loss", v_real(p->loss) },
-                { "val_loss", v_real(p->validated ? p->val_loss : NAN) }, { "lr", v_real(p->lr) }, { "grad_norm", v_real(p->grad_norm) },
-                { "tok_per_s", v_real(p->tok_per_s) }, { "eta_seconds", v_real(p->eta_seconds) }, { "saved", v_flag(p->saved) });
+    rows_object(&r, NULL, { "step", v_int(p->step) }, { "steps", v_int(p->n_steps) },
+                { "loss", v_real(p->loss) },
+                { "val_loss", v_real(p->validated ? p->val_loss : NAN) }, { "lr", v_real(p->lr) },
+                { "grad_norm", v_real(p->grad_norm) }, { "tok_per_s", v_real(p->tok_per_s) },
+                { "eta_seconds", v_real(p->eta_seconds) }, { "saved", v_flag(p->saved) });
     return output_rows(&r, err) && output_flush(err);
 }
 
@@ -49,8 +51,8 @@ static void show_line(const tblock_train_progress *p)
     char eta[24], what[160], val[32] = "";
     if (!isnan(p->val_loss))
         snprintf(val, sizeof val, ", validation %.4f", p->val_loss);
-    snprintf(what, sizeof what, "step %" PRId64 "/%" PRId64 ", loss %.4f%s, %.0f tokens/s, %s left", p->step, p->n_steps, p->loss, val,
-             p->tok_per_s, spell_time(p->eta_seconds, eta));
+    snprintf(what, sizeof what, "step %" PRId64 "/%" PRId64 ", loss %.4f%s, %.0f tokens/s, %s left",
+             p->step, p->n_steps, p->loss, val, p->tok_per_s, spell_time(p->eta_seconds, eta));
     if (p->validated || p->saved || p->step == p->n_steps) {
         progress_end();
         fprintf(stderr, "%s%s\n", what, p->saved ? ", saved" : "");
@@ -69,25 +71,32 @@ static bool show(void *user, const tblock_train_progress *p)
     return !interrupted() && !s->lost;
 }
 
-/* ---- The command ---- */
+/* ---- The command ----------------------------------------------------------------------------- */
 
 static bool print_report(const TrainArgs *a, const tblock_train_report *t, tblock_error *err)
 {
     Rows r = OUTPUT_ROWS(a->json, 0);
     char time[24];
-    rows_object(&r, NULL, { "parameters", v_count(t->n_params) }, { "train_tokens", v_count(t->n_train) },
-                { "held_tokens", v_count(t->n_held) }, { "memory_bytes", v_count(t->bytes) }, { "steps_done", v_int(t->step) },
-                { "loss", v_real(t->loss) }, { "val_loss", v_real(t->val_loss) }, { "tok_per_s", v_real(t->tok_per_s) },
-                { "seconds", v_real(t->seconds) }, { "stopped", v_flag(t->stopped) });
-    rows_text(&r, "%" PRIu64 " parameters, %zu training tokens, %zu validation tokens; training loss %.4f", t->n_params, t->n_train,
-              t->n_held, t->loss);
+    rows_object(&r, NULL, { "parameters", v_count(t->n_params) },
+                { "train_tokens", v_count(t->n_train) }, { "held_tokens", v_count(t->n_held) },
+                { "memory_bytes", v_count(t->bytes) }, { "steps_done", v_int(t->step) },
+                { "loss", v_real(t->loss) }, { "val_loss", v_real(t->val_loss) },
+                { "tok_per_s", v_real(t->tok_per_s) }, { "seconds", v_real(t->seconds) },
+                { "stopped", v_flag(t->stopped) });
+    rows_text(&r,
+              "%" PRIu64
+              " parameters, %zu training tokens, %zu validation tokens; training loss %.4f",
+              t->n_params, t->n_train, t->n_held, t->loss);
     if (!isnan(t->val_loss))
         rows_text(&r, ", validation loss %.4f", t->val_loss);
     if (t->tok_per_s > 0)
-        rows_text(&r, "\n%.0f tokens/s, %s, %.0f MB for weights, moments and activations\n", t->tok_per_s,
-                  spell_time(t->seconds, time), (double)t->bytes / 1e6);
+        rows_text(&r, "\n%.0f tokens/s, %s, %.0f MB for weights, moments and activations\n",
+                  t->tok_per_s, spell_time(t->seconds, time), (double)t->bytes / 1e6);
     else
-        rows_text(&r, "\nall %" PRId64 " steps were already done: the model was written from the checkpoint\n", t->step);
+        rows_text(&r,
+                  "\nall %" PRId64
+                  " steps were already done: the model was written from the checkpoint\n",
+                  t->step);
     return output_rows(&r, err);
 }
 
@@ -95,9 +104,12 @@ static bool print_report(const TrainArgs *a, const tblock_train_report *t, tbloc
  * else. */
 static bool check(TrainArgs *a, tblock_error *err)
 {
-    tblock_grad_check_options o = { .config = a->config, .init = a->init, .threads = a->threads, .progress = progress_advance };
+    tblock_grad_check_options o = {
+        .config = a->config, .init = a->init, .threads = a->threads, .progress = progress_advance
+    };
     const struct { const char *name; bool given; } others[] = {
-        { "--output", a->out != NULL }, { "--text", a->text != NULL }, { "--tokenizer", a->tokenizer != NULL }, { "--vocab", a->vocab != 0 },
+        { "--output", a->out != NULL }, { "--text", a->text != NULL },
+        { "--tokenizer", a->tokenizer != NULL }, { "--vocab", a->vocab != 0 },
         { "--resume", a->resume }, { "--plot", a->plot != NULL },
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -127,8 +139,8 @@ static bool tell_stopped(const TrainArgs *a, int64_t step, bool random, tblock_e
     if (random)
         snprintf(seed, sizeof seed, " --seed %" PRIu64, a->seed.value);
     cli_note(a->general.quiet,
-             "stopped after step %" PRId64 "; to continue, repeat the command with%s --resume", step,
-             seed);
+             "stopped after step %" PRId64 "; to continue, repeat the command with%s --resume",
+             step, seed);
     return fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
@@ -140,26 +152,34 @@ static bool train(void *args, tblock_error *err)
     bool                random = a->seed.random;
     blas_without_threads();
     if (a->out && a->out_argument && !a->text) /* almost always the text */
-        return fail(err, TBLOCK_USAGE, "train: unexpected argument '%s': write --text before the text to train on", a->out_argument);
+        return fail(err, TBLOCK_USAGE,
+                    "train: unexpected argument '%s': write --text before the text to train on",
+                    a->out_argument);
     if (!output_one(&a->out, a->out_argument, err))
         return false;
     if (a->grad_check)
         return check(a, err);
     if (!a->out || !a->text)
-        return fail(err, TBLOCK_USAGE, "train: expected %s%s%s; see tblock help train", a->text ? "" : "--text FILE",
-                        a->out || a->text ? "" : " and ", a->out ? "" : "--output FILE");
+        return fail(err, TBLOCK_USAGE, "train: expected %s%s%s; see tblock help train",
+                    a->text ? "" : "--text FILE", a->out || a->text ? "" : " and ",
+                    a->out ? "" : "--output FILE");
     if (constant(a) && !isnan(a->min_lr))
         return fail(err, TBLOCK_USAGE, "--min-lr: expected none with --schedule constant, "
                                            "found %g", a->min_lr);
-    if (!optimizer_read(&a->optimizer, &adamw, err) || !seed_choose(&a->seed, a->general.quiet, err))
+    if (!optimizer_read(&a->optimizer, &adamw, err)
+        || !seed_choose(&a->seed, a->general.quiet, err))
         return false;
     Show show_as = { .a = a };
     tblock_train_options o = {
-        .text = a->text, .config = a->config, .init = a->init, .tokenizer = a->tokenizer, .vocab = a->vocab, .steps = a->steps, .batch = a->batch,
+        .text = a->text, .config = a->config, .init = a->init, .tokenizer = a->tokenizer,
+        .vocab = a->vocab, .steps = a->steps, .batch = a->batch,
         .n_ctx = a->n_ctx, .micro_batch = a->micro_batch, .adamw = &adamw, .min_lr = min_lr(a),
-        .warmup = a->warmup < 0 ? 0 : a->warmup == 0 ? -1 : a->warmup, .clip = a->clip > 0 ? a->clip : -1, .dropout = a->dropout,
-        .validation = a->validation > 0 ? a->validation : -1, .seed = a->seed.value, .eval_every = a->eval_every,
-        .save_every = a->save_every, .resume = a->resume, .plot = a->plot, .threads = a->threads, .progress = show, .user = &show_as,
+        .warmup = a->warmup < 0 ? 0 : a->warmup == 0 ? -1 : a->warmup,
+        .clip = a->clip > 0 ? a->clip : -1, .dropout = a->dropout,
+        .validation = a->validation > 0 ? a->validation : -1, .seed = a->seed.value,
+        .eval_every = a->eval_every,
+        .save_every = a->save_every, .resume = a->resume, .plot = a->plot, .threads = a->threads,
+        .progress = show, .user = &show_as,
     };
     interrupt_catch();
     if (!a->json)
@@ -250,8 +270,10 @@ static const OptionGroup groups[] = {
     GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
-    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg", "a model of 2.6 million parameters" },
-    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg --resume",
+    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg",
+      "a model of 2.6 million parameters" },
+    { "tblock train -o out.bin --text shakespeare.txt --vocab 1024 --steps 2000 --plot loss.svg "
+      "--resume",
       "continue where it was stopped" },
     { "tblock train -o out.bin --text shakespeare.txt --tokenizer tokenizer.json",
       "start from random weights with an existing tokenizer" },

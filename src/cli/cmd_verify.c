@@ -79,14 +79,22 @@ static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
 static void sequence_rows(Rows *r, const tblock_verify_report *report)
 {
     static const Column columns[] = {
-        { "name", "sequence", -8, 0, UNIT_NONE, NULL },            { "tokens", "tokens", 6, 1, UNIT_NONE, NULL },
-        { "max_abs", "max |diff|", 10, 0, UNIT_DIGITS + 3, NULL }, { "mean_kl", "mean KL", 8, 0, UNIT_DIGITS + 3, NULL },
-        { "max_kl", "max KL", 8, 0, UNIT_DIGITS + 3, NULL },       { "top1", "top-1", 7, 0, UNIT_PERCENT + 2, NULL },
-        { "top5", "top-5", 7, 0, UNIT_PERCENT + 2, NULL },         { "first_diff", "", 0, 0, UNIT_NONE, NULL },
-        { "greedy", "", 0, 0, UNIT_NONE, NULL },                   { "greedy_diff", "", 0, 0, UNIT_NONE, NULL },
-        { "hidden", "", 0, 0, UNIT_NONE, NULL },                   { "parted", "", 0, 0, UNIT_NONE, NULL },
-        { "parted_layer", "", 0, 0, UNIT_NONE, NULL },             { "parted_position", "", 0, 0, UNIT_NONE, NULL },
-        { "parted_abs", "", 0, 0, UNIT_NONE, NULL },               { "ok", "verdict", -1, 1, UNIT_NONE, NULL },
+        { "name", "sequence", -8, 0, UNIT_NONE, NULL },
+                   { "tokens", "tokens", 6, 1, UNIT_NONE, NULL },
+        { "max_abs", "max |diff|", 10, 0, UNIT_DIGITS + 3, NULL },
+        { "mean_kl", "mean KL", 8, 0, UNIT_DIGITS + 3, NULL },
+        { "max_kl", "max KL", 8, 0, UNIT_DIGITS + 3, NULL },
+              { "top1", "top-1", 7, 0, UNIT_PERCENT + 2, NULL },
+        { "top5", "top-5", 7, 0, UNIT_PERCENT + 2, NULL },
+                { "first_diff", "", 0, 0, UNIT_NONE, NULL },
+        { "greedy", "", 0, 0, UNIT_NONE, NULL },
+                          { "greedy_diff", "", 0, 0, UNIT_NONE, NULL },
+        { "hidden", "", 0, 0, UNIT_NONE, NULL },
+                          { "parted", "", 0, 0, UNIT_NONE, NULL },
+        { "parted_layer", "", 0, 0, UNIT_NONE, NULL },
+                    { "parted_position", "", 0, 0, UNIT_NONE, NULL },
+        { "parted_abs", "", 0, 0, UNIT_NONE, NULL },
+                      { "ok", "verdict", -1, 1, UNIT_NONE, NULL },
     };
     Table table = TABLE_OF(columns);
     char  name[80];
@@ -125,7 +133,8 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
               rule);
 }
 
-/* The golden was made by another run than this: with --exact that belongs to a verdict of no, also when quiet. */
+/* The golden was made by another run than this: with --exact that belongs to a verdict of no, also
+ * when quiet. */
 static void note_settings(const tblock_verify_report *report, const char *golden, bool quiet)
 {
     bool why = report->exact && !report->ok;
@@ -158,11 +167,13 @@ static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify
                         tblock_error *err)
 {
     tblock_error why = err ? *err : (tblock_error){ 0 };
-    return !a->junit || (tblock_verify_junit(junit->path ? junit->path : a->junit, a->golden, report, &why, err)
-                         && guarded_commit(junit, err));
+    return !a->junit
+        || (tblock_verify_junit(junit->path ? junit->path : a->junit, a->golden, report, &why, err)
+            && guarded_commit(junit, err));
 }
 
-/* The report must not replace what is compared. Where the model could not be opened either, that is what is told. */
+/* The report must not replace what is compared. Where the model could not be opened either, that is
+ * what is told. */
 static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error *err)
 {
     tblock_error why = { 0 };
@@ -170,7 +181,8 @@ static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error
     if (!a->junit)
         return true;
     bool named = tblock_verify_tokens(a->golden, &tokens, &why) || why.status != TBLOCK_SYSTEM;
-    bool good = named && output_apart(a->junit, m, &(Inputs){ a->model, { a->golden, tokens } }, &why);
+    bool good =
+        named && output_apart(a->junit, m, &(Inputs){ a->model, { a->golden, tokens } }, &why);
     tblock_free(tokens);
     if (!good && m)
         *err = why;
@@ -183,10 +195,10 @@ static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit,
     bool    sandbox = a->compute.sandbox;
     Guarded golden = { 0 }, tokens = { 0 };
     char   *name = NULL;
-    bool    good = (!sandbox || tblock_verify_tokens(a->golden, &name, err)) &&
-                guarded_input(&golden, a->golden, sandbox, err) &&
-                guarded_input(&tokens, name, sandbox, err) &&
-                guarded_output(junit, a->junit, sandbox, err);
+    bool    good = (!sandbox || tblock_verify_tokens(a->golden, &name, err))
+        && guarded_input(&golden, a->golden, sandbox, err)
+        && guarded_input(&tokens, name, sandbox, err)
+        && guarded_output(junit, a->junit, sandbox, err);
     o->tokens = name ? tokens.path : NULL;
     good = good && guarded_enter(sandbox, junit, 1, -1, err);
     if (good) {
@@ -206,8 +218,8 @@ static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblo
     note_settings(report, a->golden, a->general.quiet);
     note_advice(report, a->golden, a->general.quiet);
     report_rows(&r, report, a->golden);
-    return output_rows(&r, err) && output_flush(err) &&
-           (report->ok || report_difference(report, a->golden, err));
+    return output_rows(&r, err) && output_flush(err)
+        && (report->ok || report_difference(report, a->golden, err));
 }
 
 static bool verify(void *args, tblock_error *err)
@@ -224,7 +236,10 @@ static bool verify(void *args, tblock_error *err)
         return false;
     }
     tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
-    tblock_verify_options o = { .exact = a->exact, .greedy = a->greedy, .has_tol = !isnan(a->tol), .tol = a->tol,
+    tblock_verify_options o = { .exact = a->exact,
+                                .greedy = a->greedy,
+                                .has_tol = !isnan(a->tol),
+                                .tol = a->tol,
                                 .progress = progress_advance };
     bool ran = c && compare(a, c, &junit, &o, &report, err);
     bool good = write_junit(a, &junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
@@ -249,7 +264,9 @@ static const Option options[] = {
 };
 static const Operand operands[] = {
     { "MODEL", AT(model), false, MODEL_OPERAND },
-    { "GOLDEN", AT(golden), false, "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or logits.npy, with tokens.npy beside it" },
+    { "GOLDEN", AT(golden), false,
+      "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or logits.npy, "
+      "with tokens.npy beside it" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -258,7 +275,8 @@ static const OptionGroup groups[] = {
     GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
-    { "tblock verify model.bin golden.safetensors", "does the model still compute what was recorded?" },
+    { "tblock verify model.bin golden.safetensors",
+      "does the model still compute what was recorded?" },
     { "tblock verify model.bin golden.safetensors --exact --threads 3",
       "are the bits the same with three threads?" },
     { "tblock verify model.bin theirs/logits.npy --junit verify.xml",

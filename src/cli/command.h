@@ -1,4 +1,5 @@
-/* cli/command.h: what every command uses: options that many share, input, output, messages, the terminal. */
+/* cli/command.h: what every command uses: options that many share, input, output, messages, the
+ * terminal. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -7,7 +8,7 @@
 #include "base/report_rows.h"
 #include "tblock.h"
 
-/* ---- options.c -------------------------------------------------------------------------------- */
+/* ---- options.c ------------------------------------------------------------------------------- */
 
 /* The option tables of the commands, and their one reader.
  *
@@ -67,12 +68,13 @@ typedef struct Syntax {
  * After -- all are operands, and so is a lone -. *now is set to the OPT_NOW option that ended
  * the reading, or NULL. Texts in args point into argv. Fails with TBLOCK_USAGE, or TBLOCK_SYSTEM
  * (no memory). Call options_free even on failure. */
-bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now, tblock_error *err);
+bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now,
+                  tblock_error *err);
 
 /* Frees the lists in args. */
 void options_free(const Syntax *syntax, void *args);
 
-/* ---- command ---------------------------------------------------------------------------------- */
+/* ---- command --------------------------------------------------------------------------------- */
 
 /* What a command consists of. The table of commands is in main.c. */
 
@@ -90,16 +92,16 @@ typedef struct Command {
     bool (*run)(void *args, tblock_error *err);
 } Command;
 
-extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_eval, cmd_attn, cmd_train,
-                     cmd_grad, cmd_block, cmd_quantize, cmd_convert, cmd_synth, cmd_bench, cmd_completions,
-                     cmd_help;
+extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_eval,
+    cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize, cmd_convert, cmd_synth, cmd_bench,
+    cmd_completions, cmd_help;
 
 extern const Command *const commands[]; /* in the order of the help; ends with NULL */
 
 /* Finds a command by name. NULL: err is filled and names the most similar one. */
 const Command *command_find(const char *name, tblock_error *err);
 
-/* ---- message.c -------------------------------------------------------------------------------- */
+/* ---- message.c ------------------------------------------------------------------------------- */
 
 /* Exit statuses, notes to the user, and names as they are shown. */
 
@@ -120,7 +122,7 @@ void cli_note(bool quiet, const char *fmt, ...);
 enum { CLI_SHOWN = 256 };
 const char *cli_shown(char out[CLI_SHOWN], const char *text);
 
-/* ---- terminal.c ------------------------------------------------------------------------------- */
+/* ---- terminal.c ------------------------------------------------------------------------------ */
 
 /* What the terminal behind a descriptor can show. */
 
@@ -137,7 +139,7 @@ int terminal_columns(int fd);
 typedef enum Tone { TONE_OFF, TONE_BAD, TONE_WARNING } Tone;
 const char *terminal_tone(int fd, Tone tone);
 
-/* ---- output.c --------------------------------------------------------------------------------- */
+/* ---- output.c -------------------------------------------------------------------------------- */
 
 /* Standard output with its errors noticed, JSON text, terminals.
  *
@@ -161,7 +163,8 @@ bool output_flush(tblock_error *err);
 
 /* Rows as the commands print them: as JSON, or as text with the labels at the left edge. */
 #define OUTPUT_ROWS(json, width) \
-    { .face = (json) ? FACE_JSON : FACE_TEXT, .colour = output_has_colour(), .label_width = (width), .plain = true }
+    { .face = (json) ? FACE_JSON : FACE_TEXT, .colour = output_has_colour(),                       \
+      .label_width = (width), .plain = true }
 bool output_rows(Rows *r, tblock_error *err); /* prints and frees them */
 
 void output_report(const char *text); /* a report of the library; adds a newline if needed */
@@ -176,7 +179,7 @@ bool output_is_terminal(void);
 bool output_has_colour(void);
 int  output_columns(void); /* $COLUMNS, or those of the terminal; elsewhere 80 */
 
-/* ---- input.c ---------------------------------------------------------------------------------- */
+/* ---- input.c --------------------------------------------------------------------------------- */
 
 /* Text from files and standard input. */
 
@@ -210,7 +213,7 @@ void lines_close(Lines *l);
  * answered in large writes. */
 const char *lines_next(Lines *l, size_t *n, tblock_error *err);
 
-/* ---- progress_bar.c --------------------------------------------------------------------------- */
+/* ---- progress_bar.c -------------------------------------------------------------------------- */
 
 /* Shows what the program does while it prints nothing: one line on standard
  * error, only on a terminal. */
@@ -233,7 +236,7 @@ void progress_quiet(void);
 /* Wipes the line for good. For handlers of signals that end the program. */
 void progress_wipe(void);
 
-/* ---- interrupt.c ------------------------------------------------------------------------------ */
+/* ---- interrupt.c ----------------------------------------------------------------------------- */
 
 /* Ctrl-C as a flag that the program reads between two pieces of work. */
 
@@ -247,7 +250,7 @@ bool interrupted(void);
 void interrupt_catch_each(void);
 void interrupt_forget(void);
 
-/* ---- fault.c ---------------------------------------------------------------------------------- */
+/* ---- fault.c --------------------------------------------------------------------------------- */
 
 /* Signals that end the program, and what it reports or removes before. The library
  * has no handlers. */
@@ -265,7 +268,7 @@ void fault_catch(void);
  * handler of the same signal, the program ends when the handler returns. */
 void fault_end(int signal_number);
 
-/* ---- sandbox.c -------------------------------------------------------------------------------- */
+/* ---- sandbox.c ------------------------------------------------------------------------------- */
 
 /* --sandbox: from some point on, this process only computes, and reads and writes
  * what is open. */
@@ -283,7 +286,7 @@ bool sandbox_possible(tblock_error *err);
  * without memory; then there is no filter at all. */
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err);
 
-/* ---- run_stats.c ------------------------------------------------------------------------------ */
+/* ---- run_stats.c ----------------------------------------------------------------------------- */
 
 /* What tblock run --stats and --json tell about speed, memory and settings. */
 
@@ -300,14 +303,16 @@ typedef struct RunStats {
     int      memory_fd;   /* run_stats_open_memory                            */
 } RunStats;
 
-/* What run_stats_* reads of the system about this process's memory, opened before a sandbox opens nothing; -1: there is none. */
+/* What run_stats_* reads of the system about this process's memory, opened before a sandbox opens
+ * nothing; -1: there is none. */
 int run_stats_open_memory(void);
 
-/* "seed": ..., "logits_hash": ..., "stats": {...} of an object that is open; as text, lines whose last one ends with the hash.
- * stopped: the reason. */
-void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m, const tblock_context_info *c, const char *stopped);
+/* "seed": ..., "logits_hash": ..., "stats": {...} of an object that is open; as text, lines whose
+ * last one ends with the hash. stopped: the reason. */
+void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
+                    const tblock_context_info *c, const char *stopped);
 
-/* ---- common.c --------------------------------------------------------------------------------- */
+/* ---- common.c -------------------------------------------------------------------------------- */
 
 /* Options that several commands share, each declared in one table, and what they do. */
 
@@ -335,7 +340,8 @@ extern const Option general_options[];
       "type of the KV cache; auto: f32 for float weights, f16 for quantized ones" }
 #define OPTION_SANDBOX(at)                                                                         \
     { "sandbox", 0, NULL, OPT_FLAG, at, 0, 0, NULL,                                                \
-      "after opening the files, allow only computing, reading and writing (Linux; see SECURITY.md)" }
+      "after opening the files, allow only computing, reading and writing (Linux; see "            \
+      "SECURITY.md)" }
 #define OPERAND_OUT(at) { "OUT", at, true, "an older form of -o OUT" }
 
 /* Groups, in the order of the help; the last one ends the table. */
@@ -345,7 +351,8 @@ extern const Option general_options[];
 #define GROUPS_END(at)    { "General", general_options, at }, { 0 }
 
 /* What every command takes. */
-#define MODEL_OPERAND "a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin"
+#define MODEL_OPERAND \
+    "a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin"
 
 /* How logits are computed. */
 typedef struct ComputeOptions {
@@ -360,14 +367,16 @@ extern const Option compute_options[];
 /* The options after --ctx and --threads, for a command that has its own of these. */
 enum { COMPUTE_SIZES = 2 };
 
-enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any better */
+enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any
+                               * better */
 
 /* tblock_open as the options say */
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err);
 
-/* tblock_context_new as the options say; warns where n_ctx is over the model's own limit. path is for messages. */
-tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o, bool quiet,
-                                tblock_error *err);
+/* tblock_context_new as the options say; warns where n_ctx is over the model's own limit. path is
+ * for messages. */
+tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o,
+                                bool quiet, tblock_error *err);
 
 /* How a token is drawn. */
 typedef struct SamplingOptions {
@@ -391,8 +400,8 @@ typedef struct Generating {
     double                 read_s, draw_s;  /* with the first token; with the others              */
 } Generating;
 
-/* Start with context, generation, reading, show and user. Ctrl-C (interrupt.h) stops it, which is an
- * end like others. False: show failed, or the generation. */
+/* Start with context, generation, reading, show and user. Ctrl-C (interrupt.h) stops it, which is
+ * an end like others. False: show failed, or the generation. */
 bool generate(Generating *g, tblock_error *err);
 
 /* Where the tokens come from. */
@@ -401,7 +410,8 @@ typedef struct PromptOptions {
     IdList      ids;
     bool        no_bos, special;
     bool        needs_text; /* no option: an empty text is an error, which names its file */
-    bool        continues; /* no option: the text goes on from other tokens; none is put first, and it may be empty */
+    bool        continues; /* no option: the text goes on from other tokens; none is put first, and
+                            * it may be empty */
 } PromptOptions;
 extern const Option prompt_options[];
 
@@ -412,41 +422,45 @@ typedef struct Prompt {
     size_t   n;
 } Prompt;
 
-/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the BOS alone where the
- * tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without tokenizer, and (TBLOCK_USAGE) when there is no
- * token at all. path: the model, for messages. */
-bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet,
-                 tblock_error *err);
+/* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the
+ * BOS alone where the tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without
+ * tokenizer, and (TBLOCK_USAGE) when there is no token at all. path: the model, for messages. */
+bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path,
+                 bool quiet, tblock_error *err);
 void prompt_free(Prompt *p);
 
-/* Tell that the tokenizer is not from the model's own file, where it is not (compute_context does). */
+/* Tell that the tokenizer is not from the model's own file, where it is not (compute_context
+ * does). */
 void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet);
 
 /* Tell how many weights became 0 in a change of type, if any did (convert, quantize). */
 void note_flushed(uint64_t n, bool quiet);
 
 /* Fails for a model without tokenizer; says what to do instead. */
-bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err);
+bool need_tokenizer(const tblock_model *m, const char *path, const char *instead,
+                    tblock_error *err);
 
 /* Where the prompt is read from: a file's name, "-" for standard input, NULL for neither. */
 const char *prompt_file(const PromptOptions *o);
 
-/* The output of a command that takes it as -o OUT and, in an older form, as an argument: *out is the one that was given, NULL where
- * neither was. Both are an error (TBLOCK_USAGE). */
+/* The output of a command that takes it as -o OUT and, in an older form, as an argument: *out is
+ * the one that was given, NULL where neither was. Both are an error (TBLOCK_USAGE). */
 bool output_one(const char **out, const char *argument, tblock_error *err);
 
-/* What a command reads beside its model: names of files, of which NULL is none and "-" standard input. */
+/* What a command reads beside its model: names of files, of which NULL is none and "-" standard
+ * input. */
 enum { MOST_INPUTS = 4 };
 typedef struct Inputs { const char *model; const char *file[MOST_INPUTS]; } Inputs;
 
-/* An output must replace none of them, and no file of the model (m; NULL: it could not be opened): fails (TBLOCK_USAGE, naming both).
- * To be asked before anything is opened for writing. output may be NULL. */
+/* An output must replace none of them, and no file of the model (m; NULL: it could not be opened):
+ * fails (TBLOCK_USAGE, naming both). To be asked before anything is opened for writing. output may
+ * be NULL. */
 bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err);
 
 /* Replace a random seed by a value and tell it (unless quiet), so that the run can be repeated. */
 bool seed_choose(Seed *seed, bool quiet, tblock_error *err);
 
-/* ---- guarded.c -------------------------------------------------------------------------------- */
+/* ---- guarded.c ------------------------------------------------------------------------------- */
 
 /* Files of a command that enters the sandbox, where nothing can be opened by
  * name. They are opened before, and the library gets names such as /dev/fd/5. Without the

@@ -24,29 +24,32 @@ const Option general_options[] = {
 #undef AT
 
 #define AT(field) offsetof(ComputeOptions, field)
-const Option compute_options[] = { /* ctx and threads are first: COMPUTE_SIZES */
-    { "ctx",        'c', "N", OPT_INT,    AT(n_ctx),   0, 1 << 24, "0", "context length; 0: the model's own" },
+const Option compute_options[] = {
+    /* ctx and threads are first: COMPUTE_SIZES */
+    { "ctx", 'c', "N", OPT_INT, AT(n_ctx), 0, 1 << 24, "0", "context length; 0: the model's own" },
     OPTION_THREADS(AT(threads), ", fewer for a tiny model"),
-    { "affinity",    0,  "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
+    { "affinity", 0, "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
       "cores: pin each thread to a physical core; two such processes at once use the same cores" },
-    { "isa",         0,  "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0, 0, "auto",
-      "instruction set; all give the same bits" },
-    { "math",        0,  "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
+    { "isa", 0, "auto|scalar|avx2|avxvnni|avx512|avx512vnni|neon|neondot", OPT_CHOICE, AT(isa), 0,
+      0, "auto", "instruction set; all give the same bits" },
+    { "math", 0, "auto|f32|int8|bf16", OPT_CHOICE, AT(math), 0, 0, "auto",
       "arithmetic; auto: int8 for quantized weights, f32 for others" },
-    { "activations", 0,  "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
-      "bits of the activations that quantized weights are multiplied with; auto: 16 for q8, else 8" },
+    { "activations", 0, "auto|8|16", OPT_CHOICE, AT(activations), 0, 0, "auto",
+      "bits of the activations that quantized weights are multiplied with; auto: 16 for q8, else "
+      "8" },
     OPTION_KV_TYPE(AT(kv_type)),
     OPTION_SANDBOX(AT(sandbox)),
-    { "allow-nan",   0,  NULL, OPT_FLAG, AT(allow_nan), 0, 0, NULL,
+    { "allow-nan", 0, NULL, OPT_FLAG, AT(allow_nan), 0, 0, NULL,
       "continue if logits are NaN; by default this is an error that names the first NaN or "
       "infinite weight" },
-    { "check",       0,  NULL, OPT_FLAG, AT(check), 0, 0, NULL,
-      "before computing, read all data of the model, as info --check does: is its sha256 the recorded one, is every weight finite?" },
-    { "mlock",       0,  NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
+    { "check", 0, NULL, OPT_FLAG, AT(check), 0, 0, NULL,
+      "before computing, read all data of the model, as info --check does: is its sha256 the "
+      "recorded one, is every weight finite?" },
+    { "mlock", 0, NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights in memory; an error if the system does not allow it" },
-    { "huge-pages",  0,  NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
+    { "huge-pages", 0, NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
       "use huge pages if the file system supports them" },
-    { "type",        0,  "auto|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "auto",
+    { "type", 0, "auto|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "auto",
       "convert the matrices to this type while loading, as quantize does; auto: keep the file's "
       "types" },
     OPTION_KEEP(AT(keep), "with --type: ", ", such as 'embed=f16'; the first match counts"),
@@ -56,7 +59,8 @@ const Option compute_options[] = { /* ctx and threads are first: COMPUTE_SIZES *
 
 #define AT(field) offsetof(SamplingOptions, field)
 const Option sampling_options[] = {
-    { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8", "sampling temperature; 0 is greedy" },
+    { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8",
+      "sampling temperature; 0 is greedy" },
     { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40",
       "sample from the N most likely tokens; 0: all" },
     { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 1e-6, 1, "0.95",
@@ -73,8 +77,9 @@ const Option sampling_options[] = {
 #define AT(field) offsetof(PromptOptions, field)
 const Option prompt_options[] = {
     { "prompt",      'p', "TEXT", OPT_TEXT, AT(text),    0, 0, NULL, "the prompt" },
-    { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file),    0, 0, NULL,
-      "read the prompt from a file (at most 64 MB), including the last newline; -: standard input" },
+    { "prompt-file", 'f', "FILE", OPT_TEXT, AT(file), 0, 0, NULL,
+      "read the prompt from a file (at most 64 MB), including the last newline; -: standard "
+      "input" },
     OPTION_IDS(AT(ids), "token ids instead of text, such as 1,2,3; no BOS is added"),
     OPTION_NO_BOS(AT(no_bos), "leave out the BOS and any other tokens that the tokenizer adds"),
     OPTION_SPECIAL(AT(special), "the text"),
@@ -87,9 +92,15 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
     if (o->sandbox && !sandbox_possible(err))
         return NULL;
     progress_show("loading weights", -1);
-    tblock_model *m = tblock_open(path, &(tblock_open_options){ .mlock = o->mlock, .huge_pages = o->huge_pages, .type = o->type, .check = o->check,
-                                                                .keep = o->keep.texts, .n_keep = o->keep.n,
-                                                                .progress = progress_advance }, err);
+    tblock_model *m = tblock_open(path,
+                                  &(tblock_open_options){ .mlock = o->mlock,
+                                                          .huge_pages = o->huge_pages,
+                                                          .type = o->type,
+                                                          .check = o->check,
+                                                          .keep = o->keep.texts,
+                                                          .n_keep = o->keep.n,
+                                                          .progress = progress_advance },
+                                  err);
     progress_end();
     return m;
 }
@@ -103,8 +114,8 @@ static bool has_fma(void)
 #endif
 }
 
-tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o, bool quiet,
-                                tblock_error *err)
+tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o,
+                                bool quiet, tblock_error *err)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
@@ -119,7 +130,8 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
         cli_note(quiet, "warning: this processor has no fused multiply-add; doing it in software "
                         "is about 50 times slower");
     if (c && o->n_ctx > info.n_ctx)
-        cli_note(quiet, "warning: --ctx %d is more than the %d positions that %s was made for", o->n_ctx, info.n_ctx, path);
+        cli_note(quiet, "warning: --ctx %d is more than the %d positions that %s was made for",
+                 o->n_ctx, info.n_ctx, path);
     if (c)
         note_tokenizer(&info, path, quiet);
     return c;
@@ -134,15 +146,17 @@ void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet)
 void note_flushed(uint64_t n, bool quiet)
 {
     if (n)
-        cli_note(quiet, "%" PRIu64 " weight%s too small for the type and became 0", n, n == 1 ? " was" : "s were");
+        cli_note(quiet, "%" PRIu64 " weight%s too small for the type and became 0", n,
+                 n == 1 ? " was" : "s were");
 }
 
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead, tblock_error *err)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    return info.has_tokenizer || fail(err, TBLOCK_INPUT, "%s: found no tokenizer: %s%s%s", path, instead,
-                                          *info.tokenizer_note ? "; " : "", info.tokenizer_note);
+    return info.has_tokenizer
+        || fail(err, TBLOCK_INPUT, "%s: found no tokenizer: %s%s%s", path, instead,
+                *info.tokenizer_note ? "; " : "", info.tokenizer_note);
 }
 
 static bool check_sources(const PromptOptions *o, tblock_error *err)
@@ -152,7 +166,8 @@ static bool check_sources(const PromptOptions *o, tblock_error *err)
                                            "of them, found %s",
                         o->text && o->file && o->ids.given ? "all three" : "two");
     if (o->ids.given && (o->no_bos || o->special))
-        return fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids", o->no_bos ? "no-bos" : "special");
+        return fail(err, TBLOCK_USAGE, "--%s: goes with a text, not with --ids",
+                    o->no_bos ? "no-bos" : "special");
     return true;
 }
 
@@ -172,8 +187,9 @@ static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_erro
 static bool check_text(const Prompt *p, const PromptOptions *o, tblock_error *err)
 {
     bool named = o->file && strcmp(o->file, "-") != 0;
-    return p->n_text > 0 || !o->needs_text ||
-           fail(err, TBLOCK_INPUT, "%s: expected a text, found %s", named ? o->file : "standard input", named ? "an empty file" : "nothing");
+    return p->n_text > 0 || !o->needs_text
+        || fail(err, TBLOCK_INPUT, "%s: expected a text, found %s",
+                named ? o->file : "standard input", named ? "an empty file" : "nothing");
 }
 
 static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
@@ -187,13 +203,15 @@ static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
     return true;
 }
 
-static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet, tblock_error *err)
+static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet,
+                        tblock_error *err)
 {
-    unsigned flags = (o->no_bos || o->continues ? 0 : TBLOCK_ADD_SPECIAL) | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
+    unsigned flags = (o->no_bos || o->continues ? 0 : TBLOCK_ADD_SPECIAL)
+        | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
-    bool     good =
-        read_text(p, o, quiet, err) && check_text(p, o, err) && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
+    bool     good = read_text(p, o, quiet, err) && check_text(p, o, err)
+        && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
     if (good && n > 0 && p->n_text == 0)
         cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer adds");
     good = good && copy_ids(p, ids, n, err);
@@ -209,25 +227,27 @@ static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *er
     /* Without weights, the context reports that. */
     for (size_t i = 0; info.has_weights && i < ids->n; i++)
         if (ids->ids[i] >= info.vocab_size)
-            return fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32, info.vocab_size - 1,
-                            ids->ids[i]);
+            return fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32,
+                        info.vocab_size - 1, ids->ids[i]);
     return true;
 }
 
-bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path, bool quiet,
-                 tblock_error *err)
+bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path,
+                 bool quiet, tblock_error *err)
 {
     *p = (Prompt){ 0 };
     if (!check_sources(o, err))
         return false;
-    if (o->ids.given ? !check_ids(&o->ids, m, err) || !copy_ids(p, o->ids.ids, o->ids.n, err)
-                     : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err) ||
-                           !read_tokens(p, o, m, quiet, err))
+    if (o->ids.given
+            ? !check_ids(&o->ids, m, err) || !copy_ids(p, o->ids.ids, o->ids.n, err)
+            : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err)
+                || !read_tokens(p, o, m, quiet, err))
         return false;
-    return p->n > 0 || o->continues || fail(err, TBLOCK_USAGE,
-            "the prompt is empty: expected at least one token, but %s",
-                                o->ids.given ? "--ids is empty" : o->no_bos ? "--no-bos leaves out the BOS"
-                                                                            : "the tokenizer adds none");
+    return p->n > 0 || o->continues
+        || fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, but %s",
+                o->ids.given    ? "--ids is empty"
+                    : o->no_bos ? "--no-bos leaves out the BOS"
+                                : "the tokenizer adds none");
 }
 
 void prompt_free(Prompt *p)
@@ -237,12 +257,17 @@ void prompt_free(Prompt *p)
     *p = (Prompt){ 0 };
 }
 
-const char *prompt_file(const PromptOptions *o) { return o->text || o->ids.given ? NULL : o->file ? o->file : "-"; }
+const char *prompt_file(const PromptOptions *o)
+{
+    return o->text || o->ids.given ? NULL : o->file ? o->file : "-";
+}
 
 bool output_one(const char **out, const char *argument, tblock_error *err)
 {
     if (*out && argument)
-        return fail(err, TBLOCK_USAGE, "expected one output file, found two: -o '%s' and the argument '%s'", *out, argument);
+        return fail(err, TBLOCK_USAGE,
+                    "expected one output file, found two: -o '%s' and the argument '%s'", *out,
+                    argument);
     *out = *out ? *out : argument;
     return true;
 }

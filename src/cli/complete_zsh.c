@@ -2,17 +2,17 @@
 #include "command.h"
 #include "help.h"
 
-static const char head[] =
-    "#compdef tblock\n"
-    "# tblock for zsh, printed by: tblock completions zsh\n"
-    "_tblock() {\n"
-    "    local curcontext=$curcontext state line\n"
-    "    typeset -A opt_args\n"
-    "    _arguments -C '(- *)'{-h,--help}'[list the commands]' '(- *)--version[print the version]' \\\n"
-    "        '1:command:->command' '*::argument:->argument'\n"
-    "    case $state in\n"
-    "    command)\n"
-    "        local -a list=(\n";
+static const char head[] = "#compdef tblock\n"
+                           "# tblock for zsh, printed by: tblock completions zsh\n"
+                           "_tblock() {\n"
+                           "    local curcontext=$curcontext state line\n"
+                           "    typeset -A opt_args\n"
+                           "    _arguments -C '(- *)'{-h,--help}'[list the commands]' '(- "
+                           "*)--version[print the version]' \\\n"
+                           "        '1:command:->command' '*::argument:->argument'\n"
+                           "    case $state in\n"
+                           "    command)\n"
+                           "        local -a list=(\n";
 static const char middle[] =
     "        )\n"
     "        _describe command list\n"
@@ -30,7 +30,10 @@ static const char tail[] =
     "    compdef _tblock tblock\n"
     "fi\n";
 
-static void print_escaped(const char *text, const char *special) { print_quoted(text, special, "'\\''"); }
+static void print_escaped(const char *text, const char *special)
+{
+    print_quoted(text, special, "'\\''");
+}
 
 /* Prints ":FILE:_files", the part about a value. */
 static void print_action(const char *name, bool file, const char *words)
@@ -54,8 +57,8 @@ static void print_option(const Option *o)
     const char *value = o->argument ? "=" : "";
     output_format(" \\\n            ");
     if (o->letter)
-        output_format("'(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter, o->argument ? "+" : "", o->name,
-                      value);
+        output_format("'(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter,
+                      o->argument ? "+" : "", o->name, value);
     else
         output_format("'%s--%s%s[", o->kind == OPT_TEXTS ? "*" : "", o->name, value);
     print_escaped(o->help, "[]\\");

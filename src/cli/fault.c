@@ -20,7 +20,7 @@
  * file is mapped where, so that we need no list of our own. */
 static int maps_fd = -1;
 
-/* ---- Which file is mapped at an address ---- */
+/* ---- Which file is mapped at an address ------------------------------------------------------ */
 
 enum { LINE_ROOM = 4096 + 256 }; /* a path and the numbers before it */
 
@@ -83,7 +83,7 @@ static const char *file_at(uintptr_t address)
     }
 }
 
-/* ---- Temporary files ---- */
+/* ---- Temporary files ------------------------------------------------------------------------- */
 
 /* Is this the path of a temporary file that this process made (base/file.h)? */
 static bool is_temporary(const char *path)
@@ -131,7 +131,7 @@ static void remove_temporary_files(void)
     }
 }
 
-/* ---- Handlers ---- */
+/* ---- Handlers -------------------------------------------------------------------------------- */
 
 static void say(const char *text)
 {
@@ -146,7 +146,8 @@ static void say_path(const char *path)
         uint32_t code = 0;
         int      read = utf8_decode(path, n, &code);
         length = (size_t)(read > 0 ? read : -read);
-        ssize_t ignored = read > 0 && is_printable(code) ? write(STDERR_FILENO, path, length) : write(STDERR_FILENO, "?", 1);
+        ssize_t ignored = read > 0 && is_printable(code) ? write(STDERR_FILENO, path, length)
+                                                         : write(STDERR_FILENO, "?", 1);
         (void)ignored;
     }
 }
@@ -185,7 +186,8 @@ void fault_end(int signal_number)
 void fault_catch(void)
 {
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
-    struct sigaction old, bus = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO }, end = { .sa_handler = fault_end };
+    struct sigaction old, bus = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO },
+                          end = { .sa_handler = fault_end };
     maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     sigemptyset(&bus.sa_mask);
     sigaction(SIGBUS, &bus, NULL);

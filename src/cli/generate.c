@@ -42,8 +42,8 @@ static bool step(Generating *g, tblock_error *err)
     note_step(g, &before, clock_seconds() - start);
     if (g->now.n_held >= g->now.n_given || g->now.end != TBLOCK_GOES_ON)
         progress_end();
-    return g->now.end != TBLOCK_END_FAILED ||
-           fail(err, g->now.error->status, "%s", g->now.error->msg);
+    return g->now.end != TBLOCK_END_FAILED
+        || fail(err, g->now.error->status, "%s", g->now.error->msg);
 }
 
 bool generate(Generating *g, tblock_error *err)

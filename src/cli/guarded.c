@@ -24,12 +24,16 @@ static bool failed(Guarded *g, int status, const char *what, int error, tblock_e
     return false;
 }
 
-static bool cannot_write(Guarded *g, int error, tblock_error *err) { return failed(g, TBLOCK_SYSTEM, "cannot write", error, err); }
+static bool cannot_write(Guarded *g, int error, tblock_error *err)
+{
+    return failed(g, TBLOCK_SYSTEM, "cannot write", error, err);
+}
 
 int open_or_take(const char *path, int flags)
 {
     int number = file_descriptor(path);
-    return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : open(path, flags | O_CLOEXEC | O_NOCTTY);
+    return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+                       : open(path, flags | O_CLOEXEC | O_NOCTTY);
 }
 
 /* Gives the library a name for the descriptor. */
@@ -42,12 +46,14 @@ static bool opened(Guarded *g, int fd)
     return true;
 }
 
-/* ---- Inputs ---- */
+/* ---- Inputs ---------------------------------------------------------------------------------- */
 
 static bool open_input(Guarded *g, int flags, tblock_error *err)
 {
     int fd = open_or_take(g->path, O_RDONLY | flags);
-    return fd >= 0 ? opened(g, fd) : failed(g, errno == ENOENT ? TBLOCK_INPUT : TBLOCK_SYSTEM, "cannot open", errno, err);
+    return fd >= 0
+        ? opened(g, fd)
+        : failed(g, errno == ENOENT ? TBLOCK_INPUT : TBLOCK_SYSTEM, "cannot open", errno, err);
 }
 
 /* Checks before opening, because opening a FIFO would wake its writer. The file may change in
@@ -59,7 +65,8 @@ bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err
     if (!path || !sandbox)
         return true;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path, file_kind(st.st_mode));
+        return fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path,
+                    file_kind(st.st_mode));
     return open_input(g, O_NONBLOCK, err);
 }
 
@@ -69,7 +76,7 @@ bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err)
     return !path || !sandbox || open_input(g, 0, err);
 }
 
-/* ---- The helper ---- */
+/* ---- The helper ------------------------------------------------------------------------------ */
 
 static const char COMPLETE = 'c', FORGET = 'f';
 
@@ -86,7 +93,7 @@ static void help(const char *temp, const char *target, int from, int to)
     do
         n = read(from, &order, 1);
     while (n < 0 && errno == EINTR);
-    int     error = n == 1 && order == COMPLETE ? (rename(temp, target) == 0 ? 0 : errno) : ECANCELED;
+    int error = n == 1 && order == COMPLETE ? (rename(temp, target) == 0 ? 0 : errno) : ECANCELED;
     if (error)
         unlink(temp);
     ssize_t told = write(to, &error, sizeof error); /* a whole int or nothing (pipe(7)) */
@@ -124,7 +131,7 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
     return failed(g, TBLOCK_SYSTEM, "no helper process for --sandbox", error, err);
 }
 
-/* ---- Outputs ---- */
+/* ---- Outputs --------------------------------------------------------------------------------- */
 
 /* Creates a temporary file beside the target, like base/file.c. -1: see errno. The caller frees
  * *temp. */
@@ -145,7 +152,8 @@ static int open_temp(const char *target, char **temp)
 static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
 {
     char  target[PATH_MAX], *temp = NULL;
-    if (old ? !realpath(g->shown, target) : snprintf(target, sizeof target, "%s", g->shown) >= (int)sizeof target)
+    if (old ? !realpath(g->shown, target)
+            : snprintf(target, sizeof target, "%s", g->shown) >= (int)sizeof target)
         return cannot_write(g, old ? errno : ENAMETOOLONG, err);
     int  fd = open_temp(target, &temp), error = errno;
     bool made = fd >= 0 && opened(g, fd);
@@ -190,11 +198,13 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
     if (exists && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
         return open_copied(g, err);
     if (exists && !S_ISREG(st.st_mode))
-        return fail(err, TBLOCK_SYSTEM, "%s: cannot write: expected a file, found %s", path, file_kind(st.st_mode));
+        return fail(err, TBLOCK_SYSTEM, "%s: cannot write: expected a file, found %s", path,
+                    file_kind(st.st_mode));
     if (exists && access(path, W_OK) != 0)
         return cannot_write(g, errno, err);
     if (!exists && lstat(path, &link) == 0)
-        return fail(err, TBLOCK_SYSTEM, "%s: cannot write: a symbolic link to a file that does not exist", path);
+        return fail(err, TBLOCK_SYSTEM,
+                    "%s: cannot write: a symbolic link to a file that does not exist", path);
     return open_renamed(g, exists ? &st : NULL, err);
 }
 
@@ -219,7 +229,7 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
     return sandbox_enter(fd, n_fd, err);
 }
 
-/* ---- The end ---- */
+/* ---- The end --------------------------------------------------------------------------------- */
 
 /* Copies the temporary file to the output. Returns 0 or errno. */
 static int copy_to_target(const Guarded *g)

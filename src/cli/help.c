@@ -8,7 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPTION_COLUMN = 28, COMMAND_COLUMN = 14, EXAMPLE_COLUMN = 6, CONTINUED_COLUMN = 4, LEAST_WIDTH = 60, MOST_WIDTH = 100 };
+enum {
+    OPTION_COLUMN = 28,
+    COMMAND_COLUMN = 14,
+    EXAMPLE_COLUMN = 6,
+    CONTINUED_COLUMN = 4,
+    LEAST_WIDTH = 60,
+    MOST_WIDTH = 100
+};
 
 const char help_summary[] = "run Llama-style models on a CPU, with the same bits everywhere";
 
@@ -104,7 +111,8 @@ static void print_option(const Option *o)
     snprintf(line, sizeof line, "%s%s", o->help, value);
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    int at = output_format("  %s--%s%s%s", letter, o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+    int at = output_format("  %s--%s%s%s", letter, o->name, o->argument ? " " : "",
+                           o->argument ? o->argument : "");
     if (at >= OPTION_COLUMN) {
         output_format("\n");
         at = 0;
@@ -115,7 +123,8 @@ static void print_option(const Option *o)
 /* Can a shell take this path without quotes? */
 static bool is_plain_path(const char *path)
 {
-    return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")] == '\0';
+    return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")]
+        == '\0';
 }
 
 static const char *program = "tblock";

@@ -4,7 +4,7 @@
 
 #include "cli/command.h"
 
-/* ---- help.c ----------------------------------------------------------------------------------- */
+/* ---- help.c ---------------------------------------------------------------------------------- */
 
 /* Help texts, printed from the tables. */
 
@@ -25,13 +25,13 @@ void help_short(void);                     /* the commands and where to read mor
 void help_overview(void);                  /* the same, and all that commands have in common */
 void help_command(const Command *command); /* one command */
 
-/* ---- man_page.c ------------------------------------------------------------------------------- */
+/* ---- man_page.c ------------------------------------------------------------------------------ */
 
 /* The manual page tblock(1), printed from the tables. */
 
 void man_page_print(void); /* roff with the man(7) macros, to standard output */
 
-/* ---- completions ------------------------------------------------------------------------------ */
+/* ---- completions ----------------------------------------------------------------------------- */
 
 /* Scripts that let a shell complete tblock's command lines, printed from the
  * option tables. */
@@ -56,7 +56,7 @@ void print_words(const char *words);
  * `quote`. */
 void print_quoted(const char *text, const char *special, const char *quote);
 
-/* ---- nearest.c -------------------------------------------------------------------------------- */
+/* ---- nearest.c ------------------------------------------------------------------------------- */
 
 /* Finds the known word that a mistyped one probably means. */
 

@@ -20,12 +20,15 @@ static int open_file(const char *path, tblock_error *err)
     return fd;
 }
 
-static const char *shown_name(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
+static const char *shown_name(const char *path)
+{
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
 
 /* Adds the result of one read to *out; sets *end at the end of the input. More than `most` bytes
  * are an error, because an endless input would take all memory. `where` completes the message. */
-static bool read_piece(int fd, const char *name, size_t most, const char *where, TextOut *out, bool *end,
-                       tblock_error *err)
+static bool read_piece(int fd, const char *name, size_t most, const char *where, TextOut *out,
+                       bool *end, tblock_error *err)
 {
     char    piece[PIECE];
     ssize_t n;
@@ -33,7 +36,8 @@ static bool read_piece(int fd, const char *name, size_t most, const char *where,
         n = read(fd, piece, sizeof piece);
     while (n < 0 && errno == EINTR);
     if (n < 0)
-        return fail(err, errno == EISDIR ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s", name, strerror(errno));
+        return fail(err, errno == EISDIR ? TBLOCK_INPUT : TBLOCK_SYSTEM, "%s: %s", name,
+                    strerror(errno));
     *end = n == 0;
     if ((size_t)n > most - out->n)
         return fail(err, TBLOCK_INPUT, "%s: expected at most %zu MB%s, found more", name,
@@ -87,7 +91,8 @@ const char *lines_next(Lines *l, size_t *n, tblock_error *err)
             l->at = 0;
         }
         l->searched = l->kept.n;
-        if (!output_flush(err) || !read_piece(l->fd, l->name, INPUT_LINE, " in a line", &l->kept, &l->end, err))
+        if (!output_flush(err)
+            || !read_piece(l->fd, l->name, INPUT_LINE, " in a line", &l->kept, &l->end, err))
             return NULL;
     }
 }

@@ -42,7 +42,11 @@ static void put_text(const char *text)
         char word[256];
         int  n = (int)strcspn(text, " ");
         snprintf(word, sizeof word, "%.*s", n, text);
-        output_format("%s%s", at == 0 ? "" : at + n > WIDTH ? "\n" : " ", *word == '.' ? "\\&" : "");
+        output_format("%s%s",
+                      at == 0              ? ""
+                          : at + n > WIDTH ? "\n"
+                                           : " ",
+                      *word == '.' ? "\\&" : "");
         put(word);
         at = at + n > WIDTH ? n : at + n + 1;
         text += n + (text[n] == ' ');
@@ -78,7 +82,7 @@ static void put_italic(const char *text)
     output_format("\\fR");
 }
 
-/* ---- Options ---- */
+/* ---- Options --------------------------------------------------------------------------------- */
 
 static void put_option(const Option *o)
 {
@@ -140,14 +144,17 @@ static void put_shared_titles(const Syntax *s)
         left += is_shared(g->options);
     for (const OptionGroup *g = s->groups; g->options; g++)
         if (is_shared(g->options)) {
-            output_format("%s", n++ == 0 ? ".PP\nAlso the options under\n" : left == 1 ? " and\n" : ",\n");
+            output_format("%s",
+                          n++ == 0        ? ".PP\nAlso the options under\n"
+                              : left == 1 ? " and\n"
+                                          : ",\n");
             put_title(g->title);
             left--;
         }
     output_format("%s", n ? "\nbelow.\n" : "");
 }
 
-/* ---- Commands ---- */
+/* ---- Commands -------------------------------------------------------------------------------- */
 
 static void put_examples(const Command *c)
 {
@@ -229,8 +236,9 @@ static void put_facts(const char *title, const Fact *fact)
 
 void man_page_print(void)
 {
-    output_format(".\\\" printed by: tblock help --man\n.TH TBLOCK 1 \"\" \"tblock %s\" \"User Commands\"\n",
-                  tblock_version());
+    output_format(
+        ".\\\" printed by: tblock help --man\n.TH TBLOCK 1 \"\" \"tblock %s\" \"User Commands\"\n",
+        tblock_version());
     section("NAME");
     output_format("tblock \\-\n");
     put_text(help_summary);

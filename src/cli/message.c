@@ -26,6 +26,6 @@ void cli_note(bool quiet, const char *fmt, ...)
     printable_text(line, sizeof line, raw, strlen(raw));
     const char warning[] = "warning:";
     size_t     n = strncmp(line, warning, sizeof warning - 1) == 0 ? sizeof warning - 1 : 0;
-    fprintf(stderr, "tblock: %s%.*s%s%s\n", n ? terminal_tone(STDERR_FILENO, TONE_WARNING) : "", (int)n, line,
-            n ? terminal_tone(STDERR_FILENO, TONE_OFF) : "", line + n);
+    fprintf(stderr, "tblock: %s%.*s%s%s\n", n ? terminal_tone(STDERR_FILENO, TONE_WARNING) : "",
+            (int)n, line, n ? terminal_tone(STDERR_FILENO, TONE_OFF) : "", line + n);
 }

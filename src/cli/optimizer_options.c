@@ -24,8 +24,11 @@ bool optimizer_read(const OptimizerArgs *o, tblock_adamw *out, tblock_error *err
 {
     double beta[2];
     if (!read_betas(o->betas, beta))
-        return fail(err, TBLOCK_USAGE, "--betas: expected two numbers from 0 to below 1, as in 0.9,0.95, found '%s'", o->betas);
-    *out = (tblock_adamw){ o->lr, beta[0], beta[1], o->eps, o->weight_decay, strcmp(o->decay, "all") == 0 };
+        return fail(err, TBLOCK_USAGE,
+                    "--betas: expected two numbers from 0 to below 1, as in 0.9,0.95, found '%s'",
+                    o->betas);
+    *out = (tblock_adamw){ o->lr, beta[0], beta[1],
+                           o->eps, o->weight_decay, strcmp(o->decay, "all") == 0 };
     return true;
 }
 

@@ -16,7 +16,7 @@
 
 const char OPT_REQUIRED[] = "required";
 
-/* ---- Values: each parser accepts the whole text or nothing ---- */
+/* ---- Values: each parser accepts the whole text or nothing ----------------------------------- */
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; } /* isdigit asks the locale */
 
@@ -160,21 +160,23 @@ static const char *nearest_choice(const char *choices, const char *value, char *
 #define GGUF_TYPES "q8_0|q4_0|q4_1|q5_0|q5_1|q2_k|q3_k|q4_k|q5_k|q6_k|q4_k_m|q4_k_s|q5_k_m|q5_k_s"
 
 /* Fails unless value is one of the choices. name ("--isa") is for the message. */
-static bool check_choice(const char *name, const char *choices, const char *value, tblock_error *err)
+static bool check_choice(const char *name, const char *choices, const char *value,
+                         tblock_error *err)
 {
     char all[256], words[256];
     if (is_choice(choices, value))
         return true;
     if (is_choice(choices, "q4") && is_choice(GGUF_TYPES, value))
-        return fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf", name,
-                        spell_choices(choices, all, sizeof all), value);
+        return fail(err, TBLOCK_USAGE,
+                    "%s: expected %s, found '%s', which llama.cpp's tools make: convert a .gguf",
+                    name, spell_choices(choices, all, sizeof all), value);
     const char *meant = nearest_choice(choices, value, words, sizeof words);
     return fail(err, TBLOCK_USAGE, "%s: expected %s, found '%s'%s%s%s", name,
-                    spell_choices(choices, all, sizeof all), value, meant ? "; did you mean " : "", meant ? meant : "",
-                    meant ? "?" : "");
+                    spell_choices(choices, all, sizeof all), value, meant ? "; did you mean " : "",
+                    meant ? meant : "", meant ? "?" : "");
 }
 
-/* ---- Storing ---- */
+/* ---- Storing --------------------------------------------------------------------------------- */
 
 static bool set_number(const Option *o, void *at, const char *value, tblock_error *err)
 {
@@ -216,8 +218,9 @@ static bool set_ids(const Option *o, IdList *list, const char *value, tblock_err
     list->ids = malloc((strlen(value) / 2 + 1) * sizeof *list->ids);
     if (!list->ids)
         return no_memory(NULL, err);
-    return parse_ids(value, list, found) ||
-           fail(err, TBLOCK_USAGE, "--%s: expected token ids such as 1,2,3, found '%s'", o->name, found);
+    return parse_ids(value, list, found)
+        || fail(err, TBLOCK_USAGE, "--%s: expected token ids such as 1,2,3, found '%s'", o->name,
+                found);
 }
 
 static bool option_set(const Option *o, void *base, const char *value, tblock_error *err)
@@ -245,17 +248,18 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
         snprintf(name, sizeof name, "--%s", o->name);
         return check_choice(name, o->argument, value, err);
     case OPT_SEED:
-        return parse_seed(value, at) ||
-               fail(err, TBLOCK_USAGE,
-                        "--%s: expected an integer from 0 to 18446744073709551615 or random, found '%s'", o->name,
-                        value);
+        return parse_seed(value, at)
+            || fail(
+                   err, TBLOCK_USAGE,
+                   "--%s: expected an integer from 0 to 18446744073709551615 or random, found '%s'",
+                   o->name, value);
     case OPT_IDS:
         return set_ids(o, at, value, err);
     }
     return true;
 }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* A walk over all options of all groups. Start with { 0 }. */
 typedef struct OptionWalk { size_t group, option; const Option *o; void *base; } OptionWalk;
@@ -280,7 +284,8 @@ static bool set_defaults(const Syntax *syntax, void *args, tblock_error *err)
         void *at = (char *)w.base + w.o->where;
         if (w.o->kind == OPT_FLOAT)
             *(double *)at = NAN;
-        if (w.o->fallback && w.o->fallback != OPT_REQUIRED && !option_set(w.o, w.base, w.o->fallback, err))
+        if (w.o->fallback && w.o->fallback != OPT_REQUIRED
+            && !option_set(w.o, w.base, w.o->fallback, err))
             return false;
     }
     return true;
@@ -295,16 +300,17 @@ static bool check_required(const Syntax *syntax, size_t n_operands, void *args, 
 {
     const Operand *operand = &syntax->operands[n_operands];
     if (operand->name && !operand->optional)
-        return fail(err, TBLOCK_USAGE, "%s: expected %s; see tblock help %s", syntax->command, operand->name,
-                        syntax->command);
+        return fail(err, TBLOCK_USAGE, "%s: expected %s; see tblock help %s", syntax->command,
+                    operand->name, syntax->command);
     for (OptionWalk w = { 0 }; walk_next(&w, syntax->groups, args);)
         if (is_missing(w.o, w.base))
-            return fail(err, TBLOCK_USAGE, "%s: expected --%s %s; see tblock help %s", syntax->command, w.o->name,
-                            w.o->argument, syntax->command);
+            return fail(err, TBLOCK_USAGE, "%s: expected --%s %s; see tblock help %s",
+                        syntax->command, w.o->name, w.o->argument, syntax->command);
     return true;
 }
 
-static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, void *args, tblock_error *err)
+static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, void *args,
+                           tblock_error *err)
 {
     char    word[64];
     Nearest near = { word, 0, 0 };
@@ -313,9 +319,10 @@ static bool unknown_option(const Syntax *syntax, const char *typed, size_t n, vo
         nearest_offer(&near, w.o->name);
     const char *meant = nearest_answer(&near);
     if (meant)
-        return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?", syntax->command, word, meant);
-    return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; see tblock help %s", syntax->command, word,
-                    syntax->command);
+        return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; did you mean --%s?",
+                    syntax->command, word, meant);
+    return fail(err, TBLOCK_USAGE, "%s: unknown option --%s; see tblock help %s", syntax->command,
+                word, syntax->command);
 }
 
 typedef struct ArgReader {
@@ -332,8 +339,8 @@ static bool take_value(ArgReader *r, const OptionWalk *w, const char *attached, 
 {
     if (w->o->argument && !attached) {
         if (r->i == r->argc)
-            return fail(err, TBLOCK_USAGE, "--%s: expected a value (%s), found the end of the line", w->o->name,
-                            w->o->argument);
+            return fail(err, TBLOCK_USAGE, "--%s: expected a value (%s), found the end of the line",
+                        w->o->name, w->o->argument);
         attached = r->argv[r->i++];
     }
     if (w->o->kind == OPT_NOW)
@@ -384,28 +391,31 @@ static bool unknown_letter(const Syntax *syntax, const char *s, tblock_error *er
     uint32_t    code;
     int         n = *s ? utf8_decode(s, strlen(s), &code) : 0;
     if (name)
-        return fail(err, TBLOCK_USAGE, "%s: -%c is no longer an option; use --%s", syntax->command, *s, name);
-    return fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", syntax->command, n > 0 ? n : 1, s,
-                    syntax->command);
+        return fail(err, TBLOCK_USAGE, "%s: -%c is no longer an option; use --%s", syntax->command,
+                    *s, name);
+    return fail(err, TBLOCK_USAGE, "%s: unknown option -%.*s; see tblock help %s", syntax->command,
+                n > 0 ? n : 1, s, syntax->command);
 }
 
 /* Takes the value of a letter such as -c. If it is wrong and the letter had another meaning
  * before, the message says so. */
-static bool take_letter_value(ArgReader *r, const OptionWalk *w, const char *attached, tblock_error *err)
+static bool take_letter_value(ArgReader *r, const OptionWalk *w, const char *attached,
+                              tblock_error *err)
 {
     const char *name = former_name(r->syntax, w->o->letter);
     if (take_value(r, w, attached, err))
         return true;
     tblock_error why = *err;
-    return name ? fail(err, why.status, "%s; -%c now means --%s, and the old -%c is --%s", why.msg, w->o->letter,
-                           w->o->name, w->o->letter, name) : false;
+    return name ? fail(err, why.status, "%s; -%c now means --%s, and the old -%c is --%s", why.msg,
+                       w->o->letter, w->o->name, w->o->letter, name)
+                : false;
 }
 
 static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
 {
     if (is_long_name(r, letters))
-        return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?", r->syntax->command, letters,
-                        letters);
+        return fail(err, TBLOCK_USAGE, "%s: unknown option -%s; did you mean --%s?",
+                    r->syntax->command, letters, letters);
     for (const char *s = letters; *s && !r->now; s++) {
         OptionWalk w = { 0 };
         bool known = false;
@@ -428,7 +438,8 @@ static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *
     bool        has_text = false, wants_output = false;
     char        shown[80], advice[64] = "", why[160];
     for (OptionWalk w = { 0 }; walk_next(&w, r->syntax->groups, r->args);) {
-        bool given = w.o->kind == OPT_TEXT && *(const char *const *)((const char *)w.base + w.o->where);
+        bool given =
+            w.o->kind == OPT_TEXT && *(const char *const *)((const char *)w.base + w.o->where);
         bool takes_text = w.o->argument && strcmp(w.o->argument, "TEXT") == 0;
         if (takes_text && (strcmp(w.o->name, "prompt") == 0 || strcmp(w.o->name, "text") == 0)) {
             text = w.o->name;
@@ -439,7 +450,8 @@ static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *
     if (has_text)
         snprintf(advice, sizeof advice, "put quotes around a --%s of several words", text);
     else if (text)
-        snprintf(advice, sizeof advice, "write --%s before %s", text, wants_output ? "a text" : "it");
+        snprintf(advice, sizeof advice, "write --%s before %s", text,
+                 wants_output ? "a text" : "it");
     if (hint)
         snprintf(why, sizeof why, ": %s", hint);
     else if (text || wants_output)
@@ -448,7 +460,8 @@ static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *
     else
         snprintf(why, sizeof why, "; see tblock help %s", r->syntax->command);
     printable_text(shown, sizeof shown, arg, strlen(arg));
-    return fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'%s", r->syntax->command, shown, why);
+    return fail(err, TBLOCK_USAGE, "%s: unexpected argument '%s'%s", r->syntax->command, shown,
+                why);
 }
 
 static bool take_operand(ArgReader *r, const char *arg, tblock_error *err)
@@ -463,7 +476,8 @@ static bool take_operand(ArgReader *r, const char *arg, tblock_error *err)
     return true;
 }
 
-bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now, tblock_error *err)
+bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now,
+                  tblock_error *err)
 {
     ArgReader r = { .syntax = syntax, .argv = argv, .argc = argc, .args = args };
     bool   only_operands = false;

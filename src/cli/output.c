@@ -64,7 +64,9 @@ bool output_flush(tblock_error *err)
     empty_buffer();
     if (output.error == EPIPE)
         return fail(err, CLI_CLOSED, "%s", "");
-    return output.error == 0 || fail(err, TBLOCK_SYSTEM, "standard %s: %s", output.to_stderr ? "error" : "output", strerror(output.error));
+    return output.error == 0
+        || fail(err, TBLOCK_SYSTEM, "standard %s: %s", output.to_stderr ? "error" : "output",
+                strerror(output.error));
 }
 
 bool output_rows(Rows *r, tblock_error *err)
@@ -105,7 +107,7 @@ void output_json_ids(const char *key, const int32_t *ids, size_t n)
     output_write("]", 1);
 }
 
-/* ---- Terminals ---- */
+/* ---- Terminals ------------------------------------------------------------------------------- */
 
 static int output_fd(void) { return output.to_stderr ? STDERR_FILENO : STDOUT_FILENO; }
 

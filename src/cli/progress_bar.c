@@ -30,7 +30,7 @@ static struct {
 /* Handlers read and set these too. */
 static atomic_bool drawing, visible, wiped;
 
-/* ---- The line ---- */
+/* ---- The line -------------------------------------------------------------------------------- */
 
 /* Composes "computing logits [#####     ]  50%  0m12s", or without the bar if it does not fit.
  * Leaves one column free, so that no terminal wraps. */
@@ -40,7 +40,8 @@ static void compose(char line[LINE_ROOM], const char *what, double done, double 
     char      time[24] = "";
     const int room = terminal_columns(STDERR_FILENO) - 1;
     if (seconds >= 1)
-        snprintf(time, sizeof time, "  %.0fm%02.0fs", floor(seconds / 60), floor(fmod(seconds, 60)));
+        snprintf(time, sizeof time, "  %.0fm%02.0fs", floor(seconds / 60),
+                 floor(fmod(seconds, 60)));
     int cells = room - (int)(strlen(what) + strlen(time) + sizeof " [] 100%" - 1);
     if (done < 0 || cells < LEAST_CELLS) {
         snprintf(line, LINE_ROOM, "%s%s", what, time);
@@ -50,7 +51,8 @@ static void compose(char line[LINE_ROOM], const char *what, double done, double 
     cells = cells > MOST_CELLS ? MOST_CELLS : cells;
     done = done < 1 ? done : 1;
     int filled = (int)(done * cells);
-    snprintf(line, LINE_ROOM, "%s [%.*s%*s] %3d%%%s", what, filled, full, cells - filled, "", (int)(done * 100), time);
+    snprintf(line, LINE_ROOM, "%s [%.*s%*s] %3d%%%s", what, filled, full, cells - filled, "",
+             (int)(done * 100), time);
 }
 
 static void draw(const char *line)
@@ -69,7 +71,8 @@ static void draw(const char *line)
  * lock. */
 static bool sleep_until(double at)
 {
-    struct timespec t = { .tv_sec = (time_t)at, .tv_nsec = (long)((at - (double)(time_t)at) * 1e9) };
+    struct timespec t = { .tv_sec = (time_t)at,
+                          .tv_nsec = (long)((at - (double)(time_t)at) * 1e9) };
     while (!bar.stop && clock_seconds() < at)
         pthread_cond_timedwait(&bar.wake, &bar.lock, &t);
     return !bar.stop;
@@ -92,7 +95,7 @@ static void *draw_lines(void *unused)
     return unused;
 }
 
-/* ---- From outside ---- */
+/* ---- From outside ---------------------------------------------------------------------------- */
 
 /* Starts the thread that draws. It takes no signals: handlers run in the other threads. */
 static void start_thread(void)

@@ -43,7 +43,7 @@ static size_t resident_bytes(void)
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* ---- Private memory ---------------------------------------------------------------------------------------------- */
+/* ---- Private memory -------------------------------------------------------------------------- */
 
 int run_stats_open_memory(void) { return open("/proc/self/smaps_rollup", O_RDONLY | O_CLOEXEC); }
 
@@ -54,7 +54,8 @@ static size_t bytes_after(const char *text, const char *key)
     return found ? (size_t)strtoull(found + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* Bytes of memory that no file holds; 0: not known. (The kernel's Private_Dirty also counts pages of a file just written.) */
+/* Bytes of memory that no file holds; 0: not known. (The kernel's Private_Dirty also counts pages
+ * of a file just written.) */
 static size_t private_bytes(int fd)
 {
     char    text[4096];
@@ -64,8 +65,9 @@ static size_t private_bytes(int fd)
     return anonymous ? anonymous + bytes_after(text, "\nSwap:") : 0;
 }
 
-/* What this run asked for: weights that are not used where they lie in a file, the cache in use, activations and logits. The program
- * itself, its libraries and a tokenizer's tables come on top (docs/reliability.md, "Memory"). */
+/* What this run asked for: weights that are not used where they lie in a file, the cache in use,
+ * activations and logits. The program itself, its libraries and a tokenizer's tables come on top
+ * (docs/reliability.md, "Memory"). */
 static size_t predicted_bytes(const tblock_model_info *m, const tblock_context_info *c)
 {
     return m->made_bytes + c->kv_bytes + c->activation_bytes;
@@ -97,8 +99,10 @@ static void memory_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
     const size_t now = resident_bytes(), own = private_bytes(s->memory_fd),
                  predicted = predicted_bytes(m, c);
     rows_members(r, { "file_bytes", v_count(m->file_bytes) }, { "kv_bytes", v_count(c->kv_bytes) },
-                 { "activation_bytes", v_count(c->activation_bytes) }, { "resident_bytes", v_count(now) },
-                 { "predicted_private_bytes", v_count(predicted) }, { "private_bytes", own > 0 ? v_count(own) : v_none() });
+                 { "activation_bytes", v_count(c->activation_bytes) },
+                 { "resident_bytes", v_count(now) },
+                 { "predicted_private_bytes", v_count(predicted) },
+                 { "private_bytes", own > 0 ? v_count(own) : v_none() });
     rows_pair(r, "memory", "file %s, kv %s, activations %s", spell_bytes(m->file_bytes, file),
               spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations));
     rows_pair(r, "", "peak resident %s", spell_bytes(now, resident));

@@ -46,7 +46,7 @@ bool sandbox_possible(tblock_error *err)
     return refused(errno, err);
 }
 
-/* ---- Descriptors ---- */
+/* ---- Descriptors ----------------------------------------------------------------------------- */
 
 static bool is_kept(int fd, const int *writable, size_t n)
 {
@@ -65,7 +65,8 @@ static bool close_writable(const int *writable, size_t n, tblock_error *err)
         return fail(err, TBLOCK_SYSTEM, "--sandbox: /proc/self/fd: %s", strerror(errno));
     for (struct dirent *e; (e = readdir(folder)) != NULL;) {
         int fd = atoi(e->d_name), flags = e->d_name[0] != '.' ? fcntl(fd, F_GETFL) : -1;
-        if (flags >= 0 && fd != dirfd(folder) && !is_kept(fd, writable, n) && (flags & O_ACCMODE) != O_RDONLY)
+        if (flags >= 0 && fd != dirfd(folder) && !is_kept(fd, writable, n)
+            && (flags & O_ACCMODE) != O_RDONLY)
             close(fd);
     }
     closedir(folder);
@@ -75,7 +76,8 @@ static bool close_writable(const int *writable, size_t n, tblock_error *err)
 static bool same_file(int a, int b)
 {
     struct stat one, other;
-    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    return fstat(a, &one) == 0 && fstat(b, &other) == 0 && one.st_dev == other.st_dev
+        && one.st_ino == other.st_ino;
 }
 
 /* Makes standard input read-only if it was opened for both, as by `0<>FILE`, by opening it
@@ -84,21 +86,26 @@ static bool same_file(int a, int b)
 static bool make_input_readonly(tblock_error *err)
 {
     int flags = fcntl(STDIN_FILENO, F_GETFL);
-    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || same_file(STDIN_FILENO, STDOUT_FILENO) || same_file(STDIN_FILENO, STDERR_FILENO))
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || same_file(STDIN_FILENO, STDOUT_FILENO)
+        || same_file(STDIN_FILENO, STDERR_FILENO))
         return true;
     off_t at = lseek(STDIN_FILENO, 0, SEEK_CUR);
     /* Opening a FIFO without another writer must not wait here; later reads wait as before. */
     int   fd = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-    bool  good = fd >= 0 && fcntl(fd, F_SETFL, flags & ~O_ACCMODE) == 0 && (at < 0 || lseek(fd, at, SEEK_SET) == at)
-              && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
+    bool  good = fd >= 0 && fcntl(fd, F_SETFL, flags & ~O_ACCMODE) == 0
+        && (at < 0 || lseek(fd, at, SEEK_SET) == at) && dup2(fd, STDIN_FILENO) == STDIN_FILENO;
     int   error = errno;
     if (fd >= 0)
         close(fd);
-    return good || fail(err, TBLOCK_SYSTEM, "--sandbox: standard input is open for writing too, and cannot be opened for reading "
-                                                "alone: %s; give it as < FILE, from a pipe, or as < /dev/null", strerror(error));
+    return good
+        || fail(err, TBLOCK_SYSTEM,
+                "--sandbox: standard input is open for writing too, and cannot be opened for "
+                "reading "
+                "alone: %s; give it as < FILE, from a pipe, or as < /dev/null",
+                strerror(error));
 }
 
-/* ---- The filter ---- */
+/* ---- The filter ------------------------------------------------------------------------------ */
 
 bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
 {
@@ -110,8 +117,10 @@ bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
         return false;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return refused(errno, err);
-    long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
-    return result == 0 || refused(result > 0 ? ESRCH : errno, err); /* over 0: a thread that cannot have it */
+    long result =
+        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
+    /* over 0: a thread that cannot have it */
+    return result == 0 || refused(result > 0 ? ESRCH : errno, err);
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "tblock_tools.h"
 
-/* ---- optimizer_options.c ---------------------------------------------------------------------- */
+/* ---- optimizer_options.c --------------------------------------------------------------------- */
 
 /* AdamW's numbers as options, for grad and train. */
 
@@ -36,7 +36,7 @@ void blas_without_threads(void);
 /* Fails with TBLOCK_USAGE if betas are not two numbers from 0 to below 1. */
 bool optimizer_read(const OptimizerArgs *o, tblock_adamw *out, tblock_error *err);
 
-/* ---- train_check.c ---------------------------------------------------------------------------- */
+/* ---- train_check.c --------------------------------------------------------------------------- */
 
 /* `train --grad-check`. */
 

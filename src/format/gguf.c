@@ -18,7 +18,8 @@ static bool check_magic(const FileMap *m, Error *err)
     const char *other = format_of(m->data, m->size);
     if (other)
         return fail(err, INPUT, "%s: expected a GGUF file, found %s", m->path, other);
-    return fail(err, INPUT, "%s: expected a GGUF file, found %zu bytes that do not begin with GGUF", m->path, m->size);
+    return fail(err, INPUT, "%s: expected a GGUF file, found %zu bytes that do not begin with GGUF",
+                m->path, m->size);
 }
 
 static bool check_version(const char *path, uint32_t version, Error *err)
@@ -42,7 +43,8 @@ static bool read_alignment(GgufPart *p, Error *err)
     if (gguf_find(&p->meta, key) && !gguf_read_int(&p->meta, key, 1, INT32_MAX, &value, err))
         return false;
     if (value & (value - 1))
-        return fail(err, INPUT, "%s: key %s: expected a power of two, found %lld", p->map.path, key, (long long)value);
+        return fail(err, INPUT, "%s: key %s: expected a power of two, found %lld", p->map.path, key,
+                    (long long)value);
     p->alignment = (size_t)value;
     return true;
 }
@@ -54,9 +56,13 @@ static bool read_head(GgufPart *p, GgufCursor *c, Error *err)
     uint64_t    n_tensors, n_entries;
     if (!check_magic(&p->map, err))
         return false;
-    *c = (GgufCursor){ .path = p->map.path, .data = p->map.data, .size = p->map.size, .where = "header", .err = err };
-    if (!gguf_take(c, "magic", 4, &magic) || !gguf_take_u32(c, "version", &p->version) || !check_version(c->path, p->version, err)
-        || !gguf_take_u64(c, "number of tensors", &n_tensors) || !gguf_take_u64(c, "number of key-values", &n_entries))
+    *c = (GgufCursor){
+        .path = p->map.path, .data = p->map.data, .size = p->map.size, .where = "header", .err = err
+    };
+    if (!gguf_take(c, "magic", 4, &magic) || !gguf_take_u32(c, "version", &p->version)
+        || !check_version(c->path, p->version, err)
+        || !gguf_take_u64(c, "number of tensors", &n_tensors)
+        || !gguf_take_u64(c, "number of key-values", &n_entries))
         return false;
     if (!gguf_check_count(c, "tensors", n_tensors, MAX_TENSORS, GGUF_LEAST_INFO))
         return false;
@@ -127,12 +133,15 @@ static bool open_sibling(GgufPart *p, const char *path, const Split *first, int6
     Split s;
     Error e = { 0 };
     if (!open_part(p, path, &e) || !read_split(p, &s, &e))
-        return fail(err, e.status, "%s (part %lld of %lld)", e.msg, (long long)no + 1, (long long)first->count);
+        return fail(err, e.status, "%s (part %lld of %lld)", e.msg, (long long)no + 1,
+                    (long long)first->count);
     if (s.no != no || s.count != first->count || s.n_tensors != first->n_tensors)
-        return fail(err, INPUT, "%s: expected part %lld of %lld, %lld tensors in total (keys "
-                                "split.no, split.count, split.tensors.count), found part %lld of "
-                                "%lld, %lld tensors", path, (long long)no + 1, (long long)first->count,
-                    (long long)first->n_tensors, (long long)s.no + 1, (long long)s.count, (long long)s.n_tensors);
+        return fail(err, INPUT,
+                    "%s: expected part %lld of %lld, %lld tensors in total (keys "
+                    "split.no, split.count, split.tensors.count), found part %lld of "
+                    "%lld, %lld tensors",
+                    path, (long long)no + 1, (long long)first->count, (long long)first->n_tensors,
+                    (long long)s.no + 1, (long long)s.count, (long long)s.n_tensors);
     return true;
 }
 
@@ -149,7 +158,8 @@ static bool open_siblings(GgufFile *f, const char *path, const Split *split, Err
         if (!part || !name) {
             free(part);
             free(name);
-            return fail(err, SYSTEM, "%s: out of memory for %lld parts", path, (long long)split->count);
+            return fail(err, SYSTEM, "%s: out of memory for %lld parts", path,
+                        (long long)split->count);
         }
         part[split->no] = f->part[0];
         free(f->part);
@@ -159,7 +169,8 @@ static bool open_siblings(GgufFile *f, const char *path, const Split *split, Err
     for (int64_t i = 0; i < split->count && ok; i++) {
         if (i == split->no)
             continue;
-        snprintf(name, n_prefix + sizeof suffix, "%.*s%s", (int)n_prefix, path, suffix_of(suffix, i, split->count));
+        snprintf(name, n_prefix + sizeof suffix, "%.*s%s", (int)n_prefix, path,
+                 suffix_of(suffix, i, split->count));
         ok = open_sibling(&part[i], name, split, i, err);
     }
     free(name);
@@ -192,8 +203,13 @@ static bool open_parts(GgufFile *f, const char *path, Error *err)
 
 static bool read_list(GgufFile *f, GgufPart *p, Error *err)
 {
-    GgufCursor c = { .path = p->map.path, .data = p->map.data, .size = p->map.size, .at = p->list_offset, .err = err };
-    return gguf_tensors_take(f->tensors + p->first_tensor, f->names + p->first_tensor * (GGUF_MAX_NAME + 1), p->n_tensors, &c,
+    GgufCursor c = { .path = p->map.path,
+                     .data = p->map.data,
+                     .size = p->map.size,
+                     .at = p->list_offset,
+                     .err = err };
+    return gguf_tensors_take(f->tensors + p->first_tensor,
+                             f->names + p->first_tensor * (GGUF_MAX_NAME + 1), p->n_tensors, &c,
                              p->alignment, &p->data_offset);
 }
 
@@ -204,7 +220,8 @@ static bool check_names(const GgufFile *f, Error *err)
         if (strcmp(s->name, t->name) != 0)
             continue;
         const char *a = gguf_part_of(f, s)->map.path, *b = gguf_part_of(f, t)->map.path;
-        return fail(err, INPUT, "%s: tensor %s appears twice%s%s", b, t->name, a == b ? "" : ", also in ", a == b ? "" : a);
+        return fail(err, INPUT, "%s: tensor %s appears twice%s%s", b, t->name,
+                    a == b ? "" : ", also in ", a == b ? "" : a);
     }
     return true;
 }
@@ -248,7 +265,10 @@ void gguf_close(GgufFile *f)
     *f = (GgufFile){ 0 };
 }
 
-const Tensor *gguf_tensor(const GgufFile *f, const char *name) { return tensors_find(f->by_name, f->n_tensors, name); }
+const Tensor *gguf_tensor(const GgufFile *f, const char *name)
+{
+    return tensors_find(f->by_name, f->n_tensors, name);
+}
 
 const GgufPart *gguf_part_of(const GgufFile *f, const Tensor *t)
 {

@@ -6,14 +6,15 @@
 #include "base/error.h"
 #include "format/tensors.h"
 
-/* ---- gguf_meta.c ------------------------------------------------------------------------------ */
+/* ---- gguf_meta.c ----------------------------------------------------------------------------- */
 
 /* The key-values of a GGUF file, typed and checked. Strings and arrays stay in
  * the mapping. */
 
 /* Types, with the numbers that the file uses (gguf_metadata_value_type). */
 typedef enum GgufType {
-    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING, GGUF_ARRAY, GGUF_U64, GGUF_I64,
+    GGUF_U8, GGUF_I8, GGUF_U16, GGUF_I16, GGUF_U32, GGUF_I32, GGUF_F32, GGUF_BOOL, GGUF_STRING,
+    GGUF_ARRAY, GGUF_U64, GGUF_I64,
     GGUF_F64, GGUF_TYPES
 } GgufType;
 
@@ -47,7 +48,8 @@ const GgufEntry *gguf_find(const GgufMeta *m, const char *key);
  * gguf_find first. Integers: any integer type of the file, min <= *out <= max. Numbers: f32 or f64,
  * finite. */
 bool gguf_read_string(const GgufMeta *m, const char *key, GgufString *out, Error *err);
-bool gguf_read_int(const GgufMeta *m, const char *key, int64_t min, int64_t max, int64_t *out, Error *err);
+bool gguf_read_int(const GgufMeta *m, const char *key, int64_t min, int64_t max, int64_t *out,
+                   Error *err);
 bool gguf_read_number(const GgufMeta *m, const char *key, double *out, Error *err);
 bool gguf_read_bool(const GgufMeta *m, const char *key, bool *out, Error *err);
 
@@ -77,13 +79,14 @@ bool gguf_take_string(GgufCursor *c, const char *what, size_t max_bytes, GgufStr
 
 /* Check a count from the file: n things of least_bytes or more each must fit into the rest of the
  * file, and n must be at most limit. */
-bool gguf_check_count(const GgufCursor *c, const char *what, uint64_t n, size_t limit, size_t least_bytes);
+bool gguf_check_count(const GgufCursor *c, const char *what, uint64_t n, size_t limit,
+                      size_t least_bytes);
 
 /* Read n key-values from the cursor on into *m, sorted; INPUT if a key comes twice. The caller
  * frees m->entry, also after a failure. */
 bool gguf_meta_take(GgufMeta *m, GgufCursor *c, uint64_t n);
 
-/* ---- gguf.c ----------------------------------------------------------------------------------- */
+/* ---- gguf.c ---------------------------------------------------------------------------------- */
 
 /* GGUF files, the format of ggml and llama.cpp: typed key-values and tensors, in one
  * file or several.
@@ -139,7 +142,7 @@ void gguf_close(GgufFile *f);                  /* a zeroed GgufFile is fine */
 const Tensor   *gguf_tensor(const GgufFile *f, const char *name);        /* NULL: no such tensor */
 const GgufPart *gguf_part_of(const GgufFile *f, const Tensor *t);        /* the part that holds t */
 
-/* ---- gguf_tensors.c --------------------------------------------------------------------------- */
+/* ---- gguf_tensors.c -------------------------------------------------------------------------- */
 
 /* The tensor list of one GGUF file. Part of the reader (gguf.h). */
 
@@ -151,6 +154,7 @@ enum {
 /* Read n entries from the cursor on into t[0 .. n), sorted by offset. The names go into `names`,
  * which has n times GGUF_MAX_NAME + 1 bytes. *data_offset: where the data begins. Everything is
  * checked except that no name comes twice. Errors: INPUT. */
-bool gguf_tensors_take(Tensor *t, char *names, size_t n, GgufCursor *c, size_t alignment, size_t *data_offset);
+bool gguf_tensors_take(Tensor *t, char *names, size_t n, GgufCursor *c, size_t alignment,
+                       size_t *data_offset);
 
 #endif

@@ -16,16 +16,26 @@ static const struct {
     const char *name;
     DType       dtype; /* DT_COUNT: tblock does not read it */
 } ggml_types[] = {
-    [0] = { "F32", DT_F32 },        [1] = { "F16", DT_F16 },        [2] = { "Q4_0", DT_Q4_0 },      [3] = { "Q4_1", DT_Q4_1 },
-    [4] = { "Q4_2", DT_COUNT },     [5] = { "Q4_3", DT_COUNT },     [6] = { "Q5_0", DT_Q5_0 },      [7] = { "Q5_1", DT_Q5_1 },
-    [8] = { "Q8_0", DT_Q8_0 },      [9] = { "Q8_1", DT_COUNT },     [10] = { "Q2_K", DT_Q2_K },     [11] = { "Q3_K", DT_Q3_K },
-    [12] = { "Q4_K", DT_Q4_K },     [13] = { "Q5_K", DT_Q5_K },     [14] = { "Q6_K", DT_Q6_K },     [15] = { "Q8_K", DT_COUNT },
-    [16] = { "IQ2_XXS", DT_COUNT }, [17] = { "IQ2_XS", DT_COUNT },  [18] = { "IQ3_XXS", DT_COUNT }, [19] = { "IQ1_S", DT_COUNT },
-    [20] = { "IQ4_NL", DT_IQ4_NL }, [21] = { "IQ3_S", DT_COUNT },   [22] = { "IQ2_S", DT_COUNT },   [23] = { "IQ4_XS", DT_IQ4_XS },
-    [24] = { "I8", DT_COUNT },      [25] = { "I16", DT_COUNT },     [26] = { "I32", DT_COUNT },     [27] = { "I64", DT_COUNT },
-    [28] = { "F64", DT_COUNT },     [29] = { "IQ1_M", DT_COUNT },   [30] = { "BF16", DT_BF16 },     [31] = { "Q4_0_4_4", DT_COUNT },
-    [32] = { "Q4_0_4_8", DT_COUNT }, [33] = { "Q4_0_8_8", DT_COUNT }, [34] = { "TQ1_0", DT_COUNT }, [35] = { "TQ2_0", DT_COUNT },
-    [36] = { "IQ4_NL_4_4", DT_COUNT }, [37] = { "IQ4_NL_4_8", DT_COUNT }, [38] = { "IQ4_NL_8_8", DT_COUNT },
+    [0] = { "F32", DT_F32 },        [1] = { "F16", DT_F16 },        [2] = { "Q4_0", DT_Q4_0 },
+         [3] = { "Q4_1", DT_Q4_1 },
+    [4] = { "Q4_2", DT_COUNT },     [5] = { "Q4_3", DT_COUNT },     [6] = { "Q5_0", DT_Q5_0 },
+         [7] = { "Q5_1", DT_Q5_1 },
+    [8] = { "Q8_0", DT_Q8_0 },      [9] = { "Q8_1", DT_COUNT },     [10] = { "Q2_K", DT_Q2_K },
+        [11] = { "Q3_K", DT_Q3_K },
+    [12] = { "Q4_K", DT_Q4_K },     [13] = { "Q5_K", DT_Q5_K },     [14] = { "Q6_K", DT_Q6_K },
+        [15] = { "Q8_K", DT_COUNT },
+    [16] = { "IQ2_XXS", DT_COUNT }, [17] = { "IQ2_XS", DT_COUNT },  [18] = { "IQ3_XXS", DT_COUNT },
+    [19] = { "IQ1_S", DT_COUNT },
+    [20] = { "IQ4_NL", DT_IQ4_NL }, [21] = { "IQ3_S", DT_COUNT },   [22] = { "IQ2_S", DT_COUNT },
+      [23] = { "IQ4_XS", DT_IQ4_XS },
+    [24] = { "I8", DT_COUNT },      [25] = { "I16", DT_COUNT },     [26] = { "I32", DT_COUNT },
+        [27] = { "I64", DT_COUNT },
+    [28] = { "F64", DT_COUNT },     [29] = { "IQ1_M", DT_COUNT },   [30] = { "BF16", DT_BF16 },
+        [31] = { "Q4_0_4_4", DT_COUNT },
+    [32] = { "Q4_0_4_8", DT_COUNT }, [33] = { "Q4_0_8_8", DT_COUNT }, [34] = { "TQ1_0", DT_COUNT },
+    [35] = { "TQ2_0", DT_COUNT },
+    [36] = { "IQ4_NL_4_4", DT_COUNT }, [37] = { "IQ4_NL_4_8", DT_COUNT },
+    [38] = { "IQ4_NL_8_8", DT_COUNT },
     [39] = { "MXFP4", DT_MXFP4 },   [40] = { "NVFP4", DT_COUNT },   [41] = { "Q1_0", DT_COUNT },
 };
 
@@ -38,8 +48,11 @@ static bool take_dtype(GgufCursor *c, DType *out)
     const char *name = known ? ggml_types[type].name : "unknown";
     *out = known ? ggml_types[type].dtype : DT_COUNT;
     if (*out == DT_COUNT)
-        return fail(c->err, INPUT, "%s: %s: expected a type of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL, IQ4_XS "
-                    "or MXFP4, found %s (ggml type %u)", c->path, c->where, name, type);
+        return fail(c->err, INPUT,
+                    "%s: %s: expected a type of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K "
+                    "to Q6_K, IQ4_NL, IQ4_XS "
+                    "or MXFP4, found %s (ggml type %u)",
+                    c->path, c->where, name, type);
     return true;
 }
 
@@ -51,7 +64,8 @@ static bool take_name(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
     if (!gguf_take_string(c, "name", GGUF_MAX_NAME, &s))
         return false;
     if (memchr(s.bytes, 0, s.n))
-        return fail(c->err, INPUT, "%s: %s: name: expected no NUL byte, found one", c->path, c->where);
+        return fail(c->err, INPUT, "%s: %s: name: expected no NUL byte, found one", c->path,
+                    c->where);
     memcpy(name, s.bytes, s.n);
     name[s.n] = 0;
     t->name = name;
@@ -66,15 +80,17 @@ static bool take_shape(GgufCursor *c, Tensor *t)
     if (!gguf_take_u32(c, "number of dimensions", &rank))
         return false;
     if (rank > MAX_RANK)
-        return fail(c->err, INPUT, "%s: %s: expected at most %d dimensions, found %u", c->path, c->where, MAX_RANK, rank);
+        return fail(c->err, INPUT, "%s: %s: expected at most %d dimensions, found %u", c->path,
+                    c->where, MAX_RANK, rank);
     t->rank = (int)rank;
     for (int i = 0; i < t->rank; i++) {
         uint64_t n;
         if (!gguf_take_u64(c, "dimension", &n))
             return false;
         if (n < 1 || n > INT64_MAX)
-            return fail(c->err, INPUT, "%s: %s: dimension %d: expected at least 1 and less than 2^63, found %llu", c->path, c->where, i,
-                        (unsigned long long)n);
+            return fail(c->err, INPUT,
+                        "%s: %s: dimension %d: expected at least 1 and less than 2^63, found %llu",
+                        c->path, c->where, i, (unsigned long long)n);
         t->shape[t->rank - 1 - i] = (int64_t)n;
     }
     return true;
@@ -83,13 +99,14 @@ static bool take_shape(GgufCursor *c, Tensor *t)
 static bool check_size(GgufCursor *c, Tensor *t)
 {
     char    shape[100];
-    int64_t per_block = (int64_t)dtype_block_elements(t->dtype), row = t->rank ? t->shape[t->rank - 1] : 1;
+    int64_t per_block = (int64_t)dtype_block_elements(t->dtype),
+            row = t->rank ? t->shape[t->rank - 1] : 1;
     if (row % per_block)
-        return fail(c->err, INPUT, "%s: %s: expected rows of a multiple of %lld for %s, found %lld", c->path, c->where,
-                    (long long)per_block, dtype_name(t->dtype), (long long)row);
+        return fail(c->err, INPUT, "%s: %s: expected rows of a multiple of %lld for %s, found %lld",
+                    c->path, c->where, (long long)per_block, dtype_name(t->dtype), (long long)row);
     if (!shape_bytes(t->dtype, t->rank, t->shape, &t->n_elements, &t->n_bytes))
-        return fail(c->err, INPUT, "%s: %s: the size of %s %s overflows", c->path, c->where, dtype_name(t->dtype),
-                    tensor_shape_text(t, shape, sizeof shape));
+        return fail(c->err, INPUT, "%s: %s: the size of %s %s overflows", c->path, c->where,
+                    dtype_name(t->dtype), tensor_shape_text(t, shape, sizeof shape));
     return true;
 }
 
@@ -97,8 +114,8 @@ static bool take_tensor(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
 {
     /* It counts from the data section, whose place is known only after the last entry. */
     uint64_t offset;
-    if (!take_name(c, t, name) || !take_shape(c, t) || !take_dtype(c, &t->dtype) || !check_size(c, t)
-        || !gguf_take_u64(c, "offset", &offset))
+    if (!take_name(c, t, name) || !take_shape(c, t) || !take_dtype(c, &t->dtype)
+        || !check_size(c, t) || !gguf_take_u64(c, "offset", &offset))
         return false;
     t->offset = (size_t)offset;
     return true;
@@ -109,12 +126,16 @@ static bool take_tensor(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
 static bool place(const GgufCursor *c, Tensor *t, size_t alignment, size_t data_offset)
 {
     if (t->offset % alignment)
-        return fail(c->err, INPUT, "%s: tensor %s: expected an offset that is a multiple of %zu (general.alignment), found %zu", c->path,
-                    t->name, alignment, t->offset);
+        return fail(c->err, INPUT,
+                    "%s: tensor %s: expected an offset that is a multiple of %zu "
+                    "(general.alignment), found %zu",
+                    c->path, t->name, alignment, t->offset);
     size_t room = data_offset < c->size ? c->size - data_offset : 0;
     if (t->offset > room || t->n_bytes > room - t->offset)
-        return fail(c->err, INPUT, "%s: tensor %s: %zu bytes at %zu of the data do not fit its %zu bytes (cut short?)", c->path, t->name,
-                    t->n_bytes, t->offset, room);
+        return fail(
+            c->err, INPUT,
+            "%s: tensor %s: %zu bytes at %zu of the data do not fit its %zu bytes (cut short?)",
+            c->path, t->name, t->n_bytes, t->offset, room);
     t->offset += data_offset;
     t->data = c->data + t->offset;
     return true;
@@ -127,7 +148,8 @@ static int by_offset(const void *a, const void *b)
     return (s->offset > t->offset) - (s->offset < t->offset);
 }
 
-bool gguf_tensors_take(Tensor *t, char *names, size_t n, GgufCursor *c, size_t alignment, size_t *data_offset)
+bool gguf_tensors_take(Tensor *t, char *names, size_t n, GgufCursor *c, size_t alignment,
+                       size_t *data_offset)
 {
     for (size_t i = 0; i < n; i++) {
         snprintf(c->where, sizeof c->where, "tensor %zu of %zu", i + 1, n);
@@ -142,7 +164,10 @@ bool gguf_tensors_take(Tensor *t, char *names, size_t n, GgufCursor *c, size_t a
         qsort(t, n, sizeof *t, by_offset);
     for (size_t i = 1; i < n; i++)
         if (t[i].offset - t[i - 1].offset < t[i - 1].n_bytes)
-            return fail(c->err, INPUT, "%s: tensor %s: its data at %zu overlaps that of tensor %s, %zu bytes at %zu", c->path, t[i].name,
-                        t[i].offset - *data_offset, t[i - 1].name, t[i - 1].n_bytes, t[i - 1].offset - *data_offset);
+            return fail(
+                c->err, INPUT,
+                "%s: tensor %s: its data at %zu overlaps that of tensor %s, %zu bytes at %zu",
+                c->path, t[i].name, t[i].offset - *data_offset, t[i - 1].name, t[i - 1].n_bytes,
+                t[i - 1].offset - *data_offset);
     return true;
 }

@@ -10,22 +10,33 @@
 #include "base/number.h"
 #include "format/bytes.h"
 
-enum { MAGIC = 0x616b3432, HEADER_0 = 28, HEADER_1 = 256, FIELDS_AT = 8, SHARED_AT = 36, GROUP_SIZE_AT = 37 };
+enum {
+    MAGIC = 0x616b3432,
+    HEADER_0 = 28,
+    HEADER_1 = 256,
+    FIELDS_AT = 8,
+    SHARED_AT = 36,
+    GROUP_SIZE_AT = 37
+};
 enum { N_FIELDS = 7 };
 
 /* ---- Kinds of tensors ------------------------------------------------------------------------ */
 
 typedef enum Llama2cKind {
-    EMBED, ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W_GATE, W_DOWN, W_UP, FINAL_NORM, LM_HEAD, TABLES, N_KINDS
+    EMBED, ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W_GATE, W_DOWN, W_UP, FINAL_NORM, LM_HEAD, TABLES,
+    N_KINDS
 } Llama2cKind;
 
 static const struct {
     const char *name;
     bool        per_layer;
 } kinds[N_KINDS] = {
-    [EMBED] = { "embed", false },    [ATTN_NORM] = { "attn_norm", true }, [WQ] = { "wq", true },             [WK] = { "wk", true },
-    [WV] = { "wv", true },           [WO] = { "wo", true },               [FFN_NORM] = { "ffn_norm", true }, [W_GATE] = { "w_gate", true },
-    [W_DOWN] = { "w_down", true },   [W_UP] = { "w_up", true },           [FINAL_NORM] = { "final_norm", false },
+    [EMBED] = { "embed", false },    [ATTN_NORM] = { "attn_norm", true }, [WQ] = { "wq", true },
+                [WK] = { "wk", true },
+    [WV] = { "wv", true },           [WO] = { "wo", true },
+                  [FFN_NORM] = { "ffn_norm", true }, [W_GATE] = { "w_gate", true },
+    [W_DOWN] = { "w_down", true },   [W_UP] = { "w_up", true },
+              [FINAL_NORM] = { "final_norm", false },
     [LM_HEAD] = { "lm_head", false }, [TABLES] = { "rotary tables", false },
 };
 
@@ -34,9 +45,14 @@ static const struct {
 static const Llama2cKind order_0[N_KINDS] = {
     EMBED, ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W_GATE, W_DOWN, W_UP, FINAL_NORM, TABLES, LM_HEAD
 };
-static const Llama2cKind order_1[N_KINDS - 1] = { ATTN_NORM, FFN_NORM, FINAL_NORM, EMBED, WQ, WK, WV, WO, W_GATE, W_DOWN, W_UP, LM_HEAD };
+static const Llama2cKind order_1[N_KINDS - 1] = { ATTN_NORM, FFN_NORM, FINAL_NORM, EMBED,
+                                                  WQ,        WK,       WV,         WO,
+                                                  W_GATE,    W_DOWN,   W_UP,       LM_HEAD };
 
-static bool is_matrix(Llama2cKind kind) { return kind != ATTN_NORM && kind != FFN_NORM && kind != FINAL_NORM && kind != TABLES; }
+static bool is_matrix(Llama2cKind kind)
+{
+    return kind != ATTN_NORM && kind != FFN_NORM && kind != FINAL_NORM && kind != TABLES;
+}
 
 /* [rows, columns]; a vector has one row. */
 static void shape_of(Llama2cKind kind, const Llama2cDims *d, int64_t *rows, int64_t *columns)
@@ -83,13 +99,17 @@ static bool check_dims(const Llama2cHeader *h, const char *path, Error *err)
     Llama2cDims d = h->dims;
     for (int i = 0; i < N_FIELDS; i++)
         if (*field_of(&d, i) < 1 || *field_of(&d, i) > fields[i].most)
-            return fail(err, INPUT, "%s: %s: expected a number from 1 to %d, found %d", path, fields[i].name, fields[i].most, *field_of(&d, i));
+            return fail(err, INPUT, "%s: %s: expected a number from 1 to %d, found %d", path,
+                        fields[i].name, fields[i].most, *field_of(&d, i));
     if (d.dim % d.n_heads)
-        return fail(err, INPUT, "%s: dim: expected a multiple of n_heads %d, found %d", path, d.n_heads, d.dim);
+        return fail(err, INPUT, "%s: dim: expected a multiple of n_heads %d, found %d", path,
+                    d.n_heads, d.dim);
     if (d.n_heads % d.n_kv_heads)
-        return fail(err, INPUT, "%s: n_kv_heads: expected a divisor of n_heads %d, found %d", path, d.n_heads, d.n_kv_heads);
+        return fail(err, INPUT, "%s: n_kv_heads: expected a divisor of n_heads %d, found %d", path,
+                    d.n_heads, d.n_kv_heads);
     if (d.dim / d.n_heads % 2)
-        return fail(err, INPUT, "%s: dim / n_heads: expected an even number, found %d", path, d.dim / d.n_heads);
+        return fail(err, INPUT, "%s: dim / n_heads: expected an even number, found %d", path,
+                    d.dim / d.n_heads);
     return true;
 }
 
@@ -112,28 +132,36 @@ static void read_header_0(Llama2cHeader *h, const unsigned char *bytes)
 static bool read_header_1(Llama2cHeader *h, const FileMap *map, Error *err)
 {
     if (map->size < HEADER_1)
-        return fail(err, INPUT, "%s: header: expected %d bytes, found %zu (cut short?)", map->path, HEADER_1, map->size);
+        return fail(err, INPUT, "%s: header: expected %d bytes, found %zu (cut short?)", map->path,
+                    HEADER_1, map->size);
     const unsigned char *p = map->data;
     *h = (Llama2cHeader){ .version = read_i32(p + 4), .n_bytes = HEADER_1, .tied = p[SHARED_AT] };
     if (h->version != 1 && h->version != 2)
-        return fail(err, INPUT, "%s: llama2.c version: expected 0, 1 or 2, found %d", map->path, h->version);
+        return fail(err, INPUT, "%s: llama2.c version: expected 0, 1 or 2, found %d", map->path,
+                    h->version);
     if (p[SHARED_AT] > 1)
-        return fail(err, INPUT, "%s: shared classifier flag: expected 0 or 1, found %d", map->path, p[SHARED_AT]);
+        return fail(err, INPUT, "%s: shared classifier flag: expected 0 or 1, found %d", map->path,
+                    p[SHARED_AT]);
     read_fields(h, p + FIELDS_AT);
     if (h->version == 2) {
         h->group_size = read_i32(p + GROUP_SIZE_AT);
         if (h->group_size < 1)
-            return fail(err, INPUT, "%s: group size: expected a number of at least 1, found %d", map->path, h->group_size);
+            return fail(err, INPUT, "%s: group size: expected a number of at least 1, found %d",
+                        map->path, h->group_size);
     }
     return true;
 }
 
-static bool has_magic(const unsigned char *bytes, size_t n) { return n >= 8 && read_u32(bytes) == MAGIC; }
+static bool has_magic(const unsigned char *bytes, size_t n)
+{
+    return n >= 8 && read_u32(bytes) == MAGIC;
+}
 
 static bool read_header(Llama2cHeader *h, const FileMap *map, Error *err)
 {
     if (map->size < HEADER_0)
-        return fail(err, INPUT, "%s: expected a llama2.c checkpoint, found %zu bytes", map->path, map->size);
+        return fail(err, INPUT, "%s: expected a llama2.c checkpoint, found %zu bytes", map->path,
+                    map->size);
     if (!has_magic(map->data, map->size))
         read_header_0(h, map->data);
     else if (!read_header_1(h, map, err))
@@ -149,10 +177,14 @@ static size_t bytes_of(Llama2cKind kind, const Llama2cHeader *h)
     int64_t rows, columns;
     shape_of(kind, &h->dims, &rows, &columns);
     size_t n = (size_t)rows * (size_t)columns;
-    return h->group_size && is_matrix(kind) ? n + n / (size_t)h->group_size * sizeof(float) : n * sizeof(float);
+    return h->group_size && is_matrix(kind) ? n + n / (size_t)h->group_size * sizeof(float)
+                                            : n * sizeof(float);
 }
 
-static bool is_present(Llama2cKind kind, const Llama2cHeader *h) { return kind != LM_HEAD || !h->tied; }
+static bool is_present(Llama2cKind kind, const Llama2cHeader *h)
+{
+    return kind != LM_HEAD || !h->tied;
+}
 
 static int kinds_of(const Llama2cHeader *h, const Llama2cKind **order)
 {
@@ -160,7 +192,10 @@ static int kinds_of(const Llama2cHeader *h, const Llama2cKind **order)
     return h->version ? N_KINDS - 1 : N_KINDS;
 }
 
-static size_t copies_of(Llama2cKind kind, const Llama2cHeader *h) { return kinds[kind].per_layer ? (size_t)h->dims.n_layers : 1; }
+static size_t copies_of(Llama2cKind kind, const Llama2cHeader *h)
+{
+    return kinds[kind].per_layer ? (size_t)h->dims.n_layers : 1;
+}
 
 static size_t file_bytes(const Llama2cHeader *h)
 {
@@ -184,14 +219,20 @@ bool llama2c_is(const unsigned char *bytes, size_t n, size_t file_size)
     return check_dims(&h, "", NULL) && file_size <= file_bytes(&h);
 }
 
-static void place(Llama2cTensor *t, const FileMap *map, const Llama2cHeader *h, Llama2cKind kind, int layer, size_t offset)
+static void place(Llama2cTensor *t, const FileMap *map, const Llama2cHeader *h, Llama2cKind kind,
+                  int layer, size_t offset)
 {
     int64_t rows, columns;
     shape_of(kind, &h->dims, &rows, &columns);
     bool matrix = is_matrix(kind), quantized = matrix && h->group_size;
-    *t = (Llama2cTensor){ .rank = matrix ? 2 : 1, .shape = { matrix ? rows : columns, matrix ? columns : 0 },
-                          .n_elements = (size_t)rows * (size_t)columns, .offset = offset, .n_bytes = bytes_of(kind, h),
-                          .pair_heads = kind == WQ ? h->dims.n_heads : kind == WK ? h->dims.n_kv_heads : 0 };
+    *t = (Llama2cTensor){ .rank = matrix ? 2 : 1,
+                          .shape = { matrix ? rows : columns, matrix ? columns : 0 },
+                          .n_elements = (size_t)rows * (size_t)columns,
+                          .offset = offset,
+                          .n_bytes = bytes_of(kind, h),
+                          .pair_heads = kind == WQ ? h->dims.n_heads
+                              : kind == WK         ? h->dims.n_kv_heads
+                                                   : 0 };
     if (kinds[kind].per_layer)
         snprintf(t->name, sizeof t->name, "layers.%d.%s", layer, kinds[kind].name);
     else
@@ -212,7 +253,8 @@ static bool check_groups(const Llama2cHeader *h, const char *path, Error *err)
     for (int kind = 0; kind < N_KINDS && h->group_size; kind++) {
         int64_t rows, columns;
         shape_of((Llama2cKind)kind, &h->dims, &rows, &columns);
-        if (is_matrix((Llama2cKind)kind) && is_present((Llama2cKind)kind, h) && rows * columns % h->group_size)
+        if (is_matrix((Llama2cKind)kind) && is_present((Llama2cKind)kind, h)
+            && rows * columns % h->group_size)
             return fail(err, INPUT, "%s: tensor %s: expected a number of elements that is a "
                                     "multiple of the group size %d, found %lld", path,
                         kinds[kind].name, h->group_size, (long long)(rows * columns));
@@ -226,9 +268,13 @@ static bool check_size(const Llama2cHeader *h, const FileMap *map, Error *err)
     const Llama2cDims *d = &h->dims;
     if (map->size == expected)
         return true;
-    return fail(err, INPUT, "%s: expected %zu bytes for dim %d, hidden_dim %d, n_layers %d, n_heads %d, n_kv_heads %d, vocab_size %d, "
-                "seq_len %d, found %zu (%s)", map->path, expected, d->dim, d->hidden_dim, d->n_layers, d->n_heads, d->n_kv_heads,
-                d->vocab_size, d->seq_len, map->size, map->size < expected ? "cut short" : "or not a llama2.c file");
+    return fail(err, INPUT,
+                "%s: expected %zu bytes for dim %d, hidden_dim %d, n_layers %d, n_heads %d, "
+                "n_kv_heads %d, vocab_size %d, "
+                "seq_len %d, found %zu (%s)",
+                map->path, expected, d->dim, d->hidden_dim, d->n_layers, d->n_heads, d->n_kv_heads,
+                d->vocab_size, d->seq_len, map->size,
+                map->size < expected ? "cut short" : "or not a llama2.c file");
 }
 
 static void place_all(Llama2cFile *f, const Llama2cHeader *h)
@@ -253,14 +299,16 @@ static void place_all(Llama2cFile *f, const Llama2cHeader *h)
 static bool read_mapped(Llama2cFile *f, Error *err)
 {
     Llama2cHeader h;
-    if (!read_header(&h, &f->map, err) || !check_groups(&h, f->map.path, err) || !check_size(&h, &f->map, err))
+    if (!read_header(&h, &f->map, err) || !check_groups(&h, f->map.path, err)
+        || !check_size(&h, &f->map, err))
         return false;
     f->version = h.version;
     f->dims = h.dims;
     f->tied = h.tied;
     f->tensors = calloc(N_KINDS * (size_t)h.dims.n_layers, sizeof *f->tensors);
     if (!f->tensors)
-        return fail(err, SYSTEM, "%s: out of memory for the tensors of %d layers", f->map.path, h.dims.n_layers);
+        return fail(err, SYSTEM, "%s: out of memory for the tensors of %d layers", f->map.path,
+                    h.dims.n_layers);
     place_all(f, &h);
     return true;
 }
@@ -310,9 +358,11 @@ bool llama2c_rope_agrees(const Llama2cFile *f)
 {
     if (!f->rope_cos)
         return true;
-    int half = f->dims.dim / f->dims.n_heads / 2, position = f->dims.seq_len - 1 < 8 ? f->dims.seq_len - 1 : 8;
+    int half = f->dims.dim / f->dims.n_heads / 2,
+        position = f->dims.seq_len - 1 < 8 ? f->dims.seq_len - 1 : 8;
     for (int i = 0; i < half; i++) {
-        double s, expected, found = (double)f->rope_cos[(size_t)position * (size_t)half + (size_t)i];
+        double s, expected,
+            found = (double)f->rope_cos[(size_t)position * (size_t)half + (size_t)i];
         math64_sincos(position * math64_pow(10000.0, -(double)i / half), &s, &expected);
         if (!(fabs(found - expected) <= 1e-3)) /* also false for NaN */
             return false;

@@ -77,7 +77,8 @@ static bool read_dimension(NpyHeader *h, Error *err)
     if (!any)
         return spoilt(h, "a dimension", err);
     if (h->tensor->rank == TENSOR_MAX_RANK)
-        return fail(err, INPUT, "%s: header: shape: expected at most %d dimensions", h->map->path, TENSOR_MAX_RANK);
+        return fail(err, INPUT, "%s: header: shape: expected at most %d dimensions", h->map->path,
+                    TENSOR_MAX_RANK);
     h->tensor->shape[h->tensor->rank++] = x;
     return true;
 }
@@ -102,8 +103,8 @@ static bool read_value(NpyHeader *h, const char *key, size_t n_key, Error *err)
                : n_key == 13 && memcmp(key, "fortran_order", 13) == 0 ? &h->has_order
                : n_key == 5 && memcmp(key, "shape", 5) == 0             ? &h->has_shape : NULL;
     if (!seen || *seen)
-        return fail(err, INPUT, "%s: header: %s key '%.*s'", h->map->path, seen ? "repeated" : "unknown",
-                    (int)(n_key < 40 ? n_key : 40), key);
+        return fail(err, INPUT, "%s: header: %s key '%.*s'", h->map->path,
+                    seen ? "repeated" : "unknown", (int)(n_key < 40 ? n_key : 40), key);
     *seen = true;
     if (seen == &h->has_shape)
         return read_shape(h, err);
@@ -111,7 +112,8 @@ static bool read_value(NpyHeader *h, const char *key, size_t n_key, Error *err)
         h->fortran = accept_word(h, "True");
         return h->fortran || accept_word(h, "False") || spoilt(h, "True or False", err);
     }
-    return read_quoted(h, &h->descr, &h->n_descr) || spoilt(h, "the name of a type (not a structure)", err);
+    return read_quoted(h, &h->descr, &h->n_descr)
+        || spoilt(h, "the name of a type (not a structure)", err);
 }
 
 static bool read_dict(NpyHeader *h, Error *err)
@@ -134,8 +136,12 @@ static bool read_dict(NpyHeader *h, Error *err)
     if (h->at != h->end)
         return spoilt(h, "nothing after '}'", err);
     if (!h->has_descr || !h->has_order || !h->has_shape)
-        return fail(err, INPUT, "%s: header: expected the keys descr, fortran_order and shape, found no %s", h->map->path,
-                    !h->has_descr ? "descr" : !h->has_order ? "fortran_order" : "shape");
+        return fail(err, INPUT,
+                    "%s: header: expected the keys descr, fortran_order and shape, found no %s",
+                    h->map->path,
+                    !h->has_descr       ? "descr"
+                        : !h->has_order ? "fortran_order"
+                                        : "shape");
     return true;
 }
 
@@ -143,16 +149,20 @@ static bool read_dict(NpyHeader *h, Error *err)
 static bool read_type(const NpyHeader *h, DType *out, Error *err)
 {
     static const struct { const char name[4]; DType type; } types[] = {
-        {"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"i4", DT_I32}, {"i8", DT_I64}, {"i2", DT_I16}, {"u2", DT_U16},
+        {"f4", DT_F32}, {"f8", DT_F64}, {"f2", DT_F16}, {"i4", DT_I32}, {"i8", DT_I64},
+        {"i2", DT_I16}, {"u2", DT_U16},
         {"u4", DT_U32}, {"u8", DT_U64}, {"i1", DT_I8}, {"u1", DT_U8}, {"b1", DT_BOOL},
     };
     int  n = (int)(h->n_descr < 20 ? h->n_descr : 20);
     for (size_t i = 0; h->n_descr == 3 && i < sizeof types / sizeof *types; i++)
-        if (memcmp(h->descr + 1, types[i].name, 2) == 0 && (h->descr[0] == '<' || (h->descr[0] == '|' && types[i].name[1] == '1'))) {
+        if (memcmp(h->descr + 1, types[i].name, 2) == 0
+            && (h->descr[0] == '<' || (h->descr[0] == '|' && types[i].name[1] == '1'))) {
             *out = types[i].type;
             return true;
         }
-    return fail(err, INPUT, "%s: header: descr: expected a little-endian number such as '<f4', '<f8', '<i4' or '<i8', found '%.*s'",
+    return fail(err, INPUT,
+                "%s: header: descr: expected a little-endian number such as '<f4', '<f8', '<i4' or "
+                "'<i8', found '%.*s'",
                 h->map->path, n, h->descr);
 }
 
@@ -162,10 +172,12 @@ static bool find_text(const FileMap *m, size_t *start, size_t *n, Error *err)
 {
     static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     if (m->size < 10 || memcmp(m->data, magic, sizeof magic) != 0)
-        return fail(err, INPUT, "%s: expected a NumPy .npy file, found another kind of file", m->path);
+        return fail(err, INPUT, "%s: expected a NumPy .npy file, found another kind of file",
+                    m->path);
     int major = m->data[6], minor = m->data[7];
     if (major < 1 || major > 3 || minor != 0)
-        return fail(err, INPUT, "%s: version: expected 1.0, 2.0 or 3.0, found %d.%d", m->path, major, minor);
+        return fail(err, INPUT, "%s: version: expected 1.0, 2.0 or 3.0, found %d.%d", m->path,
+                    major, minor);
     *start = major == 1 ? 10 : 12;
     if (m->size < *start)
         return fail(err, INPUT, "%s: the header is cut short", m->path);
@@ -173,9 +185,12 @@ static bool find_text(const FileMap *m, size_t *start, size_t *n, Error *err)
     if (major > 1)
         *n |= (size_t)m->data[10] << 16 | (size_t)m->data[11] << 24;
     if (*n > MAX_HEADER)
-        return fail(err, INPUT, "%s: header length: expected at most %d, found %zu", m->path, MAX_HEADER, *n);
+        return fail(err, INPUT, "%s: header length: expected at most %d, found %zu", m->path,
+                    MAX_HEADER, *n);
     if (*n > m->size - *start)
-        return fail(err, INPUT, "%s: the header of %zu bytes does not fit a file of %zu bytes (cut short?)", m->path, *n, m->size);
+        return fail(err, INPUT,
+                    "%s: the header of %zu bytes does not fit a file of %zu bytes (cut short?)",
+                    m->path, *n, m->size);
     return true;
 }
 
@@ -196,11 +211,12 @@ static bool read_mapped(NpyFile *f, Error *err)
                                 "numpy.ascontiguousarray before saving",
                     f->map.path);
     if (!shape_bytes(t->dtype, t->rank, t->shape, &t->n_elements, &t->n_bytes))
-        return fail(err, INPUT, "%s: the size of %s %s overflows", f->map.path, dtype_name(t->dtype), shape);
+        return fail(err, INPUT, "%s: the size of %s %s overflows", f->map.path,
+                    dtype_name(t->dtype), shape);
     t->offset = start + n;
     if (f->map.size - t->offset != t->n_bytes)
-        return fail(err, INPUT, "%s: expected %zu bytes for %s %s, found %zu after the header", f->map.path, t->n_bytes,
-                    dtype_name(t->dtype), shape, f->map.size - t->offset);
+        return fail(err, INPUT, "%s: expected %zu bytes for %s %s, found %zu after the header",
+                    f->map.path, t->n_bytes, dtype_name(t->dtype), shape, f->map.size - t->offset);
     t->data = f->map.data + t->offset;
     return true;
 }

@@ -21,7 +21,8 @@ static bool take(Machine *m, uint64_t n, const unsigned char **out)
 {
     *out = NULL;
     if (n > m->n - m->at)
-        return fail(&m->why, INPUT, "expected %llu more bytes, found %zu (cut short?)", (unsigned long long)n, m->n - m->at);
+        return fail(&m->why, INPUT, "expected %llu more bytes, found %zu (cut short?)",
+                    (unsigned long long)n, m->n - m->at);
     *out = m->bytes + m->at;
     m->at += (size_t)n;
     return true;
@@ -43,7 +44,8 @@ static bool take_line(Machine *m, const char **line, size_t *n)
 {
     *line = NULL;
     *n = 0;
-    const unsigned char *start = m->bytes + m->at, *end = m->at < m->n ? memchr(start, '\n', m->n - m->at) : NULL;
+    const unsigned char *start = m->bytes + m->at,
+                        *end = m->at < m->n ? memchr(start, '\n', m->n - m->at) : NULL;
     if (!end)
         return fail(&m->why, INPUT, "expected a line, found no line end (cut short?)");
     *line = (const char *)start;
@@ -91,7 +93,8 @@ static bool pop_mark(Machine *m, const PickleValue **values, size_t *n)
 static bool op_mark(Machine *m)
 {
     m->floor = m->stack.n;
-    return pickle_append(m->p, &m->marks, (PickleValue){ .kind = PICKLE_INT, .i = (int64_t)m->floor }, &m->why);
+    return pickle_append(m->p, &m->marks,
+                         (PickleValue){ .kind = PICKLE_INT, .i = (int64_t)m->floor }, &m->why);
 }
 
 static bool op_pop_mark(Machine *m)
@@ -121,7 +124,8 @@ static bool op_proto(Machine *m)
     if (!take_number(m, 1, &version))
         return false;
     return (version >= 2 && version <= 5)
-           || fail(&m->why, INPUT, "expected pickle protocol 2 to 5, found %llu", (unsigned long long)version);
+           || fail(&m->why, INPUT, "expected pickle protocol 2 to 5, found %llu",
+                   (unsigned long long)version);
 }
 
 /* A frame says how many bytes a reader may fetch at once. Here all bytes are in memory already. */
@@ -131,14 +135,16 @@ static bool op_frame(Machine *m)
     if (!take_number(m, 8, &n))
         return false;
     return n <= m->n - m->at
-           || fail(&m->why, INPUT, "frame: expected at most %zu bytes, found %llu (cut short?)", m->n - m->at, (unsigned long long)n);
+           || fail(&m->why, INPUT, "frame: expected at most %zu bytes, found %llu (cut short?)",
+                   m->n - m->at, (unsigned long long)n);
 }
 
 static bool op_stop(Machine *m)
 {
     m->stopped = true;
     if (m->marks.n || m->stack.n != 1)
-        return fail(&m->why, INPUT, "expected one value on the stack at the end, found %zu", m->stack.n);
+        return fail(&m->why, INPUT, "expected one value on the stack at the end, found %zu",
+                    m->stack.n);
     return true;
 }
 
@@ -148,7 +154,10 @@ static bool op_none(Machine *m) { return push(m, (PickleValue){ .kind = PICKLE_N
 static bool op_true(Machine *m) { return push(m, (PickleValue){ .kind = PICKLE_BOOL, .i = 1 }); }
 static bool op_false(Machine *m) { return push(m, (PickleValue){ .kind = PICKLE_BOOL }); }
 
-static bool push_int(Machine *m, int64_t i) { return push(m, (PickleValue){ .kind = PICKLE_INT, .i = i }); }
+static bool push_int(Machine *m, int64_t i)
+{
+    return push(m, (PickleValue){ .kind = PICKLE_INT, .i = i });
+}
 
 static bool op_int1(Machine *m)
 {
@@ -176,7 +185,8 @@ static bool push_long(Machine *m, uint64_t n)
     if (!take(m, n, &p))
         return false;
     if (n > 8)
-        return push(m, (PickleValue){ .kind = PICKLE_LONG, .n = (uint32_t)n, .text = (const char *)p });
+        return push(
+            m, (PickleValue){ .kind = PICKLE_LONG, .n = (uint32_t)n, .text = (const char *)p });
     int64_t v = n && p[n - 1] & 0x80 ? -1 : 0;
     memcpy(&v, p, (size_t)n);
     return push_int(m, v);
@@ -217,7 +227,8 @@ static bool push_text(Machine *m, PickleKind kind, int length_bytes)
     if (!take_number(m, length_bytes, &n) || !take(m, n, &p))
         return false;
     if (n > INT32_MAX)
-        return fail(&m->why, INPUT, "expected a string of at most %d bytes, found %llu", INT32_MAX, (unsigned long long)n);
+        return fail(&m->why, INPUT, "expected a string of at most %d bytes, found %llu", INT32_MAX,
+                    (unsigned long long)n);
     return push(m, (PickleValue){ .kind = kind, .n = (uint32_t)n, .text = (const char *)p });
 }
 
@@ -240,7 +251,8 @@ static bool push_new(Machine *m, PickleKind kind, const PickleValue *from, size_
 static bool push_tuple(Machine *m, size_t n)
 {
     if (m->stack.n - m->floor < n)
-        return fail(&m->why, INPUT, "expected %zu values on the stack, found %zu", n, m->stack.n - m->floor);
+        return fail(&m->why, INPUT, "expected %zu values on the stack, found %zu", n,
+                    m->stack.n - m->floor);
     m->stack.n -= n;
     return push_new(m, PICKLE_TUPLE, m->stack.at + m->stack.n, n);
 }
@@ -274,7 +286,8 @@ static bool extend(Machine *m, PickleKind kind, const PickleValue *values, size_
     if (!into)
         return false;
     if (into->kind != kind)
-        return fail(&m->why, INPUT, "expected a %s to put values into, found %s", pickle_kind_name(kind), pickle_kind_name(into->kind));
+        return fail(&m->why, INPUT, "expected a %s to put values into, found %s",
+                    pickle_kind_name(kind), pickle_kind_name(into->kind));
     if (kind == PICKLE_DICT && n % 2)
         return fail(&m->why, INPUT, "dict: expected keys and values in pairs, found %zu values", n);
     for (size_t i = 0; i < n; i++)
@@ -315,7 +328,8 @@ static bool put(Machine *m, uint64_t index)
     /* Writers count up, and each entry takes two bytes or more. So this check bounds the memo by
      * the length of the pickle. */
     if (index >= m->at)
-        return fail(&m->why, INPUT, "memo: expected an index below %zu here, found %llu", m->at, (unsigned long long)index);
+        return fail(&m->why, INPUT, "memo: expected an index below %zu here, found %llu", m->at,
+                    (unsigned long long)index);
     const PickleValue unset = { .kind = PICKLE_GLOBAL };
     while (m->memo.n <= index)
         if (!pickle_append(m->p, &m->memo, unset, &m->why))
@@ -326,8 +340,10 @@ static bool put(Machine *m, uint64_t index)
 
 static bool get(Machine *m, uint64_t index)
 {
-    if (index >= m->memo.n || (m->memo.at[index].kind == PICKLE_GLOBAL && !m->memo.at[index].global))
-        return fail(&m->why, INPUT, "memo: expected an index that was set, found %llu", (unsigned long long)index);
+    if (index >= m->memo.n
+        || (m->memo.at[index].kind == PICKLE_GLOBAL && !m->memo.at[index].global))
+        return fail(&m->why, INPUT, "memo: expected an index that was set, found %llu",
+                    (unsigned long long)index);
     return push(m, m->memo.at[index]);
 }
 
@@ -359,7 +375,8 @@ static bool op_get4(Machine *m)
 
 /* ---- What Python would call ------------------------------------------------------------------ */
 
-static bool push_global(Machine *m, const char *module, size_t n_module, const char *name, size_t n_name)
+static bool push_global(Machine *m, const char *module, size_t n_module, const char *name,
+                        size_t n_name)
 {
     PickleValue v;
     return pickle_torch_global(module, n_module, name, n_name, &v, &m->why) && push(m, v);
@@ -369,7 +386,8 @@ static bool op_global(Machine *m)
 {
     const char *module, *name;
     size_t      n_module, n_name;
-    return take_line(m, &module, &n_module) && take_line(m, &name, &n_name) && push_global(m, module, n_module, name, n_name);
+    return take_line(m, &module, &n_module) && take_line(m, &name, &n_name)
+        && push_global(m, module, n_module, name, n_name);
 }
 
 static bool op_stack_global(Machine *m)
@@ -378,15 +396,16 @@ static bool op_stack_global(Machine *m)
     if (!pop(m, &name) || !pop(m, &module))
         return false;
     if (name.kind != PICKLE_STRING || module.kind != PICKLE_STRING)
-        return fail(&m->why, INPUT, "global: expected two strings, found %s and %s", pickle_kind_name(module.kind),
-                    pickle_kind_name(name.kind));
+        return fail(&m->why, INPUT, "global: expected two strings, found %s and %s",
+                    pickle_kind_name(module.kind), pickle_kind_name(name.kind));
     return push_global(m, module.text, module.n, name.text, name.n);
 }
 
 static bool op_reduce(Machine *m)
 {
     PickleValue args, global, result;
-    return pop(m, &args) && pop(m, &global) && pickle_torch_call(m->p, &global, &args, &result, &m->why) && push(m, result);
+    return pop(m, &args) && pop(m, &global)
+        && pickle_torch_call(m->p, &global, &args, &result, &m->why) && push(m, result);
 }
 
 /* Set the state of an object. An OrderedDict's state is its attributes (_metadata of a state dict),
@@ -398,7 +417,8 @@ static bool op_build(Machine *m)
     if (!pop(m, &state) || !(object = top(m)))
         return false;
     if (object->kind != PICKLE_DICT || state.kind != PICKLE_DICT)
-        return fail(&m->why, INPUT, "setting the state of a %s (BUILD) would execute code; refused", pickle_kind_name(object->kind));
+        return fail(&m->why, INPUT, "setting the state of a %s (BUILD) would execute code; refused",
+                    pickle_kind_name(object->kind));
     return true;
 }
 
@@ -416,8 +436,8 @@ static bool op_inst(Machine *m)
     size_t      n_module, n_name;
     if (!take_line(m, &module, &n_module) || !take_line(m, &name, &n_name))
         return false;
-    return fail(&m->why, INPUT, "making a %.*s.%.*s (INST) would execute code; refused", n_module < 80 ? (int)n_module : 80, module,
-                n_name < 80 ? (int)n_name : 80, name);
+    return fail(&m->why, INPUT, "making a %.*s.%.*s (INST) would execute code; refused",
+                n_module < 80 ? (int)n_module : 80, module, n_name < 80 ? (int)n_name : 80, name);
 }
 
 static bool op_refused(Machine *m)
@@ -425,7 +445,8 @@ static bool op_refused(Machine *m)
     static const struct {
         unsigned char op;
         const char   *name;
-    } names[] = { { 'o', "OBJ" }, { 0x81, "NEWOBJ" }, { 0x92, "NEWOBJ_EX" }, { 0x82, "EXT1" }, { 0x83, "EXT2" }, { 0x84, "EXT4" } };
+    } names[] = { { 'o', "OBJ" }, { 0x81, "NEWOBJ" }, { 0x92, "NEWOBJ_EX" },
+                  { 0x82, "EXT1" }, { 0x83, "EXT2" },   { 0x84, "EXT4" } };
     unsigned char op = m->bytes[m->op_at];
     const char   *name = "";
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -439,18 +460,20 @@ static bool op_refused(Machine *m)
 /* The instructions that torch.save has used since protocol 2, by their byte. The text forms of
  * protocol 0, sets and buffers are missing. */
 static bool (*const instructions[256])(Machine *) = {
-    [0x80] = op_proto,     [0x95] = op_frame,    ['.'] = op_stop,        ['('] = op_mark,       ['0'] = op_pop,
-    ['1'] = op_pop_mark,   ['2'] = op_dup,       ['N'] = op_none,        [0x88] = op_true,      [0x89] = op_false,
-    ['K'] = op_int1,       ['M'] = op_int2,      ['J'] = op_int4,        [0x8a] = op_long1,     [0x8b] = op_long4,
-    ['G'] = op_float,      ['U'] = op_string1,   ['T'] = op_string4,     [0x8c] = op_string1,   ['X'] = op_string4,
-    [0x8d] = op_string8,   ['C'] = op_bytes1,    ['B'] = op_bytes4,      [0x8e] = op_bytes8,    [')'] = op_tuple0,
-    [0x85] = op_tuple1,    [0x86] = op_tuple2,   [0x87] = op_tuple3,     ['t'] = op_tuple,      [']'] = op_list0,
-    ['l'] = op_list,       ['a'] = op_append,    ['e'] = op_appends,     ['}'] = op_dict0,      ['d'] = op_dict,
-    ['s'] = op_setitem,    ['u'] = op_setitems,  [0x94] = op_memoize,    ['q'] = op_put1,       ['r'] = op_put4,
-    ['h'] = op_get1,       ['j'] = op_get4,      ['c'] = op_global,      [0x93] = op_stack_global,
-    ['R'] = op_reduce,     ['b'] = op_build,     ['Q'] = op_persistent_id,
-    ['i'] = op_inst,       ['o'] = op_refused,   [0x81] = op_refused,    [0x92] = op_refused,   [0x82] = op_refused,
-    [0x83] = op_refused,   [0x84] = op_refused,
+    [0x80] = op_proto,     [0x95] = op_frame,    ['.'] = op_stop,        ['('] = op_mark,
+    ['0'] = op_pop,      ['1'] = op_pop_mark, ['2'] = op_dup,           ['N'] = op_none,
+    [0x88] = op_true,    [0x89] = op_false,   ['K'] = op_int1,          ['M'] = op_int2,
+    ['J'] = op_int4,     [0x8a] = op_long1,   [0x8b] = op_long4,        ['G'] = op_float,
+    ['U'] = op_string1,  ['T'] = op_string4,  [0x8c] = op_string1,      ['X'] = op_string4,
+    [0x8d] = op_string8, ['C'] = op_bytes1,   ['B'] = op_bytes4,        [0x8e] = op_bytes8,
+    [')'] = op_tuple0,   [0x85] = op_tuple1,  [0x86] = op_tuple2,       [0x87] = op_tuple3,
+    ['t'] = op_tuple,    [']'] = op_list0,    ['l'] = op_list,          ['a'] = op_append,
+    ['e'] = op_appends,  ['}'] = op_dict0,    ['d'] = op_dict,          ['s'] = op_setitem,
+    ['u'] = op_setitems, [0x94] = op_memoize, ['q'] = op_put1,          ['r'] = op_put4,
+    ['h'] = op_get1,     ['j'] = op_get4,     ['c'] = op_global,        [0x93] = op_stack_global,
+    ['R'] = op_reduce,   ['b'] = op_build,    ['Q'] = op_persistent_id, ['i'] = op_inst,
+    ['o'] = op_refused,  [0x81] = op_refused, [0x92] = op_refused,      [0x82] = op_refused,
+    [0x83] = op_refused, [0x84] = op_refused,
 };
 
 static bool step(Machine *m)
@@ -461,10 +484,12 @@ static bool step(Machine *m)
         return false;
     if (instructions[*op])
         return instructions[*op](m);
-    return fail(&m->why, INPUT, "expected a pickle instruction of protocol 2 to 4, found byte 0x%02x", *op);
+    return fail(&m->why, INPUT,
+                "expected a pickle instruction of protocol 2 to 4, found byte 0x%02x", *op);
 }
 
-bool pickle_read(Pickle *p, const unsigned char *bytes, size_t n, const char *what, PickleValue *out, size_t *used, Error *err)
+bool pickle_read(Pickle *p, const unsigned char *bytes, size_t n, const char *what,
+                 PickleValue *out, size_t *used, Error *err)
 {
     Machine m = { .p = p, .bytes = bytes, .n = n };
     /* Allocates the stack, so that pointers into it are valid. */

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "format/tensors.h"
 
-/* ---- pickle.c --------------------------------------------------------------------------------- */
+/* ---- pickle.c -------------------------------------------------------------------------------- */
 
 /* Reads Python pickles as PyTorch's torch.save writes them, without executing
  * anything.
@@ -88,7 +88,8 @@ enum { PICKLE_MEMORY_MAX = 256 << 20 };
 /* Read one pickle (protocol 2 to 5) from the start of n bytes; *used is where it ends. what names
  * it in messages ("x.pth: data.pkl"). Errors: INPUT, with the byte; SYSTEM without memory. Time is
  * linear in the bytes read and the memory used. */
-bool pickle_read(Pickle *p, const unsigned char *bytes, size_t n, const char *what, PickleValue *out, size_t *used, Error *err);
+bool pickle_read(Pickle *p, const unsigned char *bytes, size_t n, const char *what,
+                 PickleValue *out, size_t *used, Error *err);
 void pickle_free(Pickle *p);
 
 const char *pickle_kind_name(PickleKind kind);                     /* "int", "dict" ... */
@@ -97,20 +98,27 @@ bool        pickle_is_text(const PickleValue *v, const char *text);
 /* The last entry of that key; NULL: none. */
 const PickleValue *pickle_get(const PickleValue *dict, const char *key);
 
-/* ---- For the machine and what it stands in for (pickle_torch.c) ---- */
+/* ---- For the machine and what it stands in for (pickle_torch.c) ------------------------------ */
 
 /* Zeroed memory; NULL: over the limit, or no memory. */
 void *pickle_alloc(Pickle *p, size_t n_bytes, Error *err);
 bool  pickle_append(Pickle *p, PickleItems *items, PickleValue v, Error *err);
 /* A new tuple, list or dict with a copy of the n values at from. */
-bool  pickle_new_items(Pickle *p, PickleKind kind, const PickleValue *from, size_t n, PickleValue *out, Error *err);
+bool  pickle_new_items(Pickle *p, PickleKind kind, const PickleValue *from, size_t n,
+                       PickleValue *out, Error *err);
 
-/* ---- pickle_torch.c --------------------------------------------------------------------------- */
+/* ---- pickle_torch.c -------------------------------------------------------------------------- */
 
 /* The globals that a PyTorch state dict names, and what calling each of them
  * would return. Nothing else is ever called: a global outside this list cannot even be named. */
 
-typedef enum PickleGlobalKind { GLOBAL_DICT, GLOBAL_TENSOR, GLOBAL_PARAMETER, GLOBAL_STORAGE, GLOBAL_DTYPE } PickleGlobalKind;
+typedef enum PickleGlobalKind {
+    GLOBAL_DICT,
+    GLOBAL_TENSOR,
+    GLOBAL_PARAMETER,
+    GLOBAL_STORAGE,
+    GLOBAL_DTYPE
+} PickleGlobalKind;
 
 struct PickleGlobal {
     const char      *name;    /* "torch._utils._rebuild_tensor_v2" */
@@ -123,10 +131,12 @@ struct PickleGlobal {
 /* Errors of these three functions: INPUT, without a place in the file; SYSTEM. */
 
 /* Find the global MODULE.NAME. The names have no NUL at the end. Any other global is refused. */
-bool pickle_torch_global(const char *module, size_t n_module, const char *name, size_t n_name, PickleValue *out, Error *err);
+bool pickle_torch_global(const char *module, size_t n_module, const char *name, size_t n_name,
+                         PickleValue *out, Error *err);
 
 /* The result of global(*args): a dict or a tensor. args: a tuple. */
-bool pickle_torch_call(Pickle *p, const PickleValue *global, const PickleValue *args, PickleValue *out, Error *err);
+bool pickle_torch_call(Pickle *p, const PickleValue *global, const PickleValue *args,
+                       PickleValue *out, Error *err);
 
 /* The storage that a persistent id means: ("storage", type, key, location, number of elements[,
  * view]). */

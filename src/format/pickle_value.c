@@ -72,7 +72,8 @@ bool pickle_append(Pickle *p, PickleItems *items, PickleValue v, Error *err)
     return true;
 }
 
-bool pickle_new_items(Pickle *p, PickleKind kind, const PickleValue *from, size_t n, PickleValue *out, Error *err)
+bool pickle_new_items(Pickle *p, PickleKind kind, const PickleValue *from, size_t n,
+                      PickleValue *out, Error *err)
 {
     size_t       n_bytes;
     PickleItems *items = pickle_alloc(p, sizeof *items, err);
@@ -91,9 +92,10 @@ bool pickle_new_items(Pickle *p, PickleKind kind, const PickleValue *from, size_
 const char *pickle_kind_name(PickleKind kind)
 {
     static const char *const names[] = {
-        [PICKLE_NONE] = "None",     [PICKLE_BOOL] = "bool",     [PICKLE_INT] = "int",       [PICKLE_LONG] = "long int",
-        [PICKLE_FLOAT] = "float",   [PICKLE_STRING] = "string", [PICKLE_BYTES] = "bytes",   [PICKLE_TUPLE] = "tuple",
-        [PICKLE_LIST] = "list",     [PICKLE_DICT] = "dict",     [PICKLE_GLOBAL] = "global", [PICKLE_STORAGE] = "torch storage",
+        [PICKLE_NONE] = "None",     [PICKLE_BOOL] = "bool",     [PICKLE_INT] = "int",
+        [PICKLE_LONG] = "long int", [PICKLE_FLOAT] = "float",   [PICKLE_STRING] = "string",
+        [PICKLE_BYTES] = "bytes",   [PICKLE_TUPLE] = "tuple",   [PICKLE_LIST] = "list",
+        [PICKLE_DICT] = "dict",     [PICKLE_GLOBAL] = "global", [PICKLE_STORAGE] = "torch storage",
         [PICKLE_TENSOR] = "tensor",
     };
     return names[kind];
@@ -101,7 +103,8 @@ const char *pickle_kind_name(PickleKind kind)
 
 bool pickle_is_text(const PickleValue *v, const char *text)
 {
-    return (v->kind == PICKLE_STRING || v->kind == PICKLE_BYTES) && v->n == strlen(text) && memcmp(v->text, text, v->n) == 0;
+    return (v->kind == PICKLE_STRING || v->kind == PICKLE_BYTES) && v->n == strlen(text)
+        && memcmp(v->text, text, v->n) == 0;
 }
 
 const PickleValue *pickle_get(const PickleValue *dict, const char *key)

@@ -10,7 +10,8 @@
 static const unsigned char zip_magic[] = { 'P', 'K', 3, 4 };
 /* The long 0x1950a86a20f9469cfc6c with its length before it: the first pickle of the legacy
  * form. */
-static const unsigned char legacy_magic[] = { 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19 };
+static const unsigned char legacy_magic[] = { 10, 0x6c, 0xfc, 0x9c, 0x46, 0xf9,
+                                              0x20, 0x6a, 0xa8, 0x50, 0x19 };
 
 enum { PROTO = 0x80, FRAME = 0x95, LONG1 = 0x8a, LEGACY_PROTOCOL = 1001 };
 
@@ -24,7 +25,10 @@ typedef struct PthReader {
 
 /* ---- Which form ------------------------------------------------------------------------------ */
 
-static bool is_zip(const unsigned char *bytes, size_t n) { return n >= sizeof zip_magic && memcmp(bytes, zip_magic, sizeof zip_magic) == 0; }
+static bool is_zip(const unsigned char *bytes, size_t n)
+{
+    return n >= sizeof zip_magic && memcmp(bytes, zip_magic, sizeof zip_magic) == 0;
+}
 
 static bool is_legacy(const unsigned char *bytes, size_t n)
 {
@@ -33,15 +37,20 @@ static bool is_legacy(const unsigned char *bytes, size_t n)
         return false;
     if (n > at && bytes[at] == FRAME) /* protocol 4 on: FRAME and 8 bytes of length */
         at += 9;
-    return n > at + sizeof legacy_magic && bytes[at] == LONG1 && memcmp(bytes + at + 1, legacy_magic, sizeof legacy_magic) == 0;
+    return n > at + sizeof legacy_magic && bytes[at] == LONG1
+        && memcmp(bytes + at + 1, legacy_magic, sizeof legacy_magic) == 0;
 }
 
-bool pth_is(const unsigned char *bytes, size_t n) { return is_zip(bytes, n) || is_legacy(bytes, n); }
+bool pth_is(const unsigned char *bytes, size_t n)
+{
+    return is_zip(bytes, n) || is_legacy(bytes, n);
+}
 
 /* ---- The zip form ---------------------------------------------------------------------------- */
 
 /* Find the one entry FOLDER/data.pkl. *folder_bytes includes the slash. */
-static bool find_object(const FileMap *map, const ZipDirectory *zip, const ZipEntry **out, size_t *folder_bytes, Error *err)
+static bool find_object(const FileMap *map, const ZipDirectory *zip, const ZipEntry **out,
+                        size_t *folder_bytes, Error *err)
 {
     static const char name[] = "/data.pkl";
     const size_t      n = sizeof name - 1;
@@ -51,15 +60,20 @@ static bool find_object(const FileMap *map, const ZipDirectory *zip, const ZipEn
         if (e->name_bytes <= n || memcmp(e->name + e->name_bytes - n, name, n) != 0)
             continue;
         if (*out)
-            return fail(err, INPUT, "%s: expected one entry FOLDER/data.pkl, found several", map->path);
+            return fail(err, INPUT, "%s: expected one entry FOLDER/data.pkl, found several",
+                        map->path);
         *out = e;
         *folder_bytes = e->name_bytes - n + 1;
     }
-    return *out || fail(err, INPUT, "%s: expected a PyTorch checkpoint, found a zip archive without FOLDER/data.pkl", map->path);
+    return *out
+        || fail(err, INPUT,
+                "%s: expected a PyTorch checkpoint, found a zip archive without FOLDER/data.pkl",
+                map->path);
 }
 
 /* Find the entry FOLDER/NAME in the object's folder; NULL: none. */
-static const ZipEntry *find_beside(const ZipDirectory *zip, const ZipEntry *object, size_t folder_bytes, const char *name, size_t n)
+static const ZipEntry *find_beside(const ZipDirectory *zip, const ZipEntry *object,
+                                   size_t folder_bytes, const char *name, size_t n)
 {
     char full[1024];
     if (folder_bytes > sizeof full || n > sizeof full - folder_bytes)
@@ -69,19 +83,26 @@ static const ZipEntry *find_beside(const ZipDirectory *zip, const ZipEntry *obje
     return zip_find(zip, full, folder_bytes + n);
 }
 
-static bool check_kind(const FileMap *map, const ZipDirectory *zip, const ZipEntry *object, size_t folder_bytes, Error *err)
+static bool check_kind(const FileMap *map, const ZipDirectory *zip, const ZipEntry *object,
+                       size_t folder_bytes, Error *err)
 {
     static const char order[] = "byteorder", script[] = "constants.pkl", little[] = "little";
     if (find_beside(zip, object, folder_bytes, script, sizeof script - 1))
-        return fail(err, INPUT, "%s: expected a checkpoint of weights, found a TorchScript archive (constants.pkl)", map->path);
+        return fail(
+            err, INPUT,
+            "%s: expected a checkpoint of weights, found a TorchScript archive (constants.pkl)",
+            map->path);
     const ZipEntry *e = find_beside(zip, object, folder_bytes, order, sizeof order - 1);
-    if (e && (e->n_bytes != sizeof little - 1 || memcmp(map->data + e->offset, little, e->n_bytes) != 0))
-        return fail(err, INPUT, "%s: byteorder: expected little, found %.*s", map->path, e->n_bytes < 40 ? (int)e->n_bytes : 40,
-                    (const char *)map->data + e->offset);
+    if (e
+        && (e->n_bytes != sizeof little - 1
+            || memcmp(map->data + e->offset, little, e->n_bytes) != 0))
+        return fail(err, INPUT, "%s: byteorder: expected little, found %.*s", map->path,
+                    e->n_bytes < 40 ? (int)e->n_bytes : 40, (const char *)map->data + e->offset);
     return true;
 }
 
-static bool find_entry_of(PthReader *r, const ZipDirectory *zip, const ZipEntry *object, size_t folder_bytes, PthStorage *s, Error *err)
+static bool find_entry_of(PthReader *r, const ZipDirectory *zip, const ZipEntry *object,
+                          size_t folder_bytes, PthStorage *s, Error *err)
 {
     const char *path = r->f->map.path;
     char        name[512];
@@ -94,9 +115,11 @@ static bool find_entry_of(PthReader *r, const ZipDirectory *zip, const ZipEntry 
         e = find_beside(zip, object, folder_bytes, name, n + s->key_bytes);
     }
     if (!e)
-        return fail(err, INPUT, "%s: storage %.*s: expected an entry data/%.*s, found none", path, shown, s->key, shown, s->key);
+        return fail(err, INPUT, "%s: storage %.*s: expected an entry data/%.*s, found none", path,
+                    shown, s->key, shown, s->key);
     if (e->n_bytes != s->n_bytes)
-        return fail(err, INPUT, "%s: storage %.*s: expected %zu bytes in its entry, found %zu", path, shown, s->key, s->n_bytes, e->n_bytes);
+        return fail(err, INPUT, "%s: storage %.*s: expected %zu bytes in its entry, found %zu",
+                    path, shown, s->key, s->n_bytes, e->n_bytes);
     s->offset = e->offset;
     s->found = true;
     return true;
@@ -107,10 +130,12 @@ static bool read_zip_object(PthReader *r, const ZipDirectory *zip, Error *err)
     const FileMap  *map = &r->f->map;
     const ZipEntry *object = NULL;
     size_t          folder_bytes = 0, used;
-    if (!find_object(map, zip, &object, &folder_bytes, err) || !check_kind(map, zip, object, folder_bytes, err))
+    if (!find_object(map, zip, &object, &folder_bytes, err)
+        || !check_kind(map, zip, object, folder_bytes, err))
         return false;
     snprintf(r->what, sizeof r->what, "%.380s: data.pkl", map->path);
-    if (!pickle_read(&r->pickle, map->data + object->offset, object->n_bytes, r->what, &r->object, &used, err)
+    if (!pickle_read(&r->pickle, map->data + object->offset, object->n_bytes, r->what, &r->object,
+                     &used, err)
         || !pth_storages_collect(&r->storages, &r->pickle, map->path, err))
         return false;
     if (used != object->n_bytes)
@@ -148,15 +173,18 @@ static bool read_legacy_head(PthReader *r, size_t *at, Error *err)
 {
     const char *path = r->f->map.path;
     PickleValue magic, version, machine;
-    if (!next_pickle(r, at, "magic number", &magic, err) || !next_pickle(r, at, "protocol version", &version, err))
+    if (!next_pickle(r, at, "magic number", &magic, err)
+        || !next_pickle(r, at, "protocol version", &version, err))
         return false;
     if (version.kind != PICKLE_INT || version.i != LEGACY_PROTOCOL)
-        return fail(err, INPUT, "%s: protocol version: expected %d, found another", path, LEGACY_PROTOCOL);
+        return fail(err, INPUT, "%s: protocol version: expected %d, found another", path,
+                    LEGACY_PROTOCOL);
     if (!next_pickle(r, at, "machine description", &machine, err))
         return false;
     const PickleValue *little = pickle_get(&machine, "little_endian");
     if (!little || little->kind != PICKLE_BOOL || !little->i)
-        return fail(err, INPUT, "%s: little_endian: expected True, found %s", path, little ? "a big-endian file" : "no such entry");
+        return fail(err, INPUT, "%s: little_endian: expected True, found %s", path,
+                    little ? "a big-endian file" : "no such entry");
     return true;
 }
 
@@ -166,19 +194,24 @@ static bool read_legacy_storage(PthReader *r, size_t *at, const PickleValue *key
     const FileMap *map = &r->f->map;
     int            shown = key->n < 100 ? (int)key->n : 100;
     if (key->kind != PICKLE_STRING)
-        return fail(err, INPUT, "%s: storage keys: expected strings, found a %s", map->path, pickle_kind_name(key->kind));
+        return fail(err, INPUT, "%s: storage keys: expected strings, found a %s", map->path,
+                    pickle_kind_name(key->kind));
     PthStorage *s = pth_storages_find(&r->storages, key->text, key->n);
     if (!s || s->found)
-        return fail(err, INPUT, "%s: storage keys: %.*s %s", map->path, shown, key->text, s ? "appears twice" : "has no tensor");
+        return fail(err, INPUT, "%s: storage keys: %.*s %s", map->path, shown, key->text,
+                    s ? "appears twice" : "has no tensor");
     if (map->size - *at < 8)
-        return fail(err, INPUT, "%s: storage %.*s: expected its size at byte %zu, found the end of the file (cut short?)", map->path, shown,
-                    key->text, *at);
+        return fail(err, INPUT,
+                    "%s: storage %.*s: expected its size at byte %zu, found the end of the file "
+                    "(cut short?)",
+                    map->path, shown, key->text, *at);
     int64_t n = read_i64(map->data + *at);
     size_t  n_bytes;
     *at += 8;
     if (n < 0 || !mul_size((size_t)n, s->element_bytes, &n_bytes) || n_bytes != s->n_bytes)
-        return fail(err, INPUT, "%s: storage %.*s: expected %zu elements of %zu bytes, found %lld", map->path, shown, key->text,
-                    s->n_bytes / s->element_bytes, s->element_bytes, (long long)n);
+        return fail(err, INPUT, "%s: storage %.*s: expected %zu elements of %zu bytes, found %lld",
+                    map->path, shown, key->text, s->n_bytes / s->element_bytes, s->element_bytes,
+                    (long long)n);
     if (n_bytes > map->size - *at)
         return fail(err, INPUT, "%s: storage %.*s: expected %zu bytes from byte %zu, found %zu "
                                 "(cut short?)", map->path, shown, key->text,
@@ -195,10 +228,12 @@ static bool read_legacy(PthReader *r, Error *err)
     size_t         at = 0;
     PickleValue    keys;
     if (!read_legacy_head(r, &at, err) || !next_pickle(r, &at, "object", &r->object, err)
-        || !pth_storages_collect(&r->storages, &r->pickle, map->path, err) || !next_pickle(r, &at, "storage keys", &keys, err))
+        || !pth_storages_collect(&r->storages, &r->pickle, map->path, err)
+        || !next_pickle(r, &at, "storage keys", &keys, err))
         return false;
     if (keys.kind != PICKLE_LIST)
-        return fail(err, INPUT, "%s: storage keys: expected a list, found a %s", map->path, pickle_kind_name(keys.kind));
+        return fail(err, INPUT, "%s: storage keys: expected a list, found a %s", map->path,
+                    pickle_kind_name(keys.kind));
     for (size_t i = 0; i < keys.items->n; i++)
         if (!read_legacy_storage(r, &at, &keys.items->at[i], err))
             return false;
@@ -217,7 +252,10 @@ static bool read_form(PthReader *r, Error *err)
         return read_zip(r, err);
     if (is_legacy(map->data, map->size))
         return read_legacy(r, err);
-    return fail(err, INPUT, "%s: expected a PyTorch checkpoint (a zip archive or the legacy form), found another file", map->path);
+    return fail(
+        err, INPUT,
+        "%s: expected a PyTorch checkpoint (a zip archive or the legacy form), found another file",
+        map->path);
 }
 
 bool pth_open(TensorFile *f, const char *path, Error *err)

@@ -7,7 +7,7 @@
 #include "format/pickle.h"
 #include "format/tensors.h"
 
-/* ---- zip.c ------------------------------------------------------------------------------------ */
+/* ---- zip.c ----------------------------------------------------------------------------------- */
 
 /* Finds where the entries of a zip archive are in its file. Stored entries only:
  * nothing is unpacked. */
@@ -38,7 +38,7 @@ void zip_free(ZipDirectory *z); /* a zeroed one is fine */
 /* NULL: no such entry. */
 const ZipEntry *zip_find(const ZipDirectory *z, const char *name, size_t name_bytes);
 
-/* ---- pth.c ------------------------------------------------------------------------------------ */
+/* ---- pth.c ----------------------------------------------------------------------------------- */
 
 /* PyTorch checkpoints (.pth, .pt, pytorch_model.bin) as named tensors. Nothing is
  * executed.
@@ -72,7 +72,7 @@ bool pth_open(TensorFile *f, const char *path, Error *err);
 
 enum { PTH_COPIES_FREE = 64 << 20, PTH_NAME_MAX = 4096 }; /* bytes */
 
-/* ---- pth_storages.c --------------------------------------------------------------------------- */
+/* ---- pth_storages.c -------------------------------------------------------------------------- */
 
 /* Where the bytes of a checkpoint's storages are in its file. Private to
  * pth.c and its parts. */
@@ -97,12 +97,13 @@ void pth_storages_free(PthStorages *s);
 /* NULL: none has this key. */
 PthStorage *pth_storages_find(const PthStorages *s, const char *key, size_t key_bytes);
 
-/* ---- pth_tensors.c ---------------------------------------------------------------------------- */
+/* ---- pth_tensors.c --------------------------------------------------------------------------- */
 
 /* From a checkpoint's object to named tensors. Private to pth.c. */
 
 /* Fill f's tensors, names and copies from the object, as pth.h says; f->map must be open. Errors:
  * as pth_open. Close f also after a failure. */
-bool pth_tensors_make(TensorFile *f, const PickleValue *object, const PthStorages *storages, Error *err);
+bool pth_tensors_make(TensorFile *f, const PickleValue *object, const PthStorages *storages,
+                      Error *err);
 
 #endif

@@ -17,10 +17,12 @@ static int key_shown(const PthStorage *s) { return s->key_bytes < 100 ? (int)s->
 
 static bool from_pickle(PthStorage *out, const PickleStorage *s, const char *path, Error *err)
 {
-    *out = (PthStorage){ .key = s->key, .key_bytes = s->key_bytes, .element_bytes = dtype_bytes(s->dtype) };
+    *out = (PthStorage){ .key = s->key,
+                         .key_bytes = s->key_bytes,
+                         .element_bytes = dtype_bytes(s->dtype) };
     if (!mul_size((size_t)s->n_elements, out->element_bytes, &out->n_bytes))
-        return fail(err, INPUT, "%s: storage %.*s: the size of %lld elements overflows", path, key_shown(out), s->key,
-                    (long long)s->n_elements);
+        return fail(err, INPUT, "%s: storage %.*s: the size of %lld elements overflows", path,
+                    key_shown(out), s->key, (long long)s->n_elements);
     return true;
 }
 
@@ -34,9 +36,13 @@ static bool drop_repeats(PthStorages *s, const char *path, Error *err)
             s->at[n++] = *next;
             continue;
         }
-        if (last->n_bytes != next->n_bytes || (last->n_bytes && last->element_bytes != next->element_bytes))
-            return fail(err, INPUT, "%s: storage %.*s: expected one size, found %zu bytes in elements of %zu and %zu in elements of %zu",
-                        path, key_shown(next), next->key, last->n_bytes, last->element_bytes, next->n_bytes, next->element_bytes);
+        if (last->n_bytes != next->n_bytes
+            || (last->n_bytes && last->element_bytes != next->element_bytes))
+            return fail(err, INPUT,
+                        "%s: storage %.*s: expected one size, found %zu bytes in elements of %zu "
+                        "and %zu in elements of %zu",
+                        path, key_shown(next), next->key, last->n_bytes, last->element_bytes,
+                        next->n_bytes, next->element_bytes);
     }
     s->n = n;
     return true;

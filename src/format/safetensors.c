@@ -21,14 +21,16 @@ static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error
     const FileMap *m = &f->map;
     uint64_t       length;
     if (m->size < sizeof length)
-        return fail(err, INPUT, "%s: expected a safetensors file, found %zu bytes", m->path, m->size);
+        return fail(err, INPUT, "%s: expected a safetensors file, found %zu bytes", m->path,
+                    m->size);
     memcpy(&length, m->data, sizeof length);
     const char *other = format_of(m->data, m->size);
     if (length > MAX_HEADER && other)
         return fail(err, INPUT, "%s: expected a safetensors file, found %s", m->path, other);
     if (length > MAX_HEADER)
-        return fail(err, INPUT, "%s: header length: expected at most %d, found %llu (not a safetensors file?)", m->path, MAX_HEADER,
-                    (unsigned long long)length);
+        return fail(err, INPUT,
+                    "%s: header length: expected at most %d, found %llu (not a safetensors file?)",
+                    m->path, MAX_HEADER, (unsigned long long)length);
     if (length > m->size - sizeof length)
         return fail(err, INPUT, "%s: the header of %llu bytes does not fit into the file of %zu "
                                 "bytes (cut short?)", m->path,
@@ -65,7 +67,8 @@ static bool allocate(TensorFile *f, const Json *header, Error *err)
             continue;
         }
         if (!json_is_object(entry))
-            return fail(err, INPUT, "%s: %s: expected an object, found %s", f->map.path, METADATA, json_kind(entry));
+            return fail(err, INPUT, "%s: %s: expected an object, found %s", f->map.path, METADATA,
+                        json_kind(entry));
         for (const Json *m = json_first(entry); m; m = json_next(m)) {
             char        what[512];
             const char *value;
@@ -86,14 +89,16 @@ static bool allocate(TensorFile *f, const Json *header, Error *err)
 }
 
 /* Read the integers of an array, at most max of them. */
-static bool read_ints(const Json *array, const char *what, int max, int64_t *out, int *n, Error *err)
+static bool read_ints(const Json *array, const char *what, int max, int64_t *out, int *n,
+                      Error *err)
 {
     if (!json_is_array(array))
         return fail(err, INPUT, "%s: expected an array, found %s", what, json_kind(array));
     *n = 0;
     for (const Json *item = json_first(array); item; item = json_next(item)) {
         if (*n == max)
-            return fail(err, INPUT, "%s: expected at most %d numbers, found %zu", what, max, json_count(array));
+            return fail(err, INPUT, "%s: expected at most %d numbers, found %zu", what, max,
+                        json_count(array));
         if (!json_read_int(item, what, 0, (INT64_C(1) << 53) - 1, &out[(*n)++], err))
             return false;
     }
@@ -110,7 +115,8 @@ static bool read_dtype(const Json *j, const char *what, DType *out, Error *err)
     char   known[128] = "";
     size_t used = 0;
     for (int t = 0; t < DT_BLOCKS; t++)
-        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", t ? ", " : "", dtype_name((DType)t));
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", t ? ", " : "",
+                                 dtype_name((DType)t));
     return fail(err, INPUT, "%s: expected one of %s, found %s", what, known, name);
 }
 
@@ -119,7 +125,8 @@ static bool read_tensor(const TensorFile *f, Tensor *t, const Json *entry, Error
     const char *path = f->map.path;
     const Json *dtype = NULL, *shape = NULL, *offsets = NULL;
     if (!json_is_object(entry))
-        return fail(err, INPUT, "%s: tensor %s: expected an object, found %s", path, t->name, json_kind(entry));
+        return fail(err, INPUT, "%s: tensor %s: expected an object, found %s", path, t->name,
+                    json_kind(entry));
     for (const Json *i = json_first(entry); i; i = json_next(i)) {
         const Json **known = strcmp(json_key(i), "dtype") == 0          ? &dtype
                              : strcmp(json_key(i), "shape") == 0        ? &shape
@@ -148,14 +155,17 @@ static bool read_tensor(const TensorFile *f, Tensor *t, const Json *entry, Error
 
     tensor_shape_text(t, shape_text, sizeof shape_text);
     if (!shape_bytes(t->dtype, t->rank, t->shape, &t->n_elements, &t->n_bytes))
-        return fail(err, INPUT, "%s: tensor %s: the size of %s %s overflows", path, t->name, dtype_name(t->dtype), shape_text);
+        return fail(err, INPUT, "%s: tensor %s: the size of %s %s overflows", path, t->name,
+                    dtype_name(t->dtype), shape_text);
     size_t begin = (size_t)range[0], end = (size_t)range[1];
     if (end - begin != t->n_bytes)
-        return fail(err, INPUT, "%s: expected %zu bytes for %s %s, found %zu (%zu to %zu)", what, t->n_bytes,
-                    dtype_name(t->dtype), shape_text, end - begin, begin, end);
+        return fail(err, INPUT, "%s: expected %zu bytes for %s %s, found %zu (%zu to %zu)", what,
+                    t->n_bytes, dtype_name(t->dtype), shape_text, end - begin, begin, end);
     if (end > f->data_bytes)
-        return fail(err, INPUT, "%s: %zu to %zu: expected an end of at most %zu, the bytes after the header (cut short?)", what,
-                    begin, end, f->data_bytes);
+        return fail(err, INPUT,
+                    "%s: %zu to %zu: expected an end of at most %zu, the bytes after the header "
+                    "(cut short?)",
+                    what, begin, end, f->data_bytes);
     t->offset = f->data_offset + begin;
     t->data = f->map.data + t->offset;
     return true;
@@ -201,7 +211,10 @@ static int by_offset(const void *a, const void *b)
     return s->name < t->name ? -1 : s->name > t->name; /* names are in header order */
 }
 
-static int by_key(const void *a, const void *b) { return strcmp(((const MetaEntry *)a)->key, ((const MetaEntry *)b)->key); }
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const MetaEntry *)a)->key, ((const MetaEntry *)b)->key);
+}
 
 /* Check that the tensors, sorted by offset, cover the data section without gap or overlap. */
 static bool check_layout(const TensorFile *f, Error *err)

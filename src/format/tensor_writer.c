@@ -111,23 +111,31 @@ bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Err
     return true;
 }
 
-bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int rank, const int64_t *shape, Error *err)
+bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int rank,
+                           const int64_t *shape, Error *err)
 {
     size_t n_elements, n_bytes, end;
     if (!is_utf8(name) || strcmp(name, "__metadata__") == 0)
         return fail(err, SYSTEM, "%s: tensor %s: not a valid tensor name", w->out.path, name);
     if (rank < 0 || rank > TENSOR_MAX_RANK)
-        return fail(err, SYSTEM, "%s: tensor %s: expected at most %d dimensions, found %d", w->out.path, name, TENSOR_MAX_RANK, rank);
+        return fail(err, SYSTEM, "%s: tensor %s: expected at most %d dimensions, found %d",
+                    w->out.path, name, TENSOR_MAX_RANK, rank);
     if (dtype_blocked(dtype))
-        return fail(err, SYSTEM, "%s: tensor %s: safetensors has no type %s", w->out.path, name, dtype_name(dtype));
-    if (!shape_bytes(dtype, rank, shape, &n_elements, &n_bytes) || !add_size(w->data_bytes, n_bytes, &end) || end > INT64_MAX / 2)
+        return fail(err, SYSTEM, "%s: tensor %s: safetensors has no type %s", w->out.path, name,
+                    dtype_name(dtype));
+    if (!shape_bytes(dtype, rank, shape, &n_elements, &n_bytes)
+        || !add_size(w->data_bytes, n_bytes, &end) || end > INT64_MAX / 2)
         return fail(err, SYSTEM, "%s: tensor %s: the size overflows", w->out.path, name);
     Declared *grown = grow(w->tensor, w->n_tensors, &w->cap_tensors, sizeof *w->tensor);
     if (!grown)
         return no_memory(w->out.path, err);
     w->tensor = grown;
     Declared *t = &w->tensor[w->n_tensors];
-    *t = (Declared){ .name = strdup(name), .dtype = dtype, .rank = rank, .n_bytes = n_bytes, .begin = w->data_bytes };
+    *t = (Declared){ .name = strdup(name),
+                     .dtype = dtype,
+                     .rank = rank,
+                     .n_bytes = n_bytes,
+                     .begin = w->data_bytes };
     if (!t->name)
         return no_memory(w->out.path, err);
     if (rank)
@@ -146,7 +154,10 @@ void tensor_writer_hole(TensorWriter *w)
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static bool check_names(const TensorWriter *w, Error *err)
 {
@@ -191,7 +202,8 @@ static bool make_header(const TensorWriter *w, char **header, size_t *n_bytes, E
     size_t n = o.n;
     if (n - 8 > MAX_HEADER && !o.failed) {
         text_out_free(&o);
-        return fail(err, SYSTEM, "%s: expected a header of at most %d bytes, found %zu", w->out.path, MAX_HEADER, n - 8);
+        return fail(err, SYSTEM, "%s: expected a header of at most %d bytes, found %zu",
+                    w->out.path, MAX_HEADER, n - 8);
     }
     *header = text_out_take(&o, err);
     if (!*header)
@@ -209,8 +221,10 @@ bool tensor_writer_begin(TensorWriter *w, Error *err)
     if (!check_names(w, err) || !make_header(w, &header, &n_bytes, err))
         return false;
     w->data_offset = n_bytes;
-    bool ok = out_file_room(&w->out, n_bytes + w->data_bytes, n_bytes + w->data_bytes - w->hole_bytes, err)
-           && (!w->hole_bytes || out_file_extend(&w->out, n_bytes + w->data_bytes, err)) && out_file_write_at(&w->out, 0, header, n_bytes, err);
+    bool ok = out_file_room(&w->out, n_bytes + w->data_bytes,
+                            n_bytes + w->data_bytes - w->hole_bytes, err)
+        && (!w->hole_bytes || out_file_extend(&w->out, n_bytes + w->data_bytes, err))
+        && out_file_write_at(&w->out, 0, header, n_bytes, err);
     free(header);
     return ok;
 }
@@ -221,7 +235,8 @@ bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *valu
     while (i < w->n_meta && strcmp(w->meta[i].key, key) != 0)
         i++;
     if (i == w->n_meta || strlen(w->meta[i].value) != strlen(value) || !is_utf8(value))
-        return fail(err, SYSTEM, "%s: metadata %s: a patch must replace a value of the same length", w->out.path, key);
+        return fail(err, SYSTEM, "%s: metadata %s: a patch must replace a value of the same length",
+                    w->out.path, key);
     memcpy(w->meta[i].value, value, strlen(value));
     char *header;
     if (!make_header(w, &header, &n_bytes, err))
@@ -235,13 +250,16 @@ bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *valu
 
 /* ---- The data -------------------------------------------------------------------------------- */
 
-bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes, Error *err)
+bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes,
+                       Error *err)
 {
     if (i < 0 || (size_t)i >= w->n_tensors)
-        return fail(err, SYSTEM, "%s: there is no tensor %d, only %zu tensors", w->out.path, i, w->n_tensors);
+        return fail(err, SYSTEM, "%s: there is no tensor %d, only %zu tensors", w->out.path, i,
+                    w->n_tensors);
     Declared *t = &w->tensor[i];
     if (at > t->n_bytes || n_bytes > t->n_bytes - at)
-        return fail(err, SYSTEM, "%s: tensor %s: %zu bytes at %zu do not fit its %zu", w->out.path, t->name, n_bytes, at, t->n_bytes);
+        return fail(err, SYSTEM, "%s: tensor %s: %zu bytes at %zu do not fit its %zu", w->out.path,
+                    t->name, n_bytes, at, t->n_bytes);
     if (!out_file_write_at(&w->out, w->data_offset + t->begin + at, data, n_bytes, err))
         return false;
     atomic_fetch_add(&t->written, n_bytes);
@@ -254,8 +272,8 @@ bool tensor_writer_end(TensorWriter *w, Error *err)
     for (size_t i = 0; i < w->n_tensors && ok; i++) {
         Declared *t = &w->tensor[i];
         if (atomic_load(&t->written) != t->n_bytes)
-            ok = fail(err, SYSTEM, "%s: tensor %s: expected %zu bytes, found %zu written", w->out.path, t->name, t->n_bytes,
-                      atomic_load(&t->written));
+            ok = fail(err, SYSTEM, "%s: tensor %s: expected %zu bytes, found %zu written",
+                      w->out.path, t->name, t->n_bytes, atomic_load(&t->written));
     }
     ok = ok && out_file_commit(&w->out, err);
     tensor_writer_abort(w);

@@ -11,19 +11,32 @@ static const struct {
     const char *name;
     size_t      bytes;
 } dtypes[DT_BLOCKS] = {
-    [DT_BOOL] = { "BOOL", 1 }, [DT_U8] = { "U8", 1 },   [DT_I8] = { "I8", 1 },   [DT_I16] = { "I16", 2 },
-    [DT_U16] = { "U16", 2 },   [DT_F16] = { "F16", 2 }, [DT_BF16] = { "BF16", 2 }, [DT_I32] = { "I32", 4 },
-    [DT_U32] = { "U32", 4 },   [DT_F32] = { "F32", 4 }, [DT_F64] = { "F64", 8 }, [DT_I64] = { "I64", 8 },
+    [DT_BOOL] = { "BOOL", 1 }, [DT_U8] = { "U8", 1 },   [DT_I8] = { "I8", 1 },
+      [DT_I16] = { "I16", 2 },
+    [DT_U16] = { "U16", 2 },   [DT_F16] = { "F16", 2 }, [DT_BF16] = { "BF16", 2 },
+    [DT_I32] = { "I32", 4 },
+    [DT_U32] = { "U32", 4 },   [DT_F32] = { "F32", 4 }, [DT_F64] = { "F64", 8 },
+    [DT_I64] = { "I64", 8 },
     [DT_U64] = { "U64", 8 },
 };
 
-_Static_assert(DT_COUNT - DT_BLOCKS == (int)BLOCK_TYPES && DT_MXFP4 - DT_BLOCKS == (int)BLOCK_MXFP4, "DType follows BlockType");
+_Static_assert(DT_COUNT - DT_BLOCKS == (int)BLOCK_TYPES && DT_MXFP4 - DT_BLOCKS == (int)BLOCK_MXFP4,
+               "DType follows BlockType");
 
-const char *dtype_name(DType t) { return dtype_blocked(t) ? block_type_name(dtype_block_type(t)) : dtypes[t].name; }
+const char *dtype_name(DType t)
+{
+    return dtype_blocked(t) ? block_type_name(dtype_block_type(t)) : dtypes[t].name;
+}
 
-size_t dtype_block_elements(DType t) { return dtype_blocked(t) ? block_elements(dtype_block_type(t)) : 1; }
+size_t dtype_block_elements(DType t)
+{
+    return dtype_blocked(t) ? block_elements(dtype_block_type(t)) : 1;
+}
 
-size_t dtype_block_bytes(DType t) { return dtype_blocked(t) ? block_bytes(dtype_block_type(t)) : dtypes[t].bytes; }
+size_t dtype_block_bytes(DType t)
+{
+    return dtype_blocked(t) ? block_bytes(dtype_block_type(t)) : dtypes[t].bytes;
+}
 
 size_t dtype_bytes(DType t)
 {
@@ -58,13 +71,17 @@ const char *tensor_shape_text(const Tensor *t, char *buf, size_t n)
 {
     size_t used = 0;
     for (int i = 0; i < t->rank && used < n; i++)
-        used += (size_t)snprintf(buf + used, n - used, "%s%lld", i ? ", " : "[", (long long)t->shape[i]);
+        used += (size_t)snprintf(buf + used, n - used, "%s%lld", i ? ", " : "[",
+                                 (long long)t->shape[i]);
     if (used < n)
         snprintf(buf + used, n - used, "%s", t->rank ? "]" : "[]");
     return buf;
 }
 
-static int find_name(const void *name, const void *tensor) { return strcmp(name, (*(const Tensor *const *)tensor)->name); }
+static int find_name(const void *name, const void *tensor)
+{
+    return strcmp(name, (*(const Tensor *const *)tensor)->name);
+}
 
 static int compare_names(const void *a, const void *b)
 {
@@ -88,7 +105,10 @@ const Tensor *tensor_find(const TensorFile *f, const char *name)
     return tensors_find(f->by_name, (size_t)f->n_tensors, name);
 }
 
-static int find_key(const void *key, const void *entry) { return strcmp(key, ((const MetaEntry *)entry)->key); }
+static int find_key(const void *key, const void *entry)
+{
+    return strcmp(key, ((const MetaEntry *)entry)->key);
+}
 
 const char *tensor_meta(const TensorFile *f, const char *key)
 {

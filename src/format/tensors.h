@@ -13,9 +13,34 @@ enum { TENSOR_MAX_RANK = 8 };
  * types from DT_BLOCKS on, in the order of BlockType, exist in GGUF files only; their rows are
  * whole blocks. */
 typedef enum DType {
-    DT_BOOL, DT_U8, DT_I8, DT_I16, DT_U16, DT_F16, DT_BF16, DT_I32, DT_U32, DT_F32, DT_F64, DT_I64, DT_U64, DT_BLOCKS,
-    DT_Q4_0 = DT_BLOCKS, DT_Q4_1, DT_Q5_0, DT_Q5_1, DT_Q8_0, DT_Q2_K, DT_Q3_K, DT_Q4_K, DT_Q5_K, DT_Q6_K, DT_IQ4_NL, DT_IQ4_XS,
-    DT_MXFP4, DT_COUNT
+    DT_BOOL,
+    DT_U8,
+    DT_I8,
+    DT_I16,
+    DT_U16,
+    DT_F16,
+    DT_BF16,
+    DT_I32,
+    DT_U32,
+    DT_F32,
+    DT_F64,
+    DT_I64,
+    DT_U64,
+    DT_BLOCKS,
+    DT_Q4_0 = DT_BLOCKS,
+    DT_Q4_1,
+    DT_Q5_0,
+    DT_Q5_1,
+    DT_Q8_0,
+    DT_Q2_K,
+    DT_Q3_K,
+    DT_Q4_K,
+    DT_Q5_K,
+    DT_Q6_K,
+    DT_IQ4_NL,
+    DT_IQ4_XS,
+    DT_MXFP4,
+    DT_COUNT
 } DType;
 
 static inline bool      dtype_blocked(DType t) { return t >= DT_BLOCKS; }
@@ -81,7 +106,7 @@ const char *tensor_shape_text(const Tensor *t, char *buf, size_t n);
  * are not whole blocks of dtype. */
 bool shape_bytes(DType dtype, int rank, const int64_t *shape, size_t *n_elements, size_t *n_bytes);
 
-/* ---- Writing ---- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* Writes a safetensors file. Declare the tensors in file order, then begin, then write the data (in
  * any order and from any thread, without overlap), then end. Only then does the file appear under
@@ -92,13 +117,15 @@ bool shape_bytes(DType dtype, int rank, const int64_t *shape, size_t *n_elements
 typedef struct TensorWriter TensorWriter;
 TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err);
 bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Error *err);
-bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int rank, const int64_t *shape, Error *err);
+bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int rank,
+                           const int64_t *shape, Error *err);
 /* Make the tensor that was declared last a hole: it counts as written, reads as zeros and takes no
  * disk space. */
 void tensor_writer_hole(TensorWriter *w);
 bool tensor_writer_begin(TensorWriter *w, Error *err);
 /* Write n_bytes of tensor i (in order of declaration), from its byte `at` on. */
-bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes, Error *err);
+bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size_t n_bytes,
+                       Error *err);
 /* Replace the value of a metadata key by one of the same length, before end. For a hash that is
  * known only at the end. */
 bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *value, Error *err);

@@ -8,8 +8,21 @@
 #include "base/memory.h"
 #include "format/bytes.h"
 
-enum { LOCAL_BYTES = 30, CENTRAL_BYTES = 46, END_BYTES = 22, LOCATOR_BYTES = 20, END64_BYTES = 56, COMMENT_MAX = 65535 };
-enum { LOCAL = 0x04034b50, CENTRAL = 0x02014b50, END = 0x06054b50, LOCATOR = 0x07064b50, END64 = 0x06064b50 };
+enum {
+    LOCAL_BYTES = 30,
+    CENTRAL_BYTES = 46,
+    END_BYTES = 22,
+    LOCATOR_BYTES = 20,
+    END64_BYTES = 56,
+    COMMENT_MAX = 65535
+};
+enum {
+    LOCAL = 0x04034b50,
+    CENTRAL = 0x02014b50,
+    END = 0x06054b50,
+    LOCATOR = 0x07064b50,
+    END64 = 0x06064b50
+};
 enum { ENCRYPTED = 1 << 0, SIZES_FOLLOW = 1 << 3 }; /* bits of an entry's flags */
 enum { ZIP64_FIELD = 1 };
 
@@ -31,11 +44,16 @@ static bool find_end(const FileMap *f, size_t *end, Error *err)
             return true;
         }
     }
-    return fail(err, INPUT, "%s: expected a zip directory at the end of the file, found none (cut short?)", f->path);
+    return fail(err, INPUT,
+                "%s: expected a zip directory at the end of the file, found none (cut short?)",
+                f->path);
 }
 
 /* Does a field of the short record fit the long one? All ones mean "see zip64". */
-static bool agrees(uint64_t small, uint64_t all_ones, uint64_t large) { return small == all_ones || small == large; }
+static bool agrees(uint64_t small, uint64_t all_ones, uint64_t large)
+{
+    return small == all_ones || small == large;
+}
 
 /* Read the zip64 record, if there is one, from before the end record; *end is then its offset. */
 static bool read_end64(const FileMap *f, size_t *end, CentralDir *dir, Error *err)
@@ -45,18 +63,24 @@ static bool read_end64(const FileMap *f, size_t *end, CentralDir *dir, Error *er
     size_t   locator = *end - LOCATOR_BYTES;
     uint64_t at = read_u64(f->data + locator + 8);
     if (locator < END64_BYTES || at > locator - END64_BYTES || read_u32(f->data + at) != END64)
-        return fail(err, INPUT, "%s: zip64: expected the end record at byte %llu, found no such record", f->path,
-                    (unsigned long long)at);
+        return fail(err, INPUT,
+                    "%s: zip64: expected the end record at byte %llu, found no such record",
+                    f->path, (unsigned long long)at);
     const unsigned char *p = f->data + at, *small = f->data + *end;
     if (read_u64(p + 4) != locator - at - 12)
-        return fail(err, INPUT, "%s: zip64: expected an end record of %zu bytes, found %llu", f->path, locator - (size_t)at - 12,
-                    (unsigned long long)read_u64(p + 4));
+        return fail(err, INPUT, "%s: zip64: expected an end record of %zu bytes, found %llu",
+                    f->path, locator - (size_t)at - 12, (unsigned long long)read_u64(p + 4));
     if (read_u32(p + 16) != 0 || read_u32(p + 20) != 0 || read_u64(p + 24) != read_u64(p + 32))
-        return fail(err, INPUT, "%s: zip64: expected one archive file, found a part of several", f->path);
-    *dir = (CentralDir){ .n_entries = read_u64(p + 32), .n_bytes = read_u64(p + 40), .offset = read_u64(p + 48) };
-    if (!agrees(read_u16(small + 10), UINT16_MAX, dir->n_entries) || !agrees(read_u32(small + 12), UINT32_MAX, dir->n_bytes)
+        return fail(err, INPUT, "%s: zip64: expected one archive file, found a part of several",
+                    f->path);
+    *dir = (CentralDir){ .n_entries = read_u64(p + 32),
+                         .n_bytes = read_u64(p + 40),
+                         .offset = read_u64(p + 48) };
+    if (!agrees(read_u16(small + 10), UINT16_MAX, dir->n_entries)
+        || !agrees(read_u32(small + 12), UINT32_MAX, dir->n_bytes)
         || !agrees(read_u32(small + 16), UINT32_MAX, dir->offset))
-        return fail(err, INPUT, "%s: zip directory: the zip64 record contradicts the end record", f->path);
+        return fail(err, INPUT, "%s: zip directory: the zip64 record contradicts the end record",
+                    f->path);
     *end = (size_t)at;
     return true;
 }
@@ -69,8 +93,12 @@ static bool find_directory(const FileMap *f, CentralDir *dir, Error *err)
     const unsigned char *p = f->data + end;
     if (read_u16(p + 4) != read_u16(p + 6) || read_u16(p + 8) != read_u16(p + 10)
         || (read_u16(p + 4) != 0 && read_u16(p + 4) != UINT16_MAX))
-        return fail(err, INPUT, "%s: zip directory: expected one archive file, found a part of several", f->path);
-    *dir = (CentralDir){ .n_entries = read_u16(p + 10), .n_bytes = read_u32(p + 12), .offset = read_u32(p + 16) };
+        return fail(err, INPUT,
+                    "%s: zip directory: expected one archive file, found a part of several",
+                    f->path);
+    *dir = (CentralDir){ .n_entries = read_u16(p + 10),
+                         .n_bytes = read_u32(p + 12),
+                         .offset = read_u32(p + 16) };
     if (!read_end64(f, &end, dir, err))
         return false;
     if (!add_size(dir->offset, dir->n_bytes, &dir_end) || dir_end != end)
@@ -78,7 +106,8 @@ static bool find_directory(const FileMap *f, CentralDir *dir, Error *err)
                                 "bytes from byte %zu", f->path, end,
                     dir->n_bytes, dir->offset);
     if (dir->n_entries > dir->n_bytes / CENTRAL_BYTES)
-        return fail(err, INPUT, "%s: zip directory: %zu entries do not fit its %zu bytes", f->path, dir->n_entries, dir->n_bytes);
+        return fail(err, INPUT, "%s: zip directory: %zu entries do not fit its %zu bytes", f->path,
+                    dir->n_entries, dir->n_bytes);
     return true;
 }
 
@@ -117,7 +146,8 @@ static bool read_extra(Central *c)
         if (c->n_extra - at < 4 || read_u16(c->extra + at + 2) > c->n_extra - at - 4)
             return false;
         size_t n = read_u16(c->extra + at + 2);
-        if (read_u16(c->extra + at) == ZIP64_FIELD && (seen || !read_zip64_field(c, c->extra + at + 4, n)))
+        if (read_u16(c->extra + at) == ZIP64_FIELD
+            && (seen || !read_zip64_field(c, c->extra + at + 4, n)))
             return false;
         seen |= read_u16(c->extra + at) == ZIP64_FIELD;
         at += 4 + n;
@@ -132,32 +162,42 @@ static bool check_storage(const FileMap *f, const Central *c, const ZipEntry *e,
         return fail(err, INPUT, "%s: zip entry %.*s: expected unencrypted data, found encrypted "
                                 "data", f->path, NAME(e));
     if (method != 0)
-        return fail(err, INPUT, "%s: zip entry %.*s: expected stored data (method 0, as torch.save writes), found method %u%s", f->path,
-                    NAME(e), method, method == 8 ? ", deflate: pack the archive again without compression" : "");
+        return fail(err, INPUT,
+                    "%s: zip entry %.*s: expected stored data (method 0, as torch.save writes), "
+                    "found method %u%s",
+                    f->path, NAME(e), method,
+                    method == 8 ? ", deflate: pack the archive again without compression" : "");
     if (c->packed != c->n_bytes)
-        return fail(err, INPUT, "%s: zip entry %.*s: expected one size of stored data, found %llu and %llu bytes", f->path, NAME(e),
-                    (unsigned long long)c->packed, (unsigned long long)c->n_bytes);
+        return fail(
+            err, INPUT,
+            "%s: zip entry %.*s: expected one size of stored data, found %llu and %llu bytes",
+            f->path, NAME(e), (unsigned long long)c->packed, (unsigned long long)c->n_bytes);
     return true;
 }
 
 /* Check that the header before the data says the same. A writer that streams leaves its sizes
  * zero. */
-static bool read_local(const FileMap *f, const CentralDir *dir, const Central *c, ZipEntry *e, Error *err)
+static bool read_local(const FileMap *f, const CentralDir *dir, const Central *c, ZipEntry *e,
+                       Error *err)
 {
-    if (dir->offset < LOCAL_BYTES || c->header > dir->offset - LOCAL_BYTES || read_u32(f->data + c->header) != LOCAL)
-        return fail(err, INPUT, "%s: zip entry %.*s: expected its header at byte %llu, found none", f->path, NAME(e),
-                    (unsigned long long)c->header);
+    if (dir->offset < LOCAL_BYTES || c->header > dir->offset - LOCAL_BYTES
+        || read_u32(f->data + c->header) != LOCAL)
+        return fail(err, INPUT, "%s: zip entry %.*s: expected its header at byte %llu, found none",
+                    f->path, NAME(e), (unsigned long long)c->header);
     const unsigned char *p = f->data + c->header;
-    size_t               room = dir->offset - (size_t)c->header - LOCAL_BYTES, n_name = read_u16(p + 26), n_extra = read_u16(p + 28);
+    size_t room = dir->offset - (size_t)c->header - LOCAL_BYTES, n_name = read_u16(p + 26),
+           n_extra = read_u16(p + 28);
     if (n_name != e->name_bytes || n_name > room || memcmp(p + LOCAL_BYTES, e->name, n_name) != 0
         || read_u16(p + 8) != read_u16(c->p + 10))
         return fail(err, INPUT, "%s: zip entry %.*s: the header at byte %llu belongs to another "
                                 "entry", f->path, NAME(e),
                     (unsigned long long)c->header);
     uint32_t n_bytes = read_u32(p + 22), packed = read_u32(p + 18);
-    if (!(read_u16(p + 6) & SIZES_FOLLOW) && (!agrees(n_bytes, UINT32_MAX, e->n_bytes) || !agrees(packed, UINT32_MAX, e->n_bytes)))
-        return fail(err, INPUT, "%s: zip entry %.*s: expected %zu bytes in its header too, found %u", f->path, NAME(e), e->n_bytes,
-                    (unsigned)n_bytes);
+    if (!(read_u16(p + 6) & SIZES_FOLLOW)
+        && (!agrees(n_bytes, UINT32_MAX, e->n_bytes) || !agrees(packed, UINT32_MAX, e->n_bytes)))
+        return fail(err, INPUT,
+                    "%s: zip entry %.*s: expected %zu bytes in its header too, found %u", f->path,
+                    NAME(e), e->n_bytes, (unsigned)n_bytes);
     if (n_extra > room - n_name || e->n_bytes > room - n_name - n_extra)
         return fail(err, INPUT, "%s: zip entry %.*s: %zu bytes from byte %llu go past the end of "
                                 "the data at byte %zu", f->path, NAME(e),
@@ -173,15 +213,19 @@ static bool read_entry(const FileMap *f, const CentralDir *dir, size_t *at, ZipE
     size_t               room = dir->offset + dir->n_bytes - *at;
     const unsigned char *p = f->data + *at;
     if (room < CENTRAL_BYTES || read_u32(p) != CENTRAL)
-        return fail(err, INPUT, "%s: zip directory: expected an entry at byte %zu, found none", f->path, *at);
+        return fail(err, INPUT, "%s: zip directory: expected an entry at byte %zu, found none",
+                    f->path, *at);
     size_t n_name = read_u16(p + 28), n_extra = read_u16(p + 30), n_comment = read_u16(p + 32);
     if (n_name + n_extra + n_comment > room - CENTRAL_BYTES)
-        return fail(err, INPUT, "%s: zip directory: the entry at byte %zu goes past its end", f->path, *at);
+        return fail(err, INPUT, "%s: zip directory: the entry at byte %zu goes past its end",
+                    f->path, *at);
     Central c = { .p = p, .extra = p + CENTRAL_BYTES + n_name, .n_extra = n_extra,
-                  .packed = read_u32(p + 20), .n_bytes = read_u32(p + 24), .header = read_u32(p + 42) };
+                  .packed = read_u32(p + 20), .n_bytes = read_u32(p + 24),
+                  .header = read_u32(p + 42) };
     *e = (ZipEntry){ .name = (const char *)p + CENTRAL_BYTES, .name_bytes = n_name };
     if (!read_extra(&c))
-        return fail(err, INPUT, "%s: zip entry %.*s: its extra fields are malformed", f->path, NAME(e));
+        return fail(err, INPUT, "%s: zip entry %.*s: its extra fields are malformed", f->path,
+                    NAME(e));
     e->n_bytes = (size_t)c.n_bytes;
     *at += CENTRAL_BYTES + n_name + n_extra + n_comment;
     return check_storage(f, &c, e, err) && read_local(f, dir, &c, e, err);
@@ -198,7 +242,8 @@ static int by_header(const void *a, const void *b)
 static int by_name(const void *a, const void *b)
 {
     const ZipEntry *x = a, *y = b;
-    int order = memcmp(x->name, y->name, x->name_bytes < y->name_bytes ? x->name_bytes : y->name_bytes);
+    int order =
+        memcmp(x->name, y->name, x->name_bytes < y->name_bytes ? x->name_bytes : y->name_bytes);
     return order ? order : (x->name_bytes > y->name_bytes) - (x->name_bytes < y->name_bytes);
 }
 
@@ -212,12 +257,14 @@ static bool check_entries(ZipDirectory *z, const FileMap *f, Error *err)
     for (size_t i = 1; i < z->n_entries; i++) {
         const ZipEntry *e = &z->entries[i];
         if (e->header < e[-1].offset + e[-1].n_bytes)
-            return fail(err, INPUT, "%s: zip entry %.*s: it overlaps entry %.*s", f->path, NAME(e), NAME(e - 1));
+            return fail(err, INPUT, "%s: zip entry %.*s: it overlaps entry %.*s", f->path, NAME(e),
+                        NAME(e - 1));
     }
     qsort(z->entries, z->n_entries, sizeof *z->entries, by_name);
     for (size_t i = 1; i < z->n_entries; i++)
         if (by_name(&z->entries[i - 1], &z->entries[i]) == 0)
-            return fail(err, INPUT, "%s: zip entry %.*s appears twice", f->path, NAME(&z->entries[i]));
+            return fail(err, INPUT, "%s: zip entry %.*s appears twice", f->path,
+                        NAME(&z->entries[i]));
     return true;
 }
 
@@ -228,8 +275,9 @@ static bool read_entries(ZipDirectory *z, const FileMap *f, const CentralDir *di
         if (!read_entry(f, dir, &at, &z->entries[z->n_entries], err))
             return false;
     if (at != dir->offset + dir->n_bytes)
-        return fail(err, INPUT, "%s: zip directory: expected %zu bytes for its %zu entries, found %zu", f->path, at - dir->offset,
-                    dir->n_entries, dir->n_bytes);
+        return fail(err, INPUT,
+                    "%s: zip directory: expected %zu bytes for its %zu entries, found %zu", f->path,
+                    at - dir->offset, dir->n_entries, dir->n_bytes);
     return true;
 }
 
@@ -257,5 +305,6 @@ void zip_free(ZipDirectory *z)
 const ZipEntry *zip_find(const ZipDirectory *z, const char *name, size_t name_bytes)
 {
     ZipEntry key = { .name = name, .name_bytes = name_bytes };
-    return z->n_entries ? bsearch(&key, z->entries, z->n_entries, sizeof *z->entries, by_name) : NULL;
+    return z->n_entries ? bsearch(&key, z->entries, z->n_entries, sizeof *z->entries, by_name)
+                        : NULL;
 }

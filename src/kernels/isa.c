@@ -1,8 +1,10 @@
-/* kernels/isa.c: the kernels of one instruction set. The Makefile compiles this file once for each set, with the set's flags and
+/* kernels/isa.c: the kernels of one instruction set. The Makefile compiles this file once for each
+ * set, with the set's flags and
  *
  *   ISA_LANES      its lanes header: 16 rows at a time in the set's own instructions
  *   ISA_FILL       the name of the function below: kernels_fill_avx2 ...
- *   ISA_DOTS_ONLY  1 where the set adds nothing but dot products of integers to the set before it (VNNI, dotprod)
+ *   ISA_DOTS_ONLY  1 where the set adds nothing but dot products of integers to the set before it
+ *     (VNNI, dotprod)
  *
  * The bodies are written once over the lanes, so every set computes the same bits. */
 #include ISA_LANES

@@ -9,7 +9,8 @@
 
 #include "kernels/bodies/math.h"
 
-/* isa.c, compiled for each instruction set of this build, weakest first. Each table starts as a copy of the one before. */
+/* isa.c, compiled for each instruction set of this build, weakest first. Each table starts as a
+ * copy of the one before. */
 #define DECLARE(id, name) void kernels_fill_##name(Kernels *k);
 #define FILL(id, name)    kernels_fill_##name,
 ISA_LIST(DECLARE)
@@ -51,7 +52,9 @@ const Kernels *kernels_select(const char *isa, Error *err)
     }
     if (!isa || strcmp(isa, "auto") == 0)
         return cpu_choose(tables, (size_t)n_tables, sizeof *tables, ISA_COUNT);
-    fail(err, USAGE, "isa: expected one that this processor and this build support (%s), found '%s'", works, isa);
+    fail(err, USAGE,
+         "isa: expected one that this processor and this build support (%s), found '%s'", works,
+         isa);
     return NULL;
 }
 

@@ -1,13 +1,16 @@
-/* kernels/kernels.h: the arithmetic, one table of functions per instruction set, all with the same bits.
+/* kernels/kernels.h: the arithmetic, one table of functions per instruction set, all with the same
+ * bits.
  *
- * docs/numerics.md defines every result by a short scalar loop; kernels/lanes/ holds one 16-lane vector type per
- * instruction set, and bodies written once over it. Lanes are rows (outputs), never pieces of one sum, except in the
- * "16-lane sums" whose shape is part of the definition. No kernel knows a model, a thread or a file.
+ * docs/numerics.md defines every result by a short scalar loop; kernels/lanes/ holds one 16-lane
+ * vector type per instruction set, and bodies written once over it. Lanes are rows (outputs), never
+ * pieces of one sum, except in the "16-lane sums" whose shape is part of the definition. No kernel
+ * knows a model, a thread or a file.
  *
- * All float arrays are f32. "aligned" is 64 bytes. Row strides of activations are multiples of 16 floats, rows are aligned,
- * and kernels may WRITE the padding up to that multiple but results never depend on what it holds. Weights, KV and scratch
- * are aligned; K and V data is read exactly (no padding beyond what is said). Vectors given with a length n may have any
- * alignment and are read and written exactly. */
+ * All float arrays are f32. "aligned" is 64 bytes. Row strides of activations are multiples of 16
+ * floats, rows are aligned, and kernels may WRITE the padding up to that multiple but results never
+ * depend on what it holds. Weights, KV and scratch are aligned; K and V data is read exactly (no
+ * padding beyond what is said). Vectors given with a length n may have any alignment and are read
+ * and written exactly. */
 #ifndef KERNELS_KERNELS_H
 #define KERNELS_KERNELS_H
 
@@ -23,8 +26,8 @@ enum {
 
 typedef enum KvType { KV_F32, KV_F16, KV_Q8, KV_COUNT } KvType;
 
-/* y[t][0 .. 16*n_panels) = bias + W x[t] for t in 0 .. n_tok. Definition "matmul, float weights"; quantized weights are
- * widened to what they stand for (--math f32). */
+/* y[t][0 .. 16*n_panels) = bias + W x[t] for t in 0 .. n_tok. Definition "matmul, float weights";
+ * quantized weights are widened to what they stand for (--math f32). */
 typedef struct MatmulArgs {
     float       *y;              /* [n_tok, y_stride], aligned                              */
     size_t       y_stride;
@@ -38,11 +41,13 @@ typedef struct MatmulArgs {
 
 enum { KERNEL_SCRATCH = 512 * 1024 };
 
-/* The same for quantized weights and activations as integers (Kernels.quantize). Definition "Weights q8 and q4". */
+/* The same for quantized weights and activations as integers (Kernels.quantize). Definition
+ * "Weights q8 and q4". */
 typedef struct IntMatmulArgs {
     float         *y;            /* [n_tok, y_stride], aligned                              */
     size_t         y_stride;
-    const int16_t *q;            /* [n_tok, q_stride], rows aligned, 0 from k to k rounded up to 64 */
+    const int16_t *q;            /* [n_tok, q_stride], rows aligned, 0 from k to k rounded up to
+                                  * 64 */
     size_t         q_stride;
     const float   *d;            /* [n_tok, d_stride]: the scale of each superblock of 256  */
     size_t         d_stride;
@@ -53,91 +58,132 @@ typedef struct IntMatmulArgs {
     void          *scratch;      /* KERNEL_SCRATCH bytes, aligned, one for each thread      */
 } IntMatmulArgs;
 
-/* One query against one tile of 64 positions of one KV head: writes the partial state of the definition "attention". */
+/* One query against one tile of 64 positions of one KV head: writes the partial state of the
+ * definition "attention". */
 typedef struct AttnQuery {
     const float *q;              /* [head_dim], aligned                                     */
     int          first, end;     /* visible positions inside the tile, 0 <= first < end <= 64 */
-    float       *part;           /* attn_state_floats(head_dim) floats, aligned: [0] m, [1] l, [16 ..] o; where l is NaN,
-                                    m may be any number (what comes of it is NaN) */
+    float       *part;           /* attn_state_floats(head_dim) floats, aligned: [0] m, [1] l, [16
+                                  * ..] o; where l is NaN, m may be any number (what comes of it is
+                                  * NaN) */
 } AttnQuery;
 
 typedef struct AttnTile {
-    const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane t%16 of group t/16 */
-    const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to 16                 */
-    const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: by what a position's codes are multiplied; else NULL   */
-    const void  *next_k;         /* of the tile that follows, to be fetched meanwhile; NULL: unknown                    */
-    const float *next_scale;     /* its k_scale                                                                         */
-    float       *wide;           /* room for K and V as f32 (attn_wide_floats), aligned; NULL: none                     */
+    const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane
+                                  * t%16 of group t/16 */
+    const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to
+                                  * 16 */
+    const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: by what a position's codes are
+                                     * multiplied; else NULL */
+    const void  *next_k;         /* of the tile that follows, to be fetched meanwhile; NULL:
+                                  * unknown */
+    const float *next_scale;     /* its k_scale */
+    float       *wide;           /* room for K and V as f32 (attn_wide_floats), aligned; NULL:
+                                  * none */
     int          head_dim;
     float        scale, soft_cap; /* soft_cap 0: none                                       */
     int          n_q;
     const AttnQuery *q;
 } AttnTile;
 
-static inline size_t attn_state_floats(int head_dim) { return 16 + ((size_t)head_dim + 15) / 16 * 16; }
-static inline size_t attn_wide_floats(int head_dim) { return 128 * (((size_t)head_dim + 15) / 16 * 16); }
+static inline size_t attn_state_floats(int head_dim)
+{
+    return 16 + ((size_t)head_dim + 15) / 16 * 16;
+}
+static inline size_t attn_wide_floats(int head_dim)
+{
+    return 128 * (((size_t)head_dim + 15) / 16 * 16);
+}
 
-/* One step of AdamW (Loshchilov and Hutter 2019, algorithm 2): m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2,
- * w = keep w - step m / (root sqrt(v) + eps), with g the gradient times grad_scale. keep = 1 - lr * decay,
- * step = lr / (1 - beta1^t), root = 1 / sqrt(1 - beta2^t). */
+/* One step of AdamW (Loshchilov and Hutter 2019, algorithm 2): m = beta1 m + (1 - beta1) g, v =
+ * beta2 v + (1 - beta2) g^2, w = keep w - step m / (root sqrt(v) + eps), with g the gradient times
+ * grad_scale. keep = 1 - lr * decay, step = lr / (1 - beta1^t), root = 1 / sqrt(1 - beta2^t). */
 typedef struct AdamwStep { float beta1, beta2, eps, grad_scale, keep, step, root; } AdamwStep;
 
 typedef struct Kernels {
     Isa         id;
-    const char *isa;                                              /* its name: "scalar", "avx2" ...                     */
+    /* its name: "scalar", "avx2" ... */
+    const char *isa;
     void (*matmul[WT_COUNT])(const MatmulArgs *a);
-    void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);         /* NULL for float types                            */
-    void (*matmul_bf16)(const MatmulArgs *a);                     /* bf16 weights, --math bf16: x is rounded inside  */
-    /* n floats to integers of 8 or 16 bits, and a scale for each superblock of 256; q is 0 up to n rounded up to 64. */
+    /* NULL for float types */
+    void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);
+    /* bf16 weights, --math bf16: x is rounded inside */
+    void (*matmul_bf16)(const MatmulArgs *a);
+    /* n floats to integers of 8 or 16 bits, and a scale for each superblock of 256; q is 0 up to n
+     * rounded up to 64. */
     void (*quantize)(int16_t *q, float *d, const float *x, int n, int bits);
     void (*attn_tile[KV_COUNT])(const AttnTile *a);
-    void (*attn_merge)(float *state, const float *part, int head_dim); /* state = merge(state, part), ascending tiles */
-    void (*attn_end)(float *y, const float *state, int head_dim); /* y[d] = o[d] * (1 / l)                           */
-    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps); /* y may be x                      */
-    void (*layer_norm)(float *y, const float *x, const float *w, const float *b, int n, float eps); /* the same; b may be NULL */
-    void (*add)(float *x, const float *y, int n);                 /* x = x + y                                       */
-    void (*add_scaled)(float *x, const float *y, float m, int n); /* x = x + y * m, rounded twice                    */
-    void (*add_weighted)(float *y, const float *f, float p, int n); /* y = fmaf(p, f, y)                             */
-    void (*scale)(float *x, float m, int n);                      /* x = x * m                                       */
-    void (*soft_cap)(float *x, float cap, int n);                 /* x = cap * tanh(x / cap)                         */
-    void (*swiglu)(float *h, const float *gate, const float *up, int n); /* h = SiLU(gate) * up; h may be gate or up */
-    void (*geglu)(float *h, const float *gate, const float *up, int n);  /* the same of GELU, tanh form              */
+    /* state = merge(state, part), ascending tiles */
+    void (*attn_merge)(float *state, const float *part, int head_dim);
+    /* y[d] = o[d] * (1 / l) */
+    void (*attn_end)(float *y, const float *state, int head_dim);
+    /* y may be x */
+    void (*rms_norm)(float *y, const float *x, const float *w, int n, float eps);
+    /* the same; b may be NULL */
+    void (*layer_norm)(float *y, const float *x, const float *w, const float *b, int n, float eps);
+    /* x = x + y */
+    void (*add)(float *x, const float *y, int n);
+    /* x = x + y * m, rounded twice */
+    void (*add_scaled)(float *x, const float *y, float m, int n);
+    /* y = fmaf(p, f, y) */
+    void (*add_weighted)(float *y, const float *f, float p, int n);
+    /* x = x * m */
+    void (*scale)(float *x, float m, int n);
+    /* x = cap * tanh(x / cap) */
+    void (*soft_cap)(float *x, float cap, int n);
+    /* h = SiLU(gate) * up; h may be gate or up */
+    void (*swiglu)(float *h, const float *gate, const float *up, int n);
+    /* the same of GELU, tanh form */
+    void (*geglu)(float *h, const float *gate, const float *up, int n);
     void (*geglu_erf)(float *h, const float *gate, const float *up, int n);
-    /* Rotate n_heads consecutive heads of head_dim floats, in place: pairs (i, i + rot/2), i < rot/2. */
-    void (*rope)(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine);
+    /* Rotate n_heads consecutive heads of head_dim floats, in place: pairs (i, i + rot/2), i <
+     * rot/2. */
+    void (*rope)(float *x, int n_heads, int head_dim, int rot, const float *cosine,
+                 const float *sine);
     void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these five */
     void (*sigmoid)(float *y, const float *x, int n);
     void (*gelu)(float *y, const float *x, int n);                /* erf form  */
     void (*gelu_tanh)(float *y, const float *x, int n);
     void (*relu)(float *y, const float *x, int n);                /* x < 0 ? +0 : x */
-    void (*softmax)(float *x, int n);                             /* in place; definition "other softmax" */
+    /* in place; definition "other softmax" */
+    void (*softmax)(float *x, int n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);
     void (*f16_to_f32)(float *y, const uint16_t *x, int n);
-    float (*f32_to_q8)(int8_t *code, const float *x, int n);      /* KV_Q8: a position of one head; returns its scale */
-    /* For training. h = act(gate) * up (or act(x)); gate and up (x) become the gradients of themselves, d_h being that of h. */
+    /* KV_Q8: a position of one head; returns its scale */
+    float (*f32_to_q8)(int8_t *code, const float *x, int n);
+    /* For training. h = act(gate) * up (or act(x)); gate and up (x) become the gradients of
+     * themselves, d_h being that of h. */
     void (*swiglu_backward)(float *h, float *gate, float *up, const float *d_h, int n);
     void (*geglu_backward)(float *h, float *gate, float *up, const float *d_h, int n);
     void (*geglu_erf_backward)(float *h, float *gate, float *up, const float *d_h, int n);
     void (*gelu_backward)(float *h, float *x, const float *d_h, int n);
     void (*gelu_tanh_backward)(float *h, float *x, const float *d_h, int n);
     void (*relu_backward)(float *h, float *x, const float *d_h, int n);
-    /* x, w and d_y [n] of one row; gradients are added to d_x, d_w, d_b, of which the last two may be NULL. */
-    void (*rms_norm_backward)(float *d_x, float *d_w, const float *x, const float *w, const float *d_y, int n, float eps);
-    void (*layer_norm_backward)(float *d_x, float *d_w, float *d_b, const float *x, const float *w, const float *d_y, int n,
-                                float eps);
-    float (*dot)(const float *x, const float *y, int n);          /* 16-lane sum                                     */
-    /* x = softmax(x * scale), in place; *m is the largest x * scale, *l the sum of exp(x * scale - m). */
+    /* x, w and d_y [n] of one row; gradients are added to d_x, d_w, d_b, of which the last two may
+     * be NULL. */
+    void (*rms_norm_backward)(float *d_x, float *d_w, const float *x, const float *w,
+                              const float *d_y, int n, float eps);
+    void (*layer_norm_backward)(float *d_x, float *d_w, float *d_b, const float *x, const float *w,
+                                const float *d_y, int n, float eps);
+    /* 16-lane sum */
+    float (*dot)(const float *x, const float *y, int n);
+    /* x = softmax(x * scale), in place; *m is the largest x * scale, *l the sum of exp(x * scale -
+     * m). */
     void (*softmax_scaled)(float *x, float scale, int n, float *m, float *l);
-    void (*softmax_again)(float *x, float scale, float m, float l, int n); /* x = exp(x * scale - m) / l             */
-    void (*softmax_backward)(float *d_s, const float *p, float sum, float scale, int n); /* d_s = p * (d_s - sum) * scale */
+    /* x = exp(x * scale - m) / l */
+    void (*softmax_again)(float *x, float scale, float m, float l, int n);
+    /* d_s = p * (d_s - sum) * scale */
+    void (*softmax_backward)(float *d_s, const float *p, float sum, float scale, int n);
     void (*adamw)(float *w, float *m, float *v, const float *g, int n, const AdamwStep *s);
 } Kernels;
 
-/* The best table this CPU has, or the one named (NULL and "auto": best). An ISA that the CPU lacks, or that this build does
- * not hold, is USAGE and the message lists those that work. The table is constant and lives for ever. */
+/* The best table this CPU has, or the one named (NULL and "auto": best). An ISA that the CPU lacks,
+ * or that this build does not hold, is USAGE and the message lists those that work. The table is
+ * constant and lives for ever. */
 const Kernels *kernels_select(const char *isa, Error *err);
 
-/* Number i (0 ..) of the tables that this CPU can run, scalar first; NULL past the last. For tests. */
+/* Number i (0 ..) of the tables that this CPU can run, scalar first; NULL past the last. For
+ * tests. */
 const Kernels *kernels_table(int i);
 
 /* Scalar exp of the definition, for the sampler: the same bits as Kernels.exp. */

@@ -33,12 +33,13 @@ void machine_name(char *name, size_t size)
         fclose(f);
 }
 
-/* ---- Reading ----------------------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 typedef uint64_t Words __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* Reads n bytes (a multiple of READ_BLOCK); the xor and the empty asm keep the loads alive. Memory is the limit already with
- * 16 bytes a load: loops with loads of 32 measured the same, for one thread and for all. */
+/* Reads n bytes (a multiple of READ_BLOCK); the xor and the empty asm keep the loads alive. Memory
+ * is the limit already with 16 bytes a load: loops with loads of 32 measured the same, for one
+ * thread and for all. */
 static void read_all(const char *p, size_t n, size_t ahead)
 {
     Words a[8] = { { 0 } };
@@ -77,7 +78,8 @@ static void touch_share(void *arg, Team team)
 
 void roofline_touch(void *data, size_t n_bytes, int threads)
 {
-    threads_run(threads, touch_share, &(Data){ .data = data, .blocks = (int)(n_bytes / READ_BLOCK) });
+    threads_run(threads, touch_share,
+                &(Data){ .data = data, .blocks = (int)(n_bytes / READ_BLOCK) });
 }
 
 static void read_share(void *arg, Team team)
@@ -104,11 +106,12 @@ double roofline_read(const void *data, size_t n_bytes, int threads, int repeats)
     return best;
 }
 
-/* ---- Multiplying and adding -------------------------------------------------------------------------------------- */
+/* ---- Multiplying and adding ------------------------------------------------------------------ */
 
 enum { STEPS = 4 << 20, CHAINS = 12 }; /* 12 chains hide a latency of 4 to 6 on two units */
 
-/* CHAINS sums c = step(c, x, y), none of which waits for another. The empty asm keeps the compiler from leaving steps out. */
+/* CHAINS sums c = step(c, x, y), none of which waits for another. The empty asm keeps the compiler
+ * from leaving steps out. */
 #define PEAK(name, attribute, type, in_register, set, step)            \
     attribute static void name(void)                                   \
     {                                                                  \
@@ -148,7 +151,9 @@ PEAK(int8_avxvnni, TARGET("avxvnni"), __m256i, "+x", _mm256_set1_epi32, _mm256_d
 PEAK(int16_avx512, TARGET("avx512bw"), __m512i, "+v", _mm512_set1_epi32, MADD_32)
 PEAK(int16_avx512vnni, TARGET("avx512vnni"), __m512i, "+v", _mm512_set1_epi32, _mm512_dpwssd_epi32)
 PEAK(int8_avx512vnni, TARGET("avx512vnni"), __m512i, "+v", _mm512_set1_epi32, _mm512_dpbusd_epi32)
-static const PeakLoop f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_AVX2, 8, f32_avx2 }, { ISA_AVX512, 16, f32_avx512 } };
+static const PeakLoop f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar },
+                                      { ISA_AVX2, 8, f32_avx2 },
+                                      { ISA_AVX512, 16, f32_avx512 } };
 static const PeakLoop int16_peaks[] = {
     { ISA_SCALAR, 0, NULL },
     { ISA_AVX2, 16, int16_avx2 },
@@ -168,7 +173,8 @@ static const PeakLoop int8_peaks[] = {
 PEAK(f32_scalar, , float, "+w", ONE, FMA_1)
 PEAK(f32_neon, , float32x4_t, "+w", vdupq_n_f32, FMA_4)
 static const PeakLoop f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_NEON, 4, f32_neon } };
-static const PeakLoop int16_peaks[] = { { ISA_SCALAR, 0, NULL } }, int8_peaks[] = { { ISA_SCALAR, 0, NULL } };
+static const PeakLoop int16_peaks[] = { { ISA_SCALAR, 0, NULL } },
+                      int8_peaks[] = { { ISA_SCALAR, 0, NULL } };
 #endif
 
 typedef struct Multiplying {

@@ -16,35 +16,41 @@ void config_defaults(Config *c)
 {
     *c = (Config){ .family = "llama", .n_ctx = 2048, .theta = 10000, .norm_eps = 1e-6, .bos = -1,
                    .embed_scale = 1, .residual_scale = 1, .logit_scale = 1 };
-    c->rope = (Rope){ .type = ROPE_DEFAULT, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true };
+    c->rope = (Rope){ .type = ROPE_DEFAULT,
+                      .beta_fast = 32,
+                      .beta_slow = 1,
+                      .attention_factor = -1,
+                      .truncate = true };
 }
 
-/* ---- Checks ---- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 /* One number or word of the config, or of its rope object (prefix "rope."), against its row of the
  * table. */
-static bool check_key(const ConfigKey *key, const void *base, const char *what, const char *prefix, Error *err)
+static bool check_key(const ConfigKey *key, const void *base, const char *what, const char *prefix,
+                      Error *err)
 {
     const void *field = (const char *)base + key->at;
     if (key->kind == KEY_INT) {
         int value;
         memcpy(&value, field, sizeof value);
         if (value < key->min || value > key->max)
-            return fail(err, INPUT, "%s: %s%s: expected an integer from %.0f to %.0f, found %d", what, prefix, key->name,
-                        key->min, key->max, value);
+            return fail(err, INPUT, "%s: %s%s: expected an integer from %.0f to %.0f, found %d",
+                        what, prefix, key->name, key->min, key->max, value);
     } else if (key->kind == KEY_DOUBLE) {
         double value;
         memcpy(&value, field, sizeof value);
         if (!(value >= key->min && value <= key->max)) /* NaN too */
-            return fail(err, INPUT, "%s: %s%s: expected a number from %g to %g, found %g", what, prefix, key->name, key->min,
-                        key->max, value);
+            return fail(err, INPUT, "%s: %s%s: expected a number from %g to %g, found %g", what,
+                        prefix, key->name, key->min, key->max, value);
     } else if (key->kind == KEY_WORD) {
         int n = 0;
         while (key->words[n])
             n++;
         int value = config_word_get(field);
         if (value < 0 || value >= n)
-            return fail(err, INPUT, "%s: %s%s: expected a value from 0 to %d, found %d", what, prefix, key->name, n - 1, value);
+            return fail(err, INPUT, "%s: %s%s: expected a value from 0 to %d, found %d", what,
+                        prefix, key->name, n - 1, value);
     }
     return true;
 }
@@ -53,7 +59,8 @@ static bool check_rope(const Config *c, const char *what, Error *err)
 {
     const Rope *r = &c->rope;
     if ((int)r->type < ROPE_DEFAULT || r->type > ROPE_FACTORS)
-        return fail(err, INPUT, "%s: rope.type: expected a value from 0 to %d, found %d", what, ROPE_FACTORS, (int)r->type);
+        return fail(err, INPUT, "%s: rope.type: expected a value from 0 to %d, found %d", what,
+                    ROPE_FACTORS, (int)r->type);
     for (const ConfigKey *key = rope_keys; key->name; key++) {
         bool used   = key->types >> r->type & 1;
         bool absent = key->at == offsetof(Rope, attention_factor) && r->attention_factor < 0;
@@ -61,30 +68,36 @@ static bool check_rope(const Config *c, const char *what, Error *err)
             return false;
     }
     if (r->type == ROPE_LLAMA3 && !(r->high_freq_factor > r->low_freq_factor))
-        return fail(err, INPUT, "%s: rope.high_freq_factor: expected more than low_freq_factor %g, found %g", what,
-                    r->low_freq_factor, r->high_freq_factor);
+        return fail(err, INPUT,
+                    "%s: rope.high_freq_factor: expected more than low_freq_factor %g, found %g",
+                    what, r->low_freq_factor, r->high_freq_factor);
     /* the correction range divides by log(theta) */
     if (r->type == ROPE_YARN && !(c->theta >= 1.001))
-        return fail(err, INPUT, "%s: theta: expected at least 1.001 with rope type yarn, found %g", what, c->theta);
+        return fail(err, INPUT, "%s: theta: expected at least 1.001 with rope type yarn, found %g",
+                    what, c->theta);
     return true;
 }
 
 static bool check_ids(const Config *c, const char *what, Error *err)
 {
     if (c->bos >= c->vocab_size)
-        return fail(err, INPUT, "%s: bos: expected an id below vocab_size %d, found %d", what, c->vocab_size, c->bos);
+        return fail(err, INPUT, "%s: bos: expected an id below vocab_size %d, found %d", what,
+                    c->vocab_size, c->bos);
     if (c->n_eos < 0 || c->n_eos > MAX_EOS)
-        return fail(err, INPUT, "%s: eos: expected at most %d ids, found %d", what, MAX_EOS, c->n_eos);
+        return fail(err, INPUT, "%s: eos: expected at most %d ids, found %d", what, MAX_EOS,
+                    c->n_eos);
     for (int i = 0; i < c->n_eos; i++)
         if (c->eos[i] < 0 || c->eos[i] >= c->vocab_size)
-            return fail(err, INPUT, "%s: eos: expected ids from 0 to %d, found %d", what, c->vocab_size - 1, c->eos[i]);
+            return fail(err, INPUT, "%s: eos: expected ids from 0 to %d, found %d", what,
+                        c->vocab_size - 1, c->eos[i]);
     return true;
 }
 
 /* A key that must be 0, or its default, without the part it belongs to. */
 static bool check_alone(bool set, const char *key, const char *part, const char *what, Error *err)
 {
-    return set ? fail(err, INPUT, "%s: %s: expected none without %s, found one", what, key, part) : true;
+    return set ? fail(err, INPUT, "%s: %s: expected none without %s, found one", what, key, part)
+               : true;
 }
 
 static bool is_set(const ConfigKey *key, const Config *c)
@@ -93,11 +106,13 @@ static bool is_set(const ConfigKey *key, const Config *c)
     return key->kind == KEY_BOOL ? *(const bool *)field : config_word_get(field) != 0;
 }
 
-static bool check_layers(const Layers *set, int n_layers, const char *key, const char *what, Error *err)
+static bool check_layers(const Layers *set, int n_layers, const char *key, const char *what,
+                         Error *err)
 {
     for (int l = n_layers; l < MAX_LAYERS; l++)
         if (layers_has(set, l))
-            return fail(err, INPUT, "%s: %s: expected layers below n_layers %d, found %d", what, key, n_layers, l);
+            return fail(err, INPUT, "%s: %s: expected layers below n_layers %d, found %d", what,
+                        key, n_layers, l);
     return true;
 }
 
@@ -105,40 +120,52 @@ static bool check_experts(const Config *c, const char *what, Error *err)
 {
     if (c->n_experts == 0) {
         for (const ConfigKey *key = config_keys; key->name; key++)
-            if (key->flags & KEY_OF_EXPERTS && !check_alone(is_set(key, c), key->name, "n_experts", what, err))
+            if (key->flags & KEY_OF_EXPERTS
+                && !check_alone(is_set(key, c), key->name, "n_experts", what, err))
                 return false;
         return check_layers(&c->dense_layers, 0, "dense_layers", what, err);
     }
     if (c->experts_used < 1 || c->experts_used > c->n_experts)
-        return fail(err, INPUT, "%s: experts_used: expected 1 to n_experts %d, found %d", what, c->n_experts, c->experts_used);
+        return fail(err, INPUT, "%s: experts_used: expected 1 to n_experts %d, found %d", what,
+                    c->n_experts, c->experts_used);
     if (c->expert_d_ff < 1)
-        return fail(err, INPUT, "%s: expert_d_ff: expected a value with n_experts %d, found none", what, c->n_experts);
+        return fail(err, INPUT, "%s: expert_d_ff: expected a value with n_experts %d, found none",
+                    what, c->n_experts);
     int most = INT32_MAX / 2 / c->n_experts; /* rows of all experts' matrices together fit an int */
     if (c->expert_d_ff > most || c->d_model > most)
-        return fail(err, INPUT, "%s: n_experts: expected at most %d with d_model %d and expert_d_ff %d, found %d", what,
-                    INT32_MAX / 2 / (c->d_model > c->expert_d_ff ? c->d_model : c->expert_d_ff), c->d_model, c->expert_d_ff,
-                    c->n_experts);
-    uint64_t rows = (uint64_t)c->n_experts * (uint64_t)c->expert_d_ff, width = (uint64_t)c->d_model * (uint64_t)c->n_layers;
+        return fail(
+            err, INPUT,
+            "%s: n_experts: expected at most %d with d_model %d and expert_d_ff %d, found %d", what,
+            INT32_MAX / 2 / (c->d_model > c->expert_d_ff ? c->d_model : c->expert_d_ff), c->d_model,
+            c->expert_d_ff, c->n_experts);
+    uint64_t rows = (uint64_t)c->n_experts * (uint64_t)c->expert_d_ff,
+             width = (uint64_t)c->d_model * (uint64_t)c->n_layers;
     if (rows > MOST_IN_EXPERTS / width)
-        return fail(err, INPUT, "%s: n_experts: expected at most %llu with d_model %d, expert_d_ff %d and n_layers %d, found %d", what,
-                    (unsigned long long)(MOST_IN_EXPERTS / width / (uint64_t)c->expert_d_ff), c->d_model, c->expert_d_ff, c->n_layers,
-                    c->n_experts);
+        return fail(err, INPUT,
+                    "%s: n_experts: expected at most %llu with d_model %d, expert_d_ff %d and "
+                    "n_layers %d, found %d",
+                    what, (unsigned long long)(MOST_IN_EXPERTS / width / (uint64_t)c->expert_d_ff),
+                    c->d_model, c->expert_d_ff, c->n_layers, c->n_experts);
     if (c->ffn_bias || !config_gated(c))
         return fail(err, INPUT, "%s: n_experts: expected a gated feed-forward network without "
                                 "bias, found another kind", what);
-    return check_alone(c->shared_router && c->shared_d_ff == 0, "shared_router", "shared_d_ff", what, err)
+    return check_alone(c->shared_router && c->shared_d_ff == 0, "shared_router", "shared_d_ff",
+                       what, err)
         && check_layers(&c->dense_layers, c->n_layers, "dense_layers", what, err);
 }
 
 static bool check_parts(const Config *c, const char *what, Error *err)
 {
     if (c->rotary_dim > c->head_dim || (c->positions == POS_ROPE && c->rotary_dim % 2 != 0))
-        return fail(err, INPUT, "%s: rotary_dim: expected an even number up to head_dim %d, found %d", what, c->head_dim,
-                    c->rotary_dim);
+        return fail(err, INPUT,
+                    "%s: rotary_dim: expected an even number up to head_dim %d, found %d", what,
+                    c->head_dim, c->rotary_dim);
     if (c->theta_window != 0 && c->theta_window < 1)
-        return fail(err, INPUT, "%s: theta_window: expected 0 or at least 1, found %g", what, c->theta_window);
+        return fail(err, INPUT, "%s: theta_window: expected 0 or at least 1, found %g", what,
+                    c->theta_window);
     return check_alone(c->norm_bias && c->norm != NORM_LAYER, "norm_bias", "norm layer", what, err)
-        && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what, err)
+        && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what,
+                       err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
         && check_experts(c, what, err);
 }
@@ -146,40 +173,55 @@ static bool check_parts(const Config *c, const char *what, Error *err)
 bool config_check(const Config *c, const char *what, Error *err)
 {
     if (!memchr(c->family, '\0', sizeof c->family) || !c->family[0])
-        return fail(err, INPUT, "%s: family: expected a name of 1 to %d bytes", what, (int)sizeof c->family - 1);
+        return fail(err, INPUT, "%s: family: expected a name of 1 to %d bytes", what,
+                    (int)sizeof c->family - 1);
     for (const ConfigKey *key = config_keys; key->name; key++)
         if (!check_key(key, c, what, "", err))
             return false;
     if (c->heads % c->kv_heads != 0)
-        return fail(err, INPUT, "%s: kv_heads: expected a divisor of heads %d, found %d", what, c->heads, c->kv_heads);
+        return fail(err, INPUT, "%s: kv_heads: expected a divisor of heads %d, found %d", what,
+                    c->heads, c->kv_heads);
     /* pairs are rotated */
     if (c->head_dim % 2 != 0 && c->positions == POS_ROPE && c->rotary_dim == c->head_dim)
-        return fail(err, INPUT, "%s: head_dim: expected an even number, found %d", what, c->head_dim);
+        return fail(err, INPUT, "%s: head_dim: expected an even number, found %d", what,
+                    c->head_dim);
     if (c->head_dim > MAX_WIDTH / c->heads)
-        return fail(err, INPUT, "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what, MAX_WIDTH,
-                    c->heads, c->head_dim);
+        return fail(err, INPUT,
+                    "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what,
+                    MAX_WIDTH, c->heads, c->head_dim);
     return check_parts(c, what, err) && check_rope(c, what, err) && check_ids(c, what, err);
 }
 
 bool config_supported(const Config *c, const char *what, Error *err)
 {
     if (c->norm_placement == PLACE_POST)
-        return fail(err, INPUT, "%s: norm_placement: expected pre, both, parallel, parallel2 or output, found post (not supported)",
+        return fail(err, INPUT,
+                    "%s: norm_placement: expected pre, both, parallel, parallel2 or output, found "
+                    "post (not supported)",
                     what);
     return true;
 }
 
-/* ---- Layers ---- */
+/* ---- Layers ---------------------------------------------------------------------------------- */
 
 bool layers_has(const Layers *set, int layer) { return set->bits[layer / 64] >> (layer % 64) & 1; }
 
 void layers_add(Layers *set, int layer) { set->bits[layer / 64] |= (uint64_t)1 << (layer % 64); }
 
-int  config_window(const Config *c, int layer) { return layers_has(&c->full_layers, layer) ? 0 : c->window; }
-bool config_moe(const Config *c, int layer) { return c->n_experts > 0 && !layers_has(&c->dense_layers, layer); }
-bool config_gated(const Config *c) { return c->ffn == FFN_SWIGLU || c->ffn == FFN_GEGLU || c->ffn == FFN_GEGLU_ERF; }
+int  config_window(const Config *c, int layer)
+{
+    return layers_has(&c->full_layers, layer) ? 0 : c->window;
+}
+bool config_moe(const Config *c, int layer)
+{
+    return c->n_experts > 0 && !layers_has(&c->dense_layers, layer);
+}
+bool config_gated(const Config *c)
+{
+    return c->ffn == FFN_SWIGLU || c->ffn == FFN_GEGLU || c->ffn == FFN_GEGLU_ERF;
+}
 
-/* ---- Rotary frequencies ---- */
+/* ---- Rotary frequencies ---------------------------------------------------------------------- */
 
 static const double PI = 3.14159265358979323846;
 
@@ -194,14 +236,16 @@ static double llama3_frequency(const Rope *r, double inv_freq)
         return inv_freq / r->factor;
     if (wavelen < high_wavelen)
         return inv_freq;
-    double smooth = (r->original_n_ctx / wavelen - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+    double smooth = (r->original_n_ctx / wavelen - r->low_freq_factor)
+        / (r->high_freq_factor - r->low_freq_factor);
     return (1 - smooth) * inv_freq / r->factor + smooth * inv_freq;
 }
 
 /* The dimension that turns `rotations` times within the original context. */
 static double yarn_correction_dim(const Config *c, double rotations)
 {
-    return c->rotary_dim * math64_log(c->rope.original_n_ctx / (rotations * 2 * PI)) / (2 * math64_log(c->theta));
+    return c->rotary_dim * math64_log(c->rope.original_n_ctx / (rotations * 2 * PI))
+        / (2 * math64_log(c->theta));
 }
 
 /* Dimensions under *low are extrapolated (left alone), those over *high interpolated; between them
@@ -220,7 +264,10 @@ static void yarn_correction_range(const Config *c, double *low, double *high)
         *high += 0.001; /* as transformers: no division by 0 */
 }
 
-static double yarn_mscale(double scale, double mscale) { return scale <= 1 ? 1 : 0.1 * mscale * math64_log(scale) + 1; }
+static double yarn_mscale(double scale, double mscale)
+{
+    return scale <= 1 ? 1 : 0.1 * mscale * math64_log(scale) + 1;
+}
 
 static double yarn_attention_factor(const Rope *r)
 {
@@ -255,7 +302,8 @@ static double scaled(const Rope *r, double frequency, const float *factors, int 
     }
 }
 
-void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq, double *factor)
+void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq,
+                     double *factor)
 {
     const Rope *r   = &c->rope;
     bool        own = windowed && c->theta_window != 0;

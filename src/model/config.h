@@ -13,12 +13,26 @@ typedef enum Norm          { NORM_RMS, NORM_LAYER } Norm;
  *   PRE       x += f(n x); x += g(n x)           POST       x = n(x + f x); x = n(x + g x)
  *   BOTH      x += n f(n x); x += n g(n x)       OUTPUT     x += n(f x); x += n(g x)
  *   PARALLEL  x += f(n x) + g(n x), one norm     PARALLEL2  the same with a norm each */
-typedef enum NormPlacement { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_PARALLEL, PLACE_PARALLEL2, PLACE_OUTPUT } NormPlacement;
+typedef enum NormPlacement {
+    PLACE_PRE,
+    PLACE_POST,
+    PLACE_BOTH,
+    PLACE_PARALLEL,
+    PLACE_PARALLEL2,
+    PLACE_OUTPUT
+} NormPlacement;
 
 /* GEGLU and GELU_TANH take the tanh form of GELU, GELU and GEGLU_ERF the exact one. */
-typedef enum FfnKind       { FFN_SWIGLU, FFN_GEGLU, FFN_GELU, FFN_RELU, FFN_GELU_TANH, FFN_GEGLU_ERF } FfnKind;
+typedef enum FfnKind       {
+    FFN_SWIGLU,
+    FFN_GEGLU,
+    FFN_GELU,
+    FFN_RELU,
+    FFN_GELU_TANH,
+    FFN_GEGLU_ERF
+} FfnKind;
 typedef enum Positions     { POS_ROPE, POS_LEARNED } Positions;
-typedef enum RopeType      { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } RopeType;
+typedef enum RopeType { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } RopeType;
 
 /* Norms of q and k before they are rotated, of the config's kind of norm, without bias: of each
  * head with one weight [head_dim]; of the whole vector, weight [heads * head_dim]; of each head
@@ -107,6 +121,7 @@ bool config_gated(const Config *c);
  * and cosine (1 but for yarn). windowed: of layers with a window (theta_window). factors:
  * [rotary_dim / 2] of rope type factors, by which the frequencies are divided. Formula order:
  * transformers' modeling_rope_utils.py; design section 3. */
-void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq, double *factor);
+void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq,
+                     double *factor);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "model/config_keys.h"
 
-/* ---- Unknown keys ---- */
+/* ---- Unknown keys ---------------------------------------------------------------------------- */
 
 /* Levenshtein distance; names longer than the row are far from everything. */
 static int edit_distance(const char *a, const char *b)
@@ -22,7 +22,8 @@ static int edit_distance(const char *a, const char *b)
         int diagonal = row[0];
         row[0] = (int)i + 1;
         for (size_t j = 0; j < n; j++) {
-            int change = diagonal + (a[i] != b[j]), best = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
+            int change = diagonal + (a[i] != b[j]),
+                best = row[j] < row[j + 1] ? row[j] + 1 : row[j + 1] + 1;
             diagonal   = row[j + 1];
             row[j + 1] = change < best ? change : best;
         }
@@ -68,17 +69,21 @@ static const char *nearest_key(const ConfigKey *keys, const char *name)
 }
 
 /* part: of the config that the key is in, "rope: " or none. */
-static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, const char *part, Error *err)
+static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, const char *part,
+                        Error *err)
 {
     if (strcmp(name, "architectures") == 0 || strcmp(name, "transformers_version") == 0)
-        return fail(err, INPUT, "%s: %sunknown key '%s'; this is a Hugging Face config, not a tblock "
-                                "config (docs/format.md)", what, part, name);
+        return fail(err, INPUT,
+                    "%s: %sunknown key '%s'; this is a Hugging Face config, not a tblock "
+                    "config (docs/format.md)",
+                    what, part, name);
     const char *hint = nearest_key(keys, name);
-    return hint ? fail(err, INPUT, "%s: %sunknown key '%s'; the nearest known key is '%s'", what, part, name, hint)
+    return hint ? fail(err, INPUT, "%s: %sunknown key '%s'; the nearest known key is '%s'", what,
+                       part, name, hint)
                 : fail(err, INPUT, "%s: %sunknown key '%s'", what, part, name);
 }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool read_word(KeyReader *r, const ConfigKey *key, const Json *item, void *field)
 {
@@ -99,7 +104,11 @@ static bool read_word(KeyReader *r, const ConfigKey *key, const Json *item, void
             return true;
         }
         size_t n = strlen(list);
-        snprintf(list + n, sizeof list - n, "%s%s", i == 0 ? "" : key->words[i + 1] ? ", " : " or ", key->words[i]);
+        snprintf(list + n, sizeof list - n, "%s%s",
+                 i == 0                  ? ""
+                     : key->words[i + 1] ? ", "
+                                         : " or ",
+                 key->words[i]);
     }
     return key_wrong(r, key->name, "expected %s, found '%s'", list, word);
 }
@@ -110,7 +119,8 @@ static bool read_family(KeyReader *r, const Json *item, char *field, size_t size
     if (!json_read_string(item, key_what(r, "family"), &text, r->err))
         return false;
     if (!text[0] || strlen(text) >= size)
-        return key_wrong(r, "family", "expected a name of 1 to %zu bytes, found '%s'", size - 1, text);
+        return key_wrong(r, "family", "expected a name of 1 to %zu bytes, found '%s'", size - 1,
+                         text);
     memset(field, 0, size);
     memcpy(field, text, strlen(text));
     return true;
@@ -124,7 +134,8 @@ static bool read_list(KeyReader *r, const ConfigKey *key, const Json *item, Conf
     if (!json_is_array(item))
         return key_wrong(r, key->name, "expected an array, found %s", json_kind(item));
     if (eos && json_count(item) > MAX_EOS)
-        return key_wrong(r, key->name, "expected at most %d ids, found %zu", MAX_EOS, json_count(item));
+        return key_wrong(r, key->name, "expected at most %d ids, found %zu", MAX_EOS,
+                         json_count(item));
     for (const Json *i = json_first(item); i; i = json_next(i)) {
         if (!key_int(r, key->name, i, 0, eos ? INT32_MAX : MAX_LAYERS - 1, &value))
             return false;
@@ -152,13 +163,15 @@ static bool read_rope(Rope *rope, const Json *object, const char *what, Error *e
         if (!key)
             return unknown_key(rope_keys, json_key(i), what, "rope: ", err);
         if (!(key->types >> rope->type & 1))
-            return key_wrong(&r, key->name, "expected no such key with rope type %s", rope_type_words[rope->type]);
+            return key_wrong(&r, key->name, "expected no such key with rope type %s",
+                             rope_type_words[rope->type]);
         if (!key_read(&r, key, key->name, i, rope))
             return false;
     }
     for (const ConfigKey *key = rope_keys; key->name; key++)
         if (key->needed >> rope->type & 1 && !json_get(object, key->name))
-            return key_wrong(&r, key->name, "expected a value with rope type %s, found none", rope_type_words[rope->type]);
+            return key_wrong(&r, key->name, "expected a value with rope type %s, found none",
+                             rope_type_words[rope->type]);
     return true;
 }
 
@@ -194,8 +207,10 @@ static bool read_config(Config *c, const Json *root, const char *what, Error *er
         c->kv_heads = c->heads;
     if (!json_get(root, "head_dim")) {
         if (c->d_model % c->heads != 0)
-            return key_wrong(&r, "head_dim", "expected a value, found none: d_model %d is not a multiple of heads %d",
-                             c->d_model, c->heads);
+            return key_wrong(
+                &r, "head_dim",
+                "expected a value, found none: d_model %d is not a multiple of heads %d",
+                c->d_model, c->heads);
         c->head_dim = c->d_model / c->heads;
     }
     if (!json_get(root, "rotary_dim"))
@@ -217,7 +232,7 @@ bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what,
     return ok;
 }
 
-/* ---- Writing ---- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* The fewest digits that read back as the same double. */
 static void out_double(TextOut *o, double value)

@@ -8,14 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The table ---- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 static const char *const norm_words[]      = { "rms", "layer", NULL };
-static const char *const placement_words[] = { "pre", "post", "both", "parallel", "parallel2", "output", NULL };
-static const char *const ffn_words[]       = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf", NULL };
+static const char *const placement_words[] = { "pre", "post", "both", "parallel",
+                                               "parallel2", "output", NULL };
+static const char *const ffn_words[]       = { "swiglu", "geglu", "gelu", "relu",
+                                         "gelu_tanh", "geglu_erf", NULL };
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
-const char *const rope_type_words[]        = { "default", "linear", "llama3", "yarn", "factors", NULL };
+const char *const rope_type_words[] = { "default", "linear", "llama3", "yarn", "factors", NULL };
 
 #define AT(field) offsetof(Config, field)
 #define RANGE(field, kind_, least, most, flags_, hf_, gguf_, meta_)                            \
@@ -26,10 +28,16 @@ const char *const rope_type_words[]        = { "default", "linear", "llama3", "y
 #define FLAG(field, flags_, hf_, gguf_) \
     { .name = #field, .kind = KEY_BOOL, .at = AT(field), .flags = flags_, .hf = hf_, .gguf = gguf_ }
 #define WORD(field, words_, flags_, hf_) \
-    { .name = #field, .kind = KEY_WORD, .at = AT(field), .flags = flags_, .hf = hf_, .words = words_ }
+    { .name = #field, .kind = KEY_WORD, .at = AT(field), .flags = flags_, .hf = hf_,               \
+      .words = words_ }
 #define PART(field, kind_, flags_, hf_) \
     { .name = #field, .kind = kind_, .at = AT(field), .flags = flags_, .hf = hf_ }
-enum { REQUIRED = KEY_REQUIRED, SPARSE = KEY_SPARSE, EXPERTS = KEY_SPARSE | KEY_OF_EXPERTS, LISTED = KEY_PER_LAYER };
+enum {
+    REQUIRED = KEY_REQUIRED,
+    SPARSE = KEY_SPARSE,
+    EXPERTS = KEY_SPARSE | KEY_OF_EXPERTS,
+    LISTED = KEY_PER_LAYER
+};
 
 /* The three names of a row are those of Hugging Face, of GGUF (without the architecture) and of
  * Meta. Families that use another name say so in source/family.c. */
@@ -89,12 +97,14 @@ const ConfigKey config_keys[] = {
 #define LINEAR (1u << ROPE_LINEAR)
 #define LLAMA3 (1u << ROPE_LLAMA3)
 #define YARN   (1u << ROPE_YARN)
-#define ROPE(field, least, most, types_, needed_, hf_needed_, hf_, gguf_)                                                \
-    { .name = #field, .kind = KEY_DOUBLE, .at = offsetof(Rope, field), .min = least, .max = most, .types = types_, \
+#define ROPE(field, least, most, types_, needed_, hf_needed_, hf_, gguf_)                          \
+    { .name = #field, .kind = KEY_DOUBLE, .at = offsetof(Rope, field), .min = least, .max = most,  \
+      .types = types_,                                                                             \
       .needed = needed_, .hf_needed = hf_needed_, .hf = hf_, .gguf = gguf_ }
 const ConfigKey rope_keys[] = {
     /*   types that have it, that cannot do without it, and in a Hugging Face config */
-    ROPE(factor,           1,    1e6,     LINEAR | LLAMA3 | YARN, LINEAR | LLAMA3 | YARN, LINEAR | LLAMA3,
+    ROPE(factor,           1,    1e6,     LINEAR | LLAMA3 | YARN, LINEAR | LLAMA3 | YARN,
+         LINEAR | LLAMA3,
          "factor", NULL),
     ROPE(low_freq_factor,  1e-6, 1e6,     LLAMA3, LLAMA3, LLAMA3, "low_freq_factor", NULL),
     ROPE(high_freq_factor, 1e-6, 1e6,     LLAMA3, LLAMA3, LLAMA3, "high_freq_factor", NULL),
@@ -105,11 +115,13 @@ const ConfigKey rope_keys[] = {
     ROPE(attention_factor, 1e-6, 1e6,     YARN, 0, 0, "attention_factor", NULL),
     ROPE(mscale,           0,    1e6,     YARN, 0, 0, "mscale", NULL),
     ROPE(mscale_all_dim,   0,    1e6,     YARN, 0, 0, "mscale_all_dim", NULL),
-    { .name = "truncate", .kind = KEY_BOOL, .at = offsetof(Rope, truncate), .types = YARN, .hf = "truncate" },
+    { .name = "truncate", .kind = KEY_BOOL, .at = offsetof(Rope, truncate), .types = YARN,
+      .hf = "truncate" },
     { 0 },
 };
 
-_Static_assert(sizeof(Norm) == sizeof(int) && sizeof(RopeType) == sizeof(int), "enums are read and written as int");
+_Static_assert(sizeof(Norm) == sizeof(int) && sizeof(RopeType) == sizeof(int),
+               "enums are read and written as int");
 
 const ConfigKey *config_key_at(size_t at)
 {
@@ -129,11 +141,12 @@ int config_word_get(const void *field)
 
 void config_word_set(void *field, int value) { memcpy(field, &value, sizeof value); }
 
-/* ---- Messages ---- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 const char *key_what(KeyReader *r, const char *name)
 {
-    snprintf(r->what, sizeof r->what, "%s: %s%s%s", r->path, r->gguf ? "key " : "", r->prefix, name);
+    snprintf(r->what, sizeof r->what, "%s: %s%s%s", r->path, r->gguf ? "key " : "", r->prefix,
+             name);
     return r->what;
 }
 
@@ -160,7 +173,7 @@ const char *key_found(const Json *j, char *buf, size_t n)
     return buf;
 }
 
-/* ---- Which value ---- */
+/* ---- Which value ----------------------------------------------------------------------------- */
 
 static const Json *look(const KeyReader *r, const char *name)
 {
@@ -187,7 +200,8 @@ bool key_same(const Json *a, const Json *b)
     if (a == b)
         return true;
     if (json_is_string(a) && json_is_string(b))
-        return json_read_string(a, "", &s, NULL) && json_read_string(b, "", &t, NULL) && strcmp(s, t) == 0;
+        return json_read_string(a, "", &s, NULL) && json_read_string(b, "", &t, NULL)
+            && strcmp(s, t) == 0;
     if (json_is_number(a) && json_is_number(b))
         return json_read_double(a, "", -INFINITY, INFINITY, &x, NULL)
             && json_read_double(b, "", -INFINITY, INFINITY, &y, NULL) && x == y;
@@ -205,8 +219,8 @@ bool key_take_any(KeyReader *r, const char *names, const Json **out, const char 
         bool        null = !j || json_is_null(j);
         char        a[80], b[80];
         if (!null && *out && !json_is_null(*out) && !key_same(j, *out))
-            return key_wrong(r, name, "expected the same as %s, %s, found %s", *found, key_found(*out, a, sizeof a),
-                             key_found(j, b, sizeof b));
+            return key_wrong(r, name, "expected the same as %s, %s, found %s", *found,
+                             key_found(*out, a, sizeof a), key_found(j, b, sizeof b));
         if (j && (!*out || (json_is_null(*out) && !null))) {
             *out   = j;
             *found = json_key(j);
@@ -227,7 +241,7 @@ const Json *key_left(const KeyReader *r, const Json *at)
     return NULL;
 }
 
-/* ---- Values ---- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
 const char *gguf_name(const KeyReader *r, const char *name, char buf[GGUF_NAME])
 {
@@ -292,12 +306,14 @@ bool key_read(KeyReader *r, const ConfigKey *key, const char *name, const Json *
 {
     void *field = (char *)base + key->at;
     char  full[GGUF_NAME];
-    if (r->gguf && key->flags & KEY_PER_LAYER && gguf_find(r->gguf, gguf_name(r, name, full))->type == GGUF_ARRAY)
+    if (r->gguf && key->flags & KEY_PER_LAYER
+        && gguf_find(r->gguf, gguf_name(r, name, full))->type == GGUF_ARRAY)
         return layer_size(r, name, field);
     if (key->kind == KEY_BOOL)
         return key_bool(r, name, j, field);
     if (key->kind == KEY_INT)
-        return key_int(r, name, j, r->gguf ? 0 : (int)key->min, r->gguf ? KEY_LARGEST : (int)key->max, field);
+        return key_int(r, name, j, r->gguf ? 0 : (int)key->min,
+                       r->gguf ? KEY_LARGEST : (int)key->max, field);
     return r->gguf ? key_number(r, name, j, field)
                    : json_read_double(j, key_what(r, name), key->min, key->max, field, r->err);
 }

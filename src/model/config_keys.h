@@ -8,7 +8,7 @@
 #include "format/gguf.h"
 #include "model/config.h"
 
-/* ---- The table ---- */
+/* ---- The table ------------------------------------------------------------------------------- */
 
 /* Bounds: with them every size of a model fits 62 bits, every row count and K fits an int with room
  * for padding, and an angle (position * inv_freq <= n_ctx) stays where math64_sincos is exact
@@ -23,7 +23,16 @@ enum {
     MAX_CTX    = 1 << 24
 };
 
-typedef enum KeyKind { KEY_INT, KEY_DOUBLE, KEY_BOOL, KEY_WORD, KEY_FAMILY, KEY_ROPE, KEY_EOS, KEY_LAYERS } KeyKind;
+typedef enum KeyKind {
+    KEY_INT,
+    KEY_DOUBLE,
+    KEY_BOOL,
+    KEY_WORD,
+    KEY_FAMILY,
+    KEY_ROPE,
+    KEY_EOS,
+    KEY_LAYERS
+} KeyKind;
 
 enum {
     KEY_REQUIRED   = 1,  /* in our own JSON */
@@ -58,7 +67,7 @@ const ConfigKey *config_key_at(size_t at);
 int  config_word_get(const void *field);
 void config_word_set(void *field, int value);
 
-/* ---- The reader ---- */
+/* ---- The reader ------------------------------------------------------------------------------ */
 
 /* KEY_LARGEST: other programs' sizes are read up to here. config_check refuses what is too large
  * for us, in the words of our own config. */

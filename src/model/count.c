@@ -21,8 +21,14 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
             return &n->part[i];
     assert(n->n_parts < COUNT_MAX_PARTS);
     CountPart *p = &n->part[n->n_parts++];
-    *p = (CountPart){ .name = s->part, .role = s->role, .in_layer = s->layer >= 0, .bias = s->bias, .rows = s->rows,
-                      .k = s->k, .stack = s->stack, .one_params = tensor_spec_params(s) };
+    *p = (CountPart){ .name = s->part,
+                      .role = s->role,
+                      .in_layer = s->layer >= 0,
+                      .bias = s->bias,
+                      .rows = s->rows,
+                      .k = s->k,
+                      .stack = s->stack,
+                      .one_params = tensor_spec_params(s) };
     return p;
 }
 
@@ -30,16 +36,22 @@ static CountPart *find_part(Count *n, const TensorSpec *s)
 static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_t bytes)
 {
     BlockPart part = tensor_row_part(tensor_row(s->role));
-    *(part == PART_NORMS ? &n->norm_params : part == PART_ATTENTION ? &n->attn_params : &n->ffn_params) += params;
-    *(part == PART_NORMS ? &n->norm_bytes : part == PART_ATTENTION ? &n->attn_bytes : &n->ffn_bytes) += bytes;
+    *(part == PART_NORMS ? &n->norm_params
+          : part == PART_ATTENTION ? &n->attn_params
+                                   : &n->ffn_params) += params;
+    *(part == PART_NORMS ? &n->norm_bytes
+          : part == PART_ATTENTION ? &n->attn_bytes
+                                   : &n->ffn_bytes) += bytes;
     n->layer_params += params;
     n->layer_bytes  += bytes;
 }
 
-static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type, uint64_t bytes, bool panels)
+static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type, uint64_t bytes,
+                bool panels)
 {
     uint64_t   params = tensor_spec_params(s);
-    uint64_t   active = s->stack > 1 ? params / (uint64_t)s->stack * (uint64_t)c->experts_used : params;
+    uint64_t   active =
+        s->stack > 1 ? params / (uint64_t)s->stack * (uint64_t)c->experts_used : params;
     CountPart *p      = find_part(n, s);
     if (p->n_tensors++ == 0)
         p->one_bytes = bytes;
@@ -96,7 +108,8 @@ KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
                    .mha_ratio   = (double)c->kv_heads / c->heads };
     uint64_t n_full = (uint64_t)(c->n_layers - kv.n_windowed);
     kv.token_bytes  = kv.layer_bytes * (uint64_t)c->n_layers;
-    kv.full_bytes   = kv.layer_bytes * (n_full * (uint64_t)c->n_ctx + (uint64_t)kv.n_windowed * (uint64_t)c->window);
+    kv.full_bytes   = kv.layer_bytes
+        * (n_full * (uint64_t)c->n_ctx + (uint64_t)kv.n_windowed * (uint64_t)c->window);
     kv.positions    = n_full ? c->n_ctx : c->window;
     return kv;
 }

@@ -4,7 +4,7 @@
 
 #include "model/tensor_list.h"
 
-/* ---- count.c ---------------------------------------------------------------------------------- */
+/* ---- count.c --------------------------------------------------------------------------------- */
 
 /* Counts what a model is made of: parameters, bytes, KV cache. Reports draw the
  * numbers of this header and of flops.h. */
@@ -84,7 +84,7 @@ void count_config(Count *n, const Config *c, WeightType type);
 /* Count a stored model by the sizes and types of its tensors. */
 void count_stored(Count *n, const StoredModel *c);
 
-/* ---- flops.c ---------------------------------------------------------------------------------- */
+/* ---- flops.c --------------------------------------------------------------------------------- */
 
 /* What a block computes and what it moves, for a prompt and for one decode step.
  * docs/info.md says how each row is counted. A multiply-add is 2 FLOP. Numbers are doubles that
@@ -94,7 +94,13 @@ void count_stored(Count *n, const StoredModel *c);
  * products whose cost grows with the square of the length; the feed-forward network with its
  * activation, and with the router and the sum of experts; and the rest, which is norms, RoPE,
  * softmax and residual additions. */
-typedef enum FlopGroup { GROUP_PROJECTIONS, GROUP_SCORES, GROUP_FFN, GROUP_OTHER, GROUP_COUNT } FlopGroup;
+typedef enum FlopGroup {
+    GROUP_PROJECTIONS,
+    GROUP_SCORES,
+    GROUP_FFN,
+    GROUP_OTHER,
+    GROUP_COUNT
+} FlopGroup;
 
 const char *flop_op_name(const Config *c, FlopOp op); /* "RMSNorm", "QK^T": for people */
 const char *flop_op_key(FlopOp op);          /* "attn_norm", "qk": for programs */

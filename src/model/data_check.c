@@ -26,7 +26,7 @@ static void found(CheckPart *p, const char *fmt, ...)
     va_end(list);
 }
 
-/* ---- Hash ---- */
+/* ---- Hash ------------------------------------------------------------------------------------ */
 
 enum { PIECE = 1 << 24 }; /* bytes hashed between two calls of progress */
 static const double HASH_SHARE = 0.8; /* roughly its share of a check's time */
@@ -52,7 +52,7 @@ static bool check_hash(CheckPart *p, const TensorFile *f, const Progress *progre
     return true;
 }
 
-/* ---- Padding ---- */
+/* ---- Padding --------------------------------------------------------------------------------- */
 
 /* The index of the first byte that is not 0; n: all are 0. */
 static size_t first_nonzero(const unsigned char *data, size_t n)
@@ -69,7 +69,8 @@ static size_t first_nonzero(const unsigned char *data, size_t n)
 }
 
 /* Copy one panel of a quantized matrix: in a foreign file, a part may be unaligned. */
-static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel, unsigned char *copy)
+static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel,
+                         unsigned char *copy)
 {
     Panels from = panels_from(t->type, checked_panels(t), panel, s->k), p = { { NULL } };
     for (int i = 0; i < part_count(t->type); i++) {
@@ -82,7 +83,8 @@ static Panels copy_panel(const TensorSpec *s, const CheckedTensor *t, int panel,
 
 /* Check that the last panel of a GGUF type decodes to 0 past its rows. All of its columns are
  * used. */
-static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTensor *t, Panels p, int panel)
+static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTensor *t, Panels p,
+                            int panel)
 {
     float value[SUPERBLOCK];
     for (int r = tensor_spec_block_rows(s, panel); r < PANEL_ROWS; r++)
@@ -91,7 +93,8 @@ static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTe
             panel_row_to_f32(t->type, value, panel_superblock(t->type, p, c / SUPERBLOCK), r, n);
             for (int j = 0; j < n; j++)
                 if (value[j] != 0) {
-                    found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, panel) + r, c + j);
+                    found(out, "tensor %s: padding at row %d, column %d is not zero", s->name,
+                          tensor_spec_block_row(s, panel) + r, c + j);
                     return false;
                 }
         }
@@ -99,9 +102,11 @@ static bool check_last_rows(CheckPart *out, const TensorSpec *s, const CheckedTe
 }
 
 /* Check that one superblock of a panel of q8 or q4 decodes to 0 past the matrix. */
-static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType type, Panels p, int panel, int block)
+static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType type, Panels p,
+                             int panel, int block)
 {
-    int    first = block * SUPERBLOCK, end = (int)round_up((size_t)s->k, 64), n = end - first < SUPERBLOCK ? end - first : SUPERBLOCK;
+    int    first = block * SUPERBLOCK, end = (int)round_up((size_t)s->k, 64),
+        n = end - first < SUPERBLOCK ? end - first : SUPERBLOCK;
     int    rows = tensor_spec_block_rows(s, panel);
     int8_t value[SUPERBLOCK];
     Panels at = panel_superblock(type, p, block);
@@ -110,16 +115,19 @@ static bool check_superblock(CheckPart *out, const TensorSpec *s, WeightType typ
         superblock_row_to_i8(type, value, at, r, n);
         for (int j = r < rows ? s->k - first : 0; j < n; j++)
             if ((value[j] != 0 && scale != 0) || (r >= rows && !isfinite(scale))) {
-                found(out, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, panel) + r, first + j);
+                found(out, "tensor %s: padding at row %d, column %d is not zero", s->name,
+                      tensor_spec_block_row(s, panel) + r, first + j);
                 return false;
             }
     }
     return true;
 }
 
-static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t, Error *err)
+static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t,
+                                   Error *err)
 {
-    int            per_item = panel_count(s->rows), last = tensor_spec_panel_count(s) - 1, blocks = (s->k + SUPERBLOCK - 1) / SUPERBLOCK;
+    int            per_item = panel_count(s->rows), last = tensor_spec_panel_count(s) - 1,
+        blocks = (s->k + SUPERBLOCK - 1) / SUPERBLOCK;
     unsigned char *copy = malloc(panel_bytes(t->type, s->k));
     if (!copy)
         return no_memory(NULL, err);
@@ -144,7 +152,8 @@ static bool check_quantized_panels(CheckPart *p, const TensorSpec *s, const Chec
 static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     size_t element = weight_type_bytes(t->type), panel = panel_bytes(t->type, s->k);
-    int    pair = t->type == WT_BF16 ? 2 : 1, groups = (s->k + pair - 1) / pair, last = tensor_spec_panel_count(s) - 1;
+    int    pair = t->type == WT_BF16 ? 2 : 1, groups = (s->k + pair - 1) / pair,
+        last = tensor_spec_panel_count(s) - 1;
     /* If odd, the second element of each panel's last pair is padding. */
     int    odd = s->k % pair;
     for (int i = 0; i <= last; i++) {
@@ -155,10 +164,13 @@ static void check_panels(CheckPart *p, const TensorSpec *s, const CheckedTensor 
         for (int g = odd && used == PANEL_ROWS ? groups - 1 : 0; g < groups; g++)
             for (int r = 0; r < PANEL_ROWS; r++)
                 for (int j = 0; j < pair; j++) {
-                    size_t at = (((size_t)g * PANEL_ROWS + (size_t)r) * (size_t)pair + (size_t)j) * element;
-                    if ((r < used && g * pair + j < s->k) || first_nonzero(data + at, element) == element)
+                    size_t at =
+                        (((size_t)g * PANEL_ROWS + (size_t)r) * (size_t)pair + (size_t)j) * element;
+                    if ((r < used && g * pair + j < s->k)
+                        || first_nonzero(data + at, element) == element)
                         continue;
-                    found(p, "tensor %s: padding at row %d, column %d is not zero", s->name, tensor_spec_block_row(s, i) + r, g * pair + j);
+                    found(p, "tensor %s: padding at row %d, column %d is not zero", s->name,
+                          tensor_spec_block_row(s, i) + r, g * pair + j);
                     return;
                 }
     }
@@ -176,18 +188,22 @@ static void check_pads(CheckPart *p, const TensorFile *f)
     }
 }
 
-/* ---- Finite ---- */
+/* ---- Finite ---------------------------------------------------------------------------------- */
 
 static float element_at(const CheckedTensor *t, size_t i)
 {
-    const unsigned char *data = (const unsigned char *)t->part[0]->data + i * weight_type_bytes(t->type);
+    const unsigned char *data =
+        (const unsigned char *)t->part[0]->data + i * weight_type_bytes(t->type);
     uint32_t bits = 0;
     memcpy(&bits, data, weight_type_bytes(t->type));
-    return t->type == WT_F32 ? f32_from(bits) : t->type == WT_F16 ? f16_to_f32((uint16_t)bits) : bf16_to_f32((uint16_t)bits);
+    return t->type == WT_F32 ? f32_from(bits)
+        : t->type == WT_F16  ? f16_to_f32((uint16_t)bits)
+                             : bf16_to_f32((uint16_t)bits);
 }
 
 /* Row and column of stored element i. */
-static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size_t *row, size_t *col)
+static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size_t *row,
+                     size_t *col)
 {
     size_t pair = t->panels && t->type == WT_BF16 ? 2 : 1, k = (size_t)(s->k ? s->k : 1);
     if (!t->panels) {
@@ -200,7 +216,10 @@ static void place_of(const TensorSpec *s, const CheckedTensor *t, size_t i, size
     *col = in / (pair * PANEL_ROWS) * pair + in % pair;
 }
 
-static const char *kind_of(float x) { return x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite"; }
+static const char *kind_of(float x)
+{
+    return x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite";
+}
 
 /* Does this row only fill its panel? Such rows are never used; the check of padding looks at
  * them. */
@@ -213,13 +232,15 @@ static bool fills_panel(const TensorSpec *s, size_t panel, size_t row)
 static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     const Tensor *d = t->part[part_count(t->type) - 1];
-    bool          runs = t->type == WT_Q8_0 || t->type == WT_Q4_0, minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
+    bool          runs = t->type == WT_Q8_0 || t->type == WT_Q4_0,
+         minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
     /* columns: how many share one scale. each: scales for them, two if there are minima. */
     size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1;
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
     size_t        i = 0;
     do
-        i += elements_first_nonfinite(WT_F16, (const unsigned char *)d->data + i * sizeof(uint16_t), n - i);
+        i += elements_first_nonfinite(WT_F16, (const unsigned char *)d->data + i * sizeof(uint16_t),
+                                      n - i);
     while (i < n && fills_panel(s, i / PANEL_ROWS / blocks, i % PANEL_ROWS) && ++i < n);
     if (i == n)
         return;
@@ -242,7 +263,8 @@ static bool check_rows(CheckPart *p, const TensorSpec *s, const CheckedTensor *t
             row_source_read_f32(t->rows, item, r, 1, row, scratch);
             at = elements_first_nonfinite(WT_F32, row, k);
             if (at < k)
-                found(p, "tensor %s: element [%d, %zu] is %s", t->rows->name, item * s->rows + r, at, kind_of(row[at]));
+                found(p, "tensor %s: element [%d, %zu] is %s", t->rows->name, item * s->rows + r,
+                      at, kind_of(row[at]));
         }
     row_source_release(t->rows);
     free(row);
@@ -258,10 +280,12 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
     }
     const Tensor *data = t->part[0];
     /* panel: its elements. */
-    size_t        pair = t->type == WT_BF16 ? 2 : 1, panel = ((size_t)s->k + pair - 1) / pair * pair * PANEL_ROWS;
+    size_t        pair = t->type == WT_BF16 ? 2 : 1,
+           panel = ((size_t)s->k + pair - 1) / pair * pair * PANEL_ROWS;
     size_t        n = data->n_elements, i = 0, row, col;
     do
-        i += elements_first_nonfinite(t->type, (const unsigned char *)data->data + i * dtype_bytes(data->dtype), n - i);
+        i += elements_first_nonfinite(
+            t->type, (const unsigned char *)data->data + i * dtype_bytes(data->dtype), n - i);
     while (i < n && t->panels && fills_panel(s, i / panel, i / pair % PANEL_ROWS) && ++i < n);
     if (i == n)
         return;
@@ -274,7 +298,8 @@ static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor 
 }
 
 /* Look for the first weight or scale that is not finite in one tensor of the list. */
-static bool check_finite_tensor(CheckPart *p, const TensorSpec *s, const CheckedTensor *t, Error *err)
+static bool check_finite_tensor(CheckPart *p, const TensorSpec *s, const CheckedTensor *t,
+                                Error *err)
 {
     if (t->rows)
         return check_rows(p, s, t, err);
@@ -292,12 +317,16 @@ bool data_check_finite(CheckPart *out, const StoredModel *c, Error *err)
     return true;
 }
 
-bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress, Error *err)
+bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress,
+                Error *err)
 {
-    *out = (DataCheck){ .hash.answer = CHECK_NONE, .padding.answer = CHECK_OK, .finite.answer = c ? CHECK_OK : CHECK_NONE };
+    *out = (DataCheck){ .hash.answer = CHECK_NONE,
+                        .padding.answer = CHECK_OK,
+                        .finite.answer = c ? CHECK_OK : CHECK_NONE };
     if (c && c->tensor[0].rows)
         out->padding.answer = CHECK_NONE;
-    double   share  = tensor_meta(f, "sha256") ? HASH_SHARE : 0, done = 0, all = c ? (double)stored_model_bytes(c) : 0;
+    double   share  = tensor_meta(f, "sha256") ? HASH_SHARE : 0, done = 0,
+           all = c ? (double)stored_model_bytes(c) : 0;
     Progress hash   = progress_part(progress, 0, share), values = progress_part(progress, share, 1);
     if (!check_hash(&out->hash, f, &hash, err))
         return false;
@@ -316,7 +345,8 @@ bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const
             check_panels(&out->padding, &s, &t);
     }
     check_pads(&out->padding, f);
-    out->ok = out->hash.answer != CHECK_BAD && out->padding.answer != CHECK_BAD && out->finite.answer != CHECK_BAD;
+    out->ok = out->hash.answer != CHECK_BAD && out->padding.answer != CHECK_BAD
+        && out->finite.answer != CHECK_BAD;
     return true;
 }
 

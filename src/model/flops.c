@@ -41,7 +41,10 @@ const char *flop_op_name(const Config *c, FlopOp op)
         return ops[op].name;
     if (op != OP_SILU)
         return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
-    return c->ffn == FFN_SWIGLU ? "SiLU, gate" : c->ffn == FFN_RELU ? "ReLU" : config_gated(c) ? "GELU, gate" : "GELU";
+    return c->ffn == FFN_SWIGLU ? "SiLU, gate"
+        : c->ffn == FFN_RELU    ? "ReLU"
+        : config_gated(c)       ? "GELU, gate"
+                                : "GELU";
 }
 const char *flop_op_key(FlopOp op) { return ops[op].key; }
 FlopGroup   flop_op_group(FlopOp op) { return ops[op].group; }
@@ -79,13 +82,19 @@ static Sizes measure(const Config *c, const FlopLoad *load)
 {
     double n = load->seq, batch = load->batch, window = c->window;
     double seen = mean(c, window < n ? window : n, n);
-    Sizes  s = { .d = c->d_model, .q = (double)c->heads * c->head_dim, .kv = (double)c->kv_heads * c->head_dim, .ff = c->d_ff,
-                 .heads = c->heads, .head_dim = c->head_dim, .rotary = c->positions == POS_ROPE ? c->rotary_dim : 0 };
+    Sizes  s = { .d = c->d_model,
+                 .q = (double)c->heads * c->head_dim,
+                 .kv = (double)c->kv_heads * c->head_dim,
+                 .ff = c->d_ff,
+                 .heads = c->heads,
+                 .head_dim = c->head_dim,
+                 .rotary = c->positions == POS_ROPE ? c->rotary_dim : 0 };
     s.moe        = (double)count_moe(c) / c->n_layers;
     s.dense      = 1 - s.moe;
     s.tokens     = load->decode ? batch : batch * n;
     s.pairs_full = load->decode ? batch * n : batch * n * n;
-    s.pairs_seen = batch * (load->decode ? seen : mean(c, causal_pairs(n, window), causal_pairs(n, 0)));
+    s.pairs_seen =
+        batch * (load->decode ? seen : mean(c, causal_pairs(n, window), causal_pairs(n, 0)));
     /* Bytes of K for one position. */
     double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes;
     s.kv_read    = batch * (load->decode ? seen : n) * kept;
@@ -125,7 +134,8 @@ static FlopRow qk_norm(const Sizes *s, const Config *c, const Count *n)
         return row(0, 0);
     double norms = c->qk_norm == QK_VECTOR ? 2 : (double)c->heads + c->kv_heads;
     return row(s->tokens * (4 * (s->q + s->kv) + 4 * norms),
-               weight_bytes(n, ROLE_Q_NORM) + weight_bytes(n, ROLE_K_NORM) + 2 * ACT * s->tokens * (s->q + s->kv));
+               weight_bytes(n, ROLE_Q_NORM) + weight_bytes(n, ROLE_K_NORM)
+                   + 2 * ACT * s->tokens * (s->q + s->kv));
 }
 
 /* 6 for each rotated pair of elements of q and k. Then k and v are written to the cache. */
@@ -136,7 +146,7 @@ static FlopRow rope(const Sizes *s)
                ACT * s->tokens * (2 * share * (s->q + s->kv) + 2 * s->kv) + 2 * s->kv_written);
 }
 
-/* ---- Feed-forward ---- */
+/* ---- Feed-forward ---------------------------------------------------------------------------- */
 
 static void add_to(FlopRow *sum, const FlopRow *r)
 {
@@ -159,7 +169,8 @@ static double activation_flops(FfnKind kind)
     case FFN_SWIGLU:    return 4;  /* exp, 1 + it, the division, times up */
     case FFN_GEGLU:     return 10; /* GELU_TANH, times up */
     case FFN_GEGLU_ERF: return 6;
-    case FFN_GELU_TANH: return 9;  /* x * x, a multiply-add, times x, times a constant, tanh, 1 + it, half of x, the product */
+    case FFN_GELU_TANH: return 9;  /* x * x, a multiply-add, times x, times a constant, tanh, 1 +
+                                    * it, half of x, the product */
     case FFN_GELU:      return 5;  /* times a constant, erf, 1 + it, half of x, the product */
     case FFN_RELU:      break;
     }
@@ -181,9 +192,12 @@ static FlopRow router(const Sizes *s, const Config *c, const Count *n)
     if (s->moe == 0)
         return sum;
     add_share(&sum, s->moe, matrix(s, c->n_experts, s->d, weight_bytes(n, ROLE_ROUTER)));
-    add_share(&sum, s->moe, row(s->tokens * (5.0 * c->n_experts + (c->renormalize ? 2.0 * c->experts_used : 0)), 0));
+    add_share(
+        &sum, s->moe,
+        row(s->tokens * (5.0 * c->n_experts + (c->renormalize ? 2.0 * c->experts_used : 0)), 0));
     if (c->shared_router)
-        add_share(&sum, s->moe, row(s->tokens * (2 * s->d + 3), weight_bytes(n, ROLE_SHARED_ROUTER)));
+        add_share(&sum, s->moe,
+                  row(s->tokens * (2 * s->d + 3), weight_bytes(n, ROLE_SHARED_ROUTER)));
     return sum;
 }
 
@@ -193,7 +207,7 @@ static FlopRow combine(const Sizes *s, const Config *c)
     return row(s->moe * s->tokens * 2 * parts * s->d, s->moe * 3 * ACT * s->tokens * parts * s->d);
 }
 
-/* ---- Attention ---- */
+/* ---- Attention ------------------------------------------------------------------------------- */
 
 /* Scores and softmax never reach memory: each tile's values stay in the processor
  * (runtime/attention.c). */
@@ -205,7 +219,8 @@ static void count_attention(Flops *f, const Sizes *s)
     /* For each score: scale, maximum, difference, exp, sum. For each query and head: 1 / sum, and
      * the result times it. */
     double once = s->tokens * s->heads * (1 + s->head_dim);
-    f->op[OP_SOFTMAX] = (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
+    f->op[OP_SOFTMAX] =
+        (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
 }
 
 static void sum_up(Flops *f, const Config *c)
@@ -218,17 +233,21 @@ static void sum_up(Flops *f, const Config *c)
     }
     double n  = c->n_layers;
     f->blocks = (FlopRow){ n * f->block.full, n * f->block.computed, n * f->block.bytes };
-    f->total  = (FlopRow){ f->blocks.full + f->head.full, f->blocks.computed + f->head.computed, f->blocks.bytes + f->head.bytes };
+    f->total  = (FlopRow){ f->blocks.full + f->head.full, f->blocks.computed + f->head.computed,
+                           f->blocks.bytes + f->head.bytes };
 }
 
 /* Count a product or norm of the table, over the blocks that have it. A token takes a few experts.
  * Each expert's weights are read once; the tokens are assumed to choose different experts until all
  * are taken. */
-static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n, const CountPart *p)
+static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n,
+                       const CountPart *p)
 {
     const TensorRow *t = tensor_row(p->role);
     double weights = weight_bytes(n, p->role), wanted = s->tokens * c->experts_used;
-    double share   = p->n_tensors == c->n_layers ? 1 : p->n_tensors == count_moe(c) ? s->moe : s->dense;
+    double share   = p->n_tensors == c->n_layers ? 1
+        : p->n_tensors == count_moe(c)         ? s->moe
+                                                 : s->dense;
     Sizes  used    = *s;
     if (t->op == OP_COUNT || p->bias)
         return;
@@ -260,19 +279,21 @@ void count_flops(Flops *f, const Config *c, const Count *n, const FlopLoad *load
 
     FlopRow final = norm(&s, weight_bytes(n, ROLE_FINAL_NORM));
     s.tokens      = load->batch;
-    FlopRow head  = matrix(&s, c->vocab_size, s.d, weight_bytes(n, c->tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD));
+    FlopRow head  = matrix(&s, c->vocab_size, s.d,
+                           weight_bytes(n, c->tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD));
     f->head       = row(final.full + head.full, final.bytes + head.bytes);
     sum_up(f, c);
 }
 
-/* ---- Crossover ---- */
+/* ---- Crossover ------------------------------------------------------------------------------- */
 
 typedef enum Case { FULL, PREFILL, DECODE } Case;
 
 static bool attention_is_dearer(const Config *c, const Count *n, Case which, int seq)
 {
     Flops f;
-    count_flops(&f, c, n, &(FlopLoad){ .seq = seq, .batch = 1, .decode = which == DECODE, .kv_bytes = ACT });
+    count_flops(&f, c, n,
+                &(FlopLoad){ .seq = seq, .batch = 1, .decode = which == DECODE, .kv_bytes = ACT });
     return (which == FULL ? f.attention.full : f.attention.computed) >= f.group[GROUP_FFN].full;
 }
 

@@ -7,7 +7,7 @@
 #include "model/tensor_list.h"
 #include "quant/quant.h"
 
-/* ---- model ------------------------------------------------------------------------------------ */
+/* ---- model ----------------------------------------------------------------------------------- */
 
 /* A stored model bound to layers. Every tensor is found, checked and ready for the
  * kernels. */
@@ -90,7 +90,8 @@ typedef struct Model {
  * another type is made here, with the same bits that `quantize` writes, and the file's pages that
  * it was made from leave this process's memory. progress counts the bytes of bound tensors and may
  * be NULL. Errors: INPUT (a weight that is not finite or too large for its type), SYSTEM. */
-bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress, Error *err);
+bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress,
+                Error *err);
 
 /* The same for the tensors of a model file (stored_model_from_file), with the stored types. */
 bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err);
@@ -100,7 +101,7 @@ void model_free(Model *m);       /* a zeroed Model is fine */
  * quantized. */
 void embedding_row(const Embedding *e, int token, float *out);
 
-/* ---- weights_make.c --------------------------------------------------------------------------- */
+/* ---- weights_make.c -------------------------------------------------------------------------- */
 
 /* Makes weights that a file does not hold as the kernels want them. Row-major
  * matrices are packed into panels, others get another type. The model owns the memory. Only

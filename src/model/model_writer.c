@@ -35,7 +35,7 @@ bool model_contents_next(const ModelContents *what, TensorSpec *s)
     return true;
 }
 
-/* ---- Declaring ---- */
+/* ---- Declaring ------------------------------------------------------------------------------- */
 
 static const char zeros[ALIGN];
 
@@ -63,14 +63,17 @@ static bool declare_padding(ModelWriter *w, Error *err)
     if (past == 0)
         return true;
     snprintf(name, sizeof name, "pad.%d", w->n_pads++);
-    return tensor_writer_declare(w->out, name, DT_U8, 1, &n, err) && add_entry(w, (size_t)n, zeros, err);
+    return tensor_writer_declare(w->out, name, DT_U8, 1, &n, err)
+        && add_entry(w, (size_t)n, zeros, err);
 }
 
-static bool declare(ModelWriter *w, const char *name, DType dtype, int rank, const int64_t *shape, const void *data, Error *err)
+static bool declare(ModelWriter *w, const char *name, DType dtype, int rank, const int64_t *shape,
+                    const void *data, Error *err)
 {
     size_t n_elements, n_bytes;
     return declare_padding(w, err) && tensor_writer_declare(w->out, name, dtype, rank, shape, err)
-        && shape_bytes(dtype, rank, shape, &n_elements, &n_bytes) && add_entry(w, n_bytes, data, err);
+        && shape_bytes(dtype, rank, shape, &n_elements, &n_bytes)
+        && add_entry(w, n_bytes, data, err);
 }
 
 /* Make the tensor that was declared last a hole. */
@@ -80,7 +83,8 @@ static void make_hole(ModelWriter *w)
     tensor_writer_hole(w->out);
 }
 
-static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type, bool hole, Error *err)
+static bool declare_weights(ModelWriter *w, const TensorSpec *s, WeightType type, bool hole,
+                            Error *err)
 {
     char name[sizeof s->name + 8];
     if (!tensor_spec_panels(s, type)) {
@@ -115,7 +119,8 @@ static bool declare_all(ModelWriter *w, const ModelContents *what, Error *err)
             return false;
     for (i = 0; what->tokenizer && i < what->tokenizer->n_tensors; i++) {
         const Tensor *t = &what->tokenizer->tensors[i];
-        if (strncmp(t->name, "tok.", 4) == 0 && !declare(w, t->name, t->dtype, t->rank, t->shape, t->data, err))
+        if (strncmp(t->name, "tok.", 4) == 0
+            && !declare(w, t->name, t->dtype, t->rank, t->shape, t->data, err))
             return false;
     }
     return true;
@@ -136,7 +141,8 @@ static bool write_text_meta(ModelWriter *w, const ModelContents *what, Error *er
     static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
     const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
     for (int i = 0; tokenizer && i < 3; i++) {
-        const char *value = i == 1 && what->chat ? what->chat : tensor_meta(what->tokenizer, keys[i]);
+        const char *value =
+            i == 1 && what->chat ? what->chat : tensor_meta(what->tokenizer, keys[i]);
         if (!value && i == 2 && what->chat_template && strlen(what->chat_template) <= MOST_TEMPLATE)
             value = what->chat_template;
         if (value && !tensor_writer_meta(w->out, keys[i], value, err))
@@ -151,14 +157,17 @@ static bool write_meta(ModelWriter *w, const ModelContents *what, Error *err)
     char  unknown_yet[65];
     memset(unknown_yet, '0', 64);
     unknown_yet[64] = '\0';
-    bool ok = (json || !what->config) && tensor_writer_meta(w->out, "format", "tblock", err) && tensor_writer_meta(w->out, "version", "1", err)
-           && (!json || tensor_writer_meta(w->out, "config", json, err)) && tensor_writer_meta(w->out, "source", what->source, err)
-           && (what->sparse || tensor_writer_meta(w->out, "sha256", unknown_yet, err));
+    bool ok = (json || !what->config) && tensor_writer_meta(w->out, "format", "tblock", err)
+        && tensor_writer_meta(w->out, "version", "1", err)
+        && (!json || tensor_writer_meta(w->out, "config", json, err))
+        && tensor_writer_meta(w->out, "source", what->source, err)
+        && (what->sparse || tensor_writer_meta(w->out, "sha256", unknown_yet, err));
     free(json);
-    return ok && write_text_meta(w, what, err) && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
+    return ok && write_text_meta(w, what, err)
+        && (!holds_bf16(what) || tensor_writer_meta(w->out, "bf16_min", "2^-50", err));
 }
 
-/* ---- Writing ---- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
 {
@@ -173,7 +182,9 @@ static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
  * counts as complete before it is begun. */
 static bool write_ours(ModelWriter *w, Error *err)
 {
-    while (w->at < w->n && (w->entry[w->at].data || w->entry[w->at].hole || w->done == w->entry[w->at].n_bytes)) {
+    while (
+        w->at < w->n
+        && (w->entry[w->at].data || w->entry[w->at].hole || w->done == w->entry[w->at].n_bytes)) {
         const ModelTensor *e = &w->entry[w->at];
         if (e->data && e->n_bytes && !put(w, e->data, e->n_bytes, err))
             return false;
@@ -183,7 +194,7 @@ static bool write_ours(ModelWriter *w, Error *err)
     return true;
 }
 
-/* ---- The file ---- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err)
 {
@@ -195,7 +206,8 @@ ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error
     }
     w->out    = tensor_writer_new(path, DATA_ALIGN, err);
     w->sparse = what->sparse;
-    if (w->out && write_meta(w, what, err) && declare_all(w, what, err) && tensor_writer_begin(w->out, err) && write_ours(w, err))
+    if (w->out && write_meta(w, what, err) && declare_all(w, what, err)
+        && tensor_writer_begin(w->out, err) && write_ours(w, err))
         return w;
     model_writer_abort(w);
     return NULL;

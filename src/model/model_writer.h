@@ -6,7 +6,7 @@
 #include "model/tensor_list.h"
 #include "quant/quant.h"
 
-/* ---- type_plan.c ------------------------------------------------------------------------------ */
+/* ---- type_plan.c ----------------------------------------------------------------------------- */
 
 /* Decides the type of each matrix when a model is quantized, into a file or
  * while it is loaded. */
@@ -20,10 +20,10 @@ WeightType type_plan_default(const TensorSpec *s, WeightType target);
  * weights come from; NULL: not known yet. name: for messages. The caller frees the array. NULL:
  * USAGE (keep is wrong or matches no matrix), INPUT (a quantized matrix would have to be quantized
  * again), SYSTEM. */
-WeightType *type_plan_new(const Config *c, const StoredModel *from, const char *name, WeightType target,
-                          const char *const *keep, size_t n_keep, Error *err);
+WeightType *type_plan_new(const Config *c, const StoredModel *from, const char *name,
+                          WeightType target, const char *const *keep, size_t n_keep, Error *err);
 
-/* ---- retype.c --------------------------------------------------------------------------------- */
+/* ---- retype.c -------------------------------------------------------------------------------- */
 
 /* Converts weights from one type to another, 16 rows at a time. `quantize` writes a
  * file with it, and a model that is loaded with another type is made with it, so both hold the same
@@ -52,19 +52,21 @@ size_t retype_rows_bytes(int k);   /* bytes of 16 rows of floats */
 /* Read rows first .. first + n - 1 of matrix `item` of a stack (else 0) as f32 [n, k], 64-byte
  * aligned. first is a multiple of 16, n at most 16. Exact; quantized weights are rounded once. The
  * tensor may be unaligned. */
-void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n, float *rows, void *scratch);
+void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n,
+                 float *rows, void *scratch);
 
 /* Store n rows as one panel, or row by row; part i goes to to[i]. Weights are rounded to nearest;
  * bf16 magnitudes under 2^-50 become 0 (docs/numerics.md, "--math bf16"). measure: also compute the
  * sums of squares. If the report has a fault, the stored bytes mean nothing. */
-void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, bool measure,
-                  void *scratch, RetypeReport *report);
+void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n,
+                  int k, bool measure, void *scratch, RetypeReport *report);
 
 /* Store 16 rows in the type that they have: panel number `block` of the stack, which is rows first
  * .. first + n - 1 of matrix `item`. Every bit is kept, even of NaN, but bf16 magnitudes under
  * 2^-50 become 0. rows: room for 16 rows of floats. */
-void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels, void *const to[MAX_PARTS], int block, int item, int first,
-                 int n, void *rows, RetypeReport *report);
+void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels,
+                 void *const to[MAX_PARTS], int block, int item, int first, int n, void *rows,
+                 RetypeReport *report);
 
 /* Write a vector as f32 [s->rows], exact, and check it as retype_store does. The report's row is
  * the index of a fault. */
@@ -74,9 +76,10 @@ void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, Rety
 void retype_sum(RetypeReport *sum, const RetypeReport *later, int first_row);
 
 /* Fail with the message of a fault (INPUT): file, tensor, row, column. Returns false. */
-bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec *s, WeightType type, Error *err);
+bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec *s, WeightType type,
+                 Error *err);
 
-/* ---- model_writer.c --------------------------------------------------------------------------- */
+/* ---- model_writer.c -------------------------------------------------------------------------- */
 
 /* Writes a model file (docs/format.md) tensor after tensor. It takes care of
  * names, shapes, padding, metadata and the hash. The caller gives the bytes of the tensors in the

@@ -23,15 +23,19 @@ static size_t panel_room(int k)
     return round_up(most, ALIGN);
 }
 
-size_t retype_scratch_bytes(int k) { return panel_room(k) + round_up((size_t)k * sizeof(float), ALIGN); }
+size_t retype_scratch_bytes(int k)
+{
+    return panel_room(k) + round_up((size_t)k * sizeof(float), ALIGN);
+}
 
 size_t retype_rows_bytes(int k) { return round_up(PANEL_ROWS * (size_t)k * sizeof(float), ALIGN); }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool aligned(const void *p) { return (uintptr_t)p % sizeof(float) == 0; }
 
-void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n, float *rows, void *scratch)
+void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n,
+                 float *rows, void *scratch)
 {
     size_t k = (size_t)s->k;
     assert(first % PANEL_ROWS == 0 && n >= 1 && n <= PANEL_ROWS && first + n <= s->rows);
@@ -43,7 +47,8 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int firs
         elements_to_f32(t->type, rows, checked_rows(s, t, item, first, n, scratch), (size_t)n * k);
         return;
     }
-    Panels         p    = panels_from(t->type, checked_panels(t), item * panel_count(s->rows) + first / PANEL_ROWS, s->k);
+    Panels         p    = panels_from(t->type, checked_panels(t),
+                                      item * panel_count(s->rows) + first / PANEL_ROWS, s->k);
     unsigned char *copy = scratch;
     for (int i = 0; i < part_count(t->type); i++) {
         size_t bytes = part_bytes(t->type, i, s->k);
@@ -55,7 +60,7 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int firs
         panel_row_to_f32(t->type, rows + (size_t)r * k, p, r, s->k);
 }
 
-/* ---- Storing ---- */
+/* ---- Storing --------------------------------------------------------------------------------- */
 
 static void blame(RetypeReport *report, RetypeFault fault, size_t i, int k, float value)
 {
@@ -77,14 +82,18 @@ static bool check_finite(const float *x, size_t n, int k, RetypeReport *report)
  * times the largest integer. */
 static float limit_of(WeightType type)
 {
-    static const float most[WT_COUNT] = { [WT_F32] = FLT_MAX, [WT_F16] = 65504, [WT_BF16] = 0x1.fep127f,
-                                          [WT_Q8] = 65504.0f * Q8_MOST, [WT_Q4] = 65504.0f * Q4_MOST };
+    static const float most[WT_COUNT] = { [WT_F32] = FLT_MAX,
+                                          [WT_F16] = 65504,
+                                          [WT_BF16] = 0x1.fep127f,
+                                          [WT_Q8] = 65504.0f * Q8_MOST,
+                                          [WT_Q4] = 65504.0f * Q4_MOST };
     return most[type];
 }
 
 /* Narrow to 16 bits. A finite weight that becomes infinite is too large; one that becomes 0 is
  * counted. */
-static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int k, RetypeReport *report)
+static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int k,
+                   RetypeReport *report)
 {
     uint16_t infinite = type == WT_F16 ? 0x7c00 : 0x7f80;
     elements_from_f32(type, out, x, n);
@@ -102,8 +111,8 @@ static bool narrow(WeightType type, uint16_t *out, const float *x, size_t n, int
     return true;
 }
 
-static bool store_floats(WeightType type, bool panels, void *to, const float *rows, int n, int k, void *scratch,
-                         RetypeReport *report)
+static bool store_floats(WeightType type, bool panels, void *to, const float *rows, int n, int k,
+                         void *scratch, RetypeReport *report)
 {
     size_t      count = (size_t)n * (size_t)k;
     const void *typed = rows;
@@ -128,12 +137,14 @@ static size_t largest(const float *x, size_t n)
     return at;
 }
 
-static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const float *rows, int n, int k, RetypeReport *report)
+static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const float *rows, int n,
+                            int k, RetypeReport *report)
 {
     const float most = limit_of(type);
     for (int r = 0; r < n; r++)
         for (int c = 0; c < k; c += SUPERBLOCK) {
-            size_t at = (size_t)r * (size_t)k + (size_t)c, len = (size_t)(k - c < SUPERBLOCK ? k - c : SUPERBLOCK);
+            size_t at = (size_t)r * (size_t)k + (size_t)c,
+                   len = (size_t)(k - c < SUPERBLOCK ? k - c : SUPERBLOCK);
             size_t peak = at + largest(rows + at, len);
             if (fabsf(rows[peak]) > most) {
                 blame(report, RETYPE_TOO_LARGE, peak, k, rows[peak]);
@@ -154,8 +165,8 @@ static bool store_quantized(WeightType type, void *const to[MAX_PARTS], const fl
 }
 
 /* Compare the stored rows with the original ones. */
-static void compare(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, float *row,
-                    RetypeReport *report)
+static void compare(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows,
+                    int n, int k, float *row, RetypeReport *report)
 {
     Panels p = { { to[0], to[1], to[2] } };
     for (int r = 0; r < n; r++) {
@@ -166,7 +177,9 @@ static void compare(WeightType type, bool panels, void *const to[MAX_PARTS], con
         else if (panels)
             panel_row_to_f32(type, row, p, r, k);
         else
-            elements_to_f32(type, row, (const char *)to[0] + (size_t)r * (size_t)k * weight_type_bytes(type), (size_t)k);
+            elements_to_f32(type, row,
+                            (const char *)to[0] + (size_t)r * (size_t)k * weight_type_bytes(type),
+                            (size_t)k);
         for (int i = 0; i < k; i++) {
             double d = (double)y[i] - (double)x[i];
             error2 += d * d;
@@ -177,17 +190,19 @@ static void compare(WeightType type, bool panels, void *const to[MAX_PARTS], con
     }
 }
 
-void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n, int k, bool measure,
-                  void *scratch, RetypeReport *report)
+void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const float *rows, int n,
+                  int k, bool measure, void *scratch, RetypeReport *report)
 {
     size_t count = (size_t)n * (size_t)k;
     *report = (RetypeReport){ .n = count };
     if (!check_finite(rows, count, k, report))
         return;
-    bool good = weight_type_quantized(type) ? store_quantized(type, to, rows, n, k, report)
-                                            : store_floats(type, panels, to[0], rows, n, k, scratch, report);
+    bool good = weight_type_quantized(type)
+        ? store_quantized(type, to, rows, n, k, report)
+        : store_floats(type, panels, to[0], rows, n, k, scratch, report);
     if (good && measure)
-        compare(type, panels, to, rows, n, k, (float *)(void *)((char *)scratch + panel_room(k)), report);
+        compare(type, panels, to, rows, n, k, (float *)(void *)((char *)scratch + panel_room(k)),
+                report);
 }
 
 /* Set those of n bf16 elements to 0 that are too small. */
@@ -202,8 +217,9 @@ static void flush_bf16(uint16_t *x, size_t n, RetypeReport *report)
     }
 }
 
-void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels, void *const to[MAX_PARTS], int block, int item, int first,
-                 int n, void *rows, RetypeReport *report)
+void retype_copy(const TensorSpec *s, const CheckedTensor *t, bool panels,
+                 void *const to[MAX_PARTS], int block, int item, int first, int n, void *rows,
+                 RetypeReport *report)
 {
     size_t count = (size_t)n * (size_t)s->k;
     *report = (RetypeReport){ .n = count };
@@ -236,7 +252,7 @@ void retype_vector(const TensorSpec *s, const CheckedTensor *t, float *out, Rety
     check_finite(out, n, 1, report);
 }
 
-/* ---- Reports ---- */
+/* ---- Reports --------------------------------------------------------------------------------- */
 
 void retype_sum(RetypeReport *sum, const RetypeReport *later, int first_row)
 {
@@ -252,7 +268,8 @@ void retype_sum(RetypeReport *sum, const RetypeReport *later, int first_row)
     }
 }
 
-bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec *s, WeightType type, Error *err)
+bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec *s, WeightType type,
+                 Error *err)
 {
     char  place[32];
     float x = report->value;
@@ -261,8 +278,11 @@ bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec 
     else
         snprintf(place, sizeof place, "[%d]", report->row);
     if (report->fault == RETYPE_NOT_FINITE)
-        return fail(err, INPUT, "%s: tensor %s: element %s: expected a finite weight, found %s", path, s->name, place,
-                    x != x ? "NaN" : x > 0 ? "infinity" : "-infinity");
-    return fail(err, INPUT, "%s: tensor %s: element %s: expected at most %g for %s, found %g", path, s->name, place,
-                (double)limit_of(type), weight_type_name(type), (double)x);
+        return fail(err, INPUT, "%s: tensor %s: element %s: expected a finite weight, found %s",
+                    path, s->name, place,
+                    x != x      ? "NaN"
+                        : x > 0 ? "infinity"
+                                : "-infinity");
+    return fail(err, INPUT, "%s: tensor %s: element %s: expected at most %g for %s, found %g", path,
+                s->name, place, (double)limit_of(type), weight_type_name(type), (double)x);
 }

@@ -27,10 +27,11 @@ bool row_source_type(DType t, WeightType *type)
 
 size_t row_source_row_bytes(const RowSource *s)
 {
-    return weight_type_gguf(s->type) ? gguf_row_bytes(s->type, s->k) : weight_type_bytes(s->type) * (size_t)s->k;
+    return weight_type_gguf(s->type) ? gguf_row_bytes(s->type, s->k)
+                                     : weight_type_bytes(s->type) * (size_t)s->k;
 }
 
-/* ---- Finding a row ---- */
+/* ---- Finding a row --------------------------------------------------------------------------- */
 
 /* Steps 1 and 2. */
 static size_t file_row(const RowSource *s, int r)
@@ -41,8 +42,9 @@ static size_t file_row(const RowSource *s, int r)
             i = i < half ? 2 * i : 2 * (i - half) + 1;
         r = head * s->head_dim + i;
     }
-    return s->unit ? (size_t)s->base + (size_t)(r / s->unit) * (size_t)s->stride + (size_t)(r % s->unit)
-                   : (size_t)s->base + (size_t)r;
+    return s->unit
+        ? (size_t)s->base + (size_t)(r / s->unit) * (size_t)s->stride + (size_t)(r % s->unit)
+        : (size_t)s->base + (size_t)r;
 }
 
 /* Columns and rows of one part's matrix before transposition. */
@@ -53,7 +55,10 @@ static size_t part_columns(const RowSource *s)
     return (size_t)(s->k / parts);
 }
 
-static size_t part_rows(const RowSource *s, const Tensor *t) { return t->n_elements / part_columns(s); }
+static size_t part_rows(const RowSource *s, const Tensor *t)
+{
+    return t->n_elements / part_columns(s);
+}
 
 /* Steps 3 and 4: the part that holds a row (by columns: the first part), and the row's number in
  * it. */
@@ -71,14 +76,21 @@ static const SourcePart *find_part(const RowSource *s, int item, size_t *row)
     return part;
 }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Are blocks decoded to floats? If not, are they returned as stored, or as their twins? */
-static bool decoded(const RowSource *s) { return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type); }
-static BlockType given_blocks(const RowSource *s) { return block_twin(dtype_block_type(s->part[0].t->dtype)); }
+static bool decoded(const RowSource *s)
+{
+    return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type);
+}
+static BlockType given_blocks(const RowSource *s)
+{
+    return block_twin(dtype_block_type(s->part[0].t->dtype));
+}
 static bool      as_they_are(const RowSource *s)
 {
-    return !dtype_blocked(s->part[0].t->dtype) || (!decoded(s) && given_blocks(s) == dtype_block_type(s->part[0].t->dtype));
+    return !dtype_blocked(s->part[0].t->dtype)
+        || (!decoded(s) && given_blocks(s) == dtype_block_type(s->part[0].t->dtype));
 }
 
 /* Read n elements of a tensor from number `first` on as elements of s->type. Blocks are read
@@ -90,7 +102,8 @@ static void read_elements(const RowSource *s, const Tensor *t, size_t first, siz
         return;
     }
     if (dtype_blocked(t->dtype)) {
-        const char *from = (const char *)t->data + first / dtype_block_elements(t->dtype) * dtype_block_bytes(t->dtype);
+        const char *from = (const char *)t->data
+            + first / dtype_block_elements(t->dtype) * dtype_block_bytes(t->dtype);
         BlockType type = dtype_block_type(t->dtype);
         if (decoded(s))
             blocks_to_f32(type, out, from, n);
@@ -137,7 +150,8 @@ static void read_row(const RowSource *s, int item, int r, char *out)
 /* Are consecutive rows of the file exactly what is wanted? */
 static bool plain(const RowSource *s)
 {
-    return !s->pair && !s->unit && !s->by_columns && !s->shards && !s->transposed && !s->plus_one && !s->read && as_they_are(s);
+    return !s->pair && !s->unit && !s->by_columns && !s->shards && !s->transposed && !s->plus_one
+        && !s->read && as_they_are(s);
 }
 
 const void *row_source_in_place(const RowSource *s, int item, int first)
@@ -147,7 +161,8 @@ const void *row_source_in_place(const RowSource *s, int item, int first)
     size_t            row  = file_row(s, first);
     const SourcePart *part = find_part(s, item, &row);
     const char       *data = (const char *)part->t->data + row * row_source_row_bytes(s);
-    return weight_type_gguf(s->type) || (uintptr_t)data % weight_type_bytes(s->type) == 0 ? data : NULL;
+    return weight_type_gguf(s->type) || (uintptr_t)data % weight_type_bytes(s->type) == 0 ? data
+                                                                                          : NULL;
 }
 
 /* Read n rows that are stored as columns of one tensor of floats, all at once. The tensor's rows
@@ -177,7 +192,8 @@ static void read_columns(const RowSource *s, int item, int first, int n, char *o
 void row_source_read(const RowSource *s, int item, int first, int n, void *out)
 {
     size_t bytes = row_source_row_bytes(s);
-    if (s->transposed && !s->shards && !s->by_columns && !s->read && !s->plus_one && !dtype_blocked(s->part[0].t->dtype) && n <= PANEL_ROWS) {
+    if (s->transposed && !s->shards && !s->by_columns && !s->read && !s->plus_one
+        && !dtype_blocked(s->part[0].t->dtype) && n <= PANEL_ROWS) {
         read_columns(s, item, first, n, out);
         return;
     }

@@ -15,14 +15,18 @@ static bool find_tensors(StoredModel *c, const TensorFile *f, Error *err)
 bool stored_model_from_file(StoredModel *c, const Config *cfg, const TensorFile *f, Error *err)
 {
     const char *path = f->map.path, *least = tensor_meta(f, "bf16_min");
-    *c = (StoredModel){ .path = path, .config = *cfg, .bf16_min = least && strcmp(least, "2^-50") == 0 };
-    if (!config_check(cfg, path, err) || !config_supported(cfg, path, err) || !tensor_check_unknown(cfg, f, err)) {
+    *c = (StoredModel){ .path = path,
+                        .config = *cfg,
+                        .bf16_min = least && strcmp(least, "2^-50") == 0 };
+    if (!config_check(cfg, path, err) || !config_supported(cfg, path, err)
+        || !tensor_check_unknown(cfg, f, err)) {
         stored_model_free(c);
         return false;
     }
     c->n      = tensor_list_count(cfg);
     c->tensor = calloc((size_t)c->n, sizeof *c->tensor);
-    bool ok   = c->tensor ? find_tensors(c, f, err) : fail(err, SYSTEM, "%s: out of memory for %d tensors", path, c->n);
+    bool ok   = c->tensor ? find_tensors(c, f, err)
+                          : fail(err, SYSTEM, "%s: out of memory for %d tensors", path, c->n);
     if (!ok)
         stored_model_free(c);
     return ok;

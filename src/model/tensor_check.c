@@ -9,7 +9,9 @@ enum { TYPE_KEY = 80 }; /* room for "type." and a name */
 
 DType element_dtype(ElementType t)
 {
-    static const DType map[] = { [EL_F32] = DT_F32, [EL_F16] = DT_F16, [EL_BF16] = DT_BF16, [EL_I8] = DT_I8, [EL_U8] = DT_U8 };
+    static const DType map[] = {
+        [EL_F32] = DT_F32, [EL_F16] = DT_F16, [EL_BF16] = DT_BF16, [EL_I8] = DT_I8, [EL_U8] = DT_U8
+    };
     return map[t];
 }
 
@@ -33,10 +35,12 @@ void checked_release(const CheckedTensor *c)
 
 size_t checked_row_bytes(const TensorSpec *s, const CheckedTensor *c)
 {
-    return c->rows ? row_source_row_bytes(c->rows) : (size_t)(s->k ? s->k : 1) * weight_type_bytes(c->type);
+    return c->rows ? row_source_row_bytes(c->rows)
+                   : (size_t)(s->k ? s->k : 1) * weight_type_bytes(c->type);
 }
 
-const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, int first, int n, void *scratch)
+const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, int first, int n,
+                         void *scratch)
 {
     if (c->rows) {
         const void *there = row_source_in_place(c->rows, item, first);
@@ -45,7 +49,8 @@ const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, 
         return there ? there : scratch;
     }
     size_t      bytes = checked_row_bytes(s, c);
-    const char *rows  = (const char *)c->part[0]->data + ((size_t)item * (size_t)s->rows + (size_t)first) * bytes;
+    const char *rows  =
+        (const char *)c->part[0]->data + ((size_t)item * (size_t)s->rows + (size_t)first) * bytes;
     if ((uintptr_t)rows % weight_type_bytes(c->type) == 0)
         return rows;
     /* In a foreign file the data may be unaligned. */
@@ -68,7 +73,7 @@ Panels checked_panels(const CheckedTensor *c)
     return p;
 }
 
-/* ---- Types ---- */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
 /* The type that the metadata gives a tensor; NULL: none. */
 static const char *named_type(const TensorFile *f, const char *name)
@@ -85,31 +90,42 @@ static bool quantized_type(const char *name, WeightType *type)
 
 static bool float_type(const TensorFile *f, const Tensor *t, WeightType *type, Error *err)
 {
-    static const WeightType map[DT_COUNT] = { [DT_F32] = WT_F32, [DT_F16] = WT_F16, [DT_BF16] = WT_BF16 };
+    static const WeightType map[DT_COUNT] = {
+        [DT_F32] = WT_F32, [DT_F16] = WT_F16, [DT_BF16] = WT_BF16
+    };
     *type = map[t->dtype];
     if (t->dtype == DT_F32 || t->dtype == DT_F16 || t->dtype == DT_BF16)
         return true;
     const char *hint = t->dtype == DT_I8 || t->dtype == DT_U8 ? " without a metadata entry " : "";
-    return fail(err, INPUT, "%s: tensor %s: expected dtype F32, F16 or BF16, found %s%s%s%s", f->map.path, t->name,
-                dtype_name(t->dtype), hint, *hint ? "type." : "", *hint ? t->name : "");
+    return fail(err, INPUT, "%s: tensor %s: expected dtype F32, F16 or BF16, found %s%s%s%s",
+                f->map.path, t->name, dtype_name(t->dtype), hint, *hint ? "type." : "",
+                *hint ? t->name : "");
 }
 
 /* The type of a tensor that exists. */
-static bool find_type(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType *type, Error *err)
+static bool find_type(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType *type,
+                      Error *err)
 {
     const char *name = named_type(f, s->name);
     if (!name)
         return float_type(f, t, type, err);
     if (!quantized_type(name, type))
-        return fail(err, INPUT, "%s: metadata type.%s: expected " QUANTIZED_TYPES ", found '%s'", f->map.path, s->name, name);
+        return fail(err, INPUT, "%s: metadata type.%s: expected " QUANTIZED_TYPES ", found '%s'",
+                    f->map.path, s->name, name);
     if (!s->k)
-        return fail(err, INPUT, "%s: metadata type.%s: expected no such entry for a vector, found '%s'", f->map.path, s->name, name);
+        return fail(err, INPUT,
+                    "%s: metadata type.%s: expected no such entry for a vector, found '%s'",
+                    f->map.path, s->name, name);
     int unit = weight_type_k_unit(*type);
-    return s->k % unit == 0 ? true : fail(err, INPUT, "%s: metadata type.%s: expected rows of a multiple of %d weights for %s, found %d (%s)",
-                                          f->map.path, s->name, unit, name, s->k, s->k_key);
+    return s->k % unit == 0
+        ? true
+        : fail(
+            err, INPUT,
+            "%s: metadata type.%s: expected rows of a multiple of %d weights for %s, found %d (%s)",
+            f->map.path, s->name, unit, name, s->k, s->k_key);
 }
 
-/* ---- Shapes ---- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 static bool shape_is(const Tensor *t, int rank, const int64_t *shape)
 {
@@ -126,7 +142,11 @@ static const char *shape_text(int rank, const int64_t *shape, char *buf, size_t 
 /* Columns in one step of the codes (quant.c). */
 static int columns_of(WeightType type)
 {
-    return type == WT_Q6_K ? 16 : type == WT_Q5_K ? 32 : weight_type_quantized(type) ? 4 : type == WT_BF16 ? 2 : 1;
+    return type == WT_Q6_K ? 16
+        : type == WT_Q5_K             ? 32
+        : weight_type_quantized(type) ? 4
+        : type == WT_BF16             ? 2
+                                      : 1;
 }
 
 /* The dimensions of the matrix that a tensor of another shape seems to be. False: it fits neither
@@ -153,7 +173,8 @@ static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, in
 
 /* The value of a config key that would explain the found dimension: " (kv_heads 8 in the config;
  * this fits 32)". */
-static const char *likely_cause(const TensorSpec *s, const Tensor *t, WeightType type, char *buf, size_t n)
+static const char *likely_cause(const TensorSpec *s, const Tensor *t, WeightType type, char *buf,
+                                size_t n)
 {
     int64_t dims[2];
     buf[0] = '\0';
@@ -168,11 +189,13 @@ static const char *likely_cause(const TensorSpec *s, const Tensor *t, WeightType
     else if (in_rows && dims[1] != s->k)
         snprintf(buf, n, " (neither dimension fits the config)");
     else if (found > 0 && found != expected && found % unit == 0)
-        snprintf(buf, n, " (%s %d in the config; this fits %lld)", key, expected / unit, (long long)(found / unit));
+        snprintf(buf, n, " (%s %d in the config; this fits %lld)", key, expected / unit,
+                 (long long)(found / unit));
     return buf;
 }
 
-static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType type, Error *err)
+static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType type,
+                        Error *err)
 {
     int64_t plain[3], panels[4];
     int     rank = tensor_spec_shape(s, plain);
@@ -181,9 +204,11 @@ static bool wrong_shape(const TensorSpec *s, const TensorFile *f, const Tensor *
         shape_text(rank, plain, want, sizeof want);
     if (s->k)
         snprintf(want_panels, sizeof want_panels, "%spanels %s", *want ? " or " : "",
-                 shape_text(part_shape(type, 0, tensor_spec_panel_rows(s), s->k, panels), panels, text, sizeof text));
-    return fail(err, INPUT, "%s: tensor %s: expected %s%s, found %s%s", f->map.path, s->name, want, want_panels,
-                tensor_shape_text(t, found, sizeof found), likely_cause(s, t, type, why, sizeof why));
+                 shape_text(part_shape(type, 0, tensor_spec_panel_rows(s), s->k, panels), panels,
+                            text, sizeof text));
+    return fail(err, INPUT, "%s: tensor %s: expected %s%s, found %s%s", f->map.path, s->name, want,
+                want_panels, tensor_shape_text(t, found, sizeof found),
+                likely_cause(s, t, type, why, sizeof why));
 }
 
 static bool missing(const TensorSpec *s, const TensorFile *f, Error *err)
@@ -194,8 +219,8 @@ static bool missing(const TensorSpec *s, const TensorFile *f, Error *err)
     const char *why = s->role == ROLE_LM_HEAD ? " (tied_embeddings false in the config)"
                     : s->bias                 ? " (the config asks for this bias)"
                                               : "";
-    return fail(err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", f->map.path, s->name,
-                shape_text(rank, want, shape, sizeof shape), why);
+    return fail(err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", f->map.path,
+                s->name, shape_text(rank, want, shape, sizeof shape), why);
 }
 
 /* Check the parts of a quantized matrix. The first part exists. */
@@ -211,11 +236,14 @@ static bool check_parts(const TensorSpec *s, const TensorFile *f, CheckedTensor 
         const Tensor *t = c->part[i] = tensor_find(f, name);
         shape_text(rank, shape, want, sizeof want);
         if (!t)
-            return fail(err, INPUT, "%s: tensor %s: expected %s %s, found no such tensor (%s is %s in the metadata)", f->map.path,
-                        name, dtype_name(dtype), want, s->name, type);
+            return fail(
+                err, INPUT,
+                "%s: tensor %s: expected %s %s, found no such tensor (%s is %s in the metadata)",
+                f->map.path, name, dtype_name(dtype), want, s->name, type);
         if (t->dtype != dtype)
-            return fail(err, INPUT, "%s: tensor %s: expected dtype %s, found %s (%s is %s in the metadata)", f->map.path, name,
-                        dtype_name(dtype), dtype_name(t->dtype), s->name, type);
+            return fail(err, INPUT,
+                        "%s: tensor %s: expected dtype %s, found %s (%s is %s in the metadata)",
+                        f->map.path, name, dtype_name(dtype), dtype_name(t->dtype), s->name, type);
         if (i == 0 && !shape_is(t, rank, shape))
             return wrong_shape(s, f, t, c->type, err);
         if (!shape_is(t, rank, shape))
@@ -259,7 +287,8 @@ bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, 
 static bool split_part(const Config *c, const char *name, char *base, size_t n, const char **suffix)
 {
     *suffix = strrchr(name, '.');
-    if (!*suffix || (size_t)(*suffix - name) >= n || (strcmp(*suffix, ".s") != 0 && strcmp(*suffix, ".d") != 0))
+    if (!*suffix || (size_t)(*suffix - name) >= n
+        || (strcmp(*suffix, ".s") != 0 && strcmp(*suffix, ".d") != 0))
         return false;
     snprintf(base, n, "%.*s", (int)(*suffix - name), name);
     return tensor_list_has_matrix(c, base);
@@ -279,7 +308,9 @@ static bool check_name(const Config *c, const TensorFile *f, const char *name, E
     for (int i = 1; named && quantized_type(named, &type) && i < part_count(type); i++)
         if (strcmp(part_suffix(type, i), suffix) == 0)
             return true;
-    snprintf(why, sizeof why, named ? "%s is %.8s in the metadata" : "the metadata has no entry type.%s", base, named);
+    snprintf(why, sizeof why,
+             named ? "%s is %.8s in the metadata" : "the metadata has no entry type.%s", base,
+             named);
     return fail(err, INPUT, "%s: tensor %s: expected no such tensor (%s)", f->map.path, name, why);
 }
 
@@ -294,11 +325,13 @@ bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
             return fail(err, INPUT, "%s: metadata %s: expected a matrix of the config, found "
                                     "another name", f->map.path, key);
         if (!quantized_type(value, &type))
-            return fail(err, INPUT, "%s: metadata %s: expected " QUANTIZED_TYPES ", found '%s'", f->map.path, key, value);
+            return fail(err, INPUT, "%s: metadata %s: expected " QUANTIZED_TYPES ", found '%s'",
+                        f->map.path, key, value);
     }
     for (int i = 0; i < f->n_tensors; i++) {
         const char *name = f->tensors[i].name;
-        if (strncmp(name, "tok.", 4) != 0 && strncmp(name, "pad.", 4) != 0 && !check_name(c, f, name, err))
+        if (strncmp(name, "tok.", 4) != 0 && strncmp(name, "pad.", 4) != 0
+            && !check_name(c, f, name, err))
             return false;
     }
     return true;

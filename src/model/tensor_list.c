@@ -183,7 +183,8 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
     s->rows = dim_size(c, p->rows, &s->rows_key, &s->rows_unit);
     s->k    = dim_size(c, s->bias ? NONE : p->k, &s->k_key, &s->k_unit);
     /* Of an embedding that is not also the head, single rows are read, so it is not in panels. */
-    s->panels = s->k != 0 && (!tensor_spec_gathered(s) || (s->role == ROLE_EMBED && c->tied_embeddings));
+    s->panels =
+        s->k != 0 && (!tensor_spec_gathered(s) || (s->role == ROLE_EMBED && c->tied_embeddings));
     s->stack  = p->row.kind == KIND_STACK ? c->n_experts : 1;
     return true;
 }
@@ -207,7 +208,10 @@ int tensor_spec_shape(const TensorSpec *s, int64_t shape[3])
     return rank;
 }
 
-uint64_t tensor_spec_params(const TensorSpec *s) { return (uint64_t)s->stack * (uint64_t)s->rows * (uint64_t)(s->k ? s->k : 1); }
+uint64_t tensor_spec_params(const TensorSpec *s)
+{
+    return (uint64_t)s->stack * (uint64_t)s->rows * (uint64_t)(s->k ? s->k : 1);
+}
 
 size_t tensor_spec_bytes(const TensorSpec *s, WeightType type)
 {

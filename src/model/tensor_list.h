@@ -1,4 +1,5 @@
-/* model/tensor_list.h: the tensors of a model: the one table of them, where their rows come from, the checks of a file. */
+/* model/tensor_list.h: the tensors of a model: the one table of them, where their rows come from,
+ * the checks of a file. */
 #ifndef MODEL_TENSOR_LIST_H
 #define MODEL_TENSOR_LIST_H
 
@@ -7,7 +8,7 @@
 #include "model/config.h"
 #include "quant/quant.h"
 
-/* ---- tensor_list.c ---------------------------------------------------------------------------- */
+/* ---- tensor_list.c --------------------------------------------------------------------------- */
 
 /* The tensors of a config, in file order. The one place that knows their
  * names, shapes and order, where each lies in memory and what it multiplies: binding, counting,
@@ -18,7 +19,8 @@
 /* One row of the table each, in file order. */
 typedef enum TensorRole {
     ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
-    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_WO, ROLE_ATTN_POST_NORM,
+    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_WO,
+    ROLE_ATTN_POST_NORM,
     ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_W_DOWN,
     /* One tensor for all experts of a layer. */
     ROLE_ROUTER, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN,
@@ -90,7 +92,8 @@ typedef struct TensorSpec {
     /* Stored as panels in every type; false: row-major in float types. */
     bool        panels;
     const char *rows_key, *k_key; /* the config key that a dimension comes from, for messages */
-    int         rows_unit, k_unit; /* dimension = that key's value * unit (unit head_dim for heads) */
+    int         rows_unit, k_unit; /* dimension = that key's value * unit (unit head_dim for
+                                    * heads) */
     int         at_;         /* private to tensor_list_next */
 } TensorSpec;
 
@@ -103,11 +106,17 @@ bool       tensor_list_next(const Config *c, TensorSpec *s);
 int tensor_list_count(const Config *c);
 
 /* Is the tensor a table of which single rows are read (embedding, positions)? */
-static inline bool tensor_spec_gathered(const TensorSpec *s) { return s->role == ROLE_EMBED || s->role == ROLE_POS_EMBED; }
+static inline bool tensor_spec_gathered(const TensorSpec *s)
+{
+    return s->role == ROLE_EMBED || s->role == ROLE_POS_EMBED;
+}
 
 /* Panels of a matrix or of a whole stack; and their rows, including those that fill the last panel
  * of each matrix of a stack. */
-static inline int tensor_spec_panel_count(const TensorSpec *s) { return s->stack * panel_count(s->rows); }
+static inline int tensor_spec_panel_count(const TensorSpec *s)
+{
+    return s->stack * panel_count(s->rows);
+}
 static inline int tensor_spec_panel_rows(const TensorSpec *s)
 {
     return s->stack == 1 ? s->rows : tensor_spec_panel_count(s) * PANEL_ROWS;
@@ -151,7 +160,7 @@ bool tensor_list_has_matrix(const Config *c, const char *name);
  * Returns buf. */
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n);
 
-/* ---- row_source.c ----------------------------------------------------------------------------- */
+/* ---- row_source.c ---------------------------------------------------------------------------- */
 
 /* Finds the rows of one of our tensors in another program's file, where they
  * may be fused with others, permuted, transposed, split over shards, or in blocks. A description is
@@ -215,7 +224,7 @@ bool row_source_type(DType t, WeightType *type);
 /* Give the pages of all parts back to the system. */
 void row_source_release(const RowSource *s);
 
-/* ---- tensor_check.c --------------------------------------------------------------------------- */
+/* ---- tensor_check.c -------------------------------------------------------------------------- */
 
 /* Checks that a file's tensor is the one that the config asks for, and makes
  * every message about a wrong tensor. */
@@ -248,7 +257,8 @@ void   checked_release(const CheckedTensor *c); /* give back the pages of all pa
  * other in the tensor's own type. They are returned in place or read into scratch, which has room
  * for n rows. */
 size_t      checked_row_bytes(const TensorSpec *s, const CheckedTensor *c);
-const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, int first, int n, void *scratch);
+const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, int first, int n,
+                         void *scratch);
 
 /* Read a vector of a float type as f32 [s->rows]. */
 void   checked_vector(const TensorSpec *s, const CheckedTensor *c, float *out);
@@ -256,7 +266,7 @@ void   checked_vector(const TensorSpec *s, const CheckedTensor *c, float *out);
 Panels checked_panels(const CheckedTensor *c);  /* pointers to the parts' data */
 DType  element_dtype(ElementType t);
 
-/* ---- stored_model.c --------------------------------------------------------------------------- */
+/* ---- stored_model.c -------------------------------------------------------------------------- */
 
 /* The weights of one model in any kind of files: its config, and where each
  * of its tensors is. stored_model_from_file fills it for a model file, the room source/ for other
@@ -281,7 +291,7 @@ size_t stored_model_bytes(const StoredModel *c);
 
 void stored_model_free(StoredModel *c);  /* a zeroed StoredModel is fine */
 
-/* ---- data_check.c ----------------------------------------------------------------------------- */
+/* ---- data_check.c ---------------------------------------------------------------------------- */
 
 /* Checks the data of a model file. Unlike opening, this reads every byte. */
 
@@ -308,7 +318,8 @@ typedef struct DataCheck {
 /* Check a model file f. c is NULL for a file without weights. If c's weights are in another
  * program's files, f holds none of them; then only the values are checked, as they are after
  * conversion. progress may be NULL. Errors: SYSTEM, no memory. */
-bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress, Error *err);
+bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const Progress *progress,
+                Error *err);
 
 /* True if nothing is BAD. Otherwise err gets this status and names the first fault. */
 bool data_check_answer(const DataCheck *d, const char *path, int status, Error *err);

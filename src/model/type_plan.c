@@ -20,8 +20,10 @@ static bool parse(Keep *k, const char *text, Error *err)
 {
     const char *equals = strrchr(text, '=');
     if (!equals || equals == text || !weight_type_parse_made(equals + 1, &k->type))
-        return fail(err, USAGE, "keep: expected PATTERN=TYPE with a type of f32, f16, bf16, q8 or q4, found '%s'%s", text,
-                    equals ? weight_type_hint(equals + 1) : "");
+        return fail(
+            err, USAGE,
+            "keep: expected PATTERN=TYPE with a type of f32, f16, bf16, q8 or q4, found '%s'%s",
+            text, equals ? weight_type_hint(equals + 1) : "");
     k->pattern = strdup(text);
     if (!k->pattern)
         return no_memory(NULL, err);
@@ -44,7 +46,8 @@ static WeightType choose(const TensorSpec *s, WeightType target, Keep *keep, siz
     return type;
 }
 
-static bool check_source(const TensorSpec *s, const StoredModel *from, WeightType have, WeightType type, Error *err)
+static bool check_source(const TensorSpec *s, const StoredModel *from, WeightType have,
+                         WeightType type, Error *err)
 {
     if (!weight_type_quantized(have) || !weight_type_quantized(type) || have == type)
         return true;
@@ -61,8 +64,8 @@ static bool parse_all(Keep *keep, const char *const *texts, size_t n_keep, Error
     return true;
 }
 
-static bool fill(WeightType *types, const Config *c, const char *name, WeightType target, Keep *keep,
-                 const char *const *texts, size_t n_keep, Error *err)
+static bool fill(WeightType *types, const Config *c, const char *name, WeightType target,
+                 Keep *keep, const char *const *texts, size_t n_keep, Error *err)
 {
     int at = 0;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s); at++)
@@ -74,7 +77,8 @@ static bool fill(WeightType *types, const Config *c, const char *name, WeightTyp
     return true;
 }
 
-static bool check_sources(const WeightType *types, const Config *c, const StoredModel *from, Error *err)
+static bool check_sources(const WeightType *types, const Config *c, const StoredModel *from,
+                          Error *err)
 {
     int at = 0;
     for (TensorSpec s = tensor_list_start(); from && tensor_list_next(c, &s); at++)
@@ -83,14 +87,15 @@ static bool check_sources(const WeightType *types, const Config *c, const Stored
     return true;
 }
 
-WeightType *type_plan_new(const Config *c, const StoredModel *from, const char *name, WeightType target,
-                          const char *const *keep, size_t n_keep, Error *err)
+WeightType *type_plan_new(const Config *c, const StoredModel *from, const char *name,
+                          WeightType target, const char *const *keep, size_t n_keep, Error *err)
 {
     WeightType *types = calloc((size_t)tensor_list_count(c), sizeof *types);
     Keep       *k     = calloc(n_keep + 1, sizeof *k);
-    bool        ok    = types && k ? parse_all(k, keep, n_keep, err) && fill(types, c, name, target, k, keep, n_keep, err)
-                                         && check_sources(types, c, from, err)
-                                   : no_memory(NULL, err);
+    bool        ok    = types && k
+        ? parse_all(k, keep, n_keep, err) && fill(types, c, name, target, k, keep, n_keep, err)
+                      && check_sources(types, c, from, err)
+        : no_memory(NULL, err);
     for (size_t i = 0; k && i < n_keep; i++)
         free(k[i].pattern);
     free(k);

@@ -24,10 +24,11 @@ typedef struct ModelBinder {
 
 static bool aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
 
-/* ---- Binding ---- */
+/* ---- Binding --------------------------------------------------------------------------------- */
 
 /* A vector of n_padded floats; those past its rows are 0. */
-static const float *bind_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c, size_t n_padded)
+static const float *bind_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c,
+                                size_t n_padded)
 {
     size_t n = (size_t)s->rows;
     if (!c->rows && c->type == WT_F32 && n == n_padded && aligned(c->part[0]->data, ALIGN))
@@ -90,11 +91,15 @@ static const float **find_vector(Model *m, const TensorSpec *s)
 static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c)
 {
     const float **v = find_vector(b->m, s);
-    *v = bind_vector(b, s, c, tensor_row_mat(tensor_row(s->role)) ? (size_t)panel_count(s->rows) * PANEL_ROWS : (size_t)s->rows);
+    *v = bind_vector(b, s, c,
+                     tensor_row_mat(tensor_row(s->role)) ? (size_t)panel_count(s->rows) * PANEL_ROWS
+                                                         : (size_t)s->rows);
     /* Frequencies are divided by these factors, so they must be positive and finite. */
     for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++)
         if (!((*v)[i] > 0 && (*v)[i] <= FLT_MAX))
-            return fail(b->err, INPUT, "%s: rope_factors: expected finite numbers above 0, found %g", b->c->path, (double)(*v)[i]);
+            return fail(b->err, INPUT,
+                        "%s: rope_factors: expected finite numbers above 0, found %g", b->c->path,
+                        (double)(*v)[i]);
     return *v != NULL;
 }
 
@@ -118,10 +123,15 @@ static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c
         return false;
     }
     if (tensor_spec_gathered(s))
-        *(Embedding *)place_of(m, s) = (Embedding){ .type = c->type, .panels = c->panels || tensor_spec_panels(s, c->type),
-                                                     .rows = s->rows, .k = s->k, .w = w };
+        *(Embedding *)place_of(m, s) =
+            (Embedding){ .type = c->type,
+                         .panels = c->panels || tensor_spec_panels(s, c->type),
+                         .rows = s->rows,
+                         .k = s->k,
+                         .w = w };
     else
-        *(Mat *)place_of(m, s) = (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .stack = s->stack, .w = w };
+        *(Mat *)place_of(m, s) =
+            (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .stack = s->stack, .w = w };
     m->matrix_bytes[c->type] += bytes;
     return true;
 }
@@ -130,24 +140,28 @@ static bool bind(ModelBinder *b, const TensorSpec *s, int i)
 {
     CheckedTensor c = b->c->tensor[i];
     b->m->weight_bytes += checked_bytes(&c);
-    return s->k ? bind_to_matrix(b, s, &c, b->types ? b->types[i] : c.type) : bind_to_vector(b, s, &c);
+    return s->k ? bind_to_matrix(b, s, &c, b->types ? b->types[i] : c.type)
+                : bind_to_vector(b, s, &c);
 }
 
 static size_t mat_bytes(const Mat *w)
 {
     if (w->rows == 0)
         return 0;
-    return panel_bytes(w->type, w->k) * (size_t)panel_count(w->rows) + (w->bias ? (size_t)w->rows * sizeof(float) : 0);
+    return panel_bytes(w->type, w->k) * (size_t)panel_count(w->rows)
+        + (w->bias ? (size_t)w->rows * sizeof(float) : 0);
 }
 
 static size_t embedding_row_bytes(const Embedding *e)
 {
-    return weight_type_quantized(e->type) ? panel_bytes(e->type, e->k) / PANEL_ROWS : weight_type_bytes(e->type) * (size_t)e->k;
+    return weight_type_quantized(e->type) ? panel_bytes(e->type, e->k) / PANEL_ROWS
+                                          : weight_type_bytes(e->type) * (size_t)e->k;
 }
 
 static size_t norm_bytes(const Model *m, const NormVectors *v)
 {
-    return ((size_t)(v->w != NULL) + (size_t)(v->b != NULL)) * (size_t)m->cfg.d_model * sizeof(float);
+    return ((size_t)(v->w != NULL) + (size_t)(v->b != NULL)) * (size_t)m->cfg.d_model
+        * sizeof(float);
 }
 
 /* Bytes of a layer that one token reads: of the experts, those that it takes. */
@@ -167,7 +181,8 @@ static size_t layer_bytes(const Model *m, const Layer *w)
 
 static size_t decode_bytes(const Model *m)
 {
-    size_t n = norm_bytes(m, &m->final_norm) + mat_bytes(&m->lm_head) + embedding_row_bytes(&m->embed);
+    size_t n =
+        norm_bytes(m, &m->final_norm) + mat_bytes(&m->lm_head) + embedding_row_bytes(&m->embed);
     for (int l = 0; l < m->cfg.n_layers; l++)
         n += layer_bytes(m, &m->layer[l]);
     return n;
@@ -185,20 +200,31 @@ static bool bind_all(ModelBinder *b)
     }
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
-        m->lm_head = (Mat){ .type = m->embed.type, .rows = m->embed.rows, .k = m->embed.k, .stack = 1, .w = m->embed.w };
+        m->lm_head = (Mat){ .type = m->embed.type,
+                            .rows = m->embed.rows,
+                            .k = m->embed.k,
+                            .stack = 1,
+                            .w = m->embed.w };
     }
     m->n_params        = count_params(&m->cfg);
     m->bytes_per_token = decode_bytes(m);
     return true;
 }
 
-bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress, Error *err)
+bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress,
+                Error *err)
 {
     *m = (Model){ .cfg = c->config };
-    ModelBinder b = { .m = m, .c = c, .types = types, .err = err, .maker = { .m = m, .path = c->path, .err = err },
-                 .progress = progress };
+    ModelBinder b = { .m = m,
+                      .c = c,
+                      .types = types,
+                      .err = err,
+                      .maker = { .m = m, .path = c->path, .err = err },
+                      .progress = progress };
     m->layer = calloc((size_t)c->config.n_layers, sizeof *m->layer);
-    bool ok  = m->layer ? bind_all(&b) : fail(err, SYSTEM, "%s: out of memory for %d layers", c->path, c->config.n_layers);
+    bool ok  = m->layer
+        ? bind_all(&b)
+        : fail(err, SYSTEM, "%s: out of memory for %d layers", c->path, c->config.n_layers);
     if (!ok)
         model_free(m);
     threads_pool_free(b.maker.pool);
@@ -227,8 +253,11 @@ void embedding_row(const Embedding *e, int token, float *out)
 {
     assert(token >= 0 && token < e->rows);
     if (e->panels)
-        panel_row_to_f32(e->type, out, panels_from(e->type, e->w, token / PANEL_ROWS, e->k), token % PANEL_ROWS, e->k);
+        panel_row_to_f32(e->type, out, panels_from(e->type, e->w, token / PANEL_ROWS, e->k),
+                         token % PANEL_ROWS, e->k);
     else
-        elements_to_f32(e->type, out, (const char *)e->w.part[0] + (size_t)token * (size_t)e->k * weight_type_bytes(e->type),
+        elements_to_f32(e->type, out,
+                        (const char *)e->w.part[0]
+                            + (size_t)token * (size_t)e->k * weight_type_bytes(e->type),
                         (size_t)e->k);
 }

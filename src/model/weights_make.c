@@ -34,7 +34,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
     return p;
 }
 
-/* ---- Packing row-major matrices ---- */
+/* ---- Packing row-major matrices -------------------------------------------------------------- */
 
 typedef struct PackJob {
     const TensorSpec    *spec;
@@ -53,15 +53,16 @@ static void pack_share(void *arg, Team team)
     int               per_item = panel_count(s->rows), first, end;
     threads_share(team, tensor_spec_panel_count(s), &first, &end);
     for (int p = first; p < end; p++) {
-        int item = p / per_item, r = p % per_item * PANEL_ROWS, n = s->rows - r < PANEL_ROWS ? s->rows - r : PANEL_ROWS;
+        int item = p / per_item, r = p % per_item * PANEL_ROWS,
+            n = s->rows - r < PANEL_ROWS ? s->rows - r : PANEL_ROWS;
         if (j->panels) {
             void *to[MAX_PARTS] = { NULL };
             for (int i = 0; i < part_count(j->from->type); i++)
                 to[i] = j->to[i] + (size_t)p * part_bytes(j->from->type, i, s->k);
             panel_make(j->from->type, to, checked_rows(s, j->from, item, r, n, scratch), n, s->k);
         } else {
-            memcpy(j->to[0] + (size_t)(item * s->rows + r) * j->row_bytes, checked_rows(s, j->from, item, r, n, scratch),
-                   (size_t)n * j->row_bytes);
+            memcpy(j->to[0] + (size_t)(item * s->rows + r) * j->row_bytes,
+                   checked_rows(s, j->from, item, r, n, scratch), (size_t)n * j->row_bytes);
         }
     }
 }
@@ -79,11 +80,13 @@ static int team_for(Maker *mk, size_t n_bytes)
 }
 
 /* Allocate all parts of a matrix. */
-static bool own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS], Panels *out)
+static bool own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
+                      Panels *out)
 {
     bool panels = tensor_spec_panels(s, type);
     for (int i = 0; i < part_count(type); i++) {
-        size_t n = panels ? part_bytes(type, i, s->k) * (size_t)tensor_spec_panel_count(s) : tensor_spec_bytes(s, type);
+        size_t n = panels ? part_bytes(type, i, s->k) * (size_t)tensor_spec_panel_count(s)
+                          : tensor_spec_bytes(s, type);
         out->part[i] = to[i] = weights_own(mk, n);
         if (!to[i])
             return false;
@@ -93,7 +96,10 @@ static bool own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[
 
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out)
 {
-    PackJob job     = { .spec = s, .from = c, .panels = tensor_spec_panels(s, c->type), .row_bytes = checked_row_bytes(s, c) };
+    PackJob job     = { .spec = s,
+                        .from = c,
+                        .panels = tensor_spec_panels(s, c->type),
+                        .row_bytes = checked_row_bytes(s, c) };
     int     threads = team_for(mk, tensor_spec_bytes(s, c->type)); /* this makes the pool */
     if (!own_parts(mk, s, c->type, job.to, out))
         return false;
@@ -106,7 +112,7 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
     return true;
 }
 
-/* ---- Other types than the stored ones ---- */
+/* ---- Other types than the stored ones -------------------------------------------------------- */
 
 typedef struct RetypeJob {
     const TensorSpec    *spec;
@@ -129,11 +135,14 @@ static void retype_share(void *arg, Team team)
     threads_share(team, tensor_spec_panel_count(j->spec), &first, &end);
     for (int p = first; p < end && sum->fault == RETYPE_GOOD; p++) {
         RetypeReport one;
-        int          item = p / per_item, r = p % per_item * PANEL_ROWS, n = j->spec->rows - r < PANEL_ROWS ? j->spec->rows - r : PANEL_ROWS;
+        int          item = p / per_item, r = p % per_item * PANEL_ROWS,
+                     n = j->spec->rows - r < PANEL_ROWS ? j->spec->rows - r : PANEL_ROWS;
         void        *to[MAX_PARTS] = { NULL }, *rest = scratch + retype_rows_bytes(k);
         for (int i = 0; i < part_count(j->type); i++)
-            to[i] = j->to[i] + (size_t)p * (j->panels ? part_bytes(j->type, i, k)
-                                                              : PANEL_ROWS * (size_t)k * weight_type_bytes(j->type));
+            to[i] = j->to[i]
+                + (size_t)p
+                    * (j->panels ? part_bytes(j->type, i, k)
+                                 : PANEL_ROWS * (size_t)k * weight_type_bytes(j->type));
         retype_read(j->spec, j->from, item, r, n, rows, rest);
         retype_store(j->type, j->panels, to, rows, n, k, false, rest, &one);
         retype_sum(sum, &one, item * j->spec->rows + r);

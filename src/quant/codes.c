@@ -5,9 +5,10 @@
 
 #include "base/number.h"
 
-/* Each encoder is one body of loops over 16 lanes in plain C, compiled for several instruction sets: the same IEEE
- * operations in the same order, so the same codes; only the width differs. The Makefile gives this file
- * -fno-trapping-math, without which gcc keeps the selections below as branches, and no bit changes. */
+/* Each encoder is one body of loops over 16 lanes in plain C, compiled for several instruction
+ * sets: the same IEEE operations in the same order, so the same codes; only the width differs. The
+ * Makefile gives this file -fno-trapping-math, without which gcc keeps the selections below as
+ * branches, and no bit changes. */
 #define BODY static inline __attribute__((always_inline))
 #define EACH(b) for (int b = 0; b < 16; b++)
 #define LANES _Pragma("omp simd") EACH(b)
@@ -55,7 +56,7 @@ BODY float sum(const float v[16])
     return s;
 }
 
-/* ---- q8 ---- */
+/* ---- q8 -------------------------------------------------------------------------------------- */
 
 /* Sum of squared errors with scale d. */
 BODY float q8_error(const float x[16][16], float d)
@@ -69,8 +70,8 @@ BODY float q8_error(const float x[16][16], float d)
     return sum(a);
 }
 
-/* x is cut to +-X_MAX and followed by zeros. Returns the f16 bits of the scale with the least error around amax / 127:
- * a little less cuts the largest weight short and rounds the others finer. */
+/* x is cut to +-X_MAX and followed by zeros. Returns the f16 bits of the scale with the least error
+ * around amax / 127: a little less cuts the largest weight short and rounds the others finer. */
 BODY uint16_t q8_search(const float x[16][16])
 {
     static const int8_t step[] = { 0, -2, -4, -7, 2 };
@@ -88,7 +89,8 @@ BODY uint16_t q8_search(const float x[16][16])
     return (uint16_t)found;
 }
 
-/* ---- q4: lane b is sub-block b, so that every sub-block has a scale of its own in each step ---- */
+/* ---- q4: lane b is sub-block b, so that every sub-block has a scale of its own in each step
+ * ---- */
 
 /* The codebook's value nearest to y. */
 BODY float nearest_value(float y)
@@ -113,8 +115,8 @@ BODY void q4_errors(float error[16], const float x[16][16], const float s[16])
     LANES error[b] = a[b] * (s[b] * s[b]);
 }
 
-/* For the scale d: the sub-scale of each sub-block with the least error. Those are tried, of either sign, that bring the
- * peak near an end of the codebook. Returns the error of the superblock. */
+/* For the scale d: the sub-scale of each sub-block with the least error. Those are tried, of either
+ * sign, that bring the peak near an end of the codebook. Returns the error of the superblock. */
 BODY float q4_subscales(float sub[16], const float x[16][16], const float peak[16], float d)
 {
     enum { TRIED = 4 };
@@ -153,8 +155,9 @@ BODY float q4_fit(const float x[16][16], const float sub[16], float d)
 
 BODY float f16_scale(float d) { return f16_to_f32(f32_to_f16(clamp(d, D_MIN, D_MAX))); }
 
-/* Tries scales by which product of code and sub-scale the largest weight becomes, over 120 to cut it short; then the one
- * that least squares gives for the best of them. Returns the scale, exactly an f16. */
+/* Tries scales by which product of code and sub-scale the largest weight becomes, over 120 to cut
+ * it short; then the one that least squares gives for the best of them. Returns the scale, exactly
+ * an f16. */
 BODY float q4_search(float sub[16], const float x[16][16])
 {
     static const float product[] = { 120, 110, 108, 100, 99, 114, 126, 133 };
@@ -175,7 +178,7 @@ BODY float q4_search(float sub[16], const float x[16][16])
     return found;
 }
 
-/* ---- The bodies for each instruction set ---- */
+/* ---- The bodies for each instruction set ----------------------------------------------------- */
 
 typedef struct Search {
     Isa isa;
@@ -183,9 +186,11 @@ typedef struct Search {
     float (*q4)(float sub[16], const float x[16][16]);
 } Search;
 
-#define SEARCH(name, attribute)                                                                     \
-    attribute static uint16_t q8_search_##name(const float x[16][16]) { return q8_search(x); }       \
-    attribute static float    q4_search_##name(float sub[16], const float x[16][16]) { return q4_search(sub, x); }
+#define SEARCH(name, attribute)                                                                    \
+    attribute static uint16_t q8_search_##name(const float x[16][16]) { return q8_search(x); }     \
+    attribute static float    q4_search_##name(float sub[16],                                      \
+                                               const float x[16][16]) { return q4_search(sub,      \
+        x); }
 
 SEARCH(scalar, )
 #if defined(__x86_64__)
@@ -200,7 +205,7 @@ static const Search searches[] = {
 #endif
 };
 
-/* ---- What callers see ---- */
+/* ---- What callers see ------------------------------------------------------------------------ */
 
 /* x as 16 x 16, zeros behind n, cut to +-X_MAX. Returns the largest magnitude. */
 static float gather(float to[16][16], const float *x, int n)
@@ -238,7 +243,8 @@ bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d)
 
 bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
 {
-    static const uint8_t code_of[20] = { 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 13, 14, 14, 15 };
+    static const uint8_t code_of[20] = { 0, 0, 0, 1, 2, 3, 4, 5, 6, 7,
+                                         8, 9, 10, 11, 12, 13, 13, 14, 14, 15 };
     float                v[16][16], across[16][16], m[16], peak = gather(v, x, n), scale = 0;
     int                  used = 0;
     EACH(b) m[b] = 1;
@@ -262,7 +268,10 @@ bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t s
     return peak <= D_MAX * Q4_MOST;
 }
 
-bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d) { return q8_encode_isa(ISA_COUNT, x, n, code, d); }
+bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d)
+{
+    return q8_encode_isa(ISA_COUNT, x, n, code, d);
+}
 
 bool q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d)
 {

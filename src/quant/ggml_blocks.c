@@ -95,7 +95,8 @@ static void lookup(float *y, float d, const int8_t table[16], const uint8_t *b)
     }
 }
 
-static const int8_t nonlinear[16] = { -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113 };
+static const int8_t nonlinear[16] = { -127, -104, -83, -65, -49, -35, -22, -10,
+                                      1,    13,   25,  38,  53,  69,  89,  113 };
 
 static void iq4_nl(float *y, const uint8_t *b) { lookup(y, read_f16(b), nonlinear, b + 2); }
 
@@ -147,7 +148,8 @@ static void q2_k(float *y, const uint8_t *b)
  * in bytes 8 to 11. */
 static int q3_k_scale(const uint8_t *scales, int s)
 {
-    int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4, high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
+    int low = s < 8 ? scales[s] & 15 : scales[s - 8] >> 4,
+        high = scales[8 + s % 4] >> (2 * (s / 4)) & 3;
     return (low | high << 4) - 32;
 }
 
@@ -231,7 +233,8 @@ static void q6_k(float *y, const uint8_t *b)
     nibbles(q, b, 64);
     for (int run = 0; run < 8; run++)
         for (int i = 0; i < 32; i++)
-            q[run * 32 + i] = (uint8_t)(q[run * 32 + i] | (b[128 + run / 4 * 32 + i] >> (run % 4 * 2) & 3) << 4);
+            q[run * 32 + i] =
+                (uint8_t)(q[run * 32 + i] | (b[128 + run / 4 * 32 + i] >> (run % 4 * 2) & 3) << 4);
     for (int s = 0; s < 16; s++) {
         float scale = d * (float)(int8_t)b[192 + s];
         for (int i = s * 16; i < s * 16 + 16; i++)
@@ -330,10 +333,13 @@ BlockType block_twin(BlockType t)
 
 void blocks_to_twin(BlockType t, void *out, const void *in, size_t n_elements)
 {
-    void (*const turn)(uint8_t *y, const uint8_t *b) = t == BLOCK_Q5_0 ? q5_0_as_q8_0 : t == BLOCK_IQ4_NL ? iq4_nl_as_q8_0 : q3_k_as_q6_k;
+    void (*const turn)(uint8_t * y, const uint8_t *b) = t == BLOCK_Q5_0 ? q5_0_as_q8_0
+        : t == BLOCK_IQ4_NL                                             ? iq4_nl_as_q8_0
+                                                                        : q3_k_as_q6_k;
     const uint8_t *from = in;
     uint8_t       *to   = out;
     assert(n_elements % block_elements(t) == 0 && block_twin(t) != t);
-    for (size_t i = 0; i < n_elements; i += block_elements(t), from += block_bytes(t), to += block_bytes(block_twin(t)))
+    for (size_t i = 0; i < n_elements;
+         i += block_elements(t), from += block_bytes(t), to += block_bytes(block_twin(t)))
         turn(to, from);
 }

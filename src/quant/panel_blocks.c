@@ -19,20 +19,24 @@ enum {
     MASK6    = 63
 };
 
-/* ---- Blocks ---- */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
 static const struct { int k, bytes; } block_of[WT_COUNT] = {
-    [WT_Q8_0] = { 32, 34 }, [WT_Q4_0] = { 32, 18 }, [WT_Q4_K] = { 256, 144 }, [WT_Q5_K] = { 256, 176 }, [WT_Q6_K] = { 256, 210 },
+    [WT_Q8_0] = { 32, 34 }, [WT_Q4_0] = { 32, 18 }, [WT_Q4_K] = { 256, 144 },
+    [WT_Q5_K] = { 256, 176 }, [WT_Q6_K] = { 256, 210 },
 };
 
 size_t gguf_row_bytes(WeightType t, int k)
 {
     assert(weight_type_gguf(t));
     size_t n;
-    return k >= 1 && k % block_of[t].k == 0 && mul_size((size_t)(k / block_of[t].k), (size_t)block_of[t].bytes, &n) ? n : 0;
+    return k >= 1 && k % block_of[t].k == 0
+            && mul_size((size_t)(k / block_of[t].k), (size_t)block_of[t].bytes, &n)
+        ? n
+        : 0;
 }
 
-/* ---- One block to a panel: four codes of a row at a time ---- */
+/* ---- One block to a panel: four codes of a row at a time ------------------------------------- */
 
 static uint32_t load4(const uint8_t *p) { uint32_t v; memcpy(&v, p, sizeof v); return v; }
 static void     store4(uint8_t *p, uint32_t v) { memcpy(p, &v, sizeof v); }
@@ -54,7 +58,10 @@ static uint32_t join_bits(const uint8_t *from, int n, int bits, int shift)
     return v;
 }
 
-static void put_half(void *part, size_t at, const uint8_t *from) { memcpy((uint8_t *)part + 2 * at, from, 2); }
+static void put_half(void *part, size_t at, const uint8_t *from)
+{
+    memcpy((uint8_t *)part + 2 * at, from, 2);
+}
 
 static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
 {
@@ -83,7 +90,8 @@ static void put_scales(void *const to[MAX_PARTS], int r, int block, const uint8_
     uint32_t       six = 0x3f3f3f3fu, low = load4(s), mid = load4(s + 4), nibbles = load4(s + 8);
     uint32_t       min = (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u); /* minima 4..7 */
     store4(out, (low & six) | (min & 0x03030303u) << 6);
-    store4(out + VECTOR, (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u) | (min & 0x0c0c0c0cu) << 4);
+    store4(out + VECTOR,
+           (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u) | (min & 0x0c0c0c0cu) << 4);
     store4(out + 2 * VECTOR, (mid & six) | (min & 0x30303030u) << 2);
     size_t at = (size_t)block * 2 * PANEL_ROWS + (size_t)r;
     put_half(to[2], at, b), put_half(to[2], at + PANEL_ROWS, b + 2);
@@ -118,7 +126,8 @@ static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const uint8_t 
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 48 * VECTOR + r * ROW_STEP;
     uint8_t *sub = (uint8_t *)to[1] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
     for (int s = 0; s < 16; s++, out += 3 * VECTOR) { /* 16 k each */
-        const uint8_t *ql = b + s / 8 * 64 + s / 2 % 2 * RUN + s % 2 * 16, *qh = b + 128 + s / 8 * 32 + s % 2 * 16;
+        const uint8_t *ql = b + s / 8 * 64 + s / 2 % 2 * RUN + s % 2 * 16,
+                      *qh = b + 128 + s / 8 * 32 + s % 2 * 16;
         int            run = s / 2 % 4;
         store4(out, join_nibbles(ql, run / 2 * 4));
         store4(out + VECTOR, join_nibbles(ql + 8, run / 2 * 4));
@@ -141,11 +150,16 @@ static void zero_block(WeightType t, uint8_t *b)
         memset(b + 128, 0xaa, 64);
 }
 
-void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride, int n_rows, int k)
+void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride,
+                       int n_rows, int k)
 {
-    static Put *const put[WT_COUNT] = { [WT_Q8_0] = put_q8_0, [WT_Q4_0] = put_q4_0, [WT_Q4_K] = put_q4_k,
-                                        [WT_Q5_K] = put_q5_k, [WT_Q6_K] = put_q6_k };
-    assert(weight_type_gguf(t) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1 && k % block_of[t].k == 0);
+    static Put *const put[WT_COUNT] = { [WT_Q8_0] = put_q8_0,
+                                        [WT_Q4_0] = put_q4_0,
+                                        [WT_Q4_K] = put_q4_k,
+                                        [WT_Q5_K] = put_q5_k,
+                                        [WT_Q6_K] = put_q6_k };
+    assert(weight_type_gguf(t) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1
+           && k % block_of[t].k == 0);
     uint8_t zero[256];
     zero_block(t, zero);
     for (int i = 0; i < k / block_of[t].k; i++) {
@@ -155,10 +169,13 @@ void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows
     }
 }
 
-/* ---- A panel to integers ---- */
+/* ---- A panel to integers --------------------------------------------------------------------- */
 
 /* The code in column c of row r, where 8 columns are in the nibbles of one vector. */
-static int nibble(const uint8_t *vectors, int r, int c) { return vectors[c / 8 * VECTOR + r * ROW_STEP + c % 4] >> c / 4 % 2 * 4 & 15; }
+static int nibble(const uint8_t *vectors, int r, int c)
+{
+    return vectors[c / 8 * VECTOR + r * ROW_STEP + c % 4] >> c / 4 % 2 * 4 & 15;
+}
 
 static int code_at(WeightType t, const uint8_t *codes, int r, int c)
 {
@@ -195,7 +212,8 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
 {
     const uint8_t  *codes = p.part[0], *sub = p.part[1];
     const uint16_t *d = p.part[part_count(t) - 1];
-    assert(weight_type_gguf(t) && r >= 0 && r < PANEL_ROWS && n >= 1 && n <= SUPERBLOCK && n % block_of[t].k == 0);
+    assert(weight_type_gguf(t) && r >= 0 && r < PANEL_ROWS && n >= 1 && n <= SUPERBLOCK
+           && n % block_of[t].k == 0);
     *out = (BlockRow){ .dmin = 0 };
     for (int c = 0; c < n; c++)
         out->code[c] = (int8_t)code_at(t, codes, r, c);

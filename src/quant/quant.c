@@ -25,20 +25,32 @@ static const struct {
     [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } }, 1 },
     [WT_F16]  = { "f16", 2, 1, { { "", EL_F16, 1, 1, 1, { PANEL_ROWS } } }, 1 },
     [WT_BF16] = { "bf16", 2, 1, { { "", EL_BF16, 2, 1, 2, { PANEL_ROWS, 2 } } }, 1 },
-    [WT_Q8]   = { "q8", 0, 2, { { "", EL_I8, 4, 64, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, 1 },
-    [WT_Q4]   = { "q4", 0, 3, { { "", EL_U8, 4, 64, 2, { PANEL_ROWS, 2 } }, { ".s", EL_U8, 64, 64, 1, { 40 } },
+    [WT_Q8]   = { "q8", 0, 2, { { "", EL_I8, 4, 64, 2, { PANEL_ROWS, 4 } },
                                 { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, 1 },
-    [WT_Q8_0] = { "q8_0", 0, 2, { { "", EL_I8, 4, 1, 2, { PANEL_ROWS, 4 } }, { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
-    [WT_Q4_0] = { "q4_0", 0, 2, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } }, { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
-    [WT_Q4_K] = { "q4_k", 0, 3, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } }, { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
-                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } }, SUPERBLOCK },
-    [WT_Q5_K] = { "q5_k", 0, 3, { { "", EL_U8, 32, 1, 2, { 5, 64 } }, { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
-                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } }, SUPERBLOCK },
-    [WT_Q6_K] = { "q6_k", 0, 3, { { "", EL_U8, 16, 1, 2, { 3, 64 } }, { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } },
-                                  { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, SUPERBLOCK },
+    [WT_Q4]   = { "q4", 0, 3, { { "", EL_U8, 4, 64, 2, { PANEL_ROWS, 2 } },
+                                { ".s", EL_U8, 64, 64, 1, { 40 } },
+                                { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, 1 },
+    [WT_Q8_0] = { "q8_0", 0, 2, { { "", EL_I8, 4, 1, 2, { PANEL_ROWS, 4 } },
+                                  { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
+    [WT_Q4_0] = { "q4_0", 0, 2, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } },
+                                  { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
+    [WT_Q4_K] = { "q4_k", 0, 3, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } },
+                                  { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
+                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } },
+                                  SUPERBLOCK },
+    [WT_Q5_K] = { "q5_k", 0, 3, { { "", EL_U8, 32, 1, 2, { 5, 64 } },
+                                  { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
+                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } },
+                                  SUPERBLOCK },
+    [WT_Q6_K] = { "q6_k", 0, 3, { { "", EL_U8, 16, 1, 2, { 3, 64 } },
+                                  { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } },
+                                  { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } },
+                                  SUPERBLOCK },
 };
 
-static const size_t element_bytes[] = { [EL_F32] = 4, [EL_F16] = 2, [EL_BF16] = 2, [EL_I8] = 1, [EL_U8] = 1 };
+static const size_t element_bytes[] = {
+    [EL_F32] = 4, [EL_F16] = 2, [EL_BF16] = 2, [EL_I8] = 1, [EL_U8] = 1
+};
 
 const char *weight_type_name(WeightType t)
 {
@@ -68,7 +80,9 @@ bool weight_type_parse_made(const char *name, WeightType *out)
 const char *weight_type_hint(const char *name)
 {
     WeightType t;
-    return weight_type_parse(name, &t) && weight_type_gguf(t) ? "; llama.cpp's tools make that type: convert a .gguf" : "";
+    return weight_type_parse(name, &t) && weight_type_gguf(t)
+        ? "; llama.cpp's tools make that type: convert a .gguf"
+        : "";
 }
 
 int weight_type_k_unit(WeightType t) { return types[t].unit; }
@@ -79,7 +93,7 @@ size_t weight_type_bytes(WeightType t)
     return (size_t)types[t].bytes;
 }
 
-/* ---- Parts ---- */
+/* ---- Parts ----------------------------------------------------------------------------------- */
 
 static const TypePart *part_of(WeightType t, int part)
 {
@@ -100,7 +114,9 @@ static size_t steps(const TypePart *p, int k)
 size_t part_bytes(WeightType t, int part, int k)
 {
     const TypePart *p    = part_of(t, part);
-    size_t      n, one = element_bytes[p->element] * (size_t)p->inner[0] * (size_t)(p->rank > 1 ? p->inner[1] : 1);
+    size_t      n,
+        one = element_bytes[p->element] * (size_t)p->inner[0]
+        * (size_t)(p->rank > 1 ? p->inner[1] : 1);
     return k >= 1 && k % weight_type_k_unit(t) == 0 && mul_size(steps(p, k), one, &n) ? n : 0;
 }
 
@@ -138,7 +154,7 @@ Panels panels_from(WeightType t, Panels p, int first, int k)
     return p;
 }
 
-/* ---- Float types ---- */
+/* ---- Float types ----------------------------------------------------------------------------- */
 
 /* Position of element (r, c) in a panel, in elements. */
 static size_t place(WeightType t, int r, int c)
@@ -150,7 +166,8 @@ static size_t place(WeightType t, int r, int c)
 /* Transpose units of `size` bytes, n of each row of row_bytes, to [n][PANEL_ROWS]. It takes as many
  * units at a time as a cache line holds, so that the lines read and the lines written stay in the
  * first cache. */
-static inline void transpose(unsigned char *out, const unsigned char *in, size_t row_bytes, int n_rows, int n, size_t size)
+static inline void transpose(unsigned char *out, const unsigned char *in, size_t row_bytes,
+                             int n_rows, int n, size_t size)
 {
     enum { RUN = 16 };
     for (int u = 0; u < n; u += RUN) {
@@ -178,22 +195,32 @@ void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k)
     else
         transpose(out, in, row_bytes, n_rows, k / together, 2);
     for (int r = 0; r < n_rows && k % together != 0; r++) /* the last half of a pair */
-        memcpy(out + place(t, r, k - 1) * size, in + (size_t)r * row_bytes + (size_t)(k - 1) * size, size);
+        memcpy(out + place(t, r, k - 1) * size, in + (size_t)r * row_bytes + (size_t)(k - 1) * size,
+               size);
 }
 
-/* ---- Quantized types ---- */
+/* ---- Quantized types ------------------------------------------------------------------------- */
 
 /* The byte of a q4 code (r, c): 64 bytes hold 8 k of 16 rows, k 0..3 in the low nibbles and k 4..7
  * in the high ones. */
-static size_t q4_byte(int r, int c) { return (size_t)(c / 8) * 64 + (size_t)r * 4 + (size_t)(c % 4); }
+static size_t q4_byte(int r, int c)
+{
+    return (size_t)(c / 8) * 64 + (size_t)r * 4 + (size_t)(c % 4);
+}
 static int    q4_shift(int c) { return c / 4 % 2 * 4; }
 
 /* Sub-scales of 64 k: 32 bytes of magnitudes, two sub-blocks to a byte, then a 16-bit mask of signs
  * for each sub-block. */
 enum { SUBS_BYTES = 40, SUBS_SIGNS = 32 };
-static size_t sub_byte(int r, int sub) { return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(sub % 4 / 2 * 16 + r); }
+static size_t sub_byte(int r, int sub)
+{
+    return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(sub % 4 / 2 * 16 + r);
+}
 static int    sub_shift(int sub) { return sub % 2 * 4; }
-static size_t sign_byte(int r, int sub) { return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(SUBS_SIGNS + sub % 4 * 2 + r / 8); }
+static size_t sign_byte(int r, int sub)
+{
+    return (size_t)(sub / 4) * SUBS_BYTES + (size_t)(SUBS_SIGNS + sub % 4 * 2 + r / 8);
+}
 
 static void put_q4(void *const to[MAX_PARTS], int r, int c, int n, const SuperblockCodes *s)
 {
@@ -208,9 +235,11 @@ static void put_q4(void *const to[MAX_PARTS], int r, int c, int n, const Superbl
     }
 }
 
-void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n, const SuperblockCodes *s)
+void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n,
+                    const SuperblockCodes *s)
 {
-    assert((t == WT_Q8 || t == WT_Q4) && r >= 0 && r < PANEL_ROWS && c % SUPERBLOCK == 0 && n >= 1 && n <= SUPERBLOCK);
+    assert((t == WT_Q8 || t == WT_Q4) && r >= 0 && r < PANEL_ROWS && c % SUPERBLOCK == 0 && n >= 1
+           && n <= SUPERBLOCK);
     uint8_t *codes = to[0];
     ((uint16_t *)to[types[t].n_parts - 1])[(c / SUPERBLOCK) * PANEL_ROWS + r] = s->d;
     if (t == WT_Q4)
@@ -267,8 +296,9 @@ void superblock_row_to_i8(WeightType t, int8_t *out, Panels p, int r, int n)
             continue;
         }
         int      g   = c / SUB_BLOCK;
-        unsigned sub = (unsigned)(subs[sub_byte(r, g)] >> sub_shift(g) & 15) | (unsigned)(subs[sign_byte(r, g)] >> r % 8 & 1) << 4;
-        out[c]       = (int8_t)(q4_codebook[codes[q4_byte(r, c)] >> q4_shift(c) & 15] * q4_subscale(sub));
+        unsigned sub = (unsigned)(subs[sub_byte(r, g)] >> sub_shift(g) & 15)
+            | (unsigned)(subs[sign_byte(r, g)] >> r % 8 & 1) << 4;
+        out[c] = (int8_t)(q4_codebook[codes[q4_byte(r, c)] >> q4_shift(c) & 15] * q4_subscale(sub));
     }
 }
 
@@ -327,7 +357,7 @@ void panel_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
         elements_to_f32(t, out + c, in + place(t, r, c) * size, 1);
 }
 
-/* ---- Row-major runs ---- */
+/* ---- Row-major runs -------------------------------------------------------------------------- */
 
 void elements_to_f32(WeightType t, float *out, const void *in, size_t n)
 {
@@ -410,5 +440,6 @@ static size_t first_full_exponent32(const unsigned char *data, size_t n)
 size_t elements_first_nonfinite(WeightType t, const void *data, size_t n)
 {
     assert(t < WT_FLOATS);
-    return t == WT_F32 ? first_full_exponent32(data, n) : first_full_exponent16(data, n, t == WT_F16 ? 0x7c00 : 0x7f80);
+    return t == WT_F32 ? first_full_exponent32(data, n)
+                       : first_full_exponent16(data, n, t == WT_F16 ? 0x7c00 : 0x7f80);
 }

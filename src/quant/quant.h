@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- quant.c ---------------------------------------------------------------------------------- */
+/* ---- quant.c --------------------------------------------------------------------------------- */
 
 /* The layout of every weight type, that is, how a matrix [rows, k] is stored in
  * panels of 16 rows. Knows nothing of files and kernels. docs/format.md, section "Panels", is this
@@ -95,7 +95,8 @@ typedef struct SuperblockCodes {
 
 /* Put n (1..256) codes of row r, columns c .. c + n - 1 (c is a multiple of 256), into a panel
  * whose bytes there are all zero. */
-void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n, const SuperblockCodes *s);
+void superblock_put(WeightType t, void *const to[MAX_PARTS], int r, int c, int n,
+                    const SuperblockCodes *s);
 
 /* Decode row r (0..15) of the first panel to k floats. Float types are exact, q8 and q4 are the
  * exact value rounded once, GGUF types follow the formula of docs/numerics.md, "GGUF types". */
@@ -110,7 +111,7 @@ Panels panel_superblock(WeightType t, Panels p, int s);
 void  superblock_row_to_i8(WeightType t, int8_t *out, Panels p, int r, int n);
 float superblock_scale(WeightType t, Panels p, int r);
 
-/* ---- GGUF types ---- */
+/* ---- GGUF types ------------------------------------------------------------------------------ */
 
 /* One superblock of one row. A code is what a scale is multiplied with:
  *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_k 0 .. 15, q5_k 0 .. 31, q6_k -32 .. 31
@@ -132,7 +133,8 @@ size_t gguf_row_bytes(WeightType t, int k);
 /* Lay n_rows (1..16) rows of blocks out as one panel. The rows are stored as in a GGUF file,
  * row_stride bytes apart, maybe unaligned. Missing rows decode to 0. Every bit is kept. to: the
  * panel's parts. */
-void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride, int n_rows, int k);
+void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride,
+                       int n_rows, int k);
 
 /* Convert a row-major run of n elements of a float type to f32 (exact), and from f32 (round to
  * nearest even). */
@@ -143,7 +145,7 @@ void elements_from_f32(WeightType t, void *out, const float *in, size_t n);
  * unaligned. */
 size_t elements_first_nonfinite(WeightType t, const void *data, size_t n);
 
-/* ---- ggml_blocks.c ---------------------------------------------------------------------------- */
+/* ---- ggml_blocks.c --------------------------------------------------------------------------- */
 
 /* The quantized types of GGUF files as they are stored there: rows of whole
  * blocks of 32 or 256 elements, each block with its own scales. Sizes, and the floats that a block

@@ -1,11 +1,13 @@
-/* report/attn.h: attention probabilities as a page of heat maps and as JSON. Draws what it is given, computes nothing. */
+/* report/attn.h: attention probabilities as a page of heat maps and as JSON. Draws what it is
+ * given, computes nothing. */
 #ifndef REPORT_ATTN_H
 #define REPORT_ATTN_H
 
 #include "base/json.h"
 #include "model/config.h"
 
-typedef struct AttnPiece { const char *bytes; size_t n_bytes; } AttnPiece; /* of one token; any bytes */
+/* of one token; any bytes */
+typedef struct AttnPiece { const char *bytes; size_t n_bytes; } AttnPiece;
 
 /* What there is to draw. Everything belongs to the caller. */
 typedef struct AttnView {
@@ -21,7 +23,9 @@ typedef struct AttnView {
 } AttnView;
 
 /* Takes the output in pieces; false, with err filled, stops. */
-typedef struct AttnSink { bool (*put)(void *user, const char *data, size_t n_bytes, Error *err); void *user; } AttnSink;
+typedef struct AttnSink {
+    bool (*put)(void *user, const char *data, size_t n_bytes, Error *err); void *user;
+} AttnSink;
 
 /* Both fail where the sink does, and without memory. A page of HTML has fewer than ATTN_PAGE_BYTES;
  * attn_html fails (USAGE) if there are more heads than have room for one cell each. */
@@ -32,8 +36,9 @@ bool attn_json(const AttnView *v, const AttnSink *out, Error *err);
 /* Hand what *text has collected to the sink and empty it. */
 bool attn_flush(TextOut *text, const AttnSink *out, Error *err);
 
-/* A token as a person can read it, a JSON string: white space, control characters, invisible characters and bytes that are
- * not UTF-8 are spelled. After `limit` bytes it ends with an ellipsis. */
+/* A token as a person can read it, a JSON string: white space, control characters, invisible
+ * characters and bytes that are not UTF-8 are spelled. After `limit` bytes it ends with an
+ * ellipsis. */
 void attn_label(TextOut *out, const AttnPiece *piece, size_t limit);
 
 #endif

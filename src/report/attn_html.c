@@ -55,8 +55,8 @@ static void about(TextOut *o, const AttnView *v)
     text(&json, "model", v->model);
     text(&json, "sha256", v->sha256);
     text(&json, "kvType", v->kv_type);
-    text_out(&json, "\"modelLayers\":%d,\"modelHeads\":%d,\"kvHeads\":%d,\"window\":%d", v->cfg->n_layers, v->cfg->heads,
-             v->cfg->kv_heads, v->cfg->window);
+    text_out(&json, "\"modelLayers\":%d,\"modelHeads\":%d,\"kvHeads\":%d,\"window\":%d",
+             v->cfg->n_layers, v->cfg->heads, v->cfg->kv_heads, v->cfg->window);
     text_out(&json, ",\"windows\":");
     for (int i = 0; i < v->n_layers; i++)
         text_out(&json, "%s%d", i ? "," : "[", config_window(v->cfg, v->layer[i]));
@@ -83,7 +83,10 @@ static void base64_byte(Base64 *b, unsigned byte)
     static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     b->held = b->held << 8 | byte;
     if (++b->n == 3) {
-        text_out_bytes(b->out, (char[]){digit[b->held >> 18 & 63], digit[b->held >> 12 & 63], digit[b->held >> 6 & 63], digit[b->held & 63]}, 4);
+        text_out_bytes(b->out,
+                       (char[]){ digit[b->held >> 18 & 63], digit[b->held >> 12 & 63],
+                                 digit[b->held >> 6 & 63], digit[b->held & 63] },
+                       4);
         b->held = 0;
         b->n    = 0;
     }
@@ -96,7 +99,7 @@ static void base64_end(Base64 *b)
         base64_byte(b, 0);
 }
 
-/* ---- How fine ---- */
+/* ---- How fine -------------------------------------------------------------------------------- */
 
 /* How probabilities become cells: each shows the largest of `block` queries by `block` keys.
  * exact: as f16, which keeps three digits of what is over 1e-4; else one byte (code_of). */
@@ -190,7 +193,7 @@ static bool put_cells(TextOut *o, const AttnView *v, const Cells *c, const AttnS
     return true;
 }
 
-/* ---- The page ---- */
+/* ---- The page -------------------------------------------------------------------------------- */
 
 static bool put_page(TextOut *o, const AttnView *v, const TextOut *texts, const Cells *c,
                      const AttnSink *out, Error *err)

@@ -67,7 +67,8 @@ bool attn_json(const AttnView *v, const AttnSink *out, Error *err)
     heading(&o, v);
     for (int l = 0; l < v->n_layers; l++)
         for (int h = 0; h < v->n_heads; h++) {
-            text_out(&o, "%s\n  {\"layer\": %d, \"head\": %d, \"p\": [", l || h ? "," : "", v->layer[l], v->head[h]);
+            text_out(&o, "%s\n  {\"layer\": %d, \"head\": %d, \"p\": [", l || h ? "," : "",
+                     v->layer[l], v->head[h]);
             for (size_t q = 0; q < v->n_tokens; q++, p += v->n_tokens) {
                 text_out(&o, q ? ",\n" : "\n");
                 row(&o, p, v->n_tokens);

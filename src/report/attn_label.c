@@ -10,7 +10,8 @@
 #define OPEN  "\xE2\x9F\xA8"
 #define CLOSE "\xE2\x9F\xA9"
 
-/* How a character that would not be seen, or would disturb its neighbours, is shown; NULL: as it is. */
+/* How a character that would not be seen, or would disturb its neighbours, is shown; NULL: as it
+ * is. */
 static const char *spelling(uint32_t code, char *room, size_t n_room)
 {
     if (code == ' ')
@@ -50,7 +51,8 @@ void attn_label(TextOut *out, const AttnPiece *piece, size_t limit)
         for (int b = 0; b < -length; b++) /* bytes that are not UTF-8 */
             text_out(&text, OPEN "%02X" CLOSE, (unsigned)(unsigned char)at[b]);
         if (length > 0 && !shown && i == 0 && is_mark(code))
-            text_out_bytes(&text, "\xE2\x97\x8C", 3); /* U+25CC carries a mark that has nothing to stand on */
+            text_out_bytes(&text, "\xE2\x97\x8C", 3); /* U+25CC carries a mark that has nothing to
+                                                       * stand on */
         if (shown)
             text_out_bytes(&text, shown, strlen(shown));
         else if (length > 0)

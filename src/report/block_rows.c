@@ -1,4 +1,5 @@
-/* report/block_rows.c: what `tblock block` prints, as text and as JSON. docs/block.md lists the keys. */
+/* report/block_rows.c: what `tblock block` prints, as text and as JSON. docs/block.md lists the
+ * keys. */
 #include "base/file.h"
 #include "report/block_page.h"
 
@@ -17,7 +18,7 @@ static const char *time_text(double seconds, char *buf, size_t n)
     return buf;
 }
 
-/* ---- What it is ---- */
+/* ---- What it is ------------------------------------------------------------------------------ */
 
 static void about_text(Rows *r, const BlockPage *b)
 {
@@ -28,32 +29,42 @@ static void about_text(Rows *r, const BlockPage *b)
     if (c->window)
         snprintf(window, sizeof window, ", window %d", c->window);
     rows_pair(r, "norms", "%s", info_norms(c, words, sizeof words));
-    rows_pair(r, "attention", "%d head%s of %d, %d kv head%s (%s), %s%s", c->heads, c->heads > 1 ? "s" : "", c->head_dim, c->kv_heads,
-              c->kv_heads > 1 ? "s" : "", c->kv_heads == c->heads ? "MHA" : c->kv_heads == 1 ? "MQA" : "GQA",
+    rows_pair(r, "attention", "%d head%s of %d, %d kv head%s (%s), %s%s", c->heads,
+              c->heads > 1 ? "s" : "", c->head_dim, c->kv_heads, c->kv_heads > 1 ? "s" : "",
+              c->kv_heads == c->heads ? "MHA"
+                  : c->kv_heads == 1  ? "MQA"
+                                      : "GQA",
               b->causal ? "causal" : "not causal", window);
-    rows_pair(r, "positions", "%s", c->positions == POS_LEARNED ? "not in the block" : info_positions(c, words, sizeof words));
+    rows_pair(r, "positions", "%s",
+              c->positions == POS_LEARNED ? "not in the block"
+                                          : info_positions(c, words, sizeof words));
     rows_pair(r, "FFN", "%s, width %d", info_ffn(c), c->d_ff);
     rows_pair(r, "weights", "%s", path_name(b->weights));
     rows_pair(r, "x, dy", "%s", path_name(b->input));
-    rows_pair(r, "B, L, width", "%d sequence%s of %d token%s, d_model %d", b->n_seqs, b->n_seqs > 1 ? "s" : "", b->seq_len,
-              b->seq_len > 1 ? "s" : "", c->d_model);
+    rows_pair(r, "B, L, width", "%d sequence%s of %d token%s, d_model %d", b->n_seqs,
+              b->n_seqs > 1 ? "s" : "", b->seq_len, b->seq_len > 1 ? "s" : "", c->d_model);
 }
 
 static void about_json(Rows *r, const BlockPage *b)
 {
-    static const char *const places[] = { "pre", "post", "both", "parallel", "parallel2", "output" };
+    static const char *const places[] = {
+        "pre", "post", "both", "parallel", "parallel2", "output"
+    };
     const Config *c = b->cfg;
     rows_put(r, "path", v_text(b->path));
-    rows_object(r, "config", { "d_model", v_int(c->d_model) }, { "heads", v_int(c->heads) }, { "kv_heads", v_int(c->kv_heads) },
-                { "head_dim", v_int(c->head_dim) }, { "d_ff", v_int(c->d_ff) },
-                { "norm", v_text(c->norm == NORM_LAYER ? "layer" : "rms") }, { "norm_placement", v_text(places[c->norm_placement]) },
-                { "ffn", v_text(info_ffn(c)) }, { "window", v_int(c->window) }, { "rope", v_flag(c->positions == POS_ROPE) },
-                { "causal", v_flag(b->causal) }, { "theta", v_real(c->theta) }, { "norm_eps", v_real(c->norm_eps) });
-    rows_members(r, { "batch", v_int(b->n_seqs) }, { "length", v_int(b->seq_len) }, { "weights", v_text(b->weights) },
-                 { "input", v_text(b->input) });
+    rows_object(r, "config", { "d_model", v_int(c->d_model) }, { "heads", v_int(c->heads) },
+                { "kv_heads", v_int(c->kv_heads) }, { "head_dim", v_int(c->head_dim) },
+                { "d_ff", v_int(c->d_ff) },
+                { "norm", v_text(c->norm == NORM_LAYER ? "layer" : "rms") },
+                { "norm_placement", v_text(places[c->norm_placement]) },
+                { "ffn", v_text(info_ffn(c)) }, { "window", v_int(c->window) },
+                { "rope", v_flag(c->positions == POS_ROPE) }, { "causal", v_flag(b->causal) },
+                { "theta", v_real(c->theta) }, { "norm_eps", v_real(c->norm_eps) });
+    rows_members(r, { "batch", v_int(b->n_seqs) }, { "length", v_int(b->seq_len) },
+                 { "weights", v_text(b->weights) }, { "input", v_text(b->input) });
 }
 
-/* ---- Steps ---- */
+/* ---- Steps ----------------------------------------------------------------------------------- */
 
 static const char *shape_text(const BlockPageStep *s, const char *brackets, char *buf, size_t n)
 {
@@ -65,17 +76,23 @@ static const char *shape_text(const BlockPageStep *s, const char *brackets, char
     return buf;
 }
 
-static Value rms_of(double rms, size_t n_bad) { return v_shown(v_real(rms), n_bad ? "NaN/Inf" : NULL); }
+static Value rms_of(double rms, size_t n_bad)
+{
+    return v_shown(v_real(rms), n_bad ? "NaN/Inf" : NULL);
+}
 
 static void step_rows(Rows *r, const BlockPage *b)
 {
     static const Column columns[] = {
         { NULL, "", -1, 0, UNIT_NONE, NULL },               { "step", "", 0, 0, UNIT_NONE, NULL },
         { "symbol", "", -3, 0, UNIT_NONE, NULL },           { NULL, "", -1, 0, UNIT_NONE, NULL },
-        { "formula", "", -26, 0, UNIT_NONE, NULL },         { "shape", "shape", -18, 0, UNIT_NONE, NULL },
+        { "formula", "", -26, 0, UNIT_NONE, NULL },
+                { "shape", "shape", -18, 0, UNIT_NONE, NULL },
         { "stream", "", 0, 0, UNIT_NONE, NULL },            { "rms", "RMS", 7, 0, UNIT_SIZE, NULL },
-        { "largest", "", 0, 0, UNIT_NONE, NULL },           { "gradient_rms", "grad", 7, 0, UNIT_SIZE, NULL },
-        { "flop", "FLOP", 7, 0, UNIT_SI, NULL },            { "not_finite", "", 0, 0, UNIT_NONE, NULL },
+        { "largest", "", 0, 0, UNIT_NONE, NULL },
+                  { "gradient_rms", "grad", 7, 0, UNIT_SIZE, NULL },
+        { "flop", "FLOP", 7, 0, UNIT_SI, NULL },
+                   { "not_finite", "", 0, 0, UNIT_NONE, NULL },
         { "gradient_not_finite", "", 0, 0, UNIT_NONE, NULL },
     };
     static const Table table = TABLE_OF(columns);
@@ -86,17 +103,24 @@ static void step_rows(Rows *r, const BlockPage *b)
     for (int i = 0; i < b->n_steps; i++) {
         const BlockPageStep *s = &b->step[i];
         rows_line(r, 2);
-        rows_row(r, &table, (Value[]){ v_text(s->stream ? "*" : " "), v_text(s->key), v_text(s->symbol), v_text("="), v_text(s->formula),
-                                       v_shown(v_json(shape_text(s, "[]", list, sizeof list)), shape_text(s, "()", tuple, sizeof tuple)),
-                                       v_flag(s->stream), rms_of(s->rms, s->n_bad), v_real(s->largest), rms_of(s->d_rms, s->d_n_bad),
-                                       v_shown(v_real(s->flops), s->flops > 0 ? NULL : "-"), v_count(s->n_bad), v_count(s->d_n_bad) }, NULL);
+        rows_row(r, &table,
+                 (Value[]){ v_text(s->stream ? "*" : " "), v_text(s->key), v_text(s->symbol),
+                            v_text("="), v_text(s->formula),
+                            v_shown(v_json(shape_text(s, "[]", list, sizeof list)),
+                                    shape_text(s, "()", tuple, sizeof tuple)),
+                            v_flag(s->stream), rms_of(s->rms, s->n_bad), v_real(s->largest),
+                            rms_of(s->d_rms, s->d_n_bad),
+                            v_shown(v_real(s->flops), s->flops > 0 ? NULL : "-"), v_count(s->n_bad),
+                            v_count(s->d_n_bad) },
+                 NULL);
     }
     rows_table_end(r, "steps");
     r->indent = 4;
     if (b->causal || b->cfg->window)
         rows_text(r, "    M is 0 at positions that a query sees, and minus infinity elsewhere\n");
     if (b->bad[0])
-        rows_text(r, "\n  %sfirst NaN or infinity: %s%s\n", r->colour ? "\033[1m" : "", b->bad, r->colour ? "\033[0m" : "");
+        rows_text(r, "\n  %sfirst NaN or infinity: %s%s\n", r->colour ? "\033[1m" : "", b->bad,
+                  r->colour ? "\033[0m" : "");
 }
 
 static const char *bar(double v, double most, char buf[25])
@@ -109,8 +133,10 @@ static const char *bar(double v, double most, char buf[25])
 
 static void stream_text(Rows *r, const BlockPage *b)
 {
-    static const Column columns[] = { { NULL, NULL, -3, 0, UNIT_NONE, NULL }, { NULL, NULL, 8, 0, UNIT_SIZE, NULL },
-                                      { NULL, NULL, -24, 0, UNIT_NONE, NULL }, { NULL, NULL, 8, 0, UNIT_SIZE, NULL },
+    static const Column columns[] = { { NULL, NULL, -3, 0, UNIT_NONE, NULL },
+                                      { NULL, NULL, 8, 0, UNIT_SIZE, NULL },
+                                      { NULL, NULL, -24, 0, UNIT_NONE, NULL },
+                                      { NULL, NULL, 8, 0, UNIT_SIZE, NULL },
                                       { NULL, NULL, -24, 0, UNIT_NONE, NULL } };
     static const Table table = TABLE_OF(columns);
     double most = 0, d_most = 0;
@@ -124,28 +150,37 @@ static void stream_text(Rows *r, const BlockPage *b)
     for (int i = 0; i < b->n_steps; i++) {
         const BlockPageStep *s = &b->step[i];
         if (s->stream)
-            rows_row(r, &table, (Value[]){ v_text(s->symbol), v_real(s->rms), v_text(bar(s->rms, most, values)), v_real(s->d_rms),
-                                           v_text(bar(s->d_rms, d_most, gradients)) }, NULL);
+            rows_row(r, &table,
+                     (Value[]){ v_text(s->symbol), v_real(s->rms),
+                                v_text(bar(s->rms, most, values)), v_real(s->d_rms),
+                                v_text(bar(s->d_rms, d_most, gradients)) },
+                     NULL);
     }
     rows_text(r, "    |dx| / |dy| = %s\n", real_spell(b->ratio, UNIT_SIZE, ratio, sizeof ratio));
 }
 
-/* ---- Tensors ---- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 static const Column tensor_columns[] = {
-    { "name", "", -18, 0, UNIT_NONE, NULL },                { "shape", "shape", -17, 0, UNIT_NONE, NULL },
-    { "parameters", "parameters", 13, 0, UNIT_COUNT, NULL }, { NULL, "share", 6, 0, UNIT_NONE, NULL },
-    { "rms", "RMS", 8, 0, UNIT_SIZE, NULL },                { "gradient_rms", "gradient", 8, 0, UNIT_SIZE, NULL },
+    { "name", "", -18, 0, UNIT_NONE, NULL },
+                   { "shape", "shape", -17, 0, UNIT_NONE, NULL },
+    { "parameters", "parameters", 13, 0, UNIT_COUNT, NULL },
+    { NULL, "share", 6, 0, UNIT_NONE, NULL },
+    { "rms", "RMS", 8, 0, UNIT_SIZE, NULL },
+                   { "gradient_rms", "gradient", 8, 0, UNIT_SIZE, NULL },
 };
 static const Table tensor_table = TABLE_OF(tensor_columns);
 
 /* Sums: in text below the tensors, in JSON an object. */
-static void sum_row(Rows *r, const BlockPage *b, const char *key, const char *label, uint64_t params)
+static void sum_row(Rows *r, const BlockPage *b, const char *key, const char *label,
+                    uint64_t params)
 {
     rows_put(r, key, v_count(params));
     if (r->face == FACE_TEXT)
-        rows_row(r, &tensor_table, (Value[]){ v_text(label), v_none(), v_count(params), v_part((double)params, (double)b->params), v_none(),
-                                              v_none() }, NULL);
+        rows_row(r, &tensor_table,
+                 (Value[]){ v_text(label), v_none(), v_count(params),
+                            v_part((double)params, (double)b->params), v_none(), v_none() },
+                 NULL);
 }
 
 static void tensor_rows(Rows *r, const BlockPage *b)
@@ -158,8 +193,11 @@ static void tensor_rows(Rows *r, const BlockPage *b)
         const BlockPageTensor *t = &b->tensor[i];
         snprintf(shape, sizeof shape, t->k ? "[%d, %d]" : "[%d]", t->rows, t->k);
         rows_line(r, 2);
-        rows_row(r, &tensor_table, (Value[]){ v_text(t->name), v_json(shape), v_count(t->params), v_part((double)t->params, (double)b->params),
-                                              v_real(t->rms), v_real(t->d_rms) }, NULL);
+        rows_row(r, &tensor_table,
+                 (Value[]){ v_text(t->name), v_json(shape), v_count(t->params),
+                            v_part((double)t->params, (double)b->params), v_real(t->rms),
+                            v_real(t->d_rms) },
+                 NULL);
     }
     rows_table_end(r, "tensors");
     rows_text(r, "\n");
@@ -172,10 +210,12 @@ static void tensor_rows(Rows *r, const BlockPage *b)
     rows_close(r, '}');
 }
 
-/* ---- Costs ---- */
+/* ---- Costs ----------------------------------------------------------------------------------- */
 
-static const Column cost_columns[] = { { NULL, NULL, -18, 0, UNIT_NONE, NULL }, { NULL, NULL, 10, 0, UNIT_SI, NULL },
-                                       { NULL, NULL, 6, 0, UNIT_NONE, NULL }, { NULL, NULL, -1, 1, UNIT_NONE, NULL } };
+static const Column cost_columns[] = { { NULL, NULL, -18, 0, UNIT_NONE, NULL },
+                                       { NULL, NULL, 10, 0, UNIT_SI, NULL },
+                                       { NULL, NULL, 6, 0, UNIT_NONE, NULL },
+                                       { NULL, NULL, -1, 1, UNIT_NONE, NULL } };
 static const Table cost_table = TABLE_OF(cost_columns);
 
 static void work_text(Rows *r, const BlockPage *b)
@@ -183,12 +223,18 @@ static void work_text(Rows *r, const BlockPage *b)
     char time[24];
     rows_heading(r, "work: FLOP of one pass over these B x L tokens");
     for (int g = 0; g < GROUP_COUNT; g++)
-        rows_row(r, &cost_table, (Value[]){ v_text(flop_group_name((FlopGroup)g)), v_real(b->flops[g]), v_part(b->flops[g], b->forward_flops),
-                                            v_none() }, NULL);
-    rows_row(r, &cost_table, (Value[]){ v_text("forward"), v_real(b->forward_flops), v_none(),
-                                        v_text(time_text(b->forward_seconds, time, sizeof time)) }, NULL);
-    rows_row(r, &cost_table, (Value[]){ v_text("backward"), v_real(b->backward_flops), v_none(),
-                                        v_text(time_text(b->backward_seconds, time, sizeof time)) }, NULL);
+        rows_row(r, &cost_table,
+                 (Value[]){ v_text(flop_group_name((FlopGroup)g)), v_real(b->flops[g]),
+                            v_part(b->flops[g], b->forward_flops), v_none() },
+                 NULL);
+    rows_row(r, &cost_table,
+             (Value[]){ v_text("forward"), v_real(b->forward_flops), v_none(),
+                        v_text(time_text(b->forward_seconds, time, sizeof time)) },
+             NULL);
+    rows_row(r, &cost_table,
+             (Value[]){ v_text("backward"), v_real(b->backward_flops), v_none(),
+                        v_text(time_text(b->backward_seconds, time, sizeof time)) },
+             NULL);
     rows_text(r, "    (backward: each product counts twice, for its input's and its weight's\n"
                  "    gradient; scores are computed again and count 2.5 times)\n");
 }
@@ -202,19 +248,22 @@ static void work_json(Rows *r, const BlockPage *b)
     for (int g = 0; g < GROUP_COUNT; g++)
         rows_put(r, flop_group_key((FlopGroup)g), v_real(b->flops[g]));
     rows_close(r, '}');
-    rows_object(r, "seconds", { "forward", v_real(b->forward_seconds) }, { "backward", v_real(b->backward_seconds) });
+    rows_object(r, "seconds", { "forward", v_real(b->forward_seconds) },
+                { "backward", v_real(b->backward_seconds) });
 }
 
 static void memory_rows(Rows *r, const BlockPage *b)
 {
-    static const Column columns[] = { { NULL, NULL, -18, 0, UNIT_NONE, NULL }, { NULL, NULL, 10, 0, UNIT_BYTES, NULL },
+    static const Column columns[] = { { NULL, NULL, -18, 0, UNIT_NONE, NULL },
+                                      { NULL, NULL, 10, 0, UNIT_BYTES, NULL },
                                       { NULL, NULL, -1, 1, UNIT_NONE, NULL } };
     static const Table  table = TABLE_OF(columns);
     const struct { const char *key, *label; Value bytes; const char *what; } rows[] = {
         { "weights", "weights", v_count(b->weight_bytes), "f32" },
         { "kept", "kept", v_count(b->kept_bytes), "values that backward reads, for each block" },
         { "shared", "shared", v_count(b->shared_bytes), "work space that all blocks share" },
-        { "scores_a_thread", "scores", v_count(b->tile_bytes), "per thread, in tiles of 64 queries" },
+        { "scores_a_thread", "scores", v_count(b->tile_bytes),
+          "per thread, in tiles of 64 queries" },
         { "scores_whole", "", v_real(b->score_bytes), "if all were stored, as (B, heads, L, L)" },
     };
     rows_heading(r, "memory");
@@ -222,13 +271,14 @@ static void memory_rows(Rows *r, const BlockPage *b)
     rows_open(r, "bytes", '{');
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rows_put(r, rows[i].key, rows[i].bytes);
-        rows_row(r, &table, (Value[]){ v_text(rows[i].label), rows[i].bytes, v_text(rows[i].what) }, NULL);
+        rows_row(r, &table, (Value[]){ v_text(rows[i].label), rows[i].bytes, v_text(rows[i].what) },
+                 NULL);
     }
     rows_close(r, '}');
     rows_put(r, "gradient_ratio", v_real(b->ratio));
 }
 
-/* ---- Stack ---- */
+/* ---- Stack ----------------------------------------------------------------------------------- */
 
 static void stack_text(Rows *r, const BlockPage *b)
 {
@@ -239,7 +289,8 @@ static void stack_text(Rows *r, const BlockPage *b)
     };
     static const Table table = TABLE_OF(columns);
     char title[96], at[24];
-    snprintf(title, sizeof title, "stack of %d block%s: pre-norm against post-norm", b->n_stack, b->n_stack > 1 ? "s" : "");
+    snprintf(title, sizeof title, "stack of %d block%s: pre-norm against post-norm", b->n_stack,
+             b->n_stack > 1 ? "s" : "");
     rows_heading(r, title);
     rows_text(r, "    %-16s %22s      %22s\n", "", "RMS of the stream", "|gradient| / |dy|");
     rows_table(r, NULL, &table);
@@ -250,8 +301,10 @@ static void stack_text(Rows *r, const BlockPage *b)
             continue;
         }
         snprintf(at, sizeof at, i ? "after block %d" : "x", i);
-        rows_row(r, &table, (Value[]){ v_text(at), v_real(b->stack_rms[0][i]), v_real(b->stack_rms[1][i]), v_real(b->stack_ratio[0][i]),
-                                       v_real(b->stack_ratio[1][i]) }, NULL);
+        rows_row(r, &table,
+                 (Value[]){ v_text(at), v_real(b->stack_rms[0][i]), v_real(b->stack_rms[1][i]),
+                            v_real(b->stack_ratio[0][i]), v_real(b->stack_ratio[1][i]) },
+                 NULL);
     }
     rows_text(r, "    (%s; the line of x shows |dx| / |dy|)\n", b->stack_weights);
 }
@@ -279,14 +332,17 @@ static void stack_json(Rows *r, const BlockPage *b)
     rows_close(r, '}');
 }
 
-/* ---- Checks ---- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 static void gradient_rows(Rows *r, const BlockPage *b)
 {
     static const Column columns[] = {
-        { "name", "", -18, 0, UNIT_NONE, NULL },            { "places", "tested", 7, 0, UNIT_NONE, NULL },
-        { "at", "", 0, 0, UNIT_NONE, NULL },                { "error", "worst", 10, 0, UNIT_POWER + 1, NULL },
-        { "computed", "computed", 12, 2, UNIT_DIGITS + 5, NULL }, { "expected", "expected", 12, 0, UNIT_DIGITS + 5, NULL },
+        { "name", "", -18, 0, UNIT_NONE, NULL },
+                   { "places", "tested", 7, 0, UNIT_NONE, NULL },
+        { "at", "", 0, 0, UNIT_NONE, NULL },                { "error", "worst", 10, 0,
+            UNIT_POWER + 1, NULL },
+        { "computed", "computed", 12, 2, UNIT_DIGITS + 5, NULL },
+        { "expected", "expected", 12, 0, UNIT_DIGITS + 5, NULL },
         { NULL, "", -1, 1, UNIT_NONE, NULL },
     };
     static const Table table = TABLE_OF(columns);
@@ -302,8 +358,11 @@ static void gradient_rows(Rows *r, const BlockPage *b)
         const BlockPageCheck *k = &b->check[i];
         bool ok = k->error <= b->check_limit;
         rows_line(r, 2);
-        rows_row(r, &table, (Value[]){ v_text(k->name), v_int(k->samples), v_count(k->at), v_real(k->error), v_real(k->computed),
-                                       v_real(k->expected), v_shown(v_flag(ok), ok ? "ok" : "WRONG") }, NULL);
+        rows_row(r, &table,
+                 (Value[]){ v_text(k->name), v_int(k->samples), v_count(k->at), v_real(k->error),
+                            v_real(k->computed), v_real(k->expected),
+                            v_shown(v_flag(ok), ok ? "ok" : "WRONG") },
+                 NULL);
     }
     rows_table_end(r, "tensors");
     rows_text(r, "      the limit is %.0e of the tensor's largest gradient\n", b->check_limit);
@@ -319,15 +378,18 @@ static void check_rows(Rows *r, const BlockPage *b)
     rows_line(r, 1);
     rows_put(r, "not_finite", v_text(finite ? NULL : b->bad));
     rows_verdict(r, "  finite", finite, finite ? "all values and gradients" : "NO: ", "%s", b->bad);
-    rows_object(r, "fused", { "forward_same", v_flag(b->fused_forward) }, { "backward_same", v_flag(b->fused_backward) },
-                { "seconds", v_real(b->fused_seconds) }, { "seconds_apart", v_real(b->plain_seconds) });
+    rows_object(r, "fused", { "forward_same", v_flag(b->fused_forward) },
+                { "backward_same", v_flag(b->fused_backward) },
+                { "seconds", v_real(b->fused_seconds) },
+                { "seconds_apart", v_real(b->plain_seconds) });
     rows_text(r, "    fused       residual + norm in one pass: ");
     rows_toned(r, b->fused_forward && b->fused_backward,
                !b->fused_forward ? "NOT the same bits as in two passes"
                : !b->fused_backward ? "NOT the same bits in the backward pass"
                                     : "same bits as in two passes");
     rows_text(r, "\n");
-    rows_pair(r, "", "%s fused, %s in two (forward and backward, best of 5)", time_text(b->fused_seconds, fused, sizeof fused),
+    rows_pair(r, "", "%s fused, %s in two (forward and backward, best of 5)",
+              time_text(b->fused_seconds, fused, sizeof fused),
               time_text(b->plain_seconds, plain, sizeof plain));
     if (b->n_checks)
         gradient_rows(r, b);

@@ -1,5 +1,5 @@
-/* report/diagram.c: one block as a data-flow drawing with the shapes of weights and activations. Read beside the function
- * block() of runtime/forward.c. */
+/* report/diagram.c: one block as a data-flow drawing with the shapes of weights and activations.
+ * Read beside the function block() of runtime/forward.c. */
 #include "report/page.h"
 
 #include <stdarg.h>
@@ -13,15 +13,20 @@ static void text(TextOut *o, int x, int y, const char *cls, const char *words)
 }
 
 /* A box around (x, top), with a title and, in a box of 40 and more, a line under it. */
-static void box(TextOut *o, const char *colour, int x, int top, int w, int h, const char *title, const char *sub)
+static void box(TextOut *o, const char *colour, int x, int top, int w, int h, const char *title,
+                const char *sub)
 {
-    text_out(o, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"7\"/>", colour, x - w / 2, top, w, h);
+    text_out(o, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"7\"/>",
+             colour, x - w / 2, top, w, h);
     text(o, x, top + (sub ? h / 2 - 4 : h / 2 + 5), "t m", title);
     if (sub)
         text(o, x, top + h / 2 + 14, "s m", sub);
 }
 
-static void wire(TextOut *o, const char *path) { text_out(o, "<path class=\"wire\" d=\"%s\" marker-end=\"url(#tip)\"/>", path); }
+static void wire(TextOut *o, const char *path)
+{
+    text_out(o, "<path class=\"wire\" d=\"%s\" marker-end=\"url(#tip)\"/>", path);
+}
 
 static void down(TextOut *o, int x, int from, int to)
 {
@@ -39,7 +44,8 @@ static void joint(TextOut *o, int x, int y, const char *sign)
 /* The residual stream beside a half of the block: from a point above it to the sum below it. */
 static void residual(TextOut *o, int from, int to)
 {
-    text_out(o, "<path class=\"skip\" d=\"M%d %dH%dV%dH%d\" marker-end=\"url(#tip)\"/>", MIDDLE, from, LANE, to, MIDDLE + 15);
+    text_out(o, "<path class=\"skip\" d=\"M%d %dH%dV%dH%d\" marker-end=\"url(#tip)\"/>", MIDDLE,
+             from, LANE, to, MIDDLE + 15);
 }
 
 #if defined(__GNUC__)
@@ -54,8 +60,14 @@ static const char *words(char buf[96], const char *fmt, ...)
     return buf;
 }
 
-static const char *norm_name(const Config *c) { return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm"; }
-static const char *act_name(const Config *c) { return c->ffn == FFN_SWIGLU ? "SiLU" : c->ffn == FFN_RELU ? "ReLU" : "GELU"; }
+static const char *norm_name(const Config *c)
+{
+    return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
+}
+static const char *act_name(const Config *c)
+{
+    return c->ffn == FFN_SWIGLU ? "SiLU" : c->ffn == FFN_RELU ? "ReLU" : "GELU";
+}
 
 static void draw_projections(TextOut *o, const Config *c)
 {
@@ -85,20 +97,26 @@ static void draw_attention(TextOut *o, const Info *info)
 {
     const Config *c = info->cfg;
     char a[96], b[96], number[32];
-    text_out(o, "<rect class=\"box embed\" x=\"186\" y=\"262\" width=\"273\" height=\"48\" rx=\"7\"/>");
+    text_out(
+        o, "<rect class=\"box embed\" x=\"186\" y=\"262\" width=\"273\" height=\"48\" rx=\"7\"/>");
     text(o, 322, 282, "t m", words(a, "KV cache, %s", info->kv_type));
-    text(o, 322, 300, "s m", words(a, "t &#215; 2 &#215; %d &#215; %d: %s bytes per token", c->kv_heads, c->head_dim,
-                                   form_count(info->kv.layer_bytes, number, sizeof number)));
+    text(o, 322, 300, "s m",
+         words(a, "t &#215; 2 &#215; %d &#215; %d: %s bytes per token", c->kv_heads, c->head_dim,
+               form_count(info->kv.layer_bytes, number, sizeof number)));
     down(o, 105, 234, 338);
     down(o, 250, 310, 338);
-    box(o, "scores", 177, 338, 272, 48, words(a, "Q K<tspan dy=\"-5\" font-size=\"10\">T</tspan><tspan dy=\"5\"> / &#8730;%d</tspan>", c->head_dim),
+    box(o, "scores", 177, 338, 272, 48,
+        words(a,
+              "Q K<tspan dy=\"-5\" font-size=\"10\">T</tspan><tspan dy=\"5\"> / &#8730;%d</tspan>",
+              c->head_dim),
         words(b, "%d heads &#215; n &#215; t", c->heads));
     down(o, 177, 386, 410);
     words(a, "causal%s", info_windows(c, b, sizeof b));
     box(o, "other", 177, 410, 190, 44, "softmax", a);
     down(o, 177, 454, 478);
     down(o, 395, 310, 478);
-    box(o, "scores", 250, 478, 418, 46, "A V", words(a, "n &#215; %d heads &#215; %d", c->heads, c->head_dim));
+    box(o, "scores", 250, 478, 418, 46, "A V",
+        words(a, "n &#215; %d heads &#215; %d", c->heads, c->head_dim));
     down(o, 250, 524, 548);
     box(o, "proj", 250, 548, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">O</tspan>",
         words(a, "[%d, %d]", c->d_model, c->heads * c->head_dim));
@@ -113,8 +131,10 @@ static void draw_ffn(TextOut *o, const Config *c)
     box(o, "other", MIDDLE, 664, 150, 34, norm_name(c), NULL);
     wire(o, "M250 698V710H150V721");
     wire(o, "M250 698V710H350V721");
-    box(o, "ffn", 150, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">gate</tspan>", words(a, "[%d, %d]", c->d_ff, c->d_model));
-    box(o, "ffn", 350, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">up</tspan>", words(a, "[%d, %d]", c->d_ff, c->d_model));
+    box(o, "ffn", 150, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">gate</tspan>",
+        words(a, "[%d, %d]", c->d_ff, c->d_model));
+    box(o, "ffn", 350, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">up</tspan>",
+        words(a, "[%d, %d]", c->d_ff, c->d_model));
     down(o, 150, 770, 796);
     box(o, "ffn", 150, 796, 96, 30, act_name(c), NULL);
     wire(o, "M150 826V848H235");
@@ -123,7 +143,8 @@ static void draw_ffn(TextOut *o, const Config *c)
     text(o, 158, 787, "s", words(a, "n &#215; %d", c->d_ff));
     text(o, 358, 787, "s", words(a, "n &#215; %d", c->d_ff));
     down(o, MIDDLE, 861, 884);
-    box(o, "ffn", MIDDLE, 884, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">down</tspan>", words(a, "[%d, %d]", c->d_model, c->d_ff));
+    box(o, "ffn", MIDDLE, 884, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">down</tspan>",
+        words(a, "[%d, %d]", c->d_model, c->d_ff));
     down(o, MIDDLE, 932, 951);
     joint(o, MIDDLE, 965, "+");
     down(o, MIDDLE, 978, 998);
@@ -131,11 +152,12 @@ static void draw_ffn(TextOut *o, const Config *c)
 
 bool diagram_shows(const Config *c)
 {
-    return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c) && c->n_experts == 0 && c->qk_norm == QK_NONE
-        && c->attn_scale == 0 && c->attn_softcap == 0;
+    return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c)
+        && c->n_experts == 0 && c->qk_norm == QK_NONE && c->attn_scale == 0 && c->attn_softcap == 0;
 }
 
-/* What is added to x: the sublayer's result, normed behind it where the family does so, times the residual's number. */
+/* What is added to x: the sublayer's result, normed behind it where the family does so, times the
+ * residual's number. */
 static void draw_sum(TextOut *o, const Config *c, const char *what)
 {
     bool behind = c->norm_placement == PLACE_BOTH || c->norm_placement == PLACE_OUTPUT;
@@ -149,9 +171,15 @@ static void draw_sum(TextOut *o, const Config *c, const char *what)
 static void draw_ffn_formulas(TextOut *o, const Config *c)
 {
     if (count_moe(c)) {
-        text_out(o, "p = softmax(router m), the %d largest of %d%s\n", c->experts_used, c->n_experts, c->renormalize ? ", to sum 1" : "");
-        text_out(o, "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m), of expert e\n", act_name(c));
-        draw_sum(o, c, c->shared_d_ff ? "&#931; p<sub>e</sub> f<sub>e</sub> + the shared expert" : "&#931; p<sub>e</sub> f<sub>e</sub>");
+        text_out(o, "p = softmax(router m), the %d largest of %d%s\n", c->experts_used,
+                 c->n_experts, c->renormalize ? ", to sum 1" : "");
+        text_out(o,
+                 "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> "
+                 "m), of expert e\n",
+                 act_name(c));
+        draw_sum(o, c,
+                 c->shared_d_ff ? "&#931; p<sub>e</sub> f<sub>e</sub> + the shared expert"
+                                : "&#931; p<sub>e</sub> f<sub>e</sub>");
         return;
     }
     if (config_gated(c))
@@ -163,9 +191,11 @@ static void draw_ffn_formulas(TextOut *o, const Config *c)
 
 void draw_block_formulas(TextOut *o, const Config *c)
 {
-    bool two = c->norm_placement == PLACE_PARALLEL2, parallel = two || c->norm_placement == PLACE_PARALLEL;
+    bool two = c->norm_placement == PLACE_PARALLEL2,
+         parallel = two || c->norm_placement == PLACE_PARALLEL;
     bool before = c->norm_placement != PLACE_OUTPUT;
-    text_out(o, "<pre class=\"formulas\">n = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
+    text_out(o, "<pre class=\"formulas\">n = %s%s\n", before ? norm_name(c) : "x",
+             before ? " x" : "");
     if (parallel)
         text_out(o, "m = %s%s\n", two ? norm_name(c) : "n", two ? " x" : "");
     text_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
@@ -184,9 +214,14 @@ void draw_block_diagram(TextOut *o, const Info *info)
 {
     const Config *c = info->cfg;
     char a[96];
-    text_out(o, "<svg class=\"flow-svg\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Data flow of one block\">", WIDTH, HEIGHT);
-    text_out(o, "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">"
-                "<path class=\"tip\" d=\"M0 0.5L8 4L0 7.5Z\"/></marker></defs>");
+    text_out(o,
+             "<svg class=\"flow-svg\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"Data flow of "
+             "one block\">",
+             WIDTH, HEIGHT);
+    text_out(o,
+             "<defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" "
+             "markerHeight=\"7\" orient=\"auto\">"
+             "<path class=\"tip\" d=\"M0 0.5L8 4L0 7.5Z\"/></marker></defs>");
     text_out(o, "<rect class=\"zone\" x=\"16\" y=\"52\" width=\"458\" height=\"554\" rx=\"12\"/>"
                 "<rect class=\"zone\" x=\"16\" y=\"652\" width=\"458\" height=\"290\" rx=\"12\"/>");
     text(o, 30, 74, "s", "attention");

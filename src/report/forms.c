@@ -5,17 +5,23 @@
 #include <stdio.h>
 #include <string.h>
 
-const WeightType info_types[WT_COUNT] = { WT_Q4, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_Q8, WT_Q8_0, WT_F16, WT_BF16, WT_F32 };
+const WeightType info_types[WT_COUNT] = { WT_Q4, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
+                                          WT_Q8, WT_Q8_0, WT_F16,  WT_BF16, WT_F32 };
 
 const char *info_type_name(WeightType t)
 {
-    static const char *const names[WT_COUNT] = { [WT_Q4] = "Q4", [WT_Q8] = "Q8", [WT_F16] = "F16", [WT_BF16] = "BF16", [WT_F32] = "F32",
-                                                  [WT_Q8_0] = "Q8_0", [WT_Q4_0] = "Q4_0", [WT_Q4_K] = "Q4_K", [WT_Q5_K] = "Q5_K",
-                                                  [WT_Q6_K] = "Q6_K" };
+    static const char *const names[WT_COUNT] = {
+        [WT_Q4] = "Q4",     [WT_Q8] = "Q8",     [WT_F16] = "F16",   [WT_BF16] = "BF16",
+        [WT_F32] = "F32",   [WT_Q8_0] = "Q8_0", [WT_Q4_0] = "Q4_0", [WT_Q4_K] = "Q4_K",
+        [WT_Q5_K] = "Q5_K", [WT_Q6_K] = "Q6_K"
+    };
     return names[t];
 }
 
-double info_bits(const Count *n) { return n->params ? 8.0 * (double)n->bytes / (double)n->params : 0; }
+double info_bits(const Count *n)
+{
+    return n->params ? 8.0 * (double)n->bytes / (double)n->params : 0;
+}
 
 const char *form_types(unsigned types, char *buf, size_t n)
 {
@@ -39,7 +45,7 @@ const char *form_shape(const CountPart *p, char *buf, size_t n)
     return buf;
 }
 
-/* ---- A block in words ---- */
+/* ---- A block in words ------------------------------------------------------------------------ */
 
 typedef struct Words { char *buf; size_t n, at; } Words;
 
@@ -61,14 +67,16 @@ const char *info_norms(const Config *c, char *buf, size_t n)
                                           "parallel, one norm", "parallel, two norms",
                                           "norms on the outputs" };
     Words w = { buf, n, 0 };
-    say(&w, "%s (%s%s, eps %.10g)", places[c->norm_placement], c->norm == NORM_LAYER ? "layer" : "rms",
-        c->norm_bias ? " with bias" : "", c->norm_eps);
+    say(&w, "%s (%s%s, eps %.10g)", places[c->norm_placement],
+        c->norm == NORM_LAYER ? "layer" : "rms", c->norm_bias ? " with bias" : "", c->norm_eps);
     return buf;
 }
 
 const char *info_ffn(const Config *c)
 {
-    static const char *const names[] = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf" };
+    static const char *const names[] = {
+        "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf"
+    };
     return names[c->ffn];
 }
 
@@ -86,7 +94,8 @@ const char *info_windows(const Config *c, char *buf, size_t n)
 
 const char *info_positions(const Config *c, char *buf, size_t n)
 {
-    static const char *const names[] = { "", "linear", "llama3", "yarn", "a factor for each frequency" };
+    static const char *const names[] = { "", "linear", "llama3", "yarn",
+                                         "a factor for each frequency" };
     const Rope *r = &c->rope;
     Words       w = { buf, n, 0 };
     if (c->positions == POS_LEARNED) {
@@ -127,8 +136,10 @@ const char *info_experts(const Config *c, char *buf, size_t n)
 const char *info_numbers(const Config *c, char *buf, size_t n)
 {
     const struct { const char *name; double value, none; } number[] = {
-        { "embedding x", c->embed_scale, 1 },    { "residual x", c->residual_scale, 1 },     { "scores x", c->attn_scale, 0 },
-        { "logits x", c->logit_scale, 1 },       { "score cap", c->attn_softcap, 0 },        { "logit cap", c->logit_softcap, 0 },
+        { "embedding x", c->embed_scale, 1 },    { "residual x", c->residual_scale, 1 },
+            { "scores x", c->attn_scale, 0 },
+        { "logits x", c->logit_scale, 1 },       { "score cap", c->attn_softcap, 0 },
+               { "logit cap", c->logit_softcap, 0 },
     };
     Words w = { buf, n, 0 };
     buf[0]  = '\0';
@@ -144,7 +155,10 @@ bool info_blocks_differ(const Config *c)
     return (windowed > 0 && windowed < c->n_layers) || (moe > 0 && moe < c->n_layers);
 }
 
-bool info_sizes_differ(const Info *info) { return info->count->layer_bytes * (uint64_t)info->cfg->n_layers != info->count->blocks_bytes; }
+bool info_sizes_differ(const Info *info)
+{
+    return info->count->layer_bytes * (uint64_t)info->cfg->n_layers != info->count->blocks_bytes;
+}
 
 bool info_has_op(const Info *info, FlopOp op) { return info->prefill.op[op].full > 0; }
 

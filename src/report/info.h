@@ -1,5 +1,6 @@
-/* report/info.h: what a model is made of and what it costs, as text, as JSON and as a page. Draws the numbers of model/count.h,
- * model/flops.h and model/data_check.h and of the runtime's plans; computes none. */
+/* report/info.h: what a model is made of and what it costs, as text, as JSON and as a page. Draws
+ * the numbers of model/count.h, model/flops.h and model/data_check.h and of the runtime's plans;
+ * computes none. */
 #ifndef REPORT_INFO_H
 #define REPORT_INFO_H
 
@@ -27,72 +28,95 @@ typedef struct MemoryPlan {
 /* One length of the plots. */
 typedef struct InfoPoint {
     int    seq;
-    double ffn, attention_full, attention, scores; /* FLOP of one block for each token of a prompt of seq tokens; the
-                                                      last two as computed, with the mask */
-    double kv[3], kv_mha;      /* KV bytes of a sequence: f32, f16, q8; of the chosen type with a KV head for each head */
+    double ffn, attention_full, attention, scores; /* FLOP of one block for each token of a prompt
+                                                    * of seq tokens; the last two as computed, with
+                                                    * the mask */
+    double kv[3], kv_mha;      /* KV bytes of a sequence: f32, f16, q8; of the chosen type with a KV
+                                * head for each head */
 } InfoPoint;
 
 /* What there is to draw. Everything belongs to the caller. */
 typedef struct Info {
     const char       *path;
-    const char       *kind;        /* "model file", "GGUF" ...; NULL: a bare config                   */
-    bool              ours;        /* a model file                                                    */
-    const SourceContents *contents; /* NULL: a bare config                                            */
-    const Config     *cfg;         /* NULL: the file holds only a tokenizer; then nothing is counted  */
-    const Count      *count;       /* of the file, or of the config with matrices of `type`           */
-    WeightType        type;        /* of a bare config                                                */
-    uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type tblock makes */
-    const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent                          */
+    const char       *kind;        /* "model file", "GGUF" ...; NULL: a bare config */
+    bool              ours;        /* a model file */
+    const SourceContents *contents; /* NULL: a bare config */
+    const Config     *cfg;         /* NULL: the file holds only a tokenizer; then nothing is
+                                    * counted */
+    const Count      *count;       /* of the file, or of the config with matrices of `type` */
+    WeightType        type;        /* of a bare config */
+    uint64_t          type_bytes[WT_COUNT]; /* of a bare config: all weights in each type tblock
+                                             * makes */
+    const Json       *tokenizer;   /* metadata entries, parsed; NULL: absent */
     const Json       *source;
-    const char       *chat;        /* name of the chat format, or what is known of it; NULL: none      */
-    const char       *sha256;      /* as recorded in the file; NULL: absent                           */
-    const char       *kv_type;     /* "f32", "f16", "q8"                                              */
-    FlopLoad          load;        /* of prefill                                                      */
+    const char       *chat;        /* name of the chat format, or what is known of it; NULL: none */
+    const char       *sha256;      /* as recorded in the file; NULL: absent */
+    const char       *kv_type;     /* "f32", "f16", "q8" */
+    FlopLoad          load;        /* of prefill */
     Flops             prefill, decode;
     Crossover         crossover;
     KvCount           kv;          /* in kv_type */
-    double            score_bytes; /* count_score_bytes of load                                       */
+    double            score_bytes; /* count_score_bytes of load */
     MemoryPlan        memory;
-    const DataCheck  *check;       /* NULL: not asked for                                             */
-    const InfoPoint  *curve;       /* [n_curve], ascending                                            */
+    const DataCheck  *check;       /* NULL: not asked for */
+    const InfoPoint  *curve;       /* [n_curve], ascending */
     int               n_curve;
 } Info;
 
-/* Allocates *text, NUL-terminated; fails only without memory. Text keeps within 80 columns. A page has its style and drawings inside:
- * nothing is loaded, no script runs, and no text of a file can become markup. */
-bool info_report(const Info *info, Face face, const tblock_report_options *opt, char **text, Error *err);
+/* Allocates *text, NUL-terminated; fails only without memory. Text keeps within 80 columns. A page
+ * has its style and drawings inside: nothing is loaded, no script runs, and no text of a file can
+ * become markup. */
+bool info_report(const Info *info, Face face, const tblock_report_options *opt, char **text,
+                 Error *err);
 
-/* ---- Words (forms.c); what takes a buf fills it, of n bytes, and returns it ---- */
+/* ---- Words (forms.c); what takes a buf fills it, of n bytes, and returns it ------------------ */
 
-const char *form_types(unsigned types, char *buf, size_t n); /* a bit mask of WeightType: "Q4,BF16,F32"      */
-const char *form_shape(const CountPart *p, char *buf, size_t n); /* "[rows, k]" or "[rows]"                  */
+/* a bit mask of WeightType: "Q4,BF16,F32" */
+const char *form_types(unsigned types, char *buf, size_t n);
+/* "[rows, k]" or "[rows]" */
+const char *form_shape(const CountPart *p, char *buf, size_t n);
 
-/* The weight types in the order of the reports, from the fewest bits; and as they are spelled there: "Q4", "BF16", "F32". */
+/* The weight types in the order of the reports, from the fewest bits; and as they are spelled
+ * there: "Q4", "BF16", "F32". */
 extern const WeightType info_types[WT_COUNT];
 const char *info_type_name(WeightType t);
-double      info_bits(const Count *n);                      /* bits of a weight on average, padding and vectors in them */
+/* bits of a weight on average, padding and vectors in them */
+double      info_bits(const Count *n);
 
-/* How a block is built, in words: the norms' places and kind, the feed-forward's function, windows, positions, experts ("" where
- * there are none), multipliers and caps ("" where there are none). Written for text and page alike: no character needs escaping. */
-const char *info_norms(const Config *c, char *buf, size_t n);   /* "pre-norm (rms, eps 1e-06)"          */
-const char *info_ffn(const Config *c);                          /* "swiglu"                             */
-const char *info_windows(const Config *c, char *buf, size_t n); /* ", window 4096 in 13 of 26 layers"   */
-const char *info_positions(const Config *c, char *buf, size_t n); /* "rope, theta 10000"                */
-const char *info_experts(const Config *c, char *buf, size_t n); /* "8 of 128 experts of 768 a token ..." */
-const char *info_numbers(const Config *c, char *buf, size_t n); /* "embedding x 48, logit cap 30"       */
+/* How a block is built, in words: the norms' places and kind, the feed-forward's function, windows,
+ * positions, experts ("" where there are none), multipliers and caps ("" where there are none).
+ * Written for text and page alike: no character needs escaping. */
+/* "pre-norm (rms, eps 1e-06)" */
+const char *info_norms(const Config *c, char *buf, size_t n);
+/* "swiglu" */
+const char *info_ffn(const Config *c);
+/* ", window 4096 in 13 of 26 layers" */
+const char *info_windows(const Config *c, char *buf, size_t n);
+/* "rope, theta 10000" */
+const char *info_positions(const Config *c, char *buf, size_t n);
+/* "8 of 128 experts of 768 a token ..." */
+const char *info_experts(const Config *c, char *buf, size_t n);
+/* "embedding x 48, logit cap 30" */
+const char *info_numbers(const Config *c, char *buf, size_t n);
 
 /* Is there anything of an operation in this model? The others are left out of tables. */
-bool info_blocks_differ(const Config *c);                       /* by windows or experts                */
-bool info_sizes_differ(const Info *info);                       /* is another not as large as the first? */
+/* by windows or experts */
+bool info_blocks_differ(const Config *c);
+/* is another not as large as the first? */
+bool info_sizes_differ(const Info *info);
 bool info_has_op(const Info *info, FlopOp op);
 
-const char *info_blocks(const Info *info, char buf[32]);    /* "16 blocks"                                   */
-const char *info_layout(const Count *n);                    /* "rows16", "rows" or "mixed"                   */
-const char *info_seen(const Info *info);                    /* what limits attention: "causal" or "window"   */
+/* "16 blocks" */
+const char *info_blocks(const Info *info, char buf[32]);
+/* "rows16", "rows" or "mixed" */
+const char *info_layout(const Count *n);
+/* what limits attention: "causal" or "window" */
+const char *info_seen(const Info *info);
 
-/* An entry of the metadata `source`: the key that says how the weights were made, what stands before its value on a page, the key of a
- * hash and what that is of. */
+/* An entry of the metadata `source`: the key that says how the weights were made, what stands
+ * before its value on a page, the key of a hash and what that is of. */
 typedef struct SourceForm { const char *key, *before, *hash_key, *hash_of; } SourceForm;
-const SourceForm *info_source_form(const Json *entry);      /* NULL: of another form, which is not drawn     */
+/* NULL: of another form, which is not drawn */
+const SourceForm *info_source_form(const Json *entry);
 
 #endif

@@ -1,11 +1,12 @@
-/* report/info_html.c: the page of `tblock info --html`, which needs nothing else: the rows between drawings. */
+/* report/info_html.c: the page of `tblock info --html`, which needs nothing else: the rows between
+ * drawings. */
 #include "base/file.h"
 #include "report/page.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Bars ---- */
+/* ---- Bars ------------------------------------------------------------------------------------ */
 
 void page_bar(TextOut *o, const PagePiece *piece, int n)
 {
@@ -16,15 +17,16 @@ void page_bar(TextOut *o, const PagePiece *piece, int n)
     text_out(o, "<div class=\"bar\">");
     for (int i = 0; i < n; i++)
         if (piece[i].value > 0)
-            text_out(o, "<div class=\"%s\" style=\"flex:%.6f 0 0\" title=\"%s: %s\"></div>", piece[i].colour, piece[i].value / whole,
-                     piece[i].name, piece[i].text);
+            text_out(o, "<div class=\"%s\" style=\"flex:%.6f 0 0\" title=\"%s: %s\"></div>",
+                     piece[i].colour, piece[i].value / whole, piece[i].name, piece[i].text);
     text_out(o, "</div>\n<ul class=\"legend\">");
     for (int i = 0; i < n; i++) {
         if (piece[i].value <= 0)
             continue;
         text_out(o, "<li><i class=\"key %s\"></i>", piece[i].colour);
         html_name(o, piece[i].name);
-        text_out(o, " <b>%s</b> <span>%s</span></li>", form_percent(piece[i].value, whole, share, sizeof share), piece[i].text);
+        text_out(o, " <b>%s</b> <span>%s</span></li>",
+                 form_percent(piece[i].value, whole, share, sizeof share), piece[i].text);
     }
     text_out(o, "</ul>\n");
 }
@@ -34,7 +36,12 @@ static const char *scaled(double v, const char *const units[5], char *buf, size_
     char number[24];
     form_bytes(v, number, sizeof number); /* three digits and a unit that is replaced */
     char *space = strchr(number, ' ');
-    int   power = !space ? 0 : space[1] == 'k' ? 1 : space[1] == 'M' ? 2 : space[1] == 'G' ? 3 : space[1] == 'T' ? 4 : 0;
+    int   power = !space ? 0
+        : space[1] == 'k' ? 1
+        : space[1] == 'M' ? 2
+        : space[1] == 'G' ? 3
+        : space[1] == 'T' ? 4
+                          : 0;
     if (space)
         *space = '\0';
     snprintf(buf, n, "%s%s", number, units[power]);
@@ -47,7 +54,7 @@ static const char *params_text(double v, char *buf, size_t n)
     return scaled(v, units, buf, n);
 }
 
-/* ---- Head ---- */
+/* ---- Head ------------------------------------------------------------------------------------ */
 
 static void tile(TextOut *o, const char *number, const char *what)
 {
@@ -65,7 +72,8 @@ static void draw_tiles(TextOut *o, const Info *info)
     tile(o, params_text((double)info->count->params, a, sizeof a), "parameters");
     snprintf(b, sizeof b, "weights, %s", form_types(used, types, sizeof types));
     tile(o, form_bytes((double)info->count->bytes, a, sizeof a), b);
-    snprintf(b, sizeof b, "in %s of %d block%s", info_sizes_differ(info) ? "the first" : "each", c->n_layers, c->n_layers > 1 ? "s" : "");
+    snprintf(b, sizeof b, "in %s of %d block%s", info_sizes_differ(info) ? "the first" : "each",
+             c->n_layers, c->n_layers > 1 ? "s" : "");
     tile(o, params_text((double)info->count->layer_params, a, sizeof a), b);
     snprintf(b, sizeof b, "FLOP for a token that sees %d", info->load.seq);
     tile(o, form_si(info->decode.total.computed / info->load.batch, a, sizeof a), b);
@@ -78,22 +86,27 @@ static void draw_tiles(TextOut *o, const Info *info)
 
 static void draw_head(TextOut *o, const Info *info)
 {
-    text_out(o, "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-                "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-                "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline'\">\n<title>");
+    text_out(o,
+             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+             "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src "
+             "'unsafe-inline'\">\n<title>");
     html_text(o, path_name(info->path));
     text_out(o, "</title>\n<style>\n");
     for (int i = 0; page_style[i]; i++)
         text_out_bytes(o, page_style[i], strlen(page_style[i]));
     text_out(o, "</style>\n</head>\n<body>\n<main>\n<div class=\"kicker\">%s</div>\n<h1>",
-             !info->contents ? "Model config" : !info->cfg ? "Tokenizer" : info->ours ? "Model file" : info->kind);
+             !info->contents ? "Model config"
+                 : !info->cfg ? "Tokenizer"
+                 : info->ours ? "Model file"
+                              : info->kind);
     html_text(o, path_name(info->path));
     text_out(o, "</h1>\n<p class=\"sub\">");
     html_text(o, info->path);
     text_out(o, "</p>\n");
 }
 
-/* ---- Parameters ---- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 const char *part_colour(const CountPart *p)
 {
@@ -129,8 +142,10 @@ static void draw_model_bar(TextOut *o, const Info *info)
 static void draw_parameters(Rows *r, const Info *info)
 {
     char number[32];
-    rows_page(r, "<section>\n<h2>Parameters</h2>\n<p class=\"say\">%s in total%s.</p>\n", form_count(info->count->params, number, sizeof number),
-              info->cfg->tied_embeddings ? "; the head is the embedding (tied), which counts once" : "");
+    rows_page(r, "<section>\n<h2>Parameters</h2>\n<p class=\"say\">%s in total%s.</p>\n",
+              form_count(info->count->params, number, sizeof number),
+              info->cfg->tied_embeddings ? "; the head is the embedding (tied), which counts once"
+                                         : "");
     draw_model_bar(&r->out, info);
     info_model_params(r, info);
     rows_page(r, "</section>\n");
@@ -139,9 +154,10 @@ static void draw_parameters(Rows *r, const Info *info)
 static void draw_block(Rows *r, const Info *info)
 {
     bool shown = diagram_shows(info->cfg);
-    rows_page(r, "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is "
-                 "the number of positions in the cache. The model has %d of these blocks, one after "
-                 "the other.%s</p>\n<div class=\"flow\"><div>\n",
+    rows_page(r,
+              "<section>\n<h2>One block</h2>\n<p class=\"say\">What happens to n tokens; t is "
+              "the number of positions in the cache. The model has %d of these blocks, one after "
+              "the other.%s</p>\n<div class=\"flow\"><div>\n",
               info->cfg->n_layers, shown ? " Dashed: the residual stream." : "");
     if (shown)
         draw_block_diagram(&r->out, info);
@@ -150,12 +166,14 @@ static void draw_block(Rows *r, const Info *info)
     rows_page(r, "</div><div>\n");
     info_config(r, info->cfg);
     rows_page(r, "<h3>Parameters of one block</h3>\n%s",
-              info_sizes_differ(info) ? "<p class=\"say\">This is the first block; the blocks differ.</p>\n" : "");
+              info_sizes_differ(info)
+                  ? "<p class=\"say\">This is the first block; the blocks differ.</p>\n"
+                  : "");
     info_block_params(r, info);
     rows_page(r, "</div></div>\n</section>\n");
 }
 
-/* ---- FLOP ---- */
+/* ---- FLOP ------------------------------------------------------------------------------------ */
 
 static void draw_flop_bar(TextOut *o, const char *title, const Flops *f, bool full)
 {
@@ -163,21 +181,26 @@ static void draw_flop_bar(TextOut *o, const char *title, const Flops *f, bool fu
     char      text[GROUP_COUNT][24], total[24];
     for (int g = 0; g < GROUP_COUNT; g++) {
         double v = full ? f->group[g].full : f->group[g].computed;
-        piece[g] = (PagePiece){ flop_group_name((FlopGroup)g), group_colours[g], v, form_si(v, text[g], sizeof text[g]) };
+        piece[g] = (PagePiece){ flop_group_name((FlopGroup)g), group_colours[g], v,
+                                form_si(v, text[g], sizeof text[g]) };
     }
-    text_out(o, "<h3>%s: %s</h3>\n", title, form_si(full ? f->block.full : f->block.computed, total, sizeof total));
+    text_out(o, "<h3>%s: %s</h3>\n", title,
+             form_si(full ? f->block.full : f->block.computed, total, sizeof total));
     page_bar(o, piece, GROUP_COUNT);
 }
 
 static void draw_flops(Rows *r, const Info *info)
 {
     char number[32], title[96];
-    rows_page(r, "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt "
-                 "of %s tokens and for a decode step that sees as many positions%s. A multiply-add "
-                 "counts as 2. Square: every query with every position. %s: every query with the "
-                 "positions it sees; this is what tblock computes.%s</p>\n",
-              form_count((uint64_t)info->load.seq, number, sizeof number), info->load.batch > 1 ? ", for all sequences together" : "",
-              info_seen(info), info->load.seq > info->cfg->n_ctx ? " The prompt is longer than the model's context." : "");
+    rows_page(r,
+              "<section>\n<h2>What one block computes</h2>\n<p class=\"say\">FLOP for a prompt "
+              "of %s tokens and for a decode step that sees as many positions%s. A multiply-add "
+              "counts as 2. Square: every query with every position. %s: every query with the "
+              "positions it sees; this is what tblock computes.%s</p>\n",
+              form_count((uint64_t)info->load.seq, number, sizeof number),
+              info->load.batch > 1 ? ", for all sequences together" : "", info_seen(info),
+              info->load.seq > info->cfg->n_ctx ? " The prompt is longer than the model's context."
+                                                : "");
     draw_flop_bar(&r->out, "Prompt, full square", &info->prefill, true);
     snprintf(title, sizeof title, "Prompt, %s", info_seen(info));
     draw_flop_bar(&r->out, title, &info->prefill, false);
@@ -186,12 +209,13 @@ static void draw_flops(Rows *r, const Info *info)
     rows_page(r, "</section>\n");
 }
 
-/* ---- Length and memory ---- */
+/* ---- Length and memory ----------------------------------------------------------------------- */
 
 static void say_length(TextOut *o, int length, const char *after)
 {
     char number[32];
-    text_out(o, "%s%s%s", length ? "from " : "at no length", length ? form_count((uint64_t)length, number, sizeof number) : "", after);
+    text_out(o, "%s%s%s", length ? "from " : "at no length",
+             length ? form_count((uint64_t)length, number, sizeof number) : "", after);
 }
 
 static void draw_plots(TextOut *o, const Info *info)
@@ -225,7 +249,9 @@ static void draw_memory_bar(TextOut *o, const MemoryPlan *m)
 
 static void draw_memory(Rows *r, const Info *info)
 {
-    rows_page(r, "<section>\n<h2>Memory to run</h2>\n<p class=\"say\">At full context, as the runtime allocates it.</p>\n");
+    rows_page(r,
+              "<section>\n<h2>Memory to run</h2>\n<p class=\"say\">At full context, as the runtime "
+              "allocates it.</p>\n");
     draw_memory_bar(&r->out, &info->memory);
     info_memory(r, info);
     rows_page(r, "<h3>KV cache and attention scores</h3>\n");
@@ -242,7 +268,8 @@ static void draw_file(Rows *r, const Info *info, bool tensors)
         info_check(r, info->check);
     }
     if (tensors) {
-        rows_page(r, "<h3>Tensors</h3>\n<details><summary>%zu tensors</summary>\n", info->contents->n_tensors);
+        rows_page(r, "<h3>Tensors</h3>\n<details><summary>%zu tensors</summary>\n",
+                  info->contents->n_tensors);
         info_tensors(r, info->contents);
         rows_page(r, "</details>\n");
     }

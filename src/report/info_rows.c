@@ -1,5 +1,6 @@
-/* report/info_rows.c: the rows of `tblock info`. Text and JSON are all of them in this order; the page (info_html.c) puts them
- * between its drawings. The keys of JSON (docs/info.md) stay from version to version; new ones come. */
+/* report/info_rows.c: the rows of `tblock info`. Text and JSON are all of them in this order; the
+ * page (info_html.c) puts them between its drawings. The keys of JSON (docs/info.md) stay from
+ * version to version; new ones come. */
 #include "report/page.h"
 #include "tblock_tools.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Config ---- */
+/* ---- Config ---------------------------------------------------------------------------------- */
 
 /* A row that only some models have. */
 static void pair_if_any(Rows *r, const char *label, const char *words)
@@ -19,7 +20,8 @@ static void pair_if_any(Rows *r, const char *label, const char *words)
 
 void info_config(Rows *r, const Config *c)
 {
-    static const char *const normed[] = { "", ", q and k normalised", ", q and k normalised whole", ", q and k normalised" };
+    static const char *const normed[] = { "", ", q and k normalised", ", q and k normalised whole",
+                                          ", q and k normalised" };
     char words[128];
     int  n;
     rows_heading(r, "config");
@@ -27,21 +29,23 @@ void info_config(Rows *r, const Config *c)
     rows_pair(r, "blocks", "%d, %s", c->n_layers, info_norms(c, words, sizeof words));
     rows_pair(r, "width", "d_model %d, d_ff %d (%s)", c->d_model, c->d_ff, info_ffn(c));
     pair_if_any(r, "experts", info_experts(c, words, sizeof words));
-    rows_pair(r, "attention", "%d heads of %d, %d kv heads%s%s", c->heads, c->head_dim, c->kv_heads, info_windows(c, words, sizeof words),
-              normed[c->qk_norm]);
+    rows_pair(r, "attention", "%d heads of %d, %d kv heads%s%s", c->heads, c->head_dim, c->kv_heads,
+              info_windows(c, words, sizeof words), normed[c->qk_norm]);
     pair_if_any(r, "positions", info_positions(c, words, sizeof words));
     pair_if_any(r, "numbers", info_numbers(c, words, sizeof words));
-    rows_pair(r, "biases", "%s%s%s%s", c->qkv_bias || c->out_bias || c->ffn_bias ? "on" : "none", c->qkv_bias ? " q k v" : "",
-              c->out_bias ? " wo" : "", c->ffn_bias ? " ffn" : "");
-    rows_pair(r, "vocabulary", "%d, %s", c->vocab_size, c->tied_embeddings ? "the head is the embedding (tied)" : "separate head (untied)");
+    rows_pair(r, "biases", "%s%s%s%s", c->qkv_bias || c->out_bias || c->ffn_bias ? "on" : "none",
+              c->qkv_bias ? " q k v" : "", c->out_bias ? " wo" : "", c->ffn_bias ? " ffn" : "");
+    rows_pair(r, "vocabulary", "%d, %s", c->vocab_size,
+              c->tied_embeddings ? "the head is the embedding (tied)" : "separate head (untied)");
     rows_pair(r, "context", "%d", c->n_ctx);
-    n = c->bos < 0 ? snprintf(words, sizeof words, "none;") : snprintf(words, sizeof words, "%d;", c->bos);
+    n = c->bos < 0 ? snprintf(words, sizeof words, "none;")
+                   : snprintf(words, sizeof words, "%d;", c->bos);
     for (int i = 0; i < c->n_eos && n < (int)sizeof words; i++)
         n += snprintf(words + n, sizeof words - (size_t)n, " %d", c->eos[i]);
     rows_pair(r, "bos, eos", "%s%s", words, c->n_eos ? "" : " none");
 }
 
-/* ---- Parameters ---- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
 static const Column param_columns[] = {
     { NULL, "", -1, 0, UNIT_NONE, "" },
@@ -66,15 +70,20 @@ static Table param_table(const Count *n)
 static void part_row(Rows *r, const Table *t, const CountPart *p, uint64_t whole)
 {
     char shape[40], types[64];
-    rows_row(r, t, (Value[]){ v_text(p->name), v_text(form_shape(p, shape, sizeof shape)), v_count(p->one_params),
-                              v_part((double)p->one_params, (double)whole), v_count(p->one_bytes),
-                              v_text(form_types(p->types, types, sizeof types)) }, &(RowStyle){ "", part_colour(p) });
+    rows_row(r, t,
+             (Value[]){ v_text(p->name), v_text(form_shape(p, shape, sizeof shape)),
+                        v_count(p->one_params), v_part((double)p->one_params, (double)whole),
+                        v_count(p->one_bytes), v_text(form_types(p->types, types, sizeof types)) },
+             &(RowStyle){ "", part_colour(p) });
 }
 
-static void sum_row(Rows *r, const Table *t, const char *name, uint64_t params, uint64_t bytes, uint64_t whole, RowStyle style)
+static void sum_row(Rows *r, const Table *t, const char *name, uint64_t params, uint64_t bytes,
+                    uint64_t whole, RowStyle style)
 {
-    rows_row(r, t, (Value[]){ v_text(name), v_none(), v_count(params), v_part((double)params, (double)whole),
-                              v_count(bytes), v_none() }, &style);
+    rows_row(r, t,
+             (Value[]){ v_text(name), v_none(), v_count(params),
+                        v_part((double)params, (double)whole), v_count(bytes), v_none() },
+             &style);
 }
 
 void info_block_params(Rows *r, const Info *info)
@@ -87,10 +96,13 @@ void info_block_params(Rows *r, const Info *info)
         if (n->part[i].in_layer)
             part_row(r, &t, &n->part[i], n->part[i].in_first ? n->layer_params : 0);
     rows_text(r, "\n");
-    sum_row(r, &t, "attention", n->attn_params, n->attn_bytes, n->layer_params, (RowStyle){ "sum first", "proj" });
+    sum_row(r, &t, "attention", n->attn_params, n->attn_bytes, n->layer_params,
+            (RowStyle){ "sum first", "proj" });
     sum_row(r, &t, "FFN", n->ffn_params, n->ffn_bytes, n->layer_params, (RowStyle){ "sum", "ffn" });
-    sum_row(r, &t, "norms", n->norm_params, n->norm_bytes, n->layer_params, (RowStyle){ "sum", "other" });
-    sum_row(r, &t, "one block", n->layer_params, n->layer_bytes, n->layer_params, (RowStyle){ "total", NULL });
+    sum_row(r, &t, "norms", n->norm_params, n->norm_bytes, n->layer_params,
+            (RowStyle){ "sum", "other" });
+    sum_row(r, &t, "one block", n->layer_params, n->layer_bytes, n->layer_params,
+            (RowStyle){ "total", NULL });
     rows_table_end(r, NULL);
     if (info_sizes_differ(info))
         rows_text(r, "  (the first block; the blocks differ)\n");
@@ -105,7 +117,8 @@ void info_model_params(Rows *r, const Info *info)
     rows_table(r, NULL, &t);
     for (int i = 0; i < n->n_parts; i++) {
         if (n->part[i].role == ROLE_FINAL_NORM && !n->part[i].bias)
-            sum_row(r, &t, info_blocks(info, blocks), n->blocks_params, n->blocks_bytes, n->params, (RowStyle){ "", "ffn" });
+            sum_row(r, &t, info_blocks(info, blocks), n->blocks_params, n->blocks_bytes, n->params,
+                    (RowStyle){ "", "ffn" });
         if (!n->part[i].in_layer)
             part_row(r, &t, &n->part[i], n->params);
     }
@@ -113,8 +126,10 @@ void info_model_params(Rows *r, const Info *info)
         rows_text(r, "  %-*s the embedding (tied)\n", -t.first_width, "lm_head");
     sum_row(r, &t, "total", n->params, n->bytes, n->params, (RowStyle){ "total first", NULL });
     if (n->active_params != n->params)
-        rows_row(r, &t, (Value[]){ v_text("active"), v_none(), v_count(n->active_params),
-                                   v_part((double)n->active_params, (double)n->params), v_text(" used per token"), v_none() },
+        rows_row(r, &t,
+                 (Value[]){ v_text("active"), v_none(), v_count(n->active_params),
+                            v_part((double)n->active_params, (double)n->params),
+                            v_text(" used per token"), v_none() },
                  &(RowStyle){ "", NULL });
     rows_table_end(r, NULL);
 }
@@ -123,7 +138,8 @@ static void part_json(Rows *r, const CountPart *p)
 {
     char shape[40];
     rows_open(r, NULL, '{');
-    rows_members(r, { "name", v_text(p->name) }, { "shape", v_json(form_shape(p, shape, sizeof shape)) },
+    rows_members(r, { "name", v_text(p->name) },
+                 { "shape", v_json(form_shape(p, shape, sizeof shape)) },
                  { "tensors", v_int(p->n_tensors) }, { "parameters", v_count(p->params) },
                  { "parameters_each", v_count(p->one_params) }, { "bytes", v_count(p->bytes) });
     rows_open(r, "dtypes", '[');
@@ -136,11 +152,12 @@ static void part_json(Rows *r, const CountPart *p)
 
 static void parameters_json(Rows *r, const Count *n)
 {
-    rows_object(r, "parameters", { "total", v_count(n->params) }, { "embedding", v_count(n->embed_params) },
-                { "block", v_count(n->layer_params) }, { "block_attention", v_count(n->attn_params) },
-                { "block_ffn", v_count(n->ffn_params) }, { "block_norms", v_count(n->norm_params) },
-                { "blocks", v_count(n->blocks_params) }, { "final_norm", v_count(n->final_norm_params) },
-                { "head", v_count(n->head_params) }, { "active", v_count(n->active_params) });
+    rows_object(
+        r, "parameters", { "total", v_count(n->params) }, { "embedding", v_count(n->embed_params) },
+        { "block", v_count(n->layer_params) }, { "block_attention", v_count(n->attn_params) },
+        { "block_ffn", v_count(n->ffn_params) }, { "block_norms", v_count(n->norm_params) },
+        { "blocks", v_count(n->blocks_params) }, { "final_norm", v_count(n->final_norm_params) },
+        { "head", v_count(n->head_params) }, { "active", v_count(n->active_params) });
     rows_open(r, "parts", '[');
     for (int i = 0; i < n->n_parts; i++)
         part_json(r, &n->part[i]);
@@ -161,29 +178,34 @@ static void bytes_json(Rows *r, const Info *info)
     if (!info->contents)
         rows_put(r, "weight_type", v_text(weight_type_name(info->type)));
     rows_put(r, "bits_per_weight", v_real(info_bits(n)));
-    rows_object(r, "kv_bytes_per_token", { "f32", v_count(n->kv_bytes_f32) }, { "f16", v_count(n->kv_bytes_f16) },
-                { "q8", v_count(n->kv_bytes_q8) });
+    rows_object(r, "kv_bytes_per_token", { "f32", v_count(n->kv_bytes_f32) },
+                { "f16", v_count(n->kv_bytes_f16) }, { "q8", v_count(n->kv_bytes_q8) });
 }
 
-/* ---- FLOP ---- */
+/* ---- FLOP ------------------------------------------------------------------------------------ */
 
 /* Prefill and decode side by side; shares are of the block. */
-static void flop_row(Rows *r, const Table *t, const char *name, const FlopRow *prefill, const FlopRow *decode, const Info *info,
-                     RowStyle style)
+static void flop_row(Rows *r, const Table *t, const char *name, const FlopRow *prefill,
+                     const FlopRow *decode, const Info *info, RowStyle style)
 {
     const FlopRow *whole = &info->prefill.block, *step = &info->decode.block;
-    rows_row(r, t, (Value[]){ v_text(name), v_real(prefill->full), v_part(prefill->full, whole->full),
-                              v_real(prefill->computed), v_part(prefill->computed, whole->computed),
-                              v_real(flop_intensity(prefill)), v_real(decode->computed),
-                              v_part(decode->computed, step->computed), v_real(flop_intensity(decode)) }, &style);
+    rows_row(r, t,
+             (Value[]){ v_text(name), v_real(prefill->full), v_part(prefill->full, whole->full),
+                        v_real(prefill->computed), v_part(prefill->computed, whole->computed),
+                        v_real(flop_intensity(prefill)), v_real(decode->computed),
+                        v_part(decode->computed, step->computed), v_real(flop_intensity(decode)) },
+             &style);
 }
 
 /* Rows beyond one block have no share of it. */
-static void flop_total(Rows *r, const Table *t, const char *name, const FlopRow *prefill, const FlopRow *decode, const char *cls)
+static void flop_total(Rows *r, const Table *t, const char *name, const FlopRow *prefill,
+                       const FlopRow *decode, const char *cls)
 {
-    rows_row(r, t, (Value[]){ v_text(name), v_real(prefill->full), v_none(), v_real(prefill->computed), v_none(),
-                              v_real(flop_intensity(prefill)), v_real(decode->computed), v_none(),
-                              v_real(flop_intensity(decode)) }, &(RowStyle){ cls, NULL });
+    rows_row(r, t,
+             (Value[]){ v_text(name), v_real(prefill->full), v_none(), v_real(prefill->computed),
+                        v_none(), v_real(flop_intensity(prefill)), v_real(decode->computed),
+                        v_none(), v_real(flop_intensity(decode)) },
+             &(RowStyle){ cls, NULL });
 }
 
 void info_flops(Rows *r, const Info *info)
@@ -199,8 +221,10 @@ void info_flops(Rows *r, const Info *info)
         { NULL, "share", 6, 0, UNIT_NONE, "" },
         { NULL, "FLOP/B", 6, 0, UNIT_RATIO, "" },
     };
-    Table        t = { .column = column, .n = sizeof column / sizeof *column, .groups = "<tr><th></th><th class=\"c\" colspan=\"4\">prompt</th>"
-                       "<th class=\"c\" colspan=\"3\">decode step</th></tr>" };
+    Table        t = { .column = column,
+                       .n = sizeof column / sizeof *column,
+                       .groups = "<tr><th></th><th class=\"c\" colspan=\"4\">prompt</th>"
+                                 "<th class=\"c\" colspan=\"3\">decode step</th></tr>" };
     const Flops *f = &info->prefill, *g = &info->decode;
     char         blocks[32];
     rows_table(r, NULL, &t);
@@ -231,7 +255,8 @@ static void length_text(int length, char buf[32])
 static void costs_text(Rows *r, const Info *info)
 {
     char seq[32], title[120], full[32], prefill[32], decode[32];
-    snprintf(title, sizeof title, "FLOP of one block: prompt of %s tokens; decode step that sees as many",
+    snprintf(title, sizeof title,
+             "FLOP of one block: prompt of %s tokens; decode step that sees as many",
              form_count((uint64_t)info->load.seq, seq, sizeof seq));
     rows_heading(r, title);
     if (info_blocks_differ(info->cfg))
@@ -251,7 +276,8 @@ static void costs_text(Rows *r, const Info *info)
 
 static void flop_json(Rows *r, const char *key, const FlopRow *f, const FlopRow *whole)
 {
-    rows_object(r, key, { "full", v_whole(f->full) }, { "computed", v_whole(f->computed) }, { "bytes", v_whole(f->bytes) },
+    rows_object(r, key, { "full", v_whole(f->full) }, { "computed", v_whole(f->computed) },
+                { "bytes", v_whole(f->bytes) },
                 { "intensity", v_real(f->bytes > 0 ? flop_intensity(f) : (double)NAN) },
                 { "share", whole ? v_part(f->full, whole->full) : v_none() },
                 { "share_computed", whole ? v_part(f->computed, whole->computed) : v_none() });
@@ -287,11 +313,12 @@ static void costs_json(Rows *r, const Info *info)
     step_json(r, "prefill", info, &info->prefill);
     step_json(r, "decode", info, &info->decode);
     rows_object(r, "crossover", { "full", length_or_null(info->crossover.full) },
-                { "prefill", length_or_null(info->crossover.prefill) }, { "decode", length_or_null(info->crossover.decode) });
+                { "prefill", length_or_null(info->crossover.prefill) },
+                { "decode", length_or_null(info->crossover.decode) });
     rows_close(r, '}');
 }
 
-/* ---- Memory ---- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 void info_kv(Rows *r, const Info *info)
 {
@@ -299,24 +326,32 @@ void info_kv(Rows *r, const Info *info)
     const KvCount *kv = &info->kv;
     char           a[32], b[32], size[16], windowed[64] = "";
     rows_heading(r, "KV cache and attention memory");
-    rows_object(r, "kv_cache", { "type", v_text(info->kv_type) }, { "bytes_per_token_and_layer", v_count(kv->layer_bytes) },
-                { "bytes_per_token", v_count(kv->token_bytes) }, { "positions", v_int(kv->positions) },
-                { "windowed_layers", v_int(kv->n_windowed) }, { "bytes_at_full_context", v_count(kv->full_bytes) },
+    rows_object(r, "kv_cache", { "type", v_text(info->kv_type) },
+                { "bytes_per_token_and_layer", v_count(kv->layer_bytes) },
+                { "bytes_per_token", v_count(kv->token_bytes) },
+                { "positions", v_int(kv->positions) }, { "windowed_layers", v_int(kv->n_windowed) },
+                { "bytes_at_full_context", v_count(kv->full_bytes) },
                 { "ratio_to_mha", v_real(kv->mha_ratio) });
     rows_object(r, "attention_scores", { "whole_bytes_per_layer", v_whole(info->score_bytes) },
                 { "tiled_bytes_per_thread", v_count(info->memory.attention) });
-    rows_pair(r, "one token", "%s bytes per layer, %s in all layers (%s)", form_count(kv->layer_bytes, a, sizeof a),
-              form_count(kv->token_bytes, b, sizeof b), info->kv_type);
+    rows_pair(r, "one token", "%s bytes per layer, %s in all layers (%s)",
+              form_count(kv->layer_bytes, a, sizeof a), form_count(kv->token_bytes, b, sizeof b),
+              info->kv_type);
     if (kv->n_windowed && kv->n_windowed < c->n_layers)
-        snprintf(windowed, sizeof windowed, ", %d in %d of %d layers", c->window, kv->n_windowed, c->n_layers);
-    rows_pair(r, "full context", "%s for %d positions%s%s", form_bytes((double)kv->full_bytes, size, sizeof size), kv->positions,
+        snprintf(windowed, sizeof windowed, ", %d in %d of %d layers", c->window, kv->n_windowed,
+                 c->n_layers);
+    rows_pair(r, "full context", "%s for %d positions%s%s",
+              form_bytes((double)kv->full_bytes, size, sizeof size), kv->positions,
               kv->positions < c->n_ctx ? " (the window)" : "", windowed);
     if (c->kv_heads == c->heads)
         rows_pair(r, "against MHA", "the same: each of %d heads has its own K and V", c->heads);
     else
-        rows_pair(r, "against MHA", "%.4g of it: %d query heads share %d kv heads", kv->mha_ratio, c->heads, c->kv_heads);
-    rows_pair(r, "scores", "%s per layer for %d tokens, if stored whole", form_bytes(info->score_bytes, size, sizeof size), info->load.seq);
-    rows_pair(r, "", "%s per thread in tiles, at any length", form_bytes((double)info->memory.attention, size, sizeof size));
+        rows_pair(r, "against MHA", "%.4g of it: %d query heads share %d kv heads", kv->mha_ratio,
+                  c->heads, c->kv_heads);
+    rows_pair(r, "scores", "%s per layer for %d tokens, if stored whole",
+              form_bytes(info->score_bytes, size, sizeof size), info->load.seq);
+    rows_pair(r, "", "%s per thread in tiles, at any length",
+              form_bytes((double)info->memory.attention, size, sizeof size));
 }
 
 static const Column memory_columns[] = {
@@ -328,11 +363,14 @@ static const Column memory_columns[] = {
 static const Table memory_table = TABLE_OF(memory_columns);
 
 /* Without a label only JSON has it. */
-static void amount(Rows *r, const char *key, const char *label, uint64_t bytes, const char *what, const char *cls)
+static void amount(Rows *r, const char *key, const char *label, uint64_t bytes, const char *what,
+                   const char *cls)
 {
     rows_put(r, key, v_count(bytes));
     if (label)
-        rows_row(r, &memory_table, (Value[]){ v_text(label), v_count(bytes), v_count(bytes), v_text(what) }, cls ? &(RowStyle){ cls, NULL } : NULL);
+        rows_row(r, &memory_table,
+                 (Value[]){ v_text(label), v_count(bytes), v_count(bytes), v_text(what) },
+                 cls ? &(RowStyle){ cls, NULL } : NULL);
 }
 
 /* Text: weights by type, four of them on a line. */
@@ -340,7 +378,7 @@ static void weights_text(Rows *r, const Info *info)
 {
     const Count *n = info->count;
     char         what[96] = "", size[16], bits[16];
-    Value        row[] = { v_text("weights"), v_count(info->memory.weights), v_none(), v_text(what) };
+    Value row[] = { v_text("weights"), v_count(info->memory.weights), v_none(), v_text(what) };
     int          at = 0, drawn = 0;
     if (!info->contents)
         at = snprintf(what, sizeof what, "in %s", weight_type_name(info->type));
@@ -354,13 +392,16 @@ static void weights_text(Rows *r, const Info *info)
             row[0] = row[1] = v_none();
             at     = 0;
         }
-        at += snprintf(what + at, sizeof what - (size_t)at, "%s%s %s", at ? ", " : "", info_type_name(t),
-                       form_bytes((double)n->bytes_of[t], size, sizeof size));
+        at += snprintf(what + at, sizeof what - (size_t)at, "%s%s %s", at ? ", " : "",
+                       info_type_name(t), form_bytes((double)n->bytes_of[t], size, sizeof size));
         drawn++;
     }
     rows_row(r, &memory_table, row, NULL);
     snprintf(bits, sizeof bits, "%.3f", info_bits(n));
-    rows_row(r, &memory_table, (Value[]){ v_none(), v_text(bits), v_none(), v_text("bits per weight on average, with vectors and padding") }, NULL);
+    rows_row(r, &memory_table,
+             (Value[]){ v_none(), v_text(bits), v_none(),
+                        v_text("bits per weight on average, with vectors and padding") },
+             NULL);
 }
 
 void info_memory(Rows *r, const Info *info)
@@ -370,15 +411,22 @@ void info_memory(Rows *r, const Info *info)
     int               at = 0;
     rows_heading(r, "memory to run");
     rows_open(r, "memory", '{');
-    rows_members(r, { "sequences", v_int(m->n_seqs) }, { "n_ctx", v_int(m->n_ctx) }, { "n_batch", v_int(m->n_batch) });
+    rows_members(r, { "sequences", v_int(m->n_seqs) }, { "n_ctx", v_int(m->n_ctx) },
+                 { "n_batch", v_int(m->n_batch) });
     rows_table(r, NULL, &memory_table);
     if (r->face == FACE_TEXT)
         weights_text(r, info);
-    snprintf(what, sizeof what, "%s%s, %.3f bits per weight on average", info->contents ? "" : "in ",
-             !info->contents ? weight_type_name(info->type) : info->ours ? "mapped from the file" : "made from the file", info_bits(info->count));
+    snprintf(what, sizeof what, "%s%s, %.3f bits per weight on average",
+             info->contents ? "" : "in ",
+             !info->contents  ? weight_type_name(info->type)
+                 : info->ours ? "mapped from the file"
+                              : "made from the file",
+             info_bits(info->count));
     amount(r, "weights", r->face == FACE_TEXT ? NULL : "weights", m->weights, what, NULL);
-    amount(r, "packed", m->packed ? "packed" : NULL, m->packed, "weights repacked while loading", NULL);
-    snprintf(what, sizeof what, "%d x %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_ctx, info->kv_type);
+    amount(r, "packed", m->packed ? "packed" : NULL, m->packed, "weights repacked while loading",
+           NULL);
+    snprintf(what, sizeof what, "%d x %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_ctx,
+             info->kv_type);
     amount(r, "kv_cache", "kv cache", m->kv, what, NULL);
     snprintf(what, sizeof what, "%d tokens at once; each further thread adds %s", m->n_batch,
              form_bytes((double)m->each_thread, size, sizeof size));
@@ -389,13 +437,14 @@ void info_memory(Rows *r, const Info *info)
     rows_put(r, "each_thread", v_count(m->each_thread));
     rows_close(r, '}');
     for (int t = 0; !info->contents && t < WT_MADE; t++)
-        at += snprintf(what + at, sizeof what - (size_t)at, "%s%s %s", t ? ", " : "", weight_type_name((WeightType)t),
+        at += snprintf(what + at, sizeof what - (size_t)at, "%s%s %s", t ? ", " : "",
+                       weight_type_name((WeightType)t),
                        form_bytes((double)info->type_bytes[t], size, sizeof size));
     if (!info->contents)
         rows_pair(r, "by type", "%s", what);
 }
 
-/* ---- File ---- */
+/* ---- File ------------------------------------------------------------------------------------ */
 
 /* The string or number that stands in a parsed metadata entry; no text where it does not. */
 static Value entry_value(const Json *entry, const char *key)
@@ -411,7 +460,8 @@ static Value entry_value(const Json *entry, const char *key)
 }
 
 /* Of a hash, text has enough to recognise it by. */
-static void source_pair(Rows *r, const char *label, const SourceForm *form, const char *name, const char *hash)
+static void source_pair(Rows *r, const char *label, const SourceForm *form, const char *name,
+                        const char *hash)
 {
     if (!hash)
         rows_pair(r, label, "%s%s", form->before, name);
@@ -429,8 +479,10 @@ static void source_rows(Rows *r, const Json *source)
         const SourceForm *form = info_source_form(i);
         if (!form)
             continue;
-        Value name = entry_value(i, form->key), hash = form->hash_key ? entry_value(i, form->hash_key) : v_none();
-        rows_object(r, NULL, { "kind", v_text(form->key) }, { form->key, name }, { form->hash_key, hash });
+        Value name = entry_value(i, form->key),
+              hash = form->hash_key ? entry_value(i, form->hash_key) : v_none();
+        rows_object(r, NULL, { "kind", v_text(form->key) }, { form->key, name },
+                    { form->hash_key, hash });
         if (name.text)
             source_pair(r, label, form, name.text, hash.text);
         label = name.text ? "" : label;
@@ -441,8 +493,8 @@ static void source_rows(Rows *r, const Json *source)
 static void tokenizer_rows(Rows *r, const Json *tokenizer)
 {
     Value type = entry_value(tokenizer, "type"), size = entry_value(tokenizer, "size");
-    rows_object(r, "tokenizer", { "present", v_flag(tokenizer != NULL) }, { "type", tokenizer ? type : v_none() },
-                { "size", tokenizer ? size : v_none() });
+    rows_object(r, "tokenizer", { "present", v_flag(tokenizer != NULL) },
+                { "type", tokenizer ? type : v_none() }, { "size", tokenizer ? size : v_none() });
     if (type.text && size.kind == VALUE_INT && size.whole <= INT32_MAX)
         rows_pair(r, "tokenizer", "%s, %d tokens", type.text, (int)size.whole);
     else
@@ -459,7 +511,8 @@ static void file_size(Rows *r, const Info *info)
         snprintf(data, sizeof data, ", data at byte %zu", c->data_offset);
     rows_members(r, { "file_bytes", v_count(c->bytes) }, { "files", v_count(c->n_files) },
                  { "data_offset", info->ours ? v_count(c->data_offset) : v_none() });
-    rows_pair(r, "size", "%s bytes%s, %zu tensors%s", form_count(c->bytes, bytes, sizeof bytes), files, c->n_tensors, data);
+    rows_pair(r, "size", "%s bytes%s, %zu tensors%s", form_count(c->bytes, bytes, sizeof bytes),
+              files, c->n_tensors, data);
 }
 
 void info_file(Rows *r, const Info *info)
@@ -479,17 +532,22 @@ void info_file(Rows *r, const Info *info)
     rows_value(r, "sha256", info->sha256 ? "sha256" : NULL, v_text(info->sha256), UNIT_NONE);
 }
 
-/* ---- Check ---- */
+/* ---- Check ----------------------------------------------------------------------------------- */
 
-static void check_part(Rows *r, const char *key, const char *label, const CheckPart *c, const char *good, const char *none)
+static void check_part(Rows *r, const char *key, const char *label, const CheckPart *c,
+                       const char *good, const char *none)
 {
-    static const char *const answers[] = { [CHECK_OK] = "ok", [CHECK_BAD] = "wrong", [CHECK_NONE] = "none" };
+    static const char *const answers[] = {
+        [CHECK_OK] = "ok", [CHECK_BAD] = "wrong", [CHECK_NONE] = "none"
+    };
     bool bad = c->answer == CHECK_BAD;
     char more[48] = "";
-    rows_object(r, key, { "answer", v_text(answers[c->answer]) }, { "found", bad ? v_text(c->found) : v_none() },
+    rows_object(r, key, { "answer", v_text(answers[c->answer]) },
+                { "found", bad ? v_text(c->found) : v_none() },
                 { "tensors", bad ? v_int(c->n_bad) : v_none() });
     if (c->n_bad > 1)
-        snprintf(more, sizeof more, " (and %d more tensor%s)", c->n_bad - 1, c->n_bad > 2 ? "s" : "");
+        snprintf(more, sizeof more, " (and %d more tensor%s)", c->n_bad - 1,
+                 c->n_bad > 2 ? "s" : "");
     if (c->answer == CHECK_NONE)
         rows_pair(r, label, "%s", none);
     else
@@ -507,13 +565,15 @@ void info_check(Rows *r, const DataCheck *d)
     rows_close(r, '}');
 }
 
-/* ---- Tensors ---- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 void info_tensors(Rows *r, const SourceContents *c)
 {
     static const Column columns[] = {
-        { "name", "name", -23, 0, UNIT_NONE, "" },          { "dtype", "dtype", -5, 0, UNIT_NONE, "l dim" },
-        { "shape", "shape", -20, 0, UNIT_NONE, "l dim" },   { "bytes", "bytes", 13, 0, UNIT_COUNT, "" },
+        { "name", "name", -23, 0, UNIT_NONE, "" },
+                 { "dtype", "dtype", -5, 0, UNIT_NONE, "l dim" },
+        { "shape", "shape", -20, 0, UNIT_NONE, "l dim" },
+          { "bytes", "bytes", 13, 0, UNIT_COUNT, "" },
         { "offset", "offset", 13, 0, UNIT_COUNT, "" },
     };
     static const Table table = TABLE_OF(columns);
@@ -522,13 +582,16 @@ void info_tensors(Rows *r, const SourceContents *c)
     rows_table(r, "tensors", &table);
     for (size_t i = 0; i < c->n_tensors; i++) {
         const Tensor *t = c->tensors[i];
-        rows_row(r, &table, (Value[]){ v_text(t->name), v_text(dtype_name(t->dtype)), v_json(tensor_shape_text(t, shape, sizeof shape)),
-                                       v_count(t->n_bytes), v_count(t->offset) }, NULL);
+        rows_row(r, &table,
+                 (Value[]){ v_text(t->name), v_text(dtype_name(t->dtype)),
+                            v_json(tensor_shape_text(t, shape, sizeof shape)), v_count(t->n_bytes),
+                            v_count(t->offset) },
+                 NULL);
     }
     rows_table_end(r, "tensors");
 }
 
-/* ---- All of it ---- */
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static bool about(Rows *r, const Info *info, Error *err)
 {
@@ -570,7 +633,8 @@ static void all_rows(Rows *r, const Info *info, bool tensors)
         info_tensors(r, info->contents);
 }
 
-bool info_report(const Info *info, Face face, const tblock_report_options *opt, char **text, Error *err)
+bool info_report(const Info *info, Face face, const tblock_report_options *opt, char **text,
+                 Error *err)
 {
     Rows r = { .face = face, .colour = opt->colour, .indent = 2, .margin = 2, .label_width = 12 };
     bool ok = true;

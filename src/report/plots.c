@@ -94,23 +94,32 @@ static void draw_axes(TextOut *o, const Plot *p)
         double x = x_of(p, first << i);
         if (first << i > last)
             break;
-        text_out(o, "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" y=\"%d\">%s</text>", x, TOP, HEIGHT - BOTTOM,
-                 x, HEIGHT - BOTTOM + 18, length_text(first << i, word, sizeof word));
+        text_out(o,
+                 "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"s m\" x=\"%.1f\" "
+                 "y=\"%d\">%s</text>",
+                 x, TOP, HEIGHT - BOTTOM, x, HEIGHT - BOTTOM + 18,
+                 length_text(first << i, word, sizeof word));
     }
     for (int i = 0; p->low + i <= p->high; i++) {
         double decade = p->low + i, y = y_of(p, pow(10, decade));
-        text_out(o, "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" y=\"%.1f\">%s</text>", LEFT, y, WIDTH - RIGHT,
-                 LEFT - 8, y + 4, decade_text(p, decade, word, sizeof word));
+        text_out(o,
+                 "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"s e\" x=\"%d\" "
+                 "y=\"%.1f\">%s</text>",
+                 LEFT, y, WIDTH - RIGHT, LEFT - 8, y + 4,
+                 decade_text(p, decade, word, sizeof word));
     }
-    text_out(o, "<text class=\"s m\" x=\"%d\" y=\"%d\">length in tokens</text>"
-                "<text class=\"s\" x=\"4\" y=\"14\">%s</text>", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, p->y_name);
+    text_out(o,
+             "<text class=\"s m\" x=\"%d\" y=\"%d\">length in tokens</text>"
+             "<text class=\"s\" x=\"4\" y=\"14\">%s</text>",
+             (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, p->y_name);
 }
 
 static void draw_line(TextOut *o, const Plot *p, const Series *s)
 {
     text_out(o, "<polyline class=\"line %s%s\" points=\"", s->colour, s->dashed ? " dash" : "");
     for (int i = 0; i < p->info->n_curve; i++)
-        text_out(o, "%.1f,%.1f ", x_of(p, p->info->curve[i].seq), y_of(p, value(s, &p->info->curve[i])));
+        text_out(o, "%.1f,%.1f ", x_of(p, p->info->curve[i].seq),
+                 y_of(p, value(s, &p->info->curve[i])));
     text_out(o, "\"/>");
 }
 
@@ -129,8 +138,8 @@ static void draw_names(TextOut *o, const Plot *p)
         y         = y < free_from ? free_from : y;
         free_from = y + LINE_GAP;
         done[best] = true;
-        text_out(o, "<text class=\"t c%s\" x=\"%d\" y=\"%.1f\">%s</text>", p->series[best].colour, WIDTH - RIGHT + 8, y,
-                 p->series[best].label);
+        text_out(o, "<text class=\"t c%s\" x=\"%d\" y=\"%.1f\">%s</text>", p->series[best].colour,
+                 WIDTH - RIGHT + 8, y, p->series[best].label);
     }
 }
 
@@ -142,14 +151,18 @@ static void draw_mark(TextOut *o, const Plot *p, int length, const char *what)
     if (length < p->info->curve[0].seq || length > p->info->curve[p->info->n_curve - 1].seq)
         return;
     const char *side = x > WIDTH - RIGHT - 90 ? " e" : x < LEFT + 90 ? "" : " m";
-    text_out(o, "<path class=\"mark\" d=\"M%.1f %dV%d\"/><text class=\"s halo%s\" x=\"%.1f\" y=\"%d\">%s %s</text>", x, TOP, HEIGHT - BOTTOM,
-             side, x, TOP - 10, what, form_count((uint64_t)length, number, sizeof number));
+    text_out(o,
+             "<path class=\"mark\" d=\"M%.1f %dV%d\"/><text class=\"s halo%s\" x=\"%.1f\" "
+             "y=\"%d\">%s %s</text>",
+             x, TOP, HEIGHT - BOTTOM, side, x, TOP - 10, what,
+             form_count((uint64_t)length, number, sizeof number));
 }
 
 static void open_plot(TextOut *o, Plot *p, const char *title)
 {
     find_range(p);
-    text_out(o, "<svg class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">", WIDTH, HEIGHT, title);
+    text_out(o, "<svg class=\"plot\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"%s\">", WIDTH,
+             HEIGHT, title);
     draw_axes(o, p);
 }
 
@@ -167,9 +180,12 @@ void draw_flops_plot(TextOut *o, const Info *info)
         { "FFN", "ffn", false, offsetof(InfoPoint, ffn), 0 },
         { "full square", "proj", true, offsetof(InfoPoint, attention_full), 0 },
         { "attention", "proj", false, offsetof(InfoPoint, attention), 0 },
-        { "QK<tspan dy=\"-4\" font-size=\"9\">T</tspan><tspan dy=\"4\"> and AV</tspan>", "scores", false, offsetof(InfoPoint, scores), 0 },
+        { "QK<tspan dy=\"-4\" font-size=\"9\">T</tspan><tspan dy=\"4\"> and AV</tspan>", "scores",
+          false, offsetof(InfoPoint, scores), 0 },
     };
-    Plot p = { .info = info, .y_name = "FLOP per token", .series = series, .n_series = 4, .form = form_si };
+    Plot p = {
+        .info = info, .y_name = "FLOP per token", .series = series, .n_series = 4, .form = form_si
+    };
     open_plot(o, &p, "FLOP of one block for each token, against length");
     if (info->crossover.full)
         draw_mark(o, &p, info->crossover.full, "square = FFN at");
@@ -186,7 +202,11 @@ void draw_kv_plot(TextOut *o, const Info *info)
         { "MHA", "scores", true, offsetof(InfoPoint, kv_mha), 0 },
     };
     bool grouped = info->cfg->kv_heads < info->cfg->heads;
-    Plot p = { .info = info, .y_name = "bytes", .series = series, .n_series = grouped ? 5 : 4, .form = form_bytes };
+    Plot p = { .info = info,
+               .y_name = "bytes",
+               .series = series,
+               .n_series = grouped ? 5 : 4,
+               .form = form_bytes };
     open_plot(o, &p, "Bytes of the KV cache, against length");
     draw_mark(o, &p, info->cfg->n_ctx, "context");
     close_plot(o, &p);

@@ -23,9 +23,12 @@ int attention_queries(const Config *c)
  * of its queries, and the list of queries for the kernel. */
 size_t attention_scratch_floats(const Config *c)
 {
-    size_t per_query = 2 * attn_state_floats(c->head_dim) + 2 * round_up((size_t)c->head_dim, LANES);
+    size_t per_query =
+        2 * attn_state_floats(c->head_dim) + 2 * round_up((size_t)c->head_dim, LANES);
     return (size_t)attention_queries(c) * per_query
-           + round_up(((size_t)attention_queries(c) * sizeof(AttnQuery) + sizeof(float) - 1) / sizeof(float), LANES);
+           + round_up(((size_t)attention_queries(c) * sizeof(AttnQuery) + sizeof(float) - 1)
+                          / sizeof(float),
+                      LANES);
 }
 
 enum { FETCH_TILES = 4 };            /* how many tiles ahead the tile table's entry is fetched */
@@ -88,7 +91,8 @@ static NextTile next_place(const Run *r, const AttentionUnit *u, int l, int tile
 /* Computes one tile for the queries of the unit that see it. Query i's partial state goes to
  * part + i * state_floats, or to `first` if this is the first tile that it sees. next: fetched
  * meanwhile. wide: room for the tile as f32, or NULL. */
-static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, NextTile next, float *wide, float *first, float *part)
+static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, NextTile next,
+                         float *wide, float *first, float *part)
 {
     int          n_ask = 0;
     const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
@@ -106,8 +110,10 @@ static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, 
         .v = kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile),
         .k_scale = scales,
         .v_scale = scales ? scales + KV_TILE : NULL,
-        .next_k = next.tile < 0 ? NULL : kv_cache_k(r->kv_cache, u->seq, l, next.kv_head, next.tile),
-        .next_scale = next.tile < 0 ? NULL : kv_cache_scales(r->kv_cache, u->seq, l, next.kv_head, next.tile),
+        .next_k = next.tile < 0 ? NULL : kv_cache_k(r->kv_cache, u->seq, l, next.kv_head,
+                                                    next.tile),
+        .next_scale = next.tile < 0 ? NULL : kv_cache_scales(r->kv_cache, u->seq, l, next.kv_head,
+            next.tile),
         .wide = wide,
         .head_dim = u->d_head,
         .scale = r->attn_scale,
@@ -125,7 +131,8 @@ static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, i
     for (int t = 0; t < u->n_tok; t++) {
         View v = view_of(u->pos + t, u->window, tile);
         for (int i = t * u->group; v.first < v.end && !v.starts && i < (t + 1) * u->group; i++)
-            r->kernels->attn_merge(u->state + (size_t)i * u->state_floats, u->part + (size_t)i * u->state_floats, u->d_head);
+            r->kernels->attn_merge(u->state + (size_t)i * u->state_floats,
+                                   u->part + (size_t)i * u->state_floats, u->d_head);
     }
 }
 
@@ -141,10 +148,12 @@ static void finish(const Run *r, const AttentionUnit *u, const Act *y, int i)
  * lie unaligned in a row if head_dim is not a multiple of 16. */
 static void begin(const Run *r, AttentionUnit *u, int *first, int *end)
 {
-    int n_q = u->n_tok * u->group, oldest = u->window && u->pos >= u->window ? u->pos - u->window + 1 : 0;
+    int n_q = u->n_tok * u->group,
+        oldest = u->window && u->pos >= u->window ? u->pos - u->window + 1 : 0;
     lay_out(u, r, n_q);
     for (int i = 0; i < n_q; i++)
-        memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i), (size_t)u->d_head * sizeof(float));
+        memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i),
+               (size_t)u->d_head * sizeof(float));
     *first = u->first_tile = oldest / KV_TILE;
     *end   = (u->pos + u->n_tok - 1) / KV_TILE + 1;
 }
@@ -163,7 +172,8 @@ static void attend(const Run *r, AttentionUnit *u, const Act *y, int l)
 /* How many tiles' partial states for all of the unit's queries fit into a thread's scratch. */
 static int tiles_in_scratch(const AttentionUnit *u)
 {
-    return (int)(KERNEL_SCRATCH / ((size_t)(u->n_tok * u->group) * u->state_floats * sizeof(float)));
+    return (int)(KERNEL_SCRATCH
+                 / ((size_t)(u->n_tok * u->group) * u->state_floats * sizeof(float)));
 }
 
 /* Merges tiles first .. end - 1 of a strip, ascending, into the states of the queries that this
@@ -177,7 +187,8 @@ static void merge_strip(const Run *r, const AttentionUnit *u, int first, int end
             if (v.first >= v.end)
                 continue;
             int          thread = (tile - first) / share, slot = (tile - first) % share * n_q + i;
-            const char  *of     = (const char *)r->scratch + (ptrdiff_t)(thread - r->team.thread) * (ptrdiff_t)r->thread_bytes;
+            const char  *of     = (const char *)r->scratch
+                     + (ptrdiff_t)(thread - r->team.thread) * (ptrdiff_t)r->thread_bytes;
             const float *part   = (const float *)(const void *)of + (size_t)slot * u->state_floats;
             float       *state  = u->state + (size_t)i * u->state_floats;
             if (v.starts)
@@ -200,7 +211,8 @@ static void attend_together(const Run *r, AttentionUnit *u, const Act *y, int l)
         int most = tiles_in_scratch(u), share = (end - at + threads - 1) / threads;
         share    = share < most ? share : most;
         strip    = end - at < share * threads ? end - at : share * threads;
-        int mine = at + r->team.thread * share, my_end = mine + share < at + strip ? mine + share : at + strip;
+        int mine = at + r->team.thread * share,
+            my_end = mine + share < at + strip ? mine + share : at + strip;
         for (int tile = mine; tile < my_end; tile++) {
             float *part = (float *)r->scratch + (size_t)((tile - mine) * n_q) * u->state_floats;
             compute_tile(r, u, l, tile, next_place(r, u, l, tile, my_end), NULL, part, part);
@@ -219,7 +231,8 @@ static bool worth_cutting(const Run *r, const AttentionUnit *u, int turn, int n)
 {
     int threads = r->team.n_threads, seen = u->pos + u->n_tok;
     seen = u->window && u->window < seen ? u->window : seen;
-    return turn >= n / threads * threads && n < 8 * threads && seen >= 2 * KV_TILE * threads && tiles_in_scratch(u) > 0;
+    return turn >= n / threads * threads && n < 8 * threads && seen >= 2 * KV_TILE * threads
+        && tiles_in_scratch(u) > 0;
 }
 
 static int count_units(const Run *r, int per_unit)
@@ -253,23 +266,26 @@ static void enter_attention(const Run *r, int window)
 void attention(Run *r, Act *y, int l)
 {
     const Config *c = &r->model->cfg;
-    int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0, n = count_units(r, per_unit);
+    int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0,
+        n = count_units(r, per_unit);
     touch(r, reads(&r->q, ANYWHERE), (Touch){&r->cached, ANYWHERE, false}, writes(y, ANYWHERE));
     enter_attention(r, config_window(c, l));
     for (int s = 0; s < r->n_spans; s++) {
         const Span *span = &r->span[s];
         for (int t = 0; t < span->n_tok; t += per_unit)
             for (int h = 0; h < c->kv_heads; h++, turn++) {
-                AttentionUnit u = {.seq     = span->seq,
-                          .kv_head = h,
-                          .next_head = h + r->team.n_threads < c->kv_heads ? h + r->team.n_threads : 0,
-                          .first   = span->first + t,
-                          .n_tok   = span->n_tok - t < per_unit ? span->n_tok - t : per_unit,
-                          .pos     = span->pos + t,
-                          .group   = group,
-                          .d_head  = c->head_dim,
-                          .window  = config_window(c, l),
-                          .state_floats = attn_state_floats(c->head_dim)};
+                AttentionUnit u = {
+                    .seq = span->seq,
+                    .kv_head = h,
+                    .next_head = h + r->team.n_threads < c->kv_heads ? h + r->team.n_threads : 0,
+                    .first = span->first + t,
+                    .n_tok = span->n_tok - t < per_unit ? span->n_tok - t : per_unit,
+                    .pos = span->pos + t,
+                    .group = group,
+                    .d_head = c->head_dim,
+                    .window = config_window(c, l),
+                    .state_floats = attn_state_floats(c->head_dim)
+                };
                 if (worth_cutting(r, &u, turn, n))
                     attend_together(r, &u, y, l);
                 else if (turn % r->team.n_threads == r->team.thread)

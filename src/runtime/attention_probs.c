@@ -16,7 +16,8 @@
 /* Scores of one query against the 16 positions from `at`, a multiple of 16. Lanes without a
  * position give whatever the tile holds. panel: room for [head_dim, 16] f32, used if the cache
  * is not f32. */
-static void scores(const Run *r, const float *q, int seq, int l, int kv_head, int at, float *panel, float *s)
+static void scores(const Run *r, const float *q, int seq, int l, int kv_head, int at, float *panel,
+                   float *s)
 {
     const KvCache *c      = r->kv_cache;
     size_t         d_head = (size_t)r->model->cfg.head_dim, elements = d_head * LANES;
@@ -55,8 +56,10 @@ static void probabilities(const Run *r, int l, int h, int t, float *p)
 
     for (int at = oldest / LANES * LANES; at <= b->pos; at += LANES) {
         float s[LANES];
-        scores(r, act_row(&r->q, t) + h * c->head_dim, b->seq, l, h / (c->heads / c->kv_heads), at, r->attn_scratch, s);
-        int first = oldest > at ? oldest - at : 0, end = b->pos + 1 - at < LANES ? b->pos + 1 - at : LANES;
+        scores(r, act_row(&r->q, t) + h * c->head_dim, b->seq, l, h / (c->heads / c->kv_heads), at,
+               r->attn_scratch, s);
+        int first = oldest > at ? oldest - at : 0,
+            end = b->pos + 1 - at < LANES ? b->pos + 1 - at : LANES;
         memcpy(p + at + first, s + first, (size_t)(end - first) * sizeof *p);
     }
     memset(p, 0, (size_t)oldest * sizeof *p);
@@ -72,7 +75,8 @@ void attention_probs(Run *r, int l)
     /* The panel of scores() lies in the scratch of attention. */
     assert(attention_scratch_floats(&r->model->cfg) >= (size_t)r->model->cfg.head_dim * LANES);
     for (int i = r->team.thread; i < r->n_tok * heads; i += r->team.n_threads) {
-        float *p = r->attention_row(r->attention_user, l, i % heads, r->first + (size_t)(i / heads));
+        float *p =
+            r->attention_row(r->attention_user, l, i % heads, r->first + (size_t)(i / heads));
         if (p)
             probabilities(r, l, i % heads, i / heads, p);
     }

@@ -1,5 +1,6 @@
-/* runtime/draft.c: prompt lookup. Where the last tokens of the text occurred before, what followed them then is a guess at
- * what follows now. Source: Saxena 2023, "Prompt lookup decoding"; Yang et al. 2023, "Inference with reference". */
+/* runtime/draft.c: prompt lookup. Where the last tokens of the text occurred before, what followed
+ * them then is a guess at what follows now. Source: Saxena 2023, "Prompt lookup decoding"; Yang et
+ * al. 2023, "Inference with reference". */
 #include "runtime/sampler.h"
 
 #include <stdbool.h>
@@ -29,9 +30,11 @@ static size_t find_match(const int32_t *ids, size_t n, const DraftOptions *opt)
 {
     const size_t most = (size_t)opt->max_match;
     size_t       best = (size_t)opt->min_match - 1, found = n;
-    size_t       end  = n < 1 ? 0 : n - 1, oldest = end > (size_t)opt->window ? end - (size_t)opt->window : 0;
+    size_t       end  = n < 1 ? 0 : n - 1,
+           oldest = end > (size_t)opt->window ? end - (size_t)opt->window : 0;
     while (end > oldest && best < most) { /* places oldest .. end - 1 may be the match's last */
-        if (best > 0 && end - oldest > BLOCK && !block_has_pair(ids + end - BLOCK, ids[n - 2], ids[n - 1])) {
+        if (best > 0 && end - oldest > BLOCK
+            && !block_has_pair(ids + end - BLOCK, ids[n - 2], ids[n - 1])) {
             end -= BLOCK;
             continue;
         }
@@ -46,7 +49,8 @@ static size_t find_match(const int32_t *ids, size_t n, const DraftOptions *opt)
     return found;
 }
 
-/* A match that overlaps the end repeats: what it would read past the end is what was just proposed. */
+/* A match that overlaps the end repeats: what it would read past the end is what was just
+ * proposed. */
 size_t draft_ngram(const int32_t *ids, size_t n, const DraftOptions *opt, int32_t *out, size_t most)
 {
     size_t from = find_match(ids, n, opt);

@@ -18,7 +18,7 @@ int expert_rows(const Config *c, int max_tok)
     return some > max_tok ? some : max_tok;
 }
 
-/* ---- Routing ---- */
+/* ---- Routing --------------------------------------------------------------------------------- */
 
 /* Marks the k largest of p[0 .. n); ties go to the lower index. If one p is NaN all are
  * (softmax), and the first k are marked. */
@@ -42,7 +42,7 @@ static void mark_largest(const float *p, int n, int k, int *order, unsigned char
 static void choose(Run *r, int t)
 {
     const Config  *c = &r->model->cfg;
-    int            used = c->experts_used, n = 0, *expert = r->routing.expert + (size_t)t * (size_t)used;
+    int used = c->experts_used, n = 0, *expert = r->routing.expert + (size_t)t * (size_t)used;
     float         *weight = r->routing.weight + (size_t)t * (size_t)used, total = 0.0f;
     float         *p      = r->scratch;
     int           *order  = (int *)(void *)(p + c->n_experts);
@@ -97,7 +97,7 @@ static void route(Run *r, Act *xn, const Layer *w)
     group_tokens(r);
 }
 
-/* ---- Groups and waves ---- */
+/* ---- Groups and waves ------------------------------------------------------------------------ */
 
 /* A run of consecutive experts whose rows fit into the buffers. The shared expert is number
  * n_experts. */
@@ -144,8 +144,11 @@ static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
     if (i == r->model->cfg.n_experts)
         *g = (Group){.gate = w->shared_gate, .up = w->shared_up, .down = w->shared_down};
     else
-        *g = (Group){.gate = mat_item(&w->expert_gate, i), .up = mat_item(&w->expert_up, i), .down = mat_item(&w->expert_down, i),
-                     .token = r->routing.token + at, .share = r->routing.share + at};
+        *g = (Group){ .gate = mat_item(&w->expert_gate, i),
+                      .up = mat_item(&w->expert_up, i),
+                      .down = mat_item(&w->expert_down, i),
+                      .token = r->routing.token + at,
+                      .share = r->routing.share + at };
     g->n   = group_size(r, w, i);
     g->row = row;
     return true;
@@ -155,7 +158,7 @@ static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
 #define EACH_GROUP(g) \
     (int e_ = v.first, row_ = 0; next_group(r, l, v, &e_, row_, &(g)); row_ += (g).n)
 
-/* ---- The experts ---- */
+/* ---- The experts ----------------------------------------------------------------------------- */
 
 /* The matrices that read a token's row of xn. */
 enum { READERS = 4 };
@@ -174,8 +177,10 @@ static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
     const Act *y = &r->expert_in;
     const Mat *mat[READERS];
     if (x->bits) {
-        memcpy(y->q + (size_t)to * y->q_stride, x->q + (size_t)t * x->q_stride, x->q_stride * sizeof *x->q);
-        memcpy(y->d + (size_t)to * y->d_stride, x->d + (size_t)t * x->d_stride, x->d_stride * sizeof *x->d);
+        memcpy(y->q + (size_t)to * y->q_stride, x->q + (size_t)t * x->q_stride,
+               x->q_stride * sizeof *x->q);
+        memcpy(y->d + (size_t)to * y->d_stride, x->d + (size_t)t * x->d_stride,
+               x->d_stride * sizeof *x->d);
     }
     readers(w, mat);
     for (int i = 0; i < READERS; i++)
@@ -207,7 +212,8 @@ static int64_t panel_cost(const Group *g) { return g->n + 8; }
 
 /* The panels of a group that this member computes, so that all members have about the same cost.
  * before: the cost of the groups before it. */
-static void my_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first, int *end)
+static void my_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first,
+                      int *end)
 {
     int64_t cost = panel_cost(g), panels = panel_count(g->up.rows), at[2];
     for (int i = 0; i < 2; i++) {
@@ -285,7 +291,8 @@ static void add_wave(Run *r, Act *y, int l, Wave v, int first, int end)
 {
     Group  g;
     double bytes = 0, work = 0;
-    touch(r, reads(&r->gate, ANYWHERE), reads(&r->routing.shared, ANYWHERE), writes(&r->mix, BY_COLUMNS), writes(y, BY_COLUMNS));
+    touch(r, reads(&r->gate, ANYWHERE), reads(&r->routing.shared, ANYWHERE),
+          writes(&r->mix, BY_COLUMNS), writes(y, BY_COLUMNS));
     for EACH_GROUP (g) {
         bytes += mat_read(&g.down);
         work += mat_work(&g.down, g.n);
@@ -312,7 +319,8 @@ void experts(Run *r, Act *y, Act *in, int l)
     touch(r, writes(y, BY_COLUMNS));
     my_share(r, panel_count(y->width), &first, &end);
     for (int t = 0; t < r->n_tok && first < end; t++)
-        memset(act_row(y, t) + first * PANEL_ROWS, 0, (size_t)(end - first) * PANEL_ROWS * sizeof(float));
+        memset(act_row(y, t) + first * PANEL_ROWS, 0,
+               (size_t)(end - first) * PANEL_ROWS * sizeof(float));
     while (next_wave(r, w, &v)) {
         Act *rows = gather(r, in, l, v);
         hidden_of_wave(r, rows, l, v);

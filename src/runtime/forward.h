@@ -8,7 +8,7 @@
 #include "runtime/kv_cache.h"
 #include "runtime/numerics.h"
 
-/* ---- team_size.c ------------------------------------------------------------------------------ */
+/* ---- team_size.c ----------------------------------------------------------------------------- */
 
 /* Uses fewer threads while other processes use the processors. A team waits
  * for its slowest member at every operation, so on a busy machine two threads can be a hundred
@@ -32,7 +32,7 @@ int team_size(const TeamSize *s, int most);
 /* Records a region of n threads (as team_size answered). slept: as threads_pool_run returns it. */
 void team_size_note(TeamSize *s, int most, int n, double seconds, double slept);
 
-/* ---- profile.c -------------------------------------------------------------------------------- */
+/* ---- profile.c ------------------------------------------------------------------------------- */
 
 /* How long each operation of a forward pass takes, by the clock of the team's
  * first thread: from its start to the start of the next one, with waiting. */
@@ -61,7 +61,7 @@ void profile_enter(Profile *p, const char *name, double bytes, double operations
 /* Adds to the bytes and operations of the running operation. */
 void profile_more(Profile *p, double bytes, double operations);
 
-/* ---- forward.c -------------------------------------------------------------------------------- */
+/* ---- forward.c ------------------------------------------------------------------------------- */
 
 /* Tokens in, logits out: the forward pass over a batch of (sequence,
  * position, token). This room holds the block, its operations, the KV cache, the sampler, and
@@ -75,7 +75,8 @@ typedef struct BatchToken {
 /* Receives the residual stream: "embed", then for each layer "layer0.attn" (after attention) and
  * "layer0" (after feed-forward), then "final_norm". x has n_tok rows, `stride` floats apart.
  * first is the index of the first row in the caller's batch. */
-typedef void (*ForwardObserver)(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);
+typedef void (*ForwardObserver)(void *user, const char *name, size_t first, int n_tok,
+                                const float *x, size_t stride);
 
 /* Returns where to put the attention probabilities of one query: room for pos + 1 floats, for
  * keys 0 .. pos. NULL: not wanted. item: index of the query's token in the caller's batch.
@@ -87,7 +88,8 @@ typedef struct Forward Forward;         /* buffers for up to max_tok tokens at o
 /* model must outlive the result. Uses at most `threads` (>= 1). A call with little work uses
  * fewer, unless forward_all_threads was called; so do short calls while other processes use the
  * processors (team_size.h). Free with forward_free. Returns NULL with SYSTEM (no memory). */
-Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok, int threads, Error *err);
+Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok,
+                     int threads, Error *err);
 void     forward_free(Forward *f);      /* accepts NULL */
 /* Also uses all threads for calls with little work: the user has asked for this number. */
 void     forward_all_threads(Forward *f);

@@ -21,17 +21,25 @@ static int v_stride(const KvShape *s) { return (int)round_up((size_t)s->head_dim
  * of any type are. */
 static size_t code_bytes(const KvShape *s)
 {
-    return (size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s)) * kv_element_bytes(s->type);
+    return (size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s))
+        * kv_element_bytes(s->type);
 }
 
-static size_t head_bytes(const KvShape *s) { return code_bytes(s) + 2 * KV_TILE * kv_scale_bytes(s->type); }
+static size_t head_bytes(const KvShape *s)
+{
+    return code_bytes(s) + 2 * KV_TILE * kv_scale_bytes(s->type);
+}
 
 static int tiles_for(int n_tok) { return (n_tok + KV_TILE - 1) / KV_TILE; }
 
 KvShape kv_shape(const Config *c, KvType type)
 {
-    return (KvShape){.n_layers = c->n_layers, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .window = c->window, .type = type,
-                     .full_layers = c->full_layers};
+    return (KvShape){ .n_layers = c->n_layers,
+                      .kv_heads = c->kv_heads,
+                      .head_dim = c->head_dim,
+                      .window = c->window,
+                      .type = type,
+                      .full_layers = c->full_layers };
 }
 
 /* The oldest position that the next query sees in a layer, if the sequence has `length` tokens. */
@@ -70,7 +78,8 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
     c->v_stride   = v_stride(shape);
     c->head_bytes = head_bytes(shape);
     if (!mul_size(c->head_bytes, (size_t)shape->kv_heads, &c->tile_bytes))
-        return fail(err, INPUT, "a KV tile of %d heads x %d is too large", shape->kv_heads, shape->head_dim);
+        return fail(err, INPUT, "a KV tile of %d heads x %d is too large", shape->kv_heads,
+                    shape->head_dim);
     c->seq = calloc((size_t)n_seqs, sizeof *c->seq);
     for (int s = 0; c->seq && s < n_seqs; s++) {
         c->seq[s].layer = calloc((size_t)shape->n_layers, sizeof *c->seq[s].layer);
@@ -91,7 +100,8 @@ static bool add_chunk(KvCache *c, size_t n_tiles)
     KvChunk *chunk = malloc(sizeof *chunk);
     if (!chunk)
         return false;
-    if (mul_size(n_tiles, c->tile_bytes, &bytes) && add_size(bytes, c->bytes / 4, &bytes) && bytes < SIZE_MAX / 2) {
+    if (mul_size(n_tiles, c->tile_bytes, &bytes) && add_size(bytes, c->bytes / 4, &bytes)
+        && bytes < SIZE_MAX / 2) {
         page   = bytes < HUGE_PAGE ? page : HUGE_PAGE;
         bytes  = round_up(bytes, page);
         *chunk = (KvChunk){.data = pages_map(bytes), .bytes = bytes, .next = c->chunk};
@@ -115,7 +125,8 @@ static KvTile *take_tile(KvCache *c, size_t n_more)
         tile->users = 1;
         return tile;
     }
-    if ((!c->chunk || c->chunk->bytes - c->chunk->used < c->tile_bytes) && !add_chunk(c, n_more + 1))
+    if ((!c->chunk || c->chunk->bytes - c->chunk->used < c->tile_bytes)
+        && !add_chunk(c, n_more + 1))
         return NULL;
     tile = malloc(sizeof *tile);
     if (!tile)
@@ -224,12 +235,17 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
         if (!grow_table(t, need) || !own_last_tile(c, seq, l))
-            return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", s->length + n_new);
+            return fail(err, SYSTEM, "out of memory for a KV cache of %d positions",
+                        s->length + n_new);
         for (; t->n < need; t->n++) {
-            t->tile[t->n] = take_tile(c, (size_t)(need - t->n - 1) + (size_t)(need - t->n) * (size_t)(c->shape.n_layers - l - 1));
+            t->tile[t->n] =
+                take_tile(c,
+                          (size_t)(need - t->n - 1)
+                              + (size_t)(need - t->n) * (size_t)(c->shape.n_layers - l - 1));
             if (!t->tile[t->n])
-                return fail(err, SYSTEM, "out of memory for a KV cache of %d positions (%zu MB in use)", s->length + n_new,
-                            c->bytes >> 20);
+                return fail(err, SYSTEM,
+                            "out of memory for a KV cache of %d positions (%zu MB in use)",
+                            s->length + n_new, c->bytes >> 20);
         }
     }
     return true;
@@ -303,9 +319,13 @@ bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
     return true;
 }
 
-int kv_cache_first_tile(const KvCache *c, int layer, int length) { return oldest_seen(&c->shape, layer, length) / KV_TILE; }
+int kv_cache_first_tile(const KvCache *c, int layer, int length)
+{
+    return oldest_seen(&c->shape, layer, length) / KV_TILE;
+}
 
-bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, FileMap *file, Error *err)
+bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, FileMap *file,
+                    Error *err)
 {
     KvMap *map = calloc(1, sizeof *map);
     if (!map || !start_tables(c, seq, length, err)) {
@@ -323,7 +343,8 @@ bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, File
                 good = fail(err, SYSTEM, "out of memory for a state of %d tokens", length);
                 break;
             }
-            const char *data = (const char *)layer[l].data + (size_t)(t->n - t->first) * c->tile_bytes;
+            const char *data =
+                (const char *)layer[l].data + (size_t)(t->n - t->first) * c->tile_bytes;
             *tile = (KvTile){.data = (void *)(uintptr_t)data, .users = 1, .map = map};
             t->tile[t->n] = tile;
             c->bytes += c->tile_bytes;
@@ -343,7 +364,8 @@ bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, File
 
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
-    return (const char *)c->seq[seq].layer[layer].tile[tile]->data + (size_t)kv_head * c->head_bytes;
+    return (const char *)c->seq[seq].layer[layer].tile[tile]->data
+        + (size_t)kv_head * c->head_bytes;
 }
 
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile)
@@ -356,7 +378,8 @@ const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, 
 {
     if (c->shape.type != KV_Q8)
         return NULL;
-    return (const float *)(const void *)((const char *)kv_cache_k(c, seq, layer, kv_head, tile) + code_bytes(&c->shape));
+    return (const float *)(const void *)((const char *)kv_cache_k(c, seq, layer, kv_head, tile)
+                                         + code_bytes(&c->shape));
 }
 
 /* Where one position goes. K lies in panels of 16 positions, [4][head_dim][16], so that the
@@ -381,7 +404,8 @@ static void put_f16(const Slot *s, const Kernels *kernels, const float *k, const
 
 /* Quantizes K into the row where V will go (both have head_dim codes), then moves the codes to
  * their panel. */
-static void put_q8(const Slot *s, const Kernels *kernels, const float *k, const float *v, float *k_scale, float *v_scale)
+static void put_q8(const Slot *s, const Kernels *kernels, const float *k, const float *v,
+                   float *k_scale, float *v_scale)
 {
     int8_t *row = (int8_t *)s->v + s->v_at;
     *k_scale    = kernels->f32_to_q8(row, k, s->d_head);
@@ -390,8 +414,8 @@ static void put_q8(const Slot *s, const Kernels *kernels, const float *k, const 
     *v_scale = kernels->f32_to_q8(row, v, s->d_head);
 }
 
-void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
-                  const float *v)
+void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head,
+                  int pos, const float *k, const float *v)
 {
     int    d_head = c->shape.head_dim;
     int    tile = pos / KV_TILE, t = pos % KV_TILE;
@@ -424,7 +448,8 @@ void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *o
     const int    held = c->seq[seq].length - tile * KV_TILE;
     memcpy(out, c->seq[seq].layer[layer].tile[tile]->data, c->tile_bytes);
     for (int h = 0; h < c->shape.kv_heads; h++) {
-        char *k = (char *)out + (size_t)h * c->head_bytes, *v = k + k_bytes, *scales = k + code_bytes(&c->shape);
+        char *k = (char *)out + (size_t)h * c->head_bytes, *v = k + k_bytes,
+             *scales = k + code_bytes(&c->shape);
         for (int t = held; t < KV_TILE; t++) {
             char *panel = k + (size_t)(t / LANES) * d_head * LANES * element;
             for (size_t d = 0; d < d_head; d++)

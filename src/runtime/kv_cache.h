@@ -102,7 +102,8 @@ typedef struct KvMapped { const void *data; int first; } KvMapped;
 
 /* Makes the empty sequence seq one of `length` tokens whose tiles lie in a mapping; layer
  * [n_layers]. On success it takes over *file and zeroes it. On failure (SYSTEM) seq is empty. */
-bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, FileMap *file, Error *err);
+bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, FileMap *file,
+                    Error *err);
 
 /* Forgets the tokens from `length` on. False (nothing changes) if a windowed layer has given up
  * a position that would be needed again. */
@@ -115,8 +116,8 @@ size_t kv_scale_bytes(KvType t);
 
 /* Stores one position of one KV head. k and v are [head_dim] f32 and are rounded to the cache's
  * type. The tile must be reserved. */
-void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head, int pos, const float *k,
-                  const float *v);
+void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head,
+                  int pos, const float *k, const float *v);
 
 /* The K panels and V rows of one KV head in tile number `tile` (kernels.h: AttnTile). */
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile);

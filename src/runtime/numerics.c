@@ -7,20 +7,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const math_names[MATH_COUNT] = {[MATH_F32] = "f32", [MATH_INT8] = "int8", [MATH_BF16] = "bf16"};
+static const char *const math_names[MATH_COUNT] = {
+    [MATH_F32] = "f32", [MATH_INT8] = "int8", [MATH_BF16] = "bf16"
+};
 
 const char *math_name(Math m) { return math_names[m]; }
 
 /* Is a matrix of this type multiplied as integers? */
-static bool as_integers(Numerics n, WeightType type) { return weight_type_quantized(type) && n.math != MATH_F32; }
+static bool as_integers(Numerics n, WeightType type)
+{
+    return weight_type_quantized(type) && n.math != MATH_F32;
+}
 
-/* ---- The matrices of a model ---- */
+/* ---- The matrices of a model ----------------------------------------------------------------- */
 
 /* The matrix of a role in a layer; NULL if the role is not a matrix of a layer. */
 static const Mat *mat_at(const Model *m, int layer, int role)
 {
     const TensorRow *row = tensor_row((TensorRole)role);
-    return row->in_layer && tensor_row_mat(row) ? (const Mat *)(const void *)((const char *)&m->layer[layer] + row->at) : NULL;
+    return row->in_layer && tensor_row_mat(row)
+        ? (const Mat *)(const void *)((const char *)&m->layer[layer] + row->at)
+        : NULL;
 }
 
 /* The buffer that holds a vector. */
@@ -56,15 +63,21 @@ static const Mat *first_matrix(const Model *m, bool with_head, bool (*is)(Weight
 
 static bool is_bf16(WeightType t) { return t == WT_BF16; }
 
-bool model_is_quantized(const Model *m) { return first_matrix(m, false, weight_type_quantized) != NULL; }
+bool model_is_quantized(const Model *m)
+{
+    return first_matrix(m, false, weight_type_quantized) != NULL;
+}
 
-/* ---- Activations ---- */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
 static int bits_for(Numerics n, const Mat *w)
 {
     if (w->rows == 0 || !as_integers(n, w->type))
         return 0;
-    return weight_type_gguf(w->type) ? 8 : n.activations ? n.activations : w->type == WT_Q4 ? 8 : 16;
+    return weight_type_gguf(w->type) ? 8
+        : n.activations              ? n.activations
+        : w->type == WT_Q4           ? 8
+                                     : 16;
 }
 
 /* Does a matrix of this role read the vector? In PLACE_PARALLEL both halves read the same norm. */
@@ -110,13 +123,18 @@ unsigned numerics_ints(Numerics n, const Model *m)
     return mask;
 }
 
-/* ---- The plan ---- */
+/* ---- The plan -------------------------------------------------------------------------------- */
 
 /* The name of a product in a profile. Feed-forward networks and experts have their own (ops.c,
  * experts.c). */
 static const char *const ops[INPUT_COUNT] = {
-    [INPUT_QKV] = "qkv", [INPUT_WO] = "wo", [INPUT_FFN] = "router", [INPUT_DOWN] = "down", [INPUT_EXPERT_DOWN] = "expert_down",
-    [INPUT_SHARED_DOWN] = "expert_down", [INPUT_HEAD] = "head",
+    [INPUT_QKV] = "qkv",
+    [INPUT_WO] = "wo",
+    [INPUT_FFN] = "router",
+    [INPUT_DOWN] = "down",
+    [INPUT_EXPERT_DOWN] = "expert_down",
+    [INPUT_SHARED_DOWN] = "expert_down",
+    [INPUT_HEAD] = "head",
 };
 
 static void plan_mat(Mat *w, Numerics n, Input reads, int bits)
@@ -142,7 +160,9 @@ static void plan_layer(Layer *w, const Model *m, int l, Numerics n)
 
 bool plan_make(Plan *p, const Model *m, Numerics n)
 {
-    *p = (Plan){.layer = calloc((size_t)m->cfg.n_layers, sizeof *p->layer), .lm_head = m->lm_head, .ints = numerics_ints(n, m)};
+    *p = (Plan){ .layer = calloc((size_t)m->cfg.n_layers, sizeof *p->layer),
+                 .lm_head = m->lm_head,
+                 .ints = numerics_ints(n, m) };
     for (int l = 0; p->layer && l < m->cfg.n_layers; l++)
         plan_layer(&p->layer[l], m, l, n);
     plan_mat(&p->lm_head, n, INPUT_HEAD, input_bits(n, m, 0, INPUT_HEAD));
@@ -151,13 +171,14 @@ bool plan_make(Plan *p, const Model *m, Numerics n)
 
 void plan_free(Plan *p) { free(p->layer); }
 
-/* ---- bf16 ---- */
+/* ---- bf16 ------------------------------------------------------------------------------------ */
 
 static bool has_tiny(const Mat *w)
 {
     enum { STEP = 2 * PANEL_ROWS }; /* constant trip count: the compiler vectorizes it */
     const uint16_t *v = w->w.part[0];
-    size_t          n = panel_bytes(WT_BF16, w->k) / sizeof *v * (size_t)panel_count(w->rows) * (size_t)w->stack;
+    size_t          n =
+        panel_bytes(WT_BF16, w->k) / sizeof *v * (size_t)panel_count(w->rows) * (size_t)w->stack;
     for (size_t i = 0; i < n; i += STEP) {
         unsigned tiny = 0;
         for (int j = 0; j < STEP; j++)
@@ -170,8 +191,10 @@ static bool has_tiny(const Mat *w)
 
 static bool tiny_found(const char *path, const char *name, Error *err)
 {
-    return fail(err, INPUT, "%s: tensor %s: math bf16: expected 0 or magnitudes of at least 2^-50, "
-                            "found a smaller one: convert the model again, or quantize it to bf16", path, name);
+    return fail(err, INPUT,
+                "%s: tensor %s: math bf16: expected 0 or magnitudes of at least 2^-50, "
+                "found a smaller one: convert the model again, or quantize it to bf16",
+                path, name);
 }
 
 bool bf16_weights_check(const Model *m, const char *path, Error *err)
@@ -188,7 +211,7 @@ bool bf16_weights_check(const Model *m, const char *path, Error *err)
     return m->lm_head.type != WT_BF16 || !has_tiny(&m->lm_head) || tiny_found(path, "lm_head", err);
 }
 
-/* ---- Choosing ---- */
+/* ---- Choosing -------------------------------------------------------------------------------- */
 
 static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
 
@@ -205,13 +228,15 @@ static bool choose_math(Numerics *out, const Model *m, const char *math, Error *
                 return fail(err, USAGE, "math int8: expected a model with quantized weights, found "
                                         "none");
             if (i == MATH_BF16 && !first_matrix(m, true, is_bf16))
-                return fail(err, USAGE, "math bf16: expected a model with bf16 matrices, found none");
+                return fail(err, USAGE,
+                            "math bf16: expected a model with bf16 matrices, found none");
             return true;
         }
     return fail(err, USAGE, "math: expected auto, f32, int8 or bf16, found '%s'", math);
 }
 
-bool numerics_choose(Numerics *out, const Model *m, const char *math, const char *activations, Error *err)
+bool numerics_choose(Numerics *out, const Model *m, const char *math, const char *activations,
+                     Error *err)
 {
     *out = (Numerics){MATH_F32, 0};
     if (!choose_math(out, m, math, err))
@@ -221,10 +246,15 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
     if (strcmp(activations, "8") != 0 && strcmp(activations, "16") != 0)
         return fail(err, USAGE, "activations: expected auto, 8 or 16, found '%s'", activations);
     if (numerics_ints(*out, m) == 0)
-        return fail(err, USAGE, "activations %s: expected quantized weights and integer math, found %s", activations,
+        return fail(err, USAGE,
+                    "activations %s: expected quantized weights and integer math, found %s",
+                    activations,
                     out->math == MATH_F32 && model_is_quantized(m) ? "math f32" : "float weights");
     out->activations = activations[0] == '8' ? 8 : 16;
     const Mat *gguf = out->activations == 16 ? first_matrix(m, true, weight_type_gguf) : NULL;
-    return !gguf || fail(err, USAGE, "activations 16: expected auto or 8 with %s weights, whose "
-                                     "sums would overflow 32 bits, found 16", weight_type_name(gguf->type));
+    return !gguf
+        || fail(err, USAGE,
+                "activations 16: expected auto or 8 with %s weights, whose "
+                "sums would overflow 32 bits, found 16",
+                weight_type_name(gguf->type));
 }

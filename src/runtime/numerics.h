@@ -20,7 +20,8 @@ const char *math_name(Math m);   /* "f32", "int8", "bf16" */
 
 /* Resolves what a caller asked for ("auto" or NULL: the default) for a model. Fails with USAGE
  * if the model has no weights that it could apply to. */
-bool numerics_choose(Numerics *out, const Model *m, const char *math, const char *activations, Error *err);
+bool numerics_choose(Numerics *out, const Model *m, const char *math, const char *activations,
+                     Error *err);
 
 /* Is a matrix of a layer quantized? Then the KV cache defaults to f16. */
 bool model_is_quantized(const Model *m);

@@ -33,7 +33,7 @@ void touch_all(Run *r, const Touch *t, size_t n)
     }
 }
 
-/* ---- Operations on each token alone ---- */
+/* ---- Operations on each token alone ---------------------------------------------------------- */
 
 /* Sine and cosine of a token's angles, computed in double and rounded once (docs/numerics.md,
  * "Rotary embedding"). */
@@ -105,7 +105,7 @@ void norm(Run *r, Act *y, Act *x, NormVectors v)
             memcpy(act_row(y, t), act_row(x, t), (size_t)x->width * sizeof(float));
 }
 
-/* ---- Products ---- */
+/* ---- Products -------------------------------------------------------------------------------- */
 
 void quantize(const Run *r, const Act *x, int t, int at, int n, int bits)
 {
@@ -184,7 +184,10 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
     });
 }
 
-static RowSpan all_rows(const Run *r, const Act *y) { return (RowSpan){y->data, y->stride, 0, r->n_tok}; }
+static RowSpan all_rows(const Run *r, const Act *y)
+{
+    return (RowSpan){ y->data, y->stride, 0, r->n_tok };
+}
 
 /* Consecutive products with the same name are one operation of the profile. */
 static void enter_product(const Run *r, const Mat *w)
@@ -206,7 +209,7 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w)
     multiply(r, all_rows(r, y), in, w, first, end);
 }
 
-/* ---- Heads ---- */
+/* ---- Heads ----------------------------------------------------------------------------------- */
 
 /* Does each member compute whole KV heads and their groups in its columns of q, k and v? Then it
  * goes on with them without a meeting. */
@@ -296,7 +299,7 @@ void kv_put(Run *r, int l)
     }
 }
 
-/* ---- Back into the residual stream ---- */
+/* ---- Back into the residual stream ----------------------------------------------------------- */
 
 /* x += norm(y) * residual_scale. Changes y. */
 static void add_normed(Run *r, Act *x, Act *y, NormVectors v)
@@ -330,7 +333,7 @@ void add(Run *r, Act *x, Act *y, NormVectors v)
     }
 }
 
-/* ---- Feed-forward ---- */
+/* ---- Feed-forward ---------------------------------------------------------------------------- */
 
 /* h = act(h) * up, or act(h) if there is no gate. */
 static void activate(const Run *r, float *h, const float *up, int n)
@@ -345,8 +348,8 @@ static void activate(const Run *r, float *h, const float *up, int n)
     }
 }
 
-void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate, const Mat *w_up,
-                   int first, int end, const Act *made, int bits)
+void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate,
+                   const Mat *w_up, int first, int end, const Act *made, int bits)
 {
     bool gated = w_gate->rows > 0;
     int  most  = piece_panels(h.n_tok, end - first);
@@ -391,7 +394,7 @@ void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
     h->bits = ours ? bits : 0;
 }
 
-/* ---- Logits ---- */
+/* ---- Logits ---------------------------------------------------------------------------------- */
 
 /* Panels first .. end - 1 of the logits of n tokens from t on, whose logits are adjacent in
  * memory. */

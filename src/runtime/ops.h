@@ -102,7 +102,7 @@ typedef struct Run {
     size_t         thread_bytes; /* distance between two threads' scratch */
 } Run;
 
-/* ---- The operations of forward.c, in its order and with its shapes ---- */
+/* ---- The operations of forward.c, in its order and with its shapes --------------------------- */
 
 void transformer(Run *r);                             /* forward.c: the whole pass */
 void rope_angles(Run *r);
@@ -121,7 +121,7 @@ void experts(Run *r, Act *y, Act *in, int l);         /* experts.c: sum over a t
 void head(Run *r, Act *xn);                           /* logits of the tokens that want them */
 void observe(Run *r, const char *name, int l, Act *x); /* pass.c: shows x as printf(name, l) */
 
-/* ---- What they share ---- */
+/* ---- What they share ------------------------------------------------------------------------- */
 
 /* Declares all that the operation is about to touch. The team meets first if it must. Every
  * member calls it, even if its share is empty: touch(r, reads(x, BY_ROWS), writes(y, BY_ROWS)). */
@@ -195,8 +195,8 @@ void quantize(const Run *r, const Act *x, int t, int at, int n, int bits);
 /* Panels first .. end - 1 of the hidden values h of one network. up: room of the same size.
  * made: NULL, or the activation that contains h from its first row on; then also makes its
  * integers of `bits`. */
-void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate, const Mat *w_up,
-                   int first, int end, const Act *made, int bits);
+void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate,
+                   const Mat *w_up, int first, int end, const Act *made, int bits);
 
 /* How many rows of hidden values the experts need for a call of up to max_tok tokens. */
 int  expert_rows(const Config *c, int max_tok);

@@ -129,11 +129,13 @@ static size_t place(Buffers *b, Run *r, char *base)
 {
     const Config *c    = &r->model->cfg;
     Run           own;
-    int           rows = b->max_tok, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, ff = hidden_width(c);
+    int           rows = b->max_tok, q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim,
+        ff = hidden_width(c);
     Slab           at   = {base, 0};
     r->expert_rows     = c->n_experts ? expert_rows(c, rows) : rows;
     struct { Act *act; int rows, width; } part[] = {
-        {&r->x, rows, c->d_model}, {&r->xn, rows, c->d_model}, {&r->y, rows, c->d_model}, {&r->q, rows, q}, {&r->att_out, rows, q},
+        {&r->x, rows, c->d_model}, {&r->xn, rows, c->d_model}, {&r->y, rows, c->d_model},
+        {&r->q, rows, q}, {&r->att_out, rows, q},
         {&r->k, rows, kv},         {&r->v, rows, kv},          {&r->gate, r->expert_rows, ff},
         {&r->up, config_gated(c) ? r->expert_rows : 0, ff},
     };
@@ -170,9 +172,12 @@ size_t forward_plan_bytes(const Config *c, unsigned ints, int max_tok, int threa
     return place(&b, &r, NULL);
 }
 
-size_t forward_attention_bytes(const Config *c) { return attention_scratch_floats(c) * sizeof(float); }
+size_t forward_attention_bytes(const Config *c)
+{
+    return attention_scratch_floats(c) * sizeof(float);
+}
 
-/* ---- The object ---- */
+/* ---- The object ------------------------------------------------------------------------------ */
 
 struct Forward {
     Run         run;             /* shared by all threads */
@@ -199,7 +204,8 @@ static void set_numbers(Run *r, const Config *c)
     r->logit_softcap  = (float)c->logit_softcap;
 }
 
-Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok, int threads, Error *err)
+Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok,
+                     int threads, Error *err)
 {
     const Config *c = &model->cfg;
     Forward      *f = calloc(1, sizeof *f);
@@ -216,7 +222,8 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     bool planned = plan_make(&f->plan, model, numerics);
     bool ok      = buffers_new(&f->buffers, &f->run, f->plan.ints, max_tok, threads);
     if (!planned || !ok || !f->span || !f->inv_freq) {
-        fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once", f->buffers.bytes >> 20, max_tok);
+        fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once",
+             f->buffers.bytes >> 20, max_tok);
         forward_free(f);
         return NULL;
     }
@@ -284,7 +291,7 @@ void observe(Run *r, const char *name, int l, Act *x)
 
 void forward_profile(Forward *f, Profile *p) { f->profile = p; }
 
-/* ---- The team ---- */
+/* ---- The team -------------------------------------------------------------------------------- */
 
 /* One thread's pass: its own copy of the Run, with its private memory. */
 static void run_member(void *arg, Team team)
@@ -294,7 +301,8 @@ static void run_member(void *arg, Team team)
     r.team     = team;
     r.profile  = team.thread == 0 ? f->profile : NULL;
     r.thread_bytes = f->buffers.thread_bytes;
-    place_own(&f->buffers, &r, f->buffers.thread_memory + (size_t)team.thread * f->buffers.thread_bytes);
+    place_own(&f->buffers, &r,
+              f->buffers.thread_memory + (size_t)team.thread * f->buffers.thread_bytes);
     transformer(&r);
 }
 
@@ -320,7 +328,7 @@ static int useful_threads(const Forward *f, int n_tok)
         return f->threads;
     enum { BYTES_PER_THREAD = 16 << 20 }; /* weights times tokens; 16 MB take about 300 us */
     size_t work = f->run.model->bytes_per_token / BYTES_PER_THREAD * (size_t)n_tok
-                  + f->run.model->bytes_per_token % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
+        + f->run.model->bytes_per_token % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
 }
 

@@ -180,7 +180,8 @@ static float largest_of(const float *x, int n)
 }
 
 /* Sets x to the logits after penalty and temperature, and finds the largest. */
-static bool prepare(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, Error *err)
+static bool prepare(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
+                    Error *err)
 {
     const float temp = s->opt.temp;
     const int   n    = s->vocab_size;
@@ -245,7 +246,10 @@ static int finish(const SamplerOptions *opt, Candidate *c, int n, double *total)
 /* The definition: everything from x. */
 static int sort_all(Sampler *s, double *total)
 {
-    int n = s->vocab_size, k = s->opt.temp == 0 ? 1 : s->opt.top_k > 0 && s->opt.top_k < n ? s->opt.top_k : n;
+    int n = s->vocab_size,
+        k = s->opt.temp == 0                   ? 1
+        : s->opt.top_k > 0 && s->opt.top_k < n ? s->opt.top_k
+                                               : n;
     select_best(s->x, n, s->candidate, k);
     return finish(&s->opt, s->candidate, k, total);
 }
@@ -292,8 +296,8 @@ static int32_t draw(const Candidate *c, int n, double u, double total)
     return c[n - 1].id; /* not reached: u < 1, and cum ends at total */
 }
 
-bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index, int32_t *token,
-                  Error *err)
+bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
+                  uint32_t index, int32_t *token, Error *err)
 {
     enum { SMALL = 512 }; /* up to this many, sorting beats a pass over all */
     const SamplerOptions *o = &s->opt;
@@ -304,7 +308,8 @@ bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size
         return true;
     }
     uint32_t word[4];
-    philox4x32((uint32_t[4]){index, 0, 0, 0}, (uint32_t[2]){(uint32_t)o->seed, (uint32_t)(o->seed >> 32)}, word);
+    philox4x32((uint32_t[4]){ index, 0, 0, 0 },
+               (uint32_t[2]){ (uint32_t)o->seed, (uint32_t)(o->seed >> 32) }, word);
     const double u = (double)(word[0] >> 8) * 0x1p-24;
 
     bool   few = s->vocab_size <= SMALL || (o->top_k > 0 && o->top_k <= SMALL) || isinf(s->largest);

@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "kernels/kernels.h"
 
-/* ---- sampler.c -------------------------------------------------------------------------------- */
+/* ---- sampler.c ------------------------------------------------------------------------------- */
 
 /* From logits to the next token, a pure function of (logits, earlier ids,
  * options, seed, index). docs/numerics.md, row "sampling", is the definition. */
@@ -36,10 +36,10 @@ int sampler_candidates(Sampler *s, const float *logits, const int32_t *previous,
 /* Draws the next token. previous: the ids that the repetition penalty counts. index: the number
  * of the draw; the same (seed, index) gives the same random number. Fails like
  * sampler_candidates. */
-bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous, uint32_t index, int32_t *token,
-                  Error *err);
+bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
+                  uint32_t index, int32_t *token, Error *err);
 
-/* ---- sampler_buckets.c ------------------------------------------------------------------------ */
+/* ---- sampler_buckets.c ----------------------------------------------------------------------- */
 
 /* Draws from a large vocabulary without sorting it. Private to the
  * sampler.
@@ -50,7 +50,8 @@ bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size
  * bound. If the bound decides a comparison, it is answered; if not, buckets_draw gives up and
  * the sampler sorts. Either way the token is the definition's. */
 
-enum { BUCKETS_PER_UNIT = 64, N_BUCKETS = 88 * BUCKETS_PER_UNIT }; /* exp(-88) is +0 by definition */
+/* exp(-88) is +0 by definition */
+enum { BUCKETS_PER_UNIT = 64, N_BUCKETS = 88 * BUCKETS_PER_UNIT };
 
 typedef struct Buckets {
     const Kernels *kernels;
@@ -77,7 +78,7 @@ static inline bool candidate_before(const Candidate *a, const Candidate *c)
 /* Sorts into that order. */
 void candidates_sort(Candidate *c, int n);
 
-/* ---- draft.c ---------------------------------------------------------------------------------- */
+/* ---- draft.c --------------------------------------------------------------------------------- */
 
 /* Guesses at the next tokens, for a batch that checks them.
  *

@@ -29,7 +29,8 @@ static void find_buckets(Buckets *b)
     }
     for (; i < b->n; i++) {
         float below  = (m - b->x[i]) * (float)BUCKETS_PER_UNIT;
-        b->bucket[i] = (uint16_t)(int)(below < (float)(N_BUCKETS - 1) ? below : (float)(N_BUCKETS - 1));
+        b->bucket[i] =
+            (uint16_t)(int)(below < (float)(N_BUCKETS - 1) ? below : (float)(N_BUCKETS - 1));
         b->p[i]      = b->x[i] - m;
     }
     b->kernels->exp(b->p, b->p, b->n);

@@ -5,7 +5,8 @@
 
 /* WINDOW seconds hold a few of the kernel's time slices (3 ms). After a failed trial, the next
  * one comes so late that the loss is at most one part in COST of the time. */
-static const double WINDOW = 0.01, CLEARLY_FASTER = 0.9, MANY_ASLEEP = 0.125, COST = 32, PAUSE_MOST = 1;
+static const double WINDOW = 0.01, CLEARLY_FASTER = 0.9, MANY_ASLEEP = 0.125, COST = 32,
+                    PAUSE_MOST = 1;
 
 static int halved(int most, int level)
 {
@@ -38,7 +39,8 @@ static void end_trial(TeamSize *s, double mean)
  * continues in the direction that helped last, and turns after a failure. */
 static void start_trial(TeamSize *s, int most)
 {
-    bool fewer = s->slept > MANY_ASLEEP * s->seconds && halved(most, s->level) > 1, more = s->level > 0;
+    bool fewer = s->slept > MANY_ASLEEP * s->seconds && halved(most, s->level) > 1,
+         more = s->level > 0;
     if (fewer && (!more || s->next >= 0))
         s->trial = 1;
     else if (more)

@@ -29,7 +29,9 @@ bool config_source_read(Config *c, const char *path, Error *err)
         return false;
     Json *root = json_parse(text, n_bytes, path, err);
     free(text);
-    bool ok = root && (hf_config_is(root) ? read_hugging_face(c, root, path, err) : config_parse_json(c, root, path, err));
+    bool ok = root
+        && (hf_config_is(root) ? read_hugging_face(c, root, path, err)
+                               : config_parse_json(c, root, path, err));
     json_free(root);
     return ok;
 }

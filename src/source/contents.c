@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* ---- Tensors ---- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 static size_t count_tensors(const Source *s)
 {
@@ -35,7 +35,7 @@ static void list_tensors(SourceContents *c, const Source *s)
             add_tensors(c, s->rows[i].part[j].t, 1);
 }
 
-/* ---- Files ---- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static void add_file(SourceContents *c, const FileMap *map)
 {
@@ -61,7 +61,7 @@ static void sum_files(SourceContents *c, const Source *s)
     }
 }
 
-/* ---- Types ---- */
+/* ---- Types ----------------------------------------------------------------------------------- */
 
 /* "Q4_K 12, F32 5": the type with the most bytes first. */
 static void name_types(SourceContents *c)
@@ -78,7 +78,8 @@ static void name_types(SourceContents *c)
             best = bytes[t] > bytes[best] ? t : best;
         if (bytes[best] == 0)
             return;
-        snprintf(c->types + at, sizeof c->types - at, "%s%s %zu", at ? ", " : "", dtype_name((DType)best), n[best]);
+        snprintf(c->types + at, sizeof c->types - at, "%s%s %zu", at ? ", " : "",
+                 dtype_name((DType)best), n[best]);
         bytes[best] = 0;
     }
 }

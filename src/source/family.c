@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- Config keys ---- */
+/* ---- Config keys ----------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(Config, field)
 #define SIZE(field, absent)             { FORM_SIZE, NULL, AT(field), absent }
@@ -20,7 +20,8 @@
 /* What a key is called, unless it is said here, stands in model/config_keys.c. */
 const FamilyKey family_llama_keys[] = {
     SIZE(d_model, 4096),     SIZE(n_layers, 32), SIZE(heads, 32),        SIZE(d_ff, 11008),
-    SIZE(vocab_size, 32000), SIZE(n_ctx, 2048),  NUMBER(norm_eps, 1e-6), FLAG(tied_embeddings, false),
+    SIZE(vocab_size, 32000), SIZE(n_ctx, 2048),  NUMBER(norm_eps, 1e-6),
+    FLAG(tied_embeddings, false),
     OR_NULL(kv_heads, 0), OR_NULL(head_dim, 0), /* 0: as many as heads; d_model / heads */
     END,
 };
@@ -31,10 +32,12 @@ const FamilyKey family_llama_keys[] = {
     SIZE(d_model, d), SIZE(n_layers, layers), SIZE(heads, n_heads), SIZE(d_ff, ff),       \
     SIZE(vocab_size, vocab), SIZE(n_ctx, context)
 #define QWEN_MOE(experts, used, ff)                                                       \
-    SIZE(n_experts, experts), SIZE(experts_used, used), SIZE(expert_d_ff, ff), FLAG(renormalize, false)
+    SIZE(n_experts, experts), SIZE(experts_used, used), SIZE(expert_d_ff, ff),                     \
+    FLAG(renormalize, false)
 #define GEMMA2(attn_cap, logit_cap)                                                       \
     { FORM_INVERSE_ROOT, "query_pre_attn_scalar", AT(attn_scale), 256 },                  \
-    { FORM_OR_NULL, NULL, AT(attn_softcap), attn_cap }, { FORM_OR_NULL, NULL, AT(logit_softcap), logit_cap }
+    { FORM_OR_NULL, NULL, AT(attn_softcap), attn_cap },                                            \
+    { FORM_OR_NULL, NULL, AT(logit_softcap), logit_cap }
 
 static const FamilyKey no_keys[]      = { END };
 static const FamilyKey mistral_keys[] = {
@@ -56,13 +59,15 @@ static const FamilyKey qwen3_moe_keys[] = {
 };
 static const FamilyKey mixtral_keys[] = {
     SIZE(d_ff, 14336), SIZE(n_ctx, 4096 * 32), NUMBER(norm_eps, 1e-5),
-    SIZE_AS("num_local_experts|num_experts", n_experts, 8), SIZE(experts_used, 2), OR_NULL(kv_heads, 8), END,
+    SIZE_AS("num_local_experts|num_experts", n_experts, 8), SIZE(experts_used, 2),
+    OR_NULL(kv_heads, 8), END,
 };
 static const FamilyKey phi3_keys[] = {
     SIZES(3072, 32, 32, 8192, 32064, 4096), NUMBER(norm_eps, 1e-5), END,
 };
 static const FamilyKey gemma_keys[] = {
-    SIZES(3072, 28, 16, 24576, 256000, 8192), TIED, OR_NULL(kv_heads, 16), OR_NULL(head_dim, 256), END,
+    SIZES(3072, 28, 16, 24576, 256000, 8192), TIED, OR_NULL(kv_heads, 16), OR_NULL(head_dim, 256),
+    END,
 };
 static const FamilyKey gemma2_keys[] = {
     SIZES(2304, 26, 8, 9216, 256000, 8192), TIED, GEMMA2(50, 30),
@@ -78,10 +83,12 @@ static const FamilyKey granite_keys[] = {
     { FORM_INVERSE, "logits_scaling", AT(logit_scale), 1 }, END,
 };
 static const FamilyKey cohere_keys[] = {
-    SIZES(8192, 40, 64, 22528, 256000, 8192), TIED, LAYER_NORM_EPS, NUMBER(logit_scale, 0.0625), END,
+    SIZES(8192, 40, 64, 22528, 256000, 8192), TIED, LAYER_NORM_EPS, NUMBER(logit_scale, 0.0625),
+    END,
 };
 static const FamilyKey stablelm_keys[] = {
-    SIZES(2560, 32, 32, 6912, 50304, 4096), LAYER_NORM_EPS, OR_NULL(kv_heads, 32), NONE(head_dim), END,
+    SIZES(2560, 32, 32, 6912, 50304, 4096), LAYER_NORM_EPS, OR_NULL(kv_heads, 32), NONE(head_dim),
+    END,
 };
 static const FamilyKey gpt2_keys[] = {
     SIZE_AS("n_embd|hidden_size", d_model, 768), SIZE_AS("n_layer|num_hidden_layers", n_layers, 12),
@@ -94,7 +101,7 @@ static const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };
 
-/* ---- Tensors ---- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 #define NO_MORE { ROLE_COUNT, NULL, 0 }
 
@@ -114,20 +121,24 @@ const FamilyTensor family_llama_tensors[] = {
     NO_MORE,
 };
 
-#define QK_NORMS(lies)                                                                                                      \
-    { ROLE_Q_NORM, "@layers.#.self_attn.q_norm.weight", lies }, { ROLE_K_NORM, "@layers.#.self_attn.k_norm.weight", lies }
-#define POST_NORMS                                                                                                          \
-    { ROLE_ATTN_POST_NORM, "@layers.#.post_attention_layernorm.weight", 0 },                                                \
+#define QK_NORMS(lies)                                                                             \
+    { ROLE_Q_NORM, "@layers.#.self_attn.q_norm.weight", lies },                                    \
+    { ROLE_K_NORM, "@layers.#.self_attn.k_norm.weight", lies }
+#define POST_NORMS                                                                                 \
+    { ROLE_ATTN_POST_NORM, "@layers.#.post_attention_layernorm.weight", 0 },                       \
     { ROLE_FFN_POST_NORM, "@layers.#.post_feedforward_layernorm.weight", 0 }
 #define BOTH_NORMS POST_NORMS, { ROLE_FFN_NORM, "@layers.#.pre_feedforward_layernorm.weight", 0 }
 /* Experts one by one, as checkpoints have them, or as transformers 5 holds them: all in one tensor,
  * gate and up in one matrix. */
-#define EXPERTS(gate, up, down)                                                                                             \
-    { ROLE_EXPERT_GATE, "@layers.#." gate ".weight", 0 }, { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE }, \
-    { ROLE_EXPERT_UP, "@layers.#." up ".weight", 0 },     { ROLE_EXPERT_UP, "@layers.#.mlp.experts.gate_up_proj", IN_UP },  \
-    { ROLE_EXPERT_DOWN, "@layers.#." down ".weight", 0 }, { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj", 0 }
-#define QWEN_EXPERTS                                                                                                        \
-    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },                                                                        \
+#define EXPERTS(gate, up, down)                                                                    \
+    { ROLE_EXPERT_GATE, "@layers.#." gate ".weight", 0 },                                          \
+    { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE },                           \
+    { ROLE_EXPERT_UP, "@layers.#." up ".weight", 0 },                                              \
+        { ROLE_EXPERT_UP, "@layers.#.mlp.experts.gate_up_proj", IN_UP },                           \
+    { ROLE_EXPERT_DOWN, "@layers.#." down ".weight", 0 },                                          \
+    { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj", 0 }
+#define QWEN_EXPERTS                                                                               \
+    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },                                               \
     EXPERTS("mlp.experts.{e}.gate_proj", "mlp.experts.{e}.up_proj", "mlp.experts.{e}.down_proj")
 
 static const FamilyTensor no_tensors[]    = { NO_MORE };
@@ -142,8 +153,10 @@ static const FamilyTensor qwen2_moe_tensors[] = {
 };
 static const FamilyTensor qwen3_moe_tensors[] = { QWEN_EXPERTS, QK_NORMS(0), NO_MORE };
 static const FamilyTensor mixtral_tensors[] = {
-    { ROLE_ROUTER, "@layers.#.block_sparse_moe.gate.weight", 0 }, { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },
-    EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3", "block_sparse_moe.experts.{e}.w2"),
+    { ROLE_ROUTER, "@layers.#.block_sparse_moe.gate.weight", 0 },
+    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },
+    EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3",
+            "block_sparse_moe.experts.{e}.w2"),
     NO_MORE,
 };
 static const FamilyTensor phi3_tensors[] = {
@@ -158,7 +171,8 @@ static const FamilyTensor gemma2_tensors[] = { BOTH_NORMS, NO_MORE };
 static const FamilyTensor gemma3_tensors[] = { BOTH_NORMS, QK_NORMS(0), NO_MORE };
 static const FamilyTensor olmo2_tensors[]  = { POST_NORMS, QK_NORMS(0), NO_MORE };
 static const FamilyTensor cohere_tensors[] = {
-    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", PAIRS }, { ROLE_WK, "@layers.#.self_attn.k_proj.weight", PAIRS },
+    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", PAIRS },
+    { ROLE_WK, "@layers.#.self_attn.k_proj.weight", PAIRS },
     QK_NORMS(PAIRS), NO_MORE,
 };
 static const FamilyTensor stablelm_tensors[] = {
@@ -194,14 +208,16 @@ static const FamilyTensor neox_tensors[] = {
     NO_MORE,
 };
 
-/* ---- Families ---- */
+/* ---- Families -------------------------------------------------------------------------------- */
 
 #define ON(key, default_, parts)                 { .name = key, .absent = default_, .has = parts }
-#define WORD(key, default_, field, if_on, if_off)                                                                           \
-    { .name = key, .absent = default_, .form = FORM_SIZE, .at = AT(field), .if_true = if_on, .if_false = if_off }
+#define WORD(key, default_, field, if_on, if_off)                                                  \
+    { .name = key, .absent = default_, .form = FORM_SIZE, .at = AT(field), .if_true = if_on,       \
+      .if_false = if_off }
 #define ATTENTION_BIAS ON("attention_bias", false, HAS_QKV_BIAS | HAS_OUT_BIAS)
 #define MLP_BIAS       ON("mlp_bias", false, HAS_FFN_BIAS)
-#define ALL_ROPES      (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN)
+#define ALL_ROPES \
+    (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN)
 #define INV_FREQ .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
 #define LLAMA_ROPE(theta_, types)                                                         \
     .act_keys = { "hidden_act" }, .act = "silu", .theta = theta_, .theta_keys = "rope_theta", \
@@ -213,75 +229,110 @@ static const FamilyTensor neox_tensors[] = {
     .flags = { ATTENTION_BIAS }, .bos = 2, .eos = 1, INV_FREQ
 
 const Family families[] = {
-    { .name = "llama", .architecture = { "LlamaForCausalLM", "LLaMAForCausalLM" }, .keys = no_keys, .tensors = no_tensors, LLAMA_LINE,
+    { .name = "llama", .architecture = { "LlamaForCausalLM", "LLaMAForCausalLM" }, .keys = no_keys,
+      .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
-    { .name = "mistral", .architecture = { "MistralForCausalLM" }, .keys = mistral_keys, .tensors = no_tensors, LLAMA_LINE,
+    { .name = "mistral", .architecture = { "MistralForCausalLM" }, .keys = mistral_keys,
+      .tensors = no_tensors, LLAMA_LINE,
       .window = WINDOW_ALL, .window_absent = 4096, .bos = 1, .eos = 2 },
-    { .name = "qwen2", .architecture = { "Qwen2ForCausalLM" }, .keys = qwen2_keys, .tensors = no_tensors, LLAMA_LINE,
+    { .name = "qwen2", .architecture = { "Qwen2ForCausalLM" }, .keys = qwen2_keys,
+      .tensors = no_tensors, LLAMA_LINE,
       .has = HAS_QKV_BIAS, .window = WINDOW_LAST, .window_absent = 4096, .bos = -1, .eos = -1 },
-    { .name = "qwen3", .architecture = { "Qwen3ForCausalLM" }, .keys = qwen3_keys, .tensors = qwen3_tensors, LLAMA_LINE,
+    { .name = "qwen3", .architecture = { "Qwen3ForCausalLM" }, .keys = qwen3_keys,
+      .tensors = qwen3_tensors, LLAMA_LINE,
       .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_LAST,
       .window_absent = 4096, .bos = -1, .eos = -1 },
-    { .name = "qwen2_moe", .architecture = { "Qwen2MoeForCausalLM" }, .keys = qwen2_moe_keys, .tensors = qwen2_moe_tensors,
+    { .name = "qwen2_moe", .architecture = { "Qwen2MoeForCausalLM" }, .keys = qwen2_moe_keys,
+      .tensors = qwen2_moe_tensors,
       LLAMA_LINE, .has = HAS_SHARED_ROUTER, .flags = { ON("qkv_bias", true, HAS_QKV_BIAS) },
       .window = WINDOW_NAMED, .window_absent = 4096, .bos = -1, .eos = -1 },
-    { .name = "qwen3_moe", .architecture = { "Qwen3MoeForCausalLM" }, .keys = qwen3_moe_keys, .tensors = qwen3_moe_tensors,
+    { .name = "qwen3_moe", .architecture = { "Qwen3MoeForCausalLM" }, .keys = qwen3_moe_keys,
+      .tensors = qwen3_moe_tensors,
       LLAMA_LINE, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_NAMED,
       .window_absent = 4096, .bos = -1, .eos = -1 },
-    { .name = "mixtral", .architecture = { "MixtralForCausalLM" }, .keys = mixtral_keys, .tensors = mixtral_tensors,
+    { .name = "mixtral", .architecture = { "MixtralForCausalLM" }, .keys = mixtral_keys,
+      .tensors = mixtral_tensors,
       LLAMA_ROPE(1e6, ALL_ROPES),
       .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .window = WINDOW_ALL, .bos = 1, .eos = 2 },
-    { .name = "phi3", .architecture = { "Phi3ForCausalLM" }, .keys = phi3_keys, .tensors = phi3_tensors,
+    { .name = "phi3", .architecture = { "Phi3ForCausalLM" }, .keys = phi3_keys,
+      .tensors = phi3_tensors,
       LLAMA_ROPE(10000, 1u << ROPE_DEFAULT),
-      .rotary = 1, .rotary_keys = "partial_rotary_factor", .window = WINDOW_ALL, .bos = 1, .eos = 32000,
+      .rotary = 1, .rotary_keys = "partial_rotary_factor", .window = WINDOW_ALL, .bos = 1,
+      .eos = 32000,
       .unused_key = "original_max_position_embeddings" },
-    { .name = "gemma", .architecture = { "GemmaForCausalLM" }, .keys = gemma_keys, .tensors = no_tensors, GEMMA_LINE,
+    { .name = "gemma", .architecture = { "GemmaForCausalLM" }, .keys = gemma_keys,
+      .tensors = no_tensors, GEMMA_LINE,
       .theta = 10000, .rope_types = ALL_ROPES, .prefix = { "model." } },
-    { .name = "gemma2", .architecture = { "Gemma2ForCausalLM" }, .keys = gemma2_keys, .tensors = gemma2_tensors, GEMMA_LINE,
-      .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .window = WINDOW_EVERY, .window_every = 2,
+    { .name = "gemma2", .architecture = { "Gemma2ForCausalLM" }, .keys = gemma2_keys,
+      .tensors = gemma2_tensors, GEMMA_LINE,
+      .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .window = WINDOW_EVERY,
+      .window_every = 2,
       .window_absent = 4096, .prefix = { "model." }, .unused_key = "sliding_window_size" },
-    { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM", "Gemma3ForConditionalGeneration" }, .keys = gemma3_keys,
-      .tensors = gemma3_tensors, GEMMA_LINE, .placement = PLACE_BOTH, .qk_norm = QK_HEAD, .theta = 1e6, .theta_window = 10000,
-      .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .window = WINDOW_EVERY, .window_every = 6,
-      .window_absent = 4096, .prefix = { "model.", "language_model.model.", "model.language_model." } },
-    { .name = "olmo2", .architecture = { "Olmo2ForCausalLM" }, .keys = olmo2_keys, .tensors = olmo2_tensors, LLAMA_LINE,
-      .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1, .eos = 50279 },
-    { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys, .tensors = no_tensors, LLAMA_LINE,
+    { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM",
+                                               "Gemma3ForConditionalGeneration" },
+    .keys = gemma3_keys,
+      .tensors = gemma3_tensors, GEMMA_LINE, .placement = PLACE_BOTH, .qk_norm = QK_HEAD,
+      .theta = 1e6, .theta_window = 10000,
+      .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .window = WINDOW_EVERY,
+      .window_every = 6,
+      .window_absent = 4096, .prefix = { "model.", "language_model.model.",
+                                         "model.language_model." } },
+    { .name = "olmo2", .architecture = { "Olmo2ForCausalLM" }, .keys = olmo2_keys,
+      .tensors = olmo2_tensors, LLAMA_LINE,
+      .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1,
+      .eos = 50279 },
+    { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys,
+      .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
-    { .name = "cohere", .architecture = { "CohereForCausalLM" }, .keys = cohere_keys, .tensors = cohere_tensors,
+    { .name = "cohere", .architecture = { "CohereForCausalLM" }, .keys = cohere_keys,
+      .tensors = cohere_tensors,
       LLAMA_ROPE(500000, ALL_ROPES),
       .norm = NORM_LAYER, .placement = PLACE_PARALLEL,
-      .flags = { ATTENTION_BIAS, WORD("use_qk_norm", false, qk_norm, QK_HEADS, QK_NONE) }, .bos = 5, .eos = 255001 },
-    { .name = "stablelm", .architecture = { "StableLmForCausalLM" }, .keys = stablelm_keys, .tensors = stablelm_tensors, LLAMA_LINE,
-      .norm = NORM_LAYER, .has = HAS_NORM_BIAS, .rotary = 0.25, .rotary_keys = "partial_rotary_factor",
-      .flags = { ON("use_qkv_bias", false, HAS_QKV_BIAS), WORD("qk_layernorm", false, qk_norm, QK_HEADS, QK_NONE),
-                 WORD("use_parallel_residual", false, norm_placement, PLACE_PARALLEL, PLACE_PRE) } },
-    { .name = "gpt2", .architecture = { "GPT2LMHeadModel" }, .keys = gpt2_keys, .tensors = gpt2_tensors,
+      .flags = { ATTENTION_BIAS, WORD("use_qk_norm", false, qk_norm, QK_HEADS, QK_NONE) }, .bos = 5,
+      .eos = 255001 },
+    { .name = "stablelm", .architecture = { "StableLmForCausalLM" }, .keys = stablelm_keys,
+      .tensors = stablelm_tensors, LLAMA_LINE,
+      .norm = NORM_LAYER, .has = HAS_NORM_BIAS, .rotary = 0.25,
+      .rotary_keys = "partial_rotary_factor",
+      .flags = { ON("use_qkv_bias", false, HAS_QKV_BIAS),
+                 WORD("qk_layernorm", false, qk_norm, QK_HEADS, QK_NONE),
+                 WORD("use_parallel_residual", false, norm_placement, PLACE_PARALLEL,
+                      PLACE_PRE) } },
+    { .name = "gpt2", .architecture = { "GPT2LMHeadModel" }, .keys = gpt2_keys,
+      .tensors = gpt2_tensors,
       .norm = NORM_LAYER, .positions = POS_LEARNED,
       .has = HAS_NORM_BIAS | HAS_QKV_BIAS | HAS_OUT_BIAS | HAS_FFN_BIAS | NO_GATE,
-      .flags = { { .name = "scale_attn_weights", .absent = true, .form = FORM_NUMBER, .at = AT(attn_scale), .if_false = 1 } },
-      .act_keys = { "activation_function" }, .act = "gelu_new", .bos = 50256, .eos = 50256, .prefix = { "transformer.", "" },
+      .flags = { { .name = "scale_attn_weights", .absent = true, .form = FORM_NUMBER,
+                   .at = AT(attn_scale), .if_false = 1 } },
+      .act_keys = { "activation_function" }, .act = "gelu_new", .bos = 50256, .eos = 50256,
+      .prefix = { "transformer.", "" },
       .unused = { "@h.#.attn.bias", "@h.#.attn.masked_bias" }, .unused_key = "n_ctx" },
-    { .name = "gpt_neox", .architecture = { "GPTNeoXForCausalLM" }, .keys = neox_keys, .tensors = neox_tensors,
+    { .name = "gpt_neox", .architecture = { "GPTNeoXForCausalLM" }, .keys = neox_keys,
+      .tensors = neox_tensors,
       .norm = NORM_LAYER, .has = HAS_NORM_BIAS | HAS_FFN_BIAS | NO_GATE,
       .flags = { ON("attention_bias", true, HAS_QKV_BIAS | HAS_OUT_BIAS),
                  WORD("use_parallel_residual", true, norm_placement, PLACE_PARALLEL2, PLACE_PRE) },
-      .act_keys = { "hidden_act" }, .act = "gelu", .theta = 10000, .theta_keys = "rotary_emb_base|rope_theta", .rotary = 0.25,
-      .rotary_keys = "rotary_pct|partial_rotary_factor", .rope_types = ALL_ROPES, .eos = 2, .prefix = { "gpt_neox." },
-      .unused = { "@layers.#.attention.bias", "@layers.#.attention.masked_bias", "@layers.#.attention.rotary_emb.inv_freq" } },
+      .act_keys = { "hidden_act" }, .act = "gelu", .theta = 10000,
+      .theta_keys = "rotary_emb_base|rope_theta", .rotary = 0.25,
+      .rotary_keys = "rotary_pct|partial_rotary_factor", .rope_types = ALL_ROPES, .eos = 2,
+      .prefix = { "gpt_neox." },
+      .unused = { "@layers.#.attention.bias", "@layers.#.attention.masked_bias",
+                  "@layers.#.attention.rotary_emb.inv_freq" } },
     { 0 },
 };
 
 const FamilyWrapper family_wrappers[] = {
     { "gemma3", "text_config", "gemma3_text",
-      { "vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector." } },
+      { "vision_tower.", "multi_modal_projector.", "model.vision_tower.",
+        "model.multi_modal_projector." } },
     { 0 },
 };
 
 const Family *family_find(const char *model_type, const char *architecture)
 {
     for (const Family *f = families; f->name; f++)
-        if (model_type ? strcmp(f->name, model_type) == 0 : architecture && strcmp(f->architecture[0], architecture) == 0)
+        if (model_type ? strcmp(f->name, model_type) == 0
+                       : architecture && strcmp(f->architecture[0], architecture) == 0)
             return f;
     return NULL;
 }
@@ -294,17 +345,21 @@ const FamilyFlag *family_flag(const Family *f, size_t at)
     return NULL;
 }
 
-/* ---- Activations ---- */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
 /* -1: not supported */
 static const struct Activation { const char *word; int gated, plain; } activations[] = {
-    { "silu", FFN_SWIGLU, -1 },        { "swish", FFN_SWIGLU, -1 },                     { "gelu", FFN_GEGLU_ERF, FFN_GELU },
+    { "silu", FFN_SWIGLU, -1 },        { "swish", FFN_SWIGLU, -1 },
+                        { "gelu", FFN_GEGLU_ERF, FFN_GELU },
     { "gelu_new", FFN_GEGLU, FFN_GELU_TANH }, { "gelu_pytorch_tanh", FFN_GEGLU, FFN_GELU_TANH },
     { "gelu_fast", FFN_GEGLU, FFN_GELU_TANH }, { "relu", -1, FFN_RELU },
 };
 enum { N_ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
-static int kind_of(const Family *f, const struct Activation *a) { return f->has & NO_GATE ? a->plain : a->gated; }
+static int kind_of(const Family *f, const struct Activation *a)
+{
+    return f->has & NO_GATE ? a->plain : a->gated;
+}
 
 bool family_activation(const Family *f, const char *word, FfnKind *out)
 {
@@ -327,35 +382,54 @@ void family_activations(const Family *f, char *out, size_t n)
             at += (size_t)snprintf(out + at, n - at, "%s%s", at ? ", " : "", activations[i].word);
 }
 
-/* ---- Keys that change nothing ---- */
+/* ---- Keys that change nothing ---------------------------------------------------------------- */
 
 static const char harmless[] =
-    " architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path auto_map use_cache"
-    " initializer_range attention_dropout hidden_dropout embd_pdrop resid_pdrop attn_pdrop hidden_dropout_prob"
-    " attention_probs_dropout_prob classifier_dropout pretraining_tp pad_token_id unk_token_id sep_token_id cls_token_id"
-    " decoder_start_token_id output_attentions output_hidden_states output_scores return_dict return_dict_in_generate"
-    " torchscript use_bfloat16 tf_legacy_loss max_length min_length do_sample early_stopping num_beams num_beam_groups"
-    " diversity_penalty temperature top_k top_p typical_p repetition_penalty length_penalty no_repeat_ngram_size"
-    " encoder_no_repeat_ngram_size bad_words_ids num_return_sequences forced_bos_token_id forced_eos_token_id"
-    " remove_invalid_values exponential_decay_length_penalty suppress_tokens begin_suppress_tokens finetuning_task id2label"
-    " label2id num_labels tokenizer_class prefix task_specific_params problem_type chunk_size_feed_forward"
-    " max_sequence_length model_max_length tokenizer_model_max_length tokenizer_padding_side gradient_checkpointing"
-    " use_flash_attention _flash_attn_2_enabled attn_implementation _attn_implementation _attn_implementation_autoset"
-    " _attn_implementation_internal unsloth_version unsloth_fixed neftune_noise_alpha is_llama_config max_window_layers"
+    " architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path "
+    "auto_map use_cache"
+    " initializer_range attention_dropout hidden_dropout embd_pdrop resid_pdrop attn_pdrop "
+    "hidden_dropout_prob"
+    " attention_probs_dropout_prob classifier_dropout pretraining_tp pad_token_id unk_token_id "
+    "sep_token_id cls_token_id"
+    " decoder_start_token_id output_attentions output_hidden_states output_scores return_dict "
+    "return_dict_in_generate"
+    " torchscript use_bfloat16 tf_legacy_loss max_length min_length do_sample early_stopping "
+    "num_beams num_beam_groups"
+    " diversity_penalty temperature top_k top_p typical_p repetition_penalty length_penalty "
+    "no_repeat_ngram_size"
+    " encoder_no_repeat_ngram_size bad_words_ids num_return_sequences forced_bos_token_id "
+    "forced_eos_token_id"
+    " remove_invalid_values exponential_decay_length_penalty suppress_tokens begin_suppress_tokens "
+    "finetuning_task id2label"
+    " label2id num_labels tokenizer_class prefix task_specific_params problem_type "
+    "chunk_size_feed_forward"
+    " max_sequence_length model_max_length tokenizer_model_max_length tokenizer_padding_side "
+    "gradient_checkpointing"
+    " use_flash_attention _flash_attn_2_enabled attn_implementation _attn_implementation "
+    "_attn_implementation_autoset"
+    " _attn_implementation_internal unsloth_version unsloth_fixed neftune_noise_alpha "
+    "is_llama_config max_window_layers"
     " base_model_tp_plan keys_to_ignore_at_inference _commit_hash cache_implementation _num_labels"
     " output_router_logits router_aux_loss_coef router_jitter_noise reorder_and_upcast_attn"
     " summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj"
     " output_past custom_pipelines use_flash_attn transformers.js_config ";
 
 static const char *const harmless_values[][2] = {
-    { "is_encoder_decoder", "false" }, { "is_decoder", "false|true" }, { "add_cross_attention", "false" },
-    { "tie_encoder_decoder", "false" }, { "pruned_heads", "{}" }, { "rope_interleaved", "false" }, { "use_sliding_window", "false" },
-    { "partial_rotary_factor", "1" }, { "rotary_pct", "1" }, { "qk_norm", "false" }, { "use_qk_norm", "false" },
-    { "qk_layernorm", "false" }, { "use_parallel_residual", "false" }, { "embedding_multiplier", "1" },
-    { "residual_multiplier", "1" }, { "logits_scaling", "1" }, { "logit_scale", "1" }, { "pad_to_multiple_of", "1" },
-    { "bias", "false" }, { "qkv_bias", "false" }, { "use_qkv_bias", "false" }, { "num_experts", "0|1" },
+    { "is_encoder_decoder", "false" }, { "is_decoder", "false|true" },
+    { "add_cross_attention", "false" },
+    { "tie_encoder_decoder", "false" }, { "pruned_heads", "{}" }, { "rope_interleaved", "false" },
+    { "use_sliding_window", "false" },
+    { "partial_rotary_factor", "1" }, { "rotary_pct", "1" }, { "qk_norm", "false" },
+    { "use_qk_norm", "false" },
+    { "qk_layernorm", "false" }, { "use_parallel_residual", "false" },
+    { "embedding_multiplier", "1" },
+    { "residual_multiplier", "1" }, { "logits_scaling", "1" }, { "logit_scale", "1" },
+    { "pad_to_multiple_of", "1" },
+    { "bias", "false" }, { "qkv_bias", "false" }, { "use_qkv_bias", "false" },
+    { "num_experts", "0|1" },
     { "num_local_experts", "0|1" }, { "attention_bias", "false" }, { "mlp_bias", "false" },
-    { "use_bidirectional_attention", "false" }, { "scale_attn_weights", "true" }, { "scale_attn_by_inverse_layer_idx", "false" },
+    { "use_bidirectional_attention", "false" }, { "scale_attn_weights", "true" },
+    { "scale_attn_by_inverse_layer_idx", "false" },
     { "use_mrope", "false" }, { "rotary_scaling_factor", "1" }, { "rope_type", "\"default\"" },
 };
 

@@ -132,7 +132,9 @@ bool        family_key_harmless(const char *name);
 const char *family_key_harmless_value(const char *name);
 
 /* A model with several kinds of input (text, images) whose text part is one of the families. */
-typedef struct FamilyWrapper { const char *model_type, *key, *text_type, *others[4]; } FamilyWrapper;
+typedef struct FamilyWrapper {
+    const char *model_type, *key, *text_type, *others[4];
+} FamilyWrapper;
 /* model_type NULL ends. others: how the names of the other parts' tensors begin. */
 extern const FamilyWrapper family_wrappers[];
 

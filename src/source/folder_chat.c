@@ -26,7 +26,8 @@ static const char *choose(const Json *t)
     if (json_is_string(t))
         return json_read_string(t, "", &text, &ignored) ? text : NULL;
     for (const Json *i = json_is_array(t) ? json_first(t) : NULL; i; i = json_next(i))
-        if (json_read_string(json_get(i, "name"), "", &name, &ignored) && strcmp(name, "default") == 0
+        if (json_read_string(json_get(i, "name"), "", &name, &ignored)
+            && strcmp(name, "default") == 0
             && json_read_string(json_get(i, "template"), "", &text, &ignored))
             return text;
     return NULL;
@@ -59,7 +60,8 @@ bool folder_chat_template(Source *s, const char *folder, Error *err)
         return ok;
     }
     for (size_t i = 0; i < sizeof files / sizeof *files && !s->chat_template; i++)
-        if (path_there(folder, files[i], path) && !(source_uses(s, path, err) && from_json(s, path, err)))
+        if (path_there(folder, files[i], path)
+            && !(source_uses(s, path, err) && from_json(s, path, err)))
             return false;
     return true;
 }

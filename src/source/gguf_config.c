@@ -29,7 +29,8 @@ struct GgufArch {
 };
 
 static const GgufArch archs[] = {
-    { .name = "llama",     .family = "llama", .moe_family = "mixtral", .flags = ROTATES_PAIRS | RENORMALIZE },
+    { .name = "llama",     .family = "llama", .moe_family = "mixtral",
+      .flags = ROTATES_PAIRS | RENORMALIZE },
     { .name = "qwen2",     .family = "qwen2" },
     { .name = "qwen3",     .family = "qwen3" },
     { .name = "qwen2moe",  .family = "qwen2_moe" },
@@ -63,12 +64,12 @@ const GgufArch *gguf_arch(const GgufFile *f, Error *err)
         size_t n = strlen(known);
         snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", archs[i].name);
     }
-    fail(err, INPUT, "%s: key general.architecture: expected one of %s, found '%.*s'", f->meta->path, known,
-         (int)(name.n < 40 ? name.n : 40), name.bytes);
+    fail(err, INPUT, "%s: key general.architecture: expected one of %s, found '%.*s'",
+         f->meta->path, known, (int)(name.n < 40 ? name.n : 40), name.bytes);
     return NULL;
 }
 
-/* ---- Keys ---- */
+/* ---- Keys ------------------------------------------------------------------------------------ */
 
 typedef struct GgufReader {
     KeyReader       keys;
@@ -155,8 +156,10 @@ static bool nothing_unknown(GgufReader *r)
         if (!any_number(r, u->key, &x))
             return false;
         if (x != u->harmless[0] && x != u->harmless[1])
-            return key_wrong(&r->keys, u->key, "expected %g, found %g: it would change the result, and is not supported",
-                             u->harmless[1], x);
+            return key_wrong(
+                &r->keys, u->key,
+                "expected %g, found %g: it would change the result, and is not supported",
+                u->harmless[1], x);
     }
     return true;
 }
@@ -168,18 +171,21 @@ static const Tensor *first_layer_tensor(const GgufReader *r, const char *name)
     return gguf_tensor(r->f, full);
 }
 
-/* ---- Parts of the config ---- */
+/* ---- Parts of the config --------------------------------------------------------------------- */
 
 /* Read every key of the table that the file has; keys of experts only if there are experts. */
 static bool read_table(GgufReader *r)
 {
-    static const size_t needed[] = { offsetof(Config, d_model), offsetof(Config, n_layers), offsetof(Config, n_ctx) };
+    static const size_t needed[] = { offsetof(Config, d_model), offsetof(Config, n_layers),
+                                     offsetof(Config, n_ctx) };
     Config *c = r->c;
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!key_size(&r->keys, config_key_at(needed[i])->gguf, NULL, (int *)(void *)((char *)c + needed[i])))
+        if (!key_size(&r->keys, config_key_at(needed[i])->gguf, NULL,
+                      (int *)(void *)((char *)c + needed[i])))
             return false;
     for (const ConfigKey *k = config_keys; k->name; k++)
-        if (k->gguf && (c->n_experts || !(k->flags & KEY_OF_EXPERTS)) && has(r, k->gguf) && !key_read(&r->keys, k, k->gguf, NULL, c))
+        if (k->gguf && (c->n_experts || !(k->flags & KEY_OF_EXPERTS)) && has(r, k->gguf)
+            && !key_read(&r->keys, k, k->gguf, NULL, c))
             return false;
     return c->heads >= 1 || key_size(&r->keys, "attention.head_count", NULL, &c->heads);
 }
@@ -190,7 +196,8 @@ static bool read_sizes(GgufReader *r)
     Config       *c = r->c;
     const Tensor *embed = gguf_tensor(r->f, "token_embd.weight");
     if (!has(r, "attention.key_length") && c->d_model % c->heads != 0)
-        return key_wrong(&r->keys, "embedding_length", "expected a multiple of head_count %d, found %d", c->heads, c->d_model);
+        return key_wrong(&r->keys, "embedding_length",
+                         "expected a multiple of head_count %d, found %d", c->heads, c->d_model);
     if (!has(r, "attention.head_count_kv"))
         c->kv_heads = c->heads;
     if (!has(r, "attention.key_length"))
@@ -201,10 +208,11 @@ static bool read_sizes(GgufReader *r)
     if (!maybe_size(r, "attention.value_length", &v_dim))
         return false;
     if (v_dim != c->head_dim)
-        return key_wrong(&r->keys, "attention.value_length", "expected key_length %d, found %d", c->head_dim, v_dim);
+        return key_wrong(&r->keys, "attention.value_length", "expected key_length %d, found %d",
+                         c->head_dim, v_dim);
     if (!embed || embed->rank != 2 || embed->shape[0] > KEY_LARGEST)
-        return fail(r->keys.err, INPUT, "%s: tensor token_embd.weight: expected a matrix, found %s", r->keys.path,
-                    embed ? "another shape" : "no such tensor");
+        return fail(r->keys.err, INPUT, "%s: tensor token_embd.weight: expected a matrix, found %s",
+                    r->keys.path, embed ? "another shape" : "no such tensor");
     c->vocab_size = (int)embed->shape[0];
     return true;
 }
@@ -222,8 +230,10 @@ static bool read_norms(GgufReader *r)
     if (side && side->if_true == PLACE_PARALLEL && !first_layer_tensor(r, "ffn_norm.weight"))
         parallel = true;
     c->norm_placement = parallel && side ? (NormPlacement)side->if_true : r->family->placement;
-    return key_number(&r->keys, c->norm == NORM_RMS ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", NULL,
-                      &c->norm_eps);
+    return key_number(&r->keys,
+                      c->norm == NORM_RMS ? "attention.layer_norm_rms_epsilon"
+                                          : "attention.layer_norm_epsilon",
+                      NULL, &c->norm_eps);
 }
 
 /* Biases, norms of q and k, and a head have no keys: the tensors show them, as in llama.cpp. */
@@ -236,7 +246,9 @@ static void see_tensors(const GgufReader *r)
     c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
     c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
     if (first_layer_tensor(r, "attn_q_norm.weight"))
-        c->qk_norm = norm ? (QkNorm)norm->if_true : r->family->qk_norm ? r->family->qk_norm : QK_HEAD;
+        c->qk_norm = norm ? (QkNorm)norm->if_true
+            : r->family->qk_norm ? r->family->qk_norm
+                                 : QK_HEAD;
 }
 
 /* Read which layers have no window from a list of flags; true: the layer has one. */
@@ -246,10 +258,12 @@ static bool listed_windows(GgufReader *r)
     char     full[GGUF_NAME];
     int32_t *list;
     size_t   n;
-    if (!gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, WINDOW_PATTERN, full), &list, &n, r->keys.err))
+    if (!gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, WINDOW_PATTERN, full), &list, &n,
+                        r->keys.err))
         return false;
     bool ok = n >= (size_t)c->n_layers
-           || key_wrong(&r->keys, WINDOW_PATTERN, "expected %d items, one for each layer, found %zu", c->n_layers, n);
+        || key_wrong(&r->keys, WINDOW_PATTERN, "expected %d items, one for each layer, found %zu",
+                     c->n_layers, n);
     for (int l = 0; ok && c->window && l < c->n_layers && l < MAX_LAYERS; l++)
         if (!list[l])
             layers_add(&c->full_layers, l);
@@ -260,7 +274,7 @@ static bool listed_windows(GgufReader *r)
 static bool read_window(GgufReader *r)
 {
     Config          *c     = r->c;
-    int              every = r->arch->full_every ? r->arch->full_every : r->family->window_every, n_full = 0;
+    int every = r->arch->full_every ? r->arch->full_every : r->family->window_every, n_full = 0;
     char             full[GGUF_NAME];
     const GgufEntry *pattern = gguf_find(r->keys.gguf, gguf_name(&r->keys, WINDOW_PATTERN, full));
     bool             listed  = pattern && pattern->type == GGUF_ARRAY;
@@ -318,7 +332,8 @@ static bool read_yarn(GgufReader *r)
     for (const ConfigKey *k = rope_keys; k->name; k++)
         if (k->gguf && has(r, k->gguf) && !key_read(&r->keys, k, k->gguf, NULL, rope))
             return false;
-    if (!maybe_number(r, "rope.scaling.attn_factor", &attn) || !maybe_size(r, "rope.scaling.original_context_length", &original))
+    if (!maybe_number(r, "rope.scaling.attn_factor", &attn)
+        || !maybe_size(r, "rope.scaling.original_context_length", &original))
         return false;
     rope->original_n_ctx = original;
     if (attn > 0 && attn != 1) /* llama.cpp multiplies it by what follows from the factor */
@@ -332,15 +347,18 @@ static bool rope_kind(GgufReader *r, RopeType *kind)
     char       full[GGUF_NAME];
     GgufString type = { "linear", 6 }; /* llama.cpp's default if there is only a factor */
     if (has(r, "rope.scaling.type")
-        && !gguf_read_string(r->keys.gguf, gguf_name(&r->keys, "rope.scaling.type", full), &type, r->keys.err))
+        && !gguf_read_string(r->keys.gguf, gguf_name(&r->keys, "rope.scaling.type", full), &type,
+                             r->keys.err))
         return false;
-    if (gguf_tensor(r->f, "rope_factors_long.weight") || gguf_tensor(r->f, "rope_factors_short.weight")
-        || gguf_string_is(type, "longrope"))
+    if (gguf_tensor(r->f, "rope_factors_long.weight")
+        || gguf_tensor(r->f, "rope_factors_short.weight") || gguf_string_is(type, "longrope"))
         return fail(r->keys.err, INPUT, "%s: rope type longrope is not supported", r->keys.path);
-    *kind = gguf_string_is(type, "linear") ? ROPE_LINEAR : gguf_string_is(type, "yarn") ? ROPE_YARN : ROPE_DEFAULT;
+    *kind = gguf_string_is(type, "linear") ? ROPE_LINEAR
+        : gguf_string_is(type, "yarn")     ? ROPE_YARN
+                                           : ROPE_DEFAULT;
     return *kind != ROPE_DEFAULT || gguf_string_is(type, "none")
-        || key_wrong(&r->keys, "rope.scaling.type", "expected none, linear or yarn, found '%.*s'", (int)(type.n < 40 ? type.n : 40),
-                     type.bytes);
+        || key_wrong(&r->keys, "rope.scaling.type", "expected none, linear or yarn, found '%.*s'",
+                     (int)(type.n < 40 ? type.n : 40), type.bytes);
 }
 
 static bool read_rope(GgufReader *r)
@@ -355,14 +373,18 @@ static bool read_rope(GgufReader *r)
     if (kind == ROPE_DEFAULT)
         return true;
     /* the older name */
-    if (!maybe_number(r, has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear", &factor))
+    if (!maybe_number(r,
+                      has(r, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear",
+                      &factor))
         return false;
     if (factor == 0 || factor == 1) /* 0: none */
         return true;
     if (c->rope.type == ROPE_FACTORS)
-        return key_wrong(&r->keys, "rope.scaling.factor", "expected 1 beside tensor rope_freqs.weight, found %g", factor);
+        return key_wrong(&r->keys, "rope.scaling.factor",
+                         "expected 1 beside tensor rope_freqs.weight, found %g", factor);
     if (c->window && r->arch->flags & WINDOWS_UNLIKE)
-        return key_wrong(&r->keys, "rope.scaling.factor", "expected 1 in a model with windows, found %g", factor);
+        return key_wrong(&r->keys, "rope.scaling.factor",
+                         "expected 1 in a model with windows, found %g", factor);
     c->rope.type   = kind;
     c->rope.factor = factor;
     return kind == ROPE_LINEAR || read_yarn(r);
@@ -390,14 +412,17 @@ static bool read_id(GgufReader *r, const char *key, int *out)
     if (id >= 0 && id < r->c->vocab_size)
         *out = (int)id;
     else if (id != -1 && id != UINT32_MAX)
-        return source_warn(r->source, r->keys.err, "%s: key %s: %lld is outside of the vocabulary of %d: left out", r->keys.path, key,
-                           (long long)id, r->c->vocab_size);
+        return source_warn(r->source, r->keys.err,
+                           "%s: key %s: %lld is outside of the vocabulary of %d: left out",
+                           r->keys.path, key, (long long)id, r->c->vocab_size);
     return true;
 }
 
 static bool read_ids(GgufReader *r)
 {
-    static const char *const ends[] = { "tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id" };
+    static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
+                                        "tokenizer.ggml.eot_token_id",
+                                        "tokenizer.ggml.eom_token_id" };
     Config *c = r->c;
     if (!read_id(r, "tokenizer.ggml.bos_token_id", &c->bos))
         return false;
@@ -418,17 +443,25 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
 {
     Config    *c = &s->stored.config;
     char       prefix[32];
-    GgufReader r = { .keys = { .path = s->path, .prefix = prefix, .gguf = s->gguf.meta, .err = err },
-                     .arch = a, .family = family_find(a->family, NULL), .f = &s->gguf, .c = c, .source = s };
+    GgufReader r = {
+        .keys = { .path = s->path, .prefix = prefix, .gguf = s->gguf.meta, .err = err },
+        .arch = a,
+        .family = family_find(a->family, NULL),
+        .f = &s->gguf,
+        .c = c,
+        .source = s
+    };
     snprintf(prefix, sizeof prefix, "%s.", a->name);
     config_defaults(c);
     family_activation(r.family, r.family->act, &c->ffn);
     c->positions = r.family->positions;
-    if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_window(&r) || !read_experts(&r) || !read_rope(&r)
-        || !read_window_theta(&r) || !read_ids(&r) || !nothing_unknown(&r))
+    if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_window(&r)
+        || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r) || !read_ids(&r)
+        || !nothing_unknown(&r))
         return false;
     read_scales(&r);
     see_tensors(&r);
-    snprintf(c->family, sizeof c->family, "%s", c->n_experts && a->moe_family ? a->moe_family : a->family);
+    snprintf(c->family, sizeof c->family, "%s",
+             c->n_experts && a->moe_family ? a->moe_family : a->family);
     return config_check(c, s->path, err) && config_supported(c, s->path, err);
 }

@@ -8,7 +8,8 @@
 
 bool gguf_is(const unsigned char *head, size_t n)
 {
-    static const char magics[][4] = { { 'G', 'G', 'U', 'F' }, { 'F', 'U', 'G', 'G' }, { 't', 'j', 'g', 'g' }, { 'f', 'm', 'g', 'g' },
+    static const char magics[][4] = { { 'G', 'G', 'U', 'F' }, { 'F', 'U', 'G', 'G' },
+                                      { 't', 'j', 'g', 'g' }, { 'f', 'm', 'g', 'g' },
                                       { 'l', 'm', 'g', 'g' }, { 'a', 'l', 'g', 'g' } };
     for (size_t i = 0; n >= 4 && i < sizeof magics / sizeof *magics; i++)
         if (memcmp(head, magics[i], 4) == 0)
@@ -16,18 +17,35 @@ bool gguf_is(const unsigned char *head, size_t n)
     return false;
 }
 
-/* ---- Names ---- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
 static const char *const names[ROLE_COUNT] = {
-    [ROLE_EMBED] = "token_embd",            [ROLE_POS_EMBED] = "position_embd",     [ROLE_ROPE_FACTORS] = "rope_freqs",
-    [ROLE_ATTN_NORM] = "attn_norm",         [ROLE_WQ] = "attn_q",                   [ROLE_WK] = "attn_k",
-    [ROLE_WV] = "attn_v",                   [ROLE_Q_NORM] = "attn_q_norm",          [ROLE_K_NORM] = "attn_k_norm",
-    [ROLE_WO] = "attn_output",              [ROLE_ATTN_POST_NORM] = "post_attention_norm",
-    [ROLE_FFN_NORM] = "ffn_norm",           [ROLE_W_GATE] = "ffn_gate",             [ROLE_W_UP] = "ffn_up",
-    [ROLE_W_DOWN] = "ffn_down",             [ROLE_ROUTER] = "ffn_gate_inp",         [ROLE_EXPERT_GATE] = "ffn_gate_exps",
-    [ROLE_EXPERT_UP] = "ffn_up_exps",       [ROLE_EXPERT_DOWN] = "ffn_down_exps",   [ROLE_SHARED_ROUTER] = "ffn_gate_inp_shexp",
-    [ROLE_SHARED_GATE] = "ffn_gate_shexp",  [ROLE_SHARED_UP] = "ffn_up_shexp",      [ROLE_SHARED_DOWN] = "ffn_down_shexp",
-    [ROLE_FFN_POST_NORM] = "post_ffw_norm", [ROLE_FINAL_NORM] = "output_norm",      [ROLE_LM_HEAD] = "output",
+    [ROLE_EMBED] = "token_embd",
+    [ROLE_POS_EMBED] = "position_embd",
+    [ROLE_ROPE_FACTORS] = "rope_freqs",
+    [ROLE_ATTN_NORM] = "attn_norm",
+    [ROLE_WQ] = "attn_q",
+    [ROLE_WK] = "attn_k",
+    [ROLE_WV] = "attn_v",
+    [ROLE_Q_NORM] = "attn_q_norm",
+    [ROLE_K_NORM] = "attn_k_norm",
+    [ROLE_WO] = "attn_output",
+    [ROLE_ATTN_POST_NORM] = "post_attention_norm",
+    [ROLE_FFN_NORM] = "ffn_norm",
+    [ROLE_W_GATE] = "ffn_gate",
+    [ROLE_W_UP] = "ffn_up",
+    [ROLE_W_DOWN] = "ffn_down",
+    [ROLE_ROUTER] = "ffn_gate_inp",
+    [ROLE_EXPERT_GATE] = "ffn_gate_exps",
+    [ROLE_EXPERT_UP] = "ffn_up_exps",
+    [ROLE_EXPERT_DOWN] = "ffn_down_exps",
+    [ROLE_SHARED_ROUTER] = "ffn_gate_inp_shexp",
+    [ROLE_SHARED_GATE] = "ffn_gate_shexp",
+    [ROLE_SHARED_UP] = "ffn_up_shexp",
+    [ROLE_SHARED_DOWN] = "ffn_down_shexp",
+    [ROLE_FFN_POST_NORM] = "post_ffw_norm",
+    [ROLE_FINAL_NORM] = "output_norm",
+    [ROLE_LM_HEAD] = "output",
 };
 
 enum { NAME_MAX_BYTES = 80 };
@@ -53,7 +71,7 @@ static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, 
     return t;
 }
 
-/* ---- Rows ---- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Which rows of which tensor one of ours is. */
 typedef struct GgufPlace {
@@ -63,19 +81,28 @@ typedef struct GgufPlace {
 } GgufPlace;
 
 /* Does t hold the rows of gate, then those of up? */
-static bool both_halves(const Tensor *t, size_t ff) { return t->rank >= 1 && (uint64_t)t->shape[0] == 2 * ff; }
+static bool both_halves(const Tensor *t, size_t ff)
+{
+    return t->rank >= 1 && (uint64_t)t->shape[0] == 2 * ff;
+}
 
 /* Find the tensor that holds ours: a tensor of its own, or a fused one (q, k and v in attn_qkv;
  * gate and up in ffn_up). */
 static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
 {
     const Config *c = &b->s->stored.config;
-    size_t        q = (size_t)c->heads * (size_t)c->head_dim, kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
+    size_t        q = (size_t)c->heads * (size_t)c->head_dim,
+           kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
     char          own[NAME_MAX_BYTES];
-    GgufPlace         p = { .t = find(b, s, names[s->role], name), .rows = (size_t)s->stack * (size_t)s->rows };
+    GgufPlace         p = { .t = find(b, s, names[s->role], name),
+                            .rows = (size_t)s->stack * (size_t)s->rows };
     bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
     if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))
-        p = (GgufPlace){ find(b, s, "attn_qkv", own), s->role == ROLE_WQ ? 0 : s->role == ROLE_WK ? (int)q : (int)(q + kv), q + 2 * kv };
+        p = (GgufPlace){ find(b, s, "attn_qkv", own),
+                         s->role == ROLE_WQ       ? 0
+                             : s->role == ROLE_WK ? (int)q
+                                                  : (int)(q + kv),
+                         q + 2 * kv };
     else if (gate && !p.t && (p.t = find(b, s, names[ROLE_W_UP], own)) != NULL)
         p = both_halves(p.t, ff) ? (GgufPlace){ p.t, 0, 2 * ff } : (GgufPlace){ 0 };
     else if (up && p.t && both_halves(p.t, ff) && config_gated(c))
@@ -90,7 +117,8 @@ static bool wrong_shape(const GgufBinder *b, const Tensor *t, size_t rows, int k
         snprintf(want, sizeof want, "[%zu, %d]", rows, k);
     else
         snprintf(want, sizeof want, "[%zu]", rows);
-    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s", gguf_part_of(&b->s->gguf, t)->map.path, t->name, want,
+    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s",
+                gguf_part_of(&b->s->gguf, t)->map.path, t->name, want,
                 tensor_shape_text(t, found, sizeof found));
 }
 
@@ -100,7 +128,8 @@ static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlac
 {
     size_t k = (size_t)(s->k ? s->k : 1);
     bool   columns = s->k == 0 || (p->t->rank >= 1 && p->t->shape[p->t->rank - 1] == s->k);
-    return columns && p->t->n_elements == p->rows * k ? true : wrong_shape(b, p->t, p->rows, (int)k);
+    return columns && p->t->n_elements == p->rows * k ? true
+                                                      : wrong_shape(b, p->t, p->rows, (int)k);
 }
 
 /* Does the file hold this tensor's rows by neighbouring dimensions of a head, where ours are by
@@ -108,15 +137,18 @@ static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlac
 static int pair_of(const GgufBinder *b, const TensorSpec *s)
 {
     const Config *c = &b->s->stored.config;
-    bool rotated = s->role == ROLE_WQ || s->role == ROLE_WK || (c->qk_norm == QK_HEADS && (s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM));
+    bool rotated = s->role == ROLE_WQ || s->role == ROLE_WK
+        || (c->qk_norm == QK_HEADS && (s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM));
     return rotated && gguf_arch_pairs(b->arch) ? c->rotary_dim : 0;
 }
 
-/* ---- Experts one by one, as files of 2023 have them: blk.0.ffn_gate.3.weight ---- */
+/* ---- Experts one by one, as files of 2023 have them: blk.0.ffn_gate.3.weight ----------------- */
 
 static bool bind_experts(GgufBinder *b, const TensorSpec *s, RowSource *r)
 {
-    const char *base = s->role == ROLE_EXPERT_GATE ? "ffn_gate" : s->role == ROLE_EXPERT_UP ? "ffn_up" : "ffn_down";
+    const char *base = s->role == ROLE_EXPERT_GATE ? "ffn_gate"
+        : s->role == ROLE_EXPERT_UP                ? "ffn_up"
+                                                   : "ffn_down";
     char        one[32], name[NAME_MAX_BYTES];
     r->part = source_alloc(b->s, (size_t)s->stack * sizeof *r->part, b->err);
     if (!r->part)
@@ -125,25 +157,30 @@ static bool bind_experts(GgufBinder *b, const TensorSpec *s, RowSource *r)
         snprintf(one, sizeof one, "%s.%d", base, r->n_parts);
         GgufPlace p = { .t = find(b, s, one, name), .rows = (size_t)s->rows };
         if (!p.t)
-            return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows, s->k);
+            return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor",
+                        b->s->path, name, s->rows, s->k);
         if (!check_shape(b, s, &p))
             return false;
         if (r->n_parts > 0 && p.t->dtype != r->part[0].t->dtype)
-            return fail(b->err, INPUT, "%s: tensor %s: expected the type of the experts before, %s, found %s", b->s->path, name,
-                        dtype_name(r->part[0].t->dtype), dtype_name(p.t->dtype));
+            return fail(b->err, INPUT,
+                        "%s: tensor %s: expected the type of the experts before, %s, found %s",
+                        b->s->path, name, dtype_name(r->part[0].t->dtype), dtype_name(p.t->dtype));
         r->part[r->n_parts] = (SourcePart){ p.t, &gguf_part_of(&b->s->gguf, p.t)->map };
     }
     return true;
 }
 
-/* ---- Binding ---- */
+/* ---- Binding --------------------------------------------------------------------------------- */
 
-static bool bind_place(GgufBinder *b, const TensorSpec *s, RowSource *r, const char *name, const GgufPlace *p)
+static bool bind_place(GgufBinder *b, const TensorSpec *s, RowSource *r, const char *name,
+                       const GgufPlace *p)
 {
     if (!p->t && s->k)
-        return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor", b->s->path, name, s->rows, s->k);
+        return fail(b->err, INPUT, "%s: tensor %s: expected [%d, %d], found no such tensor",
+                    b->s->path, name, s->rows, s->k);
     if (!p->t)
-        return fail(b->err, INPUT, "%s: tensor %s: expected [%d], found no such tensor", b->s->path, name, s->rows);
+        return fail(b->err, INPUT, "%s: tensor %s: expected [%d], found no such tensor", b->s->path,
+                    name, s->rows);
     if (!check_shape(b, s, p))
         return false;
     r->part      = source_alloc(b->s, sizeof *r->part, b->err);
@@ -158,18 +195,24 @@ static bool bind_place(GgufBinder *b, const TensorSpec *s, RowSource *r, const c
 static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     char  name[NAME_MAX_BYTES];
-    bool  expert = s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;
+    bool  expert =
+        s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;
     GgufPlace p = find_place(b, s, name);
-    *r = (RowSource){ .stack = s->stack, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = b->s->stored.config.head_dim,
+    *r = (RowSource){ .stack = s->stack,
+                      .rows = s->rows,
+                      .k = s->k ? s->k : 1,
+                      .head_dim = b->s->stored.config.head_dim,
                       .pair = pair_of(b, s) };
     if (!(expert && !p.t ? bind_experts(b, s, r) : bind_place(b, s, r, name, &p)))
         return false;
     const Tensor *t = r->part[0].t;
     r->name = t->name;
     if (!row_source_type(t->dtype, &r->type))
-        return fail(b->err, INPUT, "%s: tensor %s: expected a type of weights, found %s", b->s->path, t->name, dtype_name(t->dtype));
+        return fail(b->err, INPUT, "%s: tensor %s: expected a type of weights, found %s",
+                    b->s->path, t->name, dtype_name(t->dtype));
     if (s->k == 0 && weight_type_quantized(r->type))
-        return fail(b->err, INPUT, "%s: tensor %s: expected floats, found %s", b->s->path, t->name, dtype_name(t->dtype));
+        return fail(b->err, INPUT, "%s: tensor %s: expected floats, found %s", b->s->path, t->name,
+                    dtype_name(t->dtype));
     *out = (CheckedTensor){ .rows = r, .type = r->type };
     return true;
 }
@@ -183,8 +226,11 @@ static bool check_unused(const GgufBinder *b)
         const char *name = f->tensors[i].name, *end = strrchr(name, '.');
         bool        table = strstr(name, ".attn_rot_embd.") || strstr(name, ".rotary_emb.inv_freq");
         if (!b->used[i] && !table)
-            return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor for architecture and settings of this file%s",
-                        gguf_part_of(f, &f->tensors[i])->map.path, name, end && strcmp(end, ".bias") == 0 ? " (no bias there)" : "");
+            return fail(b->err, INPUT,
+                        "%s: tensor %s: expected no such tensor for architecture and settings of "
+                        "this file%s",
+                        gguf_part_of(f, &f->tensors[i])->map.path, name,
+                        end && strcmp(end, ".bias") == 0 ? " (no bias there)" : "");
     }
     return true;
 }

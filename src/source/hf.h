@@ -7,7 +7,7 @@
 #include "source/family.h"
 #include "source/source.h"
 
-/* ---- hf_folder.c ------------------------------------------------------------------------------ */
+/* ---- hf_folder.c ----------------------------------------------------------------------------- */
 
 /* Opens a Hugging Face folder: config.json, generation_config.json, and the
  * weights: model.safetensors, or its shards with their index, or the same with pytorch_model.bin.
@@ -28,7 +28,7 @@ bool hf_folder_open(Source *s, Error *err);
  * Returns buf or s->path. */
 const char *hf_folder_of(const Source *s, char *buf, size_t n);
 
-/* ---- hf_config.c ------------------------------------------------------------------------------ */
+/* ---- hf_config.c ----------------------------------------------------------------------------- */
 
 /* Converts the config.json of a Hugging Face folder to our config. It reads
  * both dialects, knows what an absent key means, and refuses unknown keys. What differs between
@@ -48,10 +48,12 @@ bool hf_config_is(const Json *root);
 /* Convert root, the parsed config.json; path is its name in messages. generation_path:
  * generation_config.json, whose end-of-text ids are added, or NULL. Warnings go to source_warn.
  * hf_config_read also reads and parses the file. */
-bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *path, const char *generation_path, Error *err);
-bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *generation_path, Error *err);
+bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *path,
+                     const char *generation_path, Error *err);
+bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *generation_path,
+                    Error *err);
 
-/* ---- hf reader -------------------------------------------------------------------------------- */
+/* ---- hf reader ------------------------------------------------------------------------------- */
 
 /* The state of reading a config.json key by key. Keys that nobody asked for
  * must be harmless, which is checked at the end. Private to hf_config.c and hf_rope.c. */
@@ -67,7 +69,7 @@ typedef struct HfReader {
 /* Read theta, scaling and the number of rotated dimensions: hf_rope.c. */
 bool hf_rope_read(HfReader *r);
 
-/* ---- hf_tensors.c ----------------------------------------------------------------------------- */
+/* ---- hf_tensors.c ---------------------------------------------------------------------------- */
 
 /* Finds our tensors among those of a Hugging Face folder. A missing,
  * additional or misshaped tensor is an error. */

@@ -8,12 +8,14 @@
 
 enum { MAX_CONFIG = 16 << 20 };
 
-/* ---- Which family ---- */
+/* ---- Which family ---------------------------------------------------------------------------- */
 
 /* In a model with several kinds of input, these keys of the whole file also hold for its text
  * part. */
-static const char *const of_the_whole[] = { "architectures", "bos_token_id", "eos_token_id", "tie_word_embeddings", "torch_dtype",
-                                            "dtype", "quantization_config", NULL };
+static const char *const of_the_whole[] = { "architectures", "bos_token_id",
+                                            "eos_token_id",        "tie_word_embeddings",
+                                            "torch_dtype",         "dtype",
+                                            "quantization_config", NULL };
 
 /* If the model has several kinds of input, go on with the object of its text part. */
 static bool unwrap(HfReader *r)
@@ -31,9 +33,11 @@ static bool unwrap(HfReader *r)
         if (!json_is_object(inner))
             return key_wrong(&r->keys, w->key, "expected an object, found %s", json_kind(inner));
         snprintf(key, sizeof key, "%s.model_type", w->key);
-        if (inner_type && (!json_is_string(inner_type) || !json_read_string(inner_type, "", &text, NULL)
-                           || strcmp(text, w->text_type) != 0))
-            return key_wrong(&r->keys, key, "expected '%s', found %s", w->text_type, json_kind(inner_type));
+        if (inner_type
+            && (!json_is_string(inner_type) || !json_read_string(inner_type, "", &text, NULL)
+                || strcmp(text, w->text_type) != 0))
+            return key_wrong(&r->keys, key, "expected '%s', found %s", w->text_type,
+                             json_kind(inner_type));
         r->keys.outer    = whole;
         r->keys.of_outer = of_the_whole;
         r->keys.json     = inner;
@@ -57,7 +61,8 @@ static void known_types(char *out, size_t n)
  * fit. */
 static bool find_family(HfReader *r)
 {
-    const Json *type = key_take(&r->keys, "model_type"), *list = key_take(&r->keys, "architectures");
+    const Json *type = key_take(&r->keys, "model_type"),
+               *list = key_take(&r->keys, "architectures");
     const Json *first = json_first(list);
     const char *name = NULL, *architecture = NULL;
     char        known[512], found[128];
@@ -71,18 +76,21 @@ static bool find_family(HfReader *r)
         r->family = family_find(name, architecture);
     known_types(known, sizeof known);
     if (!r->family)
-        return key_wrong(&r->keys, "model_type", "expected one of %s, found %s", known, key_found(type, found, sizeof found));
+        return key_wrong(&r->keys, "model_type", "expected one of %s, found %s", known,
+                         key_found(type, found, sizeof found));
     for (int i = 0; i < 2 && architecture && json_count(list) == 1; i++)
         if (r->family->architecture[i] && strcmp(r->family->architecture[i], architecture) == 0)
             return true;
     return json_count(list) == 0
-        || key_wrong(&r->keys, "architectures", "expected [%s], found %s", r->family->architecture[0],
-                architecture && json_count(list) == 1 ? architecture : "another list");
+        || key_wrong(&r->keys, "architectures", "expected [%s], found %s",
+                     r->family->architecture[0],
+                     architecture && json_count(list) == 1 ? architecture : "another list");
 }
 
-/* ---- Keys of the table ---- */
+/* ---- Keys of the table ----------------------------------------------------------------------- */
 
-static bool read_number(HfReader *r, const FamilyKey *k, const char *name, const Json *j, double *out)
+static bool read_number(HfReader *r, const FamilyKey *k, const char *name, const Json *j,
+                        double *out)
 {
     double x = k->absent;
     if (j && !(k->form == FORM_OR_NULL && json_is_null(j)) && !key_number(&r->keys, name, j, &x))
@@ -140,16 +148,18 @@ static bool read_table(HfReader *r)
         if (!own_key(r->family, k->at) && !read_key(r, k))
             return false;
     if (r->c->n_layers > MAX_LAYERS)
-        return key_wrong(&r->keys, "n_layers", "expected at most %d, found %d", MAX_LAYERS, r->c->n_layers);
+        return key_wrong(&r->keys, "n_layers", "expected at most %d, found %d", MAX_LAYERS,
+                         r->c->n_layers);
     if (r->c->d_ff == 0) {
         if (r->c->d_model > KEY_LARGEST / 4)
-            return key_wrong(&r->keys, "n_inner", "expected at most %d, found 4 times %d", KEY_LARGEST, r->c->d_model);
+            return key_wrong(&r->keys, "n_inner", "expected at most %d, found 4 times %d",
+                             KEY_LARGEST, r->c->d_model);
         r->c->d_ff = 4 * r->c->d_model;
     }
     return true;
 }
 
-/* ---- Parts that are on or off ---- */
+/* ---- Parts that are on or off ---------------------------------------------------------------- */
 
 static void turn_on(Config *c, unsigned has)
 {
@@ -209,7 +219,8 @@ static bool read_activation(HfReader *r)
     if (family_activation(f, word, &r->c->ffn))
         return true;
     family_activations(f, known, sizeof known);
-    return key_wrong(&r->keys, key, "expected one of %s, found %s", known, key_found(j, found, sizeof found));
+    return key_wrong(&r->keys, key, "expected one of %s, found %s", known,
+                     key_found(j, found, sizeof found));
 }
 
 /* Fill in what read_table left 0: as many KV heads as heads, and heads that share the width. */
@@ -220,14 +231,15 @@ static bool read_heads(HfReader *r)
     if (c->kv_heads == 0)
         c->kv_heads = c->heads;
     if (c->head_dim == 0 && c->d_model % c->heads != 0)
-        return key_wrong(&r->keys, "hidden_size", "expected a multiple of num_attention_heads %d%s, found %d", c->heads,
+        return key_wrong(&r->keys, "hidden_size",
+                         "expected a multiple of num_attention_heads %d%s, found %d", c->heads,
                          dim && dim->form == FORM_NONE ? "" : ", or a head_dim", c->d_model);
     if (c->head_dim == 0)
         c->head_dim = c->d_model / c->heads;
     return true;
 }
 
-/* ---- Windows ---- */
+/* ---- Windows --------------------------------------------------------------------------------- */
 
 /* Add the layers without a window by the family's rule. */
 static bool full_layers(HfReader *r, bool windowed, Layers *full)
@@ -239,7 +251,9 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
     const char   *name;
     if (f->window == WINDOW_LAST) {
         j = key_take(&r->keys, "max_window_layers");
-        if (j && !json_is_null(j) && !json_read_int(j, key_what(&r->keys, "max_window_layers"), 0, INT32_MAX, &first, r->keys.err))
+        if (j && !json_is_null(j)
+            && !json_read_int(j, key_what(&r->keys, "max_window_layers"), 0, INT32_MAX, &first,
+                              r->keys.err))
             return false;
         for (int l = 0; l < r->c->n_layers && l < first; l++)
             layers_add(full, l);
@@ -249,8 +263,11 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
             return false;
         for (int l = every - 1; l < r->c->n_layers; l += every)
             layers_add(full, l);
-    } else if (f->window == WINDOW_NAMED && windowed && (!(j = key_take(&r->keys, "layer_types")) || json_is_null(j))) {
-        return key_wrong(&r->keys, "layer_types", "expected the layers with a window, as use_sliding_window is true, found no such key");
+    } else if (f->window == WINDOW_NAMED && windowed
+               && (!(j = key_take(&r->keys, "layer_types")) || json_is_null(j))) {
+        return key_wrong(
+            &r->keys, "layer_types",
+            "expected the layers with a window, as use_sliding_window is true, found no such key");
     }
     return true;
 }
@@ -264,7 +281,8 @@ static bool layer_types(HfReader *r, const Json *list, Layers *full)
     char    key[32], found[80], hint[48] = "no sliding_window";
     int     l = 0;
     if (!json_is_array(list) || json_count(list) != (size_t)c->n_layers)
-        return key_wrong(&r->keys, "layer_types", "expected %d entries, found %zu", c->n_layers, json_count(list));
+        return key_wrong(&r->keys, "layer_types", "expected %d entries, found %zu", c->n_layers,
+                         json_count(list));
     *full = (Layers){ 0 };
     for (const Json *i = json_first(list); i; i = json_next(i), l++) {
         const char *word = "";
@@ -277,8 +295,11 @@ static bool layer_types(HfReader *r, const Json *list, Layers *full)
         if (sliding)
             snprintf(hint, sizeof hint, "sliding_window %d", c->window);
         if (!good)
-            return key_wrong(&r->keys, key, "expected %s, found %s (%s)", both ? "'sliding_attention' or 'full_attention'" : sliding ? "'sliding_attention'" : "'full_attention'",
-                        key_found(i, found, sizeof found), hint);
+            return key_wrong(&r->keys, key, "expected %s, found %s (%s)",
+                             both          ? "'sliding_attention' or 'full_attention'"
+                                 : sliding ? "'sliding_attention'"
+                                           : "'full_attention'",
+                             key_found(i, found, sizeof found), hint);
         if (is_full && sliding)
             layers_add(full, l);
     }
@@ -321,7 +342,7 @@ static bool read_window(HfReader *r)
     return true;
 }
 
-/* ---- Experts ---- */
+/* ---- Experts --------------------------------------------------------------------------------- */
 
 /* Some families have experts only in every n-th layer, or not in the layers of a list. If no layer
  * has any, the config says so. */
@@ -335,7 +356,8 @@ static bool read_experts(HfReader *r)
     list = key_take(&r->keys, "mlp_only_layers");
     j    = key_take(&r->keys, "decoder_sparse_step");
     if (list && !json_is_null(list) && !json_is_array(list))
-        return key_wrong(&r->keys, "mlp_only_layers", "expected an array of layers, found %s", json_kind(list));
+        return key_wrong(&r->keys, "mlp_only_layers", "expected an array of layers, found %s",
+                         json_kind(list));
     if (j && !key_size(&r->keys, "decoder_sparse_step", j, &step))
         return false;
     for (int l = 0; l < c->n_layers; l++)
@@ -358,7 +380,7 @@ static bool read_experts(HfReader *r)
     return true;
 }
 
-/* ---- Ids ---- */
+/* ---- Ids ------------------------------------------------------------------------------------- */
 
 /* Skip ids outside of the vocabulary: they never occur. A small model of a family often has the
  * family's large ids as its default. */
@@ -368,7 +390,8 @@ static bool add_id(HfReader *r, const char *what, const Json *j, int *ids, int *
     if (!json_read_int(j, what, 0, INT32_MAX, &id, r->keys.err))
         return false;
     if (id >= r->c->vocab_size)
-        return source_warn(r->source, r->keys.err, "%s: %lld is outside of vocab_size %d: left out", what, (long long)id, r->c->vocab_size);
+        return source_warn(r->source, r->keys.err, "%s: %lld is outside of vocab_size %d: left out",
+                           what, (long long)id, r->c->vocab_size);
     for (int i = 0; i < *n; i++)
         if (ids[i] == id)
             return true;
@@ -395,7 +418,8 @@ static bool read_ids(HfReader *r)
     Config     *c   = r->c;
     const Json *bos = key_take(&r->keys, "bos_token_id"), *eos = key_take(&r->keys, "eos_token_id");
     int         first[MAX_EOS + 1] = { 0 }, n = 0;
-    if (!add_ids(r, key_what(&r->keys, "bos_token_id"), bos, first, &n, MAX_EOS) || !add_ids(r, key_what(&r->keys, "eos_token_id"), eos, c->eos, &c->n_eos, MAX_EOS))
+    if (!add_ids(r, key_what(&r->keys, "bos_token_id"), bos, first, &n, MAX_EOS)
+        || !add_ids(r, key_what(&r->keys, "eos_token_id"), eos, c->eos, &c->n_eos, MAX_EOS))
         return false;
     if (!bos && r->family->bos >= 0 && r->family->bos < c->vocab_size)
         first[n++] = r->family->bos;
@@ -405,7 +429,7 @@ static bool read_ids(HfReader *r)
     return true;
 }
 
-/* ---- What is left over ---- */
+/* ---- What is left over ----------------------------------------------------------------------- */
 
 static bool has_value(const char *allowed, const Json *j)
 {
@@ -418,8 +442,8 @@ static bool has_value(const char *allowed, const Json *j)
     if (json_is_object(j))
         return json_count(j) == 0 && strcmp(allowed, "{}") == 0;
     const char *text;
-    return json_is_string(j) && json_read_string(j, "", &text, NULL) && allowed[0] == '"' && strlen(allowed) == strlen(text) + 2
-        && strncmp(allowed + 1, text, strlen(text)) == 0;
+    return json_is_string(j) && json_read_string(j, "", &text, NULL) && allowed[0] == '"'
+        && strlen(allowed) == strlen(text) + 2 && strncmp(allowed + 1, text, strlen(text)) == 0;
 }
 
 /* A key that nobody took must be known to be harmless: a new key of a family may change the
@@ -429,32 +453,39 @@ static bool check_left(HfReader *r)
     char found[80];
     for (const Json *i = key_left(&r->keys, NULL); i; i = key_left(&r->keys, i)) {
         const char *key = json_key(i), *allowed = family_key_harmless_value(key);
-        if (json_is_null(i) || family_key_harmless(key) || (r->family->unused_key && strcmp(key, r->family->unused_key) == 0))
+        if (json_is_null(i) || family_key_harmless(key)
+            || (r->family->unused_key && strcmp(key, r->family->unused_key) == 0))
             continue;
         if (!allowed)
-            return fail(r->keys.err, INPUT, "%s: key '%s': unknown, and may change the result", r->keys.path, key);
+            return fail(r->keys.err, INPUT, "%s: key '%s': unknown, and may change the result",
+                        r->keys.path, key);
         if (!has_value(allowed, i))
-            return key_wrong(&r->keys, key, "expected %s, found %s", allowed, key_found(i, found, sizeof found));
+            return key_wrong(&r->keys, key, "expected %s, found %s", allowed,
+                             key_found(i, found, sizeof found));
     }
     return true;
 }
 
-/* ---- The file ---- */
+/* ---- The file -------------------------------------------------------------------------------- */
 
 /* Checked early: weights that are quantized in another way have other tensors, which would give a
  * message that does not help. */
 static bool not_quantized(HfReader *r)
 {
-    const Json *q = key_take(&r->keys, "quantization_config"), *method = json_get(q, "quant_method");
+    const Json *q = key_take(&r->keys, "quantization_config"),
+               *method = json_get(q, "quant_method");
     char        found[80];
     return !q || json_is_null(q)
-        || key_wrong(&r->keys, "quantization_config", "expected weights that are not quantized, found %s", key_found(method ? method : q, found, sizeof found));
+        || key_wrong(&r->keys, "quantization_config",
+                     "expected weights that are not quantized, found %s",
+                     key_found(method ? method : q, found, sizeof found));
 }
 
 static bool read_config(HfReader *r)
 {
-    return unwrap(r) && find_family(r) && not_quantized(r) && read_table(r) && read_flags(r) && read_activation(r) && read_heads(r)
-        && hf_rope_read(r) && read_window(r) && read_experts(r) && read_ids(r) && check_left(r);
+    return unwrap(r) && find_family(r) && not_quantized(r) && read_table(r) && read_flags(r)
+        && read_activation(r) && read_heads(r) && hf_rope_read(r) && read_window(r)
+        && read_experts(r) && read_ids(r) && check_left(r);
 }
 
 static Json *open_json(const char *path, Error *err)
@@ -479,26 +510,35 @@ static bool more_ends(HfReader *r, const char *path)
     char  what[KEY_WHAT];
     Json *root = open_json(path, r->keys.err);
     snprintf(what, sizeof what, "%s: eos_token_id", path);
-    bool ok = root && add_ids(r, what, json_get(root, "eos_token_id"), r->c->eos, &r->c->n_eos, MAX_EOS);
+    bool ok =
+        root && add_ids(r, what, json_get(root, "eos_token_id"), r->c->eos, &r->c->n_eos, MAX_EOS);
     json_free(root);
     return ok;
 }
 
-bool hf_config_is(const Json *root) { return json_get(root, "model_type") || json_get(root, "architectures"); }
-
-bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *path, const char *generation_path, Error *err)
+bool hf_config_is(const Json *root)
 {
-    HfReader r = { .keys = { .path = path, .prefix = "", .json = root, .err = err }, .c = &out->config, .source = s };
+    return json_get(root, "model_type") || json_get(root, "architectures");
+}
+
+bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *path,
+                     const char *generation_path, Error *err)
+{
+    HfReader r = { .keys = { .path = path, .prefix = "", .json = root, .err = err },
+                   .c = &out->config,
+                   .source = s };
     config_defaults(&out->config);
     if (!read_config(&r))
         return false;
     out->family  = r.family;
     out->wrapper = r.wrapper;
     snprintf(out->config.family, sizeof out->config.family, "%s", r.family->name);
-    return (!generation_path || more_ends(&r, generation_path)) && config_check(&out->config, path, err);
+    return (!generation_path || more_ends(&r, generation_path))
+        && config_check(&out->config, path, err);
 }
 
-bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *generation_path, Error *err)
+bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *generation_path,
+                    Error *err)
 {
     Json *root = open_json(path, err);
     bool  ok   = root && hf_config_parse(out, s, root, path, generation_path, err);

@@ -11,7 +11,7 @@
 
 enum { MAX_INDEX = 256 << 20, MAX_SHARDS = 1 << 10 };
 
-/* ---- Paths ---- */
+/* ---- Paths ----------------------------------------------------------------------------------- */
 
 /* The length of the folder in a file's path, with its slash; 0 if it has none. */
 static size_t folder_length(const char *path)
@@ -44,7 +44,8 @@ bool hf_file_is(const char *path, const unsigned char *head, size_t n)
     char   config[PATH_BYTES];
     size_t len = strlen(path);
     bool   safe = len > 12 && strcmp(path + len - 12, ".safetensors") == 0;
-    return (safe || pth_is(head, n)) && path_there(path, "config.json", config) && !(safe && is_ours(path));
+    return (safe || pth_is(head, n)) && path_there(path, "config.json", config)
+        && !(safe && is_ours(path));
 }
 
 const char *hf_folder_of(const Source *s, char *buf, size_t n)
@@ -57,10 +58,12 @@ const char *hf_folder_of(const Source *s, char *buf, size_t n)
     return len ? buf : ".";
 }
 
-/* ---- Weights ---- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 /* The two kinds of files, in the order in which they are looked for. */
-static const struct WeightFiles { const char *single, *index; bool (*open)(TensorFile *, const char *, Error *); } kinds[] = {
+static const struct WeightFiles {
+    const char *single, *index; bool (*open)(TensorFile *, const char *, Error *);
+} kinds[] = {
     { "model.safetensors", "model.safetensors.index.json", safetensors_open },
     { "pytorch_model.bin", "pytorch_model.bin.index.json", pth_open },
 };
@@ -77,7 +80,8 @@ bool hf_weights_there(const char *path)
 
 static bool open_single(Source *s, const char *path, const struct WeightFiles *kind, Error *err)
 {
-    return source_uses(s, path, err) && source_files(s, 1, err) && kind->open(&s->files[0], path, err);
+    return source_uses(s, path, err) && source_files(s, 1, err)
+        && kind->open(&s->files[0], path, err);
 }
 
 /* The index says in which shard each tensor is. */
@@ -90,7 +94,10 @@ typedef struct Index {
     int            n_shards;
 } Index;
 
-static int by_tensor(const void *a, const void *b) { return strcmp(((const ShardOfTensor *)a)->tensor, ((const ShardOfTensor *)b)->tensor); }
+static int by_tensor(const void *a, const void *b)
+{
+    return strcmp(((const ShardOfTensor *)a)->tensor, ((const ShardOfTensor *)b)->tensor);
+}
 
 static const char *shard_of(const Index *x, const char *tensor)
 {
@@ -106,9 +113,11 @@ static bool add_shard(Index *x, const char *name, Error *err)
         if (strcmp(x->shards[k - 1], name) == 0)
             return true;
     if (strchr(name, '/') || !name[0] || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
-        return fail(err, INPUT, "%s: weight_map: expected plain file names, found '%s'", x->path, name);
+        return fail(err, INPUT, "%s: weight_map: expected plain file names, found '%s'", x->path,
+                    name);
     if (x->n_shards == MAX_SHARDS)
-        return fail(err, INPUT, "%s: weight_map: expected at most %d files, found more", x->path, MAX_SHARDS);
+        return fail(err, INPUT, "%s: weight_map: expected at most %d files, found more", x->path,
+                    MAX_SHARDS);
     x->shards[x->n_shards++] = name;
     return true;
 }
@@ -117,7 +126,8 @@ static bool add_shard(Index *x, const char *name, Error *err)
 static bool read_index(Source *s, Index *x, const Json *map, Error *err)
 {
     if (!json_is_object(map) || json_count(map) == 0)
-        return fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s", x->path, json_kind(map));
+        return fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s",
+                    x->path, json_kind(map));
     x->place  = source_alloc(s, json_count(map) * sizeof *x->place, err);
     x->shards = source_alloc(s, MAX_SHARDS * sizeof *x->shards, err);
     if (!x->place || !x->shards)
@@ -125,7 +135,8 @@ static bool read_index(Source *s, Index *x, const Json *map, Error *err)
     for (const Json *i = json_first(map); i; i = json_next(i)) {
         const char *shard;
         if (!json_is_string(i) || !json_read_string(i, "", &shard, NULL))
-            return fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s", x->path, json_kind(i));
+            return fail(err, INPUT, "%s: weight_map: expected an object of file names, found %s",
+                        x->path, json_kind(i));
         if (!add_shard(x, shard, err))
             return false;
         x->place[x->n++] = (ShardOfTensor){ json_key(i), shard };
@@ -141,8 +152,9 @@ static bool check_shard(const TensorFile *f, const Index *x, const char *shard, 
     for (int i = 0; i < f->n_tensors; i++) {
         const char *said = shard_of(x, f->tensors[i].name);
         if (!said || strcmp(said, shard) != 0)
-            return fail(err, INPUT, "%s: tensor %s: expected a place in %s, found %s%s", f->map.path, f->tensors[i].name, x->path,
-                        said ? "the shard " : "none", said ? said : "");
+            return fail(err, INPUT, "%s: tensor %s: expected a place in %s, found %s%s",
+                        f->map.path, f->tensors[i].name, x->path, said ? "the shard " : "none",
+                        said ? said : "");
     }
     return true;
 }
@@ -155,9 +167,11 @@ static bool refuse_shard(const Source *s, const Index *x, int first, Error *err)
     int  missing = 0;
     for (int i = first; i < x->n_shards; i++)
         missing += !path_there(s->path, x->shards[i], path);
-    return fail(err, INPUT, "%s: expected its %d shards in the same folder, found no such file: %s (missing: %d): "
-                            "finish the download, as with hf download ORG/NAME --local-dir %s",
-                x->path, x->n_shards, x->shards[first], missing, s->path);
+    return fail(
+        err, INPUT,
+        "%s: expected its %d shards in the same folder, found no such file: %s (missing: %d): "
+        "finish the download, as with hf download ORG/NAME --local-dir %s",
+        x->path, x->n_shards, x->shards[first], missing, s->path);
 }
 
 static bool open_shards(Source *s, const Index *x, const struct WeightFiles *kind, Error *err)
@@ -169,7 +183,8 @@ static bool open_shards(Source *s, const Index *x, const struct WeightFiles *kin
     for (int i = 0; i < x->n_shards; i++) {
         if (!path_there(s->path, x->shards[i], path))
             return refuse_shard(s, x, i, err);
-        if (!source_uses(s, path, err) || !kind->open(&s->files[i], path, err) || !check_shard(&s->files[i], x, x->shards[i], err))
+        if (!source_uses(s, path, err) || !kind->open(&s->files[i], path, err)
+            || !check_shard(&s->files[i], x, x->shards[i], err))
             return false;
         n_tensors += (size_t)s->files[i].n_tensors;
     }
@@ -178,8 +193,8 @@ static bool open_shards(Source *s, const Index *x, const struct WeightFiles *kin
         while (strcmp(x->shards[k], x->place[i].shard) != 0)
             k++;
         if (!tensor_find(&s->files[k], x->place[i].tensor))
-            return fail(err, INPUT, "%s: tensor %s: expected the tensor that %s lists, found none", s->files[k].map.path,
-                        x->place[i].tensor, x->path);
+            return fail(err, INPUT, "%s: tensor %s: expected the tensor that %s lists, found none",
+                        s->files[k].map.path, x->place[i].tensor, x->path);
     }
     return true;
 }
@@ -193,7 +208,8 @@ static bool open_index(Source *s, const char *index, const struct WeightFiles *k
     Json *root = json_parse(text, n, index, err);
     free(text);
     Index x  = { .path = index };
-    bool  ok = root && read_index(s, &x, json_get(root, "weight_map"), err) && open_shards(s, &x, kind, err);
+    bool  ok = root && read_index(s, &x, json_get(root, "weight_map"), err)
+        && open_shards(s, &x, kind, err);
     json_free(root);
     return ok;
 }
@@ -203,7 +219,9 @@ static bool open_weights(Source *s, Error *err)
     char path[PATH_BYTES];
     if (!path_is_folder(s->path)) {
         size_t n = strlen(s->path);
-        return open_single(s, s->path, n > 12 && strcmp(s->path + n - 12, ".safetensors") == 0 ? &kinds[0] : &kinds[1], err);
+        return open_single(
+            s, s->path,
+            n > 12 && strcmp(s->path + n - 12, ".safetensors") == 0 ? &kinds[0] : &kinds[1], err);
     }
     for (int k = 0; k < N_KINDS; k++) {
         if (path_there(s->path, kinds[k].single, path))
@@ -222,8 +240,8 @@ bool hf_folder_open(Source *s, Error *err)
         return fail(err, INPUT, "%s: expected config.json, found none", s->path);
     bool more = path_there(s->path, "generation_config.json", generation);
     if (!source_uses(s, config, err) || (more && !source_uses(s, generation, err))
-        || !hf_config_read(&h, s, config, more ? generation : NULL, err) || !config_supported(&h.config, config, err)
-        || !open_weights(s, err))
+        || !hf_config_read(&h, s, config, more ? generation : NULL, err)
+        || !config_supported(&h.config, config, err) || !open_weights(s, err))
         return false;
     s->stored.config = h.config;
     s->has_weights   = hf_tensors_bind(s, &h, err);

@@ -17,7 +17,8 @@ static bool object_or_null(HfReader *r, const char *key, const Json **out)
     *out = key_take(&r->keys, key);
     if (*out && json_is_null(*out))
         *out = NULL;
-    return !*out || json_is_object(*out) || key_wrong(&r->keys, key, "expected an object or null, found %s", json_kind(*out));
+    return !*out || json_is_object(*out)
+        || key_wrong(&r->keys, key, "expected an object or null, found %s", json_kind(*out));
 }
 
 /* "rope_scaling.factor" */
@@ -38,25 +39,28 @@ static const Json *value(const Json *object, const char *key)
 static bool type_word(HfReader *r, const Scaling *s, const char **word)
 {
     char        a[80], b[80], name[128];
-    const Json *old = value(s->object, "type"), *new = value(s->object, "rope_type"), *j = new ? new : old;
+    const Json *old = value(s->object, "type"), *new = value(s->object, "rope_type"),
+               *j = new ? new : old;
     if (old && new && !key_same(old, new))
-        return key_wrong(&r->keys, "rope type", "expected %s, found %s (rope_type and type)", key_found(new, a, sizeof a),
-                    key_found(old, b, sizeof b));
+        return key_wrong(&r->keys, "rope type", "expected %s, found %s (rope_type and type)",
+                         key_found(new, a, sizeof a), key_found(old, b, sizeof b));
     *word = "default";
-    return !j || json_read_string(j, key_what(&r->keys, inside(s, "rope_type", name)), word, r->keys.err);
+    return !j
+        || json_read_string(j, key_what(&r->keys, inside(s, "rope_type", name)), word, r->keys.err);
 }
 
-/* ---- theta and the share of a head ---- */
+/* ---- theta and the share of a head ----------------------------------------------------------- */
 
 /* A number may stand in two places. Both may hold it if they agree. */
-static bool one_of(HfReader *r, const char *key, const Json *outside, const char *where, const Json *inside, const Json **out)
+static bool one_of(HfReader *r, const char *key, const Json *outside, const char *where,
+                   const Json *inside, const Json **out)
 {
     char a[80], b[80];
     if (outside && json_is_null(outside))
         outside = NULL;
     if (outside && inside && !key_same(outside, inside))
-        return key_wrong(&r->keys, key, "expected what %s says, %s, found %s", where, key_found(inside, a, sizeof a),
-                    key_found(outside, b, sizeof b));
+        return key_wrong(&r->keys, key, "expected what %s says, %s, found %s", where,
+                         key_found(inside, a, sizeof a), key_found(outside, b, sizeof b));
     *out = outside ? outside : inside;
     return true;
 }
@@ -71,30 +75,35 @@ static bool rotary(HfReader *r, const Json *share)
         return false;
     if (f->rotary == 0)
         return !share || part == 1
-            || key_wrong(&r->keys, "partial_rotary_factor", "expected 1, found %s", key_found(share, a, sizeof a));
+            || key_wrong(&r->keys, "partial_rotary_factor", "expected 1, found %s",
+                         key_found(share, a, sizeof a));
     c->rotary_dim = part > 0 && part <= 1 ? (int)((double)c->head_dim * part) : 0;
     return (c->rotary_dim >= 2 && c->rotary_dim % 2 == 0)
-        || key_wrong(&r->keys, "partial_rotary_factor", "expected an even number of dimensions of head_dim %d, found %.9g of them", c->head_dim, part);
+        || key_wrong(&r->keys, "partial_rotary_factor",
+                     "expected an even number of dimensions of head_dim %d, found %.9g of them",
+                     c->head_dim, part);
 }
 
 /* theta of the layers with a window, which is never scaled. nested: rope_parameters by kind of
  * layer, or NULL. */
 static bool local_theta(HfReader *r, const Json *nested)
 {
-    Scaling     s = { .object = value(nested, SLIDING), .where = "rope_parameters.sliding_attention" };
+    Scaling s = { .object = value(nested, SLIDING), .where = "rope_parameters.sliding_attention" };
     const Json *theta;
     const char *word;
     char        name[128];
-    if (!one_of(r, "rope_local_base_freq", key_take(&r->keys, "rope_local_base_freq"), s.where, value(s.object, "rope_theta"), &theta)
+    if (!one_of(r, "rope_local_base_freq", key_take(&r->keys, "rope_local_base_freq"), s.where,
+                value(s.object, "rope_theta"), &theta)
         || !type_word(r, &s, &word))
         return false;
     if (strcmp(word, "default") != 0)
-        return key_wrong(&r->keys, inside(&s, "rope_type", name), "expected 'default', found '%s'", word);
+        return key_wrong(&r->keys, inside(&s, "rope_type", name), "expected 'default', found '%s'",
+                         word);
     r->c->theta_window = r->family->theta_window;
     return !theta || key_number(&r->keys, "rope_local_base_freq", theta, &r->c->theta_window);
 }
 
-/* ---- Scaling ---- */
+/* ---- Scaling --------------------------------------------------------------------------------- */
 
 static bool read_type(HfReader *r, const Scaling *s, const char *word, RopeType *out)
 {
@@ -107,9 +116,11 @@ static bool read_type(HfReader *r, const Scaling *s, const char *word, RopeType 
             *out = (RopeType)t;
             return true;
         }
-        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "", rope_type_words[t]);
+        n += (size_t)snprintf(known + n, sizeof known - n, "%s%s", n ? ", " : "",
+                              rope_type_words[t]);
     }
-    return key_wrong(&r->keys, inside(s, "rope_type", name), "expected one of %s, found '%s'", known, word);
+    return key_wrong(&r->keys, inside(s, "rope_type", name), "expected one of %s, found '%s'",
+                     known, word);
 }
 
 static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
@@ -123,11 +134,14 @@ static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
         inside(s, k->hf, name);
         if (!j && k->hf_needed >> rope->type & 1)
             return key_wrong(&r->keys, name, "expected a number, found no such key");
-        if (j && !(k->kind == KEY_BOOL ? key_bool(&r->keys, name, j, to) : key_number(&r->keys, name, j, to)))
+        if (j
+            && !(k->kind == KEY_BOOL ? key_bool(&r->keys, name, j, to)
+                                     : key_number(&r->keys, name, j, to)))
             return false;
         /* below 0 would mean absent in our config */
         if (j && to == &rope->attention_factor && !(rope->attention_factor > 0))
-            return key_wrong(&r->keys, name, "expected a number above 0, found %.9g", rope->attention_factor);
+            return key_wrong(&r->keys, name, "expected a number above 0, found %.9g",
+                             rope->attention_factor);
     }
     return true;
 }
@@ -135,7 +149,8 @@ static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
 /* Refuse keys that the type of scaling does not know: they may change the result. */
 static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
 {
-    static const char *const always[] = { "type", "rope_type", "rope_theta", "partial_rotary_factor" };
+    static const char *const always[] = { "type", "rope_type", "rope_theta",
+                                          "partial_rotary_factor" };
     for (const Json *i = json_first(s->object); i; i = json_next(i)) {
         char name[128];
         bool known = json_is_null(i);
@@ -144,9 +159,11 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
         for (const ConfigKey *k = rope_keys; k->name; k++)
             known |= (k->types >> rope->type & 1) && strcmp(k->hf, json_key(i)) == 0;
         if (!known && json_is_object(i))
-            return key_wrong(&r->keys, s->where, "expected one set of values, found one for %s", json_key(i));
+            return key_wrong(&r->keys, s->where, "expected one set of values, found one for %s",
+                             json_key(i));
         if (!known && rope->type != ROPE_DEFAULT)
-            return key_wrong(&r->keys, inside(s, json_key(i), name), "unknown key for rope type %s", rope_type_words[rope->type]);
+            return key_wrong(&r->keys, inside(s, json_key(i), name), "unknown key for rope type %s",
+                             rope_type_words[rope->type]);
     }
     return true;
 }
@@ -157,14 +174,15 @@ static bool scaling(HfReader *r, const Scaling *s)
     const char *word;
     /* if it is absent, transformers takes the context of the config */
     rope->original_n_ctx = r->c->n_ctx;
-    if (!type_word(r, s, &word) || !read_type(r, s, word, &rope->type) || !read_keys(r, s, rope) || !check_keys(r, s, rope))
+    if (!type_word(r, s, &word) || !read_type(r, s, word, &rope->type) || !read_keys(r, s, rope)
+        || !check_keys(r, s, rope))
         return false;
     if (rope->type == ROPE_YARN && !value(s->object, "factor"))
         rope->factor = r->c->n_ctx / fmax(1, rope->original_n_ctx);
     return true;
 }
 
-/* ---- Both dialects ---- */
+/* ---- Both dialects --------------------------------------------------------------------------- */
 
 static bool covers(const Json *a, const Json *b)
 {
@@ -173,7 +191,8 @@ static bool covers(const Json *a, const Json *b)
         const Json *other = json_get(b, key);
         if (!other && strcmp(key, "rope_type") == 0)
             other = json_get(b, "type");
-        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "partial_rotary_factor") != 0 && !(other && key_same(i, other)))
+        if (strcmp(key, "rope_theta") != 0 && strcmp(key, "partial_rotary_factor") != 0
+            && !(other && key_same(i, other)))
             return false;
     }
     return true;
@@ -186,18 +205,23 @@ static bool find_scaling(HfReader *r, Scaling *s, const Json **nested)
     *nested = NULL;
     if (!object_or_null(r, "rope_scaling", &old) || !object_or_null(r, "rope_parameters", &new))
         return false;
-    bool by_kind = new && r->family->theta_window != 0 && (json_get(new, FULL) || json_get(new, SLIDING));
-    snprintf(s->where, sizeof s->where, "%s%s", json_count(new) ? "rope_parameters" : "rope_scaling", by_kind ? ".full_attention" : "");
+    bool by_kind =
+        new && r->family->theta_window != 0 && (json_get(new, FULL) || json_get(new, SLIDING));
+    snprintf(s->where, sizeof s->where, "%s%s",
+             json_count(new) ? "rope_parameters" : "rope_scaling",
+             by_kind ? ".full_attention" : "");
     if (by_kind) {
         *nested = new;
         new     = value(new, FULL);
         for (const Json *i = json_first(*nested); i; i = json_next(i))
             if (!json_is_object(i) && !json_is_null(i))
-                return key_wrong(&r->keys, inside(&(Scaling){ .where = "rope_parameters" }, json_key(i), name), "expected an object, found %s",
-                                 json_kind(i));
+                return key_wrong(
+                    &r->keys, inside(&(Scaling){ .where = "rope_parameters" }, json_key(i), name),
+                    "expected an object, found %s", json_kind(i));
     }
     if (json_count(new) && json_count(old) && !(covers(old, new) && covers(new, old)))
-        return key_wrong(&r->keys, "rope_scaling", "expected the same as rope_parameters, found other values");
+        return key_wrong(&r->keys, "rope_scaling",
+                         "expected the same as rope_parameters, found other values");
     s->object = json_count(new) ? new : old;
     return true;
 }
@@ -219,9 +243,10 @@ bool hf_rope_read(HfReader *r)
     if (f->rotary != 0 && !key_take_any(&r->keys, f->rotary_keys, &share, &share_key))
         return false;
     if (!one_of(r, name, theta, s.where, value(s.object, "rope_theta"), &theta)
-        || !one_of(r, "partial_rotary_factor", share, s.where, value(s.object, "partial_rotary_factor"), &share))
+        || !one_of(r, "partial_rotary_factor", share, s.where,
+                   value(s.object, "partial_rotary_factor"), &share))
         return false;
     c->theta = f->theta;
-    return (!theta || key_number(&r->keys, name, theta, &c->theta)) && (f->theta_window == 0 || local_theta(r, nested)) && rotary(r, share)
-        && scaling(r, &s);
+    return (!theta || key_number(&r->keys, name, theta, &c->theta))
+        && (f->theta_window == 0 || local_theta(r, nested)) && rotary(r, share) && scaling(r, &s);
 }

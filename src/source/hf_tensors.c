@@ -10,7 +10,9 @@
 enum { NAME_BYTES = 160 };
 
 /* A tensor of the folder by its name. */
-typedef struct NamedTensor { const char *name; const Tensor *t; const TensorFile *file; bool used; } NamedTensor;
+typedef struct NamedTensor {
+    const char *name; const Tensor *t; const TensorFile *file; bool used;
+} NamedTensor;
 
 typedef struct HfBinder {
     Source         *s;
@@ -22,9 +24,12 @@ typedef struct HfBinder {
     Error          *err;
 } HfBinder;
 
-/* ---- Names ---- */
+/* ---- Names ----------------------------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b) { return strcmp(((const NamedTensor *)a)->name, ((const NamedTensor *)b)->name); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const NamedTensor *)a)->name, ((const NamedTensor *)b)->name);
+}
 
 static NamedTensor *find(const HfBinder *b, const char *name)
 {
@@ -40,14 +45,16 @@ static bool list_names(HfBinder *b)
     size_t at = 0;
     for (int i = 0; b->named && i < b->s->n_files; i++)
         for (int t = 0; t < b->s->files[i].n_tensors; t++)
-            b->named[at++] = (NamedTensor){ b->s->files[i].tensors[t].name, &b->s->files[i].tensors[t], &b->s->files[i], false };
+            b->named[at++] = (NamedTensor){ b->s->files[i].tensors[t].name,
+                                            &b->s->files[i].tensors[t], &b->s->files[i], false };
     if (b->named)
         qsort(b->named, b->n, sizeof *b->named, by_name);
     return b->named != NULL;
 }
 
 /* Fill in the layer and the number of the expert or head in a name of the table. */
-static void fill_in(const HfBinder *b, const char *pattern, int layer, int number, bool bias, char out[NAME_BYTES])
+static void fill_in(const HfBinder *b, const char *pattern, int layer, int number, bool bias,
+                    char out[NAME_BYTES])
 {
     size_t n = 0;
     for (const char *p = pattern; *p && n < NAME_BYTES; p++) {
@@ -108,7 +115,7 @@ static const char *choose_prefix(HfBinder *b)
     return f->prefix[0];
 }
 
-/* ---- Shapes ---- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* The shape of each tensor that one of ours is made of. */
 typedef struct Shape { int rank; int64_t dim[3]; } Shape;
@@ -139,7 +146,8 @@ static int64_t fused_rows(const Config *c, unsigned lies, int rows, RowSource *r
     return rows;
 }
 
-static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int n_parts, RowSource *r)
+static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t,
+                          int n_parts, RowSource *r)
 {
     Shape   shape = { 0 };
     int64_t rows  = fused_rows(b->c, t->lies, s->rows, r);
@@ -163,46 +171,58 @@ static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTe
 static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const Shape *want)
 {
     bool norm = s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM;
-    if (t->rank == want->rank && memcmp(t->shape, want->dim, (size_t)want->rank * sizeof want->dim[0]) == 0)
+    if (t->rank == want->rank
+        && memcmp(t->shape, want->dim, (size_t)want->rank * sizeof want->dim[0]) == 0)
         return true;
-    return norm && b->c->qk_norm == QK_HEADS && t->rank == 2 && t->shape[1] == b->c->head_dim && t->shape[0] * t->shape[1] == want->dim[0];
+    return norm && b->c->qk_norm == QK_HEADS && t->rank == 2 && t->shape[1] == b->c->head_dim
+        && t->shape[0] * t->shape[1] == want->dim[0];
 }
 
-/* ---- Messages ---- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static bool missing(const HfBinder *b, const TensorSpec *s, const char *name, const Shape *want)
 {
     char        shape[96], why[256] = "";
-    const char *bare = strncmp(name, b->prefix, strlen(b->prefix)) == 0 ? name + strlen(b->prefix) : name;
+    const char *bare =
+        strncmp(name, b->prefix, strlen(b->prefix)) == 0 ? name + strlen(b->prefix) : name;
     if (s->role == ROLE_LM_HEAD)
-        snprintf(why, sizeof why, " (tie_word_embeddings is false; a model without a head is a tied one)");
+        snprintf(why, sizeof why,
+                 " (tie_word_embeddings is false; a model without a head is a tied one)");
     else if (s->bias)
         snprintf(why, sizeof why, " (the config asks for this bias)");
     else if (bare != name && find(b, bare))
-        snprintf(why, sizeof why, " (it is there as %s: the folder holds a bare model without its head)", bare);
+        snprintf(why, sizeof why,
+                 " (it is there as %s: the folder holds a bare model without its head)", bare);
     else if (strstr(b->s->path, "-of-0"))
         snprintf(why, sizeof why, " (if this is one file of several, give their folder)");
-    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", b->s->path, name,
-                shape_text(want, shape, sizeof shape), why);
+    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", b->s->path,
+                name, shape_text(want, shape, sizeof shape), why);
 }
 
-static bool misshaped(const HfBinder *b, const TensorSpec *s, const NamedTensor *n, const Shape *want)
+static bool misshaped(const HfBinder *b, const TensorSpec *s, const NamedTensor *n,
+                      const Shape *want)
 {
     char           wanted[96], found[160], why[128] = "";
     const Config  *c     = b->c;
     const int64_t *shape = n->t->shape;
     bool           plain = want->rank == 2 && want->dim[0] == s->rows && n->t->rank == 2;
     if ((s->role == ROLE_WK || s->role == ROLE_WV) && plain && shape[0] % c->head_dim == 0)
-        snprintf(why, sizeof why, " (kv_heads %d in the config; this fits %lld)", c->kv_heads, (long long)(shape[0] / c->head_dim));
-    else if ((s->role == ROLE_EMBED || s->role == ROLE_LM_HEAD) && plain && shape[0] != c->vocab_size)
-        snprintf(why, sizeof why, " (vocab_size %d in the config; this fits %lld)", c->vocab_size, (long long)shape[0]);
-    else if (n->t->rank == 3 && want->rank == 3 && shape[0] != want->dim[0] && shape[1] == want->dim[1] && shape[2] == want->dim[2])
-        snprintf(why, sizeof why, " (n_experts %d in the config; this fits %lld)", c->n_experts, (long long)shape[0]);
-    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s%s", n->file->map.path, n->name, shape_text(want, wanted, sizeof wanted),
+        snprintf(why, sizeof why, " (kv_heads %d in the config; this fits %lld)", c->kv_heads,
+                 (long long)(shape[0] / c->head_dim));
+    else if ((s->role == ROLE_EMBED || s->role == ROLE_LM_HEAD) && plain
+             && shape[0] != c->vocab_size)
+        snprintf(why, sizeof why, " (vocab_size %d in the config; this fits %lld)", c->vocab_size,
+                 (long long)shape[0]);
+    else if (n->t->rank == 3 && want->rank == 3 && shape[0] != want->dim[0]
+             && shape[1] == want->dim[1] && shape[2] == want->dim[2])
+        snprintf(why, sizeof why, " (n_experts %d in the config; this fits %lld)", c->n_experts,
+                 (long long)shape[0]);
+    return fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s%s", n->file->map.path, n->name,
+                shape_text(want, wanted, sizeof wanted),
                 tensor_shape_text(n->t, found, sizeof found), why);
 }
 
-/* ---- Binding ---- */
+/* ---- Binding --------------------------------------------------------------------------------- */
 
 /* Norms that are stored as w - 1, of any float type, as floats. */
 static void read_floats(const void *from, size_t first, size_t n, float *out)
@@ -215,7 +235,8 @@ static void read_floats(const void *from, size_t first, size_t n, float *out)
 
 static bool is_norm(const TensorSpec *s) { return strstr(s->part, "norm") && !s->bias; }
 
-static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int i, const Shape *want, RowSource *r)
+static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int i,
+                      const Shape *want, RowSource *r)
 {
     char name[NAME_BYTES];
     fill_in(b, t->name, s->layer, i, s->bias, name);
@@ -225,10 +246,12 @@ static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, i
     if (!fits(b, s, n->t, want))
         return misshaped(b, s, n, want);
     if (n->t->dtype != DT_F32 && n->t->dtype != DT_F16 && n->t->dtype != DT_BF16)
-        return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s", n->file->map.path, name, dtype_name(n->t->dtype));
+        return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s",
+                    n->file->map.path, name, dtype_name(n->t->dtype));
     if (i > 0 && n->t->dtype != r->part[0].t->dtype)
-        return fail(b->err, INPUT, "%s: tensor %s: expected %s, as %s, found %s", n->file->map.path, name,
-                    dtype_name(r->part[0].t->dtype), r->part[0].t->name, dtype_name(n->t->dtype));
+        return fail(b->err, INPUT, "%s: tensor %s: expected %s, as %s, found %s", n->file->map.path,
+                    name, dtype_name(r->part[0].t->dtype), r->part[0].t->name,
+                    dtype_name(n->t->dtype));
     n->used    = true;
     r->part[i] = (SourcePart){ n->t, &n->file->map };
     return true;
@@ -238,11 +261,16 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
 {
     const FamilyTensor *t = choose(b, s);
     if (!t)
-        return fail(b->err, INPUT, "%s: tensor %s: expected one of family %s, which has none", b->s->path, s->name, b->h->family->name);
+        return fail(b->err, INPUT, "%s: tensor %s: expected one of family %s, which has none",
+                    b->s->path, s->name, b->h->family->name);
     int heads = s->role == ROLE_Q_NORM ? b->c->heads : b->c->kv_heads;
     int n     = strstr(t->name, "{e}") ? b->c->n_experts : strstr(t->name, "{h}") ? heads : 1;
-    *r = (RowSource){ .stack = s->stack, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = b->c->head_dim,
-                      .pair = t->lies & PAIRS ? b->c->rotary_dim : 0, .n_parts = n,
+    *r = (RowSource){ .stack = s->stack,
+                      .rows = s->rows,
+                      .k = s->k ? s->k : 1,
+                      .head_dim = b->c->head_dim,
+                      .pair = t->lies & PAIRS ? b->c->rotary_dim : 0,
+                      .n_parts = n,
                       .part = source_alloc(b->s, (size_t)n * sizeof(SourcePart), b->err) };
     if (!r->part)
         return false;
@@ -262,7 +290,7 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
     return true;
 }
 
-/* ---- Tensors that are there and not needed ---- */
+/* ---- Tensors that are there and not needed --------------------------------------------------- */
 
 /* Does a name follow a pattern, in which "@" is the prefix and "#" digits? */
 static bool follows(const HfBinder *b, const char *name, const char *pattern)
@@ -299,12 +327,16 @@ static bool unused(const HfBinder *b, const char *name)
 static bool check_head(const HfBinder *b, NamedTensor *head)
 {
     const Tensor *embed = b->s->rows[0].part[0].t, *t = head->t;
-    bool same = t->dtype == embed->dtype && t->rank == 2 && t->shape[0] == embed->shape[0] && t->shape[1] == embed->shape[1]
-             && (t->data == embed->data || memcmp(t->data, embed->data, t->n_bytes) == 0);
+    bool same = t->dtype == embed->dtype && t->rank == 2 && t->shape[0] == embed->shape[0]
+        && t->shape[1] == embed->shape[1]
+        && (t->data == embed->data || memcmp(t->data, embed->data, t->n_bytes) == 0);
     head->used = true;
-    return same || fail(b->err, INPUT, "%s: tensor %s: expected the values of %s (tie_word_embeddings is true), found others"
-                                       " (set tie_word_embeddings to false to use this head, or remove it)",
-                        head->file->map.path, head->name, embed->name);
+    return same
+        || fail(b->err, INPUT,
+                "%s: tensor %s: expected the values of %s (tie_word_embeddings is true), found "
+                "others"
+                " (set tie_word_embeddings to false to use this head, or remove it)",
+                head->file->map.path, head->name, embed->name);
 }
 
 /* The number after a word of the name; -1: none. */
@@ -319,7 +351,8 @@ static bool extra(const HfBinder *b, const NamedTensor *n, int n_extra)
 {
     char        found[160], why[128] = "";
     const char *end = strrchr(n->name, '.');
-    int         layer = number_after(n->name, "layers.") >= 0 ? number_after(n->name, "layers.") : number_after(n->name, "h.");
+    int         layer = number_after(n->name, "layers.") >= 0 ? number_after(n->name, "layers.")
+                                                              : number_after(n->name, "h.");
     if (n_extra > 1)
         snprintf(why, sizeof why, " (%d tensors that the config does not ask for)", n_extra);
     if (end && strcmp(end, ".bias") == 0)
@@ -328,7 +361,8 @@ static bool extra(const HfBinder *b, const NamedTensor *n, int n_extra)
         snprintf(why, sizeof why, " (the config has %d layers)", b->c->n_layers);
     else if (number_after(n->name, ".experts.") >= b->c->n_experts)
         snprintf(why, sizeof why, " (the config has %d experts)", b->c->n_experts);
-    return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor, found %s %s%s", n->file->map.path, n->name, dtype_name(n->t->dtype),
+    return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor, found %s %s%s",
+                n->file->map.path, n->name, dtype_name(n->t->dtype),
                 tensor_shape_text(n->t, found, sizeof found), why);
 }
 
@@ -336,7 +370,8 @@ static bool check_rest(HfBinder *b)
 {
     int          n_extra = 0;
     const NamedTensor *first   = NULL;
-    for (const FamilyTensor *t = b->c->tied_embeddings ? rows_of(b->h->family, ROLE_LM_HEAD) : NULL; t && t->name && t->role == ROLE_LM_HEAD; t++) {
+    for (const FamilyTensor *t = b->c->tied_embeddings ? rows_of(b->h->family, ROLE_LM_HEAD) : NULL;
+         t && t->name && t->role == ROLE_LM_HEAD; t++) {
         NamedTensor *head = find(b, t->name);
         if (head && !check_head(b, head))
             return false;

@@ -30,22 +30,34 @@ static bool make_config(Config *c, const Llama2cFile *f, Error *err)
     return config_check(c, f->map.path, err) && config_supported(c, f->map.path, err);
 }
 
-static void read_codes(const void *from, size_t first, size_t n, float *out) { llama2c_read(from, first, n, out); }
+static void read_codes(const void *from, size_t first, size_t n, float *out)
+{
+    llama2c_read(from, first, n, out);
+}
 
-static bool bind(Source *s, const TensorSpec *spec, const Llama2cTensor *from, RowSource *r, CheckedTensor *out, Error *err)
+static bool bind(Source *s, const TensorSpec *spec, const Llama2cTensor *from, RowSource *r,
+                 CheckedTensor *out, Error *err)
 {
     Tensor     *t    = source_alloc(s, sizeof *t, err);
     SourcePart *part = source_alloc(s, sizeof *part, err);
     if (!t || !part)
         return false;
     *t = (Tensor){ .name = from->name, .dtype = from->f32 ? DT_F32 : DT_I8, .rank = from->rank,
-                   .shape = { from->shape[0], from->shape[1] }, .n_elements = from->n_elements, .n_bytes = from->n_bytes,
+                   .shape = { from->shape[0], from->shape[1] }, .n_elements = from->n_elements,
+                   .n_bytes = from->n_bytes,
                    .offset = from->offset, .data = s->llama2c.map.data + from->offset };
     *part = (SourcePart){ t, &s->llama2c.map };
-    *r    = (RowSource){ .name = from->name, .part = part, .n_parts = 1, .type = WT_F32, .stack = 1, .rows = spec->rows,
-                         .k = spec->k ? spec->k : 1, .head_dim = s->stored.config.head_dim,
+    *r    = (RowSource){ .name = from->name,
+                         .part = part,
+                         .n_parts = 1,
+                         .type = WT_F32,
+                         .stack = 1,
+                         .rows = spec->rows,
+                         .k = spec->k ? spec->k : 1,
+                         .head_dim = s->stored.config.head_dim,
                          .pair = from->pair_heads ? s->stored.config.head_dim : 0,
-                         .read = from->f32 ? NULL : read_codes, .read_from = from };
+                         .read = from->f32 ? NULL : read_codes,
+                         .read_from = from };
     *out  = (CheckedTensor){ .rows = r, .type = WT_F32 };
     return true;
 }

@@ -13,15 +13,17 @@ enum { MAX_PARAMS = 1 << 20, MAX_SHARDS = 64, LARGEST = 1 << 24 };
 bool meta_folder_is(const char *path)
 {
     char file[PATH_BYTES];
-    return path_is_folder(path) && path_there(path, "params.json", file) && path_there(path, "consolidated.00.pth", file);
+    return path_is_folder(path) && path_there(path, "params.json", file)
+        && path_there(path, "consolidated.00.pth", file);
 }
 
-/* ---- params.json ---- */
+/* ---- params.json ----------------------------------------------------------------------------- */
 
 /* Keys that do not change the result. The tensors tell the width, so ffn_dim_multiplier and
  * multiple_of are not needed; neither is vocab_size, which the first files have as -1. */
-static const char *const harmless[] = { "multiple_of", "ffn_dim_multiplier", "vocab_size", "max_batch_size", "max_seq_len",
-                                        "model_parallel_size" };
+static const char *const harmless[] = { "multiple_of", "ffn_dim_multiplier",
+                                        "vocab_size",  "max_batch_size",
+                                        "max_seq_len", "model_parallel_size" };
 
 /* Read what params.json says of the config. *scaled: use_scaled_rope. */
 static bool read_keys(KeyReader *r, Config *c, bool *scaled)
@@ -41,8 +43,12 @@ static bool read_keys(KeyReader *r, Config *c, bool *scaled)
         key_take(r, harmless[i]);
     const Json *left = key_left(r, NULL);
     if (left)
-        return key_wrong(r, json_key(left), "expected no such key (it may change what the model computes)");
-    const char *absent = !c->d_model ? "dim" : !c->n_layers ? "n_layers" : !c->heads ? "n_heads" : NULL;
+        return key_wrong(r, json_key(left),
+                         "expected no such key (it may change what the model computes)");
+    const char *absent = !c->d_model ? "dim"
+        : !c->n_layers               ? "n_layers"
+        : !c->heads                  ? "n_heads"
+                                     : NULL;
     return !absent || key_wrong(r, absent, "expected a size, found nothing");
 }
 
@@ -55,8 +61,10 @@ static bool read_params(const char *file, Config *c, bool *scaled, Error *err)
     Json     *root = json_parse(text, n, file, err);
     KeyReader r    = { .path = file, .prefix = "", .json = root, .err = err };
     free(text);
-    bool ok = root && (json_is_object(root) || fail(err, INPUT, "%s: expected an object, found %s", file, json_kind(root)))
-           && read_keys(&r, c, scaled);
+    bool ok = root
+        && (json_is_object(root)
+            || fail(err, INPUT, "%s: expected an object, found %s", file, json_kind(root)))
+        && read_keys(&r, c, scaled);
     json_free(root);
     return ok;
 }
@@ -72,11 +80,18 @@ static void fill_in(Config *c, bool scaled)
     c->n_eos = llama3 ? 3 : 1;
     memcpy(c->eos, llama3 ? (int[]){ 128001, 128008, 128009 } : (int[]){ 2, 0, 0 }, sizeof(int[3]));
     if (scaled)
-        c->rope = (Rope){ .type = ROPE_LLAMA3, .factor = c->d_model <= 3072 ? 32 : 8, .low_freq_factor = 1, .high_freq_factor = 4,
-                          .original_n_ctx = 8192, .beta_fast = 32, .beta_slow = 1, .attention_factor = -1, .truncate = true };
+        c->rope = (Rope){ .type = ROPE_LLAMA3,
+                          .factor = c->d_model <= 3072 ? 32 : 8,
+                          .low_freq_factor = 1,
+                          .high_freq_factor = 4,
+                          .original_n_ctx = 8192,
+                          .beta_fast = 32,
+                          .beta_slow = 1,
+                          .attention_factor = -1,
+                          .truncate = true };
 }
 
-/* ---- Shards ---- */
+/* ---- Shards ---------------------------------------------------------------------------------- */
 
 typedef struct Shards { TensorFile *file; int n; } Shards;
 
@@ -93,10 +108,11 @@ static bool open_shards(Source *s, Shards *shards, Error *err)
         if (!pth_open(&shards->file[shards->n], path, err))
             return false;
     }
-    return shards->file ? fail(err, INPUT, "%s: expected at most %d shards", s->path, MAX_SHARDS) : false;
+    return shards->file ? fail(err, INPUT, "%s: expected at most %d shards", s->path, MAX_SHARDS)
+                        : false;
 }
 
-/* ---- Tensors ---- */
+/* ---- Tensors --------------------------------------------------------------------------------- */
 
 typedef enum ShardCut { WHOLE, ROWS, COLUMNS } ShardCut;
 
@@ -105,7 +121,8 @@ static const struct Name { TensorRole role; const char *name; ShardCut cut; } na
     { ROLE_ATTN_NORM, "attention_norm.weight", WHOLE }, { ROLE_WQ, "attention.wq.weight", ROWS },
     { ROLE_WK, "attention.wk.weight", ROWS },           { ROLE_WV, "attention.wv.weight", ROWS },
     { ROLE_WO, "attention.wo.weight", COLUMNS },        { ROLE_FFN_NORM, "ffn_norm.weight", WHOLE },
-    { ROLE_W_GATE, "feed_forward.w1.weight", ROWS },    { ROLE_W_UP, "feed_forward.w3.weight", ROWS },
+    { ROLE_W_GATE, "feed_forward.w1.weight", ROWS },
+       { ROLE_W_UP, "feed_forward.w3.weight", ROWS },
     { ROLE_W_DOWN, "feed_forward.w2.weight", COLUMNS }, { ROLE_FINAL_NORM, "norm.weight", WHOLE },
     { ROLE_LM_HEAD, "output.weight", ROWS },
 };
@@ -125,19 +142,26 @@ static void full_name(const struct Name *n, int layer, char *out, size_t size)
 }
 
 /* Check the shape of one shard of a tensor: [rows, k] with one of the two divided by the shards. */
-static bool check_shard(const MetaBinder *b, const TensorSpec *s, const TensorFile *f, const char *name, ShardCut cut, DType dtype)
+static bool check_shard(const MetaBinder *b, const TensorSpec *s, const TensorFile *f,
+                        const char *name, ShardCut cut, DType dtype)
 {
     const Tensor *t = tensor_find(f, name);
-    int64_t       n = b->shards.n, rows = cut == ROWS ? s->rows / n : s->rows, k = cut == COLUMNS ? s->k / n : s->k;
+    int64_t       n = b->shards.n, rows = cut == ROWS ? s->rows / n : s->rows,
+                  k = cut == COLUMNS ? s->k / n : s->k;
     char          found[160], want[64];
     snprintf(want, sizeof want, s->k ? "[%lld, %lld]" : "[%lld]", (long long)rows, (long long)k);
     if (!t)
-        return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor", f->map.path, name, want);
+        return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor", f->map.path,
+                    name, want);
     if (t->rank != (s->k ? 2 : 1) || t->shape[0] != rows || (s->k && t->shape[1] != k))
-        return fail(b->err, INPUT, "%s: tensor %s: expected %s (of %d consolidated.*.pth; are all there?), found %s", f->map.path, name, want,
-                    b->shards.n, tensor_shape_text(t, found, sizeof found));
-    return t->dtype == dtype ? true : fail(b->err, INPUT, "%s: tensor %s: expected %s as in the first shard, found %s", f->map.path,
-                                           name, dtype_name(dtype), dtype_name(t->dtype));
+        return fail(
+            b->err, INPUT,
+            "%s: tensor %s: expected %s (of %d consolidated.*.pth; are all there?), found %s",
+            f->map.path, name, want, b->shards.n, tensor_shape_text(t, found, sizeof found));
+    return t->dtype == dtype
+        ? true
+        : fail(b->err, INPUT, "%s: tensor %s: expected %s as in the first shard, found %s",
+               f->map.path, name, dtype_name(dtype), dtype_name(t->dtype));
 }
 
 static bool divides(const MetaBinder *b, const TensorSpec *s, const char *name, ShardCut cut)
@@ -145,7 +169,8 @@ static bool divides(const MetaBinder *b, const TensorSpec *s, const char *name, 
     int size = cut == ROWS ? s->rows : s->k;
     return cut == WHOLE || size % b->shards.n == 0
                ? true
-               : fail(b->err, INPUT, "%s: tensor %s: expected a width that %d shards divide, found %d", b->s->path, name, b->shards.n, size);
+        : fail(b->err, INPUT, "%s: tensor %s: expected a width that %d shards divide, found %d",
+                      b->s->path, name, b->shards.n, size);
 }
 
 static bool bind(MetaBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
@@ -158,12 +183,18 @@ static bool bind(MetaBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     full_name(n, s->layer, name, sizeof name);
     const Tensor *first = tensor_find(&b->shards.file[0], name);
     ShardCut           cut   = b->shards.n == 1 ? WHOLE : n->cut;
-    if (s->role == ROLE_EMBED && cut == COLUMNS && first && first->rank == 2 && first->shape[1] == s->k)
+    if (s->role == ROLE_EMBED && cut == COLUMNS && first && first->rank == 2
+        && first->shape[1] == s->k)
         cut = ROWS;
     int n_parts = cut == WHOLE ? 1 : b->shards.n;
-    *r = (RowSource){ .stack = 1, .rows = s->rows, .k = s->k ? s->k : 1, .head_dim = c->head_dim, .n_parts = n_parts,
+    *r = (RowSource){ .stack = 1,
+                      .rows = s->rows,
+                      .k = s->k ? s->k : 1,
+                      .head_dim = c->head_dim,
+                      .n_parts = n_parts,
                       .pair = s->role == ROLE_WQ || s->role == ROLE_WK ? c->head_dim : 0,
-                      .shards = n_parts > 1 ? n_parts : 0, .by_columns = cut == COLUMNS,
+                      .shards = n_parts > 1 ? n_parts : 0,
+                      .by_columns = cut == COLUMNS,
                       .part = source_alloc(b->s, (size_t)n_parts * sizeof(SourcePart), b->err) };
     if (!r->part || !divides(b, s, name, cut))
         return false;
@@ -175,8 +206,8 @@ static bool bind(MetaBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     }
     r->name = r->part[0].t->name;
     if (!row_source_type(r->part[0].t->dtype, &r->type))
-        return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s", b->s->path, name,
-                    dtype_name(r->part[0].t->dtype));
+        return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s", b->s->path,
+                    name, dtype_name(r->part[0].t->dtype));
     *out = (CheckedTensor){ .rows = r, .type = r->type };
     return true;
 }
@@ -202,7 +233,8 @@ static bool check_rest(const MetaBinder *b, int n_layers)
             for (size_t j = 0; part && j < sizeof names / sizeof *names; j++)
                 known |= strcmp(part, names[j].name) == 0;
             if (!known)
-                return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor", f->map.path, name);
+                return fail(b->err, INPUT, "%s: tensor %s: expected no such tensor", f->map.path,
+                            name);
         }
     }
     return true;
@@ -220,7 +252,7 @@ static bool bind_all(MetaBinder *b)
     return check_rest(b, c->config.n_layers);
 }
 
-/* ---- The folder ---- */
+/* ---- The folder ------------------------------------------------------------------------------ */
 
 #define W1 "layers.0.feed_forward.w1.weight"
 
@@ -231,10 +263,13 @@ static bool sizes_of_tensors(MetaBinder *b, Config *c)
     const Tensor     *embed = tensor_find(f, names[0].name), *w1 = tensor_find(f, W1);
     bool              there = embed && embed->rank == 2;
     if (!there || !w1 || w1->rank != 2)
-        return fail(b->err, INPUT, "%s: tensor %s: expected a matrix, found none", f->map.path, there ? W1 : names[0].name);
+        return fail(b->err, INPUT, "%s: tensor %s: expected a matrix, found none", f->map.path,
+                    there ? W1 : names[0].name);
     int shards = b->shards.n, parts = embed->shape[1] == c->d_model ? shards : 1;
-    if (embed->shape[0] > LARGEST / parts || w1->shape[0] > LARGEST / shards || (c->d_ff && c->d_ff != w1->shape[0] * shards))
-        return fail(b->err, INPUT, "%s: tensor %s: expected other sizes for this params.json", f->map.path, w1->name);
+    if (embed->shape[0] > LARGEST / parts || w1->shape[0] > LARGEST / shards
+        || (c->d_ff && c->d_ff != w1->shape[0] * shards))
+        return fail(b->err, INPUT, "%s: tensor %s: expected other sizes for this params.json",
+                    f->map.path, w1->name);
     c->vocab_size      = (int)embed->shape[0] * parts;
     c->d_ff            = (int)w1->shape[0] * shards;
     c->tied_embeddings = !tensor_find(f, "output.weight");
@@ -251,10 +286,12 @@ bool meta_folder_open(Source *s, Error *err)
     c->norm_eps = 1e-5;
     if (!path_in(s->path, "params.json", file))
         return fail(err, INPUT, "%s: expected a shorter path", s->path);
-    if (!read_params(file, c, &scaled, err) || !open_shards(s, &b.shards, err) || !sizes_of_tensors(&b, c))
+    if (!read_params(file, c, &scaled, err) || !open_shards(s, &b.shards, err)
+        || !sizes_of_tensors(&b, c))
         return false;
     if (c->head_dim == 0 && c->d_model % c->heads != 0)
-        return fail(err, INPUT, "%s: dim: expected a multiple of n_heads %d, found %d", file, c->heads, c->d_model);
+        return fail(err, INPUT, "%s: dim: expected a multiple of n_heads %d, found %d", file,
+                    c->heads, c->d_model);
     c->kv_heads   = c->kv_heads ? c->kv_heads : c->heads;
     c->head_dim   = c->head_dim ? c->head_dim : c->d_model / c->heads;
     c->rotary_dim = c->head_dim;

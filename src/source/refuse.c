@@ -10,11 +10,12 @@
 #include "format/bytes.h"
 #include "source/hf.h"
 
-/* ---- Nothing there ---- */
+/* ---- Nothing there --------------------------------------------------------------------------- */
 
 static bool is_file_name(const char *name)
 {
-    static const char *const ends[] = { ".bin", ".gguf", ".safetensors", ".json", ".pth", ".pt", ".model", ".txt" };
+    static const char *const ends[] = { ".bin", ".gguf", ".safetensors", ".json",
+                                        ".pth", ".pt",   ".model",       ".txt" };
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (path_ends(name, ends[i]))
             return true;
@@ -25,11 +26,13 @@ static bool is_file_name(const char *name)
  * there. */
 static bool is_hub_id(const char *id, size_t *n_org)
 {
-    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    static const char allowed[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
     char org[PATH_BYTES];
     *n_org = strspn(id, allowed);
     const char *name = id + *n_org + 1;
-    if (*n_org == 0 || *n_org >= sizeof org || id[0] == '.' || id[*n_org] != '/' || !*name || name[strspn(name, allowed)] || is_file_name(name))
+    if (*n_org == 0 || *n_org >= sizeof org || id[0] == '.' || id[*n_org] != '/' || !*name
+        || name[strspn(name, allowed)] || is_file_name(name))
         return false;
     snprintf(org, sizeof org, "%.*s", (int)*n_org, id);
     return !path_exists(org);
@@ -44,12 +47,15 @@ bool refuse_missing(const char *path, const Error *why, Error *err)
         if (strncmp(path, before[i], strlen(before[i])) == 0)
             id = path + strlen(before[i]);
     if (why->status == INPUT && !path_exists(path) && is_hub_id(id, &n_org))
-        return fail(err, INPUT, "%s: no such file or folder, and tblock downloads nothing: run hf download %s --local-dir %s, then give the "
-                    "folder %s", path, id, id + n_org + 1, id + n_org + 1);
+        return fail(err, INPUT,
+                    "%s: no such file or folder, and tblock downloads nothing: run hf download %s "
+                    "--local-dir %s, then give the "
+                    "folder %s",
+                    path, id, id + n_org + 1, id + n_org + 1);
     return fail(err, why->status, "%s", why->msg);
 }
 
-/* ---- Folders ---- */
+/* ---- Folders --------------------------------------------------------------------------------- */
 
 /* Find the first name in the folder, in byte order, that ends with `end`. False: none. */
 static bool find_file(const char *folder, const char *end, char name[256])
@@ -57,7 +63,8 @@ static bool find_file(const char *folder, const char *end, char name[256])
     DIR *d = opendir(folder);
     *name = '\0';
     for (struct dirent *e; d && (e = readdir(d)) != NULL;)
-        if (path_ends(e->d_name, end) && strlen(e->d_name) < 256 && (!*name || strcmp(e->d_name, name) < 0))
+        if (path_ends(e->d_name, end) && strlen(e->d_name) < 256
+            && (!*name || strcmp(e->d_name, name) < 0))
             snprintf(name, 256, "%s", e->d_name);
     if (d)
         closedir(d);
@@ -67,11 +74,15 @@ static bool find_file(const char *folder, const char *end, char name[256])
 bool refuse_folder(const char *folder, Error *err)
 {
     char        name[256], path[PATH_BYTES];
-    const char *expected = "expected a folder with config.json, with params.json and consolidated.00.pth, or with a tokenizer";
+    const char *expected = "expected a folder with config.json, with params.json and "
+                           "consolidated.00.pth, or with a tokenizer";
     if (find_file(folder, ".gguf", name) && path_in(folder, name, path))
-        return fail(err, INPUT, "%s: %s, found %s: give that file itself, %s", folder, expected, name, path);
+        return fail(err, INPUT, "%s: %s, found %s: give that file itself, %s", folder, expected,
+                    name, path);
     if (path_there(folder, "snapshots", path))
-        return fail(err, INPUT, "%s: %s, found a cache of the Hugging Face hub: give one of the folders in %s", folder, expected, path);
+        return fail(err, INPUT,
+                    "%s: %s, found a cache of the Hugging Face hub: give one of the folders in %s",
+                    folder, expected, path);
     if (find_file(folder, ".safetensors", name))
         return fail(err, INPUT, "%s: %s, found %s without a config.json: put the config.json of "
                                 "that model beside it", folder, expected, name);
@@ -81,16 +92,23 @@ bool refuse_folder(const char *folder, Error *err)
 bool refuse_without_weights(const char *folder, Error *err)
 {
     char        name[256], path[PATH_BYTES];
-    const char *expected = "expected model.safetensors, pytorch_model.bin or the index of their shards";
+    const char *expected =
+        "expected model.safetensors, pytorch_model.bin or the index of their shards";
     if (find_file(folder, ".gguf", name) && path_in(folder, name, path))
-        return fail(err, INPUT, "%s: %s, found %s: give that file itself, %s", folder, expected, name, path);
+        return fail(err, INPUT, "%s: %s, found %s: give that file itself, %s", folder, expected,
+                    name, path);
     if (find_file(folder, ".safetensors", name) && path_in(folder, name, path))
-        return fail(err, INPUT, "%s: %s, found %s: give that file itself, or download the index of the shards", folder, expected, name);
-    return fail(err, INPUT, "%s: %s, found a config without weights: download them into this folder, as with hf download ORG/NAME "
-                "--local-dir %s", folder, expected, folder);
+        return fail(err, INPUT,
+                    "%s: %s, found %s: give that file itself, or download the index of the shards",
+                    folder, expected, name);
+    return fail(err, INPUT,
+                "%s: %s, found a config without weights: download them into this folder, as with "
+                "hf download ORG/NAME "
+                "--local-dir %s",
+                folder, expected, folder);
 }
 
-/* ---- Files ---- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* Are the first bytes text? That is UTF-8 without the control characters that texts never hold. */
 static bool is_text(const FileMap *m)
@@ -99,7 +117,8 @@ static bool is_text(const FileMap *m)
     uint32_t code;
     for (size_t i = 0; i < n;) {
         int length = utf8_decode((const char *)m->data + i, m->size - i, &code);
-        if (length < 0 || code == 0x7F || (code < 0x20 && !(code >= '\t' && code <= '\r') && code != 0x1B))
+        if (length < 0 || code == 0x7F
+            || (code < 0x20 && !(code >= '\t' && code <= '\r') && code != 0x1B))
             return false;
         i += (size_t)length;
     }
@@ -110,8 +129,9 @@ static bool refuse_json(const FileMap *m, Error *err)
 {
     bool index = memmem(m->data, m->size, "\"weight_map\"", 12) != NULL;
     if (index || hf_weights_there(m->path))
-        return fail(err, INPUT, "%s: expected a model, found the %s of one: give the folder that it is in", m->path,
-                    index ? "index of the shards" : "config");
+        return fail(err, INPUT,
+                    "%s: expected a model, found the %s of one: give the folder that it is in",
+                    m->path, index ? "index of the shards" : "config");
     return fail(err, INPUT, "%s: expected a model, found a JSON text; a config has no weights: use "
                             "tblock info to see what it describes, or tblock synth CONFIG -o FILE "
                             "to write a model with random weights", m->path);
@@ -125,7 +145,9 @@ bool refuse_file(const FileMap *m, Error *err)
     if (json_object_begins(m->data, m->size))
         return refuse_json(m, err);
     if (other || is_text(m))
-        return fail(err, INPUT, "%s: expected a model (a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin), found %s",
+        return fail(err, INPUT,
+                    "%s: expected a model (a model file, a Hugging Face folder, a .gguf, a Meta "
+                    "folder or a llama2.c .bin), found %s",
                     m->path, other ? other : "a text file");
     return true;
 }

@@ -12,9 +12,11 @@
 
 const char *source_kind_name(SourceKind k)
 {
-    static const char *const names[SOURCE_KINDS] = { [SOURCE_MODEL_FILE] = "model file", [SOURCE_GGUF] = "GGUF",
-                                                     [SOURCE_META] = "Meta folder", [SOURCE_LLAMA2C] = "llama2.c",
-                                                     [SOURCE_HF] = "Hugging Face folder", [SOURCE_TOKENIZER] = "tokenizer" };
+    static const char *const names[SOURCE_KINDS] = {
+        [SOURCE_MODEL_FILE] = "model file",  [SOURCE_GGUF] = "GGUF",
+        [SOURCE_META] = "Meta folder",       [SOURCE_LLAMA2C] = "llama2.c",
+        [SOURCE_HF] = "Hugging Face folder", [SOURCE_TOKENIZER] = "tokenizer"
+    };
     return names[k];
 }
 
@@ -66,8 +68,10 @@ static bool note_weights(Source *s, Error *err)
 static bool open_kind(Source *s, Error *err)
 {
     static bool (*const opens[SOURCE_KINDS])(Source *, Error *) = {
-        [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open, [SOURCE_META] = meta_folder_open,
-        [SOURCE_LLAMA2C] = llama2c_model_open, [SOURCE_HF] = hf_folder_open, [SOURCE_TOKENIZER] = open_tokenizer_source };
+        [SOURCE_MODEL_FILE] = model_file_open, [SOURCE_GGUF] = gguf_model_open,
+        [SOURCE_META] = meta_folder_open,      [SOURCE_LLAMA2C] = llama2c_model_open,
+        [SOURCE_HF] = hf_folder_open,          [SOURCE_TOKENIZER] = open_tokenizer_source
+    };
     static bool (*const opens_tokenizer[SOURCE_KINDS])(Source *, Error *) = {
         [SOURCE_GGUF] = open_tokenizer_source, [SOURCE_META] = open_tokenizer_source,
         [SOURCE_HF] = open_tokenizer_source, [SOURCE_LLAMA2C] = open_tokenizer_beside };
@@ -75,11 +79,16 @@ static bool open_kind(Source *s, Error *err)
         && (!opens_tokenizer[s->kind] || opens_tokenizer[s->kind](s, err));
 }
 
-bool source_open(Source *s, const char *path, Error *err) { return source_open_with(s, path, &(SourceOptions){ 0 }, err); }
+bool source_open(Source *s, const char *path, Error *err)
+{
+    return source_open_with(s, path, &(SourceOptions){ 0 }, err);
+}
 
 bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err)
 {
-    *s = (Source){ .kind = SOURCE_MODEL_FILE, .opt = *opt, .path = strdup(path), .hash = source_hash_new() };
+    *s = (Source){
+        .kind = SOURCE_MODEL_FILE, .opt = *opt, .path = strdup(path), .hash = source_hash_new()
+    };
     bool ok = s->path && s->hash ? open_kind(s, err) : no_memory(path, err);
     if (!ok)
         source_close(s);
@@ -88,7 +97,8 @@ bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Err
 
 bool source_need_weights(const Source *s, Error *err)
 {
-    return s->has_weights || fail(err, INPUT, "%s: expected weights, found only a tokenizer", s->path);
+    return s->has_weights
+        || fail(err, INPUT, "%s: expected weights, found only a tokenizer", s->path);
 }
 
 void source_close(Source *s)
@@ -171,13 +181,15 @@ bool source_check_apart(const Source *s, const char *output, Error *err)
     for (int i = 0; i < s->n_used; i++)
         if (!file_check_apart(output, s->used[i], err))
             return false;
-    return file_check_apart(output, s->path, err) && (s->kind != SOURCE_LLAMA2C || tokenizer_beside_apart(s->path, output, err));
+    return file_check_apart(output, s->path, err)
+        && (s->kind != SOURCE_LLAMA2C || tokenizer_beside_apart(s->path, output, err));
 }
 
 /* Is a file with this name usually a part of a model? */
 static bool may_be_part(const char *name)
 {
-    static const char *const ends[] = { ".safetensors", ".json", ".bin", ".pth", ".gguf", ".model", ".jinja", "merges.txt" };
+    static const char *const ends[] = { ".safetensors", ".json", ".bin", ".pth",
+                                        ".gguf",        ".model", ".jinja", "merges.txt" };
     size_t n = strlen(name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (n >= strlen(ends[i]) && strcmp(name + n - strlen(ends[i]), ends[i]) == 0)

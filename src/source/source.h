@@ -9,7 +9,7 @@
 #include "model/tensor_list.h"
 #include "tokmake/tokmake.h"
 
-/* ---- refuse.c --------------------------------------------------------------------------------- */
+/* ---- refuse.c -------------------------------------------------------------------------------- */
 
 /* The errors for a path that is not a model. They say what it is instead and what
  * to do next. */
@@ -28,14 +28,15 @@ bool refuse_without_weights(const char *folder, Error *err);
  * error of a reader. */
 bool refuse_file(const FileMap *map, Error *err);
 
-/* ---- source.c --------------------------------------------------------------------------------- */
+/* ---- source.c -------------------------------------------------------------------------------- */
 
 /* Opens any model that a user has: a model file of ours, a Hugging Face folder, a
  * .gguf ... Every command accepts every kind. This room finds out which kind a path is and converts
  * its names and settings to ours. Kernels and binding are elsewhere. */
 
 typedef enum SourceKind {
-    SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER, SOURCE_KINDS
+    SOURCE_MODEL_FILE, SOURCE_GGUF, SOURCE_META, SOURCE_LLAMA2C, SOURCE_HF, SOURCE_TOKENIZER,
+    SOURCE_KINDS
 } SourceKind;
 
 typedef struct SourceHash SourceHash; /* identity.c */
@@ -120,7 +121,7 @@ bool source_warn(Source *s, Error *err, const char *fmt, ...);
  * NULL: none. */
 const char *source_meta(const Source *s, const char *key);
 
-/* ---- contents.c ------------------------------------------------------------------------------- */
+/* ---- contents.c ------------------------------------------------------------------------------ */
 
 /* What the files of a source hold, for reports: their tensors, types and
  * size. */
@@ -139,7 +140,7 @@ typedef struct SourceContents {
 bool source_contents(SourceContents *out, const Source *s, Error *err);
 void source_contents_free(SourceContents *c);
 
-/* ---- identity.c ------------------------------------------------------------------------------- */
+/* ---- identity.c ------------------------------------------------------------------------------ */
 
 /* A hash that tells which weights a source has. Goldens and saved states record
  * it, so that they are not used with other weights. */
@@ -153,7 +154,7 @@ const char *source_hash(const Source *s, Error *err);
 /* A hash of the names, types and shapes of those tensors. */
 bool source_layout_hash(const Source *s, char hex[65], Error *err);
 
-/* ---- config_source.c -------------------------------------------------------------------------- */
+/* ---- config_source.c ------------------------------------------------------------------------- */
 
 /* Reads a config file without weights. */
 
@@ -162,7 +163,7 @@ bool source_layout_hash(const Source *s, char hex[65], Error *err);
  * SYSTEM. */
 bool config_source_read(Config *c, const char *path, Error *err);
 
-/* ---- tokenizer_source.c ----------------------------------------------------------------------- */
+/* ---- tokenizer_source.c ---------------------------------------------------------------------- */
 
 /* Reads published tokenizers, alone or beside weights, into the form of
  * a model file. */
@@ -184,7 +185,7 @@ bool open_tokenizer_beside(Source *s, Error *err);
 /* file_check_apart for those two files, whether they were taken or not */
 bool tokenizer_beside_apart(const char *path, const char *output, Error *err);
 
-/* ---- folder_chat.c ---------------------------------------------------------------------------- */
+/* ---- folder_chat.c --------------------------------------------------------------------------- */
 
 /* The chat template of a Hugging Face folder. */
 
@@ -193,7 +194,7 @@ bool tokenizer_beside_apart(const char *path, const char *output, Error *err);
  * one is no error. Source: transformers, tokenization_utils_base.py. */
 bool folder_chat_template(Source *s, const char *folder, Error *err);
 
-/* ---- gguf_model.c ----------------------------------------------------------------------------- */
+/* ---- gguf_model.c ---------------------------------------------------------------------------- */
 
 /* Opens a GGUF file: converts its settings to our config and finds our tensors
  * in it. The names are those of llama.cpp, gguf-py/gguf/constants.py; src/llama-model.cpp shows
@@ -206,7 +207,7 @@ bool gguf_is(const unsigned char *head, size_t n);
 /* Open s->path; of a split file, all parts. A file with only a vocabulary has no weights. */
 bool gguf_model_open(Source *s, Error *err);
 
-/* ---- Between the files of this reader ---- */
+/* ---- Between the files of this reader -------------------------------------------------------- */
 
 typedef struct GgufArch GgufArch;
 
@@ -219,13 +220,13 @@ bool            gguf_arch_pairs(const GgufArch *a);
  * setting that changes the result and is not supported is INPUT. Warnings go to source_warn. */
 bool gguf_config(Source *s, const GgufArch *a, Error *err);
 
-/* ---- llama2c_model.c -------------------------------------------------------------------------- */
+/* ---- llama2c_model.c ------------------------------------------------------------------------- */
 
 /* Opens a model file of karpathy/llama2.c (format/llama2c.h). */
 
 bool llama2c_model_open(Source *s, Error *err);
 
-/* ---- meta_folder.c ---------------------------------------------------------------------------- */
+/* ---- meta_folder.c --------------------------------------------------------------------------- */
 
 /* Opens a folder as Meta publishes Llama: params.json and
  * consolidated.00.pth, .01.pth ..., each with one shard of the tensor-parallel layers. Mistral's
@@ -238,7 +239,7 @@ bool meta_folder_is(const char *path);
 
 bool meta_folder_open(Source *s, Error *err);
 
-/* ---- model_file.c ----------------------------------------------------------------------------- */
+/* ---- model_file.c ---------------------------------------------------------------------------- */
 
 /* Opens a model file of our own (docs/format.md). */
 

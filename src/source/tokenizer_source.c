@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "source/hf.h"
 
-/* ---- Which paths are one ---- */
+/* ---- Which paths are one --------------------------------------------------------------------- */
 
 static bool holds(const char *folder, const char *name)
 {
@@ -17,15 +17,16 @@ static bool holds(const char *folder, const char *name)
 
 bool tokenizer_folder_is(const char *folder)
 {
-    return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model") || (holds(folder, "vocab.json") && holds(folder, "merges.txt"));
+    return holds(folder, "tokenizer.json") || holds(folder, "tokenizer.model")
+        || (holds(folder, "vocab.json") && holds(folder, "merges.txt"));
 }
 
 /* A JSON object is a tokenizer.json if it has these keys, and a vocab.json if it is called so.
  * Other objects are configs. */
 static bool is_tokenizer_json(const FileMap *m)
 {
-    return strcmp(path_name(m->path), "vocab.json") == 0 ||
-           (memmem(m->data, m->size, "\"model\"", 7) && memmem(m->data, m->size, "\"vocab\"", 7));
+    return strcmp(path_name(m->path), "vocab.json") == 0
+        || (memmem(m->data, m->size, "\"model\"", 7) && memmem(m->data, m->size, "\"vocab\"", 7));
 }
 
 bool tokenizer_file_is(const FileMap *m)
@@ -33,10 +34,12 @@ bool tokenizer_file_is(const FileMap *m)
     /* a safetensors file: the length of its header, then the header */
     if (m->size > 8 && m->data[6] == 0 && m->data[7] == 0 && m->data[8] == '{')
         return false;
-    return json_object_begins(m->data, m->size) ? is_tokenizer_json(m) : tokenizer_looks_like((const char *)m->data, m->size);
+    return json_object_begins(m->data, m->size)
+        ? is_tokenizer_json(m)
+        : tokenizer_looks_like((const char *)m->data, m->size);
 }
 
-/* ---- Making it ---- */
+/* ---- Making it ------------------------------------------------------------------------------- */
 
 /* Copy the tokenizer's files and warnings to the source's lists. */
 static bool note(Source *s, Error *err)
@@ -52,7 +55,8 @@ bool open_tokenizer_source(Source *s, Error *err)
 {
     char                 folder[PATH_BYTES];
     const Config        *c = &s->stored.config;
-    TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1, .eos = s->has_weights && c->n_eos ? c->eos[0] : -1,
+    TokenizerMakeOptions opt = { .bos = s->has_weights ? c->bos : -1,
+                                 .eos = s->has_weights && c->n_eos ? c->eos[0] : -1,
                                  .pattern = s->opt.pattern };
     const char          *from = hf_folder_of(s, folder, sizeof folder);
     bool ok = s->opt.no_tokenizer     ? true
@@ -60,16 +64,19 @@ bool open_tokenizer_source(Source *s, Error *err)
                                      : tokenizer_make(&s->tokenizer, from, &opt, err);
     if (!ok)
         return false;
-    if (!note(s, err) || ((s->kind == SOURCE_HF || s->kind == SOURCE_TOKENIZER) && path_is_folder(from) && !folder_chat_template(s, from, err)))
+    if (!note(s, err)
+        || ((s->kind == SOURCE_HF || s->kind == SOURCE_TOKENIZER) && path_is_folder(from)
+            && !folder_chat_template(s, from, err)))
         return false;
     if (s->tokenizer.metadata)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);
     if (s->opt.no_tokenizer)
         return source_need_weights(s, err);
-    return s->has_weights || fail(err, INPUT, "%s: expected weights or a tokenizer, found neither", s->path);
+    return s->has_weights
+        || fail(err, INPUT, "%s: expected weights or a tokenizer, found neither", s->path);
 }
 
-/* ---- Beside a llama2.c file ---- */
+/* ---- Beside a llama2.c file ------------------------------------------------------------------ */
 
 static bool set_note(Source *s, const char *before, const char *what, const char *after, Error *err)
 {
@@ -89,9 +96,12 @@ static bool check_size(const Source *s, Error *err)
     while (i < t->n_tensors && strcmp(t->tensor[i].name, "tok.types") != 0)
         i++;
     if (!t->metadata || i == t->n_tensors)
-        return fail(err, INPUT, "%s: expected a tokenizer of llama2.c or SentencePiece, found neither", t->path);
+        return fail(err, INPUT,
+                    "%s: expected a tokenizer of llama2.c or SentencePiece, found neither",
+                    t->path);
     return t->tensor[i].shape[0] == expected
-        || fail(err, INPUT, "%s: expected the %d tokens of the model, found %lld", t->path, expected, (long long)t->tensor[i].shape[0]);
+        || fail(err, INPUT, "%s: expected the %d tokens of the model, found %lld", t->path,
+                expected, (long long)t->tensor[i].shape[0]);
 }
 
 static bool take(Source *s, const char *path, Error *err)
@@ -113,14 +123,17 @@ bool open_tokenizer_beside(Source *s, Error *err)
         if (!path_there(s->path, beside[i], path))
             continue;
         if (take(s, path, &why))
-            return set_note(s, "tokenizer: ", beside[i], " beside it", err) && note(s, err) && tokenizer_data_view(&s->file, &s->tokenizer, err);
+            return set_note(s, "tokenizer: ", beside[i], " beside it", err) && note(s, err)
+                && tokenizer_data_view(&s->file, &s->tokenizer, err);
         tokenizer_data_free(&s->tokenizer);
         if (why.status == SYSTEM)
             return fail(err, SYSTEM, "%s", why.msg);
-        if (!s->tokenizer_note && !set_note(s, "the one beside it does not fit: ", why.msg, "", err))
+        if (!s->tokenizer_note
+            && !set_note(s, "the one beside it does not fit: ", why.msg, "", err))
             return false;
     }
-    return s->tokenizer_note || set_note(s, "put its ", "tokenizer.bin or tokenizer.model", " beside it", err);
+    return s->tokenizer_note
+        || set_note(s, "put its ", "tokenizer.bin or tokenizer.model", " beside it", err);
 }
 
 bool tokenizer_beside_apart(const char *path, const char *output, Error *err)

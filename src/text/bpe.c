@@ -11,8 +11,10 @@ static bool byte_symbols(Encoder *e, const char *word, size_t n, Error *err)
         if (id < 0 && t->unk < 0 && t->drop_unknown)
             continue;
         if (id < 0 && t->unk < 0)
-            return fail(err, INPUT, "tokenizer: byte 0x%02x is not in the vocabulary, which has no unknown token",
-                        (unsigned char)word[i]);
+            return fail(
+                err, INPUT,
+                "tokenizer: byte 0x%02x is not in the vocabulary, which has no unknown token",
+                (unsigned char)word[i]);
         if (!merger_add(&e->merger, (uint32_t)i, 1, id < 0 ? t->unk : id, id < 0, err))
             return false;
     }
@@ -33,7 +35,9 @@ static bool unknown_symbols(Encoder *e, const char *word, size_t at, size_t n, E
     if (t->unk < 0 && t->drop_unknown)
         return true;
     if (t->unk < 0)
-        return fail(err, INPUT, "tokenizer: '%.*s' is not in the vocabulary, which has no unknown token", (int)n, word + at);
+        return fail(err, INPUT,
+                    "tokenizer: '%.*s' is not in the vocabulary, which has no unknown token",
+                    (int)n, word + at);
     if (t->fuse_unk && m->n && m->symbol[m->n - 1].frozen) {
         m->symbol[m->n - 1].len += (uint32_t)n;
         return true;
@@ -66,8 +70,8 @@ bool bpe_word(Encoder *e, const char *word, size_t n, Error *err)
     }
     Merger *m = &e->merger;
     m->n = 0;
-    if (!(t->type == BPE ? byte_symbols(e, word, n, err) : character_symbols(e, word, n, err)) ||
-        !merger_run(m, &t->vocab, word, err))
+    if (!(t->type == BPE ? byte_symbols(e, word, n, err) : character_symbols(e, word, n, err))
+        || !merger_run(m, &t->vocab, word, err))
         return false;
     for (uint32_t i = m->n ? 0 : NO_SYMBOL; i != NO_SYMBOL; i = m->symbol[i].next)
         if (!ids_push(e->out, m->symbol[i].id, err))

@@ -64,7 +64,7 @@ static bool grow(void **p, size_t *cap, size_t n, size_t size)
 }
 #define GROW(p, cap, n) grow((void **)&(p), &(cap), n, sizeof *(p))
 
-/* ---- Words ---- */
+/* ---- Words ----------------------------------------------------------------------------------- */
 
 /* n bytes, aligned for ids, that live as long as b. NULL: no memory. */
 static void *take(Bpe *b, size_t n)
@@ -131,11 +131,12 @@ static bool count_words(Bpe *b, const char *text, size_t n, const char *steps)
     return ok;
 }
 
-/* ---- Pairs ---- */
+/* ---- Pairs ----------------------------------------------------------------------------------- */
 
 static size_t hash_pair(int32_t left, int32_t right)
 {
-    uint64_t h = (uint64_t)(uint32_t)left * 0x9E3779B97F4A7C15u + (uint64_t)(uint32_t)right * 0xC2B2AE3D27D4EB4Fu;
+    uint64_t h = (uint64_t)(uint32_t)left * 0x9E3779B97F4A7C15u
+        + (uint64_t)(uint32_t)right * 0xC2B2AE3D27D4EB4Fu;
     return (size_t)(h ^ h >> 32);
 }
 
@@ -187,11 +188,13 @@ static bool note_word(Bpe *b, BpePair *p, int32_t word)
     return true;
 }
 
-/* ---- Heap: the best offer first ---- */
+/* ---- Heap: the best offer first -------------------------------------------------------------- */
 
 static bool better(const Offer *a, const Offer *b)
 {
-    return a->count != b->count ? a->count > b->count : a->left != b->left ? a->left < b->left : a->right < b->right;
+    return a->count != b->count ? a->count > b->count
+        : a->left != b->left    ? a->left < b->left
+                                : a->right < b->right;
 }
 
 static bool offer(Bpe *b, int32_t pair)
@@ -222,7 +225,7 @@ static Offer take_best(Bpe *b)
     return best;
 }
 
-/* ---- Pieces ---- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 /* The id of a piece, which is added if it is new; -1: no memory. */
 static int32_t piece_id(Bpe *b, const char *bytes, size_t n)
@@ -266,7 +269,7 @@ static int32_t merged_id(Bpe *b, int32_t left, int32_t right)
     return piece_id(b, bytes, x.n + y.n);
 }
 
-/* ---- Merging ---- */
+/* ---- Merging --------------------------------------------------------------------------------- */
 
 /* Add a word's pairs, times `sign`, to the counts. With `note`, also note the word at each pair
  * that holds the symbol `fresh` (-1: at every pair). */
@@ -278,7 +281,8 @@ static bool count_pairs(Bpe *b, int32_t number, int64_t sign, int32_t fresh, boo
         if (p < 0)
             return false;
         b->pair[p].count += sign * w->count;
-        if (note && (fresh < 0 || left == fresh || right == fresh) && !note_word(b, &b->pair[p], number))
+        if (note && (fresh < 0 || left == fresh || right == fresh)
+            && !note_word(b, &b->pair[p], number))
             return false;
     }
     return true;
@@ -288,7 +292,8 @@ static bool offer_fresh(Bpe *b, int32_t number, int32_t fresh)
 {
     const Word *w = &b->word[number];
     for (int i = 0; i + 1 < w->n; i++)
-        if ((w->symbol[i] == fresh || w->symbol[i + 1] == fresh) && !offer(b, pair_of(b, w->symbol[i], w->symbol[i + 1])))
+        if ((w->symbol[i] == fresh || w->symbol[i + 1] == fresh)
+            && !offer(b, pair_of(b, w->symbol[i], w->symbol[i + 1])))
             return false;
     return true;
 }
@@ -369,8 +374,8 @@ static bool make_merges(Bpe *b, size_t n_ids)
     return true;
 }
 
-bool bpe_train(const char *text, size_t n_bytes, const char *steps, size_t n_ids, BpeMerge **merges, size_t *n_merges, size_t *n_found,
-               Error *err)
+bool bpe_train(const char *text, size_t n_bytes, const char *steps, size_t n_ids, BpeMerge **merges,
+               size_t *n_merges, size_t *n_found, Error *err)
 {
     Bpe  b  = { .err = err };
     bool ok = add_bytes(&b) && count_words(&b, text, n_bytes, steps) && make_merges(&b, n_ids);

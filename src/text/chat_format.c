@@ -8,7 +8,13 @@
 
 #include "base/json.h"
 
-enum { MOST_BYTES = 64 << 10, MOST_STOPS = 16, MOST_STOP_BYTES = 128, MOST_NAME = 64, CHAT_VERSION = 1 };
+enum {
+    MOST_BYTES = 64 << 10,
+    MOST_STOPS = 16,
+    MOST_STOP_BYTES = 128,
+    MOST_NAME = 64,
+    CHAT_VERSION = 1
+};
 
 /* ---- Forms ----------------------------------------------------------------------------------- */
 
@@ -27,7 +33,8 @@ static const FormRule rules[CHAT_FORMS] = {
     [CHAT_SYSTEM_TURN]    = { "system", 0, ANYWHERE | TRIMMING | SYSTEM_TEXT },
     [CHAT_USER_TURN]      = { "user", CONTENT, ANYWHERE | TRIMMING | CONTENT },
     [CHAT_USER_FIRST]     = { "user_first", CONTENT, ANYWHERE | TRIMMING | CONTENT },
-    [CHAT_USER_SYSTEM]    = { "user_system", CONTENT | SYSTEM_TEXT, ANYWHERE | TRIMMING | CONTENT | SYSTEM_TEXT },
+    [CHAT_USER_SYSTEM]    = { "user_system", CONTENT | SYSTEM_TEXT,
+                              ANYWHERE | TRIMMING | CONTENT | SYSTEM_TEXT },
     [CHAT_ASSISTANT_TURN] = { "assistant", CONTENT, ANYWHERE | TRIMMING | CONTENT },
     [CHAT_OPEN]           = { "open", 0, ANYWHERE },
     [CHAT_CLOSE]          = { "close", 0, ANYWHERE },
@@ -54,12 +61,14 @@ static bool cut_form(ChatForm *f, const char *text, const char *name, Error *err
 {
     char *to = f->texts;
     for (size_t i = 0, n; text[i]; i += n) {
-        bool      brace = text[i] == '{' || text[i] == '}', doubled = brace && text[i + 1] == text[i];
+        bool brace = text[i] == '{' || text[i] == '}', doubled = brace && text[i + 1] == text[i];
         int       kind = brace && !doubled ? placeholder_at(text + i, &n) : (int)FORM_TEXT;
         FormPart *last = f->n_parts ? &f->part[f->n_parts - 1] : NULL;
         if (kind < 0)
-            return fail(err, INPUT, "%s: expected {content}, {system}, {bos}, {eos}, {trim}, {/trim}, {{ or }}, found '%.20s'", name,
-                        text + i);
+            return fail(err, INPUT,
+                        "%s: expected {content}, {system}, {bos}, {eos}, {trim}, {/trim}, {{ or "
+                        "}}, found '%.20s'",
+                        name, text + i);
         if (kind == FORM_TEXT)
             n = doubled ? 2 : 1;
         if (kind == FORM_TEXT && last && last->kind == FORM_TEXT)
@@ -95,13 +104,16 @@ static bool check_form(const ChatForm *f, const FormRule *rule, const char *name
                    rule->must & ~seen & SYSTEM_TEXT ? "{system}" : "{content}");
 }
 
-static bool read_form(ChatForm *f, const FormRule *rule, const Json *j, const char *name, Error *err)
+static bool read_form(ChatForm *f, const FormRule *rule, const Json *j, const char *name,
+                      Error *err)
 {
     const char *text;
     if (!json_read_string(j, name, &text, err))
         return false;
     size_t n = strlen(text);
-    *f = (ChatForm){ .given = true, .part = malloc((n + 1) * sizeof *f->part), .texts = malloc(n + 1) };
+    *f = (ChatForm){ .given = true,
+                     .part = malloc((n + 1) * sizeof *f->part),
+                     .texts = malloc(n + 1) };
     if (!f->texts || !f->part)
         return no_memory(name, err);
     return cut_form(f, text, name, err) && check_form(f, rule, name, err);
@@ -115,7 +127,8 @@ static bool read_text(const Json *j, const char *name, size_t most, char **out, 
     if (!json_read_string(j, name, &text, err))
         return false;
     if (strlen(text) > most)
-        return fail(err, INPUT, "%s: expected at most %zu bytes, found %zu", name, most, strlen(text));
+        return fail(err, INPUT, "%s: expected at most %zu bytes, found %zu", name, most,
+                    strlen(text));
     *out = strdup(text);
     return *out || no_memory(name, err);
 }
@@ -124,7 +137,8 @@ static bool read_stops(ChatFormat *f, const Json *j, const char *name, Error *er
 {
     size_t n = json_count(j);
     if (!json_is_array(j) || n > MOST_STOPS)
-        return fail(err, INPUT, "%s: expected an array of at most %d texts, found %s of %zu", name, MOST_STOPS, json_kind(j), n);
+        return fail(err, INPUT, "%s: expected an array of at most %d texts, found %s of %zu", name,
+                    MOST_STOPS, json_kind(j), n);
     f->stop = calloc(n + 1, sizeof *f->stop);
     if (!f->stop)
         return no_memory(name, err);
@@ -145,7 +159,8 @@ static bool read_place(ChatFormat *f, const Json *j, const char *name, Error *er
     if (!json_read_string(j, name, &text, err))
         return false;
     f->system_at_last = strcmp(text, "last") == 0;
-    return f->system_at_last || strcmp(text, "first") == 0 || fail(err, INPUT, "%s: expected first or last, found '%s'", name, text);
+    return f->system_at_last || strcmp(text, "first") == 0
+        || fail(err, INPUT, "%s: expected first or last, found '%s'", name, text);
 }
 
 static bool read_key(ChatFormat *f, const Json *j, const char *what, Error *err)
@@ -173,7 +188,9 @@ static bool read_key(ChatFormat *f, const Json *j, const char *what, Error *err)
         return json_read_bool(j, name, &f->alternate, err);
     if (strcmp(key, "stop") == 0)
         return read_stops(f, j, name, err);
-    return fail(err, INPUT, "%s: unknown key: this tblock (%s) is older than the file, or it is misspelled", name, TBLOCK_VERSION);
+    return fail(err, INPUT,
+                "%s: unknown key: this tblock (%s) is older than the file, or it is misspelled",
+                name, TBLOCK_VERSION);
 }
 
 static bool check_whole(const ChatFormat *f, const Json *j, const char *what, Error *err)
@@ -183,11 +200,13 @@ static bool check_whole(const ChatFormat *f, const Json *j, const char *what, Er
     static const FormName needed[] = { CHAT_USER_TURN, CHAT_ASSISTANT_TURN, CHAT_OPEN };
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!f->form[needed[i]].given)
-            return fail(err, INPUT, "%s: %s: expected a form, found none", what, rules[needed[i]].key);
+            return fail(err, INPUT, "%s: %s: expected a form, found none", what,
+                        rules[needed[i]].key);
     if (f->form[CHAT_SYSTEM_TURN].given && f->form[CHAT_USER_SYSTEM].given)
         return fail(err, INPUT, "%s: expected system or user_system, found both", what);
     if (f->default_system && chat_format_system(f) != CHAT_SYSTEM_TOLD)
-        return fail(err, INPUT, "%s: default_system: expected a form with {system}, found none", what);
+        return fail(err, INPUT, "%s: default_system: expected a form with {system}, found none",
+                    what);
     if (f->thinking_end && !*f->thinking_end)
         return fail(err, INPUT, "%s: thinking_end: expected a text, found an empty one", what);
     return true;
@@ -249,10 +268,14 @@ ChatSystem chat_format_system(const ChatFormat *f)
     for (size_t i = 0; i < turn->n_parts; i++)
         if (turn->part[i].kind == FORM_SYSTEM)
             return CHAT_SYSTEM_TOLD;
-    return f->form[CHAT_USER_SYSTEM].given ? CHAT_SYSTEM_TOLD : turn->given ? CHAT_SYSTEM_IGNORED : CHAT_SYSTEM_NONE;
+    return f->form[CHAT_USER_SYSTEM].given ? CHAT_SYSTEM_TOLD
+        : turn->given                      ? CHAT_SYSTEM_IGNORED
+                                           : CHAT_SYSTEM_NONE;
 }
 
-static const char *const role_names[] = { [CHAT_SYSTEM] = "system", [CHAT_USER] = "user", [CHAT_ASSISTANT] = "assistant" };
+static const char *const role_names[] = {
+    [CHAT_SYSTEM] = "system", [CHAT_USER] = "user", [CHAT_ASSISTANT] = "assistant"
+};
 
 const char *chat_role_name(ChatRole role) { return role_names[role]; }
 

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-/* ---- chat_format.c ---------------------------------------------------------------------------- */
+/* ---- chat_format.c --------------------------------------------------------------------------- */
 
 /* Turns a conversation into the text that a model was trained with. A format is
  * data (docs/format.md, "Chat"): one form each for the system text, a user's turn, an assistant's
@@ -31,7 +31,8 @@ ChatFormat *chat_format_named(const char *name, Error *err);
  * of the common templates has; the format is then adjusted to the variant at hand (trimmed
  * contents, a default system text and so on). *json is the format as JSON; the caller frees. INPUT:
  * the template is not a known one; `what` begins the message. */
-bool chat_format_recognise(const char *program, size_t n_bytes, const char *what, char **json, Error *err);
+bool chat_format_recognise(const char *program, size_t n_bytes, const char *what, char **json,
+                           Error *err);
 
 /* The key "name" of the format; "custom" if it has none. */
 const char *chat_format_name(const ChatFormat *f);
@@ -49,7 +50,9 @@ bool        chat_role_parse(const char *name, ChatRole *out); /* false: another 
 
 /* A message: any bytes, not NUL-terminated. drawn: for an answer, the exact text that the model's
  * tokens spelled after the opening; NULL: not known. */
-typedef struct ChatMessage { ChatRole role; const char *text; size_t n; const char *drawn; size_t n_drawn; } ChatMessage;
+typedef struct ChatMessage {
+    ChatRole role; const char *text; size_t n; const char *drawn; size_t n_drawn;
+} ChatMessage;
 
 /* Text outside the spans is the format's own; special tokens count there. */
 typedef enum ChatSpanKind {
@@ -68,27 +71,37 @@ void chat_text_free(ChatText *t);
  * opening of the assistant's answer. bos, eos: how these tokens are spelled, "" if there is none.
  * Errors: INPUT (a system text that has no place or is not first; roles that do not alternate
  * although the format demands it; no message), SYSTEM. *out is filled on success only. */
-bool chat_render(const ChatFormat *f, const ChatMessage *message, size_t n, bool open, const char *bos, const char *eos, ChatText *out,
-                 Error *err);
+bool chat_render(const ChatFormat *f, const ChatMessage *message, size_t n, bool open,
+                 const char *bos, const char *eos, ChatText *out, Error *err);
 
 /* The text that a format puts between the opening and the content of an answer, such as the space
  * of "ASSISTANT: ". It is "" if the assistant's turn does not begin with the opening. The caller
  * frees *out. Errors: SYSTEM. */
-bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, char **out, Error *err);
+bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, char **out,
+                        Error *err);
 
-/* ---- chat form -------------------------------------------------------------------------------- */
+/* ---- chat form ------------------------------------------------------------------------------- */
 
 /* The insides of a chat format. Each form, a text with placeholders, is a list of
  * parts. chat_format.c reads them and chat_render.c writes them out; no other file includes
  * this. */
 
-typedef enum FormPartKind { FORM_TEXT, FORM_CONTENT, FORM_SYSTEM, FORM_BOS, FORM_EOS, FORM_TRIM, FORM_TRIM_END } FormPartKind;
+typedef enum FormPartKind {
+    FORM_TEXT,
+    FORM_CONTENT,
+    FORM_SYSTEM,
+    FORM_BOS,
+    FORM_EOS,
+    FORM_TRIM,
+    FORM_TRIM_END
+} FormPartKind;
 /* text is set for FORM_TEXT only. */
 typedef struct FormPart { FormPartKind kind; const char *text; size_t n; } FormPart;
 typedef struct ChatForm { bool given; FormPart *part; size_t n_parts; char *texts; } ChatForm;
 
 typedef enum FormName {
-    CHAT_BEGIN, CHAT_SYSTEM_TURN, CHAT_USER_TURN, CHAT_USER_FIRST, CHAT_USER_SYSTEM, CHAT_ASSISTANT_TURN, CHAT_OPEN, CHAT_CLOSE,
+    CHAT_BEGIN, CHAT_SYSTEM_TURN, CHAT_USER_TURN, CHAT_USER_FIRST, CHAT_USER_SYSTEM,
+    CHAT_ASSISTANT_TURN, CHAT_OPEN, CHAT_CLOSE,
     CHAT_FORMS
 } FormName;
 
@@ -106,7 +119,7 @@ struct ChatFormat {
     size_t      n_stops;
 };
 
-/* ---- chat_known.c ----------------------------------------------------------------------------- */
+/* ---- chat_known.c ---------------------------------------------------------------------------- */
 
 /* The chat formats that tblock knows by name, as rows of texts. chat_known.c has
  * the table and writes a row as JSON; chat_recognise.c starts from a row and adjusts it. */
@@ -115,7 +128,8 @@ enum { CHAT_KNOWN_STOPS = 2 };
 
 /* NULL: the key is left out. docs/format.md explains the keys. */
 typedef struct ChatKnown {
-    const char *name, *begin, *system, *user, *user_first, *user_system, *assistant, *open, *close, *default_system, *thinking_end;
+    const char *name, *begin, *system, *user, *user_first, *user_system, *assistant, *open, *close,
+        *default_system, *thinking_end;
     const char *stop[CHAT_KNOWN_STOPS];
     bool        system_at_last, alternate, thinking_strip;
 } ChatKnown;

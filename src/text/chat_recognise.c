@@ -34,34 +34,75 @@ typedef struct Sign {
 /* The first row that fits is taken. */
 static const Sign signs[] = {
     { "phi-4", { "<|im_start|>", "<|im_sep|>" }, { 0 }, BOS_IF_USED | OPEN_IN_USER },
-    { "chatml", { "<|im_start|>" }, { "<end_of_utterance>", "strftime_now" },
-      BOS_IF_USED | TRIM_IF_USED | SYSTEM_ALIKE | DEFAULT_IF_SET | OPEN_IN_USER | ALTERNATE_IF_USED },
-    { "mistral-v7", { "[INST] ", "[SYSTEM_PROMPT]" }, { "strftime_now", "default_system_message" }, BOS_IF_USED | ALTERNATE_IF_USED },
-    { "mistral-v7-tekken", { "[INST]", "[SYSTEM_PROMPT]" }, { "strftime_now", "default_system_message", "[INST] " },
+    { "chatml",
+      { "<|im_start|>" },
+      { "<end_of_utterance>", "strftime_now" },
+      BOS_IF_USED | TRIM_IF_USED | SYSTEM_ALIKE | DEFAULT_IF_SET | OPEN_IN_USER
+          | ALTERNATE_IF_USED },
+    { "mistral-v7",
+      { "[INST] ", "[SYSTEM_PROMPT]" },
+      { "strftime_now", "default_system_message" },
+      BOS_IF_USED | ALTERNATE_IF_USED },
+    { "mistral-v7-tekken",
+      { "[INST]", "[SYSTEM_PROMPT]" },
+      { "strftime_now", "default_system_message", "[INST] " },
       BOS_IF_USED | ALTERNATE_IF_USED },
     { "mistral-v1", { "' [INST] ' + system_message" }, { 0 }, BOS_IF_USED | ALTERNATE_IF_USED },
-    { "mistral-v3", { "[AVAILABLE_TOOLS]", "[INST] " }, { "\"[INST]\"" }, BOS_IF_USED | ALTERNATE_IF_USED },
-    { "mistral-v3-tekken", { "[AVAILABLE_TOOLS]", "\"[INST]\"" }, { 0 }, BOS_IF_USED | ALTERNATE_IF_USED },
-    { "mistral", { "'[INST] ' + message['content'] + ' [/INST]'" }, { "<<SYS>>", "system_message" }, BOS_IF_USED | ALTERNATE_IF_USED },
-    { "llama2", { "[INST] ", "<<SYS>>" }, { 0 }, TRIM_IF_USED | DEFAULT_IF_SET | ALTERNATE_IF_USED },
-    { "phi-3", { "<|assistant|>", "<|end|>" }, { "strftime_now" }, BOS_IF_USED | TRIM_IF_USED | OPEN_IN_USER | EOS_AT_CLOSE },
+    { "mistral-v3",
+      { "[AVAILABLE_TOOLS]", "[INST] " },
+      { "\"[INST]\"" },
+      BOS_IF_USED | ALTERNATE_IF_USED },
+    { "mistral-v3-tekken",
+      { "[AVAILABLE_TOOLS]", "\"[INST]\"" },
+      { 0 },
+      BOS_IF_USED | ALTERNATE_IF_USED },
+    { "mistral",
+      { "'[INST] ' + message['content'] + ' [/INST]'" },
+      { "<<SYS>>", "system_message" },
+      BOS_IF_USED | ALTERNATE_IF_USED },
+    { "llama2",
+      { "[INST] ", "<<SYS>>" },
+      { 0 },
+      TRIM_IF_USED | DEFAULT_IF_SET | ALTERNATE_IF_USED },
+    { "phi-3",
+      { "<|assistant|>", "<|end|>" },
+      { "strftime_now" },
+      BOS_IF_USED | TRIM_IF_USED | OPEN_IN_USER | EOS_AT_CLOSE },
     { "chatglm4", { "[gMASK]<sop>" }, { 0 }, ANY_LAYOUT },
     { "chatglm3", { "[gMASK]sop" }, { 0 }, 0 },
-    { "zephyr", { "<|assistant|>", "eos_token" }, { "<|start_header_id|>", "strftime_now" },
+    { "zephyr",
+      { "<|assistant|>", "eos_token" },
+      { "<|start_header_id|>", "strftime_now" },
       BOS_IF_USED | TRIM_IF_USED | SYSTEM_ALIKE | ALTERNATE_IF_USED },
     { "monarch", { "bos_token + message['role']" }, { 0 }, 0 },
-    { "gemma3", { "<start_of_turn>", "first_user_prefix" }, { 0 }, BOS_IF_USED | ALTERNATE_IF_USED },
+    { "gemma3",
+      { "<start_of_turn>", "first_user_prefix" },
+      { 0 },
+      BOS_IF_USED | ALTERNATE_IF_USED },
     { "gemma", { "<start_of_turn>" }, { "developer" }, BOS_IF_USED | ALTERNATE_IF_USED },
     { "orion", { "'\\n\\nAssistant: ' + eos_token" }, { 0 }, BOS_IF_USED },
     { "openchat", { "GPT4 Correct " }, { 0 }, BOS_IF_USED },
-    { "vicuna-orca", { "USER: ", "ASSISTANT: ", "SYSTEM: " }, { 0 }, BOS_IF_USED | TRIM_IF_USED | ALTERNATE_IF_USED },
-    { "vicuna", { "USER: ", "ASSISTANT: " }, { 0 }, BOS_IF_USED | TRIM_IF_USED | ALTERNATE_IF_USED },
+    { "vicuna-orca",
+      { "USER: ", "ASSISTANT: ", "SYSTEM: " },
+      { 0 },
+      BOS_IF_USED | TRIM_IF_USED | ALTERNATE_IF_USED },
+    { "vicuna",
+      { "USER: ", "ASSISTANT: " },
+      { 0 },
+      BOS_IF_USED | TRIM_IF_USED | ALTERNATE_IF_USED },
     { "deepseek", { "### Instruction:", "<|EOT|>" }, { 0 }, BOS_IF_USED | DEFAULT_IF_SET },
     { "alpaca", { "### Instruction:", "### Response:" }, { 0 }, BOS_IF_USED | ALTERNATE_IF_USED },
-    { "command-r", { "<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>" }, { "<|START_RESPONSE|>", "strftime_now" },
+    { "command-r",
+      { "<|START_OF_TURN_TOKEN|>", "<|USER_TOKEN|>" },
+      { "<|START_RESPONSE|>", "strftime_now" },
       BOS_IF_USED | DEFAULT_IF_SET | ALTERNATE_IF_USED },
-    { "llama3.1", { "<|start_header_id|>", "Cutting Knowledge Date: December 2023\\n", "\"26 Jul 2024\"" }, { 0 }, BOS_IF_USED },
-    { "llama3", { "<|start_header_id|>", "<|end_header_id|>" }, { "Cutting Knowledge Date", "strftime_now" },
+    { "llama3.1",
+      { "<|start_header_id|>", "Cutting Knowledge Date: December 2023\\n", "\"26 Jul 2024\"" },
+      { 0 },
+      BOS_IF_USED },
+    { "llama3",
+      { "<|start_header_id|>", "<|end_header_id|>" },
+      { "Cutting Knowledge Date", "strftime_now" },
       BOS_IF_USED | SYSTEM_ALIKE | OPEN_ALWAYS | ALTERNATE_IF_USED },
     { "minicpm", { "<用户>" }, { 0 }, 0 },
     { "deepseek2", { "'Assistant: ' + message['content'] + eos_token" }, { 0 }, BOS_IF_USED },
@@ -90,7 +131,9 @@ static bool has_any(const Variant *v, const char *const *word, size_t n)
             return true;
     return false;
 }
-#define HAS_ANY(v, ...) has_any(v, (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define HAS_ANY(v, ...) \
+    has_any(v, (const char *const[]){ __VA_ARGS__ },                                               \
+            sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 static char *room(Variant *v) { return v->room[v->n_room++]; }
 
@@ -181,16 +224,18 @@ static void adjust_trimming(Variant *v, unsigned how)
 {
     static const char group[] = "{trim}{content}{/trim}";
     ChatKnown *k = &v->k;
-    bool plain = !HAS_ANY(v, "content'] | trim", "content']|trim", "content | trim", "content|trim", "content.strip()",
-                          "content'].strip()");
-    bool of_system = HAS_ANY(v, "messages[0]['content'] | trim", "messages[0]['content']|trim", "system_message | trim")
-                     || (!plain && (how & SYSTEM_ALIKE) && !has(v, "system_message"));
+    bool plain = !HAS_ANY(v, "content'] | trim", "content']|trim", "content | trim", "content|trim",
+                          "content.strip()", "content'].strip()");
+    bool of_system = HAS_ANY(v, "messages[0]['content'] | trim", "messages[0]['content']|trim",
+                             "system_message | trim")
+        || (!plain && (how & SYSTEM_ALIKE) && !has(v, "system_message"));
     if (of_system && k->system && !strstr(k->system, "{trim}"))
         k->system = replaced(v, k->system, "{system}", "{trim}{system}{/trim}");
     if (plain) {
         k->user = replaced(v, k->user, group, "{content}");
         k->assistant = replaced(v, k->assistant, group, "{content}");
-        k->user_system = replaced(v, replaced(v, k->user_system, "{trim}<<SYS>>", "<<SYS>>"), "{content}{/trim}", "{content}");
+        k->user_system = replaced(v, replaced(v, k->user_system, "{trim}<<SYS>>", "<<SYS>>"),
+                                  "{content}{/trim}", "{content}");
     }
     if (!plain && !strstr(k->user, group))
         k->user = replaced(v, k->user, "{content}", group);
@@ -224,7 +269,8 @@ static void adjust_chatml(Variant *v)
         k->thinking_end = "</think>";
         k->thinking_strip = has(v, "lstrip('\\n')");
     }
-    if (HAS_ANY(v, "<|im_start|>assistant\\n<think>\\n' }}", "<|im_start|>assistant\\n<think>\\n\" }}"))
+    if (HAS_ANY(v, "<|im_start|>assistant\\n<think>\\n' }}",
+                "<|im_start|>assistant\\n<think>\\n\" }}"))
         k->open = "<|im_start|>assistant\n<think>\n";
     if (has(v, "{{ system_message }}") && !has(v, "<|im_start|>system"))
         k->system = "{system}";
@@ -241,9 +287,12 @@ static void adjust_llama2(Variant *v)
         k->user_system = NULL;
         return;
     }
-    bool system_trimmed = HAS_ANY(v, "messages[0]['content'] | trim", "messages[0]['content']|trim");
+    bool system_trimmed =
+        HAS_ANY(v, "messages[0]['content'] | trim", "messages[0]['content']|trim");
     if (system_trimmed)
-        k->user_system = "{bos}[INST] <<SYS>>\n{trim}{system}{/trim}\n{trim}<</SYS>>\n\n{content}{/trim} [/INST]";
+        k->user_system =
+            "{bos}[INST] <<SYS>>\n{trim}{system}{/trim}\n{trim}<</SYS>>\n\n{content}{/trim} "
+            "[/INST]";
     if (!has(v, "bos_token + '[INST]")) {
         k->begin = has(v, "bos_token") ? "{bos}" : NULL;
         k->user = replaced(v, k->user, "{bos}", "");
@@ -395,16 +444,21 @@ static bool not_found(const Variant *v, const char *what, Error *err)
 {
     const Sign *like = find_sign(v, false);
     if (like && has_layout(v->program))
-        return fail(err, INPUT, "%s: the chat template is like %s, but the line breaks and spaces between its tags are part of the text: "
-                                "choose --chat-format %s, or convert the model's folder with tools/convert.py, which runs it", what, like->name,
-                    like->name);
+        return fail(err, INPUT,
+                    "%s: the chat template is like %s, but the line breaks and spaces between its "
+                    "tags are part of the text: "
+                    "choose --chat-format %s, or convert the model's folder with tools/convert.py, "
+                    "which runs it",
+                    what, like->name, like->name);
     if (like)
         return fail(err, INPUT, "%s: the chat template is like %s except for a part that only "
                                 "running it would show%s; if that is close enough, use "
                                 "--chat-format %s", what, like->name,
                     has(v, "strftime_now") ? " (it asks for today's date)" : "", like->name);
-    return fail(err, INPUT, "%s: the chat template is not a known one: choose --chat-format NAME, "
-                            "or convert the model's folder with tools/convert.py, which runs it", what);
+    return fail(err, INPUT,
+                "%s: the chat template is not a known one: choose --chat-format NAME, "
+                "or convert the model's folder with tools/convert.py, which runs it",
+                what);
 }
 
 static bool read_program(char **text, const char *program, size_t n, const char *what, Error *err)
@@ -415,7 +469,8 @@ static bool read_program(char **text, const char *program, size_t n, const char 
     return *text || no_memory(what, err);
 }
 
-bool chat_format_recognise(const char *program, size_t n_bytes, const char *what, char **json, Error *err)
+bool chat_format_recognise(const char *program, size_t n_bytes, const char *what, char **json,
+                           Error *err)
 {
     char *text = NULL;
     if (!read_program(&text, program, n_bytes, what, err))

@@ -19,7 +19,9 @@ typedef struct Render {
 } Render;
 
 /* The values of a form's placeholders. */
-typedef struct Filling { const char *content, *system; size_t n_content, n_system, message; } Filling;
+typedef struct Filling {
+    const char *content, *system; size_t n_content, n_system, message;
+} Filling;
 
 static bool add_span(Render *r, ChatSpanKind kind, size_t start, size_t message)
 {
@@ -37,7 +39,8 @@ static bool add_span(Render *r, ChatSpanKind kind, size_t start, size_t message)
 
 static bool add_text(Render *r, const char *text, size_t n)
 {
-    return text_out_bytes(&r->out, text, n) || fail(r->err, SYSTEM, "chat: out of memory for a conversation");
+    return text_out_bytes(&r->out, text, n)
+        || fail(r->err, SYSTEM, "chat: out of memory for a conversation");
 }
 
 static bool add_marked(Render *r, ChatSpanKind kind, const char *text, size_t n, size_t message)
@@ -71,7 +74,8 @@ static void trim(Render *r)
     size_t from = r->trim_from, len, cut = 0;
     while (r->out.n > from && (len = space_before(r->out.text + from, r->out.n - from)) > 0)
         r->out.n -= len;
-    while (from + cut < r->out.n && (len = space_at(r->out.text + from + cut, r->out.n - from - cut)) > 0)
+    while (from + cut < r->out.n
+           && (len = space_at(r->out.text + from + cut, r->out.n - from - cut)) > 0)
         cut += len;
     if (cut)
         memmove(r->out.text + from, r->out.text + from + cut, r->out.n - from - cut);
@@ -91,8 +95,10 @@ static bool add_part(Render *r, const FormPart *p, const Filling *with)
 {
     switch (p->kind) {
     case FORM_TEXT:    return add_text(r, p->text, p->n);
-    case FORM_CONTENT: return add_marked(r, CHAT_CONTENT, with->content, with->n_content, with->message);
-    case FORM_SYSTEM:  return add_marked(r, CHAT_CONTENT, with->system, with->n_system, with->message);
+    case FORM_CONTENT:
+        return add_marked(r, CHAT_CONTENT, with->content, with->n_content, with->message);
+    case FORM_SYSTEM:
+        return add_marked(r, CHAT_CONTENT, with->system, with->n_system, with->message);
     case FORM_BOS:     return add_marked(r, CHAT_BOS, r->bos, strlen(r->bos), with->message);
     case FORM_EOS:     return add_marked(r, CHAT_EOS, r->eos, strlen(r->eos), with->message);
     case FORM_TRIM:
@@ -141,15 +147,17 @@ static void drop_thoughts(const ChatFormat *f, const char **text, size_t *n)
 
 /* If the turn written from `start` on is the opening followed by the answer exactly as it was
  * drawn, the model's own tokens can stand for the answer. It then becomes a span of its own. */
-static bool mark_drawn(Render *r, const ChatMessage *m, size_t message, size_t start, size_t first_span)
+static bool mark_drawn(Render *r, const ChatMessage *m, size_t message, size_t start,
+                       size_t first_span)
 {
     if (!m->drawn || !m->n_drawn)
         return true;
     Render opening = { .f = r->f, .bos = r->bos, .eos = r->eos, .err = r->err };
     bool   ok = add_form(&opening, CHAT_OPEN, &(Filling){ 0 });
     size_t n = opening.out.n, n_turn = r->out.n - start;
-    bool   same = ok && n + m->n_drawn <= n_turn && (!n || memcmp(opening.out.text, r->out.text + start, n) == 0)
-                && memcmp(r->out.text + start + n, m->drawn, m->n_drawn) == 0;
+    bool   same = ok && n + m->n_drawn <= n_turn
+        && (!n || memcmp(opening.out.text, r->out.text + start, n) == 0)
+        && memcmp(r->out.text + start + n, m->drawn, m->n_drawn) == 0;
     free(opening.out.text);
     free(opening.span);
     if (!ok || !same)
@@ -183,17 +191,24 @@ static bool check_roles(const ChatFormat *f, const ChatMessage *m, size_t n, Err
     for (size_t i = first; i < n; i++) {
         ChatRole wanted = (i - first) % 2 ? CHAT_ASSISTANT : CHAT_USER;
         if (m[i].role == CHAT_SYSTEM)
-            return fail(err, INPUT, "chat: message %zu: expected the system text in front of all turns", i + 1);
+            return fail(err, INPUT,
+                        "chat: message %zu: expected the system text in front of all turns", i + 1);
         if (f->alternate && m[i].role != wanted)
-            return fail(err, INPUT, "chat: message %zu: format %s: expected the role %s, since roles must alternate, found %s", i + 1,
-                        f->name, chat_role_name(wanted), chat_role_name(m[i].role));
+            return fail(err, INPUT,
+                        "chat: message %zu: format %s: expected the role %s, since roles must "
+                        "alternate, found %s",
+                        i + 1, f->name, chat_role_name(wanted), chat_role_name(m[i].role));
     }
     if (first && chat_format_system(f) == CHAT_SYSTEM_NONE)
-        return fail(err, INPUT, "chat: format %s: expected no system text, since the format does not support one", f->name);
+        return fail(
+            err, INPUT,
+            "chat: format %s: expected no system text, since the format does not support one",
+            f->name);
     return true;
 }
 
-static bool add_turns(Render *r, const ChatMessage *m, size_t first, size_t n, const Filling *system)
+static bool add_turns(Render *r, const ChatMessage *m, size_t first, size_t n,
+                      const Filling *system)
 {
     bool in_turn = system->system && r->f->form[CHAT_USER_SYSTEM].given, seen_user = false;
     for (size_t i = first; i < n; i++) {
@@ -206,26 +221,33 @@ static bool add_turns(Render *r, const ChatMessage *m, size_t first, size_t n, c
         with.content = m[i].text, with.n_content = m[i].n, with.message = i;
         bool here = in_turn && (r->f->system_at_last ? i + 1 == n : !seen_user);
         bool special_first = !seen_user && r->f->form[CHAT_USER_FIRST].given;
-        if (!add_form(r, here ? CHAT_USER_SYSTEM : special_first ? CHAT_USER_FIRST : CHAT_USER_TURN, &with))
+        if (!add_form(r,
+                      here                ? CHAT_USER_SYSTEM
+                          : special_first ? CHAT_USER_FIRST
+                                          : CHAT_USER_TURN,
+                      &with))
             return false;
         seen_user = true;
     }
     return true;
 }
 
-bool chat_render(const ChatFormat *f, const ChatMessage *m, size_t n, bool open, const char *bos, const char *eos, ChatText *out,
-                 Error *err)
+bool chat_render(const ChatFormat *f, const ChatMessage *m, size_t n, bool open, const char *bos,
+                 const char *eos, ChatText *out, Error *err)
 {
     Render r = { .f = f, .bos = bos, .eos = eos, .err = err };
     if (!check_roles(f, m, n, err))
         return false;
     size_t  first = m[0].role == CHAT_SYSTEM;
-    Filling system = { .system = f->default_system, .n_system = f->default_system ? strlen(f->default_system) : 0 };
+    Filling system = { .system = f->default_system,
+                       .n_system = f->default_system ? strlen(f->default_system) : 0 };
     if (first)
         system.system = m[0].text ? m[0].text : "", system.n_system = m[0].n;
-    bool ok = add_form(&r, CHAT_BEGIN, &system) && (!system.system || add_form(&r, CHAT_SYSTEM_TURN, &system))
-              && add_turns(&r, m, first, n, &system) && add_form(&r, open ? CHAT_OPEN : CHAT_CLOSE, &system)
-              && add_text(&r, "", 1); /* NUL-terminated */
+    bool ok = add_form(&r, CHAT_BEGIN, &system)
+        && (!system.system || add_form(&r, CHAT_SYSTEM_TURN, &system))
+        && add_turns(&r, m, first, n, &system)
+        && add_form(&r, open ? CHAT_OPEN : CHAT_CLOSE, &system)
+        && add_text(&r, "", 1); /* NUL-terminated */
     if (!ok) {
         free(r.out.text);
         free(r.span);
@@ -235,7 +257,8 @@ bool chat_render(const ChatFormat *f, const ChatMessage *m, size_t n, bool open,
     return true;
 }
 
-bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, char **out, Error *err)
+bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, char **out,
+                        Error *err)
 {
     const ChatForm *turn = &f->form[CHAT_ASSISTANT_TURN];
     Render  opening = { .f = f, .bos = bos, .eos = eos, .err = err }, prefix = opening;
@@ -245,8 +268,11 @@ bool chat_answer_prefix(const ChatFormat *f, const char *bos, const char *eos, c
         if (turn->part[i].kind != FORM_TRIM && turn->part[i].kind != FORM_TRIM_END)
             ok = add_part(&prefix, &turn->part[i], &none);
     size_t n = opening.out.n;
-    bool   same = ok && n <= prefix.out.n && (!n || memcmp(opening.out.text, prefix.out.text, n) == 0);
-    *out = ok ? strndup(same && prefix.out.n > n ? prefix.out.text + n : "", same ? prefix.out.n - n : 0) : NULL;
+    bool   same =
+        ok && n <= prefix.out.n && (!n || memcmp(opening.out.text, prefix.out.text, n) == 0);
+    *out = ok
+        ? strndup(same && prefix.out.n > n ? prefix.out.text + n : "", same ? prefix.out.n - n : 0)
+        : NULL;
     if (ok && !*out)
         ok = no_memory("chat", err);
     free(opening.out.text);

@@ -94,12 +94,14 @@ size_t decode_id(const Tokenizer *t, int32_t id, bool *start, char *out)
     return n;
 }
 
-bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text, size_t *n_bytes, Error *err)
+bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text,
+                      size_t *n_bytes, Error *err)
 {
     size_t total = 1;
     for (size_t i = 0; i < n; i++) {
         if (ids[i] < 0 || ids[i] >= t->vocab.size)
-            return fail(err, INPUT, "tokenizer: expected ids from 0 to %d, found %d at place %zu", t->vocab.size - 1, ids[i], i);
+            return fail(err, INPUT, "tokenizer: expected ids from 0 to %d, found %d at place %zu",
+                        t->vocab.size - 1, ids[i], i);
         if (!add_size(total, longest(t, ids[i]), &total))
             return fail(err, SYSTEM, "tokenizer: not enough memory to decode %zu ids", n);
     }

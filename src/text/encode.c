@@ -13,7 +13,8 @@ bool ids_push(Ids *ids, int32_t id, Error *err)
 {
     if (ids->n == ids->cap) {
         size_t   cap = ids->cap ? 2 * ids->cap : 64;
-        int32_t *grown = cap < SIZE_MAX / sizeof *grown ? realloc(ids->id, cap * sizeof *grown) : NULL;
+        int32_t *grown =
+            cap < SIZE_MAX / sizeof *grown ? realloc(ids->id, cap * sizeof *grown) : NULL;
         if (!grown)
             return fail(err, SYSTEM, "tokenizer: out of memory for %zu ids", cap);
         ids->id  = grown;
@@ -42,8 +43,11 @@ bool push_unknown(Encoder *e, const char *bytes, size_t n, bool runs_on, size_t 
     if (t->byte_fallback)
         return true;
     if (t->unk < 0)
-        return fail(err, INPUT, "tokenizer: '%.*s' is not in the vocabulary, which has no unknown token", (int)n, bytes);
-    return (runs_on && e->out->n > first && e->out->id[e->out->n - 1] == t->unk) || ids_push(e->out, t->unk, err);
+        return fail(err, INPUT,
+                    "tokenizer: '%.*s' is not in the vocabulary, which has no unknown token",
+                    (int)n, bytes);
+    return (runs_on && e->out->n > first && e->out->id[e->out->n - 1] == t->unk)
+        || ids_push(e->out, t->unk, err);
 }
 
 size_t meta_word_end(const char *text, size_t n, size_t i)
@@ -88,7 +92,8 @@ bool encode_word(Encoder *e, const char *word, size_t n, Error *err)
     /* A word whose ids touch an unknown token is not cached. With fused unknown tokens, the ids at
      * such an edge depend on the word next to it. */
     const int32_t *id = e->out->id, unk = e->t->unk;
-    bool edge_unknown = first == e->out->n || id[first] == unk || id[e->out->n - 1] == unk || (first > 0 && id[first - 1] == unk);
+    bool edge_unknown = first == e->out->n || id[first] == unk || id[e->out->n - 1] == unk
+        || (first > 0 && id[first - 1] == unk);
     if (!edge_unknown) {
         memcpy(c->word, word, n);
         c->len   = (uint8_t)n;
@@ -252,8 +257,11 @@ static bool normalize_spans(Encoder *e, const TextPart *p, size_t first, size_t 
         work += raw;
         bool look = work <= PREFIXES_MOST;
         size_t budget = normalizer_budget(raw);
-        ok = !look || normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch, &budget, err);
-        bool same = look && before.n <= e->normal.n && (!before.n || memcmp(before.text, e->normal.text, before.n) == 0);
+        ok = !look
+            || normalizer_run(e->t->normalizer, e->regex, p->text, raw, &before, &e->scratch,
+                              &budget, err);
+        bool same = look && before.n <= e->normal.n
+            && (!before.n || memcmp(before.text, e->normal.text, before.n) == 0);
         if (i % 2)
             grown[i / 2].end = same && raw < p->n ? before.n : e->normal.n;
         else
@@ -278,10 +286,13 @@ static bool between_special(Encoder *e, const TextPart *p, size_t from, size_t t
     size_t first = span_after(&part, part.shift), last = first;
     while (last < part.n_spans && part.span[last].start < part.shift + part.n)
         last++;
-    if (!normalizer_run(e->t->normalizer, e->regex, part.text, part.n, &e->normal, &e->scratch, &e->growth, err) ||
-        (last > first && !normalize_spans(e, &part, first, last - first, err)))
+    if (!normalizer_run(e->t->normalizer, e->regex, part.text, part.n, &e->normal, &e->scratch,
+                        &e->growth, err)
+        || (last > first && !normalize_spans(e, &part, first, last - first, err)))
         return false;
-    TextPart normal = { NORMALIZED, e->normal.text, e->normal.n, part.at_start, e->normal_span, last - first, 0 };
+    TextPart normal = {
+        NORMALIZED, e->normal.text, e->normal.n, part.at_start, e->normal_span, last - first, 0
+    };
     return split_special(e, &normal, err);
 }
 
@@ -303,7 +314,8 @@ static bool split_special(Encoder *e, const TextPart *p, Error *err)
     for (size_t i = 0; any && i < p->n;) {
         const TextSpan *given = ids_at(e, p, i);
         if (given) {
-            if (!between_special(e, p, done, i, err) || !push_all(e->out, given->ids, given->n_ids, err))
+            if (!between_special(e, p, done, i, err)
+                || !push_all(e->out, given->ids, given->n_ids, err))
                 return false;
             done = i = given->end;
             continue;
@@ -333,14 +345,17 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
 {
     const Tokenizer *t = e->t;
     if (n_bytes > LONGEST_TEXT)
-        return fail(err, INPUT, "tokenizer: expected a text of at most %d bytes, found %zu", LONGEST_TEXT, n_bytes);
+        return fail(err, INPUT, "tokenizer: expected a text of at most %d bytes, found %zu",
+                    LONGEST_TEXT, n_bytes);
     if (n_bytes >= CACHE_FROM)
         e->cache = calloc(WORD_CACHE_SLOTS, sizeof *e->cache); /* no memory: only slower */
     if (n_bytes >= FILTER_FROM)
         merger_filter(&e->merger, &t->vocab);
     e->growth = normalizer_budget(n_bytes);
     TextPart whole = { RAW, text, n_bytes, true, e->span, e->n_spans, 0 };
-    bool ok = is_sentencepiece(t) || (regex_begin(&e->regex, err) && pretokenize_begin(&e->run, t->pretokenizer, e->regex, err));
+    bool ok = is_sentencepiece(t)
+        || (regex_begin(&e->regex, err)
+            && pretokenize_begin(&e->run, t->pretokenizer, e->regex, err));
     if (ok && e->regex)
         regex_budget(e->regex, n_bytes);
     ok = ok && (!add_special || push_all(e->out, t->prefix, t->n_prefix, err));
@@ -357,15 +372,15 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
     return ok;
 }
 
-bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special, bool add_special, Ids *out,
-                      Error *err)
+bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special,
+                      bool add_special, Ids *out, Error *err)
 {
     Encoder e = { .t = t, .parse_special = parse_special, .out = out };
     return encode(&e, text, n_bytes, add_special, err);
 }
 
-bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes, const TextSpan *span, size_t n_spans, Ids *out,
-                            Error *err)
+bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes,
+                            const TextSpan *span, size_t n_spans, Ids *out, Error *err)
 {
     Encoder e = { .t = t, .parse_special = true, .span = span, .n_spans = n_spans, .out = out };
     return encode(&e, text, n_bytes, false, err);
@@ -375,7 +390,8 @@ int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes)
 {
     for (int pass = RAW; pass <= NORMALIZED; pass++) {
         int32_t which;
-        if (n_bytes && piece_set_match(&t->special_set[pass][true], text, n_bytes, &which) == n_bytes)
+        if (n_bytes
+            && piece_set_match(&t->special_set[pass][true], text, n_bytes, &which) == n_bytes)
             return t->special[which].id;
     }
     return -1;

@@ -22,7 +22,11 @@ bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen
         m->cap    = cap;
     }
     uint32_t i = (uint32_t)m->n++;
-    m->symbol[i] = (Symbol){ .start = start, .len = len, .id = id, .prev = i ? i - 1 : NO_SYMBOL, .next = NO_SYMBOL,
+    m->symbol[i] = (Symbol){ .start = start,
+                             .len = len,
+                             .id = id,
+                             .prev = i ? i - 1 : NO_SYMBOL,
+                             .next = NO_SYMBOL,
                              .frozen = frozen };
     if (i)
         m->symbol[i - 1].next = i;
@@ -75,7 +79,8 @@ static bool pair(const Merger *m, const Vocab *v, const char *word, uint32_t lef
     int32_t  id;
     if (!vocab_merge(v, a->id, b->id, word + a->start, len, &rank, &id))
         return false;
-    *out = (MergeEntry){ .key = (uint64_t)rank << 32 | left, .right = a->next, .len = len, .id = id };
+    *out =
+        (MergeEntry){ .key = (uint64_t)rank << 32 | left, .right = a->next, .len = len, .id = id };
     return true;
 }
 
@@ -172,8 +177,8 @@ static bool run_long(Merger *m, const Vocab *v, const char *word, Error *err)
     for (uint32_t time = 1; m->n_heap; time++) {
         MergeEntry top = heap_pop(m);
         uint32_t   left = (uint32_t)top.key;
-        if (m->symbol[left].len == 0 || m->symbol[top.right].len == 0 ||
-            m->symbol[left].len + m->symbol[top.right].len != top.len)
+        if (m->symbol[left].len == 0 || m->symbol[top.right].len == 0
+            || m->symbol[left].len + m->symbol[top.right].len != top.len)
             continue;
         join(m, &top, time);
         if (pair(m, v, word, left, &e))

@@ -9,7 +9,15 @@
 
 enum { MAX_STEPS = 16 };
 
-typedef enum NormalKind { FORM, PREPEND, REPLACE, REPLACE_REGEX, STRIP, CHARSMAP, LOWERCASE } NormalKind;
+typedef enum NormalKind {
+    FORM,
+    PREPEND,
+    REPLACE,
+    REPLACE_REGEX,
+    STRIP,
+    CHARSMAP,
+    LOWERCASE
+} NormalKind;
 
 typedef struct NormalStep {
     NormalKind       kind;
@@ -39,7 +47,9 @@ static bool read_text(const Json *j, const char *name, char **out, Error *err)
 
 static bool read_form(const Json *j, const char *name, NormalForm *form, Error *err)
 {
-    static const char *const known[] = { [NFC] = "nfc", [NFD] = "nfd", [NFKC] = "nfkc", [NFKD] = "nfkd" };
+    static const char *const known[] = {
+        [NFC] = "nfc", [NFD] = "nfd", [NFKC] = "nfkc", [NFKD] = "nfkd"
+    };
     const char *text;
     if (!json_read_string(j, name, &text, err))
         return false;
@@ -58,13 +68,15 @@ static bool read_sides(const Json *j, const char *name, NormalStep *s, Error *er
         return false;
     s->left  = strcmp(text, "left") == 0 || strcmp(text, "both") == 0;
     s->right = strcmp(text, "right") == 0 || strcmp(text, "both") == 0;
-    return s->left || s->right || fail(err, INPUT, "%s: expected left, right or both, found '%s'", name, text);
+    return s->left || s->right
+        || fail(err, INPUT, "%s: expected left, right or both, found '%s'", name, text);
 }
 
 static bool read_true(const Json *j, const char *name, Error *err)
 {
     bool value;
-    return json_read_bool(j, name, &value, err) && (value || fail(err, INPUT, "%s: expected true, found false", name));
+    return json_read_bool(j, name, &value, err)
+        && (value || fail(err, INPUT, "%s: expected true, found false", name));
 }
 
 /* Read one step: {"form": "nfc"}, {"prepend": TEXT}, {"replace": TEXT, "with": TEXT},
@@ -76,7 +88,8 @@ static bool read_step(const Json *j, NormalStep *s, const char *what, Error *err
     if (!json_is_object(j))
         return fail(err, INPUT, "%s: expected an object, found %s", what, json_kind(j));
     for (const Json *i = json_first(j); i; i = json_next(i)) {
-        static const char *const known[] = { "form", "prepend", "replace", "replace_regex", "strip", "charsmap", "lowercase" };
+        static const char *const known[] = { "form", "prepend", "replace", "replace_regex",
+                                             "strip", "charsmap", "lowercase" };
         const char *key = json_key(i);
         char        name[512];
         int         kind = 0;
@@ -97,25 +110,29 @@ static bool read_step(const Json *j, NormalStep *s, const char *what, Error *err
         case CHARSMAP:
         case LOWERCASE:     ok = read_true(i, name, err); break;
         default:
-            ok = strcmp(key, "with") == 0 ? read_text(i, name, &s->with, err) : fail(err, INPUT, "%s: unknown key", name);
+            ok = strcmp(key, "with") == 0 ? read_text(i, name, &s->with, err)
+                                          : fail(err, INPUT, "%s: unknown key", name);
         }
         if (!ok)
             return false;
     }
     bool replaces = s->kind == REPLACE || s->kind == REPLACE_REGEX;
     if (kinds != 1 || replaces != (s->with != NULL))
-        return fail(err, INPUT, "%s: expected one kind of step, and 'with' where it replaces, found other keys", what);
+        return fail(err, INPUT,
+                    "%s: expected one kind of step, and 'with' where it replaces, found other keys",
+                    what);
     if (s->kind == REPLACE && !*s->text)
         return fail(err, INPUT, "%s: replace: expected a text, found an empty one", what);
     return s->kind != REPLACE_REGEX || regex_compile(&s->regex, s->text, what, err);
 }
 
-bool normalizer_open(Normalizer **out, const Json *steps, const TensorFile *f, const char *what, Error *err)
+bool normalizer_open(Normalizer **out, const Json *steps, const TensorFile *f, const char *what,
+                     Error *err)
 {
     *out = NULL;
     if (!json_is_array(steps) || json_count(steps) > MAX_STEPS)
-        return fail(err, INPUT, "%s: expected an array of at most %d steps, found %s of %zu", what, MAX_STEPS, json_kind(steps),
-                    json_count(steps));
+        return fail(err, INPUT, "%s: expected an array of at most %d steps, found %s of %zu", what,
+                    MAX_STEPS, json_kind(steps), json_count(steps));
     Normalizer *z = calloc(1, sizeof *z);
     if (!z)
         return no_memory(what, err);
@@ -123,8 +140,9 @@ bool normalizer_open(Normalizer **out, const Json *steps, const TensorFile *f, c
         NormalStep *s = &z->step[z->n_steps++];
         char  name[512];
         snprintf(name, sizeof name, "%.400s step %d", what, z->n_steps - 1);
-        if (!read_step(i, s, name, err) ||
-            (s->kind == CHARSMAP && !z->charsmap.bytes && !charsmap_open(&z->charsmap, f, err))) {
+        if (!read_step(i, s, name, err)
+            || (s->kind == CHARSMAP && !z->charsmap.bytes
+                && !charsmap_open(&z->charsmap, f, err))) {
             normalizer_free(z);
             return false;
         }
@@ -188,7 +206,8 @@ static bool replace_text(const NormalStep *s, const char *p, size_t n, TextOut *
 }
 
 /* Replace matches in p, which is valid UTF-8. The pattern runs on `seen`, which regex_text made. */
-static bool replace_matches(const NormalStep *s, RegexRun *r, const char *p, const char *seen, size_t n, TextOut *out, Error *err)
+static bool replace_matches(const NormalStep *s, RegexRun *r, const char *p, const char *seen,
+                            size_t n, TextOut *out, Error *err)
 {
     size_t n_with = strlen(s->with), done = 0, from = 0, start, end;
     while (from <= n) {
@@ -208,7 +227,8 @@ static bool replace_matches(const NormalStep *s, RegexRun *r, const char *p, con
     return text_out_bytes(out, p + done, n - done);
 }
 
-static bool replace_regex(const NormalStep *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
+static bool replace_regex(const NormalStep *s, RegexRun *r, const char *p, size_t n, TextOut *out,
+                          Error *err)
 {
     char  *room = NULL;
     size_t n_room = 0;
@@ -295,11 +315,14 @@ static bool charsmap(const Charsmap *m, const char *p, size_t n, TextOut *out)
     return true;
 }
 
-static bool run_step(const Normalizer *z, const NormalStep *s, RegexRun *r, const char *p, size_t n, TextOut *out, Error *err)
+static bool run_step(const Normalizer *z, const NormalStep *s, RegexRun *r, const char *p, size_t n,
+                     TextOut *out, Error *err)
 {
     switch (s->kind) {
     case FORM:          return form(s->form, p, n, out, err);
-    case PREPEND:       return n == 0 || (text_out_bytes(out, s->text, strlen(s->text)) && text_out_bytes(out, p, n));
+    case PREPEND:
+        return n == 0
+            || (text_out_bytes(out, s->text, strlen(s->text)) && text_out_bytes(out, p, n));
     case REPLACE:       return replace_text(s, p, n, out);
     case REPLACE_REGEX: return replace_regex(s, r, p, n, out, err);
     case STRIP:         return strip(s, p, n, out);
@@ -312,12 +335,16 @@ static bool run_step(const Normalizer *z, const NormalStep *s, RegexRun *r, cons
 bool normalized_fits(const TextOut *o, Error *err)
 {
     return !o->failed
-        || (o->full ? fail(err, INPUT, "tokenizer: normalizer: expected at most %zu bytes of normalized text, found more: its rules make "
-                                       "the text grow", o->most)
+        || (o->full ? fail(err, INPUT,
+                           "tokenizer: normalizer: expected at most %zu bytes of normalized text, "
+                           "found more: its rules make "
+                           "the text grow",
+                           o->most)
                     : fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", o->n));
 }
 
-bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, TextOut *out, TextOut *scratch, size_t *budget, Error *err)
+bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, TextOut *out,
+                    TextOut *scratch, size_t *budget, Error *err)
 {
     bool ok = true;
     out->n = 0;

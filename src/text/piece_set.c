@@ -9,7 +9,9 @@
 bool piece_set_add(PieceSet *s, const char *bytes, size_t n, int32_t id, Error *err)
 {
     if (n > LONGEST_SOUGHT)
-        return fail(err, INPUT, "tokenizer: added tokens and user-defined symbols: expected at most %d bytes each, found %zu: '%.40s...'",
+        return fail(err, INPUT,
+                    "tokenizer: added tokens and user-defined symbols: expected at most %d bytes "
+                    "each, found %zu: '%.40s...'",
                     LONGEST_SOUGHT, n, bytes);
     if (s->n == s->cap) {
         size_t cap = s->cap ? 2 * s->cap : 16;

@@ -9,8 +9,16 @@
 
 enum { MAX_STEPS = 16 };
 
-typedef enum Behavior { ISOLATED, REMOVED, MERGED_WITH_PREVIOUS, MERGED_WITH_NEXT, CONTIGUOUS, BEHAVIORS } Behavior;
-static const char *const BEHAVIOR[BEHAVIORS] = { "isolated", "removed", "merged_with_previous", "merged_with_next", "contiguous" };
+typedef enum Behavior {
+    ISOLATED,
+    REMOVED,
+    MERGED_WITH_PREVIOUS,
+    MERGED_WITH_NEXT,
+    CONTIGUOUS,
+    BEHAVIORS
+} Behavior;
+static const char *const BEHAVIOR[BEHAVIORS] = { "isolated", "removed", "merged_with_previous",
+                                                 "merged_with_next", "contiguous" };
 typedef enum Prepend { NEVER, FIRST, ALWAYS, PREPENDS } Prepend;
 static const char *const PREPEND[PREPENDS] = { "never", "first", "always" };
 
@@ -39,7 +47,8 @@ struct PretokenizeRun {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static bool read_choice(const Json *j, const char *name, const char *const *choice, int n, int *out, Error *err)
+static bool read_choice(const Json *j, const char *name, const char *const *choice, int n, int *out,
+                        Error *err)
 {
     const char *text;
     if (!json_read_string(j, name, &text, err))
@@ -80,8 +89,11 @@ static bool read_step(const Json *step, SplitStep *out, const char *what, Error 
             return false;
     }
     if (metaspace == (regex != NULL) || (metaspace && cuts) || (regex && out->split))
-        return fail(err, INPUT, "%s: expected a regex (behavior, invert) or metaspace (split), found %s", what,
-                    metaspace && regex ? "both" : metaspace || regex ? "keys of the other" : "neither");
+        return fail(err, INPUT,
+                    "%s: expected a regex (behavior, invert) or metaspace (split), found %s", what,
+                    metaspace && regex       ? "both"
+                        : metaspace || regex ? "keys of the other"
+                                             : "neither");
     return metaspace || regex_compile(&out->regex, regex, what, err);
 }
 
@@ -89,8 +101,8 @@ bool pretokenizer_open(Pretokenizer **out, const Json *steps, const char *what, 
 {
     *out = NULL;
     if (!json_is_array(steps) || json_count(steps) > MAX_STEPS)
-        return fail(err, INPUT, "%s: expected an array of at most %d steps, found %s of %zu", what, MAX_STEPS, json_kind(steps),
-                    json_count(steps));
+        return fail(err, INPUT, "%s: expected an array of at most %d steps, found %s of %zu", what,
+                    MAX_STEPS, json_kind(steps), json_count(steps));
     Pretokenizer *p = calloc(1, sizeof *p);
     if (!p)
         return no_memory(what, err);
@@ -137,7 +149,8 @@ void pretokenize_end(PretokenizeRun *r)
 
 /* ---- From matches to pieces ------------------------------------------------------------------ */
 
-static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err);
+static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start,
+                      Error *err);
 
 /* Takes the matches and the text between them, in order, and passes on the pieces that they
  * form. */
@@ -156,7 +169,9 @@ static bool close_piece(Cutter *c, Error *err)
 {
     bool open = c->open && c->end > c->start;
     c->open = false;
-    return !open || run_steps(c->r, c->next, c->text + c->start, c->end - c->start, c->at_start && c->start == 0, err);
+    return !open
+        || run_steps(c->r, c->next, c->text + c->start, c->end - c->start,
+                     c->at_start && c->start == 0, err);
 }
 
 static bool take(Cutter *c, size_t start, size_t end, bool is_match, Error *err)
@@ -184,7 +199,9 @@ static bool take(Cutter *c, size_t start, size_t end, bool is_match, Error *err)
 static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
 {
     const SplitStep *s = &r->p->step[step];
-    Cutter c = { .r = r, .next = step + 1, .behavior = s->behavior, .text = text, .at_start = at_start };
+    Cutter c = {
+        .r = r, .next = step + 1, .behavior = s->behavior, .text = text, .at_start = at_start
+    };
     size_t done = 0, from = 0, start, end;
     const char *seen = regex_text(s->regex, text, n, &r->buffer[step], &r->cap[step], err);
     if (!seen)
@@ -195,7 +212,8 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at
             return false;
         if (found == 0)
             break;
-        if ((done < start && !take(&c, done, start, s->invert, err)) || !take(&c, start, end, !s->invert, err))
+        if ((done < start && !take(&c, done, start, s->invert, err))
+            || !take(&c, start, end, !s->invert, err))
             return false;
         done = from = end;
         if (start == end) { /* an empty match cuts here; go on at the next character */
@@ -210,7 +228,8 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at
 /* ---- Metaspace ------------------------------------------------------------------------------- */
 
 /* Cut before each U+2581. */
-static bool cut_at_meta(PretokenizeRun *r, int next, const char *text, size_t n, bool at_start, Error *err)
+static bool cut_at_meta(PretokenizeRun *r, int next, const char *text, size_t n, bool at_start,
+                        Error *err)
 {
     for (size_t start = 0, end; start < n; start = end) {
         for (end = start + 1; end < n && !is_meta_space(text + end, n - end); end++)
@@ -221,7 +240,8 @@ static bool cut_at_meta(PretokenizeRun *r, int next, const char *text, size_t n,
     return true;
 }
 
-static bool metaspace(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
+static bool metaspace(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start,
+                      Error *err)
 {
     const SplitStep *s = &r->p->step[step];
     size_t      most = META_SPACE_BYTES * (n + 1);
@@ -248,16 +268,19 @@ static bool metaspace(PretokenizeRun *r, int step, const char *text, size_t n, b
                     : run_steps(r, step + 1, r->buffer[step], n_out, at_start, err);
 }
 
-static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start, Error *err)
+static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start,
+                      Error *err)
 {
     if (n == 0)
         return true;
     if (step == r->p->n_steps)
         return r->word(r->arg, text, n, err);
-    return r->p->step[step].regex ? cut(r, step, text, n, at_start, err) : metaspace(r, step, text, n, at_start, err);
+    return r->p->step[step].regex ? cut(r, step, text, n, at_start, err)
+                                  : metaspace(r, step, text, n, at_start, err);
 }
 
-bool pretokenize(PretokenizeRun *r, const char *text, size_t n, bool at_start, PretokenizeWord word, void *arg, Error *err)
+bool pretokenize(PretokenizeRun *r, const char *text, size_t n, bool at_start, PretokenizeWord word,
+                 void *arg, Error *err)
 {
     r->word = word;
     r->arg  = arg;

@@ -58,14 +58,16 @@ static pcre2_code *compile(const char *spelled, uint32_t options, const char *wh
     pcre2_compile_context *context = pcre2_compile_context_create(NULL);
     if (context) {
         pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-        re = pcre2_compile((PCRE2_SPTR)spelled, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C | options,
-                           &code, &at, context);
+        re = pcre2_compile((PCRE2_SPTR)spelled, PCRE2_ZERO_TERMINATED,
+                           PCRE2_UTF | PCRE2_NEVER_UCP | PCRE2_NEVER_BACKSLASH_C | options, &code,
+                           &at, context);
     }
     pcre2_compile_context_free(context);
     if (!re) {
         PCRE2_UCHAR why[256];
         pcre2_get_error_message(code, why, sizeof why);
-        fail(err, code == PCRE2_ERROR_HEAP_FAILED ? SYSTEM : INPUT, "%s: %s", what, (const char *)why);
+        fail(err, code == PCRE2_ERROR_HEAP_FAILED ? SYSTEM : INPUT, "%s: %s", what,
+             (const char *)why);
     }
     return re;
 }
@@ -75,10 +77,12 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
     *out = NULL;
     size_t n = strlen(pattern);
     if (n > MAX_PATTERN)
-        return fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what, MAX_PATTERN, n);
+        return fail(err, INPUT, "%s: regex: expected at most %d bytes, found %zu", what,
+                    MAX_PATTERN, n);
     char   name[768]; /* a long pattern must leave room for the reason */
     size_t shown = n > MOST_SHOWN ? MOST_SHOWN - partial_tail(pattern, MOST_SHOWN) : n;
-    snprintf(name, sizeof name, "%.400s: regex '%.*s%s'", what, (int)shown, pattern, shown < n ? "..." : "");
+    snprintf(name, sizeof name, "%.400s: regex '%.*s%s'", what, (int)shown, pattern,
+             shown < n ? "..." : "");
     Regex *re = calloc(1, sizeof *re);
     if (!re || !(re->name = strdup(what))) {
         regex_free(re);
@@ -89,7 +93,9 @@ bool regex_compile(Regex **out, const char *pattern, const char *what, Error *er
         return false;
     }
     re->fast    = compile(re->spelling.pattern, 0, name, err);
-    re->careful = re->fast ? compile(re->spelling.pattern, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, name, err) : NULL;
+    re->careful = re->fast
+        ? compile(re->spelling.pattern, PCRE2_ANCHORED | PCRE2_AUTO_CALLOUT, name, err)
+        : NULL;
     if (!re->careful) {
         regex_free(re);
         return false;
@@ -111,7 +117,8 @@ void regex_free(Regex *re)
     free(re);
 }
 
-const char *regex_text(const Regex *re, const char *text, size_t n, char **room, size_t *n_room, Error *err)
+const char *regex_text(const Regex *re, const char *text, size_t n, char **room, size_t *n_room,
+                       Error *err)
 {
     const char *view = spelling_view(&re->spelling, text, n, room, n_room);
     if (!view)
@@ -192,11 +199,13 @@ static int failed(const Regex *re, int rc, size_t at, size_t n, Error *err)
         snprintf((char *)why, sizeof why, "matching passed the limit of steps");
     else
         pcre2_get_error_message(rc, why, sizeof why);
-    fail(err, rc == PCRE2_ERROR_NOMEMORY ? SYSTEM : INPUT, "%s: at byte %zu of a text of %zu: %s", re->name, at, n, (const char *)why);
+    fail(err, rc == PCRE2_ERROR_NOMEMORY ? SYSTEM : INPUT, "%s: at byte %zu of a text of %zu: %s",
+         re->name, at, n, (const char *)why);
     return -1;
 }
 
-static int found(const RegexRun *r, const Regex *re, size_t from, size_t *start, size_t *end, Error *err)
+static int found(const RegexRun *r, const Regex *re, size_t from, size_t *start, size_t *end,
+                 Error *err)
 {
     const PCRE2_SIZE *range = pcre2_get_ovector_pointer(r->match);
     *start = range[0];
@@ -212,7 +221,8 @@ static int found(const RegexRun *r, const Regex *re, size_t from, size_t *start,
 static int try_carefully(RegexRun *r, const Regex *re, const char *text, size_t n, size_t at)
 {
     r->last_at = at;
-    return pcre2_match(re->careful, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, r->match, r->careful);
+    return pcre2_match(re->careful, (PCRE2_SPTR)text, n, at, PCRE2_NO_UTF_CHECK, r->match,
+                       r->careful);
 }
 
 static size_t window_end(const char *text, size_t n, size_t from)
@@ -225,17 +235,20 @@ static size_t window_end(const char *text, size_t n, size_t from)
     return end;
 }
 
-int regex_next(RegexRun *r, const Regex *re, const char *text, size_t n, size_t from, size_t *start, size_t *end, Error *err)
+int regex_next(RegexRun *r, const Regex *re, const char *text, size_t n, size_t from, size_t *start,
+               size_t *end, Error *err)
 {
     while (from <= n) {
         double most = SECONDS_BASE + SECONDS_PER_BYTE * (double)r->n_text;
         if (++r->calls % CALLS_PER_LOOK == 0 && thread_seconds() - r->started > most) {
-            fail(err, INPUT, "%s: at byte %zu of a text of %zu: more than %.0f seconds (time limit exceeded)", re->name, from, n, most);
+            fail(err, INPUT,
+                 "%s: at byte %zu of a text of %zu: more than %.0f seconds (time limit exceeded)",
+                 re->name, from, n, most);
             return -1;
         }
         size_t   stop = window_end(text, n, from);
         uint32_t options = PCRE2_NO_UTF_CHECK | (stop < n ? PCRE2_PARTIAL_HARD : 0);
-        int      rc = pcre2_match(re->fast, (PCRE2_SPTR)text, stop, from, options, r->match, r->fast);
+        int rc = pcre2_match(re->fast, (PCRE2_SPTR)text, stop, from, options, r->match, r->fast);
         size_t   at = from;
         if (rc >= 0)
             return found(r, re, from, start, end, err);

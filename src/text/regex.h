@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "base/error.h"
 
-/* ---- char_set.c ------------------------------------------------------------------------------- */
+/* ---- char_set.c ------------------------------------------------------------------------------ */
 
 /* Sets of characters, as the patterns of tokenizers name them. Properties and case
  * come from one version of Unicode (TBLOCK_UNICODE_VERSION), so they are the same on every
@@ -38,7 +38,7 @@ void char_set_invert(CharSet *s);
 /* Add every character that differs from a member only in case (simple folding). */
 void char_set_fold(CharSet *s);
 
-/* ---- regex_spell.c ---------------------------------------------------------------------------- */
+/* ---- regex_spell.c --------------------------------------------------------------------------- */
 
 /* Spells a pattern again without Unicode, so that no library's tables decide
  * what it matches.
@@ -68,7 +68,7 @@ void regex_spelling_free(Spelling *s); /* a zeroed one is fine */
 const char *spelling_view(const Spelling *s, const char *text, size_t n, char **room,
                           size_t *n_room);
 
-/* ---- regex.c ---------------------------------------------------------------------------------- */
+/* ---- regex.c --------------------------------------------------------------------------------- */
 
 /* The regular expressions of tokenizers, spelled as in tokenizer.json. PCRE2 runs
  * them, with JIT where the system allows it, but is asked nothing about Unicode

@@ -53,7 +53,10 @@ static bool spend(Speller *s, size_t work)
     return s->work <= MOST_WORK || wrong(s, "its sets of characters are too many or too large");
 }
 
-static bool copy(Speller *s, const char *p, size_t n) { return text_out_bytes(&s->out, p, n) || no_memory(s->what, s->err); }
+static bool copy(Speller *s, const char *p, size_t n)
+{
+    return text_out_bytes(&s->out, p, n) || no_memory(s->what, s->err);
+}
 
 /* Make room for one more after n items. NULL: no memory. */
 static void *grow(void *items, size_t n, size_t *cap, size_t size)
@@ -315,8 +318,8 @@ static bool word_boundary(Speller *s, bool is)
     char_set_words(&words);
     bool ok = add_atom(s, &words);
     for (int i = 1; ok && i < 5; i++)
-        ok = copy(s, part[is][i], strlen(part[is][i])) &&
-             (i == 4 || place_set(s, s->atom[s->n_atoms - 1].set));
+        ok = copy(s, part[is][i], strlen(part[is][i]))
+            && (i == 4 || place_set(s, s->atom[s->n_atoms - 1].set));
     return ok;
 }
 
@@ -525,7 +528,8 @@ static bool cut_classes(Speller *s, const Cuts *cuts)
         const CharSet *set = &s->set[i];
         size_t         n_in = 0;
         for (size_t e = 0; e < set->n; e += 2)
-            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1]; k++) {
+            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1];
+                 k++) {
                 Class *c = &class[cuts->class[k]];
                 if (c->set != i + 1)
                     *c = (Class){ .n = c->n, .set = i + 1 };
@@ -533,7 +537,8 @@ static bool cut_classes(Speller *s, const Cuts *cuts)
                 n_in++;
             }
         for (size_t e = 0; e < set->n; e += 2)
-            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1]; k++) {
+            for (size_t k = stretch_at(cuts, set->edge[e]); cuts->start[k] < set->edge[e + 1];
+                 k++) {
                 Class *c = &class[cuts->class[k]];
                 if (c->n_in == c->n)
                     continue;
@@ -615,8 +620,8 @@ static bool translate(const Speller *s, const Cuts *cuts, CharSet *set)
 
 static void write_set(TextOut *out, const CharSet *set)
 {
-    bool one = set->n == 2 && set->edge[0] + 1 == set->edge[1] && set->edge[0] > ' ' &&
-               set->edge[0] < 0x7F;
+    bool one = set->n == 2 && set->edge[0] + 1 == set->edge[1] && set->edge[0] > ' '
+        && set->edge[0] < 0x7F;
     if (one) {
         char c = (char)set->edge[0];
         text_out(out, is_letter_or_digit(c) ? "%c" : "\\%c", c);
@@ -695,8 +700,8 @@ static bool spell(Speller *s, Spelling *to)
             return false;
     if (s->depth)
         return wrong(s, "a ( without its )");
-    bool ok = s->same ||
-              (find_edges(s, &cuts) && cut_classes(s, &cuts) && number_classes(s, &cuts, &most));
+    bool ok = s->same
+        || (find_edges(s, &cuts) && cut_classes(s, &cuts) && number_classes(s, &cuts, &most));
     /* If no set tells apart two characters of the same length, the text can stay as it is. */
     s->same |= most == 0;
     ok = ok && write_pattern(s, &cuts, to) && (s->same || write_classes(s, &cuts, most, to));

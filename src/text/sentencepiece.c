@@ -17,7 +17,8 @@ static SpmRule rule_at(const Tokenizer *t, const char *text, size_t n)
     uint32_t cp = 0;
     SpmRule     r = { 0 };
     size_t   len = piece_set_match(&t->user_defined, text, n, &id);
-    if (len == 0 && t->has_charsmap && (r.taken = charsmap_match(&t->charsmap, text, n, false, &r.by, &r.n)) > 0)
+    if (len == 0 && t->has_charsmap
+        && (r.taken = charsmap_match(&t->charsmap, text, n, false, &r.by, &r.n)) > 0)
         return r;
     len = len ? len : character_at(text, n, &cp);
     return len ? (SpmRule){ len, text, len } : (SpmRule){ 1, "\xEF\xBF\xBD", 3 };
@@ -55,7 +56,8 @@ static void normalize(const Tokenizer *t, const char *text, size_t n, TextOut *o
             if (!(*p == ' ' ? text_out_bytes(out, space, n_space) : text_out_bytes(out, p, 1)))
                 return;
     }
-    while (squeeze && out->n >= n_space && memcmp(out->text + out->n - n_space, space, n_space) == 0)
+    while (squeeze && out->n >= n_space
+           && memcmp(out->text + out->n - n_space, space, n_space) == 0)
         out->n -= n_space;
 }
 
@@ -102,7 +104,8 @@ static bool symbols(Encoder *e, const char *word, size_t n, Error *err)
 
 static bool push_piece(Encoder *e, int32_t id, const char *bytes, size_t n, Error *err)
 {
-    return id >= 0 && id != e->t->unk ? ids_push(e->out, id, err) : push_unknown(e, bytes, n, true, e->segment_first, err);
+    return id >= 0 && id != e->t->unk ? ids_push(e->out, id, err)
+                                      : push_unknown(e, bytes, n, true, e->segment_first, err);
 }
 
 /* The last merge among symbols [first, last), of which there are two or more that became one.
@@ -120,7 +123,8 @@ static size_t latest_merge(const Symbol *s, size_t first, size_t last)
  * first, until no part is unused; an unused single character becomes unknown. The times of the
  * merges of symbols [first, last) form a tree: the part that begins at a ends at the first symbol
  * that was merged later than a itself was. */
-static bool push_unused(Encoder *e, const char *word, size_t first, size_t last, size_t n_word, Error *err)
+static bool push_unused(Encoder *e, const char *word, size_t first, size_t last, size_t n_word,
+                        Error *err)
 {
     const Symbol *s = e->merger.symbol;
     for (size_t a = first, b; a < last; a = b) {
@@ -158,5 +162,6 @@ static bool emit(Encoder *e, const char *word, size_t n, Error *err)
 bool sentencepiece_word(Encoder *e, const char *word, size_t n, Error *err)
 {
     e->merger.n = 0;
-    return symbols(e, word, n, err) && merger_run(&e->merger, &e->t->vocab, word, err) && emit(e, word, n, err);
+    return symbols(e, word, n, err) && merger_run(&e->merger, &e->t->vocab, word, err)
+        && emit(e, word, n, err);
 }

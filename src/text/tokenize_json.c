@@ -19,7 +19,8 @@ typedef struct Request {
 static bool expected(const char *key, const char *thing, const JsonNode *found, Error *err)
 {
     char text[NODE_TEXT];
-    return fail(err, INPUT, "request: %s: expected %s, found %s", key, thing, node_text(found, text));
+    return fail(err, INPUT, "request: %s: expected %s, found %s", key, thing,
+                node_text(found, text));
 }
 
 static bool read_ids(const JsonNode *list, Request *q, Error *err)
@@ -74,11 +75,13 @@ static bool read_value(const JsonNode *j, Request *q, Error *err)
         return read_ids(j, q, err);
     if (strcmp(j->key, "mode") == 0) {
         q->parse_special = node_is(j, "special");
-        return q->parse_special || node_is(j, "plain") || node_is(j, "decode") || expected("mode", "'plain', 'special' or 'decode'", j, err);
+        return q->parse_special || node_is(j, "plain") || node_is(j, "decode")
+            || expected("mode", "'plain', 'special' or 'decode'", j, err);
     }
     if (strcmp(j->key, "add_special") == 0) {
         q->add_special = j->kind == NODE_TRUE;
-        return j->kind == NODE_TRUE || j->kind == NODE_FALSE || expected("add_special", "true or false", j, err);
+        return j->kind == NODE_TRUE || j->kind == NODE_FALSE
+            || expected("add_special", "true or false", j, err);
     }
     return true;
 }
@@ -99,11 +102,13 @@ static bool read_request(const char *line, size_t n, Request *q, Error *err)
         return false;
     const JsonNode *root = q->doc.node;
     if (root->kind != NODE_OBJECT)
-        return fail(err, INPUT, "request: byte %zu: expected an object, found '%c'", begin, line[begin]);
+        return fail(err, INPUT, "request: byte %zu: expected an object, found '%c'", begin,
+                    line[begin]);
     JSON_NODES (j, root)
         if (!read_value(j, q, err))
             return false;
-    return q->has_text || q->has_ids || fail(err, INPUT, "request: expected text, bytes_hex or ids, found none of them");
+    return q->has_text || q->has_ids
+            || fail(err, INPUT, "request: expected text, bytes_hex or ids, found none of them");
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */
@@ -134,7 +139,8 @@ static bool replace_invalid(bool each_byte, const char *text, size_t n, char **o
 
 /* The same for characters of a tokenizer.json (decoders/byte_fallback.rs): if a run of byte pieces
  * is not valid UTF-8 as a whole, each of its bytes becomes U+FFFD. The ids decode to n bytes. */
-static bool replace_byte_runs(const Tokenizer *t, const Ids *ids, size_t n, char **out, size_t *n_out)
+static bool replace_byte_runs(const Tokenizer *t, const Ids *ids, size_t n, char **out,
+                              size_t *n_out)
 {
     char *at = *out = n < SIZE_MAX / 4 ? malloc(3 * n + decode_longest(t) + 1) : NULL;
     bool  start = true;
@@ -197,11 +203,13 @@ static bool answer_ids(const Tokenizer *t, const Request *q, TextOut *o, Error *
     return ok;
 }
 
-bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer, Error *err)
+bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer,
+                           Error *err)
 {
     Request q = { 0 };
     TextOut o = { 0 };
-    bool    ok = read_request(line, n_bytes, &q, err) && (q.has_text ? answer_ids(t, &q, &o, err) : answer_text(t, &q, &o, err));
+    bool    ok = read_request(line, n_bytes, &q, err)
+        && (q.has_text ? answer_ids(t, &q, &o, err) : answer_text(t, &q, &o, err));
     if (ok)
         ok = (*answer = text_out_take(&o, err)) != NULL;
     else

@@ -13,7 +13,8 @@ enum { MOST_TEMPLATE_IDS = 64 };
 
 /* ---- The metadata entry ---------------------------------------------------------------------- */
 
-static const char *const TYPE[TOKENIZER_TYPES] = { "spm", "spm_unigram", "bpe", "bpe_char", "unigram" };
+static const char *const TYPE[TOKENIZER_TYPES] = { "spm", "spm_unigram", "bpe", "bpe_char",
+                                                   "unigram" };
 
 typedef struct TokenizerReader {
     Tokenizer        *t;
@@ -22,7 +23,8 @@ typedef struct TokenizerReader {
     Error            *err;
 } TokenizerReader;
 
-static bool read_id(TokenizerReader *r, const Json *j, const char *name, int32_t least, int32_t *out)
+static bool read_id(TokenizerReader *r, const Json *j, const char *name, int32_t least,
+                    int32_t *out)
 {
     int64_t id;
     if (!json_read_int(j, name, least, r->t->vocab.size - 1, &id, r->err))
@@ -35,8 +37,8 @@ static bool read_ids(TokenizerReader *r, const Json *j, const char *name, int32_
 {
     size_t count = json_count(j);
     if (!json_is_array(j) || count > MOST_TEMPLATE_IDS)
-        return fail(r->err, INPUT, "%s: expected an array of at most %d ids, found %s of %zu", name, MOST_TEMPLATE_IDS,
-                    json_kind(j), count);
+        return fail(r->err, INPUT, "%s: expected an array of at most %d ids, found %s of %zu", name,
+                    MOST_TEMPLATE_IDS, json_kind(j), count);
     *ids = malloc((count + 1) * sizeof **ids);
     if (!*ids)
         return no_memory(name, r->err);
@@ -46,7 +48,8 @@ static bool read_ids(TokenizerReader *r, const Json *j, const char *name, int32_
     return true;
 }
 
-static bool read_special_token(TokenizerReader *r, const Json *j, const char *name, SpecialToken *out)
+static bool read_special_token(TokenizerReader *r, const Json *j, const char *name,
+                               SpecialToken *out)
 {
     *out = (SpecialToken){ .id = -1, .special = true };
     if (!json_is_object(j))
@@ -63,7 +66,8 @@ static bool read_special_token(TokenizerReader *r, const Json *j, const char *na
                                                        : NULL;
         if (strcmp(key, "id") != 0 && !flag)
             return fail(r->err, INPUT, "%s: unknown key", key_name);
-        if (flag ? !json_read_bool(i, key_name, flag, r->err) : !read_id(r, i, key_name, 0, &out->id))
+        if (flag ? !json_read_bool(i, key_name, flag, r->err)
+                 : !read_id(r, i, key_name, 0, &out->id))
             return false;
     }
     return out->id >= 0 || fail(r->err, INPUT, "%s: expected an id, found none", name);
@@ -91,8 +95,11 @@ static bool read_decode_strip(TokenizerReader *r, const Json *j, const char *nam
     const char *text;
     if (!json_read_string(j, name, &text, r->err))
         return false;
-    r->t->decode_strip = strcmp(text, "space") == 0 ? STRIP_SPACE : strcmp(text, "first_piece") == 0 ? STRIP_FIRST_PIECE : STRIP_NONE;
-    return r->t->decode_strip || fail(r->err, INPUT, "%s: expected 'space' or 'first_piece', found '%s'", name, text);
+    r->t->decode_strip = strcmp(text, "space") == 0 ? STRIP_SPACE
+        : strcmp(text, "first_piece") == 0          ? STRIP_FIRST_PIECE
+                                                    : STRIP_NONE;
+    return r->t->decode_strip
+        || fail(r->err, INPUT, "%s: expected 'space' or 'first_piece', found '%s'", name, text);
 }
 
 static bool read_unk_surface(TokenizerReader *r, const Json *j, const char *name)
@@ -105,7 +112,11 @@ static bool read_unk_surface(TokenizerReader *r, const Json *j, const char *name
     return r->t->unk_surface || no_memory(name, r->err);
 }
 
-enum { SP = 1 << SPM | 1 << SPM_UNIGRAM, JSON_BPE = 1 << BPE | 1 << BPE_CHAR, JSON_ALL = JSON_BPE | 1 << UNIGRAM };
+enum {
+    SP = 1 << SPM | 1 << SPM_UNIGRAM,
+    JSON_BPE = 1 << BPE | 1 << BPE_CHAR,
+    JSON_ALL = JSON_BPE | 1 << UNIGRAM
+};
 
 /* The flag called `key`, or NULL if this type of tokenizer has no such flag. */
 static bool *flag_of(Tokenizer *t, const char *key)
@@ -158,7 +169,8 @@ static bool read_key(TokenizerReader *r, const char *key, const Json *j)
         return read_unk_surface(r, j, name);
     bool *flag = flag_of(t, key);
     if (!flag)
-        return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name, TYPE[t->type]);
+        return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name,
+                    TYPE[t->type]);
     return json_read_bool(j, name, flag, r->err);
 }
 
@@ -172,12 +184,15 @@ static bool read_type(Tokenizer *t, const Json *j, const char *name, Error *err)
             t->type = (TokenizerType)i;
             return true;
         }
-    return fail(err, INPUT, "%s: expected spm, spm_unigram, bpe, bpe_char or unigram, found '%s'", name, type);
+    return fail(err, INPUT, "%s: expected spm, spm_unigram, bpe, bpe_char or unigram, found '%s'",
+                name, type);
 }
 
-static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, const char *what, Error *err)
+static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, const char *what,
+                          Error *err)
 {
-    static const enum VocabKind kind[TOKENIZER_TYPES] = { VOCAB_SCORES, VOCAB_TRIE, VOCAB_MERGES, VOCAB_MERGES, VOCAB_TRIE };
+    static const enum VocabKind kind[TOKENIZER_TYPES] = { VOCAB_SCORES, VOCAB_TRIE, VOCAB_MERGES,
+                                                          VOCAB_MERGES, VOCAB_TRIE };
     TokenizerReader  r = { t, f, what, err };
     int64_t size;
     char    name[512];
@@ -197,18 +212,21 @@ static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, cons
             return false;
     if (t->has_charsmap && !charsmap_open(&t->charsmap, f, err))
         return false;
-    return is_sentencepiece(t) || t->pretokenizer || fail(err, INPUT, "%s: pretokenize: expected an array, found nothing", what);
+    return is_sentencepiece(t) || t->pretokenizer
+        || fail(err, INPUT, "%s: pretokenize: expected an array, found nothing", what);
 }
 
 /* ---- Tables made from it --------------------------------------------------------------------- */
 
 /* Normalize a special token that is looked for in normalized text. */
-static bool normalize_pattern(const Tokenizer *t, SpecialToken *s, const char **bytes, size_t *n, Error *err)
+static bool normalize_pattern(const Tokenizer *t, SpecialToken *s, const char **bytes, size_t *n,
+                              Error *err)
 {
     TextOut   out = { 0 }, scratch = { 0 };
     RegexRun *run = NULL;
     size_t    budget = normalizer_budget(*n);
-    bool ok = regex_begin(&run, err) && normalizer_run(t->normalizer, run, *bytes, *n, &out, &scratch, &budget, err);
+    bool ok = regex_begin(&run, err)
+        && normalizer_run(t->normalizer, run, *bytes, *n, &out, &scratch, &budget, err);
     regex_end(run);
     free(scratch.text);
     s->pattern = out.text;
@@ -224,13 +242,16 @@ static bool index_special(Tokenizer *t, const char *what, Error *err)
         size_t      n;
         const char *bytes = vocab_bytes(&t->vocab, s->id, &n);
         if (n == 0)
-            return fail(err, INPUT, "%s: special: entry %zu: expected a piece with bytes, found an empty one (id %d)", what, i,
-                        s->id);
+            return fail(
+                err, INPUT,
+                "%s: special: entry %zu: expected a piece with bytes, found an empty one (id %d)",
+                what, i, s->id);
         if (s->normalized && t->normalizer && !normalize_pattern(t, s, &bytes, &n, err))
             return false;
         PieceSet *set = t->special_set[s->normalized];
-        if (n && (!piece_set_add(&set[true], bytes, n, (int32_t)i, err) ||
-                  (!s->special && !piece_set_add(&set[false], bytes, n, (int32_t)i, err))))
+        if (n
+            && (!piece_set_add(&set[true], bytes, n, (int32_t)i, err)
+                || (!s->special && !piece_set_add(&set[false], bytes, n, (int32_t)i, err))))
             return false;
     }
     for (int i = 0; i < 4; i++)
@@ -244,8 +265,10 @@ static bool has_inner_space(const char *p, size_t n)
     const char *at = p, *end = p + n;
     while ((at = memchr(at, (unsigned char)META_SPACE[0], (size_t)(end - at))) != NULL) {
         size_t before = (size_t)(at - p);
-        if ((size_t)(end - at) >= META_SPACE_BYTES && memcmp(at, META_SPACE, META_SPACE_BYTES) == 0 && before &&
-            (before < META_SPACE_BYTES || memcmp(at - META_SPACE_BYTES, META_SPACE, META_SPACE_BYTES) != 0))
+        if ((size_t)(end - at) >= META_SPACE_BYTES && memcmp(at, META_SPACE, META_SPACE_BYTES) == 0
+            && before
+            && (before < META_SPACE_BYTES
+                || memcmp(at - META_SPACE_BYTES, META_SPACE, META_SPACE_BYTES) != 0))
             return true;
         at++;
     }
@@ -256,22 +279,28 @@ static bool index_pieces(Tokenizer *t, const char *what, Error *err)
 {
     const Vocab *v = &t->vocab;
     bool spm = is_sentencepiece(t);
-    t->splits_at_space = t->type == SPM || (t->type == BPE_CHAR && vocab_find(v, META_SPACE, META_SPACE_BYTES) >= 0);
+    t->splits_at_space =
+        t->type == SPM || (t->type == BPE_CHAR && vocab_find(v, META_SPACE, META_SPACE_BYTES) >= 0);
     for (int i = 0; t->type != BPE && i < v->size; i++) {
         size_t n;
         const char *bytes = vocab_bytes(v, i, &n);
-        if (v->types[i] != PIECE_NORMAL && v->types[i] != PIECE_USER_DEFINED && v->types[i] != PIECE_UNUSED)
+        if (v->types[i] != PIECE_NORMAL && v->types[i] != PIECE_USER_DEFINED
+            && v->types[i] != PIECE_UNUSED)
             continue;
         t->has_unused |= v->types[i] == PIECE_UNUSED;
         if (t->splits_at_space && has_inner_space(bytes, n))
             t->splits_at_space = false;
-        if (spm && v->types[i] == PIECE_USER_DEFINED && n && !piece_set_add(&t->user_defined, bytes, n, i, err))
+        if (spm && v->types[i] == PIECE_USER_DEFINED && n
+            && !piece_set_add(&t->user_defined, bytes, n, i, err))
             return false;
     }
     piece_set_sort(&t->user_defined);
     for (int b = 0; t->byte_fallback && b < 256; b++)
         if (v->byte_id[b] < 0)
-            return fail(err, INPUT, "%s: byte_fallback: expected a byte piece for each byte, found none for 0x%02x", what, b);
+            return fail(
+                err, INPUT,
+                "%s: byte_fallback: expected a byte piece for each byte, found none for 0x%02x",
+                what, b);
     if (is_unigram(t))
         unigram_prepare(t);
     return true;
@@ -295,7 +324,8 @@ bool tokenizer_open(Tokenizer **out, const TensorFile *f, Error *err)
         return no_memory(what, err);
     }
     Json *j = json_parse(text, strlen(text), what, err);
-    bool  ok = j && read_metadata(t, f, j, what, err) && index_special(t, what, err) && index_pieces(t, what, err);
+    bool  ok = j && read_metadata(t, f, j, what, err) && index_special(t, what, err)
+        && index_pieces(t, what, err);
     json_free(j);
     if (!ok) {
         tokenizer_free(t);

@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "format/tensors.h"
 
-/* ---- tokenizer.c ------------------------------------------------------------------------------ */
+/* ---- tokenizer.c ----------------------------------------------------------------------------- */
 
 /* Turns a text into exactly the token ids that the model was trained with, and
  * back. Knows nothing of the model. docs/format.md, section "Tokenizer", says how a tokenizer is
@@ -34,8 +34,8 @@ typedef struct Ids { int32_t *id; size_t n, cap; } Ids; /* release id with free(
  * EOS) around them. Errors: SYSTEM (no memory); INPUT (a text that the vocabulary cannot express
  * and no unknown token; a PCRE2 limit; a text over 1 GiB). After an error, out holds a part. Time:
  * linear in the number of words, n log n in the length of a word. */
-bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special, bool add_special, Ids *out,
-                      Error *err);
+bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special,
+                      bool add_special, Ids *out, Error *err);
 
 /* A span of a text that the chat format did not write: the user did, or the model. */
 typedef struct TextSpan {
@@ -54,8 +54,8 @@ typedef struct TextSpan {
  * ids, the result is that of tokenizer_encode with parse_special. Nothing in a plain span becomes a
  * special token, neither alone nor together with the text around it. Errors: as
  * tokenizer_encode. */
-bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes, const TextSpan *span, size_t n_spans, Ids *out,
-                            Error *err);
+bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes,
+                            const TextSpan *span, size_t n_spans, Ids *out, Error *err);
 
 /* The id of the special token that is spelled by exactly this text; -1: none. */
 int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes);
@@ -64,11 +64,13 @@ bool tokenizer_is_special(const Tokenizer *t, int id);
 
 /* Decode ids to their exact bytes. The caller frees *text, which has a NUL after its n_bytes bytes.
  * Errors: INPUT (an id out of range), SYSTEM. */
-bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text, size_t *n_bytes, Error *err);
+bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text,
+                      size_t *n_bytes, Error *err);
 
 /* Answer one request of `tokenize --jsonl` (tblock.h: tblock_tokenize_json). Strings may hold
  * \u0000. The caller frees *answer. Errors: INPUT, SYSTEM. */
-bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer, Error *err);
+bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer,
+                           Error *err);
 
 /* Streaming: returns the bytes of one id after another, and holds bytes back until a UTF-8
  * character is complete. At most 3 bytes wait; a byte that cannot become valid UTF-8 is returned at
@@ -99,7 +101,7 @@ bool stop_texts_put(StopTexts *s, const char *text, size_t n, TextOut *shown, Er
 /* Call this at the end of the stream: what was held back is shown after all. Errors: SYSTEM. */
 bool stop_texts_flush(StopTexts *s, TextOut *shown, Error *err);
 
-/* ---- bpe_train.c ------------------------------------------------------------------------------ */
+/* ---- bpe_train.c ----------------------------------------------------------------------------- */
 
 /* Makes a byte-level BPE vocabulary from a text. Source: Sennrich et al. 2016,
  * "Neural machine translation of rare words with subword units". Ties are broken as in tokenizers
@@ -116,7 +118,7 @@ typedef struct BpeMerge { int32_t left, right, merged; } BpeMerge;
  * [*n_merges]. *n_found is less than n_ids if every word has become one piece. Only the first 256
  * bytes of a word count. Memory grows with the number of different words. Errors: INPUT
  * (pretokenize, a pattern that runs away), SYSTEM. */
-bool bpe_train(const char *text, size_t n_bytes, const char *pretokenize, size_t n_ids, BpeMerge **merges, size_t *n_merges,
-               size_t *n_found, Error *err);
+bool bpe_train(const char *text, size_t n_bytes, const char *pretokenize, size_t n_ids,
+               BpeMerge **merges, size_t *n_merges, size_t *n_found, Error *err);
 
 #endif

@@ -10,7 +10,7 @@
 #include "text/regex.h"
 #include "text/tokenizer.h"
 
-/* ---- trie.c ----------------------------------------------------------------------------------- */
+/* ---- trie.c ---------------------------------------------------------------------------------- */
 
 /* A set of byte strings with values, used where it lies in the model file
  * (docs/format.md, "Tries"). */
@@ -30,7 +30,8 @@ bool trie_open(Trie *t, const TensorFile *f, const char *name, size_t n_values, 
 static inline bool trie_step(const Trie *t, uint32_t *node, char byte)
 {
     const uint32_t *at = t->nodes + 3 * (size_t)*node;
-    const uint8_t  *first = t->labels + at[0], *hit = at[1] ? memchr(first, (unsigned char)byte, at[1]) : NULL;
+    const uint8_t  *first = t->labels + at[0],
+                   *hit = at[1] ? memchr(first, (unsigned char)byte, at[1]) : NULL;
     if (!hit)
         return false;
     *node = (uint32_t)(hit - t->labels);
@@ -38,9 +39,12 @@ static inline bool trie_step(const Trie *t, uint32_t *node, char byte)
 }
 
 /* The value at a node; -1: none. */
-static inline int32_t trie_value(const Trie *t, uint32_t node) { return (int32_t)t->nodes[3 * (size_t)node + 2] - 1; }
+static inline int32_t trie_value(const Trie *t, uint32_t node)
+{
+    return (int32_t)t->nodes[3 * (size_t)node + 2] - 1;
+}
 
-/* ---- piece_set.c ------------------------------------------------------------------------------ */
+/* ---- piece_set.c ----------------------------------------------------------------------------- */
 
 /* A set of strings that answers "which is the longest one that begins here?". It
  * holds the pieces that are searched in the text itself: special tokens and SentencePiece's
@@ -64,13 +68,20 @@ void piece_set_free(PieceSet *s);
  * equal pieces, the lowest id. Time: the bytes looked at times log(pieces). */
 size_t piece_set_match(const PieceSet *s, const char *text, size_t n, int32_t *id);
 
-/* ---- vocab.c ---------------------------------------------------------------------------------- */
+/* ---- vocab.c --------------------------------------------------------------------------------- */
 
 /* The tok.* tables of a model file, used in place (docs/format.md, section
  * "Tokenizer"): from an id to bytes, from bytes to an id, the rank of a merge. Opening builds no
  * tables but checks everything. */
 
-enum PieceType { PIECE_NORMAL = 1, PIECE_UNKNOWN, PIECE_CONTROL, PIECE_USER_DEFINED, PIECE_UNUSED, PIECE_BYTE };
+enum PieceType {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN,
+    PIECE_CONTROL,
+    PIECE_USER_DEFINED,
+    PIECE_UNUSED,
+    PIECE_BYTE
+};
 
 /* Most bytes of a string that is searched at every byte of a text: added tokens, user-defined
  * symbols, pieces of a unigram vocabulary, rules of a charsmap. A longer one would cost its length
@@ -105,11 +116,13 @@ typedef struct Vocab {
 /* Find and check the tables of f, which must outlive v, for a vocabulary of `size` ids.
  * byte_pieces: the piece of a byte has type BYTE; else it is the piece of that one byte. Errors:
  * INPUT, naming the tensor. */
-bool vocab_open(Vocab *v, const TensorFile *f, enum VocabKind kind, bool byte_pieces, int size, Error *err);
+bool vocab_open(Vocab *v, const TensorFile *f, enum VocabKind kind, bool byte_pieces, int size,
+                Error *err);
 
 /* Find tensor `name` and check its dtype and shape: [rows] if cols is 0, else [rows, cols]; rows -1
  * means any. NULL: INPUT. */
-const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows, int64_t cols, Error *err);
+const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows,
+                          int64_t cols, Error *err);
 
 /* The bytes of an id, in the model file. */
 static inline const char *vocab_bytes(const Vocab *v, int32_t id, size_t *n)
@@ -123,9 +136,10 @@ int32_t vocab_find(const Vocab *v, const char *bytes, size_t n);
 
 /* May two neighbours merge? If so, *rank is the rank (the lowest merges first) and *id what they
  * become. By scores, the bytes of both together are looked up; by merges, the two ids. */
-bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, size_t n, uint32_t *rank, int32_t *id);
+bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, size_t n,
+                 uint32_t *rank, int32_t *id);
 
-/* ---- merge.c ---------------------------------------------------------------------------------- */
+/* ---- merge.c --------------------------------------------------------------------------------- */
 
 /* Byte-pair encoding of one word. Pairs of neighbouring symbols are merged, the
  * lowest rank first and the leftmost of equal ranks, until no pair merges. O(n log n), even for a
@@ -165,7 +179,7 @@ void merger_filter(Merger *m, const Vocab *v);
 bool merger_run(Merger *m, const Vocab *v, const char *word, Error *err);
 void merger_free(Merger *m); /* a zeroed Merger is fine */
 
-/* ---- charsmap.c ------------------------------------------------------------------------------- */
+/* ---- charsmap.c ------------------------------------------------------------------------------ */
 
 /* SentencePiece's table of replacements (nmt_nfkc and others). The converter has
  * expanded it into a trie and a list of texts. */
@@ -182,9 +196,10 @@ bool charsmap_open(Charsmap *m, const TensorFile *f, Error *err);
 
 /* How many bytes at the start of text[0 .. n) the longest rule (with `shortest`, the shortest)
  * replaces; 0: no rule applies. *by [*n_by] is the replacement, inside the model file. */
-size_t charsmap_match(const Charsmap *m, const char *text, size_t n, bool shortest, const char **by, size_t *n_by);
+size_t charsmap_match(const Charsmap *m, const char *text, size_t n, bool shortest, const char **by,
+                      size_t *n_by);
 
-/* ---- normalize.c ------------------------------------------------------------------------------ */
+/* ---- normalize.c ----------------------------------------------------------------------------- */
 
 /* Rewrites a text by a list of steps before it is cut into words (docs/format.md,
  * "normalizer"). These are the normalizers of tokenizer.json; SentencePiece's own is in
@@ -194,7 +209,8 @@ typedef struct Normalizer Normalizer; /* immutable */
 
 /* Read the steps of the metadata entry, an array. A charsmap step uses the tables of f, which must
  * outlive *z. `what` begins each message. Errors: INPUT, SYSTEM. */
-bool normalizer_open(Normalizer **z, const Json *steps, const TensorFile *f, const char *what, Error *err);
+bool normalizer_open(Normalizer **z, const Json *steps, const TensorFile *f, const char *what,
+                     Error *err);
 void normalizer_free(Normalizer *z); /* NULL is fine */
 
 /* Positions in words have 32 bits, so a normalized text must stay under 4 GiB. */
@@ -207,14 +223,18 @@ bool normalized_fits(const TextOut *o, Error *err);
 /* Most bytes that all steps together may write for a text of n bytes. Without a bound, replacements
  * of replacements in a hostile file could grow without end. The worst published file writes about
  * 50 n: seven steps, four of them on U+FDFA, whose NFKD is eleven times as long. */
-static inline size_t normalizer_budget(size_t n) { return n < NORMAL_MOST / 128 ? 128 * n + 4096 : NORMAL_MOST; }
+static inline size_t normalizer_budget(size_t n)
+{
+    return n < NORMAL_MOST / 128 ? 128 * n + 4096 : NORMAL_MOST;
+}
 
 /* Rewrite text[0 .. n) into `out`, whose content is replaced; scratch is overwritten too. Invalid
  * UTF-8 stays as it is. The bytes that the steps write are subtracted from *budget. Errors: INPUT
  * (the budget is used up, a pattern that runs away), SYSTEM. */
-bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, TextOut *out, TextOut *scratch, size_t *budget, Error *err);
+bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, TextOut *out,
+                    TextOut *scratch, size_t *budget, Error *err);
 
-/* ---- pretokenize.c ---------------------------------------------------------------------------- */
+/* ---- pretokenize.c --------------------------------------------------------------------------- */
 
 /* Cuts a text into words by a list of steps (docs/format.md, "pretokenize").
  * Each step cuts every piece of the step before it. */
@@ -235,9 +255,10 @@ void pretokenize_end(PretokenizeRun *r); /* NULL is fine */
  * only. at_start: text begins where the whole text does. A run of invalid UTF-8 is a piece of its
  * own. Stops when word returns false. */
 typedef bool (*PretokenizeWord)(void *arg, const char *word, size_t n, Error *err);
-bool pretokenize(PretokenizeRun *r, const char *text, size_t n, bool at_start, PretokenizeWord word, void *arg, Error *err);
+bool pretokenize(PretokenizeRun *r, const char *text, size_t n, bool at_start, PretokenizeWord word,
+                 void *arg, Error *err);
 
-/* ---- tokenizer parts -------------------------------------------------------------------------- */
+/* ---- tokenizer parts ------------------------------------------------------------------------- */
 
 /* Shared by the files of the tokenizer; nothing else includes it.
  *   tokenizer.c       opens: the metadata entry and its checks
@@ -249,7 +270,14 @@ bool pretokenize(PretokenizeRun *r, const char *text, size_t n, bool at_start, P
  *   tokenize_json.c   the JSON lines protocol */
 
 /* SPM and SPM_UNIGRAM follow SentencePiece in everything; the others follow tokenizers. */
-typedef enum TokenizerType { SPM, SPM_UNIGRAM, BPE, BPE_CHAR, UNIGRAM, TOKENIZER_TYPES } TokenizerType;
+typedef enum TokenizerType {
+    SPM,
+    SPM_UNIGRAM,
+    BPE,
+    BPE_CHAR,
+    UNIGRAM,
+    TOKENIZER_TYPES
+} TokenizerType;
 
 typedef struct SpecialToken {
     int32_t id;
@@ -292,8 +320,14 @@ struct Tokenizer {
     enum DecodeStrip decode_strip;   /* what to drop at the start of a decoded text */
 };
 
-static inline bool is_sentencepiece(const Tokenizer *t) { return t->type == SPM || t->type == SPM_UNIGRAM; }
-static inline bool is_unigram(const Tokenizer *t) { return t->type == SPM_UNIGRAM || t->type == UNIGRAM; }
+static inline bool is_sentencepiece(const Tokenizer *t)
+{
+    return t->type == SPM || t->type == SPM_UNIGRAM;
+}
+static inline bool is_unigram(const Tokenizer *t)
+{
+    return t->type == SPM_UNIGRAM || t->type == UNIGRAM;
+}
 
 /* A word seen before in the same call. Its ids are already in out, so they are copied from
  * there. */

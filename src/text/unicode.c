@@ -70,9 +70,9 @@ size_t partial_tail(const char *p, size_t n)
 
 bool is_white_space(uint32_t cp)
 {
-    return (cp >= 9 && cp <= 13) || cp == ' ' || cp == 0x85 || cp == 0xA0 || cp == 0x1680 ||
-           (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F ||
-           cp == 0x205F || cp == 0x3000;
+    return (cp >= 9 && cp <= 13) || cp == ' ' || cp == 0x85 || cp == 0xA0 || cp == 0x1680
+        || (cp >= 0x2000 && cp <= 0x200A) || cp == 0x2028 || cp == 0x2029 || cp == 0x202F
+        || cp == 0x205F || cp == 0x3000;
 }
 
 /* The value of character c in a table of runs, searched in run[low .. high). */
@@ -97,9 +97,9 @@ bool is_word(uint32_t cp)
 {
     const uint32_t words = 1u << LU | 1u << LL | 1u << LT | 1u << LM | 1u << LO | 1u << MN |
                            1u << MC | 1u << ME | 1u << ND | 1u << NL | 1u << PC;
-    if (cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9) ||
-        (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169) ||
-        (cp >= 0x1F170 && cp <= 0x1F189))
+    if (cp == 0x200C || cp == 0x200D || (cp >= 0x24B6 && cp <= 0x24E9)
+        || (cp >= 0x1F130 && cp <= 0x1F149) || (cp >= 0x1F150 && cp <= 0x1F169)
+        || (cp >= 0x1F170 && cp <= 0x1F189))
         return true; /* joiners; circled letters, which are symbols but Alphabetic */
     return words >> category_of(cp) & 1;
 }
@@ -141,14 +141,14 @@ static bool is_joined(const GraphemeRun *r, Grapheme left, Grapheme right)
         return true;
     if (left_control || right == GB_CR || right == GB_LF || right == GB_CONTROL)
         return false;
-    if ((left == GB_L && (right == GB_L || right == GB_V || right == GB_LV || right == GB_LVT)) ||
-        ((left == GB_LV || left == GB_V) && (right == GB_V || right == GB_T)) ||
-        ((left == GB_LVT || left == GB_T) && right == GB_T))
+    if ((left == GB_L && (right == GB_L || right == GB_V || right == GB_LV || right == GB_LVT))
+        || ((left == GB_LV || left == GB_V) && (right == GB_V || right == GB_T))
+        || ((left == GB_LVT || left == GB_T) && right == GB_T))
         return true;
-    return is_extender(right) || right == GB_ZWJ || right == GB_SPACING || left == GB_PREPEND ||
-           (right == GB_CONSONANT && r->linked) ||
-           (right == GB_PICTOGRAPHIC && left == GB_ZWJ && r->pictographic) ||
-           (right == GB_REGIONAL && left == GB_REGIONAL && r->odd);
+    return is_extender(right) || right == GB_ZWJ || right == GB_SPACING || left == GB_PREPEND
+        || (right == GB_CONSONANT && r->linked)
+        || (right == GB_PICTOGRAPHIC && left == GB_ZWJ && r->pictographic)
+        || (right == GB_REGIONAL && left == GB_REGIONAL && r->odd);
 }
 
 bool grapheme_goes_on(GraphemeRun *r, uint32_t c)
@@ -157,9 +157,8 @@ bool grapheme_goes_on(GraphemeRun *r, uint32_t c)
     bool     joined = r->begun && is_joined(r, left, right);
     bool     in_conjunct = right == GB_EXTEND || right == GB_LINKER || right == GB_ZWJ;
     r->odd          = right == GB_REGIONAL && !(joined && left == GB_REGIONAL && r->odd);
-    r->pictographic =
-        right == GB_PICTOGRAPHIC ||
-        (r->pictographic && (is_extender(right) || (right == GB_ZWJ && left != GB_ZWJ)));
+    r->pictographic = right == GB_PICTOGRAPHIC
+        || (r->pictographic && (is_extender(right) || (right == GB_ZWJ && left != GB_ZWJ)));
     r->linked       = in_conjunct && (r->linked || (right == GB_LINKER && r->consonant));
     r->consonant    = right == GB_CONSONANT || (in_conjunct && r->consonant);
     r->last         = right;
@@ -188,8 +187,8 @@ static uint32_t combining_rank(uint32_t c)
 /* Does c stay as it is whatever is before it, and does nothing after it reach back across it? */
 static bool is_inert(NormalForm form, uint32_t c)
 {
-    return c < 0xA0 ||
-           !(normal_value(c) & (1u << (COMBINING_BITS + form) | ((1u << COMBINING_BITS) - 1)));
+    return c < 0xA0
+        || !(normal_value(c) & (1u << (COMBINING_BITS + form) | ((1u << COMBINING_BITS) - 1)));
 }
 
 enum {
@@ -239,8 +238,8 @@ static bool decompose(NormalForm form, uint32_t c, Codes *to)
 {
     if (c - HANGUL < HANGULS) {
         uint32_t k = c - HANGUL, trail = k % N_TRAILS;
-        return push(to, LEADS + k / (N_VOWELS * N_TRAILS)) &&
-               push(to, VOWELS + k / N_TRAILS % N_VOWELS) && (!trail || push(to, TRAILS + trail));
+        return push(to, LEADS + k / (N_VOWELS * N_TRAILS))
+            && push(to, VOWELS + k / N_TRAILS % N_VOWELS) && (!trail || push(to, TRAILS + trail));
     }
     const Decomposition *d = c < 0xA0 ? NULL : decomposition_of(c);
     if (!d || (d->compatible && (form == NFC || form == NFD)))
@@ -363,8 +362,8 @@ bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t
         }
         while (i < n && (len = character_at(p + i, n - i, &c), !is_inert(form, c)))
             i += len;
-        ok = text_out_bytes(&to, p + done, last - done) &&
-             normalize_stretch(form, p + last, i - last, &codes, &to);
+        ok = text_out_bytes(&to, p + done, last - done)
+            && normalize_stretch(form, p + last, i - last, &codes, &to);
         done = last = i;
     }
     ok = ok && (!done || text_out_bytes(&to, p + done, n - done));

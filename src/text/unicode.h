@@ -8,7 +8,7 @@
 #include <string.h>
 #include "base/text.h"
 
-/* ---- unicode_data.c --------------------------------------------------------------------------- */
+/* ---- unicode_data.c -------------------------------------------------------------------------- */
 
 /* Tables of Unicode, made by tools/make_unicode.py. A table of runs lists,
  * ascending from U+0000, where each run of characters with the same value begins; the low bits of
@@ -63,11 +63,11 @@ extern const CaseRun       FOLD_RUNS[], LOWER_RUNS[];
 extern const uint16_t      NORMAL_BLOCKS[];
 extern const Decomposition DECOMPOSITIONS[];
 extern const Composition   COMPOSITIONS[];
-extern const size_t        CATEGORY_RUNS_N, CATEGORY_NAMES_N, SCRIPT_RUNS_N, SCRIPT_NAMES_N, BINARY_EDGES_N,
-                           BINARY_NAMES_N, FOLD_RUNS_N, LOWER_RUNS_N, NORMAL_RUNS_N, NORMAL_BLOCKS_N,
-                           DECOMPOSITIONS_N, DECOMPOSED_N, COMPOSITIONS_N, GRAPHEME_RUNS_N;
+extern const size_t        CATEGORY_RUNS_N, CATEGORY_NAMES_N, SCRIPT_RUNS_N, SCRIPT_NAMES_N,
+    BINARY_EDGES_N, BINARY_NAMES_N, FOLD_RUNS_N, LOWER_RUNS_N, NORMAL_RUNS_N, NORMAL_BLOCKS_N,
+    DECOMPOSITIONS_N, DECOMPOSED_N, COMPOSITIONS_N, GRAPHEME_RUNS_N;
 
-/* ---- unicode.c -------------------------------------------------------------------------------- */
+/* ---- unicode.c ------------------------------------------------------------------------------- */
 
 /* What the tokenizers need from Unicode, on top of base/utf8.h ("valid" means the
  * same as there). The answers come from tables of our own (text/unicode_data.h). Their Unicode

@@ -41,7 +41,8 @@ static double piece_score(const Tokenizer *t, int32_t id, size_t n)
 }
 
 /* Offer a way to node `to` that ends with piece id; it is kept if it is better. */
-static void offer(const Tokenizer *t, UnigramNode *node, size_t from, size_t to, int32_t id, double score)
+static void offer(const Tokenizer *t, UnigramNode *node, size_t from, size_t to, int32_t id,
+                  double score)
 {
     UnigramNode *n = &node[to];
     if (t->type == SPM_UNIGRAM)
@@ -78,7 +79,8 @@ static void reset_scores(UnigramNode *node, size_t from, size_t reached)
 
 /* Offer every piece that begins at i, and the unknown token if none of them is exactly the
  * character there. Returns the end of the longest. */
-static size_t leave(const Tokenizer *t, UnigramNode *node, const char *text, size_t n, size_t i, size_t len)
+static size_t leave(const Tokenizer *t, UnigramNode *node, const char *text, size_t n, size_t i,
+                    size_t len)
 {
     double   here = node[i].score;
     bool     has_character = false;
@@ -126,8 +128,9 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
     for (size_t start = 0, end; start < n; start = end) {
         end = (size_t)node[start].score;
         int32_t id = node[end].id;
-        bool    ok = id != t->unk ? ids_push(e->out, id, err)
-                                  : push_unknown(e, word + start, end - start, true, t->type == UNIGRAM ? first : e->segment_first, err);
+        bool ok = id != t->unk ? ids_push(e->out, id, err)
+                               : push_unknown(e, word + start, end - start, true,
+                                              t->type == UNIGRAM ? first : e->segment_first, err);
         if (!ok)
             return false;
     }

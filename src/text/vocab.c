@@ -13,7 +13,8 @@ int32_t vocab_find(const Vocab *v, const char *bytes, size_t n)
 {
     if (n > v->longest)
         return -1;
-    for (size_t slot = fnv1a(FNV_SEED, bytes, n) & v->index_mask;; slot = (slot + 1) & v->index_mask) {
+    for (size_t slot = fnv1a(FNV_SEED, bytes, n) & v->index_mask;;
+         slot = (slot + 1) & v->index_mask) {
         int32_t id = v->index[slot];
         if (id < 0)
             return -1;
@@ -46,7 +47,8 @@ static uint32_t rank_of_score(float score)
     return bits & 0x80000000u ? bits : ~bits & 0x7FFFFFFFu;
 }
 
-bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, size_t n, uint32_t *rank, int32_t *id)
+bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, size_t n,
+                 uint32_t *rank, int32_t *id)
 {
     if (v->kind == VOCAB_SCORES) {
         *id = vocab_find(v, both, n);
@@ -65,7 +67,8 @@ bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, 
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows, int64_t cols, Error *err)
+const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, int64_t rows,
+                          int64_t cols, Error *err)
 {
     const Tensor *t = tensor_find(f, name);
     int           rank = cols ? 2 : 1;
@@ -77,17 +80,20 @@ const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, in
     else
         snprintf(expected, sizeof expected, "[%lld]", (long long)rows);
     if (!t) {
-        fail(err, INPUT, "%s: tensor %s: expected %s %s, found no such tensor", f->map.path, name, dtype_name(dtype), expected);
+        fail(err, INPUT, "%s: tensor %s: expected %s %s, found no such tensor", f->map.path, name,
+             dtype_name(dtype), expected);
         return NULL;
     }
-    if (t->dtype != dtype || t->rank != rank || (rows >= 0 && t->shape[0] != rows) || (rank == 2 && t->shape[1] != cols)) {
-        fail(err, INPUT, "%s: tensor %s: expected %s %s, found %s %s", f->map.path, name, dtype_name(dtype), expected,
-             dtype_name(t->dtype), tensor_shape_text(t, found, sizeof found));
+    if (t->dtype != dtype || t->rank != rank || (rows >= 0 && t->shape[0] != rows)
+        || (rank == 2 && t->shape[1] != cols)) {
+        fail(err, INPUT, "%s: tensor %s: expected %s %s, found %s %s", f->map.path, name,
+             dtype_name(dtype), expected, dtype_name(t->dtype),
+             tensor_shape_text(t, found, sizeof found));
         return NULL;
     }
     if ((uintptr_t)t->data % dtype_bytes(dtype)) {
-        fail(err, INPUT, "%s: tensor %s: expected data aligned to %zu bytes, found offset %zu", f->map.path, name,
-             dtype_bytes(dtype), t->offset);
+        fail(err, INPUT, "%s: tensor %s: expected data aligned to %zu bytes, found offset %zu",
+             f->map.path, name, dtype_bytes(dtype), t->offset);
         return NULL;
     }
     return t;
@@ -96,21 +102,28 @@ const Tensor *vocab_table(const TensorFile *f, const char *name, DType dtype, in
 static bool check_pieces(Vocab *v, const TensorFile *f, size_t n_bytes, Error *err)
 {
     if (v->offsets[0] != 0)
-        return fail(err, INPUT, "%s: tensor tok.offsets: expected 0 first, found %u", f->map.path, v->offsets[0]);
+        return fail(err, INPUT, "%s: tensor tok.offsets: expected 0 first, found %u", f->map.path,
+                    v->offsets[0]);
     for (int i = 0; i < v->size; i++) {
         if (v->offsets[i + 1] < v->offsets[i])
-            return fail(err, INPUT, "%s: tensor tok.offsets: expected ascending offsets, found %u after %u (piece %d)",
-                        f->map.path, v->offsets[i + 1], v->offsets[i], i);
+            return fail(
+                err, INPUT,
+                "%s: tensor tok.offsets: expected ascending offsets, found %u after %u (piece %d)",
+                f->map.path, v->offsets[i + 1], v->offsets[i], i);
         if (v->offsets[i + 1] - v->offsets[i] > v->longest)
             v->longest = v->offsets[i + 1] - v->offsets[i];
         if (v->types[i] < PIECE_NORMAL || v->types[i] > PIECE_BYTE)
-            return fail(err, INPUT, "%s: tensor tok.types: expected 1 to 6, found %u (piece %d)", f->map.path, v->types[i], i);
+            return fail(err, INPUT, "%s: tensor tok.types: expected 1 to 6, found %u (piece %d)",
+                        f->map.path, v->types[i], i);
         if ((v->scores && isnan(v->scores[i])) || (v->scores64 && isnan(v->scores64[i])))
-            return fail(err, INPUT, "%s: tensor tok.scores: expected a number, found NaN (piece %d)", f->map.path, i);
+            return fail(err, INPUT,
+                        "%s: tensor tok.scores: expected a number, found NaN (piece %d)",
+                        f->map.path, i);
     }
     if (v->offsets[v->size] != n_bytes)
-        return fail(err, INPUT, "%s: tensor tok.offsets: expected %zu last (the bytes of tok.bytes), found %u", f->map.path,
-                    n_bytes, v->offsets[v->size]);
+        return fail(err, INPUT,
+                    "%s: tensor tok.offsets: expected %zu last (the bytes of tok.bytes), found %u",
+                    f->map.path, n_bytes, v->offsets[v->size]);
     return true;
 }
 
@@ -123,17 +136,19 @@ static bool check_slots(const TensorFile *f, const Tensor *t, size_t n, Error *e
     /* Largest entry plus one, unsigned: -1 becomes 0, and other negative numbers become large. */
     uint32_t most = 0;
     if (n_slots == 0 || (n_slots & (n_slots - 1)))
-        return fail(err, INPUT, "%s: tensor %s: expected a power of two of slots, found %zu", f->map.path, t->name, n_slots);
+        return fail(err, INPUT, "%s: tensor %s: expected a power of two of slots, found %zu",
+                    f->map.path, t->name, n_slots);
     for (size_t i = 0; i < n_slots; i++) {
         uint32_t entry = (uint32_t)slot[i] + 1;
         n_empty += entry == 0;
         most = entry > most ? entry : most;
     }
     if (most > n)
-        return fail(err, INPUT, "%s: tensor %s: expected entries from -1 to under %zu, found %d", f->map.path, t->name, n,
-                    (int32_t)(most - 1));
+        return fail(err, INPUT, "%s: tensor %s: expected entries from -1 to under %zu, found %d",
+                    f->map.path, t->name, n, (int32_t)(most - 1));
     if (n_empty == 0)
-        return fail(err, INPUT, "%s: tensor %s: expected an empty slot, found none", f->map.path, t->name);
+        return fail(err, INPUT, "%s: tensor %s: expected an empty slot, found none", f->map.path,
+                    t->name);
     return true;
 }
 
@@ -148,13 +163,14 @@ static bool open_merges(Vocab *v, const TensorFile *f, Error *err)
     v->merge_index = index->data;
     v->merge_mask  = index->n_elements - 1;
     if (v->n_merges > INT32_MAX)
-        return fail(err, INPUT, "%s: tensor tok.merges: expected at most %d rows, found %zu", f->map.path, INT32_MAX,
-                    v->n_merges);
+        return fail(err, INPUT, "%s: tensor tok.merges: expected at most %d rows, found %zu",
+                    f->map.path, INT32_MAX, v->n_merges);
     uint32_t largest = 0;
     for (size_t i = 0; i < merges->n_elements; i++)
         largest = v->merges[i] > largest ? v->merges[i] : largest;
     if (largest >= (uint32_t)v->size)
-        return fail(err, INPUT, "%s: tensor tok.merges: expected ids under %d, found %u", f->map.path, v->size, largest);
+        return fail(err, INPUT, "%s: tensor tok.merges: expected ids under %d, found %u",
+                    f->map.path, v->size, largest);
     return check_slots(f, index, v->n_merges, err);
 }
 
@@ -184,11 +200,13 @@ static bool open_scores(Vocab *v, const TensorFile *f, Error *err)
     return scores != NULL;
 }
 
-bool vocab_open(Vocab *v, const TensorFile *f, enum VocabKind kind, bool byte_pieces, int size, Error *err)
+bool vocab_open(Vocab *v, const TensorFile *f, enum VocabKind kind, bool byte_pieces, int size,
+                Error *err)
 {
     *v = (Vocab){ .kind = kind, .size = size };
     const Tensor *bytes   = vocab_table(f, "tok.bytes", DT_U8, -1, 0, err);
-    const Tensor *offsets = bytes ? vocab_table(f, "tok.offsets", DT_U32, (int64_t)size + 1, 0, err) : NULL;
+    const Tensor *offsets =
+        bytes ? vocab_table(f, "tok.offsets", DT_U32, (int64_t)size + 1, 0, err) : NULL;
     const Tensor *types   = offsets ? vocab_table(f, "tok.types", DT_U8, size, 0, err) : NULL;
     const Tensor *index   = types ? vocab_table(f, "tok.index", DT_I32, -1, 0, err) : NULL;
     if (!index)

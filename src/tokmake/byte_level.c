@@ -39,15 +39,18 @@ bool byte_level_decode(Text spelling, char *out, size_t *n)
 
 /* The split of ByteLevel itself (tokenizers: pre_tokenizers/byte_level.rs). It comes from GPT-2,
  * and tiktoken's r50k and p50k have it too. */
-const char BYTE_LEVEL_GPT2[] = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+const char BYTE_LEVEL_GPT2[] =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 
 #define ENDINGS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define LLAMA3(numbers) \
-    ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+    ENDINGS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|" numbers \
+    "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define CAPITAL "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
 #define SMALL   "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
 
-static const struct { const char *name, *pattern; bool nfc; } patterns[] = {
+static const struct { const char *name, *pattern; bool nfc;
+} patterns[] = {
     { "gpt2", BYTE_LEVEL_GPT2, false },
     /* meta-llama/llama-models, models/llama3/tokenizer.py. tiktoken's cl100k splits the same way
      * (tiktoken_ext/openai_public.py). */
@@ -56,8 +59,11 @@ static const struct { const char *name, *pattern; bool nfc; } patterns[] = {
     /* transformers, models/qwen2/tokenization_qwen2.py */
     { "qwen2", LLAMA3("\\p{N}"), true },
     /* tiktoken_ext/openai_public.py, o200k_base */
-    { "o200k", "[^\\r\\n\\p{L}\\p{N}]?" CAPITAL "*" SMALL "+" ENDINGS "?|[^\\r\\n\\p{L}\\p{N}]?" CAPITAL "+" SMALL "*" ENDINGS
-               "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", false },
+    { "o200k",
+      "[^\\r\\n\\p{L}\\p{N}]?" CAPITAL "*" SMALL "+" ENDINGS "?|[^\\r\\n\\p{L}\\p{N}]?" CAPITAL
+      "+" SMALL "*" ENDINGS
+      "?|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+      false },
 };
 
 static size_t pattern_index(const char *name)
@@ -79,7 +85,8 @@ bool byte_level_settings(VocabDraft *d, const char *name)
     size_t  i = pattern_index(name);
     TextOut o = { 0 };
     if (i == sizeof patterns / sizeof *patterns)
-        return fail(d->err, USAGE, "pattern: expected cl100k, gpt2, llama3, o200k or qwen2, found '%s'", name);
+        return fail(d->err, USAGE,
+                    "pattern: expected cl100k, gpt2, llama3, o200k or qwen2, found '%s'", name);
     text_out(&o, "[");
     draft_set_split(&o, patterns[i].pattern, strlen(patterns[i].pattern), "isolated", false);
     text_out(&o, "]");

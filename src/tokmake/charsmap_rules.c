@@ -45,7 +45,8 @@ static uint32_t offset(uint32_t u) { return (u >> 10) << ((u & 1u << 9) >> 6); }
 static bool add_node(CharsmapReader *r, Node node)
 {
     if (r->n > MOST_NODES)
-        return fail(r->d->err, INPUT, "%s: %s: expected at most %d nodes, found more", r->d->file, r->what, MOST_NODES);
+        return fail(r->d->err, INPUT, "%s: %s: expected at most %d nodes, found more", r->d->file,
+                    r->what, MOST_NODES);
     if (r->n == r->cap) {
         size_t cap = r->cap ? 2 * r->cap : 1024;
         Node  *grown = realloc(r->node, cap * sizeof *grown);
@@ -61,13 +62,15 @@ static bool add_node(CharsmapReader *r, Node node)
 static bool add_text(CharsmapReader *r, size_t at, Node *node)
 {
     if (at >= r->texts.n)
-        return fail(r->d->err, INPUT, "%s: %s: expected offsets under %zu, found %zu", r->d->file, r->what, r->texts.n, at);
+        return fail(r->d->err, INPUT, "%s: %s: expected offsets under %zu, found %zu", r->d->file,
+                    r->what, r->texts.n, at);
     /* memchr finds one, since the last byte is NUL. */
     const char *p = r->texts.p + at, *end = memchr(p, 0, r->texts.n - at);
     size_t      n = (size_t)(end - p);
     if (n > LONGEST_REPLACEMENT)
-        return fail(r->d->err, INPUT, "%s: %s: expected replacements of at most %d bytes, found %zu", r->d->file, r->what,
-                    LONGEST_REPLACEMENT, n);
+        return fail(r->d->err, INPUT,
+                    "%s: %s: expected replacements of at most %d bytes, found %zu", r->d->file,
+                    r->what, LONGEST_REPLACEMENT, n);
     if (r->n_texts == r->cap_texts) {
         size_t cap = r->cap_texts ? 2 * r->cap_texts : 1024;
         struct Replacement *grown = realloc(r->text, cap * sizeof *grown);
@@ -90,11 +93,19 @@ static bool add_children(CharsmapReader *r, uint32_t parent)
         if (at >= r->n_units || (unit(r, at) & (1u << 31 | 0xFF)) != label)
             continue;
         uint32_t child = unit(r, at), place = at ^ offset(child);
-        Node     node = { .parent = parent, .place = place, .label = (uint8_t)label, .depth = (uint8_t)(from.depth + 1), .text = -1 };
+        Node     node = { .parent = parent,
+                          .place = place,
+                          .label = (uint8_t)label,
+                          .depth = (uint8_t)(from.depth + 1),
+                          .text = -1 };
         if (place >= r->n_units)
-            return fail(r->d->err, INPUT, "%s: %s: expected a trie whose nodes lie inside, found a node past its end", r->d->file, r->what);
+            return fail(r->d->err, INPUT,
+                        "%s: %s: expected a trie whose nodes lie inside, found a node past its end",
+                        r->d->file, r->what);
         if (node.depth >= DEEPEST)
-            return fail(r->d->err, INPUT, "%s: %s: expected rules under %d bytes, found longer ones", r->d->file, r->what, DEEPEST);
+            return fail(r->d->err, INPUT,
+                        "%s: %s: expected rules under %d bytes, found longer ones", r->d->file,
+                        r->what, DEEPEST);
         if ((child >> 8 & 1) && !add_text(r, unit(r, place) & 0x7FFFFFFF, &node))
             return false;
         if (!add_node(r, node))
@@ -105,7 +116,8 @@ static bool add_children(CharsmapReader *r, uint32_t parent)
 
 static int by_text(const void *a, const void *b)
 {
-    const Text *x = &((const struct Replacement *)a)->text, *y = &((const struct Replacement *)b)->text;
+    const Text *x = &((const struct Replacement *)a)->text,
+               *y = &((const struct Replacement *)b)->text;
     int order = memcmp(x->p, y->p, x->n < y->n ? x->n : y->n);
     return order ? order : (x->n > y->n) - (x->n < y->n);
 }
@@ -120,8 +132,9 @@ static bool number_texts(CharsmapReader *r, CharsmapTable *m)
     for (size_t i = 0; i < r->n_texts; i++)
         total += i && text_is(r->text[i].text, r->text[i - 1].text) ? 0 : r->text[i].text.n;
     if (total > MOST_REPLACED)
-        return fail(r->d->err, INPUT, "%s: %s: expected at most %d bytes of replacements, found %zu", r->d->file, r->what,
-                    MOST_REPLACED, total);
+        return fail(r->d->err, INPUT,
+                    "%s: %s: expected at most %d bytes of replacements, found %zu", r->d->file,
+                    r->what, MOST_REPLACED, total);
     m->bytes   = malloc(total + 1);
     m->offsets = malloc((r->n_texts + 1) * sizeof *m->offsets);
     if (!m->bytes || !m->offsets)
@@ -181,11 +194,17 @@ bool charsmap_read(VocabDraft *d, Text blob, const char *what)
     if (blob.n > 4)
         memcpy(&n, blob.p, 4);
     if (n == 0 || n % 4 || n >= blob.n - 4)
-        return fail(d->err, INPUT, "%s: %s: expected a trie of 4 to %zu bytes, found %u bytes", d->file, what,
-                    blob.n > 9 ? blob.n - 5 : 4, n);
-    CharsmapReader r = { .d = d, .what = what, .units = blob.p + 4, .n_units = n / 4, .texts = { blob.p + 4 + n, blob.n - 4 - n } };
+        return fail(d->err, INPUT, "%s: %s: expected a trie of 4 to %zu bytes, found %u bytes",
+                    d->file, what, blob.n > 9 ? blob.n - 5 : 4, n);
+    CharsmapReader r = { .d = d,
+                         .what = what,
+                         .units = blob.p + 4,
+                         .n_units = n / 4,
+                         .texts = { blob.p + 4 + n, blob.n - 4 - n } };
     if (r.texts.p[r.texts.n - 1] != 0)
-        return fail(d->err, INPUT, "%s: %s: expected replacements that end with NUL, found other bytes", d->file, what);
+        return fail(d->err, INPUT,
+                    "%s: %s: expected replacements that end with NUL, found other bytes", d->file,
+                    what);
     bool ok = read_rules(&r);
     free(r.node);
     free(r.text);

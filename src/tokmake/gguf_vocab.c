@@ -45,14 +45,16 @@ static bool read_id(const Vocabulary *v, const char *key, int32_t *id)
     if (value >= 0 && value < (int64_t)v->n)
         *id = (int32_t)value;
     else
-        text_out(&v->d->warnings, "%s: %s: expected an id below %zu, found %lld: it is ignored\n", v->meta->path, key, v->n,
-                 (long long)value);
+        text_out(&v->d->warnings, "%s: %s: expected an id below %zu, found %lld: it is ignored\n",
+                 v->meta->path, key, v->n, (long long)value);
     return true;
 }
 
 static bool check_length(const Vocabulary *v, const char *key, size_t n)
 {
-    return n == v->n || fail(v->d->err, INPUT, "%s: %s: expected %zu items, one for each token, found %zu", v->meta->path, key, v->n, n);
+    return n == v->n
+        || fail(v->d->err, INPUT, "%s: %s: expected %zu items, one for each token, found %zu",
+                v->meta->path, key, v->n, n);
 }
 
 static bool read_lists(Vocabulary *v)
@@ -61,18 +63,21 @@ static bool read_lists(Vocabulary *v)
     if (!gguf_read_strings(v->meta, KEY "tokens", &v->token, &v->n, v->d->err))
         return false;
     if (!v->n || v->n > DRAFT_LARGEST)
-        return fail(v->d->err, INPUT, "%s: " KEY "tokens: expected 1 to %d tokens, found %zu", v->meta->path, DRAFT_LARGEST, v->n);
-    if (gguf_find(v->meta, KEY "token_type") &&
-        (!gguf_read_ints(v->meta, KEY "token_type", &v->type, &n, v->d->err) || !check_length(v, KEY "token_type", n)))
+        return fail(v->d->err, INPUT, "%s: " KEY "tokens: expected 1 to %d tokens, found %zu",
+                    v->meta->path, DRAFT_LARGEST, v->n);
+    if (gguf_find(v->meta, KEY "token_type")
+        && (!gguf_read_ints(v->meta, KEY "token_type", &v->type, &n, v->d->err)
+            || !check_length(v, KEY "token_type", n)))
         return false;
-    return !gguf_find(v->meta, KEY "scores") ||
-           (gguf_read_floats(v->meta, KEY "scores", &v->score, &n, v->d->err) && check_length(v, KEY "scores", n));
+    return !gguf_find(v->meta, KEY "scores")
+        || (gguf_read_floats(v->meta, KEY "scores", &v->score, &n, v->d->err)
+            && check_length(v, KEY "scores", n));
 }
 
 static bool read_ids(Vocabulary *v)
 {
-    return read_id(v, KEY "bos_token_id", &v->d->bos) && read_id(v, KEY "eos_token_id", &v->d->eos) &&
-           read_id(v, KEY "unknown_token_id", &v->d->unk);
+    return read_id(v, KEY "bos_token_id", &v->d->bos) && read_id(v, KEY "eos_token_id", &v->d->eos)
+        && read_id(v, KEY "unknown_token_id", &v->d->unk);
 }
 
 /* ---- Types ----------------------------------------------------------------------------------- */
@@ -80,8 +85,18 @@ static bool read_ids(Vocabulary *v)
 /* Tokens that end a turn or a text. Some files list them as ordinary tokens. */
 static bool looks_like_control(Text t)
 {
-    static const char *const names[] = { "<|eot_id|>", "<|eom_id|>", "<|im_end|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>",
-        "<end_of_turn>", "<EOT>", "<\357\275\234end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>", "<end_of_utterance>" };
+    static const char *const names[] = {
+        "<|eot_id|>",
+        "<|eom_id|>",
+        "<|im_end|>",
+        "<|end|>",
+        "<|endoftext|>",
+        "<|end_of_text|>",
+        "<end_of_turn>",
+        "<EOT>",
+        "<\357\275\234end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+        "<end_of_utterance>"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (text_is(t, (Text){ names[i], strlen(names[i]) }))
             return true;
@@ -123,10 +138,11 @@ static void mark(const Vocabulary *v, size_t i, int type)
 static bool set_template(Vocabulary *v, bool add_bos, bool add_eos)
 {
     VocabDraft *d = v->d;
-    if (!read_flag(v, KEY "add_bos_token", &add_bos) || !read_flag(v, KEY "add_eos_token", &add_eos))
+    if (!read_flag(v, KEY "add_bos_token", &add_bos)
+        || !read_flag(v, KEY "add_eos_token", &add_eos))
         return false;
-    return (!add_bos || d->bos < 0 || id_list_add(&d->prefix, d->bos, d->err)) &&
-           (!add_eos || d->eos < 0 || id_list_add(&d->suffix, d->eos, d->err));
+    return (!add_bos || d->bos < 0 || id_list_add(&d->prefix, d->bos, d->err))
+        && (!add_eos || d->eos < 0 || id_list_add(&d->suffix, d->eos, d->err));
 }
 
 /* ---- "llama": SentencePiece BPE -------------------------------------------------------------- */
@@ -139,8 +155,10 @@ static bool add_spm_piece(Vocabulary *v, size_t i, bool byte_there[256])
     char   byte;
     if (type == TYPE_BYTE) {
         if (!byte_of(text, &byte))
-            return fail(d->err, INPUT, "%s: " KEY "tokens: token %zu: expected a byte piece spelled <0xNN>, found '%.*s'", d->file, i,
-                        SHOWN(text));
+            return fail(d->err, INPUT,
+                        "%s: " KEY
+                        "tokens: token %zu: expected a byte piece spelled <0xNN>, found '%.*s'",
+                        d->file, i, SHOWN(text));
         byte_there[(unsigned char)byte] = true;
         text = (Text){ &byte, 1 };
         if (!draft_copy(d, &text))
@@ -149,12 +167,14 @@ static bool add_spm_piece(Vocabulary *v, size_t i, bool byte_there[256])
     if (!draft_add(d, (int64_t)i, text, type))
         return false;
     if (v->score && isnan(v->score[i]))
-        return fail(d->err, INPUT, "%s: " KEY "scores: expected numbers, found NaN (token %zu)", d->file, i);
+        return fail(d->err, INPUT, "%s: " KEY "scores: expected numbers, found NaN (token %zu)",
+                    d->file, i);
     d->scores[i] = v->score ? (double)v->score[i] : 0;
     if (type == TYPE_UNKNOWN && d->unk < 0)
         d->unk = (int32_t)i;
     mark(v, i, type);
-    return (type != TYPE_NORMAL && type != TYPE_USER_DEFINED && type != TYPE_UNUSED) || draft_index(d, (int32_t)i);
+    return (type != TYPE_NORMAL && type != TYPE_USER_DEFINED && type != TYPE_UNUSED)
+        || draft_index(d, (int32_t)i);
 }
 
 static bool set_charsmap(Vocabulary *v)
@@ -163,8 +183,10 @@ static bool set_charsmap(Vocabulary *v)
     if (!e || e->type != GGUF_ARRAY || !e->n_items)
         return true;
     if (e->item != GGUF_U8 && e->item != GGUF_I8)
-        return fail(v->d->err, INPUT, "%s: " KEY "precompiled_charsmap: expected bytes, found %s", v->meta->path, gguf_type_name(e->item));
-    return charsmap_read(v->d, (Text){ e->value, e->n_items }, KEY "precompiled_charsmap") && draft_set_bool(v->d, "charsmap", true);
+        return fail(v->d->err, INPUT, "%s: " KEY "precompiled_charsmap: expected bytes, found %s",
+                    v->meta->path, gguf_type_name(e->item));
+    return charsmap_read(v->d, (Text){ e->value, e->n_items }, KEY "precompiled_charsmap")
+        && draft_set_bool(v->d, "charsmap", true);
 }
 
 static bool make_spm(Vocabulary *v)
@@ -176,10 +198,13 @@ static bool make_spm(Vocabulary *v)
             return false;
     for (int b = 0; b < 256; b++)
         all &= byte_there[b];
-    return read_flag(v, KEY "add_space_prefix", &prefix) && read_flag(v, KEY "remove_extra_whitespaces", &squeeze) &&
-           draft_set_bool(v->d, "add_dummy_prefix", prefix) && draft_set_bool(v->d, "remove_extra_whitespaces", squeeze) &&
-           draft_set_bool(v->d, "escape_whitespaces", true) && draft_set_bool(v->d, "byte_fallback", all) && set_charsmap(v) &&
-           set_template(v, true, false);
+    return read_flag(v, KEY "add_space_prefix", &prefix)
+        && read_flag(v, KEY "remove_extra_whitespaces", &squeeze)
+        && draft_set_bool(v->d, "add_dummy_prefix", prefix)
+        && draft_set_bool(v->d, "remove_extra_whitespaces", squeeze)
+        && draft_set_bool(v->d, "escape_whitespaces", true)
+        && draft_set_bool(v->d, "byte_fallback", all) && set_charsmap(v)
+        && set_template(v, true, false);
 }
 
 /* ---- "gpt2": byte-level BPE ------------------------------------------------------------------ */
@@ -203,7 +228,8 @@ static bool add_bpe_piece(Vocabulary *v, size_t i)
     if (!draft_add(d, (int64_t)i, piece, type))
         return false;
     mark(v, i, type);
-    return byte_map_put(&d->spelled, text.p ? text.p : "", text.n, (int32_t)i, &found, d->err) && (!ordinary || draft_index(d, (int32_t)i));
+    return byte_map_put(&d->spelled, text.p ? text.p : "", text.n, (int32_t)i, &found, d->err)
+        && (!ordinary || draft_index(d, (int32_t)i));
 }
 
 /* Entries are "left right". A piece that is spelled as it is may begin with a space. */
@@ -211,7 +237,9 @@ static bool read_merges(Vocabulary *v)
 {
     GgufString *merge = NULL;
     size_t      n = 0;
-    MergeReader r = { .d = v->d, .ids = &v->d->spelled, .what = KEY "merges: entry", .first_holds = true };
+    MergeReader r = {
+        .d = v->d, .ids = &v->d->spelled, .what = KEY "merges: entry", .first_holds = true
+    };
     bool        ok = gguf_read_strings(v->meta, KEY "merges", &merge, &n, v->d->err);
     for (size_t i = 0; ok && i < n; i++)
         ok = merge_read_pair(&r, text_of(merge[i]));
@@ -244,13 +272,14 @@ static bool make_bpe(Vocabulary *v)
     d->type = DRAFT_BPE;
     if (gguf_find(v->meta, KEY "pre") && !gguf_read_string(v->meta, KEY "pre", &pre, d->err))
         return false;
-    if (!gguf_pre_settings(d, text_of(pre), &add_bos) || !byte_map_reserve(&d->spelled, v->n, d->err))
+    if (!gguf_pre_settings(d, text_of(pre), &add_bos)
+        || !byte_map_reserve(&d->spelled, v->n, d->err))
         return false;
     for (size_t i = 0; i < v->n; i++)
         if (!add_bpe_piece(v, i))
             return false;
-    return read_merges(v) && drop_unknown(d) && read_flag(v, KEY "add_space_prefix", &prefix) &&
-           draft_set_bool(d, "add_prefix_space", prefix) && set_template(v, add_bos, false);
+    return read_merges(v) && drop_unknown(d) && read_flag(v, KEY "add_space_prefix", &prefix)
+        && draft_set_bool(d, "add_prefix_space", prefix) && set_template(v, add_bos, false);
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -273,8 +302,9 @@ static bool make(VocabDraft *d, const GgufMeta *meta, GgufString model)
 {
     Vocabulary v = { .meta = meta, .d = d, .phi3 = is_phi3(meta) };
     bool       spm = gguf_string_is(model, "llama");
-    bool       ok = spm || gguf_string_is(model, "gpt2") ||
-              fail(d->err, INPUT, "%s: " KEY "model: expected llama or gpt2, found '%.*s'", meta->path, SHOWN(text_of(model)));
+    bool       ok = spm || gguf_string_is(model, "gpt2")
+        || fail(d->err, INPUT, "%s: " KEY "model: expected llama or gpt2, found '%.*s'", meta->path,
+                      SHOWN(text_of(model)));
     ok = ok && read_lists(&v) && read_ids(&v) && (spm ? make_spm : make_bpe)(&v);
     free(v.token);
     free(v.type);
@@ -289,7 +319,8 @@ bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err)
     *out = (TokenizerData){ .path = strdup(meta->path) };
     bool ok = out->path || no_memory(meta->path, err);
     ok = ok && (!gguf_find(meta, KEY "model") || gguf_read_string(meta, KEY "model", &model, err));
-    bool there = ok && model.n && !gguf_string_is(model, "no_vocab") && !gguf_string_is(model, "none");
+    bool there =
+        ok && model.n && !gguf_string_is(model, "no_vocab") && !gguf_string_is(model, "none");
     ok = ok && (!there || (make(&d, meta, model) && draft_finish(&d, out)));
     draft_free(&d);
     if (!ok)

@@ -7,7 +7,9 @@
 
 static bool set_pattern(VocabDraft *d, const char *config_path, const JsonNode *config)
 {
-    static const struct { const char *name, *pattern; } classes[] = { { "GPT2Tokenizer", "gpt2" }, { "GPT2TokenizerFast", "gpt2" },
+    static const struct {
+        const char *name, *pattern;
+    } classes[] = { { "GPT2Tokenizer", "gpt2" }, { "GPT2TokenizerFast", "gpt2" },
         { "Qwen2Tokenizer", "qwen2" }, { "Qwen2TokenizerFast", "qwen2" } };
     const JsonNode *kind = node_get(config, "tokenizer_class");
     char            found[NODE_TEXT];
@@ -15,10 +17,13 @@ static bool set_pattern(VocabDraft *d, const char *config_path, const JsonNode *
         if (node_is(kind, classes[i].name))
             d->pattern = classes[i].pattern;
     if (!d->pattern)
-        return fail(d->err, INPUT, "%s: tokenizer_class: expected GPT2Tokenizer, GPT2TokenizerFast, Qwen2Tokenizer or Qwen2TokenizerFast, "
-                                   "found %s (vocab.json does not say how to split a text)", config_path, node_text(kind, found));
-    return byte_level_settings(d, d->pattern) && draft_set_bool(d, "ignore_merges", false) &&
-           draft_set_bool(d, "add_prefix_space", node_truth(node_get(config, "add_prefix_space")));
+        return fail(d->err, INPUT,
+                    "%s: tokenizer_class: expected GPT2Tokenizer, GPT2TokenizerFast, "
+                    "Qwen2Tokenizer or Qwen2TokenizerFast, "
+                    "found %s (vocab.json does not say how to split a text)",
+                    config_path, node_text(kind, found));
+    return byte_level_settings(d, d->pattern) && draft_set_bool(d, "ignore_merges", false)
+        && draft_set_bool(d, "add_prefix_space", node_truth(node_get(config, "add_prefix_space")));
 }
 
 static bool check_utf8(VocabDraft *d, const char *path, Text t)
@@ -27,7 +32,8 @@ static bool check_utf8(VocabDraft *d, const char *path, Text t)
     for (size_t i = 0; i < t.n;) {
         int length = utf8_decode(t.p + i, t.n - i, &code);
         if (length < 0)
-            return fail(d->err, INPUT, "%s: expected UTF-8, found other bytes at offset %zu", path, i);
+            return fail(d->err, INPUT, "%s: expected UTF-8, found other bytes at offset %zu", path,
+                        i);
         i += (size_t)length;
     }
     return true;
@@ -64,15 +70,16 @@ static bool read_merges(VocabDraft *d, const char *path)
 
 bool gpt2_files_read(VocabDraft *d, const char *folder)
 {
-    const char *vocab_path = draft_path(d, folder, "vocab.json"), *config_path = draft_path(d, folder, "tokenizer_config.json");
+    const char *vocab_path = draft_path(d, folder, "vocab.json"),
+               *config_path = draft_path(d, folder, "tokenizer_config.json");
     const JsonNode *config, *vocab;
     if (!vocab_path || !config_path)
         return false;
     d->file = vocab_path;
     d->type = DRAFT_BPE;
-    if (!draft_read_object_if_there(d, config_path, &config) || !set_pattern(d, config_path, config) ||
-        !draft_read_object(d, vocab_path, &vocab) || !hf_read_vocab(d, vocab, "vocabulary") ||
-        !read_merges(d, draft_path(d, folder, "merges.txt")))
+    if (!draft_read_object_if_there(d, config_path, &config) || !set_pattern(d, config_path, config)
+        || !draft_read_object(d, vocab_path, &vocab) || !hf_read_vocab(d, vocab, "vocabulary")
+        || !read_merges(d, draft_path(d, folder, "merges.txt")))
         return false;
     int32_t end = byte_map_find(&d->spelled, "<|endoftext|>", 13, -1);
     /* GPT2Tokenizer's default for bos, eos and unk. */

@@ -8,12 +8,15 @@
 #include "base/text.h"
 #include "tokmake/vocab_draft.h"
 
-static const char JSON_NAME[] = "tokenizer.json", MODEL_NAME[] = "tokenizer.model", CONFIG_NAME[] = "tokenizer_config.json",
-                  ADDED_NAME[] = "added_tokens.json", SPECIAL_NAME[] = "special_tokens_map.json";
+static const char JSON_NAME[] = "tokenizer.json", MODEL_NAME[] = "tokenizer.model",
+                  CONFIG_NAME[] = "tokenizer_config.json", ADDED_NAME[] = "added_tokens.json",
+                  SPECIAL_NAME[] = "special_tokens_map.json";
 
 bool no_pattern(VocabDraft *d, const char *path)
 {
-    return !d->pattern || fail(d->err, USAGE, "pattern: expected a file that does not hold its split pattern, found %s", path);
+    return !d->pattern
+        || fail(d->err, USAGE,
+                "pattern: expected a file that does not hold its split pattern, found %s", path);
 }
 
 /* Does it mention U+2581 anywhere? */
@@ -30,8 +33,9 @@ static bool mentions_blank(const JsonNode *j)
 static bool is_sentencepiece_json(const JsonNode *root)
 {
     const JsonNode *model = node_get(root, "model"), *type = node_get(model, "type");
-    return is_kind(model, NODE_OBJECT) && (!type || node_is(type, "BPE")) &&
-           (mentions_blank(node_get(root, "normalizer")) || mentions_blank(node_get(root, "pre_tokenizer")));
+    return is_kind(model, NODE_OBJECT) && (!type || node_is(type, "BPE"))
+        && (mentions_blank(node_get(root, "normalizer"))
+            || mentions_blank(node_get(root, "pre_tokenizer")));
 }
 
 /* ---- Spellings ------------------------------------------------------------------------------- */
@@ -68,7 +72,9 @@ static bool spell_pieces(VocabDraft *d)
     bool found;
     for (size_t i = 0; i < d->size; i++) {
         Text t = d->piece[i];
-        if (d->types[i] != TYPE_BYTE && (!as_text(d, &t) || !byte_map_put(&d->spelled, t.p, t.n, (int32_t)i, &found, d->err)))
+        if (d->types[i] != TYPE_BYTE
+            && (!as_text(d, &t)
+                || !byte_map_put(&d->spelled, t.p, t.n, (int32_t)i, &found, d->err)))
             return false;
     }
     return true;
@@ -95,12 +101,14 @@ static bool merge_decoder(VocabDraft *d, const char *path, const JsonNode *setti
     char            found[NODE_TEXT];
     const JsonNode *entries;
     int64_t         id;
-    if (!draft_member(d, settings, "added_tokens_decoder", NODE_OBJECT, "added_tokens_decoder", &entries))
+    if (!draft_member(d, settings, "added_tokens_decoder", NODE_OBJECT, "added_tokens_decoder",
+                      &entries))
         return false;
     JSON_NODES (i, entries) {
         if (!read_key_id(i, &id) || !is_kind(node_get(i, "content"), NODE_STRING))
-            return fail(d->err, INPUT, "%s: added_tokens_decoder: expected {id: {content: ...}}, found '%.*s': %s", path,
-                        i->key_n < 100 ? (int)i->key_n : 100, i->key, node_text(i, found));
+            return fail(d->err, INPUT,
+                        "%s: added_tokens_decoder: expected {id: {content: ...}}, found '%.*s': %s",
+                        path, i->key_n < 100 ? (int)i->key_n : 100, i->key, node_text(i, found));
         if (!draft_add_known(d, id, i, &d->spelled))
             return false;
     }
@@ -118,7 +126,8 @@ static bool merge_added(VocabDraft *d, const char *folder)
     JSON_NODES (i, added) {
         Text content = { i->key, i->key_n };
         if (i->kind != NODE_INT)
-            return fail(d->err, INPUT, "%s: '%.*s': expected an id, found %s", path, SHOWN(content), node_text(i, found));
+            return fail(d->err, INPUT, "%s: '%.*s': expected an id, found %s", path, SHOWN(content),
+                        node_text(i, found));
         int64_t id = i->integer;
         bool    inside = id >= 0 && id < (int64_t)d->size;
         if (inside && d->marks[id] & MARK_THERE)
@@ -139,9 +148,12 @@ static bool names_none(const JsonNode *name)
 
 /* Set bos, eos and unk: by their names in tokenizer_config.json, else in special_tokens_map.json.
  * For bos and eos, the model's config comes last. */
-static bool name_ids(VocabDraft *d, const char *folder, const JsonNode *settings, const TokenizerMakeOptions *opt)
+static bool name_ids(VocabDraft *d, const char *folder, const JsonNode *settings,
+                     const TokenizerMakeOptions *opt)
 {
-    const struct { const char *key; int32_t *id; } row[] = { { "bos_token", &d->bos }, { "eos_token", &d->eos }, { "unk_token", &d->unk } };
+    const struct {
+        const char *key; int32_t *id;
+    } row[] = { { "bos_token", &d->bos }, { "eos_token", &d->eos }, { "unk_token", &d->unk } };
     const int32_t   config[] = { opt->bos, opt->eos };
     const JsonNode *map;
     bool            none[3];
@@ -186,29 +198,38 @@ static bool set_template(VocabDraft *d, const JsonNode *flag, int32_t id, IdArra
  * only compared with the template, with a warning. */
 static bool read_template(VocabDraft *d, const char *path, const JsonNode *settings)
 {
-    static const char *const classes[] = { "LlamaTokenizer", "LlamaTokenizerFast", "CodeLlamaTokenizer", "CodeLlamaTokenizerFast" };
-    const JsonNode *bos = node_get(settings, "add_bos_token"), *eos = node_get(settings, "add_eos_token");
+    static const char *const classes[] = { "LlamaTokenizer", "LlamaTokenizerFast",
+                                           "CodeLlamaTokenizer", "CodeLlamaTokenizerFast" };
+    const JsonNode *bos = node_get(settings, "add_bos_token"),
+                   *eos = node_get(settings, "add_eos_token");
     bool            rules = is_sentencepiece_draft(d);
     for (int i = 0; i < 4; i++)
         rules |= node_is(node_get(settings, "tokenizer_class"), classes[i]);
     if (rules)
         return set_template(d, bos, d->bos, &d->prefix) && set_template(d, eos, d->eos, &d->suffix);
     if (is_bool(bos) && (bos->kind == NODE_TRUE) != (d->prefix.n > 0))
-        text_out(&d->warnings, "%s: add_bos_token is %s, but the template of %s %s a token before the text: the template holds\n", path,
-                 bos->kind == NODE_TRUE ? "true" : "false", JSON_NAME, d->prefix.n ? "puts" : "does not put");
+        text_out(&d->warnings,
+                 "%s: add_bos_token is %s, but the template of %s %s a token before the text: the "
+                 "template holds\n",
+                 path, bos->kind == NODE_TRUE ? "true" : "false", JSON_NAME,
+                 d->prefix.n ? "puts" : "does not put");
     return true;
 }
 
 /* ---- Folders and files ----------------------------------------------------------------------- */
 
-static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt, bool *there);
+static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt,
+                      bool *there);
 
 /* Read tokenizer.json, tokenizer.model, or vocab.json with merges.txt. *json is the parsed
  * tokenizer.json, also if a SentencePiece model beside it was read instead. */
-static bool read_base(VocabDraft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt, bool *there, const JsonNode **json)
+static bool read_base(VocabDraft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt,
+                      bool *there, const JsonNode **json)
 {
-    const char *json_path = draft_path(d, folder, JSON_NAME), *model_path = draft_path(d, folder, MODEL_NAME);
-    const char *vocab = draft_path(d, folder, "vocab.json"), *merges = draft_path(d, folder, "merges.txt");
+    const char *json_path = draft_path(d, folder, JSON_NAME),
+               *model_path = draft_path(d, folder, MODEL_NAME);
+    const char *vocab = draft_path(d, folder, "vocab.json"),
+               *merges = draft_path(d, folder, "merges.txt");
     if (!json_path || !model_path || !vocab || !merges)
         return false;
     bool has_model = !gpt2 && path_exists(model_path);
@@ -221,14 +242,18 @@ static bool read_base(VocabDraft *d, const char *folder, bool gpt2, const Tokeni
             return hf_json_read(d, *json);
     }
     if (has_model)
-        return from_file(d, model_path, opt, there) &&
-               (*there || fail(d->err, INPUT, "%s: expected a SentencePiece model or a tiktoken rank file, found something else",
-                               model_path));
+        return from_file(d, model_path, opt, there)
+            && (*there
+                || fail(d->err, INPUT,
+                        "%s: expected a SentencePiece model or a tiktoken rank file, found "
+                        "something else",
+                        model_path));
     *there = gpt2 || (path_exists(vocab) && path_exists(merges));
     return !*there || gpt2_files_read(d, folder);
 }
 
-static bool from_folder(VocabDraft *d, const char *folder, bool gpt2, const TokenizerMakeOptions *opt, bool *there)
+static bool from_folder(VocabDraft *d, const char *folder, bool gpt2,
+                        const TokenizerMakeOptions *opt, bool *there)
 {
     const JsonNode *json = NULL, *settings, *added;
     const char     *config_path = draft_path(d, folder, CONFIG_NAME);
@@ -238,11 +263,13 @@ static bool from_folder(VocabDraft *d, const char *folder, bool gpt2, const Toke
         return true;
     if (is_sentencepiece_draft(d) && !spell_pieces(d))
         return false;
-    if (is_sentencepiece_draft(d) && json &&
-        (!draft_member(d, json, "added_tokens", NODE_ARRAY, "added_tokens", &added) || !hf_json_added_tokens(d, added, &d->spelled, true)))
+    if (is_sentencepiece_draft(d) && json
+        && (!draft_member(d, json, "added_tokens", NODE_ARRAY, "added_tokens", &added)
+            || !hf_json_added_tokens(d, added, &d->spelled, true)))
         return false;
-    return draft_read_object_if_there(d, config_path, &settings) && merge_decoder(d, config_path, settings) && merge_added(d, folder) &&
-           name_ids(d, folder, settings, opt) && read_template(d, config_path, settings);
+    return draft_read_object_if_there(d, config_path, &settings)
+        && merge_decoder(d, config_path, settings) && merge_added(d, folder)
+        && name_ids(d, folder, settings, opt) && read_template(d, config_path, settings);
 }
 
 /* Is it {spelling: id} and nothing else? */
@@ -254,7 +281,8 @@ static bool is_vocab_json(const JsonNode *root)
     return root->n > 0;
 }
 
-static bool from_json_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt, bool *there)
+static bool from_json_file(VocabDraft *d, const char *path, const TokenizerMakeOptions *opt,
+                           bool *there)
 {
     const JsonNode *root;
     d->file = path;
@@ -281,7 +309,8 @@ static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOption
     if (rank_file_looks_like(head, n) && !llama2c)
         return rank_file_read(d, path);
     *there = llama2c || spm_model_looks_like(head, n);
-    return !*there || (no_pattern(d, path) && (llama2c ? llama2c_vocab_read : spm_model_read)(d, path));
+    return !*there
+        || (no_pattern(d, path) && (llama2c ? llama2c_vocab_read : spm_model_read)(d, path));
 }
 
 /* ---- The whole ------------------------------------------------------------------------------- */
@@ -289,17 +318,22 @@ static bool from_file(VocabDraft *d, const char *path, const TokenizerMakeOption
 bool tokenizer_looks_like(const char *head, size_t n)
 {
     n = n < 256 ? n : 256;
-    return llama2c_vocab_looks_like(head, n) || rank_file_looks_like(head, n) || spm_model_looks_like(head, n);
+    return llama2c_vocab_looks_like(head, n) || rank_file_looks_like(head, n)
+        || spm_model_looks_like(head, n);
 }
 
-bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOptions *opt, Error *err)
+bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOptions *opt,
+                    Error *err)
 {
     static const TokenizerMakeOptions none = { .bos = -1, .eos = -1 };
     opt = opt ? opt : &none;
-    VocabDraft d = { .file = path, .bos = -1, .eos = -1, .unk = -1, .pattern = opt->pattern, .err = err };
+    VocabDraft d = {
+        .file = path, .bos = -1, .eos = -1, .unk = -1, .pattern = opt->pattern, .err = err
+    };
     bool  there = true;
     *out = (TokenizerData){ .path = strdup(path) };
-    bool ok = out->path ? (path_is_folder(path) ? from_folder(&d, path, false, opt, &there) : from_file(&d, path, opt, &there))
+    bool ok = out->path ? (path_is_folder(path) ? from_folder(&d, path, false, opt, &there)
+                                                : from_file(&d, path, opt, &there))
                         : no_memory(path, err);
     ok = ok && (!there || draft_finish(&d, out));
     draft_free(&d);
@@ -310,7 +344,8 @@ bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOpt
 
 char *tokenizer_files_not_read(const char *folder)
 {
-    static const char *const other[] = { "tekken.json", "tokenizer.model.v3", "tokenizer.model.v7", "spiece.model" };
+    static const char *const other[] = { "tekken.json", "tokenizer.model.v3", "tokenizer.model.v7",
+                                         "spiece.model" };
     TextOut lines = { 0 };
     char    path[PATH_BYTES];
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)

@@ -19,7 +19,10 @@ typedef struct Parts { const JsonNode *node[MOST_NODES]; size_t n; } Parts;
 
 static const JsonNode *type_of(const JsonNode *j) { return node_get(j, "type"); }
 
-static const char *shown(const JsonNode *j, char buf[NODE_TEXT]) { return node_text(j->kind == NODE_OBJECT ? type_of(j) : j, buf); }
+static const char *shown(const JsonNode *j, char buf[NODE_TEXT])
+{
+    return node_text(j->kind == NODE_OBJECT ? type_of(j) : j, buf);
+}
 
 static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const char *key, Parts *out)
 {
@@ -27,7 +30,8 @@ static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const ch
     if (!j || j->kind == NODE_NULL)
         return true;
     if (j->kind != NODE_OBJECT)
-        return fail(d->err, INPUT, "%s: %s: expected an object, found %s", d->file, what, node_text(j, found));
+        return fail(d->err, INPUT, "%s: %s: expected an object, found %s", d->file, what,
+                    node_text(j, found));
     if (node_is(type_of(j), "Sequence")) {
         const JsonNode *list;
         if (!draft_member(d, j, key, NODE_ARRAY, key, &list))
@@ -38,7 +42,8 @@ static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const ch
         return true;
     }
     if (out->n == MOST_NODES)
-        return fail(d->err, INPUT, "%s: %s: expected at most %d steps, found more", d->file, what, MOST_STEPS);
+        return fail(d->err, INPUT, "%s: %s: expected at most %d steps, found more", d->file, what,
+                    MOST_STEPS);
     out->node[out->n++] = j;
     return true;
 }
@@ -49,23 +54,27 @@ static bool text_of(VocabDraft *d, const JsonNode *j, const char *what, const ch
     char            found[NODE_TEXT];
     const JsonNode *value = node_get(j, key);
     if (!is_kind(value, NODE_STRING) || memchr(value->text, 0, value->n))
-        return fail(d->err, INPUT, "%s: %s: %s: expected a text without NUL, found %s", d->file, what, key, node_text(value, found));
+        return fail(d->err, INPUT, "%s: %s: %s: expected a text without NUL, found %s", d->file,
+                    what, key, node_text(value, found));
     *out = node_bytes(value);
     return true;
 }
 
 /* Read the pattern {"Regex": text} or {"String": text}. */
-static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool *is_regex, Text *out)
+static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool *is_regex,
+                       Text *out)
 {
     char            found[NODE_TEXT];
     const JsonNode *pattern = node_get(j, "pattern");
     if (!is_kind(pattern, NODE_OBJECT) || pattern->n != 1)
-        return fail(d->err, INPUT, "%s: %s: expected a pattern, found %s", d->file, what, node_text(pattern, found));
+        return fail(d->err, INPUT, "%s: %s: expected a pattern, found %s", d->file, what,
+                    node_text(pattern, found));
     *is_regex = node_get(pattern, "Regex") != NULL;
     if (!*is_regex && !node_get(pattern, "String"))
-        return fail(d->err, INPUT, "%s: %s: expected a Regex or a String, found '%.*s'", d->file, what,
-                    pattern[1].key_n < 100 ? (int)pattern[1].key_n : 100, pattern[1].key);
-    return text_of(d, pattern, what, *is_regex ? "Regex" : "String", out) && (!*is_regex || regex_syntax_check(d, what, *out));
+        return fail(d->err, INPUT, "%s: %s: expected a Regex or a String, found '%.*s'", d->file,
+                    what, pattern[1].key_n < 100 ? (int)pattern[1].key_n : 100, pattern[1].key);
+    return text_of(d, pattern, what, *is_regex ? "Regex" : "String", out)
+        && (!*is_regex || regex_syntax_check(d, what, *out));
 }
 
 /* ---- normalizer ------------------------------------------------------------------------------ */
@@ -84,7 +93,8 @@ static bool precompiled(VocabDraft *d, const JsonNode *j, bool *there)
     if (map->kind == NODE_STRING && !blob)
         return false;
     if (!blob || !base64_decode(node_bytes(map), blob, &n))
-        return fail(d->err, INPUT, "%s: normalizer Precompiled: expected base64, found %s", d->file, node_text(map, found));
+        return fail(d->err, INPUT, "%s: normalizer Precompiled: expected base64, found %s", d->file,
+                    node_text(map, found));
     if (n && !charsmap_read(d, (Text){ blob, n }, "normalizer Precompiled"))
         return false;
     *there = d->has_charsmap;
@@ -95,10 +105,12 @@ static bool replace_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 {
     bool is_regex;
     Text pattern, content;
-    if (!pattern_of(d, j, "normalizer Replace", &is_regex, &pattern) || !text_of(d, j, "normalizer Replace", "content", &content))
+    if (!pattern_of(d, j, "normalizer Replace", &is_regex, &pattern)
+        || !text_of(d, j, "normalizer Replace", "content", &content))
         return false;
     if (!pattern.n)
-        return fail(d->err, INPUT, "%s: normalizer Replace: expected a pattern, found an empty one", d->file);
+        return fail(d->err, INPUT, "%s: normalizer Replace: expected a pattern, found an empty one",
+                    d->file);
     text_out(o, is_regex ? "{\"replace_regex\":" : "{\"replace\":");
     json_out_string(o, pattern.p, pattern.n);
     text_out(o, ",\"with\":");
@@ -110,7 +122,9 @@ static bool replace_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 /* Write one step, or nothing if the part has no effect. */
 static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 {
-    static const char *const form[][2] = { { "NFC", "nfc" }, { "NFD", "nfd" }, { "NFKC", "nfkc" }, { "NFKD", "nfkd" } };
+    static const char *const form[][2] = {
+        { "NFC", "nfc" }, { "NFD", "nfd" }, { "NFKC", "nfkc" }, { "NFKD", "nfkd" }
+    };
     const JsonNode *type = type_of(j);
     char            found[NODE_TEXT];
     Text            text;
@@ -131,7 +145,8 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
     if (node_is(type, "Replace"))
         return replace_step(d, j, o);
     if (node_is(type, "Strip")) {
-        bool left = node_truth(node_get(j, "strip_left")), right = node_truth(node_get(j, "strip_right"));
+        bool left = node_truth(node_get(j, "strip_left")),
+             right = node_truth(node_get(j, "strip_right"));
         if (left || right)
             text_out(o, "{\"strip\":\"%s\"}", left && right ? "both" : left ? "left" : "right");
         return true;
@@ -147,7 +162,9 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
             text_out(o, "{\"charsmap\":true}");
         return true;
     }
-    return fail(d->err, INPUT, "%s: normalizer: expected NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, Lowercase, Precompiled, found %s",
+    return fail(d->err, INPUT,
+                "%s: normalizer: expected NFC, NFD, NFKC, NFKD, Prepend, Replace, Strip, "
+                "Lowercase, Precompiled, found %s",
                 d->file, shown(j, found));
 }
 
@@ -158,7 +175,8 @@ bool hf_normalizer(VocabDraft *d, const JsonNode *node)
     if (!flatten(d, node, "normalizer", "normalizers", &parts))
         return false;
     if (parts.n > MOST_STEPS)
-        return fail(d->err, INPUT, "%s: normalizer: expected at most %d steps, found %zu", d->file, MOST_STEPS, parts.n);
+        return fail(d->err, INPUT, "%s: normalizer: expected at most %d steps, found %zu", d->file,
+                    MOST_STEPS, parts.n);
     text_out(&o, "[");
     for (size_t i = 0; i < parts.n; i++) {
         TextOut step = { 0 };
@@ -219,10 +237,12 @@ static bool split_literal(Steps *s, Text text, const char *behavior, bool invert
     return true;
 }
 
-static bool behavior_of(VocabDraft *d, const JsonNode *j, const char *what, const char *otherwise, const char **out)
+static bool behavior_of(VocabDraft *d, const JsonNode *j, const char *what, const char *otherwise,
+                        const char **out)
 {
     static const char *const known[][2] = { { "Isolated", "isolated" }, { "Removed", "removed" },
-        { "MergedWithPrevious", "merged_with_previous" }, { "MergedWithNext", "merged_with_next" }, { "Contiguous", "contiguous" } };
+        { "MergedWithPrevious", "merged_with_previous" }, { "MergedWithNext", "merged_with_next" },
+        { "Contiguous", "contiguous" } };
     char            found[NODE_TEXT];
     const JsonNode *value = node_get(j, "behavior");
     *out = otherwise;
@@ -233,7 +253,9 @@ static bool behavior_of(VocabDraft *d, const JsonNode *j, const char *what, cons
             *out = known[i][1];
             return true;
         }
-    return fail(d->err, INPUT, "%s: %s behavior: expected Isolated, Removed, MergedWithPrevious, MergedWithNext, Contiguous, found %s",
+    return fail(d->err, INPUT,
+                "%s: %s behavior: expected Isolated, Removed, MergedWithPrevious, MergedWithNext, "
+                "Contiguous, found %s",
                 d->file, what, node_text(value, found));
 }
 
@@ -241,17 +263,20 @@ static bool prepend_scheme(VocabDraft *d, const JsonNode *j, const char *what, c
 {
     static const char *const known[] = { "first", "always", "never" };
     char            found[NODE_TEXT];
-    const JsonNode *replacement = node_get(j, "replacement"), *scheme = node_get(j, "prepend_scheme");
+    const JsonNode *replacement = node_get(j, "replacement"),
+                   *scheme = node_get(j, "prepend_scheme");
     if (replacement && !node_is(replacement, META))
-        return fail(d->err, INPUT, "%s: %s replacement: expected U+2581, found %s", d->file, what, node_text(replacement, found));
+        return fail(d->err, INPUT, "%s: %s replacement: expected U+2581, found %s", d->file, what,
+                    node_text(replacement, found));
     *out = is_kind(node_get(j, "add_prefix_space"), NODE_FALSE) ? "never" : "always";
     for (size_t i = 0; scheme && i < 3; i++)
         if (node_is(scheme, known[i])) {
             *out = known[i];
             return true;
         }
-    return !scheme || fail(d->err, INPUT, "%s: %s prepend_scheme: expected first, always or never, found %s", d->file, what,
-                           node_text(scheme, found));
+    return !scheme
+        || fail(d->err, INPUT, "%s: %s prepend_scheme: expected first, always or never, found %s",
+                d->file, what, node_text(scheme, found));
 }
 
 static bool split_step(Steps *s, const JsonNode *j)
@@ -260,7 +285,8 @@ static bool split_step(Steps *s, const JsonNode *j)
     const char *behavior;
     bool        is_regex, invert = node_truth(node_get(j, "invert"));
     Text        text;
-    if (!pattern_of(s->d, j, what, &is_regex, &text) || !behavior_of(s->d, j, what, NULL, &behavior))
+    if (!pattern_of(s->d, j, what, &is_regex, &text)
+        || !behavior_of(s->d, j, what, NULL, &behavior))
         return false;
     if (!is_regex)
         return split_literal(s, text, behavior, invert);
@@ -275,7 +301,8 @@ static bool metaspace_step(Steps *s, const JsonNode *j)
     if (!prepend_scheme(s->d, j, "pre_tokenizer Metaspace", &scheme))
         return false;
     bool cuts = !is_kind(node_get(j, "split"), NODE_FALSE);
-    text_out(s->o, "%s{\"metaspace\":\"%s\"%s}", s->o->n > 1 ? "," : "", scheme, cuts ? ",\"split\":true" : "");
+    text_out(s->o, "%s{\"metaspace\":\"%s\"%s}", s->o->n > 1 ? "," : "", scheme,
+             cuts ? ",\"split\":true" : "");
     s->n++;
     return true;
 }
@@ -291,7 +318,8 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
     if (node_is(type, "Metaspace"))
         return metaspace_step(s, j);
     if (node_is(type, "Digits")) {
-        split(s, node_truth(node_get(j, "individual_digits")) ? DIGIT : DIGIT "+", "isolated", false);
+        split(s, node_truth(node_get(j, "individual_digits")) ? DIGIT : DIGIT "+", "isolated",
+              false);
     } else if (node_is(type, "Punctuation")) {
         if (!behavior_of(s->d, j, "pre_tokenizer Punctuation", "isolated", &behavior))
             return false;
@@ -304,24 +332,33 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
         split(s, "\\s", "removed", false);
         split(s, PUNCTUATION, "isolated", false);
     } else if (node_is(type, "CharDelimiterSplit")) {
-        return text_of(s->d, j, "pre_tokenizer CharDelimiterSplit", "delimiter", &text) && split_literal(s, text, "removed", false);
+        return text_of(s->d, j, "pre_tokenizer CharDelimiterSplit", "delimiter", &text)
+            && split_literal(s, text, "removed", false);
     } else if (node_is(type, "ByteLevel")) {
-        return fail(s->d->err, INPUT, "%s: pre_tokenizer: expected ByteLevel as the last step, found another after it", s->d->file);
+        return fail(
+            s->d->err, INPUT,
+            "%s: pre_tokenizer: expected ByteLevel as the last step, found another after it",
+            s->d->file);
     } else {
-        return fail(s->d->err, INPUT, "%s: pre_tokenizer: expected Split, Digits, Punctuation, Whitespace, WhitespaceSplit, BertPreTokenizer, "
-                                      "CharDelimiterSplit, Metaspace and ByteLevel, found %s", s->d->file, shown(j, found));
+        return fail(s->d->err, INPUT,
+                    "%s: pre_tokenizer: expected Split, Digits, Punctuation, Whitespace, "
+                    "WhitespaceSplit, BertPreTokenizer, "
+                    "CharDelimiterSplit, Metaspace and ByteLevel, found %s",
+                    s->d->file, shown(j, found));
     }
     return true;
 }
 
 /* *byte_level: do the pieces consist of bytes? Then ByteLevel must be the last part. */
-bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byte_level, bool *add_prefix_space)
+bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byte_level,
+                      bool *add_prefix_space)
 {
     Parts parts = { 0 };
     Steps s = { d, o, 0 };
     if (!flatten(d, node, "pre_tokenizer", "pretokenizers", &parts))
         return false;
-    const JsonNode *last = parts.n ? parts.node[parts.n - 1] : NULL, *prefix = node_get(last, "add_prefix_space");
+    const JsonNode *last = parts.n ? parts.node[parts.n - 1] : NULL,
+                   *prefix = node_get(last, "add_prefix_space");
     *byte_level = node_is(type_of(last), "ByteLevel");
     text_out(o, "[");
     for (size_t i = 0; i + *byte_level < parts.n; i++)
@@ -334,11 +371,14 @@ bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byt
         *add_prefix_space = !prefix || node_truth(prefix);
         /* After other steps it would put a prefix on each of their pieces. */
         if (*add_prefix_space && parts.n > 1)
-            return fail(d->err, INPUT, "%s: pre_tokenizer ByteLevel add_prefix_space: expected false after other steps, found true",
+            return fail(d->err, INPUT,
+                        "%s: pre_tokenizer ByteLevel add_prefix_space: expected false after other "
+                        "steps, found true",
                         d->file);
     }
     if (s.n > MOST_STEPS)
-        return fail(d->err, INPUT, "%s: pre_tokenizer: expected at most %d steps, found %zu", d->file, MOST_STEPS, s.n);
+        return fail(d->err, INPUT, "%s: pre_tokenizer: expected at most %d steps, found %zu",
+                    d->file, MOST_STEPS, s.n);
     text_out(o, "]");
     return true;
 }
@@ -350,7 +390,8 @@ static bool wrong_decoder(VocabDraft *d, const char *wanted, const Parts *parts)
     char   list[512] = "null", found[NODE_TEXT];
     size_t n = 0;
     for (size_t i = 0; i < parts->n && n < sizeof list - NODE_TEXT - 4; i++)
-        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "", shown(parts->node[i], found));
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
+                              shown(parts->node[i], found));
     return fail(d->err, INPUT, "%s: decoder: expected %s, found %s", d->file, wanted, list);
 }
 
@@ -392,21 +433,27 @@ bool hf_decoder(VocabDraft *d, const JsonNode *node)
     if (!flatten(d, node, "decoder", "decoders", &parts))
         return false;
     if (d->type == DRAFT_BPE)
-        return parts.n == 0 || (parts.n == 1 && node_is(type_of(parts.node[0]), "ByteLevel")) || wrong_decoder(d, "ByteLevel", &parts);
+        return parts.n == 0 || (parts.n == 1 && node_is(type_of(parts.node[0]), "ByteLevel"))
+            || wrong_decoder(d, "ByteLevel", &parts);
     if (parts.n == 1 && node_is(type_of(parts.node[0]), "Metaspace"))
-        return prepend_scheme(d, parts.node[0], "decoder Metaspace", &scheme) &&
-               (strcmp(scheme, "never") == 0 || set_strip(d, "first_piece"));
+        return prepend_scheme(d, parts.node[0], "decoder Metaspace", &scheme)
+            && (strcmp(scheme, "never") == 0 || set_strip(d, "first_piece"));
     if (!is_usual_decoder(&parts, &strip))
         return wrong_decoder(d, "Metaspace, or Replace with ByteFallback, Fuse and Strip", &parts);
     if (!pattern_of(d, parts.node[0], "decoder Replace", &is_regex, &pattern))
         return false;
-    if (is_regex || !text_is(pattern, TEXT("\xE2\x96\x81")) || !node_is(node_get(parts.node[0], "content"), " "))
-        return fail(d->err, INPUT, "%s: decoder Replace: expected U+2581 by a space, found another replacement", d->file);
+    if (is_regex || !text_is(pattern, TEXT("\xE2\x96\x81"))
+        || !node_is(node_get(parts.node[0], "content"), " "))
+        return fail(d->err, INPUT,
+                    "%s: decoder Replace: expected U+2581 by a space, found another replacement",
+                    d->file);
     if (!strip)
         return true;
-    if (!node_is(node_get(strip, "content"), " ") || node_number(node_get(strip, "start")) != 1 ||
-        node_number(node_get(strip, "stop")) != 0)
-        return fail(d->err, INPUT, "%s: decoder Strip: expected one space at the start, found another strip", d->file);
+    if (!node_is(node_get(strip, "content"), " ") || node_number(node_get(strip, "start")) != 1
+        || node_number(node_get(strip, "stop")) != 0)
+        return fail(d->err, INPUT,
+                    "%s: decoder Strip: expected one space at the start, found another strip",
+                    d->file);
     return set_strip(d, "space");
 }
 
@@ -414,7 +461,8 @@ bool hf_decoder(VocabDraft *d, const JsonNode *node)
 
 static const JsonNode *template_ids(const JsonNode *processor, const JsonNode *item)
 {
-    const JsonNode *name = node_get(node_get(item, "SpecialToken"), "id"), *tokens = node_get(processor, "special_tokens");
+    const JsonNode *name = node_get(node_get(item, "SpecialToken"), "id"),
+                   *tokens = node_get(processor, "special_tokens");
     if (!is_kind(name, NODE_STRING) || !is_kind(tokens, NODE_OBJECT))
         return NULL;
     JSON_NODES (i, tokens)
@@ -425,7 +473,10 @@ static const JsonNode *template_ids(const JsonNode *processor, const JsonNode *i
 
 static bool bad_template(VocabDraft *d)
 {
-    return fail(d->err, INPUT, "%s: post_processor: expected a template of known special tokens around one text, found another", d->file);
+    return fail(d->err, INPUT,
+                "%s: post_processor: expected a template of known special tokens around one text, "
+                "found another",
+                d->file);
 }
 
 static bool add_ids(VocabDraft *d, const JsonNode *ids, IdArray *out)
@@ -472,7 +523,8 @@ bool hf_post_processor(VocabDraft *d, const JsonNode *node)
         if (node_is(type_of(parts.node[i]), "ByteLevel"))
             continue;
         if (!node_is(type_of(parts.node[i]), "TemplateProcessing"))
-            return fail(d->err, INPUT, "%s: post_processor: expected TemplateProcessing, found %s", d->file, shown(parts.node[i], found));
+            return fail(d->err, INPUT, "%s: post_processor: expected TemplateProcessing, found %s",
+                        d->file, shown(parts.node[i], found));
         bool ok = read_template(d, parts.node[i], &before, &d->suffix);
         for (size_t j = 0; ok && j < d->prefix.n; j++)
             ok = id_list_add(&before, d->prefix.id[j], d->err);

@@ -12,13 +12,17 @@ typedef struct Special { const char *token; int32_t id; } Special;
 
 /* From tiktoken_ext/openai_public.py, and from meta-llama/llama-models, models/llama3/tokenizer.py
  * (only the tokens that Llama 3 and 3.1 share). */
-static const struct Published { size_t ranks; const char *pattern; Special special[6]; } published[] = {
+static const struct Published {
+    size_t ranks; const char *pattern; Special special[6];
+} published[] = {
     { 50256, "gpt2", { { "<|endoftext|>", 50256 } } },
     { 50280, "gpt2", { { "<|endoftext|>", 50256 } } },
-    { 100256, "cl100k", { { "<|endoftext|>", 100257 }, { "<|fim_prefix|>", 100258 }, { "<|fim_middle|>", 100259 },
+    { 100256, "cl100k", { { "<|endoftext|>", 100257 }, { "<|fim_prefix|>", 100258 },
+                          { "<|fim_middle|>", 100259 },
                           { "<|fim_suffix|>", 100260 }, { "<|endofprompt|>", 100276 } } },
     { 199998, "o200k", { { "<|endoftext|>", 199999 }, { "<|endofprompt|>", 200018 } } },
-    { LLAMA3_RANKS, "llama3", { { "<|begin_of_text|>", 128000 }, { "<|end_of_text|>", 128001 }, { "<|start_header_id|>", 128006 },
+    { LLAMA3_RANKS, "llama3", { { "<|begin_of_text|>", 128000 }, { "<|end_of_text|>", 128001 },
+                                { "<|start_header_id|>", 128006 },
                                 { "<|end_header_id|>", 128007 }, { "<|eot_id|>", 128009 } } },
 };
 
@@ -26,8 +30,12 @@ static const struct Published { size_t ranks; const char *pattern; Special speci
 
 static int digit64(char c)
 {
-    return c >= 'A' && c <= 'Z' ? c - 'A' : c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= '0' && c <= '9' ? c - '0' + 52
-           : c == '+' ? 62 : c == '/' ? 63 : -1;
+    return c >= 'A' && c <= 'Z' ? c - 'A'
+        : c >= 'a' && c <= 'z'  ? c - 'a' + 26
+        : c >= '0' && c <= '9'  ? c - '0' + 52
+        : c == '+'              ? 62
+        : c == '/'              ? 63
+                                : -1;
 }
 
 bool base64_decode(Text t, char *out, size_t *n)
@@ -36,7 +44,7 @@ bool base64_decode(Text t, char *out, size_t *n)
     if (t.n % 4)
         return false;
     for (size_t i = 0; i < t.n; i += 4) {
-        int      pad = i + 4 < t.n ? 0 : (t.p[i + 3] == '=') + (t.p[i + 2] == '=' && t.p[i + 3] == '=');
+        int pad = i + 4 < t.n ? 0 : (t.p[i + 3] == '=') + (t.p[i + 2] == '=' && t.p[i + 3] == '=');
         uint32_t bits = 0;
         for (int j = 0; j < 4; j++) {
             int digit = j < 4 - pad ? digit64(t.p[i + (size_t)j]) : 0;
@@ -77,7 +85,8 @@ static bool read_number(Text t, int64_t *out)
 
 static bool wrong_line(VocabDraft *d, size_t n, const char *wanted, Text line)
 {
-    return fail(d->err, INPUT, "%s: line %zu: expected %s, found '%.*s'", d->file, n, wanted, line.n < 60 ? (int)line.n : 60, line.p);
+    return fail(d->err, INPUT, "%s: line %zu: expected %s, found '%.*s'", d->file, n, wanted,
+                line.n < 60 ? (int)line.n : 60, line.p);
 }
 
 static bool read_line(VocabDraft *d, Text line, size_t number)
@@ -99,8 +108,9 @@ static bool read_line(VocabDraft *d, Text line, size_t number)
         return wrong_line(d, number, "a piece and its rank", line);
     if ((size_t)rank < d->size && d->types[rank] != TYPE_UNUSED)
         return wrong_line(d, number, "a rank of its own", line);
-    return byte_map_put(&d->spelled, piece.p, piece.n, (int32_t)rank, &found, d->err) &&
-           (!found || wrong_line(d, number, "a new piece", line)) && draft_add(d, rank, piece, TYPE_NORMAL);
+    return byte_map_put(&d->spelled, piece.p, piece.n, (int32_t)rank, &found, d->err)
+        && (!found || wrong_line(d, number, "a new piece", line))
+        && draft_add(d, rank, piece, TYPE_NORMAL);
 }
 
 static bool read_ranks(VocabDraft *d, Text t)
@@ -121,7 +131,8 @@ static bool read_ranks(VocabDraft *d, Text t)
 static int by_left(const void *a, const void *b)
 {
     const Merge *x = a, *y = b;
-    return x->left != y->left ? (x->left > y->left) - (x->left < y->left) : (x->right > y->right) - (x->right < y->right);
+    return x->left != y->left ? (x->left > y->left) - (x->left < y->left)
+                              : (x->right > y->right) - (x->right < y->right);
 }
 
 /* Every way to cut a piece into two pieces is a merge. Merges are ordered by the rank of the
@@ -137,8 +148,10 @@ static bool make_merges(VocabDraft *d)
             return false;
         for (size_t cut = 1; cut < piece.n; cut++) {
             int32_t left = byte_map_find(&d->spelled, piece.p, cut, -1);
-            int32_t right = left < 0 ? -1 : byte_map_find(&d->spelled, piece.p + cut, piece.n - cut, -1);
-            if (right >= 0 && !draft_merge(d, (Merge){ (uint32_t)left, (uint32_t)right, (uint32_t)rank }))
+            int32_t right =
+                left < 0 ? -1 : byte_map_find(&d->spelled, piece.p + cut, piece.n - cut, -1);
+            if (right >= 0
+                && !draft_merge(d, (Merge){ (uint32_t)left, (uint32_t)right, (uint32_t)rank }))
                 return false;
         }
         if (d->n_merges - first > 1)
@@ -153,10 +166,12 @@ static bool add_special(VocabDraft *d, const char *path, Text token, int64_t id,
 {
     static const ByteMap none = { 0 };
     if (id < 0 || (id < (int64_t)n_ranks && d->types[id] == TYPE_NORMAL))
-        return fail(d->err, INPUT, "%s: '%.*s': expected an id that no rank has, found %lld", path, SHOWN(token), (long long)id);
+        return fail(d->err, INPUT, "%s: '%.*s': expected an id that no rank has, found %lld", path,
+                    SHOWN(token), (long long)id);
     if (text_is(token, TEXT("<|begin_of_text|>")))
         d->bos = (int32_t)id;
-    if (text_is(token, TEXT("<|end_of_text|>")) || (d->eos < 0 && text_is(token, TEXT("<|endoftext|>"))))
+    if (text_is(token, TEXT("<|end_of_text|>"))
+        || (d->eos < 0 && text_is(token, TEXT("<|endoftext|>"))))
         d->eos = (int32_t)id;
     return draft_add_plain_token(d, id, token, true, MARK_SPECIAL, &none);
 }
@@ -167,7 +182,8 @@ static bool add_listed(VocabDraft *d, const char *path, const JsonNode *root, si
     JSON_NODES (i, root) {
         Text token = { i->key, i->key_n };
         if (i->kind != NODE_INT)
-            return fail(d->err, INPUT, "%s: '%.*s': expected an id that no rank has, found %s", path, SHOWN(token), node_text(i, found));
+            return fail(d->err, INPUT, "%s: '%.*s': expected an id that no rank has, found %s",
+                        path, SHOWN(token), node_text(i, found));
         if (!add_special(d, path, token, i->integer, n_ranks))
             return false;
     }
@@ -186,8 +202,11 @@ static bool set_pattern(VocabDraft *d, const struct Published *p)
 {
     const char *pattern = d->pattern ? d->pattern : p ? p->pattern : d->bos >= 0 ? "llama3" : NULL;
     if (!pattern)
-        return fail(d->err, INPUT, "%s: split pattern: expected a published rank file (50256, 50280, 100256, 128000, 199998 ranks), found "
-                                   "%zu ranks (a rank file does not say how to split a text)", d->file, d->indexed.n);
+        return fail(d->err, INPUT,
+                    "%s: split pattern: expected a published rank file (50256, 50280, 100256, "
+                    "128000, 199998 ranks), found "
+                    "%zu ranks (a rank file does not say how to split a text)",
+                    d->file, d->indexed.n);
     return byte_level_settings(d, pattern) && draft_set_bool(d, "ignore_merges", true);
 }
 
@@ -220,13 +239,17 @@ bool rank_file_read(VocabDraft *d, const char *path)
     while (p < end && p->ranks != d->indexed.n)
         p++;
     p = p < end ? p : NULL;
-    const char *folder = draft_folder(d, path), *beside = folder ? draft_path(d, folder, "special_tokens.json") : NULL;
+    const char *folder = draft_folder(d, path),
+               *beside = folder ? draft_path(d, folder, "special_tokens.json") : NULL;
     size_t      n_ranks = d->size;
-    if (!draft_read_object_if_there(d, beside, &listed) ||
-        !(listed ? add_listed(d, beside, listed, n_ranks) : !p || add_published(d, p, n_ranks)))
+    if (!draft_read_object_if_there(d, beside, &listed)
+        || !(listed ? add_listed(d, beside, listed, n_ranks) : !p || add_published(d, p, n_ranks)))
         return false;
     if (!listed && p && p->ranks == LLAMA3_RANKS)
-        text_out(&d->warnings, "%s: no special_tokens.json beside it: so only the special tokens that Llama 3 and 3.1 share are known\n", path);
+        text_out(&d->warnings,
+                 "%s: no special_tokens.json beside it: so only the special tokens that Llama 3 "
+                 "and 3.1 share are known\n",
+                 path);
     else if (!listed && !p)
         text_out(&d->warnings, "%s: no special_tokens.json beside it: no special tokens\n", path);
     /* The files beside it refer to the pieces by id, not by spelling. */

@@ -6,10 +6,15 @@
 
 static bool refuse(VocabDraft *d, const char *what, Text regex, Text part)
 {
-    return fail(d->err, INPUT, "%s: %s: '%.*s' in the regex '%.*s' is not supported", d->file, what, SHOWN(part), SHOWN(regex));
+    return fail(d->err, INPUT, "%s: %s: '%.*s' in the regex '%.*s' is not supported", d->file, what,
+                SHOWN(part), SHOWN(regex));
 }
 
-static bool is_name(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_' || (c & 0x80); }
+static bool is_name(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'
+        || (c & 0x80);
+}
 
 /* Bytes of "[:alpha:]" at p; 0: no such class. */
 static size_t posix_class(const char *p, const char *end)
@@ -56,7 +61,8 @@ static const char *set_at(const char *p, const char *end, const char **members)
     return set_end(p, end);
 }
 
-static bool check_members(VocabDraft *d, const char *what, Text regex, const char *p, const char *end)
+static bool check_members(VocabDraft *d, const char *what, Text regex, const char *p,
+                          const char *end)
 {
     for (size_t n; p < end; p += n) {
         if (*p == '&' && end - p > 1 && p[1] == '&')
@@ -101,7 +107,8 @@ static size_t odd_repeat_at(const char *p, const char *end)
 {
     if (*p != '{')
         return 0;
-    const char *low = p + 1, *low_end = after_digits(low, end), *high = low_end + (low_end < end && *low_end == ',');
+    const char *low = p + 1, *low_end = after_digits(low, end),
+               *high = low_end + (low_end < end && *low_end == ',');
     const char *close = after_digits(high, end);
     if (close == end || *close != '}' || (low == low_end && high == close))
         return 0;
@@ -125,7 +132,8 @@ static bool check_plain(VocabDraft *d, const char *what, Text regex, const char 
 {
     while (p < end) {
         const char *members = p, *close = set_at(p, end, &members);
-        if (!(close ? check_members(d, what, regex, members, close) : check_part(d, what, regex, p, end)))
+        if (!(close ? check_members(d, what, regex, members, close)
+                    : check_part(d, what, regex, p, end)))
             return false;
         p = close ? close + 1 : p + 1;
     }
@@ -136,7 +144,9 @@ static bool check_plain(VocabDraft *d, const char *what, Text regex, const char 
 static size_t code_at(const char *p, const char *end)
 {
     const char *at = p + 1;
-    while (at < end && ((*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'F') || (*at >= 'a' && *at <= 'f')))
+    while (
+        at < end
+        && ((*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'F') || (*at >= 'a' && *at <= 'f')))
         at++;
     return at < end && *at == '}' ? (size_t)(at + 1 - p) : 0;
 }
@@ -153,7 +163,8 @@ bool regex_syntax_check(VocabDraft *d, const char *what, Text regex)
             return refuse(d, what, regex, (Text){ regex.p + i, 2 });
         *out++ = escape ? 'e' : regex.p[i];
         i += escape;
-        if (escape && (regex.p[i] == 'x' || regex.p[i] == 'o') && i + 1 < regex.n && regex.p[i + 1] == '{')
+        if (escape && (regex.p[i] == 'x' || regex.p[i] == 'o') && i + 1 < regex.n
+            && regex.p[i + 1] == '{')
             i += code_at(regex.p + i + 1, regex.p + regex.n);
     }
     return check_plain(d, what, regex, plain, out);

@@ -7,8 +7,14 @@
 
 enum { MODEL_PIECES = 1, MODEL_TRAINER, MODEL_NORMALIZER, MODEL_DENORMALIZER = 5 };
 enum { PIECE_TEXT = 1, PIECE_SCORE, PIECE_TYPE };
-enum { TRAINER_MODEL_TYPE = 3, TRAINER_WHITESPACE_SUFFIX = 24, TRAINER_BYTE_FALLBACK = 35, TRAINER_UNK_SURFACE = 44,
-       TRAINER_BOS_PIECE = 46, TRAINER_EOS_PIECE = 47 };
+enum {
+    TRAINER_MODEL_TYPE = 3,
+    TRAINER_WHITESPACE_SUFFIX = 24,
+    TRAINER_BYTE_FALLBACK = 35,
+    TRAINER_UNK_SURFACE = 44,
+    TRAINER_BOS_PIECE = 46,
+    TRAINER_EOS_PIECE = 47
+};
 enum { NORMALIZER_CHARSMAP = 2, NORMALIZER_FLAGS = 3 };
 enum { KNOWN_FIELDS = 48 };
 
@@ -27,7 +33,8 @@ typedef struct Message { Field field[KNOWN_FIELDS]; } Message;
 
 static bool broken(VocabDraft *d, const char *why)
 {
-    return fail(d->err, INPUT, "%s: expected a SentencePiece model (protocol buffer), found %s", d->file, why);
+    return fail(d->err, INPUT, "%s: expected a SentencePiece model (protocol buffer), found %s",
+                d->file, why);
 }
 
 static bool varint(VocabDraft *d, Text *t, uint64_t *value)
@@ -112,12 +119,17 @@ static bool read_piece(VocabDraft *d, Text t)
     }
     Text     text = field[PIECE_TEXT].bytes;
     uint64_t type = field[PIECE_TYPE].there ? field[PIECE_TYPE].value : TYPE_NORMAL;
-    if (!field[PIECE_TEXT].is_bytes || !text.n || field[PIECE_TYPE].is_bytes || type < TYPE_NORMAL || type > TYPE_BYTE ||
-        !piece_score(&field[PIECE_SCORE], &score))
-        return fail(d->err, INPUT, "%s: piece %zu: expected a text, a type from 1 to 6 and a score, found other values", d->file, id);
+    if (!field[PIECE_TEXT].is_bytes || !text.n || field[PIECE_TYPE].is_bytes || type < TYPE_NORMAL
+        || type > TYPE_BYTE || !piece_score(&field[PIECE_SCORE], &score))
+        return fail(
+            d->err, INPUT,
+            "%s: piece %zu: expected a text, a type from 1 to 6 and a score, found other values",
+            d->file, id);
     if (type == TYPE_BYTE) {
         if (!byte_of(text, &byte))
-            return fail(d->err, INPUT, "%s: piece %zu: expected a byte piece spelled <0xNN>, found '%.*s'", d->file, id, SHOWN(text));
+            return fail(d->err, INPUT,
+                        "%s: piece %zu: expected a byte piece spelled <0xNN>, found '%.*s'",
+                        d->file, id, SHOWN(text));
         text = (Text){ &byte, 1 };
         if (!draft_copy(d, &text))
             return false;
@@ -125,7 +137,8 @@ static bool read_piece(VocabDraft *d, Text t)
     if (!draft_add(d, (int64_t)id, text, (int)type))
         return false;
     d->scores[id] = score;
-    return (type != TYPE_NORMAL && type != TYPE_USER_DEFINED && type != TYPE_UNUSED) || draft_index(d, (int32_t)id);
+    return (type != TYPE_NORMAL && type != TYPE_USER_DEFINED && type != TYPE_UNUSED)
+        || draft_index(d, (int32_t)id);
 }
 
 /* Like SentencePiece, find bos and eos by their text, and only among control pieces. */
@@ -142,22 +155,27 @@ static bool find_ids(VocabDraft *d, const Message *trainer)
         }
         if (d->types[i] != TYPE_CONTROL)
             continue;
-        int32_t *id = byte_map_put(&control, d->piece[i].p, d->piece[i].n, (int32_t)i, &found, d->err);
+        int32_t *id =
+            byte_map_put(&control, d->piece[i].p, d->piece[i].n, (int32_t)i, &found, d->err);
         if (id)
             *id = (int32_t)i; /* the last of equal ones */
         ok = id != NULL;
     }
-    const Field *bos = &trainer->field[TRAINER_BOS_PIECE], *eos = &trainer->field[TRAINER_EOS_PIECE];
+    const Field *bos = &trainer->field[TRAINER_BOS_PIECE],
+                *eos = &trainer->field[TRAINER_EOS_PIECE];
     if (ok && (!bos->there || bos->is_bytes))
-        d->bos = bos->there ? byte_map_find(&control, bos->bytes.p, bos->bytes.n, -1) : byte_map_find(&control, "<s>", 3, -1);
+        d->bos = bos->there ? byte_map_find(&control, bos->bytes.p, bos->bytes.n, -1)
+                            : byte_map_find(&control, "<s>", 3, -1);
     if (ok && (!eos->there || eos->is_bytes))
-        d->eos = eos->there ? byte_map_find(&control, eos->bytes.p, eos->bytes.n, -1) : byte_map_find(&control, "</s>", 4, -1);
+        d->eos = eos->there ? byte_map_find(&control, eos->bytes.p, eos->bytes.n, -1)
+                            : byte_map_find(&control, "</s>", 4, -1);
     for (size_t i = 0; ok && i <= control.mask; i++)
         if (control.slot[i].p)
             draft_mark(d, control.slot[i].value, MARK_SPECIAL);
     byte_map_free(&control);
     if (ok && n_unknown != 1)
-        return fail(d->err, INPUT, "%s: pieces: expected one of type unknown, found %zu", d->file, n_unknown);
+        return fail(d->err, INPUT, "%s: pieces: expected one of type unknown, found %zu", d->file,
+                    n_unknown);
     return ok && (d->bos < 0 || id_list_add(&d->prefix, d->bos, d->err));
 }
 
@@ -179,8 +197,10 @@ static bool set_charsmap(VocabDraft *d, const Message *normalizer)
     if (!truth(normalizer, NORMALIZER_CHARSMAP, false))
         return true;
     if (!f->is_bytes)
-        return fail(d->err, INPUT, "%s: precompiled_charsmap: expected bytes, found a number", d->file);
-    return charsmap_read(d, f->bytes, "precompiled_charsmap") && draft_set_bool(d, "charsmap", true);
+        return fail(d->err, INPUT, "%s: precompiled_charsmap: expected bytes, found a number",
+                    d->file);
+    return charsmap_read(d, f->bytes, "precompiled_charsmap")
+        && draft_set_bool(d, "charsmap", true);
 }
 
 static bool set_type(VocabDraft *d, const Message *trainer)
@@ -195,26 +215,33 @@ static bool set_type(VocabDraft *d, const Message *trainer)
     return true;
 }
 
-static bool set_all(VocabDraft *d, const Message *trainer, const Message *normalizer, const Message *denormalizer)
+static bool set_all(VocabDraft *d, const Message *trainer, const Message *normalizer,
+                    const Message *denormalizer)
 {
-    static const char *const flag[] = { "add_dummy_prefix", "remove_extra_whitespaces", "escape_whitespaces" };
+    static const char *const flag[] = { "add_dummy_prefix", "remove_extra_whitespaces",
+                                        "escape_whitespaces" };
     if (!set_type(d, trainer))
         return false;
     if (truth(trainer, TRAINER_WHITESPACE_SUFFIX, false))
-        return fail(d->err, INPUT, "%s: treat_whitespace_as_suffix: expected false, found true", d->file);
+        return fail(d->err, INPUT, "%s: treat_whitespace_as_suffix: expected false, found true",
+                    d->file);
     if (truth(denormalizer, NORMALIZER_CHARSMAP, false))
-        return fail(d->err, INPUT, "%s: denormalizer: expected none, found a character map", d->file);
+        return fail(d->err, INPUT, "%s: denormalizer: expected none, found a character map",
+                    d->file);
     for (int i = 0; i < 3; i++)
         if (!draft_set_bool(d, flag[i], truth(normalizer, NORMALIZER_FLAGS + i, true)))
             return false;
-    return draft_set_bool(d, "byte_fallback", truth(trainer, TRAINER_BYTE_FALLBACK, false)) &&
-           set_surface(d, &trainer->field[TRAINER_UNK_SURFACE]) && set_charsmap(d, normalizer);
+    return draft_set_bool(d, "byte_fallback", truth(trainer, TRAINER_BYTE_FALLBACK, false))
+        && set_surface(d, &trainer->field[TRAINER_UNK_SURFACE]) && set_charsmap(d, normalizer);
 }
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
 /* Every model begins with a piece: tag 0x0A, a length, then tag 0x0A of the piece's text. */
-bool spm_model_looks_like(const char *head, size_t n) { return n > 4 && head[0] == 0x0A && head[2] == 0x0A; }
+bool spm_model_looks_like(const char *head, size_t n)
+{
+    return n > 4 && head[0] == 0x0A && head[2] == 0x0A;
+}
 
 bool spm_model_read(VocabDraft *d, const char *path)
 {
@@ -232,7 +259,9 @@ bool spm_model_read(VocabDraft *d, const char *path)
                         : f.number == MODEL_NORMALIZER   ? &normalizer
                         : f.number == MODEL_DENORMALIZER ? &denormalizer
                                                          : NULL;
-        if (f.is_bytes && !(f.number == MODEL_PIECES ? read_piece(d, f.bytes) : !spec || read_message(d, f.bytes, spec)))
+        if (f.is_bytes
+            && !(f.number == MODEL_PIECES ? read_piece(d, f.bytes)
+                                          : !spec || read_message(d, f.bytes, spec)))
             return false;
     }
     if (!d->size)

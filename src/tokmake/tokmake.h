@@ -47,7 +47,8 @@ typedef struct TokenizerMakeOptions {
  * out with tokenizer_data_free. Errors: INPUT, which names file, key, expected and found; USAGE (a
  * pattern that is unknown or not needed); SYSTEM. Memory: a small multiple of the files, which have
  * at most 256 MB each. */
-bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOptions *opt, Error *err);
+bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOptions *opt,
+                    Error *err);
 
 /* Do the first bytes of a file look like a SentencePiece model, tiktoken ranks or a tokenizer.bin?
  * JSON is not recognised here. */
@@ -63,8 +64,8 @@ bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err);
  * Ids 0 .. 255 are the bytes; later ids come in order. pattern: how a text is split, as in
  * TokenizerMakeOptions. path: for messages. The tokenizer has no special tokens. Errors: USAGE
  * (pattern), SYSTEM. */
-bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pattern, const int32_t (*merges)[3], size_t n_merges,
-                            Error *err);
+bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pattern,
+                            const int32_t (*merges)[3], size_t n_merges, Error *err);
 
 /* The value of "pretokenize" in such a tokenizer, as JSON; the caller frees. NULL: USAGE (pattern),
  * SYSTEM. */

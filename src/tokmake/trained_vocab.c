@@ -26,18 +26,21 @@ static bool add_merge(VocabDraft *d, int32_t left, int32_t right, int32_t id)
         return false;
     memcpy(bytes, a.p, a.n);
     memcpy(bytes + a.n, b.p, b.n);
-    return draft_add(d, id, (Text){ bytes, a.n + b.n }, TYPE_NORMAL) && draft_index(d, id) && draft_merge(d, m);
+    return draft_add(d, id, (Text){ bytes, a.n + b.n }, TYPE_NORMAL) && draft_index(d, id)
+        && draft_merge(d, m);
 }
 
-bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pattern, const int32_t (*merges)[3], size_t n_merges,
-                            Error *err)
+bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pattern,
+                            const int32_t (*merges)[3], size_t n_merges, Error *err)
 {
     VocabDraft d = { .file = path, .type = DRAFT_BPE, .bos = -1, .eos = -1, .unk = -1, .err = err };
     *out = (TokenizerData){ .path = strdup(path) };
-    bool ok = (out->path || no_memory(path, err)) && draft_reserve(&d, 256 + n_merges) && add_bytes(&d);
+    bool ok =
+        (out->path || no_memory(path, err)) && draft_reserve(&d, 256 + n_merges) && add_bytes(&d);
     for (size_t i = 0; ok && i < n_merges; i++)
         ok = add_merge(&d, merges[i][0], merges[i][1], merges[i][2]);
-    ok = ok && byte_level_settings(&d, pattern) && draft_set_bool(&d, "ignore_merges", false) && draft_finish(&d, out);
+    ok = ok && byte_level_settings(&d, pattern) && draft_set_bool(&d, "ignore_merges", false)
+        && draft_finish(&d, out);
     draft_free(&d);
     if (!ok)
         tokenizer_data_free(out);
@@ -49,7 +52,8 @@ char *tokenizer_pretokenize_steps(const char *pattern, Error *err)
     const char *regex = byte_level_pattern(pattern);
     TextOut     o = { 0 };
     if (!regex) {
-        fail(err, USAGE, "pattern: expected cl100k, gpt2, llama3, o200k or qwen2, found '%s'", pattern);
+        fail(err, USAGE, "pattern: expected cl100k, gpt2, llama3, o200k or qwen2, found '%s'",
+             pattern);
         return NULL;
     }
     text_out(&o, "[");

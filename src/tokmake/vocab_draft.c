@@ -94,8 +94,8 @@ bool draft_reserve(VocabDraft *d, size_t size)
         return true;
     /* This is far from overflow, since ids are bounded. */
     size_t cap = size < 2 * d->cap ? 2 * d->cap : size < 256 ? 256 : size;
-    if (!grow(&d->piece, cap, sizeof *d->piece) || !grow(&d->types, cap, 1) || !grow(&d->marks, cap, 1) ||
-        !grow(&d->scores, cap, sizeof *d->scores))
+    if (!grow(&d->piece, cap, sizeof *d->piece) || !grow(&d->types, cap, 1)
+        || !grow(&d->marks, cap, 1) || !grow(&d->scores, cap, sizeof *d->scores))
         return fail(d->err, SYSTEM, "%s: out of memory for %zu tokens", d->file, cap);
     d->cap = cap;
     return true;
@@ -104,8 +104,8 @@ bool draft_reserve(VocabDraft *d, size_t size)
 bool draft_add(VocabDraft *d, int64_t id, Text piece, int type)
 {
     if (id < 0 || id >= DRAFT_LARGEST)
-        return fail(d->err, INPUT, "%s: token id: expected 0 to %d, found %lld ('%.*s')", d->file, DRAFT_LARGEST - 1, (long long)id,
-                    SHOWN(piece));
+        return fail(d->err, INPUT, "%s: token id: expected 0 to %d, found %lld ('%.*s')", d->file,
+                    DRAFT_LARGEST - 1, (long long)id, SHOWN(piece));
     if (!draft_reserve(d, (size_t)id + 1))
         return false;
     for (; d->size <= (size_t)id; d->size++) {
@@ -136,7 +136,8 @@ bool draft_index(VocabDraft *d, int32_t id) { return id_list_add(&d->indexed, id
 bool draft_merge(VocabDraft *d, Merge m)
 {
     if (d->n_merges == INT32_MAX)
-        return fail(d->err, INPUT, "%s: expected at most %d merges, found more", d->file, INT32_MAX);
+        return fail(d->err, INPUT, "%s: expected at most %d merges, found more", d->file,
+                    INT32_MAX);
     if (d->n_merges == d->cap_merges) {
         size_t cap = d->cap_merges ? 2 * d->cap_merges : 1024;
         if (!grow(&d->merges, cap, sizeof *d->merges))
@@ -189,7 +190,8 @@ bool draft_byte_pieces(VocabDraft *d, bool *all)
     }
     *all = n == 256;
     if (n && n < 256)
-        return fail(d->err, INPUT, "%s: byte_fallback: expected 256 byte pieces <0xNN>, found %zu", d->file, n);
+        return fail(d->err, INPUT, "%s: byte_fallback: expected 256 byte pieces <0xNN>, found %zu",
+                    d->file, n);
     for (int b = 0; n && b < 256; b++) {
         char *byte = draft_bytes(d, 1);
         if (!byte)
@@ -211,8 +213,11 @@ void draft_mark(VocabDraft *d, int32_t id, unsigned marks)
 
 unsigned marks_of(const JsonNode *entry)
 {
-    static const struct { const char *key; unsigned mark; } flag[] = { { "lstrip", MARK_LSTRIP }, { "rstrip", MARK_RSTRIP },
-        { "single_word", MARK_SINGLE_WORD }, { "normalized", MARK_NORMALIZED }, { "special", MARK_SPECIAL } };
+    static const struct {
+        const char *key; unsigned mark;
+    } flag[] = { { "lstrip", MARK_LSTRIP }, { "rstrip", MARK_RSTRIP },
+        { "single_word", MARK_SINGLE_WORD }, { "normalized", MARK_NORMALIZED },
+        { "special", MARK_SPECIAL } };
     unsigned marks = 0;
     for (size_t i = 0; i < sizeof flag / sizeof *flag; i++)
         if (node_truth(node_get(entry, flag[i].key)))
@@ -220,15 +225,19 @@ unsigned marks_of(const JsonNode *entry)
     return marks;
 }
 
-bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special, unsigned marks, const ByteMap *spellings)
+bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special, unsigned marks,
+                           const ByteMap *spellings)
 {
     int32_t known = byte_map_find(spellings, content.p, content.n, -1);
     if (known >= 0)
         /* tokenizers looks a token up before it gives it an id. */
         id = known;
-    else if (id >= 0 && id < (int64_t)d->size && d->types[id] != TYPE_UNUSED && !text_is(d->piece[id], content))
-        return fail(d->err, INPUT, "%s: added token '%.*s': expected an id of its own, found %lld, which is '%.*s'", d->file,
-                    SHOWN(content), (long long)id, SHOWN(d->piece[id]));
+    else if (id >= 0 && id < (int64_t)d->size && d->types[id] != TYPE_UNUSED
+             && !text_is(d->piece[id], content))
+        return fail(
+            d->err, INPUT,
+            "%s: added token '%.*s': expected an id of its own, found %lld, which is '%.*s'",
+            d->file, SHOWN(content), (long long)id, SHOWN(d->piece[id]));
     if (!draft_add(d, id, content, special ? TYPE_CONTROL : TYPE_USER_DEFINED))
         return false;
     draft_mark(d, (int32_t)id, marks);
@@ -238,13 +247,15 @@ bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special
 bool draft_add_token(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings)
 {
     unsigned marks = marks_of(entry);
-    return draft_add_plain_token(d, id, node_bytes(node_get(entry, "content")), (marks & MARK_SPECIAL) != 0, marks, spellings);
+    return draft_add_plain_token(d, id, node_bytes(node_get(entry, "content")),
+                                 (marks & MARK_SPECIAL) != 0, marks, spellings);
 }
 
 bool draft_add_known(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings)
 {
     Text content = node_bytes(node_get(entry, "content"));
-    if (!is_sentencepiece_draft(d) || id < 0 || id >= (int64_t)d->size || !text_is(d->piece[id], content))
+    if (!is_sentencepiece_draft(d) || id < 0 || id >= (int64_t)d->size
+        || !text_is(d->piece[id], content))
         return draft_add_token(d, id, entry, spellings);
     /* The piece keeps its type, because SentencePiece's types say how plain text is read. */
     draft_mark(d, (int32_t)id, marks_of(entry));
@@ -361,10 +372,13 @@ bool draft_read_object(VocabDraft *d, const char *path, const JsonNode **root)
     size_t n;
     if (d->n_docs == sizeof d->doc / sizeof *d->doc)
         return fail(d->err, SYSTEM, "%s: too many files", path);
-    if (!read_text(d, path, &text, &n) || !json_doc_parse(&d->doc[d->n_docs], text, n, JSON_FINITE, path, d->err))
+    if (!read_text(d, path, &text, &n)
+        || !json_doc_parse(&d->doc[d->n_docs], text, n, JSON_FINITE, path, d->err))
         return false;
     *root = d->doc[d->n_docs++].node;
-    return (*root)->kind == NODE_OBJECT || fail(d->err, INPUT, "%s: expected a JSON object, found %s", path, node_text(*root, found));
+    return (*root)->kind == NODE_OBJECT
+        || fail(d->err, INPUT, "%s: expected a JSON object, found %s", path,
+                node_text(*root, found));
 }
 
 bool draft_read_object_if_there(VocabDraft *d, const char *path, const JsonNode **root)
@@ -373,12 +387,14 @@ bool draft_read_object_if_there(VocabDraft *d, const char *path, const JsonNode 
     return path && (!path_exists(path) || draft_read_object(d, path, root));
 }
 
-bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind kind, const char *what, const JsonNode **out)
+bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind kind,
+                  const char *what, const JsonNode **out)
 {
     char found[NODE_TEXT];
     *out = node_get(node, key);
     if (*out && (*out)->kind == NODE_NULL)
         *out = NULL;
-    return !*out || (*out)->kind == kind || fail(d->err, INPUT, "%s: %s: expected %s, found %s", d->file, what,
-                                                 kind == NODE_OBJECT ? "an object" : "an array", node_text(*out, found));
+    return !*out || (*out)->kind == kind
+        || fail(d->err, INPUT, "%s: %s: expected %s, found %s", d->file, what,
+                kind == NODE_OBJECT ? "an object" : "an array", node_text(*out, found));
 }

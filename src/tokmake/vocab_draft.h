@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "tokmake/tokmake.h"
 
-/* ---- vocab_draft.c ---------------------------------------------------------------------------- */
+/* ---- vocab_draft.c --------------------------------------------------------------------------- */
 
 /* A tokenizer while it is made, and what the readers of file formats share.
  * Only files of this room include it.
@@ -25,12 +25,25 @@
 
 enum { DRAFT_LARGEST = 1 << 22 }; /* ids are below this */
 
-typedef enum DraftType { DRAFT_SPM, DRAFT_SPM_UNIGRAM, DRAFT_BPE, DRAFT_BPE_CHAR, DRAFT_UNIGRAM } DraftType;
+typedef enum DraftType {
+    DRAFT_SPM,
+    DRAFT_SPM_UNIGRAM,
+    DRAFT_BPE,
+    DRAFT_BPE_CHAR,
+    DRAFT_UNIGRAM
+} DraftType;
 /* The numbers are SentencePiece's. */
 enum { TYPE_NORMAL = 1, TYPE_UNKNOWN, TYPE_CONTROL, TYPE_USER_DEFINED, TYPE_UNUSED, TYPE_BYTE };
 
 /* Bits of VocabDraft.marks, for special tokens. */
-enum { MARK_THERE = 1, MARK_LSTRIP = 2, MARK_RSTRIP = 4, MARK_SINGLE_WORD = 8, MARK_NORMALIZED = 16, MARK_SPECIAL = 32 };
+enum {
+    MARK_THERE = 1,
+    MARK_LSTRIP = 2,
+    MARK_RSTRIP = 4,
+    MARK_SINGLE_WORD = 8,
+    MARK_NORMALIZED = 16,
+    MARK_SPECIAL = 32
+};
 
 typedef struct Text { const char *p; size_t n; } Text; /* not owned, no NUL at the end */
 
@@ -83,10 +96,16 @@ typedef struct VocabDraft {
 /* Free what the draft owns. A zeroed one is fine. */
 void draft_free(VocabDraft *d);
 
-static inline bool is_sentencepiece_draft(const VocabDraft *d) { return d->type == DRAFT_SPM || d->type == DRAFT_SPM_UNIGRAM; }
-static inline bool is_merging_draft(const VocabDraft *d) { return d->type == DRAFT_BPE || d->type == DRAFT_BPE_CHAR; }
+static inline bool is_sentencepiece_draft(const VocabDraft *d)
+{
+    return d->type == DRAFT_SPM || d->type == DRAFT_SPM_UNIGRAM;
+}
+static inline bool is_merging_draft(const VocabDraft *d)
+{
+    return d->type == DRAFT_BPE || d->type == DRAFT_BPE_CHAR;
+}
 
-/* ---- Pieces ---- */
+/* ---- Pieces ---------------------------------------------------------------------------------- */
 
 bool draft_reserve(VocabDraft *d, size_t size);                 /* room for that many ids; SYSTEM */
 /* Add a piece at the end or in a hole. The bytes are not copied. Errors: INPUT (the id), SYSTEM. */
@@ -116,10 +135,14 @@ void draft_mark(VocabDraft *d, int32_t id, unsigned marks);
  * `spellings` has its text already, the token keeps that id. Errors: INPUT, SYSTEM. */
 bool draft_add_token(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings);
 /* The same for a token that is not in JSON. */
-bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special, unsigned marks, const ByteMap *spellings);
+bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special, unsigned marks,
+                           const ByteMap *spellings);
 unsigned marks_of(const JsonNode *entry); /* bits for lstrip, rstrip, single_word ... */
 
-static inline bool text_is(Text a, Text b) { return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0); }
+static inline bool text_is(Text a, Text b)
+{
+    return a.n == b.n && (a.n == 0 || memcmp(a.p, b.p, a.n) == 0);
+}
 #define TEXT(literal) ((Text){ "" literal, sizeof(literal) - 1 })
 static inline Text node_bytes(const JsonNode *j) { return (Text){ j->text, j->n }; }
 static inline bool is_kind(const JsonNode *j, NodeKind kind) { return j && j->kind == kind; }
@@ -127,7 +150,9 @@ static inline bool is_kind(const JsonNode *j, NodeKind kind) { return j && j->ki
 
 /* Reads merges one after the other. Of two merges of one pair the later counts, or with first_holds
  * the first. */
-typedef struct PairMap { struct PairSlot { uint64_t key; int32_t row; } *slot; size_t mask, n; HashSeed seed; } PairMap;
+typedef struct PairMap { struct PairSlot {
+    uint64_t key; int32_t row; } *slot; size_t mask, n; HashSeed seed;
+} PairMap;
 typedef struct MergeReader {
     VocabDraft         *d;
     const ByteMap *ids;   /* spellings of the vocabulary, to ids */
@@ -145,7 +170,7 @@ bool merge_read_pair(MergeReader *r, Text spelled);
 /* Call this in any case: it removes the rows that do not count, and frees memory. */
 void merge_reader_end(MergeReader *r);
 
-/* ---- Settings, warnings ---- */
+/* ---- Settings, warnings ---------------------------------------------------------------------- */
 
 /* Set a key of the metadata object to JSON; value's text is taken over. Errors: SYSTEM. */
 bool draft_set(VocabDraft *d, const char *key, TextOut *value);
@@ -155,7 +180,7 @@ bool draft_has_setting(const VocabDraft *d, const char *key, const char *json);
 /* Append a pretokenize step to a list. */
 void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavior, bool invert);
 
-/* ---- Files ---- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 /* Read a file of at most 256 MB. It is kept as long as the draft. */
 bool draft_read(VocabDraft *d, const char *path, Text *text);
@@ -172,7 +197,8 @@ const char *draft_folder(VocabDraft *d, const char *path);
 
 /* Find member `key` of node, which must be of `kind` (object or array). *out is NULL if it is
  * absent or null. INPUT if it is something else. */
-bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind kind, const char *what, const JsonNode **out);
+bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind kind,
+                  const char *what, const JsonNode **out);
 
 /* ---- Formats: each reader fills a zeroed draft; file, pattern and err are set ---------------- */
 
@@ -182,7 +208,8 @@ bool no_pattern(VocabDraft *d, const char *path);
 /* Read a whole tokenizer.json; only its added tokens (known: with draft_add_known). Errors: INPUT,
  * SYSTEM. */
 bool hf_json_read(VocabDraft *d, const JsonNode *root);
-bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap *spellings, bool known);
+bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap *spellings,
+                          bool known);
 /* As draft_add_token. But if a SentencePiece draft has the token under this id already, the piece
  * keeps its type and is only marked. */
 bool draft_add_known(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings);
@@ -190,7 +217,8 @@ bool draft_add_known(VocabDraft *d, int64_t id, const JsonNode *entry, const Byt
 bool hf_read_vocab(VocabDraft *d, const JsonNode *ids, const char *what);
 
 /* The parts of a tokenizer.json around its model, in hf_steps.c. Errors: INPUT, SYSTEM. */
-bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *steps, bool *byte_level, bool *add_prefix_space);
+bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *steps, bool *byte_level,
+                      bool *add_prefix_space);
 bool hf_normalizer(VocabDraft *d, const JsonNode *node);
 bool hf_decoder(VocabDraft *d, const JsonNode *node);
 bool hf_post_processor(VocabDraft *d, const JsonNode *node);
@@ -207,16 +235,17 @@ bool llama2c_vocab_looks_like(const char *head, size_t n);
 bool llama2c_vocab_read(VocabDraft *d, const char *path);
 bool gpt2_files_read(VocabDraft *d, const char *folder);
 
-/* ---- Tables ---- */
+/* ---- Tables ---------------------------------------------------------------------------------- */
 
 /* Make a hash table of the model file. Hashes come in the order of insertion and their keys are
  * distinct. values NULL: 0, 1, 2 ... The caller frees *table. Errors: SYSTEM. */
-bool table_make(const uint64_t *hashes, const int32_t *values, size_t n, int32_t **table, size_t *slots, Error *err);
+bool table_make(const uint64_t *hashes, const int32_t *values, size_t n, int32_t **table,
+                size_t *slots, Error *err);
 /* The keys are distinct and not empty. Free with trie_table_free. Errors: SYSTEM. */
 bool trie_make(const Text *keys, const int32_t *values, size_t n, TrieTable *out, Error *err);
 void trie_table_free(TrieTable *t);
 
-/* ---- Byte level ---- */
+/* ---- Byte level ------------------------------------------------------------------------------ */
 
 /* The bytes that a vocabulary entry stands for, at most spelling.n of them. False: it holds a
  * character that stands for no byte. */
@@ -236,7 +265,7 @@ bool charsmap_read(VocabDraft *d, Text blob, const char *what);
 /* Turn the draft into the metadata entry and the tensors of out. Errors: SYSTEM. */
 bool draft_finish(VocabDraft *d, TokenizerData *out);
 
-/* ---- gguf_pre.c ------------------------------------------------------------------------------- */
+/* ---- gguf_pre.c ------------------------------------------------------------------------------ */
 
 /* The settings of a byte-level vocabulary by its name in tokenizer.ggml.pre. */
 

@@ -18,7 +18,9 @@ static void ids_out(TextOut *o, const char *key, const IdArray *ids)
 
 static void special_out(TextOut *o, const VocabDraft *d)
 {
-    static const struct { const char *key; unsigned mark; } flag[] = { { "lstrip", MARK_LSTRIP }, { "rstrip", MARK_RSTRIP },
+    static const struct {
+        const char *key; unsigned mark;
+    } flag[] = { { "lstrip", MARK_LSTRIP }, { "rstrip", MARK_RSTRIP },
         { "single_word", MARK_SINGLE_WORD }, { "normalized", MARK_NORMALIZED } };
     bool first = true;
     text_out(o, ",\"special\":[");
@@ -38,11 +40,14 @@ static void special_out(TextOut *o, const VocabDraft *d)
 
 static bool make_metadata(const VocabDraft *d, TokenizerData *out)
 {
-    static const char *const type[] = { [DRAFT_SPM] = "spm", [DRAFT_SPM_UNIGRAM] = "spm_unigram", [DRAFT_BPE] = "bpe",
-                                        [DRAFT_BPE_CHAR] = "bpe_char", [DRAFT_UNIGRAM] = "unigram" };
+    static const char *const type[] = { [DRAFT_SPM] = "spm",
+                                        [DRAFT_SPM_UNIGRAM] = "spm_unigram",
+                                        [DRAFT_BPE] = "bpe",
+                                        [DRAFT_BPE_CHAR] = "bpe_char",
+                                        [DRAFT_UNIGRAM] = "unigram" };
     TextOut o = { 0 };
-    text_out(&o, "{\"type\":\"%s\",\"size\":%zu,\"bos\":%d,\"eos\":%d,\"unk\":%d", type[d->type], d->size, (int)d->bos, (int)d->eos,
-             (int)d->unk);
+    text_out(&o, "{\"type\":\"%s\",\"size\":%zu,\"bos\":%d,\"eos\":%d,\"unk\":%d", type[d->type],
+             d->size, (int)d->bos, (int)d->eos, (int)d->unk);
     ids_out(&o, "prefix", &d->prefix);
     ids_out(&o, "suffix", &d->suffix);
     special_out(&o, d);
@@ -58,7 +63,8 @@ static bool make_metadata(const VocabDraft *d, TokenizerData *out)
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 /* Add a tensor. out owns data from here on; data NULL means that there was no memory for it. */
-static bool put(const VocabDraft *d, TokenizerData *out, const char *name, DType dtype, size_t rows, int cols, void *data)
+static bool put(const VocabDraft *d, TokenizerData *out, const char *name, DType dtype, size_t rows,
+                int cols, void *data)
 {
     if (!data)
         return fail(d->err, SYSTEM, "%s: out of memory for the tensor %s", d->file, name);
@@ -89,7 +95,8 @@ static bool put_pieces(const VocabDraft *d, TokenizerData *out)
     for (size_t i = 0; i < d->size; i++)
         total += d->piece[i].n;
     if (total > UINT32_MAX)
-        return fail(d->err, INPUT, "%s: pieces: expected less than 4 GiB of bytes, found %zu", d->file, total);
+        return fail(d->err, INPUT, "%s: pieces: expected less than 4 GiB of bytes, found %zu",
+                    d->file, total);
     char     *bytes = allocate(total, 1);
     uint32_t *offsets = allocate(d->size + 1, sizeof *offsets);
     if (bytes && offsets) {
@@ -106,8 +113,8 @@ static bool put_pieces(const VocabDraft *d, TokenizerData *out)
         free(offsets);
         return false;
     }
-    return put(d, out, "tok.offsets", DT_U32, d->size + 1, 0, offsets) &&
-           put(d, out, "tok.types", DT_U8, d->size, 0, copy_of(d->types, d->size, 1));
+    return put(d, out, "tok.offsets", DT_U32, d->size + 1, 0, offsets)
+        && put(d, out, "tok.types", DT_U8, d->size, 0, copy_of(d->types, d->size, 1));
 }
 
 /* Scores are F32, unless those of a unigram tokenizer.json need a double. */
@@ -122,7 +129,8 @@ static bool put_scores(const VocabDraft *d, TokenizerData *out)
     if (exact || d->type != DRAFT_UNIGRAM)
         return put(d, out, "tok.scores", DT_F32, d->size, 0, shorter);
     free(shorter);
-    return put(d, out, "tok.scores", DT_F64, d->size, 0, copy_of(d->scores, d->size, sizeof *d->scores));
+    return put(d, out, "tok.scores", DT_F64, d->size, 0,
+               copy_of(d->scores, d->size, sizeof *d->scores));
 }
 
 static int by_id(const void *a, const void *b)
@@ -152,11 +160,13 @@ static bool indexed_ids(const VocabDraft *d, IdArray *ids)
     return ok;
 }
 
-static bool put_table(const VocabDraft *d, TokenizerData *out, const char *name, uint64_t *hashes, const int32_t *values, size_t n)
+static bool put_table(const VocabDraft *d, TokenizerData *out, const char *name, uint64_t *hashes,
+                      const int32_t *values, size_t n)
 {
     int32_t *table = NULL;
     size_t   slots = 0;
-    bool     ok = hashes ? table_make(hashes, values, n, &table, &slots, d->err) : no_memory(d->file, d->err);
+    bool     ok =
+        hashes ? table_make(hashes, values, n, &table, &slots, d->err) : no_memory(d->file, d->err);
     free(hashes);
     if (ok)
         return put(d, out, name, DT_I32, slots, 0, table);
@@ -176,10 +186,12 @@ static bool put_merges(const VocabDraft *d, TokenizerData *out)
 {
     uint64_t *hashes = allocate(d->n_merges, sizeof *hashes);
     for (size_t i = 0; hashes && i < d->n_merges; i++) {
-        uint64_t h = d->merges[i].left * 0x9E3779B97F4A7C15u + d->merges[i].right * 0xC2B2AE3D27D4EB4Fu;
+        uint64_t h =
+            d->merges[i].left * 0x9E3779B97F4A7C15u + d->merges[i].right * 0xC2B2AE3D27D4EB4Fu;
         hashes[i] = h ^ h >> 32;
     }
-    if (!put(d, out, "tok.merges", DT_U32, d->n_merges, 3, copy_of(d->merges, d->n_merges, sizeof *d->merges))) {
+    if (!put(d, out, "tok.merges", DT_U32, d->n_merges, 3,
+             copy_of(d->merges, d->n_merges, sizeof *d->merges))) {
         free(hashes);
         return false;
     }
@@ -187,7 +199,8 @@ static bool put_merges(const VocabDraft *d, TokenizerData *out)
 }
 
 /* Add a trie, whose arrays out then owns. */
-static bool put_trie(const VocabDraft *d, TokenizerData *out, const char *name, const char *labels_name, TrieTable *t)
+static bool put_trie(const VocabDraft *d, TokenizerData *out, const char *name,
+                     const char *labels_name, TrieTable *t)
 {
     bool ok = put(d, out, name, DT_U32, t->n, 3, t->nodes);
     t->nodes = NULL;
@@ -213,8 +226,8 @@ static bool put_piece_trie(const VocabDraft *d, TokenizerData *out, const IdArra
 static bool put_charsmap(VocabDraft *d, TokenizerData *out)
 {
     CharsmapTable *m = &d->charsmap;
-    bool ok = put_trie(d, out, "tok.charsmap", "tok.charsmap_labels", &m->trie) &&
-              put(d, out, "tok.charsmap_bytes", DT_U8, m->offsets[m->n], 0, m->bytes);
+    bool ok = put_trie(d, out, "tok.charsmap", "tok.charsmap_labels", &m->trie)
+        && put(d, out, "tok.charsmap_bytes", DT_U8, m->offsets[m->n], 0, m->bytes);
     if (!ok)
         return false;
     m->bytes = NULL;
@@ -227,9 +240,10 @@ static bool make_tensors(VocabDraft *d, TokenizerData *out)
 {
     IdArray ids = { 0 };
     bool   unigram = d->type == DRAFT_SPM_UNIGRAM || d->type == DRAFT_UNIGRAM;
-    bool   ok = put_pieces(d, out) && (is_merging_draft(d) || put_scores(d, out)) && indexed_ids(d, &ids) && put_index(d, out, &ids) &&
-              (!is_merging_draft(d) || put_merges(d, out)) && (!unigram || put_piece_trie(d, out, &ids)) &&
-              (!d->has_charsmap || put_charsmap(d, out));
+    bool   ok = put_pieces(d, out) && (is_merging_draft(d) || put_scores(d, out))
+        && indexed_ids(d, &ids) && put_index(d, out, &ids)
+        && (!is_merging_draft(d) || put_merges(d, out))
+        && (!unigram || put_piece_trie(d, out, &ids)) && (!d->has_charsmap || put_charsmap(d, out));
     free(ids.id);
     return ok;
 }
@@ -264,7 +278,10 @@ void tokenizer_data_free(TokenizerData *d)
     *d = (TokenizerData){ 0 };
 }
 
-static int by_name(const void *a, const void *b) { return strcmp((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name);
+}
 
 bool tokenizer_data_view(TensorFile *f, const TokenizerData *d, Error *err)
 {
@@ -280,8 +297,13 @@ bool tokenizer_data_view(TensorFile *f, const TokenizerData *d, Error *err)
         f->meta[0] = (MetaEntry){ "tokenizer", d->metadata, strlen(d->metadata) };
     for (int i = 0; i < d->n_tensors; i++) {
         const TokenizerTensor *t = &d->tensor[i];
-        f->tensors[i] = (Tensor){ .name = t->name, .dtype = t->dtype, .rank = t->rank, .shape = { t->shape[0], t->shape[1] },
-                                  .n_elements = t->n_bytes / dtype_bytes(t->dtype), .n_bytes = t->n_bytes, .data = t->data };
+        f->tensors[i] = (Tensor){ .name = t->name,
+                                  .dtype = t->dtype,
+                                  .rank = t->rank,
+                                  .shape = { t->shape[0], t->shape[1] },
+                                  .n_elements = t->n_bytes / dtype_bytes(t->dtype),
+                                  .n_bytes = t->n_bytes,
+                                  .data = t->data };
         f->by_name[i] = &f->tensors[i];
         f->n_tensors++;
     }

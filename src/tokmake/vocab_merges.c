@@ -28,7 +28,8 @@ static bool pair_map_grow(PairMap *m, Error *err)
     return true;
 }
 
-static int32_t *pair_map_put(PairMap *m, uint32_t left, uint32_t right, int32_t row, bool *found, Error *err)
+static int32_t *pair_map_put(PairMap *m, uint32_t left, uint32_t right, int32_t row, bool *found,
+                             Error *err)
 {
     if ((!m->slot || m->n + 1 > (m->mask + 1) / 2) && !pair_map_grow(m, err))
         return NULL;
@@ -60,7 +61,8 @@ static bool join(MergeReader *r, Text left, Text right, Text *both)
     if (both->n > r->cap) {
         char *grown = realloc(r->scratch, 2 * both->n);
         if (!grown)
-            return fail(r->d->err, SYSTEM, "%s: out of memory for %zu bytes", r->d->file, 2 * both->n);
+            return fail(r->d->err, SYSTEM, "%s: out of memory for %zu bytes", r->d->file,
+                        2 * both->n);
         r->scratch = grown;
         r->cap     = 2 * both->n;
     }
@@ -76,8 +78,9 @@ static bool known(MergeReader *r, Text piece, uint32_t *id)
 {
     int32_t found = byte_map_find(r->ids, piece.p, piece.n, -1);
     *id = (uint32_t)found;
-    return found >= 0 || fail(r->d->err, INPUT, "%s: %s %zu: expected pieces of the vocabulary, found '%.*s'", r->d->file, r->what, r->n,
-                              SHOWN(piece));
+    return found >= 0
+        || fail(r->d->err, INPUT, "%s: %s %zu: expected pieces of the vocabulary, found '%.*s'",
+                r->d->file, r->what, r->n, SHOWN(piece));
 }
 
 bool merge_read(MergeReader *r, Text left, Text right)
@@ -85,7 +88,8 @@ bool merge_read(MergeReader *r, Text left, Text right)
     VocabDraft *d = r->d;
     Merge  m;
     Text   both = TEXT("");
-    if (!join(r, left, right, &both) || !known(r, left, &m.left) || !known(r, right, &m.right) || !known(r, both, &m.merged))
+    if (!join(r, left, right, &both) || !known(r, left, &m.left) || !known(r, right, &m.right)
+        || !known(r, both, &m.merged))
         return false;
     r->n++;
     bool     found;
@@ -106,7 +110,8 @@ bool merge_read_pair(MergeReader *r, Text spelled)
     const char *space = spelled.n ? memchr(spelled.p, ' ', spelled.n) : NULL;
     size_t      n = space ? (size_t)(space - spelled.p) : 0, rest = space ? spelled.n - n - 1 : 0;
     if (!space || (rest && memchr(space + 1, ' ', rest)))
-        return fail(r->d->err, INPUT, "%s: %s %zu: expected two pieces, found '%.*s'", r->d->file, r->what, r->n, SHOWN(spelled));
+        return fail(r->d->err, INPUT, "%s: %s %zu: expected two pieces, found '%.*s'", r->d->file,
+                    r->what, r->n, SHOWN(spelled));
     return merge_read(r, (Text){ spelled.p, n }, (Text){ space + 1, rest });
 }
 

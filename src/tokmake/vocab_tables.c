@@ -17,7 +17,8 @@ static uint32_t free_slot(uint32_t *next, uint32_t i)
     return i;
 }
 
-bool table_make(const uint64_t *hashes, const int32_t *values, size_t n, int32_t **table, size_t *slots, Error *err)
+bool table_make(const uint64_t *hashes, const int32_t *values, size_t n, int32_t **table,
+                size_t *slots, Error *err)
 {
     *slots = 16;
     while (*slots < 2 * n)
@@ -84,7 +85,8 @@ static size_t count_nodes(const Key *key, size_t n)
     size_t count = 1;
     for (size_t i = 0; i < n; i++) {
         size_t same = 0, most = i ? key[i - 1].text.n : 0;
-        while (same < most && same < key[i].text.n && key[i - 1].text.p[same] == key[i].text.p[same])
+        while (same < most && same < key[i].text.n
+               && key[i - 1].text.p[same] == key[i].text.p[same])
             same++;
         count += key[i].text.n - same;
     }
@@ -100,7 +102,8 @@ bool trie_make(const Text *keys, const int32_t *values, size_t n, TrieTable *out
         qsort(key, n, sizeof *key, by_bytes);
     size_t most = key ? count_nodes(key, n) : 1;
     Range *range = most <= INT32_MAX ? calloc(most, sizeof *range) : NULL;
-    *out = (TrieTable){ .nodes = range ? malloc(most * sizeof *out->nodes) : NULL, .labels = range ? malloc(most) : NULL };
+    *out = (TrieTable){ .nodes = range ? malloc(most * sizeof *out->nodes) : NULL,
+                        .labels = range ? malloc(most) : NULL };
     bool ok = key && range && out->nodes && out->labels;
     if (ok) {
         range[0] = (Range){ 0, n, 0 };

@@ -16,59 +16,84 @@ typedef struct Attention {
  * sees. */
 typedef struct QueryTile { int seq, head, kv_head, first, n, from, end; } QueryTile;
 
-static int sees_from(const AttentionShape *s, int pos) { return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0; }
+static int sees_from(const AttentionShape *s, int pos)
+{
+    return s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
+}
 static int sees_end(const AttentionShape *s, int pos) { return s->causal ? pos + 1 : s->seq_len; }
 
 static QueryTile tile_of(const AttentionShape *s, int seq, int head, int first)
 {
     int n = s->seq_len - first < QUERY_TILE ? s->seq_len - first : QUERY_TILE;
-    return (QueryTile){ seq, head, head / (s->heads / s->kv_heads), first, n, sees_from(s, first), sees_end(s, first + n - 1) };
+    return (QueryTile){ seq,
+                        head,
+                        head / (s->heads / s->kv_heads),
+                        first,
+                        n,
+                        sees_from(s, first),
+                        sees_end(s, first + n - 1) };
 }
 
 /* Offset of a row (one position of one head) in an activation of `heads` heads. */
 static size_t at(const AttentionShape *s, int seq, int pos, int heads, int head)
 {
-    return ((size_t)seq * (size_t)s->seq_len + (size_t)pos) * (size_t)(heads * s->head_dim) + (size_t)(head * s->head_dim);
+    return ((size_t)seq * (size_t)s->seq_len + (size_t)pos) * (size_t)(heads * s->head_dim)
+        + (size_t)(head * s->head_dim);
 }
-static size_t query_at(const AttentionShape *s, const QueryTile *t) { return at(s, t->seq, t->first, s->heads, t->head); }
-static size_t key_at(const AttentionShape *s, const QueryTile *t) { return at(s, t->seq, t->from, s->kv_heads, t->kv_head); }
+static size_t query_at(const AttentionShape *s, const QueryTile *t)
+{
+    return at(s, t->seq, t->first, s->heads, t->head);
+}
+static size_t key_at(const AttentionShape *s, const QueryTile *t)
+{
+    return at(s, t->seq, t->from, s->kv_heads, t->kv_head);
+}
 static size_t stats_at(const AttentionShape *s, const QueryTile *t, int i)
 {
-    return 2 * (((size_t)t->seq * (size_t)s->heads + (size_t)t->head) * (size_t)s->seq_len + (size_t)(t->first + i));
+    return 2
+        * (((size_t)t->seq * (size_t)s->heads + (size_t)t->head) * (size_t)s->seq_len
+           + (size_t)(t->first + i));
 }
 
 /* x [n, keys] = Q K^T for the queries and keys of the tile. Both have rows of head_dim. */
-static void times_keys(const Attention *a, float *x, const float *q, const float *k, const QueryTile *t)
+static void times_keys(const Attention *a, float *x, const float *q, const float *k,
+                       const QueryTile *t)
 {
     const AttentionShape *s = a->s;
     int keys = t->end - t->from;
-    a->c->blas.sgemm(CBLAS_ROWS, CBLAS_PLAIN, CBLAS_TURNED, t->n, keys, s->head_dim, 1, q + query_at(s, t), s->heads * s->head_dim,
-                     k + key_at(s, t), s->kv_heads * s->head_dim, 0, x, keys);
+    a->c->blas.sgemm(CBLAS_ROWS, CBLAS_PLAIN, CBLAS_TURNED, t->n, keys, s->head_dim, 1,
+                     q + query_at(s, t), s->heads * s->head_dim, k + key_at(s, t),
+                     s->kv_heads * s->head_dim, 0, x, keys);
 }
 
 /* Q rows = x [n, keys] K. Overwrites the rows of the tile. */
-static void over_keys(const Attention *a, float *q, const float *x, const float *k, const QueryTile *t)
+static void over_keys(const Attention *a, float *q, const float *x, const float *k,
+                      const QueryTile *t)
 {
     const AttentionShape *s = a->s;
     int keys = t->end - t->from;
-    a->c->blas.sgemm(CBLAS_ROWS, CBLAS_PLAIN, CBLAS_PLAIN, t->n, s->head_dim, keys, 1, x, keys, k + key_at(s, t),
-                     s->kv_heads * s->head_dim, 0, q + query_at(s, t), s->heads * s->head_dim);
+    a->c->blas.sgemm(CBLAS_ROWS, CBLAS_PLAIN, CBLAS_PLAIN, t->n, s->head_dim, keys, 1, x, keys,
+                     k + key_at(s, t), s->kv_heads * s->head_dim, 0, q + query_at(s, t),
+                     s->heads * s->head_dim);
 }
 
 /* K rows += x [n, keys]^T Q. It adds, because every head of the group contributes. */
-static void add_over_queries(const Attention *a, float *k, const float *x, const float *q, const QueryTile *t)
+static void add_over_queries(const Attention *a, float *k, const float *x, const float *q,
+                             const QueryTile *t)
 {
     const AttentionShape *s = a->s;
     int keys = t->end - t->from;
-    a->c->blas.sgemm(CBLAS_ROWS, CBLAS_TURNED, CBLAS_PLAIN, keys, s->head_dim, t->n, 1, x, keys, q + query_at(s, t),
-                     s->heads * s->head_dim, 1, k + key_at(s, t), s->kv_heads * s->head_dim);
+    a->c->blas.sgemm(CBLAS_ROWS, CBLAS_TURNED, CBLAS_PLAIN, keys, s->head_dim, t->n, 1, x, keys,
+                     q + query_at(s, t), s->heads * s->head_dim, 1, k + key_at(s, t),
+                     s->kv_heads * s->head_dim);
 }
 
 /* Finds the part of row i that its query sees: *row is its start, the result its length. Sets
  * the rest of the row to 0, so that the products over the whole tile need no mask. */
 static int seen(const AttentionShape *s, const QueryTile *t, float *x, int i, float **row)
 {
-    int    keys = t->end - t->from, from = sees_from(s, t->first + i) - t->from, end = sees_end(s, t->first + i) - t->from;
+    int    keys = t->end - t->from, from = sees_from(s, t->first + i) - t->from,
+        end = sees_end(s, t->first + i) - t->from;
     float *all = x + (size_t)i * (size_t)keys;
     memset(all, 0, (size_t)from * sizeof *all);
     memset(all + end, 0, (size_t)(keys - end) * sizeof *all);
@@ -76,7 +101,7 @@ static int seen(const AttentionShape *s, const QueryTile *t, float *x, int i, fl
     return end - from;
 }
 
-/* ---- Forward ---- */
+/* ---- Forward --------------------------------------------------------------------------------- */
 
 static void copy_probs(const Attention *a, const float *x, const QueryTile *t)
 {
@@ -84,7 +109,9 @@ static void copy_probs(const Attention *a, const float *x, const QueryTile *t)
     int    keys = t->end - t->from;
     size_t len  = (size_t)s->seq_len;
     for (int i = 0; i < t->n; i++) {
-        float *row = a->probs + (((size_t)t->seq * (size_t)s->heads + (size_t)t->head) * len + (size_t)(t->first + i)) * len;
+        float *row = a->probs
+            + (((size_t)t->seq * (size_t)s->heads + (size_t)t->head) * len + (size_t)(t->first + i))
+                * len;
         memset(row, 0, len * sizeof *row);
         memcpy(row + t->from, x + (size_t)i * (size_t)keys, (size_t)keys * sizeof *row);
     }
@@ -115,10 +142,12 @@ static void forward_piece(void *arg, int i, float *scratch)
     }
 }
 
-void attention_forward(const Crew *c, float *y, float *stats, float *probs, const float *q, const float *k, const float *v,
-                       const AttentionShape *s)
+void attention_forward(const Crew *c, float *y, float *stats, float *probs, const float *q,
+                       const float *k, const float *v, const AttentionShape *s)
 {
-    Attention a = { .c = c, .s = s, .q = q, .k = k, .v = v, .out = y, .stats = stats, .probs = probs };
+    Attention a = {
+        .c = c, .s = s, .q = q, .k = k, .v = v, .out = y, .stats = stats, .probs = probs
+    };
     crew_each(c, s->n_seqs * s->heads, forward_piece, &a);
 }
 
@@ -171,10 +200,20 @@ static void backward_piece(void *arg, int i, float *scratch)
         }
 }
 
-void attention_backward(const Crew *c, float *d_q, float *d_k, float *d_v, const float *q, const float *k, const float *v,
-                        const float *y, const float *stats, const float *d_y, const AttentionShape *s)
+void attention_backward(const Crew *c, float *d_q, float *d_k, float *d_v, const float *q,
+                        const float *k, const float *v, const float *y, const float *stats,
+                        const float *d_y, const AttentionShape *s)
 {
-    Attention a = { .c = c, .s = s, .q = q, .k = k, .v = v, .y = y, .d_y = d_y, .stats = (float *)stats, .d_q = d_q, .d_k = d_k,
+    Attention a = { .c = c,
+                    .s = s,
+                    .q = q,
+                    .k = k,
+                    .v = v,
+                    .y = y,
+                    .d_y = d_y,
+                    .stats = (float *)stats,
+                    .d_q = d_q,
+                    .d_k = d_k,
                     .d_v = d_v };
     crew_each(c, s->n_seqs * s->kv_heads, backward_piece, &a);
 }

@@ -11,7 +11,7 @@
 
 static void clear(float *x, size_t n) { memset(x, 0, n * sizeof *x); }
 
-/* ---- Operations: each turns the gradient of its output into that of its input ---- */
+/* ---- Operations: each turns the gradient of its output into that of its input ---------------- */
 
 /* d_x = W^T d_y, or d_x += W^T d_y with `added`. */
 static void product_back(const BlockCall *b, float *d_x, const float *d_y, Weight w, int rows,
@@ -72,7 +72,7 @@ static void activate_back(const BlockCall *b, const BlockActs *a)
         made(b, STEP_GATE, true, a->gate, s->d_ff);
 }
 
-/* ---- What both halves share ---- */
+/* ---- What both halves share ------------------------------------------------------------------ */
 
 /* out = norm(sum). On entry d_x is the gradient of out, on return that of sum. */
 static void back_through_norm(const BlockCall *b, const Sublayer *l, const Sublayer *d, float *d_x)
@@ -136,7 +136,7 @@ static void back_through_input(const BlockCall *b, const Sublayer *l, const Subl
     norm_backward_rows(b->crew, d_x, &d_norm, x, &norm, b->work->d_x, n_tok);
 }
 
-/* ---- The block ---- */
+/* ---- The block ------------------------------------------------------------------------------- */
 
 /* W_down (act(gate) * up), from d_y to work->d_x, the gradient of xn. */
 static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a,

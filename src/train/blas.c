@@ -20,8 +20,9 @@ static bool has_room(size_t n_bytes)
 
 static bool no_room(Error *err)
 {
-    return fail(err, SYSTEM, "out of memory: OpenBLAS needs %d MB of address space, more than there "
-                             "is (check the limit, ulimit -v)",
+    return fail(err, SYSTEM,
+                "out of memory: OpenBLAS needs %d MB of address space, more than there "
+                "is (check the limit, ulimit -v)",
                 (BYTES_OF_THREAD + BYTES_OF_LIBRARY) >> 20);
 }
 
@@ -65,7 +66,9 @@ bool blas_open(Blas *b, Error *err)
     if (!find(b->library, "cblas_sgemm", &b->sgemm, sizeof b->sgemm)
         || !find(b->library, "openblas_set_num_threads", &set_threads, sizeof set_threads)) {
         blas_close(b);
-        return fail(err, SYSTEM, "libopenblas.so.0: expected cblas_sgemm and openblas_set_num_threads, found no such function");
+        return fail(err, SYSTEM,
+                    "libopenblas.so.0: expected cblas_sgemm and openblas_set_num_threads, found no "
+                    "such function");
     }
     set_threads(1); /* callers split the work themselves */
     if (find(b->library, "openblas_get_corename", &core_name, sizeof core_name))
@@ -83,7 +86,8 @@ int blas_reserve(const Blas *b, int threads, Error *err)
         n--;
     if (n == 0)
         no_room(err);
-    else if (find(b->library, "blas_memory_alloc", &take, sizeof take) && find(b->library, "blas_memory_free", &give, sizeof give)) {
+    else if (find(b->library, "blas_memory_alloc", &take, sizeof take)
+             && find(b->library, "blas_memory_free", &give, sizeof give)) {
         for (int i = 0; i < n; i++) /* it keeps returned buffers for later products */
             taken[i] = take(0);
         for (int i = 0; i < n; i++)

@@ -5,7 +5,7 @@
 #include "model/tensor_list.h"
 #include "train/train_ops.h"
 
-/* ---- block ------------------------------------------------------------------------------------ */
+/* ---- block ----------------------------------------------------------------------------------- */
 
 /* One decoder block: a forward pass that keeps what the backward pass needs, and
  * the backward pass. train_forward.c and backward.c read line by line like runtime/forward.c. */
@@ -34,7 +34,8 @@ typedef union BlockWeights {
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
         Weight ffn_norm, w_gate, w_up, w_down;
         Weight router, expert_gate, expert_up, expert_down;   /* NULL: train_supported refuses */
-        Weight shared_router, shared_gate, shared_up, shared_down;  /* experts: no backward pass yet */
+        /* experts: no backward pass yet */
+        Weight shared_router, shared_gate, shared_up, shared_down;
         Weight ffn_post_norm;
     };
     Weight of[BLOCK_ROLES];                      /* from ROLE_ATTN_NORM on                   */
@@ -76,7 +77,8 @@ void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok);
 /* The values that a block computes, by name, in the order of the two halves. A block has only
  * some of them. _Y is what a half computes, _POST its norm, _ADD the sum with the residual. */
 typedef enum BlockStep {
-    STEP_X, STEP_ATTN_NORM, STEP_Q, STEP_K, STEP_V, STEP_Q_NORM, STEP_K_NORM, STEP_Q_ROPE, STEP_K_ROPE, STEP_PROBS, STEP_HEADS,
+    STEP_X, STEP_ATTN_NORM, STEP_Q, STEP_K, STEP_V, STEP_Q_NORM, STEP_K_NORM, STEP_Q_ROPE,
+    STEP_K_ROPE, STEP_PROBS, STEP_HEADS,
     STEP_ATTN_Y, STEP_ATTN_POST, STEP_ATTN_ADD,
     STEP_FFN_NORM, STEP_GATE, STEP_UP, STEP_H, STEP_FFN_Y, STEP_FFN_POST, STEP_FFN_ADD, BLOCK_STEPS
 } BlockStep;
@@ -85,7 +87,10 @@ typedef enum BlockStep {
  * thread. Each operation of the two passes names the step that it computes. Of the probabilities
  * only the value is shown (if they are kept), because their gradient never exists as a whole.
  * The backward pass computes norms again and shows them again. */
-typedef struct BlockObserver { void (*saw)(void *user, BlockStep step, bool gradient, const float *value, size_t n); void *user; } BlockObserver;
+typedef struct BlockObserver {
+    void (*saw)(void *user, BlockStep step, bool gradient, const float *value, size_t n);
+    void *user;
+} BlockObserver;
 
 /* One call of a block. */
 typedef struct BlockCall {
@@ -110,7 +115,7 @@ void block_forward(const BlockCall *b, BlockActs *a, float *out);
  * added to d. Overwrites a->gate and a->up. */
 void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, float *d_x);
 
-/* ---- sublayer --------------------------------------------------------------------------------- */
+/* ---- sublayer -------------------------------------------------------------------------------- */
 
 /* What the two halves of a block have in common: norms before, behind and
  * after the sum. Only the passes of this room use it. */

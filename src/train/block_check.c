@@ -26,12 +26,19 @@ static void widen(double *y, const float *x, size_t n)
 static bool prepare(BlockCheck *c, Error *err)
 {
     const BlockLab *lab = c->lab;
-    c->block = (BlockDouble){ .p = &lab->params, .shape = &lab->shape, .inv_freq = lab->inv_freq, .factor = lab->factor,
-                              .rot = lab->rope.rot, .n_seqs = lab->n_seqs, .seq_len = lab->seq_len };
+    c->block = (BlockDouble){ .p = &lab->params,
+                              .shape = &lab->shape,
+                              .inv_freq = lab->inv_freq,
+                              .factor = lab->factor,
+                              .rot = lab->rope.rot,
+                              .n_seqs = lab->n_seqs,
+                              .seq_len = lab->seq_len };
     c->size  = (size_t)lab->n_tok * (size_t)lab->config.d_model;
     size_t room = block_double_room(&c->block), all, n_bytes;
-    if (room == 0 || !add_size(room, lab->params.n_floats + 2 * c->size, &all) || !mul_size(all, sizeof(double), &n_bytes))
-        return fail(err, SYSTEM, "out of memory: the sizes of a block in double precision overflow");
+    if (room == 0 || !add_size(room, lab->params.n_floats + 2 * c->size, &all)
+        || !mul_size(all, sizeof(double), &n_bytes))
+        return fail(err, SYSTEM,
+                    "out of memory: the sizes of a block in double precision overflow");
     if (!memory_fits((double)n_bytes, "a block in double precision takes", err))
         return false;
     if (!(c->memory = malloc(n_bytes)))
@@ -75,7 +82,9 @@ static double expected_gradient(BlockCheck *c, double *place, double computed)
 {
     enum { SHORTER = 6 };
     double step = 6e-6 * fmax(1, fabs(*place)), expected = difference(c, place, step);
-    for (int i = 0; i < SHORTER && fabs(computed - expected) > 1e-5 * fmax(fabs(computed), fabs(expected)); i++) {
+    for (int i = 0;
+         i < SHORTER && fabs(computed - expected) > 1e-5 * fmax(fabs(computed), fabs(expected));
+         i++) {
         double shorter = difference(c, place, step /= 8);
         expected = fabs(computed - shorter) < fabs(computed - expected) ? shorter : expected;
     }
@@ -92,14 +101,18 @@ static size_t sample_at(size_t n, int samples, int i, uint64_t seed, int tensor)
 }
 
 /* Checks one tensor. Its error is absolute here; lab_check makes it relative. */
-static LabCheck check_tensor(BlockCheck *c, int tensor, double *values, const float *gradient, size_t n, int samples, uint64_t seed,
-                             double *largest)
+static LabCheck check_tensor(BlockCheck *c, int tensor, double *values, const float *gradient,
+                             size_t n, int samples, uint64_t seed, double *largest)
 {
-    LabCheck k = { .tensor = tensor, .samples = n < (size_t)samples ? (int)n : samples, .error = -1 };
+    LabCheck k = { .tensor = tensor,
+                   .samples = n < (size_t)samples ? (int)n : samples,
+                   .error = -1 };
     *largest = 0;
     for (int i = 0; i < k.samples; i++) {
         size_t at = sample_at(n, k.samples, i, seed, tensor);
-        double computed = (double)gradient[at], expected = expected_gradient(c, values + at, computed), error = fabs(computed - expected);
+        double computed = (double)gradient[at],
+               expected = expected_gradient(c, values + at, computed),
+               error = fabs(computed - expected);
         *largest = fmax(*largest, fabs(expected));
         if (!(error <= k.error) || k.error < 0) { /* true for NaN too */
             k.at = at;
@@ -125,7 +138,8 @@ static double largest_difference(const BlockCheck *c)
     return most;
 }
 
-int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, const Progress *progress, Error *err)
+int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error,
+              const Progress *progress, Error *err)
 {
     BlockCheck   c = { .lab = lab };
     int     n = 0;
@@ -139,8 +153,8 @@ int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, 
     }
     for (int i = 0; ok && i < lab->params.n; i++)
         if (lab->params.spec[i].layer == 0) {
-            check[n] = check_tensor(&c, i, c.w + lab->params.at[i], lab->d_w + lab->params.at[i], params_length(&lab->params, i), samples, seed,
-                                    &largest[n]);
+            check[n] = check_tensor(&c, i, c.w + lab->params.at[i], lab->d_w + lab->params.at[i],
+                                    params_length(&lab->params, i), samples, seed, &largest[n]);
             n++;
             progress_tell(progress, i + 1, lab->params.n);
         }

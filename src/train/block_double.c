@@ -14,13 +14,17 @@ const double *double_tensor(const Params *p, const double *w, int layer, TensorR
     return i >= 0 ? w + p->at[i] : NULL;
 }
 
-static const double *tensor(const BlockDouble *b, TensorRole role, bool bias) { return double_tensor(b->p, b->w, b->layer, role, bias); }
+static const double *tensor(const BlockDouble *b, TensorRole role, bool bias)
+{
+    return double_tensor(b->p, b->w, b->layer, role, bias);
+}
 
 static int tokens(const BlockDouble *b) { return b->n_seqs * b->seq_len; }
 
-/* ---- One line of the paper each ---- */
+/* ---- One line of the paper each -------------------------------------------------------------- */
 
-static void norm_row(double *y, const double *x, const double *w, const double *bias, Norm kind, double eps, int n)
+static void norm_row(double *y, const double *x, const double *w, const double *bias, Norm kind,
+                     double eps, int n)
 {
     double mean = 0, square = 0;
     assert(w);
@@ -32,18 +36,22 @@ static void norm_row(double *y, const double *x, const double *w, const double *
         y[j] = (x[j] - mean) / sqrt(square + eps) * w[j] + (bias ? bias[j] : 0);
 }
 
-void double_norm(double *y, const double *x, const double *w, const double *bias, Norm kind, double eps, int rows, int n)
+void double_norm(double *y, const double *x, const double *w, const double *bias, Norm kind,
+                 double eps, int rows, int n)
 {
     for (int t = 0; t < rows; t++)
         norm_row(y + (size_t)t * (size_t)n, x + (size_t)t * (size_t)n, w, bias, kind, eps, n);
 }
 
-static void norm_rows(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows, int n)
+static void norm_rows(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows,
+                      int n)
 {
-    double_norm(y, x, tensor(b, role, false), tensor(b, role, true), b->shape->norm, (double)b->shape->eps, rows, n);
+    double_norm(y, x, tensor(b, role, false), tensor(b, role, true), b->shape->norm,
+                (double)b->shape->eps, rows, n);
 }
 
-void double_product(double *y, const double *x, const double *w, const double *bias, int n_tok, int rows, int k)
+void double_product(double *y, const double *x, const double *w, const double *bias, int n_tok,
+                    int rows, int k)
 {
     assert(w);
     for (int t = 0; t < n_tok; t++)
@@ -55,7 +63,8 @@ void double_product(double *y, const double *x, const double *w, const double *b
         }
 }
 
-static void product(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows, int k)
+static void product(const BlockDouble *b, double *y, const double *x, TensorRole role, int rows,
+                    int k)
 {
     double_product(y, x, tensor(b, role, false), tensor(b, role, true), tokens(b), rows, k);
 }
@@ -66,8 +75,10 @@ static void rotate(const BlockDouble *b, double *x, int heads)
     for (int t = 0; t < tokens(b); t++)
         for (int h = 0; h < heads; h++)
             for (int i = 0; i < half; i++) {
-                double *v = x + (size_t)t * (size_t)(heads * hd) + (size_t)(h * hd), angle = t % b->seq_len * b->inv_freq[i];
-                double  c = cos(angle) * b->factor, s = sin(angle) * b->factor, first = v[i], second = v[i + half];
+                double *v = x + (size_t)t * (size_t)(heads * hd) + (size_t)(h * hd),
+                       angle = t % b->seq_len * b->inv_freq[i];
+                double  c = cos(angle) * b->factor, s = sin(angle) * b->factor, first = v[i],
+                        second = v[i + half];
                 v[i]        = first * c - second * s;
                 v[i + half] = second * c + first * s;
             }
@@ -75,8 +86,8 @@ static void rotate(const BlockDouble *b, double *x, int heads)
 
 /* One query of one head: y = sum of p v over the positions from .. end - 1. score has room for
  * `end`. */
-static void attend(double *y, const double *q, const double *k, const double *v, size_t stride, int from, int end, int hd, double scale,
-                   double *score)
+static void attend(double *y, const double *q, const double *k, const double *v, size_t stride,
+                   int from, int end, int hd, double scale, double *score)
 {
     double most = -INFINITY, sum = 0;
     for (int t = from; t < end; t++) {
@@ -94,22 +105,29 @@ static void attend(double *y, const double *q, const double *k, const double *v,
     }
 }
 
-static void attention(const BlockDouble *b, double *y, const double *q, const double *k, const double *v, double *score)
+static void attention(const BlockDouble *b, double *y, const double *q, const double *k,
+                      const double *v, double *score)
 {
     const BlockShape *s = b->shape;
-    size_t wide = (size_t)s->heads * (size_t)s->head_dim, narrow = (size_t)s->kv_heads * (size_t)s->head_dim;
+    size_t wide = (size_t)s->heads * (size_t)s->head_dim,
+           narrow = (size_t)s->kv_heads * (size_t)s->head_dim;
     for (int t = 0; t < tokens(b); t++)
         for (int h = 0; h < s->heads; h++) {
-            int    pos = t % b->seq_len, from = s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
+            int    pos = t % b->seq_len,
+                   from = s->window > 0 && pos >= s->window ? pos - s->window + 1 : 0;
             size_t at  = (size_t)t * wide + (size_t)(h * s->head_dim);
-            size_t kv  = (size_t)(t - pos) * narrow + (size_t)(h / (s->heads / s->kv_heads) * s->head_dim);
-            attend(y + at, q + at, k + kv, v + kv, narrow, from, s->causal ? pos + 1 : b->seq_len, s->head_dim, (double)s->attn_scale,
-                   score);
+            size_t kv  =
+                 (size_t)(t - pos) * narrow + (size_t)(h / (s->heads / s->kv_heads) * s->head_dim);
+            attend(y + at, q + at, k + kv, v + kv, narrow, from, s->causal ? pos + 1 : b->seq_len,
+                   s->head_dim, (double)s->attn_scale, score);
         }
 }
 
 static double gelu(double x) { return x * 0.5 * (1 + erf(x / sqrt(2))); }
-static double gelu_tanh(double x) { return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x))); }
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+}
 
 static double activation(FfnKind kind, double x)
 {
@@ -124,7 +142,7 @@ static double activation(FfnKind kind, double x)
     return 0;
 }
 
-/* ---- The block ---- */
+/* ---- The block ------------------------------------------------------------------------------- */
 
 typedef struct Room { double *n, *q, *k, *v, *raw, *att, *y, *mid, *gate, *up, *score; } Room;
 
@@ -133,10 +151,13 @@ static size_t share_out(const BlockDouble *b, Room *r, double *base)
 {
     const BlockShape *s = b->shape;
     size_t n = (size_t)tokens(b), at = 0;
-    size_t q = (size_t)s->heads * (size_t)s->head_dim, kv = (size_t)s->kv_heads * (size_t)s->head_dim;
+    size_t q = (size_t)s->heads * (size_t)s->head_dim,
+           kv = (size_t)s->kv_heads * (size_t)s->head_dim;
     const struct { double **p; size_t rows, width; } parts[] = {
-        { &r->n, n, (size_t)s->d_model }, { &r->q, n, q }, { &r->k, n, kv }, { &r->v, n, kv }, { &r->raw, n, q }, { &r->att, n, q },
-        { &r->y, n, (size_t)s->d_model }, { &r->mid, n, (size_t)s->d_model }, { &r->gate, n, (size_t)s->d_ff },
+        { &r->n, n, (size_t)s->d_model }, { &r->q, n, q }, { &r->k, n, kv }, { &r->v, n, kv },
+        { &r->raw, n, q }, { &r->att, n, q },
+        { &r->y, n, (size_t)s->d_model }, { &r->mid, n, (size_t)s->d_model },
+        { &r->gate, n, (size_t)s->d_ff },
         { &r->up, n, (size_t)s->d_ff }, { &r->score, 1, (size_t)b->seq_len },
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
@@ -155,7 +176,8 @@ size_t block_double_room(const BlockDouble *b)
 }
 
 /* q or k: product, norm (qk_norm), rotation. */
-static void heads_of(const BlockDouble *b, double *x, double *raw, const double *n, TensorRole role, TensorRole norm, int heads)
+static void heads_of(const BlockDouble *b, double *x, double *raw, const double *n, TensorRole role,
+                     TensorRole norm, int heads)
 {
     const BlockShape *s = b->shape;
     int width = heads * s->head_dim, normed = s->qk_norm == QK_HEAD ? s->head_dim : width;
@@ -167,7 +189,8 @@ static void heads_of(const BlockDouble *b, double *x, double *raw, const double 
 }
 
 /* out = x + f. The norm is that of f before the sum (BOTH, OUTPUT) or that of the sum (POST). */
-static void merge(const BlockDouble *b, double *out, const double *x, double *f, TensorRole norm, TensorRole post)
+static void merge(const BlockDouble *b, double *out, const double *x, double *f, TensorRole norm,
+                  TensorRole post)
 {
     const BlockShape *s = b->shape;
     size_t n = (size_t)tokens(b) * (size_t)s->d_model;
@@ -210,7 +233,8 @@ void block_double(const BlockDouble *b, double *y, const double *x, double *room
     if (ffn_gated(s->ffn))
         product(b, r.gate, n, ROLE_W_GATE, s->d_ff, d);
     for (size_t i = 0; i < hidden; i++)
-        r.up[i] = ffn_gated(s->ffn) ? activation(s->ffn, r.gate[i]) * r.up[i] : activation(s->ffn, r.up[i]);
+        r.up[i] = ffn_gated(s->ffn) ? activation(s->ffn, r.gate[i]) * r.up[i]
+                                    : activation(s->ffn, r.up[i]);
     product(b, r.y, r.up, ROLE_W_DOWN, d, s->d_ff);
     merge(b, y, r.mid, r.y, ROLE_FFN_NORM, ROLE_FFN_POST_NORM);
 }

@@ -31,7 +31,7 @@ LabStat lab_stat(const float *x, size_t n)
     return s;
 }
 
-/* ---- Opening ---- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static size_t bytes_of(const Carver *c) { return c->at * sizeof(float); }
 
@@ -69,18 +69,22 @@ static float *room_for(const Carver *c, Error *err)
  * message. */
 static bool fits(const BlockLab *lab, const Carver *c, const char *what, Error *err)
 {
-    return c->overflow || memory_fits(2.0 * (double)lab->params.n_floats * sizeof(float) + (double)bytes_of(c), what, err);
+    return c->overflow
+        || memory_fits(2.0 * (double)lab->params.n_floats * sizeof(float) + (double)bytes_of(c),
+                       what, err);
 }
 
 static bool open_memory(BlockLab *lab, bool probs, Error *err)
 {
     Carver c = { 0 };
     carve_lab(lab, &c, probs);
-    if (!fits(lab, &c, "weights, their gradients and activations take", err) || !(lab->memory = room_for(&c, err)))
+    if (!fits(lab, &c, "weights, their gradients and activations take", err)
+        || !(lab->memory = room_for(&c, err)))
         return false;
     c = (Carver){ .base = lab->memory };
     carve_lab(lab, &c, probs);
-    return (lab->w = params_array(&lab->params, err)) && (lab->d_w = params_array(&lab->params, err));
+    return (lab->w = params_array(&lab->params, err))
+        && (lab->d_w = params_array(&lab->params, err));
 }
 
 static bool open_rope(BlockLab *lab, Error *err)
@@ -95,13 +99,18 @@ static bool open_rope(BlockLab *lab, Error *err)
     return rope_angles_make(&lab->rope, lab->seq_len, rot, lab->inv_freq, lab->factor, err);
 }
 
-bool lab_open(BlockLab *lab, const Config *c, bool causal, int n_seqs, int seq_len, bool probs, int threads, Error *err)
+bool lab_open(BlockLab *lab, const Config *c, bool causal, int n_seqs, int seq_len, bool probs,
+              int threads, Error *err)
 {
-    *lab = (BlockLab){ .config = *c, .shape = params_shape(c, 0), .n_seqs = n_seqs, .seq_len = seq_len, .n_tok = n_seqs * seq_len,
+    *lab = (BlockLab){ .config = *c,
+                       .shape = params_shape(c, 0),
+                       .n_seqs = n_seqs,
+                       .seq_len = seq_len,
+                       .n_tok = n_seqs * seq_len,
                        .factor = 1 };
     lab->shape.causal = causal;
-    if (!params_layout(&lab->params, c, err) || !open_memory(lab, probs, err) || !open_rope(lab, err)
-        || !crew_open(&lab->crew, threads, err)
+    if (!params_layout(&lab->params, c, err) || !open_memory(lab, probs, err)
+        || !open_rope(lab, err) || !crew_open(&lab->crew, threads, err)
         || !train_ops_reserve(&lab->crew, lab->n_tok, seq_len, block_width(&lab->shape), err))
         return false;
     lab->scratch_bytes = lab->crew.scratch_floats * sizeof(float);
@@ -120,7 +129,7 @@ void lab_close(BlockLab *lab)
     *lab = (BlockLab){ 0 };
 }
 
-/* ---- Numbers from a seed ---- */
+/* ---- Numbers from a seed --------------------------------------------------------------------- */
 
 enum { FILL_PIECE = 16384, INPUT_TENSOR = 1 << 20 }; /* multiple of 4; x's number as a tensor */
 
@@ -133,14 +142,17 @@ static void fill_piece(void *arg, size_t at, int n)
     const uint32_t key[2] = { (uint32_t)f->seed, (uint32_t)(f->seed >> 32) };
     for (size_t j = at, end = at + (size_t)n; j < end; j += 4) {
         uint32_t word[4];
-        philox4x32((uint32_t[4]){ (uint32_t)(j / 4), (uint32_t)((uint64_t)j / 4 >> 32), f->tensor, f->block }, key, word);
+        philox4x32((uint32_t[4]){ (uint32_t)(j / 4), (uint32_t)((uint64_t)j / 4 >> 32), f->tensor,
+                                  f->block },
+                   key, word);
         for (size_t k = 0; k < 4 && j + k < end; k++)
             f->x[j + k] = f->middle + f->reach * (float)(((double)word[k] + 0.5) * 0x1p-31 - 1);
     }
 }
 
 /* Fills x [n] with uniform numbers from middle - reach to middle + reach. */
-static void fill(const BlockLab *lab, float *x, size_t n, float middle, double reach, uint64_t seed, int tensor, int block)
+static void fill(const BlockLab *lab, float *x, size_t n, float middle, double reach, uint64_t seed,
+                 int tensor, int block)
 {
     Fill f = { x, middle, (float)reach, seed, (uint32_t)tensor, (uint32_t)block };
     crew_cut(&lab->crew, n, FILL_PIECE, fill_piece, &f);
@@ -153,7 +165,8 @@ void lab_fill_weights(BlockLab *lab, uint64_t seed, int block)
         /* A uniform number of reach r has variance r^2 / 3: sqrt(3 / k) gives 1 / k. */
         double reach = s->k ? sqrt(3.0 / s->k) : 0.1;
         if (s->layer == 0)
-            fill(lab, lab->w + lab->params.at[i], params_length(&lab->params, i), s->k || s->bias ? 0 : 1, reach, seed, i, block);
+            fill(lab, lab->w + lab->params.at[i], params_length(&lab->params, i),
+                 s->k || s->bias ? 0 : 1, reach, seed, i, block);
     }
 }
 
@@ -164,12 +177,18 @@ void lab_fill_input(BlockLab *lab, uint64_t seed)
     fill(lab, lab->d_y, n, 0, sqrt(3), seed, INPUT_TENSOR + 1, 0);
 }
 
-/* ---- Running ---- */
+/* ---- Running --------------------------------------------------------------------------------- */
 
 static BlockCall call_of(const BlockLab *lab, const BlockWeights *w, const BlockObserver *o)
 {
-    return (BlockCall){ .crew = &lab->crew, .shape = &lab->shape, .w = w, .rope = &lab->rope, .work = &lab->work, .n_seqs = lab->n_seqs,
-                        .seq_len = lab->seq_len, .observer = o };
+    return (BlockCall){ .crew = &lab->crew,
+                        .shape = &lab->shape,
+                        .w = w,
+                        .rope = &lab->rope,
+                        .work = &lab->work,
+                        .n_seqs = lab->n_seqs,
+                        .seq_len = lab->seq_len,
+                        .observer = o };
 }
 
 static void note(void *user, BlockStep step, bool gradient, const float *value, size_t n)
@@ -189,7 +208,8 @@ static void note(void *user, BlockStep step, bool gradient, const float *value, 
 static double pass(BlockLab *lab, const BlockObserver *observer)
 {
     size_t       n = (size_t)lab->n_tok * (size_t)lab->config.d_model;
-    BlockWeights w = params_block(&lab->params, lab->w, 0), d = params_block(&lab->params, lab->d_w, 0);
+    BlockWeights w = params_block(&lab->params, lab->w, 0),
+                 d = params_block(&lab->params, lab->d_w, 0);
     BlockCall    b = call_of(lab, &w, observer);
     memset(lab->d_w, 0, lab->params.n_floats * sizeof *lab->d_w);
     memcpy(lab->d_x, lab->d_y, n * sizeof *lab->d_x);
@@ -221,13 +241,14 @@ void lab_run(BlockLab *lab)
     lab->backward_seconds = backward;
 }
 
-/* ---- The fused residual + norm ---- */
+/* ---- The fused residual + norm --------------------------------------------------------------- */
 
 typedef struct FusedRoom { float *sum, *xn, *d_x, *d_y, *d_w, *d_b; } FusedRoom;
 
 static FusedRoom carve_fused(Carver *c, size_t n, size_t d)
 {
-    FusedRoom r = { carve(c, 1, n), carve(c, 1, n), carve(c, 1, n), carve(c, 1, n), carve(c, 1, d), carve(c, 1, d) };
+    FusedRoom r = { carve(c, 1, n), carve(c, 1, n), carve(c, 1, n),
+                    carve(c, 1, n), carve(c, 1, d), carve(c, 1, d) };
     return r;
 }
 
@@ -244,16 +265,21 @@ static void plain_pass(const BlockLab *lab, const FusedRoom *r, const NormParams
 static void fused_pass(const BlockLab *lab, const FusedRoom *r, const NormParams *p)
 {
     NormParams d = { p->kind, r->d_w, p->b ? r->d_b : NULL, p->eps, p->n };
-    residual_norm_forward(&lab->crew, r->sum, r->xn, lab->x, lab->y, lab->shape.residual_scale, p, lab->n_tok);
-    residual_norm_backward(&lab->crew, r->d_x, r->d_y, &d, r->sum, p, lab->d_y, lab->shape.residual_scale, lab->n_tok);
+    residual_norm_forward(&lab->crew, r->sum, r->xn, lab->x, lab->y, lab->shape.residual_scale, p,
+                          lab->n_tok);
+    residual_norm_backward(&lab->crew, r->d_x, r->d_y, &d, r->sum, p, lab->d_y,
+                           lab->shape.residual_scale, lab->n_tok);
 }
 
-static bool same(const float *a, const float *b, size_t n) { return memcmp(a, b, n * sizeof *a) == 0; }
+static bool same(const float *a, const float *b, size_t n)
+{
+    return memcmp(a, b, n * sizeof *a) == 0;
+}
 
 bool lab_fused(BlockLab *lab, LabFused *out, Error *err)
 {
     enum { TIMES = 5 };
-    size_t       n = (size_t)lab->n_tok * (size_t)lab->config.d_model, d = (size_t)lab->config.d_model;
+    size_t n = (size_t)lab->n_tok * (size_t)lab->config.d_model, d = (size_t)lab->config.d_model;
     BlockWeights w = params_block(&lab->params, lab->w, 0);
     Weight       norm = w.ffn_norm.w ? w.ffn_norm : w.ffn_post_norm;
     NormParams   p = { lab->shape.norm, norm.w, norm.b, lab->shape.eps, lab->config.d_model };
@@ -282,13 +308,13 @@ bool lab_fused(BlockLab *lab, LabFused *out, Error *err)
         out->fused_seconds = fmin(out->fused_seconds, clock_seconds() - middle);
     }
     out->forward_same  = same(room[0].sum, room[1].sum, n) && same(room[0].xn, room[1].xn, n);
-    out->backward_same = same(room[0].d_x, room[1].d_x, n) && same(room[0].d_y, room[1].d_y, n) && same(room[0].d_w, room[1].d_w, d)
-                      && same(room[0].d_b, room[1].d_b, d);
+    out->backward_same = same(room[0].d_x, room[1].d_x, n) && same(room[0].d_y, room[1].d_y, n)
+        && same(room[0].d_w, room[1].d_w, d) && same(room[0].d_b, room[1].d_b, d);
     free(memory);
     return true;
 }
 
-/* ---- Blocks one on another ---- */
+/* ---- Blocks one on another ------------------------------------------------------------------- */
 
 /* Infinite if a value is not finite: something overflowed, and it has no size. */
 double lab_rms(const float *x, size_t n)
@@ -310,8 +336,9 @@ static BlockWeights stack_weights(const BlockLab *lab)
 }
 
 /* Runs n blocks forward, then backward. ratio[i] compares the gradient before block i with d_y. */
-static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float *out, float *d_x, int n, LabWeights weights, void *user,
-                      double *ratio, const Progress *progress, Error *err)
+static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float *out, float *d_x,
+                      int n, LabWeights weights, void *user, double *ratio,
+                      const Progress *progress, Error *err)
 {
     static const BlockWeights none = { 0 }; /* gradients of weights are not wanted */
     size_t size = (size_t)lab->n_tok * (size_t)s->d_model;
@@ -337,8 +364,8 @@ static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float
     return true;
 }
 
-bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user, double *rms, double *ratio,
-               const Progress *progress, Error *err)
+bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user,
+               double *rms, double *ratio, const Progress *progress, Error *err)
 {
     BlockShape s    = lab->shape;
     size_t     size = (size_t)lab->n_tok * (size_t)s.d_model;
@@ -354,7 +381,8 @@ bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, vo
         out = carve(&c, 1, size);
         d_x = carve(&c, 1, size);
         if (pass == 0)
-            ok = fits(lab, &c, "a stack of blocks takes", err) && (memory = room_for(&c, err)) != NULL;
+            ok = fits(lab, &c, "a stack of blocks takes", err)
+                && (memory = room_for(&c, err)) != NULL;
         c = (Carver){ .base = memory };
     }
     ok = ok && run_stack(lab, &s, acts, out, d_x, n, weights, user, ratio, progress, err);

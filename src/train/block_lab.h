@@ -5,7 +5,7 @@
 #include "base/progress.h"
 #include "train/net.h"
 
-/* ---- reference.c ------------------------------------------------------------------------------ */
+/* ---- reference.c ----------------------------------------------------------------------------- */
 
 /* The loss of one sequence in double, on top of block_double.h. As plain as
  * possible, and it shares no arithmetic with the code that it checks. */
@@ -15,9 +15,10 @@ size_t reference_room(const Params *p, int n);
 
 /* Mean of -log p(target[t]) over the n tokens of a sequence. w: the parameters' array as
  * doubles. room: reference_room(p, n) doubles. */
-double reference_loss(const Params *p, const double *w, const int32_t *token, const int32_t *target, int n, double *room);
+double reference_loss(const Params *p, const double *w, const int32_t *token, const int32_t *target,
+                      int n, double *room);
 
-/* ---- block_double.c --------------------------------------------------------------------------- */
+/* ---- block_double.c -------------------------------------------------------------------------- */
 
 /* A decoder block in double, by plain loops over its formulas. The
  * gradient checks compare with it. Slow. */
@@ -42,13 +43,16 @@ void block_double(const BlockDouble *b, double *y, const double *x, double *room
 
 /* What a model needs besides its blocks. y [rows, n] = norm of each row of x; y may be x. y
  * [n_tok, rows] = x W^T + bias; bias NULL: none. */
-void double_norm(double *y, const double *x, const double *w, const double *bias, Norm kind, double eps, int rows, int n);
-void double_product(double *y, const double *x, const double *w, const double *bias, int n_tok, int rows, int k);
+void double_norm(double *y, const double *x, const double *w, const double *bias, Norm kind,
+                 double eps, int rows, int n);
+void double_product(double *y, const double *x, const double *w, const double *bias, int n_tok,
+                    int rows, int k);
 
 /* A tensor of p in the array w, or NULL if there is none. layer -1: a tensor outside the layers. */
-const double *double_tensor(const Params *p, const double *w, int layer, TensorRole role, bool bias);
+const double *double_tensor(const Params *p, const double *w, int layer, TensorRole role,
+                            bool bias);
 
-/* ---- grad_check.c ----------------------------------------------------------------------------- */
+/* ---- grad_check.c ---------------------------------------------------------------------------- */
 
 /* Are the gradients right? Compares those of the backward pass with central
  * differences of the loss in double. */
@@ -66,10 +70,10 @@ typedef struct GradCheckRow {
  * h) - L(w - h)) / 2h is computed in double with h = 2^-18 max(1, |w|). If g and d differ, it
  * tries smaller h, down to 2^-18 of that. The data is one sequence of n_tok random tokens.
  * progress may be NULL. Fails with SYSTEM (no memory). */
-bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed,
-                const Progress *progress, Error *err);
+bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok,
+                int samples, uint64_t seed, const Progress *progress, Error *err);
 
-/* ---- block_lab.c ------------------------------------------------------------------------------ */
+/* ---- block_lab.c ----------------------------------------------------------------------------- */
 
 /* One decoder block to look into: all its values and gradients, a check of
  * the gradients in double, stacked blocks with norms before or behind, the fused residual and
@@ -110,7 +114,8 @@ typedef struct BlockLab {
  * train_supported (learned positions are allowed: they do not belong to a block). Weights, x and
  * d_y are zero. probs: keep the attention probabilities. Fails with SYSTEM (memory, no
  * OpenBLAS). */
-bool lab_open(BlockLab *lab, const Config *c, bool causal, int n_seqs, int seq_len, bool probs, int threads, Error *err);
+bool lab_open(BlockLab *lab, const Config *c, bool causal, int n_seqs, int seq_len, bool probs,
+              int threads, Error *err);
 void lab_close(BlockLab *lab);     /* accepts a zeroed one */
 
 /* Fills the weights of block number `block` from a seed, uniformly: matrices with variance 1 /
@@ -122,7 +127,7 @@ void lab_fill_input(BlockLab *lab, uint64_t seed);
 /* Forward and backward: computes y, d_x and d_w, and the summaries of all steps. */
 void lab_run(BlockLab *lab);
 
-/* ---- Checks ---- */
+/* ---- Checks ---------------------------------------------------------------------------------- */
 
 typedef struct LabCheck {
     int    tensor;                 /* in params; -1: x */
@@ -137,24 +142,27 @@ typedef struct LabCheck {
  * if that is more: a gradient that is 0 by its formula has no size of its own. check has room
  * for params.n + 1. Returns how many it filled, or -1 on failure. y_error: largest |y - y in
  * double|. */
-int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error, const Progress *progress, Error *err);
+int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, double *y_error,
+              const Progress *progress, Error *err);
 
 /* The floating-point operations of lab_check. */
 double lab_check_flops(const BlockLab *lab, int samples);
 
 /* Runs the fused residual + norm and the two operations that it replaces (x + y, then the norm;
  * with gradients). Are the bits the same, and how long does each take? Fails with SYSTEM. */
-typedef struct LabFused { bool forward_same, backward_same; double fused_seconds, plain_seconds; } LabFused;
+typedef struct LabFused {
+    bool forward_same, backward_same; double fused_seconds, plain_seconds;
+} LabFused;
 bool lab_fused(BlockLab *lab, LabFused *out, Error *err);
 
-/* ---- Stacked blocks ---- */
+/* ---- Stacked blocks -------------------------------------------------------------------------- */
 
 /* Runs blocks 0 .. n - 1 on lab->x with norms at `place`, then backward from lab->d_y. rms[i] is
  * that of the residual stream before block i (rms[n]: of the result); ratio[i] = |its gradient|
  * / |d_y|. weights puts block i's weights into lab->w, once forward and once backward; NULL: all
  * blocks have the same. rms and ratio have room for n + 1. */
 typedef bool (*LabWeights)(void *user, BlockLab *lab, int block, Error *err);
-bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user, double *rms, double *ratio,
-               const Progress *progress, Error *err);
+bool lab_stack(BlockLab *lab, NormPlacement place, int n, LabWeights weights, void *user,
+               double *rms, double *ratio, const Progress *progress, Error *err);
 
 #endif

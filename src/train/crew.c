@@ -33,13 +33,15 @@ static bool grow(float **p, size_t *have, size_t times, size_t want, Error *err)
     size_t each = round_up(want, 16), n_bytes;
     if (*have >= want)
         return true;
-    if (want > SIZE_MAX / 8 || !mul_size(each, times, &n_bytes) ||
-        !mul_size(n_bytes, sizeof(float), &n_bytes))
+    if (want > SIZE_MAX / 8 || !mul_size(each, times, &n_bytes)
+        || !mul_size(n_bytes, sizeof(float), &n_bytes))
         return fail(err, SYSTEM, "out of memory for training: the sizes overflow");
     free(*p);
     *p    = aligned_alloc(64, n_bytes);
     *have = *p ? each : 0;
-    return *p ? true : fail(err, SYSTEM, "out of memory for training: %zu MB of work space", n_bytes >> 20);
+    return *p
+        ? true
+        : fail(err, SYSTEM, "out of memory for training: %zu MB of work space", n_bytes >> 20);
 }
 
 bool crew_reserve(Crew *c, size_t scratch_floats, size_t partial_floats, Error *err)

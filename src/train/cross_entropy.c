@@ -52,8 +52,9 @@ static void loss_piece(void *arg, size_t first, int n)
         loss_row(arg, first + (size_t)t);
 }
 
-void head_loss(const Crew *c, double *loss_of, float *d_x, float *d_w, const float *x, const float *w, const int32_t *target,
-               float weight, float *logits, const HeadShape *s)
+void head_loss(const Crew *c, double *loss_of, float *d_x, float *d_w, const float *x,
+               const float *w, const int32_t *target, float weight, float *logits,
+               const HeadShape *s)
 {
     size_t d = (size_t)s->d;
     for (int t = 0, n; t < s->n_tok; t += n) {
@@ -63,7 +64,8 @@ void head_loss(const Crew *c, double *loss_of, float *d_x, float *d_w, const flo
         crew_cut(c, (size_t)n, LOSS_PIECE, loss_piece, &l);
         if (d_x)
             linear_backward(c, d_x + (size_t)t * d, logits, w, n, s->vocab, s->d, false);
-        linear_weight_backward(c, d_x ? d_w : NULL, NULL, logits, x + (size_t)t * d, n, s->vocab, s->d);
+        linear_weight_backward(c, d_x ? d_w : NULL, NULL, logits, x + (size_t)t * d, n, s->vocab,
+                               s->d);
     }
 }
 

@@ -27,7 +27,8 @@ static void gather_piece(void *arg, size_t at, int n)
     }
 }
 
-void embed_forward(const Crew *c, float *x, const float *table, const int32_t *token, int n_tok, int d, float scale)
+void embed_forward(const Crew *c, float *x, const float *table, const int32_t *token, int n_tok,
+                   int d, float scale)
 {
     Embed e = { c, x, table, token, n_tok, d, scale };
     crew_cut(c, (size_t)n_tok, NORM_PIECE, gather_piece, &e);
@@ -43,7 +44,8 @@ static void scatter_piece(void *arg, size_t at, int n)
         e->c->k->add_scaled(e->out + (size_t)e->token[t] * d + at, e->in + t * d + at, e->scale, n);
 }
 
-void embed_backward(const Crew *c, float *d_table, const int32_t *token, const float *d_x, int n_tok, int d, float scale)
+void embed_backward(const Crew *c, float *d_table, const int32_t *token, const float *d_x,
+                    int n_tok, int d, float scale)
 {
     Embed e = { c, d_table, d_x, token, n_tok, d, scale };
     if (d_table)

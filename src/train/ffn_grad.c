@@ -41,13 +41,15 @@ static void backward_piece(void *arg, size_t at, int n)
     }
 }
 
-void activation_forward(const Crew *c, float *h, const float *gate, const float *up, FfnKind kind, size_t n)
+void activation_forward(const Crew *c, float *h, const float *gate, const float *up, FfnKind kind,
+                        size_t n)
 {
     FfnActivation a = { c->k, h, (float *)gate, (float *)up, NULL, kind };
     crew_cut(c, n, ACT_PIECE, forward_piece, &a);
 }
 
-void activation_backward(const Crew *c, float *h, float *gate, float *up, const float *d_h, FfnKind kind, size_t n)
+void activation_backward(const Crew *c, float *h, float *gate, float *up, const float *d_h,
+                         FfnKind kind, size_t n)
 {
     FfnActivation a = { c->k, h, gate, up, d_h, kind };
     crew_cut(c, n, ACT_PIECE, backward_piece, &a);

@@ -26,7 +26,8 @@ typedef struct GradCheck {
 static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
 {
     uint32_t word[4];
-    philox4x32((uint32_t[4]){ a, b, 0, 3 }, (uint32_t[2]){ (uint32_t)seed, (uint32_t)(seed >> 32) }, word);
+    philox4x32((uint32_t[4]){ a, b, 0, 3 }, (uint32_t[2]){ (uint32_t)seed, (uint32_t)(seed >> 32) },
+               word);
     return word[0];
 }
 
@@ -76,10 +77,15 @@ static void check_tensor(const GradCheck *c, int i, double *w, double *room)
     const float  *g = c->g + c->p->at[i];
     double        rms = root_mean_square(g, n, &largest);
     GradCheckRow *r = &c->row[i];
-    *r = (GradCheckRow){ .name = c->p->spec[i].name, .worst = -1, .n = n < (size_t)c->samples ? (int)n : c->samples };
+    *r = (GradCheckRow){ .name = c->p->spec[i].name,
+                         .worst = -1,
+                         .n = n < (size_t)c->samples ? (int)n : c->samples };
     for (int s = 0; s < r->n; s++) {
-        size_t j = r->n == (int)n ? (size_t)s : s == 0 ? largest : draw(c->seed, (uint32_t)i, (uint32_t)s) % n;
-        double d = expected_gradient(c, w, room, c->p->at[i] + j, (double)g[j]), error = fabs((double)g[j] - d) / fmax(fmax(fabs(d), rms), 1e-30);
+        size_t j = r->n == (int)n ? (size_t)s
+            : s == 0              ? largest
+                                  : draw(c->seed, (uint32_t)i, (uint32_t)s) % n;
+        double d = expected_gradient(c, w, room, c->p->at[i] + j, (double)g[j]),
+               error = fabs((double)g[j] - d) / fmax(fmax(fabs(d), rms), 1e-30);
         if (error_is_worse(error, r->worst)) {
             r->worst         = error;
             r->at_grad       = (double)g[j];
@@ -126,28 +132,38 @@ static bool gradients(GradCheck *c, float *g, Error *err)
     if (!net)
         return false;
     for (int t = 0; t <= c->n_tok; t++) {
-        int32_t id = (int32_t)(draw(c->seed, UINT32_MAX, (uint32_t)t) % (uint32_t)c->p->config.vocab_size);
+        int32_t id =
+            (int32_t)(draw(c->seed, UINT32_MAX, (uint32_t)t) % (uint32_t)c->p->config.vocab_size);
         if (t < c->n_tok)
             c->token[t] = id;
         if (t > 0)
             c->target[t - 1] = id;
     }
-    net_loss(net, c->w, g, &(NetBatch){ .token = c->token, .target = c->target, .n_seqs = 1 }, 1.0f / (float)c->n_tok);
+    net_loss(net, c->w, g, &(NetBatch){ .token = c->token, .target = c->target, .n_seqs = 1 },
+             1.0f / (float)c->n_tok);
     net_free(net);
     return true;
 }
 
-bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok, int samples, uint64_t seed,
-                const Progress *progress, Error *err)
+bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w, int n_tok,
+                int samples, uint64_t seed, const Progress *progress, Error *err)
 {
-    GradCheck  c = { .p = p, .crew = crew, .w = w, .n_tok = n_tok, .samples = samples, .seed = seed, .row = rows, .pieces = crew->threads };
+    GradCheck  c = { .p = p,
+                     .crew = crew,
+                     .w = w,
+                     .n_tok = n_tok,
+                     .samples = samples,
+                     .seed = seed,
+                     .row = rows,
+                     .pieces = crew->threads };
     c.doubles = p->n_floats + reference_room(p, n_tok);
     float *g  = params_array(p, err);
     c.memory  = g ? malloc((size_t)c.pieces * c.doubles * sizeof *c.memory) : NULL;
     c.token   = calloc((size_t)n_tok, sizeof *c.token);
     c.target  = calloc((size_t)n_tok, sizeof *c.target);
     c.g       = g;
-    bool ok = (g && c.memory && c.token && c.target) || fail(err, SYSTEM, "out of memory for a gradient check");
+    bool ok = (g && c.memory && c.token && c.target)
+        || fail(err, SYSTEM, "out of memory for a gradient check");
     ok = ok && gradients(&c, g, err);
     if (ok)
         check_all(&c, progress);

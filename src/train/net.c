@@ -22,7 +22,7 @@ struct Net {
     size_t        bytes;
 };
 
-/* ---- Memory ---- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* One pass over all buffers: it counts, or hands out pieces (Carver). */
 static void carve_net(Net *n, Carver *c)
@@ -63,7 +63,8 @@ static bool measure(Net *n, Error *err)
         carve_net(n, &carver);
     n->bytes = carver.at * sizeof(float);
     return (n->bytes && !carver.overflow)
-        || fail(err, SYSTEM, "out of memory: %d sequences of %d tokens at a time", n->n_seqs, n->seq_len);
+        || fail(err, SYSTEM, "out of memory: %d sequences of %d tokens at a time", n->n_seqs,
+                n->seq_len);
 }
 
 static bool allocate(Net *n, Error *err)
@@ -73,10 +74,12 @@ static bool allocate(Net *n, Error *err)
     n->loss_of = calloc((size_t)n->n_seqs * (size_t)n->seq_len, sizeof *n->loss_of);
     n->memory  = aligned_alloc(64, n->bytes);
     if (!n->memory || !n->loss_of)
-        return fail(err, SYSTEM, "out of memory: %zu MB of activations for %d sequences of %d tokens", n->bytes >> 20, n->n_seqs,
-                    n->seq_len);
+        return fail(err, SYSTEM,
+                    "out of memory: %zu MB of activations for %d sequences of %d tokens",
+                    n->bytes >> 20, n->n_seqs, n->seq_len);
     carve_net(n, &(Carver){ .base = n->memory });
-    return train_ops_reserve(n->crew, n->n_seqs * n->seq_len, n->seq_len, block_width(&n->shape[0]), err);
+    return train_ops_reserve(n->crew, n->n_seqs * n->seq_len, n->seq_len, block_width(&n->shape[0]),
+                             err);
 }
 
 static bool make_angles(Net *n, Error *err)
@@ -110,8 +113,9 @@ Net *net_new(const Params *p, Crew *crew, int n_seqs, int seq_len, Error *err)
 bool net_fits(const Params *p, int n_arrays, int n_seqs, int seq_len, Error *err)
 {
     Net  n  = { .p = p, .n_seqs = n_seqs, .seq_len = seq_len };
-    bool ok = measure(&n, err) && memory_fits((double)n.bytes + (double)n_arrays * (double)p->n_floats * sizeof(float),
-                                              "parameters, gradients, moments and activations take", err);
+    bool ok = measure(&n, err)
+        && memory_fits((double)n.bytes + (double)n_arrays * (double)p->n_floats * sizeof(float),
+                       "parameters, gradients, moments and activations take", err);
     release(&n);
     return ok;
 }
@@ -125,16 +129,25 @@ void net_free(Net *n)
 
 size_t net_bytes(const Net *n)
 {
-    return n->bytes + (n->crew->scratch_floats * (size_t)n->crew->threads + n->crew->partial_floats) * sizeof(float);
+    return n->bytes
+        + (n->crew->scratch_floats * (size_t)n->crew->threads + n->crew->partial_floats)
+        * sizeof(float);
 }
 
-/* ---- Forward ---- */
+/* ---- Forward --------------------------------------------------------------------------------- */
 
 /* Each block has two dropout sites (attention, feed-forward); the embedding has site 0. */
 static BlockCall call_of(const Net *n, int l, const BlockWeights *w, const NetBatch *b)
 {
-    BlockCall c = { .crew = n->crew, .shape = &n->shape[l], .w = w, .rope = &n->rope[n->shape[l].window != 0], .work = &n->work,
-                    .n_seqs = b->n_seqs, .seq_len = n->seq_len, .drop = b->drop, .first_seq = b->first_seq };
+    BlockCall c = { .crew = n->crew,
+                    .shape = &n->shape[l],
+                    .w = w,
+                    .rope = &n->rope[n->shape[l].window != 0],
+                    .work = &n->work,
+                    .n_seqs = b->n_seqs,
+                    .seq_len = n->seq_len,
+                    .drop = b->drop,
+                    .first_seq = b->first_seq };
     c.drop.site = 1 + 2 * (uint32_t)l;
     return c;
 }
@@ -155,13 +168,15 @@ static uint64_t first_element(const Net *n, const NetBatch *b)
 static NormParams final_norm(const Net *n, float *w)
 {
     const Config *c = &n->p->config;
-    return (NormParams){ c->norm, params_find(n->p, w, -1, ROLE_FINAL_NORM, false), params_find(n->p, w, -1, ROLE_FINAL_NORM, true),
-                         (float)c->norm_eps, c->d_model };
+    return (NormParams){ c->norm, params_find(n->p, w, -1, ROLE_FINAL_NORM, false),
+                         params_find(n->p, w, -1, ROLE_FINAL_NORM, true), (float)c->norm_eps,
+                         c->d_model };
 }
 
 static float *head_matrix(const Net *n, float *w)
 {
-    return params_find(n->p, w, -1, n->p->config.tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD, false);
+    return params_find(n->p, w, -1, n->p->config.tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD,
+                       false);
 }
 
 /* xn = final_norm(blocks(embedding of the tokens)). */
@@ -172,7 +187,8 @@ static void transformer(Net *n, float *w, const NetBatch *b)
     float        *first = c->n_layers > 0 ? n->acts[0].x : n->x;
     DropoutKey    drop = embed_dropout(b);
     NormParams    norm = final_norm(n, w);
-    embed_forward(n->crew, first, params_find(n->p, w, -1, ROLE_EMBED, false), b->token, n_tok, c->d_model, (float)c->embed_scale);
+    embed_forward(n->crew, first, params_find(n->p, w, -1, ROLE_EMBED, false), b->token, n_tok,
+                  c->d_model, (float)c->embed_scale);
     dropout(n->crew, first, &drop, first_element(n, b), (size_t)n_tok * (size_t)c->d_model);
     for (int l = 0; l < c->n_layers; l++) {
         BlockWeights weights = params_block(n->p, w, l);
@@ -182,7 +198,7 @@ static void transformer(Net *n, float *w, const NetBatch *b)
     norm_forward(n->crew, n->xn, n->x, &norm, n_tok);
 }
 
-/* ---- Backward ---- */
+/* ---- Backward -------------------------------------------------------------------------------- */
 
 /* The backward pass from work.y, the gradient of xn, down to the embedding. */
 static void transformer_backward(Net *n, float *w, float *grads, const NetBatch *b)
@@ -200,8 +216,8 @@ static void transformer_backward(Net *n, float *w, float *grads, const NetBatch 
         block_backward(&call, &n->acts[l], &d, n->d_x);
     }
     dropout(n->crew, n->d_x, &drop, first_element(n, b), size);
-    embed_backward(n->crew, params_find(n->p, grads, -1, ROLE_EMBED, false), b->token, n->d_x, n_tok, c->d_model,
-                   (float)c->embed_scale);
+    embed_backward(n->crew, params_find(n->p, grads, -1, ROLE_EMBED, false), b->token, n->d_x,
+                   n_tok, c->d_model, (float)c->embed_scale);
 }
 
 double net_loss(Net *n, const float *w, float *grads, const NetBatch *b, float weight)
@@ -209,11 +225,11 @@ double net_loss(Net *n, const float *w, float *grads, const NetBatch *b, float w
     const Config *c = &n->p->config;
     /* BlockWeights also holds gradients, so it is not const. Nothing writes through `weights`. */
     float        *weights = (float *)w;
-    HeadShape     head = { b->n_seqs * n->seq_len, c->vocab_size, c->d_model, (float)c->logit_scale };
+    HeadShape head = { b->n_seqs * n->seq_len, c->vocab_size, c->d_model, (float)c->logit_scale };
     double        sum = 0;
     transformer(n, weights, b);
-    head_loss(n->crew, n->loss_of, grads ? n->work.y : NULL, grads ? head_matrix(n, grads) : NULL, n->xn, head_matrix(n, weights),
-              b->target, weight, n->logits, &head);
+    head_loss(n->crew, n->loss_of, grads ? n->work.y : NULL, grads ? head_matrix(n, grads) : NULL,
+              n->xn, head_matrix(n, weights), b->target, weight, n->logits, &head);
     for (int t = 0; t < head.n_tok; t++)
         sum += n->loss_of[t];
     if (grads)
@@ -227,6 +243,7 @@ void net_logits(Net *n, const float *w, const int32_t *token, int n_seqs, float 
     NetBatch      b = { .token = token, .n_seqs = n_seqs };
     size_t        n_tok = (size_t)n_seqs * (size_t)n->seq_len;
     transformer(n, (float *)w, &b);
-    linear(n->crew, logits, n->xn, head_matrix(n, (float *)w), NULL, (int)n_tok, c->vocab_size, c->d_model);
+    linear(n->crew, logits, n->xn, head_matrix(n, (float *)w), NULL, (int)n_tok, c->vocab_size,
+           c->d_model);
     scale_all(n->crew, logits, (float)c->logit_scale, n_tok * (size_t)c->vocab_size);
 }

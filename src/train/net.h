@@ -5,7 +5,7 @@
 #include "model/tensor_list.h"
 #include "train/block.h"
 
-/* ---- params.c --------------------------------------------------------------------------------- */
+/* ---- params.c -------------------------------------------------------------------------------- */
 
 /* All parameters of a model as one array of floats, row-major, in the order of
  * model/tensor_list.h. Gradients and the optimizer's moments are arrays of the same layout. */
@@ -37,7 +37,8 @@ bool params_load(const Params *p, float *w, const StoredModel *c, Error *err);
 
 /* Loads one tensor into w, its part of the array. path: its file, for messages. Fails like
  * params_load. */
-bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w, Error *err);
+bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w,
+                        Error *err);
 
 /* Random first values (Radford et al. 2019). Matrices are normal with deviation 0.02; those that
  * add to the residual stream (wo, w_down) have 0.02 / sqrt(2 n_layers), so that its size does
@@ -60,7 +61,7 @@ size_t params_length(const Params *p, int tensor);
 BlockWeights params_block(const Params *p, float *array, int layer);
 BlockShape   params_shape(const Config *c, int layer);
 
-/* ---- optimizer.c ------------------------------------------------------------------------------ */
+/* ---- optimizer.c ----------------------------------------------------------------------------- */
 
 /* AdamW with decoupled weight decay (Loshchilov and Hutter 2019), clipping by
  * the global norm (Pascanu et al. 2013), and the learning rate of each step. */
@@ -74,7 +75,8 @@ typedef struct Optimizer {
     const Params    *p;
     Crew            *crew;
     OptimizerOptions opt;
-    float           *m, *v;         /* first and second moments (params_array); the caller owns them */
+    float           *m, *v;         /* first and second moments (params_array); the caller owns
+                                     * them */
 } Optimizer;
 
 /* sqrt of the sum of squares of all gradients. Sums f32 within pieces of 16,384, double across
@@ -82,7 +84,8 @@ typedef struct Optimizer {
 double grads_norm(const Params *p, const Crew *crew, const float *g);
 
 /* Step number `step` (1, 2 ...): updates w with the gradients g * grad_scale. */
-void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double lr, double grad_scale);
+void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double lr,
+                    double grad_scale);
 
 /* Linear warm-up over the first steps, then half a cosine from lr to min_lr at the last step
  * (Loshchilov and Hutter 2017). step counts from 0. With n_steps 0 the rate is constant after
@@ -90,7 +93,7 @@ void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double
 typedef struct Schedule { double lr, min_lr; int64_t warmup, n_steps; } Schedule;
 double schedule_rate(const Schedule *s, int64_t step);
 
-/* ---- net.c ------------------------------------------------------------------------------------ */
+/* ---- net.c ----------------------------------------------------------------------------------- */
 
 /* A whole model on whole sequences: loss and gradients. Model files and the text
  * belong to the caller; the optimizer is optimizer.h. */

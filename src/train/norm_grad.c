@@ -59,13 +59,15 @@ static void backward_piece(void *arg, size_t first, int n)
     const NormWork   *w  = arg;
     const NormParams *p  = w->p;
     size_t            at = first * (size_t)p->n;
-    float            *d_w = w->c->partial + first / NORM_PIECE * 2 * (size_t)p->n, *d_b = d_w + p->n;
+    float *d_w = w->c->partial + first / NORM_PIECE * 2 * (size_t)p->n, *d_b = d_w + p->n;
     memset(d_w, 0, 2 * (size_t)p->n * sizeof *d_w);
     for (int t = 0; t < n; t++, at += (size_t)p->n) {
         if (p->kind == NORM_LAYER)
-            w->c->k->layer_norm_backward(w->out + at, d_w, d_b, w->x + at, p->w, w->d_y + at, p->n, p->eps);
+            w->c->k->layer_norm_backward(w->out + at, d_w, d_b, w->x + at, p->w, w->d_y + at, p->n,
+                                         p->eps);
         else
-            w->c->k->rms_norm_backward(w->out + at, d_w, w->x + at, p->w, w->d_y + at, p->n, p->eps);
+            w->c->k->rms_norm_backward(w->out + at, d_w, w->x + at, p->w, w->d_y + at, p->n,
+                                       p->eps);
         if (w->branch)
             scale_row(w->branch + at, w->out + at, w->scale, p->n);
     }
@@ -85,23 +87,40 @@ static void backward(const NormWork *w)
     add_partials(w->c, w->d->b, 1, n, w->p->n);
 }
 
-void norm_backward_rows(const Crew *c, float *d_x, const NormParams *d, const float *x, const NormParams *p, const float *d_y,
-                        int n_tok)
+void norm_backward_rows(const Crew *c, float *d_x, const NormParams *d, const float *x,
+                        const NormParams *p, const float *d_y, int n_tok)
 {
     NormWork w = { .c = c, .out = d_x, .p = p, .d = d, .x = x, .d_y = d_y, .n_tok = n_tok };
     backward(&w);
 }
 
-void residual_norm_forward(const Crew *c, float *sum, float *xn, const float *x, const float *y, float scale, const NormParams *p,
-                           int n_tok)
+void residual_norm_forward(const Crew *c, float *sum, float *xn, const float *x, const float *y,
+                           float scale, const NormParams *p, int n_tok)
 {
-    NormWork w = { .c = c, .out = xn, .p = p, .x = sum, .n_tok = n_tok, .stream = x, .y = y, .sum = sum, .scale = scale };
+    NormWork w = { .c = c,
+                   .out = xn,
+                   .p = p,
+                   .x = sum,
+                   .n_tok = n_tok,
+                   .stream = x,
+                   .y = y,
+                   .sum = sum,
+                   .scale = scale };
     crew_cut(c, (size_t)n_tok, NORM_PIECE, forward_piece, &w);
 }
 
-void residual_norm_backward(const Crew *c, float *d_x, float *d_y, const NormParams *d, const float *sum, const NormParams *p,
-                            const float *d_xn, float scale, int n_tok)
+void residual_norm_backward(const Crew *c, float *d_x, float *d_y, const NormParams *d,
+                            const float *sum, const NormParams *p, const float *d_xn, float scale,
+                            int n_tok)
 {
-    NormWork w = { .c = c, .out = d_x, .p = p, .d = d, .x = sum, .d_y = d_xn, .n_tok = n_tok, .branch = d_y, .scale = scale };
+    NormWork w = { .c = c,
+                   .out = d_x,
+                   .p = p,
+                   .d = d,
+                   .x = sum,
+                   .d_y = d_xn,
+                   .n_tok = n_tok,
+                   .branch = d_y,
+                   .scale = scale };
     backward(&w);
 }

@@ -7,7 +7,7 @@
 
 enum { PIECE = 16384 };
 
-/* ---- Norm ---- */
+/* ---- Norm ------------------------------------------------------------------------------------ */
 
 typedef struct Squares { const Crew *crew; const float *g; double *sum; } Squares;
 
@@ -33,7 +33,7 @@ double grads_norm(const Params *p, const Crew *crew, const float *g)
     return sqrt(total);
 }
 
-/* ---- AdamW ---- */
+/* ---- AdamW ----------------------------------------------------------------------------------- */
 
 typedef struct StepWork {
     const Crew  *crew;
@@ -51,15 +51,18 @@ static void step_piece(void *arg, size_t at, int n)
 /* The bias corrections 1 - beta^step (Kingma and Ba 2015, algorithm 1) go into two factors of
  * the step, lr / first and 1 / sqrt(second). Norms and biases have k = 0: by default they do not
  * decay. */
-void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double lr, double grad_scale)
+void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double lr,
+                    double grad_scale)
 {
     const OptimizerOptions *opt = &o->opt;
-    double first = 1 - math64_pow(opt->beta1, (double)step), second = 1 - math64_pow(opt->beta2, (double)step);
+    double first = 1 - math64_pow(opt->beta1, (double)step),
+           second = 1 - math64_pow(opt->beta2, (double)step);
     for (int i = 0; i < o->p->n; i++) {
         size_t   at = o->p->at[i];
         double   decay = opt->decay_all || o->p->spec[i].k ? opt->decay : 0;
         StepWork s = { .crew = o->crew, .w = w + at, .m = o->m + at, .v = o->v + at, .g = g + at,
-                       .step = { (float)opt->beta1, (float)opt->beta2, (float)opt->eps, (float)grad_scale, (float)(1 - lr * decay),
+                       .step = { (float)opt->beta1, (float)opt->beta2, (float)opt->eps,
+                                 (float)grad_scale, (float)(1 - lr * decay),
                                  (float)(lr / first), (float)(1 / sqrt(second)) } };
         crew_cut(o->crew, params_length(o->p, i), PIECE, step_piece, &s);
     }

@@ -10,12 +10,13 @@
 #include "base/number.h"
 #include "model/model_writer.h"
 
-/* ---- What training implements ---- */
+/* ---- What training implements ---------------------------------------------------------------- */
 
 bool train_supported(const Config *c, const char *what, Error *err)
 {
     const struct { bool lacks; const char *key, *expected; } parts[] = {
-        { c->norm_placement == PLACE_PARALLEL || c->norm_placement == PLACE_PARALLEL2, "norm_placement", "pre, post, both or output" },
+        { c->norm_placement == PLACE_PARALLEL || c->norm_placement == PLACE_PARALLEL2,
+          "norm_placement", "pre, post, both or output" },
         { c->qk_norm == QK_HEADS, "qk_norm", "none, head or vector" },
         { c->n_experts > 0, "n_experts", "0" },
         { c->attn_softcap != 0, "attn_softcap", "0" },
@@ -31,7 +32,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
     return true;
 }
 
-/* ---- Layout ---- */
+/* ---- Layout ---------------------------------------------------------------------------------- */
 
 /* The table's row for (layer, role, bias). Tensors outside the layers have layer -1. */
 static size_t row_of(int layer, TensorRole role, bool bias)
@@ -56,7 +57,10 @@ static bool place(Params *p, const TensorSpec *s, Error *err)
 bool params_layout(Params *p, const Config *c, Error *err)
 {
     size_t n = (size_t)tensor_list_count(c), rows = row_of(c->n_layers, 0, false);
-    *p = (Params){ .config = *c, .spec = calloc(n, sizeof *p->spec), .at = calloc(n, sizeof *p->at), .row = malloc(rows * sizeof *p->row) };
+    *p = (Params){ .config = *c,
+                   .spec = calloc(n, sizeof *p->spec),
+                   .at = calloc(n, sizeof *p->at),
+                   .row = malloc(rows * sizeof *p->row) };
     bool ok = p->spec && p->at && p->row;
     if (!ok)
         fail(err, SYSTEM, "out of memory for a list of tensors");
@@ -88,11 +92,15 @@ float *params_array(const Params *p, Error *err)
     return a;
 }
 
-size_t params_length(const Params *p, int tensor) { return (size_t)tensor_spec_params(&p->spec[tensor]); }
+size_t params_length(const Params *p, int tensor)
+{
+    return (size_t)tensor_spec_params(&p->spec[tensor]);
+}
 
-/* ---- Values ---- */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool load_matrix(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w, Error *err)
+static bool load_matrix(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w,
+                        Error *err)
 {
     size_t         room = retype_rows_bytes(s->k) + retype_scratch_bytes(s->k);
     unsigned char *scratch = aligned_alloc(64, round_up(room, 64));
@@ -106,15 +114,18 @@ static bool load_matrix(const TensorSpec *s, const CheckedTensor *t, const char 
         retype_read(s, t, 0, first, n, rows, scratch + retype_rows_bytes(s->k));
         bad = elements_first_nonfinite(WT_F32, rows, count);
         if (bad < count)
-            report = (RetypeReport){ .fault = RETYPE_NOT_FINITE, .row = first + (int)(bad / (size_t)s->k),
-                                     .column = (int)(bad % (size_t)s->k), .value = rows[bad] };
+            report = (RetypeReport){ .fault = RETYPE_NOT_FINITE,
+                                     .row = first + (int)(bad / (size_t)s->k),
+                                     .column = (int)(bad % (size_t)s->k),
+                                     .value = rows[bad] };
         memcpy(w + (size_t)first * (size_t)s->k, rows, count * sizeof *w);
     }
     free(scratch);
     return report.fault == RETYPE_GOOD ? true : retype_fail(&report, path, s, WT_F32, err);
 }
 
-bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w, Error *err)
+bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char *path, float *w,
+                        Error *err)
 {
     RetypeReport report = { 0 };
     if (s->k)
@@ -140,7 +151,8 @@ static void fill_normal(float *w, size_t n, double deviation, uint64_t seed, uin
     const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
     for (size_t i = 0; i < n; i += 4) {
         uint32_t word[4];
-        philox4x32((uint32_t[4]){ (uint32_t)(i / 4), (uint32_t)((uint64_t)i / 4 >> 32), tensor, 1 }, key, word);
+        philox4x32((uint32_t[4]){ (uint32_t)(i / 4), (uint32_t)((uint64_t)i / 4 >> 32), tensor, 1 },
+                   key, word);
         for (size_t j = 0; j < 4 && i + j < n; j += 2) {
             double r = sqrt(-2 * math64_log(((double)word[j] + 1) * 0x1p-32)) * deviation, s, c;
             math64_sincos((double)word[j + 1] * (6.283185307179586 * 0x1p-32), &s, &c);
@@ -158,7 +170,9 @@ void params_init(const Params *p, float *w, uint64_t seed)
         const TensorSpec *s = &p->spec[i];
         float            *a = w + p->at[i];
         if (s->k)
-            fill_normal(a, params_length(p, i), s->role == ROLE_WO || s->role == ROLE_W_DOWN ? out : deviation, seed, (uint32_t)i);
+            fill_normal(a, params_length(p, i),
+                        s->role == ROLE_WO || s->role == ROLE_W_DOWN ? out : deviation, seed,
+                        (uint32_t)i);
         else
             for (int j = 0; j < s->rows; j++)
                 a[j] = s->bias ? 0.0f : 1.0f;
@@ -176,9 +190,12 @@ void params_scatter(const Params *p, float *w, uint64_t seed)
     }
 }
 
-/* ---- Views ---- */
+/* ---- Views ----------------------------------------------------------------------------------- */
 
-int params_index(const Params *p, int layer, TensorRole role, bool bias) { return p->row[row_of(layer, role, bias)]; }
+int params_index(const Params *p, int layer, TensorRole role, bool bias)
+{
+    return p->row[row_of(layer, role, bias)];
+}
 
 float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias)
 {
@@ -191,7 +208,8 @@ BlockWeights params_block(const Params *p, float *array, int layer)
     BlockWeights w;
     for (int i = 0; i < BLOCK_ROLES; i++) {
         TensorRole role = (TensorRole)(ROLE_ATTN_NORM + i);
-        w.of[i] = (Weight){ params_find(p, array, layer, role, false), params_find(p, array, layer, role, true) };
+        w.of[i] = (Weight){ params_find(p, array, layer, role, false),
+                            params_find(p, array, layer, role, true) };
     }
     return w;
 }
@@ -199,8 +217,10 @@ BlockWeights params_block(const Params *p, float *array, int layer)
 BlockShape params_shape(const Config *c, int layer)
 {
     return (BlockShape){
-        .d_model = c->d_model, .heads = c->heads, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .d_ff = c->d_ff,
-        .window = config_window(c, layer), .causal = true, .norm = c->norm, .place = c->norm_placement, .ffn = c->ffn,
+        .d_model = c->d_model, .heads = c->heads, .kv_heads = c->kv_heads, .head_dim = c->head_dim,
+        .d_ff = c->d_ff,
+        .window = config_window(c, layer), .causal = true, .norm = c->norm,
+        .place = c->norm_placement, .ffn = c->ffn,
         .qk_norm = c->qk_norm, .eps = (float)c->norm_eps,
         .attn_scale = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim)),
         .residual_scale = (float)c->residual_scale,

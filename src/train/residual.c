@@ -53,7 +53,9 @@ static void drop_piece(void *arg, size_t at, int n)
     for (size_t j = at; j < at + (size_t)n; j++) {
         uint64_t number = r->first + j;
         if (j == at || number % 4 == 0)
-            philox4x32((uint32_t[4]){ (uint32_t)(number / 4), (uint32_t)(number / 4 >> 32), r->key->site, r->key->step }, key, word);
+            philox4x32((uint32_t[4]){ (uint32_t)(number / 4), (uint32_t)(number / 4 >> 32),
+                                      r->key->site, r->key->step },
+                       key, word);
         r->out[j] = (double)word[number % 4] < edge ? 0.0f : r->out[j] * r->scale;
     }
 }

@@ -21,8 +21,9 @@ float *carve(Carver *c, size_t rows, size_t width)
 void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok)
 {
     size_t n = (size_t)n_tok, d = (size_t)s->d_model;
-    size_t q = (size_t)s->heads * (size_t)s->head_dim, kv = (size_t)s->kv_heads * (size_t)s->head_dim;
-    bool   normed = s->qk_norm != QK_NONE, out = sublayer_norms_out(s), post = s->place == PLACE_POST;
+    size_t q = (size_t)s->heads * (size_t)s->head_dim,
+           kv = (size_t)s->kv_heads * (size_t)s->head_dim;
+    bool normed = s->qk_norm != QK_NONE, out = sublayer_norms_out(s), post = s->place == PLACE_POST;
     *a = (BlockActs){ .x = carve(c, n, d) };
     a->q_raw    = normed ? carve(c, n, q) : NULL;
     a->k_raw    = normed ? carve(c, n, kv) : NULL;
@@ -43,7 +44,8 @@ void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok)
 void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok)
 {
     size_t n = (size_t)n_tok, d = (size_t)s->d_model;
-    size_t q = (size_t)s->heads * (size_t)s->head_dim, kv = (size_t)s->kv_heads * (size_t)s->head_dim;
+    size_t q = (size_t)s->heads * (size_t)s->head_dim,
+           kv = (size_t)s->kv_heads * (size_t)s->head_dim;
     w->xn    = carve(c, n, d);
     w->y     = carve(c, n, d);
     w->d_y   = carve(c, n, d);
@@ -62,7 +64,7 @@ int block_width(const BlockShape *s)
     return q > s->d_model ? q : s->d_model;
 }
 
-/* ---- Operations: each is one line of the paper ---- */
+/* ---- Operations: each is one line of the paper ----------------------------------------------- */
 
 /* y = W x + bias */
 static void product(const BlockCall *b, BlockStep step, float *y, const float *x, Weight w,
@@ -134,7 +136,7 @@ static void add(const BlockCall *b, const Sublayer *l, float *sum, const float *
     made(b, l->add_step, false, sum, s->d_model);
 }
 
-/* ---- The two halves ---- */
+/* ---- The two halves -------------------------------------------------------------------------- */
 
 /* The norm before a half; without one it reads x itself. */
 const float *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x)

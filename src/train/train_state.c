@@ -16,10 +16,17 @@ static const char *const sets[3] = { "w.", "m.", "v." }; /* parameters, first an
 
 static float *set_of(const Trainer *t, int i) { return i == 0 ? t->w : i == 1 ? t->m : t->v; }
 
-/* ---- Writing ---- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 /* A tensor of the file. */
-typedef struct StateTensor { char name[80]; DType dtype; int rank; int64_t shape[TENSOR_MAX_RANK]; const void *data; size_t n_bytes; } StateTensor;
+typedef struct StateTensor {
+    char        name[80];
+    DType       dtype;
+    int         rank;
+    int64_t     shape[TENSOR_MAX_RANK];
+    const void *data;
+    size_t      n_bytes;
+} StateTensor;
 
 typedef struct Writing {
     TensorWriter     *w;
@@ -34,8 +41,8 @@ typedef struct Writing {
 /* Is this one of the tokenizer's tensors? */
 static bool of_tokenizer(const Tensor *t) { return strncmp(t->name, "tok.", 4) == 0; }
 
-static void add_entry(Writing *x, const char *set, const char *name, DType dtype, int rank, const int64_t *shape, const void *data,
-                      size_t n_bytes)
+static void add_entry(Writing *x, const char *set, const char *name, DType dtype, int rank,
+                      const int64_t *shape, const void *data, size_t n_bytes)
 {
     StateTensor *e = &x->entry[x->n++];
     *e = (StateTensor){ .dtype = dtype, .rank = rank, .data = data, .n_bytes = n_bytes };
@@ -46,7 +53,8 @@ static void add_entry(Writing *x, const char *set, const char *name, DType dtype
 
 /* safetensors wants each tensor on a multiple of its element size. A tensor with an odd number
  * of bytes is therefore followed by a tensor of zeros, as in a model file. */
-static void add(Writing *x, const char *set, const char *name, DType dtype, int rank, const int64_t *shape, const void *data, size_t n_bytes)
+static void add(Writing *x, const char *set, const char *name, DType dtype, int rank,
+                const int64_t *shape, const void *data, size_t n_bytes)
 {
     static const char zeros[8];
     size_t            width = dtype_bytes(dtype), gap = (width - x->n_bytes % width) % width;
@@ -61,7 +69,7 @@ static void add(Writing *x, const char *set, const char *name, DType dtype, int 
 static bool list_tensors(Writing *x, Error *err)
 {
     const Trainer *t = x->t;
-    size_t         most = 3 * (size_t)t->p->n + 2 + (x->tokenizer ? (size_t)x->tokenizer->n_tensors : 0);
+    size_t most = 3 * (size_t)t->p->n + 2 + (x->tokenizer ? (size_t)x->tokenizer->n_tensors : 0);
     int64_t        shape[3];
     x->entry = calloc(2 * most, sizeof *x->entry);
     x->validation = calloc(2 * t->n_val + 1, sizeof *x->validation);
@@ -73,15 +81,16 @@ static bool list_tensors(Writing *x, Error *err)
     }
     for (int s = 0; s < 3; s++)
         for (int i = 0; i < t->p->n; i++)
-            add(x, sets[s], t->p->spec[i].name, DT_F32, tensor_spec_shape(&t->p->spec[i], shape), shape, set_of(t, s) + t->p->at[i],
-                params_length(t->p, i) * sizeof(float));
+            add(x, sets[s], t->p->spec[i].name, DT_F32, tensor_spec_shape(&t->p->spec[i], shape),
+                shape, set_of(t, s) + t->p->at[i], params_length(t->p, i) * sizeof(float));
     for (int i = 0; x->tokenizer && i < x->tokenizer->n_tensors; i++) {
         const Tensor *a = &x->tokenizer->tensors[i];
         if (of_tokenizer(a))
             add(x, "", a->name, a->dtype, a->rank, a->shape, a->data, a->n_bytes);
     }
     add(x, "history.", "loss", DT_F32, 1, &t->step, t->loss, (size_t)t->step * sizeof *t->loss);
-    add(x, "history.", "validation", DT_F64, 2, (int64_t[]){ (int64_t)t->n_val, 2 }, x->validation, t->n_val * 2 * sizeof(double));
+    add(x, "history.", "validation", DT_F64, 2, (int64_t[]){ (int64_t)t->n_val, 2 }, x->validation,
+        t->n_val * 2 * sizeof(double));
     return true;
 }
 
@@ -110,9 +119,12 @@ static bool write_meta(const Writing *x, const StateSetting *setting, size_t n_s
         sha256_add(sha, x->entry[i].data, x->entry[i].n_bytes);
     sha256_end(sha, hex);
     char *config = config_to_json(&x->t->p->config, err);
-    bool  ok = config && tensor_writer_meta(x->w, "format", "tblock-checkpoint", err) && tensor_writer_meta(x->w, "version", "2", err)
-           && tensor_writer_meta(x->w, "step", step, err) && tensor_writer_meta(x->w, "config", config, err)
-           && tensor_writer_meta(x->w, "sha256", hex, err) && (!tokenizer || tensor_writer_meta(x->w, "tokenizer", tokenizer, err));
+    bool  ok = config && tensor_writer_meta(x->w, "format", "tblock-checkpoint", err)
+        && tensor_writer_meta(x->w, "version", "2", err)
+        && tensor_writer_meta(x->w, "step", step, err)
+        && tensor_writer_meta(x->w, "config", config, err)
+        && tensor_writer_meta(x->w, "sha256", hex, err)
+        && (!tokenizer || tensor_writer_meta(x->w, "tokenizer", tokenizer, err));
     free(config);
     for (size_t i = 0; ok && i < n_settings; i++) {
         snprintf(key, sizeof key, "set.%s", setting[i].key);
@@ -124,7 +136,8 @@ static bool write_meta(const Writing *x, const StateSetting *setting, size_t n_s
 static bool write_tensors(const Writing *x, Error *err)
 {
     for (int i = 0; i < x->n; i++)
-        if (!tensor_writer_declare(x->w, x->entry[i].name, x->entry[i].dtype, x->entry[i].rank, x->entry[i].shape, err))
+        if (!tensor_writer_declare(x->w, x->entry[i].name, x->entry[i].dtype, x->entry[i].rank,
+                                   x->entry[i].shape, err))
             return false;
     bool ok = tensor_writer_begin(x->w, err);
     for (int i = 0; ok && i < x->n; i++)
@@ -132,11 +145,12 @@ static bool write_tensors(const Writing *x, Error *err)
     return ok;
 }
 
-bool train_state_save(const Trainer *t, const char *path, const StateSetting *setting, size_t n_settings, const TensorFile *tokenizer,
-                      Error *err)
+bool train_state_save(const Trainer *t, const char *path, const StateSetting *setting,
+                      size_t n_settings, const TensorFile *tokenizer, Error *err)
 {
     Writing x  = { .w = tensor_writer_new(path, 64, err), .t = t, .tokenizer = tokenizer };
-    bool    ok = x.w && list_tensors(&x, err) && write_meta(&x, setting, n_settings, err) && write_tensors(&x, err);
+    bool    ok = x.w && list_tensors(&x, err) && write_meta(&x, setting, n_settings, err)
+        && write_tensors(&x, err);
     if (ok)
         ok = tensor_writer_end(x.w, err);
     else
@@ -146,7 +160,7 @@ bool train_state_save(const Trainer *t, const char *path, const StateSetting *se
     return ok;
 }
 
-/* ---- Reading ---- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static bool check_hash(const TensorFile *f, Error *err)
 {
@@ -166,26 +180,32 @@ static bool check_hash(const TensorFile *f, Error *err)
 
 bool train_state_check(const TensorFile *f, Error *err)
 {
-    const char *format = tensor_meta(f, "format"), *version = tensor_meta(f, "version"), *path = f->map.path;
+    const char *format = tensor_meta(f, "format"), *version = tensor_meta(f, "version"),
+               *path = f->map.path;
     if (!format || strcmp(format, "tblock-checkpoint") != 0)
-        return fail(err, INPUT, "%s: metadata format: expected \"tblock-checkpoint\", found %s", path, format ? format : "no such entry");
+        return fail(err, INPUT, "%s: metadata format: expected \"tblock-checkpoint\", found %s",
+                    path, format ? format : "no such entry");
     if (version && strcmp(version, "1") == 0) /* has no hash */
         return true;
     if (!version || strcmp(version, "2") != 0)
-        return fail(err, INPUT, "%s: metadata version: expected 1 or 2, found %s", path, version ? version : "no such entry");
+        return fail(err, INPUT, "%s: metadata version: expected 1 or 2, found %s", path,
+                    version ? version : "no such entry");
     return check_hash(f, err);
 }
 
-bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err)
+bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings,
+                         Error *err)
 {
     char key[64];
     for (size_t i = 0; i < n_settings; i++) {
         snprintf(key, sizeof key, "set.%s", setting[i].key);
         const char *was = tensor_meta(f, key);
         if (!was || strcmp(was, setting[i].value) != 0)
-            return fail(err, INPUT, "%s: %s: the checkpoint was made with %s, found %s: training "
-                                    "can only continue with the same settings",
-                        f->map.path, setting[i].key, was ? was : "no such setting", setting[i].value);
+            return fail(err, INPUT,
+                        "%s: %s: the checkpoint was made with %s, found %s: training "
+                        "can only continue with the same settings",
+                        f->map.path, setting[i].key, was ? was : "no such setting",
+                        setting[i].value);
     }
     return true;
 }
@@ -206,7 +226,8 @@ static bool compare_keys(const char *path, const Json *a, const Json *b, bool sw
 {
     char text[2][40];
     for (const Json *i = json_first(a); i; i = json_next(i)) {
-        const Json *other = json_get(b, json_key(i)), *was = swapped ? other : i, *is = swapped ? i : other;
+        const Json *other = json_get(b, json_key(i)), *was = swapped ? other : i,
+                   *is = swapped ? i : other;
         if (!other || !json_equal(i, other))
             return fail(err, INPUT, "%s: config: %s: the checkpoint was made with %s, found %s: "
                                     "training can only continue with the same config",
@@ -223,22 +244,26 @@ bool train_state_compare_config(const TensorFile *f, const Config *c, Error *err
     char *json = config_to_json(c, err);
     Json *was  = json ? json_parse(recorded, strlen(recorded), path, err) : NULL;
     Json *is   = was ? json_parse(json, strlen(json), "config", err) : NULL;
-    bool  same = is && compare_keys(path, was, is, false, err) && compare_keys(path, is, was, true, err);
+    bool  same =
+        is && compare_keys(path, was, is, false, err) && compare_keys(path, is, was, true, err);
     json_free(was);
     json_free(is);
     free(json);
     return same;
 }
 
-static const Tensor *expect(const TensorFile *f, const char *name, DType dtype, size_t n_elements, Error *err)
+static const Tensor *expect(const TensorFile *f, const char *name, DType dtype, size_t n_elements,
+                            Error *err)
 {
     char          shape[64];
     const Tensor *t = tensor_find(f, name);
     if (!t)
-        fail(err, INPUT, "%s: tensor %s: expected %zu elements of %s, found no such tensor", f->map.path, name, n_elements, dtype_name(dtype));
+        fail(err, INPUT, "%s: tensor %s: expected %zu elements of %s, found no such tensor",
+             f->map.path, name, n_elements, dtype_name(dtype));
     else if (t->dtype != dtype || t->n_elements != n_elements) {
-        fail(err, INPUT, "%s: tensor %s: expected %zu elements of %s, found %s %s", f->map.path, name, n_elements, dtype_name(dtype),
-             dtype_name(t->dtype), tensor_shape_text(t, shape, sizeof shape));
+        fail(err, INPUT, "%s: tensor %s: expected %zu elements of %s, found %s %s", f->map.path,
+             name, n_elements, dtype_name(dtype), dtype_name(t->dtype),
+             tensor_shape_text(t, shape, sizeof shape));
         t = NULL;
     }
     return t;
@@ -260,7 +285,8 @@ static bool load_sets(Trainer *t, const TensorFile *f, Error *err)
 
 static bool load_history(Trainer *t, const TensorFile *f, Error *err)
 {
-    const Tensor *loss = expect(f, "history.loss", DT_F32, (size_t)t->step, err), *val = tensor_find(f, "history.validation");
+    const Tensor *loss = expect(f, "history.loss", DT_F32, (size_t)t->step, err),
+                 *val = tensor_find(f, "history.validation");
     if (!loss)
         return false;
     memcpy(t->loss, loss->data, loss->n_bytes);
@@ -275,8 +301,10 @@ static bool load_history(Trainer *t, const TensorFile *f, Error *err)
         double pair[2];
         memcpy(pair, (const char *)val->data + i * sizeof pair, sizeof pair);
         if (!(pair[0] >= 0 && pair[0] <= (double)t->step))
-            return fail(err, INPUT, "%s: tensor history.validation: row %zu: expected a step from 0 to %" PRId64 ", found %g", f->map.path, i,
-                        t->step, pair[0]);
+            return fail(err, INPUT,
+                        "%s: tensor history.validation: row %zu: expected a step from 0 to %" PRId64
+                        ", found %g",
+                        f->map.path, i, t->step, pair[0]);
         t->val[i] = (Validation){ (int64_t)pair[0], (float)pair[1] };
     }
     return true;
@@ -288,8 +316,8 @@ bool train_state_load(Trainer *t, const TensorFile *f, Error *err)
     char       *end = NULL;
     long long   n = step ? strtoll(step, &end, 10) : -1;
     if (n < 0 || (end && *end) || n > t->s.n_steps)
-        return fail(err, INPUT, "%s: metadata step: expected 0 to %" PRId64 ", found %s", f->map.path, t->s.n_steps,
-                    step ? step : "no such entry");
+        return fail(err, INPUT, "%s: metadata step: expected 0 to %" PRId64 ", found %s",
+                    f->map.path, t->s.n_steps, step ? step : "no such entry");
     t->step = n;
     return load_sets(t, f, err) && load_history(t, f, err);
 }

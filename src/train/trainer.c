@@ -8,9 +8,10 @@
 
 #include "base/number.h"
 
-/* ---- Memory ---- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
-bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data, const TrainSettings *s, Error *err)
+bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data,
+                  const TrainSettings *s, Error *err)
 {
     size_t n = (size_t)s->micro * (size_t)s->seq_len;
     *t = (Trainer){ .s = *s, .data = *data, .p = p, .crew = crew };
@@ -20,8 +21,9 @@ bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data
     t->token  = malloc(n * sizeof *t->token);
     t->target = malloc(n * sizeof *t->target);
     bool ok = (t->loss && t->token && t->target) || fail(err, SYSTEM, "out of memory for a batch");
-    ok = ok && (t->w = params_array(p, err)) && (t->g = params_array(p, err)) && (t->m = params_array(p, err))
-      && (t->v = params_array(p, err)) && (t->net = net_new(p, crew, s->micro, s->seq_len, err));
+    ok = ok && (t->w = params_array(p, err)) && (t->g = params_array(p, err))
+        && (t->m = params_array(p, err)) && (t->v = params_array(p, err))
+        && (t->net = net_new(p, crew, s->micro, s->seq_len, err));
     if (!ok)
         trainer_close(t);
     return ok;
@@ -41,9 +43,12 @@ void trainer_close(Trainer *t)
     *t = (Trainer){ 0 };
 }
 
-size_t trainer_bytes(const Trainer *t) { return 4 * t->p->n_floats * sizeof(float) + net_bytes(t->net); }
+size_t trainer_bytes(const Trainer *t)
+{
+    return 4 * t->p->n_floats * sizeof(float) + net_bytes(t->net);
+}
 
-/* ---- A step ---- */
+/* ---- A step ---------------------------------------------------------------------------------- */
 
 /* Where sequence i of a step begins. All places are equally likely: Philox with key = seed and
  * counter = (i, step, 2). */
@@ -52,7 +57,8 @@ static size_t window_start(const Trainer *t, int64_t step, int i)
     const uint32_t key[2] = { (uint32_t)t->s.seed, (uint32_t)(t->s.seed >> 32) };
     uint32_t       word[4];
     double         places = (double)(t->data.n_train - (size_t)t->s.seq_len);
-    philox4x32((uint32_t[4]){ (uint32_t)i, (uint32_t)step, (uint32_t)((uint64_t)step >> 32), 2 }, key, word);
+    philox4x32((uint32_t[4]){ (uint32_t)i, (uint32_t)step, (uint32_t)((uint64_t)step >> 32), 2 },
+               key, word);
     return (size_t)(((double)word[0] * 0x1p-32 + (double)(word[1] >> 11) * 0x1p-53) * places);
 }
 
@@ -77,8 +83,12 @@ static double batch_gradients(Trainer *t)
         n = s->batch - first < s->micro ? s->batch - first : s->micro;
         for (int i = 0; i < n; i++)
             take_window(t, i, window_start(t, t->step, first + i));
-        NetBatch b = { .token = t->token, .target = t->target, .n_seqs = n, .first_seq = (uint64_t)first,
-                       .drop = { .p = (float)s->dropout, .seed = s->seed, .step = (uint32_t)t->step } };
+        NetBatch b = { .token = t->token,
+                       .target = t->target,
+                       .n_seqs = n,
+                       .first_seq = (uint64_t)first,
+                       .drop = {
+                           .p = (float)s->dropout, .seed = s->seed, .step = (uint32_t)t->step } };
         sum += net_loss(t->net, t->w, t->g, &b, (float)(1.0 / (double)targets));
     }
     return sum / (double)targets;
@@ -91,9 +101,11 @@ bool trainer_step(Trainer *t, double *loss, double *norm, Error *err)
     *loss = batch_gradients(t);
     *norm = grads_norm(t->p, t->crew, t->g);
     if (!isfinite(*loss) || !isfinite(*norm))
-        return fail(err, NO, "step %lld: the %s is not finite: expected finite numbers, found loss "
-                             "%g, gradient norm %g; try a smaller --lr, a longer --warmup or --clip", (long long)t->step + 1, isfinite(*loss) ? "gradient" : "loss",
-                    fabs(*loss), fabs(*norm)); /* fabs: a NaN may carry a minus sign */
+        return fail(err, NO,
+                    "step %lld: the %s is not finite: expected finite numbers, found loss "
+                    "%g, gradient norm %g; try a smaller --lr, a longer --warmup or --clip",
+                    (long long)t->step + 1, isfinite(*loss) ? "gradient" : "loss", fabs(*loss),
+                    fabs(*norm)); /* fabs: a NaN may carry a minus sign */
     double scale = s->clip > 0 && *norm > s->clip ? s->clip / *norm : 1;
     optimizer_step(&o, t->w, t->g, t->step + 1, schedule_rate(&s->schedule, t->step), scale);
     t->loss[t->step++] = (float)*loss;
@@ -105,12 +117,15 @@ bool trainer_check(Trainer *t, Error *err)
     NetBatch b = { .token = t->token, .target = t->target, .n_seqs = 1 };
     take_window(t, 0, 0);
     double loss = net_loss(t->net, t->w, NULL, &b, 0);
-    return isfinite(loss) ? true : fail(err, NO, "step %lld: the loss after this step is not "
-                                                 "finite: expected a finite number, found %g; try "
-                                                 "a smaller --lr, a longer --warmup or --clip", (long long)t->step, fabs(loss));
+    return isfinite(loss) ? true
+                          : fail(err, NO,
+                                 "step %lld: the loss after this step is not "
+                                 "finite: expected a finite number, found %g; try "
+                                 "a smaller --lr, a longer --warmup or --clip",
+                                 (long long)t->step, fabs(loss));
 }
 
-/* ---- Validation ---- */
+/* ---- Validation ------------------------------------------------------------------------------ */
 
 /* Mean loss over n of `all` windows, which lie evenly over the text that is held back. */
 static double windows_loss(Trainer *t, size_t all, size_t n)
@@ -129,7 +144,8 @@ static double windows_loss(Trainer *t, size_t all, size_t n)
 
 bool trainer_validate(Trainer *t, size_t most, bool note, double *loss, Error *err)
 {
-    size_t held = t->data.n - t->data.n_train, all = held > 0 ? (held - 1) / (size_t)t->s.seq_len : 0;
+    size_t held = t->data.n - t->data.n_train,
+           all = held > 0 ? (held - 1) / (size_t)t->s.seq_len : 0;
     size_t n = most > 0 && most < all ? most : all;
     *loss = NAN;
     if (n == 0)

@@ -5,7 +5,7 @@
 #include "format/tensors.h"
 #include "train/net.h"
 
-/* ---- trainer.c -------------------------------------------------------------------------------- */
+/* ---- trainer.c ------------------------------------------------------------------------------- */
 
 /* Training, step after step: which tokens a step sees, its gradients, the
  * optimizer, and the loss on text that is held back.
@@ -46,7 +46,8 @@ typedef struct Trainer {
 
 /* Allocates everything; parameters are zero. Training needs n_train >= seq_len + 1 tokens, and
  * so does the part that is held back, if there is one. Fails with SYSTEM. */
-bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data, const TrainSettings *s, Error *err);
+bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data,
+                  const TrainSettings *s, Error *err);
 void trainer_close(Trainer *t);  /* accepts a zeroed one */
 
 size_t trainer_bytes(const Trainer *t); /* of parameters, gradients, moments and activations */
@@ -63,7 +64,7 @@ bool trainer_check(Trainer *t, Error *err);
  * `most` evenly spaced ones. NaN if nothing is held back. note: also append it to val. */
 bool trainer_validate(Trainer *t, size_t most, bool note, double *loss, Error *err);
 
-/* ---- train_state.c ---------------------------------------------------------------------------- */
+/* ---- train_state.c --------------------------------------------------------------------------- */
 
 /* Checkpoints: parameters, moments, the losses so far, and the settings
  * that decide how training goes on. A safetensors file (docs/train.md, "Checkpoints"), written
@@ -74,15 +75,16 @@ typedef struct StateSetting { const char *key; char value[80]; } StateSetting;
 
 /* Writes a checkpoint. tokenizer: the file whose tokenizer is copied; NULL: none. SYSTEM:
  * memory, disk. */
-bool train_state_save(const Trainer *t, const char *path, const StateSetting *setting, size_t n_settings, const TensorFile *tokenizer,
-                      Error *err);
+bool train_state_save(const Trainer *t, const char *path, const StateSetting *setting,
+                      size_t n_settings, const TensorFile *tokenizer, Error *err);
 
 /* Is f a checkpoint, with the bytes that were written? INPUT if not. Then its tokenizer may be
  * used. */
 bool train_state_check(const TensorFile *f, Error *err);
 
 /* Was it made with these settings? INPUT if not, naming what differs. */
-bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings, Error *err);
+bool train_state_compare(const TensorFile *f, const StateSetting *setting, size_t n_settings,
+                         Error *err);
 
 /* Was it made with this config? INPUT if not, naming the first key that differs. */
 bool train_state_compare_config(const TensorFile *f, const Config *c, Error *err);

@@ -1,10 +1,12 @@
-/* tests/exact/exact.c: the same bits, whatever the instruction set, the threads, the cut of the prompt, the batch.
+/* tests/exact/exact.c: the same bits, whatever the instruction set, the threads, the cut of the
+ * prompt, the batch.
  *
  *   exact MODEL...                      memcmp of all logits between runs that must agree
  *   exact --digest [--isa NAME] MODEL...  one line for each model and cache type: "NAME KV HASH"
  *
- * Uses the public header alone. The variants are chosen pairwise: every prompt piece meets every number of threads, and
- * instruction sets and cache types rotate beneath them so that each meets each. */
+ * Uses the public header alone. The variants are chosen pairwise: every prompt piece meets every
+ * number of threads, and instruction sets and cache types rotate beneath them so that each meets
+ * each. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,8 @@
 
 #include "tblock.h"
 
-enum { MAX_TOKENS = 140, N_SEQS = 3, MAX_ISAS = 7 }; /* 140 positions: three tiles of 64, the last not full */
+enum { MAX_TOKENS = 140, N_SEQS = 3, MAX_ISAS = 7 }; /* 140 positions: three tiles of 64, the last
+                                                      * not full */
 
 static const char *const kv_types[] = {"f32", "f16", "q8"};
 static const int thread_counts[]    = {1, 2, 3, 7};
@@ -20,8 +23,11 @@ static const int pieces[]           = {MAX_TOKENS, 1, 3, 16, 63, 64, 65};
 
 /* Other arithmetic than the default, where a model has weights for it: with an f32 cache only. */
 typedef struct Mode { const char *name, *math, *activations; } Mode;
-static const Mode modes[] = {{"f32", NULL, NULL},          {"f32_math_f32", "f32", NULL},     {"f32_math_bf16", "bf16", NULL},
-                             {"f32_activations_8", NULL, "8"}, {"f32_activations_16", NULL, "16"}};
+static const Mode modes[] = { { "f32", NULL, NULL },
+                              { "f32_math_f32", "f32", NULL },
+                              { "f32_math_bf16", "bf16", NULL },
+                              { "f32_activations_8", NULL, "8" },
+                              { "f32_activations_16", NULL, "16" } };
 static const Mode *mode = &modes[0]; /* of every context */
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
@@ -71,15 +77,22 @@ static const char *base_name(const char *path, char *buf, size_t n)
     return buf;
 }
 
-static tblock_context *context(const tblock_model *m, const Variant *v, int n_seqs, tblock_error *err)
+static tblock_context *context(const tblock_model *m, const Variant *v, int n_seqs,
+                               tblock_error *err)
 {
-    tblock_context_options opt = {.n_seqs = n_seqs, .n_batch = v->n_batch, .threads = v->threads, .isa = v->isa, .kv_type = v->kv,
-                                  .math = mode->math, .activations = mode->activations};
+    tblock_context_options opt = { .n_seqs = n_seqs,
+                                   .n_batch = v->n_batch,
+                                   .threads = v->threads,
+                                   .isa = v->isa,
+                                   .kv_type = v->kv,
+                                   .math = mode->math,
+                                   .activations = mode->activations };
     return tblock_context_new(m, &opt, err);
 }
 
 /* Decode items [first, end) and copy their logits to out[item.seq][item.pos]. */
-static bool decode(tblock_context *c, const tblock_item *items, int first, int end, float *const *out, int vocab_size, tblock_error *err)
+static bool decode(tblock_context *c, const tblock_item *items, int first, int end,
+                   float *const *out, int vocab_size, tblock_error *err)
 {
     if (!tblock_decode(c, items + first, (size_t)(end - first), err))
         return false;
@@ -89,17 +102,22 @@ static bool decode(tblock_context *c, const tblock_item *items, int first, int e
             snprintf(err->msg, sizeof err->msg, "no logits for item %d", i);
             return false;
         }
-        memcpy(out[items[i].seq] + (size_t)items[i].pos * (size_t)vocab_size, logits, (size_t)vocab_size * sizeof *logits);
+        memcpy(out[items[i].seq] + (size_t)items[i].pos * (size_t)vocab_size, logits,
+               (size_t)vocab_size * sizeof *logits);
     }
     return true;
 }
 
-/* Sequence 0 of n tokens taken from stream `stream`, cut into pieces; logits [n, vocab_size] to out. */
-static bool run_alone(const tblock_model *m, const Variant *v, int stream, int n, float *out, int vocab_size, tblock_error *err)
+/* Sequence 0 of n tokens taken from stream `stream`, cut into pieces; logits [n, vocab_size] to
+ * out. */
+static bool run_alone(const tblock_model *m, const Variant *v, int stream, int n, float *out,
+                      int vocab_size, tblock_error *err)
 {
     tblock_item items[MAX_TOKENS];
     for (int i = 0; i < n; i++)
-        items[i] = (tblock_item){.seq = 0, .pos = i, .token = token_at(stream, i, vocab_size), .want_logits = true};
+        items[i] = (tblock_item){
+            .seq = 0, .pos = i, .token = token_at(stream, i, vocab_size), .want_logits = true
+        };
     tblock_context *c  = context(m, v, 1, err);
     bool            ok = c != NULL;
     for (int at = 0; ok && at < n; at += v->piece)
@@ -109,18 +127,21 @@ static bool run_alone(const tblock_model *m, const Variant *v, int stream, int n
 }
 
 /* Where two runs part, for a message. */
-static void describe_difference(const float *a, const float *b, int vocab_size, char *text, size_t n)
+static void describe_difference(const float *a, const float *b, int vocab_size, char *text,
+                                size_t n)
 {
     size_t i = 0;
     while (memcmp(a + i, b + i, sizeof *a) == 0)
         i++;
-    snprintf(text, n, "position %zu, logit %zu: %a and %a", i / (size_t)vocab_size, i % (size_t)vocab_size, (double)a[i], (double)b[i]);
+    snprintf(text, n, "position %zu, logit %zu: %a and %a", i / (size_t)vocab_size,
+             i % (size_t)vocab_size, (double)a[i], (double)b[i]);
 }
 
 /* isas[0 .. n): those this CPU has, scalar first. The library has no list of them: ask for each. */
 static int find_isas(const tblock_model *m, const char *isas[MAX_ISAS])
 {
-    static const char *const names[] = {"scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot"};
+    static const char *const names[] = { "scalar",     "avx2", "avxvnni", "avx512",
+                                         "avx512vnni", "neon", "neondot" };
     int n = 0;
     for (int i = 0; i < COUNT(names); i++) {
         tblock_error    err;
@@ -133,8 +154,10 @@ static int find_isas(const tblock_model *m, const char *isas[MAX_ISAS])
     return n;
 }
 
-/* Every piece with every thread count, with an f16 or q8 cache every second pair; the instruction set and the batch limit rotate. */
-static void check_cuts(const tblock_model *m, const char *name, const char *kv, int n, const float *want, float *got, int vocab_size)
+/* Every piece with every thread count, with an f16 or q8 cache every second pair; the instruction
+ * set and the batch limit rotate. */
+static void check_cuts(const tblock_model *m, const char *name, const char *kv, int n,
+                       const float *want, float *got, int vocab_size)
 {
     const char  *isas[MAX_ISAS];
     const int    n_isas = find_isas(m, isas);
@@ -146,9 +169,14 @@ static void check_cuts(const tblock_model *m, const char *name, const char *kv, 
             if (!f32 && (p + t) % 2 == (q8 ? 0 : 1))
                 continue;
             static const int batches[] = {0, 7, 0, 64, 0};
-            Variant v = {.isa = isas[turn % n_isas], .kv = kv, .threads = thread_counts[t], .piece = pieces[p], .n_batch = batches[turn % 5]};
+            Variant v = { .isa = isas[turn % n_isas],
+                          .kv = kv,
+                          .threads = thread_counts[t],
+                          .piece = pieces[p],
+                          .n_batch = batches[turn % 5] };
             char fact[96], why[256];
-            snprintf(fact, sizeof fact, "%s_%s_%d_threads_pieces_of_%d_batch_%d", kv, v.isa, v.threads, v.piece, v.n_batch);
+            snprintf(fact, sizeof fact, "%s_%s_%d_threads_pieces_of_%d_batch_%d", kv, v.isa,
+                     v.threads, v.piece, v.n_batch);
             tblock_error err = {0};
             if (!run_alone(m, &v, 0, n, got, vocab_size, &err)) {
                 say_failure(name, fact, err.msg);
@@ -159,8 +187,10 @@ static void check_cuts(const tblock_model *m, const char *name, const char *kv, 
         }
 }
 
-/* Three sequences of different lengths: interleaved one token each, so that they meet in every call, against each alone. */
-static void check_together(const tblock_model *m, const char *name, const char *kv, int n, int vocab_size)
+/* Three sequences of different lengths: interleaved one token each, so that they meet in every
+ * call, against each alone. */
+static void check_together(const tblock_model *m, const char *name, const char *kv, int n,
+                           int vocab_size)
 {
     const int    lengths[N_SEQS] = {n * 2 / 3, n / 9 + 1, n};
     const size_t floats          = (size_t)n * (size_t)vocab_size;
@@ -172,15 +202,18 @@ static void check_together(const tblock_model *m, const char *name, const char *
     for (int pos = 0; pos < n; pos++)
         for (int s = 0; s < N_SEQS; s++)
             if (pos < lengths[s])
-                items[n_items++] = (tblock_item){.seq = s, .pos = pos, .token = token_at(s, pos, vocab_size), .want_logits = true};
+                items[n_items++] = (tblock_item){
+                    .seq = s, .pos = pos, .token = token_at(s, pos, vocab_size), .want_logits = true
+                };
     static const int cuts[] = {N_SEQS * MAX_TOKENS, 3, 50};
     for (int k = 0; k < COUNT(cuts); k++) {
-        Variant         v   = {.isa = "auto", .kv = kv, .threads = thread_counts[k + 1], .piece = cuts[k]};
+        Variant v = { .isa = "auto", .kv = kv, .threads = thread_counts[k + 1], .piece = cuts[k] };
         tblock_error    err = {0};
         tblock_context *c   = context(m, &v, N_SEQS, &err);
         bool            ok  = c != NULL;
         for (int at = 0; ok && at < n_items; at += v.piece)
-            ok = decode(c, items, at, at + v.piece < n_items ? at + v.piece : n_items, together, vocab_size, &err);
+            ok = decode(c, items, at, at + v.piece < n_items ? at + v.piece : n_items, together,
+                        vocab_size, &err);
         tblock_context_free(c);
         for (int s = 0; s < N_SEQS; s++) {
             Variant single = {.isa = "auto", .kv = kv, .threads = 1, .piece = MAX_TOKENS};
@@ -188,7 +221,9 @@ static void check_together(const tblock_model *m, const char *name, const char *
             snprintf(fact, sizeof fact, "%s_sequence_%d_of_3_calls_of_%d", kv, s, cuts[k]);
             if (!ok || !run_alone(m, &single, s, lengths[s], alone, vocab_size, &err)) {
                 say_failure(name, fact, err.msg);
-            } else if (memcmp(alone, together[s], (size_t)lengths[s] * (size_t)vocab_size * sizeof *alone) != 0) {
+            } else if (memcmp(alone, together[s],
+                              (size_t)lengths[s] * (size_t)vocab_size * sizeof *alone)
+                       != 0) {
                 describe_difference(alone, together[s], vocab_size, why, sizeof why);
                 say_failure(name, fact, why);
             }
@@ -199,12 +234,16 @@ static void check_together(const tblock_model *m, const char *name, const char *
     free(alone);
 }
 
-/* A sequence that was rewound and continued, or emptied and run again, is as one that never had been. */
-static void check_rewind(const tblock_model *m, const char *name, const char *kv, int n, const float *want, float *got, int vocab_size)
+/* A sequence that was rewound and continued, or emptied and run again, is as one that never had
+ * been. */
+static void check_rewind(const tblock_model *m, const char *name, const char *kv, int n,
+                         const float *want, float *got, int vocab_size)
 {
     tblock_item items[MAX_TOKENS];
     for (int i = 0; i < n; i++)
-        items[i] = (tblock_item){.seq = 0, .pos = i, .token = token_at(0, i, vocab_size), .want_logits = true};
+        items[i] = (tblock_item){
+            .seq = 0, .pos = i, .token = token_at(0, i, vocab_size), .want_logits = true
+        };
     Variant         v   = {.isa = "auto", .kv = kv, .threads = 2};
     tblock_error    err = {0};
     tblock_context *c   = context(m, &v, 1, &err);
@@ -212,11 +251,13 @@ static void check_rewind(const tblock_model *m, const char *name, const char *kv
     const int       back_to[] = {n - 1, n / 2, 0};
     for (int i = 0; ok && i < COUNT(back_to); i++) {
         int from = back_to[i];
-        if (!tblock_seq_rewind(c, 0, from, &err)) /* a windowed layer may refuse; emptying always works */
+        if (!tblock_seq_rewind(c, 0, from, &err)) /* a windowed layer may refuse; emptying always
+                                                   * works */
             from = tblock_seq_rewind(c, 0, 0, &err) ? 0 : -1;
         ok = from >= 0;
         if (ok)
-            memset(got + (size_t)from * (size_t)vocab_size, 0, (size_t)(n - from) * (size_t)vocab_size * sizeof *got);
+            memset(got + (size_t)from * (size_t)vocab_size, 0,
+                   (size_t)(n - from) * (size_t)vocab_size * sizeof *got);
         ok = ok && decode(c, items, from, n, &got, vocab_size, &err);
     }
     tblock_context_free(c);
@@ -228,7 +269,10 @@ static void check_rewind(const tblock_model *m, const char *name, const char *kv
         say_failure(name, fact, "other logits");
 }
 
-static int length_for(const tblock_model_info *info) { return info->n_ctx < MAX_TOKENS ? info->n_ctx : MAX_TOKENS; }
+static int length_for(const tblock_model_info *info)
+{
+    return info->n_ctx < MAX_TOKENS ? info->n_ctx : MAX_TOKENS;
+}
 
 /* Is there something in the model that mode i applies to, and is it another than the default? */
 static bool applies(const tblock_model *m, const char *name, int i)
@@ -247,7 +291,8 @@ static bool applies(const tblock_model *m, const char *name, int i)
 }
 
 /* One cache type in the current mode. */
-static void check_one(const tblock_model *m, const char *name, const char *kv, float *want, float *got, const tblock_model_info *info)
+static void check_one(const tblock_model *m, const char *name, const char *kv, float *want,
+                      float *got, const tblock_model_info *info)
 {
     const int    n = length_for(info), before = failures;
     const char  *what = mode == &modes[0] ? kv : mode->name;
@@ -270,7 +315,7 @@ static void check_model(const tblock_model *m, const char *name)
     tblock_model_info info;
     tblock_model_describe(m, &info);
     const size_t floats = (size_t)length_for(&info) * (size_t)info.vocab_size;
-    float       *want = need(malloc(floats * sizeof *want)), *got = need(malloc(floats * sizeof *got));
+    float *want = need(malloc(floats * sizeof *want)), *got = need(malloc(floats * sizeof *got));
     for (int k = 0; k < COUNT(kv_types); k++)
         check_one(m, name, kv_types[k], want, got, &info);
     for (int i = 1; i < COUNT(modes); i++) {
@@ -283,7 +328,8 @@ static void check_model(const tblock_model *m, const char *name)
     free(got);
 }
 
-static void digest_one(const tblock_model *m, const char *name, const char *isa, const char *kv, float *out)
+static void digest_one(const tblock_model *m, const char *name, const char *isa, const char *kv,
+                       float *out)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
@@ -292,7 +338,8 @@ static void digest_one(const tblock_model *m, const char *name, const char *isa,
     Variant      v    = {.isa = isa, .kv = kv, .threads = 2, .piece = MAX_TOKENS};
     tblock_error err  = {0};
     if (run_alone(m, &v, 0, n, out, info.vocab_size, &err))
-        printf("%s %s %016" PRIx64 "\n", name, what, tblock_hash_floats(out, (size_t)n * (size_t)info.vocab_size));
+        printf("%s %s %016" PRIx64 "\n", name, what,
+               tblock_hash_floats(out, (size_t)n * (size_t)info.vocab_size));
     else
         say_failure(name, what, err.msg);
 }

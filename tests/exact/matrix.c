@@ -1,16 +1,20 @@
-/* tests/exact/matrix.c: the product of all that must not change a bit. Every run of a model, with one KV type, one arithmetic and one width of
- * activations, is compared with the same run of the first build by the scalar kernels, on one thread, alone, the prompt whole: all logits of
- * the prompt, the tokens drawn greedily and those that are sampled, by memcmp.
+/* tests/exact/matrix.c: the product of all that must not change a bit. Every run of a model, with
+ * one KV type, one arithmetic and one width of activations, is compared with the same run of the
+ * first build by the scalar kernels, on one thread, alone, the prompt whole: all logits of the
+ * prompt, the tokens drawn greedily and those that are sampled, by memcmp.
  *
- *   matrix [--product [--part K/N] [--seconds N] | --no-runs] [--digests FILE] --builds LIBTBLOCK.SO... --models NAME=PATH[:TYPE]...
+ *   matrix [--product [--part K/N] [--seconds N] | --no-runs] [--digests FILE] --builds
+ *     LIBTBLOCK.SO... --models NAME=PATH[:TYPE]...
  *
- * Axes: build, instruction set, threads, length of a prompt piece, alone or beside two other sequences; weights, KV type, math, activations.
- * Default: runs in which every two values of any two axes meet (pairwise), chosen with a fixed seed. --product: every
- * combination, in a scattered order; N seconds of it if that is less; the K-th of N parts of it, from 1, each as scattered. Two modes of
- * which one is a name for the other (auto, and what auto stands for) have references of the same bits: the product runs the first of them in
- * full, the others once in each build and instruction set, where a name is resolved. Libraries are opened with dlopen, so that different
- * compilers' builds stand side by side in one process. --digests writes one line for each reference, to be compared with a file;
- * with --no-runs that is all. */
+ * Axes: build, instruction set, threads, length of a prompt piece, alone or beside two other
+ * sequences; weights, KV type, math, activations. Default: runs in which every two values of any
+ * two axes meet (pairwise), chosen with a fixed seed. --product: every combination, in a scattered
+ * order; N seconds of it if that is less; the K-th of N parts of it, from 1, each as scattered. Two
+ * modes of which one is a name for the other (auto, and what auto stands for) have references of
+ * the same bits: the product runs the first of them in full, the others once in each build and
+ * instruction set, where a name is resolved. Libraries are opened with dlopen, so that different
+ * compilers' builds stand side by side in one process. --digests writes one line for each
+ * reference, to be compared with a file; with --no-runs that is all. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,7 +28,8 @@
 
 enum { PROMPT = 130, DRAWN = 12, MOST_BUILDS = 8, MOST_MODELS = 16, MOST_ISAS = 8, N_OTHERS = 2 };
 enum Axis { BUILD, ISA, THREADS, PIECE, BESIDE, WEIGHTS, KV, MATH, ACTIVATIONS, N_AXES };
-static const char *const axis_name[] = {"build", "isa", "threads", "piece", "beside", "weights", "kv", "math", "activations"};
+static const char *const axis_name[] = { "build",   "isa", "threads", "piece",      "beside",
+                                         "weights", "kv",  "math",    "activations" };
 enum { MOST_VALUES = 16 };
 
 static const int         thread_counts[] = {1, 2, 3, 5, 16};
@@ -38,14 +43,16 @@ typedef struct Library {
     char name[64];
     tblock_model *(*open)(const char *, const tblock_open_options *, tblock_error *);
     void (*describe)(const tblock_model *, tblock_model_info *);
-    tblock_context *(*context_new)(const tblock_model *, const tblock_context_options *, tblock_error *);
+    tblock_context *(*context_new)(const tblock_model *, const tblock_context_options *,
+                                   tblock_error *);
     void (*context_free)(tblock_context *);
     bool (*decode)(tblock_context *, const tblock_item *, size_t, tblock_error *);
     const float *(*logits)(const tblock_context *, size_t);
     bool (*rewind)(tblock_context *, int32_t, int32_t, tblock_error *);
     tblock_sampler *(*sampler_new)(int, const tblock_sampler_options *, tblock_error *);
     void (*sampler_free)(tblock_sampler *);
-    bool (*sampler_next)(tblock_sampler *, const float *, const int32_t *, size_t, uint32_t, int32_t *, tblock_error *);
+    bool (*sampler_next)(tblock_sampler *, const float *, const int32_t *, size_t, uint32_t,
+                         int32_t *, tblock_error *);
     uint64_t (*hash_floats)(const float *, size_t);
 } Library;
 
@@ -79,14 +86,15 @@ static void stop(const char *what, const char *why)
     exit(1);
 }
 
-/* ---- Opening ------------------------------------------------------------------------------------------------------- */
+/* ---- Opening --------------------------------------------------------------------------------- */
 
 static void find(void *handle, const char *symbol, void *function)
 {
     void *at = dlsym(handle, symbol);
     if (!at)
         stop("dlsym", dlerror());
-    memcpy(function, &at, sizeof at); /* an object pointer for a function pointer, as POSIX has it */
+    memcpy(function, &at, sizeof at); /* an object pointer for a function pointer, as POSIX has
+                                       * it */
 }
 
 /* build/NAME/libtblock.so */
@@ -123,13 +131,15 @@ static tblock_model *model_in(int b, Model *m)
     return m->open[b];
 }
 
-static tblock_context *try_context(int b, Model *m, const char *isa, const char *math, const char *act, tblock_error *err)
+static tblock_context *try_context(int b, Model *m, const char *isa, const char *math,
+                                   const char *act, tblock_error *err)
 {
     tblock_context_options opt = {.threads = 1, .isa = isa, .math = math, .activations = act};
     return libs[b].context_new(model_in(b, m), &opt, err);
 }
 
-/* Which arithmetic there is for these weights: what is not is wrong usage (docs/numerics.md, "Modes"). */
+/* Which arithmetic there is for these weights: what is not is wrong usage (docs/numerics.md,
+ * "Modes"). */
 static void find_modes(Model *m)
 {
     tblock_error err;
@@ -152,7 +162,8 @@ static void open_model(const char *text)
     if (!equal)
         stop(text, "expected NAME=PATH[:TYPE]");
     snprintf(m->name, sizeof m->name, "%.*s", (int)(equal - text), text);
-    snprintf(m->path, sizeof m->path, "%.*s", colon ? (int)(colon - equal - 1) : (int)strlen(equal + 1), equal + 1);
+    snprintf(m->path, sizeof m->path, "%.*s",
+             colon ? (int)(colon - equal - 1) : (int)strlen(equal + 1), equal + 1);
     m->type = colon ? colon + 1 : NULL;
     libs[0].describe(model_in(0, m), &info);
     if (strncmp(info.weight_types, m->name, strlen(m->name)) != 0)
@@ -163,7 +174,8 @@ static void open_model(const char *text)
 
 static void find_isas(void)
 {
-    static const char *const names[] = {"scalar", "avx2", "avxvnni", "avx512", "avx512vnni", "neon", "neondot"};
+    static const char *const names[] = { "scalar",     "avx2", "avxvnni", "avx512",
+                                         "avx512vnni", "neon", "neondot" };
     for (int i = 0; i < COUNT(names); i++) {
         tblock_error    err;
         tblock_context *c = try_context(0, &models[0], names[i], NULL, NULL, &err);
@@ -173,7 +185,7 @@ static void find_isas(void)
     }
 }
 
-/* ---- One run ------------------------------------------------------------------------------------------------------- */
+/* ---- One run --------------------------------------------------------------------------------- */
 
 typedef struct Run {
     const Library  *lib;
@@ -207,7 +219,8 @@ static bool feed(Run *r, const int32_t *tokens, int n, float *out)
     if (!r->lib->decode(r->c, items, (size_t)k, &r->err))
         return false;
     for (int i = 0; i < n; i++)
-        memcpy(out + (size_t)i * (size_t)r->vocab, r->lib->logits(r->c, (size_t)(first + i)), (size_t)r->vocab * sizeof *out);
+        memcpy(out + (size_t)i * (size_t)r->vocab, r->lib->logits(r->c, (size_t)(first + i)),
+               (size_t)r->vocab * sizeof *out);
     return true;
 }
 
@@ -218,11 +231,13 @@ static bool prompt(Run *r, int piece, float *logits)
     for (int i = 0; i < PROMPT; i++)
         tokens[i] = token_at(0, i, r->vocab);
     for (int at = 0; ok && at < PROMPT; at += piece)
-        ok = feed(r, tokens + at, piece < PROMPT - at ? piece : PROMPT - at, logits + (size_t)at * (size_t)r->vocab);
+        ok = feed(r, tokens + at, piece < PROMPT - at ? piece : PROMPT - at,
+                  logits + (size_t)at * (size_t)r->vocab);
     return ok;
 }
 
-/* DRAWN tokens after the prompt, whose last logits are given; the sequence is the prompt again afterwards. */
+/* DRAWN tokens after the prompt, whose last logits are given; the sequence is the prompt again
+ * afterwards. */
 static bool draw(Run *r, const tblock_sampler_options *how, const float *last, int32_t *out)
 {
     float          *logits = need(malloc((size_t)r->vocab * sizeof *logits));
@@ -230,7 +245,9 @@ static bool draw(Run *r, const tblock_sampler_options *how, const float *last, i
     bool            ok     = s != NULL;
     memcpy(logits, last, (size_t)r->vocab * sizeof *logits);
     for (int i = 0; ok && i < DRAWN; i++)
-        ok = r->lib->sampler_next(s, logits, out, (size_t)i, (uint32_t)(PROMPT + i), &out[i], &r->err) && feed(r, &out[i], 1, logits);
+        ok = r->lib->sampler_next(s, logits, out, (size_t)i, (uint32_t)(PROMPT + i), &out[i],
+                                  &r->err)
+            && feed(r, &out[i], 1, logits);
     ok       = ok && r->lib->rewind(r->c, 0, PROMPT, &r->err);
     r->at[0] = PROMPT;
     r->lib->sampler_free(s);
@@ -240,25 +257,37 @@ static bool draw(Run *r, const tblock_sampler_options *how, const float *last, i
 
 static bool run(const int row[N_AXES], Result *out, tblock_error *err)
 {
-    static const tblock_sampler_options greedy = {0}, sampled = {.temp = 0.9f, .top_k = 40, .top_p = 0.95, .repeat_penalty = 1.1f, .seed = 11};
+    static const tblock_sampler_options greedy = { 0 },
+                                        sampled = { .temp = 0.9f,
+                                                    .top_k = 40,
+                                                    .top_p = 0.95,
+                                                    .repeat_penalty = 1.1f,
+                                                    .seed = 11 };
     Model                 *m   = &models[row[WEIGHTS]];
-    Run                    r   = {.lib = &libs[row[BUILD]], .vocab = m->vocab, .others = row[BESIDE] ? N_OTHERS : 0};
-    tblock_context_options opt = {.n_seqs = 1 + r.others, .threads = thread_counts[row[THREADS]], .isa = isas[row[ISA]], .math = maths[row[MATH]],
-                                  .activations = activations[row[ACTIVATIONS]], .kv_type = kv_types[row[KV]]};
+    Run r = { .lib = &libs[row[BUILD]], .vocab = m->vocab, .others = row[BESIDE] ? N_OTHERS : 0 };
+    tblock_context_options opt = { .n_seqs = 1 + r.others,
+                                   .threads = thread_counts[row[THREADS]],
+                                   .isa = isas[row[ISA]],
+                                   .math = maths[row[MATH]],
+                                   .activations = activations[row[ACTIVATIONS]],
+                                   .kv_type = kv_types[row[KV]] };
     r.c = r.lib->context_new(model_in(row[BUILD], m), &opt, &r.err);
-    const bool ok = r.c && prompt(&r, pieces[row[PIECE]], out->logits) &&
-                    draw(&r, &greedy, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->greedy) &&
-                    draw(&r, &sampled, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->sampled);
+    const bool ok = r.c && prompt(&r, pieces[row[PIECE]], out->logits)
+        && draw(&r, &greedy, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->greedy)
+        && draw(&r, &sampled, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->sampled);
     r.lib->context_free(r.c);
     *err = r.err;
     return ok;
 }
 
-/* ---- References ---------------------------------------------------------------------------------------------------- */
+/* ---- References ------------------------------------------------------------------------------ */
 
 static Result *references[MOST_MODELS][COUNT(kv_types)][COUNT(maths)][COUNT(activations)];
 
-static bool allowed(const int row[N_AXES]) { return models[row[WEIGHTS]].valid[row[MATH]][row[ACTIVATIONS]]; }
+static bool allowed(const int row[N_AXES])
+{
+    return models[row[WEIGHTS]].valid[row[MATH]][row[ACTIVATIONS]];
+}
 
 static Result *result_new(int vocab)
 {
@@ -292,8 +321,9 @@ static const Result *reference(const int row[N_AXES])
 
 static void describe(const int row[N_AXES], char *text, size_t n)
 {
-    snprintf(text, n, "%s_%s_%d_threads_pieces_of_%d_%s_%s_kv_%s_math_%s_activations_%s", libs[row[BUILD]].name, isas[row[ISA]],
-             thread_counts[row[THREADS]], pieces[row[PIECE]], row[BESIDE] ? "beside" : "alone", models[row[WEIGHTS]].name, kv_types[row[KV]],
+    snprintf(text, n, "%s_%s_%d_threads_pieces_of_%d_%s_%s_kv_%s_math_%s_activations_%s",
+             libs[row[BUILD]].name, isas[row[ISA]], thread_counts[row[THREADS]], pieces[row[PIECE]],
+             row[BESIDE] ? "beside" : "alone", models[row[WEIGHTS]].name, kv_types[row[KV]],
              maths[row[MATH]], activations[row[ACTIVATIONS]]);
 }
 
@@ -303,7 +333,8 @@ static const char *what_differs(const Result *a, const Result *b, int vocab, cha
     const bool   same   = memcmp(a->logits, b->logits, floats * sizeof *a->logits) == 0;
     for (size_t i = 0; !same && i < floats; i++)
         if (memcmp(a->logits + i, b->logits + i, sizeof *a->logits) != 0) {
-            snprintf(text, n, "position %zu, logit %zu: %a and %a", i / (size_t)vocab, i % (size_t)vocab, (double)a->logits[i], (double)b->logits[i]);
+            snprintf(text, n, "position %zu, logit %zu: %a and %a", i / (size_t)vocab,
+                     i % (size_t)vocab, (double)a->logits[i], (double)b->logits[i]);
             return text;
         }
     if (memcmp(a->greedy, b->greedy, sizeof a->greedy) != 0)
@@ -318,7 +349,8 @@ static void check(const int row[N_AXES])
     const int     vocab  = models[row[WEIGHTS]].vocab;
     const Result *want   = reference(row);
     Result       *got    = result_new(vocab);
-    const char   *differ = run(row, got, &err) ? what_differs(want, got, vocab, why, sizeof why) : err.msg;
+    const char   *differ =
+        run(row, got, &err) ? what_differs(want, got, vocab, why, sizeof why) : err.msg;
     if (differ) {
         describe(row, name, sizeof name);
         printf("FAIL matrix_%s: %s\n", name, differ);
@@ -327,7 +359,7 @@ static void check(const int row[N_AXES])
     result_free(got);
 }
 
-/* ---- Which runs ---------------------------------------------------------------------------------------------------- */
+/* ---- Which runs ------------------------------------------------------------------------------ */
 
 static uint64_t random_state = 20240229;
 
@@ -395,7 +427,8 @@ static void pairwise(void)
                     n_impossible += !possible;
                 }
     if (!failures)
-        printf("ok matrix_pairwise (%d runs, %d pairs of values, %d of them without meaning)\n", n_runs, n_pairs - n_impossible, n_impossible);
+        printf("ok matrix_pairwise (%d runs, %d pairs of values, %d of them without meaning)\n",
+               n_runs, n_pairs - n_impossible, n_impossible);
 }
 
 static double seconds(void)
@@ -422,10 +455,12 @@ static bool is_alias(const int row[N_AXES])
     char         why[256];
     memcpy(other, row, sizeof other);
     for (other[MATH] = 0; other[MATH] <= row[MATH]; other[MATH]++)
-        for (other[ACTIVATIONS] = 0; other[ACTIVATIONS] < COUNT(activations); other[ACTIVATIONS]++) {
+        for (other[ACTIVATIONS] = 0; other[ACTIVATIONS] < COUNT(activations);
+             other[ACTIVATIONS]++) {
             if (other[MATH] == row[MATH] && other[ACTIVATIONS] == row[ACTIVATIONS])
                 return false;
-            if (allowed(other) && !what_differs(reference(row), reference(other), m->vocab, why, sizeof why))
+            if (allowed(other)
+                && !what_differs(reference(row), reference(other), m->vocab, why, sizeof why))
                 return true;
         }
     return false;
@@ -434,7 +469,8 @@ static bool is_alias(const int row[N_AXES])
 /* Does the product have this row? Of an alias: one thread, the prompt whole, alone. */
 static bool in_product(const int row[N_AXES])
 {
-    return allowed(row) && ((row[THREADS] == 0 && row[PIECE] == 0 && row[BESIDE] == 0) || !is_alias(row));
+    return allowed(row)
+        && ((row[THREADS] == 0 && row[PIECE] == 0 && row[BESIDE] == 0) || !is_alias(row));
 }
 
 static void product(int part, int parts, double limit)
@@ -444,17 +480,20 @@ static void product(int part, int parts, double limit)
     int          row[N_AXES];
     for (int a = 0; a < N_AXES; a++)
         all *= (uint64_t)size_of[a];
-    const uint64_t prime = 2147483647; /* a stride that visits every row once: it divides no product of small sizes */
+    const uint64_t prime = 2147483647; /* a stride that visits every row once: it divides no product
+                                        * of small sizes */
     for (uint64_t k = 0, i = 0; k < all; k++, i = (i + prime) % all) {
         row_at(i, row);
-        if (!in_product(row) || (int)(meant++ % (uint64_t)parts) != part - 1 || (limit > 0 && seconds() - start > limit))
+        if (!in_product(row) || (int)(meant++ % (uint64_t)parts) != part - 1
+            || (limit > 0 && seconds() - start > limit))
             continue;
         check(row);
         if (++done % 1000 == 0)
             fprintf(stderr, "matrix: %" PRIu64 " runs, %.0f s\n", done, seconds() - start);
     }
     if (!failures)
-        printf("ok matrix_product (part %d of %d: %" PRIu64 " runs of %" PRIu64 ")\n", part, parts, done, meant);
+        printf("ok matrix_product (part %d of %d: %" PRIu64 " runs of %" PRIu64 ")\n", part, parts,
+               done, meant);
 }
 
 /* One line for each reference; those of the file must be the same. */
@@ -467,12 +506,16 @@ static void digests(const char *path)
         for (int kv = 0; kv < COUNT(kv_types); kv++)
             for (int i = 0; i < COUNT(maths); i++)
                 for (int k = 0; k < COUNT(activations); k++) {
-                    const int row[N_AXES] = {[WEIGHTS] = w, [KV] = kv, [MATH] = i, [ACTIVATIONS] = k};
+                    const int row[N_AXES] = {
+                        [WEIGHTS] = w, [KV] = kv, [MATH] = i, [ACTIVATIONS] = k
+                    };
                     if (!allowed(row))
                         continue;
                     const Result *r = reference(row);
-                    fprintf(f, "%s kv_%s math_%s activations_%s %016" PRIx64 " greedy", models[w].name, kv_types[kv], maths[i], activations[k],
-                            libs[0].hash_floats(r->logits, (size_t)PROMPT * (size_t)models[w].vocab));
+                    fprintf(
+                        f, "%s kv_%s math_%s activations_%s %016" PRIx64 " greedy", models[w].name,
+                        kv_types[kv], maths[i], activations[k],
+                        libs[0].hash_floats(r->logits, (size_t)PROMPT * (size_t)models[w].vocab));
                     for (int t = 0; t < DRAWN; t++)
                         fprintf(f, "%c%d", t ? ',' : ' ', r->greedy[t]);
                     fprintf(f, " sampled");
@@ -497,7 +540,8 @@ int main(int argc, char **argv)
             runs = false;
         else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
             limit = atof(argv[++i]);
-        else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc && sscanf(argv[i + 1], "%d/%d", &part, &parts) == 2 && part > 0 && part <= parts)
+        else if (strcmp(argv[i], "--part") == 0 && i + 1 < argc
+                 && sscanf(argv[i + 1], "%d/%d", &part, &parts) == 2 && part > 0 && part <= parts)
             i++;
         else if (strcmp(argv[i], "--digests") == 0 && i + 1 < argc)
             file = argv[++i];
@@ -511,7 +555,10 @@ int main(int argc, char **argv)
     if (!n_libs || !n_models)
         stop("usage", "matrix [OPTION...] --builds LIB... --models NAME=PATH...");
     find_isas();
-    const int sizes[N_AXES] = {n_libs, n_isas, COUNT(thread_counts), COUNT(pieces), 2, n_models, COUNT(kv_types), COUNT(maths), COUNT(activations)};
+    const int sizes[N_AXES] = {
+        n_libs,   n_isas,          COUNT(thread_counts), COUNT(pieces),     2,
+        n_models, COUNT(kv_types), COUNT(maths),         COUNT(activations)
+    };
     memcpy(size_of, sizes, sizeof size_of);
     printf("axes:");
     for (int a = 0; a < N_AXES; a++)

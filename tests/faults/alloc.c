@@ -1,5 +1,6 @@
-/* Every allocation of the library's main calls fails once: each call then ends with status 4 or does without what it lacks, and
- * nothing that was allocated stays. With --quick some of them, the first ones and others evenly; files lie in a folder of its own. */
+/* Every allocation of the library's main calls fails once: each call then ends with status 4 or
+ * does without what it lacks, and nothing that was allocated stays. With --quick some of them, the
+ * first ones and others evenly; files lie in a folder of its own. */
 #include <ctype.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -16,11 +17,12 @@
 
 #define DATA "tests/data/"
 static bool quick;
-static char model[128], config[128], folder_c[128], golden[128], questions[128], state[128], prose[128], small[128], trained[128], tokens[128];
+static char model[128], config[128], folder_c[128], golden[128], questions[128], state[128],
+    prose[128], small[128], trained[128], tokens[128];
 static const char text[] = "The quick brown fox: 3.14 and \xc3\xa4\xf0\x9f\x99\x82 <|eot_id|>\n";
 static const tblock_context_options one = { .threads = 1, .n_ctx = 64, .n_batch = 16 };
 
-/* ---- What is called: false with err filled, or true ---------------------------------------------------------------- */
+/* ---- What is called: false with err filled, or true ------------------------------------------ */
 
 static bool decode(tblock_context *c, const int32_t *ids, int n, tblock_error *err)
 {
@@ -38,10 +40,19 @@ static bool open_as(const char *path, const tblock_open_options *o, tblock_error
 }
 
 static bool opens(tblock_error *err) { return open_as(model, NULL, err); }
-static bool opens_as_q8(tblock_error *err) { return open_as(model, &(tblock_open_options){ .type = "q8" }, err); }
+static bool opens_as_q8(tblock_error *err)
+{
+    return open_as(model, &(tblock_open_options){ .type = "q8" }, err);
+}
 static bool opens_folder(tblock_error *err) { return open_as(DATA "models/llama3-e2e", NULL, err); }
-static bool opens_sharded(tblock_error *err) { return open_as(DATA "models/llama-sharded", NULL, err); }
-static bool opens_gguf(tblock_error *err) { return open_as(DATA "gguf/llama-kquants/model.gguf", NULL, err); }
+static bool opens_sharded(tblock_error *err)
+{
+    return open_as(DATA "models/llama-sharded", NULL, err);
+}
+static bool opens_gguf(tblock_error *err)
+{
+    return open_as(DATA "gguf/llama-kquants/model.gguf", NULL, err);
+}
 static bool opens_llama2c(tblock_error *err) { return open_as(folder_c, NULL, err); }
 
 static bool open_pth(const char *path, tblock_error *err)
@@ -53,27 +64,35 @@ static bool open_pth(const char *path, tblock_error *err)
     return good;
 }
 static bool opens_pth(tblock_error *err) { return open_pth(DATA "pth/torch-zip-state.pth", err); }
-static bool opens_legacy_pth(tblock_error *err) { return open_pth(DATA "pth/torch-legacy-kinds.pth", err); }
+static bool opens_legacy_pth(tblock_error *err)
+{
+    return open_pth(DATA "pth/torch-legacy-kinds.pth", err);
+}
 
 static tblock_model *shared; /* opened before the counting begins */
 
 static bool runs(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17 };
-    tblock_context *c = tblock_context_new(shared, &(tblock_context_options){ .threads = 1, .n_seqs = 2, .n_batch = 4 }, err);
+    tblock_context *c = tblock_context_new(
+        shared, &(tblock_context_options){ .threads = 1, .n_seqs = 2, .n_batch = 4 }, err);
     tblock_model_info info;
     tblock_model_describe(shared, &info);
-    tblock_sampler *s = c ? tblock_sampler_new(info.vocab_size, &(tblock_sampler_options){ .temp = 1, .top_k = 5, .top_p = 0.9 }, err) : NULL;
+    tblock_sampler *s = c
+        ? tblock_sampler_new(info.vocab_size,
+                             &(tblock_sampler_options){ .temp = 1, .top_k = 5, .top_p = 0.9 }, err)
+        : NULL;
     int32_t next;
-    bool good = s && tblock_profile(c, true, err) && decode(c, ids, 17, err) &&
-                tblock_sampler_next(s, tblock_logits(c, 16), ids, 17, 17, &next, err) && tblock_seq_copy(c, 0, 1, 10, err) &&
-                tblock_seq_rewind(c, 0, 3, err);
+    bool good = s && tblock_profile(c, true, err) && decode(c, ids, 17, err)
+        && tblock_sampler_next(s, tblock_logits(c, 16), ids, 17, 17, &next, err)
+        && tblock_seq_copy(c, 0, 1, 10, err) && tblock_seq_rewind(c, 0, 3, err);
     tblock_sampler_free(s);
     tblock_context_free(c);
     return good;
 }
 
-/* What generations drew when nothing failed; a step that failed and was repeated changes nothing of it. */
+/* What generations drew when nothing failed; a step that failed and was repeated changes nothing of
+ * it. */
 static bool drew_the_same(const tblock_generation_info *now, int which)
 {
     static int32_t id[2][32];
@@ -90,12 +109,15 @@ static bool generates(tblock_error *err)
     static const char *const        never = "never in it";
     const tblock_generation_options o[2]  = {
         { .ids = ids, .n_ids = 11, .max_tokens = 20, .draft = 7 },
-        { .ids = ids + 2, .n_ids = 5, .max_tokens = 9, .sampling = { .temp = 9 }, .stop_texts = &never, .n_stop_texts = 1 },
+        { .ids = ids + 2, .n_ids = 5, .max_tokens = 9, .sampling = { .temp = 9 },
+          .stop_texts = &never, .n_stop_texts = 1 },
     };
-    tblock_context         *c = tblock_context_new(shared, &(tblock_context_options){ .threads = 1, .n_seqs = 2 }, err);
+    tblock_context         *c =
+        tblock_context_new(shared, &(tblock_context_options){ .threads = 1, .n_seqs = 2 }, err);
     tblock_generation      *g[2] = { NULL, NULL };
     tblock_generation_info  info;
-    bool                    good = c && (g[0] = tblock_generation_open(c, &o[0], err)) && (g[1] = tblock_generation_open(c, &o[1], err));
+    bool                    good = c && (g[0] = tblock_generation_open(c, &o[0], err))
+        && (g[1] = tblock_generation_open(c, &o[1], err));
     for (int step = 0; good && step < 30; step++)
         good = tblock_advance(c, g, 2, 7, err) || tblock_advance(c, g, 2, 7, err);
     for (int i = 0; good && i < 2; i++) {
@@ -115,8 +137,8 @@ static bool saves_and_loads(tblock_error *err)
     int32_t        *read = NULL;
     size_t          n;
     tblock_context *c = tblock_context_new(shared, &one, err);
-    bool            good = c && decode(c, ids, 3, err) && tblock_state_save(c, 0, ids, 3, state, err) && tblock_seq_rewind(c, 0, 0, err)
-                && tblock_state_load(c, 0, state, &read, &n, err);
+    bool good = c && decode(c, ids, 3, err) && tblock_state_save(c, 0, ids, 3, state, err)
+        && tblock_seq_rewind(c, 0, 0, err) && tblock_state_load(c, 0, state, &read, &n, err);
     tblock_free(read);
     tblock_context_free(c);
     return good;
@@ -128,8 +150,10 @@ static bool tokenizes(tblock_error *err)
     char    *back = NULL, *answer = NULL;
     size_t   n = 0, n_back;
     static const char line[] = "{\"text\": \"a b\\u00e4\", \"mode\": \"special\"}";
-    bool good = tblock_tokenize(shared, text, sizeof text - 1, TBLOCK_ADD_SPECIAL | TBLOCK_PARSE_SPECIAL, &ids, &n, err) &&
-                tblock_detokenize(shared, ids, n, &back, &n_back, err) && tblock_tokenize_json(shared, line, sizeof line - 1, &answer, err);
+    bool good = tblock_tokenize(shared, text, sizeof text - 1,
+                                TBLOCK_ADD_SPECIAL | TBLOCK_PARSE_SPECIAL, &ids, &n, err)
+        && tblock_detokenize(shared, ids, n, &back, &n_back, err)
+        && tblock_tokenize_json(shared, line, sizeof line - 1, &answer, err);
     tblock_stream *s = good ? tblock_stream_new(shared, false, err) : NULL;
     for (size_t i = 0; s && i < n; i++)
         tblock_stream_put(s, ids[i], &n_back);
@@ -142,15 +166,18 @@ static bool tokenizes(tblock_error *err)
 
 static bool chats(tblock_error *err)
 {
-    static const char json[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"be <|eot_id|>\"}, {\"role\": \"user\", \"content\": \"a\\u00e4\"}]}";
+    static const char json[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"be "
+                               "<|eot_id|>\"}, {\"role\": \"user\", \"content\": \"a\\u00e4\"}]}";
     tblock_chat_message *message = NULL;
     int32_t *ids = NULL;
     char    *back = NULL, *shown = NULL;
     size_t   n, n_ids, n_shown;
     tblock_chat *c = tblock_chat_new(shared, "chatml", err);
-    bool good = c && tblock_chat_from_json(json, sizeof json - 1, "conversation", &message, &n, err) &&
-                tblock_chat_render(c, message, n, true, &ids, &n_ids, err) && tblock_chat_text(c, message, n, true, &shown, &n_shown, err) &&
-                tblock_chat_to_json(message, n, &back, err) && tblock_chat_save(message, n, "/dev/null", err);
+    bool good = c && tblock_chat_from_json(json, sizeof json - 1, "conversation", &message, &n, err)
+        && tblock_chat_render(c, message, n, true, &ids, &n_ids, err)
+        && tblock_chat_text(c, message, n, true, &shown, &n_shown, err)
+        && tblock_chat_to_json(message, n, &back, err)
+        && tblock_chat_save(message, n, "/dev/null", err);
     tblock_chat_free(c);
     tblock_free(message);
     tblock_free(ids);
@@ -166,19 +193,32 @@ static bool report(const char *path, const tblock_report_options *o, tblock_erro
     tblock_free(out);
     return good;
 }
-static bool reports(tblock_error *err) { return report(model, &(tblock_report_options){ .tensors = true, .check = true }, err); }
-static bool reports_config(tblock_error *err) { return report(config, &(tblock_report_options){ .json = true, .html = in_folder("i.html") }, err); }
-static bool reports_gguf(tblock_error *err) { return report(DATA "gguf/llama-kquants/model.gguf", &(tblock_report_options){ .check = true }, err); }
+static bool reports(tblock_error *err)
+{
+    return report(model, &(tblock_report_options){ .tensors = true, .check = true }, err);
+}
+static bool reports_config(tblock_error *err)
+{
+    return report(config, &(tblock_report_options){ .json = true, .html = in_folder("i.html") },
+                  err);
+}
+static bool reports_gguf(tblock_error *err)
+{
+    return report(DATA "gguf/llama-kquants/model.gguf", &(tblock_report_options){ .check = true },
+                  err);
+}
 
 static bool synthesizes(tblock_error *err)
 {
-    return tblock_synth(config, in_folder("synth.bin"), &(tblock_synth_options){ .type = "q4", .threads = 1 }, err);
+    return tblock_synth(config, in_folder("synth.bin"),
+                        &(tblock_synth_options){ .type = "q4", .threads = 1 }, err);
 }
 
 static bool quantizes(tblock_error *err)
 {
     tblock_quantize_report r = { 0 };
-    bool good = tblock_quantize(model, in_folder("q.bin"), &(tblock_quantize_options){ .type = "q8", .threads = 1 }, &r, err);
+    bool good = tblock_quantize(model, in_folder("q.bin"),
+                                &(tblock_quantize_options){ .type = "q8", .threads = 1 }, &r, err);
     tblock_free(r.rows);
     return good;
 }
@@ -186,7 +226,8 @@ static bool quantizes(tblock_error *err)
 static bool converts(tblock_error *err)
 {
     tblock_convert_report r = { 0 };
-    bool good = tblock_convert(DATA "models/llama3-e2e", in_folder("c.bin"), &(tblock_convert_options){ .threads = 1 }, &r, err);
+    bool good = tblock_convert(DATA "models/llama3-e2e", in_folder("c.bin"),
+                               &(tblock_convert_options){ .threads = 1 }, &r, err);
     tblock_free(r.warnings);
     return good;
 }
@@ -196,9 +237,10 @@ static bool records_and_verifies(tblock_error *err)
     static const int32_t ids[] = { 1, 2, 3 };
     tblock_verify_report r = { 0 };
     tblock_context *c = tblock_context_new(shared, &one, err);
-    bool good = c && tblock_logits_write(c, ids, 3, golden, &(tblock_logits_options){ .hidden = true }, err) &&
-                tblock_verify(c, golden, &(tblock_verify_options){ .exact = true }, &r, err) &&
-                tblock_verify_junit(in_folder("j.xml"), golden, &r, NULL, err);
+    bool good = c
+        && tblock_logits_write(c, ids, 3, golden, &(tblock_logits_options){ .hidden = true }, err)
+        && tblock_verify(c, golden, &(tblock_verify_options){ .exact = true }, &r, err)
+        && tblock_verify_junit(in_folder("j.xml"), golden, &r, NULL, err);
     tblock_free(r.rows);
     tblock_context_free(c);
     return good;
@@ -210,8 +252,8 @@ static bool evaluates(tblock_error *err)
     tblock_eval_report    r;
     tblock_choices_report choices = { 0 };
     tblock_context *c = tblock_context_new(shared, &one, err);
-    bool good = c && tblock_eval_text(c, ids, 8, &(tblock_eval_options){ .window = 4 }, &r, err) &&
-                tblock_eval_choices(c, questions, NULL, &choices, err);
+    bool good = c && tblock_eval_text(c, ids, 8, &(tblock_eval_options){ .window = 4 }, &r, err)
+        && tblock_eval_choices(c, questions, NULL, &choices, err);
     tblock_free(choices.rows);
     tblock_free(choices.score);
     tblock_context_free(c);
@@ -232,15 +274,28 @@ static bool attends(tblock_error *err)
     return good;
 }
 
-/* ---- Training, which needs OpenBLAS ---- */
+/* ---- Training, which needs OpenBLAS ---------------------------------------------------------- */
 
-static const char small_config[] = "{\"d_model\": 8, \"n_layers\": 2, \"heads\": 2, \"d_ff\": 12, \"vocab_size\": 262, \"n_ctx\": 8}";
+static const char small_config[] = "{\"d_model\": 8, \"n_layers\": 2, \"heads\": 2, \"d_ff\": 12, "
+                                   "\"vocab_size\": 262, \"n_ctx\": 8}";
 
-static bool train_small(const char *out, const char *from, const char *init, bool resume, tblock_error *err)
+static bool train_small(const char *out, const char *from, const char *init, bool resume,
+                        tblock_error *err)
 {
     tblock_train_report  r;
-    tblock_train_options o = { .text = prose, .config = from, .init = init, .steps = 3, .batch = 3, .n_ctx = 8, .micro_batch = 2, .dropout = 0.1,
-                               .eval_every = 2, .save_every = 2, .plot = in_folder("loss.svg"), .threads = 1, .resume = resume };
+    tblock_train_options o = { .text = prose,
+                               .config = from,
+                               .init = init,
+                               .steps = 3,
+                               .batch = 3,
+                               .n_ctx = 8,
+                               .micro_batch = 2,
+                               .dropout = 0.1,
+                               .eval_every = 2,
+                               .save_every = 2,
+                               .plot = in_folder("loss.svg"),
+                               .threads = 1,
+                               .resume = resume };
     return tblock_train(out, &o, &r, err);
 }
 static bool trains(tblock_error *err)
@@ -259,7 +314,9 @@ static bool checks_gradients(tblock_error *err)
 {
     tblock_grad_check_row *rows = NULL;
     size_t                 n;
-    bool good = tblock_grad_check(&(tblock_grad_check_options){ .init = trained, .n_tokens = 5, .samples = 1, .threads = 1 }, &rows, &n, err);
+    bool good = tblock_grad_check(
+        &(tblock_grad_check_options){ .init = trained, .n_tokens = 5, .samples = 1, .threads = 1 },
+        &rows, &n, err);
     tblock_free(rows);
     return good;
 }
@@ -267,23 +324,28 @@ static bool checks_gradients(tblock_error *err)
 static bool writes_gradients(tblock_error *err)
 {
     tblock_grad_report r;
-    return tblock_grad(trained, tokens, in_folder("grads"), &(tblock_grad_options){ .adamw_steps = 1, .threads = 1 }, &r, err);
+    return tblock_grad(trained, tokens, in_folder("grads"),
+                       &(tblock_grad_options){ .adamw_steps = 1, .threads = 1 }, &r, err);
 }
 
 static bool block(const char *path, bool json, tblock_error *err)
 {
     char *out  = NULL;
-    bool  good = tblock_block(path, &(tblock_block_options){ .output = in_folder("block"), .check = 1, .stack = 2, .json = json, .threads = 1 },
-                              &out, err);
+    bool  good = tblock_block(
+        path,
+        &(tblock_block_options){
+             .output = in_folder("block"), .check = 1, .stack = 2, .json = json, .threads = 1 },
+        &out, err);
     tblock_free(out);
     return good;
 }
 static bool looks_into_a_block(tblock_error *err) { return block(NULL, false, err); }
 static bool looks_into_a_layer(tblock_error *err) { return block(trained, true, err); }
 
-/* ---- The loop ------------------------------------------------------------------------------------------------------ */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
-/* Number of the k-th allocation to try: the first ones all, then with even gaps where they are more than `most`. */
+/* Number of the k-th allocation to try: the first ones all, then with even gaps where they are more
+ * than `most`. */
 static long next_try(long i, long n, long most)
 {
     long gap = n / most + 1;
@@ -298,9 +360,11 @@ static void fail_at(bool (*call)(tblock_error *), long i, bool lasting, long n)
     bool good = call(&err);
     failing_malloc_disarm();
     long left = failing_malloc_live() - before;
-    CHECK(good || err.status == TBLOCK_SYSTEM, "allocation %ld%s of %ld: status %d: %s", i, lasting ? " and all after" : "", n, err.status, err.msg);
+    CHECK(good || err.status == TBLOCK_SYSTEM, "allocation %ld%s of %ld: status %d: %s", i,
+          lasting ? " and all after" : "", n, err.status, err.msg);
     CHECK(good || err.msg[0], "allocation %ld of %ld: no message", i, n);
-    CHECK(left <= 0, "allocation %ld%s of %ld: %ld left (%s)", i, lasting ? " and all after" : "", n, left, good ? "good" : err.msg);
+    CHECK(left <= 0, "allocation %ld%s of %ld: %ld left (%s)", i, lasting ? " and all after" : "",
+          n, left, good ? "good" : err.msg);
 }
 
 static void every_allocation(bool (*call)(tblock_error *))
@@ -310,7 +374,8 @@ static void every_allocation(bool (*call)(tblock_error *))
         SKIP("the sanitizer's allocator stands in its place");
         return;
     }
-    CHECK(call(&err), "before anything fails: %s", err.msg); /* what the C library keeps once made is there now */
+    /* what the C library keeps once made is there now */
+    CHECK(call(&err), "before anything fails: %s", err.msg);
     failing_malloc_arm(-1, false);
     bool good = call(&err);
     long n = failing_malloc_disarm(), most = quick ? 60 : 1000000;
@@ -333,13 +398,18 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
         SKIP("no OpenBLAS");
 }
 
-#define CASES(X) X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) X(opens_pth) X(opens_legacy_pth) \
-    X(runs) X(generates) X(saves_and_loads) X(tokenizes) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) X(converts) \
-    X(records_and_verifies) X(evaluates) X(attends)
-#define TRAINING(X) X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) X(looks_into_a_block) X(looks_into_a_layer)
+#define CASES(X) \
+    X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) \
+    X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(saves_and_loads) X(tokenizes) \
+    X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
+    X(converts) X(records_and_verifies) X(evaluates) X(attends)
+#define TRAINING(X) \
+    X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) \
+    X(looks_into_a_block) X(looks_into_a_layer)
 #define DEFINE(name) static void name##_without_memory(void) { every_allocation(name); }
 #define RUN(name) TEST(name##_without_memory);
-#define DEFINE_TRAINING(name) static void name##_without_memory(void) { every_allocation_of_training(name); }
+#define DEFINE_TRAINING(name) \
+    static void name##_without_memory(void) { every_allocation_of_training(name); }
 CASES(DEFINE)
 TRAINING(DEFINE_TRAINING)
 
@@ -354,7 +424,8 @@ static bool write_text(const char *path, const char *data, size_t n)
 static bool write_llama2c(const char *path)
 {
     static const int32_t size[] = { 16, 32, 1, 2, 2, 40, 8 };
-    size_t floats = 40 * 16 + 16 + 4 * 16 * 16 + 16 + 3 * 16 * 32 + 16 + 2 * 8 * 4, n = sizeof size + floats * 4;
+    size_t floats = 40 * 16 + 16 + 4 * 16 * 16 + 16 + 3 * 16 * 32 + 16 + 2 * 8 * 4,
+           n = sizeof size + floats * 4;
     char  *bytes = calloc(n, 1);
     bool   ok = bytes != NULL;
     if (ok) {
@@ -369,8 +440,8 @@ static bool write_tokens(const char *path, tblock_error *err)
 {
     static const int32_t id[2][6] = { { 1, 2, 3, 4, 5, 6 }, { 7, 8, 9, 10, 11, 12 } };
     TensorWriter *w = tensor_writer_new(path, 64, err);
-    if (w && tensor_writer_declare(w, "tokens", DT_I32, 2, (int64_t[]){ 2, 6 }, err) && tensor_writer_begin(w, err)
-        && tensor_writer_put(w, 0, 0, id, sizeof id, err))
+    if (w && tensor_writer_declare(w, "tokens", DT_I32, 2, (int64_t[]){ 2, 6 }, err)
+        && tensor_writer_begin(w, err) && tensor_writer_put(w, 0, 0, id, sizeof id, err))
         return tensor_writer_end(w, err);
     tensor_writer_abort(w);
     return false;
@@ -382,8 +453,10 @@ static bool prepare_training(tblock_error *err)
     char line[64];
     FILE *f = fopen(prose, "w");
     for (int i = 0; f && i < 60; i++)
-        fwrite(line, 1, (size_t)snprintf(line, sizeof line, "the %d of them, and the %d\n", i % 7, i), f);
-    if (!f || fclose(f) != 0 || !write_text(small, small_config, sizeof small_config - 1) || !write_tokens(tokens, err))
+        fwrite(line, 1,
+               (size_t)snprintf(line, sizeof line, "the %d of them, and the %d\n", i % 7, i), f);
+    if (!f || fclose(f) != 0 || !write_text(small, small_config, sizeof small_config - 1)
+        || !write_tokens(tokens, err))
         return false;
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     can_train = blas_open(&blas, err); /* stays open: what its start keeps is no leak of a call */
@@ -392,8 +465,11 @@ static bool prepare_training(tblock_error *err)
 
 static bool prepare(tblock_error *err)
 {
-    static const char asked[] = "{\"context\": \"a\", \"choices\": [\"b\", \"cd\"], \"answer\": 1}\n";
-    if (!make_folder() || !write_config("{\"d_model\": 32, \"n_layers\": 2, \"heads\": 2, \"d_ff\": 48, \"vocab_size\": 60, \"n_ctx\": 64}"))
+    static const char asked[] =
+        "{\"context\": \"a\", \"choices\": [\"b\", \"cd\"], \"answer\": 1}\n";
+    if (!make_folder()
+        || !write_config("{\"d_model\": 32, \"n_layers\": 2, \"heads\": 2, \"d_ff\": 48, "
+                         "\"vocab_size\": 60, \"n_ctx\": 64}"))
         return false;
     snprintf(config, sizeof config, "%s", in_folder("config.json"));
     snprintf(model, sizeof model, "%s", in_folder("model.bin"));
@@ -405,8 +481,10 @@ static bool prepare(tblock_error *err)
     snprintf(small, sizeof small, "%s", in_folder("small.json"));
     snprintf(trained, sizeof trained, "%s", in_folder("trained.bin"));
     snprintf(tokens, sizeof tokens, "%s", in_folder("tokens"));
-    return prepare_training(err) && write_llama2c(folder_c) && write_text(questions, asked, sizeof asked - 1) &&
-           tblock_convert(DATA "models/llama3-e2e", model, NULL, NULL, err) && (shared = tblock_open(model, NULL, err)) != NULL;
+    return prepare_training(err) && write_llama2c(folder_c)
+        && write_text(questions, asked, sizeof asked - 1)
+        && tblock_convert(DATA "models/llama3-e2e", model, NULL, NULL, err)
+        && (shared = tblock_open(model, NULL, err)) != NULL;
 }
 
 static void remove_folder(void)

@@ -1,5 +1,5 @@
-/* Replaces malloc and its kin, and mmap for what calls it by name (the C library's own calls do not). glibc keeps its
- * own functions under other names, which do the work. */
+/* Replaces malloc and its kin, and mmap for what calls it by name (the C library's own calls do
+ * not). glibc keeps its own functions under other names, which do the work. */
 #include "failing_malloc.h"
 #include "../unit/sanitized.h"
 
@@ -47,16 +47,19 @@ long failing_malloc_live(void) { return live; }
 
 #if !SANITIZED
 
-/* libgfortran, which is loaded with OpenBLAS, crashes where it cannot begin, and OpenBLAS waits for memory: these get theirs. */
+/* libgfortran, which is loaded with OpenBLAS, crashes where it cannot begin, and OpenBLAS waits for
+ * memory: these get theirs. */
 static bool gets_always(const void *caller)
 {
-    static atomic_uintptr_t asked[1024]; /* callers, with the answer in the lowest bit: to find one out takes a while */
+    static atomic_uintptr_t asked[1024]; /* callers, with the answer in the lowest bit: to find one
+                                          * out takes a while */
     atomic_uintptr_t       *slot = &asked[((uintptr_t)caller >> 1) % 1024];
     uintptr_t               known = *slot;
     Dl_info                 who;
     if (known >> 1 == (uintptr_t)caller)
         return known & 1;
-    bool always = dladdr(caller, &who) && who.dli_fname && (strstr(who.dli_fname, "/libgfortran") || strstr(who.dli_fname, "/libopenblas"));
+    bool always = dladdr(caller, &who) && who.dli_fname
+        && (strstr(who.dli_fname, "/libgfortran") || strstr(who.dli_fname, "/libopenblas"));
     *slot = (uintptr_t)caller << 1 | always;
     return always;
 }
@@ -82,9 +85,18 @@ static void *counted(void *p)
 #define CALLER __builtin_return_address(0)
 
 void *malloc(size_t n) { return fails(CALLER) ? NULL : counted(__libc_malloc(n)); }
-void *calloc(size_t n, size_t size) { return fails(CALLER) ? NULL : counted(__libc_calloc(n, size)); }
-void *memalign(size_t alignment, size_t n) { return fails(CALLER) ? NULL : counted(__libc_memalign(alignment, n)); }
-void *aligned_alloc(size_t alignment, size_t n) { return fails(CALLER) ? NULL : counted(__libc_memalign(alignment, n)); }
+void *calloc(size_t n, size_t size)
+{
+    return fails(CALLER) ? NULL : counted(__libc_calloc(n, size));
+}
+void *memalign(size_t alignment, size_t n)
+{
+    return fails(CALLER) ? NULL : counted(__libc_memalign(alignment, n));
+}
+void *aligned_alloc(size_t alignment, size_t n)
+{
+    return fails(CALLER) ? NULL : counted(__libc_memalign(alignment, n));
+}
 
 int posix_memalign(void **out, size_t alignment, size_t n)
 {
@@ -117,17 +129,19 @@ void *mmap(void *at, size_t n, int protection, int flags, int fd, off_t offset)
 
 #endif
 
-/* ---- Preloaded -------------------------------------------------------------------------------------------------- */
+/* ---- Preloaded ------------------------------------------------------------------------------- */
 
-/* What COUNT_ALLOCATIONS names, as a mapping: in the program's sandbox nothing can be opened at the end, and a descriptor would be closed. */
+/* What COUNT_ALLOCATIONS names, as a mapping: in the program's sandbox nothing can be opened at the
+ * end, and a descriptor would be closed. */
 static char *told;
 enum { TOLD_BYTES = 64 };
 
 static char *map_told(const char *path)
 {
     int   fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    void *at = fd >= 0 && ftruncate(fd, TOLD_BYTES) == 0 ? (void *)syscall(SYS_mmap, NULL, TOLD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
-                                                       : MAP_FAILED;
+    void *at = fd >= 0 && ftruncate(fd, TOLD_BYTES) == 0
+        ? (void *)syscall(SYS_mmap, NULL, TOLD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+        : MAP_FAILED;
     if (fd >= 0)
         close(fd);
     if (at == MAP_FAILED)

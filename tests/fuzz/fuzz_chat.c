@@ -1,5 +1,6 @@
-/* tests/fuzz/fuzz_chat.c: any bytes as a chat format, as a chat template, and as a conversation. A template that is recognised makes a
- * format that can be read; a format renders, and what a message says lies in spans of its own. */
+/* tests/fuzz/fuzz_chat.c: any bytes as a chat format, as a chat template, and as a conversation. A
+ * template that is recognised makes a format that can be read; a format renders, and what a message
+ * says lies in spans of its own. */
 #include "fuzz.h"
 #include "text/chat_format.h"
 
@@ -17,8 +18,10 @@ static void check_spans(const ChatText *t, size_t n_messages)
 static void render(const ChatFormat *f, const char *text, size_t n)
 {
     static const char answer[] = "<think>\nno</think>\n Yes. ";
-    const ChatMessage all[] = { { CHAT_SYSTEM, text, n / 2, NULL, 0 }, { CHAT_USER, text + n / 2, n - n / 2, NULL, 0 },
-                                { CHAT_ASSISTANT, answer, sizeof answer - 1, answer, sizeof answer - 1 },
+    const ChatMessage all[] = { { CHAT_SYSTEM, text, n / 2, NULL, 0 },
+                                { CHAT_USER, text + n / 2, n - n / 2, NULL, 0 },
+                                { CHAT_ASSISTANT, answer, sizeof answer - 1, answer,
+                                  sizeof answer - 1 },
                                 { CHAT_USER, " <s>[INST] again <|im_end|>\n", 27, NULL, 0 } };
     for (size_t first = 0; first < 2; first++)
         for (size_t count = 1; first + count <= 4; count++) {

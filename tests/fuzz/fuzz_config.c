@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_config.c: any bytes as a config, ours and a Hugging Face folder's config.json. What is taken is sound, can be
- * counted, and comes back from its own JSON. */
+/* tests/fuzz/fuzz_config.c: any bytes as a config, ours and a Hugging Face folder's config.json.
+ * What is taken is sound, can be counted, and comes back from its own JSON. */
 #include "base/json.h"
 #include "fuzz.h"
 #include "memory_file.h"
@@ -8,12 +8,15 @@
 
 static void count_it(const Config *c)
 {
-    static const FlopLoad loads[] = { { 1, 1, false, 4, 0 }, { 4096, 3, false, 2, 0 }, { 77, 1, true, 1, 4 } };
+    static const FlopLoad loads[] = { { 1, 1, false, 4, 0 },
+                                      { 4096, 3, false, 2, 0 },
+                                      { 77, 1, true, 1, 4 } };
     Count n;
     count_config(&n, c, WT_BF16);
     claim(n.params >= n.active_params && n.params == count_params(c));
     KvCount kv = count_kv_cache(c, 2, 0);
-    claim(kv.positions > 0 && kv.positions <= c->n_ctx && count_windowed(c) <= c->n_layers && count_moe(c) <= c->n_layers);
+    claim(kv.positions > 0 && kv.positions <= c->n_ctx && count_windowed(c) <= c->n_layers
+          && count_moe(c) <= c->n_layers);
     for (int i = 0; i < 3; i++) {
         Flops f;
         count_flops(&f, c, &n, &loads[i]);

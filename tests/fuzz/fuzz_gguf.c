@@ -1,5 +1,6 @@
-/* tests/fuzz/fuzz_gguf.c: any bytes as a GGUF file. Whatever opens must be sound, and all of its values and tensors readable.
- * As a test it replays the files of the shared folder and mutations of a sound file; FILE... replays those. */
+/* tests/fuzz/fuzz_gguf.c: any bytes as a GGUF file. Whatever opens must be sound, and all of its
+ * values and tensors readable. As a test it replays the files of the shared folder and mutations of
+ * a sound file; FILE... replays those. */
 #include <dirent.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -43,7 +44,8 @@ static unsigned read_entry(const GgufMeta *m, const GgufEntry *e)
     float      *floats = NULL;
     size_t      n;
     unsigned    sum = sum_bytes(e->key.bytes, e->key.n);
-    snprintf(key, sizeof key, "%.*s", (int)(e->key.n < 60 ? e->key.n : 60), e->key.bytes); /* a cut key is absent or another */
+    /* a cut key is absent or another */
+    snprintf(key, sizeof key, "%.*s", (int)(e->key.n < 60 ? e->key.n : 60), e->key.bytes);
     if (gguf_read_string(m, key, &s, NULL))
         sum += sum_bytes(s.bytes, s.n);
     sum += gguf_read_int(m, key, -1, INT64_MAX, &integer, NULL);
@@ -67,8 +69,10 @@ static unsigned read_tensor(const GgufFile *f, const Tensor *t)
 {
     const GgufPart *p = gguf_part_of(f, t);
     float           block[256];
-    bool            inside = t->offset >= p->data_offset && t->offset <= p->map.size && t->n_bytes <= p->map.size - t->offset;
-    if (!inside || t->data != p->map.data + t->offset || gguf_tensor(f, t->name) != t || t->n_elements == 0)
+    bool            inside = t->offset >= p->data_offset && t->offset <= p->map.size
+        && t->n_bytes <= p->map.size - t->offset;
+    if (!inside || t->data != p->map.data + t->offset || gguf_tensor(f, t->name) != t
+        || t->n_elements == 0)
         abort();
     if (dtype_blocked(t->dtype))
         blocks_to_f32(dtype_block_type(t->dtype), block, t->data, dtype_block_elements(t->dtype));
@@ -120,7 +124,9 @@ static int replay_folder(const char *name)
 
 static void gguf_seeds_do_no_harm(void)
 {
-    if (replay_folder("data/gguf-malformed") + replay_folder("data/gguf-old") + replay_folder("data/gguf-small") == 0)
+    if (replay_folder("data/gguf-malformed") + replay_folder("data/gguf-old")
+            + replay_folder("data/gguf-small")
+        == 0)
         SKIP("no data");
 }
 
@@ -135,7 +141,8 @@ static void mutations_of_a_sound_file_do_no_harm(void)
             state = state * 1664525 + 1013904223;
             size_t at = (state >> 8) % b.n;
             state = state * 1664525 + 1013904223;
-            b.at[at] = state & 0x100 ? (unsigned char)(state >> 20) : (unsigned char)(b.at[at] + (state & 0x200 ? 1 : -1));
+            b.at[at] = state & 0x100 ? (unsigned char)(state >> 20)
+                                     : (unsigned char)(b.at[at] + (state & 0x200 ? 1 : -1));
         }
         LLVMFuzzerTestOneInput(b.at, state & 0x400 ? b.n : (state >> 12) % b.n);
     }

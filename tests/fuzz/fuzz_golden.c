@@ -1,13 +1,16 @@
-/* tests/fuzz/fuzz_golden.c: any bytes as what a run left: a golden file of safetensors, a .npy pair whose logits they are, a saved
- * state. Where a golden file opens, every number of it is readable; a state that is taken lets the model go on. */
+/* tests/fuzz/fuzz_golden.c: any bytes as what a run left: a golden file of safetensors, a .npy pair
+ * whose logits they are, a saved state. Where a golden file opens, every number of it is readable;
+ * a state that is taken lets the model go on. */
 #include "api/golden.h"
 #include "fuzz.h"
 #include "memory_folder.h"
 #include "tblock_tools.h"
 
-static const char config[] = "{\"d_model\": 8, \"n_layers\": 1, \"heads\": 1, \"d_ff\": 8, \"vocab_size\": 5, \"n_ctx\": 16}";
+static const char config[] = "{\"d_model\": 8, \"n_layers\": 1, \"heads\": 1, \"d_ff\": 8, "
+                             "\"vocab_size\": 5, \"n_ctx\": 16}";
 /* numpy's file of the tokens 1, 2, 3: magic, version 1.0, length of the header, header, int32 */
-static const char tokens_header[] = "\x93NUMPY\x01\x00\x46\x00{'descr': '<i4', 'fortran_order': False, 'shape': (3,), }            \n";
+static const char tokens_header[] = "\x93NUMPY\x01\x00\x46\x00{'descr': '<i4', 'fortran_order': "
+                                    "False, 'shape': (3,), }            \n";
 
 static tblock_model   *model;
 static tblock_context *context;
@@ -19,10 +22,13 @@ static void open_model(void)
     int32_t tokens[] = { 1, 2, 3 };
     memory_folder_put("config.json", config, sizeof config - 1);
     snprintf(out, sizeof out, "%s/model.bin", memory_folder());
-    claim(tblock_synth(memory_path("config.json"), out, &(tblock_synth_options){ .type = "f32", .threads = 1 }, &e));
+    claim(tblock_synth(memory_path("config.json"), out,
+                       &(tblock_synth_options){ .type = "f32", .threads = 1 }, &e));
     model = tblock_open(out, NULL, &e);
     unlink(out); /* the mapping stays */
-    context = model ? tblock_context_new(model, &(tblock_context_options){ .threads = 1, .isa = "scalar" }, &e) : NULL;
+    context = model
+        ? tblock_context_new(model, &(tblock_context_options){ .threads = 1, .isa = "scalar" }, &e)
+        : NULL;
     claim(context != NULL);
     memcpy(npy, tokens_header, sizeof tokens_header - 1);
     memcpy(npy + sizeof tokens_header - 1, tokens, sizeof tokens);
@@ -38,7 +44,8 @@ static void read_case(const GoldenCase *k)
         sum = sum + golden_value(k->logits, i);
     for (size_t i = 0; k->logits_f32 && i < k->logits_f32->n_elements; i++)
         sum = sum + golden_value(k->logits_f32, i);
-    claim(!k->greedy || k->tokens->n_elements + k->greedy->n_elements <= 16 + 1); /* the context; the last one is not run */
+    /* the context; the last one is not run */
+    claim(!k->greedy || k->tokens->n_elements + k->greedy->n_elements <= 16 + 1);
 }
 
 static void use_golden(const char *path)

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_hf.c: a Hugging Face folder of any bytes. config.json, up to the first NUL; then, where one follows, model.safetensors.
- * Where it opens, the model computes. */
+/* tests/fuzz/fuzz_hf.c: a Hugging Face folder of any bytes. config.json, up to the first NUL; then,
+ * where one follows, model.safetensors. Where it opens, the model computes. */
 #include "memory_folder.h"
 #include "small_run.h"
 

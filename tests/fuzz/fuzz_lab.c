@@ -1,7 +1,8 @@
-/* tests/fuzz/fuzz_lab.c: any bytes as what the laboratory reads: the config of a block, up to the first NUL, and its tensors; these also as
- * a checkpoint of training. Behind the config "ckpt" stand changes of a sound checkpoint, three bytes each: place and value. A hash that
- * no longer fits does not end it there, so that what lies behind is reached. Values are read where OpenBLAS is there, without which
- * there is no training. */
+/* tests/fuzz/fuzz_lab.c: any bytes as what the laboratory reads: the config of a block, up to the
+ * first NUL, and its tensors; these also as a checkpoint of training. Behind the config "ckpt"
+ * stand changes of a sound checkpoint, three bytes each: place and value. A hash that no longer
+ * fits does not end it there, so that what lies behind is reached. Values are read where OpenBLAS
+ * is there, without which there is no training. */
 #include "api/block_report.h"
 #include "base/file.h"
 #include "fuzz.h"
@@ -27,10 +28,12 @@ static void keep_checkpoint(void)
     Error e = { 0 };
     char  path[128];
     snprintf(path, sizeof path, "%s/sound", memory_folder());
-    claim(train_state_save(&trainer, path, setting, 2, NULL, &e) && file_read(path, 1 << 20, &sound, &n_sound, &e));
+    claim(train_state_save(&trainer, path, setting, 2, NULL, &e)
+          && file_read(path, 1 << 20, &sound, &n_sound, &e));
     TensorFile f;
-    claim(safetensors_open(&f, path, &e) && train_state_check(&f, &e) && train_state_compare(&f, setting, 2, &e)
-          && train_state_compare_config(&f, &config, &e) && train_state_load(&trainer, &f, &e));
+    claim(safetensors_open(&f, path, &e) && train_state_check(&f, &e)
+          && train_state_compare(&f, setting, 2, &e) && train_state_compare_config(&f, &config, &e)
+          && train_state_load(&trainer, &f, &e));
     tensor_file_close(&f);
     unlink(path);
 }
@@ -38,16 +41,24 @@ static void keep_checkpoint(void)
 static void open_trainer(void)
 {
     Error         e = { 0 };
-    TrainSettings s = { .batch = 2, .micro = 2, .seq_len = 4, .n_steps = 3, .schedule = { .lr = 0.01, .min_lr = 0.01 },
-                        .adamw = { 0.9, 0.95, 1e-8, 0.1, false }, .seed = 5 };
+    TrainSettings s = { .batch = 2,
+                        .micro = 2,
+                        .seq_len = 4,
+                        .n_steps = 3,
+                        .schedule = { .lr = 0.01, .min_lr = 0.01 },
+                        .adamw = { 0.9, 0.95, 1e-8, 0.1, false },
+                        .seed = 5 };
     TrainData     data = { text, TOKENS - 10, TOKENS };
     config_defaults(&config);
-    config.d_model = 4, config.n_layers = 1, config.heads = config.kv_heads = 1, config.head_dim = config.rotary_dim = 4, config.d_ff = 4;
+    config.d_model = 4, config.n_layers = 1, config.heads = config.kv_heads = 1,
+    config.head_dim = config.rotary_dim = 4, config.d_ff = 4;
     config.vocab_size = 5, config.n_ctx = 8;
     for (int i = 0; i < TOKENS; i++)
         text[i] = i % 5;
     no_training = !crew_open(&crew, 1, &e);
-    claim(no_training || (params_layout(&params, &config, &e) && trainer_open(&trainer, &params, &crew, &data, &s, &e)));
+    claim(no_training
+          || (params_layout(&params, &config, &e)
+              && trainer_open(&trainer, &params, &crew, &data, &s, &e)));
     if (!no_training)
         keep_checkpoint();
     open = true;
@@ -59,9 +70,11 @@ static void use_block(const char *path, const char *tensors)
     BlockInput           in = { 0 };
     BlockLab             lab = { 0 };
     tblock_block_options opt = { .tensors = tensors };
-    bool small = said(block_input_open(&in, path, &opt, &e), &e) && in.config.d_model <= 64 && in.config.d_ff <= 256 && in.n_seqs <= 16
-              && in.seq_len <= 16 && in.config.heads <= 16 && in.config.head_dim <= 64;
-    if (small && !no_training && said(lab_open(&lab, &in.config, in.causal, in.n_seqs, in.seq_len, false, 1, &e), &e))
+    bool small = said(block_input_open(&in, path, &opt, &e), &e) && in.config.d_model <= 64
+        && in.config.d_ff <= 256 && in.n_seqs <= 16 && in.seq_len <= 16 && in.config.heads <= 16
+        && in.config.head_dim <= 64;
+    if (small && !no_training
+        && said(lab_open(&lab, &in.config, in.causal, in.n_seqs, in.seq_len, false, 1, &e), &e))
         said(block_input_weights(&in, &lab, 0, &e) && block_input_values(&in, &lab, &e), &e);
     lab_close(&lab);
     block_input_close(&in);
@@ -102,7 +115,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         return 0;
     }
     bool tensors = memory_folder_put_two("case.json", "tensors.safetensors", bytes, n);
-    use_block(n && bytes[0] ? memory_path("case.json") : NULL, tensors ? memory_path("tensors.safetensors") : NULL);
+    use_block(n && bytes[0] ? memory_path("case.json") : NULL,
+              tensors ? memory_path("tensors.safetensors") : NULL);
     if (tensors)
         use_checkpoint(memory_path("tensors.safetensors"));
     return 0;

@@ -1,6 +1,6 @@
-/* tests/fuzz/fuzz_llama2c.c: any bytes as a llama2.c checkpoint. Where it opens, every element of every tensor is readable.
- * As a test it replays the smallest model of each version with every byte of its header
- * changed; FILE... replays those. */
+/* tests/fuzz/fuzz_llama2c.c: any bytes as a llama2.c checkpoint. Where it opens, every element of
+ * every tensor is readable. As a test it replays the smallest model of each version with every byte
+ * of its header changed; FILE... replays those. */
 #include "format/llama2c.h"
 #include "memory_file.h"
 
@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         abort(); /* what opens is recognised; an error says so */
     for (int i = 0; ok && i < f.n_tensors; i++)
         for (size_t k = 0; k < f.tensors[i].n_elements; k += 64)
-            llama2c_read(&f.tensors[i], k, f.tensors[i].n_elements - k < 64 ? f.tensors[i].n_elements - k : 64, some);
+            llama2c_read(&f.tensors[i], k,
+                         f.tensors[i].n_elements - k < 64 ? f.tensors[i].n_elements - k : 64, some);
     if (ok)
         (void)llama2c_rope_agrees(&f);
     llama2c_close(&f);
@@ -27,7 +28,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 
 #include "replay.h"
 
-/* dim 2, everything else 1, group size 2; all values 0. Its bytes by hand: 30 elements, 24 of them in matrices. */
+/* dim 2, everything else 1, group size 2; all values 0. Its bytes by hand: 30 elements, 24 of them
+ * in matrices. */
 static size_t smallest(uint8_t *bytes, int version)
 {
     static const int32_t dims[] = { 2, 1, 1, 1, 1, 1, 1 };
@@ -53,7 +55,8 @@ static void changed_headers_do_no_harm(void)
         CHECK(llama2c_open(&f, memory_file(bytes, n), &e) && f.n_tensors == 11, "%s", e.msg);
         llama2c_close(&f);
         replay_changed(bytes, n, n);
-        for (size_t longer = n; longer < sizeof bytes; longer += 160) /* more room, so that other sizes open too */
+        /* more room, so that other sizes open too */
+        for (size_t longer = n; longer < sizeof bytes; longer += 160)
             replay_changed(bytes, longer, version ? 44 : 28);
     }
 }

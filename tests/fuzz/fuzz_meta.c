@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_meta.c: a folder as Meta publishes it, of any bytes. params.json, up to the first NUL; then, where one follows,
- * consolidated.00.pth. Where it opens, the model computes. */
+/* tests/fuzz/fuzz_meta.c: a folder as Meta publishes it, of any bytes. params.json, up to the first
+ * NUL; then, where one follows, consolidated.00.pth. Where it opens, the model computes. */
 #include "memory_folder.h"
 #include "small_run.h"
 

@@ -1,5 +1,5 @@
-/* tests/fuzz/fuzz_model.c: any bytes as a model file: header, metadata, config, checkpoint, tokenizer. Where it opens, its data is
- * checked, its tokenizer encodes, and the model computes. */
+/* tests/fuzz/fuzz_model.c: any bytes as a model file: header, metadata, config, checkpoint,
+ * tokenizer. Where it opens, its data is checked, its tokenizer encodes, and the model computes. */
 #include "memory_file.h"
 #include "model/tensor_list.h"
 #include "small_run.h"
@@ -13,7 +13,9 @@ static void check_data(const char *path)
     if (!said(source_open(&s, path, &e), &e))
         return;
     claim(data_check(&d, s.has_weights ? &s.stored : NULL, &s.file, NULL, &e));
-    claim(d.ok == (d.hash.answer != CHECK_BAD && d.padding.answer != CHECK_BAD && d.finite.answer != CHECK_BAD));
+    claim(d.ok
+          == (d.hash.answer != CHECK_BAD && d.padding.answer != CHECK_BAD
+              && d.finite.answer != CHECK_BAD));
     source_close(&s);
 }
 

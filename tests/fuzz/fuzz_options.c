@@ -1,5 +1,6 @@
-/* tests/fuzz/fuzz_options.c: any bytes as a command line: texts that end with NUL, the first a command's name. What is read is within
- * the ranges that the table gives; what is not says why. No command runs. */
+/* tests/fuzz/fuzz_options.c: any bytes as a command line: texts that end with NUL, the first a
+ * command's name. What is read is within the ranges that the table gives; what is not says why. No
+ * command runs. */
 #include "cli/command.h"
 #include "fuzz.h"
 

@@ -1,5 +1,6 @@
-/* tests/fuzz/fuzz_pth.c: any bytes as a PyTorch checkpoint. Where it opens, every byte of every tensor is readable.
- * As a test it replays the recorded files, each with every byte changed; FILE... replays those. */
+/* tests/fuzz/fuzz_pth.c: any bytes as a PyTorch checkpoint. Where it opens, every byte of every
+ * tensor is readable. As a test it replays the recorded files, each with every byte changed;
+ * FILE... replays those. */
 #include "format/pth.h"
 #include "memory_file.h"
 
@@ -28,7 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 static void changed_bytes_do_no_harm(void)
 {
     glob_t g = { 0 };
-    CHECK(glob("tests/data/pth/*.pth", 0, NULL, &g) == 0 && g.gl_pathc >= 12, "%zu files", (size_t)g.gl_pathc);
+    CHECK(glob("tests/data/pth/*.pth", 0, NULL, &g) == 0 && g.gl_pathc >= 12, "%zu files",
+          (size_t)g.gl_pathc);
     for (size_t i = 0; i < g.gl_pathc; i++) {
         char  *bytes = NULL;
         size_t n = 0;

@@ -1,6 +1,7 @@
-/* tests/fuzz/fuzz_text.c: any bytes as text for several tokenizers. The first byte chooses one and the flags. In plain mode no special
- * token comes out; spans that cover nothing or everything give what the modes give; a stream gives the bytes that decoding gives; byte-level
- * vocabularies return the text itself. */
+/* tests/fuzz/fuzz_text.c: any bytes as text for several tokenizers. The first byte chooses one and
+ * the flags. In plain mode no special token comes out; spans that cover nothing or everything give
+ * what the modes give; a stream gives the bytes that decoding gives; byte-level vocabularies return
+ * the text itself. */
 #include <stdio.h>
 #include "fuzz.h"
 #include "source/source.h"
@@ -8,8 +9,11 @@
 #include "../unit/test_data.h"
 
 /* Read where they lie; of the fixtures those that are there. */
-static const char *const own[] = { "models/shakespeare.bin", "tests/data/models/llama3-e2e/tokenizer.json" };
-static const char *const recorded[] = { "bpe-gpt2", "bpe-qwen2", "bpe-smollm", "llama2-sp", "sp-bpe", "spjson-gemma", "spjson-legacy", "spjson-metaspace" };
+static const char *const own[] = { "models/shakespeare.bin",
+                                   "tests/data/models/llama3-e2e/tokenizer.json" };
+static const char *const recorded[] = { "bpe-gpt2", "bpe-qwen2", "bpe-smollm",
+                                        "llama2-sp",     "sp-bpe",          "spjson-gemma",
+                                        "spjson-legacy", "spjson-metaspace" };
 enum { MOST = 16 };
 
 static Source     sources[MOST];
@@ -40,13 +44,15 @@ static void open_all(void)
     claim(n_tokenizers > 0);
 }
 
-static void stream_gives_the_same(const Tokenizer *t, const Ids *ids, const char *want, size_t n_want)
+static void stream_gives_the_same(const Tokenizer *t, const Ids *ids, const char *want,
+                                  size_t n_want)
 {
     TextStream *s = text_stream_new(t, false);
     size_t      at = 0, n;
     claim(s != NULL);
     for (size_t i = 0; i <= ids->n; i++) {
-        const char *piece = i < ids->n ? text_stream_put(s, ids->id[i], &n) : text_stream_flush(s, &n);
+        const char *piece =
+            i < ids->n ? text_stream_put(s, ids->id[i], &n) : text_stream_flush(s, &n);
         claim(at + n <= n_want && memcmp(want + at, piece, n) == 0);
         at += n;
     }
@@ -60,9 +66,13 @@ static void plain_has_no_special(const Tokenizer *t, const Ids *ids)
         claim(!tokenizer_is_special(t, ids->id[i]));
 }
 
-static bool same(const Ids *a, const Ids *b) { return a->n == b->n && (a->n == 0 || memcmp(a->id, b->id, a->n * sizeof *a->id) == 0); }
+static bool same(const Ids *a, const Ids *b)
+{
+    return a->n == b->n && (a->n == 0 || memcmp(a->id, b->id, a->n * sizeof *a->id) == 0);
+}
 
-static void spans_agree(const Tokenizer *t, const char *text, size_t n, const Ids *plain, const Ids *special)
+static void spans_agree(const Tokenizer *t, const char *text, size_t n, const Ids *plain,
+                        const Ids *special)
 {
     Error    e = { 0 };
     Ids      ids = { 0 };
@@ -95,8 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     Ids              plain = { 0 }, special = { 0 };
     char            *text = exact_copy(bytes + 1, n - 1), *back = NULL;
     size_t           n_back = 0;
-    bool ok = said(tokenizer_encode(t, text, n - 1, false, false, &plain, &e), &e) &&
-              said(tokenizer_encode(t, text, n - 1, true, bytes[0] & 32, &special, &e), &e);
+    bool ok = said(tokenizer_encode(t, text, n - 1, false, false, &plain, &e), &e)
+        && said(tokenizer_encode(t, text, n - 1, true, bytes[0] & 32, &special, &e), &e);
     if (ok) {
         plain_has_no_special(t, &plain);
         claim(tokenizer_decode(t, plain.id, plain.n, &back, &n_back, &e));

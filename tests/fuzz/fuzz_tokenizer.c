@@ -1,5 +1,6 @@
-/* tests/fuzz/fuzz_tokenizer.c: any bytes as published tokenizer files. The first byte says of which kind, the next two how long a
- * second file beside it is; that and the first follow. What is made opens as a tokenizer, encodes and decodes. */
+/* tests/fuzz/fuzz_tokenizer.c: any bytes as published tokenizer files. The first byte says of which
+ * kind, the next two how long a second file beside it is; that and the first follow. What is made
+ * opens as a tokenizer, encodes and decodes. */
 #include "fuzz.h"
 #include "memory_folder.h"
 #include "text/tokenizer.h"
@@ -38,7 +39,8 @@ static void use(const TokenizerData *data, const char *text, size_t n)
     Tokenizer *t = NULL;
     claim(tokenizer_data_view(&f, data, &e));
     if (said(tokenizer_open(&t, &f, &e), &e)) {
-        static const char hello[] = " Hello, w\xC3\xB6rld <s></s>\n\n  don't 123 \xFF\xE6\x97\xA5\xE6\x9C\xAC";
+        static const char hello[] =
+            " Hello, w\xC3\xB6rld <s></s>\n\n  don't 123 \xFF\xE6\x97\xA5\xE6\x9C\xAC";
         encode(t, hello, sizeof hello - 1);
         encode(t, text, n < 300 ? n : 300);
     }
@@ -63,7 +65,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         memory_folder_put(kind->beside, bytes + 3, beside);
     memory_folder_put(kind->name, bytes + 3 + beside, n - 3 - beside);
     const char          *path = kind->folder ? memory_folder() : memory_path(kind->name);
-    TokenizerMakeOptions opt = { .pattern = bytes[0] >= 128 ? "llama3" : NULL, .bos = -1, .eos = -1 };
+    TokenizerMakeOptions opt = { .pattern = bytes[0] >= 128 ? "llama3" : NULL,
+                                 .bos = -1,
+                                 .eos = -1 };
     if (said(tokenizer_make(&data, path, &opt, &e), &e) && data.metadata)
         use(&data, (const char *)bytes + 3, n - 3);
     tokenizer_data_free(&data);

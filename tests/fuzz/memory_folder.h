@@ -1,4 +1,5 @@
-/* tests/fuzz/memory_folder.h: a folder whose files lie in memory only, for readers that look at names and at what lies beside. */
+/* tests/fuzz/memory_folder.h: a folder whose files lie in memory only, for readers that look at
+ * names and at what lies beside. */
 #ifndef MEMORY_FOLDER_H
 #define MEMORY_FOLDER_H
 
@@ -44,7 +45,8 @@ static inline const char *memory_folder(void)
     return memory_folder_path;
 }
 
-/* The folder's file of that name has this content from now on; bytes NULL: there is no such file. */
+/* The folder's file of that name has this content from now on; bytes NULL: there is no such
+ * file. */
 static inline void memory_folder_put(const char *name, const void *bytes, size_t n)
 {
     char target[64];
@@ -58,7 +60,9 @@ static inline void memory_folder_put(const char *name, const void *bytes, size_t
         snprintf(e->name, sizeof e->name, "%s", name);
         e->fd = memfd_create(name, 0);
     }
-    if (bytes && (e->fd < 0 || ftruncate(e->fd, (off_t)n) != 0 || (n && pwrite(e->fd, bytes, n, 0) != (ssize_t)n)))
+    if (bytes
+        && (e->fd < 0 || ftruncate(e->fd, (off_t)n) != 0
+            || (n && pwrite(e->fd, bytes, n, 0) != (ssize_t)n)))
         abort();
     snprintf(target, sizeof target, "/proc/self/fd/%d", e->fd);
     if (bytes && !e->there && symlink(target, memory_path(name)) != 0)
@@ -68,8 +72,10 @@ static inline void memory_folder_put(const char *name, const void *bytes, size_t
     e->there = bytes != NULL;
 }
 
-/* Two files of one input: up to its first NUL the first one, and what follows that the second; without a NUL there is no second. */
-static inline bool memory_folder_put_two(const char *first, const char *second, const uint8_t *bytes, size_t n)
+/* Two files of one input: up to its first NUL the first one, and what follows that the second;
+ * without a NUL there is no second. */
+static inline bool memory_folder_put_two(const char *first, const char *second,
+                                         const uint8_t *bytes, size_t n)
 {
     size_t length = strnlen((const char *)bytes, n);
     bool   both = length < n;

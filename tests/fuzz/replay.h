@@ -40,7 +40,8 @@ static inline bool replay_arguments(int argc, char **argv)
     return true;
 }
 
-/* The bytes as they are, then each of the first n_changed of them changed in one bit, and in all. */
+/* The bytes as they are, then each of the first n_changed of them changed in one bit, and in
+ * all. */
 static inline void replay_changed(uint8_t *bytes, size_t n, size_t n_changed)
 {
     LLVMFuzzerTestOneInput(bytes, n);
@@ -54,7 +55,7 @@ static inline void replay_changed(uint8_t *bytes, size_t n, size_t n_changed)
     }
 }
 
-/* ---- The regression corpus ---- */
+/* ---- The regression corpus ------------------------------------------------------------------- */
 
 enum { REPLAY_CHANGED = 3000 }; /* bytes of a small file of which each is changed */
 

@@ -11,14 +11,17 @@ static inline void encode_some(const tblock_model *m)
     int32_t *ids = NULL;
     size_t   n, n_bytes;
     char    *back = NULL;
-    if (!said(tblock_tokenize(m, text, sizeof text - 1, TBLOCK_ADD_SPECIAL | TBLOCK_PARSE_SPECIAL, &ids, &n, &e), &e))
+    if (!said(tblock_tokenize(m, text, sizeof text - 1, TBLOCK_ADD_SPECIAL | TBLOCK_PARSE_SPECIAL,
+                              &ids, &n, &e),
+              &e))
         return;
     claim(tblock_detokenize(m, ids, n, &back, &n_bytes, &e));
     tblock_free(back);
     tblock_free(ids);
 }
 
-/* Three tokens in the cheapest kernels, greedy. Weights of any bits are refused where a logit becomes NaN, and otherwise computed with. */
+/* Three tokens in the cheapest kernels, greedy. Weights of any bits are refused where a logit
+ * becomes NaN, and otherwise computed with. */
 static inline void decode_some(const tblock_model *m)
 {
     Error                  e = { 0 };

@@ -1,4 +1,5 @@
-/* tests/kernels/check.h: what the kernel tests share: the tables, outcomes, memory with guard words, numbers. */
+/* tests/kernels/check.h: what the kernel tests share: the tables, outcomes, memory with guard
+ * words, numbers. */
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
 
@@ -22,7 +23,7 @@ static void find_tables(void)
         table[n_tables++] = k;
 }
 
-/* ---- Outcomes: the first failure of a kernel on each ISA -------------------------------------------------------- */
+/* ---- Outcomes: the first failure of a kernel on each ISA ------------------------------------- */
 
 static const char *current;
 static char        why[MAX_TABLES][256];
@@ -52,17 +53,19 @@ static void report(void)
 
 static uint32_t canonical(float f) { return f != f ? 0x7fc00000u : f32_bits(f); }
 
-static bool same(int isa, const char *what, int n, const float *got, const float *want, size_t count)
+static bool same(int isa, const char *what, int n, const float *got, const float *want,
+                 size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (canonical(got[i]) != canonical(want[i])) {
-            bad(isa, "%s, n %d: element %zu is %a, expected %a", what, n, i, (double)got[i], (double)want[i]);
+            bad(isa, "%s, n %d: element %zu is %a, expected %a", what, n, i, (double)got[i],
+                (double)want[i]);
             return false;
         }
     return true;
 }
 
-/* ---- Memory with guard words ------------------------------------------------------------------------------------ */
+/* ---- Memory with guard words ----------------------------------------------------------------- */
 
 static void *memory(size_t n_bytes)
 {
@@ -76,7 +79,8 @@ static void *memory(size_t n_bytes)
 
 static const uint32_t guard_word = 0xfee1deadu;
 
-/* n floats that start `skew` floats behind an aligned address, all guard words, with more before and after. */
+/* n floats that start `skew` floats behind an aligned address, all guard words, with more before
+ * and after. */
 static float *guarded(size_t n, size_t skew)
 {
     uint32_t *p = memory((2 * GUARD + n + skew) * sizeof *p);
@@ -98,7 +102,7 @@ static void release(int isa, const char *what, int size, float *p, size_t n, siz
     free(p - GUARD - skew);
 }
 
-/* ---- Numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- Numbers --------------------------------------------------------------------------------- */
 
 static uint64_t seed = 1;
 static uint32_t draw(void)

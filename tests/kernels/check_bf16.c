@@ -1,5 +1,6 @@
-/* check_bf16: Kernels.matmul_bf16 of every table that this CPU runs against docs/numerics.md, "bf16 weights, --math bf16", executed
- * literally. Bit by bit (NaN is NaN), with guard words behind each row. Prints "ok ..." or "FAIL ...".
+/* check_bf16: Kernels.matmul_bf16 of every table that this CPU runs against docs/numerics.md, "bf16
+ * weights, --math bf16", executed literally. Bit by bit (NaN is NaN), with guard words behind each
+ * row. Prints "ok ..." or "FAIL ...".
  *   check_bf16 [--bench]      --bench: times beside the f32 mode instead */
 #include <math.h>
 #include <stdio.h>
@@ -17,11 +18,15 @@ static uint32_t draw(void)
     return (uint32_t)(seed >> 32);
 }
 
-/* Ordinary numbers; where wild, some are special, or about 2^-50: both sides of it, before and after rounding. */
+/* Ordinary numbers; where wild, some are special, or about 2^-50: both sides of it, before and
+ * after rounding. */
 static float value(bool wild)
 {
-    static const float special[] = { 0.0f, -0.0f, 1e-45f, 0x1p-50f, -0x1p-50f, 0x1.fep-51f, 0x1.ffp-51f, 0x1.ff8p-51f, -0x1.fffp-51f,
-                                     0x1.01p-50f, 3e38f, 3.4028235e38f, 0x1.fep127f, 1.00390625f, 1.01171875f, INFINITY, NAN };
+    static const float special[] = {
+        0.0f,        -0.0f,        1e-45f,        0x1p-50f,    -0x1p-50f, 0x1.fep-51f,
+        0x1.ffp-51f, 0x1.ff8p-51f, -0x1.fffp-51f, 0x1.01p-50f, 3e38f,     3.4028235e38f,
+        0x1.fep127f, 1.00390625f,  1.01171875f,   INFINITY,    NAN
+    };
     if (wild && draw() % 24 == 0)
         return special[draw() % (sizeof special / sizeof *special)];
     return (float)(int32_t)draw() * 0x1p-31f * (draw() % 3 ? 1 : 8);
@@ -68,7 +73,11 @@ typedef struct Case {
 
 static Case case_new(int panels, int k, int n_tok, bool wild, bool bias)
 {
-    Case c = { .panels = panels, .k = k, .n_tok = n_tok, .x_stride = (size_t)(k + 15) / 16 * 16, .y_stride = (size_t)panels * 16 + 16 };
+    Case c = { .panels = panels,
+               .k = k,
+               .n_tok = n_tok,
+               .x_stride = (size_t)(k + 15) / 16 * 16,
+               .y_stride = (size_t)panels * 16 + 16 };
     size_t n = (size_t)panels * 16 * (size_t)k, one = panel_bytes(WT_BF16, k);
     uint16_t *row = memory(n * 2);
     c.wide    = memory(n * 4);
@@ -83,7 +92,8 @@ static Case case_new(int panels, int k, int n_tok, bool wild, bool bias)
     for (int p = 0; p < panels; p++) {
         char *at = (char *)c.panel + (size_t)p * one;
         panel_pack(WT_BF16, at, row + (size_t)p * 16 * (size_t)k, 16, k);
-        for (int r = 0; k % 2 == 1 && r < 16; r++) /* no padding takes part: NaN there must not show */
+        for (int r = 0; k % 2 == 1 && r < 16; r++) /* no padding takes part: NaN there must not
+                                                    * show */
             memset(at + one - 64 + 4 * r + 2, 0xff, 2);
     }
     for (size_t i = 0; i < c.x_stride * (size_t)n_tok; i++)
@@ -108,16 +118,26 @@ static bool equals(const Kernels *t, const Case *c)
     bool   ok = true;
     for (size_t i = 0; i < n; i++)
         y[i] = 1234567;
-    t->matmul_bf16(&(MatmulArgs){ y, c->y_stride, c->x, c->x_stride, { { c->panel } }, c->panels, c->k, c->n_tok, c->bias, c->scratch });
+    t->matmul_bf16(&(MatmulArgs){ y,
+                                  c->y_stride,
+                                  c->x,
+                                  c->x_stride,
+                                  { { c->panel } },
+                                  c->panels,
+                                  c->k,
+                                  c->n_tok,
+                                  c->bias,
+                                  c->scratch });
     for (int i = 0; ok && i < c->n_tok; i++)
         for (int r = 0; ok && r < (int)c->y_stride; r++) {
             float got = y[(size_t)i * c->y_stride + (size_t)r], want = 1234567;
             if (r < c->panels * 16)
-                want = def_row(c->wide + (size_t)r * (size_t)c->k, c->x + (size_t)i * c->x_stride, c->k, c->bias ? c->bias + r : NULL);
+                want = def_row(c->wide + (size_t)r * (size_t)c->k, c->x + (size_t)i * c->x_stride,
+                               c->k, c->bias ? c->bias + r : NULL);
             ok = canonical(got) == canonical(want);
             if (!ok)
-                printf("FAIL matmul_bf16 %s: k %d, token %d of %d, row %d of %d: %a, expected %a\n", t->isa, c->k, i, c->n_tok, r,
-                       c->panels * 16, (double)got, (double)want);
+                printf("FAIL matmul_bf16 %s: k %d, token %d of %d, row %d of %d: %a, expected %a\n",
+                       t->isa, c->k, i, c->n_tok, r, c->panels * 16, (double)got, (double)want);
         }
     free(y);
     return ok;
@@ -125,15 +145,18 @@ static bool equals(const Kernels *t, const Case *c)
 
 static bool check_table(const Kernels *t)
 {
-    static const int ks[] = { 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 255, 256, 257, 288, 300, 511, 513, 1001 };
+    static const int ks[] = { 1, 2, 3, 15, 16, 17, 31, 32, 33, 63, 64,
+                              65, 100, 255, 256, 257, 288, 300, 511, 513, 1001 };
     bool             ok   = true;
     for (int i = 0; ok && i < (int)(sizeof ks / sizeof *ks); i++)
         for (int n_tok = 1; ok && n_tok <= 17; n_tok++) {
-            Case c = case_new(1 + (i + n_tok) % 9, ks[i], n_tok, n_tok % 2 == 0, (i + n_tok) % 3 == 0);
+            Case c =
+                case_new(1 + (i + n_tok) % 9, ks[i], n_tok, n_tok % 2 == 0, (i + n_tok) % 3 == 0);
             ok     = equals(t, &c);
             case_free(&c);
         }
-    Case many = case_new(3, 300, 400, true, true), wide = case_new(2, 30000, 6, false, true); /* over a block; over the scratch */
+    /* over a block; over the scratch */
+    Case many = case_new(3, 300, 400, true, true), wide = case_new(2, 30000, 6, false, true);
     ok = ok && equals(t, &many) && equals(t, &wide);
     case_free(&many), case_free(&wide);
     return ok;
@@ -165,10 +188,14 @@ static void bench(void)
         Case   c = case_new(512, 2048, n_tok, false, false);
         float *y = memory(c.y_stride * (size_t)n_tok * 4);
         for (int i = 1; (t = kernels_table(i)); i++) {
-            MatmulArgs a = { y, c.y_stride, c.x, c.x_stride, { { c.panel } }, c.panels, c.k, n_tok, NULL, c.scratch };
-            double f = best_of(t->matmul[WT_BF16], &a), b = best_of(t->matmul_bf16, &a), n = 2.0 * 8192 * 2048;
-            printf("%s, 8192 x 2048, %d tokens: f32 %.1f GFLOP/s, %.1f GB/s; bf16 %.1f GFLOP/s, %.1f GB/s\n", t->isa, n_tok,
-                   n * n_tok / f * 1e-9, n / f * 1e-9, n * n_tok / b * 1e-9, n / b * 1e-9);
+            MatmulArgs a = { y, c.y_stride, c.x, c.x_stride, { { c.panel } },
+                             c.panels, c.k,        n_tok, NULL,       c.scratch };
+            double f = best_of(t->matmul[WT_BF16], &a), b = best_of(t->matmul_bf16, &a),
+                   n = 2.0 * 8192 * 2048;
+            printf("%s, 8192 x 2048, %d tokens: f32 %.1f GFLOP/s, %.1f GB/s; bf16 %.1f GFLOP/s, "
+                   "%.1f GB/s\n",
+                   t->isa, n_tok, n * n_tok / f * 1e-9, n / f * 1e-9, n * n_tok / b * 1e-9,
+                   n / b * 1e-9);
         }
         free(y), case_free(&c);
     }

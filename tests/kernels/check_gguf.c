@@ -1,13 +1,15 @@
-/* check_gguf: the GGUF types in every table that this CPU runs, against tests/kernels/definition_blocks.h bit by bit. The
- * definition reads blocks as a GGUF file has them, the kernels panels made of them. Weights, integers and scales end right
- * before memory that cannot be read.
+/* check_gguf: the GGUF types in every table that this CPU runs, against
+ * tests/kernels/definition_blocks.h bit by bit. The definition reads blocks as a GGUF file has
+ * them, the kernels panels made of them. Weights, integers and scales end right before memory that
+ * cannot be read.
  *   check_gguf [--quick]    (a thinner set of sizes, for emulators) */
 #include "check.h"
 #include "definition_blocks.h"
 #include "fenced.h"
 
-/* What a case is made of: RANDOM codes and sub-scales with ordinary scales; WILD: any bits, integers whose scale is NaN too;
- * MOST: every code, sub-scale and integer as large as it gets, signs so that sums are; MIXED: extremes of both signs. */
+/* What a case is made of: RANDOM codes and sub-scales with ordinary scales; WILD: any bits,
+ * integers whose scale is NaN too; MOST: every code, sub-scale and integer as large as it gets,
+ * signs so that sums are; MIXED: extremes of both signs. */
 typedef enum Pattern { RANDOM, WILD, MOST, MIXED, N_PATTERNS } Pattern;
 
 typedef struct Matrix {
@@ -19,7 +21,7 @@ typedef struct Matrix {
     int        rows, k;
 } Matrix;
 
-/* ---- Weights ----------------------------------------------------------------------------------------------------- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 static bool half_at(WeightType t, int i) /* does byte i of a block belong to a scale? */
 {
@@ -27,7 +29,10 @@ static bool half_at(WeightType t, int i) /* does byte i of a block belong to a s
 }
 
 /* Ordinary scales of both signs. */
-static uint16_t ordinary_half(void) { return (uint16_t)(0x1c00 + draw() % 0x1000 + (draw() & 0x8000)); }
+static uint16_t ordinary_half(void)
+{
+    return (uint16_t)(0x1c00 + draw() % 0x1000 + (draw() & 0x8000));
+}
 
 static void fill_block(WeightType t, uint8_t *b, Pattern pattern)
 {
@@ -74,12 +79,14 @@ static void matrix_free(Matrix m)
     free(m.blocks);
 }
 
-/* ---- Integers ---------------------------------------------------------------------------------------------------- */
+/* ---- Integers -------------------------------------------------------------------------------- */
 
 static void fill_integers(int16_t *q, int n, Pattern pattern, int t)
 {
     for (int i = 0; i < n; i++)
-        q[i] = (int16_t)(pattern == MOST ? (t % 2 ? 127 : -127) : pattern == MIXED ? (below(2) ? 127 : -127) : below(255) - 127);
+        q[i] = (int16_t)(pattern == MOST ? (t % 2 ? 127 : -127)
+                             : pattern == MIXED ? (below(2) ? 127 : -127)
+                                                : below(255) - 127);
 }
 
 static float *biases(int rows)
@@ -103,18 +110,22 @@ static void check_int_case(const Matrix *m, int n_tok, Pattern pattern, void *sc
     for (int t = 0; t < n_tok; t++) {
         fill_integers(q + (size_t)t * q_stride, m->k, pattern, t);
         for (size_t s = 0; s < blocks; s++)
-            d[(size_t)t * d_stride + s] = pattern == WILD && below(8) == 0 ? NAN : (float)(1 + below(1000)) * 0x1p-13f;
+            d[(size_t)t * d_stride + s] =
+                pattern == WILD && below(8) == 0 ? NAN : (float)(1 + below(1000)) * 0x1p-13f;
     }
     const float *b = (m->k / 32 + n_tok) % 3 == 0 ? bias : NULL;
-    def_matmul_blocks(want, y_stride, m->type, m->blocks, m->row_bytes, m->rows, q, q_stride, d, d_stride, m->k, n_tok, b);
+    def_matmul_blocks(want, y_stride, m->type, m->blocks, m->row_bytes, m->rows, q, q_stride, d,
+                      d_stride, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float        *y = guarded(n_y, 0);
-        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, 8, m->panels, m->rows / 16, m->k, n_tok, b, scratch };
+        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, 8,
+                            m->panels, m->rows / 16, m->k, n_tok,    b, scratch };
         memset(scratch, 0xff, KERNEL_SCRATCH);
         table[i]->matmul_int[m->type](&a);
         for (int t = 0; t < n_tok; t++) {
             char what[64];
-            snprintf(what, sizeof what, "pattern %d, token %d of %d, %d panels", pattern, t, n_tok, m->rows / 16);
+            snprintf(what, sizeof what, "pattern %d, token %d of %d, %d panels", pattern, t, n_tok,
+                     m->rows / 16);
             same(i, what, m->k, y + (size_t)t * y_stride, want + (size_t)t * y_stride, rows);
             if (!untouched(y + (size_t)t * y_stride + rows, y_stride - rows))
                 bad(i, "%s, k %d: wrote between its rows", what, m->k);
@@ -124,17 +135,19 @@ static void check_int_case(const Matrix *m, int n_tok, Pattern pattern, void *sc
     fenced_free(qf), fenced_free(df), free(want - GUARD), free(bias);
 }
 
-/* ---- The same weights as floats ---------------------------------------------------------------------------------- */
+/* ---- The same weights as floats -------------------------------------------------------------- */
 
 static void check_wide_case(const Matrix *m, int n_tok, void *scratch)
 {
-    size_t rows = (size_t)m->rows, x_stride = ((size_t)m->k + 15) / 16 * 16, n_y = (size_t)n_tok * rows;
+    size_t rows = (size_t)m->rows, x_stride = ((size_t)m->k + 15) / 16 * 16,
+           n_y = (size_t)n_tok * rows;
     Fenced xf = fenced((size_t)n_tok * x_stride * 4);
     float *x = (float *)(void *)xf.p, *want = guarded(n_y, 0), *bias = biases(m->rows);
     for (size_t i = 0; i < (size_t)n_tok * x_stride; i++)
         x[i] = (float)(int32_t)draw() * 0x1p-31f;
     const float *b = m->k / 32 % 2 ? bias : NULL;
-    def_matmul_block_values(want, rows, m->type, m->blocks, m->row_bytes, m->rows, x, x_stride, m->k, n_tok, b);
+    def_matmul_block_values(want, rows, m->type, m->blocks, m->row_bytes, m->rows, x, x_stride,
+                            m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float     *y = guarded(n_y, 0);
         MatmulArgs a = { y, rows, x, x_stride, m->panels, m->rows / 16, m->k, n_tok, b, scratch };
@@ -145,7 +158,7 @@ static void check_wide_case(const Matrix *m, int n_tok, void *scratch)
     fenced_free(xf), free(want - GUARD), free(bias);
 }
 
-/* ---- All sizes --------------------------------------------------------------------------------------------------- */
+/* ---- All sizes ------------------------------------------------------------------------------- */
 
 static const int ks[]   = { 32, 64, 96, 128, 224, 256, 288, 480, 512, 544, 768, 2048, 2144 };
 static const int toks[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 25, 33, 48, 70 };
@@ -164,7 +177,8 @@ static void check_matmuls(WeightType type, void *scratch, bool wide)
             if ((int64_t)k * n_tok > 2048 * 24 && j + 1 < N_TOKS)
                 continue;
             Pattern pattern = (Pattern)((c + j) % N_PATTERNS);
-            Matrix  m       = matrix_new(type, k > 1000 && n_tok > 8 ? 1 + panels % 3 : panels, k, pattern);
+            Matrix m =
+                matrix_new(type, k > 1000 && n_tok > 8 ? 1 + panels % 3 : panels, k, pattern);
             if (wide)
                 check_wide_case(&m, n_tok, scratch);
             else

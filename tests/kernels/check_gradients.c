@@ -1,5 +1,6 @@
-/* Kernels of training: every instruction set gives the bits of the scalar one, at every length and offset; the scalar one is near its
- * formula in double. The combinations in tests/unit/test_train_grad.c show that the formulas are derivatives. */
+/* Kernels of training: every instruction set gives the bits of the scalar one, at every length and
+ * offset; the scalar one is near its formula in double. The combinations in
+ * tests/unit/test_train_grad.c show that the formulas are derivatives. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,18 @@ enum { LONGEST = 333, ROOM = LONGEST + 64, ARRAYS = 4 };
 typedef struct Work { float a[ARRAYS][ROOM], number[2]; } Work;
 typedef void (*Call)(const Kernels *k, float *p[ARRAYS], float number[2], int n);
 
-#define GATED(name) static void name(const Kernels *k, float *p[ARRAYS], float number[2], int n) { (void)number; k->name(p[0], p[1], p[2], p[3], n); }
-#define PLAIN(name) static void name(const Kernels *k, float *p[ARRAYS], float number[2], int n) { (void)number; k->name(p[0], p[1], p[3], n); }
+#define GATED(name) \
+    static void name(const Kernels *k, float *p[ARRAYS], float number[2], int n)                   \
+    {                                                                                              \
+        (void)number;                                                                              \
+        k->name(p[0], p[1], p[2], p[3], n);                                                        \
+    }
+#define PLAIN(name) \
+    static void name(const Kernels *k, float *p[ARRAYS], float number[2], int n)                   \
+    {                                                                                              \
+        (void)number;                                                                              \
+        k->name(p[0], p[1], p[3], n);                                                              \
+    }
 GATED(swiglu_backward)
 GATED(geglu_backward)
 GATED(geglu_erf_backward)
@@ -36,7 +47,10 @@ static void layer_norm_backward(const Kernels *k, float *p[ARRAYS], float number
     memcpy(p[1], d_x, (size_t)n * sizeof(float));
     memcpy(p[2], d_b, (size_t)n * sizeof(float));
 }
-static void dot(const Kernels *k, float *p[ARRAYS], float number[2], int n) { number[0] = k->dot(p[0], p[1], n); }
+static void dot(const Kernels *k, float *p[ARRAYS], float number[2], int n)
+{
+    number[0] = k->dot(p[0], p[1], n);
+}
 static void softmax_scaled(const Kernels *k, float *p[ARRAYS], float number[2], int n)
 {
     k->softmax_scaled(p[0], 0.7f, n, &number[0], &number[1]);
@@ -61,10 +75,14 @@ static void adamw(const Kernels *k, float *p[ARRAYS], float number[2], int n)
 }
 
 static const struct { const char *name; Call call; } kernels[] = {
-    { "swiglu_backward", swiglu_backward }, { "geglu_backward", geglu_backward }, { "geglu_erf_backward", geglu_erf_backward },
-    { "gelu_backward", gelu_backward }, { "gelu_tanh_backward", gelu_tanh_backward }, { "relu_backward", relu_backward },
-    { "rms_norm_backward", rms_norm_backward }, { "layer_norm_backward", layer_norm_backward }, { "dot", dot },
-    { "softmax_scaled", softmax_scaled }, { "softmax_again", softmax_again }, { "softmax_backward", softmax_backward }, { "adamw", adamw },
+    { "swiglu_backward", swiglu_backward }, { "geglu_backward", geglu_backward },
+    { "geglu_erf_backward", geglu_erf_backward },
+    { "gelu_backward", gelu_backward }, { "gelu_tanh_backward", gelu_tanh_backward },
+    { "relu_backward", relu_backward },
+    { "rms_norm_backward", rms_norm_backward }, { "layer_norm_backward", layer_norm_backward },
+    { "dot", dot },
+    { "softmax_scaled", softmax_scaled }, { "softmax_again", softmax_again },
+    { "softmax_backward", softmax_backward }, { "adamw", adamw },
 };
 enum { N_KERNELS = sizeof kernels / sizeof kernels[0] };
 
@@ -90,7 +108,8 @@ static void run(const Kernels *k, Call call, Work *w, int n, int offset)
     call(k, p, w->number, n);
 }
 
-/* The first length at which an instruction set differs from scalar, or writes past the end; 0: none. */
+/* The first length at which an instruction set differs from scalar, or writes past the end; 0:
+ * none. */
 static int first_difference(const Kernels *k, Call call)
 {
     static Work a, b;
@@ -124,8 +143,11 @@ static double error_of_adamw(void)
     fill(&was);
     run(kernels_table(0), adamw, &w, LONGEST, 0);
     for (int i = 0; i < LONGEST; i++) {
-        double g = 0.5 * (double)was.a[3][i], m = 0.9 * (double)was.a[1][i] + 0.1 * g, v = 0.95 * fabs((double)was.a[2][i]) + 0.05 * g * g;
-        most = fmax(most, fabs((double)w.a[0][i] - (0.9999 * (double)was.a[0][i] - 1e-2 * m / (1.5 * sqrt(v) + 1e-8))));
+        double g = 0.5 * (double)was.a[3][i], m = 0.9 * (double)was.a[1][i] + 0.1 * g,
+               v = 0.95 * fabs((double)was.a[2][i]) + 0.05 * g * g;
+        most = fmax(most,
+                    fabs((double)w.a[0][i]
+                         - (0.9999 * (double)was.a[0][i] - 1e-2 * m / (1.5 * sqrt(v) + 1e-8))));
     }
     return most;
 }
@@ -154,7 +176,8 @@ int main(void)
     int  failed = 0;
     char why[64];
     for (int i = 0; i < N_KERNELS; i++) {
-        failed += tell(!writes_past_the_end(kernels[i].call), kernels[i].name, "stays_inside", "writes where it must not");
+        failed += tell(!writes_past_the_end(kernels[i].call), kernels[i].name, "stays_inside",
+                       "writes where it must not");
         for (int t = 1; kernels_table(t); t++) {
             int n = first_difference(kernels_table(t), kernels[i].call);
             snprintf(why, sizeof why, "differs from scalar at n = %d", n);

@@ -1,12 +1,13 @@
-/* check_integer: quantized weights and their activations, in every table that this CPU runs, against
- * tests/kernels/definition_int.h bit by bit. Weights, integers and scales end right before memory that cannot be read.
+/* check_integer: quantized weights and their activations, in every table that this CPU runs,
+ * against tests/kernels/definition_int.h bit by bit. Weights, integers and scales end right before
+ * memory that cannot be read.
  *   check_integer [--quick]    (a thinner set of sizes, for emulators) */
 #include "check.h"
 #include "definition_int.h"
 #include "fenced.h"
 #include "quant/codes.h"
 
-/* ---- Weights ----------------------------------------------------------------------------------------------------- */
+/* ---- Weights --------------------------------------------------------------------------------- */
 
 /* What the integers of a case are made of. */
 typedef enum Pattern { RANDOM, WILD, LOWEST, HIGHEST, MIXED, N_PATTERNS } Pattern;
@@ -41,7 +42,8 @@ static void fill_codes(WeightType type, unsigned char *p, size_t n, Pattern patt
 static void fill_halves(uint16_t *p, size_t n, bool wild)
 {
     for (size_t i = 0; i < n; i++)
-        p[i] = wild && below(16) == 0 ? (uint16_t)draw() : (uint16_t)(0x1c00 + draw() % 0x1000 + (draw() & 0x8000));
+        p[i] = wild && below(16) == 0 ? (uint16_t)draw()
+                                      : (uint16_t)(0x1c00 + draw() % 0x1000 + (draw() & 0x8000));
 }
 
 static Quantized quantized_new(WeightType type, int panels, int k, Pattern pattern)
@@ -58,13 +60,16 @@ static Quantized quantized_new(WeightType type, int panels, int k, Pattern patte
             fill_codes(type, (unsigned char *)m.part[i].p, n, pattern);
         else /* sub-scales: every pattern of bits */
             for (size_t b = 0; b < n; b++)
-                m.part[i].p[b] = (char)(pattern == LOWEST || pattern == HIGHEST ? (b / 40 % 2 ? 0xee : 0xff) : draw());
+                m.part[i].p[b] =
+                    (char)(pattern == LOWEST || pattern == HIGHEST ? (b / 40 % 2 ? 0xee : 0xff)
+                                                                   : draw());
     }
     m.w = memory(rows * (size_t)k), m.dw = memory(rows * blocks * sizeof(float));
     for (size_t r = 0; r < rows; r++)
         for (size_t s = 0; s < blocks; s++) {
-            Panels sb   = panel_superblock(type, panels_from(type, m.panels, (int)r / 16, k), (int)s);
-            size_t from = r * (size_t)k + s * 256, n = (size_t)k - s * 256 < 256 ? (size_t)k - s * 256 : 256;
+            Panels sb = panel_superblock(type, panels_from(type, m.panels, (int)r / 16, k), (int)s);
+            size_t from = r * (size_t)k + s * 256,
+                   n = (size_t)k - s * 256 < 256 ? (size_t)k - s * 256 : 256;
             superblock_row_to_i8(type, m.w + from, sb, (int)r % 16, (int)n);
             m.dw[r * blocks + s] = superblock_scale(type, sb, (int)r % 16);
         }
@@ -78,7 +83,7 @@ static void quantized_free(WeightType type, Quantized m)
     free(m.w), free(m.dw);
 }
 
-/* ---- Matmul of integers ------------------------------------------------------------------------------------------ */
+/* ---- Matmul of integers ---------------------------------------------------------------------- */
 
 static void fill_integers(int16_t *q, int n, int bits, Pattern pattern, int t)
 {
@@ -89,7 +94,8 @@ static void fill_integers(int16_t *q, int n, int bits, Pattern pattern, int t)
     }
 }
 
-static void check_int_case(WeightType type, const Quantized *m, int bits, int n_tok, Pattern pattern, void *scratch)
+static void check_int_case(WeightType type, const Quantized *m, int bits, int n_tok,
+                           Pattern pattern, void *scratch)
 {
     size_t k64 = ((size_t)m->k + 63) / 64 * 64, blocks = ((size_t)m->k + 255) / 256;
     size_t tok = (size_t)n_tok, rows = (size_t)m->rows;
@@ -97,12 +103,13 @@ static void check_int_case(WeightType type, const Quantized *m, int bits, int n_
     size_t y_stride = rows + (size_t)(m->k % 2) * 16, n_y = tok * y_stride;
     Fenced qf = fenced(tok * q_stride * 2), df = fenced(((tok - 1) * d_stride + blocks) * 4);
     int16_t *q = (int16_t *)(void *)qf.p;
-    float   *d = (float *)(void *)df.p, *want = guarded(n_y, 0), *bias = memory(rows * sizeof *bias);
+    float *d = (float *)(void *)df.p, *want = guarded(n_y, 0), *bias = memory(rows * sizeof *bias);
     memset(q, 0, tok * q_stride * 2);
     for (int t = 0; t < n_tok; t++) {
         fill_integers(q + (size_t)t * q_stride, m->k, bits, pattern, t);
         for (size_t s = 0; s < blocks; s++)
-            d[(size_t)t * d_stride + s] = pattern == WILD && below(8) == 0 ? NAN : (float)(1 + below(1000)) * 0x1p-13f;
+            d[(size_t)t * d_stride + s] =
+                pattern == WILD && below(8) == 0 ? NAN : (float)(1 + below(1000)) * 0x1p-13f;
     }
     for (size_t r = 0; r < rows; r++)
         bias[r] = (float)below(2000) * 0x1p-3f - 100;
@@ -110,12 +117,14 @@ static void check_int_case(WeightType type, const Quantized *m, int bits, int n_
     def_matmul_int(want, y_stride, m->w, m->dw, m->rows, q, q_stride, d, d_stride, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float        *y = guarded(n_y, 0);
-        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, bits, m->panels, m->rows / 16, m->k, n_tok, b, scratch };
+        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, bits,
+                            m->panels, m->rows / 16, m->k, n_tok,    b, scratch };
         memset(scratch, 0xff, KERNEL_SCRATCH);
         table[i]->matmul_int[type](&a);
         for (int t = 0; t < n_tok; t++) {
             char what[64];
-            snprintf(what, sizeof what, "%d bits, token %d of %d, %d panels", bits, t, n_tok, m->rows / 16);
+            snprintf(what, sizeof what, "%d bits, token %d of %d, %d panels", bits, t, n_tok,
+                     m->rows / 16);
             same(i, what, m->k, y + (size_t)t * y_stride, want + (size_t)t * y_stride, rows);
             if (!untouched(y + (size_t)t * y_stride + rows, y_stride - rows))
                 bad(i, "%s, k %d: wrote between its rows", what, m->k);
@@ -125,11 +134,12 @@ static void check_int_case(WeightType type, const Quantized *m, int bits, int n_
     fenced_free(qf), fenced_free(df), free(want - GUARD), free(bias);
 }
 
-/* ---- The same weights as floats ---------------------------------------------------------------------------------- */
+/* ---- The same weights as floats -------------------------------------------------------------- */
 
 static void check_wide_case(WeightType type, const Quantized *m, int n_tok, void *scratch)
 {
-    size_t rows = (size_t)m->rows, x_stride = ((size_t)m->k + 15) / 16 * 16, n_y = (size_t)n_tok * rows;
+    size_t rows = (size_t)m->rows, x_stride = ((size_t)m->k + 15) / 16 * 16,
+           n_y = (size_t)n_tok * rows;
     Fenced xf = fenced((size_t)n_tok * x_stride * 4);
     float *x = (float *)(void *)xf.p, *want = guarded(n_y, 0), *bias = memory(rows * sizeof *bias);
     for (size_t i = 0; i < (size_t)n_tok * x_stride; i++)
@@ -148,9 +158,11 @@ static void check_wide_case(WeightType type, const Quantized *m, int n_tok, void
     fenced_free(xf), free(want - GUARD), free(bias);
 }
 
-/* ---- All sizes --------------------------------------------------------------------------------------------------- */
+/* ---- All sizes ------------------------------------------------------------------------------- */
 
-static const int ks[]   = { 1, 15, 16, 17, 63, 64, 65, 200, 255, 256, 257, 320, 511, 513, 2048, 2125 };
+static const int ks[]   = {
+    1, 15, 16, 17, 63, 64, 65, 200, 255, 256, 257, 320, 511, 513, 2048, 2125
+};
 static const int toks[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 17, 24, 25, 33, 48, 70 };
 enum { N_KS = sizeof ks / sizeof *ks, N_TOKS = sizeof toks / sizeof *toks };
 
@@ -167,7 +179,8 @@ static void check_matmuls(WeightType type, void *scratch, bool wide)
             if ((int64_t)k * n_tok > 2048 * 24 && j + 1 < N_TOKS)
                 continue;
             Pattern   pattern = (Pattern)((c + j) % N_PATTERNS);
-            Quantized m       = quantized_new(type, k > 1000 && n_tok > 8 ? 1 + panels % 3 : panels, k, pattern);
+            Quantized m =
+                quantized_new(type, k > 1000 && n_tok > 8 ? 1 + panels % 3 : panels, k, pattern);
             if (wide)
                 check_wide_case(type, &m, n_tok, scratch);
             for (int bits = 8; !wide && bits <= 16; bits += 8)
@@ -194,18 +207,23 @@ static void check_slices(WeightType type, void *scratch)
     report();
 }
 
-/* ---- Activations ------------------------------------------------------------------------------------------------- */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
 static const float odd_values[] = { 0.0f, -0.0f, 1e-45f, 0x1p-100f, -0x1.fffffep-101f, 0x1p-101f,
                                     3.4028235e38f, INFINITY, -INFINITY, NAN };
 
-/* Numbers of one size for each superblock; where wild, one in 300 is odd and some superblocks are tiny or zero. */
+/* Numbers of one size for each superblock; where wild, one in 300 is odd and some superblocks are
+ * tiny or zero. */
 static void fill_activations(float *x, int n, bool wild)
 {
     float size = 1;
     for (int i = 0; i < n; i++) {
         if (i % 256 == 0)
-            size = !wild ? 4.0f : below(4) == 0 ? 0x1p-101f : below(4) == 0 ? 0x1p-99f : below(8) == 0 ? 0.0f : 0x1p120f;
+            size = !wild ? 4.0f
+                : below(4) == 0 ? 0x1p-101f
+                : below(4) == 0 ? 0x1p-99f
+                : below(8) == 0 ? 0.0f
+                                : 0x1p120f;
         x[i] = (float)(int32_t)draw() * 0x1p-31f * size;
         if (wild && below(300) == 0)
             x[i] = odd_values[below((int)(sizeof odd_values / sizeof *odd_values))];
@@ -233,7 +251,8 @@ static void check_quantize(void)
             same(i, "scales", n, d, want_d, (size_t)blocks);
             for (int j = 0; j < k64; j++)
                 if (((int16_t *)(void *)q.p)[j] != want[j]) {
-                    bad(i, "%d bits, n %d: integer %d is %d, expected %d", bits, n, j, ((int16_t *)(void *)q.p)[j], want[j]);
+                    bad(i, "%d bits, n %d: integer %d is %d, expected %d", bits, n, j,
+                        ((int16_t *)(void *)q.p)[j], want[j]);
                     break;
                 }
             release(i, "scales", n, d, (size_t)blocks, 0);

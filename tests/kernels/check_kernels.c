@@ -1,8 +1,9 @@
-/* check_kernels: every kernel of every table that this CPU runs against tests/kernels/definition.h, bit by bit (NaN is
- * NaN), with guard words around each output. Prints "ok KERNEL ISA" or "FAIL KERNEL ISA: ...".
+/* check_kernels: every kernel of every table that this CPU runs against tests/kernels/definition.h,
+ * bit by bit (NaN is NaN), with guard words around each output. Prints "ok KERNEL ISA" or "FAIL
+ * KERNEL ISA: ...".
  *   check_kernels [--quick] [--bench] [--digests]
- * --quick: a thinner set of sizes and no pass over all floats (for emulators); --bench: times instead;
- * --digests: prints the digests that pinned[] holds. */
+ * --quick: a thinner set of sizes and no pass over all floats (for emulators); --bench: times
+ * instead; --digests: prints the digests that pinned[] holds. */
 #include <time.h>
 
 #include "base/threads.h"
@@ -11,12 +12,14 @@
 
 enum { THREADS = 2 };
 
-/* ---- Values ------------------------------------------------------------------------------------------------------ */
+/* ---- Values ---------------------------------------------------------------------------------- */
 
-static const float special[] = { 0.0f, -0.0f, 1e-45f, -1e-40f, 1.17549435e-38f, -3e-38f, 1e30f, -3e38f, 3.4028235e38f, 1e-20f,
-                                 INFINITY, -INFINITY, NAN, 88.7f, -87.4f, 1.0f,
+static const float special[] = { 0.0f, -0.0f, 1e-45f, -1e-40f, 1.17549435e-38f, -3e-38f, 1e30f,
+                                 -3e38f, 3.4028235e38f, 1e-20f, INFINITY, -INFINITY, NAN, 88.7f,
+                                 -87.4f, 1.0f,
                                  /* where a definition changes its formula */
-                                 0.625f, -0.625f, 0.62499994f, 1.3258252f, -5.656854f, 88.72283f, -88.72283f, -87.33654f };
+                                 0.625f, -0.625f, 0.62499994f, 1.3258252f, -5.656854f, 88.72283f,
+                                 -88.72283f, -87.33654f };
 
 /* Ordinary numbers; where wild, one in 48 is special. */
 static float value(bool wild)
@@ -36,7 +39,7 @@ static const int lengths[] = { 127, 128, 129, 255, 256, 257, 320, 511, 512, 513,
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 static int length_at(int i) { return i < 70 ? i + 1 : i < 70 + N_LENGTHS ? lengths[i - 70] : 0; }
 
-/* ---- Elementwise and along a vector ------------------------------------------------------------------------------ */
+/* ---- Elementwise and along a vector ---------------------------------------------------------- */
 
 /* One call of any kernel that maps x [n] (and a second input u [n]) to y [n]. */
 typedef void (*Call)(const Kernels *k, float *y, const float *x, const float *u, int n);
@@ -66,13 +69,14 @@ static void check_map(const char *name, Call call, Definition def)
     report();
 }
 
-#define MAP(name)                                                                                                    \
-    static void call_##name(const Kernels *k, float *y, const float *x, const float *u, int n) { (void)u, k->name(y, x, n); } \
-    static void all_##name(float *y, const float *x, const float *u, int n)                                          \
-    {                                                                                                                \
-        (void)u;                                                                                                     \
-        for (int i = 0; i < n; i++)                                                                                  \
-            y[i] = def_##name(x[i]);                                                                                 \
+#define MAP(name)                                                                                  \
+    static void call_##name(const Kernels *k, float *y, const float *x, const float *u,            \
+                            int n) { (void)u, k->name(y, x, n); }                                  \
+    static void all_##name(float *y, const float *x, const float *u, int n)                        \
+    {                                                                                              \
+        (void)u;                                                                                   \
+        for (int i = 0; i < n; i++)                                                                \
+            y[i] = def_##name(x[i]);                                                               \
     }
 MAP(exp)
 MAP(sigmoid)
@@ -107,40 +111,50 @@ static void map_tanh(const Kernels *k, float *y, const float *x, int n)
 static void map_exp(const Kernels *k, float *y, const float *x, int n) { k->exp(y, x, n); }
 static void map_sigmoid(const Kernels *k, float *y, const float *x, int n) { k->sigmoid(y, x, n); }
 static void map_gelu(const Kernels *k, float *y, const float *x, int n) { k->gelu(y, x, n); }
-static void map_gelu_tanh(const Kernels *k, float *y, const float *x, int n) { k->gelu_tanh(y, x, n); }
+static void map_gelu_tanh(const Kernels *k, float *y, const float *x, int n)
+{
+    k->gelu_tanh(y, x, n);
+}
 
 /* Kernels that change what they are given, by a second vector or a number; x = f(x, u). */
-#define CHANGE(name, call, formula)                                                                                  \
-    static void call_##name(const Kernels *k, float *y, const float *x, const float *u, int n)                       \
-    {                                                                                                                \
-        (void)u;                                                                                                     \
-        memmove(y, x, (size_t)n * sizeof *y);                                                                        \
-        call;                                                                                                        \
-    }                                                                                                                \
-    static void all_##name(float *y, const float *x, const float *u, int n)                                          \
-    {                                                                                                                \
-        (void)u;                                                                                                     \
-        for (int i = 0; i < n; i++)                                                                                  \
-            y[i] = formula;                                                                                          \
+#define CHANGE(name, call, formula)                                                                \
+    static void call_##name(const Kernels *k, float *y, const float *x, const float *u, int n)     \
+    {                                                                                              \
+        (void)u;                                                                                   \
+        memmove(y, x, (size_t)n * sizeof *y);                                                      \
+        call;                                                                                      \
+    }                                                                                              \
+    static void all_##name(float *y, const float *x, const float *u, int n)                        \
+    {                                                                                              \
+        (void)u;                                                                                   \
+        for (int i = 0; i < n; i++)                                                                \
+            y[i] = formula;                                                                        \
     }
 CHANGE(add_scaled, k->add_scaled(y, u, 0.2204f, n), x[i] + u[i] * 0.2204f)
 CHANGE(add_weighted, k->add_weighted(y, u, 0.3712f, n), fmaf(0.3712f, u[i], x[i]))
 CHANGE(scale, k->scale(y, 12.649f, n), x[i] * 12.649f)
 CHANGE(soft_cap, k->soft_cap(y, 3.3f, n), 3.3f * def_tanh(x[i] / 3.3f))
 
-#define GATED(name, act)                                                                                             \
-    static void call_##name(const Kernels *k, float *y, const float *x, const float *u, int n) { k->name(y, x, u, n); } \
-    static void all_##name(float *y, const float *x, const float *u, int n)                                          \
-    {                                                                                                                \
-        for (int i = 0; i < n; i++)                                                                                  \
-            y[i] = act(x[i]) * u[i];                                                                                 \
+#define GATED(name, act)                                                                           \
+    static void call_##name(const Kernels *k, float *y, const float *x, const float *u,            \
+                            int n) { k->name(y, x, u, n); }                                        \
+    static void all_##name(float *y, const float *x, const float *u, int n)                        \
+    {                                                                                              \
+        for (int i = 0; i < n; i++)                                                                \
+            y[i] = act(x[i]) * u[i];                                                               \
     }
 GATED(swiglu, def_silu)
 GATED(geglu, def_gelu_tanh)
 GATED(geglu_erf, def_gelu)
 
-static void call_rms_norm(const Kernels *k, float *y, const float *x, const float *u, int n) { k->rms_norm(y, x, u, n, 1e-5f); }
-static void all_rms_norm(float *y, const float *x, const float *u, int n) { def_rms_norm(y, x, u, n, 1e-5f); }
+static void call_rms_norm(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    k->rms_norm(y, x, u, n, 1e-5f);
+}
+static void all_rms_norm(float *y, const float *x, const float *u, int n)
+{
+    def_rms_norm(y, x, u, n, 1e-5f);
+}
 enum { LONGEST = 1 << 14 };
 static const float *some_bias(void)
 {
@@ -153,12 +167,18 @@ static void call_layer_norm(const Kernels *k, float *y, const float *x, const fl
 {
     k->layer_norm(y, x, u, some_bias(), n, 1e-5f);
 }
-static void all_layer_norm(float *y, const float *x, const float *u, int n) { def_layer_norm(y, x, u, some_bias(), n, 1e-5f); }
+static void all_layer_norm(float *y, const float *x, const float *u, int n)
+{
+    def_layer_norm(y, x, u, some_bias(), n, 1e-5f);
+}
 static void call_layer_norm_alone(const Kernels *k, float *y, const float *x, const float *u, int n)
 {
     k->layer_norm(y, x, u, NULL, n, 1e-5f);
 }
-static void all_layer_norm_alone(float *y, const float *x, const float *u, int n) { def_layer_norm(y, x, u, NULL, n, 1e-5f); }
+static void all_layer_norm_alone(float *y, const float *x, const float *u, int n)
+{
+    def_layer_norm(y, x, u, NULL, n, 1e-5f);
+}
 static void call_softmax(const Kernels *k, float *y, const float *x, const float *u, int n)
 {
     (void)u;
@@ -179,7 +199,8 @@ static void check_rope(void)
         for (int rot = head_dim; rot > 0; rot -= rot > 8 ? rot / 3 / 2 * 2 : 2) {
             int    heads = 1 + head_dim % 3;
             size_t n     = (size_t)(heads * head_dim);
-            float *x = guarded(n, 1), *want = guarded(n, 1), *c = memory(sizeof(float) * (size_t)rot), *s = c + rot / 2;
+            float *x = guarded(n, 1), *want = guarded(n, 1),
+                  *c = memory(sizeof(float) * (size_t)rot), *s = c + rot / 2;
             fill_values(x, n, rot % 4 == 0);
             fill_values(c, (size_t)rot, false);
             memcpy(want, x, n * sizeof *x);
@@ -196,7 +217,7 @@ static void check_rope(void)
     report();
 }
 
-/* ---- Conversions: every half, and floats around every rounding case ---------------------------------------------- */
+/* ---- Conversions: every half, and floats around every rounding case -------------------------- */
 
 static void check_widen(void)
 {
@@ -229,7 +250,8 @@ static void check_narrow(void)
     enum { N = 4 * 65536 };
     current  = "f32_to_f16";
     float *x = memory(N * sizeof *x);
-    for (int i = 0; i < N; i++) { /* each half, the middle to the next, and one float to either side of it */
+    for (int i = 0; i < N; i++) { /* each half, the middle to the next, and one float to either side
+                                   * of it */
         uint32_t u = f32_bits(f16_to_f32((uint16_t)(i / 4)));
         x[i]       = i % 4 == 0 ? f32_from(u) : f32_from(u + 0x1000 - 2 + (uint32_t)(i % 4));
     }
@@ -251,7 +273,7 @@ static void check_narrow(void)
     report();
 }
 
-/* ---- matmul ------------------------------------------------------------------------------------------------------ */
+/* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* One matrix in every form: row-major widened, and panels. */
 typedef struct Matrix {
@@ -274,7 +296,8 @@ static void *random_elements(WeightType type, size_t n, bool wild)
 static Matrix matrix_new(WeightType type, int rows, int k, bool wild)
 {
     Matrix m    = { .rows = rows, .k = k };
-    size_t n    = (size_t)rows * (size_t)k, size = weight_type_bytes(type), bytes = panel_bytes(type, k);
+    size_t n    = (size_t)rows * (size_t)k, size = weight_type_bytes(type),
+           bytes = panel_bytes(type, k);
     char  *data = random_elements(type, n, wild);
     m.wide      = memory(n * sizeof(float));
     elements_to_f32(type, m.wide, data, n);
@@ -293,9 +316,11 @@ static Matrix matrix_new(WeightType type, int rows, int k, bool wild)
 static void check_matmul_case(WeightType type, const Matrix *m, int n_tok, bool wild, void *scratch)
 {
     int    panels   = m->rows / 16;
-    size_t x_stride = (size_t)(m->k + 15) / 16 * 16 + (size_t)(n_tok % 2) * 16, y_stride = (size_t)m->rows + (size_t)(m->k % 2) * 16;
+    size_t x_stride = (size_t)(m->k + 15) / 16 * 16 + (size_t)(n_tok % 2) * 16,
+           y_stride = (size_t)m->rows + (size_t)(m->k % 2) * 16;
     size_t n_y = (size_t)n_tok * y_stride;
-    float *x = memory((size_t)n_tok * x_stride * sizeof *x), *want = guarded(n_y, 0), *bias = memory((size_t)m->rows * sizeof *bias);
+    float *x = memory((size_t)n_tok * x_stride * sizeof *x), *want = guarded(n_y, 0),
+          *bias = memory((size_t)m->rows * sizeof *bias);
     for (int t = 0; t < n_tok; t++) {
         float *row = x + (size_t)t * x_stride;
         fill_values(row, (size_t)m->k, wild && t % 3 == 0);
@@ -307,12 +332,14 @@ static void check_matmul_case(WeightType type, const Matrix *m, int n_tok, bool 
     def_matmul(want, y_stride, m->wide, m->rows, x, x_stride, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float     *y = guarded(n_y, 0);
-        MatmulArgs a = { y, y_stride, x, x_stride, { { m->panels } }, panels, m->k, n_tok, b, scratch };
+        MatmulArgs a = { y, y_stride, x, x_stride, { { m->panels } },
+                         panels, m->k,     n_tok, b,        scratch };
         table[i]->matmul[type](&a);
         for (int t = 0; t < n_tok; t++) {
             char what[64];
             snprintf(what, sizeof what, "token %d of %d, %d panels", t, n_tok, panels);
-            same(i, what, m->k, y + (size_t)t * y_stride, want + (size_t)t * y_stride, y_stride); /* guards between rows */
+            /* guards between rows */
+            same(i, what, m->k, y + (size_t)t * y_stride, want + (size_t)t * y_stride, y_stride);
         }
         release(i, "y", m->k, y, n_y, 0);
     }
@@ -331,7 +358,8 @@ static void check_matmul(WeightType type)
         for (int n_tok = 1; n_tok <= 21; n_tok += quick ? 4 : 1) {
             int    k = c < 70 ? c + 1 : matmul_k[c - 70], tok = n_tok == 21 ? 65 : n_tok;
             bool   wild = below(2);
-            Matrix m    = matrix_new(type, 16 * (1 + (c + n_tok) % (tok == 65 ? 3 : 9)), k, wild && below(2));
+            Matrix m =
+                matrix_new(type, 16 * (1 + (c + n_tok) % (tok == 65 ? 3 : 9)), k, wild && below(2));
             check_matmul_case(type, &m, tok, wild, scratch);
             free(m.wide), free(m.panels);
         }
@@ -344,9 +372,11 @@ static void check_matmul(WeightType type)
     report();
 }
 
-/* ---- attention --------------------------------------------------------------------------------------------------- */
+/* ---- attention ------------------------------------------------------------------------------- */
 
-static const char *const kv_names[KV_COUNT] = { [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8" };
+static const char *const kv_names[KV_COUNT] = {
+    [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8"
+};
 
 typedef struct TileData {
     float *k, *v;         /* [64][head_dim], widened */
@@ -354,10 +384,13 @@ typedef struct TileData {
     float *k_scale, *v_scale;
 } TileData;
 
-static void tile_free(TileData *d) { free(d->k), free(d->v), free(d->kt), free(d->vt), free(d->k_scale), free(d->v_scale); }
+static void tile_free(TileData *d)
+{
+    free(d->k), free(d->v), free(d->kt), free(d->vt), free(d->k_scale), free(d->v_scale);
+}
 
-/* One element as the cache holds it, at `at` of a tile, and what it is then. A code stands for any number up to 127 times its
- * scale, -128 too, though the cache never makes it. */
+/* One element as the cache holds it, at `at` of a tile, and what it is then. A code stands for any
+ * number up to 127 times its scale, -128 too, though the cache never makes it. */
 static float stored(KvType type, void *tile, size_t at, float x, float scale)
 {
     float y = x;
@@ -379,15 +412,18 @@ static TileData tile_new(KvType type, int head_dim, int hidden, bool wild)
 {
     static const size_t sizes[KV_COUNT] = { [KV_F32] = 4, [KV_F16] = 2, [KV_Q8] = 1 };
     size_t   hd = (size_t)head_dim, stride = (hd + 15) / 16 * 16, size = sizes[type];
-    TileData d  = { memory(256 * hd), memory(256 * hd), memory(64 * hd * size), memory(64 * stride * size), memory(256), memory(256) };
+    TileData d  = { memory(256 * hd), memory(256 * hd), memory(64 * hd * size),
+                   memory(64 * stride * size), memory(256),      memory(256) };
     memset(d.vt, 0xff, 64 * stride * size);
     for (int t = 0; t < KV_TILE; t++) {
-        d.k_scale[t] = t >= hidden ? NAN : fabsf(value(wild)) / 64, d.v_scale[t] = t >= hidden ? INFINITY : fabsf(value(wild)) / 64;
+        d.k_scale[t] = t >= hidden ? NAN : fabsf(value(wild)) / 64,
+        d.v_scale[t] = t >= hidden ? INFINITY : fabsf(value(wild)) / 64;
         for (size_t i = 0; i < hd; i++) {
             float a = value(wild), b = value(wild);
             if (t >= hidden)
                 a = i % 2 ? INFINITY : NAN, b = NAN;
-            d.k[(size_t)t * hd + i] = stored(type, d.kt, ((size_t)t / 16 * hd + i) * 16 + (size_t)t % 16, a, d.k_scale[t]);
+            d.k[(size_t)t * hd + i] = stored(
+                type, d.kt, ((size_t)t / 16 * hd + i) * 16 + (size_t)t % 16, a, d.k_scale[t]);
             d.v[(size_t)t * hd + i] = stored(type, d.vt, (size_t)t * stride + i, b, d.v_scale[t]);
         }
     }
@@ -399,7 +435,8 @@ static void same_state(int isa, const char *what, int head_dim, const float *got
 {
     size_t hd = (size_t)head_dim;
     if (!isnan(want[1]) && got[0] + 0.0f != want[0] + 0.0f)
-        bad(isa, "%s, head_dim %d: m is %a, expected %a", what, head_dim, (double)got[0], (double)want[0]);
+        bad(isa, "%s, head_dim %d: m is %a, expected %a", what, head_dim, (double)got[0],
+            (double)want[0]);
     same(isa, what, head_dim, got + 1, want + 1, 1);
     same(isa, what, head_dim, got + 16, want + 16, hd);
 }
@@ -414,26 +451,39 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
     float    *q      = memory((size_t)n_q * ((hd + 15) / 16 * 16) * sizeof *q), *want[MAX_Q];
     AttnQuery query[MAX_Q];
     float     scale = (float)(1 / sqrt((double)head_dim));
-    float    *wide  = below(2) ? memory(attn_wide_floats(head_dim) * sizeof *wide) : NULL; /* may be there, or not: the same bits */
-    bool      next  = below(2);                                                           /* so may what is fetched ahead        */
+    /* may be there, or not: the same bits */
+    float    *wide  = below(2) ? memory(attn_wide_floats(head_dim) * sizeof *wide) : NULL;
+    /* so may what is fetched ahead */
+    bool      next  = below(2);
     for (int i = 0; i < n_q; i++) {
         query[i].q = q + (size_t)i * ((hd + 15) / 16 * 16);
         fill_values(q + (size_t)i * ((hd + 15) / 16 * 16), hd, wild && i % 4 == 3);
         query[i].first = below(2) ? 0 : below(hidden);
         query[i].end   = below(2) ? hidden : query[i].first + 1 + below(hidden - query[i].first);
         want[i]        = guarded(state, 0);
-        def_attn_tile(want[i], query[i].q, d.k, d.v, head_dim, query[i].first, query[i].end, scale, cap);
+        def_attn_tile(want[i], query[i].q, d.k, d.v, head_dim, query[i].first, query[i].end, scale,
+                      cap);
     }
     for (int isa = 0; isa < n_tables; isa++) {
         for (int i = 0; i < n_q; i++)
             query[i].part = guarded(state, 0);
-        AttnTile a = { .k = d.kt, .v = d.vt, .k_scale = d.k_scale, .v_scale = d.v_scale, .head_dim = head_dim, .scale = scale,
-                       .soft_cap = cap, .n_q = n_q, .q = query, .wide = wide, .next_k = next ? d.kt : NULL,
+        AttnTile a = { .k = d.kt,
+                       .v = d.vt,
+                       .k_scale = d.k_scale,
+                       .v_scale = d.v_scale,
+                       .head_dim = head_dim,
+                       .scale = scale,
+                       .soft_cap = cap,
+                       .n_q = n_q,
+                       .q = query,
+                       .wide = wide,
+                       .next_k = next ? d.kt : NULL,
                        .next_scale = next ? d.k_scale : NULL };
         table[isa]->attn_tile[type](&a);
         for (int i = 0; i < n_q; i++) {
             char what[64];
-            snprintf(what, sizeof what, "query %d of %d, positions %d to %d", i, n_q, query[i].first, query[i].end);
+            snprintf(what, sizeof what, "query %d of %d, positions %d to %d", i, n_q,
+                     query[i].first, query[i].end);
             same_state(isa, what, head_dim, query[i].part, want[i]);
             release(isa, what, head_dim, query[i].part, state, 0);
         }
@@ -464,11 +514,14 @@ static void check_f32_to_q8(void)
     current = "f32_to_q8";
     for (int i = 0, n; (n = length_at(i)) != 0; i++)
         for (int variant = 0; variant < 8; variant++) {
-            float  *x = memory((size_t)n * sizeof *x + 64) , *from = (float *)(void *)((char *)x + 4 * (variant % 4));
+            float  *x = memory((size_t)n * sizeof *x + 64),
+                   *from = (float *)(void *)((char *)x + 4 * (variant % 4));
             int8_t *want = memory((size_t)n), *got = memory((size_t)n + 128);
             fill_values(from, (size_t)n, variant == 1 && n % 3 == 0);
             for (int j = 0; j < n && variant >= 2; j++)
-                from[j] = variant == 2 ? from[j] * 0x1p-104f : variant == 3 ? from[j] * 0x1p-100f : (float)(below(509) - 254) * 0.5f;
+                from[j] = variant == 2 ? from[j] * 0x1p-104f
+                    : variant == 3     ? from[j] * 0x1p-100f
+                                       : (float)(below(509) - 254) * 0.5f;
             if (variant >= 4)
                 from[below(n)] = variant % 2 ? 127.0f : -127.0f;
             if (variant == 7)
@@ -478,10 +531,12 @@ static void check_f32_to_q8(void)
                 memset(got, 0x5a, (size_t)n + 128);
                 float s = table[isa]->f32_to_q8(got + 64, from, n);
                 if (canonical(s) != canonical(scale))
-                    bad(isa, "variant %d, n %d: scale %a, expected %a", variant, n, (double)s, (double)scale);
+                    bad(isa, "variant %d, n %d: scale %a, expected %a", variant, n, (double)s,
+                        (double)scale);
                 for (int j = -64; j < n + 64; j++)
                     if (got[64 + j] != (j < 0 || j >= n ? 0x5a : want[j]))
-                        bad(isa, "variant %d, n %d: code %d is %d, expected %d", variant, n, j, got[64 + j], j < 0 || j >= n ? 0x5a : want[j]);
+                        bad(isa, "variant %d, n %d: code %d is %d, expected %d", variant, n, j,
+                            got[64 + j], j < 0 || j >= n ? 0x5a : want[j]);
             }
             free(x), free(want), free(got);
         }
@@ -495,7 +550,8 @@ static void check_attn_merge(void)
         for (int i = 0; i < 20; i++) {
             int    hd = head_dims[c];
             size_t n = attn_state_floats(hd), count = (size_t)hd;
-            float *a = guarded(n, 0), *b = guarded(n, 0), *want = guarded(n, 0), *out = guarded(count, 0);
+            float *a = guarded(n, 0), *b = guarded(n, 0), *want = guarded(n, 0),
+                  *out = guarded(count, 0);
             fill_values(a, n, i % 2), fill_values(b, n, i % 2);
             a[1] = fabsf(a[1]) + 1, b[1] = fabsf(b[1]) + 1;
             memcpy(want, a, n * sizeof *a);
@@ -515,7 +571,7 @@ static void check_attn_merge(void)
     report();
 }
 
-/* ---- Digests ----------------------------------------------------------------------------------------------------- */
+/* ---- Digests --------------------------------------------------------------------------------- */
 
 typedef void (*Map)(const Kernels *k, float *y, const float *x, int n);
 enum { BLOCK = 1 << 14, SAMPLE_STEP = 1021 };
@@ -583,8 +639,10 @@ static const char *const map_names[] = { "exp", "silu", "sigmoid", "tanh", "gelu
 enum { N_MAPS = 6 };
 
 /* A change here is a change of the numerics contract: raise TBLOCK_NUMERICS_VERSION. */
-static const uint64_t pinned[N_MAPS] = { 0xbe8c7eb9f2abfeba, 0x11ab1749b6c7f960, 0x5fbf704ad91709e9,
-                                         0xec9434bc775e68e1, 0xfe50acbce57ecff1, 0xd32ce3a6892c1f06 };
+static const uint64_t pinned[N_MAPS] = {
+    0xbe8c7eb9f2abfeba, 0x11ab1749b6c7f960, 0x5fbf704ad91709e9,
+    0xec9434bc775e68e1, 0xfe50acbce57ecff1, 0xd32ce3a6892c1f06
+};
 static const uint64_t pinned_exp_all = 0xaeeb6d13e146f3cd;
 
 static void check_digests(bool print)
@@ -598,7 +656,8 @@ static void check_digests(bool print)
                 continue;
             uint64_t h = sample_digest(table[i], maps[m]);
             if (h != pinned[m])
-                bad(i, "0x%016llx, expected 0x%016llx", (unsigned long long)h, (unsigned long long)pinned[m]);
+                bad(i, "0x%016llx, expected 0x%016llx", (unsigned long long)h,
+                    (unsigned long long)pinned[m]);
             if (print && i == n_tables - 1)
                 printf("# %s 0x%016llx\n", map_names[m], (unsigned long long)h);
         }
@@ -612,12 +671,13 @@ static void check_digests(bool print)
     bool     ok = h == pinned_exp_all;
     printf("%s digest(exp, all floats) %s", ok ? "ok" : "FAIL", table[n_tables - 1]->isa);
     if (!ok)
-        printf(": 0x%016llx, expected 0x%016llx", (unsigned long long)h, (unsigned long long)pinned_exp_all);
+        printf(": 0x%016llx, expected 0x%016llx", (unsigned long long)h,
+               (unsigned long long)pinned_exp_all);
     printf("\n");
     failures += !ok;
 }
 
-/* ---- Accuracy against libm in double ----------------------------------------------------------------------------- */
+/* ---- Accuracy against libm in double --------------------------------------------------------- */
 
 static double ulp(double y)
 {
@@ -668,7 +728,8 @@ static void check_accuracy(void)
             }
         }
         bool ok = worst <= accuracy[i].bound;
-        printf("# %s: at most %.3f %s (x = %a)\n", map_names[accuracy[i].map], worst, gelu ? "of its bound" : "ulp", at);
+        printf("# %s: at most %.3f %s (x = %a)\n", map_names[accuracy[i].map], worst,
+               gelu ? "of its bound" : "ulp", at);
         printf("%s accuracy(%s)", ok ? "ok" : "FAIL", map_names[accuracy[i].map]);
         if (!ok)
             printf(": %.3f, expected at most %g", worst, accuracy[i].bound);
@@ -681,25 +742,31 @@ static void check_accuracy(void)
 static void check_exp_ends(void)
 {
     current = "exp ends";
-    const float x[] = { -87.33654f, nextafterf(-87.33654f, -100), 88.72283f, nextafterf(88.72283f, 100), -INFINITY, INFINITY, NAN };
+    const float x[] = { -87.33654f, nextafterf(-87.33654f, -100),
+                        88.72283f,  nextafterf(88.72283f, 100),
+                        -INFINITY,  INFINITY,
+                        NAN };
     for (int i = 0; i < n_tables; i++) {
         float y[7];
         table[i]->exp(y, x, 7);
         if (!(y[0] >= 1.17549435e-38f))
             bad(i, "exp(-87.33654f) is %a, expected a normal number", (double)y[0]);
-        if (f32_bits(y[1]) != 0 || !isfinite(y[2]) || y[3] != INFINITY || f32_bits(y[4]) != 0 || y[5] != INFINITY || !isnan(y[6]))
-            bad(i, "%a %a %a %a %a %a", (double)y[1], (double)y[2], (double)y[3], (double)y[4], (double)y[5], (double)y[6]);
+        if (f32_bits(y[1]) != 0 || !isfinite(y[2]) || y[3] != INFINITY || f32_bits(y[4]) != 0
+            || y[5] != INFINITY || !isnan(y[6]))
+            bad(i, "%a %a %a %a %a %a", (double)y[1], (double)y[2], (double)y[3], (double)y[4],
+                (double)y[5], (double)y[6]);
     }
     for (uint64_t u = 0; u < 1ull << 32; u += quick ? 100003 : 4093) {
         float f = f32_from((uint32_t)u), y;
         table[0]->exp(&y, &f, 1);
         if (canonical(kernels_expf(f)) != canonical(y))
-            bad(0, "kernels_expf(%a) is %a, expected %a", (double)f, (double)kernels_expf(f), (double)y);
+            bad(0, "kernels_expf(%a) is %a, expected %a", (double)f, (double)kernels_expf(f),
+                (double)y);
     }
     report();
 }
 
-/* ---- Times ------------------------------------------------------------------------------------------------------- */
+/* ---- Times ----------------------------------------------------------------------------------- */
 
 static double now(void)
 {
@@ -734,8 +801,8 @@ static void bench_matmul(const Kernels *k, WeightType type, int n_tok)
     MatmulArgs a = { y, PANELS * 16, x, K, { { w } }, PANELS, K, n_tok, NULL, scratch };
     double     s;
     TIME(s, k->matmul[type](&a));
-    printf("%-8s matmul[%s] %d tokens: %.1f GFLOP/s, %.1f GB/s\n", k->isa, weight_type_name(type), n_tok,
-           2e-9 * K * PANELS * 16 * n_tok / s, 1e-9 * (double)bytes / s);
+    printf("%-8s matmul[%s] %d tokens: %.1f GFLOP/s, %.1f GB/s\n", k->isa, weight_type_name(type),
+           n_tok, 2e-9 * K * PANELS * 16 * n_tok / s, 1e-9 * (double)bytes / s);
     free(w), free(scratch), free(x), free(y);
 }
 
@@ -743,13 +810,21 @@ static void bench_attn(const Kernels *k, KvType type, int n_q)
 {
     enum { HEAD_DIM = 64 };
     TileData  d = tile_new(type, HEAD_DIM, KV_TILE, false);
-    float    *q = memory((size_t)n_q * HEAD_DIM * 4), *part = memory((size_t)n_q * 4 * attn_state_floats(HEAD_DIM));
+    float    *q = memory((size_t)n_q * HEAD_DIM * 4),
+          *part = memory((size_t)n_q * 4 * attn_state_floats(HEAD_DIM));
     AttnQuery query[32];
     fill_values(q, (size_t)n_q * HEAD_DIM, false);
     for (int i = 0; i < n_q; i++)
-        query[i] = (AttnQuery){ q + i * HEAD_DIM, 0, KV_TILE, part + (size_t)i * attn_state_floats(HEAD_DIM) };
-    AttnTile a = { .k = d.kt, .v = d.vt, .k_scale = d.k_scale, .v_scale = d.v_scale, .head_dim = HEAD_DIM, .scale = 0.125f,
-                   .n_q = n_q, .q = query };
+        query[i] = (AttnQuery){ q + i * HEAD_DIM, 0, KV_TILE,
+                                part + (size_t)i * attn_state_floats(HEAD_DIM) };
+    AttnTile a = { .k = d.kt,
+                   .v = d.vt,
+                   .k_scale = d.k_scale,
+                   .v_scale = d.v_scale,
+                   .head_dim = HEAD_DIM,
+                   .scale = 0.125f,
+                   .n_q = n_q,
+                   .q = query };
     double   s;
     TIME(s, k->attn_tile[type](&a));
     printf("%-8s attn_tile[%s] %d queries: %.1f GFLOP/s\n", k->isa, kv_names[type], n_q,
@@ -787,7 +862,7 @@ static void bench(void)
     free(x), free(u), free(y);
 }
 
-/* ---- main -------------------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,6 @@
-/* tests/kernels/definition.h: docs/numerics.md executed literally, one short scalar loop for each kernel, with nothing taken
- * from src/kernels but the argument structs. Slow on purpose: this is what every table must equal bit by bit. */
+/* tests/kernels/definition.h: docs/numerics.md executed literally, one short scalar loop for each
+ * kernel, with nothing taken from src/kernels but the argument structs. Slow on purpose: this is
+ * what every table must equal bit by bit. */
 #ifndef TESTS_DEFINITION_H
 #define TESTS_DEFINITION_H
 
@@ -32,7 +33,9 @@ static float def_exp(float x)
     float n = fmaf(x, 0x1.715476p+0f, 0x1.8p23f) - 0x1.8p23f;
     float r = fmaf(n, -0x1.62e430p-1f, x);
     r       = fmaf(n, 0x1.05c610p-29f, r);
-    static const float c[] = { 0x1.6ac71cp-10f, 0x1.123ddep-7f, 0x1.555858p-5f, 0x1.55548cp-3f, 0x1.fffffcp-2f, 1.0f, 1.0f };
+    static const float c[] = {
+        0x1.6ac71cp-10f, 0x1.123ddep-7f, 0x1.555858p-5f, 0x1.55548cp-3f, 0x1.fffffcp-2f, 1.0f, 1.0f
+    };
     float p = c[0];
     for (int i = 1; i < 7; i++)
         p = fmaf(p, r, c[i]);
@@ -44,7 +47,8 @@ static float def_silu(float x) { return x < -88.72283f ? -0.0f : x / (1.0f + def
 
 static float def_tanh(float x)
 {
-    static const float c[] = { -0x1.767a14p-8f, 0x1.524c40p-6f, -0x1.b842c4p-5f, 0x1.11075ep-3f, -0x1.555534p-2f };
+    static const float c[] = { -0x1.767a14p-8f, 0x1.524c40p-6f, -0x1.b842c4p-5f, 0x1.11075ep-3f,
+                               -0x1.555534p-2f };
     float t = fabsf(x), z = x * x, p = c[0];
     if (!(t < 0.625f))
         return copysignf(1.0f - 2.0f / (def_exp(2.0f * t) + 1.0f), x);
@@ -55,7 +59,8 @@ static float def_tanh(float x)
 
 static float def_erf(float x)
 {
-    static const float a[] = { -0x1.37c790p-11f, 0x1.46b666p-8f, -0x1.b6777ep-6f, 0x1.ce195ap-4f, -0x1.8126e2p-2f, 0x1.06eba6p-3f };
+    static const float a[] = { -0x1.37c790p-11f, 0x1.46b666p-8f, -0x1.b6777ep-6f,
+                               0x1.ce195ap-4f,   -0x1.8126e2p-2f, 0x1.06eba6p-3f };
     static const float b[] = { -0x1.97b2f0p-17f, 0x1.5c1c76p-12f, -0x1.e24e9ep-9f, 0x1.869b12p-6f,
                                -0x1.b384f0p-4f,  -0x1.452b5ap-1f, -0x1.20effep+0f };
     float t = fabsf(x), z = x * x, p;
@@ -82,8 +87,8 @@ static float def_gelu_tanh(float x)
 static float def_relu(float x) { return x < 0.0f ? 0.0f : x; }
 
 /* w [rows][k] row-major, already widened. */
-static void def_matmul(float *y, size_t y_stride, const float *w, int rows, const float *x, size_t x_stride, int k, int n_tok,
-                       const float *bias)
+static void def_matmul(float *y, size_t y_stride, const float *w, int rows, const float *x,
+                       size_t x_stride, int k, int n_tok, const float *bias)
 {
     for (int t = 0; t < n_tok; t++)
         for (int r = 0; r < rows; r++) {
@@ -91,7 +96,8 @@ static void def_matmul(float *y, size_t y_stride, const float *w, int rows, cons
             for (int k0 = 0; k0 < k; k0 += 256) {
                 float c = 0.0f;
                 for (int i = k0; i < k && i < k0 + 256; i++)
-                    c = fmaf(w[(size_t)r * (size_t)k + (size_t)i], x[(size_t)t * x_stride + (size_t)i], c);
+                    c = fmaf(w[(size_t)r * (size_t)k + (size_t)i],
+                             x[(size_t)t * x_stride + (size_t)i], c);
                 acc = acc + c;
             }
             y[(size_t)t * y_stride + (size_t)r] = acc;
@@ -109,7 +115,8 @@ static void def_rms_norm(float *y, const float *x, const float *w, int n, float 
 }
 
 /* b may be NULL: then the last step is one multiplication. */
-static void def_layer_norm(float *y, const float *x, const float *w, const float *b, int n, float eps)
+static void def_layer_norm(float *y, const float *x, const float *w, const float *b, int n,
+                           float eps)
 {
     float lane[16] = { 0 }, square[16] = { 0 };
     for (int i = 0; i < n; i++)
@@ -136,7 +143,8 @@ static void def_softmax(float *x, int n)
         x[i] = x[i] * r;
 }
 
-static void def_rope(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine)
+static void def_rope(float *x, int n_heads, int head_dim, int rot, const float *cosine,
+                     const float *sine)
 {
     for (int h = 0; h < n_heads; h++)
         for (int i = 0; i < rot / 2; i++) {
@@ -164,8 +172,8 @@ static float def_f32_to_q8(int8_t *code, const float *x, int n)
 }
 
 /* k, v: [64][head_dim] row-major, already widened; part: m, l, then o at 16. */
-static void def_attn_tile(float *part, const float *q, const float *k, const float *v, int head_dim, int first, int end, float scale,
-                          float cap)
+static void def_attn_tile(float *part, const float *q, const float *k, const float *v, int head_dim,
+                          int first, int end, float scale, float cap)
 {
     float s[64], m = -INFINITY, lane[16] = { 0 };
     for (int t = first; t < end; t++) {

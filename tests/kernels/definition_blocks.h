@@ -1,5 +1,6 @@
-/* tests/kernels/definition_blocks.h: blocks as a GGUF file has them, read literally (ggml-common.h, ggml-quants.c), and
- * docs/numerics.md, "GGUF types", executed on them; nothing is taken from src but f16 and the names of types. */
+/* tests/kernels/definition_blocks.h: blocks as a GGUF file has them, read literally (ggml-common.h,
+ * ggml-quants.c), and docs/numerics.md, "GGUF types", executed on them; nothing is taken from src
+ * but f16 and the names of types. */
 #ifndef TESTS_DEFINITION_BLOCKS_H
 #define TESTS_DEFINITION_BLOCKS_H
 
@@ -40,7 +41,8 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
     if (t == WT_Q8_0 || t == WT_Q4_0) {
         o->d = def_half(b), o->sub[0] = 1;
         for (int i = 0; i < 32; i++)
-            o->code[i] = t == WT_Q8_0 ? (int8_t)b[2 + i] : (i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4) - 8;
+            o->code[i] =
+                t == WT_Q8_0 ? (int8_t)b[2 + i] : (i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4) - 8;
         return;
     }
     if (t == WT_Q6_K) {
@@ -82,7 +84,8 @@ static inline float def_block_value(WeightType t, const DefBlock *b, int i)
 }
 
 /* One step of a row's sum: a block times its integers q, whose scale is dx. */
-static inline float def_block_step(WeightType t, const DefBlock *b, const int16_t *q, float dx, float acc)
+static inline float def_block_step(WeightType t, const DefBlock *b, const int16_t *q, float dx,
+                                   float acc)
 {
     int64_t isum = 0, msum = 0;
     for (int i = 0; i < b->n; i++) {
@@ -94,25 +97,33 @@ static inline float def_block_step(WeightType t, const DefBlock *b, const int16_
 }
 
 /* Rows of blocks [rows], row_bytes apart, times n_tok rows of integers. */
-static inline void def_matmul_blocks(float *y, size_t y_stride, WeightType t, const uint8_t *blocks, size_t row_bytes, int rows,
-                                     const int16_t *q, size_t q_stride, const float *d, size_t d_stride, int k, int n_tok,
+static inline void def_matmul_blocks(float *y, size_t y_stride, WeightType t, const uint8_t *blocks,
+                                     size_t row_bytes, int rows, const int16_t *q, size_t q_stride,
+                                     const float *d, size_t d_stride, int k, int n_tok,
                                      const float *bias)
 {
     DefBlock b;
     int      n = def_block_k(t);
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < k / n; i++) {
-            def_block(t, blocks + (size_t)r * row_bytes + (size_t)i * (size_t)def_block_bytes(t), &b);
+            def_block(t, blocks + (size_t)r * row_bytes + (size_t)i * (size_t)def_block_bytes(t),
+                      &b);
             for (int tok = 0; tok < n_tok; tok++) {
-                float *at = y + (size_t)tok * y_stride + (size_t)r, acc = i ? *at : bias ? bias[r] : 0.0f;
-                *at = def_block_step(t, &b, q + (size_t)tok * q_stride + (size_t)(i * n), d[(size_t)tok * d_stride + (size_t)(i * n / 256)], acc);
+                float *at = y + (size_t)tok * y_stride + (size_t)r,
+                      acc = i ? *at
+                    : bias    ? bias[r]
+                              : 0.0f;
+                *at = def_block_step(t, &b, q + (size_t)tok * q_stride + (size_t)(i * n),
+                                     d[(size_t)tok * d_stride + (size_t)(i * n / 256)], acc);
             }
         }
 }
 
 /* The same weights as floats: docs/numerics.md, "Float weights, --math f32". */
-static inline void def_matmul_block_values(float *y, size_t y_stride, WeightType t, const uint8_t *blocks, size_t row_bytes, int rows,
-                                           const float *x, size_t x_stride, int k, int n_tok, const float *bias)
+static inline void def_matmul_block_values(float *y, size_t y_stride, WeightType t,
+                                           const uint8_t *blocks, size_t row_bytes, int rows,
+                                           const float *x, size_t x_stride, int k, int n_tok,
+                                           const float *bias)
 {
     DefBlock b = { 0 };
     int      n = def_block_k(t);
@@ -121,8 +132,12 @@ static inline void def_matmul_block_values(float *y, size_t y_stride, WeightType
             float acc = bias ? bias[r] : 0.0f, c = 0.0f;
             for (int i = 0; i < k; i++) {
                 if (i % n == 0)
-                    def_block(t, blocks + (size_t)r * row_bytes + (size_t)(i / n) * (size_t)def_block_bytes(t), &b);
-                c = fmaf(def_block_value(t, &b, i % n), x[(size_t)tok * x_stride + (size_t)i], i % 256 ? c : 0.0f);
+                    def_block(t,
+                              blocks + (size_t)r * row_bytes
+                                  + (size_t)(i / n) * (size_t)def_block_bytes(t),
+                              &b);
+                c = fmaf(def_block_value(t, &b, i % n), x[(size_t)tok * x_stride + (size_t)i],
+                         i % 256 ? c : 0.0f);
                 if (i % 256 == 255 || i == k - 1)
                     acc = acc + c;
             }

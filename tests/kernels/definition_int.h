@@ -1,5 +1,5 @@
-/* tests/kernels/definition_int.h: docs/numerics.md on quantized weights and their activations, executed literally; nothing
- * is taken from src/kernels but the argument structs. */
+/* tests/kernels/definition_int.h: docs/numerics.md on quantized weights and their activations,
+ * executed literally; nothing is taken from src/kernels but the argument structs. */
 #ifndef TESTS_DEFINITION_INT_H
 #define TESTS_DEFINITION_INT_H
 
@@ -28,8 +28,9 @@ static float def_quantize(int16_t *q, const float *x, int n, int bits)
 }
 
 /* w [rows][k] integers and dw [rows][ceil(k / 256)] scales of the weights. */
-static void def_matmul_int(float *y, size_t y_stride, const int8_t *w, const float *dw, int rows, const int16_t *q,
-                           size_t q_stride, const float *d, size_t d_stride, int k, int n_tok, const float *bias)
+static void def_matmul_int(float *y, size_t y_stride, const int8_t *w, const float *dw, int rows,
+                           const int16_t *q, size_t q_stride, const float *d, size_t d_stride,
+                           int k, int n_tok, const float *bias)
 {
     size_t blocks = ((size_t)k + 255) / 256;
     for (int t = 0; t < n_tok; t++)
@@ -39,15 +40,17 @@ static void def_matmul_int(float *y, size_t y_stride, const int8_t *w, const flo
                 int64_t isum = 0;
                 for (size_t i = s * 256; i < (size_t)k && i < s * 256 + 256; i++)
                     isum += (int64_t)w[(size_t)r * (size_t)k + i] * q[(size_t)t * q_stride + i];
-                acc = fmaf(dw[(size_t)r * blocks + s] * d[(size_t)t * d_stride + s], (float)isum, acc);
+                acc = fmaf(dw[(size_t)r * blocks + s] * d[(size_t)t * d_stride + s], (float)isum,
+                           acc);
             }
             y[(size_t)t * y_stride + (size_t)r] = acc;
         }
 }
 
-/* The same weights as floats, the exact value rounded once: docs/numerics.md, "Float weights, --math f32". */
-static void def_matmul_wide(float *y, size_t y_stride, const int8_t *w, const float *dw, int rows, const float *x,
-                            size_t x_stride, int k, int n_tok, const float *bias)
+/* The same weights as floats, the exact value rounded once: docs/numerics.md, "Float weights,
+ * --math f32". */
+static void def_matmul_wide(float *y, size_t y_stride, const int8_t *w, const float *dw, int rows,
+                            const float *x, size_t x_stride, int k, int n_tok, const float *bias)
 {
     size_t blocks = ((size_t)k + 255) / 256;
     for (int t = 0; t < n_tok; t++)

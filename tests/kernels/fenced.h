@@ -17,7 +17,7 @@ static Fenced fenced(size_t n)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), body = (n + page - 1) / page * page;
     Fenced f    = { .map_bytes = body + page };
-    f.map       = mmap(NULL, f.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    f.map = mmap(NULL, f.map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (f.map == MAP_FAILED || mprotect(f.map + body, page, PROT_NONE) != 0) {
         fprintf(stderr, "check: no memory for %zu bytes\n", n);
         exit(4);

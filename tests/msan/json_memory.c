@@ -1,5 +1,5 @@
-/* tests/msan/json_memory.c: linked into the programs of config=msan. cJSON is not instrumented, so nothing that it writes would
- * count as written; memory that begins as zeros does. */
+/* tests/msan/json_memory.c: linked into the programs of config=msan. cJSON is not instrumented, so
+ * nothing that it writes would count as written; memory that begins as zeros does. */
 #include <cJSON.h>
 #include <stdlib.h>
 

@@ -1,12 +1,18 @@
-/* check_image IMAGE: run the model of an image on this processor, with every instruction set it has, and compare all logits
- * with those of the machine that wrote the image, bit by bit. */
+/* check_image IMAGE: run the model of an image on this processor, with every instruction set it
+ * has, and compare all logits with those of the machine that wrote the image, bit by bit. */
 #include <stdio.h>
 
 #include "image.h"
 
-static int by_name(const void *a, const void *b) { return strcmp((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name); }
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const Tensor *const *)a)->name, (*(const Tensor *const *)b)->name);
+}
 
-static int by_key(const void *a, const void *b) { return strcmp(((const MetaEntry *)a)->key, ((const MetaEntry *)b)->key); }
+static int by_key(const void *a, const void *b)
+{
+    return strcmp(((const MetaEntry *)a)->key, ((const MetaEntry *)b)->key);
+}
 
 static void add_type(TensorFile *f, const ImageTensor *it)
 {
@@ -16,7 +22,8 @@ static void add_type(TensorFile *f, const ImageTensor *it)
         return;
     }
     sprintf(key, "type.%s", it->name);
-    f->meta[f->n_meta++] = (MetaEntry){ .key = key, .value = it->type, .value_bytes = strlen(it->type) };
+    f->meta[f->n_meta++] =
+        (MetaEntry){ .key = key, .value = it->type, .value_bytes = strlen(it->type) };
 }
 
 /* The tensors of an image as if a file had been opened. Releases nothing: the program ends soon. */
@@ -29,8 +36,13 @@ static void open_image(TensorFile *f, const char *image, const ImageTensor *it, 
     f->map.path = "image";
     for (int i = 0; i < n; i++) {
         at = image_padded(at);
-        f->tensors[i] = (Tensor){ .name = it[i].name, .dtype = (DType)it[i].dtype, .rank = it[i].rank, .n_elements = it[i].n_elements,
-                                  .n_bytes = it[i].n_bytes, .offset = at, .data = image + at };
+        f->tensors[i] = (Tensor){ .name = it[i].name,
+                                  .dtype = (DType)it[i].dtype,
+                                  .rank = it[i].rank,
+                                  .n_elements = it[i].n_elements,
+                                  .n_bytes = it[i].n_bytes,
+                                  .offset = at,
+                                  .data = image + at };
         memcpy(f->tensors[i].shape, it[i].shape, sizeof it[i].shape);
         f->by_name[i] = &f->tensors[i];
         at += it[i].n_bytes;
@@ -56,7 +68,8 @@ static char *read_whole(const char *path)
     return data;
 }
 
-/* All that instruction sets, modes and cuts of the prompt make of it; the number of those that differ. */
+/* All that instruction sets, modes and cuts of the prompt make of it; the number of those that
+ * differ. */
 static int check_model(const Model *m, const float *expected, size_t n)
 {
     static const int pieces[] = { IMAGE_TOKENS, 3 };
@@ -77,9 +90,11 @@ static int check_model(const Model *m, const float *expected, size_t n)
                 image_run(m, kernels_table(k), numerics, how->kv, pieces[p], logits);
                 while (i < n && !memcmp(&logits[i], &want[i], sizeof *logits))
                     i++;
-                printf("%s neon_model_%s_%s_pieces_of_%d", i == n ? "ok" : "FAIL", kernels_table(k)->isa, how->name, pieces[p]);
+                printf("%s neon_model_%s_%s_pieces_of_%d", i == n ? "ok" : "FAIL",
+                       kernels_table(k)->isa, how->name, pieces[p]);
                 if (i < n)
-                    printf(": logit %zu: expected %a, found %a", i, (double)want[i], (double)logits[i]);
+                    printf(": logit %zu: expected %a, found %a", i, (double)want[i],
+                           (double)logits[i]);
                 printf("\n");
                 failures += i < n;
             }
@@ -103,7 +118,8 @@ int main(int argc, char **argv)
         return INPUT;
     }
     const ImageTensor *it = (const ImageTensor *)(image + sizeof *head);
-    size_t       at = sizeof *head + (size_t)head->n_tensors * sizeof *it, n = IMAGE_TOKENS * (size_t)head->vocab_size;
+    size_t       at = sizeof *head + (size_t)head->n_tensors * sizeof *it,
+           n = IMAGE_TOKENS * (size_t)head->vocab_size;
     const float *expected = (const float *)(image + at);
     open_image(&file, image, it, head->n_tensors, at + IMAGE_MODES * n * sizeof *expected);
     if (!model_bind_file(&m, &head->config, &file, &err)) {

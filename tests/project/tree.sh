@@ -18,4 +18,6 @@ check shipped_model_is_under_6_mb "$(find models -name '*.bin' -size +6000000c)"
 check scripts_are_executable "$(for f in tools/setup.sh tests/run.sh .ci/run; do [ -x $f ] || echo $f; done)"
 check no_trailing_blanks "$(git grep -lIE '[ 	]+$' -- '*.c' '*.h' '*.py' '*.sh' Makefile '*.md' | head)"
 check no_tabs_in_sources "$(git grep -lI '	' -- 'src/*.[ch]' 'tests/*.[ch]' '*.py' | head)"
+# Patterns of tokenizers stay in one piece, and the tables of Unicode are made by a script.
+check c_fits_100_columns "$(git ls-files '*.[ch]' ':!src/text/unicode_data.c' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101}' | grep -vF '\\x{' | cut -d: -f1,2)"
 exit $failed

@@ -1,9 +1,13 @@
-/* The chat formats for tests in other languages: one JSON object a line on stdin, one answer a line on stdout.
- *   {"format": JSON text | "named": NAME | "template": Jinja program, "messages": [{"role", "content"}], "open": bool,
+/* The chat formats for tests in other languages: one JSON object a line on stdin, one answer a line
+ * on stdout.
+ *   {"format": JSON text | "named": NAME | "template": Jinja program, "messages": [{"role",
+ *     "content"}], "open": bool,
  *    "bos": text, "eos": text}
- * answers {"text": ..., "spans": [[kind, start, end], ...], "format": JSON text} or {"error": ..., "format": ...}.
+ * answers {"text": ..., "spans": [[kind, start, end], ...], "format": JSON text} or {"error": ...,
+ * "format": ...}.
  *   {"model": path, "chat": name or JSON text, "messages": [{"role", "content", "ids"}]}
- * answers {"ids": of tblock_chat_render, "whole": of the rendered text as a whole, "text": ..., "stop": [ids], "stop_texts": n}. */
+ * answers {"ids": of tblock_chat_render, "whole": of the rendered text as a whole, "text": ...,
+ * "stop": [ids], "stop_texts": n}. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,16 +31,21 @@ static char *format_of(const Json *j, Error *err)
     char       *json = NULL;
     const char *program = text_of(j, "template", NULL);
     if (program)
-        return chat_format_recognise(program, strlen(program), "template", &json, err) ? json : NULL;
+        return chat_format_recognise(program, strlen(program), "template", &json, err) ? json
+                                                                                       : NULL;
     return strdup(text_of(j, "format", ""));
 }
 
 static size_t messages_of(const Json *j, ChatMessage *m, Error *err)
 {
     size_t n = 0;
-    for (const Json *i = json_first(json_get(j, "messages")); i && n < MOST_MESSAGES; i = json_next(i), n++) {
-        const char *role = text_of(i, "role", ""), *content = text_of(i, "content", ""), *drawn = text_of(i, "drawn", NULL);
-        ChatRole    r = strcmp(role, "system") == 0 ? CHAT_SYSTEM : strcmp(role, "user") == 0 ? CHAT_USER : CHAT_ASSISTANT;
+    for (const Json *i = json_first(json_get(j, "messages")); i && n < MOST_MESSAGES;
+         i = json_next(i), n++) {
+        const char *role = text_of(i, "role", ""), *content = text_of(i, "content", ""),
+                   *drawn = text_of(i, "drawn", NULL);
+        ChatRole    r = strcmp(role, "system") == 0 ? CHAT_SYSTEM
+               : strcmp(role, "user") == 0          ? CHAT_USER
+                                                    : CHAT_ASSISTANT;
         if (r == CHAT_ASSISTANT && strcmp(role, "assistant") != 0)
             fail(err, INPUT, "role %s", role);
         m[n] = (ChatMessage){ r, content, strlen(content), drawn, drawn ? strlen(drawn) : 0 };
@@ -53,17 +62,21 @@ static void answer(const Json *j)
     TextOut     o = { 0 };
     const char *named = text_of(j, "named", NULL);
     char       *json = named ? NULL : format_of(j, &err);
-    ChatFormat *f = named ? chat_format_named(named, &err) : json ? chat_format_parse(json, strlen(json), "format", &err) : NULL;
+    ChatFormat *f = named ? chat_format_named(named, &err)
+        : json            ? chat_format_parse(json, strlen(json), "format", &err)
+                          : NULL;
     bool        open = true;
     if (json_get(j, "open"))
         json_read_bool(json_get(j, "open"), "open", &open, NULL);
     size_t n = messages_of(j, m, &err);
-    bool   ok = f && !err.status && chat_render(f, m, n, open, text_of(j, "bos", ""), text_of(j, "eos", ""), &out, &err);
+    bool   ok = f && !err.status
+        && chat_render(f, m, n, open, text_of(j, "bos", ""), text_of(j, "eos", ""), &out, &err);
     text_out(&o, ok ? "{\"text\": " : "{\"error\": ");
     json_out_string(&o, ok ? out.text : err.msg, ok ? out.n : strlen(err.msg));
     text_out(&o, ", \"spans\": [");
     for (size_t i = 0; ok && i < out.n_spans; i++)
-        text_out(&o, "%s[\"%s\", %zu, %zu]", i ? ", " : "", kinds[out.span[i].kind], out.span[i].start, out.span[i].end);
+        text_out(&o, "%s[\"%s\", %zu, %zu]", i ? ", " : "", kinds[out.span[i].kind],
+                 out.span[i].start, out.span[i].end);
     text_out(&o, "], \"format\": ");
     json_out_string(&o, json ? json : "", json ? strlen(json) : 0);
     text_out(&o, "}");
@@ -109,14 +122,17 @@ static void answer_of_model(const Json *j)
     char          *text = NULL;
     int32_t       *ids = NULL, *whole = NULL;
     size_t         n = 0, n_ids, n_whole, n_text;
-    for (const Json *i = json_first(json_get(j, "messages")); i && n < MOST_MESSAGES; i = json_next(i), n++) {
-        m[n] = (tblock_chat_message){ .role = text_of(i, "role", ""), .text = text_of(i, "content", "") };
+    for (const Json *i = json_first(json_get(j, "messages")); i && n < MOST_MESSAGES;
+         i = json_next(i), n++) {
+        m[n] = (tblock_chat_message){ .role = text_of(i, "role", ""),
+                                      .text = text_of(i, "content", "") };
         m[n].n_bytes = strlen(m[n].text);
         m[n].ids = ids_of(i, &m[n].n_ids);
     }
     text_out(&o, "{");
-    bool ok = chat && tblock_chat_render(chat, m, n, true, &ids, &n_ids, &err) && tblock_chat_text(chat, m, n, true, &text, &n_text, &err)
-              && tblock_tokenize(model, text, n_text, TBLOCK_PARSE_SPECIAL, &whole, &n_whole, &err);
+    bool ok = chat && tblock_chat_render(chat, m, n, true, &ids, &n_ids, &err)
+        && tblock_chat_text(chat, m, n, true, &text, &n_text, &err)
+        && tblock_tokenize(model, text, n_text, TBLOCK_PARSE_SPECIAL, &whole, &n_whole, &err);
     if (ok) {
         tblock_chat_describe(chat, &info);
         out_ids(&o, "ids", ids, n_ids);

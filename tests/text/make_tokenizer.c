@@ -1,5 +1,5 @@
-/* Writes the tokenizer that C makes of a source as a file of the metadata entry and the tensors alone, to be compared with
- * recorded ones:  make_tokenizer SRC OUT [PATTERN] */
+/* Writes the tokenizer that C makes of a source as a file of the metadata entry and the tensors
+ * alone, to be compared with recorded ones:  make_tokenizer SRC OUT [PATTERN] */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

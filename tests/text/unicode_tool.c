@@ -1,12 +1,12 @@
-/* Prints what the program says of every character, for test_unicode.py: unicode_tool KIND [ARGUMENT...].
+/* Prints what the program says of every character, for test_unicode.py: unicode_tool KIND
+ * [ARGUMENT...].
  *
  *   set REGEX...   for each pattern, which matches one character: a line of it, and a line
  *                  "first last" for each run of what it matches
  *   map FORM       nfc, nfd, nfkc, nfkd or lower: "character becomes ..." of each that is another
  *   word           \w as an added token's neighbours are told; in runs
  *   cluster after  what a cluster goes on with after "a"; in runs
- *   cluster before what a cluster goes on from, with "b"; in runs
- */
+ *   cluster before what a cluster goes on from, with "b"; in runs */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,9 @@ static void print_runs(Holds *holds, const void *arg)
 }
 
 /* All characters, and where each begins. */
-typedef struct All { char *text; size_t n, at[ALL_CHARACTERS + 1]; uint32_t code[ALL_CHARACTERS + 1]; } All;
+typedef struct All {
+    char *text; size_t n, at[ALL_CHARACTERS + 1]; uint32_t code[ALL_CHARACTERS + 1];
+} All;
 
 static size_t index_at(const All *all, size_t n_characters, size_t at)
 {
@@ -73,8 +75,8 @@ static bool print_set(const char *pattern, Error *err)
     if (spelled && all.text)
         sprintf(spelled, "(?:%s)+", pattern);
     const char *seen = NULL;
-    if (spelled && all.text && regex_compile(&re, spelled, "unicode_tool", err) &&
-        regex_begin(&run, err))
+    if (spelled && all.text && regex_compile(&re, spelled, "unicode_tool", err)
+        && regex_begin(&run, err))
         seen = regex_text(re, all.text, all.n, &room, &n_room, err);
     if (seen)
         regex_budget(run, (size_t)1 << 30);

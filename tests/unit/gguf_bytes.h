@@ -58,7 +58,8 @@ static inline void put_array(Bytes *b, const char *key, GgufType item, uint64_t 
 }
 
 /* dimensions end at the first 0; the fastest first. type: ggml's number. */
-static inline void put_tensor(Bytes *b, const char *name, const uint64_t dimensions[4], uint32_t type, uint64_t offset)
+static inline void put_tensor(Bytes *b, const char *name, const uint64_t dimensions[4],
+                              uint32_t type, uint64_t offset)
 {
     uint32_t rank = 0;
     while (rank < 4 && dimensions[rank])
@@ -82,8 +83,8 @@ static inline void put_data(Bytes *b, size_t alignment, size_t n)
         put_u8(b, (uint8_t)i);
 }
 
-/* A sound file with every kind of value and three tensors: a F32 [2, 3], b Q8_0 [2, 32], c F16 scalar; it ends with the
- * last byte of data, so that each byte of it is needed. */
+/* A sound file with every kind of value and three tensors: a F32 [2, 3], b Q8_0 [2, 32], c F16
+ * scalar; it ends with the last byte of data, so that each byte of it is needed. */
 static inline void put_sound_file(Bytes *b, uint32_t version)
 {
     put_head(b, version, 3, 18);
@@ -99,7 +100,8 @@ static inline void put_sound_file(Bytes *b, uint32_t version)
     put_key(b, "u64", GGUF_U64), put_u64(b, UINT64_MAX);
     put_key(b, "i64", GGUF_I64), put_u64(b, (uint64_t)INT64_MIN);
     put_key(b, "f64", GGUF_F64), put_f64(b, 0.1);
-    put_array(b, "strings", GGUF_STRING, 3), put_string(b, "a"), put_string(b, ""), put_string(b, "caf\xC3\xA9");
+    put_array(b, "strings", GGUF_STRING, 3), put_string(b, "a"), put_string(b, ""),
+        put_string(b, "caf\xC3\xA9");
     put_array(b, "floats", GGUF_F32, 2), put_f32(b, 0.5f), put_f32(b, -2);
     put_array(b, "ints", GGUF_I32, 2), put_u32(b, 7), put_u32(b, (uint32_t)-7);
     put_array(b, "longs", GGUF_U64, 2), put_u64(b, 1), put_u64(b, UINT64_C(1) << 40);

@@ -1,4 +1,5 @@
-/* tests/unit/openblas.h: cases that train, which needs OpenBLAS: TEST_TRAINING(fn) in place of TEST(fn) skips them where it is absent. */
+/* tests/unit/openblas.h: cases that train, which needs OpenBLAS: TEST_TRAINING(fn) in place of
+ * TEST(fn) skips them where it is absent. */
 #ifndef OPENBLAS_H
 #define OPENBLAS_H
 

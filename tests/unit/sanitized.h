@@ -1,10 +1,11 @@
-/* tests/unit/sanitized.h: SANITIZED is 1 with a sanitizer (gcc's or clang's) that has an allocator and system calls of its own: address,
- * thread, memory. */
+/* tests/unit/sanitized.h: SANITIZED is 1 with a sanitizer (gcc's or clang's) that has an allocator
+ * and system calls of its own: address, thread, memory. */
 #ifndef SANITIZED_H
 #define SANITIZED_H
 
 #if defined(__has_feature) /* clang */
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) \
+    || __has_feature(memory_sanitizer)
 #define SANITIZED 1
 #endif
 #endif

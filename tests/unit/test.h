@@ -1,6 +1,8 @@
-/* tests/unit/test.h: the smallest harness. Cases read as sentences; each prints "ok NAME", "FAIL NAME: why" or "skip NAME: why".
+/* tests/unit/test.h: the smallest harness. Cases read as sentences; each prints "ok NAME", "FAIL
+ * NAME: why" or "skip NAME: why".
  *   static void window_keeps_the_newest_tokens(void) { CHECK(n == 3, "n is %d", n); }
- *   int main(int argc, char **argv) { TEST_MAIN_ARGS(argc, argv); TEST(window_keeps_the_newest_tokens); return TEST_END(); }
+ *   int main(int argc, char **argv) { TEST_MAIN_ARGS(argc, argv);
+ *     TEST(window_keeps_the_newest_tokens); return TEST_END(); }
  * Programs take --list, or names of cases to run. */
 #ifndef TEST_H
 #define TEST_H
@@ -16,20 +18,21 @@ static char   test_why[1024];
 static int    test_argc;
 static char **test_argv;
 
-#define CHECK(condition, ...)                                                                          \
-    do {                                                                                               \
-        if (!(condition) && test_case_state == 0) {                                                    \
-            test_case_state = 1;                                                                       \
-            int n_ = snprintf(test_why, sizeof test_why, "%s:%d: %s: ", __FILE__, __LINE__, #condition); \
-            snprintf(test_why + n_, sizeof test_why - (size_t)n_, __VA_ARGS__);                        \
-        }                                                                                              \
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition) && test_case_state == 0) {                                                \
+            test_case_state = 1;                                                                   \
+            int n_ = snprintf(test_why, sizeof test_why, "%s:%d: %s: ", __FILE__, __LINE__,        \
+                              #condition);                                                         \
+            snprintf(test_why + n_, sizeof test_why - (size_t)n_, __VA_ARGS__);                    \
+        }                                                                                          \
     } while (0)
-#define SKIP(...)                                                                                      \
-    do {                                                                                               \
-        if (test_case_state == 0) {                                                                    \
-            test_case_state = 2;                                                                       \
-            snprintf(test_why, sizeof test_why, __VA_ARGS__);                                          \
-        }                                                                                              \
+#define SKIP(...)                                                                                  \
+    do {                                                                                           \
+        if (test_case_state == 0) {                                                                \
+            test_case_state = 2;                                                                   \
+            snprintf(test_why, sizeof test_why, __VA_ARGS__);                                      \
+        }                                                                                          \
     } while (0)
 
 static inline void test_run(const char *name, void (*fn)(void))

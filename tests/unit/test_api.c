@@ -1,4 +1,5 @@
-/* tests/unit/test_api.c: what a program that calls the library wrongly gets: a status and a message, and outputs that it may free. */
+/* tests/unit/test_api.c: what a program that calls the library wrongly gets: a status and a
+ * message, and outputs that it may free. */
 #include <math.h>
 #include <unistd.h>
 
@@ -11,14 +12,16 @@
 static const char *const model_path = "models/shakespeare.bin";
 static tblock_error      err;
 
-#define REFUSED(call, want, word)                                                                                                          \
-    do {                                                                                                                                   \
-        err = (tblock_error){ 0 };                                                                                                         \
-        CHECK(!(call), "accepted");                                                                                                        \
-        CHECK(err.status == (want) && strstr(err.msg, word), "expected status %d and '%s', found %d: %s", want, word, err.status, err.msg); \
+#define REFUSED(call, want, word)                                                                  \
+    do {                                                                                           \
+        err = (tblock_error){ 0 };                                                                 \
+        CHECK(!(call), "accepted");                                                                \
+        CHECK(err.status == (want) && strstr(err.msg, word),                                       \
+              "expected status %d and '%s', found %d: %s", want, word, err.status, err.msg);       \
     } while (0)
 
-static char       *const some_text = (char *)(uintptr_t)8; /* what an output held before: freeing it would crash */
+static char       *const some_text = (char *)(uintptr_t)8; /* what an output held before: freeing it
+                                                            * would crash */
 static int32_t    *const some_ids  = (int32_t *)(uintptr_t)8;
 
 static tblock_model *open_model(void)
@@ -48,7 +51,8 @@ static void outputs_are_null_after_a_failure(void)
     CHECK(!messages && n == 0, "chat_from_json leaves its outputs");
     tblock_context *c = tblock_context_new(m, NULL, &err);
     n = 9;
-    REFUSED(tblock_state_load(c, 0, "missing/state", &ids, &n, &err), TBLOCK_INPUT, "missing/state");
+    REFUSED(tblock_state_load(c, 0, "missing/state", &ids, &n, &err), TBLOCK_INPUT,
+            "missing/state");
     CHECK(!ids && n == 0, "state_load leaves its outputs");
     ids = some_ids;
     tblock_chat *chat = tblock_chat_new(m, "chatml", &err);
@@ -69,16 +73,19 @@ static void ids_that_are_no_tokens_are_refused(void)
     int32_t              drawn[] = { 5, 6, 99999999 }, *ids;
     size_t               n;
     tblock_chat_message  turn[] = { { .role = "user", .text = "a", .n_bytes = 1 },
-                                    { .role = "assistant", .text = "b", .n_bytes = 1, .ids = drawn, .n_ids = 3 },
+                                    { .role = "assistant", .text = "b", .n_bytes = 1, .ids = drawn,
+                                      .n_ids = 3 },
                                     { .role = "user", .text = "c", .n_bytes = 1 } };
     if (!m)
         return;
     tblock_chat *chat = tblock_chat_new(m, "chatml", &err);
-    REFUSED(tblock_chat_render(chat, turn, 3, true, &ids, &n, &err), TBLOCK_INPUT, "message 2: id 2: expected 0 to 1023, found 99999999");
+    REFUSED(tblock_chat_render(chat, turn, 3, true, &ids, &n, &err), TBLOCK_INPUT,
+            "message 2: id 2: expected 0 to 1023, found 99999999");
     tblock_context *c = tblock_context_new(m, NULL, &err);
     CHECK(c && tblock_decode(c, &(tblock_item){ 0, 0, 5, false }, 1, &err), "%s", err.msg);
     drawn[0] = -5;
-    REFUSED(tblock_state_save(c, 0, drawn, 1, "/nowhere/state", &err), TBLOCK_USAGE, "token 0: expected 0 to 1023, found -5");
+    REFUSED(tblock_state_save(c, 0, drawn, 1, "/nowhere/state", &err), TBLOCK_USAGE,
+            "token 0: expected 0 to 1023, found -5");
     tblock_context_free(c);
     tblock_chat_free(chat);
     tblock_close(m);
@@ -90,10 +97,12 @@ static void a_batch_that_does_not_fit_names_its_own_tokens(void)
     tblock_item   item[9];
     if (!m)
         return;
-    tblock_context *c = tblock_context_new(m, &(tblock_context_options){ .n_ctx = 4, .n_seqs = 2 }, &err);
+    tblock_context *c =
+        tblock_context_new(m, &(tblock_context_options){ .n_ctx = 4, .n_seqs = 2 }, &err);
     for (int i = 0; i < 9; i++)
         item[i] = (tblock_item){ i >= 3, i < 3 ? i : i - 3, 1, false };
-    REFUSED(tblock_decode(c, item, 9, &err), TBLOCK_USAGE, "sequence 1: 6 more tokens after 0 do not fit into the context of 4");
+    REFUSED(tblock_decode(c, item, 9, &err), TBLOCK_USAGE,
+            "sequence 1: 6 more tokens after 0 do not fit into the context of 4");
     tblock_context_free(c);
     tblock_close(m);
 }
@@ -120,8 +129,10 @@ static void a_tolerance_is_not_negative(void)
     tblock_context      *c = m ? tblock_context_new(m, NULL, &err) : NULL;
     if (!c)
         return;
-    REFUSED(tblock_verify(c, "golden", &(tblock_verify_options){ .tol = -1, .has_tol = true }, &report, &err), TBLOCK_USAGE, "tol");
-    REFUSED(tblock_verify(c, "golden", &(tblock_verify_options){ .tol = NAN, .has_tol = true }, &report, &err), TBLOCK_USAGE, "tol");
+    REFUSED(tblock_verify(c, "golden", &(tblock_verify_options){ .tol = -1, .has_tol = true },
+                          &report, &err), TBLOCK_USAGE, "tol");
+    REFUSED(tblock_verify(c, "golden", &(tblock_verify_options){ .tol = NAN, .has_tol = true },
+                          &report, &err), TBLOCK_USAGE, "tol");
     tblock_context_free(c);
     tblock_close(m);
 }
@@ -135,18 +146,22 @@ static void no_options_are_the_defaults(void)
     tblock_free(rows);
 }
 
-/* A tensor's pages are locked where they are used: of a model made while loading, its own memory. */
+/* A tensor's pages are locked where they are used: of a model made while loading, its own
+ * memory. */
 static void weights_are_locked_whatever_they_were_made_from(void)
 {
-    static const char *const path[] = { "models/shakespeare.bin", "models/shakespeare.bin", "tests/data/models/llama-gqa" };
+    static const char *const path[] = { "models/shakespeare.bin", "models/shakespeare.bin",
+                                        "tests/data/models/llama-gqa" };
     if (SANITIZED) {
         SKIP("mlock does nothing with a sanitizer");
         return;
     }
     for (int i = 0; i < 3; i++) {
-        tblock_model *m = tblock_open(path[i], &(tblock_open_options){ .mlock = true, .type = i == 1 ? "q8" : NULL }, &err);
+        tblock_model *m = tblock_open(
+            path[i], &(tblock_open_options){ .mlock = true, .type = i == 1 ? "q8" : NULL }, &err);
         if (!m) {
-            CHECK(err.status == TBLOCK_SYSTEM && strstr(err.msg, "lock"), "%s: %s", path[i], err.msg);
+            CHECK(err.status == TBLOCK_SYSTEM && strstr(err.msg, "lock"), "%s: %s", path[i],
+                  err.msg);
             SKIP("%s", err.msg);
             return;
         }
@@ -160,7 +175,8 @@ static void weights_are_locked_whatever_they_were_made_from(void)
             fclose(f);
         tblock_model_info info;
         tblock_model_describe(m, &info);
-        CHECK(locked * 1024 >= (long)info.made_bytes && locked > 0, "%s: %ld kB locked, %zu bytes made", path[i], locked, info.made_bytes);
+        CHECK(locked * 1024 >= (long)info.made_bytes && locked > 0,
+              "%s: %ld kB locked, %zu bytes made", path[i], locked, info.made_bytes);
         tblock_close(m);
     }
 }

@@ -1,4 +1,5 @@
-/* tests/unit/test_attention.c: attention over a long cache, cut between threads: the bits of one thread. */
+/* tests/unit/test_attention.c: attention over a long cache, cut between threads: the bits of one
+ * thread. */
 #include "test.h"
 
 #include <string.h>
@@ -38,17 +39,25 @@ static void attend(void *arg, Team team)
     attention(&r, &r.att_out, 0);
 }
 
-/* One sequence of `length` positions whose last n_tok are asked for; as the runtime does, in pieces of n_tok, so that a windowed
- * cache has given up what lies before: a tile that must not be read is a null pointer. */
+/* One sequence of `length` positions whose last n_tok are asked for; as the runtime does, in pieces
+ * of n_tok, so that a windowed cache has given up what lies before: a tile that must not be read is
+ * a null pointer. */
 static void open_job(Job *j, KvType type, int kv_heads, int window, int length, int n_tok)
 {
-    *j = (Job){ .model.cfg = { .heads = kv_heads * GROUP, .kv_heads = kv_heads, .head_dim = D, .window = window, .n_layers = 1 } };
+    *j = (Job){ .model.cfg = { .heads = kv_heads * GROUP,
+                               .kv_heads = kv_heads,
+                               .head_dim = D,
+                               .window = window,
+                               .n_layers = 1 } };
     const Config *c = &j->model.cfg;
-    KvShape  shape = { .n_layers = 1, .kv_heads = kv_heads, .head_dim = D, .window = window, .type = type };
+    KvShape  shape = {
+        .n_layers = 1, .kv_heads = kv_heads, .head_dim = D, .window = window, .type = type
+    };
     uint32_t s     = (uint32_t)(length + kv_heads);
     size_t   stride = round_up((size_t)c->heads * D, LANES), floats = (size_t)n_tok * stride;
     j->run.kernels      = kernels_select(NULL, &err);
-    j->run.thread_bytes = round_up(KERNEL_SCRATCH + attention_scratch_floats(c) * sizeof(float), 64);
+    j->run.thread_bytes =
+        round_up(KERNEL_SCRATCH + attention_scratch_floats(c) * sizeof(float), 64);
     j->scratch = aligned_alloc(64, MAX_THREADS * j->run.thread_bytes);
     j->q       = aligned_alloc(64, floats * sizeof(float));
     j->y       = aligned_alloc(64, floats * sizeof(float));
@@ -93,7 +102,9 @@ static void compare(KvType type, int kv_heads, int window, int length, int n_tok
     for (int threads = 2; threads <= MAX_THREADS; threads++) {
         memset(j.y, 0, n);
         threads_run(threads, attend, &j);
-        CHECK(memcmp(want, j.y, n) == 0, "type %d, %d KV heads, window %d, %d positions, %d tokens, %d threads: other bits", (int)type,
+        CHECK(memcmp(want, j.y, n) == 0,
+              "type %d, %d KV heads, window %d, %d positions, %d tokens, %d threads: other bits",
+        (int)type,
               kv_heads, window, length, n_tok, j.n_threads);
     }
     free(want);
@@ -102,7 +113,8 @@ static void compare(KvType type, int kv_heads, int window, int length, int n_tok
 
 static void threads_that_share_a_head_give_its_bits(void)
 {
-    static const int windows[] = { 0, 1000, 1025 }, lengths[] = { 63, 300, 1089, 2000 }, tokens[] = { 1, 5, MAX_TOK };
+    static const int windows[] = { 0, 1000, 1025 }, lengths[] = { 63, 300, 1089, 2000 },
+                     tokens[] = { 1, 5, MAX_TOK };
     for (int type = 0; type < KV_COUNT; type++)
         for (int kv_heads = 1; kv_heads <= MAX_KV_HEADS; kv_heads++)
             for (int w = 0; w < 3; w++)
@@ -110,14 +122,16 @@ static void threads_that_share_a_head_give_its_bits(void)
                     compare((KvType)type, kv_heads, windows[w], lengths[i / 3], tokens[i % 3]);
 }
 
-/* 64 queries fill the scratch of a thread with 42 tiles: the whole takes two strips of two threads. */
+/* 64 queries fill the scratch of a thread with 42 tiles: the whole takes two strips of two
+ * threads. */
 static void a_cache_longer_than_the_scratch_is_taken_in_strips(void)
 {
     compare(KV_Q8, 1, 0, 2 * 42 * KV_TILE + 100, MAX_TOK);
     compare(KV_F32, 1, 2 * 42 * KV_TILE + 99, 2 * 42 * KV_TILE + 700, MAX_TOK);
 }
 
-/* NaN in every tile that no query of the call sees, through the cache's own tables: one number read from there would show. */
+/* NaN in every tile that no query of the call sees, through the cache's own tables: one number read
+ * from there would show. */
 static void spoil_tiles_outside(Job *j, int window)
 {
     KvTiles *t      = &j->kv.seq[0].layer[0];
@@ -130,7 +144,8 @@ static void spoil_tiles_outside(Job *j, int window)
         }
 }
 
-/* The cache is one without a window, so that it has given up nothing: what is not read is there, and wrong. */
+/* The cache is one without a window, so that it has given up nothing: what is not read is there,
+ * and wrong. */
 static void a_window_reads_its_own_tiles_only(void)
 {
     static const int windows[] = { 1, 63, 64, 65, 200, 1000 }, tokens[] = { 1, 16 };
@@ -149,7 +164,9 @@ static void a_window_reads_its_own_tiles_only(void)
             for (int threads = 1; threads <= 3; threads++) {
                 memset(j.y, 0, n);
                 threads_run(threads, attend, &j);
-                CHECK(memcmp(want, j.y, n) == 0, "type %d, window %d, %d tokens, %d threads: a tile outside was read", type, window, n_tok,
+                CHECK(memcmp(want, j.y, n) == 0,
+                      "type %d, window %d, %d tokens, %d threads: a tile outside was read", type,
+                window, n_tok,
                       threads);
             }
             free(want);

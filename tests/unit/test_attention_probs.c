@@ -1,4 +1,5 @@
-/* tests/unit/test_attention_probs.c: the attention probabilities beside the forward pass, and what the API makes of them. */
+/* tests/unit/test_attention_probs.c: the attention probabilities beside the forward pass, and what
+ * the API makes of them. */
 #include "test.h"
 
 #include <math.h>
@@ -30,16 +31,22 @@ static tblock_model *model_of(int window)
     CHECK(f, "cannot write");
     if (!f)
         return NULL;
-    fprintf(f, "{\"d_model\": 36, \"n_layers\": %d, \"heads\": %d, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 40, \"vocab_size\": %d, "
-               "\"n_ctx\": 512, \"window\": %d}", LAYERS, HEADS, VOCAB, window);
+    fprintf(f,
+            "{\"d_model\": 36, \"n_layers\": %d, \"heads\": %d, \"kv_heads\": 2, \"head_dim\": 10, "
+            "\"d_ff\": 40, \"vocab_size\": %d, "
+            "\"n_ctx\": 512, \"window\": %d}",
+            LAYERS, HEADS, VOCAB, window);
     fclose(f);
-    tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"), &(tblock_synth_options){.type = "f32", .seed = 3}, &err)
-                          ? tblock_open(in_folder("m.bin"), NULL, &err) : NULL;
+    tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"),
+                                   &(tblock_synth_options){ .type = "f32", .seed = 3 }, &err)
+        ? tblock_open(in_folder("m.bin"), NULL, &err)
+        : NULL;
     CHECK(m, "%s", err.msg);
     return m;
 }
 
-static tblock_attention *run(const tblock_model *m, const tblock_context_options *how, const tblock_attention_options *what)
+static tblock_attention *run(const tblock_model *m, const tblock_context_options *how,
+                             const tblock_attention_options *what)
 {
     tblock_context   *c = m ? tblock_context_new(m, how, &err) : NULL;
     tblock_attention *a = c ? tblock_attention_new(c, tokens, N, what, &err) : NULL;
@@ -64,11 +71,13 @@ static void rows_sum_to_one_and_masked_keys_are_zero(void)
                     double       sum = 0;
                     for (int k = 0; k < N; k++) {
                         bool sees = k <= q && (!window || q - k < window);
-                        CHECK(sees ? p[k] > 0 && p[k] <= 1 : p[k] == 0, "window %d, layer %d, head %d, query %d, key %d: %g", window, l,
+                        CHECK(sees ? p[k] > 0 && p[k] <= 1 : p[k] == 0,
+                              "window %d, layer %d, head %d, query %d, key %d: %g", window, l,
                               h, q, k, (double)p[k]);
                         sum += (double)p[k];
                     }
-                    CHECK(fabs(sum - 1) < 2e-6, "window %d, layer %d, head %d, query %d: sum %.9g", window, l, h, q, sum);
+                    CHECK(fabs(sum - 1) < 2e-6, "window %d, layer %d, head %d, query %d: sum %.9g",
+                          window, l, h, q, sum);
                 }
         tblock_attention_free(a);
         tblock_close(m);
@@ -79,7 +88,9 @@ static bool same(const tblock_attention *a, const tblock_attention *b)
 {
     for (int l = 0; a && b && l < LAYERS; l++)
         for (int h = 0; h < HEADS; h++)
-            if (memcmp(tblock_attention_head(a, l, h), tblock_attention_head(b, l, h), N * N * sizeof(float)) != 0)
+            if (memcmp(tblock_attention_head(a, l, h), tblock_attention_head(b, l, h),
+                       N * N * sizeof(float))
+                != 0)
                 return false;
     return a && b;
 }
@@ -90,9 +101,11 @@ static void pieces_threads_and_instruction_sets_do_not_show(void)
     static const int windows[] = {0, 5, 70}, pieces[] = {1, 3, 63, 64, 65};
     for (int w = 0; w < 3; w++) {
         tblock_model     *m    = model_of(windows[w]);
-        tblock_attention *want = run(m, &(tblock_context_options){.threads = 1, .isa = "scalar"}, NULL);
+        tblock_attention *want =
+            run(m, &(tblock_context_options){ .threads = 1, .isa = "scalar" }, NULL);
         for (int i = 0; i < 5; i++) {
-            tblock_attention *a = run(m, &(tblock_context_options){.threads = 1 + i % 3, .n_batch = pieces[i]}, NULL);
+            tblock_attention *a = run(
+                m, &(tblock_context_options){ .threads = 1 + i % 3, .n_batch = pieces[i] }, NULL);
             CHECK(same(a, want), "window %d, pieces of %d: other bits", windows[w], pieces[i]);
             tblock_attention_free(a);
         }
@@ -139,22 +152,29 @@ static void chosen_layers_and_heads_are_the_same_numbers(void)
     static const int  layers[] = {1}, heads[] = {5, 0};
     tblock_model     *m    = model_of(0);
     tblock_attention *all  = run(m, NULL, NULL);
-    tblock_attention *some = run(m, NULL, &(tblock_attention_options){.layers = layers, .n_layers = 1, .heads = heads, .n_heads = 2});
+    tblock_attention *some =
+        run(m, NULL,
+            &(tblock_attention_options){
+                .layers = layers, .n_layers = 1, .heads = heads, .n_heads = 2 });
     for (int l = -1; all && some && l <= LAYERS; l++)
         for (int h = -1; h <= HEADS; h++) {
             const float *p = tblock_attention_head(some, l, h);
-            CHECK((p != NULL) == (l == 1 && (h == 0 || h == 5)), "layer %d, head %d: kept or not", l, h);
-            CHECK(!p || memcmp(p, tblock_attention_head(all, l, h), N * N * sizeof(float)) == 0, "layer %d, head %d: other bits", l, h);
+            CHECK((p != NULL) == (l == 1 && (h == 0 || h == 5)), "layer %d, head %d: kept or not",
+                  l, h);
+            CHECK(!p || memcmp(p, tblock_attention_head(all, l, h), N * N * sizeof(float)) == 0,
+                  "layer %d, head %d: other bits", l, h);
         }
     tblock_attention_free(all);
     tblock_attention_free(some);
     tblock_close(m);
 }
 
-static void refuse(tblock_context *c, size_t n, const tblock_attention_options *what, const char *part)
+static void refuse(tblock_context *c, size_t n, const tblock_attention_options *what,
+                   const char *part)
 {
     tblock_attention *a = tblock_attention_new(c, tokens, n, what, &err);
-    CHECK(!a && err.status == USAGE && strstr(err.msg, part), "expected '%s', found %d '%.300s'", part, err.status, a ? "no error" : err.msg);
+    CHECK(!a && err.status == USAGE && strstr(err.msg, part), "expected '%s', found %d '%.300s'",
+          part, err.status, a ? "no error" : err.msg);
     tblock_attention_free(a);
 }
 
@@ -162,14 +182,18 @@ static void what_does_not_exist_is_refused(void)
 {
     static const int missing[] = {6}, negative[] = {-1}, twice[] = {1, 0, 1};
     tblock_model    *m = model_of(0);
-    tblock_context  *c = m ? tblock_context_new(m, &(tblock_context_options){.n_ctx = 100}, &err) : NULL;
+    tblock_context  *c =
+        m ? tblock_context_new(m, &(tblock_context_options){ .n_ctx = 100 }, &err) : NULL;
     CHECK(c, "%s", err.msg);
     if (c) {
         refuse(c, 0, NULL, "at least one token");
         refuse(c, 101, NULL, "context of 100");
-        refuse(c, 5, &(tblock_attention_options){.heads = missing, .n_heads = 1}, "head: expected 0 to 5, found 6");
-        refuse(c, 5, &(tblock_attention_options){.layers = negative, .n_layers = 1}, "layer: expected 0 to 1, found -1");
-        refuse(c, 5, &(tblock_attention_options){.layers = twice, .n_layers = 3}, "layer 1: expected it once");
+        refuse(c, 5, &(tblock_attention_options){ .heads = missing, .n_heads = 1 },
+               "head: expected 0 to 5, found 6");
+        refuse(c, 5, &(tblock_attention_options){ .layers = negative, .n_layers = 1 },
+               "layer: expected 0 to 1, found -1");
+        refuse(c, 5, &(tblock_attention_options){ .layers = twice, .n_layers = 3 },
+               "layer 1: expected it once");
         refuse(c, 5, &(tblock_attention_options){.layers = twice}, "at least one layer");
     }
     tblock_context_free(c);
@@ -181,7 +205,8 @@ static void check_label(const char *bytes, size_t n, const char *want)
     TextOut got = {0}, expected = {0};
     attn_label(&got, &(AttnPiece){bytes, n}, 64);
     json_out_string(&expected, want, strlen(want));
-    CHECK(got.n == expected.n && memcmp(got.text, expected.text, got.n) == 0, "expected %.*s, found %.*s", (int)expected.n,
+    CHECK(got.n == expected.n && memcmp(got.text, expected.text, got.n) == 0,
+          "expected %.*s, found %.*s", (int)expected.n,
           expected.text, (int)got.n, got.text);
     text_out_free(&got);
     text_out_free(&expected);
@@ -192,7 +217,10 @@ static void labels_spell_what_is_not_seen(void)
     check_label("", 0, "");
     check_label("the", 3, "the");
     check_label(" the", 4, "\u2423the");
-    check_label("a\n\t\r\x1B\x7F\0b", 8, "a\u27E8\\n\u27E9\u27E8\\t\u27E9\u27E8\\r\u27E9\u27E81B\u27E9\u27E87F\u27E9\u27E800\u27E9" "b");
+    check_label(
+        "a\n\t\r\x1B\x7F\0b", 8,
+        "a\u27E8\\n\u27E9\u27E8\\t\u27E9\u27E8\\r\u27E9\u27E81B\u27E9\u27E87F\u27E9\u27E800\u27E9"
+        "b");
     check_label("\xC3\xA9\xC3", 3, "\u00E9\u27E8C3\u27E9");
     check_label("\xE2\x80", 2, "\u27E8E2\u27E9\u27E880\u27E9");
     check_label("\xE2\x80\xAE x", 5, "\u27E8U+202E\u27E9\u2423x");

@@ -1,5 +1,5 @@
-/* tests/unit/test_block.c: the algebra of a decoder block, on small models built in memory. What must be equal is compared
- * bit by bit. */
+/* tests/unit/test_block.c: the algebra of a decoder block, on small models built in memory. What
+ * must be equal is compared bit by bit. */
 #include "test.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 static Error err;
 
-/* ---- Small models in memory ----------------------------------------------------------------------------------- */
+/* ---- Small models in memory ------------------------------------------------------------------ */
 
 enum { MAX_OWNED = 256, MAX_TOK = 160, THREADS = 2 };
 
@@ -59,7 +59,8 @@ static Mat mat_of(Tiny *t, const float *w, int rows, int k)
 {
     char *panels = take(t, (size_t)panel_count(rows) * panel_bytes(WT_F32, k));
     for (int p = 0; p < panel_count(rows); p++)
-        panel_pack(WT_F32, panels + (size_t)p * panel_bytes(WT_F32, k), w + (size_t)p * PANEL_ROWS * (size_t)k,
+        panel_pack(WT_F32, panels + (size_t)p * panel_bytes(WT_F32, k),
+                   w + (size_t)p * PANEL_ROWS * (size_t)k,
                    rows - p * PANEL_ROWS < PANEL_ROWS ? rows - p * PANEL_ROWS : PANEL_ROWS, k);
     return (Mat){.type = WT_F32, .rows = rows, .k = k, .stack = 1, .w = {{panels}}};
 }
@@ -70,12 +71,16 @@ static Mat noise_mat(Tiny *t, int rows, int k, uint32_t seed)
     return mat_of(t, w, rows, k);
 }
 
-static Mat zero_mat(Tiny *t, int rows, int k) { return mat_of(t, take(t, (size_t)(rows * k) * sizeof(float)), rows, k); }
+static Mat zero_mat(Tiny *t, int rows, int k)
+{
+    return mat_of(t, take(t, (size_t)(rows * k) * sizeof(float)), rows, k);
+}
 
 /* Row r of a matrix of f32 panels begins here and goes on every 16 floats. */
 static float *mat_row(const Mat *m, int r)
 {
-    return (float *)(uintptr_t)m->w.part[0] + (size_t)(r / PANEL_ROWS) * PANEL_ROWS * (size_t)m->k + r % PANEL_ROWS;
+    return (float *)(uintptr_t)m->w.part[0] + (size_t)(r / PANEL_ROWS) * PANEL_ROWS * (size_t)m->k
+        + r % PANEL_ROWS;
 }
 
 static Config config_of(int d_model, int heads, int kv_heads, int head_dim, int d_ff, int window)
@@ -101,7 +106,10 @@ static void tiny_make(Tiny *t, Config c)
     CHECK(config_check(&c, "test", &err), "%s", err.msg);
     Model *m  = &t->model;
     m->cfg    = c;
-    m->embed  = (Embedding){.type = WT_F32, .rows = c.vocab_size, .k = c.d_model, .w = {{noise_vector(t, c.vocab_size * c.d_model, 1, 0, 1)}}};
+    m->embed  = (Embedding){ .type = WT_F32,
+                             .rows = c.vocab_size,
+                             .k = c.d_model,
+                             .w = { { noise_vector(t, c.vocab_size * c.d_model, 1, 0, 1) } } };
     m->layer  = take(t, sizeof *m->layer);
     Layer *l  = m->layer;
     int    q  = c.heads * c.head_dim, kv = c.kv_heads * c.head_dim;
@@ -118,13 +126,15 @@ static void tiny_make(Tiny *t, Config c)
     m->lm_head    = noise_mat(t, c.vocab_size, c.d_model, 12);
 }
 
-/* ---- Running them --------------------------------------------------------------------------------------------- */
+/* ---- Running them ---------------------------------------------------------------------------- */
 
 static Numerics numerics;        /* of the runs */
 
-typedef struct Seen { float x[MAX_TOK][64]; int width; } Seen; /* the residual stream after block 0 */
+/* the residual stream after block 0 */
+typedef struct Seen { float x[MAX_TOK][64]; int width; } Seen;
 
-static void see(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
+static void see(void *user, const char *name, size_t first, int n_tok, const float *x,
+                size_t stride)
 {
     Seen *s = user;
     if (strcmp(name, "layer0") == 0)
@@ -137,13 +147,19 @@ typedef struct How { const char *isa; int threads, piece; } How;
 static const How usual = {"auto", THREADS, MAX_TOK};
 static How       how   = {"auto", THREADS, MAX_TOK};
 
-/* Run tokens, in pieces; the block's output to seen (or NULL), logits [n, 32] to logits (or NULL). */
+/* Run tokens, in pieces; the block's output to seen (or NULL), logits [n, 32] to logits (or
+ * NULL). */
 static void run(const Model *m, const int *tokens, int n, Seen *seen, float *logits)
 {
     const Config *c     = &m->cfg;
-    KvShape       shape = {.n_layers = 1, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .window = c->window, .type = KV_F32};
+    KvShape       shape = { .n_layers = 1,
+                            .kv_heads = c->kv_heads,
+                            .head_dim = c->head_dim,
+                            .window = c->window,
+                            .type = KV_F32 };
     KvCache       kv    = {0};
-    Forward      *f     = forward_new(m, kernels_select(how.isa, &err), numerics, MAX_TOK, how.threads, &err);
+    Forward      *f     =
+        forward_new(m, kernels_select(how.isa, &err), numerics, MAX_TOK, how.threads, &err);
     bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err);
     if (f)
         forward_all_threads(f);
@@ -155,7 +171,10 @@ static void run(const Model *m, const int *tokens, int n, Seen *seen, float *log
         BatchToken batch[MAX_TOK];
         int        piece = n - at < how.piece ? n - at : how.piece;
         for (int t = 0; t < piece; t++)
-            batch[t] = (BatchToken){.seq = 0, .pos = at + t, .token = tokens[at + t], .logits = logits ? logits + 32 * (at + t) : NULL};
+            batch[t] = (BatchToken){ .seq = 0,
+                                     .pos = at + t,
+                                     .token = tokens[at + t],
+                                     .logits = logits ? logits + 32 * (at + t) : NULL };
         ok = kv_cache_reserve(&kv, 0, piece, &err);
         if (ok)
             forward(f, &kv, batch, piece, (size_t)at);
@@ -171,11 +190,14 @@ static void count_up(int *tokens, int n)
         tokens[t] = (t * 7 + 3) % 31; /* token 31 never appears: tests put it in */
 }
 
-static bool same_row(const Seen *a, const Seen *b, int t) { return memcmp(a->x[t], b->x[t], (size_t)a->width * sizeof(float)) == 0; }
+static bool same_row(const Seen *a, const Seen *b, int t)
+{
+    return memcmp(a->x[t], b->x[t], (size_t)a->width * sizeof(float)) == 0;
+}
 
 static Seen seen_a, seen_b;
 
-/* ---- The feed-forward network --------------------------------------------------------------------------------- */
+/* ---- The feed-forward network ---------------------------------------------------------------- */
 
 static void swiglu_of_zero_is_zero(void)
 {
@@ -190,13 +212,19 @@ static void swiglu_of_zero_is_zero(void)
     }
 }
 
-/* A worked example by hand: d_model 4, d_ff 3. The rows of these tables are inputs; a Mat's rows are outputs. */
+/* A worked example by hand: d_model 4, d_ff 3. The rows of these tables are inputs; a Mat's rows
+ * are outputs. */
 static void the_worked_example_comes_out(void)
 {
     static const float x[4]            = {1, -0.5f, 0.2f, 0.8f};
-    static const float gate_in[4][3]   = {{.5f, -.3f, .1f}, {.2f, .4f, -.2f}, {-.1f, .3f, .5f}, {.3f, -.1f, .2f}};
-    static const float up_in[4][3]     = {{.4f, .2f, -.1f}, {-.3f, .5f, .3f}, {.1f, -.2f, .4f}, {.2f, .1f, -.3f}};
-    static const float want_gate[3]    = {.62f, -.52f, .46f}, want_hidden[3] = {.2943f, .0019f, -.1156f};
+    static const float gate_in[4][3]   = {
+        { .5f, -.3f, .1f }, { .2f, .4f, -.2f }, { -.1f, .3f, .5f }, { .3f, -.1f, .2f }
+    };
+    static const float up_in[4][3]     = {
+        { .4f, .2f, -.1f }, { -.3f, .5f, .3f }, { .1f, -.2f, .4f }, { .2f, .1f, -.3f }
+    };
+    static const float want_gate[3]    = { .62f, -.52f, .46f },
+                          want_hidden[3] = { .2943f, .0019f, -.1156f };
     float              gate_w[12], up_w[12];
     Tiny               t = {0};
     for (int o = 0; o < 3; o++)
@@ -210,21 +238,31 @@ static void the_worked_example_comes_out(void)
     memcpy(in, x, sizeof x);
     const Kernels *k;
     for (int i = 0; (k = kernels_table(i)); i++) {
-        MatmulArgs a = {.y = gate, .y_stride = 16, .x = in, .x_stride = 16, .w = w_gate.w, .n_panels = 1, .k = 4, .n_tok = 1, .scratch = scratch};
+        MatmulArgs a = { .y = gate,
+                         .y_stride = 16,
+                         .x = in,
+                         .x_stride = 16,
+                         .w = w_gate.w,
+                         .n_panels = 1,
+                         .k = 4,
+                         .n_tok = 1,
+                         .scratch = scratch };
         k->matmul[WT_F32](&a);
         a.y = up;
         a.w = w_up.w;
         k->matmul[WT_F32](&a);
         k->swiglu(hidden, gate, up, 3);
         for (int j = 0; j < 3; j++) {
-            CHECK(fabsf(gate[j] - want_gate[j]) < 1e-6f, "%s: gate %d is %g", k->isa, j, (double)gate[j]);
-            CHECK(fabsf(hidden[j] - want_hidden[j]) < 5.1e-5f, "%s: hidden %d is %g", k->isa, j, (double)hidden[j]);
+            CHECK(fabsf(gate[j] - want_gate[j]) < 1e-6f, "%s: gate %d is %g", k->isa, j,
+                  (double)gate[j]);
+            CHECK(fabsf(hidden[j] - want_hidden[j]) < 5.1e-5f, "%s: hidden %d is %g", k->isa, j,
+                  (double)hidden[j]);
         }
     }
     tiny_free(&t);
 }
 
-/* ---- The block as a whole ------------------------------------------------------------------------------------- */
+/* ---- The block as a whole -------------------------------------------------------------------- */
 
 static void a_block_of_zero_weights_is_the_identity(void)
 {
@@ -238,7 +276,8 @@ static void a_block_of_zero_weights_is_the_identity(void)
     count_up(tokens, 20);
     run(&t.model, tokens, 20, &seen_a, NULL);
     for (int i = 0; i < 20; i++)
-        CHECK(memcmp(seen_a.x[i], (const float *)t.model.embed.w.part[0] + 24 * tokens[i], 24 * sizeof(float)) == 0, "token %d is changed", i);
+        CHECK(memcmp(seen_a.x[i], (const float *)t.model.embed.w.part[0] + 24 * tokens[i],
+                     24 * sizeof(float)) == 0, "token %d is changed", i);
     tiny_free(&t);
 }
 
@@ -263,7 +302,8 @@ static void biases_alone_are_added_in_order(void)
             float x = ((const float *)t.model.embed.w.part[0])[24 * tokens[i] + d];
             x += l->wo.bias[d];
             x += l->w_down.bias[d];
-            CHECK(f32_bits(x) == f32_bits(seen_a.x[i][d]), "token %d, %d: %a, expected %a", i, d, (double)seen_a.x[i][d], (double)x);
+            CHECK(f32_bits(x) == f32_bits(seen_a.x[i][d]), "token %d, %d: %a, expected %a", i, d,
+                  (double)seen_a.x[i][d], (double)x);
         }
     tiny_free(&t);
 }
@@ -280,7 +320,8 @@ static void a_later_token_never_changes_an_earlier_one(void)
         tokens[at] = 31;
         run(&t.model, tokens, MAX_TOK, &seen_b, NULL);
         for (int i = 0; i < MAX_TOK; i++)
-            CHECK(same_row(&seen_a, &seen_b, i) == (i < at), "token %d changed: position %d %s", at, i, i < at ? "changed too" : "did not change");
+            CHECK(same_row(&seen_a, &seen_b, i) == (i < at), "token %d changed: position %d %s", at,
+                  i, i < at ? "changed too" : "did not change");
         tokens[at] = old;
     }
     tiny_free(&t);
@@ -295,13 +336,14 @@ static void a_tied_head_is_the_embedding(void)
     tiny_make(&t, config_of(24, 4, 2, 6, 20, 0));
     t.model.lm_head = mat_of(&t, t.model.embed.w.part[0], 32, 24);
     run(&t.model, tokens, 3, NULL, untied);
-    t.model.embed = (Embedding){.type = WT_F32, .panels = true, .rows = 32, .k = 24, .w = t.model.lm_head.w};
+    t.model.embed =
+        (Embedding){ .type = WT_F32, .panels = true, .rows = 32, .k = 24, .w = t.model.lm_head.w };
     run(&t.model, tokens, 3, NULL, tied);
     CHECK(memcmp(tied, untied, sizeof tied) == 0, "logits differ");
     tiny_free(&t);
 }
 
-/* ---- Quantized matrices ---------------------------------------------------------------------------------------- */
+/* ---- Quantized matrices ---------------------------------------------------------------------- */
 
 /* A quantized copy of a matrix; exact: f32 panels of what its codes stand for. */
 static Mat quantized(Tiny *t, const Mat *m, WeightType type, Mat *exact)
@@ -319,7 +361,9 @@ static Mat quantized(Tiny *t, const Mat *m, WeightType type, Mat *exact)
             panel_row_to_f32(WT_F32, at + r * m->k, panels_from(WT_F32, m->w, p, m->k), r, m->k);
         for (int i = 0; i < part_count(type); i++)
             to[i] = part[i] + (size_t)p * part_bytes(type, i, m->k);
-        panel_quantize(type, to, at, m->rows - p * PANEL_ROWS < PANEL_ROWS ? m->rows - p * PANEL_ROWS : PANEL_ROWS, m->k);
+        panel_quantize(
+            type, to, at,
+            m->rows - p * PANEL_ROWS < PANEL_ROWS ? m->rows - p * PANEL_ROWS : PANEL_ROWS, m->k);
         for (int r = 0; r < PANEL_ROWS; r++)
             panel_row_to_f32(type, at + r * m->k, panels_from(type, q.w, p, m->k), r, m->k);
     }
@@ -328,15 +372,18 @@ static Mat quantized(Tiny *t, const Mat *m, WeightType type, Mat *exact)
     return q;
 }
 
-/* The matrices of t become types[0 .. 8) (wq wk wv wo gate up down head; WT_F32: stays), those of same what they stand for. */
+/* The matrices of t become types[0 .. 8) (wq wk wv wo gate up down head; WT_F32: stays), those of
+ * same what they stand for. */
 static void quantize_model(Tiny *t, Model *same, Layer *layer, const WeightType types[8])
 {
     Layer *l = t->model.layer;
     *layer   = *l;
     *same    = t->model;
     same->layer = layer;
-    Mat *mat[]   = {&l->wq, &l->wk, &l->wv, &l->wo, &l->w_gate, &l->w_up, &l->w_down, &t->model.lm_head};
-    Mat *exact[] = {&layer->wq, &layer->wk, &layer->wv, &layer->wo, &layer->w_gate, &layer->w_up, &layer->w_down, &same->lm_head};
+    Mat *mat[]   = { &l->wq,     &l->wk,   &l->wv,     &l->wo,
+                     &l->w_gate, &l->w_up, &l->w_down, &t->model.lm_head };
+    Mat *exact[] = { &layer->wq,     &layer->wk,   &layer->wv,     &layer->wo,
+                     &layer->w_gate, &layer->w_up, &layer->w_down, &same->lm_head };
     for (int i = 0; i < 8; i++)
         if (types[i] != WT_F32)
             *mat[i] = quantized(t, mat[i], types[i], exact[i]);
@@ -344,10 +391,14 @@ static void quantize_model(Tiny *t, Model *same, Layer *layer, const WeightType 
 
 #define MIXED {WT_Q8, WT_Q4, WT_F32, WT_Q4, WT_Q8, WT_Q8, WT_Q4, WT_Q4}
 static const WeightType mixes[3][8] = {{WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8, WT_Q8},
-                                       {WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4}, MIXED};
+                                       {WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4, WT_Q4},
+                                       MIXED};
 
-/* A width under, at and over a superblock, and heads that are whole panels or not: every way of sharing the work. */
-static const struct { int d_model, heads, kv_heads, head_dim, d_ff; } shapes[] = {{24, 4, 2, 6, 20}, {64, 4, 2, 16, 512}, {48, 3, 1, 16, 600}};
+/* A width under, at and over a superblock, and heads that are whole panels or not: every way of
+ * sharing the work. */
+static const struct {
+    int d_model, heads, kv_heads, head_dim, d_ff;
+} shapes[] = {{24, 4, 2, 6, 20}, {64, 4, 2, 16, 512}, {48, 3, 1, 16, 600}};
 
 static void math_f32_is_that_of_the_dequantized_weights(void)
 {
@@ -358,19 +409,22 @@ static void math_f32_is_that_of_the_dequantized_weights(void)
         Tiny  t;
         Model same;
         Layer layer;
-        tiny_make(&t, config_of(shapes[i / 3].d_model, shapes[i / 3].heads, shapes[i / 3].kv_heads, shapes[i / 3].head_dim,
-                                shapes[i / 3].d_ff, 0));
+        tiny_make(&t,
+                  config_of(shapes[i / 3].d_model, shapes[i / 3].heads, shapes[i / 3].kv_heads,
+                            shapes[i / 3].head_dim, shapes[i / 3].d_ff, 0));
         quantize_model(&t, &same, &layer, mixes[i % 3]);
         for (int n = 1; n <= 9; n += 8) {
             run(&t.model, tokens, n, NULL, got);
             run(&same, tokens, n, NULL, want);
-            CHECK(memcmp(got, want, (size_t)n * 32 * sizeof *got) == 0, "shape %d, types %d, %d tokens", i / 3, i % 3, n);
+            CHECK(memcmp(got, want, (size_t)n * 32 * sizeof *got) == 0,
+                  "shape %d, types %d, %d tokens", i / 3, i % 3, n);
         }
         tiny_free(&t);
     }
 }
 
-/* NaN where one is. (A loop of fmax alone would pass over it, and gcc 12 for aarch64 fails to compile that.) */
+/* NaN where one is. (A loop of fmax alone would pass over it, and gcc 12 for aarch64 fails to
+ * compile that.) */
 static double largest(const float *a, const float *b, int n)
 {
     double m = 0;
@@ -383,7 +437,8 @@ static double largest(const float *a, const float *b, int n)
     return m;
 }
 
-/* 16 bits lose 2^-15 of the largest value of a superblock, 8 bits 2^-7: some of that remains after a block. */
+/* 16 bits lose 2^-15 of the largest value of a superblock, 8 bits 2^-7: some of that remains after
+ * a block. */
 static void integers_are_near_the_floats(void)
 {
     static float got[MAX_TOK * 32], want[MAX_TOK * 32];
@@ -394,20 +449,26 @@ static void integers_are_near_the_floats(void)
         Model same;
         Layer layer;
         int   s = i / 6;
-        tiny_make(&t, config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads, shapes[s].head_dim, shapes[s].d_ff, 0));
+        tiny_make(&t,
+                  config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads,
+                            shapes[s].head_dim, shapes[s].d_ff, 0));
         quantize_model(&t, &same, &layer, mixes[i % 3]);
         run(&same, tokens, 40, NULL, want);
         numerics = (Numerics){MATH_INT8, i / 3 % 2 ? 16 : 8};
         run(&t.model, tokens, 40, NULL, got);
-        double d = largest(got, want, 40 * 32) / largest(want, NULL, 40 * 32), allowed = numerics.activations == 16 ? 2e-4 : 4e-2;
-        CHECK(d > 0 && d < allowed, "shape %d, types %d, %d bits: %g of the largest logit, allowed %g", s, i % 3, numerics.activations,
+        double d = largest(got, want, 40 * 32) / largest(want, NULL, 40 * 32),
+               allowed = numerics.activations == 16 ? 2e-4 : 4e-2;
+        CHECK(d > 0 && d < allowed,
+              "shape %d, types %d, %d bits: %g of the largest logit, allowed %g", s, i % 3,
+        numerics.activations,
               d, allowed);
         numerics = (Numerics){MATH_F32, 0};
         tiny_free(&t);
     }
 }
 
-/* Every shape with every mix of types: a prompt at once or token by token, on any number of threads, with any instruction set. */
+/* Every shape with every mix of types: a prompt at once or token by token, on any number of
+ * threads, with any instruction set. */
 static void integers_are_the_same_however_they_are_shared(void)
 {
     enum { N = 9 };
@@ -419,16 +480,20 @@ static void integers_are_the_same_however_they_are_shared(void)
         Model same;
         Layer layer;
         int   s = i / 3;
-        tiny_make(&t, config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads, shapes[s].head_dim, shapes[s].d_ff, 0));
+        tiny_make(&t,
+                  config_of(shapes[s].d_model, shapes[s].heads, shapes[s].kv_heads,
+                            shapes[s].head_dim, shapes[s].d_ff, 0));
         quantize_model(&t, &same, &layer, mixes[i % 3]);
         numerics = (Numerics){MATH_INT8, 0};
         how      = (How){"scalar", 1, N};
         run(&t.model, tokens, N, NULL, want);
         for (int v = 0; v < 6; v++) {
-            static const How ways[] = {{"auto", 1, 5}, {"auto", 2, 1}, {"scalar", 2, N}, {"auto", 3, 1}, {"auto", 3, N}, {"scalar", 7, 5}};
+            static const How ways[] = { { "auto", 1, 5 }, { "auto", 2, 1 }, { "scalar", 2, N },
+                                        { "auto", 3, 1 }, { "auto", 3, N }, { "scalar", 7, 5 } };
             how = ways[v];
             run(&t.model, tokens, N, NULL, got);
-            CHECK(memcmp(got, want, N * 32 * sizeof *got) == 0, "shape %d, types %d: %s, %d threads, pieces of %d", s, i % 3, how.isa,
+            CHECK(memcmp(got, want, N * 32 * sizeof *got) == 0,
+                  "shape %d, types %d: %s, %d threads, pieces of %d", s, i % 3, how.isa,
                   how.threads, how.piece);
         }
         how      = usual;
@@ -498,7 +563,8 @@ static void tiny_bf16_weights_are_found(void)
     *last = f32_to_bf16(-0x1p-50f);
     CHECK(bf16_weights_check(&t.model, "a.bin", &err), "%s", err.msg);
     *last = (uint16_t)(*last - 1);
-    CHECK(!bf16_weights_check(&t.model, "a.bin", &err) && err.status == INPUT && strstr(err.msg, "a.bin: tensor layers.0.w_up"), "%s",
+    CHECK(!bf16_weights_check(&t.model, "a.bin", &err) && err.status == INPUT && strstr(err.msg,
+        "a.bin: tensor layers.0.w_up"), "%s",
           err.msg);
     tiny_free(&t);
 }
@@ -515,27 +581,36 @@ static void tiny_weights_of_any_expert_are_found(void)
     l->expert_up.rows = 16, l->expert_up.stack = 3;
     CHECK(bf16_weights_check(&t.model, "a.bin", &err), "%s", err.msg);
     ((uint16_t *)(uintptr_t)l->expert_up.w.part[0])[3 * 16 * 32 - 1] = 1;
-    CHECK(!bf16_weights_check(&t.model, "a.bin", &err) && strstr(err.msg, "tensor layers.0.expert_up"), "%s", err.msg);
+    CHECK(!bf16_weights_check(&t.model, "a.bin", &err) && strstr(err.msg,
+        "tensor layers.0.expert_up"), "%s", err.msg);
     tiny_free(&t);
 }
 
 static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
 {
-    const Mat q8 = {.type = WT_Q8, .rows = 1}, q4 = {.type = WT_Q4, .rows = 1}, f = {.type = WT_F32, .rows = 1};
+    const Mat q8 = { .type = WT_Q8, .rows = 1 }, q4 = { .type = WT_Q4, .rows = 1 },
+              f = { .type = WT_F32, .rows = 1 };
     Layer     l  = {.wq = q4, .wk = q8, .wv = f, .wo = f, .w_gate = q4, .w_up = f, .w_down = f};
     Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
-    const Numerics automatic = {MATH_INT8, 0}, eight = {MATH_INT8, 8}, sixteen = {MATH_INT8, 16}, floats = {MATH_F32, 0};
-    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0, INPUT_FFN) == 8, "auto");
-    CHECK(input_bits(eight, &m, 0, INPUT_QKV) == 8 && input_bits(sixteen, &m, 0, INPUT_FFN) == 16, "given");
-    CHECK(input_bits(automatic, &m, 0, INPUT_WO) == 0 && input_bits(sixteen, &m, 0, INPUT_HEAD) == 0, "floats");
+    const Numerics automatic = { MATH_INT8, 0 }, eight = { MATH_INT8, 8 },
+                   sixteen = { MATH_INT8, 16 }, floats = { MATH_F32, 0 };
+    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0,
+        INPUT_FFN) == 8, "auto");
+    CHECK(input_bits(eight, &m, 0, INPUT_QKV) == 8 && input_bits(sixteen, &m, 0, INPUT_FFN) == 16,
+          "given");
+    CHECK(input_bits(automatic, &m, 0, INPUT_WO) == 0 && input_bits(sixteen, &m, 0,
+        INPUT_HEAD) == 0, "floats");
     CHECK(input_bits(floats, &m, 0, INPUT_QKV) == 0, "math f32");
-    CHECK(strcmp(activations_name(automatic, &m), "auto") == 0, "%s", activations_name(automatic, &m));
+    CHECK(strcmp(activations_name(automatic, &m), "auto") == 0, "%s",
+          activations_name(automatic, &m));
     m.cfg.norm_placement = PLACE_PARALLEL; /* one norm for all of them */
-    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0, INPUT_FFN) == 16, "parallel");
-    CHECK(strcmp(activations_name(automatic, &m), "16") == 0, "%s", activations_name(automatic, &m));
+    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0,
+        INPUT_FFN) == 16, "parallel");
+    CHECK(strcmp(activations_name(automatic, &m), "16") == 0, "%s",
+          activations_name(automatic, &m));
 }
 
-/* ---- What docs/numerics.md says of blocks other than Llama's, step by step ------------------------------------- */
+/* ---- What docs/numerics.md says of blocks other than Llama's, step by step ------------------- */
 
 enum { W = 40, FF = 24, EXPERTS = 6, USED = 3, SHARED = 20 };
 
@@ -550,7 +625,8 @@ static void chain(float *y, const Mat *w, const float *x)
     }
 }
 
-static void network(const Config *c, float *y, const Mat *gate, const Mat *up, const Mat *down, const float *x)
+static void network(const Config *c, float *y, const Mat *gate, const Mat *up, const Mat *down,
+                    const float *x)
 {
     const Kernels *k = kernels_select("scalar", &err);
     float          g[FF], u[FF];
@@ -585,7 +661,8 @@ static void literal_experts(const Config *c, const Layer *l, float *y, const flo
         t = chosen[e] ? t + p[e] : t;
     memset(y, 0, W * sizeof *y);
     for (int e = 0; e < EXPERTS; e++) {
-        Mat gate_e = mat_item(&l->expert_gate, e), up = mat_item(&l->expert_up, e), down = mat_item(&l->expert_down, e);
+        Mat gate_e = mat_item(&l->expert_gate, e), up = mat_item(&l->expert_up, e),
+            down = mat_item(&l->expert_down, e);
         if (!chosen[e])
             continue;
         network(c, f, &gate_e, &up, &down, x);
@@ -633,7 +710,8 @@ static void make_experts(Tiny *t, Config c)
     }
 }
 
-/* Attention adds 0, so the residual stream after the block is what the definition makes of the embedding. */
+/* Attention adds 0, so the residual stream after the block is what the definition makes of the
+ * embedding. */
 static void compare_feed_forward(Tiny *t, const char *what)
 {
     enum { N = 30 };
@@ -653,7 +731,8 @@ static void compare_feed_forward(Tiny *t, const char *what)
             for (int j = 0; j < W; j++)
                 want[j] = want[j] * (float)c->embed_scale;
             memcpy(n, want, sizeof n);
-            const float *norm = c->norm_placement == PLACE_PARALLEL ? l->attn_norm.w : l->ffn_norm.w;
+            const float *norm =
+                c->norm_placement == PLACE_PARALLEL ? l->attn_norm.w : l->ffn_norm.w;
             if (c->norm_placement != PLACE_OUTPUT)
                 k->rms_norm(n, n, norm, W, (float)c->norm_eps);
             if (config_moe(c, 0))
@@ -664,7 +743,8 @@ static void compare_feed_forward(Tiny *t, const char *what)
                 k->rms_norm(y, y, l->ffn_post_norm.w, W, (float)c->norm_eps);
             for (int j = 0; j < W; j++)
                 want[j] = want[j] + y[j] * (float)c->residual_scale;
-            CHECK(memcmp(want, seen.x[i], sizeof want) == 0, "%s, pieces of %d, token %d: other bits", what, piece, i);
+            CHECK(memcmp(want, seen.x[i], sizeof want) == 0,
+                  "%s, pieces of %d, token %d: other bits", what, piece, i);
         }
     }
     how = usual;
@@ -694,7 +774,8 @@ static void experts_are_summed_as_defined(void)
 
 static void blocks_of_every_placement_are_as_defined(void)
 {
-    static const NormPlacement places[] = {PLACE_PRE, PLACE_BOTH, PLACE_PARALLEL, PLACE_PARALLEL2, PLACE_OUTPUT};
+    static const NormPlacement places[] = { PLACE_PRE, PLACE_BOTH, PLACE_PARALLEL, PLACE_PARALLEL2,
+                                            PLACE_OUTPUT };
     for (int i = 0; i < 10; i++) {
         Tiny   t;
         Config c = config_of(W, 4, 2, 8, FF, 0);
@@ -721,23 +802,31 @@ static void blocks_of_every_placement_are_as_defined(void)
 /* One of them makes it 8 for all that read the vector, and 16 may not be asked for. */
 static void gguf_types_take_activations_of_8_bits(void)
 {
-    const Mat q8 = {.type = WT_Q8, .rows = 1}, q6_k = {.type = WT_Q6_K, .rows = 1}, f = {.type = WT_F32, .rows = 1};
-    Layer     l  = {.wq = q6_k, .wk = q8, .wv = f, .wo = q8, .w_gate = q8, .w_up = f, .w_down = q6_k};
+    const Mat q8 = { .type = WT_Q8, .rows = 1 }, q6_k = { .type = WT_Q6_K, .rows = 1 },
+              f = { .type = WT_F32, .rows = 1 };
+    Layer l = { .wq = q6_k, .wk = q8, .wv = f, .wo = q8, .w_gate = q8, .w_up = f, .w_down = q6_k };
     Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
     Numerics  n;
-    CHECK(numerics_choose(&n, &m, NULL, NULL, &err) && n.math == MATH_INT8 && model_is_quantized(&m), "auto");
-    CHECK(input_bits(n, &m, 0, INPUT_QKV) == 8 && input_bits(n, &m, 0, INPUT_DOWN) == 8, "a group with a GGUF type");
-    CHECK(input_bits(n, &m, 0, INPUT_FFN) == 16 && input_bits(n, &m, 0, INPUT_WO) == 16, "groups without");
+    CHECK(numerics_choose(&n, &m, NULL, NULL,
+                          &err) && n.math == MATH_INT8 && model_is_quantized(&m), "auto");
+    CHECK(input_bits(n, &m, 0, INPUT_QKV) == 8 && input_bits(n, &m, 0, INPUT_DOWN) == 8,
+          "a group with a GGUF type");
+    CHECK(input_bits(n, &m, 0, INPUT_FFN) == 16 && input_bits(n, &m, 0, INPUT_WO) == 16,
+          "groups without");
     CHECK(strcmp(activations_name(n, &m), "auto") == 0, "%s", activations_name(n, &m));
-    CHECK(!numerics_choose(&n, &m, NULL, "16", &err) && err.status == USAGE && strstr(err.msg, "q6_k"), "%s", err.msg);
-    CHECK(numerics_choose(&n, &m, NULL, "8", &err) && input_bits(n, &m, 0, INPUT_WO) == 8, "8 for all");
+    CHECK(!numerics_choose(&n, &m, NULL, "16", &err) && err.status == USAGE && strstr(err.msg,
+        "q6_k"), "%s", err.msg);
+    CHECK(numerics_choose(&n, &m, NULL, "8", &err) && input_bits(n, &m, 0, INPUT_WO) == 8,
+          "8 for all");
     l.wq = l.w_down = q8, m.lm_head = q6_k;
     CHECK(!numerics_choose(&n, &m, "int8", "16", &err) && err.status == USAGE, "the head counts");
-    CHECK(numerics_choose(&n, &m, "f32", NULL, &err) && input_bits(n, &m, 0, INPUT_HEAD) == 0, "math f32");
-    CHECK(!numerics_choose(&n, &m, "f32", "8", &err) && err.status == USAGE, "integers that nobody makes");
+    CHECK(numerics_choose(&n, &m, "f32", NULL, &err) && input_bits(n, &m, 0, INPUT_HEAD) == 0,
+          "math f32");
+    CHECK(!numerics_choose(&n, &m, "f32", "8", &err) && err.status == USAGE,
+          "integers that nobody makes");
 }
 
-/* ---- Attention ------------------------------------------------------------------------------------------------ */
+/* ---- Attention ------------------------------------------------------------------------------- */
 
 static void softmax_rows_sum_to_one(void)
 {
@@ -757,8 +846,9 @@ static void softmax_rows_sum_to_one(void)
         }
 }
 
-/* Attention's weights sum to 1: where every value vector is the same, that vector comes out, whatever the scores.
- * w_v = 0 with a bias gives the same v everywhere; wo = identity and w_down = 0 show it. */
+/* Attention's weights sum to 1: where every value vector is the same, that vector comes out,
+ * whatever the scores. w_v = 0 with a bias gives the same v everywhere; wo = identity and w_down =
+ * 0 show it. */
 static void attention_to_equal_values_gives_that_value(void)
 {
     static const int windows[] = {0, 5, 64, 100};
@@ -779,8 +869,10 @@ static void attention_to_equal_values_gives_that_value(void)
         run(&t.model, tokens, MAX_TOK, &seen_a, NULL);
         for (int i = 0; i < MAX_TOK; i++)
             for (int d = 0; d < 24; d++) {
-                float x = ((const float *)t.model.embed.w.part[0])[24 * tokens[i] + d], v = l->wv.bias[d / 12 * 6 + d % 6];
-                CHECK(fabsf(seen_a.x[i][d] - x - v) < 2e-6f, "window %d, position %d, %d: %g, expected %g", windows[w], i, d,
+                float x = ((const float *)t.model.embed.w.part[0])[24 * tokens[i] + d],
+                      v = l->wv.bias[d / 12 * 6 + d % 6];
+                CHECK(fabsf(seen_a.x[i][d] - x - v) < 2e-6f,
+                      "window %d, position %d, %d: %g, expected %g", windows[w], i, d,
                       (double)(seen_a.x[i][d] - x), (double)v);
             }
         tiny_free(&t);
@@ -802,7 +894,8 @@ static void a_window_sees_exactly_its_positions(void)
             run(&t.model, tokens, MAX_TOK, &seen_b, NULL);
             for (int i = 0; i < MAX_TOK; i++) {
                 bool sees = i >= at && i - at < windows[w];
-                CHECK(same_row(&seen_a, &seen_b, i) == !sees, "window %d: position %d %s position %d", windows[w], i,
+                CHECK(same_row(&seen_a, &seen_b, i) == !sees,
+                      "window %d: position %d %s position %d", windows[w], i,
                       sees ? "does not see" : "sees", at);
             }
             tokens[at] = old;
@@ -821,22 +914,25 @@ static void grouped_heads_equal_repeated_heads(void)
         int  tokens[MAX_TOK], group = HEADS / kv_heads[g];
         tiny_make(&gqa, config_of(D, HEADS, kv_heads[g], DIM, 20, 0));
         tiny_make(&mha, config_of(D, HEADS, HEADS, DIM, 20, 0));
-        const Mat *from[] = {&gqa.model.layer->wk, &gqa.model.layer->wv}, *to[] = {&mha.model.layer->wk, &mha.model.layer->wv};
+        const Mat *from[] = { &gqa.model.layer->wk, &gqa.model.layer->wv },
+                  *to[] = { &mha.model.layer->wk, &mha.model.layer->wv };
         for (int m = 0; m < 2; m++)
             for (int r = 0; r < HEADS * DIM; r++)
                 for (int k = 0; k < D; k++)
-                    mat_row(to[m], r)[k * PANEL_ROWS] = mat_row(from[m], r / DIM / group * DIM + r % DIM)[k * PANEL_ROWS];
+                    mat_row(to[m], r)[k * PANEL_ROWS] =
+                        mat_row(from[m], r / DIM / group * DIM + r % DIM)[k * PANEL_ROWS];
         count_up(tokens, MAX_TOK);
         run(&gqa.model, tokens, MAX_TOK, &seen_a, NULL);
         run(&mha.model, tokens, MAX_TOK, &seen_b, NULL);
         for (int i = 0; i < MAX_TOK; i++)
-            CHECK(same_row(&seen_a, &seen_b, i), "%d KV heads: position %d differs", kv_heads[g], i);
+            CHECK(same_row(&seen_a, &seen_b, i), "%d KV heads: position %d differs", kv_heads[g],
+                  i);
         tiny_free(&gqa);
         tiny_free(&mha);
     }
 }
 
-/* ---- Rotary embedding ----------------------------------------------------------------------------------------- */
+/* ---- Rotary embedding ------------------------------------------------------------------------ */
 
 enum { ROPE_DIM = 20 };
 
@@ -880,7 +976,8 @@ static void rope_keeps_norms(void)
             vectors_of(q, k);
             double before = dot(q, q);
             rotate(kernels, q, positions[p]);
-            CHECK(fabs(dot(q, q) - before) < 1e-6 * before, "%s: position %d: %.9g, before %.9g", kernels->isa, positions[p], dot(q, q), before);
+            CHECK(fabs(dot(q, q) - before) < 1e-6 * before, "%s: position %d: %.9g, before %.9g",
+                  kernels->isa, positions[p], dot(q, q), before);
         }
 }
 
@@ -899,7 +996,9 @@ static void rope_depends_on_relative_position_only(void)
                 rotate(kernels, k, shift);
                 if (s < 0)
                     at_zero = dot(q, k);
-                CHECK(fabs(dot(q, k) - at_zero) < 2e-6, "%s: distance %d, shifted by %d: %.9g, expected %.9g", kernels->isa, distances[d], shift,
+                CHECK(fabs(dot(q, k) - at_zero) < 2e-6,
+                      "%s: distance %d, shifted by %d: %.9g, expected %.9g", kernels->isa,
+                distances[d], shift,
                       dot(q, k), at_zero);
             }
         }

@@ -1,5 +1,5 @@
-/* The laboratory for one block: gradients of every kind of block against central differences in double, what the observer is shown,
- * the fused residual + norm against the two operations. */
+/* The laboratory for one block: gradients of every kind of block against central differences in
+ * double, what the observer is shown, the fused residual + norm against the two operations. */
 #include <math.h>
 
 #include "openblas.h"
@@ -7,10 +7,12 @@
 #include "train/block_lab.h"
 
 enum { SAMPLES = 5 };
-static const double limit = 1e-4; /* f32 against double: the worst over all blocks below is 1.7e-5 */
+static const double limit = 1e-4; /* f32 against double: the worst over all blocks below is
+                                   * 1.7e-5 */
 
 /* A small block; sizes are such that a mixed-up dimension cannot go unseen. */
-static Config small_block(Norm norm, NormPlacement place, FfnKind ffn, int kv_heads, int window, bool biases)
+static Config small_block(Norm norm, NormPlacement place, FfnKind ffn, int kv_heads, int window,
+                          bool biases)
 {
     Config c;
     config_defaults(&c);
@@ -48,7 +50,8 @@ static double check_block(const Config *c, bool causal, uint64_t seed, const cha
         CHECK(n >= 9 && y_error <= 1e-5, "%s: %d tensors, y differs by %g", what, n, y_error);
         for (int i = 0; i < n; i++) {
             CHECK(check[i].error <= limit, "%s: %s at %zu: %.9g, by differences %.9g", what,
-                  check[i].tensor < 0 ? "x" : lab.params.spec[check[i].tensor].part, check[i].at, check[i].computed, check[i].expected);
+                  check[i].tensor < 0 ? "x" : lab.params.spec[check[i].tensor].part, check[i].at,
+                  check[i].computed, check[i].expected);
             worst = fmax(worst, check[i].error);
         }
     }
@@ -58,7 +61,8 @@ static double check_block(const Config *c, bool causal, uint64_t seed, const cha
 
 static void gradients_are_right_in_every_combination(void)
 {
-    static const FfnKind kinds[] = { FFN_SWIGLU, FFN_GEGLU, FFN_GELU, FFN_RELU, FFN_GELU_TANH, FFN_GEGLU_ERF };
+    static const FfnKind kinds[] = { FFN_SWIGLU, FFN_GEGLU, FFN_GELU,
+                                     FFN_RELU,   FFN_GELU_TANH, FFN_GEGLU_ERF };
     static const int     kv_heads[] = { 4, 2, 1 };
     double worst = 0;
     int    n = 0;
@@ -70,10 +74,15 @@ static void gradients_are_right_in_every_combination(void)
                         bool   causal = more & 1, biases = more & 2;
                         int    window = more & 4 ? 3 : 0;
                         char   what[128];
-                        Config c = small_block((Norm)norm, (NormPlacement)place, kinds[f], kv_heads[h], window, biases);
-                        c.positions = (n / 8 + n) % 2 ? POS_LEARNED : POS_ROPE; /* both with each mask */
-                        snprintf(what, sizeof what, "norm %d, place %d, ffn %d, kv_heads %d, window %d, causal %d, biases %d, positions %d",
-                                 norm, place, kinds[f], kv_heads[h], window, causal, biases, c.positions);
+                        Config c = small_block((Norm)norm, (NormPlacement)place, kinds[f],
+                                               kv_heads[h], window, biases);
+                        /* both with each mask */
+                        c.positions = (n / 8 + n) % 2 ? POS_LEARNED : POS_ROPE;
+                        snprintf(what, sizeof what,
+                                 "norm %d, place %d, ffn %d, kv_heads %d, window %d, causal %d, "
+                                 "biases %d, positions %d",
+                                 norm, place, kinds[f], kv_heads[h], window, causal, biases,
+                                 c.positions);
                         worst = fmax(worst, check_block(&c, causal, (uint64_t)n, what));
                     }
     CHECK(n == 576 && worst > 0, "%d blocks, worst error %g", n, worst);
@@ -81,7 +90,8 @@ static void gradients_are_right_in_every_combination(void)
         printf("# %d blocks, worst relative error %.2g\n", n, worst);
 }
 
-/* What the combinations do not have: norms behind and on both sides, norms of q and k, scales. */
+/* What the issue's combinations do not have: norms behind and on both sides, norms of q and k,
+ * scales. */
 static void gradients_of_other_families_blocks_are_right(void)
 {
     int n = 0;
@@ -119,14 +129,16 @@ static void a_wrong_gradient_is_found(void)
     for (int i = 0; i < n; i++)
         if (check[i].error > limit) {
             wrong++;
-            CHECK(check[i].tensor >= 0 && lab.params.spec[check[i].tensor].role == ROLE_WK, "tensor %d", check[i].tensor);
+            CHECK(check[i].tensor >= 0 && lab.params.spec[check[i].tensor].role == ROLE_WK,
+                  "tensor %d", check[i].tensor);
         }
     CHECK(wrong == 1, "%d tensors are wrong", wrong);
     d_wk[0] = NAN;
     lab_check(&lab, 1 << 20, 7, check, &y_error, NULL, &err);
     for (int i = 0; i < n; i++)
         if (check[i].tensor >= 0 && lab.params.spec[check[i].tensor].role == ROLE_WK)
-            CHECK(!(check[i].error <= limit) && check[i].at == 0, "NaN is no error at %zu", check[i].at);
+            CHECK(!(check[i].error <= limit) && check[i].at == 0, "NaN is no error at %zu",
+                  check[i].at);
     lab_close(&lab);
 }
 
@@ -146,7 +158,8 @@ static void gradients_at_an_input_of_zero_are_right(void)
         lab_run(&lab);
         int n = lab_check(&lab, SAMPLES, 7, check, &y_error, NULL, &err);
         for (int i = 0; i < n; i++)
-            CHECK(check[i].error <= limit, "place %d, tensor %d: %g: %g, by differences %g", place, check[i].tensor, check[i].error,
+            CHECK(check[i].error <= limit, "place %d, tensor %d: %g: %g, by differences %g", place,
+                  check[i].tensor, check[i].error,
                   check[i].computed, check[i].expected);
         lab_close(&lab);
     }
@@ -165,14 +178,22 @@ static void every_value_is_shown_once_with_its_gradient(void)
         lab_fill_weights(&lab, 3, 0);
         lab_fill_input(&lab, 3);
         lab_run(&lab);
-        CHECK(lab.n_back == lab.n_order - 1, "place %d: %d values, %d gradients", place, lab.n_order, lab.n_back);
+        CHECK(lab.n_back == lab.n_order - 1, "place %d: %d values, %d gradients", place,
+              lab.n_order, lab.n_back);
         for (int i = 0; i < lab.n_order; i++)
-            CHECK(lab.value[lab.order[i]].rms > 0 && (lab.order[i] == STEP_PROBS || lab.gradient[lab.order[i]].rms > 0),
+            CHECK(lab.value[lab.order[i]].rms > 0
+                      && (lab.order[i] == STEP_PROBS || lab.gradient[lab.order[i]].rms > 0),
                   "place %d, step %d: no gradient", place, lab.order[i]);
-        CHECK(lab.order[0] == STEP_X && lab.back[lab.n_back - 1] == STEP_X && lab.back[0] == lab.order[lab.n_order - 1], "place %d: order", place);
-        CHECK(fabs(lab.value[STEP_PROBS].rms) > 0 && lab.value[STEP_PROBS].largest <= 1.0001, "place %d: probabilities", place);
-        LabStat out = lab_stat(lab.y, (size_t)lab.n_tok * 12), d_x = lab_stat(lab.d_x, (size_t)lab.n_tok * 12);
-        CHECK(out.rms == lab.value[lab.order[lab.n_order - 1]].rms && d_x.rms == lab.gradient[STEP_X].rms, "place %d: the ends", place);
+        CHECK(lab.order[0] == STEP_X && lab.back[lab.n_back - 1] == STEP_X
+                  && lab.back[0] == lab.order[lab.n_order - 1],
+              "place %d: order", place);
+        CHECK(fabs(lab.value[STEP_PROBS].rms) > 0 && lab.value[STEP_PROBS].largest <= 1.0001,
+              "place %d: probabilities", place);
+        LabStat out = lab_stat(lab.y, (size_t)lab.n_tok * 12),
+                d_x = lab_stat(lab.d_x, (size_t)lab.n_tok * 12);
+        CHECK(out.rms == lab.value[lab.order[lab.n_order - 1]].rms
+                  && d_x.rms == lab.gradient[STEP_X].rms,
+              "place %d: the ends", place);
         lab_close(&lab);
     }
 }
@@ -191,7 +212,8 @@ static void fused_residual_and_norm_have_the_bits_of_both(void)
             lab_fill_weights(&lab, 5, 0);
             lab_fill_input(&lab, 5);
             lab_run(&lab);
-            CHECK(lab_fused(&lab, &f, &err) && f.forward_same && f.backward_same, "norm %d, %d sequences: %d %d", norm, n_seqs,
+            CHECK(lab_fused(&lab, &f, &err) && f.forward_same && f.backward_same,
+                  "norm %d, %d sequences: %d %d", norm, n_seqs,
                   f.forward_same, f.backward_same);
             lab_close(&lab);
         }
@@ -209,9 +231,12 @@ static void a_stack_of_one_is_the_block(void)
     lab_fill_input(&lab, 3);
     lab_run(&lab);
     CHECK(lab_stack(&lab, PLACE_POST, 1, NULL, NULL, rms, ratio, NULL, &err), "%s", err.msg);
-    CHECK(rms[0] == lab.value[STEP_X].rms && rms[1] == lab.value[STEP_FFN_NORM].rms, "rms %g %g", rms[0], rms[1]);
-    CHECK(fabs(ratio[0] - lab.gradient[STEP_X].rms / lab_stat(lab.d_y, 120).rms) < 1e-12 && ratio[1] == 1, "ratio %g", ratio[0]);
-    CHECK(lab_stack(&lab, PLACE_PRE, 3, NULL, NULL, rms, ratio, NULL, &err) && rms[3] > rms[0] && ratio[0] > 1, "pre-norm: the stream grows: %g, %g",
+    CHECK(rms[0] == lab.value[STEP_X].rms && rms[1] == lab.value[STEP_FFN_NORM].rms, "rms %g %g",
+          rms[0], rms[1]);
+    CHECK(fabs(ratio[0] - lab.gradient[STEP_X].rms / lab_stat(lab.d_y,
+        120).rms) < 1e-12 && ratio[1] == 1, "ratio %g", ratio[0]);
+    CHECK(lab_stack(&lab, PLACE_PRE, 3, NULL, NULL, rms, ratio, NULL,
+                    &err) && rms[3] > rms[0] && ratio[0] > 1, "pre-norm: the stream grows: %g, %g",
           rms[3], ratio[0]);
     lab_close(&lab);
 }
@@ -221,8 +246,9 @@ static void the_first_value_that_is_not_finite_is_known(void)
     float   x[4] = { 3, 4, -INFINITY, NAN };
     LabStat s = lab_stat(x, 4);
     CHECK(isinf(lab_rms(x, 4)) && lab_rms(x, 2) == sqrt(12.5), "%g", lab_rms(x, 2));
-    CHECK(s.n_bad == 2 && s.first_bad == 2 && isinf(s.bad_value) && fabs(s.rms - sqrt(12.5)) < 1e-12 && s.largest == 4, "%zu bad, rms %g",
-          s.n_bad, s.rms);
+    CHECK(s.n_bad == 2 && s.first_bad == 2 && isinf(s.bad_value) && fabs(s.rms - sqrt(12.5)) < 1e-12
+              && s.largest == 4,
+          "%zu bad, rms %g", s.n_bad, s.rms);
 }
 
 int main(int argc, char **argv)

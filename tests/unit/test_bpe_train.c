@@ -1,4 +1,5 @@
-/* Merges of byte-level BPE: the most frequent pair first, ties to the lower ids, pieces that are there keep their id. */
+/* Merges of byte-level BPE: the most frequent pair first, ties to the lower ids, pieces that are
+ * there keep their id. */
 #include "test.h"
 #include "text/tokenizer.h"
 
@@ -13,8 +14,10 @@ static void most_frequent_pair_first(void)
     bool ok = bpe_train(text, sizeof text - 1, steps, 258, &m, &n, &found, &err);
     /* " aab" twice and "aab" once: aa and ab 3 times, " a" twice */
     CHECK(ok && n == 2 && found == 258, "%zu merges, %zu ids: %s", n, found, err.msg);
-    CHECK(n == 2 && m[0].left == 'a' && m[0].right == 'a' && m[0].merged == 256, "first: %d %d", m[0].left, m[0].right);
-    CHECK(n == 2 && m[1].left == 256 && m[1].right == 'b' && m[1].merged == 257, "second: %d %d", m[1].left, m[1].right);
+    CHECK(n == 2 && m[0].left == 'a' && m[0].right == 'a' && m[0].merged == 256, "first: %d %d",
+          m[0].left, m[0].right);
+    CHECK(n == 2 && m[1].left == 256 && m[1].right == 'b' && m[1].merged == 257, "second: %d %d",
+          m[1].left, m[1].right);
     free(m);
 }
 
@@ -24,7 +27,8 @@ static void runs_end_where_every_word_is_one_piece(void)
     size_t    n, found;
     Error     err = { 0 };
     bool ok = bpe_train("abc abc", 7, steps, 1000, &m, &n, &found, &err);
-    CHECK(ok && found == 256 + n - 0 && n == 3, "%zu merges, %zu ids", n, found); /* ab, abc, " abc" */
+    /* ab, abc, " abc" */
+    CHECK(ok && found == 256 + n - 0 && n == 3, "%zu merges, %zu ids", n, found);
     free(m);
     ok = bpe_train("", 0, steps, 1000, &m, &n, &found, &err);
     CHECK(ok && n == 0 && found == 256, "%zu merges of nothing", n);
@@ -51,7 +55,8 @@ static void pieces_are_not_made_twice(void)
     for (size_t i = 0, next = 256; ok && i < n; i++) {
         size_t merged = (size_t)m[i].merged, len = length[m[i].left] + length[m[i].right];
         CHECK(merged <= next, "merge %zu makes id %zu before %zu", i, merged, next);
-        CHECK(merged == next || length[merged] == len, "merge %zu makes a piece of %zu bytes under an id of %zu", i, len, length[merged]);
+        CHECK(merged == next || length[merged] == len,
+              "merge %zu makes a piece of %zu bytes under an id of %zu", i, len, length[merged]);
         length[merged] = len;
         next += merged == next;
     }

@@ -17,11 +17,15 @@ typedef struct Q8 {
     uint16_t d;
 } Q8;
 
-static int   q4_integer(const Q4 *q, int i) { return q4_codebook[q->code[i]] * q4_subscale(q->sub[i / 16]); }
+static int   q4_integer(const Q4 *q, int i)
+{
+    return q4_codebook[q->code[i]] * q4_subscale(q->sub[i / 16]);
+}
 static float q4_value(const Q4 *q, int i) { return f16_to_f32(q->d) * (float)q4_integer(q, i); }
 static float q8_value(const Q8 *q, int i) { return f16_to_f32(q->d) * (float)q->code[i]; }
 
-/* Uniform in 0 .. 2^32 - 1; about normal with variance 1 as a sum of 12: the same floats everywhere. */
+/* Uniform in 0 .. 2^32 - 1; about normal with variance 1 as a sum of 12: the same floats
+ * everywhere. */
 static uint32_t seed;
 static uint32_t draw(void) { return seed = seed * 1664525u + 1013904223u; }
 static float normal(void)
@@ -41,15 +45,18 @@ static void every_sub_scale_times_every_code_fits_int8(void)
 {
     CHECK(q4_codebook[Q4_ZERO] == 0, "code %d is %d", Q4_ZERO, q4_codebook[Q4_ZERO]);
     for (int c = 0; c < 16; c++) {
-        CHECK(c == 0 || q4_codebook[c] > q4_codebook[c - 1], "the codebook does not ascend at %d", c);
+        CHECK(c == 0 || q4_codebook[c] > q4_codebook[c - 1], "the codebook does not ascend at %d",
+              c);
         for (unsigned s = 0; s < 32; s++)
             CHECK(abs(q4_codebook[c] * q4_subscale(s)) <= 127, "code %d, sub-scale %u", c, s);
     }
     for (unsigned s = 0; s < 16; s++)
-        CHECK(q4_magnitude[s] == (s < 12 ? (int)s : 12) && q4_subscale(s + 16) == -q4_subscale(s), "sub-scale %u", s);
+        CHECK(q4_magnitude[s] == (s < 12 ? (int)s : 12) && q4_subscale(s + 16) == -q4_subscale(s),
+              "sub-scale %u", s);
 }
 
-/* The relative error over many superblocks of about normal floats, and of ones with a heavy tail. */
+/* The relative error over many superblocks of about normal floats, and of ones with a heavy
+ * tail. */
 static void errors_stay_below_what_was_measured(void)
 {
     for (int heavy = 0; heavy < 2; heavy++) {
@@ -61,9 +68,11 @@ static void errors_stay_below_what_was_measured(void)
             Q8    q8;
             for (int j = 0; j < N; j++)
                 x[j] = heavy ? normal() / sqrtf(0.2f + 0.8f * fabsf(normal())) : normal();
-            CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d), "superblock %d", i);
+            CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d),
+                  "superblock %d", i);
             for (int j = 0; j < N; j++) {
-                double a = (double)q4_value(&q4, j) - (double)x[j], b = (double)q8_value(&q8, j) - (double)x[j];
+                double a = (double)q4_value(&q4, j) - (double)x[j],
+                       b = (double)q8_value(&q8, j) - (double)x[j];
                 e4 += a * a, e8 += b * b, xx += (double)x[j] * (double)x[j];
             }
         }
@@ -72,7 +81,8 @@ static void errors_stay_below_what_was_measured(void)
     }
 }
 
-/* No other code of the codebook, no other integer is nearer to a weight under the scales that were chosen. */
+/* No other code of the codebook, no other integer is nearer to a weight under the scales that were
+ * chosen. */
 static void codes_are_the_nearest(void)
 {
     seed = 3;
@@ -84,9 +94,11 @@ static void codes_are_the_nearest(void)
         q4_encode(x, n, q4.code, q4.sub, &q4.d);
         q8_encode(x, n, q8.code, &q8.d);
         for (int i = 0; i < n; i++) {
-            float s = f16_to_f32(q4.d) * (float)q4_subscale(q4.sub[i / 16]), error = fabsf(q4_value(&q4, i) - x[i]);
+            float s = f16_to_f32(q4.d) * (float)q4_subscale(q4.sub[i / 16]),
+                  error = fabsf(q4_value(&q4, i) - x[i]);
             for (int c = 0; c < 16; c++)
-                CHECK(error <= fabsf(s * q4_codebook[c] - x[i]) + 1e-6f, "q4 %d of %d: code %d is nearer", i, n, c);
+                CHECK(error <= fabsf(s * q4_codebook[c] - x[i]) + 1e-6f,
+                      "q4 %d of %d: code %d is nearer", i, n, c);
             float half = f16_to_f32(q8.d) * 0.5001f;
             bool  rounded = fabsf(q8_value(&q8, i) - x[i]) <= half;
             CHECK(abs(q8.code[i]) == 127 || (q8.code[i] > -127 && rounded), "q8 %d of %d", i, n);
@@ -109,7 +121,9 @@ static void quantized_weights_come_back(void)
         Q8    q8;
         for (int i = 0; i < n; i++) {
             x[i] = d * (float)((int)(draw() >> 16) % 255 - 127);
-            y[i] = d * (float)(q4_codebook[draw() >> 28] * (i < 16 ? 12 : q4_subscale((unsigned)(i / 16 * 7 + t) % 32)));
+            y[i] = d
+                * (float)(q4_codebook[draw() >> 28]
+                          * (i < 16 ? 12 : q4_subscale((unsigned)(i / 16 * 7 + t) % 32)));
         }
         x[n - 1] = 127 * d;
         y[0]     = -120 * d;
@@ -118,8 +132,10 @@ static void quantized_weights_come_back(void)
         q4_encode(y, n, q4.code, q4.sub, &q4.d);
         q8_encode(x, n, q8.code, &q8.d);
         for (int i = 0; i < n; i++) {
-            CHECK(q8_value(&q8, i) == x[i], "q8 %d: %g became %g", i, (double)x[i], (double)q8_value(&q8, i));
-            CHECK(q4_value(&q4, i) == y[i], "q4 %d of %d: %g became %g", i, n, (double)y[i], (double)q4_value(&q4, i));
+            CHECK(q8_value(&q8, i) == x[i], "q8 %d: %g became %g", i, (double)x[i],
+                  (double)q8_value(&q8, i));
+            CHECK(q4_value(&q4, i) == y[i], "q4 %d of %d: %g became %g", i, n, (double)y[i],
+                  (double)q4_value(&q4, i));
         }
     }
 }
@@ -133,10 +149,12 @@ static void zeros_have_no_scale(void)
         Q8    q8;
         for (int i = 0; i < N; i++)
             x[i] = tiny[t];
-        CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d), "refused");
+        CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d),
+              "refused");
         CHECK(q4.d == 0 && q8.d == 0, "%g: d %04x %04x", (double)tiny[t], q4.d, q8.d);
         for (int i = 0; i < N; i++)
-            CHECK(q4.code[i] == Q4_ZERO && q8.code[i] == 0 && q4.sub[i / 16] == 0, "%g: code %d", (double)tiny[t], i);
+            CHECK(q4.code[i] == Q4_ZERO && q8.code[i] == 0 && q4.sub[i / 16] == 0, "%g: code %d",
+                  (double)tiny[t], i);
     }
 }
 
@@ -151,8 +169,10 @@ static void small_weights_keep_what_f16_can_hold(void)
         x[i] = normal() * 0x1p-20f;
     CHECK(q4_encode(x, N, q4.code, q4.sub, &q4.d) && q8_encode(x, N, q8.code, &q8.d), "refused");
     for (int i = 0; i < N; i++) {
-        CHECK(fabsf(q8_value(&q8, i) - x[i]) <= 0x1p-25f, "q8 %g became %g", (double)x[i], (double)q8_value(&q8, i));
-        CHECK(fabsf(q4_value(&q4, i) - x[i]) <= 0x1p-20f, "q4 %g became %g", (double)x[i], (double)q4_value(&q4, i));
+        CHECK(fabsf(q8_value(&q8, i) - x[i]) <= 0x1p-25f, "q8 %g became %g", (double)x[i],
+              (double)q8_value(&q8, i));
+        CHECK(fabsf(q4_value(&q4, i) - x[i]) <= 0x1p-20f, "q4 %g became %g", (double)x[i],
+              (double)q4_value(&q4, i));
     }
 }
 
@@ -168,10 +188,13 @@ static void weights_that_no_f16_scale_reaches_are_reported(void)
         float x[N] = { 1, 0, -want[t].x };
         Q4    q4;
         Q8    q8;
-        CHECK(q4_encode(x, 20, q4.code, q4.sub, &q4.d) == want[t].q4, "q4 of %g", (double)want[t].x);
+        CHECK(q4_encode(x, 20, q4.code, q4.sub, &q4.d) == want[t].q4, "q4 of %g",
+              (double)want[t].x);
         CHECK(q8_encode(x, 20, q8.code, &q8.d) == want[t].q8, "q8 of %g", (double)want[t].x);
-        CHECK(q4.d > 0x7800 && q4.d < 0x7C00 && q4_integer(&q4, 2) < -100, "q4: %d * %04x", q4_integer(&q4, 2), q4.d);
-        CHECK(q8.d > 0x7800 && q8.d < 0x7C00 && q8.code[2] <= -120, "q8: %d * %04x", q8.code[2], q8.d);
+        CHECK(q4.d > 0x7800 && q4.d < 0x7C00 && q4_integer(&q4, 2) < -100, "q4: %d * %04x",
+              q4_integer(&q4, 2), q4.d);
+        CHECK(q8.d > 0x7800 && q8.d < 0x7C00 && q8.code[2] <= -120, "q8: %d * %04x", q8.code[2],
+              q8.d);
     }
 }
 
@@ -189,7 +212,8 @@ static uint64_t digest_of(Isa isa)
         memset(&q8, 0, sizeof q8);
         for (int i = 0; i < n; i++)
             x[i] = draw() >> 29 ? normal() * size : normal() * size * 8;
-        bool ok4 = q4_encode_isa(isa, x, n, q4.code, q4.sub, &q4.d), ok8 = q8_encode_isa(isa, x, n, q8.code, &q8.d);
+        bool ok4 = q4_encode_isa(isa, x, n, q4.code, q4.sub, &q4.d),
+             ok8 = q8_encode_isa(isa, x, n, q8.code, &q8.d);
         const uint8_t *bytes[] = { (const uint8_t *)&q4, (const uint8_t *)&q8 };
         const size_t   size_of[] = { sizeof q4, sizeof q8 };
         for (int k = 0; k < 2; k++)
@@ -205,7 +229,8 @@ static void every_instruction_set_gives_the_same_codes(void)
 {
     const uint64_t want = 0x2c5a39c5f903122cu;
     for (Isa isa = 0; isa < ISA_COUNT; isa++)
-        CHECK(digest_of(isa) == want, "%s: digest %016llx", isa_name(isa), (unsigned long long)digest_of(isa));
+        CHECK(digest_of(isa) == want, "%s: digest %016llx", isa_name(isa),
+              (unsigned long long)digest_of(isa));
 }
 
 int main(int argc, char **argv)

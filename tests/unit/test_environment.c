@@ -1,5 +1,5 @@
-/* A host program may compute with another rounding mode and flush subnormals: tblock's bits do not change, and the host's
- * settings are as it left them. */
+/* A host program may compute with another rounding mode and flush subnormals: tblock's bits do not
+ * change, and the host's settings are as it left them. */
 #include <dlfcn.h>
 #include <fenv.h>
 #include <stdlib.h>
@@ -35,7 +35,9 @@ static Answer answer_in(int rounding, const char *type)
 {
     Answer                 a   = { .ok = false };
     tblock_error           err = { 0 };
-    tblock_sampler_options sampling = { .temp = 0.7f, .top_k = 50, .top_p = 0.9, .repeat_penalty = 1.1f, .seed = 3 };
+    tblock_sampler_options sampling = {
+        .temp = 0.7f, .top_k = 50, .top_p = 0.9, .repeat_penalty = 1.1f, .seed = 3
+    };
     set_host(rounding);
     tblock_model   *m = tblock_open(model_path, &(tblock_open_options){ .type = type }, &err);
     tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
@@ -47,7 +49,8 @@ static Answer answer_in(int rounding, const char *type)
         tblock_item item = { 0, i, ids[i], true };
         a.ok = tblock_decode(c, &item, 1, &err);
         if (a.ok && i >= PROMPT - 1 && i < PROMPT + DRAWN - 1)
-            a.ok = tblock_sampler_next(s, tblock_logits(c, 0), ids, (size_t)i + 1, (uint32_t)i + 1, &a.token[i - PROMPT + 1], &err);
+            a.ok = tblock_sampler_next(s, tblock_logits(c, 0), ids, (size_t)i + 1, (uint32_t)i + 1,
+                                       &a.token[i - PROMPT + 1], &err);
     }
     if (a.ok)
         a.logits = tblock_hash_floats(tblock_logits(c, 0), 1024);
@@ -78,9 +81,11 @@ static void the_hosts_rounding_and_flushing_change_no_bit(void)
         CHECK(nearest.ok, "%s runs", type[t]);
         for (int i = 0; i < 3; i++) {
             Answer other = answer_in(mode[i], type[t]);
-            CHECK(other.ok, "%s, mode %d: runs, and the host's environment is back", type[t], mode[i]);
+            CHECK(other.ok, "%s, mode %d: runs, and the host's environment is back", type[t],
+                  mode[i]);
             CHECK(other.logits == nearest.logits, "%s, mode %d: logits", type[t], mode[i]);
-            CHECK(memcmp(other.token, nearest.token, sizeof other.token) == 0, "%s, mode %d: tokens drawn", type[t], mode[i]);
+            CHECK(memcmp(other.token, nearest.token, sizeof other.token) == 0,
+                  "%s, mode %d: tokens drawn", type[t], mode[i]);
         }
     }
 }
@@ -88,7 +93,8 @@ static void the_hosts_rounding_and_flushing_change_no_bit(void)
 /* The sha256 of the data that quantize, or synth for the config of a small model, writes. */
 static bool hash_of_file(int rounding, const char *type, bool synth, char hash[65])
 {
-    static const char config[] = "{\"d_model\": 48, \"n_layers\": 1, \"heads\": 2, \"d_ff\": 300, \"vocab_size\": 100}";
+    static const char config[] =
+        "{\"d_model\": 48, \"n_layers\": 1, \"heads\": 2, \"d_ff\": 300, \"vocab_size\": 100}";
     char         folder[] = "/tmp/tblock.XXXXXX", json[64], file[64];
     tblock_error err = { 0 };
     if (!mkdtemp(folder))
@@ -99,8 +105,11 @@ static bool hash_of_file(int rounding, const char *type, bool synth, char hash[6
     bool  ok = f && fputs(config, f) >= 0;
     ok = f && fclose(f) == 0 && ok;
     set_host(rounding);
-    ok = ok && (synth ? tblock_synth(json, file, &(tblock_synth_options){ .type = type, .seed = 5 }, &err)
-                      : tblock_quantize(model_path, file, &(tblock_quantize_options){ .type = type }, NULL, &err));
+    ok = ok
+        && (synth
+                ? tblock_synth(json, file, &(tblock_synth_options){ .type = type, .seed = 5 }, &err)
+                : tblock_quantize(model_path, file, &(tblock_quantize_options){ .type = type },
+                                  NULL, &err));
     set_host(FE_TONEAREST);
     tblock_model     *m = ok ? tblock_open(file, NULL, &err) : NULL;
     tblock_model_info info;
@@ -121,13 +130,16 @@ static void files_of_weights_are_the_same(void)
     for (int i = 0; i < 6; i++) {
         char nearest[65] = "", up[65] = "none";
         bool synth       = i % 2;
-        CHECK(hash_of_file(FE_TONEAREST, type[i / 2], synth, nearest) && hash_of_file(FE_UPWARD, type[i / 2], synth, up),
+        CHECK(hash_of_file(FE_TONEAREST, type[i / 2], synth, nearest) && hash_of_file(FE_UPWARD,
+            type[i / 2], synth, up),
               "%s %s: no file", synth ? "synth" : "quantize", type[i / 2]);
-        CHECK(strlen(up) == 64 && strcmp(nearest, up) == 0, "%s %s: %s, %s", synth ? "synth" : "quantize", type[i / 2], nearest, up);
+        CHECK(strlen(up) == 64 && strcmp(nearest, up) == 0, "%s %s: %s, %s",
+              synth ? "synth" : "quantize", type[i / 2], nearest, up);
     }
 }
 
-/* A folder's model as a file, written in the host's environment, and the logits of one token of the folder opened there. */
+/* A folder's model as a file, written in the host's environment, and the logits of one token of the
+ * folder opened there. */
 static bool folder_in(int rounding, const char *folder, char **file, size_t *n, uint64_t *logits)
 {
     char                  out[] = "/tmp/tblock.XXXXXX";
@@ -138,7 +150,8 @@ static bool folder_in(int rounding, const char *folder, char **file, size_t *n, 
     bool            ok = fd >= 0 && tblock_convert(folder, out, NULL, NULL, &err);
     tblock_model   *m  = ok ? tblock_open(folder, NULL, &err) : NULL;
     tblock_context *c  = m ? tblock_context_new(m, NULL, &err) : NULL;
-    ok = c && tblock_decode(c, &(tblock_item){ 0, 0, 7, true }, 1, &err) && fegetround() == rounding;
+    ok =
+        c && tblock_decode(c, &(tblock_item){ 0, 0, 7, true }, 1, &err) && fegetround() == rounding;
     set_host(FE_TONEAREST);
     if (ok) {
         tblock_model_describe(m, &info);
@@ -164,8 +177,10 @@ static void other_sources_become_the_same_model(void)
         size_t   n = 0, n_other = 0;
         uint64_t logits = 0, other_logits = 1;
         snprintf(folder, sizeof folder, "tests/data/models/%s", name[i / 2]);
-        if (folder_in(FE_TONEAREST, folder, &nearest, &n, &logits) && folder_in(mode[i % 2], folder, &other, &n_other, &other_logits)) {
-            CHECK(n == n_other && memcmp(nearest, other, n) == 0, "%s, mode %d: other bytes", folder, mode[i % 2]);
+        if (folder_in(FE_TONEAREST, folder, &nearest, &n, &logits)
+            && folder_in(mode[i % 2], folder, &other, &n_other, &other_logits)) {
+            CHECK(n == n_other && memcmp(nearest, other, n) == 0, "%s, mode %d: other bytes",
+                  folder, mode[i % 2]);
             CHECK(logits == other_logits, "%s, mode %d: logits", folder, mode[i % 2]);
         }
         free(nearest);
@@ -173,7 +188,8 @@ static void other_sources_become_the_same_model(void)
     }
 }
 
-static void rounds_upward(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride)
+static void rounds_upward(void *user, const char *name, size_t first, int n_tok, const float *x,
+                          size_t stride)
 {
     (void)name, (void)first, (void)n_tok, (void)x, (void)stride;
     ++*(int *)user;
@@ -190,9 +206,11 @@ static void an_observer_that_sets_rounding_changes_no_bit(void)
     for (int i = 0; c && i < 2; i++) {
         tblock_observe(c, i ? rounds_upward : NULL, &calls);
         set_host(i ? FE_DOWNWARD : FE_TONEAREST);
-        CHECK(tblock_seq_rewind(c, 0, 0, &err) && tblock_decode(c, &(tblock_item){ 0, 0, 7, true }, 1, &err), "%s", err.msg);
+        CHECK(tblock_seq_rewind(c, 0, 0, &err) && tblock_decode(c, &(tblock_item){ 0, 0, 7, true },
+            1, &err), "%s", err.msg);
         hash[i] = tblock_hash_floats(tblock_logits(c, 0), 1024);
-        CHECK(fegetround() == (i ? FE_DOWNWARD : FE_TONEAREST), "the host's rounding is not as it was");
+        CHECK(fegetround() == (i ? FE_DOWNWARD : FE_TONEAREST),
+              "the host's rounding is not as it was");
 #if defined(__x86_64__)
         CHECK((_mm_getcsr() & 0xE040) == (i ? 0xA040 : 0), "nor its vector unit");
 #endif
@@ -211,7 +229,8 @@ static void reports_are_the_same_in_a_comma_locale(void)
     if (!set_locale_with(",", comma_locales, "de_DE"))
         SKIP("no such locale here and localedef cannot make one");
     else
-        CHECK(tblock_report(model_path, NULL, &text[1], &err) && text[0] && strcmp(text[0], text[1]) == 0, "another report");
+        CHECK(tblock_report(model_path, NULL, &text[1], &err) && text[0] && strcmp(text[0],
+            text[1]) == 0, "another report");
     setlocale(LC_ALL, "C");
     free(text[0]);
     free(text[1]);
@@ -249,16 +268,21 @@ static void scores_and_attention_are_the_same(void)
     CHECK(nearest.ok && nearest.eval.nll > 0, "eval and attn run");
     for (int i = 0; i < 3; i++) {
         Numbers other = numbers_in(mode[i]);
-        CHECK(other.ok && memcmp(&other.eval.nll, &nearest.eval.nll, sizeof(double)) == 0, "mode %d: nll %a, %a", mode[i], other.eval.nll,
+        CHECK(other.ok && memcmp(&other.eval.nll, &nearest.eval.nll, sizeof(double)) == 0,
+              "mode %d: nll %a, %a", mode[i], other.eval.nll,
               nearest.eval.nll);
-        CHECK(memcmp(&other.eval.recipe_perplexity, &nearest.eval.recipe_perplexity, sizeof(double)) == 0
-                  && memcmp(&other.eval.bits_per_byte, &nearest.eval.bits_per_byte, sizeof(double)) == 0, "mode %d: eval", mode[i]);
+        CHECK(memcmp(&other.eval.recipe_perplexity, &nearest.eval.recipe_perplexity, sizeof(double))
+                      == 0
+                  && memcmp(&other.eval.bits_per_byte, &nearest.eval.bits_per_byte, sizeof(double))
+                      == 0,
+              "mode %d: eval", mode[i]);
         CHECK(other.attention == nearest.attention, "mode %d: attention", mode[i]);
     }
 }
 
 /* grad's file of a small model, after two steps; NULL: none. */
-static char *gradients(int rounding, const char *config, const char *folder, size_t *n, tblock_error *err)
+static char *gradients(int rounding, const char *config, const char *folder, size_t *n,
+                       tblock_error *err)
 {
     char                model[96], tokens[96], out[96], *bytes = NULL;
     tblock_grad_options opt      = { .adamw_steps = 2, .threads = 1 };
@@ -267,9 +291,10 @@ static char *gradients(int rounding, const char *config, const char *folder, siz
     snprintf(tokens, sizeof tokens, "%s/tokens.safetensors", folder);
     snprintf(out, sizeof out, "%s/grad.safetensors", folder);
     TensorWriter *w  = tensor_writer_new(tokens, 64, err);
-    bool          ok = w && tensor_writer_declare(w, "tokens", DT_I32, 2, (int64_t[]){ 2, 6 }, err) && tensor_writer_begin(w, err)
-              && tensor_writer_put(w, 0, 0, ids, sizeof ids, err) && tensor_writer_end(w, err)
-              && tblock_synth(config, model, &(tblock_synth_options){ .type = "f32", .seed = 5 }, err);
+    bool          ok = w && tensor_writer_declare(w, "tokens", DT_I32, 2, (int64_t[]){ 2, 6 }, err)
+        && tensor_writer_begin(w, err) && tensor_writer_put(w, 0, 0, ids, sizeof ids, err)
+        && tensor_writer_end(w, err)
+        && tblock_synth(config, model, &(tblock_synth_options){ .type = "f32", .seed = 5 }, err);
     set_host(rounding);
     ok = ok && tblock_grad(model, tokens, out, &opt, NULL, err);
     ok = fegetround() == rounding && ok;
@@ -283,7 +308,8 @@ static char *gradients(int rounding, const char *config, const char *folder, siz
 
 static void gradients_are_the_same(void)
 {
-    static const char text[] = "{\"d_model\": 48, \"n_layers\": 1, \"heads\": 2, \"d_ff\": 64, \"vocab_size\": 10}";
+    static const char text[] =
+        "{\"d_model\": 48, \"n_layers\": 1, \"heads\": 2, \"d_ff\": 64, \"vocab_size\": 10}";
     char              folder[] = "/tmp/tblock.XXXXXX", config[64];
     tblock_error      err = { 0 };
     size_t            n = 0, n_up = 0;
@@ -293,7 +319,8 @@ static void gradients_are_the_same(void)
     CHECK(f && fputs(text, f) >= 0 && fclose(f) == 0, "no config");
     char *nearest = gradients(FE_TONEAREST, config, folder, &n, &err);
     char *up = gradients(FE_UPWARD, config, folder, &n_up, &err);
-    CHECK(nearest && up && n == n_up && memcmp(nearest, up, n) == 0, "%s", err.msg[0] ? err.msg : "other bytes");
+    CHECK(nearest && up && n == n_up && memcmp(nearest, up, n) == 0, "%s",
+          err.msg[0] ? err.msg : "other bytes");
     free(up);
     free(nearest);
     remove(config);
@@ -310,12 +337,14 @@ static void numbers_of_a_config_are_rounded_to_nearest(void)
         set_host(FE_UPWARD);
         Json *up = json_parse(text[i], strlen(text[i]), "numbers", &err);
         set_host(FE_TONEAREST);
-        CHECK(json_read_double(json_first(up), "number", 0, 1e300, &x, &err) && x == value[i], "%s: %a", text[i], x);
+        CHECK(json_read_double(json_first(up), "number", 0, 1e300, &x, &err) && x == value[i],
+              "%s: %a", text[i], x);
         json_free(up);
         set_host(FE_DOWNWARD);
         Json *down = json_parse(text[i], strlen(text[i]), "numbers", &err);
         set_host(FE_TONEAREST);
-        CHECK(json_read_double(json_first(down), "number", 0, 1e300, &x, &err) && x == value[i], "%s: %a", text[i], x);
+        CHECK(json_read_double(json_first(down), "number", 0, 1e300, &x, &err) && x == value[i],
+              "%s: %a", text[i], x);
         json_free(down);
     }
 }
@@ -326,10 +355,12 @@ static void zeroed_options_are_the_defaults(void)
     const float     logits[4] = { 0, 2, 1, -1 };
     int32_t         token = -1;
     tblock_sampler *s = tblock_sampler_new(4, NULL, &err);
-    CHECK(s && tblock_sampler_next(s, logits, NULL, 0, 0, &token, &err) && token == 1, "NULL: %s, %d", err.msg, token);
+    CHECK(s && tblock_sampler_next(s, logits, NULL, 0, 0, &token, &err) && token == 1,
+          "NULL: %s, %d", err.msg, token);
     tblock_sampler_free(s);
     s = tblock_sampler_new(4, &(tblock_sampler_options){ 0 }, &err);
-    CHECK(s && tblock_sampler_next(s, logits, NULL, 0, 0, &token, &err) && token == 1, "zeroed: %s, %d", err.msg, token);
+    CHECK(s && tblock_sampler_next(s, logits, NULL, 0, 0, &token, &err) && token == 1,
+          "zeroed: %s, %d", err.msg, token);
     tblock_sampler_free(s);
     s = tblock_sampler_new(4, &(tblock_sampler_options){ .temp = 1e-7f }, &err);
     CHECK(!s && err.status == TBLOCK_USAGE, "a temperature that divisions overflow with");

@@ -7,7 +7,8 @@ static void fail_fills_status_and_message_and_returns_false(void)
 {
     Error e = { 0 };
     CHECK(!fail(&e, INPUT, "%s: expected %d, found %d", "model.bin", 3, 4), "returned true");
-    CHECK(e.status == INPUT && strcmp(e.msg, "model.bin: expected 3, found 4") == 0, "%d '%s'", e.status, e.msg);
+    CHECK(e.status == INPUT && strcmp(e.msg, "model.bin: expected 3, found 4") == 0, "%d '%s'",
+          e.status, e.msg);
     CHECK(!fail(NULL, SYSTEM, "nobody listens"), "returned true");
 }
 
@@ -23,15 +24,22 @@ static void what_a_terminal_should_not_see_is_escaped(void)
 {
     Error e;
     fail(&e, INPUT, "%s", "a\nb\033[31m\x7f \xC2\x9B \xE2\x80\xA8 \xFF\xC3 \xED\xA0\x80\t\r");
-    CHECK(strcmp(e.msg, "a\\nb\\x1b[31m\\x7f \\xc2\\x9b \\xe2\\x80\\xa8 \\xff\\xc3 \\xed\\xa0\\x80\\t\\r") == 0, "'%s'", e.msg);
+    CHECK(strcmp(e.msg,
+                 "a\\nb\\x1b[31m\\x7f \\xc2\\x9b \\xe2\\x80\\xa8 \\xff\\xc3 \\xed\\xa0\\x80\\t\\r")
+              == 0,
+          "'%s'", e.msg);
     fail(&e, INPUT, "%s", "\xC3\xA9 \xE6\x97\xA5 \xF0\x9F\x8E\xAD");
     CHECK(strcmp(e.msg, "\xC3\xA9 \xE6\x97\xA5 \xF0\x9F\x8E\xAD") == 0, "'%s'", e.msg);
 }
 
-/* Every character: C0, DEL, C1, separators and what turns the direction of a text, and nothing else. */
+/* Every character: C0, DEL, C1, separators and what turns the direction of a text, and nothing
+ * else. */
 static void each_character_is_shown_or_escaped(void)
 {
-    static const uint32_t hidden[][2] = { { 1, 0x1F }, { 0x7F, 0x9F }, { 0x61C, 0x61C }, { 0x200E, 0x200F }, { 0x2028, 0x202E }, { 0x2066, 0x2069 } };
+    static const uint32_t hidden[][2] = {
+        { 1, 0x1F },        { 0x7F, 0x9F },     { 0x61C, 0x61C },
+        { 0x200E, 0x200F }, { 0x2028, 0x202E }, { 0x2066, 0x2069 }
+    };
     for (uint32_t code = 1; code <= 0x10FFFF; code++) {
         char   text[4] = { (char)code }, shown[PRINTABLE_BYTES];
         size_t n = 1, n_read;
@@ -41,13 +49,15 @@ static void each_character_is_shown_or_escaped(void)
         if (code >= 0x80) {
             n = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
             for (size_t i = 0; i < n; i++)
-                text[i] = (char)(i ? 0x80 | (code >> 6 * (n - 1 - i) & 0x3F) : (0xF00u >> n & 0xFF) | code >> 6 * (n - 1));
+                text[i] = (char)(i ? 0x80 | (code >> 6 * (n - 1 - i) & 0x3F)
+                                   : (0xF00u >> n & 0xFF) | code >> 6 * (n - 1));
         }
         for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
             escaped |= code >= hidden[i][0] && code <= hidden[i][1];
         size_t n_shown = printable(shown, text, n, &n_read);
         bool   same = n_shown == n && memcmp(shown, text, n) == 0;
-        CHECK(n_read == n && same != escaped && strlen(shown) == n_shown, "U+%04X: '%s'", (unsigned)code, shown);
+        CHECK(n_read == n && same != escaped && strlen(shown) == n_shown, "U+%04X: '%s'",
+              (unsigned)code, shown);
     }
 }
 
@@ -62,7 +72,8 @@ static void a_long_message_is_cut_at_a_character(void)
         fail(&e, INPUT, "%s", text);
         size_t n = strlen(e.msg);
         CHECK(n < sizeof e.msg && n > sizeof e.msg - 8, "%zu bytes", n);
-        CHECK(strcmp(e.msg + n - 3, "...") == 0 && (n - 3 - lead) % 3 == 0, "lead %zu: %zu bytes, '%s'", lead, n, e.msg + n - 8);
+        CHECK(strcmp(e.msg + n - 3, "...") == 0 && (n - 3 - lead) % 3 == 0,
+              "lead %zu: %zu bytes, '%s'", lead, n, e.msg + n - 8);
     }
 }
 
@@ -77,7 +88,8 @@ static void messages_up_to_511_bytes_stay_whole(void)
         if (n < sizeof e.msg)
             CHECK(strcmp(e.msg, text) == 0, "%zu bytes became %zu", n, strlen(e.msg));
         else
-            CHECK(strlen(e.msg) == 511 && strcmp(e.msg + 508, "...") == 0, "%zu: '%s'", n, e.msg + 500);
+            CHECK(strlen(e.msg) == 511 && strcmp(e.msg + 508, "...") == 0, "%zu: '%s'", n,
+                  e.msg + 500);
     }
 }
 

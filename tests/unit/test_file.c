@@ -30,7 +30,8 @@ static bool holds(const char *name, const char *text)
 {
     char  *found = NULL;
     size_t n = 0;
-    bool   same = file_read(in_folder(name), 1 << 20, &found, &n, NULL) && n == strlen(text) && memcmp(found, text, n) == 0;
+    bool   same = file_read(in_folder(name), 1 << 20, &found, &n, NULL) && n == strlen(text)
+        && memcmp(found, text, n) == 0;
     free(found);
     return same;
 }
@@ -60,7 +61,8 @@ static void a_file_is_mapped(void)
     FileMap f = { 0 };
     Error   e = { 0 };
     CHECK(file_map_open(&f, in_folder("a"), &e), "%s", e.msg);
-    CHECK(f.size == 5 && memcmp(f.data, "hello", 5) == 0 && strcmp(f.path, in_folder("a")) == 0, "%zu bytes", f.size);
+    CHECK(f.size == 5 && memcmp(f.data, "hello", 5) == 0 && strcmp(f.path, in_folder("a")) == 0,
+          "%zu bytes", f.size);
     file_map_will_need(&f, 3, SIZE_MAX);
     file_map_will_need(&f, SIZE_MAX, SIZE_MAX);
     file_map_huge_pages(&f);
@@ -93,24 +95,31 @@ static void what_is_no_file_is_refused_at_once(void)
         const char *path, *message;
     } cases[] = {
         { "", "a directory" }, { "fifo", "a FIFO" }, { "/dev/null", "a character device" },
-        { "missing", "No such file" }, { "plain/x", "Not a directory" }, { "nowhere", "a symbolic link to gone, which does not exist" },
-        { "loop", "a symbolic link to loop, which leads in a circle" }, { "to_fifo", "a FIFO" }, { "/dev/fd/777", "Bad file" },
+        { "missing", "No such file" }, { "plain/x", "Not a directory" },
+        { "nowhere", "a symbolic link to gone, which does not exist" },
+        { "loop", "a symbolic link to loop, which leads in a circle" }, { "to_fifo", "a FIFO" },
+        { "/dev/fd/777", "Bad file" },
     };
-    CHECK(symlink("gone", in_folder("nowhere")) == 0 && symlink("loop", in_folder("loop")) == 0 && symlink("fifo", in_folder("to_fifo")) == 0,
+    CHECK(symlink("gone", in_folder("nowhere")) == 0 && symlink("loop",
+        in_folder("loop")) == 0 && symlink("fifo", in_folder("to_fifo")) == 0,
           "symlink");
-    CHECK(path_exists(in_folder("nowhere")) && path_exists(in_folder("loop")) && !path_exists(in_folder("missing")), "names");
+    CHECK(path_exists(in_folder("nowhere")) && path_exists(in_folder("loop"))
+              && !path_exists(in_folder("missing")),
+          "names");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *path = cases[i].path[0] == '/' ? cases[i].path : in_folder(cases[i].path);
         FileMap     f;
         Error       e = { 0 };
         CHECK(!file_map_open(&f, path, &e), "%s was opened", path);
-        CHECK(e.status == INPUT && strstr(e.msg, path) && strstr(e.msg, cases[i].message), "%s: %d '%s'", path, e.status, e.msg);
+        CHECK(e.status == INPUT && strstr(e.msg, path) && strstr(e.msg, cases[i].message),
+              "%s: %d '%s'", path, e.status, e.msg);
         file_map_close(&f);
         char  *text;
         size_t n;
         e = (Error){ 0 };
         CHECK(!file_read(path, 100, &text, &n, &e), "%s was read", path);
-        CHECK(e.status == INPUT && strstr(e.msg, path) && strstr(e.msg, cases[i].message), "%s: %d '%s'", path, e.status, e.msg);
+        CHECK(e.status == INPUT && strstr(e.msg, path) && strstr(e.msg, cases[i].message),
+              "%s: %d '%s'", path, e.status, e.msg);
     }
     empty_folder();
 }
@@ -121,11 +130,14 @@ static void file_read_stops_at_its_limit(void)
     size_t n;
     Error  e = { 0 };
     put_file("a", "12345");
-    CHECK(file_read(in_folder("a"), 5, &text, &n, &e) && n == 5 && strcmp(text, "12345") == 0, "%s", e.msg);
+    CHECK(file_read(in_folder("a"), 5, &text, &n, &e) && n == 5 && strcmp(text, "12345") == 0, "%s",
+          e.msg);
     free(text);
-    CHECK(!file_read(in_folder("a"), 4, &text, &n, &e) && e.status == INPUT && strstr(e.msg, "at most 4"), "%s", e.msg);
+    CHECK(!file_read(in_folder("a"), 4, &text, &n, &e) && e.status == INPUT && strstr(e.msg,
+        "at most 4"), "%s", e.msg);
     CHECK(!file_read_stream("/dev/zero", 1 << 20, &text, &n, &e) && e.status == INPUT, "%s", e.msg);
-    CHECK(!file_read(folder, 100, &text, &n, &e) && e.status == INPUT && strstr(e.msg, "directory"), "%s", e.msg);
+    CHECK(!file_read(folder, 100, &text, &n, &e) && e.status == INPUT && strstr(e.msg, "directory"),
+          "%s", e.msg);
     CHECK(!file_read(in_folder("no"), 100, &text, &n, &e) && e.status == INPUT, "%s", e.msg);
     CHECK(file_read_stream("/dev/null", 0, &text, &n, &e) && n == 0 && text[0] == 0, "%s", e.msg);
     free(text);
@@ -140,7 +152,8 @@ static void file_read_takes_a_pipe_of_any_length(void)
     char  *text = NULL;
     size_t n = 0;
     Error  e = { 0 };
-    CHECK(file_read(path, 1 << 20, &text, &n, &e) && n == 300000 && strspn(text, "x") == n, "%zu %s", n, e.msg);
+    CHECK(file_read(path, 1 << 20, &text, &n, &e) && n == 300000 && strspn(text, "x") == n,
+          "%zu %s", n, e.msg);
     free(text);
     pclose(p);
 }
@@ -150,12 +163,16 @@ static void output_appears_only_when_committed(void)
     OutFile f;
     Error   e = { 0 };
     put_file("out", "old");
-    CHECK(out_file_open(&f, in_folder("out"), &e) && out_file_write(&f, "new text", 8, &e), "%s", e.msg);
-    CHECK(holds("out", "old") && count_files() <= 2, "before"); /* the new one may have no name yet */
-    CHECK(out_file_commit(&f, &e) && holds("out", "new text") && count_files() == 1, "after: %s", e.msg);
+    CHECK(out_file_open(&f, in_folder("out"), &e) && out_file_write(&f, "new text", 8, &e), "%s",
+          e.msg);
+    /* the new one may have no name yet */
+    CHECK(holds("out", "old") && count_files() <= 2, "before");
+    CHECK(out_file_commit(&f, &e) && holds("out", "new text") && count_files() == 1, "after: %s",
+          e.msg);
     out_file_abort(&f);
 
-    CHECK(out_file_open(&f, in_folder("out"), &e) && out_file_write(&f, "worse", 5, &e), "%s", e.msg);
+    CHECK(out_file_open(&f, in_folder("out"), &e) && out_file_write(&f, "worse", 5, &e), "%s",
+          e.msg);
     out_file_abort(&f);
     out_file_abort(&f);
     CHECK(holds("out", "new text") && count_files() == 1, "aborted");
@@ -167,7 +184,8 @@ static void output_may_be_written_in_any_order(void)
     OutFile f;
     Error   e = { 0 };
     CHECK(out_file_open(&f, in_folder("out"), &e), "%s", e.msg);
-    CHECK(out_file_write_at(&f, 3, "def", 3, &e) && out_file_write_at(&f, 0, "abc", 3, &e), "%s", e.msg);
+    CHECK(out_file_write_at(&f, 3, "def", 3, &e) && out_file_write_at(&f, 0, "abc", 3, &e), "%s",
+          e.msg);
     CHECK(!out_file_write_at(&f, SIZE_MAX - 2, "abc", 3, &e), "past any file");
     CHECK(out_file_commit(&f, &e) && holds("out", "abcdef"), "%s", e.msg);
     empty_folder();
@@ -183,7 +201,8 @@ static void output_keeps_the_mode_and_obeys_the_umask(void)
     CHECK(stat(in_folder("out"), &st) == 0 && (st.st_mode & 07777) == 0640, "new: %o", st.st_mode);
     chmod(in_folder("out"), 0606);
     CHECK(out_file_open(&f, in_folder("out"), &e) && out_file_commit(&f, &e), "%s", e.msg);
-    CHECK(stat(in_folder("out"), &st) == 0 && (st.st_mode & 07777) == 0606, "replaced: %o", st.st_mode);
+    CHECK(stat(in_folder("out"), &st) == 0 && (st.st_mode & 07777) == 0606, "replaced: %o",
+          st.st_mode);
     umask(old);
     empty_folder();
 }
@@ -196,9 +215,12 @@ static void output_follows_symbolic_links(void)
     put_file("real", "old");
     if (symlink("real", in_folder("link")) != 0 || symlink("nowhere", in_folder("loose")) != 0)
         abort();
-    CHECK(out_file_open(&f, in_folder("link"), &e) && out_file_write(&f, "new", 3, &e) && out_file_commit(&f, &e), "%s", e.msg);
-    CHECK(holds("real", "new") && lstat(in_folder("link"), &st) == 0 && S_ISLNK(st.st_mode), "the link became a file");
-    CHECK(!out_file_open(&f, in_folder("loose"), &e) && strstr(e.msg, "does not exist"), "%s", e.msg);
+    CHECK(out_file_open(&f, in_folder("link"), &e) && out_file_write(&f, "new", 3,
+        &e) && out_file_commit(&f, &e), "%s", e.msg);
+    CHECK(holds("real", "new") && lstat(in_folder("link"), &st) == 0 && S_ISLNK(st.st_mode),
+          "the link became a file");
+    CHECK(!out_file_open(&f, in_folder("loose"), &e) && strstr(e.msg, "does not exist"), "%s",
+          e.msg);
     empty_folder();
 }
 
@@ -206,14 +228,17 @@ static void output_to_what_is_no_file_is_refused(void)
 {
     OutFile f;
     Error   e = { 0 };
-    CHECK(!out_file_open(&f, folder, &e) && e.status == SYSTEM && strstr(e.msg, "a directory"), "%s", e.msg);
-    CHECK(!out_file_open(&f, in_folder("no/out"), &e) && e.status == SYSTEM && strstr(e.msg, "No such file"), "%s", e.msg);
+    CHECK(!out_file_open(&f, folder, &e) && e.status == SYSTEM && strstr(e.msg, "a directory"),
+          "%s", e.msg);
+    CHECK(!out_file_open(&f, in_folder("no/out"), &e) && e.status == SYSTEM && strstr(e.msg,
+        "No such file"), "%s", e.msg);
     out_file_abort(&f);
     if (geteuid() == 0)
         return; /* root may write anything */
     put_file("out", "old");
     chmod(in_folder("out"), 0444);
-    CHECK(!out_file_open(&f, in_folder("out"), &e) && strstr(e.msg, "Permission denied"), "%s", e.msg);
+    CHECK(!out_file_open(&f, in_folder("out"), &e) && strstr(e.msg, "Permission denied"), "%s",
+          e.msg);
     empty_folder();
 }
 
@@ -224,7 +249,8 @@ static void output_takes_the_longest_names(void)
     name[255] = 0;
     OutFile f;
     Error   e = { 0 };
-    CHECK(out_file_open(&f, in_folder(name), &e) && out_file_write(&f, "x", 1, &e) && out_file_commit(&f, &e), "%s", e.msg);
+    CHECK(out_file_open(&f, in_folder(name), &e) && out_file_write(&f, "x", 1,
+        &e) && out_file_commit(&f, &e), "%s", e.msg);
     CHECK(holds(name, "x"), "not there");
     empty_folder();
 }
@@ -235,12 +261,14 @@ static void a_full_disk_is_an_error(void)
     Error   e = { 0 };
     struct stat st;
     CHECK(out_file_open(&f, "/dev/full", &e), "%s", e.msg);
-    CHECK(!out_file_write(&f, "x", 1, &e) && e.status == SYSTEM && strstr(e.msg, "/dev/full: cannot write: No space"), "%s", e.msg);
+    CHECK(!out_file_write(&f, "x", 1, &e) && e.status == SYSTEM && strstr(e.msg,
+        "/dev/full: cannot write: No space"), "%s", e.msg);
     out_file_abort(&f);
     CHECK(out_file_open(&f, "/dev/full", &e) && out_file_write_at(&f, 0, "x", 1, &e), "%s", e.msg);
     CHECK(!out_file_commit(&f, &e) && strstr(e.msg, "No space"), "%s", e.msg);
     CHECK(stat("/dev/full", &st) == 0 && S_ISCHR(st.st_mode), "the device was replaced");
-    CHECK(out_file_open(&f, "/dev/null", &e) && out_file_write(&f, "x", 1, &e) && out_file_commit(&f, &e), "%s", e.msg);
+    CHECK(out_file_open(&f, "/dev/null", &e) && out_file_write(&f, "x", 1,
+        &e) && out_file_commit(&f, &e), "%s", e.msg);
     CHECK(stat("/dev/null", &st) == 0 && S_ISCHR(st.st_mode), "the device was replaced");
 }
 
@@ -253,7 +281,9 @@ static void a_pipe_gets_the_bytes_in_order(void)
     if (pipe(ends) != 0)
         abort();
     snprintf(path, sizeof path, "/dev/fd/%d", ends[1]);
-    CHECK(out_file_open(&f, path, &e) && out_file_write_at(&f, 3, "def", 3, &e) && out_file_write_at(&f, 0, "abc", 3, &e), "%s", e.msg);
+    CHECK(out_file_open(&f, path, &e) && out_file_write_at(&f, 3, "def", 3,
+                                                           &e) && out_file_write_at(&f, 0, "abc", 3,
+        &e), "%s", e.msg);
     CHECK(out_file_commit(&f, &e), "%s", e.msg);
     CHECK(read(ends[0], got, sizeof got) == 6 && memcmp(got, "abcdef", 6) == 0, "'%s'", got);
     close(ends[0]);
@@ -271,7 +301,8 @@ static void a_redirected_descriptor_is_appended_to(void)
     if (write(fd, "head ", 5) != 5)
         abort();
     snprintf(path, sizeof path, "/dev/fd/%d", fd);
-    CHECK(out_file_open(&f, path, &e) && out_file_write(&f, "tail", 4, &e) && out_file_commit(&f, &e), "%s", e.msg);
+    CHECK(out_file_open(&f, path, &e) && out_file_write(&f, "tail", 4, &e) && out_file_commit(&f,
+        &e), "%s", e.msg);
     close(fd);
     CHECK(holds("out", "head tail"), "lost");
     empty_folder();
@@ -279,10 +310,14 @@ static void a_redirected_descriptor_is_appended_to(void)
 
 static void a_path_has_a_name_and_an_end(void)
 {
-    static const char *const names[][2] = { { "a/b/c.bin", "c.bin" }, { "c.bin", "c.bin" }, { "/c", "c" }, { "a/b/", "a/b/" } };
+    static const char *const names[][2] = {
+        { "a/b/c.bin", "c.bin" }, { "c.bin", "c.bin" }, { "/c", "c" }, { "a/b/", "a/b/" }
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        CHECK(strcmp(path_name(names[i][0]), names[i][1]) == 0, "%s: %s", names[i][0], path_name(names[i][0]));
-    CHECK(path_ends("a.bin", ".bin") && !path_ends(".bin", ".bin") && !path_ends("a.bin2", ".bin"), "ends");
+        CHECK(strcmp(path_name(names[i][0]), names[i][1]) == 0, "%s: %s", names[i][0],
+              path_name(names[i][0]));
+    CHECK(path_ends("a.bin", ".bin") && !path_ends(".bin", ".bin") && !path_ends("a.bin2", ".bin"),
+          "ends");
 }
 
 int main(int argc, char **argv)

@@ -55,7 +55,7 @@ static void expect(bool done, int status, const char *words)
           done ? "done" : err.msg);
 }
 
-/* ---- What it should be: token by token, alone ---- */
+/* ---- What it should be: token by token, alone ------------------------------------------------ */
 
 typedef struct Story {
     int32_t  prompt[MOST], stop_id, id[MOST]; /* id: given, then drawn */
@@ -143,7 +143,7 @@ static void compare(Story *s, const tblock_model *m)
           i.n_accepted, i.n_proposed);
 }
 
-/* ---- Company ---- */
+/* ---- Company --------------------------------------------------------------------------------- */
 
 enum { N_SEQS = 5, STORIES = 60 };
 
@@ -276,7 +276,7 @@ static void what_a_sequence_holds_is_reused(void)
     tblock_context_free(c);
 }
 
-/* ---- Ends ---- */
+/* ---- Ends ------------------------------------------------------------------------------------ */
 
 static void it_ends_where_it_should(void)
 {
@@ -338,8 +338,8 @@ static void it_stops_when_told(void)
     CHECK(tblock_advance(c, &stopping, 1, 10, &err) && info_of(stopping).n_held == 13,
           "%zu of the prompt read", info_of(stopping).n_held);
     tblock_generation_stop(stopping);
-    CHECK(tblock_advance(c, &stopping, 1, 10, &err) &&
-              info_of(stopping).end == TBLOCK_END_STOPPED && tblock_seq_length(c, 0) == 13,
+    CHECK(tblock_advance(c, &stopping, 1, 10, &err) && info_of(stopping).end == TBLOCK_END_STOPPED
+              && tblock_seq_length(c, 0) == 13,
           "a stopped one computes nothing: %d", tblock_seq_length(c, 0));
     tblock_generation_close(stopping);
     tblock_context_free(c);
@@ -353,11 +353,11 @@ static void a_budget_is_dealt_out_in_order(void)
     for (int i = 0; i < 3; i++)
         g[i] = tblock_generation_open(
             c, &(tblock_generation_options){ .ids = id, .n_ids = 10 + (size_t)i }, &err);
-    CHECK(tblock_advance(c, g, 3, 15, &err) && info_of(g[0]).n_ids == 11 &&
-              info_of(g[1]).n_held == 5 && info_of(g[2]).n_held == 0,
+    CHECK(tblock_advance(c, g, 3, 15, &err) && info_of(g[0]).n_ids == 11
+              && info_of(g[1]).n_held == 5 && info_of(g[2]).n_held == 0,
           "%zu, %zu, %zu", info_of(g[0]).n_held, info_of(g[1]).n_held, info_of(g[2]).n_held);
-    CHECK(tblock_advance(c, g, 3, 0, &err) && info_of(g[0]).n_ids == 12 &&
-              info_of(g[2]).n_ids == 13,
+    CHECK(tblock_advance(c, g, 3, 0, &err) && info_of(g[0]).n_ids == 12
+              && info_of(g[2]).n_ids == 13,
           "the rest at once");
     for (int i = 0; i < 3; i++)
         tblock_generation_close(g[i]);
@@ -385,7 +385,7 @@ static void logits_of_the_prompt_are_told(void)
     tblock_context_free(c);
 }
 
-/* ---- Failures of one ---- */
+/* ---- Failures of one ------------------------------------------------------------------------- */
 
 /* The embedding of token 7 becomes NaN. */
 static tblock_model *poisoned_model(void)
@@ -397,8 +397,8 @@ static tblock_model *poisoned_model(void)
     if (safetensors_open(&f, in_folder("poison.bin"), &err)) {
         const Tensor *t = tensor_find(&f, "embed");
         out             = t ? fopen(in_folder("poison.bin"), "r+") : NULL;
-        CHECK(out && fseek(out, (long)t->offset + 7 * 36 * 4, SEEK_SET) == 0 &&
-                  fwrite(&nan_bits, sizeof nan_bits, 1, out) == 1 && fclose(out) == 0,
+        CHECK(out && fseek(out, (long)t->offset + 7 * 36 * 4, SEEK_SET) == 0
+                  && fwrite(&nan_bits, sizeof nan_bits, 1, out) == 1 && fclose(out) == 0,
               "cannot poison");
         tensor_file_close(&f);
     }
@@ -435,8 +435,8 @@ static void one_nan_ends_one_sequence(void)
         for (int step = 0; step < 60; step++)
             CHECK(tblock_advance(c, g, 3, 50, &err), "%s", err.msg);
         tblock_generation_info f = info_of(g[1]);
-        CHECK(f.end == TBLOCK_END_FAILED && f.error->status == INPUT &&
-                  strstr(f.error->msg, "embed") && strstr(f.error->msg, "NaN"),
+        CHECK(f.end == TBLOCK_END_FAILED && f.error->status == INPUT
+                  && strstr(f.error->msg, "embed") && strstr(f.error->msg, "NaN"),
               "end %d: %s", f.end, f.error->msg);
         for (int i = 0; i < 3; i += 2)
             if (info_of(g[i]).end == TBLOCK_END_LENGTH) { /* token 7 may be drawn */
@@ -465,8 +465,8 @@ static void a_sequence_that_another_changes_fails_alone(void)
             &err);
     CHECK(tblock_advance(c, g, 2, 0, &err) && tblock_seq_rewind(c, 0, 3, &err), "%s", err.msg);
     CHECK(tblock_advance(c, g, 2, 0, &err), "%s", err.msg);
-    CHECK(info_of(g[0]).end == TBLOCK_END_FAILED &&
-              strstr(info_of(g[0]).error->msg, "expected the 10 tokens"),
+    CHECK(info_of(g[0]).end == TBLOCK_END_FAILED
+              && strstr(info_of(g[0]).error->msg, "expected the 10 tokens"),
           "%s", info_of(g[0]).error->msg);
     CHECK(info_of(g[1]).n_ids == 12, "the other goes on");
     tblock_generation_close(g[0]), tblock_generation_close(g[1]);
@@ -501,7 +501,7 @@ static void wrong_use_is_refused(void)
     tblock_context_free(c), tblock_context_free(t);
 }
 
-/* ---- Text ---- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 /* A hot sampler over a vocabulary of bytes and pieces: halves of characters, in any order. */
 static tblock_generation_options babble(int seed)
@@ -545,8 +545,8 @@ static void text_ends_before_a_stop_text(void)
                 g                          = tell(c, &o);
                 tblock_generation_info i   = info_of(g);
                 size_t                 end = first_of(text, n, stop);
-                CHECK(i.end == TBLOCK_END_TEXT && i.n_bytes == end &&
-                          memcmp(i.text, text, end) == 0,
+                CHECK(i.end == TBLOCK_END_TEXT && i.n_bytes == end
+                          && memcmp(i.text, text, end) == 0,
                       "seed %d, bytes %zu + %zu: end %d, %zu bytes, expected %zu", seed, at, length,
                       i.end, i.n_bytes, end);
                 tblock_generation_close(g);
@@ -575,8 +575,8 @@ static void what_was_held_back_comes_at_the_end(void)
         o.skip                   = skip;
         g                        = tell(c, &o);
         tblock_generation_info f = info_of(g);
-        CHECK(f.end == TBLOCK_END_LENGTH && f.n_bytes == n - 2 &&
-                  memcmp(f.text, text + 2, n - 2) == 0,
+        CHECK(f.end == TBLOCK_END_LENGTH && f.n_bytes == n - 2
+                  && memcmp(f.text, text + 2, n - 2) == 0,
               "end %d, %zu of %zu bytes", f.end, f.n_bytes, n);
         tblock_generation_close(g);
     }
@@ -586,14 +586,12 @@ static void what_was_held_back_comes_at_the_end(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
-    bool made =
-        make_folder() && (plain = model_of("plain.bin", 0)) &&
-        (windowed = model_of("windowed.bin", 70)) &&
-        (narrow = model_of("narrow.bin", 5)) &&
-        (quantized =
-             tblock_open(in_folder("plain.bin"), &(tblock_open_options){ .type = "q4" }, &err)) &&
-        tblock_convert("tests/data/models/llama3-e2e", in_folder("text.bin"), NULL, NULL, &err) &&
-        (text_model = tblock_open(in_folder("text.bin"), NULL, &err));
+    bool made = make_folder() && (plain = model_of("plain.bin", 0))
+        && (windowed = model_of("windowed.bin", 70)) && (narrow = model_of("narrow.bin", 5))
+        && (quantized =
+                tblock_open(in_folder("plain.bin"), &(tblock_open_options){ .type = "q4" }, &err))
+        && tblock_convert("tests/data/models/llama3-e2e", in_folder("text.bin"), NULL, NULL, &err)
+        && (text_model = tblock_open(in_folder("text.bin"), NULL, &err));
     if (!made) {
         printf("FAIL prepare: %s\n", err.msg);
         return 1;

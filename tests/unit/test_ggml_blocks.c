@@ -4,7 +4,8 @@
 #include "test.h"
 
 /* Recorded: tests/data/README.md. */
-static const char *const files[] = { "tests/data/gguf/blocks.safetensors", "tests/data/gguf/block-edges.safetensors" };
+static const char *const files[] = { "tests/data/gguf/blocks.safetensors",
+                                     "tests/data/gguf/block-edges.safetensors" };
 
 /* The first element that differs, or n. */
 static size_t first_difference(const float *a, const float *b, size_t n)
@@ -25,7 +26,9 @@ static bool compare_type(const TensorFile *f, BlockType type, int offset)
     if (!raw || !values)
         return false;
     size_t n = values->n_elements;
-    CHECK(raw->n_bytes / block_bytes(type) * block_elements(type) == n && raw->n_bytes % block_bytes(type) == 0, "%s: sizes", name);
+    CHECK(raw->n_bytes / block_bytes(type) * block_elements(type) == n
+              && raw->n_bytes % block_bytes(type) == 0,
+          "%s: sizes", name);
     float         *got = malloc((n + 1) * sizeof *got), *expected = malloc(n * sizeof *expected);
     unsigned char *in = malloc(raw->n_bytes + 8);
     memcpy(expected, values->data, values->n_bytes);
@@ -65,7 +68,8 @@ static void twins_stand_for_the_same_floats(void)
     srand(7);
     for (int t = 0; t < BLOCK_TYPES; t++) {
         BlockType type = (BlockType)t, as = block_twin(type);
-        CHECK(block_elements(as) == block_elements(type) && block_twin(as) == as, "%s", block_type_name(type));
+        CHECK(block_elements(as) == block_elements(type) && block_twin(as) == as, "%s",
+              block_type_name(type));
         if (as == type)
             continue;
         size_t n_bytes = N / block_elements(type) * block_bytes(type);
@@ -75,7 +79,8 @@ static void twins_stand_for_the_same_floats(void)
         blocks_to_f32(type, a, in, N);
         blocks_to_f32(as, b, twin, N);
         for (size_t i = 0; i < N; i++)
-            CHECK(f32_bits(a[i]) == f32_bits(b[i]) || (a[i] != a[i] && b[i] != b[i]), "%s as %s: element %zu is %a, expected %a",
+            CHECK(f32_bits(a[i]) == f32_bits(b[i]) || (a[i] != a[i] && b[i] != b[i]),
+                  "%s as %s: element %zu is %a, expected %a",
                   block_type_name(type), block_type_name(as), i, (double)b[i], (double)a[i]);
         turned++;
     }
@@ -97,25 +102,34 @@ static void blocks_at_the_ends_of_their_range_are_too(void)
 static void bytes_per_block_are_those_of_ggml(void)
 {
     static const struct { const char *name; size_t elements, bytes; } ggml[] = {
-        { "Q4_0", 32, 18 }, { "Q4_1", 32, 20 }, { "Q5_0", 32, 22 }, { "Q5_1", 32, 24 }, { "Q8_0", 32, 34 }, { "Q2_K", 256, 84 },
-        { "Q3_K", 256, 110 }, { "Q4_K", 256, 144 }, { "Q5_K", 256, 176 }, { "Q6_K", 256, 210 }, { "IQ4_NL", 32, 18 },
+        { "Q4_0", 32, 18 }, { "Q4_1", 32, 20 }, { "Q5_0", 32, 22 }, { "Q5_1", 32, 24 },
+        { "Q8_0", 32, 34 }, { "Q2_K", 256, 84 },
+        { "Q3_K", 256, 110 }, { "Q4_K", 256, 144 }, { "Q5_K", 256, 176 }, { "Q6_K", 256, 210 },
+        { "IQ4_NL", 32, 18 },
         { "IQ4_XS", 256, 136 }, { "MXFP4", 32, 17 },
     };
     CHECK(sizeof ggml / sizeof *ggml == BLOCK_TYPES, "a type is missing");
     for (int t = 0; t < BLOCK_TYPES; t++) {
         DType d = (DType)(DT_BLOCKS + t);
-        CHECK(strcmp(block_type_name((BlockType)t), ggml[t].name) == 0 && strcmp(dtype_name(d), ggml[t].name) == 0, "%s", ggml[t].name);
-        CHECK(block_elements((BlockType)t) == ggml[t].elements && dtype_block_elements(d) == ggml[t].elements, "%s", ggml[t].name);
-        CHECK(block_bytes((BlockType)t) == ggml[t].bytes && dtype_block_bytes(d) == ggml[t].bytes, "%s", ggml[t].name);
+        CHECK(strcmp(block_type_name((BlockType)t), ggml[t].name) == 0 && strcmp(dtype_name(d),
+            ggml[t].name) == 0, "%s", ggml[t].name);
+        CHECK(block_elements((BlockType)t) == ggml[t].elements
+                  && dtype_block_elements(d) == ggml[t].elements,
+              "%s", ggml[t].name);
+        CHECK(block_bytes((BlockType)t) == ggml[t].bytes && dtype_block_bytes(d) == ggml[t].bytes,
+              "%s", ggml[t].name);
         CHECK(dtype_blocked(d) && dtype_block_type(d) == (BlockType)t, "%s", ggml[t].name);
     }
-    CHECK(!dtype_blocked(DT_U64) && dtype_block_elements(DT_F16) == 1 && dtype_block_bytes(DT_F16) == 2, "f16");
+    CHECK(!dtype_blocked(DT_U64) && dtype_block_elements(DT_F16) == 1
+              && dtype_block_bytes(DT_F16) == 2,
+          "f16");
 }
 
 static void shapes_of_blocks_have_whole_rows(void)
 {
     size_t n, bytes;
-    CHECK(shape_bytes(DT_Q4_K, 2, (const int64_t[]){ 3, 512 }, &n, &bytes) && n == 1536 && bytes == 6 * 144, "%zu bytes", bytes);
+    CHECK(shape_bytes(DT_Q4_K, 2, (const int64_t[]){ 3, 512 }, &n,
+                      &bytes) && n == 1536 && bytes == 6 * 144, "%zu bytes", bytes);
     CHECK(!shape_bytes(DT_Q4_K, 2, (const int64_t[]){ 256, 3 }, &n, &bytes), "rows of 3");
     CHECK(!shape_bytes(DT_Q8_0, 0, NULL, &n, &bytes), "a scalar");
     CHECK(!shape_bytes(DT_Q8_0, 2, (const int64_t[]){ INT64_MAX, 32 }, &n, &bytes), "overflow");

@@ -20,7 +20,9 @@ static void f16_to_f32_follows_the_formula(void)
         else if (exponent == 31)
             CHECK(isinf(got) && !!signbit(got) == (int)(h >> 15), "%04x", h);
         else
-            CHECK((double)got == (h >> 15 ? -magnitude : magnitude) && !!signbit(got) == (int)(h >> 15), "%04x gave %a", h, (double)got);
+            CHECK((double)got == (h >> 15 ? -magnitude : magnitude)
+                      && !!signbit(got) == (int)(h >> 15),
+                  "%04x gave %a", h, (double)got);
     }
 }
 
@@ -36,31 +38,44 @@ static void f16_survives_the_way_there_and_back(void)
 static void f32_to_f16_rounds_to_nearest_even(void)
 {
     for (uint32_t h = 0; h < 0x7BFF; h++) {
-        float low = f16_to_f32((uint16_t)h), high = f16_to_f32((uint16_t)(h + 1)), mid = (low + high) / 2;
+        float low = f16_to_f32((uint16_t)h), high = f16_to_f32((uint16_t)(h + 1)),
+              mid = (low + high) / 2;
         CHECK(f32_to_f16(mid) == (h & 1 ? h + 1 : h), "middle above %04x", h);
-        CHECK(f32_to_f16(nextafterf(mid, low)) == h && f32_to_f16(nextafterf(mid, high)) == h + 1, "beside the middle above %04x", h);
+        CHECK(f32_to_f16(nextafterf(mid, low)) == h && f32_to_f16(nextafterf(mid, high)) == h + 1,
+              "beside the middle above %04x", h);
         CHECK(f32_to_f16(-mid) == (0x8000 | (h & 1 ? h + 1 : h)), "middle below -%04x", h);
     }
-    CHECK(f32_to_f16(65519.996f) == 0x7BFF && f32_to_f16(65520) == 0x7C00 && f32_to_f16(-INFINITY) == 0xFC00, "overflow");
-    CHECK(f32_to_f16(0x1p-25f) == 0 && f32_to_f16(0x1.000002p-25f) == 1 && f32_to_f16(-1e-30f) == 0x8000, "underflow");
+    CHECK(f32_to_f16(65519.996f) == 0x7BFF && f32_to_f16(65520) == 0x7C00
+              && f32_to_f16(-INFINITY) == 0xFC00,
+          "overflow");
+    CHECK(f32_to_f16(0x1p-25f) == 0 && f32_to_f16(0x1.000002p-25f) == 1
+              && f32_to_f16(-1e-30f) == 0x8000,
+          "underflow");
 }
 
 static void bf16_rounds_to_nearest_even(void)
 {
     for (uint32_t h = 0; h < 0x10000; h++) {
         float f = bf16_to_f32((uint16_t)h);
-        CHECK(isnan(f) ? f32_to_bf16(f) == (h | 0x40) : f32_to_bf16(f) == h, "%04x became %04x", h, f32_to_bf16(f));
+        CHECK(isnan(f) ? f32_to_bf16(f) == (h | 0x40) : f32_to_bf16(f) == h, "%04x became %04x", h,
+              f32_to_bf16(f));
         if ((h & 0x7F80) == 0x7F80)
             continue;
         uint32_t mid = h << 16 | 0x8000;
         CHECK(f32_to_bf16(f32_from(mid)) == h + (h & 1), "middle above %04x", h);
-        CHECK(f32_to_bf16(f32_from(mid - 1)) == h && f32_to_bf16(f32_from(mid + 1)) == h + 1, "beside the middle above %04x", h);
+        CHECK(f32_to_bf16(f32_from(mid - 1)) == h && f32_to_bf16(f32_from(mid + 1)) == h + 1,
+              "beside the middle above %04x", h);
     }
-    CHECK(f32_to_bf16(f32_from(0x7F800001)) == 0x7FC0 && f32_to_bf16(f32_from(0xFF80FFFF)) == 0xFFC0, "a NaN of the low half");
+    CHECK(f32_to_bf16(f32_from(0x7F800001)) == 0x7FC0
+              && f32_to_bf16(f32_from(0xFF80FFFF)) == 0xFFC0,
+          "a NaN of the low half");
 }
 
 #if defined(__x86_64__)
-__attribute__((target("f16c"))) static uint16_t hardware_to_f16(float f) { return (uint16_t)_cvtss_sh(f, 0); }
+__attribute__((target("f16c"))) static uint16_t hardware_to_f16(float f)
+{
+    return (uint16_t)_cvtss_sh(f, 0);
+}
 __attribute__((target("f16c"))) static float    hardware_to_f32(uint16_t h) { return _cvtsh_ss(h); }
 
 static bool has_f16c(void)
@@ -76,11 +91,14 @@ static void conversions_equal_the_hardware(void)
         return;
     }
     for (uint32_t h = 0; h < 0x10000; h++)
-        CHECK(f32_bits(f16_to_f32((uint16_t)h)) == f32_bits(hardware_to_f32((uint16_t)h)), "%04x", h);
-    /* a dense sample of all floats, and everything around the middles of f16 neighbours; TEST_ALL=1: every float */
+        CHECK(f32_bits(f16_to_f32((uint16_t)h)) == f32_bits(hardware_to_f32((uint16_t)h)), "%04x",
+              h);
+    /* a dense sample of all floats, and everything around the middles of f16 neighbours;
+     * TEST_ALL=1: every float */
     uint32_t step = getenv("TEST_ALL") ? 1 : 1009;
     for (uint64_t u = 0; u <= UINT32_MAX; u += step)
-        CHECK(f32_to_f16(f32_from((uint32_t)u)) == hardware_to_f16(f32_from((uint32_t)u)), "%08x", (unsigned)u);
+        CHECK(f32_to_f16(f32_from((uint32_t)u)) == hardware_to_f16(f32_from((uint32_t)u)), "%08x",
+              (unsigned)u);
     for (uint32_t u = 0x32000000; u < 0x48000000; u += 0x800)
         for (uint32_t near = u - 2; near != u + 3; near++)
             CHECK(f32_to_f16(f32_from(near)) == hardware_to_f16(f32_from(near)), "%08x", near);

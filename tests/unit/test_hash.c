@@ -26,7 +26,8 @@ static void sha256_gives_the_standard_digests(void)
     for (int i = 0; i < 1000; i++)
         sha256_add(s, block, sizeof block);
     sha256_end(s, hex);
-    CHECK(strcmp(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0") == 0, "%s", hex);
+    CHECK(strcmp(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0") == 0,
+          "%s", hex);
 }
 
 static void sha256_does_not_depend_on_the_pieces(void)

@@ -18,7 +18,8 @@ static void refused(const char *text, const char *message)
 {
     Error e = { 0 };
     Json *j = parse(text, &e);
-    CHECK(!j && e.status == INPUT && strncmp(e.msg, "test: ", 6) == 0 && strstr(e.msg, message), "%s: %d '%s'", text, e.status, e.msg);
+    CHECK(!j && e.status == INPUT && strncmp(e.msg, "test: ", 6) == 0 && strstr(e.msg, message),
+          "%s: %d '%s'", text, e.status, e.msg);
     json_free(j);
 }
 
@@ -85,7 +86,8 @@ static void duplicate_keys_are_refused(void)
     Error e = { 0 };
     Json *j = parse("{\"a\": {\"a\": 1}, \"A\": 2}", &e);
     CHECK(j && json_count(j) == 2, "%s", e.msg);
-    CHECK(json_is_object(json_get(j, "a")) && json_is_number(json_get(j, "A")), "keys are case-sensitive");
+    CHECK(json_is_object(json_get(j, "a")) && json_is_number(json_get(j, "A")),
+          "keys are case-sensitive");
     json_free(j);
 }
 
@@ -98,7 +100,8 @@ static void depth_64_is_the_limit(void)
         text[2 * depth] = 0;
         Error e = { 0 };
         Json *j = parse(text, &e);
-        CHECK(depth == 64 ? !!j : !j && strstr(e.msg, "byte 64: nested deeper than 64"), "depth %d: %s", depth, e.msg);
+        CHECK(depth == 64 ? !!j : !j && strstr(e.msg, "byte 64: nested deeper than 64"),
+              "depth %d: %s", depth, e.msg);
         json_free(j);
     }
     char *many = malloc(1 << 20);
@@ -113,7 +116,8 @@ static void read_of(const char *text, double expected)
     Error  e = { 0 };
     double x = NAN;
     Json  *j = parse(text, &e);
-    CHECK(j && json_read_double(j, "x", -INFINITY, INFINITY, &x, &e) && x == expected, "%s gave %a, not %a: %s", text, x, expected, e.msg);
+    CHECK(j && json_read_double(j, "x", -INFINITY, INFINITY, &x, &e) && x == expected,
+          "%s gave %a, not %a: %s", text, x, expected, e.msg);
     json_free(j);
 }
 
@@ -128,7 +132,8 @@ static void numbers_are_exact(void)
     read_of("1e-400", 0);
     read_of("123456789012345678901234567890", 123456789012345678901234567890.0);
     /* cJSON's own parser cuts these at 63 characters */
-    read_of("0.1000000000000000055511151231257827021181583404541015625000000000000000000000000000", 0.1);
+    read_of("0.1000000000000000055511151231257827021181583404541015625000000000000000000000000000",
+            0.1);
     read_of("100000000000000000000000000000000000000000000000000000000000000000000000000000", 1e77);
     read_of("1.00000000000000000000000000000000000000000000000000000000000000000000000000e5", 1e5);
     for (int n = 55; n < 75; n++) { /* around that length, in an array, after and before others */
@@ -138,7 +143,8 @@ static void numbers_are_exact(void)
         Error  e = { 0 };
         Json  *j = parse(text, &e);
         double x = 0, last = 0;
-        CHECK(j && json_count(j) == 3 && json_read_double(json_next(json_first(j)), "x", 0, 1, &x, &e), "%s: %s", text, e.msg);
+        CHECK(j && json_count(j) == 3 && json_read_double(json_next(json_first(j)), "x", 0, 1, &x,
+                                                          &e), "%s: %s", text, e.msg);
         if (j)
             json_read_double(json_next(json_next(json_first(j))), "x", 0, 3, &last, &e);
         CHECK(x == 1 / 3.0 && last == 2, "%d characters: %a %a", n, x, last);
@@ -152,7 +158,8 @@ static void int_of(const char *text, int64_t min, int64_t max, const char *messa
     int64_t i = 77;
     Json   *j = parse(text, &e);
     bool    ok = json_read_int(j, "heads", min, max, &i, &e);
-    CHECK(j && !ok && i == 77 && e.status == INPUT && strcmp(e.msg, message) == 0, "%s: '%s'", text, e.msg);
+    CHECK(j && !ok && i == 77 && e.status == INPUT && strcmp(e.msg, message) == 0, "%s: '%s'", text,
+          e.msg);
     json_free(j);
 }
 
@@ -164,16 +171,21 @@ static void integers_have_a_range(void)
     const Json *item = json_first(j);
     static const int64_t expected[] = { 3000000000, -5, 9007199254740991, 1, 120 };
     for (int k = 0; item; item = json_next(item), k++)
-        CHECK(json_read_int(item, "n", INT64_MIN, INT64_MAX, &i, &e) && i == expected[k], "%lld: %s", (long long)i, e.msg);
+        CHECK(json_read_int(item, "n", INT64_MIN, INT64_MAX, &i, &e) && i == expected[k],
+              "%lld: %s", (long long)i, e.msg);
     json_free(j);
     int_of("3.5", 1, 8, "heads: expected an integer from 1 to 8, found 3.5");
     int_of("9", 1, 8, "heads: expected an integer from 1 to 8, found 9");
-    int_of("-1", 0, INT64_MAX, "heads: expected an integer from 0 to 9223372036854775807, found -1");
-    int_of("9007199254740993", 0, INT64_MAX, "heads: expected an integer from 0 to 9223372036854775807, found 9007199254740992");
+    int_of("-1", 0, INT64_MAX,
+           "heads: expected an integer from 0 to 9223372036854775807, found -1");
+    int_of("9007199254740993", 0, INT64_MAX,
+           "heads: expected an integer from 0 to 9223372036854775807, found 9007199254740992");
     int_of("1e300", 0, 5, "heads: expected an integer from 0 to 5, found 1e+300");
     int_of("\"4\"", 1, 8, "heads: expected an integer from 1 to 8, found string");
     int_of("true", 1, 8, "heads: expected an integer from 1 to 8, found true");
-    CHECK(!json_read_int(NULL, "n", 0, 1, &i, &e) && strcmp(e.msg, "n: expected an integer from 0 to 1, found nothing") == 0, "%s", e.msg);
+    CHECK(!json_read_int(NULL, "n", 0, 1, &i, &e)
+              && strcmp(e.msg, "n: expected an integer from 0 to 1, found nothing") == 0,
+          "%s", e.msg);
 }
 
 static void other_reads_check_their_kind(void)
@@ -183,18 +195,28 @@ static void other_reads_check_their_kind(void)
     bool        b = false;
     const char *s = NULL;
     Json       *j = parse("[0.5, true, \"text\", null, {}, []]", &e);
-    const Json *number = json_first(j), *truth = json_next(number), *string = json_next(truth), *null = json_next(string),
-               *object = json_next(null), *array = json_next(object);
+    const Json *number = json_first(j), *truth = json_next(number), *string = json_next(truth),
+               *null = json_next(string), *object = json_next(null), *array = json_next(object);
     CHECK(json_read_double(number, "x", 0, 1, &x, &e) && x == 0.5, "%s", e.msg);
-    CHECK(!json_read_double(number, "x", 1, 2.5, &x, &e) && strcmp(e.msg, "x: expected a number from 1 to 2.5, found 0.5") == 0, "%s", e.msg);
-    CHECK(!json_read_double(number, "x", 1, INFINITY, &x, &e) && strcmp(e.msg, "x: expected a number of at least 1, found 0.5") == 0, "%s", e.msg);
-    CHECK(!json_read_double(null, "x", -INFINITY, INFINITY, &x, &e) && strcmp(e.msg, "x: expected a number, found null") == 0, "%s", e.msg);
+    CHECK(!json_read_double(number, "x", 1, 2.5, &x, &e) && strcmp(e.msg,
+        "x: expected a number from 1 to 2.5, found 0.5") == 0, "%s", e.msg);
+    CHECK(!json_read_double(number, "x", 1, INFINITY, &x, &e) && strcmp(e.msg,
+        "x: expected a number of at least 1, found 0.5") == 0, "%s", e.msg);
+    CHECK(!json_read_double(null, "x", -INFINITY, INFINITY, &x, &e) && strcmp(e.msg,
+        "x: expected a number, found null") == 0, "%s", e.msg);
     CHECK(json_read_bool(truth, "b", &b, &e) && b, "%s", e.msg);
-    CHECK(!json_read_bool(number, "b", &b, &e) && strcmp(e.msg, "b: expected true or false, found 0.5") == 0, "%s", e.msg);
+    CHECK(!json_read_bool(number, "b", &b, &e)
+              && strcmp(e.msg, "b: expected true or false, found 0.5") == 0,
+          "%s", e.msg);
     CHECK(json_read_string(string, "s", &s, &e) && strcmp(s, "text") == 0, "%s", e.msg);
-    CHECK(!json_read_string(object, "s", &s, &e) && strcmp(e.msg, "s: expected a string, found object") == 0, "%s", e.msg);
-    CHECK(strcmp(json_kind(array), "array") == 0 && json_is_null(null) && json_is_array(array), "kinds");
-    CHECK(!json_get(array, "a") && !json_get(NULL, "a") && !json_first(NULL) && !json_first(number) && json_count(NULL) == 0, "lookups");
+    CHECK(!json_read_string(object, "s", &s, &e)
+              && strcmp(e.msg, "s: expected a string, found object") == 0,
+          "%s", e.msg);
+    CHECK(strcmp(json_kind(array), "array") == 0 && json_is_null(null) && json_is_array(array),
+          "kinds");
+    CHECK(!json_get(array, "a") && !json_get(NULL, "a") && !json_first(NULL) && !json_first(number)
+              && json_count(NULL) == 0,
+          "lookups");
     json_free(j);
     json_free(NULL);
 }
@@ -204,17 +226,20 @@ static void strings_are_unescaped(void)
     Error       e = { 0 };
     const char *s = "";
     Json       *j = parse("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\\u00e9\\ud83c\\udfad\xC3\xA9\"", &e);
-    CHECK(j && json_read_string(j, "s", &s, &e) && strcmp(s, "\"\\/\b\f\n\r\t\xC3\xA9\xF0\x9F\x8E\xAD\xC3\xA9") == 0, "'%s' %s", s, e.msg);
+    CHECK(j && json_read_string(j, "s", &s, &e)
+              && strcmp(s, "\"\\/\b\f\n\r\t\xC3\xA9\xF0\x9F\x8E\xAD\xC3\xA9") == 0,
+          "'%s' %s", s, e.msg);
     json_free(j);
 }
 
-/* ---- Sizes and lack of memory ----------------------------------------------------------------------------------- */
+/* ---- Sizes and lack of memory ---------------------------------------------------------------- */
 
 static void two_hundred_thousand_keys_take_no_time(void)
 {
     TextOut o = { 0 };
     for (int i = 0; i < 200000; i++)
-        text_out(&o, "%s\"layers.%d.wq\": {\"shape\": [%d, 2]}", i ? ", " : "{", i * 7919 % 200000, i);
+        text_out(&o, "%s\"layers.%d.wq\": {\"shape\": [%d, 2]}", i ? ", " : "{", i * 7919 % 200000,
+                 i);
     text_out(&o, "}");
     size_t  n = o.n;
     Error   e = { 0 };
@@ -230,7 +255,8 @@ static void two_hundred_thousand_keys_take_no_time(void)
 }
 
 static int allocations_left;
-static void *scarce_malloc(size_t n) { return allocations_left-- > 0 ? calloc(1, n) : NULL; } /* zeroed: config=msan does not see what cJSON writes */
+/* zeroed: config=msan does not see what cJSON writes */
+static void *scarce_malloc(size_t n) { return allocations_left-- > 0 ? calloc(1, n) : NULL; }
 
 static void lack_of_memory_is_an_error(void)
 {
@@ -252,7 +278,8 @@ static void lack_of_memory_is_an_error(void)
 /* What is read is what cJSON's own parser reads. */
 static void mutated_texts_are_read_or_refused(void)
 {
-    static const char seed_text[] = "{\"a\": [1, -2.5e+3, \"\\u00e9\\ud83c\\udfad\\n\"], \"b\": {\"c\": null, \"d\": true}, \"e\": [[], {}, \"\xC3\xA9\"]}";
+    static const char seed_text[] = "{\"a\": [1, -2.5e+3, \"\\u00e9\\ud83c\\udfad\\n\"], \"b\": "
+                                    "{\"c\": null, \"d\": true}, \"e\": [[], {}, \"\xC3\xA9\"]}";
     static const char alphabet[] = "{}[]\",:\\u0123456789aeE+-. \n\xC3\xA9tfnl";
     uint32_t state = 1;
     int      passed = 0;
@@ -275,7 +302,8 @@ static void mutated_texts_are_read_or_refused(void)
         Json *j = json_parse(exact, n, "test", &e);
         CHECK(j || e.status == INPUT, "%.*s: %d '%s'", (int)n, text, e.status, e.msg);
         cJSON *theirs = j ? cJSON_ParseWithLength(exact, n) : NULL;
-        CHECK(!j || (theirs && json_equal(j, theirs)), "%.*s: read otherwise than by cJSON", (int)n, text);
+        CHECK(!j || (theirs && json_equal(j, theirs)), "%.*s: read otherwise than by cJSON", (int)n,
+              text);
         cJSON_Delete(theirs);
         passed += j != NULL;
         json_free(j);
@@ -284,13 +312,14 @@ static void mutated_texts_are_read_or_refused(void)
     CHECK(passed > 1000, "only %d texts were sound", passed);
 }
 
-/* ---- Output ----------------------------------------------------------------------------------------------------- */
+/* ---- Output ---------------------------------------------------------------------------------- */
 
 static void output_is(const char *what, TextOut *o, const char *expected)
 {
     Error e = { 0 };
     char *text = text_out_take(o, &e);
-    CHECK(text && strcmp(text, expected) == 0, "%s: '%s', expected '%s' %s", what, text ? text : "", expected, e.msg);
+    CHECK(text && strcmp(text, expected) == 0, "%s: '%s', expected '%s' %s", what, text ? text : "",
+          expected, e.msg);
     free(text);
 }
 
@@ -298,7 +327,8 @@ static void output_strings_are_ascii(void)
 {
     TextOut o = { 0 };
     json_out_string(&o, "a\"\\/\n\t\b\f\r\x01\x7F\xC3\xA9\xE6\x97\xA5\xF0\x9F\x8E\xAD", 20);
-    output_is("escapes", &o, "\"a\\\"\\\\/\\n\\t\\b\\f\\r\\u0001\\u007f\\u00e9\\u65e5\\ud83c\\udfad\"");
+    output_is("escapes", &o,
+              "\"a\\\"\\\\/\\n\\t\\b\\f\\r\\u0001\\u007f\\u00e9\\u65e5\\ud83c\\udfad\"");
     json_out_string(&o, "a\0b", 3);
     output_is("NUL", &o, "\"a\\u0000b\"");
     json_out_string(&o, "\xFFx\xE6\x97x\xF0\x9F\x8E\xED\xA0\x80", 11);
@@ -313,9 +343,19 @@ static void output_doubles_are_short_and_read_back(void)
     static const struct {
         double      x;
         const char *text;
-    } cases[] = { { 0.1, "0.1" },       { 1, "1" },         { -0.0, "-0" },           { 1e6, "1000000" }, { 500000, "500000" },
-                  { 1e-5, "1e-05" },    { 1e300, "1e+300" }, { 5e-324, "5e-324" },    { NAN, "null" },    { INFINITY, "null" },
-                  { 1 / 3.0, "0.3333333333333333" }, { 1e15, "1e+15" }, { 123456789012345, "123456789012345" } };
+    } cases[] = { { 0.1, "0.1" },
+                  { 1, "1" },
+                  { -0.0, "-0" },
+                  { 1e6, "1000000" },
+                  { 500000, "500000" },
+                  { 1e-5, "1e-05" },
+                  { 1e300, "1e+300" },
+                  { 5e-324, "5e-324" },
+                  { NAN, "null" },
+                  { INFINITY, "null" },
+                  { 1 / 3.0, "0.3333333333333333" },
+                  { 1e15, "1e+15" },
+                  { 123456789012345, "123456789012345" } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         TextOut o = { 0 };
         json_out_double(&o, cases[i].x);
@@ -331,13 +371,14 @@ static void output_doubles_are_short_and_read_back(void)
         TextOut o = { 0 };
         json_out_double(&o, x);
         Json *j = json_parse(o.text, o.n, "test", NULL);
-        CHECK(j && json_read_double(j, "x", -INFINITY, INFINITY, &back, NULL) && back == x, "%a became %a", x, back);
+        CHECK(j && json_read_double(j, "x", -INFINITY, INFINITY, &back, NULL) && back == x,
+              "%a became %a", x, back);
         json_free(j);
         text_out_free(&o);
     }
 }
 
-/* ---- Locales ---------------------------------------------------------------------------------------------------- */
+/* ---- Locales --------------------------------------------------------------------------------- */
 
 static void numbers_in_locale(const char *point, const char *const *names, const char *source)
 {
@@ -348,7 +389,8 @@ static void numbers_in_locale(const char *point, const char *const *names, const
     }
     read_of("0.5", 0.5);
     read_of("-1.25e-3", -1.25e-3);
-    read_of("0.33333333333333333333333333333333333333333333333333333333333333333333333333", 1 / 3.0);
+    read_of("0.33333333333333333333333333333333333333333333333333333333333333333333333333",
+            1 / 3.0);
     refused("[0,5e]", "exponent");
     int_of("3.5", 1, 8, "heads: expected an integer from 1 to 8, found 3.5");
     TextOut o = { 0 };
@@ -366,16 +408,20 @@ static void a_comma_locale_changes_nothing(void)
 
 static void a_locale_with_a_two_byte_point_changes_nothing(void)
 {
-    numbers_in_locale("\xD9\xAB", (const char *const[]){ "ps_AF.UTF-8", "ps_AF", "fa_IR.UTF-8", "fa_IR", NULL }, "ps_AF");
+    numbers_in_locale("\xD9\xAB",
+                      (const char *const[]){ "ps_AF.UTF-8", "ps_AF", "fa_IR.UTF-8", "fa_IR", NULL },
+                      "ps_AF");
 }
 
-/* ---- The suite of https://github.com/nst/JSONTestSuite ---------------------------------------------------------- */
+/* ---- The suite of https://github.com/nst/JSONTestSuite --------------------------------------- */
 
 /* Sound JSON that we refuse on purpose (json.h). */
 static bool refused_on_purpose(const char *name)
 {
-    static const char *const names[] = { "y_object_duplicated_key.json", "y_object_duplicated_key_and_value.json",
-                                         "y_object_escaped_null_in_key.json", "y_string_null_escape.json" };
+    static const char *const names[] = { "y_object_duplicated_key.json",
+                                         "y_object_duplicated_key_and_value.json",
+                                         "y_object_escaped_null_in_key.json",
+                                         "y_string_null_escape.json" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;

@@ -16,7 +16,8 @@ static void refused(const char *text, const char *message)
 {
     Error   e = { 0 };
     JsonDoc d;
-    CHECK(!parse(&d, text, strlen(text), &e) && e.status == INPUT && strncmp(e.msg, "test: ", 6) == 0 && strstr(e.msg, message),
+    CHECK(!parse(&d, text, strlen(text), &e) && e.status == INPUT && strncmp(e.msg, "test: ",
+        6) == 0 && strstr(e.msg, message),
           "%s: %d '%s'",
           text, e.status, e.msg);
     CHECK(!d.text && !d.node, "%s: something is left", text);
@@ -70,11 +71,14 @@ static void what_is_refused_can_be_chosen(void)
     JsonDoc d;
     Error   e = { 0 };
     char   *copy = strdup(text);
-    CHECK(json_doc_parse(&d, copy, sizeof text - 1, 0, "test", &e) && d.node[1].key_n == 2 && d.node[1].n == 2 && isinf(d.node[2].number), "%s",
+    CHECK(json_doc_parse(&d, copy, sizeof text - 1, 0, "test",
+                         &e) && d.node[1].key_n == 2 && d.node[1].n == 2 && isinf(d.node[2].number),
+    "%s",
           e.msg);
     json_doc_free(&d);
     copy = strdup(text);
-    CHECK(!json_doc_parse(&d, copy, sizeof text - 1, JSON_NO_NUL, "test", &e) && strstr(e.msg, "byte 3: a string holds NUL"), "%s", e.msg);
+    CHECK(!json_doc_parse(&d, copy, sizeof text - 1, JSON_NO_NUL, "test", &e) && strstr(e.msg,
+        "byte 3: a string holds NUL"), "%s", e.msg);
 }
 
 static void strings_end_with_nul(void)
@@ -82,23 +86,30 @@ static void strings_end_with_nul(void)
     static const char text[] = "{\"key\": \"\\u00e9x\"}";
     JsonDoc d;
     Error   e = { 0 };
-    CHECK(parse(&d, text, sizeof text - 1, &e) && strcmp(d.node[1].key, "key") == 0 && strcmp(d.node[1].text, "\xC3\xA9x") == 0, "%s", e.msg);
+    CHECK(parse(&d, text, sizeof text - 1, &e) && strcmp(d.node[1].key,
+                                                         "key") == 0 && strcmp(d.node[1].text,
+        "\xC3\xA9x") == 0, "%s", e.msg);
     json_doc_free(&d);
 }
 
 static void values_are_what_the_text_says(void)
 {
-    static const char text[] = " {\"s\": \"a\\u0000\\u00e9\\ud83d\\ude00\\n\\/\", \"i\": -12, \"d\": 1.5e2, \"big\": 12345678901234567890, "
+    static const char text[] = " {\"s\": \"a\\u0000\\u00e9\\ud83d\\ude00\\n\\/\", \"i\": -12, "
+                               "\"d\": 1.5e2, \"big\": 12345678901234567890, "
                                "\"l\": [1, [], {}, null, true, false], \"last\": 0} ";
     JsonDoc d;
     Error   e = { 0 };
     CHECK(parse(&d, text, sizeof text - 1, &e), "%s", e.msg);
     const JsonNode *root = d.node, *s = node_get(root, "s"), *l = node_get(root, "l");
-    CHECK(root->kind == NODE_OBJECT && root->n == 6 && root->skip == d.n_nodes, "%u members", root->n);
-    CHECK(s && s->n == 10 && memcmp(s->text, "a\0\xC3\xA9\xF0\x9F\x98\x80\n/", 10) == 0, "%u bytes", s ? s->n : 0);
-    CHECK(node_get(root, "i")->integer == -12 && node_number(node_get(root, "d")) == 150 && node_get(root, "big")->kind == NODE_DOUBLE,
+    CHECK(root->kind == NODE_OBJECT && root->n == 6 && root->skip == d.n_nodes, "%u members",
+          root->n);
+    CHECK(s && s->n == 10 && memcmp(s->text, "a\0\xC3\xA9\xF0\x9F\x98\x80\n/", 10) == 0, "%u bytes",
+          s ? s->n : 0);
+    CHECK(node_get(root, "i")->integer == -12 && node_number(node_get(root,
+        "d")) == 150 && node_get(root, "big")->kind == NODE_DOUBLE,
           "numbers");
-    CHECK(node_number(node_get(root, "big")) == 12345678901234567890.0, "%g", node_number(node_get(root, "big")));
+    CHECK(node_number(node_get(root, "big")) == 12345678901234567890.0, "%g",
+          node_number(node_get(root, "big")));
     CHECK(l && l->n == 6 && l->skip == 7, "%u items", l ? l->n : 0);
     int n = 0, truths = 0;
     JSON_NODES (i, l) {
@@ -106,9 +117,11 @@ static void values_are_what_the_text_says(void)
         truths += node_truth(i);
     }
     CHECK(n == 6 && truths == 2, "%d items, %d true", n, truths);
-    CHECK(!node_get(root, "S") && !node_get(l, "s") && !node_get(NULL, "s"), "a key that is not there");
+    CHECK(!node_get(root, "S") && !node_get(l, "s") && !node_get(NULL, "s"),
+          "a key that is not there");
     char found[NODE_TEXT];
-    CHECK(strcmp(node_text(node_get(root, "i"), found), "-12") == 0 && strcmp(node_text(NULL, found), "nothing") == 0, "%s", found);
+    CHECK(strcmp(node_text(node_get(root, "i"), found),
+                 "-12") == 0 && strcmp(node_text(NULL, found), "nothing") == 0, "%s", found);
     CHECK(isnan(node_number(s)) && node_number(l + 5) == 1, "no number");
     json_doc_free(&d);
     json_doc_free(&d);
@@ -125,7 +138,8 @@ static void too_many_values_are_refused(void)
         memcpy(text + i, ",0", 2);
     text[0] = '[';
     text[n] = 0;
-    CHECK(!json_doc_parse(&d, text, n, 0, "test", &e) && e.status == INPUT && strstr(e.msg, "at most 16777216 values"), "%s", e.msg);
+    CHECK(!json_doc_parse(&d, text, n, 0, "test", &e) && e.status == INPUT && strstr(e.msg,
+        "at most 16777216 values"), "%s", e.msg);
 }
 
 static void a_map_finds_what_was_put_into_it(void)
@@ -146,8 +160,10 @@ static void a_map_finds_what_was_put_into_it(void)
         ok = ok && found && v && *v == i && byte_map_find(&m, key[i], strlen(key[i]), -1) == i;
     }
     CHECK(ok && m.n == N, "%zu keys", m.n);
-    CHECK(byte_map_find(&m, "a", 1, -1) == -1 && byte_map_find(&m, "", 0, -1) == -1, "keys that are not there");
-    CHECK(*byte_map_put(&m, "", 0, 9, &found, &e) == 9 && byte_map_find(&m, "", 0, -1) == 9, "the empty key");
+    CHECK(byte_map_find(&m, "a", 1, -1) == -1 && byte_map_find(&m, "", 0, -1) == -1,
+          "keys that are not there");
+    CHECK(*byte_map_put(&m, "", 0, 9, &found, &e) == 9 && byte_map_find(&m, "", 0, -1) == 9,
+          "the empty key");
     byte_map_free(&m);
     byte_map_free(&m);
 }

@@ -1,4 +1,5 @@
-/* tests/unit/test_kv_cache.c: tiles of 64 positions, taken as a sequence grows, given back behind a window. */
+/* tests/unit/test_kv_cache.c: tiles of 64 positions, taken as a sequence grows, given back behind a
+ * window. */
 #include "test.h"
 
 #include <math.h>
@@ -8,10 +9,15 @@
 
 static Error err;
 
-static KvCache cache_of(int n_layers, int kv_heads, int head_dim, int window, KvType type, int n_seqs)
+static KvCache cache_of(int n_layers, int kv_heads, int head_dim, int window, KvType type,
+                        int n_seqs)
 {
     KvCache c;
-    KvShape shape = {.n_layers = n_layers, .kv_heads = kv_heads, .head_dim = head_dim, .window = window, .type = type};
+    KvShape shape = { .n_layers = n_layers,
+                      .kv_heads = kv_heads,
+                      .head_dim = head_dim,
+                      .window = window,
+                      .type = type };
     if (!kv_cache_init(&c, &shape, n_seqs, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         exit(4);
@@ -33,7 +39,8 @@ static void memory_is_taken_as_a_sequence_grows(void)
     KvCache c = cache_of(3, 2, 20, 0, KV_F32, 2);
     CHECK(c.bytes == 0, "an empty cache holds %zu bytes", c.bytes);
     CHECK(grow(&c, 0, 1), "%s", err.msg);
-    CHECK(c.bytes == 3 * c.tile_bytes, "one token: %zu bytes, a tile is %zu", c.bytes, c.tile_bytes);
+    CHECK(c.bytes == 3 * c.tile_bytes, "one token: %zu bytes, a tile is %zu", c.bytes,
+          c.tile_bytes);
     CHECK(grow(&c, 0, 63), "%s", err.msg);
     CHECK(c.bytes == 3 * c.tile_bytes, "64 tokens: %zu bytes", c.bytes);
     CHECK(grow(&c, 0, 1), "%s", err.msg);
@@ -54,10 +61,12 @@ static void an_f16_cache_takes_half(void)
 static void a_q8_cache_takes_a_byte_and_a_scale(void)
 {
     KvCache c = cache_of(1, 3, 20, 0, KV_Q8, 1);
-    CHECK(c.head_bytes == 64 * 20 + 64 * 32 + 2 * 64 * 4 && c.tile_bytes == 3 * c.head_bytes, "%zu, %zu", c.head_bytes, c.tile_bytes);
+    CHECK(c.head_bytes == 64 * 20 + 64 * 32 + 2 * 64 * 4 && c.tile_bytes == 3 * c.head_bytes,
+          "%zu, %zu", c.head_bytes, c.tile_bytes);
     CHECK(grow(&c, 0, 1), "%s", err.msg);
     for (int h = 0; h < 3; h++)
-        CHECK((uintptr_t)kv_cache_k(&c, 0, 0, h, 0) % 64 == 0 && (uintptr_t)kv_cache_v(&c, 0, 0, h, 0) % 64 == 0
+        CHECK((uintptr_t)kv_cache_k(&c, 0, 0, h, 0) % 64 == 0 && (uintptr_t)kv_cache_v(&c, 0, 0, h,
+            0) % 64 == 0
               && (uintptr_t)kv_cache_scales(&c, 0, 0, h, 0) % 64 == 0, "head %d is not aligned", h);
     kv_cache_free(&c);
 }
@@ -72,7 +81,8 @@ static void a_windowed_layer_holds_the_window_and_the_batch(void)
             size_t  tiles = (size_t)(windows[w] + batches[b] + 63) / 64 + 1;
             for (int n = 0; n < 3000; n += batches[b])
                 CHECK(grow(&c, 0, batches[b]), "%s", err.msg);
-            CHECK(c.bytes <= 2 * tiles * c.tile_bytes, "window %d, batch %d: %zu tiles, expected at most %zu", windows[w], batches[b],
+            CHECK(c.bytes <= 2 * tiles * c.tile_bytes,
+                  "window %d, batch %d: %zu tiles, expected at most %zu", windows[w], batches[b],
                   c.bytes / c.tile_bytes / 2, tiles);
             kv_cache_free(&c);
         }
@@ -88,7 +98,8 @@ static void a_window_keeps_every_position_that_the_next_query_sees(void)
             CHECK(grow(&c, 0, 1), "%s", err.msg);
             const KvTiles *t = &c.seq[0].layer[0];
             for (int tile = oldest / 64; tile <= n / 64; tile++)
-                CHECK(tile >= t->first && tile < t->n && t->tile[tile], "window %d, position %d: tile %d is gone", windows[w], n, tile);
+                CHECK(tile >= t->first && tile < t->n && t->tile[tile],
+                      "window %d, position %d: tile %d is gone", windows[w], n, tile);
         }
         kv_cache_free(&c);
     }
@@ -99,7 +110,9 @@ static void layers_without_a_window_keep_all(void)
 {
     static const int batches[] = {1, 64, 100};
     for (int b = 0; b < 3; b++) {
-        KvShape shape = {.n_layers = 3, .kv_heads = 1, .head_dim = 16, .window = 100, .type = KV_F32};
+        KvShape shape = {
+            .n_layers = 3, .kv_heads = 1, .head_dim = 16, .window = 100, .type = KV_F32
+        };
         KvCache c;
         layers_add(&shape.full_layers, 1);
         layers_add(&shape.full_layers, 2);
@@ -107,12 +120,17 @@ static void layers_without_a_window_keep_all(void)
         for (int n = 0; n < 1000; n += batches[b])
             CHECK(grow(&c, 0, batches[b]), "%s", err.msg);
         int length = c.seq[0].length;
-        CHECK(c.bytes == kv_cache_plan_bytes(&shape, length, batches[b]), "batch %d: %zu bytes, planned %zu", batches[b], c.bytes,
+        CHECK(c.bytes == kv_cache_plan_bytes(&shape, length, batches[b]),
+              "batch %d: %zu bytes, planned %zu", batches[b], c.bytes,
               kv_cache_plan_bytes(&shape, length, batches[b]));
-        CHECK(c.seq[0].layer[0].first == (length - batches[b] - 99) / 64 && c.seq[0].layer[1].first == 0 && c.seq[0].layer[2].first == 0,
-              "first tiles %d %d %d", c.seq[0].layer[0].first, c.seq[0].layer[1].first, c.seq[0].layer[2].first);
-        CHECK(!kv_cache_rewind(&c, 0, 300) && !kv_cache_share(&c, 0, 1, 300, &err), "the window has moved on");
-        CHECK(kv_cache_share(&c, 0, 1, length - 1, &err) && c.seq[1].layer[0].first == c.seq[0].layer[0].first
+        CHECK(c.seq[0].layer[0].first == (length - batches[b] - 99) / 64
+                  && c.seq[0].layer[1].first == 0 && c.seq[0].layer[2].first == 0,
+              "first tiles %d %d %d", c.seq[0].layer[0].first, c.seq[0].layer[1].first,
+              c.seq[0].layer[2].first);
+        CHECK(!kv_cache_rewind(&c, 0, 300) && !kv_cache_share(&c, 0, 1, 300, &err),
+              "the window has moved on");
+        CHECK(kv_cache_share(&c, 0, 1, length - 1,
+                             &err) && c.seq[1].layer[0].first == c.seq[0].layer[0].first
               && c.seq[1].layer[1].first == 0, "%s", err.msg);
         kv_cache_free(&c);
     }
@@ -137,9 +155,12 @@ static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
         for (int pos = 0; pos < N; pos++)
             for (int h = 0; h < H; h++)
                 for (int d = 0; d < D; d++) {
-                    float       want_k = (float)(pos * 100 + d) / 7 + (float)h, want_v = -want_k / 3, got_k, got_v;
-                    const void *k = kv_cache_k(&c, 0, 1, h, pos / 64), *v = kv_cache_v(&c, 0, 1, h, pos / 64);
-                    int         t = pos % 64, k_at = t / 16 * D * 16 + d * 16 + t % 16, v_at = t * c.v_stride + d;
+                    float want_k = (float)(pos * 100 + d) / 7 + (float)h, want_v = -want_k / 3,
+                          got_k, got_v;
+                    const void *k = kv_cache_k(&c, 0, 1, h, pos / 64),
+                               *v = kv_cache_v(&c, 0, 1, h, pos / 64);
+                    int         t = pos % 64, k_at = t / 16 * D * 16 + d * 16 + t % 16,
+                                v_at = t * c.v_stride + d;
                     if (type == KV_F32) {
                         got_k = ((const float *)k)[k_at];
                         got_v = ((const float *)v)[v_at];
@@ -147,7 +168,8 @@ static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
                         const float *scale = kv_cache_scales(&c, 0, 1, h, pos / 64);
                         float        top_k = (float)(pos * 100 + D - 1) / 7 + (float)h;
                         float        k_scale = top_k / 127, v_scale = top_k / 3 / 127;
-                        CHECK(scale[t] == k_scale && scale[64 + t] == v_scale, "scales %a, %a", (double)scale[t], (double)scale[64 + t]);
+                        CHECK(scale[t] == k_scale && scale[64 + t] == v_scale, "scales %a, %a",
+                              (double)scale[t], (double)scale[64 + t]);
                         got_k  = (float)((const int8_t *)k)[k_at] * k_scale;
                         got_v  = (float)((const int8_t *)v)[v_at] * v_scale;
                         want_k = (float)(int)rintf(want_k * (1 / k_scale)) * k_scale;
@@ -158,15 +180,18 @@ static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
                         want_k = f16_to_f32(f32_to_f16(want_k));
                         want_v = f16_to_f32(f32_to_f16(want_v));
                     }
-                    CHECK(f32_bits(got_k) == f32_bits(want_k), "k[%d][%d][%d]: %a, expected %a", pos, h, d, (double)got_k, (double)want_k);
-                    CHECK(f32_bits(got_v) == f32_bits(want_v), "v[%d][%d][%d]: %a, expected %a", pos, h, d, (double)got_v, (double)want_v);
+                    CHECK(f32_bits(got_k) == f32_bits(want_k), "k[%d][%d][%d]: %a, expected %a",
+                          pos, h, d, (double)got_k, (double)want_k);
+                    CHECK(f32_bits(got_v) == f32_bits(want_v), "v[%d][%d][%d]: %a, expected %a",
+                          pos, h, d, (double)got_v, (double)want_v);
                 }
         CHECK(c.v_stride == 32, "v_stride %d", c.v_stride);
         kv_cache_free(&c);
     }
 }
 
-/* Chunks of the system's pages: tiles are zero, 64-byte aligned and apart, also where chunks are many and huge. */
+/* Chunks of the system's pages: tiles are zero, 64-byte aligned and apart, also where chunks are
+ * many and huge. */
 static void tiles_are_zero_and_apart_across_chunks(void)
 {
     KvCache c = cache_of(2, 3, 64, 0, KV_F32, 1);
@@ -176,7 +201,8 @@ static void tiles_are_zero_and_apart_across_chunks(void)
             const KvTiles *t = &c.seq[0].layer[l];
             for (int i = c.seq[0].length / KV_TILE - (n < 60 ? 1 : 5); i < t->n; i++) {
                 const unsigned char *data = t->tile[i]->data;
-                CHECK((uintptr_t)data % 64 == 0 && data[0] == 0 && memcmp(data, data + 1, c.tile_bytes - 1) == 0, "tile %d is not zero", i);
+                CHECK((uintptr_t)data % 64 == 0 && data[0] == 0 && memcmp(data, data + 1,
+                    c.tile_bytes - 1) == 0, "tile %d is not zero", i);
                 memset(t->tile[i]->data, 1 + i % 250, c.tile_bytes);
             }
         }
@@ -184,7 +210,8 @@ static void tiles_are_zero_and_apart_across_chunks(void)
     for (int l = 0; l < 2; l++)
         for (int i = 0; i < c.seq[0].layer[l].n; i++) {
             const unsigned char *data = c.seq[0].layer[l].tile[i]->data;
-            CHECK(data[0] == 1 + i % 250 && memcmp(data, data + 1, c.tile_bytes - 1) == 0, "layer %d: tile %d was written over", l, i);
+            CHECK(data[0] == 1 + i % 250 && memcmp(data, data + 1, c.tile_bytes - 1) == 0,
+                  "layer %d: tile %d was written over", l, i);
         }
     CHECK(c.bytes == 2 * (60 + 50) * c.tile_bytes, "%zu bytes", c.bytes);
     kv_cache_free(&c);
@@ -200,7 +227,8 @@ static void rewinding_gives_tiles_back_for_use_again(void)
     CHECK(grow(&c, 0, 435), "%s", err.msg);
     CHECK(c.bytes == bytes, "the same 500 tokens: %zu bytes, before %zu", c.bytes, bytes);
     CHECK(kv_cache_rewind(&c, 0, 0) && c.seq[0].length == 0, "length %d", c.seq[0].length);
-    CHECK(grow(&c, 0, 500) && c.bytes == bytes, "after emptying: %zu bytes, before %zu", c.bytes, bytes);
+    CHECK(grow(&c, 0, 500) && c.bytes == bytes, "after emptying: %zu bytes, before %zu", c.bytes,
+          bytes);
     kv_cache_free(&c);
 }
 

@@ -6,7 +6,7 @@
 #include "test.h"
 #include "test_data.h"
 
-/* ---- Files as export.py writes them ------------------------------------------------------------------------------ */
+/* ---- Files as export.py writes them ---------------------------------------------------------- */
 
 enum { DIM = 8, HIDDEN = 12, LAYERS = 2, HEADS = 2, KV_HEADS = 1, VOCAB = 10, SEQ = 4, GROUP = 8 };
 
@@ -36,7 +36,8 @@ static int n_expected;
 
 static uint32_t next(void) { return (seed = seed * 1664525 + 1013904223) >> 8; }
 
-/* A tensor of f32, or (quantized) n codes and then a scale for each group of 8, which spans rows of 12. */
+/* A tensor of f32, or (quantized) n codes and then a scale for each group of 8, which spans rows of
+ * 12. */
 static void put_tensor(const char *name, int layer, int rows, int columns, bool quantized)
 {
     int n = rows * columns;
@@ -52,7 +53,8 @@ static void put_tensor(const char *name, int layer, int rows, int columns, bool 
         scales[g] = (float)(next() % 1000 + 1) / 7919;
     for (int i = 0; i < n; i++) {
         codes[i] = (int8_t)(int)(next() % 256 - 128);
-        values[i] = quantized ? (float)codes[i] * scales[i / GROUP] : (float)(int)(next() % 2001 - 1000) / 331;
+        values[i] = quantized ? (float)codes[i] * scales[i / GROUP]
+                              : (float)(int)(next() % 2001 - 1000) / 331;
     }
     put(quantized ? (const void *)codes : values, quantized ? (size_t)n : (size_t)n * 4);
     if (quantized)
@@ -100,7 +102,8 @@ static void write_0(bool tied)
     for (int table = 0; table < 2; table++)
         for (int pos = 0; pos < SEQ; pos++)
             for (int i = 0; i < DIM / HEADS / 2; i++) {
-                float angle = (float)pos * powf(10000, -(float)(2 * i) / (DIM / HEADS)), v = table ? sinf(angle) : cosf(angle);
+                float angle = (float)pos * powf(10000, -(float)(2 * i) / (DIM / HEADS)),
+                      v = table ? sinf(angle) : cosf(angle);
                 put(&v, 4);
             }
     if (!tied)
@@ -137,25 +140,32 @@ static void write_file(int version, bool tied)
         write_1(version, tied);
 }
 
-/* ---- Reading ------------------------------------------------------------------------------------------------------ */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static void check_tensor(const Llama2cTensor *t, int i, int version)
 {
     bool  vector = strstr(expected[i].name, "norm"), q = version == 2 && !vector;
     int   n = expected[i].n;
     float got[256];
-    CHECK(strcmp(t->name, expected[i].name) == 0, "tensor %d is %s, not %s", i, t->name, expected[i].name);
-    CHECK(t->n_elements == (size_t)n && t->rank == (vector ? 1 : 2), "%s: %zu elements", t->name, t->n_elements);
-    CHECK(vector ? t->shape[0] == n : t->shape[0] == expected[i].rows && t->shape[1] == n / expected[i].rows, "%s: shape", t->name);
-    CHECK(t->n_bytes == (q ? (size_t)n + (size_t)n / GROUP * 4 : (size_t)n * 4), "%s: %zu bytes", t->name, t->n_bytes);
+    CHECK(strcmp(t->name, expected[i].name) == 0, "tensor %d is %s, not %s", i, t->name,
+          expected[i].name);
+    CHECK(t->n_elements == (size_t)n && t->rank == (vector ? 1 : 2), "%s: %zu elements", t->name,
+          t->n_elements);
+    CHECK(vector ? t->shape[0] == n
+                 : t->shape[0] == expected[i].rows && t->shape[1] == n / expected[i].rows,
+          "%s: shape", t->name);
+    CHECK(t->n_bytes == (q ? (size_t)n + (size_t)n / GROUP * 4 : (size_t)n * 4), "%s: %zu bytes",
+          t->name, t->n_bytes);
     CHECK(q == !t->f32 && q == !!t->codes && (!q || t->group_size == GROUP), "%s: form", t->name);
-    CHECK(t->pair_heads == (strstr(t->name, "wq") ? HEADS : strstr(t->name, "wk") ? KV_HEADS : 0), "%s: pairs", t->name);
+    CHECK(t->pair_heads == (strstr(t->name, "wq") ? HEADS : strstr(t->name, "wk") ? KV_HEADS : 0),
+          "%s: pairs", t->name);
     llama2c_read(t, 0, (size_t)n, got);
     CHECK(memcmp(got, expected[i].values, (size_t)n * 4) == 0, "%s: values", t->name);
     for (int first = 0; first < n; first++) { /* from within a group, over its end */
         int count = first + 11 < n ? 11 : n - first;
         llama2c_read(t, (size_t)first, (size_t)count, got);
-        CHECK(memcmp(got, expected[i].values + first, (size_t)count * 4) == 0, "%s: values from %d", t->name, first);
+        CHECK(memcmp(got, expected[i].values + first, (size_t)count * 4) == 0, "%s: values from %d",
+              t->name, first);
     }
 }
 
@@ -168,12 +178,16 @@ static void every_version_is_read(void)
         write_file(version, tied);
         CHECK(llama2c_is(file, 28, n_file), "version %d is not recognised", version);
         CHECK(llama2c_open(&f, memory_file(file, n_file), &e), "%s", e.msg);
-        CHECK(f.version == version && f.tied == tied && f.n_tensors == n_expected, "version %d: %d tensors", f.version, f.n_tensors);
-        CHECK(f.dims.dim == DIM && f.dims.hidden_dim == HIDDEN && f.dims.n_layers == LAYERS && f.dims.n_heads == HEADS
-              && f.dims.n_kv_heads == KV_HEADS && f.dims.vocab_size == VOCAB && f.dims.seq_len == SEQ, "dims");
+        CHECK(f.version == version && f.tied == tied && f.n_tensors == n_expected,
+              "version %d: %d tensors", f.version, f.n_tensors);
+        CHECK(f.dims.dim == DIM && f.dims.hidden_dim == HIDDEN && f.dims.n_layers == LAYERS
+                  && f.dims.n_heads == HEADS && f.dims.n_kv_heads == KV_HEADS
+                  && f.dims.vocab_size == VOCAB && f.dims.seq_len == SEQ,
+              "dims");
         for (int i = 0; i < f.n_tensors && i < n_expected; i++)
             check_tensor(&f.tensors[i], i, version);
-        CHECK(!!llama2c_find(&f, "lm_head") == !tied && llama2c_find(&f, "embed") && !llama2c_find(&f, "layers.2.wq"), "find");
+        CHECK(!!llama2c_find(&f, "lm_head") == !tied && llama2c_find(&f,
+            "embed") && !llama2c_find(&f, "layers.2.wq"), "find");
         CHECK(!f.rope_cos == (version > 0) && llama2c_rope_agrees(&f), "rotary tables");
         llama2c_close(&f);
         llama2c_close(&f);
@@ -185,16 +199,18 @@ static void other_rotary_tables_are_seen(void)
     Llama2cFile f;
     Error       e = { 0 };
     write_0(true);
-    size_t at = n_file - 2 * SEQ * 2 * 4 + 3 * 2 * 4 + 4; /* the cosine of the last position, second angle */
+    size_t at = n_file - 2 * SEQ * 2 * 4 + 3 * 2 * 4 + 4; /* the cosine of the last position, second
+                                                           * angle */
     for (int nan = 0; nan < 2; nan++) {
         float value = nan ? NAN : 0.5f;
         memcpy(file + at, &value, 4);
-        CHECK(llama2c_open(&f, memory_file(file, n_file), &e) && !llama2c_rope_agrees(&f), "agrees");
+        CHECK(llama2c_open(&f, memory_file(file, n_file), &e) && !llama2c_rope_agrees(&f),
+              "agrees");
         llama2c_close(&f);
     }
 }
 
-/* ---- Malformed files ---------------------------------------------------------------------------------------------- */
+/* ---- Malformed files ------------------------------------------------------------------------- */
 
 static void refused(const char *what, const char *message)
 {
@@ -202,7 +218,8 @@ static void refused(const char *what, const char *message)
     Error       e = { 0 };
     bool        ok = llama2c_open(&f, memory_file(file, n_file), &e);
     CHECK(!ok, "%s was accepted", what);
-    CHECK(e.status == INPUT && strncmp(e.msg, "/proc/self/fd/", 14) == 0 && strstr(e.msg, message), "%s: %d '%s'", what, e.status, e.msg);
+    CHECK(e.status == INPUT && strncmp(e.msg, "/proc/self/fd/", 14) == 0 && strstr(e.msg, message),
+          "%s: %d '%s'", what, e.status, e.msg);
     llama2c_close(&f);
 }
 
@@ -238,7 +255,9 @@ static void headers_are_checked(void)
         lie(version, at + 8, 4096, "(cut short)");
         lie(version, at + 8, 1, "(or not a llama2.c file)");
     }
-    lie(0, 20, -VOCAB, "expected 4732 bytes for dim 8, hidden_dim 12, n_layers 2, n_heads 2, n_kv_heads 1, vocab_size 10, seq_len 4, found 4412 (cut short)");
+    lie(0, 20, -VOCAB,
+        "expected 4732 bytes for dim 8, hidden_dim 12, n_layers 2, n_heads 2, n_kv_heads 1, "
+        "vocab_size 10, seq_len 4, found 4412 (cut short)");
     lie(1, 4, 0, "llama2.c version: expected 0, 1 or 2, found 0");
     lie(1, 4, 3, "llama2.c version: expected 0, 1 or 2, found 3");
     lie(1, 36, 2, "shared classifier flag: expected 0 or 1, found 2");
@@ -248,7 +267,9 @@ static void headers_are_checked(void)
     lie(2, 37, -8, "group size: expected a number of at least 1, found -8");
     lie(2, 37, 5, "a multiple of the group size 5, found");
     lie(2, 37, 4, "(cut short)");
-    lie(2, 37, INT32_MAX, "tensor embed: expected a number of elements that is a multiple of the group size 2147483647, found 80");
+    lie(2, 37, INT32_MAX,
+        "tensor embed: expected a number of elements that is a multiple of the group size "
+        "2147483647, found 80");
 }
 
 static void a_file_of_another_length_is_refused(void)
@@ -266,17 +287,21 @@ static void a_file_of_another_length_is_refused(void)
 static void other_files_are_not_recognised(void)
 {
     write_0(true);
-    CHECK(llama2c_is(file, 28, n_file) && llama2c_is(file, 28, n_file - 1), "a cut file is still one");
-    CHECK(!llama2c_is(file, 28, n_file + 1) && !llama2c_is(file, 27, n_file), "longer, or too few bytes to tell");
+    CHECK(llama2c_is(file, 28, n_file) && llama2c_is(file, 28, n_file - 1),
+          "a cut file is still one");
+    CHECK(!llama2c_is(file, 28, n_file + 1) && !llama2c_is(file, 27, n_file),
+          "longer, or too few bytes to tell");
     write_1(1, true);
     CHECK(llama2c_is(file, 8, 1) && !llama2c_is(file, 7, 1), "by the magic alone");
-    static const char *const others[] = { "GGUF\3\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0", "PK\3\4 an archive of some kind", "some text, some more text, some more" };
+    static const char *const others[] = { "GGUF\3\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0\0\0\0\0",
+                                          "PK\3\4 an archive of some kind",
+                                          "some text, some more text, some more" };
     for (size_t i = 0; i < 3; i++)
         CHECK(!llama2c_is((const unsigned char *)others[i], 28, 28), "%s", others[i]);
     CHECK(!llama2c_is(NULL, 0, 0), "nothing");
 }
 
-/* ---- A real model, where it is there ------------------------------------------------------------------------------ */
+/* ---- A real model, where it is there --------------------------------------------------------- */
 
 static bool open_recorded(Llama2cFile *f, const char *name)
 {
@@ -299,18 +324,22 @@ static int64_t source_row(const Llama2cTensor *t, int64_t row)
     return row - r + 2 * (r % (head / 2)) + r / (head / 2);
 }
 
-static void compare_with(const TensorFile *hf, const char *hf_name, const Llama2cFile *f, const char *name)
+static void compare_with(const TensorFile *hf, const char *hf_name, const Llama2cFile *f,
+                         const char *name)
 {
     const Tensor        *t = tensor_find(hf, hf_name);
     const Llama2cTensor *ours = llama2c_find(f, name);
-    CHECK(t && ours && t->dtype == DT_F32 && t->n_elements == ours->n_elements && t->shape[0] == ours->shape[0], "%s", name);
+    CHECK(t && ours && t->dtype == DT_F32 && t->n_elements == ours->n_elements
+              && t->shape[0] == ours->shape[0],
+          "%s", name);
     if (!t || !ours || t->n_elements != ours->n_elements)
         return;
     size_t columns = t->n_elements / (size_t)t->shape[0];
     float *row = malloc(columns * 4);
     for (int64_t r = 0; r < t->shape[0]; r++) {
         llama2c_read(ours, (size_t)source_row(ours, r) * columns, columns, row);
-        CHECK(memcmp(row, (const unsigned char *)t->data + (size_t)r * columns * 4, columns * 4) == 0, "%s: row %lld", name, (long long)r);
+        CHECK(memcmp(row, (const unsigned char *)t->data + (size_t)r * columns * 4,
+                     columns * 4) == 0, "%s: row %lld", name, (long long)r);
     }
     free(row);
 }
@@ -318,7 +347,8 @@ static void compare_with(const TensorFile *hf, const char *hf_name, const Llama2
 static void stories260k_is_its_hugging_face_folder(void)
 {
     static const char *const names[][2] = {
-        { "self_attn.q_proj", "wq" }, { "self_attn.k_proj", "wk" }, { "self_attn.v_proj", "wv" }, { "self_attn.o_proj", "wo" },
+        { "self_attn.q_proj", "wq" }, { "self_attn.k_proj", "wk" }, { "self_attn.v_proj", "wv" },
+        { "self_attn.o_proj", "wo" },
         { "mlp.gate_proj", "w_gate" }, { "mlp.up_proj", "w_up" }, { "mlp.down_proj", "w_down" },
         { "input_layernorm", "attn_norm" }, { "post_attention_layernorm", "ffn_norm" },
     };
@@ -328,8 +358,12 @@ static void stories260k_is_its_hugging_face_folder(void)
     Error       e = { 0 };
     if (!open_recorded(&f, "fixtures/models/stories260K/llama2c/stories260K.bin"))
         return;
-    CHECK(test_data(recorded, "fixtures/models/stories260K/model.safetensors") && safetensors_open(&hf, recorded, &e), "%s", e.msg);
-    CHECK(f.version == 0 && f.dims.n_layers == 5 && f.n_tensors == 47 && f.tied && llama2c_rope_agrees(&f), "%d tensors", f.n_tensors);
+    CHECK(test_data(recorded,
+                    "fixtures/models/stories260K/model.safetensors") && safetensors_open(&hf,
+        recorded, &e), "%s", e.msg);
+    CHECK(f.version == 0 && f.dims.n_layers == 5 && f.n_tensors == 47 && f.tied
+              && llama2c_rope_agrees(&f),
+          "%d tensors", f.n_tensors);
     compare_with(&hf, "model.embed_tokens.weight", &f, "embed");
     compare_with(&hf, "model.norm.weight", &f, "final_norm");
     for (int l = 0; l < 5; l++)
@@ -347,23 +381,30 @@ static void versions_of_one_model_agree(void)
 {
     Llama2cFile f[3];
     static float a[1 << 16], b[1 << 16];
-    if (!open_recorded(&f[0], "data/models/stories260K/stories260K.bin") || !open_recorded(&f[1], "data/models/stories260K/stories260K.v1.bin")
+    if (!open_recorded(&f[0], "data/models/stories260K/stories260K.bin")
+        || !open_recorded(&f[1], "data/models/stories260K/stories260K.v1.bin")
         || !open_recorded(&f[2], "data/models/stories260K/stories260K.q80-gs8.bin"))
         return;
-    CHECK(f[1].version == 1 && f[2].version == 2 && f[1].n_tensors == f[0].n_tensors && f[2].n_tensors == f[0].n_tensors, "tensors");
+    CHECK(f[1].version == 1 && f[2].version == 2 && f[1].n_tensors == f[0].n_tensors
+              && f[2].n_tensors == f[0].n_tensors,
+          "tensors");
     for (int i = 0; i < f[0].n_tensors; i++) {
-        const Llama2cTensor *t = &f[0].tensors[i], *one = llama2c_find(&f[1], t->name), *q = llama2c_find(&f[2], t->name);
-        CHECK(one && q && one->n_elements == t->n_elements && q->n_elements == t->n_elements, "%s", t->name);
+        const Llama2cTensor *t = &f[0].tensors[i], *one = llama2c_find(&f[1], t->name),
+                            *q = llama2c_find(&f[2], t->name);
+        CHECK(one && q && one->n_elements == t->n_elements && q->n_elements == t->n_elements, "%s",
+              t->name);
         if (!one || !q)
             break;
         CHECK(memcmp(t->f32, one->f32, t->n_bytes) == 0, "%s: version 1", t->name);
         llama2c_read(t, 0, t->n_elements, a);
         llama2c_read(q, 0, t->n_elements, b);
-        for (size_t k = 0; k < t->n_elements; k++) { /* rounded to the nearest code, of a group that spans rows in w_down */
+        for (size_t k = 0; k < t->n_elements; k++) { /* rounded to the nearest code, of a group that
+                                                      * spans rows in w_down */
             float scale = 0;
             if (q->codes)
                 memcpy(&scale, q->scales + k / 8 * 4, 4);
-            CHECK(fabsf(a[k] - b[k]) <= scale * 0.5001f, "%s: element %zu is %g, not %g", t->name, k, (double)b[k], (double)a[k]);
+            CHECK(fabsf(a[k] - b[k]) <= scale * 0.5001f, "%s: element %zu is %g, not %g", t->name,
+                  k, (double)b[k], (double)a[k]);
         }
     }
     for (int i = 0; i < 3; i++)

@@ -6,7 +6,8 @@
 
 #include "api/api.h"
 
-#define NEAR(a, b, far) CHECK(fabs((a) - (b)) <= (far), "expected %.17g, found %.17g", (double)(b), (double)(a))
+#define NEAR(a, b, far) \
+    CHECK(fabs((a) - (b)) <= (far), "expected %.17g, found %.17g", (double)(b), (double)(a))
 
 static void log_sum_exp_of_equal_logits_is_log_n(void)
 {
@@ -42,7 +43,8 @@ static void kl_of_two_coins(void)
 
 static void a_masked_token_adds_nothing_to_kl(void)
 {
-    double p[3] = {log(0.25), log(0.75), -INFINITY}, q[3] = {log(0.5), log(0.5), -INFINITY}, open[3] = {log(0.25), log(0.25), log(0.5)};
+    double p[3] = { log(0.25), log(0.75), -INFINITY }, q[3] = { log(0.5), log(0.5), -INFINITY },
+           open[3] = { log(0.25), log(0.25), log(0.5) };
     double lowest[3] = {log(0.25), log(0.75), -DBL_MAX}, want = 0.25 * log(0.5) + 0.75 * log(1.5);
     NEAR(kl_divergence(p, log_sum_exp(p, 3), q, log_sum_exp(q, 3), 3), want, 1e-14);
     NEAR(kl_divergence(lowest, log_sum_exp(lowest, 3), q, log_sum_exp(q, 3), 3), want, 1e-14);
@@ -53,7 +55,8 @@ static void top_tokens_are_in_order_and_ties_go_to_the_lower_id(void)
 {
     double x[8] = {1, 5, NAN, 5, -INFINITY, 7, 1, 0};
     int    id[TOP_MOST], n = top_tokens(x, 8, 5, id), want[5] = {5, 1, 3, 0, 6};
-    CHECK(n == 5 && memcmp(id, want, sizeof want) == 0, "%d: %d %d %d %d %d", n, id[0], id[1], id[2], id[3], id[4]);
+    CHECK(n == 5 && memcmp(id, want, sizeof want) == 0, "%d: %d %d %d %d %d", n, id[0], id[1],
+          id[2], id[3], id[4]);
     CHECK(top_tokens(x, 3, 5, id) == 2 && id[0] == 1 && id[1] == 0, "NaN counts, or order");
     CHECK(top_tokens(x, 8, 1, id) == 1 && id[0] == 5, "%d", id[0]);
 }
@@ -61,7 +64,8 @@ static void top_tokens_are_in_order_and_ties_go_to_the_lower_id(void)
 static void same_tokens_in_any_order(void)
 {
     int a[3] = {1, 2, 3}, b[3] = {3, 1, 2}, c[3] = {1, 2, 4};
-    CHECK(same_tokens(a, 3, b, 3) && !same_tokens(a, 3, c, 3) && !same_tokens(a, 3, a, 2) && same_tokens(a, 0, c, 0), "wrong");
+    CHECK(same_tokens(a, 3, b, 3) && !same_tokens(a, 3, c, 3) && !same_tokens(a, 3, a,
+        2) && same_tokens(a, 0, c, 0), "wrong");
 }
 
 static void moments_of_known_numbers(void)
@@ -72,7 +76,8 @@ static void moments_of_known_numbers(void)
     for (int i = 0; i < 4; i++)
         moments_add(&m, x[i]);
     NEAR(m.mean, 1e9 + 10, 1e-6);
-    NEAR(moments_error(&m), sqrt(30.0 / 4), 1e-6); /* variance 30: a sum of squares would have lost it */
+    NEAR(moments_error(&m), sqrt(30.0 / 4), 1e-6); /* variance 30: a sum of squares would have lost
+                                                    * it */
 }
 
 int main(int argc, char **argv)

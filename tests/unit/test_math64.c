@@ -14,22 +14,30 @@ static double uniform(uint64_t *state)
 }
 
 /* The references are long double functions: 64 bits of mantissa on x86, 113 on ARM. */
-static double relative(double x, long double reference) { return (double)fabsl(((long double)x - reference) / reference); }
+static double relative(double x, long double reference)
+{
+    return (double)fabsl(((long double)x - reference) / reference);
+}
 
-static void report(const char *what, double error) { fprintf(stderr, "# %s: at most 2^%.2f\n", what, log2(error)); }
+static void report(const char *what, double error)
+{
+    fprintf(stderr, "# %s: at most 2^%.2f\n", what, log2(error));
+}
 
 static void log_is_right_to_2_to_the_minus_52(void)
 {
     uint64_t state = 1;
     double   worst = 0;
     for (int i = 0; i < 300000; i++) {
-        double x = i % 2 ? ldexp(1 + uniform(&state), (int)(uniform(&state) * 2090) - 1070) : 1 + (uniform(&state) - 0.5) * 0.1;
+        double x = i % 2 ? ldexp(1 + uniform(&state), (int)(uniform(&state) * 2090) - 1070)
+                         : 1 + (uniform(&state) - 0.5) * 0.1;
         double e = x == 1 ? fabs(math64_log(x)) : relative(math64_log(x), logl((long double)x));
         worst = e > worst ? e : worst;
     }
     report("log, relative error", worst);
     CHECK(worst <= 0x1p-52, "%g", worst);
-    CHECK(math64_log(1) == 0 && math64_log(0) == -INFINITY && math64_log(INFINITY) == INFINITY, "special values");
+    CHECK(math64_log(1) == 0 && math64_log(0) == -INFINITY && math64_log(INFINITY) == INFINITY,
+          "special values");
     CHECK(isnan(math64_log(-1)) && isnan(math64_log(NAN)), "outside the domain");
 }
 
@@ -44,20 +52,24 @@ static void exp_is_right_to_2_to_the_minus_51(void)
     }
     report("exp, relative error", worst);
     CHECK(worst <= 0x1p-51, "%g", worst);
-    CHECK(math64_exp(0) == 1 && math64_exp(-INFINITY) == 0 && math64_exp(-746) == 0, "special values");
-    CHECK(math64_exp(710) == INFINITY && math64_exp(INFINITY) == INFINITY && isnan(math64_exp(NAN)), "special values");
+    CHECK(math64_exp(0) == 1 && math64_exp(-INFINITY) == 0 && math64_exp(-746) == 0,
+          "special values");
+    CHECK(math64_exp(710) == INFINITY && math64_exp(INFINITY) == INFINITY && isnan(math64_exp(NAN)),
+          "special values");
     CHECK(math64_exp(-745) == 0x1p-1074 && math64_exp(709.7) < INFINITY, "the ends");
 }
 
 static void pow_of_rotary_bases_is_right(void)
 {
     double worst = 0;
-    static const double thetas[] = { 10000, 500000, 1e6, 5e6, 1e7, 8000000, 10001.5, 2, 0.5, 1.0000001 };
+    static const double thetas[] = { 10000, 500000, 1e6, 5e6, 1e7,
+                                     8000000, 10001.5, 2,   0.5, 1.0000001 };
     for (size_t t = 0; t < sizeof thetas / sizeof *thetas; t++)
         for (int rot = 4; rot <= 512; rot += 4)
             for (int i = 0; i <= rot / 2; i++) {
                 double y = (2.0 * i) / rot;
-                double e = relative(math64_pow(thetas[t], y), powl((long double)thetas[t], (long double)y));
+                double e = relative(math64_pow(thetas[t], y),
+                                    powl((long double)thetas[t], (long double)y));
                 worst = e > worst ? e : worst;
             }
     report("pow(theta, 2i/rot), relative error", worst);
@@ -69,7 +81,8 @@ static void pow_in_general_is_right(void)
     uint64_t state = 3;
     double   worst = 0;
     for (int i = 0; i < 300000; i++) {
-        double x = i % 2 ? ldexp(1 + uniform(&state), (int)(uniform(&state) * 2000) - 1000) : 1 + (uniform(&state) - 0.5) * 1e-3;
+        double x = i % 2 ? ldexp(1 + uniform(&state), (int)(uniform(&state) * 2000) - 1000)
+                         : 1 + (uniform(&state) - 0.5) * 1e-3;
         double y = (uniform(&state) - 0.5) * 1400 / log(x);
         double e = x == 1 ? 0 : relative(math64_pow(x, y), powl((long double)x, (long double)y));
         worst = e > worst ? e : worst;
@@ -82,11 +95,17 @@ static void pow_has_exact_and_special_values(void)
 {
     for (int i = -1022; i <= 1023; i++)
         CHECK(math64_pow(2, i) == ldexp(1, i), "2^%d", i);
-    CHECK(math64_pow(10000, 0.5) == 100 && math64_pow(3, 5) == 243 && math64_pow(7, 1) == 7, "small powers");
-    CHECK(math64_pow(0, 2) == 0 && math64_pow(0, -1) == INFINITY && math64_pow(5, 0) == 1 && math64_pow(1, 1e300) == 1, "specials");
-    CHECK(math64_pow(2, 1e300) == INFINITY && math64_pow(2, -1e300) == 0 && math64_pow(2, -1e-320) == 1, "extremes");
-    CHECK(math64_pow(0.5, INFINITY) == 0 && math64_pow(2, INFINITY) == INFINITY && math64_pow(INFINITY, -1) == 0, "infinities");
-    CHECK(isnan(math64_pow(-1, 2)) && isnan(math64_pow(NAN, 1)) && isnan(math64_pow(2, NAN)), "NaN");
+    CHECK(math64_pow(10000, 0.5) == 100 && math64_pow(3, 5) == 243 && math64_pow(7, 1) == 7,
+          "small powers");
+    CHECK(math64_pow(0, 2) == 0 && math64_pow(0, -1) == INFINITY && math64_pow(5,
+        0) == 1 && math64_pow(1, 1e300) == 1, "specials");
+    CHECK(math64_pow(2, 1e300) == INFINITY && math64_pow(2, -1e300) == 0 && math64_pow(2,
+        -1e-320) == 1, "extremes");
+    CHECK(math64_pow(0.5, INFINITY) == 0 && math64_pow(2,
+                                                       INFINITY) == INFINITY && math64_pow(INFINITY,
+        -1) == 0, "infinities");
+    CHECK(isnan(math64_pow(-1, 2)) && isnan(math64_pow(NAN, 1)) && isnan(math64_pow(2, NAN)),
+          "NaN");
 }
 
 static void sine_and_cosine_are_right_to_2_to_the_minus_52(void)
@@ -94,14 +113,19 @@ static void sine_and_cosine_are_right_to_2_to_the_minus_52(void)
     uint64_t state = 4;
     double   worst = 0;
     for (int i = 0; i < 400000; i++) {
-        double angle = (uniform(&state) - 0.5) * (i % 4 == 0 ? 0x1p26 : i % 4 == 1 ? 0x1p20 : i % 4 == 2 ? 100 : 1e-3);
+        double angle = (uniform(&state) - 0.5)
+            * (i % 4 == 0       ? 0x1p26
+                   : i % 4 == 1 ? 0x1p20
+                   : i % 4 == 2 ? 100
+                                : 1e-3);
         if (i % 5 == 0) /* next to a multiple of pi/2, where the reduction cancels most */
             angle = nearbyint(angle * M_2_PI) * M_PI_2;
         if (i % 7 == 0)
             angle = trunc(angle); /* the first rotary pair: whole radians */
         double s, c;
         math64_sincos(angle, &s, &c);
-        double e = fmax((double)fabsl((long double)s - sinl((long double)angle)), (double)fabsl((long double)c - cosl((long double)angle)));
+        double e = fmax((double)fabsl((long double)s - sinl((long double)angle)),
+                        (double)fabsl((long double)c - cosl((long double)angle)));
         worst = e > worst ? e : worst;
     }
     report("sine and cosine, |angle| to 2^25, absolute error", worst);

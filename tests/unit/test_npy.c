@@ -24,7 +24,9 @@ static bool open_bytes(NpyFile *f, int version, const char *header, size_t n_dat
 
 static void good_headers_are_read(void)
 {
-    static const struct { const char *header; DType type; int rank; int64_t first; size_t n_bytes; } good[] = {
+    static const struct {
+        const char *header; DType type; int rank; int64_t first; size_t n_bytes;
+    } good[] = {
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n", DT_F32, 2, 2, 24},
         {"{'descr': '<i8', 'fortran_order': False, 'shape': (5,), }\n", DT_I64, 1, 5, 40},
         {"{\"shape\":(3,1,2,),\"fortran_order\":False,\"descr\":\"<f8\"}", DT_F64, 3, 3, 48},
@@ -39,11 +41,14 @@ static void good_headers_are_read(void)
             CHECK(ok, "version %d, %s: %s", version, good[i].header, err.msg);
             if (!ok)
                 continue;
-            CHECK(f.tensor.dtype == good[i].type && f.tensor.rank == good[i].rank && f.tensor.n_bytes == good[i].n_bytes, "%s: %s of rank %d",
-                  good[i].header, dtype_name(f.tensor.dtype), f.tensor.rank);
-            CHECK(f.tensor.rank == 0 || f.tensor.shape[0] == good[i].first, "%s: first dimension %lld", good[i].header,
+            CHECK(f.tensor.dtype == good[i].type && f.tensor.rank == good[i].rank
+                      && f.tensor.n_bytes == good[i].n_bytes,
+                  "%s: %s of rank %d", good[i].header, dtype_name(f.tensor.dtype), f.tensor.rank);
+            CHECK(f.tensor.rank == 0 || f.tensor.shape[0] == good[i].first,
+                  "%s: first dimension %lld", good[i].header,
                   (long long)f.tensor.shape[0]);
-            CHECK(f.tensor.n_bytes < 2 || ((const unsigned char *)f.tensor.data)[1] == 1, "%s: other data", good[i].header);
+            CHECK(f.tensor.n_bytes < 2 || ((const unsigned char *)f.tensor.data)[1] == 1,
+                  "%s: other data", good[i].header);
             npy_close(&f);
         }
 }
@@ -63,8 +68,10 @@ static void bad_headers_are_refused(void)
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)}", "expected 8 bytes", 7},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2)}", "expected 8 bytes", 9},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, 2)}", "a dimension", 8},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "overflows", 8},
-        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", "overflows", 8},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,)}", "overflows",
+          8},
+        {"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387904, 4)}", "overflows",
+          8},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1)}", "at most 8", 4},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1 2)}", "',' or ')'", 8},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2", "',' or ')'", 8},
@@ -77,7 +84,8 @@ static void bad_headers_are_refused(void)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         NpyFile f;
         bool    opened = open_bytes(&f, 1, bad[i].header, bad[i].n_data);
-        CHECK(!opened && err.status == INPUT && strstr(err.msg, bad[i].says), "%s: expected '%s' in: %s", bad[i].header, bad[i].says,
+        CHECK(!opened && err.status == INPUT && strstr(err.msg, bad[i].says),
+              "%s: expected '%s' in: %s", bad[i].header, bad[i].says,
               opened ? "nothing" : err.msg);
         if (opened)
             npy_close(&f);
@@ -87,13 +95,15 @@ static void bad_headers_are_refused(void)
 /* Every file cut short, at each of its bytes. */
 static void cut_files_are_refused(void)
 {
-    static const unsigned char head[] = "\x93NUMPY\x01\0\x36\0{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}";
+    static const unsigned char head[] =
+        "\x93NUMPY\x01\0\x36\0{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}";
     unsigned char whole[sizeof head - 1 + 4];
     NpyFile       f;
     memcpy(whole, head, sizeof head - 1);
     whole[8] = (unsigned char)(sizeof head - 1 - 10);
     memset(whole + sizeof head - 1, 0, 4);
-    CHECK(file_write(path, whole, sizeof whole, NULL) && npy_open(&f, path, "x", &err), "%s", err.msg);
+    CHECK(file_write(path, whole, sizeof whole, NULL) && npy_open(&f, path, "x", &err), "%s",
+          err.msg);
     npy_close(&f);
     for (size_t n = 0; n < sizeof whole; n++) {
         bool opened = file_write(path, whole, n, NULL) && npy_open(&f, path, "x", &err);
@@ -106,7 +116,9 @@ static void other_versions_are_refused(void)
     NpyFile f;
     for (int version = 0; version < 256; version++)
         if (version < 1 || version > 3)
-            CHECK(!open_bytes(&f, version, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", 4), "version %d", version);
+            CHECK(!open_bytes(&f, version,
+                              "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", 4),
+            "version %d", version);
 }
 
 int main(int argc, char **argv)

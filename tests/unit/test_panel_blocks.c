@@ -1,4 +1,5 @@
-/* The GGUF types: blocks laid out as panels stand for the values that the gguf Python package gives, bit for bit. */
+/* The GGUF types: blocks laid out as panels stand for the values that the gguf Python package
+ * gives, bit for bit. */
 #include <string.h>
 
 #include "../kernels/definition_blocks.h"
@@ -39,16 +40,19 @@ static void panels_hold_what_the_gguf_package_reads(void)
         const Tensor *raw = tensor_find(&f, name);
         snprintf(name, sizeof name, "dequantize.%s.values", gguf_names[i]);
         const Tensor *values = tensor_find(&f, name);
-        CHECK(raw && values && raw->rank == 2 && values->shape[1] <= MAX_K && raw->shape[0] <= 16, "%s", name);
+        CHECK(raw && values && raw->rank == 2 && values->shape[1] <= MAX_K && raw->shape[0] <= 16,
+              "%s", name);
         if (!raw || !values)
             continue;
         int rows = (int)values->shape[0], k = (int)values->shape[1];
-        CHECK(gguf_row_bytes(gguf_types[i], k) == (size_t)raw->shape[1], "%s: bytes of a row", name);
+        CHECK(gguf_row_bytes(gguf_types[i], k) == (size_t)raw->shape[1], "%s: bytes of a row",
+              name);
         make_panel(gguf_types[i], raw->data, rows, k);
         for (int r = 0; r < 16; r++) {
             panel_row_to_f32(gguf_types[i], row, panel.p, r, k);
             if (r < rows) {
-                CHECK(memcmp(row, (const float *)values->data + (size_t)r * (size_t)k, (size_t)k * sizeof *row) == 0, "%s row %d", name, r);
+                CHECK(memcmp(row, (const float *)values->data + (size_t)r * (size_t)k,
+                             (size_t)k * sizeof *row) == 0, "%s row %d", name, r);
                 continue;
             }
             for (int c = 0; c < k; c++)
@@ -85,9 +89,11 @@ static void any_bits_are_read_as_they_lie(void)
                 def_block(t, rows + (size_t)r * bytes + (size_t)(c / n * def_block_bytes(t)), &b);
                 panel_block_row(t, &got, panel_superblock(t, panel.p, c / 256), r, 256);
                 float want = def_block_value(t, &b, c % n);
-                CHECK(got.code[c % 256] == b.code[c % n], "%s [%d, %d]: code %d, expected %d", weight_type_name(t), r, c,
+                CHECK(got.code[c % 256] == b.code[c % n], "%s [%d, %d]: code %d, expected %d",
+                      weight_type_name(t), r, c,
                       got.code[c % 256], b.code[c % n]);
-                CHECK(f32_bits(row[c]) == f32_bits(want) || (row[c] != row[c] && want != want), "%s [%d, %d]: %a, expected %a",
+                CHECK(f32_bits(row[c]) == f32_bits(want) || (row[c] != row[c] && want != want),
+                      "%s [%d, %d]: %a, expected %a",
                       weight_type_name(t), r, c, (double)row[c], (double)want);
             }
         }
@@ -96,20 +102,36 @@ static void any_bits_are_read_as_they_lie(void)
 
 static void parts_have_the_stored_shapes(void)
 {
-    static const struct { WeightType type; int part; const char *suffix; ElementType element; int rank; int64_t shape[4]; size_t bytes; } want[] = {
-        { WT_Q8_0, 0, "", EL_I8, 4, { 3, 128, 16, 4 }, 8192 },  { WT_Q8_0, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
-        { WT_Q4_0, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },  { WT_Q4_0, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
-        { WT_Q4_K, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },  { WT_Q4_K, 1, ".s", EL_U8, 4, { 3, 2, 3, 64 }, 384 },
-        { WT_Q4_K, 2, ".d", EL_F16, 4, { 3, 2, 2, 16 }, 128 },  { WT_Q5_K, 0, "", EL_U8, 4, { 3, 16, 5, 64 }, 5120 },
-        { WT_Q5_K, 1, ".s", EL_U8, 4, { 3, 2, 3, 64 }, 384 },   { WT_Q5_K, 2, ".d", EL_F16, 4, { 3, 2, 2, 16 }, 128 },
-        { WT_Q6_K, 0, "", EL_U8, 4, { 3, 32, 3, 64 }, 6144 },   { WT_Q6_K, 1, ".s", EL_I8, 4, { 3, 8, 16, 4 }, 512 },
+    static const struct {
+        WeightType  type;
+        int         part;
+        const char *suffix;
+        ElementType element;
+        int         rank;
+        int64_t     shape[4];
+        size_t      bytes;
+    } want[] = {
+        { WT_Q8_0, 0, "", EL_I8, 4, { 3, 128, 16, 4 }, 8192 },
+         { WT_Q8_0, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
+        { WT_Q4_0, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
+         { WT_Q4_0, 1, ".d", EL_F16, 3, { 3, 16, 16 }, 512 },
+        { WT_Q4_K, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
+         { WT_Q4_K, 1, ".s", EL_U8, 4, { 3, 2, 3, 64 }, 384 },
+        { WT_Q4_K, 2, ".d", EL_F16, 4, { 3, 2, 2, 16 }, 128 },
+         { WT_Q5_K, 0, "", EL_U8, 4, { 3, 16, 5, 64 }, 5120 },
+        { WT_Q5_K, 1, ".s", EL_U8, 4, { 3, 2, 3, 64 }, 384 },
+          { WT_Q5_K, 2, ".d", EL_F16, 4, { 3, 2, 2, 16 }, 128 },
+        { WT_Q6_K, 0, "", EL_U8, 4, { 3, 32, 3, 64 }, 6144 },
+          { WT_Q6_K, 1, ".s", EL_I8, 4, { 3, 8, 16, 4 }, 512 },
         { WT_Q6_K, 2, ".d", EL_F16, 3, { 3, 2, 16 }, 64 },
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         int64_t shape[4] = { 0 };
         int     rank = part_shape(want[i].type, want[i].part, 40, 512, shape);
-        CHECK(rank == want[i].rank && memcmp(shape, want[i].shape, (size_t)rank * sizeof *shape) == 0, "shape %zu", i);
-        CHECK(strcmp(part_suffix(want[i].type, want[i].part), want[i].suffix) == 0, "suffix %zu", i);
+        CHECK(rank == want[i].rank && memcmp(shape, want[i].shape,
+                                             (size_t)rank * sizeof *shape) == 0, "shape %zu", i);
+        CHECK(strcmp(part_suffix(want[i].type, want[i].part), want[i].suffix) == 0, "suffix %zu",
+              i);
         CHECK(part_element(want[i].type, want[i].part) == want[i].element, "element %zu", i);
         CHECK(part_bytes(want[i].type, want[i].part, 512) == want[i].bytes, "bytes %zu", i);
     }
@@ -127,10 +149,16 @@ static void the_example_of_the_format_is_true(void)
     panel_from_blocks(WT_Q5_K, to, rows, 3 * 176, 16, 768);
     def_block(WT_Q5_K, rows + 3 * (3 * 176) + 2 * 176, &b);
     const uint8_t *s = part[1] + 2 * 3 * 64;
-    CHECK(b.code[700 - 512] == (part[0][(21 * 5 + 3) * 64 + 12] >> 4 | (part[0][(21 * 5 + 4) * 64 + 12] >> 7) << 4), "code");
-    CHECK(b.sub[5] == (s[64 + 13] & 63) && b.min[5] == (s[13] >> 6 | (s[64 + 13] >> 6) << 2 | (s[128 + 13] >> 6) << 4), "sub-block");
+    CHECK(
+        b.code[700 - 512]
+            == (part[0][(21 * 5 + 3) * 64 + 12] >> 4 | (part[0][(21 * 5 + 4) * 64 + 12] >> 7) << 4),
+        "code");
+    CHECK(b.sub[5] == (s[64 + 13] & 63)
+              && b.min[5] == (s[13] >> 6 | (s[64 + 13] >> 6) << 2 | (s[128 + 13] >> 6) << 4),
+          "sub-block");
     CHECK(memcmp(part[2] + 2 * (2 * 32 + 3), rows + 3 * (3 * 176) + 2 * 176, 2) == 0, "scale");
-    CHECK(memcmp(part[2] + 2 * (2 * 32 + 16 + 3), rows + 3 * (3 * 176) + 2 * 176 + 2, 2) == 0, "scale of minima");
+    CHECK(memcmp(part[2] + 2 * (2 * 32 + 16 + 3), rows + 3 * (3 * 176) + 2 * 176 + 2, 2) == 0,
+          "scale of minima");
 }
 
 /* No type takes more room than its blocks, and no k but whole blocks has a size. */
@@ -140,13 +168,16 @@ static void sizes_are_those_of_the_blocks(void)
         WeightType t = gguf_types[i];
         int        n = weight_type_k_unit(t);
         CHECK(n == def_block_k(t) && weight_type_gguf(t), "%s: unit %d", weight_type_name(t), n);
-        CHECK(panel_bytes(t, 4096) == 16 * gguf_row_bytes(t, 4096) && panel_bytes(t, n) == 16 * (size_t)def_block_bytes(t), "%s: bytes",
+        CHECK(panel_bytes(t, 4096) == 16 * gguf_row_bytes(t, 4096) && panel_bytes(t,
+            n) == 16 * (size_t)def_block_bytes(t), "%s: bytes",
               weight_type_name(t));
-        CHECK(panel_bytes(t, 4096 + n / 2) == 0 && gguf_row_bytes(t, n - 1) == 0 && gguf_row_bytes(t, 0) == 0, "%s: half a block",
+        CHECK(panel_bytes(t, 4096 + n / 2) == 0 && gguf_row_bytes(t,
+            n - 1) == 0 && gguf_row_bytes(t, 0) == 0, "%s: half a block",
               weight_type_name(t));
     }
     WeightType t = WT_F32;
-    CHECK(!weight_type_parse_made("q4_k", &t) && t == WT_F32 && weight_type_parse_made("q4", &t) && t == WT_Q4, "types that are made");
+    CHECK(!weight_type_parse_made("q4_k", &t) && t == WT_F32 && weight_type_parse_made("q4",
+        &t) && t == WT_Q4, "types that are made");
 }
 
 int main(int argc, char **argv)

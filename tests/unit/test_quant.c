@@ -12,16 +12,19 @@ static void names_are_read_back(void)
 {
     for (int t = 0; t < WT_COUNT; t++) {
         WeightType got = WT_COUNT;
-        CHECK(weight_type_parse(weight_type_name((WeightType)t), &got) && got == (WeightType)t, "type %d", t);
+        CHECK(weight_type_parse(weight_type_name((WeightType)t), &got) && got == (WeightType)t,
+              "type %d", t);
     }
     WeightType untouched = WT_F16;
     CHECK(!weight_type_parse("q5", &untouched) && untouched == WT_F16, "an unknown name was taken");
-    CHECK(!weight_type_parse("", &untouched) && !weight_type_parse("F32", &untouched), "names are exact");
+    CHECK(!weight_type_parse("", &untouched) && !weight_type_parse("F32", &untouched),
+          "names are exact");
 }
 
 static void sizes_follow_the_stored_shape(void)
 {
-    static const int rows[] = { 1, 15, 16, 17, 32, 128256 }, ks[] = { 1, 2, 3, 255, 256, 257, 8192 };
+    static const int rows[] = { 1, 15, 16, 17, 32, 128256 },
+                     ks[] = { 1, 2, 3, 255, 256, 257, 8192 };
     for (int t = 0; t < WT_FLOATS; t++)
         for (int i = 0; i < 6; i++)
             for (int j = 0; j < 7; j++) {
@@ -31,8 +34,10 @@ static void sizes_follow_the_stored_shape(void)
                 CHECK(rank == (t == WT_BF16 ? 4 : 3), "rank %d", rank);
                 for (int d = 0; d < rank; d++)
                     product *= (size_t)shape[d];
-                CHECK(matrix_bytes((WeightType)t, rows[i], ks[j], &n) && n == product, "%zu bytes, shape says %zu", n, product);
-                CHECK(panel_bytes((WeightType)t, ks[j]) * (size_t)panel_count(rows[i]) == n, "panels of [%d, %d]", rows[i], ks[j]);
+                CHECK(matrix_bytes((WeightType)t, rows[i], ks[j], &n) && n == product,
+                      "%zu bytes, shape says %zu", n, product);
+                CHECK(panel_bytes((WeightType)t, ks[j]) * (size_t)panel_count(rows[i]) == n,
+                      "panels of [%d, %d]", rows[i], ks[j]);
             }
 }
 
@@ -40,17 +45,23 @@ static void impossible_sizes_are_refused(void)
 {
     size_t n;
     CHECK(panel_bytes(WT_F32, 0) == 0 && panel_bytes(WT_BF16, -1) == 0, "k < 1");
-    CHECK(!matrix_bytes(WT_F32, 0, 4, &n) && !matrix_bytes(WT_F32, -3, 4, &n) && !matrix_bytes(WT_F32, 4, 0, &n), "no elements");
+    CHECK(!matrix_bytes(WT_F32, 0, 4, &n) && !matrix_bytes(WT_F32, -3, 4,
+                                                           &n) && !matrix_bytes(WT_F32, 4, 0, &n),
+    "no elements");
     CHECK(panel_count(INT_MAX) == INT_MAX / 16 + 1, "panel_count overflows");
-    CHECK(matrix_bytes(WT_F32, INT_MAX, 1, &n) && n == ((size_t)INT_MAX / 16 + 1) * 64, "the largest row count");
-    CHECK(matrix_bytes(WT_BF16, 16, INT_MAX, &n) && n == ((size_t)INT_MAX / 2 + 1) * 64, "the largest k");
-    CHECK(matrix_bytes(WT_F32, INT_MAX, INT_MAX, &n) == (n / 64 / ((size_t)INT_MAX / 16 + 1) == (size_t)INT_MAX), "overflow");
+    CHECK(matrix_bytes(WT_F32, INT_MAX, 1, &n) && n == ((size_t)INT_MAX / 16 + 1) * 64,
+          "the largest row count");
+    CHECK(matrix_bytes(WT_BF16, 16, INT_MAX, &n) && n == ((size_t)INT_MAX / 2 + 1) * 64,
+          "the largest k");
+    CHECK(matrix_bytes(WT_F32, INT_MAX, INT_MAX,
+                       &n) == (n / 64 / ((size_t)INT_MAX / 16 + 1) == (size_t)INT_MAX), "overflow");
 }
 
 /* Element (r, c) of a panel as docs/format.md places it. */
 static size_t place(WeightType t, int r, int c)
 {
-    return t == WT_BF16 ? ((size_t)(c / 2) * 16 + (size_t)r) * 2 + (size_t)(c % 2) : (size_t)c * 16 + (size_t)r;
+    return t == WT_BF16 ? ((size_t)(c / 2) * 16 + (size_t)r) * 2 + (size_t)(c % 2)
+                        : (size_t)c * 16 + (size_t)r;
 }
 
 static void packed_rows_lie_where_the_format_says(void)
@@ -60,7 +71,7 @@ static void packed_rows_lie_where_the_format_says(void)
         for (int k = 1; k <= MAX_K; k += 3)
             for (int n_rows = 1; n_rows <= 16; n_rows += 5) {
                 WeightType    type = (WeightType)t;
-                size_t        size = weight_type_bytes(type), bytes = panel_bytes(type, k), used = 0;
+                size_t size = weight_type_bytes(type), bytes = panel_bytes(type, k), used = 0;
                 unsigned char rows[16 * MAX_K * 4], panel[16 * (MAX_K + 1) * 4 + 1];
                 for (size_t i = 0; i < sizeof rows; i++)
                     rows[i] = (unsigned char)(i * 37 % 251 + 1);
@@ -68,7 +79,8 @@ static void packed_rows_lie_where_the_format_says(void)
                 panel_pack(type, panel, rows, n_rows, k);
                 for (int r = 0; r < n_rows; r++)
                     for (int c = 0; c < k; c++)
-                        CHECK(memcmp(panel + place(type, r, c) * size, rows + (size_t)(r * k + c) * size, size) == 0,
+                        CHECK(memcmp(panel + place(type, r, c) * size,
+                                     rows + (size_t)(r * k + c) * size, size) == 0,
                               "%s [%d, %d] of [%d, %d]", weight_type_name(type), r, c, n_rows, k);
                 for (size_t i = 0; i < bytes; i++)
                     used += panel[i] != 0;
@@ -91,7 +103,8 @@ static void panels_are_read_back_row_by_row(void)
         for (int r = 0; r < 16; r++) {
             panel_row_to_f32(type, row, (Panels){ { panel } }, r, K);
             for (int c = 0; c < K; c++)
-                CHECK(row[c] == (r < 3 ? in[r * K + c] : 0.0f), "%s [%d, %d] is %g", weight_type_name(type), r, c, (double)row[c]);
+                CHECK(row[c] == (r < 3 ? in[r * K + c] : 0.0f), "%s [%d, %d] is %g",
+                      weight_type_name(type), r, c, (double)row[c]);
         }
     }
 }
@@ -123,10 +136,14 @@ static void check_quantized(WeightType type, int n_rows, int k)
     for (int r = 0; r < 16; r++) {
         panel_row_to_f32(type, row, p, r, k);
         for (int c = 0; c < k; c++) {
-            float d    = f16_to_f32(((const uint16_t *)(const void *)part[part_count(type) - 1])[c / 256 * 16 + r]);
-            float want = d * (float)stored_integer(type, &p, r, c), x = r < n_rows ? rows[r * k + c] : 0;
-            CHECK(row[c] == want, "%s [%d, %d]: %g, stored is %g", weight_type_name(type), r, c, (double)row[c], (double)want);
-            CHECK(fabsf(row[c] - x) <= (type == WT_Q8 ? 0.01f : 0.35f), "%s [%d, %d] of %d: %g became %g", weight_type_name(type),
+            float d    = f16_to_f32(
+                   ((const uint16_t *)(const void *)part[part_count(type) - 1])[c / 256 * 16 + r]);
+            float want = d * (float)stored_integer(type, &p, r, c),
+                  x = r < n_rows ? rows[r * k + c] : 0;
+            CHECK(row[c] == want, "%s [%d, %d]: %g, stored is %g", weight_type_name(type), r, c,
+                  (double)row[c], (double)want);
+            CHECK(fabsf(row[c] - x) <= (type == WT_Q8 ? 0.01f : 0.35f),
+                  "%s [%d, %d] of %d: %g became %g", weight_type_name(type),
                   r, c, k, (double)x, (double)row[c]);
             CHECK(r < n_rows || row[c] == 0, "padding row %d is %g", r, (double)row[c]);
         }
@@ -143,7 +160,9 @@ static void quantized_rows_lie_where_the_format_says(void)
 
 static void parts_have_the_stored_shapes(void)
 {
-    static const struct { WeightType type; int part; const char *suffix; int rank; int64_t shape[4]; size_t bytes; } want[] = {
+    static const struct {
+        WeightType type; int part; const char *suffix; int rank; int64_t shape[4]; size_t bytes;
+    } want[] = {
         { WT_Q8, 0, "", 4, { 3, 80, 16, 4 }, 5120 },  { WT_Q8, 1, ".d", 3, { 3, 2, 16 }, 64 },
         { WT_Q4, 0, "", 4, { 3, 80, 16, 2 }, 2560 },  { WT_Q4, 1, ".s", 3, { 3, 5, 40 }, 200 },
         { WT_Q4, 2, ".d", 3, { 3, 2, 16 }, 64 },
@@ -151,12 +170,15 @@ static void parts_have_the_stored_shapes(void)
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         int64_t shape[4] = { 0 };
         int     rank = part_shape(want[i].type, want[i].part, 40, 300, shape);
-        CHECK(rank == want[i].rank && memcmp(shape, want[i].shape, (size_t)rank * sizeof *shape) == 0, "shape %zu", i);
-        CHECK(strcmp(part_suffix(want[i].type, want[i].part), want[i].suffix) == 0, "suffix %zu", i);
+        CHECK(rank == want[i].rank && memcmp(shape, want[i].shape,
+                                             (size_t)rank * sizeof *shape) == 0, "shape %zu", i);
+        CHECK(strcmp(part_suffix(want[i].type, want[i].part), want[i].suffix) == 0, "suffix %zu",
+              i);
         CHECK(part_bytes(want[i].type, want[i].part, 300) == want[i].bytes, "bytes %zu", i);
     }
     size_t n;
-    CHECK(matrix_bytes(WT_Q4, 4096, 4096, &n) && n * 8 == (size_t)4096 * 4096 / 8 * 35, "q4 is 4.375 bits a weight");
+    CHECK(matrix_bytes(WT_Q4, 4096, 4096, &n) && n * 8 == (size_t)4096 * 4096 / 8 * 35,
+          "q4 is 4.375 bits a weight");
 }
 
 static void halves_survive_a_round_trip(void)
@@ -167,7 +189,8 @@ static void halves_survive_a_round_trip(void)
             float    f;
             elements_to_f32((WeightType)t, &f, &h, 1);
             elements_from_f32((WeightType)t, &back, &f, 1);
-            CHECK(back == h || f != f, "%s %04x comes back as %04x", weight_type_name((WeightType)t), i, back);
+            CHECK(back == h || f != f, "%s %04x comes back as %04x",
+                  weight_type_name((WeightType)t), i, back);
         }
 }
 

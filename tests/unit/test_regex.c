@@ -194,8 +194,8 @@ static void many_large_sets_are_refused_by_name(void)
         while (p - pattern < (1 << 16) - 8)
             p += sprintf(p, "%s", row[i][1]);
         sprintf(p, "%s", row[i][2]);
-        CHECK(!regex_compile(&re, pattern, "test", &err) && err.status == INPUT &&
-                  strstr(err.msg, "...': its sets of characters are too many or too large"),
+        CHECK(!regex_compile(&re, pattern, "test", &err) && err.status == INPUT
+                  && strstr(err.msg, "...': its sets of characters are too many or too large"),
               "%s...: taken, or %s", row[i][1], err.msg);
         regex_free(re);
         free(pattern);

@@ -34,9 +34,10 @@ static void pairs_have_keys_in_json_and_labels_elsewhere(void)
     shows("JSON", &json, "{\"n\": 1234567, \"x\": 0.25, \"unknown\": null, \"json_alone\": true}");
     shows("text", &text,
           "  count  1,234,567\n  share  25.0%\n  peak   -\n  empty  \n  text   alone\\n\n");
-    shows("page", &page,
-          "<dl>\n<dt>count</dt><dd>1,234,567</dd>\n<dt>share</dt><dd>25.0%</dd>\n"
-          "<dt>peak</dt><dd>-</dd>\n<dt>empty</dt><dd></dd>\n<dt>text</dt><dd>alone&#xfffd;</dd>\n");
+    shows(
+        "page", &page,
+        "<dl>\n<dt>count</dt><dd>1,234,567</dd>\n<dt>share</dt><dd>25.0%</dd>\n"
+        "<dt>peak</dt><dd>-</dd>\n<dt>empty</dt><dd></dd>\n<dt>text</dt><dd>alone&#xfffd;</dd>\n");
 }
 
 static void table(Rows *r)

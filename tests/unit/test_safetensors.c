@@ -34,11 +34,12 @@ static void refused(const char *what, const char *message)
     Error      e = { 0 };
     bool       ok = safetensors_open(&f, path, &e);
     CHECK(!ok, "%s was accepted", what);
-    CHECK(e.status == INPUT && strncmp(e.msg, path, strlen(path)) == 0 && strstr(e.msg, message), "%s: %d '%s'", what, e.status, e.msg);
+    CHECK(e.status == INPUT && strncmp(e.msg, path, strlen(path)) == 0 && strstr(e.msg, message),
+          "%s: %d '%s'", what, e.status, e.msg);
     tensor_file_close(&f);
 }
 
-/* ---- Reading ---------------------------------------------------------------------------------------------------- */
+/* ---- Reading --------------------------------------------------------------------------------- */
 
 static void a_sound_file_is_read(void)
 {
@@ -46,24 +47,31 @@ static void a_sound_file_is_read(void)
              " \"__metadata__\": {\"z\": \"\", \"config\": \"{\\\"d\\\": 1}\"},"
              " \"\": {\"dtype\": \"BOOL\", \"shape\": [], \"data_offsets\": [2, 3]},"
              " \"empty\": {\"dtype\": \"F64\", \"shape\": [0, 5], \"data_offsets\": [3, 3]},"
-             " \"caf\xC3\xA9\": {\"data_offsets\": [0, 2], \"dtype\": \"BF16\", \"shape\": [1, 1, 1, 1, 1, 1, 1, 1]}}   ",
+             " \"caf\xC3\xA9\": {\"data_offsets\": [0, 2], \"dtype\": \"BF16\", \"shape\": [1, 1, "
+             "1, 1, 1, 1, 1, 1]}}   ",
              11);
     TensorFile f;
     Error      e = { 0 };
     char       text[64];
     CHECK(safetensors_open(&f, path, &e), "%s", e.msg);
     static const char *const order[] = { "caf\xC3\xA9", "", "empty", "b" };
-    CHECK(f.n_tensors == 4 && f.n_meta == 2 && f.data_bytes == 11, "%d tensors, %d entries", f.n_tensors, f.n_meta);
+    CHECK(f.n_tensors == 4 && f.n_meta == 2 && f.data_bytes == 11, "%d tensors, %d entries",
+          f.n_tensors, f.n_meta);
     for (int i = 0; i < f.n_tensors; i++) {
         CHECK(strcmp(f.tensors[i].name, order[i]) == 0, "tensor %d is %s", i, f.tensors[i].name);
         CHECK(tensor_find(&f, order[i]) == &f.tensors[i], "%s is not found", order[i]);
     }
-    const Tensor *b = tensor_find(&f, "b"), *scalar = tensor_find(&f, ""), *empty = tensor_find(&f, "empty");
+    const Tensor *b = tensor_find(&f, "b"), *scalar = tensor_find(&f, ""),
+                 *empty = tensor_find(&f, "empty");
     if (!b || !scalar || !empty)
         return;
-    CHECK(b->dtype == DT_F32 && b->rank == 2 && b->n_elements == 2 && b->n_bytes == 8 && ((const unsigned char *)b->data)[0] == 3, "b");
-    CHECK(b->offset == f.data_offset + 3 && strcmp(tensor_shape_text(b, text, sizeof text), "[2, 1]") == 0, "%s", text);
-    CHECK(scalar->rank == 0 && scalar->n_elements == 1 && strcmp(tensor_shape_text(scalar, text, sizeof text), "[]") == 0, "%s", text);
+    CHECK(b->dtype == DT_F32 && b->rank == 2 && b->n_elements == 2 && b->n_bytes == 8
+              && ((const unsigned char *)b->data)[0] == 3,
+          "b");
+    CHECK(b->offset == f.data_offset + 3 && strcmp(tensor_shape_text(b, text, sizeof text),
+                                                   "[2, 1]") == 0, "%s", text);
+    CHECK(scalar->rank == 0 && scalar->n_elements == 1 && strcmp(tensor_shape_text(scalar, text,
+        sizeof text), "[]") == 0, "%s", text);
     CHECK(empty->n_elements == 0 && empty->n_bytes == 0, "empty");
     CHECK(strcmp(tensor_shape_text(b, text, 4), "[2,") == 0, "cut: %s", text);
     CHECK(!tensor_find(&f, "c") && !tensor_meta(&f, "no"), "found what is not there");
@@ -85,7 +93,8 @@ static void a_file_without_tensors_is_read(void)
 
 static void bad_headers_are_refused(void)
 {
-#define T(name, dtype, shape, offsets) "\"" name "\": {\"dtype\": " dtype ", \"shape\": " shape ", \"data_offsets\": " offsets "}"
+#define T(name, dtype, shape, offsets) \
+    "\"" name "\": {\"dtype\": " dtype ", \"shape\": " shape ", \"data_offsets\": " offsets "}"
     static const struct {
         const char *header;
         size_t      n_data;
@@ -95,38 +104,55 @@ static void bad_headers_are_refused(void)
         { " {}", 0, "expected JSON that begins with '{'" },
         { "{", 0, "header: byte 1: expected a key in quotes" },
         { "{} x", 0, "nothing after the value" },
-        { "{" T("a", "\"F32\"", "[1]", "[0, 4]") "," T("a", "\"F32\"", "[1]", "[0, 4]") "}", 4, "\"a\" appears twice" },
+        { "{" T("a", "\"F32\"", "[1]", "[0, 4]") "," T("a", "\"F32\"", "[1]", "[0, 4]") "}", 4,
+          "\"a\" appears twice" },
         { "{\"a\": 3}", 0, "tensor a: expected an object, found number" },
-        { "{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}", 4, "tensor a: data_offsets: expected an array, found nothing" },
-        { "{\"a\": {\"dtype\": \"F32\", \"data_offsets\": [0, 4]}}", 4, "tensor a: shape: expected an array, found nothing" },
-        { "{\"a\": {\"shape\": [1], \"data_offsets\": [0, 4]}}", 4, "tensor a: dtype: expected a string, found nothing" },
-        { "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4], \"stride\": 1}}", 4, "tensor a: unknown key stride" },
-        { "{" T("a", "\"F8_E4M3\"", "[1]", "[0, 1]") "}", 1, "tensor a: dtype: expected one of BOOL, U8," },
+        { "{\"a\": {\"dtype\": \"F32\", \"shape\": [1]}}", 4,
+          "tensor a: data_offsets: expected an array, found nothing" },
+        { "{\"a\": {\"dtype\": \"F32\", \"data_offsets\": [0, 4]}}", 4,
+          "tensor a: shape: expected an array, found nothing" },
+        { "{\"a\": {\"shape\": [1], \"data_offsets\": [0, 4]}}", 4,
+          "tensor a: dtype: expected a string, found nothing" },
+        { "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4], \"stride\": 1}}",
+          4, "tensor a: unknown key stride" },
+        { "{" T("a", "\"F8_E4M3\"", "[1]", "[0, 1]") "}", 1,
+          "tensor a: dtype: expected one of BOOL, U8," },
         { "{" T("a", "\"F8_E4M3\"", "[1]", "[0, 1]") "}", 1, "found F8_E4M3" },
         { "{" T("a", "\"Q8_0\"", "[32]", "[0, 34]") "}", 34, "found Q8_0" },
         { "{" T("a", "\"f32\"", "[1]", "[0, 4]") "}", 4, "found f32" },
         { "{" T("a", "5", "[1]", "[0, 4]") "}", 4, "tensor a: dtype: expected a string, found 5" },
-        { "{" T("a", "\"F32\"", "[-1]", "[0, 4]") "}", 4, "tensor a: shape: expected an integer from 0 to 9007199254740991, found -1" },
+        { "{" T("a", "\"F32\"", "[-1]", "[0, 4]") "}", 4,
+          "tensor a: shape: expected an integer from 0 to 9007199254740991, found -1" },
         { "{" T("a", "\"F32\"", "[1.5]", "[0, 4]") "}", 4, "found 1.5" },
         { "{" T("a", "\"F32\"", "[\"1\"]", "[0, 4]") "}", 4, "found string" },
         { "{" T("a", "\"F32\"", "{}", "[0, 4]") "}", 4, "shape: expected an array, found object" },
-        { "{" T("a", "\"F32\"", "[1,1,1,1,1,1,1,1,1]", "[0, 4]") "}", 4, "shape: expected at most 8 numbers, found 9" },
-        { "{" T("a", "\"F32\"", "[4294967296, 4294967296]", "[0, 0]") "}", 0, "the size of F32 [4294967296, 4294967296] overflows" },
+        { "{" T("a", "\"F32\"", "[1,1,1,1,1,1,1,1,1]", "[0, 4]") "}", 4,
+          "shape: expected at most 8 numbers, found 9" },
+        { "{" T("a", "\"F32\"", "[4294967296, 4294967296]", "[0, 0]") "}", 0,
+          "the size of F32 [4294967296, 4294967296] overflows" },
         { "{" T("a", "\"F64\"", "[2305843009213693952]", "[0, 0]") "}", 0, "found 2.30584" },
         { "{" T("a", "\"F64\"", "[9007199254740991, 257]", "[0, 0]") "}", 0, "overflows" },
-        { "{" T("a", "\"F32\"", "[3]", "[0, 8]") "}", 8, "tensor a: data_offsets: expected 12 bytes for F32 [3], found 8 (0 to 8)" },
+        { "{" T("a", "\"F32\"", "[3]", "[0, 8]") "}", 8,
+          "tensor a: data_offsets: expected 12 bytes for F32 [3], found 8 (0 to 8)" },
         { "{" T("a", "\"F32\"", "[2]", "[8, 0]") "}", 8, "begin after end" },
         { "{" T("a", "\"F32\"", "[2]", "[0]") "}", 8, "fewer than two" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 4, 8]") "}", 8, "expected at most 2 numbers, found 3" },
-        { "{" T("a", "\"F32\"", "[2]", "[0, 18446744073709551624]") "}", 8, "found 1.8446744073709552e+19" },
-        { "{" T("a", "\"U8\"", "[9007199254740990]", "[0, 9007199254740990]") "}", 8, "expected an end of at most 8" },
+        { "{" T("a", "\"F32\"", "[2]", "[0, 18446744073709551624]") "}", 8,
+          "found 1.8446744073709552e+19" },
+        { "{" T("a", "\"U8\"", "[9007199254740990]", "[0, 9007199254740990]") "}", 8,
+          "expected an end of at most 8" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "}", 7, "expected an end of at most 7" },
         { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "}", 9, "to end with its last tensor at byte" },
-        { "{" T("a", "\"F32\"", "[2]", "[4, 12]") "}", 12, "tensor a: expected data from byte 0, found 4: the bytes between belong to no tensor" },
-        { "{" T("a", "\"F32\"", "[1]", "[0, 4]") "," T("b", "\"F32\"", "[1]", "[8, 12]") "}", 12, "tensor b: expected data from byte 4" },
-        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[4, 12]") "}", 12, "found 4: it overlaps tensor a" },
-        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[0, 8]") "}", 8, "overlaps" },
-        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[0]", "[4, 4]") "}", 8, "overlaps" },
+        { "{" T("a", "\"F32\"", "[2]", "[4, 12]") "}", 12,
+          "tensor a: expected data from byte 0, found 4: the bytes between belong to no tensor" },
+        { "{" T("a", "\"F32\"", "[1]", "[0, 4]") "," T("b", "\"F32\"", "[1]", "[8, 12]") "}", 12,
+          "tensor b: expected data from byte 4" },
+        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[4, 12]") "}", 12,
+          "found 4: it overlaps tensor a" },
+        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[2]", "[0, 8]") "}", 8,
+          "overlaps" },
+        { "{" T("a", "\"F32\"", "[2]", "[0, 8]") "," T("b", "\"F32\"", "[0]", "[4, 4]") "}", 8,
+          "overlaps" },
         { "{" T("a", "\"F32\"", "[0]", "[4, 4]") "}", 4, "the bytes between belong to no tensor" },
         { "{}", 1, "to end with its last tensor at byte" },
         { "{\"__metadata__\": {\"n\": 3}}", 0, "metadata n: expected a string, found 3" },
@@ -148,7 +174,8 @@ static void bad_header_lengths_are_refused(void)
         uint64_t    length;
         const char *message;
     } cases[] = {
-        { UINT64_C(1) << 63, "header length: expected at most 100000000, found 9223372036854775808" },
+        { UINT64_C(1) << 63,
+          "header length: expected at most 100000000, found 9223372036854775808" },
         { UINT64_MAX, "found 18446744073709551615" },
         { UINT64_MAX - 7, "found 18446744073709551608" },
         { 100000001, "expected at most 100000000" },
@@ -172,17 +199,21 @@ static void bad_header_lengths_are_refused(void)
 
 static void other_formats_are_named(void)
 {
-    static const char *const cases[][2] = { { "GGUF\3.......", "a GGUF file" }, { "PK\3\4........", "a zip archive" },
+    static const char *const cases[][2] = { { "GGUF\3.......", "a GGUF file" },
+                                            { "PK\3\4........", "a zip archive" },
                                             { "{\"d_model\": 4}", "a JSON text" },
-                                            { "version https://git-lfs.github.com/spec/v1", "Git LFS pointer" } };
+                                            { "version https://git-lfs.github.com/spec/v1",
+                                              "Git LFS pointer" } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         put_bytes(cases[i][0], strlen(cases[i][0]));
         refused(cases[i][0], cases[i][1]);
     }
 }
 
-static const char sound_header[] = "{\"__metadata__\": {\"format\": \"pt\"}, \"w\": {\"dtype\": \"F32\", \"shape\": [2, 3], \"data_offsets\": [0, 24]},"
-                                   " \"b\": {\"dtype\": \"F16\", \"shape\": [4], \"data_offsets\": [24, 32]}}";
+static const char sound_header[] =
+    "{\"__metadata__\": {\"format\": \"pt\"}, \"w\": {\"dtype\": \"F32\", \"shape\": [2, 3], "
+    "\"data_offsets\": [0, 24]},"
+    " \"b\": {\"dtype\": \"F16\", \"shape\": [4], \"data_offsets\": [24, 32]}}";
 
 static void every_truncation_is_refused(void)
 {
@@ -209,7 +240,8 @@ static void mutated_files_are_refused_or_sound(void)
         memcpy(header, sound_header, sizeof header);
         for (int k = 0; k < 1 + round % 3; k++) {
             state = state * 1664525 + 1013904223;
-            header[(state >> 8) % n] = (state & 1) ? (char)(32 + (state >> 20) % 95) : (char)('0' + (state >> 20) % 10);
+            header[(state >> 8) % n] =
+                (state & 1) ? (char)(32 + (state >> 20) % 95) : (char)('0' + (state >> 20) % 10);
         }
         put_file(header, 32);
         TensorFile f;
@@ -222,7 +254,8 @@ static void mutated_files_are_refused_or_sound(void)
         size_t total = 0;
         for (int i = 0; i < f.n_tensors; i++) {
             const Tensor *t = &f.tensors[i];
-            CHECK(t->offset >= f.data_offset && t->offset + t->n_bytes <= f.map.size, "%s: out of the file", header);
+            CHECK(t->offset >= f.data_offset && t->offset + t->n_bytes <= f.map.size,
+                  "%s: out of the file", header);
             CHECK(tensor_find(&f, t->name) == t, "%s: %s is not found", header, t->name);
             total += t->n_bytes;
         }
@@ -232,7 +265,7 @@ static void mutated_files_are_refused_or_sound(void)
     CHECK(accepted > 100, "only %d were sound", accepted);
 }
 
-/* ---- Writing ---------------------------------------------------------------------------------------------------- */
+/* ---- Writing --------------------------------------------------------------------------------- */
 
 static const int64_t shape_23[] = { 2, 3 }, shape_0[] = { 0 };
 static const float   six[] = { 1, 2, 3, 4, 5, 6 };
@@ -240,9 +273,11 @@ static const float   six[] = { 1, 2, 3, 4, 5, 6 };
 static TensorWriter *two_tensors(size_t align, Error *e)
 {
     TensorWriter *w = tensor_writer_new(path, align, e);
-    bool ok = w && tensor_writer_meta(w, "sha256", "0000", e) && tensor_writer_meta(w, "quote\"\n", "caf\xC3\xA9", e)
-              && tensor_writer_declare(w, "w", DT_F32, 2, shape_23, e) && tensor_writer_declare(w, "none", DT_F32, 1, shape_0, e)
-              && tensor_writer_declare(w, "scalar", DT_U8, 0, NULL, e) && tensor_writer_begin(w, e);
+    bool ok = w && tensor_writer_meta(w, "sha256", "0000", e)
+        && tensor_writer_meta(w, "quote\"\n", "caf\xC3\xA9", e)
+        && tensor_writer_declare(w, "w", DT_F32, 2, shape_23, e)
+        && tensor_writer_declare(w, "none", DT_F32, 1, shape_0, e)
+        && tensor_writer_declare(w, "scalar", DT_U8, 0, NULL, e) && tensor_writer_begin(w, e);
     if (ok)
         return w;
     tensor_writer_abort(w);
@@ -264,11 +299,14 @@ static void what_is_written_is_read_back(void)
         CHECK(tensor_writer_patch_meta(w, "sha256", "abcd", &e), "%s", e.msg);
         CHECK(tensor_writer_end(w, &e), "%s", e.msg);
         CHECK(safetensors_open(&f, path, &e), "%s", e.msg);
-        CHECK(f.data_offset % (aligns[i] < 8 ? 8 : aligns[i]) == 0 && f.n_tensors == 3, "data at %zu", f.data_offset);
+        CHECK(f.data_offset % (aligns[i] < 8 ? 8 : aligns[i]) == 0 && f.n_tensors == 3,
+              "data at %zu", f.data_offset);
         const Tensor *t = tensor_find(&f, "w"), *scalar = tensor_find(&f, "scalar");
         const char   *hash = tensor_meta(&f, "sha256"), *quote = tensor_meta(&f, "quote\"\n");
-        CHECK(t && memcmp(t->data, six, sizeof six) == 0 && scalar && *(const char *)scalar->data == 'x', "data");
-        CHECK(hash && strcmp(hash, "abcd") == 0 && quote && strcmp(quote, "caf\xC3\xA9") == 0, "metadata");
+        CHECK(t && memcmp(t->data, six,
+                          sizeof six) == 0 && scalar && *(const char *)scalar->data == 'x', "data");
+        CHECK(hash && strcmp(hash, "abcd") == 0 && quote && strcmp(quote, "caf\xC3\xA9") == 0,
+              "metadata");
         tensor_file_close(&f);
     }
 }
@@ -276,29 +314,41 @@ static void what_is_written_is_read_back(void)
 static void a_writer_sees_its_callers_mistakes(void)
 {
     Error         e = { 0 };
-    int64_t       huge[] = { INT64_MAX, 2 }, negative[] = { -1 }, nine[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    int64_t huge[] = { INT64_MAX, 2 }, negative[] = { -1 }, nine[9] = { 1, 1, 1, 1, 1, 1, 1, 1, 1 };
     TensorWriter *w = two_tensors(8, &e);
     CHECK(w, "%s", e.msg);
     if (!w)
         return;
-    CHECK(!tensor_writer_put(w, 3, 0, "x", 1, &e) && !tensor_writer_put(w, -1, 0, "x", 1, &e), "no such tensor");
-    CHECK(!tensor_writer_put(w, 0, 24, "x", 1, &e) && !tensor_writer_put(w, 0, 25, "x", 0, &e) && !tensor_writer_put(w, 0, 1, six, 24, &e)
+    CHECK(!tensor_writer_put(w, 3, 0, "x", 1, &e) && !tensor_writer_put(w, -1, 0, "x", 1, &e),
+          "no such tensor");
+    CHECK(!tensor_writer_put(w, 0, 24, "x", 1, &e) && !tensor_writer_put(w, 0, 25, "x", 0,
+        &e) && !tensor_writer_put(w, 0, 1, six, 24, &e)
               && !tensor_writer_put(w, 0, 1, six, SIZE_MAX, &e), "past the end");
-    CHECK(!tensor_writer_patch_meta(w, "sha256", "abc", &e) && !tensor_writer_patch_meta(w, "no", "abcd", &e), "a patch");
+    CHECK(!tensor_writer_patch_meta(w, "sha256", "abc", &e) && !tensor_writer_patch_meta(w, "no",
+        "abcd", &e), "a patch");
     CHECK(tensor_writer_put(w, 0, 0, six, 24, &e), "%s", e.msg);
     put_file("{}", 0);
-    CHECK(!tensor_writer_end(w, &e) && strstr(e.msg, "tensor scalar: expected 1 bytes, found 0 written"), "%s", e.msg);
+    CHECK(!tensor_writer_end(w, &e) && strstr(e.msg,
+                                              "tensor scalar: expected 1 bytes, found 0 written"),
+    "%s", e.msg);
     TensorFile f;
     CHECK(safetensors_open(&f, path, &e) && f.n_tensors == 0, "the old file is gone");
     tensor_file_close(&f);
 
     w = tensor_writer_new(path, 8, &e);
-    CHECK(!tensor_writer_declare(w, "a", DT_F32, 2, huge, &e) && strstr(e.msg, "overflows"), "%s", e.msg);
-    CHECK(!tensor_writer_declare(w, "a", DT_F32, 1, negative, &e) && !tensor_writer_declare(w, "a", DT_F32, 9, nine, &e), "shapes");
-    CHECK(!tensor_writer_declare(w, "a", DT_Q4_0, 1, (const int64_t[]){ 32 }, &e) && strstr(e.msg, "no type Q4_0"), "%s", e.msg);
-    CHECK(!tensor_writer_declare(w, "__metadata__", DT_F32, 1, nine, &e) && !tensor_writer_declare(w, "\xFF", DT_F32, 1, nine, &e), "names");
-    CHECK(tensor_writer_meta(w, "k", "v", &e) && !tensor_writer_meta(w, "k", "v", &e) && !tensor_writer_meta(w, "l", "\xFF", &e), "metadata");
-    CHECK(tensor_writer_declare(w, "a", DT_F32, 1, nine, &e) && tensor_writer_declare(w, "a", DT_F32, 1, nine, &e), "%s", e.msg);
+    CHECK(!tensor_writer_declare(w, "a", DT_F32, 2, huge, &e) && strstr(e.msg, "overflows"), "%s",
+          e.msg);
+    CHECK(!tensor_writer_declare(w, "a", DT_F32, 1, negative, &e) && !tensor_writer_declare(w, "a",
+        DT_F32, 9, nine, &e), "shapes");
+    CHECK(!tensor_writer_declare(w, "a", DT_Q4_0, 1, (const int64_t[]){ 32 }, &e) && strstr(e.msg,
+        "no type Q4_0"), "%s", e.msg);
+    CHECK(!tensor_writer_declare(w, "__metadata__", DT_F32, 1, nine,
+                                 &e) && !tensor_writer_declare(w, "\xFF", DT_F32, 1, nine, &e),
+    "names");
+    CHECK(tensor_writer_meta(w, "k", "v", &e) && !tensor_writer_meta(w, "k", "v",
+        &e) && !tensor_writer_meta(w, "l", "\xFF", &e), "metadata");
+    CHECK(tensor_writer_declare(w, "a", DT_F32, 1, nine, &e) && tensor_writer_declare(w, "a",
+        DT_F32, 1, nine, &e), "%s", e.msg);
     CHECK(!tensor_writer_begin(w, &e) && strstr(e.msg, "tensor a: declared twice"), "%s", e.msg);
     tensor_writer_abort(w);
     tensor_writer_abort(NULL);
@@ -310,8 +360,10 @@ static void a_full_disk_is_an_error(void)
     TensorWriter *w = tensor_writer_new("/dev/full", 4096, &e);
     CHECK(w && tensor_writer_declare(w, "w", DT_F32, 2, shape_23, &e) && tensor_writer_begin(w, &e)
               && tensor_writer_put(w, 0, 0, six, 24, &e), "%s", e.msg);
-    CHECK(!tensor_writer_end(w, &e) && e.status == SYSTEM && strstr(e.msg, "/dev/full: cannot write: No space"), "%s", e.msg);
-    CHECK(!tensor_writer_new("/no/such/folder/x", 8, &e) && strstr(e.msg, "/no/such/folder/x: cannot write"), "%s", e.msg);
+    CHECK(!tensor_writer_end(w, &e) && e.status == SYSTEM && strstr(e.msg,
+        "/dev/full: cannot write: No space"), "%s", e.msg);
+    CHECK(!tensor_writer_new("/no/such/folder/x", 8, &e) && strstr(e.msg,
+        "/no/such/folder/x: cannot write"), "%s", e.msg);
 }
 
 static void fifty_thousand_tensors_take_no_time(void)
@@ -336,7 +388,8 @@ static void fifty_thousand_tensors_take_no_time(void)
     for (int i = 0; i < f.n_tensors; i++)
         CHECK(tensor_find(&f, f.tensors[i].name) == &f.tensors[i], "%s", f.tensors[i].name);
     double read_time = (double)(clock() - start) / CLOCKS_PER_SEC;
-    fprintf(stderr, "# 50000 tensors: written in %.2f s, opened and all found in %.2f s\n", write_time, read_time);
+    fprintf(stderr, "# 50000 tensors: written in %.2f s, opened and all found in %.2f s\n",
+            write_time, read_time);
     CHECK(read_time < 5, "%g s", read_time);
     tensor_file_close(&f);
 }
@@ -345,10 +398,12 @@ static void dtypes_have_names_and_sizes(void)
 {
     for (int i = 0; i < DT_BLOCKS; i++) {
         DType t = DT_COUNT;
-        CHECK(dtype_parse(dtype_name((DType)i), &t) && t == (DType)i && dtype_bytes(t) >= 1, "%s", dtype_name((DType)i));
+        CHECK(dtype_parse(dtype_name((DType)i), &t) && t == (DType)i && dtype_bytes(t) >= 1, "%s",
+              dtype_name((DType)i));
     }
     DType t;
-    CHECK(dtype_bytes(DT_BF16) == 2 && dtype_bytes(DT_F64) == 8 && !dtype_parse("F8_E5M2", &t) && !dtype_parse("", &t), "dtypes");
+    CHECK(dtype_bytes(DT_BF16) == 2 && dtype_bytes(DT_F64) == 8 && !dtype_parse("F8_E5M2",
+        &t) && !dtype_parse("", &t), "dtypes");
     for (int i = DT_BLOCKS; i < DT_COUNT; i++)
         CHECK(!dtype_parse(dtype_name((DType)i), &t), "%s", dtype_name((DType)i));
 }

@@ -1,4 +1,5 @@
-/* tests/unit/test_sampling.c: distributions against recorded ones, the generator's known answers, ties and bad values. */
+/* tests/unit/test_sampling.c: distributions against recorded ones, the generator's known answers,
+ * ties and bad values. */
 #include "test.h"
 
 #include <math.h>
@@ -18,17 +19,20 @@ static void philox_gives_its_known_answers(void)
     static const struct { uint32_t counter[4], key[2], out[4]; } kat[] = {
         {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
         {{~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+        {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0},
+          {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
     };
     for (size_t i = 0; i < sizeof kat / sizeof *kat; i++) {
         uint32_t out[4];
         philox4x32(kat[i].counter, kat[i].key, out);
         for (int w = 0; w < 4; w++)
-            CHECK(out[w] == kat[i].out[w], "vector %zu, word %d: %08x, expected %08x", i, w, out[w], kat[i].out[w]);
+            CHECK(out[w] == kat[i].out[w], "vector %zu, word %d: %08x, expected %08x", i, w, out[w],
+                  kat[i].out[w]);
     }
     uint32_t out[4], seven[4] = {7, 0, 0, 0}, key[2] = {0x89abcdef, 0x01234567};
     philox4x32(seven, key, out);
-    CHECK(out[0] == 0x8e94991c, "seed 0x0123456789abcdef, index 7: %08x, expected 8e94991c", out[0]);
+    CHECK(out[0] == 0x8e94991c, "seed 0x0123456789abcdef, index 7: %08x, expected 8e94991c",
+          out[0]);
 }
 
 static double option_or(const Json *options, const char *key, double absent)
@@ -66,18 +70,21 @@ static void check_case(int line, const Json *c)
     size_t n_previous = read_numbers(json_get(c, "previous"), number, MAX);
     for (size_t i = 0; i < n_previous; i++)
         previous[i] = (int32_t)number[i];
-    CHECK(read_numbers(json_get(c, "probs"), want, MAX) == n, "line %d: as many probabilities as logits", line);
+    CHECK(read_numbers(json_get(c, "probs"), want, MAX) == n,
+          "line %d: as many probabilities as logits", line);
 
     Sampler         *s = sampler_new((int)n, &opt, &err);
     const Candidate *candidate;
     CHECK(s, "line %d: %s", line, err.msg);
-    int n_kept = s ? sampler_candidates(s, logits, previous, n_previous, &candidate, &total, &err) : 0;
+    int n_kept =
+        s ? sampler_candidates(s, logits, previous, n_previous, &candidate, &total, &err) : 0;
     CHECK(n_kept > 0, "line %d: %s", line, err.msg);
     for (int i = 0; i < n_kept; i++)
         got[candidate[i].id] = (double)candidate[i].p / total;
     for (size_t i = 0; i < n; i++)
-        CHECK(fabs(got[i] - want[i]) <= 1e-6 && (want[i] < 1e-37 || got[i] > 0) && (want[i] > 0 || got[i] == 0), "line %d, id %zu: probability %.9g, expected %.9g", line, i, got[i],
-              want[i]);
+        CHECK(fabs(got[i] - want[i]) <= 1e-6 && (want[i] < 1e-37 || got[i] > 0)
+                  && (want[i] > 0 || got[i] == 0),
+              "line %d, id %zu: probability %.9g, expected %.9g", line, i, got[i], want[i]);
     sampler_free(s);
 }
 
@@ -101,7 +108,8 @@ static void distributions_are_the_recorded_ones(void)
     free(text);
 }
 
-static int draw(const SamplerOptions *opt, const float *logits, int n, const int32_t *previous, size_t n_previous, uint32_t index)
+static int draw(const SamplerOptions *opt, const float *logits, int n, const int32_t *previous,
+                size_t n_previous, uint32_t index)
 {
     int32_t  token = -1;
     Sampler *s     = sampler_new(n, opt, &err);
@@ -122,7 +130,8 @@ static void ties_go_to_the_lower_id(void)
     const Candidate *c;
     double           total;
     int              n = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
-    CHECK(n == 2 && c[0].id == 1 && c[1].id == 3, "top-k 2 of three equal logits: %d kept, ids %d %d", n, c[0].id, c[1].id);
+    CHECK(n == 2 && c[0].id == 1 && c[1].id == 3,
+          "top-k 2 of three equal logits: %d kept, ids %d %d", n, c[0].id, c[1].id);
     sampler_free(s);
 }
 
@@ -134,7 +143,8 @@ static void candidates_are_ordered_by_logit_not_by_probability(void)
     const Candidate *c;
     double           total;
     int              n = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
-    CHECK(n == 4 && c[0].id == 1 && c[1].id == 3 && c[2].id == 0 && c[3].id == 2, "%d kept, ids %d %d %d %d", n, c[0].id, c[1].id, c[2].id,
+    CHECK(n == 4 && c[0].id == 1 && c[1].id == 3 && c[2].id == 0 && c[3].id == 2,
+          "%d kept, ids %d %d %d %d", n, c[0].id, c[1].id, c[2].id,
           c[3].id);
     sampler_free(s);
 }
@@ -149,21 +159,27 @@ static void the_penalty_counts_an_id_once(void)
     const Candidate *c;
     double           total;
     int              n = sampler_candidates(s, logits, previous, 5, &c, &total, &err);
-    CHECK(n == 4 && c[0].id == 1 && c[1].id == 0 && c[1].x == 2 && c[2].id == 3 && c[3].id == 2 && c[3].x == -2,
-          "ids %d %d %d %d, x %g %g", c[0].id, c[1].id, c[2].id, c[3].id, (double)c[1].x, (double)c[3].x);
-    CHECK(sampler_candidates(s, logits, NULL, 0, &c, &total, &err) == 4 && c[0].id == 0 && c[0].x == 4, "a call leaves no trace in the next");
+    CHECK(n == 4 && c[0].id == 1 && c[1].id == 0 && c[1].x == 2 && c[2].id == 3 && c[3].id == 2
+              && c[3].x == -2,
+          "ids %d %d %d %d, x %g %g", c[0].id, c[1].id, c[2].id, c[3].id, (double)c[1].x,
+          (double)c[3].x);
+    CHECK(sampler_candidates(s, logits, NULL, 0, &c, &total,
+                             &err) == 4 && c[0].id == 0 && c[0].x == 4,
+    "a call leaves no trace in the next");
     sampler_free(s);
 }
 
-/* Probabilities 0.4 0.3 0.2 0.1. Row {0, 0.75, 0.45}: top-p of the whole keeps 3; of what min-p leaves, 0.9, it would keep 2.
- * Rows with top-k 3: the total that top-p counts is 0.9, so 0.77 of it is 0.693 (two) and 0.79 is 0.711 (three). */
+/* Probabilities 0.4 0.3 0.2 0.1. Row {0, 0.75, 0.45}: top-p of the whole keeps 3; of what min-p
+ * leaves, 0.9, it would keep 2. Rows with top-k 3: the total that top-p counts is 0.9, so 0.77 of
+ * it is 0.693 (two) and 0.79 is 0.711 (three). */
 static void top_p_counts_what_top_k_kept_and_comes_before_min_p(void)
 {
     const float      logits[] = {logf(0.4f), logf(0.3f), logf(0.2f), logf(0.1f)};
     const Candidate *c;
     double           total;
     static const struct { int top_k; double top_p; float min_p; int kept; } want[] = {
-        {0, 0.5, 0, 2}, {0, 0.5, 0.8f, 1}, {0, 0.75, 0.45f, 3}, {0, 0.69, 0, 2}, {0, 0.71, 0, 3}, {3, 0.77, 0, 2}, {3, 0.79, 0, 3},
+        {0, 0.5, 0, 2}, {0, 0.5, 0.8f, 1}, {0, 0.75, 0.45f, 3}, {0, 0.69, 0, 2}, {0, 0.71, 0, 3},
+        {3, 0.77, 0, 2}, {3, 0.79, 0, 3},
         {0, 1, 0.26f, 3}, {0, 1, 0.24f, 4}, {0, 1e-9, 0, 1}, {0, 1, 1, 1},
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
@@ -173,7 +189,8 @@ static void top_p_counts_what_top_k_kept_and_comes_before_min_p(void)
         opt.min_p          = want[i].min_p;
         Sampler *s         = sampler_new(4, &opt, &err);
         int      n         = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
-        CHECK(n == want[i].kept, "top-k %d, top-p %g, min-p %g: %d kept, expected %d", want[i].top_k, want[i].top_p, (double)want[i].min_p, n,
+        CHECK(n == want[i].kept, "top-k %d, top-p %g, min-p %g: %d kept, expected %d",
+              want[i].top_k, want[i].top_p, (double)want[i].min_p, n,
               want[i].kept);
         double sum = 0;
         for (int j = 0; j < n; j++)
@@ -183,7 +200,8 @@ static void top_p_counts_what_top_k_kept_and_comes_before_min_p(void)
     }
 }
 
-/* u of seed 0x0123456789abcdef, index 7 is 0x8e9499 * 2^-24 = 0.5569549: two equal candidates, the second is drawn. */
+/* u of seed 0x0123456789abcdef, index 7 is 0x8e9499 * 2^-24 = 0.5569549: two equal candidates, the
+ * second is drawn. */
 static void the_draw_follows_the_generator(void)
 {
     SamplerOptions opt = plain;
@@ -191,11 +209,14 @@ static void the_draw_follows_the_generator(void)
     const float two[]  = {0, 0};
     float       many[1000] = {0};
     CHECK(draw(&opt, two, 2, NULL, 0, 7) == 1, "second of two");
-    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == 556, "of 1000 equal ones: %d, expected 556", draw(&opt, many, 1000, NULL, 0, 7));
-    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == draw(&opt, many, 1000, NULL, 0, 7), "the same arguments, the same token");
+    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == 556, "of 1000 equal ones: %d, expected 556",
+          draw(&opt, many, 1000, NULL, 0, 7));
+    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == draw(&opt, many, 1000, NULL, 0, 7),
+          "the same arguments, the same token");
 }
 
-/* 20,000 draws of probabilities 0.4 0.3 0.2 0.1; 5 standard deviations of a share are at most 0.0173. Fixed seed: no flake. */
+/* 20,000 draws of probabilities 0.4 0.3 0.2 0.1; 5 standard deviations of a share are at most
+ * 0.0173. Fixed seed: no flake. */
 static void shares_of_many_draws_are_the_probabilities(void)
 {
     const float    logits[] = {logf(0.1f), logf(0.4f), logf(0.3f), logf(0.2f)};
@@ -210,7 +231,8 @@ static void shares_of_many_draws_are_the_probabilities(void)
         count[token]++;
     }
     for (int i = 0; i < 4; i++)
-        CHECK(fabs(count[i] / (double)n - exp((double)logits[i])) < 0.0173, "id %d: %d of %d", i, count[i], n);
+        CHECK(fabs(count[i] / (double)n - exp((double)logits[i])) < 0.0173, "id %d: %d of %d", i,
+              count[i], n);
     sampler_free(s);
 }
 
@@ -238,8 +260,8 @@ static int literal_reach(const Candidate *c, int n, double share, bool beyond)
     return n - 1;
 }
 
-static int32_t literal_draw(const SamplerOptions *o, const float *logits, int n, const int32_t *previous, int n_previous,
-                            uint32_t index)
+static int32_t literal_draw(const SamplerOptions *o, const float *logits, int n,
+                            const int32_t *previous, int n_previous, uint32_t index)
 {
     static Candidate c[LITERAL_MAX];
     static bool      seen[LITERAL_MAX];
@@ -267,7 +289,8 @@ static int32_t literal_draw(const SamplerOptions *o, const float *logits, int n,
     while (n > 1 && c[n - 1].p < o->min_p * c[0].p)
         n--;
     uint32_t word[4];
-    philox4x32((uint32_t[4]){index, 0, 0, 0}, (uint32_t[2]){(uint32_t)o->seed, (uint32_t)(o->seed >> 32)}, word);
+    philox4x32((uint32_t[4]){ index, 0, 0, 0 },
+               (uint32_t[2]){ (uint32_t)o->seed, (uint32_t)(o->seed >> 32) }, word);
     return c[literal_reach(c, n, (word[0] >> 8) * 0x1p-24, true)].id;
 }
 
@@ -279,13 +302,20 @@ static double   uniform(void)
 }
 static int below(int n) { return (int)(uniform() * n); }
 
-/* Shapes that logits have, and ones meant to break a sum or an order: ties, steps of a half, all equal, hardly different,
- * a head that takes all, weights under the range of f32, infinities. */
+/* Shapes that logits have, and ones meant to break a sum or an order: ties, steps of a half, all
+ * equal, hardly different, a head that takes all, weights under the range of f32, infinities. */
 static void random_logits(float *x, int n, int kind)
 {
     for (int i = 0; i < n; i++) {
         double g = sqrt(-2 * log(uniform() + 1e-300)) * cos(6.283185307179586 * uniform());
-        double value[8] = {2.5 * g, rint(4 * g) / 2, 1.5, 1e-3 * g, 40 * g, 0.2 * g, -0.6931471805599453 * below(30), g};
+        double value[8] = { 2.5 * g,
+                            rint(4 * g) / 2,
+                            1.5,
+                            1e-3 * g,
+                            40 * g,
+                            0.2 * g,
+                            -0.6931471805599453 * below(30),
+                            g };
         x[i] = (float)value[kind];
         if (kind == 7 && below(50) == 0)
             x[i] = below(200) ? -INFINITY : 3e38f;
@@ -298,7 +328,8 @@ static void random_logits(float *x, int n, int kind)
 
 static SamplerOptions random_options(int n)
 {
-    static const float  temps[] = {1, 1, 0.8f, 0.1f, 3, 1e-6f, 0}, min_ps[] = {0, 0, 0.05f, 0.5f, 1, 1e-6f, 1e-40f};
+    static const float  temps[] = { 1, 1, 0.8f, 0.1f, 3, 1e-6f, 0 },
+                        min_ps[] = { 0, 0, 0.05f, 0.5f, 1, 1e-6f, 1e-40f };
     static const double top_ps[] = {1, 1, 0.95, 0.5, 0.1, 1e-9, 0.999999, 1 - 0x1p-50};
     return (SamplerOptions){.temp           = temps[below(7)],
                             .top_k          = below(3) ? 0 : 1 + below(below(2) ? 700 : n + 5),
@@ -312,7 +343,10 @@ static void no_way_of_choosing_parts_from_the_definition(void)
 {
     static float logits[LITERAL_MAX];
     for (int round = 0; round < 400 && test_case_state == 0; round++) {
-        int n = round % 50 == 49 ? LITERAL_MAX : round % 7 == 0 ? 1 + below(40) : 500 + below(3000), kind = round % 8;
+        int n = round % 50 == 49 ? LITERAL_MAX
+            : round % 7 == 0     ? 1 + below(40)
+                                 : 500 + below(3000),
+            kind = round % 8;
         random_logits(logits, n, kind);
         SamplerOptions o = random_options(n);
         int32_t        previous[64];
@@ -323,9 +357,11 @@ static void no_way_of_choosing_parts_from_the_definition(void)
             uint32_t index = (uint32_t)below(1 << 20);
             int32_t  token = -1, want = literal_draw(&o, logits, n, previous, 64, index);
             CHECK(sampler_next(s, logits, previous, 64, index, &token, &err) && token == want,
-                  "round %d, %d logits of kind %d, temp %g, top-k %d, top-p %.17g, min-p %g, penalty %g, seed %llu, index %u: "
-                  "token %d, expected %d", round, n, kind, (double)o.temp, o.top_k, o.top_p, (double)o.min_p, (double)o.repeat_penalty,
-                  (unsigned long long)o.seed, index, token, want);
+                  "round %d, %d logits of kind %d, temp %g, top-k %d, top-p %.17g, min-p %g, "
+                  "penalty %g, seed %llu, index %u: "
+                  "token %d, expected %d",
+                  round, n, kind, (double)o.temp, o.top_k, o.top_p, (double)o.min_p,
+                  (double)o.repeat_penalty, (unsigned long long)o.seed, index, token, want);
         }
         sampler_free(s);
     }
@@ -339,12 +375,13 @@ static void a_sum_that_meets_its_target_exactly_is_no_more_than_it(void)
     for (int i = 0; i < 100; i++) {
         o.seed  = (uint64_t)i;
         o.top_p = i % 2 ? 1 : 0.5;
-        CHECK(draw(&o, logits, 16384, NULL, 0, 3) == literal_draw(&o, logits, 16384, NULL, 0, 3), "seed %d", i);
+        CHECK(draw(&o, logits, 16384, NULL, 0, 3) == literal_draw(&o, logits, 16384, NULL, 0, 3),
+              "seed %d", i);
     }
 }
 
-/* Three candidates and a tail whose sum depends on its order in the last bits; top-p is the share of the first two, give or
- * take such a bit, so that rounding decides whether the third is kept. */
+/* Three candidates and a tail whose sum depends on its order in the last bits; top-p is the share
+ * of the first two, give or take such a bit, so that rounding decides whether the third is kept. */
 static void a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts(void)
 {
     enum { N = 3000 };
@@ -364,8 +401,10 @@ static void a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts(void
                 SamplerOptions o = plain;
                 o.top_p = (((double)p[0] + (double)p[1]) / total) * (1 + bit * 0x1p-52);
                 o.seed  = (uint64_t)seed;
-                int32_t got = draw(&o, logits, N, NULL, 0, 1), want = literal_draw(&o, logits, N, NULL, 0, 1);
-                CHECK(got == want, "round %d, bit %d, seed %d: token %d, expected %d", round, bit, seed, got, want);
+                int32_t got = draw(&o, logits, N, NULL, 0, 1),
+                        want = literal_draw(&o, logits, N, NULL, 0, 1);
+                CHECK(got == want, "round %d, bit %d, seed %d: token %d, expected %d", round, bit,
+                      seed, got, want);
             }
     }
 }
@@ -379,7 +418,9 @@ static void a_nan_logit_is_an_error(void)
         Sampler *s         = sampler_new(3, &opt, &err);
         int32_t  token     = -7;
         memset(&err, 0, sizeof err);
-        CHECK(!sampler_next(s, logits, NULL, 0, 0, &token, &err) && err.status == INPUT && token == -7, "temp %d: token %d, status %d", temp,
+        CHECK(!sampler_next(s, logits, NULL, 0, 0, &token,
+                            &err) && err.status == INPUT && token == -7,
+        "temp %d: token %d, status %d", temp,
               token, err.status);
         sampler_free(s);
     }
@@ -387,7 +428,8 @@ static void a_nan_logit_is_an_error(void)
 
 static void infinite_logits_have_an_answer(void)
 {
-    const float    one[] = {1, INFINITY, 2}, none[] = {-INFINITY, 3, -INFINITY}, all[] = {-INFINITY, -INFINITY};
+    const float    one[] = { 1, INFINITY, 2 }, none[] = { -INFINITY, 3, -INFINITY },
+                   all[] = { -INFINITY, -INFINITY };
     CHECK(draw(&plain, one, 3, NULL, 0, 0) == 1, "+inf takes all");
     CHECK(draw(&plain, none, 3, NULL, 0, 0) == 1, "-inf is never drawn");
     int id = draw(&plain, all, 2, NULL, 0, 0);
@@ -397,19 +439,26 @@ static void infinite_logits_have_an_answer(void)
 static void options_out_of_range_are_refused(void)
 {
     const SamplerOptions bad[] = {
-        {.temp = -1, .top_p = 1, .repeat_penalty = 1},  {.temp = NAN, .top_p = 1, .repeat_penalty = 1},
-        {.temp = 1, .top_p = -0.1, .repeat_penalty = 1}, {.temp = 1, .top_p = 1.5, .repeat_penalty = 1},
-        {.temp = 1, .top_p = NAN, .repeat_penalty = 1}, {.temp = 1e-7f, .top_p = 1, .repeat_penalty = 1}, /* a quotient would overflow */
-        {.temp = 1, .top_p = 1, .repeat_penalty = 1, .top_k = -1}, {.temp = 1, .top_p = 1, .repeat_penalty = 1, .min_p = -0.5f},
+        {.temp = -1, .top_p = 1, .repeat_penalty = 1},
+         {.temp = NAN, .top_p = 1, .repeat_penalty = 1},
+        {.temp = 1, .top_p = -0.1, .repeat_penalty = 1},
+        {.temp = 1, .top_p = 1.5, .repeat_penalty = 1},
+        /* a quotient would overflow */
+        {.temp = 1, .top_p = NAN, .repeat_penalty = 1},
+        {.temp = 1e-7f, .top_p = 1, .repeat_penalty = 1},
+        {.temp = 1, .top_p = 1, .repeat_penalty = 1, .top_k = -1},
+        {.temp = 1, .top_p = 1, .repeat_penalty = 1, .min_p = -0.5f},
         {.temp = 1, .top_p = 1, .repeat_penalty = NAN},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         memset(&err, 0, sizeof err);
         Sampler *s = sampler_new(10, &bad[i], &err);
-        CHECK(!s && err.status == USAGE && err.msg[0], "case %zu: status %d '%s'", i, err.status, err.msg);
+        CHECK(!s && err.status == USAGE && err.msg[0], "case %zu: status %d '%s'", i, err.status,
+              err.msg);
         sampler_free(s);
     }
-    Sampler      *s          = sampler_new(3, &(SamplerOptions){.temp = 1, .top_p = 1, .repeat_penalty = 1.5f}, &err);
+    Sampler      *s          =
+        sampler_new(3, &(SamplerOptions){ .temp = 1, .top_p = 1, .repeat_penalty = 1.5f }, &err);
     const float   logits[]   = {1, 2, 3};
     const int32_t previous[] = {3};
     int32_t       token;

@@ -1,4 +1,5 @@
-/* What is refused inside the program's sandbox, tried from inside: each case is a child process that enters it and tries. */
+/* What is refused inside the program's sandbox, tried from inside: each case is a child process
+ * that enters it and tries. */
 #include "cli/command.h"
 
 #include "../faults/failing_malloc.h"
@@ -25,12 +26,24 @@
 static char page[1 << 14];
 
 /* Each returns 0 where the call went wrong with EPERM, as it should, else what it did instead. */
-static int refused(long result) { return result == -1 && errno == EPERM ? 0 : result == -1 ? errno : 200; }
+static int refused(long result)
+{
+    return result == -1 && errno == EPERM ? 0 : result == -1 ? errno : 200;
+}
 
 static int opens(void) { return refused(open("/etc/passwd", O_RDONLY)); }
-static int creates(void) { return refused(open("/tmp/tblock-sandbox-test", O_WRONLY | O_CREAT, 0600)); }
-static int opens_at(void) { return refused(syscall(SYS_openat, AT_FDCWD, ".", O_RDONLY | O_DIRECTORY)); }
-static int opens_anew(void) { return refused(syscall(SYS_openat2, AT_FDCWD, "/etc/passwd", NULL, 0)); }
+static int creates(void)
+{
+    return refused(open("/tmp/tblock-sandbox-test", O_WRONLY | O_CREAT, 0600));
+}
+static int opens_at(void)
+{
+    return refused(syscall(SYS_openat, AT_FDCWD, ".", O_RDONLY | O_DIRECTORY));
+}
+static int opens_anew(void)
+{
+    return refused(syscall(SYS_openat2, AT_FDCWD, "/etc/passwd", NULL, 0));
+}
 static int runs(void)
 {
     char *args[] = { "true", NULL };
@@ -53,7 +66,10 @@ static int forks_anew(void) /* ENOSYS, so that the C library uses clone */
     return syscall(SYS_clone3, NULL, 0) == -1 && errno == ENOSYS ? 0 : 201;
 }
 static int removes(void) { return refused(unlink("/tmp/tblock-sandbox-none")); }
-static int renames(void) { return refused(rename("/tmp/tblock-sandbox-none", "/tmp/tblock-sandbox-other")); }
+static int renames(void)
+{
+    return refused(rename("/tmp/tblock-sandbox-none", "/tmp/tblock-sandbox-other"));
+}
 static int links(void) { return refused(link("/etc/passwd", "/tmp/tblock-sandbox-none")); }
 static int looks(void)
 {
@@ -70,24 +86,38 @@ static int looks_with_a_flag(void) /* AT_EMPTY_PATH, and yet a path */
 static int changes_mode(void) { return refused(chmod("/tmp", 0)); }
 static int signals_others(void) { return refused(kill(getppid(), SIGTERM)); }
 static int traces(void) { return refused(ptrace(PTRACE_TRACEME, 0, NULL, NULL)); }
-static int sets_limits(void) { return refused(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 10, 10 })); }
+static int sets_limits(void)
+{
+    return refused(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 10, 10 }));
+}
 static int reads_limits_of_others(void)
 {
     struct rlimit old;
     return refused(prlimit(getppid(), RLIMIT_NOFILE, NULL, &old));
 }
-static int sets_limits_of_others(void) { return refused(prlimit(getppid(), RLIMIT_CORE, &(struct rlimit){ 0, RLIM_INFINITY }, NULL)); }
+static int sets_limits_of_others(void)
+{
+    return refused(prlimit(getppid(), RLIMIT_CORE, &(struct rlimit){ 0, RLIM_INFINITY }, NULL));
+}
 static cpu_set_t processors;
-static int moves_others(void) { return refused(sched_setaffinity(getppid(), sizeof processors, &processors)); }
+static int moves_others(void)
+{
+    return refused(sched_setaffinity(getppid(), sizeof processors, &processors));
+}
 static int moves_others_again(void) /* with a bit that an int has no room for */
 {
-    return refused(syscall(SYS_sched_setaffinity, (1L << 40) | getppid(), sizeof processors, &processors));
+    return refused(
+        syscall(SYS_sched_setaffinity, (1L << 40) | getppid(), sizeof processors, &processors));
 }
-static int looks_where_others_run(void) { return refused(sched_getaffinity(getppid(), sizeof processors, &processors)); }
+static int looks_where_others_run(void)
+{
+    return refused(sched_getaffinity(getppid(), sizeof processors, &processors));
+}
 static int asks_for_the_policy_of_others(void) { return refused(sched_getscheduler(getppid())); }
 static int makes_code(void)
 {
-    void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *p =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return refused(p == MAP_FAILED ? -1 : 0);
 }
 static int turns_into_code(void)
@@ -95,12 +125,18 @@ static int turns_into_code(void)
     uintptr_t at = ((uintptr_t)page + 4095) & ~(uintptr_t)4095;
     return refused(mprotect((void *)at, 4096, PROT_READ | PROT_EXEC));
 }
-static int types_for_user(void) { return refused(syscall(SYS_ioctl, STDIN_FILENO, 0x5412 /* TIOCSTI */, "x")); }
+static int types_for_user(void)
+{
+    return refused(syscall(SYS_ioctl, STDIN_FILENO, 0x5412 /* TIOCSTI */, "x"));
+}
 static int controls_itself(void) { return refused(prctl(PR_SET_DUMPABLE, 1)); }
 static int opens_by_ring(void) { return refused(syscall(425 /* io_uring_setup */, 1, page)); }
 
 #if defined(__x86_64__)
-static int opens_as_x32(void) { return refused(syscall(0x40000000L | SYS_openat, AT_FDCWD, "/etc/passwd", O_RDONLY)); }
+static int opens_as_x32(void)
+{
+    return refused(syscall(0x40000000L | SYS_openat, AT_FDCWD, "/etc/passwd", O_RDONLY));
+}
 #endif
 static int turns_into_code_again(void) /* with a bit that an int has no room for */
 {
@@ -110,13 +146,20 @@ static int turns_into_code_again(void) /* with a bit that an int has no room for
 
 typedef struct Attempt { const char *what; int (*fn)(void); } Attempt;
 static const Attempt attempts[] = {
-    { "open", opens }, { "create", creates }, { "openat", opens_at }, { "openat2", opens_anew }, { "execve", runs },
-    { "execveat", runs_descriptor }, { "socket", connects }, { "socketpair", connects_here }, { "fork", forks }, { "clone3", forks_anew },
-    { "unlink", removes }, { "rename", renames }, { "link", links }, { "stat", looks }, { "chmod", changes_mode },
-    { "kill", signals_others }, { "ptrace", traces }, { "setrlimit", sets_limits }, { "mmap executable", makes_code },
-    { "mprotect executable", turns_into_code }, { "TIOCSTI", types_for_user }, { "prctl", controls_itself },
-    { "prlimit of another process", reads_limits_of_others }, { "prlimit to another process", sets_limits_of_others },
-    { "sched_setaffinity of another process", moves_others }, { "sched_setaffinity with more bits", moves_others_again },
+    { "open", opens }, { "create", creates }, { "openat", opens_at }, { "openat2", opens_anew },
+    { "execve", runs },
+    { "execveat", runs_descriptor }, { "socket", connects }, { "socketpair", connects_here },
+    { "fork", forks }, { "clone3", forks_anew },
+    { "unlink", removes }, { "rename", renames }, { "link", links }, { "stat", looks },
+    { "chmod", changes_mode },
+    { "kill", signals_others }, { "ptrace", traces }, { "setrlimit", sets_limits },
+    { "mmap executable", makes_code },
+    { "mprotect executable", turns_into_code }, { "TIOCSTI", types_for_user },
+    { "prctl", controls_itself },
+    { "prlimit of another process", reads_limits_of_others },
+    { "prlimit to another process", sets_limits_of_others },
+    { "sched_setaffinity of another process", moves_others },
+    { "sched_setaffinity with more bits", moves_others_again },
     { "sched_getaffinity of another process", looks_where_others_run },
     { "sched_getscheduler of another process", asks_for_the_policy_of_others },
 #if defined(SYS_newfstatat)
@@ -153,7 +196,8 @@ static int enter_and_do(void)
     return 250;
 }
 
-/* In a child: enter with one writable descriptor (-1: none), then fn. As in_child, or 250: the sandbox could not be entered. */
+/* In a child: enter with one writable descriptor (-1: none), then fn. As in_child, or 250: the
+ * sandbox could not be entered. */
 static int inside(int (*fn)(void), int writable)
 {
     inside_fn = fn;
@@ -197,7 +241,8 @@ static void attempts_work_outside(void)
 #endif
 }
 
-/* Each allocation on the way in fails, alone or with all after it: either the sandbox is not entered, which is told, or it is whole. */
+/* Each allocation on the way in fails, alone or with all after it: either the sandbox is not
+ * entered, which is told, or it is whole. */
 static int without_memory(long at, bool lasting)
 {
     tblock_error err = { 0 };
@@ -212,7 +257,8 @@ static int without_memory(long at, bool lasting)
             return result;
     }
     void *p = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return p == MAP_FAILED || write(STDOUT_FILENO, "", 0) != 0 ? 203 : n > at ? 0 : 204; /* 204: it was the last one */
+    /* 204: it was the last one */
+    return p == MAP_FAILED || write(STDOUT_FILENO, "", 0) != 0 ? 203 : n > at ? 0 : 204;
 }
 
 static long  fail_at;
@@ -229,7 +275,8 @@ static void a_filter_is_whole_or_there_is_none(void)
         fail_all = lasting;
         for (fail_at = 0; result == 0 && fail_at < MOST; fail_at++)
             result = in_child(enters_without_memory);
-        CHECK(result == 204 && fail_at > 1, "allocation %ld%s: %d", fail_at - 1, lasting ? " and all after it" : "", result);
+        CHECK(result == 204 && fail_at > 1, "allocation %ld%s: %d", fail_at - 1,
+              lasting ? " and all after it" : "", result);
     }
 }
 
@@ -264,7 +311,10 @@ static void threads_and_memory_are_left(void)
 }
 
 static int kept, other;
-static int writes_kept(void) { return write(kept, "x", 1) == 1 && pwrite(kept, "y", 1, 1) == 1 ? 0 : 1; }
+static int writes_kept(void)
+{
+    return write(kept, "x", 1) == 1 && pwrite(kept, "y", 1, 1) == 1 ? 0 : 1;
+}
 static int writes_other(void) { return write(other, "x", 1) == -1 && errno == EBADF ? 0 : 1; }
 
 static void only_the_given_output_is_written(void)
@@ -290,8 +340,11 @@ static int asks_about_itself(void)
     cpu_set_t     mine;
     struct rlimit limit;
     struct stat   st;
-    return sched_getaffinity(0, sizeof mine, &mine) == 0 && sched_setaffinity(0, sizeof mine, &mine) == 0
-           && getrlimit(RLIMIT_STACK, &limit) == 0 && syscall(SYS_fstat, STDOUT_FILENO, &st) == 0 ? 0 : 1;
+    return sched_getaffinity(0, sizeof mine, &mine) == 0
+            && sched_setaffinity(0, sizeof mine, &mine) == 0 && getrlimit(RLIMIT_STACK, &limit) == 0
+            && syscall(SYS_fstat, STDOUT_FILENO, &st) == 0
+        ? 0
+        : 1;
 }
 
 static void its_own_limits_and_processors_are_left(void)
@@ -306,12 +359,18 @@ static void its_own_limits_and_processors_are_left(void)
 static int reads_input(void)
 {
     char text[4] = "";
-    return read(STDIN_FILENO, text, 2) == 2 && memcmp(text, "cd", 2) == 0 && read(STDIN_FILENO, text, 1) == 0 ? 0 : 1;
+    return read(STDIN_FILENO, text, 2) == 2 && memcmp(text, "cd", 2) == 0
+            && read(STDIN_FILENO, text, 1) == 0
+        ? 0
+        : 1;
 }
 static int writes_input(void)
 {
     void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, STDIN_FILENO, 0);
-    return p == MAP_FAILED && write(STDIN_FILENO, "x", 1) == -1 && pwrite(STDIN_FILENO, "x", 1, 0) == -1 ? 0 : 1;
+    return p == MAP_FAILED && write(STDIN_FILENO, "x", 1) == -1
+            && pwrite(STDIN_FILENO, "x", 1, 0) == -1
+        ? 0
+        : 1;
 }
 static int writes_terminal(void) { return write(STDIN_FILENO, "", 0) == 0 ? 0 : 1; }
 
@@ -321,7 +380,8 @@ static void standard_input_is_read_alone(void)
         return;
     FILE *f = tmpfile();
     int   before = dup(STDIN_FILENO), pair[2];
-    CHECK(f && before >= 0 && write(fileno(f), "abcd", 4) == 4 && lseek(fileno(f), 2, SEEK_SET) == 2, "tmpfile");
+    CHECK(f && before >= 0 && write(fileno(f), "abcd", 4) == 4 && lseek(fileno(f), 2,
+        SEEK_SET) == 2, "tmpfile");
     if (!f || before < 0)
         return;
     CHECK(dup2(fileno(f), STDIN_FILENO) == STDIN_FILENO, "dup2");
@@ -332,7 +392,8 @@ static void standard_input_is_read_alone(void)
     CHECK(writes == 0, "writing: %d", writes);
     CHECK(lseek(fileno(f), 0, SEEK_END) == 4, "something was written");
     fclose(f);
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0) { /* cannot be opened again: refused, unless it is standard error too */
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) == 0) { /* cannot be opened again: refused, unless
+                                                           * it is standard error too */
         int error_before = dup(STDERR_FILENO);
         dup2(pair[0], STDIN_FILENO);
         int result = inside(writes_input, -1);

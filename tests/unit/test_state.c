@@ -1,5 +1,5 @@
-/* tests/unit/test_state.c: sequences that share a prefix, and a sequence in a file: the bits of one that was never copied,
- * stored or rewound; and every way in which a file can be wrong. */
+/* tests/unit/test_state.c: sequences that share a prefix, and a sequence in a file: the bits of one
+ * that was never copied, stored or rewound; and every way in which a file can be wrong. */
 #include "test.h"
 
 #include <math.h>
@@ -13,14 +13,16 @@ enum { VOCAB = 50, LAYERS = 2, N_CTX = 640, N_SEQS = 4 };
 
 static Error err;
 
-/* Groups of 3 heads; a head_dim that fills no vector. A negative window: of the first layer alone. */
+/* Groups of 3 heads; a head_dim that fills no vector. A negative window: of the first layer
+ * alone. */
 static tblock_model *model_of(int window, int seed)
 {
     char json[300];
     snprintf(json, sizeof json,
-             "{\"d_model\": 36, \"n_layers\": %d, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, \"d_ff\": 40, "
-             "\"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d%s}", LAYERS, VOCAB, N_CTX, abs(window),
-             window < 0 ? ", \"full_layers\": [1]" : "");
+             "{\"d_model\": 36, \"n_layers\": %d, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, "
+             "\"d_ff\": 40, "
+             "\"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d%s}",
+             LAYERS, VOCAB, N_CTX, abs(window), window < 0 ? ", \"full_layers\": [1]" : "");
     CHECK(write_config(json), "cannot write");
     tblock_synth_options o = {.type = "f32", .seed = (uint64_t)seed};
     tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"), &o,
@@ -32,8 +34,10 @@ static tblock_model *model_of(int window, int seed)
 
 static tblock_context *context_of(const tblock_model *m, const char *kv, int n_seqs)
 {
-    tblock_context *c = m ? tblock_context_new(m, &(tblock_context_options){.n_seqs = n_seqs, .kv_type = kv,
-                                                                            .n_batch = 96}, &err) : NULL;
+    tblock_context *c = m
+        ? tblock_context_new(
+            m, &(tblock_context_options){ .n_seqs = n_seqs, .kv_type = kv, .n_batch = 96 }, &err)
+        : NULL;
     CHECK(c, "%s", err.msg);
     return c;
 }
@@ -60,15 +64,20 @@ static bool go_on(tblock_context *c, int seq, Text *t, int n)
     return tblock_decode(c, item, (size_t)n, &err);
 }
 
-/* The logits of c's last call, of n items, against a context that computes the text from its start. */
-static void check_logits(tblock_context *c, int n, tblock_context *scratch, const Text *t, const char *what)
+/* The logits of c's last call, of n items, against a context that computes the text from its
+ * start. */
+static void check_logits(tblock_context *c, int n, tblock_context *scratch, const Text *t,
+                         const char *what)
 {
     static tblock_item item[N_CTX];
     for (int i = 0; i < t->n; i++)
         item[i] = (tblock_item){0, i, t->id[i], i == t->n - 1};
-    CHECK(tblock_seq_rewind(scratch, 0, 0, &err) && tblock_decode(scratch, item, (size_t)t->n, &err), "%s", err.msg);
-    const float *got = tblock_logits(c, (size_t)n - 1), *want = tblock_logits(scratch, (size_t)t->n - 1);
-    CHECK(got && want && memcmp(got, want, VOCAB * sizeof *got) == 0, "%s: other logits after %d tokens", what, t->n);
+    CHECK(tblock_seq_rewind(scratch, 0, 0, &err) && tblock_decode(scratch, item, (size_t)t->n,
+        &err), "%s", err.msg);
+    const float *got = tblock_logits(c, (size_t)n - 1),
+                *want = tblock_logits(scratch, (size_t)t->n - 1);
+    CHECK(got && want && memcmp(got, want, VOCAB * sizeof *got) == 0,
+          "%s: other logits after %d tokens", what, t->n);
 }
 
 /* Tiles count their users right, and bytes are those of the tiles there are, each once. */
@@ -87,24 +96,27 @@ static void audit(const tblock_context *c)
                     const KvTiles *other = &kv->seq[o].layer[l];
                     users += i >= other->first && i < other->n && other->tile[i] == held->tile[i];
                 }
-                CHECK(users == held->tile[i]->users, "sequence %d, layer %d, tile %d: %d users, %d counted", s, l, i, users,
+                CHECK(users == held->tile[i]->users,
+                      "sequence %d, layer %d, tile %d: %d users, %d counted", s, l, i, users,
                       held->tile[i]->users);
                 tiles += 1.0 / users;
             }
         }
-    CHECK(fabs(tiles - (double)kv->bytes / (double)kv->tile_bytes) < 1e-6, "%g tiles, %zu bytes of %zu each", tiles,
+    CHECK(fabs(tiles - (double)kv->bytes / (double)kv->tile_bytes) < 1e-6,
+          "%g tiles, %zu bytes of %zu each", tiles,
           kv->bytes,
           kv->tile_bytes);
 }
 
 static void expect(bool done, int status, const char *words)
 {
-    CHECK(!done && err.status == status && strstr(err.msg, words), "expected status %d, '%s'; found %d, '%s'", status,
+    CHECK(!done && err.status == status && strstr(err.msg, words),
+          "expected status %d, '%s'; found %d, '%s'", status,
           words, err.status,
           done ? "done" : err.msg);
 }
 
-/* ---- Sharing ---- */
+/* ---- Sharing --------------------------------------------------------------------------------- */
 
 static void a_copy_shares_full_tiles(void)
 {
@@ -117,16 +129,20 @@ static void a_copy_shares_full_tiles(void)
     const size_t bytes = c->kv.bytes, tile = c->kv.tile_bytes;
     CHECK(bytes == 8 * tile, "4 tiles in 2 layers: %zu bytes", bytes);
     other = t;
-    CHECK(tblock_seq_copy(c, 0, 1, 200, &err) && c->kv.bytes == bytes, "%s: a copy takes no memory: %zu", err.msg,
+    CHECK(tblock_seq_copy(c, 0, 1, 200, &err) && c->kv.bytes == bytes,
+          "%s: a copy takes no memory: %zu", err.msg,
           c->kv.bytes);
-    CHECK(tblock_seq_copy(c, 1, 2, 128, &err) && tblock_seq_copy(c, 2, 3, 65, &err) && c->kv.bytes == bytes,
+    CHECK(tblock_seq_copy(c, 1, 2, 128, &err) && tblock_seq_copy(c, 2, 3, 65,
+        &err) && c->kv.bytes == bytes,
           "nor a copy of a copy");
     CHECK(tblock_seq_length(c, 3) == 65, "length %d", tblock_seq_length(c, 3));
     audit(c);
-    CHECK(go_on(c, 1, &other, 1) && c->kv.bytes == bytes + 2 * tile, "who goes on takes its own last tile: %zu",
+    CHECK(go_on(c, 1, &other, 1) && c->kv.bytes == bytes + 2 * tile,
+          "who goes on takes its own last tile: %zu",
           c->kv.bytes);
     check_logits(c, 1, scratch, &other, "the copy");
-    CHECK(go_on(c, 0, &t, 1) && c->kv.bytes == bytes + 2 * tile, "and leaves the other its own: %zu", c->kv.bytes);
+    CHECK(go_on(c, 0, &t, 1) && c->kv.bytes == bytes + 2 * tile,
+          "and leaves the other its own: %zu", c->kv.bytes);
     check_logits(c, 1, scratch, &t, "the source");
     audit(c);
     for (int s = 0; s < N_SEQS; s++)
@@ -153,7 +169,8 @@ static void wrong_copies_are_refused(void)
     expect(tblock_seq_copy(c, 0, 1, 301, &err), USAGE, "expected 0 to 300, found 301");
     expect(tblock_seq_copy(c, 0, 1, -1, &err), USAGE, "expected 0 to 300, found -1");
     expect(tblock_seq_copy(c, 0, 1, 100, &err), USAGE, "window of 70 no longer holds them");
-    CHECK(tblock_seq_copy(c, 0, 1, 299, &err) && tblock_seq_copy(c, 0, 1, 0, &err) && tblock_seq_length(c, 1) == 0, "%s",
+    CHECK(tblock_seq_copy(c, 0, 1, 299, &err) && tblock_seq_copy(c, 0, 1, 0,
+        &err) && tblock_seq_length(c, 1) == 0, "%s",
           err.msg);
     tblock_context_free(c);
     tblock_close(m);
@@ -162,7 +179,8 @@ static void wrong_copies_are_refused(void)
 /* One operation on one of four sequences; texts say what they should hold. */
 static void do_something(tblock_context *c, tblock_context *scratch, Text *text, int *done)
 {
-    static const int operations[16] = {0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5}; /* a file is synced: few */
+    /* a file is synced: few */
+    static const int operations[16] = {0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5};
     int   s = below(N_SEQS), o = (s + 1 + below(N_SEQS - 1)) % N_SEQS, what = operations[below(16)];
     Text *t = &text[s];
     int   room = N_CTX - t->n;
@@ -189,7 +207,8 @@ static void do_something(tblock_context *c, tblock_context *scratch, Text *text,
         int32_t *ids;
         size_t   n;
         CHECK(tblock_state_save(c, s, t->id, (size_t)t->n, in_folder("random.state"), &err)
-                  && tblock_state_load(c, o, in_folder("random.state"), &ids, &n, &err), "%s", err.msg);
+                  && tblock_state_load(c, o, in_folder("random.state"), &ids, &n, &err),
+              "%s", err.msg);
         if (test_case_state)
             return;
         CHECK(n == (size_t)t->n && memcmp(ids, t->id, n * sizeof *ids) == 0, "%zu other tokens", n);
@@ -197,7 +216,8 @@ static void do_something(tblock_context *c, tblock_context *scratch, Text *text,
         text[o] = *t;
     }
     for (int i = 0; i < N_SEQS; i++)
-        CHECK(tblock_seq_length(c, i) == text[i].n, "sequence %d: length %d, expected %d", i, tblock_seq_length(c, i),
+        CHECK(tblock_seq_length(c, i) == text[i].n, "sequence %d: length %d, expected %d", i,
+              tblock_seq_length(c, i),
               text[i].n);
     done[what]++;
 }
@@ -210,7 +230,8 @@ static void random_operations_leave_the_bits_of_a_fresh_start(void)
     int                      done[6] = {0};
     for (int i = 0; i < 15 && test_case_state == 0; i++) {
         tblock_model   *m = model_of(windows[i / 3], 1);
-        tblock_context *c = context_of(m, types[i % 3], N_SEQS), *scratch = context_of(m, types[i % 3], 1);
+        tblock_context *c = context_of(m, types[i % 3], N_SEQS),
+                       *scratch = context_of(m, types[i % 3], 1);
         for (int s = 0; s < N_SEQS; s++)
             text[s].n = 0;
         for (int step = 0; c && scratch && step < 90 && test_case_state == 0; step++) {
@@ -225,7 +246,7 @@ static void random_operations_leave_the_bits_of_a_fresh_start(void)
         CHECK(done[i] > 30, "operation %d was done %d times", i, done[i]);
 }
 
-/* ---- Files ---- */
+/* ---- Files ----------------------------------------------------------------------------------- */
 
 static void a_loaded_state_goes_on_with_the_same_bits(void)
 {
@@ -233,7 +254,8 @@ static void a_loaded_state_goes_on_with_the_same_bits(void)
     static const int         windows[] = {0, 70, -70}, lengths[] = {1, 63, 64, 65, 300};
     for (int i = 0; i < 45; i++) {
         tblock_model   *m = model_of(windows[i / 3 % 3], 1);
-        tblock_context *c = context_of(m, types[i % 3], 2), *scratch = context_of(m, types[i % 3], 1);
+        tblock_context *c = context_of(m, types[i % 3], 2),
+                       *scratch = context_of(m, types[i % 3], 1);
         Text            t = {.n = 0}, u;
         int32_t        *ids;
         size_t          n;
@@ -242,7 +264,7 @@ static void a_loaded_state_goes_on_with_the_same_bits(void)
         CHECK(go_on(c, 1, &t, lengths[i / 9]), "%s", err.msg);
         CHECK(tblock_state_save(c, 1, t.id, (size_t)t.n, in_folder("s"), &err), "%s", err.msg);
         tblock_context *again = context_of(m, types[i % 3], 1);
-        bool            loaded = again && tblock_state_load(again, 0, in_folder("s"), &ids, &n, &err);
+        bool loaded = again && tblock_state_load(again, 0, in_folder("s"), &ids, &n, &err);
         CHECK(loaded && n == (size_t)t.n, "%s", err.msg);
         if (!loaded)
             return;
@@ -251,7 +273,8 @@ static void a_loaded_state_goes_on_with_the_same_bits(void)
         u = t;
         CHECK(go_on(again, 0, &t, 130), "%s", err.msg); /* writes into the mapped last tile */
         check_logits(again, 130, scratch, &t, "after loading");
-        CHECK(tblock_state_load(again, 0, in_folder("s"), &ids, &n, &err), "the file is as it was: %s", err.msg);
+        CHECK(tblock_state_load(again, 0, in_folder("s"), &ids, &n, &err),
+              "the file is as it was: %s", err.msg);
         tblock_free(ids);
         CHECK(tblock_seq_rewind(again, 0, u.n - 1, &err), "back by one: %s", err.msg);
         u.n--;
@@ -286,7 +309,8 @@ static void a_file_tells_nothing_of_other_sequences(void)
     CHECK(go_on(c, 0, &t, 70), "%s", err.msg);
     random_state = 7;
     CHECK(go_on(fresh, 0, &u, 70), "%s", err.msg);
-    CHECK(tblock_state_save(c, 0, t.id, 70, in_folder("a"), &err) && tblock_state_save(fresh, 0, u.id, 70, in_folder("b"),
+    CHECK(tblock_state_save(c, 0, t.id, 70, in_folder("a"), &err) && tblock_state_save(fresh, 0,
+        u.id, 70, in_folder("b"),
                                                                                        &err), "%s",
           err.msg);
     char *a = contents(in_folder("a"), &a_n), *b = contents(in_folder("b"), &b_n);
@@ -298,8 +322,8 @@ static void a_file_tells_nothing_of_other_sequences(void)
     tblock_close(m);
 }
 
-/* Write the state at `from` again with one thing changed: a metadata value (NULL: left out), or a tensor's shape, bytes or
- * name. */
+/* Write the state at `from` again with one thing changed: a metadata value (NULL: left out), or a
+ * tensor's shape, bytes or name. */
 typedef struct Change {
     const char *key, *value, *tensor, *name;
     int         rank;
@@ -325,8 +349,9 @@ static bool rewrite(const char *from, const char *to, const Change *ch)
     for (int i = 0; ok && i < f.n_tensors; i++) {
         const Tensor *t   = &f.tensors[ch->tokens_first ? (i + f.n_tensors - 1) % f.n_tensors : i];
         bool          hit = ch->tensor && strcmp(t->name, ch->tensor) == 0;
-        ok = tensor_writer_declare(w, hit && ch->name ? ch->name : t->name, hit && ch->rank ? ch->dtype : t->dtype,
-                                   hit && ch->rank ? ch->rank : t->rank, hit && ch->rank ? ch->shape : t->shape, &err);
+        ok = tensor_writer_declare(
+            w, hit && ch->name ? ch->name : t->name, hit && ch->rank ? ch->dtype : t->dtype,
+            hit && ch->rank ? ch->rank : t->rank, hit && ch->rank ? ch->shape : t->shape, &err);
     }
     ok = ok && tensor_writer_begin(w, &err);
     int at = 0;
@@ -361,51 +386,70 @@ static void every_difference_is_named(void)
     size_t          n;
     if (!c)
         return;
-    CHECK(go_on(c, 0, &t, 130) && tblock_state_save(c, 0, t.id, 130, in_folder("s"), &err), "%s", err.msg);
+    CHECK(go_on(c, 0, &t, 130) && tblock_state_save(c, 0, t.id, 130, in_folder("s"), &err), "%s",
+          err.msg);
     const int64_t bytes = (int64_t)c->kv.tile_bytes;
     const struct { Change change; const char *words; } bad[] = {
-        {{.key = "format", .value = "tblock"}, "metadata format: expected \"tblock-state\", found \"tblock\""},
+        {{.key = "format", .value = "tblock"},
+          "metadata format: expected \"tblock-state\", found \"tblock\""},
         {{.key = "version", .value = "2"}, "metadata version: expected 1, found \"2\""},
         {{.key = "numerics", .value = "0"}, "metadata numerics: expected \"1\", found \"0\""},
         {{.key = "numerics"}, "metadata numerics: expected \"1\", found no such entry"},
         {{.key = "model_sha256", .value = "12"}, "metadata model_sha256: expected"},
         {{.key = "model_layout", .value = "12"}, "metadata model_layout: expected"},
-        {{.key = "config", .value = "{}"}, "metadata config: expected that of this model, found another"},
+        {{.key = "config", .value = "{}"},
+          "metadata config: expected that of this model, found another"},
         {{.key = "math", .value = "bf16"}, "metadata math: expected \"f32\", found \"bf16\""},
-        {{.key = "weight_types", .value = "q8"}, "metadata weight_types: expected \"f32\", found \"q8\""},
-        {{.key = "activations", .value = "16"}, "metadata activations: expected \"none\", found \"16\""},
+        {{.key = "weight_types", .value = "q8"},
+          "metadata weight_types: expected \"f32\", found \"q8\""},
+        {{.key = "activations", .value = "16"},
+          "metadata activations: expected \"none\", found \"16\""},
         {{.key = "kv_type", .value = "f16"}, "metadata kv_type: expected \"f32\", found \"f16\""},
-        {{.tensor = "tokens", .name = "token"}, "tensor tokens: expected I32 of rank 1, found no such tensor"},
+        {{.tensor = "tokens", .name = "token"},
+          "tensor tokens: expected I32 of rank 1, found no such tensor"},
         {{.tensor = "tokens", .rank = 1, .shape = {130}, .dtype = DT_F32},
          "tensor tokens: expected I32 of rank 1, found F32 [130]"},
         {{.tensor = "tokens", .rank = 2, .shape = {130, 1}, .dtype = DT_I32},
          "tensor tokens: expected I32 of rank 1, found I32 [130, 1]"},
-        {{.tensor = "tokens", .rank = 1, .shape = {0}, .dtype = DT_I32}, "tensor tokens: expected at least one"},
-        {{.tensor = "tokens", .rank = 1, .shape = {128}, .dtype = DT_I32}, "tensor kv.layer0: expected [2, "},
-        {{.tensor = "kv.layer1", .name = "kv.layer2"}, "tensor kv.layer1: expected U8 of rank 2, found no such tensor"},
-        {{.tensor = "kv.layer1", .rank = 2, .shape = {2, bytes}, .dtype = DT_U8}, "tensor kv.layer1: expected [3, "},
-        {{.tensor = "kv.layer0", .rank = 2, .shape = {4, bytes}, .dtype = DT_U8}, "tensor kv.layer0: expected [3, "},
-        {{.tensor = "kv.layer0", .rank = 2, .shape = {0, bytes}, .dtype = DT_U8}, "tensor kv.layer0: expected [3, "},
-        {{.tensor = "kv.layer0", .rank = 2, .shape = {6, bytes / 2}, .dtype = DT_U8}, "tensor kv.layer0: expected [3, "},
+        {{.tensor = "tokens", .rank = 1, .shape = {0}, .dtype = DT_I32},
+          "tensor tokens: expected at least one"},
+        {{.tensor = "tokens", .rank = 1, .shape = {128}, .dtype = DT_I32},
+          "tensor kv.layer0: expected [2, "},
+        {{.tensor = "kv.layer1", .name = "kv.layer2"},
+          "tensor kv.layer1: expected U8 of rank 2, found no such tensor"},
+        {{.tensor = "kv.layer1", .rank = 2, .shape = {2, bytes}, .dtype = DT_U8},
+          "tensor kv.layer1: expected [3, "},
+        {{.tensor = "kv.layer0", .rank = 2, .shape = {4, bytes}, .dtype = DT_U8},
+          "tensor kv.layer0: expected [3, "},
+        {{.tensor = "kv.layer0", .rank = 2, .shape = {0, bytes}, .dtype = DT_U8},
+          "tensor kv.layer0: expected [3, "},
+        {{.tensor = "kv.layer0", .rank = 2, .shape = {6, bytes / 2}, .dtype = DT_U8},
+          "tensor kv.layer0: expected [3, "},
         {{.tensor = "kv.layer0", .rank = 2, .shape = {3, bytes}, .dtype = DT_I8},
          "tensor kv.layer0: expected U8 of rank 2, found I8"},
         {{.extra = 8}, "expected 3 tensors, found 4"},
-        {{.tokens_first = true}, "tensor kv.layer0: expected an offset that is a multiple of 64, found"},
+        {{.tokens_first = true},
+          "tensor kv.layer0: expected an offset that is a multiple of 64, found"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK(rewrite(in_folder("s"), in_folder("bad"), &bad[i].change), "case %zu: %s", i, err.msg);
+        CHECK(rewrite(in_folder("s"), in_folder("bad"), &bad[i].change), "case %zu: %s", i,
+              err.msg);
         expect(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err), INPUT, bad[i].words);
         CHECK(tblock_seq_length(c, 0) == 130, "case %zu: the sequence is as it was", i);
     }
-    CHECK(rewrite(in_folder("s"), in_folder("bad"), &(Change){.key = "tblock", .value = "9"}), "%s", err.msg);
-    CHECK(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err), "another program version is no difference: %s",
+    CHECK(rewrite(in_folder("s"), in_folder("bad"), &(Change){.key = "tblock", .value = "9"}), "%s",
+          err.msg);
+    CHECK(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err),
+          "another program version is no difference: %s",
           err.msg);
     tblock_free(ids);
-    expect(tblock_state_load(c, 1, in_folder("s"), &ids, &n, &err), USAGE, "sequence: expected 0 to 0, found 1");
+    expect(tblock_state_load(c, 1, in_folder("s"), &ids, &n, &err), USAGE,
+           "sequence: expected 0 to 0, found 1");
     expect(tblock_state_load(c, 0, in_folder("none"), &ids, &n, &err), INPUT, "none: cannot open");
     expect(tblock_state_load(c, 0, in_folder("m.bin"), &ids, &n, &err), INPUT,
            "expected \"tblock-state\", found \"tblock\"");
-    expect(tblock_state_save(c, 0, t.id, 129, in_folder("x"), &err), USAGE, "expected the 130 that it holds, found 129");
+    expect(tblock_state_save(c, 0, t.id, 129, in_folder("x"), &err), USAGE,
+           "expected the 130 that it holds, found 129");
     expect(tblock_state_save(c, 0, t.id, 130, in_folder("m.bin"), &err), USAGE, "m.bin");
     CHECK(tblock_seq_rewind(c, 0, 0, &err), "%s", err.msg);
     expect(tblock_state_save(c, 0, t.id, 0, in_folder("x"), &err), USAGE, "at least 1, found 0");
@@ -418,12 +462,14 @@ static void every_difference_is_named(void)
     twin = model_of(0, 2); /* the same shape, other weights */
     c    = context_of(twin, "f32", 1);
     if (c)
-        expect(tblock_state_load(c, 0, in_folder("s"), &ids, &n, &err), INPUT, "metadata model_sha256: expected");
+        expect(tblock_state_load(c, 0, in_folder("s"), &ids, &n, &err), INPUT,
+               "metadata model_sha256: expected");
     tblock_context_free(c);
     tblock_close(twin);
 }
 
-/* Without the recorded hash the data is read: other weights are another model, the same ones are the same. */
+/* Without the recorded hash the data is read: other weights are another model, the same ones are
+ * the same. */
 static void a_model_without_a_hash_is_still_told_from_another(void)
 {
     int32_t *ids;
@@ -431,17 +477,20 @@ static void a_model_without_a_hash_is_still_told_from_another(void)
     for (int seed = 1; seed <= 2; seed++) {
         tblock_model *m = model_of(0, seed);
         tblock_close(m);
-        CHECK(rewrite(in_folder("m.bin"), in_folder(seed == 1 ? "one.bin" : "two.bin"), &(Change){.key = "sha256"}), "%s",
+        CHECK(rewrite(in_folder("m.bin"), in_folder(seed == 1 ? "one.bin" : "two.bin"),
+                      &(Change){.key = "sha256"}), "%s",
               err.msg);
     }
-    tblock_model   *one = tblock_open(in_folder("one.bin"), NULL, &err), *two = tblock_open(in_folder("two.bin"), NULL,
-                                                                                            &err);
+    tblock_model   *one = tblock_open(in_folder("one.bin"), NULL, &err),
+                   *two = tblock_open(in_folder("two.bin"), NULL, &err);
     tblock_context *c = context_of(one, NULL, 1), *d = context_of(two, NULL, 1);
     Text            t = {.n = 0};
     if (!c || !d)
         return;
-    CHECK(go_on(c, 0, &t, 20) && tblock_state_save(c, 0, t.id, 20, in_folder("h"), &err), "%s", err.msg);
-    expect(tblock_state_load(d, 0, in_folder("h"), &ids, &n, &err), INPUT, "metadata model_sha256: expected");
+    CHECK(go_on(c, 0, &t, 20) && tblock_state_save(c, 0, t.id, 20, in_folder("h"), &err), "%s",
+          err.msg);
+    expect(tblock_state_load(d, 0, in_folder("h"), &ids, &n, &err), INPUT,
+           "metadata model_sha256: expected");
     CHECK(tblock_state_load(c, 0, in_folder("h"), &ids, &n, &err), "%s", err.msg);
     tblock_free(ids);
     tblock_context_free(c);
@@ -450,7 +499,8 @@ static void a_model_without_a_hash_is_still_told_from_another(void)
     tblock_close(two);
 }
 
-/* A file with a byte changed is refused or, where the byte is a key, a value or nothing, loaded: never worse. */
+/* A file with a byte changed is refused or, where the byte is a key, a value or nothing, loaded:
+ * never worse. */
 static void a_damaged_file_does_no_harm(void)
 {
     tblock_model   *m = model_of(70, 1);
@@ -461,7 +511,8 @@ static void a_damaged_file_does_no_harm(void)
     int             refused = 0;
     if (!c)
         return;
-    CHECK(go_on(c, 0, &t, 150) && tblock_state_save(c, 0, t.id, 150, in_folder("s"), &err), "%s", err.msg);
+    CHECK(go_on(c, 0, &t, 150) && tblock_state_save(c, 0, t.id, 150, in_folder("s"), &err), "%s",
+          err.msg);
     char *data = contents(in_folder("s"), &size);
     for (int i = 0; data && i < 400; i++) {
         size_t at  = i < 300 ? (size_t)below(1500) : size - 1 - (size_t)below(600);
@@ -490,14 +541,19 @@ static void a_damaged_file_does_no_harm(void)
 
 static void learned_positions_bound_the_context(void)
 {
-    CHECK(write_config("{\"d_model\": 36, \"n_layers\": 1, \"heads\": 6, \"d_ff\": 40, \"vocab_size\": 50, \"n_ctx\": 80, "
-                       "\"positions\": \"learned\"}"), "cannot write");
-    tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"), NULL, &err) ? tblock_open(in_folder("m.bin"), NULL, &err) : NULL;
+    CHECK(write_config("{\"d_model\": 36, \"n_layers\": 1, \"heads\": 6, \"d_ff\": 40, "
+                       "\"vocab_size\": 50, \"n_ctx\": 80, "
+                       "\"positions\": \"learned\"}"),
+          "cannot write");
+    tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"), NULL, &err)
+        ? tblock_open(in_folder("m.bin"), NULL, &err)
+        : NULL;
     CHECK(m, "%s", err.msg);
     if (!m)
         return;
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){.n_ctx = 81}, &err);
-    expect(c != NULL, USAGE, "n_ctx: expected at most 80, the number of learned positions, found 81");
+    expect(c != NULL, USAGE,
+           "n_ctx: expected at most 80, the number of learned positions, found 81");
     c = tblock_context_new(m, &(tblock_context_options){.n_ctx = 80}, &err);
     Text t = {.n = 0};
     CHECK(c && go_on(c, 0, &t, 80) && !go_on(c, 0, &t, 1), "%s", err.msg);
@@ -521,8 +577,10 @@ int main(int argc, char **argv)
     TEST(every_difference_is_named);
     TEST(a_model_without_a_hash_is_still_told_from_another);
     TEST(a_damaged_file_does_no_harm);
-    static const char *const names[] = {"config.json", "m.bin", "one.bin", "two.bin", "random.state", "s", "a", "b", "h",
-                                        "bad", "damaged"};
+    static const char *const names[] = {
+        "config.json", "m.bin", "one.bin", "two.bin", "random.state", "s",
+        "a",           "b",     "h",       "bad",     "damaged"
+    };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         unlink(in_folder(names[i]));
     rmdir(folder);

@@ -68,8 +68,8 @@ static void any_pieces_of_any_text(void)
         for (size_t i = 1; i <= n && !longest; i++)
             for (int k = 0; k < 3; k++) {
                 size_t length = strlen(stop[k]);
-                if (length <= i && length > longest &&
-                    memcmp(text + i - length, stop[k], length) == 0)
+                if (length <= i && length > longest
+                    && memcmp(text + i - length, stop[k], length) == 0)
                     longest = length, end = i - length;
             }
         snprintf(want, sizeof want, "%.*s%s", (int)end, text, longest ? "|" : "");

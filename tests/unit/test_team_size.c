@@ -3,9 +3,10 @@
 
 #include "test.h"
 
-/* Regions for `seconds`; a region of n members takes s[n - 1], with a share of the members' time asleep. Returns the time that a
- * team of `size` computed. */
-static double run_for(TeamSize *t, int most, double seconds, const double *s, double asleep, int size)
+/* Regions for `seconds`; a region of n members takes s[n - 1], with a share of the members' time
+ * asleep. Returns the time that a team of `size` computed. */
+static double run_for(TeamSize *t, int most, double seconds, const double *s, double asleep,
+                      int size)
 {
     double of_size = 0, all = 0;
     while (all < seconds) {
@@ -18,7 +19,8 @@ static double run_for(TeamSize *t, int most, double seconds, const double *s, do
     return of_size / all;
 }
 
-static const double idle[4] = { 1e-3, 0.55e-3, 0.4e-3, 0.3e-3 }, busy[4] = { 2e-3, 30e-3, 60e-3, 90e-3 };
+static const double idle[4] = { 1e-3, 0.55e-3, 0.4e-3, 0.3e-3 },
+                    busy[4] = { 2e-3, 30e-3, 60e-3, 90e-3 };
 
 static void an_idle_machine_keeps_all(void)
 {
@@ -68,7 +70,8 @@ static void the_best_size_in_between_is_found(void)
 static void a_smaller_call_takes_its_part(void)
 {
     TeamSize t = { .level = 1 };
-    CHECK(team_size(&t, 8) == 4 && team_size(&t, 3) == 1 && team_size(&t, 1) == 1, "%d, %d, %d", team_size(&t, 8), team_size(&t, 3),
+    CHECK(team_size(&t, 8) == 4 && team_size(&t, 3) == 1 && team_size(&t, 1) == 1, "%d, %d, %d",
+          team_size(&t, 8), team_size(&t, 3),
           team_size(&t, 1));
 }
 

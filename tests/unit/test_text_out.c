@@ -7,7 +7,8 @@ static void a_text_grows(void)
     for (int i = 0; i < 1000; i++)
         text_out(&o, "%d %s,", i, "some text");
     char *text = text_out_take(&o, NULL);
-    CHECK(text && strlen(text) == 13890 && strncmp(text + 13876, "999 some text,", 14) == 0, "%zu", text ? strlen(text) : 0);
+    CHECK(text && strlen(text) == 13890 && strncmp(text + 13876, "999 some text,", 14) == 0, "%zu",
+          text ? strlen(text) : 0);
     CHECK(!o.text && o.n == 0 && !o.failed, "taking it zeroes it");
     free(text);
 }
@@ -15,7 +16,8 @@ static void a_text_grows(void)
 static void any_bytes_may_stand_in_it(void)
 {
     TextOut o = { 0 };
-    CHECK(text_out_bytes(&o, "a\0b", 3) && text_out_bytes(&o, NULL, 0) && text_out(&o, "%s", ""), "adding");
+    CHECK(text_out_bytes(&o, "a\0b", 3) && text_out_bytes(&o, NULL, 0) && text_out(&o, "%s", ""),
+          "adding");
     CHECK(o.n == 3 && memcmp(o.text, "a\0b", 3) == 0, "%zu bytes", o.n);
     text_out_free(&o);
     text_out_free(&o);
@@ -36,13 +38,16 @@ static void a_limit_keeps_what_was_there(void)
     CHECK(text_out_bytes(&o, "12345", 5), "five of five bytes");
     CHECK(!text_out_bytes(&o, "6", 1) && o.failed && o.n == 5, "a sixth byte");
     CHECK(!text_out(&o, "%s", "") && o.n == 5, "nothing more is added once it failed");
-    CHECK(!text_out_take(&o, &e) && e.status == SYSTEM && !o.text && !o.failed, "taking a text that failed: '%s'", e.msg);
+    CHECK(!text_out_take(&o, &e) && e.status == SYSTEM && !o.text && !o.failed,
+          "taking a text that failed: '%s'", e.msg);
 }
 
 static void an_absurd_size_is_lack_of_memory(void)
 {
     TextOut o = { 0 };
-    CHECK(text_out_bytes(&o, "ab", 2) && !text_out_reserve(&o, SIZE_MAX - 1) && o.failed && o.n == 2, "SIZE_MAX - 1 bytes");
+    CHECK(text_out_bytes(&o, "ab", 2) && !text_out_reserve(&o,
+                                                           SIZE_MAX - 1) && o.failed && o.n == 2,
+    "SIZE_MAX - 1 bytes");
     text_out_free(&o);
 }
 

@@ -9,7 +9,8 @@ static const char *streamed(const int *ids, size_t n, bool continues)
     size_t at = 0, n_bytes;
     TextStream *s = text_stream_new(y.t, continues);
     for (size_t i = 0; i <= n; i++) {
-        const char *text = i < n ? text_stream_put(s, ids[i], &n_bytes) : text_stream_flush(s, &n_bytes);
+        const char *text =
+            i < n ? text_stream_put(s, ids[i], &n_bytes) : text_stream_flush(s, &n_bytes);
         CHECK(text[n_bytes] == '\0', "the text is not terminated");
         if (i)
             shown[at++] = '/';
@@ -73,8 +74,10 @@ static void the_dummy_prefix_goes_unless_the_text_continues(void)
     CHECK(strcmp(streamed((int[]){ 2, 2 }, 2, false), "hi/ hi/") == 0, "at the start");
     CHECK(strcmp(streamed((int[]){ 2, 2 }, 2, true), " hi/ hi/") == 0, "continuing");
     CHECK(strcmp(streamed((int[]){ 1, 2 }, 2, false), "<s>/hi/") == 0, "after a control piece");
-    CHECK(strcmp(streamed((int[]){ 3, 2 }, 2, false), "/ hi/") == 0, "only one space is the prefix");
-    CHECK(strcmp(streamed((int[]){ 0, 2 }, 2, false), " \u2047 / hi/") == 0, "after an unknown token");
+    CHECK(strcmp(streamed((int[]){ 3, 2 }, 2, false), "/ hi/") == 0,
+          "only one space is the prefix");
+    CHECK(strcmp(streamed((int[]){ 0, 2 }, 2, false), " \u2047 / hi/") == 0,
+          "after an unknown token");
     tiny_close(&y);
 }
 

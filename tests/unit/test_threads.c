@@ -20,12 +20,14 @@ static void shares_tile_the_units_in_order(void)
             for (int t = 0; t < n_threads; t++) {
                 int first, end;
                 threads_share((Team){ .thread = t, .n_threads = n_threads }, n, &first, &end);
-                CHECK(first == at && end >= first, "%d units, member %d of %d: %d to %d", n, t, n_threads, first, end);
+                CHECK(first == at && end >= first, "%d units, member %d of %d: %d to %d", n, t,
+                      n_threads, first, end);
                 at = end;
                 smallest = end - first < smallest ? end - first : smallest;
                 largest = end - first > largest ? end - first : largest;
             }
-            CHECK(at == n && largest - smallest <= 1, "%d units over %d: %d to %d", n, n_threads, smallest, largest);
+            CHECK(at == n && largest - smallest <= 1, "%d units over %d: %d to %d", n, n_threads,
+                  smallest, largest);
         }
     int first, end;
     threads_share((Team){ .thread = 6, .n_threads = 7 }, INT_MAX, &first, &end);
@@ -55,9 +57,11 @@ static void every_member_runs_once_and_waits_at_barriers(void)
     for (int n = -1; n <= 7; n++) {
         Seen s = { 0 };
         threads_run(n, see, &s);
-        CHECK(s.n_threads >= 1 && s.n_threads <= (n < 1 ? 1 : n), "asked %d, got %d", n, s.n_threads);
+        CHECK(s.n_threads >= 1 && s.n_threads <= (n < 1 ? 1 : n), "asked %d, got %d", n,
+              s.n_threads);
         for (int t = 0; t < 64; t++)
-            CHECK(s.calls[t] == (t < s.n_threads), "member %d of %d ran %d times", t, s.n_threads, s.calls[t]);
+            CHECK(s.calls[t] == (t < s.n_threads), "member %d of %d ran %d times", t, s.n_threads,
+                  s.calls[t]);
         CHECK(s.wrong == 0, "%d members passed a barrier early", s.wrong);
     }
 }
@@ -141,7 +145,8 @@ static void a_pool_serves_teams_of_any_size(void)
         threads_pool_run(p, n, see, &s);
         CHECK(s.n_threads >= 1 && s.n_threads <= most, "asked %d, got %d", n, s.n_threads);
         for (int t = 0; t < 64; t++)
-            CHECK(s.calls[t] == (t < s.n_threads), "member %d of %d ran %d times", t, s.n_threads, s.calls[t]);
+            CHECK(s.calls[t] == (t < s.n_threads), "member %d of %d ran %d times", t, s.n_threads,
+                  s.calls[t]);
         CHECK(s.wrong == 0, "%d members passed a barrier early", s.wrong);
     }
     threads_pool_free(p);
@@ -169,9 +174,11 @@ static void members_fall_asleep_at_a_late_barrier_and_between_teams(void)
         usleep(5000); /* long enough for a worker to sleep: it must be woken */
     }
     double slept = 0;
-    for (int i = 0; i < 10 && slept <= 0.02; i++) /* less where another program had this member's processor meanwhile */
+    for (int i = 0; i < 10 && slept <= 0.02; i++) /* less where another program had this member's
+                                                   * processor meanwhile */
         slept = threads_pool_run(p, 2, sleep_at_one, NULL);
-    CHECK(s.calls[0] == 5 && (s.n_threads < 2 || s.calls[1] == 5), "%d and %d", s.calls[0], s.calls[1]);
+    CHECK(s.calls[0] == 5 && (s.n_threads < 2 || s.calls[1] == 5), "%d and %d", s.calls[0],
+          s.calls[1]);
     CHECK(s.n_threads < 2 || (slept > 0.02 && slept < 60), "slept %g s of 0.05", slept);
     threads_pool_free(p);
 }
@@ -180,7 +187,8 @@ static void look_at_signals(void *arg, Team team)
 {
     sigset_t set;
     pthread_sigmask(SIG_SETMASK, NULL, &set);
-    bool blocked = sigismember(&set, SIGINT) && sigismember(&set, SIGTERM) && sigismember(&set, SIGUSR1);
+    bool blocked =
+        sigismember(&set, SIGINT) && sigismember(&set, SIGTERM) && sigismember(&set, SIGUSR1);
     bool faults = sigismember(&set, SIGSEGV) || sigismember(&set, SIGBUS);
     if (blocked != (team.thread > 0) || faults)
         ++*(_Atomic int *)arg;
@@ -223,7 +231,8 @@ static void pinned_members_have_cores_of_their_own(void)
     }
     threads_pool_free(p);
     CHECK(n == 1 || named == 0 || named == n, "%d of %d pinned", named, n); /* 0: forbidden */
-    CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after), "the caller's mask was not restored");
+    CHECK(sched_getaffinity(0, sizeof after, &after) == 0 && CPU_EQUAL(&before, &after),
+          "the caller's mask was not restored");
 }
 
 /* How a child that forked after a team ran ends: 0 where its own teams work. */
@@ -258,14 +267,16 @@ static void a_forked_child_makes_threads_of_its_own(void)
     Seen        s = { 0 };
     threads_pool_run(p, 3, see, &s);
     int status = run_in_child(p);
-    CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || s.n_threads < 3), "the child ended with %x", (unsigned)status);
+    CHECK(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || s.n_threads < 3),
+          "the child ended with %x", (unsigned)status);
     pid_t child = fork();
     if (child == 0) {
         threads_pool_free(p); /* unused in the child */
         _exit(0);
     }
     waitpid(child, &status, 0);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child that only frees ended with %x", (unsigned)status);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child that only frees ended with %x",
+          (unsigned)status);
     threads_pool_run(p, 3, see, &s); /* the parent's are as they were */
     CHECK(s.calls[0] == 2 && s.calls[s.n_threads - 1] == 2, "%d calls", s.calls[0]);
     threads_pool_free(p);
@@ -293,13 +304,14 @@ static int crowd(void)
     for (int i = 0; i < 3; i++) {
         Seen s = { 0 };
         threads_pool_run(p, 60, see, &s);
-        ok = ok && s.n_threads > 1 && s.n_threads < 60 && s.calls[s.n_threads - 1] == 1 && s.wrong == 0;
+        ok = ok && s.n_threads > 1 && s.n_threads < 60 && s.calls[s.n_threads - 1] == 1
+            && s.wrong == 0;
     }
     threads_pool_free(p);
     return ok ? 0 : 5;
 }
 
-/* ---- Other machines, as folders with /sys and /proc in them ----------------------------------------------------- */
+/* ---- Other machines, as folders with /sys and /proc in them ---------------------------------- */
 
 static char root[64];
 
@@ -336,22 +348,28 @@ static void siblings_count_as_one_core(void)
 {
     new_root();
     bool allowed[8] = { true, true, true, true, true, true, true, true };
-    for (int cpu = 0; cpu < 8; cpu++) { /* CPUs 0-3 have 4-7 as siblings; 3 and 7 are not described */
+    for (int cpu = 0; cpu < 8; cpu++) { /* CPUs 0-3 have 4-7 as siblings; 3 and 7 are not
+                                         * described */
         char path[100], list[20];
-        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+        snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+                 cpu);
         snprintf(list, sizeof list, "%d,%d\n", cpu % 4, cpu % 4 + 4);
         if (cpu % 4 != 3)
             put_file(path, list);
     }
-    CHECK(cpu_count_cores(root, allowed, 8, NULL) == 5, "%d", cpu_count_cores(root, allowed, 8, NULL));
+    CHECK(cpu_count_cores(root, allowed, 8, NULL) == 5, "%d",
+          cpu_count_cores(root, allowed, 8, NULL));
     allowed[0] = allowed[1] = false; /* their siblings now stand alone */
-    CHECK(cpu_count_cores(root, allowed, 8, NULL) == 5, "%d", cpu_count_cores(root, allowed, 8, NULL));
+    CHECK(cpu_count_cores(root, allowed, 8, NULL) == 5, "%d",
+          cpu_count_cores(root, allowed, 8, NULL));
     allowed[4] = false;
-    CHECK(cpu_count_cores(root, allowed, 8, NULL) == 4, "%d", cpu_count_cores(root, allowed, 8, NULL));
+    CHECK(cpu_count_cores(root, allowed, 8, NULL) == 4, "%d",
+          cpu_count_cores(root, allowed, 8, NULL));
     put_file("/sys/devices/system/cpu/cpu6/topology/thread_siblings_list", "2-3,6-7\n");
     put_file("/sys/devices/system/cpu/cpu7/topology/thread_siblings_list", "2-3,6-7\n");
     int first[8] = { 0 }, n = cpu_count_cores(root, allowed, 8, first);
-    CHECK(n == 3 && first[0] == 2 && first[1] == 3 && first[2] == 5, "%d cores: %d %d %d", n, first[0], first[1], first[2]);
+    CHECK(n == 3 && first[0] == 2 && first[1] == 3 && first[2] == 5, "%d cores: %d %d %d", n,
+          first[0], first[1], first[2]);
     remove_root();
 }
 

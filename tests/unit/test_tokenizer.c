@@ -3,7 +3,9 @@
 
 static Tiny y;
 
-#define SPLIT_SPACES "\"pretokenize\": [{\"regex\": \" ?[^ ]+|\\\\s+\", \"behavior\": \"isolated\", \"invert\": false}]"
+#define SPLIT_SPACES \
+    "\"pretokenize\": [{\"regex\": \" ?[^ ]+|\\\\s+\", \"behavior\": \"isolated\", \"invert\": "   \
+    "false}]"
 #define NO_SPLIT     "\"pretokenize\": []"
 
 static void open_or_fail(const char *keys)
@@ -28,7 +30,7 @@ static void check_special(const char *text, const char *expected)
     CHECK(strcmp(found, expected) == 0, "'%s' became '%s', expected '%s'", text, found, expected);
 }
 
-/* ---- SentencePiece -------------------------------------------------------------------------------------------- */
+/* ---- SentencePiece --------------------------------------------------------------------------- */
 
 static void small_spm(bool bytes)
 {
@@ -38,7 +40,8 @@ static void small_spm(bool bytes)
     tiny_add(&y, "</s>", 3, 0);
     if (bytes)
         tiny_add_all_bytes(&y);
-    static const char *piece[] = { "he", "ll", "llo", "\u2581he", "\u2581hello", "aa", "\u2581\u2581" };
+    static const char *piece[] = { "he", "ll", "llo", "\u2581he",
+                                   "\u2581hello", "aa", "\u2581\u2581" };
     for (int i = 0; i < 7; i++)
         tiny_add(&y, piece[i], 1, (float)-i);
     static const char *letter[] = { "\u2581", "h", "e", "l", "o", "a", "b", "x", "y" };
@@ -72,7 +75,8 @@ static void spm_normalizer_flags_are_followed(void)
     check_pieces("\u2581", "\u2581\u2581");
     tiny_close(&y);
     small_spm(true);
-    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"add_dummy_prefix\": false, \"escape_whitespaces\": false");
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"add_dummy_prefix\": false, "
+                 "\"escape_whitespaces\": false");
     check_pieces("x y", "x|<20>|y");
     tiny_close(&y);
 }
@@ -104,7 +108,8 @@ static void spm_without_bytes_has_one_unknown_for_a_run(void)
     tiny_close(&y);
 }
 
-/* Long texts have their words remembered: not the rest of one whose first letter an unknown token before it took in. */
+/* Long texts have their words remembered: not the rest of one whose first letter an unknown token
+ * before it took in. */
 static void spm_ids_do_not_depend_on_the_length_of_a_text(void)
 {
     tiny_init(&y, true);
@@ -118,9 +123,11 @@ static void spm_ids_do_not_depend_on_the_length_of_a_text(void)
     memset(text, 'b', sizeof text);
     memcpy(text, start, sizeof start - 1);
     text[sizeof start - 1] = ' ';
-    CHECK(tokenizer_encode(y.t, start, sizeof start - 1, false, false, &few, &y.err), "%s", y.err.msg);
+    CHECK(tokenizer_encode(y.t, start, sizeof start - 1, false, false, &few, &y.err), "%s",
+          y.err.msg);
     CHECK(tokenizer_encode(y.t, text, sizeof text, false, false, &many, &y.err), "%s", y.err.msg);
-    CHECK(few.n > 8 && many.n > few.n && memcmp(few.id, many.id, few.n * sizeof *few.id) == 0, "%zu ids of %zu differ", few.n, many.n);
+    CHECK(few.n > 8 && many.n > few.n && memcmp(few.id, many.id, few.n * sizeof *few.id) == 0,
+          "%zu ids of %zu differ", few.n, many.n);
     free(few.id);
     free(many.id);
     tiny_close(&y);
@@ -177,17 +184,19 @@ static void spm_decodes_as_sentencepiece_does(void)
         char  *text = NULL;
         size_t n = 0;
         CHECK(tokenizer_decode(y.t, row[i].id, row[i].n, &text, &n, &y.err), "%s", y.err.msg);
-        CHECK(text && n == strlen(row[i].text) && strcmp(text, row[i].text) == 0, "row %zu: %s", i, text);
+        CHECK(text && n == strlen(row[i].text) && strcmp(text, row[i].text) == 0, "row %zu: %s", i,
+              text);
         free(text);
     }
     char  *text;
     size_t n;
-    CHECK(!tokenizer_decode(y.t, &(int32_t){ y.size }, 1, &text, &n, &y.err) && y.err.status == INPUT, "an id too large");
+    CHECK(!tokenizer_decode(y.t, &(int32_t){ y.size }, 1, &text, &n,
+                            &y.err) && y.err.status == INPUT, "an id too large");
     CHECK(!tokenizer_decode(y.t, &(int32_t){ -1 }, 1, &text, &n, &y.err), "an id below 0");
     tiny_close(&y);
 }
 
-/* ---- Byte-level BPE ------------------------------------------------------------------------------------------- */
+/* ---- Byte-level BPE -------------------------------------------------------------------------- */
 
 static void small_bpe(void)
 {
@@ -262,7 +271,8 @@ static size_t naive_merges(int *id, size_t n)
         size_t at = 0;
         for (size_t i = 0; i + 1 < n; i++)
             for (int row = 0; row < y.n_merges; row++)
-                if (y.merges[row][0] == (uint32_t)id[i] && y.merges[row][1] == (uint32_t)id[i + 1] && (best < 0 || row < best)) {
+                if (y.merges[row][0] == (uint32_t)id[i] && y.merges[row][1] == (uint32_t)id[i + 1]
+                    && (best < 0 || row < best)) {
                     best = row;
                     at   = i;
                 }
@@ -320,15 +330,17 @@ static void repeated_words_get_the_same_ids_each_time(void)
         CHECK(tokenizer_encode(y.t, w, strlen(w), false, false, &one, &y.err), "%s", y.err.msg);
     }
     CHECK(tokenizer_encode(y.t, text, n, false, false, &all, &y.err), "%s", y.err.msg);
-    CHECK(all.n == one.n && memcmp(all.id, one.id, all.n * sizeof *all.id) == 0, "%zu ids, %zu word by word", all.n, one.n);
+    CHECK(all.n == one.n && memcmp(all.id, one.id, all.n * sizeof *all.id) == 0,
+          "%zu ids, %zu word by word", all.n, one.n);
     free(all.id);
     free(one.id);
     tiny_close(&y);
 }
 
-/* ---- Cutting into words --------------------------------------------------------------------------------------- */
+/* ---- Cutting into words ---------------------------------------------------------------------- */
 
-/* The expected words are pieces and ignore_merges takes them whole, so the pieces of the text are its words. */
+/* The expected words are pieces and ignore_merges takes them whole, so the pieces of the text are
+ * its words. */
 static void check_words(const char *steps, const char *text, const char *expected)
 {
     if (test_case_state)
@@ -336,7 +348,8 @@ static void check_words(const char *steps, const char *text, const char *expecte
     tiny_init(&y, false);
     tiny_add_all_bytes(&y);
     const char *bar;
-    for (const char *w = expected; *w; w = *bar ? bar + 1 : bar) { /* the expected words, as pieces */
+    /* the expected words, as pieces */
+    for (const char *w = expected; *w; w = *bar ? bar + 1 : bar) {
         bar = strchr(w, '|') ? strchr(w, '|') : w + strlen(w);
         if (bar - w > 1 && tiny_find(&y, w, (size_t)(bar - w)) < 0)
             tiny_add_bytes(&y, w, (size_t)(bar - w), 1, 0);
@@ -351,7 +364,8 @@ static void check_words(const char *steps, const char *text, const char *expecte
 static void words_are_matches_and_what_lies_between(void)
 {
     check_words("[{\"regex\": \"[0-9]+\"}]", "ab12cd34", "ab|12|cd|34");
-    check_words("[{\"regex\": \"[0-9]+\", \"behavior\": \"isolated\", \"invert\": false}]", "12", "12");
+    check_words("[{\"regex\": \"[0-9]+\", \"behavior\": \"isolated\", \"invert\": false}]", "12",
+                "12");
     check_words("[{\"regex\": \"(?=b)\"}]", "abab", "a|ba|b");
     check_words("[{\"regex\": \"[0-9]\"}, {\"regex\": \"[a-c]+\"}]", "abx12cc", "ab|x|1|2|cc");
     check_words("[{\"regex\": \"\\\\p{L}+\"}]", "\u00e9\u4e2d7x", "\u00e9\u4e2d|7|x");
@@ -361,16 +375,19 @@ static void words_are_matches_and_what_lies_between(void)
 static void white_space_is_unicodes(void)
 {
     check_words("[{\"regex\": \"\\\\s\"}]", "ab\u3000cd\u00a0ef", "ab|\u3000|cd|\u00a0|ef");
-    check_words("[{\"regex\": \"\\\\s\"}]", "ab\u180ecd", "ab\u180ecd"); /* PCRE2's own \s has U+180E */
+    /* PCRE2's own \s has U+180E */
+    check_words("[{\"regex\": \"\\\\s\"}]", "ab\u180ecd", "ab\u180ecd");
     check_words("[{\"regex\": \"[^\\\\s]+\"}]", "ab cd", "ab| |cd");
     check_words("[{\"regex\": \"[]\\\\s]\"}]", "ab]cd ef", "ab|]|cd| |ef");
     check_words("[{\"regex\": \"\\\\S+\"}]", "ab cd", "ab| |cd");
 }
 
-/* The property Script, as Oniguruma has it: the full stop and the long-vowel mark are in the extensions of several. */
+/* The property Script, as Oniguruma has it: the full stop and the long-vowel mark are in the
+ * extensions of several. */
 static void scripts_are_unicodes(void)
 {
-    check_words("[{\"regex\": \"\\\\p{Han}+\"}]", "\u4f60\u597d\u3002\u4e16\u754c", "\u4f60\u597d|\u3002|\u4e16\u754c");
+    check_words("[{\"regex\": \"\\\\p{Han}+\"}]", "\u4f60\u597d\u3002\u4e16\u754c",
+                "\u4f60\u597d|\u3002|\u4e16\u754c");
     check_words("[{\"regex\": \"[x\\\\p{Hiragana}]+\"}]", "\u3042x\u30fc", "\u3042x|\u30fc");
     check_words("[{\"regex\": \"[^\\\\P{Arabic}]+\"}]", "\u0627\u060c", "\u0627|\u060c");
     check_words("[{\"regex\": \"\\\\p{^Latin}+\"}]", "ab\u3042", "ab|\u3042");
@@ -385,21 +402,28 @@ static void invalid_bytes_are_words_of_their_own(void)
 static void matches_may_go_or_join_their_neighbours(void)
 {
     check_words("[{\"regex\": \"-\", \"behavior\": \"removed\"}]", "ab-cd--ef", "ab|cd|ef");
-    check_words("[{\"regex\": \"-\", \"behavior\": \"merged_with_previous\"}]", "-ab-cd--ef", "-|ab-|cd-|-|ef");
-    check_words("[{\"regex\": \"-\", \"behavior\": \"merged_with_next\"}]", "ab-cd--ef-", "ab|-cd|-|-ef|-");
+    check_words("[{\"regex\": \"-\", \"behavior\": \"merged_with_previous\"}]", "-ab-cd--ef",
+                "-|ab-|cd-|-|ef");
+    check_words("[{\"regex\": \"-\", \"behavior\": \"merged_with_next\"}]", "ab-cd--ef-",
+                "ab|-cd|-|-ef|-");
     check_words("[{\"regex\": \"-\", \"behavior\": \"contiguous\"}]", "ab--cd-ef", "ab|--|cd|-|ef");
-    check_words("[{\"regex\": \"[a-z]+\", \"behavior\": \"removed\", \"invert\": true}]", "ab1cd22ef", "ab|cd|ef");
-    check_words("[{\"regex\": \"\\\\w+\"}]", "a\u0301\u00bd_\u203f\u24d0\u2167!\u2083", "a\u0301\u00bd_\u203f\u24d0\u2167|!\u2083");
+    check_words("[{\"regex\": \"[a-z]+\", \"behavior\": \"removed\", \"invert\": true}]",
+                "ab1cd22ef", "ab|cd|ef");
+    check_words("[{\"regex\": \"\\\\w+\"}]", "a\u0301\u00bd_\u203f\u24d0\u2167!\u2083",
+                "a\u0301\u00bd_\u203f\u24d0\u2167|!\u2083");
 }
 
 static void metaspace_shows_spaces_and_puts_one_first(void)
 {
     check_words("[{\"metaspace\": \"always\"}]", "ab cd", "\u2581ab\u2581cd");
-    check_words("[{\"metaspace\": \"always\", \"split\": true}]", "ab  cd", "\u2581ab|\u2581|\u2581cd");
+    check_words("[{\"metaspace\": \"always\", \"split\": true}]", "ab  cd",
+                "\u2581ab|\u2581|\u2581cd");
     check_words("[{\"metaspace\": \"never\", \"split\": true}]", "ab cd", "ab|\u2581cd");
     check_words("[{\"metaspace\": \"first\", \"split\": true}]", " ab", "\u2581ab");
-    check_words("[{\"regex\": \" \", \"behavior\": \"removed\"}, {\"metaspace\": \"first\"}]", "ab cd", "\u2581ab|cd");
-    check_words("[{\"regex\": \" \", \"behavior\": \"removed\"}, {\"metaspace\": \"always\"}]", "ab cd", "\u2581ab|\u2581cd");
+    check_words("[{\"regex\": \" \", \"behavior\": \"removed\"}, {\"metaspace\": \"first\"}]",
+                "ab cd", "\u2581ab|cd");
+    check_words("[{\"regex\": \" \", \"behavior\": \"removed\"}, {\"metaspace\": \"always\"}]",
+                "ab cd", "\u2581ab|\u2581cd");
 }
 
 static void a_pattern_that_looks_far_again_and_again_is_an_error(void)
@@ -409,19 +433,22 @@ static void a_pattern_that_looks_far_again_and_again_is_an_error(void)
     small_bpe();
     open_or_fail("\"pretokenize\": [{\"regex\": \"a(?=a*b)|a\"}]");
     const char *found = tiny_pieces(&y, text, sizeof text, false, false);
-    CHECK(strstr(found, "pretokenize step 0") && strstr(found, "limit") && y.err.status == INPUT, "%s", found);
+    CHECK(strstr(found, "pretokenize step 0") && strstr(found, "limit") && y.err.status == INPUT,
+          "%s", found);
     tiny_close(&y);
     small_bpe();
     open_or_fail("\"pretokenize\": [{\"regex\": \"a+(?!a)| +\"}]"); /* far, but once */
     Ids ids = { 0 };
-    CHECK(tokenizer_encode(y.t, text, sizeof text, false, false, &ids, &y.err) && ids.n > 0, "%s", y.err.msg);
+    CHECK(tokenizer_encode(y.t, text, sizeof text, false, false, &ids, &y.err) && ids.n > 0, "%s",
+          y.err.msg);
     free(ids.id);
     tiny_close(&y);
 }
 
 static void matches_do_not_depend_on_the_window(void)
 {
-    /* words of every length around the window of regex.c, also with what a match looks at behind it */
+    /* words of every length around the window of regex.c, also with what a match looks at behind
+     * it */
     static char text[3000];
     for (size_t n = 480; n < 560; n++) {
         small_bpe();
@@ -434,7 +461,7 @@ static void matches_do_not_depend_on_the_window(void)
     }
 }
 
-/* ---- Characters, unigram -------------------------------------------------------------------------------------- */
+/* ---- Characters, unigram --------------------------------------------------------------------- */
 
 static void characters_merge_by_rank_and_fall_back_to_bytes(void)
 {
@@ -449,7 +476,8 @@ static void characters_merge_by_rank_and_fall_back_to_bytes(void)
     tiny_merge(&y, "a", "b");
     for (int b = 0; b < 256; b++)
         tiny_add_bytes(&y, &(char){ (char)b }, 1, 6, 0);
-    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"normalizer\": [{\"prepend\": \"\u2581\"}, {\"replace\": \" \", \"with\": \"\u2581\"}], "
+    open_or_fail("\"unk\": 0, \"byte_fallback\": true, \"normalizer\": [{\"prepend\": \"\u2581\"}, "
+                 "{\"replace\": \" \", \"with\": \"\u2581\"}], "
                  "\"pretokenize\": [], \"decode_strip\": \"space\"");
     check_pieces("ab ab", "\u2581ab|\u2581ab");
     check_pieces("a", "\u2581a");
@@ -460,7 +488,8 @@ static void characters_merge_by_rank_and_fall_back_to_bytes(void)
         y.type = "bpe_char";
         tiny_add(&y, "<unk>", 3, 0);
         tiny_add(&y, "a", 1, 0);
-        open_or_fail(fuse ? "\"unk\": 0, \"fuse_unk\": true, \"pretokenize\": []" : "\"unk\": 0, \"pretokenize\": []");
+        open_or_fail(fuse ? "\"unk\": 0, \"fuse_unk\": true, \"pretokenize\": []"
+                          : "\"unk\": 0, \"pretokenize\": []");
         check_pieces("xyax", fuse ? "<unk>|a|<unk>" : "<unk>|<unk>|a|<unk>");
         tiny_close(&y);
     }
@@ -490,11 +519,13 @@ static void unigram_takes_the_best_way(void)
     check_pieces("bb", "\u2581|b|b");       /* an unused piece is none */
     check_pieces("xxx", "\u2581|x|xx");     /* a user-defined symbol */
     check_pieces("a\u00e9\u00e8b", "\u2581a|<unk>|b");
-    check_pieces("A AB b", "\u2581a|\u2581|x|\u2581|b"); /* the longest rule; its spaces count as such */
+    check_pieces("A AB b", "\u2581a|\u2581|x|\u2581|b"); /* the longest rule; its spaces count as
+                                                          * such */
     check_pieces("", "");
     tiny_close(&y);
     small_unigram("unigram");
-    open_or_fail("\"unk\": 0, \"pretokenize\": [{\"metaspace\": \"always\", \"split\": true}], \"normalizer\": [{\"charsmap\": true}]");
+    open_or_fail("\"unk\": 0, \"pretokenize\": [{\"metaspace\": \"always\", \"split\": true}], "
+                 "\"normalizer\": [{\"charsmap\": true}]");
     check_pieces("ab A", "\u2581a|b|\u2581a");
     check_pieces("AB", "\u2581a|<unk>"); /* tokenizers looks up one character after the other */
     tiny_close(&y);
@@ -507,19 +538,23 @@ static void a_pattern_that_runs_away_is_an_error(void)
     char text[2000];
     memset(text, 'a', sizeof text);
     const char *found = tiny_pieces(&y, text, sizeof text, false, false);
-    CHECK(strstr(found, "pretokenize step 0") && strstr(found, "limit") && y.err.status == INPUT, "%s", found);
+    CHECK(strstr(found, "pretokenize step 0") && strstr(found, "limit") && y.err.status == INPUT,
+          "%s", found);
     tiny_close(&y);
 }
 
-/* ---- Special tokens ------------------------------------------------------------------------------------------- */
+/* ---- Special tokens -------------------------------------------------------------------------- */
 
 static void special_bpe(const char *flags)
 {
     char keys[1024];
     small_bpe();
-    int bos = tiny_add(&y, "<s>", 3, 0), user = tiny_add(&y, "<u>", 3, 0), longer = tiny_add(&y, "<u>x", 3, 0);
-    snprintf(keys, sizeof keys, SPLIT_SPACES ", \"bos\": %d, \"prefix\": [%d], \"suffix\": [%d, %d], "
-             "\"special\": [{\"id\": %d}, {\"id\": %d%s}, {\"id\": %d}]", bos, bos, user, user, bos, user, flags, longer);
+    int bos = tiny_add(&y, "<s>", 3, 0), user = tiny_add(&y, "<u>", 3, 0),
+        longer = tiny_add(&y, "<u>x", 3, 0);
+    snprintf(keys, sizeof keys,
+             SPLIT_SPACES ", \"bos\": %d, \"prefix\": [%d], \"suffix\": [%d, %d], "
+                          "\"special\": [{\"id\": %d}, {\"id\": %d%s}, {\"id\": %d}]",
+             bos, bos, user, user, bos, user, flags, longer);
     open_or_fail(keys);
 }
 
@@ -566,7 +601,10 @@ static void text_between_special_tokens_is_brought_to_nfc(void)
     small_bpe();
     int kelvin = tiny_add(&y, "<K>", 3, 0);
     char keys[512];
-    snprintf(keys, sizeof keys, NO_SPLIT ", \"normalizer\": [{\"form\": \"nfc\"}], \"special\": [{\"id\": %d, \"normalized\": true}]", kelvin);
+    snprintf(keys, sizeof keys,
+             NO_SPLIT ", \"normalizer\": [{\"form\": \"nfc\"}], \"special\": [{\"id\": %d, "
+                      "\"normalized\": true}]",
+             kelvin);
     open_or_fail(keys);
     check_special("e\u0301", "<c3>|<a9>");
     check_special("a<\u212a>b", "a|<K>|b"); /* KELVIN SIGN becomes K */
@@ -574,7 +612,7 @@ static void text_between_special_tokens_is_brought_to_nfc(void)
     tiny_close(&y);
 }
 
-/* ---- JSON lines ----------------------------------------------------------------------------------------------- */
+/* ---- JSON lines ------------------------------------------------------------------------------ */
 
 /* The ids of n copies of `unit`, or what is wrong. */
 static bool encodes(const char *unit, size_t n, size_t *n_ids)
@@ -595,9 +633,12 @@ static bool encodes(const char *unit, size_t n, size_t *n_ids)
 static void replacements_of_replacements_are_bounded(void)
 {
     char   keys[3000];
-    size_t at = (size_t)snprintf(keys, sizeof keys, NO_SPLIT ", \"special\": [{\"id\": 255}], \"normalizer\": ["), n_ids;
+    size_t at = (size_t)snprintf(keys, sizeof keys,
+                                 NO_SPLIT ", \"special\": [{\"id\": 255}], \"normalizer\": ["),
+           n_ids;
     for (int i = 0; i < 16; i++)
-        at += (size_t)snprintf(keys + at, sizeof keys - at, "%s{\"replace\": \"a\", \"with\": \"%0*d\"}", i ? ", " : "", 80, 0);
+        at += (size_t)snprintf(keys + at, sizeof keys - at,
+                               "%s{\"replace\": \"a\", \"with\": \"%0*d\"}", i ? ", " : "", 80, 0);
     for (size_t i = 0; i < at; i++) /* each makes eighty of one */
         keys[i] = keys[i] == '0' ? 'a' : keys[i];
     snprintf(keys + at, sizeof keys - at, "]");
@@ -606,15 +647,19 @@ static void replacements_of_replacements_are_bounded(void)
     static const char *const units[] = { "a", "ba", "a\xFF", "bbbbbbbbbbbbbbbba" };
     for (size_t i = 0; i < 4 && y.t; i++)
         for (size_t n = 1; n <= 10000; n *= 100)
-            CHECK(!encodes(units[i], n, &n_ids) && y.err.status == INPUT && strstr(y.err.msg, "normalizer: expected at most"), "%zu of %s: %s", n,
+            CHECK(!encodes(units[i], n, &n_ids) && y.err.status == INPUT && strstr(y.err.msg,
+                "normalizer: expected at most"), "%zu of %s: %s", n,
                   units[i], y.err.msg);
     CHECK(encodes("b", 10000, &n_ids) && n_ids == 10000, "%zu: %s", n_ids, y.err.msg);
     tiny_close(&y);
 
-    /* published ones have no more than this, here on the character that grows most: eleven times, with three spaces in it */
+    /* published ones have no more than this, here on the character that grows most: eleven times,
+     * with three spaces in it */
     small_bpe();
-    open_or_fail(NO_SPLIT ", \"normalizer\": [{\"replace\": \"``\", \"with\": \"q\"}, {\"replace\": \"''\", \"with\": \"q\"}, {\"form\": \"nfkd\"}, "
-                 "{\"lowercase\": true}, {\"form\": \"nfkc\"}, {\"prepend\": \"\u2581\"}, {\"replace\": \" \", \"with\": \"\u2581\"}]");
+    open_or_fail(NO_SPLIT ", \"normalizer\": [{\"replace\": \"``\", \"with\": \"q\"}, "
+                          "{\"replace\": \"''\", \"with\": \"q\"}, {\"form\": \"nfkd\"}, "
+                          "{\"lowercase\": true}, {\"form\": \"nfkc\"}, {\"prepend\": \"\u2581\"}, "
+                          "{\"replace\": \" \", \"with\": \"\u2581\"}]");
     for (size_t n = 1; n <= 10000; n *= 10)
         CHECK(encodes("\uFDFA", n, &n_ids) && n_ids > 30 * n, "%zu: %s", n, y.err.msg);
     tiny_close(&y);
@@ -638,7 +683,8 @@ static bool opens_long(const char *kind, size_t n)
         memset(y.trie, 0, sizeof y.trie), tiny_trie(&y);
     snprintf(keys, sizeof keys, spm ? "\"unk\": 0" : NO_SPLIT ", \"special\": [{\"id\": %d}]", id);
     bool ok = tiny_open(&y, keys);
-    CHECK(ok || (y.err.status == INPUT && strstr(y.err.msg, "1024 bytes")), "%s: %s", kind, y.err.msg);
+    CHECK(ok || (y.err.status == INPUT && strstr(y.err.msg, "1024 bytes")), "%s: %s", kind,
+          y.err.msg);
     tiny_close(&y);
     return ok;
 }
@@ -663,7 +709,10 @@ static void check_answer_of(const char *line, size_t n, const char *expected)
     free(answer);
 }
 
-static void check_answer(const char *line, const char *expected) { check_answer_of(line, strlen(line), expected); }
+static void check_answer(const char *line, const char *expected)
+{
+    check_answer_of(line, strlen(line), expected);
+}
 
 static void json_requests_are_answered(void)
 {
@@ -671,18 +720,23 @@ static void json_requests_are_answered(void)
     check_answer("{\"text\": \"abc\"}", "{\"ids\": [258]}");
     check_answer("{\"text\": \"\"}", "{\"ids\": []}");
     check_answer("{\"text\": \"a\\u0000b\"}", "{\"ids\": [97, 0, 98]}");
-    check_answer("{\"text\": \"\\ud83d\\ude00\\u00e9\\n\\/\"}", "{\"ids\": [240, 159, 152, 128, 195, 169, 10, 47]}");
+    check_answer("{\"text\": \"\\ud83d\\ude00\\u00e9\\n\\/\"}",
+                 "{\"ids\": [240, 159, 152, 128, 195, 169, 10, 47]}");
     check_answer("{\"text\": \"\u00e9\"}", "{\"ids\": [195, 169]}");
     check_answer("{\"bytes_hex\": \"fF61\"}", "{\"ids\": [255, 97]}");
     check_answer("{\"mode\": \"special\", \"text\": \"<s>\"}", "{\"ids\": [261]}");
     check_answer("{\"mode\": \"plain\", \"text\": \"<s>\"}", "{\"ids\": [60, 115, 62]}");
     check_answer("{\"add_special\": true, \"text\": \"\"}", "{\"ids\": [261, 262, 262]}");
-    check_answer(" { \"ids\" : [ 97 , 195 , 0 ] } \r\n", "{\"text\": \"a\\ufffd\\u0000\", \"bytes_hex\": \"61c300\"}");
-    check_answer("{\"ids\": [226, 150, 226]}", "{\"text\": \"\\ufffd\\ufffd\", \"bytes_hex\": \"e296e2\"}");
+    check_answer(" { \"ids\" : [ 97 , 195 , 0 ] } \r\n",
+                 "{\"text\": \"a\\ufffd\\u0000\", \"bytes_hex\": \"61c300\"}");
+    check_answer("{\"ids\": [226, 150, 226]}",
+                 "{\"text\": \"\\ufffd\\ufffd\", \"bytes_hex\": \"e296e2\"}");
     check_answer("{\"ids\": []}", "{\"text\": \"\", \"bytes_hex\": \"\"}");
-    check_answer("{\"text\": \"a\", \"ids\": [1], \"x\": [{\"y\": [null, -1.5e3, \"\\\"\"]}, {}]}", "{\"ids\": [97]}");
+    check_answer("{\"text\": \"a\", \"ids\": [1], \"x\": [{\"y\": [null, -1.5e3, \"\\\"\"]}, {}]}",
+                 "{\"ids\": [97]}");
     check_answer("{\"text\": \"a\", \"ids\": {\"gpt2\": [1]}}", "{\"ids\": [97]}");
-    check_answer_of("{\"text\": \"a\"}x", 13, "{\"ids\": [97]}"); /* the length counts, not a terminator */
+    /* the length counts, not a terminator */
+    check_answer_of("{\"text\": \"a\"}x", 13, "{\"ids\": [97]}");
     tiny_close(&y);
 }
 
@@ -690,24 +744,54 @@ static void json_requests_that_are_wrong_say_where(void)
 {
     special_bpe("");
     static const char *line[] = {
-        "", "[]", "{", "{}", "{\"text\"}", "{\"text\": }", "{\"text\": 1}", "{\"text\": \"a\"", "{\"text\": \"a\"} x", "{\"text\": \"a}",
-        "{\"text\": \"\\x\"}", "{\"text\": \"\\u12\"}", "{\"text\": \"\\ud800\"}", "{\"text\": \"\\ud800\\u0041\"}", "{\"text\": \"\\udc00\"}",
-        "{\"text\": \"\n\"}", "{\"text\": \"\xFF\"}", "{\"text\": \"a\", \"text\": \"b\"}", "{\"text\": \"a\",}", "{\"bytes_hex\": \"f\"}",
-        "{\"bytes_hex\": \"gg\"}", "{\"mode\": \"loud\", \"text\": \"a\"}", "{\"add_special\": 1, \"text\": \"\"}", "{\"ids\": [1.5]}",
-        "{\"ids\": [1e3]}", "{\"ids\": [-1]}", "{\"ids\": [99999999999]}", "{\"ids\": [300]}", "{\"ids\": [1 2]}", "{\"ids\": [1,]}", "{\"ids\": [1",
-        "{\"text\": \"\\", "{\"text\": \"\\u", "{\"x\": tru, \"text\": \"a\"}",
+        "",
+        "[]",
+        "{",
+        "{}",
+        "{\"text\"}",
+        "{\"text\": }",
+        "{\"text\": 1}",
+        "{\"text\": \"a\"",
+        "{\"text\": \"a\"} x",
+        "{\"text\": \"a}",
+        "{\"text\": \"\\x\"}",
+        "{\"text\": \"\\u12\"}",
+        "{\"text\": \"\\ud800\"}",
+        "{\"text\": \"\\ud800\\u0041\"}",
+        "{\"text\": \"\\udc00\"}",
+        "{\"text\": \"\n\"}",
+        "{\"text\": \"\xFF\"}",
+        "{\"text\": \"a\", \"text\": \"b\"}",
+        "{\"text\": \"a\",}",
+        "{\"bytes_hex\": \"f\"}",
+        "{\"bytes_hex\": \"gg\"}",
+        "{\"mode\": \"loud\", \"text\": \"a\"}",
+        "{\"add_special\": 1, \"text\": \"\"}",
+        "{\"ids\": [1.5]}",
+        "{\"ids\": [1e3]}",
+        "{\"ids\": [-1]}",
+        "{\"ids\": [99999999999]}",
+        "{\"ids\": [300]}",
+        "{\"ids\": [1 2]}",
+        "{\"ids\": [1,]}",
+        "{\"ids\": [1",
+        "{\"text\": \"\\",
+        "{\"text\": \"\\u",
+        "{\"x\": tru, \"text\": \"a\"}",
     };
     for (size_t i = 0; i < sizeof line / sizeof *line && y.t; i++) {
         char *answer = NULL;
         y.err = (Error){ 0 };
-        CHECK(!tokenizer_answer_json(y.t, line[i], strlen(line[i]), &answer, &y.err) && y.err.status == INPUT && *y.err.msg,
+        CHECK(!tokenizer_answer_json(y.t, line[i], strlen(line[i]), &answer,
+                                     &y.err) && y.err.status == INPUT && *y.err.msg,
               "%s: answered %s", line[i], answer);
     }
     char deep[300];
     memset(deep, '[', sizeof deep);
     memcpy(deep, "{\"x\":", 5);
     char *answer = NULL;
-    CHECK(!tokenizer_answer_json(y.t, deep, sizeof deep, &answer, &y.err), "depth 295 was answered");
+    CHECK(!tokenizer_answer_json(y.t, deep, sizeof deep, &answer, &y.err),
+          "depth 295 was answered");
     tiny_close(&y);
 }
 
@@ -716,30 +800,39 @@ static void json_requests_hold_numbers_of_json_alone(void)
 {
     special_bpe("");
     static const char *const bad[] = {
-        "+1", "-", "-01", "00", "012", "-.5", ".5", "1.", "1.e1", "1e", "1e+", "1E+-1", "1eE2", "0e", "0.3e", "0x1F", "1+2", "--1", "-a", "- 1",
-        "1.2.3", "Inf", "NaN", "-Infinity", "ff", "1_000", "1e1.5", "2.e3", "1.0e-", "\xEF\xBC\x91",
+        "+1", "-", "-01", "00", "012", "-.5", ".5", "1.",
+        "1.e1", "1e",    "1e+",   "1E+-1", "1eE2",  "0e",           "0.3e", "0x1F",
+        "1+2",  "--1",   "-a",    "- 1",   "1.2.3", "Inf",          "NaN",  "-Infinity",
+        "ff",   "1_000", "1e1.5", "2.e3",  "1.0e-", "\xEF\xBC\x91",
     };
     for (size_t i = 0; i < 2 * sizeof bad / sizeof *bad && y.t; i++) {
         char *answer = NULL, line[80];
-        snprintf(line, sizeof line, i % 2 ? "{\"ids\": [%s]}" : "{\"text\": \"a\", \"x\": [%s]}", bad[i / 2]);
+        snprintf(line, sizeof line, i % 2 ? "{\"ids\": [%s]}" : "{\"text\": \"a\", \"x\": [%s]}",
+                 bad[i / 2]);
         y.err = (Error){ 0 };
-        CHECK(!tokenizer_answer_json(y.t, line, strlen(line), &answer, &y.err) && y.err.status == INPUT, "%s: answered %s", line, answer);
+        CHECK(!tokenizer_answer_json(y.t, line, strlen(line), &answer,
+                                     &y.err) && y.err.status == INPUT, "%s: answered %s", line,
+        answer);
         free(answer);
     }
-    check_answer("{\"text\": \"a\", \"x\": [0, -0, -0.0, 0e1, 0E-0, 1e400, 12345678901234567890, 1.5E+3]}", "{\"ids\": [97]}");
-    check_answer("{\"ids\": [97, -0, 0]}", "{\"text\": \"a\\u0000\\u0000\", \"bytes_hex\": \"610000\"}");
+    check_answer(
+        "{\"text\": \"a\", \"x\": [0, -0, -0.0, 0e1, 0E-0, 1e400, 12345678901234567890, 1.5E+3]}",
+        "{\"ids\": [97]}");
+    check_answer("{\"ids\": [97, -0, 0]}",
+                 "{\"text\": \"a\\u0000\\u0000\", \"bytes_hex\": \"610000\"}");
     check_answer_of("{\"text\": \"a\", \"x\": 1}2", 21, "{\"ids\": [97]}");
     tiny_close(&y);
 }
 
-/* ---- Files that are wrong ------------------------------------------------------------------------------------- */
+/* ---- Files that are wrong -------------------------------------------------------------------- */
 
 static void check_refused(const char *keys, const char *why)
 {
     if (test_case_state)
         return;
     bool ok = tiny_open(&y, keys);
-    CHECK(!ok && y.err.status == INPUT && strstr(y.err.msg, why), "expected '%s', found '%s'", why, ok ? "no error" : y.err.msg);
+    CHECK(!ok && y.err.status == INPUT && strstr(y.err.msg, why), "expected '%s', found '%s'", why,
+          ok ? "no error" : y.err.msg);
     tiny_close(&y);
 }
 
@@ -759,14 +852,16 @@ static void tables_that_are_wrong_are_refused(void)
         y.index[i] = 0;
     check_refused(NO_SPLIT, "tok.index: expected an empty slot");
     small_spm(true), y.scores[4] = NAN, check_refused("", "tok.scores: expected a number");
-    static const char *tensor[] = { "tok.bytes", "tok.offsets", "tok.types", "tok.index", "tok.merges", "tok.merge_index" };
+    static const char *tensor[] = { "tok.bytes", "tok.offsets", "tok.types",
+                                    "tok.index", "tok.merges",  "tok.merge_index" };
     for (int i = 0; i < 6; i++)
         small_bpe(), y.skip = tensor[i], check_refused(NO_SPLIT, tensor[i]);
 }
 
 static void metadata_that_is_wrong_is_refused(void)
 {
-    static const struct { const char *keys, *why; } row[] = {
+    static const struct { const char *keys, *why;
+    } row[] = {
         { "", "pretokenize" },
         { NO_SPLIT ", \"loud\": true", "loud: unknown key" },
         { NO_SPLIT ", \"byte_fallback\": true", "byte_fallback: unknown key" },
@@ -785,7 +880,9 @@ static void metadata_that_is_wrong_is_refused(void)
         { NO_SPLIT ", \"normalizer\": [{\"replace\": \"a\"}]", "step 0" },
         { NO_SPLIT ", \"normalizer\": [{\"replace\": \"\", \"with\": \"b\"}]", "an empty one" },
         { NO_SPLIT ", \"normalizer\": [{\"prepend\": \"a\", \"with\": \"b\"}]", "other keys" },
-        { NO_SPLIT ", \"normalizer\": [{\"form\": \"nfc\"}, {\"replace_regex\": \"(\", \"with\": \"b\"}]", "step 1: regex '('" },
+        { NO_SPLIT
+          ", \"normalizer\": [{\"form\": \"nfc\"}, {\"replace_regex\": \"(\", \"with\": \"b\"}]",
+          "step 1: regex '('" },
         { NO_SPLIT ", \"normalizer\": [{\"charsmap\": true}]", "tok.charsmap_bytes" },
         { NO_SPLIT ", \"normalizer\": [{\"strip\": \"up\"}]", "'up'" },
         { NO_SPLIT ", \"decode_strip\": \"space\"", "decode_strip: unknown key" },
@@ -812,7 +909,8 @@ static void metadata_that_is_wrong_is_refused(void)
 static void tries_that_are_wrong_are_refused(void)
 {
     static const struct { int column; uint32_t value; const char *why; } row[] = {
-        { 0, 0, "node 0" }, { 0, 1u << 30, "node 0" }, { 1, 257, "node 0" }, { 1, UINT32_MAX, "node 0" }, { 2, 10, "value" },
+        { 0, 0, "node 0" }, { 0, 1u << 30, "node 0" }, { 1, 257, "node 0" },
+        { 1, UINT32_MAX, "node 0" }, { 2, 10, "value" },
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         small_unigram("spm_unigram");
@@ -822,8 +920,11 @@ static void tries_that_are_wrong_are_refused(void)
         y.rules[0][row[i].column] = row[i].value;
         check_refused("\"unk\": 0, \"charsmap\": true", row[i].why);
     }
-    small_unigram("spm_unigram"), y.skip = "tok.trie_labels", check_refused("\"unk\": 0", "tok.trie_labels");
-    small_unigram("spm_unigram"), y.skip = "tok.charsmap_offsets", check_refused("\"unk\": 0, \"charsmap\": true", "tok.charsmap_offsets");
+    small_unigram("spm_unigram"), y.skip = "tok.trie_labels",
+                                  check_refused("\"unk\": 0", "tok.trie_labels");
+    small_unigram("spm_unigram"),
+        y.skip = "tok.charsmap_offsets",
+        check_refused("\"unk\": 0, \"charsmap\": true", "tok.charsmap_offsets");
 }
 
 int main(int argc, char **argv)

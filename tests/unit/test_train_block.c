@@ -1,4 +1,5 @@
-/* The block of src/train/ against torch: outputs, probabilities and all gradients of the fixtures. */
+/* The block of src/train/ against torch: outputs, probabilities and all gradients of the
+ * fixtures. */
 #include <math.h>
 
 #include "base/json.h"
@@ -9,15 +10,21 @@
 #include "train/block.h"
 
 static const char *const cases[] = {
-    "post-layernorm-gelu-mha", "post-layernorm-gelu-tanh-gqa", "post-layernorm-relu-gqa", "post-layernorm-swiglu-mha",
-    "post-rmsnorm-gelu-tanh-gqa", "post-rmsnorm-relu-mha", "post-rmsnorm-swiglu-gqa", "pre-layernorm-gelu-mha",
-    "pre-layernorm-relu-gqa", "pre-layernorm-relu-mha-noncausal0", "pre-layernorm-relu-mha", "pre-layernorm-swiglu-mha",
-    "pre-rmsnorm-gelu-tanh-gqa", "pre-rmsnorm-relu-gqa", "pre-rmsnorm-swiglu-gqa", "pre-rmsnorm-swiglu-mha",
+    "post-layernorm-gelu-mha", "post-layernorm-gelu-tanh-gqa",
+    "post-layernorm-relu-gqa",        "post-layernorm-swiglu-mha",
+    "post-rmsnorm-gelu-tanh-gqa",     "post-rmsnorm-relu-mha",
+    "post-rmsnorm-swiglu-gqa",        "pre-layernorm-gelu-mha",
+    "pre-layernorm-relu-gqa",         "pre-layernorm-relu-mha-noncausal0",
+    "pre-layernorm-relu-mha",         "pre-layernorm-swiglu-mha",
+    "pre-rmsnorm-gelu-tanh-gqa",      "pre-rmsnorm-relu-gqa",
+    "pre-rmsnorm-swiglu-gqa",         "pre-rmsnorm-swiglu-mha",
     "pre-rmsnorm-swiglu-mqa-window3",
 };
 enum { N_CASES = sizeof cases / sizeof cases[0], N_NAMES = 16 };
-static const char *const names[N_NAMES] = { "wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo", "w_gate", "w_up", "w_down", "b_gate", "b_up",
-                                            "b_down", "norm1_weight", "norm2_weight" };
+static const char *const names[N_NAMES] = { "wq", "wk", "wv", "wo",
+                                            "bq",     "bk",     "bv",           "bo",
+                                            "w_gate", "w_up",   "w_down",       "b_gate",
+                                            "b_up",   "b_down", "norm1_weight", "norm2_weight" };
 static const char *const norm_biases[2] = { "norm1_bias", "norm2_bias" };
 
 typedef struct Case {
@@ -38,8 +45,10 @@ static const Tensor *find(const Case *c, const char *prefix, const char *name)
 
 static void places(BlockWeights *w, float **out[N_NAMES + 2])
 {
-    float **all[N_NAMES + 2] = { &w->wq.w, &w->wk.w, &w->wv.w, &w->wo.w, &w->wq.b, &w->wk.b, &w->wv.b, &w->wo.b, &w->w_gate.w, &w->w_up.w,
-                                 &w->w_down.w, &w->w_gate.b, &w->w_up.b, &w->w_down.b, &w->attn_norm.w, &w->ffn_norm.w,
+    float **all[N_NAMES + 2] = { &w->wq.w, &w->wk.w, &w->wv.w, &w->wo.w,
+                                 &w->wq.b,        &w->wk.b,      &w->wv.b,        &w->wo.b,
+                                 &w->w_gate.w,    &w->w_up.w,    &w->w_down.w,    &w->w_gate.b,
+                                 &w->w_up.b,      &w->w_down.b,  &w->attn_norm.w, &w->ffn_norm.w,
                                  &w->attn_norm.b, &w->ffn_norm.b };
     memcpy(out, all, sizeof all);
 }
@@ -68,12 +77,21 @@ static void read_shape(Case *c, const Json *j)
     c->n_seqs = (int)number(j, "batch");
     c->seq_len = (int)number(j, "length");
     c->theta = number(j, "rope_theta");
-    c->shape = (BlockShape){ .d_model = (int)number(j, "d_model"), .heads = (int)number(j, "n_heads"), .kv_heads = (int)number(j, "n_kv_heads"),
-                             .head_dim = (int)number(j, "head_dim"), .d_ff = (int)number(j, "d_ff"), .window = (int)number(j, "window"),
-                             .causal = causal, .norm = says(j, "norm", "layernorm") ? NORM_LAYER : NORM_RMS,
-                             .place = first ? PLACE_PRE : PLACE_POST, .eps = (float)number(j, "eps"), .residual_scale = 1,
-                             .ffn = says(j, "ffn", "swiglu") ? FFN_SWIGLU : says(j, "ffn", "relu") ? FFN_RELU
-                                  : says(j, "gelu", "tanh") ? FFN_GELU_TANH : FFN_GELU };
+    c->shape = (BlockShape){ .d_model = (int)number(j, "d_model"),
+                             .heads = (int)number(j, "n_heads"),
+                             .kv_heads = (int)number(j, "n_kv_heads"),
+                             .head_dim = (int)number(j, "head_dim"),
+                             .d_ff = (int)number(j, "d_ff"),
+                             .window = (int)number(j, "window"),
+                             .causal = causal,
+                             .norm = says(j, "norm", "layernorm") ? NORM_LAYER : NORM_RMS,
+                             .place = first ? PLACE_PRE : PLACE_POST,
+                             .eps = (float)number(j, "eps"),
+                             .residual_scale = 1,
+                             .ffn = says(j, "ffn", "swiglu") ? FFN_SWIGLU
+                                 : says(j, "ffn", "relu")    ? FFN_RELU
+                                 : says(j, "gelu", "tanh")   ? FFN_GELU_TANH
+                                                             : FFN_GELU };
     c->shape.attn_scale = (float)(1 / sqrt((double)c->shape.head_dim));
 }
 
@@ -143,21 +161,30 @@ static void check_case(Case *c, const char *name, int threads)
     acts.probs = probs;
     for (int i = 0; i < c->shape.head_dim / 2; i++)
         inv_freq[i] = 1 / pow(c->theta, 2.0 * i / c->shape.head_dim);
-    if (!crew_open(&crew, threads, &err) || !train_ops_reserve(&crew, n_tok, c->seq_len, block_width(&c->shape), &err)
-        || (c->theta > 0 && !rope_angles_make(&rope, c->seq_len, c->shape.head_dim, inv_freq, 1, &err))) {
+    if (!crew_open(&crew, threads, &err)
+        || !train_ops_reserve(&crew, n_tok, c->seq_len, block_width(&c->shape), &err)
+        || (c->theta > 0
+            && !rope_angles_make(&rope, c->seq_len, c->shape.head_dim, inv_freq, 1, &err))) {
         CHECK(false, "%s", err.msg);
         crew_close(&crew);
         return;
     }
-    BlockCall call = { .crew = &crew, .shape = &c->shape, .w = &c->w, .rope = &rope, .work = &work, .n_seqs = c->n_seqs,
+    BlockCall call = { .crew = &crew,
+                       .shape = &c->shape,
+                       .w = &c->w,
+                       .rope = &rope,
+                       .work = &work,
+                       .n_seqs = c->n_seqs,
                        .seq_len = c->seq_len };
     memcpy(acts.x, tensor_find(&c->file, "x")->data, size * sizeof *out);
     memcpy(d_x, tensor_find(&c->file, "dy")->data, size * sizeof *out);
     block_forward(&call, &acts, out);
-    double y = largest_difference(out, tensor_find(&c->file, "y")), p = largest_difference(probs, tensor_find(&c->file, "attn"));
+    double y = largest_difference(out, tensor_find(&c->file, "y")),
+           p = largest_difference(probs, tensor_find(&c->file, "attn"));
     block_backward(&call, &acts, &c->d, d_x);
     double dx = largest_difference(d_x, tensor_find(&c->file, "dx"));
-    CHECK(y <= 1e-5 && p <= 1e-5 && dx <= 1e-4, "%s: y differs by %g, attn by %g, dx by %g", name, y, p, dx);
+    CHECK(y <= 1e-5 && p <= 1e-5 && dx <= 1e-4, "%s: y differs by %g, attn by %g, dx by %g", name,
+          y, p, dx);
     for (int i = 0; i < N_NAMES + 2; i++)
         if (c->grads[i]) {
             double d = largest_difference(c->grads[i], find(c, "grad.", name_of(i)));

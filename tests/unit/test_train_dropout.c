@@ -1,4 +1,5 @@
-/* Dropout: what it keeps and how it scales, that going back drops the same, and what its masks depend on. */
+/* Dropout: what it keeps and how it scales, that going back drops the same, and what its masks
+ * depend on. */
 #include <math.h>
 
 #include "openblas.h"
@@ -16,7 +17,8 @@ static bool open_crew(Crew *c, int threads)
 }
 
 /* Dropped ones of n are 0, kept ones the scale: dropout of ones. */
-static float *mask_of(const Crew *c, float p, uint64_t seed, uint32_t step, uint32_t site, uint64_t first, size_t n)
+static float *mask_of(const Crew *c, float p, uint64_t seed, uint32_t step, uint32_t site,
+                      uint64_t first, size_t n)
 {
     float *x = malloc(n * sizeof *x);
     for (size_t i = 0; i < n; i++)
@@ -25,13 +27,14 @@ static float *mask_of(const Crew *c, float p, uint64_t seed, uint32_t step, uint
     return x;
 }
 
-/* Is a count of n draws of this probability within five deviations? By chance it is not once in 1.7 million, and the seeds are fixed. */
+/* Is a count of n draws of this probability within five deviations? By chance it is not once in 1.7
+ * million, and the seeds are fixed. */
 static bool likely(double count, double n, double probability)
 {
     return fabs(count - n * probability) <= 5 * sqrt(n * probability * (1 - probability));
 }
 
-/* ---- One mask ---- */
+/* ---- One mask -------------------------------------------------------------------------------- */
 
 /* 1 - p, 1 / that and the product round, each by at most 2^-24 of itself. */
 static void kept_elements_make_up_for_dropped_ones(void)
@@ -52,14 +55,16 @@ static void kept_elements_make_up_for_dropped_ones(void)
             dropped += x[i] == 0;
             worst = fmax(worst, x[i] == 0 ? 0 : fabs((double)x[i] * (1 - (double)p) / was - 1));
         }
-        CHECK(likely(dropped, MANY, (double)p), "rate %g: %d of %d dropped", (double)p, dropped, MANY);
+        CHECK(likely(dropped, MANY, (double)p), "rate %g: %d of %d dropped", (double)p, dropped,
+              MANY);
         CHECK(worst <= 3 * 0x1p-24, "rate %g: a kept element is off by %g", (double)p, worst);
         free(x);
     }
     crew_close(&crew);
 }
 
-/* Whether one is dropped says nothing of those near it: they share draws of Philox, pieces and rows. No element is in two pairs. */
+/* Whether one is dropped says nothing of those near it: they share draws of Philox, pieces and
+ * rows. No element is in two pairs. */
 static void elements_are_independent(void)
 {
     static const int apart[] = { 1, 2, 3, 4, 5, 23, 64, 16384 };
@@ -81,7 +86,8 @@ static void elements_are_independent(void)
     crew_close(&crew);
 }
 
-/* The same mask by any number of threads, and cut anywhere: also within a draw, and where numbers need more than 32 bits. */
+/* The same mask by any number of threads, and cut anywhere: also within a draw, and where numbers
+ * need more than 32 bits. */
 static void a_mask_depends_on_numbers_alone(void)
 {
     static const uint64_t first[] = { 0, 5, ((uint64_t)1 << 34) - 7 };
@@ -92,12 +98,15 @@ static void a_mask_depends_on_numbers_alone(void)
                 crew_close(&one);
                 return;
             }
-            float *whole = mask_of(&one, 0.4f, 8, 1, 6, first[f], MANY), *same = mask_of(&more, 0.4f, 8, 1, 6, first[f], MANY);
-            CHECK(memcmp(whole, same, MANY * sizeof *whole) == 0, "%d threads from %llu", threads, (unsigned long long)first[f]);
+            float *whole = mask_of(&one, 0.4f, 8, 1, 6, first[f], MANY),
+                  *same = mask_of(&more, 0.4f, 8, 1, 6, first[f], MANY);
+            CHECK(memcmp(whole, same, MANY * sizeof *whole) == 0, "%d threads from %llu", threads,
+                  (unsigned long long)first[f]);
             for (size_t at = 0, n = 1; at < MANY; at += n, n = 2 * n + 1) {
                 n = n < MANY - at ? n : MANY - at;
                 float *part = mask_of(&more, 0.4f, 8, 1, 6, first[f] + at, n);
-                CHECK(memcmp(whole + at, part, n * sizeof *part) == 0, "%d threads: %zu from %llu + %zu", threads, n, (unsigned long long)first[f],
+                CHECK(memcmp(whole + at, part, n * sizeof *part) == 0,
+                      "%d threads: %zu from %llu + %zu", threads, n, (unsigned long long)first[f],
                       at);
                 free(part);
             }
@@ -115,7 +124,8 @@ static void masks_do_not_repeat(void)
     int  same = 0;
     if (!open_crew(&crew, 2))
         return;
-    float *low = mask_of(&crew, 0.5f, 3, 2, 1, 0, MANY), *high = mask_of(&crew, 0.5f, 3, 2, 1, (uint64_t)1 << 34, MANY);
+    float *low = mask_of(&crew, 0.5f, 3, 2, 1, 0, MANY),
+          *high = mask_of(&crew, 0.5f, 3, 2, 1, (uint64_t)1 << 34, MANY);
     for (int i = 0; i < MANY; i++)
         same += (low[i] == 0) == (high[i] == 0);
     CHECK(likely(same, MANY, 0.5), "%d of %d are the same 2^34 on", same, MANY);
@@ -124,7 +134,7 @@ static void masks_do_not_repeat(void)
     crew_close(&crew);
 }
 
-/* ---- A block: forward and backward ---- */
+/* ---- A block: forward and backward ----------------------------------------------------------- */
 
 enum { SEQS = 2, LEN = 29 };
 
@@ -148,7 +158,8 @@ static bool see_block(Seen *seen, const Params *p, Crew *crew, uint64_t first_se
     BlockActs     acts;
     BlockWork     work;
     BlockObserver observer = { keep, seen };
-    float        *w = params_array(p, &err), *g = params_array(p, &err), *out = calloc(2 * n, sizeof *out), *memory = NULL;
+    float *w = params_array(p, &err), *g = params_array(p, &err), *out = calloc(2 * n, sizeof *out),
+          *memory = NULL;
     Carver        c = { 0 };
     bool          ok = train_ops_reserve(crew, SEQS * LEN, LEN, block_width(&shape), &err);
     for (int pass = 0; ok && pass < 2; pass++) {
@@ -162,8 +173,15 @@ static bool see_block(Seen *seen, const Params *p, Crew *crew, uint64_t first_se
     if (ok) {
         params_scatter(p, w, 2);
         BlockWeights weights = params_block(p, w, 0), d = params_block(p, g, 0);
-        BlockCall    call = { .crew = crew, .shape = &shape, .w = &weights, .work = &work, .n_seqs = SEQS, .seq_len = LEN,
-                              .drop = { .p = 0.4f, .seed = 21, .step = 6, .site = 5 }, .observer = &observer, .first_seq = first_seq };
+        BlockCall    call = { .crew = crew,
+                              .shape = &shape,
+                              .w = &weights,
+                              .work = &work,
+                              .n_seqs = SEQS,
+                              .seq_len = LEN,
+                              .drop = { .p = 0.4f, .seed = 21, .step = 6, .site = 5 },
+                              .observer = &observer,
+                              .first_seq = first_seq };
         for (size_t i = 0; i < n; i++) {
             acts.x[i] = (float)((i * 37 + 11) % 101) / 50 - 1;
             out[n + i] = (float)((i * 53 + 29) % 97) / 50 - 0.97f;
@@ -178,19 +196,27 @@ static bool see_block(Seen *seen, const Params *p, Crew *crew, uint64_t first_se
     return ok;
 }
 
-/* One half: where forward added nothing, the gradient stops; elsewhere both are scaled alike. before: the stream that was added to. The sum
- * takes half an ulp of the larger of before and sum (at most 8), which a quotient by |y| >= 1/64 shows as 64 * 2^-22. */
-static void compare_half(const Seen *s, const char *what, const float *mask, const float *before, BlockStep y, BlockStep add, size_t n, double scale)
+/* One half: where forward added nothing, the gradient stops; elsewhere both are scaled alike.
+ * before: the stream that was added to. The sum takes half an ulp of the larger of before and sum
+ * (at most 8), which a quotient by |y| >= 1/64 shows as 64 * 2^-22. */
+static void compare_half(const Seen *s, const char *what, const float *mask, const float *before,
+                         BlockStep y, BlockStep add, size_t n, double scale)
 {
-    const float *given = s->value[0][y], *sum = s->value[0][add], *d_given = s->value[1][y], *d_sum = s->value[1][add];
+    const float *given = s->value[0][y], *sum = s->value[0][add], *d_given = s->value[1][y],
+                *d_sum = s->value[1][add];
     for (size_t i = 0; i < n; i++) {
-        double was = (double)given[i], added = (double)sum[i] - (double)before[i], came = (double)d_sum[i], passed = (double)d_given[i];
+        double was = (double)given[i], added = (double)sum[i] - (double)before[i],
+               came = (double)d_sum[i], passed = (double)d_given[i];
         double by = scale * (double)mask[i];
         bool   sure = fabs(was) >= 1.0 / 64;
-        CHECK((mask[i] == 0) == (added == 0), "%s, element %zu: %g was added of %g", what, i, added, was);
-        CHECK((mask[i] == 0) == (passed == 0), "%s, element %zu: %g went back of %g", what, i, passed, came);
-        CHECK(!sure || fabs(added / was - by) <= 64 * 0x1p-22, "%s, element %zu: %g was added of %g", what, i, added, was);
-        CHECK(fabs(passed - by * came) <= 0x1p-22 * fabs(passed), "%s, element %zu: %g went back of %g", what, i, passed, came);
+        CHECK((mask[i] == 0) == (added == 0), "%s, element %zu: %g was added of %g", what, i, added,
+              was);
+        CHECK((mask[i] == 0) == (passed == 0), "%s, element %zu: %g went back of %g", what, i,
+              passed, came);
+        CHECK(!sure || fabs(added / was - by) <= 64 * 0x1p-22,
+              "%s, element %zu: %g was added of %g", what, i, added, was);
+        CHECK(fabs(passed - by * came) <= 0x1p-22 * fabs(passed),
+              "%s, element %zu: %g went back of %g", what, i, passed, came);
     }
 }
 
@@ -208,11 +234,15 @@ static void compare_block(Crew *crew, NormPlacement place, double residual_scale
     CHECK(params_layout(&p, &c, &err), "%s", err.msg);
     if (err.status == 0 && see_block(&s, &p, crew, first_seq)) {
         bool         post = place == PLACE_POST, out = place == PLACE_BOTH || place == PLACE_OUTPUT;
-        BlockStep    y[2] = { out ? STEP_ATTN_POST : STEP_ATTN_Y, out ? STEP_FFN_POST : STEP_FFN_Y }, add[2] = { STEP_ATTN_ADD, STEP_FFN_ADD };
-        const float *before[2] = { s.value[0][STEP_X], s.value[0][post ? STEP_ATTN_NORM : STEP_ATTN_ADD] };
+        BlockStep y[2] = { out ? STEP_ATTN_POST : STEP_ATTN_Y, out ? STEP_FFN_POST : STEP_FFN_Y },
+                  add[2] = { STEP_ATTN_ADD, STEP_FFN_ADD };
+        const float *before[2] = { s.value[0][STEP_X],
+                                   s.value[0][post ? STEP_ATTN_NORM : STEP_ATTN_ADD] };
         for (int half = 0; half < 2; half++) {
-            float *mask = mask_of(crew, 0.4f, 21, 6, 5 + (uint32_t)half, first_seq * LEN * (uint64_t)c.d_model, n);
-            snprintf(what, sizeof what, "placement %d, residual_scale %g, half %d", place, residual_scale, half);
+            float *mask = mask_of(crew, 0.4f, 21, 6, 5 + (uint32_t)half,
+                                  first_seq * LEN * (uint64_t)c.d_model, n);
+            snprintf(what, sizeof what, "placement %d, residual_scale %g, half %d", place,
+                     residual_scale, half);
             compare_half(&s, what, mask, before[half], y[half], add[half], n, residual_scale);
             free(mask);
         }
@@ -235,9 +265,11 @@ static void back_drops_what_forward_dropped(void)
     crew_close(&crew);
 }
 
-/* ---- The whole model ---- */
+/* ---- The whole model ------------------------------------------------------------------------- */
 
-typedef struct Model { Params p; Crew crew; Net *net; float *w, *g; int32_t token[64], target[64]; int n_seqs; } Model;
+typedef struct Model {
+    Params p; Crew crew; Net *net; float *w, *g; int32_t token[64], target[64]; int n_seqs;
+} Model;
 
 static void model_close(Model *m)
 {
@@ -252,8 +284,9 @@ static bool model_open(Model *m, const Config *c, int n_seqs, int seq_len)
 {
     Error err = { 0 };
     *m = (Model){ .n_seqs = n_seqs };
-    bool ok = open_crew(&m->crew, 2) && params_layout(&m->p, c, &err) && (m->w = params_array(&m->p, &err)) && (m->g = params_array(&m->p, &err))
-           && (m->net = net_new(&m->p, &m->crew, n_seqs, seq_len, &err));
+    bool ok = open_crew(&m->crew, 2) && params_layout(&m->p, c, &err)
+        && (m->w = params_array(&m->p, &err)) && (m->g = params_array(&m->p, &err))
+        && (m->net = net_new(&m->p, &m->crew, n_seqs, seq_len, &err));
     CHECK(ok, "%s", err.msg);
     for (int i = 0; i < 64; i++) {
         m->token[i]  = (i * 5 + 1) % c->vocab_size; /* no two of the first 37 are the same */
@@ -268,15 +301,21 @@ static bool model_open(Model *m, const Config *c, int n_seqs, int seq_len)
 
 static double model_loss(Model *m, bool gradient, DropoutKey key, uint64_t first_seq)
 {
-    NetBatch b = { .token = m->token, .target = m->target, .n_seqs = m->n_seqs, .first_seq = first_seq, .drop = key };
+    NetBatch b = { .token = m->token,
+                   .target = m->target,
+                   .n_seqs = m->n_seqs,
+                   .first_seq = first_seq,
+                   .drop = key };
     if (gradient)
         memset(m->g, 0, m->p.n_floats * sizeof *m->g);
     return net_loss(m->net, m->w, gradient ? m->g : NULL, &b, 1);
 }
 
-/* (L(w + h u) - L(w - h u)) / 2h along a tensor's own gradient, u = g / |g|: it should be |g|. A loss of about 60 in f32 arithmetic has errors of
- * about 1e-6 of it, h is chosen so that the difference is about 0.1, and bending adds about as much: 1% is far from the tenths that a wrong mask
- * makes (5e-4 is the most). Tensors whose gradient is under a hundredth of the largest tensor's are left to the check without dropout. */
+/* (L(w + h u) - L(w - h u)) / 2h along a tensor's own gradient, u = g / |g|: it should be |g|. A
+ * loss of about 60 in f32 arithmetic has errors of about 1e-6 of it, h is chosen so that the
+ * difference is about 0.1, and bending adds about as much: 1% is far from the tenths that a wrong
+ * mask makes (5e-4 is the most). Tensors whose gradient is under a hundredth of the largest
+ * tensor's are left to the check without dropout. */
 static void check_slopes(Model *m, const char *what, DropoutKey key)
 {
     float *w = params_array(&m->p, NULL), *g = params_array(&m->p, NULL), *home = m->w;
@@ -304,7 +343,8 @@ static void check_slopes(Model *m, const char *what, DropoutKey key)
             m->w = home;
         }
         double slope = (side[1] - side[0]) / (2 * h);
-        CHECK(fabs(slope - norm[i]) <= 0.01 * norm[i], "%s: %s: slope %g, gradient %g", what, m->p.spec[i].name, slope, norm[i]);
+        CHECK(fabs(slope - norm[i]) <= 0.01 * norm[i], "%s: %s: slope %g, gradient %g", what,
+              m->p.spec[i].name, slope, norm[i]);
         looked++;
     }
     CHECK(looked > m->p.n / 2, "%s: looked at %d of %d tensors", what, looked, m->p.n);
@@ -330,8 +370,9 @@ static void gradients_are_those_of_what_is_left(void)
     }
 }
 
-/* A model whose masks can be read off: wo and w_down are 0, so the gradient of a place's output goes back to nothing but the place's bias, and along
- * the residual stream to the embedding of the position's token: all are the same vector, masked. */
+/* A model whose masks can be read off: wo and w_down are 0, so the gradient of a place's output
+ * goes back to nothing but the place's bias, and along the residual stream to the embedding of the
+ * position's token: all are the same vector, masked. */
 enum { WIDTH = 512, SITES = 5 };
 
 static bool open_readable(Model *m, int seq_len)
@@ -342,7 +383,8 @@ static bool open_readable(Model *m, int seq_len)
         return false;
     for (int l = 0; l < 2; l++) {
         memset(params_find(&m->p, m->w, l, ROLE_WO, false), 0, (size_t)WIDTH * 24 * sizeof(float));
-        memset(params_find(&m->p, m->w, l, ROLE_W_DOWN, false), 0, (size_t)WIDTH * 100 * sizeof(float));
+        memset(params_find(&m->p, m->w, l, ROLE_W_DOWN, false), 0,
+               (size_t)WIDTH * 100 * sizeof(float));
     }
     return true;
 }
@@ -370,7 +412,8 @@ static void see_masks(bool (*mask)[WIDTH], const Model *m, int position)
             mask[site][i] = site_gradient(m, site, position)[i] != 0;
 }
 
-/* Masks of five places, in two steps, sequences and seeds: any two of the forty agree on half of what they mask, as chance does. */
+/* Masks of five places, in two steps, sequences and seeds: any two of the forty agree on half of
+ * what they mask, as chance does. */
 static void masks_differ_by_seed_step_place_and_sequence(void)
 {
     enum { ALL = 8 * SITES };
@@ -379,13 +422,17 @@ static void masks_differ_by_seed_step_place_and_sequence(void)
     if (!open_readable(&m, 1))
         return;
     for (uint32_t i = 0; i < 8; i++) {
-        model_loss(&m, true, (DropoutKey){ .p = 0.5f, .seed = 40 + i / 4, .step = i / 2 % 2 }, i % 2);
+        model_loss(&m, true, (DropoutKey){ .p = 0.5f, .seed = 40 + i / 4, .step = i / 2 % 2 },
+                   i % 2);
         see_masks(mask + i * SITES, &m, 0);
     }
     for (int a = 0; a < ALL; a++)
         for (int b = a + 1; b < ALL; b++) {
             int n = alike(mask[a], mask[b]);
-            CHECK(likely(n, WIDTH, 0.5), "masks %d and %d (place + 5 * (sequence + 2 * step + 4 * seed)) agree in %d of %d", a, b, n, WIDTH);
+            CHECK(
+                likely(n, WIDTH, 0.5),
+                "masks %d and %d (place + 5 * (sequence + 2 * step + 4 * seed)) agree in %d of %d",
+                a, b, n, WIDTH);
         }
     model_close(&m);
 }
@@ -401,24 +448,30 @@ static void masks_differ_by_position(void)
     model_loss(&two, true, key, 0);
     for (int i = 0; i < 2; i++)
         see_masks(pair[i], &two, i);
-    CHECK(likely(alike(pair[0][0], pair[1][0]), WIDTH, 0.5), "two positions agree in %d of %d", alike(pair[0][0], pair[1][0]), WIDTH);
+    CHECK(likely(alike(pair[0][0], pair[1][0]), WIDTH, 0.5), "two positions agree in %d of %d",
+          alike(pair[0][0], pair[1][0]), WIDTH);
     if (open_readable(&single, 1)) {
         for (uint64_t i = 0; i < 2; i++) {
             model_loss(&single, true, key, i);
             see_masks(one[i], &single, 0);
-            CHECK(alike(pair[i][0], one[i][0]) == WIDTH, "position %d and sequence %d agree in %d", (int)i, (int)i, alike(pair[i][0], one[i][0]));
+            CHECK(alike(pair[i][0], one[i][0]) == WIDTH, "position %d and sequence %d agree in %d",
+                  (int)i, (int)i, alike(pair[i][0], one[i][0]));
         }
         model_close(&single);
     }
     model_close(&two);
 }
 
-/* ---- Where nothing is dropped ---- */
+/* ---- Where nothing is dropped ---------------------------------------------------------------- */
 
-static bool held_back(Tiny *x, int most, double *loss) { return trainer_validate(&x->t, (size_t)most, false, loss, NULL); }
+static bool held_back(Tiny *x, int most, double *loss)
+{
+    return trainer_validate(&x->t, (size_t)most, false, loss, NULL);
+}
 
-/* Two trainings from the same parameters, with dropout and without: what a step computes differs, what is held back is read alike, before the step
- * and, from the same parameters again, after it. */
+/* Two trainings from the same parameters, with dropout and without: what a step computes
+ * differs, what is held back is read alike, before the step and, from the same parameters again,
+ * after it. */
 static void what_is_held_back_is_read_whole(void)
 {
     Config        c = tiny_config();
@@ -432,20 +485,24 @@ static void what_is_held_back_is_read_whole(void)
     if (tiny_open(&dropping, &c, &s, 2)) {
         for (int most = 0; most < 4; most += 3) {
             bool ok = held_back(&plain, most, &loss[0]) && held_back(&dropping, most, &loss[1]);
-            CHECK(ok && isfinite(loss[0]) && loss[0] == loss[1], "%d windows held back: %.17g, with dropout %.17g", most, loss[0], loss[1]);
+            CHECK(ok && isfinite(loss[0]) && loss[0] == loss[1],
+                  "%d windows held back: %.17g, with dropout %.17g", most, loss[0], loss[1]);
         }
         loss[0] = tiny_step(&plain, &norm);
         loss[1] = tiny_step(&dropping, &norm);
-        CHECK(fabs(loss[0] - loss[1]) > 1e-3, "a step: %.17g, with dropout %.17g", loss[0], loss[1]);
+        CHECK(fabs(loss[0] - loss[1]) > 1e-3, "a step: %.17g, with dropout %.17g", loss[0],
+              loss[1]);
         memcpy(plain.t.w, dropping.t.w, plain.p.n_floats * sizeof(float));
         bool ok = held_back(&plain, 0, &loss[0]) && held_back(&dropping, 0, &loss[1]);
-        CHECK(ok && loss[0] == loss[1], "after a step: %.17g, with dropout %.17g", loss[0], loss[1]);
+        CHECK(ok && loss[0] == loss[1], "after a step: %.17g, with dropout %.17g", loss[0],
+              loss[1]);
         tiny_close(&dropping);
     }
     tiny_close(&plain);
 }
 
-/* Rate 0: not a bit changes, NaN and -0 neither; the logits that tests and `verify` see have no dropout. */
+/* Rate 0: not a bit changes, NaN and -0 neither; the logits that tests and `verify` see have no
+ * dropout. */
 static void rate_0_changes_nothing(void)
 {
     Config c = tiny_config();
@@ -455,14 +512,17 @@ static void rate_0_changes_nothing(void)
         return;
     memcpy(same, odd, sizeof same);
     dropout(&m.crew, odd, &(DropoutKey){ .p = 0, .seed = 1 }, 0, 4);
-    CHECK(memcmp(odd, same, sizeof same) == 0, "%g %g %g %g", (double)odd[0], (double)odd[1], (double)odd[2], (double)odd[3]);
+    CHECK(memcmp(odd, same, sizeof same) == 0, "%g %g %g %g", (double)odd[0], (double)odd[1],
+          (double)odd[2], (double)odd[3]);
     double whole = model_loss(&m, true, (DropoutKey){ 0 }, 0), other;
     float *g = params_array(&m.p, NULL);
     memcpy(g, m.g, m.p.n_floats * sizeof *g);
     other = model_loss(&m, true, (DropoutKey){ .p = 0, .seed = 77, .step = 5 }, 2);
-    CHECK(other == whole && memcmp(g, m.g, m.p.n_floats * sizeof *g) == 0, "loss %.17g, without a key %.17g", other, whole);
+    CHECK(other == whole && memcmp(g, m.g, m.p.n_floats * sizeof *g) == 0,
+          "loss %.17g, without a key %.17g", other, whole);
     other = model_loss(&m, true, (DropoutKey){ .p = 0.01f, .seed = 77, .step = 5 }, 2);
-    CHECK(other != whole && memcmp(g, m.g, m.p.n_floats * sizeof *g) != 0, "rate 0.01: loss %.17g", other);
+    CHECK(other != whole && memcmp(g, m.g, m.p.n_floats * sizeof *g) != 0, "rate 0.01: loss %.17g",
+          other);
     free(g);
     model_close(&m);
 }

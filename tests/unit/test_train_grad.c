@@ -9,7 +9,14 @@ static Config base(void)
 {
     Config c;
     config_defaults(&c);
-    c.d_model = 24; c.n_layers = 2; c.heads = 4; c.kv_heads = 2; c.head_dim = 6; c.rotary_dim = 6; c.d_ff = 20; c.vocab_size = 37;
+    c.d_model = 24;
+    c.n_layers = 2;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 6;
+    c.rotary_dim = 6;
+    c.d_ff = 20;
+    c.vocab_size = 37;
     c.n_ctx = 64;
     return c;
 }
@@ -21,26 +28,30 @@ static void check_config(const Config *c, const char *what)
     Error         err = { 0 };
     GradCheckRow  row[64];
     float        *w = NULL;
-    bool ok = train_supported(c, what, &err) && crew_open(&crew, 2, &err) && params_layout(&p, c, &err) && (w = params_array(&p, &err));
+    bool ok = train_supported(c, what, &err) && crew_open(&crew, 2, &err)
+        && params_layout(&p, c, &err) && (w = params_array(&p, &err));
     CHECK(ok, "%s", err.msg);
     if (ok) {
         params_scatter(&p, w, 1);
         ok = grad_check(row, &p, &crew, w, 7, 3, 1, NULL, &err);
         CHECK(ok, "%s", err.msg);
         for (int i = 0; ok && i < p.n; i++)
-            CHECK(row[i].worst <= 1e-4, "%s: %s: %g: %g, expected %g", what, row[i].name, row[i].worst, row[i].at_grad, row[i].at_difference);
+            CHECK(row[i].worst <= 1e-4, "%s: %s: %g: %g, expected %g", what, row[i].name,
+                  row[i].worst, row[i].at_grad, row[i].at_difference);
     }
     free(w);
     params_free(&p);
     crew_close(&crew);
 }
 
-/* Every combination of norm, placement, feed-forward, sharing of KV heads, window and tied head; biases and norms of q and k, which are
- * apart from these, take turns with all of them. (Without a mask: test_block_lab.c.) */
+/* Every combination of norm, placement, feed-forward, sharing of KV heads, window and tied head;
+ * biases and norms of q and k, which are apart from these, take turns with all of them. (Without a
+ * mask: test_block_lab.c.) */
 static void gradients_of_every_combination(void)
 {
     static const NormPlacement places[] = { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_OUTPUT };
-    static const FfnKind       kinds[] = { FFN_SWIGLU, FFN_GEGLU, FFN_GELU, FFN_RELU, FFN_GELU_TANH, FFN_GEGLU_ERF };
+    static const FfnKind       kinds[] = { FFN_SWIGLU, FFN_GEGLU, FFN_GELU,
+                                       FFN_RELU,   FFN_GELU_TANH, FFN_GEGLU_ERF };
     static const QkNorm        qk[] = { QK_NONE, QK_HEAD, QK_VECTOR };
     int turn = 0;
     for (int place = 0; place < 4; place++)
@@ -59,8 +70,11 @@ static void gradients_of_every_combination(void)
                     c.window          = more & 1 ? 3 : 0;
                     c.tied_embeddings = more & 2;
                     c.kv_heads        = !(more & 4) ? 4 : turn % 2 ? 2 : 1;
-                    snprintf(what, sizeof what, "placement %d norm %d ffn %d biases %d qk_norm %d window %d kv_heads %d tied %d", places[place],
-                             norm, kinds[kind], biases, c.qk_norm, c.window, c.kv_heads, c.tied_embeddings);
+                    snprintf(what, sizeof what,
+                             "placement %d norm %d ffn %d biases %d qk_norm %d window %d kv_heads "
+                             "%d tied %d",
+                             places[place], norm, kinds[kind], biases, c.qk_norm, c.window,
+                             c.kv_heads, c.tied_embeddings);
                     check_config(&c, what);
                 }
     CHECK(turn == 48, "%d kinds of blocks", turn);
@@ -69,7 +83,11 @@ static void gradients_of_every_combination(void)
 static void gradients_with_scales_and_partial_rotation(void)
 {
     Config c = base();
-    c.embed_scale = 3; c.residual_scale = 0.4; c.logit_scale = 0.25; c.attn_scale = 0.2; c.rotary_dim = 4;
+    c.embed_scale = 3;
+    c.residual_scale = 0.4;
+    c.logit_scale = 0.25;
+    c.attn_scale = 0.2;
+    c.rotary_dim = 4;
     check_config(&c, "scales");
     c.tied_embeddings = true;
     c.window = 4;
@@ -83,7 +101,8 @@ static void what_training_lacks_is_named(void)
     Error  err;
     Config c = base();
     c.n_experts = 4;
-    CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "x.json: n_experts"), "%s", err.msg);
+    CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "x.json: n_experts"), "%s",
+          err.msg);
     c = base();
     c.norm_placement = PLACE_PARALLEL;
     CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "norm_placement"), "%s", err.msg);

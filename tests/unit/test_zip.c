@@ -26,7 +26,8 @@ static void refused(const char *what, const char *message)
     Error e;
     bool  ok = read_out(&e);
     CHECK(!ok, "%s was accepted", what);
-    CHECK(e.status == INPUT && strncmp(e.msg, "x.zip: ", 7) == 0 && strstr(e.msg, message), "%s: %d '%s'", what, e.status, e.msg);
+    CHECK(e.status == INPUT && strncmp(e.msg, "x.zip: ", 7) == 0 && strstr(e.msg, message),
+          "%s: %d '%s'", what, e.status, e.msg);
     zip_free(&zip);
 }
 
@@ -49,7 +50,8 @@ static void entries_are_found(void)
         const ZipEntry *a = zip_find(&zip, "a", 1), *b = zip_find(&zip, "dir/b", 5);
         CHECK(a && a->n_bytes == 5 && memcmp(out.bytes + a->offset, "hello", 5) == 0, "a");
         CHECK(b && b->n_bytes == 3 && memcmp(out.bytes + b->offset, "xyz", 3) == 0, "b");
-        CHECK(!zip_find(&zip, "dir/b", 4) && !zip_find(&zip, "dir/bc", 6) && !zip_find(&zip, "", 0), "found what is not there");
+        CHECK(!zip_find(&zip, "dir/b", 4) && !zip_find(&zip, "dir/bc", 6) && !zip_find(&zip, "", 0),
+              "found what is not there");
         zip_free(&zip);
         zip_free(&zip);
     }
@@ -88,7 +90,9 @@ static void zip64_fields_replace_sizes(void)
         out.n_central += lying == 1 ? 12 : 20;
         zip_end(&out, 1);
         if (lying) {
-            refused("a zip64 field", lying == 1 ? "zip entry a: its extra fields are malformed" : "zip entry a: expected 18446744073709551612 bytes");
+            refused("a zip64 field",
+                    lying == 1 ? "zip entry a: its extra fields are malformed"
+                               : "zip entry a: expected 18446744073709551612 bytes");
             continue;
         }
         CHECK(read_out(&e) && zip.entries[0].n_bytes == 5, "%s", e.msg);
@@ -99,7 +103,9 @@ static void zip64_fields_replace_sizes(void)
 static void compressed_and_encrypted_entries_are_refused(void)
 {
     size_t dir = two_entries(0);
-    lie(0, dir + 10, 8, 2, "zip entry dir/b: expected stored data (method 0, as torch.save writes), found method 8, deflate");
+    lie(0, dir + 10, 8, 2,
+        "zip entry dir/b: expected stored data (method 0, as torch.save writes), found method 8, "
+        "deflate");
     lie(0, dir + 10, 93, 2, "found method 93");
     lie(0, dir + 8, 1, 2, "zip entry dir/b: expected unencrypted data, found encrypted data");
     lie(0, dir + 24, 1 << 30, 4, "expected one size of stored data, found 3 and 1073741824 bytes");
@@ -112,7 +118,8 @@ static void lies_of_an_entry_are_refused(void)
     lie(0, dir + 28, 60000, 2, "goes past its end");
     lie(0, dir + 30, 1, 2, "its extra fields are malformed");
     lie(0, dir + 42, 1, 4, "zip entry dir/b: expected its header at byte 1, found none");
-    lie(0, dir + 42, UINT32_MAX - 1, 4, "zip entry dir/b: expected its header at byte 4294967294, found none");
+    lie(0, dir + 42, UINT32_MAX - 1, 4,
+        "zip entry dir/b: expected its header at byte 4294967294, found none");
     lie(0, second + 42, 0, 4, "zip entry a: the header at byte 0 belongs to another entry");
     lie(0, 30, 'D', 1, "zip entry dir/b: the header at byte 0 belongs to another entry");
     lie(0, 8, 8, 2, "zip entry dir/b: the header at byte 0 belongs to another entry");
@@ -137,7 +144,8 @@ static void data_past_the_end_and_overlaps_are_refused(void)
         zip_put(out.bytes + second + 20 + 4 * i, 1000, 4);
         zip_put(out.bytes + 38 + 18 + 4 * i, 1000, 4);
     }
-    refused("an entry over the directory", "zip entry a: 1000 bytes from byte 38 go past the end of the data at byte 74");
+    refused("an entry over the directory",
+            "zip entry a: 1000 bytes from byte 38 go past the end of the data at byte 74");
 }
 
 static void a_name_stands_once(void)
@@ -177,7 +185,8 @@ static void lies_of_zip64_are_refused(void)
 {
     two_entries(1);
     size_t end = out.n - ZIP_END, locator = end - ZIP_LOCATOR, end64 = locator - ZIP_END64;
-    lie(1, locator + 8, UINT64_MAX, 8, "zip64: expected the end record at byte 18446744073709551615");
+    lie(1, locator + 8, UINT64_MAX, 8,
+        "zip64: expected the end record at byte 18446744073709551615");
     lie(1, locator + 8, end64 + 1, 8, "zip64: expected the end record at byte");
     lie(1, end64 + 4, 1000, 8, "zip64: expected an end record of 44 bytes, found 1000");
     lie(1, end64 + 16, 1, 4, "zip64: expected one archive file, found a part of several");
@@ -186,7 +195,8 @@ static void lies_of_zip64_are_refused(void)
     lie(1, end64 + 48, UINT64_MAX - 97, 8, "zip directory: expected it to end at byte");
     lie(1, end + 12, 5, 4, "zip directory: the zip64 record contradicts the end record");
     lie(1, end + 10, 7, 2, "found a part of several");
-    lie(1, locator, 0, 4, "zip directory: expected it to end at byte"); /* then all ones are sizes */
+    /* then all ones are sizes */
+    lie(1, locator, 0, 4, "zip directory: expected it to end at byte");
 }
 
 static void a_cut_archive_is_refused(void)
@@ -195,7 +205,8 @@ static void a_cut_archive_is_refused(void)
         two_entries(zip64);
         size_t whole = out.n;
         for (out.n = 0; out.n < whole; out.n++)
-            refused("a cut archive", "expected a zip directory at the end of the file, found none (cut short?)");
+            refused("a cut archive",
+                    "expected a zip directory at the end of the file, found none (cut short?)");
     }
 }
 

@@ -1,4 +1,5 @@
-/* tests/unit/tiny_tokenizer.h: writes a model file with a hand-made vocabulary, as docs/format.md says, and opens it. */
+/* tests/unit/tiny_tokenizer.h: writes a model file with a hand-made vocabulary, as docs/format.md
+ * says, and opens it. */
 #ifndef TINY_TOKENIZER_H
 #define TINY_TOKENIZER_H
 
@@ -69,7 +70,8 @@ static inline int tiny_add(Tiny *y, const char *text, int type, float score)
 static inline int tiny_find(const Tiny *y, const char *text, size_t n)
 {
     for (int i = 0; i < y->size; i++)
-        if (y->offsets[i + 1] - y->offsets[i] == n && memcmp(y->bytes + y->offsets[i], text, n) == 0)
+        if (y->offsets[i + 1] - y->offsets[i] == n
+            && memcmp(y->bytes + y->offsets[i], text, n) == 0)
             return i;
     return -1;
 }
@@ -93,7 +95,8 @@ static inline void tiny_merge(Tiny *y, const char *left, const char *right)
     y->merge_index[slot] = y->n_merges++;
 }
 
-/* Children of the node whose pieces start with the n bytes at prefix, then theirs: breadth first. */
+/* Children of the node whose pieces start with the n bytes at prefix, then theirs: breadth
+ * first. */
 static inline void tiny_trie(Tiny *y)
 {
     struct { size_t at, n; } prefix[TINY_MOST * 4] = { { 0, 0 } };
@@ -104,8 +107,8 @@ static inline void tiny_trie(Tiny *y)
             for (int i = 0; i < y->size; i++) {
                 const char *p = y->bytes + y->offsets[i];
                 size_t len = y->offsets[i + 1] - y->offsets[i];
-                if ((y->types[i] != 1 && y->types[i] != 4 && y->types[i] != 5) || len <= n || (unsigned char)p[n] != byte ||
-                    memcmp(p, y->bytes + prefix[node].at, n) != 0)
+                if ((y->types[i] != 1 && y->types[i] != 4 && y->types[i] != 5) || len <= n
+                    || (unsigned char)p[n] != byte || memcmp(p, y->bytes + prefix[node].at, n) != 0)
                     continue;
                 int child = y->n_trie++;
                 y->trie[node][0] = y->trie[node][1] ? y->trie[node][0] : (uint32_t)child;
@@ -138,7 +141,9 @@ static inline bool tiny_left_out(const Tiny *y, const char *name)
 
 static inline bool tiny_write(Tiny *y, const char *json)
 {
-    struct { const char *name; DType dtype; int rank; int64_t shape[2]; const void *data; } tensor[] = {
+    struct {
+        const char *name; DType dtype; int rank; int64_t shape[2]; const void *data;
+    } tensor[] = {
         { "tok.offsets", DT_U32, 1, { y->size + 1 }, y->offsets },
         { "tok.scores", DT_F32, 1, { y->size }, y->scores },
         { "tok.index", DT_I32, 1, { TINY_SLOTS }, y->index },
@@ -158,12 +163,14 @@ static inline bool tiny_write(Tiny *y, const char *json)
     bool ok = w && tensor_writer_meta(w, "tokenizer", json, &y->err);
     for (int i = 0; ok && i < N; i++)
         if (!tiny_left_out(y, tensor[i].name))
-            ok = tensor_writer_declare(w, tensor[i].name, tensor[i].dtype, tensor[i].rank, tensor[i].shape, &y->err);
+            ok = tensor_writer_declare(w, tensor[i].name, tensor[i].dtype, tensor[i].rank,
+                                       tensor[i].shape, &y->err);
     ok = ok && tensor_writer_begin(w, &y->err);
     for (int i = 0, k = 0; ok && i < N; i++) {
         if (tiny_left_out(y, tensor[i].name))
             continue;
-        size_t n = dtype_bytes(tensor[i].dtype) * (size_t)tensor[i].shape[0] * (size_t)(tensor[i].rank == 2 ? 3 : 1);
+        size_t n = dtype_bytes(tensor[i].dtype) * (size_t)tensor[i].shape[0]
+            * (size_t)(tensor[i].rank == 2 ? 3 : 1);
         ok = tensor_writer_put(w, k++, 0, tensor[i].data, n, &y->err);
     }
     if (!ok) {
@@ -179,7 +186,8 @@ static inline bool tiny_open(Tiny *y, const char *keys)
     char json[4096];
     snprintf(json, sizeof json, "{\"type\": \"%s\", \"size\": %d%s%s}",
              y->type ? y->type : y->spm ? "spm" : "bpe", y->size, *keys ? ", " : "", keys);
-    return tiny_write(y, json) && safetensors_open(&y->file, y->path, &y->err) && tokenizer_open(&y->t, &y->file, &y->err);
+    return tiny_write(y, json) && safetensors_open(&y->file, y->path, &y->err)
+        && tokenizer_open(&y->t, &y->file, &y->err);
 }
 
 static inline void tiny_close(Tiny *y)
@@ -190,8 +198,10 @@ static inline void tiny_close(Tiny *y)
     y->t = NULL;
 }
 
-/* The pieces of a text's ids, "|" between them: "hel|lo". Ids of one unprintable byte are shown as <xx>. */
-static inline const char *tiny_pieces(Tiny *y, const char *text, size_t n, bool parse_special, bool add_special)
+/* The pieces of a text's ids, "|" between them: "hel|lo". Ids of one unprintable byte are shown as
+ * <xx>. */
+static inline const char *tiny_pieces(Tiny *y, const char *text, size_t n, bool parse_special,
+                                      bool add_special)
 {
     static char shown[4096];
     size_t at = 0;
@@ -205,7 +215,8 @@ static inline const char *tiny_pieces(Tiny *y, const char *text, size_t n, bool 
         size_t n_piece = 0;
         tokenizer_piece(y->t, ids.id[i], &p, &n_piece);
         at += (size_t)snprintf(shown + at, 64, i ? "|" : "");
-        if (n_piece == 1 && ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7E || y->types[ids.id[i]] == 6))
+        if (n_piece == 1
+            && ((unsigned char)*p < 0x20 || (unsigned char)*p > 0x7E || y->types[ids.id[i]] == 6))
             at += (size_t)snprintf(shown + at, 64, "<%02x>", (unsigned char)*p);
         else
             at += (size_t)snprintf(shown + at, 64, "%.*s", (int)n_piece, p);

@@ -1,5 +1,6 @@
-/* tests/unit/tiny_training.h: a small model in training. Its sizes divide nothing: sequences begin within a draw of dropout, batches end
- * within a part, and threads have pieces to share. Include after test.h. */
+/* tests/unit/tiny_training.h: a small model in training. Its sizes divide nothing: sequences begin
+ * within a draw of dropout, batches end within a part, and threads have pieces to share. Include
+ * after test.h. */
 #ifndef TINY_TRAINING_H
 #define TINY_TRAINING_H
 
@@ -13,7 +14,14 @@ static inline Config tiny_config(void)
 {
     Config c;
     config_defaults(&c);
-    c.d_model = 23; c.n_layers = 2; c.heads = 4; c.kv_heads = 2; c.head_dim = 6; c.rotary_dim = 6; c.d_ff = 100; c.vocab_size = 37;
+    c.d_model = 23;
+    c.n_layers = 2;
+    c.heads = 4;
+    c.kv_heads = 2;
+    c.head_dim = 6;
+    c.rotary_dim = 6;
+    c.d_ff = 100;
+    c.vocab_size = 37;
     c.n_ctx = 64;
     c.qkv_bias = c.out_bias = c.ffn_bias = true;
     return c;
@@ -21,8 +29,13 @@ static inline Config tiny_config(void)
 
 static inline TrainSettings tiny_settings(void)
 {
-    return (TrainSettings){ .batch = TINY_BATCH, .micro = TINY_BATCH, .seq_len = TINY_SEQ, .n_steps = 8,
-                            .schedule = { .lr = 0.01, .min_lr = 0.01 }, .adamw = { 0.9, 0.95, 1e-8, 0.1, false }, .seed = 5 };
+    return (TrainSettings){ .batch = TINY_BATCH,
+                            .micro = TINY_BATCH,
+                            .seq_len = TINY_SEQ,
+                            .n_steps = 8,
+                            .schedule = { .lr = 0.01, .min_lr = 0.01 },
+                            .adamw = { 0.9, 0.95, 1e-8, 0.1, false },
+                            .seed = 5 };
 }
 
 static inline void tiny_close(Tiny *x)
@@ -40,8 +53,10 @@ static inline bool tiny_open(Tiny *x, const Config *c, const TrainSettings *s, i
     for (int i = 0; i < TINY_TEXT; i++)
         x->text[i] = (i * i + 7 * i + i / 11) % c->vocab_size;
     TrainData data = { x->text, TINY_LEARNED, TINY_TEXT };
-    bool ok = crew_open(&x->crew, threads, &err) && params_layout(&x->p, c, &err) && trainer_open(&x->t, &x->p, &x->crew, &data, s, &err);
-    CHECK(ok && x->crew.threads == threads, "%d of %d threads: %s", x->crew.threads, threads, err.msg);
+    bool ok = crew_open(&x->crew, threads, &err) && params_layout(&x->p, c, &err)
+        && trainer_open(&x->t, &x->p, &x->crew, &data, s, &err);
+    CHECK(ok && x->crew.threads == threads, "%d of %d threads: %s", x->crew.threads, threads,
+          err.msg);
     if (ok)
         params_scatter(&x->p, x->t.w, 3);
     else

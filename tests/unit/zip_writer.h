@@ -1,5 +1,5 @@
-/* tests/unit/zip_writer.h: zip archives of stored entries in memory, written field by field so that a test can lie in one.
- * Checksums and times are zero. */
+/* tests/unit/zip_writer.h: zip archives of stored entries in memory, written field by field so that
+ * a test can lie in one. Checksums and times are zero. */
 #ifndef ZIP_WRITER_H
 #define ZIP_WRITER_H
 
@@ -17,14 +17,19 @@ typedef struct ZipOut {
 
 enum { ZIP_LOCAL = 30, ZIP_CENTRAL = 46, ZIP_END = 22, ZIP_END64 = 56, ZIP_LOCATOR = 20 };
 
-static inline void zip_put(unsigned char *at, uint64_t value, int n_bytes) { memcpy(at, &value, (size_t)n_bytes); }
+static inline void zip_put(unsigned char *at, uint64_t value, int n_bytes)
+{
+    memcpy(at, &value, (size_t)n_bytes);
+}
 
-/* An entry; method and the size in the directory are as given. Returns the offset of its directory header in z->central. */
+/* An entry; method and the size in the directory are as given. Returns the offset of its directory
+ * header in z->central. */
 static inline size_t zip_add(ZipOut *z, const char *name, const void *data, size_t n)
 {
     unsigned char *local = z->bytes + z->n, *central = z->central + z->n_central;
     size_t         n_name = strlen(name), at = z->n_central;
-    if (z->n + ZIP_LOCAL + n_name + n > sizeof z->bytes || z->n_central + ZIP_CENTRAL + n_name > sizeof z->central)
+    if (z->n + ZIP_LOCAL + n_name + n > sizeof z->bytes
+        || z->n_central + ZIP_CENTRAL + n_name > sizeof z->central)
         abort();
     zip_put(local, 0x04034b50, 4);
     zip_put(local + 18, n, 4);
@@ -44,7 +49,8 @@ static inline size_t zip_add(ZipOut *z, const char *name, const void *data, size
     return at;
 }
 
-/* The directory and the end record; with zip64 the long one too, and all ones in the short one. Returns the directory's offset. */
+/* The directory and the end record; with zip64 the long one too, and all ones in the short one.
+ * Returns the directory's offset. */
 static inline size_t zip_end(ZipOut *z, int zip64)
 {
     size_t directory = z->n;

@@ -1,5 +1,6 @@
 /* A regression test in C against libtblock: are the logits of golden files still the same bits?
- *   cc regression.c $(pkg-config --cflags --libs tblock) -o regression && ./regression model.bin golden/NAME.safetensors... */
+ *   cc regression.c $(pkg-config --cflags --libs tblock) -o regression && ./regression model.bin
+ *     golden/NAME.safetensors... */
 #include <stdio.h>
 #include <tblock_tools.h>
 
@@ -19,7 +20,8 @@ static bool check(tblock_context *c, const char *golden)
         if (r->ok)
             continue;
         tblock_verify_explain(&report, r, why, sizeof why);
-        printf("FAIL %s: sequence '%s': %s%s%s\n", golden, r->name, why, report.settings[0] ? "; recorded with " : "", report.settings);
+        printf("FAIL %s: sequence '%s': %s%s%s\n", golden, r->name, why,
+               report.settings[0] ? "; recorded with " : "", report.settings);
     }
     bool ok = report.ok;
     if (ok)

@@ -1,6 +1,7 @@
 /* kernels/bodies/attention.h: queries against one tile of 64 positions, and the merge of tiles.
- * Scores: lanes are positions. Values: lanes are dimensions. Queries of a call share the loads of K and V, up to
- * ATTN_Q at a time; masked positions take part in nothing (0 * inf is NaN), so ragged ends run query by query. */
+ * Scores: lanes are positions. Values: lanes are dimensions. Queries of a call share the loads of K
+ * and V, up to ATTN_Q at a time; masked positions take part in nothing (0 * inf is NaN), so ragged
+ * ends run query by query. */
 #ifndef KERNELS_BODIES_ATTENTION_H
 #define KERNELS_BODIES_ATTENTION_H
 
@@ -25,9 +26,10 @@ V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
 /* Vectors of 16 elements in a line of the processor's cache: one in so many needs a fetch. */
 #define LINE_VECTORS(type) ((type) == KV_F32 ? 1 : (type) == KV_F16 ? 2 : 4)
 
-/* What is still to be fetched ahead: V beside the scores, K of the next tile beside exponentials and values. So memory is
- * asked in the order of addresses and never idle (decode waits for nothing else), and what was fetched is still in the first
- * cache when its turn comes: a whole f32 tile ahead it would not be. */
+/* What is still to be fetched ahead: V beside the scores, K of the next tile beside exponentials
+ * and values. So memory is asked in the order of addresses and never idle (decode waits for nothing
+ * else), and what was fetched is still in the first cache when its turn comes: a whole f32 tile
+ * ahead it would not be. */
 typedef struct Fetch { const char *at, *end; } Fetch;
 
 V_INLINE void fetch(Fetch *f, int lines)
@@ -49,7 +51,8 @@ V_INLINE void fetch_step(Fetch *f, KvType type, int n, size_t step)
 }
 
 /* s[q][t] = scale * (q . k[t]), soft-capped, for the positions of n_g groups from g0 on. */
-V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next, float (*s)[KV_TILE], int g0, int n_g, int n_q)
+V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next,
+                     float (*s)[KV_TILE], int g0, int n_g, int n_q)
 {
     size_t head_dim = (size_t)a->head_dim;
     f32x16 c[ATTN_GROUPS][ATTN_Q], scale[ATTN_GROUPS];
@@ -85,7 +88,8 @@ V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s, Fet
             v = v_mul(cap, v_tanh(v_div(v, cap)));
             v_store(s + g * LANES, v);
         }
-        top = v_max(v_select(v_range(q->first - g * LANES, q->end - g * LANES), v, v_set(-INFINITY)), top);
+        top = v_max(
+            v_select(v_range(q->first - g * LANES, q->end - g * LANES), v, v_set(-INFINITY)), top);
     }
     float m = v_fold_max(top);
     for (int g = g0; g < g1; g++) {
@@ -98,9 +102,10 @@ V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s, Fet
     q->part[1] = v_fold_sum(sum);
 }
 
-/* o[d] = fmaf(p[t], v[t][d], o[d]) for t ascending in first .. end; n_d vectors of dimensions from d0 on, n_q queries. */
-V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next, float (*p)[KV_TILE], int first, int end,
-                     int d0, int n_d, int n_q)
+/* o[d] = fmaf(p[t], v[t][d], o[d]) for t ascending in first .. end; n_d vectors of dimensions from
+ * d0 on, n_q queries. */
+V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next,
+                     float (*p)[KV_TILE], int first, int end, int d0, int n_d, int n_q)
 {
     size_t stride = ((size_t)a->head_dim + LANES - 1) / LANES * LANES;
     f32x16 o[ATTN_GROUPS][ATTN_Q];
@@ -124,8 +129,8 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *
 }
 
 /* All dimensions: as many vectors at a time as the registers hold beside n_q queries. */
-V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next, float (*p)[KV_TILE], int first,
-                         int end, int n_q)
+V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next,
+                         float (*p)[KV_TILE], int first, int end, int n_q)
 {
     int d = 0, n = (a->head_dim + LANES - 1) / LANES;
     for (; d + WIDTH(n_q) <= n; d += WIDTH(n_q))
@@ -134,22 +139,26 @@ V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fet
         values(a, type, q, next, p, first, end, d, 1, n_q);
 }
 
-/* The ragged ends, one query at a time. Functions of their own: they are rare, and inlined they would fill the cache of
- * instructions. They fetch nothing ahead. */
-static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+/* The ragged ends, one query at a time. Functions of their own: they are rare, and inlined they
+ * would fill the cache of instructions. They fetch nothing ahead. */
+static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q,
+                                                     float (*p)[KV_TILE], int first, int end)
 {
     values_all(a, KV_F32, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
 }
-static __attribute__((noinline)) void values_f16_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+static __attribute__((noinline)) void values_f16_one(const AttnTile *a, const AttnQuery *q,
+                                                     float (*p)[KV_TILE], int first, int end)
 {
     values_all(a, KV_F16, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
 }
-static __attribute__((noinline)) void values_q8_one(const AttnTile *a, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+static __attribute__((noinline)) void values_q8_one(const AttnTile *a, const AttnQuery *q,
+                                                    float (*p)[KV_TILE], int first, int end)
 {
     values_all(a, KV_Q8, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
 }
 
-V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE], int first, int end)
+V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE],
+                         int first, int end)
 {
     if (first < end) {
         if (type == KV_F32)
@@ -164,7 +173,8 @@ V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, flo
 /* K, of head_dim rounded up to a line, or V. */
 V_INLINE Fetch fetch_of(const AttnTile *a, KvType type, const void *data)
 {
-    size_t bytes = (size_t)KV_TILE * (((size_t)a->head_dim + LANES - 1) / LANES * LANES) * (size_t)(4 / LINE_VECTORS(type));
+    size_t bytes = (size_t)KV_TILE * (((size_t)a->head_dim + LANES - 1) / LANES * LANES)
+        * (size_t)(4 / LINE_VECTORS(type));
     return (Fetch){ data, data ? (const char *)data + bytes : NULL };
 }
 
@@ -177,14 +187,17 @@ V_INLINE void fetch_scales(const AttnTile *a, KvType type)
     }
 }
 
-/* n_q queries together; n_q is a constant where this is inlined. The first of a tile's blocks fetches ahead. */
+/* n_q queries together; n_q is a constant where this is inlined. The first of a tile's blocks
+ * fetches ahead. */
 V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, int n_q)
 {
     _Alignas(64) float s[ATTN_Q][KV_TILE];
-    Fetch own_v = fetch_of(a, type, q == a->q ? a->v : NULL), next_k = fetch_of(a, type, q == a->q ? a->next_k : NULL);
+    Fetch own_v = fetch_of(a, type, q == a->q ? a->v : NULL),
+          next_k = fetch_of(a, type, q == a->q ? a->next_k : NULL);
     if (q == a->q)
         fetch_scales(a, type);
-    int lo = KV_TILE, hi = 0, common = 0, common_end = KV_TILE; /* union and intersection of the visible positions */
+    /* union and intersection of the visible positions */
+    int lo = KV_TILE, hi = 0, common = 0, common_end = KV_TILE;
     for (int i = 0; i < n_q; i++) {
         lo         = min_int(lo, q[i].first);
         hi         = max_int(hi, q[i].end);
@@ -198,7 +211,8 @@ V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, i
     for (; g < g1; g++)
         scores(a, type, q, &own_v, s, g, 1, n_q);
     for (int i = 0; i < n_q; i++) {
-        fetch(&next_k, FETCH_LINES / 12); /* between the steps of one query too: the queue of requests is short */
+        fetch(&next_k, FETCH_LINES / 12); /* between the steps of one query too: the queue of
+                                           * requests is short */
         probabilities(a, q + i, s[i], &next_k);
     }
     common_end = max_int(common, common_end);
@@ -215,7 +229,8 @@ V_INLINE void attn_tile(const AttnTile *a, KvType type)
 {
     int most = type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW, blocks = (a->n_q + most - 1) / most;
     for (int b = 0; b < blocks; b++) {
-        int              i = (int)((int64_t)a->n_q * b / blocks), n = (int)((int64_t)a->n_q * (b + 1) / blocks) - i;
+        int              i = (int)((int64_t)a->n_q * b / blocks),
+                         n = (int)((int64_t)a->n_q * (b + 1) / blocks) - i;
         const AttnQuery *q = a->q + i;
         WITH_CONSTANT(n, ATTN_Q, if (N <= most) attn_queries(a, type, q, N))
     }
@@ -244,7 +259,8 @@ V_INLINE void attn_tile_widened(const AttnTile *a, KvType type)
     attn_tile_f32(&wide);
 }
 
-/* f16 and q8: few queries convert K and V on the way into the registers, many share one conversion. */
+/* f16 and q8: few queries convert K and V on the way into the registers, many share one
+ * conversion. */
 V_INLINE void attn_tile_narrow(const AttnTile *a, KvType type)
 {
     if (a->n_q >= ATTN_WIDEN && a->wide)
@@ -256,8 +272,8 @@ V_INLINE void attn_tile_narrow(const AttnTile *a, KvType type)
 static void attn_tile_f16(const AttnTile *a) { attn_tile_narrow(a, KV_F16); }
 static void attn_tile_q8(const AttnTile *a) { attn_tile_narrow(a, KV_Q8); }
 
-/* Two parts of one softmax become one: what was summed under the smaller maximum is scaled down to the larger. Source: Milakov
- * and Gimelshein 2018, "Online normalizer calculation for softmax". */
+/* Two parts of one softmax become one: what was summed under the smaller maximum is scaled down to
+ * the larger. Source: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax". */
 static void attn_merge(float *state, const float *part, int head_dim)
 {
     float  m = state[0], mt = part[0], top = mt > m ? mt : m;

@@ -1,5 +1,6 @@
-/* kernels/bodies/blocking.h: how the bodies cut their work. A block keeps its sums in registers: as many as there are, since
- * every sum waits for itself, and since what is loaded once is multiplied with all of them. */
+/* kernels/bodies/blocking.h: how the bodies cut their work. A block keeps its sums in registers: as
+ * many as there are, since every sum waits for itself, and since what is loaded once is multiplied
+ * with all of them. */
 #ifndef KERNELS_BODIES_BLOCKING_H
 #define KERNELS_BODIES_BLOCKING_H
 
@@ -8,48 +9,55 @@
 
 enum {
     /* Weights in floats. stream: few tokens, weights go from memory to the fma. block: many. */
-    STREAM_PANELS   = 4,                     /* panels that are read at once                                 */
-    STREAM_T        = SIZE(1, 6, 8),         /* tokens in flight                                             */
-    STREAM_TOKENS   = 2 * STREAM_T,          /* the most tokens that stream takes                            */
-    STREAM_AHEAD    = 4096,                  /* bytes that are fetched ahead, shared by the panels           */
-    BLOCK_T         = LANES_ACC / LANES_PANELS, /* tokens of a register block, LANES_PANELS panels wide      */
-    BLOCK_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB, within L2   */
+    STREAM_PANELS   = 4,                     /* panels that are read at once */
+    STREAM_T        = SIZE(1, 6, 8),         /* tokens in flight */
+    STREAM_TOKENS   = 2 * STREAM_T,          /* the most tokens that stream takes */
+    STREAM_AHEAD    = 4096,                  /* bytes that are fetched ahead, shared by the
+                                              * panels */
+    BLOCK_T         = LANES_ACC / LANES_PANELS, /* tokens of a register block, LANES_PANELS panels
+                                                 * wide */
+    BLOCK_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB,
+                                              * within L2 */
 
     /* --math bf16, which has two sums for each panel and token. */
     BF16_T          = SIZE(1, 3, 6),
     BF16_STREAM     = SIZE(2, 6, 18),
 
-    /* Weights in integers. A digit row is a token, or half of one with 16-bit activations (int_digits.h). */
-    INT_STREAM_ROWS = SIZE(1, 4, 8),         /* digit rows in flight: q8                                     */
-    INT_PART_ROWS   = SIZE(1, 2, 8),         /* types with sub-scales: each has a part and a sum             */
-    INT_STREAM      = SIZE(1, 12, 24),       /* the most tokens that stream takes                            */
-    INT_STREAM_TWO  = SIZE(1, 4, 12),        /* where a token of q4 is two digit rows                        */
-    INT_BLOCK_ROWS  = BLOCK_T,               /* of a register block, LANES_PANELS panels wide                */
-    INT_BLOCK       = 256,                   /* tokens whose digits lie in scratch                           */
-    INT_AHEAD       = 4096,                  /* bytes of codes that are fetched ahead                        */
+    /* Weights in integers. A digit row is a token, or half of one with 16-bit activations
+     * (int_digits.h). */
+    INT_STREAM_ROWS = SIZE(1, 4, 8),         /* digit rows in flight: q8 */
+    INT_PART_ROWS   = SIZE(1, 2, 8),         /* types with sub-scales: each has a part and a sum */
+    INT_STREAM      = SIZE(1, 12, 24),       /* the most tokens that stream takes */
+    INT_STREAM_TWO  = SIZE(1, 4, 12),        /* where a token of q4 is two digit rows */
+    INT_BLOCK_ROWS  = BLOCK_T,               /* of a register block, LANES_PANELS panels wide */
+    INT_BLOCK       = 256,                   /* tokens whose digits lie in scratch */
+    INT_AHEAD       = 4096,                  /* bytes of codes that are fetched ahead */
     GGUF_AHEAD      = 8192,
 
     /* Attention. */
-    ATTN_Q          = 6,                     /* queries at once over f32 ...                                 */
-    ATTN_Q_NARROW   = 4,                     /* ... and over what is widened on the way                      */
-    ATTN_WIDEN      = 9,                     /* from so many on a tile is widened once for all: it stays in L1 */
-    FETCH_LINES     = 48,                    /* of the next tile, fetched beside the exponentials: what memory
-                                              * brings in that time                                          */
+    ATTN_Q          = 6,                     /* queries at once over f32 ... */
+    ATTN_Q_NARROW   = 4,                     /* ... and over what is widened on the way */
+    ATTN_WIDEN      = 9,                     /* from so many on a tile is widened once for all: it
+                                              * stays in L1 */
+    FETCH_LINES     = 48,                    /* of the next tile, fetched beside the exponentials:
+                                              * what memory brings in that time */
 };
 
-/* How many sums beside n others: as many as the registers hold, for one token or query as many as hide the latency. */
+/* How many sums beside n others: as many as the registers hold, for one token or query as many as
+ * hide the latency. */
 #define WIDTH(n) ((n) == 1 ? LANES_CHAINS : LANES_ACC / (n) >= 4 ? 4 : LANES_ACC / (n) >= 2 ? 2 : 1)
 
-/* Sums are registers only if the compiler knows how many there are. Runs the statement with the constant N = n; 1 <= n <= most,
- * at most 12. Code of a larger N is left out. */
-#define WITH_CONSTANT(n, most, ...)                                                                           \
-    switch (n) {                                                                                              \
-        CASE_OF(1, most, __VA_ARGS__) CASE_OF(2, most, __VA_ARGS__) CASE_OF(3, most, __VA_ARGS__)             \
-        CASE_OF(4, most, __VA_ARGS__) CASE_OF(5, most, __VA_ARGS__) CASE_OF(6, most, __VA_ARGS__)             \
-        CASE_OF(7, most, __VA_ARGS__) CASE_OF(8, most, __VA_ARGS__) CASE_OF(9, most, __VA_ARGS__)             \
-        CASE_OF(10, most, __VA_ARGS__) CASE_OF(11, most, __VA_ARGS__) CASE_OF(12, most, __VA_ARGS__)          \
-    default:                                                                                                  \
-        break;                                                                                                \
+/* Sums are registers only if the compiler knows how many there are. Runs the statement with the
+ * constant N = n; 1 <= n <= most, at most 12. Code of a larger N is left out. */
+#define WITH_CONSTANT(n, most, ...)                                                                \
+    switch (n) {                                                                                   \
+        CASE_OF(1, most, __VA_ARGS__) CASE_OF(2, most, __VA_ARGS__) CASE_OF(3, most, __VA_ARGS__)  \
+        CASE_OF(4, most, __VA_ARGS__) CASE_OF(5, most, __VA_ARGS__) CASE_OF(6, most, __VA_ARGS__)  \
+        CASE_OF(7, most, __VA_ARGS__) CASE_OF(8, most, __VA_ARGS__) CASE_OF(9, most, __VA_ARGS__)  \
+        CASE_OF(10, most, __VA_ARGS__) CASE_OF(11, most, __VA_ARGS__) CASE_OF(12, most,            \
+            __VA_ARGS__)                                                                           \
+    default:                                                                                       \
+        break;                                                                                     \
     }
 #define CASE_OF(i, most, ...)    \
     case i:                      \

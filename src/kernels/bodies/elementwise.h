@@ -1,4 +1,5 @@
-/* kernels/bodies/elementwise.h: operations where element i depends on elements i alone; any length, any alignment. */
+/* kernels/bodies/elementwise.h: operations where element i depends on elements i alone; any length,
+ * any alignment. */
 #ifndef KERNELS_BODIES_ELEMENTWISE_H
 #define KERNELS_BODIES_ELEMENTWISE_H
 
@@ -71,24 +72,28 @@ static void soft_cap(float *x, float cap, int n)
     }
 }
 
-/* The gated feed-forward: act(gate) * up. Source: Shazeer 2020, "GLU Variants Improve Transformer". */
-#define GATED(name, act)                                                                                       \
-    static void name(float *h, const float *gate, const float *up, int n)                                      \
-    {                                                                                                          \
-        int i = 0;                                                                                             \
-        for (; i + LANES <= n; i += LANES)                                                                     \
-            v_store(h + i, v_mul(act(v_load(gate + i)), v_load(up + i)));                                      \
-        if (i < n)                                                                                             \
-            v_store_n(h + i, v_mul(act(v_load_n(gate + i, n - i)), v_load_n(up + i, n - i)), n - i);           \
+/* The gated feed-forward: act(gate) * up. Source: Shazeer 2020, "GLU Variants Improve
+ * Transformer". */
+#define GATED(name, act)                                                                           \
+    static void name(float *h, const float *gate, const float *up, int n)                          \
+    {                                                                                              \
+        int i = 0;                                                                                 \
+        for (; i + LANES <= n; i += LANES)                                                         \
+            v_store(h + i, v_mul(act(v_load(gate + i)), v_load(up + i)));                          \
+        if (i < n)                                                                                 \
+            v_store_n(h + i, v_mul(act(v_load_n(gate + i, n - i)), v_load_n(up + i, n - i)),       \
+                      n - i);                                                                      \
     }
 
 GATED(swiglu, v_silu)
 GATED(geglu, v_gelu_tanh)
 GATED(geglu_erf, v_gelu)
 
-/* Source: RoFormer (Su et al. 2021), section 3.4.2, with the pairs (i, i + rot / 2) of Llama in Hugging Face's layout. One
- * product of each pair is rounded, the other is fused: the definition says which. */
-static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosine, const float *sine)
+/* Source: RoFormer (Su et al. 2021), section 3.4.2, with the pairs (i, i + rot / 2) of Llama in
+ * Hugging Face's layout. One product of each pair is rounded, the other is fused: the definition
+ * says which. */
+static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosine,
+                 const float *sine)
 {
     int half = rot / 2;
     for (int h = 0; h < n_heads; h++, x += head_dim)

@@ -1,5 +1,6 @@
-/* kernels/bodies/gguf_codes.h: a superblock of a panel of a GGUF type as vectors of 16 rows: codes, sub-scales, minima and
- * scales. Runs are 32 k: what a scale of q8_0 and q4_0 or a sub-scale of q4_k and q5_k covers. docs/format.md, "Panels". */
+/* kernels/bodies/gguf_codes.h: a superblock of a panel of a GGUF type as vectors of 16 rows: codes,
+ * sub-scales, minima and scales. Runs are 32 k: what a scale of q8_0 and q4_0 or a sub-scale of
+ * q4_k and q5_k covers. docs/format.md, "Panels". */
 #ifndef KERNELS_BODIES_GGUF_CODES_H
 #define KERNELS_BODIES_GGUF_CODES_H
 
@@ -9,10 +10,13 @@ V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
     return i_or(nibbles, i_and(i_shift32(from, shift), i_set32(mask * 0x01010101)));
 }
 
-/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, bytes. Of q8_0 signed, of the others from 0 on. */
+/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, bytes. Of q8_0 signed, of the
+ * others from 0 on. */
 V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low, i512 *high)
 {
-    const unsigned char *at = t == WT_Q8_0 ? run + 128 * i : t == WT_Q6_K ? run + 192 * (i / 2) + 64 * (i % 2) : run + 64 * i;
+    const unsigned char *at = t == WT_Q8_0 ? run + 128 * i
+        : t == WT_Q6_K                     ? run + 192 * (i / 2) + 64 * (i % 2)
+                                           : run + 64 * i;
     i512 two = i_load(at);
     if (t == WT_Q8_0) {
         *low = two, *high = i_load(at + 64);
@@ -31,22 +35,25 @@ V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low
     }
 }
 
-/* The 16 numbers of 6 bits of q4_k and q5_k, four of them in each vector: sub-scales 0..3, 4..7, minima 0..3, 4..7. */
+/* The 16 numbers of 6 bits of q4_k and q5_k, four of them in each vector: sub-scales 0..3, 4..7,
+ * minima 0..3, 4..7. */
 V_INLINE void gguf_sixes(i512 v[4], const unsigned char *s)
 {
     i512 six = i_set32(0x3f3f3f3f), a = i_load(s), b = i_load(s + 64), c = i_load(s + 128);
     v[0] = i_and(a, six), v[1] = i_and(b, six), v[2] = i_and(c, six);
     v[3] = i_or(i_and(i_shift32(a, -6), i_set32(0x03030303)),
-                i_or(i_and(i_shift32(b, -4), i_set32(0x0c0c0c0c)), i_and(i_shift32(c, -2), i_set32(0x30303030))));
+                i_or(i_and(i_shift32(b, -4), i_set32(0x0c0c0c0c)),
+                     i_and(i_shift32(c, -2), i_set32(0x30303030))));
 }
 
-/* ---- A superblock's scales, as a step takes them ----------------------------------------------------------------- */
+/* ---- A superblock's scales, as a step takes them --------------------------------------------- */
 
 typedef struct GgufScales {
-    i512  sub[16 * LANES_PANELS];              /* [sub-block][n_p]: for i_scale                                      */
-    i512  pair[8 * LANES_PANELS];              /* [..][n_p]: minima as words 0 2, 1 3, 4 6 ...; sub-scales of q6_k   */
-    float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16]                                               */
-    float dmin[LANES_PANELS * LANES];          /* [n_p][16]                                                          */
+    i512  sub[16 * LANES_PANELS];              /* [sub-block][n_p]: for i_scale */
+    i512  pair[8 * LANES_PANELS];              /* [..][n_p]: minima as words 0 2, 1 3, 4 6 ...;
+                                                * sub-scales of q6_k */
+    float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16] */
+    float dmin[LANES_PANELS * LANES];          /* [n_p][16] */
 } GgufScales;
 
 V_INLINE void gguf_put_four(i512 *to, i512 v, int n_p)
@@ -57,7 +64,8 @@ V_INLINE void gguf_put_four(i512 *to, i512 v, int n_p)
 V_INLINE void gguf_put_pairs(i512 *to, i512 v, int n_p) { to[0] = i_even(v), to[n_p] = i_odd(v); }
 
 /* Panel p of n_p of a step: s, d point into its parts. */
-V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, const uint16_t *d, int runs, int p, int n_p)
+V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, const uint16_t *d,
+                          int runs, int p, int n_p)
 {
     for (int i = 0; i < (gguf_has_runs(t) ? runs : 1); i++)
         v_store(to->d + (i * n_p + p) * LANES, v_load_f16(d + i * LANES));
@@ -78,12 +86,13 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, 
     }
 }
 
-/* ---- Unpacked: what a block of tokens multiplies ----------------------------------------------------------------- */
+/* ---- Unpacked: what a block of tokens multiplies --------------------------------------------- */
 
-/* Runs of one panel to vectors that stand `stride` bytes apart: bytes as gguf_pair has them (q8_0 with i_offset), or words,
- * even and odd k of four after each other, that are what a float scale is multiplied with. sub: its sub-scales. */
-V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *codes, const i512 *sub, int n_p, int runs,
-                          size_t stride)
+/* Runs of one panel to vectors that stand `stride` bytes apart: bytes as gguf_pair has them (q8_0
+ * with i_offset), or words, even and odd k of four after each other, that are what a float scale is
+ * multiplied with. sub: its sub-scales. */
+V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *codes,
+                          const i512 *sub, int n_p, int runs, size_t stride)
 {
     int  offset = gguf_code_offset(t);
     i512 minus  = i_set32(offset << 16 | offset);

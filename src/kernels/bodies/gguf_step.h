@@ -1,5 +1,6 @@
-/* kernels/bodies/gguf_step.h: one superblock of some panels times some tokens, sums in registers. A part is a sum of products
- * that one (sub-)scale covers; where it has to fit words (I_PART_WORDS), it ends sooner. */
+/* kernels/bodies/gguf_step.h: one superblock of some panels times some tokens, sums in registers. A
+ * part is a sum of products that one (sub-)scale covers; where it has to fit words (I_PART_WORDS),
+ * it ends sooner. */
 #ifndef KERNELS_BODIES_GGUF_STEP_H
 #define KERNELS_BODIES_GGUF_STEP_H
 
@@ -14,14 +15,14 @@ typedef struct GgufStep {
     Finish               end;       /* dw is not used                                           */
 } GgufStep;
 
-/* The pairs of code vectors after which a part ends: 8 * 4 products of codes to 15 fit words, 4 * 4 of codes to 31, 2 * 4 of
- * codes to 63. */
+/* The pairs of code vectors after which a part ends: 8 * 4 products of codes to 15 fit words, 4 * 4
+ * of codes to 31, 2 * 4 of codes to 63. */
 V_INLINE int gguf_part_pairs(WeightType t)
 {
     return t == WT_Q6_K ? (I_PART_WORDS ? 1 : 2) : t == WT_Q5_K && I_PART_WORDS ? 2 : 4;
 }
 
-/* ---- Beginnings and ends ----------------------------------------------------------------------------------------- */
+/* ---- Beginnings and ends --------------------------------------------------------------------- */
 
 enum { GGUF_T = INT_BLOCK_ROWS }; /* the most tokens of a step */
 
@@ -33,7 +34,8 @@ V_INLINE GgufRows gguf_rows(const Finish *a)
     return (GgufRows){ !a->first ? a->y : a->bias ? a->bias : zeros, a->first ? 0 : a->y_stride };
 }
 
-V_INLINE void gguf_begin(const Finish *a, f32x16 acc[LANES_PANELS][GGUF_T], float *dx, int n_p, int n_t)
+V_INLINE void gguf_begin(const Finish *a, f32x16 acc[LANES_PANELS][GGUF_T], float *dx, int n_p,
+                         int n_t)
 {
     GgufRows     rows = gguf_rows(a);
     const float *from = rows.from;
@@ -52,9 +54,11 @@ V_INLINE void gguf_end(const Finish *a, f32x16 acc[LANES_PANELS][GGUF_T], int n_
             v_store(y + p * LANES, acc[p][t]);
 }
 
-/* The float steps of a superblock of a K-quant, in a loop that is not unrolled (Finish in int_digits.h says why). sums:
- * [n_t][n_p] vectors; those of q6_k are of codes + 32 where words are the parts of bytes. */
-V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char *sums, int n_p, int n_t)
+/* The float steps of a superblock of a K-quant, in a loop that is not unrolled (Finish in
+ * int_digits.h says why). sums: [n_t][n_p] vectors; those of q6_k are of codes + 32 where words are
+ * the parts of bytes. */
+V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char *sums, int n_p,
+                          int n_t)
 {
     const bool  minima = gguf_has_minima(type);
     const int   pairs = minima ? 4 : f == FORM_BYTES && I_PART_WORDS ? 8 : 0;
@@ -87,26 +91,29 @@ V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char
     }
 }
 
-/* ---- Inner loops: a run of n_p panels and n_t tokens, part[p][t] ------------------------------------------------- */
+/* ---- Inner loops: a run of n_p panels and n_t tokens, part[p][t] ----------------------------- */
 
 /* 4 k of all panels: w[p] times x of each token, at x + t * row. */
-V_INLINE void gguf_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, const i512 *w, const char *x, size_t row, int n_p, int n_t)
+V_INLINE void gguf_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, const i512 *w,
+                        const char *x, size_t row, int n_p, int n_t)
 {
     UNROLL for (int t = 0; t < n_t; t++) {
         const char *at = x + (size_t)t * row;
         if (n_p == 1) {
-            part[0][t] = type == WT_Q8_0 ? i_dot4_at(part[0][t], w[0], at) : i_sub_dot_at(part[0][t], w[0], at);
+            part[0][t] = type == WT_Q8_0 ? i_dot4_at(part[0][t], w[0], at)
+                                         : i_sub_dot_at(part[0][t], w[0], at);
             continue;
         }
         i512 xv = i_bcast(at);
-        UNROLL for (int p = 0; p < n_p; p++)
-            part[p][t] = type == WT_Q8_0 ? i_dot4(part[p][t], w[p], xv) : i_sub_dot(part[p][t], w[p], xv);
+        UNROLL for (int p = 0; p < n_p; p++) part[p][t] =
+            type == WT_Q8_0 ? i_dot4(part[p][t], w[p], xv) : i_sub_dot(part[p][t], w[p], xv);
     }
 }
 
 /* 8 k as bytes. */
-V_INLINE void gguf_pair_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, GgufSource from, const unsigned char *codes, int i,
-                             const char *x, size_t row, int n_p, int n_t)
+V_INLINE void gguf_pair_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, GgufSource from,
+                             const unsigned char *codes, int i, const char *x, size_t row, int n_p,
+                             int n_t)
 {
     i512 low[LANES_PANELS], high[LANES_PANELS];
     if (from == FROM_PANEL) {
@@ -125,10 +132,12 @@ V_INLINE void gguf_pair_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, G
 }
 
 /* 32 k as words: of q8_0 from its panel, else unpacked. */
-V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], GgufSource from, const unsigned char *codes, const char *x, size_t row,
-                             int n_p, int n_t)
+V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], GgufSource from,
+                             const unsigned char *codes, const char *x, size_t row, int n_p,
+                             int n_t)
 {
-    for (int at = 0; at < 16; at += 4) /* by two this is slower, by sixteen gcc takes twice the time and a gigabyte */
+    for (int at = 0; at < 16; at += 4) /* by two this is slower, by sixteen gcc takes twice the time
+                                        * and a gigabyte */
         UNROLL for (int j = 0; j < 4; j++) {
             const int i = at + j;
             i512 w[LANES_PANELS];
@@ -163,11 +172,13 @@ V_INLINE void gguf_start(i512 part[LANES_PANELS][GGUF_T], const char *start, int
             part[p][t] = start ? i_bcast(start + t * GGUF_EXTRA) : i_set32(0);
 }
 
-/* ---- q8_0, q4_0: acc = fmaf(d * dx, (float)sum, acc) for each run ------------------------------------------------ */
+/* ---- q8_0, q4_0: acc = fmaf(d * dx, (float)sum, acc) for each run ---------------------------- */
 
-V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p, int n_t)
+V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
+                             int n_t)
 {
-    const bool           starts = f == FORM_BYTES && (type == WT_Q4_0 || I_OFFSET != 0), words = type == WT_Q4_0 && I_PART_WORDS;
+    const bool           starts = f == FORM_BYTES && (type == WT_Q4_0 || I_OFFSET != 0),
+                         words = type == WT_Q4_0 && I_PART_WORDS;
     const size_t         row = form_bytes(f);
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
@@ -186,18 +197,22 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
                 gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
         UNROLL for (int t = 0; t < n_t; t++)
             UNROLL for (int p = 0; p < n_p; p++) {
-                i512 sum = f == FORM_BYTES && words ? i_scale(i_bcast(start + t * GGUF_EXTRA), part[p][t], i_set32(0x00010001)) : part[p][t];
-                acc[p][t] = v_fma(v_mul(v_load(d + p * LANES), v_set(dx[t])), i_to_f32(sum), acc[p][t]);
+            i512 sum = f == FORM_BYTES && words
+                ? i_scale(i_bcast(start + t * GGUF_EXTRA), part[p][t], i_set32(0x00010001))
+                : part[p][t];
+            acc[p][t] = v_fma(v_mul(v_load(d + p * LANES), v_set(dx[t])), i_to_f32(sum), acc[p][t]);
             }
-        codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, start += 4, x += f == FORM_WORDS ? 64 : 32;
+        codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, start += 4,
+                x += f == FORM_WORDS ? 64 : 32;
     }
     gguf_end(&a->end, acc, n_p, n_t);
 }
 
-/* ---- K-quants: one integer for all sub-blocks -------------------------------------------------------------------- */
+/* ---- K-quants: one integer for all sub-blocks ------------------------------------------------ */
 
 /* s: a sub-scale for each panel. */
-V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANELS][GGUF_T], const i512 *s, int n_p, int n_t)
+V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANELS][GGUF_T],
+                            const i512 *s, int n_p, int n_t)
 {
     UNROLL for (int p = 0; p < n_p; p++) {
         i512 scale = i_load(s + p);
@@ -206,7 +221,8 @@ V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANE
     }
 }
 
-V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p, int n_t)
+V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
+                             int n_t)
 {
     const size_t         row = form_bytes(f);
     const int            pairs = gguf_part_pairs(type);
@@ -229,7 +245,8 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
                 if (i % pairs == pairs - 1)
                     gguf_add_part(acc, part, sub + (type == WT_Q6_K ? i / 2 : 0) * n_p, n_p, n_t);
             }
-        codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p, start += 8, x += f == FORM_WORDS ? 64 : 32;
+        codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p,
+            start += 8, x += f == FORM_WORDS ? 64 : 32;
     }
     UNROLL for (int t = 0; t < n_t; t++)
         UNROLL for (int p = 0; p < n_p; p++)
@@ -237,9 +254,11 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
     gguf_finish(a, type, f, sums, n_p, n_t);
 }
 
-V_INLINE void gguf_step(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p, int n_t)
+V_INLINE void gguf_step(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
+                        int n_t)
 {
-    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every step waits for them */
+    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every step
+                                   * waits for them */
         for (int p = 0; from == FROM_BLOCK && p < n_p; p++)
             __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
     if (gguf_has_runs(type))

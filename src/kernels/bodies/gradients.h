@@ -1,11 +1,12 @@
-/* kernels/bodies/gradients.h: what training adds to the forward pass's kernels: derivatives of activations and norms, softmax
- * whose normalizer is kept, and AdamW. The room train/ says where the formulas come from. */
+/* kernels/bodies/gradients.h: what training adds to the forward pass's kernels: derivatives of
+ * activations and norms, softmax whose normalizer is kept, and AdamW. The room train/ says where
+ * the formulas come from. */
 #ifndef KERNELS_BODIES_GRADIENTS_H
 #define KERNELS_BODIES_GRADIENTS_H
 
 #include "kernels/bodies/norm.h"
 
-/* ---- Activations ---- */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
 /* SiLU'(x) = s (1 + x (1 - s)), s = sigmoid(x). Where x is -inf: 0, the limit. */
 V_INLINE f32x16 v_silu_slope(f32x16 x)
@@ -34,14 +35,18 @@ V_INLINE f32x16 v_gelu_tanh_slope(f32x16 x)
     return v_fma(dt, du, v_mul(half, v_add(one, t)));
 }
 
-V_INLINE f32x16 v_relu_slope(f32x16 x) { return v_select(v_lt(v_zero(), x), v_set(1.0f), v_zero()); }
+V_INLINE f32x16 v_relu_slope(f32x16 x)
+{
+    return v_select(v_lt(v_zero(), x), v_set(1.0f), v_zero());
+}
 
 #define GATED_BACKWARD(name, act, slope)                                                          \
     static void name(float *h, float *gate, float *up, const float *d_h, int n)                   \
     {                                                                                             \
         for (int i = 0; i < n; i += LANES) {                                                      \
             int    len = min_int(LANES, n - i);                                                   \
-            f32x16 g = load_upto(gate + i, len), u = load_upto(up + i, len), d = load_upto(d_h + i, len); \
+            f32x16 g = load_upto(gate + i, len), u = load_upto(up + i, len),                       \
+            d = load_upto(d_h + i, len);                                                           \
             f32x16 a = act(g);                                                                    \
             store_upto(gate + i, v_mul(v_mul(d, u), slope(g)), len);                              \
             store_upto(up + i, v_mul(d, a), len);                                                 \
@@ -68,7 +73,7 @@ PLAIN_BACKWARD(gelu_backward, v_gelu, v_gelu_slope)
 PLAIN_BACKWARD(gelu_tanh_backward, v_gelu_tanh, v_gelu_tanh_slope)
 PLAIN_BACKWARD(relu_backward, v_relu, v_relu_slope)
 
-/* ---- Norms ---- */
+/* ---- Norms ----------------------------------------------------------------------------------- */
 
 static float dot(const float *x, const float *y, int n)
 {
@@ -82,8 +87,8 @@ static float dot(const float *x, const float *y, int n)
 
 /* y = c r w + b, c = x - mean (RMSNorm: x), r = 1 / sqrt(mean(c^2) + eps), h = c r, g = d_y w:
  *   d_x += r (g - h mean(g h) - mean(g)), the last for LayerNorm alone; d_w += d_y h; d_b += d_y */
-V_INLINE void norm_backward(float *d_x, float *d_w, float *d_b, const float *x, const float *w, const float *d_y, float mean,
-                            float r, bool centred, int n)
+V_INLINE void norm_backward(float *d_x, float *d_w, float *d_b, const float *x, const float *w,
+                            const float *d_y, float mean, float r, bool centred, int n)
 {
     f32x16 gh = v_zero(), sum = v_zero(), m = v_set(mean), by = v_set(r);
     for (int i = 0; i < n; i += LANES) {
@@ -97,23 +102,26 @@ V_INLINE void norm_backward(float *d_x, float *d_w, float *d_b, const float *x, 
         if (d_b)
             store_upto(d_b + i, v_add(load_upto(d_b + i, len), dy), len);
     }
-    f32x16 mean_gh = v_set(v_fold_sum(gh) / (float)n), mean_g = v_set(centred ? v_fold_sum(sum) / (float)n : 0.0f);
+    f32x16 mean_gh = v_set(v_fold_sum(gh) / (float)n),
+           mean_g = v_set(centred ? v_fold_sum(sum) / (float)n : 0.0f);
     for (int i = 0; i < n; i += LANES) {
         int    len = min_int(LANES, n - i);
-        f32x16 h = v_mul(v_sub(load_upto(x + i, len), m), by), g = v_mul(load_upto(d_y + i, len), load_upto(w + i, len));
+        f32x16 h = v_mul(v_sub(load_upto(x + i, len), m), by),
+               g = v_mul(load_upto(d_y + i, len), load_upto(w + i, len));
         f32x16 d = v_sub(v_sub(g, v_mul(h, mean_gh)), mean_g);
         store_upto(d_x + i, v_fma(by, d, load_upto(d_x + i, len)), len);
     }
 }
 
-static void rms_norm_backward(float *d_x, float *d_w, const float *x, const float *w, const float *d_y, int n, float eps)
+static void rms_norm_backward(float *d_x, float *d_w, const float *x, const float *w,
+                              const float *d_y, int n, float eps)
 {
     float r = 1.0f / sqrtf(dot(x, x, n) / (float)n + eps);
     norm_backward(d_x, d_w, NULL, x, w, d_y, 0.0f, r, false, n);
 }
 
-static void layer_norm_backward(float *d_x, float *d_w, float *d_b, const float *x, const float *w, const float *d_y, int n,
-                                float eps)
+static void layer_norm_backward(float *d_x, float *d_w, float *d_b, const float *x, const float *w,
+                                const float *d_y, int n, float eps)
 {
     f32x16 lane = v_zero();
     for (int i = 0; i < n; i += LANES)
@@ -123,7 +131,7 @@ static void layer_norm_backward(float *d_x, float *d_w, float *d_b, const float 
     norm_backward(d_x, d_w, d_b, x, w, d_y, mean, r, true, n);
 }
 
-/* ---- Softmax ---- */
+/* ---- Softmax --------------------------------------------------------------------------------- */
 
 static void softmax_scaled(float *x, float scale, int n, float *m_out, float *l_out)
 {
@@ -150,7 +158,8 @@ static void softmax_scaled(float *x, float scale, int n, float *m_out, float *l_
     *l_out = l;
 }
 
-/* The same probabilities a second time, from what softmax_scaled kept: training does not store them. */
+/* The same probabilities a second time, from what softmax_scaled kept: training does not store
+ * them. */
 static void softmax_again(float *x, float scale, float m, float l, int n)
 {
     f32x16 by = v_set(scale), top = v_set(m), r = v_set(1.0f / l);
@@ -166,16 +175,20 @@ static void softmax_backward(float *d_s, const float *p, float sum, float scale,
     f32x16 by = v_set(scale), mean = v_set(sum);
     for (int i = 0; i < n; i += LANES) {
         int len = min_int(LANES, n - i);
-        store_upto(d_s + i, v_mul(v_mul(load_upto(p + i, len), v_sub(load_upto(d_s + i, len), mean)), by), len);
+        store_upto(d_s + i,
+                   v_mul(v_mul(load_upto(p + i, len), v_sub(load_upto(d_s + i, len), mean)), by),
+                   len);
     }
 }
 
-/* ---- AdamW ---- */
+/* ---- AdamW ----------------------------------------------------------------------------------- */
 
 static void adamw(float *w, float *m, float *v, const float *g, int n, const AdamwStep *s)
 {
-    f32x16 b1 = v_set(s->beta1), b2 = v_set(s->beta2), c1 = v_set(1.0f - s->beta1), c2 = v_set(1.0f - s->beta2);
-    f32x16 clip = v_set(s->grad_scale), keep = v_set(s->keep), step = v_set(s->step), root = v_set(s->root), eps = v_set(s->eps);
+    f32x16 b1 = v_set(s->beta1), b2 = v_set(s->beta2), c1 = v_set(1.0f - s->beta1),
+           c2 = v_set(1.0f - s->beta2);
+    f32x16 clip = v_set(s->grad_scale), keep = v_set(s->keep), step = v_set(s->step),
+           root = v_set(s->root), eps = v_set(s->eps);
     for (int i = 0; i < n; i += LANES) {
         int    len = min_int(LANES, n - i);
         f32x16 d  = v_mul(load_upto(g + i, len), clip);

@@ -1,5 +1,6 @@
-/* kernels/bodies/int_block.h: one superblock of LANES_PANELS panels of q8 or q4 for many tokens, unpacked once: register
- * blocks of LANES_PANELS panels x INT_BLOCK_ROWS digit rows (matmul_int.h). */
+/* kernels/bodies/int_block.h: one superblock of LANES_PANELS panels of q8 or q4 for many tokens,
+ * unpacked once: register blocks of LANES_PANELS panels x INT_BLOCK_ROWS digit rows
+ * (matmul_int.h). */
 #ifndef KERNELS_BODIES_INT_BLOCK_H
 #define KERNELS_BODIES_INT_BLOCK_H
 
@@ -12,14 +13,16 @@ typedef struct IntTile {
     Finish         end;
 } IntTile;
 
-/* Each vector of weights is multiplied with all digit rows while it is in a register, each digit with all panels. */
+/* Each vector of weights is multiplied with all digit rows while it is in a register, each digit
+ * with all panels. */
 V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
 {
     const int    n_v = n_t * form_rows(f);
     const size_t row = form_bytes(f);
     const char  *w = a->w, *x = a->x;
     i512         c[LANES_PANELS][INT_BLOCK_ROWS];
-    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile waits for them */
+    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile
+                                   * waits for them */
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
     UNROLL for (int v = 0; v < n_v; v++)
@@ -45,9 +48,11 @@ V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
 V_INLINE void int_tile_any(const IntTile *a, Form f, int n_p, int n_t)
 {
     if (LANES_PANELS > 1 && n_p == LANES_PANELS)
-        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N * form_rows(f) <= INT_BLOCK_ROWS) int_tile(a, f, LANES_PANELS, N))
+        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N * form_rows(f) <= INT_BLOCK_ROWS) int_tile(a, f,
+            LANES_PANELS, N))
     else
-        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N * form_rows(f) <= INT_BLOCK_ROWS) int_tile(a, f, 1, N))
+        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N * form_rows(f) <= INT_BLOCK_ROWS) int_tile(a, f, 1,
+            N))
 }
 
 #define INT_TILE(name, form)                                                               \
@@ -59,12 +64,14 @@ V_INLINE void int_tile_any(const IntTile *a, Form f, int n_p, int n_t)
 INT_TILE(int_tile_8, I_FORM_8)
 INT_TILE(int_tile_16, I_FORM_16)
 
-/* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked weights. */
-V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws,
-                               int p, int n_p, int s)
+/* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked
+ * weights. */
+V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
+                               const Slice *x, char *ws, int p, int n_p, int s)
 {
     float   dw[LANES_PANELS * LANES];
-    int     groups = groups_of(a->k, s), each = INT_BLOCK_ROWS / form_rows(f), tiles = (x->n_tok + each - 1) / each;
+    int     groups = groups_of(a->k, s), each = INT_BLOCK_ROWS / form_rows(f),
+        tiles = (x->n_tok + each - 1) / each;
     size_t  at = (size_t)(s - x->s0) * (size_t)x->n_tok;
     IntTile b = { .w = ws, .n = (f == FORM_WORDS ? 32 : 16) * groups };
     b.end = (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
@@ -74,7 +81,8 @@ V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, 
         v_store(dw + j * LANES, v_load_f16(walk_scales(type, w, p + j, s)));
     }
     for (int i = 0; i < tiles; i++) {
-        int    t = x->n_tok * i / tiles, end = x->n_tok * (i + 1) / tiles; /* even shares: no short last tile */
+        /* even shares: no short last tile */
+        int    t = x->n_tok * i / tiles, end = x->n_tok * (i + 1) / tiles;
         size_t token = (size_t)(x->t0 + t);
         b.x     = x->x + (at + (size_t)t) * x->token;
         b.start = (const int32_t *)(const void *)(x->start + (at + (size_t)t) * x->token_start);

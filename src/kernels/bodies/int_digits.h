@@ -1,5 +1,5 @@
-/* kernels/bodies/int_digits.h: integer activations as the multipliers take them, and where quantized weights lie.
- * One superblock of one token becomes one or two digit rows:
+/* kernels/bodies/int_digits.h: integer activations as the multipliers take them, and where
+ * quantized weights lie. One superblock of one token becomes one or two digit rows:
  *
  *   BYTES   q itself, 4 k to 32 bits (8-bit activations)
  *   PLANES  two rows of bytes, hi and lo, q = 255 * hi + lo
@@ -7,26 +7,36 @@
 #ifndef KERNELS_BODIES_INT_DIGITS_H
 #define KERNELS_BODIES_INT_DIGITS_H
 
-/* ---- What the GGUF types are made of ----------------------------------------------------------------------------- */
+/* ---- What the GGUF types are made of --------------------------------------------------------- */
 
-enum { RUN = 32, MAX_RUNS = SUPERBLOCK / RUN, GGUF_EXTRA = 64 /* bytes beside the digits of a token's superblock */ };
+enum {
+    RUN = 32,
+    MAX_RUNS = SUPERBLOCK / RUN,
+    GGUF_EXTRA = 64 /* bytes beside the digits of a token's superblock */
+};
 
-/* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with minima or without. */
+/* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with
+ * minima or without. */
 V_INLINE bool gguf_has_runs(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0; }
 V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
 
-V_INLINE size_t gguf_run_bytes(WeightType t) { return t == WT_Q8_0 ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256; }
-V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; } /* sub-scales of a run */
+V_INLINE size_t gguf_run_bytes(WeightType t)
+{
+    return t == WT_Q8_0 ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256;
+}
+/* sub-scales of a run */
+V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; }
 
 /* What is to be subtracted from the codes of gguf_pair. */
 V_INLINE int gguf_code_offset(WeightType t) { return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : 0; }
 
-/* ---- Digits ------------------------------------------------------------------------------------------------------- */
+/* ---- Digits ---------------------------------------------------------------------------------- */
 
 typedef enum Form { FORM_BYTES, FORM_PLANES, FORM_WORDS } Form;
 
-/* What a row's sum starts from, because the weights are multiplied with something added: nothing; or one number for each
- * superblock (i_offset); or one for each sub-block (the codebook of q4); or what gguf_extra says. */
+/* What a row's sum starts from, because the weights are multiplied with something added: nothing;
+ * or one number for each superblock (i_offset); or one for each sub-block (the codebook of q4); or
+ * what gguf_extra says. */
 typedef enum Starts { START_ZERO, START_SUPERBLOCK, START_SUB_BLOCK, START_GGUF } Starts;
 
 V_INLINE Starts starts_of(WeightType type, Form f, bool stream)
@@ -73,12 +83,14 @@ V_INLINE void digits_of(Form f, char *x, const int16_t *q)
 }
 
 /* One token's rows of a superblock of 64 * groups k, and what their sums start from. */
-V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const int16_t *q, int groups)
+V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const int16_t *q,
+                           int groups)
 {
     size_t step = form_bytes(f) / 4;
     for (int g = 0; g < groups; g++)
         digits_of(f, x + (size_t)g * step, q + 64 * g);
-    for (int row = 0; (starts == START_SUPERBLOCK || starts == START_SUB_BLOCK) && row < form_rows(f); row++) {
+    for (int row = 0;
+         (starts == START_SUPERBLOCK || starts == START_SUB_BLOCK) && row < form_rows(f); row++) {
         const char *from = x + (size_t)row * form_bytes(f);
         char       *to   = start + (size_t)row * start_bytes(starts);
         i512        sum  = i_set32(0);
@@ -96,9 +108,10 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
-/* What the codes' offsets and the minima are multiplied with, of n integers: q8_0, q4_0 int32 [8], what the sum of a run
- * starts from; q6_k int32 [16], what that of a sub-block does; q4_k, q5_k int16 [8], the sums of 32. Where parts are words,
- * q6_k has int16 [16], the sums of 16 times -16, for its sub-scales. */
+/* What the codes' offsets and the minima are multiplied with, of n integers: q8_0, q4_0 int32 [8],
+ * what the sum of a run starts from; q6_k int32 [16], what that of a sub-block does; q4_k, q5_k
+ * int16 [8], the sums of 32. Where parts are words, q6_k has int16 [16], the sums of 16 times -16,
+ * for its sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
@@ -120,15 +133,18 @@ V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
         memcpy(to, sums, GGUF_EXTRA);
 }
 
-/* ---- A slice: some superblocks of some tokens, in scratch -------------------------------------------------------- */
+/* ---- A slice: some superblocks of some tokens, in scratch ------------------------------------ */
 
 typedef struct Slice {
-    int         s0, end, t0, n_tok; /* superblocks s0 .. end, tokens t0 .. t0 + n_tok               */
-    const char *x, *start;          /* [superblock][token][row][form_bytes]; ... [start_bytes]      */
-    size_t      token, token_start; /* bytes of one token in a superblock of each                   */
+    int         s0, end, t0, n_tok; /* superblocks s0 .. end, tokens t0 .. t0 + n_tok */
+    const char *x, *start;          /* [superblock][token][row][form_bytes]; ... [start_bytes] */
+    size_t      token, token_start; /* bytes of one token in a superblock of each */
 } Slice;
 
-V_INLINE size_t slice_bytes(Form f, Starts starts) { return (size_t)form_rows(f) * (form_bytes(f) + start_bytes(starts)); }
+V_INLINE size_t slice_bytes(Form f, Starts starts)
+{
+    return (size_t)form_rows(f) * (form_bytes(f) + start_bytes(starts));
+}
 
 V_INLINE int runs_of(int k, int s) { return min_int(k - s * SUPERBLOCK, SUPERBLOCK) / RUN; }
 
@@ -139,12 +155,13 @@ V_INLINE int groups_of(int k, int s)
 }
 
 /* memory: (end - s0) * n_tok * slice_bytes. */
-V_INLINE Slice slice_make(const IntMatmulArgs *a, WeightType type, Form f, Starts starts, char *memory, int s0, int end, int t0,
-                          int n_tok)
+V_INLINE Slice slice_make(const IntMatmulArgs *a, WeightType type, Form f, Starts starts,
+                          char *memory, int s0, int end, int t0, int n_tok)
 {
     Slice  r = { .s0 = s0, .end = end, .t0 = t0, .n_tok = n_tok };
     size_t n = (size_t)(end - s0) * (size_t)n_tok;
-    r.token = (size_t)form_rows(f) * form_bytes(f), r.token_start = (size_t)form_rows(f) * start_bytes(starts);
+    r.token = (size_t)form_rows(f) * form_bytes(f),
+    r.token_start = (size_t)form_rows(f) * start_bytes(starts);
     char *x = memory, *start = memory + n * r.token;
     r.x = x, r.start = start;
     for (int s = s0; s < end; s++)
@@ -157,7 +174,7 @@ V_INLINE Slice slice_make(const IntMatmulArgs *a, WeightType type, Form f, Start
     return r;
 }
 
-/* ---- Where weights lie ------------------------------------------------------------------------------------------- */
+/* ---- Where weights lie ----------------------------------------------------------------------- */
 
 typedef struct Walk {
     const unsigned char *part[MAX_PARTS];
@@ -180,11 +197,13 @@ V_INLINE const unsigned char *walk_to(const Walk *w, int part, int panel, int s)
     return w->part[part] + (size_t)panel * w->panel[part] + (size_t)s * w->superblock[part];
 }
 
-/* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when their turn comes. */
+/* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when
+ * their turn comes. */
 V_INLINE void prefetch_codes(const Walk *w, int p, int s, int n_p, int i, int of)
 {
     size_t bytes = w->superblock[0];
-    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
+    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64,
+           to = bytes * (size_t)(i + 1) / (size_t)of;
     for (int j = 0; j < n_p; j++)
         for (size_t b = from; b < to; b += 64)
             __builtin_prefetch(walk_to(w, 0, p + j, s) + b, 0, 2);
@@ -195,9 +214,11 @@ V_INLINE const uint16_t *walk_scales(WeightType type, const Walk *w, int panel, 
     return (const uint16_t *)(const void *)walk_to(w, type == WT_Q8 ? 1 : 2, panel, s);
 }
 
-/* ---- The end of a superblock: acc = fmaf(dw * dx, (float)sum, acc); before the first one acc is the bias or +0. ---- */
+/* ---- The end of a superblock: acc = fmaf(dw * dx, (float)sum, acc); before the first one acc is
+ * the bias or +0. ---- */
 
-/* n_p panels of n_t tokens. A loop that is not unrolled: gcc 12 keeps all its addresses at once and spills them. */
+/* n_p panels of n_t tokens. A loop that is not unrolled: gcc 12 keeps all its addresses at once and
+ * spills them. */
 typedef struct Finish {
     float       *y;
     size_t       y_stride;
@@ -208,22 +229,25 @@ typedef struct Finish {
     const float *bias;               /* of the first panel or NULL */
 } Finish;
 
-V_INLINE void finish_int(const Finish *a, Form f, int n_p, int n_t, const void *sums /* [n_t][rows][n_p] vectors */)
+V_INLINE void finish_int(const Finish *a, Form f, int n_p, int n_t,
+                         const void *sums /* [n_t][rows][n_p] vectors */)
 {
     static const float zeros[LANES * LANES_PANELS];
     const float *from = !a->first ? a->y : a->bias ? a->bias : zeros, *dx = a->dx;
     const char  *sum  = sums;
     float       *y    = a->y;
-    size_t       from_stride = a->first ? 0 : a->y_stride, y_stride = a->y_stride, d_stride = a->d_stride;
+    size_t from_stride = a->first ? 0 : a->y_stride, y_stride = a->y_stride, d_stride = a->d_stride;
     f32x16       dw[LANES_PANELS];
     UNROLL for (int p = 0; p < n_p; p++)
         dw[p] = v_load(a->dw + p * LANES);
-    for (int t = 0; t < n_t; t++, y += y_stride, from += from_stride, dx += d_stride, sum += 64 * n_p * form_rows(f))
+    for (int t = 0; t < n_t;
+         t++, y += y_stride, from += from_stride, dx += d_stride, sum += 64 * n_p * form_rows(f))
         UNROLL for (int p = 0; p < n_p; p++) {
             i512 s = i_load(sum + 64 * p);
             if (f == FORM_PLANES)
                 s = i_add32(i_sub32(i_times256(s), s), i_load(sum + 64 * (n_p + p)));
-            v_store(y + p * LANES, v_fma(v_mul(dw[p], v_set(*dx)), i_to_f32(s), v_load(from + p * LANES)));
+            v_store(y + p * LANES,
+                    v_fma(v_mul(dw[p], v_set(*dx)), i_to_f32(s), v_load(from + p * LANES)));
         }
 }
 

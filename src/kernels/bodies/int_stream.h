@@ -1,6 +1,7 @@
-/* kernels/bodies/int_stream.h: one superblock of a panel of q8 or q4 for few tokens, as it comes from memory (matmul_int.h).
- * Integers may be added in any order: where there are few tokens, several sums of one row hide the latency. Tokens that find
- * no register take the superblock from L1 again. */
+/* kernels/bodies/int_stream.h: one superblock of a panel of q8 or q4 for few tokens, as it comes
+ * from memory (matmul_int.h). Integers may be added in any order: where there are few tokens,
+ * several sums of one row hide the latency. Tokens that find no register take the superblock from
+ * L1 again. */
 #ifndef KERNELS_BODIES_INT_STREAM_H
 #define KERNELS_BODIES_INT_STREAM_H
 
@@ -13,7 +14,8 @@ typedef struct IntStep {
     Finish               end;
 } IntStep;
 
-/* The sums leave the registers by way of memory: finish_int is a loop, and registers have no index. */
+/* The sums leave the registers by way of memory: finish_int is a loop, and registers have no
+ * index. */
 V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
 {
     char sums[INT_STREAM_ROWS * 64];
@@ -22,16 +24,15 @@ V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
     finish_int(&a->end, f, 1, n_t, sums);
 }
 
-/* Codes times digits. With one token a single sum would wait for itself, so up to four take turns along k (chains) and are
- * added at the end: integers, so the order does not matter. */
+/* Codes times digits. With one token a single sum would wait for itself, so up to four take turns
+ * along k (chains) and are added at the end: integers, so the order does not matter. */
 V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
 {
     const int   n_v = n_t * form_rows(f), chains = n_v >= 4 ? 1 : n_v >= 2 ? 2 : 4;
     i512        acc[4][INT_STREAM_ROWS];
     const char *x = a->x;
-    UNROLL for (int c = 0; c < chains; c++)
-        UNROLL for (int v = 0; v < n_v; v++)
-            acc[c][v] = c == 0 && f != FORM_WORDS && I_OFFSET != 0 ? i_bcast(a->start + 4 * v) : i_set32(0);
+    UNROLL for (int c = 0; c < chains; c++) UNROLL for (int v = 0; v < n_v; v++) acc[c][v] =
+        c == 0 && f != FORM_WORDS && I_OFFSET != 0 ? i_bcast(a->start + 4 * v) : i_set32(0);
     const unsigned char *w = a->codes, *end = w + 1024 * (size_t)a->groups;
     for (; w < end; w += 64 * chains, x += chains * (f == FORM_WORDS ? 8 : 4))
         UNROLL for (int c = 0; c < chains; c++) {
@@ -74,7 +75,8 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
         UNROLL for (int i = 0; i < 2; i++, w += 64) {
             i512 codes = i_load(w);
             __builtin_prefetch(w + INT_AHEAD);
-            i512 low = i_lookup(table, i_low_nibbles(codes)), high = i_lookup(table, i_high_nibbles(codes));
+            i512 low = i_lookup(table, i_low_nibbles(codes)),
+                 high = i_lookup(table, i_high_nibbles(codes));
             UNROLL for (int v = 0; v < n_v; v++)
                 part[v] = i_sub_dot_at(part[v], low, x + v * 256 + 8 * i);
             UNROLL for (int v = 0; v < n_v; v++)
@@ -95,20 +97,26 @@ V_INLINE void step_type(const IntStep *a, WeightType type, Form f, int n_t)
 }
 
 /* The most digit rows in flight: with q4 a row needs a register for the part besides its sum. */
-V_INLINE int stream_rows(WeightType type) { return type == WT_Q8 ? INT_STREAM_ROWS : INT_PART_ROWS; }
+V_INLINE int stream_rows(WeightType type)
+{
+    return type == WT_Q8 ? INT_STREAM_ROWS : INT_PART_ROWS;
+}
 
 V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)
 {
-    WITH_CONSTANT(n_t, INT_STREAM_ROWS, if (N * form_rows(f) <= stream_rows(type)) step_type(a, type, f, N))
+    WITH_CONSTANT(n_t, INT_STREAM_ROWS, if (N * form_rows(f) <= stream_rows(type)) step_type(a,
+        type, f, N))
 }
 
 /* One superblock of one panel for all tokens of the slice, some at a time. */
-V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, int p, int s)
+V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
+                                const Slice *x, int p, int s)
 {
     i512    sub[16];
     float   dw[LANES];
     IntStep step = { .codes = walk_to(w, 0, p, s), .sub = sub, .groups = groups_of(a->k, s) };
-    step.end      = (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
+    step.end      =
+        (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
     step.end.bias = a->bias ? a->bias + (size_t)p * PANEL_ROWS : NULL;
     v_store(dw, v_load_f16(walk_scales(type, w, p, s)));
     if (type == WT_Q4) {
@@ -123,7 +131,8 @@ V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f,
     size_t at = (size_t)(s - x->s0) * (size_t)x->n_tok;
     for (int i = 0; i < parts; i++) {
         int t = x->n_tok * i / parts, end = x->n_tok * (i + 1) / parts;
-        step.x  = x->x + (at + (size_t)t) * x->token, step.start = x->start + (at + (size_t)t) * x->token_start;
+        step.x  = x->x + (at + (size_t)t) * x->token,
+        step.start = x->start + (at + (size_t)t) * x->token_start;
         step.end.y  = a->y + (size_t)(x->t0 + t) * a->y_stride + (size_t)p * PANEL_ROWS;
         step.end.dx = a->d + (size_t)(x->t0 + t) * a->d_stride + s;
         step_any(&step, type, f, end - t);

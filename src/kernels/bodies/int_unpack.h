@@ -1,10 +1,10 @@
-/* kernels/bodies/int_unpack.h: a superblock of a panel of q8 or q4 as vectors of 16 rows: what a block of tokens
- * multiplies. */
+/* kernels/bodies/int_unpack.h: a superblock of a panel of q8 or q4 as vectors of 16 rows: what a
+ * block of tokens multiplies. */
 #ifndef KERNELS_BODIES_INT_UNPACK_H
 #define KERNELS_BODIES_INT_UNPACK_H
 
-/* 4 k of 16 rows, signed bytes: 64 bytes of them (with i_offset where `offset`), or 128 bytes of words. Returns the next
- * place; vectors stand `stride` bytes apart. */
+/* 4 k of 16 rows, signed bytes: 64 bytes of them (with i_offset where `offset`), or 128 bytes of
+ * words. Returns the next place; vectors stand `stride` bytes apart. */
 V_INLINE char *put_bytes(char *out, i512 w, Form f, bool offset, size_t stride)
 {
     if (f == FORM_WORDS) {
@@ -27,8 +27,8 @@ V_INLINE char *put_scaled(char *out, i512 w, i512 sub, Form f, bool offset, size
 }
 
 /* 64 * groups k of panel p, superblock s. */
-V_INLINE void unpack_int(char *out, WeightType type, Form f, bool offset, const Walk *w, int p, int s, int groups,
-                         size_t stride)
+V_INLINE void unpack_int(char *out, WeightType type, Form f, bool offset, const Walk *w, int p,
+                         int s, int groups, size_t stride)
 {
     const unsigned char *codes = walk_to(w, 0, p, s);
     if (type == WT_Q8) {
@@ -41,8 +41,10 @@ V_INLINE void unpack_int(char *out, WeightType type, Form f, bool offset, const 
         if (i % 8 == 0)
             i_subscales(sub, walk_to(w, 1, p, s) + 40 * (i / 8), q4_magnitude);
         i512 two = i_load(codes);
-        out = put_scaled(out, i_lookup(table, i_low_nibbles(two)), sub[i % 8 / 2], f, offset, stride);
-        out = put_scaled(out, i_lookup(table, i_high_nibbles(two)), sub[i % 8 / 2], f, offset, stride);
+        out =
+            put_scaled(out, i_lookup(table, i_low_nibbles(two)), sub[i % 8 / 2], f, offset, stride);
+        out = put_scaled(out, i_lookup(table, i_high_nibbles(two)), sub[i % 8 / 2], f, offset,
+                         stride);
     }
 }
 

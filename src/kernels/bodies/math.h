@@ -1,8 +1,8 @@
-/* kernels/bodies/math.h: exp and what stands on it, over 16 lanes. The coefficients and the order of every operation
- * are part of the numerics contract (docs/numerics.md): check_kernels pins a digest over all floats.
- * Coefficients: minimax fits (Remez), rounded to float one after the other, the rest refitted each time.
- * Largest errors: exp 0.892 ulp (over every float), SiLU 2.05, sigmoid 2.18, tanh 1.27 (one float in 1009); GELU 0.43 of
- * its bound. */
+/* kernels/bodies/math.h: exp and what stands on it, over 16 lanes. The coefficients and the order
+ * of every operation are part of the numerics contract (docs/numerics.md): check_kernels pins a
+ * digest over all floats. Coefficients: minimax fits (Remez), rounded to float one after the other,
+ * the rest refitted each time. Largest errors: exp 0.892 ulp (over every float), SiLU 2.05, sigmoid
+ * 2.18, tanh 1.27 (one float in 1009); GELU 0.43 of its bound. */
 #ifndef KERNELS_BODIES_MATH_H
 #define KERNELS_BODIES_MATH_H
 
@@ -13,7 +13,8 @@
 #define LN2_HIGH  0x1.62e430p-1f  /* n * LN2_HIGH and x - n * LN2_HIGH are exact for |n| <= 128 */
 #define LN2_LOW   (-0x1.05c610p-29f)
 
-/* exp(r) = 1 + r + r^2 (E2 + E3 r + E4 r^2 + E5 r^3 + E6 r^4) for |r| <= ln(2)/2: relative error 2^-28.2 */
+/* exp(r) = 1 + r + r^2 (E2 + E3 r + E4 r^2 + E5 r^3 + E6 r^4) for |r| <= ln(2)/2: relative error
+ * 2^-28.2 */
 #define EXP_2 0x1.fffffcp-2f
 #define EXP_3 0x1.55548cp-3f
 #define EXP_4 0x1.555858p-5f
@@ -46,8 +47,8 @@
 #define ERF_B6 0x1.5c1c76p-12f
 #define ERF_B7 (-0x1.97b2f0p-17f)
 
-/* p is 1 or a little more where n = -126, so the sum of bits is never subnormal; n = 128 needs no power 2^128, which is no
- * float. */
+/* p is 1 or a little more where n = -126, so the sum of bits is never subnormal; n = 128 needs no
+ * power 2^128, which is no float. */
 V_INLINE f32x16 v_exp(f32x16 x)
 {
     f32x16 z = v_fma(x, v_set(LOG2E), v_set(EXP_ROUND)); /* its low bits are n */

@@ -1,18 +1,23 @@
-/* kernels/bodies/matmul.h: y = W x + bias for panelled float weights. Lanes are rows; a row's sum is
+/* kernels/bodies/matmul.h: y = W x + bias for panelled float weights. Lanes are rows; a row's sum
+ * is
  *   acc = bias or +0; for each chunk of 256 k: c = +0; for k: c = fmaf(w, x, c); acc = acc + c
  * whatever the blocking. Between chunks acc lives in y. Two ways through the weights:
  *
- *   stream   few tokens: weights go from memory to the fma, several panels in flight, since one chain of fma waits
+ *   stream   few tokens: weights go from memory to the fma, several panels in flight, since one
+ *            chain of fma waits
  *            longer than memory does;
- *   block    many tokens: a chunk of LANES_PANELS panels is widened to f32 once (it stays in L1), a chunk of x is
- *            copied together (rows of x lie a power of two apart and would share a few cache sets), and register
+ *   block    many tokens: a chunk of LANES_PANELS panels is widened to f32 once (it stays in L1), a
+ *            chunk of x is
+ *            copied together (rows of x lie a power of two apart and would share a few cache sets),
+ *            and register
  *            blocks of LANES_PANELS panels x BLOCK_T tokens run over them. */
 #ifndef KERNELS_BODIES_MATMUL_H
 #define KERNELS_BODIES_MATMUL_H
 
 #include "kernels/bodies/blocking.h"
 
-_Static_assert((BLOCK_TOKENS + 16 * LANES_PANELS) * K_CHUNK * (int)sizeof(float) <= KERNEL_SCRATCH, "scratch holds a block");
+_Static_assert((BLOCK_TOKENS + 16 * LANES_PANELS) * K_CHUNK * (int)sizeof(float) <= KERNEL_SCRATCH,
+               "scratch holds a block");
 
 /* Weights of steps 2 * pair and 2 * pair + 1 of a panel. */
 V_INLINE void weights_pair(WeightType type, const void *panel, size_t pair, f32x16 *w0, f32x16 *w1)
@@ -31,7 +36,8 @@ V_INLINE void weights_pair(WeightType type, const void *panel, size_t pair, f32x
     }
 }
 
-/* Weights of the last step of an odd k: reads nothing behind the panel, and no padding takes part. */
+/* Weights of the last step of an odd k: reads nothing behind the panel, and no padding takes
+ * part. */
 V_INLINE f32x16 weights_last(WeightType type, const void *panel, size_t pair)
 {
     const float    *f = panel;
@@ -55,9 +61,10 @@ V_INLINE void finish(float *y, f32x16 c, bool first, const float *bias)
     v_store(y, v_add(acc, c));
 }
 
-/* ---- stream ---------------------------------------------------------------------------------------------------- */
+/* ---- stream ---------------------------------------------------------------------------------- */
 
-/* n_p panels from number p0 on for tokens t0 .. t0 + n_t; n_p and n_t are constants where this is inlined. */
+/* n_p panels from number p0 on for tokens t0 .. t0 + n_t; n_p and n_t are constants where this is
+ * inlined. */
 V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0, int n_p, int n_t)
 {
     size_t               panel = panel_bytes(type, a->k);
@@ -73,7 +80,8 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
         int k = k0;
         for (; k + 2 <= end; k += 2) {
             size_t to = (size_t)(k / 2) * pair_bytes(type) + (size_t)(STREAM_AHEAD / n_p);
-            to += to >= panel ? (size_t)(n_p - 1) * panel : 0; /* behind this panel: the one that this slot takes next */
+            /* behind this panel: the one that this slot takes next */
+            to += to >= panel ? (size_t)(n_p - 1) * panel : 0;
             UNROLL for (int p = 0; p < n_p; p++) {
                 const unsigned char *here = w + (size_t)p * panel;
                 f32x16               w0, w1;
@@ -93,10 +101,9 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
                 UNROLL for (int t = 0; t < n_t; t++)
                     c[p][t] = v_fma(w0, v_set(x[(size_t)t * xs + (size_t)k]), c[p][t]);
             }
-        UNROLL for (int p = 0; p < n_p; p++)
-            UNROLL for (int t = 0; t < n_t; t++)
-                finish(a->y + (size_t)(t0 + t) * a->y_stride + (size_t)(p0 + p) * LANES, c[p][t], k0 == 0,
-                       a->bias ? a->bias + (size_t)(p0 + p) * LANES : NULL);
+        UNROLL for (int p = 0; p < n_p; p++) UNROLL for (int t = 0; t < n_t; t++)
+            finish(a->y + (size_t)(t0 + t) * a->y_stride + (size_t)(p0 + p) * LANES, c[p][t],
+                   k0 == 0, a->bias ? a->bias + (size_t)(p0 + p) * LANES : NULL);
     }
 }
 
@@ -109,14 +116,16 @@ V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int p, int end
         stream_panels(a, type, p, t0, 1, n_t);
 }
 
-/* Not WITH_CONSTANT: with it gcc 12 makes the loop of 8 tokens 8% slower (bench_matmul, bf16, 8 and 16 tokens, AVX-512). */
+/* Not WITH_CONSTANT: with it gcc 12 makes the loop of 8 tokens 8% slower (bench_matmul, bf16, 8 and
+ * 16 tokens, AVX-512). */
 #define STREAM_CASE(n_t)                            \
     case n_t:                                       \
         if ((n_t) <= STREAM_T)                      \
             stream_tokens(a, type, p, end, t, n_t); \
         break;
 
-/* Panels by STREAM_PANELS; where there are more tokens than registers, the panels come from the cache again. */
+/* Panels by STREAM_PANELS; where there are more tokens than registers, the panels come from the
+ * cache again. */
 V_INLINE void stream(const MatmulArgs *a, WeightType type)
 {
     int parts = (a->n_tok + STREAM_T - 1) / STREAM_T;
@@ -134,7 +143,7 @@ V_INLINE void stream(const MatmulArgs *a, WeightType type)
     }
 }
 
-/* ---- block ----------------------------------------------------------------------------------------------------- */
+/* ---- block ----------------------------------------------------------------------------------- */
 
 /* A register block: n_p panels x n_t tokens over one chunk of n k. */
 typedef struct Tile {
@@ -147,12 +156,14 @@ typedef struct Tile {
     const float *bias; /* of the first panel, or NULL */
 } Tile;
 
-/* c[p][t] stays in registers for a whole chunk: LANES_PANELS + BLOCK_T loads feed LANES_PANELS * BLOCK_T multiplications. */
+/* c[p][t] stays in registers for a whole chunk: LANES_PANELS + BLOCK_T loads feed LANES_PANELS *
+ * BLOCK_T multiplications. */
 V_INLINE void tile(const Tile *a, int n_p, int n_t)
 {
     const float *w = a->w, *x = a->x;
     f32x16       c[LANES_PANELS][BLOCK_T];
-    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile waits for them */
+    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile
+                                   * waits for them */
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);
     UNROLL for (int p = 0; p < n_p; p++)
@@ -168,9 +179,9 @@ V_INLINE void tile(const Tile *a, int n_p, int n_t)
                 c[p][t] = v_fma(wk[p], xt, c[p][t]);
         }
     }
-    UNROLL for (int t = 0; t < n_t; t++)
-        UNROLL for (int p = 0; p < n_p; p++)
-            finish(a->y + (size_t)t * a->y_stride + p * LANES, c[p][t], a->first, a->bias ? a->bias + p * LANES : NULL);
+    UNROLL for (int t = 0; t < n_t; t++) UNROLL for (int p = 0; p < n_p; p++)
+        finish(a->y + (size_t)t * a->y_stride + p * LANES, c[p][t], a->first,
+               a->bias ? a->bias + p * LANES : NULL);
 }
 
 static __attribute__((noinline)) void tile_any(const Tile *a, int n_p, int n_t)
@@ -186,7 +197,8 @@ typedef void TileFn(const Tile *a, int n_p, int n_t);
 typedef void GatherFn(float *out, const float *x, size_t x_stride, int n_tok, int k0, int n);
 
 /* n steps from step k0 on of n_p panels, to [n][n_p][16]. */
-V_INLINE void unpack(float *out, WeightType type, const unsigned char *w, size_t panel, int n_p, int k0, int n)
+V_INLINE void unpack(float *out, WeightType type, const unsigned char *w, size_t panel, int n_p,
+                     int k0, int n)
 {
     for (int p = 0; p < n_p; p++, w += panel) {
         float *to = out + p * LANES;
@@ -202,30 +214,35 @@ V_INLINE void unpack(float *out, WeightType type, const unsigned char *w, size_t
     }
 }
 
-/* Steps k0 .. k0 + n of n_tok rows of x, to [n_tok][K_CHUNK]. Copies up to the next multiple of 16, which each row has. */
+/* Steps k0 .. k0 + n of n_tok rows of x, to [n_tok][K_CHUNK]. Copies up to the next multiple of 16,
+ * which each row has. */
 V_INLINE void gather_x(float *out, const float *x, size_t x_stride, int n_tok, int k0, int n)
 {
     for (int t = 0; t < n_tok; t++, x += x_stride, out += K_CHUNK)
         for (int k = 0; k < n; k += LANES) {
-            __builtin_prefetch(x + 2 * x_stride + k0 + k); /* rows lie too far apart for the hardware to guess */
+            /* rows lie too far apart for the hardware to guess */
+            __builtin_prefetch(x + 2 * x_stride + k0 + k);
             v_store(out + k, v_load(x + k0 + k));
         }
 }
 
 /* Share i of `of` of the bytes of the next panels, so that they are in L2 when their turn comes. */
-V_INLINE void prefetch_share(const unsigned char *w, size_t panel, int n_p, size_t bytes, int i, int of)
+V_INLINE void prefetch_share(const unsigned char *w, size_t panel, int n_p, size_t bytes, int i,
+                             int of)
 {
-    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64, to = bytes * (size_t)(i + 1) / (size_t)of;
+    size_t from = bytes * (size_t)i / (size_t)of / 64 * 64,
+           to = bytes * (size_t)(i + 1) / (size_t)of;
     for (int p = 0; p < n_p; p++, w += panel)
         for (size_t b = from; b < to; b += 64)
             __builtin_prefetch(w + b, 0, 2);
 }
 
-/* All panels over one chunk for tokens t0 .. t0 + n_tok, whose x lies in xs; tiles of tile_t tokens. */
-V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, TileFn *any, int tile_t, const float *xs, float *ws, int t0,
-                          int n_tok, int k0, int n)
+/* All panels over one chunk for tokens t0 .. t0 + n_tok, whose x lies in xs; tiles of tile_t
+ * tokens. */
+V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, TileFn *any, int tile_t,
+                          const float *xs, float *ws, int t0, int n_tok, int k0, int n)
 {
-    size_t               panel = panel_bytes(type, a->k), skip = (size_t)(k0 / 2) * pair_bytes(type);
+    size_t panel = panel_bytes(type, a->k), skip = (size_t)(k0 / 2) * pair_bytes(type);
     size_t               bytes = ((size_t)n + 1) / 2 * pair_bytes(type);
     const unsigned char *w     = a->w.part[0];
     int                  tiles = (n_tok + tile_t - 1) / tile_t;
@@ -233,12 +250,18 @@ V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, TileFn *any, int
         n_p = a->n_panels - p < LANES_PANELS ? 1 : LANES_PANELS;
         unpack(ws, type, w + (size_t)p * panel, panel, n_p, k0, n);
         for (int i = 0; i < tiles; i++) {
-            int  t = n_tok * i / tiles, end = n_tok * (i + 1) / tiles; /* even shares: no short last tile */
-            Tile b = { .w = ws, .x = xs + (size_t)t * K_CHUNK, .n = n, .y_stride = a->y_stride, .first = k0 == 0 };
+            /* even shares: no short last tile */
+            int  t = n_tok * i / tiles, end = n_tok * (i + 1) / tiles;
+            Tile b = { .w = ws,
+                       .x = xs + (size_t)t * K_CHUNK,
+                       .n = n,
+                       .y_stride = a->y_stride,
+                       .first = k0 == 0 };
             b.y    = a->y + (size_t)(t0 + t) * a->y_stride + (size_t)p * LANES;
             b.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
             if (p + n_p < a->n_panels)
-                prefetch_share(w + (size_t)(p + n_p) * panel + skip, panel, LANES_PANELS, bytes, i, tiles);
+                prefetch_share(w + (size_t)(p + n_p) * panel + skip, panel, LANES_PANELS, bytes, i,
+                               tiles);
             any(&b, n_p, end - t);
         }
     }
@@ -250,7 +273,8 @@ V_INLINE void block(const MatmulArgs *a, WeightType type, GatherFn *gather, Tile
     float *xs = a->scratch, *ws = xs + BLOCK_TOKENS * K_CHUNK;
     int    blocks = (a->n_tok + BLOCK_TOKENS - 1) / BLOCK_TOKENS;
     for (int i = 0; i < blocks; i++) {
-        int t0 = (int)((int64_t)a->n_tok * i / blocks), n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
+        int t0 = (int)((int64_t)a->n_tok * i / blocks),
+            n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
         for (int k0 = 0; k0 < a->k; k0 += K_CHUNK) {
             int n = a->k - k0 < K_CHUNK ? a->k - k0 : K_CHUNK;
             gather(xs, a->x + (size_t)t0 * a->x_stride, a->x_stride, n_tok, k0, n);

@@ -1,8 +1,11 @@
-/* kernels/bodies/matmul_bf16.h: y = W x + bias for bf16 weights and x rounded to bf16 (--math bf16). Lanes are rows; a row's sum is
- *   acc = bias or +0; for each 32 k: e = +0, o = +0; even k: e = fmaf(w, x, e); odd k: o = fmaf(w, x, o); acc = acc + (e + o)
- * whatever the blocking. Few tokens: all of x is rounded into scratch and the weights stream by. Many: the blocks of
- * matmul.h, with x rounded on its way into scratch. Tiles hold e and o in registers and let acc spill: running the even k,
- * then the odd ones, through a tile of the size of --math f32's was 12% slower with AVX-512, since e is stored and read again. */
+/* kernels/bodies/matmul_bf16.h: y = W x + bias for bf16 weights and x rounded to bf16 (--math
+ * bf16). Lanes are rows; a row's sum is
+ *   acc = bias or +0; for each 32 k: e = +0, o = +0; even k: e = fmaf(w, x, e); odd k: o = fmaf(w,
+ *     x, o); acc = acc + (e + o)
+ * whatever the blocking. Few tokens: all of x is rounded into scratch and the weights stream by.
+ * Many: the blocks of matmul.h, with x rounded on its way into scratch. Tiles hold e and o in
+ * registers and let acc spill: running the even k, then the odd ones, through a tile of the size of
+ * --math f32's was 12% slower with AVX-512, since e is stored and read again. */
 #ifndef KERNELS_BODIES_MATMUL_BF16_H
 #define KERNELS_BODIES_MATMUL_BF16_H
 
@@ -11,7 +14,8 @@
 enum { BF16_GROUP = 32 };
 #define BF16_PANELS(n_t) (LANES_ACC / (2 * (n_t)) >= 4 ? 4 : LANES_ACC / (2 * (n_t)) >= 2 ? 2 : 1)
 
-/* 16 floats rounded to bf16, to nearest even; magnitudes under 2^-50 become 0. Plain integers, which the compiler makes vectors. */
+/* 16 floats rounded to bf16, to nearest even; magnitudes under 2^-50 become 0. Plain integers,
+ * which the compiler makes vectors. */
 V_INLINE void round_16(float *out, const float *x)
 {
     uint32_t u[LANES];
@@ -34,7 +38,7 @@ V_INLINE f32x16 bf16_start(const float *bias)
     return v_select(v_lt(v_abs(b), v_set(0x1p-50f)), v_zero(), b);
 }
 
-/* ---- stream ---------------------------------------------------------------------------------------------------- */
+/* ---- stream ---------------------------------------------------------------------------------- */
 
 /* All k of some panels and tokens: a register block. */
 typedef struct Bf16Tile {
@@ -64,12 +68,13 @@ V_INLINE void bf16_stream(const Bf16Tile *a, int n_p, int n_t)
             UNROLL for (int p = 0; p < n_p; p++) {
                 const unsigned char *here = a->w + (size_t)p * a->panel;
                 f32x16               w0, w1;
-                __builtin_prefetch(here + (size_t)k * 32 + (size_t)(STREAM_AHEAD / n_p)); /* behind the panel lies the next */
+                /* behind the panel lies the next */
+                __builtin_prefetch(here + (size_t)k * 32 + (size_t)(STREAM_AHEAD / n_p));
                 weights_pair(WT_BF16, here, (size_t)(k / 2), &w0, &w1);
                 UNROLL for (int t = 0; t < n_t; t++)
                     e[p][t] = v_fma(w0, v_set(a->x[(size_t)t * a->x_stride + (size_t)k]), e[p][t]);
-                UNROLL for (int t = 0; t < n_t; t++)
-                    o[p][t] = v_fma(w1, v_set(a->x[(size_t)t * a->x_stride + (size_t)k + 1]), o[p][t]);
+                UNROLL for (int t = 0; t < n_t; t++) o[p][t] =
+                    v_fma(w1, v_set(a->x[(size_t)t * a->x_stride + (size_t)k + 1]), o[p][t]);
             }
         if (k < end)
             UNROLL for (int p = 0; p < n_p; p++) {
@@ -98,12 +103,18 @@ static __attribute__((noinline)) void bf16_stream_any(const Bf16Tile *a, int n_p
 V_INLINE void bf16_stream_panels(const MatmulArgs *a, const float *xs, size_t stride)
 {
     size_t panel = panel_bytes(WT_BF16, a->k);
-    int    tiles = (a->n_tok + BF16_T - 1) / BF16_T, wide = BF16_PANELS((a->n_tok + tiles - 1) / tiles);
+    int    tiles = (a->n_tok + BF16_T - 1) / BF16_T,
+        wide = BF16_PANELS((a->n_tok + tiles - 1) / tiles);
     for (int p = 0, n_p; p < a->n_panels; p += n_p) {
         n_p = a->n_panels - p < wide ? 1 : wide;
         for (int i = 0; i < tiles; i++) {
-            int      t = a->n_tok * i / tiles, n_t = a->n_tok * (i + 1) / tiles - t; /* even shares */
-            Bf16Tile b = { .panel = panel, .x = xs + (size_t)t * stride, .x_stride = stride, .n = a->k, .y_stride = a->y_stride };
+            /* even shares */
+            int      t = a->n_tok * i / tiles, n_t = a->n_tok * (i + 1) / tiles - t;
+            Bf16Tile b = { .panel = panel,
+                           .x = xs + (size_t)t * stride,
+                           .x_stride = stride,
+                           .n = a->k,
+                           .y_stride = a->y_stride };
             b.w    = (const unsigned char *)a->w.part[0] + (size_t)p * panel;
             b.y    = a->y + (size_t)t * a->y_stride + (size_t)p * LANES;
             b.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
@@ -119,11 +130,11 @@ V_INLINE void bf16_stream_panels(const MatmulArgs *a, const float *xs, size_t st
     }
 }
 
-/* ---- block ----------------------------------------------------------------------------------------------------- */
+/* ---- block ----------------------------------------------------------------------------------- */
 
 /* e and o over n pairs of steps. */
-V_INLINE void bf16_pairs(f32x16 e[LANES_PANELS][BF16_T], f32x16 o[LANES_PANELS][BF16_T], const float *w, const float *x, int n,
-                         int n_p, int n_t)
+V_INLINE void bf16_pairs(f32x16 e[LANES_PANELS][BF16_T], f32x16 o[LANES_PANELS][BF16_T],
+                         const float *w, const float *x, int n, int n_p, int n_t)
 {
     for (int i = 0; i < n; i++, x += 2)
         UNROLL for (int odd = 0; odd < 2; odd++, w += n_p * LANES) {
@@ -141,7 +152,8 @@ V_INLINE void bf16_pairs(f32x16 e[LANES_PANELS][BF16_T], f32x16 o[LANES_PANELS][
 }
 
 /* e over the last step of an odd k. */
-V_INLINE void bf16_last(f32x16 e[LANES_PANELS][BF16_T], const float *w, const float *x, int n_p, int n_t)
+V_INLINE void bf16_last(f32x16 e[LANES_PANELS][BF16_T], const float *w, const float *x, int n_p,
+                        int n_t)
 {
     UNROLL for (int p = 0; p < n_p; p++) {
         f32x16 wk = v_load(w + p * LANES);

@@ -1,33 +1,42 @@
-/* kernels/bodies/matmul_gguf.h: one superblock of the GGUF types for all tokens of a slice, as a stream and as a block
- * (matmul_int.h). A step, some panels times some tokens, is in gguf_step.h. */
+/* kernels/bodies/matmul_gguf.h: one superblock of the GGUF types for all tokens of a slice, as a
+ * stream and as a block (matmul_int.h). A step, some panels times some tokens, is in
+ * gguf_step.h. */
 #ifndef KERNELS_BODIES_MATMUL_GGUF_H
 #define KERNELS_BODIES_MATMUL_GGUF_H
 
 
 
-/* The most tokens of a step: a part and a sum for each, or a sum alone where sub-scales are in the weights already. */
+/* The most tokens of a step: a part and a sum for each, or a sum alone where sub-scales are in the
+ * weights already. */
 V_INLINE int gguf_stream_step(void) { return INT_PART_ROWS; }
-V_INLINE int gguf_block_step(WeightType type, Form f) { return f == FORM_WORDS && !gguf_has_runs(type) ? INT_BLOCK_ROWS : INT_BLOCK_ROWS / 2; }
+V_INLINE int gguf_block_step(WeightType type, Form f)
+{
+    return f == FORM_WORDS && !gguf_has_runs(type) ? INT_BLOCK_ROWS : INT_BLOCK_ROWS / 2;
+}
 
-V_INLINE void gguf_step_any(const GgufStep *a, WeightType type, Form f, GgufSource from, int most, int n_p, int n_t)
+V_INLINE void gguf_step_any(const GgufStep *a, WeightType type, Form f, GgufSource from, int most,
+                            int n_p, int n_t)
 {
     if (LANES_PANELS > 1 && n_p == LANES_PANELS)
-        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N <= most) gguf_step(a, type, f, from, LANES_PANELS, N))
+        WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N <= most) gguf_step(a, type, f, from, LANES_PANELS,
+            N))
     else
         WITH_CONSTANT(n_t, INT_BLOCK_ROWS, if (N <= most) gguf_step(a, type, f, from, 1, N))
 }
 
-/* ---- What of a step does not change with its tokens -------------------------------------------------------------- */
+/* ---- What of a step does not change with its tokens ------------------------------------------ */
 
 V_INLINE const uint16_t *gguf_halves(WeightType type, const Walk *w, int p, int s)
 {
     return (const uint16_t *)(const void *)walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
 }
 
-V_INLINE void gguf_load_scales(GgufScales *to, WeightType type, const Walk *w, int p, int n_p, int s, int runs)
+V_INLINE void gguf_load_scales(GgufScales *to, WeightType type, const Walk *w, int p, int n_p,
+                               int s, int runs)
 {
     for (int j = 0; j < n_p; j++)
-        gguf_scales(to, type, walk_to(w, 1, p + j, s), gguf_halves(type, w, p + j, s), runs, j, n_p);
+        gguf_scales(to, type, walk_to(w, 1, p + j, s), gguf_halves(type, w, p + j, s), runs, j,
+                    n_p);
 }
 
 V_INLINE GgufStep gguf_step_of(const IntMatmulArgs *a, int p, int s)
@@ -39,7 +48,8 @@ V_INLINE GgufStep gguf_step_of(const IntMatmulArgs *a, int p, int s)
 }
 
 /* Tokens from number t of the slice on. */
-V_INLINE void gguf_step_at(GgufStep *step, const IntMatmulArgs *a, const Slice *x, int p, int s, int t)
+V_INLINE void gguf_step_at(GgufStep *step, const IntMatmulArgs *a, const Slice *x, int p, int s,
+                           int t)
 {
     size_t at = (size_t)(s - x->s0) * (size_t)x->n_tok + (size_t)t, token = (size_t)(x->t0 + t);
     step->x = x->x + at * x->token, step->extra = x->start + at * x->token_start;
@@ -47,15 +57,17 @@ V_INLINE void gguf_step_at(GgufStep *step, const IntMatmulArgs *a, const Slice *
     step->end.dx = a->d + token * a->d_stride + s;
 }
 
-/* ---- Stream ------------------------------------------------------------------------------------------------------ */
+/* ---- Stream ---------------------------------------------------------------------------------- */
 
-V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, int p, int s)
+V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
+                                     const Slice *x, int p, int s)
 {
     GgufScales scales;
     GgufStep   step = gguf_step_of(a, p, s);
     gguf_load_scales(&scales, type, w, p, 1, s, step.runs);
     step.scales = &scales;
-    for (int part = 1; part < (gguf_has_runs(type) ? 2 : 3); part++) /* those of eight superblocks on */
+    /* those of eight superblocks on */
+    for (int part = 1; part < (gguf_has_runs(type) ? 2 : 3); part++)
         for (size_t i = 0; i < w->superblock[part]; i += 64)
             __builtin_prefetch(walk_to(w, part, p, s + 8) + i);
     step.codes = walk_to(w, 0, p, s);
@@ -67,11 +79,12 @@ V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Fo
     }
 }
 
-/* ---- Blocks ------------------------------------------------------------------------------------------------------ */
+/* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked weights. */
-V_INLINE void gguf_block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws,
-                                    int p, int n_p, int s)
+/* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked
+ * weights. */
+V_INLINE void gguf_block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
+                                    const Slice *x, char *ws, int p, int n_p, int s)
 {
     GgufScales scales;
     GgufStep   step = gguf_step_of(a, p, s);
@@ -79,10 +92,12 @@ V_INLINE void gguf_block_superblock(const IntMatmulArgs *a, WeightType type, For
     gguf_load_scales(&scales, type, w, p, n_p, s, step.runs);
     step.scales = &scales;
     for (int j = 0; j < n_p; j++)
-        gguf_unpack(ws + 64 * j, type, f, walk_to(w, 0, p + j, s), scales.sub + j, n_p, step.runs, 64 * (size_t)n_p);
+        gguf_unpack(ws + 64 * j, type, f, walk_to(w, 0, p + j, s), scales.sub + j, n_p, step.runs,
+                    64 * (size_t)n_p);
     step.codes = (const unsigned char *)ws;
     for (int i = 0; i < tiles; i++) {
-        int t = x->n_tok * i / tiles, end = x->n_tok * (i + 1) / tiles; /* even shares: no short last tile */
+        /* even shares: no short last tile */
+        int t = x->n_tok * i / tiles, end = x->n_tok * (i + 1) / tiles;
         if (s + 1 < x->end)
             prefetch_codes(w, p, s + 1, n_p, i, tiles);
         else if (p + 2 * n_p <= a->n_panels)

@@ -1,11 +1,15 @@
-/* kernels/bodies/matmul_int.h: y = W x + bias for quantized weights with integer activations, over the integers of a lanes
- * header: exact sums in int32, then floats in a fixed order (docs/numerics.md, "Weights q8 and q4" and "GGUF types";
- * bodies/quantized_plain.h is the same as plain loops). Two ways through the weights:
+/* kernels/bodies/matmul_int.h: y = W x + bias for quantized weights with integer activations, over
+ * the integers of a lanes header: exact sums in int32, then floats in a fixed order
+ * (docs/numerics.md, "Weights q8 and q4" and "GGUF types"; bodies/quantized_plain.h is the same as
+ * plain loops). Two ways through the weights:
  *
- *   stream   few tokens: weights go from memory to the multipliers, one panel after the other, so that each part of the
+ *   stream   few tokens: weights go from memory to the multipliers, one panel after the other, so
+ *            that each part of the
  *            matrix is read as one run;
- *   block    many tokens: a superblock of LANES_PANELS panels is unpacked once for a slice of tokens (it stays in L1), whose
- *            digits lie in scratch (L2); register blocks run over them, one after the other through the superblocks of the
+ *   block    many tokens: a superblock of LANES_PANELS panels is unpacked once for a slice of
+ *            tokens (it stays in L1), whose
+ *            digits lie in scratch (L2); register blocks run over them, one after the other through
+ *            the superblocks of the
  *            slice, so that y comes from L2 and not from memory. */
 #ifndef KERNELS_BODIES_MATMUL_INT_H
 #define KERNELS_BODIES_MATMUL_INT_H
@@ -23,17 +27,21 @@
 #include "kernels/bodies/matmul_gguf.h"
 
 /* One superblock of one panel, of n_p panels: those of q8 and q4, or of the GGUF types. */
-typedef void StreamFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, int p, int s);
-typedef void BlockFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws, int p, int n_p, int s);
+typedef void StreamFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
+                      const Slice *x, int p, int s);
+typedef void BlockFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x,
+                     char *ws, int p, int n_p, int s);
 
 V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Form f, StreamFn *superblock)
 {
     Starts starts = starts_of(type, f, true);
     Walk   w      = walk_of(type, a->w, a->k);
     int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK;
-    int    most   = (int)(KERNEL_SCRATCH / (slice_bytes(f, starts) * (size_t)a->n_tok)); /* superblocks of a slice */
+    /* superblocks of a slice */
+    int    most   = (int)(KERNEL_SCRATCH / (slice_bytes(f, starts) * (size_t)a->n_tok));
     for (int s0 = 0; s0 < n_s; s0 += most) {
-        Slice x = slice_make(a, type, f, starts, a->scratch, s0, min_int(n_s, s0 + most), 0, a->n_tok);
+        Slice x =
+            slice_make(a, type, f, starts, a->scratch, s0, min_int(n_s, s0 + most), 0, a->n_tok);
         for (int p = 0; p < a->n_panels; p++)
             for (int s = x.s0; s < x.end; s++)
                 superblock(a, type, f, &w, &x, p, s);
@@ -41,8 +49,8 @@ V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Form f, Stream
 }
 
 /* All panels for the tokens and superblocks of a slice. ws: room for the unpacked weights. */
-V_INLINE void block_slice(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x, char *ws,
-                          BlockFn *superblock)
+V_INLINE void block_slice(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
+                          const Slice *x, char *ws, BlockFn *superblock)
 {
     for (int p = 0, n_p; p < a->n_panels; p += n_p) {
         n_p = a->n_panels - p < LANES_PANELS ? 1 : LANES_PANELS;
@@ -57,21 +65,25 @@ V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Form f, BlockFn
     Starts starts = starts_of(type, f, false);
     Walk   w      = walk_of(type, a->w, a->k);
     char  *ws     = a->scratch;
-    int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK, blocks = (a->n_tok + INT_BLOCK - 1) / INT_BLOCK;
-    for (int i = 0; i < blocks; i++) { /* even shares, of tokens and of superblocks: no short last one */
-        int t0 = (int)((int64_t)a->n_tok * i / blocks), n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
+    int n_s = (a->k + SUPERBLOCK - 1) / SUPERBLOCK, blocks = (a->n_tok + INT_BLOCK - 1) / INT_BLOCK;
+    for (int i = 0; i < blocks; i++) { /* even shares, of tokens and of superblocks: no short last
+                                        * one */
+        int t0 = (int)((int64_t)a->n_tok * i / blocks),
+            n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
         int most   = (int)((KERNEL_SCRATCH - UNPACKED) / (slice_bytes(f, starts) * (size_t)n_tok));
         int slices = (n_s + most - 1) / most;
         for (int j = 0; j < slices; j++) {
-            Slice x = slice_make(a, type, f, starts, ws + UNPACKED, n_s * j / slices, n_s * (j + 1) / slices, t0, n_tok);
+            Slice x = slice_make(a, type, f, starts, ws + UNPACKED, n_s * j / slices,
+                                 n_s * (j + 1) / slices, t0, n_tok);
             block_slice(a, type, f, &w, &x, ws, superblock);
         }
     }
 }
 
-/* ---- The entries of the table ------------------------------------------------------------------------------------ */
+/* ---- The entries of the table ---------------------------------------------------------------- */
 
-/* Codes of 8 bits are multiplied as blocks are. Those of fewer are looked up as bytes, so that both sides must be bytes. */
+/* Codes of 8 bits are multiplied as blocks are. Those of fewer are looked up as bytes, so that both
+ * sides must be bytes. */
 V_INLINE Form stream_form(WeightType type, int bits)
 {
     if (type == WT_Q8 || type == WT_Q8_0)
@@ -80,19 +92,19 @@ V_INLINE Form stream_form(WeightType type, int bits)
 }
 
 /* A function of its own for each way: together they would share the registers of the worst. */
-#define INT_WAYS(name, type, bits, stream_one, block_one)                                                       \
+#define INT_WAYS(name, type, bits, stream_one, block_one)                                          \
     static __attribute__((noinline)) void stream_##name##_##bits(const IntMatmulArgs *a)   \
     {                                                                                      \
-        int_stream(a, type, stream_form(type, bits), stream_one);                                      \
+        int_stream(a, type, stream_form(type, bits), stream_one);                                  \
     }                                                                                      \
     static __attribute__((noinline)) void block_##name##_##bits(const IntMatmulArgs *a)    \
     {                                                                                      \
-        int_block(a, type, I_FORM_##bits, block_one);                                                 \
+        int_block(a, type, I_FORM_##bits, block_one);                                              \
     }
 
 #define MATMUL_INT(name, type, most_16)                                                    \
-    INT_WAYS(name, type, 8, stream_superblock, block_superblock)                                                                \
-    INT_WAYS(name, type, 16, stream_superblock, block_superblock)                                                               \
+    INT_WAYS(name, type, 8, stream_superblock, block_superblock)                                   \
+    INT_WAYS(name, type, 16, stream_superblock, block_superblock)                                  \
     static void matmul_int_##name(const IntMatmulArgs *a)                                  \
     {                                                                                      \
         if (a->n_tok <= (a->bits == 8 ? INT_STREAM : most_16))                             \
@@ -102,7 +114,7 @@ V_INLINE Form stream_form(WeightType type, int bits)
     }
 
 #define MATMUL_GGUF(name, type)                                                            \
-    INT_WAYS(name, type, 8, gguf_stream_superblock, gguf_block_superblock)                                                                \
+    INT_WAYS(name, type, 8, gguf_stream_superblock, gguf_block_superblock)                         \
     static void matmul_int_##name(const IntMatmulArgs *a)                                  \
     {                                                                                      \
         (a->n_tok <= INT_STREAM ? stream_##name##_8 : block_##name##_8)(a);                \

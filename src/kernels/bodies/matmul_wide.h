@@ -1,5 +1,6 @@
-/* kernels/bodies/matmul_wide.h: y = W x + bias for quantized weights as the floats that they stand for (--math f32): blocks
- * of bodies/matmul.h over weights that are widened once for each block of tokens, whatever the number of tokens. */
+/* kernels/bodies/matmul_wide.h: y = W x + bias for quantized weights as the floats that they stand
+ * for (--math f32): blocks of bodies/matmul.h over weights that are widened once for each block of
+ * tokens, whatever the number of tokens. */
 #ifndef KERNELS_BODIES_MATMUL_WIDE_H
 #define KERNELS_BODIES_MATMUL_WIDE_H
 
@@ -13,7 +14,8 @@
 
 _Static_assert((int)K_CHUNK == (int)SUPERBLOCK, "a chunk has one scale");
 
-/* Steps 256 * s .. + n of panels p .. p + n_p to [n][n_p][16]: scale * (float)integer, rounded once. */
+/* Steps 256 * s .. + n of panels p .. p + n_p to [n][n_p][16]: scale * (float)integer, rounded
+ * once. */
 V_INLINE void unpack_wide(float *out, WeightType type, const Walk *w, int p, int n_p, int s, int n)
 {
     char bytes[SUPERBLOCK * LANES];
@@ -36,17 +38,20 @@ V_INLINE void unpack_wide(float *out, WeightType type, const Walk *w, int p, int
 V_INLINE float *put_wide(float *to, int n_p, i512 codes, float offset, f32x16 d, const f32x16 *min)
 {
     UNROLL for (int i = 0; i < 4; i++, to += n_p * LANES) {
-        f32x16 v = v_mul(d, v_sub(i_byte_to_f32(codes, i), v_set(offset))); /* the difference is exact */
+        /* the difference is exact */
+        f32x16 v = v_mul(d, v_sub(i_byte_to_f32(codes, i), v_set(offset)));
         v_store(to, min ? v_sub(v, *min) : v);
     }
     return to;
 }
 
 /* One panel of a GGUF type: n (whole runs) steps, n_p * 16 floats apart. */
-V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p, int n_p, int s, int n)
+V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p, int n_p, int s,
+                               int n)
 {
     const unsigned char *codes = walk_to(w, 0, p, s), *sub = walk_to(w, 1, p, s);
-    const uint16_t      *halves = (const uint16_t *)(const void *)walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
+    const uint16_t      *halves =
+        (const uint16_t *)(const void *)walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
     const bool           minima = gguf_has_minima(type);
     i512                 v[4];
     if (minima)
@@ -64,13 +69,15 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
                 min = v_mul(v_load_f16(halves + LANES), i_byte_to_f32(v[2 + j / 4], j % 4));
             gguf_pair(type, codes, i, &pair[0], &pair[1]);
             for (int half = 0; half < 2; half++)
-                to = put_wide(to, n_p, pair[half], (float)gguf_code_offset(type), d, minima ? &min : NULL);
+                to = put_wide(to, n_p, pair[half], (float)gguf_code_offset(type), d,
+                              minima ? &min : NULL);
         }
 }
 
-/* All panels over chunk number s for tokens t0 .. t0 + n_tok, whose x lies in xs. ws: room for the widened weights. */
-V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, const float *xs, float *ws, int t0,
-                         int n_tok, int s)
+/* All panels over chunk number s for tokens t0 .. t0 + n_tok, whose x lies in xs. ws: room for the
+ * widened weights. */
+V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, const float *xs,
+                         float *ws, int t0, int n_tok, int s)
 {
     int n     = a->k - s * K_CHUNK < K_CHUNK ? a->k - s * K_CHUNK : K_CHUNK;
     int tiles = (n_tok + BLOCK_T - 1) / BLOCK_T;
@@ -82,7 +89,11 @@ V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, co
             unpack_wide(ws, type, w, p, n_p, s, n);
         for (int i = 0; i < tiles; i++) {
             int  t = n_tok * i / tiles, end = n_tok * (i + 1) / tiles;
-            Tile b = { .w = ws, .x = xs + (size_t)t * K_CHUNK, .n = n, .y_stride = a->y_stride, .first = s == 0 };
+            Tile b = { .w = ws,
+                       .x = xs + (size_t)t * K_CHUNK,
+                       .n = n,
+                       .y_stride = a->y_stride,
+                       .first = s == 0 };
             b.y    = a->y + (size_t)(t0 + t) * a->y_stride + (size_t)p * LANES;
             b.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
             tile_any(&b, n_p, end - t);
@@ -97,7 +108,8 @@ V_INLINE void matmul_wide(const MatmulArgs *a, WeightType type)
     for (int t0 = 0; t0 < a->n_tok; t0 += BLOCK_TOKENS) {
         int n_tok = a->n_tok - t0 < BLOCK_TOKENS ? a->n_tok - t0 : BLOCK_TOKENS;
         for (int k0 = 0; k0 < a->k; k0 += K_CHUNK) {
-            gather_x(xs, a->x + (size_t)t0 * a->x_stride, a->x_stride, n_tok, k0, a->k - k0 < K_CHUNK ? a->k - k0 : K_CHUNK);
+            gather_x(xs, a->x + (size_t)t0 * a->x_stride, a->x_stride, n_tok, k0,
+                     a->k - k0 < K_CHUNK ? a->k - k0 : K_CHUNK);
             wide_chunk(a, type, &w, xs, ws, t0, n_tok, k0 / K_CHUNK);
         }
     }

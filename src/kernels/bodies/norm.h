@@ -1,11 +1,13 @@
-/* kernels/bodies/norm.h: what needs a sum or a maximum along a vector: RMSNorm, LayerNorm, softmax, the codes of a KV cache. */
+/* kernels/bodies/norm.h: what needs a sum or a maximum along a vector: RMSNorm, LayerNorm, softmax,
+ * the codes of a KV cache. */
 #ifndef KERNELS_BODIES_NORM_H
 #define KERNELS_BODIES_NORM_H
 
 #include "kernels/bodies/elementwise.h"
 
-/* Element i goes to lane i % 16, then the lanes are folded 8, 4, 2, 1. This shape of the sum is part of the definition, so it
- * may not depend on how many lanes a register has. Elements past n are loaded as 0 and add nothing. */
+/* Element i goes to lane i % 16, then the lanes are folded 8, 4, 2, 1. This shape of the sum is
+ * part of the definition, so it may not depend on how many lanes a register has. Elements past n
+ * are loaded as 0 and add nothing. */
 static void rms_norm(float *y, const float *x, const float *w, int n, float eps)
 {
     f32x16 lane = v_zero();
@@ -55,7 +57,8 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
 }
 
 /* The maximum is taken away first, so that no exponential overflows. */
-/* Where NaN is among the elements every p is NaN, or the sum is: all elements become NaN whatever m came out as. */
+/* Where NaN is among the elements every p is NaN, or the sum is: all elements become NaN whatever m
+ * came out as. */
 static void softmax(float *x, int n)
 {
     f32x16 top = v_set(-INFINITY), sum = v_zero();
@@ -77,8 +80,9 @@ static void softmax(float *x, int n)
     }
 }
 
-/* Definition "KV cache q8". x * 0 is NaN exactly where x is infinite or NaN; among finite numbers the largest bit pattern
- * is the largest value. Adding 1.5 * 2^23 rounds to an integer, ties to even. */
+/* Definition "KV cache q8". x * 0 is NaN exactly where x is infinite or NaN; among finite numbers
+ * the largest bit pattern is the largest value. Adding 1.5 * 2^23 rounds to an integer, ties to
+ * even. */
 static float f32_to_q8(int8_t *code, const float *x, int n)
 {
     f32x16 top = v_zero(), bad = v_zero(), round = v_set(0x1.8p23f);

@@ -1,16 +1,20 @@
-/* kernels/bodies/quantize.h: activations to integers of 8 or 16 bits, docs/numerics.md, "Activations for
- * quantized weights". */
+/* kernels/bodies/quantize.h: activations to integers of 8 or 16 bits, docs/numerics.md,
+ * "Activations for quantized weights". */
 #ifndef KERNELS_BODIES_QUANTIZE_H
 #define KERNELS_BODIES_QUANTIZE_H
 
-V_INLINE f32x16 load_some(const float *x, int i, int n) { return n - i >= LANES ? v_load(x + i) : v_load_n(x + i, n - i); }
+V_INLINE f32x16 load_some(const float *x, int i, int n)
+{
+    return n - i >= LANES ? v_load(x + i) : v_load_n(x + i, n - i);
+}
 
 /* One superblock of n floats; q gets 16 at a time, 0 behind n. Returns the scale. */
 V_INLINE float quantize_superblock(int16_t *q, const float *x, int n, int bits)
 {
     i512    most = i_set32(0), magnitude = i_set32(0x7fffffff);
     int32_t lane[16], amax = 0;
-    for (int i = 0; i < n; i += LANES) /* without the sign the order of integers is that of floats */
+    for (int i = 0; i < n; i += LANES) /* without the sign the order of integers is that of
+                                        * floats */
         most = i_max32(most, i_and(i_bits(load_some(x, i, n)), magnitude));
     i_store(lane, most);
     for (int i = 0; i < 16; i++)
@@ -20,7 +24,8 @@ V_INLINE float quantize_superblock(int16_t *q, const float *x, int n, int bits)
         return amax >= 0x7f800000 ? NAN : 0;
     }
     float  d = f32_from((uint32_t)amax) / (bits == 8 ? 127.0f : 32512.0f);
-    f32x16 r = v_set(1.0f / d), round = v_set(0x1.8p23f); /* the low bits of the sum are the nearest integer */
+    f32x16 r = v_set(1.0f / d), round = v_set(0x1.8p23f); /* the low bits of the sum are the nearest
+                                                           * integer */
     for (int i = 0; i < n; i += LANES)
         i_store_low16(q + i, i_bits(v_add(v_mul(load_some(x, i, n), r), round)));
     return d;
@@ -29,7 +34,8 @@ V_INLINE float quantize_superblock(int16_t *q, const float *x, int n, int bits)
 static void quantize(int16_t *q, float *d, const float *x, int n, int bits)
 {
     for (int c = 0; c < n; c += SUPERBLOCK)
-        d[c / SUPERBLOCK] = quantize_superblock(q + c, x + c, n - c < SUPERBLOCK ? n - c : SUPERBLOCK, bits);
+        d[c / SUPERBLOCK] =
+            quantize_superblock(q + c, x + c, n - c < SUPERBLOCK ? n - c : SUPERBLOCK, bits);
     for (int c = (n + LANES - 1) / LANES * LANES; c % 64 != 0; c++)
         q[c] = 0;
 }

@@ -1,18 +1,19 @@
-/* kernels/bodies/quantized_plain.h: quantized weights in plain C, as docs/numerics.md spells them. This is the scalar table,
- * and what every other table must equal bit by bit.
+/* kernels/bodies/quantized_plain.h: quantized weights in plain C, as docs/numerics.md spells them.
+ * This is the scalar table, and what every other table must equal bit by bit.
  *
- * How a product comes out the same everywhere: weights and activations are integers of a few bits, so the sum over a
- * superblock of 256 k is exact in int32, in whatever order and however many at a time. Floats begin where the sum ends: one
- * fmaf for each superblock (or run of 32), superblocks ascending. */
+ * How a product comes out the same everywhere: weights and activations are integers of a few bits,
+ * so the sum over a superblock of 256 k is exact in int32, in whatever order and however many at a
+ * time. Floats begin where the sum ends: one fmaf for each superblock (or run of 32), superblocks
+ * ascending. */
 #ifndef KERNELS_BODIES_QUANTIZED_PLAIN_H
 #define KERNELS_BODIES_QUANTIZED_PLAIN_H
 
 #include <assert.h>
 
-/* ---- Activations ---- */
+/* ---- Activations ----------------------------------------------------------------------------- */
 
-/* The largest magnitude. Without the sign, bit patterns of floats have the order of their values; NaN and infinity are
- * larger than every number, so no value is lost to a comparison with NaN. */
+/* The largest magnitude. Without the sign, bit patterns of floats have the order of their values;
+ * NaN and infinity are larger than every number, so no value is lost to a comparison with NaN. */
 static float largest_magnitude(const float *x, int n)
 {
     uint32_t most = 0;
@@ -47,7 +48,8 @@ static void quantize(int16_t *q, float *d, const float *x, int n, int bits)
         q[c] = 0;
 }
 
-/* ---- Integer products: one superblock of one row after the other; between superblocks the sum lies in y ---- */
+/* ---- Integer products: one superblock of one row after the other; between superblocks the sum
+ * lies in y ---- */
 
 /* One superblock of one row, taken out of its panel. */
 typedef struct RowBlock {
@@ -82,11 +84,13 @@ static int32_t integer_dot(const int8_t *w, const int16_t *q, int n)
 static float add_runs(const RowBlock *b, const int16_t *q, float dx, float acc)
 {
     for (int i = 0; i < b->n; i += 32)
-        acc = fmaf(f16_to_f32(b->w.d[i / 32]) * dx, (float)integer_dot(b->w.code + i, q + i, 32), acc);
+        acc = fmaf(f16_to_f32(b->w.d[i / 32]) * dx, (float)integer_dot(b->w.code + i, q + i, 32),
+                   acc);
     return acc;
 }
 
-/* K-quants: sub-scales and minima are integers too. All sub-blocks go into one sum, all minima into another. */
+/* K-quants: sub-scales and minima are integers too. All sub-blocks go into one sum, all minima into
+ * another. */
 static float add_sub_blocks(const RowBlock *b, const int16_t *q, float dx, float acc)
 {
     int     sub_k = b->type == WT_Q6_K ? 16 : 32;
@@ -104,25 +108,33 @@ static float add_superblock(const RowBlock *b, const int16_t *q, float dx, float
 {
     if (b->type == WT_Q8 || b->type == WT_Q4)
         return fmaf(b->d * dx, (float)integer_dot(b->w.code, q, b->n), acc);
-    return b->type == WT_Q8_0 || b->type == WT_Q4_0 ? add_runs(b, q, dx, acc) : add_sub_blocks(b, q, dx, acc);
+    return b->type == WT_Q8_0 || b->type == WT_Q4_0 ? add_runs(b, q, dx, acc)
+                                                    : add_sub_blocks(b, q, dx, acc);
 }
 
 static void matmul_int(const IntMatmulArgs *a, WeightType type)
 {
-    assert(a->bits == 8 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass int32 */
+    assert(a->bits == 8 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass
+                                                      * int32 */
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
         for (int k0 = 0, s = 0; k0 < a->k; k0 += SUPERBLOCK, s++) {
-            RowBlock b = row_block(type, panel_superblock(type, panel, s), row % PANEL_ROWS, min_int(a->k - k0, SUPERBLOCK));
+            RowBlock b = row_block(type, panel_superblock(type, panel, s), row % PANEL_ROWS,
+                                   min_int(a->k - k0, SUPERBLOCK));
             for (int t = 0; t < a->n_tok; t++) {
-                float *y = a->y + (size_t)t * a->y_stride + row, acc = s ? *y : a->bias ? a->bias[row] : 0;
-                *y = add_superblock(&b, a->q + (size_t)t * a->q_stride + k0, a->d[(size_t)t * a->d_stride + (size_t)s], acc);
+                float *y = a->y + (size_t)t * a->y_stride + row,
+                      acc = s ? *y
+                    : a->bias ? a->bias[row]
+                              : 0;
+                *y = add_superblock(&b, a->q + (size_t)t * a->q_stride + k0,
+                                    a->d[(size_t)t * a->d_stride + (size_t)s], acc);
             }
         }
     }
 }
 
-/* ---- --math f32: the same sum as for float weights (bodies/matmul.h), with what the integers stand for ---- */
+/* ---- --math f32: the same sum as for float weights (bodies/matmul.h), with what the integers
+ * stand for ---- */
 
 static void matmul_wide(const MatmulArgs *a, WeightType type)
 {
@@ -132,10 +144,15 @@ static void matmul_wide(const MatmulArgs *a, WeightType type)
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
         for (int k0 = 0; k0 < a->k; k0 += K_CHUNK) {
             int n = min_int(a->k - k0, K_CHUNK);
-            panel_row_to_f32(type, w, panel_superblock(type, panel, k0 / SUPERBLOCK), row % PANEL_ROWS, n);
+            panel_row_to_f32(type, w, panel_superblock(type, panel, k0 / SUPERBLOCK),
+                             row % PANEL_ROWS, n);
             for (int t = 0; t < a->n_tok; t++) {
                 const float *x = a->x + (size_t)t * a->x_stride + k0;
-                float       *y = a->y + (size_t)t * a->y_stride + row, acc = k0 ? *y : a->bias ? a->bias[row] : 0, c = 0;
+                float       *y = a->y + (size_t)t * a->y_stride + row,
+                            acc = k0 ? *y
+                          : a->bias  ? a->bias[row]
+                                     : 0,
+                            c = 0;
                 for (int i = 0; i < n; i++)
                     c = fmaf(w[i], x[i], c);
                 *y = acc + c;
@@ -144,7 +161,7 @@ static void matmul_wide(const MatmulArgs *a, WeightType type)
     }
 }
 
-/* ---- The entries of the table ---- */
+/* ---- The entries of the table ---------------------------------------------------------------- */
 
 #define QUANTIZED(name, type)                                                     \
     static void matmul_int_##name(const IntMatmulArgs *a) { matmul_int(a, type); } \

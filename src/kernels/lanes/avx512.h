@@ -23,11 +23,16 @@ V_INLINE m16    v_low(int n) { return (__mmask16)((1u << n) - 1); }
 V_INLINE f32x16 v_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(v_low(n), p); }
 V_INLINE void   v_store_n(float *p, f32x16 a, int n) { _mm512_mask_storeu_ps(p, v_low(n), a); }
 
-V_INLINE f32x16 v_load_f16(const uint16_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p)); }
+V_INLINE f32x16 v_load_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
+}
 V_INLINE void   v_store_f16(uint16_t *p, f32x16 a)
 {
     /* the form with a mask: gcc's macro for the plain one warns at -O0 */
-    _mm256_storeu_si256((void *)p, _mm512_maskz_cvtps_ph((__mmask16)0xffff, a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    _mm256_storeu_si256(
+        (void *)p,
+        _mm512_maskz_cvtps_ph((__mmask16)0xffff, a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 V_INLINE f32x16 v_load_i8(const int8_t *p)
 {
@@ -43,7 +48,8 @@ V_INLINE f32x16 v_load_bf16_even(const uint16_t *p)
 }
 V_INLINE f32x16 v_load_bf16_odd(const uint16_t *p)
 {
-    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000)));
+    return _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_loadu_si512(p), _mm512_set1_epi32((int)0xffff0000)));
 }
 
 V_INLINE f32x16 v_add(f32x16 a, f32x16 b) { return _mm512_add_ps(a, b); }
@@ -52,7 +58,8 @@ V_INLINE f32x16 v_mul(f32x16 a, f32x16 b) { return _mm512_mul_ps(a, b); }
 V_INLINE f32x16 v_div(f32x16 a, f32x16 b) { return _mm512_div_ps(a, b); }
 V_INLINE f32x16 v_sqrt(f32x16 a) { return _mm512_sqrt_ps(a); }
 V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c) { return _mm512_fmadd_ps(a, b, c); }
-V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { return _mm512_max_ps(a, b); } /* the second where unordered or equal */
+/* the second where unordered or equal */
+V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { return _mm512_max_ps(a, b); }
 
 V_INLINE f32x16 v_neg(f32x16 a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
 V_INLINE f32x16 v_abs(f32x16 a) { return _mm512_andnot_ps(_mm512_set1_ps(-0.0f), a); }
@@ -94,7 +101,7 @@ V_INLINE float v_fold_max(f32x16 a)
     return _mm_cvtss_f32(_mm_max_ss(c, _mm_movehdup_ps(c)));
 }
 
-/* ---- Integers ---------------------------------------------------------------------------------------------------- */
+/* ---- Integers -------------------------------------------------------------------------------- */
 
 #if defined(__AVX512VNNI__)
 #define I_FORM_8    FORM_BYTES
@@ -120,7 +127,10 @@ V_INLINE i512 i_bcast(const void *p)
     memcpy(&a, p, sizeof a);
     return i_set32(a);
 }
-V_INLINE i512 i_table(const int8_t t[16]) { return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)t)); }
+V_INLINE i512 i_table(const int8_t t[16])
+{
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)t));
+}
 
 V_INLINE i512 i_add32(i512 a, i512 b) { return _mm512_add_epi32(a, b); }
 V_INLINE i512 i_sub32(i512 a, i512 b) { return _mm512_sub_epi32(a, b); }
@@ -136,13 +146,17 @@ V_INLINE i512 i_sub16(i512 a, i512 b) { return _mm512_sub_epi16(a, b); }
 V_INLINE i512 i_mul16(i512 a, i512 b) { return _mm512_mullo_epi16(a, b); }
 V_INLINE i512 i_round_mul16(i512 a, i512 b)
 {
-    return _mm512_add_epi16(_mm512_mulhi_epi16(a, b), _mm512_srli_epi16(_mm512_mullo_epi16(a, b), 15));
+    return _mm512_add_epi16(_mm512_mulhi_epi16(a, b),
+                            _mm512_srli_epi16(_mm512_mullo_epi16(a, b), 15));
 }
 
 V_INLINE i512 i_low_nibbles(i512 a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
 V_INLINE i512 i_high_nibbles(i512 a) { return i_low_nibbles(_mm512_srli_epi16(a, 4)); }
 V_INLINE i512 i_lookup(i512 table, i512 index) { return _mm512_shuffle_epi8(table, index); }
-V_INLINE i512 i_offset(i512 w) { return I_OFFSET ? _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80)) : w; }
+V_INLINE i512 i_offset(i512 w)
+{
+    return I_OFFSET ? _mm512_xor_si512(w, _mm512_set1_epi8((char)0x80)) : w;
+}
 
 V_INLINE i512 i_even(i512 a) { return _mm512_srai_epi16(_mm512_slli_epi16(a, 8), 8); }
 V_INLINE i512 i_odd(i512 a) { return _mm512_srai_epi16(a, 8); }
@@ -152,23 +166,27 @@ V_INLINE i512 i_join(i512 even, i512 odd)
 }
 V_INLINE i512 i_pack(i512 a, i512 b)
 {
-    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(a)), _mm512_cvtepi16_epi8(b), 1);
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(a)),
+                              _mm512_cvtepi16_epi8(b), 1);
 }
-V_INLINE i512 i_pair(i512 a) { return _mm512_shufflehi_epi16(_mm512_shufflelo_epi16(a, 0xd8), 0xd8); }
+V_INLINE i512 i_pair(i512 a)
+{
+    return _mm512_shufflehi_epi16(_mm512_shufflelo_epi16(a, 0xd8), 0xd8);
+}
 
 #if defined(__AVX512VNNI__)
 /* Not the intrinsics: gcc 12 copies each sum twice around them, which halves the speed. */
 typedef int32_t __attribute__((may_alias, aligned(1))) i_word; /* x of one row, wherever it lies */
-#define I_DOT(name, instruction)                                                                                     \
-    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                                     \
-    {                                                                                                                \
-        __asm__(instruction " %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));                                             \
-        return acc;                                                                                                  \
-    }                                                                                                                \
-    V_INLINE i512 name##_at(i512 acc, i512 w, const void *x)                                                         \
-    {                                                                                                                \
-        __asm__(instruction " %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const i_word *)x));                   \
-        return acc;                                                                                                  \
+#define I_DOT(name, instruction)                                                                   \
+    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                   \
+    {                                                                                              \
+        __asm__(instruction " %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));                           \
+        return acc;                                                                                \
+    }                                                                                              \
+    V_INLINE i512 name##_at(i512 acc, i512 w, const void *x)                                       \
+    {                                                                                              \
+        __asm__(instruction " %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const i_word *)x)); \
+        return acc;                                                                                \
     }
 I_DOT(i_dot4, "vpdpbusd")
 I_DOT(i_dot2, "vpdpwssd")
@@ -178,41 +196,59 @@ V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub)
 {
     return i_dot2(acc, part, _mm512_maskz_mov_epi16(0x55555555u, sub));
 }
-V_INLINE i512 i_scale_of(i512 v, int j) { return _mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * j)), 24); }
-V_INLINE i512 i_scale(i512 acc, i512 part, i512 s) { return _mm512_add_epi32(acc, _mm512_mullo_epi32(part, s)); }
+V_INLINE i512 i_scale_of(i512 v, int j)
+{
+    return _mm512_srai_epi32(_mm512_slli_epi32(v, (unsigned)(24 - 8 * j)), 24);
+}
+V_INLINE i512 i_scale(i512 acc, i512 part, i512 s)
+{
+    return _mm512_add_epi32(acc, _mm512_mullo_epi32(part, s));
+}
 V_INLINE i512 i_sub_start(i512 x)
 {
     i512 s = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(I_BOOK_OFFSET), x);
     s      = _mm512_add_epi32(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0x4e));
-    return _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_add_epi32(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0xb1)));
+    return _mm512_sub_epi32(_mm512_setzero_si512(),
+                            _mm512_add_epi32(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0xb1)));
 }
 #else
-V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; } /* no form here asks for it */
+/* no form here asks for it */
+V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; }
 /* Together, or gcc 12 takes all products before the first sum and has no register left. */
-#define I_DOT(name, multiply, add)                                                                                   \
-    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                                     \
-    {                                                                                                                \
-        i512 product;                                                                                                \
-        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+v"(acc), "=&v"(product) : "v"(w), "v"(x));          \
-        return acc;                                                                                                  \
+#define I_DOT(name, multiply, add)                                                                 \
+    V_INLINE i512 name(i512 acc, i512 w, i512 x)                                                   \
+    {                                                                                              \
+        i512 product;                                                                              \
+        __asm__(multiply " %3, %2, %1\n\t" add " %1, %0, %0" : "+v"(acc), "=&v"(product) : "v"(w), \
+                "v"(x));                                                                           \
+        return acc;                                                                                \
     }
 I_DOT(i_dot2, "vpmaddwd", "vpaddd")
 I_DOT(i_sub_dot, "vpmaddubsw", "vpaddw")
-V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub) { return _mm512_add_epi32(acc, _mm512_madd_epi16(part, sub)); }
+V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub)
+{
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(part, sub));
+}
 V_INLINE i512 i_scale_of(i512 v, int j)
 {
-    __m512i odd = _mm512_set4_epi32(0x0c800c80, 0x08800880, 0x04800480, 0x00800080); /* to the upper byte of each word */
-    return _mm512_srai_epi16(_mm512_shuffle_epi8(v, _mm512_add_epi32(odd, _mm512_set1_epi32(j * 0x01000100))), 8);
+    /* to the upper byte of each word */
+    __m512i odd = _mm512_set4_epi32(0x0c800c80, 0x08800880, 0x04800480, 0x00800080);
+    return _mm512_srai_epi16(
+        _mm512_shuffle_epi8(v, _mm512_add_epi32(odd, _mm512_set1_epi32(j * 0x01000100))), 8);
 }
 V_INLINE i512 i_scale(i512 acc, i512 part, i512 s) { return i_sub_end(acc, part, s); }
 V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
 V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
-V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x)
+{
+    return i_sub_dot(part, w, i_bcast(x));
+}
 V_INLINE i512 i_sub_start(i512 x)
 {
     i512 s = _mm512_maddubs_epi16(_mm512_set1_epi8(I_BOOK_OFFSET), x);
     s      = _mm512_add_epi16(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0x4e));
-    return _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_add_epi16(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0xb1)));
+    return _mm512_sub_epi16(_mm512_setzero_si512(),
+                            _mm512_add_epi16(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0xb1)));
 }
 #endif
 
@@ -235,6 +271,9 @@ V_INLINE f32x16 i_byte_to_f32(i512 a, int j)
     return _mm512_cvtepi32_ps(_mm512_srai_epi32(_mm512_slli_epi32(a, (unsigned)(24 - 8 * j)), 24));
 }
 V_INLINE i512   i_bits(f32x16 a) { return _mm512_castps_si512(a); }
-V_INLINE void   i_store_low16(int16_t *p, i512 a) { _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a)); }
+V_INLINE void   i_store_low16(int16_t *p, i512 a)
+{
+    _mm256_storeu_si256((void *)p, _mm512_cvtepi32_epi16(a));
+}
 
 #endif

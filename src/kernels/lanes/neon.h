@@ -17,7 +17,12 @@ typedef struct m16 { uint32x4_t v[4]; } m16;
 
 V_INLINE f32x16 v_set(float a) { f32x16 r; V_EACH(i) r.v[i] = vdupq_n_f32(a); return r; }
 V_INLINE f32x16 v_zero(void) { return v_set(0.0f); }
-V_INLINE f32x16 v_load(const float *p) { f32x16 r; V_EACH(i) r.v[i] = vld1q_f32(p + 4 * i); return r; }
+V_INLINE f32x16 v_load(const float *p)
+{
+    f32x16 r;
+    V_EACH(i) r.v[i] = vld1q_f32(p + 4 * i);
+    return r;
+}
 V_INLINE void   v_store(float *p, f32x16 a) { V_EACH(i) vst1q_f32(p + 4 * i, a.v[i]); }
 /* NEON has no masks: tails go through an array. */
 V_INLINE f32x16 v_load_n(const float *p, int n)
@@ -47,8 +52,10 @@ V_INLINE f32x16 v_load_i8(const int8_t *p)
 {
     int8x16_t b = vld1q_s8(p);
     int16x8_t lo = vmovl_s8(vget_low_s8(b)), hi = vmovl_s8(vget_high_s8(b));
-    return (f32x16){ { vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
-                       vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi))) } };
+    return (f32x16){
+        { vcvtq_f32_s32(vmovl_s16(vget_low_s16(lo))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(lo))),
+          vcvtq_f32_s32(vmovl_s16(vget_low_s16(hi))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(hi))) }
+    };
 }
 V_INLINE void v_store_i8_n(int8_t *p, f32x16 a, int n)
 {
@@ -57,7 +64,10 @@ V_INLINE void v_store_i8_n(int8_t *p, f32x16 a, int n)
     for (int i = 0; i < n; i++)
         p[i] = (int8_t)t[i];
 }
-V_INLINE uint32x4_t v_load_bf16_two(const uint16_t *p) { return vreinterpretq_u32_u16(vld1q_u16(p)); }
+V_INLINE uint32x4_t v_load_bf16_two(const uint16_t *p)
+{
+    return vreinterpretq_u32_u16(vld1q_u16(p));
+}
 V_INLINE f32x16 v_load_bf16_even(const uint16_t *p)
 {
     f32x16 r;
@@ -67,17 +77,42 @@ V_INLINE f32x16 v_load_bf16_even(const uint16_t *p)
 V_INLINE f32x16 v_load_bf16_odd(const uint16_t *p)
 {
     f32x16 r;
-    V_EACH(i) r.v[i] = vreinterpretq_f32_u32(vandq_u32(v_load_bf16_two(p + 8 * i), vdupq_n_u32(0xffff0000u)));
+    V_EACH(i) r.v[i] = vreinterpretq_f32_u32(vandq_u32(v_load_bf16_two(p + 8 * i),
+                                                       vdupq_n_u32(0xffff0000u)));
     return r;
 }
 
-V_INLINE f32x16 v_add(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vaddq_f32(a.v[i], b.v[i]); return a; }
-V_INLINE f32x16 v_sub(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vsubq_f32(a.v[i], b.v[i]); return a; }
-V_INLINE f32x16 v_mul(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vmulq_f32(a.v[i], b.v[i]); return a; }
-V_INLINE f32x16 v_div(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vdivq_f32(a.v[i], b.v[i]); return a; }
+V_INLINE f32x16 v_add(f32x16 a, f32x16 b)
+{
+    V_EACH(i) a.v[i] = vaddq_f32(a.v[i], b.v[i]);
+    return a;
+}
+V_INLINE f32x16 v_sub(f32x16 a, f32x16 b)
+{
+    V_EACH(i) a.v[i] = vsubq_f32(a.v[i], b.v[i]);
+    return a;
+}
+V_INLINE f32x16 v_mul(f32x16 a, f32x16 b)
+{
+    V_EACH(i) a.v[i] = vmulq_f32(a.v[i], b.v[i]);
+    return a;
+}
+V_INLINE f32x16 v_div(f32x16 a, f32x16 b)
+{
+    V_EACH(i) a.v[i] = vdivq_f32(a.v[i], b.v[i]);
+    return a;
+}
 V_INLINE f32x16 v_sqrt(f32x16 a) { V_EACH(i) a.v[i] = vsqrtq_f32(a.v[i]); return a; }
-V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c) { V_EACH(i) c.v[i] = vfmaq_f32(c.v[i], a.v[i], b.v[i]); return c; }
-V_INLINE float32x4_t v_max4(float32x4_t a, float32x4_t b) { return vbslq_f32(vcgtq_f32(a, b), a, b); } /* not FMAX */
+V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c)
+{
+    V_EACH(i) c.v[i] = vfmaq_f32(c.v[i], a.v[i], b.v[i]);
+    return c;
+}
+/* not FMAX */
+V_INLINE float32x4_t v_max4(float32x4_t a, float32x4_t b)
+{
+    return vbslq_f32(vcgtq_f32(a, b), a, b);
+}
 V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = v_max4(a.v[i], b.v[i]); return a; }
 
 V_INLINE f32x16 v_neg(f32x16 a) { V_EACH(i) a.v[i] = vnegq_f32(a.v[i]); return a; }
@@ -90,12 +125,23 @@ V_INLINE f32x16 v_copysign(f32x16 a, f32x16 s)
 V_INLINE f32x16 v_scale_bits(f32x16 p, f32x16 z)
 {
     V_EACH(i)
-        p.v[i] = vreinterpretq_f32_u32(vaddq_u32(vreinterpretq_u32_f32(p.v[i]), vshlq_n_u32(vreinterpretq_u32_f32(z.v[i]), 23)));
+        p.v[i] = vreinterpretq_f32_u32(
+        vaddq_u32(vreinterpretq_u32_f32(p.v[i]), vshlq_n_u32(vreinterpretq_u32_f32(z.v[i]), 23)));
     return p;
 }
 
-V_INLINE m16 v_lt(f32x16 a, f32x16 b) { m16 r; V_EACH(i) r.v[i] = vcltq_f32(a.v[i], b.v[i]); return r; }
-V_INLINE m16 v_is_nan(f32x16 a) { m16 r; V_EACH(i) r.v[i] = vmvnq_u32(vceqq_f32(a.v[i], a.v[i])); return r; }
+V_INLINE m16 v_lt(f32x16 a, f32x16 b)
+{
+    m16 r;
+    V_EACH(i) r.v[i] = vcltq_f32(a.v[i], b.v[i]);
+    return r;
+}
+V_INLINE m16 v_is_nan(f32x16 a)
+{
+    m16 r;
+    V_EACH(i) r.v[i] = vmvnq_u32(vceqq_f32(a.v[i], a.v[i]));
+    return r;
+}
 V_INLINE m16 v_range(int first, int end)
 {
     static const int32_t lane[16] = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
@@ -106,7 +152,11 @@ V_INLINE m16 v_range(int first, int end)
     }
     return r;
 }
-V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = vbslq_f32(m.v[i], a.v[i], b.v[i]); return a; }
+V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b)
+{
+    V_EACH(i) a.v[i] = vbslq_f32(m.v[i], a.v[i], b.v[i]);
+    return a;
+}
 
 V_INLINE float v_first(f32x16 a) { return vgetq_lane_f32(a.v[0], 0); }
 /* Registers 0 and 2, 1 and 3 first: that is lane i with lane i + 8. */
@@ -126,7 +176,7 @@ V_INLINE float v_fold_max(f32x16 a)
     return t[0] > t[1] ? t[0] : t[1];
 }
 
-/* ---- Integers ---------------------------------------------------------------------------------------------------- */
+/* ---- Integers -------------------------------------------------------------------------------- */
 
 #define I_FORM_8      FORM_BYTES
 #define I_FORM_16     FORM_PLANES
@@ -171,7 +221,12 @@ typedef struct i512 { int8x16_t v[4]; } i512;
         return r;                                           \
     }
 
-V_INLINE i512 i_load(const void *p) { i512 r; V_EACH(i) r.v[i] = vld1q_s8((const int8_t *)p + 16 * i); return r; }
+V_INLINE i512 i_load(const void *p)
+{
+    i512 r;
+    V_EACH(i) r.v[i] = vld1q_s8((const int8_t *)p + 16 * i);
+    return r;
+}
 V_INLINE void i_store(void *p, i512 a) { V_EACH(i) vst1q_s8((int8_t *)p + 16 * i, a.v[i]); }
 V_INLINE i512 i_set32(int32_t a) { i512 r; V_EACH(i) r.v[i] = I_OF32(vdupq_n_s32(a)); return r; }
 V_INLINE i512 i_bcast(const void *p)
@@ -190,7 +245,8 @@ I_MAP2(i_and, vandq_s8(x, y))
 I_MAP2(i_or, vorrq_s8(x, y))
 V_INLINE i512 i_shift32(i512 a, int n)
 {
-    V_EACH(i) a.v[i] = vreinterpretq_s8_u32(vshlq_u32(vreinterpretq_u32_s8(a.v[i]), vdupq_n_s32(n)));
+    V_EACH(i) a.v[i] = vreinterpretq_s8_u32(vshlq_u32(vreinterpretq_u32_s8(a.v[i]),
+                                                      vdupq_n_s32(n)));
     return a;
 }
 I_MAP2(i_sub16, I_OF16(vsubq_s16(I_AS16(x), I_AS16(y))))
@@ -198,7 +254,8 @@ I_MAP2(i_mul16, I_OF16(vmulq_s16(I_AS16(x), I_AS16(y))))
 
 V_INLINE int16x8_t i_round_mul8(int16x8_t x, int16x8_t y)
 {
-    int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y)), high = vmull_s16(vget_high_s16(x), vget_high_s16(y));
+    int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y)),
+              high = vmull_s16(vget_high_s16(x), vget_high_s16(y));
     return vcombine_s16(vrshrn_n_s32(low, 16), vrshrn_n_s32(high, 16));
 }
 I_MAP2(i_round_mul16, I_OF16(i_round_mul8(I_AS16(x), I_AS16(y))))
@@ -212,7 +269,10 @@ I_MAP1(i_even, I_OF16(vshrq_n_s16(vshlq_n_s16(I_AS16(x), 8), 8)))
 I_MAP1(i_odd, I_OF16(vshrq_n_s16(I_AS16(x), 8)))
 I_MAP2(i_join, vtrn1q_s8(x, y))
 V_INLINE i512 i_pair(i512 a) { return a; } /* words are not multiplied here */
-V_INLINE int8x16_t i_narrow(int8x16_t a, int8x16_t b) { return vcombine_s8(vmovn_s16(I_AS16(a)), vmovn_s16(I_AS16(b))); }
+V_INLINE int8x16_t i_narrow(int8x16_t a, int8x16_t b)
+{
+    return vcombine_s8(vmovn_s16(I_AS16(a)), vmovn_s16(I_AS16(b)));
+}
 V_INLINE i512 i_pack(i512 a, i512 b)
 {
     return (i512){ { i_narrow(a.v[0], a.v[1]), i_narrow(a.v[2], a.v[3]),
@@ -221,7 +281,8 @@ V_INLINE i512 i_pack(i512 a, i512 b)
 
 V_INLINE int32x4_t i_dot2_rows(int32x4_t acc, int16x8_t w, int16x8_t x)
 {
-    int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(x)), high = vmull_s16(vget_high_s16(w), vget_high_s16(x));
+    int32x4_t low = vmull_s16(vget_low_s16(w), vget_low_s16(x)),
+              high = vmull_s16(vget_high_s16(w), vget_high_s16(x));
     return vaddq_s32(acc, vpaddq_s32(low, high));
 }
 I_MAP3(i_dot2, I_OF32(i_dot2_rows(I_AS32(x), I_AS16(y), I_AS16(z))))
@@ -231,7 +292,8 @@ I_MAP3(i_dot4, I_OF32(vdotq_s32(I_AS32(x), y, z)))
 /* A product is at most 128 * 127, two of them fit 16 bits. */
 V_INLINE int32x4_t i_dot4_rows(int32x4_t acc, int8x16_t w, int8x16_t x)
 {
-    int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x)), high = vmull_s8(vget_high_s8(w), vget_high_s8(x));
+    int16x8_t low = vmull_s8(vget_low_s8(w), vget_low_s8(x)),
+              high = vmull_s8(vget_high_s8(w), vget_high_s8(x));
     return vpadalq_s16(acc, vpaddq_s16(low, high));
 }
 I_MAP3(i_dot4, I_OF32(i_dot4_rows(I_AS32(x), y, z)))
@@ -239,7 +301,10 @@ I_MAP3(i_dot4, I_OF32(i_dot4_rows(I_AS32(x), y, z)))
 V_INLINE i512 i_sub_dot(i512 part, i512 w, i512 x) { return i_dot4(part, w, x); }
 V_INLINE i512 i_dot4_at(i512 acc, i512 w, const void *x) { return i_dot4(acc, w, i_bcast(x)); }
 V_INLINE i512 i_dot2_at(i512 acc, i512 w, const void *x) { return i_dot2(acc, w, i_bcast(x)); }
-V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_sub_dot(part, w, i_bcast(x)); }
+V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x)
+{
+    return i_sub_dot(part, w, i_bcast(x));
+}
 I_MAP3(i_sub_end, I_OF32(vmlaq_s32(I_AS32(x), I_AS32(y), vshrq_n_s32(I_AS32(z), 16))))
 I_MAP3(i_scale, I_OF32(vmlaq_s32(I_AS32(x), I_AS32(y), I_AS32(z))))
 V_INLINE i512 i_scale_of(i512 v, int j)
@@ -249,7 +314,8 @@ V_INLINE i512 i_scale_of(i512 v, int j)
 }
 V_INLINE i512 i_sub_start(i512 x) { return (void)x, i_set32(0); }
 
-/* Rows 4 * i .. of the magnitudes (words), signed by the bits from `signs` on, in both words of each row. */
+/* Rows 4 * i .. of the magnitudes (words), signed by the bits from `signs` on, in both words of
+ * each row. */
 V_INLINE int8x16_t i_subscale4(int16x4_t magnitude, unsigned signs)
 {
     static const int32_t bit[4] = { 1, 2, 4, 8 };
@@ -266,13 +332,19 @@ V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[
         int8x16_t  m = vqtbl1q_s8(table, b % 2 ? vshrq_n_u8(n, 4) : vandq_u8(n, vdupq_n_u8(15)));
         int16x8_t  low = vmovl_s8(vget_low_s8(m)), high = vmovl_s8(vget_high_s8(m));
         unsigned   signs = s[32 + 2 * b] | (unsigned)s[33 + 2 * b] << 8;
-        out[b].v[0] = i_subscale4(vget_low_s16(low), signs), out[b].v[1] = i_subscale4(vget_high_s16(low), signs >> 4);
+        out[b].v[0] = i_subscale4(vget_low_s16(low), signs),
+        out[b].v[1] = i_subscale4(vget_high_s16(low), signs >> 4);
         out[b].v[2] = i_subscale4(vget_low_s16(high), signs >> 8);
         out[b].v[3] = i_subscale4(vget_high_s16(high), signs >> 12);
     }
 }
 
-V_INLINE f32x16 i_to_f32(i512 a) { f32x16 r; V_EACH(i) r.v[i] = vcvtq_f32_s32(I_AS32(a.v[i])); return r; }
+V_INLINE f32x16 i_to_f32(i512 a)
+{
+    f32x16 r;
+    V_EACH(i) r.v[i] = vcvtq_f32_s32(I_AS32(a.v[i]));
+    return r;
+}
 V_INLINE f32x16 i_byte_to_f32(i512 a, int j)
 {
     f32x16    r;
@@ -280,7 +352,15 @@ V_INLINE f32x16 i_byte_to_f32(i512 a, int j)
     V_EACH(i) r.v[i] = vcvtq_f32_s32(vshrq_n_s32(vshlq_s32(I_AS32(a.v[i]), left), 24));
     return r;
 }
-V_INLINE i512 i_bits(f32x16 a) { i512 r; V_EACH(i) r.v[i] = vreinterpretq_s8_f32(a.v[i]); return r; }
-V_INLINE void i_store_low16(int16_t *p, i512 a) { V_EACH(i) vst1_s16(p + 4 * i, vmovn_s32(I_AS32(a.v[i]))); }
+V_INLINE i512 i_bits(f32x16 a)
+{
+    i512 r;
+    V_EACH(i) r.v[i] = vreinterpretq_s8_f32(a.v[i]);
+    return r;
+}
+V_INLINE void i_store_low16(int16_t *p, i512 a)
+{
+    V_EACH(i) vst1_s16(p + 4 * i, vmovn_s32(I_AS32(a.v[i])));
+}
 
 #endif

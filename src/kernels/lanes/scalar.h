@@ -1,18 +1,21 @@
-/* kernels/lanes/scalar.h: 16 lanes in plain C. This header says what every operation means; the other lanes headers
- * are the same list in the instructions of one machine.
+/* kernels/lanes/scalar.h: 16 lanes in plain C. This header says what every operation means; the
+ * other lanes headers are the same list in the instructions of one machine.
  *
- * Loads and stores need no alignment. Everything is static: code compiled with wide instructions must never become the
- * shared copy of a symbol. */
+ * Loads and stores need no alignment. Everything is static: code compiled with wide instructions
+ * must never become the shared copy of a symbol. */
 #ifndef KERNELS_LANES_SCALAR_H
 #define KERNELS_LANES_SCALAR_H
 
-/* How the bodies cut their blocks. No block is larger than one sum here: nothing would stay in registers. */
-#define LANES_ACC    1 /* f32x16 sums that the register file holds beside their operands                          */
-#define LANES_CHAINS 1 /* sums in flight that hide the latency of an fma, where there is one token or query only */
-#define LANES_PANELS 1 /* panels of a prefill block                                                               */
-#define UNROLL         /* nothing: no sum of a block stays in registers                                           */
+/* How the bodies cut their blocks. No block is larger than one sum here: nothing would stay in
+ * registers. */
+#define LANES_ACC    1 /* f32x16 sums that the register file holds beside their operands */
+#define LANES_CHAINS 1 /* sums in flight that hide the latency of an fma, where there is one token
+                        * or query only */
+#define LANES_PANELS 1 /* panels of a prefill block */
+#define UNROLL         /* nothing: no sum of a block stays in registers */
 #define LANES_INTEGERS 0 /* bodies/quantized_plain.h instead */
-#define V_INLINE static inline __attribute__((unused)) /* the compiler judges: a body of 16-lane loops inlined whole is huge */
+#define V_INLINE static inline __attribute__((unused)) /* the compiler judges: a body of 16-lane
+                                                        * loops inlined whole is huge */
 
 #include "kernels/lanes/lanes.h"
 
@@ -27,35 +30,78 @@ V_INLINE f32x16 v_zero(void) { return v_set(0.0f); }
 V_INLINE f32x16 v_load(const float *p) { f32x16 r; memcpy(r.v, p, sizeof r.v); return r; }
 V_INLINE void   v_store(float *p, f32x16 a) { memcpy(p, a.v, sizeof a.v); }
 
-/* The first n lanes, 0 < n < 16; lanes not loaded are +0, memory past n is neither read nor written. */
-V_INLINE f32x16 v_load_n(const float *p, int n) { f32x16 r; V_EACH(i) r.v[i] = i < n ? p[i] : 0.0f; return r; }
+/* The first n lanes, 0 < n < 16; lanes not loaded are +0, memory past n is neither read nor
+ * written. */
+V_INLINE f32x16 v_load_n(const float *p, int n)
+{
+    f32x16 r;
+    V_EACH(i) r.v[i] = i < n ? p[i] : 0.0f;
+    return r;
+}
 V_INLINE void   v_store_n(float *p, f32x16 a, int n) { memcpy(p, a.v, (size_t)n * sizeof *p); }
 
 /* Exact widening; v_store_f16 rounds to nearest even and keeps subnormals. */
-V_INLINE f32x16 v_load_f16(const uint16_t *p) { f32x16 r; V_EACH(i) r.v[i] = f16_to_f32(p[i]); return r; }
+V_INLINE f32x16 v_load_f16(const uint16_t *p)
+{
+    f32x16 r;
+    V_EACH(i) r.v[i] = f16_to_f32(p[i]);
+    return r;
+}
 V_INLINE void   v_store_f16(uint16_t *p, f32x16 a) { V_EACH(i) p[i] = f32_to_f16(a.v[i]); }
-/* 16 signed bytes; v_store_i8_n stores the first n lanes, 0 < n <= 16, which are integers from -128 to 127. */
+/* 16 signed bytes; v_store_i8_n stores the first n lanes, 0 < n <= 16, which are integers from -128
+ * to 127. */
 V_INLINE f32x16 v_load_i8(const int8_t *p) { f32x16 r; V_EACH(i) r.v[i] = (float)p[i]; return r; }
-V_INLINE void   v_store_i8_n(int8_t *p, f32x16 a, int n) { for (int i = 0; i < n; i++) p[i] = (int8_t)a.v[i]; }
+V_INLINE void   v_store_i8_n(int8_t *p, f32x16 a, int n)
+{
+    for (int i = 0; i < n; i++)
+        p[i] = (int8_t)a.v[i];
+}
 
 /* 16 pairs of bf16: the first and the second of each. */
-V_INLINE f32x16 v_load_bf16_even(const uint16_t *p) { f32x16 r; V_EACH(i) r.v[i] = bf16_to_f32(p[2 * i]); return r; }
-V_INLINE f32x16 v_load_bf16_odd(const uint16_t *p) { f32x16 r; V_EACH(i) r.v[i] = bf16_to_f32(p[2 * i + 1]); return r; }
+V_INLINE f32x16 v_load_bf16_even(const uint16_t *p)
+{
+    f32x16 r;
+    V_EACH(i) r.v[i] = bf16_to_f32(p[2 * i]);
+    return r;
+}
+V_INLINE f32x16 v_load_bf16_odd(const uint16_t *p)
+{
+    f32x16 r;
+    V_EACH(i) r.v[i] = bf16_to_f32(p[2 * i + 1]);
+    return r;
+}
 
 V_INLINE f32x16 v_add(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] += b.v[i]; return a; }
 V_INLINE f32x16 v_sub(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] -= b.v[i]; return a; }
 V_INLINE f32x16 v_mul(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] *= b.v[i]; return a; }
 V_INLINE f32x16 v_div(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] /= b.v[i]; return a; }
 V_INLINE f32x16 v_sqrt(f32x16 a) { V_EACH(i) a.v[i] = sqrtf(a.v[i]); return a; }
-V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c) { V_EACH(i) c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]); return c; }
-V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i]; return a; }
+V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c)
+{
+    V_EACH(i) c.v[i] = fmaf(a.v[i], b.v[i], c.v[i]);
+    return c;
+}
+V_INLINE f32x16 v_max(f32x16 a, f32x16 b)
+{
+    V_EACH(i) a.v[i] = a.v[i] > b.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
 
 /* Sign bits alone, NaN included. */
-V_INLINE f32x16 v_neg(f32x16 a) { V_EACH(i) a.v[i] = f32_from(f32_bits(a.v[i]) ^ 0x80000000u); return a; }
-V_INLINE f32x16 v_abs(f32x16 a) { V_EACH(i) a.v[i] = f32_from(f32_bits(a.v[i]) & 0x7fffffffu); return a; }
+V_INLINE f32x16 v_neg(f32x16 a)
+{
+    V_EACH(i) a.v[i] = f32_from(f32_bits(a.v[i]) ^ 0x80000000u);
+    return a;
+}
+V_INLINE f32x16 v_abs(f32x16 a)
+{
+    V_EACH(i) a.v[i] = f32_from(f32_bits(a.v[i]) & 0x7fffffffu);
+    return a;
+}
 V_INLINE f32x16 v_copysign(f32x16 a, f32x16 s)
 {
-    V_EACH(i) a.v[i] = f32_from((f32_bits(a.v[i]) & 0x7fffffffu) | (f32_bits(s.v[i]) & 0x80000000u));
+    V_EACH(i)
+    a.v[i] = f32_from((f32_bits(a.v[i]) & 0x7fffffffu) | (f32_bits(s.v[i]) & 0x80000000u));
     return a;
 }
 
@@ -69,8 +115,17 @@ V_INLINE f32x16 v_scale_bits(f32x16 p, f32x16 z)
 V_INLINE m16 v_lt(f32x16 a, f32x16 b) { m16 r; V_EACH(i) r.v[i] = a.v[i] < b.v[i]; return r; }
 V_INLINE m16 v_is_nan(f32x16 a) { m16 r; V_EACH(i) r.v[i] = a.v[i] != a.v[i]; return r; }
 /* Lanes first <= i < end; both may lie outside 0 .. 16. */
-V_INLINE m16 v_range(int first, int end) { m16 r; V_EACH(i) r.v[i] = i >= first && i < end; return r; }
-V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b) { V_EACH(i) a.v[i] = m.v[i] ? a.v[i] : b.v[i]; return a; }
+V_INLINE m16 v_range(int first, int end)
+{
+    m16 r;
+    V_EACH(i) r.v[i] = i >= first && i < end;
+    return r;
+}
+V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b)
+{
+    V_EACH(i) a.v[i] = m.v[i] ? a.v[i] : b.v[i];
+    return a;
+}
 
 V_INLINE float v_first(f32x16 a) { return a.v[0]; }
 /* Fold 8+8, 4+4, 2+2, 1+1: lane i with lane i + 8, and so on. */
