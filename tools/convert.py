@@ -9,6 +9,7 @@ import collections
 import hashlib
 import json
 import os
+import shutil
 import sys
 
 sys.dont_write_bytecode = True
@@ -21,17 +22,28 @@ except ImportError:
 
 
 def read(path, begin=0, n=-1, kind="u1"):
+    expect(os.path.isfile(path), path)
     return np.fromfile(path, kind, n, offset=begin)
 
 
 def read_json(path, begin=0, n=-1):
-    """An object. What readers of JSON disagree about (a key twice, NaN) is not known here."""
+    """An object. What readers of JSON disagree about is not known here: a key twice, NaN, numbers
+    beyond a double, half a surrogate pair, deep nesting."""
     def once(items):
         expect(len(dict(items)) == len(items), path)
         return dict(items)
+
+    def finite(kind):
+        return lambda text: expect(abs(float(text)) < float("inf"), path) or kind(text)
+
+    def depth(value):
+        inner = value.values() if isinstance(value, dict) else value
+        return 1 + max(map(depth, inner), default=0) if isinstance(value, (dict, list)) else 0
     result = json.loads(read(path, begin, n).tobytes().decode("utf-8"), object_pairs_hook=once,
-                        parse_constant=lambda name: expect(False, path))
-    expect(isinstance(result, dict) and "\\u0000" not in json.dumps(result), path)
+                        parse_constant=lambda name: expect(False, path),
+                        parse_int=finite(int), parse_float=finite(float))
+    expect(isinstance(result, dict) and depth(result) < 60, path)
+    expect(b"\\u0000" not in json.dumps(result, ensure_ascii=False).encode("utf-8"), path)
     return result
 
 
@@ -119,14 +131,18 @@ Stored = collections.namedtuple("Stored", "path dtype shape begin n_bytes")
 
 def read_safetensors(path):
     """({name: Stored}, metadata) of a file: a length, a JSON header, data without holes."""
+    def counts(list_):
+        expect(type(list_) is list and all(type(i) is int and i >= 0 for i in list_), path)
+        return list_
     size, n = os.path.getsize(path), int.from_bytes(read(path, 0, 8).tobytes(), "little")
-    expect(8 <= size and n <= min(size - 8, 100_000_000), path)
+    expect(8 <= size and n <= min(size - 8, 100_000_000) and read(path, 8, 1) == ord("{"), path)
     header, at, tensors = read_json(path, 8, n), 8 + n, {}
     metadata = header.pop("__metadata__", {})
-    for name, e in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
+    expect(type(metadata) is dict and all(type(t) is str for t in metadata.values()), path)
+    for name, e in sorted(header.items(), key=lambda item: counts(item[1]["data_offsets"])):
         begin, end = e["data_offsets"]
-        expect(8 + n + begin == at and begin <= end, name)
-        tensors[name] = Stored(path, e["dtype"], tuple(e["shape"]), at, end - begin)
+        expect(8 + n + begin == at and begin <= end and len(e) == 3, name)
+        tensors[name] = Stored(path, e["dtype"], tuple(counts(e["shape"])), at, end - begin)
         at += end - begin
     expect(at == size, path)
     return tensors, metadata
@@ -139,6 +155,7 @@ def read_folder(folder, files):
         return read_safetensors(files[-1])[0]
     files[-1] += ".index.json"
     shard_of, tensors = read_json(files[-1])["weight_map"], {}
+    expect(isinstance(shard_of, dict), files[-1])
     for shard in dict.fromkeys(shard_of.values()):
         expect(shard == os.path.basename(shard), shard)
         files.append(os.path.join(folder, shard))
@@ -232,14 +249,17 @@ def write(path, metadata, entries):
     """Under a temporary name, which becomes the file's at the end. The hash is filled in last."""
     name = ".%s.%d.tmp" % (os.path.basename(path), os.getpid())
     temporary, digest = os.path.join(os.path.dirname(path), name), hashlib.sha256()
+    f = open(temporary, "xb")
     try:
-        with open(temporary, "xb") as f:
+        with f:
             f.write(header(metadata, entries))
             for piece in (np.ascontiguousarray(p) for e in entries for p in e.pieces):
                 digest.update(piece)
                 f.write(piece)
             f.seek(0)
             f.write(header(dict(metadata, sha256=digest.hexdigest()), entries))
+        if os.path.exists(path):
+            shutil.copymode(path, temporary)
         os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):
@@ -253,6 +273,14 @@ def sha256(path):
     return digest.hexdigest()
 
 
+def may_write(out, src):
+    """A new file, or one that may be replaced: no link, no device, no file of the folder, which may
+    have another name there."""
+    return not os.path.lexists(out) or (
+        os.path.isfile(out) and not os.path.islink(out) and os.access(out, os.W_OK)
+        and not any(os.path.samefile(out, os.path.join(src, name)) for name in os.listdir(src)))
+
+
 def convert(src, out, layout, tokenizer):
     """Write the model file of a folder, which is then described. tokenizer: a model file with the
     folder's tokenizer, or None."""
@@ -261,8 +289,7 @@ def convert(src, out, layout, tokenizer):
     files = [os.path.join(src, name) for name in ("config.json", "generation_config.json")]
     files = [path for path in files if os.path.exists(path)]
     expect(files and files[0].endswith("/config.json"), src)
-    inside = os.path.join(src, os.path.basename(out))
-    expect(not os.path.lexists(out) or os.path.isfile(out) and not os.path.exists(inside), out)
+    expect(may_write(out, src), out)
     config = make_config(*([read_json(path) for path in files] + [{}])[:2])
     entries = list(weights(config, read_folder(src, files), layout))
     n_params = sum(np.prod(shape) for _, _, shape in tensor_list(config))

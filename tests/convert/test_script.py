@@ -141,6 +141,74 @@ def test_no_source_and_no_device_is_replaced():
     assert before == {n: open(os.path.join(folder, n), "rb").read() for n in os.listdir(folder)}
 
 
+def test_no_file_behind_a_link_is_replaced():
+    """As in a cache of downloads: the folder has links, and its files lie elsewhere under other names."""
+    folder, blobs = made("links"), temp("blobs")
+    os.mkdir(blobs)
+    for name in os.listdir(folder):
+        os.rename(os.path.join(folder, name), os.path.join(blobs, name + ".blob"))
+        os.symlink(os.path.join(blobs, name + ".blob"), os.path.join(folder, name))
+    before = {n: open(os.path.join(blobs, n), "rb").read() for n in os.listdir(blobs)}
+    os.symlink(os.path.join(blobs, "model.safetensors.blob"), temp("link.bin"))
+    os.link(os.path.join(blobs, "model.safetensors.blob"), temp("hard.bin"))
+    for out in [os.path.join(blobs, n) for n in before] + [temp("link.bin"), temp("hard.bin")]:
+        done = command(folder, "-o", out)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "same file" in done.stderr, (out, done)
+    assert before == {n: open(os.path.join(blobs, n), "rb").read() for n in os.listdir(blobs)}
+
+
+def test_an_output_keeps_its_link_and_its_mode():
+    folder = made()
+    for name in ("mode.bin", "aim.bin"):
+        open(temp(name), "w").close()
+        os.chmod(temp(name), 0o640)
+    os.symlink(temp("aim.bin"), temp("arrow.bin"))
+    for name in ("mode.bin", "arrow.bin"):
+        assert command(folder, "-o", temp(name), "-q").returncode == 0
+    assert os.path.islink(temp("arrow.bin"))
+    for name in ("mode.bin", "aim.bin"):
+        assert os.path.getsize(temp(name)) > 0 and os.stat(temp(name)).st_mode & 0o777 == 0o640, name
+
+
+# Headers of safetensors that the program refuses: the text of a good one, and what stands there instead.
+ODD_HEADERS = (("{", " {"), ("{", "[{"), ('"dtype"', '"more": 1, "dtype"'), ('"data_offsets": [0, ', '"data_offsets": [false, '),
+               ('"data_offsets": [0, ', '"data_offsets": [-4, '),
+               ('"shape": [', '"shape": [true, '), ("{", '{"__metadata__": [], '), ("{", '{"__metadata__": {"a": null}, '),
+               ("{", '{"__metadata__": {"a": "\\ud800"}, '), ("{", '{"__metadata__": {"a": "1", "a": "2"}, '))
+ODD_CONFIGS = ("[" * 70 + "]" * 70, "1" + "0" * 400, "1e999", "NaN", '"\\ud800"', '"\\u0000"', "01")
+
+
+def test_what_the_program_refuses_to_read_is_not_written():
+    folder = made("odd")
+    weights, config = (os.path.join(folder, name) for name in ("model.safetensors", "config.json"))
+    data, text = open(weights, "rb").read(), open(config).read()
+    n = 8 + int.from_bytes(data[:8], "little")
+
+    def refused(what):
+        done = tblock("convert", folder, "-o", temp("refused.bin"), "-q")
+        same = command(folder, "-o", temp("refused.bin"), "-q")
+        assert (same.returncode, same.stderr) == (done.returncode, done.stderr) == (3, done.stderr), (what, same, done)
+        assert same.stderr.count("\n") == 1 and not os.path.exists(temp("refused.bin")), (what, same)
+    for before, after in ODD_HEADERS:
+        header = json.dumps(json.loads(data[8:n])).replace(before, after, 1).encode()
+        with open(weights, "wb") as f:
+            f.write(len(header).to_bytes(8, "little") + header + data[n:])
+        refused(after)
+    with open(weights, "wb") as f:
+        f.write(data)
+    for value in ODD_CONFIGS:
+        with open(config, "w") as f:
+            f.write(text.replace("{", '{"_name_or_path": %s, ' % value, 1))
+        refused(value[:20])
+    with open(config, "w") as f:
+        f.write(text)
+    os.rename(weights, os.path.join(folder, "shard"))
+    for index in ("[]", '{"weight_map": []}', '{"weight_map": "x"}', '{"weight_map": null}', '{"weight_map": {"a": ".."}}'):
+        with open(weights + ".index.json", "w") as f:
+            f.write(index)
+        refused(index)
+
+
 def test_a_full_disk_leaves_the_old_file_whole():
     folder, out = made(), temp("old.bin")
     with open(out, "wb") as f:
