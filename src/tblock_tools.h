@@ -593,6 +593,25 @@ typedef struct tblock_machine {
 TBLOCK_API bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,
                                        tblock_error *err);
 
+/* Where the time of tblock_decode goes: a row for each operation of the forward pass, summed over
+ * layers and calls. */
+typedef struct tblock_profile_row {
+    const char *name;        /* "embed", "norm", "qkv", "attention", "wo", "gate_up", "down",
+                              * "head" */
+    uint64_t    calls;
+    double      seconds;     /* from its start to the start of the next, on the first thread,
+                              * waiting for others included */
+    double      bytes;       /* of weights or KV cache, counted once a call of up to n_batch
+                              * tokens */
+    double      operations;  /* of its products: a multiply-add is 2 */
+} tblock_profile_row;
+
+/* Start measuring from zero (on), or stop; the rows can still be read then. No bit changes. */
+TBLOCK_API bool tblock_profile(tblock_context *c, bool on, tblock_error *err);
+
+/* Fills up to n rows in the order of the first calls; returns how many there are (at most 16). */
+TBLOCK_API size_t tblock_profile_read(const tblock_context *c, tblock_profile_row *row, size_t n);
+
 /* A limit (roof) and a measurement (point) of a roofline plot. */
 typedef struct tblock_roof {
     const char *name;                /* "2 threads"                                               */
