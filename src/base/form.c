@@ -55,7 +55,7 @@ const char *form_percent(double part, double whole, char *buf, size_t n)
 
 const char *form_ratio(double v, char *buf, size_t n)
 {
-    if (v <= 0)
+    if (!(v > 0))
         snprintf(buf, n, "-");
     else
         snprintf(buf, n, "%.*f", v < 1 ? 2 : form_decimals(v < 999 ? v : 999, 3), v);

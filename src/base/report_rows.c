@@ -172,7 +172,7 @@ static void write_value(Rows *r, const Value *v)
     case VALUE_NONE:  break;
     case VALUE_INT:   text_out(o, "%" PRId64, v->whole); break;
     case VALUE_REAL:  write_number(o, v->real, r->plain); break;
-    case VALUE_WHOLE: text_out(o, "%.0f", v->real); break;
+    case VALUE_WHOLE: text_out(o, isfinite(v->real) ? "%.0f" : "null", v->real); break;
     case VALUE_PART:  write_number(o, v->real / v->of, r->plain); break;
     case VALUE_FLAG:  text_out(o, "%s", v->whole ? "true" : "false"); break;
     case VALUE_JSON:  text_out_bytes(o, v->text, strlen(v->text)); break;

@@ -65,7 +65,7 @@ static inline Value v_int(int64_t x) { return (Value){ VALUE_INT, .whole = x }; 
 static inline Value v_count(uint64_t x) { return v_int((int64_t)x); }
 /* JSON: null where it is not finite */
 static inline Value v_real(double x) { return (Value){ VALUE_REAL, .real = x }; }
-/* a whole number, however large */
+/* a whole number, however large; JSON: null where it is not finite */
 static inline Value v_whole(double x) { return (Value){ VALUE_WHOLE, .real = x }; }
 /* the share x / of */
 static inline Value v_part(double x, double of)

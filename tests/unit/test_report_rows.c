@@ -85,6 +85,21 @@ static void plain_json_keeps_utf8_and_seventeen_digits(void)
           "{\"s\": \"\\u00e9\\\"\\\\\\n\\t\\ufffd\\u202e\", \"x\": 0.1, \"b\": \"\\u0000\"}");
 }
 
+static void json_has_no_word_for_what_is_not_finite(void)
+{
+    static const double odd[] = { INFINITY, -INFINITY, NAN };
+    for (int i = 0; i < 6; i++) {
+        Rows r = { .face = FACE_JSON, .plain = i < 3 };
+        rows_open(&r, NULL, '[');
+        rows_item(&r, v_real(odd[i % 3]));
+        rows_item(&r, v_whole(odd[i % 3]));
+        rows_item(&r, v_part(odd[i % 3], 1));
+        rows_item(&r, v_part(0, 0));
+        rows_close(&r, ']');
+        shows("not finite", &r, "[null, null, null, null]");
+    }
+}
+
 static void numbers_are_spelled_as_their_unit_says(void)
 {
     static const struct {
@@ -97,6 +112,7 @@ static void numbers_are_spelled_as_their_unit_says(void)
         { 5.79e6, UNIT_BYTES, "5.79 MB" },       { -NAN, UNIT_DIGITS + 4, "nan" },
         { 0.000123456, UNIT_DIGITS + 3, "0.000123" }, { 2.5, UNIT_FIXED + 2, "2.50" },
         { 0.12345, UNIT_PERCENT + 1, "12.3%" },  { 1234, UNIT_POWER + 1, "1.2e+03" },
+        { NAN, UNIT_RATIO, "-" },                { NAN, UNIT_SHARE, "-" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char        buf[64];
@@ -111,6 +127,7 @@ int main(int argc, char **argv)
     TEST(pairs_have_keys_in_json_and_labels_elsewhere);
     TEST(a_table_is_written_once_for_three_faces);
     TEST(plain_json_keeps_utf8_and_seventeen_digits);
+    TEST(json_has_no_word_for_what_is_not_finite);
     TEST(numbers_are_spelled_as_their_unit_says);
     return TEST_END();
 }
