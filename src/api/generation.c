@@ -462,7 +462,9 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
                     Error *err)
 {
     size_t n_items = 0, left = prompt_tokens ? prompt_tokens : (size_t)c->n_batch;
-    bool   ok = check_generations(c, g, n, err);
+    bool   ok = true;
+    if (!check_generations(c, g, n, err))
+        return false; /* another's belong to its thread */
     for (size_t i = 0; ok && i < n; i++) {
         if (g[i]->n_items > 0)
             ok = fail(err, USAGE, "generation %zu: expected each once, found it twice", i);
