@@ -1,6 +1,6 @@
 """What tblock's first converter made of the inputs of some tests, as digests: the package tools/tblock_convert in Python, which
 is in commit 81e3ad1 and gone since. It was written apart from the converter in C, and the two were compared on every input
-here. recorded.txt has a line for each: the digest of the input, and the digest of what was made or the exit status."""
+here. converted.txt has a line for each: the digest of the input, and the digest of what was made or the exit status."""
 import hashlib
 import os
 import pathlib

@@ -27,7 +27,7 @@ struct tblock_model {
     bool       has_weights;
     Tokenizer *tokenizer;       /* NULL: the file has none */
     char       types[64];       /* "bf16,f32" */
-    /* How a conversation is written (api/chat.h); NULL: not given. These texts live as long as the
+    /* How a conversation is written (chat_api.c); NULL: not given. These texts live as long as the
      * model. */
     const char *chat, *chat_template;
     char      *retyped;         /* "q4 embed=f16": as asked for at opening; NULL: as stored */
@@ -163,7 +163,7 @@ typedef struct WeightBlock {
     int               first, n;        /* rows of that matrix */
     void             *to[MAX_PARTS];   /* where the parts, rows or vector go */
     float            *rows;            /* the thread's own: room for 16 rows as f32 */
-    void             *scratch;         /* the thread's own, for retype.h */
+    void             *scratch;         /* the thread's own, for retype.c */
     RetypeReport     *report;          /* zeroed; `made` receives it */
 } WeightBlock;
 

@@ -177,7 +177,7 @@ void rows_line(Rows *r, int indent); /* JSON: what comes next begins on a line o
 void html_text(TextOut *o, const char *s);
 void html_name(TextOut *o, const char *s); /* the same, a ^T in it raised */
 
-/* For a terminal: escaped as base/printable.h says. */
+/* For a terminal: escaped as base/printable.c says. */
 void safe_text(TextOut *o, const char *s);
 
 #endif

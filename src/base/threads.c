@@ -1,5 +1,5 @@
 /* base/threads.c: a pool of POSIX threads, and a barrier that spins for a short time and then
- * sleeps on a futex. docs/design.md ("Threads") says why we have our own. */
+ * sleeps on a futex. docs/engine.md ("Threads") says why we have our own. */
 #include "base/threads.h"
 
 #include <limits.h>

@@ -81,7 +81,7 @@ bool session_system(Session *s, const char *text, tblock_error *err);
 void session_reset(Session *s); /* forget all turns; the system text stays */
 
 /* Add what the user says and write the answer to standard output as it comes. On failure the
- * message is taken back. Ctrl-C (interrupt.h) ends the answer, which stays as far as it came;
+ * message is taken back. Ctrl-C (interrupt.c) ends the answer, which stays as far as it came;
  * before its first token the message is taken back. */
 bool session_say(Session *s, const char *text, size_t n, tblock_error *err);
 

@@ -26,7 +26,7 @@ static bool piece_bytes(tblock_stream *s, int32_t id, TextOut *piece, tblock_err
     return text_out_add(piece, part, n, err);
 }
 
-/* Prints the id, a tab, and the text in quotes, escaped as in base/printable.h. */
+/* Prints the id, a tab, and the text in quotes, escaped as in base/printable.c. */
 static void print_piece(int32_t id, const TextOut *piece)
 {
     output_format("%" PRId32 "\t\"", id);

@@ -117,7 +117,7 @@ __attribute__((format(printf, 2, 3)))
 #endif
 void cli_note(bool quiet, const char *fmt, ...);
 
-/* A name for a table or a line of its own, escaped like a message (base/printable.h). Returns
+/* A name for a table or a line of its own, escaped like a message (base/printable.c). Returns
  * out. */
 enum { CLI_SHOWN = 256 };
 const char *cli_shown(char out[CLI_SHOWN], const char *text);
@@ -400,7 +400,7 @@ typedef struct Generating {
     double                 read_s, draw_s;  /* with the first token; with the others              */
 } Generating;
 
-/* Start with context, generation, reading, show and user. Ctrl-C (interrupt.h) stops it, which is
+/* Start with context, generation, reading, show and user. Ctrl-C (interrupt.c) stops it, which is
  * an end like others. False: show failed, or the generation. */
 bool generate(Generating *g, tblock_error *err);
 
@@ -494,11 +494,11 @@ bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err)
  * It gets a temporary name. A process in the sandbox cannot rename, so a helper process outside
  * waits for an order to rename the file; without one it removes it. What base/file.h writes in
  * place (devices, FIFOs, open descriptors) is written at the end. The caller must check before
- * that the output is not one of the inputs (common.h): the name that the library gets does not
+ * that the output is not one of the inputs (common.c): the name that the library gets does not
  * show it. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err);
 
-/* Enters the sandbox (sandbox.h) if asked for. These outputs, and the descriptor `also` (-1:
+/* Enters the sandbox (sandbox.c) if asked for. These outputs, and the descriptor `also` (-1:
  * none), stay writable. */
 bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err);
 

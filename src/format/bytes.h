@@ -10,7 +10,7 @@
 /* ---- little endian --------------------------------------------------------------------------- */
 
 /* Reads numbers at any address, aligned or not. The file and the machine
- * are both little-endian (base/platform.h). */
+ * are both little-endian (base/cpu.h). */
 
 static inline uint16_t read_u16(const unsigned char *p)
 {

@@ -14,7 +14,7 @@
  *
  * A pickle is a program for a small stack machine. Python's machine calls whatever function the
  * program names. This one knows the instructions that build plain data, and a fixed list of globals
- * (pickle_torch.h) that it imitates. Any other global, and every instruction that would call
+ * (pickle_torch.c) that it imitates. Any other global, and every instruction that would call
  * something else, is an error that names it, as with torch.load(weights_only=True). Source:
  * Lib/pickletools.py of CPython (the instructions), torch/serialization.py (what stands for a
  * tensor). */

@@ -64,7 +64,7 @@ bool pth_is(const unsigned char *bytes, size_t n);
  *
  * Errors: INPUT, which names the file and the place; SYSTEM without memory. Refused are: any global
  * or instruction that would run code (the error names it); zip entries that are compressed, overlap
- * or contradict each other (zip.h); a storage with another size than its entry; a view that leaves
+ * or contradict each other (zip.c); a storage with another size than its entry; a view that leaves
  * its storage; a name that comes twice; big-endian values; TorchScript archives. Memory is bounded
  * by the file's size and PICKLE_MEMORY_MAX; time is linear in both. Close with tensor_file_close.
  */

@@ -120,7 +120,7 @@ bool config_gated(const Config *c);
 /* inv_freq [rotary_dim / 2] of the rotary embedding in double, and the factor that multiplies sine
  * and cosine (1 but for yarn). windowed: of layers with a window (theta_window). factors:
  * [rotary_dim / 2] of rope type factors, by which the frequencies are divided. Formula order:
- * transformers' modeling_rope_utils.py; design section 3. */
+ * transformers' modeling_rope_utils.py. */
 void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq,
                      double *factor);
 

@@ -6,8 +6,8 @@
 
 /* ---- count.c --------------------------------------------------------------------------------- */
 
-/* Counts what a model is made of: parameters, bytes, KV cache. Reports draw the
- * numbers of this header and of flops.h. */
+/* Counts what a model is made of: parameters, bytes, KV cache. Reports draw the numbers of this
+ * header. */
 
 enum { COUNT_MAX_PARTS = 48 };
 

@@ -86,7 +86,7 @@ typedef struct Model {
 
 /* Bind the tensors of a stored model to the layers of its config. Panels are used in place; rows
  * are packed into panels (model.owned) by all threads. The files must outlive the model; c need
- * not. types: the type of each tensor (type_plan.h), or NULL to keep the stored types. A matrix of
+ * not. types: the type of each tensor (type_plan.c), or NULL to keep the stored types. A matrix of
  * another type is made here, with the same bits that `quantize` writes, and the file's pages that
  * it was made from leave this process's memory. progress counts the bytes of bound tensors and may
  * be NULL. Errors: INPUT (a weight that is not finite or too large for its type), SYSTEM. */

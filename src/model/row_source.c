@@ -1,4 +1,4 @@
-/* Reads rows of weights from other programs' files, following the steps in row_source.h. */
+/* Reads rows of weights from other programs' files, following the steps in tensor_list.h. */
 #include "model/tensor_list.h"
 
 #include <assert.h>

@@ -50,7 +50,7 @@ typedef enum Input {
 /* The part of a block that a tensor belongs to, with its bias. */
 typedef enum BlockPart { PART_ATTENTION, PART_FFN, PART_NORMS, BLOCK_PARTS } BlockPart;
 
-/* The operations of a block, in the order of runtime/forward.c, as flops.h counts them. No block
+/* The operations of a block, in the order of runtime/forward.c, as flops.c counts them. No block
  * has all of them. */
 typedef enum FlopOp {
     OP_ATTN_NORM, OP_Q, OP_K, OP_V, OP_QK_NORM, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT,
@@ -208,7 +208,7 @@ size_t row_source_row_bytes(const RowSource *s);
 /* Read rows first .. first + n - 1 of matrix `item` of the stack, one after the other. */
 void row_source_read(const RowSource *s, int item, int first, int n, void *out);
 
-/* The same as floats; blocks are decoded as their definition says (quant/ggml_blocks.h). scratch:
+/* The same as floats; blocks are decoded as their definition says (quant/ggml_blocks.c). scratch:
  * room for the rows in their own type. */
 void row_source_read_f32(const RowSource *s, int item, int first, int n, float *out, void *scratch);
 
@@ -217,7 +217,7 @@ void row_source_read_f32(const RowSource *s, int item, int first, int n, float *
 const void *row_source_in_place(const RowSource *s, int item, int first);
 
 /* The type in which rows of a tensor are returned: its own float type; its block type, or the twin
- * of that (ggml_blocks.h), if kernels exist for it (quant.h); f32 for other blocks. False: integers
+ * of that (ggml_blocks.c), if kernels exist for it (quant.h); f32 for other blocks. False: integers
  * and doubles, which are not weights. */
 bool row_source_type(DType t, WeightType *type);
 

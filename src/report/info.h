@@ -1,6 +1,5 @@
 /* report/info.h: what a model is made of and what it costs, as text, as JSON and as a page. Draws
- * the numbers of model/count.h, model/flops.h and model/data_check.h and of the runtime's plans;
- * computes none. */
+ * the numbers of model/count.h, of model/data_check.c and of the runtime's plans; computes none. */
 #ifndef REPORT_INFO_H
 #define REPORT_INFO_H
 

@@ -87,7 +87,7 @@ typedef struct Forward Forward;         /* buffers for up to max_tok tokens at o
 
 /* model must outlive the result. Uses at most `threads` (>= 1). A call with little work uses
  * fewer, unless forward_all_threads was called; so do short calls while other processes use the
- * processors (team_size.h). Free with forward_free. Returns NULL with SYSTEM (no memory). */
+ * processors (team_size.c). Free with forward_free. Returns NULL with SYSTEM (no memory). */
 Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok,
                      int threads, Error *err);
 void     forward_free(Forward *f);      /* accepts NULL */

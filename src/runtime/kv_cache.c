@@ -93,7 +93,7 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
 
 /* Adds a chunk for n tiles, plus a quarter of the present size so that chunks stay few. Pages
  * that no tile uses are never touched. Decode reads every tile for every token, so a large cache
- * uses huge pages (base/pages.h). */
+ * uses huge pages (base/pages.c). */
 static bool add_chunk(KvCache *c, size_t n_tiles)
 {
     size_t   bytes, page = 4096;

@@ -72,7 +72,7 @@ const char *spelling_view(const Spelling *s, const char *text, size_t n, char **
 
 /* The regular expressions of tokenizers, spelled as in tokenizer.json. PCRE2 runs
  * them, with JIT where the system allows it, but is asked nothing about Unicode
- * (text/regex_spell.h). Patterns come from files that nobody vouches for, so the work on one text
+ * (text/regex_spell.c). Patterns come from files that nobody vouches for, so the work on one text
  * is bounded: a pattern that runs away is an error, never a wrong answer. */
 
 typedef struct Regex Regex; /* immutable */

@@ -12,7 +12,7 @@
 
 /* Tables of Unicode, made by tools/make_unicode.py. A table of runs lists,
  * ascending from U+0000, where each run of characters with the same value begins; the low bits of
- * an entry are the value. Use them through text/unicode.h and text/char_set.h. */
+ * an entry are the value. Use them through unicode.c and char_set.c. */
 
 /* Categories in ICU's order: the low CATEGORY_BITS of CATEGORY_RUNS. */
 typedef enum Category {
@@ -69,8 +69,8 @@ extern const size_t        CATEGORY_RUNS_N, CATEGORY_NAMES_N, SCRIPT_RUNS_N, SCR
 
 /* ---- unicode.c ------------------------------------------------------------------------------- */
 
-/* What the tokenizers need from Unicode, on top of base/utf8.h ("valid" means the
- * same as there). The answers come from tables of our own (text/unicode_data.h). Their Unicode
+/* What the tokenizers need from Unicode, on top of base/text.h ("valid" means the
+ * same as there). The answers come from tables of our own (unicode_data.c). Their Unicode
  * versions are those that the parts of the library tokenizers have: docs/tokenizers.md. */
 
 #define META_SPACE "\xE2\x96\x81" /* U+2581, SentencePiece's visible space */

@@ -60,7 +60,7 @@ bool tokenizer_looks_like(const char *head, size_t n);
  * model or pre; SYSTEM. */
 bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err);
 
-/* Make a tokenizer from merges that tblock trained (text/bpe_train.h): left, right and merged id.
+/* Make a tokenizer from merges that tblock trained (text/bpe_train.c): left, right and merged id.
  * Ids 0 .. 255 are the bytes; later ids come in order. pattern: how a text is split, as in
  * TokenizerMakeOptions. path: for messages. The tokenizer has no special tokens. Errors: USAGE
  * (pattern), SYSTEM. */

@@ -1,4 +1,4 @@
-/* Makes a tokenizer from a byte-level BPE vocabulary that tblock trained (text/bpe_train.h). */
+/* Makes a tokenizer from a byte-level BPE vocabulary that tblock trained (text/bpe_train.c). */
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 /* ---- reference.c ----------------------------------------------------------------------------- */
 
-/* The loss of one sequence in double, on top of block_double.h. As plain as
+/* The loss of one sequence in double, on top of block_double.c. As plain as
  * possible, and it shares no arithmetic with the code that it checks. */
 
 /* The doubles that reference_loss needs as room for n tokens. */

@@ -96,7 +96,7 @@ double schedule_rate(const Schedule *s, int64_t step);
 /* ---- net.c ----------------------------------------------------------------------------------- */
 
 /* A whole model on whole sequences: loss and gradients. Model files and the text
- * belong to the caller; the optimizer is optimizer.h. */
+ * belong to the caller; the optimizer is optimizer.c. */
 
 typedef struct Net Net;
 

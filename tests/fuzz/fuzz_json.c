@@ -1,5 +1,5 @@
 /* tests/fuzz/fuzz_json.c: any bytes as JSON. base/json takes what base/json_doc takes, but for NUL
- * in strings and numbers that are too large (base/json_doc.h). What base/json reads cJSON's own
+ * in strings and numbers that are too large (base/json_doc.c). What base/json reads cJSON's own
  * parser reads alike, and it comes back from its writer. */
 #include <cjson/cJSON.h>
 #include "base/json.h"

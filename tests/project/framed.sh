@@ -1,4 +1,4 @@
-# No arithmetic lies between the switches of the floating-point environment (base/fp_env.h, base/host_env.h) unless it is in a
+# No arithmetic lies between the switches of the floating-point environment (base/fp_env.h, base/host_env.c) unless it is in a
 # function that is called there: a compiler may move an operation of the same function across them. Looks at the built
 # library, because inlining decides. Comparisons and moves do not depend on the rounding mode.
 set -u
