@@ -6,7 +6,8 @@
 A fenced block "sh" runs with bash in a fresh copy of the project, of its own, with the program at build/release/tblock. A
 block "text" right behind it is its standard output, where a line "..." matches any lines (tests/cli/matches.bash). Of a
 block "sh no-test", and of commands between backquotes, the names are checked: commands and options of tblock against its
-help, targets and variables of make against the Makefile. $TBLOCK is the program."""
+help, targets and variables of make against the Makefile. The other pages, docs/ among them, are held to their links, widths and
+to the names of commands, options, files and functions that they mention. $TBLOCK is the program."""
 import json
 import os
 import pathlib
@@ -24,12 +25,16 @@ from verdicts import Failure, Skip, attempt, need  # noqa: E402
 BUILD = os.environ.get("BUILD", "build/release")
 TBLOCK = str(pathlib.Path(os.environ.get("TBLOCK", ROOT / BUILD / "tblock")).absolute())
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "models/README.md")
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "models/README.md", "bench/peers/README.md", "tests/data/README.md",
+         *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md")))
 PICTURE = ROOT / "docs/block.svg"
 LIMIT = 900  # seconds for the commands of a block, most of them for a busy machine
 
 # other programs that a reader may be told to type
-OTHERS = {"apt", "cc", "echo", "hf", "pip", "source"}
+OTHERS = {"apt", "cc", "echo", "export", "git", "hf", "pip", "sed", "source", "fuzz_json", "regression_test.sh"}
+# and options that pages name of them, or of tblock's scripts
+OPTIONS = {"--cflags", "--clean", "--interleave", "--libs", "--list", "--local-dir", "--part", "--priority", "--product",
+           "--python", "--record", "--run", "--static", "--table", "--torch-index"}
 # before a command, and what stands between two
 BEFORE, BETWEEN = {"sudo"}, {"|", "||", "&&", ";", "&", "(", ")", "<(", "$("}
 
@@ -131,7 +136,7 @@ def check_command(words):
     elif name == "make":
         check_make(rest)
     else:
-        need(name in OTHERS, f"{words[0]}: a program that tests/project/readme.py does not know")
+        need(name in OTHERS or (ROOT / words[0]).is_file(), f"{words[0]}: a program that tests/project/readme.py does not know")
 
 
 def check_line(line):
@@ -165,6 +170,38 @@ def commands_in_prose_exist():
         names_exist(span)
 
 
+def other_pages():
+    """(name, text) of the pages that say what is so now. A changelog also names what is gone."""
+    return [(page, (ROOT / page).read_text(encoding="utf-8")) for page in PAGES if page not in ("README.md", "CHANGELOG.md")]
+
+
+def commands_of_other_pages_exist():
+    blocks = [(page, b) for page, text in other_pages() for b in re.findall(r"^```sh$(.*?)^```$", text, re.M | re.S)]
+    need(len(blocks) > 10, f"only {len(blocks)} found")
+    for page, block in blocks:
+        try:
+            names_exist(block)
+        except Failure as e:
+            raise Failure(f"{page}: {e}")
+
+
+def options_of_other_pages_exist():
+    commands = re.findall(r"^  (\w+) ", tblock("help").split("Commands:")[1].split("\n\n")[0], re.M)
+    known = OPTIONS.union(*(options_of(c) for c in commands))
+    gone = [f"{page}: {o}" for page, text in other_pages() for o in re.findall(r"(?<![\w-])--[a-z][\w-]*", text) if o not in known]
+    need(not gone, f"no such option: {gone}")
+
+
+def files_and_functions_of_all_pages_exist():
+    names = set(re.findall(r"\b\w+", "".join((ROOT / "src" / h).read_text(encoding="utf-8") for h in ("tblock.h", "tblock_tools.h"))))
+    names |= {"TBLOCK_TEST_DATA"}
+    for page, text in [("README.md", README), *other_pages()]:
+        for path in re.findall(r"`((?:src|tests|tools|docs|bench)/[a-z0-9_./-]+)`", text):
+            need((ROOT / path).exists(), f"{page}: {path}: no such file")
+        for name in re.findall(r"\b(?:tblock|TBLOCK)_\w+", text):
+            need(name in names, f"{page}: {name}: not in the public headers")
+
+
 # ---- Links, widths, figures ----
 
 def anchors(path):
@@ -192,7 +229,7 @@ def every_document_is_linked():
 def prose_is_at_most_100_columns():
     for page in PAGES:
         for i, line in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1):
-            need(len(line) <= 100 or line.startswith("|"), f"{page}:{i}: {len(line)} columns")
+            need(len(line) <= 100 or line.lstrip().startswith("|"), f"{page}:{i}: {len(line)} columns")
 
 
 def gb(n_bytes):
@@ -250,7 +287,8 @@ def claims():
         if words[:1] == ["sh"]:
             yield f"names_exist_line_{line}", lambda text=text: names_exist(text)
         need(words in (["sh"], ["sh", "no-test"], ["text"]), f"line {line}: a block of another kind: {words}")
-    for claim in (commands_in_prose_exist, links_lead_somewhere, every_document_is_linked, prose_is_at_most_100_columns,
+    for claim in (commands_in_prose_exist, commands_of_other_pages_exist, options_of_other_pages_exist,
+                  files_and_functions_of_all_pages_exist, links_lead_somewhere, every_document_is_linked, prose_is_at_most_100_columns,
                   memory_is_what_info_says, changelog_begins_with_this_version, picture_is_what_the_program_draws):
         yield claim.__name__, claim
 
