@@ -288,7 +288,7 @@ def convert(src, out, layout, tokenizer):
     tensors, made = read_safetensors(tokenizer) if tokenizer else ({}, {})
     files = [os.path.join(src, name) for name in ("config.json", "generation_config.json")]
     files = [path for path in files if os.path.exists(path)]
-    expect(files and files[0].endswith("/config.json"), src)
+    expect(files and files[0].endswith("/config.json"), "no config.json")
     expect(may_write(out, src), out)
     config = make_config(*([read_json(path) for path in files] + [{}])[:2])
     entries = list(weights(config, read_folder(src, files), layout))

@@ -28,6 +28,7 @@ def no_numpy():
     if os.path.exists(python) and os.path.realpath(sys.prefix) != os.path.realpath(venv):
         os.execv(python, [python] + sys.argv)
 
+
 def find_tblock():
     """$TBLOCK, the one that is built here, or the one that is installed; None."""
     given = os.environ.get("TBLOCK") or os.path.join(os.path.dirname(HERE), "build", "release", "tblock")
@@ -93,6 +94,15 @@ def stop(text, status):
     return status
 
 
+def without_tblock(src, out, why):
+    """Says what is missing: a place that is not there, or else the program that knows what to do."""
+    if not os.path.exists(src):
+        return stop("%s: no such file or folder" % src, 3)
+    if not os.path.isdir(os.path.dirname(out) or "."):
+        return stop("%s: cannot write: no such folder" % out, 4)
+    return stop("%s: only tblock can convert this (%s), and it is not built: run make" % (src, why), 4)
+
+
 def command(argv, convert):
     """Convert, or let tblock do it; the exit status. convert(src, out, layout, a file with the tokenizer or None) returns a line
     for the user, and raises HandOver where it does not know the source."""
@@ -106,18 +116,19 @@ def command(argv, convert):
 
 
 def attempt(argv, convert):
-    p = argparse.ArgumentParser(usage="convert.py SRC -o FILE [options of tblock convert]")
-    p.add_argument("src")
-    p.add_argument("-o", "--output", required=True)
-    p.add_argument("--layout", default="rows16")
-    p.add_argument("-q", "--quiet", action="store_true")
+    p = argparse.ArgumentParser(usage="convert.py SRC -o FILE [options of tblock convert]", description="Writes a model file from published "
+                                "weights, and runs their chat template. tblock convert --help explains all sources and options.")
+    p.add_argument("src", metavar="SRC", help="a Hugging Face folder, or what else tblock convert takes")
+    p.add_argument("-o", "--output", metavar="FILE", required=True, help="the model file to write")
+    p.add_argument("--layout", metavar="rows16|rows", default="rows16", help="how matrices lie in it [rows16]")
+    p.add_argument("-q", "--quiet", action="store_true", help="print only errors")
     p.error = lambda text: sys.exit(stop(text, 2))
     args, others = p.parse_known_args(argv)
     tblock, more = find_tblock(), []
     with tempfile.TemporaryDirectory() as folder:
         try:
             made, more = tokenizer(tblock, args.src, others, folder)
-            expect(not others and args.layout in ("rows16", "rows"), "an option")
+            expect(not others and args.layout in ("rows16", "rows"), " ".join(others) or "--layout " + args.layout)
             line = convert(args.src, args.output, args.layout, made)
             if not tblock and has_tokenizer(args.src):
                 warn("the model file has no tokenizer: tblock makes it, and is not built: run make")
@@ -125,6 +136,6 @@ def attempt(argv, convert):
             return 0
         except (HandOver, FileNotFoundError, LookupError, TypeError, ValueError, RecursionError) as why:
             if not tblock:
-                return stop("%s (%s): only tblock knows this, and it is not built: run make" % (args.src, why), 4)
+                return without_tblock(args.src, args.output, why)
     sys.stdout.flush()
     os.execv(tblock, [tblock, "convert", args.src, "-o", args.output, "--layout", args.layout] + ["--quiet"] * args.quiet + others + more)

@@ -123,10 +123,18 @@ def test_without_the_program_a_llama_folder_gets_no_tokenizer():
     assert done.returncode == 0 and "no tokenizer" in done.stderr and "make" in done.stderr and done.stderr.count("\n") == 1, done
     assert tblock("convert", folder, "-o", temp("tblock.bin"), "-q", "--no-tokenizer").returncode == 0
     same_bytes(folder)
-    for args in ([need(MODELS, "gpt2")], [folder, "--type", "q8"], [temp("nowhere")]):
+    for args in ([need(MODELS, "gpt2")], [folder, "--type", "q8"], [os.path.dirname(folder)]):
         done = command(*args, "-o", temp("out.bin"), env=alone())
         assert done.returncode == 4 and "run make" in done.stderr and done.stderr.count("\n") == 1, done
         assert not os.path.exists(temp("out.bin"))
+
+
+def test_without_the_program_a_place_that_is_not_there_is_named():
+    done = command(temp("nowhere"), "-o", temp("out.bin"), env=alone())
+    assert done.returncode == 3 and done.stderr == "convert.py: %s: no such file or folder\n" % temp("nowhere"), done
+    out = os.path.join(temp("nowhere"), "out.bin")
+    done = command(need(MODELS, "llama-gqa"), "-o", out, env=alone())
+    assert done.returncode == 4 and done.stderr == "convert.py: %s: cannot write: no such folder\n" % out, done
 
 
 def test_no_source_and_no_device_is_replaced():
