@@ -19,8 +19,8 @@ static bool set_pattern(VocabDraft *d, const char *config_path, const JsonNode *
     if (!d->pattern)
         return fail(d->err, INPUT,
                     "%s: tokenizer_class: expected GPT2Tokenizer, GPT2TokenizerFast, "
-                    "Qwen2Tokenizer or Qwen2TokenizerFast, "
-                    "found %s (vocab.json does not say how to split a text)",
+                    "Qwen2Tokenizer or Qwen2TokenizerFast, found %s; vocab.json does not say how "
+                    "to split a text: convert it with --pattern NAME",
                     config_path, node_text(kind, found));
     return byte_level_settings(d, d->pattern) && draft_set_bool(d, "ignore_merges", false)
         && draft_set_bool(d, "add_prefix_space", node_truth(node_get(config, "add_prefix_space")));

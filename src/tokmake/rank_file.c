@@ -204,8 +204,8 @@ static bool set_pattern(VocabDraft *d, const struct Published *p)
     if (!pattern)
         return fail(d->err, INPUT,
                     "%s: split pattern: expected a published rank file (50256, 50280, 100256, "
-                    "128000, 199998 ranks), found "
-                    "%zu ranks (a rank file does not say how to split a text)",
+                    "128000, 199998 ranks), found %zu ranks; a rank file does not say how to split "
+                    "a text: convert it with --pattern NAME",
                     d->file, d->indexed.n);
     return byte_level_settings(d, pattern) && draft_set_bool(d, "ignore_merges", true);
 }

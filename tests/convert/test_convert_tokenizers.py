@@ -233,7 +233,7 @@ def test_vocab_json_and_merges_txt():
     for name, text in ("vocab.json", json.dumps(root["vocab"])), ("merges.txt", merges):
         with open(os.path.join(folder, name), "w") as f:
             f.write(text)
-    refused(folder, "tokenizer_class")
+    refused(folder, "tokenizer_class", "--pattern NAME")
     whole = Vocabulary(converted(token_file(bpe_json())))
     for src in folder, os.path.join(folder, "vocab.json"):
         v = Vocabulary(converted(src, "--pattern", "qwen2"))
@@ -346,7 +346,7 @@ def test_a_folder_without_a_tokenizer_converts():
     assert status == 0 and not err and ModelFile(temp("out.bin")).tokenizer is None
     status, out, err = convert(made(files={"tekken.json": {}}))
     assert status == 0 and "tekken.json: not read" in err
-    refused(made(files={"vocab.json": {}, "merges.txt": b""}), "tokenizer_class")
+    refused(made(files={"vocab.json": {}, "merges.txt": b""}), "tokenizer_class", "--pattern NAME")
 
 
 if __name__ == "__main__":
