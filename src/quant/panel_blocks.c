@@ -36,109 +36,147 @@ size_t gguf_row_bytes(WeightType t, int k)
         : 0;
 }
 
-/* ---- One block to a panel: four codes of a row at a time ------------------------------------- */
+/* ---- One block of four rows to a panel ------------------------------------------------------- */
 
-static uint32_t load4(const uint8_t *p) { uint32_t v; memcpy(&v, p, sizeof v); return v; }
-static void     store4(uint8_t *p, uint32_t v) { memcpy(p, &v, sizeof v); }
+/* Four bytes of each of four rows: a quarter of a vector of a panel. Every processor has registers
+ * of this size; storing one row after the other took four times as many instructions. */
+typedef uint32_t Words __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* Pack 8 codes into 4 bytes. The codes are in nibbles (shift 0: low, 4: high) of 8 bytes; k 0..3 go
- * to the low nibbles, k 4..7 to the high ones. */
-static uint32_t join_nibbles(const uint8_t *from, int shift)
+enum { WORDS_ROWS = 4, BLOCK_WORDS = 208 / 4 };
+
+/* One block of four rows: its bytes as they lie, and words of them (layout_of). */
+typedef struct FourBlocks {
+    const uint8_t *row[WORDS_ROWS];
+    Words          w[BLOCK_WORDS];
+} FourBlocks;
+
+static inline void gather(FourBlocks *b, size_t from, int n_words)
 {
-    return (load4(from) >> shift & 0x0f0f0f0fu) | (load4(from + 4) >> shift & 0x0f0f0f0fu) << 4;
+    for (int i = 0; i < n_words; i += 4, from += sizeof(Words)) {
+        Words r0 = *(const Words *)(const void *)(b->row[0] + from),
+              r1 = *(const Words *)(const void *)(b->row[1] + from),
+              r2 = *(const Words *)(const void *)(b->row[2] + from),
+              r3 = *(const Words *)(const void *)(b->row[3] + from);
+        Words low01  = __builtin_shufflevector(r0, r1, 0, 4, 1, 5),
+              low23  = __builtin_shufflevector(r2, r3, 0, 4, 1, 5),
+              high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7),
+              high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+        b->w[i]     = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
+        b->w[i + 1] = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
+        b->w[i + 2] = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
+        b->w[i + 3] = __builtin_shufflevector(high01, high23, 2, 3, 6, 7);
+    }
 }
 
-/* Pack the bits of 4 * n codes into 4 bytes. Each of 4 * n bytes has `bits` of them at bit `shift`;
- * those of quad i go to bits i * bits and up. */
-static uint32_t join_bits(const uint8_t *from, int n, int bits, int shift)
+static inline void store(uint8_t *p, Words v) { *(Words *)(void *)p = v; }
+
+/* Pack 8 codes of a row into 4 bytes. The codes are in nibbles (shift 0: low, 4: high) of two
+ * words; k 0..3 go to the low nibbles, k 4..7 to the high ones. */
+static inline Words join_nibbles(const Words *from, uint32_t shift)
 {
-    uint32_t mask = bits == 1 ? 0x01010101u : 0x03030303u, v = 0;
-    for (int i = 0; i < n; i++)
-        v |= (load4(from + 4 * i) >> shift & mask) << i * bits;
+    return (from[0] >> shift & 0x0f0f0f0fu) | (from[1] >> shift & 0x0f0f0f0fu) << 4;
+}
+
+/* Pack the bits of 4 * n codes of a row into 4 bytes. Each byte of n words has `bits` of them at
+ * bit `shift`; those of word i go to bits i * bits and up. */
+static inline Words join_bits(const Words *from, uint32_t n, uint32_t bits, uint32_t shift)
+{
+    uint32_t mask = bits == 1 ? 0x01010101u : 0x03030303u;
+    Words    v    = from[0] >> shift & mask;
+    for (uint32_t i = 1; i < n; i++)
+        v |= (from[i] >> shift & mask) << i * bits;
     return v;
 }
 
-static void put_half(void *part, size_t at, const uint8_t *from)
+/* An f16 of each row, from byte `from` of its block. */
+static inline void put_halves(void *part, size_t at, const FourBlocks *b, size_t from)
 {
-    memcpy((uint8_t *)part + 2 * at, from, 2);
+    for (int i = 0; i < WORDS_ROWS; i++)
+        memcpy((uint8_t *)part + 2 * (at + (size_t)i), b->row[i] + from, 2);
 }
 
-static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
+static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 8 * VECTOR + r * ROW_STEP;
     for (int i = 0; i < 8; i++)
-        store4(out + i * VECTOR, load4(b + 2 + 4 * i));
-    put_half(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b);
+        store(out + i * VECTOR, b->w[i]);
+    put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
 /* 16 bytes: k 0..15 in the low nibbles, 16..31 in the high ones. */
-static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
+static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
-    for (int i = 0; i < 4; i++)
-        store4(out + i * VECTOR, join_nibbles(b + 2 + i % 2 * 8, i / 2 * 4));
-    put_half(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b);
+    for (int i = 0; i < 2; i++) {
+        store(out + i * VECTOR, join_nibbles(b->w + 2 * i, 0));
+        store(out + (2 + i) * VECTOR, join_nibbles(b->w + 2 * i, 4));
+    }
+    put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
 /* d, dmin, then 12 bytes of 6-bit scales and minima. Scale j of 0..3 is in byte j, its minimum in
  * byte 4 + j. Scale and minimum j of 4..7 have their low four bits in byte 4 + j (scale low,
  * minimum high), and their upper two bits above the six of bytes j - 4 and j. */
-static void put_scales(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
+static void put_scales(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
-    uint8_t       *out = (uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP;
-    const uint8_t *s   = b + 4;
-    uint32_t       six = 0x3f3f3f3fu, low = load4(s), mid = load4(s + 4), nibbles = load4(s + 8);
-    uint32_t       min = (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u); /* minima 4..7 */
-    store4(out, (low & six) | (min & 0x03030303u) << 6);
-    store4(out + VECTOR,
-           (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u) | (min & 0x0c0c0c0cu) << 4);
-    store4(out + 2 * VECTOR, (mid & six) | (min & 0x30303030u) << 2);
+    uint8_t *out = (uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP;
+    Words    low = b->w[1], mid = b->w[2], nibbles = b->w[3];
+    Words    min = (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u); /* minima 4..7 */
+    store(out, (low & 0x3f3f3f3fu) | (min & 0x03030303u) << 6);
+    store(out + VECTOR,
+          (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u) | (min & 0x0c0c0c0cu) << 4);
+    store(out + 2 * VECTOR, (mid & 0x3f3f3f3fu) | (min & 0x30303030u) << 2);
     size_t at = (size_t)block * 2 * PANEL_ROWS + (size_t)r;
-    put_half(to[2], at, b), put_half(to[2], at + PANEL_ROWS, b + 2);
+    put_halves(to[2], at, b, 0), put_halves(to[2], at + PANEL_ROWS, b, 2);
 }
 
-/* Two runs of 32 share 32 bytes; the first is in the low nibbles. */
-static void put_q4_k(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
+/* The nibbles of two runs that share 32 bytes; the first is in the low ones. `apart`: bytes from a
+ * run to the next. */
+static inline void put_two_runs(uint8_t *out, size_t apart, const Words *from)
+{
+    for (int i = 0; i < 4; i++) {
+        store(out + i * VECTOR, join_nibbles(from + 2 * i, 0));
+        store(out + apart + i * VECTOR, join_nibbles(from + 2 * i, 4));
+    }
+}
+
+static void put_q4_k(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 32 * VECTOR + r * ROW_STEP;
-    for (int i = 0; i < 32; i++)
-        store4(out + i * VECTOR, join_nibbles(b + 16 + i / 8 * RUN + i % 4 * 8, i / 4 % 2 * 4));
+    for (int i = 0; i < 4; i++)
+        put_two_runs(out + i * 8 * VECTOR, 4 * VECTOR, b->w + 4 + 8 * i);
     put_scales(to, r, block, b);
 }
 
 /* The fifth bits of run s are bit s of 32 bytes. */
-static void put_q5_k(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
+static void put_q5_k(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 40 * VECTOR + r * ROW_STEP;
-    for (int s = 0; s < 8; s++, out += 5 * VECTOR) {
-        for (int i = 0; i < 4; i++)
-            store4(out + i * VECTOR, join_nibbles(b + 48 + s / 2 * RUN + i * 8, s % 2 * 4));
-        store4(out + 4 * VECTOR, join_bits(b + 16, 8, 1, s));
-    }
+    for (int i = 0; i < 4; i++)
+        put_two_runs(out + i * 10 * VECTOR, 5 * VECTOR, b->w + 12 + 8 * i);
+    for (uint32_t s = 0; s < 8; s++)
+        store(out + (5 * s + 4) * VECTOR, join_bits(b->w + 4, 8, 1, s));
     put_scales(to, r, block, b);
 }
 
 /* ql [2][64], qh [2][32], 16 scales, d. In each half of 128 k, runs 0 and 1 are the low nibbles of
  * the 64 bytes of ql, and runs 2 and 3 the high ones. The upper bits of run s are at bit 2 * s of
  * the 32 bytes of qh. */
-static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const uint8_t *b)
+static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 48 * VECTOR + r * ROW_STEP;
     uint8_t *sub = (uint8_t *)to[1] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
-    for (int s = 0; s < 16; s++, out += 3 * VECTOR) { /* 16 k each */
-        const uint8_t *ql = b + s / 8 * 64 + s / 2 % 2 * RUN + s % 2 * 16,
-                      *qh = b + 128 + s / 8 * 32 + s % 2 * 16;
-        int            run = s / 2 % 4;
-        store4(out, join_nibbles(ql, run / 2 * 4));
-        store4(out + VECTOR, join_nibbles(ql + 8, run / 2 * 4));
-        store4(out + 2 * VECTOR, join_bits(qh, 4, 2, 2 * run));
+    for (uint32_t s = 0; s < 16; s++, out += 3 * VECTOR) { /* 16 k each */
+        const Words *ql = b->w + s / 8 * 16 + s % 4 * 4, *qh = b->w + 32 + s / 8 * 8 + s % 2 * 4;
+        uint32_t     run = s / 2 % 4;
+        store(out, join_nibbles(ql, run / 2 * 4));
+        store(out + VECTOR, join_nibbles(ql + 2, run / 2 * 4));
+        store(out + 2 * VECTOR, join_bits(qh, 4, 2, 2 * run));
     }
     for (int i = 0; i < 4; i++)
-        store4(sub + i * VECTOR, load4(b + 192 + 4 * i));
-    put_half(to[2], (size_t)block * PANEL_ROWS + (size_t)r, b + 208);
+        store(sub + i * VECTOR, b->w[48 + i]);
+    put_halves(to[2], (size_t)block * PANEL_ROWS + (size_t)r, b, 208);
 }
-
-typedef void Put(void *const to[MAX_PARTS], int r, int block, const uint8_t *b);
 
 /* A block that decodes to +0. If the code that means 0 is not 0, all codes must be that one. */
 static void zero_block(WeightType t, uint8_t *b)
@@ -150,22 +188,31 @@ static void zero_block(WeightType t, uint8_t *b)
         memset(b + 128, 0xaa, 64);
 }
 
+typedef void Put(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b);
+
+/* What of a block is gathered: the first byte, and how many words from there. */
+static const struct { Put *put; int from, words; } layout_of[WT_COUNT] = {
+    [WT_Q8_0] = { put_q8_0, 2, 8 },  [WT_Q4_0] = { put_q4_0, 2, 4 },
+     [WT_Q4_K] = { put_q4_k, 0, 36 },
+    [WT_Q5_K] = { put_q5_k, 0, 44 }, [WT_Q6_K] = { put_q6_k, 0, 52 },
+};
+
 void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride,
                        int n_rows, int k)
 {
-    static Put *const put[WT_COUNT] = { [WT_Q8_0] = put_q8_0,
-                                        [WT_Q4_0] = put_q4_0,
-                                        [WT_Q4_K] = put_q4_k,
-                                        [WT_Q5_K] = put_q5_k,
-                                        [WT_Q6_K] = put_q6_k };
     assert(weight_type_gguf(t) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1
            && k % block_of[t].k == 0);
-    uint8_t zero[256];
+    uint8_t    zero[256];
+    FourBlocks four;
     zero_block(t, zero);
     for (int i = 0; i < k / block_of[t].k; i++) {
         const uint8_t *b = (const uint8_t *)rows + (size_t)i * (size_t)block_of[t].bytes;
-        for (int r = 0; r < PANEL_ROWS; r++, b += row_stride)
-            put[t](to, r, i, r < n_rows ? b : zero);
+        for (int r = 0; r < PANEL_ROWS; r += WORDS_ROWS) {
+            for (int j = 0; j < WORDS_ROWS; j++)
+                four.row[j] = r + j < n_rows ? b + (size_t)(r + j) * row_stride : zero;
+            gather(&four, (size_t)layout_of[t].from, layout_of[t].words);
+            layout_of[t].put(to, r, i, &four);
+        }
     }
 }
 
