@@ -1,5 +1,6 @@
 /* Writes a safetensors file: declare the tensors, write the header, then the data in any order and
  * from any thread. */
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +22,18 @@ typedef struct WriterMeta {
     char *key, *value;
 } WriterMeta;
 
+/* Bytes that are held back until they reach a multiple of PIECE in the file. What one write brings
+ * into the page cache may become one large folio, as far as it is aligned: whole pieces become huge
+ * pages, and a process that maps the file reads from them. */
+typedef struct Held {
+    pthread_mutex_t lock;
+    unsigned char  *data;          /* [PIECE] */
+    size_t          at, n;         /* n bytes that belong at byte `at` */
+} Held;
+
 struct TensorWriter {
     OutFile   out;
+    Held      held;
     size_t    data_align, data_offset, data_bytes, hole_bytes;
     Declared *tensor;
     size_t    n_tensors, cap_tensors;
@@ -30,20 +41,24 @@ struct TensorWriter {
     size_t    n_meta, cap_meta;
 };
 
-enum { MAX_HEADER = 100000000 }; /* limit of the readers */
+enum { MAX_HEADER = 100000000, /* limit of the readers */
+       PIECE = HUGE_PAGE };
 
 TensorWriter *tensor_writer_new(const char *path, size_t data_align, Error *err)
 {
     TensorWriter *w = calloc(1, sizeof *w);
-    if (!w) {
+    if (!w || !(w->held.data = malloc(PIECE))) {
         no_memory(path, err);
+        free(w);
         return NULL;
     }
     w->data_align = data_align < 8 ? 8 : data_align;
     if (!out_file_open(&w->out, path, err)) {
+        free(w->held.data);
         free(w);
         return NULL;
     }
+    pthread_mutex_init(&w->held.lock, NULL);
     return w;
 }
 
@@ -52,6 +67,8 @@ void tensor_writer_abort(TensorWriter *w)
     if (!w)
         return;
     out_file_abort(&w->out);
+    pthread_mutex_destroy(&w->held.lock);
+    free(w->held.data);
     for (size_t i = 0; i < w->n_tensors; i++)
         free(w->tensor[i].name);
     for (size_t i = 0; i < w->n_meta; i++) {
@@ -61,6 +78,48 @@ void tensor_writer_abort(TensorWriter *w)
     free(w->tensor);
     free(w->meta);
     free(w);
+}
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+static bool write_held(TensorWriter *w, Error *err)
+{
+    size_t n = w->held.n;
+    w->held.n = 0;
+    return n == 0 || out_file_write_at(&w->out, w->held.at, w->held.data, n, err);
+}
+
+/* One step: whole pieces go straight to the file, other bytes wait. Returns how many; 0: an
+ * error. */
+static size_t write_some(TensorWriter *w, size_t offset, const unsigned char *data, size_t n,
+                         Error *err)
+{
+    Held  *h = &w->held;
+    size_t to_end = PIECE - offset % PIECE;
+    if (to_end == PIECE && n >= PIECE) {
+        n -= n % PIECE;
+        return out_file_write_at(&w->out, offset, data, n, err) ? n : 0;
+    }
+    if (h->n == 0)
+        h->at = offset;
+    n = n < to_end ? n : to_end;
+    memcpy(h->data + h->n, data, n);
+    h->n += n;
+    return n < to_end || write_held(w, err) ? n : 0;
+}
+
+/* out_file_write_at in pieces. Bytes that do not follow the last ones begin a new piece. */
+static bool write_at(TensorWriter *w, size_t offset, const void *data, size_t n_bytes, Error *err)
+{
+    const unsigned char *from = data;
+    pthread_mutex_lock(&w->held.lock);
+    bool ok = offset == w->held.at + w->held.n || write_held(w, err);
+    for (size_t n; ok && n_bytes; offset += n, from += n, n_bytes -= n) {
+        n = write_some(w, offset, from, n_bytes, err);
+        ok = n > 0;
+    }
+    pthread_mutex_unlock(&w->held.lock);
+    return ok;
 }
 
 /* ---- Declaring ------------------------------------------------------------------------------- */
@@ -224,7 +283,7 @@ bool tensor_writer_begin(TensorWriter *w, Error *err)
     bool ok = out_file_room(&w->out, n_bytes + w->data_bytes,
                             n_bytes + w->data_bytes - w->hole_bytes, err)
         && (!w->hole_bytes || out_file_extend(&w->out, n_bytes + w->data_bytes, err))
-        && out_file_write_at(&w->out, 0, header, n_bytes, err);
+        && write_at(w, 0, header, n_bytes, err);
     free(header);
     return ok;
 }
@@ -242,7 +301,7 @@ bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *valu
     if (!make_header(w, &header, &n_bytes, err))
         return false;
     bool ok = n_bytes == w->data_offset /* escapes may have another length */
-                  ? out_file_write_at(&w->out, 0, header, n_bytes, err)
+                  ? write_at(w, 0, header, n_bytes, err)
                   : fail(err, SYSTEM, "%s: metadata %s: the patch does not fit", w->out.path, key);
     free(header);
     return ok;
@@ -260,7 +319,7 @@ bool tensor_writer_put(TensorWriter *w, int i, size_t at, const void *data, size
     if (at > t->n_bytes || n_bytes > t->n_bytes - at)
         return fail(err, SYSTEM, "%s: tensor %s: %zu bytes at %zu do not fit its %zu", w->out.path,
                     t->name, n_bytes, at, t->n_bytes);
-    if (!out_file_write_at(&w->out, w->data_offset + t->begin + at, data, n_bytes, err))
+    if (!write_at(w, w->data_offset + t->begin + at, data, n_bytes, err))
         return false;
     atomic_fetch_add(&t->written, n_bytes);
     return true;
@@ -275,7 +334,7 @@ bool tensor_writer_end(TensorWriter *w, Error *err)
             ok = fail(err, SYSTEM, "%s: tensor %s: expected %zu bytes, found %zu written",
                       w->out.path, t->name, t->n_bytes, atomic_load(&t->written));
     }
-    ok = ok && out_file_commit(&w->out, err);
+    ok = ok && write_held(w, err) && out_file_commit(&w->out, err);
     tensor_writer_abort(w);
     return ok;
 }

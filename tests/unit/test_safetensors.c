@@ -311,6 +311,35 @@ static void what_is_written_is_read_back(void)
     }
 }
 
+enum { LARGE = 5 << 20 };
+
+/* Pieces of all lengths, in order and from the end, over the boundaries of what is held back. */
+static void large_tensors_come_in_any_pieces_and_order(void)
+{
+    static const size_t steps[] = { 1237, 4097, 1000003, 2 << 20, LARGE };
+    unsigned char      *data = malloc(LARGE);
+    CHECK(data, "memory");
+    for (size_t i = 0; data && i < LARGE; i++)
+        data[i] = (unsigned char)(i * 2654435761u >> 13);
+    for (size_t i = 0; data && i < 2 * sizeof steps / sizeof *steps; i++) {
+        Error         e = { 0 };
+        TensorFile    f = { 0 };
+        size_t        step = steps[i / 2], n = (LARGE + step - 1) / step;
+        TensorWriter *w = tensor_writer_new(path, 8, &e);
+        bool ok = w && tensor_writer_declare(w, "a", DT_U8, 1, (const int64_t[]){ 3 }, &e)
+            && tensor_writer_declare(w, "b", DT_U8, 1, (const int64_t[]){ LARGE }, &e)
+            && tensor_writer_begin(w, &e) && tensor_writer_put(w, 0, 0, "abc", 3, &e);
+        for (size_t j = 0; j < n && ok; j++) {
+            size_t at = step * (i % 2 ? n - 1 - j : j);
+            ok = tensor_writer_put(w, 1, at, data + at, at + step > LARGE ? LARGE - at : step, &e);
+        }
+        CHECK(ok && tensor_writer_end(w, &e) && safetensors_open(&f, path, &e), "%s", e.msg);
+        CHECK(f.n_tensors == 2 && memcmp(f.tensors[1].data, data, LARGE) == 0, "step %zu", step);
+        tensor_file_close(&f);
+    }
+    free(data);
+}
+
 static void a_writer_sees_its_callers_mistakes(void)
 {
     Error         e = { 0 };
@@ -424,6 +453,7 @@ int main(int argc, char **argv)
     TEST(every_truncation_is_refused);
     TEST(mutated_files_are_refused_or_sound);
     TEST(what_is_written_is_read_back);
+    TEST(large_tensors_come_in_any_pieces_and_order);
     TEST(a_writer_sees_its_callers_mistakes);
     TEST(a_full_disk_is_an_error);
     TEST(fifty_thousand_tensors_take_no_time);
