@@ -51,7 +51,7 @@ Q = @printf '%-4s %s\n' "$(1)" $@;
 endif
 
 # src/kernels/isa.c becomes one object for each instruction set of this processor's family; the one that takes longest is first.
-ISA_x86_64  = avx512 avx2 scalar avx512vnni avxvnni
+ISA_x86_64  = avx512 avx2 scalar avx512vnni avxvnni avx512bf16
 ISA_aarch64 = neon scalar neondot
 ISA_OBJ    := $(ISA_$(ARCH):%=$(BUILD)/src/kernels/isa_%.o)
 SRC     := $(filter-out src/kernels/isa.c,$(sort $(wildcard src/*.c src/*/*.c)))
@@ -64,14 +64,15 @@ LINES  = $(if $(filter debug,$(config)),,-g1)
 # fuzzers and config=msan compute with the scalar kernels; the sanitizers take minutes for each of the others
 AVX2   = $(LINES) -mavx2 -mfma -mf16c $(if $(filter fuzz msan,$(config)),-fno-sanitize=all -O0)
 AVX512 = $(AVX2) -mavx512f -mavx512bw -mavx512vl -mavx512dq -mprefer-vector-width=512
-# for each set: its lanes header, 1 if it adds dot products of integers alone, flags
-ISA_scalar     = scalar 0 $(LINES)
-ISA_avx2       = avx2   0 $(AVX2)
-ISA_avxvnni    = avx2   1 $(AVX2) -mavxvnni
-ISA_avx512     = avx512 0 $(AVX512)
-ISA_avx512vnni = avx512 1 $(AVX512) -mavx512vnni
-ISA_neon       = neon   0 $(LINES)
-ISA_neondot    = neon   1 $(LINES) -march=armv8.2-a+dotprod
+# for each set: its lanes header, what it adds to the set before it, flags
+ISA_scalar     = scalar everything $(LINES)
+ISA_avx2       = avx2   everything $(AVX2)
+ISA_avxvnni    = avx2   integers   $(AVX2) -mavxvnni
+ISA_avx512     = avx512 everything $(AVX512)
+ISA_avx512vnni = avx512 integers   $(AVX512) -mavx512vnni
+ISA_avx512bf16 = avx512 bf16       $(AVX512) -mavx512vnni -mavx512bf16
+ISA_neon       = neon   everything $(LINES)
+ISA_neondot    = neon   integers   $(LINES) -march=armv8.2-a+dotprod
 
 # selections instead of branches: the same bits, vectors in gcc
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
@@ -105,7 +106,7 @@ $(BUILD)/%.o: %.c Makefile | headers
 $(ISA_OBJ): $(BUILD)/src/kernels/isa_%.o: src/kernels/isa.c Makefile | headers
 	@mkdir -p $(@D)
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(wordlist 3,99,$(ISA_$*)) -DISA_LANES='"kernels/lanes/$(firstword $(ISA_$*)).h"' \
-	  -DISA_FILL=kernels_fill_$* -DISA_DOTS_ONLY=$(word 2,$(ISA_$*)) -MMD -MP -c -o $@ $<
+	  -DISA_FILL=kernels_fill_$* -DISA_ADDS=$(word 2,$(ISA_$*)) -MMD -MP -c -o $@ $<
 
 # A page of HTML becomes lines of C strings, for an #include inside an array.
 $(BUILD)/%.html.inc: %.html Makefile

@@ -18,19 +18,21 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
 /* __builtin_cpu_supports also asks the operating system (XGETBV). It has no name for F16C, which
- * shares its registers with AVX, and in older compilers none for AVX-VNNI (leaf 7.1). */
+ * shares its registers with AVX, and in older compilers none for AVX-VNNI and BF16 (leaf 7.1). */
 static void ask_processor(void)
 {
     unsigned a, b, c, d;
     bool     f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
-    bool     vnni = __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 4) != 0;
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d))
+        a = 0;
     cpu_has[ISA_SCALAR]  = true;
     cpu_has[ISA_AVX2]    = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
-    cpu_has[ISA_AVXVNNI] = cpu_has[ISA_AVX2] && vnni;
+    cpu_has[ISA_AVXVNNI] = cpu_has[ISA_AVX2] && (a & 1u << 4) != 0;
     cpu_has[ISA_AVX512]  = cpu_has[ISA_AVX2] && __builtin_cpu_supports("avx512f")
         && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
         && __builtin_cpu_supports("avx512dq");
     cpu_has[ISA_AVX512VNNI] = cpu_has[ISA_AVX512] && __builtin_cpu_supports("avx512vnni");
+    cpu_has[ISA_AVX512BF16] = cpu_has[ISA_AVX512VNNI] && (a & 1u << 5) != 0;
 }
 #else
 static void ask_processor(void)

@@ -30,8 +30,9 @@ _Static_assert(sizeof(float) == 4 && sizeof(double) == 8 && sizeof(void *) == 8,
 
 /* Those of this build, weakest first: X(enumerator, name). */
 #if defined(__x86_64__)
-#define ISA_LIST(X) \
-    X(SCALAR, scalar) X(AVX2, avx2) X(AVXVNNI, avxvnni) X(AVX512, avx512) X(AVX512VNNI, avx512vnni)
+#define ISA_LIST(X)                                                                                \
+    X(SCALAR, scalar) X(AVX2, avx2) X(AVXVNNI, avxvnni) X(AVX512, avx512)                          \
+    X(AVX512VNNI, avx512vnni) X(AVX512BF16, avx512bf16)
 #else
 #define ISA_LIST(X) X(SCALAR, scalar) X(NEON, neon) X(NEONDOT, neondot)
 #endif

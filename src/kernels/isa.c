@@ -3,8 +3,8 @@
  *
  *   ISA_LANES      its lanes header: 16 rows at a time in the set's own instructions
  *   ISA_FILL       the name of the function below: kernels_fill_avx2 ...
- *   ISA_DOTS_ONLY  1 where the set adds nothing but dot products of integers to the set before it
- *     (VNNI, dotprod)
+ *   ISA_ADDS       what it adds to the set before it: everything, nothing but dot products of
+ *     integers (VNNI, dotprod), or of bf16
  *
  * The bodies are written once over the lanes, so every set computes the same bits. */
 #include ISA_LANES
@@ -24,6 +24,11 @@
 #else
 #include "kernels/bodies/quantized_plain.h"
 #endif
+#if defined(LANES_BF16)
+#include "kernels/bodies/matmul_bf16_pairs.h"
+#endif
+
+enum { everything, integers, bf16 };
 
 static void fill_floats(Kernels *k)
 {
@@ -101,10 +106,15 @@ static void fill_dots(Kernels *k)
 
 void ISA_FILL(Kernels *k)
 {
-    if (!ISA_DOTS_ONLY) {
+    if (ISA_ADDS == everything) {
         fill_floats(k);
         fill_training(k);
         fill_wide(k);
     }
-    fill_dots(k);
+    if (ISA_ADDS != bf16)
+        fill_dots(k);
+#if defined(LANES_BF16)
+    if (pairs_exact())
+        k->matmul_bf16 = matmul_bf16_pairs;
+#endif
 }

@@ -73,7 +73,7 @@ tblock synth --typ: --type
 tblock synth --type b: bf16
 tblock synth mod: model file.bin
 tblock synth -o oth: other.json
-tblock run --isa=avx5: --isa=avx512 --isa=avx512vnni
+tblock run --isa=avx5: --isa=avx512 --isa=avx512bf16 --isa=avx512vnni
 tblock help verif: verify
 tblock completions : bash fish zsh
 tblock run --seed : random

@@ -14,7 +14,7 @@ import subprocess
 import sys
 
 FLAGS = {"avx2": ("avx2", "fma", "f16c"), "avxvnni": ("avx_vnni",), "avx512": ("avx512f", "avx512bw", "avx512vl", "avx512dq"),
-         "avx512vnni": ("avx512_vnni",)}
+         "avx512vnni": ("avx512_vnni",), "avx512bf16": ("avx512_bf16",)}
 
 
 def cpu_flags():

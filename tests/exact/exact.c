@@ -14,7 +14,7 @@
 
 #include "tblock.h"
 
-enum { MAX_TOKENS = 140, N_SEQS = 3, MAX_ISAS = 7 }; /* 140 positions: three tiles of 64, the last
+enum { MAX_TOKENS = 140, N_SEQS = 3, MAX_ISAS = 8 }; /* 140 positions: three tiles of 64, the last
                                                       * not full */
 
 static const char *const kv_types[] = {"f32", "f16", "q8"};
@@ -140,8 +140,8 @@ static void describe_difference(const float *a, const float *b, int vocab_size, 
 /* isas[0 .. n): those this CPU has, scalar first. The library has no list of them: ask for each. */
 static int find_isas(const tblock_model *m, const char *isas[MAX_ISAS])
 {
-    static const char *const names[] = { "scalar",     "avx2", "avxvnni", "avx512",
-                                         "avx512vnni", "neon", "neondot" };
+    static const char *const names[] = { "scalar",     "avx2",       "avxvnni", "avx512",
+                                         "avx512vnni", "avx512bf16", "neon",    "neondot" };
     int n = 0;
     for (int i = 0; i < COUNT(names); i++) {
         tblock_error    err;

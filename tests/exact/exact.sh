@@ -108,7 +108,7 @@ if [ "${1:-}" = --wide ]; then
     exit
 fi
 "$exact" "${others[@]}" || failures=1
-for isa in scalar avx2 avxvnni avx512 avx512vnni neon neondot; do
+for isa in scalar avx2 avxvnni avx512 avx512vnni avx512bf16 neon neondot; do
     options=(--isa "$isa")
     if "$exact" --digest --isa "$isa" "${cases[0]}" 2>&1 | grep -q 'isa: expected one that this processor'; then
         echo "skip digest_$isa: this CPU has no $isa"

@@ -174,8 +174,8 @@ static void open_model(const char *text)
 
 static void find_isas(void)
 {
-    static const char *const names[] = { "scalar",     "avx2", "avxvnni", "avx512",
-                                         "avx512vnni", "neon", "neondot" };
+    static const char *const names[] = { "scalar",     "avx2",       "avxvnni", "avx512",
+                                         "avx512vnni", "avx512bf16", "neon",    "neondot" };
     for (int i = 0; i < COUNT(names); i++) {
         tblock_error    err;
         tblock_context *c = try_context(0, &models[0], names[i], NULL, NULL, &err);

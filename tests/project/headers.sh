@@ -22,7 +22,7 @@ for header in $(git ls-files 'src/*.h' 2>/dev/null || find src -name '*.h'); do
     flags=
     case $header in
     *neon*)   [ "$(uname -m)" = aarch64 ] || continue ;;
-    *avx512*) [ "$(uname -m)" = x86_64 ] || continue; flags="-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni" ;;
+    *avx512*) [ "$(uname -m)" = x86_64 ] || continue; flags="-mavx2 -mfma -mf16c -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16" ;;
     *avx2*)   [ "$(uname -m)" = x86_64 ] || continue; flags="-mavx2 -mfma -mf16c" ;;
     */bodies*) continue ;; # kernel bodies are text for the files that define the lanes
     esac

@@ -23,6 +23,12 @@ enum {
     BF16_T          = SIZE(1, 3, 6),
     BF16_STREAM     = SIZE(2, 6, 18),
 
+    /* The same by products of pairs (matmul_bf16_pairs.h). */
+    PAIRS_T         = 8,                     /* tokens of a register block, one panel wide */
+    PAIRS_CHUNK     = 512,                   /* k of a block */
+    PAIRS_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB */
+    PAIRS_STREAM    = 16,                    /* the most tokens that stream takes */
+
     /* Weights in integers. A digit row is a token, or half of one with 16-bit activations
      * (int_digits.h). */
     INT_STREAM_ROWS = SIZE(1, 4, 8),         /* digit rows in flight: q8 */

@@ -252,6 +252,35 @@ V_INLINE i512 i_sub_start(i512 x)
 }
 #endif
 
+#if defined(__AVX512BF16__)
+#define LANES_BF16 1
+/* Not the intrinsic, for the same reason as I_DOT. */
+V_INLINE f32x16 v_dot_bf16_at(f32x16 acc, i512 w, const void *x)
+{
+    __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const i_word *)x));
+    return acc;
+}
+V_INLINE i512 b_join_low(i512 a, i512 b)
+{
+    return _mm512_mask_blend_epi16(0x55555555u, _mm512_slli_epi32(a, 16), b);
+}
+V_INLINE i512 b_join_high(i512 a, i512 b)
+{
+    return _mm512_mask_blend_epi16(0x55555555u, a, _mm512_srli_epi32(b, 16));
+}
+V_INLINE i512 b_round_quads(f32x16 a, f32x16 b)
+{
+    static const uint16_t order[32] = { 2,  0,  3,  1,  6,  4,  7,  5,  10, 8,  11,
+                                        9,  14, 12, 15, 13, 18, 16, 19, 17, 22, 20,
+                                        23, 21, 26, 24, 27, 25, 30, 28, 31, 29 };
+    i512 h = _mm512_permutexvar_epi16(_mm512_loadu_si512(order), (i512)_mm512_cvtne2ps_pbh(b, a));
+    i512 magnitude = _mm512_and_si512(h, _mm512_set1_epi16(0x7fff));
+    /* (127 - 50) << 7 is 2^-50 */
+    return _mm512_maskz_mov_epi16(
+        _mm512_cmpge_epu16_mask(magnitude, _mm512_set1_epi16((127 - 50) << 7)), h);
+}
+#endif
+
 V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[16])
 {
     __m128i table = _mm_loadu_si128((const void *)magnitude);

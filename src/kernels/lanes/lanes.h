@@ -29,6 +29,13 @@
  *     words;   i_join: back to bytes
  *   i_pair                   k 0 1 2 3 of words as 0 2 1 3, as i_even and i_odd have them
  *   i_pack                   words to bytes, in order
+ *   LANES_BF16               1 where the header has products of bf16, 32 bits of each row being two
+ *                            of them, (low, high):
+ *   v_dot_bf16_at            fmaf(low, low of x, fmaf(high, high of x, acc)), with the same 32 bits
+ *                            of x in all rows; subnormals are +0
+ *   b_join_low, b_join_high  (low of b, low of a); (high of b, high of a)
+ *   b_round_quads            32 floats, rounded as --math bf16 has them, each four k 0 1 2 3 as the
+ *                            pairs (2, 0) and (3, 1)
  *   i_subscales              40 bytes of sub-scales of q4 to 4 vectors that hold them in both words
  *                            of each row */
 #ifndef KERNELS_LANES_LANES_H

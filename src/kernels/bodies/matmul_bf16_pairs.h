@@ -1,0 +1,223 @@
+/* kernels/bodies/matmul_bf16_pairs.h: the sums of matmul_bf16.h two steps at a time, where a
+ * product of bf16 pairs is fmaf(low, low, fmaf(high, high, acc)) with one rounding for each:
+ * VDPBF16PS. The even chain e takes the pairs (k + 2, k), the odd chain o (k + 3, k + 1), so both
+ * go through their k in the order of the definition. Subnormals, which the instruction takes as 0,
+ * do not arise: a product is 0 or at least 2^-100 and a multiple of 2^-114, and so is every sum.
+ *
+ * A quad is four k of 16 rows: a vector of pairs for e, one for o. Past the last k both w and x are
+ * +0, which leaves a sum as it is: one that starts from +0 is never -0. */
+#ifndef KERNELS_BODIES_MATMUL_BF16_PAIRS_H
+#define KERNELS_BODIES_MATMUL_BF16_PAIRS_H
+
+#include "kernels/bodies/matmul_bf16.h"
+
+enum { QUAD = 4, QUAD_BYTES = QUAD * LANES * 2 };
+
+_Static_assert((PAIRS_TOKENS + LANES) * PAIRS_CHUNK * 2 <= KERNEL_SCRATCH, "scratch holds a block");
+
+/* The quad that lies at w in a panel; left (1 .. 4): how many k it has. Reads nothing behind
+ * them. */
+V_INLINE void quad_at(i512 *e, i512 *o, const unsigned char *w, int left)
+{
+    i512 a = i_load(w), b = left > 2 ? i_load(w + QUAD_BYTES / 2) : i_set32(0);
+    if (left == 1)
+        a = i_and(a, i_set32(0xffff));
+    if (left == 3)
+        b = i_and(b, i_set32(0xffff));
+    *e = b_join_low(a, b);
+    *o = b_join_high(a, b);
+}
+
+/* A register block: one panel x n_t tokens over a chunk of n k. */
+typedef struct PairsTile {
+    const unsigned char *w;       /* as in the file, or quads             */
+    const uint16_t      *x;       /* [n_t][PAIRS_CHUNK], rounded quads    */
+    int                  n;
+    float               *y;
+    size_t               y_stride;
+    bool                 first;
+    const float         *bias;    /* of the panel, or NULL                */
+} PairsTile;
+
+V_INLINE void quad_step(f32x16 e[PAIRS_T], f32x16 o[PAIRS_T], i512 we, i512 wo, const uint16_t *x,
+                        int n_t)
+{
+    UNROLL for (int t = 0; t < n_t; t++)
+        e[t] = v_dot_bf16_at(e[t], we, x + t * PAIRS_CHUNK);
+    UNROLL for (int t = 0; t < n_t; t++)
+        o[t] = v_dot_bf16_at(o[t], wo, x + t * PAIRS_CHUNK + 2);
+}
+
+/* n_t and raw (w as in the file) are constants where this is inlined. */
+V_INLINE void pairs_tile(const PairsTile *a, int n_t, bool raw)
+{
+    const unsigned char *w = a->w;
+    const uint16_t      *x = a->x;
+    f32x16               acc[PAIRS_T], e[PAIRS_T], o[PAIRS_T];
+    i512                 we, wo;
+    UNROLL for (int t = 0; t < n_t; t++)
+        acc[t] = a->first ? bf16_start(a->bias) : v_load(a->y + (size_t)t * a->y_stride);
+    for (int left = a->n; left > 0; left -= BF16_GROUP) {
+        int n = min_int(left, BF16_GROUP), quads = raw ? n / QUAD : (n + QUAD - 1) / QUAD;
+        UNROLL for (int t = 0; t < n_t; t++)
+            e[t] = o[t] = v_zero();
+        for (int i = 0; i < quads; i++, w += QUAD_BYTES, x += QUAD) {
+            if (raw) {
+                __builtin_prefetch(w + STREAM_AHEAD);
+                __builtin_prefetch(w + STREAM_AHEAD + 64);
+                quad_at(&we, &wo, w, QUAD);
+            } else {
+                we = i_load(w), wo = i_load(w + QUAD_BYTES / 2);
+            }
+            quad_step(e, o, we, wo, x, n_t);
+        }
+        if (raw && n % QUAD) {
+            quad_at(&we, &wo, w, n % QUAD);
+            quad_step(e, o, we, wo, x, n_t);
+        }
+        UNROLL for (int t = 0; t < n_t; t++)
+            acc[t] = v_add(acc[t], v_add(e[t], o[t]));
+    }
+    UNROLL for (int t = 0; t < n_t; t++)
+        v_store(a->y + (size_t)t * a->y_stride, acc[t]);
+}
+
+static __attribute__((noinline)) void pairs_tile_raw(const PairsTile *a, int n_t)
+{
+    WITH_CONSTANT(n_t, PAIRS_T, pairs_tile(a, N, true))
+}
+
+static __attribute__((noinline)) void pairs_tile_quads(const PairsTile *a, int n_t)
+{
+    WITH_CONSTANT(n_t, PAIRS_T, pairs_tile(a, N, false))
+}
+
+/* Steps k0 .. k0 + n of n_tok rows of x, to [n_tok][PAIRS_CHUNK]; +0 up to the next multiple of
+ * 32. */
+V_INLINE void pairs_gather(uint16_t *out, const float *x, size_t x_stride, int n_tok, int n)
+{
+    for (int t = 0; t < n_tok; t++, x += x_stride, out += PAIRS_CHUNK)
+        for (int k = 0; k < n; k += BF16_GROUP) {
+            int left = min_int(n - k, BF16_GROUP);
+            __builtin_prefetch(x + 2 * x_stride + k);
+            __builtin_prefetch(x + 2 * x_stride + k + LANES);
+            i_store(out + k, b_round_quads(load_upto(x + k, min_int(left, LANES)),
+                                           left > LANES ? load_upto(x + k + LANES, left - LANES)
+                                                        : v_zero()));
+        }
+}
+
+/* All tokens of xs, [n_tok][PAIRS_CHUNK], against the panel at w, in even shares; next: what the
+ * tiles fetch meanwhile, or NULL. */
+V_INLINE void pairs_tiles(PairsTile b, const unsigned char *next, const uint16_t *xs, float *y,
+                          int n_tok, bool raw)
+{
+    int    tiles = (n_tok + PAIRS_T - 1) / PAIRS_T;
+    size_t bytes = ((size_t)b.n + 1) / 2 * pair_bytes(WT_BF16);
+    for (int i = 0; i < tiles; i++) {
+        int t = n_tok * i / tiles, n_t = n_tok * (i + 1) / tiles - t;
+        b.x = xs + (size_t)t * PAIRS_CHUNK;
+        b.y = y + (size_t)t * b.y_stride;
+        if (next)
+            prefetch_share(next, 0, 1, bytes, i, tiles);
+        if (raw)
+            pairs_tile_raw(&b, n_t);
+        else
+            pairs_tile_quads(&b, n_t);
+    }
+}
+
+/* Few tokens: x is rounded into scratch, [chunk][n_tok][PAIRS_CHUNK], and the weights stream by. */
+V_INLINE void pairs_stream(const MatmulArgs *a)
+{
+    uint16_t            *xs    = a->scratch;
+    const unsigned char *w     = a->w.part[0];
+    size_t               panel = panel_bytes(WT_BF16, a->k), chunk = (size_t)a->n_tok * PAIRS_CHUNK;
+    for (int k0 = 0; k0 < a->k; k0 += PAIRS_CHUNK)
+        pairs_gather(xs + (size_t)(k0 / PAIRS_CHUNK) * chunk, a->x + k0, a->x_stride, a->n_tok,
+                     min_int(a->k - k0, PAIRS_CHUNK));
+    for (int p = 0; p < a->n_panels; p++, w += panel)
+        for (int k0 = 0; k0 < a->k; k0 += PAIRS_CHUNK)
+            pairs_tiles((PairsTile){ .w        = w + (size_t)k0 * LANES * 2,
+                                     .n        = min_int(a->k - k0, PAIRS_CHUNK),
+                                     .y_stride = a->y_stride,
+                                     .first    = k0 == 0,
+                                     .bias     = a->bias ? a->bias + p * LANES : NULL },
+                        NULL, xs + (size_t)(k0 / PAIRS_CHUNK) * chunk, a->y + p * LANES, a->n_tok,
+                        true);
+}
+
+/* Many: each chunk of a panel becomes quads once for n_tok tokens from t0 on. */
+V_INLINE void pairs_block(const MatmulArgs *a, int t0, int n_tok)
+{
+    uint16_t     *xs    = a->scratch;
+    unsigned char quads[PAIRS_CHUNK / QUAD * QUAD_BYTES] __attribute__((aligned(64)));
+    size_t        panel = panel_bytes(WT_BF16, a->k);
+    for (int k0 = 0; k0 < a->k; k0 += PAIRS_CHUNK) {
+        int                  n = min_int(a->k - k0, PAIRS_CHUNK);
+        const unsigned char *w = (const unsigned char *)a->w.part[0] + (size_t)k0 * LANES * 2;
+        pairs_gather(xs, a->x + (size_t)t0 * a->x_stride + k0, a->x_stride, n_tok, n);
+        for (int p = 0; p < a->n_panels; p++, w += panel) {
+            for (int k = 0; k < n; k += QUAD) {
+                i512 e, o;
+                quad_at(&e, &o, w + k * LANES * 2, min_int(n - k, QUAD));
+                i_store(quads + k * LANES * 2, e);
+                i_store(quads + k * LANES * 2 + QUAD_BYTES / 2, o);
+            }
+            pairs_tiles((PairsTile){ .w        = quads,
+                                     .n        = n,
+                                     .y_stride = a->y_stride,
+                                     .first    = k0 == 0,
+                                     .bias     = a->bias ? a->bias + p * LANES : NULL },
+                        p + 1 < a->n_panels ? w + panel : NULL, xs,
+                        a->y + (size_t)t0 * a->y_stride + p * LANES, n_tok, false);
+        }
+    }
+}
+
+static void matmul_bf16_pairs(const MatmulArgs *a)
+{
+    size_t chunks = ((size_t)a->k + PAIRS_CHUNK - 1) / PAIRS_CHUNK;
+    if (a->n_tok <= PAIRS_STREAM && chunks * (size_t)a->n_tok * PAIRS_CHUNK * 2 <= KERNEL_SCRATCH) {
+        pairs_stream(a);
+        return;
+    }
+    int blocks = (a->n_tok + PAIRS_TOKENS - 1) / PAIRS_TOKENS;
+    for (int i = 0; i < blocks; i++) {
+        int t0 = (int)((int64_t)a->n_tok * i / blocks);
+        pairs_block(a, t0, (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0);
+    }
+}
+
+/* A normal float of random sign and digits, of magnitude 2^-least .. 2^least. */
+V_INLINE uint32_t random_normal(uint64_t *seed, uint32_t least)
+{
+    *seed      = *seed * 6364136223846793005u + 1442695040888963407u;
+    uint32_t u = (uint32_t)(*seed >> 32);
+    return (u & 0x807fffffu) | (127u - least + (uint32_t)(*seed >> 8) % (2 * least)) << 23;
+}
+
+/* Does this processor compute what the definition says? Manuals leave room in what the instruction
+ * rounds and when, so it is asked once: 8,192 results, with sums near their products and far. */
+static bool pairs_exact(void)
+{
+    uint64_t seed = 1;
+    for (uint32_t i = 0; i < 512; i++) {
+        uint32_t w[LANES], x[LANES], c[LANES], least = 4 + i % 44;
+        for (int r = 0; r < LANES; r++) {
+            w[r] = random_normal(&seed, least) >> 16 | (random_normal(&seed, least) & 0xffff0000u);
+            c[r] = random_normal(&seed, least);
+            x[r] =
+                r ? x[0] : random_normal(&seed, 4) >> 16 | (random_normal(&seed, 4) & 0xffff0000u);
+        }
+        const uint16_t *w2 = (const void *)w, *x2 = (const void *)x;
+        f32x16 sum = v_load((const float *)(const void *)c), got = v_dot_bf16_at(sum, i_load(w), x);
+        f32x16 want = v_fma(v_load_bf16_even(w2), v_load_bf16_even(x2),
+                            v_fma(v_load_bf16_odd(w2), v_load_bf16_odd(x2), sum));
+        if (memcmp(&got, &want, sizeof got) != 0)
+            return false;
+    }
+    return true;
+}
+
+#endif
