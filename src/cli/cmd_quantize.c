@@ -206,8 +206,8 @@ static const OptionGroup groups[] = {
 static const Example examples[] = {
     { "tblock quantize model.bin -o model-q4.bin --type q4",
       "4.4 bits per weight; the embedding and the head become q8" },
-    { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4 --keep lm_head=q4",
-      "quantize those to q4 too" },
+    { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4",
+      "the embedding too; add --keep lm_head=q4 if the model has a separate head" },
     { "tblock quantize model-q4.bin -o model-f32.bin --type f32",
       "the values of the quantized weights, as floats" },
     { 0 },
