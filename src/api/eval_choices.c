@@ -53,7 +53,7 @@ static size_t shared(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
 }
 
 /* Make sequence 0 hold none but the first tokens that it shares with ids, and not ids[most]. A
- * window that has moved on cannot go back: then it begins anew. */
+ * window that has moved on cannot go back: then it begins again. */
 static bool keep_shared(ChoicesRun *r, const int32_t *ids, size_t n, size_t most, Error *err)
 {
     size_t keep = shared(r->held, r->n_held, ids, n);

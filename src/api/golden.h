@@ -85,7 +85,7 @@ int64_t golden_token(const Tensor *t, size_t i);   /* I32, I64            */
 /* The states of a pass by number, in its order: the embedding, of each layer attention and the
  * whole, the final norm. Its tensor is "hidden." and the name that an observer is told. */
 static inline int hidden_stages(int n_layers) { return 2 * n_layers + 2; }
-int  hidden_stage(int n_layers, const char *name);          /* of "layer3.attn"; -1: none of ours */
+int  hidden_stage(int n_layers, const char *name);          /* of "layer3.attn"; -1: unknown */
 void hidden_tensor_name(int n_layers, int stage, char out[32]);
 
 /* One recorded state: after the embedding, after the attention or the whole of a layer, or the

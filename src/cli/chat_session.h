@@ -85,7 +85,7 @@ void session_reset(Session *s); /* forget all turns; the system text stays */
  * before its first token the message is taken back. */
 bool session_say(Session *s, const char *text, size_t n, tblock_error *err);
 
-/* The last answer anew, with the next seed. Fails (TBLOCK_USAGE) without one. */
+/* Writes the last answer again, with the next seed. Fails (TBLOCK_USAGE) without one. */
 bool session_again(Session *s, tblock_error *err);
 
 bool session_save(const Session *s, const char *path, tblock_error *err);

@@ -104,7 +104,7 @@ static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTen
 }
 
 /* Does the stored matrix differ from the wanted type? A bf16 matrix of `quantize` has no magnitude
- * under 2^-50, so one that may have such must be made anew. */
+ * under 2^-50, so one that may have such must be made again. */
 static bool other_type(const ModelBinder *b, const CheckedTensor *c, WeightType type)
 {
     return type != c->type || (type == WT_BF16 && !b->c->bf16_min);

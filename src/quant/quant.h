@@ -22,7 +22,7 @@ enum {
 
 /* The float types come first, and WT_FLOATS counts them: each element stands alone, and row-major
  * tensors have these types too. WT_MADE counts the types that tblock can make from floats. The
- * rest, the GGUF types, come from llama.cpp's tools; tblock only lays them out anew. */
+ * rest, the GGUF types, come from llama.cpp's tools; tblock only changes their layout. */
 typedef enum WeightType {
     WT_F32, WT_F16, WT_BF16, WT_Q8, WT_Q4, WT_Q8_0, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_COUNT,
     WT_FLOATS = WT_Q8, WT_MADE = WT_Q8_0

@@ -1,4 +1,4 @@
-/* Spells a pattern anew without Unicode, in four passes: read it, replacing each part that matches
+/* Spells a pattern again without Unicode, in four passes: read it, replacing each part that matches
  * one character by a set (an atom); cut all characters into classes that no set tells apart; write
  * the pattern with sets of classes; write the table from characters to classes. */
 #include "text/regex.h"
