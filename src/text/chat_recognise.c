@@ -446,9 +446,8 @@ static bool not_found(const Variant *v, const char *what, Error *err)
     if (like && has_layout(v->program))
         return fail(err, INPUT,
                     "%s: the chat template is like %s, but the line breaks and spaces between its "
-                    "tags are part of the text: "
-                    "choose --chat-format %s, or convert the model's folder with tools/convert.py, "
-                    "which runs it",
+                    "tags are part of the text: choose --chat-format %s, or convert the model's "
+                    "folder with tools/convert.py of tblock's sources, which runs the template",
                     what, like->name, like->name);
     if (like)
         return fail(err, INPUT, "%s: the chat template is like %s except for a part that only "
@@ -457,7 +456,8 @@ static bool not_found(const Variant *v, const char *what, Error *err)
                     has(v, "strftime_now") ? " (it asks for today's date)" : "", like->name);
     return fail(err, INPUT,
                 "%s: the chat template is not a known one: choose --chat-format NAME, "
-                "or convert the model's folder with tools/convert.py, which runs it",
+                "or convert the model's folder with tools/convert.py of tblock's sources, which "
+                "runs the template",
                 what);
 }
 

@@ -4,7 +4,7 @@
     live_logits.py [--seed N]
 
 Folders: tests/data/models and those of the fixtures. The tolerance is the folder's own (golden.json). A family that
-tools/convert.py does not know is skipped.
+tblock convert does not know is skipped.
 """
 import argparse
 import json

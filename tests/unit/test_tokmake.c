@@ -1,5 +1,5 @@
 /* What the Python tests do not see: the view in memory, clear errors for hostile files, bounded
- * work. Whether the bytes are right is compared with tools/convert.py in
+ * work. Whether the bytes are right is compared with recorded digests in
  * tests/text/test_make_tokenizers.py. */
 #include "tokmake/tokmake.h"
 
