@@ -287,12 +287,24 @@ static size_t propose(tblock_generation *g, size_t most)
     return g->opt.draft ? draft_ngram(g->ids, g->n_ids, &o, g->draft, most) : 0;
 }
 
+/* A batch that failed may have computed more of the prompt. That stays, since a sliding window may
+ * have moved on with it; but logits that are to be told are gone. */
+static void keep_prompt(tblock_generation *g, size_t length)
+{
+    const int32_t *id   = g->context->seq_tokens[g->seq].id;
+    const size_t   most = length < g->n_given ? length : g->n_given - 1;
+    while (!g->opt.prompt_logits && g->n_held < most && id[g->n_held] == g->ids[g->n_held])
+        g->n_held++;
+}
+
 /* Does the sequence hold what is computed, and nothing else? A wrong draft is forgotten here, and
- * the tokens of a batch that failed. */
+ * other tokens of a batch that failed. */
 static bool settle_sequence(tblock_generation *g)
 {
     KvCache  *kv     = &g->context->kv;
-    const int length = kv->seq[g->seq].length, held = (int)g->n_held;
+    const int length = kv->seq[g->seq].length;
+    keep_prompt(g, (size_t)length);
+    const int held = (int)g->n_held;
     if (length < held)
         return fail(&g->error, USAGE,
                     "sequence %d: expected the %d tokens of its generation, found %d", g->seq, held,

@@ -44,7 +44,7 @@ static bool show(StopTexts *s, size_t n, TextOut *shown, Error *err)
 
 bool stop_texts_put(StopTexts *s, const char *text, size_t n, TextOut *shown, Error *err)
 {
-    if (s->found)
+    if (s->found || n == 0)
         return true;
     size_t old = s->held.n;
     if (!text_out_add(&s->held, text, n, err))

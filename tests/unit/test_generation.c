@@ -473,6 +473,31 @@ static void a_sequence_that_another_changes_fails_alone(void)
     tblock_context_free(c);
 }
 
+/* As a batch leaves it whose second piece found no memory. */
+static void what_a_failed_batch_read_of_a_prompt_is_kept(void)
+{
+    static Story s;
+    for (int more = 0; more < 4; more++) { /* more than a tile, all of it, other tokens */
+        static const int to[] = { 90, 149, 150, 20 };
+        tblock_context  *c    = context_of(narrow, 1, 4, 1);
+        make_story(&s);
+        for (size_t i = 0; i < 150; i++)
+            s.prompt[i] = below(VOCAB);
+        s.o.n_ids = 150, s.o.max_tokens = 10;
+        s.g = tblock_generation_open(c, &s.o, &err);
+        CHECK(s.g && tblock_advance(c, &s.g, 1, 10, &err), "%s", err.msg);
+        for (int pos = 10; pos < to[more]; pos++) {
+            int32_t id = more == 3 && pos > 17 ? (s.prompt[pos] + 1) % VOCAB : s.prompt[pos];
+            CHECK(tblock_decode(c, &(tblock_item){ 0, pos, id, false }, 1, &err), "%s", err.msg);
+        }
+        while (s.g && info_of(s.g).end == TBLOCK_GOES_ON)
+            CHECK(tblock_advance(c, &s.g, 1, 0, &err), "%s", err.msg);
+        compare(&s, narrow);
+        tblock_generation_close(s.g);
+        tblock_context_free(c);
+    }
+}
+
 static void wrong_use_is_refused(void)
 {
     static const int32_t      id[N_CTX + 1], high[] = { VOCAB };
@@ -609,6 +634,7 @@ int main(int argc, char **argv)
     TEST(logits_of_the_prompt_are_told);
     TEST(one_nan_ends_one_sequence);
     TEST(a_sequence_that_another_changes_fails_alone);
+    TEST(what_a_failed_batch_read_of_a_prompt_is_kept);
     TEST(wrong_use_is_refused);
     TEST(text_ends_before_a_stop_text);
     TEST(what_was_held_back_comes_at_the_end);
