@@ -8,7 +8,7 @@
 /* One superblock of one panel for some tokens. */
 typedef struct IntStep {
     const unsigned char *codes;
-    const i512          *sub;   /* q4: [16] sub-scales                     */
+    const i512          *sub;   /* q4: [16] sub-scales for i_sub_end       */
     const char          *x, *start; /* of the first token                  */
     int                  groups;
     Finish               end;
@@ -73,7 +73,7 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
         UNROLL for (int v = 0; v < n_v; v++)
             part[v] = I_BOOK_OFFSET ? i_bcast(start + v * 256) : i_set32(0);
         UNROLL for (int i = 0; i < 2; i++, w += 64) {
-            i512 codes = i_load(w);
+            i512 codes = i_load_once(w);
             __builtin_prefetch(w + INT_AHEAD);
             i512 low = i_lookup(table, i_low_nibbles(codes)),
                  high = i_lookup(table, i_high_nibbles(codes));
@@ -122,7 +122,7 @@ V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f,
     if (type == WT_Q4) {
         const unsigned char *from = walk_to(w, 1, p, s);
         for (int g = 0; g < step.groups; g++)
-            i_subscales(sub + 4 * g, from + 40 * g, q4_magnitude);
+            i_sub_factors(sub + 4 * g, from + 40 * g, q4_magnitude);
         UNROLL for (int i = 0; i < 160; i += 64)
             __builtin_prefetch(from + 640 + i);
     }

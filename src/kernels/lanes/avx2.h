@@ -208,6 +208,7 @@ V_INLINE i512 i_load(const void *p)
 {
     return i_of(_mm256_loadu_si256(p), _mm256_loadu_si256((const void *)((const char *)p + 32)));
 }
+V_INLINE i512 i_load_once(const void *p) { return i_load(p); }
 V_INLINE void i_store(void *p, i512 x)
 {
     _mm256_storeu_si256(p, x.a), _mm256_storeu_si256((void *)((char *)p + 32), x.b);
@@ -355,6 +356,10 @@ V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[
         out[b].a  = i_subscale8(n, _mm256_set1_epi32(s[32 + 2 * b]), bit);
         out[b].b  = i_subscale8(_mm_srli_si128(n, 8), _mm256_set1_epi32(s[33 + 2 * b]), bit);
     }
+}
+V_INLINE void i_sub_factors(i512 out[4], const uint8_t *s, const int8_t magnitude[16])
+{
+    i_subscales(out, s, magnitude);
 }
 
 V_INLINE f32x16 i_to_f32(i512 x) { return v_of(_mm256_cvtepi32_ps(x.a), _mm256_cvtepi32_ps(x.b)); }

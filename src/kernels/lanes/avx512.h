@@ -119,6 +119,14 @@ V_INLINE float v_fold_max(f32x16 a)
 typedef __m512i i512;
 
 V_INLINE i512 i_load(const void *p) { return _mm512_loadu_si512(p); }
+/* Once, however often it is used: gcc would rather load it again than keep it, and loads are what
+ * the stream of q4 waits for. */
+V_INLINE i512 i_load_once(const void *p)
+{
+    i512 a = i_load(p);
+    __asm__("" : "+v"(a));
+    return a;
+}
 V_INLINE void i_store(void *p, i512 a) { _mm512_storeu_si512(p, a); }
 V_INLINE i512 i_set32(int32_t a) { return _mm512_set1_epi32(a); }
 V_INLINE i512 i_bcast(const void *p)
@@ -194,7 +202,7 @@ V_INLINE i512 i_sub_dot_at(i512 part, i512 w, const void *x) { return i_dot4_at(
 V_INLINE i512 i_sub_dot(i512 part, i512 w, i512 x) { return i_dot4(part, w, x); }
 V_INLINE i512 i_sub_end(i512 acc, i512 part, i512 sub)
 {
-    return i_dot2(acc, part, _mm512_maskz_mov_epi16(0x55555555u, sub));
+    return i_dot2(acc, part, sub);
 }
 V_INLINE i512 i_scale_of(i512 v, int j)
 {
@@ -281,17 +289,36 @@ V_INLINE i512 b_round_quads(f32x16 a, f32x16 b)
 }
 #endif
 
+/* The magnitudes of sub-block b of 4, as bytes of 16 rows, and the rows where it is negative. */
+V_INLINE __m128i i_magnitudes(const uint8_t *s, const int8_t magnitude[16], int b, __mmask16 *sign)
+{
+    __m128i n = _mm_loadu_si128((const void *)(s + b / 2 * 16));
+    n         = _mm_and_si128(b % 2 ? _mm_srli_epi16(n, 4) : n, _mm_set1_epi8(15));
+    *sign     = (__mmask16)(s[32 + 2 * b] | s[33 + 2 * b] << 8);
+    return _mm_shuffle_epi8(_mm_loadu_si128((const void *)magnitude), n);
+}
 V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[16])
 {
-    __m128i table = _mm_loadu_si128((const void *)magnitude);
     UNROLL for (int b = 0; b < 4; b++) {
-        __m128i n = _mm_loadu_si128((const void *)(s + b / 2 * 16));
-        n         = _mm_and_si128(b % 2 ? _mm_srli_epi16(n, 4) : n, _mm_set1_epi8(15));
-        i512      v    = _mm512_cvtepi8_epi32(_mm_shuffle_epi8(table, n));
-        __mmask16 sign = (__mmask16)(s[32 + 2 * b] | s[33 + 2 * b] << 8);
-        v              = _mm512_mask_sub_epi32(v, sign, _mm512_setzero_si512(), v);
-        out[b]         = _mm512_mask_blend_epi16(0xaaaaaaaau, v, _mm512_slli_epi32(v, 16));
+        __mmask16 sign;
+        i512      v = _mm512_cvtepi8_epi32(i_magnitudes(s, magnitude, b, &sign));
+        v           = _mm512_mask_sub_epi32(v, sign, _mm512_setzero_si512(), v);
+        out[b]      = _mm512_mask_blend_epi16(0xaaaaaaaau, v, _mm512_slli_epi32(v, 16));
     }
+}
+V_INLINE void i_sub_factors(i512 out[4], const uint8_t *s, const int8_t magnitude[16])
+{
+#if defined(__AVX512VNNI__)
+    /* the sign while there are only words: upper words of 0 take the upper half of a part away */
+    UNROLL for (int b = 0; b < 4; b++) {
+        __mmask16 sign;
+        __m256i   v = _mm256_cvtepi8_epi16(i_magnitudes(s, magnitude, b, &sign));
+        v           = _mm256_mask_sub_epi16(v, sign, _mm256_setzero_si256(), v);
+        out[b]      = _mm512_cvtepu16_epi32(v);
+    }
+#else
+    i_subscales(out, s, magnitude);
+#endif
 }
 
 V_INLINE f32x16 i_to_f32(i512 a) { return _mm512_cvtepi32_ps(a); }

@@ -37,7 +37,8 @@
  *   b_round_quads            32 floats, rounded as --math bf16 has them, each four k 0 1 2 3 as the
  *                            pairs (2, 0) and (3, 1)
  *   i_subscales              40 bytes of sub-scales of q4 to 4 vectors that hold them in both words
- *                            of each row */
+ *                            of each row;   i_sub_factors: the same as i_sub_end takes them
+ *   i_load_once              i_load of what is used several times */
 #ifndef KERNELS_LANES_LANES_H
 #define KERNELS_LANES_LANES_H
 

@@ -227,6 +227,7 @@ V_INLINE i512 i_load(const void *p)
     V_EACH(i) r.v[i] = vld1q_s8((const int8_t *)p + 16 * i);
     return r;
 }
+V_INLINE i512 i_load_once(const void *p) { return i_load(p); }
 V_INLINE void i_store(void *p, i512 a) { V_EACH(i) vst1q_s8((int8_t *)p + 16 * i, a.v[i]); }
 V_INLINE i512 i_set32(int32_t a) { i512 r; V_EACH(i) r.v[i] = I_OF32(vdupq_n_s32(a)); return r; }
 V_INLINE i512 i_bcast(const void *p)
@@ -337,6 +338,10 @@ V_INLINE void i_subscales(i512 out[4], const uint8_t *s, const int8_t magnitude[
         out[b].v[2] = i_subscale4(vget_low_s16(high), signs >> 8);
         out[b].v[3] = i_subscale4(vget_high_s16(high), signs >> 12);
     }
+}
+V_INLINE void i_sub_factors(i512 out[4], const uint8_t *s, const int8_t magnitude[16])
+{
+    i_subscales(out, s, magnitude);
 }
 
 V_INLINE f32x16 i_to_f32(i512 a)
