@@ -583,6 +583,7 @@ typedef struct tblock_machine {
     double      read_gb_per_s;   /* best of plain and prefetching loops, each thread over its own
                                     part                                                          */
     double      f32_gflop_per_s; /* fused multiply-adds (2 each) of f32 in registers              */
+    double      bf16_gflop_per_s; /* the same of bf16 with sums of f32, as its kernels use them   */
     double      int8_gop_per_s;  /* integer dot products as the ISA's kernels use them for 8-bit
                                     activations; a product and its addition are 2                 */
     double      int16_gop_per_s; /* the same for 16-bit activations; 0: not known for this ISA    */

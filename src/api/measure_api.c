@@ -44,9 +44,10 @@ bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *o
     machine_name(out->cpu, sizeof out->cpu);
     if (!measure_reading(&out->read_gb_per_s, o->read_bytes, threads, err))
         return false;
-    out->f32_gflop_per_s = roofline_peak(k->id, 32, threads);
-    out->int8_gop_per_s  = roofline_peak(k->id, 8, threads);
-    out->int16_gop_per_s = roofline_peak(k->id, 16, threads);
+    out->f32_gflop_per_s  = roofline_peak(k->id, PEAK_F32, threads);
+    out->bf16_gflop_per_s = roofline_peak(k->id, PEAK_BF16, threads);
+    out->int8_gop_per_s   = roofline_peak(k->id, PEAK_INT8, threads);
+    out->int16_gop_per_s  = roofline_peak(k->id, PEAK_INT16, threads);
     return true;
 }
 

@@ -249,6 +249,8 @@ bool bench_measure(Bench *b, tblock_error *err)
 Peak bench_peak(const Bench *b, int machine)
 {
     const tblock_machine *m = &b->machine[machine];
+    if (strcmp(b->computing.math, "bf16") == 0)
+        return (Peak){ m->bf16_gflop_per_s, "bf16", "bf16 multiply-adds with sums of f32" };
     if (strcmp(b->computing.math, "int8") != 0)
         return (Peak){ m->f32_gflop_per_s, "f32", "f32 multiply-adds, which this math uses" };
     if (strcmp(b->computing.activations, "16") == 0)

@@ -27,7 +27,7 @@ static void header_text(Rows *r, const Bench *b)
     const tblock_model_info   *m = &b->info;
     const tblock_context_info *c = &b->computing;
     const Peak peak = bench_peak(b, 0);
-    char cpu[160], f32[32], int8[32], int16[32];
+    char cpu[160], f32[32], bf16[32], int8[32], int16[32];
     printable_text(cpu, sizeof cpu, b->machine[0].cpu, strlen(b->machine[0].cpu));
     rows_text(r, "%s, %s\n", cpu, c->isa);
     rows_pair(r, "model", "%s: %s", path_name(b->args->model), m->weight_types);
@@ -38,10 +38,11 @@ static void header_text(Rows *r, const Bench *b)
               b->args->repeats == 1 ? "" : "s at most");
     for (int i = 0; i < b->n_machines; i++) {
         const tblock_machine *k = &b->machine[i];
-        rows_pair(r, "machine", "%d thread%s: read %.1f GB/s; GOP/s: f32 %s, int8 %s, int16 %s",
+        rows_pair(r, "machine", "%d thread%s: read %.1f GB/s; GOP/s: f32 %s, bf16 %s, int8 %s, "
+                  "int16 %s",
                   k->threads, plural(k->threads), k->read_gb_per_s,
-                  peak_text(k->f32_gflop_per_s, f32), peak_text(k->int8_gop_per_s, int8),
-                  peak_text(k->int16_gop_per_s, int16));
+                  peak_text(k->f32_gflop_per_s, f32), peak_text(k->bf16_gflop_per_s, bf16),
+                  peak_text(k->int8_gop_per_s, int8), peak_text(k->int16_gop_per_s, int16));
     }
     rows_pair(r, "limits",
               "%% read: weights and KV cache against the read bandwidth: limits decode");
@@ -75,6 +76,7 @@ static void machines_json(Rows *r, const Bench *b)
                     { "read_gb_per_s", v_real(m->read_gb_per_s) },
                     { "peak_gop_per_s", known(bench_peak(b, i).gop_per_s) },
                     { "f32_gop_per_s", v_real(m->f32_gflop_per_s) },
+                    { "bf16_gop_per_s", v_real(m->bf16_gflop_per_s) },
                     { "int8_gop_per_s", known(m->int8_gop_per_s) },
                     { "int16_gop_per_s", known(m->int16_gop_per_s) });
     }

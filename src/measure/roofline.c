@@ -145,6 +145,14 @@ typedef struct PeakLoop {
 PEAK(f32_scalar, , float, "+x", ONE, FMA_1)
 PEAK(f32_avx2, TARGET("avx2,fma"), __m256, "+x", _mm256_set1_ps, FMA_8)
 PEAK(f32_avx512, TARGET("avx512f"), __m512, "+v", _mm512_set1_ps, FMA_16)
+/* asm: a compiler may lack the type of the intrinsic */
+TARGET("avx512f")
+static inline __m512 pairs_16(__m512 c, __m512 x, __m512 y)
+{
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(x), "v"(y));
+    return c;
+}
+PEAK(bf16_avx512bf16, TARGET("avx512f"), __m512, "+v", _mm512_set1_ps, pairs_16)
 PEAK(int16_avx2, TARGET("avx2"), __m256i, "+x", _mm256_set1_epi32, MADD_16)
 PEAK(int16_avxvnni, TARGET("avxvnni"), __m256i, "+x", _mm256_set1_epi32, _mm256_dpwssd_avx_epi32)
 PEAK(int8_avxvnni, TARGET("avxvnni"), __m256i, "+x", _mm256_set1_epi32, _mm256_dpbusd_avx_epi32)
@@ -154,6 +162,10 @@ PEAK(int8_avx512vnni, TARGET("avx512vnni"), __m512i, "+v", _mm512_set1_epi32, _m
 static const PeakLoop f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar },
                                       { ISA_AVX2, 8, f32_avx2 },
                                       { ISA_AVX512, 16, f32_avx512 } };
+static const PeakLoop bf16_peaks[] = { { ISA_SCALAR, 1, f32_scalar },
+                                       { ISA_AVX2, 8, f32_avx2 },
+                                       { ISA_AVX512, 16, f32_avx512 },
+                                       { ISA_AVX512BF16, 32, bf16_avx512bf16 } };
 static const PeakLoop int16_peaks[] = {
     { ISA_SCALAR, 0, NULL },
     { ISA_AVX2, 16, int16_avx2 },
@@ -173,6 +185,7 @@ static const PeakLoop int8_peaks[] = {
 PEAK(f32_scalar, , float, "+w", ONE, FMA_1)
 PEAK(f32_neon, , float32x4_t, "+w", vdupq_n_f32, FMA_4)
 static const PeakLoop f32_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_NEON, 4, f32_neon } };
+static const PeakLoop bf16_peaks[] = { { ISA_SCALAR, 1, f32_scalar }, { ISA_NEON, 4, f32_neon } };
 static const PeakLoop int16_peaks[] = { { ISA_SCALAR, 0, NULL } },
                       int8_peaks[] = { { ISA_SCALAR, 0, NULL } };
 #endif
@@ -204,10 +217,11 @@ static double best_rate(void (*run)(void), int threads)
     return best;
 }
 
-double roofline_peak(Isa isa, int bits, int threads)
+double roofline_peak(Isa isa, PeakOf of, int threads)
 {
-    const PeakLoop *best = bits == 32   ? CPU_CHOOSE(f32_peaks, isa)
-                       : bits == 16 ? CPU_CHOOSE(int16_peaks, isa)
-                                    : CPU_CHOOSE(int8_peaks, isa);
+    const PeakLoop *best = of == PEAK_F32   ? CPU_CHOOSE(f32_peaks, isa)
+                         : of == PEAK_BF16  ? CPU_CHOOSE(bf16_peaks, isa)
+                         : of == PEAK_INT16 ? CPU_CHOOSE(int16_peaks, isa)
+                                            : CPU_CHOOSE(int8_peaks, isa);
     return best->run ? 2 * best->products * best_rate(best->run, threads) : 0;
 }

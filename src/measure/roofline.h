@@ -18,9 +18,11 @@ void roofline_touch(void *data, size_t n_bytes, int threads);
 
 /* Peak of multiplying and adding in 10^9 operations a second (a product and its addition are two)
  * with the instructions that an ISA's kernels take, all threads together: the best of several runs
- * over independent chains in registers. bits of the inputs: 32 fused multiply-adds of f32; 16 or 8
- * dot products of integers with int32 sums, 0 where the ISA has none. */
-double roofline_peak(Isa isa, int bits, int threads);
+ * over independent chains in registers. Fused multiply-adds of f32, or of bf16, which are those of
+ * f32 where the ISA has none of its own; dot products of integers with int32 sums, 0 where it has
+ * none. */
+typedef enum PeakOf { PEAK_F32, PEAK_BF16, PEAK_INT16, PEAK_INT8 } PeakOf;
+double roofline_peak(Isa isa, PeakOf of, int threads);
 
 /* The processor's name as the system gives it, "unknown" where it does not. */
 void machine_name(char *name, size_t size);
