@@ -67,7 +67,7 @@ const ConfigKey *config_key_at(size_t at);
 int  config_word_get(const void *field);
 void config_word_set(void *field, int value);
 
-/* ---- The reader ------------------------------------------------------------------------------ */
+/* ---- The reader: config_reader.c ------------------------------------------------------------- */
 
 /* KEY_LARGEST: other programs' sizes are read up to here. config_check refuses what is too large
  * for us, in the words of our own config. */

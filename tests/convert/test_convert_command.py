@@ -14,7 +14,7 @@ import numpy as np
 
 def same(src, *options):
     """The file has the recorded bytes (tests/recorded.py)."""
-    key = recorded.digest(recorded.contents(src), *options)
+    key = recorded.digest(recorded.contents(src), *[recorded.contents(o) if os.path.isfile(o) else o for o in options])
     done = tblock("convert", src, "-o", temp("c.bin"), "-q", *options)
     assert done.returncode == 0, done.stderr
     why = recorded.difference(key, 0, open(temp("c.bin"), "rb").read())
