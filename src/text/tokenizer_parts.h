@@ -157,8 +157,9 @@ typedef struct Symbol {
 #define NO_SYMBOL UINT32_MAX
 
 typedef struct Merger {
-    uint64_t *filter;      /* NULL, or from merger_filter             */
-    Symbol *symbol;        /* the word: starts at 0, then follow next */
+    uint64_t *filter;       /* NULL, or from merger_remember           */
+    struct PairSlot *pairs; /* likewise                                */
+    Symbol *symbol;         /* the word: starts at 0, then follow next */
     size_t  n, cap;
     struct MergeEntry *heap;
     size_t  n_heap, heap_cap;
@@ -168,11 +169,12 @@ typedef struct Merger {
  * SYSTEM, no memory. */
 bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen, Error *err);
 
-/* Set up a filter for long texts, if the vocabulary merges by ids: a table with one bit per merge
- * (a Bloom filter with one hash). Most pairs do not merge, and the filter rejects most of those
- * without a look at the merge table, which is too large for a CPU's caches. Without memory there is
- * no filter, which is only slower. */
-void merger_filter(Merger *m, const Vocab *v);
+/* Prepare for a long text: a table with one bit per merge, if the vocabulary merges by ids (a Bloom
+ * filter with one hash), and a cache of look-ups. A vocabulary's own tables are too large for a
+ * CPU's caches; the filter rejects most of the pairs that do not merge, which are most pairs, and
+ * the cache answers for most of the others. Without memory there is neither, which is only
+ * slower. */
+void merger_remember(Merger *m, const Vocab *v);
 
 /* Merge the symbols that were added. The result is the chain from symbol 0 along next. False:
  * SYSTEM, no memory. */
