@@ -19,19 +19,28 @@ typedef struct Trie {
     const uint32_t *nodes;  /* [n, 3]: first child, number of children, value + 1 (0: none) */
     const uint8_t  *labels; /* [n]: the byte that leads to a node                           */
     size_t          n;
+    uint32_t        root[256]; /* the child of the root for each byte; 0: none */
 } Trie;
 
 /* Open the tensors NAME and NAME_labels; values are under n_values. Checked here: children come
- * after their parent and are in range, no node has two parents, and no string is longer than
- * LONGEST_SOUGHT. Errors: INPUT. */
+ * after their parent and are in range, no node has two parents, labels ascend, and no string is
+ * longer than LONGEST_SOUGHT. Errors: INPUT. */
 bool trie_open(Trie *t, const TensorFile *f, const char *name, size_t n_values, Error *err);
 
-/* Go from *node (the root is 0) along a byte. False: no string goes on with this byte. */
+/* Go from *node (the root is 0) along a byte. False: no string goes on with this byte. Labels
+ * ascend, and in scripts outside ASCII most of them follow each other without a gap. */
 static inline bool trie_step(const Trie *t, uint32_t *node, char byte)
 {
+    unsigned char c = (unsigned char)byte;
+    if (*node == 0)
+        return (*node = t->root[c]) != 0;
     const uint32_t *at = t->nodes + 3 * (size_t)*node;
-    const uint8_t  *first = t->labels + at[0],
-                   *hit = at[1] ? memchr(first, (unsigned char)byte, at[1]) : NULL;
+    const uint8_t  *first = t->labels + at[0];
+    if (at[1] == 0 || c < first[0] || c > first[at[1] - 1])
+        return false;
+    size_t         guess = (size_t)(c - first[0]);
+    const uint8_t *hit =
+        guess < at[1] && first[guess] == c ? first + guess : memchr(first, c, at[1]);
     if (!hit)
         return false;
     *node = (uint32_t)(hit - t->labels);

@@ -21,6 +21,10 @@ static bool check_nodes(const Trie *t, const TensorFile *f, const char *name, si
                             k,
                             depth[k] ? "one parent, found two"
                                      : "strings of at most 1024 bytes, found a longer one");
+            if (k > at[0] && t->labels[k] <= t->labels[k - 1])
+                return fail(err, INPUT,
+                            "%s: tensor %s_labels: node %zu: expected a label over %u, found %u",
+                            f->map.path, name, k, t->labels[k - 1], t->labels[k]);
             depth[k] = (uint16_t)(depth[i] + 1);
         }
         if (at[2] > n_values)
@@ -48,5 +52,7 @@ bool trie_open(Trie *t, const TensorFile *f, const char *name, size_t n_values, 
         return no_memory(f->map.path, err);
     bool ok = check_nodes(t, f, name, n_values, depth, err);
     free(depth);
+    for (size_t k = t->nodes[0]; ok && k < t->nodes[0] + (size_t)t->nodes[1]; k++)
+        t->root[t->labels[k]] = (uint32_t)k;
     return ok;
 }

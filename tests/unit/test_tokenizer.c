@@ -920,6 +920,8 @@ static void tries_that_are_wrong_are_refused(void)
         y.rules[0][row[i].column] = row[i].value;
         check_refused("\"unk\": 0, \"charsmap\": true", row[i].why);
     }
+    small_unigram("spm_unigram"), y.trie_labels[2] = y.trie_labels[1];
+    check_refused("\"unk\": 0", "tok.trie_labels: node 2: expected a label over");
     small_unigram("spm_unigram"), y.skip = "tok.trie_labels",
                                   check_refused("\"unk\": 0", "tok.trie_labels");
     small_unigram("spm_unigram"),
