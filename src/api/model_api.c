@@ -96,6 +96,9 @@ static void name_types(tblock_model *m)
 static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     TensorFile *f = &m->source.file;
+    if (opt->mlock
+        && !memory_lock(m->weights.region.data, m->weights.region.n_bytes, m->source.path, err))
+        return false;
     for (int i = 0; opt->mlock && i < m->weights.n_owned; i++)
         if (!memory_lock(m->weights.owned[i].data, m->weights.owned[i].n_bytes, m->source.path,
                          err))

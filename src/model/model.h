@@ -79,9 +79,12 @@ typedef struct Model {
      * the head, the norms, and one row of the embedding. */
     size_t       bytes_per_token;
     uint64_t     n_params;
-    Owned       *owned;          /* packed matrices, padded biases, widened norms */
+    /* What was made at load: matrices lie in one region of huge pages, of which the first `used`
+     * bytes are taken; padded biases and widened norms lie anywhere. */
+    struct { char *data; size_t n_bytes, used; } region;
+    Owned       *owned;
     int          n_owned, cap_owned;
-    size_t       owned_bytes;
+    size_t       owned_bytes;    /* of both */
 } Model;
 
 /* Bind the tensors of a stored model to the layers of its config. Panels are used in place; rows
@@ -118,6 +121,11 @@ typedef struct Maker {
 
 /* n_bytes, 64-byte aligned, that live as long as the model. NULL: SYSTEM. */
 void *weights_own(Maker *mk, size_t n_bytes);
+
+/* The bytes that a matrix of this type takes of the model's region, and the region for as many
+ * (0: none is made). Each of weights_pack and weights_retype takes its part. */
+size_t weights_made_bytes(const TensorSpec *s, WeightType type);
+bool   weights_region(Maker *mk, size_t n_bytes);
 
 /* Lay out a row-major matrix in its own type: as panels, or as rows one after the other if the spec
  * does not want panels. */

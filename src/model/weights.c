@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "model/count.h"
 #include "model/model_writer.h"
 
@@ -52,12 +53,9 @@ static const void *in_place(ModelBinder *b, const Tensor *t, size_t to)
     return copy;
 }
 
-/* The data of a matrix, in panels if the spec wants panels. */
-static bool bind_matrix(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c, Panels *out)
+/* The data of a matrix that is used as it is stored. */
+static bool bind_in_place(ModelBinder *b, const CheckedTensor *c, Panels *out)
 {
-    *out = (Panels){ { NULL } };
-    if (!c->panels && (tensor_spec_panels(s, c->type) || c->rows))
-        return weights_pack(&b->maker, s, c, out);
     for (int i = 0; i < part_count(c->type); i++) {
         out->part[i] = in_place(b, c->part[i], c->panels ? ALIGN : weight_type_bytes(c->type));
         if (!out->part[i])
@@ -110,18 +108,50 @@ static bool other_type(const ModelBinder *b, const CheckedTensor *c, WeightType 
     return type != c->type || (type == WT_BF16 && !b->c->bf16_min);
 }
 
+/* What becomes of a matrix: it is used in place, packed in its own type, or given another. */
+typedef enum Fate { IN_PLACE, PACKED, RETYPED } Fate;
+
+static Fate matrix_fate(const ModelBinder *b, const TensorSpec *s, const CheckedTensor *c,
+                        WeightType type)
+{
+    if (b->types && other_type(b, c, type))
+        return RETYPED;
+    return !c->panels && (tensor_spec_panels(s, c->type) || c->rows) ? PACKED : IN_PLACE;
+}
+
+/* The bytes of all matrices that are not used in place. */
+static size_t made_bytes(const ModelBinder *b)
+{
+    size_t n = 0;
+    int    i = 0;
+    for (TensorSpec s = tensor_list_start(); tensor_list_next(&b->m->cfg, &s); i++) {
+        const CheckedTensor *c    = &b->c->tensor[i];
+        WeightType           type = b->types ? b->types[i] : c->type;
+        if (s.k && matrix_fate(b, &s, c, type) != IN_PLACE)
+            n += weights_made_bytes(&s, type);
+    }
+    return n;
+}
+
+static bool make_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, WeightType type,
+                        Panels *out)
+{
+    switch (matrix_fate(b, s, c, type)) {
+    case RETYPED:  return weights_retype(&b->maker, s, c, type, out);
+    case PACKED:   return weights_pack(&b->maker, s, c, out);
+    case IN_PLACE: break;
+    }
+    return bind_in_place(b, c, out);
+}
+
 static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, WeightType type)
 {
     Model *m     = b->m;
     Panels w     = { { NULL } };
-    size_t bytes = checked_bytes(c);
-    if (b->types && other_type(b, c, type)) {
-        if (!weights_retype(&b->maker, s, c, type, &w))
-            return false;
-        bytes = tensor_spec_bytes(s, type);
-    } else if (!bind_matrix(b, s, c, &w)) {
+    size_t bytes = matrix_fate(b, s, c, type) == RETYPED ? tensor_spec_bytes(s, type)
+                                                         : checked_bytes(c);
+    if (!make_matrix(b, s, c, type, &w))
         return false;
-    }
     if (tensor_spec_gathered(s))
         *(Embedding *)place_of(m, s) =
             (Embedding){ .type = c->type,
@@ -193,6 +223,8 @@ static bool bind_all(ModelBinder *b)
     Model *m = b->m;
     int    i = 0;
     size_t all = stored_model_bytes(b->c);
+    if (!weights_region(&b->maker, made_bytes(b)))
+        return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++) {
         if (!bind(b, &s, i))
             return false;
@@ -245,6 +277,7 @@ void model_free(Model *m)
     for (int i = 0; i < m->n_owned; i++)
         free(m->owned[i].data);
     free(m->owned);
+    pages_unmap(m->region.data, m->region.n_bytes);
     free(m->layer);
     *m = (Model){ 0 };
 }

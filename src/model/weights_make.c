@@ -1,6 +1,7 @@
 /* Packs and retypes matrices, with all threads for large ones. */
 #include "model/model.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,35 @@ void *weights_own(Maker *mk, size_t n_bytes)
     m->owned[m->n_owned++] = (Owned){ p, round_up(n_bytes, ALIGN) };
     m->owned_bytes += round_up(n_bytes, ALIGN);
     return p;
+}
+
+static size_t made_part_bytes(const TensorSpec *s, WeightType type, int part)
+{
+    size_t n = tensor_spec_panels(s, type)
+        ? part_bytes(type, part, s->k) * (size_t)tensor_spec_panel_count(s)
+        : tensor_spec_bytes(s, type);
+    return round_up(n, ALIGN);
+}
+
+size_t weights_made_bytes(const TensorSpec *s, WeightType type)
+{
+    size_t n = 0;
+    for (int i = 0; i < part_count(type); i++)
+        n += made_part_bytes(s, type, i);
+    return n;
+}
+
+bool weights_region(Maker *mk, size_t n_bytes)
+{
+    Model *m = mk->m;
+    if (n_bytes >= HUGE_PAGE)
+        n_bytes = round_up(n_bytes, HUGE_PAGE); /* so that the last page is a huge one too */
+    m->region.data = n_bytes ? pages_map(n_bytes) : NULL;
+    if (n_bytes && !m->region.data)
+        return fail(mk->err, SYSTEM, "%s: out of memory for %zu bytes of weights", mk->path,
+                    n_bytes);
+    m->region.n_bytes = n_bytes;
+    return true;
 }
 
 /* ---- Packing row-major matrices -------------------------------------------------------------- */
@@ -67,7 +97,7 @@ static void pack_share(void *arg, Team team)
     }
 }
 
-/* On a machine with several memory nodes, a page is placed near the thread that writes it first. So
+/* A page is placed near the thread that writes it first, where there are several memory nodes. So
  * panels are packed by the same shares that multiply them later, on the same cores. (This holds for
  * a context with as many threads and affinity "cores".) */
 static int team_for(Maker *mk, size_t n_bytes)
@@ -79,19 +109,18 @@ static int team_for(Maker *mk, size_t n_bytes)
     return n_bytes < SMALL_MATRIX ? 1 : mk->threads;
 }
 
-/* Allocate all parts of a matrix. */
-static bool own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
+/* Take all parts of a matrix from the region. */
+static void own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
                       Panels *out)
 {
-    bool panels = tensor_spec_panels(s, type);
+    Model *m = mk->m;
+    assert(weights_made_bytes(s, type) <= m->region.n_bytes - m->region.used);
     for (int i = 0; i < part_count(type); i++) {
-        size_t n = panels ? part_bytes(type, i, s->k) * (size_t)tensor_spec_panel_count(s)
-                          : tensor_spec_bytes(s, type);
-        out->part[i] = to[i] = weights_own(mk, n);
-        if (!to[i])
-            return false;
+        size_t n = made_part_bytes(s, type, i);
+        out->part[i] = to[i] = m->region.data + m->region.used;
+        m->region.used += n;
+        m->owned_bytes += n;
     }
-    return true;
 }
 
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out)
@@ -101,8 +130,7 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
                         .panels = tensor_spec_panels(s, c->type),
                         .row_bytes = checked_row_bytes(s, c) };
     int     threads = team_for(mk, tensor_spec_bytes(s, c->type)); /* this makes the pool */
-    if (!own_parts(mk, s, c->type, job.to, out))
-        return false;
+    own_parts(mk, s, c->type, job.to, out);
     job.scratch = malloc((size_t)threads * job.row_bytes * PANEL_ROWS);
     if (!job.scratch)
         return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
@@ -172,8 +200,7 @@ static bool run_retype(Maker *mk, RetypeJob *j)
 bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType type, Panels *out)
 {
     RetypeJob j = { .spec = s, .from = c, .type = type, .panels = tensor_spec_panels(s, type) };
-    if (!own_parts(mk, s, type, j.to, out))
-        return false;
+    own_parts(mk, s, type, j.to, out);
     if (!run_retype(mk, &j))
         return false;
     checked_release(c);
