@@ -574,6 +574,7 @@ typedef struct tblock_measure_options {
     const char *isa;        /* NULL or "auto": the best this CPU has; or a name as for a context */
     size_t      read_bytes; /* memory to allocate and read; choose several times the caches; 0:
                                1.6 GB                                                             */
+    const tblock_model *model; /* also read its weights where they lie; NULL: none                */
 } tblock_measure_options;
 
 typedef struct tblock_machine {
@@ -581,7 +582,11 @@ typedef struct tblock_machine {
     const char *isa;
     int         threads;
     double      read_gb_per_s;   /* best of plain and prefetching loops, each thread over its own
-                                    part                                                          */
+                                    part of memory in huge pages                                  */
+    double      weights_gb_per_s; /* the same over the model's weights, at most read_bytes of them;
+                                    0: no model, or less than 64 kB of weights                    */
+    double      huge_share;      /* of the pages of these weights in memory, those that are huge: 0
+                                    to 1; below 0: not known                                      */
     double      f32_gflop_per_s; /* fused multiply-adds (2 each) of f32 in registers              */
     double      bf16_gflop_per_s; /* the same of bf16 with sums of f32, as its kernels use them   */
     double      int8_gop_per_s;  /* integer dot products as the ISA's kernels use them for 8-bit

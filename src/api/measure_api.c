@@ -3,8 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "base/file.h"
 #include "base/fp_env.h"
+#include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "measure/roofline.h"
@@ -15,19 +17,40 @@ enum { READ_ROUNDS = 3, MAX_ROOFS = 16, MAX_POINTS = 256 };
 
 static const size_t usual_bytes = (size_t)3 << 29, least_bytes = 1 << 16;
 
-/* Uses memory of its own, so that the page cache plays no part. */
+static size_t bytes_to_read(size_t n_bytes)
+{
+    return (n_bytes ? n_bytes > least_bytes ? n_bytes : least_bytes : usual_bytes) & ~(size_t)4095;
+}
+
+/* Uses memory of its own in huge pages, so that neither the page cache nor page walks play a
+ * part. */
 static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error *err)
 {
-    n_bytes    =
-        (n_bytes ? n_bytes > least_bytes ? n_bytes : least_bytes : usual_bytes) & ~(size_t)4095;
-    char *data = aligned_alloc(4096, n_bytes);
+    char *data = pages_map(n_bytes);
     if (!data)
         return fail(err, SYSTEM, "out of memory: %zu MB to measure the read bandwidth",
                     n_bytes >> 20);
     roofline_touch(data, n_bytes, threads);
     *gb_per_s = roofline_read(data, n_bytes, threads, READ_ROUNDS);
-    free(data);
+    pages_unmap(data, n_bytes);
     return true;
+}
+
+/* The weights where they lie: those made at load, or else the file. */
+static void measure_weights(tblock_machine *out, const tblock_model *m, size_t n_bytes)
+{
+    const TensorFile *f = &m->source.file;
+    const char *data = m->weights.region.data;
+    size_t      n = m->weights.region.used;
+    if (m->source.kind == SOURCE_MODEL_FILE && f->data_bytes > n) {
+        data = (const char *)f->map.data + f->data_offset;
+        n    = f->data_bytes;
+    }
+    n = (n < n_bytes ? n : n_bytes) & ~(size_t)4095;
+    if (n < least_bytes)
+        return;
+    out->weights_gb_per_s = roofline_read(data, n, out->threads, READ_ROUNDS);
+    out->huge_share       = pages_huge_share(data, n);
 }
 
 bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,
@@ -40,10 +63,13 @@ bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *o
     if (!k)
         return false;
     int threads = o->threads ? o->threads : threads_default();
-    *out        = (tblock_machine){ .isa = k->isa, .threads = threads };
+    *out        = (tblock_machine){ .isa = k->isa, .threads = threads, .huge_share = -1 };
     machine_name(out->cpu, sizeof out->cpu);
-    if (!measure_reading(&out->read_gb_per_s, o->read_bytes, threads, err))
+    size_t n_bytes = bytes_to_read(o->read_bytes);
+    if (!measure_reading(&out->read_gb_per_s, n_bytes, threads, err))
         return false;
+    if (o->model)
+        measure_weights(out, o->model, n_bytes);
     out->f32_gflop_per_s  = roofline_peak(k->id, PEAK_F32, threads);
     out->bf16_gflop_per_s = roofline_peak(k->id, PEAK_BF16, threads);
     out->int8_gop_per_s   = roofline_peak(k->id, PEAK_INT8, threads);

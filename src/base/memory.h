@@ -43,4 +43,8 @@ enum { HUGE_PAGE = 2 << 20 };
 void *pages_map(size_t n_bytes);
 void pages_unmap(void *data, size_t n_bytes); /* accepts NULL */
 
+/* Of the mappings that hold data [n_bytes]: the share of their pages in this process's memory that
+ * are huge ones, 0 to 1. Below 0: not known (no page is in memory; /proc cannot be read). */
+double pages_huge_share(const void *data, size_t n_bytes);
+
 #endif

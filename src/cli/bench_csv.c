@@ -15,7 +15,8 @@
 static const char columns[] =
     "cpu,isa,threads,model,types,parameters,math,activations,kv_type,what,tokens,depth,repeats,"
     "tokens_per_s,tokens_per_s_least,"
-    "tokens_per_s_most,gb_per_s,read_gb_per_s,gop_per_s,peak,peak_gop_per_s\n";
+    "tokens_per_s_most,gb_per_s,read_gb_per_s,gop_per_s,peak,peak_gop_per_s,weights_gb_per_s,"
+    "huge_share\n";
 
 /* A text in quotes, quotes in it doubled. */
 static void add_text(TextOut *csv, const char *text)
@@ -24,6 +25,13 @@ static void add_text(TextOut *csv, const char *text)
     for (; *text; text++)
         text_out_bytes(csv, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
     text_out(csv, "\",");
+}
+
+static void add_known(TextOut *csv, double x, bool is_known, const char *end)
+{
+    if (is_known)
+        text_out(csv, "%.6g", x);
+    text_out(csv, "%s", end);
 }
 
 static void add_row(TextOut *csv, const Bench *b, const BenchRow *r)
@@ -40,7 +48,9 @@ static void add_row(TextOut *csv, const Bench *b, const BenchRow *r)
              b->info.n_params, c->math, c->activations, c->kv_type,
              r->decode ? "decode" : "prefill", r->tokens, r->depth, r->repeats, x.tokens_per_s,
              x.least, x.most, x.gb_per_s, m->read_gb_per_s, x.gop_per_s, peak.name);
-    text_out(csv, peak.gop_per_s > 0 ? "%.6g\n" : "\n", peak.gop_per_s);
+    add_known(csv, peak.gop_per_s, peak.gop_per_s > 0, ",");
+    add_known(csv, m->weights_gb_per_s, m->weights_gb_per_s > 0, ",");
+    add_known(csv, m->huge_share, m->huge_share >= 0, "\n");
 }
 
 static bool system_error(const char *path, tblock_error *err)

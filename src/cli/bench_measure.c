@@ -189,10 +189,12 @@ static bool measure_machine(Measuring *m, tblock_machine *best, tblock_error *er
     if (!tblock_measure_machine(
             &(tblock_measure_options){ .threads = b->computing.threads,
                                        .isa = b->computing.isa,
+                                       .model = b->model,
                                        .read_bytes = (size_t)b->args->read_mb * 1000000 },
             &now, err))
         return false;
     now.read_gb_per_s   = larger(now.read_gb_per_s, best->read_gb_per_s);
+    now.weights_gb_per_s = larger(now.weights_gb_per_s, best->weights_gb_per_s);
     now.f32_gflop_per_s = larger(now.f32_gflop_per_s, best->f32_gflop_per_s);
     now.int8_gop_per_s  = larger(now.int8_gop_per_s, best->int8_gop_per_s);
     now.int16_gop_per_s = larger(now.int16_gop_per_s, best->int16_gop_per_s);

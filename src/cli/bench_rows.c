@@ -15,6 +15,9 @@ static const char *plural(int n) { return n == 1 ? "" : "s"; }
 /* "-" and null where it is not over 0: not known, or this ISA has none. */
 static Value known(double x) { return v_shown(v_real(x > 0 ? x : NAN), x > 0 ? NULL : "-"); }
 
+/* null where it is below 0: not known. */
+static Value share(double x) { return v_real(x >= 0 ? x : NAN); }
+
 static const char *peak_text(double gop_per_s, char out[32])
 {
     return gop_per_s > 0 ? real_spell(gop_per_s, UNIT_FIXED + 0, out, 32) : "-";
@@ -38,11 +41,17 @@ static void header_text(Rows *r, const Bench *b)
               b->args->repeats == 1 ? "" : "s at most");
     for (int i = 0; i < b->n_machines; i++) {
         const tblock_machine *k = &b->machine[i];
+        char huge[64] = "";
+        if (k->huge_share >= 0)
+            snprintf(huge, sizeof huge, ", %.0f%% in huge pages", 100 * k->huge_share);
         rows_pair(r, "machine", "%d thread%s: read %.1f GB/s; GOP/s: f32 %s, bf16 %s, int8 %s, "
                   "int16 %s",
                   k->threads, plural(k->threads), k->read_gb_per_s,
                   peak_text(k->f32_gflop_per_s, f32), peak_text(k->bf16_gflop_per_s, bf16),
                   peak_text(k->int8_gop_per_s, int8), peak_text(k->int16_gop_per_s, int16));
+        if (k->weights_gb_per_s > 0)
+            rows_pair(r, "", "weights where they lie: read %.1f GB/s%s",
+                      k->weights_gb_per_s, huge);
     }
     rows_pair(r, "limits",
               "%% read: weights and KV cache against the read bandwidth: limits decode");
@@ -64,6 +73,8 @@ static void header_json(Rows *r, const Bench *b, bool complete)
                  { "activations", v_text(c->activations) }, { "kv_type", v_text(c->kv_type) },
                  { "complete", v_flag(complete) }, { "threads", v_int(b->machine[0].threads) },
                  { "read_gb_per_s", v_real(b->machine[0].read_gb_per_s) },
+                 { "weights_gb_per_s", known(b->machine[0].weights_gb_per_s) },
+                 { "huge_share", share(b->machine[0].huge_share) },
                  { "peak_gop_per_s", known(peak.gop_per_s) }, { "peak", v_text(peak.name) });
 }
 
@@ -74,6 +85,8 @@ static void machines_json(Rows *r, const Bench *b)
         const tblock_machine *m = &b->machine[i];
         rows_object(r, NULL, { "threads", v_int(m->threads) },
                     { "read_gb_per_s", v_real(m->read_gb_per_s) },
+                    { "weights_gb_per_s", known(m->weights_gb_per_s) },
+                    { "huge_share", share(m->huge_share) },
                     { "peak_gop_per_s", known(bench_peak(b, i).gop_per_s) },
                     { "f32_gop_per_s", v_real(m->f32_gflop_per_s) },
                     { "bf16_gop_per_s", v_real(m->bf16_gflop_per_s) },

@@ -142,7 +142,7 @@ static void a_machine_is_measured(void)
     CHECK(tblock_measure_machine(&(tblock_measure_options){ .threads = 1, .read_bytes = 1 << 20 },
                                  &m, &err), "%s", err.msg);
     CHECK(m.threads == 1 && m.cpu[0] && m.read_gb_per_s > 0 && m.f32_gflop_per_s > 0
-              && m.int8_gop_per_s >= 0,
+              && m.int8_gop_per_s >= 0 && m.weights_gb_per_s == 0 && m.huge_share < 0,
           "%s: %g GB/s, %g GFLOP/s", m.cpu, m.read_gb_per_s, m.f32_gflop_per_s);
     CHECK(!tblock_measure_machine(&(tblock_measure_options){ .threads = 1025 }, &m,
                                   &err) && err.status == TBLOCK_USAGE, "1025 threads");
