@@ -191,7 +191,11 @@ static void prefill(Bench *b, int n_tok, int repeats, double peak)
 
 static double peak_of(const Bench *b)
 {
-    return roofline_peak(b->kernels->id, b->bits ? b->bits : 32, b->threads);
+    PeakOf of = b->bits == 8    ? PEAK_INT8
+                : b->bits      ? PEAK_INT16
+                : b->math_bf16 ? PEAK_BF16
+                               : PEAK_F32;
+    return roofline_peak(b->kernels->id, of, b->threads);
 }
 
 /* n: the bytes of the weights. */

@@ -156,7 +156,7 @@ static bool check_table(const Kernels *t)
             case_free(&c);
         }
     /* over a block of tokens, over one of k, over the scratch of few tokens */
-    static const int large[][3] = { { 3, 300, 400 }, { 2, 1101, 40 }, { 2, 30000, 9 } };
+    static const int large[][3] = { { 3, 300, 800 }, { 2, 1101, 40 }, { 2, 30000, 9 } };
     for (int i = 0; ok && i < 3; i++) {
         Case c = case_new(large[i][0], large[i][1], large[i][2], i < 2, true);
         ok     = equals(t, &c);

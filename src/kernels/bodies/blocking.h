@@ -24,9 +24,10 @@ enum {
     BF16_STREAM     = SIZE(2, 6, 18),
 
     /* The same by products of pairs (matmul_bf16_pairs.h). */
-    PAIRS_T         = 8,                     /* tokens of a register block, one panel wide */
-    PAIRS_CHUNK     = 512,                   /* k of a block */
-    PAIRS_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB */
+    PAIRS_PANELS    = 2,                     /* of a register block of many tokens, and ... */
+    PAIRS_T         = 8,                     /* ... tokens of one a panel wide, half with two */
+    PAIRS_CHUNK     = 256,                   /* k of a block */
+    PAIRS_TOKENS    = 768,                   /* tokens whose chunk of x lies in scratch: 384 KB */
     PAIRS_STREAM    = 16,                    /* the most tokens that stream takes */
 
     /* Weights in integers. A digit row is a token, or half of one with 16-bit activations

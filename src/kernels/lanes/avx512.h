@@ -263,9 +263,9 @@ V_INLINE i512 i_sub_start(i512 x)
 #if defined(__AVX512BF16__)
 #define LANES_BF16 1
 /* Not the intrinsic, for the same reason as I_DOT. */
-V_INLINE f32x16 v_dot_bf16_at(f32x16 acc, i512 w, const void *x)
+V_INLINE f32x16 v_dot_bf16(f32x16 acc, i512 w, i512 x)
 {
-    __asm__("vdpbf16ps %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*(const i_word *)x));
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(w), "v"(x));
     return acc;
 }
 V_INLINE i512 b_join_low(i512 a, i512 b)

@@ -31,8 +31,7 @@
  *   i_pack                   words to bytes, in order
  *   LANES_BF16               1 where the header has products of bf16, 32 bits of each row being two
  *                            of them, (low, high):
- *   v_dot_bf16_at            fmaf(low, low of x, fmaf(high, high of x, acc)), with the same 32 bits
- *                            of x in all rows; subnormals are +0
+ *   v_dot_bf16               fmaf(low, low of x, fmaf(high, high of x, acc)); subnormals are +0
  *   b_join_low, b_join_high  (low of b, low of a); (high of b, high of a)
  *   b_round_quads            32 floats, rounded as --math bf16 has them, each four k 0 1 2 3 as the
  *                            pairs (2, 0) and (3, 1)
