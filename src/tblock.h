@@ -65,7 +65,6 @@ TBLOCK_API void        tblock_free(void *p); /* memory that the library gave to 
 
 typedef struct tblock_open_options {
     bool mlock;      /* lock the weights into memory; fails if the limit forbids it */
-    bool huge_pages; /* of a model file: ask for huge pages, if the file system has them */
     bool populate;   /* of a model file: read it whole now, not at first use */
     const char *type; /* of the matrices: NULL or "auto": as stored; "f32", "f16", "bf16", "q8",
                        * "q4": made while loading, with the bits of tblock_quantize */
@@ -107,7 +106,8 @@ typedef struct tblock_model_info {
     size_t      file_bytes;   /* of a model file; 0 for other sources */
     uint64_t    n_params;
     size_t      bytes_per_token; /* bytes of weights that one decode step reads */
-    size_t      made_bytes;   /* weights in memory of their own: packed or converted when opened */
+    size_t      made_bytes;   /* weights in memory of their own: packed or converted when opened, or
+                               * copied into huge pages since */
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;
@@ -232,6 +232,8 @@ typedef struct tblock_context_options {
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8" */
     const char *affinity; /* NULL or "none"; "cores": pin each thread to a physical core */
     bool        allow_nan; /* logits may be NaN; otherwise tblock_decode fails and says why */
+    const char *pages;    /* of a mapped model file: NULL or "auto": its weights move into huge
+                           * pages if that will pay; "huge": they do now; "file": they do not */
 } tblock_context_options;
 
 /* Make a context. KV memory grows with the sequences; n_ctx reserves nothing. Threads are made when

@@ -585,8 +585,7 @@ typedef struct tblock_machine {
                                     part of memory in huge pages                                  */
     double      weights_gb_per_s; /* the same over the model's weights, at most read_bytes of them;
                                     0: no model, or less than 64 kB of weights                    */
-    double      huge_share;      /* of the pages of these weights in memory, those that are huge: 0
-                                    to 1; below 0: not known                                      */
+    double      huge_share;      /* tblock_huge_share of the model                                */
     double      f32_gflop_per_s; /* fused multiply-adds (2 each) of f32 in registers              */
     double      bf16_gflop_per_s; /* the same of bf16 with sums of f32, as its kernels use them   */
     double      int8_gop_per_s;  /* integer dot products as the ISA's kernels use them for 8-bit
@@ -598,6 +597,10 @@ typedef struct tblock_machine {
  * TBLOCK_USAGE (threads, an isa that is unknown or that this processor lacks). */
 TBLOCK_API bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,
                                        tblock_error *err);
+
+/* Of the model's weights in this process's memory, the share that lies in huge pages now: 0 to 1;
+ * below 0: not known, because none is in memory or /proc/self/smaps cannot be opened. */
+TBLOCK_API double tblock_huge_share(const tblock_model *m);
 
 /* Where the time of tblock_decode goes: a row for each operation of the forward pass, summed over
  * layers and calls. */

@@ -62,6 +62,19 @@ static bool check_bf16(const tblock_context *c, Error *err)
         || bf16_weights_check(&c->model->weights, c->model->source.path, err);
 }
 
+static bool pages_parse(const char *name, Pages *out, Error *err)
+{
+    static const char *const names[PAGES_COUNT] = {
+        [PAGES_AUTO] = "auto", [PAGES_FILE] = "file", [PAGES_HUGE] = "huge"
+    };
+    for (int i = 0; i < PAGES_COUNT; i++)
+        if (strcmp(name ? name : "auto", names[i]) == 0) {
+            *out = (Pages)i;
+            return true;
+        }
+    return fail(err, USAGE, "pages: expected auto, file or huge, found '%s'", name);
+}
+
 static bool choose(tblock_context *c, const tblock_context_options *o, KvType *kv, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
@@ -96,6 +109,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     static const tblock_context_options defaults = {0};
     const Config *cfg = &m->weights.cfg;
     KvType        kv  = KV_F32;
+    Pages         pages = PAGES_AUTO;
     if (!opt)
         opt = &defaults;
     if (!source_need_weights(&m->source, err))
@@ -108,7 +122,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     c->model         = m;
     c->allow_nan     = opt->allow_nan;
     c->logits_stride = round_up((size_t)cfg->vocab_size, LANES);
-    bool ok = choose(c, opt, &kv, err);
+    bool ok = choose(c, opt, &kv, err) && pages_parse(opt->pages, &pages, err);
     if (ok) {
         KvShape shape = kv_shape(cfg, kv);
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
@@ -125,6 +139,8 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
         c->seq_tokens = calloc((size_t)c->n_seqs, sizeof *c->seq_tokens);
         ok            = (c->next_pos && c->seq_tokens) || no_memory(NULL, err);
     }
+    if (ok)
+        forward_pages(c->forward, pages);
     if (!ok) {
         tblock_context_free(c);
         return NULL;

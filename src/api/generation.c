@@ -459,6 +459,21 @@ static bool check_generations(const tblock_context *c, tblock_generation *const 
     return true;
 }
 
+/* Steps until the last of them ends, if no text or token ends it before. */
+static long steps_to_come(tblock_generation *const *g, size_t n)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t left = (size_t)g[i]->context->n_ctx - g[i]->n_ids,
+               drawn = g[i]->n_ids - g[i]->n_given, asked = (size_t)g[i]->opt.max_tokens;
+        if (g[i]->opt.max_tokens != 0)
+            left = g[i]->opt.max_tokens < 0 ? 0 : asked - drawn < left ? asked - drawn : left;
+        if (g[i]->end == TBLOCK_GOES_ON && left > most)
+            most = left;
+    }
+    return (long)most;
+}
+
 static bool reserve_step(tblock_context *c, size_t n, Error *err)
 {
     if (n <= c->cap_step)
@@ -487,7 +502,9 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
     ok = ok && reserve_step(c, n_items, err);
     for (size_t i = 0; ok && i < n; i++)
         fill_items(g[i], c->step + g[i]->first_item);
+    forward_expect(c->forward, steps_to_come(g, n));
     ok = ok && (n_items == 0 || context_decode(c, c->step, n_items, err));
+    forward_expect(c->forward, -1);
     for (size_t i = 0; i < n; i++) {
         if (ok)
             take_step(g[i]);

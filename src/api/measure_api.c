@@ -36,21 +36,33 @@ static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error
     return true;
 }
 
-/* The weights where they lie: those made at load, or else the file. */
-static void measure_weights(tblock_machine *out, const tblock_model *m, size_t n_bytes)
+/* The weights where they lie: those made at load, or else the file. Returns their bytes. */
+static size_t weights_at(const tblock_model *m, const char **data)
 {
     const TensorFile *f = &m->source.file;
-    const char *data = m->weights.region.data;
-    size_t      n = m->weights.region.used;
-    if (m->source.kind == SOURCE_MODEL_FILE && f->data_bytes > n) {
-        data = (const char *)f->map.data + f->data_offset;
-        n    = f->data_bytes;
-    }
-    n = (n < n_bytes ? n : n_bytes) & ~(size_t)4095;
+    *data               = m->weights.region.data;
+    if (m->source.kind != SOURCE_MODEL_FILE || f->data_bytes <= m->weights.region.used)
+        return m->weights.region.used;
+    *data = (const char *)f->map.data + f->data_offset;
+    return f->data_bytes;
+}
+
+double tblock_huge_share(const tblock_model *m)
+{
+    const char *data;
+    size_t      n = weights_at(m, &data);
+    return n > 0 ? pages_huge_share(data, n) : -1;
+}
+
+static void measure_weights(tblock_machine *out, const tblock_model *m, size_t n_bytes)
+{
+    const char *data;
+    size_t      all = weights_at(m, &data),
+           n        = (all < n_bytes ? all : n_bytes) & ~(size_t)4095;
     if (n < least_bytes)
         return;
     out->weights_gb_per_s = roofline_read(data, n, out->threads, READ_ROUNDS);
-    out->huge_share       = pages_huge_share(data, n);
+    out->huge_share       = tblock_huge_share(m);
 }
 
 bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,

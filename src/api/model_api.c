@@ -107,10 +107,10 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
         return true;
     if (!m->retyped) /* reads ahead in the background; 0.1 ms if all is there */
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
-    if (opt->huge_pages)
-        file_map_huge_pages(&f->map);
     if (opt->populate)
         file_map_populate(&f->map);
+    if (!opt->mlock && m->has_weights) /* locked weights stay where they are */
+        weight_pages_find(&m->weights, &f->map);
     return opt->mlock && !m->retyped ? file_map_lock(&f->map, err) : true;
 }
 
@@ -202,7 +202,8 @@ void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
     out->tied_embeddings = c->tied_embeddings;
     out->n_params        = m->weights.n_params;
     out->bytes_per_token = m->weights.bytes_per_token;
-    out->made_bytes      = m->weights.owned_bytes;
+    out->made_bytes =
+        m->weights.owned_bytes + (m->weights.pages ? weight_pages_copied(m->weights.pages) : 0);
     out->bos             = c->bos;
     out->n_eos           = c->n_eos;
     out->eos             = c->eos;

@@ -1,6 +1,9 @@
 /* base/memory.c: asks the system how much memory the machine has. */
 #include "base/memory.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 bool memory_fits(double n_bytes, const char *what, Error *err)
@@ -9,4 +12,30 @@ bool memory_fits(double n_bytes, const char *what, Error *err)
     return have <= 0 || n_bytes <= have
         || fail(err, SYSTEM, "out of memory: %s %.1f GB, but this machine has %.1f GB", what,
                 n_bytes / 1e9, have / 1e9);
+}
+
+/* The number after a key in /proc/meminfo or in a file of one number; 0: none. */
+static double number_in(const char *path, const char *format)
+{
+    char     line[256];
+    uint64_t x = 0;
+    FILE    *f = fopen(path, "re");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, format, &x) != 1)
+        x = 0;
+    if (f)
+        fclose(f);
+    return (double)x;
+}
+
+double memory_available(void)
+{
+    /* where a container sees its own group; "max": no limit */
+    double all   = number_in("/proc/meminfo", "MemAvailable: %" SCNu64) * 1024,
+           limit = number_in("/sys/fs/cgroup/memory.max", "%" SCNu64),
+           cache = number_in("/sys/fs/cgroup/memory.stat", "file %" SCNu64),
+           used  = number_in("/sys/fs/cgroup/memory.current", "%" SCNu64) - cache;
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
+        return 0; /* whoever sets it means to keep us small */
+    return limit > 0 && limit - used < all ? limit - used : all;
 }

@@ -30,6 +30,11 @@ static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * 
  * machine's memory, naming both. Memory that other processes use does not count. */
 bool memory_fits(double n_bytes, const char *what, Error *err);
 
+/* Bytes that could be used without taking them from other processes, as the kernel estimates it,
+ * at most what the limit of a container leaves. 0: not known, or this process has a limit of its
+ * own on its address space. */
+double memory_available(void);
+
 /* ---- pages.c --------------------------------------------------------------------------------- */
 
 /* Large memory straight from the system: zeroed, and on the node of the thread
@@ -42,6 +47,18 @@ enum { HUGE_PAGE = 2 << 20 };
  * Pages take memory when they are first written. NULL: no memory. Release with pages_unmap. */
 void *pages_map(size_t n_bytes);
 void pages_unmap(void *data, size_t n_bytes); /* accepts NULL */
+
+/* The next three take HUGE_PAGE bytes, aligned to that, of a file that is mapped for reading and
+ * not locked. Other threads may read them meanwhile. */
+
+/* Do they lie in one huge page? (Maybe not if another thread asks at the same time.) */
+bool pages_are_huge(const void *data);
+/* Makes the page cache hold them in one. False: it cannot. */
+bool pages_collapse(void *data);
+/* Puts a copy of them in a huge page at their place, for reading. copy: HUGE_PAGE bytes of
+ * pages_map, aligned too, never written to; they stay mapped. False: there is no huge page, and
+ * nothing changed. */
+bool pages_replace(void *data, void *copy);
 
 /* Of the mappings that hold data [n_bytes]: the share of their pages in this process's memory that
  * are huge ones, 0 to 1. Below 0: not known (no page is in memory; /proc cannot be read). */

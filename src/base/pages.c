@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 static void *map(size_t n_bytes)
 {
@@ -32,6 +33,64 @@ void *pages_map(size_t n_bytes)
     munmap(data + before + n_bytes, behind);
     (void)madvise(data + before, n_bytes, MADV_HUGEPAGE); /* a hint: failure does not matter */
     return data + before;
+}
+
+/* Page faults of this thread so far. */
+static long faults(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_minflt + usage.ru_majflt : 0;
+}
+
+/* /proc tells which pages are huge, but takes milliseconds and opens a file, which a sandbox does
+ * not. A fault tells too: one for the first byte maps all of a huge page, and of others at most 64
+ * KB around it. */
+static bool one_fault_maps_all(volatile char *data, bool write)
+{
+    if (write)
+        data[0] = 0;
+    else
+        (void)data[0];
+    long before = faults();
+    if (write)
+        data[HUGE_PAGE / 2] = 0;
+    else
+        (void)data[HUGE_PAGE / 2];
+    return faults() == before;
+}
+
+bool pages_are_huge(const void *data)
+{
+    void *at = (void *)(uintptr_t)data;
+    return madvise(at, HUGE_PAGE, MADV_DONTNEED) == 0 && one_fault_maps_all(at, false);
+}
+
+bool pages_collapse(void *data)
+{
+    enum { COLLAPSE = 25 }; /* MADV_COLLAPSE, since Linux 6.1; headers may be older */
+    return madvise(data, HUGE_PAGE, COLLAPSE) == 0;
+}
+
+/* mremap is one step for other threads: they read the file's page before it and the copy after
+ * it. The copy's own place stays taken (MREMAP_DONTUNMAP), so that neighbours come from one mapping
+ * and the kernel joins them into one again: a mapping for every 2 MB could exceed its limit. */
+bool pages_replace(void *data, void *copy)
+{
+#ifdef MREMAP_DONTUNMAP
+    if (one_fault_maps_all(copy, true)) {
+        memcpy(copy, data, HUGE_PAGE);
+        if (mremap(copy, HUGE_PAGE, HUGE_PAGE, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP,
+                   data)
+            == data) {
+            (void)mprotect(data, HUGE_PAGE, PROT_READ);
+            return true;
+        }
+    }
+    (void)madvise(copy, HUGE_PAGE, MADV_DONTNEED);
+#else
+    (void)data, (void)copy;
+#endif
+    return false;
 }
 
 double pages_huge_share(const void *data, size_t n_bytes)

@@ -212,6 +212,7 @@ static bool measure_threads(Measuring *m, int i, tblock_error *err)
     tblock_machine *machine = &b->machine[i];
 
     o.threads  = b->threads.value[i];
+    o.pages    = strcmp(o.pages, "auto") == 0 ? "huge" : o.pages; /* what a long run would have */
     o.n_ctx    = longest > deepest ? longest : deepest;
     m->context =
         compute_context(b->model, b->args->model, &o, b->args->general.quiet || i > 0, err);

@@ -44,14 +44,14 @@ static void header_text(Rows *r, const Bench *b)
         char huge[64] = "";
         if (k->huge_share >= 0)
             snprintf(huge, sizeof huge, ", %.0f%% in huge pages", 100 * k->huge_share);
-        rows_pair(r, "machine", "%d thread%s: read %.1f GB/s; GOP/s: f32 %s, bf16 %s, int8 %s, "
-                  "int16 %s",
-                  k->threads, plural(k->threads), k->read_gb_per_s,
+        rows_pair(r, "machine", "%d thread%s: read %.1f GB/s", k->threads, plural(k->threads),
+                  k->read_gb_per_s);
+        if (k->weights_gb_per_s > 0)
+            rows_pair(r, "", "weights where they lie: read %.1f GB/s%s", k->weights_gb_per_s,
+                      huge);
+        rows_pair(r, "", "GOP/s: f32 %s, bf16 %s, int8 %s, int16 %s",
                   peak_text(k->f32_gflop_per_s, f32), peak_text(k->bf16_gflop_per_s, bf16),
                   peak_text(k->int8_gop_per_s, int8), peak_text(k->int16_gop_per_s, int16));
-        if (k->weights_gb_per_s > 0)
-            rows_pair(r, "", "weights where they lie: read %.1f GB/s%s",
-                      k->weights_gb_per_s, huge);
     }
     rows_pair(r, "limits",
               "%% read: weights and KV cache against the read bandwidth: limits decode");

@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "tblock_tools.h"
 
 typedef struct RunArgs {
     const char     *model, *trace, *draft, *load_state, *save_state;
@@ -281,6 +282,8 @@ static void gather_stats(Running *r)
     RunStats                     *s      = &r->stats;
     const size_t                  n_read = now->n_held < now->n_given ? now->n_held : now->n_given;
     tblock_context_describe(r->context, &r->computing);
+    tblock_model_describe(r->model, &r->info);
+    s->huge_share  = r->args->stats || r->args->json ? tblock_huge_share(r->model) : -1;
     s->n_loaded    = r->n_loaded;
     s->prefill_s   = g->read_s;
     s->decode_s    = g->draw_s;

@@ -300,6 +300,7 @@ typedef struct RunStats {
     bool     drafts;      /* --draft; of n_proposed tokens n_accepted were right */
     size_t   n_proposed, n_accepted;
     uint64_t seed, hash;  /* hash: of the last logits                         */
+    double   huge_share;  /* of the weights, at the end: tblock_huge_share    */
     int      memory_fd;   /* run_stats_open_memory                            */
 } RunStats;
 
@@ -357,8 +358,8 @@ extern const Option general_options[];
 /* How logits are computed. */
 typedef struct ComputeOptions {
     int         n_ctx, threads;
-    const char *isa, *math, *activations, *kv_type, *affinity;
-    bool        mlock, huge_pages, allow_nan, sandbox, check;
+    const char *isa, *math, *activations, *kv_type, *affinity, *pages;
+    bool        mlock, allow_nan, sandbox, check;
     const char *type;
     TextList    keep;
 } ComputeOptions;

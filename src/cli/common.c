@@ -47,8 +47,9 @@ const Option compute_options[] = {
       "recorded one, is every weight finite?" },
     { "mlock", 0, NULL, OPT_FLAG, AT(mlock), 0, 0, NULL,
       "lock the weights in memory; an error if the system does not allow it" },
-    { "huge-pages", 0, NULL, OPT_FLAG, AT(huge_pages), 0, 0, NULL,
-      "use huge pages if the file system supports them" },
+    { "pages", 0, "auto|file|huge", OPT_CHOICE, AT(pages), 0, 0, "auto",
+      "of a model file: read the weights from the file's pages, or move them into huge ones; auto: "
+      "move them if the run is long enough to gain" },
     { "type", 0, "auto|q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, "auto",
       "convert the matrices to this type while loading, as quantize does; auto: keep the file's "
       "types" },
@@ -94,7 +95,6 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
     progress_show("loading weights", -1);
     tblock_model *m = tblock_open(path,
                                   &(tblock_open_options){ .mlock = o->mlock,
-                                                          .huge_pages = o->huge_pages,
                                                           .type = o->type,
                                                           .check = o->check,
                                                           .keep = o->keep.texts,
@@ -122,7 +122,7 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){
         .n_ctx = o->n_ctx, .n_seqs = 1, .n_batch = COMPUTE_BATCH, .threads = o->threads,
         .isa = o->isa, .math = o->math, .activations = o->activations, .kv_type = o->kv_type,
-        .affinity = o->affinity, .allow_nan = o->allow_nan }, err);
+        .affinity = o->affinity, .allow_nan = o->allow_nan, .pages = o->pages }, err);
     tblock_context_info computing;
     if (c)
         tblock_context_describe(c, &computing);

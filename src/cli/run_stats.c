@@ -102,10 +102,13 @@ static void memory_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
                  { "activation_bytes", v_count(c->activation_bytes) },
                  { "resident_bytes", v_count(now) },
                  { "predicted_private_bytes", v_count(predicted) },
-                 { "private_bytes", own > 0 ? v_count(own) : v_none() });
+                 { "private_bytes", own > 0 ? v_count(own) : v_none() },
+                 { "huge_share", s->huge_share >= 0 ? v_real(s->huge_share) : v_none() });
     rows_pair(r, "memory", "file %s, kv %s, activations %s", spell_bytes(m->file_bytes, file),
               spell_bytes(c->kv_bytes, kv), spell_bytes(c->activation_bytes, activations));
     rows_pair(r, "", "peak resident %s", spell_bytes(now, resident));
+    if (s->huge_share >= 0)
+        rows_pair(r, "pages", "%.0f%% of the weights in huge ones", 100 * s->huge_share);
     if (own > 0)
         rows_pair(r, "private", "%s predicted (%s of it for weights), %s measured",
                   spell_bytes(predicted, file), spell_bytes(m->made_bytes, weights),

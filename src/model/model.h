@@ -2,6 +2,7 @@
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
+#include "base/file.h"
 #include "base/progress.h"
 #include "base/threads.h"
 #include "model/tensor_list.h"
@@ -85,6 +86,7 @@ typedef struct Model {
     Owned       *owned;
     int          n_owned, cap_owned;
     size_t       owned_bytes;    /* of both */
+    struct WeightPages *pages;   /* matrices in a mapped file; NULL: none, or they stay there */
 } Model;
 
 /* Bind the tensors of a stored model to the layers of its config. Panels are used in place; rows
@@ -103,6 +105,29 @@ void model_free(Model *m);       /* a zeroed Model is fine */
 /* Write row `token` of the embedding as d_model floats: exact, or rounded once if it is
  * quantized. */
 void embedding_row(const Embedding *e, int token, float *out);
+
+/* ---- weight_pages.c -------------------------------------------------------------------------- */
+
+/* A file lies in the page cache in pages of whatever size, and a stream through small ones waits
+ * for a page walk at each of them. So a program that reads the weights often enough moves them into
+ * huge pages: of the page cache where the kernel can do that (MADV_COLLAPSE), else into memory of
+ * its own, and the file's pages leave this process. The weights keep their addresses and bytes: any
+ * thread may read them meanwhile, and several may move them at once. */
+typedef struct WeightPages WeightPages;
+
+/* Finds the matrices of m that lie in map, which must outlive m. m->pages stays NULL if there are
+ * none, or no memory. It reads files of /proc and /sys: call it before a sandbox. */
+void   weight_pages_find(Model *m, const FileMap *map);
+void   weight_pages_free(WeightPages *p); /* accepts NULL; what was moved stays */
+
+/* Moves up to `most` more pieces of 2 MB. It ends early, for good, where the kernel gives no huge
+ * page. */
+void   weight_pages_move(WeightPages *p, size_t most);
+bool   weight_pages_begun(const WeightPages *p);
+bool   weight_pages_done(const WeightPages *p);
+bool   weight_pages_roomy(const WeightPages *p);  /* would a copy of all leave memory to others? */
+size_t weight_pages_bytes(const WeightPages *p);  /* of all that may be moved */
+size_t weight_pages_copied(const WeightPages *p); /* so far: memory that is this process's own */
 
 /* ---- weights_make.c -------------------------------------------------------------------------- */
 

@@ -278,6 +278,7 @@ void model_free(Model *m)
         free(m->owned[i].data);
     free(m->owned);
     pages_unmap(m->region.data, m->region.n_bytes);
+    weight_pages_free(m->pages);
     free(m->layer);
     *m = (Model){ 0 };
 }

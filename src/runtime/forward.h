@@ -95,6 +95,12 @@ void     forward_free(Forward *f);      /* accepts NULL */
 void     forward_all_threads(Forward *f);
 /* Pins threads to physical cores (base/threads.h). Call it before the first pass. */
 void     forward_pin_threads(Forward *f);
+/* What becomes of weights in a mapped file (weight_pages.c). PAGES_AUTO: they move into huge pages
+ * if that will pay, some after each pass; PAGES_FILE: they stay; PAGES_HUGE: they move now. */
+typedef enum Pages { PAGES_AUTO, PAGES_FILE, PAGES_HUGE, PAGES_COUNT } Pages;
+void     forward_pages(Forward *f, Pages pages);
+/* How many more short passes there will be, as far as that is known; below 0: it is not. */
+void     forward_expect(Forward *f, long n_passes);
 /* The size of its buffers. */
 size_t   forward_bytes(const Forward *f);
 

@@ -190,7 +190,11 @@ struct Forward {
     bool        all_threads;     /* even if the work is too small for them */
     ThreadPool *pool;
     TeamSize    team_size;
+    Pages       pages;
+    long        n_short, expected; /* short passes so far; still to come, or below 0 */
 };
+
+enum { SHORT_PASS = 16 }; /* tokens: such a pass takes as long as its weights take to be read */
 
 /* The config's numbers, rounded to float once. */
 static void set_numbers(Run *r, const Config *c)
@@ -214,6 +218,7 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
         return NULL;
     }
     f->threads  = threads;
+    f->expected = -1;
     f->pool     = threads_pool_new(threads, false);
     f->run      = (Run){.model = model, .kernels = kernels, .met = 1};
     f->span     = calloc((size_t)max_tok, sizeof *f->span);
@@ -336,7 +341,6 @@ static int useful_threads(const Forward *f, int n_tok)
  * Long ones do not, and their times vary too much to compare. */
 static void run_team(Forward *f, int n_tok)
 {
-    enum { SHORT_PASS = 16 };
     int most = useful_threads(f, n_tok);
     if (most > 1 && n_tok <= SHORT_PASS) {
         int    n     = team_size(&f->team_size, most);
@@ -345,6 +349,58 @@ static void run_team(Forward *f, int n_tok)
     } else {
         threads_pool_run(f->pool, most, run_member, f);
     }
+}
+
+/* ---- Huge pages for weights in a mapped file ------------------------------------------------- */
+
+typedef struct MoveJob { WeightPages *pages; size_t each; } MoveJob;
+
+static void move_share(void *arg, Team team)
+{
+    const MoveJob *j = arg;
+    (void)team; /* members take the next piece each, as others do */
+    weight_pages_move(j->pages, j->each);
+}
+
+/* About n pieces of 2 MB, by all threads. */
+static void move_weights(Forward *f, size_t n)
+{
+    size_t  threads = (size_t)f->threads;
+    MoveJob job     = { f->run.model->pages, (n + threads - 1) / threads };
+    threads_pool_run(f->pool, f->threads, move_share, &job);
+}
+
+void forward_pages(Forward *f, Pages pages)
+{
+    f->pages = pages;
+    if (pages == PAGES_HUGE && f->run.model->pages)
+        move_weights(f, SIZE_MAX / 2);
+}
+
+void forward_expect(Forward *f, long n_passes) { f->expected = n_passes; }
+
+/* A copy takes as long as some ten passes, and saves a tenth to a third of each later one. Where
+ * nobody knows how many will come, as many as there were. Of a model with experts a pass reads
+ * less than a copy moves. */
+static bool moving_pays(const Forward *f)
+{
+    enum { PASSES = 96 };
+    const Model *m     = f->run.model;
+    double       whole = (double)weight_pages_bytes(m->pages) / (double)m->bytes_per_token;
+    long         more  = f->expected >= 0 ? f->expected : f->n_short;
+    return weight_pages_roomy(m->pages) && (double)more >= PASSES * (whole > 1 ? whole : 1);
+}
+
+/* After a pass, so that the first token is as early as ever; a part of the weights after each, so
+ * that no token takes more than about twice its time. */
+static void move_some_weights(Forward *f)
+{
+    enum { STEPS = 16 };
+    WeightPages *p = f->run.model->pages;
+    if (!p || f->pages != PAGES_AUTO || weight_pages_done(p))
+        return;
+    if (weight_pages_begun(p) || moving_pays(f))
+        move_weights(f, weight_pages_bytes(p) / HUGE_PAGE / STEPS + 1);
 }
 
 void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
@@ -359,4 +415,8 @@ void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t
         profile_enter(f->profile, NULL, 0, 0);
     for (int t = 0; t < n_tok; t++)
         kv->seq[token[t].seq].length++;
+    if (n_tok <= SHORT_PASS) {
+        f->n_short++;
+        move_some_weights(f);
+    }
 }

@@ -896,6 +896,12 @@ def private_memory_is_what_was_predicted():
             predicted = stats["predicted_private_bytes"]
             assert predicted == stats["kv_bytes"] + stats["activation_bytes"], stats
             assert stats["private_bytes"] <= predicted + 64e6, (more, stats["private_bytes"], stats)
+    # weights that move into huge pages leave the file's
+    for more in ([], ["--sandbox"]):
+        r = works(run("run", large, "--ids", "1,2", "-n", "40", "--json", "--pages", "huge", *more))
+        stats = json.loads(r.stdout)["stats"]
+        assert stats["private_bytes"] <= stats["predicted_private_bytes"] + 64e6, stats
+        assert stats["resident_bytes"] <= 1.05 * size + stats["kv_bytes"] + stats["activation_bytes"] + 64e6, stats
     # weights that are made while loading are private, and predicted
     stats = json.loads(works(run("run", large, "--ids", "1,2", "-n", "2", "--json", "--type", "q8")).stdout)["stats"]
     assert stats["predicted_private_bytes"] > 0.45 * size, stats

@@ -31,6 +31,6 @@ try_status run $m --prompt ROMEO: --temp 0
 try run $m --prompt ROMEO: -n 3 --temp 0 --trace trace
 cat trace
 echo "--- threads and instruction sets: the same last logits"
-for how in '--threads 1' '--threads 3' '--threads 2 --affinity cores' '--isa scalar' '--isa auto --mlock' '--huge-pages'; do
+for how in '--threads 1' '--threads 3' '--threads 2 --affinity cores' '--isa scalar' '--isa auto --mlock' '--pages huge' '--pages file'; do
     tblock run $m --prompt ROMEO: -n 30 --stats $how 2>&1 > /dev/null | grep -o 'logits.*'
 done | uniq -c | sed 's/ *//'
