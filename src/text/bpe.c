@@ -3,19 +3,36 @@
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
+/* Where the merges of the character at word[i] may start; NULL: at its bytes. The tables for this
+ * take as long to make as they save for so many characters. */
+static const CharacterStart *start_at(Encoder *e, const char *word, size_t n, size_t i)
+{
+    enum { STARTS_FROM = 1 << 15 };
+    if (e->n_wide++ == STARTS_FROM)
+        e->starts = character_starts(&e->t->vocab);
+    return e->starts ? character_start(e->starts, &e->t->vocab, word, n, i) : NULL;
+}
+
 static bool byte_symbols(Encoder *e, const char *word, size_t n, Error *err)
 {
     const Tokenizer *t = e->t;
-    for (size_t i = 0; i < n; i++) {
-        int32_t id = t->vocab.byte_id[(unsigned char)word[i]];
-        if (id < 0 && t->unk < 0 && t->drop_unknown)
+    for (size_t i = 0; i < n;) {
+        unsigned char         byte = (unsigned char)word[i];
+        const CharacterStart *s = byte >= 0xC0 ? start_at(e, word, n, i) : NULL;
+        for (int k = 0; s && k < s->n; i += s->len[k++])
+            if (!merger_add(&e->merger, (uint32_t)i, s->len[k], s->id[k], false, err))
+                return false;
+        if (s)
             continue;
-        if (id < 0 && t->unk < 0)
+        int32_t id = t->vocab.byte_id[byte];
+        if (id < 0 && t->unk < 0 && !t->drop_unknown)
             return fail(
                 err, INPUT,
                 "tokenizer: byte 0x%02x is not in the vocabulary, which has no unknown token",
-                (unsigned char)word[i]);
-        if (!merger_add(&e->merger, (uint32_t)i, 1, id < 0 ? t->unk : id, id < 0, err))
+                byte);
+        if (id < 0 && t->unk < 0)
+            i++;
+        else if (!merger_add(&e->merger, (uint32_t)i++, 1, id < 0 ? t->unk : id, id < 0, err))
             return false;
     }
     return true;

@@ -7,7 +7,7 @@
 #include "text/tokenizer_parts.h"
 #include "text/unicode.h"
 
-enum { LONGEST_TEXT = 1 << 30, CACHE_FROM = 1024, REMEMBER_FROM = 1 << 18 }; /* bytes */
+enum { LONGEST_TEXT = 1 << 30, CACHE_FROM = 1024, FILTER_FROM = 1 << 18 }; /* bytes */
 
 bool ids_push(Ids *ids, int32_t id, Error *err)
 {
@@ -349,8 +349,8 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
                     LONGEST_TEXT, n_bytes);
     if (n_bytes >= CACHE_FROM)
         e->cache = calloc(WORD_CACHE_SLOTS, sizeof *e->cache); /* no memory: only slower */
-    if (n_bytes >= REMEMBER_FROM)
-        merger_remember(&e->merger, &t->vocab);
+    if (n_bytes >= FILTER_FROM)
+        merger_filter(&e->merger, &t->vocab);
     e->growth = normalizer_budget(n_bytes);
     TextPart whole = { RAW, text, n_bytes, true, e->span, e->n_spans, 0 };
     bool ok = is_sentencepiece(t)
@@ -364,6 +364,7 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
     pretokenize_end(e->run);
     regex_end(e->regex);
     merger_free(&e->merger);
+    free(e->starts);
     free(e->cache);
     free(e->node);
     free(e->normal_span);

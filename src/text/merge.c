@@ -37,7 +37,6 @@ void merger_free(Merger *m)
 {
     free(m->symbol);
     free(m->heap);
-    free(m->pairs);
     free(m->filter);
     *m = (Merger){ 0 };
 }
@@ -52,28 +51,9 @@ static uint64_t *filter_word(uint64_t *filter, uint32_t left, uint32_t right, ui
     return &filter[h / 64];
 }
 
-static bool may_merge(const Merger *m, const Symbol *a, const Symbol *b)
+void merger_filter(Merger *m, const Vocab *v)
 {
     uint64_t bit;
-    return !m->filter || *filter_word(m->filter, (uint32_t)a->id, (uint32_t)b->id, &bit) & bit;
-}
-
-/* What vocab_merge answered for a pair. Most pairs that pass the filter are common ones. Without
- * the filter before it, pairs that never merge would push them out. */
-struct PairSlot {
-    uint64_t key;  /* left << 32 | right, plus 1; 0: empty */
-    uint32_t rank;
-    int32_t  id;   /* -1: they do not merge                */
-};
-
-/* 128 KB; 16 KB is slower, 512 KB no faster. In symbols: the short words of most scripts with
- * spaces are known as a whole, and the pairs of the others are too rare for a cache. */
-enum { PAIR_BITS = 13, PAIRS_FROM = 16 };
-
-void merger_remember(Merger *m, const Vocab *v)
-{
-    uint64_t bit;
-    m->pairs  = calloc((size_t)1 << PAIR_BITS, sizeof *m->pairs);
     m->filter = v->kind == VOCAB_MERGES ? calloc((1 << FILTER_BITS) / 64, sizeof *m->filter) : NULL;
     for (size_t i = 0; m->filter && i < v->n_merges; i++) {
         uint64_t *word = filter_word(m->filter, v->merges[3 * i], v->merges[3 * i + 1], &bit);
@@ -81,23 +61,10 @@ void merger_remember(Merger *m, const Vocab *v)
     }
 }
 
-/* As vocab_merge, with rank and id of *out. Two ids determine the bytes of both, so they are a key
- * by scores too. */
-static bool look_up(const Merger *m, const Vocab *v, const char *word, const Symbol *a,
-                    const Symbol *b, struct PairSlot *out)
+static bool may_merge(const Merger *m, const Symbol *a, const Symbol *b)
 {
-    uint32_t len = a->len + b->len;
-    if (!m->pairs || m->n < PAIRS_FROM || a->id < 0 || b->id < 0)
-        return vocab_merge(v, a->id, b->id, word + a->start, len, &out->rank, &out->id);
-    uint64_t key = ((uint64_t)a->id << 32 | (uint32_t)b->id) + 1;
-    struct PairSlot *slot = &m->pairs[key * 0x9E3779B97F4A7C15u >> (64 - PAIR_BITS)];
-    if (slot->key != key) {
-        slot->key = key;
-        if (!vocab_merge(v, a->id, b->id, word + a->start, len, &slot->rank, &slot->id))
-            slot->id = -1;
-    }
-    *out = *slot;
-    return slot->id >= 0;
+    uint64_t bit;
+    return !m->filter || *filter_word(m->filter, (uint32_t)a->id, (uint32_t)b->id, &bit) & bit;
 }
 
 static bool pair(const Merger *m, const Vocab *v, const char *word, uint32_t left, MergeEntry *out)
@@ -105,14 +72,15 @@ static bool pair(const Merger *m, const Vocab *v, const char *word, uint32_t lef
     const Symbol *a = &m->symbol[left];
     if (a->next == NO_SYMBOL)
         return false;
-    const Symbol   *b = &m->symbol[a->next];
-    struct PairSlot found;
-    if (a->frozen || b->frozen || !may_merge(m, a, b) || !look_up(m, v, word, a, b, &found))
+    const Symbol *b = &m->symbol[a->next];
+    if (a->frozen || b->frozen || !may_merge(m, a, b))
         return false;
-    *out = (MergeEntry){ .key = (uint64_t)found.rank << 32 | left,
-                         .right = a->next,
-                         .len = a->len + b->len,
-                         .id = found.id };
+    uint32_t rank, len = a->len + b->len;
+    int32_t  id;
+    if (!vocab_merge(v, a->id, b->id, word + a->start, len, &rank, &id))
+        return false;
+    *out =
+        (MergeEntry){ .key = (uint64_t)rank << 32 | left, .right = a->next, .len = len, .id = id };
     return true;
 }
 
@@ -134,31 +102,26 @@ static void join(Merger *m, const MergeEntry *e, uint32_t time)
 /* In symbols. Up to here the quadratic loop, over one or two cache lines, beats the heap. */
 enum { SHORT_WORD = 40 };
 
-/* Look up the pair whose left symbol is i. Returns its key; UINT64_MAX: they do not merge. */
-static uint64_t short_pair(const Merger *m, const Vocab *v, const char *word, uint32_t i,
-                           MergeEntry *entry)
-{
-    return pair(m, v, word, i, entry) ? entry->key : UINT64_MAX;
-}
-
 static void run_short(Merger *m, const Vocab *v, const char *word)
 {
     MergeEntry entry[SHORT_WORD]; /* of the pair whose left symbol has this index */
-    uint64_t   key[SHORT_WORD];   /* UINT64_MAX: no such pair                     */
     for (uint32_t i = 0; i < m->n; i++)
-        key[i] = short_pair(m, v, word, i, &entry[i]);
+        if (!pair(m, v, word, i, &entry[i]))
+            entry[i].key = UINT64_MAX;
     for (uint32_t time = 1;; time++) {
-        uint64_t best = key[0];
+        uint32_t best = 0;
         for (uint32_t i = 1; i < m->n; i++)
-            best = key[i] < best ? key[i] : best;
-        if (best == UINT64_MAX)
+            if (entry[i].key < entry[best].key)
+                best = i;
+        if (entry[best].key == UINT64_MAX)
             return;
-        uint32_t left = (uint32_t)best, prev = m->symbol[left].prev;
-        key[entry[left].right] = UINT64_MAX;
-        join(m, &entry[left], time);
-        key[left] = short_pair(m, v, word, left, &entry[left]);
-        if (prev != NO_SYMBOL)
-            key[prev] = short_pair(m, v, word, prev, &entry[prev]);
+        entry[entry[best].right].key = UINT64_MAX;
+        join(m, &entry[best], time);
+        uint32_t prev = m->symbol[best].prev;
+        if (!pair(m, v, word, best, &entry[best]))
+            entry[best].key = UINT64_MAX;
+        if (prev != NO_SYMBOL && !pair(m, v, word, prev, &entry[prev]))
+            entry[prev].key = UINT64_MAX;
     }
 }
 

@@ -166,9 +166,8 @@ typedef struct Symbol {
 #define NO_SYMBOL UINT32_MAX
 
 typedef struct Merger {
-    uint64_t *filter;       /* NULL, or from merger_remember           */
-    struct PairSlot *pairs; /* likewise                                */
-    Symbol *symbol;         /* the word: starts at 0, then follow next */
+    uint64_t *filter;      /* NULL, or from merger_filter             */
+    Symbol *symbol;        /* the word: starts at 0, then follow next */
     size_t  n, cap;
     struct MergeEntry *heap;
     size_t  n_heap, heap_cap;
@@ -178,17 +177,34 @@ typedef struct Merger {
  * SYSTEM, no memory. */
 bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen, Error *err);
 
-/* Prepare for a long text: a table with one bit per merge, if the vocabulary merges by ids (a Bloom
- * filter with one hash), and a cache of look-ups. A vocabulary's own tables are too large for a
- * CPU's caches; the filter rejects most of the pairs that do not merge, which are most pairs, and
- * the cache answers for most of the others. Without memory there is neither, which is only
- * slower. */
-void merger_remember(Merger *m, const Vocab *v);
+/* Set up a filter for long texts, if the vocabulary merges by ids: a table with one bit per merge
+ * (a Bloom filter with one hash). Most pairs do not merge, and the filter rejects most of those
+ * without a look at the merge table, which is too large for a CPU's caches. Without memory there is
+ * no filter, which is only slower. */
+void merger_filter(Merger *m, const Vocab *v);
 
 /* Merge the symbols that were added. The result is the chain from symbol 0 along next. False:
  * SYSTEM, no memory. */
 bool merger_run(Merger *m, const Vocab *v, const char *word, Error *err);
 void merger_free(Merger *m); /* a zeroed Merger is fine */
+
+/* ---- character_start.c ----------------------------------------------------------------------- */
+
+/* The symbols from which the merges of a character's bytes may start. */
+typedef struct CharacterStart {
+    uint8_t n, len[4]; /* symbols, and the bytes of each */
+    int32_t id[4];
+} CharacterStart;
+
+/* For long texts in a byte-level vocabulary. The caller frees it with free(). NULL: no memory, or
+ * the vocabulary lacks a byte, or has merges that do not join the bytes of their parts. */
+typedef struct CharacterStarts CharacterStarts;
+CharacterStarts *character_starts(const Vocab *v);
+
+/* The start of the character at word[at], which has the same result as its bytes have. Valid until
+ * the next call. NULL: this is no character of two bytes or more. */
+const CharacterStart *character_start(CharacterStarts *c, const Vocab *v, const char *word,
+                                      size_t n, size_t at);
 
 /* ---- charsmap.c ------------------------------------------------------------------------------ */
 
@@ -363,6 +379,8 @@ typedef struct Encoder {
      * tokens. */
     size_t           segment_first;
     Merger           merger;
+    size_t           n_wide;        /* characters of several bytes that bpe.c has seen */
+    CharacterStarts *starts;        /* NULL: none yet, or none for this vocabulary      */
     RegexRun        *regex;         /* NULL: none needed */
     PretokenizeRun  *run;
     CachedWord      *cache;         /* NULL for short texts */

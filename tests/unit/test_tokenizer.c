@@ -315,6 +315,70 @@ static void short_and_long_words_merge_as_the_definition_says(void)
     tiny_close(&y);
 }
 
+/* Random words of letters and characters of several bytes, each after a space. */
+static size_t random_words(char *text, size_t room, uint32_t *random)
+{
+    static const char *character[] = { "\u00e9", "\u00e8", "\u3042", "\u3044", "\u3001", "\u30a2",
+                                       "\U0001d11e", "\U0001d11f", "a" };
+    size_t n = 0;
+    while (n + 5 < room) {
+        uint32_t r = *random = *random * 1664525 + 1013904223;
+        if (r >> 28 == 0 || n == 0)
+            text[n++] = ' ';
+        n += (size_t)snprintf(text + n, 5, "%s", character[(r >> 16) % 9]);
+    }
+    return n;
+}
+
+/* Merges of random pieces, also across the edges of characters and in any order. In every fourth
+ * vocabulary some of them make a piece of other bytes. */
+static void random_bpe(uint32_t seed)
+{
+    bool hostile = seed % 4 == 0;
+    tiny_init(&y, false);
+    tiny_add_all_bytes(&y);
+    for (int tries = 0; tries < 20000 && y.n_merges < 150; tries++) {
+        char   text[40], left[8] = "", right[8] = "";
+        size_t n = random_words(text, sizeof text, &seed);
+        size_t at = (seed >> 8) % (n - 8), n_left = 1 + (seed >> 16) % 4, n_right = 1 + seed % 4;
+        if (memchr(text + at, ' ', n_left + n_right))
+            continue;
+        memcpy(left, text + at, n_left);
+        memcpy(right, text + at + n_left, n_right);
+        if (tiny_find(&y, left, n_left) >= 0 && tiny_find(&y, right, n_right) >= 0)
+            tiny_merge(&y, left, right);
+    }
+    for (int i = 17; hostile && i < y.n_merges; i += 4)
+        y.merges[i][2] = y.merges[i - 17][2];
+}
+
+/* The merges inside characters are remembered after the first 32,768 of them. */
+static void characters_of_long_texts_merge_as_the_definition_says(void)
+{
+    enum { COMMON = 2 * 33000, WORDS = 3000 };
+    static char text[COMMON + WORDS];
+    for (uint32_t seed = 1; seed <= 40 && !test_case_state; seed++) {
+        random_bpe(seed);
+        open_or_fail(SPLIT_SPACES);
+        for (size_t i = 0; i < COMMON; i += 2)
+            memcpy(text + i, "\u00e9", 2);
+        uint32_t random = seed;
+        size_t   n = COMMON + random_words(text + COMMON, WORDS, &random), n_ids = 0;
+        int      id[WORDS];
+        for (size_t start = COMMON, end; start < n; start = end) {
+            for (end = start; end < n && (end == start || text[end] != ' '); end++)
+                id[n_ids + end - start] = (unsigned char)text[end];
+            n_ids += naive_merges(id + n_ids, end - start);
+        }
+        Ids ids = { 0 };
+        CHECK(tokenizer_encode(y.t, text, n, false, false, &ids, &y.err), "%s", y.err.msg);
+        CHECK(ids.n > n_ids && memcmp(ids.id + ids.n - n_ids, id, n_ids * sizeof *id) == 0,
+              "vocabulary %u", seed);
+        free(ids.id);
+        tiny_close(&y);
+    }
+}
+
 static void repeated_words_get_the_same_ids_each_time(void)
 {
     small_bpe();
@@ -946,6 +1010,7 @@ int main(int argc, char **argv)
     TEST(bpe_may_put_a_space_before_a_text);
     TEST(bpe_without_a_byte_uses_unknown_or_fails);
     TEST(short_and_long_words_merge_as_the_definition_says);
+    TEST(characters_of_long_texts_merge_as_the_definition_says);
     TEST(repeated_words_get_the_same_ids_each_time);
     TEST(words_are_matches_and_what_lies_between);
     TEST(white_space_is_unicodes);
