@@ -44,9 +44,9 @@ typedef struct Bench {
     char          *w;
     size_t         layer_bytes, head_bytes;
     float         *x, *y;
-    int16_t       *q;            /* x as integers, scales in d; bits 0: floats */
+    int16_t       *q;            /* x as integers, scales in d */
     float         *d;
-    int            bits;
+    Integers       ints;
     char          *scratch;
     int            threads, n_tok;
     ThreadPool    *pool;
@@ -107,10 +107,10 @@ static const char *multiply(const Bench *b, Team team, const char *w, int rows, 
     float *y       = b->y + (size_t)first * 16;
     void  *scratch = b->scratch + (size_t)team.thread * KERNEL_SCRATCH;
     size_t stride  = (size_t)panel_count(rows) * 16;
-    if (b->bits) {
+    if (b->ints) {
         IntMatmulArgs a = { y, stride, b->q,
-                            (size_t)k, b->d,     (size_t)k / SUPERBLOCK,
-                            b->bits,   panels,   end - first,
+                            (size_t)k, b->d,     (size_t)(k / int_each(b->ints)),
+                            b->ints,   panels,   end - first,
                             k,         b->n_tok, NULL,
                             scratch };
         b->kernels->matmul_int[b->type](&a);
@@ -145,15 +145,16 @@ static double timed_step(Bench *b, int n_tok, bool head)
     return clock_seconds() - start;
 }
 
-/* "bf16", "bf16 x bf16" (--math bf16), "q8 x 16 bits" */
+/* "bf16", "bf16 x bf16" (--math bf16), "q8 x 16 bits", "q8 x 8 bits by 32" */
 static const char *label(const Bench *b)
 {
     static char text[32];
     snprintf(text, sizeof text,
-             b->bits            ? "%s x %d bits"
-                 : b->math_bf16 ? "%s x bf16"
-                                : "%s",
-             weight_type_name(b->type), b->bits);
+             b->ints == INT8_BY_32 ? "%s x %d bits by 32"
+                 : b->ints         ? "%s x %d bits"
+                 : b->math_bf16    ? "%s x bf16"
+                                   : "%s",
+             weight_type_name(b->type), int_bits(b->ints));
     return text;
 }
 
@@ -186,15 +187,15 @@ static void prefill(Bench *b, int n_tok, int repeats, double peak)
         s[i < 0 ? 0 : i] = timed_step(b, n_tok, false);
     double rate = 2e-9 * products * N_LAYERS * n_tok / median(s, repeats);
     printf("prefill %-12s %3d tokens: %6.1f %s/s, %5.1f%% of the peak\n", label(b), n_tok, rate,
-           b->bits ? "GOP" : "GFLOP", 100 * rate / peak);
+           b->ints ? "GOP" : "GFLOP", 100 * rate / peak);
 }
 
 static double peak_of(const Bench *b)
 {
-    PeakOf of = b->bits == 8    ? PEAK_INT8
-                : b->bits      ? PEAK_INT16
-                : b->math_bf16 ? PEAK_BF16
-                               : PEAK_F32;
+    PeakOf of = b->ints == INT16 ? PEAK_INT16
+                : b->ints        ? PEAK_INT8
+                : b->math_bf16   ? PEAK_BF16
+                                 : PEAK_F32;
     return roofline_peak(b->kernels->id, of, b->threads);
 }
 
@@ -203,11 +204,20 @@ static void measure(Bench *b, size_t n, int repeats)
 {
     static const int n_tok[] = { 8, 16, 64, MAX_TOK };
     double           peak    = peak_of(b);
-    printf("peak: %.1f %s/s\n", peak, b->bits ? "GOP" : "GFLOP");
+    printf("peak: %.1f %s/s\n", peak, b->ints ? "GOP" : "GFLOP");
     decode(b, n, repeats);
     for (int i = 0; i < 4; i++)
         prefill(b, n_tok[i], repeats, peak);
     fflush(stdout);
+}
+
+/* Is this an arithmetic of the type? */
+static bool multiplies(WeightType type, Integers ints)
+{
+    return !weight_type_quantized(type) ? ints == INT_NONE
+        : weight_type_gguf(type)        ? ints == INT8
+        : ints == INT8_BY_32            ? type == WT_Q8
+                                        : ints != INT_NONE;
 }
 
 /* math: one of the two modes of bf16 weights, or NULL for both. */
@@ -219,14 +229,14 @@ static void run_type(Bench *b, WeightType type, int only_bits, const char *math,
     size_t n = b->layer_bytes * N_LAYERS + b->head_bytes;
     b->w     = memory(n);
     threads_run(b->threads, fill_share, b);
-    for (b->bits = weight_type_quantized(type) ? 8 : 0; b->bits <= 16;
-         b->bits += b->bits ? 8 : 17) {
-        if (b->bits
-            && ((only_bits && only_bits != b->bits) || (weight_type_gguf(type) && b->bits == 16)))
+    for (int i = INT_NONE; i <= INT16; i++) {
+        b->ints = (Integers)i;
+        if (!multiplies(type, b->ints) || (only_bits && i && only_bits != int_bits(b->ints)))
             continue;
-        for (int t = 0; b->bits && t < MAX_TOK; t++) /* shorter rows use the same integers */
-            b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (D_FF / SUPERBLOCK),
-                                 b->x + (size_t)t * D_FF, D_FF, b->bits);
+        int blocks = D_FF / int_each(b->ints);
+        for (int t = 0; i && t < MAX_TOK; t++) /* shorter rows use the same integers */
+            b->kernels->quantize(b->q + (size_t)t * D_FF, b->d + (size_t)t * (size_t)blocks,
+                                 b->x + (size_t)t * D_FF, D_FF, b->ints);
         if (!math || type != WT_BF16 || strcmp(math, "f32") == 0)
             measure(b, n, repeats);
         b->math_bf16 = type == WT_BF16 && (!math || strcmp(math, "bf16") == 0);
@@ -276,7 +286,7 @@ int main(int argc, char **argv)
     b.x       = memory((size_t)MAX_TOK * D_FF * sizeof *b.x);
     b.y       = memory((size_t)4 * VOCAB * sizeof *b.y + (size_t)MAX_TOK * D_FF * sizeof *b.y);
     b.q       = memory((size_t)MAX_TOK * D_FF * sizeof *b.q);
-    b.d       = memory((size_t)MAX_TOK * (D_FF / SUPERBLOCK) * sizeof *b.d);
+    b.d       = memory((size_t)MAX_TOK * (D_FF / 32) * sizeof *b.d);
     b.scratch = memory((size_t)threads * KERNEL_SCRATCH);
     for (size_t i = 0; i < (size_t)MAX_TOK * D_FF; i++)
         b.x[i] = (float)(i % 17) * 0.125f - 1.0f;

@@ -31,7 +31,7 @@ import ref  # noqa: E402
 
 def build_codes(folder):
     so = pathlib.Path(folder) / "codes.so"
-    sources = [str(ROOT / "src/quant/codes.c"), str(ROOT / "src/base/half.c")]
+    sources = [str(ROOT / f"src/{name}.c") for name in ("quant/codes", "base/half", "base/cpu")]
     subprocess.run([os.environ.get("CC", "cc"), "-std=c17", "-O2", "-fPIC", "-shared", "-fopenmp-simd", "-D_GNU_SOURCE", "-fno-math-errno",
                     "-ffp-contract=off", "-fno-trapping-math", f"-I{ROOT}/src", *sources, "-o", str(so), "-lm"], check=True)
     return ctypes.CDLL(str(so))
@@ -95,7 +95,7 @@ def rounded(block, top):
 
 
 EXACT = None
-ACTIVATIONS = {"exact": EXACT, "8": rounded(256, 127), "16": rounded(256, 32512), "Q8_0": rounded(32, 127), "Q8_K": rounded(256, 127)}
+ACTIVATIONS = {"exact": EXACT, "8": rounded(256, 127), "8 by 32": rounded(32, 127), "16": rounded(256, 32512), "Q8_0": rounded(32, 127), "Q8_K": rounded(256, 127)}
 
 
 class Model(ref.Reference):
@@ -233,10 +233,10 @@ def main():
             for t, f in types.items():
                 decoded = {n: f(w) for n, w in matrices(parent).items()}
                 error = rms([(w, decoded[n]) for n, w in matrices(parent).items()])
-                widths = ("8", "16") if t[0] == "q" else ("Q8_K",) if t == "Q4_K" else ("Q8_0",)
+                widths = ("8 by 32", "16") if t == "q8" else ("8", "16") if t == "q4" else ("Q8_K",) if t == "Q4_K" else ("Q8_0",)
                 for a in ("exact", *widths):
                     kl, same = divergence(parent, texts, {**parent.w, **decoded}, a)
-                    print(f"  {t:7} rms {error:.5f}  activations {a:6} KL {kl:.6f}  same best {same:.4f}", flush=True)
+                    print(f"  {t:7} rms {error:.5f}  activations {a:7} KL {kl:.6f}  same best {same:.4f}", flush=True)
 
 
 if __name__ == "__main__":

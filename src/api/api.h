@@ -89,7 +89,7 @@ bool context_explain_nan(const tblock_context *c, const char *what, Error *err);
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
-typedef struct RunSettings { const char *math, *activations, *kv_type; } RunSettings;
+typedef struct RunSettings { const char *math, *activations, *kv_type, *numerics; } RunSettings;
 RunSettings run_settings(const tblock_context *c);
 
 /* Everything that changes the bits of the results, as text. The strings live as long as the

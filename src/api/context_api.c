@@ -372,7 +372,8 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
 RunSettings run_settings(const tblock_context *c)
 {
     return (RunSettings){ math_name(c->numerics.math), c->activations,
-                          kv_type_name(c->kv.shape.type) };
+                          kv_type_name(c->kv.shape.type),
+                          numerics_version(c->numerics, &c->model->weights) };
 }
 
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)

@@ -23,9 +23,6 @@ typedef struct Golden {
 /* Tensor numbers in the order of declaration. */
 enum { T_TOKENS, T_LOGITS, T_HIDDEN };
 
-#define NUMERICS_TEXT(n)  NUMERICS_TEXT_(n)
-#define NUMERICS_TEXT_(n) #n
-
 static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows, Error *err)
 {
     int64_t vocab = c->model->weights.cfg.vocab_size;
@@ -43,12 +40,12 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
 
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err)
 {
-    static const char version[] = NUMERICS_TEXT(TBLOCK_NUMERICS_VERSION);
     const char *sha = source_hash(&m->source, err);
     if (!sha)
         return false;
     const RunFact facts[RUN_FACTS] = {
-        {"numerics", version}, {"model_sha256", sha}, {"config", source_meta(&m->source, "config")},
+        {"numerics", s->numerics}, {"model_sha256", sha},
+        {"config", source_meta(&m->source, "config")},
         {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations},
         {"kv_type", s->kv_type},
         {"loaded_as", m->retyped ? m->retyped : "stored"},

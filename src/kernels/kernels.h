@@ -49,9 +49,9 @@ typedef struct IntMatmulArgs {
     const int16_t *q;            /* [n_tok, q_stride], rows aligned, 0 from k to k rounded up to
                                   * 64 */
     size_t         q_stride;
-    const float   *d;            /* [n_tok, d_stride]: the scale of each superblock of 256  */
+    const float   *d;            /* [n_tok, d_stride]: the scale of each int_each(ints)    */
     size_t         d_stride;
-    int            bits;         /* 8: |q| <= 127; 16: |q| <= 32512                         */
+    Integers           ints;         /* INT8_BY_32: of q8 alone                               */
     Panels         w;
     int            n_panels, k, n_tok;
     const float   *bias;         /* [16*n_panels] or NULL                                   */
@@ -109,9 +109,8 @@ typedef struct Kernels {
     void (*matmul_int[WT_COUNT])(const IntMatmulArgs *a);
     /* bf16 weights, --math bf16: x is rounded inside */
     void (*matmul_bf16)(const MatmulArgs *a);
-    /* n floats to integers of 8 or 16 bits, and a scale for each superblock of 256; q is 0 up to n
-     * rounded up to 64. */
-    void (*quantize)(int16_t *q, float *d, const float *x, int n, int bits);
+    /* n floats to integers and their scales; q is 0 up to n rounded up to 64. */
+    void (*quantize)(int16_t *q, float *d, const float *x, int n, Integers ints);
     void (*attn_tile[KV_COUNT])(const AttnTile *a);
     /* state = merge(state, part), ascending tiles */
     void (*attn_merge)(float *state, const float *part, int head_dim);

@@ -23,8 +23,8 @@ typedef struct Mat {
     const float *bias;       /* 16 * panel_count(rows) values, 0 past rows; or NULL */
     /* How a context multiplies it; set in the context's own copy (runtime/numerics.h, Plan): */
     const char  *op;         /* name of its product in a profile: "qkv"             */
-    int          bits;       /* of the integers in the product: 8 or 16; 0: floats  */
-    int          out_bits;   /* w_up: bits that the next matrix wants of its result */
+    Integers     ints;       /* in the product; INT_NONE: floats                    */
+    Integers     out_ints;   /* w_up: what the next matrix wants of its result      */
     bool         bf16;       /* use the rules of --math bf16                        */
 } Mat;
 

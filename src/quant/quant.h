@@ -43,6 +43,13 @@ int         weight_type_k_unit(WeightType t);
 static inline bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
 static inline bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
 
+/* Activations that quantized weights are multiplied with, as integers: 8 bits with a scale for each
+ * 32 of them, 8 or 16 bits with one for each superblock. Of what the matrices that read one vector
+ * ask for, the last serves all of them. */
+typedef enum Integers { INT_NONE, INT8_BY_32, INT8, INT16 } Integers;
+static inline int int_bits(Integers i) { return i == INT_NONE ? 0 : i == INT16 ? 16 : 8; }
+static inline int int_each(Integers i) { return i == INT8_BY_32 ? 32 : SUPERBLOCK; }
+
 static inline int panel_count(int rows) { return rows / PANEL_ROWS + (rows % PANEL_ROWS != 0); }
 
 /* ---- Parts: a quantized matrix is several tensors, each cut into panels of the same rows ----- */

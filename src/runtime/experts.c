@@ -176,7 +176,7 @@ static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
 {
     const Act *y = &r->expert_in;
     const Mat *mat[READERS];
-    if (x->bits) {
+    if (x->ints) {
         memcpy(y->q + (size_t)to * y->q_stride, x->q + (size_t)t * x->q_stride,
                x->q_stride * sizeof *x->q);
         memcpy(y->d + (size_t)to * y->d_stride, x->d + (size_t)t * x->d_stride,
@@ -184,7 +184,7 @@ static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
     }
     readers(w, mat);
     for (int i = 0; i < READERS; i++)
-        if (mat[i]->rows && !mat[i]->bits) {
+        if (mat[i]->rows && !mat[i]->ints) {
             memcpy(act_row(y, to), act_row(x, t), (size_t)x->width * sizeof(float));
             return;
         }
@@ -252,16 +252,17 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
 static void integers_of_wave(Run *r, int l, Wave v)
 {
     Group g;
-    int   first, end, any = 0;
+    int   first, end;
+    bool  any = false;
     for EACH_GROUP (g)
-        any |= g.down.bits;
+        any |= g.down.ints != INT_NONE;
     if (!any)
         return;
     touch(r, writes(&r->gate, ANYWHERE));
     my_share(r, v.rows, &first, &end);
     for EACH_GROUP (g)
-        for (int i = g.row > first ? g.row : first; g.down.bits && i < g.row + g.n && i < end; i++)
-            quantize(r, &r->gate, i, 0, g.up.rows, g.down.bits);
+        for (int i = g.row > first ? g.row : first; g.down.ints && i < g.row + g.n && i < end; i++)
+            quantize(r, &r->gate, i, 0, g.up.rows, g.down.ints);
 }
 
 /* The factor of the shared expert's result: sigmoid of its router, or 1 if it has none. */

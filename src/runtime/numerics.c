@@ -70,14 +70,15 @@ bool model_is_quantized(const Model *m)
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
-static int bits_for(Numerics n, const Mat *w)
+static Integers ints_for(Numerics n, const Mat *w)
 {
     if (w->rows == 0 || !as_integers(n, w->type))
-        return 0;
-    return weight_type_gguf(w->type) ? 8
-        : n.activations              ? n.activations
-        : w->type == WT_Q4           ? 8
-                                     : 16;
+        return INT_NONE;
+    if (weight_type_gguf(w->type))
+        return INT8;
+    if (w->type == WT_Q8)
+        return n.activations == 8 ? INT8_BY_32 : INT16;
+    return n.activations == 16 ? INT16 : INT8;
 }
 
 /* Does a matrix of this role read the vector? In PLACE_PARALLEL both halves read the same norm. */
@@ -89,38 +90,50 @@ static bool reads(const Model *m, int role, Input input)
         || (one_norm && own == INPUT_QKV && input == INPUT_FFN);
 }
 
-int input_bits(Numerics n, const Model *m, int layer, Input input)
+Integers input_ints(Numerics n, const Model *m, int layer, Input input)
 {
     if (input == INPUT_HEAD)
-        return bits_for(n, &m->lm_head);
-    int bits = 0;
+        return ints_for(n, &m->lm_head);
+    Integers ints = INT_NONE;
     for (int i = 0; i < ROLE_COUNT; i++) {
         const Mat *w = mat_at(m, layer, i);
-        int        wants = w && reads(m, i, input) ? bits_for(n, w) : 0;
+        Integers   wants = w && reads(m, i, input) ? ints_for(n, w) : INT_NONE;
         if (wants && weight_type_gguf(w->type))
-            return 8; /* always: sums of 16 bits would overflow int32 */
-        bits      = wants > bits ? wants : bits;
+            return INT8; /* always: sums of 16 bits would overflow int32 */
+        ints = wants > ints ? wants : ints;
     }
-    return bits;
+    return ints;
+}
+
+/* Each use of integers as a bit. */
+static unsigned all_ints(Numerics n, const Model *m)
+{
+    unsigned found = 1u << input_ints(n, m, 0, INPUT_HEAD);
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        for (int i = 0; i < INPUT_HEAD; i++)
+            found |= 1u << input_ints(n, m, l, (Input)i);
+    return found;
 }
 
 const char *activations_name(Numerics n, const Model *m)
 {
-    unsigned widths = 0; /* 8 and 16 are two different bits of the mask */
-    for (int l = 0; l < m->cfg.n_layers; l++)
-        for (int i = 0; i < INPUT_HEAD; i++)
-            widths |= (unsigned)input_bits(n, m, l, (Input)i);
-    widths |= (unsigned)input_bits(n, m, 0, INPUT_HEAD);
-    return widths == (8 | 16) ? "auto" : widths == 8 ? "8" : widths == 16 ? "16" : "none";
+    unsigned found = all_ints(n, m);
+    bool     wide = found & 1u << INT16, narrow = found & (1u << INT8 | 1u << INT8_BY_32);
+    return wide && narrow ? "auto" : narrow ? "8" : wide ? "16" : "none";
+}
+
+const char *numerics_version(Numerics n, const Model *m)
+{
+    return all_ints(n, m) & 1u << INT8_BY_32 ? "2" : "1";
 }
 
 unsigned numerics_ints(Numerics n, const Model *m)
 {
-    unsigned mask = input_bits(n, m, 0, INPUT_HEAD) ? ints_of(INPUT_HEAD) : 0;
+    unsigned mask = input_ints(n, m, 0, INPUT_HEAD) ? ints_of(INPUT_HEAD) : 0;
     for (int l = 0; l < m->cfg.n_layers; l++)
         for (int i = 0; i < INPUT_HEAD; i++)
-            mask |= input_bits(n, m, l, (Input)i) ? ints_of((Input)i) : 0;
-    return mask;
+            mask |= input_ints(n, m, l, (Input)i) ? ints_of((Input)i) : 0;
+    return mask | (all_ints(n, m) & 1u << INT8_BY_32 ? INTS_BY_32 : 0);
 }
 
 /* ---- The plan -------------------------------------------------------------------------------- */
@@ -137,25 +150,25 @@ static const char *const ops[INPUT_COUNT] = {
     [INPUT_HEAD] = "head",
 };
 
-static void plan_mat(Mat *w, Numerics n, Input reads, int bits)
+static void plan_mat(Mat *w, Numerics n, Input reads, Integers ints)
 {
     w->op   = ops[reads];
-    w->bits = as_integers(n, w->type) ? bits : 0;
+    w->ints = as_integers(n, w->type) ? ints : INT_NONE;
     w->bf16 = n.math == MATH_BF16 && w->type == WT_BF16;
 }
 
 static void plan_layer(Layer *w, const Model *m, int l, Numerics n)
 {
-    int bits[INPUT_HEAD];
+    Integers ints[INPUT_HEAD];
     for (int i = 0; i < INPUT_HEAD; i++)
-        bits[i] = input_bits(n, m, l, (Input)i);
+        ints[i] = input_ints(n, m, l, (Input)i);
     *w = m->layer[l];
     for (int i = 0; i < ROLE_COUNT; i++) {
         const TensorRow *row = tensor_row((TensorRole)i);
         if (row->in_layer && tensor_row_mat(row))
-            plan_mat((Mat *)(void *)((char *)w + row->at), n, row->reads, bits[row->reads]);
+            plan_mat((Mat *)(void *)((char *)w + row->at), n, row->reads, ints[row->reads]);
     }
-    w->w_up.out_bits = w->w_down.bits;
+    w->w_up.out_ints = w->w_down.ints;
 }
 
 bool plan_make(Plan *p, const Model *m, Numerics n)
@@ -165,7 +178,7 @@ bool plan_make(Plan *p, const Model *m, Numerics n)
                  .ints = numerics_ints(n, m) };
     for (int l = 0; p->layer && l < m->cfg.n_layers; l++)
         plan_layer(&p->layer[l], m, l, n);
-    plan_mat(&p->lm_head, n, INPUT_HEAD, input_bits(n, m, 0, INPUT_HEAD));
+    plan_mat(&p->lm_head, n, INPUT_HEAD, input_ints(n, m, 0, INPUT_HEAD));
     return p->layer != NULL;
 }
 

@@ -26,10 +26,9 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
 /* Is a matrix of a layer quantized? Then the KV cache defaults to f16. */
 bool model_is_quantized(const Model *m);
 
-/* The integer bits that the matrices reading a vector need, in a layer (INPUT_HEAD: in none): 8
- * if one of them is a GGUF type, else the larger of what they ask for, 16 or 8. 0: none of them
- * multiplies integers. */
-int input_bits(Numerics n, const Model *m, int layer, Input input);
+/* The integers that the matrices reading a vector need, in a layer (INPUT_HEAD: in none): INT8 if
+ * one of them is a GGUF type, else the last of what they ask for. */
+Integers input_ints(Numerics n, const Model *m, int layer, Input input);
 
 /* The arithmetic of every matrix in a context: a copy of the model's layers whose matrices know
  * it (model.h: Mat). */
@@ -45,13 +44,17 @@ void plan_free(Plan *p);
 /* "16", "8", or "auto" if both occur; "none" if nothing multiplies integers. */
 const char *activations_name(Numerics n, const Model *m);
 
+/* The version of docs/numerics.md that first gave the bits of this arithmetic: "1", or "2" with
+ * INT8_BY_32. */
+const char *numerics_version(Numerics n, const Model *m);
+
 /* Does every bf16 matrix keep the rule of --math bf16: no magnitude under 2^-50 except 0? Reads
  * them all. Fails with INPUT, naming the matrix. */
 bool bf16_weights_check(const Model *m, const char *path, Error *err);
 
 /* The vectors of a forward pass that may need integers, as a mask: for a model, and for one
- * matrix. */
-enum { INTS_XN = 1, INTS_ATT_OUT = 2, INTS_HIDDEN = 4 };
+ * matrix. INTS_BY_32: room for a scale of each 32. */
+enum { INTS_XN = 1, INTS_ATT_OUT = 2, INTS_HIDDEN = 4, INTS_BY_32 = 8 };
 unsigned numerics_ints(Numerics n, const Model *m);
 unsigned ints_of_role(TensorRole role, bool tied);
 

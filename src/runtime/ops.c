@@ -107,16 +107,16 @@ void norm(Run *r, Act *y, Act *x, NormVectors v)
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-void quantize(const Run *r, const Act *x, int t, int at, int n, int bits)
+void quantize(const Run *r, const Act *x, int t, int at, int n, Integers ints)
 {
     int16_t *q = x->q + (size_t)t * x->q_stride + at;
-    float   *d = x->d + (size_t)t * x->d_stride + at / SUPERBLOCK;
-    r->kernels->quantize(q, d, act_row(x, t) + at, n, bits);
+    float   *d = x->d + (size_t)t * x->d_stride + at / int_each(ints);
+    r->kernels->quantize(q, d, act_row(x, t) + at, n, ints);
 }
 
 /* Makes integers of the first `width` columns of x. Each member takes rows, or superblocks if
  * there are few tokens. */
-static void make_integers(Run *r, Act *x, int width, int bits)
+static void make_integers(Run *r, Act *x, int width, Integers ints)
 {
     int units = (width + SUPERBLOCK - 1) / SUPERBLOCK, first = 0, end = r->n_tok * units;
     if (x->own_ints) {
@@ -132,15 +132,15 @@ static void make_integers(Run *r, Act *x, int width, int bits)
     }
     for (int i = first; i < end; i++) {
         int at = i % units * SUPERBLOCK;
-        quantize(r, x, i / units, at, SUPERBLOCK < width - at ? SUPERBLOCK : width - at, bits);
+        quantize(r, x, i / units, at, SUPERBLOCK < width - at ? SUPERBLOCK : width - at, ints);
     }
-    x->bits = bits;
+    x->ints = ints;
 }
 
 void prepare(Run *r, Act *x, const Mat *w)
 {
-    if (w->bits && x->bits != w->bits)
-        make_integers(r, x, w->k, w->bits);
+    if (w->ints && x->ints != w->ints)
+        make_integers(r, x, w->k, w->ints);
 }
 
 static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, int end)
@@ -152,7 +152,7 @@ static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, in
         .q_stride = x->q_stride,
         .d = x->d + (size_t)y.t * x->d_stride,
         .d_stride = x->d_stride,
-        .bits = w->bits,
+        .ints = w->ints,
         .w = panels_from(w->type, w->w, first, w->k),
         .n_panels = end - first,
         .k = w->k,
@@ -166,7 +166,7 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
 {
     if (first >= end || y.n_tok == 0)
         return;
-    if (w->bits) {
+    if (w->ints) {
         multiply_int(r, y, x, w, first, end);
         return;
     }
@@ -349,7 +349,7 @@ static void activate(const Run *r, float *h, const float *up, int n)
 }
 
 void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate,
-                   const Mat *w_up, int first, int end, const Act *made, int bits)
+                   const Mat *w_up, int first, int end, const Act *made, Integers ints)
 {
     bool gated = w_gate->rows > 0;
     int  most  = piece_panels(h.n_tok, end - first);
@@ -363,7 +363,7 @@ void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat
             float *row = h.data + (size_t)t * h.stride + at;
             activate(r, row, up.data + (size_t)t * up.stride + at, width);
             if (made)
-                quantize(r, made, t, at, width, bits);
+                quantize(r, made, t, at, width, ints);
         }
     }
 }
@@ -375,8 +375,8 @@ void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
 {
     enum { UNIT = SUPERBLOCK / PANEL_ROWS };
     int  panels = panel_count(w_up->rows), units = (panels + UNIT - 1) / UNIT, first, end;
-    int  bits   = w_up->out_bits;
-    bool gated  = w_gate->rows > 0, ours = bits && units % r->team.n_threads == 0;
+    Integers ints = w_up->out_ints;
+    bool gated  = w_gate->rows > 0, ours = ints && units % r->team.n_threads == 0;
     Cut  cut    = ours ? ANYWHERE : BY_COLUMNS;
     prepare(r, in, w_up);
     if (gated)
@@ -390,8 +390,8 @@ void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
         end = end * UNIT < panels ? end * UNIT : panels;
     }
     hidden_panels(r, all_rows(r, h), all_rows(r, &r->up), in, w_gate, w_up, first, end,
-                  ours ? h : NULL, bits);
-    h->bits = ours ? bits : 0;
+                  ours ? h : NULL, ints);
+    h->ints = ours ? ints : INT_NONE;
 }
 
 /* ---- Logits ---------------------------------------------------------------------------------- */

@@ -34,9 +34,9 @@ typedef struct Act {
     float   *data;
     size_t   stride;
     int      width;
-    int      bits;                      /* of the integers: 8, 16; 0: none at present */
+    Integers ints;                      /* that it holds at present                  */
     int16_t *q;                         /* [n_tok, q_stride], width rounded up to 64       */
-    float   *d;                         /* [n_tok, d_stride]: a scale per 256 */
+    float   *d;                         /* [n_tok, d_stride]: their scales    */
     size_t   q_stride, d_stride;
     bool     own, own_ints;             /* private to this member: all of it, or its integers */
     Use      use;
@@ -134,7 +134,7 @@ void touch_all(Run *r, const Touch *t, size_t n);
 static inline Touch reads(Act *a, Cut cut) { return (Touch){a->own ? NULL : &a->use, cut, false}; }
 static inline Touch writes(Act *a, Cut cut)
 {
-    a->bits = 0;
+    a->ints = INT_NONE;
     return (Touch){a->own ? NULL : &a->use, cut, true};
 }
 
@@ -190,13 +190,13 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
 void prepare(Run *r, Act *x, const Mat *w);
 
 /* Makes integers of n values of row t from column `at` on, a multiple of 256. */
-void quantize(const Run *r, const Act *x, int t, int at, int n, int bits);
+void quantize(const Run *r, const Act *x, int t, int at, int n, Integers ints);
 
 /* Panels first .. end - 1 of the hidden values h of one network. up: room of the same size.
  * made: NULL, or the activation that contains h from its first row on; then also makes its
- * integers of `bits`. */
+ * integers. */
 void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate,
-                   const Mat *w_up, int first, int end, const Act *made, int bits);
+                   const Mat *w_up, int first, int end, const Act *made, Integers ints);
 
 /* How many rows of hidden values the experts need for a call of up to max_tok tokens. */
 int  expert_rows(const Config *c, int max_tok);

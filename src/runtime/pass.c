@@ -39,10 +39,12 @@ static void cut_floats(Slab *c, Act *a, int rows, int width)
     a->data   = cut(c, (size_t)rows * a->stride * sizeof(float));
 }
 
-static void cut_ints(Slab *c, Act *a, int rows, bool wanted)
+static void cut_ints(Slab *c, Act *a, int rows, unsigned ints, unsigned which)
 {
+    bool   wanted = ints & which;
+    size_t each   = (size_t)int_each(ints & INTS_BY_32 ? INT8_BY_32 : INT8);
     a->q_stride = wanted ? round_up((size_t)a->width, 64) : 0;
-    a->d_stride = wanted ? ((size_t)a->width + SUPERBLOCK - 1) / SUPERBLOCK : 0;
+    a->d_stride = wanted ? ((size_t)a->width + each - 1) / each : 0;
     a->q        = cut(c, (size_t)rows * a->q_stride * sizeof *a->q);
     a->d        = cut(c, (size_t)rows * a->d_stride * sizeof *a->d);
 }
@@ -74,8 +76,8 @@ static size_t place_own(const Buffers *b, Run *r, char *base)
     r->scratch      = cut(&c, KERNEL_SCRATCH);
     r->attn_scratch = cut(&c, attention_scratch_floats(&r->model->cfg) * sizeof(float));
     cut_floats(&c, &xn, rows, xn.width);
-    cut_ints(&c, &xn, rows, b->ints & INTS_XN);
-    cut_ints(&c, &att_out, rows, b->ints & INTS_ATT_OUT);
+    cut_ints(&c, &xn, rows, b->ints, INTS_XN);
+    cut_ints(&c, &att_out, rows, b->ints, INTS_ATT_OUT);
     xn.own = xn.own_ints = att_out.own_ints = true;
     r->own_rows = r->n_tok <= rows;
     if (r->own_rows) {
@@ -102,7 +104,7 @@ static void place_experts(const Buffers *b, Run *r, const Config *c, Slab *at)
     if (c->n_experts == 0)
         return;
     cut_floats(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, c->d_model);
-    cut_ints(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, b->ints & INTS_XN);
+    cut_ints(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, b->ints, INTS_XN);
     cut_floats(at, &r->mix, rows, c->d_model);
     cut_floats(at, &r->routing.logits, rows, c->n_experts);
     cut_floats(at, &r->routing.shared, rows, 1);
@@ -141,9 +143,9 @@ static size_t place(Buffers *b, Run *r, char *base)
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         cut_floats(&at, part[i].act, part[i].rows, part[i].width);
-    cut_ints(&at, &r->xn, rows, b->ints & INTS_XN);
-    cut_ints(&at, &r->att_out, rows, b->ints & INTS_ATT_OUT);
-    cut_ints(&at, &r->gate, r->expert_rows, b->ints & INTS_HIDDEN);
+    cut_ints(&at, &r->xn, rows, b->ints, INTS_XN);
+    cut_ints(&at, &r->att_out, rows, b->ints, INTS_ATT_OUT);
+    cut_ints(&at, &r->gate, r->expert_rows, b->ints, INTS_HIDDEN);
     place_experts(b, r, c, &at);
     place_rope(r, c, rows, &at);
     own              = *r;

@@ -205,15 +205,17 @@ class Rounded(Reference):
         self.kind = {n[:-len(".weight")]: w.kind for n, w in weights.items() if isinstance(w, Stored)}
         self.bits, self.bf16, self.kv = bits, bf16, kv
 
-    def activation_bits(self, name):
+    def activations(self, name):
+        """(numbers that share a scale, largest integer)"""
         layer, _, last = name.rpartition(".")
         group = next((g for g in GROUPS if last in g), (last,))
-        kinds = [self.kind[f"{layer}.{g}" if layer else g] for g in group]
-        return self.bits or (16 if "q8" in kinds else 8)
+        kinds = {self.kind[f"{layer}.{g}" if layer else g] for g in group} & {"q8", "q4"}
+        bits = self.bits or (16 if "q8" in kinds else 8)
+        return (32 if bits == 8 and kinds == {"q8"} else 256, 127 if bits == 8 else 32512)
 
     def linear(self, x, name):
         if self.kind[name][0] == "q":
-            x = coded(x, 256, 127 if self.activation_bits(name) == 8 else 32512)
+            x = coded(x, *self.activations(name))
         elif self.kind[name] == "bf16" and self.bf16:
             x = to_bf16(x)
         return super().linear(x, name)

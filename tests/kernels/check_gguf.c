@@ -118,7 +118,7 @@ static void check_int_case(const Matrix *m, int n_tok, Pattern pattern, void *sc
                       d_stride, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float        *y = guarded(n_y, 0);
-        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, 8,
+        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, INT8,
                             m->panels, m->rows / 16, m->k, n_tok,    b, scratch };
         memset(scratch, 0xff, KERNEL_SCRATCH);
         table[i]->matmul_int[m->type](&a);

@@ -94,10 +94,11 @@ static void fill_integers(int16_t *q, int n, int bits, Pattern pattern, int t)
     }
 }
 
-static void check_int_case(WeightType type, const Quantized *m, int bits, int n_tok,
+static void check_int_case(WeightType type, const Quantized *m, Integers ints, int n_tok,
                            Pattern pattern, void *scratch)
 {
-    size_t k64 = ((size_t)m->k + 63) / 64 * 64, blocks = ((size_t)m->k + 255) / 256;
+    size_t each = (size_t)int_each(ints), blocks = ((size_t)m->k + each - 1) / each;
+    size_t k64 = ((size_t)m->k + 63) / 64 * 64;
     size_t tok = (size_t)n_tok, rows = (size_t)m->rows;
     size_t q_stride = (k64 + 31) / 32 * 32, d_stride = blocks + tok % 2;
     size_t y_stride = rows + (size_t)(m->k % 2) * 16, n_y = tok * y_stride;
@@ -106,7 +107,7 @@ static void check_int_case(WeightType type, const Quantized *m, int bits, int n_
     float *d = (float *)(void *)df.p, *want = guarded(n_y, 0), *bias = memory(rows * sizeof *bias);
     memset(q, 0, tok * q_stride * 2);
     for (int t = 0; t < n_tok; t++) {
-        fill_integers(q + (size_t)t * q_stride, m->k, bits, pattern, t);
+        fill_integers(q + (size_t)t * q_stride, m->k, int_bits(ints), pattern, t);
         for (size_t s = 0; s < blocks; s++)
             d[(size_t)t * d_stride + s] =
                 pattern == WILD && below(8) == 0 ? NAN : (float)(1 + below(1000)) * 0x1p-13f;
@@ -114,17 +115,18 @@ static void check_int_case(WeightType type, const Quantized *m, int bits, int n_
     for (size_t r = 0; r < rows; r++)
         bias[r] = (float)below(2000) * 0x1p-3f - 100;
     const float *b = (m->k + n_tok) % 3 == 0 ? bias : NULL;
-    def_matmul_int(want, y_stride, m->w, m->dw, m->rows, q, q_stride, d, d_stride, m->k, n_tok, b);
+    (ints == INT8_BY_32 ? def_matmul_by_32 : def_matmul_int)(
+        want, y_stride, m->w, m->dw, m->rows, q, q_stride, d, d_stride, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float        *y = guarded(n_y, 0);
-        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, bits,
+        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, ints,
                             m->panels, m->rows / 16, m->k, n_tok,    b, scratch };
         memset(scratch, 0xff, KERNEL_SCRATCH);
         table[i]->matmul_int[type](&a);
         for (int t = 0; t < n_tok; t++) {
-            char what[64];
-            snprintf(what, sizeof what, "%d bits, token %d of %d, %d panels", bits, t, n_tok,
-                     m->rows / 16);
+            char what[96];
+            snprintf(what, sizeof what, "%d bits by %zu, token %d of %d, %d panels",
+                     int_bits(ints), each, t, n_tok, m->rows / 16);
             same(i, what, m->k, y + (size_t)t * y_stride, want + (size_t)t * y_stride, rows);
             if (!untouched(y + (size_t)t * y_stride + rows, y_stride - rows))
                 bad(i, "%s, k %d: wrote between its rows", what, m->k);
@@ -183,8 +185,8 @@ static void check_matmuls(WeightType type, void *scratch, bool wide)
                 quantized_new(type, k > 1000 && n_tok > 8 ? 1 + panels % 3 : panels, k, pattern);
             if (wide)
                 check_wide_case(type, &m, n_tok, scratch);
-            for (int bits = 8; !wide && bits <= 16; bits += 8)
-                check_int_case(type, &m, bits, n_tok, pattern, scratch);
+            for (int i = type == WT_Q8 ? INT8_BY_32 : INT8; !wide && i <= INT16; i++)
+                check_int_case(type, &m, (Integers)i, n_tok, pattern, scratch);
             quantized_free(type, m);
         }
     report();
@@ -200,8 +202,8 @@ static void check_slices(WeightType type, void *scratch)
         { 40000, 8, 1 }, { 300000, 1, 1 }, { 3000, 70, 3 }, { 600, 600, 2 } };
     for (int i = 0; i < 4; i++) {
         Quantized m = quantized_new(type, big[i].panels, big[i].k, i % 2 ? RANDOM : MIXED);
-        for (int bits = 8; bits <= 16; bits += 8)
-            check_int_case(type, &m, bits, big[i].n_tok, i % 2 ? RANDOM : MIXED, scratch);
+        for (int j = type == WT_Q8 ? INT8_BY_32 : INT8; j <= INT16; j++)
+            check_int_case(type, &m, (Integers)j, big[i].n_tok, i % 2 ? RANDOM : MIXED, scratch);
         quantized_free(type, m);
     }
     report();
@@ -212,13 +214,13 @@ static void check_slices(WeightType type, void *scratch)
 static const float odd_values[] = { 0.0f, -0.0f, 1e-45f, 0x1p-100f, -0x1.fffffep-101f, 0x1p-101f,
                                     3.4028235e38f, INFINITY, -INFINITY, NAN };
 
-/* Numbers of one size for each superblock; where wild, one in 300 is odd and some superblocks are
- * tiny or zero. */
-static void fill_activations(float *x, int n, bool wild)
+/* Numbers of one size for each 32, or for each superblock; where wild, one in 300 is odd and some
+ * of these groups are tiny or zero. */
+static void fill_activations(float *x, int n, int each, bool wild)
 {
     float size = 1;
     for (int i = 0; i < n; i++) {
-        if (i % 256 == 0)
+        if (i % each == 0)
             size = !wild ? 4.0f
                 : below(4) == 0 ? 0x1p-101f
                 : below(4) == 0 ? 0x1p-99f
@@ -233,26 +235,27 @@ static void fill_activations(float *x, int n, bool wild)
 static void check_quantize(void)
 {
     current = "quantize";
-    for (int c = 0; c < 600; c += quick ? 7 : 1) {
-        int     n = c < 300 ? c + 1 : c < 500 ? 256 : 1 + below(3000), bits = c % 2 ? 8 : 16;
-        int     k64 = (n + 63) / 64 * 64, blocks = (n + 255) / 256;
+    for (int c = 0; c < 900; c += quick ? 7 : 1) {
+        Integers ints = (Integers)(INT8_BY_32 + c % 3);
+        int     n = c < 400 ? c + 1 : c < 700 ? 256 : 1 + below(3000), each = int_each(ints);
+        int     k64 = (n + 63) / 64 * 64, blocks = (n + each - 1) / each;
         int16_t want[4096] = { 0 };
-        float   want_d[16];
+        float   want_d[96];
         Fenced  x = fenced((size_t)n * 4);
-        fill_activations((float *)(void *)x.p, n, c % 3 != 0);
+        fill_activations((float *)(void *)x.p, n, c % 2 ? 256 : 32, c % 5 > 1);
         for (int s = 0; s < blocks; s++)
-            want_d[s] = def_quantize(want + 256 * s, (float *)(void *)x.p + 256 * s,
-                                     n - 256 * s < 256 ? n - 256 * s : 256, bits);
+            want_d[s] = def_quantize(want + each * s, (float *)(void *)x.p + each * s,
+                                     n - each * s < each ? n - each * s : each, int_bits(ints));
         for (int i = 0; i < n_tables; i++) {
             Fenced q = fenced((size_t)k64 * 2);
             float *d = guarded((size_t)blocks, 0);
             memset(q.p, 0x55, (size_t)k64 * 2);
-            table[i]->quantize((int16_t *)(void *)q.p, d, (float *)(void *)x.p, n, bits);
+            table[i]->quantize((int16_t *)(void *)q.p, d, (float *)(void *)x.p, n, ints);
             same(i, "scales", n, d, want_d, (size_t)blocks);
             for (int j = 0; j < k64; j++)
                 if (((int16_t *)(void *)q.p)[j] != want[j]) {
-                    bad(i, "%d bits, n %d: integer %d is %d, expected %d", bits, n, j,
-                        ((int16_t *)(void *)q.p)[j], want[j]);
+                    bad(i, "%d bits by %d, n %d: integer %d is %d, expected %d", int_bits(ints),
+                        each, n, j, ((int16_t *)(void *)q.p)[j], want[j]);
                     break;
                 }
             release(i, "scales", n, d, (size_t)blocks, 0);

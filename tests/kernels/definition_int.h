@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "kernels/kernels.h"
 
-/* One superblock of n floats. Returns d. */
+/* n floats with one scale. Returns d. */
 static float def_quantize(int16_t *q, const float *x, int n, int bits)
 {
     uint32_t amax = 0;
@@ -42,6 +42,29 @@ static void def_matmul_int(float *y, size_t y_stride, const int8_t *w, const flo
                     isum += (int64_t)w[(size_t)r * (size_t)k + i] * q[(size_t)t * q_stride + i];
                 acc = fmaf(dw[(size_t)r * blocks + s] * d[(size_t)t * d_stride + s], (float)isum,
                            acc);
+            }
+            y[(size_t)t * y_stride + (size_t)r] = acc;
+        }
+}
+
+/* The same with a scale for each 32 activations. */
+static void def_matmul_by_32(float *y, size_t y_stride, const int8_t *w, const float *dw, int rows,
+                             const int16_t *q, size_t q_stride, const float *d, size_t d_stride,
+                             int k, int n_tok, const float *bias)
+{
+    size_t blocks = ((size_t)k + 255) / 256;
+    for (int t = 0; t < n_tok; t++)
+        for (int r = 0; r < rows; r++) {
+            float acc = bias ? bias[r] : 0.0f;
+            for (size_t s = 0; s < blocks; s++) {
+                float c = 0.0f;
+                for (size_t g = s * 8; g * 32 < (size_t)k && g < s * 8 + 8; g++) {
+                    int32_t isum = 0;
+                    for (size_t i = g * 32; i < (size_t)k && i < g * 32 + 32; i++)
+                        isum += w[(size_t)r * (size_t)k + i] * q[(size_t)t * q_stride + i];
+                    c = fmaf(d[(size_t)t * d_stride + g], (float)isum, c);
+                }
+                acc = fmaf(dw[(size_t)r * blocks + s], c, acc);
             }
             y[(size_t)t * y_stride + (size_t)r] = acc;
         }

@@ -594,20 +594,40 @@ static void activations_are_as_wide_as_the_widest_of_a_group_asks(void)
     Model     m  = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = f};
     const Numerics automatic = { MATH_INT8, 0 }, eight = { MATH_INT8, 8 },
                    sixteen = { MATH_INT8, 16 }, floats = { MATH_F32, 0 };
-    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0,
-        INPUT_FFN) == 8, "auto");
-    CHECK(input_bits(eight, &m, 0, INPUT_QKV) == 8 && input_bits(sixteen, &m, 0, INPUT_FFN) == 16,
-          "given");
-    CHECK(input_bits(automatic, &m, 0, INPUT_WO) == 0 && input_bits(sixteen, &m, 0,
-        INPUT_HEAD) == 0, "floats");
-    CHECK(input_bits(floats, &m, 0, INPUT_QKV) == 0, "math f32");
+    CHECK(input_ints(automatic, &m, 0, INPUT_QKV) == INT16
+          && input_ints(automatic, &m, 0, INPUT_FFN) == INT8, "auto");
+    CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8
+          && input_ints(sixteen, &m, 0, INPUT_FFN) == INT16, "given");
+    CHECK(input_ints(automatic, &m, 0, INPUT_WO) == INT_NONE
+          && input_ints(sixteen, &m, 0, INPUT_HEAD) == INT_NONE, "floats");
+    CHECK(input_ints(floats, &m, 0, INPUT_QKV) == INT_NONE, "math f32");
     CHECK(strcmp(activations_name(automatic, &m), "auto") == 0, "%s",
           activations_name(automatic, &m));
     m.cfg.norm_placement = PLACE_PARALLEL; /* one norm for all of them */
-    CHECK(input_bits(automatic, &m, 0, INPUT_QKV) == 16 && input_bits(automatic, &m, 0,
-        INPUT_FFN) == 16, "parallel");
+    CHECK(input_ints(automatic, &m, 0, INPUT_QKV) == INT16
+          && input_ints(automatic, &m, 0, INPUT_FFN) == INT16, "parallel");
     CHECK(strcmp(activations_name(automatic, &m), "16") == 0, "%s",
           activations_name(automatic, &m));
+}
+
+/* The version that a golden records is that of the arithmetic its run used. */
+static void eight_bits_that_q8_reads_alone_have_a_scale_for_32(void)
+{
+    const Mat q8 = { .type = WT_Q8, .rows = 1 }, q4 = { .type = WT_Q4, .rows = 1 },
+              gguf = { .type = WT_Q6_K, .rows = 1 };
+    Layer     l = {.wq = q8, .wk = q8, .wv = q8, .w_gate = q4, .w_up = q8, .w_down = gguf};
+    Model     m = {.cfg = config_of(16, 1, 1, 16, 16, 0), .layer = &l, .lm_head = q8};
+    const Numerics automatic = { MATH_INT8, 0 }, eight = { MATH_INT8, 8 };
+    CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8_BY_32
+          && input_ints(eight, &m, 0, INPUT_HEAD) == INT8_BY_32, "alone");
+    CHECK(input_ints(eight, &m, 0, INPUT_FFN) == INT8
+          && input_ints(eight, &m, 0, INPUT_DOWN) == INT8, "beside others");
+    CHECK(strcmp(activations_name(eight, &m), "8") == 0, "%s", activations_name(eight, &m));
+    CHECK(strcmp(numerics_version(eight, &m), "2") == 0
+          && strcmp(numerics_version(automatic, &m), "1") == 0, "versions");
+    l.wq = gguf, m.lm_head = q4;
+    CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8
+          && strcmp(numerics_version(eight, &m), "1") == 0, "a GGUF type in every group");
 }
 
 /* ---- What docs/numerics.md says of blocks other than Llama's, step by step ------------------- */
@@ -809,18 +829,18 @@ static void gguf_types_take_activations_of_8_bits(void)
     Numerics  n;
     CHECK(numerics_choose(&n, &m, NULL, NULL,
                           &err) && n.math == MATH_INT8 && model_is_quantized(&m), "auto");
-    CHECK(input_bits(n, &m, 0, INPUT_QKV) == 8 && input_bits(n, &m, 0, INPUT_DOWN) == 8,
+    CHECK(input_ints(n, &m, 0, INPUT_QKV) == INT8 && input_ints(n, &m, 0, INPUT_DOWN) == INT8,
           "a group with a GGUF type");
-    CHECK(input_bits(n, &m, 0, INPUT_FFN) == 16 && input_bits(n, &m, 0, INPUT_WO) == 16,
+    CHECK(input_ints(n, &m, 0, INPUT_FFN) == INT16 && input_ints(n, &m, 0, INPUT_WO) == INT16,
           "groups without");
     CHECK(strcmp(activations_name(n, &m), "auto") == 0, "%s", activations_name(n, &m));
     CHECK(!numerics_choose(&n, &m, NULL, "16", &err) && err.status == USAGE && strstr(err.msg,
         "q6_k"), "%s", err.msg);
-    CHECK(numerics_choose(&n, &m, NULL, "8", &err) && input_bits(n, &m, 0, INPUT_WO) == 8,
-          "8 for all");
+    CHECK(numerics_choose(&n, &m, NULL, "8", &err)
+          && input_ints(n, &m, 0, INPUT_WO) == INT8_BY_32, "8 for all");
     l.wq = l.w_down = q8, m.lm_head = q6_k;
     CHECK(!numerics_choose(&n, &m, "int8", "16", &err) && err.status == USAGE, "the head counts");
-    CHECK(numerics_choose(&n, &m, "f32", NULL, &err) && input_bits(n, &m, 0, INPUT_HEAD) == 0,
+    CHECK(numerics_choose(&n, &m, "f32", NULL, &err) && !input_ints(n, &m, 0, INPUT_HEAD),
           "math f32");
     CHECK(!numerics_choose(&n, &m, "f32", "8", &err) && err.status == USAGE,
           "integers that nobody makes");
@@ -1032,6 +1052,7 @@ int main(int argc, char **argv)
     TEST(tiny_bf16_weights_are_found);
     TEST(tiny_weights_of_any_expert_are_found);
     TEST(activations_are_as_wide_as_the_widest_of_a_group_asks);
+    TEST(eight_bits_that_q8_reads_alone_have_a_scale_for_32);
     TEST(experts_are_summed_as_defined);
     TEST(blocks_of_every_placement_are_as_defined);
     TEST(gguf_types_take_activations_of_8_bits);

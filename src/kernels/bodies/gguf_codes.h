@@ -10,15 +10,15 @@ V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
     return i_or(nibbles, i_and(i_shift32(from, shift), i_set32(mask * 0x01010101)));
 }
 
-/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, bytes. Of q8_0 signed, of the
+/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, bytes. Of q8, q8_0 signed, of the
  * others from 0 on. */
 V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low, i512 *high)
 {
-    const unsigned char *at = t == WT_Q8_0 ? run + 128 * i
-        : t == WT_Q6_K                     ? run + 192 * (i / 2) + 64 * (i % 2)
-                                           : run + 64 * i;
+    const unsigned char *at = gguf_is_bytes(t) ? run + 128 * i
+        : t == WT_Q6_K                         ? run + 192 * (i / 2) + 64 * (i % 2)
+                                               : run + 64 * i;
     i512 two = i_load(at);
-    if (t == WT_Q8_0) {
+    if (gguf_is_bytes(t)) {
         *low = two, *high = i_load(at + 64);
         return;
     }
@@ -67,7 +67,7 @@ V_INLINE void gguf_put_pairs(i512 *to, i512 v, int n_p) { to[0] = i_even(v), to[
 V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, const uint16_t *d,
                           int runs, int p, int n_p)
 {
-    for (int i = 0; i < (gguf_has_runs(t) ? runs : 1); i++)
+    for (int i = 0; i < (gguf_has_runs(t) && t != WT_Q8 ? runs : 1); i++)
         v_store(to->d + (i * n_p + p) * LANES, v_load_f16(d + i * LANES));
     if (gguf_has_minima(t)) {
         i512 v[4];
@@ -88,9 +88,9 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, 
 
 /* ---- Unpacked: what a block of tokens multiplies --------------------------------------------- */
 
-/* Runs of one panel to vectors that stand `stride` bytes apart: bytes as gguf_pair has them (q8_0
- * with i_offset), or words, even and odd k of four after each other, that are what a float scale is
- * multiplied with. sub: its sub-scales. */
+/* Runs of one panel to vectors that stand `stride` bytes apart: bytes as gguf_pair has them (q8
+ * and q8_0 with i_offset), or words, even and odd k of four after each other, that are what a float
+ * scale is multiplied with. sub: its sub-scales. */
 V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *codes,
                           const i512 *sub, int n_p, int runs, size_t stride)
 {
@@ -102,7 +102,7 @@ V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *
             gguf_pair(t, codes, i, &w[0], &w[1]);
             UNROLL for (int j = 0; j < 2; j++) {
                 if (f == FORM_BYTES) {
-                    i_store(out, t == WT_Q8_0 ? i_offset(w[j]) : w[j]);
+                    i_store(out, gguf_is_bytes(t) ? i_offset(w[j]) : w[j]);
                     out += stride;
                     continue;
                 }

@@ -34,24 +34,29 @@ V_INLINE GgufRows gguf_rows(const Finish *a)
     return (GgufRows){ !a->first ? a->y : a->bias ? a->bias : zeros, a->first ? 0 : a->y_stride };
 }
 
-V_INLINE void gguf_begin(const Finish *a, f32x16 acc[LANES_PANELS][GGUF_T], float *dx, int n_p,
-                         int n_t)
+/* The sums of q8 start from +0 and meet y at the end. */
+V_INLINE void gguf_begin(const Finish *a, WeightType type, f32x16 acc[LANES_PANELS][GGUF_T],
+                         int n_p, int n_t)
 {
     GgufRows     rows = gguf_rows(a);
     const float *from = rows.from;
-    UNROLL for (int t = 0; t < n_t; t++, from += rows.stride) {
-        dx[t] = a->dx[(size_t)t * a->d_stride];
+    UNROLL for (int t = 0; t < n_t; t++, from += rows.stride)
         UNROLL for (int p = 0; p < n_p; p++)
-            acc[p][t] = v_load(from + p * LANES);
-    }
+            acc[p][t] = type == WT_Q8 ? v_zero() : v_load(from + p * LANES);
 }
 
-V_INLINE void gguf_end(const Finish *a, f32x16 acc[LANES_PANELS][GGUF_T], int n_p, int n_t)
+V_INLINE void gguf_end(const GgufStep *a, WeightType type, f32x16 acc[LANES_PANELS][GGUF_T],
+                       int n_p, int n_t)
 {
-    float *y = a->y;
-    UNROLL for (int t = 0; t < n_t; t++, y += a->y_stride)
+    GgufRows     rows = gguf_rows(&a->end);
+    const float *from = rows.from;
+    float       *y = a->end.y;
+    UNROLL for (int t = 0; t < n_t; t++, y += a->end.y_stride, from += rows.stride)
         UNROLL for (int p = 0; p < n_p; p++)
-            v_store(y + p * LANES, acc[p][t]);
+            v_store(y + p * LANES,
+                    type == WT_Q8 ? v_fma(v_load(a->scales->d + p * LANES), acc[p][t],
+                                          v_load(from + p * LANES))
+                                  : acc[p][t]);
 }
 
 /* The float steps of a superblock of a K-quant, in a loop that is not unrolled (Finish in
@@ -100,13 +105,13 @@ V_INLINE void gguf_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, const 
     UNROLL for (int t = 0; t < n_t; t++) {
         const char *at = x + (size_t)t * row;
         if (n_p == 1) {
-            part[0][t] = type == WT_Q8_0 ? i_dot4_at(part[0][t], w[0], at)
-                                         : i_sub_dot_at(part[0][t], w[0], at);
+            part[0][t] = gguf_is_bytes(type) ? i_dot4_at(part[0][t], w[0], at)
+                                             : i_sub_dot_at(part[0][t], w[0], at);
             continue;
         }
         i512 xv = i_bcast(at);
         UNROLL for (int p = 0; p < n_p; p++) part[p][t] =
-            type == WT_Q8_0 ? i_dot4(part[p][t], w[p], xv) : i_sub_dot(part[p][t], w[p], xv);
+            gguf_is_bytes(type) ? i_dot4(part[p][t], w[p], xv) : i_sub_dot(part[p][t], w[p], xv);
     }
 }
 
@@ -118,7 +123,7 @@ V_INLINE void gguf_pair_dots(i512 part[LANES_PANELS][GGUF_T], WeightType type, G
     i512 low[LANES_PANELS], high[LANES_PANELS];
     if (from == FROM_PANEL) {
         gguf_pair(type, codes, i, &low[0], &high[0]);
-        if (type == WT_Q8_0)
+        if (gguf_is_bytes(type))
             low[0] = i_offset(low[0]), high[0] = i_offset(high[0]);
     }
     if (from == FROM_BLOCK)
@@ -173,6 +178,7 @@ V_INLINE void gguf_start(i512 part[LANES_PANELS][GGUF_T], const char *start, int
 }
 
 /* ---- q8_0, q4_0: acc = fmaf(d * dx, (float)sum, acc) for each run ---------------------------- */
+/* ---- q8: c = fmaf(dx, (float)sum, c) for each run, then acc = fmaf(d, c, acc) ---------------- */
 
 V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                              int n_t)
@@ -182,11 +188,10 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
     const size_t         row = form_bytes(f);
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
-    const float         *d = a->scales->d;
-    float                dx[GGUF_T];
+    const float         *d = a->scales->d, *dx = a->end.dx;
     f32x16               acc[LANES_PANELS][GGUF_T];
-    gguf_begin(&a->end, acc, dx, n_p, n_t);
-    for (int run = 0; run < a->runs; run++) {
+    gguf_begin(&a->end, type, acc, n_p, n_t);
+    for (int run = 0; run < a->runs; run++, dx += type == WT_Q8) {
         i512 part[LANES_PANELS][GGUF_T];
         gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
         gguf_ahead(type, from, codes);
@@ -200,12 +205,15 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
             i512 sum = f == FORM_BYTES && words
                 ? i_scale(i_bcast(start + t * GGUF_EXTRA), part[p][t], i_set32(0x00010001))
                 : part[p][t];
-            acc[p][t] = v_fma(v_mul(v_load(d + p * LANES), v_set(dx[t])), i_to_f32(sum), acc[p][t]);
+            f32x16 scale = v_set(dx[(size_t)t * a->end.d_stride]);
+            if (type != WT_Q8)
+                scale = v_mul(v_load(d + p * LANES), scale);
+            acc[p][t] = v_fma(scale, i_to_f32(sum), acc[p][t]);
             }
         codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, start += 4,
                 x += f == FORM_WORDS ? 64 : 32;
     }
-    gguf_end(&a->end, acc, n_p, n_t);
+    gguf_end(a, type, acc, n_p, n_t);
 }
 
 /* ---- K-quants: one integer for all sub-blocks ------------------------------------------------ */

@@ -16,13 +16,15 @@ enum {
 };
 
 /* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with
- * minima or without. */
-V_INLINE bool gguf_has_runs(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0; }
+ * minima or without. q8 comes here where the activations have the scale of each run. */
+V_INLINE bool gguf_has_runs(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q8; }
+/* codes of 8 bits, signed, as they lie */
+V_INLINE bool gguf_is_bytes(WeightType t) { return t == WT_Q8_0 || t == WT_Q8; }
 V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
 
 V_INLINE size_t gguf_run_bytes(WeightType t)
 {
-    return t == WT_Q8_0 ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256;
+    return gguf_is_bytes(t) ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256;
 }
 /* sub-scales of a run */
 V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; }
@@ -39,9 +41,9 @@ typedef enum Form { FORM_BYTES, FORM_PLANES, FORM_WORDS } Form;
  * what gguf_extra says. */
 typedef enum Starts { START_ZERO, START_SUPERBLOCK, START_SUB_BLOCK, START_GGUF } Starts;
 
-V_INLINE Starts starts_of(WeightType type, Form f, bool stream)
+V_INLINE Starts starts_of(WeightType type, Integers ints, Form f, bool stream)
 {
-    if (weight_type_gguf(type))
+    if (weight_type_gguf(type) || ints == INT8_BY_32)
         return START_GGUF;
     if (stream && type == WT_Q4)
         return START_SUB_BLOCK;
@@ -108,16 +110,17 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
-/* What the codes' offsets and the minima are multiplied with, of n integers: q8_0, q4_0 int32 [8],
- * what the sum of a run starts from; q6_k int32 [16], what that of a sub-block does; q4_k, q5_k
- * int16 [8], the sums of 32. Where parts are words, q6_k has int16 [16], the sums of 16 times -16,
- * for its sub-scales. */
+/* What the codes' offsets and the minima are multiplied with, of n integers: q8, q8_0, q4_0
+ * int32 [8], what the sum of a run starts from; q6_k int32 [16], what that of a sub-block does;
+ * q4_k, q5_k int16 [8], the sums of 32. Where parts are words, q6_k has int16 [16], the sums of 16
+ * times -16, for its sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
     int16_t sums[32] = { 0 };
     bool    starts = gguf_has_runs(t) || (t == WT_Q6_K && !I_PART_WORDS);
-    int     offset = t == WT_Q8_0 ? I_OFFSET : gguf_code_offset(t), each = t == WT_Q6_K ? 16 : 32;
+    int     offset = gguf_is_bytes(t) ? I_OFFSET : gguf_code_offset(t);
+    int     each   = t == WT_Q6_K ? 16 : 32;
     for (int i = 0; i < n / each; i++) {
         int32_t sum = 0;
         for (int j = 0; j < each; j++)
@@ -146,7 +149,10 @@ V_INLINE size_t slice_bytes(Form f, Starts starts)
     return (size_t)form_rows(f) * (form_bytes(f) + start_bytes(starts));
 }
 
-V_INLINE int runs_of(int k, int s) { return min_int(k - s * SUPERBLOCK, SUPERBLOCK) / RUN; }
+V_INLINE int runs_of(int k, int s)
+{
+    return (min_int(k - s * SUPERBLOCK, SUPERBLOCK) + RUN - 1) / RUN;
+}
 
 V_INLINE int groups_of(int k, int s)
 {

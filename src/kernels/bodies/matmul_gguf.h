@@ -54,7 +54,7 @@ V_INLINE void gguf_step_at(GgufStep *step, const IntMatmulArgs *a, const Slice *
     size_t at = (size_t)(s - x->s0) * (size_t)x->n_tok + (size_t)t, token = (size_t)(x->t0 + t);
     step->x = x->x + at * x->token, step->extra = x->start + at * x->token_start;
     step->end.y  = a->y + token * a->y_stride + (size_t)p * LANES;
-    step->end.dx = a->d + token * a->d_stride + s;
+    step->end.dx = a->d + token * a->d_stride + s * (SUPERBLOCK / int_each(a->ints));
 }
 
 /* ---- Stream ---------------------------------------------------------------------------------- */

@@ -32,9 +32,10 @@ typedef void StreamFn(const IntMatmulArgs *a, WeightType type, Form f, const Wal
 typedef void BlockFn(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w, const Slice *x,
                      char *ws, int p, int n_p, int s);
 
-V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Form f, StreamFn *superblock)
+V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Integers ints, Form f,
+                         StreamFn *superblock)
 {
-    Starts starts = starts_of(type, f, true);
+    Starts starts = starts_of(type, ints, f, true);
     Walk   w      = walk_of(type, a->w, a->k);
     int    n_s    = (a->k + SUPERBLOCK - 1) / SUPERBLOCK;
     /* superblocks of a slice */
@@ -59,10 +60,11 @@ V_INLINE void block_slice(const IntMatmulArgs *a, WeightType type, Form f, const
     }
 }
 
-V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Form f, BlockFn *superblock)
+V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Integers ints, Form f,
+                        BlockFn *superblock)
 {
     enum { UNPACKED = LANES_PANELS * 64 * 128 };
-    Starts starts = starts_of(type, f, false);
+    Starts starts = starts_of(type, ints, f, false);
     Walk   w      = walk_of(type, a->w, a->k);
     char  *ws     = a->scratch;
     int n_s = (a->k + SUPERBLOCK - 1) / SUPERBLOCK, blocks = (a->n_tok + INT_BLOCK - 1) / INT_BLOCK;
@@ -84,44 +86,50 @@ V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Form f, BlockFn
 
 /* Codes of 8 bits are multiplied as blocks are. Those of fewer are looked up as bytes, so that both
  * sides must be bytes. */
-V_INLINE Form stream_form(WeightType type, int bits)
+V_INLINE Form stream_form(WeightType type, Integers ints)
 {
-    if (type == WT_Q8 || type == WT_Q8_0)
-        return bits == 8 ? I_FORM_8 : I_FORM_16;
-    return bits == 8 ? FORM_BYTES : FORM_PLANES;
+    if (gguf_is_bytes(type))
+        return ints == INT16 ? I_FORM_16 : I_FORM_8;
+    return ints == INT16 ? FORM_PLANES : FORM_BYTES;
 }
 
 /* A function of its own for each way: together they would share the registers of the worst. */
-#define INT_WAYS(name, type, bits, stream_one, block_one)                                          \
-    static __attribute__((noinline)) void stream_##name##_##bits(const IntMatmulArgs *a)   \
-    {                                                                                      \
-        int_stream(a, type, stream_form(type, bits), stream_one);                                  \
-    }                                                                                      \
-    static __attribute__((noinline)) void block_##name##_##bits(const IntMatmulArgs *a)    \
-    {                                                                                      \
-        int_block(a, type, I_FORM_##bits, block_one);                                              \
+#define INT_WAYS(name, type, ints, most, stream_one, block_one)                                    \
+    static __attribute__((noinline)) void stream_##name##_##ints(const IntMatmulArgs *a)           \
+    {                                                                                              \
+        int_stream(a, type, ints, stream_form(type, ints), stream_one);                            \
+    }                                                                                              \
+    static __attribute__((noinline)) void block_##name##_##ints(const IntMatmulArgs *a)            \
+    {                                                                                              \
+        int_block(a, type, ints, ints == INT16 ? I_FORM_16 : I_FORM_8, block_one);                 \
+    }                                                                                              \
+    static void matmul_##name##_##ints(const IntMatmulArgs *a)                                     \
+    {                                                                                              \
+        (a->n_tok <= (most) ? stream_##name##_##ints : block_##name##_##ints)(a);                  \
     }
 
-#define MATMUL_INT(name, type, most_16)                                                    \
-    INT_WAYS(name, type, 8, stream_superblock, block_superblock)                                   \
-    INT_WAYS(name, type, 16, stream_superblock, block_superblock)                                  \
-    static void matmul_int_##name(const IntMatmulArgs *a)                                  \
-    {                                                                                      \
-        if (a->n_tok <= (a->bits == 8 ? INT_STREAM : most_16))                             \
-            (a->bits == 8 ? stream_##name##_8 : stream_##name##_16)(a);                    \
-        else                                                                               \
-            (a->bits == 8 ? block_##name##_8 : block_##name##_16)(a);                      \
-    }
+#define MATMUL_GGUF(name, type)                                                                    \
+    INT_WAYS(name, type, INT8, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)          \
+    static void matmul_int_##name(const IntMatmulArgs *a) { matmul_##name##_INT8(a); }
 
-#define MATMUL_GGUF(name, type)                                                            \
-    INT_WAYS(name, type, 8, gguf_stream_superblock, gguf_block_superblock)                         \
-    static void matmul_int_##name(const IntMatmulArgs *a)                                  \
-    {                                                                                      \
-        (a->n_tok <= INT_STREAM ? stream_##name##_8 : block_##name##_8)(a);                \
-    }
+INT_WAYS(q8, WT_Q8, INT8_BY_32, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)
+INT_WAYS(q8, WT_Q8, INT8, INT_STREAM, stream_superblock, block_superblock)
+INT_WAYS(q8, WT_Q8, INT16, INT_STREAM, stream_superblock, block_superblock)
+INT_WAYS(q4, WT_Q4, INT8, INT_STREAM, stream_superblock, block_superblock)
+INT_WAYS(q4, WT_Q4, INT16, INT_STREAM_TWO, stream_superblock, block_superblock)
 
-MATMUL_INT(q8, WT_Q8, INT_STREAM)
-MATMUL_INT(q4, WT_Q4, INT_STREAM_TWO)
+static void matmul_int_q8(const IntMatmulArgs *a)
+{
+    (a->ints == INT16        ? matmul_q8_INT16
+     : a->ints == INT8_BY_32 ? matmul_q8_INT8_BY_32
+                             : matmul_q8_INT8)(a);
+}
+
+static void matmul_int_q4(const IntMatmulArgs *a)
+{
+    (a->ints == INT16 ? matmul_q4_INT16 : matmul_q4_INT8)(a);
+}
+
 MATMUL_GGUF(q8_0, WT_Q8_0)
 MATMUL_GGUF(q4_0, WT_Q4_0)
 MATMUL_GGUF(q4_k, WT_Q4_K)

@@ -8,8 +8,8 @@ V_INLINE f32x16 load_some(const float *x, int i, int n)
     return n - i >= LANES ? v_load(x + i) : v_load_n(x + i, n - i);
 }
 
-/* One superblock of n floats; q gets 16 at a time, 0 behind n. Returns the scale. */
-V_INLINE float quantize_superblock(int16_t *q, const float *x, int n, int bits)
+/* n floats with one scale; q gets 16 at a time, 0 behind n. Returns the scale. */
+V_INLINE float quantize_group(int16_t *q, const float *x, int n, float most_q)
 {
     i512    most = i_set32(0), magnitude = i_set32(0x7fffffff);
     int32_t lane[16], amax = 0;
@@ -23,7 +23,7 @@ V_INLINE float quantize_superblock(int16_t *q, const float *x, int n, int bits)
         memset(q, 0, (size_t)(n + LANES - 1) / LANES * LANES * sizeof *q);
         return amax >= 0x7f800000 ? NAN : 0;
     }
-    float  d = f32_from((uint32_t)amax) / (bits == 8 ? 127.0f : 32512.0f);
+    float  d = f32_from((uint32_t)amax) / most_q;
     f32x16 r = v_set(1.0f / d), round = v_set(0x1.8p23f); /* the low bits of the sum are the nearest
                                                            * integer */
     for (int i = 0; i < n; i += LANES)
@@ -31,11 +31,12 @@ V_INLINE float quantize_superblock(int16_t *q, const float *x, int n, int bits)
     return d;
 }
 
-static void quantize(int16_t *q, float *d, const float *x, int n, int bits)
+static void quantize(int16_t *q, float *d, const float *x, int n, Integers ints)
 {
-    for (int c = 0; c < n; c += SUPERBLOCK)
-        d[c / SUPERBLOCK] =
-            quantize_superblock(q + c, x + c, n - c < SUPERBLOCK ? n - c : SUPERBLOCK, bits);
+    int   each   = int_each(ints);
+    float most_q = ints == INT16 ? 32512.0f : 127.0f;
+    for (int c = 0; c < n; c += each)
+        *d++ = quantize_group(q + c, x + c, min_int(n - c, each), most_q);
     for (int c = (n + LANES - 1) / LANES * LANES; c % 64 != 0; c++)
         q[c] = 0;
 }

@@ -24,8 +24,8 @@ static float largest_magnitude(const float *x, int n)
     return f32_from(most);
 }
 
-/* One superblock of n floats. Returns the scale. */
-static float quantize_superblock(int16_t *q, const float *x, int n, int bits)
+/* n floats with one scale, which it returns. */
+static float quantize_group(int16_t *q, const float *x, int n, float most_q)
 {
     float amax = largest_magnitude(x, n);
     for (int i = 0; i < n; i++)
@@ -34,16 +34,18 @@ static float quantize_superblock(int16_t *q, const float *x, int n, int bits)
         return NAN;
     if (amax < 0x1p-100f) /* 1 / d would overflow */
         return 0;
-    float d = amax / (bits == 8 ? 127.0f : 32512.0f), r = 1.0f / d;
+    float d = amax / most_q, r = 1.0f / d;
     for (int i = 0; i < n; i++)
         q[i] = (int16_t)((x[i] * r + 0x1.8p23f) - 0x1.8p23f); /* nearest even */
     return d;
 }
 
-static void quantize(int16_t *q, float *d, const float *x, int n, int bits)
+static void quantize(int16_t *q, float *d, const float *x, int n, Integers ints)
 {
-    for (int c = 0; c < n; c += SUPERBLOCK)
-        d[c / SUPERBLOCK] = quantize_superblock(q + c, x + c, min_int(n - c, SUPERBLOCK), bits);
+    int   each   = int_each(ints);
+    float most_q = ints == INT16 ? 32512.0f : 127.0f;
+    for (int c = 0; c < n; c += each)
+        *d++ = quantize_group(q + c, x + c, min_int(n - c, each), most_q);
     for (int c = n; c % 64 != 0; c++)
         q[c] = 0;
 }
@@ -103,19 +105,33 @@ static float add_sub_blocks(const RowBlock *b, const int16_t *q, float dx, float
     return b->type == WT_Q6_K ? acc : fmaf(-(f16_to_f32(b->w.dmin) * dx), (float)minima, acc);
 }
 
-/* dx: the scale of q. */
-static float add_superblock(const RowBlock *b, const int16_t *q, float dx, float acc)
+/* q8 with a scale for each 32 activations: a sum of their own, which meets the weights' scale. */
+static float add_groups(const RowBlock *b, const int16_t *q, const float *dx, float acc)
 {
+    float c = 0;
+    for (int i = 0; i < b->n; i += 32)
+        c = fmaf(dx[i / 32], (float)integer_dot(b->w.code + i, q + i, min_int(b->n - i, 32)), c);
+    return fmaf(b->d, c, acc);
+}
+
+/* dx: the scales of q. */
+static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx, Integers ints,
+                            float acc)
+{
+    if (ints == INT8_BY_32)
+        return add_groups(b, q, dx, acc);
     if (b->type == WT_Q8 || b->type == WT_Q4)
-        return fmaf(b->d * dx, (float)integer_dot(b->w.code, q, b->n), acc);
-    return b->type == WT_Q8_0 || b->type == WT_Q4_0 ? add_runs(b, q, dx, acc)
-                                                    : add_sub_blocks(b, q, dx, acc);
+        return fmaf(b->d * *dx, (float)integer_dot(b->w.code, q, b->n), acc);
+    return b->type == WT_Q8_0 || b->type == WT_Q4_0 ? add_runs(b, q, *dx, acc)
+                                                    : add_sub_blocks(b, q, *dx, acc);
 }
 
 static void matmul_int(const IntMatmulArgs *a, WeightType type)
 {
-    assert(a->bits == 8 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass
-                                                      * int32 */
+    const int each = int_each(a->ints);
+    assert(a->ints == INT8 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass
+                                                           * int32 */
+    assert(a->ints != INT8_BY_32 || type == WT_Q8);
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
         for (int k0 = 0, s = 0; k0 < a->k; k0 += SUPERBLOCK, s++) {
@@ -127,7 +143,7 @@ static void matmul_int(const IntMatmulArgs *a, WeightType type)
                     : a->bias ? a->bias[row]
                               : 0;
                 *y = add_superblock(&b, a->q + (size_t)t * a->q_stride + k0,
-                                    a->d[(size_t)t * a->d_stride + (size_t)s], acc);
+                                    a->d + (size_t)t * a->d_stride + k0 / each, a->ints, acc);
             }
         }
     }

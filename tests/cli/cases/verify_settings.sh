@@ -18,6 +18,10 @@ noted verify bf16.bin golden.safetensors --exact --math bf16 --kv-type f16
 noted verify bf16.bin golden.safetensors --exact --math bf16 --quiet
 noted verify bf16.bin golden.safetensors --tol 1e30 --type q8 --activations 8
 noted verify f32.bin golden.safetensors --tol 1e30
+# the version is that of the run's arithmetic
+tblock logits f32.bin --ids 1,2,3,4,5 -o eight.safetensors --type q8 --activations 8 --quiet
+noted verify f32.bin eight.safetensors --exact --type q8 --activations 8 --threads 3
+noted verify f32.bin eight.safetensors --tol 1e30 --type q8
 # a version of the numerics that this program does not have; a file of another program
 sed -E 's/("numerics": *)"[0-9]"/\1"0"/' golden.safetensors > old.safetensors
 cmp -s golden.safetensors old.safetensors && echo "numerics not found"
