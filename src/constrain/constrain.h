@@ -1,0 +1,145 @@
+/* constrain/constrain.h: texts that must fit: which bytes and tokens may come next.
+ *
+ * Here live regular expressions over bytes, grammars over them, the recogniser that runs both, and
+ * the front ends that make them: regular expressions, GBNF. It knows token bytes as a list of byte
+ * strings, and nothing of models, sampling or the command line.
+ *
+ * A grammar is built (Grammar), finished once (constraint_new), and then run (Constraint). While it
+ * is built, the first failure stays in it and later calls do nothing: check only at the end, or
+ * where it matters, by grammar_failed. */
+#ifndef CONSTRAIN_CONSTRAIN_H
+#define CONSTRAIN_CONSTRAIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/error.h"
+#include "text/regex.h"
+
+/* ---- grammar.c: what is built ---------------------------------------------------------------- */
+
+typedef struct Grammar Grammar;
+
+Grammar *grammar_new(Error *err); /* NULL: SYSTEM, no memory */
+void     grammar_free(Grammar *g); /* NULL is fine; not after constraint_new took it */
+
+/* The first failure, or false. Copies it to *err, which may be NULL. */
+bool grammar_failed(const Grammar *g, Error *err);
+/* Make the grammar fail with this error, unless it has failed before. */
+void grammar_fail(Grammar *g, const Error *why);
+
+/* ---- expr.c: regular expressions over bytes -------------------------------------------------- */
+
+/* Equal expressions are one expression, so `==` compares them (equal in form, up to the order of
+ * alternatives and the simplest laws; two different numbers may still match the same texts).
+ * After a failure every function returns EXPR_NOTHING. */
+typedef uint32_t Expr;
+enum { EXPR_NOTHING = 0, /* matches no text */ EXPR_EMPTY = 1 /* matches the empty text alone */ };
+
+typedef struct ByteSet { uint64_t bits[4]; } ByteSet;
+
+enum { REPEAT_FOREVER = UINT32_MAX };
+
+Expr expr_bytes(Grammar *g, ByteSet set);                  /* one byte of the set */
+Expr expr_range(Grammar *g, uint8_t first, uint8_t last);  /* one byte, first .. last */
+Expr expr_text(Grammar *g, const char *bytes, size_t n);   /* exactly these bytes */
+Expr expr_seq(Grammar *g, Expr a, Expr b);
+Expr expr_alt(Grammar *g, Expr a, Expr b);
+Expr expr_alt_list(Grammar *g, const Expr *e, size_t n);   /* n = 0: EXPR_NOTHING */
+Expr expr_and(Grammar *g, Expr a, Expr b);                 /* texts that both match */
+Expr expr_not(Grammar *g, Expr e);                         /* all other byte strings, UTF-8 or not */
+Expr expr_minus(Grammar *g, Expr a, Expr b);               /* texts that a matches and b does not */
+Expr expr_repeat(Grammar *g, Expr e, uint32_t min, uint32_t max); /* max: also REPEAT_FOREVER */
+
+bool expr_nullable(const Grammar *g, Expr e);              /* matches the empty text? */
+/* Does it match no text at all? Exact. Work is bounded: it makes the grammar fail with INPUT. */
+bool expr_is_nothing(Grammar *g, Expr e);
+bool expr_matches(Grammar *g, Expr e, const char *bytes, size_t n);
+
+/* ---- expr_chars.c, expr_regex.c: characters and patterns ------------------------------------- */
+
+/* How a character is written. CHARS_JSON: as inside the quotes of a JSON string: itself where JSON
+ * allows it, \" and the like, \uXXXX in either case, pairs of surrogates. */
+typedef enum CharForm { CHARS_UTF8, CHARS_JSON } CharForm;
+
+/* One character of the set, which char_set_sort has sorted. Surrogates in it do not count. */
+Expr expr_chars(Grammar *g, const CharSet *set, CharForm form);
+/* One character, whichever. */
+Expr expr_any_char(Grammar *g, CharForm form);
+/* This text, which is valid UTF-8, each character in any way that `form` allows. */
+Expr expr_chars_text(Grammar *g, const char *text, size_t n, CharForm form);
+
+/* A pattern, spelled as in ECMA-262 with its flag u (JSON Schema's), with (?i) and (?:...) and
+ * \A \z of common engines besides. search: the text contains a match; else the whole text is one.
+ * what begins messages. Fails with INPUT, with the place in the pattern ("WHAT: column 4: ..."):
+ * what is no pattern; look-around, back-references, word boundaries and what else is not regular or
+ * not kept, by name. */
+Expr expr_regex(Grammar *g, const char *pattern, size_t n, bool search, CharForm form,
+                const char *what);
+
+/* ---- Rules ----------------------------------------------------------------------------------- */
+
+/* A rule is one of its alternatives; an alternative is a row of symbols; a symbol is an expression
+ * or a rule. A rule whose alternatives are missing is an error where it is used. Any recursion may
+ * be written. Prefer expressions where there is no recursion: they run faster. */
+typedef uint32_t Rule;
+typedef struct Symbol { uint32_t id; bool is_rule; } Symbol;
+
+static inline Symbol symbol_expr(Expr e) { return (Symbol){ e, false }; }
+static inline Symbol symbol_rule(Rule r) { return (Symbol){ r, true }; }
+
+/* name is copied; it appears in messages. */
+Rule grammar_rule(Grammar *g, const char *name);
+void grammar_add(Grammar *g, Rule rule, const Symbol *symbols, size_t n); /* n = 0: empty text */
+/* Is the language of every alternative of the rule empty so far? Rules that are not finished count
+ * as empty. */
+bool grammar_rule_is_nothing(Grammar *g, Rule rule);
+
+/* ---- gbnf.c ---------------------------------------------------------------------------------- */
+
+/* Reads a grammar in llama.cpp's form, GBNF; the start is its rule "root". Messages begin with
+ * "WHAT:LINE:COLUMN". False: g has failed. docs/constraints.md says what is kept. */
+bool grammar_read_gbnf(Grammar *g, const char *text, size_t n, const char *what, Rule *root);
+
+/* ---- constraint.c: what runs ----------------------------------------------------------------- */
+
+/* One thread at a time may use a constraint: its tables grow as it runs. States are numbers, to be
+ * copied and compared freely; equal states allow the same. */
+typedef struct Constraint Constraint;
+typedef uint32_t ConstraintState;
+enum { STATE_DEAD = 0 };
+
+/* Takes over g, also on failure. Fails with g's own failure; INPUT: a rule without alternatives
+ * that the start reaches; no text fits. what begins messages. */
+Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err);
+Constraint *constraint_of_expr(Grammar *g, Expr e, const char *what, Error *err); /* the same */
+void        constraint_free(Constraint *c); /* NULL is fine */
+
+ConstraintState constraint_start(const Constraint *c);
+/* *state after these bytes: STATE_DEAD if no text that fits begins so. False: INPUT, the tables are
+ * full; SYSTEM. *state is then unchanged. */
+bool constraint_advance(Constraint *c, ConstraintState *state, const char *bytes, size_t n,
+                        Error *err);
+/* May the text end here? */
+bool constraint_may_end(const Constraint *c, ConstraintState state);
+
+/* ---- token_trie.c, mask.c: which tokens may come next ---------------------------------------- */
+
+/* A vocabulary as a tree of bytes. Immutable: threads and constraints share it. */
+typedef struct TokenTrie TokenTrie;
+
+/* piece(user, id, &n): the bytes of token id, or NULL for one that no text may contain (special
+ * tokens). What it returns is not kept. NULL: SYSTEM. */
+TokenTrie *token_trie_new(int n_vocab, const char *(*piece)(void *user, int id, size_t *n),
+                          void *user, Error *err);
+void       token_trie_free(TokenTrie *t); /* NULL is fine */
+int        token_trie_size(const TokenTrie *t); /* n_vocab */
+
+/* Bit id % 64 of bits[id / 64] says whether token id may come next: exactly those whose bytes lead
+ * to no dead state. Tokens without bytes never may. The end is constraint_may_end's business.
+ * bits [(n_vocab + 63) / 64] belongs to the constraint until its next call. A constraint keeps the
+ * masks of one trie, so use one. NULL: like constraint_advance. */
+const uint64_t *constraint_mask(Constraint *c, const TokenTrie *t, ConstraintState state,
+                                Error *err);
+
+#endif
