@@ -47,7 +47,8 @@ Expr expr_seq(Grammar *g, Expr a, Expr b);
 Expr expr_alt(Grammar *g, Expr a, Expr b);
 Expr expr_alt_list(Grammar *g, const Expr *e, size_t n);   /* n = 0: EXPR_NOTHING */
 Expr expr_and(Grammar *g, Expr a, Expr b);                 /* texts that both match */
-Expr expr_not(Grammar *g, Expr e);                         /* all other byte strings, UTF-8 or not */
+/* all other byte strings, UTF-8 or not */
+Expr expr_not(Grammar *g, Expr e);
 Expr expr_minus(Grammar *g, Expr a, Expr b);               /* texts that a matches and b does not */
 Expr expr_repeat(Grammar *g, Expr e, uint32_t min, uint32_t max); /* max: also REPEAT_FOREVER */
 
@@ -91,9 +92,9 @@ static inline Symbol symbol_rule(Rule r) { return (Symbol){ r, true }; }
 /* name is copied; it appears in messages. */
 Rule grammar_rule(Grammar *g, const char *name);
 void grammar_add(Grammar *g, Rule rule, const Symbol *symbols, size_t n); /* n = 0: empty text */
-/* Is the language of every alternative of the rule empty so far? Rules that are not finished count
- * as empty. */
-bool grammar_rule_is_nothing(Grammar *g, Rule rule);
+/* The symbol min to max times: an expression if it is one; else a rule, also where the symbol is
+ * defined only later. What recurs may be counted up to 4096 times. */
+Symbol grammar_repeat(Grammar *g, Symbol symbol, uint32_t min, uint32_t max);
 
 /* ---- gbnf.c ---------------------------------------------------------------------------------- */
 

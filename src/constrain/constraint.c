@@ -1,0 +1,422 @@
+/* The recogniser. It is Earley's (1970, "An efficient context-free parsing algorithm"), over bytes:
+ * exact for every grammar, ambiguous ones and left recursion too, and without a tokenizer that
+ * would have to guess. Where Earley notes the place at which a rule began, an item here has what
+ * follows that rule: the items that wait for it, as a row that is kept once. So sets of items
+ * that expect the same are the same set, wherever they occur, and the sets become the states of an
+ * automaton that is made as it is needed. A rule that stands last hands on what follows it (after
+ * Leo 1991), so that lists that recur at their end do not grow. */
+#include "constrain/grammar_parts.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A row of `follows`: PLAIN, then pairs of the dot to go on from and what follows there;
+ * MEMBER, a GROUP's number, and which of its rules; GROUP, for rules that begin with one
+ * another: for each rule n, then n pairs. A reference there is a row's number * 2, or a rule of
+ * the group * 2 + 1. Row 0 is the end of the text. References in a closure are like that, with
+ * the plan's rules. */
+enum { PLAIN, MEMBER, GROUP };
+enum { FOLLOW_END = 0 };
+/* What waits for a rule: ~ the component of the rule, the rule, the dot after it, what follows. */
+enum { WAIT = 4 };
+
+/* About 400 MB in all; a closure of this many pairs takes some 20 ms. */
+enum { MOST_STATE_WORDS = 1 << 25, MOST_FOLLOW_WORDS = 1 << 24, MOST_NEXT_WORDS = 1 << 26 };
+enum { MOST_CLOSURE = 1 << 16, MOST_CLOSURE_WORDS = 1 << 19 };
+
+/* ---- The closure of a set -------------------------------------------------------------------- */
+
+static bool too_ambiguous(Constraint *c)
+{
+    return grammar_wrong(c->g, "the grammar is too ambiguous: a text has too many readings");
+}
+
+static bool add_words(Constraint *c, Words *w, const uint32_t *word, size_t n)
+{
+    return (w->n <= MOST_CLOSURE_WORDS || too_ambiguous(c))
+        && (words_add(w, word, n) || grammar_no_memory(c->g));
+}
+
+static bool keep(Constraint *c, Interned *t, const uint32_t *row, size_t n, uint32_t *number)
+{
+    bool known;
+    return interned_put(t, row, n, number, &known) || grammar_no_memory(c->g);
+}
+
+static bool reach(Constraint *c, uint32_t dot, uint32_t ref)
+{
+    uint32_t number;
+    return keep(c, &c->seen, (uint32_t[]){ dot, ref }, 2, &number)
+        && (c->seen.start.n <= MOST_CLOSURE
+            || too_ambiguous(c));
+}
+
+/* Append what follows to *out, as pairs of a dot and a row's number. */
+static bool add_follow(Constraint *c, uint32_t follow, Words *out)
+{
+    size_t          n, n_group;
+    const uint32_t *row = interned_row(&c->follows, follow, &n);
+    if (*row == PLAIN)
+        return add_words(c, out, row + 1, n - 1);
+    uint32_t        group = row[1], member = row[2];
+    const uint32_t *at = interned_row(&c->follows, group, &n_group) + 1;
+    for (; member > 0; member--)
+        at += 1 + 2 * *at;
+    size_t from = (size_t)(at + 1 - c->follows.words.word), count = *at;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t pair[2];
+        memcpy(pair, c->follows.words.word + from + 2 * i, sizeof pair);
+        uint32_t name[] = { MEMBER, group, pair[1] / 2 };
+        if (pair[1] % 2 == 0)
+            pair[1] /= 2;
+        else if (!keep(c, &c->follows, name, 3, &pair[1]))
+            return false;
+        if (!add_words(c, out, pair, 2))
+            return false;
+    }
+    return true;
+}
+
+/* A rule has ended. */
+static bool complete(Constraint *c, uint32_t ref)
+{
+    if (ref % 2) /* without a byte: the rule is nullable, and who waits went on at once */
+        return true;
+    c->copy.n = 0;
+    if (!add_follow(c, ref / 2, &c->copy))
+        return false;
+    for (size_t i = 0; i < c->copy.n; i += 2)
+        if (c->copy.word[i] == DOT_ACCEPT)
+            c->may_end = true;
+        else if (!reach(c, c->copy.word[i], c->copy.word[i + 1] * 2))
+            return false;
+    return true;
+}
+
+static bool predict(Constraint *c, uint32_t rule, uint32_t dot, uint32_t ref)
+{
+    const Plan *p = &c->plan;
+    if (!add_words(c, &c->waits, (uint32_t[]){ ~p->component[rule], rule, dot, ref }, WAIT))
+        return false;
+    if (c->resolved[rule] == NOT_MADE) /* not predicted yet */
+        for (uint32_t a = p->rule.word[rule]; a < p->rule.word[rule + 1]; a++)
+            if (!reach(c, p->alternative.word[a], rule * 2 + 1))
+                return false;
+    c->resolved[rule] = FOLLOW_END;
+    return !p->nullable[rule] || reach(c, dot, ref);
+}
+
+static bool close_over(Constraint *c)
+{
+    for (uint32_t i = 0; i < c->seen.start.n; i++) {
+        size_t          n;
+        const uint32_t *pair = interned_row(&c->seen, i, &n);
+        uint32_t        dot = pair[0], ref = pair[1], symbol = c->plan.dot.word[dot];
+        uint32_t        kind = symbol & 3, id = symbol >> DOT_BITS;
+        bool            good = true;
+        if (kind == DOT_END)
+            good = complete(c, ref);
+        else if (kind == DOT_RULE)
+            good = predict(c, id, dot + 1, ref);
+        else if (id != EXPR_EMPTY)
+            good = add_words(c, &c->items, (uint32_t[]){ id, dot, ref }, 3);
+        if (good && kind == DOT_EXPR && expr_nullable(c->g, id))
+            good = reach(c, dot + 1, ref);
+        if (!good)
+            return false;
+    }
+    return true;
+}
+
+/* ---- What follows the rules that were predicted ---------------------------------------------- */
+
+static int by_words(const uint32_t *a, const uint32_t *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return a[i] < b[i] ? -1 : 1;
+    return 0;
+}
+static int pairs_ascend(const void *a, const void *b) { return by_words(a, b, 2); }
+static int waits_ascend(const void *a, const void *b) { return by_words(a, b, WAIT); }
+static int triples_ascend(const void *a, const void *b) { return by_words(a, b, 3); }
+
+/* Sort the rows of `size` words from `from` on, once each. */
+static void sort_rows(Words *w, size_t from, size_t size)
+{
+    uint32_t *row = w->word + from;
+    size_t    n = (w->n - from) / size, n_kept = 0;
+    if (n == 0)
+        return;
+    qsort(row, n, size * sizeof *row, size == 2 ? pairs_ascend : triples_ascend);
+    for (size_t i = 0; i < n; i++)
+        if (n_kept == 0
+            || memcmp(row + (n_kept - 1) * size, row + i * size, size * sizeof *row) != 0)
+            memmove(row + n_kept++ * size, row + i * size, size * sizeof *row);
+    w->n = from + n_kept * size;
+}
+
+/* Append one that waits for a rule. One whose own rule ends there hands on what follows that. */
+static bool add_wait(Constraint *c, uint32_t dot, uint32_t follow)
+{
+    if ((c->plan.dot.word[dot] & 3) == DOT_END)
+        return add_follow(c, follow, &c->follow);
+    return add_words(c, &c->follow, (uint32_t[]){ dot, follow }, 2);
+}
+
+/* The waits from `from` up to `to` wait for one rule that does not begin with itself. */
+static bool resolve_rule(Constraint *c, size_t from, size_t to)
+{
+    c->follow.n = 0;
+    if (!add_words(c, &c->follow, &(uint32_t){ PLAIN }, 1))
+        return false;
+    for (size_t i = from; i < to; i += WAIT) {
+        uint32_t ref = c->waits.word[i + 3];
+        if (!add_wait(c, c->waits.word[i + 2], ref % 2 ? c->resolved[ref / 2] : ref / 2))
+            return false;
+    }
+    sort_rows(&c->follow, 1, 2);
+    return keep(c, &c->follows, c->follow.word, c->follow.n, &c->resolved[c->waits.word[from + 1]]);
+}
+
+/* The pairs of one rule of a group, whose waits lie from `from` up to `to`. */
+static bool resolve_member(Constraint *c, size_t from, size_t to, uint32_t component)
+{
+    size_t at = c->follow.n;
+    if (!add_words(c, &c->follow, &(uint32_t){ 0 }, 1))
+        return false;
+    for (size_t i = from; i < to; i += WAIT) {
+        uint32_t dot = c->waits.word[i + 2], ref = c->waits.word[i + 3];
+        size_t   n = c->follow.n;
+        bool     inside = ref % 2 && c->plan.component[ref / 2] == component;
+        /* of a member: its place in the group, which `resolved` has until the group is made */
+        if (inside ? !add_words(c, &c->follow, (uint32_t[]){ dot, c->resolved[ref / 2] * 2 + 1 }, 2)
+                   : !add_wait(c, dot, ref % 2 ? c->resolved[ref / 2] : ref / 2))
+            return false;
+        for (; !inside && n < c->follow.n; n += 2)
+            c->follow.word[n + 1] *= 2;
+    }
+    sort_rows(&c->follow, at + 1, 2);
+    c->follow.word[at] = (uint32_t)(c->follow.n - at - 1) / 2;
+    return true;
+}
+
+static size_t rule_end(const Constraint *c, size_t from, size_t to)
+{
+    size_t i = from;
+    while (i < to && c->waits.word[i + 1] == c->waits.word[from + 1])
+        i += WAIT;
+    return i;
+}
+
+static bool resolve_group(Constraint *c, size_t from, size_t to)
+{
+    uint32_t group, n = 0;
+    for (size_t i = from; i < to; i = rule_end(c, i, to))
+        c->resolved[c->waits.word[i + 1]] = n++;
+    c->follow.n = 0;
+    if (!add_words(c, &c->follow, &(uint32_t){ GROUP }, 1))
+        return false;
+    for (size_t i = from; i < to; i = rule_end(c, i, to))
+        if (!resolve_member(c, i, rule_end(c, i, to), ~c->waits.word[from]))
+            return false;
+    if (!keep(c, &c->follows, c->follow.word, c->follow.n, &group))
+        return false;
+    for (size_t i = from; i < to; i = rule_end(c, i, to)) {
+        uint32_t *place = &c->resolved[c->waits.word[i + 1]], name[] = { MEMBER, group, *place };
+        if (!keep(c, &c->follows, name, 3, place))
+            return false;
+    }
+    return true;
+}
+
+/* Find what follows each rule that was predicted; rules that begin others go last, because others
+ * refer to what follows them. */
+static bool resolve(Constraint *c)
+{
+    Words *w = &c->waits;
+    if (w->n)
+        qsort(w->word, w->n / WAIT, WAIT * sizeof *w->word, waits_ascend);
+    for (size_t from = 0, to; from < w->n; from = to) {
+        for (to = from; to < w->n && w->word[to] == w->word[from]; to += WAIT)
+            ;
+        bool recursive = c->plan.recursive[w->word[from + 1]];
+        if (recursive ? !resolve_group(c, from, to) : !resolve_rule(c, from, to))
+            return false;
+    }
+    return c->follows.words.n <= MOST_FOLLOW_WORDS
+        || grammar_wrong(c->g, "the text is nested too deeply");
+}
+
+/* ---- States ---------------------------------------------------------------------------------- */
+
+static void closure_begin(Constraint *c)
+{
+    for (size_t i = 0; i < c->waits.n; i += WAIT)
+        c->resolved[c->waits.word[i + 1]] = NOT_MADE;
+    interned_empty(&c->seen);
+    c->items.n = c->waits.n = 0;
+    c->may_end = false;
+}
+
+static bool room_for_state(Constraint *c, uint32_t state)
+{
+    size_t n_classes = (size_t)c->g->n_classes;
+    if (state < c->cap_next)
+        return true;
+    size_t cap = 2 * c->cap_next + 64;
+    if (c->states.words.n > MOST_STATE_WORDS || cap > MOST_NEXT_WORDS / n_classes)
+        return grammar_wrong(c->g, "it needs too many states");
+    uint32_t *grown = realloc(c->next, cap * n_classes * sizeof *grown);
+    if (!grown)
+        return grammar_no_memory(c->g);
+    memset(grown + c->cap_next * n_classes, 0xFF,
+           (cap - c->cap_next) * n_classes * sizeof *grown);
+    c->next = grown;
+    c->cap_next = cap;
+    return true;
+}
+
+/* The state of the items and pairs that closure_begin's caller put. NOT_MADE: c->g has failed. */
+static ConstraintState closure_end(Constraint *c)
+{
+    uint32_t state;
+    if (!close_over(c) || !resolve(c))
+        return NOT_MADE;
+    for (size_t i = 0; i < c->items.n; i += 3) {
+        uint32_t *ref = &c->items.word[i + 2];
+        *ref = *ref % 2 ? c->resolved[*ref / 2] : *ref / 2;
+    }
+    sort_rows(&c->items, 0, 3);
+    c->copy.n = 0;
+    if (!add_words(c, &c->copy, &(uint32_t){ c->may_end }, 1)
+        || !add_words(c, &c->copy, c->items.word, c->items.n)
+        || !keep(c, &c->states, c->copy.word, c->copy.n, &state) || !room_for_state(c, state))
+        return NOT_MADE;
+    return state;
+}
+
+ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err)
+{
+    size_t n, n_classes = (size_t)c->g->n_classes;
+    closure_begin(c);
+    interned_row(&c->states, state, &n);
+    for (size_t i = 1; i < n && !c->g->failed; i += 3) {
+        Item item;
+        memcpy(&item, interned_row(&c->states, state, &n) + i, sizeof item);
+        Expr after = expr_step(c->g, item.expr, class);
+        if (after == EXPR_NOTHING)
+            continue;
+        if (after != EXPR_EMPTY)
+            add_words(c, &c->items, (uint32_t[]){ after, item.dot, item.follow * 2 }, 3);
+        if (expr_nullable(c->g, after))
+            reach(c, item.dot + 1, item.follow * 2);
+    }
+    ConstraintState next = c->g->failed ? NOT_MADE : closure_end(c);
+    assert(n_classes == (size_t)c->g->n_classes);
+    if (next == NOT_MADE)
+        grammar_failed(c->g, err);
+    else
+        c->next[state * n_classes + class] = next;
+    return next;
+}
+
+/* Make the states STATE_DEAD, and the start. */
+static bool begin(Constraint *c)
+{
+    uint32_t number, end[] = { PLAIN, DOT_ACCEPT, FOLLOW_END };
+    if (!keep(c, &c->follows, end, 3, &number)
+        || !keep(c, &c->states, (uint32_t[]){ false }, 1, &number)
+        || !room_for_state(c, STATE_DEAD))
+        return false;
+    size_t n = c->plan.rule.n - 1;
+    c->resolved = malloc(n * sizeof *c->resolved);
+    if (!c->resolved)
+        return grammar_no_memory(c->g);
+    memset(c->resolved, 0xFF, n * sizeof *c->resolved);
+    closure_begin(c);
+    /* Nobody waits at the end of the text but the end: as if it were a rule that has the start. */
+    if (!predict(c, 0, DOT_ACCEPT, FOLLOW_END * 2))
+        return false;
+    c->start = closure_end(c);
+    return c->start != NOT_MADE;
+}
+
+static Expr plain_text(Grammar *g, uint32_t most)
+{
+    uint32_t      edges[] = { 0x20, 0x22, 0x23, 0x5C, 0x5D, CHARACTERS };
+    const CharSet plain = { .edge = edges, .n = 6 };
+    return expr_repeat(g, expr_chars(g, &plain, CHARS_UTF8), 0, most);
+}
+
+Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
+{
+    Constraint *c = calloc(1, sizeof *c);
+    if (!c) {
+        grammar_free(g);
+        no_memory(what, err);
+        return NULL;
+    }
+    c->g = g;
+    c->plain = plain_text(g, REPEAT_FOREVER);
+    c->plain_short = plain_text(g, PLAIN_SHORT);
+    if (grammar_plan_make(&c->plan, g, start)) {
+        expr_classes(g);
+        if (begin(c))
+            return c;
+    }
+    Error why = { 0 };
+    grammar_failed(g, &why);
+    fail(err, why.status, "%s: %s", what, why.msg);
+    constraint_free(c);
+    return NULL;
+}
+
+Constraint *constraint_of_expr(Grammar *g, Expr e, const char *what, Error *err)
+{
+    Rule   rule = grammar_rule(g, "start");
+    Symbol symbol = symbol_expr(e);
+    grammar_add(g, rule, &symbol, 1);
+    return constraint_new(g, rule, what, err);
+}
+
+void constraint_free(Constraint *c)
+{
+    if (!c)
+        return;
+    grammar_free(c->g);
+    grammar_plan_free(&c->plan);
+    interned_free(&c->follows);
+    interned_free(&c->states);
+    interned_free(&c->seen);
+    interned_free(&c->plain_known);
+    Words *w[] = { &c->items, &c->waits, &c->follow, &c->copy, &c->plain_fits };
+    for (size_t i = 0; i < sizeof w / sizeof *w; i++)
+        free(w[i]->word);
+    free(c->next);
+    free(c->resolved);
+    mask_cache_free(c->masks);
+    free(c);
+}
+
+ConstraintState constraint_start(const Constraint *c) { return c->start; }
+
+bool constraint_advance(Constraint *c, ConstraintState *state, const char *bytes, size_t n,
+                        Error *err)
+{
+    ConstraintState s = *state;
+    for (size_t i = 0; i < n && s != STATE_DEAD; i++) {
+        s = constraint_next(c, s, c->g->class_of[(unsigned char)bytes[i]], err);
+        if (s == NOT_MADE)
+            return false;
+    }
+    *state = s;
+    return true;
+}
+
+bool constraint_may_end(const Constraint *c, ConstraintState state)
+{
+    size_t n;
+    return *interned_row(&c->states, state, &n);
+}

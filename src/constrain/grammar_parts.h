@@ -1,0 +1,156 @@
+/* constrain/grammar_parts.h: what the files of this room share. */
+#ifndef CONSTRAIN_GRAMMAR_PARTS_H
+#define CONSTRAIN_GRAMMAR_PARTS_H
+
+#include "base/hash.h"
+#include "constrain/constrain.h"
+
+/* ---- words.c --------------------------------------------------------------------------------- */
+
+/* A growing row of words; start with a zeroed one and release word with free(). */
+typedef struct Words { uint32_t *word; size_t n, cap; } Words;
+
+bool words_add(Words *w, const uint32_t *word, size_t n); /* false: no memory */
+
+/* Rows of words, each kept once and numbered from 0 in the order of their first coming. Start with
+ * a zeroed one. Numbers never depend on the seed of the hash. */
+typedef struct Interned {
+    Words    words, start; /* row i lies from start[i] up to start[i + 1] or the end */
+    uint32_t *slot;        /* number + 1; 0: empty */
+    size_t   mask;
+    HashSeed seed;
+} Interned;
+
+/* The number of this row. *known: was it there before? False: no memory. Rows may move. */
+bool interned_put(Interned *t, const uint32_t *row, size_t n, uint32_t *number, bool *known);
+void interned_empty(Interned *t); /* keeps memory that is small */
+void interned_free(Interned *t);
+
+static inline const uint32_t *interned_row(const Interned *t, uint32_t number, size_t *n)
+{
+    size_t from = t->start.word[number];
+    size_t to = number + 1u < t->start.n ? t->start.word[number + 1] : t->words.n;
+    *n = to - from;
+    return t->words.word + from;
+}
+
+/* ---- grammar.c ------------------------------------------------------------------------------- */
+
+typedef struct GrammarRule {
+    char    *name;
+    Words    alternatives; /* each: n, then n pairs of id and is_rule */
+    uint32_t n_alternatives;
+    bool     repeats;      /* its one alternative has one symbol, to be repeated */
+    uint32_t min, max;
+} GrammarRule;
+
+/* What is known of an expression besides its row: a set that holds each byte that a text of it can
+ * begin with. */
+enum { ALIVE = 1, NOTHING_LEFT = 2 };
+typedef struct ExprFact { ByteSet first; uint8_t alive; /* 0: not known yet */ } ExprFact;
+
+struct Grammar {
+    Interned     exprs;
+    ExprFact    *fact;       /* of each expression */
+    size_t       cap_facts;
+    Interned     steps;      /* (expression, class) ... */
+    Words        stepped;    /* ... to the expression after a byte of the class */
+    uint8_t      class_of[256], class_byte[256]; /* of a byte; one byte of a class */
+    int          n_classes;
+    size_t       n_classed;  /* expressions that the classes regard already */
+    Words        stack;      /* scratch of the functions here, used from where they find its end */
+    int          depth;
+    GrammarRule *rule;
+    size_t       n_rules, cap_rules;
+    bool         failed;
+    Error        why;
+};
+
+/* Make g fail, with INPUT. Always return false. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+bool grammar_wrong(Grammar *g, const char *format, ...);
+bool grammar_no_memory(Grammar *g);
+/* Spell a rule that repeats as rules that do not. */
+void grammar_spell_repeat(Grammar *g, Rule rule);
+
+/* ---- expr.c ---------------------------------------------------------------------------------- */
+
+static inline bool bytes_have(const ByteSet *s, unsigned byte)
+{
+    return s->bits[byte / 64] >> byte % 64 & 1;
+}
+static inline void bytes_put(ByteSet *s, unsigned byte) { s->bits[byte / 64] |= 1ull << byte % 64; }
+
+bool expr_begin(Grammar *g); /* makes EXPR_NOTHING and EXPR_EMPTY */
+/* Bytes that no expression tells apart are one class. Call it before expr_step. */
+void expr_classes(Grammar *g);
+/* What may follow a byte of the class in a text of e. EXPR_NOTHING also if nothing can. */
+Expr expr_step(Grammar *g, Expr e, unsigned class);
+
+/* How many expressions follow one another in e. */
+size_t expr_length(const Grammar *g, Expr e);
+
+/* ---- grammar_plan.c -------------------------------------------------------------------------- */
+
+/* A grammar as it is run. A dot is a place in an alternative: the symbols of all alternatives stand
+ * in one row, each alternative with an end after it, so the dot after a symbol is the next. */
+enum { DOT_END, DOT_EXPR, DOT_RULE, DOT_BITS = 2 };
+enum { DOT_ACCEPT = 0 }; /* the end of the whole text */
+
+typedef struct Plan {
+    Words     dot;         /* each: its number << DOT_BITS | what it is */
+    Words     alternative; /* the first dot of each */
+    Words     rule;        /* where its alternatives begin; one more at the end */
+    uint8_t  *nullable;    /* of a rule */
+    /* Rules that may begin with one another without a byte before are of one component; a rule
+     * that begins another one, and not the other way round, has a lower one. */
+    uint32_t *component;
+    uint8_t  *recursive;   /* may the rule begin with itself so? */
+} Plan;
+
+/* Rule 0 is the start. what begins messages. False: g has failed. */
+bool grammar_plan_make(Plan *p, Grammar *g, Rule start);
+void grammar_plan_free(Plan *p);
+
+/* ---- constraint.c ---------------------------------------------------------------------------- */
+
+/* The masks of states, as they were last asked for. */
+typedef struct MaskCache MaskCache;
+void mask_cache_free(MaskCache *m); /* mask.c */
+
+/* What a text has still to be is a set of items: an expression in progress, the dot of its symbol,
+ * and what follows where the dot's rule ends. */
+typedef struct Item { uint32_t expr, dot, follow; } Item;
+
+struct Constraint {
+    Grammar   *g;
+    Plan       plan;
+    Interned   follows;      /* what follows a rule: constraint.c says how */
+    Interned   states;       /* each: may the text end here?, then the items, ascending */
+    uint32_t  *next;         /* [state][class]; NOT_MADE */
+    size_t     cap_next;     /* states that it has room for */
+    Interned   seen;         /* scratch of the closure: pairs of dot and reference ... */
+    Words      items, waits, follow, copy;
+    uint32_t  *resolved;     /* of each rule: what follows it in the closure that is made */
+    bool       may_end;
+    ConstraintState start;
+    Expr       plain, plain_short; /* texts of characters that a JSON string may hold as they are */
+    Interned   plain_known;  /* expressions of which the mask knows how plain text goes on */
+    Words      plain_fits;
+    MaskCache *masks;
+};
+enum { NOT_MADE = UINT32_MAX, PLAIN_SHORT = 8 /* characters */ };
+
+/* The state after a byte of the class, made now. NOT_MADE: failed, as constraint_advance. */
+ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err);
+
+static inline ConstraintState constraint_next(Constraint *c, ConstraintState state, unsigned class,
+                                              Error *err)
+{
+    ConstraintState next = c->next[(size_t)state * (size_t)c->g->n_classes + class];
+    return next != NOT_MADE ? next : constraint_make(c, state, class, err);
+}
+
+#endif

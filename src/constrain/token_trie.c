@@ -1,0 +1,147 @@
+/* A vocabulary as trees of bytes. Tokens of plain characters are apart, because a mask that allows
+ * any text of a JSON string takes them without a look at each. */
+#include "constrain/token_trie.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/text.h"
+#include "constrain/grammar_parts.h"
+
+typedef struct Piece { const unsigned char *bytes; size_t n; int id; } Piece;
+
+static int pieces_ascend(const void *a, const void *b)
+{
+    const Piece *x = a, *y = b;
+    int order = memcmp(x->bytes, y->bytes, x->n < y->n ? x->n : y->n);
+    return order ? order : x->n != y->n ? (x->n > y->n) - (x->n < y->n) : x->id - y->id;
+}
+
+/* Which tree: by the characters that a JSON string may hold as they are. */
+static int slice_of(const Piece *p)
+{
+    size_t   n_chars = 0;
+    uint32_t c;
+    for (size_t i = 0; i < p->n; n_chars++) {
+        int n = utf8_decode((const char *)p->bytes + i, p->n - i, &c);
+        if (n < 0 || c < 0x20 || c == '"' || c == '\\')
+            return SLICE_REST;
+        i += (size_t)n;
+    }
+    return n_chars <= PLAIN_SHORT ? SLICE_SHORT : SLICE_LONG;
+}
+
+/* Count the nodes of sorted pieces, or make them. */
+static size_t make_nodes(TokenSlice *s, const Piece *piece, size_t n, bool make)
+{
+    size_t n_nodes = 0, depth = 0;
+    size_t path[MOST_TOKEN_BYTES]; /* the node at each depth */
+    for (size_t i = 0; i < n; i++) {
+        size_t common = 0;
+        if (i > 0)
+            while (common < piece[i - 1].n && common < piece[i].n
+                   && piece[i - 1].bytes[common] == piece[i].bytes[common])
+                common++;
+        for (; make && depth > common; depth--)
+            s->node[path[depth - 1]].end = (uint32_t)n_nodes;
+        for (depth = common; depth < piece[i].n; depth++) {
+            if (make) {
+                s->node[n_nodes] = (TrieNode){ .byte = piece[i].bytes[depth],
+                                               .depth = (uint16_t)(depth + 1),
+                                               .first_id = (uint32_t)s->n_ids, .n_ids = 0 };
+                path[depth] = n_nodes;
+            }
+            n_nodes++;
+        }
+        if (make) {
+            s->node[path[depth - 1]].n_ids++;
+            s->id[s->n_ids++] = piece[i].id;
+        }
+    }
+    for (; make && depth > 0; depth--)
+        s->node[path[depth - 1]].end = (uint32_t)n_nodes;
+    return n_nodes;
+}
+
+static bool make_slice(TokenSlice *s, const Piece *piece, size_t n, size_t n_words)
+{
+    s->n_nodes = make_nodes(s, piece, n, false);
+    s->node = calloc(s->n_nodes + 1, sizeof *s->node);
+    s->id = calloc(n + 1, sizeof *s->id);
+    s->bits = calloc(n_words + 1, sizeof *s->bits);
+    if (!s->node || !s->id || !s->bits)
+        return false;
+    make_nodes(s, piece, n, true);
+    for (size_t i = 0; i < n; i++)
+        s->bits[piece[i].id / 64] |= 1ull << piece[i].id % 64;
+    return true;
+}
+
+/* Copy the bytes of all pieces into t, and sort them. *by_slice [SLICES + 1]: where each begins. */
+static Piece *take_pieces(TokenTrie *t, const char *(*piece)(void *user, int id, size_t *n),
+                          void *user, size_t by_slice[SLICES + 1])
+{
+    Piece  *all = calloc((size_t)t->n_vocab + 1, sizeof *all), *sorted = NULL;
+    TextOut bytes = { 0 };
+    size_t  n = 0, count[SLICES] = { 0 };
+    for (int id = 0; all && id < t->n_vocab; id++) {
+        size_t      n_bytes = 0;
+        const char *p = piece(user, id, &n_bytes);
+        if (!p || n_bytes == 0 || n_bytes > MOST_TOKEN_BYTES)
+            continue;
+        text_out_bytes(&bytes, p, n_bytes);
+        all[n++] = (Piece){ .n = n_bytes, .id = id };
+    }
+    t->bytes = bytes.text;
+    sorted = all && !bytes.failed ? malloc((n + 1) * sizeof *sorted) : NULL;
+    for (size_t i = 0, at = 0; sorted && i < n; at += all[i++].n) {
+        all[i].bytes = (const unsigned char *)t->bytes + at;
+        count[slice_of(&all[i])]++;
+    }
+    by_slice[0] = 0;
+    for (int s = 0; s < SLICES; s++)
+        by_slice[s + 1] = by_slice[s] + count[s];
+    for (size_t i = n; sorted && i-- > 0;) {
+        int s = slice_of(&all[i]);
+        sorted[by_slice[s] + --count[s]] = all[i];
+    }
+    free(all);
+    return sorted;
+}
+
+TokenTrie *token_trie_new(int n_vocab, const char *(*piece)(void *user, int id, size_t *n),
+                          void *user, Error *err)
+{
+    TokenTrie *t = calloc(1, sizeof *t);
+    size_t     by_slice[SLICES + 1];
+    bool       good = t != NULL;
+    if (good)
+        t->n_vocab = n_vocab;
+    Piece *sorted = good ? take_pieces(t, piece, user, by_slice) : NULL;
+    good = sorted != NULL;
+    for (int s = 0; good && s < SLICES; s++) {
+        size_t n = by_slice[s + 1] - by_slice[s];
+        qsort(sorted + by_slice[s], n, sizeof *sorted, pieces_ascend);
+        good = make_slice(&t->slice[s], sorted + by_slice[s], n, mask_words(t));
+    }
+    free(sorted);
+    if (good)
+        return t;
+    token_trie_free(t);
+    no_memory("vocabulary", err);
+    return NULL;
+}
+
+void token_trie_free(TokenTrie *t)
+{
+    if (!t)
+        return;
+    for (int s = 0; s < SLICES; s++) {
+        free(t->slice[s].node);
+        free(t->slice[s].id);
+        free(t->slice[s].bits);
+    }
+    free(t->bytes);
+    free(t);
+}
+
+int token_trie_size(const TokenTrie *t) { return t->n_vocab; }

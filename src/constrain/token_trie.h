@@ -1,0 +1,31 @@
+/* constrain/token_trie.h: the trees of a vocabulary, as the mask walks them. */
+#ifndef CONSTRAIN_TOKEN_TRIE_H
+#define CONSTRAIN_TOKEN_TRIE_H
+
+#include "constrain/constrain.h"
+
+/* Tokens of at most PLAIN_SHORT plain characters, of more, and those with a quote, a backslash, a
+ * control character or half a character. */
+enum { SLICE_SHORT, SLICE_LONG, SLICE_REST, SLICES };
+enum { MOST_TOKEN_BYTES = 1024 /* a longer token is in no mask */ };
+
+/* In preorder: the first child follows, the next sibling is at `end`. */
+typedef struct TrieNode {
+    uint32_t end, first_id; /* its ids are id[first_id ...] */
+    uint32_t n_ids;
+    uint16_t depth;         /* from 1 */
+    uint8_t  byte;
+} TrieNode;
+
+typedef struct TokenSlice {
+    TrieNode *node;
+    size_t    n_nodes, n_ids;
+    int32_t  *id;
+    uint64_t *bits; /* all its ids */
+} TokenSlice;
+
+struct TokenTrie { int n_vocab; char *bytes; TokenSlice slice[SLICES]; };
+
+static inline size_t mask_words(const TokenTrie *t) { return ((size_t)t->n_vocab + 63) / 64; }
+
+#endif

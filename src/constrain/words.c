@@ -1,0 +1,91 @@
+/* Rows of words that are kept once. */
+#include "constrain/grammar_parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool words_add(Words *w, const uint32_t *word, size_t n)
+{
+    if (n > w->cap - w->n) {
+        size_t    cap = 2 * w->cap + n + 16;
+        uint32_t *grown = cap < UINT32_MAX ? realloc(w->word, cap * sizeof *grown) : NULL;
+        if (!grown)
+            return false;
+        w->word = grown;
+        w->cap  = cap;
+    }
+    if (n)
+        memcpy(w->word + w->n, word, n * sizeof *word);
+    w->n += n;
+    return true;
+}
+
+static size_t slot_of(const Interned *t, const uint32_t *row, size_t n)
+{
+    size_t i = byte_hash(&t->seed, row, n * sizeof *row) & t->mask;
+    for (; t->slot[i]; i = (i + 1) & t->mask) {
+        size_t          n_there;
+        const uint32_t *there = interned_row(t, t->slot[i] - 1, &n_there);
+        if (n_there == n && memcmp(there, row, n * sizeof *row) == 0)
+            break;
+    }
+    return i;
+}
+
+static bool more_slots(Interned *t)
+{
+    size_t    cap = t->slot ? 2 * (t->mask + 1) : 64;
+    uint32_t *slot = calloc(cap, sizeof *slot);
+    if (!slot)
+        return false;
+    if (!t->slot)
+        t->seed = hash_seed_new();
+    free(t->slot);
+    t->slot = slot;
+    t->mask = cap - 1;
+    for (uint32_t i = 0; i < t->start.n; i++) {
+        size_t          n;
+        const uint32_t *row = interned_row(t, i, &n);
+        t->slot[slot_of(t, row, n)] = i + 1;
+    }
+    return true;
+}
+
+bool interned_put(Interned *t, const uint32_t *row, size_t n, uint32_t *number, bool *known)
+{
+    if ((!t->slot || 2 * t->start.n > t->mask) && !more_slots(t))
+        return false;
+    size_t at = slot_of(t, row, n);
+    *known = t->slot[at] != 0;
+    if (!*known) {
+        uint32_t start = (uint32_t)t->words.n;
+        if (!words_add(&t->start, &start, 1))
+            return false;
+        if (!words_add(&t->words, row, n)) {
+            t->start.n--;
+            return false;
+        }
+        t->slot[at] = (uint32_t)t->start.n;
+    }
+    *number = t->slot[at] - 1;
+    return true;
+}
+
+void interned_empty(Interned *t)
+{
+    if (t->mask > 1 << 12) { /* to clear so many slots would cost more than to grow again */
+        interned_free(t);
+        return;
+    }
+    t->words.n = t->start.n = 0;
+    if (t->slot)
+        memset(t->slot, 0, (t->mask + 1) * sizeof *t->slot);
+}
+
+void interned_free(Interned *t)
+{
+    free(t->words.word);
+    free(t->start.word);
+    free(t->slot);
+    *t = (Interned){ 0 };
+}
