@@ -102,12 +102,13 @@ static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
 {
     static const Column columns[] = {
         { "name", "operation", -10, 0, UNIT_NONE, NULL },
-         { "calls", "calls", 8, 0, UNIT_NONE, NULL },
-        { NULL, "ms", 12, 0, UNIT_FIXED + 4, NULL },       { "seconds", "", 0, 0, UNIT_NONE, NULL },
+        { "calls", "calls", 8, 0, UNIT_NONE, NULL },
+        { NULL, "ms", 12, 0, UNIT_FIXED + 4, NULL },
+        { "seconds", "", 0, 0, UNIT_NONE, NULL },
         { "share", "time", 7, 0, UNIT_SHARE, NULL },
-              { "gb_per_s", "GB/s", 9, 0, UNIT_SPEED, NULL },
+        { "gb_per_s", "GB/s", 9, 0, UNIT_SPEED, NULL },
         { "gop_per_s", "GOP/s", 9, 0, UNIT_SPEED, NULL },
-         { "roof_share", "% roof", 7, 0, UNIT_SHARE, NULL },
+        { "roof_share", "% roof", 7, 0, UNIT_SHARE, NULL },
     };
     static const Table table = TABLE_OF(columns);
     char name[48];

@@ -39,8 +39,7 @@ static void block(Run *r, int l)
     rope(r, &r->q, l);                       /* rotate by the position: then q k^T depends */
     rope(r, &r->k, l);                       /* only on how far apart two tokens are */
     kv_put(r, l);                            /* k and v stay for all later tokens */
-    attention(r, &r->att_out, l);            /* softmax(q k^T * scale) v  [n_tok, heads *
-                                              * head_dim] */
+    attention(r, &r->att_out, l);            /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */
     if (place == PLACE_PARALLEL2)
         norm(r, &r->xn, &r->x, w->ffn_norm); /* parallel: norm x before adding attention */
