@@ -38,8 +38,8 @@ enum {
     INT_STREAM_TWO  = SIZE(1, 4, 12),        /* where a token of q4 is two digit rows */
     INT_BLOCK_ROWS  = BLOCK_T,               /* of a register block, LANES_PANELS panels wide */
     INT_BLOCK       = 256,                   /* tokens whose digits lie in scratch */
-    INT_AHEAD       = 4096,                  /* bytes of codes that are fetched ahead */
-    GGUF_AHEAD      = 8192,
+    INT_AHEAD       = 4096,                  /* bytes of codes that are fetched ahead ... */
+    INT_SOON        = 1024,                  /* ... and once more, where codes_ahead says so */
 
     /* Attention. */
     ATTN_Q          = 6,                     /* queries at once over f32 ... */

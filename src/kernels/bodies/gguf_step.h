@@ -166,7 +166,7 @@ V_INLINE size_t gguf_source_bytes(WeightType type, GgufSource from, Form f, int 
 V_INLINE void gguf_ahead(WeightType type, GgufSource from, const unsigned char *codes)
 {
     for (size_t i = 0; from == FROM_PANEL && i < gguf_run_bytes(type); i += 64)
-        __builtin_prefetch(codes + i + GGUF_AHEAD);
+        codes_ahead(type, codes + i);
 }
 
 /* start: of each token, or NULL: 0. */

@@ -37,7 +37,7 @@ V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
     for (; w < end; w += 64 * chains, x += chains * (f == FORM_WORDS ? 8 : 4))
         UNROLL for (int c = 0; c < chains; c++) {
             i512 codes = i_load(w + 64 * c);
-            __builtin_prefetch(w + 64 * c + INT_AHEAD);
+            codes_ahead(WT_Q8, w + 64 * c);
             if (f == FORM_WORDS) {
                 i512 even = i_even(codes), odd = i_odd(codes);
                 UNROLL for (int v = 0; v < n_v; v++) {
@@ -74,7 +74,7 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
             part[v] = I_BOOK_OFFSET ? i_bcast(start + v * 256) : i_set32(0);
         UNROLL for (int i = 0; i < 2; i++, w += 64) {
             i512 codes = i_load_once(w);
-            __builtin_prefetch(w + INT_AHEAD);
+            codes_ahead(WT_Q4, w);
             i512 low = i_lookup(table, i_low_nibbles(codes)),
                  high = i_lookup(table, i_high_nibbles(codes));
             UNROLL for (int v = 0; v < n_v; v++)
