@@ -54,6 +54,9 @@ bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, co
                     Error *err);
 void json_doc_free(JsonDoc *d); /* accepts a zeroed document */
 
+/* The value of a number as C spells it, with a decimal point whatever the host's locale. */
+double json_to_double(const char *text);
+
 /* Visits members or items: JSON_NODES (i, parent) { ... }. Visits none if parent is NULL or has
  * none. */
 static inline const JsonNode *node_end(const JsonNode *j) { return j ? j + j->skip : NULL; }

@@ -198,7 +198,7 @@ static size_t number_length(const char *text, size_t n, bool *whole, const char 
     return at;
 }
 
-static double to_double(const char *text)
+double json_to_double(const char *text)
 {
     HostEnv env;
     host_env_enter(&env);
@@ -225,7 +225,7 @@ static bool number(Parser *p, JsonNode *j)
         return true;
     }
     j->kind = NODE_DOUBLE;
-    j->number = to_double(start);
+    j->number = json_to_double(start);
     return isfinite(j->number) || !(p->refused & JSON_FINITE)
         || fail(p->err, INPUT,
                 "%s: byte %zu: expected a number that fits a double, found one too large", p->what,

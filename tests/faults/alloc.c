@@ -13,6 +13,7 @@
 #include "format/pth.h"
 #include "format/tensors.h"
 #include "tblock_tools.h"
+#include "text/jinja.h"
 #include "train/train_ops.h"
 
 #define DATA "tests/data/"
@@ -162,6 +163,21 @@ static bool tokenizes(tblock_error *err)
     tblock_free(back);
     tblock_free(answer);
     return s != NULL;
+}
+
+static bool templates(tblock_error *err)
+{
+    static const char program[] =
+        "{% macro m(x) %}<{{ x | upper }}>{% endmacro %}{% set n = namespace(t='') %}"
+        "{% for c in 'abc' * 40 %}{% set n.t = n.t + m(c) + '%.1f' % loop.index %}{% endfor %}"
+        "{{ n.t }}{{ [1.5, 2.5 | round, {'k': n.t * 30}] | tojson }}{{ 1500 | filesizeformat }}";
+    JinjaText  out = { 0 };
+    JinjaInput in = { 0 };
+    Jinja     *t = jinja_parse(program, sizeof program - 1, "template", err);
+    bool       good = t && jinja_render(t, &in, &out, err);
+    jinja_text_free(&out);
+    jinja_free(t);
+    return good;
 }
 
 static bool chats(tblock_error *err)
@@ -401,7 +417,7 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
 #define CASES(X) \
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) \
     X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(saves_and_loads) X(tokenizes) \
-    X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
+    X(templates) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
     X(converts) X(records_and_verifies) X(evaluates) X(attends)
 #define TRAINING(X) \
     X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) \

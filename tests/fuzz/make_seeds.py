@@ -197,6 +197,15 @@ def chats(s):
     s.files("chat", "data/chat/jinja/*")
 
 
+def jinjas(s):
+    for i, t in enumerate(TEMPLATES):
+        s.put("jinja", f"template-{i}", t)
+    cases = [json.loads(line) for line in open(ROOT / "tests/data/jinja.jsonl")][1:]
+    for i in range(0, len(cases), 32):  # those that fail would hide what follows
+        s.put("jinja", f"language-{i // 32}", "".join(c["template"] for c in cases[i:i + 32] if c["text"] is not None)[:2500])
+    s.files("jinja", "data/chat/jinja/*")
+
+
 def goldens(s):
     tokens = {"dtype": "I32", "shape": [3], "data_offsets": [0, 12]}
     logits = {"dtype": "F32", "shape": [3, 5], "data_offsets": [12, 72]}
@@ -256,6 +265,7 @@ def main():
     tokenizers(s)
     texts(s)
     chats(s)
+    jinjas(s)
     goldens(s)
     options(s)
     laboratory(s)
