@@ -27,7 +27,8 @@ typedef enum NodeKind {
 
 typedef struct JsonNode {
     uint32_t    kind;   /* a NodeKind */
-    uint32_t    n;      /* bytes of a string, items of an array, members of an object */
+    uint32_t    n;      /* bytes of a string, items of an array, members of an object; of a number,
+                         * where it begins in the document's text */
     uint32_t    key_n;
     uint32_t    skip;   /* nodes of this value, with itself: the next one is at node + skip */
     const char *key;    /* NULL outside objects */
@@ -72,6 +73,12 @@ bool   node_is(const JsonNode *j, const char *text);
 bool   node_truth(const JsonNode *j);
 /* The value of a number, or of a bool as 0 or 1; else NaN. */
 double node_number(const JsonNode *j);
+/* A number as it is spelled, however many digits it has. What follows it in the document follows
+ * here too. */
+static inline const char *json_spelling(const JsonDoc *d, const JsonNode *number)
+{
+    return d->text + number->n;
+}
 
 /* A value for messages: "null", "'text'", "12", "an array"; NULL gives "nothing". Valid as long
  * as buf. */

@@ -212,6 +212,7 @@ static bool number(Parser *p, JsonNode *j)
     char       *start = p->at, *first = start + (*start == '-');
     bool        whole;
     const char *thing;
+    j->n = (uint32_t)(start - p->d->text);
     p->at += number_length(start, (size_t)(p->end - start), &whole, &thing);
     if (thing)
         return expected(p, thing);

@@ -1,8 +1,8 @@
 /* constrain/constrain.h: texts that must fit: which bytes and tokens may come next.
  *
  * Here live regular expressions over bytes, grammars over them, the recogniser that runs both, and
- * the front ends that make them: regular expressions, GBNF. It knows token bytes as a list of byte
- * strings, and nothing of models, sampling or the command line.
+ * the front ends that make them: regular expressions, GBNF, JSON Schema. It knows token bytes as a
+ * list of byte strings, and nothing of models, sampling or the command line.
  *
  * A grammar is built (Grammar), finished once (constraint_new), and then run (Constraint). While it
  * is built, the first failure stays in it and later calls do nothing: check only at the end, or
@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "base/text.h"
 #include "text/regex.h"
 
 /* ---- grammar.c: what is built ---------------------------------------------------------------- */
@@ -59,15 +60,16 @@ bool expr_matches(Grammar *g, Expr e, const char *bytes, size_t n);
 
 /* ---- expr_chars.c, expr_regex.c: characters and patterns ------------------------------------- */
 
-/* How a character is written. CHARS_JSON: as inside the quotes of a JSON string: itself where JSON
- * allows it, \" and the like, \uXXXX in either case, pairs of surrogates. */
+/* How a character is written. CHARS_JSON: as inside the quotes of a JSON string, each in one way:
+ * itself where JSON allows it, else \" and the like, else \u00xx in lower case. So a name has one
+ * spelling, and what comes next is often sure. */
 typedef enum CharForm { CHARS_UTF8, CHARS_JSON } CharForm;
 
 /* One character of the set, which char_set_sort has sorted. Surrogates in it do not count. */
 Expr expr_chars(Grammar *g, const CharSet *set, CharForm form);
 /* One character, whichever. */
 Expr expr_any_char(Grammar *g, CharForm form);
-/* This text, which is valid UTF-8, each character in any way that `form` allows. */
+/* This text, which is valid UTF-8, as `form` writes it. */
 Expr expr_chars_text(Grammar *g, const char *text, size_t n, CharForm form);
 
 /* A pattern, spelled as in ECMA-262 with its flag u (JSON Schema's), with (?i) and (?:...) and
@@ -101,6 +103,19 @@ Symbol grammar_repeat(Grammar *g, Symbol symbol, uint32_t min, uint32_t max);
 /* Reads a grammar in llama.cpp's form, GBNF; the start is its rule "root". Messages begin with
  * "WHAT:LINE:COLUMN". False: g has failed. docs/constraints.md says what is kept. */
 bool grammar_read_gbnf(Grammar *g, const char *text, size_t n, const char *what, Rule *root);
+
+/* ---- schema.c -------------------------------------------------------------------------------- */
+
+typedef struct SchemaOptions {
+    bool any_order; /* of properties; else the schema's */
+} SchemaOptions;
+
+/* Reads a JSON Schema of n bytes, of 2020-12 or before: the texts of *root are the JSON values that
+ * it allows. Messages begin with "WHAT: #/pointer". unknown, which may be NULL, gets the names of
+ * formats that nobody knows; they are annotations. False: g has failed. docs/constraints.md says
+ * what is kept, and in which spelling. */
+bool grammar_read_schema(Grammar *g, const char *text, size_t n, const SchemaOptions *options,
+                         const char *what, TextOut *unknown, Rule *root);
 
 /* ---- constraint.c: what runs ----------------------------------------------------------------- */
 

@@ -22,58 +22,19 @@ static Share share_of(const CharSet *s, uint32_t first, uint32_t last)
     return low < s->n && s->edge[low] <= last ? SOME : NONE;
 }
 
-/* A character is written as digits: first the most significant. After each comes the next, or the
- * end. Its codes in a place of 2^bits lie from `base` on. */
+/* A character outside ASCII is written as digits, the most significant first: bytes of 6 bits,
+ * after a first one. Its codes in a place of 2^bits lie from `base` on. */
 typedef struct Digit {
-    int         bits;      /* of this digit and those after it; 0: the end */
-    int         own;       /* of this digit */
-    uint8_t     offset;    /* what is added to it as it is written */
-    bool        hex;       /* a hexadecimal digit in either case; else a byte */
-    const char *before;    /* bytes before it */
+    int     bits;   /* of this digit and those after it; 0: the end */
+    int     own;    /* of this digit */
+    uint8_t offset; /* what is added to it as it is written */
 } Digit;
 
 static const Digit UTF8_DIGITS[] = {
-    { 21, 3, 0xF0, false, "" }, { 18, 6, 0x80, false, "" },
-    { 12, 6, 0x80, false, "" }, { 6, 6, 0x80, false, "" }, { 0, 0, 0, false, "" },
+    { 21, 3, 0xF0 }, { 18, 6, 0x80 }, { 12, 6, 0x80 }, { 6, 6, 0x80 }, { 0, 0, 0 },
 };
-static const Digit UTF8_LEAD_2 = { 11, 5, 0xC0, false, "" };
-static const Digit UTF8_LEAD_3 = { 16, 4, 0xE0, false, "" };
-static const Digit HEX_DIGITS[] = {
-    { 16, 4, 0, true, "" }, { 12, 4, 0, true, "" }, { 8, 4, 0, true, "" }, { 4, 4, 0, true, "" },
-    { 0, 0, 0, false, "" },
-};
-/* Above U+FFFF, less 0x10000: 20 bits in two surrogates. */
-static const Digit PAIR_DIGITS[] = {
-    { 20, 2, 8, true, "d" },    { 18, 4, 0, true, "" }, { 14, 4, 0, true, "" },
-    { 10, 2, 12, true, "\\ud" }, { 8, 4, 0, true, "" },  { 4, 4, 0, true, "" },
-    { 0, 0, 0, false, "" },
-};
-
-static void put_digit(ByteSet *set, const Digit *d, uint32_t value)
-{
-    unsigned c = value + d->offset;
-    if (d->hex && c >= 10) {
-        bytes_put(set, 'A' + c - 10);
-        c += 'a' - 10;
-    } else if (d->hex) {
-        c += '0';
-    }
-    bytes_put(set, c);
-}
-
-/* The bytes before a digit; a letter may be of either case if the digit is hexadecimal. */
-static Expr before(Grammar *g, const Digit *d)
-{
-    Expr e = EXPR_EMPTY;
-    for (const char *p = d->before; *p; p++) {
-        ByteSet set = { { 0 } };
-        bytes_put(&set, (unsigned char)*p);
-        if (*p == 'd')
-            bytes_put(&set, 'D');
-        e = expr_seq(g, e, expr_bytes(g, set));
-    }
-    return e;
-}
+static const Digit UTF8_LEAD_2 = { 11, 5, 0xC0 };
+static const Digit UTF8_LEAD_3 = { 16, 4, 0xE0 };
 
 /* The members of s from base on, written with the digits from d on: next follows *d. */
 static Expr digits(Grammar *g, const CharSet *s, uint32_t base, const Digit *d, const Digit *next)
@@ -98,35 +59,28 @@ static Expr digits(Grammar *g, const CharSet *s, uint32_t base, const Digit *d, 
             way[w].set = (ByteSet){ { 0 } };
             way[n_ways++].after = after;
         }
-        put_digit(&way[w].set, d, v);
+        bytes_put(&way[w].set, v + d->offset);
     }
     Expr e = EXPR_NOTHING;
     for (int w = 0; w < n_ways; w++)
         e = expr_alt(g, e, expr_seq(g, expr_bytes(g, way[w].set), way[w].after));
-    return expr_seq(g, before(g, d), e);
+    return e;
 }
 
-/* The members from first to last, less the surrogates and less `shift`. */
-static CharSet part_of(const CharSet *s, uint32_t first, uint32_t last, uint32_t shift)
+/* The members from first to last without the surrogates, in digits. */
+static Expr written(Grammar *g, const CharSet *s, uint32_t first, uint32_t last, const Digit *d,
+                    const Digit *next)
 {
     CharSet part = { 0 };
+    Expr    e = EXPR_NOTHING;
     for (size_t i = 0; i < s->n; i += 2) {
         uint32_t from = s->edge[i] > first ? s->edge[i] : first;
         uint32_t to = s->edge[i + 1] - 1 < last ? s->edge[i + 1] - 1 : last;
         if (from <= to && from < 0xD800)
-            char_set_add(&part, from - shift, (to < 0xD800 ? to : 0xD7FF) - shift);
+            char_set_add(&part, from, to < 0xD800 ? to : 0xD7FF);
         if (from <= to && to > 0xDFFF)
-            char_set_add(&part, (from > 0xDFFF ? from : 0xE000) - shift, to - shift);
+            char_set_add(&part, from > 0xDFFF ? from : 0xE000, to);
     }
-    return part;
-}
-
-/* Those from first to last, in digits. */
-static Expr written(Grammar *g, const CharSet *s, uint32_t first, uint32_t last, uint32_t shift,
-                    const Digit *d, const Digit *next)
-{
-    CharSet part = part_of(s, first, last, shift);
-    Expr    e = EXPR_NOTHING;
     if (part.failed)
         grammar_no_memory(g);
     else if (part.n)
@@ -135,39 +89,46 @@ static Expr written(Grammar *g, const CharSet *s, uint32_t first, uint32_t last,
     return e;
 }
 
-/* first: the least that may stand as it is */
-static Expr in_utf8(Grammar *g, const CharSet *s, uint32_t first, bool quoted)
+/* What JSON does not let stand in a string, in its shortest escape. */
+static Expr escapes(Grammar *g, const CharSet *s)
 {
-    ByteSet ascii = { { 0 } };
-    for (uint32_t c = first; c < 0x80; c++)
-        if (share_of(s, c, c) == ALL && !(quoted && (c == '"' || c == '\\')))
-            bytes_put(&ascii, c);
-    Expr way[] = {
-        expr_bytes(g, ascii),
-        written(g, s, 0x80, 0x7FF, 0, &UTF8_LEAD_2, UTF8_DIGITS + 3),
-        written(g, s, 0x800, 0xFFFF, 0, &UTF8_LEAD_3, UTF8_DIGITS + 2),
-        written(g, s, 0x10000, 0x10FFFF, 0, UTF8_DIGITS, UTF8_DIGITS + 1),
-    };
-    return expr_alt_list(g, way, 4);
+    static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
+    ByteSet           after_backslash = { { 0 } }, last[2] = { { { 0 } }, { { 0 } } };
+    for (unsigned c = 0; c <= '\\'; c++) {
+        const char *hit = c ? strchr(named, (int)c) : NULL;
+        if (share_of(s, c, c) != ALL || (c >= 0x20 && !hit))
+            continue;
+        if (hit)
+            bytes_put(&after_backslash, (unsigned char)names[hit - named]);
+        else
+            bytes_put(&last[c >> 4], (unsigned char)"0123456789abcdef"[c & 15]);
+    }
+    Expr hex = expr_alt(g, expr_seq(g, expr_text(g, "0", 1), expr_bytes(g, last[0])),
+                        expr_seq(g, expr_text(g, "1", 1), expr_bytes(g, last[1])));
+    return expr_seq(g, expr_text(g, "\\", 1),
+                    expr_alt(g, expr_bytes(g, after_backslash),
+                             expr_seq(g, expr_text(g, "u00", 3), hex)));
 }
 
 Expr expr_chars(Grammar *g, const CharSet *set, CharForm form)
 {
+    bool    json = form == CHARS_JSON;
+    ByteSet ascii = { { 0 } };
     if (set->failed)
         grammar_no_memory(g);
     if (g->failed)
         return EXPR_NOTHING;
-    if (form == CHARS_UTF8)
-        return in_utf8(g, set, 0, false);
-    static const char named[] = "\"\\/\b\f\n\r\t", names[] = "\"\\/bfnrt";
-    ByteSet           named_ones = { { 0 } };
-    for (int i = 0; named[i]; i++)
-        if (share_of(set, (uint32_t)named[i], (uint32_t)named[i]) == ALL)
-            bytes_put(&named_ones, (unsigned char)names[i]);
-    Expr hex = expr_alt(g, written(g, set, 0, 0xFFFF, 0, HEX_DIGITS, HEX_DIGITS + 1),
-                        written(g, set, 0x10000, 0x10FFFF, 0x10000, PAIR_DIGITS, PAIR_DIGITS + 1));
-    Expr escaped = expr_alt(g, expr_bytes(g, named_ones), expr_seq(g, expr_text(g, "u", 1), hex));
-    return expr_alt(g, in_utf8(g, set, 0x20, true), expr_seq(g, expr_text(g, "\\", 1), escaped));
+    for (uint32_t c = json ? 0x20 : 0; c < 0x80; c++)
+        if (share_of(set, c, c) == ALL && !(json && (c == '"' || c == '\\')))
+            bytes_put(&ascii, c);
+    Expr way[] = {
+        expr_bytes(g, ascii),
+        written(g, set, 0x80, 0x7FF, &UTF8_LEAD_2, UTF8_DIGITS + 3),
+        written(g, set, 0x800, 0xFFFF, &UTF8_LEAD_3, UTF8_DIGITS + 2),
+        written(g, set, 0x10000, 0x10FFFF, UTF8_DIGITS, UTF8_DIGITS + 1),
+        json ? escapes(g, set) : EXPR_NOTHING,
+    };
+    return expr_alt_list(g, way, 5);
 }
 
 Expr expr_any_char(Grammar *g, CharForm form)
@@ -188,6 +149,10 @@ Expr expr_chars_text(Grammar *g, const char *text, size_t n, CharForm form)
         if (!n_last)
             grammar_wrong(g, "expected UTF-8, found other bytes");
         n -= n_last;
+        if (c >= 0x20 && c != '"' && c != '\\') {
+            e = expr_seq(g, expr_text(g, text + n, n_last), e);
+            continue;
+        }
         uint32_t      edges[] = { c, c + 1 };
         const CharSet one = { .edge = edges, .n = 2 };
         e = expr_seq(g, expr_chars(g, &one, form), e);

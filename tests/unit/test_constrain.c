@@ -304,7 +304,8 @@ static void patterns_may_stand_in_json_strings(void)
     Constraint *c = of_pattern("a\"\\u00e9\\n[\\u{10000}-\\u{10FFFF}]\\/", false, CHARS_JSON);
     CHECK(c, "%s", err.msg);
     CHECK(fits(c, "a\\\"\u00e9\\n\U0001F600/"), "as it stands");
-    CHECK(fits(c, "\\u0061\\u0022\\u00E9\\u000a\\uD83d\\uDe00\\/"), "escaped");
+    CHECK(!fits(c, "\\u0061\\\"\u00e9\\n\U0001F600/"), "an escape that is not needed");
+    CHECK(!fits(c, "a\\\"\u00e9\\u000a\U0001F600/"), "not the shortest escape");
     CHECK(!fits(c, "a\"\u00e9\\n\U0001F600/"), "a quote");
     CHECK(!fits(c, "a\\\"\u00e9\n\U0001F600/"), "a control character");
     CHECK(!fits(c, "a\\\"\u00e9\\n\\uD83d/"), "half a pair");

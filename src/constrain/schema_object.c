@@ -1,0 +1,290 @@
+/* The texts of one shape of objects. */
+#include "constrain/schema_parts.h"
+
+enum { MOST_SOME = 3, MOST_ANY_ORDER = 10 };
+
+/* One shape on its way. A state is how much of it has been written: which named properties, which
+ * of the properties that some[] wants, and how many in all, as far as that matters. */
+typedef struct Walk {
+    Schema      *s;
+    const Shape *shape;
+    Symbol      *named;         /* each named property without a comma */
+    Symbol       rest[1 << MOST_SOME]; /* a property of no place, one for each subset of some[] */
+    Symbol      *memo;          /* by state */
+    bool        *known;
+    uint32_t     count_to;      /* counts from here on are one; at least 1 */
+    uint32_t     min, max;      /* max: REPEAT_FOREVER where it cannot be passed */
+    bool         any_order;
+} Walk;
+
+static Symbol member(Schema *s, Expr name, SetId child)
+{
+    Grammar *g = s->g;
+    Expr     key = expr_seq(g, s->quote, expr_seq(g, name, expr_seq(g, s->quote, s->colon)));
+    return name == EXPR_NOTHING
+        ? symbol_expr(EXPR_NOTHING)
+        : symbol_row(s, (Symbol[]){ symbol_expr(key), set_symbol(s, child) }, 2);
+}
+
+static Expr spelled_names(Schema *s, const Shape *shape)
+{
+    Expr all = EXPR_NOTHING;
+    for (uint32_t i = 0; i < shape->n_named; i++)
+        all = expr_alt(s->g, all, string_text(s, shape->named[i].name, shape->named[i].n));
+    return all;
+}
+
+/* The properties of no place that meet those of some[] in the subset. */
+static Symbol rest_member(Walk *w, uint32_t subset, Expr spelled)
+{
+    Schema *s = w->s;
+    Symbol *way = schema_keep(s, w->shape->n_classes + 1, sizeof *way);
+    size_t  n = 0;
+    for (uint32_t c = 0; way && c < w->shape->n_classes; c++) {
+        NameClass x = w->shape->classes[c];
+        Expr      names = spelled == EXPR_NOTHING ? x.names : expr_minus(s->g, x.names, spelled);
+        SetId     child = x.child;
+        for (uint32_t i = 0; i < w->shape->n_some; i++)
+            if (subset >> i & 1) {
+                names = expr_and(s->g, names, w->shape->some[i].names);
+                child = set_and(s, child, w->shape->some[i].child);
+            }
+        if (!set_is_empty(s, child) && !expr_is_nothing(s->g, names))
+            way[n++] = member(s, names, child);
+    }
+    return way ? symbol_choice(s, way, n) : symbol_expr(EXPR_NOTHING);
+}
+
+/* With the comma that all but the first have. */
+static Symbol after_comma(Walk *w, uint32_t count, Symbol property)
+{
+    return count ? symbol_row(w->s, (Symbol[]){ symbol_expr(w->s->comma), property }, 2) : property;
+}
+
+/* ---- What follows the named properties ------------------------------------------------------- */
+
+static uint32_t one_more(const Walk *w, uint32_t count)
+{
+    return count < w->count_to ? count + 1 : count;
+}
+
+static Symbol some_left(Walk *w, uint32_t done, uint32_t count);
+
+static Symbol *state_at(Walk *w, uint32_t place, uint32_t count, bool **known)
+{
+    size_t i = (size_t)place * (w->count_to + 1) + count;
+    *known = &w->known[i];
+    return &w->memo[i];
+}
+
+/* Any number of properties of no place, as far as the counts let them. */
+static Symbol rest_of(Walk *w, uint32_t count)
+{
+    Schema  *s = w->s;
+    uint32_t min = w->min > count ? w->min - count : 0;
+    uint32_t max = w->max == REPEAT_FOREVER ? w->max : w->max - count;
+    Symbol   one = w->rest[0], more = after_comma(w, 1, one);
+    if (symbol_is_nothing(one) || !max)
+        return symbol_expr(min ? EXPR_NOTHING : EXPR_EMPTY);
+    if (count)
+        return symbol_times(s, more, min, max);
+    Symbol some = symbol_row(s, (Symbol[]){ one, symbol_times(s, more, min ? min - 1 : 0,
+                                                 max == REPEAT_FOREVER ? max : max - 1) }, 2);
+    return symbol_choice(s, (Symbol[]){ symbol_expr(min ? EXPR_NOTHING : EXPR_EMPTY), some }, 2);
+}
+
+/* The same while some[] wants more; done: those that have been met. */
+static Symbol some_left(Walk *w, uint32_t done, uint32_t count)
+{
+    Schema  *s = w->s;
+    uint32_t all = (1u << w->shape->n_some) - 1, n = 0;
+    bool    *known;
+    if (done == all)
+        return rest_of(w, count);
+    Symbol *own = state_at(w, w->shape->n_named + done, count, &known);
+    if (*known)
+        return *own;
+    Symbol way[1 << MOST_SOME];
+    bool   loops = count == w->count_to && w->max == REPEAT_FOREVER;
+    if (loops) { /* its own state comes again */
+        *own = symbol_rule(grammar_rule(s->g, "value"));
+        *known = true;
+    }
+    for (uint32_t met = 0; met <= all && count < w->max; met++)
+        if (!(met & done))
+            way[n++] = symbol_row(s, (Symbol[]){ after_comma(w, count, w->rest[met]),
+                                           some_left(w, done | met, one_more(w, count)) }, 2);
+    if (loops) {
+        for (uint32_t i = 0; i < n; i++)
+            grammar_add(s->g, own->id, &way[i], 1);
+    } else {
+        *own = symbol_choice(s, way, n);
+        *known = true;
+    }
+    return *own;
+}
+
+/* ---- Named properties ------------------------------------------------------------------------ */
+
+/* What follows when `count` of the first i named properties have been written. From the last
+ * property to the first, for all counts there can be. */
+static Symbol in_order(Walk *w)
+{
+    Schema  *s = w->s;
+    uint32_t n_named = w->shape->n_named, n_last = n_named < w->count_to ? n_named : w->count_to;
+    Symbol  *next = schema_keep(s, (size_t)w->count_to + 1, sizeof *next);
+    for (uint32_t count = 0; next && count <= n_last; count++)
+        next[count] = some_left(w, 0, count);
+    for (uint32_t i = n_named; next && i-- > 0;) {
+        Presence presence = w->shape->named[i].presence;
+        if (presence == ABSENT)
+            continue;
+        /* upwards: a row of the table takes the place of the one after it */
+        for (uint32_t count = 0; count <= n_last && count <= i && !schema_failed(s); count++) {
+            Symbol way[2] = { { 0 } };
+            size_t n = 0;
+            if (w->max == REPEAT_FOREVER || count < w->max)
+                way[n++] = symbol_row(s, (Symbol[]){ after_comma(w, count, w->named[i]),
+                                               next[one_more(w, count)] }, 2);
+            if (presence == OPTIONAL)
+                way[n++] = next[count];
+            next[count] = symbol_choice(s, way, n);
+        }
+    }
+    return next ? next[0] : symbol_expr(EXPR_NOTHING);
+}
+
+/* mask: the named properties that have been written. */
+static Symbol in_any_order(Walk *w, uint32_t mask, uint32_t count)
+{
+    Schema *s = w->s;
+    bool   *known, complete = w->min <= count;
+    Symbol *own = state_at(w, mask, count, &known), way[2 * MOST_ANY_ORDER + 4];
+    size_t  n = 0;
+    if (*known || schema_failed(s))
+        return *own;
+    bool loops = !symbol_is_nothing(w->rest[0]) && count == w->count_to;
+    bool room = w->max == REPEAT_FOREVER || count < w->max;
+    if (loops && room) {
+        *own = symbol_rule(grammar_rule(s->g, "value"));
+        *known = true;
+    }
+    for (uint32_t i = 0; i < w->shape->n_named; i++) {
+        complete &= w->shape->named[i].presence != REQUIRED || mask >> i & 1;
+        if (room && w->shape->named[i].presence != ABSENT && !(mask >> i & 1))
+            way[n++] = symbol_row(s,
+                                  (Symbol[]){ after_comma(w, count, w->named[i]),
+                                              in_any_order(w, mask | 1u << i, one_more(w, count)) },
+                                  2);
+    }
+    if (room && !symbol_is_nothing(w->rest[0]))
+        way[n++] = symbol_row(s, (Symbol[]){ after_comma(w, count, w->rest[0]),
+                                       in_any_order(w, mask, one_more(w, count)) }, 2);
+    if (complete)
+        way[n++] = symbol_expr(EXPR_EMPTY);
+    if (loops && room)
+        for (size_t i = 0; i < n; i++)
+            grammar_add(s->g, own->id, &way[i], 1);
+    else
+        *own = symbol_choice(s, way, n);
+    *known = true;
+    return *own;
+}
+
+/* ---- Objects --------------------------------------------------------------------------------- */
+
+/* How far properties must be counted. */
+static void plan_counts(Walk *w)
+{
+    uint32_t least = 0, most = 0;
+    for (uint32_t i = 0; i < w->shape->n_named; i++) {
+        least += w->shape->named[i].presence == REQUIRED;
+        most += w->shape->named[i].presence != ABSENT;
+    }
+    w->min = w->shape->min > least ? w->shape->min : 0;
+    w->max = w->shape->max;
+    if (!w->shape->n_classes && most <= w->max)
+        w->max = REPEAT_FOREVER;
+    w->count_to = w->max != REPEAT_FOREVER ? w->max : w->min;
+    if (w->count_to == 0)
+        w->count_to = 1;
+}
+
+static Symbol walk_object(Walk *w)
+{
+    Schema      *s = w->s;
+    const Shape *shape = w->shape;
+    size_t       places = (size_t)shape->n_named + ((size_t)1 << MOST_SOME) + 1;
+    plan_counts(w);
+    if (w->any_order && (shape->n_named > MOST_ANY_ORDER || shape->n_some)) {
+        schema_refuse(s, s->doc.node, "properties in any order: more than %d in one object",
+                      MOST_ANY_ORDER);
+        return symbol_expr(EXPR_NOTHING);
+    }
+    if (w->any_order)
+        places = (size_t)1 << shape->n_named;
+    if (w->count_to > MOST_STATES / places) {
+        schema_refuse(s, s->doc.node, "minProperties, maxProperties: more than can be counted");
+        return symbol_expr(EXPR_NOTHING);
+    }
+    w->memo = schema_keep(s, places * (w->count_to + 1), sizeof *w->memo);
+    w->known = schema_keep(s, places * (w->count_to + 1), sizeof *w->known);
+    w->named = schema_keep(s, shape->n_named + 1, sizeof *w->named);
+    if (!w->memo || !w->known || !w->named)
+        return symbol_expr(EXPR_NOTHING);
+    Expr spelled = spelled_names(s, shape);
+    for (uint32_t subset = 0; subset < 1u << shape->n_some; subset++)
+        w->rest[subset] = rest_member(w, subset, spelled);
+    for (uint32_t i = 0; i < shape->n_named && !schema_failed(s); i++) {
+        const Named *p = &shape->named[i];
+        if (p->presence != ABSENT)
+            w->named[i] = member(s, string_text(s, p->name, p->n), p->child);
+    }
+    Symbol inside = w->any_order ? in_any_order(w, 0, 0) : in_order(w);
+    return symbol_row(s, (Symbol[]){ symbol_expr(expr_text(s->g, "{", 1)), inside,
+                               symbol_expr(expr_text(s->g, "}", 1)) }, 3);
+}
+
+/* The i-th of some[] is met by this named property: one way to write the object. */
+static Symbol met_by(Schema *s, const Shape *shape, uint32_t some, uint32_t named)
+{
+    Shape        other = *shape;
+    const Named *p = &shape->named[named];
+    SetId        child = set_and(s, p->child, shape->some[some].child);
+    if (set_is_empty(s, child)
+        || expr_is_nothing(s->g, expr_and(s->g, shape->some[some].names,
+                                          string_text(s, p->name, p->n))))
+        return symbol_expr(EXPR_NOTHING);
+    other.named = schema_keep(s, shape->n_named, sizeof *other.named);
+    other.some = schema_keep(s, shape->n_some, sizeof *other.some);
+    if (!other.named || !other.some)
+        return symbol_expr(EXPR_NOTHING);
+    memcpy(other.named, shape->named, shape->n_named * sizeof *other.named);
+    other.named[named].presence = REQUIRED;
+    other.named[named].child = child;
+    other.n_some = 0;
+    for (uint32_t i = 0; i < shape->n_some; i++)
+        if (i != some)
+            other.some[other.n_some++] = shape->some[i];
+    return object_symbol(s, &other);
+}
+
+Symbol object_symbol(Schema *s, const Shape *shape)
+{
+    Symbol *way = schema_keep(s, (size_t)shape->n_named * shape->n_some + 1, sizeof *way);
+    size_t  n = 0;
+    if (!way || !schema_enter(s, s->doc.node))
+        return symbol_expr(EXPR_NOTHING);
+    if (shape->n_some > MOST_SOME) {
+        schema_refuse(s, s->doc.node, "not: more than %d demands on properties at once", MOST_SOME);
+        return symbol_expr(EXPR_NOTHING);
+    }
+    for (uint32_t i = 0; i < shape->n_some; i++)
+        for (uint32_t k = 0; k < shape->n_named && !schema_failed(s); k++)
+            if (shape->named[k].presence != ABSENT)
+                way[n++] = met_by(s, shape, i, k);
+    Walk w = { .s = s, .shape = shape, .any_order = s->any_order };
+    way[n++] = walk_object(&w);
+    schema_leave(s);
+    return symbol_choice(s, way, n);
+}

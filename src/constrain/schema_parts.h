@@ -1,0 +1,228 @@
+/* constrain/schema_parts.h: JSON Schema becomes a grammar: what the files schema_*.c share.
+ *
+ * A set of values is a conjunction of literals. A literal is a schema of the document or a value
+ * of it (an entry of `enum`), perhaps negated. There are finitely many literals, so recursive
+ * schemas give finitely many sets, and each set becomes one rule.
+ *
+ * Of a set, the numbers, strings and words are one regular expression each, where every keyword
+ * has an exact complement. Its objects and arrays are a list of shapes: the set is their union. */
+#ifndef CONSTRAIN_SCHEMA_PARTS_H
+#define CONSTRAIN_SCHEMA_PARTS_H
+
+#include "base/hash.h"
+#include "base/json.h"
+#include "constrain/constrain.h"
+
+/* The types of JSON values, in the order in which they are looked at. */
+typedef enum ValueType { IS_NULL, IS_BOOL, IS_NUMBER, IS_STRING, IS_ARRAY, IS_OBJECT } ValueType;
+enum { SCALAR_TYPES = 4, VALUE_TYPES = 6, FORMATS = 12 };
+
+enum {
+    MOST_SHAPES = 1000,   /* alternatives of one set */
+    MOST_PAIRS = 100000,  /* pairs of alternatives that are looked at */
+    MOST_STATES = 20000,  /* rules of one object or array, which counts cost */
+    MOST_NESTED = 200,    /* recursion of the compiler, through $ref too */
+    MOST_SETS = 20000,
+};
+
+typedef uint32_t Literal; /* node << 2 | is it a value << 1 | is it negated */
+typedef uint32_t SetId;   /* conjunction of literals, see schema_sets.c */
+enum { SET_ANY = 0, SET_NONE = 1 };
+
+/* ---- Shapes ---------------------------------------------------------------------------------- */
+
+typedef enum Presence { OPTIONAL, REQUIRED, ABSENT } Presence;
+
+typedef struct Named {
+    const char *name;
+    uint32_t    n;
+    Presence    presence;
+    SetId       child;
+} Named;
+
+/* Properties by the form of their name. */
+typedef struct NameClass { Expr names; SetId child; } NameClass;
+
+/* Items from index `from` on, of which min to max are in child. */
+typedef struct Contains { SetId child; uint32_t min, max, from; } Contains;
+
+typedef struct Shape {
+    uint32_t   min, max; /* items or properties; max: REPEAT_FOREVER */
+    /* Objects: the named properties in order. Any other name is in one class or forbidden. some:
+     * at least one property has such a name and such a value. */
+    Named     *named;
+    NameClass *classes, *some;
+    /* Arrays. unique: the node of the schema, or 0. */
+    SetId     *prefix, rest;
+    Contains  *contains;
+    uint32_t   n_named, n_classes, n_some, n_prefix, n_contains, unique;
+} Shape;
+
+/* An immutable list of shapes. */
+typedef struct Shapes { const Shape *shape; size_t n; } Shapes;
+
+/* ---- The compiler ---------------------------------------------------------------------------- */
+
+typedef enum Draft { DRAFT_4, DRAFT_7, DRAFT_2019, DRAFT_2020 } Draft;
+
+/* What is known of one node of the document, used as a schema. */
+typedef struct NodeFacts {
+    uint32_t same;                    /* the first node with the same text, itself if it is alone */
+    uint32_t target;                  /* of $ref */
+    bool     checked, resolved;
+    bool     known[SCALAR_TYPES];
+    uint8_t  busy[VALUE_TYPES];       /* 1 + s->asking when its compilation began; 0: not now */
+    Expr     scalar[SCALAR_TYPES];
+    Shapes   shapes[2][2];            /* of arrays and objects; negated */
+    bool     shapes_known[2][2];
+} NodeFacts;
+
+typedef struct SetFacts {
+    Literal *literal;
+    uint32_t n;
+    enum { NOT_ASKED, ASKING, NOT_EMPTY, IS_EMPTY } empty;
+    bool     begun, finished, used; /* the rule */
+    Rule     rule;
+    Symbol   symbol;
+    Shapes   shapes[2];
+    bool     shapes_known[2];
+} SetFacts;
+
+typedef struct Block Block;
+
+typedef struct Schema {
+    Grammar    *g;
+    JsonDoc     doc;
+    const char *what;
+    Draft       draft;
+    bool        any_order, one_base; /* one_base: no $id inside the document */
+    NodeFacts  *fact;               /* [doc.n_nodes] */
+    SetFacts   *set;
+    size_t      n_sets, cap_sets, n_states, n_pairs;
+    ByteMap     set_of;
+    Block      *blocks;
+    TextOut    *unknown;
+    bool        unsure;  /* an answer was needed before it was known: what follows is not kept */
+    int         nested, asking; /* depth: of the compiler, of set_is_empty */
+    Expr        all[SCALAR_TYPES], any_char, integer, comma, colon, quote;
+    Expr        format[FORMATS]; /* those that have been asked for */
+} Schema;
+
+/* ---- schema.c -------------------------------------------------------------------------------- */
+
+/* n zeroed elements that live as long as s. NULL: no memory, and the grammar has failed. */
+void *schema_keep(Schema *s, size_t n, size_t size);
+/* Makes the grammar fail: "WHAT: #/pointer: message". Returns false. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+bool schema_refuse(Schema *s, const JsonNode *at, const char *fmt, ...);
+/* Adds the JSON pointer of a node, from the root: "#/properties/a". */
+void schema_pointer(const Schema *s, TextOut *o, const JsonNode *at);
+bool schema_failed(const Schema *s);
+/* The member of a schema, or NULL. */
+static inline const JsonNode *keyword(const JsonNode *schema, const char *name)
+{
+    return node_get(schema, name);
+}
+static inline uint32_t node_index(const Schema *s, const JsonNode *j)
+{
+    return (uint32_t)(j - s->doc.node);
+}
+bool schema_enter(Schema *s, const JsonNode *at); /* recursion; false: too deep, failed */
+static inline void schema_leave(Schema *s) { s->nested--; }
+
+/* ---- schema_check.c -------------------------------------------------------------------------- */
+
+/* Are the keywords of this schema of the right form, and none among them that is not kept? */
+bool schema_check(Schema *s, const JsonNode *schema);
+/* The items of an array, or the single value. */
+#define EACH_OR_ONE(i, j)                                                                          \
+    for (const JsonNode *i = (j) && (j)->kind == NODE_ARRAY ? (j) + 1 : (j),                       \
+         *i##_end = (j) ? node_end(j) : NULL; i != i##_end; i += i->skip)
+/* A count: 0 to 2^32 - 2. `otherwise` if j is NULL. */
+uint32_t schema_count(Schema *s, const JsonNode *j, uint32_t otherwise);
+
+/* ---- schema_ref.c ---------------------------------------------------------------------------- */
+
+/* The schema that stands for this one: where it has $ref and nothing else counts, its target. */
+const JsonNode *schema_target(Schema *s, const JsonNode *schema); /* of its $ref; NULL: failed */
+/* Does $ref hide the other keywords? So before 2019. */
+static inline bool ref_alone(const Schema *s) { return s->draft < DRAFT_2019; }
+
+/* ---- schema_sets.c --------------------------------------------------------------------------- */
+
+static inline Literal literal_of(const Schema *s, const JsonNode *j, bool value, bool negated)
+{
+    return (Literal)(j - s->doc.node) << 2 | (value ? 2u : 0) | (negated ? 1u : 0);
+}
+static inline const JsonNode *literal_node(const Schema *s, Literal l)
+{
+    return s->doc.node + (l >> 2);
+}
+SetId set_of(Schema *s, const JsonNode *j, bool value, bool negated);
+SetId set_and(Schema *s, SetId a, SetId b);
+/* True only if no value is in the set; false may also mean that nobody knows. */
+bool set_is_empty(Schema *s, SetId id);
+/* Its values of one scalar type. */
+Expr set_scalar(Schema *s, SetId id, ValueType type);
+Shapes set_shapes(Schema *s, SetId id, ValueType type);
+
+/* ---- schema_scalar.c ------------------------------------------------------------------------- */
+
+/* The values of a scalar type that are in a literal, as JSON text; strings without quotes. */
+Expr scalar_of(Schema *s, Literal l, ValueType type);
+/* Both, of two parts of s->all[type]. */
+Expr scalar_and(Schema *s, ValueType type, Expr a, Expr b);
+bool scalar_begin(Schema *s); /* fills s->all and the like */
+/* Does the schema's `type` allow it? */
+bool type_allows(const JsonNode *schema, ValueType type);
+/* Is this value of that type? */
+bool value_has_type(const JsonNode *value, ValueType type);
+/* A text as the inside of a JSON string. */
+Expr string_text(Schema *s, const char *text, size_t n);
+Expr string_pattern(Schema *s, const JsonNode *at, const char *pattern, size_t n);
+
+/* ---- schema_number.c ------------------------------------------------------------------------- */
+
+/* Numbers at least (above: more than) the number that the node spells. */
+Expr number_from(Schema *s, const JsonNode *j, bool above);
+Expr number_equal(Schema *s, const JsonNode *j);
+Expr number_multiple(Schema *s, const JsonNode *j);
+
+/* ---- schema_format.c ------------------------------------------------------------------------- */
+
+/* The strings of a format, or all strings if nobody knows its name, which s->unknown then has. */
+Expr format_strings(Schema *s, const JsonNode *j);
+bool is_format(const Schema *s, Expr e); /* one of them, which all have strings */
+
+/* ---- schema_shapes.c ------------------------------------------------------------------------- */
+
+Shape  shape_any(Schema *s); /* all objects, and all arrays */
+Shapes shapes_one(Schema *s, const Shape *shape);
+Shapes shapes_and(Schema *s, Shapes a, Shapes b, ValueType type, const JsonNode *at);
+Shapes shapes_or(Schema *s, Shapes a, Shapes b, const JsonNode *at);
+SetId  shape_child(Schema *s, const Shape *shape, const char *name, uint32_t n);
+Shape  shape_with_name(Schema *s, const JsonNode *name, Presence presence, SetId child);
+
+/* ---- schema_expand.c ------------------------------------------------------------------------- */
+
+/* The arrays or objects of a literal. */
+Shapes shapes_of(Schema *s, Literal l, ValueType type);
+/* schema_direct.c: those that the keywords of a schema allow which speak of arrays or objects and
+ * hold no schema of the whole value; and all others. */
+Shapes direct_shapes(Schema *s, const JsonNode *schema, ValueType type);
+Shapes direct_opposite(Schema *s, const JsonNode *schema, ValueType type);
+
+/* ---- schema_grammar.c ------------------------------------------------------------------------ */
+
+/* What one value of the set looks like. */
+Symbol set_symbol(Schema *s, SetId id);
+Symbol symbol_row(Schema *s, const Symbol *part, size_t n);    /* one after the other */
+Symbol symbol_choice(Schema *s, const Symbol *part, size_t n);  /* one of them */
+Symbol symbol_times(Schema *s, Symbol part, uint32_t min, uint32_t max);
+static inline bool symbol_is_nothing(Symbol y) { return !y.is_rule && y.id == EXPR_NOTHING; }
+Symbol object_symbol(Schema *s, const Shape *shape); /* schema_object.c */
+Symbol array_symbol(Schema *s, const Shape *shape);  /* schema_array.c */
+
+#endif

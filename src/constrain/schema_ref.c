@@ -1,0 +1,209 @@
+/* $ref, inside one document: JSON pointers, $anchor, $id. */
+#include <stdio.h>
+#include "constrain/schema_parts.h"
+
+typedef struct Span { const char *p; size_t n; } Span;
+
+static bool same(Span a, Span b) { return a.n == b.n && (!a.n || memcmp(a.p, b.p, a.n) == 0); }
+
+static Span before(Span t, char c)
+{
+    const char *hit = t.n ? memchr(t.p, c, t.n) : NULL;
+    return (Span){ t.p, hit ? (size_t)(hit - t.p) : t.n };
+}
+
+/* What the document says about itself: its $id without a fragment. */
+static Span id_of(const Schema *s, const JsonNode *schema)
+{
+    const JsonNode *id = node_get(schema, s->draft == DRAFT_4 ? "id" : "$id");
+    return id && id->kind == NODE_STRING ? before((Span){ id->text, id->n }, '#')
+                                         : (Span){ NULL, 0 };
+}
+
+/* Takes "." and ".." out of a path, which begins at byte `from` (RFC 3986, section 5.2.4). */
+static void remove_dots(TextOut *out, size_t from)
+{
+    size_t n = from;
+    for (size_t i = from; i < out->n;) {
+        size_t end = i + before((Span){ out->text + i, out->n - i }, '/').n;
+        size_t next = end + (end < out->n);
+        if (end - i == 2 && memcmp(out->text + i, "..", 2) == 0)
+            for (n -= n > from; n > from && out->text[n - 1] != '/';)
+                n--;
+        else if (end - i != 1 || out->text[i] != '.')
+            memmove(out->text + n, out->text + i, next - i), n += next - i;
+        i = next;
+    }
+    out->n = n;
+}
+
+/* A reference against a base (RFC 3986, section 5.2), added to out. */
+static void resolve(TextOut *out, Span base, Span ref)
+{
+    Span   scheme = before(ref, ':');
+    size_t keep = 0, authority = 0;
+    if (scheme.n < ref.n && !memchr(ref.p, '/', scheme.n)) { /* it has a scheme of its own */
+        text_out_bytes(out, ref.p, ref.n);
+        return;
+    }
+    scheme = before(base, ':');
+    if (scheme.n + 2 < base.n && memcmp(base.p + scheme.n, "://", 3) == 0)
+        authority = scheme.n + 3 + before((Span){ base.p + scheme.n + 3, base.n - scheme.n - 3 },
+                                          '/').n;
+    if (!ref.n)
+        keep = base.n;
+    else if (ref.p[0] == '/')
+        keep = authority;
+    else
+        for (keep = base.n; keep > authority && base.p[keep - 1] != '/';)
+            keep--;
+    text_out_bytes(out, base.p, keep);
+    text_out_bytes(out, ref.p, ref.n);
+    if (!out->failed && out->text)
+        remove_dots(out, authority);
+}
+
+/* The base of a node: the $id of what it lies in, each resolved against the one around it. own:
+ * its own counts too. *root: the innermost of them. */
+static void base_of(const Schema *s, const JsonNode *at, bool own, TextOut *base,
+                    const JsonNode **root)
+{
+    const JsonNode *j = s->doc.node;
+    *root = j;
+    for (;;) {
+        Span id = j->kind == NODE_OBJECT && (own || j != at) ? id_of(s, j) : (Span){ NULL, 0 };
+        if (id.n) {
+            TextOut next = { 0 };
+            resolve(&next, (Span){ base->text, base->n }, id);
+            base->failed |= next.failed;
+            text_out_free(base);
+            *base = next;
+            *root = j;
+        }
+        if (j == at)
+            return;
+        const JsonNode *inner = NULL;
+        JSON_NODES (i, j)
+            if (at >= i && at < node_end(i))
+                inner = i;
+        if (!inner)
+            return;
+        j = inner;
+    }
+}
+
+/* One part of a pointer: %XX first, then ~1 and ~0. Returns its bytes in out. */
+static size_t pointer_part(Span part, char *out)
+{
+    size_t n = 0, m = 0;
+    for (size_t i = 0; i < part.n; i++) {
+        int high = i + 2 < part.n ? hex_digit(part.p[i + 1]) : -1;
+        int low = i + 2 < part.n ? hex_digit(part.p[i + 2]) : -1;
+        out[n++] = part.p[i];
+        if (part.p[i] == '%' && high >= 0 && low >= 0) {
+            out[n - 1] = (char)(16 * high + low);
+            i += 2;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        bool tilde = out[i] == '~' && i + 1 < n && (out[i + 1] == '0' || out[i + 1] == '1');
+        out[m++] = tilde ? (out[i + 1] == '0' ? '~' : '/') : out[i];
+        i += tilde;
+    }
+    return m;
+}
+
+static const JsonNode *follow(const JsonNode *j, Span pointer, char *room)
+{
+    while (j && pointer.n) {
+        pointer.p++, pointer.n--; /* the slash */
+        Span            part = before(pointer, '/');
+        size_t          n = pointer_part(part, room), index = 0;
+        const JsonNode *next = NULL;
+        JSON_NODES (i, j) {
+            char digits[24];
+            int  length = snprintf(digits, sizeof digits, "%zu", index++);
+            bool hit = i->key ? i->key_n == n && memcmp(i->key, room, n) == 0
+                              : (size_t)length == n && memcmp(digits, room, n) == 0;
+            if (hit)
+                next = i;
+        }
+        j = next;
+        pointer.p += part.n, pointer.n -= part.n;
+    }
+    return j;
+}
+
+/* The node inside root's resource that says $anchor (or, before 2019, $id: "#name"). */
+static const JsonNode *find_anchor(const Schema *s, const JsonNode *root, Span name)
+{
+    for (const JsonNode *j = root; j != node_end(root); j++) {
+        while (j != root && j != node_end(root) && id_of(s, j).n) /* another resource */
+            j = node_end(j);
+        if (j == node_end(root))
+            break;
+        const JsonNode *a = node_get(j, "$anchor"), *id = node_get(j, "$id");
+        id = id ? id : node_get(j, "id");
+        if (!a)
+            a = node_get(j, "$dynamicAnchor");
+        if (a && a->kind == NODE_STRING && same((Span){ a->text, a->n }, name))
+            return j;
+        if (s->draft < DRAFT_2019 && id && id->kind == NODE_STRING && id->n > 1
+            && id->text[0] == '#' && same((Span){ id->text + 1, id->n - 1 }, name))
+            return j;
+    }
+    return NULL;
+}
+
+/* The schema whose $id, resolved, is this. */
+static const JsonNode *find_id(const Schema *s, Span wanted, const JsonNode *here)
+{
+    for (size_t i = 0; i < s->doc.n_nodes; i++) {
+        const JsonNode *j = s->doc.node + i, *root;
+        if (j->kind != NODE_OBJECT || (i > 0 && !id_of(s, j).n))
+            continue;
+        TextOut base = { 0 };
+        base_of(s, j, true, &base, &root);
+        bool hit = same((Span){ base.text, base.n }, wanted);
+        text_out_free(&base);
+        if (hit)
+            return j;
+    }
+    return wanted.n ? NULL : here;
+}
+
+static const JsonNode *find_target(Schema *s, const JsonNode *schema, const JsonNode *ref)
+{
+    Span            text = { ref->text, ref->n }, address = before(text, '#'), fragment = { 0 };
+    const JsonNode *root;
+    TextOut         base = { 0 }, full = { 0 };
+    char           *room = schema_keep(s, text.n + 1, 1);
+    if (address.n < text.n)
+        fragment = (Span){ text.p + address.n + 1, text.n - address.n - 1 };
+    /* beside $ref, before 2019, $id counts no more than any other keyword */
+    base_of(s, schema, !ref_alone(s) || schema == s->doc.node, &base, &root);
+    resolve(&full, (Span){ base.text, base.n }, address);
+    if (address.n)
+        root = find_id(s, (Span){ full.text, full.n }, NULL);
+    text_out_free(&base);
+    text_out_free(&full);
+    if (!room || !root || !fragment.n)
+        return root;
+    return fragment.p[0] == '/' ? follow(root, fragment, room) : find_anchor(s, root, fragment);
+}
+
+const JsonNode *schema_target(Schema *s, const JsonNode *schema)
+{
+    const JsonNode *ref = keyword(schema, "$ref"), *target;
+    NodeFacts      *f = &s->fact[schema - s->doc.node];
+    if (!f->resolved) {
+        target = find_target(s, schema, ref);
+        if (!target) {
+            schema_refuse(s, ref, "$ref: '%.100s' is not in this document", ref->text);
+            return NULL;
+        }
+        f->resolved = true;
+        f->target = node_index(s, target);
+    }
+    return s->doc.node + f->target;
+}
