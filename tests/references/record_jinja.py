@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What transformers' own template environment renders, for tests/text/test_jinja.py: the recorded answers of tests/data/jinja.jsonl.
 
-    record_jinja.py             render all snippets below and write tests/data/jinja.jsonl
-    record_jinja.py --random N  compare N random snippets with what tblock renders ($BUILD/tests/text/jinja_tool), and print what differs
+    record_jinja.py                  render all snippets below and write tests/data/jinja.jsonl, and digests of what the templates of
+                                     $TBLOCK_TEST_DATA make of tests/text/jinja_conversations.py: tests/data/jinja_conversations.json
+    record_jinja.py --random N       compare N random snippets with what tblock renders ($BUILD/tests/text/jinja_tool), print what differs
+    record_jinja.py --templates FOLDER   compare the conversations for each *.jinja in FOLDER
 
 Needs jinja2 and transformers (without torch). A snippet that Python refuses is recorded as an error; the message is our own.
 """
@@ -11,13 +13,15 @@ import json
 import os
 import pathlib
 import random
-import subprocess
 import sys
 
 from transformers.utils import chat_template_utils
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TOOL = ROOT / os.environ.get("BUILD", "build/release") / "tests/text/jinja_tool"
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "text")]
+from jinja_conversations import CONVERSATIONS  # noqa: E402
+from test_jinja import OWN, Tool, digest, templates  # noqa: E402
+
 ANSWERS = ROOT / "tests" / "data" / "jinja.jsonl"
 
 DATA = {
@@ -256,6 +260,9 @@ def record():
         out.write(json.dumps({"made by": "tests/references/record_jinja.py", "versions": versions, "given": DATA}, ensure_ascii=False) + "\n")
         for template in snippets():
             out.write(json.dumps({"template": template, "text": rendered(env, template, DATA)}, ensure_ascii=False) + "\n")
+    found = {name: " ".join(digest(rendered(env, text, {**c, **OWN})) for c in CONVERSATIONS) for name, text in templates()}
+    if found:
+        ANSWERS.with_name("jinja_conversations.json").write_text(json.dumps({"versions": versions, **found}, indent=1) + "\n")
 
 
 # ---- Random snippets ---------------------------------------------------------------------------------------------------
@@ -318,28 +325,35 @@ def body(r, depth):
     return text
 
 
-def compare(n):
-    env, r = environment(), random.Random(int(os.environ.get("SEED", "1")))
-    tool = subprocess.Popen([str(TOOL)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def requests(how, what):
+    """(template, variables) to compare."""
+    r = random.Random(int(os.environ.get("SEED", "1")))
+    if how == "--random":
+        for _ in range(int(what)):
+            yield body(r, 2) if r.random() < 0.5 else "{{ %s }}" % expression(r, 3), DATA
+    else:
+        for path in sorted(pathlib.Path(what).glob("*.jinja")):
+            for c in CONVERSATIONS:
+                yield open(path, newline="").read(), {**c, **OWN}
+
+
+def compare(how, what):
+    env, tool = environment(), Tool()
     same = errors = refused = differs = 0
-    for _ in range(n):
-        template = body(r, 2) if r.random() < 0.5 else "{{ %s }}" % expression(r, 3)
-        tool.stdin.write(json.dumps({"template": template, "given": DATA}) + "\n")
-        tool.stdin.flush()
-        found, expected = json.loads(tool.stdout.readline()), rendered(env, template, DATA)
+    for template, variables in requests(how, what):
+        found, expected = tool.ask(template, variables), rendered(env, template, variables)
+        why = found.get("error", "")
         if found.get("text") == expected:
             same += expected is not None
             errors += expected is None
-        elif "not supported" in found.get("error", "") or " of memory" in found.get("error", "") or "64 bits" in found.get("error", ""):
-            refused += 1
-        elif expected is not None and (" at 0x" in expected):
+        elif any(w in why for w in ("not supported", " of memory", "64 bits", "has no slices")) or (expected and " at 0x" in expected):
             refused += 1
         else:
             differs += 1
-            print("%r\n   Python: %r\n   tblock: %r" % (template, expected, found.get("text", found.get("error"))))
-    print("%d snippets alike, %d refused by both, %d refused here by name, %d differ" % (same, errors, refused, differs))
-    return differs
+            print("%r\n   Python: %r\n   tblock: %r" % (template[:2000], expected, found.get("text", why)))
+    print("%d alike, %d refused by both, %d refused here by name, %d differ" % (same, errors, refused, differs))
+    return differs > 0
 
 
 if __name__ == "__main__":
-    sys.exit(bool(compare(int(sys.argv[2]))) if sys.argv[1:2] == ["--random"] else record())
+    sys.exit(compare(*sys.argv[1:3]) if sys.argv[1:] else record())

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Templates: what the interpreter renders against recorded renderings of Jinja2 in transformers' environment. Prints "ok NAME", "FAIL NAME:
 why" or "skip NAME: why". $BUILD/tests/text/jinja_tool answers; tests/data/jinja.jsonl (tests/references/record_jinja.py) holds a snippet
-for each part of the language, $TBLOCK_TEST_DATA whole templates."""
+for each part of the language, $TBLOCK_TEST_DATA whole templates, of whose renderings jinja_conversations.json has digests."""
+import hashlib
 import json
 import os
 import pathlib
@@ -12,9 +13,25 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("BUILD", "build/release")
 sys.path.insert(0, str(ROOT / "tests"))
 import testdata  # noqa: E402
+from jinja_conversations import CONVERSATIONS  # noqa: E402
 
 CHAT = testdata.MORE / "chat"
+OWN = {"bos_token": "<s>", "eos_token": "</s>"}
 failed = 0
+
+
+def templates():
+    """(name, text) of those of other people."""
+    for path in sorted((CHAT / "jinja").glob("*.jinja")):
+        yield path.name, open(path, newline="").read()
+    if CHAT.is_dir():
+        for c in json.load(open(CHAT / "llama.cpp_chat_cases.json")):
+            yield c["name"], c["template"]
+
+
+def digest(text):
+    """Of what a template renders; None: it fails."""
+    return "-" if text is None else hashlib.sha256(text.encode()).hexdigest()[:10]
 
 
 class Tool:
@@ -63,6 +80,13 @@ def llama_cpps_templates_as_python_renders_them(tool):
                                       bos_token=c["bos_token"], eos_token=c["eos_token"]), c["python_jinja2_output"], c["name"])]
 
 
+def fifty_conversations_for_each_template(tool):
+    recorded = json.load(open(ROOT / "tests/data/jinja_conversations.json"))
+    return ["%s: %s: expected %s, found %r" % (name, json.dumps(c)[:200], expected, answer)
+            for name, text in templates() for c, expected in zip(CONVERSATIONS, recorded[name].split(), strict=True)
+            for answer in [tool.ask(text, c, **OWN)] if digest(answer.get("text")) != expected]
+
+
 def no_byte_of_a_message_is_marked(tool):
     """A message of letters that no template has: its bytes are data wherever they land."""
     wrong, letters = [], "\u05d0\u05d1\u05d2"
@@ -82,7 +106,8 @@ def no_byte_of_a_message_is_marked(tool):
 def main():
     tool = Tool()
     claim("each_part_of_the_language_renders_as_in_python", each_part_of_the_language_renders_as_in_python(tool))
-    for case in (recorded_renderings_of_whole_templates, llama_cpps_templates_as_python_renders_them, no_byte_of_a_message_is_marked):
+    for case in (recorded_renderings_of_whole_templates, llama_cpps_templates_as_python_renders_them, fifty_conversations_for_each_template,
+                 no_byte_of_a_message_is_marked):
         if CHAT.is_dir():
             claim(case.__name__, case(tool))
         else:
