@@ -52,9 +52,12 @@ static void normalize(const Tokenizer *t, const char *text, size_t n, TextOut *o
             p++;
         if (p < end)
             after_space = squeeze && end[-1] == ' ';
-        for (; p < end; p++)
-            if (!(*p == ' ' ? text_out_bytes(out, space, n_space) : text_out_bytes(out, p, 1)))
+        for (size_t len = 1; p < end; p += len, len = 1) {
+            while (*p != ' ' && p + len < end && p[len] != ' ')
+                len++;
+            if (!(*p == ' ' ? text_out_bytes(out, space, n_space) : text_out_bytes(out, p, len)))
                 return;
+        }
     }
     while (squeeze && out->n >= n_space
            && memcmp(out->text + out->n - n_space, space, n_space) == 0)

@@ -211,10 +211,16 @@ const CharacterStart *character_start(CharacterStarts *c, const Vocab *v, const 
 /* SentencePiece's table of replacements (nmt_nfkc and others). The converter has
  * expanded it into a trie and a list of texts. */
 
+/* Bit b2 of row (b0, b1), by the low 4, 6 and 6 bits of three bytes. */
+typedef struct WideSet { uint64_t row[1024]; } WideSet;
+
 typedef struct Charsmap {
     Trie            trie;    /* replaced strings; the value is the number of the replacement */
     const char     *bytes;   /* the replacements, one after the other                */
     const uint32_t *offsets; /* [n + 1]                                              */
+    /* Characters of three bytes. begins: a rule is one, or goes on otherwise than with another of
+     * them. second: another of them, in some rule. */
+    WideSet begins, second;
 } Charsmap;
 
 /* Open the tensors tok.charsmap, tok.charsmap_labels, tok.charsmap_bytes and tok.charsmap_offsets

@@ -40,11 +40,15 @@ static double piece_score(const Tokenizer *t, int32_t id, size_t n)
     return v->scores ? (double)v->scores[id] : v->scores64[id];
 }
 
+/* The nodes of a word. Those after `reached` are not set: no way leads there yet. */
+typedef struct Ways { UnigramNode *node; size_t reached; } Ways;
+
 /* Offer a way to node `to` that ends with piece id; it is kept if it is better. */
-static void offer(const Tokenizer *t, UnigramNode *node, size_t from, size_t to, int32_t id,
-                  double score)
+static void offer(const Tokenizer *t, Ways *w, size_t from, size_t to, int32_t id, double score)
 {
-    UnigramNode *n = &node[to];
+    while (w->reached < to)
+        w->node[++w->reached].id = NO_WAY;
+    UnigramNode *n = &w->node[to];
     if (t->type == SPM_UNIGRAM)
         score = (double)(float)score;
     if (n->id != NO_WAY && !(score > n->score))
@@ -67,39 +71,33 @@ static bool reserve_nodes(Encoder *e, size_t n, Error *err)
 
 /* Floats lose digits as scores grow in a long text. So SentencePiece subtracts the score here from
  * all scores known so far, and so do we. */
-static void reset_scores(UnigramNode *node, size_t from, size_t reached)
+static void reset_scores(const Ways *w, size_t from)
 {
-    float offset = (float)node[from].score;
+    float offset = (float)w->node[from].score;
     if (offset >= -SCORE_RESET && offset <= SCORE_RESET)
         return;
-    for (size_t i = from; i <= reached; i++)
-        if (node[i].id != NO_WAY)
-            node[i].score = (double)((float)node[i].score - offset);
+    for (size_t i = from; i <= w->reached; i++)
+        if (w->node[i].id != NO_WAY)
+            w->node[i].score = (double)((float)w->node[i].score - offset);
 }
 
 /* Offer every piece that begins at i, and the unknown token if none of them is exactly the
- * character there. Returns the end of the longest. */
-static size_t leave(const Tokenizer *t, UnigramNode *node, const char *text, size_t n, size_t i,
-                    size_t len)
+ * character there. */
+static void leave(const Tokenizer *t, Ways *w, const char *text, size_t n, size_t i, size_t len)
 {
-    double   here = node[i].score;
+    double   here = w->node[i].score;
     bool     has_character = false;
     uint32_t at = 0;
-    size_t   reached = i;
     for (size_t end = i; end < n && trie_step(&t->vocab.trie, &at, text[end]);) {
         end++;
         int32_t id = trie_value(&t->vocab.trie, at);
         if (id < 0 || t->vocab.types[id] == PIECE_UNUSED)
             continue;
-        offer(t, node, i, end, id, piece_score(t, id, end - i) + here);
-        reached = end;
+        offer(t, w, i, end, id, piece_score(t, id, end - i) + here);
         has_character |= end - i == len;
     }
-    if (!has_character) {
-        offer(t, node, i, i + len, t->unk, t->unk_score + here);
-        reached = reached > i + len ? reached : i + len;
-    }
-    return reached;
+    if (!has_character)
+        offer(t, w, i, i + len, t->unk, t->unk_score + here);
 }
 
 bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
@@ -108,17 +106,15 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
     if (!reserve_nodes(e, n + 1, err))
         return false;
     UnigramNode *node = e->node;
+    Ways         ways = { node, 0 };
     node[0] = (UnigramNode){ 0, 0, 0 };
-    for (size_t i = 1; i <= n; i++)
-        node[i].id = NO_WAY;
-    for (size_t i = 0, len, reached = 0; i < n; i += len) {
+    for (size_t i = 0, len; i < n; i += len) {
         uint32_t cp = 0;
         len = character_at(word + i, n - i, &cp);
         len = len ? len : 1;
         if (t->type == SPM_UNIGRAM)
-            reset_scores(node, i, reached);
-        size_t far = leave(t, node, word, n, i, len);
-        reached = far > reached ? far : reached;
+            reset_scores(&ways, i);
+        leave(t, &ways, word, n, i, len);
     }
     /* Walk back along the best way and note, at each piece's start, where it ends. `score` is free
      * by now and holds that position. */

@@ -585,6 +585,12 @@ static void unigram_takes_the_best_way(void)
     check_pieces("a\u00e9\u00e8b", "\u2581a|<unk>|b");
     check_pieces("A AB b", "\u2581a|\u2581|x|\u2581|b"); /* the longest rule; its spaces count as
                                                           * such */
+    /* Rules of several characters: whole, cut short, and with another character inside. */
+    check_pieces("b\u304b\u3099b\u304b\u309ab", "\u2581|b|ab|\u2581|x|\u2581|b");
+    check_pieces("\u304b\u3099", "\u2581a");
+    check_pieces("b\u304b\u3098\u304bb\u304b\u304b\u3099",
+                 "\u2581|b|<unk>|b|<unk>|a");
+    check_pieces("b\u304b", "\u2581|b|<unk>");
     check_pieces("", "");
     tiny_close(&y);
     small_unigram("unigram");

@@ -27,8 +27,9 @@ typedef struct Tiny {
     uint32_t  trie[TINY_MOST * 4][3];   /* of the pieces that tok.index has, made by tiny_trie */
     uint8_t   trie_labels[TINY_MOST * 4];
     int       n_trie;
-    uint32_t  rules[8][3];              /* a character map: "A" becomes "a", "AB" becomes " x " */
-    uint8_t   rules_labels[8];
+    /* A character map: "A" and U+304B U+3099 become "a", "AB" and U+304B U+309A become " x ". */
+    uint32_t  rules[10][3];
+    uint8_t   rules_labels[10];
     const char *skip;             /* a tensor to leave out */
     char      path[64];
     TensorFile file;
@@ -120,10 +121,11 @@ static inline void tiny_trie(Tiny *y)
                 break;
             }
     }
-    static const uint32_t rules[3][3] = { { 1, 1, 0 }, { 2, 1, 1 }, { 0, 0, 2 } };
+    static const uint32_t rules[10][3] = { { 1, 2, 0 }, { 3, 1, 1 }, { 4, 1, 0 }, { 0, 0, 2 },
+                                           { 5, 1, 0 }, { 6, 1, 0 }, { 7, 1, 0 }, { 8, 2, 0 },
+                                           { 0, 0, 1 }, { 0, 0, 2 } };
     memcpy(y->rules, rules, sizeof rules);
-    y->rules_labels[1] = 'A';
-    y->rules_labels[2] = 'B';
+    memcpy(y->rules_labels, "\0A\xE3" "B\x81\x8B\xE3\x82\x99\x9A", sizeof y->rules_labels);
 }
 
 /* All 256 bytes: ids 0 .. 255 of a bpe, byte pieces <0x00> .. of an spm. */
@@ -150,12 +152,12 @@ static inline bool tiny_write(Tiny *y, const char *json)
         { "tok.merges", DT_U32, 2, { y->n_merges, 3 }, y->merges },
         { "tok.merge_index", DT_I32, 1, { TINY_SLOTS }, y->merge_index },
         { "tok.trie", DT_U32, 2, { y->n_trie, 3 }, y->trie },
-        { "tok.charsmap", DT_U32, 2, { 3, 3 }, y->rules },
+        { "tok.charsmap", DT_U32, 2, { 10, 3 }, y->rules },
         { "tok.charsmap_offsets", DT_U32, 1, { 3 }, (const uint32_t[]){ 0, 1, 4 } },
         { "tok.types", DT_U8, 1, { y->size }, y->types },
         { "tok.bytes", DT_U8, 1, { (int64_t)y->n_bytes }, y->bytes },
         { "tok.trie_labels", DT_U8, 1, { y->n_trie }, y->trie_labels },
-        { "tok.charsmap_labels", DT_U8, 1, { 3 }, y->rules_labels },
+        { "tok.charsmap_labels", DT_U8, 1, { 10 }, y->rules_labels },
         { "tok.charsmap_bytes", DT_U8, 1, { 4 }, "a x " },
     };
     enum { N = sizeof tensor / sizeof *tensor };
