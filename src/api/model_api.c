@@ -105,6 +105,7 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
             return false;
     if (m->source.kind != SOURCE_MODEL_FILE)
         return true;
+    file_map_huge_pages(&f->map); /* what is read from the disk comes in huge pages */
     if (!m->retyped) /* reads ahead in the background; 0.1 ms if all is there */
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
     if (opt->populate)

@@ -207,6 +207,8 @@ void file_map_release(const FileMap *f, size_t offset, size_t n_bytes)
         advise(f, first, (offset + n_bytes - first) / page * page, MADV_DONTNEED);
 }
 
+void file_map_huge_pages(const FileMap *f) { advise(f, 0, f->size, MADV_HUGEPAGE); }
+
 void file_map_populate(const FileMap *f)
 {
 #ifdef MADV_POPULATE_READ

@@ -45,6 +45,10 @@ static long faults(void)
 /* /proc tells which pages are huge, but takes milliseconds and opens a file, which a sandbox does
  * not. A fault tells too: one for the first byte maps all of a huge page, and of others at most 64
  * KB around it. */
+#if defined(__GNUC__)
+/* a sanitizer's own memory would fault too */
+__attribute__((no_sanitize_address, no_sanitize_thread))
+#endif
 static bool one_fault_maps_all(volatile char *data, bool write)
 {
     if (write)

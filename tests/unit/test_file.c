@@ -65,6 +65,7 @@ static void a_file_is_mapped(void)
           "%zu bytes", f.size);
     file_map_will_need(&f, 3, SIZE_MAX);
     file_map_will_need(&f, SIZE_MAX, SIZE_MAX);
+    file_map_huge_pages(&f);
     file_map_populate(&f);
     remove(in_folder("a"));
     CHECK(memcmp(f.data, "hello", 5) == 0, "the mapping lives on");
