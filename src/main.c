@@ -16,6 +16,7 @@ const Command *const commands[] = {
     &cmd_chat,
     &cmd_info,
     &cmd_tokenize,
+    &cmd_constrain,
     &cmd_logits,
     &cmd_verify,
     &cmd_eval,

@@ -640,6 +640,39 @@ TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const 
                                      size_t n_roofs, const tblock_roof_point *point,
                                      size_t n_points, tblock_error *err);
 
+/* ---- Constraints (docs/constraints.md) ------------------------------------------------------- */
+
+/* What a text must fit. Its tables grow as it runs: one thread at a time may use it. */
+typedef struct tblock_constraint tblock_constraint;
+
+enum tblock_constraint_kind {
+    TBLOCK_REGEX  = 1, /* the whole text matches this pattern of ECMA-262      */
+    TBLOCK_GRAMMAR = 2 /* the text is a `root` of this grammar in GBNF         */
+};
+
+/* text [n_bytes] is UTF-8; name begins messages. m, which must outlive the constraint, may be NULL:
+ * then it knows bytes and no tokens. Fails with TBLOCK_INPUT (not a pattern or grammar, what is not
+ * kept, no text fits: with the place) and TBLOCK_USAGE (kind). */
+TBLOCK_API tblock_constraint *tblock_constraint_new(const tblock_model *m, int kind,
+                                                    const char *text, size_t n_bytes,
+                                                    const char *name, tblock_error *err);
+TBLOCK_API void               tblock_constraint_free(tblock_constraint *c); /* accepts NULL */
+
+/* Does the text fit? With a model token by token: its tokens, without special ones, are each held
+ * against what may be drawn there. A text that the model's tokens do not spell to the byte, because
+ * the tokenizer changes it, is looked at byte by byte. Fails with TBLOCK_INPUT (tables are full, a
+ * text that cannot be tokenized). */
+TBLOCK_API bool tblock_constraint_accepts(tblock_constraint *c, const char *text, size_t n_bytes,
+                                          bool *accepts, tblock_error *err);
+
+/* How long it took so far to find out which tokens may come next. */
+typedef struct tblock_constraint_times {
+    double   compile_s;  /* tblock_constraint_new, without the vocabulary's tree */
+    uint64_t n_masks;
+    double   first_s, mean_s, p99_s, max_s; /* of masks; 0: none                */
+} tblock_constraint_times;
+TBLOCK_API void tblock_constraint_measure(const tblock_constraint *c, tblock_constraint_times *out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -94,7 +94,7 @@ typedef struct Command {
 
 extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_eval,
     cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize, cmd_convert, cmd_synth, cmd_bench,
-    cmd_completions, cmd_help;
+    cmd_completions, cmd_constrain, cmd_help;
 
 extern const Command *const commands[]; /* in the order of the help; ends with NULL */
 

@@ -368,7 +368,8 @@ Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
     }
     Error why = { 0 };
     grammar_failed(g, &why);
-    fail(err, why.status, "%s: %s", what, why.msg);
+    bool named = strncmp(why.msg, what, strlen(what)) == 0; /* by a front end, with the place */
+    fail(err, why.status, "%s%s%s", named ? "" : what, named ? "" : ": ", why.msg);
     constraint_free(c);
     return NULL;
 }

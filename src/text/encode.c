@@ -405,3 +405,10 @@ bool tokenizer_is_special(const Tokenizer *t, int id)
             return true;
     return false;
 }
+
+bool tokenizer_is_text(const Tokenizer *t, int id)
+{
+    uint8_t type = t->vocab.types[id];
+    return (type == PIECE_NORMAL || type == PIECE_USER_DEFINED || type == PIECE_BYTE)
+        && !tokenizer_is_special(t, id);
+}

@@ -61,6 +61,8 @@ bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes
 int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes);
 /* Is this id a special token that can be found in a text? */
 bool tokenizer_is_special(const Tokenizer *t, int id);
+/* May this id stand for ordinary text? False: special, control, unknown and unused pieces. */
+bool tokenizer_is_text(const Tokenizer *t, int id);
 
 /* Decode ids to their exact bytes. The caller frees *text, which has a NUL after its n_bytes bytes.
  * Errors: INPUT (an id out of range), SYSTEM. */

@@ -123,6 +123,10 @@ def every_allocation_of_a_command_may_fail():
     model = small_model()
     commands = usable_commands(model)
     commands["tokenize"] = ["tokenize", text_model(), "--text", "To be, or not", "--pieces"]
+    (TEMP / "texts.jsonl").write_text('"ab ab"\n"ba"\n')
+    (TEMP / "list.gbnf").write_text('root ::= "(" root ")" | [ab]+ (" " root)?')
+    commands["constrain"] = ["constrain", text_model(), "--grammar", "list.gbnf", "--jsonl", "texts.jsonl", "--stats"]
+    commands["constrain --regex"] = ["constrain", "--regex", "(?i)[^b]b{2,}|\\p{Lu}+ b", "--jsonl", "texts.jsonl"]
     commands["chat"] = ["chat", text_model(), "--chat-format", "alpaca", "-n", "2"]
     commands["run --sandbox"] = ["run", text_model(), "-p", "A", "-n", "2", "--sandbox", "--save-state", "out", "--trace", "out2"]
     for name, args in commands.items():

@@ -1,0 +1,204 @@
+/* api/constraint_api.c: constraints over a model's vocabulary, and texts held against them. */
+#include "api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fp_env.h"
+#include "base/progress.h"
+#include "constrain/constrain.h"
+
+struct tblock_constraint {
+    Constraint      *engine;
+    const Tokenizer *tokenizer; /* NULL: bytes alone */
+    TokenTrie       *trie;
+    TextOut          times;     /* doubles: seconds of each mask */
+    double           compile_s;
+};
+
+/* ---- The vocabulary -------------------------------------------------------------------------- */
+
+typedef struct Pieces { const Tokenizer *t; TextStream *stream; TextOut bytes; } Pieces;
+
+/* The bytes of one token in the midst of a text. */
+static const char *text_of(void *user, int id, size_t *n)
+{
+    Pieces *p = user;
+    p->bytes.n = 0;
+    if (!tokenizer_is_text(p->t, id))
+        return NULL;
+    const char *part = text_stream_put(p->stream, id, n);
+    text_out_bytes(&p->bytes, part, *n);
+    part = text_stream_flush(p->stream, n);
+    text_out_bytes(&p->bytes, part, *n);
+    *n = p->bytes.n;
+    return p->bytes.failed ? NULL : p->bytes.text;
+}
+
+static TokenTrie *trie_of(const Tokenizer *t, Error *err)
+{
+    Pieces     p = { .t = t, .stream = text_stream_new(t, true) };
+    TokenTrie *trie = p.stream ? token_trie_new(tokenizer_size(t), text_of, &p, err) : NULL;
+    if (trie && p.bytes.failed) {
+        token_trie_free(trie);
+        trie = NULL;
+    }
+    if (!trie)
+        no_memory("vocabulary", err);
+    text_stream_free(p.stream);
+    text_out_free(&p.bytes);
+    return trie;
+}
+
+/* ---- Making ---------------------------------------------------------------------------------- */
+
+static Constraint *compile(int kind, const char *text, size_t n, const char *name, Error *err)
+{
+    Grammar *g = grammar_new(err);
+    Rule     root = 0;
+    if (!g)
+        return NULL;
+    if (kind == TBLOCK_REGEX)
+        return constraint_of_expr(g, expr_regex(g, text, n, false, CHARS_UTF8, name), name, err);
+    grammar_read_gbnf(g, text, n, name, &root);
+    return constraint_new(g, root, name, err);
+}
+
+static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, const char *text,
+                                              size_t n_bytes, const char *name, Error *err)
+{
+    double begun = clock_seconds();
+    if (kind != TBLOCK_REGEX && kind != TBLOCK_GRAMMAR) {
+        fail(err, USAGE, "kind: expected a tblock_constraint_kind, found %d", kind);
+        return NULL;
+    }
+    if (m && !m->tokenizer) {
+        fail(err, INPUT, "%s: a constraint needs a tokenizer, found a model without one", name);
+        return NULL;
+    }
+    tblock_constraint *c = calloc(1, sizeof *c);
+    if (!c) {
+        no_memory(name, err);
+        return NULL;
+    }
+    c->engine = compile(kind, text, n_bytes, name, err);
+    c->compile_s = clock_seconds() - begun;
+    c->tokenizer = m ? m->tokenizer : NULL;
+    if (c->engine && (!c->tokenizer || (c->trie = trie_of(c->tokenizer, err))))
+        return c;
+    tblock_constraint_free(c);
+    return NULL;
+}
+
+tblock_constraint *tblock_constraint_new(const tblock_model *m, int kind, const char *text,
+                                         size_t n_bytes, const char *name, tblock_error *err)
+{
+    HOST_ENV_RETURN(tblock_constraint *,
+                    constraint_make_for(m, kind, text, n_bytes, name, err));
+}
+
+void tblock_constraint_free(tblock_constraint *c)
+{
+    if (!c)
+        return;
+    constraint_free(c->engine);
+    token_trie_free(c->trie);
+    text_out_free(&c->times);
+    free(c);
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+/* One token further; *state is STATE_DEAD if the token may not come there. */
+static bool take_token(tblock_constraint *c, ConstraintState *state, int32_t id, const char *bytes,
+                       size_t n, Error *err)
+{
+    double          begun = clock_seconds();
+    const uint64_t *mask = constraint_mask(c->engine, c->trie, *state, err);
+    double          seconds = clock_seconds() - begun;
+    if (!mask || !text_out_add(&c->times, (const char *)&seconds, sizeof seconds, err))
+        return false;
+    if (!(mask[id / 64] >> id % 64 & 1)) {
+        *state = STATE_DEAD;
+        return true;
+    }
+    return constraint_advance(c->engine, state, bytes, n, err);
+}
+
+/* Do the tokens spell the text? */
+static bool tokens_spell(Pieces *p, const Ids *ids, const char *text, size_t n_bytes)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < ids->n; i++) {
+        size_t      n = 0;
+        const char *bytes = text_of(p, ids->id[i], &n);
+        if (!bytes || n > n_bytes - at || memcmp(bytes, text + at, n) != 0)
+            return false;
+        at += n;
+    }
+    return at == n_bytes;
+}
+
+static bool take_tokens(tblock_constraint *c, ConstraintState *state, const char *text,
+                        size_t n_bytes, Error *err)
+{
+    Pieces p = { .t = c->tokenizer, .stream = text_stream_new(c->tokenizer, true) };
+    Ids    ids = { 0 };
+    bool   good = (p.stream || no_memory(NULL, err))
+             && tokenizer_encode(c->tokenizer, text, n_bytes, false, false, &ids, err);
+    if (good && !tokens_spell(&p, &ids, text, n_bytes))
+        good = constraint_advance(c->engine, state, text, n_bytes, err);
+    else
+        for (size_t i = 0; good && i < ids.n && *state != STATE_DEAD; i++) {
+            size_t      n = 0;
+            const char *bytes = text_of(&p, ids.id[i], &n);
+            good = take_token(c, state, ids.id[i], bytes, n, err);
+        }
+    if (good && p.bytes.failed)
+        good = no_memory(NULL, err);
+    free(ids.id);
+    text_stream_free(p.stream);
+    text_out_free(&p.bytes);
+    return good;
+}
+
+static bool accepts_text(tblock_constraint *c, const char *text, size_t n_bytes, bool *accepts,
+                         Error *err)
+{
+    ConstraintState state = constraint_start(c->engine);
+    *accepts = false;
+    if (c->tokenizer ? !take_tokens(c, &state, text, n_bytes, err)
+                     : !constraint_advance(c->engine, &state, text, n_bytes, err))
+        return false;
+    *accepts = constraint_may_end(c->engine, state);
+    return true;
+}
+
+bool tblock_constraint_accepts(tblock_constraint *c, const char *text, size_t n_bytes,
+                               bool *accepts, tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, accepts_text(c, text, n_bytes, accepts, err));
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+void tblock_constraint_measure(const tblock_constraint *c, tblock_constraint_times *out)
+{
+    size_t n = c->times.n / sizeof(double);
+    *out = (tblock_constraint_times){ .compile_s = c->compile_s, .n_masks = n };
+    double *sorted = n ? malloc(c->times.n) : NULL;
+    if (!sorted)
+        return;
+    memcpy(sorted, c->times.text, c->times.n);
+    out->first_s = sorted[0];
+    for (size_t i = 0; i < n; i++)
+        out->mean_s += sorted[i] / (double)n;
+    qsort(sorted, n, sizeof *sorted, ascending);
+    out->p99_s = sorted[(n - 1) * 99 / 100];
+    out->max_s = sorted[n - 1];
+    free(sorted);
+}
