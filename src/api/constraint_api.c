@@ -12,8 +12,9 @@ struct tblock_constraint {
     Constraint      *engine;
     const Tokenizer *tokenizer; /* NULL: bytes alone */
     TokenTrie       *trie;
-    TextOut          times;     /* doubles: seconds of each mask */
-    double           compile_s;
+    /* Whole nanoseconds: no arithmetic of floats between the switches of the host's settings. */
+    TextOut          times;     /* int64_t of each mask */
+    int64_t          compile_ns;
 };
 
 /* ---- The vocabulary -------------------------------------------------------------------------- */
@@ -67,7 +68,7 @@ static Constraint *compile(int kind, const char *text, size_t n, const char *nam
 static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, const char *text,
                                               size_t n_bytes, const char *name, Error *err)
 {
-    double begun = clock_seconds();
+    int64_t begun = clock_ns();
     if (kind != TBLOCK_REGEX && kind != TBLOCK_GRAMMAR) {
         fail(err, USAGE, "kind: expected a tblock_constraint_kind, found %d", kind);
         return NULL;
@@ -82,7 +83,7 @@ static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, c
         return NULL;
     }
     c->engine = compile(kind, text, n_bytes, name, err);
-    c->compile_s = clock_seconds() - begun;
+    c->compile_ns = clock_ns() - begun;
     c->tokenizer = m ? m->tokenizer : NULL;
     if (c->engine && (!c->tokenizer || (c->trie = trie_of(c->tokenizer, err))))
         return c;
@@ -113,10 +114,10 @@ void tblock_constraint_free(tblock_constraint *c)
 static bool take_token(tblock_constraint *c, ConstraintState *state, int32_t id, const char *bytes,
                        size_t n, Error *err)
 {
-    double          begun = clock_seconds();
+    int64_t         begun = clock_ns();
     const uint64_t *mask = constraint_mask(c->engine, c->trie, *state, err);
-    double          seconds = clock_seconds() - begun;
-    if (!mask || !text_out_add(&c->times, (const char *)&seconds, sizeof seconds, err))
+    int64_t         taken = clock_ns() - begun;
+    if (!mask || !text_out_add(&c->times, (const char *)&taken, sizeof taken, err))
         return false;
     if (!(mask[id / 64] >> id % 64 & 1)) {
         *state = STATE_DEAD;
@@ -182,23 +183,24 @@ bool tblock_constraint_accepts(tblock_constraint *c, const char *text, size_t n_
 
 static int ascending(const void *a, const void *b)
 {
-    const double *x = a, *y = b;
+    const int64_t *x = a, *y = b;
     return (*x > *y) - (*x < *y);
 }
 
 void tblock_constraint_measure(const tblock_constraint *c, tblock_constraint_times *out)
 {
-    size_t n = c->times.n / sizeof(double);
-    *out = (tblock_constraint_times){ .compile_s = c->compile_s, .n_masks = n };
-    double *sorted = n ? malloc(c->times.n) : NULL;
+    size_t n = c->times.n / sizeof(int64_t);
+    *out = (tblock_constraint_times){ .compile_s = 1e-9 * (double)c->compile_ns, .n_masks = n };
+    int64_t *sorted = n ? malloc(c->times.n) : NULL, sum = 0;
     if (!sorted)
         return;
     memcpy(sorted, c->times.text, c->times.n);
-    out->first_s = sorted[0];
+    out->first_s = 1e-9 * (double)sorted[0];
     for (size_t i = 0; i < n; i++)
-        out->mean_s += sorted[i] / (double)n;
+        sum += sorted[i];
     qsort(sorted, n, sizeof *sorted, ascending);
-    out->p99_s = sorted[(n - 1) * 99 / 100];
-    out->max_s = sorted[n - 1];
+    out->mean_s = 1e-9 * (double)sum / (double)n;
+    out->p99_s = 1e-9 * (double)sorted[(n - 1) * 99 / 100];
+    out->max_s = 1e-9 * (double)sorted[n - 1];
     free(sorted);
 }
