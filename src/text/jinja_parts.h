@@ -86,6 +86,7 @@ struct Node {
     Node    *a, *b, *c, *d, *next;
     String  *name;
     Value    value;
+    struct Var *hidden;  /* of a node with a scope: the names that have no value at first */
     bool     recursive, wants_caller, wants_kwargs, wants_varargs;
 };
 
@@ -129,6 +130,7 @@ enum { JINJA_MEMORY = 64 << 20, JINJA_STEPS = 20000000, JINJA_DEPTH = 1200, JINJ
 struct Jinja {
     JinjaRun run;     /* its arena holds the tree */
     Node    *body;
+    struct Var *hidden;
 };
 
 /* ---- jinja_value.c: memory, strings, what values are ----------------------------------------- */
@@ -256,6 +258,7 @@ bool  apply_test(JinjaRun *r, const String *name, Value v, const Args *args);
 
 Token *jinja_tokens(JinjaRun *r, size_t *n);
 Node *jinja_tree(JinjaRun *r);
+Var  *jinja_hidden(JinjaRun *r, Node *body);           /* jinja_scope.c */
 Value call_macro(JinjaRun *r, const Macro *m, const Args *args);
 Value call_loop(JinjaRun *r, Loop *l, Value items);
 Value loop_attribute(JinjaRun *r, Loop *l, const String *name); /* V_MISSING: none */

@@ -67,6 +67,15 @@ static Env *fresh(JinjaRun *r, Env *env, Env *parent)
     return env;
 }
 
+/* The same for a scope that hides names. */
+static Env *enter(JinjaRun *r, Env *env, Env *parent, const Var *hidden)
+{
+    env = fresh(r, env, parent);
+    for (; hidden; hidden = hidden->next)
+        define(r, env, hidden->name, hidden->value);
+    return env;
+}
+
 static void assign(JinjaRun *r, Env *env, const Node *to, Value v)
 {
     if (to->type == N_NAME) {
@@ -262,13 +271,13 @@ static Flow run_loop(JinjaRun *r, const Node *n, Env *env, Value items, int64_t 
     Flow flow = GO_ON;
     bool whole = false; /* a round came to its end: as compiled by Jinja2, this is what else asks */
     for (Value v; flow != BREAK && loop_next(r, l, &v);) {
-        here = fresh(r, here, env);
+        here = enter(r, here, env, n->hidden);
         define(r, here, loop_name, (Value){ .kind = V_LOOP, .loop = l });
         assign(r, here, n->a, v);
         flow = exec(r, n->c, here);
         whole |= flow == GO_ON;
     }
-    return !whole && cond->b ? exec(r, cond->b, fresh(r, NULL, env)) : GO_ON;
+    return !whole && cond->b ? exec(r, cond->b, enter(r, NULL, env, cond->hidden)) : GO_ON;
 }
 
 Value call_loop(JinjaRun *r, Loop *l, Value items)
@@ -334,7 +343,7 @@ static void special_args(JinjaRun *r, const Macro *m, const Args *args, Dict *re
 
 Value call_macro(JinjaRun *r, const Macro *m, const Args *args)
 {
-    Env  *env = fresh(r, NULL, m->env);
+    Env  *env = enter(r, NULL, m->env, m->node->hidden);
     Dict *rest = dict_new(r);
     if (args->named)
         *rest = *args->named;
@@ -541,7 +550,7 @@ static Flow run_if(JinjaRun *r, const Node *n, Env *env)
 /* A block whose text goes through filters: to a target, or to the output. */
 static Flow run_filtered(JinjaRun *r, const Node *n, Env *env)
 {
-    Env          *here = fresh(r, NULL, env);
+    Env          *here = enter(r, NULL, env, n->hidden);
     StringBuffer *outer = output_begin(r);
     Flow          flow = exec(r, n->c, here);
     String       *text = output_end(r, outer);
@@ -558,7 +567,7 @@ static Flow run_filtered(JinjaRun *r, const Node *n, Env *env)
 
 static Flow run_with(JinjaRun *r, const Node *n, Env *env)
 {
-    Env *here = fresh(r, NULL, env);
+    Env *here = enter(r, NULL, env, n->hidden);
     for (const Node *i = n->a; i; i = i->next)
         assign(r, here, i->a, eval(r, i->b, env));
     return exec(r, n->c, here);
@@ -590,7 +599,7 @@ static Flow run_statement(JinjaRun *r, const Node *n, Env *env)
         v = eval_call(r, n->a, env, &v);
         buffer_string(r, r->out, to_string(r, v));
         break;
-    case N_GENERATION: exec(r, n->c, fresh(r, NULL, env)); break;
+    case N_GENERATION: exec(r, n->c, enter(r, NULL, env, n->hidden)); break;
     case N_WITH: return run_with(r, n, env);
     case N_BREAK: return BREAK;
     default: return CONTINUE;
@@ -640,6 +649,7 @@ static void read_template(JinjaRun *r, void *with)
         jinja_fail(r, "not UTF-8");
     r->n_source -= n && text[n - 1] == '\n'; /* one newline at the end is not the template's */
     s->t->body = jinja_tree(r);
+    s->t->hidden = jinja_hidden(r, s->t->body);
 }
 
 Jinja *jinja_parse(const char *text, size_t n_bytes, const char *what, Error *err)
@@ -690,7 +700,7 @@ static void render(JinjaRun *r, void *with)
     output_begin(r);
     define_all(r, env, s->in->given, false);
     define_all(r, env, s->in->own, true);
-    exec(r, s->t->body, env);
+    exec(r, s->t->body, enter(r, NULL, env, s->t->hidden));
 }
 
 bool jinja_render(const Jinja *t, const JinjaInput *in, JinjaText *out, Error *err)

@@ -214,6 +214,10 @@ a\n  {%+ if a +%}\n  x\n  {%+ endif %}\nb
 {% set x = [] %}{% for i in range(3) %}{% set x = x + [i] %}{{ x }}{% endfor %}{{ x }}{% set ns = namespace(x=[]) %}{% for i in range(3) %}{% set ns.x = ns.x + [i] %}{% endfor %}{{ ns.x }}
 {% set it = l | map('string') %}{{ it | first }}{{ it | list }}{{ it | list }}{% set r = l | reverse %}{% for x in r %}{{ x }}{{ loop.length }}{% endfor %}{% for x in r %}{{ x }}{% endfor %}
 {% macro outer() %}{% macro inner(x) %}{{ x }}{{ caller() if caller else '' }}{% endmacro %}{{ inner(1) }}{% call inner(2) %}c{% endcall %}{% endmacro %}{{ outer() }}
+{% for i in l %}{{ a }}{% endfor %}{% set a = 5 %}{{ a }}{% for i in l %}{% for j in l %}{{ s }}{% endfor %}{% set s = i %}{{ s }}{% endfor %}
+{% if n %}{% set a = 5 %}{% endif %}{{ a }}{% macro m() %}{{ s }}{% endmacro %}{{ m() }}{% set s = 1 %}{{ m() }}{% set f = f %}{{ f }}
+{% filter upper %}{% for i in l %}{{ s }}{% endfor %}{% set s = 'x' %}{{ s }}{% endfilter %}{% with e = s %}{{ e }}{% endwith %}{% set k %}{% for i in l %}{{ q }}{% endfor %}{% set q = 1 %}{% endset %}{{ k }}
+{% for x in l %}{% if x == 1 %}{% set a = 'in' %}{% endif %}{{ a }}{% endfor %}{% macro r() %}{% for i in l %}{{ b }}{% endfor %}{% set b = 2 %}{{ b }}{% endmacro %}{{ r() }}{{ b }}
 {% for m in messages %}{% macro role() %}{{ m.role }}{% endmacro %}{{ role() }}{% endfor %}
 {% for i in range(2) %}{% filter upper %}a{{ i }}{% if i == 1 %}{% break %}{% endif %}{% endfilter %}{% endfor %}|
 {% set a = a + 1 %}{{ a }}{% set b %}{{ a }}{% set a = 9 %}{% endset %}{{ a }}{{ b }}
