@@ -599,7 +599,10 @@ static Flow run_statement(JinjaRun *r, const Node *n, Env *env)
         v = eval_call(r, n->a, env, &v);
         buffer_string(r, r->out, to_string(r, v));
         break;
-    case N_GENERATION: exec(r, n->c, enter(r, NULL, env, n->hidden)); break;
+    case N_GENERATION: /* to transformers, a call block whose caller is called once */
+        v = call_macro(r, &(Macro){ .node = n, .env = env }, &(Args){ 0 });
+        buffer_string(r, r->out, v.s);
+        break;
     case N_WITH: return run_with(r, n, env);
     case N_BREAK: return BREAK;
     default: return CONTINUE;

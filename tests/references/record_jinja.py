@@ -218,6 +218,7 @@ a\n  {%+ if a +%}\n  x\n  {%+ endif %}\nb
 {% if n %}{% set a = 5 %}{% endif %}{{ a }}{% macro m() %}{{ s }}{% endmacro %}{{ m() }}{% set s = 1 %}{{ m() }}{% set f = f %}{{ f }}
 {% filter upper %}{% for i in l %}{{ s }}{% endfor %}{% set s = 'x' %}{{ s }}{% endfilter %}{% with e = s %}{{ e }}{% endwith %}{% set k %}{% for i in l %}{{ q }}{% endfor %}{% set q = 1 %}{% endset %}{{ k }}
 {% for x in l %}{% if x == 1 %}{% set a = 'in' %}{% endif %}{{ a }}{% endfor %}{% macro r() %}{% for i in l %}{{ b }}{% endfor %}{% set b = 2 %}{{ b }}{% endmacro %}{{ r() }}{{ b }}
+{% generation %}{{ varargs }}{{ kwargs }}{{ caller is defined }}{% for x in l %}{{ x }}{% endfor %}{% set a = 7 %}{{ a }}{% endgeneration %}{{ a }}
 {% for m in messages %}{% macro role() %}{{ m.role }}{% endmacro %}{{ role() }}{% endfor %}
 {% for i in range(2) %}{% filter upper %}a{{ i }}{% if i == 1 %}{% break %}{% endif %}{% endfilter %}{% endfor %}|
 {% set a = a + 1 %}{{ a }}{% set b %}{{ a }}{% set a = 9 %}{% endset %}{{ a }}{{ b }}
