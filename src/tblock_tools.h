@@ -647,16 +647,23 @@ typedef struct tblock_constraint tblock_constraint;
 
 enum tblock_constraint_kind {
     TBLOCK_REGEX  = 1, /* the whole text matches this pattern of ECMA-262      */
-    TBLOCK_GRAMMAR = 2 /* the text is a `root` of this grammar in GBNF         */
+    TBLOCK_GRAMMAR = 2, /* the text is a `root` of this grammar in GBNF        */
+    /* the text is JSON that this JSON Schema allows, properties in its order, or in any */
+    TBLOCK_JSON_SCHEMA = 3,
+    TBLOCK_JSON_SCHEMA_ANY_ORDER = 4
 };
 
 /* text [n_bytes] is UTF-8; name begins messages. m, which must outlive the constraint, may be NULL:
- * then it knows bytes and no tokens. Fails with TBLOCK_INPUT (not a pattern or grammar, what is not
- * kept, no text fits: with the place) and TBLOCK_USAGE (kind). */
+ * then it knows bytes and no tokens. Fails with TBLOCK_INPUT (no pattern, grammar or schema, what
+ * is not kept, no text fits: with the place) and TBLOCK_USAGE (kind). */
 TBLOCK_API tblock_constraint *tblock_constraint_new(const tblock_model *m, int kind,
                                                     const char *text, size_t n_bytes,
                                                     const char *name, tblock_error *err);
 TBLOCK_API void               tblock_constraint_free(tblock_constraint *c); /* accepts NULL */
+
+/* The names in a schema's `format` that nobody knows: annotations, which ask nothing of a text.
+ * "a, b", or "". Lives as long as c. */
+TBLOCK_API const char *tblock_constraint_unknown_formats(const tblock_constraint *c);
 
 /* Does the text fit? With a model token by token: its tokens, without special ones, are each held
  * against what may be drawn there. A text that the model's tokens do not spell to the byte, because

@@ -13,8 +13,9 @@ struct tblock_constraint {
     const Tokenizer *tokenizer; /* NULL: bytes alone */
     TokenTrie       *trie;
     /* Whole nanoseconds: no arithmetic of floats between the switches of the host's settings. */
-    TextOut          times;     /* int64_t of each mask */
+    TextOut          times;           /* int64_t of each mask */
     int64_t          compile_ns;
+    char            *unknown_formats; /* NULL: none */
 };
 
 /* ---- The vocabulary -------------------------------------------------------------------------- */
@@ -53,7 +54,8 @@ static TokenTrie *trie_of(const Tokenizer *t, Error *err)
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-static Constraint *compile(int kind, const char *text, size_t n, const char *name, Error *err)
+static Constraint *compile(int kind, const char *text, size_t n, const char *name,
+                           TextOut *unknown, Error *err)
 {
     Grammar *g = grammar_new(err);
     Rule     root = 0;
@@ -61,7 +63,12 @@ static Constraint *compile(int kind, const char *text, size_t n, const char *nam
         return NULL;
     if (kind == TBLOCK_REGEX)
         return constraint_of_expr(g, expr_regex(g, text, n, false, CHARS_UTF8, name), name, err);
-    grammar_read_gbnf(g, text, n, name, &root);
+    if (kind == TBLOCK_GRAMMAR)
+        grammar_read_gbnf(g, text, n, name, &root);
+    else
+        grammar_read_schema(g, text, n,
+                            &(SchemaOptions){ kind == TBLOCK_JSON_SCHEMA_ANY_ORDER }, name, unknown,
+                            &root);
     return constraint_new(g, root, name, err);
 }
 
@@ -69,7 +76,7 @@ static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, c
                                               size_t n_bytes, const char *name, Error *err)
 {
     int64_t begun = clock_ns();
-    if (kind != TBLOCK_REGEX && kind != TBLOCK_GRAMMAR) {
+    if (kind < TBLOCK_REGEX || kind > TBLOCK_JSON_SCHEMA_ANY_ORDER) {
         fail(err, USAGE, "kind: expected a tblock_constraint_kind, found %d", kind);
         return NULL;
     }
@@ -82,10 +89,13 @@ static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, c
         no_memory(name, err);
         return NULL;
     }
-    c->engine = compile(kind, text, n_bytes, name, err);
+    TextOut unknown = { 0 };
+    c->engine = compile(kind, text, n_bytes, name, &unknown, err);
+    bool told = !unknown.n || (c->unknown_formats = text_out_take(&unknown, err)) != NULL;
+    text_out_free(&unknown);
     c->compile_ns = clock_ns() - begun;
     c->tokenizer = m ? m->tokenizer : NULL;
-    if (c->engine && (!c->tokenizer || (c->trie = trie_of(c->tokenizer, err))))
+    if (c->engine && told && (!c->tokenizer || (c->trie = trie_of(c->tokenizer, err))))
         return c;
     tblock_constraint_free(c);
     return NULL;
@@ -105,7 +115,13 @@ void tblock_constraint_free(tblock_constraint *c)
     constraint_free(c->engine);
     token_trie_free(c->trie);
     text_out_free(&c->times);
+    free(c->unknown_formats);
     free(c);
+}
+
+const char *tblock_constraint_unknown_formats(const tblock_constraint *c)
+{
+    return c->unknown_formats ? c->unknown_formats : "";
 }
 
 /* ---- Texts ----------------------------------------------------------------------------------- */

@@ -8,23 +8,33 @@
 #include "tblock_tools.h"
 
 typedef struct ConstrainArgs {
-    const char    *model, *regex, *grammar, *jsonl;
-    bool           stats;
+    const char    *model, *regex, *grammar, *schema, *jsonl;
+    bool           object, any_order, stats;
     GeneralOptions general;
 } ConstrainArgs;
 
 enum { MOST_GRAMMAR = 16 * INPUT_MB };
 
+static const char any_object[] = "{\"type\":\"object\"}";
+
 static tblock_constraint *compile(const tblock_model *m, const ConstrainArgs *a, tblock_error *err)
 {
     TextOut            text = { 0 };
     tblock_constraint *c = NULL;
+    const char        *file = a->grammar ? a->grammar : a->schema;
+    int                kind = a->grammar     ? TBLOCK_GRAMMAR
+                              : a->any_order ? TBLOCK_JSON_SCHEMA_ANY_ORDER
+                                             : TBLOCK_JSON_SCHEMA;
     if (a->regex)
         return tblock_constraint_new(m, TBLOCK_REGEX, a->regex, strlen(a->regex), "--regex", err);
-    if (input_read(a->grammar, MOST_GRAMMAR, &text, err))
-        c = tblock_constraint_new(m, TBLOCK_GRAMMAR, text.text ? text.text : "", text.n, a->grammar,
-                                  err);
+    if (a->object)
+        return tblock_constraint_new(m, kind, any_object, strlen(any_object), "--json-object", err);
+    if (input_read(file, MOST_GRAMMAR, &text, err))
+        c = tblock_constraint_new(m, kind, text.text ? text.text : "", text.n, file, err);
     text_out_free(&text);
+    if (c && tblock_constraint_unknown_formats(c)[0])
+        cli_note(a->general.quiet, "warning: %s: formats that are not known and ask nothing: %s",
+                 file, tblock_constraint_unknown_formats(c));
     return c;
 }
 
@@ -94,9 +104,13 @@ static bool print_stats(const tblock_constraint *c, tblock_error *err)
 static bool constrain(void *args, tblock_error *err)
 {
     const ConstrainArgs *a = args;
-    if ((a->regex != NULL) + (a->grammar != NULL) != 1)
-        return fail(err, TBLOCK_USAGE, "expected one of --regex and --grammar, found %s",
-                    a->regex ? "both" : "neither");
+    int n = (a->regex != NULL) + (a->grammar != NULL) + (a->schema != NULL) + a->object;
+    if (n != 1)
+        return fail(err, TBLOCK_USAGE,
+                    "expected one of --json-schema, --json-object, --regex and --grammar, found %s",
+                    n ? "more" : "none");
+    if (a->any_order && !a->schema)
+        return fail(err, TBLOCK_USAGE, "--any-order: expected --json-schema beside it");
 
     tblock_model *m = a->model ? tblock_open(a->model, NULL, err) : NULL;
     if (a->model
@@ -113,6 +127,12 @@ static bool constrain(void *args, tblock_error *err)
 
 #define AT(field) offsetof(ConstrainArgs, field)
 static const Option options[] = {
+    { "json-schema", 0, "FILE", OPT_TEXT, AT(schema), 0, 0, NULL,
+      "the text must be JSON that this JSON Schema allows; -: standard input" },
+    { "json-object", 0, NULL, OPT_FLAG, AT(object), 0, 0, NULL,
+      "the text must be a JSON object, any" },
+    { "any-order", 0, NULL, OPT_FLAG, AT(any_order), 0, 0, NULL,
+      "with --json-schema: properties in any order, not only the schema's" },
     { "regex",   0, "PATTERN", OPT_TEXT, AT(regex), 0, 0, NULL,
       "the whole text must match this regular expression of ECMA-262" },
     { "grammar", 0, "FILE", OPT_TEXT, AT(grammar), 0, 0, NULL,
@@ -133,6 +153,8 @@ static const OptionGroup groups[] = {
     GROUPS_END(AT(general)),
 };
 static const Example examples[] = {
+    { "tblock constrain --json-schema schema.json --jsonl texts.jsonl",
+      "true or false for each text" },
     { "tblock constrain --regex '[a-z]+' --jsonl texts.jsonl", "true or false for each text" },
     { "tblock constrain model.bin --grammar list.gbnf --jsonl texts.jsonl --stats",
       "token by token, and how long a mask takes" },
@@ -140,7 +162,7 @@ static const Example examples[] = {
 };
 const Command cmd_constrain = {
     { "constrain", operands, groups },
-    "say of texts whether they fit a regular expression or a grammar",
+    "say whether texts fit a JSON Schema, a pattern or a grammar",
     "Prints true or false for each line of --jsonl: does the text fit? With a MODEL each text is "
     "split into the model's tokens, and each token is held against the mask of those that may come "
     "there, as when a model writes. A constraint that cannot be kept, or that no text fits, ends "

@@ -126,6 +126,11 @@ def every_allocation_of_a_command_may_fail():
     (TEMP / "texts.jsonl").write_text('"ab ab"\n"ba"\n')
     (TEMP / "list.gbnf").write_text('root ::= "(" root ")" | [ab]+ (" " root)?')
     commands["constrain"] = ["constrain", text_model(), "--grammar", "list.gbnf", "--jsonl", "texts.jsonl", "--stats"]
+    (TEMP / "schema.json").write_text('{"oneOf":[{"type":"object","required":["a"],"properties":{"a":{"format":"date"}},'
+                                      '"patternProperties":{"^b":{"multipleOf":3,"minimum":1.5}},"not":{"required":["c"]}},'
+                                      '{"items":{"$ref":"#"},"contains":{"const":[1]},"format":"x"}]}')
+    (TEMP / "json.jsonl").write_text('"{\\"a\\":\\"2024-02-29\\", \\"b\\": 3}"\n"[[1]]"\n')
+    commands["constrain --json-schema"] = ["constrain", "--json-schema", "schema.json", "--jsonl", "json.jsonl"]
     commands["constrain --regex"] = ["constrain", "--regex", "(?i)[^b]b{2,}|\\p{Lu}+ b", "--jsonl", "texts.jsonl"]
     commands["chat"] = ["chat", text_model(), "--chat-format", "alpaca", "-n", "2"]
     commands["run --sandbox"] = ["run", text_model(), "-p", "A", "-n", "2", "--sandbox", "--save-state", "out", "--trace", "out2"]

@@ -17,6 +17,20 @@ printf 'root ::= "a" |\n  ws\n' > undefined.gbnf
 try constrain --grammar undefined.gbnf --jsonl texts.jsonl
 printf 'root ::= "a" ws\nws ::= " " ws\n' > empty.gbnf
 try constrain --grammar empty.gbnf --jsonl texts.jsonl
+cat > schema.json <<'END'
+{"type": "object", "properties": {"n": {"type": "integer", "minimum": 3}, "next": {"$ref": "#"},
+ "at": {"type": "string", "format": "moment"}}, "required": ["n"], "additionalProperties": false}
+END
+cat > json.jsonl <<'END'
+"{\"n\":3,\"next\":{\"n\": 12}}"
+"{\"n\":2}"
+"{\"next\": {\"n\":5}, \"n\": 7}"
+END
+try constrain --json-schema schema.json --jsonl json.jsonl
+try constrain model.bin --json-schema schema.json --any-order --jsonl json.jsonl
+try constrain --json-object --jsonl json.jsonl
+printf '{"properties": {"a": {"unevaluatedItems": false}}}' | try constrain --json-schema - --jsonl json.jsonl
+try constrain --json-object --any-order --jsonl json.jsonl
 try constrain --grammar missing --jsonl texts.jsonl
 try constrain --regex a --grammar nested.gbnf --jsonl texts.jsonl
 try constrain --jsonl texts.jsonl
