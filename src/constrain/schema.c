@@ -181,6 +181,7 @@ bool grammar_read_schema(Grammar *g, const char *text, size_t n, const SchemaOpt
         grammar_fail(g, &e);
         return false;
     }
+    s.at = s.doc.node;
     if (begin(&s)) {
         Symbol value = set_symbol(&s, set_of(&s, s.doc.node, false, false));
         *root = grammar_rule(g, "value");

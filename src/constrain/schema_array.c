@@ -70,7 +70,7 @@ static SetId item_in(Walk *w, uint32_t i, uint32_t subset)
             if (x->child == SET_ANY || s->set[x->child].n != 1) {
                 if (x->child == SET_ANY)
                     return SET_NONE;
-                schema_refuse(s, s->doc.node, "contains: its opposite is not kept");
+                schema_refuse(s, s->at, "contains: its opposite is not kept");
                 return SET_NONE;
             }
             Literal l = s->set[x->child].literal[0];
@@ -143,7 +143,7 @@ static Symbol contains_symbol(Walk *w)
         states = states > MOST_STATES ? states : states * ((size_t)w->cap[c] + 1);
     }
     if (states > MOST_STATES || a->n_contains > MOST_CONTAINS) {
-        schema_refuse(s, s->doc.node, "contains: more than can be counted");
+        schema_refuse(s, s->at, "contains: more than can be counted");
         return symbol_expr(EXPR_NOTHING);
     }
     w->memo = schema_keep(s, states, sizeof *w->memo);
@@ -237,10 +237,10 @@ Symbol array_symbol(Schema *s, const Shape *shape)
 {
     Walk   w = { .s = s, .shape = shape };
     Symbol inside;
-    if (!schema_enter(s, s->doc.node))
+    if (!schema_enter(s, s->at))
         return symbol_expr(EXPR_NOTHING);
     if (shape->n_prefix > MOST_NESTED) {
-        schema_refuse(s, s->doc.node, "prefixItems: more than %d", MOST_NESTED);
+        schema_refuse(s, s->at, "prefixItems: more than %d", MOST_NESTED);
         return symbol_expr(EXPR_NOTHING);
     }
     if (shape->unique && shape->max > 1)

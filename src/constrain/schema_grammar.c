@@ -6,7 +6,7 @@ enum { MOST_ROW = 64 };
 static Symbol new_rule(Schema *s)
 {
     if (s->n_states++ == MOST_STATES)
-        schema_refuse(s, s->doc.node, "counts and combinations: more than %d rules", MOST_STATES);
+        schema_refuse(s, s->at, "counts and combinations: more than %d rules", MOST_STATES);
     return symbol_rule(grammar_rule(s->g, "value"));
 }
 
@@ -125,7 +125,7 @@ static Symbol value_symbol(Schema *s, SetId id)
 
 Symbol set_symbol(Schema *s, SetId id)
 {
-    const JsonNode *at = s->doc.node;
+    const JsonNode *before = s->at;
     if (id == SET_NONE || schema_failed(s))
         return symbol_expr(EXPR_NOTHING);
     if (s->set[id].finished)
@@ -136,11 +136,14 @@ Symbol set_symbol(Schema *s, SetId id)
         s->set[id].used = true;
         return symbol_rule(s->set[id].rule);
     }
-    if (!schema_enter(s, at))
+    if (s->set[id].n)
+        s->at = literal_node(s, s->set[id].literal[0]);
+    if (!schema_enter(s, s->at))
         return symbol_expr(EXPR_NOTHING);
     s->set[id].begun = true;
     Symbol value = value_symbol(s, id);
     schema_leave(s);
+    s->at = before;
     SetFacts *f = &s->set[id];
     if (f->used) {
         grammar_add(s->g, f->rule, &value, 1);

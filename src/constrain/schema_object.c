@@ -28,10 +28,10 @@ static Symbol member(Schema *s, Expr name, SetId child)
 
 static Expr spelled_names(Schema *s, const Shape *shape)
 {
-    Expr all = EXPR_NOTHING;
-    for (uint32_t i = 0; i < shape->n_named; i++)
-        all = expr_alt(s->g, all, string_text(s, shape->named[i].name, shape->named[i].n));
-    return all;
+    Expr *e = schema_keep(s, (size_t)shape->n_named + 1, sizeof *e);
+    for (uint32_t i = 0; e && i < shape->n_named; i++)
+        e[i] = string_text(s, shape->named[i].name, shape->named[i].n);
+    return expr_alt_list(s->g, e, e ? shape->n_named : 0);
 }
 
 /* The properties of no place that meet those of some[] in the subset. */
@@ -216,15 +216,19 @@ static Symbol walk_object(Walk *w)
     const Shape *shape = w->shape;
     size_t       places = (size_t)shape->n_named + ((size_t)1 << MOST_SOME) + 1;
     plan_counts(w);
-    if (w->any_order && (shape->n_named > MOST_ANY_ORDER || shape->n_some)) {
-        schema_refuse(s, s->doc.node, "properties in any order: more than %d in one object",
+    if (w->any_order && shape->n_named > MOST_ANY_ORDER) {
+        schema_refuse(s, s->at, "properties in any order: more than %d in one object",
                       MOST_ANY_ORDER);
+        return symbol_expr(EXPR_NOTHING);
+    }
+    if (w->any_order && shape->n_some) {
+        schema_refuse(s, s->at, "not: a demand on unnamed properties, in any order");
         return symbol_expr(EXPR_NOTHING);
     }
     if (w->any_order)
         places = (size_t)1 << shape->n_named;
     if (w->count_to > MOST_STATES / places) {
-        schema_refuse(s, s->doc.node, "minProperties, maxProperties: more than can be counted");
+        schema_refuse(s, s->at, "minProperties, maxProperties: more than can be counted");
         return symbol_expr(EXPR_NOTHING);
     }
     w->memo = schema_keep(s, places * (w->count_to + 1), sizeof *w->memo);
@@ -273,10 +277,10 @@ Symbol object_symbol(Schema *s, const Shape *shape)
 {
     Symbol *way = schema_keep(s, (size_t)shape->n_named * shape->n_some + 1, sizeof *way);
     size_t  n = 0;
-    if (!way || !schema_enter(s, s->doc.node))
+    if (!way || !schema_enter(s, s->at))
         return symbol_expr(EXPR_NOTHING);
     if (shape->n_some > MOST_SOME) {
-        schema_refuse(s, s->doc.node, "not: more than %d demands on properties at once", MOST_SOME);
+        schema_refuse(s, s->at, "not: more than %d demands on properties at once", MOST_SOME);
         return symbol_expr(EXPR_NOTHING);
     }
     for (uint32_t i = 0; i < shape->n_some; i++)

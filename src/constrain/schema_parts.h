@@ -22,7 +22,7 @@ enum {
     MOST_PAIRS = 100000,  /* pairs of alternatives that are looked at */
     MOST_STATES = 20000,  /* rules of one object or array, which counts cost */
     MOST_NESTED = 200,    /* recursion of the compiler, through $ref too */
-    MOST_SETS = 20000,
+    MOST_SETS = 100000,
 };
 
 typedef uint32_t Literal; /* node << 2 | is it a value << 1 | is it negated */
@@ -103,6 +103,7 @@ typedef struct Schema {
     Block      *blocks;
     TextOut    *unknown;
     bool        unsure;  /* an answer was needed before it was known: what follows is not kept */
+    const JsonNode *at;  /* what becomes rules now, for messages */
     int         nested, asking; /* depth: of the compiler, of set_is_empty */
     Expr        all[SCALAR_TYPES], any_char, integer, comma, colon, quote;
     Expr        format[FORMATS]; /* those that have been asked for */

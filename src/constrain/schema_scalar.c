@@ -83,14 +83,15 @@ static Expr value_text(Schema *s, const JsonNode *value)
     }
 }
 
-/* The values of an array of values, or the value j, of this type. */
+/* The values of this type in a list. */
 static Expr values(Schema *s, const JsonNode *list, ValueType type)
 {
-    Expr e = EXPR_NOTHING;
-    JSON_NODES (i, list)
+    Expr  *e = schema_keep(s, (size_t)list->n + 1, sizeof *e);
+    size_t n = 0;
+    JSON_NODES (i, e ? list : NULL)
         if (value_has_type(i, type))
-            e = expr_alt(s->g, e, value_text(s, i));
-    return e;
+            e[n++] = value_text(s, i);
+    return expr_alt_list(s->g, e, n);
 }
 
 /* ---- Keywords -------------------------------------------------------------------------------- */
