@@ -162,7 +162,7 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
 {
     Config c;
     Count  count;
-    Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16 };
+    Info   info = { .path = path, .cfg = &c, .count = &count, .type = WT_BF16, .huge_share = -1 };
     if (opt->html && !file_check_apart(opt->html, path, err))
         return false;
     if (opt->check)
@@ -212,6 +212,16 @@ static bool name_chat(const Source *s, char name[80], Error *err)
     return true;
 }
 
+/* Of a model file that is large enough for its pages to matter. */
+static double huge_share(const Source *s)
+{
+    static const size_t least = (size_t)64 << 20;
+    const TensorFile   *f     = &s->file;
+    return s->kind == SOURCE_MODEL_FILE && s->has_weights && f->data_bytes >= least
+        ? pages_cache_share((const char *)f->map.data + f->data_offset, f->data_bytes)
+        : -1;
+}
+
 static bool report_source(const Source *src, const tblock_report_options *opt, char **text,
                           Error *err)
 {
@@ -238,7 +248,7 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
                       .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count,
                       .tokenizer = tokenizer,
                       .source = source, .chat = *chat ? chat : NULL,
-                      .sha256 = source_meta(src, "sha256"),
+                      .sha256 = source_meta(src, "sha256"), .huge_share = huge_share(src),
                       .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }

@@ -64,4 +64,9 @@ bool pages_replace(void *data, void *copy);
  * are huge ones, 0 to 1. Below 0: not known (no page is in memory; /proc cannot be read). */
 double pages_huge_share(const void *data, size_t n_bytes);
 
+/* Of a mapped file of which nothing was read yet: the share of what the page cache holds of data
+ * [n_bytes] that lies in huge pages, 0 to 1, from a sample of it. Below 0: not known (the page
+ * cache holds none of it). */
+double pages_cache_share(const void *data, size_t n_bytes);
+
 #endif

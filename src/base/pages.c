@@ -120,6 +120,29 @@ double pages_huge_share(const void *data, size_t n_bytes)
     return all ? (double)huge / (double)all : -1;
 }
 
+static bool in_page_cache(const char *data)
+{
+    unsigned char there = 0;
+    return mincore((void *)(uintptr_t)data, 1, &there) == 0 && (there & 1);
+}
+
+double pages_cache_share(const void *data, size_t n_bytes)
+{
+    enum { SAMPLES = 64 };
+    size_t before  = (HUGE_PAGE - (uintptr_t)data % HUGE_PAGE) % HUGE_PAGE,
+           windows = n_bytes > before ? (n_bytes - before) / HUGE_PAGE : 0,
+           n       = windows < SAMPLES ? windows : SAMPLES;
+    int huge = 0, all = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *at = (const char *)data + before + i * windows / n * HUGE_PAGE;
+        if (!in_page_cache(at) || !in_page_cache(at + HUGE_PAGE / 2))
+            continue;
+        all++;
+        huge += pages_are_huge(at);
+    }
+    return all ? (double)huge / all : -1;
+}
+
 void pages_unmap(void *data, size_t n_bytes)
 {
     if (data)

@@ -120,7 +120,7 @@ typedef struct WeightPages WeightPages;
 void   weight_pages_find(Model *m, const FileMap *map);
 void   weight_pages_free(WeightPages *p); /* accepts NULL; what was moved stays */
 
-/* Moves up to `most` more pieces of 2 MB. It ends early, for good, where the kernel gives no huge
+/* Moves up to `most` more pieces of 2 MB. It ends early, for good, where the kernel has no huge
  * page. */
 void   weight_pages_move(WeightPages *p, size_t most);
 bool   weight_pages_begun(const WeightPages *p);

@@ -11,14 +11,17 @@
 #include "base/file.h"
 #include "base/memory.h"
 
+/* Now and then the kernel has no huge page for one piece; where it refuses more, it has none. */
+enum { REFUSALS = 8 };
+
 struct WeightPages {
     char          *first;    /* the first whole window of the mapping */
     _Atomic(char *) copies;  /* as many windows, where copies are made; NULL before the first */
     uint32_t      *window;   /* [n] those that hold matrices */
     size_t         n, n_all; /* n_all: windows of the mapping */
     bool           roomy;    /* the machine has memory for private copies to spare */
-    atomic_size_t  next, n_copied;
-    atomic_bool    collapses, stopped;
+    atomic_size_t  next, n_copied, n_refused;
+    atomic_bool    collapses;
 };
 
 /* Notes the windows of n_bytes of weights that are not noted yet. */
@@ -99,7 +102,7 @@ bool weight_pages_begun(const WeightPages *p)
 
 bool weight_pages_done(const WeightPages *p)
 {
-    return atomic_load_explicit(&p->stopped, memory_order_relaxed)
+    return atomic_load_explicit(&p->n_refused, memory_order_relaxed) > REFUSALS
         || atomic_load_explicit(&p->next, memory_order_relaxed) >= p->n;
 }
 
@@ -116,7 +119,7 @@ static char *copies_of(WeightPages *p)
     return none;
 }
 
-/* False: the kernel has no huge page to give, now or ever. */
+/* False: the kernel has no huge page to give. */
 static bool move(WeightPages *p, size_t i)
 {
     char *at = p->first + i * HUGE_PAGE, *copies;
@@ -139,6 +142,6 @@ void weight_pages_move(WeightPages *p, size_t most)
     for (size_t k = 0, at; k < most && !weight_pages_done(p); k++) {
         at = atomic_fetch_add(&p->next, 1);
         if (at < p->n && !move(p, p->window[at]))
-            atomic_store(&p->stopped, true);
+            atomic_fetch_add(&p->n_refused, 1);
     }
 }

@@ -57,6 +57,8 @@ typedef struct Info {
     KvCount           kv;          /* in kv_type */
     double            score_bytes; /* count_score_bytes of load */
     MemoryPlan        memory;
+    double            huge_share;  /* of weights in the page cache, those in huge pages; below 0:
+                                    * not known */
     const DataCheck  *check;       /* NULL: not asked for */
     const InfoPoint  *curve;       /* [n_curve], ascending */
     int               n_curve;

@@ -423,6 +423,11 @@ void info_memory(Rows *r, const Info *info)
                               : "made from the file",
              info_bits(info->count));
     amount(r, "weights", r->face == FACE_TEXT ? NULL : "weights", m->weights, what, NULL);
+    if (info->huge_share >= 0 && r->face != FACE_JSON) {
+        snprintf(what, sizeof what, "%.0f%% of them in huge pages of the page cache",
+                 100 * info->huge_share);
+        rows_row(r, &memory_table, (Value[]){ v_none(), v_none(), v_none(), v_text(what) }, NULL);
+    }
     amount(r, "packed", m->packed ? "packed" : NULL, m->packed, "weights repacked while loading",
            NULL);
     snprintf(what, sizeof what, "%d x %d tokens in %s, whole tiles of 64", m->n_seqs, m->n_ctx,
@@ -435,6 +440,7 @@ void info_memory(Rows *r, const Info *info)
     amount(r, "total", "total", m->total, "with one thread", "total first");
     rows_table_end(r, NULL);
     rows_put(r, "each_thread", v_count(m->each_thread));
+    rows_put(r, "huge_share", info->huge_share >= 0 ? v_real(info->huge_share) : v_none());
     rows_close(r, '}');
     for (int t = 0; !info->contents && t < WT_MADE; t++)
         at += snprintf(what + at, sizeof what - (size_t)at, "%s%s %s", t ? ", " : "",

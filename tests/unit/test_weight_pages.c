@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "tblock_tools.h"
 #include "temp_folder.h"
@@ -101,6 +102,25 @@ static void they_stay_in_the_file(void)
     CHECK(m && made(m) == 0, "%zu bytes of its own", made(m));
     tblock_context_free(c);
     tblock_close(m);
+}
+
+/* The sample of a file that nobody read says what the kernel says of one that was read. */
+static void the_page_cache_is_sampled(void)
+{
+    FileMap f;
+    if (!file_map_open(&f, in_folder("model.bin"), &err)) {
+        CHECK(false, "%s", err.msg);
+        return;
+    }
+    double        sampled = pages_cache_share(f.data, f.size);
+    unsigned char all     = 0;
+    for (size_t i = 0; i < f.size; i += 4096)
+        all |= ((const unsigned char *)f.data)[i];
+    double read = pages_huge_share(f.data, f.size);
+    CHECK(all && sampled > read - 0.2 && sampled < read + 0.2, "%.3f sampled, %.3f", sampled,
+          read);
+    CHECK(pages_cache_share(f.data, HUGE_PAGE - 1) < 0, "less than a huge page");
+    file_map_close(&f);
 }
 
 static void they_move_at_once(void)
@@ -257,6 +277,7 @@ int main(int argc, char **argv)
     }
     have_huge = can_move();
     TEST(they_stay_in_the_file);
+    TEST(the_page_cache_is_sampled);
     TEST(they_move_at_once);
     TEST(a_long_generation_moves_them);
     TEST(many_steps_move_them);
