@@ -21,7 +21,9 @@ OPT_release = -O2
 OPT_clang   = -O2
 OPT_neon    = -O2
 OPT_debug   = -O0
-OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer
+# asan: checks are calls, because the widest kernels take minutes to compile with the checks in line
+OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer \
+              $(if $(findstring clang,$(CC)),-mllvm -,--param )asan-instrumentation-with-call-threshold=0
 OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
 OPT_tsan    = -O1 -fsanitize=thread
 OPT_msan    = -O1 -fsanitize=memory -fno-omit-frame-pointer -fsanitize-ignorelist=tests/msan/uninstrumented.txt

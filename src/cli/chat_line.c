@@ -108,7 +108,7 @@ static int read_character(EditLine *editor, wchar_t *out)
             if (n++ == 0)
                 length = b[0] >= 0xF0 ? 4 : b[0] >= 0xE0 ? 3 : b[0] >= 0xC0 ? 2 : 1;
         }
-        uint32_t code;
+        uint32_t code = 0;
         if (utf8_decode((char *)b, n, &code) != (int)n)
             continue;
         *out = (wchar_t)code;
