@@ -39,7 +39,7 @@ enum { EXPR_NOTHING = 0, /* matches no text */ EXPR_EMPTY = 1 /* matches the emp
 
 typedef struct ByteSet { uint64_t bits[4]; } ByteSet;
 
-enum { REPEAT_FOREVER = UINT32_MAX };
+#define REPEAT_FOREVER UINT32_MAX
 
 Expr expr_bytes(Grammar *g, ByteSet set);                  /* one byte of the set */
 Expr expr_range(Grammar *g, uint8_t first, uint8_t last);  /* one byte, first .. last */

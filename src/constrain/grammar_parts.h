@@ -141,7 +141,8 @@ struct Constraint {
     Words      plain_fits;
     MaskCache *masks;
 };
-enum { NOT_MADE = UINT32_MAX, PLAIN_SHORT = 8 /* characters */ };
+#define NOT_MADE UINT32_MAX
+enum { PLAIN_SHORT = 8 /* characters */ };
 
 /* The state after a byte of the class, made now. NOT_MADE: failed, as constraint_advance. */
 ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err);

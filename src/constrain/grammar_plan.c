@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum { MOST_FOLDED = 1 << 14 }; /* expressions in a row that a rule may become */
-enum { NONE = UINT32_MAX };
+#define NONE UINT32_MAX
 
 /* The rules that the start reaches, with their alternatives and symbols in a row. */
 typedef struct Draft {

@@ -30,6 +30,7 @@ library() {
         echo "skip matrix_$1: no $compiler" >&2
     elif env -u MAKEFLAGS -u MAKELEVEL -u CC -u BUILD make -s -j2 config="$1" "build/$1/libtblock.so" > "$log" 2>&1; then
         echo "build/$1/libtblock.so"
+        ! grep -q 'warning:' "$log" || echo "FAIL matrix_$1: $(grep -m1 'warning:' "$log")" >&2
     else
         echo "FAIL matrix_$1: does not build: $(grep -m1 -i error "$log")" >&2
     fi
