@@ -56,6 +56,7 @@ typedef struct tblock_error {
 typedef struct tblock_model   tblock_model;   /* weights, config, tokenizer; never changes */
 typedef struct tblock_context tblock_context; /* KV caches and activations of one run */
 typedef struct tblock_sampler tblock_sampler; /* options and scratch memory of the sampler */
+typedef struct tblock_constraint tblock_constraint; /* made by tblock_tools.h */
 typedef struct tblock_stream  tblock_stream;  /* token ids to UTF-8 text, never half a character */
 
 TBLOCK_API const char *tblock_version(void); /* the TBLOCK_VERSION of the library that runs */
@@ -367,6 +368,9 @@ typedef struct tblock_generation_options {
     size_t                 n_stop_ids;
     const char *const     *stop_texts; /* [n_stop_texts] it ends before one of these appears */
     size_t                 n_stop_texts;
+    tblock_constraint     *constraint; /* the text fits it, or is cut; stop_texts must be empty, and
+                                        * skip does nothing. Outlives its generations, which may
+                                        * share it; NULL: none */
     const char            *skip;      /* dropped from the start of the new text; may be NULL
                                        * (tblock_chat_info.answer_prefix) */
     int                    draft;     /* most tokens to guess ahead, up to 63; 0: none. The guess is
@@ -383,8 +387,8 @@ typedef struct tblock_generation_options {
 /* Take the free sequence of the context that holds the longest beginning of ids, which is not
  * computed again. Until the generation is closed, only it may change that sequence. Options are
  * copied. Fails with TBLOCK_USAGE (no token, more than the context holds, an id or number out of
- * range, an empty stop text, no free sequence) and TBLOCK_INPUT (stop texts without a
- * tokenizer). */
+ * range, an empty stop text, no free sequence, a constraint of another model or beside stop texts)
+ * and TBLOCK_INPUT (stop texts without a tokenizer). */
 TBLOCK_API tblock_generation *tblock_generation_open(tblock_context *c,
                                                      const tblock_generation_options *opt,
                                                      tblock_error *err);
@@ -414,7 +418,8 @@ enum tblock_end {
     TBLOCK_END_LENGTH  = 3, /* max_tokens are drawn */
     TBLOCK_END_CONTEXT = 4, /* the context is full */
     TBLOCK_END_STOPPED = 5, /* tblock_generation_stop */
-    TBLOCK_END_FAILED  = 6  /* error says why */
+    TBLOCK_END_FAILED  = 6, /* error says why */
+    TBLOCK_END_FITS    = 7  /* the text fits the constraint, and nothing may follow */
 };
 
 typedef struct tblock_generation_info {

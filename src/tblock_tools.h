@@ -642,8 +642,8 @@ TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const 
 
 /* ---- Constraints (docs/constraints.md) ------------------------------------------------------- */
 
-/* What a text must fit. Its tables grow as it runs: one thread at a time may use it. */
-typedef struct tblock_constraint tblock_constraint;
+/* tblock_constraint is what a text must fit. Its tables grow as it runs: one thread at a time may
+ * use it, or the generations that have it. */
 
 enum tblock_constraint_kind {
     TBLOCK_REGEX  = 1, /* the whole text matches this pattern of ECMA-262      */

@@ -31,6 +31,8 @@ struct tblock_model {
      * model. */
     const char *chat, *chat_template;
     char      *retyped;         /* "q4 embed=f16": as asked for at opening; NULL: as stored */
+    /* Of the vocabulary; NULL before the first constraint. */
+    _Atomic(struct TokenTrie *) trie;
 };
 
 /* What a context knows of a sequence besides its KV cache. */

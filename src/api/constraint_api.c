@@ -1,17 +1,19 @@
 /* api/constraint_api.c: constraints over a model's vocabulary, and texts held against them. */
-#include "api/api.h"
+#include "api/fitting.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fp_env.h"
 #include "base/progress.h"
-#include "constrain/constrain.h"
+
+typedef struct Pieces { const Tokenizer *t; TextStream *stream; TextOut bytes; } Pieces;
 
 struct tblock_constraint {
     Constraint      *engine;
-    const Tokenizer *tokenizer; /* NULL: bytes alone */
-    TokenTrie       *trie;
+    const TokenTrie *trie;      /* of the model; NULL: bytes alone */
+    Pieces           pieces;    /* of its tokenizer */
     /* Whole nanoseconds: no arithmetic of floats between the switches of the host's settings. */
     TextOut          times;           /* int64_t of each mask */
     int64_t          compile_ns;
@@ -19,8 +21,6 @@ struct tblock_constraint {
 };
 
 /* ---- The vocabulary -------------------------------------------------------------------------- */
-
-typedef struct Pieces { const Tokenizer *t; TextStream *stream; TextOut bytes; } Pieces;
 
 /* The bytes of one token in the midst of a text. */
 static const char *text_of(void *user, int id, size_t *n)
@@ -37,7 +37,7 @@ static const char *text_of(void *user, int id, size_t *n)
     return p->bytes.failed ? NULL : p->bytes.text;
 }
 
-static TokenTrie *trie_of(const Tokenizer *t, Error *err)
+static TokenTrie *trie_make(const Tokenizer *t, Error *err)
 {
     Pieces     p = { .t = t, .stream = text_stream_new(t, true) };
     TokenTrie *trie = p.stream ? token_trie_new(tokenizer_size(t), text_of, &p, err) : NULL;
@@ -50,6 +50,20 @@ static TokenTrie *trie_of(const Tokenizer *t, Error *err)
     text_stream_free(p.stream);
     text_out_free(&p.bytes);
     return trie;
+}
+
+/* The model's, made by whoever needs it first. Of two threads that do at once, one throws its own
+ * away. */
+static const TokenTrie *trie_of(const tblock_model *m, Error *err)
+{
+    _Atomic(TokenTrie *) *place = &((tblock_model *)m)->trie;
+    TokenTrie            *known = atomic_load(place), *made;
+    if (known || !(made = trie_make(m->tokenizer, err)))
+        return known;
+    if (atomic_compare_exchange_strong(place, &known, made))
+        return made;
+    token_trie_free(made);
+    return known;
 }
 
 /* ---- Making ---------------------------------------------------------------------------------- */
@@ -70,6 +84,13 @@ static Constraint *compile(int kind, const char *text, size_t n, const char *nam
                             &(SchemaOptions){ kind == TBLOCK_JSON_SCHEMA_ANY_ORDER }, name, unknown,
                             &root);
     return constraint_new(g, root, name, err);
+}
+
+static bool take_vocabulary(tblock_constraint *c, const tblock_model *m, Error *err)
+{
+    c->pieces = (Pieces){ .t = m->tokenizer, .stream = text_stream_new(m->tokenizer, true) };
+    c->trie   = c->pieces.stream ? trie_of(m, err) : NULL;
+    return c->pieces.stream ? c->trie != NULL : no_memory("vocabulary", err);
 }
 
 static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, const char *text,
@@ -94,8 +115,7 @@ static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, c
     bool told = !unknown.n || (c->unknown_formats = text_out_take(&unknown, err)) != NULL;
     text_out_free(&unknown);
     c->compile_ns = clock_ns() - begun;
-    c->tokenizer = m ? m->tokenizer : NULL;
-    if (c->engine && told && (!c->tokenizer || (c->trie = trie_of(c->tokenizer, err))))
+    if (c->engine && told && (!m || take_vocabulary(c, m, err)))
         return c;
     tblock_constraint_free(c);
     return NULL;
@@ -113,7 +133,8 @@ void tblock_constraint_free(tblock_constraint *c)
     if (!c)
         return;
     constraint_free(c->engine);
-    token_trie_free(c->trie);
+    text_stream_free(c->pieces.stream);
+    text_out_free(&c->pieces.bytes);
     text_out_free(&c->times);
     free(c->unknown_formats);
     free(c);
@@ -159,23 +180,20 @@ static bool tokens_spell(Pieces *p, const Ids *ids, const char *text, size_t n_b
 static bool take_tokens(tblock_constraint *c, ConstraintState *state, const char *text,
                         size_t n_bytes, Error *err)
 {
-    Pieces p = { .t = c->tokenizer, .stream = text_stream_new(c->tokenizer, true) };
-    Ids    ids = { 0 };
-    bool   good = (p.stream || no_memory(NULL, err))
-             && tokenizer_encode(c->tokenizer, text, n_bytes, false, false, &ids, err);
-    if (good && !tokens_spell(&p, &ids, text, n_bytes))
+    Pieces *p = &c->pieces;
+    Ids     ids = { 0 };
+    bool    good = tokenizer_encode(p->t, text, n_bytes, false, false, &ids, err);
+    if (good && !tokens_spell(p, &ids, text, n_bytes))
         good = constraint_advance(c->engine, state, text, n_bytes, err);
     else
         for (size_t i = 0; good && i < ids.n && *state != STATE_DEAD; i++) {
             size_t      n = 0;
-            const char *bytes = text_of(&p, ids.id[i], &n);
+            const char *bytes = text_of(p, ids.id[i], &n);
             good = take_token(c, state, ids.id[i], bytes, n, err);
         }
-    if (good && p.bytes.failed)
+    if (good && p->bytes.failed)
         good = no_memory(NULL, err);
     free(ids.id);
-    text_stream_free(p.stream);
-    text_out_free(&p.bytes);
     return good;
 }
 
@@ -184,7 +202,7 @@ static bool accepts_text(tblock_constraint *c, const char *text, size_t n_bytes,
 {
     ConstraintState state = constraint_start(c->engine);
     *accepts = false;
-    if (c->tokenizer ? !take_tokens(c, &state, text, n_bytes, err)
+    if (c->trie ? !take_tokens(c, &state, text, n_bytes, err)
                      : !constraint_advance(c->engine, &state, text, n_bytes, err))
         return false;
     *accepts = constraint_may_end(c->engine, state);
@@ -219,4 +237,85 @@ void tblock_constraint_measure(const tblock_constraint *c, tblock_constraint_tim
     out->p99_s = 1e-9 * (double)sorted[(n - 1) * 99 / 100];
     out->max_s = 1e-9 * (double)sorted[n - 1];
     free(sorted);
+}
+
+/* ---- In generations -------------------------------------------------------------------------- */
+
+static size_t n_words(int n_bits) { return ((size_t)n_bits + 63) / 64; }
+
+bool fitting_begin(Fitting *f, const tblock_model *m, Error *err)
+{
+    if (!f->constraint)
+        return true;
+    if (!m->tokenizer || f->constraint->pieces.t != m->tokenizer)
+        return fail(err, USAGE, "constraint: expected one made with the model of the context");
+    f->state   = constraint_start(f->constraint->engine);
+    f->allowed = malloc((n_words(f->vocab_size) + 1) * sizeof *f->allowed);
+    return f->allowed || no_memory(NULL, err);
+}
+
+void fitting_end(Fitting *f) { free(f->allowed); }
+
+/* Set or clear the bits of the tokens that end the text. */
+static void allow_ends(Fitting *f, bool allow)
+{
+    for (size_t i = 0; i < f->n_end; i++) {
+        const int32_t  id  = f->end[i];
+        const uint64_t bit = 1ull << id % 64;
+        if (id >= 0 && id < f->vocab_size)
+            f->allowed[id / 64] = (f->allowed[id / 64] & ~bit) | (allow ? bit : 0);
+    }
+}
+
+static void count_texts(Fitting *f)
+{
+    f->n_texts = 0;
+    for (size_t i = 0; i < n_words(f->vocab_size) && f->n_texts < 2; i++)
+        for (uint64_t left = f->allowed[i]; left && f->n_texts < 2; left &= left - 1) {
+            f->only = (int32_t)(64 * i) + __builtin_ctzll(left);
+            f->n_texts++;
+        }
+}
+
+bool fitting_allow(Fitting *f, Error *err)
+{
+    tblock_constraint *c    = f->constraint;
+    const uint64_t    *mask = constraint_mask(c->engine, c->trie, f->state, err);
+    const int          n    = token_trie_size(c->trie);
+    const size_t       all  = n_words(f->vocab_size), known = n_words(n);
+    if (!mask)
+        return false;
+    for (size_t i = 0; i < all; i++)
+        f->allowed[i] = i < known ? mask[i] : 0;
+    if (n > f->vocab_size && f->vocab_size % 64)
+        f->allowed[all - 1] &= (1ull << f->vocab_size % 64) - 1;
+    f->may_end = constraint_may_end(c->engine, f->state);
+    allow_ends(f, false);
+    count_texts(f);
+    allow_ends(f, f->may_end);
+    return f->may_end || f->n_texts
+        || fail(err, INPUT, "constraint: no token of the vocabulary goes on with the text");
+}
+
+bool fitting_take(Fitting *f, int32_t id, Error *err)
+{
+    size_t      n     = 0;
+    Pieces     *p     = &f->constraint->pieces;
+    const char *bytes = text_of(p, id, &n);
+    if (p->bytes.failed)
+        return no_memory(NULL, err);
+    return constraint_advance(f->constraint->engine, &f->state, bytes ? bytes : "", n, err);
+}
+
+size_t fitting_forced(Fitting *f, int32_t *out, size_t most)
+{
+    const ConstraintState state = f->state;
+    size_t                n     = 0;
+    while (n < most && fitting_allow(f, NULL) && f->n_texts == 1 && !f->may_end) {
+        out[n++] = f->only;
+        if (!fitting_take(f, f->only, NULL))
+            break;
+    }
+    f->state = state;
+    return n;
 }

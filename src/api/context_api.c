@@ -428,7 +428,7 @@ bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *
                          size_t n_previous, uint32_t index, int32_t *token, tblock_error *err)
 {
     FpEnv caller = fp_env_enter();
-    bool  ok     = sampler_next(s, logits, previous, n_previous, index, token, err);
+    bool  ok     = sampler_next(s, logits, NULL, previous, n_previous, index, token, err);
     fp_env_leave(caller);
     return ok;
 }

@@ -3,7 +3,7 @@
  * A step has three parts: each generation plans what it computes (plan_step), all of that is one
  * batch, and each takes its logits and draws (take_step). A generation computes at positions of its
  * own sequence and draws by its own seed and index, so the others never show in its bits. */
-#include "api/api.h"
+#include "api/fitting.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -31,6 +31,7 @@ struct tblock_generation {
     TextStream               *stream; /* NULL: the model has no tokenizer */
     const char               *skip;   /* of opt.skip, what may still come */
     StopTexts                 stop;
+    Fitting                   fit;
     TextOut                   text;
     atomic_bool               stopped;
     int                       end;
@@ -65,6 +66,9 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
     for (size_t i = 0; i < o->n_stop_texts; i++)
         if (!*o->stop_texts[i])
             return fail(err, USAGE, "stop text %zu: expected a text, found an empty one", i);
+    if (o->n_stop_texts && o->constraint)
+        return fail(err, USAGE, "stop texts: expected none beside a constraint, which says where "
+                                "the text may end, found %zu", o->n_stop_texts);
     return o->n_stop_texts == 0 || c->model->tokenizer
         || fail(err, INPUT, "%s: no tokenizer, which stop texts need", c->model->source.path);
 }
@@ -74,7 +78,7 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
 {
     tblock_model_info m;
     tblock_model_describe(g->context->model, &m);
-    const char    *skip       = o->skip ? o->skip : "";
+    const char    *skip       = o->skip && !o->constraint ? o->skip : "";
     const int32_t *stop_ids   = o->stop_ids ? o->stop_ids : m.eos;
     const size_t   n_stop_ids = o->stop_ids ? o->n_stop_ids : (size_t)m.n_eos;
     size_t         bytes =
@@ -102,7 +106,11 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
     g->opt.draft_match                 = o->draft_match ? o->draft_match : DRAFT_MATCH;
     g->skip = g->opt.skip = strcpy(at, skip);
     g->stop               = (StopTexts){ .texts = texts, .n = o->n_stop_texts };
-    return true;
+    g->fit                = (Fitting){ .constraint = o->constraint,
+                                       .end        = ids,
+                                       .n_end      = n_stop_ids,
+                                       .vocab_size = m.vocab_size };
+    return fitting_begin(&g->fit, g->context->model, err);
 }
 
 /* How many tokens at the start of g->ids a sequence holds; at least the last one is computed again,
@@ -173,9 +181,10 @@ tblock_generation *tblock_generation_open(tblock_context *c, const tblock_genera
     g->draft_length = DRAFT_START;
     bool ok         = copy_options(g, opt, err);
     if (ok && c->model->tokenizer) {
-        /* the text begins here where nothing but the BOS is before it: its dummy space goes */
+        /* the text begins here where nothing but the BOS is before it: its dummy space goes, but
+         * to a constraint every byte counts */
         bool only_bos = g->n_ids == 1 && g->ids[0] == c->model->weights.cfg.bos;
-        g->stream     = text_stream_new(c->model->tokenizer, !only_bos);
+        g->stream     = text_stream_new(c->model->tokenizer, !only_bos || opt->constraint);
         ok            = g->stream || no_memory(NULL, err);
     }
     if (!ok || !take_sequence(g, err)) {
@@ -192,6 +201,7 @@ void tblock_generation_close(tblock_generation *g)
     if (g->seq >= 0)
         g->context->seq_tokens[g->seq].taken = false;
     text_stream_free(g->stream);
+    fitting_end(&g->fit);
     text_out_free(&g->stop.held);
     text_out_free(&g->text);
     free(g->ids);
@@ -233,6 +243,21 @@ static bool give_up(tblock_generation *g)
     return false;
 }
 
+/* May another token be drawn, as far as the constraint goes? g->fit says which. */
+static bool fits_on(tblock_generation *g)
+{
+    Error why;
+    if (!g->fit.constraint)
+        return true;
+    if (!fitting_allow(&g->fit, &why)) {
+        fail(&g->error, why.status, "%s: %s", g->context->model->source.path, why.msg);
+        return give_up(g);
+    }
+    if (!g->fit.n_texts)
+        end_with(g, TBLOCK_END_FITS);
+    return g->fit.n_texts;
+}
+
 /* Whether something other than a token ends it now. */
 static bool is_over(tblock_generation *g)
 {
@@ -241,6 +266,8 @@ static bool is_over(tblock_generation *g)
         end_with(g, TBLOCK_END_TEXT);
     else if (atomic_load(&g->stopped))
         end_with(g, TBLOCK_END_STOPPED);
+    else if (!fits_on(g))
+        return true;
     else if (g->opt.max_tokens != 0 && (g->opt.max_tokens < 0 || n_drawn >= most))
         end_with(g, TBLOCK_END_LENGTH);
     else if (g->n_ids >= (size_t)g->context->n_ctx)
@@ -271,7 +298,8 @@ static bool reserve_ids(tblock_generation *g, size_t n, Error *err)
     return true;
 }
 
-/* Guess what follows, no further than the text may grow, at most `most` tokens. */
+/* Guess what follows, or know it from the constraint: no further than the text may grow, at most
+ * `most` tokens. */
 static size_t propose(tblock_generation *g, size_t most)
 {
     const size_t left = (size_t)g->opt.max_tokens - (g->n_ids - g->n_given) - 1;
@@ -281,9 +309,13 @@ static size_t propose(tblock_generation *g, size_t most)
                           .window    = DRAFT_WINDOW };
     if (o.max_match < o.min_match)
         o.max_match = o.min_match;
-    most = most < g->draft_length ? most : g->draft_length;
+    most = most < DRAFT_MOST ? most : DRAFT_MOST;
     most = most < room ? most : room;
     most = g->opt.max_tokens && left < most ? left : most;
+    size_t n_forced = g->fit.constraint ? fitting_forced(&g->fit, g->draft, most) : 0;
+    if (n_forced)
+        return n_forced;
+    most = most < g->draft_length ? most : g->draft_length;
     return g->opt.draft ? draft_ngram(g->ids, g->n_ids, &o, g->draft, most) : 0;
 }
 
@@ -367,7 +399,8 @@ static bool draw_token(tblock_generation *g)
     size_t          n;
     Error           why;
     if (!sampler_set(c->sampler, &g->opt.sampling, &why)
-        || !sampler_next(c->sampler, g->logits, g->ids, g->n_ids, (uint32_t)g->n_ids, &id, &why)) {
+        || !sampler_next(c->sampler, g->logits, g->fit.allowed, g->ids, g->n_ids,
+                         (uint32_t)g->n_ids, &id, &why)) {
         fail(&g->error, why.status, "%s: %s", c->model->source.path, why.msg);
         return give_up(g);
     }
@@ -377,6 +410,8 @@ static bool draw_token(tblock_generation *g)
         return false;
     }
     g->ids[g->n_ids++] = id;
+    if (g->fit.constraint && !fitting_take(&g->fit, id, &g->error))
+        return give_up(g);
     if (g->stream) {
         const char *text = text_stream_put(g->stream, id, &n);
         if (!put_text(g, text, n))

@@ -7,6 +7,7 @@
 
 #include "base/fp_env.h"
 #include "base/text.h"
+#include "constrain/constrain.h"
 #include "model/model_writer.h"
 #include "model/tensor_list.h"
 
@@ -162,6 +163,7 @@ void tblock_close(tblock_model *m)
 {
     if (!m)
         return;
+    token_trie_free(m->trie);
     tokenizer_free(m->tokenizer);
     model_free(&m->weights);
     source_close(&m->source);

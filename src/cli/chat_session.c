@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tblock_tools.h"
+
 /* ---- Messages -------------------------------------------------------------------------------- */
 
 static void message_free(SessionMessage *m)
@@ -185,7 +187,9 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
                                           .stop_ids     = s->format.stop_ids,
                                           .n_stop_ids   = s->format.n_stop_ids,
                                           .stop_texts   = s->format.stop_texts,
-                                          .n_stop_texts = s->format.n_stop_texts,
+                                          .n_stop_texts =
+                                              s->constraint ? 0 : s->format.n_stop_texts,
+                                          .constraint   = s->constraint,
                                           .skip         = s->format.answer_prefix };
     size_t     n_shown = 0;
     Generating g = { .context = s->context, .reading = "reading", .show = show, .user = &n_shown };
@@ -196,7 +200,8 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
     note_speed(s, &g);
     if (good && s->end == TBLOCK_END_STOPPED && s->n_drawn == 0)
         good = fail(err, CLI_INTERRUPTED, "%s", "");
-    good = good && keep_answer(s, &g.now, err);
+    good = good && constraint_was_cut(s->constraint, &g.now, &s->cut, err)
+        && keep_answer(s, &g.now, err);
     tblock_generation_close(g.generation);
     return good;
 }
@@ -311,6 +316,11 @@ bool session_open(Session *s, const SessionOptions *o, tblock_error *err)
     if (!s->chat)
         return false;
     tblock_chat_describe(s->chat, &s->format);
+    if (constraint_given(o->constraint)) {
+        s->constraint = constraint_open(s->model, o->constraint, o->quiet, err);
+        if (!s->constraint)
+            return false;
+    }
     s->context = compute_context(s->model, o->path, o->compute, o->quiet, err);
     if (!s->context)
         return false;
@@ -324,6 +334,7 @@ void session_close(Session *s)
         drop_last(s);
     free(s->message);
     tblock_chat_free(s->chat);
+    tblock_constraint_free(s->constraint);
     tblock_context_free(s->context);
     tblock_close(s->model);
     *s = (Session){ 0 };
@@ -338,7 +349,8 @@ void session_stats(const Session *s)
                                         [TBLOCK_END_LENGTH]  = "--predict reached",
                                         [TBLOCK_END_CONTEXT] = "context full",
                                         [TBLOCK_END_STOPPED] = "interrupted",
-                                        [TBLOCK_END_FAILED]  = "failed" };
+                                        [TBLOCK_END_FAILED]  = "failed",
+                                        [TBLOCK_END_FITS]    = "done" };
     tblock_context_info c;
     char                format[CLI_SHOWN];
     tblock_context_describe(s->context, &c);

@@ -43,6 +43,7 @@ typedef struct SessionOptions {
     int                    n_predict;   /* most tokens of an answer; 0: as many as fit */
     bool                   quiet;
     const SamplingOptions *sampling;
+    const ConstraintOptions *constraint; /* of each answer */
     const ComputeOptions  *compute;
 } SessionOptions;
 
@@ -57,6 +58,7 @@ typedef struct Session {
     tblock_model_info   info;
     tblock_context     *context;
     tblock_context_info computing;
+    tblock_constraint  *constraint; /* NULL: none */
     tblock_chat        *chat;
     tblock_chat_info    format;
     SessionMessage     *message;         /* [n]; the first may be a system text */
@@ -66,6 +68,7 @@ typedef struct Session {
     size_t              n_ids;           /* of the sequence: the conversation as the model saw it */
     uint64_t            seed;            /* of the answer now or before */
     int                 end;             /* of the last answer: enum tblock_end */
+    bool                cut;             /* it ended before it fits the constraint */
     size_t              n_reused, n_read, n_drawn; /* of the last answer: tokens found in the cache,
                                                     * read, drawn */
     double              read_s, draw_s;

@@ -15,6 +15,7 @@ typedef struct ChatArgs {
     int             n_predict;
     bool            no_history;
     SamplingOptions sampling;
+    ConstraintOptions constraint;
     ComputeOptions  compute;
     GeneralOptions  general;
 } ChatArgs;
@@ -42,6 +43,8 @@ static bool close_answer(const Chat *c, tblock_error *err)
         cli_note(quiet, "the answer was cut: the context of %d tokens is full; the next message "
                         "will drop the oldest turns",
                  s->computing.n_ctx);
+    if (s->cut)
+        constraint_note_cut(quiet);
     if (s->end == TBLOCK_END_STOPPED)
         cli_note(quiet, "stopped; the conversation keeps the answer so far");
     return true;
@@ -289,6 +292,8 @@ static bool answer_once(Chat *c, tblock_error *err)
     if (s->end == TBLOCK_END_CONTEXT)
         cli_note(c->args->general.quiet, "stopped: the context of %d tokens is full",
                  s->computing.n_ctx);
+    if (s->cut)
+        constraint_note_cut(c->args->general.quiet);
     return s->end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
@@ -296,13 +301,15 @@ static bool chat(void *args, tblock_error *err)
 {
     ChatArgs *a = args;
     Chat      c = { .args = a };
-    if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
+    if (!constraint_check(&a->constraint, false, err)
+        || !seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
     SessionOptions o = { .path = a->model,
                          .chat_format = a->chat_format,
                          .n_predict = a->n_predict,
                          .quiet = a->general.quiet,
                          .sampling = &a->sampling,
+                         .constraint = &a->constraint,
                          .compute = &a->compute };
     bool good = session_open(&c.session, &o, err)
         && (!a->system || session_system(&c.session, a->system, err));
@@ -333,6 +340,7 @@ static const Operand operands[] = {
 static const OptionGroup groups[] = {
     { "Chat", chat_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },
+    GROUP_CONSTRAINT(AT(constraint)),
     GROUP_COMPUTE(AT(compute)),
     GROUPS_END(AT(general)),
 };
@@ -356,7 +364,8 @@ const Command cmd_chat = {
     "Special tokens in a message are ordinary text. The KV cache of earlier turns is kept, so only "
     "new tokens are computed. When less than a quarter of the context is left for the answer (or "
     "less than --predict, if that is smaller), the oldest turns after the system text are dropped "
-    "until half of the context is free, and a note says so. /regen uses the next seed. The same "
+    "until half of the context is free, and a note says so. /regen uses the next seed. With a "
+    "constraint each answer fits it (docs/constraints.md). The same "
     "options and messages give the same answers, and tblock run gives the same for the same ids.",
     examples, sizeof(ChatArgs), chat,
 };

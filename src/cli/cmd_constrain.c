@@ -8,35 +8,11 @@
 #include "tblock_tools.h"
 
 typedef struct ConstrainArgs {
-    const char    *model, *regex, *grammar, *schema, *jsonl;
-    bool           object, any_order, stats;
-    GeneralOptions general;
+    const char       *model, *jsonl;
+    bool              stats;
+    ConstraintOptions constraint;
+    GeneralOptions    general;
 } ConstrainArgs;
-
-enum { MOST_GRAMMAR = 16 * INPUT_MB };
-
-static const char any_object[] = "{\"type\":\"object\"}";
-
-static tblock_constraint *compile(const tblock_model *m, const ConstrainArgs *a, tblock_error *err)
-{
-    TextOut            text = { 0 };
-    tblock_constraint *c = NULL;
-    const char        *file = a->grammar ? a->grammar : a->schema;
-    int                kind = a->grammar     ? TBLOCK_GRAMMAR
-                              : a->any_order ? TBLOCK_JSON_SCHEMA_ANY_ORDER
-                                             : TBLOCK_JSON_SCHEMA;
-    if (a->regex)
-        return tblock_constraint_new(m, TBLOCK_REGEX, a->regex, strlen(a->regex), "--regex", err);
-    if (a->object)
-        return tblock_constraint_new(m, kind, any_object, strlen(any_object), "--json-object", err);
-    if (input_read(file, MOST_GRAMMAR, &text, err))
-        c = tblock_constraint_new(m, kind, text.text ? text.text : "", text.n, file, err);
-    text_out_free(&text);
-    if (c && tblock_constraint_unknown_formats(c)[0])
-        cli_note(a->general.quiet, "warning: %s: formats that are not known and ask nothing: %s",
-                 file, tblock_constraint_unknown_formats(c));
-    return c;
-}
 
 /* Answers one line, which holds a JSON string. */
 static bool answer(tblock_constraint *c, const char *line, size_t n, tblock_error *err)
@@ -104,13 +80,8 @@ static bool print_stats(const tblock_constraint *c, tblock_error *err)
 static bool constrain(void *args, tblock_error *err)
 {
     const ConstrainArgs *a = args;
-    int n = (a->regex != NULL) + (a->grammar != NULL) + (a->schema != NULL) + a->object;
-    if (n != 1)
-        return fail(err, TBLOCK_USAGE,
-                    "expected one of --json-schema, --json-object, --regex and --grammar, found %s",
-                    n ? "more" : "none");
-    if (a->any_order && !a->schema)
-        return fail(err, TBLOCK_USAGE, "--any-order: expected --json-schema beside it");
+    if (!constraint_check(&a->constraint, true, err))
+        return false;
 
     tblock_model *m = a->model ? tblock_open(a->model, NULL, err) : NULL;
     if (a->model
@@ -118,7 +89,7 @@ static bool constrain(void *args, tblock_error *err)
         tblock_close(m);
         return false;
     }
-    tblock_constraint *c = compile(m, a, err);
+    tblock_constraint *c = constraint_open(m, &a->constraint, a->general.quiet, err);
     bool               good = c && answer_lines(c, a, err) && (!a->stats || print_stats(c, err));
     tblock_constraint_free(c);
     tblock_close(m);
@@ -127,16 +98,6 @@ static bool constrain(void *args, tblock_error *err)
 
 #define AT(field) offsetof(ConstrainArgs, field)
 static const Option options[] = {
-    { "json-schema", 0, "FILE", OPT_TEXT, AT(schema), 0, 0, NULL,
-      "the text must be JSON that this JSON Schema allows; -: standard input" },
-    { "json-object", 0, NULL, OPT_FLAG, AT(object), 0, 0, NULL,
-      "the text must be a JSON object, any" },
-    { "any-order", 0, NULL, OPT_FLAG, AT(any_order), 0, 0, NULL,
-      "with --json-schema: properties in any order, not only the schema's" },
-    { "regex",   0, "PATTERN", OPT_TEXT, AT(regex), 0, 0, NULL,
-      "the whole text must match this regular expression of ECMA-262" },
-    { "grammar", 0, "FILE", OPT_TEXT, AT(grammar), 0, 0, NULL,
-      "the text must be a `root` of this grammar in GBNF; -: standard input" },
     { "jsonl",   0, "FILE", OPT_TEXT, AT(jsonl), 0, 0, OPT_REQUIRED,
       "a file with one JSON string per line; -: standard input" },
     { "stats",   0, NULL, OPT_FLAG, AT(stats), 0, 0, NULL,
@@ -149,7 +110,8 @@ static const Operand operands[] = {
     { 0 },
 };
 static const OptionGroup groups[] = {
-    { "Options", options, 0 },
+    { "Texts", options, 0 },
+    GROUP_CONSTRAINT(AT(constraint)),
     GROUPS_END(AT(general)),
 };
 static const Example examples[] = {

@@ -20,6 +20,7 @@ typedef struct RunArgs {
     TextList        stop;
     bool            echo, stats, json;
     SamplingOptions sampling;
+    ConstraintOptions constraint;
     PromptOptions   prompt;
     ComputeOptions  compute;
     GeneralOptions  general;
@@ -29,7 +30,8 @@ static const char *const end_names[] = { [TBLOCK_END_TOKEN]   = "eos",
                                          [TBLOCK_END_TEXT]    = "stop",
                                          [TBLOCK_END_LENGTH]  = "length",
                                          [TBLOCK_END_CONTEXT] = "context",
-                                         [TBLOCK_END_STOPPED] = "interrupt" };
+                                         [TBLOCK_END_STOPPED] = "interrupt",
+                                         [TBLOCK_END_FITS]    = "fits" };
 
 typedef struct Running {
     const RunArgs      *args;
@@ -39,6 +41,7 @@ typedef struct Running {
     tblock_context_info computing;
     Prompt              prompt;
     Generating          generating;
+    tblock_constraint  *constraint; /* NULL: none */
     size_t              n_loaded; /* tokens of a loaded state, before the prompt */
     size_t              n_shown;  /* of the text; without a tokenizer, of the ids */
     FILE               *trace;
@@ -62,6 +65,14 @@ static bool load(Running *r, tblock_error *err)
         return false;
     tblock_context_describe(r->context, &r->computing);
     r->stats.load_s = clock_seconds() - start;
+    if (constraint_given(&a->constraint)) {
+        r->constraint = need_tokenizer(r->model, a->model,
+                                       "a constraint needs a tokenizer, because it is one of text",
+                                       err)
+            ? constraint_open(r->model, &a->constraint, a->general.quiet, err)
+            : NULL;
+        return r->constraint != NULL;
+    }
     return a->stop.n == 0
         || need_tokenizer(r->model, a->model, "--stop needs a tokenizer, because it compares text",
                           err);
@@ -129,6 +140,7 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
                                       .max_tokens   = a->n_predict ? a->n_predict : -1,
                                       .stop_texts   = a->stop.texts,
                                       .n_stop_texts = a->stop.n,
+                                      .constraint   = r->constraint,
                                       .draft        = r->stats.drafts ? a->draft_max : 0,
                                       .draft_match  = a->draft_match,
                                       .on_token     = a->trace ? write_trace : NULL,
@@ -300,6 +312,7 @@ static bool finish(Running *r, tblock_error *err)
 {
     const RunArgs *a   = r->args;
     const int      end = r->generating.now.end;
+    bool           cut;
     gather_stats(r);
     if (a->json && !print_json(r, err))
         return false;
@@ -309,6 +322,10 @@ static bool finish(Running *r, tblock_error *err)
         return false;
     if (end == TBLOCK_END_CONTEXT)
         cli_note(a->general.quiet, "stopped: the context of %d tokens is full", r->computing.n_ctx);
+    if (!constraint_was_cut(r->constraint, &r->generating.now, &cut, err))
+        return false;
+    if (cut)
+        constraint_note_cut(a->general.quiet);
     if (a->stats && !print_stats(r, err))
         return false;
     if (!close_trace(r, err) || !save_state(r, err))
@@ -329,6 +346,11 @@ static bool go_on(Running *r, tblock_error *err)
 static bool run(void *args, tblock_error *err)
 {
     RunArgs *a = args;
+    if (!constraint_check(&a->constraint, false, err))
+        return false;
+    if (constraint_given(&a->constraint) && a->stop.n)
+        return fail(err, TBLOCK_USAGE, "--stop: expected none beside a constraint, which says "
+                                       "where the text may end");
     if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
     RunStats stats = { .seed      = a->sampling.seed.value,
@@ -348,6 +370,7 @@ static bool run(void *args, tblock_error *err)
     guarded_close(&r.state, err);
     close_trace(&r, NULL);
     tblock_generation_close(r.generating.generation);
+    tblock_constraint_free(r.constraint);
     tblock_context_free(r.context);
     tblock_close(r.model);
     prompt_free(&r.prompt);
@@ -395,6 +418,7 @@ static const OptionGroup groups[] = {
     GROUP_PROMPT(AT(prompt)),
     { "Generating", generate_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },
+    GROUP_CONSTRAINT(AT(constraint)),
     { "Drafts", draft_options, 0 },
     { "State", state_options, 0 },
     GROUP_COMPUTE(AT(compute)),
@@ -418,10 +442,12 @@ const Command cmd_run = {
     "Prints the continuation to standard output as it is generated, exact to the byte (on a "
     "terminal a newline is added at the end). Everything else goes to standard error. The text "
     "ends at the model's end token, after --predict tokens, before a --stop text, or when the "
-    "context is full. An empty prompt starts from the BOS token; if the tokenizer adds none, it is "
-    "an error. With --load-state the prompt is added after the tokens of the state and never "
-    "compared with them. A state fits only the same model, numerics version, --math, --activations "
-    "and --kv-type. A model without a tokenizer takes --ids and prints ids. Ctrl-C ends the text "
-    "early with exit status 130; a second Ctrl-C ends the program at once.",
+    "context is full. With a constraint it fits that, ends only where it may, and a note says so "
+    "if it was cut before (docs/constraints.md). An empty prompt starts from the BOS token; if the"
+    " tokenizer adds none, it is an error. With --load-state the prompt is added after the tokens "
+    "of the state and never compared with them. A state fits only the same model, numerics "
+    "version, --math, --activations and --kv-type. A model without a tokenizer takes --ids and "
+    "prints ids. Ctrl-C ends the text early with exit status 130; a second Ctrl-C ends the program"
+    " at once.",
     examples, sizeof(RunArgs), run,
 };

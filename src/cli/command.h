@@ -349,6 +349,7 @@ extern const Option general_options[];
 #define GROUP_PROMPT(at)                                                                           \
     { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, at }
 #define GROUP_COMPUTE(at) { "Computing", compute_options, at }
+#define GROUP_CONSTRAINT(at) { "Constraint", constraint_options, at }
 #define GROUPS_END(at)    { "General", general_options, at }, { 0 }
 
 /* What every command takes. */
@@ -388,6 +389,24 @@ typedef struct SamplingOptions {
 extern const Option sampling_options[];
 
 tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed);
+
+/* What the text must fit (constraint_options.c). */
+typedef struct ConstraintOptions {
+    const char *regex, *grammar, *schema;
+    bool        object, any_order;
+} ConstraintOptions;
+extern const Option constraint_options[];
+
+/* At most one constraint, or exactly one where it is needed; else USAGE. */
+bool constraint_check(const ConstraintOptions *o, bool needed, tblock_error *err);
+bool constraint_given(const ConstraintOptions *o);
+/* The constraint that is given; lists formats that nobody knows. Free: tblock_constraint_free. */
+tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o, bool quiet,
+                                   tblock_error *err);
+/* Did the text end where it does not fit: by --predict, a full context, Ctrl-C? c may be NULL. */
+bool constraint_was_cut(tblock_constraint *c, const tblock_generation_info *now, bool *cut,
+                        tblock_error *err);
+void constraint_note_cut(bool quiet);
 
 /* A generation on its way to its end (generate.c). */
 typedef struct Generating {

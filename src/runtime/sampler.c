@@ -2,6 +2,7 @@
  * definition; the faster ways (sort_min_p, sampler_buckets.c) give the same token. */
 #include "runtime/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 struct tblock_sampler {
     SamplerOptions opt;
     int            vocab_size;
-    float         *x;                    /* [vocab_size] logits after penalty and temperature */
+    float         *x;                    /* [vocab_size] logits after penalty, temperature, mask */
     float          largest;              /* of x                                              */
     Candidate     *candidate;            /* [vocab_size] */
     unsigned char *seen;                 /* so that the penalty counts each id once */
@@ -179,9 +180,20 @@ static float largest_of(const float *x, int n)
     return m;
 }
 
-/* Sets x to the logits after penalty and temperature, and finds the largest. */
-static bool prepare(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
-                    Error *err)
+/* Leaves only tokens whose bit is set: others are at -inf. So that no tie is with one of those, an
+ * allowed one is at -FLT_MAX or above. */
+static void leave_out(float *x, int n, const uint64_t *allowed)
+{
+    for (int i = 0; i < n; i++)
+        if (!(allowed[i / 64] >> i % 64 & 1))
+            x[i] = -INFINITY;
+        else if (x[i] < -FLT_MAX)
+            x[i] = -FLT_MAX;
+}
+
+/* Sets x to the logits after penalty, temperature and mask, and finds the largest. */
+static bool prepare(Sampler *s, const float *logits, const uint64_t *allowed,
+                    const int32_t *previous, size_t n_previous, Error *err)
 {
     const float temp = s->opt.temp;
     const int   n    = s->vocab_size;
@@ -199,6 +211,8 @@ static bool prepare(Sampler *s, const float *logits, const int32_t *previous, si
         for (; i < n; i++)
             x[i] /= temp;
     }
+    if (allowed)
+        leave_out(x, n, allowed);
     s->largest = largest_of(x, n);
     return true;
 }
@@ -270,11 +284,12 @@ static int sort_min_p(Sampler *s, double *total)
     return finish(&s->opt, s->candidate, n, total);
 }
 
-int sampler_candidates(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
-                       const Candidate **candidates, double *total, Error *err)
+int sampler_candidates(Sampler *s, const float *logits, const uint64_t *allowed,
+                       const int32_t *previous, size_t n_previous, const Candidate **candidates,
+                       double *total, Error *err)
 {
     *candidates = s->candidate;
-    return prepare(s, logits, previous, n_previous, err) ? sort_all(s, total) : 0;
+    return prepare(s, logits, allowed, previous, n_previous, err) ? sort_all(s, total) : 0;
 }
 
 static int32_t first_equal(const float *x, float m)
@@ -296,12 +311,12 @@ static int32_t draw(const Candidate *c, int n, double u, double total)
     return c[n - 1].id; /* not reached: u < 1, and cum ends at total */
 }
 
-bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
-                  uint32_t index, int32_t *token, Error *err)
+bool sampler_next(Sampler *s, const float *logits, const uint64_t *allowed, const int32_t *previous,
+                  size_t n_previous, uint32_t index, int32_t *token, Error *err)
 {
     enum { SMALL = 512 }; /* up to this many, sorting beats a pass over all */
     const SamplerOptions *o = &s->opt;
-    if (!prepare(s, logits, previous, n_previous, err))
+    if (!prepare(s, logits, allowed, previous, n_previous, err))
         return false;
     if (o->temp == 0) {
         *token = first_equal(s->x, s->largest);

@@ -10,7 +10,7 @@
 
 /* ---- sampler.c ------------------------------------------------------------------------------- */
 
-/* From logits to the next token, a pure function of (logits, earlier ids,
+/* From logits to the next token, a pure function of (logits, allowed tokens, earlier ids,
  * options, seed, index). docs/numerics.md, row "sampling", is the definition. */
 
 typedef tblock_sampler_options SamplerOptions;
@@ -30,14 +30,16 @@ bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err);
 /* The distribution to draw from. *candidates belongs to s and is valid until the next call. They
  * are in order (x descending, id ascending), with weights p > 0 whose sum is *total. temp 0: one
  * candidate. Returns how many; 0 on failure (INPUT: a NaN logit, an id out of range). */
-int sampler_candidates(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
-                       const Candidate **candidates, double *total, Error *err);
+int sampler_candidates(Sampler *s, const float *logits, const uint64_t *allowed,
+                       const int32_t *previous, size_t n_previous, const Candidate **candidates,
+                       double *total, Error *err);
 
-/* Draws the next token. previous: the ids that the repetition penalty counts. index: the number
+/* Draws the next token. allowed: bit id % 64 of allowed[id / 64] says whether id may be drawn, at
+ * least one; NULL: all may. previous: the ids that the repetition penalty counts. index: the number
  * of the draw; the same (seed, index) gives the same random number. Fails like
  * sampler_candidates. */
-bool sampler_next(Sampler *s, const float *logits, const int32_t *previous, size_t n_previous,
-                  uint32_t index, int32_t *token, Error *err);
+bool sampler_next(Sampler *s, const float *logits, const uint64_t *allowed, const int32_t *previous,
+                  size_t n_previous, uint32_t index, int32_t *token, Error *err);
 
 /* ---- sampler_buckets.c ----------------------------------------------------------------------- */
 

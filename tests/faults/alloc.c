@@ -132,6 +132,47 @@ static bool generates(tblock_error *err)
     return good;
 }
 
+static tblock_constraint *some_constraint(tblock_error *err)
+{
+    static const char schema[] = "{\"enum\": [[1, 2], {\"a\": true}]}";
+    return tblock_constraint_new(shared, TBLOCK_JSON_SCHEMA, schema, strlen(schema), "s", err);
+}
+
+/* The model keeps its vocabulary's tree from the first time on, so this is a case of its own. */
+static bool constrains(tblock_error *err)
+{
+    tblock_constraint *k = some_constraint(err);
+    bool               accepts = false;
+    bool good = k && tblock_constraint_accepts(k, "[1, 2]", 6, &accepts, err);
+    CHECK(!good || accepts, "it does not fit");
+    tblock_constraint_free(k);
+    return good;
+}
+
+static bool generates_what_fits(tblock_error *err)
+{
+    static const int32_t ids[] = { 1, 2, 3 };
+    tblock_constraint   *k = some_constraint(err);
+    tblock_context      *c =
+        k ? tblock_context_new(shared, &(tblock_context_options){ .threads = 1 }, err) : NULL;
+    tblock_generation_options o = { .ids = ids, .n_ids = 3, .max_tokens = 40, .constraint = k };
+    tblock_generation        *g = c ? tblock_generation_open(c, &o, err) : NULL;
+    tblock_generation_info    info = { .end = TBLOCK_GOES_ON };
+    bool                      good = g != NULL;
+    while (good && info.end == TBLOCK_GOES_ON) {
+        good = tblock_advance(c, &g, 1, 0, err);
+        tblock_generation_describe(g, &info);
+    }
+    if (good && info.end == TBLOCK_END_FAILED) {
+        *err = *info.error;
+        good = false;
+    }
+    CHECK(!good || info.end == TBLOCK_END_FITS || info.end == TBLOCK_END_TOKEN
+              || info.end == TBLOCK_END_LENGTH, "end %d", info.end);
+    tblock_generation_close(g), tblock_context_free(c), tblock_constraint_free(k);
+    return good;
+}
+
 static bool saves_and_loads(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3 };
@@ -416,7 +457,8 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
 
 #define CASES(X) \
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) \
-    X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(saves_and_loads) X(tokenizes) \
+    X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) \
+    X(generates_what_fits) X(saves_and_loads) X(tokenizes) \
     X(templates) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
     X(converts) X(records_and_verifies) X(evaluates) X(attends)
 #define TRAINING(X) \

@@ -516,6 +516,13 @@ static void wrong_use_is_refused(void)
     REFUSED(c, "top-p", USAGE, o.sampling.top_p = 2);
     REFUSED(c, "no tokenizer", INPUT, (o.stop_texts = texts, o.n_stop_texts = 1));
     REFUSED(t, "stop text 1: expected a text", USAGE, (o.stop_texts = texts, o.n_stop_texts = 2));
+    tblock_constraint *k = tblock_constraint_new(text_model, TBLOCK_REGEX, "a", 1, "k", &err),
+                      *bytes = tblock_constraint_new(NULL, TBLOCK_REGEX, "a", 1, "k", &err);
+    REFUSED(c, "one made with the model", USAGE, o.constraint = k);
+    REFUSED(t, "one made with the model", USAGE, o.constraint = bytes);
+    REFUSED(t, "expected none beside a constraint", USAGE,
+            (o.stop_texts = texts, o.n_stop_texts = 1, o.constraint = k));
+    tblock_constraint_free(k), tblock_constraint_free(bytes);
     tblock_generation *g = tblock_generation_open(c, &good, &err), *twice[] = { g, g },
                       *alien = tblock_generation_open(t, &good, &err);
     expect(tblock_advance(c, twice, 2, 0, &err), USAGE, "generation 1: expected each once");
@@ -608,6 +615,100 @@ static void what_was_held_back_comes_at_the_end(void)
     tblock_context_free(c);
 }
 
+/* ---- Texts that must fit --------------------------------------------------------------------- */
+
+static const struct { int kind; const char *text; } all_constraints[] = {
+    { TBLOCK_REGEX, "[a-z]{2,6}( [0-9]{1,3}){2}" },
+    { TBLOCK_REGEX, "((yes|no), ){3}certainly" },
+    { TBLOCK_REGEX, "[\\p{Greek}\\u4E00-\\u4E40]{3,9}" },
+    { TBLOCK_GRAMMAR, "root ::= \"(\" root? \")\" | [a-c]{1,9}" },
+    { TBLOCK_JSON_SCHEMA, "{\"type\": \"object\", \"properties\": {\"name\": {\"enum\": [\"a\", "
+                          "\"bc\", null]}, \"n\": {\"type\": \"integer\", \"minimum\": 3, "
+                          "\"maximum\": 12345}}, \"required\": [\"n\", \"name\"], "
+                          "\"additionalProperties\": false}" },
+};
+enum { N_CONSTRAINTS = sizeof all_constraints / sizeof *all_constraints };
+
+/* Every text that was not cut fits, and one that was cut at least begins so: the tokens drawn from
+ * now on are within the masks. The ids are those of `alone`. */
+static void check_fit(tblock_constraint *k, tblock_generation *g, tblock_generation *alone)
+{
+    const tblock_generation_info now = info_of(g), one = info_of(alone);
+    bool                         fits = false;
+    CHECK(tblock_constraint_accepts(k, now.text, now.n_bytes, &fits, &err), "%s", err.msg);
+    CHECK(fits || now.end == TBLOCK_END_LENGTH, "end %d: %.*s", now.end, (int)now.n_bytes,
+          now.text);
+    CHECK(now.end == one.end && now.n_ids == one.n_ids
+              && memcmp(now.ids, one.ids, now.n_ids * sizeof *now.ids) == 0,
+          "others: %.*s and %.*s", (int)now.n_bytes, now.text, (int)one.n_bytes, one.text);
+}
+
+/* Alone on one thread without a draft; and beside another, on three, with one. Two constraints of
+ * the same text have the same states, or not: no matter. */
+static void constrain_text(int which, int seed)
+{
+    static const int32_t      bos[] = { 1, 2 };
+    tblock_context           *c = context_of(text_model, 1, 0, 1),
+                             *d = context_of(text_model, 2, 9, 3);
+    tblock_generation_options o = {
+        .ids = bos, .n_ids = 2, .max_tokens = 60,
+        .sampling = { .temp = seed ? (float)seed : 0, .top_k = seed % 3 ? 0 : 5,
+                      .repeat_penalty = seed % 2 ? 1.3f : 0, .seed = (uint64_t)seed }
+    };
+    const char *text = all_constraints[which].text;
+    int         kind = all_constraints[which].kind;
+    tblock_constraint *k = tblock_constraint_new(text_model, kind, text, strlen(text), "k", &err),
+                      *l = tblock_constraint_new(text_model, kind, text, strlen(text), "l", &err);
+    CHECK(c && d && k && l, "%s", err.msg);
+    o.constraint = k;
+    tblock_generation *alone = tell(c, &o), *g[2];
+    o.constraint = l, o.draft = 7, o.draft_match = 1;
+    g[0] = tblock_generation_open(d, &o, &err);
+    o.sampling.seed++, o.max_tokens = 9;
+    g[1] = tblock_generation_open(d, &o, &err);
+    CHECK(g[0] && g[1], "%s", err.msg);
+    while (info_of(g[0]).end == TBLOCK_GOES_ON || info_of(g[1]).end == TBLOCK_GOES_ON)
+        if (!tblock_advance(d, g, 2, 0, &err))
+            break;
+    check_fit(k, g[0], alone);
+    CHECK(info_of(g[0]).n_steps + info_of(g[0]).n_accepted == info_of(alone).n_steps
+              + info_of(alone).n_accepted, "a draft changes what is computed");
+    check_fit(k, g[1], g[1]);
+    tblock_generation_close(alone), tblock_generation_close(g[0]), tblock_generation_close(g[1]);
+    tblock_constraint_free(k), tblock_constraint_free(l);
+    tblock_context_free(c), tblock_context_free(d);
+}
+
+static void texts_fit_their_constraint(void)
+{
+    for (int which = 0; which < N_CONSTRAINTS; which++)
+        for (int seed = 0; seed < 12; seed++)
+            constrain_text(which, seed);
+}
+
+/* Where the text may end, tokens that end it may be drawn, and nowhere else. */
+static void it_ends_only_where_the_text_may(void)
+{
+    static const char  pattern[] = "(ab)*";
+    tblock_context    *c = context_of(text_model, 1, 0, 1);
+    tblock_constraint *k =
+        tblock_constraint_new(text_model, TBLOCK_REGEX, pattern, strlen(pattern), "k", &err);
+    int32_t            ends[200];
+    size_t             n_tokens = 0;
+    for (int32_t i = 0; i < 200; i++)
+        ends[i] = i; /* letters among them */
+    for (int seed = 0; seed < 30; seed++) {
+        tblock_generation_options o = babble(seed);
+        o.constraint = k, o.stop_ids = ends, o.n_stop_ids = 200;
+        tblock_generation *g = tell(c, &o);
+        n_tokens += info_of(g).end == TBLOCK_END_TOKEN;
+        check_fit(k, g, g);
+        tblock_generation_close(g);
+    }
+    CHECK(n_tokens > 0, "none was drawn");
+    tblock_constraint_free(k), tblock_context_free(c);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -638,6 +739,8 @@ int main(int argc, char **argv)
     TEST(wrong_use_is_refused);
     TEST(text_ends_before_a_stop_text);
     TEST(what_was_held_back_comes_at_the_end);
+    TEST(texts_fit_their_constraint);
+    TEST(it_ends_only_where_the_text_may);
     tblock_close(plain), tblock_close(windowed), tblock_close(narrow), tblock_close(quantized),
         tblock_close(text_model);
     static const char *const files[] = { "config.json", "plain.bin",  "windowed.bin",

@@ -77,7 +77,7 @@ static void check_case(int line, const Json *c)
     const Candidate *candidate;
     CHECK(s, "line %d: %s", line, err.msg);
     int n_kept =
-        s ? sampler_candidates(s, logits, previous, n_previous, &candidate, &total, &err) : 0;
+        s ? sampler_candidates(s, logits, NULL, previous, n_previous, &candidate, &total, &err) : 0;
     CHECK(n_kept > 0, "line %d: %s", line, err.msg);
     for (int i = 0; i < n_kept; i++)
         got[candidate[i].id] = (double)candidate[i].p / total;
@@ -114,7 +114,8 @@ static int draw(const SamplerOptions *opt, const float *logits, int n, const int
     int32_t  token = -1;
     Sampler *s     = sampler_new(n, opt, &err);
     CHECK(s, "%s", err.msg);
-    CHECK(s && sampler_next(s, logits, previous, n_previous, index, &token, &err), "%s", err.msg);
+    CHECK(s && sampler_next(s, logits, NULL, previous, n_previous, index, &token, &err), "%s",
+          err.msg);
     sampler_free(s);
     return token;
 }
@@ -129,7 +130,7 @@ static void ties_go_to_the_lower_id(void)
     Sampler         *s = sampler_new(6, &top, &err);
     const Candidate *c;
     double           total;
-    int              n = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
+    int              n = sampler_candidates(s, logits, NULL, NULL, 0, &c, &total, &err);
     CHECK(n == 2 && c[0].id == 1 && c[1].id == 3,
           "top-k 2 of three equal logits: %d kept, ids %d %d", n, c[0].id, c[1].id);
     sampler_free(s);
@@ -142,7 +143,7 @@ static void candidates_are_ordered_by_logit_not_by_probability(void)
     Sampler         *s        = sampler_new(4, &plain, &err);
     const Candidate *c;
     double           total;
-    int              n = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
+    int              n = sampler_candidates(s, logits, NULL, NULL, 0, &c, &total, &err);
     CHECK(n == 4 && c[0].id == 1 && c[1].id == 3 && c[2].id == 0 && c[3].id == 2,
           "%d kept, ids %d %d %d %d", n, c[0].id, c[1].id, c[2].id,
           c[3].id);
@@ -158,12 +159,12 @@ static void the_penalty_counts_an_id_once(void)
     Sampler         *s        = sampler_new(4, &opt, &err);
     const Candidate *c;
     double           total;
-    int              n = sampler_candidates(s, logits, previous, 5, &c, &total, &err);
+    int              n = sampler_candidates(s, logits, NULL, previous, 5, &c, &total, &err);
     CHECK(n == 4 && c[0].id == 1 && c[1].id == 0 && c[1].x == 2 && c[2].id == 3 && c[3].id == 2
               && c[3].x == -2,
           "ids %d %d %d %d, x %g %g", c[0].id, c[1].id, c[2].id, c[3].id, (double)c[1].x,
           (double)c[3].x);
-    CHECK(sampler_candidates(s, logits, NULL, 0, &c, &total,
+    CHECK(sampler_candidates(s, logits, NULL, NULL, 0, &c, &total,
                              &err) == 4 && c[0].id == 0 && c[0].x == 4,
     "a call leaves no trace in the next");
     sampler_free(s);
@@ -188,7 +189,7 @@ static void top_p_counts_what_top_k_kept_and_comes_before_min_p(void)
         opt.top_p          = want[i].top_p;
         opt.min_p          = want[i].min_p;
         Sampler *s         = sampler_new(4, &opt, &err);
-        int      n         = sampler_candidates(s, logits, NULL, 0, &c, &total, &err);
+        int      n         = sampler_candidates(s, logits, NULL, NULL, 0, &c, &total, &err);
         CHECK(n == want[i].kept, "top-k %d, top-p %g, min-p %g: %d kept, expected %d",
               want[i].top_k, want[i].top_p, (double)want[i].min_p, n,
               want[i].kept);
@@ -227,7 +228,7 @@ static void shares_of_many_draws_are_the_probabilities(void)
     Sampler *s              = sampler_new(4, &opt, &err);
     for (int i = 0; i < n; i++) {
         int32_t token = 0;
-        CHECK(sampler_next(s, logits, NULL, 0, (uint32_t)i, &token, &err), "%s", err.msg);
+        CHECK(sampler_next(s, logits, NULL, NULL, 0, (uint32_t)i, &token, &err), "%s", err.msg);
         count[token]++;
     }
     for (int i = 0; i < 4; i++)
@@ -356,7 +357,7 @@ static void no_way_of_choosing_parts_from_the_definition(void)
         for (int i = 0; i < (n > 10000 ? 2 : 6); i++) {
             uint32_t index = (uint32_t)below(1 << 20);
             int32_t  token = -1, want = literal_draw(&o, logits, n, previous, 64, index);
-            CHECK(sampler_next(s, logits, previous, 64, index, &token, &err) && token == want,
+            CHECK(sampler_next(s, logits, NULL, previous, 64, index, &token, &err) && token == want,
                   "round %d, %d logits of kind %d, temp %g, top-k %d, top-p %.17g, min-p %g, "
                   "penalty %g, seed %llu, index %u: "
                   "token %d, expected %d",
@@ -394,7 +395,7 @@ static void a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts(void
             p[i] = kernels_expf(logits[i]);
         Sampler         *s = sampler_new(N, &plain, &err);
         const Candidate *c;
-        CHECK(sampler_candidates(s, logits, NULL, 0, &c, &total, &err) == N, "%s", err.msg);
+        CHECK(sampler_candidates(s, logits, NULL, NULL, 0, &c, &total, &err) == N, "%s", err.msg);
         sampler_free(s);
         for (int bit = -3; bit <= 3; bit++)
             for (int seed = 0; seed < 4; seed++) {
@@ -418,7 +419,7 @@ static void a_nan_logit_is_an_error(void)
         Sampler *s         = sampler_new(3, &opt, &err);
         int32_t  token     = -7;
         memset(&err, 0, sizeof err);
-        CHECK(!sampler_next(s, logits, NULL, 0, 0, &token,
+        CHECK(!sampler_next(s, logits, NULL, NULL, 0, 0, &token,
                             &err) && err.status == INPUT && token == -7,
         "temp %d: token %d, status %d", temp,
               token, err.status);
@@ -462,8 +463,43 @@ static void options_out_of_range_are_refused(void)
     const float   logits[]   = {1, 2, 3};
     const int32_t previous[] = {3};
     int32_t       token;
-    CHECK(!sampler_next(s, logits, previous, 1, 0, &token, &err), "previous id 3 of 3");
+    CHECK(!sampler_next(s, logits, NULL, previous, 1, 0, &token, &err), "previous id 3 of 3");
     sampler_free(s);
+}
+
+/* A token that is not allowed is as if its logit were -inf; one that is never loses to it. */
+static void what_is_not_allowed_is_not_drawn(void)
+{
+    enum { N = 1000 };
+    static float logits[N], less[N];
+    uint64_t     allowed[(N + 63) / 64];
+    for (int trial = 0; trial < 300; trial++) {
+        SamplerOptions o = { .temp = (float)(trial % 4), .top_k = trial % 3 ? 0 : 7,
+                             .min_p = trial % 5 ? 0 : 0.1f, .seed = (uint64_t)trial };
+        Sampler       *s = sampler_new(N, &o, &err);
+        int32_t        token = -1, want = -1;
+        int            some = -1;
+        memset(allowed, 0, sizeof allowed);
+        for (int i = 0; i < N; i++) {
+            uint32_t bits = (uint32_t)(trial * N + i) * 2654435761u;
+            bool     good = bits >> 20 & 1 && (trial % 7 || i % 250 == 9);
+            logits[i]     = (float)(bits >> 8) * 0x1p-22f - 2;
+            allowed[i / 64] |= (uint64_t)good << i % 64;
+            less[i]          = good ? logits[i] : -INFINITY;
+            some             = good && some < 0 ? i : some;
+        }
+        allowed[0] |= some < 0 ? 1 : 0;
+        less[0]     = some < 0 ? logits[0] : less[0];
+        bool drawn = s && sampler_next(s, logits, allowed, NULL, 0, 5, &token, &err)
+            && sampler_next(s, less, NULL, NULL, 0, 5, &want, &err);
+        CHECK(drawn && token == want, "trial %d: expected %d, found %d", trial, want, token);
+        for (int i = 0; i < N; i++)
+            logits[i] = -INFINITY;
+        drawn = sampler_next(s, logits, allowed, NULL, 0, 5, &token, &err);
+        CHECK(drawn && allowed[token / 64] >> token % 64 & 1, "trial %d: %d at -inf", trial, token);
+        CHECK(o.temp != 0 || token == (some < 0 ? 0 : some), "trial %d: the first is best", trial);
+        sampler_free(s);
+    }
 }
 
 int main(int argc, char **argv)
@@ -483,5 +519,6 @@ int main(int argc, char **argv)
     TEST(a_nan_logit_is_an_error);
     TEST(infinite_logits_have_an_answer);
     TEST(options_out_of_range_are_refused);
+    TEST(what_is_not_allowed_is_not_drawn);
     return TEST_END();
 }

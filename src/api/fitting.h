@@ -1,0 +1,34 @@
+/* api/fitting.h: constraints in generations (constraint_api.c). */
+#ifndef API_FITTING_H
+#define API_FITTING_H
+
+#include "api/api.h"
+#include "constrain/constrain.h"
+
+/* Where the text of a generation is in its constraint, and what may be drawn there. */
+typedef struct Fitting {
+    tblock_constraint *constraint; /* NULL: any text fits, and nothing below counts */
+    ConstraintState    state;
+    const int32_t     *end;        /* [n_end] tokens that end the text */
+    size_t             n_end;
+    int                vocab_size;
+    uint64_t          *allowed;    /* [(vocab_size + 63) / 64] bits, as the sampler takes them */
+    bool               may_end;    /* and then the tokens of `end` are allowed */
+    int                n_texts;    /* allowed tokens that go on: 0, 1, or 2 for more */
+    int32_t            only;       /* the one */
+} Fitting;
+
+/* Begin: f has constraint, end, n_end and vocab_size. Fails (USAGE) where the constraint was made
+ * for another vocabulary. */
+bool fitting_begin(Fitting *f, const tblock_model *m, Error *err);
+void fitting_end(Fitting *f); /* frees; a zeroed one is accepted */
+/* Find what may be drawn at f->state. Fails with INPUT, also where the text may not end and no
+ * token goes on. */
+bool fitting_allow(Fitting *f, Error *err);
+/* One allowed token further, which does not end the text. */
+bool fitting_take(Fitting *f, int32_t id, Error *err);
+/* The tokens of which each is the only one that may come: at most `most`. Changes what is
+ * allowed. */
+size_t fitting_forced(Fitting *f, int32_t *out, size_t most);
+
+#endif
