@@ -20,7 +20,7 @@ static int pieces_ascend(const void *a, const void *b)
 static int slice_of(const Piece *p)
 {
     size_t   n_chars = 0;
-    uint32_t c;
+    uint32_t c = 0;
     for (size_t i = 0; i < p->n; n_chars++) {
         int n = utf8_decode((const char *)p->bytes + i, p->n - i, &c);
         if (n < 0 || c < 0x20 || c == '"' || c == '\\')

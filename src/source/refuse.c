@@ -114,7 +114,7 @@ bool refuse_without_weights(const char *folder, Error *err)
 static bool is_text(const FileMap *m)
 {
     size_t   n = m->size < 512 ? m->size : 512;
-    uint32_t code;
+    uint32_t code = 0;
     for (size_t i = 0; i < n;) {
         int length = utf8_decode((const char *)m->data + i, m->size - i, &code);
         if (length < 0 || code == 0x7F
