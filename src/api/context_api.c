@@ -270,15 +270,7 @@ bool context_check_logits(const tblock_context *c, size_t i, Error *err)
 bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err)
 {
     SeqTokens *t = &c->seq_tokens[seq];
-    if (n <= t->cap)
-        return true;
-    size_t   cap = n > 2 * t->cap ? n : 2 * t->cap;
-    int32_t *id  = realloc(t->id, cap * sizeof *id);
-    if (!id)
-        return no_memory(NULL, err);
-    t->id  = id;
-    t->cap = cap;
-    return true;
+    return ARRAY_ROOM(t->id, t->cap, n) || no_memory(NULL, err);
 }
 
 /* Makes room in the KV cache for a piece of a batch, for each run of tokens of one sequence. */

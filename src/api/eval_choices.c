@@ -29,19 +29,6 @@ typedef struct ChoicesRun {
     tblock_choices_report *out;
 } ChoicesRun;
 
-static bool grow(void **p, size_t *cap, size_t n, size_t size, Error *err)
-{
-    size_t room = 2 * n + 64, bytes;
-    if (n < *cap)
-        return true;
-    void *more = mul_size(room, size, &bytes) ? realloc(*p, bytes) : NULL;
-    if (!more)
-        return no_memory(NULL, err);
-    *p   = more;
-    *cap = room;
-    return true;
-}
-
 /* ---- One choice ------------------------------------------------------------------------------ */
 
 static size_t shared(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
@@ -206,12 +193,10 @@ static bool add_line(ChoicesRun *r, const char *line, size_t n, size_t number, E
     tblock_choices_report *out = r->out;
     snprintf(where, sizeof where, "%.400s: line %zu", r->path, number);
     Json *j  = json_parse(line, n, where, err);
-    void *rows = out->rows, *score = out->score;
     bool  ok = j && read_question(&q, j, where, err)
-        && grow(&rows, &r->cap_rows, out->n_rows, sizeof *out->rows, err);
-    out->rows = rows;
-    ok = ok && grow(&score, &r->cap_scores, r->n_scores + (size_t)q.n, sizeof *out->score, err);
-    out->score = score;
+        && ((ARRAY_ROOM(out->rows, r->cap_rows, out->n_rows + 1)
+             && ARRAY_ROOM(out->score, r->cap_scores, r->n_scores + (size_t)q.n))
+            || no_memory(NULL, err));
     if (ok) {
         tblock_choices_row row = {
             .line = number, .first = r->n_scores, .n = (size_t)q.n, .answer = (int)q.answer

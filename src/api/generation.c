@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/fp_env.h"
+#include "base/memory.h"
 #include "runtime/sampler.h"
 
 enum {
@@ -287,15 +288,7 @@ static bool ends_text(const tblock_generation *g, int32_t id)
 
 static bool reserve_ids(tblock_generation *g, size_t n, Error *err)
 {
-    if (n <= g->cap_ids)
-        return true;
-    size_t   cap = n > 2 * g->cap_ids ? n : 2 * g->cap_ids;
-    int32_t *ids = realloc(g->ids, cap * sizeof *ids);
-    if (!ids)
-        return no_memory(NULL, err);
-    g->ids     = ids;
-    g->cap_ids = cap;
-    return true;
+    return ARRAY_ROOM(g->ids, g->cap_ids, n) || no_memory(NULL, err);
 }
 
 /* Guess what follows, or know it from the constraint: no further than the text may grow, at most

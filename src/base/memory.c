@@ -1,10 +1,26 @@
-/* base/memory.c: asks the system how much memory the machine has. */
+/* base/memory.c: arrays that grow, and how much memory the machine has. */
 #include "base/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+bool array_grow(void *array, size_t *cap, size_t n, size_t size)
+{
+    void  *old, *grown;
+    size_t bytes, more = *cap < 8 ? 16 : 2 * *cap;
+    more = more < n ? n : more;
+    memcpy(&old, array, sizeof old); /* of whatever type it is */
+    grown = mul_size(more, size, &bytes) ? realloc(old, bytes) : NULL;
+    if (!grown)
+        return false;
+    memcpy(array, &grown, sizeof grown);
+    *cap = more;
+    return true;
+}
 
 bool memory_fits(double n_bytes, const char *what, Error *err)
 {

@@ -23,6 +23,12 @@ static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * 
 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
+/* Room for n elements in all in an array of cap (a size_t) that grows by doubling: a pointer and
+ * its capacity, both zero to begin; free it as usual. False: no memory, and nothing changed. */
+#define ARRAY_ROOM(array, cap, n)                                                                  \
+    ((n) <= (cap) || array_grow(&(array), &(cap), n, sizeof *(array)))
+bool array_grow(void *array, size_t *cap, size_t n, size_t size); /* array: where the pointer is */
+
 /* Is there enough memory for something large? */
 
 /* Linux promises more memory than there is, and later kills a process that uses it. So check

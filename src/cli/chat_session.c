@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "tblock_tools.h"
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -20,14 +21,8 @@ static void message_free(SessionMessage *m)
 
 static bool add_message(Session *s, const char *role, const char *text, size_t n, tblock_error *err)
 {
-    if (s->n == s->cap) {
-        size_t          cap = s->cap ? 2 * s->cap : 16;
-        SessionMessage *grown = realloc(s->message, cap * sizeof *grown);
-        if (!grown)
-            return no_memory(NULL, err);
-        s->message = grown;
-        s->cap = cap;
-    }
+    if (!ARRAY_ROOM(s->message, s->cap, s->n + 1))
+        return no_memory(NULL, err);
     char *copy = malloc(n + 1);
     if (!copy)
         return no_memory(NULL, err);

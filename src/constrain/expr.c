@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 /* A row is a head (kind and flags), then: BYTES the set; SEQ head and rest, where the head is no
  * SEQ; ALT and AND what they join, ascending; NOT its inside; REPEAT its inside, min, max. */
 enum { BYTES, EMPTY, SEQ, ALT, AND, NOT, REPEAT };
@@ -62,15 +64,9 @@ static Expr put(Grammar *g, const uint32_t *row, size_t n, ByteSet first)
         grammar_wrong(g, "it is too large");
         return EXPR_NOTHING;
     }
-    if (g->exprs.start.n == g->cap_facts) {
-        size_t    cap = 2 * g->cap_facts + 64;
-        ExprFact *grown = realloc(g->fact, cap * sizeof *grown);
-        if (!grown) {
-            grammar_no_memory(g);
-            return EXPR_NOTHING;
-        }
-        g->fact = grown;
-        g->cap_facts = cap;
+    if (!ARRAY_ROOM(g->fact, g->cap_facts, g->exprs.start.n + 1)) {
+        grammar_no_memory(g);
+        return EXPR_NOTHING;
     }
     if (!interned_put(&g->exprs, row, n, &e, &known)) {
         grammar_no_memory(g);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "text/unicode.h"
 
 enum { MOST_GROUPS_DEEP = 200, MOST_COUNT = 1 << 24 };
@@ -299,15 +300,9 @@ typedef struct Parts { Part *part; size_t n, cap; } Parts;
 
 static void parts_add(Pattern *s, Parts *to, Part part)
 {
-    if (to->n == to->cap) {
-        size_t cap = 2 * to->cap + 8;
-        Part  *grown = realloc(to->part, cap * sizeof *grown);
-        if (!grown) {
-            grammar_no_memory(s->g);
-            return;
-        }
-        to->part = grown;
-        to->cap = cap;
+    if (!ARRAY_ROOM(to->part, to->cap, to->n + 1)) {
+        grammar_no_memory(s->g);
+        return;
     }
     to->part[to->n++] = part;
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "base/text.h"
 #include "text/unicode.h"
 
@@ -186,15 +187,9 @@ static size_t name_at(const Gbnf *s)
 
 static void add_symbol(Gbnf *s, Row *row, Symbol symbol)
 {
-    if (row->n == row->cap) {
-        size_t  cap = 2 * row->cap + 8;
-        Symbol *grown = realloc(row->symbol, cap * sizeof *grown);
-        if (!grown) {
-            grammar_no_memory(s->g);
-            return;
-        }
-        row->symbol = grown;
-        row->cap = cap;
+    if (!ARRAY_ROOM(row->symbol, row->cap, row->n + 1)) {
+        grammar_no_memory(s->g);
+        return;
     }
     row->symbol[row->n++] = symbol;
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
+
 enum { MOST_RULES = 1 << 18, MOST_SYMBOLS = 1 << 22, MOST_REPEATS = 4096 };
 
 Grammar *grammar_new(Error *err)
@@ -81,15 +83,9 @@ Rule grammar_rule(Grammar *g, const char *name)
         grammar_wrong(g, "more than %d rules", MOST_RULES);
         return 0;
     }
-    if (g->n_rules == g->cap_rules) {
-        size_t       cap = 2 * g->cap_rules + 16;
-        GrammarRule *grown = realloc(g->rule, cap * sizeof *grown);
-        if (!grown) {
-            grammar_no_memory(g);
-            return 0;
-        }
-        g->rule = grown;
-        g->cap_rules = cap;
+    if (!ARRAY_ROOM(g->rule, g->cap_rules, g->n_rules + 1)) {
+        grammar_no_memory(g);
+        return 0;
     }
     g->rule[g->n_rules] = (GrammarRule){ .name = strdup(name) };
     if (!g->rule[g->n_rules].name) {

@@ -1,5 +1,7 @@
 /* Sets of values as conjunctions of literals, each once. */
 #include <stdlib.h>
+
+#include "base/memory.h"
 #include "constrain/schema_parts.h"
 
 enum { EMPTY_DEPTH = 24 }; /* how far set_is_empty looks */
@@ -9,16 +11,10 @@ static SetId new_set(Schema *s, const Literal *l, uint32_t n)
     Error    e;
     bool     found;
     Literal *copy = schema_keep(s, n ? n : 1, sizeof *copy);
-    if (s->n_sets == s->cap_sets) {
-        size_t    cap = s->cap_sets ? 2 * s->cap_sets : 64;
-        SetFacts *grown = realloc(s->set, cap * sizeof *grown);
-        if (!grown) {
-            no_memory(s->what, &e);
-            grammar_fail(s->g, &e);
-            return SET_NONE;
-        }
-        s->set = grown;
-        s->cap_sets = cap;
+    if (!ARRAY_ROOM(s->set, s->cap_sets, s->n_sets + 1)) {
+        no_memory(s->what, &e);
+        grammar_fail(s->g, &e);
+        return SET_NONE;
     }
     if (!copy)
         return SET_NONE;

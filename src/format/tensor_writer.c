@@ -124,18 +124,6 @@ static bool write_at(TensorWriter *w, size_t offset, const void *data, size_t n_
 
 /* ---- Declaring ------------------------------------------------------------------------------- */
 
-/* Make room for one more after n elements, by doubling. NULL: no memory. */
-static void *grow(void *array, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return array;
-    size_t more = *cap ? *cap * 2 : 16, bytes;
-    void  *grown = mul_size(more, size, &bytes) ? realloc(array, bytes) : NULL;
-    if (grown)
-        *cap = more;
-    return grown;
-}
-
 static bool is_utf8(const char *s)
 {
     uint32_t code;
@@ -156,10 +144,8 @@ bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Err
     for (size_t i = 0; i < w->n_meta; i++)
         if (strcmp(w->meta[i].key, key) == 0)
             return fail(err, SYSTEM, "%s: metadata %s: declared twice", w->out.path, key);
-    WriterMeta *grown = grow(w->meta, w->n_meta, &w->cap_meta, sizeof *w->meta);
-    if (!grown)
+    if (!ARRAY_ROOM(w->meta, w->cap_meta, w->n_meta + 1))
         return no_memory(w->out.path, err);
-    w->meta = grown;
     WriterMeta e = { strdup(key), strdup(value) };
     if (!e.key || !e.value) {
         free(e.key);
@@ -185,10 +171,8 @@ bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int r
     if (!shape_bytes(dtype, rank, shape, &n_elements, &n_bytes)
         || !add_size(w->data_bytes, n_bytes, &end) || end > INT64_MAX / 2)
         return fail(err, SYSTEM, "%s: tensor %s: the size overflows", w->out.path, name);
-    Declared *grown = grow(w->tensor, w->n_tensors, &w->cap_tensors, sizeof *w->tensor);
-    if (!grown)
+    if (!ARRAY_ROOM(w->tensor, w->cap_tensors, w->n_tensors + 1))
         return no_memory(w->out.path, err);
-    w->tensor = grown;
     Declared *t = &w->tensor[w->n_tensors];
     *t = (Declared){ .name = strdup(name),
                      .dtype = dtype,

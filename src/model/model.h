@@ -84,7 +84,8 @@ typedef struct Model {
      * bytes are taken; padded biases and widened norms lie anywhere. */
     struct { char *data; size_t n_bytes, used; } region;
     Owned       *owned;
-    int          n_owned, cap_owned;
+    int          n_owned;
+    size_t       cap_owned;
     size_t       owned_bytes;    /* of both */
     struct WeightPages *pages;   /* matrices in a mapped file; NULL: none, or they stay there */
 } Model;

@@ -15,15 +15,9 @@ enum { ALIGN = 64, SMALL_MATRIX = 1 << 20 };
 void *weights_own(Maker *mk, size_t n_bytes)
 {
     Model *m = mk->m;
-    if (m->n_owned == m->cap_owned) {
-        int    cap = m->cap_owned ? 2 * m->cap_owned : 16;
-        Owned *p   = realloc(m->owned, (size_t)cap * sizeof *p);
-        if (!p) {
-            fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
-            return NULL;
-        }
-        m->owned     = p;
-        m->cap_owned = cap;
+    if (!ARRAY_ROOM(m->owned, m->cap_owned, (size_t)m->n_owned + 1)) {
+        fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
+        return NULL;
     }
     void *p = aligned_alloc(ALIGN, round_up(n_bytes, ALIGN));
     if (!p) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "source/hf.h"
 
 const char *source_kind_name(SourceKind k)
@@ -141,15 +142,9 @@ bool source_begin(Source *s, Error *err)
 
 void *source_alloc(Source *s, size_t n_bytes, Error *err)
 {
-    if (s->n_owned == s->cap_owned) {
-        int    cap = s->cap_owned ? 2 * s->cap_owned : 64;
-        void **p   = realloc(s->owned, (size_t)cap * sizeof *p);
-        if (!p) {
-            no_memory(s->path, err);
-            return NULL;
-        }
-        s->owned     = p;
-        s->cap_owned = cap;
+    if (!ARRAY_ROOM(s->owned, s->cap_owned, (size_t)s->n_owned + 1)) {
+        no_memory(s->path, err);
+        return NULL;
     }
     void *p = calloc(1, n_bytes ? n_bytes : 1);
     if (!p)

@@ -74,7 +74,8 @@ typedef struct Source {
     TokenizerData tokenizer;      /* made in memory; file points into it */
     SourceHash *hash;
     void      **owned;            /* memory from source_alloc */
-    int         n_owned, cap_owned;
+    int         n_owned;
+    size_t      cap_owned;
 } Source;
 
 /* Open a source and check everything except the values of weights. Errors are INPUT with file and

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/memory.h"
 #include "text/tokenizer_parts.h"
 
 enum { LONGEST_WORD = 256 };
@@ -50,20 +51,6 @@ typedef struct Bpe {
 
 static bool no_room(const Bpe *b) { return fail(b->err, SYSTEM, "out of memory for a vocabulary"); }
 
-static bool grow(void **p, size_t *cap, size_t n, size_t size)
-{
-    if (n < *cap)
-        return true;
-    size_t more = *cap ? 2 * *cap : 64;
-    void  *q    = more < SIZE_MAX / size ? realloc(*p, more * size) : NULL;
-    if (q) {
-        *p   = q;
-        *cap = more;
-    }
-    return q != NULL;
-}
-#define GROW(p, cap, n) grow((void **)&(p), &(cap), n, sizeof *(p))
-
 /* ---- Words ----------------------------------------------------------------------------------- */
 
 /* n bytes, aligned for ids, that live as long as b. NULL: no memory. */
@@ -90,7 +77,8 @@ static bool add_word(Bpe *b, const char *bytes, size_t n)
     char    *copy = take(b, n);
     int32_t *symbol = take(b, n * sizeof *symbol);
     bool     found;
-    if (!copy || !symbol || b->n_words >= INT32_MAX || !GROW(b->word, b->cap_words, b->n_words))
+    if (!copy || !symbol || b->n_words >= INT32_MAX ||
+        !ARRAY_ROOM(b->word, b->cap_words, b->n_words + 1))
         return no_room(b);
     memcpy(copy, bytes, n);
     for (size_t i = 0; i < n; i++)
@@ -169,7 +157,7 @@ static int32_t pair_of(Bpe *b, int32_t left, int32_t right)
         if (p->left == left && p->right == right)
             return b->slot[at] - 1;
     }
-    if (b->n_pairs >= INT32_MAX - 1 || !GROW(b->pair, b->cap_pairs, b->n_pairs)) {
+    if (b->n_pairs >= INT32_MAX - 1 || !ARRAY_ROOM(b->pair, b->cap_pairs, b->n_pairs + 1)) {
         no_room(b);
         return -1;
     }
@@ -182,7 +170,7 @@ static bool note_word(Bpe *b, BpePair *p, int32_t word)
 {
     if (p->n_words && p->word[p->n_words - 1] == word)
         return true;
-    if (!GROW(p->word, p->cap_words, p->n_words))
+    if (!ARRAY_ROOM(p->word, p->cap_words, p->n_words + 1))
         return no_room(b);
     p->word[p->n_words++] = word;
     return true;
@@ -202,7 +190,7 @@ static bool offer(Bpe *b, int32_t pair)
     const BpePair *p = &b->pair[pair];
     Offer       o = { p->count, p->left, p->right, pair };
     size_t      i = b->n_heap;
-    if (!GROW(b->heap, b->cap_heap, i))
+    if (!ARRAY_ROOM(b->heap, b->cap_heap, i + 1))
         return no_room(b);
     for (b->n_heap++; i > 0 && better(&o, &b->heap[(i - 1) / 2]); i = (i - 1) / 2)
         b->heap[i] = b->heap[(i - 1) / 2];
@@ -232,7 +220,7 @@ static int32_t piece_id(Bpe *b, const char *bytes, size_t n)
 {
     bool     found;
     int32_t *id;
-    if (!GROW(b->piece, b->cap_pieces, b->n_pieces)) {
+    if (!ARRAY_ROOM(b->piece, b->cap_pieces, b->n_pieces + 1)) {
         no_room(b);
         return -1;
     }
@@ -344,7 +332,7 @@ static bool add_merge(Bpe *b, const Offer *o)
     int32_t merged = merged_id(b, o->left, o->right);
     if (merged < 0)
         return false;
-    if (!GROW(b->merge, b->cap_merges, b->n_merges))
+    if (!ARRAY_ROOM(b->merge, b->cap_merges, b->n_merges + 1))
         return no_room(b);
     b->merge[b->n_merges++] = (BpeMerge){ o->left, o->right, merged };
     return merge_pair(b, o->pair, merged);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "text/unicode.h"
 
 void char_set_free(CharSet *s)
@@ -13,15 +14,9 @@ void char_set_free(CharSet *s)
 
 void char_set_add(CharSet *s, uint32_t first, uint32_t last)
 {
-    if (s->cap - s->n < 2) {
-        size_t    cap = s->cap ? 2 * s->cap : 16;
-        uint32_t *grown =
-            cap < SIZE_MAX / sizeof *grown ? realloc(s->edge, cap * sizeof *grown) : NULL;
-        s->failed |= !grown;
-        if (!grown)
-            return;
-        s->edge = grown;
-        s->cap  = cap;
+    if (!ARRAY_ROOM(s->edge, s->cap, s->n + 2)) {
+        s->failed = true;
+        return;
     }
     s->edge[s->n++] = first;
     s->edge[s->n++] = last + 1;

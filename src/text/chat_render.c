@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 #include "text/chat_format.h"
 #include "text/unicode.h"
@@ -25,14 +26,8 @@ typedef struct Filling {
 
 static bool add_span(Render *r, ChatSpanKind kind, size_t start, size_t message)
 {
-    if (r->n_spans == r->cap_spans) {
-        size_t    cap = r->cap_spans ? 2 * r->cap_spans : 16;
-        ChatSpan *grown = realloc(r->span, cap * sizeof *grown);
-        if (!grown)
-            return fail(r->err, SYSTEM, "chat: out of memory for a conversation");
-        r->span = grown;
-        r->cap_spans = cap;
-    }
+    if (!ARRAY_ROOM(r->span, r->cap_spans, r->n_spans + 1))
+        return fail(r->err, SYSTEM, "chat: out of memory for a conversation");
     r->span[r->n_spans++] = (ChatSpan){ kind, start, r->out.n, message };
     return true;
 }

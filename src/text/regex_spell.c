@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "text/unicode.h"
 
@@ -58,24 +59,10 @@ static bool copy(Speller *s, const char *p, size_t n)
     return text_out_bytes(&s->out, p, n) || no_memory(s->what, s->err);
 }
 
-/* Make room for one more after n items. NULL: no memory. */
-static void *grow(void *items, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap)
-        return items;
-    size_t more = *cap ? 2 * *cap : 32;
-    void  *grown = more < SIZE_MAX / size ? realloc(items, more * size) : NULL;
-    if (grown)
-        *cap = more;
-    return grown;
-}
-
 static bool place_set(Speller *s, size_t set)
 {
-    Atom *atoms = grow(s->atom, s->n_atoms, &s->cap_atoms, sizeof *atoms);
-    if (!atoms)
+    if (!ARRAY_ROOM(s->atom, s->cap_atoms, s->n_atoms + 1))
         return no_memory(s->what, s->err);
-    s->atom = atoms;
     s->atom[s->n_atoms++] = (Atom){ s->out.n, set };
     return true;
 }
@@ -86,9 +73,7 @@ static bool add_atom(Speller *s, CharSet *set)
     bool     fits = spend(s, set->n), known = false;
     int32_t *number = NULL;
     char_set_sort(set);
-    CharSet *sets = grow(s->set, s->n_sets, &s->cap_sets, sizeof *sets);
-    s->set = sets ? sets : s->set;
-    if (fits && !set->failed && sets)
+    if (fits && !set->failed && ARRAY_ROOM(s->set, s->cap_sets, s->n_sets + 1))
         number = byte_map_put(&s->numbers, set->n ? (const char *)set->edge : "",
                               set->n * sizeof *set->edge, (int32_t)s->n_sets, &known, NULL);
     if (number && !known)
@@ -674,14 +659,12 @@ static bool write_classes(const Speller *s, const Cuts *cuts, uint32_t most, Spe
             to->block[b] = whole[cuts->class[k]];
             continue;
         }
-        uint16_t *class = grow(to->class, n, &cap, BLOCK * sizeof *class);
-        ok = class != NULL;
+        ok = n < cap || array_grow(&to->class, &cap, n + 1, BLOCK * sizeof *to->class);
         if (!ok)
             break;
-        to->class = class;
         for (uint32_t c = from; c < from + BLOCK; c++) {
             k += cuts->start[k + 1] <= c;
-            class[n * BLOCK + c - from] = (uint16_t)cuts->class[k];
+            to->class[n * BLOCK + c - from] = (uint16_t)cuts->class[k];
         }
         if (is_whole)
             whole[cuts->class[k]] = (uint16_t)n;

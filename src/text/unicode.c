@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "base/text.h"
 
 static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
@@ -206,15 +207,8 @@ typedef struct Codes { uint32_t *c; size_t n, cap; } Codes;
 
 static bool push(Codes *to, uint32_t c)
 {
-    if (to->n == to->cap) {
-        size_t    cap = to->cap ? 2 * to->cap : 64;
-        uint32_t *grown =
-            cap < SIZE_MAX / sizeof *grown ? realloc(to->c, cap * sizeof *grown) : NULL;
-        if (!grown)
-            return false;
-        to->c   = grown;
-        to->cap = cap;
-    }
+    if (!ARRAY_ROOM(to->c, to->cap, to->n + 1))
+        return false;
     to->c[to->n++] = c;
     return true;
 }

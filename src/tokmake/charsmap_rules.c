@@ -47,14 +47,8 @@ static bool add_node(CharsmapReader *r, Node node)
     if (r->n > MOST_NODES)
         return fail(r->d->err, INPUT, "%s: %s: expected at most %d nodes, found more", r->d->file,
                     r->what, MOST_NODES);
-    if (r->n == r->cap) {
-        size_t cap = r->cap ? 2 * r->cap : 1024;
-        Node  *grown = realloc(r->node, cap * sizeof *grown);
-        if (!grown)
-            return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
-        r->node = grown;
-        r->cap  = cap;
-    }
+    if (!ARRAY_ROOM(r->node, r->cap, r->n + 1))
+        return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
     r->node[r->n++] = node;
     return true;
 }
@@ -71,14 +65,8 @@ static bool add_text(CharsmapReader *r, size_t at, Node *node)
         return fail(r->d->err, INPUT,
                     "%s: %s: expected replacements of at most %d bytes, found %zu", r->d->file,
                     r->what, LONGEST_REPLACEMENT, n);
-    if (r->n_texts == r->cap_texts) {
-        size_t cap = r->cap_texts ? 2 * r->cap_texts : 1024;
-        struct Replacement *grown = realloc(r->text, cap * sizeof *grown);
-        if (!grown)
-            return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
-        r->text      = grown;
-        r->cap_texts = cap;
-    }
+    if (!ARRAY_ROOM(r->text, r->cap_texts, r->n_texts + 1))
+        return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
     node->text = 0;
     node->used = true;
     r->text[r->n_texts++] = (struct Replacement){ { p, n }, (uint32_t)r->n };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "base/number.h"
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
@@ -153,14 +154,8 @@ bool trainer_validate(Trainer *t, size_t most, bool note, double *loss, Error *e
     *loss = windows_loss(t, all, n);
     if (!note)
         return true;
-    if (t->n_val == t->cap_val) {
-        size_t      cap = t->cap_val ? 2 * t->cap_val : 64;
-        Validation *v   = realloc(t->val, cap * sizeof *v);
-        if (!v)
-            return fail(err, SYSTEM, "out of memory for validation losses");
-        t->val     = v;
-        t->cap_val = cap;
-    }
+    if (!ARRAY_ROOM(t->val, t->cap_val, t->n_val + 1))
+        return fail(err, SYSTEM, "out of memory for validation losses");
     t->val[t->n_val++] = (Validation){ t->step, (float)*loss };
     return true;
 }
