@@ -5,23 +5,6 @@
 #include <string.h>
 #include "text/unicode.h"
 
-/* How much of first .. last is in the set? */
-typedef enum Share { NONE, SOME, ALL } Share;
-static Share share_of(const CharSet *s, uint32_t first, uint32_t last)
-{
-    size_t low = 0, high = s->n; /* all edges before low are <= first */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (s->edge[middle] <= first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    if (low % 2 == 1)
-        return s->edge[low] > last ? ALL : SOME;
-    return low < s->n && s->edge[low] <= last ? SOME : NONE;
-}
-
 /* A character outside ASCII is written as digits, the most significant first: bytes of 6 bits,
  * after a first one. Its codes in a place of 2^bits lie from `base` on. */
 typedef struct Digit {
@@ -44,14 +27,14 @@ static Expr digits(Grammar *g, const CharSet *s, uint32_t base, const Digit *d, 
     Expr  full = EXPR_NOTHING; /* after a digit whose whole place is in the set */
     for (uint32_t v = 0; v < 1u << d->own; v++) {
         uint32_t size = 1u << (d->bits - d->own), from = base + v * size;
-        Share    share = share_of(s, from, from + size - 1);
-        Expr     after = EXPR_EMPTY;
-        int      w = 0;
-        if (share == NONE)
+        CharShare share = char_set_share(s, from, from + size - 1);
+        Expr      after = EXPR_EMPTY;
+        int       w = 0;
+        if (share == SHARE_NONE)
             continue;
         if (next->bits)
-            after = share == ALL && full ? full : digits(g, s, from, next, next + 1);
-        if (share == ALL)
+            after = share == SHARE_ALL && full ? full : digits(g, s, from, next, next + 1);
+        if (share == SHARE_ALL)
             full = after;
         while (w < n_ways && way[w].after != after)
             w++;
@@ -96,7 +79,7 @@ static Expr escapes(Grammar *g, const CharSet *s)
     ByteSet           after_backslash = { { 0 } }, last[2] = { { { 0 } }, { { 0 } } };
     for (unsigned c = 0; c <= '\\'; c++) {
         const char *hit = c ? strchr(named, (int)c) : NULL;
-        if (share_of(s, c, c) != ALL || (c >= 0x20 && !hit))
+        if (char_set_share(s, c, c) != SHARE_ALL || (c >= 0x20 && !hit))
             continue;
         if (hit)
             bytes_put(&after_backslash, (unsigned char)names[hit - named]);
@@ -119,7 +102,7 @@ Expr expr_chars(Grammar *g, const CharSet *set, CharForm form)
     if (g->failed)
         return EXPR_NOTHING;
     for (uint32_t c = json ? 0x20 : 0; c < 0x80; c++)
-        if (share_of(set, c, c) == ALL && !(json && (c == '"' || c == '\\')))
+        if (char_set_share(set, c, c) == SHARE_ALL && !(json && (c == '"' || c == '\\')))
             bytes_put(&ascii, c);
     Expr way[] = {
         expr_bytes(g, ascii),

@@ -56,8 +56,7 @@ void char_set_invert(CharSet *s)
     *s = out;
 }
 
-/* Is any of first .. last in the set? */
-static bool meets(const CharSet *s, uint32_t first, uint32_t last)
+CharShare char_set_share(const CharSet *s, uint32_t first, uint32_t last)
 {
     size_t low = 0, high = s->n; /* all edges before low are <= first */
     while (low < high) {
@@ -67,7 +66,9 @@ static bool meets(const CharSet *s, uint32_t first, uint32_t last)
         else
             high = middle;
     }
-    return low % 2 == 1 || (low < s->n && s->edge[low] <= last);
+    if (low % 2 == 1)
+        return s->edge[low] > last ? SHARE_ALL : SHARE_SOME;
+    return low < s->n && s->edge[low] <= last ? SHARE_SOME : SHARE_NONE;
 }
 
 /* Simple case folding. The first pass adds the folded form of each member. The second pass adds
@@ -81,10 +82,10 @@ void char_set_fold(CharSet *s)
             uint32_t from = back ? r->first + (uint32_t)r->add : r->first;
             uint32_t to   = back ? r->first : r->first + (uint32_t)r->add;
             uint32_t last = (r->n - 1u) * r->step;
-            if (!meets(s, from, from + last))
+            if (char_set_share(s, from, from + last) == SHARE_NONE)
                 continue;
             for (uint32_t k = 0; k <= last; k += r->step)
-                if (meets(s, from + k, from + k))
+                if (char_set_share(s, from + k, from + k) == SHARE_ALL)
                     char_set_add(&more, to + k, to + k);
         }
         for (size_t i = 0; i < more.n; i += 2)

@@ -32,8 +32,11 @@ bool char_set_property(CharSet *s, const char *name, size_t n_name);
  * superscripts and fractions of Latin-1. */
 void char_set_words(CharSet *s);
 
-/* char_set_sort works on any set. The two others need a sorted set and leave it sorted. */
+/* char_set_sort works on any set. The others need a sorted set and leave it sorted. */
 void char_set_sort(CharSet *s);
+/* How much of first .. last is in the set? */
+typedef enum CharShare { SHARE_NONE, SHARE_SOME, SHARE_ALL } CharShare;
+CharShare char_set_share(const CharSet *s, uint32_t first, uint32_t last);
 void char_set_invert(CharSet *s);
 /* Add every character that differs from a member only in case (simple folding). */
 void char_set_fold(CharSet *s);
