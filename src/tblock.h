@@ -362,21 +362,21 @@ typedef void (*tblock_token_fn)(void *user, size_t index, int32_t token, const f
 typedef struct tblock_generation_options {
     const int32_t         *ids;       /* [n_ids] the text to go on from: at least one token */
     size_t                 n_ids;
+    size_t                 n_drawn;   /* the last n_drawn of ids were drawn before, by a generation
+                                       * that was cut: this one goes on as that would have */
     tblock_sampler_options sampling;  /* zeroed: greedy */
     int                    max_tokens; /* most to draw; 0: until the context is full; -1: none */
     const int32_t         *stop_ids;  /* [n_stop_ids] tokens that end it; NULL: the model's own */
     size_t                 n_stop_ids;
     const char *const     *stop_texts; /* [n_stop_texts] it ends before one of these appears */
     size_t                 n_stop_texts;
-    tblock_constraint     *constraint; /* the text fits it, or is cut; stop_texts must be empty, and
-                                        * skip does nothing. Outlives its generations, which may
-                                        * share it; NULL: none */
+    tblock_constraint     *constraint; /* the text fits it, or is cut; no stop_texts beside it, and
+                                        * skip does nothing. Its generations share it; NULL: none */
     const char            *skip;      /* dropped from the start of the new text; may be NULL
                                        * (tblock_chat_info.answer_prefix) */
-    int                    draft;     /* most tokens to guess ahead, up to 63; 0: none. The guess is
-                                       * what followed the last tokens where they occurred before.
-                                       * One batch checks it: faster if the text repeats itself, and
-                                       * the tokens are the same */
+    int                    draft;     /* most tokens to guess ahead, up to 63; 0: none: what
+                                       * followed the last tokens where they occurred before. One
+                                       * batch checks them. The text is the same */
     int                    draft_match; /* fewest tokens that must have occurred before; 0: 2 */
     bool                   prompt_logits; /* call on_token for ids too, from the second on; none of
                                            * them is reused then */
@@ -384,8 +384,8 @@ typedef struct tblock_generation_options {
     void                  *user;      /* passed to on_token */
 } tblock_generation_options;
 
-/* Take the free sequence of the context that holds the longest beginning of ids, which is not
- * computed again. Until the generation is closed, only it may change that sequence. Options are
+/* Take a free sequence of the context. The longest beginning of ids that any sequence holds is not
+ * computed again. Until the generation is closed, only it may change its sequence. Options are
  * copied. Fails with TBLOCK_USAGE (no token, more than the context holds, an id or number out of
  * range, an empty stop text, no free sequence, a constraint of another model or beside stop texts)
  * and TBLOCK_INPUT (stop texts without a tokenizer). */

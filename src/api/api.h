@@ -40,6 +40,7 @@ typedef struct SeqTokens {
     int32_t *id;    /* the tokens that it holds, as many as kv.seq[].length says */
     size_t   cap;
     bool     taken; /* by an open generation */
+    uint64_t used;  /* which of the context's generations closed here last */
 } SeqTokens;
 
 struct tblock_context {
@@ -56,6 +57,7 @@ struct tblock_context {
     BatchToken         *token;          /* the last batch, [cap_items] */
     size_t              n_items, cap_items;
     uint64_t            n_decodes;      /* so far: logits of an earlier one are gone */
+    uint64_t            n_closed;       /* generations */
     int                *next_pos;       /* [n_seqs] scratch of the batch check */
     float              *logits;         /* [n_logits, logits_stride] */
     size_t              cap_logits, logits_stride;

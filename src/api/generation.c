@@ -28,6 +28,7 @@ struct tblock_generation {
     int32_t                   seq;
     int32_t                  *ids; /* [cap_ids] given, then drawn */
     size_t                    n_ids, cap_ids, n_given, n_reused;
+    size_t                    n_known; /* tokens to read before the first is drawn here */
     size_t                    n_held; /* tokens that are computed; the sequence may hold more */
     TextStream               *stream; /* NULL: the model has no tokenizer */
     const char               *skip;   /* of opt.skip, what may still come */
@@ -45,7 +46,7 @@ struct tblock_generation {
     size_t                    n_items, first_item; /* of the step that is under way */
 };
 
-/* ---- Opening and closing --------------------------------------------------------------------- */
+/* ---- Options and sequences ------------------------------------------------------------------- */
 
 static bool check_options(const tblock_context *c, const tblock_generation_options *o, Error *err)
 {
@@ -58,6 +59,9 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
                     c->n_ctx, o->n_ids);
     if (!check_tokens("ids: ", o->ids, o->n_ids, vocab, err))
         return false;
+    if (o->n_drawn >= o->n_ids)
+        return fail(err, USAGE, "n_drawn: expected fewer than the %zu ids, found %zu", o->n_ids,
+                    o->n_drawn);
     if (o->max_tokens < -1)
         return fail(err, USAGE, "max_tokens: expected at least -1, found %d", o->max_tokens);
     if (!check_range("draft", o->draft, 0, DRAFT_MOST, err))
@@ -99,7 +103,8 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
     if (n_stop_ids)
         memcpy(ids, stop_ids, n_stop_ids * sizeof *ids);
     memcpy(g->ids, o->ids, o->n_ids * sizeof *g->ids);
-    g->n_ids = g->cap_ids = g->n_given = o->n_ids;
+    g->n_ids = g->cap_ids = g->n_known = o->n_ids;
+    g->n_given                         = o->n_ids - o->n_drawn;
     g->opt                             = *o;
     g->opt.ids                         = NULL;
     g->opt.stop_ids                    = ids;
@@ -126,93 +131,72 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
     return g->opt.prompt_logits ? 0 : n;
 }
 
-/* The free sequence that holds most of the beginning; of those that hold nothing of it, an empty
- * one goes first, so that the tokens of others stay for who can use them. */
-static bool take_sequence(tblock_generation *g, Error *err)
+/* Is a sequence free, and all of it the beginning? */
+static bool begins_with(const tblock_generation *g, int32_t seq)
 {
-    tblock_context *c    = g->context;
-    int32_t         best = -1;
-    for (int32_t s = 0; s < c->n_seqs; s++) {
-        if (c->seq_tokens[s].taken)
-            continue;
-        size_t same    = common_tokens(g, s);
-        bool   emptier = best >= 0 && same == g->n_reused && c->kv.seq[s].length == 0
-              && c->kv.seq[best].length > 0;
-        if (best < 0 || same > g->n_reused || (same == 0 && emptier)) {
-            best        = s;
-            g->n_reused = same;
+    const SeqTokens *t = &g->context->seq_tokens[seq];
+    const size_t     n = (size_t)g->context->kv.seq[seq].length;
+    return !t->taken && n && n <= g->n_ids && memcmp(t->id, g->ids, n * sizeof *t->id) == 0;
+}
+
+/* The sequence that holds most of the beginning, and how much of it; of several, one that holds
+ * nothing else. -1: none holds any. */
+static int32_t longest_beginning(const tblock_generation *g, size_t *n)
+{
+    int32_t best = -1;
+    *n           = 0;
+    for (int32_t s = 0; s < g->context->n_seqs; s++) {
+        size_t same = common_tokens(g, s);
+        if (same > *n || (same && same == *n && begins_with(g, s))) {
+            best = s;
+            *n   = same;
         }
     }
-    if (best < 0)
+    return best;
+}
+
+/* How late a sequence was last of use; 0: it holds nothing. */
+static uint64_t last_use(const tblock_context *c, int32_t seq)
+{
+    return c->kv.seq[seq].length ? c->seq_tokens[seq].used : 0;
+}
+
+/* The free sequence whose tokens are the least loss; not `but`, if there is another. -1: none. */
+static int32_t least_loss(const tblock_context *c, int32_t but)
+{
+    int32_t best = -1;
+    for (int32_t s = 0; s < c->n_seqs; s++)
+        if (!c->seq_tokens[s].taken && s != but
+            && (best < 0 || last_use(c, s) < last_use(c, best)))
+            best = s;
+    return best < 0 && but >= 0 && !c->seq_tokens[but].taken ? but : best;
+}
+
+/* Tokens that another sequence holds are shared, not lost to it. Where this goes on at its end, or
+ * no other is free, the sequence itself is taken. */
+static bool take_sequence(tblock_generation *g, Error *err)
+{
+    tblock_context *c = g->context;
+    size_t          n;
+    Error           why  = { 0 };
+    int32_t         from = longest_beginning(g, &n);
+    int32_t         to   = from >= 0 && begins_with(g, from) ? from : least_loss(c, from);
+    if (to < 0)
         return fail(err, USAGE,
                     "expected a free sequence, but all %d of the context are in use by "
                     "generations",
                     c->n_seqs);
-    if (!kv_cache_rewind(&c->kv, best, (int)g->n_reused)) { /* behind a sliding window */
-        g->n_reused = 0;
-        kv_cache_rewind(&c->kv, best, 0);
+    bool shared = from == to || (n && tblock_seq_copy(c, from, to, (int32_t)n, &why));
+    if (why.status == SYSTEM)
+        return fail(err, SYSTEM, "%s", why.msg);
+    if (!shared || !kv_cache_rewind(&c->kv, to, (int)n)) { /* none, or behind a sliding window */
+        n = 0;
+        kv_cache_rewind(&c->kv, to, 0);
     }
-    g->seq                    = best;
-    g->n_held                 = g->n_reused;
-    c->seq_tokens[best].taken = true;
+    g->seq    = to;
+    g->n_held = g->n_reused = n;
+    c->seq_tokens[to].taken = true;
     return true;
-}
-
-/* The first generation makes the scratch memory that all draw with. */
-static bool check_sampling(tblock_context *c, const tblock_sampler_options *o, Error *err)
-{
-    if (c->sampler)
-        return sampler_set(c->sampler, o, err);
-    c->sampler = sampler_new(c->model->weights.cfg.vocab_size, o, err);
-    return c->sampler != NULL;
-}
-
-tblock_generation *tblock_generation_open(tblock_context *c, const tblock_generation_options *opt,
-                                          tblock_error *err)
-{
-    if (!check_options(c, opt, err) || !check_sampling(c, &opt->sampling, err))
-        return NULL;
-    tblock_generation *g = calloc(1, sizeof *g);
-    if (!g) {
-        no_memory(NULL, err);
-        return NULL;
-    }
-    g->context      = c;
-    g->seq          = -1;
-    g->draft_length = DRAFT_START;
-    bool ok         = copy_options(g, opt, err);
-    if (ok && c->model->tokenizer) {
-        /* the text begins here where nothing but the BOS is before it: its dummy space goes, but
-         * to a constraint every byte counts */
-        bool only_bos = g->n_ids == 1 && g->ids[0] == c->model->weights.cfg.bos;
-        g->stream     = text_stream_new(c->model->tokenizer, !only_bos || opt->constraint);
-        ok            = g->stream || no_memory(NULL, err);
-    }
-    if (!ok || !take_sequence(g, err)) {
-        tblock_generation_close(g);
-        return NULL;
-    }
-    return g;
-}
-
-void tblock_generation_close(tblock_generation *g)
-{
-    if (!g)
-        return;
-    if (g->seq >= 0)
-        g->context->seq_tokens[g->seq].taken = false;
-    text_stream_free(g->stream);
-    fitting_end(&g->fit);
-    text_out_free(&g->stop.held);
-    text_out_free(&g->text);
-    free(g->ids);
-    free(g->memory);
-    free(g);
-}
-
-void tblock_generation_stop(tblock_generation *g)
-{
-    atomic_store(&g->stopped, true);
 }
 
 /* ---- Text and ends --------------------------------------------------------------------------- */
@@ -284,6 +268,94 @@ static bool ends_text(const tblock_generation *g, int32_t id)
     return false;
 }
 
+/* The next token is this one, which does not end the text. May another follow? */
+static bool take_token(tblock_generation *g, int32_t id)
+{
+    size_t n;
+    g->ids[g->n_ids++] = id;
+    if (g->fit.constraint && !fitting_take(&g->fit, id, &g->error))
+        return give_up(g);
+    if (g->stream) {
+        const char *text = text_stream_put(g->stream, id, &n);
+        if (!put_text(g, text, n))
+            return give_up(g);
+    }
+    return !is_over(g);
+}
+
+/* The tokens among ids that were drawn before. The text may end before the last of them. */
+static bool take_drawn(tblock_generation *g, Error *err)
+{
+    if (g->n_known == g->n_given)
+        return true;
+    g->n_ids = g->n_given;
+    for (bool more = !is_over(g); more && g->n_ids < g->n_known;)
+        more = take_token(g, g->ids[g->n_ids]);
+    g->n_known = g->n_ids;
+    return g->end != TBLOCK_END_FAILED || fail(err, g->error.status, "%s", g->error.msg);
+}
+
+/* ---- Opening and closing --------------------------------------------------------------------- */
+
+/* The first generation makes the scratch memory that all draw with. */
+static bool check_sampling(tblock_context *c, const tblock_sampler_options *o, Error *err)
+{
+    if (c->sampler)
+        return sampler_set(c->sampler, o, err);
+    c->sampler = sampler_new(c->model->weights.cfg.vocab_size, o, err);
+    return c->sampler != NULL;
+}
+
+tblock_generation *tblock_generation_open(tblock_context *c, const tblock_generation_options *opt,
+                                          tblock_error *err)
+{
+    if (!check_options(c, opt, err) || !check_sampling(c, &opt->sampling, err))
+        return NULL;
+    tblock_generation *g = calloc(1, sizeof *g);
+    if (!g) {
+        no_memory(NULL, err);
+        return NULL;
+    }
+    g->context      = c;
+    g->seq          = -1;
+    g->draft_length = DRAFT_START;
+    bool ok         = copy_options(g, opt, err);
+    if (ok && c->model->tokenizer) {
+        /* the text begins here where nothing but the BOS is before it: its dummy space goes, but
+         * to a constraint every byte counts */
+        bool only_bos = g->n_ids == 1 && g->ids[0] == c->model->weights.cfg.bos;
+        g->stream     = text_stream_new(c->model->tokenizer, !only_bos || opt->constraint);
+        ok            = g->stream || no_memory(NULL, err);
+    }
+    if (!ok || !take_drawn(g, err) || !take_sequence(g, err)) {
+        tblock_generation_close(g);
+        return NULL;
+    }
+    return g;
+}
+
+void tblock_generation_close(tblock_generation *g)
+{
+    if (!g)
+        return;
+    if (g->seq >= 0) {
+        g->context->seq_tokens[g->seq].taken = false;
+        g->context->seq_tokens[g->seq].used  = ++g->context->n_closed;
+    }
+    text_stream_free(g->stream);
+    fitting_end(&g->fit);
+    text_out_free(&g->stop.held);
+    text_out_free(&g->text);
+    free(g->ids);
+    free(g->memory);
+    free(g);
+}
+
+void tblock_generation_stop(tblock_generation *g)
+{
+    atomic_store(&g->stopped, true);
+}
+
 /* ---- A step ---------------------------------------------------------------------------------- */
 
 static bool reserve_ids(tblock_generation *g, size_t n, Error *err)
@@ -317,7 +389,7 @@ static size_t propose(tblock_generation *g, size_t most)
 static void keep_prompt(tblock_generation *g, size_t length)
 {
     const int32_t *id   = g->context->seq_tokens[g->seq].id;
-    const size_t   most = length < g->n_given ? length : g->n_given - 1;
+    const size_t   most = length < g->n_known ? length : g->n_known - 1;
     while (!g->opt.prompt_logits && g->n_held < most && id[g->n_held] == g->ids[g->n_held])
         g->n_held++;
 }
@@ -351,11 +423,11 @@ static bool plan_step(tblock_generation *g, size_t before, size_t *prompt_tokens
         end_with(g, TBLOCK_END_STOPPED);
     } else if (!settle_sequence(g)) {
         give_up(g);
-    } else if (g->n_held < g->n_given) {
-        size_t left = g->n_given - g->n_held;
+    } else if (g->n_held < g->n_known) {
+        size_t left = g->n_known - g->n_held;
         g->n_items  = left < *prompt_tokens ? left : *prompt_tokens;
         *prompt_tokens -= g->n_items;
-        return reserve_ids(g, g->n_given + 1, err);
+        return reserve_ids(g, g->n_known + 1, err);
     } else {
         g->n_items = 1 + propose(g, n_batch - before % n_batch - 1);
         return reserve_ids(g, g->n_ids + g->n_items, err);
@@ -365,13 +437,13 @@ static bool plan_step(tblock_generation *g, size_t before, size_t *prompt_tokens
 
 static void fill_items(const tblock_generation *g, tblock_item *item)
 {
-    const bool reads = g->n_held < g->n_given;
+    const bool reads = g->n_held < g->n_known;
     for (size_t i = 0; i < g->n_items; i++) {
         size_t pos = g->n_held + i;
         item[i] =
             (tblock_item){ .seq         = g->seq,
                            .pos         = (int32_t)pos,
-                           .want_logits = !reads || pos + 1 == g->n_given || g->opt.prompt_logits,
+                           .want_logits = !reads || pos + 1 == g->n_known || g->opt.prompt_logits,
                            .token       = pos < g->n_ids ? g->ids[pos] : g->draft[pos - g->n_ids] };
     }
 }
@@ -389,7 +461,6 @@ static bool draw_token(tblock_generation *g)
 {
     tblock_context *c = g->context;
     int32_t         id;
-    size_t          n;
     Error           why;
     if (!sampler_set(c->sampler, &g->opt.sampling, &why)
         || !sampler_next(c->sampler, g->logits, g->fit.allowed, g->ids, g->n_ids,
@@ -402,15 +473,7 @@ static bool draw_token(tblock_generation *g)
         end_with(g, TBLOCK_END_TOKEN);
         return false;
     }
-    g->ids[g->n_ids++] = id;
-    if (g->fit.constraint && !fitting_take(&g->fit, id, &g->error))
-        return give_up(g);
-    if (g->stream) {
-        const char *text = text_stream_put(g->stream, id, &n);
-        if (!put_text(g, text, n))
-            return give_up(g);
-    }
-    return !is_over(g);
+    return take_token(g, id);
 }
 
 /* A draft that was right to its end makes the next one longer, a wrong one as long as it was
@@ -451,7 +514,7 @@ static bool tell_prompt(tblock_generation *g)
         size_t next = g->n_held + i + 1;
         if (!context_check_logits(g->context, g->first_item + i, &g->error))
             return give_up(g);
-        if (next < g->n_given)
+        if (next < g->n_known)
             tell(g, next, g->ids[next], tblock_logits(g->context, g->first_item + i));
     }
     return true;
@@ -462,11 +525,11 @@ static void take_step(tblock_generation *g)
     const size_t n = g->n_items, last = g->first_item + n - 1;
     if (n == 0)
         return;
-    if (g->n_held < g->n_given) {
+    if (g->n_held < g->n_known) {
         if (g->opt.prompt_logits && !tell_prompt(g))
             return;
         g->n_held += n;
-        if (g->n_held == g->n_given)
+        if (g->n_held == g->n_known)
             draw_tokens(g, last, 1);
         return;
     }

@@ -138,7 +138,7 @@ static void compare(Story *s, const tblock_model *m)
           i.end, i.n_ids, i.error->msg, s->end, s->n_id);
     CHECK(memcmp(i.ids, s->id, i.n_ids * sizeof *i.ids) == 0, "other tokens than alone");
     CHECK(memcmp(s->told, s->hash, sizeof s->told) == 0, "other logits than alone");
-    CHECK(i.n_held >= i.n_given && i.n_reused < i.n_given && i.n_accepted <= i.n_proposed,
+    CHECK(i.n_held >= i.n_given && i.n_reused < i.n_ids && i.n_accepted <= i.n_proposed,
           "%zu of %zu read, %zu reused, %zu of %zu accepted", i.n_held, i.n_given, i.n_reused,
           i.n_accepted, i.n_proposed);
 }
@@ -146,6 +146,19 @@ static void compare(Story *s, const tblock_model *m)
 /* ---- Company --------------------------------------------------------------------------------- */
 
 enum { N_SEQS = 5, STORIES = 60 };
+
+/* Cut it, and go on from its tokens in whatever sequence is free. */
+static void go_on_elsewhere(tblock_context *c, Story *s)
+{
+    tblock_generation_info    i = info_of(s->g);
+    tblock_generation_options o = s->o;
+    int32_t                   ids[N_CTX];
+    memcpy(ids, i.ids, i.n_ids * sizeof *ids);
+    o.ids = ids, o.n_ids = i.n_ids, o.n_drawn = i.n_ids - i.n_given;
+    tblock_generation_close(s->g);
+    s->g = tblock_generation_open(c, &o, &err);
+    CHECK(s->g, "%s", err.msg);
+}
 
 /* Stories come and go; in each step some of them take part, in any order, with any budget. */
 static void tell_together(const tblock_model *m, int n_batch, int threads)
@@ -171,6 +184,8 @@ static void tell_together(const tblock_model *m, int n_batch, int threads)
         CHECK(tblock_advance(c, taking, n, (size_t)below(30), &err), "%s", err.msg);
         for (int i = 0; i < N_SEQS; i++) {
             Story *s = &story[i];
+            if (s->g && info_of(s->g).end == TBLOCK_GOES_ON && below(30) == 0)
+                go_on_elsewhere(c, s);
             if (!s->g || (info_of(s->g).end == TBLOCK_GOES_ON && below(200)))
                 continue; /* some leave early */
             tblock_generation_info info = info_of(s->g);
@@ -257,22 +272,31 @@ static void what_a_sequence_holds_is_reused(void)
     CHECK(info_of(b).seq == 1, "sequence 0 is in use");
     tblock_generation_close(a);
     d = tell(c, &p);
-    CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 0,
-          "an empty sequence before one that another may want: %d", info_of(d).seq);
+    CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 2,
+          "shared with a sequence that is in use: %zu in %d", info_of(d).n_reused, info_of(d).seq);
     tblock_generation_close(d);
     o.n_ids = 8;
     a       = tell(c, &o);
     CHECK(info_of(a).seq == 0 && info_of(a).n_reused == 6, "%zu reused", info_of(a).n_reused);
     tblock_generation_close(a);
     a = tell(c, &o);
-    CHECK(info_of(a).n_reused == 7, "the last token is computed for its logits: %zu reused",
-          info_of(a).n_reused);
-    CHECK(tblock_seq_copy(c, 0, 2, 5, &err), "%s", err.msg);
-    d = tell(c, &o);
-    CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 5, "of a copy %zu", info_of(d).n_reused);
+    CHECK(info_of(a).seq == 0 && info_of(a).n_reused == 7,
+          "the last token is computed for its logits: %zu reused", info_of(a).n_reused);
+    o.n_ids = 4;
+    d       = tell(c, &o);
+    CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 3, "of a longer one %zu",
+          info_of(d).n_reused);
     CHECK(!tblock_generation_open(c, &o, &err) && err.status == USAGE && strstr(err.msg, "all 3"),
           "%s", err.msg);
     tblock_generation_close(a), tblock_generation_close(b), tblock_generation_close(d);
+    d = tell(c, &o);
+    CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 3, "the one that ends here");
+    tblock_generation_close(d);
+    o.ids = other, o.n_ids = 1; /* of those that lose their end, the one used the longest ago */
+    d = tell(c, &o);
+    CHECK(info_of(d).seq == 0 && info_of(d).n_reused == 0, "sequence %d, %zu reused",
+          info_of(d).seq, info_of(d).n_reused);
+    tblock_generation_close(d);
     tblock_context_free(c);
 }
 
@@ -589,6 +613,45 @@ static void text_ends_before_a_stop_text(void)
     tblock_context_free(c);
 }
 
+/* From every place of a text, with or without a constraint and a stop text. */
+static void a_cut_text_goes_on_as_it_would_have(void)
+{
+    static const char  pattern[] = "([a-z ,.]{3} ?)*";
+    tblock_context    *c = context_of(text_model, 2, 0, 1);
+    tblock_constraint *k =
+        tblock_constraint_new(text_model, TBLOCK_REGEX, pattern, strlen(pattern), "k", &err);
+    CHECK(k, "%s", err.msg);
+    for (int seed = 0; seed < 6 && test_case_state == 0; seed++) {
+        tblock_generation_options o = babble(seed);
+        tblock_generation        *g, *cut;
+        char                      stop[8] = "";
+        if (seed % 3 == 0) {
+            g = tell(c, &o);
+            snprintf(stop, sizeof stop, "%.5s", info_of(g).text + info_of(g).n_bytes / 2);
+            tblock_generation_close(g);
+        }
+        o.stop_texts = (const char *const[]){ stop }, o.n_stop_texts = *stop != 0;
+        o.constraint = seed % 3 == 1 ? k : NULL;
+        g = tell(c, &o);
+        tblock_generation_info i = info_of(g);
+        o.ids = i.ids;
+        for (size_t n = i.n_given; n <= i.n_ids; n++) {
+            o.n_ids = n, o.n_drawn = n - i.n_given;
+            cut = tell(c, &o);
+            tblock_generation_info j = info_of(cut);
+            CHECK(j.end == i.end && j.n_given == i.n_given && j.n_ids == i.n_ids
+                      && memcmp(j.ids, i.ids, i.n_ids * sizeof *i.ids) == 0
+                      && j.n_bytes == i.n_bytes && memcmp(j.text, i.text, i.n_bytes) == 0,
+                  "seed %d, cut after %zu of %zu: end %d, not %d, %zu bytes, not %zu", seed, n,
+                  i.n_ids, j.end, i.end, j.n_bytes, i.n_bytes);
+            tblock_generation_close(cut);
+        }
+        tblock_generation_close(g);
+    }
+    tblock_constraint_free(k);
+    tblock_context_free(c);
+}
+
 static void what_was_held_back_comes_at_the_end(void)
 {
     tblock_context           *c = context_of(text_model, 1, 0, 1);
@@ -738,6 +801,7 @@ int main(int argc, char **argv)
     TEST(what_a_failed_batch_read_of_a_prompt_is_kept);
     TEST(wrong_use_is_refused);
     TEST(text_ends_before_a_stop_text);
+    TEST(a_cut_text_goes_on_as_it_would_have);
     TEST(what_was_held_back_comes_at_the_end);
     TEST(texts_fit_their_constraint);
     TEST(it_ends_only_where_the_text_may);
