@@ -1,8 +1,10 @@
 /* tests/fuzz/fuzz_chat.c: any bytes as a chat format, as a chat template, and as a conversation. A
- * template that is recognised makes a format that can be read; a format renders, and what a message
- * says lies in spans of its own. */
+ * template that is recognised makes a format that can be read; a format renders, what a message
+ * says lies in spans of its own, and the template that stands for it can be read. */
 #include "fuzz.h"
 #include "text/chat_format.h"
+#include "text/chat_template.h"
+#include "text/jinja.h"
 
 static void check_spans(const ChatText *t, size_t n_messages)
 {
@@ -37,6 +39,17 @@ static void render(const ChatFormat *f, const char *text, size_t n)
     free(prefix);
 }
 
+/* The template that stands for the format can be read. */
+static void use_entry(const char *json, size_t n)
+{
+    Error  e = { 0 };
+    char  *text = chat_entry_template(json, n, "format", &e);
+    Jinja *t = text ? jinja_parse(text, strlen(text), "template", &e) : NULL;
+    claim(t != NULL);
+    jinja_free(t);
+    free(text);
+}
+
 static void use_format(const char *json, size_t n, const char *text, size_t n_text, bool must)
 {
     Error       e = { 0 };
@@ -50,6 +63,7 @@ static void use_format(const char *json, size_t n, const char *text, size_t n_te
             touch(stop[i], strlen(stop[i]));
         claim(chat_format_name(f) != NULL && (int)chat_format_system(f) >= 0);
         render(f, text, n_text);
+        use_entry(json, n);
     }
     chat_format_free(f);
 }
