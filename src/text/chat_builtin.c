@@ -80,6 +80,11 @@ static const struct { const char *name, *text; } builtins[] = {
       END },
     { "mistral-v3", PLAIN ALTERNATING MISTRAL("[INST] ", "' ' ~ m.content | trim") },
     { "mistral-v3-tekken", PLAIN ALTERNATING MISTRAL("[INST]", "m.content") },
+    { "openchat", PLAIN
+      "{{- bos_token }}\n"
+      "{%- for m in messages %}\n"
+      "{{- 'GPT4 Correct ' ~ m.role | title ~ ': ' ~ m.content ~ '<|end_of_turn|>' }}\n"
+      END OPEN("GPT4 Correct Assistant:") },
     { "phi-3", PLAIN
       "{%- for m in messages if m.content or m.role != 'system' %}\n"
       "{{- '<|' ~ m.role ~ '|>\\n' ~ m.content ~ '<|end|>\\n' }}\n" END

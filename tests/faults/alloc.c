@@ -13,6 +13,7 @@
 #include "format/pth.h"
 #include "format/tensors.h"
 #include "tblock_tools.h"
+#include "text/chat_template.h"
 #include "text/jinja.h"
 #include "train/train_ops.h"
 
@@ -218,6 +219,19 @@ static bool templates(tblock_error *err)
     bool       good = t && jinja_render(t, &in, &out, err);
     jinja_text_free(&out);
     jinja_free(t);
+    return good;
+}
+
+static bool makes_a_template(tblock_error *err)
+{
+    static const char entry[] =
+        "{\"version\": 1, \"name\": \"made\", \"begin\": \"{bos}\", \"user_system\": "
+        "\"{trim}{system} {content}{/trim}\", \"default_system\": \"be\", \"user\": "
+        "\"{content}\", \"assistant\": \"{content}{eos}\", \"open\": \"\", \"alternate\": true, "
+        "\"thinking_end\": \"</t>\", \"stop\": [\"x\"]}";
+    char *made = chat_entry_template(entry, sizeof entry - 1, "chat", err);
+    bool  good = made != NULL;
+    free(made);
     return good;
 }
 
@@ -459,8 +473,8 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(opens_gguf) X(opens_llama2c) \
     X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) \
     X(generates_what_fits) X(saves_and_loads) X(tokenizes) \
-    X(templates) X(chats) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
-    X(converts) X(records_and_verifies) X(evaluates) X(attends)
+    X(templates) X(makes_a_template) X(chats) X(reports) X(reports_config) X(reports_gguf) \
+    X(synthesizes) X(quantizes) X(converts) X(records_and_verifies) X(evaluates) X(attends)
 #define TRAINING(X) \
     X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) \
     X(looks_into_a_block) X(looks_into_a_layer)

@@ -27,6 +27,9 @@ def templates():
     if CHAT.is_dir():
         for c in json.load(open(CHAT / "llama.cpp_chat_cases.json")):
             yield c["name"], c["template"]
+        for c in json.load(open(CHAT / "ollama_chat_cases.json"))[::3]:
+            for i, text in enumerate(c["jinja_templates_recognised_as_this"]):
+                yield "ollama %s %d" % (c["template"], i), text
 
 
 def digest(text):
