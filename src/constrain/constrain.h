@@ -28,6 +28,9 @@ void     grammar_free(Grammar *g); /* NULL is fine; not after constraint_new too
 bool grammar_failed(const Grammar *g, Error *err);
 /* Make the grammar fail with this error, unless it has failed before. */
 void grammar_fail(Grammar *g, const Error *why);
+/* So much more has been done to build it, or since the last state was made. False: it is too much,
+ * and g has failed. Work is counted, not timed, so that the answer is the same on every machine. */
+bool grammar_work(Grammar *g, size_t units);
 
 /* ---- expr.c: regular expressions over bytes -------------------------------------------------- */
 

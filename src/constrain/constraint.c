@@ -300,6 +300,7 @@ static ConstraintState closure_end(Constraint *c)
 ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err)
 {
     size_t n, n_classes = (size_t)c->g->n_classes;
+    c->g->work = 0;
     closure_begin(c);
     interned_row(&c->states, state, &n);
     for (size_t i = 1; i < n && !c->g->failed; i += 3) {
@@ -363,6 +364,7 @@ Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
     c->plain_short = plain_text(g, PLAIN_SHORT);
     if (grammar_plan_make(&c->plan, g, start)) {
         expr_classes(g);
+        g->most_exprs = EXPRS_RUN;
         if (begin(c))
             return c;
     }

@@ -16,7 +16,7 @@ enum { BYTES, EMPTY, SEQ, ALT, AND, NOT, REPEAT };
 enum { KIND = 255, NULLABLE = 256, COMPLEX = 512 /* holds AND or NOT: may match nothing unseen */ };
 enum { SET_WORDS = sizeof(ByteSet) / sizeof(uint32_t) };
 
-enum { MOST_WORDS = 1 << 25, MOST_STEP_WORDS = 1 << 24, MOST_EXPR_DEPTH = 1000 };
+enum { MOST_WORDS = 1 << 24, MOST_STEP_WORDS = 1 << 22, MOST_EXPR_DEPTH = 1000 };
 enum { MOST_EXPLORED = 1 << 17 };
 
 static const ByteSet ALL_BYTES = { { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX } };
@@ -58,9 +58,9 @@ static Expr put(Grammar *g, const uint32_t *row, size_t n, ByteSet first)
 {
     uint32_t e;
     bool     known;
-    if (g->failed)
+    if (g->failed || !grammar_work(g, 8 + n))
         return EXPR_NOTHING;
-    if (g->exprs.words.n > MOST_WORDS) {
+    if (g->exprs.words.n > MOST_WORDS || g->exprs.start.n >= g->most_exprs) {
         grammar_wrong(g, "it is too large");
         return EXPR_NOTHING;
     }
@@ -233,7 +233,8 @@ static bool absorb(Grammar *g, uint32_t kind, size_t from)
 static Expr join(Grammar *g, uint32_t kind, size_t from)
 {
     Expr e = EXPR_NOTHING;
-    if (!g->failed && tidy(g, kind, from) && absorb(g, kind, from)) {
+    if (grammar_work(g, g->stack.n - from) && !g->failed && tidy(g, kind, from)
+        && absorb(g, kind, from)) {
         size_t   n = g->stack.n - from;
         uint32_t head = kind | (kind == AND ? NULLABLE | COMPLEX : 0);
         ByteSet  first = kind == AND ? ALL_BYTES : (ByteSet){ { 0 } };
@@ -284,6 +285,22 @@ Expr expr_not(Grammar *g, Expr e)
 
 Expr expr_minus(Grammar *g, Expr a, Expr b) { return expr_and(g, a, expr_not(g, b)); }
 
+/* x{a,b}{min,max} is x{a min,b max} where the counts leave no gap: the most of k times reaches the
+ * least of k + 1 times, for k = min and so for all after it. */
+static bool one_repeat(const uint32_t *r, uint32_t *min, uint32_t *max)
+{
+    uint64_t a = r[2], b = r[3], low = a * *min, high = b * *max;
+    if (b == REPEAT_FOREVER || *max == REPEAT_FOREVER)
+        high = REPEAT_FOREVER;
+    bool closed = *min == *max || (b == REPEAT_FOREVER && *min > 0) || b * *min + 1 >= low + a;
+    if (!closed || low >= REPEAT_FOREVER
+        || (high >= REPEAT_FOREVER && b != REPEAT_FOREVER && *max != REPEAT_FOREVER))
+        return false;
+    *min = (uint32_t)low;
+    *max = (uint32_t)high;
+    return true;
+}
+
 Expr expr_repeat(Grammar *g, Expr e, uint32_t min, uint32_t max)
 {
     if (max < min || g->failed)
@@ -295,6 +312,10 @@ Expr expr_repeat(Grammar *g, Expr e, uint32_t min, uint32_t max)
     const uint32_t *r = row_of(g, e);
     if ((*r & KIND) == REPEAT && r[2] == 0 && r[3] == REPEAT_FOREVER)
         return e;
+    if ((*r & KIND) == REPEAT && one_repeat(r, &min, &max)) {
+        e = r[1];
+        r = row_of(g, e);
+    }
     uint32_t flags = *r & (NULLABLE | COMPLEX);
     min = flags & NULLABLE ? 0 : min; /* fewer are as good: the rest may be empty */
     uint32_t row[] = { REPEAT | flags | (min ? 0 : NULLABLE), e, min, max };
@@ -430,11 +451,30 @@ static bool search_put(Grammar *g, Search *s, Expr e, uint32_t from)
         || grammar_no_memory(g);
 }
 
+/* What is to be looked at comes from the end of the row: of the states from `first` on, put the one
+ * there that joins the fewest expressions. What a text has met joins no more, so a text that meets
+ * all is soon found. */
+static void nearest_last(Grammar *g, Search *s, size_t first)
+{
+    size_t least = SIZE_MAX;
+    for (size_t i = first; i < s->todo.n; i++) {
+        size_t n, joined;
+        interned_row(&g->exprs, *interned_row(&s->seen, s->todo.word[i], &n), &joined);
+        if (joined > least)
+            continue;
+        least = joined;
+        uint32_t nearest = s->todo.word[i];
+        s->todo.word[i] = s->todo.word[s->todo.n - 1];
+        s->todo.word[s->todo.n - 1] = nearest;
+    }
+}
+
 /* Look one byte further from state `at`: is there a state that surely matches a text? */
 static bool search_from(Grammar *g, Search *s, uint32_t at)
 {
-    size_t n;
-    Expr   e = *interned_row(&s->seen, at, &n);
+    size_t   n;
+    Expr     e = *interned_row(&s->seen, at, &n);
+    uint32_t first = (uint32_t)s->todo.n;
     for (int c = 0; c < g->n_classes && !g->failed; c++) {
         Expr     after = step(g, e, (unsigned)c);
         uint32_t kind = kind_of(g, after);
@@ -450,6 +490,7 @@ static bool search_from(Grammar *g, Search *s, uint32_t at)
         if (++s->n_steps > MOST_EXPLORED)
             return grammar_wrong(g, "whether some text fits it takes too long to find out");
     }
+    nearest_last(g, s, first);
     return false;
 }
 

@@ -15,6 +15,7 @@ Grammar *grammar_new(Error *err)
     Grammar *g = calloc(1, sizeof *g);
     if (g) {
         g->n_classes = 1;
+        g->most_exprs = EXPRS_BUILT;
         if (expr_begin(g))
             return g;
     }
@@ -73,6 +74,12 @@ bool grammar_no_memory(Grammar *g)
     no_memory(NULL, &why);
     grammar_fail(g, &why);
     return false;
+}
+
+bool grammar_work(Grammar *g, size_t units)
+{
+    g->work += units;
+    return g->work <= MOST_WORK || grammar_wrong(g, "it is too complex: it would take too long");
 }
 
 Rule grammar_rule(Grammar *g, const char *name)

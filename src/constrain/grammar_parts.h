@@ -62,9 +62,13 @@ struct Grammar {
     int          depth;
     GrammarRule *rule;
     size_t       n_rules, cap_rules;
+    size_t       work;       /* done since it began or the last state was asked for */
+    size_t       most_exprs; /* more when it runs than when it is built */
     bool         failed;
     Error        why;
 };
+/* A unit of work is some 30 ns, so this many are under a second. */
+enum { MOST_WORK = 20000000, EXPRS_BUILT = 1 << 19, EXPRS_RUN = 1 << 20 };
 
 /* Make g fail, with INPUT. Always return false. */
 #if defined(__GNUC__)

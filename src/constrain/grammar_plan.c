@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_FOLDED = 1 << 14 }; /* expressions in a row that a rule may become */
+/* How many expressions in a row a rule may become, and how many rules one text of it may run
+ * through: where each uses the next one twice, an automaton must tell apart what a stack need
+ * not. */
+enum { MOST_FOLDED = 1 << 14, MOST_THROUGH = 1 << 6 };
 #define NONE UINT32_MAX
 
 /* The rules that the start reaches, with their alternatives and symbols in a row. */
@@ -17,6 +20,7 @@ typedef struct Draft {
     Words     use_from, use;           /* of a rule: the alternatives that use it, each time */
     uint32_t *left, *alternatives;     /* not done yet: symbols of an alternative, of a rule */
     Expr     *folded;                  /* what a rule became; NONE */
+    uint32_t *through;                 /* rules that one text of a folded rule runs through */
     uint8_t  *productive, *nullable;
 } Draft;
 
@@ -99,9 +103,11 @@ static bool draft_make(Draft *d, Rule start)
     d->left = calloc(n_alternatives(d), sizeof *d->left);
     d->alternatives = calloc(n, sizeof *d->alternatives);
     d->folded = malloc(n * sizeof *d->folded);
+    d->through = calloc(n, sizeof *d->through);
     d->productive = calloc(n, 1);
     d->nullable = calloc(n, 1);
-    if (!d->left || !d->alternatives || !d->folded || !d->productive || !d->nullable)
+    if (!d->left || !d->alternatives || !d->folded || !d->through || !d->productive
+        || !d->nullable)
         return grammar_no_memory(d->g);
     memset(d->folded, 0xFF, n * sizeof *d->folded);
     return draft_uses(d);
@@ -116,6 +122,7 @@ static void draft_free(Draft *d)
     free(d->left);
     free(d->alternatives);
     free(d->folded);
+    free(d->through);
     free(d->productive);
     free(d->nullable);
 }
@@ -129,16 +136,20 @@ static Expr expr_at(const Draft *d, uint32_t i)
     return d->symbol.word[i + 1] ? d->folded[id] : id;
 }
 
-/* One alternative as an expression. NONE: it would be too long. */
-static Expr fold_row(Draft *d, uint32_t a)
+/* One alternative as an expression. *through: as many rules at least. NONE: it would be too
+ * long. */
+static Expr fold_row(Draft *d, uint32_t a, uint32_t *through)
 {
     Expr     e = EXPR_EMPTY;
     uint32_t from = d->from.word[a], end = alternative_end(d, a);
-    size_t   length = 0;
-    for (uint32_t i = from; i < end; i += 2)
+    size_t   length = 0, n_rules = 1;
+    for (uint32_t i = from; i < end; i += 2) {
         length += expr_length(d->g, expr_at(d, i));
-    if (length > MOST_FOLDED)
+        n_rules += d->symbol.word[i + 1] ? d->through[d->symbol.word[i]] : 0;
+    }
+    if (length > MOST_FOLDED || n_rules > MOST_THROUGH)
         return NONE;
+    *through = *through > n_rules ? *through : (uint32_t)n_rules;
     for (uint32_t i = end; i > from; i -= 2)
         e = expr_seq(d->g, expr_at(d, i - 2), e);
     return e;
@@ -151,7 +162,7 @@ static bool fold_rule(Draft *d, uint32_t rule, uint32_t a)
     Words              list = { 0 };
     Expr               e = 0;
     for (; e != NONE && a < n_alternatives(d) && d->owner.word[a] == rule; a++) {
-        e = fold_row(d, a);
+        e = fold_row(d, a, &d->through[rule]);
         if (!words_add(&list, &e, 1))
             grammar_no_memory(d->g);
     }

@@ -154,12 +154,13 @@ static bool begin(Schema *s)
     if (!s->fact || !draft_of(s))
         return false;
     s->one_base = true;
-    for (size_t i = 1; i < s->doc.n_nodes; i++) {
-        const JsonNode *j = s->doc.node + i;
-        const char     *id = s->draft == DRAFT_4 ? "id" : "$id";
+    for (size_t i = 0; i < s->doc.n_nodes; i++) {
+        const JsonNode *j = s->doc.node + i, *id = node_get(j, s->draft == DRAFT_4 ? "id" : "$id");
         s->fact[i].same = (uint32_t)i;
-        if (j->kind == NODE_OBJECT && node_get(j, id) && node_get(j, id)->kind == NODE_STRING)
-            s->one_base = false;
+        s->fact[i].has_id = id && id->kind == NODE_STRING;
+        s->one_base &= i == 0 || !s->fact[i].has_id;
+        JSON_NODES (child, j)
+            s->fact[node_index(s, child)].parent = (uint32_t)i;
     }
     return (!s->one_base || find_same(s)) && scalar_begin(s);
 }
@@ -193,6 +194,8 @@ bool grammar_read_schema(Grammar *g, const char *text, size_t n, const SchemaOpt
     }
     free(s.set);
     byte_map_free(&s.set_of);
+    byte_map_free(&s.members);
+    byte_map_free(&s.ids);
     json_doc_free(&s.doc);
     return !schema_failed(&s);
 }

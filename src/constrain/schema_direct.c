@@ -72,6 +72,8 @@ static void name_places(Schema *s, Shape *o, const JsonNode *schema)
     uint32_t spelled = o->n_named;
     JSON_NODES (i, names) {
         Named *found = NULL;
+        if (!grammar_work(s->g, o->n_named / 8))
+            return;
         for (uint32_t k = 0; k < o->n_named; k++)
             if (o->named[k].n == i->n && memcmp(o->named[k].name, i->text, i->n) == 0)
                 found = &o->named[k];

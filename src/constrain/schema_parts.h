@@ -22,7 +22,7 @@ enum {
     MOST_PAIRS = 100000,  /* pairs of alternatives that are looked at */
     MOST_STATES = 20000,  /* rules of one object or array, which counts cost */
     MOST_NESTED = 200,    /* recursion of the compiler, through $ref too */
-    MOST_SETS = 100000,
+    MOST_SETS = 60000,
 };
 
 typedef uint32_t Literal; /* node << 2 | is it a value << 1 | is it negated */
@@ -58,8 +58,10 @@ typedef struct Shape {
     uint32_t   n_named, n_classes, n_some, n_prefix, n_contains, unique;
 } Shape;
 
-/* An immutable list of shapes. */
-typedef struct Shapes { const Shape *shape; size_t n; } Shapes;
+/* A list of shapes, which stays as it is. Behind its n shapes there may be room for those of a
+ * longer list, room->cap in all, of which the longest list so far has taken room->n. */
+typedef struct ShapeRoom { size_t n, cap; } ShapeRoom;
+typedef struct Shapes { Shape *shape; size_t n; ShapeRoom *room; } Shapes;
 
 /* ---- The compiler ---------------------------------------------------------------------------- */
 
@@ -69,7 +71,8 @@ typedef enum Draft { DRAFT_4, DRAFT_7, DRAFT_2019, DRAFT_2020 } Draft;
 typedef struct NodeFacts {
     uint32_t same;                    /* the first node with the same text, itself if it is alone */
     uint32_t target;                  /* of $ref */
-    bool     checked, resolved;
+    uint32_t parent;                  /* the array or object it lies in */
+    bool     checked, resolved, has_id;
     bool     known[SCALAR_TYPES];
     uint8_t  busy[VALUE_TYPES];       /* 1 + s->asking when its compilation began; 0: not now */
     Expr     scalar[SCALAR_TYPES];
@@ -99,7 +102,7 @@ typedef struct Schema {
     NodeFacts  *fact;               /* [doc.n_nodes] */
     SetFacts   *set;
     size_t      n_sets, cap_sets, n_states, n_pairs;
-    ByteMap     set_of;
+    ByteMap     set_of, members, ids; /* schema_sets.c; schema_ref.c */
     Block      *blocks;
     TextOut    *unknown;
     bool        unsure;  /* an answer was needed before it was known: what follows is not kept */

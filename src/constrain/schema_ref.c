@@ -68,27 +68,17 @@ static void resolve(TextOut *out, Span base, Span ref)
 static void base_of(const Schema *s, const JsonNode *at, bool own, TextOut *base,
                     const JsonNode **root)
 {
-    const JsonNode *j = s->doc.node;
-    *root = j;
-    for (;;) {
-        Span id = j->kind == NODE_OBJECT && (own || j != at) ? id_of(s, j) : (Span){ NULL, 0 };
-        if (id.n) {
-            TextOut next = { 0 };
-            resolve(&next, (Span){ base->text, base->n }, id);
-            base->failed |= next.failed;
-            text_out_free(base);
-            *base = next;
-            *root = j;
-        }
-        if (j == at)
-            return;
-        const JsonNode *inner = NULL;
-        JSON_NODES (i, j)
-            if (at >= i && at < node_end(i))
-                inner = i;
-        if (!inner)
-            return;
-        j = inner;
+    if (at == s->doc.node)
+        *root = at;
+    else
+        base_of(s, s->doc.node + s->fact[node_index(s, at)].parent, true, base, root);
+    if (own && s->fact[node_index(s, at)].has_id && id_of(s, at).n) {
+        TextOut next = { 0 };
+        resolve(&next, (Span){ base->text, base->n }, id_of(s, at));
+        base->failed |= next.failed;
+        text_out_free(base);
+        *base = next;
+        *root = at;
     }
 }
 
@@ -113,30 +103,81 @@ static size_t pointer_part(Span part, char *out)
     return m;
 }
 
-static const JsonNode *follow(const JsonNode *j, Span pointer, char *room)
+/* ---- Where things lie in the document, found once -------------------------------------------- */
+
+static void no_index(Schema *s)
 {
+    Error e;
+    no_memory(s->what, &e);
+    grammar_fail(s->g, &e);
+}
+
+/* The members of all objects: the number of the object, then the key. */
+static bool index_members(Schema *s)
+{
+    size_t n_bytes = 1;
+    Error  e;
+    if (s->members.slot)
+        return true;
+    for (size_t i = 1; i < s->doc.n_nodes; i++)
+        n_bytes += sizeof(uint32_t) + s->doc.node[i].key_n;
+    char *names = schema_keep(s, n_bytes, 1);
+    for (size_t i = 1; names && i < s->doc.n_nodes; i++) {
+        const JsonNode *j = s->doc.node + i;
+        bool            found;
+        if (!j->key)
+            continue;
+        memcpy(names, &s->fact[i].parent, sizeof(uint32_t));
+        memcpy(names + sizeof(uint32_t), j->key, j->key_n);
+        if (!byte_map_put(&s->members, names, sizeof(uint32_t) + j->key_n, (int32_t)i, &found,
+                          &e)) {
+            no_index(s);
+            break;
+        }
+        names += sizeof(uint32_t) + j->key_n;
+    }
+    return !schema_failed(s);
+}
+
+/* The member or item with this name, which follows the room for a number. */
+static const JsonNode *child_named(Schema *s, const JsonNode *j, char *room, size_t n)
+{
+    uint32_t own = node_index(s, j), index = 0;
+    memcpy(room, &own, sizeof own);
+    if (j->kind == NODE_OBJECT) {
+        int32_t at = byte_map_find(&s->members, room, n + sizeof own, 0);
+        return at ? s->doc.node + at : NULL;
+    }
+    if (!grammar_work(s->g, j->n / 4))
+        return NULL;
+    JSON_NODES (i, j) {
+        char digits[16];
+        int  length = snprintf(digits, sizeof digits, "%u", index++);
+        if ((size_t)length == n && memcmp(digits, room + sizeof own, n) == 0)
+            return i;
+    }
+    return NULL;
+}
+
+static const JsonNode *follow(Schema *s, const JsonNode *j, Span pointer, char *room)
+{
+    if (!index_members(s))
+        return NULL;
     while (j && pointer.n) {
         pointer.p++, pointer.n--; /* the slash */
-        Span            part = before(pointer, '/');
-        size_t          n = pointer_part(part, room), index = 0;
-        const JsonNode *next = NULL;
-        JSON_NODES (i, j) {
-            char digits[24];
-            int  length = snprintf(digits, sizeof digits, "%zu", index++);
-            bool hit = i->key ? i->key_n == n && memcmp(i->key, room, n) == 0
-                              : (size_t)length == n && memcmp(digits, room, n) == 0;
-            if (hit)
-                next = i;
-        }
-        j = next;
+        Span   part = before(pointer, '/');
+        size_t n = pointer_part(part, room + sizeof(uint32_t));
+        j = child_named(s, j, room, n);
         pointer.p += part.n, pointer.n -= part.n;
     }
     return j;
 }
 
 /* The node inside root's resource that says $anchor (or, before 2019, $id: "#name"). */
-static const JsonNode *find_anchor(const Schema *s, const JsonNode *root, Span name)
+static const JsonNode *find_anchor(Schema *s, const JsonNode *root, Span name)
 {
+    if (!grammar_work(s->g, root->skip))
+        return NULL;
     for (const JsonNode *j = root; j != node_end(root); j++) {
         while (j != root && j != node_end(root) && id_of(s, j).n) /* another resource */
             j = node_end(j);
@@ -155,21 +196,35 @@ static const JsonNode *find_anchor(const Schema *s, const JsonNode *root, Span n
     return NULL;
 }
 
-/* The schema whose $id, resolved, is this. */
-static const JsonNode *find_id(const Schema *s, Span wanted, const JsonNode *here)
+/* Every $id, resolved, and the first schema that has it. */
+static bool index_ids(Schema *s)
 {
-    for (size_t i = 0; i < s->doc.n_nodes; i++) {
+    if (s->ids.slot)
+        return true;
+    for (size_t i = 0; i < s->doc.n_nodes && !schema_failed(s); i++) {
         const JsonNode *j = s->doc.node + i, *root;
-        if (j->kind != NODE_OBJECT || (i > 0 && !id_of(s, j).n))
+        Error           e;
+        bool            found;
+        if (i > 0 && (!s->fact[i].has_id || !id_of(s, j).n))
             continue;
         TextOut base = { 0 };
         base_of(s, j, true, &base, &root);
-        bool hit = same((Span){ base.text, base.n }, wanted);
+        char *copy = schema_keep(s, base.n + 1, 1);
+        if (copy && base.n)
+            memcpy(copy, base.text, base.n);
+        if (base.failed || !copy
+            || !byte_map_put(&s->ids, copy, base.n, (int32_t)i, &found, &e))
+            no_index(s);
         text_out_free(&base);
-        if (hit)
-            return j;
     }
-    return wanted.n ? NULL : here;
+    return !schema_failed(s);
+}
+
+/* The schema whose $id, resolved, is this. */
+static const JsonNode *find_id(Schema *s, Span wanted)
+{
+    int32_t at = index_ids(s) ? byte_map_find(&s->ids, wanted.p ? wanted.p : "", wanted.n, -1) : -1;
+    return at >= 0 ? s->doc.node + at : NULL;
 }
 
 static const JsonNode *find_target(Schema *s, const JsonNode *schema, const JsonNode *ref)
@@ -177,19 +232,19 @@ static const JsonNode *find_target(Schema *s, const JsonNode *schema, const Json
     Span            text = { ref->text, ref->n }, address = before(text, '#'), fragment = { 0 };
     const JsonNode *root;
     TextOut         base = { 0 }, full = { 0 };
-    char           *room = schema_keep(s, text.n + 1, 1);
+    char           *room = schema_keep(s, sizeof(uint32_t) + text.n + 1, 1);
     if (address.n < text.n)
         fragment = (Span){ text.p + address.n + 1, text.n - address.n - 1 };
     /* beside $ref, before 2019, $id counts no more than any other keyword */
     base_of(s, schema, !ref_alone(s) || schema == s->doc.node, &base, &root);
     resolve(&full, (Span){ base.text, base.n }, address);
     if (address.n)
-        root = find_id(s, (Span){ full.text, full.n }, NULL);
+        root = find_id(s, (Span){ full.text, full.n });
     text_out_free(&base);
     text_out_free(&full);
     if (!room || !root || !fragment.n)
         return root;
-    return fragment.p[0] == '/' ? follow(root, fragment, room) : find_anchor(s, root, fragment);
+    return fragment.p[0] == '/' ? follow(s, root, fragment, room) : find_anchor(s, root, fragment);
 }
 
 const JsonNode *schema_target(Schema *s, const JsonNode *schema)
@@ -198,7 +253,7 @@ const JsonNode *schema_target(Schema *s, const JsonNode *schema)
     NodeFacts      *f = &s->fact[schema - s->doc.node];
     if (!f->resolved) {
         target = find_target(s, schema, ref);
-        if (!target) {
+        if (!target) { /* unless it has failed before */
             schema_refuse(s, ref, "$ref: '%.100s' is not in this document", ref->text);
             return NULL;
         }

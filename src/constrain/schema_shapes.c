@@ -15,7 +15,7 @@ Shapes shapes_one(Schema *s, const Shape *shape)
     Shape *copy = schema_keep(s, 1, sizeof *copy);
     if (copy)
         *copy = *shape;
-    return (Shapes){ copy, copy ? 1 : 0 };
+    return (Shapes){ .shape = copy, .n = copy ? 1 : 0 };
 }
 
 Shapes shapes_or(Schema *s, Shapes a, Shapes b, const JsonNode *at)
@@ -26,12 +26,18 @@ Shapes shapes_or(Schema *s, Shapes a, Shapes b, const JsonNode *at)
         schema_refuse(s, at, "more than %d cases to tell apart", MOST_SHAPES);
         return (Shapes){ 0 };
     }
-    Shape *all = schema_keep(s, a.n + b.n, sizeof *all);
-    if (!all)
-        return (Shapes){ 0 };
-    memcpy(all, a.shape, a.n * sizeof *all);
-    memcpy(all + a.n, b.shape, b.n * sizeof *all);
-    return (Shapes){ all, a.n + b.n };
+    if (!a.room || a.room->n != a.n || a.room->cap - a.n < b.n) {
+        Shapes longer = { .n = a.n, .room = schema_keep(s, 1, sizeof *a.room) };
+        longer.shape = schema_keep(s, 2 * (a.n + b.n), sizeof *a.shape);
+        if (!longer.shape || !longer.room)
+            return (Shapes){ 0 };
+        memcpy(longer.shape, a.shape, a.n * sizeof *a.shape);
+        longer.room->cap = 2 * (a.n + b.n);
+        a = longer;
+    }
+    memcpy(a.shape + a.n, b.shape, b.n * sizeof *a.shape);
+    a.room->n = a.n += b.n;
+    return a;
 }
 
 static const Named *find_named(const Shape *shape, const char *name, uint32_t n)
@@ -193,27 +199,25 @@ static bool is_any(const Schema *s, const Shape *x)
 
 Shapes shapes_and(Schema *s, Shapes a, Shapes b, ValueType type, const JsonNode *at)
 {
-    size_t cap = a.n * b.n < MOST_SHAPES ? a.n * b.n : MOST_SHAPES, n = 0; /* both are small */
+    Shapes all = { 0 };
     if (a.n == 1 && is_any(s, &a.shape[0]))
         return b;
     if (b.n == 1 && is_any(s, &b.shape[0]))
         return a;
-    Shape *all = schema_keep(s, cap + 1, sizeof *all);
-    for (size_t i = 0; all && i < a.n; i++)
+    for (size_t i = 0; i < a.n; i++)
         for (size_t k = 0; k < b.n && !schema_failed(s); k++) {
             const Shape *x = &a.shape[i], *y = &b.shape[k];
             Shape        both = { .min = x->min > y->min ? x->min : y->min,
                                   .max = x->max < y->max ? x->max : y->max };
+            if (!grammar_work(s->g, (size_t)x->n_named * y->n_named / 4 + 8))
+                break;
             if (s->n_pairs++ == MOST_PAIRS)
                 schema_refuse(s, at, "too many cases to tell apart");
             if (both.min > both.max
                 || !(type == IS_OBJECT ? and_objects : and_arrays)(s, &both, x, y))
                 continue;
-            if (n == cap) {
-                schema_refuse(s, at, "more than %d cases to tell apart", MOST_SHAPES);
-                return (Shapes){ 0 };
-            }
-            all[n++] = both;
+            Shapes one = { .shape = &both, .n = 1 };
+            all = all.n ? shapes_or(s, all, one, at) : shapes_one(s, &both);
         }
-    return (Shapes){ all, n };
+    return all;
 }

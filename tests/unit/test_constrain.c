@@ -258,6 +258,33 @@ static void check_patterns(const PatternCase *p, bool search)
     }
 }
 
+/* x{a,b}{min,max}; 9 stands for any number */
+static bool counts_allow(size_t n, size_t a, size_t b, size_t min, size_t max)
+{
+    for (size_t k = min; k <= (max == 9 ? min + n : max); k++)
+        if (n >= k * a && ((b == 9 && k) || n <= k * b))
+            return true;
+    return false;
+}
+
+static void repetitions_of_repetitions_count_as_defined(void)
+{
+    enum { ANY = 9 };
+    static const char letters[] = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
+    for (uint32_t i = 0; i < 10000 && test_case_state == 0; i++) {
+        uint32_t a = i % 10, b = i / 10 % 10, min = i / 100 % 10, max = i / 1000;
+        if (a > b || min > max || a == ANY || min == ANY)
+            continue;
+        Grammar *g = grammar_new(&err);
+        Expr     e = expr_repeat(g, expr_text(g, "x", 1), a, b == ANY ? REPEAT_FOREVER : b);
+        e = expr_repeat(g, e, min, max == ANY ? REPEAT_FOREVER : max);
+        for (size_t n = 0; n < sizeof letters; n++)
+            CHECK(expr_matches(g, e, letters, n) == counts_allow(n, a, b, min, max),
+                  "x{%u,%u}{%u,%u}, %zu", a, b, min, max, n);
+        grammar_free(g);
+    }
+}
+
 static void patterns_match_the_whole_text(void)
 {
     static const PatternCase cases[] = {
@@ -545,6 +572,7 @@ int main(int argc, char **argv)
     spell();
     TEST(expressions_match_as_defined);
     TEST(grammars_match_as_defined);
+    TEST(repetitions_of_repetitions_count_as_defined);
     TEST(patterns_match_the_whole_text);
     TEST(patterns_are_found_in_the_text);
     TEST(patterns_may_stand_in_json_strings);
