@@ -139,6 +139,50 @@ static Value float_op(JinjaRun *r, int op, double a, double b)
     return v_float(y);
 }
 
+/* ---- Safe texts: Python's class Markup ------------------------------------------------------- */
+
+static bool is_safe(Value v) { return v.kind == V_STRING && v.s->safe; }
+
+static Value make_safe(Value v, bool safe)
+{
+    v.s->safe = safe;
+    return v;
+}
+
+/* A safe text as it is; of another one, characters that HTML knows are replaced, as
+ * markupsafe.escape does. What replaces one has its mark. */
+static String *escape(JinjaRun *r, String *s)
+{
+    static const char chars[] = "&<>'\"";
+    static const char *const escapes[] = { "&amp;", "&lt;", "&gt;", "&#39;", "&#34;" };
+    StringBuffer *b = s->safe ? NULL : buffer_new(r);
+    size_t        from = 0;
+    jinja_work(r, b ? s->n / 4 : 0);
+    for (size_t i = 0; b && i < s->n; i++) {
+        const char *hit = s->s[i] ? strchr(chars, s->s[i]) : NULL;
+        if (!hit)
+            continue;
+        buffer_add(r, b, s->s + from, s->mark ? s->mark + from : NULL, i - from);
+        for (const char *c = escapes[hit - chars]; *c; c++)
+            buffer_char(r, b, (unsigned char)*c, s->mark && s->mark[i]);
+        from = i + 1;
+    }
+    if (from == 0)
+        return s;
+    buffer_add(r, b, s->s + from, s->mark ? s->mark + from : NULL, s->n - from);
+    return buffer_take(r, b);
+}
+
+static Value add_texts(JinjaRun *r, String *a, String *b)
+{
+    bool safe = a->safe || b->safe;
+    if (safe) {
+        a = escape(r, a);
+        b = escape(r, b);
+    }
+    return make_safe(v_string(string_join2(r, a, b)), safe);
+}
+
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
 static Value repeat(JinjaRun *r, Value v, int64_t times)
@@ -147,7 +191,7 @@ static Value repeat(JinjaRun *r, Value v, int64_t times)
     if (v.kind == V_STRING) {
         StringBuffer *b = buffer_new(r);
         buffer_fill(r, b, v.s, n);
-        return v_string(buffer_take(r, b));
+        return make_safe(v_string(buffer_take(r, b)), v.s->safe);
     }
     if (n && v.list->n > JINJA_MEMORY / sizeof(Value) / n)
         jinja_fail(r, "needs more than %d MB of memory", JINJA_MEMORY >> 20);
@@ -178,18 +222,14 @@ static const char *spell(int op)
                               : "**";
 }
 
-static void no_safe(JinjaRun *r, Value v)
-{
-    if (v.kind == V_STRING && v.s->safe)
-        jinja_fail(r, "an operator on a safe text is not supported (it would escape HTML)");
-}
+/* ---- Operators of two values ----------------------------------------------------------------- */
 
 Value binary(JinjaRun *r, int op, Value a, Value b)
 {
     bool    sequence = a.kind == V_STRING || a.kind == V_LIST || a.kind == V_TUPLE;
     int64_t i, k;
-    no_safe(r, a);
-    no_safe(r, b);
+    if (op == T_MOD && is_safe(a))
+        jinja_fail(r, "%% of a safe text is not supported (it would escape HTML)");
     if (op == T_MOD && a.kind == V_STRING)
         return format_percent(r, a.s, b);
     if (is_undefined(a) || is_undefined(b))
@@ -199,7 +239,7 @@ Value binary(JinjaRun *r, int op, Value a, Value b)
     if (is_number(a) && is_number(b))
         return float_op(r, op, as_double(a), as_double(b));
     if (op == T_ADD && sequence && a.kind == b.kind)
-        return a.kind == V_STRING ? v_string(string_join2(r, a.s, b.s)) : append_lists(r, a, b);
+        return a.kind == V_STRING ? add_texts(r, a.s, b.s) : append_lists(r, a, b);
     if (op == T_MUL && sequence && to_index(b, &k))
         return repeat(r, a, k);
     if (op == T_MUL && to_index(a, &i)
@@ -279,7 +319,7 @@ Value get_attribute(JinjaRun *r, Value v, String *name)
 static Value char_at(JinjaRun *r, String *s, size_t i)
 {
     size_t from = string_byte(r, s, i);
-    return v_string(string_part(r, s, from, string_byte(r, s, i + 1)));
+    return make_safe(v_string(string_part(r, s, from, string_byte(r, s, i + 1))), s->safe);
 }
 
 Value get_item(JinjaRun *r, Value v, Value key)
@@ -332,7 +372,8 @@ Value get_slice(JinjaRun *r, Value v, Value start, Value stop, Value step)
     int64_t from = bound(r, start, n, by < 0, true), to = bound(r, stop, n, by < 0, false);
     if (v.kind == V_STRING && by == 1) {
         size_t begin = string_byte(r, v.s, (size_t)from);
-        return v_string(string_part(r, v.s, begin, string_byte(r, v.s, (size_t)to)));
+        size_t end = string_byte(r, v.s, (size_t)to);
+        return make_safe(v_string(string_part(r, v.s, begin, end)), v.s->safe);
     }
     if (v.kind == V_RANGE)
         jinja_fail(r, "a slice of a range is not supported");
@@ -345,6 +386,6 @@ Value get_slice(JinjaRun *r, Value v, Value start, Value stop, Value step)
     }
     jinja_work(r, l->n);
     if (v.kind == V_STRING)
-        return v_string(join(r, v_text(r, "").s, l));
+        return make_safe(v_string(join(r, v_text(r, "").s, l)), v.s->safe);
     return (Value){ .kind = v.kind, .list = l };
 }

@@ -174,6 +174,7 @@ a\n  {%+ if a +%}\n  x\n  {%+ endif %}\nb
 {{ 'abc'.isalpha() }}{{ 'ab1'.isalpha() }}{{ '12'.isdigit() }}{{ ''.isdigit() }}{{ 'a1'.isalnum() }}{{ ' '.isspace() }}{{ 'ab'.islower() }}{{ 'AB'.isupper() }}{{ 'Ab Cd'.istitle() }}{{ 'abc'.isascii() }}{{ 'é'.isascii() }}{{ '½'.isnumeric() }}{{ 'é'.isalpha() }}{{ '٣'.isdecimal() }}{{ 'a\n'.isprintable() }}
 {{ l.index(1) }}{{ l.count(3) }}{{ l.copy() }}{{ (1, 2).index(2) }}{{ d.copy() }}{{ f.is_integer() }}{{ 2.0.is_integer() }}
 {{ s | safe }}{{ (s | safe) | length }}{{ 'a' ~ (s | safe) }}
+{{ q + (s | safe) }}{{ (s | safe) + q + '<&>' }}{{ (q | safe) + (q | safe) }}{{ ('<' | safe) * 2 + '<' }}{{ ('<\'' | safe)[1] + '\'' }}{{ q ~ (q | safe) ~ q }}{{ ('<' | safe)[:1] + '<' }}{{ ('ab' | safe)[::-1] + '<' }}
 {% for m in messages %}{{ '<|im_start|>' + m['role'] + '\n' }}{% if m.content is string %}{{ m.content | trim }}{% else %}{% for c in m.tool_calls %}{{ c.function | tojson }}{{ c.function.arguments.items() | list }}{% endfor %}{% endif %}{{ '<|im_end|>' }}{% endfor %}
 {% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set sys = messages[0].content %}{% else %}{% set rest = messages %}{% endif %}{{ rest | length }}{{ sys }}{{ (rest | last).role }}{{ messages[-1].get('tool_calls', [])[0]['function']['name'] }}
 {{ tools | tojson(indent=4) }}{% for t in tools %}{{ t.function.parameters.properties.items() | first | first }}{% endfor %}{{ (tools | first).function.name }}
@@ -278,7 +279,7 @@ FILTERS = ["abs", "capitalize", "center(9)", "count", "default('d')", "d(1, true
            "min", "reject('odd')|list", "replace('a', 'b')", "reverse|list", "round", "round(1)", "select|list", "select('string')|list",
            "selectattr('a')|list", "slice(2)|list", "batch(2, 0)|list", "sort", "sort(true)", "string", "sum", "title", "trim", "truncate(7)",
            "unique|list", "upper", "urlencode", "wordcount", "tojson", "tojson(indent=2)", "tojson(ensure_ascii=true)", "attr('x')",
-           "map(attribute='n')|list", "format(1)", "filesizeformat"]
+           "map(attribute='n')|list", "format(1)", "filesizeformat", "safe", "safe", "safe"]
 TESTS = ["defined", "undefined", "none", "odd", "even", "string", "number", "mapping", "sequence", "iterable", "boolean", "true", "false",
          "integer", "float", "lower", "upper", "in l", "eq 1", "gt 1", "lt 'a'", "divisibleby 2", "callable", "not none", "not string"]
 METHODS = [".upper()", ".lower()", ".strip()", ".split()", ".split(',')", ".title()", ".items()", ".keys()", ".values()", ".get('x')", ".x",

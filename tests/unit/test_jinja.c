@@ -81,6 +81,7 @@ static void template_text_and_constants_are_marked(void)
 
 static void numbers_and_what_filters_make_is_data(void)
 {
+    marks("{{ '<' + (x | safe) + '>' + x }}", "&lt;<s>&gt;&lt;s&gt;", "1111000111100000" "0000");
     marks("{{ 1 }}{{ n }}{{ true }}{{ none }}", "15TrueNone", "0000000000");
     marks("{{ ['<s>', x] }}", "['<s>', '<s>']", "00111000000000");
     marks("{{ {'k': x} | tojson }}", "{\"k\": \"<s>\"}", "001000000000");
@@ -150,7 +151,7 @@ static void errors_name_line_and_column(void)
     fails("{{ x.upper }}", "printing a method is not supported");
     fails("{{ l.append(3) }}", "may not be used in a template");
     fails("{{ '\xff' }}", "not UTF-8");
-    fails("{{ (x | safe) + 'a' }}", "safe text");
+    fails("{{ (x | safe) % 'a' }}", "safe text");
     fails("{% set ns = namespace(_a=1) %}", "underscore");
 }
 
