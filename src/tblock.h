@@ -79,13 +79,13 @@ typedef struct tblock_open_options {
 
 /* Open a model: a model file, a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint
  * (docs/sources.md). A model file is mapped: only its headers are read and checked, weights are
- * paged in when they are used, and only `check` finds out whether they are unchanged and finite.
- * Other sources, and any with a type, are read now and packed in the model's own memory, by one
- * thread for each physical core. A mapped file may be replaced by rename; truncating it under a
- * running model raises SIGBUS. Fails with TBLOCK_INPUT (not a model; a tensor that does not fit the
- * config; with check: data that differs from its sha256, padding that is not zero, a weight that is
- * not finite; with a type: a weight that it cannot hold, a matrix that is quantized already) and
- * TBLOCK_USAGE (type, keep). */
+ * paged in when they are used, and only `check` finds out whether they are unchanged and finite. So
+ * is a .gguf, until before the second pass its quantized matrices are packed in the model's own
+ * memory. Other sources, and any with a type, are packed now, by one thread for each physical core.
+ * A mapped file may be replaced by rename; truncating it under a running model raises SIGBUS. Fails
+ * with TBLOCK_INPUT (not a model; a tensor that does not fit the config; with check: data that
+ * differs from its sha256, padding that is not zero, a weight that is not finite; with a type: a
+ * weight that it cannot hold, a matrix that is quantized already) and TBLOCK_USAGE (type, keep). */
 TBLOCK_API tblock_model *tblock_open(const char *path, const tblock_open_options *opt,
                                      tblock_error *err);
 TBLOCK_API void          tblock_close(tblock_model *m); /* after its contexts; accepts NULL */
@@ -107,8 +107,8 @@ typedef struct tblock_model_info {
     size_t      file_bytes;   /* of a model file; 0 for other sources */
     uint64_t    n_params;
     size_t      bytes_per_token; /* bytes of weights that one decode step reads */
-    size_t      made_bytes;   /* weights in memory of their own: packed or converted when opened, or
-                               * copied into huge pages since */
+    size_t      made_bytes;   /* weights in memory of their own: packed or converted, or copied into
+                               * huge pages */
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;

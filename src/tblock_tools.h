@@ -584,7 +584,7 @@ typedef struct tblock_machine {
     double      read_gb_per_s;   /* best of plain and prefetching loops, each thread over its own
                                     part of memory in huge pages                                  */
     double      weights_gb_per_s; /* the same over the model's weights, at most read_bytes of them;
-                                    0: no model, or less than 64 kB of weights                    */
+                                    0: no model, under 64 kB of weights, or not packed yet        */
     double      huge_share;      /* tblock_huge_share of the model                                */
     double      f32_gflop_per_s; /* fused multiply-adds (2 each) of f32 in registers              */
     double      bf16_gflop_per_s; /* the same of bf16 with sums of f32, as its kernels use them   */

@@ -36,11 +36,14 @@ static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error
     return true;
 }
 
-/* The weights where they lie: those made at load, or else the file. Returns their bytes. */
+/* The weights where they lie: those made at load, or else the file. Returns their bytes; 0 where
+ * they will be packed later. */
 static size_t weights_at(const tblock_model *m, const char **data)
 {
     const TensorFile *f = &m->source.file;
     *data               = m->weights.region.data;
+    if (m->weights.late && late_weights_packed(m->weights.late) == 0)
+        return 0;
     if (m->source.kind != SOURCE_MODEL_FILE || f->data_bytes <= m->weights.region.used)
         return m->weights.region.used;
     *data = (const char *)f->map.data + f->data_offset;

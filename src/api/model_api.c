@@ -206,7 +206,8 @@ void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
     out->n_params        = m->weights.n_params;
     out->bytes_per_token = m->weights.bytes_per_token;
     out->made_bytes =
-        m->weights.owned_bytes + (m->weights.pages ? weight_pages_copied(m->weights.pages) : 0);
+        m->weights.owned_bytes + late_weights_packed(m->weights.late)
+        + (m->weights.pages ? weight_pages_copied(m->weights.pages) : 0);
     out->bos             = c->bos;
     out->n_eos           = c->n_eos;
     out->eos             = c->eos;

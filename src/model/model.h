@@ -13,6 +13,9 @@
 /* A stored model bound to layers. Every tensor is found, checked and ready for the
  * kernels. */
 
+/* A matrix that is packed later (weights_pack.c). */
+typedef struct LateMatrix LateMatrix;
+
 /* A matrix [rows, k] in panels of 16 rows, for y = W x + bias; or a stack of such matrices. rows 0:
  * the model does not have it. */
 typedef struct Mat {
@@ -20,6 +23,8 @@ typedef struct Mat {
     int          rows, k;
     int          stack;      /* matrices one after the other, each with its own panels */
     Panels       w;          /* stack * panel_count(rows) panels; parts are 64-byte aligned */
+    const LateMatrix *late;  /* NULL: w is there; else late_matrix_packed says whether it is */
+    int          late_first; /* w's first panel in it */
     const float *bias;       /* 16 * panel_count(rows) values, 0 past rows; or NULL */
     /* How a context multiplies it; set in the context's own copy (runtime/numerics.h, Plan): */
     const char  *op;         /* name of its product in a profile: "qkv"             */
@@ -31,9 +36,10 @@ typedef struct Mat {
 /* Matrix i of a stack. */
 static inline Mat mat_item(const Mat *m, int i)
 {
-    Mat item   = *m;
-    item.stack = 1;
-    item.w     = panels_from(m->type, m->w, i * panel_count(m->rows), m->k);
+    Mat item        = *m;
+    item.stack      = 1;
+    item.w          = panels_from(m->type, m->w, i * panel_count(m->rows), m->k);
+    item.late_first = i * panel_count(m->rows);
     return item;
 }
 
@@ -44,6 +50,7 @@ typedef struct Embedding {
     bool        panels;
     int         rows, k;
     Panels      w;           /* row-major: the tensor is part 0 */
+    const LateMatrix *late;  /* as in Mat */
 } Embedding;
 
 /* The weight and bias of a norm; w NULL: the model has no such norm; b NULL: no bias. */
@@ -86,16 +93,18 @@ typedef struct Model {
     Owned       *owned;
     int          n_owned;
     size_t       cap_owned;
-    size_t       owned_bytes;    /* of both */
+    size_t       owned_bytes;    /* of both, but for what is packed later */
+    struct LateWeights *late;    /* matrices of the region that are packed later; NULL: none */
     struct WeightPages *pages;   /* matrices in a mapped file; NULL: none, or they stay there */
 } Model;
 
 /* Bind the tensors of a stored model to the layers of its config. Panels are used in place; rows
- * are packed into panels (model.owned) by all threads. The files must outlive the model; c need
- * not. types: the type of each tensor (type_plan.c), or NULL to keep the stored types. A matrix of
- * another type is made here, with the same bits that `quantize` writes, and the file's pages that
- * it was made from leave this process's memory. progress counts the bytes of bound tensors and may
- * be NULL. Errors: INPUT (a weight that is not finite or too large for its type), SYSTEM. */
+ * are packed into panels (model.region) by all threads, those of GGUF types later. The files, and
+ * the RowSources of c's tensors, must outlive the model; c need not. types: the type of each tensor
+ * (type_plan.c), or NULL to keep the stored types. A matrix of another type is made here, with the
+ * same bits that `quantize` writes, and the file's pages that it was made from leave this process's
+ * memory. progress counts the bytes of bound tensors and may be NULL. Errors: INPUT (a weight that
+ * is not finite or too large for its type), SYSTEM. */
 bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress,
                 Error *err);
 
@@ -130,11 +139,34 @@ bool   weight_pages_roomy(const WeightPages *p);  /* would a copy of all leave m
 size_t weight_pages_bytes(const WeightPages *p);  /* of all that may be moved */
 size_t weight_pages_copied(const WeightPages *p); /* so far: memory that is this process's own */
 
+/* ---- weights_pack.c -------------------------------------------------------------------------- */
+
+/* The matrices of a GGUF file are used where they lie at first: a pass packs the panels that it is
+ * about to multiply, and forgets them. From the second pass on they are packed for good. Any thread
+ * may read the weights meanwhile, and gets the same bits. */
+typedef struct LateWeights LateWeights;
+
+/* Is it time to pack them, by the caller's team? True once for each model, at the second call, or
+ * the first with now. */
+bool   late_weights_due(LateWeights *w, bool now);              /* w may be NULL: false */
+/* Every member of the team calls it, with late_weights_room bytes of its own, 64-byte aligned. The
+ * file's pages leave this process. */
+void   late_weights_pack(LateWeights *w, Team team, void *scratch);
+size_t late_weights_room(const LateWeights *w);                 /* NULL: 0, as below */
+size_t late_weights_packed(const LateWeights *w);               /* bytes so far */
+void   late_weights_free(LateWeights *w);
+
+bool   late_matrix_packed(const LateMatrix *m);
+/* Before that, panels from `first` on: as many of *n as fit in a cache, which it sets, in
+ * late_weights_room bytes. Row `row` as floats: of tables whose rows are looked up. */
+Panels late_matrix_panels(const LateMatrix *m, int first, int *n, void *scratch);
+void   late_matrix_row(const LateMatrix *m, int row, float *out);
+
 /* ---- weights_make.c -------------------------------------------------------------------------- */
 
 /* Makes weights that a file does not hold as the kernels want them. Row-major
  * matrices are packed into panels, others get another type. The model owns the memory. Only
- * weights.c uses this. */
+ * weights.c uses this, and weights_pack.c. */
 
 typedef struct Maker {
     Model            *m;      /* owns what is made */
@@ -149,13 +181,20 @@ typedef struct Maker {
 void *weights_own(Maker *mk, size_t n_bytes);
 
 /* The bytes that a matrix of this type takes of the model's region, and the region for as many
- * (0: none is made). Each of weights_pack and weights_retype takes its part. */
+ * (0: none is made). weights_parts takes all parts of a matrix from it. */
 size_t weights_made_bytes(const TensorSpec *s, WeightType type);
 bool   weights_region(Maker *mk, size_t n_bytes);
+void   weights_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
+                     Panels *out);
+
+/* How many threads make a matrix of n_bytes; makes the pool if it is large. */
+int weights_team(Maker *mk, size_t n_bytes);
 
 /* Lay out a row-major matrix in its own type: as panels, or as rows one after the other if the spec
- * does not want panels. */
+ * does not want panels. Some types later: then *late is set, and out is where it will be. */
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
+bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
+                        const LateMatrix **late);
 
 /* Make a matrix of another type, with the bits that `quantize` writes. c then describes the new
  * matrix, and the file's pages that it was read from are given back. */

@@ -134,11 +134,11 @@ static size_t made_bytes(const ModelBinder *b)
 }
 
 static bool make_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, WeightType type,
-                        Panels *out)
+                        Panels *out, const LateMatrix **late)
 {
     switch (matrix_fate(b, s, c, type)) {
     case RETYPED:  return weights_retype(&b->maker, s, c, type, out);
-    case PACKED:   return weights_pack(&b->maker, s, c, out);
+    case PACKED:   return weights_pack_later(&b->maker, s, c, out, late);
     case IN_PLACE: break;
     }
     return bind_in_place(b, c, out);
@@ -148,9 +148,10 @@ static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c
 {
     Model *m     = b->m;
     Panels w     = { { NULL } };
+    const LateMatrix *late = NULL;
     size_t bytes = matrix_fate(b, s, c, type) == RETYPED ? tensor_spec_bytes(s, type)
                                                          : checked_bytes(c);
-    if (!make_matrix(b, s, c, type, &w))
+    if (!make_matrix(b, s, c, type, &w, &late))
         return false;
     if (tensor_spec_gathered(s))
         *(Embedding *)place_of(m, s) =
@@ -158,10 +159,16 @@ static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c
                          .panels = c->panels || tensor_spec_panels(s, c->type),
                          .rows = s->rows,
                          .k = s->k,
-                         .w = w };
+                         .w = w,
+                         .late = late };
     else
         *(Mat *)place_of(m, s) =
-            (Mat){ .type = c->type, .rows = s->rows, .k = s->k, .stack = s->stack, .w = w };
+            (Mat){ .type = c->type,
+                   .rows = s->rows,
+                   .k = s->k,
+                   .stack = s->stack,
+                   .w = w,
+                   .late = late };
     m->matrix_bytes[c->type] += bytes;
     return true;
 }
@@ -236,7 +243,8 @@ static bool bind_all(ModelBinder *b)
                             .rows = m->embed.rows,
                             .k = m->embed.k,
                             .stack = 1,
-                            .w = m->embed.w };
+                            .w = m->embed.w,
+                            .late = m->embed.late };
     }
     m->n_params        = count_params(&m->cfg);
     m->bytes_per_token = decode_bytes(m);
@@ -279,6 +287,7 @@ void model_free(Model *m)
     free(m->owned);
     pages_unmap(m->region.data, m->region.n_bytes);
     weight_pages_free(m->pages);
+    late_weights_free(m->late);
     free(m->layer);
     *m = (Model){ 0 };
 }
@@ -286,7 +295,9 @@ void model_free(Model *m)
 void embedding_row(const Embedding *e, int token, float *out)
 {
     assert(token >= 0 && token < e->rows);
-    if (e->panels)
+    if (e->late && !late_matrix_packed(e->late))
+        late_matrix_row(e->late, token, out);
+    else if (e->panels)
         panel_row_to_f32(e->type, out, panels_from(e->type, e->w, token / PANEL_ROWS, e->k),
                          token % PANEL_ROWS, e->k);
     else

@@ -1,4 +1,5 @@
-/* Packs and retypes matrices, with all threads for large ones. */
+/* model/weights_make.c: memory for weights that are not used where they lie in a file; makes those
+ * of another type, with all threads for large ones. weights_pack.c packs the others. */
 #include "model/model.h"
 
 #include <assert.h>
@@ -58,43 +59,10 @@ bool weights_region(Maker *mk, size_t n_bytes)
     return true;
 }
 
-/* ---- Packing row-major matrices -------------------------------------------------------------- */
-
-typedef struct PackJob {
-    const TensorSpec    *spec;
-    const CheckedTensor *from;
-    bool                 panels;
-    char                *to[MAX_PARTS];
-    char                *scratch;       /* [threads, row_bytes * PANEL_ROWS] */
-    size_t               row_bytes;
-} PackJob;
-
-static void pack_share(void *arg, Team team)
-{
-    const PackJob    *j = arg;
-    const TensorSpec *s = j->spec;
-    char             *scratch = j->scratch + (size_t)team.thread * j->row_bytes * PANEL_ROWS;
-    int               per_item = panel_count(s->rows), first, end;
-    threads_share(team, tensor_spec_panel_count(s), &first, &end);
-    for (int p = first; p < end; p++) {
-        int item = p / per_item, r = p % per_item * PANEL_ROWS,
-            n = s->rows - r < PANEL_ROWS ? s->rows - r : PANEL_ROWS;
-        if (j->panels) {
-            void *to[MAX_PARTS] = { NULL };
-            for (int i = 0; i < part_count(j->from->type); i++)
-                to[i] = j->to[i] + (size_t)p * part_bytes(j->from->type, i, s->k);
-            panel_make(j->from->type, to, checked_rows(s, j->from, item, r, n, scratch), n, s->k);
-        } else {
-            memcpy(j->to[0] + (size_t)(item * s->rows + r) * j->row_bytes,
-                   checked_rows(s, j->from, item, r, n, scratch), (size_t)n * j->row_bytes);
-        }
-    }
-}
-
 /* A page is placed near the thread that writes it first, where there are several memory nodes. So
  * panels are packed by the same shares that multiply them later, on the same cores. (This holds for
  * a context with as many threads and affinity "cores".) */
-static int team_for(Maker *mk, size_t n_bytes)
+int weights_team(Maker *mk, size_t n_bytes)
 {
     if (!mk->pool && n_bytes >= SMALL_MATRIX) {
         mk->threads = threads_default();
@@ -103,9 +71,8 @@ static int team_for(Maker *mk, size_t n_bytes)
     return n_bytes < SMALL_MATRIX ? 1 : mk->threads;
 }
 
-/* Take all parts of a matrix from the region. */
-static void own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
-                      Panels *out)
+void weights_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
+                   Panels *out)
 {
     Model *m = mk->m;
     assert(weights_made_bytes(s, type) <= m->region.n_bytes - m->region.used);
@@ -113,25 +80,7 @@ static void own_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[
         size_t n = made_part_bytes(s, type, i);
         out->part[i] = to[i] = m->region.data + m->region.used;
         m->region.used += n;
-        m->owned_bytes += n;
     }
-}
-
-bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out)
-{
-    PackJob job     = { .spec = s,
-                        .from = c,
-                        .panels = tensor_spec_panels(s, c->type),
-                        .row_bytes = checked_row_bytes(s, c) };
-    int     threads = team_for(mk, tensor_spec_bytes(s, c->type)); /* this makes the pool */
-    own_parts(mk, s, c->type, job.to, out);
-    job.scratch = malloc((size_t)threads * job.row_bytes * PANEL_ROWS);
-    if (!job.scratch)
-        return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
-    threads_pool_run(mk->pool, threads, pack_share, &job);
-    free(job.scratch);
-    checked_release(c);
-    return true;
 }
 
 /* ---- Other types than the stored ones -------------------------------------------------------- */
@@ -173,7 +122,7 @@ static void retype_share(void *arg, Team team)
 
 static bool run_retype(Maker *mk, RetypeJob *j)
 {
-    int          threads = team_for(mk, tensor_spec_bytes(j->spec, j->type));
+    int          threads = weights_team(mk, tensor_spec_bytes(j->spec, j->type));
     RetypeReport sum     = { .n = 0 };
     j->scratch_bytes = retype_rows_bytes(j->spec->k) + retype_scratch_bytes(j->spec->k);
     j->scratch       = aligned_alloc(ALIGN, (size_t)threads * j->scratch_bytes);
@@ -194,7 +143,8 @@ static bool run_retype(Maker *mk, RetypeJob *j)
 bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType type, Panels *out)
 {
     RetypeJob j = { .spec = s, .from = c, .type = type, .panels = tensor_spec_panels(s, type) };
-    own_parts(mk, s, type, j.to, out);
+    weights_parts(mk, s, type, j.to, out);
+    mk->m->owned_bytes += weights_made_bytes(s, type);
     if (!run_retype(mk, &j))
         return false;
     checked_release(c);

@@ -143,7 +143,10 @@ void prepare(Run *r, Act *x, const Mat *w)
         make_integers(r, x, w->k, w->ints);
 }
 
-static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, int end)
+/* The next two multiply panels first .. end - 1 of w, which begin at `from`. */
+
+static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, Panels from,
+                         int first, int end)
 {
     r->kernels->matmul_int[w->type](&(IntMatmulArgs){
         .y = y.data + (size_t)first * PANEL_ROWS,
@@ -153,7 +156,28 @@ static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, in
         .d = x->d + (size_t)y.t * x->d_stride,
         .d_stride = x->d_stride,
         .ints = w->ints,
-        .w = panels_from(w->type, w->w, first, w->k),
+        .w = from,
+        .n_panels = end - first,
+        .k = w->k,
+        .n_tok = y.n_tok,
+        .bias = w->bias ? w->bias + (size_t)first * PANEL_ROWS : NULL,
+        .scratch = r->scratch,
+    });
+}
+
+static void multiply_panels(const Run *r, RowSpan y, const Act *x, const Mat *w, Panels from,
+                            int first, int end)
+{
+    if (w->ints) {
+        multiply_int(r, y, x, w, from, first, end);
+        return;
+    }
+    (w->bf16 ? r->kernels->matmul_bf16 : r->kernels->matmul[w->type])(&(MatmulArgs){
+        .y = y.data + (size_t)first * PANEL_ROWS,
+        .y_stride = y.stride,
+        .x = act_row(x, y.t),
+        .x_stride = x->stride,
+        .w = from,
         .n_panels = end - first,
         .k = w->k,
         .n_tok = y.n_tok,
@@ -166,22 +190,15 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
 {
     if (first >= end || y.n_tok == 0)
         return;
-    if (w->ints) {
-        multiply_int(r, y, x, w, first, end);
+    if (!w->late || late_matrix_packed(w->late)) {
+        multiply_panels(r, y, x, w, panels_from(w->type, w->w, first, w->k), first, end);
         return;
     }
-    (w->bf16 ? r->kernels->matmul_bf16 : r->kernels->matmul[w->type])(&(MatmulArgs){
-        .y = y.data + (size_t)first * PANEL_ROWS,
-        .y_stride = y.stride,
-        .x = act_row(x, y.t),
-        .x_stride = x->stride,
-        .w = panels_from(w->type, w->w, first, w->k),
-        .n_panels = end - first,
-        .k = w->k,
-        .n_tok = y.n_tok,
-        .bias = w->bias ? w->bias + (size_t)first * PANEL_ROWS : NULL,
-        .scratch = r->scratch,
-    });
+    for (int p = first, n; p < end; p += n) {
+        n = end - p;
+        Panels from = late_matrix_panels(w->late, w->late_first + p, &n, r->late_scratch);
+        multiply_panels(r, y, x, w, from, p, p + n);
+    }
 }
 
 static RowSpan all_rows(const Run *r, const Act *y)

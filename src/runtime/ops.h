@@ -98,6 +98,7 @@ typedef struct Run {
     unsigned       met;       /* meetings of the team so far, from 1 on */
     Profile       *profile;   /* NULL: not wanted, or not this thread's */
     void          *scratch;   /* KERNEL_SCRATCH bytes, this thread's */
+    void          *late_scratch; /* late_weights_room bytes, this thread's */
     float         *attn_scratch;
     size_t         thread_bytes; /* distance between two threads' scratch */
 } Run;

@@ -193,6 +193,8 @@ struct Forward {
     ThreadPool *pool;
     TeamSize    team_size;
     Pages       pages;
+    char       *late_memory;     /* [threads, late_bytes] for weights that are packed later */
+    size_t      late_bytes;
     long        n_short, expected; /* short passes so far; still to come, or below 0 */
 };
 
@@ -225,10 +227,13 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     f->run      = (Run){.model = model, .kernels = kernels, .met = 1};
     f->span     = calloc((size_t)max_tok, sizeof *f->span);
     f->inv_freq = calloc((size_t)c->rotary_dim + 2, sizeof *f->inv_freq);
+    f->late_bytes = late_weights_room(model->late);
+    if (f->late_bytes)
+        f->late_memory = aligned_alloc(64, (size_t)threads * f->late_bytes);
     set_numbers(&f->run, c);
     bool planned = plan_make(&f->plan, model, numerics);
     bool ok      = buffers_new(&f->buffers, &f->run, f->plan.ints, max_tok, threads);
-    if (!planned || !ok || !f->span || !f->inv_freq) {
+    if (!planned || !ok || !f->span || !f->inv_freq || (f->late_bytes && !f->late_memory)) {
         fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once",
              f->buffers.bytes >> 20, max_tok);
         forward_free(f);
@@ -253,6 +258,7 @@ void forward_free(Forward *f)
     threads_pool_free(f->pool);
     plan_free(&f->plan);
     free(f->buffers.block);
+    free(f->late_memory);
     free(f->span);
     free(f->inv_freq);
     free(f);
@@ -266,7 +272,10 @@ void forward_pin_threads(Forward *f)
     f->pool = threads_pool_new(f->threads, true);
 }
 
-size_t forward_bytes(const Forward *f) { return f->buffers.bytes; }
+size_t forward_bytes(const Forward *f)
+{
+    return f->buffers.bytes + (size_t)f->threads * f->late_bytes;
+}
 
 void forward_observe(Forward *f, ForwardObserver observer, void *user)
 {
@@ -300,6 +309,11 @@ void forward_profile(Forward *f, Profile *p) { f->profile = p; }
 
 /* ---- The team -------------------------------------------------------------------------------- */
 
+static void *late_scratch(const Forward *f, Team team)
+{
+    return f->late_memory ? f->late_memory + (size_t)team.thread * f->late_bytes : NULL;
+}
+
 /* One thread's pass: its own copy of the Run, with its private memory. */
 static void run_member(void *arg, Team team)
 {
@@ -308,6 +322,7 @@ static void run_member(void *arg, Team team)
     r.team     = team;
     r.profile  = team.thread == 0 ? f->profile : NULL;
     r.thread_bytes = f->buffers.thread_bytes;
+    r.late_scratch = late_scratch(f, team);
     place_own(&f->buffers, &r,
               f->buffers.thread_memory + (size_t)team.thread * f->buffers.thread_bytes);
     transformer(&r);
@@ -353,6 +368,20 @@ static void run_team(Forward *f, int n_tok)
     }
 }
 
+/* ---- Weights that are packed later ----------------------------------------------------------- */
+
+static void pack_share(void *arg, Team team)
+{
+    const Forward *f = arg;
+    late_weights_pack(f->run.model->late, team, late_scratch(f, team));
+}
+
+static void pack_late_weights(Forward *f, bool now)
+{
+    if (late_weights_due(f->run.model->late, now))
+        threads_pool_run(f->pool, useful_threads(f, 1), pack_share, f);
+}
+
 /* ---- Huge pages for weights in a mapped file ------------------------------------------------- */
 
 typedef struct MoveJob { WeightPages *pages; size_t each; } MoveJob;
@@ -375,6 +404,8 @@ static void move_weights(Forward *f, size_t n)
 void forward_pages(Forward *f, Pages pages)
 {
     f->pages = pages;
+    if (pages != PAGES_AUTO)
+        pack_late_weights(f, true);
     if (pages == PAGES_HUGE && f->run.model->pages)
         move_weights(f, SIZE_MAX / 2);
 }
@@ -412,6 +443,7 @@ void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t
     f->run.n_tok    = n_tok;
     f->run.first    = first;
     f->run.n_spans  = cut_into_spans(f->span, token, n_tok);
+    pack_late_weights(f, false);
     run_team(f, n_tok);
     if (f->profile)
         profile_enter(f->profile, NULL, 0, 0);
