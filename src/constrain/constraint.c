@@ -278,34 +278,42 @@ static bool room_for_state(Constraint *c, uint32_t state)
     return true;
 }
 
-/* The state of the items and pairs that closure_begin's caller put. NOT_MADE: c->g has failed. */
-static ConstraintState closure_end(Constraint *c)
+/* The state of c->items, which it sorts. NOT_MADE: c->g has failed. */
+static ConstraintState keep_state(Constraint *c, bool may_end)
 {
     uint32_t state;
-    if (!close_over(c) || !resolve(c))
-        return NOT_MADE;
-    for (size_t i = 0; i < c->items.n; i += 3) {
-        uint32_t *ref = &c->items.word[i + 2];
-        *ref = *ref % 2 ? c->resolved[*ref / 2] : *ref / 2;
-    }
     sort_rows(&c->items, 0, 3);
     c->copy.n = 0;
-    if (!add_words(c, &c->copy, &(uint32_t){ c->may_end }, 1)
+    if (!add_words(c, &c->copy, &(uint32_t){ may_end }, 1)
         || !add_words(c, &c->copy, c->items.word, c->items.n)
         || !keep(c, &c->states, c->copy.word, c->copy.n, &state) || !room_for_state(c, state))
         return NOT_MADE;
     return state;
 }
 
+/* The state of the items and pairs that closure_begin's caller put. NOT_MADE: c->g has failed. */
+static ConstraintState closure_end(Constraint *c)
+{
+    if (!close_over(c) || !resolve(c))
+        return NOT_MADE;
+    for (size_t i = 0; i < c->items.n; i += 3) {
+        uint32_t *ref = &c->items.word[i + 2];
+        *ref = *ref % 2 ? c->resolved[*ref / 2] : *ref / 2;
+    }
+    return keep_state(c, c->may_end);
+}
+
 ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err)
 {
-    size_t n, n_classes = (size_t)c->g->n_classes;
+    size_t   n, n_classes = (size_t)c->g->n_classes;
+    uint32_t split = 0; /* none */
     c->g->work = 0;
     closure_begin(c);
     interned_row(&c->states, state, &n);
     for (size_t i = 1; i < n && !c->g->failed; i += 3) {
         Item item;
         memcpy(&item, interned_row(&c->states, state, &n) + i, sizeof item);
+        split = split_meet(c->g, split, c->g->fact[item.expr].split);
         Expr after = expr_step(c->g, item.expr, class);
         if (after == EXPR_NOTHING)
             continue;
@@ -318,9 +326,33 @@ ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned c
     assert(n_classes == (size_t)c->g->n_classes);
     if (next == NOT_MADE)
         grammar_failed(c->g, err);
-    else
-        c->next[state * n_classes + class] = next;
+    for (unsigned i = 0; next != NOT_MADE && i < n_classes; i++)
+        if (split_class(c->g, split, i) == split_class(c->g, split, class))
+            c->next[state * n_classes + i] = next;
     return next;
+}
+
+ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t most, Error *err)
+{
+    size_t n;
+    bool   same = true;
+    interned_row(&c->states, state, &n);
+    c->g->work = 0;
+    c->items.n = 0;
+    for (size_t i = 1; i < n && !c->g->failed; i += 3) {
+        Item item;
+        memcpy(&item, interned_row(&c->states, state, &n) + i, sizeof item);
+        Expr e = expr_clamp(c->g, item.expr, most);
+        same = same && e == item.expr;
+        add_words(c, &c->items, (uint32_t[]){ e, item.dot, item.follow }, 3);
+    }
+    if (same && !c->g->failed)
+        return state;
+    ConstraintState clamped =
+        c->g->failed ? NOT_MADE : keep_state(c, constraint_may_end(c, state));
+    if (clamped == NOT_MADE)
+        grammar_failed(c->g, err);
+    return clamped;
 }
 
 /* Make the states STATE_DEAD, and the start. */
@@ -344,11 +376,11 @@ static bool begin(Constraint *c)
     return c->start != NOT_MADE;
 }
 
-static Expr plain_text(Grammar *g, uint32_t most)
+static Expr plain_character(Grammar *g)
 {
     uint32_t      edges[] = { 0x20, 0x22, 0x23, 0x5C, 0x5D, CHARACTERS };
     const CharSet plain = { .edge = edges, .n = 6 };
-    return expr_repeat(g, expr_chars(g, &plain, CHARS_UTF8), 0, most);
+    return expr_chars(g, &plain, CHARS_UTF8);
 }
 
 Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
@@ -360,8 +392,7 @@ Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
         return NULL;
     }
     c->g = g;
-    c->plain = plain_text(g, REPEAT_FOREVER);
-    c->plain_short = plain_text(g, PLAIN_SHORT);
+    c->plain = plain_character(g);
     if (grammar_plan_make(&c->plan, g, start)) {
         expr_classes(g);
         g->most_exprs = EXPRS_RUN;
@@ -394,7 +425,8 @@ void constraint_free(Constraint *c)
     interned_free(&c->states);
     interned_free(&c->seen);
     interned_free(&c->plain_known);
-    Words *w[] = { &c->items, &c->waits, &c->follow, &c->copy, &c->plain_fits };
+    Words *w[] = { &c->items, &c->waits,       &c->follow,
+                   &c->copy,  &c->plain_facts, &c->plain_after };
     for (size_t i = 0; i < sizeof w / sizeof *w; i++)
         free(w[i]->word);
     free(c->next);

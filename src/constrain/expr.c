@@ -13,7 +13,12 @@
 /* A row is a head (kind and flags), then: BYTES the set; SEQ head and rest, where the head is no
  * SEQ; ALT and AND what they join, ascending; NOT its inside; REPEAT its inside, min, max. */
 enum { BYTES, EMPTY, SEQ, ALT, AND, NOT, REPEAT };
-enum { KIND = 255, NULLABLE = 256, COMPLEX = 512 /* holds AND or NOT: may match nothing unseen */ };
+enum {
+    KIND = 255,
+    NULLABLE = 256,
+    COMPLEX = 512, /* holds AND or NOT: may match nothing unseen */
+    COUNTS = 1024  /* holds a REPEAT that counts, but inside AND, NOT and REPEAT */
+};
 enum { SET_WORDS = sizeof(ByteSet) / sizeof(uint32_t) };
 
 enum { MOST_WORDS = 1 << 24, MOST_STEP_WORDS = 1 << 22, MOST_EXPR_DEPTH = 1000 };
@@ -52,12 +57,99 @@ static ByteSet bytes_of(const Grammar *g, Expr e)
     return set;
 }
 
+/* ---- Which bytes are told apart -------------------------------------------------------------- */
+
+enum { SPLIT_NONE, SPLIT_ALL };
+enum { SPLIT_WORDS = 256 / sizeof(uint32_t), MOST_SPLITS = 1 << 14, MOST_MEETS = 1 << 16 };
+
+/* SPLIT_ALL where there are too many: it is always right. */
+static uint32_t put_split(Grammar *g, const uint8_t like[256])
+{
+    uint32_t row[SPLIT_WORDS], split = SPLIT_ALL;
+    bool     known;
+    memcpy(row, like, sizeof row);
+    if (g->splits.start.n < MOST_SPLITS
+        && !interned_put(&g->splits, row, SPLIT_WORDS, &split, &known))
+        grammar_no_memory(g);
+    return g->failed ? (uint32_t)SPLIT_ALL : split;
+}
+
+static uint32_t split_of_bytes(Grammar *g, ByteSet set)
+{
+    uint8_t  like[256];
+    unsigned first[2] = { 256, 256 };
+    for (unsigned b = 0; b < 256; b++) {
+        bool in = bytes_have(&set, b);
+        if (first[in] == 256)
+            first[in] = b;
+        like[b] = (uint8_t)first[in];
+    }
+    return put_split(g, like);
+}
+
+static uint32_t make_meet(Grammar *g, uint32_t a, uint32_t b)
+{
+    uint8_t        like[256], first[256];
+    size_t         n, n_first = 0;
+    const uint8_t *x = (const uint8_t *)interned_row(&g->splits, a, &n);
+    const uint8_t *y = (const uint8_t *)interned_row(&g->splits, b, &n);
+    for (unsigned byte = 0; byte < 256; byte++) {
+        size_t i = 0;
+        while (i < n_first && (x[first[i]] != x[byte] || y[first[i]] != y[byte]))
+            i++;
+        if (i == n_first)
+            first[n_first++] = (uint8_t)byte;
+        like[byte] = first[i];
+    }
+    return put_split(g, like);
+}
+
+uint32_t split_meet(Grammar *g, uint32_t a, uint32_t b)
+{
+    uint32_t pair[] = { a < b ? a : b, a < b ? b : a }, number;
+    bool     known;
+    if (a == b || pair[0] <= SPLIT_ALL) /* as often */
+        return pair[0] == SPLIT_ALL ? (uint32_t)SPLIT_ALL : pair[1];
+    if (g->meets.start.n >= MOST_MEETS)
+        return SPLIT_ALL;
+    if (!interned_put(&g->meets, pair, 2, &number, &known)) {
+        grammar_no_memory(g);
+        return SPLIT_ALL;
+    }
+    if (number < g->met.n)
+        return g->met.word[number];
+    uint32_t split = make_meet(g, a, b);
+    if (number > g->met.n || !words_add(&g->met, &split, 1))
+        grammar_no_memory(g);
+    return split;
+}
+
+/* Of an expression whose parts have theirs. */
+static uint32_t find_split(Grammar *g, Expr e)
+{
+    const uint32_t *r = row_of(g, e);
+    uint32_t        split = SPLIT_NONE, kind = *r & KIND;
+    size_t          n;
+    if (kind == BYTES)
+        return split_of_bytes(g, bytes_of(g, e));
+    if (kind == SEQ) {
+        split = g->fact[r[1]].split;
+        return expr_nullable(g, r[1]) ? split_meet(g, split, g->fact[r[2]].split) : split;
+    }
+    if (kind == NOT || kind == REPEAT)
+        return g->fact[r[1]].split;
+    interned_row(&g->exprs, e, &n);
+    for (size_t i = 1; i < n; i++)
+        split = split_meet(g, split, g->fact[row_of(g, e)[i]].split);
+    return split;
+}
+
 /* ---- Making ---------------------------------------------------------------------------------- */
 
 static Expr put(Grammar *g, const uint32_t *row, size_t n, ByteSet first)
 {
     uint32_t e;
-    bool     known;
+    bool     known, surely_alive = !(*row & COMPLEX) || *row & NULLABLE;
     if (g->failed || !grammar_work(g, 8 + n))
         return EXPR_NOTHING;
     if (g->exprs.words.n > MOST_WORDS || g->exprs.start.n >= g->most_exprs) {
@@ -72,8 +164,10 @@ static Expr put(Grammar *g, const uint32_t *row, size_t n, ByteSet first)
         grammar_no_memory(g);
         return EXPR_NOTHING;
     }
-    if (!known)
-        g->fact[e] = (ExprFact){ first, *row & COMPLEX && !(*row & NULLABLE) ? 0 : ALIVE };
+    if (!known) {
+        g->fact[e] = (ExprFact){ first, SPLIT_ALL, surely_alive ? ALIVE : 0 };
+        g->fact[e].split = find_split(g, e);
+    }
     return e;
 }
 
@@ -89,6 +183,11 @@ Expr expr_bytes(Grammar *g, ByteSet set)
 bool expr_begin(Grammar *g)
 {
     uint32_t empty = EMPTY | NULLABLE;
+    uint8_t  like[256] = { 0 };
+    put_split(g, like); /* SPLIT_NONE */
+    for (unsigned b = 0; b < 256; b++)
+        like[b] = (uint8_t)b;
+    put_split(g, like); /* SPLIT_ALL */
     expr_bytes(g, (ByteSet){ { 0 } }); /* matches nothing: EXPR_NOTHING */
     put(g, &empty, 1, (ByteSet){ { 0 } });
     if (!g->failed)
@@ -108,8 +207,9 @@ Expr expr_range(Grammar *g, uint8_t first, uint8_t last)
 static Expr pair(Grammar *g, Expr a, Expr b)
 {
     uint32_t a_flags = flags_of(g, a), b_flags = flags_of(g, b);
-    uint32_t row[] = { SEQ | (a_flags & b_flags & NULLABLE) | ((a_flags | b_flags) & COMPLEX), a,
-                       b };
+    uint32_t row[] = {
+        SEQ | (a_flags & b_flags & NULLABLE) | ((a_flags | b_flags) & (COMPLEX | COUNTS)), a, b
+    };
     const uint32_t *r = row_of(g, a), *next = row_of(g, b);
     if ((*r & KIND) == REPEAT && r[2] == 0 && r[3] == REPEAT_FOREVER
         && (b == a || ((*next & KIND) == SEQ && next[1] == a)))
@@ -242,7 +342,7 @@ static Expr join(Grammar *g, uint32_t kind, size_t from)
             uint32_t flags = flags_of(g, g->stack.word[i]);
             ByteSet  more = g->fact[g->stack.word[i]].first;
             head = kind == AND ? head & (flags | ~(uint32_t)NULLABLE)
-                               : head | (flags & (NULLABLE | COMPLEX));
+                               : head | (flags & (NULLABLE | COMPLEX | COUNTS));
             first = kind == AND ? set_common(first, more) : set_union(first, more);
         }
         if (n == 0)
@@ -318,8 +418,47 @@ Expr expr_repeat(Grammar *g, Expr e, uint32_t min, uint32_t max)
     }
     uint32_t flags = *r & (NULLABLE | COMPLEX);
     min = flags & NULLABLE ? 0 : min; /* fewer are as good: the rest may be empty */
-    uint32_t row[] = { REPEAT | flags | (min ? 0 : NULLABLE), e, min, max };
+    flags |= (min ? 0 : NULLABLE) | (min > 1 || max != REPEAT_FOREVER ? COUNTS : 0);
+    uint32_t row[] = { REPEAT | flags, e, min, max };
     return put(g, row, 4, g->fact[e].first);
+}
+
+/* ---- Counts ---------------------------------------------------------------------------------- */
+
+static Expr clamp(Grammar *g, Expr e, uint32_t most, int depth)
+{
+    const uint32_t *r = row_of(g, e);
+    size_t          n, from = g->stack.n;
+    if (depth == 0 || !(*r & COUNTS))
+        return e;
+    if ((*r & KIND) == REPEAT) {
+        uint32_t min = r[2] < most ? r[2] : most;
+        return expr_repeat(g, r[1], min, r[3] < most || r[3] == REPEAT_FOREVER ? r[3] : most);
+    }
+    if ((*r & KIND) == SEQ) {
+        Expr was = r[1], rest = r[2], head = clamp(g, was, most, depth - 1);
+        Expr after = clamp(g, rest, most, depth - 1);
+        return head == was && after == rest ? e : expr_seq(g, head, after);
+    }
+    interned_row(&g->exprs, e, &n);
+    for (size_t i = 1; i < n && !g->failed; i++)
+        push_flat(g, ALT, clamp(g, row_of(g, e)[i], most, depth - 1));
+    return join(g, ALT, from);
+}
+
+Expr expr_clamp(Grammar *g, Expr e, uint32_t most)
+{
+    enum { DEEP = 8 }; /* counts further behind are seldom reached by a token */
+    return clamp(g, e, most, DEEP);
+}
+
+Expr expr_repeated(const Grammar *g, Expr e, uint32_t *max)
+{
+    const uint32_t *r = row_of(g, e);
+    if ((*r & KIND) == SEQ)
+        r = row_of(g, r[1]);
+    *max = (*r & KIND) == REPEAT ? r[3] : 0;
+    return (*r & KIND) == REPEAT ? r[1] : EXPR_NOTHING;
 }
 
 /* ---- Stepping -------------------------------------------------------------------------------- */
@@ -412,6 +551,7 @@ static Expr step(Grammar *g, Expr e, unsigned class)
         return EXPR_NOTHING;
     if (is_plain(g, e))
         return kind_of(g, e) == BYTES ? EXPR_EMPTY : row_of(g, e)[2];
+    class = split_class(g, g->fact[e].split, class);
     uint32_t number, key[] = { e, class };
     bool     known;
     if (!interned_put(&g->steps, key, 2, &number, &known)) {
@@ -476,6 +616,8 @@ static bool search_from(Grammar *g, Search *s, uint32_t at)
     Expr     e = *interned_row(&s->seen, at, &n);
     uint32_t first = (uint32_t)s->todo.n;
     for (int c = 0; c < g->n_classes && !g->failed; c++) {
+        if (split_class(g, g->fact[e].split, (unsigned)c) != (unsigned)c)
+            continue;
         Expr     after = step(g, e, (unsigned)c);
         uint32_t kind = kind_of(g, after);
         if (after == EXPR_NOTHING || g->fact[after].alive == NOTHING_LEFT)

@@ -35,6 +35,9 @@ void grammar_free(Grammar *g)
     free(g->rule);
     interned_free(&g->exprs);
     interned_free(&g->steps);
+    interned_free(&g->splits);
+    interned_free(&g->meets);
+    free(g->met.word);
     free(g->stepped.word);
     free(g->stack.word);
     free(g->fact);

@@ -45,9 +45,13 @@ typedef struct GrammarRule {
 } GrammarRule;
 
 /* What is known of an expression besides its row: a set that holds each byte that a text of it can
- * begin with. */
+ * begin with; which bytes it may tell apart as the next one. */
 enum { ALIVE = 1, NOTHING_LEFT = 2 };
-typedef struct ExprFact { ByteSet first; uint8_t alive; /* 0: not known yet */ } ExprFact;
+typedef struct ExprFact {
+    ByteSet  first;
+    uint32_t split;
+    uint8_t  alive; /* 0: not known yet */
+} ExprFact;
 
 struct Grammar {
     Interned     exprs;
@@ -55,6 +59,9 @@ struct Grammar {
     size_t       cap_facts;
     Interned     steps;      /* (expression, class) ... */
     Words        stepped;    /* ... to the expression after a byte of the class */
+    Interned     splits;     /* each: 256 bytes, of each byte the first one that is like it */
+    Interned     meets;      /* two splits ... */
+    Words        met;        /* ... as one */
     uint8_t      class_of[256], class_byte[256]; /* of a byte; one byte of a class */
     int          n_classes;
     size_t       n_classed;  /* expressions that the classes regard already */
@@ -90,8 +97,24 @@ static inline void bytes_put(ByteSet *s, unsigned byte) { s->bits[byte / 64] |= 
 bool expr_begin(Grammar *g); /* makes EXPR_NOTHING and EXPR_EMPTY */
 /* Bytes that no expression tells apart are one class. Call it before expr_step. */
 void expr_classes(Grammar *g);
+/* The bytes that a or b tell apart. */
+uint32_t split_meet(Grammar *g, uint32_t a, uint32_t b);
+/* The first class that is like this one. */
+static inline unsigned split_class(const Grammar *g, uint32_t split, unsigned class)
+{
+    size_t         n;
+    const uint8_t *like = (const uint8_t *)interned_row(&g->splits, split, &n);
+    return g->class_of[like[g->class_byte[class]]];
+}
 /* What may follow a byte of the class in a text of e. EXPR_NOTHING also if nothing can. */
 Expr expr_step(Grammar *g, Expr e, unsigned class);
+
+/* e with its first counts lowered to `most`, but inside intersections and complements: a text of
+ * fewer bytes matches both or neither, and one of `most` bytes begins texts of both or neither. */
+Expr expr_clamp(Grammar *g, Expr e, uint32_t most);
+/* If e begins with a repetition: what is repeated, and at most how many times; else
+ * EXPR_NOTHING. */
+Expr expr_repeated(const Grammar *g, Expr e, uint32_t *max);
 
 /* How many expressions follow one another in e. */
 size_t expr_length(const Grammar *g, Expr e);
@@ -140,16 +163,18 @@ struct Constraint {
     uint32_t  *resolved;     /* of each rule: what follows it in the closure that is made */
     bool       may_end;
     ConstraintState start;
-    Expr       plain, plain_short; /* texts of characters that a JSON string may hold as they are */
-    Interned   plain_known;  /* expressions of which the mask knows how plain text goes on */
-    Words      plain_fits;
+    Expr       plain;        /* a character that a JSON string may hold as it is */
+    Interned   plain_known;  /* expressions of which mask.c knows how plain text goes on */
+    Words      plain_facts, plain_after;
     MaskCache *masks;
 };
 #define NOT_MADE UINT32_MAX
-enum { PLAIN_SHORT = 8 /* characters */ };
 
 /* The state after a byte of the class, made now. NOT_MADE: failed, as constraint_advance. */
 ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err);
+/* A state that goes on with the same texts of at most `most` bytes, and often the same one for
+ * states that differ in how far they have counted. NOT_MADE: failed. */
+ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t most, Error *err);
 
 static inline ConstraintState constraint_next(Constraint *c, ConstraintState state, unsigned class,
                                               Error *err)

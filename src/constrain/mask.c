@@ -5,81 +5,171 @@
 #include "constrain/grammar_parts.h"
 #include "constrain/token_trie.h"
 
-/* The last masks of as many states, where a state's place follows from its number. */
+/* The last masks of as many states and tiers, where a place follows from the two. A mask of a tier
+ * has the tokens of that tier and those before. */
 enum { MASKS = 512 };
+typedef struct KeptMask { ConstraintState state; int tier; uint64_t *bits; } KeptMask;
 struct MaskCache {
     const TokenTrie *trie;
-    ConstraintState  state[MASKS];
-    uint64_t        *bits[MASKS];
+    KeptMask         kept[MASKS];
+    uint64_t        *spare[TIERS]; /* to be filled */
 };
 
 void mask_cache_free(MaskCache *m)
 {
     for (int i = 0; m && i < MASKS; i++)
-        free(m->bits[i]);
+        free(m->kept[i].bits);
+    for (int i = 0; m && i < TIERS; i++)
+        free(m->spare[i]);
     free(m);
 }
 
 /* ---- Plain text ------------------------------------------------------------------------------ */
 
-enum { FITS_NONE, FITS_SHORT, FITS_LONG };
-enum { MOST_PAIRS = 2000 }; /* looked at; a pattern that needs more counts as one that does not
-                             * fit */
+/* What is known of an expression: it goes on with any plain text of `good` characters, not with any
+ * of `bad`; what it may be after one character. */
+typedef struct PlainFact {
+    uint32_t good, bad, after, n_after; /* c->plain_after.word[after ...]; n_after: or NOT_MADE */
+} PlainFact;
+enum { FACT_WORDS = sizeof(PlainFact) / sizeof(uint32_t) };
+/* A pattern for which it takes longer to find out counts as one that does not go on. */
+enum { MOST_LOOKED = 1 << 10, COST_OF_AFTER = 16 };
 
-/* Does e go on with every beginning of the texts of `plain`? */
-static bool goes_on_with(Constraint *c, Expr e, Expr plain)
+static PlainFact fact_of(const Constraint *c, uint32_t number)
 {
-    Interned seen = { 0 };
-    uint32_t number, pair[] = { plain, e };
-    bool     known, good = interned_put(&seen, pair, 2, &number, &known);
-    for (uint32_t i = 0; good && i < seen.start.n; i++) {
+    PlainFact f;
+    memcpy(&f, c->plain_facts.word + (size_t)number * FACT_WORDS, sizeof f);
+    return f;
+}
+
+static void set_fact(Constraint *c, uint32_t number, const PlainFact *f)
+{
+    memcpy(c->plain_facts.word + (size_t)number * FACT_WORDS, f, sizeof *f);
+}
+
+/* False: no memory, and nothing is known. */
+static bool fact_number(Constraint *c, Expr e, uint32_t *number)
+{
+    bool known;
+    if (!interned_put(&c->plain_known, &e, 1, number, &known))
+        return false;
+    const PlainFact new = { .bad = UINT32_MAX, .n_after = NOT_MADE };
+    while (*number >= c->plain_facts.n / FACT_WORDS)
+        if (!words_add(&c->plain_facts, (const uint32_t *)&new, FACT_WORDS))
+            return false;
+    return true;
+}
+
+/* Append e to what comes after, from `from` on, once. */
+static bool add_after(Constraint *c, size_t from, Expr e)
+{
+    for (size_t i = from; i < c->plain_after.n; i++)
+        if (c->plain_after.word[i] == e)
+            return true;
+    return words_add(&c->plain_after, &e, 1);
+}
+
+/* Find what e may be after one plain character. False: there is a character that cannot come. */
+static bool find_after(Constraint *c, Expr e, size_t from)
+{
+    uint32_t number, pair[] = { c->plain, e };
+    bool     known;
+    c->g->work = 0;
+    interned_empty(&c->seen);
+    bool good = interned_put(&c->seen, pair, 2, &number, &known);
+    for (uint32_t i = 0; good && i < c->seen.start.n; i++) {
         size_t n;
-        memcpy(pair, interned_row(&seen, i, &n), sizeof pair);
+        memcpy(pair, interned_row(&c->seen, i, &n), sizeof pair);
+        uint32_t split = split_meet(c->g, c->g->fact[pair[0]].split, c->g->fact[pair[1]].split);
         for (int class = 0; good && class < c->g->n_classes; class++) {
+            if (split_class(c->g, split, (unsigned)class) != (unsigned)class)
+                continue;
             uint32_t next[] = { expr_step(c->g, pair[0], (unsigned)class), 0 };
             if (next[0] == EXPR_NOTHING)
                 continue;
             next[1] = expr_step(c->g, pair[1], (unsigned)class);
-            good = next[1] != EXPR_NOTHING && !c->g->failed && seen.start.n < MOST_PAIRS
-                && interned_put(&seen, next, 2, &number, &known);
+            good = next[1] != EXPR_NOTHING && !c->g->failed
+                && (next[0] == EXPR_EMPTY ? add_after(c, from, next[1])
+                                          : interned_put(&c->seen, next, 2, &number, &known));
         }
     }
-    interned_free(&seen);
     return good;
 }
 
-/* Which tokens of plain text does the expression go on with? Found once for each. */
-static uint32_t plain_fit(Constraint *c, Expr e)
+/* The same, found once. */
+static PlainFact after_plain(Constraint *c, Expr e, uint32_t number)
 {
-    uint32_t number, fit = FITS_NONE;
-    bool     known;
+    PlainFact f = fact_of(c, number);
+    if (f.n_after != NOT_MADE)
+        return f;
+    f.after = (uint32_t)c->plain_after.n;
+    if (!find_after(c, e, f.after)) {
+        c->plain_after.n = f.after;
+        f.bad = 1;
+    }
+    f.n_after = (uint32_t)c->plain_after.n - f.after;
+    set_fact(c, number, &f);
+    return f;
+}
+
+/* Is each plain character a text of e? */
+static bool takes_plain(Constraint *c, Expr e)
+{
+    uint32_t number;
+    if (!fact_number(c, e, &number))
+        return false;
+    PlainFact f = after_plain(c, e, number);
+    bool      takes = f.bad > 1;
+    for (uint32_t i = 0; i < f.n_after; i++)
+        takes = takes && expr_nullable(c->g, c->plain_after.word[f.after + i]);
+    return takes;
+}
+
+/* Does e surely go on with every plain text of n characters? *left: of what may be looked at. */
+static bool goes_on_with(Constraint *c, Expr e, uint32_t n, int *left)
+{
+    uint32_t number, max;
+    if (n == 0)
+        return true;
     /* most expressions do not even begin so */
     for (int i = 0; i < 4; i++)
         if (c->g->fact[c->plain].first.bits[i] & ~c->g->fact[e].first.bits[i])
-            return FITS_NONE;
-    if (!interned_put(&c->plain_known, &e, 1, &number, &known))
-        return FITS_NONE;
-    if (known && number < c->plain_fits.n)
-        return c->plain_fits.word[number];
-    fit = goes_on_with(c, e, c->plain)         ? FITS_LONG
-          : goes_on_with(c, e, c->plain_short) ? FITS_SHORT
-                                               : FITS_NONE;
-    if (number == c->plain_fits.n)
-        words_add(&c->plain_fits, &fit, 1);
-    return fit;
+            return false;
+    Expr inside = expr_repeated(c->g, e, &max);
+    if (max >= n && takes_plain(c, inside))
+        return true;
+    if (--*left < 0 || !fact_number(c, e, &number))
+        return false;
+    PlainFact f = fact_of(c, number);
+    if (n <= f.good || n >= f.bad)
+        return n <= f.good;
+    if (f.n_after == NOT_MADE && (*left -= COST_OF_AFTER) < 0)
+        return false;
+    f = after_plain(c, e, number);
+    bool good = n < f.bad;
+    for (uint32_t i = 0; good && i < f.n_after; i++)
+        good = goes_on_with(c, c->plain_after.word[f.after + i], n - 1, left);
+    if (*left < 0)
+        return false;
+    f = fact_of(c, number);
+    if (good)
+        f.good = n > f.good ? n : f.good;
+    else
+        f.bad = n < f.bad ? n : f.bad;
+    set_fact(c, number, &f);
+    return good;
 }
 
-/* Of the items of a state, the best. */
-static uint32_t state_fit(Constraint *c, ConstraintState state)
+/* Does one of the items of a state? */
+static bool state_goes_on_with(Constraint *c, ConstraintState state, uint32_t n_characters)
 {
-    uint32_t best = FITS_NONE;
-    size_t   n;
+    size_t n;
+    int    left = MOST_LOOKED;
+    bool   good = false;
     interned_row(&c->states, state, &n);
-    for (size_t i = 1; i < n && best < FITS_LONG; i += 3) {
-        uint32_t fit = plain_fit(c, interned_row(&c->states, state, &n)[i]);
-        best = fit > best ? fit : best;
-    }
-    return best;
+    for (size_t i = 1; i < n && !good; i += 3)
+        good = goes_on_with(c, interned_row(&c->states, state, &n)[i], n_characters, &left);
+    return good;
 }
 
 /* ---- The walk -------------------------------------------------------------------------------- */
@@ -109,55 +199,92 @@ static bool walk(Constraint *c, const TokenSlice *s, ConstraintState state, uint
     return true;
 }
 
-static bool fill(Constraint *c, const TokenTrie *t, ConstraintState state, uint64_t *bits,
-                 Error *err)
+static void add_bits(const TokenTrie *t, uint64_t *bits, const uint64_t *more)
 {
-    uint32_t fit = state_fit(c, state);
-    size_t   n_words = mask_words(t);
-    memset(bits, 0, n_words * sizeof *bits);
-    for (int s = 0; s < SLICES; s++) {
-        bool whole =
-            (s == SLICE_SHORT && fit >= FITS_SHORT) || (s == SLICE_LONG && fit == FITS_LONG);
-        for (size_t i = 0; whole && i < n_words; i++)
-            bits[i] |= t->slice[s].bits[i];
-        if (!whole && !walk(c, &t->slice[s], state, bits, err))
+    for (size_t i = 0; i < mask_words(t); i++)
+        bits[i] |= more[i];
+}
+
+static const uint64_t *mask_of(Constraint *c, ConstraintState state, int tier, Error *err);
+
+/* From the longest tokens on; at those the state is clamped already. Where counting shows only in
+ * those, the shorter ones are those of a state that many share. */
+static bool fill(Constraint *c, ConstraintState state, int tier, uint64_t *bits, Error *err)
+{
+    const TokenTrie *t = c->masks->trie;
+    memset(bits, 0, mask_words(t) * sizeof *bits);
+    for (int i = tier; i >= 0; i--) {
+        const TokenSlice *slice = t->slice[i];
+        ConstraintState   same = i == tier ? state : constraint_clamp(c, state, t->most[i], err);
+        if (same == NOT_MADE)
+            return false;
+        if (same != state) {
+            const uint64_t *rest = mask_of(c, same, i, err);
+            if (rest)
+                add_bits(t, bits, rest);
+            return rest != NULL;
+        }
+        bool plain = state_goes_on_with(c, state, t->most[i]);
+        if (plain)
+            add_bits(t, bits, slice[SLICE_PLAIN].bits);
+        if ((!plain && !walk(c, &slice[SLICE_PLAIN], state, bits, err))
+            || !walk(c, &slice[SLICE_OTHER], state, bits, err))
             return false;
     }
     return true;
 }
 
-static MaskCache *cache_for(Constraint *c, const TokenTrie *t, Error *err)
+static KeptMask *place_of(MaskCache *m, ConstraintState state, int tier)
 {
-    if (c->masks && c->masks->trie == t)
-        return c->masks;
-    mask_cache_free(c->masks);
-    c->masks = calloc(1, sizeof *c->masks);
-    if (!c->masks) {
+    return &m->kept[((size_t)state + (size_t)tier * (MASKS / TIERS + 1)) % MASKS];
+}
+
+static bool holds(const KeptMask *k, ConstraintState state, int tier)
+{
+    return k->bits && k->state == state && k->tier == tier;
+}
+
+/* The tokens up to a tier. */
+static const uint64_t *mask_of(Constraint *c, ConstraintState state, int tier, Error *err)
+{
+    MaskCache *m = c->masks;
+    KeptMask  *place = place_of(m, state, tier);
+    if (!holds(place, state, tier)) {
+        state = constraint_clamp(c, state, m->trie->most[tier], err);
+        if (state == NOT_MADE)
+            return NULL;
+        place = place_of(m, state, tier);
+    }
+    if (holds(place, state, tier))
+        return place->bits;
+    if (!m->spare[tier])
+        m->spare[tier] = malloc((mask_words(m->trie) + 1) * sizeof **m->spare);
+    if (!m->spare[tier]) {
         no_memory("mask", err);
         return NULL;
     }
+    if (!fill(c, state, tier, m->spare[tier], err))
+        return NULL;
+    uint64_t *old = place->bits;
+    *place = (KeptMask){ state, tier, m->spare[tier] };
+    m->spare[tier] = old;
+    return place->bits;
+}
+
+static bool cache_for(Constraint *c, const TokenTrie *t, Error *err)
+{
+    if (c->masks && c->masks->trie == t)
+        return true;
+    mask_cache_free(c->masks);
+    c->masks = calloc(1, sizeof *c->masks);
+    if (!c->masks)
+        return no_memory("mask", err);
     c->masks->trie = t;
-    return c->masks;
+    return true;
 }
 
 const uint64_t *constraint_mask(Constraint *c, const TokenTrie *t, ConstraintState state,
                                 Error *err)
 {
-    MaskCache *m = cache_for(c, t, err);
-    size_t     at = state % MASKS;
-    if (!m)
-        return NULL;
-    if (m->bits[at] && m->state[at] == state)
-        return m->bits[at];
-    if (!m->bits[at])
-        m->bits[at] = malloc((mask_words(t) + 1) * sizeof **m->bits);
-    if (!m->bits[at]) {
-        no_memory("mask", err);
-        return NULL;
-    }
-    m->state[at] = NOT_MADE; /* until it is whole */
-    if (!fill(c, t, state, m->bits[at], err))
-        return NULL;
-    m->state[at] = state;
-    return m->bits[at];
+    return cache_for(c, t, err) ? mask_of(c, state, TIERS - 1, err) : NULL;
 }

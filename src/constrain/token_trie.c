@@ -1,5 +1,6 @@
 /* A vocabulary as trees of bytes. Tokens of plain characters are apart, because a mask that allows
- * any text of a JSON string takes them without a look at each. */
+ * any text of a JSON string takes them without a look at each; and long ones, because a count that
+ * is far from its end shows in none but those. */
 #include "constrain/token_trie.h"
 
 #include <stdlib.h>
@@ -16,18 +17,26 @@ static int pieces_ascend(const void *a, const void *b)
     return order ? order : x->n != y->n ? (x->n > y->n) - (x->n < y->n) : x->id - y->id;
 }
 
-/* Which tree: by the characters that a JSON string may hold as they are. */
-static int slice_of(const Piece *p)
+/* Has it only characters that a JSON string may hold as they are? */
+static bool is_plain(const Piece *p)
 {
-    size_t   n_chars = 0;
     uint32_t c = 0;
-    for (size_t i = 0; i < p->n; n_chars++) {
+    for (size_t i = 0; i < p->n;) {
         int n = utf8_decode((const char *)p->bytes + i, p->n - i, &c);
         if (n < 0 || c < 0x20 || c == '"' || c == '\\')
-            return SLICE_REST;
+            return false;
         i += (size_t)n;
     }
-    return n_chars <= PLAIN_SHORT ? SLICE_SHORT : SLICE_LONG;
+    return true;
+}
+
+/* Which tree, tier by tier. */
+static int slice_of(const TokenTrie *t, const Piece *p)
+{
+    int tier = 0;
+    while (p->n > t->most[tier])
+        tier++;
+    return SLICES * tier + (is_plain(p) ? SLICE_PLAIN : SLICE_OTHER);
 }
 
 /* Count the nodes of sorted pieces, or make them. */
@@ -76,13 +85,13 @@ static bool make_slice(TokenSlice *s, const Piece *piece, size_t n, size_t n_wor
     return true;
 }
 
-/* Copy the bytes of all pieces into t, and sort them. *by_slice [SLICES + 1]: where each begins. */
+/* Copy the bytes of all pieces into t, and sort them. by_slice: where each tree's begin. */
 static Piece *take_pieces(TokenTrie *t, const char *(*piece)(void *user, int id, size_t *n),
-                          void *user, size_t by_slice[SLICES + 1])
+                          void *user, size_t by_slice[TIERS * SLICES + 1])
 {
     Piece  *all = calloc((size_t)t->n_vocab + 1, sizeof *all), *sorted = NULL;
     TextOut bytes = { 0 };
-    size_t  n = 0, count[SLICES] = { 0 };
+    size_t  n = 0, count[TIERS * SLICES] = { 0 };
     for (int id = 0; all && id < t->n_vocab; id++) {
         size_t      n_bytes = 0;
         const char *p = piece(user, id, &n_bytes);
@@ -90,18 +99,20 @@ static Piece *take_pieces(TokenTrie *t, const char *(*piece)(void *user, int id,
             continue;
         text_out_bytes(&bytes, p, n_bytes);
         all[n++] = (Piece){ .n = n_bytes, .id = id };
+        if (n_bytes > t->most[TIERS - 1])
+            t->most[TIERS - 1] = (uint32_t)n_bytes;
     }
     t->bytes = bytes.text;
     sorted = all && !bytes.failed ? malloc((n + 1) * sizeof *sorted) : NULL;
     for (size_t i = 0, at = 0; sorted && i < n; at += all[i++].n) {
         all[i].bytes = (const unsigned char *)t->bytes + at;
-        count[slice_of(&all[i])]++;
+        count[slice_of(t, &all[i])]++;
     }
     by_slice[0] = 0;
-    for (int s = 0; s < SLICES; s++)
+    for (int s = 0; s < TIERS * SLICES; s++)
         by_slice[s + 1] = by_slice[s] + count[s];
     for (size_t i = n; sorted && i-- > 0;) {
-        int s = slice_of(&all[i]);
+        int s = slice_of(t, &all[i]);
         sorted[by_slice[s] + --count[s]] = all[i];
     }
     free(all);
@@ -111,17 +122,18 @@ static Piece *take_pieces(TokenTrie *t, const char *(*piece)(void *user, int id,
 TokenTrie *token_trie_new(int n_vocab, const char *(*piece)(void *user, int id, size_t *n),
                           void *user, Error *err)
 {
-    TokenTrie *t = calloc(1, sizeof *t);
-    size_t     by_slice[SLICES + 1];
+    TokenTrie *t = malloc(sizeof *t);
+    size_t     by_slice[TIERS * SLICES + 1];
     bool       good = t != NULL;
     if (good)
-        t->n_vocab = n_vocab;
+        *t = (TokenTrie){ .n_vocab = n_vocab, .most = { 8, 16, 32, 33 } };
     Piece *sorted = good ? take_pieces(t, piece, user, by_slice) : NULL;
     good = sorted != NULL;
-    for (int s = 0; good && s < SLICES; s++) {
+    for (int s = 0; good && s < TIERS * SLICES; s++) {
         size_t n = by_slice[s + 1] - by_slice[s];
         qsort(sorted + by_slice[s], n, sizeof *sorted, pieces_ascend);
-        good = make_slice(&t->slice[s], sorted + by_slice[s], n, mask_words(t));
+        good =
+            make_slice(&t->slice[s / SLICES][s % SLICES], sorted + by_slice[s], n, mask_words(t));
     }
     free(sorted);
     if (good)
@@ -135,10 +147,11 @@ void token_trie_free(TokenTrie *t)
 {
     if (!t)
         return;
-    for (int s = 0; s < SLICES; s++) {
-        free(t->slice[s].node);
-        free(t->slice[s].id);
-        free(t->slice[s].bits);
+    for (int s = 0; s < TIERS * SLICES; s++) {
+        TokenSlice *slice = &t->slice[s / SLICES][s % SLICES];
+        free(slice->node);
+        free(slice->id);
+        free(slice->bits);
     }
     free(t->bytes);
     free(t);

@@ -4,9 +4,10 @@
 
 #include "constrain/constrain.h"
 
-/* Tokens of at most PLAIN_SHORT plain characters, of more, and those with a quote, a backslash, a
+/* Tokens lie by how long they are: in tier i those of at most most[i] bytes that are in none
+ * before. In each, those of plain characters are apart from those with a quote, a backslash, a
  * control character or half a character. */
-enum { SLICE_SHORT, SLICE_LONG, SLICE_REST, SLICES };
+enum { TIERS = 4, SLICE_PLAIN = 0, SLICE_OTHER, SLICES };
 enum { MOST_TOKEN_BYTES = 1024 /* a longer token is in no mask */ };
 
 /* In preorder: the first child follows, the next sibling is at `end`. */
@@ -24,7 +25,12 @@ typedef struct TokenSlice {
     uint64_t *bits; /* all its ids */
 } TokenSlice;
 
-struct TokenTrie { int n_vocab; char *bytes; TokenSlice slice[SLICES]; };
+struct TokenTrie {
+    int        n_vocab;
+    char      *bytes;
+    uint32_t   most[TIERS]; /* the last one: of the longest token */
+    TokenSlice slice[TIERS][SLICES];
+};
 
 static inline size_t mask_words(const TokenTrie *t) { return ((size_t)t->n_vocab + 63) / 64; }
 

@@ -143,7 +143,8 @@ static bool generates(tblock_error *err)
 
 static tblock_constraint *some_constraint(tblock_error *err)
 {
-    static const char schema[] = "{\"enum\": [[1, 2], {\"a\": true}]}";
+    static const char schema[] = "{\"anyOf\": [{\"enum\": [[1, 2], {\"a\": true}]},"
+                                 " {\"type\": \"string\", \"maxLength\": 20}]}";
     return tblock_constraint_new(shared, TBLOCK_JSON_SCHEMA, schema, strlen(schema), "s", err);
 }
 

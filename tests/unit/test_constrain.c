@@ -457,7 +457,7 @@ static void lists_do_not_make_states_without_end(void)
 }
 
 enum { VOCABULARY = 900 };
-static char   piece_text[VOCABULARY][24];
+static char   piece_text[VOCABULARY][80];
 static size_t piece_n[VOCABULARY];
 
 static const char *piece(void *user, int id, size_t *n)
@@ -475,14 +475,15 @@ static void draw_vocabulary(void)
         "1",  "0",  ".", "e",  "true",   "null", "u00",      "longer word"
     };
     for (int id = 0; id < VOCABULARY; id++) {
-        char *to = piece_text[id];
-        *to = '\0';
+        char *to = memset(piece_text[id], 0, sizeof *piece_text);
         if (id < 256) { /* each byte */
             *to = (char)id;
             piece_n[id] = 1;
             continue;
         }
-        for (int i = rand() % 5; i >= 0 && strlen(to) < 12; i--)
+        if (id % 4 == 0) /* a long one */
+            memset(to, "a 1\xac"[rand() % 4], 1 + (size_t)rand() % 67);
+        for (int i = rand() % 5; i >= 0 && strlen(to) < 67 && (id % 4 || i % 2); i--)
             strcat(to, parts[(size_t)rand() % (sizeof parts / sizeof *parts)]);
         piece_n[id] = strlen(to);
     }
@@ -534,6 +535,35 @@ static void masks_say_what_the_bytes_say(void)
     }
 }
 
+/* Counts that end before, at and behind the lengths by which tokens are sorted. */
+static void masks_count_as_the_bytes_do(void)
+{
+    static const char *const counted[] = { "a", "[a1 ]", "(a|ab)", "(aa1?)", "(a{3}|1{2})", "[^\"]",
+                                           "\\P{Lu}" };
+    static const int         near[] = { 1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 60, 66, 67, 68, 300 };
+    draw_vocabulary();
+    for (int i = 0; i < 60 && test_case_state == 0; i++) {
+        char  pattern[400];
+        Expr  e[2];
+        Error why = { 0 };
+        Grammar *g = grammar_new(&why);
+        for (int k = 0; k < 2; k++) {
+            int from = near[rand() % 15], to = from + near[rand() % 15];
+            snprintf(pattern, sizeof pattern, "%s{%d,%d}%s%s{%d}[1a]*", counted[rand() % 7],
+                     rand() % 2 ? from : 0, to, rand() % 2 ? "|" : "", counted[rand() % 7],
+                     near[rand() % 15]);
+            e[k] = expr_regex(g, pattern, strlen(pattern), false, CHARS_UTF8, "pattern");
+        }
+        Expr even = expr_regex(g, "(..|1)*", 7, false, CHARS_UTF8, "pattern");
+        Expr whole = rand() % 3 ? e[0] : rand() % 2 ? expr_and(g, e[0], even)
+                                                    : expr_alt(g, e[0], e[1]);
+        Constraint *c = constraint_of_expr(g, whole, "pattern", &why);
+        if (c)
+            check_masks(c, 12);
+        constraint_free(c);
+    }
+}
+
 static void hostile_input_ends_in_an_error(void)
 {
     char       *text = malloc(400001);
@@ -581,6 +611,7 @@ int main(int argc, char **argv)
     TEST(what_is_no_gbnf_is_refused_with_its_place);
     TEST(lists_do_not_make_states_without_end);
     TEST(masks_say_what_the_bytes_say);
+    TEST(masks_count_as_the_bytes_do);
     TEST(hostile_input_ends_in_an_error);
     return TEST_END();
 }
