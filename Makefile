@@ -41,6 +41,8 @@ LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
 # line editing of tblock chat; without it, plain lines
 EDIT_LIBS := $(shell pkg-config --libs libedit 2>/dev/null)
 EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIBEDIT)
+# tblock serve; without it, an error that says so
+HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd 2>/dev/null)
 # --sandbox of the program: libseccomp makes its filter on the machine that builds; the library does not need it
 SECCOMP   := $(shell pkg-config --exists libseccomp 2>/dev/null && echo yes)
 HOSTCC    ?= $(if $(filter neon,$(config)),cc,$(CC))
@@ -56,9 +58,9 @@ endif
 ISA_x86_64  = avx512 avx2 scalar avx512vnni avxvnni avx512bf16
 ISA_aarch64 = neon scalar neondot
 ISA_OBJ    := $(ISA_$(ARCH):%=$(BUILD)/src/kernels/isa_%.o)
-SRC     := $(filter-out src/kernels/isa.c,$(sort $(wildcard src/*.c src/*/*.c)))
+SRC     := $(filter-out src/kernels/isa.c $(if $(HTTP_LIBS),,src/serve/%),$(sort $(wildcard src/*.c src/*/*.c)))
 OBJ     := $(ISA_OBJ) $(SRC:%.c=$(BUILD)/%.o)
-CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/%,$(OBJ))
+CLI_OBJ := $(filter $(BUILD)/src/main.o $(BUILD)/src/cli/% $(BUILD)/src/serve/%,$(OBJ))
 LIB_OBJ := $(filter-out $(CLI_OBJ),$(OBJ))
 BASE_OBJ := $(filter $(BUILD)/src/base/%,$(OBJ))
 # Unrolled bodies: to say where each variable is takes gcc as long as the rest.
@@ -118,6 +120,7 @@ $(BUILD)/src/report/attn_html.o: $(BUILD)/src/report/attn_page.html.inc
 $(BUILD)/src/report/attn_html.o: CPPFLAGS += -I$(BUILD)/src
 
 $(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
+$(BUILD)/src/cli/cmd_serve.o: CPPFLAGS += $(if $(HTTP_LIBS),-DHAVE_MICROHTTPD)
 ifeq ($(SECCOMP),yes)
 $(BUILD)/src/cli/sandbox.o: $(BUILD)/src/cli/sandbox_filter.inc
 $(BUILD)/src/cli/sandbox.o: CPPFLAGS += -DHAVE_SECCOMP -I$(BUILD)/src
@@ -147,7 +150,7 @@ $(BUILD)/libbase.a: $(BASE_OBJ)
 	$(call Q,ar) rm -f $@ && ar rcs $@ $^
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a $(BUILD)/libbase.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS)
+	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS) $(HTTP_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -157,7 +160,7 @@ $(BUILD)/tests/fuzz/program.o: src/main.c Makefile | headers
 	@mkdir -p $(@D)
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Dmain=program_main -MMD -MP -c -o $@ $<
 $(BUILD)/tests/fuzz/fuzz_options: $(BUILD)/tests/fuzz/program.o $(filter-out %/main.o,$(CLI_OBJ))
-$(BUILD)/tests/fuzz/fuzz_options: LIBS += $(EDIT_LIBS)
+$(BUILD)/tests/fuzz/fuzz_options: LIBS += $(EDIT_LIBS) $(HTTP_LIBS)
 ifeq ($(config),msan) # cJSON's memory begins as zeros, which counts as written
 $(TEST_BIN): $(BUILD)/tests/msan/json_memory.o
 endif

@@ -14,6 +14,7 @@
 const Command *const commands[] = {
     &cmd_run,
     &cmd_chat,
+    &cmd_serve,
     &cmd_info,
     &cmd_tokenize,
     &cmd_constrain,

@@ -320,7 +320,7 @@ typedef struct tblock_context_info {
     int         n_ctx, n_seqs, n_batch, threads;
     const char *isa, *math, *kv_type;
     const char *activations;      /* "8", "16", "auto" (both occur), "none" (no integers) */
-    size_t      kv_bytes;         /* KV memory in use now */
+    size_t      kv_bytes, kv_tile_bytes; /* KV memory in use; of 64 tokens of one sequence */
     size_t      activation_bytes; /* buffers of the context */
 } tblock_context_info;
 TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_info *out);

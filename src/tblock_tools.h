@@ -226,6 +226,14 @@ TBLOCK_API bool tblock_eval_choices(tblock_context *c, const char *path,
                                     const tblock_choices_options *opt, tblock_choices_report *out,
                                     tblock_error *err);
 
+/* ln of the probability of a token, and of the n_top most probable ones (at most vocab_size; of
+ * equals the lowest id first) in top and top_log_prob [n_top], for logits [vocab_size] as the model
+ * gives them: softmax in doubles, the numbers that evaluation sums. NaN for logits that have one.
+ * Fails with TBLOCK_USAGE (a token or n_top out of range). */
+TBLOCK_API bool tblock_log_probs(const float *logits, int vocab_size, int32_t token,
+                                 double *log_prob, int32_t *top, double *top_log_prob,
+                                 size_t n_top, tblock_error *err);
+
 /* ---- Attention probabilities (docs/attn.md) -------------------------------------------------- */
 
 /* The probabilities of one run: independent of the context, but uses its model. */

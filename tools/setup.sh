@@ -47,6 +47,7 @@ needs_of_build() {
     need nettle-dev has_pc nettle
     want libseccomp-dev has_pc libseccomp # --sandbox; without it an error that says so
     want libedit-dev has_pc libedit # line editing in tblock chat; without it plain lines
+    want libmicrohttpd-dev has_pc libmicrohttpd # tblock serve; without it an error that says so
 }
 
 has_fuzzer() { # the run-time library is a package of its own
@@ -73,6 +74,7 @@ demo) requirements=tools/requirements.txt
 test|long|compilers|browser|neon|soak) requirements=tools/requirements-test.txt
     needs_of_build
     need g++ has g++
+    need curl has curl # the examples of docs/serve.md
     # loaded by train and grad alone, at run time: no header, nothing to link
     need libopenblas0 has_library libopenblas.so.0
     need python3-venv eval '[ -x .venv/bin/python ] || find_python'

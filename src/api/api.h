@@ -137,7 +137,7 @@ double kl_divergence(const double *x_p, double lp, const double *x_q, double lq,
 /* The ids of the k largest of n logits, largest first; of equal ones the lower id. Returns how
  * many: k, or fewer if the others are NaN. */
 enum { TOP_MOST = 5 };
-int top_tokens(const double *x, int n, int k, int id[TOP_MOST]);
+int top_tokens(const double *x, int n, int k, int32_t *id);
 
 /* Are these the same ids, in any order? */
 bool same_tokens(const int *a, int n_a, const int *b, int n_b);

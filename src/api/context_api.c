@@ -400,6 +400,7 @@ void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
         .activations = c->activations,
         .kv_type = kv_type_name(c->kv.shape.type),
         .kv_bytes = c->kv.bytes,
+        .kv_tile_bytes = c->kv.tile_bytes * (size_t)c->kv.shape.n_layers,
         .activation_bytes =
             forward_bytes(c->forward) + c->cap_logits * c->logits_stride * sizeof *c->logits,
     };

@@ -2,8 +2,11 @@
 #include "api/api.h"
 
 #include <math.h>
+#include <stdlib.h>
 
+#include "base/fp_env.h"
 #include "base/number.h"
+#include "tblock_tools.h"
 
 enum { LEAST_EXPONENT = -700 }; /* e^-700 counts for nothing beside 1 */
 
@@ -33,7 +36,7 @@ double kl_divergence(const double *x_p, double lp, const double *x_q, double lq,
     return kl > 0 || isnan(kl) ? kl : 0; /* equal rows may sum to -1e-17 */
 }
 
-int top_tokens(const double *x, int n, int k, int id[TOP_MOST])
+int top_tokens(const double *x, int n, int k, int32_t *id)
 {
     int found = 0;
     for (int i = 0; i < n; i++) {
@@ -78,4 +81,34 @@ void moments_add(Moments *m, double x)
 double moments_error(const Moments *m)
 {
     return m->n < 2 ? NAN : sqrt(m->m2 / (double)(m->n - 1) / (double)m->n);
+}
+
+FP_ENV_WORK
+static bool log_probs(const float *logits, int vocab_size, int32_t token, double *log_prob,
+                      int32_t *top, double *top_log_prob, size_t n_top, Error *err)
+{
+    double *row = NULL;
+    if (token < 0 || token >= vocab_size)
+        return fail(err, USAGE, "token: expected 0 to %d, found %d", vocab_size - 1, token);
+    if (n_top > (size_t)vocab_size)
+        return fail(err, USAGE, "n_top: expected at most %d, found %zu", vocab_size, n_top);
+    if (!(row = malloc((size_t)vocab_size * sizeof *row)))
+        return no_memory(NULL, err);
+    widen_row(row, logits, vocab_size);
+    const double lse = log_sum_exp(row, vocab_size);
+    int          n   = top_tokens(row, vocab_size, (int)n_top, top);
+    *log_prob        = row[token] - lse;
+    for (int i = 0; i < (int)n_top; i++) {
+        top[i]          = i < n ? top[i] : 0; /* fewer that are no NaN */
+        top_log_prob[i] = i < n ? row[top[i]] - lse : (double)NAN;
+    }
+    free(row);
+    return true;
+}
+
+bool tblock_log_probs(const float *logits, int vocab_size, int32_t token, double *log_prob,
+                      int32_t *top, double *top_log_prob, size_t n_top, tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, log_probs(logits, vocab_size, token, log_prob, top, top_log_prob, n_top,
+                                    err));
 }

@@ -94,7 +94,7 @@ typedef struct Command {
 
 extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_eval,
     cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize, cmd_convert, cmd_synth, cmd_bench,
-    cmd_completions, cmd_constrain, cmd_help;
+    cmd_completions, cmd_constrain, cmd_serve, cmd_help;
 
 extern const Command *const commands[]; /* in the order of the help; ends with NULL */
 
@@ -363,6 +363,7 @@ typedef struct ComputeOptions {
     bool        mlock, allow_nan, sandbox, check;
     const char *type;
     TextList    keep;
+    int         n_seqs;         /* no option: of the context; 0: 1 */
 } ComputeOptions;
 extern const Option compute_options[];
 

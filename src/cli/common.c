@@ -120,7 +120,7 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     tblock_model_info info;
     tblock_model_describe(m, &info);
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){
-        .n_ctx = o->n_ctx, .n_seqs = 1, .n_batch = COMPUTE_BATCH, .threads = o->threads,
+        .n_ctx = o->n_ctx, .n_seqs = o->n_seqs, .n_batch = COMPUTE_BATCH, .threads = o->threads,
         .isa = o->isa, .math = o->math, .activations = o->activations, .kv_type = o->kv_type,
         .affinity = o->affinity, .allow_nan = o->allow_nan, .pages = o->pages }, err);
     tblock_context_info computing;

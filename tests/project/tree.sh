@@ -10,7 +10,7 @@ if ! git ls-files >/dev/null 2>&1; then
 fi
 # A name in a log or a backtrace is a place. Recorded models keep the names that their readers look for.
 check file_names_are_unique "$(git ls-files src tests tools bench docs ':!tests/data' | sed 's|.*/||' | grep -E '\.(c|h|py|sh|md)$' | grep -v '^README.md$' | sort | uniq -d)"
-check the_program_knows_public_headers_and_base_alone "$(git grep -hE '^#include ".*/' -- src/cli src/main.c | grep -vE '"(base|cli)/' | sort -u)"
+check the_program_knows_public_headers_and_base_alone "$(git grep -hE '^#include ".*/' -- src/cli src/serve src/main.c | grep -vE '"(base|cli|serve)/' | sort -u)"
 # The order of docs/design.md, from below.
 rooms=" base quant format kernels model text tokmake constrain source runtime train report measure api "
 check a_room_uses_rooms_below "$(for room in $rooms; do

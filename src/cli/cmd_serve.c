@@ -1,0 +1,156 @@
+/* tblock serve: one model over HTTP. */
+#include "command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "serve/serve.h"
+
+typedef struct ServeArgs {
+    const char    *model, *host, *alias, *key_file;
+    int            port, parallel, cache, queue, connections, request, body_mb, kv_mb, timeout;
+    TextList       origin, allowed_host;
+    bool           lenient, log_prompts;
+    ComputeOptions compute;
+    GeneralOptions general;
+} ServeArgs;
+
+#if defined(HAVE_MICROHTTPD)
+
+/* The last part of a path, without the ending of a file. */
+static void name_of(const char *path, char *out, size_t n)
+{
+    size_t      length = strlen(path);
+    while (length > 1 && path[length - 1] == '/')
+        length--;
+    size_t from = length;
+    while (from > 0 && path[from - 1] != '/')
+        from--;
+    const char *dot = memrchr(path + from, '.', length - from);
+    if (dot && dot > path + from && (strncmp(dot, ".bin", 4) == 0 || strncmp(dot, ".gguf", 5) == 0))
+        length = (size_t)(dot - path);
+    snprintf(out, n, "%.*s", (int)(length - from), path + from);
+}
+
+static bool serve_model(const ServeArgs *a, tblock_error *err)
+{
+    ComputeOptions compute = a->compute;
+    char           name[256];
+    compute.n_seqs   = a->parallel + a->cache;
+    tblock_model *m  = compute_open(a->model, &compute, err);
+    tblock_context *c = m ? compute_context(m, a->model, &compute, a->general.quiet, err) : NULL;
+    name_of(a->model, name, sizeof name);
+    ServeOptions o = { .model           = m,
+                       .context         = c,
+                       .name            = a->alias ? a->alias : name,
+                       .host            = a->host,
+                       .port            = a->port,
+                       .key_file        = a->key_file,
+                       .origin          = a->origin.texts,
+                       .n_origins       = a->origin.n,
+                       .allowed_host    = a->allowed_host.texts,
+                       .n_allowed_hosts = a->allowed_host.n,
+                       .parallel        = a->parallel,
+                       .queue           = a->queue,
+                       .connections     = a->connections,
+                       .request_seconds = a->request,
+                       .body_bytes      = (size_t)a->body_mb << 20,
+                       .kv_bytes        = (size_t)a->kv_mb << 20,
+                       .timeout_s       = a->timeout,
+                       .lenient         = a->lenient,
+                       .log_prompts     = a->log_prompts,
+                       .quiet           = a->general.quiet };
+    bool good = c && serve(&o, err);
+    tblock_context_free(c);
+    tblock_close(m);
+    return good;
+}
+
+#else
+
+static bool serve_model(const ServeArgs *a, tblock_error *err)
+{
+    (void)a;
+    return fail(err, TBLOCK_SYSTEM, "serve: this tblock was built without libmicrohttpd "
+                                    "(libmicrohttpd-dev of Debian and Ubuntu), which it needs");
+}
+
+#endif
+
+static bool serve_command(void *args, tblock_error *err)
+{
+    const ServeArgs *a = args;
+    if (a->compute.sandbox)
+        return fail(err, TBLOCK_USAGE, "--sandbox: serve has none yet: its rules allow no sockets");
+    return serve_model(a, err);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+#define AT(field) offsetof(ServeArgs, field)
+static const Option serve_options[] = {
+    { "host",        0,  "HOST", OPT_TEXT, AT(host),     0, 0, "127.0.0.1",
+      "address to listen at; one that other machines can reach needs --key-file" },
+    { "port", 0, "N", OPT_INT, AT(port), 0, 65535, "8080", "0: a free one" },
+    { "alias", 0, "NAME", OPT_TEXT, AT(alias), 0, 0, NULL,
+      "the model's name in requests and answers; default: that of its file" },
+    { "parallel", 0, "N", OPT_INT, AT(parallel), 1, 1024, "32",
+      "at most N texts are drawn at once" },
+    { "cache", 0, "N", OPT_INT, AT(cache), 0, 4096, "32",
+      "remember up to N more sequences for requests that begin like them" },
+    { "kv-memory", 0, "MB", OPT_INT, AT(kv_mb), 0, 1 << 30, "0",
+      "at most so much KV cache: what no one uses is forgotten, then the youngest text waits; 0: "
+      "no "
+      "limit" },
+    { "queue", 0, "N", OPT_INT, AT(queue), 0, 1 << 20, "512",
+      "at most N texts wait; then the answer is status 429" },
+    { "timeout", 0, "SECONDS", OPT_INT, AT(timeout), 0, 1 << 20, "0",
+      "end a request after so long; 0: never" },
+    { "connections", 0, "N", OPT_INT, AT(connections), 1, 1 << 20, "1000",
+      "at most N connections" },
+    { "request-timeout", 0, "SECONDS", OPT_INT, AT(request), 1, 1 << 20, "60",
+      "hang up on a client that takes longer to send its request" },
+    { "max-body", 0, "MB", OPT_INT, AT(body_mb), 1, 1024, "16", "at most so large a request" },
+    { 0 },
+};
+static const Option access_options[] = {
+    { "key-file",     0, "FILE",   OPT_TEXT,  AT(key_file),     0, 0, NULL,
+      "ask for one of these keys, one in each line, everywhere but at /health" },
+    { "allow-origin", 0, "ORIGIN", OPT_TEXTS, AT(origin),       0, 0, NULL,
+      "let pages of that site ask, as https://example.org; *: any site" },
+    { "allow-host",   0, "NAME",   OPT_TEXTS, AT(allowed_host), 0, 0, NULL,
+      "a name under which this server is reached, besides addresses and localhost" },
+    { "lenient",      0, NULL,     OPT_FLAG,  AT(lenient),      0, 0, NULL,
+      "ignore unknown parameters and other model names; by default they are errors" },
+    { "log-prompts",  0, NULL,     OPT_FLAG,  AT(log_prompts),  0, 0, NULL,
+      "write what requests say to the log too" },
+    { 0 },
+};
+static const Operand operands[] = {
+    { "MODEL", AT(model), false, MODEL_OPERAND },
+    { 0 },
+};
+static const OptionGroup groups[] = {
+    { "Serving", serve_options, 0 },
+    { "Access", access_options, 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
+};
+static const Example examples[] = {
+    { "tblock serve model.bin", "prints its address; docs/serve.md has requests to try" },
+    { "tblock serve model.bin --host 0.0.0.0 --key-file keys.txt --kv-memory 4096",
+      "for other machines, with keys and a bound on memory" },
+    { 0 },
+};
+const Command cmd_serve = {
+    { "serve", operands, groups },
+    "answer requests over HTTP",
+    "Speaks the protocol of OpenAI's completions (docs/serve.md). Each text has the bits of tblock "
+    "run with the same settings and seed, whatever else runs beside it. A line for each request "
+    "goes "
+    "to standard error. SIGTERM and Ctrl-C: no new requests, and running ones may end; a second "
+    "one stops at once.",
+    examples,
+    sizeof(ServeArgs),
+    serve_command,
+};

@@ -1,0 +1,574 @@
+/* serve/http.c: requests come in and answers go out, by libmicrohttpd, in a thread of its own.
+ *
+ * Who may ask is decided before a body is read: a name that is not ours in Host (DNS rebinding), a
+ * page of another site in Origin, a missing key. */
+#include "serve/server.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+#include "base/progress.h"
+
+enum {
+    HEADER_BYTES   = 16 << 10, /* of a request */
+    STREAM_BYTES   = 4 << 10,  /* of an answer, at a time */
+    FIRST_INHERITED = 3        /* the descriptor of a socket that the system's manager opened */
+};
+
+void random_id(char *out, size_t n)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char     byte[64];
+    if (getrandom(byte, sizeof byte, 0) != (ssize_t)sizeof byte)
+        memset(byte, 0, sizeof byte); /* not on Linux since 3.17 */
+    for (size_t i = 0; i + 1 < n; i++)
+        out[i] = digits[byte[i % sizeof byte] & 15];
+    out[n - 1] = '\0';
+}
+
+uint64_t random_seed(void)
+{
+    uint64_t x = 0;
+    return getrandom(&x, sizeof x, 0) == (ssize_t)sizeof x ? x >> 11 : 0;
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+static const char *error_type(int status)
+{
+    return status == MHD_HTTP_UNAUTHORIZED        ? "authentication_error"
+           : status == MHD_HTTP_FORBIDDEN         ? "permission_error"
+           : status == MHD_HTTP_NOT_FOUND         ? "not_found_error"
+           : status == MHD_HTTP_TOO_MANY_REQUESTS ? "rate_limit_error"
+           : status >= 500                        ? "server_error"
+                                                  : "invalid_request_error";
+}
+
+void error_json(TextOut *o, int status, const char *param, const char *message)
+{
+    text_out(o, "{\"error\": {\"message\": ");
+    json_out_string(o, message, strlen(message));
+    text_out(o, ", \"type\": \"%s\", \"param\": ", error_type(status));
+    if (param)
+        json_out_string(o, param, strlen(param));
+    else
+        text_out(o, "null");
+    text_out(o, ", \"code\": %d}}\n", status);
+}
+
+bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...)
+{
+    tblock_error made; /* for its escapes and its cut */
+    char         message[sizeof made.msg];
+    va_list      args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    fail(&made, TBLOCK_USAGE, "%s", message);
+    text_out_free(&x->answer);
+    x->status = status;
+    error_json(&x->answer, status, param, made.msg);
+    return false;
+}
+
+/* ---- Who may ask ----------------------------------------------------------------------------- */
+
+static const char *header(const Exchange *x, const char *name)
+{
+    return MHD_lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
+}
+
+/* The length of the host in "host:port" or "[address]:port". */
+static size_t host_length(const char *s)
+{
+    const char *end = *s == '[' ? strchr(s, ']') : NULL;
+    return end ? (size_t)(end - s) + 1 : strcspn(s, ":");
+}
+
+static bool is_address(const char *s, size_t n)
+{
+    return *s == '[' || (n && strspn(s, "0123456789.") == n);
+}
+
+/* A page whose name leads to us cannot name us by an address, by localhost or by a name that we
+ * were told. */
+static bool host_is_ours(const Exchange *x, const char *host)
+{
+    const ServeOptions *o = x->server->o;
+    const size_t        n = host_length(host);
+    if (is_address(host, n) || (n == 9 && strncasecmp(host, "localhost", 9) == 0)
+        || (strlen(o->host) == n && strncasecmp(host, o->host, n) == 0))
+        return true;
+    for (size_t i = 0; i < o->n_allowed_hosts; i++)
+        if (strlen(o->allowed_host[i]) == n && strncasecmp(host, o->allowed_host[i], n) == 0)
+            return true;
+    return false;
+}
+
+/* Pages of our own are from the host that was asked. */
+static bool origin_is_allowed(const Exchange *x, const char *origin, const char *host)
+{
+    const ServeOptions *o  = x->server->o;
+    const char         *at = strstr(origin, "://");
+    if (at && host && strcasecmp(at + 3, host) == 0)
+        return true;
+    for (size_t i = 0; i < o->n_origins; i++)
+        if (strcmp(o->origin[i], "*") == 0 || strcasecmp(o->origin[i], origin) == 0)
+            return true;
+    return false;
+}
+
+/* How long it takes says nothing of how much of a key is right. */
+static bool same_key(const char *key, size_t n_key, const char *given, size_t n)
+{
+    unsigned differ = n != n_key;
+    for (size_t i = 0; i < n_key && n; i++)
+        differ |= (unsigned)(key[i] ^ given[i % n]);
+    return differ == 0;
+}
+
+static bool has_key(const Exchange *x)
+{
+    const Server *s     = x->server;
+    const char   *given = header(x, "Authorization"), *key = s->keys.text;
+    bool          found = false;
+    given = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : header(x, "x-api-key");
+    given = given ? given : "";
+    for (size_t i = 0; i < s->n_keys; i++, key += strlen(key) + 1)
+        found |= same_key(key, strlen(key), given, strlen(given));
+    return found || s->n_keys == 0;
+}
+
+static bool who_may_ask(Exchange *x)
+{
+    const char *host = header(x, "Host"), *origin = header(x, "Origin");
+    if (!host || !host_is_ours(x, host))
+        return refuse(x, MHD_HTTP_FORBIDDEN, NULL,
+                      "Host: expected an address, localhost or a name of --allow-host, found %s",
+                      host ? host : "none");
+    if (origin && !origin_is_allowed(x, origin, host))
+        return refuse(x, MHD_HTTP_FORBIDDEN, NULL,
+                      "Origin: %s is not one of --allow-origin, and not this server", origin);
+    x->origin = origin;
+    return (x->route && x->route->open) || strcmp(x->method, "OPTIONS") == 0 || has_key(x)
+        || refuse(x, MHD_HTTP_UNAUTHORIZED, NULL,
+                  "expected a key as Authorization: Bearer KEY or x-api-key: KEY");
+}
+
+/* ---- Routes ---------------------------------------------------------------------------------- */
+
+const Route routes[] = {
+    { "GET",  "/health",           health_handle,         true },
+    { "GET",  "/metrics",          metrics_handle,        false },
+    { "GET",  "/props",            props_handle,          false },
+    { "GET",  "/v1/models",        models_handle,         false },
+    { "POST", "/v1/completions",   completions_handle,    false },
+    { "POST", "/tokenize",         tokenize_handle,       false },
+    { "POST", "/detokenize",       detokenize_handle,     false },
+    { "GET",  "/tokenizer_info",   tokenizer_info_handle, false },
+    { 0 },
+};
+
+/* HEAD is GET without the body, which libmicrohttpd leaves out. */
+static bool same_method(const char *route, const char *method)
+{
+    return strcmp(route, method) == 0 || (strcmp(route, "GET") == 0 && strcmp(method, "HEAD") == 0);
+}
+
+static bool find_route(Exchange *x)
+{
+    const Route *other = NULL;
+    for (const Route *r = routes; r->path; r++)
+        if (strcmp(r->path, x->path) == 0) {
+            other = r;
+            if (same_method(r->method, x->method)) {
+                x->route = r;
+                return true;
+            }
+        }
+    if (other && strcmp(x->method, "OPTIONS") == 0)
+        return true;
+    return other ? refuse(x, MHD_HTTP_METHOD_NOT_ALLOWED, NULL, "%s: expected %s, found %s",
+                          x->path, other->method, x->method)
+                 : refuse(x, MHD_HTTP_NOT_FOUND, NULL, "%s: there is no such path", x->path);
+}
+
+static bool check_body(Exchange *x)
+{
+    const ServeOptions *o    = x->server->o;
+    const char         *type = header(x, "Content-Type"), *length = header(x, "Content-Length");
+    if (!x->route || strcmp(x->route->method, "POST") != 0)
+        return true;
+    if (!type || strncasecmp(type, "application/json", 16) != 0
+        || (type[16] && !strchr("; \t", type[16])))
+        return refuse(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, NULL,
+                      "Content-Type: expected application/json, found %s", type ? type : "none");
+    if (length && strtoull(length, NULL, 10) > o->body_bytes)
+        return refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, NULL,
+                      "the body: expected at most %zu bytes, found %s", o->body_bytes, length);
+    return true;
+}
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+static void add_headers(const Exchange *x, struct MHD_Response *r, const char *type)
+{
+    MHD_add_response_header(r, "Content-Type", type);
+    MHD_add_response_header(r, "X-Request-Id", x->id);
+    MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(r, "Cache-Control", "no-store");
+    if (x->status == MHD_HTTP_TOO_MANY_REQUESTS || x->status == MHD_HTTP_SERVICE_UNAVAILABLE)
+        MHD_add_response_header(r, "Retry-After", "1");
+    if (x->status == MHD_HTTP_UNAUTHORIZED)
+        MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
+    if (!x->origin)
+        return;
+    MHD_add_response_header(r, "Access-Control-Allow-Origin", x->origin);
+    MHD_add_response_header(r, "Vary", "Origin");
+    MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST");
+    MHD_add_response_header(r, "Access-Control-Allow-Headers",
+                            "Authorization, Content-Type, x-api-key, anthropic-version");
+    MHD_add_response_header(r, "Access-Control-Expose-Headers", "X-Request-Id");
+}
+
+static enum MHD_Result send_response(Exchange *x, struct MHD_Response *r, const char *type)
+{
+    if (!r)
+        return MHD_NO;
+    add_headers(x, r, type);
+    enum MHD_Result sent = MHD_queue_response(x->connection, (unsigned)x->status, r);
+    MHD_destroy_response(r);
+    x->told = true;
+    return sent;
+}
+
+static enum MHD_Result send_whole(Exchange *x)
+{
+    static const char none[] = "{\"error\": {\"message\": \"out of memory\", \"type\": "
+                               "\"server_error\", \"param\": null, \"code\": 500}}\n";
+    TextOut           text = x->answer;
+    x->answer              = (TextOut){ 0 };
+    if (!text.failed && text.text)
+        return send_response(
+            x, MHD_create_response_from_buffer(text.n, text.text, MHD_RESPMEM_MUST_FREE),
+            x->type ? x->type : "application/json");
+    if (text.failed)
+        x->status = MHD_HTTP_INTERNAL_SERVER_ERROR;
+    text_out_free(&text);
+    const size_t n = x->status == MHD_HTTP_NO_CONTENT ? 0 : sizeof none - 1;
+    return send_response(
+        x, MHD_create_response_from_buffer(n, (void *)(uintptr_t)none, MHD_RESPMEM_PERSISTENT),
+        "application/json");
+}
+
+/* Gives what is there of a stream; where there is nothing, the connection sleeps. */
+static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most)
+{
+    Exchange *x = user;
+    Job      *j = x->job;
+    ssize_t   result;
+    (void)at;
+    pthread_mutex_lock(&x->server->lock);
+    size_t n = j->out.n - j->n_sent;
+    n        = n < most ? n : most;
+    if (n) {
+        memcpy(out, j->out.text + j->n_sent, n);
+        j->n_sent += n;
+        if (j->n_sent == j->out.n)
+            j->n_sent = j->out.n = 0;
+        result = (ssize_t)n;
+    } else if (j->out.failed || (j->ended && j->status != MHD_HTTP_OK)) {
+        result = MHD_CONTENT_READER_END_WITH_ERROR;
+    } else if (j->ended) {
+        result = MHD_CONTENT_READER_END_OF_STREAM;
+    } else {
+        j->asleep = true;
+        MHD_suspend_connection(x->connection);
+        result = 0;
+    }
+    pthread_mutex_unlock(&x->server->lock);
+    return result;
+}
+
+static enum MHD_Result send_stream(Exchange *x)
+{
+    x->status = MHD_HTTP_OK;
+    struct MHD_Response *r =
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BYTES, read_stream, x, NULL);
+    if (r)
+        MHD_add_response_header(r, "X-Accel-Buffering", "no");
+    return send_response(x, r, "text/event-stream; charset=utf-8");
+}
+
+/* The answer of a job, or sleep until there is one. */
+static enum MHD_Result send_job(Exchange *x)
+{
+    Job *j = x->job;
+    if (j->stream)
+        return send_stream(x);
+    pthread_mutex_lock(&x->server->lock);
+    const bool ended = j->ended;
+    if (ended) {
+        x->status     = j->status;
+        x->answer     = j->out;
+        j->out        = (TextOut){ 0 };
+    } else {
+        j->asleep = true;
+        MHD_suspend_connection(x->connection);
+    }
+    pthread_mutex_unlock(&x->server->lock);
+    return !ended ? MHD_YES : x->status ? send_whole(x) : MHD_NO;
+}
+
+/* ---- Connections ----------------------------------------------------------------------------- */
+
+/* libmicrohttpd gives up a connection that is silent, but not one that sends a byte now and
+ * then. */
+struct Connection {
+    Connection *next, **from;
+    int         fd;
+    double      since; /* when its next request could begin */
+    bool        busy;  /* the request is here */
+};
+
+static void on_connection(void *user, struct MHD_Connection *c, void **slot,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    Server     *s = user;
+    Connection *k = *slot;
+    pthread_mutex_lock(&s->lock);
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *i =
+            MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+        *slot = k = calloc(1, sizeof *k);
+        if (k) {
+            *k = (Connection){ s->connection, &s->connection, i ? i->connect_fd : -1,
+                               clock_seconds(), false };
+            if (k->next)
+                k->next->from = &k->next;
+            s->connection = k;
+        }
+    } else if (k) {
+        *k->from = k->next;
+        if (k->next)
+            k->next->from = k->from;
+        free(k);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void set_busy(Exchange *x, bool busy)
+{
+    const union MHD_ConnectionInfo *i =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    Connection *k = i ? i->socket_context : NULL;
+    pthread_mutex_lock(&x->server->lock);
+    if (k) {
+        k->busy  = busy;
+        k->since = clock_seconds();
+    }
+    pthread_mutex_unlock(&x->server->lock);
+}
+
+void http_sweep(Server *s)
+{
+    const double now = clock_seconds();
+    if (now < s->swept + 0.5)
+        return;
+    s->swept = now;
+    for (Connection *k = s->connection; k; k = k->next)
+        if (!k->busy && now - k->since > s->o->request_seconds)
+            shutdown(k->fd, SHUT_RDWR);
+}
+
+/* ---- Exchanges ------------------------------------------------------------------------------- */
+
+static Exchange *exchange_new(Server *s, struct MHD_Connection *c, const char *url,
+                              const char *method)
+{
+    Exchange *x = calloc(1, sizeof *x);
+    if (!x)
+        return NULL;
+    x->server     = s;
+    x->connection = c;
+    x->method     = method;
+    x->arrived    = clock_seconds();
+    x->body.most  = s->o->body_bytes + 1;
+    memcpy(x->id, "req-", 4);
+    random_id(x->id + 4, 17);
+    printable_text(x->path, sizeof x->path, url, strlen(url));
+    pthread_mutex_lock(&s->lock);
+    s->n_exchanges++;
+    pthread_mutex_unlock(&s->lock);
+    return x;
+}
+
+static void log_line(const Exchange *x)
+{
+    const Server *s = x->server;
+    const double  t = clock_seconds() - x->arrived;
+    const Job    *j = x->job;
+    if (s->o->quiet)
+        return;
+    fprintf(stderr, "%s %s %s %d %.3fs", x->id, x->method, x->path, x->status, t);
+    if (j) {
+        size_t n_prompt = 0, n_cached = 0, n_drawn = 0;
+        for (size_t i = 0; i < j->n_choices; i++) {
+            n_prompt += j->choice[i].prompt->n;
+            n_cached += j->choice[i].n_cached;
+            n_drawn += j->choice[i].n_drawn;
+        }
+        fprintf(stderr, " prompt %zu cached %zu drawn %zu", n_prompt, n_cached, n_drawn);
+    }
+    fputc('\n', stderr);
+    if (s->o->log_prompts && x->body.n)
+        fprintf(stderr, "%s body %.*s\n", x->id, (int)x->body.n, x->body.text);
+}
+
+static void on_completed(void *user, struct MHD_Connection *c, void **slot,
+                         enum MHD_RequestTerminationCode why)
+{
+    Server   *s = user;
+    Exchange *x = *slot;
+    (void)c, (void)why;
+    if (!x)
+        return;
+    log_line(x);
+    set_busy(x, false);
+    if (x->job)
+        job_leave(x->job);
+    text_out_free(&x->body);
+    text_out_free(&x->answer);
+    free(x);
+    *slot = NULL;
+    pthread_mutex_lock(&s->lock);
+    s->n_exchanges--;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The body is here. */
+static enum MHD_Result handle(Exchange *x)
+{
+    set_busy(x, true);
+    if (x->body.failed)
+        refuse(x, x->body.full ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
+               "the body: expected at most %zu bytes", x->server->o->body_bytes);
+    else if (!x->route)
+        x->status = MHD_HTTP_NO_CONTENT; /* OPTIONS: the headers say it */
+    else if (x->route->handle(x) && !x->status && !x->job)
+        x->status = MHD_HTTP_OK;
+    return x->job && !x->status ? send_job(x) : send_whole(x);
+}
+
+static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const char *url,
+                                  const char *method, const char *version, const char *upload,
+                                  size_t *n_upload, void **slot)
+{
+    Exchange *x = *slot;
+    (void)version;
+    if (!x) {
+        x = *slot = exchange_new(user, c, url, method);
+        if (!x)
+            return MHD_NO;
+        bool good = find_route(x);
+        good      = who_may_ask(x) && good && check_body(x);
+        return good ? MHD_YES : send_whole(x);
+    }
+    if (x->told)
+        return MHD_YES;
+    if (*n_upload) {
+        text_out_bytes(&x->body, upload, *n_upload);
+        *n_upload = 0;
+        return MHD_YES;
+    }
+    return x->job ? send_job(x) : handle(x);
+}
+
+/* ---- The daemon ------------------------------------------------------------------------------ */
+
+/* A socket that systemd opened for us (sd_listen_fds(3)). -1: none. */
+static int inherited_socket(void)
+{
+    const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+    return pid && n && strtol(pid, NULL, 10) == (long)getpid() && strtol(n, NULL, 10) == 1
+               ? FIRST_INHERITED
+               : -1;
+}
+
+static bool is_loopback(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET)
+        return (ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24) == 127;
+    return a->sa_family == AF_INET6
+        && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+}
+
+static bool find_address(Server *s, struct addrinfo **out, tblock_error *err)
+{
+    struct addrinfo hints = { .ai_flags    = AI_PASSIVE | AI_NUMERICSERV,
+                              .ai_socktype = SOCK_STREAM };
+    char            port[16];
+    snprintf(port, sizeof port, "%d", s->o->port);
+    int why = getaddrinfo(s->o->host, port, &hints, out);
+    if (why)
+        return fail(err, TBLOCK_USAGE, "--host %s: %s", s->o->host, gai_strerror(why));
+    s->loopback = is_loopback((*out)->ai_addr);
+    return s->loopback || s->n_keys
+        || fail(err, TBLOCK_USAGE,
+                "--host %s: expected --key-file beside it, because other machines can reach that "
+                "address",
+                s->o->host);
+}
+
+bool http_start(Server *s, tblock_error *err)
+{
+    struct addrinfo *address = NULL;
+    int              fd      = inherited_socket();
+    if (!find_address(s, &address, err)) {
+        if (address)
+            freeaddrinfo(address);
+        return false;
+    }
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
+    if (address->ai_family == AF_INET6)
+        flags |= MHD_USE_IPv6;
+    const struct MHD_OptionItem where[] = {
+        fd >= 0 ? (struct MHD_OptionItem){ MHD_OPTION_LISTEN_SOCKET, fd, NULL }
+                : (struct MHD_OptionItem){ MHD_OPTION_SOCK_ADDR, 0, address->ai_addr },
+        { MHD_OPTION_END, 0, NULL }
+    };
+    errno     = 0;
+    s->daemon = MHD_start_daemon(
+        flags, (uint16_t)s->o->port, NULL, NULL, on_request, s, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o->request_seconds,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->o->connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_ARRAY, where,
+        MHD_OPTION_END);
+    freeaddrinfo(address);
+    return s->daemon
+        || fail(err, TBLOCK_USAGE, "--host %s --port %d: %s", s->o->host, s->o->port,
+                errno ? strerror(errno) : "libmicrohttpd cannot listen there");
+}
+
+int http_port(const Server *s)
+{
+    const union MHD_DaemonInfo *i = MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_BIND_PORT);
+    return i ? i->port : s->o->port;
+}
+
+void http_stop(Server *s)
+{
+    if (s->daemon)
+        MHD_stop_daemon(s->daemon);
+}

@@ -1,0 +1,178 @@
+/* serve/jobs.c: requests that compute, from their exchange to the scheduler and back. */
+#include "serve/server.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/memory.h"
+#include "base/progress.h"
+
+Job *job_new(Exchange *x, const char *endpoint, const char *prefix, const JobForm *form)
+{
+    Job *j = calloc(1, sizeof *j);
+    if (!j) {
+        refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return NULL;
+    }
+    size_t n    = strlen(prefix);
+    j->server   = x->server;
+    j->exchange = x;
+    j->endpoint = endpoint;
+    j->form     = form;
+    j->arrived  = x->arrived;
+    j->created  = (long long)time(NULL);
+    memcpy(j->id, prefix, n);
+    random_id(j->id + n, sizeof j->id - n);
+    return j;
+}
+
+bool job_choices(Job *j, size_t n_prompts, size_t per_prompt)
+{
+    j->prompt = calloc(n_prompts, sizeof *j->prompt);
+    j->choice = calloc(n_prompts * per_prompt, sizeof *j->choice);
+    if (!j->prompt || !j->choice)
+        return refuse(j->exchange, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    j->n_prompts = n_prompts;
+    j->n_choices = j->n_open = n_prompts * per_prompt;
+    for (size_t i = 0; i < j->n_choices; i++)
+        j->choice[i] = (Choice){ .job    = j,
+                                 .index  = (int)i,
+                                 .prompt = &j->prompt[i / per_prompt] };
+    return true;
+}
+
+static void choice_free(Choice *c)
+{
+    for (size_t i = 0; i < c->n_tokens; i++)
+        free(c->token[i].top);
+    free(c->token);
+    free(c->ids);
+    text_out_free(&c->text);
+}
+
+void job_free(Job *j)
+{
+    if (!j)
+        return;
+    for (size_t i = 0; i < j->n_choices; i++)
+        choice_free(&j->choice[i]);
+    for (size_t i = 0; i < j->n_prompts; i++) {
+        tblock_free(j->prompt[i].ids);
+        free(j->prompt[i].text);
+    }
+    for (size_t i = 0; j->stop_texts && i < j->options.n_stop_texts; i++)
+        free(j->stop_texts[i]);
+    if (j->free_request)
+        j->free_request(j->request);
+    tblock_constraint_free(j->constraint);
+    free(j->stop_texts);
+    free(j->stop_ids);
+    free(j->choice);
+    free(j->prompt);
+    text_out_free(&j->out);
+    free(j);
+}
+
+/* ---- Between the threads --------------------------------------------------------------------- */
+
+bool job_submit(Exchange *x, Job *j)
+{
+    Server *s     = x->server;
+    int     status = 0;
+    pthread_mutex_lock(&s->lock);
+    if (s->draining)
+        status = MHD_HTTP_SERVICE_UNAVAILABLE;
+    else if (s->counts.waiting + j->n_choices > (size_t)s->o->queue + (size_t)s->o->parallel)
+        status = MHD_HTTP_TOO_MANY_REQUESTS;
+    s->counts.refused += status != 0;
+    if (!status) {
+        *(s->last ? &s->last->next : &s->first) = j;
+        s->last = j;
+        s->n_jobs++;
+        s->counts.waiting += j->n_choices;
+        x->job = j;
+        pthread_cond_signal(&s->work);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return !status
+        || refuse(x, status, NULL,
+                  status == MHD_HTTP_TOO_MANY_REQUESTS
+                      ? "the queue of %d requests is full; try again later"
+                      : "the server is about to stop and takes no new work%.0d",
+                  s->o->queue);
+}
+
+void job_leave(Job *j)
+{
+    Server *s = j->server;
+    pthread_mutex_lock(&s->lock);
+    const bool ended = j->ended;
+    j->exchange      = NULL;
+    if (!ended)
+        pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    if (ended)
+        job_free(j); /* the scheduler has let it go */
+}
+
+void job_wake(Job *j)
+{
+    if (!j->asleep || !j->exchange)
+        return;
+    j->asleep = false;
+    MHD_resume_connection(j->exchange->connection);
+}
+
+const char *finish_reason(const Choice *c)
+{
+    switch (c->end) {
+    case TBLOCK_GOES_ON: return NULL;
+    case TBLOCK_END_LENGTH:
+    case TBLOCK_END_CONTEXT: return "length";
+    case TBLOCK_END_FAILED: return "error";
+    case TBLOCK_END_STOPPED: return "abort";
+    default: return "stop";
+    }
+}
+
+void event_begin(Job *j) { text_out(&j->out, "data: "); }
+void event_end(Job *j) { text_out(&j->out, "\n\n"); }
+
+/* ---- What is asked about tokens -------------------------------------------------------------- */
+
+/* Runs in the thread that computes, within tblock_advance. */
+void choice_on_token(void *user, size_t index, int32_t token, const float *logits)
+{
+    Choice    *c     = user;
+    const Job *j     = c->job;
+    bool       given = index < c->prompt->n;
+    Token      t     = { .id = token, .given = given, .log_prob = (double)NAN };
+    TokenProb  top[MOST_TOP];
+    if (given && c->n_tokens > index)
+        return; /* read again after it gave way */
+    if (given && !c->n_tokens && ARRAY_ROOM(c->token, c->cap_tokens, 1))
+        c->token[c->n_tokens++] =
+            (Token){ .id = c->prompt->ids[0], .given = true, .log_prob = (double)NAN };
+    if (!ARRAY_ROOM(c->token, c->cap_tokens, c->n_tokens + 1)) {
+        c->failed_memory = true;
+        return;
+    }
+    if (j->want_probs) {
+        int32_t         id[MOST_TOP];
+        double          p[MOST_TOP];
+        size_t most = (size_t)j->server->info.vocab_size, n_top = j->n_top < most ? j->n_top : most;
+        c->failed_memory |= !tblock_log_probs(logits, (int)most, token, &t.log_prob, id, p, n_top,
+                                              NULL);
+        for (size_t i = 0; i < n_top; i++)
+            top[i] = (TokenProb){ id[i], p[i] };
+        t.top = n_top ? malloc(n_top * sizeof *top) : NULL;
+        if (t.top) {
+            memcpy(t.top, top, n_top * sizeof *top);
+            t.n_top = n_top;
+        }
+        c->failed_memory |= n_top && !t.top;
+        c->log_prob_sum += given ? 0 : t.log_prob;
+    }
+    c->token[c->n_tokens++] = t;
+}

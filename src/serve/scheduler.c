@@ -1,0 +1,464 @@
+/* serve/scheduler.c: the thread that computes. Which generations take part in a step, how much of
+ * the prompts goes into it, who waits and who gives way. No choice made here changes a bit of any
+ * text: a generation computes at positions of its own sequence, and draws by its own seed. */
+#include "serve/server.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/progress.h"
+
+enum {
+    TILE         = 64, /* tokens of a KV tile (docs/format.md, "State") */
+    LEAST_PIECE  = 16,
+    SHARED_LEAST = TILE,       /* a beginning that is worth waiting for */
+    MOST_UNREAD  = 1 << 20     /* bytes of a stream that its client has not taken */
+};
+static const double step_seconds  = 0.08; /* that a piece of a prompt may hold up other streams */
+static const double piece_seconds = 0.4;  /* of a piece that holds up no one */
+
+typedef struct Scheduler {
+    Server             *s;
+    tblock_generation **taking; /* [parallel] */
+    Choice            **choice; /* whose they are */
+    size_t              n, n_reading;
+    size_t              piece;      /* tokens of prompts in the next step */
+    uint64_t           *used;       /* [n_seqs] when a sequence was last let go */
+    bool               *taken;      /* [n_seqs] */
+    uint64_t            clock;
+    struct pollfd      *watched;    /* [cap] */
+    size_t              cap;
+} Scheduler;
+
+/* ---- Ends ------------------------------------------------------------------------------------ */
+
+static tblock_generation_info info_of(const Choice *c)
+{
+    tblock_generation_info i;
+    tblock_generation_describe(c->generation, &i);
+    return i;
+}
+
+static void let_go(Scheduler *k, Choice *c)
+{
+    const int32_t seq = info_of(c).seq;
+    k->taken[seq]     = false;
+    k->used[seq]      = ++k->clock;
+    tblock_generation_close(c->generation);
+    c->generation = NULL;
+    k->s->counts.running--;
+}
+
+/* The text and the tokens as far as they are part of it: not the token that ended it. */
+static void end_choice(Scheduler *k, Choice *c, int end)
+{
+    Counts *n = &k->s->counts;
+    c->end    = end;
+    if (c->generation) {
+        tblock_generation_info i = info_of(c);
+        text_out_bytes(&c->text, i.text, i.n_bytes);
+        let_go(k, c);
+    } else {
+        n->waiting--;
+    }
+    c->job->n_open--;
+    if (c->job->stream && end != TBLOCK_END_STOPPED && end != TBLOCK_END_FAILED)
+        c->job->form->ended(c);
+}
+
+static void end_job(Scheduler *k, Job *j, int status)
+{
+    Server *s = k->s;
+    Job   **at = &s->first, *before = NULL;
+    for (size_t i = 0; i < j->n_choices; i++)
+        if (j->choice[i].end == TBLOCK_GOES_ON)
+            end_choice(k, &j->choice[i], TBLOCK_END_STOPPED);
+    j->status = status;
+    if (status == MHD_HTTP_OK) {
+        histogram_add(&s->counts.whole, clock_seconds() - j->arrived);
+        s->counts.requests++;
+        j->form->whole(j);
+    } else if (status) {
+        s->counts.failed++;
+        if (j->stream)
+            event_begin(j);
+        error_json(&j->out, status, NULL, j->why);
+        if (j->stream)
+            event_end(j), j->status = MHD_HTTP_OK;
+    } else {
+        s->counts.cancelled++;
+    }
+    for (; *at != j; at = &(*at)->next)
+        before = *at;
+    *at     = j->next;
+    s->last = s->last == j ? before : s->last;
+    s->n_jobs--;
+    j->ended = true;
+    job_wake(j);
+    if (!j->exchange)
+        job_free(j);
+}
+
+/* ---- Who is gone ----------------------------------------------------------------------------- */
+
+/* libmicrohttpd does not look at a connection that sleeps, so we do: a client that closed it, or
+ * the half it writes, wants nothing more. */
+static void watch(Scheduler *k)
+{
+    size_t n = 0;
+    for (Job *j = k->s->first; j; j = j->next) {
+        if (n == k->cap) {
+            size_t         cap   = k->cap ? 2 * k->cap : 64;
+            struct pollfd *grown = realloc(k->watched, cap * sizeof *grown);
+            if (!grown)
+                return;
+            k->watched = grown;
+            k->cap     = cap;
+        }
+        const union MHD_ConnectionInfo *c =
+            j->exchange ? MHD_get_connection_info(j->exchange->connection,
+                                                  MHD_CONNECTION_INFO_CONNECTION_FD)
+                        : NULL;
+        k->watched[n++] = (struct pollfd){ .fd = c ? c->connect_fd : -1, .events = POLLRDHUP };
+    }
+    bool any = poll(k->watched, n, 0) > 0;
+    n        = 0;
+    for (Job *j = k->s->first, *next; j; j = next, n++) {
+        next      = j->next;
+        bool gone = !j->exchange || (any && k->watched[n].revents);
+        bool late = k->s->o->timeout_s > 0 && clock_seconds() - j->arrived > k->s->o->timeout_s;
+        if (gone || k->s->at_once) {
+            end_job(k, j, 0);
+        } else if (late) {
+            snprintf(j->why, sizeof j->why, "the request took more than %g seconds",
+                     k->s->o->timeout_s);
+            end_job(k, j, MHD_HTTP_SERVICE_UNAVAILABLE);
+        }
+    }
+}
+
+/* ---- KV memory ------------------------------------------------------------------------------- */
+
+/* Give up what no one uses, the oldest first. */
+static bool forget_oldest(Scheduler *k)
+{
+    Server *s   = k->s;
+    int32_t old = -1;
+    for (int32_t i = 0; i < s->computing.n_seqs; i++)
+        if (!k->taken[i] && tblock_seq_length(s->o->context, i) > 0
+            && (old < 0 || k->used[i] < k->used[old]))
+            old = i;
+    return old >= 0 && tblock_seq_rewind(s->o->context, old, 0, NULL);
+}
+
+/* The youngest generation gives way: it goes on later, from its tokens, as if nothing had
+ * happened. */
+static bool give_way(Scheduler *k)
+{
+    Server *s     = k->s;
+    Choice *young = NULL;
+    for (Job *j = s->first; j; j = j->next)
+        for (size_t i = 0; i < j->n_choices; i++)
+            young = j->choice[i].generation ? &j->choice[i] : young;
+    if (s->counts.running < 2)
+        return false;
+    tblock_generation_info i   = info_of(young);
+    int32_t               *ids = malloc(i.n_ids * sizeof *ids);
+    if (!ids)
+        return false;
+    memcpy(ids, i.ids, i.n_ids * sizeof *ids);
+    free(young->ids);
+    young->ids   = ids;
+    young->n_ids = i.n_ids;
+    let_go(k, young);
+    s->counts.waiting++;
+    s->counts.preempted++;
+    return true;
+}
+
+/* Would that many more tiles fit into the memory that the KV cache may take? */
+static bool tiles_fit(Scheduler *k, size_t tiles)
+{
+    Server *s = k->s;
+    tblock_context_describe(s->o->context, &s->computing);
+    return !s->o->kv_bytes
+        || s->computing.kv_bytes + tiles * s->computing.kv_tile_bytes <= s->o->kv_bytes;
+}
+
+/* Make room for what the next step may add: a tile for each that takes part, one that it shared
+ * until it writes to it, and those of the prompts. */
+static void make_room(Scheduler *k)
+{
+    const Counts *n = &k->s->counts;
+    while (n->running && !tiles_fit(k, 2 * n->running + k->piece / TILE + 2)) {
+        if (forget_oldest(k) || give_way(k))
+            continue;
+        if (k->piece <= TILE)
+            break; /* the only one that runs: there is room for one */
+        k->piece /= 2;
+    }
+}
+
+/* ---- Who takes part -------------------------------------------------------------------------- */
+
+/* Is another prompt being read that begins alike, further than it has come? Then its tiles are
+ * shared when they are there. */
+static bool waits_for_beginning(const Server *s, const Choice *c)
+{
+    const int32_t *ids = c->prompt->ids;
+    for (const Job *j = s->first; j; j = j->next)
+        for (size_t i = 0; i < j->n_choices; i++) {
+            const Choice *other = &j->choice[i];
+            if (!other->generation || other->n_ids)
+                continue;
+            tblock_generation_info o = info_of(other);
+            size_t same = 0, most = c->prompt->n < o.n_given ? c->prompt->n : o.n_given;
+            while (same < most && o.ids[same] == ids[same])
+                same++;
+            if (same >= SHARED_LEAST && o.n_held < same)
+                return !j->prompt_probs;
+        }
+    return false;
+}
+
+static bool open_choice(Scheduler *k, Choice *c)
+{
+    Server                   *s   = k->s;
+    const Job                *j   = c->job;
+    tblock_generation_options o   = j->options;
+    tblock_error              err = { 0 };
+    o.ids           = c->ids ? c->ids : c->prompt->ids;
+    o.n_ids         = c->ids ? c->n_ids : c->prompt->n;
+    o.n_drawn       = c->ids ? c->n_ids - c->prompt->n : 0;
+    o.sampling.seed = c->seed;
+    o.on_token      = choice_on_token;
+    o.user          = c;
+    c->generation   = tblock_generation_open(s->o->context, &o, &err);
+    if (!c->generation) {
+        snprintf(c->job->why, sizeof c->job->why, "%s", err.msg);
+        return false;
+    }
+    tblock_generation_info i = info_of(c);
+    k->taken[i.seq]          = true;
+    s->counts.waiting--;
+    s->counts.running++;
+    if (!c->ids) {
+        c->n_cached = i.n_reused;
+        s->counts.prompt_tokens += i.n_given;
+        s->counts.cached_tokens += i.n_reused;
+    }
+    return true;
+}
+
+/* In the order in which requests came. */
+static void admit(Scheduler *k)
+{
+    Server *s = k->s;
+    for (Job *j = s->first, *next; j; j = next) {
+        next = j->next;
+        bool good = true;
+        for (size_t i = 0; good && i < j->n_choices; i++) {
+            Choice *c = &j->choice[i];
+            if (c->generation || c->end != TBLOCK_GOES_ON)
+                continue;
+            if (s->counts.running >= (size_t)s->o->parallel)
+                return;
+            size_t tiles = (c->ids ? c->n_ids : c->prompt->n) / TILE + 3;
+            while (!tiles_fit(k, tiles) && forget_oldest(k))
+                ;
+            if (s->counts.running && !tiles_fit(k, tiles))
+                return;
+            if (!waits_for_beginning(s, c))
+                good = open_choice(k, c);
+        }
+        if (!good)
+            end_job(k, j, MHD_HTTP_INTERNAL_SERVER_ERROR);
+    }
+}
+
+static bool is_reading(const tblock_generation_info *i) { return i->n_held < i->n_given; }
+
+/* Those that draw come first; then prompts share the piece, in their order. */
+static void gather(Scheduler *k)
+{
+    k->n = k->n_reading = 0;
+    for (int reading = 0; reading < 2; reading++)
+        for (Job *j = k->s->first; j; j = j->next)
+            for (size_t i = 0; i < j->n_choices; i++) {
+                Choice *c = &j->choice[i];
+                if (!c->generation || j->out.n - j->n_sent > MOST_UNREAD)
+                    continue;
+                tblock_generation_info now = info_of(c);
+                if (is_reading(&now) != reading)
+                    continue;
+                k->n_reading += (size_t)reading;
+                k->choice[k->n]   = c;
+                k->taking[k->n++] = c->generation;
+            }
+}
+
+/* A piece grows while it is quick, and shrinks where it holds up those that draw. */
+static void adapt_piece(Scheduler *k, double seconds)
+{
+    const size_t most  = (size_t)k->s->computing.n_batch;
+    const double bound = k->n_reading < k->n ? step_seconds : piece_seconds;
+    if (!k->n_reading)
+        return;
+    if (seconds > bound && k->piece > LEAST_PIECE)
+        k->piece /= 2;
+    else if (seconds < bound / 2.5 && k->piece < most)
+        k->piece = 2 * k->piece < most ? 2 * k->piece : most;
+}
+
+/* ---- What a step brought --------------------------------------------------------------------- */
+
+/* Tell what is new, if it is a stream. */
+static void tell(Choice *c, const tblock_generation_info *i)
+{
+    Job *j = c->job;
+    if (j->stream && (i->n_bytes > c->told_text || c->n_tokens > c->told_tokens)) {
+        j->form->piece(c, i->text + c->told_text, i->n_bytes - c->told_text, c->told_tokens);
+        c->told_text   = i->n_bytes;
+        c->told_tokens = c->n_tokens;
+    }
+}
+
+static void take_step(Scheduler *k, Choice *c, double now)
+{
+    Job                   *j = c->job;
+    Counts                *n = &k->s->counts;
+    tblock_generation_info i = info_of(c);
+    const size_t           drawn = i.n_ids - i.n_given + (i.end == TBLOCK_END_TOKEN);
+    if (drawn > c->n_drawn || i.end != TBLOCK_GOES_ON) {
+        if (!c->n_drawn)
+            histogram_add(&n->first_token, now - j->arrived);
+        else
+            histogram_add(&n->next_token, now - c->last_token);
+        j->first_token = j->first_token > 0 ? j->first_token : now;
+        c->last_token  = now;
+        n->drawn_tokens += drawn - c->n_drawn;
+        c->n_drawn = drawn;
+    }
+    if (i.end == TBLOCK_END_TOKEN && c->n_tokens)
+        c->token[c->n_tokens - 1].ends = true;
+    if (i.end == TBLOCK_END_FAILED || c->failed_memory) {
+        snprintf(j->why, sizeof j->why, "%s", c->failed_memory ? "out of memory" : i.error->msg);
+        c->end = TBLOCK_END_FAILED;
+        return;
+    }
+    tell(c, &i);
+    if (i.end != TBLOCK_GOES_ON)
+        end_choice(k, c, i.end);
+}
+
+static void after_step(Scheduler *k)
+{
+    const double now = clock_seconds();
+    Server      *s   = k->s;
+    s->counts.steps++;
+    for (size_t i = 0; i < k->n; i++)
+        take_step(k, k->choice[i], now);
+    for (Job *j = s->first, *next; j; j = next) {
+        next      = j->next;
+        bool fail = false;
+        for (size_t i = 0; i < j->n_choices; i++)
+            fail |= j->choice[i].generation && j->choice[i].end == TBLOCK_END_FAILED;
+        for (size_t i = 0; fail && i < j->n_choices; i++)
+            if (j->choice[i].generation)
+                end_choice(k, &j->choice[i], TBLOCK_END_FAILED);
+        if (fail)
+            end_job(k, j, MHD_HTTP_INTERNAL_SERVER_ERROR);
+        else if (!j->n_open)
+            end_job(k, j, MHD_HTTP_OK);
+        else if (j->stream && j->out.n > j->n_sent)
+            job_wake(j);
+    }
+}
+
+static void step(Scheduler *k)
+{
+    Server      *s     = k->s;
+    tblock_error err   = { 0 };
+    const double begun = clock_seconds();
+    bool         good  = true;
+    gather(k);
+    if (!k->n)
+        return;
+    pthread_mutex_unlock(&s->lock);
+    good = tblock_advance(s->o->context, k->taking, k->n, k->piece, &err);
+    pthread_mutex_lock(&s->lock);
+    tblock_context_describe(s->o->context, &s->computing);
+    s->counts.kv_bytes = s->computing.kv_bytes;
+    adapt_piece(k, clock_seconds() - begun);
+    for (size_t i = 0; !good && i < k->n; i++) { /* no memory: no one moved */
+        snprintf(k->choice[i]->job->why, sizeof err.msg, "%s", err.msg);
+        k->choice[i]->end = TBLOCK_END_FAILED;
+    }
+    after_step(k);
+}
+
+/* ---- The loop -------------------------------------------------------------------------------- */
+
+void scheduler_stop(Server *s, bool at_once)
+{
+    pthread_mutex_lock(&s->lock);
+    s->draining = true;
+    s->at_once  = s->at_once || at_once;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void wait_for_work(Server *s)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1;
+    pthread_cond_timedwait(&s->work, &s->lock, &until);
+}
+
+bool scheduler_check(const Server *s, tblock_error *err)
+{
+    const tblock_context_info *c = &s->computing;
+    const size_t tiles = (size_t)c->n_ctx / TILE + 8;
+    return !s->o->kv_bytes || tiles * c->kv_tile_bytes <= s->o->kv_bytes
+        || fail(err, TBLOCK_USAGE,
+                "--kv-memory: expected at least %zu MB, which one text of %d tokens takes, found "
+                "%zu; a smaller --ctx takes less",
+                (tiles * c->kv_tile_bytes >> 20) + 1, c->n_ctx, s->o->kv_bytes >> 20);
+}
+
+void scheduler_run(Server *s)
+{
+    const size_t n_seqs = (size_t)s->computing.n_seqs, parallel = (size_t)s->o->parallel;
+    Scheduler    k      = { .s      = s,
+                            .taking = calloc(parallel, sizeof *k.taking),
+                            .choice = calloc(parallel, sizeof *k.choice),
+                            .used   = calloc(n_seqs, sizeof *k.used),
+                            .taken  = calloc(n_seqs, sizeof *k.taken),
+                            .piece  = TILE };
+    pthread_mutex_lock(&s->lock);
+    if (!k.taking || !k.choice || !k.used || !k.taken)
+        s->draining = true;
+    while (s->first || !s->draining) {
+        http_sweep(s);
+        if (!s->first) {
+            wait_for_work(s);
+            continue;
+        }
+        watch(&k);
+        make_room(&k);
+        admit(&k);
+        step(&k);
+        if (s->first && !k.n) /* every stream waits for its client */
+            wait_for_work(s);
+    }
+    pthread_mutex_unlock(&s->lock);
+    free(k.taking);
+    free(k.choice);
+    free(k.used);
+    free(k.taken);
+    free(k.watched);
+}

@@ -1,0 +1,138 @@
+/* serve/serve.c: from the options to a server that listens, and to its end. */
+#include "serve/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/progress.h"
+
+enum { MOST_KEYS = 1 << 20, FLUSH_SECONDS = 5 };
+
+bool serve_possible(tblock_error *err)
+{
+    (void)err;
+    return true;
+}
+
+/* A key in each line; empty lines and lines with # are none. */
+static bool read_keys(Server *s, tblock_error *err)
+{
+    const char *path = s->o->key_file;
+    char        line[512];
+    FILE       *f = path ? fopen(path, "re") : NULL;
+    if (path && !f)
+        return fail(err, TBLOCK_INPUT, "%s: %s", path, strerror(errno));
+    while (f && s->keys.n < MOST_KEYS && fgets(line, sizeof line, f)) {
+        size_t n = strcspn(line, "\r\n");
+        if (n == 0 || line[0] == '#')
+            continue;
+        text_out_bytes(&s->keys, line, n);
+        text_out_bytes(&s->keys, "", 1);
+        s->n_keys++;
+    }
+    bool good = !f || !ferror(f);
+    if (f)
+        fclose(f);
+    if (!good || s->keys.failed)
+        return fail(err, TBLOCK_SYSTEM, "%s: cannot be read", path);
+    return !path || s->n_keys || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path);
+}
+
+/* ---- Signals --------------------------------------------------------------------------------- */
+
+typedef struct Signals { Server *s; sigset_t set, before; pthread_t thread; bool over; } Signals;
+
+/* The first asks to stop, the second not to wait. */
+static void *take_signals(void *user)
+{
+    Signals *g = user;
+    int      which, n = 0;
+    while (sigwait(&g->set, &which) == 0) {
+        pthread_mutex_lock(&g->s->lock);
+        bool over = g->over;
+        pthread_mutex_unlock(&g->s->lock);
+        if (over)
+            break;
+        if (!g->s->o->quiet)
+            fprintf(stderr, n ? "stopping at once\n" : "stopping: running requests may end\n");
+        scheduler_stop(g->s, n++ > 0);
+    }
+    return NULL;
+}
+
+static bool signals_begin(Signals *g, Server *s, tblock_error *err)
+{
+    g->s = s;
+    signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&g->set);
+    sigaddset(&g->set, SIGTERM);
+    sigaddset(&g->set, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &g->set, &g->before);
+    int why = pthread_create(&g->thread, NULL, take_signals, g);
+    return why == 0 || fail(err, TBLOCK_SYSTEM, "thread for signals: %s", strerror(why));
+}
+
+static void signals_end(Signals *g)
+{
+    pthread_mutex_lock(&g->s->lock);
+    g->over = true;
+    pthread_mutex_unlock(&g->s->lock);
+    pthread_kill(g->thread, SIGTERM);
+    pthread_join(g->thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &g->before, NULL);
+}
+
+/* ---- Its life -------------------------------------------------------------------------------- */
+
+/* What is computed is sent, as far as clients take it. */
+static void flush(Server *s)
+{
+    const double until = clock_seconds() + FLUSH_SECONDS;
+    pthread_mutex_lock(&s->lock);
+    while (s->n_exchanges && clock_seconds() < until) {
+        pthread_mutex_unlock(&s->lock);
+        usleep(10000);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static bool run(Server *s, tblock_error *err)
+{
+    const char *host = s->o->host;
+    Signals     g    = { 0 };
+    if (!signals_begin(&g, s, err))
+        return false;
+    bool good = http_start(s, err);
+    if (good) {
+        printf(strchr(host, ':') ? "http://[%s]:%d\n" : "http://%s:%d\n", host, http_port(s));
+        good = fflush(stdout) == 0
+            || fail(err, TBLOCK_SYSTEM, "standard output: %s", strerror(errno));
+    }
+    if (good) {
+        scheduler_run(s);
+        flush(s);
+    }
+    http_stop(s);
+    signals_end(&g);
+    return good;
+}
+
+bool serve(const ServeOptions *o, tblock_error *err)
+{
+    Server s = { .o       = o,
+                 .lock    = PTHREAD_MUTEX_INITIALIZER,
+                 .work    = PTHREAD_COND_INITIALIZER,
+                 .started = clock_seconds() };
+    tblock_model_describe(o->model, &s.info);
+    tblock_context_describe(o->context, &s.computing);
+    bool good = scheduler_check(&s, err) && read_keys(&s, err) && run(&s, err);
+    text_out_free(&s.keys);
+    pthread_cond_destroy(&s.work);
+    pthread_mutex_destroy(&s.lock);
+    return good;
+}

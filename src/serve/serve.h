@@ -1,0 +1,42 @@
+/* serve/serve.h: one model for many users, over HTTP. A client of the public headers. */
+#ifndef SERVE_SERVE_H
+#define SERVE_SERVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "tblock.h"
+
+typedef struct ServeOptions {
+    tblock_model   *model;
+    tblock_context *context;      /* of as many sequences as it should remember */
+    const char     *name;         /* of the model in answers */
+    const char     *host;         /* an address or "localhost" */
+    int             port;         /* 0: a free one */
+    const char     *key_file;     /* a key in each line; NULL: none is asked for */
+    const char    **origin;       /* [n_origins] pages of which other sites may ask; "*": any */
+    size_t          n_origins;
+    const char    **allowed_host; /* [n_allowed_hosts] names under which it may be asked */
+    size_t          n_allowed_hosts;
+    int             parallel;     /* most generations at once */
+    int             queue;        /* most requests that wait */
+    int             connections;  /* most of them */
+    size_t          body_bytes;   /* most bytes of a request */
+    size_t          kv_bytes;     /* most bytes of KV cache; 0: no limit of its own */
+    int             request_seconds; /* that a client may take to send one */
+    double          timeout_s;    /* of a request, from its arrival; 0: none */
+    bool            lenient;      /* unknown parameters are no error */
+    bool            log_prompts;
+    bool            quiet;
+} ServeOptions;
+
+/* Serve until SIGTERM or SIGINT: then no new work, and what runs may end; the second one ends it at
+ * once. Prints the address to standard output when it listens, a line for each request to standard
+ * error. Fails with TBLOCK_USAGE (an address that cannot be had, no key for an open address, an
+ * empty key file) and TBLOCK_SYSTEM. */
+bool serve(const ServeOptions *o, tblock_error *err);
+
+/* Was the program built with libmicrohttpd? */
+bool serve_possible(tblock_error *err);
+
+#endif

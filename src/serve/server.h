@@ -1,0 +1,256 @@
+/* serve/server.h: what the files of this room share.
+ *
+ * Two threads. libmicrohttpd's reads requests and writes answers (http.c); a request that computes
+ * becomes a job there, and its connection sleeps. The thread of serve() computes (scheduler.c): it
+ * alone touches the context. They meet in the list of jobs, under one lock. */
+#ifndef SERVE_SERVER_H
+#define SERVE_SERVER_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "base/text.h"
+#include "serve/serve.h"
+#include "tblock_tools.h"
+
+typedef struct Server   Server;
+typedef struct Exchange Exchange;
+typedef struct Job      Job;
+typedef struct Connection Connection;
+
+enum { REQUEST_ID = 24, MOST_TOP = 20, MOST_CHOICES = 128 };
+
+/* ---- Numbers for /metrics (status.c) --------------------------------------------------------- */
+
+enum { BUCKETS = 14 };
+typedef struct Histogram { uint64_t bucket[BUCKETS + 1], n; double sum; } Histogram;
+void histogram_add(Histogram *h, double seconds);
+
+typedef struct Counts {
+    uint64_t  requests, refused, cancelled, failed; /* of jobs: ended in each way */
+    uint64_t  prompt_tokens, cached_tokens, drawn_tokens, preempted, steps;
+    size_t    waiting, running;                     /* choices, now */
+    size_t    kv_bytes;                             /* now */
+    Histogram first_token, next_token, whole;
+} Counts;
+
+/* ---- The server ------------------------------------------------------------------------------ */
+
+struct Server {
+    const ServeOptions *o;
+    tblock_model_info   info;
+    tblock_context_info computing;
+    struct MHD_Daemon  *daemon;
+    TextOut             keys;      /* [n_keys] texts, each with its NUL */
+    size_t              n_keys;
+    bool                loopback;  /* only this machine can reach it */
+    double              started;
+    /* Under the lock: */
+    pthread_mutex_t     lock;
+    pthread_cond_t      work;      /* a job came, or it is time to stop */
+    Job                *first, *last;
+    Connection         *connection;
+    double              swept;     /* connections, when */
+    size_t              n_jobs, n_exchanges;
+    bool                draining, at_once; /* take no new work; end what there is */
+    Counts              counts;
+};
+
+/* ---- Exchanges: a request and its answer (http.c) -------------------------------------------- */
+
+typedef struct Route {
+    const char *method, *path;
+    bool (*handle)(Exchange *x); /* false: refused, and the answer says why */
+    bool open;                   /* needs no key */
+} Route;
+extern const Route routes[];
+
+struct Exchange {
+    Server                *server;
+    struct MHD_Connection *connection;
+    const Route           *route;
+    char                   id[REQUEST_ID];
+    const char            *method;
+    char                   path[128];
+    const char            *origin;       /* to name in the answer; NULL */
+    double                 arrived;
+    TextOut                body;         /* of the request */
+    bool                   told;
+    int                    status;       /* of the answer; 0: none yet */
+    TextOut                answer;
+    const char            *type;         /* its content type; NULL: JSON */
+    Job                   *job;          /* NULL: answered at once */
+};
+
+/* Answer with an error in OpenAI's form. param: the parameter that is wrong, or NULL. Always
+ * returns false. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 4, 5)))
+#endif
+bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...);
+void error_json(TextOut *o, int status, const char *param, const char *message);
+
+/* Random bytes as hexadecimal digits, n - 1 of them; a random number below 2^53, which every
+ * reader of JSON can hold. */
+void     random_id(char *out, size_t n);
+uint64_t random_seed(void);
+
+bool http_start(Server *s, tblock_error *err);
+void http_stop(Server *s);
+/* Hang up on who takes too long to ask. With the lock held; cheap when called often. */
+void http_sweep(Server *s);
+int  http_port(const Server *s);
+
+/* ---- Fields of a request (fields.c) ---------------------------------------------------------- */
+
+typedef enum FieldKind {
+    FIELD_BOOL,    /* bool */
+    FIELD_INT,     /* int64_t */
+    FIELD_NUMBER,  /* double */
+    FIELD_TEXT,    /* const JsonNode *, a string */
+    FIELD_NODE,    /* const JsonNode *, of any kind */
+    FIELD_IGNORED, /* a published one that changes no text */
+    FIELD_REFUSED  /* a published one that is not kept: help says why */
+} FieldKind;
+
+typedef struct Field {
+    const char *name;
+    FieldKind   kind;
+    size_t      at;
+    double      min, max;
+    const char *help;
+} Field;
+
+/* Read the members of an object into out, which holds the defaults; null is as if absent. A member
+ * that no table has is refused, unless the server is lenient. tables end with NULL. */
+bool fields_read(Exchange *x, const JsonNode *object, const Field *const *tables, void *out);
+
+/* ---- Jobs (jobs.c) --------------------------------------------------------------------------- */
+
+typedef struct Prompt { int32_t *ids; size_t n; char *text; size_t n_text; } Prompt;
+
+typedef struct TokenProb { int32_t token; double log_prob; } TokenProb;
+
+/* A token of the text, with what was asked about it. */
+typedef struct Token {
+    int32_t   id;
+    bool      given, ends; /* of an echoed prompt; drawn, and no part of the text */
+    double    log_prob;    /* NaN: not asked for, or the first of a prompt */
+    size_t    n_top;
+    TokenProb *top;        /* [n_top] */
+} Token;
+
+/* One text that is drawn. */
+typedef struct Choice {
+    Job               *job;
+    int                index;
+    const Prompt      *prompt;
+    uint64_t           seed;
+    tblock_generation *generation;   /* NULL: it waits, or has ended */
+    int32_t           *ids;          /* [n_ids] to go on from, where it had to give way; or NULL */
+    size_t             n_ids;
+    int                end;          /* enum tblock_end */
+    TextOut            text;
+    Token             *token;
+    size_t             n_tokens, cap_tokens, n_drawn;
+    size_t             told_text, told_tokens; /* by events so far */
+    size_t             offset;       /* of the next token, in characters of the text */
+    size_t             n_cached;
+    double             log_prob_sum;
+    double             last_token;   /* when */
+    bool               failed_memory;
+} Choice;
+
+/* How one endpoint writes answers. Called with the lock held; what they write goes to job->out. */
+typedef struct JobForm {
+    void (*piece)(Choice *c, const char *text, size_t n, size_t first_token); /* of a stream */
+    void (*ended)(Choice *c);                                                 /* of a stream */
+    void (*whole)(Job *j); /* the end of a stream, or the answer */
+} JobForm;
+
+struct Job {
+    Job            *next;
+    Server         *server;
+    Exchange       *exchange;      /* NULL: nobody waits for it any more */
+    const JobForm  *form;
+    void           *request;       /* what the form knows besides */
+    void          (*free_request)(void *request);
+    char            id[REQUEST_ID];
+    const char     *endpoint;
+    long long       created;       /* seconds since 1970 */
+    double          arrived, first_token;
+    bool            stream, ended, asleep;
+    bool            want_probs;    /* log-probabilities of drawn tokens, and top of them */
+    bool            prompt_probs;  /* of the prompt too */
+    size_t          n_top;
+    tblock_generation_options options; /* of every choice, but for ids and seed */
+    int32_t        *stop_ids;
+    char          **stop_texts;
+    tblock_constraint *constraint;
+    Prompt         *prompt;        /* [n_prompts] */
+    size_t          n_prompts;
+    Choice         *choice;        /* [n_choices] */
+    size_t          n_choices, n_open;
+    int             status;        /* of the answer; 0: not known yet */
+    TextOut         out;
+    size_t          n_sent;
+    char            why[512];      /* of a failure */
+};
+
+/* A job of n_choices for this exchange, without prompts yet. NULL: refused. */
+Job *job_new(Exchange *x, const char *endpoint, const char *prefix, const JobForm *form);
+bool job_choices(Job *j, size_t n_prompts, size_t per_prompt);
+void job_free(Job *j);
+/* Hand it to the scheduler. False: refused (the queue is full, the server stops). The exchange
+ * owns the job until then, and both afterwards. */
+bool job_submit(Exchange *x, Job *j);
+/* The exchange leaves: the client has its answer, or is gone. */
+void job_leave(Job *j);
+/* Something was written, or the answer is complete: wake its connection. With the lock held. */
+void job_wake(Job *j);
+/* "stop", "length" or NULL while it goes on. */
+const char *finish_reason(const Choice *c);
+/* An event of a stream: data: TEXT. */
+void event_begin(Job *j);
+void event_end(Job *j);
+
+/* Remember what was asked about a token that was drawn or given. */
+void choice_on_token(void *user, size_t index, int32_t token, const float *logits);
+
+/* ---- The scheduler --------------------------------------------------------------------------- */
+
+/* Is the KV memory enough for one text? */
+bool scheduler_check(const Server *s, tblock_error *err);
+/* Compute until the server is told to stop, and its jobs have ended. */
+void scheduler_run(Server *s);
+/* Tell it to stop, as a signal does. */
+void scheduler_stop(Server *s, bool at_once);
+
+/* ---- Endpoints ------------------------------------------------------------------------------- */
+
+bool completions_handle(Exchange *x);
+bool tokenize_handle(Exchange *x);
+bool detokenize_handle(Exchange *x);
+bool tokenizer_info_handle(Exchange *x);
+bool models_handle(Exchange *x);
+bool health_handle(Exchange *x);
+bool props_handle(Exchange *x);
+bool metrics_handle(Exchange *x);
+
+/* ---- Tokens (tokens.c) ----------------------------------------------------------------------- */
+
+/* The text of a token, as JSON: bytes that are not UTF-8 as "bytes:\xe4". */
+void token_json(TextOut *o, const Server *s, int32_t id);
+/* Its bytes. */
+void token_bytes(TextOut *o, const Server *s, int32_t id);
+/* Answer a request by its body, which must be JSON. */
+bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonNode *body));
+/* Is it our model? NULL is. */
+bool check_model(Exchange *x, const JsonNode *model);
+/* The ids of an array, and those of a text; false: refused. *ids is allocated. */
+bool ids_of(Exchange *x, const char *param, const JsonNode *list, int32_t **ids, size_t *n);
+bool tokens_of(Exchange *x, const JsonNode *text, unsigned flags, int32_t **ids, size_t *n);
+
+#endif

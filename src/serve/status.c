@@ -1,0 +1,146 @@
+/* serve/status.c: what the server says of itself. */
+#include "serve/server.h"
+
+#include "base/progress.h"
+
+/* ---- Health, models, properties -------------------------------------------------------------- */
+
+bool health_handle(Exchange *x)
+{
+    pthread_mutex_lock(&x->server->lock);
+    const bool draining = x->server->draining;
+    pthread_mutex_unlock(&x->server->lock);
+    if (draining)
+        return refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server is about to stop");
+    text_out(&x->answer, "{\"status\": \"ok\"}\n");
+    return true;
+}
+
+static void named(TextOut *o, const char *key, const char *text)
+{
+    text_out(o, "\"%s\": ", key);
+    json_out_string(o, text, strlen(text));
+}
+
+bool models_handle(Exchange *x)
+{
+    const Server *s = x->server;
+    TextOut      *o = &x->answer;
+    text_out(o, "{\"object\": \"list\", \"data\": [{");
+    named(o, "id", s->o->name);
+    text_out(o, ", \"object\": \"model\", \"created\": 0, \"owned_by\": \"tblock\", "
+                "\"max_model_len\": %d, \"meta\": {\"vocab_size\": %d, \"n_params\": %llu, ",
+             s->computing.n_ctx, s->info.vocab_size, (unsigned long long)s->info.n_params);
+    named(o, "family", s->info.family);
+    text_out(o, ", ");
+    named(o, "types", s->info.weight_types);
+    text_out(o, ", ");
+    named(o, "hash", s->info.hash);
+    text_out(o, ", \"numerics_version\": %d}}]}\n", TBLOCK_NUMERICS_VERSION);
+    return true;
+}
+
+bool props_handle(Exchange *x)
+{
+    const Server *s = x->server;
+    TextOut      *o = &x->answer;
+    text_out(o, "{\"default_generation_settings\": {\"n_ctx\": %d}, \"total_slots\": %d, ",
+             s->computing.n_ctx, s->o->parallel);
+    named(o, "model_alias", s->o->name);
+    text_out(o, ", ");
+    named(o, "build_info", tblock_version());
+    text_out(o, "}\n");
+    return true;
+}
+
+/* ---- Metrics in the form of Prometheus ------------------------------------------------------- */
+
+static const double bounds[BUCKETS] = { 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                        0.25,  0.5,    1,     2.5,  5,     10,   60 };
+
+void histogram_add(Histogram *h, double seconds)
+{
+    int i = 0;
+    while (i < BUCKETS && seconds > bounds[i])
+        i++;
+    h->bucket[i]++;
+    h->n++;
+    h->sum += seconds;
+}
+
+/* Each number also under the name that vLLM has for it, which gateways read. */
+typedef struct Metric { const char *name, *other, *help; double value; bool counter; } Metric;
+
+static void write_metric(TextOut *o, const Metric *m, const char *name)
+{
+    if (!name)
+        return;
+    text_out(o, "# HELP %s %s\n# TYPE %s %s\n%s ", name, m->help, name,
+             m->counter ? "counter" : "gauge", name);
+    json_out_double(o, m->value);
+    text_out(o, "\n");
+}
+
+static void write_histogram(TextOut *o, const Histogram *h, const char *name, const char *help)
+{
+    uint64_t n = 0;
+    text_out(o, "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
+    for (int i = 0; i < BUCKETS; i++) {
+        n += h->bucket[i];
+        text_out(o, "%s_bucket{le=\"%g\"} %llu\n", name, bounds[i], (unsigned long long)n);
+    }
+    text_out(o, "%s_bucket{le=\"+Inf\"} %llu\n%s_sum ", name, (unsigned long long)h->n, name);
+    json_out_double(o, h->sum);
+    text_out(o, "\n%s_count %llu\n", name, (unsigned long long)h->n);
+}
+
+bool metrics_handle(Exchange *x)
+{
+    Server  *s = x->server;
+    TextOut *o = &x->answer;
+    pthread_mutex_lock(&s->lock);
+    const Counts c = s->counts;
+    pthread_mutex_unlock(&s->lock);
+    const double kv = (double)c.kv_bytes, most = (double)s->o->kv_bytes;
+    const Metric metric[] = {
+        { "tblock_requests_running", "vllm:num_requests_running", "Texts that are drawn now.",
+          (double)c.running, false },
+        { "tblock_requests_waiting", "vllm:num_requests_waiting", "Texts that wait.",
+          (double)c.waiting, false },
+        { "tblock_kv_bytes", NULL, "Bytes of KV cache in use.", kv, false },
+        { "tblock_kv_usage", "vllm:kv_cache_usage_perc",
+          "Share of the KV memory budget in use, 0 to 1; 0 without a budget.",
+          most > 0 ? kv / most : 0, false },
+        { "tblock_requests_total", "vllm:request_success_total", "Requests answered.",
+          (double)c.requests, true },
+        { "tblock_requests_refused_total", NULL, "Requests refused because the queue was full.",
+          (double)c.refused, true },
+        { "tblock_requests_cancelled_total", NULL, "Requests whose client left.",
+          (double)c.cancelled, true },
+        { "tblock_requests_failed_total", NULL, "Requests that failed.", (double)c.failed, true },
+        { "tblock_preemptions_total", "vllm:num_preemptions_total",
+          "Texts that gave way for memory and went on later.", (double)c.preempted, true },
+        { "tblock_prompt_tokens_total", "vllm:prompt_tokens_total", "Tokens of prompts.",
+          (double)c.prompt_tokens, true },
+        { "tblock_cached_tokens_total", "vllm:prefix_cache_hits_total",
+          "Tokens of prompts that were not computed again.", (double)c.cached_tokens, true },
+        { "tblock_generated_tokens_total", "vllm:generation_tokens_total", "Tokens drawn.",
+          (double)c.drawn_tokens, true },
+        { "tblock_steps_total", NULL, "Batches computed.", (double)c.steps, true },
+    };
+    for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {
+        write_metric(o, &metric[i], metric[i].name);
+        write_metric(o, &metric[i], metric[i].other);
+    }
+    static const char first[] = "Seconds from a request to its first token.",
+                      next[]  = "Seconds from a token to the next.",
+                      whole[] = "Seconds from a request to its end.";
+    write_histogram(o, &c.first_token, "tblock_time_to_first_token_seconds", first);
+    write_histogram(o, &c.first_token, "vllm:time_to_first_token_seconds", first);
+    write_histogram(o, &c.next_token, "tblock_time_per_output_token_seconds", next);
+    write_histogram(o, &c.next_token, "vllm:time_per_output_token_seconds", next);
+    write_histogram(o, &c.whole, "tblock_request_seconds", whole);
+    write_histogram(o, &c.whole, "vllm:e2e_request_latency_seconds", whole);
+    x->type = "text/plain; version=0.0.4; charset=utf-8";
+    return true;
+}

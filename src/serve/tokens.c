@@ -1,0 +1,236 @@
+/* serve/tokens.c: text to tokens and back, in vLLM's form. */
+#include "serve/server.h"
+
+#include <stdlib.h>
+
+/* Is it UTF-8 from end to end? */
+static bool is_utf8(const char *s, size_t n)
+{
+    uint32_t code;
+    for (size_t at = 0; at < n;) {
+        int length = utf8_decode(s + at, n - at, &code);
+        if (length < 0)
+            return false;
+        at += (size_t)length;
+    }
+    return true;
+}
+
+void token_bytes(TextOut *o, const Server *s, int32_t id)
+{
+    tblock_stream *stream = tblock_stream_new(s->o->model, true, NULL);
+    size_t         n      = 0;
+    if (!stream) {
+        o->failed = true;
+        return;
+    }
+    const char *part = tblock_stream_put(stream, id, &n);
+    text_out_bytes(o, part, n);
+    part = tblock_stream_flush(stream, &n);
+    text_out_bytes(o, part, n);
+    tblock_stream_free(stream);
+}
+
+void token_json(TextOut *o, const Server *s, int32_t id)
+{
+    TextOut text = { 0 }, spelled = { 0 };
+    token_bytes(&text, s, id);
+    if (is_utf8(text.text ? text.text : "", text.n)) {
+        json_out_string(o, text.text ? text.text : "", text.n);
+    } else {
+        text_out(&spelled, "bytes:");
+        for (size_t i = 0; i < text.n; i++)
+            text_out(&spelled, "\\x%02x", (unsigned char)text.text[i]);
+        json_out_string(o, spelled.text ? spelled.text : "", spelled.n);
+    }
+    o->failed |= text.failed || spelled.failed;
+    text_out_free(&text);
+    text_out_free(&spelled);
+}
+
+/* ---- A request's body ------------------------------------------------------------------------ */
+
+/* Parsed; the exchange's text goes with it. */
+static bool body_json(Exchange *x, JsonDoc *d)
+{
+    tblock_error err;
+    if (!text_out_bytes(&x->body, "", 1))
+        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    size_t n     = x->body.n - 1;
+    char  *copy  = malloc(n + 1);
+    x->body.n    = n; /* it stays for the log */
+    if (!copy)
+        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    memcpy(copy, x->body.text, n + 1);
+    return json_doc_parse(d, copy, n, JSON_FINITE, "the body", &err)
+        || refuse(x, err.status == TBLOCK_SYSTEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
+                                                 : MHD_HTTP_BAD_REQUEST,
+                  NULL, "%s", err.msg);
+}
+
+bool check_model(Exchange *x, const JsonNode *model)
+{
+    return !model || node_is(model, x->server->o->name) || x->server->o->lenient
+        || refuse(x, MHD_HTTP_NOT_FOUND, "model", "model: expected %s, found %s",
+                  x->server->o->name, model->text);
+}
+
+bool ids_of(Exchange *x, const char *param, const JsonNode *list, int32_t **out, size_t *n)
+{
+    size_t   i    = 0;
+    int32_t *ids  = list->kind == NODE_ARRAY ? malloc((list->n + 1) * sizeof *ids) : NULL;
+    char     found[NODE_TEXT];
+    *out = NULL;
+    *n   = 0;
+    if (!ids)
+        return list->kind == NODE_ARRAY
+                   ? refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory")
+                   : refuse(x, MHD_HTTP_BAD_REQUEST, param, "%s: expected an array, found %s",
+                            param, node_text(list, found));
+    JSON_NODES (j, list) {
+        if (j->kind != NODE_INT || j->integer < 0
+            || j->integer >= x->server->info.vocab_size) {
+            free(ids);
+            return refuse(x, MHD_HTTP_BAD_REQUEST, param,
+                          "%s: token %zu: expected 0 to %d, found %s", param, i,
+                          x->server->info.vocab_size - 1, node_text(j, found));
+        }
+        ids[i++] = (int32_t)j->integer;
+    }
+    *out = ids;
+    *n   = i;
+    return true;
+}
+
+bool tokens_of(Exchange *x, const JsonNode *text, unsigned flags, int32_t **ids, size_t *n)
+{
+    tblock_error err;
+    return tblock_tokenize(x->server->o->model, text->text, text->n, flags, ids, n, &err)
+        || refuse(x, err.status == TBLOCK_SYSTEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
+                                                 : MHD_HTTP_BAD_REQUEST,
+                  NULL, "%s", err.msg);
+}
+
+static void ids_json(TextOut *o, const int32_t *ids, size_t n)
+{
+    text_out(o, "[");
+    for (size_t i = 0; i < n; i++)
+        text_out(o, "%s%d", i ? ", " : "", (int)ids[i]);
+    text_out(o, "]");
+}
+
+/* ---- /tokenize, /detokenize, /tokenizer_info ------------------------------------------------- */
+
+typedef struct TokenizeRequest {
+    const JsonNode *model, *prompt;
+    bool            add_special, parse_special, strings;
+} TokenizeRequest;
+
+#define AT(field) offsetof(TokenizeRequest, field)
+static const Field tokenize_fields[] = {
+    { "model",              FIELD_TEXT, AT(model),         0, 0, NULL },
+    { "prompt",             FIELD_TEXT, AT(prompt),        0, 0, NULL },
+    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0, NULL },
+    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0, NULL },
+    { "return_token_strs",  FIELD_BOOL, AT(strings),       0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+static bool tokenize(Exchange *x, const JsonNode *body)
+{
+    TokenizeRequest r   = { .add_special = true, .parse_special = true };
+    TextOut        *o   = &x->answer;
+    int32_t        *ids = NULL;
+    size_t          n;
+    if (!fields_read(x, body, (const Field *const[]){ tokenize_fields, NULL }, &r)
+        || !check_model(x, r.model))
+        return false;
+    if (!r.prompt)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt", "prompt: expected a string, found none");
+    if (!tokens_of(x, r.prompt,
+                   (r.add_special ? TBLOCK_ADD_SPECIAL : 0u)
+                       | (r.parse_special ? TBLOCK_PARSE_SPECIAL : 0u),
+                   &ids, &n))
+        return false;
+    text_out(o, "{\"count\": %zu, \"max_model_len\": %d, \"tokens\": ", n,
+             x->server->computing.n_ctx);
+    ids_json(o, ids, n);
+    if (r.strings) {
+        text_out(o, ", \"token_strs\": [");
+        for (size_t i = 0; i < n; i++) {
+            text_out(o, i ? ", " : "");
+            token_json(o, x->server, ids[i]);
+        }
+        text_out(o, "]");
+    }
+    text_out(o, "}\n");
+    tblock_free(ids);
+    return true;
+}
+
+typedef struct DetokenizeRequest { const JsonNode *model, *tokens; } DetokenizeRequest;
+static const Field detokenize_fields[] = {
+    { "model",  FIELD_TEXT, offsetof(DetokenizeRequest, model),  0, 0, NULL },
+    { "tokens", FIELD_NODE, offsetof(DetokenizeRequest, tokens), 0, 0, NULL },
+    { 0 },
+};
+
+static bool detokenize(Exchange *x, const JsonNode *body)
+{
+    DetokenizeRequest r    = { 0 };
+    int32_t          *ids  = NULL;
+    char             *text = NULL;
+    size_t            n, n_bytes;
+    tblock_error      err;
+    if (!fields_read(x, body, (const Field *const[]){ detokenize_fields, NULL }, &r)
+        || !check_model(x, r.model))
+        return false;
+    if (!r.tokens)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "tokens", "tokens: expected an array, found none");
+    if (!ids_of(x, "tokens", r.tokens, &ids, &n))
+        return false;
+    bool good = tblock_detokenize(x->server->o->model, ids, n, &text, &n_bytes, &err)
+        || refuse(x, MHD_HTTP_BAD_REQUEST, "tokens", "%s", err.msg);
+    if (good) {
+        text_out(&x->answer, "{\"prompt\": ");
+        json_out_string(&x->answer, text, n_bytes);
+        text_out(&x->answer, "}\n");
+    }
+    tblock_free(text);
+    free(ids);
+    return good;
+}
+
+bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonNode *body))
+{
+    JsonDoc d    = { 0 };
+    bool    good = body_json(x, &d) && answer(x, d.node);
+    json_doc_free(&d);
+    return good;
+}
+
+bool tokenize_handle(Exchange *x) { return with_body(x, tokenize); }
+bool detokenize_handle(Exchange *x) { return with_body(x, detokenize); }
+
+static void token_member(Exchange *x, const char *key, int32_t id)
+{
+    text_out(&x->answer, ", \"%s\": ", key);
+    if (id >= 0)
+        token_json(&x->answer, x->server, id);
+    else
+        text_out(&x->answer, "null");
+}
+
+bool tokenizer_info_handle(Exchange *x)
+{
+    const tblock_model_info *m = &x->server->info;
+    if (!m->has_tokenizer)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, NULL, "the model has no tokenizer");
+    text_out(&x->answer, "{\"tokenizer_class\": \"tblock\", \"vocab_size\": %d", m->vocab_size);
+    token_member(x, "bos_token", m->bos);
+    token_member(x, "eos_token", m->n_eos ? m->eos[0] : -1);
+    token_member(x, "pad_token", -1);
+    text_out(&x->answer, "}\n");
+    return true;
+}
