@@ -60,6 +60,8 @@ bool expr_nullable(const Grammar *g, Expr e);              /* matches the empty 
 /* Does it match no text at all? Exact. Work is bounded: it makes the grammar fail with INPUT. */
 bool expr_is_nothing(Grammar *g, Expr e);
 bool expr_matches(Grammar *g, Expr e, const char *bytes, size_t n);
+/* How many texts it matches; most + 1: more, or texts of more than 200 bytes. */
+uint32_t expr_count(Grammar *g, Expr e, uint32_t most);
 
 /* ---- expr_chars.c, expr_regex.c: characters and patterns ------------------------------------- */
 
@@ -100,6 +102,9 @@ void grammar_add(Grammar *g, Rule rule, const Symbol *symbols, size_t n); /* n =
 /* The symbol min to max times: an expression if it is one; else a rule, also where the symbol is
  * defined only later. What recurs may be counted up to 4096 times. */
 Symbol grammar_repeat(Grammar *g, Symbol symbol, uint32_t min, uint32_t max);
+/* The texts are JSON, and those in which an object has a name twice do not fit, whatever the rules
+ * say. The rules must offer a name only where one is left that the object has not had yet. */
+void grammar_names_once(Grammar *g);
 
 /* ---- gbnf.c ---------------------------------------------------------------------------------- */
 

@@ -278,6 +278,12 @@ static bool room_for_state(Constraint *c, uint32_t state)
     return true;
 }
 
+static bool state_may_end(const Constraint *c, ConstraintState state)
+{
+    size_t n;
+    return *interned_row(&c->states, state, &n);
+}
+
 /* The state of c->items, which it sorts. NOT_MADE: c->g has failed. */
 static ConstraintState keep_state(Constraint *c, bool may_end)
 {
@@ -349,7 +355,7 @@ ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t 
     if (same && !c->g->failed)
         return state;
     ConstraintState clamped =
-        c->g->failed ? NOT_MADE : keep_state(c, constraint_may_end(c, state));
+        c->g->failed ? NOT_MADE : keep_state(c, state_may_end(c, state));
     if (clamped == NOT_MADE)
         grammar_failed(c->g, err);
     return clamped;
@@ -396,7 +402,7 @@ Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
     if (grammar_plan_make(&c->plan, g, start)) {
         expr_classes(g);
         g->most_exprs = EXPRS_RUN;
-        if (begin(c))
+        if (begin(c) && (!g->names_once || names_begin(c)))
             return c;
     }
     Error why = { 0 };
@@ -432,6 +438,7 @@ void constraint_free(Constraint *c)
     free(c->next);
     free(c->resolved);
     mask_cache_free(c->masks);
+    names_free(c->names);
     free(c);
 }
 
@@ -441,6 +448,8 @@ bool constraint_advance(Constraint *c, ConstraintState *state, const char *bytes
                         Error *err)
 {
     ConstraintState s = *state;
+    if (c->names)
+        return names_advance(c, state, bytes, n, err);
     for (size_t i = 0; i < n && s != STATE_DEAD; i++) {
         s = constraint_next(c, s, c->g->class_of[(unsigned char)bytes[i]], err);
         if (s == NOT_MADE)
@@ -452,6 +461,5 @@ bool constraint_advance(Constraint *c, ConstraintState *state, const char *bytes
 
 bool constraint_may_end(const Constraint *c, ConstraintState state)
 {
-    size_t n;
-    return *interned_row(&c->states, state, &n);
+    return state_may_end(c, c->names ? names_state(c->names, state) : state);
 }

@@ -22,7 +22,7 @@ enum {
 enum { SET_WORDS = sizeof(ByteSet) / sizeof(uint32_t) };
 
 enum { MOST_WORDS = 1 << 24, MOST_STEP_WORDS = 1 << 22, MOST_EXPR_DEPTH = 1000 };
-enum { MOST_EXPLORED = 1 << 17 };
+enum { MOST_EXPLORED = 1 << 17, MOST_COUNTED = 200 };
 
 static const ByteSet ALL_BYTES = { { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX } };
 
@@ -711,4 +711,27 @@ bool expr_matches(Grammar *g, Expr e, const char *bytes, size_t n)
     for (size_t i = 0; i < n && e != EXPR_NOTHING; i++)
         e = step(g, e, g->class_of[(unsigned char)bytes[i]]);
     return !g->failed && expr_nullable(g, e);
+}
+
+static uint32_t count_from(Grammar *g, Expr e, uint32_t most, int depth)
+{
+    uint32_t n = is_alive(g, e) && expr_nullable(g, e), bytes[256] = { 0 };
+    if (depth == MOST_COUNTED || g->failed)
+        return most + 1;
+    for (int byte = 0; byte < 256; byte++)
+        bytes[g->class_of[byte]]++;
+    for (int class = 0; class < g->n_classes && n <= most; class++) {
+        Expr after = step(g, e, (unsigned)class);
+        if (after == EXPR_NOTHING || !is_alive(g, after))
+            continue;
+        uint32_t more = after == e ? most + 1 : count_from(g, after, most, depth + 1);
+        n = more > (most - n) / bytes[class] ? most + 1 : n + more * bytes[class];
+    }
+    return n;
+}
+
+uint32_t expr_count(Grammar *g, Expr e, uint32_t most)
+{
+    expr_classes(g);
+    return count_from(g, e, most, 0);
 }

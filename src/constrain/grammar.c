@@ -138,6 +138,8 @@ Symbol grammar_repeat(Grammar *g, Symbol symbol, uint32_t min, uint32_t max)
     return symbol_rule(rule);
 }
 
+void grammar_names_once(Grammar *g) { g->names_once = true; }
+
 void grammar_spell_repeat(Grammar *g, Rule rule)
 {
     GrammarRule r = g->rule[rule];

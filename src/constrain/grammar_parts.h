@@ -71,6 +71,7 @@ struct Grammar {
     size_t       n_rules, cap_rules;
     size_t       work;       /* done since it began or the last state was asked for */
     size_t       most_exprs; /* more when it runs than when it is built */
+    bool         names_once; /* its texts are JSON, and no object has a name twice */
     bool         failed;
     Error        why;
 };
@@ -146,6 +147,7 @@ void grammar_plan_free(Plan *p);
 /* The masks of states, as they were last asked for. */
 typedef struct MaskCache MaskCache;
 void mask_cache_free(MaskCache *m); /* mask.c */
+typedef struct Names Names; /* names.c */
 
 /* What a text has still to be is a set of items: an expression in progress, the dot of its symbol,
  * and what follows where the dot's rule ends. */
@@ -167,6 +169,7 @@ struct Constraint {
     Interned   plain_known;  /* expressions of which mask.c knows how plain text goes on */
     Words      plain_facts, plain_after;
     MaskCache *masks;
+    Names     *names;        /* NULL: an object may have a name twice */
 };
 #define NOT_MADE UINT32_MAX
 
@@ -182,5 +185,20 @@ static inline ConstraintState constraint_next(Constraint *c, ConstraintState sta
     ConstraintState next = c->next[(size_t)state * (size_t)c->g->n_classes + class];
     return next != NOT_MADE ? next : constraint_make(c, state, class, err);
 }
+
+/* mask.c: the mask of a state of the automaton. */
+const uint64_t *state_mask(Constraint *c, const TokenTrie *t, ConstraintState state, Error *err);
+
+/* ---- names.c --------------------------------------------------------------------------------- */
+
+/* Where names are kept, a ConstraintState stands for a state of the automaton and those names:
+ * names_state gives the former. The others are the functions of constrain.h for that case.
+ * names_begin makes c->start one of them; false: c->g has failed. */
+bool            names_begin(Constraint *c);
+void            names_free(Names *n);
+uint32_t        names_state(const Names *n, ConstraintState number);
+bool            names_advance(Constraint *c, ConstraintState *state, const char *bytes, size_t n,
+                              Error *err);
+const uint64_t *names_mask(Constraint *c, const TokenTrie *t, ConstraintState state, Error *err);
 
 #endif

@@ -283,8 +283,14 @@ static bool cache_for(Constraint *c, const TokenTrie *t, Error *err)
     return true;
 }
 
+const uint64_t *state_mask(Constraint *c, const TokenTrie *t, ConstraintState state, Error *err)
+{
+    c->g->work = 0;
+    return cache_for(c, t, err) ? mask_of(c, state, TIERS - 1, err) : NULL;
+}
+
 const uint64_t *constraint_mask(Constraint *c, const TokenTrie *t, ConstraintState state,
                                 Error *err)
 {
-    return cache_for(c, t, err) ? mask_of(c, state, TIERS - 1, err) : NULL;
+    return (c->names ? names_mask : state_mask)(c, t, state, err);
 }

@@ -1,10 +1,11 @@
 /* The texts of one shape of objects. */
 #include "constrain/schema_parts.h"
 
-enum { MOST_SOME = 3, MOST_ANY_ORDER = 10 };
+enum { MOST_SOME = 3 };
 
 /* One shape on its way. A state is how much of it has been written: which named properties, which
- * of the properties that some[] wants, and how many in all, as far as that matters. */
+ * of the properties that some[] wants, and how many in all, as far as that matters. That no name
+ * comes twice is grammar_names_once's business, where the order does not say it. */
 typedef struct Walk {
     Schema      *s;
     const Shape *shape;
@@ -14,7 +15,7 @@ typedef struct Walk {
     bool        *known;
     uint32_t     count_to;      /* counts from here on are one; at least 1 */
     uint32_t     min, max;      /* max: REPEAT_FOREVER where it cannot be passed */
-    bool         any_order;
+    uint32_t     n_rest_names;  /* of properties of no place; REPEAT_FOREVER */
 } Walk;
 
 static Symbol member(Schema *s, Expr name, SetId child)
@@ -84,6 +85,11 @@ static Symbol rest_of(Walk *w, uint32_t count)
     uint32_t min = w->min > count ? w->min - count : 0;
     uint32_t max = w->max == REPEAT_FOREVER ? w->max : w->max - count;
     Symbol   one = w->rest[0], more = after_comma(w, 1, one);
+    max = max < w->n_rest_names ? max : w->n_rest_names;
+    if (min > max)
+        return symbol_expr(EXPR_NOTHING);
+    if (max > 1 && !symbol_is_nothing(one))
+        grammar_names_once(s->g);
     if (symbol_is_nothing(one) || !max)
         return symbol_expr(min ? EXPR_NOTHING : EXPR_EMPTY);
     if (count)
@@ -106,6 +112,7 @@ static Symbol some_left(Walk *w, uint32_t done, uint32_t count)
         return *own;
     Symbol way[1 << MOST_SOME];
     bool   loops = count == w->count_to && w->max == REPEAT_FOREVER;
+    grammar_names_once(s->g);
     if (loops) { /* its own state comes again */
         *own = symbol_rule(grammar_rule(s->g, "value"));
         *known = true;
@@ -154,41 +161,85 @@ static Symbol in_order(Walk *w)
     return next ? next[0] : symbol_expr(EXPR_NOTHING);
 }
 
-/* mask: the named properties that have been written. */
-static Symbol in_any_order(Walk *w, uint32_t mask, uint32_t count)
+/* One of the named properties that are required, or of those that are not. */
+static Symbol one_named(Walk *w, Presence presence, uint32_t *n)
 {
-    Schema *s = w->s;
-    bool   *known, complete = w->min <= count;
-    Symbol *own = state_at(w, mask, count, &known), way[2 * MOST_ANY_ORDER + 4];
-    size_t  n = 0;
-    if (*known || schema_failed(s))
-        return *own;
-    bool loops = !symbol_is_nothing(w->rest[0]) && count == w->count_to;
-    bool room = w->max == REPEAT_FOREVER || count < w->max;
-    if (loops && room) {
-        *own = symbol_rule(grammar_rule(s->g, "value"));
-        *known = true;
+    Symbol *way = schema_keep(w->s, (size_t)w->shape->n_named + 1, sizeof *way);
+    *n = 0;
+    for (uint32_t i = 0; way && i < w->shape->n_named; i++)
+        if (w->shape->named[i].presence == presence)
+            way[(*n)++] = w->named[i];
+    return symbol_choice(w->s, way, way ? *n : 0);
+}
+
+/* In any order a state is how many required properties have been written, how many others, and
+ * which of some[] have been met. No name comes twice, so as many as are required are those that
+ * are. The states after one more required property are in `after`, which become those before. */
+typedef struct AnyOrder {
+    Symbol   required[2], optional[2]; /* with a comma: [1] */
+    uint32_t n_required, min, max, count_to;
+    Symbol  *after;                    /* [subset of some[]][count] */
+} AnyOrder;
+
+static Symbol any_order_state(Walk *w, const AnyOrder *o, uint32_t n, uint32_t done, uint32_t k)
+{
+    Schema  *s = w->s;
+    uint32_t all = (1u << w->shape->n_some) - 1, n_ways = 0, width = o->count_to + 1;
+    bool     loops = k == o->count_to && o->max == REPEAT_FOREVER, comma = n || k;
+    Symbol   way[(1 << MOST_SOME) + 3], own = { 0 };
+    if (loops)
+        own = symbol_rule(grammar_rule(s->g, "value"));
+    way[n_ways++] = symbol_row(s, (Symbol[]){ o->required[comma], o->after[done * width + k] }, 2);
+    if (n == o->n_required && k >= o->min && done == all)
+        way[n_ways++] = symbol_expr(EXPR_EMPTY);
+    for (uint32_t met = 0; met <= all && (loops || k < o->count_to); met++) {
+        uint32_t then = done | met;
+        Symbol   next = loops && then == done ? own : o->after[then * width + (loops ? k : k + 1)];
+        if (met & done)
+            continue;
+        way[n_ways++] = symbol_row(s, (Symbol[]){ after_comma(w, comma, w->rest[met]), next }, 2);
+        if (met == 0)
+            way[n_ways++] = symbol_row(s, (Symbol[]){ o->optional[comma], next }, 2);
     }
-    for (uint32_t i = 0; i < w->shape->n_named; i++) {
-        complete &= w->shape->named[i].presence != REQUIRED || mask >> i & 1;
-        if (room && w->shape->named[i].presence != ABSENT && !(mask >> i & 1))
-            way[n++] = symbol_row(s,
-                                  (Symbol[]){ after_comma(w, count, w->named[i]),
-                                              in_any_order(w, mask | 1u << i, one_more(w, count)) },
-                                  2);
-    }
-    if (room && !symbol_is_nothing(w->rest[0]))
-        way[n++] = symbol_row(s, (Symbol[]){ after_comma(w, count, w->rest[0]),
-                                       in_any_order(w, mask, one_more(w, count)) }, 2);
-    if (complete)
-        way[n++] = symbol_expr(EXPR_EMPTY);
-    if (loops && room)
-        for (size_t i = 0; i < n; i++)
-            grammar_add(s->g, own->id, &way[i], 1);
-    else
-        *own = symbol_choice(s, way, n);
-    *known = true;
-    return *own;
+    if (!loops)
+        return symbol_choice(s, way, n_ways);
+    for (uint32_t i = 0; i < n_ways; i++)
+        grammar_add(s->g, own.id, &way[i], 1);
+    return own;
+}
+
+static bool begin_any_order(Walk *w, AnyOrder *o)
+{
+    uint32_t n_optional;
+    o->required[0] = one_named(w, REQUIRED, &o->n_required);
+    o->optional[0] = one_named(w, OPTIONAL, &n_optional);
+    o->required[1] = after_comma(w, 1, o->required[0]);
+    o->optional[1] = after_comma(w, 1, o->optional[0]);
+    o->min = w->shape->min > o->n_required ? w->shape->min - o->n_required : 0;
+    o->max = w->shape->max;
+    if (o->max != REPEAT_FOREVER)
+        o->max = o->max > o->n_required ? o->max - o->n_required : 0;
+    if (w->n_rest_names != REPEAT_FOREVER && o->max > n_optional + w->n_rest_names)
+        o->max = n_optional + w->n_rest_names;
+    o->count_to = o->max != REPEAT_FOREVER ? o->max : o->min ? o->min : 1;
+    size_t sets = (size_t)1 << w->shape->n_some;
+    if (o->count_to >= MOST_STATES / 4 / sets / ((size_t)o->n_required + 1))
+        return schema_refuse(w->s, w->s->at, "properties in any order: more than can be counted");
+    grammar_names_once(w->s->g);
+    o->after = schema_keep(w->s, sets * ((size_t)o->count_to + 1), sizeof *o->after);
+    return o->after && o->min <= o->max;
+}
+
+static Symbol in_any_order(Walk *w)
+{
+    AnyOrder o = { 0 };
+    if (!begin_any_order(w, &o))
+        return symbol_expr(EXPR_NOTHING);
+    for (uint32_t n = o.n_required + 1; n-- > 0;)
+        for (uint32_t done = 1u << w->shape->n_some; done-- > 0;)
+            for (uint32_t k = o.count_to + 1; k-- > 0 && !schema_failed(w->s);)
+                o.after[done * (o.count_to + 1) + k] = any_order_state(w, &o, n, done, k);
+    return o.after[0];
 }
 
 /* ---- Objects --------------------------------------------------------------------------------- */
@@ -210,41 +261,66 @@ static void plan_counts(Walk *w)
         w->count_to = 1;
 }
 
-static Symbol walk_object(Walk *w)
+/* How many of these names the properties of no place have. */
+static uint32_t count_names(Schema *s, const Shape *shape, Expr names)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < shape->n_classes && n <= MOST_NAMES; i++)
+        if (!set_is_empty(s, shape->classes[i].child))
+            n += expr_count(s->g, expr_and(s->g, shape->classes[i].names, names), MOST_NAMES);
+    return n <= MOST_NAMES ? n : REPEAT_FOREVER;
+}
+
+/* Each of finitely many names may come with a value that does not meet the demand, and then not
+ * again. Nothing here foresees that. */
+static bool can_be_met(Schema *s, const Shape *shape, Expr others)
+{
+    for (uint32_t i = 0; i < shape->n_some; i++) {
+        NameClass x = shape->some[i];
+        uint32_t  n =
+             x.child == SET_ANY ? 0 : count_names(s, shape, expr_and(s->g, others, x.names));
+        if (n > 0 && n != REPEAT_FOREVER)
+            return schema_refuse(s, s->at, "not: a demand on one of %u names that a pattern spells",
+                                 n);
+    }
+    return true;
+}
+
+/* The symbols of the properties. False: there are too many to walk. */
+static bool begin_walk(Walk *w)
 {
     Schema      *s = w->s;
     const Shape *shape = w->shape;
     size_t       places = (size_t)shape->n_named + ((size_t)1 << MOST_SOME) + 1;
-    plan_counts(w);
-    if (w->any_order && shape->n_named > MOST_ANY_ORDER) {
-        schema_refuse(s, s->at, "properties in any order: more than %d in one object",
-                      MOST_ANY_ORDER);
-        return symbol_expr(EXPR_NOTHING);
-    }
-    if (w->any_order && shape->n_some) {
-        schema_refuse(s, s->at, "not: a demand on unnamed properties, in any order");
-        return symbol_expr(EXPR_NOTHING);
-    }
-    if (w->any_order)
-        places = (size_t)1 << shape->n_named;
-    if (w->count_to > MOST_STATES / places) {
-        schema_refuse(s, s->at, "minProperties, maxProperties: more than can be counted");
-        return symbol_expr(EXPR_NOTHING);
-    }
+    if (w->count_to > MOST_STATES / places)
+        return schema_refuse(s, s->at, "minProperties, maxProperties: more than can be counted");
     w->memo = schema_keep(s, places * (w->count_to + 1), sizeof *w->memo);
     w->known = schema_keep(s, places * (w->count_to + 1), sizeof *w->known);
     w->named = schema_keep(s, shape->n_named + 1, sizeof *w->named);
     if (!w->memo || !w->known || !w->named)
-        return symbol_expr(EXPR_NOTHING);
+        return false;
     Expr spelled = spelled_names(s, shape);
     for (uint32_t subset = 0; subset < 1u << shape->n_some; subset++)
         w->rest[subset] = rest_member(w, subset, spelled);
+    Expr others = expr_minus(s->g, s->all[IS_STRING], spelled);
+    w->n_rest_names = count_names(s, shape, others);
+    if (!can_be_met(s, shape, others))
+        return false;
     for (uint32_t i = 0; i < shape->n_named && !schema_failed(s); i++) {
         const Named *p = &shape->named[i];
         if (p->presence != ABSENT)
             w->named[i] = member(s, string_text(s, p->name, p->n), p->child);
     }
-    Symbol inside = w->any_order ? in_any_order(w, 0, 0) : in_order(w);
+    return !schema_failed(s);
+}
+
+static Symbol walk_object(Walk *w)
+{
+    Schema *s = w->s;
+    plan_counts(w);
+    if (!begin_walk(w))
+        return symbol_expr(EXPR_NOTHING);
+    Symbol inside = s->any_order ? in_any_order(w) : in_order(w);
     return symbol_row(s, (Symbol[]){ symbol_expr(expr_text(s->g, "{", 1)), inside,
                                symbol_expr(expr_text(s->g, "}", 1)) }, 3);
 }
@@ -287,7 +363,7 @@ Symbol object_symbol(Schema *s, const Shape *shape)
         for (uint32_t k = 0; k < shape->n_named && !schema_failed(s); k++)
             if (shape->named[k].presence != ABSENT)
                 way[n++] = met_by(s, shape, i, k);
-    Walk w = { .s = s, .shape = shape, .any_order = s->any_order };
+    Walk w = { .s = s, .shape = shape };
     way[n++] = walk_object(&w);
     schema_leave(s);
     return symbol_choice(s, way, n);

@@ -23,6 +23,7 @@ enum {
     MOST_STATES = 20000,  /* rules of one object or array, which counts cost */
     MOST_NESTED = 200,    /* recursion of the compiler, through $ref too */
     MOST_SETS = 60000,
+    MOST_NAMES = 1000,    /* that patterns of names spell, where there are finitely many */
 };
 
 typedef uint32_t Literal; /* node << 2 | is it a value << 1 | is it negated */

@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/memory.h"
 #include "base/text.h"
 #include "constrain/grammar_parts.h"
 
@@ -37,6 +38,30 @@ static int slice_of(const TokenTrie *t, const Piece *p)
     while (p->n > t->most[tier])
         tier++;
     return SLICES * tier + (is_plain(p) ? SLICE_PLAIN : SLICE_OTHER);
+}
+
+static bool is_crossing(const Piece *p)
+{
+    for (size_t i = 0; i + 2 < p->n; i++) {
+        size_t quote = i + 1 + (p->bytes[i + 1] == ' ');
+        if (p->bytes[i] == ',' && p->bytes[quote] == '"' && quote + 1 < p->n)
+            return true;
+    }
+    return false;
+}
+
+static bool find_crossing(TokenTrie *t, const Piece *piece, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!is_crossing(&piece[i]))
+            continue;
+        if (!ARRAY_ROOM(t->crossing, t->cap_crossing, t->n_crossing + 1))
+            return false;
+        t->crossing[t->n_crossing++] =
+            (CrossingToken){ (size_t)(piece[i].bytes - (const unsigned char *)t->bytes), piece[i].n,
+                             piece[i].id };
+    }
+    return true;
 }
 
 /* Count the nodes of sorted pieces, or make them. */
@@ -135,6 +160,7 @@ TokenTrie *token_trie_new(int n_vocab, const char *(*piece)(void *user, int id, 
         good =
             make_slice(&t->slice[s / SLICES][s % SLICES], sorted + by_slice[s], n, mask_words(t));
     }
+    good = good && find_crossing(t, sorted, by_slice[TIERS * SLICES]);
     free(sorted);
     if (good)
         return t;
@@ -154,6 +180,7 @@ void token_trie_free(TokenTrie *t)
         free(slice->bits);
     }
     free(t->bytes);
+    free(t->crossing);
     free(t);
 }
 

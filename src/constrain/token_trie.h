@@ -25,11 +25,18 @@ typedef struct TokenSlice {
     uint64_t *bits; /* all its ids */
 } TokenSlice;
 
+/* A token that goes on from a comma into a string: `,"` or `, "` and more. It may hold the name of
+ * a property, which names.c looks at. */
+/* its bytes: TokenTrie.bytes */
+typedef struct CrossingToken { size_t at, n; int id; } CrossingToken;
+
 struct TokenTrie {
-    int        n_vocab;
-    char      *bytes;
-    uint32_t   most[TIERS]; /* the last one: of the longest token */
-    TokenSlice slice[TIERS][SLICES];
+    int            n_vocab;
+    char          *bytes;
+    uint32_t       most[TIERS]; /* the last one: of the longest token */
+    TokenSlice     slice[TIERS][SLICES];
+    CrossingToken *crossing;
+    size_t         n_crossing, cap_crossing;
 };
 
 static inline size_t mask_words(const TokenTrie *t) { return ((size_t)t->n_vocab + 63) / 64; }

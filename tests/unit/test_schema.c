@@ -229,7 +229,7 @@ static void objects_keep_order_and_counts(void)
             "{\"w\":1,\"x\":1,\"y\":1,\"z\":1}" } },
         { "{\"type\":\"object\",\"patternProperties\":{\"^a\":{\"type\":\"integer\"},\"b$\":"
           "{\"minimum\":5}},\"additionalProperties\":{\"type\":\"string\"}}",
-          { "{\"ab\":5,\"a\":1,\"xb\":5,\"xb\":true,\"x\":\"\"}" },
+          { "{\"ab\":5,\"a\":1,\"xb\":5,\"yb\":true,\"x\":\"\"}" },
           { "{\"ab\":4}", "{\"a\":1.5}", "{\"xb\":4}", "{\"x\":1}" } },
         { "{\"type\":\"object\",\"propertyNames\":{\"maxLength\":2},\"properties\":{\"abc\":true}}",
           { "{\"ab\":1}", "{}" }, { "{\"abc\":1}", "{\"xyz\":1}" } },
