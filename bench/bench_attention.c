@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         stop(err.status, err.msg);
     char name[128];
     machine_name(name, sizeof name);
-    double peak = roofline_peak(b.run.kernels->id, 32, b.threads);
+    double peak = roofline_peak(b.run.kernels->id, PEAK_F32, b.threads);
     printf("%s, %s, %d threads, %d heads, %d KV heads, head_dim %d, medians of %d\nfma: %.1f "
            "GFLOP/s\n",
            name, b.run.kernels->isa, b.threads, c->heads, c->kv_heads, c->head_dim, b.repeats,

@@ -22,6 +22,7 @@ enum {
     LANES    = 16,
     K_CHUNK  = 256,              /* chunk of a matmul's sum                                */
     KV_TILE  = 64,               /* positions of an attention tile, at absolute boundaries */
+    ATTN_MAX_Q = 64,             /* queries that share a tile in one call, or a whole group */
 };
 
 typedef enum KvType { KV_F32, KV_F16, KV_Q8, KV_COUNT } KvType;
@@ -78,7 +79,7 @@ typedef struct AttnTile {
     const void  *next_k;         /* of the tile that follows, to be fetched meanwhile; NULL:
                                   * unknown */
     const float *next_scale;     /* its k_scale */
-    float       *wide;           /* room for K and V as f32 (attn_wide_floats), aligned; NULL:
+    float       *wide;           /* room for K, then V, as f32 (attn_wide_floats), aligned; NULL:
                                   * none */
     int          head_dim;
     float        scale, soft_cap; /* soft_cap 0: none                                       */
@@ -92,7 +93,7 @@ static inline size_t attn_state_floats(int head_dim)
 }
 static inline size_t attn_wide_floats(int head_dim)
 {
-    return 128 * (((size_t)head_dim + 15) / 16 * 16);
+    return KV_TILE * (((size_t)head_dim + 15) / 16 * 16);
 }
 
 /* One step of AdamW (Loshchilov and Hutter 2019, algorithm 2): m = beta1 m + (1 - beta1) g, v =

@@ -202,7 +202,6 @@ void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat
 /* How many rows of hidden values the experts need for a call of up to max_tok tokens. */
 int  expert_rows(const Config *c, int max_tok);
 
-enum { ATTN_MAX_Q = 64 }; /* that share a tile in one kernel call; or a whole group */
 /* The number of queries in a unit of attention, and the floats of scratch that a thread needs
  * for it. */
 int    attention_queries(const Config *c);

@@ -31,6 +31,7 @@ V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
  * else), and what was fetched is still in the first cache when its turn comes: a whole f32 tile
  * ahead it would not be. */
 typedef struct Fetch { const char *at, *end; } Fetch;
+typedef struct Ahead { Fetch v, k; } Ahead;
 
 V_INLINE void fetch(Fetch *f, int lines)
 {
@@ -77,8 +78,13 @@ V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *
             v_store(&s[i][(g0 + g) * LANES], v_mul(c[g][i], v_set(a->scale)));
 }
 
-/* Scores to p = exp(s - m), in place; m and l to the partial state. */
-V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s, Fetch *next)
+/* exp(s - m), where s <= m: +0, not infinity, is what can be out of range. */
+V_INLINE f32x16 probability(f32x16 s, f32x16 m) { return v_exp_low(v_sub(s, m)); }
+
+/* Scores of a query that sees positions first .. end - 1 to p = exp(s - m), in place; m and l to
+ * the partial state. */
+static __attribute__((noinline)) void probabilities_one(const AttnTile *a, const AttnQuery *q,
+                                                        float *s)
 {
     int    g0 = q->first / LANES, g1 = (q->end + LANES - 1) / LANES;
     f32x16 top = v_set(-INFINITY), sum = v_zero(), cap = v_set(a->soft_cap);
@@ -93,8 +99,7 @@ V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s, Fet
     }
     float m = v_fold_max(top);
     for (int g = g0; g < g1; g++) {
-        fetch(next, FETCH_LINES / 24);
-        f32x16 p = v_exp(v_sub(v_load(s + g * LANES), v_set(m)));
+        f32x16 p = probability(v_load(s + g * LANES), v_set(m));
         v_store(s + g * LANES, p);
         sum = v_add(sum, v_select(v_range(q->first - g * LANES, q->end - g * LANES), p, v_zero()));
     }
@@ -102,16 +107,41 @@ V_INLINE void probabilities(const AttnTile *a, const AttnQuery *q, float *s, Fet
     q->part[1] = v_fold_sum(sum);
 }
 
+/* The same for n_q queries that see the whole tile, without a soft cap. All maxima come first: one
+ * query's steps wait for each other, those of several do not. */
+V_INLINE void probabilities_whole(const AttnQuery *q, float (*s)[KV_TILE], Fetch *next, int n_q)
+{
+    Fetch ahead = *next;
+    for (int i = 0; i < n_q; i++) {
+        f32x16 top = v_load(s[i]);
+        UNROLL for (int g = 1; g < ATTN_GROUPS; g++)
+            top = v_max(v_load(s[i] + g * LANES), top);
+        q[i].part[0] = v_fold_max(top);
+        fetch(&ahead, FETCH_LINES / 12); /* between the steps too: the queue of requests is short */
+    }
+    for (int i = 0; i < n_q; i++) {
+        f32x16 m = v_set(q[i].part[0]), sum = v_zero();
+        UNROLL for (int g = 0; g < ATTN_GROUPS; g++) {
+            fetch(&ahead, FETCH_LINES / 24);
+            f32x16 p = probability(v_load(s[i] + g * LANES), m);
+            v_store(s[i] + g * LANES, p);
+            sum = v_add(sum, p);
+        }
+        q[i].part[1] = v_fold_sum(sum);
+    }
+    *next = ahead;
+}
+
 /* o[d] = fmaf(p[t], v[t][d], o[d]) for t ascending in first .. end; n_d vectors of dimensions from
- * d0 on, n_q queries. */
+ * d0 on, n_q queries. fresh: o starts from +0, else from what the partial state holds. */
 V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next,
-                     float (*p)[KV_TILE], int first, int end, int d0, int n_d, int n_q)
+                     float (*p)[KV_TILE], int first, int end, bool fresh, int d0, int n_d, int n_q)
 {
     size_t stride = ((size_t)a->head_dim + LANES - 1) / LANES * LANES;
     f32x16 o[ATTN_GROUPS][ATTN_Q];
     UNROLL for (int i = 0; i < n_q; i++)
         UNROLL for (int d = 0; d < n_d; d++)
-            o[d][i] = v_load(q[i].part + 16 + (d0 + d) * LANES);
+            o[d][i] = fresh ? v_zero() : v_load(q[i].part + 16 + (d0 + d) * LANES);
     for (int t = first; t < end; t++) {
         f32x16 v[ATTN_GROUPS], scale = type == KV_Q8 ? v_set(a->v_scale[t]) : v_zero();
         UNROLL for (int d = 0; d < n_d; d++)
@@ -130,13 +160,13 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *
 
 /* All dimensions: as many vectors at a time as the registers hold beside n_q queries. */
 V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next,
-                         float (*p)[KV_TILE], int first, int end, int n_q)
+                         float (*p)[KV_TILE], int first, int end, bool fresh, int n_q)
 {
     int d = 0, n = (a->head_dim + LANES - 1) / LANES;
     for (; d + WIDTH(n_q) <= n; d += WIDTH(n_q))
-        values(a, type, q, next, p, first, end, d, WIDTH(n_q), n_q);
+        values(a, type, q, next, p, first, end, fresh, d, WIDTH(n_q), n_q);
     for (; d < n; d++)
-        values(a, type, q, next, p, first, end, d, 1, n_q);
+        values(a, type, q, next, p, first, end, fresh, d, 1, n_q);
 }
 
 /* The ragged ends, one query at a time. Functions of their own: they are rare, and inlined they
@@ -144,17 +174,17 @@ V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fet
 static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q,
                                                      float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_F32, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
+    values_all(a, KV_F32, q, &(Fetch){ NULL, NULL }, p, first, end, false, 1);
 }
 static __attribute__((noinline)) void values_f16_one(const AttnTile *a, const AttnQuery *q,
                                                      float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_F16, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
+    values_all(a, KV_F16, q, &(Fetch){ NULL, NULL }, p, first, end, false, 1);
 }
 static __attribute__((noinline)) void values_q8_one(const AttnTile *a, const AttnQuery *q,
                                                     float (*p)[KV_TILE], int first, int end)
 {
-    values_all(a, KV_Q8, q, &(Fetch){ NULL, NULL }, p, first, end, 1);
+    values_all(a, KV_Q8, q, &(Fetch){ NULL, NULL }, p, first, end, false, 1);
 }
 
 V_INLINE void values_one(const AttnTile *a, KvType type, const AttnQuery *q, float (*p)[KV_TILE],
@@ -187,97 +217,167 @@ V_INLINE void fetch_scales(const AttnTile *a, KvType type)
     }
 }
 
-/* n_q queries together; n_q is a constant where this is inlined. The first of a tile's blocks
- * fetches ahead. */
-V_INLINE void attn_queries(const AttnTile *a, KvType type, const AttnQuery *q, int n_q)
+/* Positions lo .. hi - 1 are seen by some of the queries, common .. common_end - 1 by all. */
+typedef struct Seen { int lo, hi, common, common_end; } Seen;
+
+static __attribute__((noinline)) Seen seen_by(const AttnQuery *q, int n_q)
 {
-    _Alignas(64) float s[ATTN_Q][KV_TILE];
-    Fetch own_v = fetch_of(a, type, q == a->q ? a->v : NULL),
-          next_k = fetch_of(a, type, q == a->q ? a->next_k : NULL);
-    if (q == a->q)
-        fetch_scales(a, type);
-    /* union and intersection of the visible positions */
-    int lo = KV_TILE, hi = 0, common = 0, common_end = KV_TILE;
+    Seen s = { KV_TILE, 0, 0, KV_TILE };
     for (int i = 0; i < n_q; i++) {
-        lo         = min_int(lo, q[i].first);
-        hi         = max_int(hi, q[i].end);
-        common     = max_int(common, q[i].first);
-        common_end = min_int(common_end, q[i].end);
-        memset(q[i].part + 16, 0, (attn_state_floats(a->head_dim) - 16) * sizeof(float));
+        s.lo         = min_int(s.lo, q[i].first);
+        s.hi         = max_int(s.hi, q[i].end);
+        s.common     = max_int(s.common, q[i].first);
+        s.common_end = min_int(s.common_end, q[i].end);
     }
-    int g = lo / LANES, g1 = (hi + LANES - 1) / LANES;
+    s.common_end = max_int(s.common, s.common_end);
+    return s;
+}
+
+/* The probabilities of n_q queries, which is a constant where this is inlined. */
+V_INLINE void weigh(const AttnTile *a, KvType type, const AttnQuery *q, Ahead *ahead,
+                    float (*s)[KV_TILE], int n_q)
+{
+    Seen seen = seen_by(q, n_q);
+    int  g = seen.lo / LANES, g1 = (seen.hi + LANES - 1) / LANES;
     for (; g + WIDTH(n_q) <= g1; g += WIDTH(n_q))
-        scores(a, type, q, &own_v, s, g, WIDTH(n_q), n_q);
+        scores(a, type, q, &ahead->v, s, g, WIDTH(n_q), n_q);
     for (; g < g1; g++)
-        scores(a, type, q, &own_v, s, g, 1, n_q);
-    for (int i = 0; i < n_q; i++) {
-        fetch(&next_k, FETCH_LINES / 12); /* between the steps of one query too: the queue of
-                                           * requests is short */
-        probabilities(a, q + i, s[i], &next_k);
-    }
-    common_end = max_int(common, common_end);
-    for (int i = 0; i < n_q; i++)
-        values_one(a, type, q + i, s + i, q[i].first, min_int(common, q[i].end));
-    if (common < common_end)
-        values_all(a, type, q, &next_k, s, common, common_end, n_q);
-    for (int i = 0; i < n_q; i++)
-        values_one(a, type, q + i, s + i, max_int(common_end, q[i].first), q[i].end);
+        scores(a, type, q, &ahead->v, s, g, 1, n_q);
+    if (seen.common_end - seen.common == KV_TILE && !(a->soft_cap > 0.0f))
+        probabilities_whole(q, s, &ahead->k, n_q);
+    else
+        for (int i = 0; i < n_q; i++)
+            probabilities_one(a, q + i, s[i]);
 }
 
-/* Queries in even shares: seven are four and three, not six and one. */
-V_INLINE void attn_tile(const AttnTile *a, KvType type)
+/* Their sums of values. What all of them see is added up together. */
+V_INLINE void add_values(const AttnTile *a, KvType type, const AttnQuery *q, Ahead *ahead,
+                         float (*p)[KV_TILE], int n_q)
 {
-    int most = type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW, blocks = (a->n_q + most - 1) / most;
-    for (int b = 0; b < blocks; b++) {
-        int              i = (int)((int64_t)a->n_q * b / blocks),
-                         n = (int)((int64_t)a->n_q * (b + 1) / blocks) - i;
-        const AttnQuery *q = a->q + i;
-        WITH_CONSTANT(n, ATTN_Q, if (N <= most) attn_queries(a, type, q, N))
+    Seen seen  = seen_by(q, n_q);
+    bool fresh = seen.lo == seen.common && seen.common < seen.common_end;
+    for (int i = 0; i < n_q && !fresh; i++) {
+        memset(q[i].part + 16, 0, (attn_state_floats(a->head_dim) - 16) * sizeof(float));
+        values_one(a, type, q + i, p + i, q[i].first, min_int(seen.common, q[i].end));
+    }
+    if (seen.common < seen.common_end)
+        values_all(a, type, q, &ahead->k, p, seen.common, seen.common_end, fresh, n_q);
+    for (int i = 0; i < n_q; i++)
+        values_one(a, type, q + i, p + i, max_int(seen.common_end, q[i].first), q[i].end);
+}
+
+/* Queries first .. first + n - 1 are computed together. Even shares: seven are four and three, not
+ * six and one. */
+typedef struct Share { int first, n; } Share;
+
+V_INLINE int shares(const AttnTile *a, KvType type)
+{
+    int most = type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW;
+    return (a->n_q + most - 1) / most;
+}
+
+V_INLINE Share share_of(const AttnTile *a, KvType type, int i)
+{
+    int first = a->n_q * i / shares(a, type);
+    return (Share){ first, a->n_q * (i + 1) / shares(a, type) - first };
+}
+
+/* The two halves of a tile for all queries: all meet K before the first meets V, for K and V of f32
+ * do not fit into the first cache together. The last of the queries fetch ahead. */
+V_INLINE void weigh_all(const AttnTile *a, KvType type, Ahead *ahead, float (*s)[KV_TILE])
+{
+    Ahead none = { { NULL, NULL }, { NULL, NULL } };
+    for (int i = 0, n = shares(a, type); i < n; i++) {
+        Share  of = share_of(a, type, i);
+        Ahead *to = i == n - 1 ? ahead : &none;
+        WITH_CONSTANT(of.n, type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW,
+                      weigh(a, type, a->q + of.first, to, s + of.first, N))
     }
 }
 
-static __attribute__((noinline)) void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
+V_INLINE void add_all_values(const AttnTile *a, KvType type, Ahead *ahead, float (*p)[KV_TILE])
+{
+    Ahead none = { { NULL, NULL }, { NULL, NULL } };
+    for (int i = 0, n = shares(a, type); i < n; i++) {
+        Share  of = share_of(a, type, i);
+        Ahead *to = i == n - 1 ? ahead : &none;
+        WITH_CONSTANT(of.n, type == KV_F32 ? ATTN_Q : ATTN_Q_NARROW,
+                      add_values(a, type, a->q + of.first, to, p + of.first, N))
+    }
+}
+
+/* Once, for f32 and for what was widened to it. */
+static __attribute__((noinline)) void weigh_f32(const AttnTile *a, Ahead *ahead,
+                                                float (*s)[KV_TILE])
+{
+    weigh_all(a, KV_F32, ahead, s);
+}
+static __attribute__((noinline)) void add_values_f32(const AttnTile *a, Ahead *ahead,
+                                                     float (*p)[KV_TILE])
+{
+    add_all_values(a, KV_F32, ahead, p);
+}
 
 /* The same numbers as f32, for queries that would each convert them. */
-V_INLINE void attn_tile_widened(const AttnTile *a, KvType type)
+V_INLINE void widen_k(const AttnTile *a, KvType type, float *to)
 {
-    AttnTile wide   = *a;
-    size_t   d_head = (size_t)a->head_dim, stride = (d_head + LANES - 1) / LANES * LANES;
-    float   *k = a->wide, *v = k + KV_TILE * stride;
+    size_t d_head = (size_t)a->head_dim;
     for (size_t g = 0; g < ATTN_GROUPS; g++) {
         f32x16 scale = type == KV_Q8 ? v_load(a->k_scale + g * LANES) : v_zero();
         for (size_t i = g * d_head * LANES; i < (g + 1) * d_head * LANES; i += LANES)
-            v_store(k + i, kv_load(type, a->k, i, scale));
+            v_store(to + i, kv_load(type, a->k, i, scale));
     }
+}
+V_INLINE void widen_v(const AttnTile *a, KvType type, float *to)
+{
+    size_t stride = ((size_t)a->head_dim + LANES - 1) / LANES * LANES;
     for (size_t t = 0; t < KV_TILE; t++) {
         f32x16 scale = type == KV_Q8 ? v_set(a->v_scale[t]) : v_zero();
         for (size_t i = t * stride; i < (t + 1) * stride; i += LANES)
-            v_store(v + i, kv_load(type, a->v, i, scale));
+            v_store(to + i, kv_load(type, a->v, i, scale));
     }
-    wide.k = k;
-    wide.v = v;
-    attn_tile_f32(&wide);
 }
 
 /* f16 and q8: few queries convert K and V on the way into the registers, many share one
  * conversion. */
-V_INLINE void attn_tile_narrow(const AttnTile *a, KvType type)
+V_INLINE void attn_tile(const AttnTile *all, KvType type)
 {
-    if (a->n_q >= ATTN_WIDEN && a->wide)
-        attn_tile_widened(a, type);
-    else
-        attn_tile(a, type);
+    _Alignas(64) float s[ATTN_MAX_Q][KV_TILE];
+    fetch_scales(all, type);
+    for (int at = 0; at < all->n_q; at += ATTN_MAX_Q) {
+        bool     last  = all->n_q - at <= ATTN_MAX_Q;
+        AttnTile a     = *all;
+        Ahead    ahead = { .v = fetch_of(all, type, all->v),
+                           .k = fetch_of(all, type, last ? all->next_k : NULL) };
+        a.q += at;
+        a.n_q = last ? all->n_q - at : ATTN_MAX_Q;
+        if (type == KV_F32) {
+            weigh_f32(&a, &ahead, s);
+            add_values_f32(&a, &ahead, s);
+        } else if (a.n_q >= ATTN_WIDEN && all->wide) {
+            a.k = a.v = all->wide;
+            widen_k(all, type, all->wide);
+            weigh_f32(&a, &ahead, s);
+            widen_v(all, type, all->wide);
+            add_values_f32(&a, &ahead, s);
+        } else {
+            weigh_all(&a, type, &ahead, s);
+            add_all_values(&a, type, &ahead, s);
+        }
+    }
 }
 
-static void attn_tile_f16(const AttnTile *a) { attn_tile_narrow(a, KV_F16); }
-static void attn_tile_q8(const AttnTile *a) { attn_tile_narrow(a, KV_Q8); }
+static void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
+static void attn_tile_f16(const AttnTile *a) { attn_tile(a, KV_F16); }
+static void attn_tile_q8(const AttnTile *a) { attn_tile(a, KV_Q8); }
 
 /* Two parts of one softmax become one: what was summed under the smaller maximum is scaled down to
  * the larger. Source: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax". */
 static void attn_merge(float *state, const float *part, int head_dim)
 {
     float  m = state[0], mt = part[0], top = mt > m ? mt : m;
-    f32x16 a = v_exp(v_set(m - top)), b = v_exp(v_set(mt - top));
+    f32x16 e = v_exp_low(v_set((mt > m ? m : mt) - top)), one = v_set(1.0f + (top - top));
+    f32x16 a = mt > m ? e : one, b = mt > m ? one : e;
     state[0] = top;
     state[1] = v_first(v_fma(v_set(state[1]), a, v_mul(v_set(part[1]), b)));
     for (size_t d = 16; d < attn_state_floats(head_dim); d += LANES)

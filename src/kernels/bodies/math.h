@@ -49,7 +49,7 @@
 
 /* p is 1 or a little more where n = -126, so the sum of bits is never subnormal; n = 128 needs no
  * power 2^128, which is no float. */
-V_INLINE f32x16 v_exp(f32x16 x)
+V_INLINE f32x16 v_exp_low(f32x16 x) /* exp, for x <= EXP_HIGH or NaN */
 {
     f32x16 z = v_fma(x, v_set(LOG2E), v_set(EXP_ROUND)); /* its low bits are n */
     f32x16 n = v_sub(z, v_set(EXP_ROUND));
@@ -63,8 +63,12 @@ V_INLINE f32x16 v_exp(f32x16 x)
     p        = v_fma(p, r, v_set(1.0f));
     p        = v_scale_bits(p, z);
     p        = v_select(v_lt(x, v_set(EXP_LOW)), v_zero(), p);
-    p        = v_select(v_lt(v_set(EXP_HIGH), x), v_set(INFINITY), p);
     return v_select(v_is_nan(x), x, p);
+}
+
+V_INLINE f32x16 v_exp(f32x16 x)
+{
+    return v_select(v_lt(v_set(EXP_HIGH), x), v_set(INFINITY), v_exp_low(x));
 }
 
 V_INLINE f32x16 v_sigmoid(f32x16 x)
