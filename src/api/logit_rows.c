@@ -39,7 +39,7 @@ double kl_divergence(const double *x_p, double lp, const double *x_q, double lq,
 int top_tokens(const double *x, int n, int k, int32_t *id)
 {
     int found = 0;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; k > 0 && i < n; i++) {
         if (isnan(x[i]) || (found == k && x[i] <= x[id[k - 1]]))
             continue;
         int at = found < k ? found++ : k - 1;

@@ -179,13 +179,18 @@ static bool give_way(Scheduler *k)
     return true;
 }
 
+static size_t kv_bytes(const Server *s)
+{
+    tblock_context_info i;
+    tblock_context_describe(s->o->context, &i);
+    return i.kv_bytes;
+}
+
 /* Would that many more tiles fit into the memory that the KV cache may take? */
 static bool tiles_fit(Scheduler *k, size_t tiles)
 {
-    Server *s = k->s;
-    tblock_context_describe(s->o->context, &s->computing);
-    return !s->o->kv_bytes
-        || s->computing.kv_bytes + tiles * s->computing.kv_tile_bytes <= s->o->kv_bytes;
+    const Server *s = k->s;
+    return !s->o->kv_bytes || kv_bytes(s) + tiles * s->computing.kv_tile_bytes <= s->o->kv_bytes;
 }
 
 /* Make room for what the next step may add: a tile for each that takes part, one that it shared
@@ -390,8 +395,7 @@ static void step(Scheduler *k)
     pthread_mutex_unlock(&s->lock);
     good = tblock_advance(s->o->context, k->taking, k->n, k->piece, &err);
     pthread_mutex_lock(&s->lock);
-    tblock_context_describe(s->o->context, &s->computing);
-    s->counts.kv_bytes = s->computing.kv_bytes;
+    s->counts.kv_bytes = kv_bytes(s);
     adapt_piece(k, clock_seconds() - begun);
     for (size_t i = 0; !good && i < k->n; i++) { /* no memory: no one moved */
         snprintf(k->choice[i]->job->why, sizeof err.msg, "%s", err.msg);

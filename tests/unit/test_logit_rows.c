@@ -59,6 +59,7 @@ static void top_tokens_are_in_order_and_ties_go_to_the_lower_id(void)
           id[2], id[3], id[4]);
     CHECK(top_tokens(x, 3, 5, id) == 2 && id[0] == 1 && id[1] == 0, "NaN counts, or order");
     CHECK(top_tokens(x, 8, 1, id) == 1 && id[0] == 5, "%d", id[0]);
+    CHECK(top_tokens(x, 8, 0, id) == 0, "none was asked for");
 }
 
 static void same_tokens_in_any_order(void)
