@@ -158,66 +158,66 @@ TBLOCK_API void           tblock_stream_free(tblock_stream *s);
 typedef struct tblock_chat tblock_chat; /* how a conversation becomes tokens of one model */
 
 typedef struct tblock_chat_message {
-    const char    *role;    /* "system", "user" or "assistant" */
-    const char    *text;    /* any bytes: special tokens spelled in it stay ordinary text */
+    const char    *role;    /* "system", "user", "assistant", "tool", ... */
+    const char    *text;    /* its content: special tokens spelled in it stay ordinary text */
     size_t         n_bytes;
-    const int32_t *ids;     /* of an answer: the tokens drawn, without the one that ended it; or
-                             * NULL */
+    const int32_t *ids;     /* of an answer: the tokens drawn, but the one that ended it; or NULL */
     size_t         n_ids;
+    const char    *json;    /* all of it, a JSON object, in place of role and text; or NULL */
 } tblock_chat_message;
 
-/* The chat format of the model (format NULL), or another: a name of tblock_chat_known, or a JSON
- * object as in docs/format.md, "Chat". Fails with TBLOCK_INPUT (no tokenizer, no format, a chat
- * template that is not recognised, bad JSON) and TBLOCK_USAGE (an unknown name). */
-TBLOCK_API tblock_chat *tblock_chat_new(const tblock_model *m, const char *format,
+typedef struct tblock_chat_options {
+    const char *format; /* NULL: the model's own; a name of tblock_chat_known; or a template */
+    const char *args;   /* JSON object: more variables, as {"enable_thinking": false}; or NULL */
+    const char *tools;  /* JSON array of the tools that the model may call; or NULL */
+    const char *date;   /* "YYYY-MM-DD" for templates that ask for it; NULL: there is none */
+} tblock_chat_options;
+
+/* Fails with TBLOCK_INPUT (no tokenizer, no template, one that cannot be read) and TBLOCK_USAGE. */
+TBLOCK_API tblock_chat *tblock_chat_new(const tblock_model *m, const tblock_chat_options *opt,
                                         tblock_error *err);
 TBLOCK_API void         tblock_chat_free(tblock_chat *c); /* accepts NULL */
 TBLOCK_API const char  *tblock_chat_known(size_t i);      /* name i, from 0; NULL past the last */
 
-/* A system text is told to the model, left out by the format, or an error. */
+/* A system text is told to the model, left out by the template, or an error. */
 enum { TBLOCK_CHAT_SYSTEM_TOLD, TBLOCK_CHAT_SYSTEM_IGNORED, TBLOCK_CHAT_SYSTEM_REFUSED };
 
 typedef struct tblock_chat_info {
-    const char        *name;       /* "llama3" */
+    const char        *name;       /* "llama3"; "the model's own"; "custom"; lives as long as c */
     int                system;     /* the enum above */
     const int32_t     *stop_ids;   /* tokens that end an answer, the model's own among them */
     size_t             n_stop_ids;
     const char *const *stop_texts; /* texts that do */
     size_t             n_stop_texts;
-    const char        *answer_prefix; /* stands between the opening and an answer's content (" "
-                                       * after "ASSISTANT:"): drop it from what the model draws */
+    const char        *answer_prefix; /* (" " after "ASSISTANT:"): drop it from what is drawn */
 } tblock_chat_info;
 
-/* Describe a chat format; the pointers live as long as c. Cannot fail. */
 TBLOCK_API void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out);
 
-/* A conversation as token ids, BOS and all: first a system message or none, then turns. answer: end
- * with what opens the assistant's answer. The ids are those of the text that the model's chat
- * template renders, tokenized as a whole, but what a message spells is never a special token. An
- * answer with ids keeps them if the format puts its text back unchanged and a special token ends
- * it. *ids is allocated. Fails with TBLOCK_INPUT (a role, an order of roles or a system text that
- * the format does not have; no turn; an id that is not a token). */
+/* A conversation as token ids: those of the rendered text as a whole, but what a message spells is
+ * never a special token. answer: end with what opens the assistant's answer. An answer with ids
+ * keeps them if the template puts its text back unchanged and a special token ends it. Fails with
+ * TBLOCK_INPUT (the template raises an error, no message, an id that is not a token). */
 TBLOCK_API bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages,
                                    size_t n, bool answer, int32_t **ids, size_t *n_ids,
                                    tblock_error *err);
 
+/* The same as text, which no longer shows which parts are special tokens; NUL-terminated too. */
+TBLOCK_API bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages,
+                                 size_t n, bool answer, char **text, size_t *n_bytes,
+                                 tblock_error *err);
+
 /* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; an array
  * alone is read too. *json and *messages (one piece of memory, ids NULL) are allocated. Bytes that
  * are not UTF-8 become U+FFFD. tblock_chat_save writes it to a file that appears whole or not at
- * all. Writing fails with TBLOCK_USAGE (another role, NUL in a content), reading with TBLOCK_INPUT
- * (bad JSON, the same); `what` begins that message. */
+ * all. Writing fails with TBLOCK_USAGE (no role, NUL in a content), reading with TBLOCK_INPUT (bad
+ * JSON, the same); `what` begins that message. */
 TBLOCK_API bool tblock_chat_to_json(const tblock_chat_message *messages, size_t n, char **json,
                                     tblock_error *err);
 TBLOCK_API bool tblock_chat_save(const tblock_chat_message *messages, size_t n, const char *path,
                                  tblock_error *err);
 TBLOCK_API bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what,
                                       tblock_chat_message **messages, size_t *n, tblock_error *err);
-
-/* The same as text, to look at; it no longer shows which parts are special tokens. *text is
- * NUL-terminated too. */
-TBLOCK_API bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages,
-                                 size_t n, bool answer, char **text, size_t *n_bytes,
-                                 tblock_error *err);
 
 /* ---- Context and decode ---------------------------------------------------------------------- */
 

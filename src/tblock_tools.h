@@ -381,8 +381,8 @@ typedef struct tblock_convert_options {
     bool               tokenizer_only; /* leave the weights out, as for a source that has none    */
     bool               row_major;   /* matrices that are not quantized in layout `rows`
                                        (docs/format.md), not in panels                            */
-    const char        *chat_format; /* a name of tblock_chat_known or the JSON of a format to store;
-                                       NULL: the source's                                         */
+    const char        *chat_format; /* a name of tblock_chat_known or the text of a template to
+                                       store; NULL: the source's own                              */
     int                threads;
     void (*progress)(void *user, double done);
     void *user;

@@ -4,6 +4,7 @@ here. converted.txt has a line for each: the digest of the input, and the digest
 import hashlib
 import os
 import pathlib
+import re
 
 RECORDED = {}
 for line in (pathlib.Path(__file__).resolve().parent / "data" / "converted.txt").read_text().splitlines():
@@ -24,6 +25,14 @@ def contents(path):
     paths = [os.path.join(path, n) for n in sorted(os.listdir(path))] if os.path.isdir(path) else [path]
     files = [p for p in paths if os.path.isfile(p) and not os.path.basename(p).startswith("golden")]
     return digest(*[part for p in files for part in (os.path.basename(p), pathlib.Path(p).read_bytes())])
+
+
+def without_later_entries(data):
+    """A model file's bytes without the metadata that the recorded ones had not yet."""
+    n = int.from_bytes(data[:8], "little")
+    header = re.sub(rb', "special_tokens": "(?:[^"\\]|\\.)*"', b"", data[8:8 + n]).rstrip(b" ")
+    header += b" " * (-(8 + len(header)) % 4096)
+    return len(header).to_bytes(8, "little") + header + data[8 + n:]
 
 
 def difference(key, status, *made):

@@ -300,7 +300,7 @@ def convert(src, out, layout, tokenizer):
     sources += json.loads(made.get("source", "[]"))
     metadata = {"format": "tblock", "version": "1", "config": json.dumps(config),
                 "source": json.dumps(sources), "sha256": "0" * 64}
-    for key in ("tokenizer", "chat", "chat_template"):
+    for key in ("tokenizer", "chat_template", "chat_template_tools", "special_tokens"):
         metadata.update({key: made[key]} if key in made else {})
     metadata.update({"bf16_min": "2^-50"} if any(e.dtype == "BF16" for e in entries) else {})
     write(out, metadata, list(aligned(entries)))

@@ -204,7 +204,7 @@ def export(m, folder):
         put("tokenizer_config.json", settings)
     if "chat" in m.meta and "chat_template" not in m.meta:
         name = json.loads(m.meta["chat"]).get("name", "custom")
-        warn(f"the chat format {name} is left out: expected its Jinja program (metadata chat_template) too, found none")
+        warn(f"the chat entry {name} is left out: expected a template in Jinja (metadata chat_template), found none")
     write_weights(m, os.path.join(folder, "model.safetensors"))
 
 

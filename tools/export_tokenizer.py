@@ -181,6 +181,9 @@ def tokenizer_config(m, tokenizer):
         out = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False,
                "model_max_length": m.config.get("n_ctx", 2048)}
         out.update({f"{key}_token": names[settings[key]] for key in ("bos", "eos", "unk") if settings.get(key, -1) in names})
-    if "chat_template" in m.meta:
-        out["chat_template"] = m.meta["chat_template"]
+        out.update(json.loads(m.meta.get("special_tokens", "{}")))
+    templates = [{"name": name, "template": m.meta[key]} for name, key in (("default", "chat_template"), ("tool_use", "chat_template_tools"))
+                 if key in m.meta]
+    if templates:
+        out["chat_template"] = templates[0]["template"] if [t["name"] for t in templates] == ["default"] else templates
     return out

@@ -1,7 +1,6 @@
 """The command of convert.py, and all that it leaves to `tblock convert`: tokenizers, and every source and option that the
 script does not know."""
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -36,28 +35,15 @@ def find_tblock():
 
 
 def tokenizer(tblock, src, options, temporary):
-    """(a model file with nothing but the tokenizer of a folder, and its chat format; the options that make tblock store that
-    format). None where there is none, or no tblock to make it."""
-    p = argparse.ArgumentParser(allow_abbrev=False)
-    for name in ("--tokenizer", "--pattern", "--chat-format"):
-        p.add_argument(name)
-    own, path = p.parse_known_args(options)[0], os.path.join(temporary, "tokenizer.bin")
-    if not tblock or "--no-tokenizer" in options or not (has_tokenizer(src) or own.tokenizer and os.path.isdir(src)):
-        return None, []
-    command = [tblock, "convert", src, "-o", path, "--tokenizer-only", "--quiet"]
-    for name in ("tokenizer", "pattern"):
-        command += ["--" + name, getattr(own, name)] if getattr(own, name) else []
-    run(command)
-    if own.chat_format:
-        return path, []
-    import chat
-    form, notes = chat.of_folder(src, special_tokens(path))
-    for note in notes:
-        warn(note)
-    more = ["--chat-format", json.dumps(form, separators=(",", ":"))] if form else []
-    if more:
-        run(command + more)
-    return path, more
+    """A model file with nothing but the tokenizer of a folder, and its chat template. None where there is none, no tblock to make
+    it, or other options, which are tblock's anyway."""
+    path = os.path.join(temporary, "tokenizer.bin")
+    if not tblock or options or not has_tokenizer(src):
+        return None
+    done = subprocess.run([tblock, "convert", src, "-o", path, "--tokenizer-only", "--quiet"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL)
+    expect(done.returncode == 0, "the tokenizer")
+    return path
 
 
 def has_tokenizer(folder):
@@ -66,27 +52,8 @@ def has_tokenizer(folder):
     return any(n.startswith(("tokenizer", "vocab")) or n.endswith((".model", ".tiktoken")) for n in names)
 
 
-def run(command):
-    if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:
-        raise HandOver("the tokenizer")
-
-
 def warn(text):
     print("convert.py: warning: %s" % text, file=sys.stderr)
-
-
-def special_tokens(path):
-    """The texts of a model file's special tokens, one of which may end an answer."""
-    with open(path, "rb") as f:
-        n = int.from_bytes(f.read(8), "little")
-        header, data = json.loads(f.read(n)), f.read()
-
-    def tensor(name):
-        begin, end = header[name]["data_offsets"]
-        return data[begin:end]
-    offsets, pieces = memoryview(tensor("tok.offsets")).cast("I"), tensor("tok.bytes")
-    ids = [s["id"] for s in json.loads(header["__metadata__"]["tokenizer"])["special"]]
-    return [pieces[offsets[i]:offsets[i + 1]].decode("utf-8", "replace") for i in ids]
 
 
 def stop(text, status):
@@ -117,17 +84,17 @@ def command(argv, convert):
 
 def attempt(argv, convert):
     p = argparse.ArgumentParser(usage="convert.py SRC -o FILE [options of tblock convert]", description="Writes a model file from published "
-                                "weights, and runs their chat template. tblock convert --help explains all sources and options.")
+                                "weights. tblock convert --help explains all sources and options.")
     p.add_argument("src", metavar="SRC", help="a Hugging Face folder, or what else tblock convert takes")
     p.add_argument("-o", "--output", metavar="FILE", required=True, help="the model file to write")
     p.add_argument("--layout", metavar="rows16|rows", default="rows16", help="how matrices lie in it [rows16]")
     p.add_argument("-q", "--quiet", action="store_true", help="print only errors")
     p.error = lambda text: sys.exit(stop(text, 2))
     args, others = p.parse_known_args(argv)
-    tblock, more = find_tblock(), []
+    tblock = find_tblock()
     with tempfile.TemporaryDirectory() as folder:
         try:
-            made, more = tokenizer(tblock, args.src, others, folder)
+            made = tokenizer(tblock, args.src, others, folder)
             expect(not others and args.layout in ("rows16", "rows"), " ".join(others) or "--layout " + args.layout)
             line = convert(args.src, args.output, args.layout, made)
             if not tblock and has_tokenizer(args.src):
@@ -138,4 +105,4 @@ def attempt(argv, convert):
             if not tblock:
                 return without_tblock(args.src, args.output, why)
     sys.stdout.flush()
-    os.execv(tblock, [tblock, "convert", args.src, "-o", args.output, "--layout", args.layout] + ["--quiet"] * args.quiet + others + more)
+    os.execv(tblock, [tblock, "convert", args.src, "-o", args.output, "--layout", args.layout] + ["--quiet"] * args.quiet + others)

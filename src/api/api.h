@@ -13,7 +13,6 @@
 #include "runtime/sampler.h"
 #include "source/source.h"
 #include "tblock_tools.h"
-#include "text/chat_format.h"
 #include "text/tokenizer.h"
 
 /* ---- api ------------------------------------------------------------------------------------- */
@@ -29,7 +28,7 @@ struct tblock_model {
     char       types[64];       /* "bf16,f32" */
     /* How a conversation is written (chat_api.c); NULL: not given. These texts live as long as the
      * model. */
-    const char *chat, *chat_template;
+    const char *chat, *chat_meta[CHAT_METAS];
     char      *retyped;         /* "q4 embed=f16": as asked for at opening; NULL: as stored */
     /* Of the vocabulary; NULL before the first constraint. */
     _Atomic(struct TokenTrie *) trie;
@@ -108,17 +107,14 @@ bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, co
 
 /* ---- chat ------------------------------------------------------------------------------------ */
 
-/* The chat format that a model's source brings along. */
-
 enum { CHAT_MOST_MESSAGES = 1 << 20 }; /* in a conversation */
 
-/* Finds the chat format of a source. chat: the metadata entry `chat` (docs/format.md, "Chat"),
- * or NULL. Without it, program: a chat template as its author wrote it (a GGUF's
- * tokenizer.chat_template, tokenizer_config.json), which is recognised, or NULL. *out is NULL if
- * both are. path begins the messages. Fails with INPUT (bad JSON, an unknown template) or
- * SYSTEM. */
-bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out,
-                        Error *err);
+/* What a source brings along to write conversations, for people; NULL: nothing. */
+const char *chat_source_name(const Source *s);
+
+/* The text of a template that a caller chose: a name of tblock_chat_known, or the text itself,
+ * which has a brace. NULL: USAGE, with a message that lists the names. */
+const char *chat_format_text(const char *format, Error *err);
 
 /* ---- logit_rows.c ---------------------------------------------------------------------------- */
 

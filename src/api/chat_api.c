@@ -1,4 +1,4 @@
-/* api/chat_api.c: turns conversations into token ids, by the chat format of a model or a chosen
+/* api/chat_api.c: turns conversations into token ids, by the chat template of a model or a chosen
  * one. */
 #include "api/api.h"
 
@@ -9,70 +9,133 @@
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "text/chat_format.h"
+#include "text/chat_template.h"
 
 enum { MOST_STOP_IDS = 32, MOST_STOP_TEXTS = 16 };
 
 struct tblock_chat {
     const tblock_model *model;
-    ChatFormat *format;
-    int32_t     bos, eos;           /* -1: none */
-    char       *bos_text, *eos_text; /* their spelling, "" for none */
-    int32_t     stop_id[MOST_STOP_IDS];
-    size_t      n_stop_ids;
-    char       *answer_prefix;
-    const char *stop_text[MOST_STOP_TEXTS];
-    size_t      n_stop_texts;
+    ChatTemplate *t;
+    char         *name;
+    ChatTokens    tokens;
+    ChatHabits    habits;
+    char         *bos, *eos;            /* how the model's tokens are spelled, "" for none */
+    ChatFormat   *entry;                /* of an old model file; NULL: none */
+    int32_t       stop_id[MOST_STOP_IDS];
+    size_t        n_stop_ids;
+    const char   *stop_text[MOST_STOP_TEXTS];
+    size_t        n_stop_texts;
 };
 
-/* ---- Which format ---------------------------------------------------------------------------- */
+/* ---- Which template -------------------------------------------------------------------------- */
 
-bool chat_source_format(const char *path, const char *chat, const char *program, ChatFormat **out,
-                        Error *err)
+const char *chat_source_name(const Source *s)
 {
-    char what[512];
-    *out = NULL;
-    if (!chat && !program)
-        return true;
-    snprintf(what, sizeof what, "%.400s: %s", path, chat ? "chat" : "chat_template");
-    char *json = NULL;
-    if (!chat && !chat_format_recognise(program, strlen(program), what, &json, err))
-        return false;
-    chat = chat ? chat : json;
-    *out = chat_format_parse(chat, strlen(chat), what, err);
-    free(json);
-    return *out != NULL;
+    bool template = source_meta(s, "chat_template") || source_meta(s, "chat_template_tools");
+    return template ? "the model's template" : source_meta(s, "chat") ? "an entry chat" : NULL;
 }
 
-static bool choose_format(tblock_chat *c, const char *format, Error *err)
+/* The names of all built-in templates. */
+static char *builtin_names(Error *err)
 {
-    const tblock_model *m = c->model;
-    if (format) {
-        c->format = *format == '{' ? chat_format_parse(format, strlen(format), "chat format", err)
-                                   : chat_format_named(format, err);
-        return c->format != NULL;
-    }
-    if (!chat_source_format(m->source.path, m->chat, m->chat_template, &c->format, err))
-        return false;
-    if (c->format)
-        return true;
-    char *names = chat_format_names(err);
+    TextOut     o = { 0 };
+    const char *name;
+    for (size_t i = 0; (name = chat_builtin_name(i)); i++)
+        text_out(&o, "%s%s", i ? ", " : "", name);
+    return text_out_take(&o, err);
+}
+
+const char *chat_format_text(const char *format, Error *err)
+{
+    const char *text = strchr(format, '{') ? format : chat_builtin_template(format);
+    if (text)
+        return text;
+    char *names = builtin_names(err);
     if (names)
-        fail(err, INPUT, "%s: the model has no chat format: choose one with --chat-format NAME: %s",
-             m->source.path, names);
+        fail(err, USAGE, "chat format: found '%.80s', expected one of %s, or a template", format,
+             names);
+    free(names);
+    return NULL;
+}
+
+/* A template, where it comes from, and how messages call it. */
+typedef struct Chosen { const char *text, *name; char *made, what[512]; } Chosen;
+
+static bool no_template(const tblock_model *m, Error *err)
+{
+    char *names = builtin_names(err);
+    bool  tools = m->chat_meta[CHAT_TEMPLATE_TOOLS] != NULL;
+    if (names)
+        fail(err, INPUT, "%s: the model has no chat template%s: choose one with --chat-format NAME "
+                         "or FILE; names: %s",
+             m->source.path, tools ? " without tools" : "", names);
     free(names);
     return false;
 }
 
+/* The entry of an old file, as a template. */
+static bool choose_entry(tblock_chat *c, Chosen *out, Error *err)
+{
+    const char *entry = c->model->chat;
+    snprintf(out->what, sizeof out->what, "%.400s: chat", c->model->source.path);
+    c->entry = chat_format_parse(entry, strlen(entry), out->what, err);
+    out->made = c->entry ? chat_entry_template(entry, strlen(entry), out->what, err) : NULL;
+    out->text = out->made;
+    out->name = out->made ? chat_format_name(c->entry) : NULL;
+    return out->text != NULL;
+}
+
+/* As transformers: of two templates of a model, the one for tools if there are any. */
+static bool choose(tblock_chat *c, const tblock_chat_options *o, Chosen *out, Error *err)
+{
+    const tblock_model *m = c->model;
+    const char         *tools = o->tools ? m->chat_meta[CHAT_TEMPLATE_TOOLS] : NULL;
+    if (o->format) {
+        snprintf(out->what, sizeof out->what, "chat template");
+        out->name = strchr(o->format, '{') ? "custom" : o->format;
+        out->text = chat_format_text(o->format, err);
+        return out->text != NULL;
+    }
+    snprintf(out->what, sizeof out->what, "%.400s: chat template", m->source.path);
+    out->name = "the model's own";
+    out->text = tools ? tools : m->chat_meta[CHAT_TEMPLATE];
+    return out->text || (m->chat ? choose_entry(c, out, err) : no_template(m, err));
+}
+
+static bool open_template(tblock_chat *c, const tblock_chat_options *o, Error *err)
+{
+    Chosen from = { 0 };
+    bool   ok = choose(c, o, &from, err);
+    if (ok && !(c->name = strdup(from.name)))
+        ok = no_memory(NULL, err);
+    if (ok)
+        c->t = chat_template_new(&(ChatTemplateOptions){
+                                     .text = from.text,
+                                     .what = from.what,
+                                     .special = c->model->chat_meta[CHAT_SPECIAL_TOKENS],
+                                     .bos = c->bos,
+                                     .eos = c->eos,
+                                     .args = o->args,
+                                     .tools = o->tools,
+                                     .date = o->date },
+                                 err);
+    free(from.made);
+    return c->t != NULL;
+}
+
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-/* How a token is spelled; "" for none. */
-static bool spell(const tblock_chat *c, int32_t id, char **out, Error *err)
+/* How a token is spelled; "" for none. One that the tokenizer would not find is noted. */
+static bool spell(tblock_chat *c, int32_t id, char **out, Error *err)
 {
-    const char *bytes = "";
-    size_t      n = 0;
+    const Tokenizer *t = c->model->tokenizer;
+    const char      *bytes = "";
+    size_t           n = 0;
     if (id >= 0)
-        tokenizer_piece(c->model->tokenizer, id, &bytes, &n);
+        tokenizer_piece(t, id, &bytes, &n);
     *out = strndup(bytes, n);
+    if (*out && **out && !tokenizer_is_special(t, id))
+        c->tokens.spelled[c->tokens.n_spelled++] = (SpelledToken){ id, *out };
     return *out || no_memory(NULL, err);
 }
 
@@ -81,81 +144,103 @@ static void add_stop_id(tblock_chat *c, int32_t id)
     for (size_t i = 0; i < c->n_stop_ids; i++)
         if (c->stop_id[i] == id)
             return;
-    if (c->n_stop_ids < MOST_STOP_IDS)
+    if (id >= 0 && c->n_stop_ids < MOST_STOP_IDS)
         c->stop_id[c->n_stop_ids++] = id;
 }
 
-/* Stops are the model's end tokens and those of the format. A stop that is not a special token
- * here is a text. */
+static void add_stop_text(tblock_chat *c, const char *text)
+{
+    if (text && c->n_stop_texts < MOST_STOP_TEXTS)
+        c->stop_text[c->n_stop_texts++] = text;
+}
+
+/* Stops are the model's end tokens, those of an entry, and what the template writes behind an
+ * answer. */
 static void find_stops(tblock_chat *c)
 {
     const Config      *cfg = &c->model->weights.cfg;
-    const char *const *stop;
-    size_t             n = chat_format_stops(c->format, &stop);
+    const char *const *stop = NULL;
+    size_t             n = c->entry ? chat_format_stops(c->entry, &stop) : 0;
     for (int i = 0; c->model->has_weights && i < cfg->n_eos; i++)
         add_stop_id(c, cfg->eos[i]);
     for (size_t i = 0; i < n; i++) {
         int id = tokenizer_special_id(c->model->tokenizer, stop[i], strlen(stop[i]));
-        if (id >= 0)
-            add_stop_id(c, id);
-        else if (c->n_stop_texts < MOST_STOP_TEXTS)
-            c->stop_text[c->n_stop_texts++] = stop[i];
+        add_stop_id(c, id);
+        add_stop_text(c, id < 0 ? stop[i] : NULL);
+    }
+    if (!c->entry) {
+        add_stop_id(c, c->habits.stop_id);
+        add_stop_text(c, c->habits.stop_text);
     }
 }
 
-tblock_chat *tblock_chat_new(const tblock_model *m, const char *format, tblock_error *err)
+static bool open_chat(tblock_chat *c, const tblock_chat_options *o, Error *err)
 {
+    const tblock_model *m   = c->model;
+    const Config       *cfg = &m->weights.cfg;
     if (!m->tokenizer) {
         const char *note = m->source.tokenizer_note;
-        fail(err, INPUT, "%s: found no tokenizer: a chat needs one%s%s", m->source.path,
-             note ? "; " : "", note ? note : "");
-        return NULL;
+        return fail(err, INPUT, "%s: found no tokenizer: a chat needs one%s%s", m->source.path,
+                    note ? "; " : "", note ? note : "");
     }
-    tblock_chat *c = calloc(1, sizeof *c);
-    if (!c) {
-        no_memory(NULL, err);
-        return NULL;
-    }
-    const Config *cfg = &m->weights.cfg;
-    c->model = m;
-    c->bos = m->has_weights ? cfg->bos : -1;
-    c->eos = m->has_weights && cfg->n_eos ? cfg->eos[0] : -1;
-    if (!choose_format(c, format, err) || !spell(c, c->bos, &c->bos_text, err)
-        || !spell(c, c->eos, &c->eos_text, err)
-        || !chat_answer_prefix(c->format, c->bos_text, c->eos_text, &c->answer_prefix, err)) {
-        tblock_chat_free(c);
-        return NULL;
-    }
+    c->tokens.tokenizer = m->tokenizer;
+    if (!spell(c, m->has_weights ? cfg->bos : -1, &c->bos, err)
+        || !spell(c, m->has_weights && cfg->n_eos ? cfg->eos[0] : -1, &c->eos, err)
+        || !open_template(c, o, err) || !chat_habits_find(&c->tokens, c->t, &c->habits, err))
+        return false;
     find_stops(c);
-    return c;
+    return true;
+}
+
+FP_ENV_WORK
+static tblock_chat *chat_new(const tblock_model *m, const tblock_chat_options *opt, Error *err)
+{
+    static const tblock_chat_options defaults = { 0 };
+    tblock_chat *c = calloc(1, sizeof *c);
+    if (!c)
+        no_memory(NULL, err);
+    else
+        c->model = m;
+    if (c && open_chat(c, opt ? opt : &defaults, err))
+        return c;
+    tblock_chat_free(c);
+    return NULL;
+}
+
+tblock_chat *tblock_chat_new(const tblock_model *m, const tblock_chat_options *opt,
+                             tblock_error *err)
+{
+    HOST_ENV_RETURN(tblock_chat *, chat_new(m, opt, err));
 }
 
 void tblock_chat_free(tblock_chat *c)
 {
     if (!c)
         return;
-    chat_format_free(c->format);
-    free(c->bos_text);
-    free(c->eos_text);
-    free(c->answer_prefix);
+    chat_template_free(c->t);
+    chat_habits_free(&c->habits);
+    chat_format_free(c->entry);
+    free(c->name);
+    free(c->bos);
+    free(c->eos);
     free(c);
 }
 
 void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out)
 {
-    ChatSystem system = chat_format_system(c->format);
-    *out = (tblock_chat_info){ .name = chat_format_name(c->format),
+    static const int system[] = { [SYSTEM_REFUSED] = TBLOCK_CHAT_SYSTEM_REFUSED,
+                                  [SYSTEM_IGNORED] = TBLOCK_CHAT_SYSTEM_IGNORED,
+                                  [SYSTEM_TOLD]    = TBLOCK_CHAT_SYSTEM_TOLD };
+    *out = (tblock_chat_info){ .name = c->name,
                                .stop_ids = c->stop_id,
                                .n_stop_ids = c->n_stop_ids,
                                .stop_texts = c->stop_text,
                                .n_stop_texts = c->n_stop_texts,
-                               .answer_prefix = c->answer_prefix,
-                               .system = system == CHAT_SYSTEM_TOLD ? TBLOCK_CHAT_SYSTEM_TOLD
-                                   : system == CHAT_SYSTEM_NONE     ? TBLOCK_CHAT_SYSTEM_REFUSED
-                                                                    : TBLOCK_CHAT_SYSTEM_IGNORED };
+                               .answer_prefix = c->habits.answer_prefix,
+                               .system = system[c->habits.system] };
 }
 
-const char *tblock_chat_known(size_t i) { return chat_format_known(i); }
+const char *tblock_chat_known(size_t i) { return chat_builtin_name(i); }
 
 /* ---- Rendering ------------------------------------------------------------------------------- */
 
@@ -175,99 +260,62 @@ static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size
 }
 
 /* Spells the ids of an answer as they were streamed, because a text may go on after them. */
-static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatMessage *out,
+static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatTurn *out,
                         Error *err)
 {
-    size_t      n, room = 0, used = 0;
+    size_t      n;
+    TextOut     text = { 0 };
     TextStream *s = text_stream_new(c->model->tokenizer, true);
-    char       *text = NULL;
     bool        ok = s || no_memory(NULL, err);
     for (size_t i = 0; ok && i <= m->n_ids; i++) {
         const char *piece =
             i < m->n_ids ? text_stream_put(s, m->ids[i], &n) : text_stream_flush(s, &n);
-        if (used + n > room) {
-            room = 2 * (used + n) + 64;
-            char *grown = realloc(text, room);
-            ok = grown || no_memory(NULL, err);
-            text = grown ? grown : text;
-        }
-        if (ok && n)
-            memcpy(text + used, piece, n);
-        used += n;
+        ok = text_out_add(&text, piece, n, err);
     }
     text_stream_free(s);
-    out->drawn = text;
-    out->n_drawn = used;
+    out->drawn = text.text;
+    out->n_drawn = text.n;
     return ok;
 }
 
-static bool read_role(const char *role, size_t i, ChatRole *out, Error *err)
+static void free_turns(ChatTurn *turn, size_t n)
 {
-    return chat_role_parse(role, out)
-        || fail(err, INPUT,
-                "chat: message %zu: expected the role system, user or assistant, found '%s'", i + 1,
-                role ? role : "");
+    for (size_t i = 0; turn && i < n; i++)
+        free((char *)(uintptr_t)turn[i].drawn);
+    free(turn);
 }
 
-/* Makes the text and the spans of the conversation. */
-static bool render(const tblock_chat *c, const tblock_chat_message *m, size_t n, bool open,
-                   ChatText *out, Error *err)
+/* The messages as turns, which keep pointing into them. */
+static ChatTurn *turns_of(const tblock_chat *c, const tblock_chat_message *m, size_t n, Error *err)
 {
-    ChatMessage *message = n <= CHAT_MOST_MESSAGES ? calloc(n + 1, sizeof *message) : NULL;
-    bool         ok = message || fail(err, SYSTEM, "chat: out of memory for %zu messages", n);
+    ChatTurn *turn = n <= CHAT_MOST_MESSAGES ? calloc(n + 1, sizeof *turn) : NULL;
+    bool      ok = turn || fail(err, SYSTEM, "chat: out of memory for %zu messages", n);
     for (size_t i = 0; ok && i < n; i++) {
-        message[i] = (ChatMessage){ .text = m[i].text, .n = m[i].n_bytes };
-        ok = read_role(m[i].role, i, &message[i].role, err)
-             && (!m[i].n_ids || message[i].role != CHAT_ASSISTANT
-                 || (check_drawn(c, &m[i], i, err) && spell_drawn(c, &m[i], &message[i], err)));
+        turn[i] = (ChatTurn){ .role = m[i].role, .text = m[i].text, .n = m[i].n_bytes,
+                              .json = m[i].json };
+        ok = m[i].role || m[i].json
+            || fail(err, INPUT, "chat: message %zu: expected a role, found none", i + 1);
+        if (ok && m[i].n_ids) {
+            turn[i].ids = m[i].ids, turn[i].n_ids = m[i].n_ids;
+            ok = check_drawn(c, &m[i], i, err) && spell_drawn(c, &m[i], &turn[i], err);
+        }
     }
-    ok = ok && chat_render(c->format, message, n, open, c->bos_text, c->eos_text, out, err);
-    for (size_t i = 0; message && i < n; i++)
-        free((char *)(uintptr_t)message[i].drawn);
-    free(message);
-    return ok;
-}
-
-/* Converts spans of the text into the tokenizer's. A BOS or EOS that the tokenizer finds by
- * spelling needs none. */
-static size_t spans_of(const tblock_chat *c, const ChatText *t, const tblock_chat_message *m,
-                       TextSpan *span)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < t->n_spans; i++) {
-        const ChatSpan *s = &t->span[i];
-        const int32_t  *id = s->kind == CHAT_BOS ? &c->bos : &c->eos;
-        bool            end = s->kind == CHAT_BOS || s->kind == CHAT_EOS;
-        if (s->start == s->end || (end && tokenizer_is_special(c->model->tokenizer, *id)))
-            continue;
-        span[n] = (TextSpan){ .start = s->start, .end = s->end };
-        if (end)
-            span[n].ids = id, span[n].n_ids = 1;
-        if (s->kind == CHAT_DRAWN)
-            span[n].ids = m[s->message].ids, span[n].n_ids = m[s->message].n_ids,
-            span[n].if_safe = true;
-        n++;
-    }
-    return n;
+    if (ok)
+        return turn;
+    free_turns(turn, n);
+    return NULL;
 }
 
 FP_ENV_WORK
 static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
-                       bool open, int32_t **ids, size_t *n_ids, tblock_error *err)
+                       bool answer, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
-    ChatText text;
-    Ids      out = { 0 };
-    if (!render(c, messages, n, open, &text, err))
-        return false;
-    TextSpan *span = calloc(text.n_spans + 1, sizeof *span);
-    bool      ok = span || no_memory(NULL, err);
-    ok = ok
-        && tokenizer_encode_spans(c->model->tokenizer, text.text, text.n, span,
-                                  spans_of(c, &text, messages, span), &out, err);
+    Ids       out = { 0 };
+    ChatTurn *turn = turns_of(c, messages, n, err);
+    bool      ok = turn && chat_tokens_encode(&c->tokens, c->t, turn, n, answer, &out, err);
+    free_turns(turn, n);
     if (ok && !out.id && !(out.id = malloc(sizeof *out.id)))
         ok = no_memory(NULL, err);
-    free(span);
-    chat_text_free(&text);
     if (!ok) {
         free(out.id);
         return false;
@@ -278,30 +326,34 @@ static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages
 }
 
 bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
-                        bool open, int32_t **ids, size_t *n_ids, tblock_error *err)
+                        bool answer, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     *ids   = NULL;
     *n_ids = 0;
-    HOST_ENV_RETURN(bool, render_ids(c, messages, n, open, ids, n_ids, err));
+    HOST_ENV_RETURN(bool, render_ids(c, messages, n, answer, ids, n_ids, err));
 }
 
 FP_ENV_WORK
 static bool render_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
-                        bool open, char **text, size_t *n_bytes, tblock_error *err)
+                        bool answer, char **text, size_t *n_bytes, tblock_error *err)
 {
-    ChatText out;
-    if (!render(c, messages, n, open, &out, err))
-        return false;
-    free(out.span);
+    Conversation talk = { 0 };
+    JinjaText    out = { 0 };
+    ChatTurn    *turn = turns_of(c, messages, n, err);
+    bool         ok = turn && conversation_new(c->t, turn, n, &talk, err)
+        && conversation_render(&talk, n, answer, &out, err);
+    conversation_free(&talk);
+    free_turns(turn, n);
     *text    = out.text;
     *n_bytes = out.n;
-    return true;
+    free(out.mark);
+    return ok;
 }
 
 bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
-                      bool open, char **text, size_t *n_bytes, tblock_error *err)
+                      bool answer, char **text, size_t *n_bytes, tblock_error *err)
 {
     *text    = NULL;
     *n_bytes = 0;
-    HOST_ENV_RETURN(bool, render_text(c, messages, n, open, text, n_bytes, err));
+    HOST_ENV_RETURN(bool, render_text(c, messages, n, answer, text, n_bytes, err));
 }

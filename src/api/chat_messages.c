@@ -9,37 +9,62 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-/* Refuses to write what tblock_chat_from_json would not read. */
-static bool check_messages(const tblock_chat_message *m, size_t n, Error *err)
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static bool is_message(const JsonNode *j)
 {
-    ChatRole role;
-    if (n > CHAT_MOST_MESSAGES)
-        return fail(err, USAGE, "messages: expected at most %d, found %zu", CHAT_MOST_MESSAGES, n);
-    for (size_t i = 0; i < n; i++) {
-        if (!chat_role_parse(m[i].role, &role))
-            return fail(err, USAGE,
-                        "message %zu: role: expected system, user or assistant, found '%s'", i + 1,
-                        m[i].role ? m[i].role : "");
-        if (m[i].n_bytes && memchr(m[i].text, 0, m[i].n_bytes))
-            return fail(err, USAGE, "message %zu: content: expected text without NUL, found one",
-                        i + 1);
+    const JsonNode *role = node_get(j, "role");
+    return role && role->kind == NODE_STRING;
+}
+
+/* Refuses to write what tblock_chat_from_json would not read. */
+static bool check_message(const tblock_chat_message *m, size_t i, Error *err)
+{
+    JsonDoc d = { 0 };
+    Error   why = { 0 };
+    char   *copy = m->json ? strdup(m->json) : NULL;
+    if (m->json && !copy)
+        return no_memory(NULL, err);
+    if (m->json) {
+        bool good = json_doc_parse(&d, copy, strlen(copy), JSON_NO_NUL, "json", &why)
+            && is_message(d.node);
+        json_doc_free(&d);
+        if (!good && why.status == SYSTEM)
+            return fail(err, SYSTEM, "%s", why.msg);
+        return good || fail(err, USAGE, "message %zu: json: expected an object with a role", i + 1);
     }
-    return true;
+    if (!m->role)
+        return fail(err, USAGE, "message %zu: role: expected a text, found none", i + 1);
+    return !m->n_bytes || !memchr(m->text, 0, m->n_bytes)
+        || fail(err, USAGE, "message %zu: content: expected text without NUL, found one", i + 1);
+}
+
+static void out_message(TextOut *o, const tblock_chat_message *m)
+{
+    if (m->json) {
+        text_out_bytes(o, m->json, strlen(m->json));
+        return;
+    }
+    text_out(o, "{\"role\": ");
+    json_out_string(o, m->role, strlen(m->role));
+    text_out(o, ", \"content\": ");
+    json_out_string(o, m->text, m->n_bytes);
+    text_out(o, "}");
 }
 
 bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tblock_error *err)
 {
     TextOut o = { 0 };
     *json = NULL;
-    if (!check_messages(m, n, err))
-        return false;
+    if (n > CHAT_MOST_MESSAGES)
+        return fail(err, USAGE, "messages: expected at most %d, found %zu", CHAT_MOST_MESSAGES, n);
+    for (size_t i = 0; i < n; i++)
+        if (!check_message(&m[i], i, err))
+            return false;
     text_out(&o, "{\"messages\": [");
     for (size_t i = 0; i < n; i++) {
-        text_out(&o, "%s\n  {\"role\": ", i ? "," : "");
-        json_out_string(&o, m[i].role, strlen(m[i].role));
-        text_out(&o, ", \"content\": ");
-        json_out_string(&o, m[i].text, m[i].n_bytes);
-        text_out(&o, "}");
+        text_out(&o, "%s\n  ", i ? "," : "");
+        out_message(&o, &m[i]);
     }
     text_out(&o, "\n]}\n");
     *json = text_out_take(&o, err);
@@ -54,74 +79,102 @@ bool tblock_chat_save(const tblock_chat_message *m, size_t n, const char *path, 
     return good;
 }
 
-/* Reads one message; the result points into the parsed text. */
-static bool read_message(const Json *j, const char *what, size_t i, tblock_chat_message *out,
-                         Error *err)
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Appends a text and its NUL; where it stands goes to *at. */
+static void keep(TextOut *o, const char *text, size_t n, size_t *at)
 {
-    char        name[512];
-    const char *role, *text;
-    ChatRole    parsed;
-    snprintf(name, sizeof name, "%.400s: message %zu", what, i + 1);
-    if (!json_is_object(j))
-        return fail(err, INPUT, "%s: expected an object with role and content, found %s", name,
-                    json_kind(j));
-    snprintf(name, sizeof name, "%.400s: message %zu: role", what, i + 1);
-    if (!json_read_string(json_get(j, "role"), name, &role, err))
-        return false;
-    if (!chat_role_parse(role, &parsed))
-        return fail(err, INPUT, "%s: expected system, user or assistant, found '%s'", name, role);
-    snprintf(name, sizeof name, "%.400s: message %zu: content", what, i + 1);
-    if (!json_read_string(json_get(j, "content"), name, &text, err))
-        return false;
-    *out = (tblock_chat_message){ .role = chat_role_name(parsed),
-                                  .text = text,
-                                  .n_bytes = strlen(text) };
+    *at = o->n;
+    text_out_bytes(o, text, n);
+    text_out_bytes(o, "", 1);
+}
+
+/* Where the texts of a message stand in a growing text. */
+typedef struct Places { size_t role, text, n, json; bool whole; } Places;
+
+/* A message that is more than role and content is kept whole. */
+static bool read_message(const JsonDoc *d, const JsonNode *j, const char *what, size_t i,
+                         TextOut *o, Places *p, Error *err)
+{
+    const JsonNode *role = node_get(j, "role"), *content = node_get(j, "content");
+    char            found[NODE_TEXT];
+    if (j->kind != NODE_OBJECT)
+        return fail(err, INPUT, "%s: message %zu: expected an object with a role, found %s", what,
+                    i + 1, node_text(j, found));
+    if (!is_message(j))
+        return fail(err, INPUT, "%s: message %zu: role: expected a text, found %s", what, i + 1,
+                    node_text(role, found));
+    bool plain = content && content->kind == NODE_STRING;
+    p->whole = !plain || j->n != 2;
+    p->n     = plain ? content->n : 0;
+    keep(o, role->text, role->n, &p->role);
+    keep(o, plain ? content->text : "", p->n, &p->text);
+    if (p->whole) {
+        p->json = o->n;
+        json_out_node(o, d, j);
+        text_out_bytes(o, "", 1);
+    }
     return true;
 }
 
-/* Copies messages and their texts into one allocation. */
-static tblock_chat_message *own(const tblock_chat_message *m, size_t n, Error *err)
+/* Messages and their texts in one allocation. */
+static tblock_chat_message *own(const Places *p, size_t n, const TextOut *texts, Error *err)
 {
-    size_t bytes = n * sizeof *m + 1;
-    for (size_t i = 0; i < n; i++)
-        if (!add_size(bytes, m[i].n_bytes + 1, &bytes)) {
-            no_memory(NULL, err);
-            return NULL;
-        }
-    tblock_chat_message *out = malloc(bytes);
-    if (!out) {
+    tblock_chat_message *out = malloc(n * sizeof *out + texts->n + 1);
+    if (!out || texts->failed) {
+        free(out);
         no_memory(NULL, err);
         return NULL;
     }
     char *text = (char *)(out + n);
-    for (size_t i = 0; i < n; i++) {
-        out[i] = m[i];
-        out[i].text = memcpy(text, m[i].text, m[i].n_bytes + 1);
-        text += m[i].n_bytes + 1;
-    }
+    if (texts->n)
+        memcpy(text, texts->text, texts->n);
+    for (size_t i = 0; i < n; i++)
+        out[i] = (tblock_chat_message){ .role = text + p[i].role,
+                                        .text = text + p[i].text,
+                                        .n_bytes = p[i].n,
+                                        .json = p[i].whole ? text + p[i].json : NULL };
     return out;
+}
+
+static bool read_all(const JsonDoc *d, const char *what, tblock_chat_message **messages, size_t *n,
+                     Error *err)
+{
+    const JsonNode *root = d->node, *list = root;
+    TextOut         texts = { 0 };
+    char            found[NODE_TEXT];
+    size_t          i = 0;
+    if (root->kind == NODE_OBJECT)
+        list = node_get(root, "messages");
+    if (!list || list->kind != NODE_ARRAY || list->n > CHAT_MOST_MESSAGES)
+        return fail(err, INPUT, "%s: expected {\"messages\": [...]}, found %s", what,
+                    node_text(list, found));
+    Places *place = calloc(list->n + 1, sizeof *place);
+    bool    ok = place || no_memory(NULL, err);
+    JSON_NODES (j, ok ? list : NULL) {
+        ok = ok && read_message(d, j, what, i, &texts, &place[i], err);
+        i++;
+    }
+    *messages = ok ? own(place, i, &texts, err) : NULL;
+    *n        = *messages ? i : 0;
+    free(place);
+    text_out_free(&texts);
+    return *messages != NULL;
 }
 
 bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what,
                            tblock_chat_message **messages, size_t *n, tblock_error *err)
 {
+    JsonDoc d = { 0 };
+    char   *copy = malloc(n_bytes + 1);
     *messages = NULL;
     *n        = 0;
-    Json *root = json_parse(json, n_bytes, what, err);
-    if (!root)
-        return false;
-    const Json *list = json_is_object(root) ? json_get(root, "messages") : root;
-    size_t      count = json_count(list), i = 0;
-    bool        ok = (json_is_array(list) && count <= CHAT_MOST_MESSAGES)
-        || fail(err, INPUT, "%s: expected {\"messages\": [...]}, found %s", what, json_kind(list));
-    tblock_chat_message *m = ok ? calloc(count + 1, sizeof *m) : NULL;
-    if (ok && !m)
-        ok = no_memory(NULL, err);
-    for (const Json *j = ok ? json_first(list) : NULL; ok && j; j = json_next(j), i++)
-        ok = read_message(j, what, i, &m[i], err);
-    *messages = ok ? own(m, i, err) : NULL;
-    *n        = *messages ? i : 0;
-    free(m);
-    json_free(root);
-    return *messages != NULL;
+    if (!copy)
+        return no_memory(what, err);
+    memcpy(copy, json, n_bytes);
+    copy[n_bytes] = 0;
+    bool ok = json_doc_parse(&d, copy, n_bytes, JSON_NO_NUL | JSON_FINITE, what, err)
+        && read_all(&d, what, messages, n, err);
+    json_doc_free(&d);
+    return ok;
 }

@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "model/model_writer.h"
-#include "text/chat_format.h"
+#include "text/jinja.h"
 
 typedef struct Convert {
     Source               in;
@@ -35,7 +35,7 @@ typedef struct Convert {
     Error                hash_error;
     bool                 hashed;
     const char          *quantized;   /* the type, or NULL                           */
-    char                *chat;        /* a chat format to store, or NULL             */
+    const char          *chat;        /* a chat template to store, or NULL           */
     bool                 tokenizer_only;
     bool                 measure;     /* tblock_quantize: how far weights are from what they
                                        * were; it refuses values that are not finite, and hashes
@@ -317,19 +317,18 @@ static bool open_input(Convert *c, const char *path, Error *err)
     return tokenizer_data_view(&c->tokenizer_view, &c->tokenizer, err);
 }
 
-/* A format by its name, or its JSON, checked. */
+/* A template by its name, or its text, checked. */
 static bool choose_chat(Convert *c, Error *err)
 {
-    const char *text = c->opt->chat_format;
-    if (text && c->opt->no_tokenizer)
+    const char *format = c->opt->chat_format;
+    if (!format)
+        return true;
+    if (c->opt->no_tokenizer)
         return fail(err, USAGE, "chat format: expected a tokenizer with it");
-    ChatFormat *f = !text ? NULL
-        : *text == '{'    ? chat_format_parse(text, strlen(text), "chat format", err)
-                          : chat_format_named(text, err);
-    if (text && f)
-        c->chat = *text == '{' ? strdup(text) : chat_known_json(chat_known_find(text), err);
-    chat_format_free(f);
-    return !text || c->chat || (f && no_memory(NULL, err));
+    c->chat = chat_format_text(format, err);
+    Jinja *t = c->chat ? jinja_parse(c->chat, strlen(c->chat), "chat template", err) : NULL;
+    jinja_free(t);
+    return t != NULL;
 }
 
 static bool check_apart(const Convert *c, const char *out, Error *err)
@@ -354,11 +353,12 @@ static bool write_file(Convert *c, const char *out, Error *err)
                                .types = c->types,
                                .source = source,
                                .row_major = o->row_major,
-                               .chat = c->chat,
                                .tokenizer = o->tokenizer ? &c->tokenizer_view
                                    : o->no_tokenizer     ? NULL
                                                          : &c->in.file,
-                               .chat_template = source_meta(&c->in, "chat_template") };
+                               .forced_template = c->chat };
+    for (int i = 0; i < CHAT_METAS; i++)
+        contents.chat_meta[i] = source_meta(&c->in, chat_meta_keys[i]);
     c->hashing = c->n_files && pthread_create(&c->thread, NULL, hash_all, c) == 0;
     if (!c->hashing)
         hash_all(c);
@@ -447,7 +447,6 @@ static void release(Convert *c)
     tokenizer_data_free(&c->tokenizer);
     free(c->types);
     free(c->sum);
-    free(c->chat);
     free(c->file);
     free(c->hex);
 }

@@ -66,8 +66,9 @@ bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error 
 
 static bool open_tokenizer(tblock_model *m, Error *err)
 {
-    m->chat          = source_meta(&m->source, "chat");
-    m->chat_template = source_meta(&m->source, "chat_template");
+    m->chat = source_meta(&m->source, "chat");
+    for (int i = 0; i < CHAT_METAS; i++)
+        m->chat_meta[i] = source_meta(&m->source, chat_meta_keys[i]);
     if (!source_meta(&m->source, "tokenizer"))
         return true;
     return tokenizer_open(&m->tokenizer, &m->source.file, err)

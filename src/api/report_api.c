@@ -193,25 +193,6 @@ static bool parse_meta(const Source *s, const char *key, Json **out, Error *err)
     return *out != NULL;
 }
 
-/* The name of the chat format, "" for none. A template that we do not recognise is not the
- * file's fault. */
-static bool name_chat(const Source *s, char name[80], Error *err)
-{
-    const char *chat = source_meta(s, "chat"), *program = source_meta(s, "chat_template");
-    ChatFormat *format;
-    Error       ignored;
-    *name = '\0';
-    if (!chat_source_format(s->path, chat, program, &format, chat ? err : &ignored)) {
-        if (!chat)
-            snprintf(name, 80, "a template that is not recognised");
-        return chat == NULL;
-    }
-    if (format)
-        snprintf(name, 80, "%s%s", chat_format_name(format), chat ? "" : ", recognised");
-    chat_format_free(format);
-    return true;
-}
-
 /* Of a model file that is large enough for its pages to matter. */
 static double huge_share(const Source *s)
 {
@@ -229,7 +210,6 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     const Config *c = src->has_weights ? &src->stored.config : NULL;
     Count         count;
     DataCheck     check;
-    char          chat[80];
     if (opt->html && !source_check_apart(src, opt->html, err))
         return false;
     if (opt->type)
@@ -237,7 +217,7 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
                                 "own types", src->path);
     SourceContents contents;
     bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err)
-        && parse_meta(src, "source", &source, err) && name_chat(src, chat, err);
+        && parse_meta(src, "source", &source, err);
     if (ok && c)
         count_stored(&count, &src->stored);
     if (ok && opt->check)
@@ -247,7 +227,7 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
         Info info = { .path = src->path, .kind = source_kind_name(src->kind), .contents = &contents,
                       .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count,
                       .tokenizer = tokenizer,
-                      .source = source, .chat = *chat ? chat : NULL,
+                      .source = source, .chat = chat_source_name(src),
                       .sha256 = source_meta(src, "sha256"), .huge_share = huge_share(src),
                       .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);

@@ -123,11 +123,11 @@ static void set(Train *x, const char *key, const char *fmt, ...)
  * these. */
 static uint64_t tokenizer_hash(const Source *s)
 {
-    static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
     const TensorFile *f = &s->file;
     uint64_t          h = FNV_SEED;
-    for (int i = 0; i < 3; i++) {
-        const char *value = source_meta(s, keys[i]);
+    for (int i = -2; i < CHAT_METAS; i++) {
+        const char *key = i == -2 ? "tokenizer" : i == -1 ? "chat" : chat_meta_keys[i];
+        const char *value = source_meta(s, key);
         h = value ? fnv1a(h, value, strlen(value)) : h;
     }
     for (int i = 0; i < f->n_tensors; i++)
@@ -412,10 +412,9 @@ static bool write_model(Train *x, Error *err)
     ModelContents contents = { .config = &x->config,
                                .types = types,
                                .source = source,
-                               .tokenizer = x->vocabulary,
-                               .chat_template = brings_tokenizer(x)
-                                   ? source_meta(&x->init, "chat_template")
-                                   : NULL };
+                               .tokenizer = x->vocabulary };
+    for (int i = 0; i < CHAT_METAS && brings_tokenizer(x); i++)
+        contents.chat_meta[i] = source_meta(&x->init, chat_meta_keys[i]);
     bool ok = weight_stream_write(&(WeightStream){ .path = x->out,
                                                    .contents = &contents,
                                                    .threads = x->opt->threads,

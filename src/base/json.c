@@ -269,3 +269,27 @@ bool json_out_double(TextOut *o, double x)
         number_text(text, x);
     return text_out_bytes(o, text, strlen(text));
 }
+
+bool json_out_node(TextOut *o, const JsonDoc *d, const JsonNode *j)
+{
+    static const char *const words[] = { [NODE_NULL] = "null", [NODE_FALSE] = "false",
+                                         [NODE_TRUE] = "true" };
+    bool object = j->kind == NODE_OBJECT, first = true;
+    if (j->kind <= NODE_TRUE)
+        return text_out_bytes(o, words[j->kind], strlen(words[j->kind]));
+    if (j->kind == NODE_STRING)
+        return json_out_string(o, j->text, j->n);
+    if (j->kind <= NODE_DOUBLE)
+        return text_out_bytes(o, json_spelling(d, j),
+                              strspn(json_spelling(d, j), "+-.0123456789eE"));
+    text_out_bytes(o, object ? "{" : "[", 1);
+    JSON_NODES (i, j) {
+        text_out_bytes(o, ", ", first ? 0 : 2);
+        if (object)
+            json_out_string(o, i->key, i->key_n);
+        text_out_bytes(o, ": ", object ? 2 : 0);
+        json_out_node(o, d, i);
+        first = false;
+    }
+    return text_out_bytes(o, object ? "}" : "]", 1);
+}

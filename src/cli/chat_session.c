@@ -14,23 +14,38 @@
 
 static void message_free(SessionMessage *m)
 {
+    free(m->role);
     free(m->text);
+    free(m->json);
     free(m->ids);
     *m = (SessionMessage){ 0 };
 }
 
-static bool add_message(Session *s, const char *role, const char *text, size_t n, tblock_error *err)
+static bool add_message(Session *s, const tblock_chat_message *from, tblock_error *err)
 {
     if (!ARRAY_ROOM(s->message, s->cap, s->n + 1))
         return no_memory(NULL, err);
-    char *copy = malloc(n + 1);
-    if (!copy)
+    SessionMessage m = { .role = strdup(from->role), .text = malloc(from->n_bytes + 1),
+                         .json = from->json ? strdup(from->json) : NULL, .n = from->n_bytes };
+    if (!m.role || !m.text || (from->json && !m.json)) {
+        message_free(&m);
         return no_memory(NULL, err);
-    if (n)
-        memcpy(copy, text, n);
-    copy[n] = '\0';
-    s->message[s->n++] = (SessionMessage){ .role = role, .text = copy, .n = n };
+    }
+    if (m.n)
+        memcpy(m.text, from->text, m.n);
+    m.text[m.n] = '\0';
+    s->message[s->n++] = m;
     return true;
+}
+
+static bool add_text(Session *s, const char *role, const char *text, size_t n, tblock_error *err)
+{
+    return add_message(s, &(tblock_chat_message){ .role = role, .text = text, .n_bytes = n }, err);
+}
+
+static tblock_chat_message message_of(const SessionMessage *m)
+{
+    return (tblock_chat_message){ m->role, m->text, m->n, m->ids, m->n_ids, m->json };
 }
 
 static void drop_last(Session *s) { message_free(&s->message[--s->n]); }
@@ -41,6 +56,7 @@ static size_t first_turn(const Session *s)
 }
 
 static bool is_users(const SessionMessage *m) { return strcmp(m->role, "user") == 0; }
+static bool is_answer(const SessionMessage *m) { return strcmp(m->role, "assistant") == 0; }
 
 void session_reset(Session *s)
 {
@@ -52,11 +68,11 @@ void session_reset(Session *s)
 bool session_system(Session *s, const char *text, tblock_error *err)
 {
     if (s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        return fail(err, TBLOCK_USAGE, "system text: chat format %s does not support one",
+        return fail(err, TBLOCK_USAGE, "system text: the chat template (%s) does not support one",
                     s->format.name);
     if (s->format.system == TBLOCK_CHAT_SYSTEM_IGNORED)
-        cli_note(s->o.quiet, "system text: chat format %s ignores it", s->format.name);
-    if (!add_message(s, "system", text, strlen(text), err))
+        cli_note(s->o.quiet, "system text: the chat template (%s) ignores it", s->format.name);
+    if (!add_text(s, "system", text, strlen(text), err))
         return false;
     SessionMessage m = s->message[s->n - 1];
     if (first_turn(s) && s->n > 1) {
@@ -79,10 +95,8 @@ static bool render(const Session *s, int32_t **ids, size_t *n_ids, tblock_error 
     if (!m)
         return no_memory(NULL, err);
     for (size_t i = 0; i < s->n; i++) {
-        const SessionMessage *from = &s->message[i];
         if (i < first || i >= first + s->n_left_out)
-            m[n++] =
-                (tblock_chat_message){ from->role, from->text, from->n, from->ids, from->n_ids };
+            m[n++] = message_of(&s->message[i]);
     }
     bool good = tblock_chat_render(s->chat, m, n, true, ids, n_ids, err);
     free(m);
@@ -127,7 +141,7 @@ static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
         return true;
     tblock_free(*ids);
     s->n_left_out = before;
-    return fail(err, TBLOCK_USAGE, "the message has %zu tokens with those of the chat format, "
+    return fail(err, TBLOCK_USAGE, "the message has %zu tokens with those of the chat template, "
                                        "but the context holds %zu", *n_ids, n_ctx);
 }
 
@@ -158,7 +172,7 @@ static void note_speed(Session *s, const Generating *g)
 /* Keep the answer as a message. Tokens of one that a stop text cut off are not what it says. */
 static bool keep_answer(Session *s, const tblock_generation_info *now, tblock_error *err)
 {
-    if (!add_message(s, "assistant", now->text, now->n_bytes, err))
+    if (!add_text(s, "assistant", now->text, now->n_bytes, err))
         return false;
     SessionMessage *m = &s->message[s->n - 1];
     m->n_ids = now->end == TBLOCK_END_TEXT ? 0 : s->n_drawn;
@@ -213,7 +227,7 @@ static bool try_answer(Session *s, uint64_t seed, tblock_error *err)
     return good;
 }
 
-/* Answer the last message, a user's. Without an answer, the turns that had to make room for it are
+/* Answer the last message. Without an answer, the turns that had to make room for it are
  * told again. */
 static bool answer_last(Session *s, uint64_t seed, tblock_error *err)
 {
@@ -234,12 +248,13 @@ bool session_reply(Session *s, tblock_error *err)
 
 bool session_say(Session *s, const char *text, size_t n, tblock_error *err)
 {
-    return add_message(s, "user", text, n, err) && session_reply(s, err);
+    return add_text(s, "user", text, n, err) && session_reply(s, err);
 }
 
 bool session_again(Session *s, tblock_error *err)
 {
-    if (s->n < 2 || is_users(&s->message[s->n - 1]) || !is_users(&s->message[s->n - 2]))
+    if (s->n < first_turn(s) + 2 || !is_answer(&s->message[s->n - 1])
+        || is_answer(&s->message[s->n - 2]))
         return fail(err, TBLOCK_USAGE, "/regen: there is no answer yet");
     SessionMessage old = s->message[--s->n];
     if (answer_last(s, s->seed + 1, err)) {
@@ -258,9 +273,7 @@ bool session_save(const Session *s, const char *path, tblock_error *err)
     if (!m)
         return no_memory(NULL, err);
     for (size_t i = 0; i < s->n; i++)
-        m[i] = (tblock_chat_message){ .role = s->message[i].role,
-                                      .text = s->message[i].text,
-                                      .n_bytes = s->message[i].n };
+        m[i] = message_of(&s->message[i]);
     bool good =
         tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_save(m, s->n, path, err);
     free(m);
@@ -276,12 +289,13 @@ bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
     if (!chat_file_read(path, &m, &n, err))
         return false;
     size_t system = n && strcmp(m[0].role, "system") == 0;
-    /* do the roles suit the format? */
+    /* do the messages suit the template? */
     bool   good = n == system || tblock_chat_render(s->chat, m, n, true, &ids, &n_ids, err);
     for (size_t i = 0; good && i < n; i++)
-        good = add_message(&loaded, m[i].role, m[i].text, m[i].n_bytes, err);
+        good = add_message(&loaded, &m[i], err);
     if (good && system && s->format.system == TBLOCK_CHAT_SYSTEM_REFUSED)
-        good = fail(err, TBLOCK_INPUT, "%s: system text: chat format %s does not support one", path,
+        good = fail(err, TBLOCK_INPUT,
+                    "%s: system text: the chat template (%s) does not support one", path,
                     s->format.name);
     SessionMessage *gone = good ? s->message : loaded.message;
     size_t          n_gone = good ? s->n : loaded.n;
@@ -291,7 +305,7 @@ bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
     if (good) {
         s->message = loaded.message, s->n = loaded.n, s->cap = loaded.cap;
         s->n_left_out = 0;
-        *waits = s->n && is_users(&s->message[s->n - 1]);
+        *waits = s->n > first_turn(s) && !is_answer(&s->message[s->n - 1]);
     }
     tblock_free(ids);
     tblock_free(m);
@@ -307,7 +321,7 @@ bool session_open(Session *s, const SessionOptions *o, tblock_error *err)
     if (!s->model)
         return false;
     tblock_model_describe(s->model, &s->info);
-    s->chat = tblock_chat_new(s->model, o->chat_format, err);
+    s->chat = template_open(s->model, o->chat, err);
     if (!s->chat)
         return false;
     tblock_chat_describe(s->chat, &s->format);
@@ -350,7 +364,7 @@ void session_stats(const Session *s)
     char                format[CLI_SHOWN];
     tblock_context_describe(s->context, &c);
     size_t turns = s->n - first_turn(s);
-    fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest dropped, chat format %s\n",
+    fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest dropped, chat template: %s\n",
             turns, first_turn(s) ? " and a system text" : "", s->n_left_out,
             cli_shown(format, s->format.name));
     fprintf(stderr, "context       %zu of %d tokens used, KV cache %.2f MB\n", s->n_ids, c.n_ctx,

@@ -7,10 +7,22 @@
 
 /* ---- chat_file.c ----------------------------------------------------------------------------- */
 
-/* Conversations in files, as JSON. */
+/* Conversations and templates in files. */
 
 /* Reads the messages of a file; release them with tblock_free. */
 bool chat_file_read(const char *path, tblock_chat_message **messages, size_t *n, tblock_error *err);
+
+/* How conversations are written: the options of the template. */
+typedef struct TemplateOptions { const char *format, *args, *tools, *date; } TemplateOptions;
+extern const Option template_options[];
+/* What --chat-format says, as the library takes it: a name, or the text of a file, in *text. */
+bool template_read(const char *format, TextOut *text, const char **out, tblock_error *err);
+/* The chat of a model with these options, whose files are read. */
+tblock_chat *template_open(const tblock_model *m, const TemplateOptions *o, tblock_error *err);
+
+/* Writes what the model would read as one JSON object, {"text": ..., "ids": [...]}. */
+bool prompt_show(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
+                 tblock_error *err);
 
 /* ---- chat_line.c ----------------------------------------------------------------------------- */
 
@@ -39,7 +51,7 @@ LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err);
 
 typedef struct SessionOptions {
     const char            *path;        /* of the model, for messages */
-    const char            *chat_format; /* NULL: the model's own      */
+    const TemplateOptions *chat;        /* how it is written */
     int                    n_predict;   /* most tokens of an answer; 0: as many as fit */
     bool                   quiet;
     const SamplingOptions *sampling;
@@ -47,9 +59,9 @@ typedef struct SessionOptions {
     const ComputeOptions  *compute;
 } SessionOptions;
 
-/* Texts belong to the session. */
+/* As tblock_chat_message, but all of it belongs to the session. */
 typedef struct SessionMessage {
-    const char *role; char *text; size_t n; int32_t *ids; size_t n_ids;
+    char *role, *text, *json; size_t n; int32_t *ids; size_t n_ids;
 } SessionMessage;
 
 typedef struct Session {
@@ -92,11 +104,11 @@ bool session_say(Session *s, const char *text, size_t n, tblock_error *err);
 bool session_again(Session *s, tblock_error *err);
 
 bool session_save(const Session *s, const char *path, tblock_error *err);
-/* Fails with the conversation as it was. *waits: the last message is the user's, and session_reply
+/* Fails with the conversation as it was. *waits: the last message is no answer, and session_reply
  * is due. */
 bool session_load(Session *s, const char *path, bool *waits, tblock_error *err);
 
-/* Answer the last message, a user's, as session_say. */
+/* Answer the last message, as session_say. */
 bool session_reply(Session *s, tblock_error *err);
 
 void session_stats(const Session *s); /* lines on standard error */

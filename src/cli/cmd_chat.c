@@ -8,12 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/memory.h"
 #include "base/text.h"
 
 typedef struct ChatArgs {
-    const char     *model, *system, *chat_format;
+    const char     *model, *system, *messages;
     int             n_predict;
-    bool            no_history;
+    bool            no_history, show_prompt;
+    TemplateOptions chat;
     SamplingOptions sampling;
     ConstraintOptions constraint;
     ComputeOptions  compute;
@@ -246,7 +248,7 @@ static bool converse(Chat *c, tblock_error *err)
         return false;
     }
     interrupt_catch_each();
-    cli_note(quiet, "chat format %s, context of %d tokens; /help lists commands, Ctrl-D ends",
+    cli_note(quiet, "chat template: %s; context of %d tokens; /help lists commands, Ctrl-D ends",
              c->session.format.name, c->session.computing.n_ctx);
     while (good && !c->quit) {
         LineResult result = chat_lines_read(c->lines, &typed, err);
@@ -268,21 +270,35 @@ static bool converse(Chat *c, tblock_error *err)
     return good;
 }
 
-/* The whole of standard input is one message, and the answer alone goes to standard output. */
-static bool answer_once(Chat *c, tblock_error *err)
+/* All of standard input is one message. */
+static bool read_message(TextOut *text, tblock_error *err)
+{
+    if (!input_read("-", INPUT_PROMPT, text, err))
+        return false;
+    if (text->n && text->text[text->n - 1] == '\n')
+        text->n--;
+    return text->n || fail(err, TBLOCK_USAGE, "standard input: expected a message to answer, found "
+                                              "an empty input");
+}
+
+/* The last message of the file, or the one on standard input. */
+static bool answer_message(Chat *c, tblock_error *err)
 {
     TextOut text = { 0 };
-    bool  good = guarded_enter(c->args->compute.sandbox, NULL, 0, -1, err)
-        && input_read("-", INPUT_PROMPT, &text, err);
-    if (good && text.n && text.text[text.n - 1] == '\n')
-        text.n--;
-    if (good && text.n == 0)
-        good = fail(err, TBLOCK_USAGE, "standard input: expected a message to answer, found an "
-                                           "empty input");
+    bool    file = c->args->messages != NULL, good = file || read_message(&text, err);
     interrupt_catch();
-    good = good && session_say(&c->session, text.text, text.n, err);
-    free(text.text);
-    if (!good)
+    if (file)
+        good = session_reply(&c->session, err);
+    else
+        good = good && session_say(&c->session, text.text, text.n, err);
+    text_out_free(&text);
+    return good;
+}
+
+/* Answers once; only the answer goes to standard output. */
+static bool answer_once(Chat *c, tblock_error *err)
+{
+    if (!guarded_enter(c->args->compute.sandbox, NULL, 0, -1, err) || !answer_message(c, err))
         return false;
     if (output_is_terminal())
         output_write("\n", 1);
@@ -297,25 +313,79 @@ static bool answer_once(Chat *c, tblock_error *err)
     return s->end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
+/* The conversation of --messages, which must end with something to answer. */
+static bool load_messages(Chat *c, tblock_error *err)
+{
+    bool waits;
+    return !c->args->messages
+        || (session_load(&c->session, c->args->messages, &waits, err)
+            && (waits || fail(err, TBLOCK_INPUT, "%s: expected a last message to answer, found an "
+                                                 "answer or none", c->args->messages)));
+}
+
+static bool converse_with(Chat *c, tblock_error *err)
+{
+    const ChatArgs *a = c->args;
+    SessionOptions  o = { .path = a->model,
+                          .chat = &a->chat,
+                          .n_predict = a->n_predict,
+                          .quiet = a->general.quiet,
+                          .sampling = &a->sampling,
+                          .constraint = &a->constraint,
+                          .compute = &a->compute };
+    bool once = a->messages || isatty(STDIN_FILENO) != 1;
+    bool good = session_open(&c->session, &o, err) && load_messages(c, err)
+        && (!a->system || session_system(&c->session, a->system, err));
+    good = good && (once ? answer_once(c, err) : converse(c, err));
+    session_close(&c->session);
+    return good;
+}
+
+/* Shows what the model would read: the messages of the file, or the one on standard input, with the
+ * system text in front. */
+static bool show_messages(const ChatArgs *a, const tblock_chat *c, tblock_error *err)
+{
+    tblock_chat_message *file = NULL, said = { .role = "user" };
+    TextOut              text = { 0 };
+    size_t               n = 1;
+    bool                 good =
+        a->messages ? chat_file_read(a->messages, &file, &n, err) : read_message(&text, err);
+    said.text = text.text, said.n_bytes = text.n;
+    const tblock_chat_message *from = file ? file : &said;
+    size_t replaced = good && a->system && n && strcmp(from->role, "system") == 0;
+    tblock_chat_message *m = good ? calloc(n + 1, sizeof *m) : NULL;
+    if (good && !m)
+        good = no_memory(NULL, err);
+    if (good) {
+        m[0] = (tblock_chat_message){ .role = "system", .text = a->system,
+                                      .n_bytes = a->system ? strlen(a->system) : 0 };
+        memcpy(m + 1, from + replaced, (n - replaced) * sizeof *m);
+        good = prompt_show(c, m + !a->system, n - replaced + (a->system != NULL), err);
+    }
+    free(m);
+    text_out_free(&text);
+    tblock_free(file);
+    return good;
+}
+
+static bool show_prompt(const ChatArgs *a, tblock_error *err)
+{
+    tblock_model *model = tblock_open(a->model, NULL, err);
+    tblock_chat  *c = model ? template_open(model, &a->chat, err) : NULL;
+    bool          good = c && show_messages(a, c, err);
+    tblock_chat_free(c);
+    tblock_close(model);
+    return good;
+}
+
 static bool chat(void *args, tblock_error *err)
 {
     ChatArgs *a = args;
-    Chat      c = { .args = a };
-    if (!constraint_check(&a->constraint, false, err)
-        || !seed_choose(&a->sampling.seed, a->general.quiet, err))
-        return false;
-    SessionOptions o = { .path = a->model,
-                         .chat_format = a->chat_format,
-                         .n_predict = a->n_predict,
-                         .quiet = a->general.quiet,
-                         .sampling = &a->sampling,
-                         .constraint = &a->constraint,
-                         .compute = &a->compute };
-    bool good = session_open(&c.session, &o, err)
-        && (!a->system || session_system(&c.session, a->system, err));
-    good = good && (isatty(STDIN_FILENO) == 1 ? converse(&c, err) : answer_once(&c, err));
-    session_close(&c.session);
-    return good;
+    if (a->show_prompt)
+        return show_prompt(a, err);
+    return constraint_check(&a->constraint, false, err)
+        && seed_choose(&a->sampling.seed, a->general.quiet, err)
+        && converse_with(&(Chat){ .args = a }, err);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -324,9 +394,11 @@ static bool chat(void *args, tblock_error *err)
 static const Option chat_options[] = {
     { "system",      0,  "TEXT", OPT_TEXT, AT(system),      0, 0, NULL,
       "instructions for the model, before the conversation" },
-    { "chat-format", 0,  "NAME", OPT_TEXT, AT(chat_format), 0, 0, NULL,
-      "how turns are written: llama3, chatml, ...; an unknown name lists them; default: the "
-      "model's own" },
+    { "messages",    0,  "FILE", OPT_TEXT, AT(messages),    0, 0, NULL,
+      "answer the last message of this conversation, JSON as /save writes it, and end; -: standard "
+      "input" },
+    { "show-prompt", 0,  NULL,   OPT_FLAG, AT(show_prompt), 0, 0, NULL,
+      "print what the model would read, as JSON with text and ids, and end" },
     { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   0, 1 << 20, "0",
       "at most N tokens in an answer; 0: as many as fit" },
     { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL,
@@ -339,6 +411,7 @@ static const Operand operands[] = {
 };
 static const OptionGroup groups[] = {
     { "Chat", chat_options, 0 },
+    { "Template", template_options, AT(chat) },
     { "Sampling", sampling_options, AT(sampling) },
     GROUP_CONSTRAINT(AT(constraint)),
     GROUP_COMPUTE(AT(compute)),
@@ -360,7 +433,7 @@ const Command cmd_chat = {
     "generated. Prompts and notes go to standard error. Ctrl-C stops the answer, not the program; "
     "Ctrl-D ends the program. Lines that begin with / are commands; /help lists them. Typed lines "
     "are kept in $XDG_STATE_HOME/tblock/history. If standard input is not a terminal, all of it is "
-    "one message, and only the answer is printed.\nTurns are written in the model's chat format. "
+    "one message, and only the answer is printed.\nTurns are written by the model's chat template. "
     "Special tokens in a message are ordinary text. The KV cache of earlier turns is kept, so only "
     "new tokens are computed. When less than a quarter of the context is left for the answer (or "
     "less than --predict, if that is smaller), the oldest turns after the system text are dropped "

@@ -1,3 +1,4 @@
+#include "chat_session.h"
 #include "command.h"
 #include "tblock_tools.h"
 
@@ -42,6 +43,12 @@ static bool convert(void *args, tblock_error *err)
     if (a->no_tokenizer && (a->tokenizer || a->tokenizer_only))
         return fail(err, TBLOCK_USAGE, "%s and --no-tokenizer: expected only one of them",
                     a->tokenizer ? "--tokenizer" : "--tokenizer-only");
+    TextOut     text = { 0 };
+    const char *format;
+    if (!template_read(a->chat_format, &text, &format, err)) {
+        text_out_free(&text);
+        return false;
+    }
     progress_show("converting", 0);
     tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL,
                                  .keep = a->keep.texts,
@@ -51,11 +58,12 @@ static bool convert(void *args, tblock_error *err)
                                  .no_tokenizer = a->no_tokenizer,
                                  .tokenizer_only = a->tokenizer_only,
                                  .row_major = strcmp(a->layout, "rows") == 0,
-                                 .chat_format = a->chat_format,
+                                 .chat_format = format,
                                  .threads = a->threads,
                                  .progress = progress_advance };
     bool good = tblock_convert(a->in, a->out, &o, &report, err);
     progress_end();
+    text_out_free(&text);
     if (good)
         print_report(a, &report);
     tblock_free(report.warnings);
@@ -81,8 +89,9 @@ static const Option options[] = {
     { "no-tokenizer", 0, NULL, OPT_FLAG, AT(no_tokenizer), 0, 0, NULL, "convert only the weights" },
     { "tokenizer-only", 0, NULL, OPT_FLAG, AT(tokenizer_only), 0, 0, NULL,
       "convert only the tokenizer: a model file without weights, for tokenize" },
-    { "chat-format", 0, "NAME", OPT_TEXT, AT(chat_format), 0, 0, NULL,
-      "store this chat format instead of the model's own: a name, as in chat, or its JSON" },
+    { "chat-format", 0, "NAME|FILE", OPT_TEXT, AT(chat_format), 0, 0, NULL,
+      "store this chat template instead of the model's own: a built-in one, as in chat, or a file "
+      "in Jinja" },
     OPTION_THREADS(AT(threads), ""),
     { 0 },
 };

@@ -10,8 +10,10 @@
 #include "base/hash.h"
 #include "model/tensor_list.h"
 
-/* MOST_TEMPLATE: bytes of a template; a longer one is not a chat format. */
-enum { ALIGN = 64, DATA_ALIGN = 4096, MOST_TEMPLATE = 1 << 16 };
+enum { ALIGN = 64, DATA_ALIGN = 4096 };
+
+const char *const chat_meta_keys[CHAT_METAS] = { "chat_template", "chat_template_tools",
+                                                 "special_tokens" };
 
 /* One tensor of the file. data is set for padding and for the tokenizer's tensors, whose bytes the
  * writer itself writes. */
@@ -135,17 +137,22 @@ static bool holds_bf16(const ModelContents *what)
     return false;
 }
 
-/* Write the tokenizer and the chat format to the metadata. */
+/* Write the tokenizer and the entries for conversations to the metadata. */
 static bool write_text_meta(ModelWriter *w, const ModelContents *what, Error *err)
 {
-    static const char *const keys[] = { "tokenizer", "chat", "chat_template" };
     const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
-    for (int i = 0; tokenizer && i < 3; i++) {
-        const char *value =
-            i == 1 && what->chat ? what->chat : tensor_meta(what->tokenizer, keys[i]);
-        if (!value && i == 2 && what->chat_template && strlen(what->chat_template) <= MOST_TEMPLATE)
-            value = what->chat_template;
-        if (value && !tensor_writer_meta(w->out, keys[i], value, err))
+    const char *chat = tokenizer ? tensor_meta(what->tokenizer, "chat") : NULL;
+    if (!tokenizer)
+        return true;
+    if (!tensor_writer_meta(w->out, "tokenizer", tokenizer, err)
+        || (chat && !what->forced_template && !tensor_writer_meta(w->out, "chat", chat, err)))
+        return false;
+    for (int i = 0; i < CHAT_METAS; i++) {
+        const char *value = tensor_meta(what->tokenizer, chat_meta_keys[i]);
+        value = value ? value : what->chat_meta[i];
+        if (what->forced_template && i != CHAT_SPECIAL_TOKENS)
+            value = i == CHAT_TEMPLATE ? what->forced_template : NULL;
+        if (value && !tensor_writer_meta(w->out, chat_meta_keys[i], value, err))
             return false;
     }
     return true;

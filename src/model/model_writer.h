@@ -87,6 +87,11 @@ bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec 
 
 typedef struct ModelWriter ModelWriter;
 
+/* The metadata entries for conversations (docs/format.md, "Chat"). */
+typedef enum ChatMeta { CHAT_TEMPLATE, CHAT_TEMPLATE_TOOLS, CHAT_SPECIAL_TOKENS } ChatMeta;
+enum { CHAT_METAS = CHAT_SPECIAL_TOKENS + 1, MOST_CHAT_META = 1 << 20 }; /* bytes of one */
+extern const char *const chat_meta_keys[CHAT_METAS];
+
 /* What goes into a file. */
 typedef struct ModelContents {
     const Config     *config;     /* passed config_check; NULL: only a tokenizer */
@@ -94,16 +99,17 @@ typedef struct ModelContents {
      * bf16 weights must have no magnitude under 2^-50 except 0, as retype_store leaves them. */
     const WeightType *types;
     const char       *source;     /* JSON for the metadata */
-    /* The file to copy the tokenizer and chat format from; NULL: none. */
+    /* The file to copy the tokenizer and the entries for conversations from; NULL: none. */
     const TensorFile *tokenizer;
     bool              row_major;  /* layout `rows` instead of rows16 */
     /* Matrices are holes, which read as zeros. Then only vectors are appended, and no sha256 is
      * recorded. */
     bool              sparse;
-    /* The JSON of a chat format to use instead of the tokenizer file's; NULL: none. */
-    const char       *chat;
-    /* A chat template to write if there is a tokenizer whose file has no template; NULL: none. */
-    const char       *chat_template;
+    /* Entries for conversations to write if there is a tokenizer whose file lacks them; each may be
+     * NULL. */
+    const char       *chat_meta[CHAT_METAS];
+    /* A chat template to write instead of all others; NULL: none. */
+    const char       *forced_template;
 } ModelContents;
 
 /* Go to the next tensor of the file, in the file's layout; otherwise as tensor_list_next. Begin

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
+
 bool gguf_is(const unsigned char *head, size_t n)
 {
     static const char magics[][4] = { { 'G', 'G', 'U', 'F' }, { 'F', 'U', 'G', 'G' },
@@ -248,27 +250,57 @@ static bool bind_all(GgufBinder *b)
     return check_unused(b);
 }
 
-/* Copy the chat template, because the file's text has no NUL behind it. Skip one that holds a
- * NUL. */
-static bool keep_template(Source *s, Error *err)
+/* ---- Chat ------------------------------------------------------------------------------------ */
+
+static bool keep_template(Source *s, const char *key, ChatMeta which, Error *err)
 {
-    static const char key[] = "tokenizer.chat_template";
-    GgufString        text;
-    if (!gguf_find(s->gguf.meta, key))
+    GgufString text;
+    return !gguf_find(s->gguf.meta, key)
+        || (gguf_read_string(s->gguf.meta, key, &text, err)
+            && source_keep_chat(s, which, text.bytes, text.n, err));
+}
+
+/* The special tokens that the file names by their ids, as texts. */
+static bool keep_special(Source *s, Error *err)
+{
+    static const char *const ids[SPECIAL_TOKEN_KEYS] = {
+        "tokenizer.ggml.bos_token_id",       "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.unknown_token_id",   "tokenizer.ggml.seperator_token_id",
+        "tokenizer.ggml.padding_token_id",   "tokenizer.ggml.cls_token_id",
+        "tokenizer.ggml.mask_token_id"
+    };
+    const GgufMeta *meta = s->gguf.meta;
+    GgufString     *piece;
+    size_t          n;
+    TextOut         o = { 0 };
+    if (!gguf_find(meta, "tokenizer.ggml.tokens"))
         return true;
-    if (!gguf_read_string(s->gguf.meta, key, &text, err))
+    if (!gguf_read_strings(meta, "tokenizer.ggml.tokens", &piece, &n, err))
         return false;
-    if (memchr(text.bytes, 0, text.n))
-        return true;
-    s->chat_template = source_alloc(s, text.n + 1, err);
-    if (s->chat_template)
-        memcpy(s->chat_template, text.bytes, text.n);
-    return s->chat_template != NULL;
+    for (int i = 0; i < SPECIAL_TOKEN_KEYS; i++) {
+        int64_t id;
+        Error   ignored;
+        if (!gguf_find(meta, ids[i]) || !n
+            || !gguf_read_int(meta, ids[i], 0, (int64_t)n - 1, &id, &ignored))
+            continue;
+        text_out(&o, "%s\"%s\": ", o.n ? ", " : "{", special_token_keys[i]);
+        json_out_string(&o, piece[id].bytes, piece[id].n);
+    }
+    free(piece);
+    bool ok = o.n == 0 && !o.failed;
+    if (!ok)
+        ok = text_out_add(&o, "}", 1, err)
+            && source_keep_chat(s, CHAT_SPECIAL_TOKENS, o.text, o.n, err);
+    text_out_free(&o);
+    return ok;
 }
 
 bool gguf_model_open(Source *s, Error *err)
 {
-    if (!gguf_open(&s->gguf, s->path, err) || !keep_template(s, err))
+    if (!gguf_open(&s->gguf, s->path, err)
+        || !keep_template(s, "tokenizer.chat_template", CHAT_TEMPLATE, err)
+        || !keep_template(s, "tokenizer.chat_template.tool_use", CHAT_TEMPLATE_TOOLS, err)
+        || !keep_special(s, err))
         return false;
     if (s->gguf.n_tensors == 0)
         return true;

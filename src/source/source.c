@@ -233,7 +233,8 @@ const char *source_meta(const Source *s, const char *key)
 {
     if (s->config_json && strcmp(key, "config") == 0)
         return s->config_json;
-    if (s->chat_template && strcmp(key, "chat_template") == 0)
-        return s->chat_template;
+    for (int i = 0; i < CHAT_METAS; i++)
+        if (s->chat_meta[i] && strcmp(key, chat_meta_keys[i]) == 0)
+            return s->chat_meta[i];
     return tensor_meta(&s->file, key);
 }

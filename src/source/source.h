@@ -6,6 +6,7 @@
 #include "format/gguf.h"
 #include "format/llama2c.h"
 #include "model/config.h"
+#include "model/model_writer.h"
 #include "model/tensor_list.h"
 #include "tokmake/tokmake.h"
 
@@ -59,7 +60,7 @@ typedef struct Source {
     bool        has_weights;      /* false: only a tokenizer */
     RowSource  *rows;             /* [stored.n] of other programs' files */
     char       *config_json;      /* of those, the config as our JSON */
-    char       *chat_template;    /* of those, as its author wrote it; NULL: none */
+    char       *chat_meta[CHAT_METAS]; /* of those; NULL: none */
     GgufFile    gguf;             /* SOURCE_GGUF */
     Llama2cFile llama2c;          /* SOURCE_LLAMA2C */
     TensorFile *files;            /* [n_files] the weights of a folder; zeroed until opened */
@@ -188,12 +189,22 @@ bool tokenizer_beside_apart(const char *path, const char *output, Error *err);
 
 /* ---- folder_chat.c --------------------------------------------------------------------------- */
 
-/* The chat template of a Hugging Face folder. */
+/* The chat templates of a Hugging Face folder, and the names of its special tokens, which templates
+ * write. */
 
-/* Set s->chat_template from chat_template.jinja, tokenizer_config.json or chat_template.json,
- * whichever is the first to hold one. If it holds several by name, take "default". A folder without
- * one is no error. Source: transformers, tokenization_utils_base.py. */
-bool folder_chat_template(Source *s, const char *folder, Error *err);
+/* Set s->chat_meta. The templates are those of chat_template.jinja and additional_chat_templates,
+ * tokenizer_config.json or chat_template.json, whichever is the first to hold one; of several by
+ * name, "default" and "tool_use". The special tokens are those of tokenizer_config.json, else of
+ * special_tokens_map.json. A folder without any is no error. Source: transformers,
+ * tokenization_utils_base.py. */
+bool folder_chat(Source *s, const char *folder, Error *err);
+
+/* Set s->chat_meta[which] to a copy of text. One that is too long or holds NUL is left out. */
+bool source_keep_chat(Source *s, ChatMeta which, const char *text, size_t n, Error *err);
+
+/* "bos_token", "eos_token", ...: the special tokens that transformers has names for. */
+enum { SPECIAL_TOKEN_KEYS = 7 };
+extern const char *const special_token_keys[SPECIAL_TOKEN_KEYS];
 
 /* ---- gguf_model.c ---------------------------------------------------------------------------- */
 

@@ -66,7 +66,7 @@ bool open_tokenizer_source(Source *s, Error *err)
         return false;
     if (!note(s, err)
         || ((s->kind == SOURCE_HF || s->kind == SOURCE_TOKENIZER) && path_is_folder(from)
-            && !folder_chat_template(s, from, err)))
+            && !folder_chat(s, from, err)))
         return false;
     if (s->tokenizer.metadata)
         return tokenizer_data_view(&s->file, &s->tokenizer, err);

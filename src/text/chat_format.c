@@ -1,5 +1,5 @@
-/* Reads a chat format from its JSON (docs/format.md, "Chat") and checks that each form has the
- * placeholders it needs and no others. */
+/* Reads a chat format from its JSON (docs/format.md, "The entry chat") and checks that each form
+ * has the placeholders it needs and no others. */
 #include "text/chat_format.h"
 
 #include <stdio.h>
@@ -271,20 +271,4 @@ ChatSystem chat_format_system(const ChatFormat *f)
     return f->form[CHAT_USER_SYSTEM].given ? CHAT_SYSTEM_TOLD
         : turn->given                      ? CHAT_SYSTEM_IGNORED
                                            : CHAT_SYSTEM_NONE;
-}
-
-static const char *const role_names[] = {
-    [CHAT_SYSTEM] = "system", [CHAT_USER] = "user", [CHAT_ASSISTANT] = "assistant"
-};
-
-const char *chat_role_name(ChatRole role) { return role_names[role]; }
-
-bool chat_role_parse(const char *name, ChatRole *out)
-{
-    for (int r = CHAT_SYSTEM; name && r <= CHAT_ASSISTANT; r++)
-        if (strcmp(name, role_names[r]) == 0) {
-            *out = (ChatRole)r;
-            return true;
-        }
-    return false;
 }

@@ -292,8 +292,8 @@ def bad_files_change_nothing():
     t = chat("-n", "5")
     t.say("One")
     before = saved(t)
-    for text, word in (("{", "bad.json"), ("[1]", "expected an object"), ('[{"role": "tool", "content": ""}]', "found 'tool'"),
-                       ('[{"role": "user", "content": 3}]', "content"), ('{"messages": {}}', "messages"), ("", "bad.json"),
+    for text, word in (("{", "bad.json"), ("[1]", "expected an object"), ('[{"role": "tool", "content": ""}]', "no place for roles"),
+                       ('[{"role": "user", "content": 3}]', "as one text"), ('[{"content": "x"}]', "role: expected a text, found nothing"), ('{"messages": {}}', "messages"), ("", "bad.json"),
                        ('[{"role": "user", "content": "a"}, {"role": "system", "content": "b"}]', "in front")):
         (TEMP / "bad.json").write_text(text)
         shown = t.say("/load bad.json")

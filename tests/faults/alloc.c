@@ -246,15 +246,24 @@ static bool makes_a_template(tblock_error *err)
 
 static bool chats(tblock_error *err)
 {
-    static const char json[] = "{\"messages\": [{\"role\": \"system\", \"content\": \"be "
-                               "<|eot_id|>\"}, {\"role\": \"user\", \"content\": \"a\\u00e4\"}]}";
+    static const char json[] =
+        "{\"messages\": [{\"role\": \"system\", \"content\": \"be <|eot_id|>\"}, "
+        "{\"role\": \"user\", \"content\": \"a\\u00e4\"}, "
+        "{\"role\": \"assistant\", \"content\": \"b\", \"thinking\": \"c\"}]}";
+    static const tblock_chat_options options = {
+        .format = "{% for m in messages %}{{ m.role ~ m.content }}<|eot_id|>{% endfor %}",
+        .args = "{\"a\": [1]}", .tools = "[{\"b\": 2}]", .date = "2024-07-26" };
+    static const int32_t drawn[] = { 65 };
     tblock_chat_message *message = NULL;
     int32_t *ids = NULL;
     char    *back = NULL, *shown = NULL;
     size_t   n, n_ids, n_shown;
-    tblock_chat *c = tblock_chat_new(shared, "chatml", err);
-    bool good = c && tblock_chat_from_json(json, sizeof json - 1, "conversation", &message, &n, err)
-        && tblock_chat_render(c, message, n, true, &ids, &n_ids, err)
+    tblock_chat *c = tblock_chat_new(shared, &options, err);
+    bool good =
+        c && tblock_chat_from_json(json, sizeof json - 1, "conversation", &message, &n, err);
+    if (good)
+        message[2].ids = drawn, message[2].n_ids = 1;
+    good = good && tblock_chat_render(c, message, n, true, &ids, &n_ids, err)
         && tblock_chat_text(c, message, n, true, &shown, &n_shown, err)
         && tblock_chat_to_json(message, n, &back, err)
         && tblock_chat_save(message, n, "/dev/null", err);

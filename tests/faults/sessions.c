@@ -123,12 +123,13 @@ static bool failing_session(tblock_error *err)
 
 static bool text_session(tblock_error *err)
 {
-    static const tblock_chat_message turn[] = { { "user", "Who <|im_end|> are you?", 23, NULL,
-                                                  0 } };
+    static const tblock_chat_message turn[] = { { .role = "user",
+                                                  .text = "Who <|im_end|> are you?",
+                                                  .n_bytes = 23 } };
     int32_t *ids = NULL;
     char    *text = NULL;
     size_t   n, n_text;
-    tblock_chat   *chat = tblock_chat_new(model, "chatml", err);
+    tblock_chat   *chat = tblock_chat_new(model, &(tblock_chat_options){ .format = "chatml" }, err);
     tblock_stream *s = chat ? tblock_stream_new(model, false, err) : NULL;
     bool good = s && tblock_chat_render(chat, turn, 1, true, &ids, &n, err)
         && tblock_detokenize(model, ids, n, &text, &n_text, err);

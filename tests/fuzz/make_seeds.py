@@ -189,12 +189,12 @@ def texts(s):
 
 
 def chats(s):
-    for i, t in enumerate(TEMPLATES):
-        s.put("chat", f"template-{i}", t)
+    s.put("chat", "variables", json.dumps({"bos_token": "<s>", "eos_token": None, "enable_thinking": False, "documents": [{"title": "t"}]}))
+    s.put("chat", "tools", json.dumps([{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]))
+    s.put("chat", "message", json.dumps({"role": "assistant", "content": None, "reasoning": "r", "tool_calls": [{"function": {"name": "f"}}]}))
     s.put("chat", "format", json.dumps({"version": 1, "name": "x", "begin": "{bos}", "system": "<<{system}>>", "user": "U: {content}\n",
                                         "assistant": "A: {content}{eos}\n", "open": "A:", "stop": ["U:"]}))
-    s.put("chat", "conversation", json.dumps({"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "a\n"}]}))
-    s.files("chat", "data/chat/jinja/*")
+    s.put("chat", "conversation", json.dumps({"messages": [{"role": "user", "content": "Hello"}, {"role": "tool", "content": [{"text": "a\n"}]}]}))
 
 
 def jinjas(s):

@@ -1,92 +1,48 @@
-/* The chat formats for tests in other languages: one JSON object a line on stdin, one answer a line
- * on stdout.
- *   {"format": JSON text | "named": NAME | "template": Jinja program, "messages": [{"role",
- *     "content"}], "open": bool,
- *    "bos": text, "eos": text}
- * answers {"text": ..., "spans": [[kind, start, end], ...], "format": JSON text} or {"error": ...,
- * "format": ...}.
- *   {"model": path, "chat": name or JSON text, "messages": [{"role", "content", "ids"}]}
- * answers {"ids": of tblock_chat_render, "whole": of the rendered text as a whole, "text": ...,
- * "stop": [ids], "stop_texts": n}. */
+/* Conversations for tests in other languages: one JSON object a line on stdin, one answer a line on
+ * stdout.
+ *   {"model": path, "chat": a name or the text of a template, "args", "tools": JSON texts, "date",
+ *    "messages": [{"role", "content", ...}], "ids": [ids of each message, or null], "open": bool}
+ * answers {"text": ..., "ids": of tblock_chat_render, "whole": of the rendered text as a whole,
+ * "stop": [ids], "stop_texts": [texts], "prefix": text, "system": 0 told, 1 ignored, 2 refused}, or
+ * {"error": ...}. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
-#include "text/chat_format.h"
 
-enum { MOST_MESSAGES = 64 };
+typedef struct Request { JsonDoc doc; tblock_chat_message *m; size_t n; int32_t **ids; } Request;
 
-static const char *text_of(const Json *j, const char *key, const char *fallback)
+static const char *text_of(const Request *r, const char *key)
 {
-    const char *text = fallback;
-    const Json *item = json_get(j, key);
-    if (item)
-        json_read_string(item, key, &text, NULL);
-    return text;
+    const JsonNode *j = node_get(r->doc.node, key);
+    return j && j->kind == NODE_STRING ? j->text : NULL;
 }
 
-static char *format_of(const Json *j, Error *err)
+/* The messages, with the ids of those that have some. */
+static bool read_messages(Request *r, Error *err)
 {
-    char       *json = NULL;
-    const char *program = text_of(j, "template", NULL);
-    if (program)
-        return chat_format_recognise(program, strlen(program), "template", &json, err) ? json
-                                                                                       : NULL;
-    return strdup(text_of(j, "format", ""));
-}
-
-static size_t messages_of(const Json *j, ChatMessage *m, Error *err)
-{
-    size_t n = 0;
-    for (const Json *i = json_first(json_get(j, "messages")); i && n < MOST_MESSAGES;
-         i = json_next(i), n++) {
-        const char *role = text_of(i, "role", ""), *content = text_of(i, "content", ""),
-                   *drawn = text_of(i, "drawn", NULL);
-        ChatRole    r = strcmp(role, "system") == 0 ? CHAT_SYSTEM
-               : strcmp(role, "user") == 0          ? CHAT_USER
-                                                    : CHAT_ASSISTANT;
-        if (r == CHAT_ASSISTANT && strcmp(role, "assistant") != 0)
-            fail(err, INPUT, "role %s", role);
-        m[n] = (ChatMessage){ r, content, strlen(content), drawn, drawn ? strlen(drawn) : 0 };
+    const JsonNode *list = node_get(r->doc.node, "messages"), *ids = node_get(r->doc.node, "ids");
+    TextOut         o = { 0 };
+    size_t          at = 0;
+    if (!list || !json_out_node(&o, &r->doc, list)
+        || !tblock_chat_from_json(o.text, o.n, "messages", &r->m, &r->n, err)) {
+        text_out_free(&o);
+        return false;
     }
-    return n;
-}
-
-static void answer(const Json *j)
-{
-    static const char *const kinds[] = { "content", "drawn", "bos", "eos" };
-    ChatMessage m[MOST_MESSAGES];
-    Error       err = { 0 };
-    ChatText    out = { 0 };
-    TextOut     o = { 0 };
-    const char *named = text_of(j, "named", NULL);
-    char       *json = named ? NULL : format_of(j, &err);
-    ChatFormat *f = named ? chat_format_named(named, &err)
-        : json            ? chat_format_parse(json, strlen(json), "format", &err)
-                          : NULL;
-    bool        open = true;
-    if (json_get(j, "open"))
-        json_read_bool(json_get(j, "open"), "open", &open, NULL);
-    size_t n = messages_of(j, m, &err);
-    bool   ok = f && !err.status
-        && chat_render(f, m, n, open, text_of(j, "bos", ""), text_of(j, "eos", ""), &out, &err);
-    text_out(&o, ok ? "{\"text\": " : "{\"error\": ");
-    json_out_string(&o, ok ? out.text : err.msg, ok ? out.n : strlen(err.msg));
-    text_out(&o, ", \"spans\": [");
-    for (size_t i = 0; ok && i < out.n_spans; i++)
-        text_out(&o, "%s[\"%s\", %zu, %zu]", i ? ", " : "", kinds[out.span[i].kind],
-                 out.span[i].start, out.span[i].end);
-    text_out(&o, "], \"format\": ");
-    json_out_string(&o, json ? json : "", json ? strlen(json) : 0);
-    text_out(&o, "}");
-    char *line = text_out_take(&o, &err);
-    puts(line ? line : "{\"error\": \"no memory\"}");
-    fflush(stdout);
-    free(line);
-    free(json);
-    chat_text_free(&out);
-    chat_format_free(f);
+    text_out_free(&o);
+    r->ids = calloc(r->n + 1, sizeof *r->ids);
+    JSON_NODES (i, ids) {
+        if (at == r->n)
+            break;
+        if (i->kind == NODE_ARRAY && (r->ids[at] = calloc(i->n + 1u, sizeof **r->ids))) {
+            r->m[at].ids = r->ids[at];
+            JSON_NODES (id, i)
+                r->ids[at][r->m[at].n_ids++] = (int32_t)id->integer;
+        }
+        at++;
+    }
+    return true;
 }
 
 static void out_ids(TextOut *o, const char *key, const int32_t *ids, size_t n)
@@ -97,62 +53,65 @@ static void out_ids(TextOut *o, const char *key, const int32_t *ids, size_t n)
     text_out(o, "], ");
 }
 
-/* The ids array of a message; caller frees. */
-static int32_t *ids_of(const Json *j, size_t *n)
+static void out_info(TextOut *o, const tblock_chat *chat)
 {
-    const Json *list = json_get(j, "ids");
-    int32_t    *ids = calloc(json_count(list) + 1, sizeof *ids);
-    *n = 0;
-    for (const Json *i = json_first(list); i && ids; i = json_next(i)) {
-        int64_t id = 0;
-        json_read_int(i, "ids", 0, INT32_MAX, &id, NULL);
-        ids[(*n)++] = (int32_t)id;
+    tblock_chat_info info;
+    tblock_chat_describe(chat, &info);
+    out_ids(o, "stop", info.stop_ids, info.n_stop_ids);
+    text_out(o, "\"stop_texts\": [");
+    for (size_t i = 0; i < info.n_stop_texts; i++) {
+        text_out(o, "%s", i ? ", " : "");
+        json_out_string(o, info.stop_texts[i], strlen(info.stop_texts[i]));
     }
-    return ids;
+    text_out(o, "], \"system\": %d, \"prefix\": ", info.system);
+    json_out_string(o, info.answer_prefix, strlen(info.answer_prefix));
+    text_out(o, ", ");
 }
 
-static void answer_of_model(const Json *j)
+static bool answer(Request *r, const tblock_model *model, TextOut *o, Error *err)
 {
-    tblock_chat_message m[MOST_MESSAGES];
-    tblock_error   err = { 0 };
-    tblock_model  *model = tblock_open(text_of(j, "model", ""), NULL, &err);
-    tblock_chat   *chat = model ? tblock_chat_new(model, text_of(j, "chat", NULL), &err) : NULL;
-    tblock_chat_info info = { 0 };
-    TextOut        o = { 0 };
-    char          *text = NULL;
-    int32_t       *ids = NULL, *whole = NULL;
-    size_t         n = 0, n_ids, n_whole, n_text;
-    for (const Json *i = json_first(json_get(j, "messages")); i && n < MOST_MESSAGES;
-         i = json_next(i), n++) {
-        m[n] = (tblock_chat_message){ .role = text_of(i, "role", ""),
-                                      .text = text_of(i, "content", "") };
-        m[n].n_bytes = strlen(m[n].text);
-        m[n].ids = ids_of(i, &m[n].n_ids);
+    const JsonNode     *open = node_get(r->doc.node, "open");
+    bool                opens = !open || node_truth(open);
+    tblock_chat_options opt = { text_of(r, "chat"), text_of(r, "args"), text_of(r, "tools"),
+                                text_of(r, "date") };
+    tblock_chat *chat = tblock_chat_new(model, &opt, err);
+    int32_t     *ids = NULL, *whole = NULL;
+    char        *text = NULL;
+    size_t       n_ids, n_whole, n_text;
+    bool good = chat && read_messages(r, err)
+        && tblock_chat_render(chat, r->m, r->n, opens, &ids, &n_ids, err)
+        && tblock_chat_text(chat, r->m, r->n, opens, &text, &n_text, err)
+        && tblock_tokenize(model, text, n_text, TBLOCK_PARSE_SPECIAL, &whole, &n_whole, err);
+    if (good) {
+        text_out(o, "{");
+        out_ids(o, "ids", ids, n_ids);
+        out_ids(o, "whole", whole, n_whole);
+        out_info(o, chat);
+        text_out(o, "\"text\": ");
+        json_out_string(o, text, n_text);
     }
-    text_out(&o, "{");
-    bool ok = chat && tblock_chat_render(chat, m, n, true, &ids, &n_ids, &err)
-        && tblock_chat_text(chat, m, n, true, &text, &n_text, &err)
-        && tblock_tokenize(model, text, n_text, TBLOCK_PARSE_SPECIAL, &whole, &n_whole, &err);
-    if (ok) {
-        tblock_chat_describe(chat, &info);
-        out_ids(&o, "ids", ids, n_ids);
-        out_ids(&o, "whole", whole, n_whole);
-        out_ids(&o, "stop", info.stop_ids, info.n_stop_ids);
-    }
-    text_out(&o, "\"stop_texts\": %zu, \"%s\": ", info.n_stop_texts, ok ? "text" : "error");
-    json_out_string(&o, ok ? text : err.msg, ok ? n_text : strlen(err.msg));
-    text_out(&o, "}");
-    char *line = text_out_take(&o, &err);
-    puts(line ? line : "{\"error\": \"no memory\"}");
-    fflush(stdout);
-    for (size_t i = 0; i < n; i++)
-        free((int32_t *)(uintptr_t)m[i].ids);
-    free(line);
-    tblock_free(text);
+    for (size_t i = 0; r->ids && i < r->n; i++)
+        free(r->ids[i]);
+    free(r->ids);
+    tblock_free(r->m);
     tblock_free(ids);
     tblock_free(whole);
+    tblock_free(text);
     tblock_chat_free(chat);
+    return good;
+}
+
+/* The model of the last request stays open. */
+static tblock_model *model;
+static char          name[4096];
+
+static bool open_model(const char *path, Error *err)
+{
+    if (model && strcmp(name, path) == 0)
+        return true;
     tblock_close(model);
+    snprintf(name, sizeof name, "%s", path);
+    return (model = tblock_open(path, NULL, err)) != NULL;
 }
 
 int main(void)
@@ -160,16 +119,22 @@ int main(void)
     char  *line = NULL;
     size_t cap = 0;
     for (ssize_t n; (n = getline(&line, &cap, stdin)) > 0;) {
-        Error err = { 0 };
-        Json *j = json_parse(line, (size_t)n, "request", &err);
-        if (j && json_get(j, "model"))
-            answer_of_model(j);
-        else if (j)
-            answer(j);
-        else
-            printf("{\"error\": \"request: no JSON\"}\n");
-        json_free(j);
+        Error   err = { 0 };
+        Request r = { 0 };
+        TextOut o = { 0 };
+        if (!json_doc_parse(&r.doc, strdup(line), (size_t)n, 0, "request", &err)
+            || !open_model(text_of(&r, "model"), &err) || !answer(&r, model, &o, &err)) {
+            text_out(&o, "{\"error\": ");
+            json_out_string(&o, err.msg, strlen(err.msg));
+        }
+        text_out(&o, "}");
+        char *out = text_out_take(&o, &err);
+        puts(out ? out : "{\"error\": \"no memory\"}");
+        fflush(stdout);
+        free(out);
+        json_doc_free(&r.doc);
     }
+    tblock_close(model);
     free(line);
     return 0;
 }

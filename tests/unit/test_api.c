@@ -55,7 +55,7 @@ static void outputs_are_null_after_a_failure(void)
             "missing/state");
     CHECK(!ids && n == 0, "state_load leaves its outputs");
     ids = some_ids;
-    tblock_chat *chat = tblock_chat_new(m, "chatml", &err);
+    tblock_chat *chat = tblock_chat_new(m, &(tblock_chat_options){ .format = "chatml" }, &err);
     n = 9;
     REFUSED(tblock_chat_render(chat, NULL, 0, true, &ids, &n, &err), TBLOCK_INPUT, "chat");
     CHECK(!ids && n == 0, "chat_render leaves its outputs");
@@ -78,7 +78,7 @@ static void ids_that_are_no_tokens_are_refused(void)
                                     { .role = "user", .text = "c", .n_bytes = 1 } };
     if (!m)
         return;
-    tblock_chat *chat = tblock_chat_new(m, "chatml", &err);
+    tblock_chat *chat = tblock_chat_new(m, &(tblock_chat_options){ .format = "chatml" }, &err);
     REFUSED(tblock_chat_render(chat, turn, 3, true, &ids, &n, &err), TBLOCK_INPUT,
             "message 2: id 2: expected 0 to 1023, found 99999999");
     tblock_context *c = tblock_context_new(m, NULL, &err);
@@ -110,8 +110,8 @@ static void a_batch_that_does_not_fit_names_its_own_tokens(void)
 static void conversations_that_could_not_be_read_are_not_written(void)
 {
     char               *json = some_text;
-    tblock_chat_message m    = { .role = "tool", .text = "a", .n_bytes = 1 };
-    REFUSED(tblock_chat_to_json(&m, 1, &json, &err), TBLOCK_USAGE, "found 'tool'");
+    tblock_chat_message m    = { .json = "{\"content\": 1}" };
+    REFUSED(tblock_chat_to_json(&m, 1, &json, &err), TBLOCK_USAGE, "an object with a role");
     CHECK(!json, "chat_to_json leaves its output");
     m = (tblock_chat_message){ .role = "user", .text = "a\0b", .n_bytes = 3 };
     REFUSED(tblock_chat_to_json(&m, 1, &json, &err), TBLOCK_USAGE, "NUL");
