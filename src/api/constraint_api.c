@@ -280,6 +280,9 @@ static void count_texts(Fitting *f)
 bool fitting_allow(Fitting *f, Error *err)
 {
     tblock_constraint *c    = f->constraint;
+    if (f->known != STATE_DEAD && f->known == f->state)
+        return true;
+    f->known = STATE_DEAD;
     const uint64_t    *mask = constraint_mask(c->engine, c->trie, f->state, err);
     const int          n    = token_trie_size(c->trie);
     const size_t       all  = n_words(f->vocab_size), known = n_words(n);
@@ -293,8 +296,10 @@ bool fitting_allow(Fitting *f, Error *err)
     allow_ends(f, false);
     count_texts(f);
     allow_ends(f, f->may_end);
-    return f->may_end || f->n_texts
-        || fail(err, INPUT, "constraint: no token of the vocabulary goes on with the text");
+    if (!f->may_end && !f->n_texts)
+        return fail(err, INPUT, "constraint: no token of the vocabulary goes on with the text");
+    f->known = f->state;
+    return true;
 }
 
 bool fitting_take(Fitting *f, int32_t id, Error *err)

@@ -9,6 +9,7 @@
 typedef struct Fitting {
     tblock_constraint *constraint; /* NULL: any text fits, and nothing below counts */
     ConstraintState    state;
+    ConstraintState    known;      /* of which the rest says what may be drawn; STATE_DEAD: none */
     const int32_t     *end;        /* [n_end] tokens that end the text */
     size_t             n_end;
     int                vocab_size;

@@ -184,11 +184,22 @@ static float largest_of(const float *x, int n)
  * allowed one is at -FLT_MAX or above. */
 static void leave_out(float *x, int n, const uint64_t *allowed)
 {
-    for (int i = 0; i < n; i++)
-        if (!(allowed[i / 64] >> i % 64 & 1))
-            x[i] = -INFINITY;
-        else if (x[i] < -FLT_MAX)
-            x[i] = -FLT_MAX;
+    int i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        for (int j = 0; j < BLOCK; j++)
+            x[i + j] = x[i + j] < -FLT_MAX ? -FLT_MAX : x[i + j];
+    for (; i < n; i++)
+        x[i] = x[i] < -FLT_MAX ? -FLT_MAX : x[i];
+    for (i = 0; i < n; i += 64) {
+        const int some = n - i < 64 ? n - i : 64;
+        uint64_t  out = ~allowed[i / 64] & UINT64_MAX >> (64 - some);
+        if (out == UINT64_MAX)
+            for (int j = 0; j < 64; j++)
+                x[i + j] = -INFINITY;
+        else
+            for (; out; out &= out - 1)
+                x[i + __builtin_ctzll(out)] = -INFINITY;
+    }
 }
 
 /* Sets x to the logits after penalty, temperature and mask, and finds the largest. */
