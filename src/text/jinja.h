@@ -39,5 +39,11 @@ typedef struct JinjaInput {
 /* Run it. At most 64 MB of memory and 20 million steps, about a second. *out is filled on success
  * only. Errors: INPUT (the template raised one, or asked for more than that), SYSTEM. */
 bool jinja_render(const Jinja *t, const JinjaInput *in, JinjaText *out, Error *err);
+/* The same with fewer steps, for renderings that only find out what a template does. */
+bool jinja_render_within(const Jinja *t, const JinjaInput *in, unsigned steps, JinjaText *out,
+                         Error *err);
+
+/* Calls fn with each text that stands in the template's expressions. */
+void jinja_constants(const Jinja *t, void (*fn)(void *, const char *, size_t), void *user);
 
 #endif

@@ -686,6 +686,23 @@ void jinja_text_free(JinjaText *t)
     *t = (JinjaText){ 0 };
 }
 
+/* The depth is that of the tree, which the parser bounds. */
+static void tell_constants(const Node *n, void (*fn)(void *, const char *, size_t), void *user)
+{
+    for (; n; n = n->next) {
+        if (n->type == N_CONST && n->value.kind == V_STRING)
+            fn(user, n->value.s->s, n->value.s->n);
+        const Node *const inside[] = { n->a, n->b, n->c, n->d };
+        for (int i = 0; i < 4; i++)
+            tell_constants(inside[i], fn, user);
+    }
+}
+
+void jinja_constants(const Jinja *t, void (*fn)(void *, const char *, size_t), void *user)
+{
+    tell_constants(t->body, fn, user);
+}
+
 typedef struct Rendering { const Jinja *t; const JinjaInput *in; } Rendering;
 
 static void define_all(JinjaRun *r, Env *env, const JsonNode *j, bool own)
@@ -708,8 +725,15 @@ static void render(JinjaRun *r, void *with)
 
 bool jinja_render(const Jinja *t, const JinjaInput *in, JinjaText *out, Error *err)
 {
+    return jinja_render_within(t, in, JINJA_STEPS, out, err);
+}
+
+bool jinja_render_within(const Jinja *t, const JinjaInput *in, unsigned steps, JinjaText *out,
+                         Error *err)
+{
     JinjaRun r = { .err = err, .what = t->run.what, .source = t->run.source,
-                   .n_source = t->run.n_source, .date = in->date, .roles = in->roles };
+                   .n_source = t->run.n_source, .date = in->date, .roles = in->roles,
+                   .steps = JINJA_STEPS - (steps < JINJA_STEPS ? steps : JINJA_STEPS) };
     bool ok = guarded(&r, render, &(Rendering){ t, in });
     if (ok) {
         size_t    n = r.out->n;

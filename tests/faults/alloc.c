@@ -13,6 +13,7 @@
 #include "format/pth.h"
 #include "format/tensors.h"
 #include "tblock_tools.h"
+#include "text/chat_answer.h"
 #include "text/chat_template.h"
 #include "text/jinja.h"
 #include "train/train_ops.h"
@@ -241,6 +242,30 @@ static bool makes_a_template(tblock_error *err)
     char *made = chat_entry_template(entry, sizeof entry - 1, "chat", err);
     bool  good = made != NULL;
     free(made);
+    return good;
+}
+
+static bool answers(tblock_error *err)
+{
+    static const char program[] =
+        "{% for m in messages %}<{{ m.role }}>{{ m.thinking or '' }}|{{ m.content or '' }}"
+        "{% for c in m.tool_calls or [] %}<f={{ c.function.name }}>"
+        "{% for k, v in c.function.arguments.items() %}<p={{ k }}>{{ v if v is string else "
+        "v | tojson }}</p>{% endfor %}</f>{% endfor %}{% endfor %}"
+        "{% if add_generation_prompt %}<assistant>{% endif %}";
+    static const char   said[] = "So:<f=write><p=a>{\"k\": [1]}</p><p=b>five</p></f>", *s = said;
+    static const char *const roles[] = { "assistant", NULL };
+    AnswerInput in = { .roles = roles };
+    Jinja      *t = jinja_parse(program, sizeof program - 1, "template", err);
+    AnswerForm *f = t ? answer_form_new(t, &in, err) : NULL;
+    Answer     *a = f ? answer_new(f, NULL, err) : NULL;
+    bool        good = a != NULL;
+    while (good && *s)
+        good = answer_put(a, s++, 1, false, err);
+    good = good && answer_end(a, err);
+    answer_free(a);
+    answer_form_free(f);
+    jinja_free(t);
     return good;
 }
 
@@ -491,8 +516,9 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(computes_gguf) X(opens_llama2c) \
     X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) \
     X(generates_what_fits) X(saves_and_loads) X(tokenizes) \
-    X(templates) X(makes_a_template) X(chats) X(reports) X(reports_config) X(reports_gguf) \
-    X(synthesizes) X(quantizes) X(converts) X(records_and_verifies) X(evaluates) X(attends)
+    X(templates) X(makes_a_template) X(answers) X(chats) X(reports) X(reports_config) \
+    X(reports_gguf) X(synthesizes) X(quantizes) X(converts) X(records_and_verifies) X(evaluates) \
+    X(attends)
 #define TRAINING(X) \
     X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) \
     X(looks_into_a_block) X(looks_into_a_layer)

@@ -206,6 +206,17 @@ def jinjas(s):
     s.files("jinja", "data/chat/jinja/*")
 
 
+def answers(s):
+    for name, text in (("json", '\0<think>Hm.</think>\n\nSo:\n<call>{"name": "f", "arguments": {"x": [1, "}"]}}</call><call>{"arguments": {}, '
+                        '"name": "g"}'), ("frame", '\1Hi [C]f[A]{"a": {"b": null}}[C]g[A]{}<|end|>'),
+                       ("by-key", '\2<f=write><p=a>\n{"k": [1]}\n</p><p=b>\nTrue\n</p></f>then <f='),
+                       ("quoted", "\3<f>f{a:<q>x, y}<q>,b:{c:[1,<q>z<q>]}}</f>"), ("bare", '\4{"name": "f", "parameters": {"x": "\\u00e9"}}'),
+                       ("channels", '\5<|c|>think<|m|>Hm.<|end|><|s|>a<|c|>call to=f <|x|><|m|>{"a": 1}<|call|>'),
+                       ("template", "\6{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls or [] %}<c {{ c.function.name }}>"
+                        "{{ c.function.arguments | tojson }}</c>{% endfor %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}")):
+        s.put("answer", name, text)
+
+
 def goldens(s):
     tokens = {"dtype": "I32", "shape": [3], "data_offsets": [0, 12]}
     logits = {"dtype": "F32", "shape": [3, 5], "data_offsets": [12, 72]}
@@ -266,6 +277,7 @@ def main():
     texts(s)
     chats(s)
     jinjas(s)
+    answers(s)
     goldens(s)
     options(s)
     laboratory(s)
