@@ -320,13 +320,15 @@ static void strike_along(Constraint *c, const TokenSlice *s, size_t node, size_t
     }
 }
 
+static bool is_in(const uint64_t *bits, int id) { return bits[id / 64] >> id % 64 & 1; }
+
 /* Tokens that go on from a comma into a name: few, so each is tried. */
 static bool try_crossing(Constraint *c, const TokenTrie *t, const Place *at, Error *err)
 {
     for (size_t i = 0; i < t->n_crossing; i++) {
         const CrossingToken *x = &t->crossing[i];
         Place                p = *at;
-        if (!(c->names->bits[x->id / 64] >> x->id % 64 & 1))
+        if (!is_in(c->names->bits, x->id))
             continue;
         if (!advance(c, &p, t->bytes + x->at, x->n, err))
             return false;
@@ -336,6 +338,14 @@ static bool try_crossing(Constraint *c, const TokenTrie *t, const Place *at, Err
     return true;
 }
 
+static bool some_cross(const TokenTrie *t, const uint64_t *bits)
+{
+    bool some = false;
+    for (size_t i = 0; i < t->n_crossing && !some; i++)
+        some = is_in(bits, t->crossing[i].id);
+    return some;
+}
+
 const uint64_t *names_mask(Constraint *c, const TokenTrie *t, ConstraintState state, Error *err)
 {
     Names          *n = c->names;
@@ -343,16 +353,19 @@ const uint64_t *names_mask(Constraint *c, const TokenTrie *t, ConstraintState st
     const uint64_t *all = state_mask(c, t, p.state, err);
     if (!all)
         return NULL;
+    n->n_rest = 0;
+    if (p.where & (NAME_NEXT | IN_NAME) && p.had != NONE && !find_rests(c, &p))
+        return grammar_failed(c->g, err) ? NULL : all;
+    if (!n->n_rest && !some_cross(t, all))
+        return all;
     if (!ARRAY_ROOM(n->bits, n->cap_bits, mask_words(t) + 1)) {
         no_memory("mask", err);
         return NULL;
     }
     memcpy(n->bits, all, mask_words(t) * sizeof *all);
-    n->n_rest = 0;
-    if (p.where & (NAME_NEXT | IN_NAME) && p.had != NONE && find_rests(c, &p) && n->n_rest)
-        for (int s = 0; s < TIERS * SLICES; s++) {
-            const TokenSlice *slice = &t->slice[s / SLICES][s % SLICES];
-            strike_along(c, slice, 0, slice->n_nodes, p.state, 0, n->n_rest, 0);
-        }
+    for (int s = 0; s < TIERS * SLICES; s++) {
+        const TokenSlice *slice = &t->slice[s / SLICES][s % SLICES];
+        strike_along(c, slice, 0, slice->n_nodes, p.state, 0, n->n_rest, 0);
+    }
     return try_crossing(c, t, &p, err) && !grammar_failed(c->g, err) ? n->bits : NULL;
 }
