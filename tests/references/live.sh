@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
 # answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), folders that tools/export.py wrote (exporting.py,
-# exporting_tokenizers.py), templates (record_jinja.py), constraints (live_schemas.py, live_masks.py).
+# exporting_tokenizers.py), templates (record_jinja.py, live_chat.py), constraints (live_schemas.py, live_masks.py).
 #   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
 #                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
 set -u
@@ -34,6 +34,7 @@ nice -n 10 "$python" tests/train/exporting.py --live || status=1
 nice -n 10 "$python" tests/train/exporting_tokenizers.py --live || status=1
 nice -n 10 "$python" -W ignore tests/references/record_jinja.py --random 3000 || status=1
 nice -n 10 "$python" tests/references/record_jinja.py --templates "$TBLOCK_TEST_DATA/data/chat/jinja" || status=1
+nice -n 10 "$python" tests/references/live_chat.py || status=1
 "$python" tests/references/live_schemas.py || status=1
 "$python" tests/references/live_masks.py || status=1
 exit $status

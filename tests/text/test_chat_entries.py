@@ -23,14 +23,6 @@ FAMILIES = [("alpaca", "ct-alpaca", True), ("chatml", "ct-chatml", True), ("chat
             ("llama2", "ct-llama-2-chat", True), ("llama3", "ct-llama-3-instruct", True),
             ("mistral-v3-tekken", "mistralai-Mistral-Nemo-Instruct-2407", True), ("phi-3", "microsoft-Phi-3.5-mini-instruct", True),
             ("vicuna", "ct-vicuna", True), ("zephyr", "ct-zephyr", True)]
-# Ollama's templates, which are Go, by our names; where their text is another, ours is that of transformers.
-OLLAMA = {"alpaca": "alpaca", "chatml": "chatml", "gemma-instruct": "gemma3", "llama2-chat": "llama2", "llama3-instruct": "llama3",
-          "mistral-instruct": "mistral-v3", "openchat": "openchat", "phi-3": "phi-3", "vicuna": "vicuna", "zephyr": "zephyr"}
-OLLAMA_DIFFERS = {
-    ("gemma-instruct", "system-user-assistant-user"): "one line end after the system text, not two",
-    ("llama2-chat", "system-user-assistant-user"): "an empty system part in later turns, no space before </s>",
-    ("llama2-chat", "user"): "an empty system part", ("llama2-chat", "user-assistant-user"): "an empty system part in each turn",
-    ("mistral-instruct", "system-user-assistant-user"): "the system text in the first turn, not the last"}
 tool = subprocess.Popen([str(BUILD / "tests/text/jinja_tool")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -141,19 +133,7 @@ def builtins_render_as_published_templates():
                     verdicts.need(pieces(ours) == pieces(theirs), "%s: %d, %s: expected %s, found %s" % (name, n, head, theirs, ours))
 
 
-def builtins_render_as_ollama_does_but_where_transformers_does_not():
-    path = testdata.MORE / "chat" / "ollama_chat_cases.json"
-    if not path.exists():
-        raise verdicts.Skip("no data")
-    for case in json.load(open(path)):
-        answer = ask(case["messages"], builtin=OLLAMA[case["template"]], bos="", eos="" if case["template"] == "alpaca" else "</s>")
-        reason = OLLAMA_DIFFERS.get((case["template"], case["case"]))
-        verdicts.need((answer.get("text") == case["expected_output"]) == (reason is None), "%s, %s: expected %r, found %s (%s)" % (
-            case["template"], case["case"], case["expected_output"], answer, reason))
-
-
 failed = [verdicts.attempt(claim.__name__, claim) for claim in (
     entries_render_as_they_did, entries_refuse_what_they_have_no_place_for, a_large_entry_makes_a_template_that_runs,
-    builtins_render_as_the_entries_of_their_names, builtins_refuse_what_they_have_no_place_for, builtins_render_as_published_templates,
-    builtins_render_as_ollama_does_but_where_transformers_does_not)]
+    builtins_render_as_the_entries_of_their_names, builtins_refuse_what_they_have_no_place_for, builtins_render_as_published_templates)]
 sys.exit(any(failed))
