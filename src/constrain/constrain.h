@@ -62,6 +62,8 @@ bool expr_is_nothing(Grammar *g, Expr e);
 bool expr_matches(Grammar *g, Expr e, const char *bytes, size_t n);
 /* How many texts it matches; most + 1: more, or texts of more than 200 bytes. */
 uint32_t expr_count(Grammar *g, Expr e, uint32_t most);
+/* Adds these texts, each with a NUL behind it. False: expr_count is above most, or g has failed. */
+bool expr_texts(Grammar *g, Expr e, uint32_t most, TextOut *out);
 
 /* ---- expr_chars.c, expr_regex.c: characters and patterns ------------------------------------- */
 

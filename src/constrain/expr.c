@@ -735,3 +735,27 @@ uint32_t expr_count(Grammar *g, Expr e, uint32_t most)
     expr_classes(g);
     return count_from(g, e, most, 0);
 }
+
+static void texts_from(Grammar *g, Expr e, char *path, size_t n, TextOut *out)
+{
+    if (expr_nullable(g, e)) {
+        text_out_bytes(out, path, n);
+        text_out_bytes(out, "", 1);
+    }
+    for (unsigned byte = 0; byte < 256 && !g->failed; byte++) {
+        Expr after = step(g, e, g->class_of[byte]);
+        if (after == EXPR_NOTHING || !is_alive(g, after))
+            continue;
+        path[n] = (char)byte;
+        texts_from(g, after, path, n + 1, out);
+    }
+}
+
+bool expr_texts(Grammar *g, Expr e, uint32_t most, TextOut *out)
+{
+    char path[MOST_COUNTED + 1];
+    if (expr_count(g, e, most) > most || g->failed)
+        return false;
+    texts_from(g, e, path, 0, out);
+    return !g->failed && (!out->failed || grammar_no_memory(g));
+}

@@ -3,6 +3,9 @@
 
 enum { MOST_CONTAINS = 3, MOST_UNIQUE = 12 };
 
+/* One value: a scalar as all its texts, or else a set with this array or object alone. */
+typedef struct UniqueValue { Expr text; SetId set; } UniqueValue;
+
 /* A state is how many items there are and, for each of contains, how many of them are in it, as
  * far as that matters; or for unique items, which of the values are among them. */
 typedef struct Walk {
@@ -12,7 +15,7 @@ typedef struct Walk {
     bool        *known;
     uint32_t     count_to;              /* items from here on are alike */
     uint32_t     cap[MOST_CONTAINS];    /* matches from here on are alike */
-    SetId        value[MOST_UNIQUE];    /* of unique items: what there is */
+    UniqueValue  value[MOST_UNIQUE];    /* of unique items: what there is */
     uint32_t     n_values;
 } Walk;
 
@@ -165,6 +168,48 @@ static const JsonNode *listed(Schema *s, const JsonNode *schema, bool *one)
     return NULL;
 }
 
+/* False: there is no room. Of a value that is there, nothing changes. */
+static bool add_value(Walk *w, UniqueValue v)
+{
+    Schema *s = w->s;
+    for (uint32_t k = 0; k < w->n_values; k++) {
+        UniqueValue x = w->value[k];
+        if (v.text && x.text ? !expr_is_nothing(s->g, expr_and(s->g, v.text, x.text))
+                             : !v.text && !x.text && !set_is_empty(s, set_and(s, v.set, x.set)))
+            return true;
+    }
+    if (w->n_values == MOST_UNIQUE)
+        return false;
+    w->value[w->n_values++] = v;
+    return true;
+}
+
+/* All texts of the scalar that has this one, its shortest. */
+static Expr same_scalar(Schema *s, const char *text)
+{
+    Expr        e = expr_text(s->g, text, strlen(text));
+    const char *zeros = strchr(text, '.') ? "0*" : "(?:\\.0+)?";
+    if (*text != '-' && !(*text >= '0' && *text <= '9'))
+        return e;
+    if (strcmp(text, "0") == 0)
+        e = expr_alt(s->g, e, expr_text(s->g, "-0", 2));
+    return expr_seq(s->g, e, expr_regex(s->g, zeros, strlen(zeros), false, CHARS_UTF8, s->what));
+}
+
+static bool find_scalars(Walk *w, SetId id)
+{
+    static const char shortest[] =
+        "(?s:[^-0-9].*)|0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\\.[0-9]*[1-9]";
+    Grammar *g = w->s->g;
+    Expr     each = expr_regex(g, shortest, sizeof shortest - 1, false, CHARS_UTF8, w->s->what);
+    TextOut  texts = { 0 };
+    bool     found = expr_texts(g, expr_and(g, each, set_scalars(w->s, id)), MOST_UNIQUE, &texts);
+    for (size_t i = 0; found && i < texts.n; i += strlen(texts.text + i) + 1)
+        found = add_value(w, (UniqueValue){ .text = same_scalar(w->s, texts.text + i) });
+    text_out_free(&texts);
+    return found;
+}
+
 /* Fills w->value with the members of a finite set, none twice. False: nobody knows them, or they
  * are too many. */
 static bool find_values(Walk *w, SetId id)
@@ -172,6 +217,10 @@ static bool find_values(Walk *w, SetId id)
     Schema         *s = w->s;
     const JsonNode *list = NULL;
     bool            one = false;
+    if (id == SET_ANY || !find_scalars(w, id))
+        return false;
+    if (!set_shapes(s, id, IS_ARRAY).n && !set_shapes(s, id, IS_OBJECT).n)
+        return true;
     for (uint32_t i = 0; i < s->set[id].n && !list; i++)
         if (!(s->set[id].literal[i] & 3))
             list = listed(s, literal_node(s, s->set[id].literal[i]), &one);
@@ -180,15 +229,21 @@ static bool find_values(Walk *w, SetId id)
     const JsonNode *end = node_end(list);
     for (const JsonNode *i = one ? list : list + 1; i != end; i += i->skip) {
         SetId value = set_of(s, i, true, false);
-        bool  twice = set_is_empty(s, set_and(s, value, id));
-        for (uint32_t k = 0; k < w->n_values; k++)
-            twice |= !set_is_empty(s, set_and(s, value, w->value[k]));
-        if (!twice && w->n_values == MOST_UNIQUE)
+        if ((i->kind == NODE_ARRAY || i->kind == NODE_OBJECT)
+            && !set_is_empty(s, set_and(s, value, id))
+            && !add_value(w, (UniqueValue){ .set = value }))
             return false;
-        if (!twice)
-            w->value[w->n_values++] = value;
     }
     return true;
+}
+
+/* The value as an item of the set. */
+static Symbol value_in(Schema *s, UniqueValue v, SetId set)
+{
+    if (!v.text)
+        return set_symbol(s, set_and(s, v.set, set));
+    Expr e = expr_and(s->g, v.text, set_scalars(s, set));
+    return symbol_expr(expr_is_nothing(s->g, e) ? EXPR_NOTHING : e);
 }
 
 static Symbol unique_items(Walk *w, uint32_t mask)
@@ -205,7 +260,7 @@ static Symbol unique_items(Walk *w, uint32_t mask)
     way[n++] = symbol_expr(i >= a->min ? EXPR_EMPTY : EXPR_NOTHING);
     for (uint32_t v = 0; v < w->n_values && i < a->max; v++)
         if (!(mask >> v & 1)) {
-            Symbol item = set_symbol(s, set_and(s, w->value[v], item_set(a, i)));
+            Symbol item = value_in(s, w->value[v], item_set(a, i));
             if (!symbol_is_nothing(item))
                 way[n++] = symbol_row(s, (Symbol[]){ after_comma(s, i, item),
                                                unique_items(w, mask | 1u << v) }, 2);
@@ -224,7 +279,7 @@ static Symbol unique_symbol(Walk *w)
         found = item_set(a, i) == SET_NONE || find_values(w, item_set(a, i));
     if (!found) {
         schema_refuse(s, s->doc.node + a->unique,
-                      "uniqueItems: kept only for items of an enum of at most %d values",
+                      "uniqueItems: kept only for items of at most %d values",
                       MOST_UNIQUE);
         return symbol_expr(EXPR_NOTHING);
     }

@@ -94,7 +94,7 @@ Symbol symbol_times(Schema *s, Symbol part, uint32_t min, uint32_t max)
 
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
-static Expr scalars(Schema *s, SetId id)
+Expr set_scalars(Schema *s, SetId id)
 {
     Grammar *g = s->g;
     Expr     number = set_scalar(s, id, IS_NUMBER), text = set_scalar(s, id, IS_STRING);
@@ -115,7 +115,7 @@ static Symbol value_symbol(Schema *s, SetId id)
     Symbol *way = schema_keep(s, objects.n + arrays.n + 1, sizeof *way);
     if (!way)
         return symbol_expr(EXPR_NOTHING);
-    way[n++] = symbol_expr(scalars(s, id));
+    way[n++] = symbol_expr(set_scalars(s, id));
     for (size_t i = 0; i < objects.n && !schema_failed(s); i++)
         way[n++] = object_symbol(s, &objects.shape[i]);
     for (size_t i = 0; i < arrays.n && !schema_failed(s); i++)

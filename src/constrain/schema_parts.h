@@ -223,6 +223,7 @@ Shapes direct_opposite(Schema *s, const JsonNode *schema, ValueType type);
 
 /* What one value of the set looks like. */
 Symbol set_symbol(Schema *s, SetId id);
+Expr   set_scalars(Schema *s, SetId id); /* those that are neither object nor array */
 Symbol symbol_row(Schema *s, const Symbol *part, size_t n);    /* one after the other */
 Symbol symbol_choice(Schema *s, const Symbol *part, size_t n);  /* one of them */
 Symbol symbol_times(Schema *s, Symbol part, uint32_t min, uint32_t max);

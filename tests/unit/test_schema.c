@@ -267,6 +267,15 @@ static void arrays_keep_places_and_counts(void)
           "3}",
           { "[null,null]", "[1,null,{},null,2,null]" },
           { "[null]", "[null,null,null,null]", "[1,2,3]", "[]" } },
+        { "{\"uniqueItems\":true,\"type\":\"array\",\"items\":{\"type\":[\"boolean\",\"null\"]}}",
+          { "[]", "[true,null,false]" }, { "[true,true]", "[true,false,null,true]", "[1]" } },
+        { "{\"uniqueItems\":true,\"items\":{\"minimum\":-0.5,\"maximum\":1,\"multipleOf\":0.5,"
+          "\"type\":\"number\"},\"type\":\"array\"}",
+          { "[0,0.5,1,-0.50]", "[1.0]" }, { "[0.5,0.50]", "[0,-0]", "[1,1.0]", "[2]" } },
+        { "{\"uniqueItems\":true,\"type\":\"array\",\"items\":[{\"pattern\":\"^[ab]$\",\"type\":"
+          "\"string\"},{\"enum\":[\"a\",\"c\",[1]]}],\"additionalItems\":{\"const\":[1.0]}}",
+          { "[\"b\",\"a\",[1]]", "[\"a\",[1.0]]" },
+          { "[\"a\",\"a\"]", "[\"b\",[1],[1.0]]", "[\"b\",\"b\"]" } },
         { "{\"type\":\"array\",\"uniqueItems\":true,\"minItems\":1,\"items\":{\"enum\":[1,2,1.0,"
           "\"a\"]}}",
           { "[1]", "[2,1,\"a\"]" },
