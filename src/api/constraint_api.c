@@ -324,3 +324,18 @@ size_t fitting_forced(Fitting *f, int32_t *out, size_t most)
     f->state = state;
     return n;
 }
+
+size_t fitting_likely(Fitting *f, int32_t *out, size_t most)
+{
+    enum { AHEAD = 256 };
+    char   bytes[AHEAD];
+    size_t n_bytes = constraint_forced(f->constraint->engine, f->state, bytes, sizeof bytes);
+    size_t n = 0, at = 0, n_token;
+    for (; n < most && at < n_bytes; at += n_token) {
+        int32_t id = token_trie_longest(f->constraint->trie, bytes + at, n_bytes - at, &n_token);
+        if (id < 0 || id >= f->vocab_size || at + n_token == n_bytes)
+            break;
+        out[n++] = id;
+    }
+    return n;
+}

@@ -31,5 +31,8 @@ bool fitting_take(Fitting *f, int32_t id, Error *err);
 /* The tokens of which each is the only one that may come: at most `most`. Changes what is
  * allowed. */
 size_t fitting_forced(Fitting *f, int32_t *out, size_t most);
+/* Where the next bytes are sure but not how tokens share them: the longest tokens, at most `most`.
+ * Others may be drawn. Not the one that reaches the end of those bytes: a longer one may go on. */
+size_t fitting_likely(Fitting *f, int32_t *out, size_t most);
 
 #endif

@@ -18,6 +18,8 @@ enum {
     DRAFT_START   = 4,
     DRAFT_MATCH   = 2,
     DRAFT_LONGEST = 16,
+    LIKELY_MOST   = 7,  /* of fitting_likely: 8 in a batch cost little more than 1 */
+    LIKELY_WRONG  = 16, /* that may be wrong, besides as many as were right */
     DRAFT_WINDOW  = 65536
 };
 
@@ -43,6 +45,8 @@ struct tblock_generation {
     size_t                    n_steps, n_proposed, n_accepted;
     size_t                    draft_length; /* how many to guess: more while all are right */
     int32_t                   draft[DRAFT_MOST];
+    bool                      likely; /* the draft is one of fitting_likely; of all those: */
+    size_t                    n_likely, n_likely_right;
     size_t                    n_items, first_item; /* of the step that is under way */
 };
 
@@ -377,9 +381,15 @@ static size_t propose(tblock_generation *g, size_t most)
     most = most < DRAFT_MOST ? most : DRAFT_MOST;
     most = most < room ? most : room;
     most = g->opt.max_tokens && left < most ? left : most;
-    size_t n_forced = g->fit.constraint ? fitting_forced(&g->fit, g->draft, most) : 0;
-    if (n_forced)
-        return n_forced;
+    if (g->fit.constraint) {
+        size_t n = fitting_forced(&g->fit, g->draft, most);
+        g->likely = n == 0 && g->n_likely <= LIKELY_WRONG + 2 * g->n_likely_right;
+        if (g->likely)
+            n = fitting_likely(&g->fit, g->draft, most < LIKELY_MOST ? most : LIKELY_MOST);
+        if (n)
+            return n;
+        g->likely = false;
+    }
     most = most < g->draft_length ? most : g->draft_length;
     return g->opt.draft ? draft_ngram(g->ids, g->n_ids, &o, g->draft, most) : 0;
 }
@@ -489,7 +499,7 @@ static void adapt_draft(tblock_generation *g, size_t right, size_t n)
  * drawn are those of the draft. */
 static void draw_tokens(tblock_generation *g, size_t item, size_t n)
 {
-    const size_t before = g->n_ids;
+    const size_t before = g->n_ids, accepted = g->n_accepted;
     for (size_t i = 0; i < n; i++) {
         g->n_held    = g->n_ids; /* all are computed whose next token can be drawn */
         g->logits    = tblock_logits(g->context, item + i);
@@ -503,8 +513,12 @@ static void draw_tokens(tblock_generation *g, size_t item, size_t n)
             break;
         g->n_accepted++;
     }
-    if (n > 1)
+    if (n > 1 && g->likely) {
+        g->n_likely += n - 1;
+        g->n_likely_right += g->n_accepted - accepted;
+    } else if (n > 1) {
         adapt_draft(g, g->n_ids - before, n);
+    }
 }
 
 /* What the logits of the prompt say of its own tokens. */

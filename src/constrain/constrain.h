@@ -148,6 +148,9 @@ bool constraint_advance(Constraint *c, ConstraintState *state, const char *bytes
                         Error *err);
 /* May the text end here? */
 bool constraint_may_end(const Constraint *c, ConstraintState state);
+/* Finds bytes of which each is the only one that may come, before the text may end: at most `most`,
+ * perhaps not all. Returns how many. */
+size_t constraint_forced(Constraint *c, ConstraintState state, char *bytes, size_t most);
 
 /* ---- token_trie.c, mask.c: which tokens may come next ---------------------------------------- */
 
@@ -160,6 +163,8 @@ TokenTrie *token_trie_new(int n_vocab, const char *(*piece)(void *user, int id, 
                           void *user, Error *err);
 void       token_trie_free(TokenTrie *t); /* NULL is fine */
 int        token_trie_size(const TokenTrie *t); /* n_vocab */
+/* The longest token that begins these n bytes, and how many it has; -1: none. */
+int32_t    token_trie_longest(const TokenTrie *t, const char *bytes, size_t n, size_t *n_token);
 
 /* Bit id % 64 of bits[id / 64] says whether token id may come next: exactly those whose bytes lead
  * to no dead state. Tokens without bytes never may. The end is constraint_may_end's business.

@@ -463,3 +463,35 @@ bool constraint_may_end(const Constraint *c, ConstraintState state)
 {
     return state_may_end(c, c->names ? names_state(c->names, state) : state);
 }
+
+/* The one byte that an item of the state may begin with, as far as the first bytes tell; -1: there
+ * are none or several. */
+static int only_byte(const Constraint *c, uint32_t state)
+{
+    ByteSet         all = { { 0 } };
+    size_t          n;
+    int             count = 0, byte = -1;
+    const uint32_t *row = interned_row(&c->states, state, &n);
+    for (size_t i = 1; i < n; i += 3)
+        for (int k = 0; k < 4; k++)
+            all.bits[k] |= c->g->fact[row[i]].first.bits[k];
+    for (int k = 0; k < 4; k++)
+        if (all.bits[k]) {
+            count += all.bits[k] & (all.bits[k] - 1) ? 2 : 1;
+            byte = 64 * k + __builtin_ctzll(all.bits[k]);
+        }
+    return count == 1 ? byte : -1;
+}
+
+size_t constraint_forced(Constraint *c, ConstraintState state, char *bytes, size_t most)
+{
+    size_t   n = 0;
+    uint32_t at = c->names ? names_state(c->names, state) : state;
+    for (int byte; n < most && !state_may_end(c, at) && (byte = only_byte(c, at)) >= 0;) {
+        at = constraint_next(c, at, c->g->class_of[byte], NULL);
+        if (at == NOT_MADE || at == STATE_DEAD)
+            break;
+        bytes[n++] = (char)byte;
+    }
+    return n;
+}

@@ -185,3 +185,28 @@ void token_trie_free(TokenTrie *t)
 }
 
 int token_trie_size(const TokenTrie *t) { return t->n_vocab; }
+
+int32_t token_trie_longest(const TokenTrie *t, const char *bytes, size_t n, size_t *n_token)
+{
+    int32_t id = -1;
+    *n_token = 0;
+    for (int k = 0; k < TIERS * SLICES; k++) {
+        const TokenSlice *s = &t->slice[k / SLICES][k % SLICES];
+        size_t            depth = 0, end = s->n_nodes;
+        for (size_t i = 0; i < end && depth < n;) {
+            const TrieNode *node = &s->node[i];
+            if (node->byte != (uint8_t)bytes[depth]) {
+                i = node->end;
+                continue;
+            }
+            depth++;
+            i++;
+            end = node->end;
+            if (node->n_ids && depth > *n_token) {
+                *n_token = depth;
+                id = s->id[node->first_id];
+            }
+        }
+    }
+    return id;
+}

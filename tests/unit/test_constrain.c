@@ -489,6 +489,31 @@ static void draw_vocabulary(void)
     }
 }
 
+/* Where bytes are forced, no others may come, and the longest token that begins them is found. */
+static void check_forced(Constraint *c, const TokenTrie *t, ConstraintState s)
+{
+    char   bytes[100];
+    size_t n = constraint_forced(c, s, bytes, sizeof bytes), best = 0, n_token;
+    for (size_t i = 0; i < n; i++) {
+        CHECK(!constraint_may_end(c, s), "the text may end before byte %zu of %zu", i, n);
+        for (int b = 0; b < 256; b++) {
+            ConstraintState next = s;
+            char            byte = (char)b;
+            CHECK(constraint_advance(c, &next, &byte, 1, &err), "%s", err.msg);
+            CHECK((next != STATE_DEAD) == (byte == bytes[i]), "byte %zu of %zu: %d", i, n, b);
+        }
+        constraint_advance(c, &s, bytes + i, 1, &err);
+    }
+    for (int id = 0; id < VOCABULARY; id++)
+        if (id % 97 != 5 && piece_n[id] <= n && memcmp(piece_text[id], bytes, piece_n[id]) == 0)
+            best = piece_n[id] > best ? piece_n[id] : best;
+    int32_t id = token_trie_longest(t, bytes, n, &n_token);
+    CHECK(n_token == best && (id < 0 ? best == 0
+                                     : piece_n[id] == best
+                                           && memcmp(piece_text[id], bytes, best) == 0),
+          "token %d of %zu bytes, expected %zu", id, n_token, best);
+}
+
 /* Walks at random; at each state the mask says of each token what its bytes say. */
 static void check_masks(Constraint *c, int steps)
 {
@@ -496,6 +521,7 @@ static void check_masks(Constraint *c, int steps)
     ConstraintState s = constraint_start(c);
     CHECK(t && token_trie_size(t) == VOCABULARY, "%s", err.msg);
     for (int i = 0; i < steps && test_case_state == 0; i++) {
+        check_forced(c, t, s);
         const uint64_t *bits = constraint_mask(c, t, s, &err);
         int             n = 0, allowed[VOCABULARY];
         CHECK(bits, "%s", err.msg);
@@ -520,6 +546,7 @@ static void check_masks(Constraint *c, int steps)
 static void masks_say_what_the_bytes_say(void)
 {
     static const char *const patterns[] = { "\"[^\"\\\\\\x00-\\x1f]{0,20}\"", "[a-z ]*1", ".*\n?",
+                                            "(longer word\\{nulltrue\\}|longer word1)+Zz",
                                             "\"(?:[^\"\\\\\\x00-\\x1f]|\\\\.)*\"" };
     srand(7);
     draw_vocabulary();
@@ -527,7 +554,7 @@ static void masks_say_what_the_bytes_say(void)
     CHECK(c, "%s", err.msg);
     check_masks(c, 300);
     constraint_free(c);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 5; i++) {
         c = of_pattern(patterns[i], false, CHARS_UTF8);
         CHECK(c, "%s", err.msg);
         check_masks(c, 60);

@@ -749,6 +749,37 @@ static void texts_fit_their_constraint(void)
             constrain_text(which, seed);
 }
 
+/* Bytes that are sure but may be spelled with other tokens are guessed. With one token at a time
+ * there is no room for a guess: the text is the same. */
+static void likely_tokens_change_no_text(void)
+{
+    static const char  pattern[] = "(certainly the same, ){4}or (this|that)";
+    tblock_context    *c = context_of(text_model, 2, 0, 1);
+    tblock_constraint *k =
+        tblock_constraint_new(text_model, TBLOCK_REGEX, pattern, strlen(pattern), "k", &err);
+    size_t             n_proposed = 0;
+    for (int seed = 0; seed < 8 && test_case_state == 0; seed++) {
+        tblock_generation_options o = babble(seed);
+        o.constraint = k, o.draft = 0;
+        tblock_generation           *g = tell(c, &o);
+        const tblock_generation_info whole = info_of(g);
+        n_proposed += whole.n_proposed;
+        check_fit(k, g, g);
+        for (size_t n = whole.n_given; n < whole.n_ids; n++) {
+            o.ids = whole.ids, o.n_ids = n, o.n_drawn = n - whole.n_given;
+            o.max_tokens = (int32_t)o.n_drawn + 1;
+            tblock_generation *one = tell(c, &o);
+            CHECK(info_of(one).n_proposed == 0 && info_of(one).n_ids == n + 1
+                      && info_of(one).ids[n] == whole.ids[n],
+                  "seed %d, token %zu: %d, not %d", seed, n, info_of(one).ids[n], whole.ids[n]);
+            tblock_generation_close(one);
+        }
+        tblock_generation_close(g);
+    }
+    CHECK(n_proposed > 0, "none was guessed");
+    tblock_constraint_free(k), tblock_context_free(c);
+}
+
 /* Where the text may end, tokens that end it may be drawn, and nowhere else. */
 static void it_ends_only_where_the_text_may(void)
 {
@@ -804,6 +835,7 @@ int main(int argc, char **argv)
     TEST(a_cut_text_goes_on_as_it_would_have);
     TEST(what_was_held_back_comes_at_the_end);
     TEST(texts_fit_their_constraint);
+    TEST(likely_tokens_change_no_text);
     TEST(it_ends_only_where_the_text_may);
     tblock_close(plain), tblock_close(windowed), tblock_close(narrow), tblock_close(quantized),
         tblock_close(text_model);
