@@ -333,6 +333,11 @@ typedef struct tblock_sampler_options {
     double   top_p;          /* 0, 1: all */
     float    min_p;          /* 0: all */
     float    repeat_penalty; /* 0, 1: none */
+    float    presence_penalty, frequency_penalty; /* of tokens drawn before; 0: none */
+    const int32_t *bias_ids; /* [n_bias]: bias [n_bias] is added to these logits */
+    const float   *bias;
+    size_t   n_bias, n_given; /* previous tokens of which the last two penalties count none: those
+                               * before n_given, which a generation sets itself */
     uint64_t seed;
 } tblock_sampler_options;
 

@@ -90,22 +90,28 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
     const char    *skip       = o->skip && !o->constraint ? o->skip : "";
     const int32_t *stop_ids   = o->stop_ids ? o->stop_ids : m.eos;
     const size_t   n_stop_ids = o->stop_ids ? o->n_stop_ids : (size_t)m.n_eos;
-    size_t         bytes =
-        o->n_stop_texts * sizeof(char *) + n_stop_ids * sizeof(int32_t) + strlen(skip) + 1;
+    const size_t   n_bias     = o->sampling.n_bias;
+    size_t         bytes      = o->n_stop_texts * sizeof(char *) + n_stop_ids * sizeof(int32_t)
+        + n_bias * (sizeof(int32_t) + sizeof(float)) + strlen(skip) + 1;
     for (size_t i = 0; i < o->n_stop_texts; i++)
         bytes += strlen(o->stop_texts[i]) + 1;
     const char **texts = g->memory = malloc(bytes);
     g->ids                         = malloc(o->n_ids * sizeof *g->ids);
     if (!g->memory || !g->ids)
         return no_memory(NULL, err);
-    int32_t *ids = (int32_t *)(texts + o->n_stop_texts);
-    char    *at  = (char *)(ids + n_stop_ids);
+    int32_t *ids  = (int32_t *)(texts + o->n_stop_texts), *bias_ids = ids + n_stop_ids;
+    float   *bias = (float *)(bias_ids + n_bias);
+    char    *at   = (char *)(bias + n_bias);
     for (size_t i = 0; i < o->n_stop_texts; i++) {
         texts[i] = strcpy(at, o->stop_texts[i]);
         at += strlen(at) + 1;
     }
     if (n_stop_ids)
         memcpy(ids, stop_ids, n_stop_ids * sizeof *ids);
+    if (n_bias) {
+        memcpy(bias_ids, o->sampling.bias_ids, n_bias * sizeof *bias_ids);
+        memcpy(bias, o->sampling.bias, n_bias * sizeof *bias);
+    }
     memcpy(g->ids, o->ids, o->n_ids * sizeof *g->ids);
     g->n_ids = g->cap_ids = g->n_known = o->n_ids;
     g->n_given                         = o->n_ids - o->n_drawn;
@@ -113,6 +119,9 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
     g->opt.ids                         = NULL;
     g->opt.stop_ids                    = ids;
     g->opt.n_stop_ids                  = n_stop_ids;
+    g->opt.sampling.bias_ids           = bias_ids;
+    g->opt.sampling.bias               = bias;
+    g->opt.sampling.n_given            = g->n_given;
     g->opt.draft_match                 = o->draft_match ? o->draft_match : DRAFT_MATCH;
     g->skip = g->opt.skip = strcpy(at, skip);
     g->stop               = (StopTexts){ .texts = texts, .n = o->n_stop_texts };

@@ -12,9 +12,9 @@
 
 /* The option tables of the commands, and their one reader.
  *
- * An option is declared once, in a table. Parsing, defaults, ranges, help and everything else
- * that prints options read that table. A table fills a struct: `where` is an offset in it. If a
- * value is given twice, the last one counts, except for OPT_TEXTS, which collects all. Numbers
+ * An option is declared once, in a table. Parsing, defaults, ranges, help and everything else that
+ * prints options read that table. A table fills a struct: `where` is an offset in it. If a value is
+ * given twice, the last one counts, except for OPT_TEXTS and OPT_BIASES, which collect all. Numbers
  * are read the same in every locale. */
 
 typedef enum OptionKind {
@@ -26,11 +26,13 @@ typedef enum OptionKind {
     OPT_TEXTS,  /* TextList of texts that are not empty; repeatable */
     OPT_CHOICE, /* const char *, one of the words of `argument`: "f32|f16" */
     OPT_SEED,   /* Seed: 64 bits, decimal or 0x hexadecimal, or "random" */
-    OPT_IDS     /* IdList: token ids, separated by commas or spaces; or empty */
+    OPT_IDS,    /* IdList: token ids, separated by commas or spaces; or empty */
+    OPT_BIASES  /* BiasList: ID=NUMBER, from min to max; repeatable */
 } OptionKind;
 
 typedef struct TextList { const char **texts; size_t n; } TextList;
 typedef struct IdList { int32_t *ids; size_t n; bool given; } IdList;
+typedef struct BiasList { int32_t *ids; float *bias; size_t n; } BiasList;
 typedef struct Seed { uint64_t value; bool random; } Seed; /* random: the command chooses */
 
 /* The default of an option that must be given. */
@@ -383,8 +385,9 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
 
 /* How a token is drawn. */
 typedef struct SamplingOptions {
-    double temp, top_p, min_p, repeat_penalty;
+    double temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int    top_k;
+    BiasList bias;
     Seed   seed;
 } SamplingOptions;
 extern const Option sampling_options[];

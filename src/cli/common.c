@@ -70,6 +70,12 @@ const Option sampling_options[] = {
       "of these, those at least F times as likely as the most likely one; 0: all" },
     { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1",
       "make tokens that are already in the text less likely; 1: off" },
+    { "presence-penalty", 0, "F", OPT_FLOAT, AT(presence_penalty), -100, 100, "0",
+      "make tokens that were drawn before less likely, by F of their logits" },
+    { "frequency-penalty", 0, "F", OPT_FLOAT, AT(frequency_penalty), -100, 100, "0",
+      "the same, by F for each time they were drawn" },
+    { "logit-bias",     0, "ID=F", OPT_BIASES, AT(bias), -1000, 1000, NULL,
+      "add F to the logit of this token before everything else" },
     OPTION_SEED(AT(seed), "the same seed gives the same text; random chooses one and prints it"),
     { 0 },
 };

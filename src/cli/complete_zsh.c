@@ -60,7 +60,8 @@ static void print_option(const Option *o)
         output_format("'(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter,
                       o->argument ? "+" : "", o->name, value);
     else
-        output_format("'%s--%s%s[", o->kind == OPT_TEXTS ? "*" : "", o->name, value);
+        output_format("'%s--%s%s[", o->kind == OPT_TEXTS || o->kind == OPT_BIASES ? "*" : "",
+                      o->name, value);
     print_escaped(o->help, "[]\\");
     output_format("]");
     if (o->argument)

@@ -10,7 +10,12 @@ tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed)
                                      .top_p          = o->top_p,
                                      .min_p          = (float)o->min_p,
                                      .repeat_penalty = (float)o->repeat_penalty,
-                                     .seed           = seed };
+                                     .presence_penalty  = (float)o->presence_penalty,
+                                     .frequency_penalty = (float)o->frequency_penalty,
+                                     .bias_ids          = o->bias.ids,
+                                     .bias              = o->bias.bias,
+                                     .n_bias            = o->bias.n,
+                                     .seed              = seed };
 }
 
 /* A prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they

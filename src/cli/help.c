@@ -101,7 +101,8 @@ void help_describe_value(const Option *o, char *out, size_t n_out)
     if (*fallback || *range)
         snprintf(out, n_out, " [%s%s%s]", fallback, separator, range);
     else
-        snprintf(out, n_out, "%s", o->kind == OPT_TEXTS ? " [repeatable]" : "");
+        snprintf(out, n_out, "%s",
+                 o->kind == OPT_TEXTS || o->kind == OPT_BIASES ? " [repeatable]" : "");
 }
 
 static void print_option(const Option *o)

@@ -223,6 +223,30 @@ static bool set_ids(const Option *o, IdList *list, const char *value, tblock_err
                 found);
 }
 
+static bool add_bias(const Option *o, BiasList *list, const char *value, tblock_error *err)
+{
+    const char *equals = strchr(value, '=');
+    char        id[24];
+    long long   integer = -1;
+    double      number  = 0;
+    snprintf(id, sizeof id, "%.*s", equals ? (int)(equals - value) : 0, value);
+    if (!equals || equals - value > 20 || !parse_integer(id, &integer) || integer < 0
+        || integer > INT32_MAX || !parse_float(equals + 1, &number) || number < o->min
+        || number > o->max)
+        return fail(err, TBLOCK_USAGE,
+                    "--%s: expected a token id, = and a number from %.15g to %.15g, found '%s'",
+                    o->name, o->min, o->max, value);
+    int32_t *ids = realloc(list->ids, (list->n + 1) * sizeof *ids);
+    list->ids    = ids ? ids : list->ids;
+    float *bias  = realloc(list->bias, (list->n + 1) * sizeof *bias);
+    list->bias   = bias ? bias : list->bias;
+    if (!ids || !bias)
+        return no_memory(NULL, err);
+    ids[list->n]    = (int32_t)integer;
+    bias[list->n++] = (float)number;
+    return true;
+}
+
 static bool option_set(const Option *o, void *base, const char *value, tblock_error *err)
 {
     void *at = (char *)base + o->where;
@@ -255,6 +279,8 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
                    o->name, value);
     case OPT_IDS:
         return set_ids(o, at, value, err);
+    case OPT_BIASES:
+        return add_bias(o, at, value, err);
     }
     return true;
 }
@@ -508,5 +534,7 @@ void options_free(const Syntax *syntax, void *args)
             free(((TextList *)at)->texts);
         else if (w.o->kind == OPT_IDS)
             free(((IdList *)at)->ids);
+        else if (w.o->kind == OPT_BIASES)
+            free(((BiasList *)at)->ids), free(((BiasList *)at)->bias);
     }
 }

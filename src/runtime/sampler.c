@@ -1,5 +1,5 @@
-/* runtime/sampler.c: penalty, temperature, top-k, top-p, min-p and the draw. sort_all is the
- * definition; the faster ways (sort_min_p, sampler_buckets.c) give the same token. */
+/* runtime/sampler.c: bias, penalties, temperature, top-k, top-p, min-p and the draw. sort_all is
+ * the definition; the faster ways (sort_min_p, sampler_buckets.c) give the same token. */
 #include "runtime/sampler.h"
 
 #include <float.h>
@@ -15,7 +15,8 @@ struct tblock_sampler {
     float         *x;                    /* [vocab_size] logits after penalty, temperature, mask */
     float          largest;              /* of x                                              */
     Candidate     *candidate;            /* [vocab_size] */
-    unsigned char *seen;                 /* so that the penalty counts each id once */
+    uint32_t      *count;                /* [vocab_size] of each id, for the penalties; zeros
+                                          * between */
     Buckets        buckets;
 };
 
@@ -28,12 +29,12 @@ static bool allocate(Sampler *s)
     size_t n = (size_t)s->vocab_size;
     s->x         = malloc(n * sizeof *s->x);
     s->candidate = malloc(n * sizeof *s->candidate);
-    s->seen      = calloc(n, 1);
+    s->count     = calloc(n, sizeof *s->count);
     s->buckets.x = s->x;
     s->buckets.p = malloc(n * sizeof *s->buckets.p);
     s->buckets.bucket = malloc(n * sizeof *s->buckets.bucket);
     s->buckets.sorted = s->candidate;
-    return s->x && s->candidate && s->seen && s->buckets.p && s->buckets.bucket;
+    return s->x && s->candidate && s->count && s->buckets.p && s->buckets.bucket;
 }
 
 bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err)
@@ -50,6 +51,17 @@ bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err)
     if (!(opt->repeat_penalty >= 0 && opt->repeat_penalty < INFINITY))
         return fail(err, USAGE, range, "repeat-penalty", "of at least 0",
                     (double)opt->repeat_penalty);
+    if (!isfinite(opt->presence_penalty) || !isfinite(opt->frequency_penalty))
+        return fail(err, USAGE, range, "presence and frequency penalty", "that is finite",
+                    isfinite(opt->presence_penalty) ? (double)opt->frequency_penalty
+                                                    : (double)opt->presence_penalty);
+    for (size_t i = 0; i < opt->n_bias; i++) {
+        if (opt->bias_ids[i] < 0 || opt->bias_ids[i] >= s->vocab_size)
+            return fail(err, USAGE, "logit bias: token: expected 0 to %d, found %d",
+                        s->vocab_size - 1, opt->bias_ids[i]);
+        if (!isfinite(opt->bias[i]))
+            return fail(err, USAGE, range, "logit bias", "that is finite", (double)opt->bias[i]);
+    }
     s->opt = *opt;
     if (opt->top_p == 0)
         s->opt.top_p = 1;
@@ -85,7 +97,7 @@ void sampler_free(Sampler *s)
     free(s->buckets.p);
     free(s->buckets.bucket);
     free(s->candidate);
-    free(s->seen);
+    free(s->count);
     free(s);
 }
 
@@ -142,26 +154,61 @@ static bool check_logits(const float *x, int n, Error *err)
     return true;
 }
 
+/* Counts each id of previous [n]. False: one is out of range; nothing is counted then. */
+static bool count_tokens(Sampler *s, const int32_t *previous, size_t n, Error *err)
+{
+    for (size_t j = 0; j < n; j++)
+        if (previous[j] < 0 || previous[j] >= s->vocab_size)
+            return fail(err, INPUT, "previous token %d: expected 0 to %d", previous[j],
+                        s->vocab_size - 1);
+    for (size_t j = 0; j < n; j++)
+        s->count[previous[j]]++;
+    return true;
+}
+
 /* The repetition penalty (Keskar et al. 2019, CTRL), once for each distinct id. False: an id out
  * of range. */
-static bool penalise(Sampler *s, const int32_t *previous, size_t n_previous, Error *err)
+static bool penalise_repetition(Sampler *s, const int32_t *previous, size_t n, Error *err)
 {
-    float rp = s->opt.repeat_penalty;
-    bool  ok = true;
-    for (size_t j = 0; j < n_previous && rp != 1; j++) {
-        int32_t id = previous[j];
-        if (id < 0 || id >= s->vocab_size) {
-            ok = fail(err, INPUT, "previous token %d: expected 0 to %d", id, s->vocab_size - 1);
-            break;
-        }
-        if (!s->seen[id])
+    const float rp = s->opt.repeat_penalty;
+    if (rp == 1)
+        return true;
+    if (!count_tokens(s, previous, n, err))
+        return false;
+    for (size_t j = 0; j < n; j++) {
+        const int32_t id = previous[j];
+        if (s->count[id])
             s->x[id] = s->x[id] > 0 ? s->x[id] / rp : s->x[id] * rp;
-        s->seen[id] = 1;
+        s->count[id] = 0;
     }
-    for (size_t j = 0; j < n_previous && rp != 1; j++)
-        if (previous[j] >= 0 && previous[j] < s->vocab_size)
-            s->seen[previous[j]] = 0;
-    return ok;
+    return true;
+}
+
+/* The penalties of OpenAI's API, for what was drawn. */
+static bool penalise_drawn(Sampler *s, const int32_t *drawn, size_t n, Error *err)
+{
+    const float presence = s->opt.presence_penalty, frequency = s->opt.frequency_penalty;
+    if (presence == 0 && frequency == 0)
+        return true;
+    if (!count_tokens(s, drawn, n, err))
+        return false;
+    for (size_t j = 0; j < n; j++) {
+        const int32_t id = drawn[j];
+        if (s->count[id])
+            s->x[id] -= frequency * (float)s->count[id] + presence;
+        s->count[id] = 0;
+    }
+    return true;
+}
+
+/* Bias and penalties, in the order of the definition. */
+static bool adjust(Sampler *s, const int32_t *previous, size_t n_previous, Error *err)
+{
+    const size_t n_given = s->opt.n_given < n_previous ? s->opt.n_given : n_previous;
+    for (size_t i = 0; i < s->opt.n_bias; i++)
+        s->x[s->opt.bias_ids[i]] += s->opt.bias[i];
+    return penalise_repetition(s, previous, n_previous, err)
+        && penalise_drawn(s, previous + n_given, n_previous - n_given, err);
 }
 
 static float largest_of(const float *x, int n)
@@ -202,7 +249,7 @@ static void leave_out(float *x, int n, const uint64_t *allowed)
     }
 }
 
-/* Sets x to the logits after penalty, temperature and mask, and finds the largest. */
+/* Sets x to the logits after bias, penalties, temperature and mask, and finds the largest. */
 static bool prepare(Sampler *s, const float *logits, const uint64_t *allowed,
                     const int32_t *previous, size_t n_previous, Error *err)
 {
@@ -212,7 +259,7 @@ static bool prepare(Sampler *s, const float *logits, const uint64_t *allowed,
     if (!check_logits(logits, n, err))
         return false;
     memcpy(x, logits, (size_t)n * sizeof *x);
-    if (!penalise(s, previous, n_previous, err))
+    if (!adjust(s, previous, n_previous, err))
         return false;
     if (temp != 0 && temp != 1) {
         int i = 0;

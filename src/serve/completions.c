@@ -6,10 +6,10 @@
 #include <stdlib.h>
 
 typedef struct CompletionRequest {
-    const JsonNode *model, *prompt, *stop, *stream_options, *suffix, *resume_ids;
+    const JsonNode *model, *prompt, *stop, *stream_options, *resume_ids, *bias;
     bool            echo, stream, usage, return_ids, add_special, parse_special;
     int64_t         n, best_of, max_tokens, logprobs, top_k, seed;
-    double          temperature, top_p, min_p, repeat_penalty;
+    double          temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
 } CompletionRequest;
 
 #define AT(field) offsetof(CompletionRequest, field)
@@ -33,6 +33,9 @@ static const Field completion_fields[] = {
     { "top_k",              FIELD_INT,    AT(top_k),          -1, 1 << 24, NULL },
     { "min_p",              FIELD_NUMBER, AT(min_p),          0, 1, NULL },
     { "repetition_penalty", FIELD_NUMBER, AT(repeat_penalty), 0.01, 100, NULL },
+    { "presence_penalty",   FIELD_NUMBER, AT(presence_penalty), -100, 100, NULL },
+    { "frequency_penalty",  FIELD_NUMBER, AT(frequency_penalty), -100, 100, NULL },
+    { "logit_bias",         FIELD_NODE,   AT(bias),           0, 0, NULL },
     { "return_token_ids",   FIELD_BOOL,   AT(return_ids),     0, 0, NULL },
     { "resume_ids",         FIELD_NODE,   AT(resume_ids),     0, 0, NULL },
     { "add_special_tokens", FIELD_BOOL,   AT(add_special),    0, 0, NULL },
@@ -343,6 +346,38 @@ static bool read_stops(Exchange *x, const JsonNode *stop, Job *j)
     return true;
 }
 
+/* {"id": bias, ...} */
+static bool read_bias(Exchange *x, const JsonNode *bias, Job *j)
+{
+    char found[NODE_TEXT];
+    if (!bias)
+        return true;
+    if (bias->kind != NODE_OBJECT)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
+                      "logit_bias: expected an object of ids and numbers, found %s",
+                      node_text(bias, found));
+    j->bias_ids = malloc((bias->n + 1) * sizeof *j->bias_ids);
+    j->bias     = malloc((bias->n + 1) * sizeof *j->bias);
+    if (!j->bias_ids || !j->bias)
+        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    JSON_NODES (b, bias) {
+        const char  *end   = b->key;
+        int          id    = -1;
+        const double value = b->kind == NODE_INT || b->kind == NODE_DOUBLE ? node_number(b) : NAN;
+        if (!form_read_count(&end, x->server->info.vocab_size - 1, &id) || *end)
+            return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
+                          "logit_bias: token: expected 0 to %d, found %s",
+                          x->server->info.vocab_size - 1, b->key);
+        if (!(value >= -1000 && value <= 1000))
+            return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
+                          "logit_bias: token %d: expected a number from -1000 to 1000, found %s",
+                          id, node_text(b, found));
+        j->bias_ids[j->n_bias] = id;
+        j->bias[j->n_bias++]   = (float)value;
+    }
+    return true;
+}
+
 /* The tokens that an earlier answer to this request had: it goes on behind them. */
 static bool read_resumed(Exchange *x, const CompletionRequest *r, Job *j)
 {
@@ -399,7 +434,12 @@ static void set_options(const CompletionRequest *r, Job *j)
                                   .top_k          = r->top_k > 0 ? (int)r->top_k : 0,
                                   .top_p          = r->top_p,
                                   .min_p          = (float)r->min_p,
-                                  .repeat_penalty = (float)r->repeat_penalty };
+                                  .repeat_penalty    = (float)r->repeat_penalty,
+                                  .presence_penalty  = (float)r->presence_penalty,
+                                  .frequency_penalty = (float)r->frequency_penalty,
+                                  .bias_ids          = j->bias_ids,
+                                  .bias              = j->bias,
+                                  .n_bias            = j->n_bias };
     for (size_t i = 0; i < j->n_choices; i++)
         j->choice[i].seed = (uint64_t)r->seed + i;
 }
@@ -449,7 +489,8 @@ static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
                       "expected at most %d texts in all, prompts times n, found %zu", MOST_CHOICES,
                       n_prompts * c->per_prompt);
     if (!job_choices(j, n_prompts, c->per_prompt) || !read_prompts(x, r, j)
-        || !read_stops(x, r->stop, j) || !read_resumed(x, r, j) || !check_length(x, r, j))
+        || !read_stops(x, r->stop, j) || !read_bias(x, r->bias, j)
+        || !read_resumed(x, r, j) || !check_length(x, r, j))
         return false;
     set_options(r, j);
     return true;

@@ -68,6 +68,8 @@ void job_free(Job *j)
     tblock_constraint_free(j->constraint);
     free(j->stop_texts);
     free(j->stop_ids);
+    free(j->bias_ids);
+    free(j->bias);
     free(j->choice);
     free(j->prompt);
     text_out_free(&j->out);

@@ -188,6 +188,9 @@ struct Job {
     tblock_generation_options options; /* of every choice, but for ids and seed */
     int32_t        *stop_ids;
     char          **stop_texts;
+    int32_t        *bias_ids;
+    float          *bias;
+    size_t          n_bias;
     tblock_constraint *constraint;
     Prompt         *prompt;        /* [n_prompts] */
     size_t          n_prompts;

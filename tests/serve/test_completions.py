@@ -19,9 +19,12 @@ PROMPTS = ["ROMEO:", "First Citizen:\nBefore we proceed", "KING RICHARD III:\nNo
 def options(settings):
     """Settings of a request as options of tblock run."""
     names = {"max_tokens": "--predict", "temperature": "--temp", "top_p": "--top-p", "top_k": "--top-k", "min_p": "--min-p",
-             "repetition_penalty": "--repeat-penalty", "seed": "--seed", "stop": "--stop"}
+             "repetition_penalty": "--repeat-penalty", "presence_penalty": "--presence-penalty",
+             "frequency_penalty": "--frequency-penalty", "seed": "--seed", "stop": "--stop"}
     settings = {"top_k": 0, "min_p": 0, "repetition_penalty": 1, "top_p": 1, **settings}
-    return [word for key, value in settings.items() for word in (names[key], str(value))]
+    bias = settings.pop("logit_bias", {})
+    return [word for key, value in settings.items() for word in (names[key], str(value))] + \
+        ["--logit-bias=%s=%s" % pair for pair in bias.items()]
 
 
 def any_settings(rng):
@@ -29,6 +32,8 @@ def any_settings(rng):
                 "top_p": rng.choice([0.3, 0.9, 1])}
     if rng.random() < 0.5:
         settings.update(top_k=rng.randint(1, 50), min_p=0.05, repetition_penalty=1.2)
+    if rng.random() < 0.4:
+        settings.update(presence_penalty=0.7, frequency_penalty=-0.3, logit_bias={"10": 2.5, "101": -100})
     if rng.random() < 0.3:
         settings["stop"] = rng.choice(["e", "\n", "the", "never in it"])
     return settings
@@ -175,6 +180,9 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "stream to be true", "stream_options", prompt="A", stream_options={"include_usage": True})
         s.refused(PATH, 400, "stop", "stop", prompt="A", stop=[""])
         s.refused(PATH, 400, "at most 64", "stop", prompt="A", stop=["x"] * 65)
+        s.refused(PATH, 400, "expected 0 to 1023, found 1024", "logit_bias", prompt="A", logit_bias={"1024": 1})
+        s.refused(PATH, 400, "found ab", "logit_bias", prompt="A", logit_bias={"ab": 1})
+        s.refused(PATH, 400, "from -1000 to 1000", "logit_bias", prompt="A", logit_bias={"1": 1e6})
         s.refused(PATH, 404, "expected shakespeare", "model", prompt="A", model="gpt-4")
         s.refused(PATH, 400, "at most 128", "prompt", prompt=["A"] * 129)
         for field in ("max_tokens", "n", "seed", "top_k", "temperature", "logprobs"):

@@ -272,9 +272,16 @@ static int32_t literal_draw(const SamplerOptions *o, const float *logits, int n,
     }
     for (int i = 0; i < n_previous; i++)
         seen[previous[i]] = true;
+    for (size_t i = 0; i < o->n_bias; i++)
+        c[o->bias_ids[i]].x += o->bias[i];
     for (int i = 0; i < n; i++) {
+        float count = 0;
+        for (int j = (int)o->n_given; j < n_previous; j++)
+            count += previous[j] == i;
         if (seen[i])
             c[i].x = c[i].x > 0 ? c[i].x / o->repeat_penalty : c[i].x * o->repeat_penalty;
+        if (count > 0)
+            c[i].x = c[i].x - (o->frequency_penalty * count + o->presence_penalty);
         if (o->temp != 0)
             c[i].x = c[i].x / o->temp;
     }
@@ -327,16 +334,29 @@ static void random_logits(float *x, int n, int kind)
         x[below(n)] = INFINITY;
 }
 
+static int32_t bias_ids[5];
+static float   bias[5];
+
 static SamplerOptions random_options(int n)
 {
     static const float  temps[] = { 1, 1, 0.8f, 0.1f, 3, 1e-6f, 0 },
                         min_ps[] = { 0, 0, 0.05f, 0.5f, 1, 1e-6f, 1e-40f };
     static const double top_ps[] = {1, 1, 0.95, 0.5, 0.1, 1e-9, 0.999999, 1 - 0x1p-50};
+    for (int i = 0; i < 5; i++) {
+        bias_ids[i] = below(n);
+        bias[i]     = (float)(below(3) ? 20 * uniform() - 10 : 200 * below(2) - 100);
+    }
     return (SamplerOptions){.temp           = temps[below(7)],
                             .top_k          = below(3) ? 0 : 1 + below(below(2) ? 700 : n + 5),
                             .top_p          = top_ps[below(8)],
                             .min_p          = min_ps[below(7)],
                             .repeat_penalty = below(3) ? 1 : 1.3f,
+                            .presence_penalty = below(3) ? 0 : (float)(4 * uniform() - 2),
+                            .frequency_penalty = below(3) ? 0 : (float)(4 * uniform() - 2),
+                            .bias_ids       = bias_ids,
+                            .bias           = bias,
+                            .n_bias         = below(2) ? 5 : 0,
+                            .n_given        = (size_t)below(64),
                             .seed           = (uint64_t)below(1 << 30)};
 }
 
@@ -352,7 +372,7 @@ static void no_way_of_choosing_parts_from_the_definition(void)
         SamplerOptions o = random_options(n);
         int32_t        previous[64];
         for (int i = 0; i < 64; i++)
-            previous[i] = below(n);
+            previous[i] = below(below(2) ? n : 10 < n ? 10 : n);
         Sampler *s = sampler_new(n, &o, &err);
         for (int i = 0; i < (n > 10000 ? 2 : 6); i++) {
             uint32_t index = (uint32_t)below(1 << 20);
