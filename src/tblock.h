@@ -90,14 +90,6 @@ TBLOCK_API tblock_model *tblock_open(const char *path, const tblock_open_options
                                      tblock_error *err);
 TBLOCK_API void          tblock_close(tblock_model *m); /* after its contexts; accepts NULL */
 
-/* Check that writing `output` would not replace what the model is made from. Fails (TBLOCK_USAGE,
- * naming both) if `output` is, under any name, a regular file that m was read from. m may be NULL
- * for a model at `path` that could not be opened: then any file counts that lies where its parts
- * would and is named like one. Functions here that write files check this themselves; call it
- * before you write a file of your own, or pass a name such as /dev/fd/3. */
-TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, const char *output,
-                                    tblock_error *err);
-
 typedef struct tblock_model_info {
     int         d_model, n_layers, heads, kv_heads, head_dim, d_ff, vocab_size, n_ctx, window;
     bool        tied_embeddings, has_weights, has_tokenizer;
@@ -135,12 +127,6 @@ TBLOCK_API bool tblock_tokenize(const tblock_model *m, const char *text, size_t 
  * NUL-terminated too. Fails with TBLOCK_INPUT (an id that the tokenizer lacks, no tokenizer). */
 TBLOCK_API bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids,
                                   char **text, size_t *n_bytes, tblock_error *err);
-
-/* Answer one line of `tblock tokenize --jsonl`: an object with "text" or "bytes_hex" (optional
- * "mode": "plain" | "special", "add_special": bool), or "ids" to decode. *answer is one line of
- * ASCII JSON without '\n': {"ids": [...]} or {"text": ..., "bytes_hex": ...}. */
-TBLOCK_API bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes,
-                                     char **answer, tblock_error *err);
 
 /* Streaming decode. tblock_stream_put returns the bytes that are now complete (possibly none):
  * whole UTF-8 characters, invalid bytes as they are. They belong to the stream until the next call.

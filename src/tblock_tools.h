@@ -16,6 +16,22 @@
 extern "C" {
 #endif
 
+/* ---- Files and lines ------------------------------------------------------------------------- */
+
+/* Check that writing `output` would not replace what the model is made from. Fails (TBLOCK_USAGE,
+ * naming both) if `output` is, under any name, a regular file that m was read from. m may be NULL
+ * for a model at `path` that could not be opened: then any file counts that lies where its parts
+ * would and is named like one. Functions here that write files check this themselves; call it
+ * before you write a file of your own, or pass a name such as /dev/fd/3. */
+TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, const char *output,
+                                    tblock_error *err);
+
+/* Answer one line of `tblock tokenize --jsonl`: an object with "text" or "bytes_hex" (optional
+ * "mode": "plain" | "special", "add_special": bool), or "ids" to decode. *answer is one line of
+ * ASCII JSON without '\n': {"ids": [...]} or {"text": ..., "bytes_hex": ...}. */
+TBLOCK_API bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes,
+                                     char **answer, tblock_error *err);
+
 /* ---- Golden logits (docs/verify.md) ---------------------------------------------------------- */
 
 typedef struct tblock_logits_options {

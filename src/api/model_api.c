@@ -10,6 +10,7 @@
 #include "constrain/constrain.h"
 #include "model/model_writer.h"
 #include "model/tensor_list.h"
+#include "tblock_tools.h"
 
 const char *tblock_version(void) { return TBLOCK_VERSION; }
 void        tblock_free(void *p) { free(p); }

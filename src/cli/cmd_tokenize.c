@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/text.h"
+#include "tblock_tools.h"
 
 typedef struct TokenizeArgs {
     const char    *model, *text, *file, *jsonl;

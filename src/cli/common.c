@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "tblock_tools.h"
 
 #define AT(field) offsetof(GeneralOptions, field)
 const Option general_options[] = {

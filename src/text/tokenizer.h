@@ -69,7 +69,7 @@ bool tokenizer_is_text(const Tokenizer *t, int id);
 bool tokenizer_decode(const Tokenizer *t, const int32_t *ids, size_t n, char **text,
                       size_t *n_bytes, Error *err);
 
-/* Answer one request of `tokenize --jsonl` (tblock.h: tblock_tokenize_json). Strings may hold
+/* Answer one request of `tokenize --jsonl` (tblock_tools.h: tblock_tokenize_json). Strings may hold
  * \u0000. The caller frees *answer. Errors: INPUT, SYSTEM. */
 bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes, char **answer,
                            Error *err);
