@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 
-enum { MAX_JSON = 64 << 20 };
+enum { MAX_JSON = 64 << 20, MOST_OWN_TOKENS = 1000 };
 
 bool source_keep_chat(Source *s, ChatMeta which, const char *text, size_t n, Error *err)
 {
@@ -83,17 +83,17 @@ static bool read_template(Source *s, const char *folder, const char *name, ChatM
     return ok;
 }
 
-/* Spells what config says of a special token, or else map: a text, {"content": text} or null. */
-static void add_token(TextOut *o, const char *key, const Json *config, const Json *map)
+/* Writes a special token: a text, {"content": text} or null. */
+static void out_token(TextOut *o, const char *key, const Json *value)
 {
-    const Json *value = json_get(config, key);
     const char *text;
     Error       ignored;
-    value = value ? value : json_get(map, key);
     value = json_is_object(value) ? json_get(value, "content") : value;
     if (!json_is_null(value) && !json_is_string(value))
         return;
-    text_out(o, "%s\"%s\": ", o->n ? ", " : "{", key);
+    text_out(o, "%s", o->n ? ", " : "{");
+    json_out_string(o, key, strlen(key));
+    text_out(o, ": ");
     if (json_is_string(value) && json_read_string(value, key, &text, &ignored))
         json_out_string(o, text, strlen(text));
     else
@@ -104,14 +104,65 @@ const char *const special_token_keys[SPECIAL_TOKEN_KEYS] = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"
 };
 
+static bool is_standard(const char *key)
+{
+    for (int i = 0; i < SPECIAL_TOKEN_KEYS; i++)
+        if (strcmp(key, special_token_keys[i]) == 0)
+            return true;
+    return false;
+}
+
+/* A token of a model's own: a text or an AddedToken. */
+static bool is_token(const Json *value)
+{
+    const char *type;
+    Error       ignored;
+    return json_is_string(value)
+        || (json_read_string(json_get(value, "__type"), "", &type, &ignored)
+            && strcmp(type, "AddedToken") == 0);
+}
+
+static void out_tokens_of(TextOut *o, const Json *object)
+{
+    int left = MOST_OWN_TOKENS;
+    for (const Json *i = json_is_object(object) ? json_first(object) : NULL; i && left-- > 0;
+         i = json_next(i))
+        if (!is_standard(json_key(i)) && is_token(i))
+            out_token(o, json_key(i), i);
+}
+
+/* Tokens with names of the model's own: those of the object extra_special_tokens and keys that end
+ * with _token; without any, those of model_specific_special_tokens. Source: transformers,
+ * tokenization_utils_base.py. */
+static void out_own_tokens(TextOut *o, const Json *config, const Json *extra)
+{
+    size_t before = o->n;
+    int    left = MOST_OWN_TOKENS;
+    out_tokens_of(o, extra);
+    for (const Json *i = json_is_object(config) ? json_first(config) : NULL; i && left > 0;
+         i = json_next(i)) {
+        size_t n = strlen(json_key(i));
+        if (n >= 6 && strcmp(json_key(i) + n - 6, "_token") == 0 && left-- > 0
+            && !is_standard(json_key(i)) && is_token(i) && !json_get(extra, json_key(i)))
+            out_token(o, json_key(i), i);
+    }
+    if (o->n == before)
+        out_tokens_of(o, json_get(config, "model_specific_special_tokens"));
+}
+
 static bool keep_special(Source *s, const char *folder, const Json *config, Error *err)
 {
-    Json   *map;
-    TextOut o = { 0 };
+    Json       *map;
+    const Json *extra = json_get(config, "extra_special_tokens"); /* may be a list of others */
+    TextOut     o = { 0 };
     if (!read_json(s, folder, "special_tokens_map.json", &map, err))
         return false;
-    for (int i = 0; i < SPECIAL_TOKEN_KEYS; i++)
-        add_token(&o, special_token_keys[i], config, map);
+    for (int i = 0; i < SPECIAL_TOKEN_KEYS; i++) {
+        const char *key = special_token_keys[i];
+        const Json *from = json_get(extra, key) ? extra : json_get(config, key) ? config : map;
+        out_token(&o, key, json_get(from, key));
+    }
+    out_own_tokens(&o, config, extra);
     json_free(map);
     bool ok = o.n == 0 && !o.failed;
     if (!ok)

@@ -196,6 +196,18 @@ def templates_see_what_transformers_passes():
             ("{{ tools[0].a }}{{ x }}{{ documents }}{{ bos_token }}", "1[2]dy", {"tools": '[{"a": 1}]', "args": '{"x": [2], "documents": "d", "bos_token": "y"}'}),
             ("{{ tools }}", "t", {"args": '{"tools": "t"}'}), ("{{ strftime_now('%d %B %Y') }}", "05 March 2025", {"date": "2025-03-05"})):
         differs(TOOL.ask(model, [USER], chat=template, **request), expected, template)
+    shown = "{% for t in [bos_token, image_token, sound_token, number_token, _token, voice] %}{{ t }}|{% endfor %}"
+    added = {"__type": "AddedToken", "content": "]"}
+    for i, (settings, expected) in enumerate((
+            ({"image_token": "[", "sound_token": added, "number_token": 5, "_token": "b", "voice": "x"}, "<s>|[|]||b||"),
+            ({"image_token": "[", "sound_token": {"content": "x"}, "extra_special_tokens": {"image_token": "v", "voice": added}}, "<s>|v||||]|"),
+            ({"extra_special_tokens": {"bos_token": "no"}}, "no||||||"), ({"extra_special_tokens": ["<pad>"]}, "<s>||||||"),
+            ({"model_specific_special_tokens": {"image_token": "["}}, "<s>|[|||||"),
+            ({"model_specific_special_tokens": {"image_token": "["}, "sound_token": "]"}, "<s>||]||||"))):
+        own = folder_of("own%d" % i, shown, **settings)
+        for model in (own, converted(own, TEMP / ("own%d.bin" % i))):
+            differs(TOOL.ask(model, [USER]), expected, settings)
+    model = TEMP / "seen"
     for message, expected in (
             ({"content": None, "x": 1}, ["role", "x"]), ({"reasoning": "r"}, ["thinking", "role", "reasoning", "reasoning_content"]),
             ({"thinking": "t", "content": "c"}, ["thinking", "role", "content", "reasoning_content"])):
