@@ -53,9 +53,10 @@ typedef struct ChatTurn {
     const int32_t *ids; size_t n_ids; const char *drawn; size_t n_drawn;
 } ChatTurn;
 
-/* A conversation of one template, ready to render. Release with conversation_free. */
+/* A conversation of one template, ready to render. Release with conversation_free. most_steps: of
+ * one rendering; 0: as jinja_render. */
 typedef struct Conversation {
-    const ChatTemplate *t; JsonDoc data; JsonNode *answer, *messages;
+    const ChatTemplate *t; JsonDoc data; JsonNode *answer, *messages; unsigned most_steps;
 } Conversation;
 
 /* INPUT: a message that is not a JSON object; there is none. `out` is zeroed on failure. */

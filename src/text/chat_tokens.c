@@ -7,6 +7,9 @@
 
 /* How much of a text is looked at for the special token that it begins with. */
 enum { SPECIAL_LOOK = 256 };
+/* A template that runs away is known by its first real rendering, not by four of small
+ * conversations. */
+enum { PROBE_STEPS = 1000000 };
 
 /* ---- Special tokens in a template's text ----------------------------------------------------- */
 
@@ -166,8 +169,11 @@ static bool probe(const ChatTemplate *t, const ChatTurn *turn, size_t n, bool an
     Conversation c;
     Error        why = { 0 };
     *text = (JinjaText){ 0 };
-    bool ok = conversation_new(t, turn, n, &c, &why)
-        && conversation_render(&c, n, answer, text, &why);
+    bool ok = conversation_new(t, turn, n, &c, &why);
+    if (ok) {
+        c.most_steps = PROBE_STEPS;
+        ok = conversation_render(&c, n, answer, text, &why);
+    }
     conversation_free(&c);
     return ok || why.status == INPUT || fail(err, why.status, "%s", why.msg);
 }

@@ -291,5 +291,6 @@ bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out,
     c->answer->kind = answer ? NODE_TRUE : NODE_FALSE;
     JinjaInput in = { .own = t->own.node, .given = c->data.node,
                       .date = *t->date ? t->date : NULL, .roles = roles };
-    return jinja_render(t->program, &in, out, err);
+    return c->most_steps ? jinja_render_within(t->program, &in, c->most_steps, out, err)
+                         : jinja_render(t->program, &in, out, err);
 }
