@@ -145,10 +145,10 @@ static int triples_ascend(const void *a, const void *b) { return by_words(a, b, 
 /* Sort the rows of `size` words from `from` on, once each. */
 static void sort_rows(Words *w, size_t from, size_t size)
 {
+    if (w->n == from) /* perhaps no row ever */
+        return;
     uint32_t *row = w->word + from;
     size_t    n = (w->n - from) / size, n_kept = 0;
-    if (n == 0)
-        return;
     qsort(row, n, size * sizeof *row, size == 2 ? pairs_ascend : triples_ascend);
     for (size_t i = 0; i < n; i++)
         if (n_kept == 0

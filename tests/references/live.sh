@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
 # answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), folders that tools/export.py wrote (exporting.py,
-# exporting_tokenizers.py), templates (record_jinja.py, live_chat.py), constraints (live_schemas.py, live_masks.py).
+# exporting_tokenizers.py), templates (record_jinja.py, live_chat.py), constraints (live_schemas.py, live_masks.py,
+# live_drawn.py).
 #   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
 #                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
 set -u
@@ -9,7 +10,7 @@ cd "$(dirname "$0")/../.." || exit 4
 export BUILD=${BUILD:-build/release} TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock}
 export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_OFFLINE=1 TQDM_DISABLE=1
 out=$BUILD/references
-wanted="torch transformers jinja2 llguidance sentencepiece safetensors numpy"
+wanted="torch transformers jinja2 llguidance jsonschema sentencepiece safetensors numpy"
 mkdir -p "$out"
 [ -d "${TBLOCK_TEST_DATA:-}/fixtures" ] || { echo "skip references: no data (TBLOCK_TEST_DATA)"; exit 0; }
 
@@ -37,4 +38,5 @@ nice -n 10 "$python" tests/references/record_jinja.py --templates "$TBLOCK_TEST_
 nice -n 10 "$python" tests/references/live_chat.py || status=1
 "$python" tests/references/live_schemas.py || status=1
 "$python" tests/references/live_masks.py || status=1
+"$python" tests/references/live_drawn.py || status=1
 exit $status
