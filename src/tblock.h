@@ -147,8 +147,7 @@ typedef struct tblock_chat_message {
     const char    *role;    /* "system", "user", "assistant", "tool", ... */
     const char    *text;    /* its content: special tokens spelled in it stay ordinary text */
     size_t         n_bytes;
-    const int32_t *ids;     /* of an answer: the tokens drawn, but the one that ended it; or NULL */
-    size_t         n_ids;
+    const int32_t *ids; size_t n_ids; /* of an answer: the tokens drawn, but its end; or NULL */
     const char    *json;    /* all of it, a JSON object, in place of role and text; or NULL */
 } tblock_chat_message;
 
@@ -171,10 +170,8 @@ enum { TBLOCK_CHAT_SYSTEM_TOLD, TBLOCK_CHAT_SYSTEM_IGNORED, TBLOCK_CHAT_SYSTEM_R
 typedef struct tblock_chat_info {
     const char        *name;       /* "llama3"; "the model's own"; "custom"; lives as long as c */
     int                system;     /* the enum above */
-    const int32_t     *stop_ids;   /* tokens that end an answer, the model's own among them */
-    size_t             n_stop_ids;
-    const char *const *stop_texts; /* texts that do */
-    size_t             n_stop_texts;
+    const int32_t *stop_ids; size_t n_stop_ids; /* they end an answer; the model's own too */
+    const char *const *stop_texts; size_t n_stop_texts; /* so do these texts */
     const char        *answer_prefix; /* (" " after "ASSISTANT:"): drop it from what is drawn */
 } tblock_chat_info;
 
@@ -193,11 +190,23 @@ TBLOCK_API bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message
                                  size_t n, bool answer, char **text, size_t *n_bytes,
                                  tblock_error *err);
 
+typedef struct tblock_answer tblock_answer; /* what one says; the chat must outlive it */
+enum { TBLOCK_ANSWER_CONTENT, TBLOCK_ANSWER_REASONING, TBLOCK_ANSWER_CALL, TBLOCK_ANSWER_CALL_ID,
+       TBLOCK_ANSWER_ARGUMENTS, TBLOCK_ANSWER_CALL_END };
+typedef struct tblock_answer_part { int kind, call; const char *text; size_t n; }
+    tblock_answer_part;
+/* Takes the next bytes of an answer, or NULL at its end, and gives what they told: *parts [n],
+ * until the next call. Calls (number, name, arguments as JSON) are told if the chat has tools.
+ * tblock_answer_json gives the message, with reasoning_content and tool_calls. */
+TBLOCK_API tblock_answer *tblock_answer_new(const tblock_chat *c, tblock_error *err);
+TBLOCK_API bool tblock_answer_put(tblock_answer *a, const char *text, size_t n_bytes,
+                                  const tblock_answer_part **parts, size_t *n, tblock_error *err);
+TBLOCK_API bool tblock_answer_json(const tblock_answer *a, char **json, tblock_error *err);
+TBLOCK_API void tblock_answer_free(tblock_answer *a); /* accepts NULL */
 /* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; an array
  * alone is read too. *json and *messages (one piece of memory, ids NULL) are allocated. Bytes that
- * are not UTF-8 become U+FFFD. tblock_chat_save writes it to a file that appears whole or not at
- * all. Writing fails with TBLOCK_USAGE (no role, NUL in a content), reading with TBLOCK_INPUT (bad
- * JSON, the same); `what` begins that message. */
+ * are not UTF-8 become U+FFFD. Writing fails with TBLOCK_USAGE (no role, NUL in a content), reading
+ * with TBLOCK_INPUT (bad JSON, the same); `what` begins that message. */
 TBLOCK_API bool tblock_chat_to_json(const tblock_chat_message *messages, size_t n, char **json,
                                     tblock_error *err);
 TBLOCK_API bool tblock_chat_save(const tblock_chat_message *messages, size_t n, const char *path,

@@ -13,6 +13,7 @@
 #include "runtime/sampler.h"
 #include "source/source.h"
 #include "tblock_tools.h"
+#include "text/chat_answer.h"
 #include "text/tokenizer.h"
 
 /* ---- api ------------------------------------------------------------------------------------- */
@@ -111,6 +112,8 @@ enum { CHAT_MOST_MESSAGES = 1 << 20 }; /* in a conversation */
 
 /* What a source brings along to write conversations, for people; NULL: nothing. */
 const char *chat_source_name(const Source *s);
+/* How a chat's answers are read, and its tools, or NULL. They live as long as the chat. */
+const AnswerForm *chat_answers(const tblock_chat *c, const JsonNode **tools);
 
 /* The text of a template that a caller chose: a name of tblock_chat_known, or the text itself,
  * which has a brace. NULL: USAGE, with a message that lists the names. */

@@ -19,6 +19,7 @@ struct tblock_chat {
     char         *name;
     ChatTokens    tokens;
     ChatHabits    habits;
+    AnswerForm   *answers;              /* how they are read */
     char         *bos, *eos;            /* how the model's tokens are spelled, "" for none */
     ChatFormat   *entry;                /* of an old model file; NULL: none */
     int32_t       stop_id[MOST_STOP_IDS];
@@ -154,6 +155,18 @@ static void add_stop_text(tblock_chat *c, const char *text)
         c->stop_text[c->n_stop_texts++] = text;
 }
 
+/* The token behind an answer may also stand between its parts. */
+static bool ends_answers(const tblock_chat *c)
+{
+    size_t      n = 0;
+    const char *bytes = "";
+    char        text[64];
+    if (c->habits.stop_id >= 0)
+        tokenizer_piece(c->tokens.tokenizer, c->habits.stop_id, &bytes, &n);
+    snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : 0), bytes);
+    return !answer_goes_on(c->answers, text);
+}
+
 /* Stops are the model's end tokens, those of an entry, and what the template writes behind an
  * answer. */
 static void find_stops(tblock_chat *c)
@@ -169,7 +182,7 @@ static void find_stops(tblock_chat *c)
         add_stop_text(c, id < 0 ? stop[i] : NULL);
     }
     if (!c->entry) {
-        add_stop_id(c, c->habits.stop_id);
+        add_stop_id(c, ends_answers(c) ? c->habits.stop_id : -1);
         add_stop_text(c, c->habits.stop_text);
     }
 }
@@ -186,7 +199,8 @@ static bool open_chat(tblock_chat *c, const tblock_chat_options *o, Error *err)
     c->tokens.tokenizer = m->tokenizer;
     if (!spell(c, m->has_weights ? cfg->bos : -1, &c->bos, err)
         || !spell(c, m->has_weights && cfg->n_eos ? cfg->eos[0] : -1, &c->eos, err)
-        || !open_template(c, o, err) || !chat_habits_find(&c->tokens, c->t, &c->habits, err))
+        || !open_template(c, o, err) || !chat_habits_find(&c->tokens, c->t, &c->habits, err)
+        || !(c->answers = chat_template_answers(c->t, err)))
         return false;
     find_stops(c);
     return true;
@@ -219,6 +233,7 @@ void tblock_chat_free(tblock_chat *c)
         return;
     chat_template_free(c->t);
     chat_habits_free(&c->habits);
+    answer_form_free(c->answers);
     chat_format_free(c->entry);
     free(c->name);
     free(c->bos);
@@ -241,6 +256,12 @@ void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out)
 }
 
 const char *tblock_chat_known(size_t i) { return chat_builtin_name(i); }
+
+const AnswerForm *chat_answers(const tblock_chat *c, const JsonNode **tools)
+{
+    *tools = chat_template_tools(c->t);
+    return c->answers;
+}
 
 /* ---- Rendering ------------------------------------------------------------------------------- */
 

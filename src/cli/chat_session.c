@@ -147,13 +147,10 @@ static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
 
 /* ---- Answers --------------------------------------------------------------------------------- */
 
-/* What is new of the answer; user: the bytes shown so far. */
+/* What is new of the answer. */
 static bool show(void *user, const tblock_generation_info *now, tblock_error *err)
 {
-    size_t *n_shown = user;
-    output_write(now->text + *n_shown, now->n_bytes - *n_shown);
-    *n_shown = now->n_bytes;
-    return output_flush(err);
+    return answer_view_text(user, now->text, now->n_bytes, false, err);
 }
 
 static void note_speed(Session *s, const Generating *g)
@@ -170,9 +167,16 @@ static void note_speed(Session *s, const Generating *g)
 }
 
 /* Keep the answer as a message. Tokens of one that a stop text cut off are not what it says. */
-static bool keep_answer(Session *s, const tblock_generation_info *now, tblock_error *err)
+static bool keep_answer(Session *s, const AnswerView *v, const tblock_generation_info *now,
+                        tblock_error *err)
 {
-    if (!add_text(s, "assistant", now->text, now->n_bytes, err))
+    tblock_chat_message said = { .role = "assistant", .text = now->text, .n_bytes = now->n_bytes };
+    char *json = NULL;
+    bool  good = !v->calls_or_reasons || tblock_answer_json(v->answer, &json, err);
+    said.json = json;
+    good = good && add_message(s, &said, err);
+    tblock_free(json);
+    if (!good)
         return false;
     SessionMessage *m = &s->message[s->n - 1];
     m->n_ids = now->end == TBLOCK_END_TEXT ? 0 : s->n_drawn;
@@ -200,18 +204,21 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
                                               s->constraint ? 0 : s->format.n_stop_texts,
                                           .constraint   = s->constraint,
                                           .skip         = s->format.answer_prefix };
-    size_t     n_shown = 0;
-    Generating g = { .context = s->context, .reading = "reading", .show = show, .user = &n_shown };
-    g.generation = tblock_generation_open(s->context, &o, err);
-    if (!g.generation)
+    AnswerView view;
+    Generating g = { .context = s->context, .reading = "reading", .show = show, .user = &view };
+    if (!answer_view_open(&view, s->chat, s->o.raw, err))
         return false;
-    bool good = generate(&g, err);
-    note_speed(s, &g);
+    g.generation = tblock_generation_open(s->context, &o, err);
+    bool good = g.generation && generate(&g, err)
+        && answer_view_text(&view, g.now.text, g.now.n_bytes, true, err);
+    if (g.generation)
+        note_speed(s, &g);
     if (good && s->end == TBLOCK_END_STOPPED && s->n_drawn == 0)
         good = fail(err, CLI_INTERRUPTED, "%s", "");
     good = good && constraint_was_cut(s->constraint, &g.now, &s->cut, err)
-        && keep_answer(s, &g.now, err);
+        && keep_answer(s, &view, &g.now, err);
     tblock_generation_close(g.generation);
+    tblock_answer_free(view.answer);
     return good;
 }
 

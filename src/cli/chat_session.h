@@ -45,6 +45,21 @@ void       chat_lines_close(ChatLines *l); /* accepts NULL */
  * two lines of """. LINE_INTERRUPT: Ctrl-C; what was typed is dropped. */
 LineResult chat_lines_read(ChatLines *l, TextOut *out, tblock_error *err);
 
+/* ---- answer_view.c --------------------------------------------------------------------------- */
+
+/* An answer on standard output, as it is drawn. On a terminal its reasoning is shown too, dim;
+ * elsewhere it is left out. A call of a tool is a line of JSON. */
+typedef struct AnswerView {
+    tblock_answer *answer;  /* NULL: all is shown as it is drawn */
+    size_t         n_read;  /* bytes of the text so far */
+    int            last;    /* which kind was shown last; -1: none */
+    bool           calls_or_reasons; /* it holds more than content */
+} AnswerView;
+
+bool answer_view_open(AnswerView *v, const tblock_chat *c, bool raw, tblock_error *err);
+/* Shows what is new of text, which only grows; ended: that was all. */
+bool answer_view_text(AnswerView *v, const char *text, size_t n, bool ended, tblock_error *err);
+
 /* ---- chat_session.c -------------------------------------------------------------------------- */
 
 /* A conversation with a model: its messages, the KV cache that follows them, and answers. */
@@ -53,7 +68,7 @@ typedef struct SessionOptions {
     const char            *path;        /* of the model, for messages */
     const TemplateOptions *chat;        /* how it is written */
     int                    n_predict;   /* most tokens of an answer; 0: as many as fit */
-    bool                   quiet;
+    bool                   quiet, raw;  /* raw: show answers as they are drawn */
     const SamplingOptions *sampling;
     const ConstraintOptions *constraint; /* of each answer */
     const ComputeOptions  *compute;

@@ -14,7 +14,7 @@
 typedef struct ChatArgs {
     const char     *model, *system, *messages;
     int             n_predict;
-    bool            no_history, show_prompt;
+    bool            no_history, show_prompt, raw;
     TemplateOptions chat;
     SamplingOptions sampling;
     ConstraintOptions constraint;
@@ -330,6 +330,7 @@ static bool converse_with(Chat *c, tblock_error *err)
                           .chat = &a->chat,
                           .n_predict = a->n_predict,
                           .quiet = a->general.quiet,
+                          .raw = a->raw,
                           .sampling = &a->sampling,
                           .constraint = &a->constraint,
                           .compute = &a->compute };
@@ -401,6 +402,8 @@ static const Option chat_options[] = {
       "print what the model would read, as JSON with text and ids, and end" },
     { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   0, 1 << 20, "0",
       "at most N tokens in an answer; 0: as many as fit" },
+    { "raw",         0,  NULL,   OPT_FLAG, AT(raw),         0, 0, NULL,
+      "print answers as they are drawn, with what marks reasoning and calls" },
     { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL,
       "do not read or write the history of typed lines" },
     { 0 },
@@ -438,7 +441,9 @@ const Command cmd_chat = {
     "new tokens are computed. When less than a quarter of the context is left for the answer (or "
     "less than --predict, if that is smaller), the oldest turns after the system text are dropped "
     "until half of the context is free, and a note says so. /regen uses the next seed. With a "
-    "constraint each answer fits it (docs/constraints.md). The same "
+    "constraint each answer fits it (docs/constraints.md). An answer's reasoning is shown dim on a "
+    "terminal and left out elsewhere, and with --tools a call is a line of JSON; /save keeps both "
+    "as reasoning_content and tool_calls. The same "
     "options and messages give the same answers, and tblock run gives the same for the same ids.",
     examples, sizeof(ChatArgs), chat,
 };

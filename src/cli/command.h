@@ -138,7 +138,7 @@ bool terminal_has_colour(int fd);
 int terminal_columns(int fd);
 
 /* The text that turns a colour on or off; "" if there are no colours. */
-typedef enum Tone { TONE_OFF, TONE_BAD, TONE_WARNING } Tone;
+typedef enum Tone { TONE_OFF, TONE_BAD, TONE_WARNING, TONE_DIM } Tone;
 const char *terminal_tone(int fd, Tone tone);
 
 /* ---- output.c -------------------------------------------------------------------------------- */

@@ -27,7 +27,8 @@ int terminal_columns(int fd)
 const char *terminal_tone(int fd, Tone tone)
 {
     static const char *const tones[] = {
-        [TONE_OFF] = "\033[0m", [TONE_BAD] = "\033[1;31m", [TONE_WARNING] = "\033[33m"
+        [TONE_OFF] = "\033[0m", [TONE_BAD] = "\033[1;31m", [TONE_WARNING] = "\033[33m",
+        [TONE_DIM] = "\033[2m",
     };
     return terminal_has_colour(fd) ? tones[tone] : "";
 }

@@ -57,7 +57,7 @@ static void tell(Answer *a, AnswerKind kind, const char *s, size_t n)
 {
     int         call = kind == ANSWER_CONTENT || kind == ANSWER_REASONING ? -1 : a->n_calls - 1;
     AnswerPart *last = a->n_parts ? &a->part[a->n_parts - 1] : NULL;
-    bool        joins = last && last->kind == kind
+    bool        joins = last && last->kind == (int)kind
                  && (kind == ANSWER_ARGUMENTS || call < 0) && last->call == call;
     if (!n && kind != ANSWER_CALL && kind != ANSWER_CALL_END)
         return;
@@ -69,7 +69,7 @@ static void tell(Answer *a, AnswerKind kind, const char *s, size_t n)
             return;
         }
         last = &a->part[a->n_parts++];
-        *last = (AnswerPart){ kind, call, NULL, 0 };
+        *last = (AnswerPart){ (int)kind, call, NULL, 0 };
     }
     text_out_bytes(&a->out, s, n);
     last->n += n;

@@ -29,28 +29,28 @@ AnswerForm *answer_form_new(const Jinja *t, const AnswerInput *in, Error *err);
 void        answer_form_free(AnswerForm *f); /* NULL is accepted */
 
 typedef struct AnswerFacts {
-    bool        reasoning, calls;
+    bool        reasoning, calls; /* calls: only if the conversation has tools */
     const char *reasoning_key;  /* the key of a message whose text the template renders as
                                  * reasoning; NULL: none */
     bool        text_arguments; /* it wants a call's arguments as text, not as an object */
+    bool        no_content;     /* it wants no content beside calls, not an empty one */
 } AnswerFacts;
 AnswerFacts answer_form_facts(const AnswerForm *f);
 
-typedef enum AnswerKind {
-    ANSWER_CONTENT,
-    ANSWER_REASONING,
-    ANSWER_CALL,      /* a call begins; text is the name of the tool */
-    ANSWER_CALL_ID,   /* what the model wrote as the call's id */
-    ANSWER_ARGUMENTS, /* a piece of the arguments, as JSON; the pieces make an object */
-    ANSWER_CALL_END,
-} AnswerKind;
+/* May an answer go on after this text, which stands behind one of its parts? */
+bool answer_goes_on(const AnswerForm *f, const char *text);
 
-typedef struct AnswerPart {
-    AnswerKind  kind;
-    int         call; /* which call, from 0; of content and reasoning -1 */
-    const char *text; /* n bytes and a NUL */
-    size_t      n;
-} AnswerPart;
+/* Content and reasoning; a call begins (its name), what the model wrote as its id, a piece of its
+ * arguments (the pieces make a JSON object), its end. */
+typedef enum AnswerKind {
+    ANSWER_CONTENT   = TBLOCK_ANSWER_CONTENT,
+    ANSWER_REASONING = TBLOCK_ANSWER_REASONING,
+    ANSWER_CALL      = TBLOCK_ANSWER_CALL,
+    ANSWER_CALL_ID   = TBLOCK_ANSWER_CALL_ID,
+    ANSWER_ARGUMENTS = TBLOCK_ANSWER_ARGUMENTS,
+    ANSWER_CALL_END  = TBLOCK_ANSWER_CALL_END,
+} AnswerKind;
+typedef tblock_answer_part AnswerPart;
 
 typedef struct Answer Answer; /* one answer, as it streams */
 

@@ -93,7 +93,7 @@ static char *render(Probing *p, const char *messages, bool tools, bool prompt)
         o.n--;
     text_out(&o, "%s\"messages\": [" USER "%s%s], \"add_generation_prompt\": %s%s%s}",
              o.n > 1 ? ", " : "", *messages ? ", " : "", messages, prompt ? "true" : "false",
-             tools ? ", \"tools\": " TOOLS : "", p->thinking_off ? off : "");
+             tools ? ", \"tools\": " TOOLS : ", \"tools\": null", p->thinking_off ? off : "");
     return render_json(p, &o);
 }
 
@@ -929,8 +929,10 @@ static bool try_calls(Probing *p, bool by_key)
         if (good) {
             find_later(p);
             find_headers(p->f);
-            if (calls_read(p))
+            if (calls_read(p)) {
+                p->f->no_content = i > 0;
                 return true;
+            }
         }
         p->f->calls = (CallForm){ 0 };
         p->f->head = p->f->head_end = (Literal){ 0 };
@@ -1034,6 +1036,8 @@ AnswerForm *answer_form_new(const Jinja *t, const AnswerInput *in, Error *err)
         find_reasoning_of_calls(&p);
         const char *open = p.here.prompt + p.here.begins;
         set_literal(&p, &f->primed, open, open + strlen(open));
+        if (!in->tools) /* what looks like a call is none then */
+            f->calls = (CallForm){ 0 };
     }
     free_place(&p.here);
     free_place(&p.with_tools);
@@ -1050,5 +1054,16 @@ void answer_form_free(AnswerForm *f) { free(f); }
 AnswerFacts answer_form_facts(const AnswerForm *f)
 {
     return (AnswerFacts){ f->reasoning, f->calls.style != CALLS_NONE, f->reasoning_key,
-                          f->text_arguments };
+                          f->text_arguments, f->no_content };
+}
+
+bool answer_goes_on(const AnswerForm *f, const char *text)
+{
+    const Literal *const markers[] = { &f->think_end, &f->calls.begin, &f->calls.begin_later };
+    size_t n = strlen(text);
+    for (size_t i = 0; i < sizeof markers / sizeof *markers; i++)
+        if (n && n <= markers[i]->to - markers[i]->from
+            && memcmp(markers[i]->s + markers[i]->from, text, n) == 0)
+            return true;
+    return false;
 }

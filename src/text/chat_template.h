@@ -5,6 +5,7 @@
 #define TEXT_CHAT_TEMPLATE_H
 
 #include "base/error.h"
+#include "text/chat_answer.h"
 #include "text/jinja.h"
 #include "text/tokenizer.h"
 
@@ -45,6 +46,10 @@ typedef struct ChatTemplateOptions {
 /* NULL: USAGE (args, tools or date are not that), INPUT (the template, special), SYSTEM. */
 ChatTemplate *chat_template_new(const ChatTemplateOptions *o, Error *err);
 void          chat_template_free(ChatTemplate *t); /* NULL is accepted */
+
+/* How the template's answers are read; and its tools, or NULL. NULL: SYSTEM. */
+AnswerForm     *chat_template_answers(const ChatTemplate *t, Error *err);
+const JsonNode *chat_template_tools(const ChatTemplate *t);
 
 /* A message: json, a JSON object, or NULL and then role and text. Of an answer: ids [n_ids], the
  * tokens that the model drew after the generation prompt, which spell drawn; NULL: not known. */

@@ -11,6 +11,8 @@
 struct ChatTemplate {
     Jinja  *program;
     JsonDoc own;     /* the special tokens */
+    JsonDoc tools;
+    char   *args;    /* the user's variables; NULL: none */
     char   *head;    /* JSON of the other variables: an object whose end is missing */
     size_t  n_head;
     char    date[11]; /* "": none */
@@ -90,22 +92,21 @@ static bool read_tools(JsonDoc *d, const char *tools, Error *err)
 static bool write_head(ChatTemplate *t, const ChatTemplateOptions *o, const JsonDoc *args,
                        Error *err)
 {
-    JsonDoc tools = { 0 };
     TextOut out = { 0 };
-    bool    ok = read_tools(&tools, o->tools, err);
+    bool    ok = read_tools(&t->tools, o->tools, err);
     if (ok) {
         text_out(&out, "{\"add_generation_prompt\": false");
-        if (tools.node || !node_get(args->node, "tools")) {
+        if (t->tools.node || !node_get(args->node, "tools")) {
             text_out(&out, ", \"tools\": ");
-            if (tools.node)
-                json_out_node(&out, &tools, tools.node);
+            if (t->tools.node)
+                json_out_node(&out, &t->tools, t->tools.node);
             else
                 text_out(&out, "null");
         }
         if (!node_get(args->node, "documents"))
             text_out(&out, ", \"documents\": null");
         JSON_NODES (i, args->node) {
-            if (tools.node && key_is(i, "tools"))
+            if (t->tools.node && key_is(i, "tools"))
                 continue;
             text_out(&out, ", ");
             out_member(&out, args, i);
@@ -113,7 +114,6 @@ static bool write_head(ChatTemplate *t, const ChatTemplateOptions *o, const Json
         t->n_head = out.n;
         t->head = text_out_take(&out, err);
     }
-    json_doc_free(&tools);
     return t->head != NULL;
 }
 
@@ -161,6 +161,8 @@ ChatTemplate *chat_template_new(const ChatTemplateOptions *o, Error *err)
         ok = fail(err, USAGE, "date: expected YYYY-MM-DD, found '%.40s'", o->date);
     if (ok && o->date)
         memcpy(t->date, o->date, sizeof t->date);
+    if (ok && o->args && !(t->args = strdup(o->args)))
+        ok = no_memory(o->what, err);
     ok = ok && read_args(&args, o->args, err) && write_head(t, o, &args, err)
         && write_own(t, o, &args, err);
     json_doc_free(&args);
@@ -176,6 +178,8 @@ void chat_template_free(ChatTemplate *t)
         return;
     jinja_free(t->program);
     json_doc_free(&t->own);
+    json_doc_free(&t->tools);
+    free(t->args);
     free(t->head);
     free(t);
 }
@@ -279,13 +283,14 @@ static void keep_first(Conversation *c, size_t n)
     c->data.node->skip += list->skip;
 }
 
+/* Whose role it is, is the caller's word: templates spell special tokens with it. */
+static const char *const roles[] = { "system",   "developer", "user",        "assistant",
+                                     "tool",     "function",  "ipython",     "model",
+                                     "document", "documents", "observation", "available_tools",
+                                     NULL };
+
 bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err)
 {
-    /* Whose role it is, is the caller's word: templates spell special tokens with it. */
-    static const char *const roles[] = { "system",   "developer", "user",        "assistant",
-                                         "tool",     "function",  "ipython",     "model",
-                                         "document", "documents", "observation", "available_tools",
-                                         NULL };
     const ChatTemplate *t = c->t;
     keep_first(c, n);
     c->answer->kind = answer ? NODE_TRUE : NODE_FALSE;
@@ -294,3 +299,14 @@ bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out,
     return c->most_steps ? jinja_render_within(t->program, &in, c->most_steps, out, err)
                          : jinja_render(t->program, &in, out, err);
 }
+
+/* ---- Answers --------------------------------------------------------------------------------- */
+
+AnswerForm *chat_template_answers(const ChatTemplate *t, Error *err)
+{
+    AnswerInput in = { .own = t->own.node, .args = t->args, .date = *t->date ? t->date : NULL,
+                       .roles = roles, .tools = t->tools.node && t->tools.node->n };
+    return answer_form_new(t->program, &in, err);
+}
+
+const JsonNode *chat_template_tools(const ChatTemplate *t) { return t->tools.node; }

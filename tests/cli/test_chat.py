@@ -375,6 +375,28 @@ def a_pipe_gets_the_answer_alone():
     assert done.returncode == 2 and b"expected a message to answer" in done.stderr
 
 
+REASONS = ("{% for m in messages %}<|{{ m.role }}|>{{ '<think>' + m.reasoning_content + '</think>' if m.reasoning_content }}{{ m.content }}"
+           "{% for c in m.tool_calls or [] %}<call>{\"name\": \"{{ c.function.name }}\", \"arguments\": {{ c.function.arguments | tojson }}}</call>"
+           "{% endfor %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}")
+
+
+def reasoning_and_calls_are_told_apart():
+    (TEMP / "t.jinja").write_text(REASONS)
+    (TEMP / "tools.json").write_text('[{"type": "function", "function": {"name": "get"}}]')
+    drawn = '<think>Hm.</think>So:<call>{"name": "get", "arguments": {"x": 5}}</call>'
+    given = ["--chat-format", "t.jinja", "-q", "--regex", re.escape(drawn).replace('\\"', '"').replace("\\<", "<")]
+    for more, expected in (["--tools", "tools.json"], 'So:\n{"name": "get", "arguments": {"x": 5}}'), ([], drawn.split("</think>")[1]), (["--raw"], drawn):
+        done = run("chat", MODEL, *given, *more, text=b"Hi")
+        assert (done.returncode, done.stdout.decode().strip()) == (0, expected), done
+    t = chat(*given, "--tools", "tools.json")
+    shown = t.say("Hi")
+    assert "\x1b[2mHm.\x1b[0m\n\nSo:\n{" in shown, shown
+    call = {"id": "call00000", "type": "function", "function": {"name": "get", "arguments": {"x": 5}}}
+    assert saved(t)[1] == {"role": "assistant", "content": "So:", "reasoning_content": "Hm.", "tool_calls": [call]}
+    t.type("\x04")
+    assert t.end() == 0
+
+
 def without_a_format_the_option_is_named():
     done = run("chat", MODEL, text=b"Hello")
     assert done.returncode == 3 and b"--chat-format" in done.stderr
@@ -389,7 +411,8 @@ CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be
           a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does, a_window_that_forgot_is_read_again,
           system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing, a_file_is_saved_where_and_as_it_is,
           the_sandbox_answers_the_same_and_opens_no_file, commands_are_explained, messages_may_have_several_lines,
-          a_dumb_terminal_is_enough, a_pipe_gets_the_answer_alone, without_a_format_the_option_is_named]
+          a_dumb_terminal_is_enough, a_pipe_gets_the_answer_alone,
+          reasoning_and_calls_are_told_apart, without_a_format_the_option_is_named]
 
 
 def has_an_editor():

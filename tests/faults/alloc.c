@@ -255,7 +255,7 @@ static bool answers(tblock_error *err)
         "{% if add_generation_prompt %}<assistant>{% endif %}";
     static const char   said[] = "So:<f=write><p=a>{\"k\": [1]}</p><p=b>five</p></f>", *s = said;
     static const char *const roles[] = { "assistant", NULL };
-    AnswerInput in = { .roles = roles };
+    AnswerInput in = { .roles = roles, .tools = true };
     Jinja      *t = jinja_parse(program, sizeof program - 1, "template", err);
     AnswerForm *f = t ? answer_form_new(t, &in, err) : NULL;
     Answer     *a = f ? answer_new(f, NULL, err) : NULL;
@@ -292,6 +292,13 @@ static bool chats(tblock_error *err)
         && tblock_chat_text(c, message, n, true, &shown, &n_shown, err)
         && tblock_chat_to_json(message, n, &back, err)
         && tblock_chat_save(message, n, "/dev/null", err);
+    const tblock_answer_part *part;
+    tblock_answer *a = good ? tblock_answer_new(c, err) : NULL;
+    char *said = NULL;
+    good = a && tblock_answer_put(a, "Hello", 5, &part, &n, err)
+        && tblock_answer_put(a, NULL, 0, &part, &n, err) && tblock_answer_json(a, &said, err);
+    tblock_answer_free(a);
+    tblock_free(said);
     tblock_chat_free(c);
     tblock_free(message);
     tblock_free(ids);

@@ -35,7 +35,7 @@ static AnswerForm *form_of(const char *text, size_t n)
 {
     static const char *const roles[] = { "user", "assistant", NULL };
     Error       e = { 0 };
-    AnswerInput in = { .roles = roles };
+    AnswerInput in = { .roles = roles, .tools = true };
     Jinja      *t = jinja_parse(text, n, "template", &e);
     said(t != NULL, &e);
     AnswerForm *f = t ? answer_form_new(t, &in, &e) : NULL;

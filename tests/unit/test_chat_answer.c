@@ -17,7 +17,7 @@ static AnswerForm *form_of(const char *template, const char *args)
     Error e = { 0 };
     static const char *const roles[] = { "user", "assistant", NULL };
     Jinja      *t = jinja_parse(template, strlen(template), "test", &e);
-    AnswerInput in = { .args = args, .roles = roles };
+    AnswerInput in = { .args = args, .roles = roles, .tools = true };
     AnswerForm *f = t ? answer_form_new(t, &in, &e) : NULL;
     CHECK(f, "%s", e.msg);
     jinja_free(t);
