@@ -145,7 +145,9 @@ static bool generates(tblock_error *err)
 static tblock_constraint *some_constraint(tblock_error *err)
 {
     static const char schema[] = "{\"anyOf\": [{\"enum\": [[1, 2], {\"a\": true}]},"
-                                 " {\"type\": \"string\", \"maxLength\": 20}]}";
+                                 " {\"type\": \"string\", \"maxLength\": 20},"
+                                 " {\"$ref\": \"#/$defs/o\"}], \"$defs\": {\"o\": {\"type\":"
+                                 " \"object\", \"additionalProperties\": {\"type\": \"null\"}}}}";
     return tblock_constraint_new(shared, TBLOCK_JSON_SCHEMA, schema, strlen(schema), "s", err);
 }
 
@@ -156,6 +158,8 @@ static bool constrains(tblock_error *err)
     bool               accepts = false;
     bool good = k && tblock_constraint_accepts(k, "[1, 2]", 6, &accepts, err);
     CHECK(!good || accepts, "it does not fit");
+    good = good && tblock_constraint_accepts(k, "{\"ab\":null,\"ab\":null}", 21, &accepts, err);
+    CHECK(!good || !accepts, "a name comes twice");
     tblock_constraint_free(k);
     return good;
 }
