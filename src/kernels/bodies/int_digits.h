@@ -203,14 +203,14 @@ V_INLINE const unsigned char *walk_to(const Walk *w, int part, int panel, int s)
     return w->part[part] + (size_t)panel * w->panel[part] + (size_t)s * w->superblock[part];
 }
 
-/* Fetch what a stream of codes needs soon; w: where it is. q4 and q8_0 fetch into L2 first and into
- * L1 when it is nearly their turn, which hides the page walks of small pages; the other types lose
- * by that. Distances were chosen by measuring, one and two threads, pages of 4 KB and 2 MB. */
+/* Fetch what a stream of codes needs soon (gguf_step.h); w: where it is. q8_0 fetches into L2 first
+ * and into L1 when it is nearly its turn, which hides the page walks of small pages; others lose by
+ * that. Distances were chosen by measuring, one and two threads, pages of 4 KB and 2 MB. */
 V_INLINE void codes_ahead(WeightType type, const unsigned char *w)
 {
-    if (type == WT_Q4 || type == WT_Q8_0) {
+    if (type == WT_Q8_0) {
         __builtin_prefetch(w + INT_SOON);
-        __builtin_prefetch(w + (type == WT_Q4 ? 2 : 1) * INT_AHEAD, 0, 2);
+        __builtin_prefetch(w + INT_AHEAD, 0, 2);
     } else {
         __builtin_prefetch(w + INT_AHEAD);
     }

@@ -37,7 +37,6 @@ V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
     for (; w < end; w += 64 * chains, x += chains * (f == FORM_WORDS ? 8 : 4))
         UNROLL for (int c = 0; c < chains; c++) {
             i512 codes = i_load(w + 64 * c);
-            codes_ahead(WT_Q8, w + 64 * c);
             if (f == FORM_WORDS) {
                 i512 even = i_even(codes), odd = i_odd(codes);
                 UNROLL for (int v = 0; v < n_v; v++) {
@@ -74,7 +73,6 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
             part[v] = I_BOOK_OFFSET ? i_bcast(start + v * 256) : i_set32(0);
         UNROLL for (int i = 0; i < 2; i++, w += 64) {
             i512 codes = i_load_once(w);
-            codes_ahead(WT_Q4, w);
             i512 low = i_lookup(table, i_low_nibbles(codes)),
                  high = i_lookup(table, i_high_nibbles(codes));
             UNROLL for (int v = 0; v < n_v; v++)
@@ -108,6 +106,14 @@ V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)
         type, f, N))
 }
 
+/* The processor's own prefetchers follow a stream by themselves, but not over the end of a page.
+ * Two lines a superblock bring them there in time; a prefetch for every line gets in their way. */
+V_INLINE void int_stream_ahead(const unsigned char *codes)
+{
+    __builtin_prefetch(codes + INT_STREAM_AHEAD, 0, 2);
+    __builtin_prefetch(codes + INT_STREAM_AHEAD + 64, 0, 2);
+}
+
 /* One superblock of one panel for all tokens of the slice, some at a time. */
 V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
                                 const Slice *x, int p, int s)
@@ -119,6 +125,7 @@ V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f,
         (Finish){ .dw = dw, .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
     step.end.bias = a->bias ? a->bias + (size_t)p * PANEL_ROWS : NULL;
     v_store(dw, v_load_f16(walk_scales(type, w, p, s)));
+    int_stream_ahead(step.codes);
     if (type == WT_Q4) {
         const unsigned char *from = walk_to(w, 1, p, s);
         for (int g = 0; g < step.groups; g++)
