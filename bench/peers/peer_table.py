@@ -28,7 +28,7 @@ TARGETS = [
     (PREFILL, "q8", ("llama.cpp", "Q8_0"), 2.7, 3.5, "amx"), (PREFILL, "q8", ("llama.cpp", "Q8_0"), 2.0, None, "vnni"),
     (PREFILL, "q8", ("llama.cpp", "Q8_0"), 1.2, None, "avx2"), (PREFILL, "q4", ("llama.cpp", "Q4_0"), None, None, ""),
     (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 4.0, 6.0, "amx"), (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 2.0, None, "vnni"),
-    (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 1.2, None, "avx2"), (PREFILL, "q4", ("PyTorch", "bf16"), 1.5, None, "amx"),
+    (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 1.2, None, "avx2"),
     *((metric, kind, ("llama.cpp", kind), 1.0, None, "") for kind in GGUF_KINDS for metric in (PREFILL, DECODE, LONG)),
 ]
 
@@ -93,7 +93,7 @@ def show_ratios(groups, isa, long):
     names = {PREFILL: "prefill", DECODE: "decode", LONG: "decode after %s" % long}
     print("\n%-20s %-28s %7s  %-14s %s" % ("ratio of", "ours / theirs", "ratio", "target", ""))
     for metric, kind, peer, target, stretch, where in TARGETS:
-        group = groups.get(kind, {})
+        group = groups.get(kind) or next((g for g in groups.values() if ("tblock", kind) in g), {})
         ours, theirs = group.get(("tblock", kind)), group.get(peer)
         if not ours or (where and kind_of_machine(isa) not in where.split()) or (peer != READ and not theirs):
             continue

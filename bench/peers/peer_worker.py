@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 
+FIRST = list(range(100, 116))  # the prompt of the first token
 SHORT = 256  # contexts up to here are one cache, longer ones another, so that a long one survives the short measurements
 
 
@@ -54,7 +55,7 @@ def peak_mb():
 
 
 def time_first_token(first_token, out):
-    """Seconds from a started interpreter with its imports done to the logits of one token, and what memory grew by."""
+    """Seconds from a started interpreter with its imports done to the logits of a short prompt, and what memory grew by."""
     before, start = peak_mb(), time.perf_counter()
     first_token()
     answer({"seconds": time.perf_counter() - start, "peak_mb": peak_mb(), "peak_mb_before": before}, out)
@@ -72,6 +73,6 @@ def options(about):
 def work(make, mode, args, out):
     """Be the worker that make(model, threads) is; mode is the way in which the first token is timed."""
     if args.first_token:
-        time_first_token(lambda: make(args.model, args.threads).logits(mode, [1]), out)
+        time_first_token(lambda: make(args.model, args.threads).logits(mode, FIRST), out)
     else:
         serve(make(args.model, args.threads), out)

@@ -20,6 +20,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 import peer_environment as environment  # noqa: E402
 import peer_table as table  # noqa: E402
+from peer_worker import FIRST  # noqa: E402
 
 say = environment.say
 
@@ -28,10 +29,10 @@ GROUPS = {
     "f32": [("tblock", "f32")],
     "f16": [("tblock", "f16"), ("llama.cpp", "F16")],
     "bf16": [("tblock", "bf16"), ("llama.cpp", "BF16"), ("OpenVINO", "bf16"), ("PyTorch", "bf16")],
-    "q8": [("tblock", "q8"), ("llama.cpp", "Q8_0"), ("OpenVINO", "int8")],
-    "q4": [("tblock", "q4"), ("llama.cpp", "Q4_0"), ("llama.cpp", "Q4_K_M"), ("OpenVINO", "int4"), ("PyTorch", "bf16")],
-    # the same GGUF file in both programs
-    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in table.GGUF_KINDS},
+    # the same GGUF file in both programs, here and below
+    "q8": [("tblock", "q8"), ("tblock", "Q8_0"), ("llama.cpp", "Q8_0"), ("OpenVINO", "int8")],
+    "q4": [("tblock", "q4"), ("tblock", "Q4_0"), ("llama.cpp", "Q4_0"), ("tblock", "Q4_K_M"), ("llama.cpp", "Q4_K_M"), ("OpenVINO", "int4")],
+    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in ("Q5_K_M", "Q6_K")},
 }
 DECODE_AFTER, DECODE_N, LONG_N = 16, 64, 24
 # A run in which a thread waited longer for a processor is repeated. Linux itself takes 5% from real-time processes.
@@ -128,7 +129,7 @@ def commands_of(args, python, built, program, path, first_token):
     llama = built.get("python", str(python))
     if program == "tblock" and first_token:
         isa = ["--isa", args.isa] if args.isa != "native" else []
-        return [str(args.build / "tblock"), "run", str(path), "--ids", "1", "-n", "1", "--temp", "0", "--quiet", "--threads", str(args.threads), *isa]
+        return [str(args.build / "tblock"), "run", str(path), "--ids", ",".join(map(str, FIRST)), "-n", "1", "--temp", "0", "--quiet", "--threads", str(args.threads), *isa]
     if program == "tblock":
         isa = ["--isa", args.isa] if args.isa != "native" else []
         return [str(args.build / "bench/peers/bench_peer"), str(path), "--threads", str(args.threads), *isa]
@@ -244,11 +245,14 @@ def choose_modes(args, worker):
 
 
 def first_token(args, program, command):
-    """Seconds and peak memory in MB of one token as a whole process. A peer in Python is charged from the end of its imports."""
+    """Seconds to the first token of a short prompt, and peak memory in MB. tblock is charged from the start of the process to the
+    first byte of text, a peer in Python from the end of its imports to the logits."""
     command = ["chrt", "-f", str(args.priority), *command] if args.priority else command
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=worker_env(args))
-    out = process.stdout.read()
+    out = process.stdout.read(1)
+    first = time.perf_counter() - started
+    out += process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     wall = time.perf_counter() - started
     rest(args.priority, wall)
@@ -256,7 +260,7 @@ def first_token(args, program, command):
     if process.returncode != 0:
         raise SystemExit("peers: status %d of: %s" % (process.returncode, " ".join(command)))
     if program == "tblock":
-        return wall, usage.ru_maxrss / 1024
+        return first, usage.ru_maxrss / 1024
     said = json.loads(out)
     return said["seconds"], said["peak_mb"] - said["peak_mb_before"]
 
@@ -325,7 +329,7 @@ def measure_group(args, models, python, built, group):
             timed[key]["peak"].append(peak)
     for w in [*workers.values(), machine]:
         w.close()
-    return [row_of(args, group, key, w, modes[key], timed[key], max(bandwidth), bytes_of(paths[key])) for key, w in workers.items()]
+    return [row_of(args, group, key, w, modes[key], timed[key], statistics.median(bandwidth), bytes_of(paths[key])) for key, w in workers.items()]
 
 
 def row_of(args, group, key, worker, modes, timed, bandwidth, file_bytes):
