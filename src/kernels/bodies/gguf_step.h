@@ -163,10 +163,10 @@ V_INLINE size_t gguf_source_bytes(WeightType type, GgufSource from, Form f, int 
     return from == FROM_PANEL ? gguf_run_bytes(type) : (size_t)n_p * (f == FORM_WORDS ? 1024 : 512);
 }
 
-V_INLINE void gguf_ahead(WeightType type, GgufSource from, const unsigned char *codes)
+V_INLINE void gguf_ahead(WeightType type, GgufSource from, const unsigned char *codes, int n_t)
 {
     for (size_t i = 0; from == FROM_PANEL && i < gguf_run_bytes(type); i += 64)
-        codes_ahead(type, codes + i);
+        codes_ahead(type, codes + i, n_t);
 }
 
 /* start: of each token, or NULL: 0. */
@@ -194,7 +194,7 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
     for (int run = 0; run < a->runs; run++, dx += type == WT_Q8) {
         i512 part[LANES_PANELS][GGUF_T];
         gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
-        gguf_ahead(type, from, codes);
+        gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
             gguf_word_dots(part, from, codes, x, row, n_p, n_t);
         else
@@ -242,7 +242,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
     char                 sums[GGUF_T * LANES_PANELS * 64];
     gguf_start(acc, NULL, n_p, n_t);
     for (int run = 0; run < a->runs; run++) {
-        gguf_ahead(type, from, codes);
+        gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
             gguf_word_dots(acc, from, codes, x, row, n_p, n_t);
         else
