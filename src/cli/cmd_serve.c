@@ -1,4 +1,6 @@
 /* tblock serve: one model over HTTP. */
+#include "chat_session.h"
+
 #include "command.h"
 
 #include <stdio.h>
@@ -7,7 +9,7 @@
 #include "serve/serve.h"
 
 typedef struct ServeArgs {
-    const char    *model, *host, *alias, *key_file;
+    const char    *model, *host, *alias, *key_file, *chat_format, *date;
     int            port, parallel, cache, queue, connections, request, body_mb, kv_mb, timeout;
     TextList       origin, allowed_host;
     bool           lenient, log_prompts;
@@ -32,7 +34,7 @@ static void name_of(const char *path, char *out, size_t n)
     snprintf(out, n, "%.*s", (int)(length - from), path + from);
 }
 
-static bool serve_model(const ServeArgs *a, tblock_error *err)
+static bool serve_with(const ServeArgs *a, const char *format, tblock_error *err)
 {
     ComputeOptions compute = a->compute;
     char           name[256];
@@ -43,6 +45,8 @@ static bool serve_model(const ServeArgs *a, tblock_error *err)
     ServeOptions o = { .model           = m,
                        .context         = c,
                        .name            = a->alias ? a->alias : name,
+                       .chat_format     = format,
+                       .date            = a->date,
                        .host            = a->host,
                        .port            = a->port,
                        .key_file        = a->key_file,
@@ -63,6 +67,16 @@ static bool serve_model(const ServeArgs *a, tblock_error *err)
     bool good = c && serve(&o, err);
     tblock_context_free(c);
     tblock_close(m);
+    return good;
+}
+
+static bool serve_model(const ServeArgs *a, tblock_error *err)
+{
+    TextOut     text = { 0 };
+    const char *format;
+    bool        good = template_read(a->chat_format, &text, &format, err)
+        && serve_with(a, format, err);
+    text_out_free(&text);
     return good;
 }
 
@@ -94,6 +108,10 @@ static const Option serve_options[] = {
     { "port", 0, "N", OPT_INT, AT(port), 0, 65535, "8080", "0: a free one" },
     { "alias", 0, "NAME", OPT_TEXT, AT(alias), 0, 0, NULL,
       "the model's name in requests and answers; default: that of its file" },
+    { "chat-format", 0, "NAME|FILE", OPT_TEXT, AT(chat_format), 0, 0, NULL,
+      "the chat template: a built-in one or a file in Jinja; default: the model's own" },
+    { "date", 0, "YYYY-MM-DD", OPT_TEXT, AT(date), 0, 0, NULL,
+      "today's date for templates that ask for it; without it they have none" },
     { "parallel", 0, "N", OPT_INT, AT(parallel), 1, 1024, "32",
       "at most N texts are drawn at once" },
     { "cache", 0, "N", OPT_INT, AT(cache), 0, 4096, "32",
@@ -145,11 +163,12 @@ static const Example examples[] = {
 const Command cmd_serve = {
     { "serve", operands, groups },
     "answer requests over HTTP",
-    "Speaks the protocol of OpenAI's completions (docs/serve.md). Each text has the bits of tblock "
-    "run with the same settings and seed, whatever else runs beside it. A line for each request "
-    "goes "
-    "to standard error. SIGTERM and Ctrl-C: no new requests, and running ones may end; a second "
-    "one stops at once.",
+    "Speaks the protocol of OpenAI's completions and chat (docs/serve.md). Each text has the bits "
+    "of "
+    "tblock run with the same settings and seed, whatever else runs beside it. A line for each "
+    "request goes to standard error. SIGTERM and Ctrl-C: no new requests, and running ones may "
+    "end; "
+    "a second one stops at once.",
     examples,
     sizeof(ServeArgs),
     serve_command,

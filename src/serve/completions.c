@@ -6,72 +6,33 @@
 #include <stdlib.h>
 
 typedef struct CompletionRequest {
-    const JsonNode *model, *prompt, *stop, *stream_options, *resume_ids, *bias;
-    bool            echo, stream, usage, return_ids, add_special, parse_special;
-    int64_t         n, best_of, max_tokens, logprobs, top_k, seed;
-    double          temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    Settings        s;
+    const JsonNode *prompt;
+    bool            echo, add_special, parse_special;
+    int64_t         best_of, max_tokens, logprobs;
 } CompletionRequest;
 
 #define AT(field) offsetof(CompletionRequest, field)
-static const double most_seed = 9007199254740991; /* 2^53 - 1 */
-
-/* What says how a token is drawn; other endpoints have it too. */
 static const Field completion_fields[] = {
-    { "model",              FIELD_TEXT,   AT(model),          0, 0, NULL },
-    { "prompt",             FIELD_NODE,   AT(prompt),         0, 0, NULL },
-    { "max_tokens",         FIELD_INT,    AT(max_tokens),     0, 1 << 24, NULL },
-    { "n",                  FIELD_INT,    AT(n),              1, MOST_CHOICES, NULL },
-    { "best_of",            FIELD_INT,    AT(best_of),        1, MOST_CHOICES, NULL },
-    { "echo",               FIELD_BOOL,   AT(echo),           0, 0, NULL },
-    { "stream",             FIELD_BOOL,   AT(stream),         0, 0, NULL },
-    { "stream_options",     FIELD_NODE,   AT(stream_options), 0, 0, NULL },
-    { "logprobs",           FIELD_INT,    AT(logprobs),       0, MOST_TOP, NULL },
-    { "stop",               FIELD_NODE,   AT(stop),           0, 0, NULL },
-    { "seed",               FIELD_INT,    AT(seed),           0, most_seed, NULL },
-    { "temperature",        FIELD_NUMBER, AT(temperature),    0, 100, NULL },
-    { "top_p",              FIELD_NUMBER, AT(top_p),          0, 1, NULL },
-    { "top_k",              FIELD_INT,    AT(top_k),          -1, 1 << 24, NULL },
-    { "min_p",              FIELD_NUMBER, AT(min_p),          0, 1, NULL },
-    { "repetition_penalty", FIELD_NUMBER, AT(repeat_penalty), 0.01, 100, NULL },
-    { "presence_penalty",   FIELD_NUMBER, AT(presence_penalty), -100, 100, NULL },
-    { "frequency_penalty",  FIELD_NUMBER, AT(frequency_penalty), -100, 100, NULL },
-    { "logit_bias",         FIELD_NODE,   AT(bias),           0, 0, NULL },
-    { "return_token_ids",   FIELD_BOOL,   AT(return_ids),     0, 0, NULL },
-    { "resume_ids",         FIELD_NODE,   AT(resume_ids),     0, 0, NULL },
-    { "add_special_tokens", FIELD_BOOL,   AT(add_special),    0, 0, NULL },
-    { "parse_special",      FIELD_BOOL,   AT(parse_special),  0, 0, NULL },
-    { "user",               FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt",             FIELD_NODE, AT(prompt),        0, 0, NULL },
+    { "max_tokens",         FIELD_INT,  AT(max_tokens),    0, 1 << 24, NULL },
+    { "best_of",            FIELD_INT,  AT(best_of),       1, MOST_CHOICES, NULL },
+    { "echo",               FIELD_BOOL, AT(echo),          0, 0, NULL },
+    { "logprobs",           FIELD_INT,  AT(logprobs),      0, MOST_TOP, NULL },
+    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0, NULL },
+    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0, NULL },
     { "suffix",             FIELD_REFUSED, 0, 0, 0, "the models here only continue a text" },
     { 0 },
 };
 #undef AT
 
-static const Field stream_fields[] = {
-    { "include_usage", FIELD_BOOL, 0, 0, 0, NULL },
-    { 0 },
-};
-
 /* What is needed when answers are written. */
-typedef struct Completion { bool echo, usage, return_ids; size_t n, per_prompt; } Completion;
+typedef struct Completion { bool echo, logprobs, usage, return_ids; size_t n, per_prompt; }
+    Completion;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static void head_json(Job *j)
-{
-    TextOut *o = &j->out;
-    text_out(o, "{\"id\": \"%s\", \"object\": \"text_completion\", \"created\": %lld, \"model\": ",
-             j->id, j->created);
-    json_out_string(o, j->server->o->name, strlen(j->server->o->name));
-    text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
-}
-
-static void number_json(TextOut *o, double x)
-{
-    if (isnan(x))
-        text_out(o, "null");
-    else
-        json_out_double(o, x);
-}
+static const char object[] = "text_completion";
 
 static void top_json(TextOut *o, const Server *s, const Token *t)
 {
@@ -113,7 +74,7 @@ static void logprobs_json(Choice *c, size_t first, size_t n)
 {
     Job     *j = c->job;
     TextOut *o = &j->out;
-    if (!j->want_probs) {
+    if (!j->want_probs || !((const Completion *)j->request)->logprobs) {
         text_out(o, ", \"logprobs\": null");
         return;
     }
@@ -149,32 +110,9 @@ static void choice_json(Choice *c, const char *text, size_t n, size_t first, siz
     text_out(o, "{\"index\": %d, \"text\": ", c->index);
     json_out_string(o, text, n);
     logprobs_json(c, first, n_tokens);
-    if (r->return_ids) {
-        int32_t id;
-        text_out(o, ", \"token_ids\": [");
-        for (size_t i = 0, told = 0; i < n_tokens; i++)
-            if (!c->token[first + i].given && !c->token[first + i].ends) {
-                id = c->token[first + i].id;
-                text_out(o, "%s%d", told++ ? ", " : "", (int)id);
-            }
-        text_out(o, "]");
-    }
+    if (r->return_ids)
+        drawn_ids_json(c, first, n_tokens);
     text_out(o, reason ? ", \"finish_reason\": \"%s\"}" : ", \"finish_reason\": null}", reason);
-}
-
-static void usage_json(Job *j)
-{
-    size_t prompt = 0, cached = 0, drawn = 0;
-    for (size_t i = 0; i < j->n_choices; i++) {
-        drawn += j->choice[i].n_drawn;
-        cached += j->choice[i].n_cached;
-    }
-    for (size_t i = 0; i < j->n_prompts; i++)
-        prompt += j->prompt[i].n;
-    text_out(&j->out,
-             "\"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": "
-             "%zu, \"prompt_tokens_details\": {\"cached_tokens\": %zu}}",
-             prompt, drawn, prompt + drawn, cached);
 }
 
 static void write_piece(Choice *c, const char *text, size_t n, size_t first)
@@ -189,7 +127,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
         n    = both.n;
     }
     event_begin(j);
-    head_json(j);
+    head_json(j, object);
     text_out(&j->out, ", \"choices\": [");
     choice_json(c, text ? text : "", n, first, c->n_tokens - first);
     text_out(&j->out, "]}");
@@ -201,7 +139,7 @@ static void write_ended(Choice *c)
 {
     Job *j = c->job;
     event_begin(j);
-    head_json(j);
+    head_json(j, object);
     text_out(&j->out, ", \"choices\": [");
     choice_json(c, "", 0, c->n_tokens, 0);
     text_out(&j->out, "]}");
@@ -229,18 +167,10 @@ static void write_whole(Job *j)
     TextOut          *o = &j->out;
     int               index = 0;
     if (j->stream) {
-        if (r->usage) {
-            event_begin(j);
-            head_json(j);
-            text_out(o, ", \"choices\": [], ");
-            usage_json(j);
-            text_out(o, "}");
-            event_end(j);
-        }
-        text_out(o, "data: [DONE]\n\n");
+        end_stream(j, object, r->usage);
         return;
     }
-    head_json(j);
+    head_json(j, object);
     text_out(o, ", \"choices\": [");
     for (size_t i = 0; i < j->n_choices; i++) {
         Choice *c    = &j->choice[i];
@@ -320,156 +250,18 @@ static bool read_prompts(Exchange *x, const CompletionRequest *r, Job *j)
     return true;
 }
 
-/* A text, or an array of texts. */
-static bool read_stops(Exchange *x, const JsonNode *stop, Job *j)
-{
-    char   found[NODE_TEXT];
-    size_t n = !stop ? 0 : stop->kind == NODE_ARRAY ? stop->n : 1, i = 0;
-    if (n > 64)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "stop", "stop: expected at most 64 texts, found %zu",
-                      n);
-    j->stop_texts = calloc(n + 1, sizeof *j->stop_texts);
-    if (!j->stop_texts)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
-    for (const JsonNode *s = !n ? NULL : stop->kind == NODE_ARRAY ? stop + 1 : stop; i < n;
-         s += s->skip) {
-        if (s->kind != NODE_STRING || !s->n || strlen(s->text) != s->n)
-            return refuse(x, MHD_HTTP_BAD_REQUEST, "stop",
-                          "stop: expected texts that are not empty and have no NUL, found %s",
-                          node_text(s, found));
-        j->stop_texts[i++]      = strdup(s->text);
-        j->options.n_stop_texts = i;
-        if (!j->stop_texts[i - 1])
-            return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
-    }
-    j->options.stop_texts = (const char *const *)j->stop_texts;
-    return true;
-}
-
-/* {"id": bias, ...} */
-static bool read_bias(Exchange *x, const JsonNode *bias, Job *j)
-{
-    char found[NODE_TEXT];
-    if (!bias)
-        return true;
-    if (bias->kind != NODE_OBJECT)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
-                      "logit_bias: expected an object of ids and numbers, found %s",
-                      node_text(bias, found));
-    j->bias_ids = malloc((bias->n + 1) * sizeof *j->bias_ids);
-    j->bias     = malloc((bias->n + 1) * sizeof *j->bias);
-    if (!j->bias_ids || !j->bias)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
-    JSON_NODES (b, bias) {
-        const char  *end   = b->key;
-        int          id    = -1;
-        const double value = b->kind == NODE_INT || b->kind == NODE_DOUBLE ? node_number(b) : NAN;
-        if (!form_read_count(&end, x->server->info.vocab_size - 1, &id) || *end)
-            return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
-                          "logit_bias: token: expected 0 to %d, found %s",
-                          x->server->info.vocab_size - 1, b->key);
-        if (!(value >= -1000 && value <= 1000))
-            return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
-                          "logit_bias: token %d: expected a number from -1000 to 1000, found %s",
-                          id, node_text(b, found));
-        j->bias_ids[j->n_bias] = id;
-        j->bias[j->n_bias++]   = (float)value;
-    }
-    return true;
-}
-
-/* The tokens that an earlier answer to this request had: it goes on behind them. */
-static bool read_resumed(Exchange *x, const CompletionRequest *r, Job *j)
-{
-    Choice  *c   = &j->choice[0];
-    int32_t *ids = NULL;
-    size_t   n;
-    if (!r->resume_ids)
-        return true;
-    if (j->n_choices != 1)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "resume_ids",
-                      "resume_ids: expected one prompt and n = 1 beside it");
-    if (!ids_of(x, "resume_ids", r->resume_ids, &ids, &n))
-        return false;
-    c->n_ids = c->prompt->n + n;
-    c->ids   = n ? malloc(c->n_ids * sizeof *c->ids) : NULL;
-    if (c->ids) {
-        memcpy(c->ids, c->prompt->ids, c->prompt->n * sizeof *c->ids);
-        memcpy(c->ids + c->prompt->n, ids, n * sizeof *c->ids);
-    }
-    free(ids);
-    if (n && !c->ids)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
-    return c->n_ids <= (size_t)x->server->computing.n_ctx
-        || refuse(x, MHD_HTTP_BAD_REQUEST, "resume_ids",
-                  "prompt and resume_ids: expected at most the %d tokens of the context, found %zu",
-                  x->server->computing.n_ctx, c->n_ids);
-}
-
-/* A text that cannot grow beyond the context is cut there, but one that was asked for is
- * refused. */
-static bool check_length(Exchange *x, const CompletionRequest *r, const Job *j)
-{
-    const int n_ctx = x->server->computing.n_ctx;
-    for (size_t i = 0; i < j->n_prompts; i++)
-        if (j->prompt[i].n + (size_t)r->max_tokens > (size_t)n_ctx)
-            return refuse(x, MHD_HTTP_BAD_REQUEST, "max_tokens",
-                          "the context holds %d tokens, but prompt and max_tokens ask for %zu "
-                          "(%zu and %lld)",
-                          n_ctx, j->prompt[i].n + (size_t)r->max_tokens, j->prompt[i].n,
-                          (long long)r->max_tokens);
-    return true;
-}
-
-static void set_options(const CompletionRequest *r, Job *j)
-{
-    j->stream       = r->stream;
-    j->want_probs   = r->logprobs >= 0 || r->best_of > r->n;
-    j->n_top        = r->logprobs > 0 ? (size_t)r->logprobs : 0;
-    j->prompt_probs = r->echo && r->logprobs >= 0;
-    j->options.max_tokens    = r->max_tokens ? (int)r->max_tokens : -1;
-    j->options.prompt_logits = j->prompt_probs;
-    j->options.sampling =
-        (tblock_sampler_options){ .temp           = (float)r->temperature,
-                                  .top_k          = r->top_k > 0 ? (int)r->top_k : 0,
-                                  .top_p          = r->top_p,
-                                  .min_p          = (float)r->min_p,
-                                  .repeat_penalty    = (float)r->repeat_penalty,
-                                  .presence_penalty  = (float)r->presence_penalty,
-                                  .frequency_penalty = (float)r->frequency_penalty,
-                                  .bias_ids          = j->bias_ids,
-                                  .bias              = j->bias,
-                                  .n_bias            = j->n_bias };
-    for (size_t i = 0; i < j->n_choices; i++)
-        j->choice[i].seed = (uint64_t)r->seed + i;
-}
-
 static bool check_request(Exchange *x, CompletionRequest *r)
 {
-    tblock_sampler *s;
-    tblock_error    err;
     if (!r->prompt)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt", "prompt: expected one, found none");
     if (r->best_of < 0)
-        r->best_of = r->n;
-    if (r->best_of < r->n || (r->best_of > r->n && r->stream))
+        r->best_of = r->s.n;
+    if (r->best_of < r->s.n || (r->best_of > r->s.n && r->s.stream))
         return refuse(x, MHD_HTTP_BAD_REQUEST, "best_of",
                       "best_of: expected at least n, and n itself in a stream");
-    if (r->stream_options
-        && !fields_read(x, r->stream_options, (const Field *const[]){ stream_fields, NULL },
-                        &r->usage))
-        return false;
-    if (r->stream_options && !r->stream)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "stream_options",
-                      "stream_options: expected stream to be true beside it");
-    s = tblock_sampler_new(1, &(tblock_sampler_options){ .temp  = (float)r->temperature,
-                                                         .top_p = r->top_p,
-                                                         .min_p = (float)r->min_p,
-                                                         .repeat_penalty =
-                                                             (float)r->repeat_penalty },
-                           &err);
-    tblock_sampler_free(s);
-    return s || refuse(x, MHD_HTTP_BAD_REQUEST, NULL, "%s", err.msg);
+    r->s.max_tokens = r->max_tokens ? (int)r->max_tokens : -1;
+    r->s.top        = r->logprobs < 0 && r->best_of > r->s.n ? 0 : (int)r->logprobs;
+    return settings_check(x, &r->s);
 }
 
 static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
@@ -480,29 +272,29 @@ static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
     if (!c)
         return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
     *c = (Completion){ .echo       = r->echo,
-                       .usage      = r->usage,
-                       .return_ids = r->return_ids,
-                       .n          = (size_t)r->n,
+                       .logprobs   = r->logprobs >= 0,
+                       .usage      = r->s.usage,
+                       .return_ids = r->s.return_ids,
+                       .n          = (size_t)r->s.n,
                        .per_prompt = (size_t)r->best_of };
     if (n_prompts * c->per_prompt > MOST_CHOICES)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt",
                       "expected at most %d texts in all, prompts times n, found %zu", MOST_CHOICES,
                       n_prompts * c->per_prompt);
     if (!job_choices(j, n_prompts, c->per_prompt) || !read_prompts(x, r, j)
-        || !read_stops(x, r->stop, j) || !read_bias(x, r->bias, j)
-        || !read_resumed(x, r, j) || !check_length(x, r, j))
+        || !settings_apply(x, &r->s, j))
         return false;
-    set_options(r, j);
+    j->prompt_probs = j->options.prompt_logits = r->echo && r->logprobs >= 0;
     return true;
 }
 
-static bool complete(Exchange *x, const JsonNode *body)
+static bool complete(Exchange *x, const JsonDoc *d)
 {
-    CompletionRequest r = { .add_special = true, .parse_special = true, .n = 1, .best_of = -1,
-                            .max_tokens = 16, .logprobs = -1, .temperature = 1, .top_p = 1,
-                            .repeat_penalty = 1, .seed = (int64_t)random_seed() };
-    if (!fields_read(x, body, (const Field *const[]){ completion_fields, NULL }, &r)
-        || !check_model(x, r.model) || !check_request(x, &r))
+    CompletionRequest r = { .s = settings_default(), .add_special = true, .parse_special = true,
+                            .best_of = -1, .max_tokens = 16, .logprobs = -1 };
+    if (!fields_read(x, d->node, (const Field *const[]){ completion_fields, settings_fields, NULL },
+                     &r)
+        || !check_request(x, &r))
         return false;
     Job *j = job_new(x, "completions", "cmpl-", &completion_form);
     if (j && fill_job(x, &r, j) && job_submit(x, j))

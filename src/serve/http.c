@@ -172,6 +172,8 @@ const Route routes[] = {
     { "GET",  "/props",            props_handle,          false },
     { "GET",  "/v1/models",        models_handle,         false },
     { "POST", "/v1/completions",   completions_handle,    false },
+    { "POST", "/v1/chat/completions", chat_handle,        false },
+    { "POST", "/apply-template",   apply_template_handle, false },
     { "POST", "/tokenize",         tokenize_handle,       false },
     { "POST", "/detokenize",       detokenize_handle,     false },
     { "GET",  "/tokenizer_info",   tokenizer_info_handle, false },

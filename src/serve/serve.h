@@ -11,6 +11,7 @@ typedef struct ServeOptions {
     tblock_model   *model;
     tblock_context *context;      /* of as many sequences as it should remember */
     const char     *name;         /* of the model in answers */
+    const char     *chat_format, *date; /* as in tblock_chat_options */
     const char     *host;         /* an address or "localhost" */
     int             port;         /* 0: a free one */
     const char     *key_file;     /* a key in each line; NULL: none is asked for */

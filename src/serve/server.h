@@ -222,6 +222,30 @@ void event_end(Job *j);
 /* Remember what was asked about a token that was drawn or given. */
 void choice_on_token(void *user, size_t index, int32_t token, const float *logits);
 
+/* ---- Settings (settings.c) ------------------------------------------------------------------- */
+
+/* The first member of what a request that draws is read into. */
+typedef struct Settings {
+    const JsonNode *model, *stop, *stream_options, *resume_ids, *bias;
+    bool            stream, usage, return_ids;
+    int64_t         n, top_k, seed;
+    double          temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
+    int             max_tokens, top; /* set by the endpoint: as in tblock_generation_options; log-
+                                      * probabilities of so many, -1: none */
+} Settings;
+extern const Field settings_fields[];
+Settings settings_default(void);
+bool     settings_check(Exchange *x, Settings *s);
+/* Into the job, which has its choices and prompts. */
+bool     settings_apply(Exchange *x, const Settings *s, Job *j);
+
+/* "id", "object", "created", "model" and "seed" of an object that begins here. */
+void head_json(Job *j, const char *object);
+void usage_json(Job *j);
+void number_json(TextOut *o, double x); /* NaN: null */
+void drawn_ids_json(const Choice *c, size_t first, size_t n);
+void end_stream(Job *j, const char *object, bool usage);
+
 /* ---- The scheduler --------------------------------------------------------------------------- */
 
 /* Is the KV memory enough for one text? */
@@ -234,6 +258,8 @@ void scheduler_stop(Server *s, bool at_once);
 /* ---- Endpoints ------------------------------------------------------------------------------- */
 
 bool completions_handle(Exchange *x);
+bool chat_handle(Exchange *x);
+bool apply_template_handle(Exchange *x);
 bool tokenize_handle(Exchange *x);
 bool detokenize_handle(Exchange *x);
 bool tokenizer_info_handle(Exchange *x);
@@ -249,7 +275,7 @@ void token_json(TextOut *o, const Server *s, int32_t id);
 /* Its bytes. */
 void token_bytes(TextOut *o, const Server *s, int32_t id);
 /* Answer a request by its body, which must be JSON. */
-bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonNode *body));
+bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonDoc *d));
 /* Is it our model? NULL is. */
 bool check_model(Exchange *x, const JsonNode *model);
 /* The ids of an array, and those of a text; false: refused. *ids is allocated. */

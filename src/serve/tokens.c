@@ -137,13 +137,13 @@ static const Field tokenize_fields[] = {
 };
 #undef AT
 
-static bool tokenize(Exchange *x, const JsonNode *body)
+static bool tokenize(Exchange *x, const JsonDoc *d)
 {
     TokenizeRequest r   = { .add_special = true, .parse_special = true };
     TextOut        *o   = &x->answer;
     int32_t        *ids = NULL;
     size_t          n;
-    if (!fields_read(x, body, (const Field *const[]){ tokenize_fields, NULL }, &r)
+    if (!fields_read(x, d->node, (const Field *const[]){ tokenize_fields, NULL }, &r)
         || !check_model(x, r.model))
         return false;
     if (!r.prompt)
@@ -176,14 +176,14 @@ static const Field detokenize_fields[] = {
     { 0 },
 };
 
-static bool detokenize(Exchange *x, const JsonNode *body)
+static bool detokenize(Exchange *x, const JsonDoc *d)
 {
     DetokenizeRequest r    = { 0 };
     int32_t          *ids  = NULL;
     char             *text = NULL;
     size_t            n, n_bytes;
     tblock_error      err;
-    if (!fields_read(x, body, (const Field *const[]){ detokenize_fields, NULL }, &r)
+    if (!fields_read(x, d->node, (const Field *const[]){ detokenize_fields, NULL }, &r)
         || !check_model(x, r.model))
         return false;
     if (!r.tokens)
@@ -202,10 +202,10 @@ static bool detokenize(Exchange *x, const JsonNode *body)
     return good;
 }
 
-bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonNode *body))
+bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonDoc *d))
 {
     JsonDoc d    = { 0 };
-    bool    good = body_json(x, &d) && answer(x, d.node);
+    bool    good = body_json(x, &d) && answer(x, &d);
     json_doc_free(&d);
     return good;
 }

@@ -1,0 +1,256 @@
+/* serve/settings.c: how texts are drawn, as a request says it: the same for every endpoint that
+ * draws. */
+#include "serve/server.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define AT(field) offsetof(Settings, field)
+static const double most_seed = 9007199254740991; /* 2^53 - 1 */
+
+const Field settings_fields[] = {
+    { "model",              FIELD_TEXT,    AT(model),          0, 0, NULL },
+    { "n",                  FIELD_INT,     AT(n),              1, MOST_CHOICES, NULL },
+    { "stream",             FIELD_BOOL,    AT(stream),         0, 0, NULL },
+    { "stream_options",     FIELD_NODE,    AT(stream_options), 0, 0, NULL },
+    { "stop",               FIELD_NODE,    AT(stop),           0, 0, NULL },
+    { "seed",               FIELD_INT,     AT(seed),           0, most_seed, NULL },
+    { "temperature",        FIELD_NUMBER,  AT(temperature),    0, 100, NULL },
+    { "top_p",              FIELD_NUMBER,  AT(top_p),          0, 1, NULL },
+    { "top_k",              FIELD_INT,     AT(top_k),          -1, 1 << 24, NULL },
+    { "min_p",              FIELD_NUMBER,  AT(min_p),          0, 1, NULL },
+    { "repetition_penalty", FIELD_NUMBER,  AT(repeat_penalty), 0.01, 100, NULL },
+    { "presence_penalty",   FIELD_NUMBER,  AT(presence_penalty), -100, 100, NULL },
+    { "frequency_penalty",  FIELD_NUMBER,  AT(frequency_penalty), -100, 100, NULL },
+    { "logit_bias",         FIELD_NODE,    AT(bias),           0, 0, NULL },
+    { "return_token_ids",   FIELD_BOOL,    AT(return_ids),     0, 0, NULL },
+    { "resume_ids",         FIELD_NODE,    AT(resume_ids),     0, 0, NULL },
+    { "user",               FIELD_IGNORED, 0, 0, 0, NULL },
+    { "metadata",           FIELD_IGNORED, 0, 0, 0, NULL },
+    { "store",              FIELD_IGNORED, 0, 0, 0, NULL },
+    { "service_tier",       FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+static const Field stream_fields[] = {
+    { "include_usage", FIELD_BOOL, 0, 0, 0, NULL },
+    { 0 },
+};
+
+Settings settings_default(void)
+{
+    return (Settings){ .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1,
+                       .seed = (int64_t)random_seed() };
+}
+
+bool settings_check(Exchange *x, Settings *r)
+{
+    tblock_error err;
+    if (!check_model(x, r->model))
+        return false;
+    if (r->stream_options
+        && !fields_read(x, r->stream_options, (const Field *const[]){ stream_fields, NULL },
+                        &r->usage))
+        return false;
+    if (r->stream_options && !r->stream)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "stream_options",
+                      "stream_options: expected stream to be true beside it");
+    tblock_sampler *s = tblock_sampler_new(
+        1, &(tblock_sampler_options){ .temp = (float)r->temperature,
+                                      .top_p = r->top_p,
+                                      .min_p = (float)r->min_p,
+                                      .repeat_penalty = (float)r->repeat_penalty },
+        &err);
+    tblock_sampler_free(s);
+    return s || refuse(x, MHD_HTTP_BAD_REQUEST, NULL, "%s", err.msg);
+}
+
+/* A text, or an array of texts. */
+static bool read_stops(Exchange *x, const JsonNode *stop, Job *j)
+{
+    char   found[NODE_TEXT];
+    size_t n = !stop ? 0 : stop->kind == NODE_ARRAY ? stop->n : 1, i = 0;
+    if (n > 64)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "stop", "stop: expected at most 64 texts, found %zu",
+                      n);
+    j->stop_texts = calloc(n + 1, sizeof *j->stop_texts);
+    if (!j->stop_texts)
+        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    for (const JsonNode *s = !n ? NULL : stop->kind == NODE_ARRAY ? stop + 1 : stop; i < n;
+         s += s->skip) {
+        if (s->kind != NODE_STRING || !s->n || strlen(s->text) != s->n)
+            return refuse(x, MHD_HTTP_BAD_REQUEST, "stop",
+                          "stop: expected texts that are not empty and have no NUL, found %s",
+                          node_text(s, found));
+        j->stop_texts[i++]      = strdup(s->text);
+        j->options.n_stop_texts = i;
+        if (!j->stop_texts[i - 1])
+            return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    }
+    j->options.stop_texts = (const char *const *)j->stop_texts;
+    return true;
+}
+
+/* {"id": bias, ...} */
+static bool read_bias(Exchange *x, const JsonNode *bias, Job *j)
+{
+    char found[NODE_TEXT];
+    if (!bias)
+        return true;
+    if (bias->kind != NODE_OBJECT)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
+                      "logit_bias: expected an object of ids and numbers, found %s",
+                      node_text(bias, found));
+    j->bias_ids = malloc((bias->n + 1) * sizeof *j->bias_ids);
+    j->bias     = malloc((bias->n + 1) * sizeof *j->bias);
+    if (!j->bias_ids || !j->bias)
+        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    JSON_NODES (b, bias) {
+        const char  *end   = b->key;
+        int          id    = -1;
+        const double value = b->kind == NODE_INT || b->kind == NODE_DOUBLE ? node_number(b) : NAN;
+        if (!form_read_count(&end, x->server->info.vocab_size - 1, &id) || *end)
+            return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
+                          "logit_bias: token: expected 0 to %d, found %s",
+                          x->server->info.vocab_size - 1, b->key);
+        if (!(value >= -1000 && value <= 1000))
+            return refuse(x, MHD_HTTP_BAD_REQUEST, "logit_bias",
+                          "logit_bias: token %d: expected a number from -1000 to 1000, found %s",
+                          id, node_text(b, found));
+        j->bias_ids[j->n_bias] = id;
+        j->bias[j->n_bias++]   = (float)value;
+    }
+    return true;
+}
+
+/* The tokens that an earlier answer to this request had: it goes on behind them. */
+static bool read_resumed(Exchange *x, const Settings *r, Job *j)
+{
+    Choice  *c   = &j->choice[0];
+    int32_t *ids = NULL;
+    size_t   n;
+    if (!r->resume_ids)
+        return true;
+    if (j->n_choices != 1)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "resume_ids",
+                      "resume_ids: expected one prompt and n = 1 beside it");
+    if (!ids_of(x, "resume_ids", r->resume_ids, &ids, &n))
+        return false;
+    c->n_ids = c->prompt->n + n;
+    c->ids   = n ? malloc(c->n_ids * sizeof *c->ids) : NULL;
+    if (c->ids) {
+        memcpy(c->ids, c->prompt->ids, c->prompt->n * sizeof *c->ids);
+        memcpy(c->ids + c->prompt->n, ids, n * sizeof *c->ids);
+    }
+    free(ids);
+    if (n && !c->ids)
+        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    return c->n_ids <= (size_t)x->server->computing.n_ctx
+        || refuse(x, MHD_HTTP_BAD_REQUEST, "resume_ids",
+                  "prompt and resume_ids: expected at most the %d tokens of the context, found %zu",
+                  x->server->computing.n_ctx, c->n_ids);
+}
+
+/* A text that cannot grow beyond the context is cut there, but one that was asked for is
+ * refused. */
+static bool check_length(Exchange *x, const Settings *r, const Job *j)
+{
+    const int n_ctx = x->server->computing.n_ctx, most = r->max_tokens > 0 ? r->max_tokens : 0;
+    for (size_t i = 0; i < j->n_prompts; i++)
+        if (j->prompt[i].n + (size_t)most > (size_t)n_ctx)
+            return refuse(x, MHD_HTTP_BAD_REQUEST, "max_tokens",
+                          "the context holds %d tokens, but prompt and max_tokens ask for %zu "
+                          "(%zu and %d)",
+                          n_ctx, j->prompt[i].n + (size_t)most, j->prompt[i].n, most);
+    return true;
+}
+
+static void set_options(const Settings *r, Job *j)
+{
+    j->stream             = r->stream;
+    j->want_probs         = r->top >= 0;
+    j->n_top              = r->top > 0 ? (size_t)r->top : 0;
+    j->options.max_tokens = r->max_tokens;
+    j->options.sampling   = (tblock_sampler_options){
+        .temp              = (float)r->temperature,
+        .top_k             = r->top_k > 0 ? (int)r->top_k : 0,
+        .top_p             = r->top_p,
+        .min_p             = (float)r->min_p,
+        .repeat_penalty    = (float)r->repeat_penalty,
+        .presence_penalty  = (float)r->presence_penalty,
+        .frequency_penalty = (float)r->frequency_penalty,
+        .bias_ids          = j->bias_ids,
+        .bias              = j->bias,
+        .n_bias            = j->n_bias,
+    };
+    for (size_t i = 0; i < j->n_choices; i++)
+        j->choice[i].seed = (uint64_t)r->seed + i;
+}
+
+bool settings_apply(Exchange *x, const Settings *r, Job *j)
+{
+    if (!read_stops(x, r->stop, j) || !read_bias(x, r->bias, j) || !read_resumed(x, r, j)
+        || !check_length(x, r, j))
+        return false;
+    set_options(r, j);
+    return true;
+}
+
+/* ---- What every answer has ------------------------------------------------------------------- */
+
+void usage_json(Job *j)
+{
+    size_t prompt = 0, cached = 0, drawn = 0;
+    for (size_t i = 0; i < j->n_choices; i++) {
+        drawn += j->choice[i].n_drawn;
+        cached += j->choice[i].n_cached;
+    }
+    for (size_t i = 0; i < j->n_prompts; i++)
+        prompt += j->prompt[i].n;
+    text_out(&j->out,
+             "\"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": "
+             "%zu, \"prompt_tokens_details\": {\"cached_tokens\": %zu}}",
+             prompt, drawn, prompt + drawn, cached);
+}
+
+void number_json(TextOut *o, double x)
+{
+    if (isnan(x))
+        text_out(o, "null");
+    else
+        json_out_double(o, x);
+}
+
+void head_json(Job *j, const char *object)
+{
+    TextOut *o = &j->out;
+    text_out(o, "{\"id\": \"%s\", \"object\": \"%s\", \"created\": %lld, \"model\": ", j->id,
+             object, j->created);
+    json_out_string(o, j->server->o->name, strlen(j->server->o->name));
+    text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
+}
+
+/* The ids of tokens first .. first + n that were drawn and are part of the text. */
+void drawn_ids_json(const Choice *c, size_t first, size_t n)
+{
+    TextOut *o = &c->job->out;
+    text_out(o, ", \"token_ids\": [");
+    for (size_t i = first, told = 0; i < first + n; i++)
+        if (!c->token[i].given && !c->token[i].ends)
+            text_out(o, "%s%d", told++ ? ", " : "", (int)c->token[i].id);
+    text_out(o, "]");
+}
+
+void end_stream(Job *j, const char *object, bool usage)
+{
+    if (usage) {
+        event_begin(j);
+        head_json(j, object);
+        text_out(&j->out, ", \"choices\": [], ");
+        usage_json(j);
+        text_out(&j->out, "}");
+        event_end(j);
+    }
+    text_out(&j->out, "data: [DONE]\n\n");
+}

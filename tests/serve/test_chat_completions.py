@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""/v1/chat/completions: prompts of the template, answers as fields, whole and as streams, constraints. Prints "ok NAME",
+"FAIL NAME: why" or "skip NAME: why"."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from server import MODEL, TBLOCK, Server
+from verdicts import attempt
+
+PATH = "/v1/chat/completions"
+# Reasoning and calls as several published families write them, in small.
+TEMPLATE = """{%- if tools %}Tools: {{ tools | tojson }}
+{% endif %}{%- for m in messages %}{{ '[' + m.role + ']' }}
+{%- if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}
+{%- for c in m.tool_calls or [] %}<tool_call>{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}</tool_call>{% endfor %}\
+{{ '[/]' }}
+{% endfor %}{% if add_generation_prompt %}{{ '[assistant]' }}{% endif %}"""
+TOOLS = [{"type": "function", "function": {"name": "look_up", "description": "Looks.",
+                                           "parameters": {"type": "object", "properties": {"word": {"type": "string"}}}}}]
+HELLO = [{"role": "user", "content": "Who art thou?"}]
+
+
+def server(*options):
+    file = tempfile.NamedTemporaryFile("w", suffix=".jinja")
+    file.write(TEMPLATE)
+    file.flush()
+    s = Server("--chat-format", file.name, *options)
+    s.template = file
+    return s
+
+
+def collected(events):
+    """The message that a stream's deltas make, and why it ended."""
+    message, reason, ids = {"content": ""}, None, []
+    for event in events:
+        assert event["object"] == "chat.completion.chunk"
+        for choice in event["choices"]:
+            delta, reason = choice["delta"], choice["finish_reason"]
+            ids += choice.get("token_ids", [])
+            for key in ("role", "content", "reasoning_content"):
+                if key in delta:
+                    message[key] = message.get(key, "") + delta[key]
+            for call in delta.get("tool_calls", []):
+                calls = message.setdefault("tool_calls", [])
+                if call["index"] == len(calls):
+                    calls.append({"id": call["id"], "type": call["type"], "function": {"name": call["function"]["name"], "arguments": ""}})
+                calls[call["index"]]["function"]["arguments"] += call["function"]["arguments"]
+    return message, reason, ids
+
+
+def prompts_are_those_of_the_template():
+    conversation = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Look it up"}]},
+                    {"role": "assistant", "content": "", "tool_calls": [{"id": "x", "type": "function", "function": {
+                        "name": "look_up", "arguments": {"word": "rose"}}}]}, {"role": "tool", "content": "a flower", "tool_call_id": "x"}]
+    with server() as s:
+        plain = s.post("/apply-template", messages=HELLO)["prompt"]
+        assert plain == "[user]Who art thou?[/]\n[assistant]", plain
+        for messages, tools in ((HELLO, None), (conversation[:1] + HELLO, TOOLS)):
+            given = {"messages": messages, **({"tools": tools} if tools else {})}
+            with tempfile.TemporaryDirectory() as folder:
+                file = pathlib.Path(folder)
+                (file / "m.json").write_text(json.dumps(messages))
+                (file / "t.json").write_text(json.dumps(tools))
+                done = subprocess.run([TBLOCK, "chat", MODEL, "--chat-format", s.template.name, "--show-prompt", "--messages",
+                                       str(file / "m.json"), *(["--tools", str(file / "t.json")] if tools else [])],
+                                      capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            expected = json.loads(done.stdout)
+            assert s.post("/apply-template", **given)["prompt"] == expected["text"]
+            ids = ",".join(map(str, expected["ids"]))
+            ran = subprocess.run([TBLOCK, "run", MODEL, "--ids", ids, "--json", "--predict", "12", "--temp", "1", "--top-k", "0", "--top-p",
+                                  "1", "--seed", "9"], capture_output=True, text=True)
+            ran = json.loads(ran.stdout)["ids"]
+            whole = s.post(PATH, max_tokens=12, seed=9, return_token_ids=True, **given)
+            told = collected(s.stream(PATH, max_tokens=12, seed=9, return_token_ids=True, **given))
+            assert whole["usage"]["prompt_tokens"] == len(expected["ids"])
+            assert whole["choices"][0]["token_ids"] == told[2] == ran[:len(told[2])] and told[2], (whole, told, ran)
+        s.post("/apply-template", messages=conversation, tools=TOOLS)
+
+
+def answers_come_back_as_they_were_meant():
+    """The model is made to say it: as ids that it had drawn before."""
+    said = '<think>hm</think>Well: <tool_call>{"name": "look_up", "arguments": {"word": "rose"}}</tool_call>'
+    with server() as s:
+        ids = s.post("/tokenize", prompt=said)["tokens"]
+        given = {"messages": HELLO, "tools": TOOLS, "resume_ids": ids, "max_tokens": len(ids), "seed": 1}
+        for answer in (s.post(PATH, **given)["choices"][0], None):
+            message, reason = (answer["message"], answer["finish_reason"]) if answer else collected(s.stream(PATH, **given))[:2]
+            call = message["tool_calls"][0]
+            assert message["reasoning_content"] == "hm" and message["content"].strip() == "Well:", message
+            assert call["type"] == "function" and len(call["id"]) == 9 and call["function"]["name"] == "look_up", call
+            assert json.loads(call["function"]["arguments"]) == {"word": "rose"} and len(message["tool_calls"]) == 1, call
+            assert reason == "length", reason
+        for cut in range(1, len(ids)):   # an answer cut short still has what there is
+            part = dict(given, resume_ids=ids[:cut], max_tokens=cut)
+            whole = s.post(PATH, **part)["choices"][0]["message"]
+            told = collected(s.stream(PATH, **part))[0]
+            for key in ("reasoning_content", "content"):
+                assert (whole.get(key) or "") == (told.get(key) or ""), (cut, whole, told)
+            found = [c["function"] for m in (whole, told) for c in m.get("tool_calls", [])]
+            assert len(found) in (0, 2) and all(f == found[0] for f in found), (cut, whole, told)
+        plain = s.post(PATH, **{**given, "tools": None})["choices"][0]["message"]
+        assert "tool_calls" not in plain and "<tool_call>" in plain["content"], plain
+
+
+def texts_fit_their_format():
+    schema = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 3, "maximum": 12}}, "required": ["age"],
+              "additionalProperties": False}
+    format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
+    with server() as s:
+        for seed in range(5):
+            whole = s.post(PATH, messages=HELLO, response_format=format, seed=seed)["choices"][0]
+            assert 3 <= json.loads(whole["message"]["content"])["age"] <= 12 and whole["finish_reason"] == "stop", whole
+            told = collected(s.stream(PATH, messages=HELLO, response_format=format, seed=seed))
+            assert told[0]["content"] == whole["message"]["content"] and told[1] == "stop", (told, whole)
+        many = s.post(PATH, messages=HELLO, response_format=format, seed=0, n=5)["choices"]
+        assert all(3 <= json.loads(c["message"]["content"])["age"] <= 12 for c in many)
+        s.refused(PATH, 400, "", "response_format", messages=HELLO, response_format={"type": "json_schema", "json_schema": {
+            "schema": {"type": "strange"}}})
+        s.refused(PATH, 400, "expected type text", "response_format", messages=HELLO, response_format={"type": "xml"})
+        s.refused(PATH, 400, "beside response_format", "stop", messages=HELLO, response_format=format, stop="x")
+
+
+def log_probabilities():
+    with server() as s:
+        whole = s.post(PATH, messages=HELLO, max_tokens=6, seed=3, logprobs=True, top_logprobs=2, temperature=0)["choices"][0]
+        content = whole["logprobs"]["content"]
+        assert "".join(t["token"] for t in content) == whole["message"]["content"] and len(content) == 6, whole
+        for t in content:
+            assert len(t["top_logprobs"]) == 2 and t["logprob"] == t["top_logprobs"][0]["logprob"] < 0
+            assert bytes(t["bytes"]).decode() == t["token"]
+        told = [t for e in s.stream(PATH, messages=HELLO, max_tokens=6, seed=3, logprobs=True, top_logprobs=2, temperature=0)
+                for c in e["choices"] for t in (c["logprobs"] or {"content": []})["content"]]
+        assert told == content
+
+
+def what_is_wrong_is_named():
+    with server() as s:
+        s.refused(PATH, 400, "at least one message", "messages")
+        s.refused(PATH, 400, "at least one message", "messages", messages=[])
+        s.refused(PATH, 400, "at least one message", "messages", messages="hello")
+        s.refused(PATH, 400, "", "messages", messages=[1])
+        s.refused(PATH, 400, "at most the 256 tokens", "messages", messages=[{"role": "user", "content": "word " * 300}])
+        s.refused(PATH, 400, "context holds 256", "max_tokens", messages=HELLO, max_tokens=500)
+        s.refused(PATH, 400, "auto or none", "tool_choice", messages=HELLO, tools=TOOLS, tool_choice="required")
+        s.refused(PATH, 400, "expected an array", "tools", messages=HELLO, tools={"a": 1})
+        s.refused(PATH, 400, "expected an object", "chat_template_kwargs", messages=HELLO, chat_template_kwargs=[1])
+        s.refused(PATH, 400, "logprobs to be true", "top_logprobs", messages=HELLO, top_logprobs=1)
+        s.refused(PATH, 400, "unknown parameter", "functions", messages=HELLO, functions=[])
+        s.post(PATH, messages=HELLO, max_completion_tokens=2, user="u", metadata={"a": "b"}, store=False, service_tier="auto",
+               tool_choice="none", tools=TOOLS, reasoning_effort="low", chat_template_kwargs={"enable_thinking": False})
+    with Server() as s:
+        s.refused(PATH, 400, "chat", None, messages=HELLO)
+
+
+for test in (prompts_are_those_of_the_template, answers_come_back_as_they_were_meant, texts_fit_their_format, log_probabilities,
+             what_is_wrong_is_named):
+    attempt(test.__name__, test)
+sys.exit(0)
