@@ -7,7 +7,7 @@ take the same tokens: some of a valid instance's, then random ones of those that
 White space is the same on both sides: none, or one space after `:` and `,`. Tokens that are left out, because their spelling differs
 by design: those with a backslash (llguidance has more escapes) or U+007F (it writes that one as an escape); numbers that llguidance
 has not (1.0 as an integer, -0 as a number of at least 0, 0.10 between bounds); and beyond ASCII in schemas with a pattern, where
-`.` and `\s` are those of ECMA-262 only here. A mask of llguidance holds one token alone where the next bytes are sure; there it
+`.` and `\s` are those of ECMA-262 only here; and those that would end the name of a second property of that name. A mask of llguidance holds one token alone where the next bytes are sure; there it
 is asked whether it would take ours. Schemas that are left out: with a format (the local part of an email
 has at most 64 characters here, any number there); those of draft 7 or before with
 $ref, beside which such drafts ignore other keywords and llguidance does not; and those with properties beside allOf, anyOf, oneOf
@@ -81,6 +81,36 @@ def many(chosen):
     return bits(bytes(table))
 
 
+def repeats_a_name(text):
+    """Does an object in this beginning of a JSON text have a name twice? Names alone decide, in whatever state the rest is."""
+    names, wants_name, start = [], [], None   # for each open object and array
+    i = 0
+    while i < len(text):
+        c = text[i:i + 1]
+        if start is not None:
+            if c == b"\\":
+                i += 1
+            elif c == b'"':
+                name, start = json.loads(text[start:i + 1]), None
+                if names and wants_name[-1]:
+                    if name in names[-1]:
+                        return True
+                    names[-1].add(name)
+        elif c == b'"':
+            start = i
+        elif c in b"{[":
+            names.append(set())
+            wants_name.append(c == b"{")
+        elif c in b"}]" and names:
+            names.pop(), wants_name.pop()
+        elif c == b":":
+            wants_name[-1] = False
+        elif c == b"," and names:
+            wants_name[-1] = bool(names[-1])   # of an array it is empty
+        i += 1
+    return False
+
+
 def merges_properties(value):
     if isinstance(value, list):
         return any(map(merges_properties, value))
@@ -104,11 +134,12 @@ class Vocabulary:
         self.ascii = many([i for i in n if self.tokens[i].isascii()])
         self.numbers = many([i for i in n if set(self.tokens[i]) & set(b"-.0") and set(self.tokens[i]) <= set(b"0123456789-.:, []{}\"")])
 
-    def difference(self, matcher, ours, compared):
+    def difference(self, matcher, ours, compared, text):
         """The ids on which the two do not agree."""
         theirs = bits(matcher.compute_bitmask())
-        more = ours & ~theirs & compared & ~self.numbers
-        return (theirs & ~ours & compared) | many([i for i in ids(more) if matcher.validate_tokens([i]) != 1])
+        more, fewer = ours & ~theirs & compared & ~self.numbers, theirs & ~ours & compared
+        return many([i for i in ids(fewer) if not repeats_a_name(text + self.tokens[i])]
+                    + [i for i in ids(more) if matcher.validate_tokens([i]) != 1])
 
     def walk(self, row, rng):
         """How many masks of a schema were compared."""
@@ -121,7 +152,7 @@ class Vocabulary:
         given, line, text = given[:rng.randrange(len(given) + 1)], ".", b""
         for step in range(len(given) + STEPS):
             end, ours = self.tool.mask(line)
-            differ = self.difference(matcher, ours, compared)
+            differ = self.difference(matcher, ours, compared, text)
             wrong, wrong_here = [self.tokens[i] for i in ids(differ)], (ours & differ) != 0
             where = "%s: after %r" % (row["name"], text[-60:])
             need(not wrong, "%s: %d tokens, such as %r, allowed here: %s" % (where, len(wrong), wrong[:5], wrong_here))
