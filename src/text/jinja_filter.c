@@ -459,7 +459,7 @@ static Value to_int(JinjaRun *r, Value v, const Args *args)
     if (isnan(f))
         return a[0];
     if (!(fabs(f) < 0x1p63))
-        jinja_fail(r, "int: the number is too large");
+        jinja_fail(r, "int: a number of more than 64 bits is not supported");
     return v_int((int64_t)f);
 }
 

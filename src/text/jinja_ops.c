@@ -307,6 +307,8 @@ static Value own_attribute(JinjaRun *r, Value v, const String *name)
 
 Value get_attribute(JinjaRun *r, Value v, String *name)
 {
+    if (is_undefined(v) && name->n > 2 && memcmp(name->s, "__", 2) == 0)
+        jinja_fail(r, "'%.*s' of an undefined value is not supported", (int)name->n, name->s);
     if (is_undefined(v))
         undefined(r, v);
     Value found = own_attribute(r, v, name);
