@@ -537,7 +537,7 @@ static bool chat(Exchange *x, const JsonDoc *d)
     ChatRequest r;
     if (!read_request(x, d, &r))
         return false;
-    Job *j = job_new(x, "chat", "chatcmpl-", &chat_form);
+    Job *j = job_new(x, "chatcmpl-", &chat_form);
     if (j && fill_job(x, d, &r, j) && job_submit(x, j))
         return true;
     job_free(j);

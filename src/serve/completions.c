@@ -296,7 +296,7 @@ static bool complete(Exchange *x, const JsonDoc *d)
                      &r)
         || !check_request(x, &r))
         return false;
-    Job *j = job_new(x, "completions", "cmpl-", &completion_form);
+    Job *j = job_new(x, "cmpl-", &completion_form);
     if (j && fill_job(x, &r, j) && job_submit(x, j))
         return true;
     job_free(j);

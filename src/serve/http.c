@@ -515,7 +515,16 @@ static bool is_loopback(const struct sockaddr *a)
         && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
 }
 
-static bool find_address(Server *s, struct addrinfo **out, tblock_error *err)
+/* Who can reach a socket that we were given? One that is no address is this machine's. */
+static bool given_is_loopback(int fd)
+{
+    struct sockaddr_storage a = { 0 };
+    socklen_t               n = sizeof a;
+    return getsockname(fd, (struct sockaddr *)&a, &n) == 0
+        && (is_loopback((struct sockaddr *)&a) || a.ss_family == AF_UNIX);
+}
+
+static bool find_address(Server *s, int given, struct addrinfo **out, tblock_error *err)
 {
     struct addrinfo hints = { .ai_flags    = AI_PASSIVE | AI_NUMERICSERV,
                               .ai_socktype = SOCK_STREAM };
@@ -524,19 +533,19 @@ static bool find_address(Server *s, struct addrinfo **out, tblock_error *err)
     int why = getaddrinfo(s->o->host, port, &hints, out);
     if (why)
         return fail(err, TBLOCK_USAGE, "--host %s: %s", s->o->host, gai_strerror(why));
-    s->loopback = is_loopback((*out)->ai_addr);
-    return s->loopback || s->n_keys
+    bool loopback = given >= 0 ? given_is_loopback(given) : is_loopback((*out)->ai_addr);
+    return loopback || s->n_keys
         || fail(err, TBLOCK_USAGE,
-                "--host %s: expected --key-file beside it, because other machines can reach that "
+                "%s %s: expected --key-file beside it, because other machines can reach that "
                 "address",
-                s->o->host);
+                given >= 0 ? "a socket that was given, not" : "--host", s->o->host);
 }
 
 bool http_start(Server *s, tblock_error *err)
 {
     struct addrinfo *address = NULL;
     int              fd      = inherited_socket();
-    if (!find_address(s, &address, err)) {
+    if (!find_address(s, fd, &address, err)) {
         if (address)
             freeaddrinfo(address);
         return false;

@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "base/progress.h"
 
-Job *job_new(Exchange *x, const char *endpoint, const char *prefix, const JobForm *form)
+Job *job_new(Exchange *x, const char *prefix, const JobForm *form)
 {
     Job *j = calloc(1, sizeof *j);
     if (!j) {
@@ -18,7 +18,6 @@ Job *job_new(Exchange *x, const char *endpoint, const char *prefix, const JobFor
     size_t n    = strlen(prefix);
     j->server   = x->server;
     j->exchange = x;
-    j->endpoint = endpoint;
     j->form     = form;
     j->arrived  = x->arrived;
     j->created  = (long long)time(NULL);

@@ -126,8 +126,7 @@ bool serve(const ServeOptions *o, tblock_error *err)
 {
     Server s = { .o       = o,
                  .lock    = PTHREAD_MUTEX_INITIALIZER,
-                 .work    = PTHREAD_COND_INITIALIZER,
-                 .started = clock_seconds() };
+                 .work    = PTHREAD_COND_INITIALIZER };
     tblock_model_describe(o->model, &s.info);
     tblock_context_describe(o->context, &s.computing);
     bool good = scheduler_check(&s, err) && read_keys(&s, err) && run(&s, err);

@@ -45,8 +45,6 @@ struct Server {
     struct MHD_Daemon  *daemon;
     TextOut             keys;      /* [n_keys] texts, each with its NUL */
     size_t              n_keys;
-    bool                loopback;  /* only this machine can reach it */
-    double              started;
     /* Under the lock: */
     pthread_mutex_t     lock;
     pthread_cond_t      work;      /* a job came, or it is time to stop */
@@ -178,7 +176,6 @@ struct Job {
     void           *request;       /* what the form knows besides */
     void          (*free_request)(void *request);
     char            id[REQUEST_ID];
-    const char     *endpoint;
     long long       created;       /* seconds since 1970 */
     double          arrived, first_token;
     bool            stream, ended, asleep;
@@ -202,8 +199,8 @@ struct Job {
     char            why[512];      /* of a failure */
 };
 
-/* A job of n_choices for this exchange, without prompts yet. NULL: refused. */
-Job *job_new(Exchange *x, const char *endpoint, const char *prefix, const JobForm *form);
+/* A job for this exchange, without prompts yet; its id begins with prefix. NULL: refused. */
+Job *job_new(Exchange *x, const char *prefix, const JobForm *form);
 bool job_choices(Job *j, size_t n_prompts, size_t per_prompt);
 void job_free(Job *j);
 /* Hand it to the scheduler. False: refused (the queue is full, the server stops). The exchange

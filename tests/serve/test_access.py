@@ -223,6 +223,12 @@ def it_takes_the_socket_it_is_given():
         p.stdout.close()
         assert p.wait(PATIENCE) == 0 and answer.startswith(b"HTTP/1.1 200"), answer
         assert line == "http://127.0.0.1:%d\n" % given.getsockname()[1], line
+    with socket.socket() as given:   # reached by other machines: a key is asked for
+        given.bind(("0.0.0.0", 0))
+        given.listen(16)
+        script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec 3<&%d; exec "$0" serve "$1" --port 0' % given.fileno()
+        done = subprocess.run(["bash", "-c", script, TBLOCK, MODEL], pass_fds=[given.fileno()], capture_output=True, text=True)
+        assert done.returncode == 2 and "--key-file" in done.stderr, done
 
 
 def what_cannot_listen_says_why():
