@@ -49,7 +49,7 @@ typedef struct Said {
 typedef struct Chat {
     tblock_chat *chat;
     TextOut      args, tools; /* texts that the chat was made with */
-    bool         usage, return_ids, logprobs;
+    bool         logprobs;
     Said        *said;        /* [n] one for each choice */
     size_t       n;
 } Chat;
@@ -136,7 +136,6 @@ static const char *reason_of(const Choice *c)
 static void delta_event(Choice *c, const TextOut *delta, size_t first, size_t n, bool ended)
 {
     Job        *j = c->job;
-    const Chat *r = j->request;
     TextOut    *o = &j->out;
     event_begin(j);
     head_json(j, piece_object);
@@ -144,18 +143,11 @@ static void delta_event(Choice *c, const TextOut *delta, size_t first, size_t n,
     text_out_bytes(o, delta->text, delta->n);
     text_out(o, "}");
     logprobs_json(c, first, n);
-    if (r->return_ids)
-        drawn_ids_json(c, first, n);
+    drawn_ids_json(c, first, n);
     text_out(o, ended ? ", \"finish_reason\": \"%s\"}]}" : ", \"finish_reason\": null}]}",
              reason_of(c));
     event_end(j);
     o->failed |= delta->failed;
-}
-
-static void member(TextOut *o, const char *key, const char *text, size_t n)
-{
-    text_out(o, "%s\"%s\": ", o->n && o->text[o->n - 1] != '{' ? ", " : "", key);
-    json_out_string(o, text, n);
 }
 
 static void call_head(TextOut *o, Call *c)
@@ -165,9 +157,9 @@ static void call_head(TextOut *o, Call *c)
         random_id(id, sizeof id);
         text_out_bytes(&c->id, id, 9);
     }
-    member(o, "id", c->id.text, c->id.n);
+    member_json(o, "id", c->id.text, c->id.n);
     text_out(o, ", \"type\": \"function\", \"function\": {");
-    member(o, "name", c->name.text, c->name.n);
+    member_json(o, "name", c->name.text, c->name.n);
 }
 
 /* Tells of call k what is new. Its name waits until its id had a chance to come. */
@@ -179,7 +171,7 @@ static void call_delta(TextOut *o, Said *s, size_t k, const char *arguments, siz
         call_head(o, c);
     else
         text_out(o, ", \"function\": {");
-    member(o, "arguments", arguments, n);
+    member_json(o, "arguments", arguments, n);
     text_out(o, "}}]");
     c->told = true;
 }
@@ -207,9 +199,9 @@ static void tell_part(Choice *c, Said *s, const tblock_answer_part *p)
 {
     TextOut delta = { 0 };
     if (p->kind == TBLOCK_ANSWER_CONTENT)
-        member(&delta, "content", p->text, p->n);
+        member_json(&delta, "content", p->text, p->n);
     else if (p->kind == TBLOCK_ANSWER_REASONING)
-        member(&delta, "reasoning_content", p->text, p->n);
+        member_json(&delta, "reasoning_content", p->text, p->n);
     else if (p->kind == TBLOCK_ANSWER_ARGUMENTS
              || (p->kind == TBLOCK_ANSWER_CALL_END && !s->call[s->n_calls - 1].told))
         call_delta(&delta, s, s->n_calls - 1, p->text, p->n);
@@ -248,7 +240,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
         text_out_free(&delta);
         s->begun = true;
     }
-    if (r->logprobs || r->return_ids) /* of what was drawn, whatever it says */
+    if (r->logprobs || c->job->return_ids) /* of what was drawn, whatever it says */
         delta_event(c, &delta, first, c->n_tokens - first, false);
     if (n)
         read_answer(c, text, n);
@@ -269,11 +261,11 @@ static void message_json(TextOut *o, Said *s)
     else
         json_out_string(o, s->content.n ? s->content.text : "", s->content.n);
     if (s->reasoning.n)
-        member(o, "reasoning_content", s->reasoning.text, s->reasoning.n);
+        member_json(o, "reasoning_content", s->reasoning.text, s->reasoning.n);
     for (size_t i = 0; i < s->n_calls; i++) {
         text_out(o, i ? ", {" : ", \"tool_calls\": [{");
         call_head(o, &s->call[i]);
-        member(o, "arguments", s->call[i].arguments.n ? s->call[i].arguments.text : "",
+        member_json(o, "arguments", s->call[i].arguments.n ? s->call[i].arguments.text : "",
                s->call[i].arguments.n);
         text_out(o, "}}");
     }
@@ -285,7 +277,7 @@ static void write_whole(Job *j)
     Chat    *r = j->request;
     TextOut *o = &j->out;
     if (j->stream) {
-        end_stream(j, piece_object, r->usage);
+        end_stream(j, piece_object);
         return;
     }
     head_json(j, whole_object);
@@ -297,8 +289,7 @@ static void write_whole(Job *j)
         text_out(o, "%s{\"index\": %d, \"message\": ", i ? ", " : "", c->index);
         message_json(o, &r->said[i]);
         logprobs_json(c, 0, c->n_tokens);
-        if (r->return_ids)
-            drawn_ids_json(c, 0, c->n_tokens);
+        drawn_ids_json(c, 0, c->n_tokens);
         text_out(o, ", \"finish_reason\": \"%s\"}", reason_of(c));
     }
     text_out(o, "], ");
@@ -309,14 +300,6 @@ static void write_whole(Job *j)
 static const JobForm chat_form = { write_piece, write_ended, write_whole };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
-
-/* The model's status of an error as one of HTTP. */
-static bool refuse_error(Exchange *x, const char *param, const tblock_error *err)
-{
-    return refuse(x, err->status == TBLOCK_SYSTEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
-                                                  : MHD_HTTP_BAD_REQUEST,
-                  param, "%s", err->msg);
-}
 
 /* tool_choice "none" hides the tools; what would force a call is not there. */
 static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, TextOut *tools)
@@ -337,7 +320,7 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Text
     json_out_node(tools, d, r->tools);
     text_out_bytes(tools, "", 1);
     return !tools->failed
-        || refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        || refuse_memory(x);
 }
 
 /* More variables of the template. */
@@ -360,10 +343,10 @@ static bool read_args(Exchange *x, const JsonDoc *d, const ChatRequest *r, TextO
         any = true;
     }
     if (r->effort && !node_get(r->args, "reasoning_effort"))
-        member(args, "reasoning_effort", r->effort->text, r->effort->n);
+        member_json(args, "reasoning_effort", r->effort->text, r->effort->n);
     text_out(args, "}");
     text_out_bytes(args, "", 1);
-    return !args->failed || refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    return !args->failed || refuse_memory(x);
 }
 
 static bool open_chat(Exchange *x, const JsonDoc *d, const ChatRequest *r, Chat *c)
@@ -407,7 +390,7 @@ static bool read_messages(Exchange *x, const JsonDoc *d, const JsonNode *list, T
     if (!good)
         free(m);
     *out = good ? m : NULL;
-    return good || refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    return good || refuse_memory(x);
 }
 
 static bool render(Exchange *x, const JsonDoc *d, const ChatRequest *r, const Chat *c, Prompt *p)
@@ -449,7 +432,7 @@ static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, J
                       "json_schema.schema, found %s",
                       type ? node_text(type, found) : node_text(format, found));
     if (text.failed)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     j->constraint = tblock_constraint_new(x->server->o->model, TBLOCK_JSON_SCHEMA, text.text,
                                           text.n, "response_format", &err);
     text_out_free(&text);
@@ -466,7 +449,7 @@ static bool add_stops(Exchange *x, const Chat *c, Job *j)
     char **texts   = realloc(j->stop_texts, (n + i.n_stop_texts + 1) * sizeof *texts);
     j->stop_texts  = texts ? texts : j->stop_texts;
     if (!j->stop_ids || !texts)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     if (i.n_stop_ids)
         memcpy(j->stop_ids, i.stop_ids, i.n_stop_ids * sizeof *j->stop_ids);
     j->options.stop_ids   = j->stop_ids;
@@ -481,7 +464,7 @@ static bool add_stops(Exchange *x, const Chat *c, Job *j)
     for (size_t k = 0; k < i.n_stop_texts; k++) {
         texts[n + k] = strdup(i.stop_texts[k]);
         if (!texts[n + k])
-            return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+            return refuse_memory(x);
         j->options.n_stop_texts++;
     }
     return true;
@@ -494,7 +477,7 @@ static bool open_answers(Exchange *x, Chat *c, const Job *j)
     for (size_t i = 0; c->said && i < j->n_choices; i++, c->n++)
         if (!(c->said[i].answer = tblock_answer_new(c->chat, &err)))
             return refuse_error(x, NULL, &err);
-    return c->said || refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    return c->said || refuse_memory(x);
 }
 
 static bool check_request(Exchange *x, ChatRequest *r)
@@ -515,10 +498,8 @@ static bool fill_job(Exchange *x, const JsonDoc *d, const ChatRequest *r, Job *j
     j->free_request = chat_free;
     if (!c) {
         j->free_request = NULL;
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     }
-    c->usage      = r->s.usage;
-    c->return_ids = r->s.return_ids;
     c->logprobs   = r->logprobs;
     return job_choices(j, 1, (size_t)r->s.n) && open_chat(x, d, r, c)
         && render(x, d, r, c, &j->prompt[0]) && settings_apply(x, &r->s, j)
@@ -558,14 +539,14 @@ static bool apply_template(Exchange *x, const JsonDoc *d)
     size_t               n;
     tblock_error         err;
     if (!c)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     bool good = read_request(x, d, &r) && open_chat(x, d, &r, c)
         && read_messages(x, d, r.messages, &text, &m)
         && (tblock_chat_text(c->chat, m, r.messages->n, true, &prompt, &n, &err)
             || refuse_error(x, "messages", &err));
     if (good) {
         text_out(&x->answer, "{");
-        member(&x->answer, "prompt", prompt, n);
+        member_json(&x->answer, "prompt", prompt, n);
         text_out(&x->answer, "}\n");
         tblock_free(prompt);
     }

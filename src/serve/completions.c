@@ -27,8 +27,7 @@ static const Field completion_fields[] = {
 #undef AT
 
 /* What is needed when answers are written. */
-typedef struct Completion { bool echo, logprobs, usage, return_ids; size_t n, per_prompt; }
-    Completion;
+typedef struct Completion { bool echo, logprobs; size_t n, per_prompt; } Completion;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -104,14 +103,12 @@ static void logprobs_json(Choice *c, size_t first, size_t n)
 
 static void choice_json(Choice *c, const char *text, size_t n, size_t first, size_t n_tokens)
 {
-    const Completion *r      = c->job->request;
     TextOut          *o      = &c->job->out;
     const char       *reason = finish_reason(c);
     text_out(o, "{\"index\": %d, \"text\": ", c->index);
     json_out_string(o, text, n);
     logprobs_json(c, first, n_tokens);
-    if (r->return_ids)
-        drawn_ids_json(c, first, n_tokens);
+    drawn_ids_json(c, first, n_tokens);
     text_out(o, reason ? ", \"finish_reason\": \"%s\"}" : ", \"finish_reason\": null}", reason);
 }
 
@@ -167,7 +164,7 @@ static void write_whole(Job *j)
     TextOut          *o = &j->out;
     int               index = 0;
     if (j->stream) {
-        end_stream(j, object, r->usage);
+        end_stream(j, object);
         return;
     }
     head_json(j, object);
@@ -195,10 +192,10 @@ static const JobForm completion_form = { write_piece, write_ended, write_whole }
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* The prompt is one text, one list of ids, or a list of either. */
-static size_t count_prompts(const JsonNode *p)
+static bool is_list(const JsonNode *p)
 {
-    const JsonNode *first = p->kind == NODE_ARRAY && p->n ? p + 1 : NULL;
-    return first && (first->kind == NODE_STRING || first->kind == NODE_ARRAY) ? p->n : 1;
+    return p->kind == NODE_ARRAY && p->n
+        && (p[1].kind == NODE_STRING || p[1].kind == NODE_ARRAY);
 }
 
 static bool read_prompt(Exchange *x, const CompletionRequest *r, const JsonNode *p, Prompt *out)
@@ -212,7 +209,7 @@ static bool read_prompt(Exchange *x, const CompletionRequest *r, const JsonNode 
         if (r->echo && x->server->info.has_tokenizer
             && !tblock_detokenize(x->server->o->model, out->ids, out->n, &out->text, &out->n_text,
                                   &err))
-            return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt", "%s", err.msg);
+            return refuse_error(x, "prompt", &err);
     } else if (p->kind == NODE_STRING) {
         if (!tokens_of(x, p,
                        (r->add_special ? TBLOCK_ADD_SPECIAL : 0u)
@@ -221,7 +218,7 @@ static bool read_prompt(Exchange *x, const CompletionRequest *r, const JsonNode 
             return false;
         out->text = malloc(p->n + 1);
         if (!out->text)
-            return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+            return refuse_memory(x);
         memcpy(out->text, p->text, p->n + 1);
         out->n_text = p->n;
     } else {
@@ -240,8 +237,7 @@ static bool read_prompt(Exchange *x, const CompletionRequest *r, const JsonNode 
 
 static bool read_prompts(Exchange *x, const CompletionRequest *r, Job *j)
 {
-    if (count_prompts(r->prompt) == 1 && !(r->prompt->kind == NODE_ARRAY && r->prompt->n == 1
-                                           && r->prompt[1].kind != NODE_INT))
+    if (!is_list(r->prompt))
         return read_prompt(x, r, r->prompt, &j->prompt[0]);
     size_t i = 0;
     JSON_NODES (p, r->prompt)
@@ -266,15 +262,13 @@ static bool check_request(Exchange *x, CompletionRequest *r)
 
 static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
 {
-    const size_t n_prompts = count_prompts(r->prompt);
+    const size_t n_prompts = is_list(r->prompt) ? r->prompt->n : 1;
     Completion  *c         = j->request = calloc(1, sizeof *c);
     j->free_request                     = free;
     if (!c)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     *c = (Completion){ .echo       = r->echo,
                        .logprobs   = r->logprobs >= 0,
-                       .usage      = r->s.usage,
-                       .return_ids = r->s.return_ids,
                        .n          = (size_t)r->s.n,
                        .per_prompt = (size_t)r->best_of };
     if (n_prompts * c->per_prompt > MOST_CHOICES)

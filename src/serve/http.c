@@ -80,6 +80,19 @@ bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...)
     return false;
 }
 
+bool refuse_error(Exchange *x, const char *param, const tblock_error *err)
+{
+    return refuse(x,
+                  err->status == TBLOCK_SYSTEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
+                                               : MHD_HTTP_BAD_REQUEST,
+                  param, "%s", err->msg);
+}
+
+bool refuse_memory(Exchange *x)
+{
+    return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+}
+
 /* ---- Who may ask ----------------------------------------------------------------------------- */
 
 static const char *header(const Exchange *x, const char *name)

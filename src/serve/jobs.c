@@ -12,7 +12,7 @@ Job *job_new(Exchange *x, const char *prefix, const JobForm *form)
 {
     Job *j = calloc(1, sizeof *j);
     if (!j) {
-        refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        refuse_memory(x);
         return NULL;
     }
     size_t n    = strlen(prefix);
@@ -31,7 +31,7 @@ bool job_choices(Job *j, size_t n_prompts, size_t per_prompt)
     j->prompt = calloc(n_prompts, sizeof *j->prompt);
     j->choice = calloc(n_prompts * per_prompt, sizeof *j->choice);
     if (!j->prompt || !j->choice)
-        return refuse(j->exchange, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(j->exchange);
     j->n_prompts = n_prompts;
     j->n_choices = j->n_open = n_prompts * per_prompt;
     for (size_t i = 0; i < j->n_choices; i++)
@@ -96,12 +96,11 @@ bool job_submit(Exchange *x, Job *j)
         pthread_cond_signal(&s->work);
     }
     pthread_mutex_unlock(&s->lock);
+    if (status == MHD_HTTP_TOO_MANY_REQUESTS)
+        return refuse(x, status, NULL, "the queue of %d requests is full; try again later",
+                      s->o->queue);
     return !status
-        || refuse(x, status, NULL,
-                  status == MHD_HTTP_TOO_MANY_REQUESTS
-                      ? "the queue of %d requests is full; try again later"
-                      : "the server is about to stop and takes no new work%.0d",
-                  s->o->queue);
+        || refuse(x, status, NULL, "the server is about to stop and takes no new work");
 }
 
 void job_leave(Job *j)

@@ -124,12 +124,13 @@ static void watch(Scheduler *k)
                         : NULL;
         k->watched[n++] = (struct pollfd){ .fd = c ? c->connect_fd : -1, .events = POLLRDHUP };
     }
-    bool any = poll(k->watched, n, 0) > 0;
+    const bool   any = poll(k->watched, n, 0) > 0;
+    const double now = clock_seconds();
     n        = 0;
     for (Job *j = k->s->first, *next; j; j = next, n++) {
         next      = j->next;
         bool gone = !j->exchange || (any && k->watched[n].revents);
-        bool late = k->s->o->timeout_s > 0 && clock_seconds() - j->arrived > k->s->o->timeout_s;
+        bool late = k->s->o->timeout_s > 0 && now - j->arrived > k->s->o->timeout_s;
         if (gone || k->s->at_once) {
             end_job(k, j, 0);
         } else if (late) {
@@ -342,7 +343,6 @@ static void take_step(Scheduler *k, Choice *c, double now)
             histogram_add(&n->first_token, now - j->arrived);
         else
             histogram_add(&n->next_token, now - c->last_token);
-        j->first_token = j->first_token > 0 ? j->first_token : now;
         c->last_token  = now;
         n->drawn_tokens += drawn - c->n_drawn;
         c->n_drawn = drawn;

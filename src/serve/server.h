@@ -88,6 +88,9 @@ struct Exchange {
 __attribute__((format(printf, 4, 5)))
 #endif
 bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...);
+/* The same with what the library said, or for lack of memory. */
+bool refuse_error(Exchange *x, const char *param, const tblock_error *err);
+bool refuse_memory(Exchange *x);
 void error_json(TextOut *o, int status, const char *param, const char *message);
 
 /* Random bytes as hexadecimal digits, n - 1 of them; a random number below 2^53, which every
@@ -177,8 +180,9 @@ struct Job {
     void          (*free_request)(void *request);
     char            id[REQUEST_ID];
     long long       created;       /* seconds since 1970 */
-    double          arrived, first_token;
+    double          arrived;
     bool            stream, ended, asleep;
+    bool            usage, return_ids; /* the answer has them */
     bool            want_probs;    /* log-probabilities of drawn tokens, and top of them */
     bool            prompt_probs;  /* of the prompt too */
     size_t          n_top;
@@ -241,7 +245,9 @@ void head_json(Job *j, const char *object);
 void usage_json(Job *j);
 void number_json(TextOut *o, double x); /* NaN: null */
 void drawn_ids_json(const Choice *c, size_t first, size_t n);
-void end_stream(Job *j, const char *object, bool usage);
+void end_stream(Job *j, const char *object);
+/* "key": text, behind a comma unless an object begins here. */
+void member_json(TextOut *o, const char *key, const char *text, size_t n);
 
 /* ---- The scheduler --------------------------------------------------------------------------- */
 

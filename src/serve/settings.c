@@ -63,7 +63,7 @@ bool settings_check(Exchange *x, Settings *r)
                                       .repeat_penalty = (float)r->repeat_penalty },
         &err);
     tblock_sampler_free(s);
-    return s || refuse(x, MHD_HTTP_BAD_REQUEST, NULL, "%s", err.msg);
+    return s || refuse_error(x, NULL, &err);
 }
 
 /* A text, or an array of texts. */
@@ -76,7 +76,7 @@ static bool read_stops(Exchange *x, const JsonNode *stop, Job *j)
                       n);
     j->stop_texts = calloc(n + 1, sizeof *j->stop_texts);
     if (!j->stop_texts)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     for (const JsonNode *s = !n ? NULL : stop->kind == NODE_ARRAY ? stop + 1 : stop; i < n;
          s += s->skip) {
         if (s->kind != NODE_STRING || !s->n || strlen(s->text) != s->n)
@@ -86,7 +86,7 @@ static bool read_stops(Exchange *x, const JsonNode *stop, Job *j)
         j->stop_texts[i++]      = strdup(s->text);
         j->options.n_stop_texts = i;
         if (!j->stop_texts[i - 1])
-            return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+            return refuse_memory(x);
     }
     j->options.stop_texts = (const char *const *)j->stop_texts;
     return true;
@@ -105,7 +105,7 @@ static bool read_bias(Exchange *x, const JsonNode *bias, Job *j)
     j->bias_ids = malloc((bias->n + 1) * sizeof *j->bias_ids);
     j->bias     = malloc((bias->n + 1) * sizeof *j->bias);
     if (!j->bias_ids || !j->bias)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     JSON_NODES (b, bias) {
         const char  *end   = b->key;
         int          id    = -1;
@@ -145,7 +145,7 @@ static bool read_resumed(Exchange *x, const Settings *r, Job *j)
     }
     free(ids);
     if (n && !c->ids)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     return c->n_ids <= (size_t)x->server->computing.n_ctx
         || refuse(x, MHD_HTTP_BAD_REQUEST, "resume_ids",
                   "prompt and resume_ids: expected at most the %d tokens of the context, found %zu",
@@ -169,6 +169,8 @@ static bool check_length(Exchange *x, const Settings *r, const Job *j)
 static void set_options(const Settings *r, Job *j)
 {
     j->stream             = r->stream;
+    j->usage              = r->usage;
+    j->return_ids         = r->return_ids;
     j->want_probs         = r->top >= 0;
     j->n_top              = r->top > 0 ? (size_t)r->top : 0;
     j->options.max_tokens = r->max_tokens;
@@ -199,6 +201,12 @@ bool settings_apply(Exchange *x, const Settings *r, Job *j)
 
 /* ---- What every answer has ------------------------------------------------------------------- */
 
+void member_json(TextOut *o, const char *key, const char *text, size_t n)
+{
+    text_out(o, "%s\"%s\": ", o->n && o->text[o->n - 1] != '{' ? ", " : "", key);
+    json_out_string(o, text, n);
+}
+
 void usage_json(Job *j)
 {
     size_t prompt = 0, cached = 0, drawn = 0;
@@ -225,16 +233,18 @@ void number_json(TextOut *o, double x)
 void head_json(Job *j, const char *object)
 {
     TextOut *o = &j->out;
-    text_out(o, "{\"id\": \"%s\", \"object\": \"%s\", \"created\": %lld, \"model\": ", j->id,
-             object, j->created);
-    json_out_string(o, j->server->o->name, strlen(j->server->o->name));
+    text_out(o, "{\"id\": \"%s\", \"object\": \"%s\", \"created\": %lld", j->id, object,
+             j->created);
+    member_json(o, "model", j->server->o->name, strlen(j->server->o->name));
     text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
 }
 
-/* The ids of tokens first .. first + n that were drawn and are part of the text. */
+/* The ids of tokens first .. first + n that were drawn and are part of the text, if asked for. */
 void drawn_ids_json(const Choice *c, size_t first, size_t n)
 {
     TextOut *o = &c->job->out;
+    if (!c->job->return_ids)
+        return;
     text_out(o, ", \"token_ids\": [");
     for (size_t i = first, told = 0; i < first + n; i++)
         if (!c->token[i].given && !c->token[i].ends)
@@ -242,9 +252,9 @@ void drawn_ids_json(const Choice *c, size_t first, size_t n)
     text_out(o, "]");
 }
 
-void end_stream(Job *j, const char *object, bool usage)
+void end_stream(Job *j, const char *object)
 {
-    if (usage) {
+    if (j->usage) {
         event_begin(j);
         head_json(j, object);
         text_out(&j->out, ", \"choices\": [], ");

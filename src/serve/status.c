@@ -18,8 +18,7 @@ bool health_handle(Exchange *x)
 
 static void named(TextOut *o, const char *key, const char *text)
 {
-    text_out(o, "\"%s\": ", key);
-    json_out_string(o, text, strlen(text));
+    member_json(o, key, text, strlen(text));
 }
 
 bool models_handle(Exchange *x)
@@ -29,12 +28,10 @@ bool models_handle(Exchange *x)
     text_out(o, "{\"object\": \"list\", \"data\": [{");
     named(o, "id", s->o->name);
     text_out(o, ", \"object\": \"model\", \"created\": 0, \"owned_by\": \"tblock\", "
-                "\"max_model_len\": %d, \"meta\": {\"vocab_size\": %d, \"n_params\": %llu, ",
+                "\"max_model_len\": %d, \"meta\": {\"vocab_size\": %d, \"n_params\": %llu",
              s->computing.n_ctx, s->info.vocab_size, (unsigned long long)s->info.n_params);
     named(o, "family", s->info.family);
-    text_out(o, ", ");
     named(o, "types", s->info.weight_types);
-    text_out(o, ", ");
     named(o, "hash", s->info.hash);
     text_out(o, ", \"numerics_version\": %d}}]}\n", TBLOCK_NUMERICS_VERSION);
     return true;
@@ -44,10 +41,9 @@ bool props_handle(Exchange *x)
 {
     const Server *s = x->server;
     TextOut      *o = &x->answer;
-    text_out(o, "{\"default_generation_settings\": {\"n_ctx\": %d}, \"total_slots\": %d, ",
+    text_out(o, "{\"default_generation_settings\": {\"n_ctx\": %d}, \"total_slots\": %d",
              s->computing.n_ctx, s->o->parallel);
     named(o, "model_alias", s->o->name);
-    text_out(o, ", ");
     named(o, "build_info", tblock_version());
     text_out(o, "}\n");
     return true;

@@ -55,17 +55,15 @@ static bool body_json(Exchange *x, JsonDoc *d)
 {
     tblock_error err;
     if (!text_out_bytes(&x->body, "", 1))
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     size_t n     = x->body.n - 1;
     char  *copy  = malloc(n + 1);
     x->body.n    = n; /* it stays for the log */
     if (!copy)
-        return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return refuse_memory(x);
     memcpy(copy, x->body.text, n + 1);
     return json_doc_parse(d, copy, n, JSON_FINITE, "the body", &err)
-        || refuse(x, err.status == TBLOCK_SYSTEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
-                                                 : MHD_HTTP_BAD_REQUEST,
-                  NULL, "%s", err.msg);
+        || refuse_error(x, NULL, &err);
 }
 
 bool check_model(Exchange *x, const JsonNode *model)
@@ -84,7 +82,7 @@ bool ids_of(Exchange *x, const char *param, const JsonNode *list, int32_t **out,
     *n   = 0;
     if (!ids)
         return list->kind == NODE_ARRAY
-                   ? refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory")
+                   ? refuse_memory(x)
                    : refuse(x, MHD_HTTP_BAD_REQUEST, param, "%s: expected an array, found %s",
                             param, node_text(list, found));
     JSON_NODES (j, list) {
@@ -106,9 +104,7 @@ bool tokens_of(Exchange *x, const JsonNode *text, unsigned flags, int32_t **ids,
 {
     tblock_error err;
     return tblock_tokenize(x->server->o->model, text->text, text->n, flags, ids, n, &err)
-        || refuse(x, err.status == TBLOCK_SYSTEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
-                                                 : MHD_HTTP_BAD_REQUEST,
-                  NULL, "%s", err.msg);
+        || refuse_error(x, NULL, &err);
 }
 
 static void ids_json(TextOut *o, const int32_t *ids, size_t n)
@@ -191,7 +187,7 @@ static bool detokenize(Exchange *x, const JsonDoc *d)
     if (!ids_of(x, "tokens", r.tokens, &ids, &n))
         return false;
     bool good = tblock_detokenize(x->server->o->model, ids, n, &text, &n_bytes, &err)
-        || refuse(x, MHD_HTTP_BAD_REQUEST, "tokens", "%s", err.msg);
+        || refuse_error(x, "tokens", &err);
     if (good) {
         text_out(&x->answer, "{\"prompt\": ");
         json_out_string(&x->answer, text, n_bytes);
