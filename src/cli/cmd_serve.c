@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "serve/serve.h"
 
 typedef struct ServeArgs {
@@ -20,21 +21,47 @@ typedef struct ServeArgs {
 #if defined(HAVE_MICROHTTPD)
 
 /* The last part of a path, without the ending of a file. */
-static void name_of(const char *path, char *out, size_t n)
+static void name_of(const char *path, char *out, size_t n_out)
 {
-    size_t      length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
-    size_t from = length;
-    while (from > 0 && path[from - 1] != '/')
-        from--;
-    const char *dot = memrchr(path + from, '.', length - from);
-    if (dot && dot > path + from && (strncmp(dot, ".bin", 4) == 0 || strncmp(dot, ".gguf", 5) == 0))
-        length = (size_t)(dot - path);
-    snprintf(out, n, "%.*s", (int)(length - from), path + from);
+    char   place[PATH_BYTES];
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    snprintf(place, sizeof place, "%.*s", (int)n, path);
+    const char *name = path_name(place);
+    int         end  = path_ends(name, ".bin") ? 4 : path_ends(name, ".gguf") ? 5 : 0;
+    snprintf(out, n_out, "%.*s", (int)strlen(name) - end, name);
 }
 
-static bool serve_with(const ServeArgs *a, const char *format, tblock_error *err)
+/* A key in each line; empty lines and those that begin with # are none. */
+static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_error *err)
+{
+    Lines        lines;
+    tblock_error why = { 0 };
+    const char  *line;
+    size_t       n;
+    if (!path)
+        return true;
+    if (!lines_open(&lines, path, err))
+        return false;
+    while ((line = lines_next(&lines, &n, &why)) != NULL) {
+        n -= n && line[n - 1] == '\r';
+        if (n == 0 || line[0] == '#')
+            continue;
+        text_out_bytes(keys, line, n);
+        text_out_bytes(keys, "", 1);
+        ++*n_keys;
+    }
+    lines_close(&lines);
+    if (why.status)
+        return fail(err, why.status, "%s", why.msg);
+    if (keys->failed)
+        return no_memory(path, err);
+    return *n_keys || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path);
+}
+
+static bool serve_with(const ServeArgs *a, const char *format, const char *keys, size_t n_keys,
+                       tblock_error *err)
 {
     ComputeOptions compute = a->compute;
     char           name[256];
@@ -49,7 +76,8 @@ static bool serve_with(const ServeArgs *a, const char *format, tblock_error *err
                        .date            = a->date,
                        .host            = a->host,
                        .port            = a->port,
-                       .key_file        = a->key_file,
+                       .keys            = keys,
+                       .n_keys          = n_keys,
                        .origin          = a->origin.texts,
                        .n_origins       = a->origin.n,
                        .allowed_host    = a->allowed_host.texts,
@@ -72,11 +100,14 @@ static bool serve_with(const ServeArgs *a, const char *format, tblock_error *err
 
 static bool serve_model(const ServeArgs *a, tblock_error *err)
 {
-    TextOut     text = { 0 };
+    TextOut     text = { 0 }, keys = { 0 };
     const char *format;
-    bool        good = template_read(a->chat_format, &text, &format, err)
-        && serve_with(a, format, err);
+    size_t      n_keys = 0;
+    bool        good = read_keys(a->key_file, &keys, &n_keys, err)
+        && template_read(a->chat_format, &text, &format, err)
+        && serve_with(a, format, keys.text, n_keys, err);
     text_out_free(&text);
+    text_out_free(&keys);
     return good;
 }
 

@@ -152,13 +152,13 @@ static bool same_key(const char *key, size_t n_key, const char *given, size_t n)
 static bool has_key(const Exchange *x)
 {
     const Server *s     = x->server;
-    const char   *given = header(x, "Authorization"), *key = s->keys.text;
+    const char   *given = header(x, "Authorization"), *key = s->o->keys;
     bool          found = false;
     given = given && strncasecmp(given, "Bearer ", 7) == 0 ? given + 7 : header(x, "x-api-key");
     given = given ? given : "";
-    for (size_t i = 0; i < s->n_keys; i++, key += strlen(key) + 1)
+    for (size_t i = 0; i < s->o->n_keys; i++, key += strlen(key) + 1)
         found |= same_key(key, strlen(key), given, strlen(given));
-    return found || s->n_keys == 0;
+    return found || s->o->n_keys == 0;
 }
 
 static bool who_may_ask(Exchange *x)
@@ -547,7 +547,7 @@ static bool find_address(Server *s, int given, struct addrinfo **out, tblock_err
     if (why)
         return fail(err, TBLOCK_USAGE, "--host %s: %s", s->o->host, gai_strerror(why));
     bool loopback = given >= 0 ? given_is_loopback(given) : is_loopback((*out)->ai_addr);
-    return loopback || s->n_keys
+    return loopback || s->o->n_keys
         || fail(err, TBLOCK_USAGE,
                 "%s %s: expected --key-file beside it, because other machines can reach that "
                 "address",

@@ -7,39 +7,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/progress.h"
 
-enum { MOST_KEYS = 1 << 20, FLUSH_SECONDS = 5 };
+enum { FLUSH_SECONDS = 5 };
 
 bool serve_possible(tblock_error *err)
 {
     (void)err;
     return true;
-}
-
-/* A key in each line; empty lines and lines with # are none. */
-static bool read_keys(Server *s, tblock_error *err)
-{
-    const char *path = s->o->key_file;
-    char        line[512];
-    FILE       *f = path ? fopen(path, "re") : NULL;
-    if (path && !f)
-        return fail(err, TBLOCK_INPUT, "%s: %s", path, strerror(errno));
-    while (f && s->keys.n < MOST_KEYS && fgets(line, sizeof line, f)) {
-        size_t n = strcspn(line, "\r\n");
-        if (n == 0 || line[0] == '#')
-            continue;
-        text_out_bytes(&s->keys, line, n);
-        text_out_bytes(&s->keys, "", 1);
-        s->n_keys++;
-    }
-    bool good = !f || !ferror(f);
-    if (f)
-        fclose(f);
-    if (!good || s->keys.failed)
-        return fail(err, TBLOCK_SYSTEM, "%s: cannot be read", path);
-    return !path || s->n_keys || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path);
 }
 
 /* ---- Signals --------------------------------------------------------------------------------- */
@@ -129,8 +104,7 @@ bool serve(const ServeOptions *o, tblock_error *err)
                  .work    = PTHREAD_COND_INITIALIZER };
     tblock_model_describe(o->model, &s.info);
     tblock_context_describe(o->context, &s.computing);
-    bool good = scheduler_check(&s, err) && read_keys(&s, err) && run(&s, err);
-    text_out_free(&s.keys);
+    bool good = scheduler_check(&s, err) && run(&s, err);
     pthread_cond_destroy(&s.work);
     pthread_mutex_destroy(&s.lock);
     return good;

@@ -14,7 +14,8 @@ typedef struct ServeOptions {
     const char     *chat_format, *date; /* as in tblock_chat_options */
     const char     *host;         /* an address or "localhost" */
     int             port;         /* 0: a free one */
-    const char     *key_file;     /* a key in each line; NULL: none is asked for */
+    const char     *keys;         /* [n_keys] texts, each with its NUL; none: no key is asked for */
+    size_t          n_keys;
     const char    **origin;       /* [n_origins] pages of which other sites may ask; "*": any */
     size_t          n_origins;
     const char    **allowed_host; /* [n_allowed_hosts] names under which it may be asked */
@@ -33,8 +34,8 @@ typedef struct ServeOptions {
 
 /* Serve until SIGTERM or SIGINT: then no new work, and what runs may end; the second one ends it at
  * once. Prints the address to standard output when it listens, a line for each request to standard
- * error. Fails with TBLOCK_USAGE (an address that cannot be had, no key for an open address, an
- * empty key file) and TBLOCK_SYSTEM. */
+ * error. Fails with TBLOCK_USAGE (an address that cannot be had, no key for an open address) and
+ * TBLOCK_SYSTEM. */
 bool serve(const ServeOptions *o, tblock_error *err);
 
 /* Was the program built with libmicrohttpd? */

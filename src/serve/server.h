@@ -43,8 +43,6 @@ struct Server {
     tblock_model_info   info;
     tblock_context_info computing;
     struct MHD_Daemon  *daemon;
-    TextOut             keys;      /* [n_keys] texts, each with its NUL */
-    size_t              n_keys;
     /* Under the lock: */
     pthread_mutex_t     lock;
     pthread_cond_t      work;      /* a job came, or it is time to stop */

@@ -47,11 +47,12 @@ def another_name_or_page_is_refused():
 
 def keys_are_asked_for():
     with tempfile.NamedTemporaryFile("w", suffix=".keys") as f:
-        f.write("# ours\nfirst-key\n\nsecond-key\n")
+        f.write("# ours\nfirst-key\n\nsecond-key\r\n" + "k" * 600)
         f.flush()
         with Server("--key-file", f.name) as s:
             assert s.ask("GET", "/health")[0] == 200
             for headers, status in (({}, 401), ({"Authorization": "Bearer first-key"}, 200), ({"x-api-key": "second-key"}, 200),
+                                    ({"x-api-key": "k" * 600}, 200), ({"x-api-key": "k" * 511}, 401), ({"x-api-key": "k" * 89}, 401),
                                     ({"Authorization": "Bearer first-ke"}, 401), ({"Authorization": "Bearer first-keyfirst-key"}, 401),
                                     ({"Authorization": "Bearer "}, 401), ({"Authorization": "Basic first-key"}, 401),
                                     ({"Authorization": "Bearer # ours"}, 401), ({"x-api-key": ""}, 401)):
