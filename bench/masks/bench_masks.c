@@ -70,8 +70,7 @@ static bool measure_text(Vocabulary *v, Constraint *c, const JsonNode *text, Err
 static bool measure_line(Vocabulary *v, const char *line, size_t n, Error *err)
 {
     JsonDoc doc = { 0 };
-    char   *copy = strndup(line, n);
-    if (!copy || !json_doc_parse(&doc, copy, n, 0, "line", err))
+    if (!json_doc_read(&doc, line, n, 0, "line", err))
         return false;
     int64_t     begun = clock_ns();
     Constraint *c = compile(doc.node + 1, err);

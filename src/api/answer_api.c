@@ -96,15 +96,8 @@ static void out_arguments(TextOut *o, const tblock_answer *a, const TextOut *tex
 {
     JsonDoc d = { 0 };
     Error   e = { 0 };
-    char   *copy = malloc(text->n + 1);
-    o->failed |= !copy;
-    if (!copy)
-        return;
-    if (text->n)
-        memcpy(copy, text->text, text->n);
-    copy[text->n] = '\0';
-    bool good = json_doc_parse(&d, copy, text->n, JSON_NO_NUL | JSON_FINITE, "arguments", &e)
-                && d.node->kind == NODE_OBJECT && !answer_form_facts(a->form).text_arguments;
+    bool good = json_doc_read(&d, text->text, text->n, JSON_NO_NUL | JSON_FINITE, "arguments", &e)
+        && d.node->kind == NODE_OBJECT && !answer_form_facts(a->form).text_arguments;
     o->failed |= e.status == SYSTEM;
     if (good)
         json_out_node(o, &d, d.node);

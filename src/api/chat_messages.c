@@ -22,11 +22,8 @@ static bool check_message(const tblock_chat_message *m, size_t i, Error *err)
 {
     JsonDoc d = { 0 };
     Error   why = { 0 };
-    char   *copy = m->json ? strdup(m->json) : NULL;
-    if (m->json && !copy)
-        return no_memory(NULL, err);
     if (m->json) {
-        bool good = json_doc_parse(&d, copy, strlen(copy), JSON_NO_NUL, "json", &why)
+        bool good = json_doc_read(&d, m->json, strlen(m->json), JSON_NO_NUL, "json", &why)
             && is_message(d.node);
         json_doc_free(&d);
         if (!good && why.status == SYSTEM)
@@ -166,14 +163,9 @@ bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what,
                            tblock_chat_message **messages, size_t *n, tblock_error *err)
 {
     JsonDoc d = { 0 };
-    char   *copy = malloc(n_bytes + 1);
     *messages = NULL;
     *n        = 0;
-    if (!copy)
-        return no_memory(what, err);
-    memcpy(copy, json, n_bytes);
-    copy[n_bytes] = 0;
-    bool ok = json_doc_parse(&d, copy, n_bytes, JSON_NO_NUL | JSON_FINITE, what, err)
+    bool ok   = json_doc_read(&d, json, n_bytes, JSON_NO_NUL | JSON_FINITE, what, err)
         && read_all(&d, what, messages, n, err);
     json_doc_free(&d);
     return ok;

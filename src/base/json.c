@@ -43,15 +43,7 @@ static cJSON *tree(const JsonNode *j)
 Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err)
 {
     JsonDoc d;
-    char   *copy = n_bytes < SIZE_MAX ? malloc(n_bytes + 1) : NULL;
-    if (!copy) {
-        fail(err, SYSTEM, "%s: out of memory for %zu bytes of JSON", what, n_bytes);
-        return NULL;
-    }
-    if (n_bytes)
-        memcpy(copy, text, n_bytes);
-    copy[n_bytes] = 0;
-    if (!json_doc_parse(&d, copy, n_bytes, JSON_NO_NUL | JSON_FINITE, what, err))
+    if (!json_doc_read(&d, text, n_bytes, JSON_NO_NUL | JSON_FINITE, what, err))
         return NULL;
     HostEnv env;
     host_env_enter(&env);

@@ -53,6 +53,9 @@ enum { JSON_NO_NUL = 1, JSON_FINITE = 2 };
  * offset or the key that appears twice, or with SYSTEM. */
 bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what,
                     Error *err);
+/* The same of n_bytes of text that stay the caller's. */
+bool json_doc_read(JsonDoc *d, const char *text, size_t n_bytes, unsigned refused, const char *what,
+                   Error *err);
 void json_doc_free(JsonDoc *d); /* accepts a zeroed document */
 
 /* The value of a number as C spells it, with a decimal point whatever the host's locale. */

@@ -390,6 +390,19 @@ bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, co
     return ok;
 }
 
+bool json_doc_read(JsonDoc *d, const char *text, size_t n_bytes, unsigned refused, const char *what,
+                   Error *err)
+{
+    char *copy = n_bytes < SIZE_MAX ? malloc(n_bytes + 1) : NULL;
+    *d = (JsonDoc){ 0 };
+    if (!copy)
+        return fail(err, SYSTEM, "%s: out of memory for %zu bytes of JSON", what, n_bytes);
+    if (n_bytes)
+        memcpy(copy, text, n_bytes);
+    copy[n_bytes] = '\0';
+    return json_doc_parse(d, copy, n_bytes, refused, what, err);
+}
+
 void json_doc_free(JsonDoc *d)
 {
     free(d->text);

@@ -17,14 +17,10 @@ typedef struct ConstrainArgs {
 /* Answers one line, which holds a JSON string. */
 static bool answer(tblock_constraint *c, const char *line, size_t n, tblock_error *err)
 {
-    TextOut copy = { 0 };
     JsonDoc doc = { 0 };
-    bool    accepts = false, good = text_out_add(&copy, line, n, err);
-    char   *text = good ? text_out_take(&copy, err) : NULL;
-    if (!text || !json_doc_parse(&doc, text, n, 0, "text", err)) {
-        json_doc_free(&doc);
+    bool    accepts = false, good = true;
+    if (!json_doc_read(&doc, line, n, 0, "text", err))
         return false;
-    }
     if (doc.node->kind != NODE_STRING)
         good = fail(err, TBLOCK_INPUT, "expected a JSON string");
     good = good && tblock_constraint_accepts(c, doc.node->text, doc.node->n, &accepts, err);

@@ -170,15 +170,7 @@ bool grammar_read_schema(Grammar *g, const char *text, size_t n, const SchemaOpt
 {
     Error  e;
     Schema s = { .g = g, .what = what, .unknown = unknown, .any_order = options->any_order };
-    char  *copy = malloc(n + 1);
-    if (!copy) {
-        no_memory(what, &e);
-        grammar_fail(g, &e);
-        return false;
-    }
-    memcpy(copy, text, n);
-    copy[n] = '\0';
-    if (!json_doc_parse(&s.doc, copy, n, 0, what, &e)) {
+    if (!json_doc_read(&s.doc, text, n, 0, what, &e)) {
         grammar_fail(g, &e);
         return false;
     }

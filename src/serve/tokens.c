@@ -50,19 +50,11 @@ void token_json(TextOut *o, const Server *s, int32_t id)
 
 /* ---- A request's body ------------------------------------------------------------------------ */
 
-/* Parsed; the exchange's text goes with it. */
+/* The body stays for the log. */
 static bool body_json(Exchange *x, JsonDoc *d)
 {
     tblock_error err;
-    if (!text_out_bytes(&x->body, "", 1))
-        return refuse_memory(x);
-    size_t n     = x->body.n - 1;
-    char  *copy  = malloc(n + 1);
-    x->body.n    = n; /* it stays for the log */
-    if (!copy)
-        return refuse_memory(x);
-    memcpy(copy, x->body.text, n + 1);
-    return json_doc_parse(d, copy, n, JSON_FINITE, "the body", &err)
+    return json_doc_read(d, x->body.text, x->body.n, JSON_FINITE, "the body", &err)
         || refuse_error(x, NULL, &err);
 }
 

@@ -130,15 +130,8 @@ bool json_out_inside(TextOut *o, const char *s, size_t n)
 bool json_unquote(TextOut *o, const char *s, size_t n)
 {
     JsonDoc d = { 0 };
-    char   *copy = malloc(n + 1);
-    if (!copy) {
-        o->failed = true;
-        return false;
-    }
-    memcpy(copy, s, n);
-    copy[n] = '\0';
-    Error e = { 0 };
-    bool  good = json_doc_parse(&d, copy, n, 0, "answer", &e);
+    Error   e = { 0 };
+    bool    good = json_doc_read(&d, s, n, 0, "answer", &e);
     if (!good && e.status == SYSTEM)
         o->failed = true;
     good = good && d.node->kind == NODE_STRING && text_out_bytes(o, d.node->text, d.node->n);
@@ -269,14 +262,8 @@ static bool loose_number(Loose *l)
         l->s++;
     JsonDoc d = { 0 };
     size_t  n = (size_t)(l->s - from);
-    char   *copy = n ? malloc(n + 1) : NULL;
     Error   e = { 0 };
-    l->o->failed |= n && !copy;
-    if (!copy)
-        return false;
-    memcpy(copy, from, n);
-    copy[n] = '\0';
-    bool good = json_doc_parse(&d, copy, n, 0, "answer", &e);
+    bool    good = n && json_doc_read(&d, from, n, 0, "answer", &e);
     l->o->failed |= !good && e.status == SYSTEM;
     json_doc_free(&d);
     return good && text_out_bytes(l->o, from, n);

@@ -548,13 +548,7 @@ static bool paths_in(Probing *p, CallForm *c, const char *s, size_t n)
 {
     JsonDoc d = { 0 };
     Error   e = { 0 };
-    char   *copy = malloc(n + 1);
-    p->no_memory |= !copy;
-    if (!copy)
-        return false;
-    memcpy(copy, s, n);
-    copy[n] = '\0';
-    bool good = json_doc_parse(&d, copy, n, 0, "probe", &e);
+    bool    good = json_doc_read(&d, s, n, 0, "probe", &e);
     p->no_memory |= !good && e.status == SYSTEM;
     *c = (CallForm){ .style = CALLS_JSON, .opens = s[0] };
     good = good && find_path(d.node, NAME_1, false, &c->name)

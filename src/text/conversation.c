@@ -18,17 +18,6 @@ struct ChatTemplate {
     char    date[11]; /* "": none */
 };
 
-/* Parse a text that stays the caller's. */
-static bool parse(JsonDoc *d, const char *text, size_t n, const char *what, Error *err)
-{
-    char *copy = malloc(n + 1);
-    if (!copy)
-        return no_memory(what, err);
-    memcpy(copy, text, n);
-    copy[n] = 0;
-    return json_doc_parse(d, copy, n, 0, what, err);
-}
-
 static bool key_is(const JsonNode *j, const char *name)
 {
     return j->key_n == strlen(name) && memcmp(j->key, name, j->key_n) == 0;
@@ -63,7 +52,7 @@ static bool read_args(JsonDoc *d, const char *args, Error *err)
     Error why = { 0 };
     if (!args)
         return true;
-    if (!parse(d, args, strlen(args), "template arguments", &why))
+    if (!json_doc_read(d, args, strlen(args), 0, "template arguments", &why))
         return fail(err, why.status == INPUT ? USAGE : why.status, "%s", why.msg);
     if (d->node->kind != NODE_OBJECT)
         return fail(err, USAGE, "template arguments: expected a JSON object, found an array or "
@@ -80,7 +69,7 @@ static bool read_tools(JsonDoc *d, const char *tools, Error *err)
     Error why = { 0 };
     if (!tools)
         return true;
-    if (!parse(d, tools, strlen(tools), "tools", &why))
+    if (!json_doc_read(d, tools, strlen(tools), 0, "tools", &why))
         return fail(err, why.status == INPUT ? USAGE : why.status, "%s", why.msg);
     bool objects = d->node->kind == NODE_ARRAY;
     JSON_NODES (i, objects ? d->node : NULL)
@@ -128,7 +117,7 @@ static bool write_own(ChatTemplate *t, const ChatTemplateOptions *o, const JsonD
     TextOut out = { 0 };
     char    what[512];
     snprintf(what, sizeof what, "%.400s: special_tokens", o->what);
-    if (o->special && !parse(&special, o->special, strlen(o->special), what, err))
+    if (o->special && !json_doc_read(&special, o->special, strlen(o->special), 0, what, err))
         return false;
     bool ok = !special.node || special.node->kind == NODE_OBJECT
         || fail(err, INPUT, "%s: expected a JSON object", what);
@@ -232,7 +221,7 @@ static bool add_turn(TextOut *o, const ChatTurn *m, size_t i, Error *err)
         return true;
     }
     snprintf(what, sizeof what, "chat: message %zu", i + 1);
-    bool ok = parse(&d, m->json, strlen(m->json), what, err)
+    bool ok = json_doc_read(&d, m->json, strlen(m->json), 0, what, err)
         && (d.node->kind == NODE_OBJECT || fail(err, INPUT, "%s: expected a JSON object", what));
     if (ok)
         out_message(o, &d);

@@ -93,12 +93,7 @@ static bool read_request(const char *line, size_t n, Request *q, Error *err)
         begin++;
     if (begin == n)
         return fail(err, INPUT, "request: byte %zu: expected an object, found the end", begin);
-    char *copy = malloc(n + 1);
-    if (!copy)
-        return no_memory("request", err);
-    memcpy(copy, line, n);
-    copy[n] = '\0';
-    if (!json_doc_parse(&q->doc, copy, n, 0, "request", err))
+    if (!json_doc_read(&q->doc, line, n, 0, "request", err))
         return false;
     const JsonNode *root = q->doc.node;
     if (root->kind != NODE_OBJECT)
