@@ -22,6 +22,16 @@ bool source_keep_chat(Source *s, ChatMeta which, const char *text, size_t n, Err
     return copy != NULL;
 }
 
+bool source_keep_special(Source *s, TextOut *members, Error *err)
+{
+    bool ok = members->n == 0 && !members->failed;
+    if (!ok)
+        ok = text_out_add(members, "}", 1, err)
+            && source_keep_chat(s, CHAT_SPECIAL_TOKENS, members->text, members->n, err);
+    text_out_free(members);
+    return ok;
+}
+
 static bool keep_string(Source *s, ChatMeta which, const Json *j, Error *err)
 {
     const char *text;
@@ -164,12 +174,7 @@ static bool keep_special(Source *s, const char *folder, const Json *config, Erro
     }
     out_own_tokens(&o, config, extra);
     json_free(map);
-    bool ok = o.n == 0 && !o.failed;
-    if (!ok)
-        ok = text_out_add(&o, "}", 1, err)
-            && source_keep_chat(s, CHAT_SPECIAL_TOKENS, o.text, o.n, err);
-    text_out_free(&o);
-    return ok;
+    return source_keep_special(s, &o, err);
 }
 
 bool folder_chat(Source *s, const char *folder, Error *err)

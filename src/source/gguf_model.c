@@ -287,12 +287,7 @@ static bool keep_special(Source *s, Error *err)
         json_out_string(&o, piece[id].bytes, piece[id].n);
     }
     free(piece);
-    bool ok = o.n == 0 && !o.failed;
-    if (!ok)
-        ok = text_out_add(&o, "}", 1, err)
-            && source_keep_chat(s, CHAT_SPECIAL_TOKENS, o.text, o.n, err);
-    text_out_free(&o);
-    return ok;
+    return source_keep_special(s, &o, err);
 }
 
 bool gguf_model_open(Source *s, Error *err)

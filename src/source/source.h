@@ -3,6 +3,7 @@
 #define SOURCE_SOURCE_H
 
 #include "base/file.h"
+#include "base/text.h"
 #include "format/gguf.h"
 #include "format/llama2c.h"
 #include "model/config.h"
@@ -201,6 +202,8 @@ bool folder_chat(Source *s, const char *folder, Error *err);
 
 /* Set s->chat_meta[which] to a copy of text. One that is too long or holds NUL is left out. */
 bool source_keep_chat(Source *s, ChatMeta which, const char *text, size_t n, Error *err);
+/* Keep the special tokens: a JSON object whose end is missing, or nothing; it is freed. */
+bool source_keep_special(Source *s, TextOut *members, Error *err);
 
 /* "bos_token", "eos_token", ...: the special tokens that transformers has names for. */
 enum { SPECIAL_TOKEN_KEYS = 7 };

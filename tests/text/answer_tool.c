@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "text/chat_answer.h"
+#include "requests.h"
 
 static const char *const kinds[] = { "content", "reasoning", "call", "id", "arguments", "end" };
 
@@ -117,25 +118,4 @@ static void answer(const JsonNode *j)
     answer_form_free(f);
 }
 
-int main(void)
-{
-    char   *line = NULL;
-    size_t  cap = 0;
-    ssize_t n;
-    while ((n = getline(&line, &cap, stdin)) > 0) {
-        JsonDoc d;
-        Error   e = { 0 };
-        char   *copy = malloc((size_t)n + 1);
-        if (!copy)
-            break;
-        memcpy(copy, line, (size_t)n + 1);
-        if (json_doc_parse(&d, copy, (size_t)n, 0, "request", &e))
-            answer(d.node);
-        else
-            printf("{\"error\": \"bad request\"}\n");
-        fflush(stdout);
-        json_doc_free(&d);
-    }
-    free(line);
-    return 0;
-}
+int main(void) { return answer_requests(answer); }
