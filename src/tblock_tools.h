@@ -664,6 +664,26 @@ TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const 
                                      size_t n_roofs, const tblock_roof_point *point,
                                      size_t n_points, tblock_error *err);
 
+/* ---- What an answer says (docs/chat.md) ------------------------------------------------------ */
+
+/* All that an answer told so far, until its next tblock_answer_put: texts are never NULL, and have
+ * no NUL at their end. */
+typedef struct tblock_answer_info {
+    const char *content; size_t n_content;
+    const char *reasoning; size_t n_reasoning;
+    size_t      n_calls;
+} tblock_answer_info;
+TBLOCK_API void tblock_answer_describe(const tblock_answer *a, tblock_answer_info *out);
+
+/* Of call i of n_calls: id is empty if the model wrote none; arguments may be cut. */
+typedef struct tblock_answer_call_info {
+    const char *name; size_t n_name;
+    const char *id; size_t n_id;
+    const char *arguments; size_t n_arguments;
+} tblock_answer_call_info;
+TBLOCK_API void tblock_answer_describe_call(const tblock_answer *a, size_t i,
+                                            tblock_answer_call_info *out);
+
 /* ---- Constraints (docs/constraints.md) ------------------------------------------------------- */
 
 /* tblock_constraint is what a text must fit. Its tables grow as it runs: one thread at a time may

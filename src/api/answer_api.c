@@ -89,6 +89,30 @@ void tblock_answer_free(tblock_answer *a)
     free(a);
 }
 
+/* ---- What it says ---------------------------------------------------------------------------- */
+
+static const char *text_of(const TextOut *o) { return o->text ? o->text : ""; }
+
+void tblock_answer_describe(const tblock_answer *a, tblock_answer_info *out)
+{
+    *out = (tblock_answer_info){ .content     = text_of(&a->content),
+                                 .n_content   = a->content.n,
+                                 .reasoning   = text_of(&a->reasoning),
+                                 .n_reasoning = a->reasoning.n,
+                                 .n_calls     = a->n_calls };
+}
+
+void tblock_answer_describe_call(const tblock_answer *a, size_t i, tblock_answer_call_info *out)
+{
+    const Call *c = &a->call[i];
+    *out = (tblock_answer_call_info){ .name        = text_of(&c->name),
+                                      .n_name      = c->name.n,
+                                      .id          = text_of(&c->id),
+                                      .n_id        = c->id.n,
+                                      .arguments   = text_of(&c->arguments),
+                                      .n_arguments = c->arguments.n };
+}
+
 /* ---- The message ----------------------------------------------------------------------------- */
 
 /* Arguments that are cut, or that the template wants as text, are a text. */

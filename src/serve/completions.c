@@ -123,7 +123,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
         text = both.text;
         n    = both.n;
     }
-    event_begin(j);
+    event_begin(j, NULL);
     head_json(j, object);
     text_out(&j->out, ", \"choices\": [");
     choice_json(c, text ? text : "", n, first, c->n_tokens - first);
@@ -135,7 +135,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
 static void write_ended(Choice *c)
 {
     Job *j = c->job;
-    event_begin(j);
+    event_begin(j, NULL);
     head_json(j, object);
     text_out(&j->out, ", \"choices\": [");
     choice_json(c, "", 0, c->n_tokens, 0);
@@ -187,7 +187,7 @@ static void write_whole(Job *j)
     text_out(o, "}\n");
 }
 
-static const JobForm completion_form = { write_piece, write_ended, write_whole };
+static const JobForm completion_form = { write_piece, write_ended, write_whole, job_failed };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 

@@ -136,8 +136,23 @@ const char *finish_reason(const Choice *c)
     }
 }
 
-void event_begin(Job *j) { text_out(&j->out, "data: "); }
+void event_begin(Job *j, const char *name)
+{
+    if (name)
+        text_out(&j->out, "event: %s\n", name);
+    text_out(&j->out, "data: ");
+}
+
 void event_end(Job *j) { text_out(&j->out, "\n\n"); }
+
+void job_failed(Job *j, int status)
+{
+    if (j->stream)
+        event_begin(j, NULL);
+    error_json(&j->out, status, NULL, j->why);
+    if (j->stream)
+        event_end(j);
+}
 
 /* ---- What is asked about tokens -------------------------------------------------------------- */
 

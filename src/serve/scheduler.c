@@ -83,11 +83,9 @@ static void end_job(Scheduler *k, Job *j, int status)
         j->form->whole(j);
     } else if (status) {
         s->counts.failed++;
+        j->form->failed(j, status);
         if (j->stream)
-            event_begin(j);
-        error_json(&j->out, status, NULL, j->why);
-        if (j->stream)
-            event_end(j), j->status = MHD_HTTP_OK;
+            j->status = MHD_HTTP_OK;
     } else {
         s->counts.cancelled++;
     }

@@ -104,7 +104,9 @@ bool serve(const ServeOptions *o, tblock_error *err)
                  .work    = PTHREAD_COND_INITIALIZER };
     tblock_model_describe(o->model, &s.info);
     tblock_context_describe(o->context, &s.computing);
+    s.chat    = talk_chat(&s, NULL, NULL); /* without one, each request says why */
     bool good = scheduler_check(&s, err) && run(&s, err);
+    tblock_chat_free(s.chat);
     pthread_cond_destroy(&s.work);
     pthread_mutex_destroy(&s.lock);
     return good;

@@ -42,6 +42,7 @@ struct Server {
     const ServeOptions *o;
     tblock_model_info   info;
     tblock_context_info computing;
+    tblock_chat        *chat;      /* of requests that add nothing to the template; NULL: none */
     struct MHD_Daemon  *daemon;
     /* Under the lock: */
     pthread_mutex_t     lock;
@@ -167,6 +168,7 @@ typedef struct JobForm {
     void (*piece)(Choice *c, const char *text, size_t n, size_t first_token); /* of a stream */
     void (*ended)(Choice *c);                                                 /* of a stream */
     void (*whole)(Job *j); /* the end of a stream, or the answer */
+    void (*failed)(Job *j, int status); /* the same of one that failed: j->why says it */
 } JobForm;
 
 struct Job {
@@ -214,8 +216,10 @@ void job_leave(Job *j);
 void job_wake(Job *j);
 /* "stop", "length" or NULL while it goes on. */
 const char *finish_reason(const Choice *c);
-/* An event of a stream: data: TEXT. */
-void event_begin(Job *j);
+/* How OpenAI's forms say that a job failed. */
+void job_failed(Job *j, int status);
+/* An event of a stream, "data: TEXT", below "event: NAME" unless that is NULL. */
+void event_begin(Job *j, const char *name);
 void event_end(Job *j);
 
 /* Remember what was asked about a token that was drawn or given. */
@@ -231,6 +235,7 @@ typedef struct Settings {
     double          temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int             max_tokens, top; /* set by the endpoint: as in tblock_generation_options; log-
                                       * probabilities of so many, -1: none */
+    const char     *max_param, *stop_param; /* the endpoint's names of these, for errors */
 } Settings;
 extern const Field settings_fields[];
 Settings settings_default(void);
@@ -246,6 +251,51 @@ void drawn_ids_json(const Choice *c, size_t first, size_t n);
 void end_stream(Job *j, const char *object);
 /* "key": text, behind a comma unless an object begins here. */
 void member_json(TextOut *o, const char *key, const char *text, size_t n);
+
+/* ---- Conversations (talk.c) ------------------------------------------------------------------ */
+
+/* What one choice says. */
+typedef struct Said {
+    tblock_answer *answer;
+    bool           begun;   /* for the endpoint: something was told by events; so many calls were */
+    size_t         n_told;
+} Said;
+
+/* A conversation, whatever its endpoint calls it. The endpoint translates its request into the
+ * first part, and writes what answers say. It is the first member of the job's request, allocated
+ * with calloc. */
+typedef struct Talk {
+    const char  *param;       /* names the messages in errors */
+    TextOut      messages;    /* [n_messages] JSON objects in OpenAI's form, each with a NUL */
+    size_t       n_messages;
+    TextOut      tools, args; /* an array of OpenAI's tools, an object of more variables of the
+                               * template; each with a NUL; or nothing */
+    TextOut      schema;      /* a JSON Schema that the answer must fit, without NUL; or nothing */
+    const char  *schema_param;
+    /* made by talk_open and talk_job */
+    tblock_chat *chat, *own;
+    Said        *said;        /* [n] one for each choice */
+    size_t       n;
+} Talk;
+void talk_free(void *t); /* accepts NULL */
+
+/* The template with what the request adds to it; of nothing (NULL), the server's. */
+tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);
+bool talk_open(Exchange *x, Talk *t);
+/* After talk_open: the ids or the text of the prompt, which end with what opens an answer. */
+bool talk_prompt(Exchange *x, const Talk *t, bool as_text, Prompt *p);
+/* All that a job needs whose request is a Talk: choices, prompt, settings, ends, constraint. */
+bool talk_job(Exchange *x, const Settings *s, Job *j);
+
+Said *talk_said(const Choice *c);
+/* The next bytes of a choice's answer, or NULL at its end, and what they told: [*n_parts]. If that
+ * fails, out.failed is set, and they told nothing. */
+const tblock_answer_part *talk_put(Choice *c, const char *text, size_t n, size_t *n_parts);
+/* All of an answer that was not told by pieces. */
+void talk_whole(Choice *c, tblock_answer_info *out);
+/* Its call k. One that the model gave no id has one of its own, the same each time. */
+typedef struct TalkCall { tblock_answer_call_info said; char id[9]; } TalkCall;
+void talk_call(const Choice *c, size_t k, TalkCall *out);
 
 /* ---- The scheduler --------------------------------------------------------------------------- */
 

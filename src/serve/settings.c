@@ -41,7 +41,8 @@ static const Field stream_fields[] = {
 Settings settings_default(void)
 {
     return (Settings){ .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1,
-                       .seed = (int64_t)random_seed() };
+                       .seed = (int64_t)random_seed(), .max_param = "max_tokens",
+                       .stop_param = "stop" };
 }
 
 bool settings_check(Exchange *x, Settings *r)
@@ -67,22 +68,23 @@ bool settings_check(Exchange *x, Settings *r)
 }
 
 /* A text, or an array of texts. */
-static bool read_stops(Exchange *x, const JsonNode *stop, Job *j)
+static bool read_stops(Exchange *x, const Settings *r, Job *j)
 {
-    char   found[NODE_TEXT];
-    size_t n = !stop ? 0 : stop->kind == NODE_ARRAY ? stop->n : 1, i = 0;
+    const JsonNode *stop = r->stop;
+    char            found[NODE_TEXT];
+    size_t          n = !stop ? 0 : stop->kind == NODE_ARRAY ? stop->n : 1, i = 0;
     if (n > 64)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "stop", "stop: expected at most 64 texts, found %zu",
-                      n);
+        return refuse(x, MHD_HTTP_BAD_REQUEST, r->stop_param,
+                      "%s: expected at most 64 texts, found %zu", r->stop_param, n);
     j->stop_texts = calloc(n + 1, sizeof *j->stop_texts);
     if (!j->stop_texts)
         return refuse_memory(x);
     for (const JsonNode *s = !n ? NULL : stop->kind == NODE_ARRAY ? stop + 1 : stop; i < n;
          s += s->skip) {
         if (s->kind != NODE_STRING || !s->n || strlen(s->text) != s->n)
-            return refuse(x, MHD_HTTP_BAD_REQUEST, "stop",
-                          "stop: expected texts that are not empty and have no NUL, found %s",
-                          node_text(s, found));
+            return refuse(x, MHD_HTTP_BAD_REQUEST, r->stop_param,
+                          "%s: expected texts that are not empty and have no NUL, found %s",
+                          r->stop_param, node_text(s, found));
         j->stop_texts[i++]      = strdup(s->text);
         j->options.n_stop_texts = i;
         if (!j->stop_texts[i - 1])
@@ -159,10 +161,9 @@ static bool check_length(Exchange *x, const Settings *r, const Job *j)
     const int n_ctx = x->server->computing.n_ctx, most = r->max_tokens > 0 ? r->max_tokens : 0;
     for (size_t i = 0; i < j->n_prompts; i++)
         if (j->prompt[i].n + (size_t)most > (size_t)n_ctx)
-            return refuse(x, MHD_HTTP_BAD_REQUEST, "max_tokens",
-                          "the context holds %d tokens, but prompt and max_tokens ask for %zu "
-                          "(%zu and %d)",
-                          n_ctx, j->prompt[i].n + (size_t)most, j->prompt[i].n, most);
+            return refuse(x, MHD_HTTP_BAD_REQUEST, r->max_param,
+                          "the context holds %d tokens, but prompt and %s ask for %zu (%zu and %d)",
+                          n_ctx, r->max_param, j->prompt[i].n + (size_t)most, j->prompt[i].n, most);
     return true;
 }
 
@@ -192,7 +193,7 @@ static void set_options(const Settings *r, Job *j)
 
 bool settings_apply(Exchange *x, const Settings *r, Job *j)
 {
-    if (!read_stops(x, r->stop, j) || !read_bias(x, r->bias, j) || !read_resumed(x, r, j)
+    if (!read_stops(x, r, j) || !read_bias(x, r->bias, j) || !read_resumed(x, r, j)
         || !check_length(x, r, j))
         return false;
     set_options(r, j);
@@ -255,7 +256,7 @@ void drawn_ids_json(const Choice *c, size_t first, size_t n)
 void end_stream(Job *j, const char *object)
 {
     if (j->usage) {
-        event_begin(j);
+        event_begin(j, NULL);
         head_json(j, object);
         text_out(&j->out, ", \"choices\": [], ");
         usage_json(j);

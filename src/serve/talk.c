@@ -1,0 +1,168 @@
+/* serve/talk.c: a conversation and its answers, for every endpoint that has them: the model's own
+ * template writes the prompt and ends the answer, and tells reasoning and calls from content
+ * (docs/chat.md). */
+#include "serve/server.h"
+
+#include <stdlib.h>
+
+#include "base/hash.h"
+
+void talk_free(void *p)
+{
+    Talk *t = p;
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->n; i++)
+        tblock_answer_free(t->said[i].answer);
+    free(t->said);
+    tblock_chat_free(t->own);
+    text_out_free(&t->messages);
+    text_out_free(&t->tools);
+    text_out_free(&t->args);
+    text_out_free(&t->schema);
+    free(t);
+}
+
+/* ---- Before the answer ----------------------------------------------------------------------- */
+
+tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
+{
+    return tblock_chat_new(s->o->model,
+                           &(tblock_chat_options){ .format = s->o->chat_format,
+                                                   .date   = s->o->date,
+                                                   .args   = t ? t->args.text : NULL,
+                                                   .tools  = t ? t->tools.text : NULL },
+                           err);
+}
+
+bool talk_open(Exchange *x, Talk *t)
+{
+    tblock_error err;
+    if (t->messages.failed || t->tools.failed || t->args.failed || t->schema.failed)
+        return refuse_memory(x);
+    if (!t->tools.n && !t->args.n)
+        t->chat = x->server->chat;
+    if (!t->chat)
+        t->chat = t->own = talk_chat(x->server, t, &err);
+    return t->chat || refuse_error(x, NULL, &err);
+}
+
+bool talk_prompt(Exchange *x, const Talk *t, bool as_text, Prompt *p)
+{
+    tblock_error         err;
+    const int            n_ctx = x->server->computing.n_ctx;
+    const char          *at    = t->messages.text;
+    tblock_chat_message *m     = calloc(t->n_messages + 1, sizeof *m);
+    if (!m)
+        return refuse_memory(x);
+    for (size_t i = 0; i < t->n_messages; i++, at += strlen(at) + 1)
+        m[i].json = at;
+    bool good = as_text ? tblock_chat_text(t->chat, m, t->n_messages, true, &p->text, &p->n_text,
+                                           &err)
+                        : tblock_chat_render(t->chat, m, t->n_messages, true, &p->ids, &p->n, &err);
+    free(m);
+    if (!good)
+        return refuse_error(x, t->param, &err);
+    return p->n <= (size_t)n_ctx
+        || refuse(x, MHD_HTTP_BAD_REQUEST, t->param,
+                  "%s: expected at most the %d tokens of the context, found %zu", t->param, n_ctx,
+                  p->n);
+}
+
+/* Its texts end where they fit, so the template's stop texts do nothing. */
+static bool constrain(Exchange *x, const Talk *t, const Settings *s, Job *j)
+{
+    tblock_error err;
+    if (!t->schema.n)
+        return true;
+    j->constraint = tblock_constraint_new(x->server->o->model, TBLOCK_JSON_SCHEMA, t->schema.text,
+                                          t->schema.n, t->schema_param, &err);
+    if (!j->constraint)
+        return refuse_error(x, t->schema_param, &err);
+    j->options.constraint = j->constraint;
+    return !j->options.n_stop_texts
+        || refuse(x, MHD_HTTP_BAD_REQUEST, s->stop_param,
+                  "%s: expected none beside %s, which says where the text ends", s->stop_param,
+                  t->schema_param);
+}
+
+/* The template's ends of an answer, beside those that the request has. */
+static bool add_stops(Exchange *x, const Talk *t, Job *j)
+{
+    tblock_chat_info i;
+    tblock_chat_describe(t->chat, &i);
+    const size_t n = j->options.n_stop_texts, n_more = j->constraint ? 0 : i.n_stop_texts;
+    j->stop_ids    = malloc((i.n_stop_ids + 1) * sizeof *j->stop_ids);
+    char **texts   = realloc(j->stop_texts, (n + n_more + 1) * sizeof *texts);
+    j->stop_texts  = texts ? texts : j->stop_texts;
+    if (!j->stop_ids || !texts)
+        return refuse_memory(x);
+    if (i.n_stop_ids)
+        memcpy(j->stop_ids, i.stop_ids, i.n_stop_ids * sizeof *j->stop_ids);
+    j->options.stop_ids   = j->stop_ids;
+    j->options.n_stop_ids = i.n_stop_ids;
+    j->options.stop_texts = (const char *const *)texts;
+    j->options.skip       = i.answer_prefix;
+    for (size_t k = 0; k < n_more; k++) {
+        texts[n + k] = strdup(i.stop_texts[k]);
+        if (!texts[n + k])
+            return refuse_memory(x);
+        j->options.n_stop_texts++;
+    }
+    return true;
+}
+
+static bool open_answers(Exchange *x, Talk *t, const Job *j)
+{
+    tblock_error err;
+    t->said = calloc(j->n_choices, sizeof *t->said);
+    for (size_t i = 0; t->said && i < j->n_choices; i++, t->n++)
+        if (!(t->said[i].answer = tblock_answer_new(t->chat, &err)))
+            return refuse_error(x, NULL, &err);
+    return t->said || refuse_memory(x);
+}
+
+bool talk_job(Exchange *x, const Settings *s, Job *j)
+{
+    Talk *t = j->request;
+    return job_choices(j, 1, (size_t)s->n) && talk_open(x, t)
+        && talk_prompt(x, t, false, &j->prompt[0]) && settings_apply(x, s, j)
+        && constrain(x, t, s, j) && add_stops(x, t, j) && open_answers(x, t, j);
+}
+
+/* ---- What answers say ------------------------------------------------------------------------ */
+
+Said *talk_said(const Choice *c) { return &((Talk *)c->job->request)->said[c->index]; }
+
+const tblock_answer_part *talk_put(Choice *c, const char *text, size_t n, size_t *n_parts)
+{
+    const tblock_answer_part *part = NULL;
+    *n_parts = 0;
+    if (!tblock_answer_put(talk_said(c)->answer, text, n, &part, n_parts, NULL))
+        c->job->out.failed = true;
+    return part;
+}
+
+void talk_whole(Choice *c, tblock_answer_info *out)
+{
+    size_t n;
+    talk_put(c, c->text.n ? c->text.text : "", c->text.n, &n);
+    talk_put(c, NULL, 0, &n);
+    tblock_answer_describe(talk_said(c)->answer, out);
+}
+
+/* Nine letters and digits, as some templates demand. */
+void talk_call(const Choice *c, size_t k, TalkCall *out)
+{
+    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    const size_t      place[]  = { (size_t)c->index, k };
+    uint64_t          h        = fnv1a(FNV_SEED, c->job->id, sizeof c->job->id);
+    tblock_answer_describe_call(talk_said(c)->answer, k, &out->said);
+    if (out->said.n_id)
+        return;
+    h = fnv1a(h, place, sizeof place);
+    for (size_t i = 0; i < sizeof out->id; i++, h /= 36)
+        out->id[i] = digits[h % 36];
+    out->said.id   = out->id;
+    out->said.n_id = sizeof out->id;
+}
