@@ -231,10 +231,11 @@ coverage: ## which lines of src/ the tests run: the share of those this machine 
 	@BUILD=build/coverage tests/coverage/coverage.sh
 
 # Parts of tests/suite that need more than make test may ask for, or take long.
-TARGETS_OF_SUITE = test-long test-compilers test-browser test-neon
+TARGETS_OF_SUITE = test-long test-compilers test-browser test-clients test-neon
 test-long: ## run what takes too long for make test: the comparison bit by bit on the widest models
 test-compilers: ## check that gcc and clang give the same bits, over instruction sets, threads, pieces and types (installs clang)
 test-browser: ## test pages and plots in a browser, wide and narrow, light and dark (installs chromium)
+test-clients: ## test tblock serve with other people's clients (installs openai and others into .venv-clients)
 test-neon: ## test kernels, models and units on NEON (installs a cross compiler and qemu-user)
 $(TARGETS_OF_SUITE): test-%:
 	@CC="$(CC)" tools/setup.sh $*

@@ -23,7 +23,8 @@ run=full suite=tests/suite patterns=() usage='usage: tests/run.sh [--quick | --t
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) run=quick ;;
-    --target) run=${2:?a name in the first column of $suite}; shift ;;
+    --target) run=${2:?a name in the first column of $suite}; shift
+        [ "$run" != clients ] || PYTHON=.venv-clients/bin/python ;;
     --suite) suite=${2:?a file}; shift ;;
     -*) echo "$usage" >&2; exit 2 ;;
     *) patterns+=("$1") ;;
@@ -47,7 +48,7 @@ run_one() {
     esac
     if [ ! -x "$(command -v "${command[0]}")" ]; then
         if [ "${command[0]}" = "$PYTHON" ]; then
-            echo "skip $file: no $PYTHON (tools/setup.sh test makes it)" > "$log.out"; status=0
+            echo "skip $file: no $PYTHON (tools/setup.sh makes it)" > "$log.out"; status=0
         else
             why="${command[0]} is not built"; status=127; : > "$log.out"
         fi

@@ -4,6 +4,7 @@
 #   tools/setup.sh test       also what `make test` needs; tools/setup.sh long is the same
 #   tools/setup.sh compilers  that of test, and clang, for `make test-compilers`
 #   tools/setup.sh browser    that of test, and a browser, for `make test-browser`
+#   tools/setup.sh clients    that of test, and other people's clients of tblock serve, in .venv-clients, for `make test-clients`
 #   tools/setup.sh neon       that of test, and the cross compiler and emulator of `make test-neon`
 #   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
 #   tools/setup.sh lint       clang-tidy and cppcheck
@@ -13,7 +14,7 @@
 # libraries are fine as they are; only the installing speaks Debian.
 set -u
 cd "$(dirname "$0")/.." || exit 4
-purpose=${1:-demo}
+purpose=${1:-demo} venv=.venv
 cc=${CC:-cc}
 say() { printf 'set-up: %s\n' "$*" >&2; }
 
@@ -70,23 +71,24 @@ case $purpose in
     exit 1 ;;
 demo) requirements=tools/requirements.txt
     needs_of_build
-    need python3-venv eval '[ -x .venv/bin/python ] || find_python' ;;
-test|long|compilers|browser|neon|soak) requirements=tools/requirements-test.txt
+    need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
+test|long|compilers|browser|clients|neon|soak) requirements=tools/requirements-test.txt
     needs_of_build
     need g++ has g++
     need curl has curl # the examples of docs/serve.md
     # loaded by train and grad alone, at run time: no header, nothing to link
     need libopenblas0 has_library libopenblas.so.0
-    need python3-venv eval '[ -x .venv/bin/python ] || find_python'
     case $purpose in
     compilers) need gcc has gcc; need clang has clang ;;
     browser) need chromium has_browser ;;
+    clients) requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
     neon)
         need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
         need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
         need qemu-user has qemu-aarch64 ;;
     soak) needs_of_fuzzers; need valgrind has valgrind ;;
-    esac ;;
+    esac
+    need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
 fuzz) requirements=
     needs_of_build
     needs_of_fuzzers ;;
@@ -94,7 +96,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|compilers|browser|neon|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|compilers|browser|clients|neon|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------
@@ -138,24 +140,24 @@ fi
 # ---- Python packages -----------------------------------------------------------------------------------------------
 
 # The stamp holds the requirements that were installed; a fuller set serves a smaller purpose too.
-stamp=.venv/installed
+stamp=$venv/installed
 wanted() { cat tools/requirements.txt; [ "$requirements" = tools/requirements.txt ] || cat "$requirements"; }
-if [ -x .venv/bin/python ] && [ -f $stamp ]; then
+if [ -x $venv/bin/python ] && [ -f $stamp ]; then
     installed=$(<$stamp)
     case $installed in "$(wanted)"*) exit 0 ;; esac
 fi
 
 install_python_packages() {
-    if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2>&1; then
-        find_python && "$python" -m venv --clear .venv || return 1
+    if [ ! -x $venv/bin/python ] || ! $venv/bin/python -m pip --version >/dev/null 2>&1; then
+        find_python && "$python" -m venv --clear $venv || return 1
     fi
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --retries 2 -r "$requirements" >&2 || return 1
+    $venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --retries 2 -r "$requirements" >&2 || return 1
     wanted > $stamp
 }
 
-say "installing Python packages into .venv: $(wanted | grep -v -e '^#' -e '^-r' | tr '\n' ' ')"
+say "installing Python packages into $venv: $(wanted | grep -v -e '^#' -e '^-r' | tr '\n' ' ')"
 install_python_packages && exit 0
-say "pip could not install $requirements into .venv (is there a network, or a mirror in pip's configuration?)"
+say "pip could not install $requirements into $venv (is there a network, or a mirror in pip's configuration?)"
 if [ "$purpose" = demo ]; then
     say "only tools/convert.py needs it; going on without"
     exit 0

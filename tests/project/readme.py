@@ -63,7 +63,7 @@ def prose():
 # ---- Commands run ----
 
 def too_large(folder, names):
-    skip = {".git", ".venv", "build", "__pycache__"} & set(names) if pathlib.Path(folder) == ROOT else set()
+    skip = {".git", ".venv", ".venv-clients", "build", "__pycache__"} & set(names) if pathlib.Path(folder) == ROOT else set()
     return skip | {n for n in names if os.path.isfile(os.path.join(folder, n)) and os.path.getsize(os.path.join(folder, n)) > 20 << 20}
 
 

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -17,6 +18,17 @@ from verdicts import Skip  # noqa: E402
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
 MODEL = str(ROOT / "models/shakespeare.bin")
 PATIENCE = 300   # seconds; a busy machine is no failure
+
+# Reasoning and calls as several published families write them, in small.
+TEMPLATE = """{%- if tools %}Tools: {{ tools | tojson }}
+{% endif %}{%- for m in messages %}{{ '[' + m.role + ']' }}
+{%- if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}
+{%- for c in m.tool_calls or [] %}<tool_call>{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}</tool_call>{% endfor %}\
+{{ '[/]' }}
+{% endfor %}{% if add_generation_prompt %}{{ '[assistant]' }}{% endif %}"""
+TOOLS = [{"type": "function", "function": {"name": "look_up", "description": "Looks.",
+                                           "parameters": {"type": "object", "properties": {"word": {"type": "string"}}}}}]
+HELLO = [{"role": "user", "content": "Who art thou?"}]
 
 
 class Server:
@@ -106,9 +118,16 @@ class Server:
 
 
 def events(answer):
+    """What data: lines say; an event with a name says it too."""
+    name = None
     for line in answer:
         if line.startswith(b"data: ") and line != b"data: [DONE]\n":
-            yield json.loads(line[6:])
+            event, given = json.loads(line[6:]), name
+            name = None
+            assert given in (None, event.get("type")), (given, event)
+            yield event
+        elif line.startswith(b"event: "):
+            name = line[7:-1].decode()
         else:
             assert line in (b"\n", b"data: [DONE]\n"), line
 
@@ -118,3 +137,13 @@ def run(*options, prompt, model=MODEL):
     done = subprocess.run([TBLOCK, "run", model, "--json", "--special", "--prompt", prompt, *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def talking(*options):
+    """A server whose model talks by TEMPLATE."""
+    file = tempfile.NamedTemporaryFile("w", suffix=".jinja")
+    file.write(TEMPLATE)
+    file.flush()
+    s = Server("--chat-format", file.name, *options)
+    s.template = file
+    return s

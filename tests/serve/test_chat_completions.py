@@ -7,29 +7,10 @@ import subprocess
 import sys
 import tempfile
 
-from server import MODEL, TBLOCK, Server
+from server import HELLO, MODEL, TBLOCK, TOOLS, Server, talking
 from verdicts import attempt
 
 PATH = "/v1/chat/completions"
-# Reasoning and calls as several published families write them, in small.
-TEMPLATE = """{%- if tools %}Tools: {{ tools | tojson }}
-{% endif %}{%- for m in messages %}{{ '[' + m.role + ']' }}
-{%- if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}
-{%- for c in m.tool_calls or [] %}<tool_call>{{ {'name': c.function.name, 'arguments': c.function.arguments} | tojson }}</tool_call>{% endfor %}\
-{{ '[/]' }}
-{% endfor %}{% if add_generation_prompt %}{{ '[assistant]' }}{% endif %}"""
-TOOLS = [{"type": "function", "function": {"name": "look_up", "description": "Looks.",
-                                           "parameters": {"type": "object", "properties": {"word": {"type": "string"}}}}}]
-HELLO = [{"role": "user", "content": "Who art thou?"}]
-
-
-def server(*options):
-    file = tempfile.NamedTemporaryFile("w", suffix=".jinja")
-    file.write(TEMPLATE)
-    file.flush()
-    s = Server("--chat-format", file.name, *options)
-    s.template = file
-    return s
 
 
 def collected(events):
@@ -55,7 +36,7 @@ def prompts_are_those_of_the_template():
     conversation = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": [{"type": "text", "text": "Look it up"}]},
                     {"role": "assistant", "content": "", "tool_calls": [{"id": "x", "type": "function", "function": {
                         "name": "look_up", "arguments": {"word": "rose"}}}]}, {"role": "tool", "content": "a flower", "tool_call_id": "x"}]
-    with server() as s:
+    with talking() as s:
         plain = s.post("/apply-template", messages=HELLO)["prompt"]
         assert plain == "[user]Who art thou?[/]\n[assistant]", plain
         for messages, tools in ((HELLO, None), (conversation[:1] + HELLO, TOOLS)):
@@ -84,7 +65,7 @@ def prompts_are_those_of_the_template():
 def answers_come_back_as_they_were_meant():
     """The model is made to say it: as ids that it had drawn before."""
     said = '<think>hm</think>Well: <tool_call>{"name": "look_up", "arguments": {"word": "rose"}}</tool_call>'
-    with server() as s:
+    with talking() as s:
         ids = s.post("/tokenize", prompt=said)["tokens"]
         given = {"messages": HELLO, "tools": TOOLS, "resume_ids": ids, "max_tokens": len(ids), "seed": 1}
         for answer in (s.post(PATH, **given)["choices"][0], None):
@@ -110,7 +91,7 @@ def texts_fit_their_format():
     schema = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 3, "maximum": 12}}, "required": ["age"],
               "additionalProperties": False}
     format = {"type": "json_schema", "json_schema": {"name": "x", "schema": schema}}
-    with server() as s:
+    with talking() as s:
         for seed in range(5):
             whole = s.post(PATH, messages=HELLO, response_format=format, seed=seed)["choices"][0]
             assert 3 <= json.loads(whole["message"]["content"])["age"] <= 12 and whole["finish_reason"] == "stop", whole
@@ -125,7 +106,7 @@ def texts_fit_their_format():
 
 
 def log_probabilities():
-    with server() as s:
+    with talking() as s:
         whole = s.post(PATH, messages=HELLO, max_tokens=6, seed=3, logprobs=True, top_logprobs=2, temperature=0)["choices"][0]
         content = whole["logprobs"]["content"]
         assert "".join(t["token"] for t in content) == whole["message"]["content"] and len(content) == 6, whole
@@ -138,7 +119,7 @@ def log_probabilities():
 
 
 def what_is_wrong_is_named():
-    with server() as s:
+    with talking() as s:
         s.refused(PATH, 400, "at least one message", "messages")
         s.refused(PATH, 400, "at least one message", "messages", messages=[])
         s.refused(PATH, 400, "at least one message", "messages", messages="hello")

@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+"""OpenAI's own client in Python against tblock serve: what it sends, what it understands and how it fails. Its texts are those of
+plain HTTP. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
+import json
+import os
+import pathlib
+import sys
+
+os.environ["NO_PROXY"] = "*"
+import openai  # noqa: E402
+import pydantic  # noqa: E402
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
+from server import HELLO, TOOLS, Server, talking  # noqa: E402
+from verdicts import attempt  # noqa: E402
+
+NAME = "shakespeare"
+CHAT = "/v1/chat/completions"
+SAID = '<think>hm</think>Well: <tool_call>{"name": "look_up", "arguments": {"word": "rose"}}</tool_call>'
+
+
+def client(s, **options):
+    return openai.OpenAI(base_url="http://%s:%d/v1" % (s.host, s.port), api_key="a key", **{"max_retries": 0, **options})
+
+
+def models_are_listed():
+    with Server() as s:
+        found = client(s).models.list().data
+        assert [m.id for m in found] == [NAME] and found[0].object == "model" and found[0].owned_by == "tblock", found
+
+
+def completions():
+    given = dict(prompt=["ROMEO:", "A"], max_tokens=12, seed=5, n=2, logprobs=2, stop=["e e"], temperature=0.9, top_p=0.8,
+                 presence_penalty=0.5, frequency_penalty=0.1, logit_bias={"10": 1}, user="someone")
+    with Server() as s:
+        expected = s.post("/v1/completions", **given)
+        found = client(s).completions.create(model=NAME, **given)
+        assert [c.model_dump() for c in found.choices] == expected["choices"], (found, expected)
+        for key in ("prompt_tokens", "completion_tokens", "total_tokens"):
+            assert getattr(found.usage, key) == expected["usage"][key], found.usage
+        texts = [""] * 4
+        for event in client(s).completions.create(model=NAME, stream=True, stream_options={"include_usage": True}, **given):
+            for choice in event.choices:
+                texts[choice.index] += choice.text
+            usage = event.usage
+        assert texts == [c["text"] for c in expected["choices"]] and usage.completion_tokens == found.usage.completion_tokens
+        assert found._request_id.startswith("req-"), found._request_id
+
+
+def conversations():
+    given = dict(messages=HELLO, max_completion_tokens=16, seed=3, n=2, logprobs=True, top_logprobs=2, stop=["zz"])
+    with talking() as s:
+        expected = s.post(CHAT, **given)
+        found = client(s).chat.completions.create(model=NAME, **given)
+        assert [c.message.content for c in found.choices] == [c["message"]["content"] for c in expected["choices"]]
+        for mine, theirs in zip(expected["choices"], found.choices):
+            assert theirs.finish_reason == mine["finish_reason"] and theirs.index == mine["index"]
+            assert theirs.logprobs.model_dump(exclude_none=True) == mine["logprobs"], theirs
+        texts, probs = ["", ""], [[], []]
+        for event in client(s).chat.completions.create(model=NAME, stream=True, **given):
+            for choice in event.choices:
+                texts[choice.index] += choice.delta.content or ""
+                probs[choice.index] += choice.logprobs.content if choice.logprobs else []
+        assert texts == [c["message"]["content"] for c in expected["choices"]], (texts, expected)
+        assert probs == [c.logprobs.content for c in found.choices]
+
+
+def plain(given):
+    """The same as a body."""
+    return {**{k: v for k, v in given.items() if k != "extra_body"}, **given["extra_body"]}
+
+
+def made_to_say(s, text, **given):
+    """What makes the model say this and no more: the ids of the text as drawn before, then a stop text as the most probable one."""
+    ids = s.post("/tokenize", prompt=text, add_special_tokens=False)["tokens"]
+    stop = s.post("/tokenize", prompt="@", add_special_tokens=False)["tokens"]
+    return dict(messages=HELLO, max_tokens=len(ids) + 9, logit_bias={str(stop[-1]): 1000}, stop="@", extra_body={"resume_ids": ids}, **given)
+
+
+def calls_and_reasoning():
+    with talking() as s:
+        given = made_to_say(s, SAID, tools=TOOLS)
+        expected = s.post(CHAT, **plain(given))["choices"][0]["message"]
+        api = client(s).chat.completions
+        found = api.create(model=NAME, **given).choices[0].message
+        assert found.content == expected["content"] and found.reasoning_content == expected["reasoning_content"] == "hm"
+        assert [c.function.model_dump() for c in found.tool_calls] == [c["function"] for c in expected["tool_calls"]], (found, expected)
+        assert json.loads(found.tool_calls[0].function.arguments) == {"word": "rose"} and found.tool_calls[0].type == "function"
+        with api.stream(model=NAME, **given) as events:   # puts deltas together by itself
+            kinds = {e.type for e in events}
+            told = events.get_final_completion().choices[0].message
+        assert "tool_calls.function.arguments.delta" in kinds and "content.delta" in kinds, kinds
+        assert told.content == found.content and len(told.tool_calls) == 1, (told, found)
+        assert told.tool_calls[0].function.name == "look_up" and len(told.tool_calls[0].id) == len(found.tool_calls[0].id) > 0
+        assert json.loads(told.tool_calls[0].function.arguments) == {"word": "rose"}
+        # What came back is taken as what goes in, with the answer of the tool behind it.
+        messages = HELLO + [found.model_dump(exclude_none=True),
+                            {"role": "tool", "tool_call_id": found.tool_calls[0].id, "content": "a flower"}]
+        again = dict(messages=messages, tools=TOOLS, max_tokens=8, seed=2)
+        assert api.create(model=NAME, **again).choices[0].message.content == s.post(CHAT, **again)["choices"][0]["message"]["content"]
+
+
+class Age(pydantic.BaseModel):
+    years: int = pydantic.Field(ge=3, le=12)
+    old: bool
+
+
+def answers_that_fit_a_class():
+    with talking() as s:
+        api = client(s).chat.completions
+        given = dict(messages=HELLO, seed=4, temperature=1.2)
+        found = api.parse(model=NAME, response_format=Age, **given).choices[0].message
+        assert isinstance(found.parsed, Age) and json.loads(found.content) == found.parsed.model_dump(), found
+        with api.stream(model=NAME, response_format=Age, **given) as events:
+            told = events.get_final_completion().choices[0].message
+        assert told.content == found.content and told.parsed == found.parsed, (told, found)
+        tools = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
+        called = api.parse(model=NAME, **made_to_say(s, SAID, tools=tools)).choices[0].message.tool_calls
+        assert called[0].function.parsed_arguments == {"word": "rose"}, called
+
+
+def raised(kind, call, **given):
+    try:
+        call(**given)
+    except kind as why:
+        return why
+    raise AssertionError("expected %s, and nothing was raised" % kind.__name__)
+
+
+def errors_are_those_of_the_client():
+    with talking() as s:
+        api = client(s)
+        why = raised(openai.BadRequestError, api.chat.completions.create, model=NAME, messages=HELLO, temperature=-1)
+        assert why.param == "temperature" and "from 0 to 100" in why.message and why.request_id.startswith("req-"), why
+        assert why.type == "invalid_request_error", why.type
+        why = raised(openai.NotFoundError, api.completions.create, model="gpt-4", prompt="A")
+        assert why.param == "model" and why.status_code == 404, why
+        why = raised(openai.BadRequestError, api.completions.create, model=NAME, prompt="A", suffix="B")
+        assert why.param == "suffix", why
+
+
+def who_is_refused_comes_again():
+    """A full queue is 429 with Retry-After, which the client takes for a reason to try once more."""
+    given = dict(model=NAME, prompt="ROMEO:", max_tokens=240, temperature=0)
+    with Server("--parallel", "1", "--queue", "1") as s:
+        expected = s.post("/v1/completions", **given)["choices"][0]["text"]
+        patient, tries, why = client(s, max_retries=50).completions.with_raw_response, 0, None
+        while not tries:
+            while not why:
+                try:
+                    client(s).completions.create(stream=True, **given)
+                except openai.RateLimitError as refused:
+                    why = refused
+            assert why.status_code == 429 and why.response.headers["Retry-After"] == "1" and "queue" in why.message, why
+            answer = patient.create(**given)
+            tries, why = answer.retries_taken, None
+            assert answer.parse().choices[0].text == expected
+
+
+def who_takes_too_long_is_told():
+    given = dict(model=NAME, prompt="ROMEO:", max_tokens=240, temperature=0, n=100)
+    with Server("--timeout", "1", "--queue", "100") as s:
+        why = raised(openai.InternalServerError, client(s).completions.create, **given)
+        assert why.status_code == 503 and "took more than" in why.message and why.response.headers["Retry-After"] == "1", why
+    with Server() as s:
+        raised(openai.APITimeoutError, client(s, timeout=0.02).completions.create, **given)
+
+
+for test in (models_are_listed, completions, conversations, calls_and_reasoning, answers_that_fit_a_class,
+             errors_are_those_of_the_client, who_is_refused_comes_again, who_takes_too_long_is_told):
+    attempt(test.__name__, test)
+sys.exit(0)
