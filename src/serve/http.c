@@ -21,6 +21,7 @@
 enum {
     HEADER_BYTES   = 16 << 10, /* of a request */
     STREAM_BYTES   = 4 << 10,  /* of an answer, at a time */
+    MOST_BODIES    = 16,       /* of the greatest size: what all requests may take together */
     FIRST_INHERITED = 3        /* the descriptor of a socket that the system's manager opened */
 };
 
@@ -217,11 +218,16 @@ static bool find_route(Exchange *x)
                  : refuse(x, MHD_HTTP_NOT_FOUND, NULL, "%s: there is no such path", x->path);
 }
 
+static bool takes_body(const Exchange *x)
+{
+    return x->route && strcmp(x->route->method, "POST") == 0;
+}
+
 static bool check_body(Exchange *x)
 {
     const ServeOptions *o    = x->server->o;
     const char         *type = header(x, "Content-Type"), *length = header(x, "Content-Length");
-    if (!x->route || strcmp(x->route->method, "POST") != 0)
+    if (!takes_body(x))
         return true;
     if (!type || strncasecmp(type, "application/json", 16) != 0
         || (type[16] && !strchr("; \t", type[16])))
@@ -427,6 +433,34 @@ static Exchange *exchange_new(Server *s, struct MHD_Connection *c, const char *u
     return x;
 }
 
+static void drop_body(Exchange *x)
+{
+    pthread_mutex_lock(&x->server->lock);
+    x->server->body_bytes -= x->body.n;
+    pthread_mutex_unlock(&x->server->lock);
+    text_out_free(&x->body);
+}
+
+/* A part of the body. Once it cannot be kept, the rest is read and thrown away. */
+static void take_body(Exchange *x, const char *bytes, size_t n)
+{
+    Server *s = x->server;
+    if (!takes_body(x) || x->crowded || x->body.failed)
+        return;
+    pthread_mutex_lock(&s->lock);
+    x->crowded = s->body_bytes + n > MOST_BODIES * s->o->body_bytes;
+    pthread_mutex_unlock(&s->lock);
+    const size_t before = x->body.n;
+    if (x->crowded) {
+        drop_body(x);
+        return;
+    }
+    text_out_bytes(&x->body, bytes, n);
+    pthread_mutex_lock(&s->lock);
+    s->body_bytes += x->body.n - before;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void log_line(const Exchange *x)
 {
     const Server *s = x->server;
@@ -461,7 +495,7 @@ static void on_completed(void *user, struct MHD_Connection *c, void **slot,
     set_busy(x, false);
     if (x->job)
         job_leave(x->job);
-    text_out_free(&x->body);
+    drop_body(x);
     text_out_free(&x->answer);
     free(x);
     *slot = NULL;
@@ -471,18 +505,41 @@ static void on_completed(void *user, struct MHD_Connection *c, void **slot,
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The body is here. */
+void exchange_answer(Exchange *x)
+{
+    if (x->route->handle(x) && !x->status && !x->job)
+        x->status = MHD_HTTP_OK;
+}
+
+/* The request is here. */
 static enum MHD_Result handle(Exchange *x)
 {
+    const ServeOptions *o = x->server->o;
     set_busy(x, true);
-    if (x->body.failed)
-        refuse(x, x->body.full ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_INTERNAL_SERVER_ERROR, NULL,
-               "the body: expected at most %zu bytes", x->server->o->body_bytes);
+    if (x->crowded)
+        refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL,
+               "the requests of all clients: expected at most %zu MB at once; try again later",
+               MOST_BODIES * (o->body_bytes >> 20));
+    else if (x->body.full)
+        refuse(x, MHD_HTTP_CONTENT_TOO_LARGE, NULL, "the body: expected at most %zu bytes",
+               o->body_bytes);
+    else if (x->body.failed)
+        refuse_memory(x);
     else if (!x->route)
         x->status = MHD_HTTP_NO_CONTENT; /* OPTIONS: the headers say it */
-    else if (x->route->handle(x) && !x->status && !x->job)
-        x->status = MHD_HTTP_OK;
-    return x->job && !x->status ? send_job(x) : send_whole(x);
+    else if (!takes_body(x))
+        exchange_answer(x);
+    else if (prepare_request(x))
+        return MHD_YES;
+    return send_whole(x);
+}
+
+/* It was read: it has an answer or a job, or nobody waits for one. */
+static enum MHD_Result go_on(Exchange *x)
+{
+    if (!x->server->o->log_prompts)
+        drop_body(x);
+    return x->status ? send_whole(x) : x->job ? send_job(x) : MHD_NO;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const char *url,
@@ -502,11 +559,11 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
     if (x->told)
         return MHD_YES;
     if (*n_upload) {
-        text_out_bytes(&x->body, upload, *n_upload);
+        take_body(x, upload, *n_upload);
         *n_upload = 0;
         return MHD_YES;
     }
-    return x->job ? send_job(x) : handle(x);
+    return x->read ? go_on(x) : handle(x);
 }
 
 /* ---- The daemon ------------------------------------------------------------------------------ */

@@ -77,17 +77,25 @@ void job_free(Job *j)
 
 /* ---- Between the threads --------------------------------------------------------------------- */
 
+bool refuse_full(Exchange *x)
+{
+    return refuse(x, MHD_HTTP_TOO_MANY_REQUESTS, NULL,
+                  "the queue of %d requests is full; try again later", x->server->o->queue);
+}
+
+bool is_late(const Server *s, double arrived)
+{
+    return s->o->timeout_s > 0 && clock_seconds() - arrived > s->o->timeout_s;
+}
+
 bool job_submit(Exchange *x, Job *j)
 {
-    Server *s     = x->server;
-    int     status = 0;
+    Server *s = x->server;
     pthread_mutex_lock(&s->lock);
-    if (s->draining)
-        status = MHD_HTTP_SERVICE_UNAVAILABLE;
-    else if (s->counts.waiting + j->n_choices > (size_t)s->o->queue + (size_t)s->o->parallel)
-        status = MHD_HTTP_TOO_MANY_REQUESTS;
-    s->counts.refused += status != 0;
-    if (!status) {
+    const bool full =
+        s->counts.waiting + j->n_choices > (size_t)s->o->queue + (size_t)s->o->parallel;
+    s->counts.refused += full;
+    if (!full) {
         *(s->last ? &s->last->next : &s->first) = j;
         s->last = j;
         s->n_jobs++;
@@ -96,11 +104,7 @@ bool job_submit(Exchange *x, Job *j)
         pthread_cond_signal(&s->work);
     }
     pthread_mutex_unlock(&s->lock);
-    if (status == MHD_HTTP_TOO_MANY_REQUESTS)
-        return refuse(x, status, NULL, "the queue of %d requests is full; try again later",
-                      s->o->queue);
-    return !status
-        || refuse(x, status, NULL, "the server is about to stop and takes no new work");
+    return !full || refuse_full(x);
 }
 
 void job_leave(Job *j)

@@ -122,18 +122,15 @@ static void watch(Scheduler *k)
                         : NULL;
         k->watched[n++] = (struct pollfd){ .fd = c ? c->connect_fd : -1, .events = POLLRDHUP };
     }
-    const bool   any = poll(k->watched, n, 0) > 0;
-    const double now = clock_seconds();
-    n        = 0;
+    const bool any = poll(k->watched, n, 0) > 0;
+    n              = 0;
     for (Job *j = k->s->first, *next; j; j = next, n++) {
         next      = j->next;
         bool gone = !j->exchange || (any && k->watched[n].revents);
-        bool late = k->s->o->timeout_s > 0 && now - j->arrived > k->s->o->timeout_s;
         if (gone || k->s->at_once) {
             end_job(k, j, 0);
-        } else if (late) {
-            snprintf(j->why, sizeof j->why, "the request took more than %g seconds",
-                     k->s->o->timeout_s);
+        } else if (is_late(k->s, j->arrived)) {
+            snprintf(j->why, sizeof j->why, LATE_WORDS, k->s->o->timeout_s);
             end_job(k, j, MHD_HTTP_SERVICE_UNAVAILABLE);
         }
     }
@@ -443,8 +440,8 @@ void scheduler_run(Server *s)
                             .piece  = TILE };
     pthread_mutex_lock(&s->lock);
     if (!k.taking || !k.choice || !k.used || !k.taken)
-        s->draining = true;
-    while (s->first || !s->draining) {
+        s->draining = s->at_once = true; /* each job ends before it is looked at */
+    while (s->first || s->n_unread || !s->draining) {
         http_sweep(s);
         if (!s->first) {
             wait_for_work(s);

@@ -82,7 +82,7 @@ static bool run(Server *s, tblock_error *err)
     Signals     g    = { 0 };
     if (!signals_begin(&g, s, err))
         return false;
-    bool good = http_start(s, err);
+    bool good = prepare_start(s, err) && http_start(s, err);
     if (good) {
         printf(strchr(host, ':') ? "http://[%s]:%d\n" : "http://%s:%d\n", host, http_port(s));
         good = fflush(stdout) == 0
@@ -92,6 +92,7 @@ static bool run(Server *s, tblock_error *err)
         scheduler_run(s);
         flush(s);
     }
+    prepare_stop(s);
     http_stop(s);
     signals_end(&g);
     return good;
@@ -101,6 +102,7 @@ bool serve(const ServeOptions *o, tblock_error *err)
 {
     Server s = { .o       = o,
                  .lock    = PTHREAD_MUTEX_INITIALIZER,
+                 .come    = PTHREAD_COND_INITIALIZER,
                  .work    = PTHREAD_COND_INITIALIZER };
     tblock_model_describe(o->model, &s.info);
     tblock_context_describe(o->context, &s.computing);
@@ -108,6 +110,7 @@ bool serve(const ServeOptions *o, tblock_error *err)
     bool good = scheduler_check(&s, err) && run(&s, err);
     tblock_chat_free(s.chat);
     pthread_cond_destroy(&s.work);
+    pthread_cond_destroy(&s.come);
     pthread_mutex_destroy(&s.lock);
     return good;
 }

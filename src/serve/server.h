@@ -1,8 +1,9 @@
 /* serve/server.h: what the files of this room share.
  *
- * Two threads. libmicrohttpd's reads requests and writes answers (http.c); a request that computes
- * becomes a job there, and its connection sleeps. The thread of serve() computes (scheduler.c): it
- * alone touches the context. They meet in the list of jobs, under one lock. */
+ * libmicrohttpd's thread takes requests and sends answers (http.c). A request with a body is read
+ * by one of a few threads more (prepare.c), meanwhile its connection sleeps. What computes becomes
+ * a job there. The thread of serve() computes (scheduler.c): it alone touches the context. They
+ * meet in the lists of requests and of jobs, under one lock. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
 
@@ -20,7 +21,7 @@ typedef struct Exchange Exchange;
 typedef struct Job      Job;
 typedef struct Connection Connection;
 
-enum { REQUEST_ID = 24, MOST_TOP = 20, MOST_CHOICES = 128 };
+enum { REQUEST_ID = 24, MOST_TOP = 20, MOST_CHOICES = 128, READERS = 2 };
 
 /* ---- Numbers for /metrics (status.c) --------------------------------------------------------- */
 
@@ -44,13 +45,19 @@ struct Server {
     tblock_context_info computing;
     tblock_chat        *chat;      /* of requests that add nothing to the template; NULL: none */
     struct MHD_Daemon  *daemon;
+    pthread_t           reader[READERS];
+    int                 n_readers;
     /* Under the lock: */
     pthread_mutex_t     lock;
+    pthread_cond_t      come;      /* a request that is to be read, or it is time to stop */
+    Exchange           *unread, *last_unread;
+    size_t              n_unread;  /* these, and those that are being read */
+    bool                read_all;  /* no more will come */
     pthread_cond_t      work;      /* a job came, or it is time to stop */
     Job                *first, *last;
     Connection         *connection;
     double              swept;     /* connections, when */
-    size_t              n_jobs, n_exchanges;
+    size_t              n_jobs, n_exchanges, body_bytes;
     bool                draining, at_once; /* take no new work; end what there is */
     Counts              counts;
 };
@@ -74,7 +81,9 @@ struct Exchange {
     const char            *origin;       /* to name in the answer; NULL */
     double                 arrived;
     TextOut                body;         /* of the request */
-    bool                   told;
+    bool                   told, crowded; /* crowded: no room for the body, beside the others */
+    Exchange              *next;         /* to be read */
+    bool                   read;
     int                    status;       /* of the answer; 0: none yet */
     TextOut                answer;
     const char            *type;         /* its content type; NULL: JSON */
@@ -91,6 +100,8 @@ bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...);
 bool refuse_error(Exchange *x, const char *param, const tblock_error *err);
 bool refuse_memory(Exchange *x);
 void error_json(TextOut *o, int status, const char *param, const char *message);
+/* Let the route answer, or make a job. */
+void exchange_answer(Exchange *x);
 
 /* Random bytes as hexadecimal digits, n - 1 of them; a random number below 2^53, which every
  * reader of JSON can hold. */
@@ -102,6 +113,14 @@ void http_stop(Server *s);
 /* Hang up on who takes too long to ask. With the lock held; cheap when called often. */
 void http_sweep(Server *s);
 int  http_port(const Server *s);
+
+/* ---- Requests are read (prepare.c) ----------------------------------------------------------- */
+
+bool prepare_start(Server *s, tblock_error *err);
+/* Waits for what is being read. */
+void prepare_stop(Server *s);
+/* Its body is here: let it be read, while its connection sleeps. False: refused. */
+bool prepare_request(Exchange *x);
 
 /* ---- Fields of a request (fields.c) ---------------------------------------------------------- */
 
@@ -210,6 +229,10 @@ void job_free(Job *j);
 /* Hand it to the scheduler. False: refused (the queue is full, the server stops). The exchange
  * owns the job until then, and both afterwards. */
 bool job_submit(Exchange *x, Job *j);
+bool refuse_full(Exchange *x);
+/* Did what arrived then take longer than a request may? */
+bool is_late(const Server *s, double arrived);
+#define LATE_WORDS "the request took more than %g seconds"
 /* The exchange leaves: the client has its answer, or is gone. */
 void job_leave(Job *j);
 /* Something was written, or the answer is complete: wake its connection. With the lock held. */

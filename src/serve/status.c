@@ -95,7 +95,8 @@ bool metrics_handle(Exchange *x)
     Server  *s = x->server;
     TextOut *o = &x->answer;
     pthread_mutex_lock(&s->lock);
-    const Counts c = s->counts;
+    const Counts c      = s->counts;
+    const double bodies = (double)s->body_bytes;
     pthread_mutex_unlock(&s->lock);
     const double kv = (double)c.kv_bytes, most = (double)s->o->kv_bytes;
     const Metric metric[] = {
@@ -103,6 +104,7 @@ bool metrics_handle(Exchange *x)
           (double)c.running, false },
         { "tblock_requests_waiting", "vllm:num_requests_waiting", "Texts that wait.",
           (double)c.waiting, false },
+        { "tblock_body_bytes", NULL, "Bytes of requests that are held.", bodies, false },
         { "tblock_kv_bytes", NULL, "Bytes of KV cache in use.", kv, false },
         { "tblock_kv_usage", "vllm:kv_cache_usage_perc",
           "Share of the KV memory budget in use, 0 to 1; 0 without a budget.",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -115,6 +116,13 @@ class Server:
         s = socket.create_connection((self.host.strip("[]"), self.port), PATIENCE)
         s.sendall(data)
         return s
+
+
+def until(what, truth):
+    end = time.monotonic() + PATIENCE
+    while not truth():
+        assert time.monotonic() < end, what
+        time.sleep(0.01)
 
 
 def events(answer):

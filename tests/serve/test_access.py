@@ -11,18 +11,11 @@ import tempfile
 import threading
 import time
 
-from server import MODEL, PATIENCE, TBLOCK, Server
+from server import MODEL, PATIENCE, TBLOCK, Server, until
 from verdicts import attempt
 
 PATH = "/v1/completions"
 JSON = {"Content-Type": "application/json"}
-
-
-def until(what, truth):
-    end = time.monotonic() + PATIENCE
-    while not truth():
-        assert time.monotonic() < end, what
-        time.sleep(0.01)
 
 
 def texts_still_right(server):

@@ -1,0 +1,96 @@
+/* serve/prepare.c: reads requests that have a body, in threads of their own. To parse, to render a
+ * template, to tokenize or to make a constraint may take a second, and libmicrohttpd's thread has
+ * the events of all streams to send meanwhile. So the connection sleeps until its request is read:
+ * then it has an answer, or a job. */
+#include "serve/server.h"
+
+#include <errno.h>
+#include <poll.h>
+
+#include "base/progress.h"
+
+bool prepare_request(Exchange *x)
+{
+    Server *s = x->server;
+    pthread_mutex_lock(&s->lock);
+    const bool over = s->draining,
+               full = s->n_unread >= (size_t)s->o->queue + (size_t)s->o->parallel;
+    s->counts.refused += over || full;
+    if (!over && !full) {
+        *(s->last_unread ? &s->last_unread->next : &s->unread) = x;
+        s->last_unread = x;
+        s->n_unread++;
+        MHD_suspend_connection(x->connection);
+        pthread_cond_signal(&s->come);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (over)
+        return refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL,
+                      "the server is about to stop and takes no new work");
+    return !full || refuse_full(x);
+}
+
+/* A client that is gone, or that waited for too long, gets no work done. */
+static bool is_gone(const Exchange *x)
+{
+    const union MHD_ConnectionInfo *c =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct pollfd watched = { .fd = c ? c->connect_fd : -1, .events = POLLRDHUP };
+    return poll(&watched, 1, 0) > 0 && watched.revents;
+}
+
+static void read_request(Exchange *x, bool at_once)
+{
+    const Server *s = x->server;
+    if (at_once || is_gone(x))
+        return; /* no status: it is hung up on */
+    if (is_late(s, x->arrived))
+        refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, LATE_WORDS, s->o->timeout_s);
+    else
+        exchange_answer(x);
+}
+
+static void *read_requests(void *user)
+{
+    Server *s = user;
+    pthread_mutex_lock(&s->lock);
+    while (s->unread || !s->read_all) {
+        Exchange  *x       = s->unread;
+        const bool at_once = s->at_once;
+        if (!x) {
+            pthread_cond_wait(&s->come, &s->lock);
+            continue;
+        }
+        s->unread      = x->next;
+        s->last_unread = s->unread ? s->last_unread : NULL;
+        pthread_mutex_unlock(&s->lock);
+        read_request(x, at_once);
+        pthread_mutex_lock(&s->lock);
+        x->read = true;
+        s->n_unread--;
+        MHD_resume_connection(x->connection);
+        pthread_cond_signal(&s->work); /* it may be what the end waits for */
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+bool prepare_start(Server *s, tblock_error *err)
+{
+    for (; s->n_readers < READERS; s->n_readers++) {
+        int why = pthread_create(&s->reader[s->n_readers], NULL, read_requests, s);
+        if (why)
+            return fail(err, TBLOCK_SYSTEM, "thread for requests: %s", strerror(why));
+    }
+    return true;
+}
+
+void prepare_stop(Server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->read_all = s->draining = true;
+    pthread_cond_broadcast(&s->come);
+    pthread_mutex_unlock(&s->lock);
+    while (s->n_readers)
+        pthread_join(s->reader[--s->n_readers], NULL);
+}
