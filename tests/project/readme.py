@@ -25,8 +25,8 @@ from verdicts import Failure, Skip, attempt, need  # noqa: E402
 BUILD = os.environ.get("BUILD", "build/release")
 TBLOCK = str(pathlib.Path(os.environ.get("TBLOCK", ROOT / BUILD / "tblock")).absolute())
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "models/README.md", "bench/peers/README.md", "tests/data/README.md",
-         *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md")))
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "models/README.md", "bench/peers/README.md", "bench/serve/README.md",
+         "tests/data/README.md", *sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("docs/*.md")))
 PICTURE = ROOT / "docs/block.svg"
 LIMIT = 900  # seconds for the commands of a block, most of them for a busy machine
 
