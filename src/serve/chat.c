@@ -35,50 +35,16 @@ typedef struct Chat { Talk talk; bool logprobs; } Chat;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static void bytes_json(TextOut *o, const TextOut *text)
-{
-    text_out(o, ", \"bytes\": [");
-    for (size_t i = 0; i < text->n; i++)
-        text_out(o, "%s%d", i ? ", " : "", (unsigned char)text->text[i]);
-    text_out(o, "]");
-}
-
-static void prob_json(TextOut *o, const Server *s, int32_t id, double log_prob)
-{
-    TextOut text = { 0 };
-    text_out(o, "{\"token\": ");
-    token_json(o, s, id);
-    text_out(o, ", \"logprob\": ");
-    number_json(o, log_prob);
-    token_bytes(&text, s, id);
-    bytes_json(o, &text);
-    text_out_free(&text);
-}
-
 static void logprobs_json(const Choice *c, size_t first, size_t n)
 {
     const Chat *r = c->job->request;
     TextOut    *o = &c->job->out;
-    size_t      told = 0;
-    if (!r->logprobs) {
-        text_out(o, ", \"logprobs\": null");
-        return;
+    text_out(o, ", \"logprobs\": ");
+    text_out(o, r->logprobs ? "{\"content\": " : "null");
+    if (r->logprobs) {
+        probs_json(c, first, n);
+        text_out(o, "}");
     }
-    text_out(o, ", \"logprobs\": {\"content\": [");
-    for (const Token *t = c->token + first; t < c->token + first + n; t++) {
-        if (t->ends)
-            continue;
-        text_out(o, told++ ? ", " : "");
-        prob_json(o, c->job->server, t->id, t->log_prob);
-        text_out(o, ", \"top_logprobs\": [");
-        for (size_t i = 0; i < t->n_top; i++) {
-            text_out(o, i ? ", " : "");
-            prob_json(o, c->job->server, t->top[i].token, t->top[i].log_prob);
-            text_out(o, "}");
-        }
-        text_out(o, "]}");
-    }
-    text_out(o, "]}");
 }
 
 static const char *reason_of(const Choice *c)
@@ -224,7 +190,7 @@ static void write_whole(Job *j)
     text_out(o, "}\n");
 }
 
-static const JobForm chat_form = { write_piece, write_ended, write_whole, job_failed };
+static const JobForm chat_form = { write_piece, write_ended, write_whole, job_failed, false };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
@@ -246,32 +212,6 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Text
                       node_text(r->tools, found));
     json_out_node(tools, d, r->tools);
     text_out_bytes(tools, "", 1);
-    return true;
-}
-
-/* More variables of the template. */
-static bool read_args(Exchange *x, const JsonDoc *d, const ChatRequest *r, TextOut *args)
-{
-    char found[NODE_TEXT];
-    bool any = false;
-    if (r->args && r->args->kind != NODE_OBJECT)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "chat_template_kwargs",
-                      "chat_template_kwargs: expected an object, found %s",
-                      node_text(r->args, found));
-    if (!r->args && !r->effort)
-        return true;
-    text_out(args, "{");
-    JSON_NODES (j, r->args) {
-        text_out(args, any ? ", " : "");
-        json_out_string(args, j->key, j->key_n);
-        text_out(args, ": ");
-        json_out_node(args, d, j);
-        any = true;
-    }
-    if (r->effort && !node_get(r->args, "reasoning_effort"))
-        member_json(args, "reasoning_effort", r->effort->text, r->effort->n);
-    text_out(args, "}");
-    text_out_bytes(args, "", 1);
     return true;
 }
 
@@ -329,7 +269,7 @@ static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, Chat *c)
     c->talk.param = "messages";
     return fields_read(x, d->node, (const Field *const[]){ chat_fields, settings_fields, NULL }, r)
         && check_request(x, r) && read_messages(x, d, r->messages, &c->talk)
-        && read_tools(x, d, r, &c->talk.tools) && read_args(x, d, r, &c->talk.args)
+        && read_tools(x, d, r, &c->talk.tools) && talk_args(x, d, r->args, r->effort, &c->talk)
         && read_format(x, d, r->format, &c->talk);
 }
 

@@ -187,7 +187,7 @@ static void write_whole(Job *j)
     text_out(o, "}\n");
 }
 
-static const JobForm completion_form = { write_piece, write_ended, write_whole, job_failed };
+static const JobForm completion_form = { write_piece, write_ended, write_whole, job_failed, false };
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 

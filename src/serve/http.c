@@ -187,6 +187,7 @@ const Route routes[] = {
     { "GET",  "/v1/models",        models_handle,         false },
     { "POST", "/v1/completions",   completions_handle,    false },
     { "POST", "/v1/chat/completions", chat_handle,        false },
+    { "POST", "/v1/responses",     responses_handle,      false },
     { "POST", "/apply-template",   apply_template_handle, false },
     { "POST", "/tokenize",         tokenize_handle,       false },
     { "POST", "/detokenize",       detokenize_handle,     false },

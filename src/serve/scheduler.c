@@ -52,6 +52,8 @@ static void let_go(Scheduler *k, Choice *c)
     k->s->counts.running--;
 }
 
+static bool tells(const Job *j) { return j->stream || j->form->pieces; }
+
 /* The text and the tokens as far as they are part of it: not the token that ended it. */
 static void end_choice(Scheduler *k, Choice *c, int end)
 {
@@ -65,7 +67,7 @@ static void end_choice(Scheduler *k, Choice *c, int end)
         n->waiting--;
     }
     c->job->n_open--;
-    if (c->job->stream && end != TBLOCK_END_STOPPED && end != TBLOCK_END_FAILED)
+    if (tells(c->job) && end != TBLOCK_END_STOPPED && end != TBLOCK_END_FAILED)
         c->job->form->ended(c);
 }
 
@@ -316,11 +318,11 @@ static void adapt_piece(Scheduler *k, double seconds)
 
 /* ---- What a step brought --------------------------------------------------------------------- */
 
-/* Tell what is new, if it is a stream. */
+/* Tell what is new. */
 static void tell(Choice *c, const tblock_generation_info *i)
 {
     Job *j = c->job;
-    if (j->stream && (i->n_bytes > c->told_text || c->n_tokens > c->told_tokens)) {
+    if (tells(j) && (i->n_bytes > c->told_text || c->n_tokens > c->told_tokens)) {
         j->form->piece(c, i->text + c->told_text, i->n_bytes - c->told_text, c->told_tokens);
         c->told_text   = i->n_bytes;
         c->told_tokens = c->n_tokens;

@@ -131,12 +131,13 @@ typedef enum FieldKind {
     FIELD_TEXT,    /* const JsonNode *, a string */
     FIELD_NODE,    /* const JsonNode *, of any kind */
     FIELD_IGNORED, /* a published one that changes no text */
-    FIELD_REFUSED  /* a published one that is not kept: help says why */
+    FIELD_REFUSED, /* a published one that is not kept: help says why */
+    FIELD_REQUIRED = 16 /* besides: it must be there */
 } FieldKind;
 
 typedef struct Field {
     const char *name;
-    FieldKind   kind;
+    int         kind;
     size_t      at;
     double      min, max;
     const char *help;
@@ -145,6 +146,9 @@ typedef struct Field {
 /* Read the members of an object into out, which holds the defaults; null is as if absent. A member
  * that no table has is refused, unless the server is lenient. tables end with NULL. */
 bool fields_read(Exchange *x, const JsonNode *object, const Field *const *tables, void *out);
+/* The same of an object within the body: where it stands, as errors name it ("tools[0]"). */
+bool fields_read_at(Exchange *x, const char *where, const JsonNode *object,
+                    const Field *const *tables, void *out);
 
 /* ---- Jobs (jobs.c) --------------------------------------------------------------------------- */
 
@@ -188,6 +192,7 @@ typedef struct JobForm {
     void (*ended)(Choice *c);                                                 /* of a stream */
     void (*whole)(Job *j); /* the end of a stream, or the answer */
     void (*failed)(Job *j, int status); /* the same of one that failed: j->why says it */
+    bool pieces; /* of answers that are no streams too */
 } JobForm;
 
 struct Job {
@@ -304,6 +309,9 @@ void talk_free(void *t); /* accepts NULL */
 
 /* The template with what the request adds to it; of nothing (NULL), the server's. */
 tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);
+/* More variables of the template: an object, and reasoning_effort; NULL: none. */
+bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort,
+               Talk *t);
 bool talk_open(Exchange *x, Talk *t);
 /* After talk_open: the ids or the text of the prompt, which end with what opens an answer. */
 bool talk_prompt(Exchange *x, const Talk *t, bool as_text, Prompt *p);
@@ -319,6 +327,15 @@ void talk_whole(Choice *c, tblock_answer_info *out);
 /* Its call k. One that the model gave no id has one of its own, the same each time. */
 typedef struct TalkCall { tblock_answer_call_info said; char id[9]; } TalkCall;
 void talk_call(const Choice *c, size_t k, TalkCall *out);
+/* Tokens first .. first + n with their log-probabilities, as an array. */
+void probs_json(const Choice *c, size_t first, size_t n);
+
+/* ---- What /v1/responses reads (response_input.c) --------------------------------------------- */
+
+/* Items as messages; instructions, or NULL, come before them. Functions as tools. */
+bool response_input(Exchange *x, const JsonDoc *d, const JsonNode *instructions,
+                    const JsonNode *input, Talk *t);
+bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *t);
 
 /* ---- The scheduler --------------------------------------------------------------------------- */
 
@@ -333,6 +350,7 @@ void scheduler_stop(Server *s, bool at_once);
 
 bool completions_handle(Exchange *x);
 bool chat_handle(Exchange *x);
+bool responses_handle(Exchange *x);
 bool apply_template_handle(Exchange *x);
 bool tokenize_handle(Exchange *x);
 bool detokenize_handle(Exchange *x);

@@ -51,8 +51,8 @@ bool settings_check(Exchange *x, Settings *r)
     if (!check_model(x, r->model))
         return false;
     if (r->stream_options
-        && !fields_read(x, r->stream_options, (const Field *const[]){ stream_fields, NULL },
-                        &r->usage))
+        && !fields_read_at(x, "stream_options", r->stream_options,
+                           (const Field *const[]){ stream_fields, NULL }, &r->usage))
         return false;
     if (r->stream_options && !r->stream)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "stream_options",

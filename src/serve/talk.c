@@ -35,6 +35,29 @@ tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
                            err);
 }
 
+bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort, Talk *t)
+{
+    TextOut *o = &t->args;
+    char     found[NODE_TEXT];
+    if (args && args->kind != NODE_OBJECT)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "chat_template_kwargs",
+                      "chat_template_kwargs: expected an object, found %s", node_text(args, found));
+    if (!args && !effort)
+        return true;
+    text_out(o, "{");
+    JSON_NODES (j, args) {
+        text_out(o, o->n > 1 ? ", " : "");
+        json_out_string(o, j->key, j->key_n);
+        text_out(o, ": ");
+        json_out_node(o, d, j);
+    }
+    if (effort && !node_get(args, "reasoning_effort"))
+        member_json(o, "reasoning_effort", effort->text, effort->n);
+    text_out(o, "}");
+    text_out_bytes(o, "", 1);
+    return true;
+}
+
 bool talk_open(Exchange *x, Talk *t)
 {
     tblock_error err;
@@ -165,4 +188,47 @@ void talk_call(const Choice *c, size_t k, TalkCall *out)
         out->id[i] = digits[h % 36];
     out->said.id   = out->id;
     out->said.n_id = sizeof out->id;
+}
+
+/* ---- Log-probabilities ----------------------------------------------------------------------- */
+
+static void bytes_json(TextOut *o, const TextOut *text)
+{
+    text_out(o, ", \"bytes\": [");
+    for (size_t i = 0; i < text->n; i++)
+        text_out(o, "%s%d", i ? ", " : "", (unsigned char)text->text[i]);
+    text_out(o, "]");
+}
+
+static void prob_json(TextOut *o, const Server *s, int32_t id, double log_prob)
+{
+    TextOut text = { 0 };
+    text_out(o, "{\"token\": ");
+    token_json(o, s, id);
+    text_out(o, ", \"logprob\": ");
+    number_json(o, log_prob);
+    token_bytes(&text, s, id);
+    bytes_json(o, &text);
+    text_out_free(&text);
+}
+
+void probs_json(const Choice *c, size_t first, size_t n)
+{
+    TextOut *o    = &c->job->out;
+    size_t   told = 0;
+    text_out(o, "[");
+    for (const Token *t = c->token + first; t < c->token + first + n; t++) {
+        if (t->ends)
+            continue;
+        text_out(o, told++ ? ", " : "");
+        prob_json(o, c->job->server, t->id, t->log_prob);
+        text_out(o, ", \"top_logprobs\": [");
+        for (size_t i = 0; i < t->n_top; i++) {
+            text_out(o, i ? ", " : "");
+            prob_json(o, c->job->server, t->top[i].token, t->top[i].log_prob);
+            text_out(o, "}");
+        }
+        text_out(o, "]}");
+    }
+    text_out(o, "]");
 }

@@ -1,0 +1,392 @@
+/* serve/response_input.c: what a request of /v1/responses says to the model, as the conversation
+ * and the tools of talk.c: items become messages in the form of /v1/chat/completions, which is what
+ * templates read. */
+#include "serve/server.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+/* What the model said in one turn, in as many items as it took. */
+typedef struct Turn {
+    bool    open, has_text, has_calls;
+    TextOut text, reasoning, calls; /* JSON; bytes; JSON, members of an array */
+} Turn;
+
+typedef struct Input { Exchange *x; const JsonDoc *d; Talk *t; Turn turn; } Input;
+
+/* Where a value stands: "input[3].content[0]". */
+typedef struct Place { char text[96]; } Place;
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+static Place place(const char *fmt, ...)
+{
+    Place   p;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(p.text, sizeof p.text, fmt, args);
+    va_end(args);
+    return p;
+}
+
+static bool wrong(Input *in, Place at, const char *expected, const JsonNode *found)
+{
+    char text[NODE_TEXT];
+    return refuse(in->x, MHD_HTTP_BAD_REQUEST, at.text, "%s: expected %s, found %s", at.text,
+                  expected, node_text(found, text));
+}
+
+/* ---- Texts ----------------------------------------------------------------------------------- */
+
+typedef struct Part { const JsonNode *type, *text; } Part;
+#define AT(field) offsetof(Part, field)
+static const Field part_fields[] = {
+    { "type",                    FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "text",                    FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
+    { "annotations",             FIELD_IGNORED, 0, 0, 0, NULL },
+    { "logprobs",                FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+/* The text of a part of one of these types; NULL: refused. */
+static const JsonNode *part_text(Input *in, Place at, const JsonNode *part, const char *type,
+                                 const char *other)
+{
+    Part            p     = { 0 };
+    const JsonNode *found = node_get(part, "type");
+    if (!node_is(found, type) && !node_is(found, other)) {
+        wrong(in, place("%s.type", at.text), place("%s or %s", type, other).text, found);
+        return NULL;
+    }
+    return fields_read_at(in->x, at.text, part, (const Field *const[]){ part_fields, NULL }, &p)
+               ? p.text
+               : NULL;
+}
+
+/* A text, or a list of its parts: one alone is as good as its text. */
+static bool out_content(Input *in, Place at, const JsonNode *content, TextOut *o)
+{
+    size_t     i   = 0;
+    const bool one = content->n == 1;
+    if (content->kind == NODE_STRING) {
+        json_out_string(o, content->text, content->n);
+        return true;
+    }
+    if (content->kind != NODE_ARRAY)
+        return wrong(in, at, "a text or a list of its parts", content);
+    text_out(o, one ? "" : "[");
+    JSON_NODES (part, content) {
+        const JsonNode *text =
+            part_text(in, place("%s[%zu]", at.text, i), part, "input_text", "output_text");
+        if (!text)
+            return false;
+        text_out(o, i++ ? ", " : "");
+        text_out(o, one ? "" : "{\"type\": \"text\", \"text\": ");
+        json_out_string(o, text->text, text->n);
+        text_out(o, one ? "" : "}");
+    }
+    text_out(o, one ? "" : "]");
+    return true;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+static void begin_message(Input *in, const char *role)
+{
+    text_out(&in->t->messages, "{\"role\": \"%s\", \"content\": ", role);
+}
+
+static void end_message(Input *in)
+{
+    text_out(&in->t->messages, "}");
+    text_out_bytes(&in->t->messages, "", 1);
+    in->t->n_messages++;
+}
+
+/* The items of a turn are one message. */
+static void end_turn(Input *in)
+{
+    Turn    *turn = &in->turn;
+    TextOut *o    = &in->t->messages;
+    if (turn->open) {
+        begin_message(in, "assistant");
+        if (turn->has_text)
+            text_out_bytes(o, turn->text.text, turn->text.n);
+        else
+            text_out(o, turn->has_calls ? "null" : "\"\"");
+        if (turn->reasoning.n)
+            member_json(o, "reasoning_content", turn->reasoning.text, turn->reasoning.n);
+        if (turn->has_calls) {
+            text_out(o, ", \"tool_calls\": [");
+            text_out_bytes(o, turn->calls.text, turn->calls.n);
+            text_out(o, "]");
+        }
+        end_message(in);
+    }
+    o->failed |= turn->text.failed || turn->reasoning.failed || turn->calls.failed;
+    text_out_free(&turn->text);
+    text_out_free(&turn->reasoning);
+    text_out_free(&turn->calls);
+    *turn = (Turn){ 0 };
+}
+
+/* ---- Items ----------------------------------------------------------------------------------- */
+
+typedef struct Item {
+    const JsonNode *type, *role, *content, *call_id, *name, *arguments, *output;
+} Item;
+
+#define AT(field) offsetof(Item, field)
+static const Field message_fields[] = {
+    { "type",    FIELD_TEXT, AT(type), 0, 0, NULL },
+    { "role",    FIELD_TEXT | FIELD_REQUIRED, AT(role), 0, 0, NULL },
+    { "content", FIELD_NODE | FIELD_REQUIRED, AT(content), 0, 0, NULL },
+    { "id",      FIELD_IGNORED, 0, 0, 0, NULL },
+    { "status",  FIELD_IGNORED, 0, 0, 0, NULL },
+    { "phase",   FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+
+static const char only_here[] = "tools are called by the client alone";
+
+static const Field call_fields[] = {
+    { "type",      FIELD_TEXT, AT(type), 0, 0, NULL },
+    { "call_id",   FIELD_TEXT | FIELD_REQUIRED, AT(call_id), 0, 0, NULL },
+    { "name",      FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
+    { "arguments", FIELD_TEXT | FIELD_REQUIRED, AT(arguments), 0, 0, NULL },
+    { "id",        FIELD_IGNORED, 0, 0, 0, NULL },
+    { "status",    FIELD_IGNORED, 0, 0, 0, NULL },
+    { "caller",    FIELD_REFUSED, 0, 0, 0, only_here },
+    { "namespace", FIELD_REFUSED, 0, 0, 0, "functions have one name" },
+    { "async",     FIELD_REFUSED, 0, 0, 0, only_here },
+    { 0 },
+};
+
+static const Field output_fields[] = {
+    { "type",      FIELD_TEXT, AT(type), 0, 0, NULL },
+    { "call_id",   FIELD_TEXT | FIELD_REQUIRED, AT(call_id), 0, 0, NULL },
+    { "output",    FIELD_NODE | FIELD_REQUIRED, AT(output), 0, 0, NULL },
+    { "name",      FIELD_TEXT, AT(name), 0, 0, NULL },
+    { "id",        FIELD_IGNORED, 0, 0, 0, NULL },
+    { "status",    FIELD_IGNORED, 0, 0, 0, NULL },
+    { "caller",    FIELD_REFUSED, 0, 0, 0, only_here },
+    { "namespace", FIELD_REFUSED, 0, 0, 0, "functions have one name" },
+    { 0 },
+};
+
+static const Field reasoning_fields[] = {
+    { "type",              FIELD_TEXT, AT(type), 0, 0, NULL },
+    { "content",           FIELD_NODE, AT(content), 0, 0, NULL },
+    { "summary",           FIELD_NODE, AT(output), 0, 0, NULL },
+    { "encrypted_content", FIELD_REFUSED, 0, 0, 0, "only who made it can read it" },
+    { "id",                FIELD_IGNORED, 0, 0, 0, NULL },
+    { "status",            FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+static bool read_item(Input *in, Place at, const JsonNode *node, const Field *fields, Item *item)
+{
+    return fields_read_at(in->x, at.text, node, (const Field *const[]){ fields, NULL }, item);
+}
+
+static bool read_message(Input *in, Place at, const JsonNode *node)
+{
+    static const char *const roles[] = { "user", "system", "developer", NULL };
+    Item                     i       = { 0 };
+    Turn                    *turn    = &in->turn;
+    const char *const       *role    = roles;
+    const Place              content = place("%s.content", at.text);
+    if (!read_item(in, at, node, message_fields, &i))
+        return false;
+    if (node_is(i.role, "assistant")) {
+        if (turn->has_text)
+            end_turn(in);
+        turn->open = turn->has_text = true;
+        return out_content(in, content, i.content, &turn->text);
+    }
+    while (*role && !node_is(i.role, *role))
+        role++;
+    if (!*role)
+        return wrong(in, place("%s.role", at.text), "user, assistant, system or developer", i.role);
+    end_turn(in);
+    begin_message(in, *role);
+    if (!out_content(in, content, i.content, &in->t->messages))
+        return false;
+    end_message(in);
+    return true;
+}
+
+/* What the model thought comes first in its turn. Of a summary there is nothing that a template
+ * could tell it. */
+static bool read_reasoning(Input *in, Place at, const JsonNode *node)
+{
+    Item   i    = { 0 };
+    Turn  *turn = &in->turn;
+    size_t k    = 0;
+    if (!read_item(in, at, node, reasoning_fields, &i))
+        return false;
+    if (i.content && i.content->kind != NODE_ARRAY)
+        return wrong(in, place("%s.content", at.text), "a list of reasoning_text", i.content);
+    if (i.output && i.output->n && !(i.content && i.content->n))
+        return wrong(in, place("%s.content", at.text), "reasoning_text beside a summary",
+                     i.content);
+    if (turn->has_text || turn->has_calls)
+        end_turn(in);
+    JSON_NODES (part, i.content) {
+        const JsonNode *text = part_text(in, place("%s.content[%zu]", at.text, k++), part,
+                                         "reasoning_text", "reasoning_text");
+        if (!text)
+            return false;
+        turn->open = true;
+        text_out_bytes(&turn->reasoning, text->text, text->n);
+    }
+    return true;
+}
+
+static bool read_call(Input *in, Place at, const JsonNode *node)
+{
+    Item     i    = { 0 };
+    Turn    *turn = &in->turn;
+    TextOut *o    = &turn->calls;
+    if (!read_item(in, at, node, call_fields, &i))
+        return false;
+    text_out(o, turn->has_calls ? ", {" : "{");
+    member_json(o, "id", i.call_id->text, i.call_id->n);
+    text_out(o, ", \"type\": \"function\", \"function\": {");
+    member_json(o, "name", i.name->text, i.name->n);
+    member_json(o, "arguments", i.arguments->text, i.arguments->n);
+    text_out(o, "}}");
+    turn->open = turn->has_calls = true;
+    return true;
+}
+
+static bool read_output(Input *in, Place at, const JsonNode *node)
+{
+    Item     i = { 0 };
+    TextOut *o = &in->t->messages;
+    if (!read_item(in, at, node, output_fields, &i))
+        return false;
+    end_turn(in);
+    begin_message(in, "tool");
+    if (!out_content(in, place("%s.output", at.text), i.output, o))
+        return false;
+    member_json(o, "tool_call_id", i.call_id->text, i.call_id->n);
+    if (i.name)
+        member_json(o, "name", i.name->text, i.name->n);
+    end_message(in);
+    return true;
+}
+
+static bool read_items(Input *in, const JsonNode *items)
+{
+    size_t i    = 0;
+    bool   good = true;
+    JSON_NODES (item, items) {
+        const Place     at   = place("input[%zu]", i++);
+        const JsonNode *type = node_get(item, "type");
+        if (!type || node_is(type, "message"))
+            good = read_message(in, at, item);
+        else if (node_is(type, "function_call"))
+            good = read_call(in, at, item);
+        else if (node_is(type, "function_call_output"))
+            good = read_output(in, at, item);
+        else if (node_is(type, "reasoning"))
+            good = read_reasoning(in, at, item);
+        else
+            good = wrong(in, place("%s.type", at.text),
+                         "message, function_call, function_call_output or reasoning", type);
+        if (!good)
+            break;
+    }
+    end_turn(in);
+    return good;
+}
+
+bool response_input(Exchange *x, const JsonDoc *d, const JsonNode *instructions,
+                    const JsonNode *input, Talk *t)
+{
+    Input in = { .x = x, .d = d, .t = t };
+    t->param = "input";
+    if (input->kind != NODE_STRING && (input->kind != NODE_ARRAY || !input->n))
+        return wrong(&in, place("input"), "a text or a list of at least one item", input);
+    if (instructions) {
+        begin_message(&in, "system");
+        json_out_string(&t->messages, instructions->text, instructions->n);
+        end_message(&in);
+    }
+    if (input->kind == NODE_ARRAY)
+        return read_items(&in, input);
+    begin_message(&in, "user");
+    json_out_string(&t->messages, input->text, input->n);
+    end_message(&in);
+    return true;
+}
+
+/* ---- Tools ----------------------------------------------------------------------------------- */
+
+typedef struct Function {
+    const JsonNode *type, *name, *description, *parameters;
+    bool            strict;
+} Function;
+
+#define AT(field) offsetof(Function, field)
+static const Field function_fields[] = {
+    { "type",            FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "name",            FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
+    { "description",     FIELD_TEXT, AT(description), 0, 0, NULL },
+    { "parameters",      FIELD_NODE, AT(parameters), 0, 0, NULL },
+    { "strict",          FIELD_BOOL, AT(strict), 0, 0, NULL },
+    { "output_schema",   FIELD_REFUSED, 0, 0, 0, "templates have no place for it" },
+    { "defer_loading",   FIELD_REFUSED, 0, 0, 0, "all tools are told at once" },
+    { "allowed_callers", FIELD_REFUSED, 0, 0, 0, only_here },
+    { "async",           FIELD_REFUSED, 0, 0, 0, only_here },
+    { 0 },
+};
+#undef AT
+
+static bool read_function(Input *in, Place at, const JsonNode *node, TextOut *o)
+{
+    Function        f     = { 0 };
+    const JsonNode *type  = node_get(node, "type");
+    if (!node_is(type, "function"))
+        return wrong(in, place("%s.type", at.text), "function", type);
+    if (!fields_read_at(in->x, at.text, node, (const Field *const[]){ function_fields, NULL }, &f))
+        return false;
+    if (f.strict)
+        return wrong(in, place("%s.strict", at.text),
+                     "false, because nothing holds a call to its parameters",
+                     node_get(node, "strict"));
+    text_out(o, "{\"type\": \"function\", \"function\": {");
+    member_json(o, "name", f.name->text, f.name->n);
+    if (f.description)
+        member_json(o, "description", f.description->text, f.description->n);
+    if (f.parameters) {
+        text_out(o, ", \"parameters\": ");
+        json_out_node(o, in->d, f.parameters);
+    }
+    text_out(o, "}}");
+    return true;
+}
+
+bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *t)
+{
+    Input  in = { .x = x, .d = d, .t = t };
+    size_t i  = 0;
+    if (tools->kind != NODE_ARRAY)
+        return wrong(&in, place("tools"), "a list", tools);
+    if (!tools->n)
+        return true;
+    text_out(&t->tools, "[");
+    JSON_NODES (tool, tools) {
+        text_out(&t->tools, i ? ", " : "");
+        if (!read_function(&in, place("tools[%zu]", i++), tool, &t->tools))
+            return false;
+    }
+    text_out(&t->tools, "]");
+    text_out_bytes(&t->tools, "", 1);
+    return true;
+}

@@ -1,0 +1,684 @@
+/* serve/responses.c: the form of /v1/responses, as OpenAI defines it (docs/serve.md): a request is
+ * translated for talk.c (its items by response_input.c), and an answer is told as items, in the
+ * order in which the model said them. Nothing is stored. */
+#include "serve/server.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/memory.h"
+
+typedef struct ResponseRequest {
+    Settings        s;
+    const JsonNode *input, *instructions, *tools, *tool_choice, *text, *reasoning, *include, *args;
+    const JsonNode *truncation, *stream_options, *metadata, *user, *cache_key, *identifier;
+    int64_t         max_output_tokens, top_logprobs;
+    bool            parallel, background;
+} ResponseRequest;
+
+static const char nothing_stored[] = "nothing is stored here; send the whole conversation";
+
+#define AT(field) offsetof(ResponseRequest, field)
+static const Field response_fields[] = {
+    { "input",                  FIELD_NODE | FIELD_REQUIRED, AT(input), 0, 0, NULL },
+    { "instructions",           FIELD_TEXT, AT(instructions),      0, 0, NULL },
+    { "max_output_tokens",      FIELD_INT,  AT(max_output_tokens), 1, 1 << 24, NULL },
+    { "tools",                  FIELD_NODE, AT(tools),             0, 0, NULL },
+    { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0, NULL },
+    { "parallel_tool_calls",    FIELD_BOOL, AT(parallel),          0, 0, NULL },
+    { "text",                   FIELD_NODE, AT(text),              0, 0, NULL },
+    { "reasoning",              FIELD_NODE, AT(reasoning),         0, 0, NULL },
+    { "chat_template_kwargs",   FIELD_NODE, AT(args),              0, 0, NULL },
+    { "include",                FIELD_NODE, AT(include),           0, 0, NULL },
+    { "top_logprobs",           FIELD_INT,  AT(top_logprobs),      0, MOST_TOP, NULL },
+    { "stream_options",         FIELD_NODE, AT(stream_options),    0, 0, NULL },
+    { "truncation",             FIELD_TEXT, AT(truncation),        0, 0, NULL },
+    { "background",             FIELD_BOOL, AT(background),        0, 0, NULL },
+    { "metadata",               FIELD_NODE, AT(metadata),          0, 0, NULL },
+    { "user",                   FIELD_TEXT, AT(user),              0, 0, NULL },
+    { "prompt_cache_key",       FIELD_TEXT, AT(cache_key),         0, 0, NULL },
+    { "safety_identifier",      FIELD_TEXT, AT(identifier),        0, 0, NULL },
+    { "prompt_cache_options",   FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_retention", FIELD_IGNORED, 0, 0, 0, NULL },
+    { "previous_response_id",   FIELD_REFUSED, 0, 0, 0, nothing_stored },
+    { "conversation",           FIELD_REFUSED, 0, 0, 0, nothing_stored },
+    { "prompt",                 FIELD_REFUSED, 0, 0, 0, nothing_stored },
+    { "context_management",     FIELD_REFUSED, 0, 0, 0, "a conversation is read as it is" },
+    { "max_tool_calls",         FIELD_REFUSED, 0, 0, 0, "there are no built-in tools" },
+    { "moderation",             FIELD_REFUSED, 0, 0, 0, "there is none" },
+    { "n",                      FIELD_REFUSED, 0, 0, 0, "a response is one answer" },
+    { 0 },
+};
+#undef AT
+
+/* Of an answer, in the order in which the model said it: bytes of its content or of its reasoning,
+ * or a call. */
+typedef struct Item {
+    int         kind;       /* TBLOCK_ANSWER_CONTENT, _REASONING or _CALL */
+    size_t      call, from, n;
+    size_t      first, end; /* tokens that told it */
+    bool        told;       /* by an event */
+    const char *status;
+} Item;
+
+/* The request of a job. */
+typedef struct Response {
+    Talk     talk;
+    bool     logprobs;
+    TextOut  echo;              /* members of the response that repeat the request */
+    Item    *item;
+    size_t   n_items, cap;
+    size_t   n_content, n_reasoning; /* bytes that items have */
+    size_t   n_tokens, n_known; /* tokens that an item has; that there are */
+    size_t   n_drawn;           /* the same, counted with those that the request came with */
+    size_t   n_thought;         /* of these, told reasoning */
+    size_t   n_resumed;         /* that the request came with, still to read */
+    unsigned sequence;          /* number of the next event */
+} Response;
+
+static void response_free(void *p)
+{
+    Response *r = p;
+    if (!r)
+        return;
+    free(r->item);
+    text_out_free(&r->echo);
+    talk_free(r);
+}
+
+/* ---- Items as JSON --------------------------------------------------------------------------- */
+
+static Item *last_item(Response *r) { return r->n_items ? &r->item[r->n_items - 1] : NULL; }
+
+static void item_id_json(TextOut *o, const Job *j, const Item *i)
+{
+    const Response *r = j->request;
+    text_out(o, "\"%s_%s_%zu\"",
+             i->kind == TBLOCK_ANSWER_CONTENT     ? "msg"
+             : i->kind == TBLOCK_ANSWER_REASONING ? "rs"
+                                                  : "fc",
+             j->id + sizeof "resp_" - 1, (size_t)(i - r->item));
+}
+
+static void item_text_json(const Choice *c, const Item *i)
+{
+    tblock_answer_info said;
+    tblock_answer_describe(talk_said(c)->answer, &said);
+    json_out_string(&c->job->out,
+                    (i->kind == TBLOCK_ANSWER_CONTENT ? said.content : said.reasoning) + i->from,
+                    i->n);
+}
+
+static void item_probs_json(const Choice *c, size_t first, size_t end)
+{
+    const Response *r = c->job->request;
+    text_out(&c->job->out, ", \"logprobs\": ");
+    probs_json(c, first, r->logprobs ? end - first : 0);
+}
+
+static void part_json(const Choice *c, const Item *i)
+{
+    TextOut *o = &c->job->out;
+    text_out(o, "{\"type\": \"%s\", \"text\": ",
+             i->kind == TBLOCK_ANSWER_CONTENT ? "output_text" : "reasoning_text");
+    item_text_json(c, i);
+    if (i->kind == TBLOCK_ANSWER_CONTENT) {
+        text_out(o, ", \"annotations\": []");
+        item_probs_json(c, i->first, i->end);
+    }
+    text_out(o, "}");
+}
+
+/* begins: as it is when nothing of it was said. */
+static void item_json(const Choice *c, const Item *i, bool begins)
+{
+    TextOut *o = &c->job->out;
+    TalkCall call;
+    text_out(o, "{\"id\": ");
+    item_id_json(o, c->job, i);
+    text_out(o, ", \"type\": \"%s\", \"status\": \"%s\"",
+             i->kind == TBLOCK_ANSWER_CONTENT     ? "message"
+             : i->kind == TBLOCK_ANSWER_REASONING ? "reasoning"
+                                                  : "function_call",
+             i->status);
+    if (i->kind == TBLOCK_ANSWER_CALL) {
+        talk_call(c, i->call, &call);
+        member_json(o, "call_id", call.said.id, call.said.n_id);
+        member_json(o, "name", call.said.name, call.said.n_name);
+        member_json(o, "arguments", call.said.arguments, begins ? 0 : call.said.n_arguments);
+    } else {
+        text_out(o, i->kind == TBLOCK_ANSWER_CONTENT ? ", \"role\": \"assistant\""
+                                                     : ", \"summary\": []");
+        text_out(o, ", \"content\": [");
+        if (!begins)
+            part_json(c, i);
+        text_out(o, "]");
+    }
+    text_out(o, "}");
+}
+
+/* ---- The response as JSON -------------------------------------------------------------------- */
+
+static void usage_of_response(const Choice *c)
+{
+    const Response *r      = c->job->request;
+    const size_t    prompt = c->prompt->n;
+    text_out(&c->job->out,
+             "{\"input_tokens\": %zu, \"input_tokens_details\": {\"cached_tokens\": %zu, "
+             "\"cache_write_tokens\": %zu}, \"output_tokens\": %zu, \"output_tokens_details\": "
+             "{\"reasoning_tokens\": %zu}, \"total_tokens\": %zu}",
+             prompt, c->n_cached, prompt - c->n_cached, c->n_drawn, r->n_thought,
+             prompt + c->n_drawn);
+}
+
+static void response_json(Job *j, const char *status)
+{
+    const Response *r       = j->request;
+    const Choice   *c       = &j->choice[0];
+    TextOut        *o       = &j->out;
+    const bool      running = strcmp(status, "in_progress") == 0;
+    text_out(o, "{\"id\": \"%s\", \"object\": \"response\", \"created_at\": %lld, \"status\": "
+                "\"%s\", \"completed_at\": ", j->id, j->created, status);
+    text_out(o, running ? "null" : "%lld", (long long)time(NULL));
+    text_out(o, ", \"error\": %s", *j->why ? "{\"code\": \"server_error\"" : "null");
+    if (*j->why) {
+        member_json(o, "message", j->why, strlen(j->why));
+        text_out(o, "}");
+    }
+    text_out(o, ", \"incomplete_details\": %s",
+             strcmp(status, "incomplete") == 0 ? "{\"reason\": \"max_output_tokens\"}" : "null");
+    member_json(o, "model", j->server->o->name, strlen(j->server->o->name));
+    text_out(o, ", \"output\": [");
+    for (size_t i = 0; i < r->n_items; i++) {
+        text_out(o, i ? ", " : "");
+        item_json(c, &r->item[i], false);
+    }
+    text_out(o, "], \"usage\": ");
+    if (running)
+        text_out(o, "null");
+    else
+        usage_of_response(c);
+    text_out(o, ", \"seed\": %llu", (unsigned long long)c->seed);
+    text_out_bytes(o, r->echo.text, r->echo.n);
+    if (!running)
+        drawn_ids_json(c, 0, c->n_tokens);
+    text_out(o, "}");
+}
+
+/* ---- Events ---------------------------------------------------------------------------------- */
+
+static void begin(Job *j, const char *type)
+{
+    Response *r = j->request;
+    event_begin(j, type);
+    text_out(&j->out, "{\"type\": \"%s\", \"sequence_number\": %u", type, r->sequence++);
+}
+
+static void end(Job *j)
+{
+    text_out(&j->out, "}");
+    event_end(j);
+}
+
+static void response_event(Job *j, const char *type, const char *status)
+{
+    begin(j, type);
+    text_out(&j->out, ", \"response\": ");
+    response_json(j, status);
+    end(j);
+}
+
+/* An event about an item, which the caller ends. */
+static void begin_item(Job *j, const char *type, const Item *i)
+{
+    const Response *r = j->request;
+    begin(j, type);
+    text_out(&j->out, ", \"output_index\": %zu, \"item_id\": ", (size_t)(i - r->item));
+    item_id_json(&j->out, j, i);
+    if (i->kind != TBLOCK_ANSWER_CALL)
+        text_out(&j->out, ", \"content_index\": 0");
+}
+
+static void item_event(const Choice *c, const char *type, const Item *i, bool begins)
+{
+    const Response *r = c->job->request;
+    begin(c->job, type);
+    text_out(&c->job->out, ", \"output_index\": %zu, \"item\": ", (size_t)(i - r->item));
+    item_json(c, i, begins);
+    end(c->job);
+}
+
+static void part_event(const Choice *c, const char *type, const Item *i)
+{
+    begin_item(c->job, type, i);
+    text_out(&c->job->out, ", \"part\": ");
+    part_json(c, i);
+    end(c->job);
+}
+
+static void begins(const Choice *c, Item *i)
+{
+    i->told = true;
+    if (!c->job->stream)
+        return;
+    item_event(c, "response.output_item.added", i, true);
+    if (i->kind != TBLOCK_ANSWER_CALL)
+        part_event(c, "response.content_part.added", i);
+}
+
+/* What is new of an item, with the tokens that no item has yet. */
+static void grows(const Choice *c, Item *i, const char *text, size_t n)
+{
+    static const char *const types[] = {
+        [TBLOCK_ANSWER_CONTENT]   = "response.output_text.delta",
+        [TBLOCK_ANSWER_REASONING] = "response.reasoning_text.delta",
+        [TBLOCK_ANSWER_CALL]      = "response.function_call_arguments.delta",
+    };
+    Job         *j     = c->job;
+    Response    *r     = j->request;
+    const size_t first = r->n_tokens;
+    r->n_tokens = i->end = r->n_known;
+    if (!j->stream || (!n && !r->logprobs && !j->return_ids))
+        return;
+    begin_item(j, types[i->kind], i);
+    member_json(&j->out, "delta", text, n);
+    if (i->kind == TBLOCK_ANSWER_CONTENT)
+        item_probs_json(c, first, i->end);
+    drawn_ids_json(c, first, i->end - first);
+    end(j);
+}
+
+static void ends_call(const Choice *c, const Item *i)
+{
+    TalkCall call;
+    talk_call(c, i->call, &call);
+    begin_item(c->job, "response.function_call_arguments.done", i);
+    member_json(&c->job->out, "name", call.said.name, call.said.n_name);
+    member_json(&c->job->out, "arguments", call.said.arguments, call.said.n_arguments);
+    end(c->job);
+}
+
+static void ends_text(const Choice *c, const Item *i)
+{
+    const bool content = i->kind == TBLOCK_ANSWER_CONTENT;
+    begin_item(c->job, content ? "response.output_text.done" : "response.reasoning_text.done", i);
+    text_out(&c->job->out, ", \"text\": ");
+    item_text_json(c, i);
+    if (content)
+        item_probs_json(c, i->first, i->end);
+    end(c->job);
+    part_event(c, "response.content_part.done", i);
+}
+
+/* The last item has come to its end, or was cut there. */
+static void ends(const Choice *c, bool cut)
+{
+    Item *i = last_item(c->job->request);
+    if (!i || strcmp(i->status, "in_progress") != 0)
+        return;
+    if (!i->told)
+        begins(c, i);
+    i->status = cut ? "incomplete" : "completed";
+    if (!c->job->stream)
+        return;
+    if (i->kind == TBLOCK_ANSWER_CALL)
+        ends_call(c, i);
+    else
+        ends_text(c, i);
+    item_event(c, "response.output_item.done", i, false);
+}
+
+/* ---- What the answer says -------------------------------------------------------------------- */
+
+/* NULL: no memory. */
+static Item *new_item(const Choice *c, int kind, size_t call)
+{
+    Response *r = c->job->request;
+    ends(c, false);
+    if (!ARRAY_ROOM(r->item, r->cap, r->n_items + 1)) {
+        c->job->out.failed = true;
+        return NULL;
+    }
+    Item *i = &r->item[r->n_items++];
+    *i = (Item){ .kind  = kind, .call = call, .first = r->n_tokens, .end = r->n_tokens,
+                 .from  = kind == TBLOCK_ANSWER_CONTENT ? r->n_content : r->n_reasoning,
+                 .status = "in_progress" };
+    if (kind != TBLOCK_ANSWER_CALL) /* a call waits for its id, if the model gives it one */
+        begins(c, i);
+    return i;
+}
+
+static void say_text(const Choice *c, const tblock_answer_part *p)
+{
+    Response *r = c->job->request;
+    Item     *i = last_item(r);
+    if (!i || i->kind != p->kind)
+        i = new_item(c, p->kind, 0);
+    if (!i)
+        return;
+    *(p->kind == TBLOCK_ANSWER_CONTENT ? &r->n_content : &r->n_reasoning) += p->n;
+    i->n += p->n;
+    grows(c, i, p->text, p->n);
+}
+
+static void say_part(const Choice *c, const tblock_answer_part *p, bool cut)
+{
+    Item *i = last_item(c->job->request);
+    if (p->kind == TBLOCK_ANSWER_CONTENT || p->kind == TBLOCK_ANSWER_REASONING) {
+        say_text(c, p);
+    } else if (p->kind == TBLOCK_ANSWER_CALL) {
+        new_item(c, p->kind, (size_t)p->call);
+    } else if (i && p->kind == TBLOCK_ANSWER_ARGUMENTS) {
+        if (!i->told)
+            begins(c, i);
+        grows(c, i, p->text, p->n);
+    } else if (p->kind == TBLOCK_ANSWER_CALL_END) {
+        ends(c, cut);
+    }
+}
+
+/* The next bytes of the answer, or NULL at its end, with the tokens that there are by now. Tokens
+ * that tell nothing belong to what is told next. */
+static void say(Choice *c, const char *text, size_t n, size_t n_tokens, size_t n_drawn)
+{
+    Response                 *r = c->job->request;
+    size_t                    n_parts;
+    const bool                cut  = !text && strcmp(finish_reason(c), "length") == 0;
+    const tblock_answer_part *part = talk_put(c, text, n, &n_parts);
+    r->n_known = n_tokens;
+    if (n_parts) {
+        r->n_thought += part->kind == TBLOCK_ANSWER_REASONING ? n_drawn - r->n_drawn : 0;
+        r->n_drawn = n_drawn;
+    }
+    for (size_t i = 0; i < n_parts && !c->job->out.failed; i++)
+        say_part(c, &part[i], cut);
+}
+
+/* The tokens that the request came with are told at once. Read them one by one, so that they are
+ * counted as if they had been drawn here. */
+static void say_resumed(Choice *c, const char **text, size_t *n)
+{
+    Response       *r      = c->job->request;
+    const int32_t  *id     = c->ids + c->prompt->n;
+    const char     *skip   = c->job->constraint ? "" : c->job->options.skip;
+    tblock_stream  *stream = tblock_stream_new(c->job->server->o->model, true, NULL);
+    if (!stream)
+        c->job->out.failed = true;
+    for (size_t i = 0; stream && i < r->n_resumed; i++) {
+        size_t      k;
+        const char *told = tblock_stream_put(stream, id[i], &k);
+        for (; k && skip && *skip && *told == *skip; k--)
+            skip++, told++;
+        skip = k ? NULL : skip;
+        k    = k < *n ? k : *n;
+        if (k)
+            say(c, *text, k, 0, i + 1);
+        *text += k;
+        *n -= k;
+    }
+    tblock_stream_free(stream);
+    r->n_resumed = 0;
+}
+
+static void write_piece(Choice *c, const char *text, size_t n, size_t first)
+{
+    (void)first;
+    Response *r = c->job->request;
+    if (r->n_resumed)
+        say_resumed(c, &text, &n);
+    if (n)
+        say(c, text, n, c->n_tokens, c->n_drawn);
+}
+
+static void write_ended(Choice *c)
+{
+    Response *r = c->job->request;
+    say(c, NULL, 0, c->n_tokens, c->n_drawn);
+    if (!r->n_items)
+        new_item(c, TBLOCK_ANSWER_CONTENT, 0);
+    Item *i = last_item(r);
+    if (!i)
+        return;
+    r->n_thought += i->kind == TBLOCK_ANSWER_REASONING ? c->n_drawn - r->n_drawn : 0;
+    r->n_known = c->n_tokens;
+    if (i->kind != TBLOCK_ANSWER_CALL && r->n_known > r->n_tokens)
+        grows(c, i, "", 0); /* tokens that told nothing */
+    ends(c, strcmp(finish_reason(c), "length") == 0);
+}
+
+static void write_whole(Job *j)
+{
+    const bool cut = strcmp(finish_reason(&j->choice[0]), "length") == 0;
+    if (j->stream) {
+        response_event(j, cut ? "response.incomplete" : "response.completed",
+                       cut ? "incomplete" : "completed");
+        return;
+    }
+    response_json(j, cut ? "incomplete" : "completed");
+    text_out(&j->out, "\n");
+}
+
+static void write_failed(Job *j, int status)
+{
+    if (!j->stream) {
+        job_failed(j, status);
+        return;
+    }
+    Response *r = j->request;
+    Item     *i = last_item(r);
+    if (i && strcmp(i->status, "in_progress") == 0)
+        i->status = "incomplete";
+    r->n_items -= i && !i->told; /* a call that no event has begun */
+    response_event(j, "response.failed", "failed");
+}
+
+static const JobForm response_form = { write_piece, write_ended, write_whole, write_failed, true };
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static bool expected(Exchange *x, const char *param, const char *what, const JsonNode *found)
+{
+    char text[NODE_TEXT];
+    return refuse(x, MHD_HTTP_BAD_REQUEST, param, "%s: expected %s, found %s", param, what,
+                  node_text(found, text));
+}
+
+typedef struct Format { const JsonNode *type, *name, *schema; } Format;
+#define AT(field) offsetof(Format, field)
+static const Field format_fields[] = {
+    { "type",        FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "name",        FIELD_TEXT, AT(name),   0, 0, NULL },
+    { "schema",      FIELD_NODE, AT(schema), 0, 0, NULL },
+    { "strict",      FIELD_IGNORED, 0, 0, 0, NULL }, /* it is */
+    { "description", FIELD_REFUSED, 0, 0, 0, "the model is not told; say it in instructions" },
+    { 0 },
+};
+#undef AT
+
+static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, Talk *t)
+{
+    Format f = { 0 };
+    t->schema_param = "text.format";
+    if (!fields_read_at(x, "text.format", format, (const Field *const[]){ format_fields, NULL },
+                        &f))
+        return false;
+    if (node_is(f.type, "json_schema") && (!f.schema || !f.name))
+        return expected(x, f.name ? "text.format.schema" : "text.format.name", "one", NULL);
+    if (node_is(f.type, "json_schema"))
+        json_out_node(&t->schema, d, f.schema);
+    else if (node_is(f.type, "json_object"))
+        text_out(&t->schema, "{\"type\": \"object\"}");
+    else if (!node_is(f.type, "text"))
+        return expected(x, "text.format.type", "text, json_object or json_schema", f.type);
+    return true;
+}
+
+static const Field text_fields[] = {
+    { "format",    FIELD_NODE, 0, 0, 0, NULL },
+    { "verbosity", FIELD_REFUSED, 0, 0, 0, "nothing would keep it" },
+    { 0 },
+};
+
+static const Field reasoning_fields[] = {
+    { "effort",           FIELD_TEXT, 0, 0, 0, NULL },
+    { "summary",          FIELD_REFUSED, 0, 0, 0, "reasoning is told as it is" },
+    { "generate_summary", FIELD_REFUSED, 0, 0, 0, "reasoning is told as it is" },
+    { "context",          FIELD_REFUSED, 0, 0, 0, "the template decides what it reads" },
+    { "mode",             FIELD_REFUSED, 0, 0, 0, "there is one" },
+    { 0 },
+};
+
+static const Field stream_fields[] = {
+    { "include_obfuscation", FIELD_BOOL, 0, 0, 0, NULL },
+    { 0 },
+};
+
+/* The one thing that may be asked for. */
+static bool read_include(Exchange *x, const ResponseRequest *r, Response *p)
+{
+    if (r->include && r->include->kind != NODE_ARRAY)
+        return expected(x, "include", "a list", r->include);
+    JSON_NODES (j, r->include) {
+        if (!node_is(j, "message.output_text.logprobs"))
+            return expected(x, "include", "message.output_text.logprobs", j);
+        p->logprobs = true;
+    }
+    return p->logprobs || r->top_logprobs == 0
+        || refuse(x, MHD_HTTP_BAD_REQUEST, "top_logprobs",
+                  "top_logprobs: expected message.output_text.logprobs in include beside it");
+}
+
+/* What is kept only one way. */
+static bool check_fixed(Exchange *x, const ResponseRequest *r)
+{
+    bool obfuscated = false;
+    if (r->truncation && !node_is(r->truncation, "disabled"))
+        return expected(x, "truncation", "disabled", r->truncation);
+    if (r->background)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "background", "background: not supported: %s",
+                      nothing_stored);
+    if (r->metadata && r->metadata->kind != NODE_OBJECT)
+        return expected(x, "metadata", "an object", r->metadata);
+    if (r->stream_options
+        && !fields_read_at(x, "stream_options", r->stream_options,
+                           (const Field *const[]){ stream_fields, NULL }, &obfuscated))
+        return false;
+    return !obfuscated
+        || refuse(x, MHD_HTTP_BAD_REQUEST, "stream_options.include_obfuscation",
+                  "stream_options.include_obfuscation: expected false, found true");
+}
+
+/* What the response repeats of its request. */
+static void write_echo(TextOut *o, const JsonDoc *d, const ResponseRequest *r)
+{
+    const struct { const char *key; const JsonNode *value; const char *otherwise; } member[] = {
+        { "instructions",      r->instructions, "null" },
+        { "metadata",          r->metadata,     "{}" },
+        { "prompt_cache_key",  r->cache_key,    "null" },
+        { "reasoning",         r->reasoning,    "{\"effort\": null, \"summary\": null}" },
+        { "safety_identifier", r->identifier,   "null" },
+        { "text",              r->text,         "{\"format\": {\"type\": \"text\"}}" },
+        { "tool_choice",       r->tool_choice,  "\"auto\"" },
+        { "tools",             r->tools,        "[]" },
+        { "user",              r->user,         "null" },
+    };
+    for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
+        text_out(o, ", \"%s\": ", member[i].key);
+        if (member[i].value)
+            json_out_node(o, d, member[i].value);
+        else
+            text_out(o, "%s", member[i].otherwise);
+    }
+    text_out(o, ", \"max_output_tokens\": ");
+    text_out(o, r->max_output_tokens ? "%lld" : "null", (long long)r->max_output_tokens);
+    text_out(o, ", \"temperature\": ");
+    json_out_double(o, r->s.temperature);
+    text_out(o, ", \"top_p\": ");
+    json_out_double(o, r->s.top_p);
+    text_out(o, ", \"presence_penalty\": ");
+    json_out_double(o, r->s.presence_penalty);
+    text_out(o, ", \"frequency_penalty\": ");
+    json_out_double(o, r->s.frequency_penalty);
+    text_out(o, ", \"top_logprobs\": %d, \"background\": false, \"max_tool_calls\": null, "
+                "\"parallel_tool_calls\": true, \"previous_response_id\": null, \"service_tier\": "
+                "\"default\", \"store\": false, \"truncation\": \"disabled\"",
+             (int)r->top_logprobs);
+}
+
+/* tool_choice "none" hides the tools; what would force a call is not there. */
+static bool read_tools(Exchange *x, const JsonDoc *d, const ResponseRequest *r, Talk *t)
+{
+    const bool none = r->tool_choice && node_is(r->tool_choice, "none");
+    if (!r->parallel)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "parallel_tool_calls",
+                      "parallel_tool_calls: expected true, found false, which cannot be kept");
+    if (r->tool_choice && !none && !node_is(r->tool_choice, "auto"))
+        return expected(x, "tool_choice", "auto or none", r->tool_choice);
+    if (!r->tools || !response_tools(x, d, r->tools, t))
+        return !r->tools;
+    if (none)
+        text_out_free(&t->tools);
+    return true;
+}
+
+static bool read_settings(Exchange *x, ResponseRequest *r, Response *p)
+{
+    r->s.max_tokens = (int)r->max_output_tokens; /* 0: as many as fit */
+    r->s.max_param  = "max_output_tokens";
+    if (!check_fixed(x, r) || !read_include(x, r, p))
+        return false;
+    r->s.top = p->logprobs ? (int)r->top_logprobs : -1;
+    return settings_check(x, &r->s);
+}
+
+static bool read_request(Exchange *x, const JsonDoc *d, ResponseRequest *r, Response *p)
+{
+    Talk           *t      = &p->talk;
+    const JsonNode *format = NULL, *effort = NULL;
+    return fields_read(x, d->node, (const Field *const[]){ response_fields, settings_fields, NULL },
+                       r)
+        && read_settings(x, r, p)
+        && (!r->text
+            || fields_read_at(x, "text", r->text, (const Field *const[]){ text_fields, NULL },
+                              &format))
+        && (!format || read_format(x, d, format, t))
+        && (!r->reasoning
+            || fields_read_at(x, "reasoning", r->reasoning,
+                              (const Field *const[]){ reasoning_fields, NULL }, &effort))
+        && talk_args(x, d, r->args, effort, t)
+        && read_tools(x, d, r, t)
+        && response_input(x, d, r->instructions, r->input, t);
+}
+
+/* The job has all that it needs: what its answers repeat, and the first events. */
+static bool begin_response(Exchange *x, const JsonDoc *d, const ResponseRequest *r, Job *j)
+{
+    Response     *p = j->request;
+    const Choice *c = &j->choice[0];
+    p->n_resumed    = c->ids ? c->n_ids - c->prompt->n : 0;
+    write_echo(&p->echo, d, r);
+    if (p->echo.failed)
+        return refuse_memory(x);
+    if (j->stream) {
+        response_event(j, "response.created", "in_progress");
+        response_event(j, "response.in_progress", "in_progress");
+    }
+    return true;
+}
+
+static bool respond(Exchange *x, const JsonDoc *d)
+{
+    ResponseRequest r = { .s = settings_default(), .parallel = true };
+    Job            *j = job_new(x, "resp_", &response_form);
+    if (!j)
+        return false;
+    j->request      = calloc(1, sizeof(Response));
+    j->free_request = response_free;
+    if ((j->request || refuse_memory(x)) && read_request(x, d, &r, j->request)
+        && talk_job(x, &r.s, j) && begin_response(x, d, &r, j) && job_submit(x, j))
+        return true;
+    job_free(j);
+    return false;
+}
+
+bool responses_handle(Exchange *x) { return with_body(x, respond); }
