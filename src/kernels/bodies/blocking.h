@@ -38,9 +38,11 @@ enum {
     INT_STREAM_TWO  = SIZE(1, 4, 12),        /* where a token of q4 is two digit rows */
     INT_BLOCK_ROWS  = BLOCK_T,               /* of a register block, LANES_PANELS panels wide */
     INT_BLOCK       = 256,                   /* tokens whose digits lie in scratch */
-    INT_STREAM_AHEAD = 8192,                 /* bytes ahead of a stream of q8 or q4, into L2 */
-    INT_AHEAD       = 4096,                  /* the same of GGUF types, for each line ... */
-    INT_SOON        = 1024,                  /* ... and once more, where codes_ahead says so */
+    INT_EARLY       = 8192,                  /* bytes ahead that codes are fetched into L2: by a
+                                              * stream of q8 or q4, by others if tokens are
+                                              * several */
+    INT_AHEAD       = 4096,                  /* by others, where few tokens meet a line */
+    INT_SOON        = 1024,                  /* once more, into L1, where codes_ahead says so */
 
     /* Attention. */
     ATTN_Q          = 6,                     /* queries at once over f32 ... */

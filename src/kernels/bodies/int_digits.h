@@ -203,18 +203,23 @@ V_INLINE const unsigned char *walk_to(const Walk *w, int part, int panel, int s)
     return w->part[part] + (size_t)panel * w->panel[part] + (size_t)s * w->superblock[part];
 }
 
-/* Fetch what a stream of codes needs soon (gguf_step.h); w: where it is, n_t: the tokens that meet
- * it. q8_0 fetches into L2 first and into L1 when it is nearly its turn, which hides the page walks
- * of small pages. q8 fetches 8 KB ahead too where a line takes long enough to pay for that, and not
- * so long that memory waits. Others lose by it. Distances were chosen by measuring, one and two
- * threads, pages of 4 KB and 2 MB. */
+/* Do so many tokens meet a line of codes that memory would wait for them? The processor's own
+ * prefetchers stay just ahead of a stream, however slow it is. */
+V_INLINE bool codes_wait(WeightType type, int n_t) { return n_t > (gguf_is_bytes(type) ? 2 : 1); }
+
+/* Fetch a line of codes that a stream needs soon; w: where it is, n_t: the tokens that meet it.
+ * Where they are several, into L2 early and into L1 when it is nearly its turn; q8_0 always, which
+ * hides the page walks of small pages; others lose by two stages. Distances were chosen by
+ * measuring, one and two threads, pages of 4 KB and 2 MB. */
 V_INLINE void codes_ahead(WeightType type, const unsigned char *w, int n_t)
 {
-    __builtin_prefetch(w + (type == WT_Q8_0 ? INT_SOON : INT_AHEAD));
-    if (type == WT_Q8_0)
-        __builtin_prefetch(w + INT_AHEAD, 0, 2);
-    else if (type == WT_Q8 && n_t >= 4 && n_t <= 8)
-        __builtin_prefetch(w + 2 * INT_AHEAD, 0, 2);
+    bool early = codes_wait(type, n_t);
+    if (early || type == WT_Q8_0) {
+        __builtin_prefetch(w + INT_SOON);
+        __builtin_prefetch(w + (early ? INT_EARLY : INT_AHEAD), 0, 2);
+    } else {
+        __builtin_prefetch(w + INT_AHEAD);
+    }
 }
 
 /* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when

@@ -37,6 +37,8 @@ V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
     for (; w < end; w += 64 * chains, x += chains * (f == FORM_WORDS ? 8 : 4))
         UNROLL for (int c = 0; c < chains; c++) {
             i512 codes = i_load(w + 64 * c);
+            if (codes_wait(WT_Q8, n_t))
+                codes_ahead(WT_Q8, w + 64 * c, n_t);
             if (f == FORM_WORDS) {
                 i512 even = i_even(codes), odd = i_odd(codes);
                 UNROLL for (int v = 0; v < n_v; v++) {
@@ -73,6 +75,8 @@ V_INLINE void step_q4(const IntStep *a, Form f, int n_t)
             part[v] = I_BOOK_OFFSET ? i_bcast(start + v * 256) : i_set32(0);
         UNROLL for (int i = 0; i < 2; i++, w += 64) {
             i512 codes = i_load_once(w);
+            if (codes_wait(WT_Q4, n_t))
+                codes_ahead(WT_Q4, w, n_t);
             i512 low = i_lookup(table, i_low_nibbles(codes)),
                  high = i_lookup(table, i_high_nibbles(codes));
             UNROLL for (int v = 0; v < n_v; v++)
@@ -107,11 +111,12 @@ V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)
 }
 
 /* The processor's own prefetchers follow a stream by themselves, but not over the end of a page.
- * Two lines a superblock bring them there in time; a prefetch for every line gets in their way. */
+ * Two lines a superblock bring them there in time. Where few tokens meet a line, a prefetch for
+ * each gets in their way. */
 V_INLINE void int_stream_ahead(const unsigned char *codes)
 {
-    __builtin_prefetch(codes + INT_STREAM_AHEAD, 0, 2);
-    __builtin_prefetch(codes + INT_STREAM_AHEAD + 64, 0, 2);
+    __builtin_prefetch(codes + INT_EARLY, 0, 2);
+    __builtin_prefetch(codes + INT_EARLY + 64, 0, 2);
 }
 
 /* One superblock of one panel for all tokens of the slice, some at a time. */
