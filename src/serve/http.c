@@ -186,6 +186,7 @@ const Route routes[] = {
     { "GET",  "/props",            props_handle,          false },
     { "GET",  "/v1/models",        models_handle,         false },
     { "POST", "/v1/completions",   completions_handle,    false },
+    { "POST", "/v1/embeddings",    embeddings_handle,     false },
     { "POST", "/v1/chat/completions", chat_handle,        false },
     { "POST", "/v1/responses",     responses_handle,      false },
     { "POST", "/apply-template",   apply_template_handle, false },

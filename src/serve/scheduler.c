@@ -212,6 +212,8 @@ static void make_room(Scheduler *k)
 static bool waits_for_beginning(const Server *s, const Choice *c)
 {
     const int32_t *ids = c->prompt->ids;
+    if (c->job->options.prompt_logits || c->job->options.pool == TBLOCK_POOL_MEAN)
+        return false; /* all of it is computed, whatever is there */
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
             const Choice *other = &j->choice[i];
@@ -222,7 +224,7 @@ static bool waits_for_beginning(const Server *s, const Choice *c)
             while (same < most && o.ids[same] == ids[same])
                 same++;
             if (same >= SHARED_LEAST && o.n_held < same)
-                return !j->prompt_probs;
+                return true;
         }
     return false;
 }
@@ -292,7 +294,7 @@ static void gather(Scheduler *k)
         for (Job *j = k->s->first; j; j = j->next)
             for (size_t i = 0; i < j->n_choices; i++) {
                 Choice *c = &j->choice[i];
-                if (!c->generation || j->out.n - j->n_sent > MOST_UNREAD)
+                if (!c->generation || (j->stream && j->out.n - j->n_sent > MOST_UNREAD))
                     continue;
                 tblock_generation_info now = info_of(c);
                 if (is_reading(&now) != reading)
@@ -334,8 +336,9 @@ static void take_step(Scheduler *k, Choice *c, double now)
     Job                   *j = c->job;
     Counts                *n = &k->s->counts;
     tblock_generation_info i = info_of(c);
+    tblock_error           err;
     const size_t           drawn = i.n_ids - i.n_given + (i.end == TBLOCK_END_TOKEN);
-    if (drawn > c->n_drawn || i.end != TBLOCK_GOES_ON) {
+    if (drawn > c->n_drawn) {
         if (!c->n_drawn)
             histogram_add(&n->first_token, now - j->arrived);
         else
@@ -352,8 +355,12 @@ static void take_step(Scheduler *k, Choice *c, double now)
         return;
     }
     tell(c, &i);
-    if (i.end != TBLOCK_GOES_ON)
+    if (i.end != TBLOCK_GOES_ON && j->computed && !j->computed(c, &err)) {
+        snprintf(j->why, sizeof j->why, "%s", err.msg);
+        c->end = TBLOCK_END_FAILED;
+    } else if (i.end != TBLOCK_GOES_ON) {
         end_choice(k, c, i.end);
+    }
 }
 
 static void after_step(Scheduler *k)
