@@ -108,7 +108,9 @@ void exchange_answer(Exchange *x);
 void     random_id(char *out, size_t n);
 uint64_t random_seed(void);
 
-bool http_start(Server *s, tblock_error *err);
+/* The socket to listen at (listen.c). -1: see *err. */
+int  listen_open(const Server *s, tblock_error *err);
+bool http_start(Server *s, int listening, tblock_error *err);
 void http_stop(Server *s);
 /* Hang up on who takes too long to ask. With the lock held; cheap when called often. */
 void http_sweep(Server *s);
