@@ -81,7 +81,8 @@ test|long|compilers|browser|clients|neon|soak) requirements=tools/requirements-t
     case $purpose in
     compilers) need gcc has gcc; need clang has clang ;;
     browser) need chromium has_browser ;;
-    clients) requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
+    clients) need chromium has_browser
+        requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
     neon)
         need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
         need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h

@@ -60,9 +60,6 @@ static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_er
     return *n_keys || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path);
 }
 
-/* Models and keys are read, and the socket is there: nothing needs to be opened any more. */
-static bool enter_sandbox(int fd, tblock_error *err) { return sandbox_enter(&fd, 1, true, err); }
-
 static bool serve_with(const ServeArgs *a, const char *format, const char *keys, size_t n_keys,
                        tblock_error *err)
 {
@@ -92,7 +89,6 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .body_bytes      = (size_t)a->body_mb << 20,
                        .kv_bytes        = (size_t)a->kv_mb << 20,
                        .timeout_s       = a->timeout,
-                       .listening       = compute.sandbox ? enter_sandbox : NULL,
                        .lenient         = a->lenient,
                        .log_prompts     = a->log_prompts,
                        .quiet           = a->general.quiet };
@@ -128,7 +124,10 @@ static bool serve_model(const ServeArgs *a, tblock_error *err)
 
 static bool serve_command(void *args, tblock_error *err)
 {
-    return serve_model(args, err);
+    const ServeArgs *a = args;
+    if (a->compute.sandbox)
+        return fail(err, TBLOCK_USAGE, "--sandbox: serve has none yet: its rules allow no sockets");
+    return serve_model(a, err);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -165,7 +164,7 @@ static const Option serve_options[] = {
 };
 static const Option access_options[] = {
     { "key-file",     0, "FILE",   OPT_TEXT,  AT(key_file),     0, 0, NULL,
-      "ask for one of these keys, one in each line, everywhere but at /health" },
+      "ask for one of these keys, one in each line, everywhere but at / and /health" },
     { "allow-origin", 0, "ORIGIN", OPT_TEXTS, AT(origin),       0, 0, NULL,
       "let pages of that site ask, as https://example.org; *: any site" },
     { "allow-host",   0, "NAME",   OPT_TEXTS, AT(allowed_host), 0, 0, NULL,

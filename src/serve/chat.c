@@ -301,13 +301,19 @@ static bool apply_template(Exchange *x, const JsonDoc *d)
     Chat       *c    = calloc(1, sizeof *c);
     Prompt      p    = { 0 };
     bool        good = read_request(x, d, &r, c) && talk_open(x, &c->talk)
-        && talk_prompt(x, &c->talk, true, &p);
+        && talk_prompt(x, &c->talk, true, &p)
+        && (!r.s.return_ids || talk_prompt(x, &c->talk, false, &p));
     if (good) {
         text_out(&x->answer, "{");
         member_json(&x->answer, "prompt", p.text, p.n_text);
+        if (r.s.return_ids) {
+            text_out(&x->answer, ", \"token_ids\": ");
+            ids_json(&x->answer, x->server, p.ids, p.n, true);
+        }
         text_out(&x->answer, "}\n");
     }
     tblock_free(p.text);
+    tblock_free(p.ids);
     talk_free(c);
     return good;
 }

@@ -45,7 +45,7 @@ bool props_handle(Exchange *x)
              s->computing.n_ctx, s->o->parallel);
     named(o, "model_alias", s->o->name);
     named(o, "build_info", tblock_version());
-    text_out(o, "}\n");
+    text_out(o, ", \"chat\": %s}\n", s->chat ? "true" : "false");
     return true;
 }
 

@@ -99,11 +99,19 @@ bool tokens_of(Exchange *x, const JsonNode *text, unsigned flags, int32_t **ids,
         || refuse_error(x, NULL, &err);
 }
 
-static void ids_json(TextOut *o, const int32_t *ids, size_t n)
+void ids_json(TextOut *o, const Server *s, const int32_t *ids, size_t n, bool strings)
 {
     text_out(o, "[");
     for (size_t i = 0; i < n; i++)
         text_out(o, "%s%d", i ? ", " : "", (int)ids[i]);
+    text_out(o, "]");
+    if (!strings)
+        return;
+    text_out(o, ", \"token_strs\": [");
+    for (size_t i = 0; i < n; i++) {
+        text_out(o, i ? ", " : "");
+        token_json(o, s, ids[i]);
+    }
     text_out(o, "]");
 }
 
@@ -143,15 +151,7 @@ static bool tokenize(Exchange *x, const JsonDoc *d)
         return false;
     text_out(o, "{\"count\": %zu, \"max_model_len\": %d, \"tokens\": ", n,
              x->server->computing.n_ctx);
-    ids_json(o, ids, n);
-    if (r.strings) {
-        text_out(o, ", \"token_strs\": [");
-        for (size_t i = 0; i < n; i++) {
-            text_out(o, i ? ", " : "");
-            token_json(o, x->server, ids[i]);
-        }
-        text_out(o, "]");
-    }
+    ids_json(o, x->server, ids, n, r.strings);
     text_out(o, "}\n");
     tblock_free(ids);
     return true;

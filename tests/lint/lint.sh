@@ -22,9 +22,11 @@ if [ ${#files[@]} -eq 0 ]; then
     mapfile -t files < <(find src -name '*.c' ! -path 'src/kernels/*' | sort)
     all=1
 fi
-# made by the build, included by one file
-mkdir -p build/lint/src/report
-sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n",/' src/report/attn_page.html > build/lint/src/report/attn_page.html.inc
+# made by the build, each included by one file
+for page in src/report/attn_page.html src/serve/page.html; do
+    mkdir -p "build/lint/${page%/*}"
+    sed -e 's/[\\"?]/\\&/g' -e 's/.*/"&\\n",/' $page > build/lint/$page.inc
+done
 flags+=(-Ibuild/lint/src)
 
 # each_file COMMAND...: runs it over all files, {} in it is the file. The functions that known.h is about are not told it themselves.

@@ -50,7 +50,10 @@ def prompts_are_those_of_the_template():
                                       capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             expected = json.loads(done.stdout)
-            assert s.post("/apply-template", **given)["prompt"] == expected["text"]
+            assert s.post("/apply-template", **given) == {"prompt": expected["text"]}
+            tokens = s.post("/apply-template", return_token_ids=True, **given)
+            assert tokens["prompt"] == expected["text"] and tokens["token_ids"] == expected["ids"], tokens
+            assert "".join(tokens["token_strs"]) == expected["text"], tokens
             ids = ",".join(map(str, expected["ids"]))
             ran = subprocess.run([TBLOCK, "run", MODEL, "--ids", ids, "--json", "--predict", "12", "--temp", "1", "--top-k", "0", "--top-p",
                                   "1", "--seed", "9"], capture_output=True, text=True)
