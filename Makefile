@@ -123,15 +123,16 @@ $(BUILD)/src/report/attn_html.o $(BUILD)/src/serve/page.o: CPPFLAGS += -I$(BUILD
 $(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
 $(BUILD)/src/cli/cmd_serve.o: CPPFLAGS += $(if $(HTTP_LIBS),-DHAVE_MICROHTTPD)
 ifeq ($(SECCOMP),yes)
-$(BUILD)/src/cli/sandbox.o: $(BUILD)/src/cli/sandbox_filter.inc
+SANDBOX_INC = $(addprefix $(BUILD)/src/cli/sandbox_,compute.inc serve.inc)
+$(BUILD)/src/cli/sandbox.o: $(SANDBOX_INC)
 $(BUILD)/src/cli/sandbox.o: CPPFLAGS += -DHAVE_SECCOMP -I$(BUILD)/src
 endif
 build/sandbox_filter: tools/sandbox_filter.c Makefile
 	@mkdir -p $(@D)
 	$(call Q,host) $(HOSTCC) -std=c17 $(WARN) -D_GNU_SOURCE $(shell pkg-config --cflags libseccomp) -o $@ $< $(shell pkg-config --libs libseccomp)
-$(BUILD)/src/cli/sandbox_filter.inc: build/sandbox_filter
+$(BUILD)/src/cli/sandbox_%.inc: build/sandbox_filter
 	@mkdir -p $(@D)
-	$(call Q,filter) $< $(ARCH) > $@.new && mv $@.new $@
+	$(call Q,filter) $< $(ARCH) $* > $@.new && mv $@.new $@
 
 headers:
 	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
@@ -223,7 +224,7 @@ msan: ## run the unit tests and the fuzzers' corpora with clang's memory sanitiz
 
 lint: ## run clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/lint
 	@tools/setup.sh lint
-	@$(if $(SECCOMP),$(MAKE) --no-print-directory BUILD=build/lint build/lint/src/cli/sandbox_filter.inc)
+	@$(if $(SECCOMP),$(MAKE) --no-print-directory BUILD=build/lint build/lint/src/cli/sandbox_compute.inc build/lint/src/cli/sandbox_serve.inc)
 	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS) $(if $(SECCOMP),-DHAVE_SECCOMP)" tests/lint/lint.sh
 
 coverage: ## which lines of src/ the tests run: the share of those this machine can run, and the worst files
@@ -294,9 +295,10 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(DESTDIR)$(PREFIX)/share/doc/tblock"
-	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
+	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression" "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/systemd"
 	install -m 644 docs/*.md docs/*.svg "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs"
 	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
+	install -m 644 docs/examples/systemd/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/systemd"
 	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
 	$(BUILD)/tblock help --man | sed 's|\([ (]\)models/|\1$(PREFIX)/share/tblock/models/|g' > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
 	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"

@@ -265,8 +265,7 @@ TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_
  * did not ask for them. */
 TBLOCK_API const float *tblock_logits(const tblock_context *c, size_t i);
 
-/* A hash of n floats (all NaNs are equal): equal bits give equal hashes. `run --stats` prints
- * it. */
+/* A hash of n floats (all NaNs are equal): equal bits, equal hashes. `run --stats` prints it. */
 TBLOCK_API uint64_t tblock_hash_floats(const float *x, size_t n);
 
 /* Tokens held by a sequence; -1 for a sequence that does not exist. */
@@ -380,6 +379,7 @@ typedef struct tblock_generation_options {
     int                    draft_match; /* fewest tokens that must have occurred before; 0: 2 */
     bool                   prompt_logits; /* call on_token for ids too, from the second on; none of
                                            * them is reused then */
+    int                    pool;      /* enum tblock_pool (tblock_tools.h): for an embedding */
     tblock_token_fn        on_token;  /* may be NULL */
     void                  *user;      /* passed to on_token */
 } tblock_generation_options;

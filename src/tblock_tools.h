@@ -684,6 +684,24 @@ typedef struct tblock_answer_call_info {
 TBLOCK_API void tblock_answer_describe_call(const tblock_answer *a, size_t i,
                                             tblock_answer_call_info *out);
 
+/* ---- Embeddings (docs/numerics.md) ----------------------------------------------------------- */
+
+/* A text as a vector of d_model numbers: what a generation with the option `pool` makes of the
+ * states behind the final norm (hidden.final_norm of tblock_logits_write) of the ids that it was
+ * given. With max_tokens -1 it does nothing else. */
+enum tblock_pool {
+    TBLOCK_POOL_NONE = 0,
+    TBLOCK_POOL_MEAN = 1, /* their mean; all ids are computed, none is reused */
+    TBLOCK_POOL_LAST = 2  /* the last one, for models that are trained to embed so */
+};
+
+/* The vector, out [d_model]; normalize: of length 1, unless it is all zeros. The same bits however
+ * the ids were cut into steps, and whatever ran beside them. A state that is NaN or infinite ends
+ * the generation with TBLOCK_END_FAILED, unless the context allows NaN. Fails with TBLOCK_USAGE (no
+ * pool, the ids are not read yet). */
+TBLOCK_API bool tblock_generation_embedding(const tblock_generation *g, bool normalize, float *out,
+                                            tblock_error *err);
+
 /* ---- Constraints (docs/constraints.md) ------------------------------------------------------- */
 
 /* tblock_constraint is what a text must fit. Its tables grow as it runs: one thread at a time may

@@ -1,7 +1,7 @@
 /* tools/sandbox_filter.c: the filter of --sandbox, made by libseccomp when tblock is built: one
  * line for each instruction, to be included into an array of struct sock_filter
  * (src/cli/sandbox.c).
- *   sandbox_filter x86_64|aarch64
+ *   sandbox_filter x86_64|aarch64 compute|serve
  * What is allowed is listed, everything else is refused: a call that a future C library makes
  * instead fails rather than being let through.
  *
@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/filter.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <stdbool.h>
@@ -78,6 +79,19 @@ static const Restricted restricted[] = {
     { SCMP_SYS(tgkill), { 0, ALL_BITS, PROCESS }, { 0 } },
 };
 
+/* What `serve` does besides, with a socket that listens already: no other can be made, so it
+ * reaches nobody who did not ask. */
+static const int serving[] = {
+    SCMP_SYS(accept4), SCMP_SYS(recvfrom), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(shutdown),
+    SCMP_SYS(getsockname), SCMP_SYS(getsockopt),
+    SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
+    SCMP_SYS(eventfd2), SCMP_SYS(rt_sigtimedwait),
+};
+static const Restricted serving_restricted[] = {
+    { SCMP_SYS(setsockopt), { 1, ALL_BITS, IPPROTO_TCP }, { 0 } },
+    { SCMP_SYS(fcntl), { 1, ALL_BITS, F_SETFL }, { 0 } },
+};
+
 /* A call that a kernel of this machine does not have (-EDOM, say pause on aarch64) needs no
  * rule. */
 static bool added(int result) { return result == 0 || result == -EDOM; }
@@ -89,21 +103,33 @@ static struct scmp_arg_cmp masked_equal(const Argument *a)
     };
 }
 
-static bool add_rules(scmp_filter_ctx filter, uint32_t machine)
+static bool add_lists(scmp_filter_ctx filter, const int *call, size_t n_calls,
+                      const Restricted *list, size_t n)
+{
+    bool good = true;
+    for (size_t i = 0; good && i < n_calls; i++)
+        good = added(seccomp_rule_add(filter, SCMP_ACT_ALLOW, call[i], 0));
+    for (size_t i = 0; good && i < n; i++) {
+        const Restricted   *r       = &list[i];
+        struct scmp_arg_cmp rule[2] = { masked_equal(&r->first), masked_equal(&r->second) };
+        good = added(
+            seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, r->second.mask ? 2 : 1, rule));
+    }
+    return good;
+}
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+static bool add_rules(scmp_filter_ctx filter, uint32_t machine, bool serve)
 {
     /* other systems' calls are refused like others, instead of ending the program */
     bool good = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ERRNO(EPERM)) == 0;
     if (machine != seccomp_arch_native())
         good = good && seccomp_arch_add(filter, machine) == 0
             && seccomp_arch_remove(filter, seccomp_arch_native()) == 0;
-    for (size_t i = 0; good && i < sizeof allowed / sizeof *allowed; i++)
-        good = added(seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0));
-    for (size_t i = 0; good && i < sizeof restricted / sizeof *restricted; i++) {
-        const Restricted *r = &restricted[i];
-        struct scmp_arg_cmp rule[2] = { masked_equal(&r->first), masked_equal(&r->second) };
-        good = added(
-            seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, r->call, r->second.mask ? 2 : 1, rule));
-    }
+    good = good && add_lists(filter, allowed, COUNT(allowed), restricted, COUNT(restricted))
+        && (!serve
+            || add_lists(filter, serving, COUNT(serving), serving_restricted,
+                         COUNT(serving_restricted)));
     /* its flags lie in memory, where a filter cannot look: without it the C library falls back to
      * clone */
     return good && added(seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0));
@@ -125,14 +151,15 @@ static bool print_filter(FILE *f)
 
 int main(int argc, char **argv)
 {
-    uint32_t machine = argc == 2 ? seccomp_arch_resolve_name(argv[1]) : 0;
+    bool     serve   = argc == 3 && strcmp(argv[2], "serve") == 0;
+    uint32_t machine = argc == 3 ? seccomp_arch_resolve_name(argv[1]) : 0;
     FILE    *f       = tmpfile();
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
-    bool good = machine && f && filter && add_rules(filter, machine)
+    bool good = machine && f && filter && add_rules(filter, machine, serve)
         && seccomp_export_bpf(filter, fileno(f)) == 0 && print_filter(f);
     if (!good)
         fprintf(stderr, "sandbox_filter: cannot make a filter for %s\n",
-                argc == 2 ? argv[1] : "no machine");
+                argc == 3 ? argv[1] : "no machine");
     seccomp_release(filter);
     return good ? 0 : 1;
 }

@@ -4,6 +4,7 @@
  * batch, and each takes its logits and draws (take_step). A generation computes at positions of its
  * own sequence and draws by its own seed and index, so the others never show in its bits. */
 #include "api/fitting.h"
+#include "api/pool.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ struct tblock_generation {
     const char               *skip;   /* of opt.skip, what may still come */
     StopTexts                 stop;
     Fitting                   fit;
+    Pool                      pool;
     TextOut                   text;
     atomic_bool               stopped;
     int                       end;
@@ -129,19 +131,21 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
                                        .end        = ids,
                                        .n_end      = n_stop_ids,
                                        .vocab_size = m.vocab_size };
-    return fitting_begin(&g->fit, g->context->model, err);
+    return fitting_begin(&g->fit, g->context->model, err)
+        && pool_begin(&g->pool, o->pool, m.d_model, g->n_given, err);
 }
 
-/* How many tokens at the start of g->ids a sequence holds; at least the last one is computed again,
- * since its logits are needed. */
+/* How many tokens at the start of g->ids a sequence holds. Those are computed again whose logits or
+ * states are needed: at least the last one. */
 static size_t common_tokens(const tblock_generation *g, int32_t seq)
 {
     const tblock_context *c    = g->context;
-    size_t                most = (size_t)c->kv.seq[seq].length, n = 0;
-    most = most < g->n_ids ? most : g->n_ids - 1;
+    const size_t          held = (size_t)c->kv.seq[seq].length;
+    size_t most = g->opt.prompt_logits ? 0 : g->pool.sum ? g->pool.first : g->n_ids - 1, n = 0;
+    most        = most < held ? most : held;
     while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
         n++;
-    return g->opt.prompt_logits ? 0 : n;
+    return n;
 }
 
 /* Is a sequence free, and all of it the beginning? */
@@ -357,6 +361,7 @@ void tblock_generation_close(tblock_generation *g)
     }
     text_stream_free(g->stream);
     fitting_end(&g->fit);
+    pool_end(&g->pool);
     text_out_free(&g->stop.held);
     text_out_free(&g->text);
     free(g->ids);
@@ -404,11 +409,15 @@ static size_t propose(tblock_generation *g, size_t most)
 }
 
 /* A batch that failed may have computed more of the prompt. That stays, since a sliding window may
- * have moved on with it; but logits that are to be told are gone. */
+ * have moved on with it; but logits that are to be told are gone, and so are states that were not
+ * pooled. */
 static void keep_prompt(tblock_generation *g, size_t length)
 {
     const int32_t *id   = g->context->seq_tokens[g->seq].id;
-    const size_t   most = length < g->n_known ? length : g->n_known - 1;
+    const size_t   pooled = g->pool.sum && !pool_is_full(&g->pool) ? g->pool.first + g->pool.n
+                                                                   : g->n_known - 1;
+    size_t         most = length < g->n_known ? length : g->n_known - 1;
+    most                = most < pooled ? most : pooled;
     while (!g->opt.prompt_logits && g->n_held < most && id[g->n_held] == g->ids[g->n_held])
         g->n_held++;
 }
@@ -543,6 +552,14 @@ static bool tell_prompt(tblock_generation *g)
     return true;
 }
 
+static bool embedding_is_finite(tblock_generation *g)
+{
+    if (g->context->allow_nan || pool_is_finite(&g->pool))
+        return true;
+    context_explain_nan(g->context, "the embedding", &g->error);
+    return give_up(g);
+}
+
 static void take_step(tblock_generation *g)
 {
     const size_t n = g->n_items, last = g->first_item + n - 1;
@@ -552,7 +569,7 @@ static void take_step(tblock_generation *g)
         if (g->opt.prompt_logits && !tell_prompt(g))
             return;
         g->n_held += n;
-        if (g->n_held == g->n_known)
+        if (g->n_held == g->n_known && embedding_is_finite(g))
             draw_tokens(g, last, 1);
         return;
     }
@@ -598,6 +615,44 @@ static bool reserve_step(tblock_context *c, size_t n, Error *err)
     return c->step || no_memory(NULL, err);
 }
 
+/* A step whose states are pooled, and the context's own observer, who sees them too. */
+typedef struct PooledStep {
+    tblock_generation *const *g;
+    size_t                    n;
+    tblock_observer           observer;
+    void                     *user;
+} PooledStep;
+
+static void pool_states(void *user, const char *name, size_t first, int n_tok, const float *x,
+                        size_t stride)
+{
+    const PooledStep *s = user;
+    if (s->observer)
+        s->observer(s->user, name, first, n_tok, x, stride);
+    if (strcmp(name, "final_norm") != 0)
+        return;
+    for (size_t i = 0; i < s->n; i++) {
+        tblock_generation *g = s->g[i];
+        for (size_t j = 0; g->pool.sum && j < g->n_items; j++) {
+            const size_t item = g->first_item + j;
+            if (item >= first && item - first < (size_t)n_tok)
+                pool_add(&g->pool, g->n_held + j, x + (item - first) * stride);
+        }
+    }
+}
+
+static bool decode_step(tblock_context *c, tblock_generation *const *g, size_t n, size_t n_items,
+                        Error *err)
+{
+    PooledStep pooled = { g, n, c->observer, c->observer_user };
+    for (size_t i = 0; i < n; i++)
+        if (g[i]->n_items && g[i]->pool.sum && !pool_is_full(&g[i]->pool))
+            tblock_observe(c, pool_states, &pooled);
+    const bool ok = context_decode(c, c->step, n_items, err);
+    tblock_observe(c, pooled.observer, pooled.user);
+    return ok;
+}
+
 FP_ENV_WORK
 static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, size_t prompt_tokens,
                     Error *err)
@@ -617,7 +672,7 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
     for (size_t i = 0; ok && i < n; i++)
         fill_items(g[i], c->step + g[i]->first_item);
     forward_expect(c->forward, steps_to_come(g, n));
-    ok = ok && (n_items == 0 || context_decode(c, c->step, n_items, err));
+    ok = ok && (n_items == 0 || decode_step(c, g, n, n_items, err));
     forward_expect(c->forward, -1);
     for (size_t i = 0; i < n; i++) {
         if (ok)
@@ -652,4 +707,22 @@ void tblock_generation_describe(const tblock_generation *g, tblock_generation_in
              .n_proposed = g->n_proposed,
              .n_accepted = g->n_accepted,
     };
+}
+
+FP_ENV_WORK
+static bool embedding(const tblock_generation *g, bool normalize, float *out, Error *err)
+{
+    if (!g->pool.sum)
+        return fail(err, USAGE, "embedding: expected a generation with the option pool");
+    if (!pool_is_full(&g->pool))
+        return fail(err, USAGE, "embedding: expected all %zu ids to be read, found %zu", g->n_given,
+                    g->n_held);
+    pool_give(&g->pool, normalize, out);
+    return true;
+}
+
+bool tblock_generation_embedding(const tblock_generation *g, bool normalize, float *out,
+                                 tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, embedding(g, normalize, out, err));
 }

@@ -59,6 +59,13 @@ char *text_out_take(TextOut *o, Error *err);
 
 void text_out_free(TextOut *o); /* drops the text; zeroes o */
 
+/* ---- base64.c -------------------------------------------------------------------------------- */
+
+/* Bytes that come one at a time. Zero it, but for out. */
+typedef struct Base64 { TextOut *out; unsigned held; int n; } Base64; /* n: bytes in held */
+void base64_byte(Base64 *b, unsigned byte);
+void base64_end(Base64 *b); /* the last one or two bytes, with '=' behind them */
+
 /* ---- utf8 ------------------------------------------------------------------------------------ */
 
 /* A strict UTF-8 decoder: no overlong forms, no surrogates, nothing above U+10FFFF. */

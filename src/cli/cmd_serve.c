@@ -60,6 +60,9 @@ static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_er
     return *n_keys || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path);
 }
 
+/* Models and keys are read, and the socket is there: nothing needs to be opened any more. */
+static bool enter_sandbox(int fd, tblock_error *err) { return sandbox_enter(&fd, 1, true, err); }
+
 static bool serve_with(const ServeArgs *a, const char *format, const char *keys, size_t n_keys,
                        tblock_error *err)
 {
@@ -89,6 +92,7 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .body_bytes      = (size_t)a->body_mb << 20,
                        .kv_bytes        = (size_t)a->kv_mb << 20,
                        .timeout_s       = a->timeout,
+                       .listening       = compute.sandbox ? enter_sandbox : NULL,
                        .lenient         = a->lenient,
                        .log_prompts     = a->log_prompts,
                        .quiet           = a->general.quiet };
@@ -124,10 +128,7 @@ static bool serve_model(const ServeArgs *a, tblock_error *err)
 
 static bool serve_command(void *args, tblock_error *err)
 {
-    const ServeArgs *a = args;
-    if (a->compute.sandbox)
-        return fail(err, TBLOCK_USAGE, "--sandbox: serve has none yet: its rules allow no sockets");
-    return serve_model(a, err);
+    return serve_model(args, err);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */

@@ -285,8 +285,9 @@ bool sandbox_possible(tblock_error *err);
  * descriptors above 2 are closed, except the n of `writable`. Standard input is opened again for
  * reading only, unless it is the same as standard output or error. This holds for all threads,
  * for good. Fails with TBLOCK_SYSTEM as above, if standard input cannot be opened again, and
- * without memory; then there is no filter at all. */
-bool sandbox_enter(const int *writable, size_t n, tblock_error *err);
+ * without memory; then there is no filter at all. serving: connections to a socket that listens
+ * are taken and used too. */
+bool sandbox_enter(const int *writable, size_t n, bool serving, tblock_error *err);
 
 /* ---- run_stats.c ----------------------------------------------------------------------------- */
 

@@ -226,7 +226,7 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
     }
     if (also >= 0)
         fd[n_fd++] = also;
-    return sandbox_enter(fd, n_fd, err);
+    return sandbox_enter(fd, n_fd, false, err);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */

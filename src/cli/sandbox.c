@@ -12,9 +12,9 @@ bool sandbox_possible(tblock_error *err)
                                         "which the sandbox needs (Linux only)");
 }
 
-bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
+bool sandbox_enter(const int *writable, size_t n, bool serving, tblock_error *err)
 {
-    (void)writable, (void)n;
+    (void)writable, (void)n, (void)serving;
     return sandbox_possible(err);
 }
 
@@ -107,12 +107,17 @@ static bool make_input_readonly(tblock_error *err)
 
 /* ---- The filter ------------------------------------------------------------------------------ */
 
-bool sandbox_enter(const int *writable, size_t n, tblock_error *err)
+bool sandbox_enter(const int *writable, size_t n, bool serving, tblock_error *err)
 {
-    struct sock_filter code[] = {
-#include "cli/sandbox_filter.inc"
+    struct sock_filter compute[] = {
+#include "cli/sandbox_compute.inc"
     };
-    struct sock_fprog program = { sizeof code / sizeof *code, code };
+    struct sock_filter serve[] = {
+#include "cli/sandbox_serve.inc"
+    };
+    struct sock_fprog program =
+        serving ? (struct sock_fprog){ sizeof serve / sizeof *serve, serve }
+                : (struct sock_fprog){ sizeof compute / sizeof *compute, compute };
     if (!make_input_readonly(err) || !close_writable(writable, n, err))
         return false;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)

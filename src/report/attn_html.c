@@ -76,29 +76,6 @@ static void about(TextOut *o, const AttnView *v)
     text_out_free(&json);
 }
 
-typedef struct Base64 { TextOut *out; unsigned held; int n; } Base64; /* n: bytes in held */
-
-static void base64_byte(Base64 *b, unsigned byte)
-{
-    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    b->held = b->held << 8 | byte;
-    if (++b->n == 3) {
-        text_out_bytes(b->out,
-                       (char[]){ digit[b->held >> 18 & 63], digit[b->held >> 12 & 63],
-                                 digit[b->held >> 6 & 63], digit[b->held & 63] },
-                       4);
-        b->held = 0;
-        b->n    = 0;
-    }
-}
-
-/* The last one or two bytes with zeros behind them, which the page ignores; no '='. */
-static void base64_end(Base64 *b)
-{
-    while (b->n > 0)
-        base64_byte(b, 0);
-}
-
 /* ---- How fine -------------------------------------------------------------------------------- */
 
 /* How probabilities become cells: each shows the largest of `block` queries by `block` keys.
@@ -169,7 +146,7 @@ static void head_data(Base64 *b, const AttnView *v, const Cells *c, size_t windo
         for (size_t k = first_cell(window, c->block, i); k <= i; k++) {
             float    shown = largest(p, v->n_tokens, c->block, i, k);
             unsigned code  = c->exact ? f32_to_f16(shown) : code_of(shown);
-            base64_byte(b, code & 0xFF);
+            base64_byte(b, code);
             if (c->exact)
                 base64_byte(b, code >> 8);
         }

@@ -191,61 +191,6 @@ static const JobForm completion_form = { write_piece, write_ended, write_whole, 
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* The prompt is one text, one list of ids, or a list of either. */
-static bool is_list(const JsonNode *p)
-{
-    return p->kind == NODE_ARRAY && p->n
-        && (p[1].kind == NODE_STRING || p[1].kind == NODE_ARRAY);
-}
-
-static bool read_prompt(Exchange *x, const CompletionRequest *r, const JsonNode *p, Prompt *out)
-{
-    const int    n_ctx = x->server->computing.n_ctx;
-    tblock_error err;
-    char         found[NODE_TEXT];
-    if (p->kind == NODE_ARRAY) {
-        if (!ids_of(x, "prompt", p, &out->ids, &out->n))
-            return false;
-        if (r->echo && x->server->info.has_tokenizer
-            && !tblock_detokenize(x->server->o->model, out->ids, out->n, &out->text, &out->n_text,
-                                  &err))
-            return refuse_error(x, "prompt", &err);
-    } else if (p->kind == NODE_STRING) {
-        if (!tokens_of(x, p,
-                       (r->add_special ? TBLOCK_ADD_SPECIAL : 0u)
-                           | (r->parse_special ? TBLOCK_PARSE_SPECIAL : 0u),
-                       &out->ids, &out->n))
-            return false;
-        out->text = malloc(p->n + 1);
-        if (!out->text)
-            return refuse_memory(x);
-        memcpy(out->text, p->text, p->n + 1);
-        out->n_text = p->n;
-    } else {
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt",
-                      "prompt: expected a string, an array of ids or an array of these, found %s",
-                      node_text(p, found));
-    }
-    if (!out->n)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt",
-                      "prompt: expected at least one token, found none");
-    return out->n <= (size_t)n_ctx
-        || refuse(x, MHD_HTTP_BAD_REQUEST, "prompt",
-                  "prompt: expected at most the %d tokens of the context, found %zu", n_ctx,
-                  out->n);
-}
-
-static bool read_prompts(Exchange *x, const CompletionRequest *r, Job *j)
-{
-    if (!is_list(r->prompt))
-        return read_prompt(x, r, r->prompt, &j->prompt[0]);
-    size_t i = 0;
-    JSON_NODES (p, r->prompt)
-        if (!read_prompt(x, r, p, &j->prompt[i++]))
-            return false;
-    return true;
-}
-
 static bool check_request(Exchange *x, CompletionRequest *r)
 {
     if (!r->prompt)
@@ -262,7 +207,7 @@ static bool check_request(Exchange *x, CompletionRequest *r)
 
 static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
 {
-    const size_t n_prompts = is_list(r->prompt) ? r->prompt->n : 1;
+    const size_t n_prompts = prompts_count(r->prompt);
     Completion  *c         = j->request = calloc(1, sizeof *c);
     j->free_request                     = free;
     if (!c)
@@ -275,10 +220,16 @@ static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt",
                       "expected at most %d texts in all, prompts times n, found %zu", MOST_CHOICES,
                       n_prompts * c->per_prompt);
-    if (!job_choices(j, n_prompts, c->per_prompt) || !read_prompts(x, r, j)
+    if (!job_choices(j, n_prompts, c->per_prompt)
+        || !prompts_read(x, r->prompt,
+                         &(PromptForm){ .param         = "prompt",
+                                        .add_special   = r->add_special,
+                                        .parse_special = r->parse_special,
+                                        .texts         = r->echo },
+                         j)
         || !settings_apply(x, &r->s, j))
         return false;
-    j->prompt_probs = j->options.prompt_logits = r->echo && r->logprobs >= 0;
+    j->options.prompt_logits = r->echo && r->logprobs >= 0;
     return true;
 }
 

@@ -5,8 +5,6 @@
 #include "serve/server.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,8 +19,7 @@
 enum {
     HEADER_BYTES   = 16 << 10, /* of a request */
     STREAM_BYTES   = 4 << 10,  /* of an answer, at a time */
-    MOST_BODIES    = 16,       /* of the greatest size: what all requests may take together */
-    FIRST_INHERITED = 3        /* the descriptor of a socket that the system's manager opened */
+    MOST_BODIES    = 16        /* of the greatest size: what all requests may take together */
 };
 
 void random_id(char *out, size_t n)
@@ -187,6 +184,7 @@ const Route routes[] = {
     { "GET",  "/props",            props_handle,          false },
     { "GET",  "/v1/models",        models_handle,         false },
     { "POST", "/v1/completions",   completions_handle,    false },
+    { "POST", "/v1/embeddings",    embeddings_handle,     false },
     { "POST", "/v1/chat/completions", chat_handle,        false },
     { "POST", "/v1/responses",     responses_handle,      false },
     { "POST", "/apply-template",   apply_template_handle, false },
@@ -584,78 +582,19 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
 
 /* ---- The daemon ------------------------------------------------------------------------------ */
 
-/* A socket that systemd opened for us (sd_listen_fds(3)). -1: none. */
-static int inherited_socket(void)
+bool http_start(Server *s, int listening, tblock_error *err)
 {
-    const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
-    return pid && n && strtol(pid, NULL, 10) == (long)getpid() && strtol(n, NULL, 10) == 1
-               ? FIRST_INHERITED
-               : -1;
-}
-
-static bool is_loopback(const struct sockaddr *a)
-{
-    if (a->sa_family == AF_INET)
-        return (ntohl(((const struct sockaddr_in *)(const void *)a)->sin_addr.s_addr) >> 24) == 127;
-    return a->sa_family == AF_INET6
-        && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
-}
-
-/* Who can reach a socket that we were given? One that is no address is this machine's. */
-static bool given_is_loopback(int fd)
-{
-    struct sockaddr_storage a = { 0 };
-    socklen_t               n = sizeof a;
-    return getsockname(fd, (struct sockaddr *)&a, &n) == 0
-        && (is_loopback((struct sockaddr *)&a) || a.ss_family == AF_UNIX);
-}
-
-static bool find_address(Server *s, int given, struct addrinfo **out, tblock_error *err)
-{
-    struct addrinfo hints = { .ai_flags    = AI_PASSIVE | AI_NUMERICSERV,
-                              .ai_socktype = SOCK_STREAM };
-    char            port[16];
-    snprintf(port, sizeof port, "%d", s->o->port);
-    int why = getaddrinfo(s->o->host, port, &hints, out);
-    if (why)
-        return fail(err, TBLOCK_USAGE, "--host %s: %s", s->o->host, gai_strerror(why));
-    bool loopback = given >= 0 ? given_is_loopback(given) : is_loopback((*out)->ai_addr);
-    return loopback || s->o->n_keys
-        || fail(err, TBLOCK_USAGE,
-                "%s %s: expected --key-file beside it, because other machines can reach that "
-                "address",
-                given >= 0 ? "a socket that was given, not" : "--host", s->o->host);
-}
-
-bool http_start(Server *s, tblock_error *err)
-{
-    struct addrinfo *address = NULL;
-    int              fd      = inherited_socket();
-    if (!find_address(s, fd, &address, err)) {
-        if (address)
-            freeaddrinfo(address);
-        return false;
-    }
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME;
-    if (address->ai_family == AF_INET6)
-        flags |= MHD_USE_IPv6;
-    const struct MHD_OptionItem where[] = {
-        fd >= 0 ? (struct MHD_OptionItem){ MHD_OPTION_LISTEN_SOCKET, fd, NULL }
-                : (struct MHD_OptionItem){ MHD_OPTION_SOCK_ADDR, 0, address->ai_addr },
-        { MHD_OPTION_END, 0, NULL }
-    };
     errno     = 0;
     s->daemon = MHD_start_daemon(
-        flags, (uint16_t)s->o->port, NULL, NULL, on_request, s, MHD_OPTION_NOTIFY_COMPLETED,
-        on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o->request_seconds,
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, (uint16_t)s->o->port, NULL, NULL,
+        on_request, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, s, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o->request_seconds,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->o->connections,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_ARRAY, where,
-        MHD_OPTION_END);
-    freeaddrinfo(address);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_LISTEN_SOCKET,
+        listening, MHD_OPTION_END);
     return s->daemon
-        || fail(err, TBLOCK_USAGE, "--host %s --port %d: %s", s->o->host, s->o->port,
-                errno ? strerror(errno) : "libmicrohttpd cannot listen there");
+        || fail(err, TBLOCK_SYSTEM, "libmicrohttpd: %s",
+                errno ? strerror(errno) : "it cannot start");
 }
 
 int http_port(const Server *s)

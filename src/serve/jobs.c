@@ -92,8 +92,8 @@ bool job_submit(Exchange *x, Job *j)
 {
     Server *s = x->server;
     pthread_mutex_lock(&s->lock);
-    const bool full =
-        s->counts.waiting + j->n_choices > (size_t)s->o->queue + (size_t)s->o->parallel;
+    const bool full = s->counts.waiting /* a request of many texts may come where none waits */
+        && s->counts.waiting + j->n_choices > (size_t)s->o->queue + (size_t)s->o->parallel;
     s->counts.refused += full;
     if (!full) {
         *(s->last ? &s->last->next : &s->first) = j;

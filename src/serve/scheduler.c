@@ -17,15 +17,17 @@ enum {
     SHARED_LEAST = TILE,       /* a beginning that is worth waiting for */
     MOST_UNREAD  = 1 << 20     /* bytes of a stream that its client has not taken */
 };
-static const double step_seconds  = 0.08; /* that a piece of a prompt may hold up other streams */
-static const double piece_seconds = 0.4;  /* of a piece that holds up no one */
+static const double step_seconds  = 0.1; /* that prompts may add to a step in which others draw */
+static const double piece_seconds = 0.4; /* of a step in which no one does */
 
 typedef struct Scheduler {
     Server             *s;
     tblock_generation **taking; /* [parallel] */
     Choice            **choice; /* whose they are */
     size_t              n, n_reading;
-    size_t              piece;      /* tokens of prompts in the next step */
+    size_t              unread;     /* tokens of prompts that those who take part have to read */
+    size_t              piece;      /* most of them in the next step */
+    double              row_seconds; /* of a token in a step with prompts, as measured */
     uint64_t           *used;       /* [n_seqs] when a sequence was last let go */
     bool               *taken;      /* [n_seqs] */
     uint64_t            clock;
@@ -138,6 +140,47 @@ static void watch(Scheduler *k)
     }
 }
 
+/* ---- How much of the prompts ----------------------------------------------------------------- */
+
+/* One that draws has its last token to compute; one that reads, more. */
+static size_t n_unread(const tblock_generation_info *i) { return i->n_ids - i->n_held; }
+static bool   is_reading(const tblock_generation_info *i) { return n_unread(i) > 1; }
+
+static bool someone_draws(const Scheduler *k)
+{
+    for (const Job *j = k->s->first; j; j = j->next)
+        for (size_t i = 0; i < j->n_choices; i++) {
+            if (!j->choice[i].generation)
+                continue;
+            tblock_generation_info now = info_of(&j->choice[i]);
+            if (!is_reading(&now))
+                return true;
+        }
+    return false;
+}
+
+/* What a token costs is known from earlier steps, so that the first piece beside someone who draws
+ * already is as short as it must be. */
+static void plan_piece(Scheduler *k)
+{
+    const double least = LEAST_PIECE, most = (double)k->s->computing.n_batch;
+    const double bound = someone_draws(k) ? step_seconds : piece_seconds;
+    const double fits  = k->row_seconds > 0 ? bound / k->row_seconds : least;
+    k->piece           = (size_t)(fits < least ? least : fits > most ? most : fits);
+}
+
+/* A step of few tokens says more of reading the weights than of a token. One that was slow counts
+ * at once, one that was quick by half. */
+static void learn_from_step(Scheduler *k, double seconds)
+{
+    const size_t read = k->unread < k->piece ? k->unread : k->piece;
+    const size_t rows = k->n - k->n_reading + read;
+    if (!read || rows < LEAST_PIECE)
+        return;
+    const double found = seconds / (double)rows;
+    k->row_seconds = found > k->row_seconds ? found : (found + k->row_seconds) / 2;
+}
+
 /* ---- KV memory ------------------------------------------------------------------------------- */
 
 /* Give up what no one uses, the oldest first. */
@@ -212,6 +255,8 @@ static void make_room(Scheduler *k)
 static bool waits_for_beginning(const Server *s, const Choice *c)
 {
     const int32_t *ids = c->prompt->ids;
+    if (c->job->options.prompt_logits || c->job->options.pool == TBLOCK_POOL_MEAN)
+        return false; /* all of it is computed, whatever is there */
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
             const Choice *other = &j->choice[i];
@@ -222,7 +267,7 @@ static bool waits_for_beginning(const Server *s, const Choice *c)
             while (same < most && o.ids[same] == ids[same])
                 same++;
             if (same >= SHARED_LEAST && o.n_held < same)
-                return !j->prompt_probs;
+                return true;
         }
     return false;
 }
@@ -282,38 +327,24 @@ static void admit(Scheduler *k)
     }
 }
 
-static bool is_reading(const tblock_generation_info *i) { return i->n_held < i->n_given; }
-
 /* Those that draw come first; then prompts share the piece, in their order. */
 static void gather(Scheduler *k)
 {
-    k->n = k->n_reading = 0;
+    k->n = k->n_reading = k->unread = 0;
     for (int reading = 0; reading < 2; reading++)
         for (Job *j = k->s->first; j; j = j->next)
             for (size_t i = 0; i < j->n_choices; i++) {
                 Choice *c = &j->choice[i];
-                if (!c->generation || j->out.n - j->n_sent > MOST_UNREAD)
+                if (!c->generation || (j->stream && j->out.n - j->n_sent > MOST_UNREAD))
                     continue;
                 tblock_generation_info now = info_of(c);
                 if (is_reading(&now) != reading)
                     continue;
                 k->n_reading += (size_t)reading;
+                k->unread += reading ? n_unread(&now) : 0;
                 k->choice[k->n]   = c;
                 k->taking[k->n++] = c->generation;
             }
-}
-
-/* A piece grows while it is quick, and shrinks where it holds up those that draw. */
-static void adapt_piece(Scheduler *k, double seconds)
-{
-    const size_t most  = (size_t)k->s->computing.n_batch;
-    const double bound = k->n_reading < k->n ? step_seconds : piece_seconds;
-    if (!k->n_reading)
-        return;
-    if (seconds > bound && k->piece > LEAST_PIECE)
-        k->piece /= 2;
-    else if (seconds < bound / 2.5 && k->piece < most)
-        k->piece = 2 * k->piece < most ? 2 * k->piece : most;
 }
 
 /* ---- What a step brought --------------------------------------------------------------------- */
@@ -334,8 +365,9 @@ static void take_step(Scheduler *k, Choice *c, double now)
     Job                   *j = c->job;
     Counts                *n = &k->s->counts;
     tblock_generation_info i = info_of(c);
+    tblock_error           err;
     const size_t           drawn = i.n_ids - i.n_given + (i.end == TBLOCK_END_TOKEN);
-    if (drawn > c->n_drawn || i.end != TBLOCK_GOES_ON) {
+    if (drawn > c->n_drawn) {
         if (!c->n_drawn)
             histogram_add(&n->first_token, now - j->arrived);
         else
@@ -352,8 +384,12 @@ static void take_step(Scheduler *k, Choice *c, double now)
         return;
     }
     tell(c, &i);
-    if (i.end != TBLOCK_GOES_ON)
+    if (i.end != TBLOCK_GOES_ON && j->computed && !j->computed(c, &err)) {
+        snprintf(j->why, sizeof j->why, "%s", err.msg);
+        c->end = TBLOCK_END_FAILED;
+    } else if (i.end != TBLOCK_GOES_ON) {
         end_choice(k, c, i.end);
+    }
 }
 
 static void after_step(Scheduler *k)
@@ -393,7 +429,7 @@ static void step(Scheduler *k)
     good = tblock_advance(s->o->context, k->taking, k->n, k->piece, &err);
     pthread_mutex_lock(&s->lock);
     s->counts.kv_bytes = kv_bytes(s);
-    adapt_piece(k, clock_seconds() - begun);
+    learn_from_step(k, clock_seconds() - begun);
     for (size_t i = 0; !good && i < k->n; i++) { /* no memory: no one moved */
         snprintf(k->choice[i]->job->why, sizeof err.msg, "%s", err.msg);
         k->choice[i]->end = TBLOCK_END_FAILED;
@@ -438,8 +474,7 @@ void scheduler_run(Server *s)
                             .taking = calloc(parallel, sizeof *k.taking),
                             .choice = calloc(parallel, sizeof *k.choice),
                             .used   = calloc(n_seqs, sizeof *k.used),
-                            .taken  = calloc(n_seqs, sizeof *k.taken),
-                            .piece  = TILE };
+                            .taken  = calloc(n_seqs, sizeof *k.taken) };
     pthread_mutex_lock(&s->lock);
     if (!k.taking || !k.choice || !k.used || !k.taken)
         s->draining = s->at_once = true; /* each job ends before it is looked at */
@@ -450,6 +485,7 @@ void scheduler_run(Server *s)
             continue;
         }
         watch(&k);
+        plan_piece(&k);
         make_room(&k);
         admit(&k);
         step(&k);

@@ -27,6 +27,9 @@ typedef struct ServeOptions {
     size_t          kv_bytes;     /* most bytes of KV cache; 0: no limit of its own */
     int             request_seconds; /* that a client may take to send one */
     double          timeout_s;    /* of a request, from its arrival; 0: none */
+    /* Called when the socket is there, before anyone is answered; false: that is an error. NULL:
+     * not called. */
+    bool          (*listening)(int fd, tblock_error *err);
     bool            lenient;      /* unknown parameters are no error */
     bool            log_prompts;
     bool            quiet;

@@ -109,7 +109,9 @@ void exchange_answer(Exchange *x);
 void     random_id(char *out, size_t n);
 uint64_t random_seed(void);
 
-bool http_start(Server *s, tblock_error *err);
+/* The socket to listen at (listen.c). -1: see *err. */
+int  listen_open(const Server *s, tblock_error *err);
+bool http_start(Server *s, int listening, tblock_error *err);
 void http_stop(Server *s);
 /* Hang up on who takes too long to ask. With the lock held; cheap when called often. */
 void http_sweep(Server *s);
@@ -201,6 +203,9 @@ struct Job {
     Server         *server;
     Exchange       *exchange;      /* NULL: nobody waits for it any more */
     const JobForm  *form;
+    /* A choice is computed, and its generation still open; NULL: nothing to do then. With the lock
+     * held; a failure ends the job. */
+    bool          (*computed)(Choice *c, tblock_error *err);
     void           *request;       /* what the form knows besides */
     void          (*free_request)(void *request);
     char            id[REQUEST_ID];
@@ -208,8 +213,7 @@ struct Job {
     double          arrived;
     bool            stream, ended, asleep;
     bool            usage, return_ids; /* the answer has them */
-    bool            want_probs;    /* log-probabilities of drawn tokens, and top of them */
-    bool            prompt_probs;  /* of the prompt too */
+    bool            want_probs;    /* log-probabilities of tokens, and top of them */
     size_t          n_top;
     tblock_generation_options options; /* of every choice, but for ids and seed */
     int32_t        *stop_ids;
@@ -254,6 +258,19 @@ void event_end(Job *j);
 /* Remember what was asked about a token that was drawn or given. */
 void choice_on_token(void *user, size_t index, int32_t token, const float *logits);
 
+/* ---- Prompts (prompts.c) --------------------------------------------------------------------- */
+
+/* How a parameter is read that takes a text, an array of ids, or an array of either. */
+typedef struct PromptForm {
+    const char *param;
+    bool        add_special, parse_special; /* to texts: as in tblock_tokenize */
+    bool        texts;                      /* of ids too, where the model has a tokenizer */
+} PromptForm;
+size_t prompts_count(const JsonNode *p);
+/* Into the job's prompts, of which there are so many. False: refused, also what is empty or longer
+ * than the context. */
+bool prompts_read(Exchange *x, const JsonNode *p, const PromptForm *f, Job *j);
+
 /* ---- Settings (settings.c) ------------------------------------------------------------------- */
 
 /* The first member of what a request that draws is read into. */
@@ -272,7 +289,8 @@ bool     settings_check(Exchange *x, Settings *s);
 /* Into the job, which has its choices and prompts. */
 bool     settings_apply(Exchange *x, const Settings *s, Job *j);
 
-/* "id", "object", "created", "model" and "seed" of an object that begins here. */
+/* "id", "object", "created", "model" and, of texts that are drawn, "seed" of an object that begins
+ * here. */
 void head_json(Job *j, const char *object);
 void usage_json(Job *j);
 void number_json(TextOut *o, double x); /* NaN: null */
@@ -350,6 +368,7 @@ void scheduler_stop(Server *s, bool at_once);
 /* ---- Endpoints ------------------------------------------------------------------------------- */
 
 bool completions_handle(Exchange *x);
+bool embeddings_handle(Exchange *x);
 bool chat_handle(Exchange *x);
 bool responses_handle(Exchange *x);
 bool apply_template_handle(Exchange *x);

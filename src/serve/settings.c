@@ -237,7 +237,8 @@ void head_json(Job *j, const char *object)
     text_out(o, "{\"id\": \"%s\", \"object\": \"%s\", \"created\": %lld", j->id, object,
              j->created);
     member_json(o, "model", j->server->o->name, strlen(j->server->o->name));
-    text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
+    if (j->options.pool == TBLOCK_POOL_NONE)
+        text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
 }
 
 /* The ids of tokens first .. first + n that were drawn and are part of the text, if asked for. */

@@ -3,6 +3,8 @@
 leave, signals. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import json
 import os
+import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -11,8 +13,8 @@ import tempfile
 import threading
 import time
 
-from server import MODEL, PATIENCE, TBLOCK, Server, until
-from verdicts import attempt
+from server import MODEL, PATIENCE, ROOT, TBLOCK, Server, until
+from verdicts import Skip, attempt
 
 PATH = "/v1/completions"
 JSON = {"Content-Type": "application/json"}
@@ -202,27 +204,79 @@ def it_stops_when_told():
         assert s.process.wait(PATIENCE) == 0
 
 
+def given_a_socket(*options, host="127.0.0.1", listens=True, n=1):
+    """Started as by systemd: the process, and the socket that it was given as descriptor 3."""
+    given = socket.socket()
+    given.bind((host, 0))
+    if listens:
+        given.listen(16)
+    script = 'export LISTEN_PID=$$ LISTEN_FDS=%d; exec 3<&%d; exec "$0" "$@"' % (n, given.fileno())
+    return given, subprocess.Popen(["bash", "-c", script, TBLOCK, *options], pass_fds=[given.fileno()], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+
+
+def health(address):
+    with socket.create_connection(address, PATIENCE) as c:
+        c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        return b"".join(iter(lambda: c.recv(1000), b""))
+
+
 def it_takes_the_socket_it_is_given():
-    with socket.socket() as given:
-        given.bind(("127.0.0.1", 0))
-        given.listen(16)
-        script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec 3<&%d; exec "$0" serve "$1" --port 0' % given.fileno()
-        p = subprocess.Popen(["bash", "-c", script, TBLOCK, MODEL], pass_fds=[given.fileno()], stdout=subprocess.PIPE,
-                             stderr=subprocess.DEVNULL, text=True)
-        line = p.stdout.readline()
-        with socket.create_connection(given.getsockname(), PATIENCE) as c:
-            c.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-            answer = b"".join(iter(lambda: c.recv(1000), b""))
+    given, p = given_a_socket("serve", MODEL, "--port", "0")
+    with given:
+        line, answer = p.stdout.readline(), health(given.getsockname())
         p.send_signal(signal.SIGTERM)
-        p.stdout.close()
-        assert p.wait(PATIENCE) == 0 and answer.startswith(b"HTTP/1.1 200"), answer
+        p.communicate(timeout=PATIENCE)
+        assert p.returncode == 0 and answer.startswith(b"HTTP/1.1 200"), answer
         assert line == "http://127.0.0.1:%d\n" % given.getsockname()[1], line
-    with socket.socket() as given:   # reached by other machines: a key is asked for
-        given.bind(("0.0.0.0", 0))
-        given.listen(16)
-        script = 'export LISTEN_PID=$$ LISTEN_FDS=1; exec 3<&%d; exec "$0" serve "$1" --port 0' % given.fileno()
-        done = subprocess.run(["bash", "-c", script, TBLOCK, MODEL], pass_fds=[given.fileno()], capture_output=True, text=True)
-        assert done.returncode == 2 and "--key-file" in done.stderr, done
+    for words, how in (("--key-file", {"host": "0.0.0.0"}),   # reached by other machines: a key is asked for
+                       ("expected one socket, found 2", {"n": 2}), ("expected a socket that listens", {"listens": False})):
+        given, p = given_a_socket("serve", MODEL, "--port", "0", **how)
+        with given:
+            _, said = p.communicate(timeout=PATIENCE)
+            assert p.returncode == 2 and words in said, said
+
+
+def the_units_of_systemd_work():
+    """The command of the service, as its socket starts it; and systemd's own opinion of the files where it is installed."""
+    folder = ROOT / "docs/examples/systemd"
+    command = [line[10:] for line in (folder / "tblock.service").read_text().splitlines() if line.startswith("ExecStart=")]
+    assert len(command) == 1, command
+    with tempfile.TemporaryDirectory() as d:
+        pathlib.Path(d, "keys").write_text("a key\n")
+        name, *words = command[0].replace("%d", d).replace("/var/lib/models/model.bin", MODEL).split()
+        assert name == "/usr/local/bin/tblock", name
+        given, p = given_a_socket(*words)
+        with given:
+            line = p.stdout.readline()
+            if not line and "without libseccomp" in p.stderr.read():
+                raise Skip("built without libseccomp")
+            answer = health(given.getsockname())
+            p.send_signal(signal.SIGTERM)
+            p.communicate(timeout=PATIENCE)
+            assert p.returncode == 0 and answer.startswith(b"HTTP/1.1 200"), (answer, p.returncode)
+    if shutil.which("systemd-analyze"):
+        done = subprocess.run(["systemd-analyze", "verify", "--man=no", *map(str, sorted(folder.glob("tblock.*")))], capture_output=True, text=True)
+        said = [line for line in done.stderr.splitlines() if "tblock" in line and "is not executable" not in line]
+        assert not said, done.stderr
+
+
+def in_the_sandbox_it_answers_alike():
+    if b"__asan_init" in pathlib.Path(TBLOCK).read_bytes() or b"__tsan_init" in pathlib.Path(TBLOCK).read_bytes():
+        raise Skip("sanitizers make calls of their own")
+    asked = {"prompt": "ROMEO:", "seed": 3, "max_tokens": 40, "logprobs": 2}
+    messages = [{"role": "user", "content": "Who art thou?"}]
+    answers = []
+    for options in ((), ("--sandbox",)):
+        with Server("--chat-format", "alpaca", *options) as s:
+            status = pathlib.Path("/proc/%d/task" % s.process.pid)
+            filters = [(t / "status").read_text().split("\nSeccomp:\t")[1][0] for t in status.iterdir()]
+            assert set(filters) == {"2" if options else "0"}, filters
+            events = [e["choices"] for e in s.stream(PATH, **asked)]
+            form = {"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}}
+            answers.append((events, s.post(PATH, **asked)["choices"], s.post("/v1/chat/completions", messages=messages, seed=1,
+                                                                               response_format=form)["choices"]))
+    assert answers[0] == answers[1], answers
 
 
 def what_cannot_listen_says_why():
@@ -234,7 +288,7 @@ def what_cannot_listen_says_why():
 
 
 for test in (another_name_or_page_is_refused, keys_are_asked_for, bodies_are_checked, half_requests_hold_nothing_up,
-             who_sends_too_slowly_is_hung_up_on,             who_leaves_is_forgotten, a_full_queue_says_so, more_connections_than_it_takes_wait, it_stops_when_told,
-             it_takes_the_socket_it_is_given, what_cannot_listen_says_why):
+             who_sends_too_slowly_is_hung_up_on, who_leaves_is_forgotten, a_full_queue_says_so, more_connections_than_it_takes_wait, it_stops_when_told,
+             it_takes_the_socket_it_is_given, the_units_of_systemd_work, in_the_sandbox_it_answers_alike, what_cannot_listen_says_why):
     attempt(test.__name__, test)
 sys.exit(0)

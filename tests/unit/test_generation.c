@@ -1,13 +1,14 @@
 /* tests/unit/test_generation.c: generations draw together what each draws alone. */
 #include "test.h"
 
+#include <math.h>
 #include <unistd.h>
 
 #include "api/api.h"
 #include "tblock_tools.h"
 #include "temp_folder.h"
 
-enum { VOCAB = 48, N_CTX = 200, MOST = 200 };
+enum { VOCAB = 48, N_CTX = 200, MOST = 200, WIDTH = 36 };
 
 static Error         err;
 static tblock_model *plain, *windowed, *narrow, *quantized, *text_model;
@@ -23,9 +24,9 @@ static tblock_model *model_of(const char *name, int window)
 {
     char json[300];
     snprintf(json, sizeof json,
-             "{\"d_model\": 36, \"n_layers\": 2, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, "
+             "{\"d_model\": %d, \"n_layers\": 2, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, "
              "\"d_ff\": 40, \"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d%s}",
-             VOCAB, N_CTX, window, window ? ", \"full_layers\": [1]" : "");
+             WIDTH, VOCAB, N_CTX, window, window ? ", \"full_layers\": [1]" : "");
     tblock_synth_options o = { .type = "f32", .seed = 5 };
     bool                 made =
         write_config(json) && tblock_synth(in_folder("config.json"), in_folder(name), &o, &err);
@@ -61,6 +62,8 @@ typedef struct Story {
     int32_t  prompt[MOST], stop_id, id[MOST]; /* id: given, then drawn */
     size_t   n_id;
     uint64_t hash[MOST], told[MOST]; /* of the logits that id [i] was drawn from: expected, told */
+    float    state[N_CTX][WIDTH];
+    size_t   n_states;
     int      end;
     tblock_generation_options o;
     tblock_generation        *g;
@@ -72,6 +75,15 @@ static void note_logits(void *user, size_t index, int32_t token, const float *lo
     (void)token;
     if (index < MOST)
         s->told[index] = tblock_hash_floats(logits, VOCAB);
+}
+
+static void note_state(void *user, const char *name, size_t first, int n_tok, const float *x,
+                       size_t stride)
+{
+    Story *s = user;
+    (void)first, (void)n_tok, (void)stride; /* one token at a time */
+    if (strcmp(name, "final_norm") == 0 && s->n_states < N_CTX)
+        memcpy(s->state[s->n_states++], x, sizeof *s->state);
 }
 
 /* Any text: of few different tokens, so that drafts are right at times. */
@@ -90,6 +102,7 @@ static void make_story(Story *s)
                                                  .n_stop_ids  = 1,
                                                  .draft       = below(3) ? below(64) : 0,
                                                  .draft_match = below(3),
+                                                 .pool        = below(3),
                                                  .on_token    = note_logits,
                                                  .user        = s };
     s->o.sampling = (tblock_sampler_options){ .temp           = temps[below(3)],
@@ -104,7 +117,10 @@ static void tell_alone(Story *s, const tblock_model *m)
     tblock_sampler *sampler = tblock_sampler_new(VOCAB, &s->o.sampling, &err);
     bool            good    = c && sampler;
     memcpy(s->id, s->prompt, s->o.n_ids * sizeof *s->id);
-    s->n_id = s->o.n_ids;
+    s->n_id     = s->o.n_ids;
+    s->n_states = 0;
+    if (c)
+        tblock_observe(c, note_state, s);
     for (size_t i = 0; good; i++) {
         good = tblock_decode(c, &(tblock_item){ 0, (int32_t)i, s->id[i], true }, 1, &err);
         if (!good || i + 1 < s->o.n_ids)
@@ -130,6 +146,35 @@ static void tell_alone(Story *s, const tblock_model *m)
     tblock_context_free(c);
 }
 
+/* The definition of docs/numerics.md, from the states of one token at a time. */
+static void compare_embedding(const Story *s)
+{
+    const bool mean = s->o.pool == TBLOCK_POOL_MEAN;
+    double     m[WIDTH] = { 0 }, t = 0;
+    float      plain_y[WIDTH], unit_y[WIDTH], found[WIDTH];
+    if (s->o.pool == TBLOCK_POOL_NONE) {
+        expect(tblock_generation_embedding(s->g, true, found, &err), USAGE, "option pool");
+        return;
+    }
+    for (size_t pos = mean ? 0 : s->o.n_ids - 1; pos < s->o.n_ids; pos++)
+        for (int i = 0; i < WIDTH; i++)
+            m[i] += (double)s->state[pos][i];
+    for (int i = 0; i < WIDTH; i++) {
+        m[i] /= mean ? (double)s->o.n_ids : 1;
+        t += m[i] * m[i];
+    }
+    for (int i = 0; i < WIDTH; i++) {
+        plain_y[i] = (float)m[i];
+        unit_y[i]  = (float)(m[i] / sqrt(t));
+    }
+    CHECK(tblock_generation_embedding(s->g, false, found, &err)
+              && memcmp(found, plain_y, sizeof found) == 0,
+          "another embedding than alone: %s", err.msg);
+    CHECK(tblock_generation_embedding(s->g, true, found, &err)
+              && memcmp(found, unit_y, sizeof found) == 0,
+          "another embedding of length 1 than alone: %s", err.msg);
+}
+
 static void compare(Story *s, const tblock_model *m)
 {
     tblock_generation_info i = info_of(s->g);
@@ -138,6 +183,7 @@ static void compare(Story *s, const tblock_model *m)
           i.end, i.n_ids, i.error->msg, s->end, s->n_id);
     CHECK(memcmp(i.ids, s->id, i.n_ids * sizeof *i.ids) == 0, "other tokens than alone");
     CHECK(memcmp(s->told, s->hash, sizeof s->told) == 0, "other logits than alone");
+    compare_embedding(s);
     CHECK(i.n_held >= i.n_given && i.n_reused < i.n_ids && i.n_accepted <= i.n_proposed,
           "%zu of %zu read, %zu reused, %zu of %zu accepted", i.n_held, i.n_given, i.n_reused,
           i.n_accepted, i.n_proposed);
@@ -409,6 +455,35 @@ static void logits_of_the_prompt_are_told(void)
     tblock_context_free(c);
 }
 
+static int  n_observed;
+static void observe_too(void *user, const char *name, size_t first, int n_tok, const float *x,
+                        size_t stride)
+{
+    (void)user, (void)name, (void)first, (void)n_tok, (void)x, (void)stride;
+    n_observed++;
+}
+
+static void an_embedding_is_there_when_its_text_is_read(void)
+{
+    static int32_t     id[50];
+    float              y[WIDTH];
+    tblock_context    *c = context_of(plain, 1, 0, 1);
+    tblock_generation *g = tblock_generation_open(
+        c,
+        &(tblock_generation_options){
+            .ids = id, .n_ids = 50, .max_tokens = -1, .pool = TBLOCK_POOL_MEAN },
+        &err);
+    tblock_observe(c, observe_too, NULL);
+    CHECK(tblock_advance(c, &g, 1, 49, &err), "%s", err.msg);
+    expect(tblock_generation_embedding(g, true, y, &err), USAGE, "expected all 50 ids");
+    CHECK(tblock_advance(c, &g, 1, 0, &err) && info_of(g).end == TBLOCK_END_LENGTH
+              && tblock_generation_embedding(g, true, y, &err),
+          "%s", err.msg);
+    CHECK(n_observed == 2 * 6, "an observer is called as always: %d", n_observed);
+    tblock_generation_close(g);
+    tblock_context_free(c);
+}
+
 /* ---- Failures of one ------------------------------------------------------------------------- */
 
 /* The embedding of token 7 becomes NaN. */
@@ -477,6 +552,33 @@ static void one_nan_ends_one_sequence(void)
     tblock_close(m);
 }
 
+static void a_state_that_is_nan_is_no_embedding(void)
+{
+    static const int32_t      bad[] = { 1, 7, 2 };
+    tblock_model             *m     = poisoned_model();
+    tblock_generation_options o     = {
+            .ids = bad, .n_ids = 3, .max_tokens = -1, .pool = TBLOCK_POOL_MEAN
+    };
+    for (int nan = 0; m && nan < 2; nan++) {
+        float           y[WIDTH];
+        tblock_context *c =
+            tblock_context_new(m, &(tblock_context_options){ .allow_nan = nan }, &err);
+        tblock_generation     *g = c ? tell(c, &o) : NULL;
+        tblock_generation_info f = info_of(g);
+        if (nan)
+            CHECK(f.end == TBLOCK_END_LENGTH && tblock_generation_embedding(g, true, y, &err)
+                      && y[0] != y[0],
+                  "a context that allows NaN: end %d, %s", f.end, err.msg);
+        else
+            CHECK(f.end == TBLOCK_END_FAILED && f.error->status == INPUT
+                      && strstr(f.error->msg, "the embedding became NaN"),
+                  "end %d: %s", f.end, f.error->msg);
+        tblock_generation_close(g);
+        tblock_context_free(c);
+    }
+    tblock_close(m);
+}
+
 static void a_sequence_that_another_changes_fails_alone(void)
 {
     static int32_t     id[10];
@@ -502,9 +604,11 @@ static void what_a_failed_batch_read_of_a_prompt_is_kept(void)
 {
     static Story s;
     for (int more = 0; more < 4; more++) { /* more than a tile, all of it, other tokens */
-        static const int to[] = { 90, 149, 150, 20 };
-        tblock_context  *c    = context_of(narrow, 1, 4, 1);
+        static const int    to[] = { 90, 149, 150, 20 };
+        const tblock_model *m    = more == 2 ? plain : narrow; /* where states are read again */
+        tblock_context     *c    = context_of(m, 1, 4, 1);
         make_story(&s);
+        s.o.pool = more == 2 ? TBLOCK_POOL_MEAN : TBLOCK_POOL_LAST;
         for (size_t i = 0; i < 150; i++)
             s.prompt[i] = below(VOCAB);
         s.o.n_ids = 150, s.o.max_tokens = 10;
@@ -516,7 +620,7 @@ static void what_a_failed_batch_read_of_a_prompt_is_kept(void)
         }
         while (s.g && info_of(s.g).end == TBLOCK_GOES_ON)
             CHECK(tblock_advance(c, &s.g, 1, 0, &err), "%s", err.msg);
-        compare(&s, narrow);
+        compare(&s, m);
         tblock_generation_close(s.g);
         tblock_context_free(c);
     }
@@ -537,6 +641,7 @@ static void wrong_use_is_refused(void)
     REFUSED(c, "draft: expected 0 to 63, found 64", USAGE, o.draft = 64);
     REFUSED(c, "draft: expected", USAGE, o.draft = -1);
     REFUSED(c, "draft_match", USAGE, o.draft_match = -1);
+    REFUSED(c, "pool: expected 0 to 2, found 3", USAGE, o.pool = 3);
     REFUSED(c, "top-p", USAGE, o.sampling.top_p = 2);
     REFUSED(c, "no tokenizer", INPUT, (o.stop_texts = texts, o.n_stop_texts = 1));
     REFUSED(t, "stop text 1: expected a text", USAGE, (o.stop_texts = texts, o.n_stop_texts = 2));
@@ -827,7 +932,9 @@ int main(int argc, char **argv)
     TEST(it_stops_when_told);
     TEST(a_budget_is_dealt_out_in_order);
     TEST(logits_of_the_prompt_are_told);
+    TEST(an_embedding_is_there_when_its_text_is_read);
     TEST(one_nan_ends_one_sequence);
+    TEST(a_state_that_is_nan_is_no_embedding);
     TEST(a_sequence_that_another_changes_fails_alone);
     TEST(what_a_failed_batch_read_of_a_prompt_is_kept);
     TEST(wrong_use_is_refused);

@@ -60,6 +60,17 @@ static int connects_here(void)
     int pair[2];
     return refused(socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
 }
+static int connects_what_is_there(void) /* on a descriptor that is no socket: ENOTSOCK outside */
+{
+    const struct sockaddr_in to = { .sin_family = AF_INET };
+    return refused(connect(STDOUT_FILENO, (const struct sockaddr *)&to, sizeof to));
+}
+static int listens(void) { return refused(listen(STDOUT_FILENO, 1)); }
+static int binds(void)
+{
+    const struct sockaddr_in at = { .sin_family = AF_INET };
+    return refused(bind(STDOUT_FILENO, (const struct sockaddr *)&at, sizeof at));
+}
 static int forks(void) { return refused(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0)); }
 static int forks_anew(void) /* ENOSYS, so that the C library uses clone */
 {
@@ -149,6 +160,7 @@ static const Attempt attempts[] = {
     { "open", opens }, { "create", creates }, { "openat", opens_at }, { "openat2", opens_anew },
     { "execve", runs },
     { "execveat", runs_descriptor }, { "socket", connects }, { "socketpair", connects_here },
+    { "connect", connects_what_is_there }, { "listen", listens }, { "bind", binds },
     { "fork", forks }, { "clone3", forks_anew },
     { "unlink", removes }, { "rename", renames }, { "link", links }, { "stat", looks },
     { "chmod", changes_mode },
@@ -187,10 +199,11 @@ static int in_child(int (*fn)(void))
 
 static int (*inside_fn)(void);
 static int inside_writable;
+static bool inside_serving;
 static int enter_and_do(void)
 {
     tblock_error err = { 0 };
-    if (sandbox_enter(&inside_writable, inside_writable >= 0, &err))
+    if (sandbox_enter(&inside_writable, inside_writable >= 0, inside_serving, &err))
         return inside_fn();
     fprintf(stderr, "%s\n", err.msg);
     return 250;
@@ -221,10 +234,13 @@ static void refuses_what_reaches_outside(void)
 {
     if (!can_try())
         return;
-    for (int i = 0; i < N_ATTEMPTS; i++) {
-        int result = inside(attempts[i].fn, -1);
-        CHECK(result == 0, "%s: %d", attempts[i].what, result);
-    }
+    for (int serving = 0; serving < 2; serving++)
+        for (int i = 0; i < N_ATTEMPTS; i++) {
+            inside_serving = serving;
+            int result     = inside(attempts[i].fn, -1);
+            CHECK(result == 0, "%s%s: %d", attempts[i].what, serving ? ", serving" : "", result);
+        }
+    inside_serving = false;
 }
 
 /* The attempts are worth something: outside, several of them work. */
@@ -247,7 +263,7 @@ static int without_memory(long at, bool lasting)
 {
     tblock_error err = { 0 };
     failing_malloc_arm(at, lasting);
-    bool entered = sandbox_enter(NULL, 0, &err);
+    bool entered = sandbox_enter(NULL, 0, false, &err);
     long n = failing_malloc_disarm();
     if (!entered)
         return err.status == TBLOCK_SYSTEM && err.msg[0] && at < n ? 0 : 202;

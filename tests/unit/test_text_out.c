@@ -51,6 +51,25 @@ static void an_absurd_size_is_lack_of_memory(void)
     text_out_free(&o);
 }
 
+/* RFC 4648, section 10. */
+static void base64_is_that_of_the_rfc(void)
+{
+    static const char *const texts[] = { "", "", "f", "Zg==", "fo", "Zm8=", "foo", "Zm9v", "foob",
+                                         "Zm9vYg==", "fooba", "Zm9vYmE=", "foobar", "Zm9vYmFy",
+                                         "\377\376\375", "//79" };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i += 2) {
+        TextOut o = { 0 };
+        Base64  b = { .out = &o };
+        for (const char *c = texts[i]; *c; c++)
+            base64_byte(&b, (unsigned)*c);
+        base64_end(&b);
+        text_out(&o, "%s", "");
+        CHECK(o.n == strlen(texts[i + 1]) && strncmp(o.text, texts[i + 1], o.n) == 0,
+              "'%s': %.*s", texts[i], (int)o.n, o.text);
+        text_out_free(&o);
+    }
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -59,5 +78,6 @@ int main(int argc, char **argv)
     TEST(nothing_written_is_an_empty_text);
     TEST(a_limit_keeps_what_was_there);
     TEST(an_absurd_size_is_lack_of_memory);
+    TEST(base64_is_that_of_the_rfc);
     return TEST_END();
 }

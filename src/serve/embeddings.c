@@ -1,0 +1,165 @@
+/* serve/embeddings.c: /v1/embeddings, as OpenAI defines it (docs/serve.md). An input is a text that
+ * draws nothing: the scheduler reads it like any other prompt. */
+#include "serve/server.h"
+
+#include <stdlib.h>
+
+#include "base/number.h"
+
+enum { MOST_INPUTS = 2048 }; /* as OpenAI */
+
+typedef struct EmbeddingRequest {
+    const JsonNode *model, *input, *format, *pooling;
+    int64_t         dimensions;
+    bool            normalize, add_special, parse_special;
+} EmbeddingRequest;
+
+#define AT(field) offsetof(EmbeddingRequest, field)
+static const Field embedding_fields[] = {
+    { "model",              FIELD_TEXT,    AT(model),         0, 0, NULL },
+    { "input",              FIELD_NODE,    AT(input),         0, 0, NULL },
+    { "encoding_format",    FIELD_TEXT,    AT(format),        0, 0, NULL },
+    { "dimensions",         FIELD_INT,     AT(dimensions),    1, 1 << 24, NULL },
+    { "pooling",            FIELD_TEXT,    AT(pooling),       0, 0, NULL },
+    { "normalize",          FIELD_BOOL,    AT(normalize),     0, 0, NULL },
+    { "add_special_tokens", FIELD_BOOL,    AT(add_special),   0, 0, NULL },
+    { "parse_special",      FIELD_BOOL,    AT(parse_special), 0, 0, NULL },
+    { "user",               FIELD_IGNORED, 0,                 0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+/* What is needed when answers are written. n_told: choices whose vectors are in the answer. */
+typedef struct Embedding { bool base64, normalize; size_t n_told; } Embedding;
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void vector_json(TextOut *o, const float *y, int n, bool base64)
+{
+    Base64 b = { .out = o };
+    text_out(o, base64 ? "\"" : "[");
+    for (int i = 0; i < n; i++) {
+        const uint32_t bits = f32_bits(y[i]);
+        if (!base64) {
+            text_out_bytes(o, ", ", i ? 2 : 0);
+            json_out_double(o, (double)y[i]);
+        }
+        for (int shift = 0; base64 && shift < 32; shift += 8)
+            base64_byte(&b, bits >> shift);
+    }
+    base64_end(&b);
+    text_out(o, base64 ? "\"" : "]");
+}
+
+/* The text of a choice is its JSON, written as soon as it can be, so that no end of a request holds
+ * up other texts for long. They stand in the answer in their order. */
+static bool write_vector(Choice *c, tblock_error *err)
+{
+    Job       *j = c->job;
+    Embedding *r = j->request;
+    const int  n = j->server->info.d_model;
+    float     *y = malloc((size_t)n * sizeof *y);
+    if (!y || !tblock_generation_embedding(c->generation, r->normalize, y, err)) {
+        free(y);
+        return y || fail(err, TBLOCK_SYSTEM, "out of memory");
+    }
+    text_out(&c->text, "{\"object\": \"embedding\", \"index\": %d, \"embedding\": ", c->index);
+    vector_json(&c->text, y, n, r->base64);
+    text_out(&c->text, "}");
+    free(y);
+    if (c->text.failed)
+        return fail(err, TBLOCK_SYSTEM, "out of memory");
+    if (!j->out.n) {
+        head_json(j, "list");
+        text_out(&j->out, ", \"data\": [");
+    }
+    for (; r->n_told < j->n_choices && j->choice[r->n_told].text.n; r->n_told++) {
+        TextOut *one = &j->choice[r->n_told].text;
+        text_out_bytes(&j->out, ", ", r->n_told ? 2 : 0);
+        text_out_bytes(&j->out, one->text, one->n);
+        text_out_free(one);
+    }
+    return true;
+}
+
+static void write_whole(Job *j)
+{
+    text_out(&j->out, "], ");
+    usage_json(j);
+    text_out(&j->out, "}\n");
+}
+
+static void write_failed(Job *j, int status)
+{
+    j->out.n = 0; /* of vectors that were there */
+    job_failed(j, status);
+}
+
+static const JobForm embedding_form = { .whole = write_whole, .failed = write_failed };
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Is it the second of two words? Absent: the first. */
+static bool second_word(Exchange *x, const char *param, const JsonNode *node, const char *first,
+                        const char *second, bool *out)
+{
+    char found[NODE_TEXT];
+    *out = node && node_is(node, second);
+    return !node || *out || node_is(node, first)
+        || refuse(x, MHD_HTTP_BAD_REQUEST, param, "%s: expected %s or %s, found %s", param, first,
+                  second, node_text(node, found));
+}
+
+static bool check_request(Exchange *x, const EmbeddingRequest *r)
+{
+    const int d_model = x->server->info.d_model;
+    if (!check_model(x, r->model))
+        return false;
+    if (!r->input)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "input", "input: expected one, found none");
+    if (prompts_count(r->input) > MOST_INPUTS)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, "input", "input: expected at most %d, found %zu",
+                      MOST_INPUTS, prompts_count(r->input));
+    return !r->dimensions || r->dimensions == d_model
+        || refuse(x, MHD_HTTP_BAD_REQUEST, "dimensions",
+                  "dimensions: expected %d, all that the model has, found %lld", d_model,
+                  (long long)r->dimensions);
+}
+
+static bool fill_job(Exchange *x, const EmbeddingRequest *r, Job *j)
+{
+    Embedding *e    = j->request = calloc(1, sizeof *e);
+    bool       last = false;
+    j->free_request = free;
+    if (!e)
+        return refuse_memory(x);
+    e->normalize = r->normalize;
+    j->computed  = write_vector;
+    if (!second_word(x, "encoding_format", r->format, "float", "base64", &e->base64)
+        || !second_word(x, "pooling", r->pooling, "mean", "last", &last)
+        || !job_choices(j, prompts_count(r->input), 1)
+        || !prompts_read(x, r->input,
+                         &(PromptForm){ .param         = "input",
+                                        .add_special   = r->add_special,
+                                        .parse_special = r->parse_special },
+                         j))
+        return false;
+    j->options.max_tokens = -1;
+    j->options.pool       = last ? TBLOCK_POOL_LAST : TBLOCK_POOL_MEAN;
+    return true;
+}
+
+static bool embed(Exchange *x, const JsonDoc *d)
+{
+    EmbeddingRequest r = { .normalize = true, .add_special = true, .parse_special = true };
+    if (!fields_read(x, d->node, (const Field *const[]){ embedding_fields, NULL }, &r)
+        || !check_request(x, &r))
+        return false;
+    Job *j = job_new(x, "embd-", &embedding_form);
+    if (j && fill_job(x, &r, j) && job_submit(x, j))
+        return true;
+    job_free(j);
+    return false;
+}
+
+bool embeddings_handle(Exchange *x) { return with_body(x, embed); }
