@@ -57,18 +57,20 @@ static void top_json(TextOut *o, const Server *s, const Token *t)
     text_out(o, "}");
 }
 
-static size_t n_characters(const Server *s, int32_t id)
+static size_t n_characters(const Server *s, const int32_t *id, size_t n_ids)
 {
     TextOut text = { 0 };
     size_t  n    = 0;
-    token_bytes(&text, s, id);
+    for (size_t i = 0; i < n_ids; i++)
+        token_bytes(&text, s, id[i]);
     for (size_t i = 0; i < text.n; i++)
         n += ((unsigned char)text.text[i] & 0xC0) != 0x80;
     text_out_free(&text);
     return n;
 }
 
-/* The log-probabilities of raw logits. Offsets count characters of the text, as OpenAI's do. */
+/* The log-probabilities of raw logits. Offsets count characters of the text, as OpenAI's do, and of
+ * the tokens behind the prompt that another server told. */
 static void logprobs_json(Choice *c, size_t first, size_t n)
 {
     Job     *j = c->job;
@@ -95,8 +97,10 @@ static void logprobs_json(Choice *c, size_t first, size_t n)
     }
     text_out(o, "], \"text_offset\": [");
     for (size_t i = 0; i < n; i++) {
+        if (c->n_resumed && first + i == (j->options.prompt_logits ? c->prompt->n : 0))
+            c->offset += n_characters(j->server, c->ids + c->prompt->n, c->n_resumed);
         text_out(o, "%s%zu", i ? ", " : "", c->offset);
-        c->offset += n_characters(j->server, t[i].id);
+        c->offset += n_characters(j->server, &t[i].id, 1);
     }
     text_out(o, "]}");
 }

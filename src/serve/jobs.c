@@ -168,11 +168,12 @@ void choice_on_token(void *user, size_t index, int32_t token, const float *logit
     bool       given = index < c->prompt->n;
     Token      t     = { .id = token, .given = given, .log_prob = (double)NAN };
     TokenProb  top[MOST_TOP];
-    if (given && c->n_tokens > index)
-        return; /* read again after it gave way */
-    if (given && !c->n_tokens && ARRAY_ROOM(c->token, c->cap_tokens, 1))
+    if (j->options.prompt_logits && !c->n_tokens && ARRAY_ROOM(c->token, c->cap_tokens, 1))
         c->token[c->n_tokens++] =
             (Token){ .id = c->prompt->ids[0], .given = true, .log_prob = (double)NAN };
+    if (j->options.prompt_logits
+        && index < c->n_tokens + (c->n_tokens < c->prompt->n ? 0 : c->n_resumed))
+        return; /* read again after it gave way, or told by another server */
     if (!ARRAY_ROOM(c->token, c->cap_tokens, c->n_tokens + 1)) {
         c->failed_memory = true;
         return;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/progress.h"
 
 enum { FLUSH_SECONDS = 5 };
@@ -100,6 +101,18 @@ static bool run(Server *s, tblock_error *err)
     return good;
 }
 
+/* Of all that a text depends on, besides its request and the chat template. */
+static void take_fingerprint(Server *s)
+{
+    const char *part[]   = { s->info.hash, s->computing.math, s->computing.activations,
+                             s->computing.kv_type };
+    const int   number[] = { TBLOCK_NUMERICS_VERSION, s->computing.n_ctx };
+    uint64_t    h        = fnv1a(FNV_SEED, number, sizeof number);
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
+        h = fnv1a(h, part[i], strlen(part[i]) + 1);
+    snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%016llx", (unsigned long long)h);
+}
+
 bool serve(const ServeOptions *o, tblock_error *err)
 {
     Server s = { .o       = o,
@@ -108,6 +121,7 @@ bool serve(const ServeOptions *o, tblock_error *err)
                  .work    = PTHREAD_COND_INITIALIZER };
     tblock_model_describe(o->model, &s.info);
     tblock_context_describe(o->context, &s.computing);
+    take_fingerprint(&s);
     s.chat    = talk_chat(&s, NULL, NULL); /* without one, each request says why */
     bool good = scheduler_check(&s, err) && run(&s, err);
     tblock_chat_free(s.chat);

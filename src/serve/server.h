@@ -21,7 +21,9 @@ typedef struct Exchange Exchange;
 typedef struct Job      Job;
 typedef struct Connection Connection;
 
-enum { REQUEST_ID = 24, NONCE = 33, MOST_TOP = 20, MOST_CHOICES = 128, READERS = 2 };
+enum {
+    REQUEST_ID = 24, NONCE = 33, FINGERPRINT = 20, MOST_TOP = 20, MOST_CHOICES = 128, READERS = 2
+};
 
 /* ---- Numbers for /metrics (status.c) --------------------------------------------------------- */
 
@@ -43,6 +45,7 @@ struct Server {
     const ServeOptions *o;
     tblock_model_info   info;
     tblock_context_info computing;
+    char                fingerprint[FINGERPRINT]; /* equal: equal requests get equal answers */
     tblock_chat        *chat;      /* of requests that add nothing to the template; NULL: none */
     struct MHD_Daemon  *daemon;
     pthread_t           reader[READERS];
@@ -176,7 +179,7 @@ typedef struct Choice {
     uint64_t           seed;
     tblock_generation *generation;   /* NULL: it waits, or has ended */
     int32_t           *ids;          /* [n_ids] to go on from, where it had to give way; or NULL */
-    size_t             n_ids;
+    size_t             n_ids, n_resumed; /* drawn by another server, and told by it */
     int                end;          /* enum tblock_end */
     TextOut            text;
     Token             *token;

@@ -139,8 +139,9 @@ static bool read_resumed(Exchange *x, const Settings *r, Job *j)
                       "resume_ids: expected one prompt and n = 1 beside it");
     if (!ids_of(x, "resume_ids", r->resume_ids, &ids, &n))
         return false;
-    c->n_ids = c->prompt->n + n;
-    c->ids   = n ? malloc(c->n_ids * sizeof *c->ids) : NULL;
+    c->n_resumed = n;
+    c->n_ids     = c->prompt->n + n;
+    c->ids       = n ? malloc(c->n_ids * sizeof *c->ids) : NULL;
     if (c->ids) {
         memcpy(c->ids, c->prompt->ids, c->prompt->n * sizeof *c->ids);
         memcpy(c->ids + c->prompt->n, ids, n * sizeof *c->ids);
@@ -237,6 +238,7 @@ void head_json(Job *j, const char *object)
     text_out(o, "{\"id\": \"%s\", \"object\": \"%s\", \"created\": %lld", j->id, object,
              j->created);
     member_json(o, "model", j->server->o->name, strlen(j->server->o->name));
+    text_out(o, ", \"system_fingerprint\": \"%s\"", j->server->fingerprint);
     if (j->options.pool == TBLOCK_POOL_NONE)
         text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
 }

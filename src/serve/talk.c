@@ -174,12 +174,13 @@ void talk_whole(Choice *c, tblock_answer_info *out)
     tblock_answer_describe(talk_said(c)->answer, out);
 }
 
-/* Nine letters and digits, as some templates demand. */
+/* Nine letters and digits, as some templates demand. The same text has the same ones, so a client
+ * that goes on at another server knows its calls again; another turn has another prompt. */
 void talk_call(const Choice *c, size_t k, TalkCall *out)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    const size_t      place[]  = { (size_t)c->index, k };
-    uint64_t          h        = fnv1a(FNV_SEED, c->job->id, sizeof c->job->id);
+    const uint64_t    place[]  = { c->seed, k };
+    uint64_t h = fnv1a(FNV_SEED, c->prompt->ids, c->prompt->n * sizeof *c->prompt->ids);
     tblock_answer_describe_call(talk_said(c)->answer, k, &out->said);
     if (out->said.n_id)
         return;

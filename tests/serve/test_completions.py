@@ -82,6 +82,10 @@ def under_load_too():
 def texts_that_give_way_go_on_as_if_nothing_had_happened():
     with Server("--parallel", "8", "--kv-memory", "4") as s:
         many(s, 60, 16, 3)
+        probed = dict(prompt=PROMPTS[1], seed=4, max_tokens=60, logprobs=1, echo=True, return_token_ids=True)
+        alone = s.post(PATH, **probed)["choices"]
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            assert all(done["choices"] == alone for done in pool.map(lambda _: s.post(PATH, **probed), range(16)))
         m = s.metrics()
         assert m["tblock_preemptions_total"] > 0, "nothing gave way"
         assert m["tblock_kv_bytes"] <= 4 << 20, m["tblock_kv_bytes"]
@@ -133,6 +137,8 @@ def log_probabilities():
         p = whole["logprobs"]
         assert "".join(p["tokens"]) == whole["text"] and p["token_logprobs"][0] is None and p["top_logprobs"][0] is None
         assert p["text_offset"] == [len("".join(p["tokens"][:i])) for i in range(len(p["tokens"]))]
+        one = s.post(PATH, prompt=[5], max_tokens=2, logprobs=0, echo=True)["choices"][0]["logprobs"]
+        assert len(one["tokens"]) == 3 and one["token_logprobs"][0] is None, one
         n = len(s.post("/tokenize", prompt="ROMEO:\nI")["tokens"])
         for i in range(n, len(p["tokens"])):   # greedy: the most probable
             assert p["token_logprobs"][i] == max(p["top_logprobs"][i].values()), i
