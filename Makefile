@@ -81,6 +81,9 @@ ISA_neondot    = neon   integers   $(LINES) -march=armv8.2-a+dotprod
 # selections instead of branches: the same bits, vectors in gcc
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
 
+# the headers of users
+PUBLIC = src/tblock.h src/tblock_tools.h
+
 # Test and bench programs, one for each file, linked with every room's functions.
 FUZZ_SRC  := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 TEST_SRC  := $(sort $(wildcard tests/unit/test_*.c tests/kernels/check_*.c)) $(FUZZ_SRC) tests/exact/exact.c tests/exact/matrix.c \
@@ -180,7 +183,13 @@ $(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/me
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o
 
 programs: $(TEST_BIN) $(if $(filter neon,$(config)),,$(BUILD)/tests/faults/failing_malloc.so)
-tests: all programs ## build the test programs
+tests: all programs $(if $(filter release,$(config)),$(BUILD)/python/tblock/_c.abi3.so) ## build the test programs
+
+# The Python package, for its tests; pip has it built by setup.py too. Without cffi it stays away, and its tests are skipped.
+$(BUILD)/python/tblock/_c.abi3.so: setup.py python/bindings.py $(wildcard python/tblock/*) $(PUBLIC) $(BUILD)/libtblock.a $(BUILD)/tblock
+	@! .venv/bin/python -c 'import cffi, setuptools.command.bdist_wheel' 2>/dev/null || { \
+	  printf '%-4s %s\n' py $@; rm -rf $(BUILD)/python; \
+	  BUILD=$(BUILD) PYTHONDONTWRITEBYTECODE= .venv/bin/python setup.py -q build --build-base $(BUILD)/python.build --build-lib $(BUILD)/python && touch $@; }
 
 # As many jobs as processors where none were asked for.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
@@ -233,7 +242,8 @@ coverage: ## which lines of src/ the tests run: the share of those this machine 
 	@BUILD=build/coverage tests/coverage/coverage.sh
 
 # Parts of tests/suite that need more than make test may ask for, or take long.
-TARGETS_OF_SUITE = test-long test-compilers test-browser test-clients test-neon
+TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-neon
+test-packages: ## build, install and test the Python package as sdist and wheel, for each Python that is here
 test-long: ## run what takes too long for make test: the comparison bit by bit on the widest models
 test-compilers: ## check that gcc and clang give the same bits, over instruction sets, threads, pieces and types (installs clang)
 test-browser: ## test pages and plots in a browser, wide and narrow, light and dark (installs chromium)
@@ -275,9 +285,6 @@ shakespeare: ## train the included model again on TEXT (models/README.md) and co
 
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
-
-# the headers of users
-PUBLIC = src/tblock.h src/tblock_tools.h
 
 # finds libraries for programs; only root may run it, and not for a staging folder
 LDCONFIG ?= ldconfig

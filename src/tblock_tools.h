@@ -32,6 +32,11 @@ TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, con
 TBLOCK_API bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes,
                                      char **answer, tblock_error *err);
 
+/* The logits of the last tblock_decode, which become the caller's: a row of *stride floats, of
+ * which vocab_size count, for each item that asked for them, in their order. Release them with
+ * tblock_free; the context makes new ones. NULL, and *n_rows 0: there are none. */
+TBLOCK_API float *tblock_logits_take(tblock_context *c, size_t *n_rows, size_t *stride);
+
 /* ---- Golden logits (docs/verify.md) ---------------------------------------------------------- */
 
 typedef struct tblock_logits_options {

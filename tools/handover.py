@@ -1,6 +1,7 @@
 """The command of convert.py, and all that it leaves to `tblock convert`: tokenizers, and every source and option that the
 script does not know."""
 import argparse
+import importlib.util
 import os
 import shutil
 import signal
@@ -29,9 +30,13 @@ def no_numpy():
 
 
 def find_tblock():
-    """$TBLOCK, the one that is built here, or the one that is installed; None."""
+    """$TBLOCK, the one that is built here, or the one that is installed, in PATH or in the Python package; None."""
     given = os.environ.get("TBLOCK") or os.path.join(os.path.dirname(HERE), "build", "release", "tblock")
-    return given if os.access(given, os.X_OK) else None if "TBLOCK" in os.environ else shutil.which("tblock")
+    if os.access(given, os.X_OK) or "TBLOCK" in os.environ:
+        return given if os.access(given, os.X_OK) else None
+    package = importlib.util.find_spec("tblock")
+    packaged = os.path.join(package.submodule_search_locations[0], "tblock-program") if package and package.origin else ""
+    return shutil.which("tblock") or (packaged if os.access(packaged, os.X_OK) else None)
 
 
 def tokenizer(tblock, src, options, temporary):

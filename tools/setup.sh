@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install what is missing for one purpose, and say so; silent and quick when nothing is missing. Never asks.
 #   tools/setup.sh demo       build and run; numpy in .venv for tools/convert.py
-#   tools/setup.sh test       also what `make test` needs; tools/setup.sh long is the same
+#   tools/setup.sh test       also what `make test` needs; tools/setup.sh long and packages are the same
 #   tools/setup.sh compilers  that of test, and clang, for `make test-compilers`
 #   tools/setup.sh browser    that of test, and a browser, for `make test-browser`
 #   tools/setup.sh clients    that of test, and other people's clients of tblock serve, in .venv-clients, for `make test-clients`
@@ -72,7 +72,7 @@ case $purpose in
 demo) requirements=tools/requirements.txt
     needs_of_build
     need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
-test|long|compilers|browser|clients|neon|soak) requirements=tools/requirements-test.txt
+test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requirements-test.txt
     needs_of_build
     need g++ has g++
     need curl has curl # the examples of docs/serve.md
@@ -97,7 +97,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|compilers|browser|clients|neon|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

@@ -336,6 +336,24 @@ const float *tblock_logits(const tblock_context *c, size_t i)
     return i < c->n_items ? c->token[i].logits : NULL;
 }
 
+float *tblock_logits_take(tblock_context *c, size_t *n_rows, size_t *stride)
+{
+    float *taken = NULL;
+    *n_rows      = 0;
+    *stride      = c->logits_stride;
+    for (size_t i = 0; i < c->n_items; i++) {
+        *n_rows += c->token[i].logits != NULL;
+        c->token[i].logits = NULL;
+    }
+    if (*n_rows) {
+        taken         = c->logits;
+        c->logits     = NULL;
+        c->cap_logits = 0;
+        c->n_decodes++; /* a generation that drew from them has lost them too */
+    }
+    return taken;
+}
+
 int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
 {
     return seq >= 0 && seq < c->n_seqs ? c->kv.seq[seq].length : -1;

@@ -33,8 +33,9 @@ LIMIT = 900  # seconds for the commands of a block, most of them for a busy mach
 # other programs that a reader may be told to type
 OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "pip", "sed", "source", "fuzz_json", "regression_test.sh"}
 # and options that pages name of them, or of tblock's scripts
-OPTIONS = {"--cflags", "--clean", "--interleave", "--libs", "--list", "--local-dir", "--part", "--priority", "--product",
-           "--python", "--record", "--run", "--static", "--table", "--torch-index"}
+OPTIONS = {"--cflags", "--clean", "--golden-record", "--interleave", "--libs", "--list", "--local-dir", "--part",
+           "--priority", "--product", "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static",
+           "--table", "--tblock-model", "--torch-index"}
 # before a command, and what stands between two
 BEFORE, BETWEEN = {"sudo"}, {"|", "||", "&&", ";", "&", "(", ")", "<(", "$("}
 
@@ -188,7 +189,11 @@ def commands_of_other_pages_exist():
 def options_of_other_pages_exist():
     commands = re.findall(r"^  (\w+) ", tblock("help").split("Commands:")[1].split("\n\n")[0], re.M)
     known = OPTIONS.union(*(options_of(c) for c in commands))
-    gone = [f"{page}: {o}" for page, text in other_pages() for o in re.findall(r"(?<![\w-])--[a-z][\w-]*", text) if o not in known]
+    def beside(page):
+        scripts = "".join(f.read_text(encoding="utf-8") for f in (ROOT / page).parent.glob("*.py"))
+        return set(re.findall(r'add_argument\("(--[\w-]+)', scripts))
+    gone = [f"{page}: {o}" for page, text in other_pages() for o in re.findall(r"(?<![\w-])--[a-z][\w-]*", text)
+            if o not in known and o not in beside(page)]
     need(not gone, f"no such option: {gone}")
 
 

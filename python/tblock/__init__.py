@@ -1,0 +1,27 @@
+"""tblock: Llama-style language models on a CPU, with the same bits everywhere.
+
+    import tblock
+    model = tblock.Model("model.bin")
+    for piece in model.generate("Once upon a time", max_tokens=50, seed=7):
+        print(piece, end="")
+    logits = model.context().logits("To be")   # numpy, float32 [n, vocab_size]
+
+docs/python.md is the guide. Functions fail with tblock.Error, whose message names the thing, what was expected and what was
+found."""
+from ._c import ffi as _ffi
+from ._c import lib as _lib
+from ._core import (BusyError, CheckError, ClosedError, Error, InputError, Record, SystemFailure,
+                    UsageError)
+from .chat import Answer, Chat
+from .constraint import Constraint
+from .context import Attention, Context
+from .generation import Generation
+from .model import Info, Model
+from .tools import block, convert, grad, grad_check, info, info_text, measure, quantize, synth, train
+
+__version__: str = _ffi.string(_lib.tblock_version()).decode()
+NUMERICS_VERSION: int = _lib.TBLOCK_NUMERICS_VERSION
+
+__all__ = ["Answer", "Attention", "BusyError", "Chat", "CheckError", "ClosedError", "Constraint", "Context", "Error", "Generation",
+           "Info", "InputError", "Model", "NUMERICS_VERSION", "Record", "SystemFailure", "UsageError", "block", "convert", "grad",
+           "grad_check", "info", "info_text", "measure", "quantize", "synth", "train"]

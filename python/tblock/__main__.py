@@ -1,0 +1,12 @@
+"""`python -m tblock` is the program: the same as the command `tblock`."""
+import os
+import sys
+
+
+def main() -> None:
+    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tblock-program")
+    os.execv(program, ["tblock", *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    main()

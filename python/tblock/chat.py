@@ -1,0 +1,119 @@
+"""Conversations: how they become tokens, and how answers become messages."""
+from __future__ import annotations
+
+import json
+from typing import Any, Iterator, Mapping, Optional, Sequence
+
+from ._c import ffi, lib
+from ._core import Handle, Options, Record, UsageError, c_text, call, text_of
+from .context import Context
+from .generation import Generation
+from .model import Ids, Model, array, owned
+
+Message = Mapping[str, Any]
+
+_PARTS = {lib.TBLOCK_ANSWER_CONTENT: "content", lib.TBLOCK_ANSWER_REASONING: "reasoning", lib.TBLOCK_ANSWER_CALL: "call",
+          lib.TBLOCK_ANSWER_CALL_ID: "call_id", lib.TBLOCK_ANSWER_ARGUMENTS: "arguments",
+          lib.TBLOCK_ANSWER_CALL_END: "call_end"}
+
+
+class Chat(Handle):
+    """How conversations of one model become tokens, by the model's own template or by format (a name that `tblock chat` knows,
+    or the text of a template). tools: what the model may call, in OpenAI's form. args: more variables of the template. date:
+    "YYYY-MM-DD" for templates that ask for it. Messages are dicts as in OpenAI's API; special tokens that they spell stay
+    ordinary text (docs/chat.md)."""
+
+    def __init__(self, model: Model, *, format: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
+                 args: Optional[Mapping[str, Any]] = None, date: Optional[str] = None) -> None:
+        opt = Options("tblock_chat_options", {
+            "format": format, "date": date, "tools": None if tools is None else json.dumps(list(tools)),
+            "args": None if args is None else json.dumps(dict(args))})
+        super().__init__(call("tblock_chat_new", model._c, opt.c), lib.tblock_chat_free, model)
+        self.model = model
+        n = ffi.new("tblock_chat_info *")
+        lib.tblock_chat_describe(self._c, n)
+        self.name = text_of(n.name)
+        self.stop_ids = list(n.stop_ids[0:n.n_stop_ids])
+        self.stop_texts = [text_of(n.stop_texts[i]) for i in range(n.n_stop_texts)]
+        self.answer_prefix = text_of(n.answer_prefix) if n.answer_prefix else ""
+
+    def _given(self, messages: Sequence[Message]) -> tuple[Any, list[Any]]:
+        if isinstance(messages, (str, bytes, Mapping)):
+            raise UsageError("messages: expected a list of dicts, found %s" % type(messages).__name__)
+        texts = [c_text("messages", json.dumps(dict(m))) for m in messages]
+        given = ffi.new("tblock_chat_message[]", len(texts))
+        for c, text in zip(given, texts):
+            c.json = text
+        return given, texts
+
+    def render(self, messages: Sequence[Message], *, answer: bool = True) -> Ids:
+        """A conversation as ids [n]. answer: with what opens the assistant's answer."""
+        given, texts = self._given(messages)
+        ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
+        call("tblock_chat_render", self._c, given, len(texts), answer, ids, n)
+        return array(owned(ids[0]), (n[0],), "i4")
+
+    def text(self, messages: Sequence[Message], *, answer: bool = True) -> str:
+        """The same as text, which no longer shows which parts are special tokens."""
+        given, texts = self._given(messages)
+        out, n = ffi.new("char **"), ffi.new("size_t *")
+        call("tblock_chat_text", self._c, given, len(texts), answer, out, n)
+        try:
+            return bytes(ffi.buffer(out[0], n[0])).decode("utf-8", "replace")
+        finally:
+            lib.tblock_free(out[0])
+
+    def answer(self, messages: Sequence[Message], *, context: Optional[Context] = None, **options: Any) -> "Answer":
+        """Draw the answer: an iterator of its parts. options: those of Context.generate; max_tokens None, as many as fit, is the
+        default here. context: where to draw it; None: one of the model's."""
+        stop = options.pop("stop", ())
+        stops = [stop] if isinstance(stop, str) else list(stop)
+        if options.get("constraint") is None:
+            stops += self.stop_texts
+        options.setdefault("max_tokens", None)
+        where = context if context is not None else self.model
+        return Answer(self, where.generate(self.render(messages), stop=stops, stop_ids=self.stop_ids,
+                                           skip=self.answer_prefix or None, **options))
+
+
+class Answer(Handle):
+    """An answer that grows: an iterator of parts, records of kind ("content", "reasoning", "call", "call_id", "arguments",
+    "call_end"), call (its number) and text. `message` is the whole answer as a message, to append to the conversation."""
+
+    def __init__(self, chat: Chat, generation: Generation) -> None:
+        super().__init__(call("tblock_answer_new", chat._c), lib.tblock_answer_free, chat)
+        self.generation = generation
+        self._told = 0
+        self._ended = False
+
+    def _put(self, data: Optional[bytes]) -> list[Record]:
+        parts, n = ffi.new("tblock_answer_part **"), ffi.new("size_t *")
+        call("tblock_answer_put", self._c, ffi.NULL if data is None else ffi.from_buffer(data), len(data or b""),
+             ffi.cast("tblock_answer_part const **", parts), n)
+        return [Record(kind=_PARTS[p.kind], call=p.call, text=bytes(ffi.buffer(p.text, p.n)).decode("utf-8", "replace"))
+                for p in parts[0][0:n[0]]] if n[0] else []
+
+    def __iter__(self) -> Iterator[Record]:
+        while not self._ended:
+            for _ in self.generation:
+                break
+            whole = self.generation.data
+            if len(whole) > self._told:
+                new, self._told = whole[self._told:], len(whole)
+                yield from self._put(new)
+            elif self.generation.end is not None:
+                self._ended = True
+                yield from self._put(None)
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The answer as a message: role, content, and where it has them reasoning_content and tool_calls. Runs it to its end."""
+        for _ in self:
+            pass
+        out = ffi.new("char **")
+        call("tblock_answer_json", self._c, out)
+        try:
+            message: dict[str, Any] = json.loads(text_of(out[0]))
+        finally:
+            lib.tblock_free(out[0])
+        return message

@@ -1,0 +1,321 @@
+"""A context: the forward pass over sequences with their KV caches, and what is measured with it."""
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from contextlib import contextmanager
+from html import escape
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Optional, Sequence, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ._c import ffi, lib
+from ._core import (BusyError, Callback, Handle, Options, Record, UsageError, c_text, call, record, records, text_of)
+from .model import Ids, Model, Path, Prompt, array, c_ids, owned
+
+if TYPE_CHECKING:
+    from .generation import Generation
+
+Floats = npt.NDArray[np.float32]
+
+
+class Context(Handle):
+    """KV caches, activations and threads of one run. One thread at a time may use it: another one gets a BusyError, and so does
+    a process that was forked. While it computes, other Python threads run.
+
+    n_ctx: longest sequence, 0: the model's own. n_seqs: sequences 0 to n_seqs - 1. n_batch: most tokens computed at once.
+    threads: 0: one for each physical core. isa, math, activations, kv_type, affinity, pages: as the options of `tblock run`.
+    allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
+
+    def __init__(self, model: Model, *, n_ctx: int = 0, n_seqs: int = 1, n_batch: int = 0, threads: int = 0,
+                 isa: Optional[str] = None, math: Optional[str] = None, activations: Optional[str] = None,
+                 kv_type: Optional[str] = None, affinity: Optional[str] = None, allow_nan: bool = False,
+                 pages: Optional[str] = None, _pool: "Optional[list[Context]]" = None) -> None:
+        opt = Options("tblock_context_options", {
+            "n_ctx": n_ctx, "n_seqs": n_seqs, "n_batch": n_batch, "threads": threads, "isa": isa, "math": math,
+            "activations": activations, "kv_type": kv_type, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
+        self._guard = threading.Lock()
+        super().__init__(call("tblock_context_new", model._c, opt.c), lib.tblock_context_free, model, guard=self._guard)
+        self._pool = _pool
+        if _pool is not None:
+            self._parents = ()  # the pool is the model's: it would keep itself alive
+        self._model = weakref.ref(model)
+        with self._use() as c:
+            described = ffi.new("tblock_context_info *")
+            lib.tblock_context_describe(c, described)
+            self.n_ctx, self.n_seqs = int(described.n_ctx), int(described.n_seqs)
+
+    @property
+    def model(self) -> Model:
+        model = self._model()
+        assert model is not None  # a generation keeps both
+        return model
+
+    @property
+    def usable(self) -> bool:
+        """Is it open, and this process's own?"""
+        return not self.closed and self._cell.process == os.getpid()
+
+    @contextmanager
+    def _use(self) -> Iterator[Any]:
+        """The context for C, for this thread alone."""
+        if self._cell.process != os.getpid():
+            raise BusyError("the context was made before a fork, which leaves its threads behind; make a new one")
+        if not self._guard.acquire(blocking=False):
+            raise BusyError("another thread or a callback uses the context; expected one thread at a time")
+        try:
+            yield self._c
+        finally:
+            self._cell.sweep()
+            self._guard.release()
+
+    def info(self) -> Record:
+        """n_ctx, n_seqs, n_batch, threads, isa, math, activations, kv_type, kv_bytes, activation_bytes."""
+        with self._use() as c:
+            described = ffi.new("tblock_context_info *")
+            lib.tblock_context_describe(c, described)
+            return record(described[0])
+
+    # ---- Tokens in, logits out ----
+
+    def decode(self, ids: Iterable[int], *, seq: int = 0, want: str = "last") -> Optional[Floats]:
+        """Put tokens behind those that sequence seq holds. want: "last" gives the logits [1, vocab_size] after the last token,
+        "all" those [n, vocab_size] after each, "none" None. The array is read-only and belongs to you, without a copy. Any way to
+        cut the same tokens into calls gives the same bits."""
+        if want not in ("last", "all", "none"):
+            raise UsageError("want: expected last, all or none, found %r" % (want,))
+        given = c_ids(ids)
+        with self._use() as c:
+            return self._decode(c, given, seq, want)
+
+    def _decode(self, c: Any, ids: Any, seq: int, want: str) -> Optional[Floats]:
+        at, n = lib.tblock_seq_length(c, seq), len(ids)
+        items = np.zeros(n, dtype=[("seq", "i4"), ("pos", "i4"), ("token", "i4"), ("want_logits", "?"), ("pad", "V3")])
+        items["seq"], items["token"] = seq, np.frombuffer(ffi.buffer(ids), "i4") if n else 0
+        items["pos"] = np.arange(at, at + n)
+        if n and want != "none":
+            items["want_logits"][-1 if want == "last" else slice(None)] = True
+        call("tblock_decode", c, ffi.from_buffer("tblock_item[]", items) if n else ffi.NULL, n)
+        return self._take(c) if want != "none" else None
+
+    def _take(self, c: Any) -> Floats:
+        n, stride = ffi.new("size_t *"), ffi.new("size_t *")
+        rows = lib.tblock_logits_take(c, n, stride)
+        shape, vocab = (int(n[0]), int(stride[0])), self.model.vocab_size
+        if rows == ffi.NULL:
+            return np.empty((0, vocab), np.float32)
+        whole: Floats = array(ffi.gc(rows, lib.tblock_free, shape[0] * shape[1] * 4), shape, "f4")
+        return whole[:, :vocab]
+
+    def logits(self, prompt: Prompt, *, last: bool = False) -> Floats:
+        """Logits [n, vocab_size] after each token of a prompt (ids, or a text with BOS) computed from scratch, or [1, vocab_size]
+        after the last. Read-only and yours, without a copy. Runs in sequence 0, which then holds the prompt."""
+        ids = c_ids(self.model.prompt(prompt))
+        with self._use() as c:
+            call("tblock_seq_rewind", c, 0, 0)
+            result = self._decode(c, ids, 0, "last" if last else "all")
+        assert result is not None
+        return result
+
+    def hidden(self, prompt: Prompt, names: Optional[Sequence[str]] = None) -> dict[str, Floats]:
+        """The residual stream [n, d_model] at each place of a prompt that is computed from scratch in sequence 0: "embed"; for
+        each layer "layer0.attn" (after attention) and "layer0" (after the feed-forward network); "final_norm". names: only these.
+        The arrays are yours: the library's own memory is used again for every layer, so here it is copied once."""
+        ids = c_ids(self.model.prompt(prompt))
+        d, n = self.model.d_model, len(ids)
+        found: dict[str, Floats] = {}
+
+        def observe(name: str, first: int, n_tok: int, x: Any, stride: int) -> None:
+            if names is not None and name not in names:
+                return
+            if name not in found:
+                found[name] = np.empty((n, d), np.float32)
+            rows = np.frombuffer(ffi.buffer(x, n_tok * stride * 4), np.float32).reshape(n_tok, stride)
+            found[name][first:first + n_tok] = rows[:, :d]
+
+        with self._use() as c:
+            self._observed(c, ids, Callback(observe))
+        missing = [name for name in names or () if name not in found]
+        if missing:
+            raise UsageError("names: expected places of the model (%s layers), found %r" % (self.model.n_layers, missing[0]))
+        return found
+
+    def _observed(self, c: Any, ids: Any, callback: Callback) -> None:
+        call("tblock_seq_rewind", c, 0, 0)
+        lib.tblock_observe(c, lib.tblock_py_observe, callback.handle)
+        try:
+            self._decode(c, ids, 0, "none")
+        finally:
+            lib.tblock_observe(c, ffi.NULL, ffi.NULL)
+        if callback.raised is not None:
+            raise callback.raised
+
+    # ---- Sequences ----
+
+    def seq_length(self, seq: int = 0) -> int:
+        """Tokens that sequence seq holds."""
+        with self._use() as c:
+            n = int(lib.tblock_seq_length(c, seq))
+        if n < 0:
+            raise UsageError("seq: expected 0 to %d, found %d" % (self.n_seqs - 1, seq))
+        return n
+
+    def rewind(self, length: int = 0, *, seq: int = 0) -> None:
+        """Forget all but the first tokens of a sequence."""
+        with self._use() as c:
+            call("tblock_seq_rewind", c, seq, length)
+
+    def copy(self, source: int, target: int, length: int) -> None:
+        """Make sequence `target` the first tokens of sequence `source`; KV memory is shared until one goes on."""
+        with self._use() as c:
+            call("tblock_seq_copy", c, source, target, length)
+
+    def save_state(self, path: Path, ids: Iterable[int], *, seq: int = 0) -> None:
+        """Write sequence seq, which holds ids, to a file (docs/format.md, "State")."""
+        given = c_ids(ids)
+        with self._use() as c:
+            call("tblock_state_save", c, seq, given, len(given), c_text("path", path))
+
+    def load_state(self, path: Path, *, seq: int = 0) -> Ids:
+        """Make sequence seq that of a file. Returns its ids [n]."""
+        ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
+        with self._use() as c:
+            call("tblock_state_load", c, seq, c_text("path", path), ids, n)
+        return array(owned(ids[0]), (n[0],), "i4")
+
+    # ---- Generating ----
+
+    def generate(self, prompt: Prompt, *, max_tokens: Optional[int] = 256, temperature: float = 0.8, top_k: int = 40, top_p: float = 0.95,
+                 min_p: float = 0.0, repeat_penalty: float = 1.0, presence_penalty: float = 0.0,
+                 frequency_penalty: float = 0.0, logit_bias: Optional[dict[int, float]] = None, seed: int = 0,
+                 stop: Union[str, Sequence[str]] = (), stop_ids: Optional[Sequence[int]] = None, skip: Optional[str] = None,
+                 constraint: Any = None, draft: int = 0, draft_match: int = 2) -> "Generation":
+        """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
+        ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
+        that end it; None: the model's own. skip: dropped from the start. constraint: what the text must fit (Model.constraint).
+        draft: most tokens to guess ahead. Returns an iterator of the pieces of the text."""
+        from .generation import Generation
+        return Generation(self, prompt, {
+            "max_tokens": 0 if max_tokens is None else max_tokens or -1, "stop_ids": stop_ids, "stop_texts": [stop] if isinstance(stop, str) else stop,
+            "skip": skip, "draft": draft, "draft_match": draft_match}, {
+            "temp": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
+            "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias, constraint)
+
+    def advance(self, generations: "Sequence[Generation]", prompt_tokens: int = 0) -> None:
+        """Take generations of this context one step on, in one batch. Each draws what it would draw alone, to the bit.
+        prompt_tokens: most tokens of prompts in this step; 0: n_batch."""
+        with self._use() as c:
+            call("tblock_advance", c, ffi.new("tblock_generation *[]", [g._c for g in generations]), len(generations), prompt_tokens)
+            for g in generations:
+                g._describe()
+
+    # ---- Measuring ----
+
+    def _tool(self, function: str, kind: str, out: str, options: dict[str, Any], *given: Any, no: bool = False) -> Any:
+        """Call a function of tblock_tools.h: (context, given..., options, out, error)."""
+        if "progress" in dict(ffi.typeof(kind).fields) and options.get("progress") is None:
+            options = {**options, "progress": lambda done: True}  # where Ctrl-C is seen
+        opt, report = Options(kind, options), ffi.new(out + " *")
+        with self._use() as c:
+            call(function, c, *given, opt.c, report, options=opt, no=no)
+        return report[0]
+
+    def eval_text(self, prompt: Prompt, **options: Any) -> Record:
+        """Perplexity of a text (with BOS) or of ids: nll, perplexity, bits_per_byte, accuracy and their errors (docs/eval.md).
+        Options: window, stride, progress."""
+        return record(self._tool("tblock_eval_text", "tblock_eval_options", "tblock_eval_report",
+                                 self._sized(prompt, options), *self._ids(prompt)))
+
+    def eval_against(self, parent: "Context", prompt: Prompt, **options: Any) -> Record:
+        """How far this context's distributions are from those of parent, over the same tokens: mean_kl, top1, log_ratio, ...
+        Options: window, stride, progress."""
+        with parent._use() as other:
+            return record(self._tool("tblock_eval_against", "tblock_eval_options", "tblock_against_report",
+                                     self._sized(prompt, options), other, *self._ids(prompt)))
+
+    def _ids(self, prompt: Prompt) -> tuple[Any, int]:
+        ids = c_ids(self.model.prompt(prompt))
+        return ids, len(ids)
+
+    def _sized(self, prompt: Prompt, options: dict[str, Any]) -> dict[str, Any]:
+        """For bits per byte of a text: its bytes, and the tokens that are not part of it."""
+        if not isinstance(prompt, (str, bytes)):
+            return options
+        added = len(self.model.prompt(prompt)) - len(self.model.tokenize(prompt, add_special=False))
+        return {"n_bytes": len(prompt.encode() if isinstance(prompt, str) else prompt), "n_added": added, **options}
+
+    def eval_choices(self, path: Path, **options: Any) -> Record:
+        """Multiple choice over a JSONL file (docs/eval.md): accuracy, accuracy_norm, and rows with the score of each choice.
+        Options: delimiter, no_added, progress."""
+        report = self._tool("tblock_eval_choices", "tblock_choices_options", "tblock_choices_report", options,
+                            c_text("path", path))
+        out, rows = record(report), records(report.rows, report.n_rows)
+        n = max((r.first + r.n for r in rows), default=0)
+        scores = records(report.score, n)
+        lib.tblock_free(report.rows)
+        lib.tblock_free(report.score)
+        for r in rows:
+            r["score"] = scores[r.first:r.first + r.n]
+        out["rows"] = rows
+        return out
+
+    def verify(self, golden: Path, **options: Any) -> Record:
+        """Compare with golden logits (docs/verify.md): ok, tol, settings, advice, and rows with max_abs, mean_kl, first_diff,
+        parted, ... and `why` for a row that is not ok. Options: exact, tol, greedy, tokens, progress."""
+        if options.get("tol") is not None:
+            options["has_tol"] = True
+        report = self._tool("tblock_verify", "tblock_verify_options", "tblock_verify_report", options, c_text("golden", golden))
+        out, rows = record(report), records(report.rows, report.n_rows)
+        why = ffi.new("char[]", 1024)
+        for i, row in enumerate(rows):
+            row["why"] = ""
+            if not row.ok:
+                lib.tblock_verify_explain(ffi.addressof(report), report.rows + i, why, 1024)
+                row["why"] = text_of(why)
+        lib.tblock_free(report.rows)
+        out["rows"] = rows
+        return out
+
+    def write_logits(self, path: Path, prompt: Prompt, **options: Any) -> None:
+        """Record golden logits in a safetensors file, with everything that changes bits. Options: last, hidden, progress."""
+        opt = Options("tblock_logits_options", options)
+        ids, n = self._ids(prompt)
+        with self._use() as c:
+            call("tblock_logits_write", c, ids, n, c_text("path", path), opt.c, options=opt)
+
+    def attention(self, prompt: Prompt, **options: Any) -> "Attention":
+        """Attention probabilities of a prompt. Options: layers, heads (lists; default all), progress."""
+        opt = Options("tblock_attention_options", options)
+        ids, n = self._ids(prompt)
+        with self._use() as c:
+            return Attention(self.model, call("tblock_attention_new", c, ids, n, opt.c, options=opt), n)
+
+
+class Attention:
+    """The attention probabilities of one run (docs/attn.md). Its memory lives as long as this or an array of it does."""
+
+    def __init__(self, model: Model, raw: Any, n: int) -> None:
+        self.model, self._n = model, n
+        self._c = ffi.gc(raw, lib.tblock_attention_free, 4 * n * n)
+
+    def head(self, layer: int, head: int) -> Floats:
+        """Probabilities [n, n] (query, key) of one query head: read-only and without a copy."""
+        p = lib.tblock_attention_head(self._c, layer, head)
+        if p == ffi.NULL:
+            raise UsageError("expected a layer and head that were kept, found layer %d, head %d" % (layer, head))
+        whole = self._c
+        return array(ffi.gc(ffi.cast("float *", p), lambda _: whole), (self._n, self._n), "f4")
+
+    def write(self, path: Path, format: str = "html") -> None:
+        """Write "html", "json" or "safetensors"."""
+        assert self.model._c  # it spells the tokens; an error where it is closed
+        call("tblock_attention_write", self._c, c_text("path", path), c_text("format", format))
+
+    def _repr_html_(self) -> str:
+        assert self.model._c
+        parts: list[bytes] = []
+        callback = Callback(parts.append)
+        call("tblock_attention_print", self._c, c_text("format", "html"), lib.tblock_py_put, callback.handle, callback=callback)
+        return '<iframe srcdoc="%s" width="100%%" height="600"></iframe>' % escape(b"".join(parts).decode())

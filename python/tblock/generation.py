@@ -1,0 +1,189 @@
+"""A generation: a sequence that draws its own next tokens."""
+from __future__ import annotations
+
+import asyncio
+from typing import Any, AsyncIterator, Iterator, Mapping, Optional
+
+import numpy as np
+
+from ._c import ffi, lib
+from ._core import BusyError, Handle, Options, call, raise_error
+from .constraint import Constraint
+from .context import Context, Floats
+from .model import Ids, Prompt, c_ids
+
+# tblock_end, in the words of `tblock run --json`
+ENDS = {lib.TBLOCK_END_TOKEN: "eos", lib.TBLOCK_END_TEXT: "stop", lib.TBLOCK_END_LENGTH: "length",
+        lib.TBLOCK_END_CONTEXT: "context", lib.TBLOCK_END_STOPPED: "interrupt", lib.TBLOCK_END_FITS: "fits",
+        lib.TBLOCK_END_FAILED: "failed"}
+
+
+class Generation(Handle):
+    """A text that grows. Iterate over it (`for` or `async for`) for its pieces, which are whole characters; str() runs it to its
+    end. Its attributes say what there is so far, while it runs and afterwards.
+
+    Made by Model.generate and Context.generate. Several of one context go on together with Context.advance."""
+
+    def __init__(self, context: Context, prompt: Prompt, options: Mapping[str, Any], sampling: Mapping[str, Any],
+                 logit_bias: Optional[Mapping[int, float]], constraint: Optional[Constraint]) -> None:
+        self.model, self.context = context.model, context
+        ids = c_ids(self.model.prompt(prompt))
+        drawing, opt = Options("tblock_sampler_options", sampling), Options("tblock_generation_options", options)
+        bias = c_ids(list(logit_bias or ())), ffi.new("float[]", list((logit_bias or {}).values()))
+        drawing.c.bias_ids, drawing.c.bias, drawing.c.n_bias = bias[0], bias[1], len(bias[1])
+        opt.c.ids, opt.c.n_ids, opt.c.sampling = ids, len(ids), drawing.c[0]
+        if constraint is not None:
+            opt.c.constraint = constraint._c
+        with context._use() as c:
+            raw = call("tblock_generation_open", c, opt.c)
+            super().__init__(raw, lib.tblock_generation_close, self.model, context, *([constraint] if constraint else []),
+                             guard=context._guard)
+            self._told = 0
+            self._data, self._drawn = bytearray(), []  # type: bytearray, list[int]
+            self._note = ffi.new("tblock_generation_info *")
+            self._describe()
+
+    def _describe(self) -> None:
+        """Take over what is new, which other threads may read then. The caller uses the context."""
+        lib.tblock_generation_describe(self._c, self._note)
+        n = self._note
+        self._data += bytes(ffi.buffer(n.text + len(self._data), n.n_bytes - len(self._data)))
+        self._drawn.extend(n.ids[n.n_given + len(self._drawn):n.n_ids])
+        self._last: dict[str, Any] = {"n_prompt": int(n.n_given), "n_reused": int(n.n_reused), "end": ENDS.get(n.end), "n_steps": int(n.n_steps),
+                      "n_proposed": int(n.n_proposed), "n_accepted": int(n.n_accepted)}
+
+    def _step(self) -> None:
+        self.context.advance([self])
+        if self._note.end == lib.TBLOCK_END_FAILED:
+            raise_error(self._note.error)
+
+    # ---- What there is so far ----
+
+    @property
+    def data(self) -> bytes:
+        """The text so far, to the byte: models may write what is not UTF-8."""
+        return bytes(self._data)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self.data.decode("utf-8", "replace")
+
+    @property
+    def ids(self) -> Ids:
+        """The tokens drawn so far [n], but for the one that ended it."""
+        return np.array(self._drawn, np.int32)
+
+    @property
+    def end(self) -> Optional[str]:
+        """Why it ended: "eos", "stop", "length", "context", "fits", "interrupt", "failed"; None while it goes on."""
+        end: Optional[str] = self._last["end"]
+        return end
+
+    @property
+    def n_prompt(self) -> int:
+        """Tokens of the prompt."""
+        return int(self._last["n_prompt"])
+
+    @property
+    def n_reused(self) -> int:
+        """Tokens of the prompt that an earlier generation had computed."""
+        return int(self._last["n_reused"])
+
+    @property
+    def logits(self) -> Optional[Floats]:
+        """A copy of the logits [vocab_size] that the last token was drawn from; None before it, and where the context has
+        computed something else since."""
+        with self.context._use():
+            lib.tblock_generation_describe(self._c, self._note)
+            if self._note.logits == ffi.NULL:
+                return None
+            return np.frombuffer(ffi.buffer(self._note.logits, 4 * self.model.vocab_size), np.float32).copy()
+
+    # ---- Going on ----
+
+    def _piece(self) -> Optional[str]:
+        """The next piece, or None at the end."""
+        while True:
+            piece = bytes(self._data[self._told:])
+            if piece:
+                self._told += len(piece)
+                return piece.decode("utf-8", "replace")
+            if self.end is not None or self.closed:
+                self._give_back()
+                return None
+            self._step()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        piece = self._piece()
+        if piece is None:
+            raise StopIteration
+        return piece
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        step = asyncio.ensure_future(asyncio.to_thread(self._piece))
+        try:
+            piece = await asyncio.shield(step)
+        except asyncio.CancelledError:
+            self.stop()
+            await asyncio.wait([step])
+            raise
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    def tokens(self) -> Iterator[int]:
+        """Run it token by token, for models without a tokenizer too."""
+        n = 0
+        while True:
+            yield from self._drawn[n:]
+            n = len(self._drawn)
+            if self.end is not None or self.closed:
+                self._give_back()
+                return
+            self._step()
+
+    def run(self) -> "Generation":
+        """Run it to its end."""
+        for _ in self.tokens():
+            pass
+        return self
+
+    def __str__(self) -> str:
+        return self.run().text
+
+    def __repr__(self) -> str:
+        return "<tblock.Generation: %d tokens, %s>" % (len(self._drawn), self.end or "goes on")
+
+    def stop(self) -> None:
+        """End it at its next step. Another thread may call this."""
+        raw = self._cell.raw
+        if raw is not None:
+            lib.tblock_generation_stop(raw)
+
+    def close(self) -> None:
+        """Give its sequence back; what it has drawn stays readable. The end of an iteration does this."""
+        super().close()
+
+    def _give_back(self) -> None:
+        if self.closed:
+            return
+        self.close()
+        pool = self.context._pool
+        if pool is not None and self.context.usable:
+            pool.append(self.context)
+
+    def __del__(self) -> None:
+        if hasattr(self, "_cell") and not self.closed:
+            try:
+                self._give_back()
+            except BusyError:
+                pass
+        super().__del__()
+

@@ -1,0 +1,175 @@
+"""A model: weights, tokenizer, and what is made from them."""
+from __future__ import annotations
+
+import os
+from html import escape
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from ._c import ffi, lib
+from ._core import Handle, InputError, Options, Record, UsageError, c_text, call, record
+
+if TYPE_CHECKING:
+    from .chat import Chat
+    from .constraint import Constraint
+    from .context import Context
+    from .generation import Generation
+
+Path = Union[str, "os.PathLike[str]"]
+Ids = npt.NDArray[np.int32]
+Text = Union[str, bytes]
+Prompt = Union[str, bytes, Sequence[int], Ids]
+
+
+def array(pointer: Any, shape: tuple[int, ...], kind: str, owner: Any = None) -> npt.NDArray[Any]:
+    """A read-only array over memory of the library, without a copy. It keeps `pointer` alive, which frees the memory."""
+    n = int(np.prod(shape)) * np.dtype(kind).itemsize
+    flat = np.frombuffer(ffi.buffer(pointer, n) if n else b"", dtype=kind)
+    flat.flags.writeable = False
+    return flat.reshape(shape)
+
+
+def owned(pointer: Any) -> Any:
+    """Memory that the library gave to us: freed with the last thing that refers to it."""
+    return ffi.gc(pointer, lib.tblock_free)
+
+
+def c_ids(ids: Iterable[int]) -> Any:
+    """Token ids for C, without a copy where they are int32 already. Returns what keeps them and the pointer in one."""
+    given = np.asarray(ids)
+    if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
+        raise UsageError("ids: expected a list of integers, found %s of shape %s" % (given.dtype, given.shape))
+    if given.size and (given.min() < 0 or given.max() > 0x7FFFFFFF):
+        raise UsageError("ids: expected numbers from 0 to 2147483647, found %d" % (given.min() if given.min() < 0 else given.max()))
+    return ffi.from_buffer("int32_t[]", np.ascontiguousarray(given, dtype=np.int32))
+
+
+class Info(Record):
+    """What a model is made of, what it costs and how much memory it needs: the keys of `tblock info --json` (docs/info.md). In a
+    notebook it is shown as tables."""
+
+    def _repr_html_(self) -> str:
+        def cell(value: Any) -> str:
+            return escape("{:,}".format(value) if isinstance(value, int) and not isinstance(value, bool) else str(value))
+        rows = "".join("<tr><th>%s</th><td>%s</td></tr>" % (escape(k), cell(v)) for k, v in self["config"].items() if v is not None)
+        parts = "".join("<tr>%s</tr>" % "".join("<td>%s</td>" % cell(p.get(k)) for k in ("name", "shape", "tensors", "parameters"))
+                        for p in self["parts"])
+        return ("<table><caption>%s</caption>%s</table><table><tr><th>part</th><th>shape</th><th>tensors</th><th>parameters</th>"
+                "</tr>%s</table>" % (escape(str(self["path"])), rows, parts))
+
+
+class Model(Handle):
+    """A model, opened: a model file, a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint (docs/sources.md).
+
+    Any number of threads may share one. type: of the matrices ("f32", "f16", "bf16", "q8", "q4"), made while loading; None: as
+    stored; keep: "PATTERN=TYPE" for matrices of another type. check: read and check all data first. populate: read a model file
+    whole now. mlock: lock the weights into memory. progress: called with 0 to 1.
+
+    Raises InputError (not a model, damaged data), UsageError (type, keep) and SystemFailure."""
+
+    def __init__(self, path: Path, *, type: Optional[str] = None, keep: Sequence[str] = (), check: bool = False,
+                 populate: bool = False, mlock: bool = False, progress: Optional[Callable[[float], object]] = None) -> None:
+        opt = Options("tblock_open_options", {"type": type, "keep": keep, "check": check, "populate": populate, "mlock": mlock,
+                                              "progress": progress})
+        super().__init__(call("tblock_open", c_text("path", path), opt.c, options=opt), lib.tblock_close)
+        self.path = os.fspath(path)
+        self._idle: list[Context] = []
+        described = ffi.new("tblock_model_info *")
+        lib.tblock_model_describe(self._c, described)
+        self._described = record(described[0])
+        self._described["eos"] = list(described.eos[0:described.n_eos])
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return "<tblock.Model %r, closed>" % self.path
+        return "<tblock.Model %r: %s, {:,} parameters, %s>".format(self.n_params) % (self.path, self.family, self.weight_types)
+
+    def __getattr__(self, name: str) -> Any:
+        """d_model, n_layers, heads, kv_heads, head_dim, d_ff, vocab_size, n_ctx, window, family, hash, weight_types, n_params,
+        file_bytes, bytes_per_token, bos, eos, has_tokenizer, ..."""
+        described = self.__dict__.get("_described", {})
+        if name not in described:
+            raise AttributeError("%s has no attribute %r" % (type(self).__name__, name))
+        return described[name]
+
+    def __dir__(self) -> Sequence[str]:
+        return [*super().__dir__(), *self._described]
+
+    def info(self, **options: Any) -> Info:
+        """What the model is made of and what it costs. Options: those of tblock.info."""
+        from .tools import info
+        return info(self.path, **options)
+
+    # ---- Text ----
+
+    def tokenize(self, text: Text, *, add_special: bool = True, parse_special: bool = False) -> Ids:
+        """Token ids [n], int32, of a text or of bytes that need not be UTF-8. add_special: with what the tokenizer's template
+        adds (BOS). parse_special: special tokens that the text spells become their ids, which text of strangers must not."""
+        raw = text.encode("utf-8") if isinstance(text, str) else bytes(text)
+        ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
+        flags = (lib.TBLOCK_ADD_SPECIAL if add_special else 0) | (lib.TBLOCK_PARSE_SPECIAL if parse_special else 0)
+        call("tblock_tokenize", self._c, ffi.from_buffer(raw), len(raw), flags, ids, n)
+        return array(owned(ids[0]), (n[0],), "i4")
+
+    def token_bytes(self, ids: Iterable[int]) -> bytes:
+        """The exact bytes of token ids, special tokens too. They need not be UTF-8."""
+        given, text, n = c_ids(ids), ffi.new("char **"), ffi.new("size_t *")
+        call("tblock_detokenize", self._c, given, len(given), text, n)
+        try:
+            return bytes(ffi.buffer(text[0], n[0]))
+        finally:
+            lib.tblock_free(text[0])
+
+    def detokenize(self, ids: Iterable[int], errors: str = "replace") -> str:
+        """The text of token ids. errors: what to do with bytes that are not UTF-8, as in bytes.decode."""
+        return self.token_bytes(ids).decode("utf-8", errors)
+
+    def prompt(self, prompt: Prompt) -> Ids:
+        """A prompt as ids: ids as they are, text tokenized with BOS. Raises UsageError for an empty one."""
+        if isinstance(prompt, (str, bytes)):
+            if not self.has_tokenizer:
+                raise InputError("%s: the model has no tokenizer; expected ids, found a text" % self.path)
+            ids = self.tokenize(prompt)
+        else:
+            ids = np.asarray(prompt)
+        if not len(ids):
+            raise UsageError("prompt: expected at least one token, found none")
+        return ids
+
+    # ---- What is made from it ----
+
+    def context(self, **options: Any) -> "Context":
+        """A context: KV caches and threads of one run. See Context."""
+        from .context import Context
+        return Context(self, **options)
+
+    def generate(self, prompt: Prompt, **options: Any) -> "Generation":
+        """Continue a text: an iterator, also an asynchronous one, of the pieces of the new text. See Context.generate for the
+        options, whose defaults are those of `tblock run`. Generations of one model may run side by side, each in a context of
+        its own, which is kept for the next one: a beginning that was computed is not computed again."""
+        from .context import Context
+        context = None
+        while context is None or not context.usable:
+            try:
+                context = self._idle.pop()
+            except IndexError:
+                context = Context(self, _pool=self._idle)
+        return context.generate(prompt, **options)
+
+    def chat(self, **options: Any) -> "Chat":
+        """How conversations become tokens, and answers become messages. See Chat."""
+        from .chat import Chat
+        return Chat(self, **options)
+
+    def constraint(self, **kind: Any) -> "Constraint":
+        """What a text must fit: json_schema=, regex= or grammar=. See Constraint."""
+        from .constraint import Constraint
+        return Constraint(self, **kind)
+
+    def close(self) -> None:
+        """Release it, and all contexts, chats and constraints that were made from it. Closing twice does nothing."""
+        self._idle.clear()
+        super().close()
+

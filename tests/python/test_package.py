@@ -1,0 +1,468 @@
+#!/usr/bin/env python3
+"""The Python package, as it is built for the tests (BUILD/python) or installed in the folder TBLOCK_PACKAGE: its answers are those of
+the program, by bits; its memory, threads, signals and errors are what docs/python.md says. Prints "ok NAME", "FAIL NAME: why" or
+"skip NAME: why"."""
+import asyncio
+import gc
+import json
+import os
+import pickle
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+PACKAGE = os.environ.get("TBLOCK_PACKAGE") or os.path.join(ROOT, os.environ.get("BUILD", "build/release"), "python")
+sys.path[:0] = [os.path.join(ROOT, "tests"), PACKAGE]
+from verdicts import attempt  # noqa: E402
+
+if not os.path.exists(os.path.join(PACKAGE, "tblock", "__init__.py")):
+    print("skip tests/python: the package is not built (tools/setup.sh test installs what it needs)")
+    sys.exit(0)
+import numpy as np  # noqa: E402
+import tblock  # noqa: E402
+from safetensors.numpy import load_file  # noqa: E402
+
+PROGRAM = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
+MODEL = os.path.join(ROOT, "models", "shakespeare.bin")
+TEXT = "ROMEO:\nBut soft, what light through yonder window breaks?"
+TEMP = tempfile.mkdtemp()
+
+
+def program(*args, given=None):
+    return subprocess.run([PROGRAM, *args], stdout=subprocess.PIPE, check=True, input=given).stdout
+
+
+def raises(kind, words, function, *args, **options):
+    try:
+        function(*args, **options)
+    except kind as e:
+        assert words in str(e), "expected %r in the message, found %r" % (words, str(e))
+        return e
+    raise AssertionError("expected %s, found no error" % kind.__name__)
+
+
+def temp(name):
+    return os.path.join(TEMP, name)
+
+
+# ---- The program's answers ----
+
+
+def ids_are_those_of_tokenize():
+    with tblock.Model(MODEL) as m:
+        for text in ("", TEXT, "naïve 🙂 \u0000 x", b"\xff\xfe raw"):
+            line = {"bytes_hex": text.hex()} if isinstance(text, bytes) else {"text": text}
+            answer = json.loads(program("tokenize", MODEL, "--jsonl", "-", given=json.dumps({**line, "add_special": True}).encode()))
+            ids = m.tokenize(text)
+            assert ids.dtype == np.int32 and not ids.flags.writeable and list(ids) == answer["ids"]
+            assert m.token_bytes(ids) == (text if isinstance(text, bytes) else text.encode())
+
+
+def texts_are_those_of_run():
+    with tblock.Model(MODEL) as m:
+        for options, given in (({}, []), ({"seed": 7}, ["--seed", "7"]), ({"temperature": 0}, ["--temp", "0"]),
+                               ({"top_k": 5, "top_p": 0.7, "min_p": 0.02, "repeat_penalty": 1.2, "seed": 3},
+                                ["--top-k", "5", "--top-p", "0.7", "--min-p", "0.02", "--repeat-penalty", "1.2", "--seed", "3"]),
+                               ({"stop": "light"}, ["--stop", "light"]), ({"stop": ["the", "I"]}, ["--stop", "the", "--stop", "I"]),
+                               ({"draft": 7, "temperature": 0}, ["--temp", "0", "--draft", "ngram"]),
+                               ({"presence_penalty": 0.5, "frequency_penalty": 0.25}, ["--presence-penalty", "0.5",
+                                                                                       "--frequency-penalty", "0.25"]),
+                               ({"logit_bias": {10: -100.0, 44: 2.0}}, ["--logit-bias", "10=-100", "--logit-bias", "44=2"])):
+            answer = json.loads(program("run", MODEL, "--prompt", TEXT, "-n", "40", "--json", *given))
+            g = m.generate(TEXT, max_tokens=40, **options)
+            assert "".join(g) == answer["text"] and g.text == answer["text"], options
+            assert list(g.ids)[:len(answer["ids"])] == answer["ids"][-len(g.ids):] and g.end == answer["stop_reason"], options
+
+
+def defaults_are_those_of_run():
+    said = dict(re.findall(r"--(temp|top-k|top-p|min-p|repeat-penalty|seed|predict) [^\[]*\[([^;\]]*)",
+                           program("help", "run").decode().replace("\n", " ")))
+    import inspect
+    ours = {k: p.default for k, p in inspect.signature(tblock.Context.generate).parameters.items()}
+    names = {"temp": "temperature", "top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "repeat-penalty": "repeat_penalty",
+             "seed": "seed", "predict": "max_tokens"}
+    assert set(said) == set(names), said
+    for theirs, mine in names.items():
+        assert float(said[theirs]) == float(ours[mine]), theirs
+
+
+def a_constraint_is_kept_as_in_run():
+    schema = {"type": "object", "properties": {"name": {"enum": ["Romeo", "Juliet"]}}, "required": ["name"],
+              "additionalProperties": False}
+    with open(temp("schema.json"), "w") as f:
+        json.dump(schema, f)
+    with tblock.Model(MODEL) as m:
+        with m.constraint(json_schema=schema) as k:
+            text = str(m.generate("Who? ", constraint=k, seed=2))
+            assert text.encode() == program("run", MODEL, "--prompt", "Who? ", "--seed", "2", "--json-schema", temp("schema.json"))
+            assert json.loads(text)["name"] in ("Romeo", "Juliet") and k.accepts(text) and not k.accepts("{}")
+        raises(tblock.UsageError, "expected one of json_schema, regex and grammar", m.constraint)
+        raises(tblock.InputError, "regex", m.constraint, regex="(")
+
+
+def conversations_are_those_of_chat():
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Who art thou?"}]
+    with open(temp("messages.json"), "w") as f:
+        json.dump({"messages": messages}, f)
+    shown = program("chat", MODEL, "--chat-format", "chatml", "--messages", temp("messages.json"), "--show-prompt").decode()
+    with tblock.Model(MODEL) as m, m.chat(format="chatml") as chat:
+        assert chat.text(messages) == json.loads(shown)["text"] and list(chat.render(messages)) == json.loads(shown)["ids"]
+        assert chat.name == "chatml" and len(chat.stop_texts) == 1
+        answer = chat.answer(messages, max_tokens=12, seed=4)
+        parts = "".join(p.text for p in answer if p.kind == "content")
+        assert parts == answer.message["content"] and answer.message["role"] == "assistant"
+        alone = m.generate(chat.render(messages), max_tokens=12, seed=4, stop=chat.stop_texts)
+        assert str(alone) == parts
+        raises(tblock.UsageError, "expected a list of dicts", chat.render, "Who?")
+
+
+def logits_and_states_are_those_of_the_program():
+    program("logits", MODEL, "--prompt", TEXT, "--hidden", "-o", temp("golden.safetensors"))
+    golden = load_file(temp("golden.safetensors"))
+    with tblock.Model(MODEL) as m, m.context() as c:
+        ours = c.logits(TEXT)
+        assert ours.dtype == np.float32 and not ours.flags.writeable
+        assert ours.tobytes() == golden["logits"].tobytes()
+        assert c.logits(TEXT, last=True).tobytes() == golden["logits"][-1:].tobytes()
+        for name, x in c.hidden(TEXT).items():
+            assert x.tobytes() == golden["hidden." + name].tobytes(), name
+        assert list(c.hidden(TEXT, ["final_norm"])) == ["final_norm"]
+        raises(tblock.UsageError, "names: expected places", c.hidden, TEXT, ["layer99"])
+        report = c.verify(temp("golden.safetensors"), exact=True)
+        assert report.ok and len(report.rows) == 1 and report.rows[0].n_tokens == len(golden["tokens"])
+        c.write_logits(temp("ours.safetensors"), TEXT, hidden=True)
+        with open(temp("ours.safetensors"), "rb") as a, open(temp("golden.safetensors"), "rb") as b:
+            assert a.read() == b.read()
+
+
+def tokens_may_be_put_in_any_pieces():
+    with tblock.Model(MODEL) as m, m.context(n_seqs=2) as c:
+        ids, whole = m.tokenize(TEXT), c.logits(TEXT)
+        c.rewind()
+        pieces = [c.decode(ids[:3], want="all"), c.decode(ids[3:4], want="all"), c.decode(ids[4:], want="all")]
+        assert np.concatenate(pieces).tobytes() == whole.tobytes() and c.seq_length() == len(ids)
+        c.copy(0, 1, 5)
+        assert c.decode(ids[5:], seq=1).tobytes() == whole[-1:].tobytes()
+        c.save_state(temp("state"), ids)
+        c.rewind(4)
+        assert c.decode(ids[4:], want="none") is None
+        assert list(c.load_state(temp("state"), seq=1)) == list(ids)
+
+
+def attention_and_evaluation_are_those_of_the_program():
+    program("attn", MODEL, "--prompt", TEXT, "-o", temp("attn.safetensors"))
+    golden = load_file(temp("attn.safetensors"))
+    with open(temp("text"), "w") as f:
+        f.write(TEXT)
+    said = json.loads(program("eval", MODEL, temp("text"), "--json"))
+    with tblock.Model(MODEL) as m, m.context() as c:
+        a = c.attention(TEXT)
+        for layer in range(m.n_layers):
+            for head in range(m.heads):
+                assert a.head(layer, head).tobytes() == golden["attn.layer%d" % layer][head].tobytes()
+        assert c.attention(TEXT, layers=[0], heads=[1])._repr_html_().startswith("<iframe")
+        raises(tblock.UsageError, "a layer and head that were kept", a.head, 99, 0)
+        r = c.eval_text(TEXT)
+        assert r.nll == said["nll"] and r.perplexity == said["perplexity"] and r["bits_per_byte"] == said["bits_per_byte"]
+        with m.context(threads=1) as other:
+            assert c.eval_against(other, TEXT).mean_kl == 0
+        with open(temp("choices"), "w") as f:
+            f.write(json.dumps({"question": "ROMEO:", "choices": ["I am", "zzz"], "answer": 0}) + "\n")
+        r = c.eval_choices(temp("choices"))
+        assert r.rows[0].best == 0 and r.accuracy == 1 and len(r.rows[0].score) == 2
+
+
+def files_are_those_of_the_program():
+    program("quantize", MODEL, "--type", "q8", "-o", temp("a.bin"))
+    seen = []
+    report = tblock.quantize(MODEL, temp("b.bin"), "q8", progress=seen.append)
+    with open(temp("a.bin"), "rb") as a, open(temp("b.bin"), "rb") as b:
+        assert a.read() == b.read()
+    assert seen[-1] == 1 and report.rows[0].type == "q8" and 0 < report.error < 0.02
+    said = json.loads(program("info", MODEL, "--json"))
+    with tblock.Model(MODEL) as m:
+        assert m.info() == said and m.info().config["d_model"] == m.d_model
+        assert "parameters" in m.info()._repr_html_() and "2,632,128" in repr(m)
+    assert json.loads(program("info", MODEL, "--json", "--check")) == tblock.info(MODEL, check=True)
+    assert tblock.info_text(MODEL).encode() == program("info", MODEL)
+    raises(tblock.UsageError, "same", tblock.quantize, MODEL, MODEL, "q8")
+    raises(TypeError, "there is no option 'treads'", tblock.quantize, MODEL, temp("b.bin"), "q8", treads=1)
+
+
+# ---- Side by side ----
+
+
+def threads_share_a_model():
+    with tblock.Model(MODEL) as m:
+        alone = [str(m.generate(TEXT, max_tokens=30, seed=s)) for s in range(4)]
+        found = [None] * 4
+
+        def draw(s):
+            found[s] = str(m.generate(TEXT, max_tokens=30, seed=s))
+        threads = [threading.Thread(target=draw, args=(s,)) for s in range(4)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        assert found == alone
+
+        async def both():
+            async def one(s):
+                return "".join([piece async for piece in m.generate(TEXT, max_tokens=30, seed=s)])
+            return await asyncio.gather(*(one(s) for s in range(4)))
+        assert asyncio.run(both()) == alone
+        with m.context(n_seqs=4) as c:
+            together = [c.generate(TEXT, max_tokens=30, seed=s) for s in range(4)]
+            while any(g.end is None for g in together):
+                c.advance(together)
+            assert [g.text for g in together] == alone
+
+
+def a_context_is_for_one_thread():
+    with tblock.Model(MODEL) as m, m.context() as c:
+        ids, found, over = np.resize(m.tokenize(TEXT), 250), [], threading.Event()
+
+        def other():
+            while not over.is_set():
+                try:
+                    c.seq_length()
+                except tblock.BusyError as e:
+                    found.append(str(e))
+        t = threading.Thread(target=other)
+        t.start()
+        end = time.monotonic() + 60
+        while not found and time.monotonic() < end:
+            try:
+                c.logits(ids)
+            except tblock.BusyError:
+                pass
+        over.set()
+        t.join()
+        assert found and "one thread at a time" in found[0]
+
+        def from_callback(done):
+            c.seq_length()
+        raises(tblock.BusyError, "a callback uses", c.eval_text, TEXT, progress=from_callback)
+
+
+def other_threads_run_meanwhile():
+    with tblock.Model(MODEL) as m, m.context(threads=1) as c:
+        ids, counted, over = np.resize(m.tokenize(TEXT), 250), [0], threading.Event()
+
+        def count():
+            while not over.is_set():
+                counted[0] += 1
+        t = threading.Thread(target=count)
+        t.start()
+        c.logits(ids)
+        before = counted[0]
+        for _ in range(5):
+            c.logits(ids)
+        n = counted[0] - before
+        over.set()
+        t.join()
+        assert n > 1000, n
+
+
+def a_fork_leaves_contexts_behind():
+    with tblock.Model(MODEL) as m, m.context(threads=2) as c:
+        text = str(m.generate(TEXT, max_tokens=10))
+        c.logits(TEXT)
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                raises(tblock.BusyError, "before a fork", c.logits, TEXT)
+                status = 0 if str(m.generate(TEXT, max_tokens=10)) == text else 2
+                c.close()
+            finally:
+                os._exit(status)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert str(m.generate(TEXT, max_tokens=10)) == text
+
+
+def interrupts_end_it():
+    code = """if True:
+        import sys, tblock
+        sys.path[:0] = [%r]
+        m = tblock.Model(%r)
+        c = m.context(threads=1)
+        print("ready", flush=True)
+        try:
+            while True:
+                %s
+        except KeyboardInterrupt:
+            print("interrupted", str(m.generate("a", max_tokens=1)) != "", flush=True)
+        """
+    for what in ("str(m.generate('ROMEO:', max_tokens=200))", "c.eval_text([5, 6, 7] * 5000, stride=1)"):
+        p = subprocess.Popen([sys.executable, "-c", code % (PACKAGE, MODEL, what)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             env={**os.environ, "PYTHONPATH": PACKAGE})
+        assert p.stdout.readline() == b"ready\n", p.stderr.read()
+        time.sleep(0.3)
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=60)
+        assert out == b"interrupted True\n", (what, out, err)
+
+
+def a_cancelled_task_ends_its_text():
+    async def go(m):
+        async def draw():
+            async for _ in m.generate(TEXT, max_tokens=None):
+                pass
+        task = asyncio.ensure_future(draw())
+        await asyncio.sleep(0.02)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return True
+    with tblock.Model(MODEL) as m:
+        assert asyncio.run(go(m))
+        assert str(m.generate(TEXT, max_tokens=5))
+
+
+# ---- Lives ----
+
+
+def arrays_outlive_what_made_them():
+    m = tblock.Model(MODEL)
+    c = m.context()
+    logits, head, ids = c.logits(TEXT), c.attention(TEXT).head(0, 0), m.tokenize(TEXT)
+    copies = [logits.copy(), head.copy(), ids.copy()]
+    c.logits("another text")
+    g = c.generate(TEXT, max_tokens=3, temperature=0)
+    drawn = str(g), list(g.ids), g.end
+    m.close()
+    del m, c
+    gc.collect()
+    junk = [bytearray(1 << 20) for _ in range(20)]
+    assert all(np.array_equal(a, b) for a, b in zip((logits, head, ids), copies)) and junk
+    assert (g.text, list(g.ids), g.end) == drawn
+    try:
+        logits[0, 0] = 1
+        raise AssertionError("the array can be written")
+    except ValueError:
+        pass
+
+
+def what_is_closed_says_so():
+    m = tblock.Model(MODEL)
+    c, k, chat = m.context(), m.constraint(regex="a+"), m.chat(format="alpaca")
+    g = c.generate(TEXT, max_tokens=5)
+    next(g)
+    m.close()
+    m.close()
+    for thing, function in (("model", lambda: m.tokenize("x")), ("context", lambda: c.logits([1])), ("chat", lambda: chat.text([])),
+                            ("constraint", lambda: k.accepts("a")), ("model", lambda: m.generate("x"))):
+        raises(tblock.ClosedError, "the %s is closed" % thing, function)
+    assert g.closed and g.text and list(g) == []
+    raises(TypeError, "cannot be copied", pickle.dumps, m)
+    assert "closed" in repr(m)
+
+
+def a_constraint_goes_before_its_texts():
+    with tblock.Model(MODEL) as m:
+        k = m.constraint(regex="[a-z ]+")
+        g = m.generate(TEXT, constraint=k, max_tokens=8)
+        first = next(g)
+        k.close()
+        assert g.closed and g.text == first
+
+
+def memory_is_given_back():
+    def resident():
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def once():
+        with tblock.Model(MODEL) as m:
+            c = m.context()
+            for _ in range(3):
+                c.logits(np.resize(m.tokenize(TEXT), 200))
+                c.attention(TEXT).head(0, 0)
+                c.hidden(TEXT)
+            str(m.generate(TEXT, max_tokens=3, stop=["zq"]))
+            m.info()
+    for _ in range(10):
+        once()
+    gc.collect()
+    before = resident()
+    for _ in range(40):
+        once()
+    gc.collect()
+    assert resident() - before < 16 << 20, resident() - before
+
+
+# ---- Errors ----
+
+
+def errors_carry_status_and_message():
+    e = raises(tblock.InputError, "cannot open", tblock.Model, "/nowhere")
+    assert e.status == 3 and isinstance(e, ValueError) and e.message == str(e)
+    with tblock.Model(MODEL) as m, m.context() as c:
+        for words, function in (("expected a list of integers, found float64", lambda: c.logits([1.5])),
+                                ("of shape (1, 2)", lambda: c.logits([[1, 2]])),
+                                ("expected 0 to 1023, found 1024", lambda: c.logits([1024])),
+                                ("found -1", lambda: c.logits([-1])),
+                                ("found 4294967296", lambda: c.logits([1 << 32])),
+                                ("expected at least one token", lambda: c.logits("")),
+                                ("context", lambda: c.logits([1] * 1000)),
+                                ("seed", lambda: m.generate("x", seed=1.5)),
+                                ("seed", lambda: m.generate("x", seed=-1)),
+                                ("temp", lambda: m.generate("x", temperature=-1)),
+                                ("top_k", lambda: m.generate("x", top_k=1 << 40)),
+                                ("stop_texts", lambda: m.generate("x", stop=[5])),
+                                ("NUL", lambda: m.generate("x", stop="a\0b")),
+                                ("want", lambda: c.decode([1], want="some")),
+                                ("seq", lambda: c.seq_length(7)),
+                                ("threads", lambda: m.context(threads=5000)),
+                                ("isa", lambda: m.context(isa="abacus"))):
+            e = raises(tblock.UsageError, words, function)
+            assert e.status == 2
+        raises(tblock.InputError, "cannot open", c.verify, "/nowhere.safetensors")
+    with open(temp("broken.bin"), "wb") as f, open(MODEL, "rb") as g:
+        f.write(g.read(100000))
+    raises(tblock.InputError, "broken.bin", tblock.Model, temp("broken.bin"))
+    raises(tblock.InputError, "broken.bin", tblock.info, temp("broken.bin"))
+
+
+def what_a_callback_raises_is_raised():
+    class Mine(Exception):
+        pass
+
+    def stop(_):
+        raise Mine("enough")
+    with tblock.Model(MODEL) as m, m.context() as c:
+        raises(Mine, "enough", c.eval_text, TEXT, progress=stop)
+        raises(Mine, "enough", tblock.quantize, MODEL, temp("c.bin"), "q8", progress=stop)
+        assert c.eval_text(TEXT, progress=lambda done: False).stopped
+
+
+def the_module_is_the_program():
+    env = {**os.environ, "PYTHONPATH": PACKAGE}
+    for args in (["--version"], ["run", MODEL, "--prompt", TEXT, "-n", "5"], ["run"], ["info", "/nowhere"]):
+        a = subprocess.run([sys.executable, "-m", "tblock", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+        b = subprocess.run([PROGRAM, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert (a.returncode, a.stdout, a.stderr) == (b.returncode, b.stdout, b.stderr), args
+    assert tblock.__version__ in program("--version").decode()
+
+
+def the_guide_is_right():
+    """The blocks of docs/python.md, one after the other, as a reader would type them."""
+    with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as f:
+        blocks = re.findall(r"^```python\n(.*?)^```", f.read(), re.M | re.S)
+    assert len(blocks) >= 4
+    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=ROOT, check=True, stdout=subprocess.DEVNULL,
+                   env={**os.environ, "PYTHONPATH": PACKAGE})
+
+
+if __name__ == "__main__":
+    helpers = ("program", "raises", "temp")
+    claims = [f for name, f in list(globals().items()) if getattr(f, "__module__", "") == "__main__" and name not in helpers
+              and callable(f)]
+    wanted = sys.argv[1:]
+    sys.exit(max([attempt(f.__name__, f) for f in claims if not wanted or f.__name__ in wanted]))
