@@ -10,7 +10,7 @@
 #include "serve/serve.h"
 
 typedef struct ServeArgs {
-    const char    *model, *host, *alias, *key_file, *chat_format, *date;
+    const char    *model, *host, *alias, *key_file, *chat_format, *date, *log;
     int            port, parallel, cache, queue, connections, request, body_mb, kv_mb, timeout;
     TextList       origin, allowed_host;
     bool           lenient, log_prompts;
@@ -94,9 +94,11 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .timeout_s       = a->timeout,
                        .listening       = compute.sandbox ? enter_sandbox : NULL,
                        .lenient         = a->lenient,
+                       .log             = a->log,
                        .log_prompts     = a->log_prompts,
                        .quiet           = a->general.quiet };
-    bool good = c && serve(&o, err);
+    const Inputs in = { .model = a->model, .file = { a->key_file, a->chat_format } };
+    bool good = c && output_apart(a->log, m, &in, err) && serve(&o, err);
     tblock_context_free(c);
     tblock_close(m);
     return good;
@@ -128,7 +130,12 @@ static bool serve_model(const ServeArgs *a, tblock_error *err)
 
 static bool serve_command(void *args, tblock_error *err)
 {
-    return serve_model(args, err);
+    const ServeArgs *a = args;
+    if (a->log && a->compute.sandbox)
+        return fail(err, TBLOCK_USAGE,
+                    "--log: expected no --sandbox beside it, in which no file is opened again; "
+                    "2>> %s appends to it too", a->log);
+    return serve_model(a, err);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -172,6 +179,8 @@ static const Option access_options[] = {
       "a name under which this server is reached, besides addresses and localhost" },
     { "lenient",      0, NULL,     OPT_FLAG,  AT(lenient),      0, 0, NULL,
       "ignore unknown parameters and other model names; by default they are errors" },
+    { "log",          0, "FILE",   OPT_TEXT,  AT(log),          0, 0, NULL,
+      "append the log to that file, which SIGHUP opens again; default: standard error" },
     { "log-prompts",  0, NULL,     OPT_FLAG,  AT(log_prompts),  0, 0, NULL,
       "write what requests say to the log too" },
     { 0 },

@@ -475,26 +475,31 @@ static void take_body(Exchange *x, const char *bytes, size_t n)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void log_line(const Exchange *x)
+static void log_request(Exchange *x)
 {
-    const Server *s = x->server;
-    const double  t = clock_seconds() - x->arrived;
-    const Job    *j = x->job;
-    if (s->o->quiet)
-        return;
-    fprintf(stderr, "%s %s %s %d %.3fs", x->id, x->method, x->path, x->status, t);
+    Server  *s     = x->server;
+    Job     *j     = x->job;
+    TextOut  words = { 0 };
+    size_t   n_prompt = 0, n_cached = 0, n_drawn = 0;
+    log_text(&words, x->method, strlen(x->method));
+    text_out(&words, " %s %d %.3fs", x->path, x->status, clock_seconds() - x->arrived);
     if (j) {
-        size_t n_prompt = 0, n_cached = 0, n_drawn = 0;
+        pthread_mutex_lock(&s->lock);
         for (size_t i = 0; i < j->n_choices; i++) {
             n_prompt += j->choice[i].prompt->n;
             n_cached += j->choice[i].n_cached;
             n_drawn += j->choice[i].n_drawn;
         }
-        fprintf(stderr, " prompt %zu cached %zu drawn %zu", n_prompt, n_cached, n_drawn);
+        pthread_mutex_unlock(&s->lock);
+        text_out(&words, " prompt %zu cached %zu drawn %zu", n_prompt, n_cached, n_drawn);
     }
-    fputc('\n', stderr);
-    if (s->o->log_prompts && x->body.n)
-        fprintf(stderr, "%s body %.*s\n", x->id, (int)x->body.n, x->body.text);
+    if (s->o->log_prompts && x->body.n) {
+        text_out(&words, " body ");
+        log_text(&words, x->body.text, x->body.n);
+    }
+    text_out_bytes(&words, "", 1);
+    log_line(&s->log, x->id, "%s", words.failed ? "out of memory" : words.text);
+    text_out_free(&words);
 }
 
 static void on_completed(void *user, struct MHD_Connection *c, void **slot,
@@ -505,7 +510,7 @@ static void on_completed(void *user, struct MHD_Connection *c, void **slot,
     (void)c, (void)why;
     if (!x)
         return;
-    log_line(x);
+    log_request(x);
     set_busy(x, false);
     if (x->job)
         job_leave(x->job);

@@ -33,8 +33,11 @@ static void *take_signals(void *user)
         pthread_mutex_unlock(&g->s->lock);
         if (over)
             break;
-        if (!g->s->o->quiet)
-            fprintf(stderr, n ? "stopping at once\n" : "stopping: running requests may end\n");
+        if (which == SIGHUP) {
+            log_reopen(&g->s->log);
+            continue;
+        }
+        log_line(&g->s->log, "serve", n ? "stops at once" : "stops: running requests may end");
         scheduler_stop(g->s, n++ > 0);
     }
     return NULL;
@@ -47,6 +50,8 @@ static bool signals_begin(Signals *g, Server *s, tblock_error *err)
     sigemptyset(&g->set);
     sigaddset(&g->set, SIGTERM);
     sigaddset(&g->set, SIGINT);
+    if (s->o->log)
+        sigaddset(&g->set, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &g->set, &g->before);
     int why = pthread_create(&g->thread, NULL, take_signals, g);
     return why == 0 || fail(err, TBLOCK_SYSTEM, "thread for signals: %s", strerror(why));
@@ -123,7 +128,11 @@ bool serve(const ServeOptions *o, tblock_error *err)
     tblock_context_describe(o->context, &s.computing);
     take_fingerprint(&s);
     s.chat    = talk_chat(&s, NULL, NULL); /* without one, each request says why */
-    bool good = scheduler_check(&s, err) && run(&s, err);
+    bool good = scheduler_check(&s, err) && log_open(&s.log, o, err);
+    if (good) {
+        good = run(&s, err);
+        log_close(&s.log);
+    }
     tblock_chat_free(s.chat);
     pthread_cond_destroy(&s.work);
     pthread_cond_destroy(&s.come);

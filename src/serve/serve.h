@@ -31,14 +31,15 @@ typedef struct ServeOptions {
      * not called. */
     bool          (*listening)(int fd, tblock_error *err);
     bool            lenient;      /* unknown parameters are no error */
+    const char     *log;          /* a file for the lines of the log; NULL: standard error */
     bool            log_prompts;
     bool            quiet;
 } ServeOptions;
 
 /* Serve until SIGTERM or SIGINT: then no new work, and what runs may end; the second one ends it at
- * once. Prints the address to standard output when it listens, a line for each request to standard
- * error. Fails with TBLOCK_USAGE (an address that cannot be had, no key for an open address) and
- * TBLOCK_SYSTEM. */
+ * once. Prints the address to standard output when it listens, a line for each request to the log,
+ * which SIGHUP opens again. Fails with TBLOCK_USAGE (an address that cannot be had, no key for an
+ * open address) and TBLOCK_SYSTEM. */
 bool serve(const ServeOptions *o, tblock_error *err);
 
 /* Was the program built with libmicrohttpd? */

@@ -39,6 +39,26 @@ typedef struct Counts {
     Histogram first_token, next_token, whole;
 } Counts;
 
+/* ---- The log (log.c) ------------------------------------------------------------------------- */
+
+typedef struct Log {
+    pthread_mutex_t lock;
+    const char     *path;   /* NULL: standard error */
+    int             fd;     /* -1: no one wants it */
+    size_t          n_lost; /* lines, since the last one that was written */
+} Log;
+bool log_open(Log *l, const ServeOptions *o, tblock_error *err);
+void log_close(Log *l);
+/* By its name, after another program has moved the file away. */
+void log_reopen(Log *l);
+/* A line: id, time, and what is said, which must be printable. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 3, 4)))
+#endif
+void log_line(Log *l, const char *id, const char *fmt, ...);
+/* Text of strangers, with everything escaped that is not printable. */
+void log_text(TextOut *o, const char *text, size_t n);
+
 /* ---- The server ------------------------------------------------------------------------------ */
 
 struct Server {
@@ -48,6 +68,7 @@ struct Server {
     char                fingerprint[FINGERPRINT]; /* equal: equal requests get equal answers */
     tblock_chat        *chat;      /* of requests that add nothing to the template; NULL: none */
     struct MHD_Daemon  *daemon;
+    Log                 log;
     pthread_t           reader[READERS];
     int                 n_readers;
     /* Under the lock: */

@@ -35,19 +35,19 @@ HELLO = [{"role": "user", "content": "Who art thou?"}]
 class Server:
     """with Server("--parallel", "4") as s: s.post("/v1/completions", prompt="A")"""
 
-    def __init__(self, *options, model=MODEL, env=None):
+    def __init__(self, *options, model=MODEL, env=None, stderr=subprocess.PIPE):
         self.process = subprocess.Popen([TBLOCK, "serve", model, "--port", "0", *options], text=True, env=env,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, errors="surrogateescape")
+                                        stdout=subprocess.PIPE, stderr=stderr, errors="surrogateescape")
         line = self.process.stdout.readline()
         if not line:
-            said = self.process.stderr.read()
+            said = self.process.stderr.read() if self.process.stderr else ""
             self.process.wait(PATIENCE)
             if "without libmicrohttpd" in said:
                 raise Skip("built without libmicrohttpd")
             raise AssertionError("serve: %s" % said)
         self.host, port = re.fullmatch(r"http://(\S+):(\d+)\n", line).groups()
         self.port, self.log = int(port), []
-        self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr))
+        self.reader = threading.Thread(target=lambda: self.log.extend(self.process.stderr or []))
         self.reader.start()
 
     def __enter__(self):
@@ -59,7 +59,8 @@ class Server:
         status = self.process.wait(PATIENCE)
         self.reader.join()
         self.process.stdout.close()
-        self.process.stderr.close()
+        if self.process.stderr:
+            self.process.stderr.close()
         if kind is None:
             assert status == 0, "serve ended with %d: %s" % (status, "".join(self.log[-5:]))
 
