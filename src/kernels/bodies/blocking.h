@@ -12,8 +12,9 @@ enum {
     STREAM_PANELS   = 4,                     /* panels that are read at once */
     STREAM_T        = SIZE(1, 6, 8),         /* tokens in flight */
     STREAM_TOKENS   = 2 * STREAM_T,          /* the most tokens that stream takes */
-    STREAM_AHEAD    = 4096,                  /* bytes that are fetched ahead, shared by the
-                                              * panels */
+    STREAM_AHEAD    = 4096,                  /* bytes of a panel that are fetched ahead into L2 */
+    STREAM_SOON     = 1024,                  /* once more, into L1, where tokens are several */
+    STREAM_FEW      = 2,                     /* the most tokens that wait for memory alone */
     BLOCK_T         = LANES_ACC / LANES_PANELS, /* tokens of a register block, LANES_PANELS panels
                                                  * wide */
     BLOCK_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB,
@@ -29,6 +30,8 @@ enum {
     PAIRS_CHUNK     = 256,                   /* k of a block */
     PAIRS_TOKENS    = 768,                   /* tokens whose chunk of x lies in scratch: 384 KB */
     PAIRS_STREAM    = 16,                    /* the most tokens that stream takes */
+    PAIRS_AHEAD     = 8192,                  /* as STREAM_AHEAD and STREAM_FEW, of one panel */
+    PAIRS_FEW       = 3,
 
     /* Weights in integers. A digit row is a token, or half of one with 16-bit activations
      * (int_digits.h). */

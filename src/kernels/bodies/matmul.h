@@ -63,6 +63,26 @@ V_INLINE void finish(float *y, f32x16 c, bool first, const float *bias)
 
 /* ---- stream ---------------------------------------------------------------------------------- */
 
+/* Fetch ahead in a panel at w whose stream has come to byte `at` and takes `bytes` a step; to: the
+ * byte that is early enough for L2. As in a stream of integers (int_stream.h): two lines of 2 KB
+ * where few tokens meet them, each line in two stages where they are several. */
+V_INLINE void stream_ahead(const unsigned char *w, size_t at, size_t to, size_t bytes, bool several)
+{
+    for (size_t i = 0; i < bytes && (several || at % 2048 < 128); i += 64) {
+        if (several)
+            __builtin_prefetch(w + at + STREAM_SOON + i);
+        __builtin_prefetch(w + to + i, 0, 2);
+    }
+}
+
+/* What STREAM_AHEAD means at byte `at` of n_p panels that are read at once. */
+V_INLINE size_t stream_to(size_t at, size_t panel, int n_p)
+{
+    /* behind this panel: the one that this slot takes next */
+    size_t to = at + STREAM_AHEAD;
+    return to < panel ? to : to + (size_t)(n_p - 1) * panel;
+}
+
 /* n_p panels from number p0 on for tokens t0 .. t0 + n_t; n_p and n_t are constants where this is
  * inlined. */
 V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0, int n_p, int n_t)
@@ -79,15 +99,11 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
                 c[p][t] = v_zero();
         int k = k0;
         for (; k + 2 <= end; k += 2) {
-            size_t to = (size_t)(k / 2) * pair_bytes(type) + (size_t)(STREAM_AHEAD / n_p);
-            /* behind this panel: the one that this slot takes next */
-            to += to >= panel ? (size_t)(n_p - 1) * panel : 0;
+            size_t at = (size_t)(k / 2) * pair_bytes(type), to = stream_to(at, panel, n_p);
             UNROLL for (int p = 0; p < n_p; p++) {
                 const unsigned char *here = w + (size_t)p * panel;
                 f32x16               w0, w1;
-                __builtin_prefetch(here + to);
-                if (type == WT_F32)
-                    __builtin_prefetch(here + to + 64);
+                stream_ahead(here, at, to, pair_bytes(type), n_t > STREAM_FEW);
                 weights_pair(type, here, (size_t)(k / 2), &w0, &w1);
                 UNROLL for (int t = 0; t < n_t; t++)
                     c[p][t] = v_fma(w0, v_set(x[(size_t)t * xs + (size_t)k]), c[p][t]);

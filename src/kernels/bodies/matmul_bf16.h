@@ -64,18 +64,19 @@ V_INLINE void bf16_stream(const Bf16Tile *a, int n_p, int n_t)
         UNROLL for (int p = 0; p < n_p; p++)
             UNROLL for (int t = 0; t < n_t; t++)
                 e[p][t] = o[p][t] = v_zero();
-        for (; k + 2 <= end; k += 2)
+        for (; k + 2 <= end; k += 2) {
+            size_t at = (size_t)k * 32, to = stream_to(at, a->panel, n_p);
             UNROLL for (int p = 0; p < n_p; p++) {
                 const unsigned char *here = a->w + (size_t)p * a->panel;
                 f32x16               w0, w1;
-                /* behind the panel lies the next */
-                __builtin_prefetch(here + (size_t)k * 32 + (size_t)(STREAM_AHEAD / n_p));
+                stream_ahead(here, at, to, 64, n_t > STREAM_FEW);
                 weights_pair(WT_BF16, here, (size_t)(k / 2), &w0, &w1);
                 UNROLL for (int t = 0; t < n_t; t++)
                     e[p][t] = v_fma(w0, v_set(a->x[(size_t)t * a->x_stride + (size_t)k]), e[p][t]);
                 UNROLL for (int t = 0; t < n_t; t++) o[p][t] =
                     v_fma(w1, v_set(a->x[(size_t)t * a->x_stride + (size_t)k + 1]), o[p][t]);
             }
+        }
         if (k < end)
             UNROLL for (int p = 0; p < n_p; p++) {
                 f32x16 w0 = weights_last(WT_BF16, a->w + (size_t)p * a->panel, (size_t)(k / 2));

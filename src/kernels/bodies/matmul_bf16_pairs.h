@@ -72,15 +72,6 @@ V_INLINE void quad_step_raw(PairSums e, PairSums o, const unsigned char *w, int 
     pairs_step(o, &wo, x + 2, 1, n_t);
 }
 
-/* Where several tokens multiply each line, lines are fetched into L2 early and into L1 late. One
- * token waits for memory alone, and a second fetch is in its way. */
-V_INLINE void stream_ahead(const unsigned char *w, int n_t)
-{
-    if (n_t > 1)
-        __builtin_prefetch(w + 2 * STREAM_AHEAD, 0, 2);
-    __builtin_prefetch(w + (n_t > 1 ? STREAM_AHEAD / 4 : STREAM_AHEAD));
-}
-
 /* n_p, n_t and raw (w as in the file) are constants where this is inlined. */
 V_INLINE void pairs_tile(const PairsTile *a, int n_p, int n_t, bool raw)
 {
@@ -98,8 +89,8 @@ V_INLINE void pairs_tile(const PairsTile *a, int n_p, int n_t, bool raw)
                 e[p][t] = o[p][t] = v_zero();
         for (int i = 0; i < quads; i++, w += n_p * QUAD_BYTES, x += QUAD)
             if (raw) {
-                stream_ahead(w, n_t);
-                stream_ahead(w + 64, n_t);
+                size_t at = (size_t)(w - a->w);
+                stream_ahead(a->w, at, at + PAIRS_AHEAD, QUAD_BYTES, n_t > PAIRS_FEW);
                 quad_step_raw(e, o, w, QUAD, x, n_t);
             } else {
                 quad_step(e, o, w, x, n_p, n_t);
