@@ -61,6 +61,7 @@ needs_of_fuzzers() {
 }
 
 has_browser() { has chromium || has google-chrome; }
+has_haproxy() { has haproxy || [ -x /usr/sbin/haproxy ]; }
 
 case $purpose in
 --missing)
@@ -81,7 +82,7 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
     case $purpose in
     compilers) need gcc has gcc; need clang has clang ;;
     browser) need chromium has_browser ;;
-    clients) need chromium has_browser
+    clients) need chromium has_browser; need haproxy has_haproxy
         requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
     neon)
         need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc

@@ -35,8 +35,8 @@ HELLO = [{"role": "user", "content": "Who art thou?"}]
 class Server:
     """with Server("--parallel", "4") as s: s.post("/v1/completions", prompt="A")"""
 
-    def __init__(self, *options, model=MODEL, env=None, stderr=subprocess.PIPE):
-        self.process = subprocess.Popen([TBLOCK, "serve", model, "--port", "0", *options], text=True, env=env,
+    def __init__(self, *options, model=MODEL, env=None, port=0, stderr=subprocess.PIPE):
+        self.process = subprocess.Popen([TBLOCK, "serve", model, "--port", str(port), *options], text=True, env=env,
                                         stdout=subprocess.PIPE, stderr=stderr, errors="surrogateescape")
         line = self.process.stdout.readline()
         if not line:
