@@ -409,6 +409,8 @@ bool metrics_handle(Exchange *x);
 
 /* The text of a token, as JSON: bytes that are not UTF-8 as "bytes:\xe4". */
 void token_json(TextOut *o, const Server *s, int32_t id);
+/* The same as a member of the answer; null for an id below 0. */
+void token_member(Exchange *x, const char *key, int32_t id);
 /* Its bytes. */
 void token_bytes(TextOut *o, const Server *s, int32_t id);
 /* An array of ids; strings: and "token_strs", their texts. */

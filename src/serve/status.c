@@ -37,14 +37,28 @@ bool models_handle(Exchange *x)
     return true;
 }
 
+/* What llama-server says and clients read; no path of a file. */
 bool props_handle(Exchange *x)
 {
-    const Server *s = x->server;
-    TextOut      *o = &x->answer;
-    text_out(o, "{\"default_generation_settings\": {\"n_ctx\": %d}, \"total_slots\": %d",
-             s->computing.n_ctx, s->o->parallel);
+    const Server  *s = x->server;
+    const Settings d = settings_default();
+    TextOut       *o = &x->answer;
+    text_out(o,
+             "{\"default_generation_settings\": {\"n_ctx\": %d, \"params\": {\"temperature\": %g, "
+             "\"top_k\": %lld, \"top_p\": %g, \"min_p\": %g, \"repeat_penalty\": %g, "
+             "\"presence_penalty\": %g, \"frequency_penalty\": %g}}, \"total_slots\": %d, "
+             "\"modalities\": {\"vision\": false, \"video\": false, \"audio\": false}, "
+             "\"endpoint_slots\": false, \"endpoint_props\": false, \"endpoint_metrics\": true, "
+             "\"is_sleeping\": false",
+             s->computing.n_ctx, d.temperature, (long long)d.top_k, d.top_p, d.min_p,
+             d.repeat_penalty, d.presence_penalty, d.frequency_penalty, s->o->parallel);
     named(o, "model_alias", s->o->name);
+    named(o, "model_ftype", s->info.weight_types);
     named(o, "build_info", tblock_version());
+    if (s->info.has_tokenizer) {
+        token_member(x, "bos_token", s->info.bos);
+        token_member(x, "eos_token", s->info.n_eos ? s->info.eos[0] : -1);
+    }
     text_out(o, ", \"chat\": %s}\n", s->chat ? "true" : "false");
     return true;
 }
@@ -120,6 +134,8 @@ bool metrics_handle(Exchange *x)
           "Texts that gave way for memory and went on later.", (double)c.preempted, true },
         { "tblock_prompt_tokens_total", "vllm:prompt_tokens_total", "Tokens of prompts.",
           (double)c.prompt_tokens, true },
+        { "vllm:prefix_cache_queries_total", NULL, "Tokens of prompts that were looked up.",
+          (double)c.prompt_tokens, true },
         { "tblock_cached_tokens_total", "vllm:prefix_cache_hits_total",
           "Tokens of prompts that were not computed again.", (double)c.cached_tokens, true },
         { "tblock_generated_tokens_total", "vllm:generation_tokens_total", "Tokens drawn.",
@@ -135,8 +151,8 @@ bool metrics_handle(Exchange *x)
                       whole[] = "Seconds from a request to its end.";
     write_histogram(o, &c.first_token, "tblock_time_to_first_token_seconds", first);
     write_histogram(o, &c.first_token, "vllm:time_to_first_token_seconds", first);
-    write_histogram(o, &c.next_token, "tblock_time_per_output_token_seconds", next);
-    write_histogram(o, &c.next_token, "vllm:time_per_output_token_seconds", next);
+    write_histogram(o, &c.next_token, "tblock_inter_token_latency_seconds", next);
+    write_histogram(o, &c.next_token, "vllm:inter_token_latency_seconds", next);
     write_histogram(o, &c.whole, "tblock_request_seconds", whole);
     write_histogram(o, &c.whole, "vllm:e2e_request_latency_seconds", whole);
     x->type = "text/plain; version=0.0.4; charset=utf-8";

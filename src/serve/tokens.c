@@ -201,7 +201,7 @@ bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonDoc *d))
 bool tokenize_handle(Exchange *x) { return with_body(x, tokenize); }
 bool detokenize_handle(Exchange *x) { return with_body(x, detokenize); }
 
-static void token_member(Exchange *x, const char *key, int32_t id)
+void token_member(Exchange *x, const char *key, int32_t id)
 {
     text_out(&x->answer, ", \"%s\": ", key);
     if (id >= 0)

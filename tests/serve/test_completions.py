@@ -214,7 +214,7 @@ def examples_of_the_page_work():
     page = (ROOT / "docs/serve.md").read_text()
     shell = "".join(re.findall(r"```sh\n(.*?)```", page, re.S)).replace("tblock serve models/shakespeare.bin --chat-format alpaca\n", "")
     with Server("--chat-format", "alpaca") as s:
-        done = subprocess.run(["bash", "-e", "-c", shell.replace("127.0.0.1:8080", "127.0.0.1:%d" % s.port)], capture_output=True, text=True)
+        done = subprocess.run(["bash", "-e", "-c", 'curl() { command curl --fail-with-body "$@"; }\n' + shell.replace("127.0.0.1:8080", "127.0.0.1:%d" % s.port)], capture_output=True, text=True)
         assert done.returncode == 0 and done.stdout.count("\"id\": \"cmpl-") > 2 and "\"error\": {" not in done.stdout, done
         assert shell.count("curl") >= 6 and "\"embedding\": [" in done.stdout and "chat.completion" in done.stdout and "\"resp_" in done.stdout and "data: [DONE]" in done.stdout and "\"tokens\": [" in done.stdout, done.stdout
 
