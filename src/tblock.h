@@ -423,7 +423,7 @@ enum tblock_end {
 };
 
 typedef struct tblock_generation_info {
-    int                 end;    /* enum tblock_end */
+    int                 end, stop; /* enum tblock_end; which of stop_texts appeared */
     const tblock_error *error;  /* of TBLOCK_END_FAILED */
     const int32_t      *ids;    /* [n_ids] given, then drawn; not the token that ended it */
     size_t              n_ids, n_given;

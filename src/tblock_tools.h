@@ -671,6 +671,15 @@ TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const 
 
 /* ---- What an answer says (docs/chat.md) ------------------------------------------------------ */
 
+/* How a chat's answers are read, as its template shows. */
+typedef struct tblock_answer_form {
+    bool reasoning;        /* they may have reasoning */
+    bool calls;            /* they may call tools: only if the chat has some */
+    bool object_arguments; /* a call in a message should have its arguments as an object; */
+    bool text_arguments;   /* ... as a text that holds one. Neither: it is not known */
+} tblock_answer_form;
+TBLOCK_API void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out);
+
 /* All that an answer told so far, until its next tblock_answer_put: texts are never NULL, and have
  * no NUL at their end. */
 typedef struct tblock_answer_info {

@@ -263,6 +263,15 @@ const AnswerForm *chat_answers(const tblock_chat *c, const JsonNode **tools)
     return c->answers;
 }
 
+void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out)
+{
+    const AnswerFacts f = answer_form_facts(c->answers);
+    *out = (tblock_answer_form){ .reasoning        = f.reasoning,
+                                 .calls            = f.calls,
+                                 .object_arguments = f.object_arguments,
+                                 .text_arguments   = f.text_arguments };
+}
+
 /* ---- Rendering ------------------------------------------------------------------------------- */
 
 /* Ids may be tokens of the tokenizer or, beyond its end, rows of the model: a model can draw

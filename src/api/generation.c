@@ -693,6 +693,7 @@ void tblock_generation_describe(const tblock_generation *g, tblock_generation_in
     bool kept = g->logits && g->n_decodes == g->context->n_decodes;
     *out      = (tblock_generation_info){
              .end        = g->end,
+             .stop       = (int)g->stop.which,
              .error      = &g->error,
              .seq        = g->seq,
              .ids        = g->ids,

@@ -267,7 +267,9 @@ static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, Chat *c)
         return refuse_memory(x);
     *r = (ChatRequest){ .s = settings_default(), .top_logprobs = -1, .parallel = true };
     c->talk.param = "messages";
-    return fields_read(x, d->node, (const Field *const[]){ chat_fields, settings_fields, NULL }, r)
+    return fields_read(x, d->node,
+                       (const Field *const[]){ chat_fields, settings_fields, openai_fields, NULL },
+                       r)
         && check_request(x, r) && read_messages(x, d, r->messages, &c->talk)
         && read_tools(x, d, r, &c->talk.tools) && talk_args(x, d, r->args, r->effort, &c->talk)
         && read_format(x, d, r->format, &c->talk);

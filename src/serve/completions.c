@@ -241,8 +241,9 @@ static bool complete(Exchange *x, const JsonDoc *d)
 {
     CompletionRequest r = { .s = settings_default(), .add_special = true, .parse_special = true,
                             .best_of = -1, .max_tokens = 16, .logprobs = -1 };
-    if (!fields_read(x, d->node, (const Field *const[]){ completion_fields, settings_fields, NULL },
-                     &r)
+    if (!fields_read(
+            x, d->node,
+            (const Field *const[]){ completion_fields, settings_fields, openai_fields, NULL }, &r)
         || !check_request(x, &r))
         return false;
     Job *j = job_new(x, "cmpl-", &completion_form);

@@ -121,6 +121,23 @@ bool fields_read_at(Exchange *x, const char *where, const JsonNode *object,
     return check_required(&r, object, tables);
 }
 
+Place place(const char *fmt, ...)
+{
+    Place   p;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(p.text, sizeof p.text, fmt, args);
+    va_end(args);
+    return p;
+}
+
+bool refuse_value(Exchange *x, const char *where, const char *expected_there, const JsonNode *found)
+{
+    char text[NODE_TEXT];
+    return refuse(x, MHD_HTTP_BAD_REQUEST, where, "%s: expected %s, found %s", where,
+                  expected_there, node_text(found, text));
+}
+
 bool fields_read(Exchange *x, const JsonNode *object, const Field *const *tables, void *out)
 {
     return fields_read_at(x, NULL, object, tables, out);

@@ -51,8 +51,10 @@ static const char *error_type(int status)
                                                   : "invalid_request_error";
 }
 
-void error_json(TextOut *o, int status, const char *param, const char *message)
+void error_json(TextOut *o, const char *request_id, int status, const char *param,
+                const char *message)
 {
+    (void)request_id; /* a header has it */
     text_out(o, "{\"error\": {\"message\": ");
     json_out_string(o, message, strlen(message));
     text_out(o, ", \"type\": \"%s\", \"param\": ", error_type(status));
@@ -74,7 +76,7 @@ bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...)
     fail(&made, TBLOCK_USAGE, "%s", message);
     text_out_free(&x->answer);
     x->status = status;
-    error_json(&x->answer, status, param, made.msg);
+    (x->error ? x->error : error_json)(&x->answer, x->id, status, param, made.msg);
     return false;
 }
 
@@ -178,19 +180,21 @@ static bool who_may_ask(Exchange *x)
 /* ---- Routes ---------------------------------------------------------------------------------- */
 
 const Route routes[] = {
-    { "GET",  "/",                 page_handle,           true },
-    { "GET",  "/health",           health_handle,         true },
-    { "GET",  "/metrics",          metrics_handle,        false },
-    { "GET",  "/props",            props_handle,          false },
-    { "GET",  "/v1/models",        models_handle,         false },
-    { "POST", "/v1/completions",   completions_handle,    false },
-    { "POST", "/v1/embeddings",    embeddings_handle,     false },
-    { "POST", "/v1/chat/completions", chat_handle,        false },
-    { "POST", "/v1/responses",     responses_handle,      false },
-    { "POST", "/apply-template",   apply_template_handle, false },
-    { "POST", "/tokenize",         tokenize_handle,       false },
-    { "POST", "/detokenize",       detokenize_handle,     false },
-    { "GET",  "/tokenizer_info",   tokenizer_info_handle, false },
+    { "GET",  "/",                         page_handle,           true,  NULL },
+    { "GET",  "/health",                   health_handle,         true,  NULL },
+    { "GET",  "/metrics",                  metrics_handle,        false, NULL },
+    { "GET",  "/props",                    props_handle,          false, NULL },
+    { "GET",  "/v1/models",                models_handle,         false, NULL },
+    { "POST", "/v1/completions",           completions_handle,    false, NULL },
+    { "POST", "/v1/chat/completions",      chat_handle,           false, NULL },
+    { "POST", "/v1/responses",             responses_handle,      false, NULL },
+    { "POST", "/v1/embeddings",            embeddings_handle,     false, NULL },
+    { "POST", "/v1/messages",              messages_handle,       false, messages_error },
+    { "POST", "/v1/messages/count_tokens", count_tokens_handle,   false, messages_error },
+    { "POST", "/apply-template",           apply_template_handle, false, NULL },
+    { "POST", "/tokenize",                 tokenize_handle,       false, NULL },
+    { "POST", "/detokenize",               detokenize_handle,     false, NULL },
+    { "GET",  "/tokenizer_info",           tokenizer_info_handle, false, NULL },
     { 0 },
 };
 
@@ -205,7 +209,8 @@ static bool find_route(Exchange *x)
     const Route *other = NULL;
     for (const Route *r = routes; r->path; r++)
         if (strcmp(r->path, x->path) == 0) {
-            other = r;
+            other    = r;
+            x->error = r->error;
             if (same_method(r->method, x->method)) {
                 x->route = r;
                 return true;
@@ -257,6 +262,8 @@ static void add_headers(const Exchange *x, struct MHD_Response *r, const char *t
 {
     MHD_add_response_header(r, "Content-Type", type);
     MHD_add_response_header(r, "X-Request-Id", x->id);
+    if (x->error)
+        MHD_add_response_header(r, "request-id", x->id); /* Anthropic's name */
     MHD_add_response_header(r, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(r, "Cache-Control", "no-store");
     if (x->nonce[0])

@@ -153,7 +153,7 @@ void job_failed(Job *j, int status)
 {
     if (j->stream)
         event_begin(j, NULL);
-    error_json(&j->out, status, NULL, j->why);
+    error_json(&j->out, j->id, status, NULL, j->why);
     if (j->stream)
         event_end(j);
 }

@@ -3,8 +3,6 @@
  * templates read. */
 #include "serve/server.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 
 /* What the model said in one turn, in as many items as it took. */
 typedef struct Turn {
@@ -14,27 +12,9 @@ typedef struct Turn {
 
 typedef struct Input { Exchange *x; const JsonDoc *d; Talk *t; Turn turn; } Input;
 
-/* Where a value stands: "input[3].content[0]". */
-typedef struct Place { char text[96]; } Place;
-
-#if defined(__GNUC__)
-__attribute__((format(printf, 1, 2)))
-#endif
-static Place place(const char *fmt, ...)
-{
-    Place   p;
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(p.text, sizeof p.text, fmt, args);
-    va_end(args);
-    return p;
-}
-
 static bool wrong(Input *in, Place at, const char *expected, const JsonNode *found)
 {
-    char text[NODE_TEXT];
-    return refuse(in->x, MHD_HTTP_BAD_REQUEST, at.text, "%s: expected %s, found %s", at.text,
-                  expected, node_text(found, text));
+    return refuse_value(in->x, at.text, expected, found);
 }
 
 /* ---- Texts ----------------------------------------------------------------------------------- */

@@ -635,8 +635,9 @@ static bool read_request(Exchange *x, const JsonDoc *d, ResponseRequest *r, Resp
 {
     Talk           *t      = &p->talk;
     const JsonNode *format = NULL, *effort = NULL;
-    return fields_read(x, d->node, (const Field *const[]){ response_fields, settings_fields, NULL },
-                       r)
+    return fields_read(
+               x, d->node,
+               (const Field *const[]){ response_fields, settings_fields, openai_fields, NULL }, r)
         && read_settings(x, r, p)
         && (!r->text
             || fields_read_at(x, "text", r->text, (const Field *const[]){ text_fields, NULL },
@@ -645,8 +646,7 @@ static bool read_request(Exchange *x, const JsonDoc *d, ResponseRequest *r, Resp
         && (!r->reasoning
             || fields_read_at(x, "reasoning", r->reasoning,
                               (const Field *const[]){ reasoning_fields, NULL }, &effort))
-        && talk_args(x, d, r->args, effort, t)
-        && read_tools(x, d, r, t)
+        && talk_args(x, d, r->args, effort, t) && read_tools(x, d, r, t)
         && response_input(x, d, r->instructions, r->input, t);
 }
 

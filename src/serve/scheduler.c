@@ -64,6 +64,7 @@ static void end_choice(Scheduler *k, Choice *c, int end)
     if (c->generation) {
         tblock_generation_info i = info_of(c);
         text_out_bytes(&c->text, i.text, i.n_bytes);
+        c->stop = i.stop;
         let_go(k, c);
     } else {
         n->waiting--;

@@ -88,10 +88,15 @@ struct Server {
 
 /* ---- Exchanges: a request and its answer (http.c) -------------------------------------------- */
 
+/* How a path says what is wrong. param: the parameter, or NULL. */
+typedef void ErrorForm(TextOut *o, const char *request_id, int status, const char *param,
+                       const char *message);
+
 typedef struct Route {
     const char *method, *path;
     bool (*handle)(Exchange *x); /* false: refused, and the answer says why */
     bool open;                   /* needs no key */
+    ErrorForm  *error;           /* NULL: OpenAI's form */
 } Route;
 extern const Route routes[];
 
@@ -102,6 +107,7 @@ struct Exchange {
     char                   id[REQUEST_ID];
     const char            *method;
     char                   path[128];
+    ErrorForm             *error;        /* of its path; NULL: OpenAI's form */
     const char            *origin;       /* to name in the answer; NULL */
     double                 arrived;
     TextOut                body;         /* of the request */
@@ -115,7 +121,7 @@ struct Exchange {
     Job                   *job;          /* NULL: answered at once */
 };
 
-/* Answer with an error in OpenAI's form. param: the parameter that is wrong, or NULL. Always
+/* Answer with an error in the form of the path. param: the parameter that is wrong, or NULL. Always
  * returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
@@ -124,7 +130,7 @@ bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...);
 /* The same with what the library said, or for lack of memory. */
 bool refuse_error(Exchange *x, const char *param, const tblock_error *err);
 bool refuse_memory(Exchange *x);
-void error_json(TextOut *o, int status, const char *param, const char *message);
+ErrorForm error_json; /* OpenAI's */
 /* Let the route answer, or make a job. */
 void exchange_answer(Exchange *x);
 
@@ -176,6 +182,13 @@ bool fields_read(Exchange *x, const JsonNode *object, const Field *const *tables
 /* The same of an object within the body: where it stands, as errors name it ("tools[0]"). */
 bool fields_read_at(Exchange *x, const char *where, const JsonNode *object,
                     const Field *const *tables, void *out);
+/* Such a place, "input[3].content[0]"; and the error that another value was expected there. */
+typedef struct Place { char text[96]; } Place;
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+Place place(const char *fmt, ...);
+bool  refuse_value(Exchange *x, const char *where, const char *expected, const JsonNode *found);
 
 /* ---- Jobs (jobs.c) --------------------------------------------------------------------------- */
 
@@ -201,7 +214,7 @@ typedef struct Choice {
     tblock_generation *generation;   /* NULL: it waits, or has ended */
     int32_t           *ids;          /* [n_ids] to go on from, where it had to give way; or NULL */
     size_t             n_ids, n_resumed; /* drawn by another server, and told by it */
-    int                end;          /* enum tblock_end */
+    int                end, stop;    /* as in tblock_generation_info */
     TextOut            text;
     Token             *token;
     size_t             n_tokens, cap_tokens, n_drawn;
@@ -307,7 +320,8 @@ typedef struct Settings {
                                       * probabilities of so many, -1: none */
     const char     *max_param, *stop_param; /* the endpoint's names of these, for errors */
 } Settings;
-extern const Field settings_fields[];
+extern const Field settings_fields[], /* those that every endpoint has */
+    openai_fields[];                  /* and those of OpenAI's first two */
 Settings settings_default(void);
 bool     settings_check(Exchange *x, Settings *s);
 /* Into the job, which has its choices and prompts. */
@@ -355,9 +369,11 @@ tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);
 /* More variables of the template: an object, and reasoning_effort; NULL: none. */
 bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort,
                Talk *t);
+/* Of the talk, unless it has it. */
 bool talk_open(Exchange *x, Talk *t);
-/* After talk_open: the ids or the text of the prompt, which end with what opens an answer. */
-bool talk_prompt(Exchange *x, const Talk *t, bool as_text, Prompt *p);
+/* After talk_open: the ids or the text of the prompt, which end with what opens an answer. Calls in
+ * messages get their arguments as the template wants them, an object or a text. */
+bool talk_prompt(Exchange *x, Talk *t, bool as_text, Prompt *p);
 /* All that a job needs whose request is a Talk: choices, prompt, settings, ends, constraint. */
 bool talk_job(Exchange *x, const Settings *s, Job *j);
 
@@ -399,6 +415,9 @@ bool apply_template_handle(Exchange *x);
 bool tokenize_handle(Exchange *x);
 bool detokenize_handle(Exchange *x);
 bool tokenizer_info_handle(Exchange *x);
+bool messages_handle(Exchange *x);
+bool count_tokens_handle(Exchange *x);
+ErrorForm messages_error;
 bool models_handle(Exchange *x);
 bool health_handle(Exchange *x);
 bool props_handle(Exchange *x);

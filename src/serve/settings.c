@@ -10,10 +10,7 @@ static const double most_seed = 9007199254740991; /* 2^53 - 1 */
 
 const Field settings_fields[] = {
     { "model",              FIELD_TEXT,    AT(model),          0, 0, NULL },
-    { "n",                  FIELD_INT,     AT(n),              1, MOST_CHOICES, NULL },
     { "stream",             FIELD_BOOL,    AT(stream),         0, 0, NULL },
-    { "stream_options",     FIELD_NODE,    AT(stream_options), 0, 0, NULL },
-    { "stop",               FIELD_NODE,    AT(stop),           0, 0, NULL },
     { "seed",               FIELD_INT,     AT(seed),           0, most_seed, NULL },
     { "temperature",        FIELD_NUMBER,  AT(temperature),    0, 100, NULL },
     { "top_p",              FIELD_NUMBER,  AT(top_p),          0, 1, NULL },
@@ -25,10 +22,17 @@ const Field settings_fields[] = {
     { "logit_bias",         FIELD_NODE,    AT(bias),           0, 0, NULL },
     { "return_token_ids",   FIELD_BOOL,    AT(return_ids),     0, 0, NULL },
     { "resume_ids",         FIELD_NODE,    AT(resume_ids),     0, 0, NULL },
-    { "user",               FIELD_IGNORED, 0, 0, 0, NULL },
     { "metadata",           FIELD_IGNORED, 0, 0, 0, NULL },
-    { "store",              FIELD_IGNORED, 0, 0, 0, NULL },
     { "service_tier",       FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+
+const Field openai_fields[] = {
+    { "n",                  FIELD_INT,     AT(n),              1, MOST_CHOICES, NULL },
+    { "stop",               FIELD_NODE,    AT(stop),           0, 0, NULL },
+    { "stream_options",     FIELD_NODE,    AT(stream_options), 0, 0, NULL },
+    { "user",               FIELD_IGNORED, 0, 0, 0, NULL },
+    { "store",              FIELD_IGNORED, 0, 0, 0, NULL },
     { 0 },
 };
 #undef AT

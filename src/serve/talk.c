@@ -61,6 +61,8 @@ bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNo
 bool talk_open(Exchange *x, Talk *t)
 {
     tblock_error err;
+    if (t->chat)
+        return true;
     if (t->messages.failed || t->tools.failed || t->args.failed || t->schema.failed)
         return refuse_memory(x);
     if (!t->tools.n && !t->args.n)
@@ -70,22 +72,102 @@ bool talk_open(Exchange *x, Talk *t)
     return t->chat || refuse_error(x, NULL, &err);
 }
 
-bool talk_prompt(Exchange *x, const Talk *t, bool as_text, Prompt *p)
+/* Arguments in JSON: an object, or a text that holds one. */
+static void out_arguments(TextOut *o, const JsonDoc *d, const JsonNode *j,
+                          const tblock_answer_form *form)
 {
-    tblock_error         err;
-    const int            n_ctx = x->server->computing.n_ctx;
-    const char          *at    = t->messages.text;
-    tblock_chat_message *m     = calloc(t->n_messages + 1, sizeof *m);
+    JsonDoc inner = { 0 };
+    TextOut text  = { 0 };
+    if (form->text_arguments && j->kind == NODE_OBJECT) {
+        json_out_node(&text, d, j);
+        json_out_string(o, text.text ? text.text : "", text.n);
+        o->failed |= text.failed;
+    } else if (form->object_arguments && j->kind == NODE_STRING
+               && json_doc_read(&inner, j->text, j->n, JSON_NO_NUL | JSON_FINITE, "", NULL)
+               && inner.node->kind == NODE_OBJECT) {
+        json_out_node(o, &inner, inner.node);
+    } else {
+        json_out_node(o, d, j);
+    }
+    json_doc_free(&inner);
+    text_out_free(&text);
+}
+
+/* A value with the arguments that path leads to, through any arrays, as the form wants them. */
+static void out_fitted(TextOut *o, const JsonDoc *d, const JsonNode *j, const char *const *path,
+                       const tblock_answer_form *form)
+{
+    const bool  object = j->kind == NODE_OBJECT;
+    const char *before = "";
+    if (!*path || (!object && j->kind != NODE_ARRAY)) {
+        if (!*path)
+            out_arguments(o, d, j, form);
+        else
+            json_out_node(o, d, j);
+        return;
+    }
+    text_out(o, object ? "{" : "[");
+    JSON_NODES (i, j) {
+        text_out(o, "%s", before);
+        before = ", ";
+        if (object) {
+            json_out_string(o, i->key, i->key_n);
+            text_out(o, ": ");
+        }
+        if (!object || (i->key_n == strlen(*path) && memcmp(i->key, *path, i->key_n) == 0))
+            out_fitted(o, d, i, path + object, form);
+        else
+            json_out_node(o, d, i);
+    }
+    text_out(o, object ? "}" : "]");
+}
+
+static bool fit_arguments(Exchange *x, Talk *t)
+{
+    static const char *const path[] = { "tool_calls", "function", "arguments", NULL };
+    tblock_answer_form       form;
+    tblock_error             err;
+    TextOut                  out  = { 0 };
+    const char              *at   = t->messages.text;
+    bool                     good = true;
+    tblock_chat_answers(t->chat, &form);
+    for (size_t i = 0, n; good && i < t->n_messages; i++, at += n + 1) {
+        JsonDoc d = { 0 };
+        n = strlen(at);
+        if (!strstr(at, "\"tool_calls\""))
+            text_out_bytes(&out, at, n);
+        else if ((good = json_doc_read(&d, at, n, 0, t->param, &err)
+                         || refuse_error(x, t->param, &err)))
+            out_fitted(&out, &d, d.node, path, &form);
+        text_out_bytes(&out, "", 1);
+        json_doc_free(&d);
+    }
+    text_out_free(&t->messages);
+    t->messages = out;
+    return good && (!out.failed || refuse_memory(x));
+}
+
+bool talk_prompt(Exchange *x, Talk *t, bool as_text, Prompt *p)
+{
+    tblock_error err;
+    if (!fit_arguments(x, t))
+        return false;
+    tblock_chat_message *m = calloc(t->n_messages + 1, sizeof *m);
     if (!m)
         return refuse_memory(x);
+    const char *at = t->messages.text;
     for (size_t i = 0; i < t->n_messages; i++, at += strlen(at) + 1)
         m[i].json = at;
     bool good = as_text ? tblock_chat_text(t->chat, m, t->n_messages, true, &p->text, &p->n_text,
                                            &err)
                         : tblock_chat_render(t->chat, m, t->n_messages, true, &p->ids, &p->n, &err);
     free(m);
-    if (!good)
-        return refuse_error(x, t->param, &err);
+    return good || refuse_error(x, t->param, &err);
+}
+
+static bool check_context(Exchange *x, const Talk *t, const Prompt *p)
+{
+    const int n_ctx = x->server->computing.n_ctx;
     return p->n <= (size_t)n_ctx
         || refuse(x, MHD_HTTP_BAD_REQUEST, t->param,
                   "%s: expected at most the %d tokens of the context, found %zu", t->param, n_ctx,
@@ -149,7 +231,8 @@ bool talk_job(Exchange *x, const Settings *s, Job *j)
 {
     Talk *t = j->request;
     return job_choices(j, 1, (size_t)s->n) && talk_open(x, t)
-        && talk_prompt(x, t, false, &j->prompt[0]) && settings_apply(x, s, j)
+        && talk_prompt(x, t, false, &j->prompt[0])
+        && check_context(x, t, &j->prompt[0]) && settings_apply(x, s, j)
         && constrain(x, t, s, j) && add_stops(x, t, j) && open_answers(x, t, j);
 }
 

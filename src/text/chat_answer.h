@@ -32,7 +32,8 @@ typedef struct AnswerFacts {
     bool        reasoning, calls; /* calls: only if the conversation has tools */
     const char *reasoning_key;  /* the key of a message whose text the template renders as
                                  * reasoning; NULL: none */
-    bool        text_arguments; /* it wants a call's arguments as text, not as an object */
+    bool        text_arguments; /* it wants a call's arguments as text, ... */
+    bool        object_arguments; /* ... as an object; neither: not known */
     bool        no_content;     /* it wants no content beside calls, not an empty one */
 } AnswerFacts;
 AnswerFacts answer_form_facts(const AnswerForm *f);

@@ -94,7 +94,7 @@ struct AnswerForm {
     bool        reasoning, starts_reasoning;
     bool        has_specials;
     const char *reasoning_key;
-    bool        text_arguments, no_content;
+    bool        text_arguments, object_arguments, no_content;
     Literal     think, think_end, content;
     Literal     turn_end, turn_first; /* after content; its first marker in brackets */
     Literal     head, head_end;  /* every part begins with a header between these */

@@ -1028,6 +1028,7 @@ AnswerForm *answer_form_new(const Jinja *t, const AnswerInput *in, Error *err)
         find_reasoning(&p);
         find_calls(&p);
         find_reasoning_of_calls(&p);
+        f->object_arguments = f->calls.style != CALLS_NONE && !f->text_arguments;
         const char *open = p.here.prompt + p.here.begins;
         set_literal(&p, &f->primed, open, open + strlen(open));
         if (!in->tools) /* what looks like a call is none then */
@@ -1047,8 +1048,12 @@ void answer_form_free(AnswerForm *f) { free(f); }
 
 AnswerFacts answer_form_facts(const AnswerForm *f)
 {
-    return (AnswerFacts){ f->reasoning, f->calls.style != CALLS_NONE, f->reasoning_key,
-                          f->text_arguments, f->no_content };
+    return (AnswerFacts){ .reasoning        = f->reasoning,
+                          .calls            = f->calls.style != CALLS_NONE,
+                          .reasoning_key    = f->reasoning_key,
+                          .text_arguments   = f->text_arguments,
+                          .object_arguments = f->object_arguments,
+                          .no_content       = f->no_content };
 }
 
 bool answer_goes_on(const AnswerForm *f, const char *text)

@@ -4,15 +4,17 @@
 
 #include "text/tokenizer.h"
 
-/* Length of the longest stop text that ends at held[end); 0: none. Each byte is tested once, as it
- * arrives. */
-static size_t ends_at(const StopTexts *s, size_t end)
+/* Length of the longest stop text that ends at held[end), whose number becomes s->which; 0: none.
+ * Each byte is tested once, as it arrives. */
+static size_t ends_at(StopTexts *s, size_t end)
 {
     size_t longest = 0;
     for (size_t i = 0; i < s->n; i++) {
         size_t n = strlen(s->texts[i]);
-        if (n <= end && n > longest && memcmp(s->held.text + end - n, s->texts[i], n) == 0)
-            longest = n;
+        if (n <= end && n > longest && memcmp(s->held.text + end - n, s->texts[i], n) == 0) {
+            longest  = n;
+            s->which = i;
+        }
     }
     return longest;
 }

@@ -92,6 +92,7 @@ typedef struct StopTexts {
     size_t             n;
     TextOut            held;  /* not shown yet: it may be the beginning of a stop text */
     bool               found;
+    size_t             which; /* it is texts[which] */
 } StopTexts;
 
 /* Append to *shown what cannot be part of a stop text: of the n bytes of text, and of what was held

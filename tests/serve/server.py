@@ -148,10 +148,10 @@ def run(*options, prompt, model=MODEL):
     return json.loads(done.stdout)
 
 
-def talking(*options):
-    """A server whose model talks by TEMPLATE."""
+def talking(*options, template=TEMPLATE):
+    """A server whose model talks by a template."""
     file = tempfile.NamedTemporaryFile("w", suffix=".jinja")
-    file.write(TEMPLATE)
+    file.write(template)
     file.flush()
     s = Server("--chat-format", file.name, *options)
     s.template = file

@@ -216,7 +216,7 @@ def examples_of_the_page_work():
     with Server("--chat-format", "alpaca") as s:
         done = subprocess.run(["bash", "-e", "-c", 'curl() { command curl --fail-with-body "$@"; }\n' + shell.replace("127.0.0.1:8080", "127.0.0.1:%d" % s.port)], capture_output=True, text=True)
         assert done.returncode == 0 and done.stdout.count("\"id\": \"cmpl-") > 2 and "\"error\": {" not in done.stdout, done
-        assert shell.count("curl") >= 6 and "\"embedding\": [" in done.stdout and "chat.completion" in done.stdout and "\"resp_" in done.stdout and "data: [DONE]" in done.stdout and "\"tokens\": [" in done.stdout, done.stdout
+        assert shell.count("curl") >= 6 and "\"embedding\": [" in done.stdout and "chat.completion" in done.stdout and "\"resp_" in done.stdout and "\"msg_" in done.stdout and "data: [DONE]" in done.stdout and "\"tokens\": [" in done.stdout, done.stdout
 
 
 def paths_and_parameters_are_documented():

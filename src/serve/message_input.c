@@ -1,0 +1,487 @@
+/* serve/message_input.c: requests of /v1/messages as conversations in OpenAI's form. Blocks of text
+ * are joined as they are, messages of one role in a row with a line end between; results of tools
+ * are messages of their own. */
+#include "serve/messages.h"
+
+#include <stdlib.h>
+
+typedef struct MessagesRequest {
+    Settings        s;
+    const JsonNode *messages, *system, *tools, *tool_choice, *thinking, *output;
+    int64_t         max_tokens;
+} MessagesRequest;
+
+#define AT(field) offsetof(MessagesRequest, field)
+static const Field messages_fields[] = {
+    { "messages",       FIELD_NODE | FIELD_REQUIRED, AT(messages), 0, 0, NULL },
+    { "max_tokens",     FIELD_INT,     AT(max_tokens),  0, 1 << 24, NULL },
+    { "system",         FIELD_NODE,    AT(system),      0, 0, NULL },
+    { "stop_sequences", FIELD_NODE,    AT(s.stop),      0, 0, NULL },
+    { "tools",          FIELD_NODE,    AT(tools),       0, 0, NULL },
+    { "tool_choice",    FIELD_NODE,    AT(tool_choice), 0, 0, NULL },
+    { "thinking",       FIELD_NODE,    AT(thinking),    0, 0, NULL },
+    { "output_config",  FIELD_NODE,    AT(output),      0, 0, NULL },
+    { "cache_control",  FIELD_IGNORED, 0,               0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+static bool read_object(Exchange *x, const char *where, const JsonNode *j, const Field *fields,
+                        void *out)
+{
+    return fields_read_at(x, where, j, (const Field *const[]){ fields, NULL }, out);
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+enum { TEXT = 1, TOOL_USE = 2, TOOL_RESULT = 4, THINKING = 8 };
+
+typedef struct Block {
+    int             kind;
+    const JsonNode *type, *text, *id, *name, *input, *tool_use_id, *content, *thinking;
+    bool            is_error;
+} Block;
+
+#define AT(field) offsetof(Block, field)
+static const Field text_fields[] = {
+    { "type",          FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "text",          FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
+    { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
+    { "citations",     FIELD_REFUSED, 0, 0, 0, "the models here read text alone" },
+    { 0 },
+};
+static const Field use_fields[] = {
+    { "type",          FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "id",            FIELD_TEXT | FIELD_REQUIRED, AT(id), 0, 0, NULL },
+    { "name",          FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
+    { "input",         FIELD_NODE | FIELD_REQUIRED, AT(input), 0, 0, NULL },
+    { "partial_json",  FIELD_IGNORED, 0, 0, 0, NULL },
+    { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+static const Field result_fields[] = {
+    { "type",          FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "tool_use_id",   FIELD_TEXT | FIELD_REQUIRED, AT(tool_use_id), 0, 0, NULL },
+    { "content",       FIELD_NODE, AT(content), 0, 0, NULL },
+    { "is_error",      FIELD_BOOL, AT(is_error), 0, 0, NULL },
+    { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+static const Field thought_fields[] = {
+    { "type",      FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "thinking",  FIELD_TEXT | FIELD_REQUIRED, AT(thinking), 0, 0, NULL },
+    { "signature", FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+static const struct { const char *name; int kind; const Field *fields; } blocks[] = {
+    { "text", TEXT, text_fields },
+    { "tool_use", TOOL_USE, use_fields },
+    { "tool_result", TOOL_RESULT, result_fields },
+    { "thinking", THINKING, thought_fields },
+};
+
+/* A block of one of these kinds. */
+static bool read_block(Exchange *x, Place at, const JsonNode *j, int kinds, Block *b)
+{
+    const JsonNode *type  = node_get(j, "type");
+    Place           names = { "" };
+    *b                    = (Block){ 0 };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+        if (!(blocks[i].kind & kinds))
+            continue;
+        names   = place("%s%s%s", names.text, *names.text ? " or " : "", blocks[i].name);
+        b->kind = blocks[i].kind;
+        if (node_is(type, blocks[i].name))
+            return read_object(x, at.text, j, blocks[i].fields, b)
+                && (b->kind != TOOL_USE || b->input->kind == NODE_OBJECT
+                    || refuse_value(x, place("%s.input", at.text).text, "an object", b->input));
+    }
+    return refuse_value(x, place("%s.type", at.text).text, names.text, type);
+}
+
+/* A text, or blocks of it. */
+static bool read_text(Exchange *x, Place at, const JsonNode *j, TextOut *o)
+{
+    Block  b;
+    size_t n = 0;
+    if (j->kind == NODE_STRING) {
+        text_out_bytes(o, j->text, j->n);
+        return true;
+    }
+    if (j->kind != NODE_ARRAY)
+        return refuse_value(x, at.text, "a text or an array of blocks", j);
+    JSON_NODES (i, j) {
+        if (!read_block(x, place("%s[%zu]", at.text, n++), i, TEXT, &b))
+            return false;
+        text_out_bytes(o, b.text->text, b.text->n);
+    }
+    return true;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+/* What one role says in a row. */
+typedef struct Turn { const char *role; TextOut text, thinking, calls; } Turn;
+
+static void turn_end(Turn *turn, Talk *t)
+{
+    TextOut    *o    = &t->messages;
+    const char *text = turn->text.text ? turn->text.text : "";
+    if (turn->role) {
+        text_out(o, "{\"role\": \"%s\"", turn->role);
+        member_json(o, "content", text, turn->text.n);
+        if (turn->thinking.n)
+            member_json(o, "reasoning_content", turn->thinking.text, turn->thinking.n);
+        if (turn->calls.n) {
+            text_out(o, ", \"tool_calls\": [");
+            text_out_bytes(o, turn->calls.text, turn->calls.n);
+            text_out(o, "]");
+        }
+        text_out(o, "}");
+        text_out_bytes(o, "", 1);
+        t->n_messages++;
+    }
+    o->failed |= turn->text.failed || turn->thinking.failed || turn->calls.failed;
+    text_out_free(&turn->text);
+    text_out_free(&turn->thinking);
+    text_out_free(&turn->calls);
+    turn->role = NULL;
+}
+
+static void turn_begin(Turn *turn, Talk *t, const char *role)
+{
+    if (!turn->role || strcmp(turn->role, role) != 0)
+        turn_end(turn, t);
+    else if (turn->text.n)
+        text_out(&turn->text, "\n");
+    turn->role = role;
+}
+
+static void add_call(TextOut *o, const JsonDoc *d, const Block *b)
+{
+    text_out(o, o->n ? ", {" : "{");
+    member_json(o, "id", b->id->text, b->id->n);
+    text_out(o, ", \"type\": \"function\", \"function\": {");
+    member_json(o, "name", b->name->text, b->name->n);
+    text_out(o, ", \"arguments\": ");
+    json_out_node(o, d, b->input);
+    text_out(o, "}}");
+}
+
+static bool add_result(Exchange *x, Place at, const Block *b, Turn *turn, Talk *t)
+{
+    TextOut text = { 0 }, *o = &t->messages;
+    bool    good = !b->content || read_text(x, place("%s.content", at.text), b->content, &text);
+    turn_end(turn, t);
+    text_out(o, "{\"role\": \"tool\"");
+    member_json(o, "tool_call_id", b->tool_use_id->text, b->tool_use_id->n);
+    member_json(o, "content", text.text ? text.text : "", text.n);
+    text_out(o, b->is_error ? ", \"is_error\": true}" : "}");
+    text_out_bytes(o, "", 1);
+    t->n_messages++;
+    o->failed |= text.failed;
+    text_out_free(&text);
+    return good;
+}
+
+/* Who speaks, and in which blocks. */
+typedef struct Role { const char *name; int kinds; } Role;
+static const Role roles[] = { { "user", TEXT | TOOL_RESULT },
+                              { "assistant", TEXT | TOOL_USE | THINKING },
+                              { "system", TEXT } };
+
+static bool add_blocks(Exchange *x, const JsonDoc *d, Place at, const JsonNode *content,
+                       const Role *role, Turn *turn, Talk *t)
+{
+    bool   begun = false;
+    size_t n     = 0;
+    Block  b;
+    JSON_NODES (i, content) {
+        const Place here = place("%s[%zu]", at.text, n++);
+        if (!read_block(x, here, i, role->kinds, &b))
+            return false;
+        if (b.kind == TOOL_RESULT) {
+            if (!add_result(x, here, &b, turn, t))
+                return false;
+            begun = false;
+            continue;
+        }
+        if (!begun)
+            turn_begin(turn, t, role->name);
+        begun = true;
+        if (b.kind == TOOL_USE)
+            add_call(&turn->calls, d, &b);
+        else if (b.kind == TEXT)
+            text_out_bytes(&turn->text, b.text->text, b.text->n);
+        else
+            text_out_bytes(&turn->thinking, b.thinking->text, b.thinking->n);
+    }
+    return true;
+}
+
+typedef struct Message { const JsonNode *role, *content; } Message;
+static const Field message_fields[] = {
+    { "role",    FIELD_TEXT | FIELD_REQUIRED, offsetof(Message, role),    0, 0, NULL },
+    { "content", FIELD_NODE | FIELD_REQUIRED, offsetof(Message, content), 0, 0, NULL },
+    { 0 },
+};
+
+static bool add_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j,
+                        const Role **role, Turn *turn, Talk *t)
+{
+    Message m = { 0 };
+    if (!read_object(x, at.text, j, message_fields, &m))
+        return false;
+    *role = NULL;
+    for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
+        *role = node_is(m.role, roles[i].name) ? &roles[i] : *role;
+    if (!*role)
+        return refuse_value(x, place("%s.role", at.text).text, "user, assistant or system", m.role);
+    at = place("%s.content", at.text);
+    if (m.content->kind == NODE_ARRAY)
+        return add_blocks(x, d, at, m.content, *role, turn, t);
+    turn_begin(turn, t, (*role)->name);
+    return read_text(x, at, m.content, &turn->text);
+}
+
+static bool read_messages(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Talk *t)
+{
+    const JsonNode *list = r->messages;
+    Turn            turn = { 0 };
+    const Role     *role = NULL;
+    size_t          n    = 0;
+    t->param = "messages";
+    if (list->kind != NODE_ARRAY || !list->n)
+        return refuse_value(x, "messages", "an array of at least one message", list);
+    bool good = !r->system || read_text(x, place("system"), r->system, &turn.text);
+    turn.role = turn.text.n ? "system" : NULL;
+    turn_end(&turn, t);
+    JSON_NODES (i, list)
+        good = good && add_message(x, d, place("messages[%zu]", n++), i, &role, &turn, t);
+    turn_end(&turn, t);
+    return good
+        && (role != &roles[1]
+            || refuse(x, MHD_HTTP_BAD_REQUEST, "messages",
+                      "messages: expected the last one to be the user's, found the assistant's: an "
+                      "answer cannot be begun for the model"));
+}
+
+/* ---- Tools ----------------------------------------------------------------------------------- */
+
+typedef struct Tool { const JsonNode *type, *name, *description, *schema; } Tool;
+
+#define AT(field) offsetof(Tool, field)
+static const char not_kept[] = "it cannot be kept";
+static const Field tool_fields[] = {
+    { "type",                  FIELD_TEXT,    AT(type),        0, 0, NULL },
+    { "name",                  FIELD_TEXT | FIELD_REQUIRED, AT(name), 0, 0, NULL },
+    { "description",           FIELD_TEXT,    AT(description), 0, 0, NULL },
+    { "input_schema",          FIELD_NODE | FIELD_REQUIRED, AT(schema), 0, 0, NULL },
+    { "cache_control",         FIELD_IGNORED, 0,               0, 0, NULL },
+    { "eager_input_streaming", FIELD_IGNORED, 0,               0, 0, NULL },
+    { "strict",                FIELD_REFUSED, 0,               0, 0, not_kept },
+    { "defer_loading",         FIELD_REFUSED, 0,               0, 0, not_kept },
+    { "allowed_callers",       FIELD_REFUSED, 0,               0, 0, not_kept },
+    { "input_examples",        FIELD_REFUSED, 0,               0, 0, not_kept },
+    { 0 },
+};
+#undef AT
+
+static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j, TextOut *o)
+{
+    Tool            t    = { 0 };
+    const JsonNode *type = node_get(j, "type");
+    if (type && type->kind != NODE_NULL && !node_is(type, "custom"))
+        return refuse_value(x, place("%s.type", at.text).text, "custom", type);
+    if (!read_object(x, at.text, j, tool_fields, &t))
+        return false;
+    if (t.schema->kind != NODE_OBJECT)
+        return refuse_value(x, place("%s.input_schema", at.text).text, "an object", t.schema);
+    text_out(o, "%s{\"type\": \"function\", \"function\": {", o->n > 1 ? ", " : "");
+    member_json(o, "name", t.name->text, t.name->n);
+    if (t.description)
+        member_json(o, "description", t.description->text, t.description->n);
+    text_out(o, ", \"parameters\": ");
+    json_out_node(o, d, t.schema);
+    text_out(o, "}}");
+    return true;
+}
+
+typedef struct ToolChoice { const JsonNode *type, *name; bool alone; } ToolChoice;
+static const Field choice_fields[] = {
+    { "type",                      FIELD_TEXT | FIELD_REQUIRED, offsetof(ToolChoice, type), 0, 0,
+      NULL },
+    { "name",                      FIELD_TEXT, offsetof(ToolChoice, name),  0, 0, NULL },
+    { "disable_parallel_tool_use", FIELD_BOOL, offsetof(ToolChoice, alone), 0, 0, NULL },
+    { 0 },
+};
+
+/* Type none hides the tools; what would force a call is not there. */
+static bool read_tools(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Talk *t)
+{
+    ToolChoice c    = { 0 };
+    TextOut   *o    = &t->tools;
+    bool       good = true;
+    size_t     n    = 0;
+    if (r->tool_choice && !read_object(x, "tool_choice", r->tool_choice, choice_fields, &c))
+        return false;
+    if (r->tool_choice && !node_is(c.type, "auto") && !node_is(c.type, "none"))
+        return refuse_value(x, "tool_choice.type", "auto or none", c.type);
+    if (c.alone)
+        return refuse(
+            x, MHD_HTTP_BAD_REQUEST, "disable_parallel_tool_use",
+            "disable_parallel_tool_use: expected false, found true, which cannot be kept");
+    if (!r->tools || node_is(c.type, "none"))
+        return true;
+    if (r->tools->kind != NODE_ARRAY)
+        return refuse_value(x, "tools", "an array", r->tools);
+    text_out(o, "[");
+    JSON_NODES (i, r->tools)
+        good = good && read_tool(x, d, place("tools[%zu]", n++), i, o);
+    text_out(o, "]");
+    text_out_bytes(o, "", 1);
+    if (!r->tools->n)
+        text_out_free(o);
+    return good;
+}
+
+/* ---- Thinking, and the form of the answer ---------------------------------------------------- */
+
+/* effort: from output_config */
+typedef struct Thinking { const JsonNode *type, *display, *effort; int64_t budget; } Thinking;
+static const Field thinking_fields[] = {
+    { "type",          FIELD_TEXT | FIELD_REQUIRED, offsetof(Thinking, type), 0, 0, NULL },
+    { "display",       FIELD_TEXT, offsetof(Thinking, display), 0, 0, NULL },
+    { "budget_tokens", FIELD_INT,  offsetof(Thinking, budget),  1, 1 << 24, NULL },
+    { 0 },
+};
+
+typedef struct Output { const JsonNode *effort, *format; } Output;
+static const Field output_fields[] = {
+    { "effort", FIELD_TEXT, offsetof(Output, effort), 0, 0, NULL },
+    { "format", FIELD_NODE, offsetof(Output, format), 0, 0, NULL },
+    { 0 },
+};
+
+/* The variables by which templates ask whether the model should think, and how much. */
+static void out_args(TextOut *o, const Thinking *h, bool thinks)
+{
+    const char *is = thinks ? "true" : "false";
+    if (!h->type && !h->effort)
+        return;
+    text_out(o, "{");
+    if (h->type)
+        text_out(o, "\"enable_thinking\": %s, \"thinking\": %s", is, is);
+    if (h->effort)
+        member_json(o, "reasoning_effort", h->effort->text, h->effort->n);
+    text_out(o, "}");
+    text_out_bytes(o, "", 1);
+}
+
+static bool read_thinking(Exchange *x, const MessagesRequest *r, Thinking *h)
+{
+    *h = (Thinking){ 0 };
+    if (!r->thinking)
+        return true;
+    if (!read_object(x, "thinking", r->thinking, thinking_fields, h))
+        return false;
+    if (!node_is(h->type, "enabled") && !node_is(h->type, "adaptive")
+        && !node_is(h->type, "disabled"))
+        return refuse_value(x, "thinking.type", "enabled, adaptive or disabled", h->type);
+    if (h->display && !node_is(h->display, "summarized"))
+        return refuse_value(x, "thinking.display", "summarized", h->display);
+    return !h->budget || h->budget >= r->max_tokens || x->server->o->lenient
+        || refuse(
+            x, MHD_HTTP_BAD_REQUEST, "thinking.budget_tokens",
+            "thinking.budget_tokens: expected at least max_tokens or none, found %lld: no bound of "
+            "thinking can be kept but that of the whole answer",
+            (long long)h->budget);
+}
+
+/* What the template gets besides the messages, and what the answer must fit. */
+static bool read_args(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Thinking *h, Talk *t)
+{
+    Output          o = { 0 };
+    const JsonNode *schema;
+    if (r->output && !read_object(x, "output_config", r->output, output_fields, &o))
+        return false;
+    h->effort = o.effort;
+    out_args(&t->args, h, !node_is(h->type, "disabled"));
+    t->schema_param = "output_config";
+    if (!o.format)
+        return true;
+    schema = node_get(o.format, "schema");
+    if (!node_is(node_get(o.format, "type"), "json_schema") || !schema)
+        return refuse_value(x, "output_config.format", "type json_schema with its schema",
+                            o.format);
+    json_out_node(&t->schema, d, schema);
+    return true;
+}
+
+/* Does the template write another prompt where the model should think? */
+static bool has_switch(Exchange *x, const Thinking *h, Talk *t, bool *has)
+{
+    tblock_error err;
+    Prompt       off = { 0 }, on = { 0 };
+    TextOut      args = { 0 }, kept = t->args;
+    tblock_chat *chat = t->chat;
+    out_args(&args, h, true);
+    if (args.failed)
+        return refuse_memory(x);
+    t->args   = args;
+    t->chat   = talk_chat(x->server, t, &err);
+    bool good = t->chat ? talk_prompt(x, t, true, &on) : refuse_error(x, NULL, &err);
+    tblock_chat_free(t->chat);
+    text_out_free(&args);
+    t->args = kept;
+    t->chat = chat;
+    good    = good && talk_prompt(x, t, true, &off);
+    *has    = good && (on.n_text != off.n_text || memcmp(on.text, off.text, on.n_text) != 0);
+    tblock_free(on.text);
+    tblock_free(off.text);
+    return good;
+}
+
+static bool check_thinking(Exchange *x, const Thinking *h, Talk *t)
+{
+    tblock_answer_form form;
+    bool               has = false;
+    if (!h->type)
+        return true;
+    tblock_chat_answers(t->chat, &form);
+    if (!node_is(h->type, "disabled"))
+        return form.reasoning
+            || refuse(x, MHD_HTTP_BAD_REQUEST, "thinking",
+                      "thinking: the model's template has no place for it");
+    return !form.reasoning
+        || (has_switch(x, h, t, &has)
+            && (has
+                || refuse(x, MHD_HTTP_BAD_REQUEST, "thinking",
+                          "thinking: the model's template cannot switch it off")));
+}
+
+/* ---- The request ----------------------------------------------------------------------------- */
+
+bool messages_read(Exchange *x, const JsonDoc *d, bool draws, Settings *s, Messages *out)
+{
+    MessagesRequest r = { .s = settings_default(), .max_tokens = -1 };
+    Thinking        h;
+    Talk           *t = &out->talk;
+    out->open         = NO_BLOCK;
+    r.s.stop_param    = "stop_sequences";
+    if (!fields_read(x, d->node, (const Field *const[]){ messages_fields, settings_fields, NULL },
+                     &r)
+        || !settings_check(x, &r.s))
+        return false;
+    if (draws && r.max_tokens < 0)
+        return refuse_value(x, "max_tokens", "a number of tokens", NULL);
+    if (r.s.stop && r.s.stop->kind != NODE_ARRAY)
+        return refuse_value(x, "stop_sequences", "an array", r.s.stop);
+    r.s.max_tokens = r.max_tokens > 0 ? (int)r.max_tokens : -1;
+    out->n_stops   = r.s.stop ? r.s.stop->n : 0;
+    *s             = r.s;
+    return read_messages(x, d, &r, t) && read_tools(x, d, &r, t) && read_thinking(x, &r, &h)
+        && read_args(x, d, &r, &h, t) && talk_open(x, t) && check_thinking(x, &h, t);
+}
