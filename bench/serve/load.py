@@ -10,7 +10,7 @@ are arrays of random ids, or pieces of --text FILE. An answer has exactly its le
 gets a bias of -1000 on each; usage in the last event is checked. With --disturb N, one more client sends prompts of N tokens, and its
 tokens do not count. --cut ends a closed loop after so many seconds, whatever is under way; tokens count as they came.
 
-Plain sockets and one thread: at 200 tokens/s it takes about 2% of a processor ("cpu" says)."""
+Plain sockets and one thread: at 200 tokens/s it takes about 2% of a processor ("generator_cpu" says)."""
 import argparse
 import asyncio
 import json
@@ -206,7 +206,7 @@ class Load:
                 "tokens_per_s": tokens / self.seconds,
                 "first_p50": share(first, 0.5), "first_p95": share(first, 0.95), "first_p99": share(first, 0.99),
                 "gap_p50": share(gaps, 0.5), "gap_p99": share(gaps, 0.99), "gap_max": share(gaps, 1),
-                "cpu": self.cpu / self.seconds, "rss_mb": rss_mb(self.args.pid)}
+                "generator_cpu": self.cpu / self.seconds, "rss_mb": rss_mb(self.args.pid)}
 
 
 def share(sorted_values, part):
@@ -245,7 +245,7 @@ def say(r):
     return ("%(requests)d requests, %(errors)d errors, %(tokens)d tokens in %(seconds).1f s: %(tokens_per_s).1f tokens/s\n" % r
             + "first token   p50 %(first_p50)s  p95 %(first_p95)s  p99 %(first_p99)s ms\n" % ms
             + "between       p50 %(gap_p50)s  p99 %(gap_p99)s  max %(gap_max)s ms\n" % ms
-            + "this program  %.1f%% of a processor" % (100 * r["cpu"]) + ("\nfirst error   %s" % r["error"] if r["error"] else ""))
+            + "this program  %.1f%% of a processor" % (100 * r["generator_cpu"]) + ("\nfirst error   %s" % r["error"] if r["error"] else ""))
 
 
 def read_args(words=None):
