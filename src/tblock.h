@@ -355,7 +355,7 @@ TBLOCK_API bool tblock_sampler_next(tblock_sampler *s, const float *logits, cons
 typedef struct tblock_generation tblock_generation;
 
 /* Called for each token that is drawn, also for one that ends the generation. index is its place in
- * the sequence; it was drawn from logits [vocab_size]. */
+ * the sequence; it was drawn from logits [vocab_size], as tblock_logits has them. */
 typedef void (*tblock_token_fn)(void *user, size_t index, int32_t token, const float *logits);
 
 typedef struct tblock_generation_options {

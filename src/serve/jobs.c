@@ -160,39 +160,73 @@ void job_failed(Job *j, int status)
 
 /* ---- What is asked about tokens -------------------------------------------------------------- */
 
+/* A token whose log-probabilities are asked for. */
+typedef struct Asked {
+    Choice      *c;
+    size_t       token;  /* of c->token */
+    const float *logits; /* until the context computes again */
+    bool         failed;
+} Asked;
+
 /* Runs in the thread that computes, within tblock_advance. */
 void choice_on_token(void *user, size_t index, int32_t token, const float *logits)
 {
     Choice    *c     = user;
     const Job *j     = c->job;
+    Server    *s     = j->server;
     bool       given = index < c->prompt->n;
-    Token      t     = { .id = token, .given = given, .log_prob = (double)NAN };
-    TokenProb  top[MOST_TOP];
     if (j->options.prompt_logits && !c->n_tokens && ARRAY_ROOM(c->token, c->cap_tokens, 1))
         c->token[c->n_tokens++] =
             (Token){ .id = c->prompt->ids[0], .given = true, .log_prob = (double)NAN };
     if (j->options.prompt_logits
         && index < c->n_tokens + (c->n_tokens < c->prompt->n ? 0 : c->n_resumed))
         return; /* read again after it gave way, or told by another server */
-    if (!ARRAY_ROOM(c->token, c->cap_tokens, c->n_tokens + 1)) {
+    if (!ARRAY_ROOM(c->token, c->cap_tokens, c->n_tokens + 1)
+        || (j->want_probs && !ARRAY_ROOM(s->asked, s->cap_asked, s->n_asked + 1))) {
         c->failed_memory = true;
         return;
     }
-    if (j->want_probs) {
-        int32_t         id[MOST_TOP];
-        double          p[MOST_TOP];
-        size_t most = (size_t)j->server->info.vocab_size, n_top = j->n_top < most ? j->n_top : most;
-        c->failed_memory |= !tblock_log_probs(logits, (int)most, token, &t.log_prob, id, p, n_top,
-                                              NULL);
-        for (size_t i = 0; i < n_top; i++)
-            top[i] = (TokenProb){ id[i], p[i] };
-        t.top = n_top ? malloc(n_top * sizeof *top) : NULL;
-        if (t.top) {
-            memcpy(t.top, top, n_top * sizeof *top);
-            t.n_top = n_top;
-        }
-        c->failed_memory |= n_top && !t.top;
-        c->log_prob_sum += given ? 0 : t.log_prob;
+    if (j->want_probs)
+        s->asked[s->n_asked++] = (Asked){ c, c->n_tokens, logits, false };
+    c->token[c->n_tokens++] = (Token){ .id = token, .given = given, .log_prob = (double)NAN };
+}
+
+static bool find_probs(const Asked *a)
+{
+    const Job   *j    = a->c->job;
+    Token       *t    = &a->c->token[a->token];
+    const size_t most = (size_t)j->server->info.vocab_size,
+                 n_top = j->n_top < most ? j->n_top : most;
+    int32_t      id[MOST_TOP];
+    double       p[MOST_TOP];
+    t->top = n_top ? malloc(n_top * sizeof *t->top) : NULL;
+    if ((n_top && !t->top)
+        || !tblock_log_probs(a->logits, (int)most, t->id, &t->log_prob, id, p, n_top, NULL))
+        return false;
+    for (t->n_top = 0; t->n_top < n_top; t->n_top++)
+        t->top[t->n_top] = (TokenProb){ id[t->n_top], p[t->n_top] };
+    return true;
+}
+
+static void find_share(void *user, Team team)
+{
+    const Server *s = user;
+    int           i, end;
+    threads_share(team, (int)s->n_asked, &i, &end);
+    for (; i < end; i++)
+        s->asked[i].failed = !find_probs(&s->asked[i]);
+}
+
+void find_asked(Server *s, ThreadPool *pool)
+{
+    const size_t most = (size_t)s->computing.threads;
+    if (!s->n_asked)
+        return;
+    threads_pool_run(pool, (int)(s->n_asked < most ? s->n_asked : most), find_share, s);
+    for (const Asked *a = s->asked; a < s->asked + s->n_asked; a++) {
+        const Token *t = &a->c->token[a->token];
+        a->c->failed_memory |= a->failed;
+        a->c->log_prob_sum += t->given ? 0 : t->log_prob;
     }
-    c->token[c->n_tokens++] = t;
+    s->n_asked = 0;
 }

@@ -31,6 +31,7 @@ typedef struct Scheduler {
     uint64_t           *used;       /* [n_seqs] when a sequence was last let go */
     bool               *taken;      /* [n_seqs] */
     uint64_t            clock;
+    ThreadPool         *pool;       /* for log-probabilities; NULL: this thread finds them */
     struct pollfd      *watched;    /* [cap] */
     size_t              cap;
 } Scheduler;
@@ -428,6 +429,7 @@ static void step(Scheduler *k)
         return;
     pthread_mutex_unlock(&s->lock);
     good = tblock_advance(s->o->context, k->taking, k->n, k->piece, &err);
+    find_asked(s, k->pool);
     pthread_mutex_lock(&s->lock);
     s->counts.kv_bytes = kv_bytes(s);
     learn_from_step(k, clock_seconds() - begun);
@@ -475,7 +477,8 @@ void scheduler_run(Server *s)
                             .taking = calloc(parallel, sizeof *k.taking),
                             .choice = calloc(parallel, sizeof *k.choice),
                             .used   = calloc(n_seqs, sizeof *k.used),
-                            .taken  = calloc(n_seqs, sizeof *k.taken) };
+                            .taken  = calloc(n_seqs, sizeof *k.taken),
+                            .pool   = threads_pool_new(s->computing.threads, false) };
     pthread_mutex_lock(&s->lock);
     if (!k.taking || !k.choice || !k.used || !k.taken)
         s->draining = s->at_once = true; /* each job ends before it is looked at */
@@ -499,4 +502,6 @@ void scheduler_run(Server *s)
     free(k.used);
     free(k.taken);
     free(k.watched);
+    free(s->asked);
+    threads_pool_free(k.pool);
 }

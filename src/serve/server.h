@@ -13,6 +13,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
+#include "base/threads.h"
 #include "serve/serve.h"
 #include "tblock_tools.h"
 
@@ -84,6 +85,9 @@ struct Server {
     size_t              n_jobs, n_exchanges, body_bytes;
     bool                draining, at_once; /* take no new work; end what there is */
     Counts              counts;
+    /* Of the thread that computes: */
+    struct Asked       *asked;     /* [n_asked] by the step that is under way */
+    size_t              n_asked, cap_asked;
 };
 
 /* ---- Exchanges: a request and its answer (http.c) -------------------------------------------- */
@@ -292,8 +296,11 @@ void job_failed(Job *j, int status);
 void event_begin(Job *j, const char *name);
 void event_end(Job *j);
 
-/* Remember what was asked about a token that was drawn or given. */
+/* Remember a token that was drawn or given, and that its log-probabilities are asked for, if they
+ * are. They are found when the step is over, by all threads: each takes an exponential of every
+ * logit, and the team would wait for them one by one. */
 void choice_on_token(void *user, size_t index, int32_t token, const float *logits);
+void find_asked(Server *s, ThreadPool *pool);
 
 /* ---- Prompts (prompts.c) --------------------------------------------------------------------- */
 

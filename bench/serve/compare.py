@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tblock serve beside llama-server under the same loads, in turns; rows in bench/results, and a table.
 
-  bench/serve/run.py --tblock MODEL.bin --gguf MODEL.gguf --llama-server PROGRAM [--loads NAME,NAME]
-  bench/serve/run.py --table
+  bench/serve/compare.py --tblock MODEL.bin --gguf MODEL.gguf --llama-server PROGRAM [--loads NAME,NAME]
+  bench/serve/compare.py --table
 
 README.md here says how llama-server is built and where the models come from. Both programs have --threads threads and as many places as
 the load has clients, each with room for its longest request, and draw greedily. Before the servers, bench_batch does the same work
@@ -57,7 +57,7 @@ class Server:
         self.process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while not self.ready():
             if self.process.poll() is not None:
-                raise SystemExit("run: status %d of: %s" % (self.process.returncode, " ".join(words)))
+                raise SystemExit("compare: status %d of: %s" % (self.process.returncode, " ".join(words)))
             time.sleep(0.1)
 
     def ready(self):
