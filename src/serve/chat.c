@@ -16,20 +16,36 @@ typedef struct ChatRequest {
 
 #define AT(field) offsetof(ChatRequest, field)
 static const Field chat_fields[] = {
-    { "messages",              FIELD_NODE, AT(messages),              0, 0, NULL },
-    { "tools",                 FIELD_NODE, AT(tools),                 0, 0, NULL },
-    { "tool_choice",           FIELD_NODE, AT(tool_choice),           0, 0, NULL },
-    { "parallel_tool_calls",   FIELD_BOOL, AT(parallel),              0, 0, NULL },
-    { "response_format",       FIELD_NODE, AT(format),                0, 0, NULL },
-    { "max_tokens",            FIELD_INT,  AT(max_tokens),            1, 1 << 24, NULL },
-    { "max_completion_tokens", FIELD_INT,  AT(max_completion_tokens), 1, 1 << 24, NULL },
-    { "logprobs",              FIELD_BOOL, AT(logprobs),              0, 0, NULL },
-    { "top_logprobs",          FIELD_INT,  AT(top_logprobs),          0, MOST_TOP, NULL },
-    { "chat_template_kwargs",  FIELD_NODE, AT(args),                  0, 0, NULL },
-    { "reasoning_effort",      FIELD_TEXT, AT(effort),                0, 0, NULL },
+    { "messages",              FIELD_NODE | FIELD_REQUIRED, AT(messages),              0, 0,
+      "an array of at least one message" },
+    { "tools",                 FIELD_NODE, AT(tools),                 0, 0,
+      "an array of functions that the model may call" },
+    { "tool_choice",           FIELD_NODE, AT(tool_choice),           0, 0, "auto or none" },
+    { "parallel_tool_calls",   FIELD_BOOL, AT(parallel),              0, 0,
+      "true: nothing would keep false" },
+    { "response_format",       FIELD_NODE, AT(format),                0, 0,
+      "an object: type text, json_object or json_schema, and what the answer must fit" },
+    { "max_tokens",            FIELD_INT,  AT(max_tokens),            1, 1 << 24,
+      "most tokens to draw" },
+    { "max_completion_tokens", FIELD_INT,  AT(max_completion_tokens), 1, 1 << 24,
+      "the same, and counts before it" },
+    { "logprobs",              FIELD_BOOL, AT(logprobs),              0, 0,
+      "the answer has log-probabilities" },
+    { "top_logprobs",          FIELD_INT,  AT(top_logprobs),          0, MOST_TOP,
+      "of so many most probable tokens beside each" },
+    { "chat_template_kwargs",  FIELD_NODE, AT(args),                  0, 0,
+      "an object: more variables of the template" },
+    { "reasoning_effort",      FIELD_TEXT, AT(effort),                0, 0,
+      "a variable of the template" },
     { 0 },
 };
 #undef AT
+
+static const ChatRequest  chat_default  = { .s            = SETTINGS_DEFAULT,
+                                            .top_logprobs = -1,
+                                            .parallel     = true };
+static const Field *const chat_tables[] = { chat_fields, settings_fields, openai_fields, NULL };
+const Body                chat_body     = { chat_tables, &chat_default };
 
 typedef struct Chat { Talk talk; bool logprobs; } Chat;
 
@@ -219,10 +235,10 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Text
 static bool read_messages(Exchange *x, const JsonDoc *d, const JsonNode *list, Talk *t)
 {
     char found[NODE_TEXT];
-    if (!list || list->kind != NODE_ARRAY || !list->n)
+    if (list->kind != NODE_ARRAY || !list->n)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "messages",
                       "messages: expected an array of at least one message, found %s",
-                      list ? node_text(list, found) : "none");
+                      node_text(list, found));
     JSON_NODES (j, list) {
         json_out_node(&t->messages, d, j);
         text_out_bytes(&t->messages, "", 1);
@@ -265,11 +281,9 @@ static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, Chat *c)
 {
     if (!c)
         return refuse_memory(x);
-    *r = (ChatRequest){ .s = settings_default(), .top_logprobs = -1, .parallel = true };
+    *r            = chat_default;
     c->talk.param = "messages";
-    return fields_read(x, d->node,
-                       (const Field *const[]){ chat_fields, settings_fields, openai_fields, NULL },
-                       r)
+    return fields_read(x, d->node, chat_tables, r)
         && check_request(x, r) && read_messages(x, d, r->messages, &c->talk)
         && read_tools(x, d, r, &c->talk.tools) && talk_args(x, d, r->args, r->effort, &c->talk)
         && read_format(x, d, r->format, &c->talk);

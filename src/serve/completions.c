@@ -14,17 +14,32 @@ typedef struct CompletionRequest {
 
 #define AT(field) offsetof(CompletionRequest, field)
 static const Field completion_fields[] = {
-    { "prompt",             FIELD_NODE, AT(prompt),        0, 0, NULL },
-    { "max_tokens",         FIELD_INT,  AT(max_tokens),    0, 1 << 24, NULL },
-    { "best_of",            FIELD_INT,  AT(best_of),       1, MOST_CHOICES, NULL },
-    { "echo",               FIELD_BOOL, AT(echo),          0, 0, NULL },
-    { "logprobs",           FIELD_INT,  AT(logprobs),      0, MOST_TOP, NULL },
-    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0, NULL },
-    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0, NULL },
+    { "prompt",             FIELD_NODE | FIELD_REQUIRED, AT(prompt),        0, 0,
+      "a text, an array of ids, or an array of either" },
+    { "max_tokens",         FIELD_INT,  AT(max_tokens),    0, 1 << 24, "most tokens to draw" },
+    { "best_of",            FIELD_INT,  AT(best_of),       1, MOST_CHOICES,
+      "draw so many texts, and answer with the n most probable ones" },
+    { "echo",               FIELD_BOOL, AT(echo),          0, 0, "begin with the prompt" },
+    { "logprobs",           FIELD_INT,  AT(logprobs),      0, MOST_TOP,
+      "of each token, and of so many most probable ones" },
+    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0,
+      "put what the tokenizer says first (BOS) before a prompt that is a text" },
+    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0,
+      "read special tokens that such a prompt spells" },
     { "suffix",             FIELD_REFUSED, 0, 0, 0, "the models here only continue a text" },
     { 0 },
 };
 #undef AT
+
+static const CompletionRequest completion_default = { .s           = SETTINGS_DEFAULT,
+                                                      .add_special = true,
+                                                      .parse_special = true,
+                                                      .best_of       = -1,
+                                                      .max_tokens    = 16,
+                                                      .logprobs      = -1 };
+static const Field *const completion_tables[] = { completion_fields, settings_fields, openai_fields,
+                                                  NULL };
+const Body completions_body = { completion_tables, &completion_default };
 
 /* What is needed when answers are written. */
 typedef struct Completion { bool echo, logprobs; size_t n, per_prompt; } Completion;
@@ -197,8 +212,6 @@ static const JobForm completion_form = { write_piece, write_ended, write_whole, 
 
 static bool check_request(Exchange *x, CompletionRequest *r)
 {
-    if (!r->prompt)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt", "prompt: expected one, found none");
     if (r->best_of < 0)
         r->best_of = r->s.n;
     if (r->best_of < r->s.n || (r->best_of > r->s.n && r->s.stream))
@@ -239,11 +252,8 @@ static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
 
 static bool complete(Exchange *x, const JsonDoc *d)
 {
-    CompletionRequest r = { .s = settings_default(), .add_special = true, .parse_special = true,
-                            .best_of = -1, .max_tokens = 16, .logprobs = -1 };
-    if (!fields_read(
-            x, d->node,
-            (const Field *const[]){ completion_fields, settings_fields, openai_fields, NULL }, &r)
+    CompletionRequest r = completion_default;
+    if (!fields_read(x, d->node, completion_tables, &r)
         || !check_request(x, &r))
         return false;
     Job *j = job_new(x, "cmpl-", &completion_form);

@@ -16,18 +16,29 @@ typedef struct EmbeddingRequest {
 
 #define AT(field) offsetof(EmbeddingRequest, field)
 static const Field embedding_fields[] = {
-    { "model",              FIELD_TEXT,    AT(model),         0, 0, NULL },
-    { "input",              FIELD_NODE,    AT(input),         0, 0, NULL },
-    { "encoding_format",    FIELD_TEXT,    AT(format),        0, 0, NULL },
-    { "dimensions",         FIELD_INT,     AT(dimensions),    1, 1 << 24, NULL },
-    { "pooling",            FIELD_TEXT,    AT(pooling),       0, 0, NULL },
-    { "normalize",          FIELD_BOOL,    AT(normalize),     0, 0, NULL },
-    { "add_special_tokens", FIELD_BOOL,    AT(add_special),   0, 0, NULL },
-    { "parse_special",      FIELD_BOOL,    AT(parse_special), 0, 0, NULL },
+    { "model",              FIELD_TEXT,    AT(model),         0, 0, "the model's name, or absent" },
+    { "input",              FIELD_NODE | FIELD_REQUIRED, AT(input),         0, 0,
+      "a text, an array of ids, or an array of up to 2,048 of either" },
+    { "encoding_format",    FIELD_TEXT,    AT(format),        0, 0,
+      "float, or base64 of float32 in little-endian order" },
+    { "dimensions",         FIELD_INT,     AT(dimensions),    1, 1 << 24,
+      "the width of the model" },
+    { "pooling",            FIELD_TEXT,    AT(pooling),       0, 0,
+      "mean of the states of all tokens, or that of the last one" },
+    { "normalize",          FIELD_BOOL,    AT(normalize),     0, 0, "make each vector 1 long" },
+    { "add_special_tokens", FIELD_BOOL,    AT(add_special),   0, 0,
+      "put what the tokenizer says first (BOS) before a text" },
+    { "parse_special",      FIELD_BOOL,    AT(parse_special), 0, 0,
+      "read special tokens that a text spells" },
     { "user",               FIELD_IGNORED, 0,                 0, 0, NULL },
     { 0 },
 };
 #undef AT
+
+static const EmbeddingRequest embedding_default  = { .normalize = true, .add_special = true,
+                                                     .parse_special = true };
+static const Field *const     embedding_tables[] = { embedding_fields, NULL };
+const Body                    embeddings_body    = { embedding_tables, &embedding_default };
 
 /* What is needed when answers are written. n_told: choices whose vectors are in the answer. */
 typedef struct Embedding { bool base64, normalize; size_t n_told; } Embedding;
@@ -115,8 +126,6 @@ static bool check_request(Exchange *x, const EmbeddingRequest *r)
     const int d_model = x->server->info.d_model;
     if (!check_model(x, r->model))
         return false;
-    if (!r->input)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "input", "input: expected one, found none");
     if (prompts_count(r->input) > MOST_INPUTS)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "input", "input: expected at most %d, found %zu",
                       MOST_INPUTS, prompts_count(r->input));
@@ -151,8 +160,8 @@ static bool fill_job(Exchange *x, const EmbeddingRequest *r, Job *j)
 
 static bool embed(Exchange *x, const JsonDoc *d)
 {
-    EmbeddingRequest r = { .normalize = true, .add_special = true, .parse_special = true };
-    if (!fields_read(x, d->node, (const Field *const[]){ embedding_fields, NULL }, &r)
+    EmbeddingRequest r = embedding_default;
+    if (!fields_read(x, d->node, embedding_tables, &r)
         || !check_request(x, &r))
         return false;
     Job *j = job_new(x, "embd-", &embedding_form);

@@ -45,10 +45,27 @@ static bool expected(const Reader *r, const Field *f, const char *what, const Js
                  j ? node_text(j, found) : "none");
 }
 
+typedef struct Words { char text[96]; } Words;
+
+/* What a field takes, in words. */
+static Words words_of(const Field *f)
+{
+    const int kind = f->kind & ~FIELD_REQUIRED;
+    Words     w;
+    if (kind == FIELD_INT || kind == FIELD_NUMBER)
+        snprintf(w.text, sizeof w.text, "%s from %.17g to %.17g",
+                 kind == FIELD_INT ? "an integer" : "a number", f->min, f->max);
+    else
+        snprintf(w.text, sizeof w.text, "%s",
+                 f->help              ? f->help
+                 : kind == FIELD_TEXT ? "a string"
+                                      : "one");
+    return w;
+}
+
 /* Numbers from min to max; of integers, 3.0 is one too. */
 static bool read_number(const Reader *r, const Field *f, bool whole, const JsonNode *j, void *at)
 {
-    char         range[96];
     const double v = j->kind == NODE_INT || j->kind == NODE_DOUBLE ? node_number(j) : NAN;
     if (v >= f->min && v <= f->max && (!whole || v == floor(v))) {
         if (whole)
@@ -57,9 +74,7 @@ static bool read_number(const Reader *r, const Field *f, bool whole, const JsonN
             *(double *)at = v;
         return true;
     }
-    snprintf(range, sizeof range, "%s from %.17g to %.17g", whole ? "an integer" : "a number",
-             f->min, f->max);
-    return expected(r, f, range, j);
+    return expected(r, f, words_of(f).text, j);
 }
 
 static bool read_field(const Reader *r, const Field *f, const JsonNode *j, void *out)
@@ -95,8 +110,7 @@ static bool check_required(const Reader *r, const JsonNode *object, const Field 
         for (const Field *f = *tables; f->name; f++) {
             const JsonNode *j = f->kind & FIELD_REQUIRED ? node_get(object, f->name) : object;
             if (!j || j->kind == NODE_NULL)
-                return expected(r, f, f->kind == (FIELD_TEXT | FIELD_REQUIRED) ? "a string" : "one",
-                                NULL);
+                return expected(r, f, words_of(f).text, NULL);
         }
     return true;
 }

@@ -13,18 +13,37 @@ typedef struct MessagesRequest {
 
 #define AT(field) offsetof(MessagesRequest, field)
 static const Field messages_fields[] = {
-    { "messages",       FIELD_NODE | FIELD_REQUIRED, AT(messages), 0, 0, NULL },
-    { "max_tokens",     FIELD_INT,     AT(max_tokens),  0, 1 << 24, NULL },
-    { "system",         FIELD_NODE,    AT(system),      0, 0, NULL },
-    { "stop_sequences", FIELD_NODE,    AT(s.stop),      0, 0, NULL },
-    { "tools",          FIELD_NODE,    AT(tools),       0, 0, NULL },
-    { "tool_choice",    FIELD_NODE,    AT(tool_choice), 0, 0, NULL },
-    { "thinking",       FIELD_NODE,    AT(thinking),    0, 0, NULL },
-    { "output_config",  FIELD_NODE,    AT(output),      0, 0, NULL },
+    { "messages",       FIELD_NODE | FIELD_REQUIRED, AT(messages), 0, 0,
+      "an array of at least one message" },
+    { "system",         FIELD_NODE,    AT(system),      0, 0,
+      "a text or blocks of text before them" },
+    { "stop_sequences", FIELD_NODE,    AT(s.stop),      0, 0,
+      "texts that end the answer, up to 64" },
+    { "tools",          FIELD_NODE,    AT(tools),       0, 0,
+      "an array of tools that the model may call" },
+    { "tool_choice",    FIELD_NODE,    AT(tool_choice), 0, 0, "an object: type auto or none" },
+    { "thinking",       FIELD_NODE,    AT(thinking),    0, 0,
+      "an object: type enabled or disabled" },
+    { "output_config",  FIELD_NODE,    AT(output),      0, 0,
+      "an object: format, what the answer must fit" },
     { "cache_control",  FIELD_IGNORED, 0,               0, 0, NULL },
     { 0 },
 };
+/* Where it asks for an answer, and where not. */
+static const Field draw_fields[] = {
+    { "max_tokens", FIELD_INT | FIELD_REQUIRED, AT(max_tokens), 0, 1 << 24, "most tokens to draw" },
+    { 0 },
+};
+static const Field count_fields[] = { { "max_tokens", FIELD_IGNORED, 0, 0, 0, NULL }, { 0 } };
 #undef AT
+
+static const MessagesRequest messages_default = { .s = SETTINGS_DEFAULT };
+static const Field *const    messages_tables[] = { draw_fields, messages_fields, settings_fields,
+                                                   NULL };
+static const Field *const    count_tables[]    = { count_fields, messages_fields, settings_fields,
+                                                   NULL };
+const Body                   messages_body     = { messages_tables, &messages_default };
+const Body                   count_tokens_body = { count_tables, &messages_default };
 
 static bool read_object(Exchange *x, const char *where, const JsonNode *j, const Field *fields,
                         void *out)
@@ -466,17 +485,14 @@ static bool check_thinking(Exchange *x, const Thinking *h, Talk *t)
 
 bool messages_read(Exchange *x, const JsonDoc *d, bool draws, Settings *s, Messages *out)
 {
-    MessagesRequest r = { .s = settings_default(), .max_tokens = -1 };
+    MessagesRequest r = messages_default;
     Thinking        h;
     Talk           *t = &out->talk;
     out->open         = NO_BLOCK;
     r.s.stop_param    = "stop_sequences";
-    if (!fields_read(x, d->node, (const Field *const[]){ messages_fields, settings_fields, NULL },
-                     &r)
+    if (!fields_read(x, d->node, draws ? messages_tables : count_tables, &r)
         || !settings_check(x, &r.s))
         return false;
-    if (draws && r.max_tokens < 0)
-        return refuse_value(x, "max_tokens", "a number of tokens", NULL);
     if (r.s.stop && r.s.stop->kind != NODE_ARRAY)
         return refuse_value(x, "stop_sequences", "an array", r.s.stop);
     r.s.max_tokens = r.max_tokens > 0 ? (int)r.max_tokens : -1;

@@ -20,24 +20,38 @@ static const char nothing_stored[] = "nothing is stored here; send the whole con
 
 #define AT(field) offsetof(ResponseRequest, field)
 static const Field response_fields[] = {
-    { "input",                  FIELD_NODE | FIELD_REQUIRED, AT(input), 0, 0, NULL },
-    { "instructions",           FIELD_TEXT, AT(instructions),      0, 0, NULL },
-    { "max_output_tokens",      FIELD_INT,  AT(max_output_tokens), 1, 1 << 24, NULL },
-    { "tools",                  FIELD_NODE, AT(tools),             0, 0, NULL },
-    { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0, NULL },
-    { "parallel_tool_calls",    FIELD_BOOL, AT(parallel),          0, 0, NULL },
-    { "text",                   FIELD_NODE, AT(text),              0, 0, NULL },
-    { "reasoning",              FIELD_NODE, AT(reasoning),         0, 0, NULL },
-    { "chat_template_kwargs",   FIELD_NODE, AT(args),              0, 0, NULL },
-    { "include",                FIELD_NODE, AT(include),           0, 0, NULL },
-    { "top_logprobs",           FIELD_INT,  AT(top_logprobs),      0, MOST_TOP, NULL },
-    { "stream_options",         FIELD_NODE, AT(stream_options),    0, 0, NULL },
-    { "truncation",             FIELD_TEXT, AT(truncation),        0, 0, NULL },
-    { "background",             FIELD_BOOL, AT(background),        0, 0, NULL },
-    { "metadata",               FIELD_NODE, AT(metadata),          0, 0, NULL },
-    { "user",                   FIELD_TEXT, AT(user),              0, 0, NULL },
-    { "prompt_cache_key",       FIELD_TEXT, AT(cache_key),         0, 0, NULL },
-    { "safety_identifier",      FIELD_TEXT, AT(identifier),        0, 0, NULL },
+    { "input",                  FIELD_NODE | FIELD_REQUIRED, AT(input), 0, 0,
+      "a text of the user, or a list of at least one item" },
+    { "instructions",           FIELD_TEXT, AT(instructions),      0, 0,
+      "a system text before it" },
+    { "max_output_tokens",      FIELD_INT,  AT(max_output_tokens), 1, 1 << 24,
+      "most tokens to draw" },
+    { "tools",                  FIELD_NODE, AT(tools),             0, 0,
+      "a list of functions that the model may call" },
+    { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0, "auto or none" },
+    { "parallel_tool_calls",    FIELD_BOOL, AT(parallel),          0, 0,
+      "true: nothing would keep false" },
+    { "text",                   FIELD_NODE, AT(text),              0, 0,
+      "an object: format, what the answer must fit" },
+    { "reasoning",              FIELD_NODE, AT(reasoning),         0, 0,
+      "an object: effort, a variable of the template" },
+    { "chat_template_kwargs",   FIELD_NODE, AT(args),              0, 0,
+      "an object: more variables of the template" },
+    { "include",                FIELD_NODE, AT(include),           0, 0,
+      "a list: message.output_text.logprobs" },
+    { "top_logprobs",           FIELD_INT,  AT(top_logprobs),      0, MOST_TOP,
+      "of so many most probable tokens beside each" },
+    { "stream_options",         FIELD_NODE, AT(stream_options),    0, 0,
+      "an object: include_obfuscation, false" },
+    { "truncation",             FIELD_TEXT, AT(truncation),        0, 0,
+      "disabled: what does not fit is refused" },
+    { "background",             FIELD_BOOL, AT(background),        0, 0,
+      "false: nothing is stored" },
+    { "metadata",               FIELD_NODE, AT(metadata),          0, 0,
+      "an object; changes no text" },
+    { "user",                   FIELD_TEXT, AT(user),              0, 0, "changes no text" },
+    { "prompt_cache_key",       FIELD_TEXT, AT(cache_key),         0, 0, "changes no text" },
+    { "safety_identifier",      FIELD_TEXT, AT(identifier),        0, 0, "changes no text" },
     { "prompt_cache_options",   FIELD_IGNORED, 0, 0, 0, NULL },
     { "prompt_cache_retention", FIELD_IGNORED, 0, 0, 0, NULL },
     { "previous_response_id",   FIELD_REFUSED, 0, 0, 0, nothing_stored },
@@ -50,6 +64,11 @@ static const Field response_fields[] = {
     { 0 },
 };
 #undef AT
+
+static const ResponseRequest response_default  = { .s = SETTINGS_DEFAULT, .parallel = true };
+static const Field *const    response_tables[] = { response_fields, settings_fields, openai_fields,
+                                                   NULL };
+const Body                   responses_body    = { response_tables, &response_default };
 
 /* Of an answer, in the order in which the model said it: bytes of its content or of its reasoning,
  * or a call. */
@@ -635,9 +654,7 @@ static bool read_request(Exchange *x, const JsonDoc *d, ResponseRequest *r, Resp
 {
     Talk           *t      = &p->talk;
     const JsonNode *format = NULL, *effort = NULL;
-    return fields_read(
-               x, d->node,
-               (const Field *const[]){ response_fields, settings_fields, openai_fields, NULL }, r)
+    return fields_read(x, d->node, response_tables, r)
         && read_settings(x, r, p)
         && (!r->text
             || fields_read_at(x, "text", r->text, (const Field *const[]){ text_fields, NULL },
@@ -668,7 +685,7 @@ static bool begin_response(Exchange *x, const JsonDoc *d, const ResponseRequest 
 
 static bool respond(Exchange *x, const JsonDoc *d)
 {
-    ResponseRequest r = { .s = settings_default(), .parallel = true };
+    ResponseRequest r = response_default;
     Job            *j = job_new(x, "resp_", &response_form);
     if (!j)
         return false;

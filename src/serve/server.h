@@ -21,6 +21,7 @@ typedef struct Server   Server;
 typedef struct Exchange Exchange;
 typedef struct Job      Job;
 typedef struct Connection Connection;
+typedef struct Body     Body;
 
 enum {
     REQUEST_ID = 24, NONCE = 33, FINGERPRINT = 20, MOST_TOP = 20, MOST_CHOICES = 128, READERS = 2
@@ -99,8 +100,10 @@ typedef void ErrorForm(TextOut *o, const char *request_id, int status, const cha
 typedef struct Route {
     const char *method, *path;
     bool (*handle)(Exchange *x); /* false: refused, and the answer says why */
-    bool open;                   /* needs no key */
+    bool        open;            /* needs no key */
     ErrorForm  *error;           /* NULL: OpenAI's form */
+    const char *help;
+    const Body *body;            /* of a POST */
 } Route;
 extern const Route routes[];
 
@@ -179,6 +182,9 @@ typedef struct Field {
     double      min, max;
     const char *help;
 } Field;
+
+/* What the body of a request may have, and the values of what it does not have; NULL: zeros. */
+struct Body { const Field *const *tables; const void *defaults; };
 
 /* Read the members of an object into out, which holds the defaults; null is as if absent. A member
  * that no table has is refused, unless the server is lenient. tables end with NULL. */
@@ -329,7 +335,10 @@ typedef struct Settings {
 } Settings;
 extern const Field settings_fields[], /* those that every endpoint has */
     openai_fields[];                  /* and those of OpenAI's first two */
-Settings settings_default(void);
+#define SETTINGS_DEFAULT                                                                           \
+    { .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = -1,            \
+      .max_param = "max_tokens", .stop_param = "stop" }
+/* Also draws a seed, where there is none (-1). */
 bool     settings_check(Exchange *x, Settings *s);
 /* Into the job, which has its choices and prompts. */
 bool     settings_apply(Exchange *x, const Settings *s, Job *j);
@@ -419,6 +428,9 @@ bool embeddings_handle(Exchange *x);
 bool chat_handle(Exchange *x);
 bool responses_handle(Exchange *x);
 bool apply_template_handle(Exchange *x);
+bool openapi_handle(Exchange *x);
+extern const Body completions_body, embeddings_body, chat_body, responses_body, messages_body,
+    count_tokens_body, tokenize_body, detokenize_body;
 bool tokenize_handle(Exchange *x);
 bool detokenize_handle(Exchange *x);
 bool tokenizer_info_handle(Exchange *x);

@@ -9,28 +9,43 @@
 static const double most_seed = 9007199254740991; /* 2^53 - 1 */
 
 const Field settings_fields[] = {
-    { "model",              FIELD_TEXT,    AT(model),          0, 0, NULL },
-    { "stream",             FIELD_BOOL,    AT(stream),         0, 0, NULL },
-    { "seed",               FIELD_INT,     AT(seed),           0, most_seed, NULL },
-    { "temperature",        FIELD_NUMBER,  AT(temperature),    0, 100, NULL },
-    { "top_p",              FIELD_NUMBER,  AT(top_p),          0, 1, NULL },
-    { "top_k",              FIELD_INT,     AT(top_k),          -1, 1 << 24, NULL },
-    { "min_p",              FIELD_NUMBER,  AT(min_p),          0, 1, NULL },
-    { "repetition_penalty", FIELD_NUMBER,  AT(repeat_penalty), 0.01, 100, NULL },
-    { "presence_penalty",   FIELD_NUMBER,  AT(presence_penalty), -100, 100, NULL },
-    { "frequency_penalty",  FIELD_NUMBER,  AT(frequency_penalty), -100, 100, NULL },
-    { "logit_bias",         FIELD_NODE,    AT(bias),           0, 0, NULL },
-    { "return_token_ids",   FIELD_BOOL,    AT(return_ids),     0, 0, NULL },
-    { "resume_ids",         FIELD_NODE,    AT(resume_ids),     0, 0, NULL },
+    { "model",              FIELD_TEXT,    AT(model),          0, 0,
+      "the model's name, or absent" },
+    { "stream",             FIELD_BOOL,    AT(stream),         0, 0, "events as the text grows" },
+    { "seed",               FIELD_INT,     AT(seed),           0, most_seed,
+      "of the draws; random if absent, and the answer has it" },
+    { "temperature",        FIELD_NUMBER,  AT(temperature),    0, 100,
+      "sharpens what is drawn; 0 is greedy" },
+    { "top_p",              FIELD_NUMBER,  AT(top_p),          0, 1,
+      "draw among the most probable tokens that have this share together" },
+    { "top_k",              FIELD_INT,     AT(top_k),          -1, 1 << 24,
+      "draw among so many most probable tokens; 0 and -1: all" },
+    { "min_p",              FIELD_NUMBER,  AT(min_p),          0, 1,
+      "leave out tokens less probable than this share of the most probable one" },
+    { "repetition_penalty", FIELD_NUMBER,  AT(repeat_penalty), 0.01, 100,
+      "divides the logits of tokens that were there; 1: nothing" },
+    { "presence_penalty",   FIELD_NUMBER,  AT(presence_penalty), -100, 100,
+      "taken off the logit of a token that was drawn" },
+    { "frequency_penalty",  FIELD_NUMBER,  AT(frequency_penalty), -100, 100,
+      "the same, for each time that it was drawn" },
+    { "logit_bias",         FIELD_NODE,    AT(bias),           0, 0,
+      "an object of ids and numbers from -1000 to 1000 that their logits get" },
+    { "return_token_ids",   FIELD_BOOL,    AT(return_ids),     0, 0,
+      "the answer has the ids that were drawn" },
+    { "resume_ids",         FIELD_NODE,    AT(resume_ids),     0, 0,
+      "ids that an earlier answer to this request had: go on behind them" },
     { "metadata",           FIELD_IGNORED, 0, 0, 0, NULL },
     { "service_tier",       FIELD_IGNORED, 0, 0, 0, NULL },
     { 0 },
 };
 
 const Field openai_fields[] = {
-    { "n",                  FIELD_INT,     AT(n),              1, MOST_CHOICES, NULL },
-    { "stop",               FIELD_NODE,    AT(stop),           0, 0, NULL },
-    { "stream_options",     FIELD_NODE,    AT(stream_options), 0, 0, NULL },
+    { "n",                  FIELD_INT,     AT(n),              1, MOST_CHOICES,
+      "texts for each prompt; text i is drawn with seed + i" },
+    { "stop",               FIELD_NODE,    AT(stop),           0, 0,
+      "a text or up to 64: the text ends before it" },
+    { "stream_options",     FIELD_NODE,    AT(stream_options), 0, 0,
+      "an object: include_usage, one more event with the numbers of tokens" },
     { "user",               FIELD_IGNORED, 0, 0, 0, NULL },
     { "store",              FIELD_IGNORED, 0, 0, 0, NULL },
     { 0 },
@@ -42,18 +57,13 @@ static const Field stream_fields[] = {
     { 0 },
 };
 
-Settings settings_default(void)
-{
-    return (Settings){ .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1,
-                       .seed = (int64_t)random_seed(), .max_param = "max_tokens",
-                       .stop_param = "stop" };
-}
-
 bool settings_check(Exchange *x, Settings *r)
 {
     tblock_error err;
     if (!check_model(x, r->model))
         return false;
+    if (r->seed < 0)
+        r->seed = (int64_t)random_seed();
     if (r->stream_options
         && !fields_read_at(x, "stream_options", r->stream_options,
                            (const Field *const[]){ stream_fields, NULL }, &r->usage))

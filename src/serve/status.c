@@ -41,7 +41,7 @@ bool models_handle(Exchange *x)
 bool props_handle(Exchange *x)
 {
     const Server  *s = x->server;
-    const Settings d = settings_default();
+    const Settings d = SETTINGS_DEFAULT;
     TextOut       *o = &x->answer;
     text_out(o,
              "{\"default_generation_settings\": {\"n_ctx\": %d, \"params\": {\"temperature\": %g, "

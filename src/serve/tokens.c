@@ -124,26 +124,30 @@ typedef struct TokenizeRequest {
 
 #define AT(field) offsetof(TokenizeRequest, field)
 static const Field tokenize_fields[] = {
-    { "model",              FIELD_TEXT, AT(model),         0, 0, NULL },
-    { "prompt",             FIELD_TEXT, AT(prompt),        0, 0, NULL },
-    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0, NULL },
-    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0, NULL },
-    { "return_token_strs",  FIELD_BOOL, AT(strings),       0, 0, NULL },
+    { "model",              FIELD_TEXT, AT(model),         0, 0, "the model's name, or absent" },
+    { "prompt",             FIELD_TEXT | FIELD_REQUIRED, AT(prompt),        0, 0, "a text" },
+    { "add_special_tokens", FIELD_BOOL, AT(add_special),   0, 0,
+      "put what the tokenizer says first (BOS) before it" },
+    { "parse_special",      FIELD_BOOL, AT(parse_special), 0, 0,
+      "read special tokens that it spells" },
+    { "return_token_strs",  FIELD_BOOL, AT(strings),       0, 0, "the texts of the tokens too" },
     { 0 },
 };
 #undef AT
 
+static const TokenizeRequest tokenize_default  = { .add_special = true, .parse_special = true };
+static const Field *const    tokenize_tables[] = { tokenize_fields, NULL };
+const Body                   tokenize_body     = { tokenize_tables, &tokenize_default };
+
 static bool tokenize(Exchange *x, const JsonDoc *d)
 {
-    TokenizeRequest r   = { .add_special = true, .parse_special = true };
+    TokenizeRequest r   = tokenize_default;
     TextOut        *o   = &x->answer;
     int32_t        *ids = NULL;
     size_t          n;
-    if (!fields_read(x, d->node, (const Field *const[]){ tokenize_fields, NULL }, &r)
+    if (!fields_read(x, d->node, tokenize_tables, &r)
         || !check_model(x, r.model))
         return false;
-    if (!r.prompt)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "prompt", "prompt: expected a string, found none");
     if (!tokens_of(x, r.prompt,
                    (r.add_special ? TBLOCK_ADD_SPECIAL : 0u)
                        | (r.parse_special ? TBLOCK_PARSE_SPECIAL : 0u),
@@ -159,10 +163,15 @@ static bool tokenize(Exchange *x, const JsonDoc *d)
 
 typedef struct DetokenizeRequest { const JsonNode *model, *tokens; } DetokenizeRequest;
 static const Field detokenize_fields[] = {
-    { "model",  FIELD_TEXT, offsetof(DetokenizeRequest, model),  0, 0, NULL },
-    { "tokens", FIELD_NODE, offsetof(DetokenizeRequest, tokens), 0, 0, NULL },
+    { "model",  FIELD_TEXT, offsetof(DetokenizeRequest, model),  0, 0,
+      "the model's name, or absent" },
+    { "tokens", FIELD_NODE | FIELD_REQUIRED, offsetof(DetokenizeRequest, tokens), 0, 0,
+      "an array of ids" },
     { 0 },
 };
+
+static const Field *const detokenize_tables[] = { detokenize_fields, NULL };
+const Body                detokenize_body     = { detokenize_tables, NULL };
 
 static bool detokenize(Exchange *x, const JsonDoc *d)
 {
@@ -171,11 +180,9 @@ static bool detokenize(Exchange *x, const JsonDoc *d)
     char             *text = NULL;
     size_t            n, n_bytes;
     tblock_error      err;
-    if (!fields_read(x, d->node, (const Field *const[]){ detokenize_fields, NULL }, &r)
+    if (!fields_read(x, d->node, detokenize_tables, &r)
         || !check_model(x, r.model))
         return false;
-    if (!r.tokens)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "tokens", "tokens: expected an array, found none");
     if (!ids_of(x, "tokens", r.tokens, &ids, &n))
         return false;
     bool good = tblock_detokenize(x->server->o->model, ids, n, &text, &n_bytes, &err)

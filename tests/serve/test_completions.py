@@ -172,7 +172,7 @@ def log_likelihoods_are_those_of_eval():
 
 def what_is_wrong_is_named():
     with Server() as s:
-        s.refused(PATH, 400, "expected one", "prompt")
+        s.refused(PATH, 400, "found none", "prompt")
         s.refused(PATH, 400, "unknown parameter", "promt", promt="A")
         s.refused(PATH, 400, "context holds 256", "max_tokens", prompt="A", max_tokens=1000)
         s.refused(PATH, 400, "at most the 256 tokens of the context, found 257", "prompt", prompt=[1] * 257)

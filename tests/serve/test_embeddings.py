@@ -184,7 +184,7 @@ def a_client_that_leaves_is_forgotten():
 
 def what_is_wrong_is_named():
     with Server() as s:
-        s.refused(PATH, 400, "expected one, found none", "input")
+        s.refused(PATH, 400, "found none", "input")
         s.refused(PATH, 400, "at least one token", "input", input=[])
         s.refused(PATH, 400, "found an object", "input", input={"a": 1})
         s.refused(PATH, 400, "found 1", "input", input=["a", 1])

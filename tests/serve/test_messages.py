@@ -193,7 +193,7 @@ def what_is_wrong_is_named():
     with talking() as s:
         status, data = s.send(PATH, {"messages": HELLO})
         assert status == 400 and data["type"] == "error" and data["request_id"].startswith("req-"), data
-        assert data["error"] == {"type": "invalid_request_error", "message": "max_tokens: expected a number of tokens, found nothing"}, data
+        assert data["error"] == {"type": "invalid_request_error", "message": "max_tokens: expected an integer from 0 to 16777216, found none"}, data
         for words, given in (
                 ("messages: expected an array", dict(messages="hello")),
                 ("messages[0]: expected a JSON object", dict(messages=[1])),

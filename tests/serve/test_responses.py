@@ -291,7 +291,7 @@ def what_is_wrong_is_named():
     thought = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "s"}]}
     with talking() as s:
         for words, param, body in (
-                ("expected one, found none", "input", {}), ("at least one item", "input", {"input": []}),
+                ("list of at least one item, found none", "input", {}), ("at least one item", "input", {"input": []}),
                 ("a text or a list", "input", {"input": 7}), ("expected a JSON object", "input[0]", {"input": ["x"]}),
                 ("expected a string", "instructions", {"input": "x", "instructions": ["y"]}),
                 ("user, assistant, system or developer", "input[1].role", {"input": [message, {"role": "tool", "content": "x"}]}),
