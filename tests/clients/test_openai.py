@@ -3,20 +3,15 @@
 plain HTTP. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import json
 import os
-import pathlib
 import sys
 
 os.environ["NO_PROXY"] = "*"
 import openai  # noqa: E402
 import pydantic  # noqa: E402
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
+from made_to_say import CHAT, NAME, SAID, made_to_say, plain  # noqa: E402
 from server import HELLO, TOOLS, Server, talking  # noqa: E402
 from verdicts import attempt  # noqa: E402
-
-NAME = "shakespeare"
-CHAT = "/v1/chat/completions"
-SAID = '<think>hm</think>Well: <tool_call>{"name": "look_up", "arguments": {"word": "rose"}}</tool_call>'
 
 
 def client(s, **options):
@@ -65,18 +60,6 @@ def conversations():
         assert probs == [c.logprobs.content for c in found.choices]
 
 
-def plain(given):
-    """The same as a body."""
-    return {**{k: v for k, v in given.items() if k != "extra_body"}, **given["extra_body"]}
-
-
-def made_to_say(s, text, **given):
-    """What makes the model say this and no more: the ids of the text as drawn before, then a stop text as the most probable one."""
-    ids = s.post("/tokenize", prompt=text, add_special_tokens=False)["tokens"]
-    stop = s.post("/tokenize", prompt="@", add_special_tokens=False)["tokens"]
-    return dict(messages=HELLO, max_tokens=len(ids) + 9, logit_bias={str(stop[-1]): 1000}, stop="@", extra_body={"resume_ids": ids}, **given)
-
-
 def calls_and_reasoning():
     with talking() as s:
         given = made_to_say(s, SAID, tools=TOOLS)
@@ -84,14 +67,14 @@ def calls_and_reasoning():
         api = client(s).chat.completions
         found = api.create(model=NAME, **given).choices[0].message
         assert found.content == expected["content"] and found.reasoning_content == expected["reasoning_content"] == "hm"
-        assert [c.function.model_dump() for c in found.tool_calls] == [c["function"] for c in expected["tool_calls"]], (found, expected)
+        assert [c.model_dump() for c in found.tool_calls] == expected["tool_calls"], (found, expected)
         assert json.loads(found.tool_calls[0].function.arguments) == {"word": "rose"} and found.tool_calls[0].type == "function"
         with api.stream(model=NAME, **given) as events:   # puts deltas together by itself
             kinds = {e.type for e in events}
             told = events.get_final_completion().choices[0].message
         assert "tool_calls.function.arguments.delta" in kinds and "content.delta" in kinds, kinds
         assert told.content == found.content and len(told.tool_calls) == 1, (told, found)
-        assert told.tool_calls[0].function.name == "look_up" and len(told.tool_calls[0].id) == len(found.tool_calls[0].id) > 0
+        assert told.tool_calls[0].function.name == "look_up" and told.tool_calls[0].id == found.tool_calls[0].id
         assert json.loads(told.tool_calls[0].function.arguments) == {"word": "rose"}
         # What came back is taken as what goes in, with the answer of the tool behind it.
         messages = HELLO + [found.model_dump(exclude_none=True),
@@ -117,6 +100,50 @@ def answers_that_fit_a_class():
         tools = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
         called = api.parse(model=NAME, **made_to_say(s, SAID, tools=tools)).choices[0].message.tool_calls
         assert called[0].function.parsed_arguments == {"word": "rose"}, called
+
+
+def responses():
+    given = dict(input="Who art thou?", max_output_tokens=16, temperature=0.8, seed=3)
+    with talking() as s:
+        api = client(s).responses
+        mine = {k: v for k, v in given.items() if k != "seed"}   # the client has no parameter for it
+        expected = s.post("/v1/responses", **given)["output"][0]["content"][0]["text"]
+        found = api.create(model=NAME, extra_body={"seed": 3}, **mine)
+        assert found.output_text == expected and found.status == "incomplete", found
+        assert found.incomplete_details.reason == "max_output_tokens" and found.usage.output_tokens == 16, found
+        with api.stream(model=NAME, extra_body={"seed": 3}, **mine) as events:   # checks the order of events by itself
+            told = list(events)
+            assert "".join(e.delta for e in told if e.type == "response.output_text.delta") == expected
+            assert told[-1].type == "response.incomplete" and told[-1].response.output_text == expected, told[-1]
+        said = made_to_say(s, SAID)
+        asked = dict(input="Who art thou?", max_output_tokens=said["max_tokens"], extra_body={**said["extra_body"], "logit_bias": said["logit_bias"], "stop": "@", "seed": 1},
+                     tools=[{"type": "function", "strict": False, **TOOLS[0]["function"]}])
+        found = api.create(model=NAME, **asked)
+        assert [o.type for o in found.output] == ["reasoning", "message", "function_call"], found.output
+        call = found.output[2]
+        assert found.output_text.strip() == "Well:" and call.name == "look_up" and json.loads(call.arguments) == {"word": "rose"}, found.output
+        with api.stream(model=NAME, **asked) as events:
+            done = [e for e in events if e.type == "response.function_call_arguments.done"]
+            assert [json.loads(e.arguments) for e in done] == [{"word": "rose"}] and done[0].name == "look_up", done
+            assert [o.type for o in events.get_final_response().output] == ["reasoning", "message", "function_call"]
+        again = [{"role": "user", "content": "Who art thou?"}, *(o.model_dump(exclude_none=True) for o in found.output),
+                 {"type": "function_call_output", "call_id": call.call_id, "output": "a flower"}]
+        assert api.create(model=NAME, input=again, max_output_tokens=8).usage.output_tokens == 8
+        parsed = api.parse(model=NAME, input="Who art thou?", text_format=Age, extra_body={"seed": 4}).output_parsed
+        assert isinstance(parsed, Age), parsed
+        why = raised(openai.BadRequestError, api.create, model=NAME, input="A", previous_response_id="resp_1")
+        assert why.param == "previous_response_id", why
+
+
+def embeddings():
+    """The client asks for base64 and gives numbers."""
+    with Server() as s:
+        given = dict(input=["ROMEO:", "A flower"])
+        expected = [d["embedding"] for d in s.post("/v1/embeddings", **given)["data"]]
+        found = client(s).embeddings.create(model=NAME, **given)
+        assert [list(d.embedding) for d in found.data] == expected and found.usage.prompt_tokens > 2, found.usage
+        plain = client(s).embeddings.create(model=NAME, encoding_format="float", **given)
+        assert [d.embedding for d in plain.data] == expected
 
 
 def raised(kind, call, **given):
@@ -166,7 +193,7 @@ def who_takes_too_long_is_told():
         raised(openai.APITimeoutError, client(s, timeout=0.02).completions.create, **given)
 
 
-for test in (models_are_listed, completions, conversations, calls_and_reasoning, answers_that_fit_a_class,
+for test in (models_are_listed, completions, conversations, calls_and_reasoning, answers_that_fit_a_class, responses, embeddings,
              errors_are_those_of_the_client, who_is_refused_comes_again, who_takes_too_long_is_told):
     attempt(test.__name__, test)
 sys.exit(0)
