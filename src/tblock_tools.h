@@ -737,6 +737,14 @@ TBLOCK_API tblock_constraint *tblock_constraint_new(const tblock_model *m, int k
                                                     const char *name, tblock_error *err);
 TBLOCK_API void               tblock_constraint_free(tblock_constraint *c); /* accepts NULL */
 
+/* Under this one an answer of the chat calls tools, in the form in which its template writes calls,
+ * with arguments that the tool's schema allows: the tool of that name, or NULL: any; one call, or
+ * several: one or more, where the template has a place for more. Fails with TBLOCK_INPUT: no such
+ * tool; a template that writes calls with special tokens, or arguments not as JSON, or that is not
+ * understood; a schema that is not kept. */
+TBLOCK_API tblock_constraint *tblock_chat_calls(const tblock_chat *c, const char *name,
+                                                bool several, tblock_error *err);
+
 /* The names in a schema's `format` that nobody knows: annotations, which ask nothing of a text.
  * "a, b", or "". Lives as long as c. */
 TBLOCK_API const char *tblock_constraint_unknown_formats(const tblock_constraint *c);

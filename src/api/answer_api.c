@@ -59,14 +59,14 @@ bool tblock_answer_put(tblock_answer *a, const char *text, size_t n_bytes,
 
 tblock_answer *tblock_answer_new(const tblock_chat *c, tblock_error *err)
 {
-    const JsonNode *tools;
-    tblock_answer  *a = calloc(1, sizeof *a);
+    const ChatParts parts = chat_parts(c);
+    tblock_answer  *a     = calloc(1, sizeof *a);
     if (!a) {
         no_memory("answer", err);
         return NULL;
     }
-    a->form = chat_answers(c, &tools);
-    a->answer = answer_new(a->form, tools, err);
+    a->form   = parts.answers;
+    a->answer = answer_new(a->form, parts.tools->node, err);
     if (a->answer)
         return a;
     tblock_answer_free(a);

@@ -112,8 +112,12 @@ enum { CHAT_MOST_MESSAGES = 1 << 20 }; /* in a conversation */
 
 /* What a source brings along to write conversations, for people; NULL: nothing. */
 const char *chat_source_name(const Source *s);
-/* How a chat's answers are read, and its tools, or NULL. They live as long as the chat. */
-const AnswerForm *chat_answers(const tblock_chat *c, const JsonNode **tools);
+/* What a chat is made of: its model, how its answers are read, its tools (node NULL: none). They
+ * live as long as the chat. */
+typedef struct ChatParts {
+    const tblock_model *model; const AnswerForm *answers; const JsonDoc *tools;
+} ChatParts;
+ChatParts chat_parts(const tblock_chat *c);
 
 /* The text of a template that a caller chose: a name of tblock_chat_known, or the text itself,
  * which has a brace. NULL: USAGE, with a message that lists the names. */

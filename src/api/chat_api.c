@@ -257,10 +257,9 @@ void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out)
 
 const char *tblock_chat_known(size_t i) { return chat_builtin_name(i); }
 
-const AnswerForm *chat_answers(const tblock_chat *c, const JsonNode **tools)
+ChatParts chat_parts(const tblock_chat *c)
 {
-    *tools = chat_template_tools(c->t);
-    return c->answers;
+    return (ChatParts){ c->model, c->answers, chat_template_tools(c->t) };
 }
 
 void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out)

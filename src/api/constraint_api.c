@@ -93,6 +93,24 @@ static bool take_vocabulary(tblock_constraint *c, const tblock_model *m, Error *
     return c->pieces.stream ? c->trie != NULL : no_memory("vocabulary", err);
 }
 
+tblock_constraint *constraint_over(const tblock_model *m, Constraint *engine, int64_t begun,
+                                   const char *name, Error *err)
+{
+    tblock_constraint *c = engine ? calloc(1, sizeof *c) : NULL;
+    if (engine && !c) {
+        constraint_free(engine);
+        no_memory(name, err);
+    }
+    if (!c)
+        return NULL;
+    c->engine     = engine;
+    c->compile_ns = clock_ns() - begun;
+    if (!m || take_vocabulary(c, m, err))
+        return c;
+    tblock_constraint_free(c);
+    return NULL;
+}
+
 static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, const char *text,
                                               size_t n_bytes, const char *name, Error *err)
 {
@@ -105,20 +123,15 @@ static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, c
         fail(err, INPUT, "%s: a constraint needs a tokenizer, found a model without one", name);
         return NULL;
     }
-    tblock_constraint *c = calloc(1, sizeof *c);
-    if (!c) {
-        no_memory(name, err);
-        return NULL;
+    TextOut            unknown = { 0 };
+    Constraint        *engine  = compile(kind, text, n_bytes, name, &unknown, err);
+    tblock_constraint *c       = constraint_over(m, engine, begun, name, err);
+    if (c && unknown.n && !(c->unknown_formats = text_out_take(&unknown, err))) {
+        tblock_constraint_free(c);
+        c = NULL;
     }
-    TextOut unknown = { 0 };
-    c->engine = compile(kind, text, n_bytes, name, &unknown, err);
-    bool told = !unknown.n || (c->unknown_formats = text_out_take(&unknown, err)) != NULL;
     text_out_free(&unknown);
-    c->compile_ns = clock_ns() - begun;
-    if (c->engine && told && (!m || take_vocabulary(c, m, err)))
-        return c;
-    tblock_constraint_free(c);
-    return NULL;
+    return c;
 }
 
 tblock_constraint *tblock_constraint_new(const tblock_model *m, int kind, const char *text,

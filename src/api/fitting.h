@@ -19,6 +19,11 @@ typedef struct Fitting {
     int32_t            only;       /* the one */
 } Fitting;
 
+/* Over the tokens of m; NULL: bytes alone. Takes over the engine, also on failure; NULL fails, and
+ * whoever made it has said why. Begun: when that was, by clock_ns. */
+tblock_constraint *constraint_over(const tblock_model *m, Constraint *engine, int64_t begun,
+                                   const char *name, Error *err);
+
 /* Begin: f has constraint, end, n_end and vocab_size. Fails (USAGE) where the constraint was made
  * for another vocabulary. */
 bool fitting_begin(Fitting *f, const tblock_model *m, Error *err);

@@ -210,25 +210,15 @@ static const JobForm chat_form = { write_piece, write_ended, write_whole, job_fa
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* tool_choice "none" hides the tools; what would force a call is not there. */
-static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, TextOut *tools)
+static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Talk *t)
 {
-    char found[NODE_TEXT];
-    if (!r->parallel)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "parallel_tool_calls",
-                      "parallel_tool_calls: expected true, found false, which cannot be kept");
-    if (r->tool_choice && !node_is(r->tool_choice, "auto") && !node_is(r->tool_choice, "none"))
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "tool_choice",
-                      "tool_choice: expected auto or none, found %s",
-                      node_text(r->tool_choice, found));
-    if (!r->tools || !r->tools->n || (r->tool_choice && node_is(r->tool_choice, "none")))
-        return true;
-    if (r->tools->kind != NODE_ARRAY)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "tools", "tools: expected an array, found %s",
-                      node_text(r->tools, found));
-    json_out_node(tools, d, r->tools);
-    text_out_bytes(tools, "", 1);
-    return true;
+    if (r->tools && r->tools->kind != NODE_ARRAY)
+        return refuse_value(x, "tools", "an array", r->tools);
+    if (r->tools && r->tools->n) {
+        json_out_node(&t->tools, d, r->tools);
+        text_out_bytes(&t->tools, "", 1);
+    }
+    return talk_choice(x, r->tool_choice, r->parallel, t);
 }
 
 /* Each message whole, as JSON. */
@@ -285,7 +275,7 @@ static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, Chat *c)
     c->talk.param = "messages";
     return fields_read(x, d->node, chat_tables, r)
         && check_request(x, r) && read_messages(x, d, r->messages, &c->talk)
-        && read_tools(x, d, r, &c->talk.tools) && talk_args(x, d, r->args, r->effort, &c->talk)
+        && read_tools(x, d, r, &c->talk) && talk_args(x, d, r->args, r->effort, &c->talk)
         && read_format(x, d, r->format, &c->talk);
 }
 

@@ -337,32 +337,46 @@ static const Field choice_fields[] = {
     { 0 },
 };
 
-/* Type none hides the tools; what would force a call is not there. */
+/* any and tool require calls; none hides the tools. */
+static bool read_choice(Exchange *x, const MessagesRequest *r, ToolChoice *c, Talk *t)
+{
+    if (r->tool_choice && !read_object(x, "tool_choice", r->tool_choice, choice_fields, c))
+        return false;
+    const bool tool = node_is(c->type, "tool");
+    if (c->type && !tool && !node_is(c->type, "any") && !node_is(c->type, "auto")
+        && !node_is(c->type, "none"))
+        return refuse_value(x, "tool_choice.type", "auto, any, tool or none", c->type);
+    if (tool && !c->name)
+        return refuse_value(x, "tool_choice.name", "the name of a tool", NULL);
+    t->must_call = tool || node_is(c->type, "any");
+    t->one_call  = c->alone;
+    t->call_name = tool ? c->name->text : NULL;
+    return !c->alone || t->must_call
+        || refuse(
+            x, MHD_HTTP_BAD_REQUEST, "tool_choice.disable_parallel_tool_use",
+            "tool_choice.disable_parallel_tool_use: expected false, found true, which is only "
+            "kept where a call is required");
+}
+
 static bool read_tools(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Talk *t)
 {
     ToolChoice c    = { 0 };
     TextOut   *o    = &t->tools;
     bool       good = true;
     size_t     n    = 0;
-    if (r->tool_choice && !read_object(x, "tool_choice", r->tool_choice, choice_fields, &c))
+    if (!read_choice(x, r, &c, t))
         return false;
-    if (r->tool_choice && !node_is(c.type, "auto") && !node_is(c.type, "none"))
-        return refuse_value(x, "tool_choice.type", "auto or none", c.type);
-    if (c.alone)
-        return refuse(
-            x, MHD_HTTP_BAD_REQUEST, "disable_parallel_tool_use",
-            "disable_parallel_tool_use: expected false, found true, which cannot be kept");
-    if (!r->tools || node_is(c.type, "none"))
-        return true;
-    if (r->tools->kind != NODE_ARRAY)
+    if (r->tools && r->tools->kind != NODE_ARRAY)
         return refuse_value(x, "tools", "an array", r->tools);
+    if (t->must_call && (!r->tools || !r->tools->n))
+        return refuse_value(x, "tools", "one beside tool_choice", NULL);
+    if (!r->tools || !r->tools->n || node_is(c.type, "none"))
+        return true;
     text_out(o, "[");
     JSON_NODES (i, r->tools)
         good = good && read_tool(x, d, place("tools[%zu]", n++), i, o);
     text_out(o, "]");
     text_out_bytes(o, "", 1);
-    if (!r->tools->n)
-        text_out_free(o);
     return good;
 }
 

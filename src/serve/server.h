@@ -373,6 +373,8 @@ typedef struct Talk {
                                * template; each with a NUL; or nothing */
     TextOut      schema;      /* a JSON Schema that the answer must fit, without NUL; or nothing */
     const char  *schema_param;
+    bool         must_call, one_call; /* the answer is calls of tools, or just one, ... */
+    const char  *call_name;           /* ... of the tool of this name; NULL: of any */
     /* made by talk_open and talk_job */
     tblock_chat *chat, *own;
     Said        *said;        /* [n] one for each choice */
@@ -387,6 +389,8 @@ bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNo
                Talk *t);
 /* Of the talk, unless it has it. */
 bool talk_open(Exchange *x, Talk *t);
+/* OpenAI's tool_choice (NULL: auto) and parallel_tool_calls, after tools, which "none" hides. */
+bool talk_choice(Exchange *x, const JsonNode *choice, bool parallel, Talk *t);
 /* After talk_open: the ids or the text of the prompt, which end with what opens an answer. Calls in
  * messages get their arguments as the template wants them, an object or a text. */
 bool talk_prompt(Exchange *x, Talk *t, bool as_text, Prompt *p);

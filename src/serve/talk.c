@@ -174,21 +174,51 @@ static bool check_context(Exchange *x, const Talk *t, const Prompt *p)
                   p->n);
 }
 
+bool talk_choice(Exchange *x, const JsonNode *choice, bool parallel, Talk *t)
+{
+    const JsonNode *function = node_get(choice, "function"), *named = function ? function : choice,
+                   *name = named ? node_get(named, "name") : NULL;
+    const bool      none = choice && node_is(choice, "none"),
+               is_function = choice && node_is(node_get(choice, "type"), "function") && name
+                   && name->kind == NODE_STRING;
+    if (none)
+        text_out_free(&t->tools);
+    t->must_call = is_function || (choice && node_is(choice, "required"));
+    t->call_name = is_function ? name->text : NULL;
+    t->one_call  = !parallel;
+    if (choice && !none && !t->must_call && !node_is(choice, "auto"))
+        return refuse_value(x, "tool_choice", "auto, none, required, or a function with its name",
+                            choice);
+    if (t->must_call && !t->tools.n)
+        return refuse_value(x, "tools", "one beside tool_choice", NULL);
+    return parallel || t->must_call || !t->tools.n
+        || refuse(x, MHD_HTTP_BAD_REQUEST, "parallel_tool_calls",
+                  "parallel_tool_calls: expected true, found false, which is only kept where "
+                  "tool_choice requires a call");
+}
+
 /* Its texts end where they fit, so the template's stop texts do nothing. */
 static bool constrain(Exchange *x, const Talk *t, const Settings *s, Job *j)
 {
+    const char  *param = t->must_call ? "tool_choice" : t->schema_param;
     tblock_error err;
-    if (!t->schema.n)
+    if (!t->schema.n && !t->must_call)
         return true;
-    j->constraint = tblock_constraint_new(x->server->o->model, TBLOCK_JSON_SCHEMA, t->schema.text,
-                                          t->schema.n, t->schema_param, &err);
+    if (t->schema.n && t->must_call)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, t->schema_param,
+                      "%s: expected none beside tool_choice, which requires a call",
+                      t->schema_param);
+    j->constraint = t->must_call
+                        ? tblock_chat_calls(t->chat, t->call_name, !t->one_call, &err)
+                        : tblock_constraint_new(x->server->o->model, TBLOCK_JSON_SCHEMA,
+                                                t->schema.text, t->schema.n, param, &err);
     if (!j->constraint)
-        return refuse_error(x, t->schema_param, &err);
+        return refuse_error(x, param, &err);
     j->options.constraint = j->constraint;
     return !j->options.n_stop_texts
         || refuse(x, MHD_HTTP_BAD_REQUEST, s->stop_param,
                   "%s: expected none beside %s, which says where the text ends", s->stop_param,
-                  t->schema_param);
+                  param);
 }
 
 /* The template's ends of an answer, beside those that the request has. */

@@ -49,7 +49,7 @@ void          chat_template_free(ChatTemplate *t); /* NULL is accepted */
 
 /* How the template's answers are read; and its tools, or NULL. NULL: SYSTEM. */
 AnswerForm     *chat_template_answers(const ChatTemplate *t, Error *err);
-const JsonNode *chat_template_tools(const ChatTemplate *t);
+const JsonDoc  *chat_template_tools(const ChatTemplate *t);
 
 /* A message: json, a JSON object, or NULL and then role and text. Of an answer: ids [n_ids], the
  * tokens that the model drew after the generation prompt, which spell drawn; NULL: not known. */

@@ -298,4 +298,4 @@ AnswerForm *chat_template_answers(const ChatTemplate *t, Error *err)
     return answer_form_new(t->program, &in, err);
 }
 
-const JsonNode *chat_template_tools(const ChatTemplate *t) { return t->tools.node; }
+const JsonDoc *chat_template_tools(const ChatTemplate *t) { return &t->tools; }

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from server import HELLO, MODEL, TBLOCK, TOOLS, Server, talking
+from server import HELLO, MODEL, TBLOCK, TEMPLATE, TOOLS, Server, talking
 from verdicts import attempt
 
 PATH = "/v1/chat/completions"
@@ -108,6 +108,51 @@ def texts_fit_their_format():
         s.refused(PATH, 400, "beside response_format", "stop", messages=HELLO, response_format=format, stop="x")
 
 
+def calls_come_where_they_are_required():
+    """By the template's own form: read by the same reader, with arguments that fit the tool's schema."""
+    schemas = {"look_up": {"type": "object", "properties": {"word": {"type": "string", "maxLength": 9}}, "required": ["word"],
+                           "additionalProperties": False},
+               "count": {"properties": {"n": {"type": "integer", "minimum": 3, "maximum": 12}}, "required": ["n"], "additionalProperties": False}}
+    tools = [{"type": "function", "function": {"name": name, "parameters": p}} for name, p in schemas.items()]
+    one = dict(messages=HELLO, tools=tools, parallel_tool_calls=False)
+
+    def check(message, reason, allowed):
+        assert reason == "tool_calls" and not message["content"], (message, reason)
+        for call in (c["function"] for c in message["tool_calls"]):
+            a = json.loads(call["arguments"])
+            assert call["name"] in allowed and list(a) == [{"look_up": "word", "count": "n"}[call["name"]]], call
+            assert len(a["word"]) <= 9 if "word" in a else 3 <= a["n"] <= 12, call
+
+    with talking("--ctx", "512") as s:
+        called = set()
+        for seed in range(8):
+            whole = s.post(PATH, **one, tool_choice="required", seed=seed)["choices"][0]
+            check(whole["message"], whole["finish_reason"], schemas)
+            assert len(whole["message"]["tool_calls"]) == 1, whole
+            called.add(whole["message"]["tool_calls"][0]["function"]["name"])
+            told = collected(s.stream(PATH, **one, tool_choice="required", seed=seed))
+            assert told[0]["tool_calls"][0]["function"] == whole["message"]["tool_calls"][0]["function"], (told, whole)
+            named = s.post(PATH, **one, tool_choice={"type": "function", "function": {"name": "count"}}, seed=seed)["choices"][0]
+            check(named["message"], named["finish_reason"], ["count"])
+        assert called == set(schemas), called
+        many = s.post(PATH, messages=HELLO, tools=tools, tool_choice="required", seed=1, n=16, max_tokens=160)["choices"]
+        for c in many:
+            if c["finish_reason"] == "tool_calls":
+                check(c["message"], c["finish_reason"], schemas)
+        assert max(len(c["message"]["tool_calls"]) for c in many) > 1, many
+        s.refused(PATH, 400, "the function other", "tool_choice", **one, tool_choice={"type": "function", "function": {"name": "other"}})
+        s.refused(PATH, 400, "beside tool_choice", "stop", **one, tool_choice="required", stop="x")
+        s.refused(PATH, 400, "beside tool_choice", "response_format", **one, tool_choice="required", response_format={"type": "json_object"})
+        wrong = [{"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}]
+        s.refused(PATH, 400, "f: parameters: expected a schema of type object", "tool_choice", messages=HELLO, tools=wrong, tool_choice="required")
+    call = TEMPLATE[TEMPLATE.index("<tool_call>"):TEMPLATE.index("</tool_call>")]
+    by_key = "<call>{{ c.function.name }} {% for k, v in c.function.arguments.items() %}{{ k }}={{ v }};{% endfor %}"
+    for other, words in (("", "arguments are not an object"), (by_key, "arguments are not an object"),
+                         (call.replace("c.function.name", "c.function.name + '/' + c.function.name"), "does not stand once")):
+        with talking("--ctx", "512", template=TEMPLATE.replace(call, other)) as s:
+            s.refused(PATH, 400, words, "tool_choice", **one, tool_choice="required")
+
+
 def log_probabilities():
     with talking() as s:
         whole = s.post(PATH, messages=HELLO, max_tokens=6, seed=3, logprobs=True, top_logprobs=2, temperature=0)["choices"][0]
@@ -129,7 +174,9 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "", "messages", messages=[1])
         s.refused(PATH, 400, "at most the 256 tokens", "messages", messages=[{"role": "user", "content": "word " * 300}])
         s.refused(PATH, 400, "context holds 256", "max_tokens", messages=HELLO, max_tokens=500)
-        s.refused(PATH, 400, "auto or none", "tool_choice", messages=HELLO, tools=TOOLS, tool_choice="required")
+        s.refused(PATH, 400, "auto, none, required, or a function", "tool_choice", messages=HELLO, tools=TOOLS, tool_choice="always")
+        s.refused(PATH, 400, "one beside tool_choice", "tools", messages=HELLO, tool_choice="required")
+        s.refused(PATH, 400, "only kept where", "parallel_tool_calls", messages=HELLO, tools=TOOLS, parallel_tool_calls=False)
         s.refused(PATH, 400, "expected an array", "tools", messages=HELLO, tools={"a": 1})
         s.refused(PATH, 400, "expected an object", "chat_template_kwargs", messages=HELLO, chat_template_kwargs=[1])
         s.refused(PATH, 400, "logprobs to be true", "top_logprobs", messages=HELLO, top_logprobs=1)
@@ -140,7 +187,7 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "chat", None, messages=HELLO)
 
 
-for test in (prompts_are_those_of_the_template, answers_come_back_as_they_were_meant, texts_fit_their_format, log_probabilities,
+for test in (prompts_are_those_of_the_template, answers_come_back_as_they_were_meant, texts_fit_their_format, calls_come_where_they_are_required, log_probabilities,
              what_is_wrong_is_named):
     attempt(test.__name__, test)
 sys.exit(0)

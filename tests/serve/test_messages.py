@@ -163,6 +163,25 @@ def reasons_to_stop():
         assert none["content"] == [] and none["stop_reason"] == "max_tokens", none
 
 
+def calls_come_where_they_are_required():
+    """The same as in /v1/chat/completions, which tests what they must be."""
+    schema = dict(FUNCTION["parameters"], required=["word"], additionalProperties=False, properties={"word": {"type": "string", "maxLength": 9}})
+    tools, theirs = [dict(TOOLS[0], input_schema=schema)], [{"type": "function", "function": dict(FUNCTION, parameters=schema)}]
+    with talking("--ctx", "512") as s:
+        for choice, other in (({"type": "any"}, "required"), ({"type": "tool", "name": "look_up"}, {"type": "function", "function": {"name": "look_up"}})):
+            choice = dict(choice, disable_parallel_tool_use=True)
+            ours = s.post(PATH, messages=HELLO, tools=tools, tool_choice=choice, max_tokens=200, seed=3, return_token_ids=True)
+            chat = s.post(CHAT, messages=HELLO, tools=theirs, tool_choice=other, parallel_tool_calls=False, max_tokens=200, seed=3,
+                          return_token_ids=True)["choices"][0]
+            assert ours["token_ids"] == chat["token_ids"] and ours["stop_reason"] == "tool_use", (ours, chat)
+            block, = ours["content"]
+            assert block["type"] == "tool_use" and block["input"] == json.loads(chat["message"]["tool_calls"][0]["function"]["arguments"]), ours
+        given = dict(messages=HELLO, max_tokens=9)
+        s.refused(PATH, 400, "tool_choice.name: expected", **given, tools=TOOLS, tool_choice={"type": "tool"})
+        s.refused(PATH, 400, "tools: expected one beside tool_choice", **given, tool_choice={"type": "any"})
+        s.refused(PATH, 400, "only kept where a call is required", **given, tools=TOOLS, tool_choice={"type": "auto", "disable_parallel_tool_use": True})
+
+
 def a_broken_stream_goes_on():
     with talking() as s:
         given = dict(messages=HELLO, max_tokens=20, seed=4)
@@ -234,6 +253,6 @@ def what_is_wrong_is_named():
 
 
 for test in (texts_and_ids_are_those_of_chat_and_of_run, arguments_come_as_the_template_wants_them, answers_are_blocks_in_their_order,
-             reasons_to_stop, a_broken_stream_goes_on, thinking_is_what_the_template_can_do, what_is_wrong_is_named):
+             reasons_to_stop, calls_come_where_they_are_required, a_broken_stream_goes_on, thinking_is_what_the_template_can_do, what_is_wrong_is_named):
     attempt(test.__name__, test)
 sys.exit(0)
