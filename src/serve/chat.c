@@ -269,9 +269,9 @@ static bool check_request(Exchange *x, ChatRequest *r)
 
 static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, Chat *c)
 {
+    *r = chat_default;
     if (!c)
         return refuse_memory(x);
-    *r            = chat_default;
     c->talk.param = "messages";
     return fields_read(x, d->node, chat_tables, r)
         && check_request(x, r) && read_messages(x, d, r->messages, &c->talk)
