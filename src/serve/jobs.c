@@ -88,12 +88,24 @@ bool is_late(const Server *s, double arrived)
     return s->o->timeout_s > 0 && clock_seconds() - arrived > s->o->timeout_s;
 }
 
+/* Would too many texts wait with these? The request with the most counts as one text, so that one
+ * of a thousand may come, and keeps no other out. */
+static bool is_full(const Server *s, const Job *j)
+{
+    size_t all = j->n_choices, most = j->n_choices;
+    for (const Job *other = s->first; other; other = other->next) {
+        size_t n = other->n_open - other->n_running;
+        all += n;
+        most = n > most ? n : most;
+    }
+    return all - most + 1 > (size_t)s->o->queue + (size_t)s->o->parallel;
+}
+
 bool job_submit(Exchange *x, Job *j)
 {
     Server *s = x->server;
     pthread_mutex_lock(&s->lock);
-    const bool full = s->counts.waiting /* a request of many texts may come where none waits */
-        && s->counts.waiting + j->n_choices > (size_t)s->o->queue + (size_t)s->o->parallel;
+    const bool full = is_full(s, j);
     s->counts.refused += full;
     if (!full) {
         *(s->last ? &s->last->next : &s->first) = j;

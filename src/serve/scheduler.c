@@ -52,6 +52,7 @@ static void let_go(Scheduler *k, Choice *c)
     k->used[seq]      = ++k->clock;
     tblock_generation_close(c->generation);
     c->generation = NULL;
+    c->job->n_running--;
     k->s->counts.running--;
 }
 
@@ -197,15 +198,18 @@ static bool forget_oldest(Scheduler *k)
     return old >= 0 && tblock_seq_rewind(s->o->context, old, 0, NULL);
 }
 
-/* The youngest generation gives way: it goes on later, from its tokens, as if nothing had
- * happened. */
+static bool embeds(const Choice *c) { return c->job->options.pool != TBLOCK_POOL_NONE; }
+
+/* The last in the order of gather, the youngest, gives way: it goes on later, from its tokens, as
+ * if nothing had happened. The first one never does, so there is always one that gets on. */
 static bool give_way(Scheduler *k)
 {
     Server *s     = k->s;
     Choice *young = NULL;
     for (Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++)
-            young = j->choice[i].generation ? &j->choice[i] : young;
+            if (j->choice[i].generation && (!young || embeds(&j->choice[i]) || !embeds(young)))
+                young = &j->choice[i];
     if (s->counts.running < 2)
         return false;
     tblock_generation_info i   = info_of(young);
@@ -295,6 +299,7 @@ static bool open_choice(Scheduler *k, Choice *c)
     k->taken[i.seq]          = true;
     s->counts.waiting--;
     s->counts.running++;
+    c->job->n_running++;
     if (!c->ids) {
         c->n_cached = i.n_reused;
         s->counts.prompt_tokens += i.n_given;
@@ -303,47 +308,64 @@ static bool open_choice(Scheduler *k, Choice *c)
     return true;
 }
 
-/* In the order in which requests came. */
+/* The next place goes to the request that has the fewest, so that one of a thousand texts holds up
+ * no other; of equal ones to the oldest. NULL: nothing waits that may come now. */
+static Choice *next_in_line(const Server *s)
+{
+    Job *best = NULL;
+    for (Job *j = s->first; j; j = j->next)
+        if (j->n_open > j->n_running && !j->passed && (!best || j->n_running < best->n_running))
+            best = j;
+    for (size_t i = 0; best && i < best->n_choices; i++)
+        if (!best->choice[i].generation && best->choice[i].end == TBLOCK_GOES_ON)
+            return &best->choice[i];
+    return NULL;
+}
+
 static void admit(Scheduler *k)
 {
     Server *s = k->s;
-    for (Job *j = s->first, *next; j; j = next) {
-        next = j->next;
-        bool good = true;
-        for (size_t i = 0; good && i < j->n_choices; i++) {
-            Choice *c = &j->choice[i];
-            if (c->generation || c->end != TBLOCK_GOES_ON)
-                continue;
-            if (s->counts.running >= (size_t)s->o->parallel)
-                return;
-            size_t tiles = (c->ids ? c->n_ids : c->prompt->n) / TILE + 3;
-            while (!tiles_fit(k, tiles) && forget_oldest(k))
-                ;
-            if (s->counts.running && !tiles_fit(k, tiles))
-                return;
-            if (!waits_for_beginning(s, c))
-                good = open_choice(k, c);
-        }
-        if (!good)
-            end_job(k, j, MHD_HTTP_INTERNAL_SERVER_ERROR);
+    for (Job *j = s->first; j; j = j->next)
+        j->passed = false;
+    while (s->counts.running < (size_t)s->o->parallel) {
+        Choice *c = next_in_line(s);
+        if (!c)
+            return;
+        size_t tiles = (c->ids ? c->n_ids : c->prompt->n) / TILE + 3;
+        while (!tiles_fit(k, tiles) && forget_oldest(k))
+            ;
+        if (s->counts.running && !tiles_fit(k, tiles))
+            return;
+        if (waits_for_beginning(s, c))
+            c->job->passed = true;
+        else if (!open_choice(k, c))
+            end_job(k, c->job, MHD_HTTP_INTERNAL_SERVER_ERROR);
     }
 }
 
-/* Those that draw come first; then prompts share the piece, in their order. */
+enum { DRAWS, READS, READS_TO_EMBED, TURNS };
+
+static int turn_of(const Choice *c, const tblock_generation_info *now)
+{
+    return !is_reading(now) ? DRAWS : embeds(c) ? READS_TO_EMBED : READS;
+}
+
+/* Those that draw come first; then prompts share the piece, in their order; then texts of which
+ * only the vector is wanted. */
 static void gather(Scheduler *k)
 {
     k->n = k->n_reading = k->unread = 0;
-    for (int reading = 0; reading < 2; reading++)
+    for (int turn = DRAWS; turn < TURNS; turn++)
         for (Job *j = k->s->first; j; j = j->next)
             for (size_t i = 0; i < j->n_choices; i++) {
                 Choice *c = &j->choice[i];
                 if (!c->generation || (j->stream && j->out.n - j->n_sent > MOST_UNREAD))
                     continue;
                 tblock_generation_info now = info_of(c);
-                if (is_reading(&now) != reading)
+                if (turn_of(c, &now) != turn)
                     continue;
-                k->n_reading += (size_t)reading;
-                k->unread += reading ? n_unread(&now) : 0;
+                k->n_reading += turn != DRAWS;
+                k->unread += turn != DRAWS ? n_unread(&now) : 0;
                 k->choice[k->n]   = c;
                 k->taking[k->n++] = c->generation;
             }

@@ -272,7 +272,8 @@ struct Job {
     Prompt         *prompt;        /* [n_prompts] */
     size_t          n_prompts;
     Choice         *choice;        /* [n_choices] */
-    size_t          n_choices, n_open;
+    size_t          n_choices, n_open, n_running;
+    bool            passed;        /* its next text waits, in this round of the scheduler */
     int             status;        /* of the answer; 0: not known yet */
     TextOut         out;
     size_t          n_sent;

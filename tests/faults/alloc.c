@@ -113,13 +113,27 @@ static bool drew_the_same(const tblock_generation_info *now, int which)
     return n[which] == now->n_ids && memcmp(id[which], now->ids, n[which] * sizeof id[0][0]) == 0;
 }
 
-/* Two at once, one with a draft and one with a stop text. */
+/* The same of an embedding. */
+static bool embeds_the_same(const tblock_generation *g, tblock_error *err)
+{
+    static uint64_t hash;
+    float           y[256];
+    tblock_model_info m;
+    tblock_model_describe(shared, &m);
+    if (m.d_model > 256 || !tblock_generation_embedding(g, true, y, err))
+        return false;
+    const uint64_t found = tblock_hash_floats(y, (size_t)m.d_model);
+    hash                 = hash ? hash : found;
+    return hash == found;
+}
+
+/* Two at once, one with a draft and an embedding, and one with a stop text. */
 static bool generates(tblock_error *err)
 {
     static const int32_t            ids[] = { 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2 };
     static const char *const        never = "never in it";
     const tblock_generation_options o[2]  = {
-        { .ids = ids, .n_ids = 11, .max_tokens = 20, .draft = 7 },
+        { .ids = ids, .n_ids = 11, .max_tokens = 20, .draft = 7, .pool = TBLOCK_POOL_MEAN },
         { .ids = ids + 2, .n_ids = 5, .max_tokens = 9, .sampling = { .temp = 9 },
           .stop_texts = &never, .n_stop_texts = 1 },
     };
@@ -136,6 +150,7 @@ static bool generates(tblock_error *err)
         good = info.end == TBLOCK_END_LENGTH || info.end == TBLOCK_END_TOKEN;
         *err = *info.error;
         CHECK(!good || drew_the_same(&info, i), "generation %d drew other tokens", i);
+        CHECK(!good || i || embeds_the_same(g[i], err), "another embedding: %s", err->msg);
     }
     tblock_generation_close(g[0]), tblock_generation_close(g[1]);
     tblock_context_free(c);

@@ -182,6 +182,21 @@ def a_client_that_leaves_is_forgotten():
         s.refused(PATH, 503, "took more than 1 seconds", None, input=[[1] * 256] * 2048)
 
 
+def who_comes_later_does_not_wait_for_a_thousand_inputs():
+    with Server("--parallel", "4") as s:
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            long = pool.submit(s.post, PATH, input=[[i % 1000] * 256 for i in range(1000)], encoding_format="base64")
+            while s.metrics()["tblock_requests_running"] < 4:
+                time.sleep(0.01)
+            for prompt in (TEXTS[1], TEXTS[5]):
+                expected = run("--predict", "8", "--temp", "0", prompt=prompt)["text"]
+                assert s.post("/v1/completions", prompt=prompt, max_tokens=8, temperature=0)["choices"][0]["text"] == expected
+            assert not long.done() and s.metrics()["tblock_requests_waiting"] > 100, "the thousand came first"
+            found = long.result()["data"]
+        assert len(found) == 1000
+        assert found[7]["embedding"] == s.post(PATH, input=[7] * 256, encoding_format="base64")["data"][0]["embedding"]
+
+
 def what_is_wrong_is_named():
     with Server() as s:
         s.refused(PATH, 400, "found none", "input")
@@ -202,6 +217,6 @@ def what_is_wrong_is_named():
 
 for test in (vectors_are_those_of_the_hidden_states, a_reference_in_numpy_agrees, both_encodings_are_equal, the_form_is_openais,
              texts_and_ids_are_the_same, what_was_computed_before_changes_nothing, under_load_too, many_inputs_are_one_request,
-             a_client_that_leaves_is_forgotten, what_is_wrong_is_named):
+             a_client_that_leaves_is_forgotten, who_comes_later_does_not_wait_for_a_thousand_inputs, what_is_wrong_is_named):
     attempt(test.__name__, test)
 sys.exit(0)
