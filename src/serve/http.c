@@ -5,6 +5,7 @@
 #include "serve/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -438,6 +439,14 @@ static void set_busy(Exchange *x, bool busy)
     pthread_mutex_unlock(&x->server->lock);
 }
 
+bool hung_up(int fd)
+{
+    struct pollfd watched = { .fd = fd, .events = POLLRDHUP };
+    return poll(&watched, 1, 0) > 0 && watched.revents;
+}
+
+/* libmicrohttpd 0.9.75 misses an end that came with the last bytes of half a request. A whole one
+ * that it has not read yet may end like that too, so a second passes first. */
 void http_sweep(Server *s)
 {
     const double now = clock_seconds();
@@ -445,7 +454,8 @@ void http_sweep(Server *s)
         return;
     s->swept = now;
     for (Connection *k = s->connection; k; k = k->next)
-        if (!k->busy && now - k->since > s->o->request_seconds)
+        if (!k->busy
+            && (now - k->since > s->o->request_seconds || (now - k->since > 1 && hung_up(k->fd))))
             shutdown(k->fd, SHUT_RDWR);
 }
 
@@ -611,6 +621,13 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
 
 /* ---- The daemon ------------------------------------------------------------------------------ */
 
+/* In place; returns the new length. %00 would cut the path: such a path is none of ours. */
+static size_t unescape(void *user, struct MHD_Connection *c, char *text)
+{
+    (void)user, (void)c;
+    return strstr(text, "%00") ? strlen(text) : MHD_http_unescape(text);
+}
+
 bool http_start(Server *s, int listening, tblock_error *err)
 {
     errno     = 0;
@@ -620,7 +637,7 @@ bool http_start(Server *s, int listening, tblock_error *err)
         on_connection, s, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->o->request_seconds,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->o->connections,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_LISTEN_SOCKET,
-        listening, MHD_OPTION_END);
+        listening, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     return s->daemon
         || fail(err, TBLOCK_SYSTEM, "libmicrohttpd: %s",
                 errno ? strerror(errno) : "it cannot start");

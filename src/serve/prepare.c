@@ -5,7 +5,6 @@
 #include "serve/server.h"
 
 #include <errno.h>
-#include <poll.h>
 
 #include "base/progress.h"
 
@@ -31,18 +30,12 @@ bool prepare_request(Exchange *x)
 }
 
 /* A client that is gone, or that waited for too long, gets no work done. */
-static bool is_gone(const Exchange *x)
-{
-    const union MHD_ConnectionInfo *c =
-        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct pollfd watched = { .fd = c ? c->connect_fd : -1, .events = POLLRDHUP };
-    return poll(&watched, 1, 0) > 0 && watched.revents;
-}
-
 static void read_request(Exchange *x, bool at_once)
 {
     const Server *s = x->server;
-    if (at_once || is_gone(x))
+    const union MHD_ConnectionInfo *c =
+        MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (at_once || hung_up(c ? c->connect_fd : -1))
         return; /* no status: it is hung up on */
     if (is_late(s, x->arrived))
         refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, LATE_WORDS, s->o->timeout_s);

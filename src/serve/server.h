@@ -150,7 +150,10 @@ uint64_t random_seed(void);
 int  listen_open(const Server *s, tblock_error *err);
 bool http_start(Server *s, int listening, tblock_error *err);
 void http_stop(Server *s);
-/* Hang up on who takes too long to ask. With the lock held; cheap when called often. */
+/* Has the client closed this connection, or the half that it writes? */
+bool hung_up(int fd);
+/* Hang up on who takes too long to ask, or went without asking. With the lock held; cheap when
+ * called often. */
 void http_sweep(Server *s);
 int  http_port(const Server *s);
 
