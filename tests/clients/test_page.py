@@ -147,6 +147,10 @@ def an_answer_is_that_of_the_server(chromium):
         second = content(s, messages + talk(HELLO, first, "And thou?")[1:], **given)
         need(t.texts()[2:] == ["And thou?", second], (t.texts(), second))
         need(t.page.title().startswith("shakespeare"), t.page.title())
+        defaults = s.get("/props")["default_generation_settings"]["params"]
+        for name in ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"):
+            shown = t.page.get_attribute("#set-" + name, "placeholder")
+            need(float(shown) == defaults[name.replace("repetition", "repeat")], (name, shown))
         t.page.click("#clear")
         need(not t.texts() and t.page.locator("#empty").is_visible(), "still there")
 
