@@ -495,13 +495,6 @@ static const JobForm response_form = { write_piece, write_ended, write_whole, wr
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-static bool expected(Exchange *x, const char *param, const char *what, const JsonNode *found)
-{
-    char text[NODE_TEXT];
-    return refuse(x, MHD_HTTP_BAD_REQUEST, param, "%s: expected %s, found %s", param, what,
-                  node_text(found, text));
-}
-
 typedef struct Format { const JsonNode *type, *name, *schema; } Format;
 #define AT(field) offsetof(Format, field)
 static const Field format_fields[] = {
@@ -522,13 +515,13 @@ static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, T
                         &f))
         return false;
     if (node_is(f.type, "json_schema") && (!f.schema || !f.name))
-        return expected(x, f.name ? "text.format.schema" : "text.format.name", "one", NULL);
+        return refuse_value(x, f.name ? "text.format.schema" : "text.format.name", "one", NULL);
     if (node_is(f.type, "json_schema"))
         json_out_node(&t->schema, d, f.schema);
     else if (node_is(f.type, "json_object"))
         text_out(&t->schema, "{\"type\": \"object\"}");
     else if (!node_is(f.type, "text"))
-        return expected(x, "text.format.type", "text, json_object or json_schema", f.type);
+        return refuse_value(x, "text.format.type", "text, json_object or json_schema", f.type);
     return true;
 }
 
@@ -556,10 +549,10 @@ static const Field stream_fields[] = {
 static bool read_include(Exchange *x, const ResponseRequest *r, Response *p)
 {
     if (r->include && r->include->kind != NODE_ARRAY)
-        return expected(x, "include", "a list", r->include);
+        return refuse_value(x, "include", "a list", r->include);
     JSON_NODES (j, r->include) {
         if (!node_is(j, "message.output_text.logprobs"))
-            return expected(x, "include", "message.output_text.logprobs", j);
+            return refuse_value(x, "include", "message.output_text.logprobs", j);
         p->logprobs = true;
     }
     return p->logprobs || r->top_logprobs == 0
@@ -572,12 +565,12 @@ static bool check_fixed(Exchange *x, const ResponseRequest *r)
 {
     bool obfuscated = false;
     if (r->truncation && !node_is(r->truncation, "disabled"))
-        return expected(x, "truncation", "disabled", r->truncation);
+        return refuse_value(x, "truncation", "disabled", r->truncation);
     if (r->background)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "background", "background: not supported: %s",
                       nothing_stored);
     if (r->metadata && r->metadata->kind != NODE_OBJECT)
-        return expected(x, "metadata", "an object", r->metadata);
+        return refuse_value(x, "metadata", "an object", r->metadata);
     if (r->stream_options
         && !fields_read_at(x, "stream_options", r->stream_options,
                            (const Field *const[]){ stream_fields, NULL }, &obfuscated))
@@ -632,7 +625,7 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ResponseRequest *r, 
         return refuse(x, MHD_HTTP_BAD_REQUEST, "parallel_tool_calls",
                       "parallel_tool_calls: expected true, found false, which cannot be kept");
     if (r->tool_choice && !none && !node_is(r->tool_choice, "auto"))
-        return expected(x, "tool_choice", "auto or none", r->tool_choice);
+        return refuse_value(x, "tool_choice", "auto or none", r->tool_choice);
     if (!r->tools || !response_tools(x, d, r->tools, t))
         return !r->tools;
     if (none)
