@@ -328,7 +328,7 @@ static const Field function_fields[] = {
 };
 #undef AT
 
-static bool read_function(Input *in, Place at, const JsonNode *node, TextOut *o)
+static bool read_function(Input *in, Place at, const JsonNode *node, bool strict, TextOut *o)
 {
     Function        f     = { 0 };
     const JsonNode *type  = node_get(node, "type");
@@ -336,9 +336,9 @@ static bool read_function(Input *in, Place at, const JsonNode *node, TextOut *o)
         return wrong(in, place("%s.type", at.text), "function", type);
     if (!fields_read_at(in->x, at.text, node, (const Field *const[]){ function_fields, NULL }, &f))
         return false;
-    if (f.strict)
+    if (f.strict && !strict)
         return wrong(in, place("%s.strict", at.text),
-                     "false, because nothing holds a call to its parameters",
+                     "false where tool_choice requires no call",
                      node_get(node, "strict"));
     text_out(o, "{\"type\": \"function\", \"function\": {");
     member_json(o, "name", f.name->text, f.name->n);
@@ -352,7 +352,7 @@ static bool read_function(Input *in, Place at, const JsonNode *node, TextOut *o)
     return true;
 }
 
-bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *t)
+bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, bool strict, Talk *t)
 {
     Input  in = { .x = x, .d = d, .t = t };
     size_t i  = 0;
@@ -363,7 +363,7 @@ bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *
     text_out(&t->tools, "[");
     JSON_NODES (tool, tools) {
         text_out(&t->tools, i ? ", " : "");
-        if (!read_function(&in, place("tools[%zu]", i++), tool, &t->tools))
+        if (!read_function(&in, place("tools[%zu]", i++), tool, strict, &t->tools))
             return false;
     }
     text_out(&t->tools, "]");

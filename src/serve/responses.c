@@ -28,9 +28,10 @@ static const Field response_fields[] = {
       "most tokens to draw" },
     { "tools",                  FIELD_NODE, AT(tools),             0, 0,
       "a list of functions that the model may call" },
-    { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0, "auto or none" },
+    { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0,
+      "auto, none, required, or a function by its name" },
     { "parallel_tool_calls",    FIELD_BOOL, AT(parallel),          0, 0,
-      "true: nothing would keep false" },
+      "false only where tool_choice requires a call" },
     { "text",                   FIELD_NODE, AT(text),              0, 0,
       "an object: format, what the answer must fit" },
     { "reasoning",              FIELD_NODE, AT(reasoning),         0, 0,
@@ -611,26 +612,19 @@ static void write_echo(TextOut *o, const JsonDoc *d, const ResponseRequest *r)
     json_out_double(o, r->s.presence_penalty);
     text_out(o, ", \"frequency_penalty\": ");
     json_out_double(o, r->s.frequency_penalty);
-    text_out(o, ", \"top_logprobs\": %d, \"background\": false, \"max_tool_calls\": null, "
-                "\"parallel_tool_calls\": true, \"previous_response_id\": null, \"service_tier\": "
+    text_out(o, ", \"top_logprobs\": %d, \"parallel_tool_calls\": %s, \"background\": false, "
+                "\"max_tool_calls\": null, \"previous_response_id\": null, \"service_tier\": "
                 "\"default\", \"store\": false, \"truncation\": \"disabled\"",
-             (int)r->top_logprobs);
+             (int)r->top_logprobs, r->parallel ? "true" : "false");
 }
 
-/* tool_choice "none" hides the tools; what would force a call is not there. */
+/* A call that must come fits the parameters of its function, as strict asks. */
 static bool read_tools(Exchange *x, const JsonDoc *d, const ResponseRequest *r, Talk *t)
 {
-    const bool none = r->tool_choice && node_is(r->tool_choice, "none");
-    if (!r->parallel)
-        return refuse(x, MHD_HTTP_BAD_REQUEST, "parallel_tool_calls",
-                      "parallel_tool_calls: expected true, found false, which cannot be kept");
-    if (r->tool_choice && !none && !node_is(r->tool_choice, "auto"))
-        return refuse_value(x, "tool_choice", "auto or none", r->tool_choice);
-    if (!r->tools || !response_tools(x, d, r->tools, t))
-        return !r->tools;
-    if (none)
-        text_out_free(&t->tools);
-    return true;
+    const bool forced = r->tool_choice && !node_is(r->tool_choice, "auto")
+        && !node_is(r->tool_choice, "none");
+    return (!r->tools || response_tools(x, d, r->tools, forced, t))
+        && talk_choice(x, r->tool_choice, r->parallel, t);
 }
 
 static bool read_settings(Exchange *x, ResponseRequest *r, Response *p)

@@ -415,10 +415,11 @@ void probs_json(const Choice *c, size_t first, size_t n);
 
 /* ---- What /v1/responses reads (response_input.c) --------------------------------------------- */
 
-/* Items as messages; instructions, or NULL, come before them. Functions as tools. */
+/* Items as messages; instructions, or NULL, come before them. Functions as tools; may they be
+ * strict? */
 bool response_input(Exchange *x, const JsonDoc *d, const JsonNode *instructions,
                     const JsonNode *input, Talk *t);
-bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *t);
+bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, bool strict, Talk *t);
 
 /* ---- The scheduler --------------------------------------------------------------------------- */
 

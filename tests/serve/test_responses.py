@@ -233,6 +233,27 @@ def texts_fit_their_format():
         assert text_of(s.post(PATH, input=HELLO, text={"format": {"type": "json_object"}}, seed=1))[:1] == "{"
 
 
+def calls_come_where_they_are_required():
+    schema = {"properties": {"n": {"type": "integer", "minimum": 3, "maximum": 12}}, "required": ["n"], "additionalProperties": False}
+    names = ("f", "g")
+    flat = [{"type": "function", "name": name, "strict": True, "parameters": schema} for name in names]
+    tools = [{"type": "function", "function": {"name": name, "parameters": schema}} for name in names]
+    with talking("--ctx", "512") as s:
+        for choice, chosen in (("required", "required"), ({"type": "function", "name": "g"},
+                                                          {"type": "function", "function": {"name": "g"}})):
+            for seed in range(3):
+                given = dict(input=HELLO, tools=flat, tool_choice=choice, parallel_tool_calls=False, seed=seed)
+                whole, (told, _) = s.post(PATH, **given), followed(s.stream(PATH, **given))
+                chat = s.post(CHAT, messages=HELLO, tools=tools, tool_choice=chosen, parallel_tool_calls=False, seed=seed)["choices"][0]
+                same(whole, told)
+                assert [i["type"] for i in whole["output"]] == ["function_call"] and whole["status"] == "completed", whole
+                call, expected = whole["output"][0], chat["message"]["tool_calls"][0]["function"]
+                assert (call["name"], call["arguments"]) == (expected["name"], expected["arguments"]), (call, chat)
+                assert 3 <= json.loads(call["arguments"])["n"] <= 12 and call["name"] in names, call
+                assert call["name"] == "g" or choice == "required", call
+                assert whole["tool_choice"] == choice and whole["parallel_tool_calls"] is False, whole
+
+
 def under_load_each_is_as_alone():
     with talking("--parallel", "4") as s:
         given = [{"input": "Word %d?" % i, "seed": i, "max_output_tokens": 20 + i} for i in range(12)]
@@ -319,10 +340,12 @@ def what_is_wrong_is_named():
                 ("expected function, found 'web_search'", "tools[0].type", {"input": "x", "tools": [{"type": "web_search"}]}),
                 ("expected function", "tools[0].type", {"input": "x", "tools": [{"name": "f"}]}),
                 ("found none", "tools[1].name", {"input": "x", "tools": FLAT + [{"type": "function"}]}),
-                ("nothing holds a call", "tools[0].strict", {"input": "x", "tools": [dict(FLAT[0], strict=True)]}),
+                ("requires no call", "tools[0].strict", {"input": "x", "tools": [dict(FLAT[0], strict=True)]}),
                 ("unknown parameter", "tools[0].function", {"input": "x", "tools": [dict(TOOLS[0], name="x")]}),
-                ("auto or none", "tool_choice", {"input": "x", "tools": FLAT, "tool_choice": "required"}),
-                ("cannot be kept", "parallel_tool_calls", {"input": "x", "parallel_tool_calls": False}),
+                ("required, or a function", "tool_choice", {"input": "x", "tools": FLAT, "tool_choice": "any"}),
+                ("required, or a function", "tool_choice", {"input": "x", "tools": FLAT, "tool_choice": {"type": "web_search"}}),
+                ("beside tool_choice", "tools", {"input": "x", "tool_choice": "required"}),
+                ("only kept where", "parallel_tool_calls", {"input": "x", "tools": FLAT, "parallel_tool_calls": False}),
                 ("found 'xml'", "text.format.type", {"input": "x", "text": {"format": {"type": "xml"}}}),
                 ("expected one", "text.format.name", {"input": "x", "text": {"format": {"type": "json_schema", "schema": {}}}}),
                 ("expected one", "text.format.schema", {"input": "x", "text": {"format": {"type": "json_schema", "name": "x"}}}),
@@ -352,7 +375,7 @@ def what_is_wrong_is_named():
 
 
 for test in (texts_and_ids_are_those_of_chat, items_become_messages, answers_are_items_in_their_order, answers_may_be_cut_anywhere,
-             a_broken_stream_goes_on_elsewhere, texts_fit_their_format, under_load_each_is_as_alone, a_failure_is_an_event,
+             a_broken_stream_goes_on_elsewhere, texts_fit_their_format, calls_come_where_they_are_required, under_load_each_is_as_alone, a_failure_is_an_event,
              the_request_is_repeated, what_is_wrong_is_named):
     attempt(test.__name__, test)
 sys.exit(0)
