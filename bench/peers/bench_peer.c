@@ -1,6 +1,6 @@
 /* bench_peer: tblock as one of the programs that bench/peers/run.py times in turn.
- *   bench_peer MODEL [--threads N] [--isa NAME]      MODEL may be -: then only `bandwidth` and
- *                                                    `quit`
+ *   bench_peer MODEL [--threads N] [--isa NAME] [--math f32|bf16]
+ * MODEL may be -: then only `bandwidth` and `quit`.
  * The first line of the output describes the model; then each line of the input is a command,
  * answered by one line of JSON:
  *   prefill MODE N          {"seconds": s}   N tokens from an empty context to the logits after the
@@ -148,7 +148,7 @@ static void bandwidth(Worker *w)
     printf("{\"gb_per_s\": %.3f}\n", roofline_read(w->bandwidth_data, n, w->threads, 2));
 }
 
-static void open_model(Worker *w, const char *path, const char *isa)
+static void open_model(Worker *w, const char *path, const char *isa, const char *math)
 {
     tblock_error err;
     w->model = tblock_open(path, NULL, &err);
@@ -157,6 +157,7 @@ static void open_model(Worker *w, const char *path, const char *isa)
     tblock_context_options o = { .n_seqs = 2,
                                  .threads = w->threads,
                                  .isa = isa,
+                                 .math = math,
                                  .pages = "huge" }; /* what a long run would have */
     w->context = tblock_context_new(w->model, &o, &err);
     if (!w->context)
@@ -199,7 +200,7 @@ static void obey(Worker *w, char *line)
 int main(int argc, char **argv)
 {
     Worker      w   = { .threads = 2 };
-    const char *isa = NULL;
+    const char *isa = NULL, *math = NULL;
     char        line[LINE];
     for (int i = 2; i + 1 < argc; i += 2) {
         char *value = argv[i + 1];
@@ -207,13 +208,17 @@ int main(int argc, char **argv)
             w.threads = number(&value, 1, 1024);
         else if (strcmp(argv[i], "--isa") == 0)
             isa = value;
+        else if (strcmp(argv[i], "--math") == 0)
+            math = value;
         else
             argc = 0;
     }
     if (argc < 2 || argc % 2 != 0)
-        stop(2, "usage: bench_peer MODEL|- [--threads N] [--isa NAME], commands on standard input");
+        stop(2,
+             "usage: bench_peer MODEL|- [--threads N] [--isa NAME] [--math f32|bf16], commands on "
+             "standard input");
     if (strcmp(argv[1], "-") != 0)
-        open_model(&w, argv[1], isa);
+        open_model(&w, argv[1], isa, math);
     else
         printf("{\"version\": \"\", \"system\": \"\", \"modes\": []}\n");
     for (fflush(stdout); fgets(line, sizeof line, stdin); fflush(stdout))

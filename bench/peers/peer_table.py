@@ -25,6 +25,8 @@ TARGETS = [
     (LONG, "q4", ("llama.cpp", "Q4_0"), None, None, ""), (LONG, "q4", ("llama.cpp", "Q4_K_M"), None, None, ""),
     (PREFILL, "f16", ("llama.cpp", "F16"), 1.3, None, "vnni avx2"), (PREFILL, "bf16", ("llama.cpp", "BF16"), None, None, ""),
     (PREFILL, "bf16", ("PyTorch", "bf16"), None, None, "vnni avx2"), (PREFILL, "bf16", ("PyTorch", "bf16"), 1.2, None, "amx"),
+    *((metric, "bf16 x bf16", peer, 1.05 if metric == PREFILL else None, None, "")
+      for metric in (PREFILL, DECODE, LONG) for peer in (("llama.cpp", "BF16"), ("OpenVINO", "bf16"), ("PyTorch", "bf16"))),
     (PREFILL, "q8", ("llama.cpp", "Q8_0"), 2.7, 3.5, "amx"), (PREFILL, "q8", ("llama.cpp", "Q8_0"), 2.0, None, "vnni"),
     (PREFILL, "q8", ("llama.cpp", "Q8_0"), 1.2, None, "avx2"), (PREFILL, "q4", ("llama.cpp", "Q4_0"), None, None, ""),
     (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 4.0, 6.0, "amx"), (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 2.0, None, "vnni"),
@@ -74,11 +76,11 @@ def newest(path, args):
 
 
 def show_rows(groups):
-    print("\n%-10s %-7s %9s %9s %9s %9s %8s %8s %6s  %s" % ("program", "type", "prefill", "decode", "decode", "first", "peak", "file", "spread", "mode"))
-    print("%-10s %-7s %9s %9s %9s %9s %8s %8s" % ("", "", "tok/s", "tok/s", "long", "token s", "MB", "MB"))
+    print("\n%-10s %-11s %9s %9s %9s %9s %8s %8s %6s  %s" % ("program", "type", "prefill", "decode", "decode", "first", "peak", "file", "spread", "mode"))
+    print("%-10s %-11s %9s %9s %9s %9s %8s %8s" % ("", "", "tok/s", "tok/s", "long", "token s", "MB", "MB"))
     for group in groups.values():
         for (program, kind), r in group.items():
-            print("%-10s %-7s %9s %9s %9s %9s %8s %8s %6s  %s" % (program, kind, r[PREFILL], r[DECODE], r["decode_long_tok_per_s"], r["first_token_s"],
+            print("%-10s %-11s %9s %9s %9s %9s %8s %8s %6s  %s" % (program, kind, r[PREFILL], r[DECODE], r["decode_long_tok_per_s"], r["first_token_s"],
                                                             r["peak_mb"], r["file_mb"], r["spread"], r["mode"]))
 
 
@@ -103,13 +105,13 @@ def show_ratios(groups, isa, long):
         else:
             value = float(ours[metric]) / float(theirs[metric])
             name = "%s / %s %s" % (kind, *peer)
-        print("%-20s %-28s %7.2f  %-14s %s" % (names[metric], name, value, *judged(value, target, stretch)))
+        print("%-20s %-32s %7.2f  %-14s %s" % (names[metric], name, value, *judged(value, target, stretch)))
     for kind, group in groups.items():
         ours = group.get(("tblock", kind))
         if ours:
             seconds, memory = float(ours["first_token_s"]), float(ours["peak_mb"]) / float(ours["file_mb"])
             wanted = ("0.05 s, 1.1", "met" if seconds <= 0.05 and memory <= 1.1 else "missed") if kind == "q4" else ("", "")
-            print("%-20s %-28s %7s  %-14s %s" % ("first token", "%s: %.3f s, memory / file" % (kind, seconds), "%.2f" % memory, *wanted))
+            print("%-20s %-32s %7s  %-14s %s" % ("first token", "%s: %.3f s, memory / file" % (kind, seconds), "%.2f" % memory, *wanted))
 
 
 def show(path, args):

@@ -25,10 +25,11 @@ from peer_worker import FIRST  # noqa: E402
 say = environment.say
 
 # Programs that take turns: (program, type). A group's models are there together, so a group fits into memory and on the disk.
+# "W x M": weights W, multiplied as --math M.
 GROUPS = {
     "f32": [("tblock", "f32")],
     "f16": [("tblock", "f16"), ("llama.cpp", "F16")],
-    "bf16": [("tblock", "bf16"), ("llama.cpp", "BF16"), ("OpenVINO", "bf16"), ("PyTorch", "bf16")],
+    "bf16": [("tblock", "bf16"), ("tblock", "bf16 x bf16"), ("llama.cpp", "BF16"), ("OpenVINO", "bf16"), ("PyTorch", "bf16")],
     # the same GGUF file in both programs, here and below
     "q8": [("tblock", "q8"), ("tblock", "Q8_0"), ("llama.cpp", "Q8_0"), ("OpenVINO", "int8")],
     "q4": [("tblock", "q4"), ("tblock", "Q4_0"), ("llama.cpp", "Q4_0"), ("tblock", "Q4_K_M"), ("llama.cpp", "Q4_K_M"), ("OpenVINO", "int4")],
@@ -110,6 +111,7 @@ class Models:
         return self.make(target, [self.python, HERE / "peer_openvino.py", "--export", self.folder_of_hf(), target, kind])
 
     def path(self, program, kind):
+        kind = kind.partition(" x ")[0]
         if kind in table.GGUF_KINDS:
             return self.gguf(kind)
         return {"tblock": self.tblock, "llama.cpp": self.gguf, "OpenVINO": self.openvino, "PyTorch": lambda _: self.folder_of_hf()}[program](kind)
@@ -124,15 +126,15 @@ def bytes_of(path):
 
 # ---- Workers -------------------------------------------------------------------------------------------------------
 
-def commands_of(args, python, built, program, path, first_token):
+def commands_of(args, python, built, key, path, first_token):
     """The command line of a worker, or of one token as a whole process."""
+    program, math = key[0], key[1].partition(" x ")[2]
     llama = built.get("python", str(python))
+    own = ["--threads", str(args.threads), *(["--isa", args.isa] if args.isa != "native" else []), *(["--math", math] if math else [])]
     if program == "tblock" and first_token:
-        isa = ["--isa", args.isa] if args.isa != "native" else []
-        return [str(args.build / "tblock"), "run", str(path), "--ids", ",".join(map(str, FIRST)), "-n", "1", "--temp", "0", "--quiet", "--threads", str(args.threads), *isa]
+        return [str(args.build / "tblock"), "run", str(path), "--ids", ",".join(map(str, FIRST)), "-n", "1", "--temp", "0", "--quiet", *own]
     if program == "tblock":
-        isa = ["--isa", args.isa] if args.isa != "native" else []
-        return [str(args.build / "bench/peers/bench_peer"), str(path), "--threads", str(args.threads), *isa]
+        return [str(args.build / "bench/peers/bench_peer"), str(path), *own]
     script = {"llama.cpp": [llama, HERE / "peer_llama.py"], "OpenVINO": [python, HERE / "peer_openvino.py"],
               "PyTorch": [python, HERE / "peer_torch.py"]}[program]
     return [*map(str, script), str(path), "--threads", str(args.threads), *(["--first-token"] if first_token else [])]
@@ -297,8 +299,8 @@ def open_group(args, models, python, built, members):
         except Absent as why:
             say("absent: %s %s: %s" % (*key, why))
     for key, path in paths.items():
-        workers[key] = Worker(args, "%s %s" % key, commands_of(args, python, built, key[0], path, False))
-        print("%-9s %-7s %s; %s" % (*key, workers[key].about["version"], workers[key].about["system"].strip()), flush=True)
+        workers[key] = Worker(args, "%s %s" % key, commands_of(args, python, built, key, path, False))
+        print("%-9s %-11s %s; %s" % (*key, workers[key].about["version"], workers[key].about["system"].strip()), flush=True)
     return paths, workers
 
 
@@ -314,7 +316,7 @@ def measure_group(args, models, python, built, group):
         w.disturbed = 0  # what choosing met does not count
     timed = {key: {m: [] for m in [*metrics_of(args), "first", "peak"]} for key in workers}
     bandwidth = []
-    commands = {key: commands_of(args, python, built, key[0], paths[key], True) for key in workers}
+    commands = {key: commands_of(args, python, built, key, paths[key], True) for key in workers}
     for key in workers:
         first_token(args, key[0], commands[key])  # not counted: it reads the file into the page cache
     for turn in range(args.repeats):
