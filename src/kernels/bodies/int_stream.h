@@ -119,6 +119,18 @@ V_INLINE void int_stream_ahead(const unsigned char *codes)
     __builtin_prefetch(codes + INT_EARLY + 64, 0, 2);
 }
 
+/* The digits of the superblock that comes next, in this panel or the next one, into L1. They are
+ * read again for each panel, and where k is 4,096 a panel of weights has pushed them out of L1. */
+V_INLINE void digits_ahead(const Slice *x, int s)
+{
+    size_t      n = (size_t)x->n_tok, at = (size_t)(s + 1 < x->end ? s + 1 - x->s0 : 0) * n;
+    const char *digits = x->x + at * x->token, *start = x->start + at * x->token_start;
+    for (size_t i = 0; i < n * x->token; i += 64)
+        __builtin_prefetch(digits + i);
+    for (size_t i = 0; i < n * x->token_start; i += 64)
+        __builtin_prefetch(start + i);
+}
+
 /* One superblock of one panel for all tokens of the slice, some at a time. */
 V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
                                 const Slice *x, int p, int s)
@@ -131,6 +143,8 @@ V_INLINE void stream_superblock(const IntMatmulArgs *a, WeightType type, Form f,
     step.end.bias = a->bias ? a->bias + (size_t)p * PANEL_ROWS : NULL;
     v_store(dw, v_load_f16(walk_scales(type, w, p, s)));
     int_stream_ahead(step.codes);
+    if (!codes_wait(type, x->n_tok)) /* more tokens' digits do not fit */
+        digits_ahead(x, s);
     if (type == WT_Q4) {
         const unsigned char *from = walk_to(w, 1, p, s);
         for (int g = 0; g < step.groups; g++)
