@@ -187,7 +187,7 @@ tests: all programs $(if $(filter release,$(config)),$(BUILD)/python/tblock/_c.a
 
 # The Python package, for its tests; pip has it built by setup.py too. Without cffi it stays away, and its tests are skipped.
 $(BUILD)/python/tblock/_c.abi3.so: setup.py python/bindings.py $(wildcard python/tblock/*) $(PUBLIC) $(BUILD)/libtblock.a $(BUILD)/tblock
-	@! .venv/bin/python -c 'import cffi, setuptools.command.bdist_wheel' 2>/dev/null || { \
+	@! .venv/bin/python -c 'import cffi, setuptools, wheel' 2>/dev/null || { \
 	  printf '%-4s %s\n' py $@; rm -rf $(BUILD)/python; \
 	  BUILD=$(BUILD) PYTHONDONTWRITEBYTECODE= .venv/bin/python setup.py -q build --build-base $(BUILD)/python.build --build-lib $(BUILD)/python && touch $@; }
 
@@ -324,6 +324,15 @@ uninstall: ## remove what make install installed
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock"
 	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)
 
+# Of the commit, not of the tree: the same bytes each time. dist-deb.sh makes the packages from that file.
+dist: ## build/dist/tblock-VERSION.tar.gz, the source of the last commit
+	@mkdir -p build/dist
+	git archive --format=tar --prefix=tblock-$(VERSION)/ HEAD | gzip -9n > build/dist/tblock-$(VERSION).tar.gz
+
+deb: dist ## Debian packages of the last commit in build/deb: program, library, headers, Python
+	@tools/setup.sh deb
+	@tools/make_deb.sh $(VERSION)
+
 clean: ## remove build/
 	rm -rf build
 
@@ -331,6 +340,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist deb clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

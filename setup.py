@@ -7,8 +7,12 @@ import subprocess
 import sys
 
 from setuptools import setup
-from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # before setuptools 70
+    from wheel.bdist_wheel import bdist_wheel
 
 BUILD = os.environ.get("BUILD", os.path.join("build", "release"))
 

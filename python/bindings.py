@@ -32,13 +32,16 @@ def declarations(path):
 
 
 def libraries():
-    """What the library itself is linked with, as the Makefile finds it; without symbols, which are only for debugging."""
+    """The library, within the extension or (TBLOCK_LINK=shared, for a distribution's packages) beside it, with what it is linked with
+    itself, as the Makefile finds it. Without symbols, which are only for debugging."""
+    if os.environ.get("TBLOCK_LINK") == "shared":
+        return ["-L" + BUILD, "-ltblock"]
     names = subprocess.run(["pkg-config", "--libs", "libcjson", "libpcre2-8", "nettle"], check=True, stdout=subprocess.PIPE,
                            universal_newlines=True).stdout
-    return names.split() + ["-lm", "-pthread", "-s"]
+    return [BUILD + "/libtblock.a", *names.split(), "-lm", "-pthread", "-s"]
 
 
 ffi = cffi.FFI()
 ffi.cdef("".join(declarations(os.path.join("src", name)) for name in HEADERS) + CALLBACKS)
 ffi.set_source("tblock._c", "".join('#include "%s"\n' % name for name in HEADERS), include_dirs=["src"],
-               extra_objects=[BUILD + "/libtblock.a"], extra_link_args=libraries(), py_limited_api=True)
+               extra_link_args=libraries(), py_limited_api=True)

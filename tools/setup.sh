@@ -6,6 +6,7 @@
 #   tools/setup.sh browser    that of test, and a browser, for `make test-browser`
 #   tools/setup.sh clients    that of test, and other people's clients of tblock serve, in .venv-clients, for `make test-clients`
 #   tools/setup.sh neon       that of test, and the cross compiler and emulator of `make test-neon`
+#   tools/setup.sh deb        that of demo, and the tools that make Debian packages
 #   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
 #   tools/setup.sh lint       clang-tidy and cppcheck
 #   tools/setup.sh soak       what `make soak` needs: that of test and fuzz, and valgrind
@@ -60,6 +61,19 @@ needs_of_fuzzers() {
     need "libclang-rt-$(clang_version)-dev" has_fuzzer
 }
 
+debian_python() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
+needs_of_packages() { # debian/control, and what checks the result
+    need debhelper has dh
+    need dpkg-dev has dpkg-buildpackage
+    need fakeroot has fakeroot
+    need lintian has lintian
+    need debootstrap test -x /usr/sbin/debootstrap
+    need dh-python has dh_python3
+    need python3-dev test -e /usr/bin/python3-config
+    local name
+    for name in setuptools wheel cffi numpy; do need python3-$name debian_python $name; done
+}
+
 has_browser() { has chromium || has google-chrome; }
 has_haproxy() { has haproxy || [ -x /usr/sbin/haproxy ]; }
 
@@ -81,6 +95,7 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
     need libopenblas0 has_library libopenblas.so.0
     case $purpose in
     compilers) need gcc has gcc; need clang has clang ;;
+    packages) needs_of_packages ;;
     browser) need chromium has_browser ;;
     clients) need chromium has_browser; need haproxy has_haproxy
         requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
@@ -91,6 +106,9 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
     soak) needs_of_fuzzers; need valgrind has valgrind ;;
     esac
     need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
+deb) requirements=
+    needs_of_build
+    needs_of_packages ;;
 fuzz) requirements=
     needs_of_build
     needs_of_fuzzers ;;
@@ -98,7 +116,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

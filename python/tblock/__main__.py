@@ -5,6 +5,8 @@ import sys
 
 def main() -> None:
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tblock-program")
+    if not os.path.exists(program):
+        program = "/usr/bin/tblock"  # a distribution's package of its own
     os.execv(program, ["tblock", *sys.argv[1:]])
 
 

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""`make dist` and `make deb`: the same source file twice, which builds where there is no network; packages that lintian finds nothing
+in, and that go into a bare Debian and out of it again. Needs root, for the chroot. Prints "ok NAME", "FAIL NAME: why" or "skip NAME:
+why"."""
+import glob
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path[:0] = [os.path.join(ROOT, "tests")]
+from verdicts import Skip, attempt  # noqa: E402
+
+TEMP = tempfile.mkdtemp(prefix="tblock-deb-", dir="/var/tmp")
+ENV = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "BUILD", "TBLOCK")}
+
+
+def run(*command, cwd=ROOT, env=ENV):
+    done = subprocess.run(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+    assert done.returncode == 0, "%s: status %d: %s" % (" ".join(command)[:200], done.returncode, done.stdout[-1500:])
+    return done.stdout
+
+
+def tarball():
+    found = glob.glob(os.path.join(ROOT, "build", "dist", "tblock-*.tar.gz"))
+    assert len(found) == 1, found
+    return found[0]
+
+
+def dist_is_the_same_twice():
+    shutil.rmtree(os.path.join(ROOT, "build", "dist"), ignore_errors=True)
+    sums = []
+    for _ in range(2):
+        run("make", "-s", "dist")
+        with open(tarball(), "rb") as f:
+            sums.append(hashlib.sha256(f.read()).hexdigest())
+    assert sums[0] == sums[1], sums
+
+
+def its_source_builds_without_a_network():
+    run("tar", "-xzf", tarball(), "-C", TEMP)
+    folder = glob.glob(os.path.join(TEMP, "tblock-*"))[0]
+    offline = ["unshare", "-n"] if subprocess.call(["unshare", "-n", "true"], stderr=subprocess.DEVNULL) == 0 else []
+    run(*offline, "make", "-s", "-j%d" % os.cpu_count(), "all", cwd=folder)
+    said = run(os.path.join(folder, "build", "release", "tblock"), "verify", "models/shakespeare.bin",
+               "tests/data/models/shakespeare/golden.safetensors", cwd=folder)
+    assert "3 of 3 sequences" in said
+    shutil.rmtree(folder)
+
+
+def lintian_finds_nothing():
+    run("make", "-s", "deb")
+    names = sorted(os.path.basename(p).split("_")[0] for p in glob.glob(os.path.join(ROOT, "build", "deb", "*.deb")))
+    assert names == ["libtblock-dev", "libtblock0", "python3-tblock", "tblock"], names
+
+
+def they_go_into_a_bare_system_and_out_again():
+    if os.geteuid() != 0 or not shutil.which("debootstrap"):
+        raise Skip("needs root and debootstrap")
+    system = os.path.join(TEMP, "system")
+    mirror = run("sh", "-c", "apt-get indextargets --format '$(SITE)' 2>/dev/null | head -n 1").strip() or "http://deb.debian.org/debian"
+    # this machine's own release, so that the libraries are those the packages were built with
+    with open("/etc/os-release") as f:
+        suite = [line.split("=")[1].strip() for line in f if line.startswith("VERSION_CODENAME=")][0]
+    run("debootstrap", "--variant=minbase", "--no-check-gpg", suite, system, mirror)
+    for name in ("sources.list", "sources.list.d", "apt.conf.d", "trusted.gpg.d"):
+        here, there = os.path.join("/etc/apt", name), os.path.join(system, "etc/apt", name)
+        if os.path.isdir(here):
+            shutil.copytree(here, there, dirs_exist_ok=True)
+        elif os.path.exists(here):
+            shutil.copy(here, there)
+
+    def inside(command):
+        return run("chroot", system, "sh", "-c", "export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8; " + command)
+    before = set(inside("dpkg-query -L $(dpkg-query -f '${Package} ' -W) | sort -u; find /etc /usr /var/lib/dpkg/info").splitlines())
+    os.makedirs(os.path.join(system, "debs"))
+    for deb in glob.glob(os.path.join(ROOT, "build", "deb", "*.deb")):
+        shutil.copy(deb, os.path.join(system, "debs"))
+    inside("apt-get -q update; apt-get -q -y install --no-install-recommends /debs/*.deb gcc libc6-dev pkg-config")
+    model = "/usr/share/tblock/models/shakespeare.bin"
+    text = inside("tblock run %s --prompt ROMEO: -n 20 --quiet" % model)
+    assert inside("python3 -c 'import tblock; print(tblock.Model(\"%s\").generate(\"ROMEO:\", max_tokens=20), end=\"\")'" % model) == text
+    assert inside("python3 -m tblock run %s --prompt ROMEO: -n 20 --quiet" % model) == text
+    inside("echo '#include <tblock.h>\nint main(void) { return tblock_version()[0] != 48; }' > /t.c && "
+           "gcc /t.c $(pkg-config --cflags --libs tblock) -o /t && /t")
+    inside("apt-get -q -y purge tblock libtblock0 libtblock-dev python3-tblock")
+    left = inside("find / -xdev -iname '*tblock*' -not -path '/debs*' -not -path '/proc/*'").split()
+    assert not [p for p in left if p not in before], left
+
+
+if __name__ == "__main__":
+    status = 1
+    try:
+        if not os.path.isdir(os.path.join(ROOT, ".git")) and not os.path.isfile(os.path.join(ROOT, ".git")):
+            print("skip tests/packages/test_deb.py: no repository to take a commit from")
+            sys.exit(0)
+        status = max([attempt(f.__name__, f) for f in (dist_is_the_same_twice, its_source_builds_without_a_network,
+                                                       lintian_finds_nothing, they_go_into_a_bare_system_and_out_again)])
+    finally:
+        shutil.rmtree(TEMP, ignore_errors=True)
+    sys.exit(status)
