@@ -114,8 +114,8 @@ static bool find_answer(const char *text, const char *prompt, const char *plain,
     return true;
 }
 
-/* Of two calls: what is between them, if the rest is as in one. */
-static void read_two(const char *two, const char *prompt, const char *plain, CallTexts *out)
+/* Of two calls: what is between them, if the rest is as in one. False: no memory. */
+static bool read_two(const char *two, const char *prompt, const char *plain, CallTexts *out)
 {
     TextOut     first = { 0 };
     const char *begin, *tail, *end, *end_2,
@@ -126,18 +126,21 @@ static void read_two(const char *two, const char *prompt, const char *plain, Cal
         && mark(&out->next, end, (size_t)(more - end), NAME_2, ID_2)
         && (size_t)(tail - end_2) == out->end.n
         && (!out->end.n || memcmp(end_2, out->end.text, out->end.n) == 0);
+    const bool good = !first.failed && !out->next.failed;
     text_out_free(&first);
+    return good;
 }
 
 static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
 {
+    Error       why    = { 0 };
     char       *prompt = written(c, NULL, err), *one = prompt ? written_calls(c, 1, err) : NULL,
                *plain  = one ? written(c, "{\"role\": \"assistant\", \"content\": \"" CONTENT "\"}",
                                        err)
                              : NULL,
-               *two    = plain ? written_calls(c, 2, NULL) : NULL; /* some have place for one */
+               *two    = plain ? written_calls(c, 2, &why) : NULL; /* some have place for one */
     const char *begin, *tail, *end, *args;
-    bool        good = plain != NULL;
+    bool        good = plain != NULL && (two || why.status != SYSTEM || no_memory(NULL, err));
     if (good && !find_answer(one, prompt, plain, &begin, &tail))
         good = no_form(c, "calls do not stand where answers do", err);
     args = good ? find_args(begin, &end) : NULL;
@@ -147,8 +150,8 @@ static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
         good = no_form(c, "the name does not stand once before the arguments", err);
     if (good)
         text_out_bytes(&out->end, end, (size_t)(tail - end));
-    if (good && two)
-        read_two(two, prompt, plain, out);
+    if (good && two && !read_two(two, prompt, plain, out))
+        good = no_memory(NULL, err);
     tblock_free(prompt);
     tblock_free(one);
     tblock_free(plain);
@@ -357,11 +360,11 @@ static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, boo
     const ChatParts    parts = chat_parts(c);
     CallTexts          texts = { 0 };
     tblock_constraint *out   = NULL;
-    if (!parts.tools->node) {
-        fail(err, INPUT, "tools: expected one, found none");
-        return NULL;
-    }
-    if (find_texts(c, &texts, err) && check_texts(c, parts.model->tokenizer, &texts, err)) {
+    bool               good  = parts.tools->node != NULL
+        || fail(err, INPUT, "tools: expected one, found none");
+    if (good && !answer_form_facts(parts.answers).calls)
+        good = no_form(c, "it shows none that could be read", err);
+    if (good && find_texts(c, &texts, err) && check_texts(c, parts.model->tokenizer, &texts, err)) {
         texts.several = texts.several && several;
         out = constraint_over(parts.model, compile(parts.tools, name, &texts, err), begun, "tools",
                               err);

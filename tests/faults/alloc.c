@@ -326,6 +326,22 @@ static bool chats(tblock_error *err)
     return good;
 }
 
+static bool calls_required(tblock_error *err)
+{
+    static const tblock_chat_options options = {
+        .format = "{% for m in messages %}[{{ m.role }}]{{ m.content }}"
+                  "{% for c in m.tool_calls or [] %}<call>{{ c.function | tojson }}</call>"
+                  "{% endfor %}[/]{% endfor %}"
+                  "{% if add_generation_prompt %}[assistant]{% endif %}",
+        .tools = "[{\"name\": \"a\", \"parameters\": {\"properties\": {\"b\": {}}}}]" };
+    tblock_chat       *c = tblock_chat_new(shared, &options, err);
+    tblock_constraint *q = c ? tblock_chat_calls(c, NULL, true, err) : NULL;
+    bool               good = q != NULL;
+    tblock_constraint_free(q);
+    tblock_chat_free(c);
+    return good;
+}
+
 static bool report(const char *path, const tblock_report_options *o, tblock_error *err)
 {
     char *out = NULL;
@@ -540,11 +556,10 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
 
 #define CASES(X) \
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(computes_gguf) X(opens_llama2c) \
-    X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) \
-    X(generates_what_fits) X(saves_and_loads) X(tokenizes) \
-    X(templates) X(makes_a_template) X(answers) X(chats) X(reports) X(reports_config) \
-    X(reports_gguf) X(synthesizes) X(quantizes) X(converts) X(records_and_verifies) X(evaluates) \
-    X(attends)
+    X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) X(generates_what_fits) \
+    X(saves_and_loads) X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
+    X(calls_required) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
+    X(converts) X(records_and_verifies) X(evaluates) X(attends)
 #define TRAINING(X) \
     X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) \
     X(looks_into_a_block) X(looks_into_a_layer)

@@ -146,9 +146,10 @@ def calls_come_where_they_are_required():
         wrong = [{"type": "function", "function": {"name": "f", "parameters": {"type": "array"}}}]
         s.refused(PATH, 400, "f: parameters: expected a schema of type object", "tool_choice", messages=HELLO, tools=wrong, tool_choice="required")
     call = TEMPLATE[TEMPLATE.index("<tool_call>"):TEMPLATE.index("</tool_call>")]
-    by_key = "<call>{{ c.function.name }} {% for k, v in c.function.arguments.items() %}{{ k }}={{ v }};{% endfor %}"
-    for other, words in (("", "arguments are not an object"), (by_key, "arguments are not an object"),
-                         (call.replace("c.function.name", "c.function.name + '/' + c.function.name"), "does not stand once")):
+    by_key = ("<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in c.function.arguments.items() %}<parameter={{ k }}>\n{{ v }}\n"
+              "</parameter>\n{% endfor %}</function>\n")
+    for other, words in (("", "it shows none"), (by_key, "arguments are not an object"),
+                         (call.replace("c.function.name", "c.function.name + '/' + c.function.name"), "it shows none")):
         with talking("--ctx", "512", template=TEMPLATE.replace(call, other)) as s:
             s.refused(PATH, 400, words, "tool_choice", **one, tool_choice="required")
 
