@@ -38,6 +38,7 @@ LOADS = {
     "open, 0.5 a second": (16, ["--rate", "0.5", "--requests", "16", "--answer", "16:64"]),
     "8 clients, prompts of 2048 beside": (9, ["--clients", "8", "--requests", "8", "--answer", "96", "--disturb", "2048"]),
 }
+BARE = 64   # tokens of an answer that bench_batch decodes
 ENDS = "128001,128008,128009"   # of Llama 3's tokenizer
 COLUMNS = ["date", "cpu", "threads", "load", "program", "version", "model", "requests", "errors", "seconds", "prompt_tokens", "tokens",
            "tokens_per_s", "first_p50", "first_p95", "first_p99", "gap_p50", "gap_p99", "gap_max", "rss_mb", "generator_cpu"]
@@ -96,12 +97,15 @@ def row(args, name, program, result):
 
 
 def bare(args, places, shape):
-    """The same tokens without a server. A mixed load has no such number: how many draw at once changes."""
+    """The same tokens without a server, by the rates of a part of them. A mixed load has no such number: how many draw at once
+    changes."""
     if shape.prompt[0] != shape.prompt[1] or shape.rate or shape.disturb:
         return None
     done = subprocess.run([str(args.build / "bench/serve/bench_batch"), args.tblock, "--threads", str(args.threads), "--sequences", str(places),
-                           "--prompt", str(shape.prompt[0]), "--answer", str(shape.answer[0])], stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout)
+                           "--prompt", str(shape.prompt[0]), "--answer", str(min(shape.answer[0], BARE))], stdout=subprocess.PIPE, text=True, check=True)
+    rates = json.loads(done.stdout)
+    seconds = places * (shape.prompt[0] / rates["prefill_tok_per_s"] + shape.answer[0] / rates["decode_tok_per_s"])
+    return {"seconds": seconds, "tokens": places * shape.answer[0], "tokens_per_s": places * shape.answer[0] / seconds}
 
 
 def measure(args, name):
@@ -110,7 +114,7 @@ def measure(args, name):
     room = max(shape.prompt[1], shape.disturb or 0) + shape.answer[1] + 8
     alone = bare(args, places, shape)
     if alone:
-        yield row(args, name, "no server", {**alone, "tokens": places * shape.answer[0]})
+        yield row(args, name, "no server", alone)
     for program in ("tblock", "llama-server") if args.llama_server else ("tblock",):
         server = Server(args, program, places, room)
         try:
