@@ -290,7 +290,10 @@ static bool read_messages(Exchange *x, const JsonDoc *d, const MessagesRequest *
 
 /* ---- Tools ----------------------------------------------------------------------------------- */
 
-typedef struct Tool { const JsonNode *type, *name, *description, *schema; } Tool;
+typedef struct Tool {
+    const JsonNode *type, *name, *description, *schema;
+    bool            strict;
+} Tool;
 
 #define AT(field) offsetof(Tool, field)
 static const char not_kept[] = "it cannot be kept";
@@ -301,7 +304,7 @@ static const Field tool_fields[] = {
     { "input_schema",          FIELD_NODE | FIELD_REQUIRED, AT(schema), 0, 0, NULL },
     { "cache_control",         FIELD_IGNORED, 0,               0, 0, NULL },
     { "eager_input_streaming", FIELD_IGNORED, 0,               0, 0, NULL },
-    { "strict",                FIELD_REFUSED, 0,               0, 0, not_kept },
+    { "strict",                FIELD_BOOL,    AT(strict),      0, 0, NULL },
     { "defer_loading",         FIELD_REFUSED, 0,               0, 0, not_kept },
     { "allowed_callers",       FIELD_REFUSED, 0,               0, 0, not_kept },
     { "input_examples",        FIELD_REFUSED, 0,               0, 0, not_kept },
@@ -309,7 +312,9 @@ static const Field tool_fields[] = {
 };
 #undef AT
 
-static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j, TextOut *o)
+/* strict: a call must come, and fits the schema. */
+static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j, bool strict,
+                      TextOut *o)
 {
     Tool            t    = { 0 };
     const JsonNode *type = node_get(j, "type");
@@ -317,6 +322,9 @@ static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j
         return refuse_value(x, place("%s.type", at.text).text, "custom", type);
     if (!read_object(x, at.text, j, tool_fields, &t))
         return false;
+    if (t.strict && !strict)
+        return refuse_value(x, place("%s.strict", at.text).text,
+                            "false unless tool_choice requires a call", node_get(j, "strict"));
     if (t.schema->kind != NODE_OBJECT)
         return refuse_value(x, place("%s.input_schema", at.text).text, "an object", t.schema);
     text_out(o, "%s{\"type\": \"function\", \"function\": {", o->n > 1 ? ", " : "");
@@ -375,7 +383,7 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const MessagesRequest *r, 
         return true;
     text_out(o, "[");
     JSON_NODES (i, r->tools)
-        good = good && read_tool(x, d, place("tools[%zu]", n++), i, o);
+        good = good && read_tool(x, d, place("tools[%zu]", n++), i, t->must_call, o);
     text_out(o, "]");
     text_out_bytes(o, "", 1);
     return good;

@@ -166,7 +166,7 @@ def reasons_to_stop():
 def calls_come_where_they_are_required():
     """The same as in /v1/chat/completions, which tests what they must be."""
     schema = dict(FUNCTION["parameters"], required=["word"], additionalProperties=False, properties={"word": {"type": "string", "maxLength": 9}})
-    tools, theirs = [dict(TOOLS[0], input_schema=schema)], [{"type": "function", "function": dict(FUNCTION, parameters=schema)}]
+    tools, theirs = [dict(TOOLS[0], input_schema=schema, strict=True)], [{"type": "function", "function": dict(FUNCTION, parameters=schema)}]
     with talking("--ctx", "512") as s:
         for choice, other in (({"type": "any"}, "required"), ({"type": "tool", "name": "look_up"}, {"type": "function", "function": {"name": "look_up"}})):
             choice = dict(choice, disable_parallel_tool_use=True)
@@ -230,7 +230,7 @@ def what_is_wrong_is_named():
                 ("tools[0].type: expected custom, found 'bash_20250124'", dict(tools=[{"type": "bash_20250124", "name": "bash"}])),
                 ("tools[0].input_schema: expected one", dict(tools=[{"name": "a"}])),
                 ("tools[0].input_schema: expected an object", dict(tools=[{"name": "a", "input_schema": 1}])),
-                ("tools[0].strict: not supported", dict(tools=[dict(TOOLS[0], strict=True)])),
+                ("tools[0].strict: expected false unless tool_choice requires a call, found true", dict(tools=[dict(TOOLS[0], strict=True)])),
                 ("stop_sequences: expected an array", dict(stop_sequences="a")),
                 ("stop_sequences: expected none beside output_config", dict(stop_sequences=["a"], output_config={
                     "format": {"type": "json_schema", "schema": {}}})),
