@@ -21,7 +21,7 @@ static int open_log(const char *path)
 
 bool log_open(Log *l, const ServeOptions *o, tblock_error *err)
 {
-    *l = (Log){ .path = o->log, .fd = o->quiet ? -1 : STDERR_FILENO };
+    *l = (Log){ .path = o->log, .wanted = o->log || !o->quiet, .fd = STDERR_FILENO };
     if (l->path)
         l->fd = open_log(l->path);
     if (l->path && l->fd < 0)
@@ -72,7 +72,7 @@ void log_line(Log *l, const char *id, const char *fmt, ...)
     struct timespec now;
     struct tm       utc;
     va_list         args;
-    if (l->fd < 0)
+    if (!l->wanted)
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);

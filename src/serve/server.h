@@ -46,7 +46,8 @@ typedef struct Counts {
 typedef struct Log {
     pthread_mutex_t lock;
     const char     *path;   /* NULL: standard error */
-    int             fd;     /* -1: no one wants it */
+    bool            wanted; /* else no line is written */
+    int             fd;     /* under the lock */
     size_t          n_lost; /* lines, since the last one that was written */
 } Log;
 bool log_open(Log *l, const ServeOptions *o, tblock_error *err);
@@ -90,6 +91,10 @@ struct Server {
     struct Asked       *asked;     /* [n_asked] by the step that is under way */
     size_t              n_asked, cap_asked;
 };
+
+/* With what its model and options say; nothing runs yet. */
+void server_open(Server *s, const ServeOptions *o);
+void server_close(Server *s);
 
 /* ---- Exchanges: a request and its answer (http.c) -------------------------------------------- */
 

@@ -237,8 +237,15 @@ def it_takes_the_socket_it_is_given():
             assert p.returncode == 2 and words in said, said
 
 
+def not_sanitized():
+    program = pathlib.Path(TBLOCK).read_bytes()
+    if b"__asan_init" in program or b"__tsan_init" in program:
+        raise Skip("sanitizers make calls that the sandbox refuses")
+
+
 def the_units_of_systemd_work():
     """The command of the service, as its socket starts it; and systemd's own opinion of the files where it is installed."""
+    not_sanitized()
     folder = ROOT / "docs/examples/systemd"
     command = [line[10:] for line in (folder / "tblock.service").read_text().splitlines() if line.startswith("ExecStart=")]
     assert len(command) == 1, command
@@ -262,8 +269,7 @@ def the_units_of_systemd_work():
 
 
 def in_the_sandbox_it_answers_alike():
-    if b"__asan_init" in pathlib.Path(TBLOCK).read_bytes() or b"__tsan_init" in pathlib.Path(TBLOCK).read_bytes():
-        raise Skip("sanitizers make calls of their own")
+    not_sanitized()
     asked = {"prompt": "ROMEO:", "seed": 3, "max_tokens": 40, "logprobs": 2}
     messages = [{"role": "user", "content": "Who art thou?"}]
     answers = []
