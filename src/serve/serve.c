@@ -118,24 +118,35 @@ static void take_fingerprint(Server *s)
     snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%016llx", (unsigned long long)h);
 }
 
+void server_open(Server *s, const ServeOptions *o)
+{
+    *s = (Server){ .o    = o,
+                   .lock = PTHREAD_MUTEX_INITIALIZER,
+                   .come = PTHREAD_COND_INITIALIZER,
+                   .work = PTHREAD_COND_INITIALIZER };
+    tblock_model_describe(o->model, &s->info);
+    tblock_context_describe(o->context, &s->computing);
+    take_fingerprint(s);
+    s->chat = talk_chat(s, NULL, NULL); /* without one, each request says why */
+}
+
+void server_close(Server *s)
+{
+    tblock_chat_free(s->chat);
+    pthread_cond_destroy(&s->work);
+    pthread_cond_destroy(&s->come);
+    pthread_mutex_destroy(&s->lock);
+}
+
 bool serve(const ServeOptions *o, tblock_error *err)
 {
-    Server s = { .o       = o,
-                 .lock    = PTHREAD_MUTEX_INITIALIZER,
-                 .come    = PTHREAD_COND_INITIALIZER,
-                 .work    = PTHREAD_COND_INITIALIZER };
-    tblock_model_describe(o->model, &s.info);
-    tblock_context_describe(o->context, &s.computing);
-    take_fingerprint(&s);
-    s.chat    = talk_chat(&s, NULL, NULL); /* without one, each request says why */
+    Server s;
+    server_open(&s, o);
     bool good = scheduler_check(&s, err) && log_open(&s.log, o, err);
     if (good) {
         good = run(&s, err);
         log_close(&s.log);
     }
-    tblock_chat_free(s.chat);
-    pthread_cond_destroy(&s.work);
-    pthread_cond_destroy(&s.come);
-    pthread_mutex_destroy(&s.lock);
+    server_close(&s);
     return good;
 }

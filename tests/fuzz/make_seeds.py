@@ -265,6 +265,31 @@ def options(s):
         s.put("options", str(i), line.replace(" ", "\0"))
 
 
+def servers(s):
+    """Bodies of every path of tblock serve behind a byte that chooses it, and requests as they are sent."""
+    user = [{"role": "user", "content": "Hi"}]
+    tool = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    draw = {"temperature": 0.5, "top_p": 0.9, "top_k": 5, "seed": 1, "stop": ["a", "b"], "logit_bias": {"5": -2.5}, "n": 2, "stream": True,
+            "stream_options": {"include_usage": True}, "return_token_ids": True, "presence_penalty": 0.5, "user": "u", "model": "shakespeare"}
+    bodies = ({"prompt": "A", "max_tokens": 2, "echo": True, "logprobs": 2, **draw}, {"prompt": [[1, 2], [3]]}, {"input": "A", "encoding_format": "base64"},
+              {"messages": user, "tools": tool, "tool_choice": "auto", "logprobs": True, "top_logprobs": 1, **draw},
+              {"messages": user, "response_format": {"type": "json_schema", "json_schema": {"schema": {"enum": [1, "a"]}}}},
+              {"input": [{"role": "user", "content": [{"type": "input_text", "text": "A"}]}], "instructions": "B", "max_output_tokens": 3},
+              {"model": "m", "max_tokens": 3, "system": "S", "messages": user, "stop_sequences": ["x"]},
+              {"prompt": "A", "return_token_strs": True}, {"tokens": [1, 2, 3]})
+    for i, body in enumerate(bodies):
+        for path in range(12):
+            s.put("serve", f"{i}-{path}", bytes([path]) + json.dumps(body).encode())
+    head = b" HTTP/1.1\r\nHost: localhost\r\n"
+    for name, text in (("get", b"GET /health" + head + b"\r\n"), ("head", b"HEAD /v1/models" + head + b"Origin: http://localhost\r\n\r\n"),
+                       ("old", b"GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer x\r\n\r\n"),
+                       ("options", b"OPTIONS /tokenize" + head + b"\r\n"), ("two", b"GET /props" + head + b"\r\nGET /%68ealth?a=b" + head + b"\r\n"),
+                       ("post", b"POST /tokenize" + head + b"Content-Type: application/json\r\nContent-Length: 15\r\n\r\n{\"prompt\": \"A\"}"),
+                       ("chunked", b"POST /detokenize" + head + b"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        b"f;x=y\r\n{\"tokens\": [1]}\r\n0\r\nX: y\r\n\r\n"), ("expect", b"POST /tokenize" + head + b"Expect: 100-continue\r\n\r\n")):
+        s.put("http", name, text)
+
+
 def main():
     s = Seeds(pathlib.Path(sys.argv[1]), "--small" in sys.argv)
     models(s)
@@ -281,6 +306,7 @@ def main():
     goldens(s)
     options(s)
     laboratory(s)
+    servers(s)
     s.files("pth", "tests/data/pth/*.pth")
     s.files("gguf", "data/gguf-malformed/*", "data/gguf-small/*")
     s.put("pth", "zip", b"PK\x05\x06" + bytes(18))
