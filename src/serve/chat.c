@@ -38,6 +38,18 @@ static const Field chat_fields[] = {
       "an object: more variables of the template" },
     { "reasoning_effort",      FIELD_TEXT, AT(effort),                0, 0,
       "a variable of the template" },
+    { "prediction",            FIELD_IGNORED, 0, 0, 0, NULL },
+    { "safety_identifier",     FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_key",      FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_options",  FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_retention", FIELD_IGNORED, 0, 0, 0, NULL },
+    { "functions",             FIELD_REFUSED, 0, 0, 0, "tools replaces it" },
+    { "function_call",         FIELD_REFUSED, 0, 0, 0, "tool_choice replaces it" },
+    { "audio",                 FIELD_REFUSED, 0, 0, 0, "the models here write text alone" },
+    { "modalities",            FIELD_REFUSED, 0, 0, 0, "the models here write text alone" },
+    { "web_search_options",    FIELD_REFUSED, 0, 0, 0, "tools are called by the client alone" },
+    { "verbosity",             FIELD_REFUSED, 0, 0, 0, "nothing would keep it" },
+    { "moderation",            FIELD_REFUSED, 0, 0, 0, "nothing would keep it" },
     { 0 },
 };
 #undef AT
@@ -182,7 +194,7 @@ static void message_json(TextOut *o, Choice *c)
         member_json(o, "arguments", call.said.arguments, call.said.n_arguments);
         text_out(o, "}}");
     }
-    text_out(o, said.n_calls ? "]}" : "}");
+    text_out(o, said.n_calls ? "], \"refusal\": null}" : ", \"refusal\": null}");
 }
 
 static void write_whole(Job *j)
@@ -222,7 +234,30 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Talk
     return talk_choice(x, r->tool_choice, r->parallel, t);
 }
 
-/* Each message whole, as JSON. */
+/* A message as it is, but for its content, which becomes one text. */
+static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode *m, TextOut *o)
+{
+    static const char *const types[] = { "text", NULL };
+    const char              *before  = "";
+    bool                     good    = true;
+    if (m->kind != NODE_OBJECT)
+        return refuse_value(x, at.text, "an object", m);
+    text_out(o, "{");
+    JSON_NODES (j, m) {
+        const bool content = j->key_n == 7 && memcmp(j->key, "content", 7) == 0;
+        text_out(o, "%s", before);
+        before = ", ";
+        json_out_string(o, j->key, j->key_n);
+        text_out(o, ": ");
+        if (!content || j->kind == NODE_NULL)
+            json_out_node(o, d, j);
+        else
+            good = good && talk_content(x, place("%s.content", at.text), j, types, o);
+    }
+    text_out(o, "}");
+    return good;
+}
+
 static bool read_messages(Exchange *x, const JsonDoc *d, const JsonNode *list, Talk *t)
 {
     char found[NODE_TEXT];
@@ -230,8 +265,10 @@ static bool read_messages(Exchange *x, const JsonDoc *d, const JsonNode *list, T
         return refuse(x, MHD_HTTP_BAD_REQUEST, "messages",
                       "messages: expected an array of at least one message, found %s",
                       node_text(list, found));
+    size_t i = 0;
     JSON_NODES (j, list) {
-        json_out_node(&t->messages, d, j);
+        if (!read_message(x, d, place("messages[%zu]", i++), j, &t->messages))
+            return false;
         text_out_bytes(&t->messages, "", 1);
     }
     t->n_messages = list->n;

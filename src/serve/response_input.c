@@ -10,66 +10,15 @@ typedef struct Turn {
     TextOut text, reasoning, calls; /* JSON; bytes; JSON, members of an array */
 } Turn;
 
+/* Types of parts. */
+static const char *const texts[]    = { "input_text", "output_text", NULL };
+static const char *const thoughts[] = { "reasoning_text", NULL };
+
 typedef struct Input { Exchange *x; const JsonDoc *d; Talk *t; Turn turn; } Input;
 
 static bool wrong(Input *in, Place at, const char *expected, const JsonNode *found)
 {
     return refuse_value(in->x, at.text, expected, found);
-}
-
-/* ---- Texts ----------------------------------------------------------------------------------- */
-
-typedef struct Part { const JsonNode *type, *text; } Part;
-#define AT(field) offsetof(Part, field)
-static const Field part_fields[] = {
-    { "type",                    FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "text",                    FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
-    { "annotations",             FIELD_IGNORED, 0, 0, 0, NULL },
-    { "logprobs",                FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
-    { 0 },
-};
-#undef AT
-
-/* The text of a part of one of these types; NULL: refused. */
-static const JsonNode *part_text(Input *in, Place at, const JsonNode *part, const char *type,
-                                 const char *other)
-{
-    Part            p     = { 0 };
-    const JsonNode *found = node_get(part, "type");
-    if (!node_is(found, type) && !node_is(found, other)) {
-        wrong(in, place("%s.type", at.text), place("%s or %s", type, other).text, found);
-        return NULL;
-    }
-    return fields_read_at(in->x, at.text, part, (const Field *const[]){ part_fields, NULL }, &p)
-               ? p.text
-               : NULL;
-}
-
-/* A text, or a list of its parts: one alone is as good as its text. */
-static bool out_content(Input *in, Place at, const JsonNode *content, TextOut *o)
-{
-    size_t     i   = 0;
-    const bool one = content->n == 1;
-    if (content->kind == NODE_STRING) {
-        json_out_string(o, content->text, content->n);
-        return true;
-    }
-    if (content->kind != NODE_ARRAY)
-        return wrong(in, at, "a text or a list of its parts", content);
-    text_out(o, one ? "" : "[");
-    JSON_NODES (part, content) {
-        const JsonNode *text =
-            part_text(in, place("%s[%zu]", at.text, i), part, "input_text", "output_text");
-        if (!text)
-            return false;
-        text_out(o, i++ ? ", " : "");
-        text_out(o, one ? "" : "{\"type\": \"text\", \"text\": ");
-        json_out_string(o, text->text, text->n);
-        text_out(o, one ? "" : "}");
-    }
-    text_out(o, one ? "" : "]");
-    return true;
 }
 
 /* ---- Messages -------------------------------------------------------------------------------- */
@@ -186,7 +135,7 @@ static bool read_message(Input *in, Place at, const JsonNode *node)
         if (turn->has_text)
             end_turn(in);
         turn->open = turn->has_text = true;
-        return out_content(in, content, i.content, &turn->text);
+        return talk_content(in->x, content, i.content, texts, &turn->text);
     }
     while (*role && !node_is(i.role, *role))
         role++;
@@ -194,7 +143,7 @@ static bool read_message(Input *in, Place at, const JsonNode *node)
         return wrong(in, place("%s.role", at.text), "user, assistant, system or developer", i.role);
     end_turn(in);
     begin_message(in, *role);
-    if (!out_content(in, content, i.content, &in->t->messages))
+    if (!talk_content(in->x, content, i.content, texts, &in->t->messages))
         return false;
     end_message(in);
     return true;
@@ -217,8 +166,8 @@ static bool read_reasoning(Input *in, Place at, const JsonNode *node)
     if (turn->has_text || turn->has_calls)
         end_turn(in);
     JSON_NODES (part, i.content) {
-        const JsonNode *text = part_text(in, place("%s.content[%zu]", at.text, k++), part,
-                                         "reasoning_text", "reasoning_text");
+        const JsonNode *text =
+            talk_part(in->x, place("%s.content[%zu]", at.text, k++), part, thoughts);
         if (!text)
             return false;
         turn->open = true;
@@ -252,7 +201,7 @@ static bool read_output(Input *in, Place at, const JsonNode *node)
         return false;
     end_turn(in);
     begin_message(in, "tool");
-    if (!out_content(in, place("%s.output", at.text), i.output, o))
+    if (!talk_content(in->x, place("%s.output", at.text), i.output, texts, o))
         return false;
     member_json(o, "tool_call_id", i.call_id->text, i.call_id->n);
     if (i.name)

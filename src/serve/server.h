@@ -393,6 +393,13 @@ void talk_free(void *t); /* accepts NULL */
 
 /* The template with what the request adds to it; of nothing (NULL), the server's. */
 tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);
+/* The text of a part of a message, which must have one of these types (NULL ends them); NULL:
+ * refused. */
+const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const char *const *types);
+/* Writes a content as one text: of parts, all of them one after the other. Templates would put
+ * images between them; many know no parts at all. */
+bool talk_content(Exchange *x, Place at, const JsonNode *content, const char *const *types,
+                  TextOut *o);
 /* More variables of the template: an object, and reasoning_effort; NULL: none. */
 bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort,
                Talk *t);

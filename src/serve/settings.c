@@ -53,7 +53,8 @@ const Field openai_fields[] = {
 #undef AT
 
 static const Field stream_fields[] = {
-    { "include_usage", FIELD_BOOL, 0, 0, 0, NULL },
+    { "include_usage",       FIELD_BOOL,    0, 0, 0, NULL },
+    { "include_obfuscation", FIELD_IGNORED, 0, 0, 0, NULL },
     { 0 },
 };
 

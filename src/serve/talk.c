@@ -35,6 +35,61 @@ tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
                            err);
 }
 
+typedef struct Part { const JsonNode *type, *text; } Part;
+#define AT(field) offsetof(Part, field)
+static const Field part_fields[] = {
+    { "type",                    FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "text",                    FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
+    { "annotations",             FIELD_IGNORED, 0, 0, 0, NULL },
+    { "logprobs",                FIELD_IGNORED, 0, 0, 0, NULL },
+    { "cache_control",           FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+#undef AT
+
+const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const char *const *types)
+{
+    Part            p     = { 0 };
+    Place           names = { "" };
+    const JsonNode *type  = node_get(part, "type");
+    bool            known = false;
+    for (; *types; types++) {
+        names = place("%s%s%s", names.text, *names.text ? " or " : "", *types);
+        known |= node_is(type, *types);
+    }
+    if (!known) {
+        refuse_value(x, place("%s.type", at.text).text, names.text, type);
+        return NULL;
+    }
+    return fields_read_at(x, at.text, part, (const Field *const[]){ part_fields, NULL }, &p)
+               ? p.text
+               : NULL;
+}
+
+bool talk_content(Exchange *x, Place at, const JsonNode *content, const char *const *types,
+                  TextOut *o)
+{
+    TextOut text = { 0 };
+    size_t  i    = 0;
+    bool    good = true;
+    if (content->kind == NODE_STRING) {
+        json_out_string(o, content->text, content->n);
+        return true;
+    }
+    if (content->kind != NODE_ARRAY)
+        return refuse_value(x, at.text, "a text or a list of its parts", content);
+    JSON_NODES (j, content) {
+        const JsonNode *part =
+            good ? talk_part(x, place("%s[%zu]", at.text, i++), j, types) : NULL;
+        good = part && text_out_bytes(&text, part->text, part->n);
+    }
+    json_out_string(o, text.text ? text.text : "", text.n);
+    o->failed |= text.failed;
+    text_out_free(&text);
+    return good;
+}
+
 bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort, Talk *t)
 {
     TextOut *o = &t->args;

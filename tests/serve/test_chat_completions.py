@@ -63,6 +63,9 @@ def prompts_are_those_of_the_template():
             assert whole["usage"]["prompt_tokens"] == len(expected["ids"])
             assert whole["choices"][0]["token_ids"] == told[2] == ran[:len(told[2])] and told[2], (whole, told, ran)
         s.post("/apply-template", messages=conversation, tools=TOOLS)
+        for parts in (["Who", " art thou?"], ["Who art thou?"], ["", "Who art thou?", ""]):
+            parts = [{"type": "text", "text": text} for text in parts]
+            assert s.post("/apply-template", messages=[{"role": "user", "content": parts}])["prompt"] == plain, parts
 
 
 def answers_come_back_as_they_were_meant():
@@ -172,7 +175,11 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "at least one message", "messages")
         s.refused(PATH, 400, "at least one message", "messages", messages=[])
         s.refused(PATH, 400, "at least one message", "messages", messages="hello")
-        s.refused(PATH, 400, "", "messages", messages=[1])
+        s.refused(PATH, 400, "expected an object, found 1", "messages[0]", messages=[1])
+        s.refused(PATH, 400, "a text or a list of its parts, found 5", "messages[0].content", messages=[{"role": "user", "content": 5}])
+        for part in ({"type": "image_url", "image_url": {"url": "data:,"}}, {"type": "input_audio", "input_audio": {}}, {}, "text"):
+            s.refused(PATH, 400, "expected text, found", "messages[1].content[1].type",
+                      messages=[*HELLO, {"role": "user", "content": [{"type": "text", "text": "a"}, part]}])
         s.refused(PATH, 400, "at most the 256 tokens", "messages", messages=[{"role": "user", "content": "word " * 300}])
         s.refused(PATH, 400, "context holds 256", "max_tokens", messages=HELLO, max_tokens=500)
         s.refused(PATH, 400, "auto, none, required, or a function", "tool_choice", messages=HELLO, tools=TOOLS, tool_choice="always")
@@ -181,8 +188,9 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "expected an array", "tools", messages=HELLO, tools={"a": 1})
         s.refused(PATH, 400, "expected an object", "chat_template_kwargs", messages=HELLO, chat_template_kwargs=[1])
         s.refused(PATH, 400, "logprobs to be true", "top_logprobs", messages=HELLO, top_logprobs=1)
-        s.refused(PATH, 400, "unknown parameter", "functions", messages=HELLO, functions=[])
-        s.post(PATH, messages=HELLO, max_completion_tokens=2, user="u", metadata={"a": "b"}, store=False, service_tier="auto",
+        s.refused(PATH, 400, "tools replaces it", "functions", messages=HELLO, functions=[])
+        s.refused(PATH, 400, "unknown parameter", "funktions", messages=HELLO, funktions=[])
+        s.post(PATH, messages=HELLO, max_completion_tokens=2, user="u", prediction=None, prompt_cache_key="k", safety_identifier="i", metadata={"a": "b"}, store=False, service_tier="auto",
                tool_choice="none", tools=TOOLS, reasoning_effort="low", chat_template_kwargs={"enable_thinking": False})
     with Server() as s:
         s.refused(PATH, 400, "chat", None, messages=HELLO)
