@@ -239,6 +239,7 @@ static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode
 {
     static const char *const types[] = { "text", NULL };
     const char              *before  = "";
+    TextOut                  text    = { 0 };
     bool                     good    = true;
     if (m->kind != NODE_OBJECT)
         return refuse_value(x, at.text, "an object", m);
@@ -249,12 +250,16 @@ static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode
         before = ", ";
         json_out_string(o, j->key, j->key_n);
         text_out(o, ": ");
-        if (!content || j->kind == NODE_NULL)
+        if (!content || j->kind == NODE_NULL) {
             json_out_node(o, d, j);
-        else
-            good = good && talk_content(x, place("%s.content", at.text), j, types, o);
+        } else {
+            good = good && talk_text(x, place("%s.content", at.text), j, types, &text);
+            json_out_string(o, text.n ? text.text : "", text.n);
+        }
     }
     text_out(o, "}");
+    o->failed |= text.failed;
+    text_out_free(&text);
     return good;
 }
 

@@ -121,88 +121,25 @@ static bool read_block(Exchange *x, Place at, const JsonNode *j, int kinds, Bloc
     return refuse_value(x, place("%s.type", at.text).text, names.text, type);
 }
 
-/* A text, or blocks of it. */
-static bool read_text(Exchange *x, Place at, const JsonNode *j, TextOut *o)
-{
-    Block  b;
-    size_t n = 0;
-    if (j->kind == NODE_STRING) {
-        text_out_bytes(o, j->text, j->n);
-        return true;
-    }
-    if (j->kind != NODE_ARRAY)
-        return refuse_value(x, at.text, "a text or an array of blocks", j);
-    JSON_NODES (i, j) {
-        if (!read_block(x, place("%s[%zu]", at.text, n++), i, TEXT, &b))
-            return false;
-        text_out_bytes(o, b.text->text, b.text->n);
-    }
-    return true;
-}
+static const char *const text_only[] = { "text", NULL };
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* What one role says in a row. */
-typedef struct Turn { const char *role; TextOut text, thinking, calls; } Turn;
-
-static void turn_end(Turn *turn, Talk *t)
+/* Goes on with what its role said before, in a new line. */
+static void go_on(Turn *turn, Talk *t, const char *role)
 {
-    TextOut    *o    = &t->messages;
-    const char *text = turn->text.text ? turn->text.text : "";
-    if (turn->role) {
-        text_out(o, "{\"role\": \"%s\"", turn->role);
-        member_json(o, "content", text, turn->text.n);
-        if (turn->thinking.n)
-            member_json(o, "reasoning_content", turn->thinking.text, turn->thinking.n);
-        if (turn->calls.n) {
-            text_out(o, ", \"tool_calls\": [");
-            text_out_bytes(o, turn->calls.text, turn->calls.n);
-            text_out(o, "]");
-        }
-        text_out(o, "}");
-        text_out_bytes(o, "", 1);
-        t->n_messages++;
-    }
-    o->failed |= turn->text.failed || turn->thinking.failed || turn->calls.failed;
-    text_out_free(&turn->text);
-    text_out_free(&turn->thinking);
-    text_out_free(&turn->calls);
-    turn->role = NULL;
-}
-
-static void turn_begin(Turn *turn, Talk *t, const char *role)
-{
-    if (!turn->role || strcmp(turn->role, role) != 0)
-        turn_end(turn, t);
-    else if (turn->text.n)
+    turn_begin(turn, t, role);
+    if (turn->text.n)
         text_out(&turn->text, "\n");
-    turn->role = role;
-}
-
-static void add_call(TextOut *o, const JsonDoc *d, const Block *b)
-{
-    text_out(o, o->n ? ", {" : "{");
-    member_json(o, "id", b->id->text, b->id->n);
-    text_out(o, ", \"type\": \"function\", \"function\": {");
-    member_json(o, "name", b->name->text, b->name->n);
-    text_out(o, ", \"arguments\": ");
-    json_out_node(o, d, b->input);
-    text_out(o, "}}");
 }
 
 static bool add_result(Exchange *x, Place at, const Block *b, Turn *turn, Talk *t)
 {
-    TextOut text = { 0 }, *o = &t->messages;
-    bool    good = !b->content || read_text(x, place("%s.content", at.text), b->content, &text);
     turn_end(turn, t);
-    text_out(o, "{\"role\": \"tool\"");
-    member_json(o, "tool_call_id", b->tool_use_id->text, b->tool_use_id->n);
-    member_json(o, "content", text.text ? text.text : "", text.n);
-    text_out(o, b->is_error ? ", \"is_error\": true}" : "}");
-    text_out_bytes(o, "", 1);
-    t->n_messages++;
-    o->failed |= text.failed;
-    text_out_free(&text);
+    *turn     = (Turn){ .role = "tool", .call_id = b->tool_use_id, .is_error = b->is_error };
+    bool good = !b->content
+        || talk_text(x, place("%s.content", at.text), b->content, text_only, &turn->text);
+    turn_end(turn, t);
     return good;
 }
 
@@ -229,14 +166,14 @@ static bool add_blocks(Exchange *x, const JsonDoc *d, Place at, const JsonNode *
             continue;
         }
         if (!begun)
-            turn_begin(turn, t, role->name);
+            go_on(turn, t, role->name);
         begun = true;
         if (b.kind == TOOL_USE)
-            add_call(&turn->calls, d, &b);
+            turn_call(turn, d, b.id, b.name, b.input);
         else if (b.kind == TEXT)
             text_out_bytes(&turn->text, b.text->text, b.text->n);
         else
-            text_out_bytes(&turn->thinking, b.thinking->text, b.thinking->n);
+            text_out_bytes(&turn->reasoning, b.thinking->text, b.thinking->n);
     }
     return true;
 }
@@ -262,8 +199,8 @@ static bool add_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode 
     at = place("%s.content", at.text);
     if (m.content->kind == NODE_ARRAY)
         return add_blocks(x, d, at, m.content, *role, turn, t);
-    turn_begin(turn, t, (*role)->name);
-    return read_text(x, at, m.content, &turn->text);
+    go_on(turn, t, (*role)->name);
+    return talk_text(x, at, m.content, text_only, &turn->text);
 }
 
 static bool read_messages(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Talk *t)
@@ -275,7 +212,8 @@ static bool read_messages(Exchange *x, const JsonDoc *d, const MessagesRequest *
     t->param = "messages";
     if (list->kind != NODE_ARRAY || !list->n)
         return refuse_value(x, "messages", "an array of at least one message", list);
-    bool good = !r->system || read_text(x, place("system"), r->system, &turn.text);
+    bool good = !r->system
+        || talk_text(x, place("system"), r->system, text_only, &turn.text);
     turn.role = turn.text.n ? "system" : NULL;
     turn_end(&turn, t);
     JSON_NODES (i, list)

@@ -3,63 +3,27 @@
  * templates read. */
 #include "serve/server.h"
 
-
-/* What the model said in one turn, in as many items as it took. */
-typedef struct Turn {
-    bool    open, has_text, has_calls;
-    TextOut text, reasoning, calls; /* JSON; bytes; JSON, members of an array */
-} Turn;
-
 /* Types of parts. */
 static const char *const texts[]    = { "input_text", "output_text", NULL };
 static const char *const thoughts[] = { "reasoning_text", NULL };
 
-typedef struct Input { Exchange *x; const JsonDoc *d; Talk *t; Turn turn; } Input;
+typedef struct Input {
+    Exchange      *x;
+    const JsonDoc *d;
+    Talk          *t;
+    Turn           turn;
+    bool           has_text; /* the model's turn has its text: another one begins a new turn */
+} Input;
 
 static bool wrong(Input *in, Place at, const char *expected, const JsonNode *found)
 {
     return refuse_value(in->x, at.text, expected, found);
 }
 
-/* ---- Messages -------------------------------------------------------------------------------- */
-
-static void begin_message(Input *in, const char *role)
-{
-    text_out(&in->t->messages, "{\"role\": \"%s\", \"content\": ", role);
-}
-
-static void end_message(Input *in)
-{
-    text_out(&in->t->messages, "}");
-    text_out_bytes(&in->t->messages, "", 1);
-    in->t->n_messages++;
-}
-
-/* The items of a turn are one message. */
 static void end_turn(Input *in)
 {
-    Turn    *turn = &in->turn;
-    TextOut *o    = &in->t->messages;
-    if (turn->open) {
-        begin_message(in, "assistant");
-        if (turn->has_text)
-            text_out_bytes(o, turn->text.text, turn->text.n);
-        else
-            text_out(o, turn->has_calls ? "null" : "\"\"");
-        if (turn->reasoning.n)
-            member_json(o, "reasoning_content", turn->reasoning.text, turn->reasoning.n);
-        if (turn->has_calls) {
-            text_out(o, ", \"tool_calls\": [");
-            text_out_bytes(o, turn->calls.text, turn->calls.n);
-            text_out(o, "]");
-        }
-        end_message(in);
-    }
-    o->failed |= turn->text.failed || turn->reasoning.failed || turn->calls.failed;
-    text_out_free(&turn->text);
-    text_out_free(&turn->reasoning);
-    text_out_free(&turn->calls);
-    *turn = (Turn){ 0 };
+    turn_end(&in->turn, in->t);
+    in->has_text = false;
 }
 
 /* ---- Items ----------------------------------------------------------------------------------- */
@@ -128,25 +92,21 @@ static bool read_message(Input *in, Place at, const JsonNode *node)
     Item                     i       = { 0 };
     Turn                    *turn    = &in->turn;
     const char *const       *role    = roles;
-    const Place              content = place("%s.content", at.text);
     if (!read_item(in, at, node, message_fields, &i))
         return false;
-    if (node_is(i.role, "assistant")) {
-        if (turn->has_text)
-            end_turn(in);
-        turn->open = turn->has_text = true;
-        return talk_content(in->x, content, i.content, texts, &turn->text);
-    }
-    while (*role && !node_is(i.role, *role))
+    const bool model = node_is(i.role, "assistant");
+    while (!model && *role && !node_is(i.role, *role))
         role++;
     if (!*role)
         return wrong(in, place("%s.role", at.text), "user, assistant, system or developer", i.role);
-    end_turn(in);
-    begin_message(in, *role);
-    if (!talk_content(in->x, content, i.content, texts, &in->t->messages))
-        return false;
-    end_message(in);
-    return true;
+    if (!model || in->has_text)
+        end_turn(in);
+    turn_begin(turn, in->t, model ? "assistant" : *role);
+    in->has_text = true;
+    bool good = talk_text(in->x, place("%s.content", at.text), i.content, texts, &turn->text);
+    if (!model)
+        end_turn(in);
+    return good;
 }
 
 /* What the model thought comes first in its turn. Of a summary there is nothing that a template
@@ -163,14 +123,14 @@ static bool read_reasoning(Input *in, Place at, const JsonNode *node)
     if (i.output && i.output->n && !(i.content && i.content->n))
         return wrong(in, place("%s.content", at.text), "reasoning_text beside a summary",
                      i.content);
-    if (turn->has_text || turn->has_calls)
+    if (in->has_text || turn->calls.n)
         end_turn(in);
     JSON_NODES (part, i.content) {
         const JsonNode *text =
             talk_part(in->x, place("%s.content[%zu]", at.text, k++), part, thoughts);
         if (!text)
             return false;
-        turn->open = true;
+        turn_begin(turn, in->t, "assistant");
         text_out_bytes(&turn->reasoning, text->text, text->n);
     }
     return true;
@@ -178,36 +138,24 @@ static bool read_reasoning(Input *in, Place at, const JsonNode *node)
 
 static bool read_call(Input *in, Place at, const JsonNode *node)
 {
-    Item     i    = { 0 };
-    Turn    *turn = &in->turn;
-    TextOut *o    = &turn->calls;
+    Item i = { 0 };
     if (!read_item(in, at, node, call_fields, &i))
         return false;
-    text_out(o, turn->has_calls ? ", {" : "{");
-    member_json(o, "id", i.call_id->text, i.call_id->n);
-    text_out(o, ", \"type\": \"function\", \"function\": {");
-    member_json(o, "name", i.name->text, i.name->n);
-    member_json(o, "arguments", i.arguments->text, i.arguments->n);
-    text_out(o, "}}");
-    turn->open = turn->has_calls = true;
+    turn_begin(&in->turn, in->t, "assistant");
+    turn_call(&in->turn, in->d, i.call_id, i.name, i.arguments);
     return true;
 }
 
 static bool read_output(Input *in, Place at, const JsonNode *node)
 {
-    Item     i = { 0 };
-    TextOut *o = &in->t->messages;
+    Item i = { 0 };
     if (!read_item(in, at, node, output_fields, &i))
         return false;
     end_turn(in);
-    begin_message(in, "tool");
-    if (!talk_content(in->x, place("%s.output", at.text), i.output, texts, o))
-        return false;
-    member_json(o, "tool_call_id", i.call_id->text, i.call_id->n);
-    if (i.name)
-        member_json(o, "name", i.name->text, i.name->n);
-    end_message(in);
-    return true;
+    in->turn  = (Turn){ .role = "tool", .call_id = i.call_id, .name = i.name };
+    bool good = talk_text(in->x, place("%s.output", at.text), i.output, texts, &in->turn.text);
+    end_turn(in);
+    return good;
 }
 
 static bool read_items(Input *in, const JsonNode *items)
@@ -243,15 +191,15 @@ bool response_input(Exchange *x, const JsonDoc *d, const JsonNode *instructions,
     if (input->kind != NODE_STRING && (input->kind != NODE_ARRAY || !input->n))
         return wrong(&in, place("input"), "a text or a list of at least one item", input);
     if (instructions) {
-        begin_message(&in, "system");
-        json_out_string(&t->messages, instructions->text, instructions->n);
-        end_message(&in);
+        in.turn.role = "system";
+        text_out_bytes(&in.turn.text, instructions->text, instructions->n);
+        end_turn(&in);
     }
     if (input->kind == NODE_ARRAY)
         return read_items(&in, input);
-    begin_message(&in, "user");
-    json_out_string(&t->messages, input->text, input->n);
-    end_message(&in);
+    in.turn.role = "user";
+    text_out_bytes(&in.turn.text, input->text, input->n);
+    end_turn(&in);
     return true;
 }
 

@@ -396,10 +396,22 @@ tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);
 /* The text of a part of a message, which must have one of these types (NULL ends them); NULL:
  * refused. */
 const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const char *const *types);
-/* Writes a content as one text: of parts, all of them one after the other. Templates would put
- * images between them; many know no parts at all. */
-bool talk_content(Exchange *x, Place at, const JsonNode *content, const char *const *types,
-                  TextOut *o);
+/* A content as one text: its parts one after the other. Templates would put images between them;
+ * many know no parts at all. */
+bool talk_text(Exchange *x, Place at, const JsonNode *content, const char *const *types,
+               TextOut *o);
+/* What one role says in a row, which becomes one message in OpenAI's form. */
+typedef struct Turn {
+    const char     *role; /* NULL: it has not begun */
+    TextOut         text, reasoning, calls;
+    const JsonNode *call_id, *name; /* of a tool's result */
+    bool            is_error;
+} Turn;
+/* Another role's turn ends. */
+void turn_begin(Turn *turn, Talk *t, const char *role);
+void turn_call(Turn *turn, const JsonDoc *d, const JsonNode *id, const JsonNode *name,
+               const JsonNode *arguments);
+void turn_end(Turn *turn, Talk *t);
 /* More variables of the template: an object, and reasoning_effort; NULL: none. */
 bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort,
                Talk *t);

@@ -44,6 +44,7 @@ static const Field part_fields[] = {
     { "logprobs",                FIELD_IGNORED, 0, 0, 0, NULL },
     { "cache_control",           FIELD_IGNORED, 0, 0, 0, NULL },
     { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
+    { "citations",               FIELD_REFUSED, 0, 0, 0, "the models here read text alone" },
     { 0 },
 };
 #undef AT
@@ -67,27 +68,72 @@ const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const cha
                : NULL;
 }
 
-bool talk_content(Exchange *x, Place at, const JsonNode *content, const char *const *types,
-                  TextOut *o)
+bool talk_text(Exchange *x, Place at, const JsonNode *content, const char *const *types,
+               TextOut *o)
 {
-    TextOut text = { 0 };
-    size_t  i    = 0;
-    bool    good = true;
+    size_t i = 0;
     if (content->kind == NODE_STRING) {
-        json_out_string(o, content->text, content->n);
+        text_out_bytes(o, content->text, content->n);
         return true;
     }
     if (content->kind != NODE_ARRAY)
-        return refuse_value(x, at.text, "a text or a list of its parts", content);
+        return refuse_value(x, at.text, "a text or an array of its parts", content);
     JSON_NODES (j, content) {
-        const JsonNode *part =
-            good ? talk_part(x, place("%s[%zu]", at.text, i++), j, types) : NULL;
-        good = part && text_out_bytes(&text, part->text, part->n);
+        const JsonNode *part = talk_part(x, place("%s[%zu]", at.text, i++), j, types);
+        if (!part)
+            return false;
+        text_out_bytes(o, part->text, part->n);
     }
-    json_out_string(o, text.text ? text.text : "", text.n);
-    o->failed |= text.failed;
-    text_out_free(&text);
-    return good;
+    return true;
+}
+
+void turn_begin(Turn *turn, Talk *t, const char *role)
+{
+    if (turn->role && strcmp(turn->role, role) != 0)
+        turn_end(turn, t);
+    turn->role = role;
+}
+
+void turn_call(Turn *turn, const JsonDoc *d, const JsonNode *id, const JsonNode *name,
+               const JsonNode *arguments)
+{
+    TextOut *o = &turn->calls;
+    text_out(o, o->n ? ", {" : "{");
+    member_json(o, "id", id->text, id->n);
+    text_out(o, ", \"type\": \"function\", \"function\": {");
+    member_json(o, "name", name->text, name->n);
+    text_out(o, ", \"arguments\": ");
+    json_out_node(o, d, arguments);
+    text_out(o, "}}");
+}
+
+void turn_end(Turn *turn, Talk *t)
+{
+    TextOut *o = &t->messages;
+    if (turn->role) {
+        text_out(o, "{");
+        member_json(o, "role", turn->role, strlen(turn->role));
+        member_json(o, "content", turn->text.n ? turn->text.text : "", turn->text.n);
+        if (turn->reasoning.n)
+            member_json(o, "reasoning_content", turn->reasoning.text, turn->reasoning.n);
+        if (turn->calls.n) {
+            text_out(o, ", \"tool_calls\": [");
+            text_out_bytes(o, turn->calls.text, turn->calls.n);
+            text_out(o, "]");
+        }
+        if (turn->call_id)
+            member_json(o, "tool_call_id", turn->call_id->text, turn->call_id->n);
+        if (turn->name)
+            member_json(o, "name", turn->name->text, turn->name->n);
+        text_out(o, turn->is_error ? ", \"is_error\": true}" : "}");
+        text_out_bytes(o, "", 1);
+        t->n_messages++;
+    }
+    o->failed |= turn->text.failed || turn->reasoning.failed || turn->calls.failed;
+    text_out_free(&turn->text);
+    text_out_free(&turn->reasoning);
+    text_out_free(&turn->calls);
+    *turn = (Turn){ 0 };
 }
 
 bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort, Talk *t)

@@ -176,7 +176,7 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "at least one message", "messages", messages=[])
         s.refused(PATH, 400, "at least one message", "messages", messages="hello")
         s.refused(PATH, 400, "expected an object, found 1", "messages[0]", messages=[1])
-        s.refused(PATH, 400, "a text or a list of its parts, found 5", "messages[0].content", messages=[{"role": "user", "content": 5}])
+        s.refused(PATH, 400, "a text or an array of its parts, found 5", "messages[0].content", messages=[{"role": "user", "content": 5}])
         for part in ({"type": "image_url", "image_url": {"url": "data:,"}}, {"type": "input_audio", "input_audio": {}}, {}, "text"):
             s.refused(PATH, 400, "expected text, found", "messages[1].content[1].type",
                       messages=[*HELLO, {"role": "user", "content": [{"type": "text", "text": "a"}, part]}])

@@ -218,7 +218,7 @@ def what_is_wrong_is_named():
                 ("messages[0]: expected a JSON object", dict(messages=[1])),
                 ("messages[0].role: expected user, assistant or system, found 'tool'", dict(messages=[{"role": "tool", "content": "a"}])),
                 ("messages[0].content: expected one, found none", dict(messages=[{"role": "user"}])),
-                ("messages[0].content: expected a text or an array of blocks", dict(messages=[{"role": "user", "content": 1}])),
+                ("messages[0].content: expected a text or an array of its parts", dict(messages=[{"role": "user", "content": 1}])),
                 ("messages[0].name: unknown parameter", dict(messages=[dict(HELLO[0], name="x")])),
                 ("messages[0].content[0].type: expected text or tool_result, found 'image'", dict(messages=[{"role": "user", "content": [
                     {"type": "image", "source": {}}]}])),

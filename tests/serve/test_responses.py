@@ -318,7 +318,7 @@ def what_is_wrong_is_named():
                 ("user, assistant, system or developer", "input[1].role", {"input": [message, {"role": "tool", "content": "x"}]}),
                 ("expected one", "input[0].content", {"input": [{"role": "user"}]}),
                 ("found none", "input[0].role", {"input": [{"type": "message", "content": "x"}]}),
-                ("list of its parts", "input[0].content", {"input": [{"role": "user", "content": {"a": 1}}]}),
+                ("array of its parts", "input[0].content", {"input": [{"role": "user", "content": {"a": 1}}]}),
                 ("input_text or output_text, found 'input_image'", "input[0].content[0].type",
                  {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}),
                 ("found 'input_file'", "input[0].content[1].type", {"input": [{"role": "user", "content": [
