@@ -92,12 +92,14 @@ class Context(Handle):
 
     def _decode(self, c: Any, ids: Any, seq: int, want: str) -> Optional[Floats]:
         at, n = lib.tblock_seq_length(c, seq), len(ids)
+        if not n:
+            return np.empty((0, self.model.vocab_size), np.float32) if want != "none" else None
         items = np.zeros(n, dtype=[("seq", "i4"), ("pos", "i4"), ("token", "i4"), ("want_logits", "?"), ("pad", "V3")])
-        items["seq"], items["token"] = seq, np.frombuffer(ffi.buffer(ids), "i4") if n else 0
+        items["seq"], items["token"] = seq, np.frombuffer(ffi.buffer(ids), "i4")
         items["pos"] = np.arange(at, at + n)
-        if n and want != "none":
+        if want != "none":
             items["want_logits"][-1 if want == "last" else slice(None)] = True
-        call("tblock_decode", c, ffi.from_buffer("tblock_item[]", items) if n else ffi.NULL, n)
+        call("tblock_decode", c, ffi.from_buffer("tblock_item[]", items), n)
         return self._take(c) if want != "none" else None
 
     def _take(self, c: Any) -> Floats:
@@ -118,6 +120,25 @@ class Context(Handle):
             result = self._decode(c, ids, 0, "last" if last else "all")
         assert result is not None
         return result
+
+    def log_probs(self, prompt: Prompt, *, first: int = 1) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+        """ln of the probability that the model gives to tokens first, first + 1, ... of a prompt that is computed from scratch in
+        sequence 0: float64 [n - first], the numbers that evaluation sums; and of each whether it was the most probable one."""
+        ids = self.model.prompt(prompt)
+        if not 1 <= first <= len(ids):
+            raise UsageError("first: expected 1 to %d, found %d" % (len(ids), first))
+        found, best = np.empty(len(ids) - first), np.empty(len(ids) - first, np.bool_)
+        one, top, top_p = ffi.new("double *"), ffi.new("int32_t *"), ffi.new("double *")
+        with self._use() as c:
+            call("tblock_seq_rewind", c, 0, 0)
+            self._decode(c, c_ids(ids[:first - 1]), 0, "none")
+            rows = self._decode(c, c_ids(ids[first - 1:-1]), 0, "all")
+        assert rows is not None
+        for i, row in enumerate(rows):
+            token = int(ids[first + i])
+            call("tblock_log_probs", ffi.from_buffer("float[]", row), self.model.vocab_size, token, one, top, top_p, 1)
+            found[i], best[i] = one[0], top[0] == token
+        return found, best
 
     def hidden(self, prompt: Prompt, names: Optional[Sequence[str]] = None) -> dict[str, Floats]:
         """The residual stream [n, d_model] at each place of a prompt that is computed from scratch in sequence 0: "embed"; for

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""lm-evaluation-harness, unchanged and without a network, scores the model behind tblock serve: its log-likelihoods are those of
-tblock eval --choices as doubles, and its texts those of tblock run. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
+"""lm-evaluation-harness, unchanged and without a network, scores the model behind tblock serve, and by the class of the Python
+package: its log-likelihoods are those of tblock eval --choices as doubles, and its texts those of tblock run. Prints "ok NAME",
+"FAIL NAME: why" or "skip NAME: why"."""
 import json
 import os
 import pathlib
@@ -10,7 +11,9 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
 from server import MODEL, TBLOCK, Server, run  # noqa: E402
-from verdicts import attempt  # noqa: E402
+from verdicts import Skip, attempt  # noqa: E402
+
+PACKAGE = os.path.join(os.path.dirname(TBLOCK), "python")
 
 QUESTIONS = [
     {"context": "ROMEO:\nI love", "choices": [" thee", " you", " the king", "."], "answer": 0},
@@ -29,10 +32,13 @@ TASKS = {
 DOCUMENTS = {"verse_choices": QUESTIONS, "verse_until": PROMPTS}
 
 
-def evaluated(server, *options, **arguments):
+def served(server, *options, **arguments):
+    return evaluated("lm_eval", "local-completions", *options, model="shakespeare", max_length=256, max_retries=1,
+                     base_url="http://%s:%d/v1/completions" % (server.host, server.port), **arguments)
+
+
+def evaluated(module, kind, *options, **arguments):
     """The samples of both tasks, as lm_eval --log_samples writes them, in the order of the documents; and its results."""
-    arguments = {"model": "shakespeare", "base_url": "http://%s:%d/v1/completions" % (server.host, server.port), "max_length": 256,
-                 "max_retries": 1, **arguments}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         for task, how in TASKS.items():
@@ -41,9 +47,9 @@ def evaluated(server, *options, **arguments):
                     "test_split": "test"}
             (folder / (task + ".yaml")).write_text(json.dumps({**data, **how}))   # JSON is YAML
         offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HF_HOME": name, "NO_PROXY": "*", "no_proxy": "*"}
-        done = subprocess.run([sys.executable, "-m", "lm_eval", "--model", "local-completions", "--tasks", ",".join(TASKS), "--include_path", name,
+        done = subprocess.run([sys.executable, "-m", module, "--model", kind, "--tasks", ",".join(TASKS), "--include_path", name,
                                "--model_args", ",".join("%s=%s" % pair for pair in arguments.items()), "--log_samples", "--output_path",
-                               name + "/out", *options], env={**os.environ, **offline}, capture_output=True, text=True)
+                               name + "/out", *options], env={**os.environ, **offline, "PYTHONPATH": PACKAGE}, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr[-2000:]
         samples = {}
         for task in TASKS:
@@ -79,20 +85,31 @@ def compare(samples, results):
 
 def remote_tokenizer_and_token_arrays():
     with Server() as s:
-        compare(*evaluated(s, tokenizer_backend="remote"))
+        compare(*served(s, tokenizer_backend="remote"))
 
 
 def what_it_finds_by_itself_many_at_once():
     """Without tokenizer_backend it asks whether the server has one."""
     with Server("--parallel", "4") as s:
-        compare(*evaluated(s, num_concurrent=8))
+        compare(*served(s, num_concurrent=8))
+
+
+def the_class_of_the_python_package():
+    """Without a server: `python -m tblock.lm_eval` knows the model class tblock."""
+    need_package()
+    compare(*evaluated("tblock.lm_eval", "tblock", "--batch_size", "3", pretrained=MODEL))
+
+
+def need_package():
+    if not os.path.exists(os.path.join(PACKAGE, "tblock", "lm_eval.py")):
+        raise Skip("the Python package is not built")
 
 
 def batches_of_texts():
     with Server() as s:
-        compare(*evaluated(s, "--batch_size", "3", tokenizer_backend="remote", tokenized_requests=False))
+        compare(*served(s, "--batch_size", "3", tokenizer_backend="remote", tokenized_requests=False))
 
 
-for test in (remote_tokenizer_and_token_arrays, what_it_finds_by_itself_many_at_once, batches_of_texts):
+for test in (remote_tokenizer_and_token_arrays, what_it_finds_by_itself_many_at_once, batches_of_texts, the_class_of_the_python_package):
     attempt(test.__name__, test)
 sys.exit(0)

@@ -33,7 +33,7 @@ LIMIT = 900  # seconds for the commands of a block, most of them for a busy mach
 # other programs that a reader may be told to type
 OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "pip", "sed", "source", "fuzz_json", "regression_test.sh"}
 # and options that pages name of them, or of tblock's scripts
-OPTIONS = {"--cflags", "--clean", "--golden-record", "--interleave", "--libs", "--list", "--local-dir", "--model", "--model_args", "--part",
+OPTIONS = {"--batch_size", "--cflags", "--clean", "--golden-record", "--interleave", "--libs", "--list", "--local-dir", "--model", "--model_args", "--part",
            "--priority", "--product", "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static",
            "--table", "--tasks", "--tblock-model", "--torch-index"}
 # before a command, and what stands between two

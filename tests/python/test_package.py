@@ -130,6 +130,13 @@ def logits_and_states_are_those_of_the_program():
         assert ours.dtype == np.float32 and not ours.flags.writeable
         assert ours.tobytes() == golden["logits"].tobytes()
         assert c.logits(TEXT, last=True).tobytes() == golden["logits"][-1:].tobytes()
+        found, best = c.log_probs(TEXT, first=3)
+        rows = golden["logits"][2:-1].astype(np.float64)
+        expected = rows - np.log(np.exp(rows - rows.max(1, keepdims=True)).sum(1, keepdims=True)) - rows.max(1, keepdims=True)
+        expected = expected[range(len(rows)), golden["tokens"][3:]]
+        assert np.allclose(found, expected, rtol=1e-12, atol=1e-12) and list(best) == list(rows.argmax(1) == golden["tokens"][3:])
+        assert len(c.log_probs(TEXT, first=len(golden["tokens"]))[0]) == 0
+        raises(tblock.UsageError, "first: expected 1 to", c.log_probs, TEXT, first=0)
         for name, x in c.hidden(TEXT).items():
             assert x.tobytes() == golden["hidden." + name].tobytes(), name
         assert list(c.hidden(TEXT, ["final_norm"])) == ["final_norm"]
@@ -232,6 +239,7 @@ def a_context_is_for_one_thread():
                     c.seq_length()
                 except tblock.BusyError as e:
                     found.append(str(e))
+                time.sleep(0.001)  # or it would have the context itself nearly always
         t = threading.Thread(target=other)
         t.start()
         end = time.monotonic() + 60
@@ -394,7 +402,8 @@ def memory_is_given_back():
     for _ in range(40):
         once()
     gc.collect()
-    assert resident() - before < 16 << 20, resident() - before
+    # the allocator keeps some; one array of logits a round would be 32 MB, one context 47
+    assert resident() - before < 28 << 20, resident() - before
 
 
 # ---- Errors ----
