@@ -256,7 +256,7 @@ class Options:
 _CALLBACKS = {
     "void(*)(void *, double)": "tblock_py_progress",
     "_Bool(*)(void *, double)": "tblock_py_go_on",
-    "_Bool(*)(void *, tblock_train_progress const *)": "tblock_py_train",
+    "_Bool(*)(void *, struct tblock_train_progress *)": "tblock_py_train",
 }
 
 

@@ -77,11 +77,10 @@ def synth(config: Path, target: Path, **options: Any) -> None:
     call("tblock_synth", c_text("config", config), c_text("target", target), opt.c, options=opt)
 
 
-def _adamw(options: Mapping[str, Any]) -> dict[str, Any]:
+def _adamw(options: Mapping[str, Any], decay_all: bool) -> dict[str, Any]:
     """Options in which adamw is a dict: its numbers replace the defaults."""
     out = dict(options)
     if out.get("adamw") is not None:
-        decay_all = "adamw_steps" in dict(ffi.typeof("tblock_grad_options").fields) and "text" not in out
         given = {"lr": 1e-3, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": 0.1, "decay_all": decay_all}
         out["adamw"] = Options("tblock_adamw", {**given, **out["adamw"]})
     return out
@@ -92,18 +91,15 @@ def train(target: Path, **options: Any) -> Record:
     micro_batch, adamw (a dict), min_lr, warmup, clip, dropout, validation, seed, eval_every, save_every, resume, plot, threads,
     progress (called with a record after every step; False: save a checkpoint and stop). Ctrl-C leaves a checkpoint."""
     options.setdefault("progress", lambda p: True)  # where Ctrl-C is seen
-    return record(_reported_first("tblock_train", options, target))
-
-
-def _reported_first(function: str, options: Mapping[str, Any], target: Path) -> Any:
-    return _reported(function, "tblock_train_options", "tblock_train_report", _adamw(options), c_text("target", target))
+    return record(_reported("tblock_train", "tblock_train_options", "tblock_train_report", _adamw(options, False),
+                            c_text("target", target)))
 
 
 def grad(model: Path, tokens: Path, target: Path, **options: Any) -> Record:
     """The loss of token sequences and its gradients with respect to all parameters, in safetensors files (docs/train.md). Options:
     adamw_steps, adamw (a dict), threads, progress."""
-    return record(_reported("tblock_grad", "tblock_grad_options", "tblock_grad_report", _adamw(options), c_text("model", model),
-                            c_text("tokens", tokens), c_text("target", target)))
+    return record(_reported("tblock_grad", "tblock_grad_options", "tblock_grad_report", _adamw(options, True),
+                            c_text("model", model), c_text("tokens", tokens), c_text("target", target)))
 
 
 def grad_check(**options: Any) -> list[Record]:

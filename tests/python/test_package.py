@@ -26,7 +26,7 @@ if not os.path.exists(os.path.join(PACKAGE, "tblock", "__init__.py")):
     sys.exit(0)
 import numpy as np  # noqa: E402
 import tblock  # noqa: E402
-from safetensors.numpy import load_file  # noqa: E402
+from safetensors.numpy import load_file, save_file  # noqa: E402
 
 PROGRAM = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
 MODEL = os.path.join(ROOT, "models", "shakespeare.bin")
@@ -200,6 +200,25 @@ def files_are_those_of_the_program():
     assert tblock.info_text(MODEL).encode() == program("info", MODEL)
     raises(tblock.UsageError, "same", tblock.quantize, MODEL, MODEL, "q8")
     raises(TypeError, "there is no option 'treads'", tblock.quantize, MODEL, temp("b.bin"), "q8", treads=1)
+
+
+def training_is_that_of_the_program():
+    text = os.path.join(ROOT, "models", "as-you-like-it.txt")
+    given = ["--vocab", "300", "--steps", "3", "--batch", "2", "--ctx", "16", "--lr", "0.002", "--quiet"]
+    program("train", "-o", temp("theirs.bin"), "--text", text, *given)
+    seen = []
+    report = tblock.train(temp("ours.bin"), text=text, vocab=300, steps=3, batch=2, n_ctx=16, adamw={"lr": 0.002},
+                          progress=lambda p: seen.append(p.step))
+    with open(temp("ours.bin"), "rb") as a, open(temp("theirs.bin"), "rb") as b:
+        assert a.read() == b.read()
+    assert seen == [1, 2, 3] and report.step == 3 and report.loss > 0
+    report = tblock.train(temp("stopped.bin"), text=text, vocab=300, steps=3, batch=2, n_ctx=16, progress=lambda p: p.step < 2)
+    assert report.stopped and not os.path.exists(temp("stopped.bin"))
+    save_file({"tokens": np.arange(16, dtype=np.int32).reshape(2, 8)}, temp("tokens.safetensors"))
+    r = tblock.grad(temp("ours.bin"), temp("tokens.safetensors"), temp("grads.safetensors"), adamw_steps=1, adamw={"lr": 0.01})
+    loss = load_file(temp("grads.safetensors"))["loss"].ravel()[0]
+    assert r.loss_after < r.loss and loss == loss.dtype.type(r.loss), (r, loss)
+    raises(tblock.UsageError, "text", tblock.train, temp("none.bin"), steps=1)
 
 
 # ---- Side by side ----
