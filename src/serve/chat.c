@@ -234,13 +234,19 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Talk
     return talk_choice(x, r->tool_choice, r->parallel, t);
 }
 
+static const Field beside_text[] = {
+    { "cache_control",           FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+static const PartForm text_parts = { (const char *const[]){ "text", NULL }, beside_text };
+
 /* A message as it is, but for its content, which becomes one text. */
 static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode *m, TextOut *o)
 {
-    static const char *const types[] = { "text", NULL };
-    const char              *before  = "";
-    TextOut                  text    = { 0 };
-    bool                     good    = true;
+    const char *before = "";
+    TextOut     text   = { 0 };
+    bool        good   = true;
     if (m->kind != NODE_OBJECT)
         return refuse_value(x, at.text, "an object", m);
     text_out(o, "{");
@@ -253,7 +259,8 @@ static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode
         if (!content || j->kind == NODE_NULL) {
             json_out_node(o, d, j);
         } else {
-            good = good && talk_text(x, place("%s.content", at.text), j, types, &text);
+            good = good && talk_text(x, place("%s.content", at.text), j, &text_parts,
+                                     &text);
             json_out_string(o, text.n ? text.text : "", text.n);
         }
     }

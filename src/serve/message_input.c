@@ -63,13 +63,12 @@ typedef struct Block {
 } Block;
 
 #define AT(field) offsetof(Block, field)
-static const Field text_fields[] = {
-    { "type",          FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "text",          FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
+static const Field beside_text[] = {
     { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
     { "citations",     FIELD_REFUSED, 0, 0, 0, "the models here read text alone" },
     { 0 },
 };
+static const PartForm text_parts = { (const char *const[]){ "text", NULL }, beside_text };
 static const Field use_fields[] = {
     { "type",          FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
     { "id",            FIELD_TEXT | FIELD_REQUIRED, AT(id), 0, 0, NULL },
@@ -96,7 +95,7 @@ static const Field thought_fields[] = {
 #undef AT
 
 static const struct { const char *name; int kind; const Field *fields; } blocks[] = {
-    { "text", TEXT, text_fields },
+    { "text", TEXT, NULL },
     { "tool_use", TOOL_USE, use_fields },
     { "tool_result", TOOL_RESULT, result_fields },
     { "thinking", THINKING, thought_fields },
@@ -113,6 +112,8 @@ static bool read_block(Exchange *x, Place at, const JsonNode *j, int kinds, Bloc
             continue;
         names   = place("%s%s%s", names.text, *names.text ? " or " : "", blocks[i].name);
         b->kind = blocks[i].kind;
+        if (node_is(type, blocks[i].name) && b->kind == TEXT)
+            return (b->text = talk_part(x, at, j, &text_parts)) != NULL;
         if (node_is(type, blocks[i].name))
             return read_object(x, at.text, j, blocks[i].fields, b)
                 && (b->kind != TOOL_USE || b->input->kind == NODE_OBJECT
@@ -120,8 +121,6 @@ static bool read_block(Exchange *x, Place at, const JsonNode *j, int kinds, Bloc
     }
     return refuse_value(x, place("%s.type", at.text).text, names.text, type);
 }
-
-static const char *const text_only[] = { "text", NULL };
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
@@ -138,7 +137,7 @@ static bool add_result(Exchange *x, Place at, const Block *b, Turn *turn, Talk *
     turn_end(turn, t);
     *turn     = (Turn){ .role = "tool", .call_id = b->tool_use_id, .is_error = b->is_error };
     bool good = !b->content
-        || talk_text(x, place("%s.content", at.text), b->content, text_only, &turn->text);
+        || talk_text(x, place("%s.content", at.text), b->content, &text_parts, &turn->text);
     turn_end(turn, t);
     return good;
 }
@@ -200,7 +199,7 @@ static bool add_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode 
     if (m.content->kind == NODE_ARRAY)
         return add_blocks(x, d, at, m.content, *role, turn, t);
     go_on(turn, t, (*role)->name);
-    return talk_text(x, at, m.content, text_only, &turn->text);
+    return talk_text(x, at, m.content, &text_parts, &turn->text);
 }
 
 static bool read_messages(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Talk *t)
@@ -213,7 +212,7 @@ static bool read_messages(Exchange *x, const JsonDoc *d, const MessagesRequest *
     if (list->kind != NODE_ARRAY || !list->n)
         return refuse_value(x, "messages", "an array of at least one message", list);
     bool good = !r->system
-        || talk_text(x, place("system"), r->system, text_only, &turn.text);
+        || talk_text(x, place("system"), r->system, &text_parts, &turn.text);
     turn.role = turn.text.n ? "system" : NULL;
     turn_end(&turn, t);
     JSON_NODES (i, list)

@@ -3,9 +3,15 @@
  * templates read. */
 #include "serve/server.h"
 
-/* Types of parts. */
-static const char *const texts[]    = { "input_text", "output_text", NULL };
-static const char *const thoughts[] = { "reasoning_text", NULL };
+static const Field beside_text[] = {
+    { "annotations",             FIELD_IGNORED, 0, 0, 0, NULL },
+    { "logprobs",                FIELD_IGNORED, 0, 0, 0, NULL },
+    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
+    { 0 },
+};
+static const PartForm texts    = { (const char *const[]){ "input_text", "output_text", NULL },
+                                   beside_text };
+static const PartForm thoughts = { (const char *const[]){ "reasoning_text", NULL }, beside_text };
 
 typedef struct Input {
     Exchange      *x;
@@ -103,7 +109,7 @@ static bool read_message(Input *in, Place at, const JsonNode *node)
         end_turn(in);
     turn_begin(turn, in->t, model ? "assistant" : *role);
     in->has_text = true;
-    bool good = talk_text(in->x, place("%s.content", at.text), i.content, texts, &turn->text);
+    bool good = talk_text(in->x, place("%s.content", at.text), i.content, &texts, &turn->text);
     if (!model)
         end_turn(in);
     return good;
@@ -127,7 +133,7 @@ static bool read_reasoning(Input *in, Place at, const JsonNode *node)
         end_turn(in);
     JSON_NODES (part, i.content) {
         const JsonNode *text =
-            talk_part(in->x, place("%s.content[%zu]", at.text, k++), part, thoughts);
+            talk_part(in->x, place("%s.content[%zu]", at.text, k++), part, &thoughts);
         if (!text)
             return false;
         turn_begin(turn, in->t, "assistant");
@@ -153,7 +159,7 @@ static bool read_output(Input *in, Place at, const JsonNode *node)
         return false;
     end_turn(in);
     in->turn  = (Turn){ .role = "tool", .call_id = i.call_id, .name = i.name };
-    bool good = talk_text(in->x, place("%s.output", at.text), i.output, texts, &in->turn.text);
+    bool good = talk_text(in->x, place("%s.output", at.text), i.output, &texts, &in->turn.text);
     end_turn(in);
     return good;
 }

@@ -393,13 +393,14 @@ void talk_free(void *t); /* accepts NULL */
 
 /* The template with what the request adds to it; of nothing (NULL), the server's. */
 tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);
-/* The text of a part of a message, which must have one of these types (NULL ends them); NULL:
- * refused. */
-const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const char *const *types);
+/* The types that parts of a message may have (NULL ends them), and what may stand beside type and
+ * text: ignored or refused by name; NULL: nothing. */
+typedef struct PartForm { const char *const *types; const Field *more; } PartForm;
+/* The text of a part; NULL: refused. */
+const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const PartForm *form);
 /* A content as one text: its parts one after the other. Templates would put images between them;
  * many know no parts at all. */
-bool talk_text(Exchange *x, Place at, const JsonNode *content, const char *const *types,
-               TextOut *o);
+bool talk_text(Exchange *x, Place at, const JsonNode *content, const PartForm *form, TextOut *o);
 /* What one role says in a row, which becomes one message in OpenAI's form. */
 typedef struct Turn {
     const char     *role; /* NULL: it has not begun */

@@ -38,38 +38,31 @@ tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
 typedef struct Part { const JsonNode *type, *text; } Part;
 #define AT(field) offsetof(Part, field)
 static const Field part_fields[] = {
-    { "type",                    FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
-    { "text",                    FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
-    { "annotations",             FIELD_IGNORED, 0, 0, 0, NULL },
-    { "logprobs",                FIELD_IGNORED, 0, 0, 0, NULL },
-    { "cache_control",           FIELD_IGNORED, 0, 0, 0, NULL },
-    { "prompt_cache_breakpoint", FIELD_IGNORED, 0, 0, 0, NULL },
-    { "citations",               FIELD_REFUSED, 0, 0, 0, "the models here read text alone" },
+    { "type", FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
+    { "text", FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
     { 0 },
 };
 #undef AT
 
-const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const char *const *types)
+const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const PartForm *form)
 {
-    Part            p     = { 0 };
-    Place           names = { "" };
-    const JsonNode *type  = node_get(part, "type");
-    bool            known = false;
-    for (; *types; types++) {
-        names = place("%s%s%s", names.text, *names.text ? " or " : "", *types);
-        known |= node_is(type, *types);
+    Part               p     = { 0 };
+    Place              names = { "" };
+    const JsonNode    *type  = node_get(part, "type");
+    const Field *const tables[] = { part_fields, form->more, NULL };
+    bool               known = false;
+    for (const char *const *t = form->types; *t; t++) {
+        names = place("%s%s%s", names.text, *names.text ? " or " : "", *t);
+        known |= node_is(type, *t);
     }
     if (!known) {
         refuse_value(x, place("%s.type", at.text).text, names.text, type);
         return NULL;
     }
-    return fields_read_at(x, at.text, part, (const Field *const[]){ part_fields, NULL }, &p)
-               ? p.text
-               : NULL;
+    return fields_read_at(x, at.text, part, tables, &p) ? p.text : NULL;
 }
 
-bool talk_text(Exchange *x, Place at, const JsonNode *content, const char *const *types,
-               TextOut *o)
+bool talk_text(Exchange *x, Place at, const JsonNode *content, const PartForm *form, TextOut *o)
 {
     size_t i = 0;
     if (content->kind == NODE_STRING) {
@@ -79,7 +72,7 @@ bool talk_text(Exchange *x, Place at, const JsonNode *content, const char *const
     if (content->kind != NODE_ARRAY)
         return refuse_value(x, at.text, "a text or an array of its parts", content);
     JSON_NODES (j, content) {
-        const JsonNode *part = talk_part(x, place("%s[%zu]", at.text, i++), j, types);
+        const JsonNode *part = talk_part(x, place("%s[%zu]", at.text, i++), j, form);
         if (!part)
             return false;
         text_out_bytes(o, part->text, part->n);

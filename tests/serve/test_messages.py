@@ -225,6 +225,8 @@ def what_is_wrong_is_named():
                 ("messages[0].content[0].text: expected a string, found none", dict(messages=[{"role": "user", "content": [{"type": "text"}]}])),
                 ("the last one to be the user's", dict(messages=HELLO + [{"role": "assistant", "content": "I am"}])),
                 ("messages[0].content[0].citations: not supported", dict(messages=[{"role": "user", "content": [dict(text("a"), citations=[])]}])),
+                ("system[0].annotations: unknown", dict(messages=HELLO, system=[dict(text("a"), annotations=[])])),
+                ("system[0].citations: not supported", dict(messages=HELLO, system=[dict(text("a"), citations=[])])),
                 ("system: expected a text or an array", dict(system=1)),
                 ("tools: expected an array", dict(tools={})),
                 ("tools[0].type: expected custom, found 'bash_20250124'", dict(tools=[{"type": "bash_20250124", "name": "bash"}])),
