@@ -9,6 +9,7 @@ if ! git ls-files >/dev/null 2>&1; then
     exit 0
 fi
 # A name in a log or a backtrace is a place. Recorded models keep the names that their readers look for.
+check nothing_ignored_or_linked_is_kept "$(git ls-files -ci --exclude-standard; git ls-files -s | grep '^120000')"
 check file_names_are_unique "$(git ls-files src tests tools bench docs ':!tests/data' | sed 's|.*/||' | grep -E '\.(c|h|py|sh|md)$' | grep -v '^README.md$' | sort | uniq -d)"
 check the_program_knows_public_headers_and_base_alone "$(git grep -hE '^#include ".*/' -- src/cli src/serve src/main.c | grep -vE '"(base|cli|serve)/' | sort -u)"
 # The order of docs/design.md, from below.
