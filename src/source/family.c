@@ -97,6 +97,21 @@ static const FamilyKey gpt2_keys[] = {
     SIZE_AS("n_positions|max_position_embeddings", n_ctx, 1024),
     NUMBER_AS("layer_norm_epsilon", norm_eps, 1e-5), TIED, NONE(kv_heads), NONE(head_dim), END,
 };
+static const FamilyKey seed_oss_keys[] = {
+    SIZES(4096, 64, 80, 27648, 155136, 524288), OR_NULL(kv_heads, 8), OR_NULL(head_dim, 128), END,
+};
+static const FamilyKey glm4_keys[] = {
+    SIZES(4096, 40, 32, 13696, 151552, 131072), NUMBER(norm_eps, 1.5625e-7), OR_NULL(kv_heads, 2),
+    OR_NULL(head_dim, 128), END,
+};
+static const FamilyKey ernie4_5_keys[] = {
+    SIZES(1024, 18, 16, 3072, 103424, 131072), NUMBER(norm_eps, 1e-5), TIED, OR_NULL(kv_heads, 2),
+    OR_NULL(head_dim, 128), END,
+};
+static const FamilyKey helium_keys[] = {
+    SIZES(2560, 24, 20, 7040, 48000, 4096), NUMBER(norm_eps, 1e-8), OR_NULL(kv_heads, 20),
+    OR_NULL(head_dim, 128), END,
+};
 static const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };
@@ -127,6 +142,13 @@ const FamilyTensor family_llama_tensors[] = {
 #define POST_NORMS                                                                                 \
     { ROLE_ATTN_POST_NORM, "@layers.#.post_attention_layernorm.weight", 0 },                       \
     { ROLE_FFN_POST_NORM, "@layers.#.post_feedforward_layernorm.weight", 0 }
+/* q and k whose heads rotate as neighbours. */
+#define PAIRED_QK                                                                                  \
+    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", PAIRS },                                       \
+    { ROLE_WK, "@layers.#.self_attn.k_proj.weight", PAIRS }
+#define FUSED_GATE                                                                                 \
+    { ROLE_W_GATE, "@layers.#.mlp.gate_up_proj.weight", IN_GATE },                                 \
+    { ROLE_W_UP, "@layers.#.mlp.gate_up_proj.weight", IN_UP }
 #define BOTH_NORMS POST_NORMS, { ROLE_FFN_NORM, "@layers.#.pre_feedforward_layernorm.weight", 0 }
 /* Experts one by one, as checkpoints have them, or as transformers 5 holds them: all in one tensor,
  * gate and up in one matrix. */
@@ -163,17 +185,19 @@ static const FamilyTensor phi3_tensors[] = {
     { ROLE_WQ, "@layers.#.self_attn.qkv_proj.weight", IN_Q },
     { ROLE_WK, "@layers.#.self_attn.qkv_proj.weight", IN_K },
     { ROLE_WV, "@layers.#.self_attn.qkv_proj.weight", IN_V },
-    { ROLE_W_GATE, "@layers.#.mlp.gate_up_proj.weight", IN_GATE },
-    { ROLE_W_UP, "@layers.#.mlp.gate_up_proj.weight", IN_UP },
+    FUSED_GATE,
     NO_MORE,
 };
 static const FamilyTensor gemma2_tensors[] = { BOTH_NORMS, NO_MORE };
 static const FamilyTensor gemma3_tensors[] = { BOTH_NORMS, QK_NORMS(0), NO_MORE };
 static const FamilyTensor olmo2_tensors[]  = { POST_NORMS, QK_NORMS(0), NO_MORE };
-static const FamilyTensor cohere_tensors[] = {
-    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", PAIRS },
-    { ROLE_WK, "@layers.#.self_attn.k_proj.weight", PAIRS },
-    QK_NORMS(PAIRS), NO_MORE,
+static const FamilyTensor cohere_tensors[] = { PAIRED_QK, QK_NORMS(PAIRS), NO_MORE };
+static const FamilyTensor paired_tensors[] = { PAIRED_QK, NO_MORE };
+static const FamilyTensor glm4_tensors[]   = {
+    PAIRED_QK, FUSED_GATE,
+    { ROLE_ATTN_POST_NORM, "@layers.#.post_self_attn_layernorm.weight", 0 },
+    { ROLE_FFN_POST_NORM, "@layers.#.post_mlp_layernorm.weight", 0 },
+    NO_MORE,
 };
 static const FamilyTensor stablelm_tensors[] = {
     { ROLE_Q_NORM, "@layers.#.self_attn.q_layernorm.norms.{h}.weight", 0 },
@@ -284,6 +308,22 @@ const Family families[] = {
     { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "seed_oss", .architecture = { "SeedOssForCausalLM" }, .keys = seed_oss_keys,
+      .tensors = no_tensors, LLAMA_LINE,
+      .flags = { ON("attention_bias", true, HAS_QKV_BIAS),
+                 ON("attention_out_bias", false, HAS_OUT_BIAS), MLP_BIAS }, .eos = 2 },
+    { .name = "glm4", .architecture = { "Glm4ForCausalLM" }, .keys = glm4_keys,
+      .tensors = glm4_tensors, LLAMA_LINE,
+      .placement = PLACE_BOTH, .flags = { ON("attention_bias", true, HAS_QKV_BIAS) },
+      .rotary = 0.5, .rotary_keys = "partial_rotary_factor", .bos = -1, .eos = 151329,
+      .eos_more = { 151336, 151338 }, .eos_null = true },
+    { .name = "ernie4_5", .architecture = { "Ernie4_5ForCausalLM", "Ernie4_5_ForCausalLM" },
+      .keys = ernie4_5_keys, .tensors = paired_tensors, LLAMA_ROPE(500000, ALL_ROPES),
+      .flags = { ON("use_bias", false, HAS_QKV_BIAS | HAS_OUT_BIAS | HAS_FFN_BIAS) }, .bos = 1,
+      .eos = 2 },
+    { .name = "helium", .architecture = { "HeliumForCausalLM" }, .keys = helium_keys,
+      .tensors = paired_tensors, LLAMA_ROPE(100000, ALL_ROPES),
+      .flags = { ON("attention_bias", false, HAS_QKV_BIAS), MLP_BIAS }, .bos = 1, .eos = 2 },
     { .name = "cohere", .architecture = { "CohereForCausalLM" }, .keys = cohere_keys,
       .tensors = cohere_tensors,
       LLAMA_ROPE(500000, ALL_ROPES),
@@ -387,7 +427,8 @@ void family_activations(const Family *f, char *out, size_t n)
 static const char harmless[] =
     " architectures model_type transformers_version torch_dtype dtype _name_or_path name_or_path "
     "auto_map use_cache"
-    " initializer_range attention_dropout hidden_dropout embd_pdrop resid_pdrop attn_pdrop "
+    " initializer_range attention_dropout residual_dropout hidden_dropout embd_pdrop resid_pdrop "
+    "attn_pdrop "
     "hidden_dropout_prob"
     " attention_probs_dropout_prob classifier_dropout pretraining_tp pad_token_id unk_token_id "
     "sep_token_id cls_token_id"

@@ -105,6 +105,8 @@ typedef struct Family {
     /* window_absent: sliding_window if absent; 0: null */
     int                 window_every, window_absent;
     int                 bos, eos;   /* ids if absent; -1: none */
+    int                 eos_more[2]; /* more ids of ends; 0: none */
+    bool                eos_null;   /* null means these ids too */
     const char         *prefix[3];  /* what "@" may stand for; NULL ends */
     /* tensors that can be computed and are skipped; "#" stands for digits */
     const char         *unused[3];

@@ -16,6 +16,8 @@ enum {
     DIVIDE         = 8,  /* logit_scale divides */
     /* rope scaling is only for layers without a window, which is not supported */
     WINDOWS_UNLIKE = 16,
+    /* the norm before the feed-forward is called post_attention_norm */
+    FFN_NORM_POST  = 32,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -41,6 +43,9 @@ static const GgufArch archs[] = {
     { .name = "gemma3",    .family = "gemma3_text", .flags = LAST_SCALE, .big_layers = 62 },
     { .name = "olmo2",     .family = "olmo2", .flags = WINDOWS_UNLIKE, .full_every = 4 },
     { .name = "granite",   .family = "granite", .flags = ROTATES_PAIRS | DIVIDE },
+    { .name = "seed_oss",  .family = "seed_oss", .flags = FFN_NORM_POST },
+    { .name = "glm4",      .family = "glm4", .flags = ROTATES_PAIRS },
+    { .name = "ernie4_5",  .family = "ernie4_5", .flags = ROTATES_PAIRS },
     { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
     { .name = "stablelm",  .family = "stablelm" },
     { .name = "gpt2",      .family = "gpt2" },
@@ -52,20 +57,22 @@ enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
 bool gguf_arch_pairs(const GgufArch *a) { return a->flags & ROTATES_PAIRS; }
 
+const char *gguf_arch_name(const GgufArch *a, TensorRole role, const char *usual)
+{
+    return role == ROLE_FFN_NORM && a->flags & FFN_NORM_POST ? "post_attention_norm" : usual;
+}
+
 const GgufArch *gguf_arch(const GgufFile *f, Error *err)
 {
     GgufString name;
-    char       known[256] = "";
     if (!gguf_read_string(f->meta, "general.architecture", &name, err))
         return NULL;
-    for (int i = 0; i < N_ARCHS; i++) {
+    for (int i = 0; i < N_ARCHS; i++)
         if (gguf_string_is(name, archs[i].name))
             return &archs[i];
-        size_t n = strlen(known);
-        snprintf(known + n, sizeof known - n, "%s%s", i ? ", " : "", archs[i].name);
-    }
-    fail(err, INPUT, "%s: key general.architecture: expected one of %s, found '%.*s'",
-         f->meta->path, known, (int)(name.n < 40 ? name.n : 40), name.bytes);
+    fail(err, INPUT,
+         "%s: key general.architecture: expected one that docs/sources.md lists, found '%.*s'",
+         f->meta->path, (int)(name.n < 40 ? name.n : 40), name.bytes);
     return NULL;
 }
 

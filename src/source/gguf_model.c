@@ -96,7 +96,8 @@ static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
     size_t        q = (size_t)c->heads * (size_t)c->head_dim,
            kv = (size_t)c->kv_heads * (size_t)c->head_dim, ff = (size_t)c->d_ff;
     char          own[NAME_MAX_BYTES];
-    GgufPlace         p = { .t = find(b, s, names[s->role], name),
+    const char   *usual = gguf_arch_name(b->arch, s->role, names[s->role]);
+    GgufPlace     p = { .t = find(b, s, usual, name),
                             .rows = (size_t)s->stack * (size_t)s->rows };
     bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
     if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))

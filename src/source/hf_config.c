@@ -47,16 +47,6 @@ static bool unwrap(HfReader *r)
     return true;
 }
 
-static void known_types(char *out, size_t n)
-{
-    size_t at = 0;
-    out[0] = '\0';
-    for (const Family *f = families; f->name; f++)
-        at += (size_t)snprintf(out + at, n - at, "%s%s", at ? ", " : "", f->name);
-    for (const FamilyWrapper *w = family_wrappers; w->model_type; w++)
-        at += (size_t)snprintf(out + at, n - at, ", %s", w->model_type);
-}
-
 /* model_type names the family. Old files have only architectures; if both are there, they must
  * fit. */
 static bool find_family(HfReader *r)
@@ -65,7 +55,7 @@ static bool find_family(HfReader *r)
                *list = key_take(&r->keys, "architectures");
     const Json *first = json_first(list);
     const char *name = NULL, *architecture = NULL;
-    char        known[512], found[128];
+    char        found[128];
     if (list && !json_is_null(list) && !json_is_array(list))
         return key_wrong(&r->keys, "architectures", "expected an array, found %s", json_kind(list));
     if (json_is_string(first) && !json_read_string(first, "", &architecture, NULL))
@@ -74,9 +64,9 @@ static bool find_family(HfReader *r)
         return false;
     if (!r->family && (!type || json_is_null(type) || name))
         r->family = family_find(name, architecture);
-    known_types(known, sizeof known);
     if (!r->family)
-        return key_wrong(&r->keys, "model_type", "expected one of %s, found %s", known,
+        return key_wrong(&r->keys, "model_type",
+                         "expected a family that docs/convert.md lists, found %s",
                          key_found(type, found, sizeof found));
     for (int i = 0; i < 2 && architecture && json_count(list) == 1; i++)
         if (r->family->architecture[i] && strcmp(r->family->architecture[i], architecture) == 0)
@@ -424,8 +414,12 @@ static bool read_ids(HfReader *r)
     if (!bos && r->family->bos >= 0 && r->family->bos < c->vocab_size)
         first[n++] = r->family->bos;
     c->bos = n ? first[0] : -1;
-    if (!eos && r->family->eos >= 0 && r->family->eos < c->vocab_size)
-        c->eos[c->n_eos++] = r->family->eos;
+    if (eos && !(json_is_null(eos) && r->family->eos_null))
+        return true;
+    const int ends[] = { r->family->eos, r->family->eos_more[0], r->family->eos_more[1] };
+    for (int i = 0; i < 3; i++)
+        if (ends[i] >= (i > 0) && ends[i] < c->vocab_size)
+            c->eos[c->n_eos++] = ends[i];
     return true;
 }
 

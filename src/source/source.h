@@ -230,6 +230,8 @@ typedef struct GgufArch GgufArch;
 const GgufArch *gguf_arch(const GgufFile *f, Error *err);
 /* does it rotate neighbouring dimensions? Then rows of q and k are reordered */
 bool            gguf_arch_pairs(const GgufArch *a);
+/* what it calls a tensor; usual: as most do */
+const char     *gguf_arch_name(const GgufArch *a, TensorRole role, const char *usual);
 
 /* Make the config of the source from the key-values and from which tensors exist, and check it. A
  * setting that changes the result and is not supported is INPUT. Warnings go to source_warn. */

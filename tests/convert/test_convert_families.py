@@ -11,7 +11,8 @@ from harness import edited, if_there, need, converted, refused, source_tensors, 
 import numpy as np
 
 FAMILIES = ("cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
-            "qwen2-moe", "qwen3", "qwen3-moe", "stablelm")
+            "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium")
+PAIRED = ("cohere", "glm4", "ernie45", "helium")
 
 
 def stored(m, name):
@@ -41,10 +42,10 @@ def stored(m, name):
     return plain[:, :rows] if items > 1 else plain[0, :rows]
 
 
-def halves(a, head_dim):
-    """Rows of each head: even ones first, then odd ones."""
-    heads = a.reshape((-1, head_dim // 2, 2) + a.shape[1:])
-    return np.concatenate([heads[:, :, 0], heads[:, :, 1]], axis=1).reshape(a.shape)
+def halves(a, head_dim, rotary=None):
+    """Rows of each head, of those that are rotated: even ones first, then odd ones."""
+    heads, n = a.reshape((-1, head_dim) + a.shape[1:]), rotary or head_dim
+    return np.concatenate([heads[:, 0:n:2], heads[:, 1:n:2], heads[:, n:]], axis=1).reshape(a.shape)
 
 
 LLAMA = {"attn_norm": "input_layernorm", "wq": "self_attn.q_proj", "wk": "self_attn.k_proj", "wv": "self_attn.v_proj",
@@ -89,7 +90,7 @@ def expected(fixture, c, t, name):
         return np.stack([t[base + pattern % (e, which)] for e in range(c["n_experts"])])
     if fixture == "phi3" and part in ("wq", "wk", "wv"):
         return np.split(t[base + "self_attn.qkv_proj.weight"], [q, q + kv])["qkv".index(part[1])]
-    if fixture == "phi3" and part in ("w_gate", "w_up"):
+    if fixture in ("phi3", "glm4") and part in ("w_gate", "w_up"):
         return np.split(t[base + "mlp.gate_up_proj.weight"], [ff])[part == "w_up"]
     names = dict(LLAMA)
     if fixture == "mixtral":
@@ -97,9 +98,11 @@ def expected(fixture, c, t, name):
     if fixture in ("gemma2", "gemma3", "olmo2"):
         names.update(attn_post_norm="post_attention_layernorm", ffn_post_norm="post_feedforward_layernorm",
                      ffn_norm="pre_feedforward_layernorm")
+    if fixture == "glm4":
+        names.update(attn_post_norm="post_self_attn_layernorm", ffn_post_norm="post_mlp_layernorm")
     a = t["%s%s.%s" % (base, names[part], kind)]
-    if fixture == "cohere" and part in ("wq", "wk"):
-        return halves(a, d)
+    if fixture in PAIRED and part in ("wq", "wk"):
+        return halves(a, d, c.get("rotary_dim"))
     return a + np.float32(1) if fixture.startswith("gemma") and "norm" in part else a
 
 
@@ -143,6 +146,9 @@ def test_family_configs_say_what_their_folders_say():
         "phi3": dict(window=0, kv_heads=4, eos=[2]), "qwen2": dict(window=0, qkv_bias=True, out_bias=False, tied_embeddings=True),
         "qwen2-moe": dict(n_experts=4, experts_used=2, expert_d_ff=40, shared_d_ff=64, shared_router=True, qkv_bias=True),
         "qwen3": dict(qk_norm="head", head_dim=16), "qwen3-moe": dict(n_experts=4, renormalize=True, qk_norm="head"),
+        "seed-oss": dict(qkv_bias=True, out_bias=False, ffn_bias=False, head_dim=16, theta=1e7),
+        "glm4": dict(norm_placement="both", rotary_dim=8, qkv_bias=True, out_bias=False, eos=[2, 3], bos=-1),
+        "ernie45": dict(tied_embeddings=True, theta=500000, qkv_bias=False), "helium": dict(theta=100000, norm_eps=1e-8, head_dim=12),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -288,6 +294,11 @@ def test_what_each_family_refuses():
     case("qwen3-moe", {"num_experts": 5}, "num_local_experts", "num_experts", "4")
     case("mixtral", {"num_experts_per_tok": 5}, "experts_used", "n_experts 4", "5")
     case("gemma", {"architectures": ["GemmaForTokenClassification"]}, "architectures")
+    case("seed-oss", {"attention_out_bias": True}, "o_proj.bias", "asks for this bias")
+    case("glm4", {"partial_rotary_factor": 0.2}, "partial_rotary_factor", "head_dim 16")
+    case("glm4", {"mlp_bias": True}, "mlp_bias", "false")
+    case("ernie45", {"use_bias": True}, "q_proj.bias", "asks for this bias")
+    case("helium", {"attention_bias": True}, "q_proj.bias", "asks for this bias")
     refused(edited("qwen2", tensors=lambda t: t.pop("model.layers.1.self_attn.k_proj.bias")), "k_proj.bias", "asks for this bias")
     refused(edited("phi3", tensors=lambda t: t.update({"model.layers.0.self_attn.qkv_proj.weight": ("BF16", np.zeros((143, 48), "<u2"))})),
             "qkv_proj", "[144, 48]", "[143, 48]")
@@ -314,6 +325,17 @@ def test_absent_keys_mean_the_family_s_default():
     refused(edited("gpt2", drop=["n_positions"]), "wpe", "[1024, 48]")
     with if_there():
         expect_config(converted(edited("olmo2", drop=["rms_norm_eps"])), norm_eps=1e-5)
+    for fixture, drop, values in (
+            ("seed-oss", ["bos_token_id", "eos_token_id", "mlp_bias", "attention_out_bias", "attention_bias"], dict(bos=0, eos=[2], qkv_bias=True)),
+            ("glm4", ["partial_rotary_factor", "rms_norm_eps", "attention_bias"], dict(rotary_dim=8, norm_eps=1.5625e-7, qkv_bias=True)),
+            ("ernie45", ["rope_theta", "rms_norm_eps", "tie_word_embeddings", "use_bias"], dict(theta=500000, norm_eps=1e-5, tied_embeddings=True)),
+            ("helium", ["rope_theta", "rms_norm_eps", "mlp_bias"], dict(theta=100000, norm_eps=1e-8))):
+        with if_there():
+            expect_config(converted(edited(fixture, drop=drop)), **values)
+    with if_there():
+        large = edited("glm4", config={"eos_token_id": None, "vocab_size": 151340, "tie_word_embeddings": True}, tensors=lambda t: t.update(
+            {"model.embed_tokens.weight": ("BF16", np.zeros((151340, 48), "<u2")), "lm_head.weight": ("BF16", np.zeros((151340, 48), "<u2"))}))
+        expect_config(converted(large), eos=[151329, 151336, 151338])
 
 
 def test_q_and_k_norms_of_each_head():
