@@ -35,6 +35,11 @@ def attempt(name, claim, *arguments):
     return False
 
 
+def attempt_all(*claims):
+    """Each by its own name. Returns whether one failed, for sys.exit."""
+    return any([attempt(claim.__name__, claim) for claim in claims])
+
+
 def option_only(description):
     """A parser with --only, which chooses claims by a part of their names."""
     parser = argparse.ArgumentParser(description=description,

@@ -11,7 +11,7 @@ import langchain_anthropic  # noqa: E402
 
 from made_to_say import CHAT, NAME, SAID, made_to_say  # noqa: E402
 from server import HELLO, TOOLS, talking  # noqa: E402
-from verdicts import attempt  # noqa: E402
+from verdicts import attempt_all  # noqa: E402
 
 TOOL = [{"name": "look_up", "description": "Looks.", "input_schema": TOOLS[0]["function"]["parameters"]}]
 DRAWN = {"seed": 3, "temperature": 0.8, "top_p": 0.9, "top_k": 40}   # the client has no parameters for these
@@ -89,6 +89,4 @@ def langchain():
         assert [(c["name"], c["args"]) for c in called.tool_calls] == [("look_up", {"word": "rose"})], called
 
 
-for test in (conversations, calls_and_reasoning, errors_are_those_of_the_client, langchain):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(conversations, calls_and_reasoning, errors_are_those_of_the_client, langchain))

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
 from server import HELLO, PATIENCE, ROOT, Server, run  # noqa: E402
-from verdicts import Skip, attempt  # noqa: E402
+from verdicts import Skip, attempt_all  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "docs/examples/serve"))
 import resume  # noqa: E402
@@ -149,6 +149,4 @@ def the_program_prints_the_text():
         assert done.returncode == 1 and "promt: unknown parameter" in done.stderr and "Traceback" not in done.stderr, done
 
 
-for test in (a_killed_server_breaks_no_answer, one_that_is_told_to_stop_ends_what_it_began, the_program_prints_the_text):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(a_killed_server_breaks_no_answer, one_that_is_told_to_stop_ends_what_it_began, the_program_prints_the_text))

@@ -13,7 +13,7 @@ import pydantic  # noqa: E402
 
 from made_to_say import CHAT, NAME, SAID, made_to_say, plain  # noqa: E402
 from server import HELLO, TOOLS, Server, talking  # noqa: E402
-from verdicts import attempt  # noqa: E402
+from verdicts import attempt_all  # noqa: E402
 
 
 def model(s, **given):
@@ -88,6 +88,4 @@ def texts():
         assert m.invoke("A") == expected[1]
 
 
-for test in (conversations, calls, answers_that_fit_a_class, texts):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(conversations, calls, answers_that_fit_a_class, texts))

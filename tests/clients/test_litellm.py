@@ -12,7 +12,7 @@ import litellm  # noqa: E402
 
 from made_to_say import CHAT, NAME, SAID, made_to_say, plain  # noqa: E402
 from server import HELLO, TOOLS, Server, talking  # noqa: E402
-from verdicts import attempt  # noqa: E402
+from verdicts import attempt_all  # noqa: E402
 
 litellm.suppress_debug_info = True
 
@@ -85,6 +85,4 @@ def errors_are_those_of_the_client():
                 raise AssertionError("nothing was raised")
 
 
-for test in (conversations, calls, answers_that_fit_a_schema, texts, errors_are_those_of_the_client):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(conversations, calls, answers_that_fit_a_schema, texts, errors_are_those_of_the_client))

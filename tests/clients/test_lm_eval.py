@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "serve"))
 from server import MODEL, TBLOCK, Server, run  # noqa: E402
-from verdicts import Skip, attempt  # noqa: E402
+from verdicts import Skip, attempt_all  # noqa: E402
 
 PACKAGE = os.path.join(os.path.dirname(TBLOCK), "python")
 
@@ -110,6 +110,5 @@ def batches_of_texts():
         compare(*served(s, "--batch_size", "3", tokenizer_backend="remote", tokenized_requests=False))
 
 
-for test in (remote_tokenizer_and_token_arrays, what_it_finds_by_itself_many_at_once, batches_of_texts, the_class_of_the_python_package):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(remote_tokenizer_and_token_arrays, what_it_finds_by_itself_many_at_once, batches_of_texts,
+                     the_class_of_the_python_package))

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from server import HELLO, MODEL, TBLOCK, TEMPLATE, TOOLS, Server, talking
-from verdicts import attempt
+from verdicts import attempt_all
 
 PATH = "/v1/chat/completions"
 
@@ -196,7 +196,5 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "chat", None, messages=HELLO)
 
 
-for test in (prompts_are_those_of_the_template, answers_come_back_as_they_were_meant, texts_fit_their_format, calls_come_where_they_are_required, log_probabilities,
-             what_is_wrong_is_named):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(prompts_are_those_of_the_template, answers_come_back_as_they_were_meant, texts_fit_their_format,
+                     calls_come_where_they_are_required, log_probabilities, what_is_wrong_is_named))

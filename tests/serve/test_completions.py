@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 from server import MODEL, ROOT, TBLOCK, Server, run
-from verdicts import attempt
+from verdicts import attempt_all
 
 PATH = "/v1/completions"
 PROMPTS = ["ROMEO:", "First Citizen:\nBefore we proceed", "KING RICHARD III:\nNow is the", "A", "JULIET:\nO Romeo, Romeo",
@@ -227,8 +227,7 @@ def paths_and_parameters_are_documented():
     assert len(routes) > 5 and len(fields) > 15 and not missing, missing
 
 
-for test in (texts_are_those_of_run, under_load_too, texts_that_give_way_go_on_as_if_nothing_had_happened,
-             a_broken_stream_goes_on_at_another_server, prompts_and_choices, log_probabilities, log_likelihoods_are_those_of_eval,
-             what_is_wrong_is_named, tokens_and_back, examples_of_the_page_work, paths_and_parameters_are_documented):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(texts_are_those_of_run, under_load_too, texts_that_give_way_go_on_as_if_nothing_had_happened,
+                     a_broken_stream_goes_on_at_another_server, prompts_and_choices, log_probabilities,
+                     log_likelihoods_are_those_of_eval, what_is_wrong_is_named, tokens_and_back, examples_of_the_page_work,
+                     paths_and_parameters_are_documented))

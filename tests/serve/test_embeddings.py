@@ -14,7 +14,7 @@ import time
 import numpy as np
 from safetensors.numpy import load_file
 from server import MODEL, TBLOCK, Server, run
-from verdicts import attempt
+from verdicts import attempt_all
 
 PATH = "/v1/embeddings"
 WIDTH = 192
@@ -215,8 +215,7 @@ def what_is_wrong_is_named():
         assert s.post(PATH, input="a")["data"], "it goes on"
 
 
-for test in (vectors_are_those_of_the_hidden_states, a_reference_in_numpy_agrees, both_encodings_are_equal, the_form_is_openais,
-             texts_and_ids_are_the_same, what_was_computed_before_changes_nothing, under_load_too, many_inputs_are_one_request,
-             a_client_that_leaves_is_forgotten, who_comes_later_does_not_wait_for_a_thousand_inputs, what_is_wrong_is_named):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(vectors_are_those_of_the_hidden_states, a_reference_in_numpy_agrees, both_encodings_are_equal,
+                     the_form_is_openais, texts_and_ids_are_the_same, what_was_computed_before_changes_nothing, under_load_too,
+                     many_inputs_are_one_request, a_client_that_leaves_is_forgotten,
+                     who_comes_later_does_not_wait_for_a_thousand_inputs, what_is_wrong_is_named))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from server import ROOT, Server
-from verdicts import attempt
+from verdicts import attempt_all
 
 LOAD = [sys.executable, str(ROOT / "bench/serve/load.py")]
 LENGTHS = ["--prompt", "3:60", "--answer", "2:30", "--vocab", "1024"]
@@ -65,7 +65,5 @@ def streams_that_wait_are_told_by_their_memory():
         assert found["idle"] == 50 and found["ended"] < 50 and found["after_mb"] > 1, found
 
 
-for test in (both_loops_count_what_the_server_counts, texts_make_prompts_too, what_goes_wrong_is_told,
-             a_cut_ends_it_and_one_more_client_does_not_count, streams_that_wait_are_told_by_their_memory):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(both_loops_count_what_the_server_counts, texts_make_prompts_too, what_goes_wrong_is_told,
+                     a_cut_ends_it_and_one_more_client_does_not_count, streams_that_wait_are_told_by_their_memory))

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 from server import MODEL, TBLOCK, Server, until
-from verdicts import attempt
+from verdicts import attempt_all
 
 PATH = "/v1/completions"
 JSON = {"Content-Type": "application/json"}
@@ -109,7 +109,5 @@ def what_cannot_be_a_log_is_refused():
         assert pathlib.Path(model).read_bytes() == before
 
 
-for test in (lines_tell_what_was_asked_and_not_what_was_said, a_file_is_opened_again, where_there_is_no_room_answers_go_on,
-             what_cannot_be_a_log_is_refused):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(lines_tell_what_was_asked_and_not_what_was_said, a_file_is_opened_again, where_there_is_no_room_answers_go_on,
+                     what_cannot_be_a_log_is_refused))

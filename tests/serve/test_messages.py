@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from server import HELLO, MODEL, TBLOCK, TEMPLATE, TOOLS as OPENAI_TOOLS, Server, talking
-from verdicts import attempt
+from verdicts import attempt_all
 
 PATH, CHAT = "/v1/messages", "/v1/chat/completions"
 # Reasoning that the template can switch off.
@@ -254,7 +254,6 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "chat", messages=HELLO, max_tokens=5)
 
 
-for test in (texts_and_ids_are_those_of_chat_and_of_run, arguments_come_as_the_template_wants_them, answers_are_blocks_in_their_order,
-             reasons_to_stop, calls_come_where_they_are_required, a_broken_stream_goes_on, thinking_is_what_the_template_can_do, what_is_wrong_is_named):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(texts_and_ids_are_those_of_chat_and_of_run, arguments_come_as_the_template_wants_them,
+                     answers_are_blocks_in_their_order, reasons_to_stop, calls_come_where_they_are_required,
+                     a_broken_stream_goes_on, thinking_is_what_the_template_can_do, what_is_wrong_is_named))

@@ -6,7 +6,7 @@ import sys
 import threading
 
 from server import HELLO, TOOLS, Server, talking
-from verdicts import attempt
+from verdicts import attempt_all
 
 PATH, CHAT = "/v1/responses", "/v1/chat/completions"
 FLAT = [{"type": "function", "strict": False, **TOOLS[0]["function"]}]
@@ -374,8 +374,7 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "chat", None, input="x")
 
 
-for test in (texts_and_ids_are_those_of_chat, items_become_messages, answers_are_items_in_their_order, answers_may_be_cut_anywhere,
-             a_broken_stream_goes_on_elsewhere, texts_fit_their_format, calls_come_where_they_are_required, under_load_each_is_as_alone, a_failure_is_an_event,
-             the_request_is_repeated, what_is_wrong_is_named):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(texts_and_ids_are_those_of_chat, items_become_messages, answers_are_items_in_their_order,
+                     answers_may_be_cut_anywhere, a_broken_stream_goes_on_elsewhere, texts_fit_their_format,
+                     calls_come_where_they_are_required, under_load_each_is_as_alone, a_failure_is_an_event,
+                     the_request_is_repeated, what_is_wrong_is_named))

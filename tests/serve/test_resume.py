@@ -9,7 +9,7 @@ import sys
 import threading
 
 from server import HELLO, MODEL, ROOT, TOOLS, Server, run, talking
-from verdicts import attempt
+from verdicts import attempt_all
 
 sys.path.insert(0, str(ROOT / "docs/examples/serve"))
 import resume  # noqa: E402
@@ -166,7 +166,5 @@ def another_model_is_not_gone_on_with():
             raise AssertionError("an answer of two models was joined")
 
 
-for test in (completions_do, offsets_count_from_the_beginning, conversations_do, one_that_has_ended_ends_again,
-             another_model_is_not_gone_on_with):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(completions_do, offsets_count_from_the_beginning, conversations_do, one_that_has_ended_ends_again,
+                     another_model_is_not_gone_on_with))
