@@ -55,6 +55,7 @@ static const char *error_type(int status)
 void error_json(TextOut *o, const char *request_id, int status, const char *param,
                 const char *message)
 {
+    const bool no_model = status == MHD_HTTP_NOT_FOUND && param;
     (void)request_id; /* a header has it */
     text_out(o, "{\"error\": {\"message\": ");
     json_out_string(o, message, strlen(message));
@@ -63,7 +64,8 @@ void error_json(TextOut *o, const char *request_id, int status, const char *para
         json_out_string(o, param, strlen(param));
     else
         text_out(o, "null");
-    text_out(o, ", \"code\": %d}}\n", status);
+    text_out(o, ", \"code\": ");
+    text_out(o, no_model ? "\"model_not_found\"}}\n" : "%d}}\n", status);
 }
 
 bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...)
@@ -192,6 +194,8 @@ const Route routes[] = {
     { "GET", "/openapi.json", openapi_handle, false, NULL,
       "this description", NULL },
     { "GET", "/v1/models", models_handle, false, NULL,
+      "a list of the model", NULL },
+    { "GET", "/v1/models/{model}", model_handle, false, NULL,
       "the model", NULL },
     { "POST", "/v1/completions", completions_handle, false, NULL,
       "texts that go on from prompts", &completions_body },
@@ -222,11 +226,19 @@ static bool same_method(const char *route, const char *method)
     return strcmp(route, method) == 0 || (strcmp(route, "GET") == 0 && strcmp(method, "HEAD") == 0);
 }
 
-static bool find_route(Exchange *x)
+/* Is it the path of a route, whose last part may stand for a text ("{model}")? */
+static bool same_path(const Route *r, const char *url, const char **rest)
+{
+    const size_t n = strcspn(r->path, "{");
+    *rest          = r->path[n] ? url + n : "";
+    return strncmp(r->path, url, n) == 0 && !r->path[n] == !url[n];
+}
+
+static bool find_route(Exchange *x, const char *url)
 {
     const Route *other = NULL;
     for (const Route *r = routes; r->path; r++)
-        if (strcmp(r->path, x->path) == 0) {
+        if (same_path(r, url, &x->rest)) {
             other    = r;
             x->error = r->error;
             if (same_method(r->method, x->method)) {
@@ -605,7 +617,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
         x = *slot = exchange_new(user, c, url, method);
         if (!x)
             return MHD_NO;
-        bool good = find_route(x);
+        bool good = find_route(x, url);
         good      = who_may_ask(x) && good && check_body(x);
         return good ? MHD_YES : send_whole(x);
     }

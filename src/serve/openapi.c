@@ -91,6 +91,17 @@ static bool body_json(TextOut *o, const Server *s, const Body *b, const char *na
     return found;
 }
 
+/* The part of a path that stands for a text. */
+static void path_parameter_json(TextOut *o, const char *path)
+{
+    const char *name = strchr(path, '{');
+    if (name)
+        text_out(o,
+                 ", \"parameters\": [{\"name\": \"%.*s\", \"in\": \"path\", \"required\": true, "
+                 "\"schema\": {\"type\": \"string\"}}]",
+                 (int)strcspn(name + 1, "}"), name + 1);
+}
+
 static void operation_json(TextOut *o, const Server *s, const Route *r)
 {
     const bool post    = strcmp(r->method, "POST") == 0;
@@ -99,8 +110,9 @@ static void operation_json(TextOut *o, const Server *s, const Route *r)
     named(o, "summary", r->help);
     text_out(o, ", \"operationId\": \"%s", post ? "post" : "get");
     for (const char *c = r->path; *c; c++)
-        text_out(o, "%c", strchr("/.-", *c) ? '_' : *c);
+        text_out(o, "%c", strchr("/.-{}", *c) ? '_' : *c);
     text_out(o, "\"");
+    path_parameter_json(o, r->path);
     if (r->open)
         text_out(o, ", \"security\": []");
     if (r->body) {

@@ -103,7 +103,7 @@ typedef void ErrorForm(TextOut *o, const char *request_id, int status, const cha
                        const char *message);
 
 typedef struct Route {
-    const char *method, *path;
+    const char *method, *path;   /* the last part of a path may be a name in braces: any text */
     bool (*handle)(Exchange *x); /* false: refused, and the answer says why */
     bool        open;            /* needs no key */
     ErrorForm  *error;           /* NULL: OpenAI's form */
@@ -119,6 +119,7 @@ struct Exchange {
     char                   id[REQUEST_ID];
     const char            *method;
     char                   path[128];
+    const char            *rest;         /* of the path, where its route has a name in braces */
     ErrorForm             *error;        /* of its path; NULL: OpenAI's form */
     const char            *origin;       /* to name in the answer; NULL */
     double                 arrived;
@@ -472,6 +473,7 @@ bool messages_handle(Exchange *x);
 bool count_tokens_handle(Exchange *x);
 ErrorForm messages_error;
 bool models_handle(Exchange *x);
+bool model_handle(Exchange *x);
 bool health_handle(Exchange *x);
 bool props_handle(Exchange *x);
 bool page_handle(Exchange *x);
@@ -491,6 +493,7 @@ void ids_json(TextOut *o, const Server *s, const int32_t *ids, size_t n, bool st
 bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonDoc *d));
 /* Is it our model? NULL is. */
 bool check_model(Exchange *x, const JsonNode *model);
+bool refuse_model(Exchange *x, const char *name);
 /* The ids of an array, and those of a text; false: refused. *ids is allocated. */
 bool ids_of(Exchange *x, const char *param, const JsonNode *list, int32_t **ids, size_t *n);
 bool tokens_of(Exchange *x, const JsonNode *text, unsigned flags, int32_t **ids, size_t *n);

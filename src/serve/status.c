@@ -21,11 +21,9 @@ static void named(TextOut *o, const char *key, const char *text)
     member_json(o, key, text, strlen(text));
 }
 
-bool models_handle(Exchange *x)
+static void model_json(TextOut *o, const Server *s)
 {
-    const Server *s = x->server;
-    TextOut      *o = &x->answer;
-    text_out(o, "{\"object\": \"list\", \"data\": [{");
+    text_out(o, "{");
     named(o, "id", s->o->name);
     text_out(o, ", \"object\": \"model\", \"created\": 0, \"owned_by\": \"tblock\", "
                 "\"max_model_len\": %d, \"meta\": {\"vocab_size\": %d, \"n_params\": %llu",
@@ -33,7 +31,23 @@ bool models_handle(Exchange *x)
     named(o, "family", s->info.family);
     named(o, "types", s->info.weight_types);
     named(o, "hash", s->info.hash);
-    text_out(o, ", \"numerics_version\": %d}}]}\n", TBLOCK_NUMERICS_VERSION);
+    text_out(o, ", \"numerics_version\": %d}}", TBLOCK_NUMERICS_VERSION);
+}
+
+bool models_handle(Exchange *x)
+{
+    text_out(&x->answer, "{\"object\": \"list\", \"data\": [");
+    model_json(&x->answer, x->server);
+    text_out(&x->answer, "]}\n");
+    return true;
+}
+
+bool model_handle(Exchange *x)
+{
+    if (strcmp(x->rest, x->server->o->name) != 0)
+        return refuse_model(x, x->rest);
+    model_json(&x->answer, x->server);
+    text_out(&x->answer, "\n");
     return true;
 }
 

@@ -58,11 +58,16 @@ static bool body_json(Exchange *x, JsonDoc *d)
         || refuse_error(x, NULL, &err);
 }
 
+bool refuse_model(Exchange *x, const char *name)
+{
+    return refuse(x, MHD_HTTP_NOT_FOUND, "model", "model: expected %s, found %s",
+                  x->server->o->name, name);
+}
+
 bool check_model(Exchange *x, const JsonNode *model)
 {
     return !model || node_is(model, x->server->o->name) || x->server->o->lenient
-        || refuse(x, MHD_HTTP_NOT_FOUND, "model", "model: expected %s, found %s",
-                  x->server->o->name, model->text);
+        || refuse_model(x, model->text);
 }
 
 bool ids_of(Exchange *x, const char *param, const JsonNode *list, int32_t **out, size_t *n)

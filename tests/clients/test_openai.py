@@ -11,7 +11,7 @@ import pydantic  # noqa: E402
 
 from made_to_say import CHAT, NAME, SAID, made_to_say, plain  # noqa: E402
 from server import HELLO, TOOLS, Server, talking  # noqa: E402
-from verdicts import attempt  # noqa: E402
+from verdicts import attempt_all  # noqa: E402
 
 
 def client(s, **options):
@@ -22,6 +22,13 @@ def models_are_listed():
     with Server() as s:
         found = client(s).models.list().data
         assert [m.id for m in found] == [NAME] and found[0].object == "model" and found[0].owned_by == "tblock", found
+        assert client(s).models.retrieve(NAME) == found[0]
+        try:
+            client(s).models.retrieve("other")
+        except openai.NotFoundError as e:
+            assert e.code == "model_not_found" and e.param == "model", e
+        else:
+            raise AssertionError("another name was found")
 
 
 def completions():
@@ -193,7 +200,5 @@ def who_takes_too_long_is_told():
         raised(openai.APITimeoutError, client(s, timeout=0.02).completions.create, **given)
 
 
-for test in (models_are_listed, completions, conversations, calls_and_reasoning, answers_that_fit_a_class, responses, embeddings,
-             errors_are_those_of_the_client, who_is_refused_comes_again, who_takes_too_long_is_told):
-    attempt(test.__name__, test)
-sys.exit(0)
+sys.exit(attempt_all(models_are_listed, completions, conversations, calls_and_reasoning, answers_that_fit_a_class, responses,
+                     embeddings, errors_are_those_of_the_client, who_is_refused_comes_again, who_takes_too_long_is_told))

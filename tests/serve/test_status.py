@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """/metrics is in the form of Prometheus and counts what happened, under the names that vLLM has for it too; /props, /v1/models,
 /health. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
+import json
 import math
 import re
 import sys
+import urllib.parse
 
 from server import Server
-from verdicts import attempt
+from verdicts import attempt_all
 
 # The names and types that vLLM publishes (its v1 metrics), and what we call the same.
 VLLM = {"num_requests_running": ("gauge", "requests_running"), "num_requests_waiting": ("gauge", "requests_waiting"),
@@ -134,6 +136,21 @@ def what_it_says_of_itself():
         assert s.get("/health") == {"status": "ok"}
 
 
-for test in (the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests, what_it_says_of_itself):
-    attempt(test.__name__, test)
-sys.exit(0)
+def a_model_is_found_by_its_name():
+    for name in ("verse", "a/b c%25{model}é", "x" * 300):
+        with Server("--alias", name) as s:
+            path = "/v1/models/" + urllib.parse.quote(name, safe="/")
+            assert s.get(path) == s.get("/v1/models/" + urllib.parse.quote(name, safe="")) == s.get("/v1/models")["data"][0]
+            for other, found in ((path[:-1], name[:-1]), (path + "/", name + "/"), ("/v1/models/%7Bmodel%7D", "{model}")):
+                status, _, data = s.ask("GET", other)
+                said = json.loads(data)["error"]
+                assert status == 404 and said["code"] == "model_not_found" and said["param"] == "model", said
+                assert name != "verse" or said["message"] == "model: expected verse, found " + found, said
+            for other in ("/v1/models/", "/v1/models//", "/v1/modelsx"):
+                assert s.ask("GET", other)[0] == 404, other
+            status, _, data = s.ask("POST", path, b"{}", {"Content-Type": "application/json"})
+            assert status == 405 and "expected GET" in json.loads(data)["error"]["message"], data
+
+
+sys.exit(attempt_all(the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests,
+                     what_it_says_of_itself, a_model_is_found_by_its_name))
