@@ -32,6 +32,33 @@ TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, con
 TBLOCK_API bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes,
                                      char **answer, tblock_error *err);
 
+/* The vocabulary of a model's tokenizer; pointers live as long as the model. */
+typedef struct tblock_tokenizer_info {
+    const char    *type; /* "spm", "spm_unigram", "bpe", "bpe_char", "unigram" (docs/format.md)   */
+    int            size; /* ids are 0 .. size - 1                                                 */
+    int32_t        unk;  /* -1: none                                                              */
+    const int32_t *prefix; size_t n_prefix; /* what TBLOCK_ADD_SPECIAL puts before a text,        */
+    const int32_t *suffix; size_t n_suffix; /* ... and behind it                                  */
+    const char *chat_template, *chat_template_tools, *special_tokens; /* as the model's source has
+                            them (docs/format.md, "Chat"); NULL: it has none                      */
+} tblock_tokenizer_info;
+
+/* Fails with TBLOCK_INPUT (no tokenizer). */
+TBLOCK_API bool tblock_tokenizer_describe(const tblock_model *m, tblock_tokenizer_info *out,
+                                          tblock_error *err);
+
+enum tblock_token_type { TBLOCK_TOKEN_NORMAL = 1, TBLOCK_TOKEN_UNKNOWN, TBLOCK_TOKEN_CONTROL,
+                         TBLOCK_TOKEN_ADDED, TBLOCK_TOKEN_UNUSED, TBLOCK_TOKEN_BYTE };
+
+/* A token as tok.bytes and tok.types of docs/format.md have it: spaces of types other than "bpe"
+ * are U+2581 here, and the bytes have no NUL at their end. */
+typedef struct tblock_token { const char *bytes; size_t n_bytes; int type; } tblock_token;
+
+/* Tokens first .. first + n - 1. Fails with TBLOCK_INPUT (no tokenizer) and TBLOCK_USAGE (an id
+ * that it lacks). */
+TBLOCK_API bool tblock_tokens(const tblock_model *m, int32_t first, size_t n, tblock_token *out,
+                              tblock_error *err);
+
 /* The logits of the last tblock_decode, which become the caller's: a row of *stride floats, of
  * which vocab_size count, for each item that asked for them, in their order. Release them with
  * tblock_free; the context makes new ones. NULL, and *n_rows 0: there are none. */

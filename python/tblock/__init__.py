@@ -17,11 +17,12 @@ from .constraint import Constraint
 from .context import Attention, Context
 from .generation import Generation
 from .model import Info, Model
+from .tokenizer import Tokenizer
 from .tools import block, convert, grad, grad_check, info, info_text, measure, quantize, synth, train
 
 __version__: str = _ffi.string(_lib.tblock_version()).decode()
 NUMERICS_VERSION: int = _lib.TBLOCK_NUMERICS_VERSION
 
 __all__ = ["Answer", "Attention", "BusyError", "Chat", "CheckError", "ClosedError", "Constraint", "Context", "Error", "Generation",
-           "Info", "InputError", "Model", "NUMERICS_VERSION", "Record", "SystemFailure", "UsageError", "block", "convert", "grad",
+           "Info", "InputError", "Model", "NUMERICS_VERSION", "Record", "SystemFailure", "Tokenizer", "UsageError", "block", "convert", "grad",
            "grad_check", "info", "info_text", "measure", "quantize", "synth", "train"]

@@ -194,9 +194,19 @@ def records(c: Any, n: int) -> list[Record]:
     return [record(c[i]) for i in range(n)]
 
 
+def text_bytes(name: str, value: Any) -> bytes:
+    """A text as UTF-8, or bytes as they are."""
+    try:
+        if isinstance(value, (str, bytes, bytearray, memoryview)):
+            return value.encode() if isinstance(value, str) else bytes(value)
+    except UnicodeEncodeError as e:
+        raise UsageError("%s: %s" % (name, e)) from None
+    raise UsageError("%s: expected a text or bytes, found %s" % (name, type(value).__name__))
+
+
 def _bytes(name: str, value: Any) -> bytes:
-    raw = os.fsencode(value) if isinstance(value, os.PathLike) else value.encode() if isinstance(value, str) else value
-    if not isinstance(raw, bytes) or b"\0" in raw:
+    raw = os.fsencode(value) if isinstance(value, os.PathLike) else text_bytes(name, value)
+    if b"\0" in raw:
         raise UsageError("%s: expected a text without NUL, found %r" % (name, value))
     return raw
 

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ._c import ffi, lib
-from ._core import Handle, InputError, Options, Record, UsageError, c_text, call, record
+from ._core import Handle, InputError, Options, Record, UsageError, c_text, call, record, text_bytes
 
 if TYPE_CHECKING:
     from .chat import Chat
     from .constraint import Constraint
     from .context import Context
     from .generation import Generation
+    from .tokenizer import Tokenizer
 
 Path = Union[str, "os.PathLike[str]"]
 Ids = npt.NDArray[np.int32]
@@ -76,6 +77,8 @@ class Model(Handle):
         super().__init__(call("tblock_open", c_text("path", path), opt.c, options=opt), lib.tblock_close)
         self.path = os.fspath(path)
         self._idle: list[Context] = []
+        self._vocabulary: dict[str, int] = {}  # of its tokenizers
+        self._special_tokens: dict[str, Any] = {}
         described = ffi.new("tblock_model_info *")
         lib.tblock_model_describe(self._c, described)
         self._described = record(described[0])
@@ -107,7 +110,7 @@ class Model(Handle):
     def tokenize(self, text: Text, *, add_special: bool = True, parse_special: bool = False) -> Ids:
         """Token ids [n], int32, of a text or of bytes that need not be UTF-8. add_special: with what the tokenizer's template
         adds (BOS). parse_special: special tokens that the text spells become their ids, which text of strangers must not."""
-        raw = text.encode("utf-8") if isinstance(text, str) else bytes(text)
+        raw = text_bytes("text", text)
         ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
         flags = (lib.TBLOCK_ADD_SPECIAL if add_special else 0) | (lib.TBLOCK_PARSE_SPECIAL if parse_special else 0)
         call("tblock_tokenize", self._c, ffi.from_buffer(raw), len(raw), flags, ids, n)
@@ -137,6 +140,12 @@ class Model(Handle):
         if not len(ids):
             raise UsageError("prompt: expected at least one token, found none")
         return ids
+
+    @property
+    def tokenizer(self) -> "Tokenizer":
+        """The tokenizer with the names that transformers gives its methods. See Tokenizer."""
+        from .tokenizer import Tokenizer
+        return Tokenizer(self)
 
     # ---- What is made from it ----
 

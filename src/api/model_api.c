@@ -276,6 +276,42 @@ bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_byte
     HOST_ENV_RETURN(bool, tokenize_json(m, line, n_bytes, answer, err));
 }
 
+bool tblock_tokenizer_describe(const tblock_model *m, tblock_tokenizer_info *out,
+                               tblock_error *err)
+{
+    if (!need_tokenizer(m, err))
+        return false;
+    TokenizerFacts f = tokenizer_facts(m->tokenizer);
+    *out = (tblock_tokenizer_info){ .type = f.type,
+                                    .size = tokenizer_size(m->tokenizer),
+                                    .unk = f.unk,
+                                    .prefix = f.prefix,
+                                    .n_prefix = f.n_prefix,
+                                    .suffix = f.suffix,
+                                    .n_suffix = f.n_suffix,
+                                    .chat_template = m->chat_meta[CHAT_TEMPLATE],
+                                    .chat_template_tools = m->chat_meta[CHAT_TEMPLATE_TOOLS],
+                                    .special_tokens = m->chat_meta[CHAT_SPECIAL_TOKENS] };
+    return true;
+}
+
+bool tblock_tokens(const tblock_model *m, int32_t first, size_t n, tblock_token *out,
+                   tblock_error *err)
+{
+    if (!need_tokenizer(m, err))
+        return false;
+    int64_t size = tokenizer_size(m->tokenizer);
+    if (first < 0 || first >= size || n > (size_t)(size - first))
+        return fail(err, USAGE, "token: expected an id from 0 to %lld, found %lld",
+                    (long long)size - 1, (long long)(first < 0 || first > size ? first : size));
+    for (size_t i = 0; i < n; i++) {
+        int id = first + (int)i;
+        tokenizer_piece(m->tokenizer, id, &out[i].bytes, &out[i].n_bytes);
+        out[i].type = tokenizer_piece_type(m->tokenizer, id);
+    }
+    return true;
+}
+
 struct tblock_stream { TextStream *text; };
 
 tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_error *err)

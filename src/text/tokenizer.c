@@ -362,3 +362,11 @@ bool tokenizer_piece(const Tokenizer *t, int id, const char **bytes, size_t *n_b
     *bytes = vocab_bytes(&t->vocab, id, n_bytes);
     return true;
 }
+
+int tokenizer_piece_type(const Tokenizer *t, int id) { return t->vocab.types[id]; }
+
+TokenizerFacts tokenizer_facts(const Tokenizer *t)
+{
+    return (TokenizerFacts){ TYPE[t->type], t->unk,      t->prefix,
+                             t->suffix,     t->n_prefix, t->n_suffix };
+}

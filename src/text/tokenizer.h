@@ -26,6 +26,17 @@ void tokenizer_free(Tokenizer *t);
 int tokenizer_size(const Tokenizer *t);
 /* The raw bytes of one id, which belong to the tokenizer. False: id is out of range. */
 bool tokenizer_piece(const Tokenizer *t, int id, const char **bytes, size_t *n_bytes);
+/* The type of an id in range, as tok.types of docs/format.md has it. */
+int tokenizer_piece_type(const Tokenizer *t, int id);
+
+/* What the metadata entry says. It belongs to the tokenizer. */
+typedef struct TokenizerFacts {
+    const char    *type; /* "spm", "bpe", ... */
+    int32_t        unk;  /* -1: none */
+    const int32_t *prefix, *suffix; /* of add_special */
+    size_t         n_prefix, n_suffix;
+} TokenizerFacts;
+TokenizerFacts tokenizer_facts(const Tokenizer *t);
 
 typedef struct Ids { int32_t *id; size_t n, cap; } Ids; /* release id with free() */
 

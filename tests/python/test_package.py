@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""The Python package, as it is built for the tests (BUILD/python) or installed in the folder TBLOCK_PACKAGE: its answers are those of
-the program, by bits; its memory, threads, signals and errors are what docs/python.md says. Prints "ok NAME", "FAIL NAME: why" or
-"skip NAME: why"."""
+"""The Python package: its answers are those of the program, by bits; its memory, threads, signals and errors are what docs/python.md
+says. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import asyncio
 import gc
 import json
@@ -11,44 +10,12 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-PACKAGE = os.environ.get("TBLOCK_PACKAGE") or os.path.join(ROOT, os.environ.get("BUILD", "build/release"), "python")
-sys.path[:0] = [os.path.join(ROOT, "tests"), PACKAGE]
-from verdicts import attempt  # noqa: E402
-
-if not os.path.exists(os.path.join(PACKAGE, "tblock", "__init__.py")):
-    print("skip tests/python: the package is not built (tools/setup.sh test installs what it needs)")
-    sys.exit(0)
-import numpy as np  # noqa: E402
-import tblock  # noqa: E402
-from safetensors.numpy import load_file, save_file  # noqa: E402
-
-PROGRAM = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
-MODEL = os.path.join(ROOT, "models", "shakespeare.bin")
-TEXT = "ROMEO:\nBut soft, what light through yonder window breaks?"
-TEMP = tempfile.mkdtemp()
-
-
-def program(*args, given=None):
-    return subprocess.run([PROGRAM, *args], stdout=subprocess.PIPE, check=True, input=given).stdout
-
-
-def raises(kind, words, function, *args, **options):
-    try:
-        function(*args, **options)
-    except kind as e:
-        assert words in str(e), "expected %r in the message, found %r" % (words, str(e))
-        return e
-    raise AssertionError("expected %s, found no error" % kind.__name__)
-
-
-def temp(name):
-    return os.path.join(TEMP, name)
+from package import MODEL, PACKAGE, PROGRAM, ROOT, TEXT, program, raises, run_claims, tblock, temp
+import numpy as np
+from safetensors.numpy import load_file, save_file
 
 
 # ---- The program's answers ----
@@ -489,8 +456,4 @@ def the_guide_is_right():
 
 
 if __name__ == "__main__":
-    helpers = ("program", "raises", "temp")
-    claims = [f for name, f in list(globals().items()) if getattr(f, "__module__", "") == "__main__" and name not in helpers
-              and callable(f)]
-    wanted = sys.argv[1:]
-    sys.exit(max([attempt(f.__name__, f) for f in claims if not wanted or f.__name__ in wanted]))
+    run_claims(globals())

@@ -32,6 +32,34 @@ static tblock_model *open_model(void)
     return m;
 }
 
+static void a_vocabulary_tells_its_tokens(void)
+{
+    tblock_tokenizer_info info;
+    tblock_token          t[3];
+    tblock_model         *m = open_model();
+    if (!m)
+        return;
+    CHECK(tblock_tokenizer_describe(m, &info, &err), "%s", err.msg);
+    CHECK(strcmp(info.type, "bpe") == 0 && info.size == 1024 && info.unk == -1 && !info.n_prefix
+              && !info.chat_template && !info.special_tokens,
+          "type %s, size %d, unk %d", info.type, info.size, info.unk);
+    CHECK(tblock_tokens(m, 'a', 3, t, &err), "%s", err.msg);
+    CHECK(t[0].n_bytes == 1 && *t[0].bytes == 'a' && *t[2].bytes == 'c'
+              && t[0].type == TBLOCK_TOKEN_NORMAL,
+          "found '%.*s'", (int)t[0].n_bytes, t[0].bytes);
+    CHECK(tblock_tokens(m, 1021, 3, t, &err), "%s", err.msg);
+    REFUSED(tblock_tokens(m, 1022, 3, t, &err), TBLOCK_USAGE, "found 1024");
+    REFUSED(tblock_tokens(m, 1, SIZE_MAX, t, &err), TBLOCK_USAGE, "found 1024");
+    REFUSED(tblock_tokens(m, -1, 1, t, &err), TBLOCK_USAGE, "found -1");
+    REFUSED(tblock_tokens(m, INT32_MAX, 1, t, &err), TBLOCK_USAGE, "found 2147483647");
+    tblock_close(m);
+    m = tblock_open("tests/data/models/llama-gqa", NULL, &err);
+    CHECK(m != NULL, "%s", err.msg);
+    REFUSED(tblock_tokenizer_describe(m, &info, &err), TBLOCK_INPUT, "tokenizer");
+    REFUSED(tblock_tokens(m, 0, 1, t, &err), TBLOCK_INPUT, "tokenizer");
+    tblock_close(m);
+}
+
 static void outputs_are_null_after_a_failure(void)
 {
     int32_t             *ids = some_ids, bad = -7;
@@ -184,6 +212,7 @@ static void weights_are_locked_whatever_they_were_made_from(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
+    TEST(a_vocabulary_tells_its_tokens);
     TEST(outputs_are_null_after_a_failure);
     TEST(ids_that_are_no_tokens_are_refused);
     TEST(a_batch_that_does_not_fit_names_its_own_tokens);
