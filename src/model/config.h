@@ -79,6 +79,7 @@ typedef struct Config {
     double  embed_scale, residual_scale, logit_scale;
     double  attn_scale;                  /* of scores; 0: 1 / sqrt(head_dim) */
     double  attn_softcap, logit_softcap; /* cap * tanh(x / cap) of scores, of logits; 0: none */
+    double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
     int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */
     bool    renormalize;                 /* the chosen experts' probabilities to sum 1 */

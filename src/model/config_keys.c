@@ -71,6 +71,7 @@ const ConfigKey config_keys[] = {
     NUM(attn_scale, 0, 1e30, SPARSE, "attention_multiplier", "attention.scale", NULL),
     NUM(attn_softcap, 0, 1e30, SPARSE, "attn_logit_softcapping", "attn_logit_softcapping", NULL),
     NUM(logit_softcap, 0, 1e30, SPARSE, "final_logit_softcapping", "final_logit_softcapping", NULL),
+    NUM(qkv_clip, 0, 1e30, SPARSE, "clip_qkv", NULL, NULL),
     INT(n_experts, 0, MAX_EXPERTS, SPARSE, "num_experts|num_local_experts", "expert_count", NULL),
     INT(experts_used, 0, MAX_EXPERTS, EXPERTS, "num_experts_per_tok", "expert_used_count", NULL),
     INT(expert_d_ff, 0, MAX_FF, EXPERTS, "moe_intermediate_size",

@@ -153,7 +153,8 @@ static void draw_ffn(TextOut *o, const Config *c)
 bool diagram_shows(const Config *c)
 {
     return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c)
-        && c->n_experts == 0 && c->qk_norm == QK_NONE && c->attn_scale == 0 && c->attn_softcap == 0;
+        && c->n_experts == 0 && c->qk_norm == QK_NONE && c->attn_scale == 0 && c->attn_softcap == 0
+        && c->qkv_clip == 0;
 }
 
 /* What is added to x: the sublayer's result, normed behind it where the family does so, times the
@@ -201,6 +202,8 @@ void draw_block_formulas(TextOut *o, const Config *c)
     text_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
     if (c->qk_norm)
         text_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
+    if (c->qkv_clip != 0)
+        text_out(o, "q, k, v cut at &#8723;%.6g\n", c->qkv_clip);
     if (c->positions == POS_ROPE)
         text_out(o, "q, k = RoPE q, RoPE k\n");
     draw_sum(o, c, "W<sub>O</sub> attention(q, k, v)");

@@ -140,6 +140,7 @@ const char *info_numbers(const Config *c, char *buf, size_t n)
             { "scores x", c->attn_scale, 0 },
         { "logits x", c->logit_scale, 1 },       { "score cap", c->attn_softcap, 0 },
                { "logit cap", c->logit_softcap, 0 },
+        { "q, k, v cut at", c->qkv_clip, 0 },
     };
     Words w = { buf, n, 0 };
     buf[0]  = '\0';

@@ -36,6 +36,9 @@ static void block(Run *r, int l)
     matmul(r, &r->v, &r->xn, &w->wv);        /* v = Wv n             [n_tok, kv_heads * head_dim] */
     norm_heads(r, &r->q, w->q_norm);         /* for families that norm q and k */
     norm_heads(r, &r->k, w->k_norm);
+    clip(r, &r->q);                          /* for families that limit q, k and v */
+    clip(r, &r->k);
+    clip(r, &r->v);
     rope(r, &r->q, l);                       /* rotate by the position: then q k^T depends */
     rope(r, &r->k, l);                       /* only on how far apart two tokens are */
     kv_put(r, l);                            /* k and v stay for all later tokens */

@@ -284,6 +284,23 @@ void norm_heads(Run *r, Act *x, const float *w)
     }
 }
 
+/* A NaN stays. */
+void clip(Run *r, Act *x)
+{
+    float most = r->qkv_clip;
+    int   n = r->model->cfg.head_dim, group = x->width / n / r->model->cfg.kv_heads, first, end;
+    if (most == 0.0f)
+        return;
+    touch(r, writes(x, heads_cut(r)));
+    for (int t = 0; t < r->n_tok; t++) {
+        my_heads(r, t, &first, &end);
+        for (int i = first * group * n; i < end * group * n; i++) {
+            float *v = act_row(x, t) + i;
+            *v = *v > most ? most : *v < -most ? -most : *v;
+        }
+    }
+}
+
 void rope(Run *r, Act *x, int l)
 {
     const Config    *c = &r->model->cfg;

@@ -87,7 +87,7 @@ typedef struct Run {
     RopeTable      rope[2];   /* layers that see all positions; with a window */
     Use            angles;    /* of rope     */
     Use            cached;    /* of kv_cache */
-    float          norm_eps, attn_scale, attn_softcap, embed_scale, residual_scale;
+    float          norm_eps, attn_scale, attn_softcap, qkv_clip, embed_scale, residual_scale;
     float          logit_scale, logit_softcap;
     ForwardObserver observer;
     void          *observer_user;
@@ -111,6 +111,7 @@ void embed(Run *r, Act *x);
 void norm(Run *r, Act *y, Act *x, NormVectors v);     /* y = norm(x); y = x if there is no norm */
 void matmul(Run *r, Act *y, Act *in, const Mat *w);   /* y = W in + bias */
 void norm_heads(Run *r, Act *x, const float *w);      /* does nothing if w is NULL */
+void clip(Run *r, Act *x);                            /* does nothing without qkv_clip */
 void rope(Run *r, Act *x, int l);
 void kv_put(Run *r, int l);                           /* stores k and v in the cache of layer l */
 void attention(Run *r, Act *y, int l);                /* attention.c */

@@ -206,6 +206,7 @@ static void set_numbers(Run *r, const Config *c)
     r->norm_eps       = (float)c->norm_eps;
     r->attn_scale     = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim));
     r->attn_softcap   = (float)c->attn_softcap;
+    r->qkv_clip       = (float)c->qkv_clip;
     r->embed_scale    = (float)c->embed_scale;
     r->residual_scale = (float)c->residual_scale;
     r->logit_scale    = (float)c->logit_scale;

@@ -78,9 +78,20 @@ static const FamilyKey gemma3_keys[] = {
     OR_NULL(kv_heads, 4), OR_NULL(head_dim, 256), END,
 };
 static const FamilyKey olmo2_keys[]   = { SIZE(vocab_size, 50304), NUMBER(norm_eps, 1e-5), END };
-static const FamilyKey granite_keys[] = {
-    NUMBER(embed_scale, 1), NUMBER(residual_scale, 1), { FORM_POSITIVE, NULL, AT(attn_scale), 1 },
-    { FORM_INVERSE, "logits_scaling", AT(logit_scale), 1 }, END,
+static const FamilyKey olmoe_keys[] = {
+    SIZES(2048, 16, 16, 2048, 50304, 4096), NUMBER(norm_eps, 1e-5), NONE(head_dim),
+    SIZE_AS("num_experts|num_local_experts", n_experts, 64), SIZE(experts_used, 8),
+    FLAG(renormalize, false), { FORM_OR_NULL, NULL, AT(qkv_clip), NAN }, END,
+};
+#define GRANITE_NUMBERS                                                                            \
+    NUMBER(embed_scale, 1), NUMBER(residual_scale, 1), { FORM_POSITIVE, NULL, AT(attn_scale), 1 }, \
+    { FORM_INVERSE, "logits_scaling", AT(logit_scale), 1 }
+#define GRANITE_MOE                                                                                \
+    GRANITE_NUMBERS, SIZE_AS("num_local_experts|num_experts", n_experts, 8), SIZE(experts_used, 2)
+static const FamilyKey granite_keys[]        = { GRANITE_NUMBERS, END };
+static const FamilyKey granite_moe_keys[]    = { GRANITE_MOE, END };
+static const FamilyKey granite_shared_keys[] = {
+    GRANITE_MOE, { FORM_COUNT, "shared_intermediate_size", AT(shared_d_ff), 0 }, END,
 };
 static const FamilyKey cohere_keys[] = {
     SIZES(8192, 40, 64, 22528, 256000, 8192), TIED, LAYER_NORM_EPS, NUMBER(logit_scale, 0.0625),
@@ -179,6 +190,24 @@ static const FamilyTensor mixtral_tensors[] = {
     { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },
     EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3",
             "block_sparse_moe.experts.{e}.w2"),
+    NO_MORE,
+};
+/* As published, and as transformers 5 calls them. */
+#define GRANITE_EXPERTS                                                                            \
+    { ROLE_ROUTER, "@layers.#.block_sparse_moe.router.layer.weight", 0 },                          \
+    { ROLE_ROUTER, "@layers.#.block_sparse_moe.router.weight", 0 },                                \
+    { ROLE_EXPERT_GATE, "@layers.#.block_sparse_moe.input_linear.weight", IN_GATE },               \
+    { ROLE_EXPERT_GATE, "@layers.#.block_sparse_moe.experts.gate_up_proj", IN_GATE },              \
+    { ROLE_EXPERT_UP, "@layers.#.block_sparse_moe.input_linear.weight", IN_UP },                   \
+    { ROLE_EXPERT_UP, "@layers.#.block_sparse_moe.experts.gate_up_proj", IN_UP },                  \
+    { ROLE_EXPERT_DOWN, "@layers.#.block_sparse_moe.output_linear.weight", 0 },                    \
+    { ROLE_EXPERT_DOWN, "@layers.#.block_sparse_moe.experts.down_proj", 0 }
+static const FamilyTensor granite_moe_tensors[]    = { GRANITE_EXPERTS, NO_MORE };
+static const FamilyTensor granite_shared_tensors[] = {
+    GRANITE_EXPERTS,
+    { ROLE_SHARED_GATE, "@layers.#.shared_mlp.input_linear.weight", IN_GATE },
+    { ROLE_SHARED_UP, "@layers.#.shared_mlp.input_linear.weight", IN_UP },
+    { ROLE_SHARED_DOWN, "@layers.#.shared_mlp.output_linear.weight", 0 },
     NO_MORE,
 };
 static const FamilyTensor phi3_tensors[] = {
@@ -324,6 +353,16 @@ const Family families[] = {
     { .name = "helium", .architecture = { "HeliumForCausalLM" }, .keys = helium_keys,
       .tensors = paired_tensors, LLAMA_ROPE(100000, ALL_ROPES),
       .flags = { ON("attention_bias", false, HAS_QKV_BIAS), MLP_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "olmoe", .architecture = { "OlmoeForCausalLM" }, .keys = olmoe_keys,
+      .tensors = qwen3_moe_tensors, LLAMA_LINE,
+      .has = EXPERTS_AS_WIDE, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1,
+      .eos = 50279 },
+    { .name = "granitemoe", .architecture = { "GraniteMoeForCausalLM" }, .keys = granite_moe_keys,
+      .tensors = granite_moe_tensors, LLAMA_LINE,
+      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .flags = { ATTENTION_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "granitemoeshared", .architecture = { "GraniteMoeSharedForCausalLM" },
+      .keys = granite_shared_keys, .tensors = granite_shared_tensors, LLAMA_LINE,
+      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .flags = { ATTENTION_BIAS }, .bos = 1, .eos = 2 },
     { .name = "cohere", .architecture = { "CohereForCausalLM" }, .keys = cohere_keys,
       .tensors = cohere_tensors,
       LLAMA_ROPE(500000, ALL_ROPES),

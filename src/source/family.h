@@ -13,6 +13,7 @@ typedef enum KeyForm {
     FORM_END,
     FORM_SIZE,          /* a whole number from 1 on, stored as an int */
     FORM_SIZE_OR_NULL,  /* null is 0 */
+    FORM_COUNT,         /* a whole number from 0 on */
     FORM_NONE,          /* the family has no such key */
     FORM_FLAG,
     FORM_NUMBER,        /* this and the following are stored as a double */

@@ -111,6 +111,9 @@ static bool read_key(HfReader *r, const FamilyKey *k)
     case FORM_SIZE:
         *(int *)to = (int)k->absent;
         return !j || key_size(&r->keys, name, j, to);
+    case FORM_COUNT:
+        *(int *)to = (int)k->absent;
+        return !j || key_int(&r->keys, name, j, 0, KEY_LARGEST, to);
     case FORM_SIZE_OR_NULL:
         *(int *)to = j ? 0 : (int)k->absent;
         return !j || json_is_null(j) || key_size(&r->keys, name, j, to);

@@ -21,6 +21,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->n_experts > 0, "n_experts", "0" },
         { c->attn_softcap != 0, "attn_softcap", "0" },
         { c->logit_softcap != 0, "logit_softcap", "0" },
+        { c->qkv_clip != 0, "qkv_clip", "0" },
         { c->positions != POS_ROPE, "positions", "rope" },
         { c->rope.type == ROPE_FACTORS, "rope type", "default, linear, llama3 or yarn" },
     };

@@ -10,7 +10,9 @@ import harness
 from harness import edited, if_there, need, converted, refused, source_tensors, to_f32, expect_config, MODELS
 import numpy as np
 
-FAMILIES = ("cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
+MIXTURES = ("granite-moe", "olmoe")
+
+FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium")
 PAIRED = ("cohere", "glm4", "ernie45", "helium")
 
@@ -84,6 +86,10 @@ def expected(fixture, c, t, name):
         a = t["%s.%s" % (top[part], kind)]
         return a + np.float32(1) if fixture.startswith("gemma") and part == "final_norm" else a
     base = "model.layers.%s." % layer
+    if fixture == "granite-moe" and part in ("expert_gate", "expert_up"):
+        return np.split(t[base + "block_sparse_moe.input_linear.weight"], 2, axis=1)[part == "expert_up"]
+    if fixture == "granite-moe" and part in ("router", "expert_down"):
+        return t[base + "block_sparse_moe." + ("router.layer" if part == "router" else "output_linear") + ".weight"]
     if part.startswith("expert_"):
         pattern = "block_sparse_moe.experts.%d.w%d.weight" if fixture == "mixtral" else "mlp.experts.%d.%s_proj.weight"
         which = {"gate": 1, "down": 2, "up": 3}[part[7:]] if fixture == "mixtral" else part[7:]
@@ -141,6 +147,9 @@ def test_family_configs_say_what_their_folders_say():
                          qkv_bias=True, out_bias=True, ffn_bias=True),
         "gpt2": dict(positions="learned", ffn="gelu_tanh", d_ff=192, n_ctx=96, tied_embeddings=True, norm_eps=0.003),
         "granite": dict(embed_scale=6, residual_scale=0.35, attn_scale=0.2, logit_scale=1 / 3),
+        "granite-moe": dict(n_experts=4, experts_used=2, expert_d_ff=40, renormalize=True, embed_scale=6, residual_scale=0.35,
+                            attn_scale=0.2, logit_scale=1 / 3, tied_embeddings=True),
+        "olmoe": dict(n_experts=8, experts_used=3, expert_d_ff=40, qk_norm="vector", window=0, bos=-1, eos=[2]),
         "mixtral": dict(n_experts=4, experts_used=2, expert_d_ff=80, renormalize=True, theta=1e6, window=0),
         "olmo2": dict(norm_placement="output", qk_norm="vector", theta=500000, bos=-1, eos=[]),
         "phi3": dict(window=0, kv_heads=4, eos=[2]), "qwen2": dict(window=0, qkv_bias=True, out_bias=False, tied_embeddings=True),
@@ -198,6 +207,32 @@ def test_dense_layers_among_experts():
         expect_config(m, dense_layers=[0], n_experts=4)
         assert "layers.0.w_gate" in m.header and "layers.1.expert_up" in m.header and "layers.0.router" not in m.header
     refused(edited("qwen3-moe", config={"mlp_only_layers": [0]}), "mlp.gate_proj.weight", "no such tensor")
+
+
+def test_granite_moe_with_a_shared_network_and_olmoe_with_a_limit():
+    def shared(t):
+        for n in range(2):
+            t["model.layers.%d.shared_mlp.input_linear.weight" % n] = ("BF16", (0x3C00 + np.arange(48 * 48, dtype="<u2") % 500).reshape(48, 48))
+            t["model.layers.%d.shared_mlp.output_linear.weight" % n] = ("BF16", (0x3C00 + np.arange(48 * 24, dtype="<u2") % 500).reshape(48, 24))
+
+    def renamed(t):   # as transformers 5 calls them
+        for n in range(2):
+            for old, new in (("input_linear.weight", "experts.gate_up_proj"), ("output_linear.weight", "experts.down_proj"),
+                             ("router.layer.weight", "router.weight")):
+                t["model.layers.%d.block_sparse_moe.%s" % (n, new)] = t.pop("model.layers.%d.block_sparse_moe.%s" % (n, old))
+    with if_there():
+        c = {"model_type": "granitemoeshared", "architectures": ["GraniteMoeSharedForCausalLM"]}
+        m = converted(edited("granite-moe", config=dict(c, shared_intermediate_size=24), tensors=shared), "--layout", "rows")
+        expect_config(m, shared_d_ff=24, n_experts=4, renormalize=True)
+        both = to_f32("BF16", (0x3C00 + np.arange(48 * 48, dtype="<u2") % 500).reshape(48, 48))
+        assert np.array_equal(stored(m, "layers.1.shared_gate"), both[:24]) and np.array_equal(stored(m, "layers.1.shared_up"), both[24:])
+        expect_config(converted(edited("granite-moe", config=c), out="a.bin"), n_experts=4)
+        refused(edited("granite-moe", config=dict(c, shared_intermediate_size=-1)), "shared_intermediate_size")
+        one, other = converted(need(MODELS, "granite-moe"), out="a.bin"), converted(edited("granite-moe", tensors=renamed), out="b.bin")
+        assert same_weights(one, other) and one.config == other.config
+    with if_there():
+        expect_config(converted(edited("olmoe", config={"clip_qkv": 1.5})), qkv_clip=1.5)
+        refused(edited("olmoe", config={"clip_qkv": 0}), "clip_qkv")
 
 
 def test_gpt2_with_and_without_its_prefix_and_buffers():

@@ -19,7 +19,8 @@ TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tbl
 IDS = ",".join(str(i) for i in range(3, 23))
 
 # model_type -> architecture; whether rows of q and k are permuted to neighbouring pairs there.
-ARCHS = {"llama": ("llama", True), "mistral": ("llama", True), "mixtral": ("llama", True), "granite": ("granite", True), "qwen2": ("qwen2", False),
+ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False),
+         "llama": ("llama", True), "mistral": ("llama", True), "mixtral": ("llama", True), "granite": ("granite", True), "qwen2": ("qwen2", False),
          "qwen3": ("qwen3", False), "qwen2_moe": ("qwen2moe", False), "qwen3_moe": ("qwen3moe", False), "phi3": ("phi3", False),
          "gemma": ("gemma", False), "gemma2": ("gemma2", False), "gemma3_text": ("gemma3", False), "olmo2": ("olmo2", False),
          "cohere": ("command-r", False), "stablelm": ("stablelm", False), "gpt2": ("gpt2", False), "gpt_neox": ("gptneox", False),
@@ -28,7 +29,8 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
          "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-         "mlp.down_proj": "ffn_down", "mlp.gate_up_proj": "ffn_up", "mlp.gate": "ffn_gate_inp", "block_sparse_moe.gate": "ffn_gate_inp",
+         "mlp.down_proj": "ffn_down", "mlp.gate_up_proj": "ffn_up", "mlp.gate": "ffn_gate_inp",
+         "block_sparse_moe.router.layer": "ffn_gate_inp", "block_sparse_moe.output_linear": "ffn_down_exps", "block_sparse_moe.gate": "ffn_gate_inp",
          "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
          "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp", "attn.c_attn": "attn_qkv",
          "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down", "attention.query_key_value": "attn_qkv",
@@ -67,6 +69,10 @@ def tensor_of(name, c, kind, bits):
 def tensors_of(folder, c):
     result, experts = {}, {}
     for name, (kind, bits) in harness.source_tensors(folder).items():
+        if name.endswith("block_sparse_moe.input_linear.weight"):
+            for part, half in zip(("gate", "up"), np.split(bits, 2, axis=1)):
+                result["blk.%s.ffn_%s_exps.weight" % (name.split(".")[2], part)] = (kind, np.ascontiguousarray(half))
+            continue
         expert = re.match(r"model\.layers\.(\d+)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight$", name)
         if expert:
             layer, e, part = expert.groups()
@@ -100,8 +106,8 @@ def keys_of(c, config):
     for key, ours in (("attn_logit_softcapping", "attn_softcap"), ("final_logit_softcapping", "logit_softcap"), ("attention.scale", "attn_scale"),
                       ("residual_scale", "residual_scale"), ("logit_scale", "logit_scale")):
         if config.get(ours, 0) not in (0, 1):
-            own[key] = (F32, 1 / config[ours] if c["model_type"] == "granite" and ours == "logit_scale" else config[ours])
-    if c["model_type"] == "granite":
+            own[key] = (F32, 1 / config[ours] if c["model_type"].startswith("granite") and ours == "logit_scale" else config[ours])
+    if c["model_type"].startswith("granite"):
         own["embedding_scale"] = (F32, config["embed_scale"])
     if c["model_type"] == "gemma3_text" and config.get("theta_window"):
         own["rope.freq_base_swa"] = (F32, config["theta_window"])

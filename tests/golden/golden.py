@@ -25,12 +25,13 @@ from ref import read_safetensors
 from runner import FIXTURES, MORE, ROOT, TEST_DATA, Failure, Program, add_options, run_checks
 
 DATA = ROOT / "tests" / "data" / "models"
+MIXTURES = ["granite-moe", "olmoe"]
 
 # An f16 cache rounds every K and V element by up to 2^-12 of itself. A share of the largest logit: about twice the worst
 # case of these models, 2.1e-3 (window65). Greedy tokens are not compared: their margins may be smaller than this.
 F16_KV_TOLERANCE = 4e-3
 
-RECORDED = ["llama-bias", "llama-gqa", "llama-headdim", "llama-linear-scaled", "llama-mha", "llama-mqa", "llama-sharded", "llama-tied",
+RECORDED = [*MIXTURES, "llama-bias", "llama-gqa", "llama-headdim", "llama-linear-scaled", "llama-mha", "llama-mqa", "llama-sharded", "llama-tied",
             "llama-wide", "llama-yarn", "llama3-e2e", "llama3-rope-scaled", "mistral-window", "mistral-window64", "mistral-window100",
             "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2", "qwen2-moe",
             "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium"]

@@ -46,6 +46,7 @@ SHAPES = {  # the place in this list is the seed of the weights: a new shape goe
     "gptodd": {"d_model": 35, "head_dim": 7, "kv_heads": 2, "norm": "layer", "norm_bias": True, "ffn": "gelu", "positions": "learned",
                "qkv_bias": True, "out_bias": True, "qk_norm": "head", "n_ctx": 200},
     "neoxodd": {"head_dim": 17, "rotary_dim": 6, "kv_heads": 1, "window": 66, "qk_norm": "heads"},
+    "clipped": {"qk_norm": "vector", "kv_heads": 4, "head_dim": 12, "qkv_clip": 0.9},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -54,7 +55,7 @@ TOLERANCE = 2e-5  # share of the largest logit, as in make_cases.py; --measure s
 DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "qkv_bias": False,
             "out_bias": False, "ffn_bias": False, "norm_bias": False, "qk_norm": "none", "window": 0, "full_layers": [],
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
-            "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
+            "logit_scale": 1.0, "attn_scale": 0.0, "qkv_clip": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "shared_router": False, "dense_layers": []}
 
 
@@ -181,6 +182,8 @@ class Reference:
             if norm and kind in ("head", "heads"):
                 w = self.w[norm]
                 y = self.norm(y, norm, w if kind == "head" else w.reshape(n, 1, c["head_dim"]))
+            if c["qkv_clip"]:
+                y = np.clip(y, -c["qkv_clip"], c["qkv_clip"])
             return self.rope(y, windowed) if norm else y
 
         q = heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm")
@@ -291,7 +294,7 @@ def write(out, name):
 
 
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
-           "renormalize", "rotary_dim", "full_layers", "norm", "theta")
+           "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip")
 OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu"}
 
 
