@@ -60,7 +60,9 @@ static bool one_layer(Config *c, const char *what, int layer, Error *err)
         c->n_experts = c->experts_used = c->expert_d_ff = c->shared_d_ff = 0;
         c->renormalize = c->shared_router = false;
     }
-    c->full_layers  = c->dense_layers = (Layers){ 0 };
+    if (!config_rotates(c, layer))
+        c->positions = POS_LEARNED;
+    c->full_layers  = c->dense_layers = c->no_rope_layers = (Layers){ 0 };
     c->theta_window = c->logit_softcap = 0;
     c->n_layers = c->vocab_size = c->n_ctx = 1;
     c->bos   = -1;

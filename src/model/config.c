@@ -167,6 +167,8 @@ static bool check_parts(const Config *c, const char *what, Error *err)
         && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what,
                        err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
+        && check_layers(&c->no_rope_layers, c->positions == POS_ROPE ? c->n_layers : 0,
+                        "no_rope_layers", what, err)
         && check_experts(c, what, err);
 }
 
@@ -215,6 +217,10 @@ int  config_window(const Config *c, int layer)
 bool config_moe(const Config *c, int layer)
 {
     return c->n_experts > 0 && !layers_has(&c->dense_layers, layer);
+}
+bool config_rotates(const Config *c, int layer)
+{
+    return c->positions == POS_ROPE && !layers_has(&c->no_rope_layers, layer);
 }
 bool config_gated(const Config *c)
 {

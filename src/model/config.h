@@ -69,6 +69,7 @@ typedef struct Config {
     QkNorm  qk_norm;
     int     window;                      /* positions a query sees, itself included; 0: all */
     Layers  full_layers;                 /* those without the window */
+    Layers  no_rope_layers;              /* those that do not rotate q and k */
     /* of the layers without a window, where theta_window differs */
     Rope    rope;
     /* theta of the layers with a window, not scaled; 0: as the others */
@@ -114,6 +115,8 @@ void layers_add(Layers *set, int layer);
 /* Positions that a query of this layer sees, 0: all; does the layer have experts? */
 int  config_window(const Config *c, int layer);
 bool config_moe(const Config *c, int layer);
+/* Does the layer rotate q and k? */
+bool config_rotates(const Config *c, int layer);
 
 /* Has the feed-forward a gate (SwiGLU, GEGLU)? */
 bool config_gated(const Config *c);

@@ -63,6 +63,7 @@ const ConfigKey config_keys[] = {
     PART(rope, KEY_ROPE, 0, "rope_scaling|rope_parameters"),
     FLAG(norm_bias, SPARSE, NULL, NULL),
     PART(full_layers, KEY_LAYERS, SPARSE, NULL),
+    PART(no_rope_layers, KEY_LAYERS, SPARSE, NULL),
     NUM(theta_window, 0, 1e15, SPARSE, "rope_local_base_freq", NULL, NULL),
     INT(rotary_dim, 2, MAX_HEAD, SPARSE, NULL, "rope.dimension_count", NULL),
     NUM(embed_scale, 1e-30, 1e30, SPARSE, "embedding_multiplier", "embedding_scale", NULL),

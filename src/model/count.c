@@ -99,6 +99,14 @@ int count_moe(const Config *c)
     return n;
 }
 
+int count_rotated(const Config *c)
+{
+    int n = 0;
+    for (int l = 0; l < c->n_layers; l++)
+        n += config_rotates(c, l);
+    return n;
+}
+
 KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
 {
     uint64_t head = (uint64_t)c->head_dim * (uint64_t)element_bytes + (uint64_t)scale_bytes;

@@ -68,6 +68,7 @@ KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes);
 
 /* The number of layers whose queries see only a window, and of layers with experts. */
 int count_windowed(const Config *c);
+int count_rotated(const Config *c);
 int count_moe(const Config *c);
 
 /* Bytes of all attention scores of one layer in f32, if they were kept: [batch, heads, seq,

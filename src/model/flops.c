@@ -88,7 +88,7 @@ static Sizes measure(const Config *c, const FlopLoad *load)
                  .ff = c->d_ff,
                  .heads = c->heads,
                  .head_dim = c->head_dim,
-                 .rotary = c->positions == POS_ROPE ? c->rotary_dim : 0 };
+                 .rotary = (double)c->rotary_dim * count_rotated(c) / c->n_layers };
     s.moe        = (double)count_moe(c) / c->n_layers;
     s.dense      = 1 - s.moe;
     s.tokens     = load->decode ? batch : batch * n;

@@ -115,6 +115,8 @@ const char *info_positions(const Config *c, char *buf, size_t n)
         say(&w, "; %.10g with a window", c->theta_window);
     if (c->rotary_dim != c->head_dim)
         say(&w, ", %d of %d dims", c->rotary_dim, c->head_dim);
+    if (count_rotated(c) < c->n_layers)
+        say(&w, ", in %d of %d layers", count_rotated(c), c->n_layers);
     return buf;
 }
 
@@ -152,8 +154,9 @@ const char *info_numbers(const Config *c, char *buf, size_t n)
 
 bool info_blocks_differ(const Config *c)
 {
-    int windowed = count_windowed(c), moe = count_moe(c);
-    return (windowed > 0 && windowed < c->n_layers) || (moe > 0 && moe < c->n_layers);
+    int windowed = count_windowed(c), moe = count_moe(c), rotated = count_rotated(c);
+    return (windowed > 0 && windowed < c->n_layers) || (moe > 0 && moe < c->n_layers)
+        || (rotated > 0 && rotated < c->n_layers);
 }
 
 bool info_sizes_differ(const Info *info)

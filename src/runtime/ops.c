@@ -306,7 +306,7 @@ void rope(Run *r, Act *x, int l)
     const Config    *c = &r->model->cfg;
     const RopeTable *table = &r->rope[config_window(c, l) != 0];
     int              n = c->head_dim, group = x->width / n / c->kv_heads, first, end;
-    if (c->positions != POS_ROPE)
+    if (!config_rotates(c, l))
         return;
     touch(r, (Touch){&r->angles, ANYWHERE, false}, writes(x, heads_cut(r)));
     for (int t = 0; t < r->n_tok; t++) {

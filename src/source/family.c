@@ -123,6 +123,12 @@ static const FamilyKey helium_keys[] = {
     SIZES(2560, 24, 20, 7040, 48000, 4096), NUMBER(norm_eps, 1e-8), OR_NULL(kv_heads, 20),
     OR_NULL(head_dim, 128), END,
 };
+static const FamilyKey smollm3_keys[] = {
+    SIZES(2048, 36, 16, 11008, 128256, 32768), TIED, OR_NULL(kv_heads, 4), END,
+};
+static const FamilyKey exaone4_keys[] = {
+    SIZES(4096, 32, 32, 16384, 102400, 2048), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 32), END,
+};
 static const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };
@@ -334,6 +340,18 @@ const Family families[] = {
       .tensors = olmo2_tensors, LLAMA_LINE,
       .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1,
       .eos = 50279 },
+    { .name = "olmo3", .architecture = { "Olmo3ForCausalLM" }, .keys = olmo2_keys,
+      .tensors = olmo2_tensors, LLAMA_ROPE(500000, ALL_ROPES), .window_unscaled = true,
+      .placement = PLACE_OUTPUT, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS },
+      .window = WINDOW_EVERY, .window_every = 4, .window_absent = 4096, .bos = -1, .eos = 50279 },
+    { .name = "smollm3", .architecture = { "SmolLM3ForCausalLM" }, .keys = smollm3_keys,
+      .tensors = no_tensors, LLAMA_ROPE(2e6, ALL_ROPES), .rope_rule = ROPE_LISTED,
+      .flags = { ATTENTION_BIAS, MLP_BIAS }, .window = WINDOW_UNROTATED, .bos = 128000,
+      .eos = 128001 },
+    { .name = "exaone4", .architecture = { "Exaone4ForCausalLM" }, .keys = exaone4_keys,
+      .tensors = olmo2_tensors, LLAMA_LINE, .rope_rule = ROPE_WINDOWED,
+      .placement = PLACE_OUTPUT, .qk_norm = QK_HEAD,
+      .window = WINDOW_EVERY, .window_every = 4, .window_absent = 4096, .eos = 2 },
     { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
@@ -422,6 +440,12 @@ const FamilyFlag *family_flag(const Family *f, size_t at)
         if (g->form == FORM_SIZE && g->at == at)
             return g;
     return NULL;
+}
+
+void family_one_theta(const Family *f, Config *c)
+{
+    if (f->window_unscaled && c->rope.type == ROPE_DEFAULT && c->theta_window == c->theta)
+        c->theta_window = 0;
 }
 
 /* ---- Activations ----------------------------------------------------------------------------- */

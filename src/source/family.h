@@ -78,8 +78,16 @@ typedef enum WindowRule {
     WINDOW_ALL,             /* every layer */
     WINDOW_LAST,            /* if use_sliding_window is true, from layer max_window_layers on */
     WINDOW_NAMED,           /* if use_sliding_window is true, those that layer_types names */
-    WINDOW_EVERY            /* all but every n-th */
+    WINDOW_EVERY,           /* all but every n-th */
+    WINDOW_UNROTATED        /* if use_sliding_window is true, those that do not rotate */
 } WindowRule;
+
+/* Which layers rotate q and k. */
+typedef enum RopeRule {
+    ROPE_EVERYWHERE,
+    ROPE_LISTED,            /* no_rope_layers, or all but every no_rope_layer_interval-th */
+    ROPE_WINDOWED           /* where there is a window, only the layers that have it */
+} RopeRule;
 
 typedef struct Family {
     const char         *name, *architecture[2];
@@ -97,6 +105,8 @@ typedef struct Family {
     const char         *act_keys[2], *act;
     /* if absent; theta_window 0: all layers have the same */
     double              theta, theta_window;
+    bool                window_unscaled; /* scaling is for layers without a window only */
+    RopeRule            rope_rule;
     const char         *theta_keys; /* NULL: no rope */
     /* share of a head that is rotated if absent; 0: always all of it */
     double              rotary;
@@ -123,6 +133,9 @@ const Family *family_find(const char *model_type, const char *architecture);
 
 /* The flag of the family that sets this enum of Config; NULL: there is none. */
 const FamilyFlag *family_flag(const Family *f, size_t at);
+
+/* If layers with and without a window rotate alike, drop the theta of those with one. */
+void family_one_theta(const Family *f, Config *c);
 
 /* The kind of feed-forward that uses this activation; false: the family does not support it. */
 bool family_activation(const Family *f, const char *word, FfnKind *out);

@@ -14,8 +14,6 @@ enum {
     RENORMALIZE    = 2,  /* the chosen experts' probabilities */
     LAST_SCALE     = 4,  /* big variants divide scores by sqrt(d_model / heads) */
     DIVIDE         = 8,  /* logit_scale divides */
-    /* rope scaling is only for layers without a window, which is not supported */
-    WINDOWS_UNLIKE = 16,
     /* the norm before the feed-forward is called post_attention_norm */
     FFN_NORM_POST  = 32,
 };
@@ -23,11 +21,13 @@ enum {
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
  * in source/family.c. */
 struct GgufArch {
-    const char *name, *family, *moe_family; /* moe_family: for files with experts; NULL: the same */
+    /* moe_family, window_family: for files with experts, with windows; NULL: the same */
+    const char *name, *family, *moe_family, *window_family;
     unsigned    flags;
     /* every n-th layer has no window; 0: the n of the family */
     int         full_every;
     int         big_layers;                 /* LAST_SCALE: the layers of the big variant */
+    int         no_rope_every;              /* every n-th layer does not rotate; 0: all do */
 };
 
 static const GgufArch archs[] = {
@@ -41,7 +41,9 @@ static const GgufArch archs[] = {
     { .name = "gemma",     .family = "gemma" },
     { .name = "gemma2",    .family = "gemma2", .flags = LAST_SCALE, .big_layers = 46 },
     { .name = "gemma3",    .family = "gemma3_text", .flags = LAST_SCALE, .big_layers = 62 },
-    { .name = "olmo2",     .family = "olmo2", .flags = WINDOWS_UNLIKE, .full_every = 4 },
+    { .name = "olmo2",     .family = "olmo2", .window_family = "olmo3", .full_every = 4 },
+    { .name = "smollm3",   .family = "smollm3", .flags = ROTATES_PAIRS, .no_rope_every = 4 },
+    { .name = "exaone4",   .family = "exaone4" },
     { .name = "granite",   .family = "granite", .flags = ROTATES_PAIRS | DIVIDE },
     { .name = "seed_oss",  .family = "seed_oss", .flags = FFN_NORM_POST },
     { .name = "glm4",      .family = "glm4", .flags = ROTATES_PAIRS },
@@ -295,6 +297,11 @@ static bool read_window(GgufReader *r)
             layers_add(&c->full_layers, l);
     for (int l = 0; l < c->n_layers && l < MAX_LAYERS; l++)
         n_full += layers_has(&c->full_layers, l);
+    if (c->window && r->family->rope_rule == ROPE_WINDOWED)
+        c->no_rope_layers = c->full_layers;
+    for (int l = 0, n = r->arch->no_rope_every; n && l < c->n_layers && l < MAX_LAYERS; l++)
+        if ((l + 1) % n == 0)
+            layers_add(&c->no_rope_layers, l);
     if (c->window >= c->n_ctx || n_full == c->n_layers) { /* the window would hide nothing */
         c->window      = 0;
         c->full_layers = (Layers){ 0 };
@@ -392,22 +399,23 @@ static bool read_rope(GgufReader *r)
     if (c->rope.type == ROPE_FACTORS)
         return key_wrong(&r->keys, "rope.scaling.factor",
                          "expected 1 beside tensor rope_freqs.weight, found %g", factor);
-    if (c->window && r->arch->flags & WINDOWS_UNLIKE)
-        return key_wrong(&r->keys, "rope.scaling.factor",
-                         "expected 1 in a model with windows, found %g", factor);
     c->rope.type   = kind;
     c->rope.factor = factor;
     return kind == ROPE_LINEAR || read_yarn(r);
 }
 
-/* Gemma 3: layers with a window have a theta of their own, which is never scaled. */
+/* Gemma 3, OLMo 3: layers with a window have a theta of their own, which is never scaled. */
 static bool read_window_theta(GgufReader *r)
 {
-    Config *c = r->c;
-    if (r->family->theta_window == 0 || c->window == 0)
+    Config       *c = r->c;
+    const Family *f = r->family;
+    if ((f->theta_window == 0 && !f->window_unscaled) || c->window == 0)
         return true;
-    c->theta_window = r->family->theta_window;
-    return maybe_number(r, "rope.freq_base_swa", &c->theta_window);
+    c->theta_window = f->theta_window != 0 ? f->theta_window : c->theta;
+    if (!maybe_number(r, "rope.freq_base_swa", &c->theta_window))
+        return false;
+    family_one_theta(f, c);
+    return true;
 }
 
 /* Read an id of the vocabulary. -1 if there is no such key, or if no token has the id. */
@@ -465,6 +473,8 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     config_defaults(c);
     family_activation(r.family, r.family->act, &c->ffn);
     c->positions = r.family->positions;
+    if (a->window_family && has(&r, "attention.sliding_window"))
+        r.family = family_find(a->window_family, NULL);
     if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_window(&r)
         || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r) || !read_ids(&r)
         || !nothing_unknown(&r))
@@ -472,6 +482,6 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     read_scales(&r);
     see_tensors(&r);
     snprintf(c->family, sizeof c->family, "%s",
-             c->n_experts && a->moe_family ? a->moe_family : a->family);
+             c->n_experts && a->moe_family ? a->moe_family : r.family->name);
     return config_check(c, s->path, err) && config_supported(c, s->path, err);
 }

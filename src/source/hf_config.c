@@ -232,9 +232,46 @@ static bool read_heads(HfReader *r)
     return true;
 }
 
+/* ---- Layers without rotation ----------------------------------------------------------------- */
+
+/* Families that list them: 1 rotates, 0 does not. */
+static bool no_rope_layers(HfReader *r)
+{
+    Config     *c    = r->c;
+    const Json *list = key_take(&r->keys, "no_rope_layers"),
+               *step = key_take(&r->keys, "no_rope_layer_interval");
+    int         l = 0, every = 4;
+    if (r->family->rope_rule != ROPE_LISTED)
+        return true;
+    if (step && !key_size(&r->keys, "no_rope_layer_interval", step, &every))
+        return false;
+    if (!list || json_is_null(list)) {
+        for (l = every - 1; l < c->n_layers; l += every)
+            layers_add(&c->no_rope_layers, l);
+        return true;
+    }
+    if (!json_is_array(list) || json_count(list) < (size_t)c->n_layers)
+        return key_wrong(&r->keys, "no_rope_layers", "expected %d entries or more, found %zu",
+                         c->n_layers, json_count(list));
+    for (const Json *i = json_first(list); i && l < c->n_layers; i = json_next(i), l++) {
+        int rotates;
+        if (!key_int(&r->keys, "no_rope_layers", i, 0, 1, &rotates))
+            return false;
+        if (!rotates)
+            layers_add(&c->no_rope_layers, l);
+    }
+    return true;
+}
+
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* Add the layers without a window by the family's rule. */
+static bool layers_are_named(HfReader *r)
+{
+    return json_is_array(key_take(&r->keys, "layer_types"));
+}
+
+/* Add the layers without a window by the family's rule. A pattern in letters says nothing that
+ * layer_types does not. */
 static bool full_layers(HfReader *r, bool windowed, Layers *full)
 {
     const Family *f = r->family;
@@ -252,10 +289,15 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
             layers_add(full, l);
     } else if (f->window == WINDOW_EVERY) {
         if (!key_take_any(&r->keys, "sliding_window_pattern|_sliding_window_pattern", &j, &name)
-            || (j && !json_is_null(j) && !key_size(&r->keys, name, j, &every)))
+            || (j && !json_is_null(j) && !(json_is_string(j) && layers_are_named(r))
+                && !key_size(&r->keys, name, j, &every)))
             return false;
         for (int l = every - 1; l < r->c->n_layers; l += every)
             layers_add(full, l);
+    } else if (f->window == WINDOW_UNROTATED) {
+        for (int l = 0; l < r->c->n_layers; l++)
+            if (!layers_has(&r->c->no_rope_layers, l))
+                layers_add(full, l);
     } else if (f->window == WINDOW_NAMED && windowed
                && (!(j = key_take(&r->keys, "layer_types")) || json_is_null(j))) {
         return key_wrong(
@@ -306,7 +348,7 @@ static bool read_window(HfReader *r)
     Config       *c = r->c;
     bool          on = f->window != WINDOW_NONE;
     int           n_full = 0;
-    if (f->window == WINDOW_LAST || f->window == WINDOW_NAMED) {
+    if (f->window == WINDOW_LAST || f->window == WINDOW_NAMED || f->window == WINDOW_UNROTATED) {
         const Json *use = key_take(&r->keys, "use_sliding_window");
         on = false;
         if (use && !json_read_bool(use, key_what(&r->keys, "use_sliding_window"), &on, r->keys.err))
@@ -326,6 +368,8 @@ static bool read_window(HfReader *r)
         return false;
     for (int l = 0; l < c->n_layers; l++)
         n_full += layers_has(&full, l);
+    if (c->window && f->rope_rule == ROPE_WINDOWED)
+        c->no_rope_layers = full;
     if (c->window == 0 || n_full == c->n_layers) {
         c->window       = 0;
         c->theta_window = 0;
@@ -481,8 +525,8 @@ static bool not_quantized(HfReader *r)
 static bool read_config(HfReader *r)
 {
     return unwrap(r) && find_family(r) && not_quantized(r) && read_table(r) && read_flags(r)
-        && read_activation(r) && read_heads(r) && hf_rope_read(r) && read_window(r)
-        && read_experts(r) && read_ids(r) && check_left(r);
+        && read_activation(r) && read_heads(r) && hf_rope_read(r)
+        && no_rope_layers(r) && read_window(r) && read_experts(r) && read_ids(r) && check_left(r);
 }
 
 static Json *open_json(const char *path, Error *err)

@@ -84,22 +84,25 @@ static bool rotary(HfReader *r, const Json *share)
                      c->head_dim, part);
 }
 
+/* Do layers with a window rotate otherwise than the others? */
+static bool by_layer(const Family *f) { return f->theta_window != 0 || f->window_unscaled; }
+
 /* theta of the layers with a window, which is never scaled. nested: rope_parameters by kind of
  * layer, or NULL. */
 static bool local_theta(HfReader *r, const Json *nested)
 {
     Scaling s = { .object = value(nested, SLIDING), .where = "rope_parameters.sliding_attention" };
-    const Json *theta;
+    const Json *theta, *outside = r->family->theta_window != 0
+        ? key_take(&r->keys, "rope_local_base_freq") : NULL;
     const char *word;
     char        name[128];
-    if (!one_of(r, "rope_local_base_freq", key_take(&r->keys, "rope_local_base_freq"), s.where,
-                value(s.object, "rope_theta"), &theta)
+    if (!one_of(r, "rope_local_base_freq", outside, s.where, value(s.object, "rope_theta"), &theta)
         || !type_word(r, &s, &word))
         return false;
     if (strcmp(word, "default") != 0)
         return key_wrong(&r->keys, inside(&s, "rope_type", name), "expected 'default', found '%s'",
                          word);
-    r->c->theta_window = r->family->theta_window;
+    r->c->theta_window = r->family->theta_window != 0 ? r->family->theta_window : r->c->theta;
     return !theta || key_number(&r->keys, "rope_local_base_freq", theta, &r->c->theta_window);
 }
 
@@ -206,7 +209,7 @@ static bool find_scaling(HfReader *r, Scaling *s, const Json **nested)
     if (!object_or_null(r, "rope_scaling", &old) || !object_or_null(r, "rope_parameters", &new))
         return false;
     bool by_kind =
-        new && r->family->theta_window != 0 && (json_get(new, FULL) || json_get(new, SLIDING));
+        new && by_layer(r->family) && (json_get(new, FULL) || json_get(new, SLIDING));
     snprintf(s->where, sizeof s->where, "%s%s",
              json_count(new) ? "rope_parameters" : "rope_scaling",
              by_kind ? ".full_attention" : "");
@@ -247,6 +250,9 @@ bool hf_rope_read(HfReader *r)
                    value(s.object, "partial_rotary_factor"), &share))
         return false;
     c->theta = f->theta;
-    return (!theta || key_number(&r->keys, name, theta, &c->theta))
-        && (f->theta_window == 0 || local_theta(r, nested)) && rotary(r, share) && scaling(r, &s);
+    if ((theta && !key_number(&r->keys, name, theta, &c->theta))
+        || (by_layer(f) && !local_theta(r, nested)) || !rotary(r, share) || !scaling(r, &s))
+        return false;
+    family_one_theta(f, c);
+    return true;
 }

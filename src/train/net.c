@@ -142,7 +142,8 @@ static BlockCall call_of(const Net *n, int l, const BlockWeights *w, const NetBa
     BlockCall c = { .crew = n->crew,
                     .shape = &n->shape[l],
                     .w = w,
-                    .rope = &n->rope[n->shape[l].window != 0],
+                    .rope = config_rotates(&n->p->config, l)
+                        ? &n->rope[n->shape[l].window != 0] : NULL,
                     .work = &n->work,
                     .n_seqs = b->n_seqs,
                     .seq_len = n->seq_len,

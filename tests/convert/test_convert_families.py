@@ -13,7 +13,8 @@ import numpy as np
 MIXTURES = ("granite-moe", "olmoe")
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
-            "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium")
+            "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
+            "exaone4")
 PAIRED = ("cohere", "glm4", "ernie45", "helium")
 
 
@@ -101,7 +102,7 @@ def expected(fixture, c, t, name):
     names = dict(LLAMA)
     if fixture == "mixtral":
         names["router"] = "block_sparse_moe.gate"
-    if fixture in ("gemma2", "gemma3", "olmo2"):
+    if fixture in ("gemma2", "gemma3", "olmo2", "olmo3", "exaone4"):
         names.update(attn_post_norm="post_attention_layernorm", ffn_post_norm="post_feedforward_layernorm",
                      ffn_norm="pre_feedforward_layernorm")
     if fixture == "glm4":
@@ -158,6 +159,9 @@ def test_family_configs_say_what_their_folders_say():
         "seed-oss": dict(qkv_bias=True, out_bias=False, ffn_bias=False, head_dim=16, theta=1e7),
         "glm4": dict(norm_placement="both", rotary_dim=8, qkv_bias=True, out_bias=False, eos=[2, 3], bos=-1),
         "ernie45": dict(tied_embeddings=True, theta=500000, qkv_bias=False), "helium": dict(theta=100000, norm_eps=1e-8, head_dim=12),
+        "smollm3": dict(no_rope_layers=[3], theta=5e6, tied_embeddings=True),
+        "olmo3": dict(norm_placement="output", qk_norm="vector", window=8, full_layers=[3], theta=500000, theta_window=500000),
+        "exaone4": dict(norm_placement="output", qk_norm="head", window=8, full_layers=[3], no_rope_layers=[3]),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -309,6 +313,48 @@ def test_gemma3_in_both_dialects_and_inside_a_model_of_several_kinds_of_input():
         whole = converted(folder, out="b.bin")
         assert same_weights(whole, m) and dict(whole.config, eos=0) == dict(m.config, eos=0) and whole.config["eos"] == [1, 106]
     refused(edited("gemma3", config={"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2}}}),
+            "sliding_attention", "'default'", "linear")
+
+
+def test_layers_without_rotation():
+    """SmolLM3 lists them, and with use_sliding_window they have the window; EXAONE 4 rotates only layers with a window."""
+    smol, exaone = need(MODELS, "smollm3") and "smollm3", need(MODELS, "exaone4") and "exaone4"
+    of = lambda fixture, drop=(), **config: converted(edited(fixture, drop=drop, config=config)).config  # noqa: E731
+    assert of(smol, no_rope_layers=[1, 0, 1, 1, 0, 0, 0])["no_rope_layers"] == [1, 4]
+    assert of(smol, ["no_rope_layers"], no_rope_layer_interval=2)["no_rope_layers"] == [1, 3]
+    assert of(smol, no_rope_layers=None)["no_rope_layers"] == [3]
+    assert "no_rope_layers" not in of(smol, no_rope_layers=[1] * 5)
+    windows = of(smol, ["layer_types"], use_sliding_window=True, sliding_window=8)
+    assert (windows["window"], windows["full_layers"], windows["no_rope_layers"]) == (8, [0, 1, 2, 4], [3])
+    assert of(smol, use_sliding_window=True, sliding_window=8)["window"] == 0      # its layer_types name none
+    refused(edited(smol, config={"no_rope_layers": [1, 1]}), "no_rope_layers", "5 entries", "found 2")
+    refused(edited(smol, config={"no_rope_layers": [1, 1, 1, 2, 1]}), "no_rope_layers", "from 0 to 1")
+    every = of(exaone, ["layer_types"], sliding_window_pattern=2)
+    assert every["full_layers"] == every["no_rope_layers"] == [1, 3]
+    none = of(exaone, sliding_window=None, layer_types=["full_attention"] * 4)
+    assert none["window"] == 0 and "no_rope_layers" not in none
+    all_full = of(exaone, layer_types=["full_attention"] * 4)
+    assert all_full["window"] == 0 and all_full["no_rope_layers"] == [0, 1, 2, 3]
+    refused(edited(exaone, drop=["layer_types"]), "sliding_window_pattern", "found string")
+
+
+def test_scaling_of_layers_without_a_window_only():
+    """OLMo 3, in both dialects."""
+    need(MODELS, "olmo3")
+    v4 = converted(edited("olmo3"))
+    yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8192, "attention_factor": 1.2079441541679836,
+            "rope_theta": 500000.0}
+    nested = {"full_attention": yarn, "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0}}
+    v5 = converted(edited("olmo3", drop=["rope_theta", "rope_scaling"], config={"rope_parameters": nested}), out="b.bin")
+    assert v4.config == v5.config and same_weights(v4, v5)
+    other = dict(nested, sliding_attention={"rope_type": "default", "rope_theta": 1000.0})
+    expect_config(converted(edited("olmo3", drop=["rope_theta", "rope_scaling"], config={"rope_parameters": other})),
+                  theta=500000, theta_window=1000)
+    plain = converted(edited("olmo3", drop=["rope_scaling"])).config
+    assert plain["rope"] == {"type": "default"} and "theta_window" not in plain
+    whole = converted(edited("olmo3", config={"sliding_window": None, "layer_types": None})).config
+    assert whole["window"] == 0 and whole["rope"]["type"] == "yarn" and "theta_window" not in whole
+    refused(edited("olmo3", drop=["rope_scaling"], config={"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2}}}),
             "sliding_attention", "'default'", "linear")
 
 

@@ -24,7 +24,8 @@ ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False),
          "qwen3": ("qwen3", False), "qwen2_moe": ("qwen2moe", False), "qwen3_moe": ("qwen3moe", False), "phi3": ("phi3", False),
          "gemma": ("gemma", False), "gemma2": ("gemma2", False), "gemma3_text": ("gemma3", False), "olmo2": ("olmo2", False),
          "cohere": ("command-r", False), "stablelm": ("stablelm", False), "gpt2": ("gpt2", False), "gpt_neox": ("gptneox", False),
-         "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False)}
+         "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False),
+         "smollm3": ("smollm3", True), "olmo3": ("olmo2", False), "exaone4": ("exaone4", False)}
 LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
@@ -54,7 +55,7 @@ def tensor_of(name, c, kind, bits):
         return TOP[name.split(".")[-2]] + "." + name.rsplit(".", 1)[1], bits
     layer, part, end = found.groups()
     ours = LAYER[part]
-    if c["model_type"] in ("gemma2", "gemma3_text", "olmo2", "seed_oss") and part == "post_attention_layernorm":
+    if c["model_type"] in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss") and part == "post_attention_layernorm":
         ours = "post_attention_norm"
     heads, kv_heads = c["heads"], c["kv_heads"]
     if permuted and ours in ("attn_q", "attn_k"):
@@ -121,6 +122,16 @@ def keys_of(c, config):
     return own
 
 
+def factors_of(config):
+    """By what Llama 3.1's scaling divides each frequency: the tensor rope_freqs there."""
+    rope, n = config["rope"], config.get("rotary_dim") or config["head_dim"]
+    wavelength = 2 * np.pi * config["theta"] ** (np.arange(0, n, 2) / n)
+    low, high = (rope["original_n_ctx"] / rope[key] for key in ("low_freq_factor", "high_freq_factor"))
+    smooth = (rope["original_n_ctx"] / wavelength - rope["low_freq_factor"]) / (rope["high_freq_factor"] - rope["low_freq_factor"])
+    between = 1 / ((1 - smooth) / rope["factor"] + smooth)
+    return np.where(wavelength > low, rope["factor"], np.where(wavelength < high, 1, between)).astype("<f4")
+
+
 def logits(path):
     done = subprocess.run([TBLOCK, "logits", path, "--ids", IDS, "-o", temp("l"), "-q"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           universal_newlines=True)
@@ -139,15 +150,16 @@ def test_every_architecture_computes_what_the_folder_does():
         name = os.path.basename(folder)
         report = subprocess.run([TBLOCK, "info", folder, "--json"], stdout=subprocess.PIPE, universal_newlines=True)
         config = json.loads(report.stdout)["config"]
-        if config["rope"]["type"] == "llama3":   # there a tensor of factors; its fixture is a GGUF of its own
-            continue
         c = dict(harness.config_of(folder), heads=config["heads"], kv_heads=config["kv_heads"], tied_embeddings=config["tied_embeddings"])
         if c["model_type"] == "helium":          # llama.cpp has no such architecture
             continue
         arch = ARCHS[c["model_type"]][0]
         keys = {"general.architecture": (STRING, arch)}
         keys.update({arch + "." + k: v for k, v in keys_of(c, config).items()})
-        make_gguf.write(temp("model.gguf"), keys, tensors_of(folder, c))
+        tensors = tensors_of(folder, c)
+        if config["rope"]["type"] == "llama3":
+            tensors["rope_freqs.weight"] = ((len(factors_of(config)),), 0, factors_of(config).tobytes())
+        make_gguf.write(temp("model.gguf"), keys, tensors)
         a, b = logits(folder), logits(temp("model.gguf"))
         difference = np.abs(a - b).max() / np.abs(a).max()
         if not difference < 1e-5:

@@ -34,7 +34,8 @@ F16_KV_TOLERANCE = 4e-3
 RECORDED = [*MIXTURES, "llama-bias", "llama-gqa", "llama-headdim", "llama-linear-scaled", "llama-mha", "llama-mqa", "llama-sharded", "llama-tied",
             "llama-wide", "llama-yarn", "llama3-e2e", "llama3-rope-scaled", "mistral-window", "mistral-window64", "mistral-window100",
             "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2", "qwen2-moe",
-            "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium"]
+            "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3",
+            "olmo3", "exaone4"]
 
 
 class Test(Program):

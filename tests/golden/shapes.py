@@ -47,6 +47,8 @@ SHAPES = {  # the place in this list is the seed of the weights: a new shape goe
                "qkv_bias": True, "out_bias": True, "qk_norm": "head", "n_ctx": 200},
     "neoxodd": {"head_dim": 17, "rotary_dim": 6, "kv_heads": 1, "window": 66, "qk_norm": "heads"},
     "clipped": {"qk_norm": "vector", "kv_heads": 4, "head_dim": 12, "qkv_clip": 0.9},
+    "norope": {"n_layers": 4, "window": 66, "full_layers": [1, 3], "no_rope_layers": [0, 3], "theta_window": 300.0, "qk_norm": "head",
+               "rope": {"type": "linear", "factor": 4}},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -54,8 +56,9 @@ TOLERANCE = 2e-5  # share of the largest logit, as in make_cases.py; --measure s
 
 DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "qkv_bias": False,
             "out_bias": False, "ffn_bias": False, "norm_bias": False, "qk_norm": "none", "window": 0, "full_layers": [],
+            "qkv_clip": 0.0, "no_rope_layers": [],
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
-            "logit_scale": 1.0, "attn_scale": 0.0, "qkv_clip": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
+            "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "shared_router": False, "dense_layers": []}
 
 
@@ -156,10 +159,10 @@ class Reference:
         y = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.dtype(self.c["norm_eps"])) * w
         return y + self.w[name + "_bias"] if weight is None and name + "_bias" in self.w else y
 
-    def rope(self, x, windowed):
+    def rope(self, x, layer):
         """[heads, T, head_dim]; pairs (i, i + rotary_dim / 2)."""
-        c, rot = self.c, self.c["rotary_dim"]
-        if c["positions"] != "rope":
+        c, rot, windowed = self.c, self.c["rotary_dim"], self.windowed(layer)
+        if c["positions"] != "rope" or layer in c["no_rope_layers"]:
             return x
         own = windowed and c["theta_window"]
         f = 1.0 / (own or c["theta"]) ** (np.arange(0, rot, 2) / rot)
@@ -172,8 +175,11 @@ class Reference:
         a, b = x[..., :half], x[..., half:rot]
         return np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., rot:]], -1).astype(self.dtype)
 
-    def attention(self, x, at, windowed):
-        c, kind = self.c, self.c["qk_norm"]
+    def windowed(self, layer):
+        return self.c["window"] > 0 and layer not in self.c["full_layers"]
+
+    def attention(self, x, at, layer):
+        c, kind, windowed = self.c, self.c["qk_norm"], self.windowed(layer)
 
         def heads(y, n, norm):
             if norm and kind == "vector":
@@ -184,7 +190,7 @@ class Reference:
                 y = self.norm(y, norm, w if kind == "head" else w.reshape(n, 1, c["head_dim"]))
             if c["qkv_clip"]:
                 y = np.clip(y, -c["qkv_clip"], c["qkv_clip"])
-            return self.rope(y, windowed) if norm else y
+            return self.rope(y, layer) if norm else y
 
         q = heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm")
         k = heads(self.linear(x, at + "wk"), c["kv_heads"], at + "k_norm")
@@ -229,11 +235,11 @@ class Reference:
 
     def block(self, x, i):
         c, at, place = self.c, f"layers.{i}.", self.c["norm_placement"]
-        windowed, m = c["window"] > 0 and i not in c["full_layers"], self.dtype(c["residual_scale"])
+        m = self.dtype(c["residual_scale"])
         before = (lambda y, n: y) if place == "output" else (lambda y, n: self.norm(y, at + n))
         after = (lambda y, n: self.norm(y, at + n)) if place in ("both", "output") else (lambda y, n: y)
         n = before(x, "attn_norm")
-        y = x + m * after(self.attention(n, at, windowed), "attn_post_norm")
+        y = x + m * after(self.attention(n, at, i), "attn_post_norm")
         if place == "parallel2":
             n = before(x, "ffn_norm")
         elif place != "parallel":
@@ -294,7 +300,8 @@ def write(out, name):
 
 
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
-           "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip")
+           "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip",
+           "no_rope_layers")
 OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu"}
 
 
@@ -302,7 +309,7 @@ def wrong_formulas(name):
     """(what is wrong, config): keys that a shape sets left out, where that does not change the tensors; the other form of GELU."""
     config = config_of(name)
     for key in SHAPES[name]:
-        if key in NUMBERS and not (name == "factors" and key == "rotary_dim"):
+        if key in NUMBERS and not (key == "rotary_dim" and (name == "factors" or config["head_dim"] % 2)):
             yield "no " + key, {k: v for k, v in config.items() if k != key}
     if config.get("ffn") in OTHER_FFN:
         yield OTHER_FFN[config["ffn"]], {**config, "ffn": OTHER_FFN[config["ffn"]]}

@@ -188,7 +188,7 @@ def bad_files():
         "kv_heads": (0, 3, -1), "head_dim": (0, 3, -4, 2**30), "d_ff": (0, None, 2**31 - 1), "vocab_size": (0, 2**31 - 1, None),
         "n_ctx": (0, -1, 2**40), "theta": (0, -1, "x"), "norm_eps": (-1, "x"), "window": (-1, 0.5), "eos": (5, list(range(17)), [1.5]), "bos": ("x", 1.5),
         "family": (5, "", "x" * 40), "norm": ("none",), "norm_placement": ("post", "x"), "ffn": ("x",), "positions": ("x",),
-        "qk_norm": ("x", 1), "rotary_dim": (3, 400, 0), "experts_used": (2,), "full_layers": ([0], "x"), "dense_layers": ([0],), "attn_softcap": (-1,),
+        "qk_norm": ("x", 1), "rotary_dim": (3, 400, 0), "experts_used": (2,), "full_layers": ([0], "x"), "dense_layers": ([0],), "no_rope_layers": ([1], "x"), "attn_softcap": (-1,),
         "shared_router": (True,), "norm_bias": (True,), "theta_window": (5000,), "n_experts": (4,), "tied_embeddings": ("x", 1),
         "rope": ("x", {"type": "x"}, {"type": "linear"}, {"type": "linear", "factor": 0}, {"type": "llama3", "factor": 8}, {"type": "yarn"},
                  {"type": "default", "no_such_key": 1}),

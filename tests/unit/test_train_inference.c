@@ -68,6 +68,9 @@ static const struct Row { const char *has, *instead;
     { "\"window\": 9, \"full_layers\": [1], \"theta_window\": 300, \"rope\": {\"type\": "
       "\"linear\", \"factor\": 3}",
       "\"window\": 9, \"full_layers\": [1], \"rope\": {\"type\": \"linear\", \"factor\": 3}" },
+    { "\"kv_heads\": 2, \"no_rope_layers\": [1]", "\"kv_heads\": 2" },
+    { "\"window\": 9, \"full_layers\": [1], \"theta_window\": 300, \"no_rope_layers\": [0, 1]",
+      "\"window\": 9, \"full_layers\": [1], \"theta_window\": 300, \"no_rope_layers\": [0]" },
     /* feed-forward and biases */
     { GPT ", \"ffn\": \"gelu\", \"tied_embeddings\": true",
       GPT ", \"ffn\": \"gelu_tanh\", \"tied_embeddings\": true" },
