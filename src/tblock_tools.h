@@ -59,6 +59,25 @@ typedef struct tblock_token { const char *bytes; size_t n_bytes; int type; } tbl
 TBLOCK_API bool tblock_tokens(const tblock_model *m, int32_t first, size_t n, tblock_token *out,
                               tblock_error *err);
 
+/* A weight as the model's source has it, before any type of tblock_open_options. */
+typedef struct tblock_weight {
+    char        name[64]; /* "layers.3.wq": docs/format.md, "Tensors"                            */
+    const char *type;     /* "bf16", "q4_k" ...                                                   */
+    int         n_dims;   /* 1: [n]; 2: [rows, k] of W in y = W x; 3: [experts, rows, k]          */
+    int64_t     shape[3];
+} tblock_weight;
+
+/* How many weights a model has; 0: it is only a tokenizer. */
+TBLOCK_API size_t tblock_weight_count(const tblock_model *m);
+
+/* Weight i, in the order of docs/format.md. Fails with TBLOCK_USAGE (i). */
+TBLOCK_API bool tblock_weight_describe(const tblock_model *m, size_t i, tblock_weight *out,
+                                       tblock_error *err);
+
+/* Its values, out [shape], row-major; those of quantized types as they are decoded. Any thread may
+ * call it. Fails with TBLOCK_USAGE (i). */
+TBLOCK_API bool tblock_weight_read(const tblock_model *m, size_t i, float *out, tblock_error *err);
+
 /* The logits of the last tblock_decode, which become the caller's: a row of *stride floats, of
  * which vocab_size count, for each item that asked for them, in their order. Release them with
  * tblock_free; the context makes new ones. NULL, and *n_rows 0: there are none. */

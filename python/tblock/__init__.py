@@ -12,6 +12,7 @@ from ._c import ffi as _ffi
 from ._c import lib as _lib
 from ._core import (BusyError, CheckError, ClosedError, Error, InputError, Record, SystemFailure,
                     UsageError)
+from .arrays import Arrays, Weights, load_arrays, save_arrays, write_model
 from .chat import Answer, Chat
 from .constraint import Constraint
 from .context import Attention, Context
@@ -23,6 +24,7 @@ from .tools import block, convert, grad, grad_check, info, info_text, measure, q
 __version__: str = _ffi.string(_lib.tblock_version()).decode()
 NUMERICS_VERSION: int = _lib.TBLOCK_NUMERICS_VERSION
 
-__all__ = ["Answer", "Attention", "BusyError", "Chat", "CheckError", "ClosedError", "Constraint", "Context", "Error", "Generation",
-           "Info", "InputError", "Model", "NUMERICS_VERSION", "Record", "SystemFailure", "Tokenizer", "UsageError", "block", "convert", "grad",
-           "grad_check", "info", "info_text", "measure", "quantize", "synth", "train"]
+__all__ = ["Answer", "Arrays", "Attention", "BusyError", "Chat", "CheckError", "ClosedError", "Constraint", "Context",
+           "Error", "Generation", "Info", "InputError", "Model", "NUMERICS_VERSION", "Record", "SystemFailure",
+           "Tokenizer", "UsageError", "Weights", "block", "convert", "grad", "grad_check", "info", "info_text",
+           "load_arrays", "measure", "quantize", "save_arrays", "synth", "train", "write_model"]

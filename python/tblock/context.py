@@ -2,23 +2,22 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
 import weakref
 from contextlib import contextmanager
 from html import escape
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from ._c import ffi, lib
 from ._core import (BusyError, Callback, Handle, Options, Record, UsageError, c_text, call, record, records, text_of)
-from .model import Ids, Model, Path, Prompt, array, c_ids, owned
+from .model import Floats, Ids, Model, Path, Prompt, array, c_ids, owned
 
 if TYPE_CHECKING:
     from .generation import Generation
-
-Floats = npt.NDArray[np.float32]
 
 
 class Context(Handle):
@@ -282,9 +281,15 @@ class Context(Handle):
         out["rows"] = rows
         return out
 
-    def verify(self, golden: Path, **options: Any) -> Record:
-        """Compare with golden logits (docs/verify.md): ok, tol, settings, advice, and rows with max_abs, mean_kl, first_diff,
+    def verify(self, golden: Union[Path, Mapping[str, Any]], **options: Any) -> Record:
+        """Compare with golden logits, a file (docs/verify.md) or its arrays, {"tokens": [n], "logits": [n, vocab_size], ...}: ok, tol, settings, advice, and rows with max_abs, mean_kl, first_diff,
         parted, ... and `why` for a row that is not ok. Options: exact, tol, greedy, tokens, progress."""
+        if isinstance(golden, Mapping):
+            with tempfile.TemporaryDirectory(prefix="tblock-") as folder:
+                path = os.path.join(folder, "golden.safetensors")
+                from .arrays import save_arrays
+                save_arrays(path, {name: np.asarray(a, np.int32) if "tokens" in name else a for name, a in golden.items()})
+                return self.verify(path, **options)
         if options.get("tol") is not None:
             options["has_tol"] = True
         report = self._tool("tblock_verify", "tblock_verify_options", "tblock_verify_report", options, c_text("golden", golden))

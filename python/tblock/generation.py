@@ -9,8 +9,8 @@ import numpy as np
 from ._c import ffi, lib
 from ._core import BusyError, Handle, Options, call, raise_error
 from .constraint import Constraint
-from .context import Context, Floats
-from .model import Ids, Prompt, c_ids
+from .context import Context
+from .model import Floats, Ids, Prompt, c_ids
 
 # tblock_end, in the words of `tblock run --json`
 ENDS = {lib.TBLOCK_END_TOKEN: "eos", lib.TBLOCK_END_TEXT: "stop", lib.TBLOCK_END_LENGTH: "length",

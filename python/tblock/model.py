@@ -12,6 +12,7 @@ from ._c import ffi, lib
 from ._core import Handle, InputError, Options, Record, UsageError, c_text, call, record, text_bytes
 
 if TYPE_CHECKING:
+    from .arrays import Weights
     from .chat import Chat
     from .constraint import Constraint
     from .context import Context
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 Path = Union[str, "os.PathLike[str]"]
 Ids = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
 Text = Union[str, bytes]
 Prompt = Union[str, bytes, Sequence[int], Ids]
 
@@ -146,6 +148,12 @@ class Model(Handle):
         """The tokenizer with the names that transformers gives its methods. See Tokenizer."""
         from .tokenizer import Tokenizer
         return Tokenizer(self)
+
+    @property
+    def weights(self) -> "Weights":
+        """The weights as arrays: {"layers.3.wq": float32 [rows, k], ...}, each read when it is asked for. See Weights."""
+        from .arrays import Weights
+        return Weights(self)
 
     # ---- What is made from it ----
 

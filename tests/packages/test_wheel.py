@@ -86,7 +86,7 @@ def it_works_in_every_python():
     found = pythons()
     assert found
     for version, python in found.items():
-        inside = venv("python" + version, python, [only("repaired/*.whl"), "safetensors"])
+        inside = venv("python" + version, python, [only("repaired/*.whl"), "safetensors", "ml_dtypes"])
         place = run(inside, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
         program = os.path.join(os.path.dirname(inside), "tblock")
         said = "".join(run(inside, test, cwd=TEMP, env={**ENV, "TBLOCK_PACKAGE": place, "TBLOCK": program})

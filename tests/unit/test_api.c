@@ -60,6 +60,27 @@ static void a_vocabulary_tells_its_tokens(void)
     tblock_close(m);
 }
 
+static void weights_are_read_by_number(void)
+{
+    tblock_weight w;
+    float         x[192];
+    tblock_model *m = open_model();
+    if (!m)
+        return;
+    CHECK(tblock_weight_count(m) == 56, "found %zu", tblock_weight_count(m));
+    CHECK(tblock_weight_describe(m, 2, &w, &err) && strcmp(w.name, "layers.0.wq") == 0
+              && strcmp(w.type, "bf16") == 0 && w.n_dims == 2 && w.shape[0] == 192
+              && w.shape[1] == 192,
+          "%s: %s, %s", err.msg, w.name, w.type);
+    CHECK(tblock_weight_describe(m, 55, &w, &err) && strcmp(w.name, "final_norm") == 0
+              && strcmp(w.type, "f32") == 0 && w.n_dims == 1 && w.shape[0] == 192,
+          "%s: %s, %s", err.msg, w.name, w.type);
+    CHECK(tblock_weight_read(m, 55, x, &err) && x[0] > 0 && x[191] > 0, "%s", err.msg);
+    REFUSED(tblock_weight_describe(m, 56, &w, &err), TBLOCK_USAGE, "below 56, found 56");
+    REFUSED(tblock_weight_read(m, SIZE_MAX, x, &err), TBLOCK_USAGE, "below 56");
+    tblock_close(m);
+}
+
 static void outputs_are_null_after_a_failure(void)
 {
     int32_t             *ids = some_ids, bad = -7;
@@ -213,6 +234,7 @@ int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(a_vocabulary_tells_its_tokens);
+    TEST(weights_are_read_by_number);
     TEST(outputs_are_null_after_a_failure);
     TEST(ids_that_are_no_tokens_are_refused);
     TEST(a_batch_that_does_not_fit_names_its_own_tokens);
