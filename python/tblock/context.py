@@ -326,6 +326,9 @@ class Attention:
         self.model, self._n = model, n
         self._c = ffi.gc(raw, lib.tblock_attention_free, 4 * n * n)
 
+    def __repr__(self) -> str:
+        return "<tblock.Attention: %d tokens>" % self._n
+
     def head(self, layer: int, head: int) -> Floats:
         """Probabilities [n, n] (query, key) of one query head: read-only and without a copy."""
         p = lib.tblock_attention_head(self._c, layer, head)

@@ -95,6 +95,18 @@ def it_works_in_every_python():
         print("Python %s: %d claims" % (version, len(re.findall("^ok ", said, re.M))))
 
 
+def the_notebook_runs_in_jupyter():
+    inside = venv("jupyter", packages=[only("repaired/*.whl"), "nbclient", "ipykernel"])
+    code = """if True:
+        import nbformat, nbclient
+        notebook = nbformat.read("inside.ipynb", 4)
+        nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
+        outputs = [o for c in notebook.cells for o in c.get("outputs", [])]
+        assert sum("text/html" in o.get("data", {}) for o in outputs) >= 8 and all(o.output_type != "error" for o in outputs)
+        """
+    run(inside, "-c", code, cwd=os.path.join(ROOT, "docs", "examples", "notebook"))
+
+
 def convert_py_finds_the_installed_program():
     inside = venv("python%d.%d" % sys.version_info[:2])
     copy = os.path.join(TEMP, "scripts")
@@ -155,7 +167,7 @@ if __name__ == "__main__":
             raise Skip("no PyPI")
         claims = [no_registry]
     else:
-        claims = [an_sdist_builds_by_itself, auditwheel_accepts_the_wheel, it_works_in_every_python,
+        claims = [an_sdist_builds_by_itself, auditwheel_accepts_the_wheel, it_works_in_every_python, the_notebook_runs_in_jupyter,
                   convert_py_finds_the_installed_program, types_are_checked, pytest_records_and_compares]
     status = max([attempt(f.__name__, f) for f in claims])
     shutil.rmtree(TEMP)
