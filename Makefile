@@ -3,7 +3,8 @@ config ?= release
 BUILD  ?= build/$(config)
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
-ARCH   := $(shell uname -m)
+HOST   := $(shell uname -m)
+ARCH   := $(HOST)
 VERSION = $(shell sed -n 's/^\#define TBLOCK_VERSION "\(.*\)"/\1/p' src/tblock.h)
 SOMAJOR = 0
 
@@ -13,13 +14,25 @@ CC     := clang
 else ifneq ($(filter gcc-%,$(config)),)
 CC     := gcc
 else ifeq ($(config),neon)
-CC     := aarch64-linux-gnu-gcc
 ARCH   := aarch64
 THREADS = -pthread -static
+else ifeq ($(config),static)
+CC     := gcc
+BUILD   = build/static-$(ARCH)
+# ld warns of getaddrinfo, which listen.c calls with AI_NUMERICHOST here; before binutils 2.40 it cannot be told not to
+THREADS = -pthread $(if $(filter %.o,$@),,-static-pie $(if $(findstring --no-warnings,$(shell ld --help)),-Wl$(COMMA)--no-warnings))
+COMMA  := ,
+endif
+ifneq ($(filter neon static,$(config)),)
+ifneq ($(ARCH),$(HOST))
+CROSS  := $(ARCH)-linux-gnu-
+CC     := $(CROSS)gcc
+endif
 endif
 OPT_release = -O2
 OPT_clang   = -O2
 OPT_neon    = -O2
+OPT_static  = -O2
 OPT_debug   = -O0
 # asan: checks are calls, because the widest kernels take minutes to compile with the checks in line
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer \
@@ -31,7 +44,7 @@ OPT_fuzz    = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-reco
 OPT_coverage = -O1 --coverage
 # for tests/exact/matrix.sh: gcc-O1, gcc-O3, clang-O1, clang-O3
 OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(patsubst clang%,%,$(config)))),$(error config=$(config): \
-              expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, or gcc-O1 .. clang-O3))
+              expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, static, or gcc-O1 .. clang-O3))
 
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
 WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -45,7 +58,15 @@ EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIB
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd 2>/dev/null)
 # --sandbox of the program: libseccomp makes its filter on the machine that builds; the library does not need it
 SECCOMP   := $(shell pkg-config --exists libseccomp 2>/dev/null && echo yes)
-HOSTCC    ?= $(if $(filter neon,$(config)),cc,$(CC))
+HOSTCC    ?= $(if $(filter neon static,$(config)),cc,$(CC))
+ifeq ($(config),static) # what tools/static_libs.sh made. No libedit, and nothing is loaded at run time: no OpenBLAS, no look-up of names
+STATIC_LIBS = build/static/$(ARCH)
+PKG_CFLAGS := -I$(STATIC_LIBS)/include -DSTATIC_PROGRAM
+HTTP_LIBS  := $(STATIC_LIBS)/lib/libmicrohttpd.a
+LIBS        = $(addprefix $(STATIC_LIBS)/lib/,libcjson.a libpcre2-8.a libnettle.a) -lm
+EDIT_LIBS  :=
+EDIT_CFLAGS :=
+endif
 ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
 LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
@@ -138,21 +159,21 @@ $(BUILD)/src/cli/sandbox_%.inc: build/sandbox_filter
 	$(call Q,filter) $< $(ARCH) $* > $@.new && mv $@.new $@
 
 headers:
-	@[ $(config) = neon ] || pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing
+	@case $(config) in neon|static) ;; *) pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing ;; esac
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
-	$(call Q,ar) rm -f $@ && ar rcs $@ $^
+	$(call Q,ar) rm -f $@ && $(CROSS)ar rcs $@ $^
 
 $(BUILD)/libtblock.a: $(LIB_OBJ)
-	$(call Q,ar) ld -r -o $(BUILD)/tblock.o $^ && objcopy --localize-hidden $(BUILD)/tblock.o && rm -f $@ && ar rcs $@ $(BUILD)/tblock.o
+	$(call Q,ar) $(CROSS)ld -r -o $(BUILD)/tblock.o $^ && $(CROSS)objcopy --localize-hidden $(BUILD)/tblock.o && rm -f $@ && $(CROSS)ar rcs $@ $(BUILD)/tblock.o
 
 $(BUILD)/libtblock.so: $(LIB_OBJ)
 	$(call Q,ld) $(LINK) -shared -Wl,-soname,$(@F).$(SOMAJOR) -o $@ $^ $(LIBS) && ln -sf $(@F) $@.$(SOMAJOR)
 
 # The program has base/ of its own: the library hides the rest of what is not in the public headers.
 $(BUILD)/libbase.a: $(BASE_OBJ)
-	$(call Q,ar) rm -f $@ && ar rcs $@ $^
+	$(call Q,ar) rm -f $@ && $(CROSS)ar rcs $@ $^
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a $(BUILD)/libbase.a
 	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS) $(HTTP_LIBS)
@@ -332,6 +353,19 @@ dist: ## build/dist/tblock-VERSION.tar.gz, the source of the last commit
 	@mkdir -p build/dist
 	git archive --format=tar --prefix=tblock-$(VERSION)/ HEAD | gzip -9n > build/dist/tblock-$(VERSION).tar.gz
 
+# Needs no library at run time, not even a C library: it runs on any Linux of that processor. The archive has the libraries' licences.
+STATIC_NAME = tblock-$(VERSION)-linux-$(ARCH)
+DATE = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md))
+build/dist/$(STATIC_NAME).tar.gz: $(BUILD)/tblock LICENSE README.md CHANGELOG.md
+	@rm -rf build/dist/$(STATIC_NAME) && mkdir -p build/dist/$(STATIC_NAME)
+	$(CROSS)strip -o build/dist/$(STATIC_NAME)/tblock $<
+	cp -r LICENSE README.md CHANGELOG.md $(STATIC_LIBS)/licences build/dist/$(STATIC_NAME)
+	tar -C build/dist --sort=name --mtime=@$(DATE) --mode=go=u-w --owner=0 --group=0 --numeric-owner -cf - $(STATIC_NAME) | gzip -9n > $@
+static: ## build/dist/tblock-VERSION-linux-ARCH.tar.gz, a static program (ARCH=x86_64|aarch64; takes libraries from Debian)
+	@tools/setup.sh static
+	@CC=$(if $(filter $(HOST),$(ARCH)),,$(ARCH)-linux-gnu-)gcc tools/static_libs.sh $(ARCH)
+	@$(MAKE) $(JOBS) --no-print-directory config=static build/dist/$(STATIC_NAME).tar.gz
+
 deb: dist ## Debian packages of the last commit in build/deb: program, library, headers, Python
 	@tools/setup.sh deb
 	@tools/make_deb.sh $(VERSION)
@@ -343,6 +377,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist deb clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static deb clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -7,6 +7,7 @@
 #   tools/setup.sh clients    that of test, and other people's clients of tblock serve, in .venv-clients, for `make test-clients`
 #   tools/setup.sh neon       that of test, and the cross compiler and emulator of `make test-neon`
 #   tools/setup.sh deb        that of demo, and the tools that make Debian packages
+#   tools/setup.sh static     that of demo, and for ARCH of another processor its cross compiler, for `make static`
 #   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
 #   tools/setup.sh lint       clang-tidy and cppcheck
 #   tools/setup.sh soak       what `make soak` needs: that of test and fuzz, and valgrind
@@ -61,6 +62,13 @@ needs_of_fuzzers() {
     need "libclang-rt-$(clang_version)-dev" has_fuzzer
 }
 
+needs_of_cross_compiler() { # x86_64|aarch64
+    local debian=arm64
+    [ "$1" = aarch64 ] || debian=amd64
+    need "gcc-${1//_/-}-linux-gnu" has "$1-linux-gnu-gcc"
+    need "libc6-dev-$debian-cross" test -e "/usr/$1-linux-gnu/include/stdio.h"
+}
+
 debian_python() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
 needs_of_packages() { # debian/control, and what checks the result
     need debhelper has dh
@@ -95,13 +103,14 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
     need libopenblas0 has_library libopenblas.so.0
     case $purpose in
     compilers) need gcc has gcc; need clang has clang ;;
-    packages) needs_of_packages ;;
+    packages) needs_of_packages
+        needs_of_cross_compiler aarch64
+        need qemu-user-static has qemu-aarch64-static ;;
     browser) need chromium has_browser ;;
     clients) need chromium has_browser; need haproxy has_haproxy
         requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
     neon)
-        need gcc-aarch64-linux-gnu has aarch64-linux-gnu-gcc
-        need libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/include/stdio.h
+        needs_of_cross_compiler aarch64
         need qemu-user has qemu-aarch64 ;;
     soak) needs_of_fuzzers; need valgrind has valgrind ;;
     esac
@@ -109,6 +118,10 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
 deb) requirements=
     needs_of_build
     needs_of_packages ;;
+static) requirements=
+    needs_of_build
+    need dpkg-dev has dpkg-source
+    [ "${ARCH:-$(uname -m)}" = "$(uname -m)" ] || needs_of_cross_compiler "$ARCH" ;;
 fuzz) requirements=
     needs_of_build
     needs_of_fuzzers ;;
@@ -116,7 +129,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|static|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

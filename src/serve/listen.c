@@ -47,15 +47,24 @@ static bool given_is_loopback(int fd)
         && (is_loopback((struct sockaddr *)&a) || a.ss_family == AF_UNIX);
 }
 
+/* To look up names, a static glibc loads libraries of the system it runs on. */
+#if defined(STATIC_PROGRAM)
+enum { HOST_FLAGS = AI_PASSIVE | AI_NUMERICSERV | AI_NUMERICHOST };
+static const char no_name[] = " (a static program takes addresses alone, such as 127.0.0.1)";
+#else
+enum { HOST_FLAGS = AI_PASSIVE | AI_NUMERICSERV };
+static const char no_name[] = "";
+#endif
+
 static bool find_address(const Server *s, int given, struct addrinfo **out, tblock_error *err)
 {
-    struct addrinfo hints = { .ai_flags    = AI_PASSIVE | AI_NUMERICSERV,
-                              .ai_socktype = SOCK_STREAM };
+    struct addrinfo hints = { .ai_flags = HOST_FLAGS, .ai_socktype = SOCK_STREAM };
     char            port[16];
     snprintf(port, sizeof port, "%d", s->o->port);
     int why = getaddrinfo(s->o->host, port, &hints, out);
     if (why)
-        return fail(err, TBLOCK_USAGE, "--host %s: %s", s->o->host, gai_strerror(why));
+        return fail(err, TBLOCK_USAGE, "--host %s: %s%s", s->o->host, gai_strerror(why),
+                    why == EAI_NONAME ? no_name : "");
     bool loopback = given >= 0 ? given_is_loopback(given) : is_loopback((*out)->ai_addr);
     return loopback || s->o->n_keys
         || fail(err, TBLOCK_USAGE,

@@ -26,6 +26,14 @@ static bool no_room(Error *err)
                 (BYTES_OF_THREAD + BYTES_OF_LIBRARY) >> 20);
 }
 
+#if defined(STATIC_PROGRAM)
+static void *load(Error *why)
+{
+    fail(why, SYSTEM, "training needs OpenBLAS, which a static program cannot load: expected the "
+                      "program that make builds");
+    return NULL;
+}
+#else
 /* The library stays loaded. dlclose would run OpenBLAS's destructor under the dynamic linker's
  * lock. The destructor joins threads that may wait for the same lock (in an allocator that asks
  * which library calls it), so both would hang. */
@@ -45,6 +53,7 @@ static void *load(Error *why)
                           "Debian: apt-get install libopenblas0", dlerror());
     return library ? library : dlopen("libopenblas.so", how);
 }
+#endif
 
 /* ISO C cannot convert an object pointer to a function pointer. POSIX guarantees the same bits. */
 static bool find(void *library, const char *name, void *function, size_t n_bytes)

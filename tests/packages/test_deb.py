@@ -10,39 +10,26 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests")]
-from verdicts import Skip, attempt  # noqa: E402
+from artefacts import DIST, ROOT, VERSION, run
+from verdicts import Skip, attempt
 
 TEMP = tempfile.mkdtemp(prefix="tblock-deb-", dir="/var/tmp")
-ENV = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "BUILD", "TBLOCK")}
-
-
-def run(*command, cwd=ROOT, env=ENV):
-    done = subprocess.run(command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
-    assert done.returncode == 0, "%s: status %d: %s" % (" ".join(command)[:200], done.returncode, done.stdout[-1500:])
-    return done.stdout
-
-
-def tarball():
-    found = glob.glob(os.path.join(ROOT, "build", "dist", "tblock-*.tar.gz"))
-    assert len(found) == 1, found
-    return found[0]
+TARBALL = os.path.join(DIST, "tblock-%s.tar.gz" % VERSION)
 
 
 def dist_is_the_same_twice():
-    shutil.rmtree(os.path.join(ROOT, "build", "dist"), ignore_errors=True)
     sums = []
     for _ in range(2):
+        if os.path.exists(TARBALL):
+            os.remove(TARBALL)
         run("make", "-s", "dist")
-        with open(tarball(), "rb") as f:
+        with open(TARBALL, "rb") as f:
             sums.append(hashlib.sha256(f.read()).hexdigest())
     assert sums[0] == sums[1], sums
 
 
 def its_source_builds_without_a_network():
-    run("tar", "-xzf", tarball(), "-C", TEMP)
+    run("tar", "-xzf", TARBALL, "-C", TEMP)
     folder = glob.glob(os.path.join(TEMP, "tblock-*"))[0]
     offline = ["unshare", "-n"] if subprocess.call(["unshare", "-n", "true"], stderr=subprocess.DEVNULL) == 0 else []
     run(*offline, "make", "-s", "-j%d" % os.cpu_count(), "all", cwd=folder)

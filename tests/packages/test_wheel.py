@@ -10,21 +10,10 @@ import subprocess
 import sys
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
-sys.path[:0] = [os.path.join(ROOT, "tests")]
-from verdicts import Skip, attempt  # noqa: E402
+from artefacts import ENV, MODEL, ROOT, run
+from verdicts import Skip, attempt
 
-MODEL = os.path.join(ROOT, "models", "shakespeare.bin")
 TEMP = tempfile.mkdtemp(prefix="tblock-wheel-")
-ENV = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "BUILD", "TBLOCK")}
-
-
-def run(*command, cwd=None, status=0, env=None):
-    done = subprocess.run(command, cwd=cwd, env=env or ENV, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          universal_newlines=True)
-    assert done.returncode == status, "%s: status %d: %s" % (" ".join(command)[:200], done.returncode, done.stdout[-1500:])
-    return done.stdout
 
 
 def venv(name, python=sys.executable, packages=()):

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""`make static`: programs for x86-64 and aarch64 that need nothing beside them. They run in a folder that is their whole system and
+give the bits of the program that make builds; the one for the other processor runs under qemu. Needs Debian's archives, and root
+for the chroot. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
+import hashlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+
+from artefacts import DIST, GOLDEN, MODEL, ROOT, VERSION, run
+from verdicts import Skip, attempt
+
+sys.path[:0] = [os.path.join(ROOT, "tests", "serve")]
+import server  # noqa: E402
+
+NORMAL = os.path.join(ROOT, "build", "release", "tblock")
+TEMP = tempfile.mkdtemp(prefix="tblock-static-", dir="/var/tmp")
+HOST = platform.machine()
+PROMPT = ["--prompt", "ROMEO: But, soft! what light", "--hidden"]
+
+
+def sha256(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+class System:
+    """An archive's program alone in a folder, with a model and, for another processor, an emulator."""
+
+    def __init__(self, arch):
+        self.arch, self.name = arch, "tblock-%s-linux-%s" % (VERSION, arch)
+        self.archive = os.path.join(DIST, self.name + ".tar.gz")
+        self.root = os.path.join(TEMP, arch)
+        self.emulator = [] if arch == HOST else ["/qemu-%s-static" % arch]
+
+    def build(self):
+        sums = []
+        for _ in range(2):
+            if os.path.exists(self.archive):
+                os.remove(self.archive)
+            run("make", "-s", "static", "ARCH=" + self.arch)
+            sums.append(sha256(self.archive))
+        assert sums[0] == sums[1], sums
+        run("tar", "-xzf", self.archive, "-C", TEMP)
+        folder = os.path.join(TEMP, self.name)
+        assert {"libc6", "cjson", "libpcre2", "nettle", "libmicrohttpd"} <= {n.split("-")[0] for n in
+                                                                             os.listdir(os.path.join(folder, "licences"))}
+        self.program = os.path.join(folder, "tblock")
+        os.makedirs(self.root)
+        for path in (self.program, MODEL, GOLDEN):
+            shutil.copy(path, self.root)
+        if self.emulator:
+            shutil.copy(shutil.which(self.emulator[0][1:]), self.root)
+
+    def run(self, *arguments, status=0):
+        return run("chroot", self.root, *self.emulator, "/tblock", *arguments, status=status, cwd="/")
+
+
+def it_builds_and_needs_no_library(system):
+    system.build()
+    said = run("readelf", "-l", "-d", system.program)
+    assert "INTERP" not in said and "NEEDED" not in said and "FLAGS_1" in said and "PIE" in said, said
+    said = run("readelf", "-h", system.program)
+    assert {"x86_64": "X86-64", "aarch64": "AArch64"}[system.arch] in said, said
+
+
+def it_runs_with_nothing_beside_it(system):
+    assert system.run("--version").startswith("tblock " + VERSION)
+    assert "3 of 3 sequences" in system.run("verify", "/shakespeare.bin", "/golden.safetensors")
+    for more in ([], ["--regex", "([A-Z][a-z]{2,9} ?)+[.!]"]):
+        same = ["-p", "ROMEO:", "-n", "40", "-q", "--seed", "7", *more]
+        text = run(NORMAL, "run", MODEL, *same)
+        assert text and system.run("run", "/shakespeare.bin", *same) == text
+        if not system.emulator:   # where there is /proc; qemu's own calls are not those that the filter lets through
+            assert run(system.program, "run", MODEL, *same, "--sandbox") == text
+
+
+def logits_are_the_same_bytes(system):
+    here, there = os.path.join(TEMP, "logits"), os.path.join(system.root, "logits")
+    sets = {"x86_64": ["scalar", "avx2", "avx512", "auto"], "aarch64": ["scalar", "neon", "auto"]}[system.arch]
+    compared = set()
+    for weights in ("bf16", "q8", "q4"):
+        run(NORMAL, "logits", MODEL, *PROMPT, "--type", weights, "-o", here)
+        expected = sha256(here)
+        for isa in sets:
+            if not system.emulator and isa in ("avx2", "avx512") and isa not in open("/proc/cpuinfo").read().replace("avx512f", "avx512"):
+                continue
+            for threads in ("1", "3"):
+                system.run("logits", "/shakespeare.bin", *PROMPT, "--type", weights, "--isa", isa, "--threads", threads, "-o", "/logits")
+                assert sha256(there) == expected, (weights, isa, threads)
+                compared.add(isa)
+    print("%s: %s equal" % (system.arch, ", ".join(sorted(compared))))
+
+
+def what_is_left_out_is_named(system):
+    with open(os.path.join(system.root, "text"), "w") as f:
+        f.write("To be, or not to be, that is the question.\n" * 50)
+    said = system.run("train", "-o", "/new.bin", "--text", "/text", "--vocab", "260", "--steps", "1", "--ctx", "8", status=4)
+    assert "training needs OpenBLAS, which a static program cannot load" in said, said
+    said = system.run("serve", "/shakespeare.bin", "--host", "localhost", status=2)
+    assert "takes addresses alone" in said, said
+
+
+def it_serves(system):
+    text = run(NORMAL, "run", MODEL, "-p", "ROMEO:", "-n", "20", "-q", "--temp", "0")
+    script = os.path.join(TEMP, "program-" + system.arch)
+    with open(script, "w") as f:
+        f.write('#!/bin/sh\nexec chroot "%s" %s /tblock "$@"\n' % (system.root, " ".join(system.emulator)))
+    os.chmod(script, 0o755)
+    ways = [(script, "/shakespeare.bin", [])] + ([] if system.emulator else [(system.program, MODEL, ["--sandbox"])])
+    for server.TBLOCK, model, options in ways:
+        with server.Server(*options, model=model) as s:
+            assert s.get("/health")["status"] == "ok"
+            answer = s.post("/v1/completions", prompt="ROMEO:", max_tokens=20, temperature=0)
+            assert answer["choices"][0]["text"] == text, (answer, text)
+
+
+def main():
+    failed = False
+    for arch in ("x86_64", "aarch64"):
+        def claim(f, *arguments):
+            return attempt("%s_%s" % (arch, f.__name__), f, *arguments)
+        system = System(arch)
+        if claim(it_builds_and_needs_no_library, system):
+            failed = True
+            continue
+        for f in (it_runs_with_nothing_beside_it, logits_are_the_same_bytes, what_is_left_out_is_named, it_serves):
+            failed |= claim(f, system)
+    return failed
+
+
+def no_machine():
+    raise Skip("needs root, for the chroot, and Debian's apt-get and dpkg-source")
+
+
+if __name__ == "__main__":
+    try:
+        can = os.geteuid() == 0 and shutil.which("apt-get") and shutil.which("dpkg-source")
+        status = main() if can else attempt("static_programs", no_machine)
+    finally:
+        shutil.rmtree(TEMP, ignore_errors=True)
+    sys.exit(status)
