@@ -785,9 +785,9 @@ TBLOCK_API void               tblock_constraint_free(tblock_constraint *c); /* a
 
 /* Under this one an answer of the chat calls tools, in the form in which its template writes calls,
  * with arguments that the tool's schema allows: the tool of that name, or NULL: any; one call, or
- * several: one or more, where the template has a place for more. Fails with TBLOCK_INPUT: no such
- * tool; a template that writes calls with special tokens, or arguments not as JSON, or that is not
- * understood; a schema that is not kept. */
+ * several: one or more, where the template has a place for more. Where the prompt opens reasoning,
+ * that comes first. Fails with TBLOCK_INPUT: no such tool; a template that writes arguments not as
+ * JSON, or that is not understood; a schema that is not kept. */
 TBLOCK_API tblock_constraint *tblock_chat_calls(const tblock_chat *c, const char *name,
                                                 bool several, tblock_error *err);
 

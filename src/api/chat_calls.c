@@ -23,11 +23,13 @@
 
 enum { MARK_NAME = 1, MARK_ID = 2 }; /* bytes that stand for them */
 
-/* What is written before the arguments of the first call and of a later one, and after the last. */
-typedef struct CallTexts { TextOut first, next, end; bool several; } CallTexts;
+/* What is written before the arguments of the first call and of a later one, and after the last.
+ * before: the marker behind which all that begins; nothing: the answer begins with it. */
+typedef struct CallTexts { TextOut before, first, next, end; bool several; } CallTexts;
 
 static void call_texts_free(CallTexts *t)
 {
+    text_out_free(&t->before);
     text_out_free(&t->first);
     text_out_free(&t->next);
     text_out_free(&t->end);
@@ -51,17 +53,27 @@ static char *written(const tblock_chat *c, const char *answer, Error *err)
     return tblock_chat_text(c, m, answer ? 2 : 1, !answer, &text, &n, err) ? text : NULL;
 }
 
+static void out_call(TextOut *o, const char *id, const char *name, bool as_text)
+{
+    text_out(o, "{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": \"%s\", "
+                "\"arguments\": ", id, name);
+    if (as_text)
+        json_out_string(o, ARGS, strlen(ARGS));
+    else
+        text_out(o, ARGS);
+    text_out(o, "}}");
+}
+
 static char *written_calls(const tblock_chat *c, int n, Error *err)
 {
-    static const char call[] = "{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": "
-                               "\"%s\", \"arguments\": " ARGS "}}";
+    const AnswerFacts f = answer_form_facts(chat_parts(c).answers);
     TextOut           o = { 0 };
     text_out(&o, "{\"role\": \"assistant\", \"content\": %s, \"tool_calls\": [",
-             answer_form_facts(chat_parts(c).answers).no_content ? "null" : "\"\"");
-    text_out(&o, call, ID_1, NAME_1);
+             f.no_content ? "null" : "\"\"");
+    out_call(&o, ID_1, NAME_1, f.text_arguments);
     if (n == 2) {
         text_out(&o, ", ");
-        text_out(&o, call, ID_2, NAME_2);
+        out_call(&o, ID_2, NAME_2, f.text_arguments);
     }
     text_out(&o, "]}");
     char *json = text_out_take(&o, err), *text = json ? written(c, json, err) : NULL;
@@ -82,81 +94,160 @@ static const char *find_args(const char *s, const char **end)
     return key > s && key[-1] == '{' && (*end)[-1] == '}' ? key - 1 : NULL;
 }
 
-/* s[0 .. n) with marks for name and id. False: the name is not there once. */
-static bool mark(TextOut *o, const char *s, size_t n, const char *name, const char *id)
+/* s[0 .. n) with marks for the name and for ids, also those of the call before. Returns how many
+ * names there are; -1: a byte is a mark. */
+static int mark(TextOut *o, const char *s, size_t n, const char *name)
 {
-    const size_t n_name = strlen(name), n_id = strlen(id);
+    const size_t n_name = strlen(name), n_id = strlen(ID_1);
     int          names  = 0;
     for (size_t i = 0; i < n;) {
         const bool is_name = n - i >= n_name && memcmp(s + i, name, n_name) == 0;
-        const bool is_id   = n - i >= n_id && memcmp(s + i, id, n_id) == 0;
+        const bool is_id   = n - i >= n_id
+            && (memcmp(s + i, ID_1, n_id) == 0 || memcmp(s + i, ID_2, n_id) == 0);
         if (s[i] == MARK_NAME || s[i] == MARK_ID)
-            return false;
+            return -1;
         text_out_bytes(o, is_name ? &(char){ MARK_NAME } : is_id ? &(char){ MARK_ID } : s + i, 1);
         names += is_name;
         i += is_name ? n_name : is_id ? n_id : 1;
     }
-    return names == 1;
+    return names;
 }
 
-/* What ends an answer begins at *end of the text, whose calls begin at *begin. */
-static bool find_answer(const char *text, const char *prompt, const char *plain, const char **begin,
-                        const char **end)
+/* Does the prompt open reasoning? */
+static bool opens_reasoning(const tblock_chat *c, bool *opens, Error *err)
 {
-    const char  *content = strstr(plain, CONTENT);
-    const char  *tail    = content ? content + strlen(CONTENT) : "";
-    const size_t n = strlen(text), n_prompt = strlen(prompt), n_tail = strlen(tail);
-    if (!content || n < n_prompt + n_tail || memcmp(text, prompt, n_prompt) != 0
-        || memcmp(text + n - n_tail, tail, n_tail) != 0)
-        return false;
-    *begin = text + n_prompt;
-    *end   = text + n - n_tail;
-    return true;
+    tblock_answer_info        said = { 0 };
+    const tblock_answer_part *part;
+    size_t                    n;
+    tblock_answer            *a    = tblock_answer_new(c, err);
+    const bool good = a && tblock_answer_put(a, CONTENT, strlen(CONTENT), &part, &n, err)
+        && tblock_answer_put(a, NULL, 0, &part, &n, err);
+    if (good)
+        tblock_answer_describe(a, &said);
+    tblock_answer_free(a);
+    *opens = said.n_reasoning > 0;
+    return good;
+}
+
+static bool ends_answers(const tblock_chat *c, int id)
+{
+    tblock_chat_info i;
+    tblock_chat_describe(c, &i);
+    for (size_t k = 0; k < i.n_stop_ids; k++)
+        if (i.stop_ids[k] == id)
+            return true;
+    return false;
+}
+
+static const char *find_marker(const char *s, const char *end, AnswerMarker m)
+{
+    for (; m.n && (size_t)(end - s) >= m.n; s++)
+        if (memcmp(s, m.s, m.n) == 0)
+            return s;
+    return NULL;
+}
+
+/* The chat, and what it writes: the prompt, an answer with content alone. */
+typedef struct Written {
+    const tblock_chat *chat;
+    AnswerFacts        facts;
+    bool               opens; /* the prompt opens reasoning */
+    char              *prompt, *plain;
+} Written;
+
+/* Where the answer begins. A template may leave out reasoning that its prompt opens. */
+static const char *answer_of(const Written *w, const char *text)
+{
+    const size_t n = strlen(w->prompt), primed = w->opens ? w->facts.primed.n : 0;
+    if (strncmp(text, w->prompt, n) == 0)
+        return text + n;
+    return primed && primed <= n && memcmp(w->prompt + n - primed, w->facts.primed.s, primed) == 0
+                   && strncmp(text, w->prompt, n - primed) == 0
+               ? text + n - primed
+               : NULL;
+}
+
+/* What ends the answer, behind its calls: a token that does, or what ends a plain one. */
+static const char *tail_of(const Written *w, const char *from)
+{
+    const Tokenizer *t       = chat_parts(w->chat).model->tokenizer;
+    const char      *end     = from + strlen(from), *content = strstr(w->plain, CONTENT),
+                    *tail    = content ? content + strlen(CONTENT) : NULL;
+    const size_t     n_tail  = tail ? strlen(tail) : 0;
+    int              id      = -1;
+    for (const char *s = from; s < end; s++)
+        if (tokenizer_special_at(t, s, (size_t)(end - s), &id) && ends_answers(w->chat, id))
+            return s;
+    return tail && (size_t)(end - from) >= n_tail && strcmp(end - n_tail, tail) == 0 ? end - n_tail
+                                                                                    : NULL;
+}
+
+/* What is written before the arguments, which begin at args. False: the name is not there once. */
+static bool read_first(const Written *w, const char *begin, const char *args, TextOut *first)
+{
+    const AnswerMarker end  = w->opens ? w->facts.think_end : (AnswerMarker){ 0 };
+    const char        *over = find_marker(begin, args, end);
+    if (over)
+        begin = over + end.n;
+    else if (end.n)
+        text_out_bytes(first, w->facts.think_gap.s, w->facts.think_gap.n);
+    return mark(first, begin, (size_t)(args - begin), NAME_1) == 1;
+}
+
+static bool same_text(const TextOut *a, const TextOut *b)
+{
+    return a->n == b->n && (!a->n || memcmp(a->text, b->text, a->n) == 0);
 }
 
 /* Of two calls: what is between them, if the rest is as in one. False: no memory. */
-static bool read_two(const char *two, const char *prompt, const char *plain, CallTexts *out)
+static bool read_two(const Written *w, const char *two, CallTexts *out)
 {
-    TextOut     first = { 0 };
-    const char *begin, *tail, *end, *end_2,
-        *args = find_answer(two, prompt, plain, &begin, &tail) ? find_args(begin, &end) : NULL,
-        *more = args ? find_args(end, &end_2) : NULL;
-    out->several = more && mark(&first, begin, (size_t)(args - begin), NAME_1, ID_1)
-        && first.n == out->first.n && memcmp(first.text, out->first.text, first.n) == 0
-        && mark(&out->next, end, (size_t)(more - end), NAME_2, ID_2)
-        && (size_t)(tail - end_2) == out->end.n
-        && (!out->end.n || memcmp(end_2, out->end.text, out->end.n) == 0);
-    const bool good = !first.failed && !out->next.failed;
+    TextOut     first = { 0 }, last = { 0 };
+    const char *begin = answer_of(w, two), *end, *end_2,
+               *args  = begin ? find_args(begin, &end) : NULL,
+               *more  = args ? find_args(end, &end_2) : NULL,
+               *tail  = more ? tail_of(w, end_2) : NULL;
+    out->several = tail && read_first(w, begin, args, &first) && same_text(&out->first, &first)
+        && mark(&out->next, end, (size_t)(more - end), NAME_2) == 1
+        && mark(&last, end_2, (size_t)(tail - end_2), NAME_2) == 0 && same_text(&out->end, &last);
+    const bool good = !first.failed && !last.failed && !out->next.failed;
     text_out_free(&first);
+    text_out_free(&last);
     return good;
+}
+
+static bool read_one(const Written *w, const char *one, CallTexts *out, Error *err)
+{
+    const char *begin = answer_of(w, one), *end,
+               *args = begin ? find_args(begin, &end) : NULL, *tail = args ? tail_of(w, end) : NULL;
+    if (!begin || (args && !tail))
+        return no_form(w->chat, "calls do not stand where answers do", err);
+    if (!args)
+        return no_form(w->chat, "arguments are not an object in JSON", err);
+    if (!read_first(w, begin, args, &out->first)
+        || mark(&out->end, end, (size_t)(tail - end), NAME_1) != 0)
+        return no_form(w->chat, "the name does not stand once before the arguments", err);
+    if (w->opens)
+        text_out_bytes(&out->before, w->facts.think_end.s, w->facts.think_end.n);
+    return true;
 }
 
 static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
 {
-    Error       why    = { 0 };
-    char       *prompt = written(c, NULL, err), *one = prompt ? written_calls(c, 1, err) : NULL,
-               *plain  = one ? written(c, "{\"role\": \"assistant\", \"content\": \"" CONTENT "\"}",
-                                       err)
-                             : NULL,
-               *two    = plain ? written_calls(c, 2, &why) : NULL; /* some have place for one */
-    const char *begin, *tail, *end, *args;
-    bool        good = plain != NULL && (two || why.status != SYSTEM || no_memory(NULL, err));
-    if (good && !find_answer(one, prompt, plain, &begin, &tail))
-        good = no_form(c, "calls do not stand where answers do", err);
-    args = good ? find_args(begin, &end) : NULL;
-    if (good && (!args || end > tail))
-        good = no_form(c, "arguments are not an object in JSON", err);
-    if (good && !mark(&out->first, begin, (size_t)(args - begin), NAME_1, ID_1))
-        good = no_form(c, "the name does not stand once before the arguments", err);
-    if (good)
-        text_out_bytes(&out->end, end, (size_t)(tail - end));
-    if (good && two && !read_two(two, prompt, plain, out))
-        good = no_memory(NULL, err);
-    tblock_free(prompt);
+    static const char plain[] = "{\"role\": \"assistant\", \"content\": \"" CONTENT "\"}";
+    Error             why     = { 0 };
+    Written           w       = { .chat = c, .facts = answer_form_facts(chat_parts(c).answers) };
+    w.prompt                  = opens_reasoning(c, &w.opens, err) ? written(c, NULL, err) : NULL;
+    w.plain                   = w.prompt ? written(c, plain, err) : NULL;
+    char *one = w.plain ? written_calls(c, 1, err) : NULL,
+         *two = one ? written_calls(c, 2, &why) : NULL; /* some have place for one */
+    bool  good = one && (two || why.status != SYSTEM || no_memory(NULL, err))
+        && read_one(&w, one, out, err) && (!two || read_two(&w, two, out) || no_memory(NULL, err));
+    tblock_free(w.prompt);
+    tblock_free(w.plain);
     tblock_free(one);
-    tblock_free(plain);
     tblock_free(two);
-    if (good && (out->first.failed || out->next.failed || out->end.failed))
+    if (good && (out->before.failed || out->first.failed || out->next.failed || out->end.failed))
         return no_memory(NULL, err);
     return good;
 }
@@ -174,24 +265,23 @@ static void unmark(TextOut *o, const TextOut *marked, const char *name, const ch
     }
 }
 
-/* Special tokens that it spells are none that may be drawn. */
-static bool check_tokens_of(const tblock_chat *c, const Tokenizer *t, const TextOut *text,
-                            Error *err)
+/* A token that ends answers would end one before its calls do. */
+static bool check_ends(const tblock_chat *c, const TextOut *text, Error *err)
 {
-    Ids         ids   = { 0 };
-    size_t      n     = 0;
-    const char *piece = "";
-    char        why[160];
-    bool        good = tokenizer_encode(t, text->text, text->n, true, false, &ids, err);
-    for (size_t i = 0; good && i < ids.n; i++)
-        if (!tokenizer_is_text(t, ids.id[i])) {
-            tokenizer_piece(t, ids.id[i], &piece, &n);
-            snprintf(why, sizeof why, "it has the special token %.*s, which no constraint allows",
-                     (int)(n < 100 ? n : 100), piece);
-            good = no_form(c, why, err);
-        }
-    free(ids.id);
-    return good;
+    const Tokenizer *t     = chat_parts(c).model->tokenizer;
+    const char      *piece = "";
+    size_t           n;
+    char             why[160];
+    for (size_t i = 0; i < text->n; i++) {
+        int id = -1;
+        if (!tokenizer_special_at(t, text->text + i, text->n - i, &id) || !ends_answers(c, id))
+            continue;
+        tokenizer_piece(t, id, &piece, &n);
+        snprintf(why, sizeof why, "it has the token %.*s, which ends answers",
+                 (int)(n < 100 ? n : 100), piece);
+        return no_form(c, why, err);
+    }
+    return true;
 }
 
 /* Do quotes and brackets pair, as in JSON, with some brackets open? Names of objects are told by
@@ -208,9 +298,19 @@ static bool is_balanced(const TextOut *text)
     return open >= 0 && !inside;
 }
 
+static void write_answer(TextOut *o, const CallTexts *texts)
+{
+    unmark(o, &texts->first, NAME_1, ID_1);
+    text_out(o, ARGS);
+    if (texts->several) {
+        unmark(o, &texts->next, NAME_2, ID_2);
+        text_out(o, ARGS);
+    }
+    unmark(o, &texts->end, "", texts->several ? ID_2 : ID_1);
+}
+
 /* The template's own answer must be read as just these calls. */
-static bool check_texts(const tblock_chat *c, const Tokenizer *t, const CallTexts *texts,
-                        Error *err)
+static bool check_texts(const tblock_chat *c, const CallTexts *texts, Error *err)
 {
     TextOut                   o = { 0 };
     tblock_answer_info        said;
@@ -219,14 +319,10 @@ static bool check_texts(const tblock_chat *c, const Tokenizer *t, const CallText
     size_t                    n;
     tblock_answer            *a    = tblock_answer_new(c, err);
     const char               *name = texts->several ? NAME_2 : NAME_1;
-    unmark(&o, &texts->first, NAME_1, ID_1);
-    text_out(&o, ARGS);
-    if (texts->several) {
-        unmark(&o, &texts->next, NAME_2, ID_2);
-        text_out(&o, ARGS);
-    }
-    text_out_bytes(&o, texts->end.text, texts->end.n);
-    bool good = a && (!o.failed || no_memory(NULL, err)) && check_tokens_of(c, t, &o, err)
+    write_answer(&o, texts);
+    bool good = a && (!o.failed || no_memory(NULL, err)) && check_ends(c, &o, err)
+        && tblock_answer_put(a, texts->before.n ? texts->before.text : "", texts->before.n, &part,
+                             &n, err)
         && tblock_answer_put(a, o.text, o.n, &part, &n, err)
         && tblock_answer_put(a, NULL, 0, &part, &n, err);
     if (good) {
@@ -253,16 +349,23 @@ static bool is_plain(const JsonNode *name)
                == name->n;
 }
 
-static Expr text_expr(Grammar *g, const TextOut *marked, const char *name)
+/* The template's text with the special tokens that it spells, and what the marks stand for. */
+static Expr text_expr(Grammar *g, const Tokenizer *t, const char *s, size_t n, const char *name)
 {
     static const char id[] = "[a-zA-Z0-9]{9}";
     Expr              e    = EXPR_EMPTY;
-    for (size_t i = 0; i < marked->n; i++) {
-        const char s = marked->text[i];
+    for (size_t i = 0, length; i < n; i += length ? length : 1) {
+        char token[SPECIAL_BYTES];
+        int  special = -1;
+        length       = tokenizer_special_at(t, s + i, n - i, &special);
+        if (length)
+            special_bytes(token, special);
         e = expr_seq(g, e,
-                     s == MARK_NAME     ? expr_text(g, name, strlen(name))
-                         : s == MARK_ID ? expr_regex(g, id, sizeof id - 1, false, CHARS_UTF8, "id")
-                                        : expr_text(g, &s, 1));
+                     length                ? expr_text(g, token, sizeof token)
+                         : s[i] == MARK_NAME ? expr_text(g, name, strlen(name))
+                         : s[i] == MARK_ID ? expr_regex(g, id, sizeof id - 1, false, CHARS_UTF8,
+                                                        "id")
+                                           : expr_text(g, s + i, 1));
     }
     return e;
 }
@@ -297,36 +400,44 @@ static bool args_rule(Grammar *g, const JsonDoc *d, const JsonNode *tool, const 
     return good;
 }
 
+/* What is made: the calls of these tools. */
+typedef struct Making {
+    const Tokenizer *tokenizer;
+    const JsonDoc   *tools;
+    const CallTexts *texts;
+} Making;
+
 /* The calls of one tool, the first and later ones, as alternatives. */
-static bool add_tool(Grammar *g, const JsonDoc *d, const JsonNode *tool, const CallTexts *t,
-                     Rule first, Rule next, Error *err)
+static bool add_tool(Grammar *g, const Making *m, const JsonNode *tool, Rule first, Rule next,
+                     Error *err)
 {
+    const CallTexts *t = m->texts;
     const JsonNode *name = node_get(tool, "name");
     Rule            args;
     if (!is_plain(name))
         return fail(err, INPUT, "tools: name: expected letters, digits, _, - and . alone where a "
                                 "call is required");
-    if (!args_rule(g, d, tool, name->text, &args, err))
+    if (!args_rule(g, m->tools, tool, name->text, &args, err))
         return false;
-    const Symbol one[]  = { symbol_expr(text_expr(g, &t->first, name->text)), symbol_rule(args) },
-                 more[] = { symbol_expr(text_expr(g, &t->next, name->text)), symbol_rule(args) };
-    grammar_add(g, first, one, 2);
+    const Expr before[] = { text_expr(g, m->tokenizer, t->first.text, t->first.n, name->text),
+                            text_expr(g, m->tokenizer, t->next.text, t->next.n, name->text) };
+    grammar_add(g, first, (Symbol[]){ symbol_expr(before[0]), symbol_rule(args) }, 2);
     if (t->several)
-        grammar_add(g, next, more, 2);
+        grammar_add(g, next, (Symbol[]){ symbol_expr(before[1]), symbol_rule(args) }, 2);
     return true;
 }
 
-static bool add_calls(Grammar *g, const JsonDoc *d, const char *name, const CallTexts *t,
-                      Rule *root, Error *err)
+static bool add_calls(Grammar *g, const Making *m, const char *name, Rule *root, Error *err)
 {
+    const CallTexts *t = m->texts;
     const Rule first = grammar_rule(g, "call"), next = t->several ? grammar_rule(g, "call") : first;
     size_t     n     = 0;
     *root            = grammar_rule(g, "calls");
-    JSON_NODES (i, d->node) {
+    JSON_NODES (i, m->tools->node) {
         const JsonNode *tool = node_get(i, "function") ? node_get(i, "function") : i;
         if (name && !node_is(node_get(tool, "name"), name))
             continue;
-        if (!add_tool(g, d, tool, t, first, next, err))
+        if (!add_tool(g, m, tool, first, next, err))
             return false;
         n++;
     }
@@ -338,19 +449,56 @@ static bool add_calls(Grammar *g, const JsonDoc *d, const char *name, const Call
     if (t->several)
         row[n++] = grammar_repeat(g, symbol_rule(next), 0, REPEAT_FOREVER);
     if (t->end.n)
-        row[n++] = symbol_expr(text_expr(g, &t->end, ""));
+        row[n++] = symbol_expr(text_expr(g, m->tokenizer, t->end.text, t->end.n, ""));
     grammar_add(g, *root, row, n);
     return true;
 }
 
-static Constraint *compile(const JsonDoc *tools, const char *name, const CallTexts *t, Error *err)
+static Constraint *compile(const Making *m, const char *name, Error *err)
 {
     Grammar *g    = grammar_new(err);
     Rule     root = 0;
-    if (g && add_calls(g, tools, name, t, &root, err))
+    if (g && add_calls(g, m, name, &root, err))
         return constraint_new(g, root, "tools", err);
     grammar_free(g);
     return NULL;
+}
+
+/* ---- What comes before ----------------------------------------------------------------------- */
+
+/* The shortest texts that end with the marker, as a token or spelled: so it is read. */
+static Expr ending_with(Grammar *g, const Tokenizer *t, AnswerMarker m)
+{
+    const Expr byte   = expr_range(g, 0x80, 0xBF),
+               token  = expr_seq(g, expr_range(g, NO_TEXT, NO_TEXT),
+                                 expr_repeat(g, byte, SPECIAL_BYTES - 1, SPECIAL_BYTES - 1)),
+               any    = expr_alt(g, expr_any_char(g, CHARS_UTF8), token),
+               all    = expr_repeat(g, any, 0, REPEAT_FOREVER),
+               marker = expr_alt(g, expr_text(g, m.s, m.n), text_expr(g, t, m.s, m.n, "")),
+               ends   = expr_seq(g, all, marker);
+    return expr_minus(g, ends, expr_seq(g, ends, expr_seq(g, any, all)));
+}
+
+static Constraint *compile_lead(const tblock_chat *c, const CallTexts *t, Error *err)
+{
+    const AnswerMarker before = { t->before.text, t->before.n };
+    Grammar           *g      = grammar_new(err);
+    return g ? constraint_of_expr(g, ending_with(g, chat_parts(c).model->tokenizer, before),
+                                  "tools", err)
+             : NULL;
+}
+
+static tblock_constraint *make(const tblock_chat *c, const CallTexts *texts, const char *name,
+                               int64_t begun, Error *err)
+{
+    const ChatParts    parts = chat_parts(c);
+    const Making       m     = { parts.model->tokenizer, parts.tools, texts };
+    Constraint        *lead  = texts->before.n ? compile_lead(c, texts, err) : NULL;
+    tblock_constraint *calls = texts->before.n && !lead
+                                   ? NULL
+                                   : constraint_over(parts.model, compile(&m, name, err), begun,
+                                                     "tools", err);
+    return texts->before.n ? constraint_behind(calls, lead, false) : calls;
 }
 
 static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, bool several,
@@ -364,10 +512,9 @@ static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, boo
         || fail(err, INPUT, "tools: expected one, found none");
     if (good && !answer_form_facts(parts.answers).calls)
         good = no_form(c, "it shows none that could be read", err);
-    if (good && find_texts(c, &texts, err) && check_texts(c, parts.model->tokenizer, &texts, err)) {
+    if (good && find_texts(c, &texts, err) && check_texts(c, &texts, err)) {
         texts.several = texts.several && several;
-        out = constraint_over(parts.model, compile(parts.tools, name, &texts, err), begun, "tools",
-                              err);
+        out           = make(c, &texts, name, begun, err);
     }
     call_texts_free(&texts);
     return out;

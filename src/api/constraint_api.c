@@ -11,7 +11,8 @@
 typedef struct Pieces { const Tokenizer *t; TextStream *stream; TextOut bytes; } Pieces;
 
 struct tblock_constraint {
-    Constraint      *engine;
+    Constraint      *engine, *lead;   /* lead: of the text before; NULL: there is none */
+    bool             lead_may_end;    /* the text, before it is at the engine */
     const TokenTrie *trie;      /* of the model; NULL: bytes alone */
     Pieces           pieces;    /* of its tokenizer */
     /* Whole nanoseconds: no arithmetic of floats between the switches of the host's settings. */
@@ -22,19 +23,34 @@ struct tblock_constraint {
 
 /* ---- The vocabulary -------------------------------------------------------------------------- */
 
-/* The bytes of one token in the midst of a text. */
+/* In an order that JSON means nothing by: six bits in each. */
+void special_bytes(char out[SPECIAL_BYTES], int id)
+{
+    out[0] = (char)NO_TEXT;
+    for (int i = 1; i < SPECIAL_BYTES; i++, id >>= 6)
+        out[i] = (char)(0x80 | (id & 63));
+}
+
+/* The bytes of one token in the midst of a text, or those that stand for a special one. */
 static const char *text_of(void *user, int id, size_t *n)
 {
     Pieces *p = user;
     p->bytes.n = 0;
-    if (!tokenizer_is_text(p->t, id))
-        return NULL;
+    if (!tokenizer_is_text(p->t, id)) {
+        char bytes[SPECIAL_BYTES];
+        special_bytes(bytes, id);
+        *n = sizeof bytes;
+        return tokenizer_is_special(p->t, id) && text_out_bytes(&p->bytes, bytes, *n)
+                   ? p->bytes.text
+                   : NULL;
+    }
     const char *part = text_stream_put(p->stream, id, n);
     text_out_bytes(&p->bytes, part, *n);
     part = text_stream_flush(p->stream, n);
     text_out_bytes(&p->bytes, part, *n);
     *n = p->bytes.n;
-    return p->bytes.failed ? NULL : p->bytes.text;
+    const bool none = p->bytes.failed || (*n && memchr(p->bytes.text, NO_TEXT, *n));
+    return none ? NULL : p->bytes.text;
 }
 
 static TokenTrie *trie_make(const Tokenizer *t, Error *err)
@@ -111,6 +127,20 @@ tblock_constraint *constraint_over(const tblock_model *m, Constraint *engine, in
     return NULL;
 }
 
+tblock_constraint *constraint_behind(tblock_constraint *c, Constraint *lead, bool may_end)
+{
+    if (c && lead) {
+        c->lead         = lead;
+        c->lead_may_end = may_end;
+        return c;
+    }
+    constraint_free(lead);
+    tblock_constraint_free(c);
+    return NULL;
+}
+
+bool constraint_sleeps(const tblock_constraint *c) { return c && c->lead_may_end; }
+
 static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, const char *text,
                                               size_t n_bytes, const char *name, Error *err)
 {
@@ -146,6 +176,7 @@ void tblock_constraint_free(tblock_constraint *c)
     if (!c)
         return;
     constraint_free(c->engine);
+    constraint_free(c->lead);
     text_stream_free(c->pieces.stream);
     text_out_free(&c->pieces.bytes);
     text_out_free(&c->times);
@@ -160,20 +191,49 @@ const char *tblock_constraint_unknown_formats(const tblock_constraint *c)
 
 /* ---- Texts ----------------------------------------------------------------------------------- */
 
-/* One token further; *state is STATE_DEAD if the token may not come there. */
-static bool take_token(tblock_constraint *c, ConstraintState *state, int32_t id, const char *bytes,
-                       size_t n, Error *err)
+static FitPlace place_begin(const tblock_constraint *c)
+{
+    Constraint *first = c->lead ? c->lead : c->engine;
+    return (FitPlace){ first, constraint_start(first) };
+}
+
+/* The lead is over as soon as it may be. */
+static bool place_advance(const tblock_constraint *c, FitPlace *place, const char *bytes, size_t n,
+                          Error *err)
+{
+    FitPlace p = *place;
+    for (; n && p.engine == c->lead; n--, bytes++) {
+        if (!constraint_advance(p.engine, &p.state, bytes, 1, err))
+            return false;
+        if (constraint_may_end(p.engine, p.state))
+            p = (FitPlace){ c->engine, constraint_start(c->engine) };
+    }
+    if (!constraint_advance(p.engine, &p.state, bytes, n, err))
+        return false;
+    *place = p;
+    return true;
+}
+
+static bool place_may_end(const tblock_constraint *c, const FitPlace *p)
+{
+    return p->engine == c->lead ? c->lead_may_end && p->state != STATE_DEAD
+                                : constraint_may_end(p->engine, p->state);
+}
+
+/* One token further; the state is STATE_DEAD if the token may not come there. */
+static bool take_token(tblock_constraint *c, FitPlace *p, int32_t id, const char *bytes, size_t n,
+                       Error *err)
 {
     int64_t         begun = clock_ns();
-    const uint64_t *mask = constraint_mask(c->engine, c->trie, *state, err);
+    const uint64_t *mask = constraint_mask(p->engine, c->trie, p->state, err);
     int64_t         taken = clock_ns() - begun;
     if (!mask || !text_out_add(&c->times, (const char *)&taken, sizeof taken, err))
         return false;
     if (!(mask[id / 64] >> id % 64 & 1)) {
-        *state = STATE_DEAD;
+        p->state = STATE_DEAD;
         return true;
     }
-    return constraint_advance(c->engine, state, bytes, n, err);
+    return place_advance(c, p, bytes, n, err);
 }
 
 /* Do the tokens spell the text? */
@@ -190,19 +250,19 @@ static bool tokens_spell(Pieces *p, const Ids *ids, const char *text, size_t n_b
     return at == n_bytes;
 }
 
-static bool take_tokens(tblock_constraint *c, ConstraintState *state, const char *text,
-                        size_t n_bytes, Error *err)
+static bool take_tokens(tblock_constraint *c, FitPlace *place, const char *text, size_t n_bytes,
+                        Error *err)
 {
     Pieces *p = &c->pieces;
     Ids     ids = { 0 };
     bool    good = tokenizer_encode(p->t, text, n_bytes, false, false, &ids, err);
     if (good && !tokens_spell(p, &ids, text, n_bytes))
-        good = constraint_advance(c->engine, state, text, n_bytes, err);
+        good = place_advance(c, place, text, n_bytes, err);
     else
-        for (size_t i = 0; good && i < ids.n && *state != STATE_DEAD; i++) {
+        for (size_t i = 0; good && i < ids.n && place->state != STATE_DEAD; i++) {
             size_t      n = 0;
             const char *bytes = text_of(p, ids.id[i], &n);
-            good = take_token(c, state, ids.id[i], bytes, n, err);
+            good = take_token(c, place, ids.id[i], bytes, n, err);
         }
     if (good && p->bytes.failed)
         good = no_memory(NULL, err);
@@ -213,12 +273,12 @@ static bool take_tokens(tblock_constraint *c, ConstraintState *state, const char
 static bool accepts_text(tblock_constraint *c, const char *text, size_t n_bytes, bool *accepts,
                          Error *err)
 {
-    ConstraintState state = constraint_start(c->engine);
-    *accepts = false;
-    if (c->trie ? !take_tokens(c, &state, text, n_bytes, err)
-                     : !constraint_advance(c->engine, &state, text, n_bytes, err))
+    FitPlace place = place_begin(c);
+    *accepts       = false;
+    if (!(c->trie ? take_tokens(c, &place, text, n_bytes, err)
+                  : place_advance(c, &place, text, n_bytes, err)))
         return false;
-    *accepts = constraint_may_end(c->engine, state);
+    *accepts = place_may_end(c, &place);
     return true;
 }
 
@@ -262,7 +322,7 @@ bool fitting_begin(Fitting *f, const tblock_model *m, Error *err)
         return true;
     if (!m->tokenizer || f->constraint->pieces.t != m->tokenizer)
         return fail(err, USAGE, "constraint: expected one made with the model of the context");
-    f->state   = constraint_start(f->constraint->engine);
+    f->at      = place_begin(f->constraint);
     f->allowed = malloc((n_words(f->vocab_size) + 1) * sizeof *f->allowed);
     return f->allowed || no_memory(NULL, err);
 }
@@ -293,10 +353,10 @@ static void count_texts(Fitting *f)
 bool fitting_allow(Fitting *f, Error *err)
 {
     tblock_constraint *c    = f->constraint;
-    if (f->known != STATE_DEAD && f->known == f->state)
+    if (f->known.engine == f->at.engine && f->known.state == f->at.state)
         return true;
-    f->known = STATE_DEAD;
-    const uint64_t    *mask = constraint_mask(c->engine, c->trie, f->state, err);
+    f->known = (FitPlace){ NULL, STATE_DEAD };
+    const uint64_t    *mask = constraint_mask(f->at.engine, c->trie, f->at.state, err);
     const int          n    = token_trie_size(c->trie);
     const size_t       all  = n_words(f->vocab_size), known = n_words(n);
     if (!mask)
@@ -305,13 +365,13 @@ bool fitting_allow(Fitting *f, Error *err)
         f->allowed[i] = i < known ? mask[i] : 0;
     if (n > f->vocab_size && f->vocab_size % 64)
         f->allowed[all - 1] &= (1ull << f->vocab_size % 64) - 1;
-    f->may_end = constraint_may_end(c->engine, f->state);
+    f->may_end = place_may_end(c, &f->at);
     allow_ends(f, false);
     count_texts(f);
     allow_ends(f, f->may_end);
     if (!f->may_end && !f->n_texts)
         return fail(err, INPUT, "constraint: no token of the vocabulary goes on with the text");
-    f->known = f->state;
+    f->known = f->at;
     return true;
 }
 
@@ -322,19 +382,19 @@ bool fitting_take(Fitting *f, int32_t id, Error *err)
     const char *bytes = text_of(p, id, &n);
     if (p->bytes.failed)
         return no_memory(NULL, err);
-    return constraint_advance(f->constraint->engine, &f->state, bytes ? bytes : "", n, err);
+    return place_advance(f->constraint, &f->at, bytes ? bytes : "", bytes ? n : 0, err);
 }
 
 size_t fitting_forced(Fitting *f, int32_t *out, size_t most)
 {
-    const ConstraintState state = f->state;
-    size_t                n     = 0;
+    const FitPlace at = f->at;
+    size_t         n  = 0;
     while (n < most && fitting_allow(f, NULL) && f->n_texts == 1 && !f->may_end) {
         out[n++] = f->only;
         if (!fitting_take(f, f->only, NULL))
             break;
     }
-    f->state = state;
+    f->at = at;
     return n;
 }
 
@@ -342,7 +402,7 @@ size_t fitting_likely(Fitting *f, int32_t *out, size_t most)
 {
     enum { AHEAD = 256 };
     char   bytes[AHEAD];
-    size_t n_bytes = constraint_forced(f->constraint->engine, f->state, bytes, sizeof bytes);
+    size_t n_bytes = constraint_forced(f->at.engine, f->at.state, bytes, sizeof bytes);
     size_t n = 0, at = 0, n_token;
     for (; n < most && at < n_bytes; at += n_token) {
         int32_t id = token_trie_longest(f->constraint->trie, bytes + at, n_bytes - at, &n_token);

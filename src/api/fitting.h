@@ -5,11 +5,19 @@
 #include "api/api.h"
 #include "constrain/constrain.h"
 
+/* To a constraint every special token is five bytes. No text has the first one, and no token that
+ * has it may come. */
+enum { SPECIAL_BYTES = 5, NO_TEXT = 0xFF };
+void special_bytes(char out[SPECIAL_BYTES], int id);
+
+/* Where a text is in its constraint: a state of one of its engines. */
+typedef struct FitPlace { Constraint *engine; ConstraintState state; } FitPlace;
+
 /* Where the text of a generation is in its constraint, and what may be drawn there. */
 typedef struct Fitting {
     tblock_constraint *constraint; /* NULL: any text fits, and nothing below counts */
-    ConstraintState    state;
-    ConstraintState    known;      /* of which the rest says what may be drawn; STATE_DEAD: none */
+    FitPlace           at;
+    FitPlace           known;      /* of which the rest says what may be drawn; engine NULL: none */
     const int32_t     *end;        /* [n_end] tokens that end the text */
     size_t             n_end;
     int                vocab_size;
@@ -24,11 +32,17 @@ typedef struct Fitting {
 tblock_constraint *constraint_over(const tblock_model *m, Constraint *engine, int64_t begun,
                                    const char *name, Error *err);
 
+/* With a lead, which is what comes before: as soon as that may end, c begins. A token that has the
+ * end of the lead and more does not come. may_end: the text may also end in the lead, anywhere. So
+ * it sleeps there, and stop texts work. Takes over both, also on failure (NULL: one of them is). */
+tblock_constraint *constraint_behind(tblock_constraint *c, Constraint *lead, bool may_end);
+bool constraint_sleeps(const tblock_constraint *c); /* may it? false for NULL */
+
 /* Begin: f has constraint, end, n_end and vocab_size. Fails (USAGE) where the constraint was made
  * for another vocabulary. */
 bool fitting_begin(Fitting *f, const tblock_model *m, Error *err);
 void fitting_end(Fitting *f); /* frees; a zeroed one is accepted */
-/* Find what may be drawn at f->state. Fails with INPUT, also where the text may not end and no
+/* Find what may be drawn at f->at. Fails with INPUT, also where the text may not end and no
  * token goes on. */
 bool fitting_allow(Fitting *f, Error *err);
 /* One allowed token further, which does not end the text. */

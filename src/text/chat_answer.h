@@ -28,6 +28,10 @@ typedef struct AnswerInput {
 AnswerForm *answer_form_new(const Jinja *t, const AnswerInput *in, Error *err);
 void        answer_form_free(AnswerForm *f); /* NULL is accepted */
 
+/* A marker as the template writes it, without the white space around; n = 0: there is none. It
+ * lives as long as the form. */
+typedef struct AnswerMarker { const char *s; size_t n; } AnswerMarker;
+
 typedef struct AnswerFacts {
     bool        reasoning, calls; /* calls: only if the conversation has tools */
     const char *reasoning_key;  /* the key of a message whose text the template renders as
@@ -35,6 +39,10 @@ typedef struct AnswerFacts {
     bool        text_arguments; /* it wants a call's arguments as text, ... */
     bool        object_arguments; /* ... as an object; neither: not known */
     bool        no_content;     /* it wants no content beside calls, not an empty one */
+    AnswerMarker primed;        /* what the prompt has of an answer, with white space */
+    AnswerMarker think, think_end, think_gap; /* around reasoning; white space behind it */
+    AnswerMarker call;          /* all calls begin with it, wherever they stand in an answer, and
+                                 * nothing else does */
 } AnswerFacts;
 AnswerFacts answer_form_facts(const AnswerForm *f);
 

@@ -1046,14 +1046,39 @@ AnswerForm *answer_form_new(const Jinja *t, const AnswerInput *in, Error *err)
 
 void answer_form_free(AnswerForm *f) { free(f); }
 
+static AnswerMarker core_of(const Literal *l)
+{
+    return (AnswerMarker){ l->s + l->from, l->known ? l->to - l->from : 0 };
+}
+
+/* Up to white space, which an answer may leave out, and digits, which differ. Where all parts have
+ * a header, it says only later what they are. */
+static AnswerMarker call_marker(const AnswerForm *f)
+{
+    const CallForm *c    = &f->calls;
+    AnswerMarker    m    = core_of(&c->begin);
+    size_t          n    = 0;
+    const bool      same = !c->begin_later.known || same_core(&c->begin_later, &c->begin);
+    while (n < m.n && !answer_space(m.s[n]) && m.s[n] != DIGITS)
+        n++;
+    m.n = same && literal_empty(&f->head) ? n : 0;
+    return m;
+}
+
 AnswerFacts answer_form_facts(const AnswerForm *f)
 {
+    const Literal *end = &f->think_end;
     return (AnswerFacts){ .reasoning        = f->reasoning,
                           .calls            = f->calls.style != CALLS_NONE,
                           .reasoning_key    = f->reasoning_key,
                           .text_arguments   = f->text_arguments,
                           .object_arguments = f->object_arguments,
-                          .no_content       = f->no_content };
+                          .no_content       = f->no_content,
+                          .primed           = { f->primed.s, f->primed.n },
+                          .think            = core_of(&f->think),
+                          .think_end        = core_of(end),
+                          .think_gap        = { end->s + end->to, end->n - end->to },
+                          .call             = call_marker(f) };
 }
 
 bool answer_goes_on(const AnswerForm *f, const char *text)

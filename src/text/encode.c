@@ -387,15 +387,24 @@ bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes
     return encode(&e, text, n_bytes, false, err);
 }
 
+size_t tokenizer_special_at(const Tokenizer *t, const char *text, size_t n_bytes, int *id)
+{
+    size_t longest = 0;
+    for (int pass = RAW; n_bytes && pass <= NORMALIZED; pass++) {
+        int32_t      which;
+        const size_t n = piece_set_match(&t->special_set[pass][true], text, n_bytes, &which);
+        if (n > longest) {
+            longest = n;
+            *id     = t->special[which].id;
+        }
+    }
+    return longest;
+}
+
 int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes)
 {
-    for (int pass = RAW; pass <= NORMALIZED; pass++) {
-        int32_t which;
-        if (n_bytes
-            && piece_set_match(&t->special_set[pass][true], text, n_bytes, &which) == n_bytes)
-            return t->special[which].id;
-    }
-    return -1;
+    int id = -1;
+    return n_bytes && tokenizer_special_at(t, text, n_bytes, &id) == n_bytes ? id : -1;
 }
 
 bool tokenizer_is_special(const Tokenizer *t, int id)

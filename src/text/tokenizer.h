@@ -70,6 +70,8 @@ bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes
 
 /* The id of the special token that is spelled by exactly this text; -1: none. */
 int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes);
+/* The length of the longest special token that the text begins with, and its id; 0: none. */
+size_t tokenizer_special_at(const Tokenizer *t, const char *text, size_t n_bytes, int *id);
 /* Is this id a special token that can be found in a text? */
 bool tokenizer_is_special(const Tokenizer *t, int id);
 /* May this id stand for ordinary text? False: special, control, unknown and unused pieces. */
