@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "model/config_keys.h"
 
 enum {
     MAX_JSON = 1 << 20,
@@ -16,7 +17,8 @@ enum {
     USUAL_BATCH = 2,
     USUAL_LENGTH = 16,
     USUAL_WIDTH = 64,
-    USUAL_HEADS = 4
+    USUAL_HEADS = 4,
+    N_FFNS = FFN_RELU2 + 1 /* of ffn_words */
 };
 
 /* ---- Names ----------------------------------------------------------------------------------- */
@@ -143,11 +145,9 @@ static int case_word(CaseReader *r, const char *key, bool required, const char *
 
 static void case_ffn(CaseReader *r, Config *c)
 {
-    static const char
-        *const words[] = { "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf" },
-               *const forms[] = { "erf", "tanh" };
-    int ffn  =
-        case_word(r, "ffn", true, words, 6, "swiglu, geglu, gelu, gelu_tanh, geglu_erf or relu", 0);
+    static const char *const forms[] = { "erf", "tanh" };
+    int ffn  = case_word(r, "ffn", true, ffn_words, N_FFNS,
+                         "swiglu, geglu, gelu, gelu_tanh, geglu_erf, relu or relu2", 0);
     int form = case_word(r, "gelu", false, forms, 2, "erf or tanh", -1);
     c->ffn = (FfnKind)ffn;
     if (form >= 0 && (c->ffn == FFN_GELU || c->ffn == FFN_GELU_TANH))
@@ -206,14 +206,11 @@ static bool choose_words(Config *c, const tblock_block_options *o, Error *err)
 {
     static const char *const norms[] = { "rms", "layer" },
                              *const places[] = { "pre", "post", "both", "output" };
-    static const char *const ffns[] = {
-        "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf"
-    };
     static const NormPlacement place_of[] = { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_OUTPUT };
     int norm = (int)c->norm, place = -1, ffn = (int)c->ffn;
     if (!choose("norm", o->norm, norms, 2, &norm, err)
         || !choose("placement", o->placement, places, 4, &place, err)
-        || !choose("ffn", o->ffn, ffns, 6, &ffn, err))
+        || !choose("ffn", o->ffn, ffn_words, N_FFNS, &ffn, err))
         return false;
     c->norm = (Norm)norm;
     c->ffn  = (FfnKind)ffn;

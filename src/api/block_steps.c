@@ -50,17 +50,18 @@ static Symbols symbols_of(const BlockLab *lab)
 const char *block_step_symbol(const BlockLab *lab, BlockStep step, char *buf, size_t n)
 {
     Symbols s = symbols_of(lab);
-    bool    normed = lab->shape.qk_norm != QK_NONE;
+    bool    late = lab->shape.qk_norm_after_rope,
+            twice = lab->shape.qk_norm != QK_NONE && lab->rope.rot > 0;
     const char *const names[BLOCK_STEPS] = {
         [STEP_X] = "x",
         [STEP_ATTN_NORM] = s.norm1,
         [STEP_Q] = "q",
         [STEP_K] = "k",
         [STEP_V] = "v",
-        [STEP_Q_NORM] = "q'",
-        [STEP_K_NORM] = "k'",
-        [STEP_Q_ROPE] = normed ? "q''" : "q'",
-        [STEP_K_ROPE] = normed ? "k''" : "k'",
+        [STEP_Q_NORM] = late && twice ? "q''" : "q'",
+        [STEP_K_NORM] = late && twice ? "k''" : "k'",
+        [STEP_Q_ROPE] = !late && twice ? "q''" : "q'",
+        [STEP_K_ROPE] = !late && twice ? "k''" : "k'",
         [STEP_PROBS] = "p",
         [STEP_HEADS] = "a",
         [STEP_ATTN_Y] = "o",
@@ -88,11 +89,9 @@ static const char *last_of(const BlockLab *lab, const char *letter, char *buf, s
 
 static void act_formula(const BlockLab *lab, char *buf, size_t n)
 {
-    static const char *const act[] = {
-        [FFN_SWIGLU] = "SiLU", [FFN_GEGLU] = "GELUtanh",     [FFN_GELU] = "GELU",
-        [FFN_RELU] = "ReLU",   [FFN_GELU_TANH] = "GELUtanh", [FFN_GEGLU_ERF] = "GELU"
-    };
-    snprintf(buf, n, config_gated(&lab->config) ? "%s(g) * u" : "%s(u)", act[lab->shape.ffn]);
+    bool tanh = lab->shape.ffn == FFN_GEGLU || lab->shape.ffn == FFN_GELU_TANH;
+    snprintf(buf, n, config_gated(&lab->config) ? "%s%s(g) * u" : "%s%s(u)",
+             config_act(&lab->config), tanh ? "tanh" : "");
 }
 
 static void product_formula(const BlockLab *lab, const char *w, const char *x, const char *bias,
@@ -117,6 +116,9 @@ static void formula_of(const BlockLab *lab, BlockStep step, char *buf, size_t n)
     Symbols       s    = symbols_of(lab);
     bool          post = c->norm_placement == PLACE_POST,
          out = c->norm_placement == PLACE_BOTH || c->norm_placement == PLACE_OUTPUT;
+    /* the prime of q where its norm reads it, and where the rotation does */
+    const char   *late  = c->qk_norm_after_rope && lab->rope.rot > 0 ? "'" : "",
+                 *early = c->qk_norm && !c->qk_norm_after_rope ? "'" : "";
     char          q[4], k[4];
     switch (step) {
     case STEP_X:         snprintf(buf, n, "the input"); break;
@@ -125,13 +127,13 @@ static void formula_of(const BlockLab *lab, BlockStep step, char *buf, size_t n)
     case STEP_K:         product_formula(lab, "Wk", s.in1, "bk", c->qkv_bias, buf, n); break;
     case STEP_V:         product_formula(lab, "Wv", s.in1, "bv", c->qkv_bias, buf, n); break;
     case STEP_Q_NORM:
-        snprintf(buf, n, "%s(q)%s", norm, c->qk_norm == QK_HEAD ? " of each head" : "");
+        snprintf(buf, n, "%s(q%s)%s", norm, late, c->qk_norm == QK_HEAD ? " of each head" : "");
         break;
     case STEP_K_NORM:
-        snprintf(buf, n, "%s(k)%s", norm, c->qk_norm == QK_HEAD ? " of each head" : "");
+        snprintf(buf, n, "%s(k%s)%s", norm, late, c->qk_norm == QK_HEAD ? " of each head" : "");
         break;
-    case STEP_Q_ROPE:    snprintf(buf, n, "RoPE(q%s)", c->qk_norm ? "'" : ""); break;
-    case STEP_K_ROPE:    snprintf(buf, n, "RoPE(k%s)", c->qk_norm ? "'" : ""); break;
+    case STEP_Q_ROPE:    snprintf(buf, n, "RoPE(q%s)", early); break;
+    case STEP_K_ROPE:    snprintf(buf, n, "RoPE(k%s)", early); break;
     case STEP_PROBS:
         snprintf(buf, n, "softmax(%s%s^T/%.3g%s)", last_of(lab, "q", q, sizeof q),
                  last_of(lab, "k", k, sizeof k), 1 / (double)lab->shape.attn_scale,

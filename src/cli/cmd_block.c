@@ -80,7 +80,8 @@ static const Option shape[] = {
     { "placement", 0, "pre|post|both|output", OPT_CHOICE, AT(placement), 0, 0, NULL,
       "pre: norm before each half; post: after its residual sum; both: before it and on its "
       "output; output: on its output" },
-    { "ffn",       0, "swiglu|geglu|gelu|relu|gelu_tanh|geglu_erf", OPT_CHOICE, AT(ffn), 0, 0, NULL,
+    { "ffn",       0, "swiglu|geglu|gelu|relu|gelu_tanh|geglu_erf|relu2", OPT_CHOICE, AT(ffn), 0, 0,
+      NULL,
       "kind of feed-forward network; geglu and gelu_tanh use the tanh form of GELU, the others the "
       "exact one" },
     { "d-model",   0, "N", OPT_INT, AT(d_model), 0, MOST, "0", "width of the residual stream" },

@@ -57,6 +57,7 @@ static void fill_floats(Kernels *k)
     k->gelu                = map_gelu;
     k->gelu_tanh           = map_gelu_tanh;
     k->relu                = map_relu;
+    k->relu2               = map_relu2;
     k->softmax             = softmax;
     k->f32_to_f16          = f32_to_f16_all;
     k->f32_to_q8           = f32_to_q8;
@@ -71,6 +72,7 @@ static void fill_training(Kernels *k)
     k->gelu_backward       = gelu_backward;
     k->gelu_tanh_backward  = gelu_tanh_backward;
     k->relu_backward       = relu_backward;
+    k->relu2_backward      = relu2_backward;
     k->rms_norm_backward   = rms_norm_backward;
     k->layer_norm_backward = layer_norm_backward;
     k->dot                 = dot;

@@ -140,11 +140,12 @@ typedef struct Kernels {
      * rot/2. */
     void (*rope)(float *x, int n_heads, int head_dim, int rot, const float *cosine,
                  const float *sine);
-    void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these five */
+    void (*exp)(float *y, const float *x, int n);                 /* y may be x, in these six */
     void (*sigmoid)(float *y, const float *x, int n);
     void (*gelu)(float *y, const float *x, int n);                /* erf form  */
     void (*gelu_tanh)(float *y, const float *x, int n);
     void (*relu)(float *y, const float *x, int n);                /* x < 0 ? +0 : x */
+    void (*relu2)(float *y, const float *x, int n);               /* relu(x) * relu(x) */
     /* in place; definition "other softmax" */
     void (*softmax)(float *x, int n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);
@@ -159,6 +160,7 @@ typedef struct Kernels {
     void (*gelu_backward)(float *h, float *x, const float *d_h, int n);
     void (*gelu_tanh_backward)(float *h, float *x, const float *d_h, int n);
     void (*relu_backward)(float *h, float *x, const float *d_h, int n);
+    void (*relu2_backward)(float *h, float *x, const float *d_h, int n);
     /* x, w and d_y [n] of one row; gradients are added to d_x, d_w, d_b, of which the last two may
      * be NULL. */
     void (*rms_norm_backward)(float *d_x, float *d_w, const float *x, const float *w,

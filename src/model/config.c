@@ -164,6 +164,8 @@ static bool check_parts(const Config *c, const char *what, Error *err)
         return fail(err, INPUT, "%s: theta_window: expected 0 or at least 1, found %g", what,
                     c->theta_window);
     return check_alone(c->norm_bias && c->norm != NORM_LAYER, "norm_bias", "norm layer", what, err)
+        && check_alone(c->qk_norm_after_rope && c->qk_norm == QK_NONE, "qk_norm_after_rope",
+                       "qk_norm", what, err)
         && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what,
                        err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
@@ -225,6 +227,16 @@ bool config_rotates(const Config *c, int layer)
 bool config_gated(const Config *c)
 {
     return c->ffn == FFN_SWIGLU || c->ffn == FFN_GEGLU || c->ffn == FFN_GEGLU_ERF;
+}
+
+const char *config_act(const Config *c)
+{
+    switch (c->ffn) {
+    case FFN_SWIGLU: return "SiLU";
+    case FFN_RELU:   return "ReLU";
+    case FFN_RELU2:  return "ReLU^2";
+    default:         return "GELU";
+    }
 }
 
 /* ---- Rotary frequencies ---------------------------------------------------------------------- */

@@ -22,19 +22,21 @@ typedef enum NormPlacement {
     PLACE_OUTPUT
 } NormPlacement;
 
-/* GEGLU and GELU_TANH take the tanh form of GELU, GELU and GEGLU_ERF the exact one. */
+/* GEGLU and GELU_TANH take the tanh form of GELU, GELU and GEGLU_ERF the exact one. RELU2 is ReLU
+ * squared. */
 typedef enum FfnKind       {
     FFN_SWIGLU,
     FFN_GEGLU,
     FFN_GELU,
     FFN_RELU,
     FFN_GELU_TANH,
-    FFN_GEGLU_ERF
+    FFN_GEGLU_ERF,
+    FFN_RELU2
 } FfnKind;
 typedef enum Positions     { POS_ROPE, POS_LEARNED } Positions;
 typedef enum RopeType { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } RopeType;
 
-/* Norms of q and k before they are rotated, of the config's kind of norm, without bias: of each
+/* Norms of q and k, of the config's kind of norm, without bias: of each
  * head with one weight [head_dim]; of the whole vector, weight [heads * head_dim]; of each head
  * with a weight of its own, [heads * head_dim]. */
 typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS } QkNorm;
@@ -67,6 +69,7 @@ typedef struct Config {
     /* norm_bias: of LayerNorm */
     bool    qkv_bias, out_bias, ffn_bias, norm_bias;
     QkNorm  qk_norm;
+    bool    qk_norm_after_rope;          /* they are norms of the rotated q and k */
     int     window;                      /* positions a query sees, itself included; 0: all */
     Layers  full_layers;                 /* those without the window */
     Layers  no_rope_layers;              /* those that do not rotate q and k */
@@ -118,8 +121,9 @@ bool config_moe(const Config *c, int layer);
 /* Does the layer rotate q and k? */
 bool config_rotates(const Config *c, int layer);
 
-/* Has the feed-forward a gate (SwiGLU, GEGLU)? */
-bool config_gated(const Config *c);
+/* Has the feed-forward a gate (SwiGLU, GEGLU)? What is its activation called? */
+bool        config_gated(const Config *c);
+const char *config_act(const Config *c);
 
 /* inv_freq [rotary_dim / 2] of the rotary embedding in double, and the factor that multiplies sine
  * and cosine (1 but for yarn). windowed: of layers with a window (theta_window). factors:

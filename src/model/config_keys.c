@@ -7,8 +7,8 @@
 static const char *const norm_words[]      = { "rms", "layer", NULL };
 static const char *const placement_words[] = { "pre", "post", "both", "parallel",
                                                "parallel2", "output", NULL };
-static const char *const ffn_words[]       = { "swiglu", "geglu", "gelu", "relu",
-                                         "gelu_tanh", "geglu_erf", NULL };
+const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
+                                  "gelu_tanh", "geglu_erf", "relu2", NULL };
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
 const char *const rope_type_words[] = { "default", "linear", "llama3", "yarn", "factors", NULL };
@@ -62,6 +62,7 @@ const ConfigKey config_keys[] = {
     WORD(positions, position_words, 0, NULL),
     PART(rope, KEY_ROPE, 0, "rope_scaling|rope_parameters"),
     FLAG(norm_bias, SPARSE, NULL, NULL),
+    FLAG(qk_norm_after_rope, SPARSE, NULL, NULL),
     PART(full_layers, KEY_LAYERS, SPARSE, NULL),
     PART(no_rope_layers, KEY_LAYERS, SPARSE, NULL),
     NUM(theta_window, 0, 1e15, SPARSE, "rope_local_base_freq", NULL, NULL),

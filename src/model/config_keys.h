@@ -58,7 +58,7 @@ typedef struct ConfigKey {
 
 extern const ConfigKey config_keys[]; /* in the order of docs/format.md */
 extern const ConfigKey rope_keys[];
-extern const char *const rope_type_words[];
+extern const char *const rope_type_words[], *const ffn_words[]; /* NULL ends */
 
 /* The row of a field of Config. */
 const ConfigKey *config_key_at(size_t at);

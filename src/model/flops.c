@@ -41,10 +41,7 @@ const char *flop_op_name(const Config *c, FlopOp op)
         return ops[op].name;
     if (op != OP_SILU)
         return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
-    return c->ffn == FFN_SWIGLU ? "SiLU, gate"
-        : c->ffn == FFN_RELU    ? "ReLU"
-        : config_gated(c)       ? "GELU, gate"
-                                : "GELU";
+    return c->ffn == FFN_SWIGLU ? "SiLU, gate" : config_gated(c) ? "GELU, gate" : config_act(c);
 }
 const char *flop_op_key(FlopOp op) { return ops[op].key; }
 FlopGroup   flop_op_group(FlopOp op) { return ops[op].group; }
@@ -172,6 +169,7 @@ static double activation_flops(FfnKind kind)
     case FFN_GELU_TANH: return 9;  /* x * x, a multiply-add, times x, times a constant, tanh, 1 +
                                     * it, half of x, the product */
     case FFN_GELU:      return 5;  /* times a constant, erf, 1 + it, half of x, the product */
+    case FFN_RELU2:     return 2;
     case FFN_RELU:      break;
     }
     return 1;

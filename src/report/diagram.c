@@ -64,10 +64,6 @@ static const char *norm_name(const Config *c)
 {
     return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
 }
-static const char *act_name(const Config *c)
-{
-    return c->ffn == FFN_SWIGLU ? "SiLU" : c->ffn == FFN_RELU ? "ReLU" : "GELU";
-}
 
 static void draw_projections(TextOut *o, const Config *c)
 {
@@ -136,7 +132,7 @@ static void draw_ffn(TextOut *o, const Config *c)
     box(o, "ffn", 350, 722, 150, 48, "W<tspan dy=\"4\" font-size=\"10\">up</tspan>",
         words(a, "[%d, %d]", c->d_ff, c->d_model));
     down(o, 150, 770, 796);
-    box(o, "ffn", 150, 796, 96, 30, act_name(c), NULL);
+    box(o, "ffn", 150, 796, 96, 30, config_act(c), NULL);
     wire(o, "M150 826V848H235");
     wire(o, "M350 770V848H265");
     joint(o, MIDDLE, 848, "&#215;");
@@ -177,16 +173,16 @@ static void draw_ffn_formulas(TextOut *o, const Config *c)
         text_out(o,
                  "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> "
                  "m), of expert e\n",
-                 act_name(c));
+                 config_act(c));
         draw_sum(o, c,
                  c->shared_d_ff ? "&#931; p<sub>e</sub> f<sub>e</sub> + the shared expert"
                                 : "&#931; p<sub>e</sub> f<sub>e</sub>");
         return;
     }
     if (config_gated(c))
-        text_out(o, "h = %s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m\n", act_name(c));
+        text_out(o, "h = %s(W<sub>gate</sub> m) &#215; W<sub>up</sub> m\n", config_act(c));
     else
-        text_out(o, "h = %s(W<sub>up</sub> m)\n", act_name(c));
+        text_out(o, "h = %s(W<sub>up</sub> m)\n", config_act(c));
     draw_sum(o, c, "W<sub>down</sub> h");
 }
 
@@ -200,12 +196,14 @@ void draw_block_formulas(TextOut *o, const Config *c)
     if (parallel)
         text_out(o, "m = %s%s\n", two ? norm_name(c) : "n", two ? " x" : "");
     text_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
-    if (c->qk_norm)
+    if (c->qk_norm && !c->qk_norm_after_rope)
         text_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
     if (c->qkv_clip != 0)
         text_out(o, "q, k, v cut at &#8723;%.6g\n", c->qkv_clip);
     if (c->positions == POS_ROPE)
         text_out(o, "q, k = RoPE q, RoPE k\n");
+    if (c->qk_norm_after_rope)
+        text_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
     draw_sum(o, c, "W<sub>O</sub> attention(q, k, v)");
     if (!parallel)
         text_out(o, "m = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");

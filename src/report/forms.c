@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/config_keys.h"
+
 const WeightType info_types[WT_COUNT] = { WT_Q4, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
                                           WT_Q8, WT_Q8_0, WT_F16,  WT_BF16, WT_F32 };
 
@@ -74,10 +76,7 @@ const char *info_norms(const Config *c, char *buf, size_t n)
 
 const char *info_ffn(const Config *c)
 {
-    static const char *const names[] = {
-        "swiglu", "geglu", "gelu", "relu", "gelu_tanh", "geglu_erf"
-    };
-    return names[c->ffn];
+    return ffn_words[c->ffn];
 }
 
 const char *info_windows(const Config *c, char *buf, size_t n)

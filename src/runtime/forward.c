@@ -34,13 +34,15 @@ static void block(Run *r, int l)
     matmul(r, &r->q, &r->xn, &w->wq);        /* q = Wq n             [n_tok, heads * head_dim] */
     matmul(r, &r->k, &r->xn, &w->wk);        /* k = Wk n             [n_tok, kv_heads * head_dim] */
     matmul(r, &r->v, &r->xn, &w->wv);        /* v = Wv n             [n_tok, kv_heads * head_dim] */
-    norm_heads(r, &r->q, w->q_norm);         /* for families that norm q and k */
-    norm_heads(r, &r->k, w->k_norm);
+    norm_heads(r, &r->q, w->q_norm, false);  /* for families that norm q and k */
+    norm_heads(r, &r->k, w->k_norm, false);
     clip(r, &r->q);                          /* for families that limit q, k and v */
     clip(r, &r->k);
     clip(r, &r->v);
     rope(r, &r->q, l);                       /* rotate by the position: then q k^T depends */
     rope(r, &r->k, l);                       /* only on how far apart two tokens are */
+    norm_heads(r, &r->q, w->q_norm, true);   /* for families that norm them rotated */
+    norm_heads(r, &r->k, w->k_norm, true);
     kv_put(r, l);                            /* k and v stay for all later tokens */
     attention(r, &r->att_out, l);            /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */

@@ -264,16 +264,16 @@ static void norm_vectors(Run *r, Act *x, const float *w)
 }
 
 /* Norms of each head, with one weight for all heads (QK_HEAD) or one for each (QK_HEADS). */
-void norm_heads(Run *r, Act *x, const float *w)
+void norm_heads(Run *r, Act *x, const float *w, bool rotated)
 {
     const Config *c = &r->model->cfg;
     int           n = c->head_dim, group = x->width / n / c->kv_heads, first, end;
-    if (w && c->qk_norm == QK_VECTOR) {
+    if (!w || c->qk_norm_after_rope != rotated)
+        return;
+    if (c->qk_norm == QK_VECTOR) {
         norm_vectors(r, x, w);
         return;
     }
-    if (!w)
-        return;
     touch(r, writes(x, heads_cut(r)));
     for (int t = 0; t < r->n_tok; t++) {
         my_heads(r, t, &first, &end);
@@ -379,6 +379,7 @@ static void activate(const Run *r, float *h, const float *up, int n)
     case FFN_GELU:      r->kernels->gelu(h, h, n); break;
     case FFN_GELU_TANH: r->kernels->gelu_tanh(h, h, n); break;
     case FFN_RELU:      r->kernels->relu(h, h, n); break;
+    case FFN_RELU2:     r->kernels->relu2(h, h, n); break;
     }
 }
 

@@ -110,7 +110,8 @@ void rope_angles(Run *r);
 void embed(Run *r, Act *x);
 void norm(Run *r, Act *y, Act *x, NormVectors v);     /* y = norm(x); y = x if there is no norm */
 void matmul(Run *r, Act *y, Act *in, const Mat *w);   /* y = W in + bias */
-void norm_heads(Run *r, Act *x, const float *w);      /* does nothing if w is NULL */
+/* Does nothing if w is NULL, or if this model's norms are those of heads that are (not) rotated. */
+void norm_heads(Run *r, Act *x, const float *w, bool rotated);
 void clip(Run *r, Act *x);                            /* does nothing without qkv_clip */
 void rope(Run *r, Act *x, int l);                     /* if layer l rotates */
 void kv_put(Run *r, int l);                           /* stores k and v in the cache of layer l */

@@ -129,6 +129,15 @@ static const FamilyKey smollm3_keys[] = {
 static const FamilyKey exaone4_keys[] = {
     SIZES(4096, 32, 32, 16384, 102400, 2048), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 32), END,
 };
+static const FamilyKey hunyuan_keys[] = {
+    SIZE(vocab_size, 290943), NUMBER(norm_eps, 1e-5), END,
+};
+static const FamilyKey arcee_keys[] = {
+    SIZES(2560, 32, 32, 18432, 32000, 4096), NUMBER(norm_eps, 1e-5), END,
+};
+static const FamilyKey nemotron_keys[] = {
+    SIZES(6144, 32, 48, 24576, 256000, 4096), NUMBER_AS("norm_eps", norm_eps, 1e-5), END,
+};
 static const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };
@@ -226,6 +235,11 @@ static const FamilyTensor phi3_tensors[] = {
 static const FamilyTensor gemma2_tensors[] = { BOTH_NORMS, NO_MORE };
 static const FamilyTensor gemma3_tensors[] = { BOTH_NORMS, QK_NORMS(0), NO_MORE };
 static const FamilyTensor olmo2_tensors[]  = { POST_NORMS, QK_NORMS(0), NO_MORE };
+static const FamilyTensor hunyuan_tensors[] = {
+    { ROLE_Q_NORM, "@layers.#.self_attn.query_layernorm.weight", 0 },
+    { ROLE_K_NORM, "@layers.#.self_attn.key_layernorm.weight", 0 },
+    NO_MORE,
+};
 static const FamilyTensor cohere_tensors[] = { PAIRED_QK, QK_NORMS(PAIRS), NO_MORE };
 static const FamilyTensor paired_tensors[] = { PAIRED_QK, NO_MORE };
 static const FamilyTensor glm4_tensors[]   = {
@@ -278,9 +292,10 @@ static const FamilyTensor neox_tensors[] = {
 #define ALL_ROPES \
     (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN)
 #define INV_FREQ .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
-#define LLAMA_ROPE(theta_, types)                                                         \
-    .act_keys = { "hidden_act" }, .act = "silu", .theta = theta_, .theta_keys = "rope_theta", \
+#define LLAMA_NAMES(act_, theta_, types)                                                           \
+    .act_keys = { "hidden_act" }, .act = act_, .theta = theta_, .theta_keys = "rope_theta",        \
     .rope_types = types, .prefix = { "model." }, INV_FREQ
+#define LLAMA_ROPE(theta_, types) LLAMA_NAMES("silu", theta_, types)
 #define LLAMA_LINE LLAMA_ROPE(10000, ALL_ROPES)
 #define GEMMA_LINE                                                                        \
     .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh",        \
@@ -352,6 +367,17 @@ const Family families[] = {
       .tensors = olmo2_tensors, LLAMA_LINE, .rope_rule = ROPE_WINDOWED,
       .placement = PLACE_OUTPUT, .qk_norm = QK_HEAD,
       .window = WINDOW_EVERY, .window_every = 4, .window_absent = 4096, .eos = 2 },
+    { .name = "hunyuan_v1_dense", .architecture = { "HunYuanDenseV1ForCausalLM" },
+      .keys = hunyuan_keys, .tensors = hunyuan_tensors, LLAMA_LINE, .rope_alpha = true,
+      .has = QK_NORM_ROTATED, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "arcee", .architecture = { "ArceeForCausalLM" }, .keys = arcee_keys,
+      .tensors = no_tensors, LLAMA_NAMES("relu2", 10000, ALL_ROPES), .has = NO_GATE,
+      .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 128000, .eos = 128001 },
+    { .name = "nemotron", .architecture = { "NemotronForCausalLM" }, .keys = nemotron_keys,
+      .tensors = no_tensors, LLAMA_NAMES("relu2", 10000, ALL_ROPES),
+      .norm = NORM_LAYER, .has = NO_GATE | HAS_NORM_BIAS | NORMS_PLUS_ONE,
+      .flags = { ATTENTION_BIAS, MLP_BIAS }, .rotary = 0.5, .rotary_keys = "partial_rotary_factor",
+      .bos = 2, .eos = 3 },
     { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
@@ -456,6 +482,7 @@ static const struct Activation { const char *word; int gated, plain; } activatio
                         { "gelu", FFN_GEGLU_ERF, FFN_GELU },
     { "gelu_new", FFN_GEGLU, FFN_GELU_TANH }, { "gelu_pytorch_tanh", FFN_GEGLU, FFN_GELU_TANH },
     { "gelu_fast", FFN_GEGLU, FFN_GELU_TANH }, { "relu", -1, FFN_RELU },
+    { "relu2", -1, FFN_RELU2 },
 };
 enum { N_ACTIVATIONS = sizeof activations / sizeof activations[0] };
 
@@ -516,7 +543,7 @@ static const char harmless[] =
     " base_model_tp_plan keys_to_ignore_at_inference _commit_hash cache_implementation _num_labels"
     " output_router_logits router_aux_loss_coef router_jitter_noise reorder_and_upcast_attn"
     " summary_activation summary_first_dropout summary_proj_to_labels summary_type summary_use_proj"
-    " output_past custom_pipelines use_flash_attn transformers.js_config ";
+    " output_past eod_token_id custom_pipelines use_flash_attn transformers.js_config ";
 
 static const char *const harmless_values[][2] = {
     { "is_encoder_decoder", "false" }, { "is_decoder", "false|true" },

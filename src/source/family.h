@@ -60,6 +60,7 @@ enum {
     NORMS_PLUS_ONE = 256,                  /* norms are stored as w - 1 */
     NO_GATE = 512,                         /* the feed-forward has no gate */
     GELU_IS_TANH = 1024,                   /* the activation "gelu" is read as gelu_pytorch_tanh */
+    QK_NORM_ROTATED = 2048,                /* norms of q and k are those of rotated heads */
 };
 
 /* A flag of config.json. It turns on parts of our config, or it chooses between two values. */
@@ -105,6 +106,7 @@ typedef struct Family {
     const char         *act_keys[2], *act;
     /* if absent; theta_window 0: all layers have the same */
     double              theta, theta_window;
+    bool                rope_alpha;  /* rope type dynamic with alpha: a fixed, larger theta */
     bool                window_unscaled; /* scaling is for layers without a window only */
     RopeRule            rope_rule;
     const char         *theta_keys; /* NULL: no rope */

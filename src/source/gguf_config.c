@@ -51,6 +51,9 @@ static const GgufArch archs[] = {
     { .name = "granitemoe", .family = "granitemoeshared",
       .flags = ROTATES_PAIRS | DIVIDE | RENORMALIZE },
     { .name = "olmoe",     .family = "olmoe" },
+    { .name = "hunyuan-dense", .family = "hunyuan_v1_dense" },
+    { .name = "arcee",     .family = "arcee", .flags = ROTATES_PAIRS },
+    { .name = "nemotron",  .family = "nemotron" },
     { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
     { .name = "stablelm",  .family = "stablelm" },
     { .name = "gpt2",      .family = "gpt2" },
@@ -257,6 +260,7 @@ static void see_tensors(const GgufReader *r)
     c->qkv_bias = first_layer_tensor(r, "attn_q.bias") || first_layer_tensor(r, "attn_qkv.bias");
     c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
     c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
+    c->qk_norm_after_rope = r->family->has & QK_NORM_ROTATED;
     if (first_layer_tensor(r, "attn_q_norm.weight"))
         c->qk_norm = norm ? (QkNorm)norm->if_true
             : r->family->qk_norm ? r->family->qk_norm

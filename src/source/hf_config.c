@@ -176,6 +176,7 @@ static bool read_flags(HfReader *r)
     c->norm           = f->norm;
     c->norm_placement = f->placement;
     c->qk_norm        = f->qk_norm;
+    c->qk_norm_after_rope = f->has & QK_NORM_ROTATED;
     c->positions      = f->positions;
     turn_on(c, f->has);
     for (const FamilyFlag *g = f->flags; g < f->flags + 4 && g->name; g++) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
 #include "source/hf.h"
 
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
@@ -171,14 +172,50 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
     return true;
 }
 
+/* Hunyuan: "dynamic" with alpha is a fixed theta, whatever the length. The other keys then mean
+ * nothing. */
+static bool fixed_alpha(HfReader *r, const Scaling *s, const char *word, bool *is)
+{
+    static const char *const idle[] = { "alpha",     "beta_fast", "beta_slow",      "factor",
+                                        "mscale",    "mscale_all_dim", "type", "rope_type",
+                                        "rope_theta", NULL };
+    const Json *alpha = value(s->object, "alpha");
+    char        name[128];
+    double      by = 0, n = r->c->rotary_dim;
+    *is = false;
+    if (!r->family->rope_alpha || strcmp(word, "dynamic") != 0 || !alpha)
+        return true;
+    if (!key_number(&r->keys, inside(s, "alpha", name), alpha, &by))
+        return false;
+    for (const Json *i = json_first(s->object); i; i = json_next(i)) {
+        int known = 0;
+        while (idle[known] && strcmp(idle[known], json_key(i)) != 0)
+            known++;
+        if (!idle[known] && !json_is_null(i))
+            return key_wrong(&r->keys, inside(s, json_key(i), name), "unknown key beside alpha");
+    }
+    if (by == 0)
+        return true;
+    if (!(by > 0) || n <= 2)
+        return key_wrong(&r->keys, inside(s, "alpha", name),
+                         "expected a number above 0 and head_dim above 2, found %.9g", by);
+    r->c->theta *= math64_pow(by, n / (n - 2));
+    *is = true;
+    return true;
+}
+
 static bool scaling(HfReader *r, const Scaling *s)
 {
     Rope       *rope = &r->c->rope;
     const char *word;
+    bool        fixed;
     /* if it is absent, transformers takes the context of the config */
     rope->original_n_ctx = r->c->n_ctx;
-    if (!type_word(r, s, &word) || !read_type(r, s, word, &rope->type) || !read_keys(r, s, rope)
-        || !check_keys(r, s, rope))
+    if (!type_word(r, s, &word) || !fixed_alpha(r, s, word, &fixed))
+        return false;
+    if (fixed)
+        return true;
+    if (!read_type(r, s, word, &rope->type) || !read_keys(r, s, rope) || !check_keys(r, s, rope))
         return false;
     if (rope->type == ROPE_YARN && !value(s->object, "factor"))
         rope->factor = r->c->n_ctx / fmax(1, rope->original_n_ctx);

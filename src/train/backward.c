@@ -165,21 +165,27 @@ static void attention_half_backward(const BlockCall *b, const BlockActs *a, cons
     const BlockWeights *w = b->w;
     const BlockWork    *k = b->work;
     int       dm = s->d_model, q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim;
-    bool      normed = s->qk_norm != QK_NONE, rotated = call_rotates(b);
-    BlockStep q_given = normed ? STEP_Q_NORM : STEP_Q; /* q as rope reads it */
-    BlockStep k_given = normed ? STEP_K_NORM : STEP_K;
+    bool      normed = s->qk_norm != QK_NONE, rotated = call_rotates(b),
+         late = s->qk_norm_after_rope;
+    /* q and k as the rotation reads them, and as their norms do */
+    BlockStep q_flat = normed && !late ? STEP_Q_NORM : STEP_Q,
+              k_flat = normed && !late ? STEP_K_NORM : STEP_K,
+              q_raw = rotated && late ? STEP_Q_ROPE : STEP_Q,
+              k_raw = rotated && late ? STEP_K_ROPE : STEP_K;
     product_back(b, k->d_att, d_y, w->wo, dm, q, false);              /* y = Wo att_out        */
     made(b, STEP_HEADS, true, k->d_att, q);
     weight_back(b, d->wo, d_y, a->att_out, dm, q);
-    attend_back(b, a, rotated ? STEP_Q_ROPE : q_given, rotated ? STEP_K_ROPE : k_given);
-    if (rotated) {
-        rotate_back(b, q_given, k->d_q, s->heads);
-        rotate_back(b, k_given, k->d_k, s->kv_heads);
-    }
-    if (normed) {
-        norm_heads_back(b, STEP_Q, k->d_q, k->d_att, d->q_norm, a->q_raw, w->q_norm, s->heads);
-        norm_heads_back(b, STEP_K, k->d_k, k->d_att, d->k_norm, a->k_raw, w->k_norm, s->kv_heads);
-    }
+    attend_back(b, a, late ? STEP_Q_NORM : rotated ? STEP_Q_ROPE : q_flat,
+                late ? STEP_K_NORM : rotated ? STEP_K_ROPE : k_flat);
+    for (int turn = 0; turn < 2; turn++)
+        if ((turn == 0) != late && rotated) {
+            rotate_back(b, q_flat, k->d_q, s->heads);
+            rotate_back(b, k_flat, k->d_k, s->kv_heads);
+        } else if ((turn == 0) == late && normed) {
+            norm_heads_back(b, q_raw, k->d_q, k->d_att, d->q_norm, a->q_raw, w->q_norm, s->heads);
+            norm_heads_back(b, k_raw, k->d_k, k->d_att, d->k_norm, a->k_raw, w->k_norm,
+                            s->kv_heads);
+        }
     product_back(b, k->d_x, k->d_q, w->wq, q, dm, false);             /* q, k, v = W xn        */
     product_back(b, k->d_x, k->d_k, w->wk, kv, dm, true);
     product_back(b, k->d_x, k->d_v, w->wv, kv, dm, true);

@@ -18,6 +18,7 @@ typedef struct BlockShape {
     NormPlacement place;           /* PRE, POST, BOTH or OUTPUT                              */
     FfnKind ffn;
     QkNorm  qk_norm;               /* NONE, HEAD or VECTOR                                   */
+    bool    qk_norm_after_rope;    /* q_raw and k_raw are rotated */
     float eps, attn_scale, residual_scale;
 } BlockShape;
 

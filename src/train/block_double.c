@@ -138,6 +138,7 @@ static double activation(FfnKind kind, double x)
     case FFN_GELU:
     case FFN_GEGLU_ERF: return gelu(x);
     case FFN_RELU:      return x > 0 ? x : 0;
+    case FFN_RELU2:     return x > 0 ? x * x : 0;
     }
     return 0;
 }
@@ -175,16 +176,18 @@ size_t block_double_room(const BlockDouble *b)
     return share_out(b, &r, NULL);
 }
 
-/* q or k: product, norm (qk_norm), rotation. */
+/* q or k: product, norm (qk_norm), rotation, or the last two in the other order. */
 static void heads_of(const BlockDouble *b, double *x, double *raw, const double *n, TensorRole role,
                      TensorRole norm, int heads)
 {
     const BlockShape *s = b->shape;
     int width = heads * s->head_dim, normed = s->qk_norm == QK_HEAD ? s->head_dim : width;
     product(b, s->qk_norm == QK_NONE ? x : raw, n, role, width, s->d_model);
+    if (b->rot > 0 && s->qk_norm_after_rope)
+        rotate(b, raw, heads);
     if (s->qk_norm != QK_NONE)
         norm_rows(b, x, raw, norm, tokens(b) * (width / normed), normed);
-    if (b->rot > 0)
+    if (b->rot > 0 && !s->qk_norm_after_rope)
         rotate(b, x, heads);
 }
 

@@ -1,6 +1,6 @@
 /* train/ffn_grad.c: activations forward and backward: SwiGLU and GEGLU (Shazeer 2020), GELU
- * (Hendrycks and Gimpel 2016) and ReLU. It cuts the work into pieces; the kernels hold the
- * formulas. */
+ * (Hendrycks and Gimpel 2016), ReLU and its square (So et al. 2021). It cuts the work into pieces;
+ * the kernels hold the formulas. */
 #include "train/train_ops.h"
 
 enum { ACT_PIECE = 16384 }; /* elements */
@@ -23,6 +23,7 @@ static void forward_piece(void *arg, size_t at, int n)
     case FFN_GELU:      a->k->gelu(h, up, n); break;
     case FFN_GELU_TANH: a->k->gelu_tanh(h, up, n); break;
     case FFN_RELU:      a->k->relu(h, up, n); break;
+    case FFN_RELU2:     a->k->relu2(h, up, n); break;
     }
 }
 
@@ -38,6 +39,7 @@ static void backward_piece(void *arg, size_t at, int n)
     case FFN_GELU:      a->k->gelu_backward(h, up, d_h, n); break;
     case FFN_GELU_TANH: a->k->gelu_tanh_backward(h, up, d_h, n); break;
     case FFN_RELU:      a->k->relu_backward(h, up, d_h, n); break;
+    case FFN_RELU2:     a->k->relu2_backward(h, up, d_h, n); break;
     }
 }
 

@@ -222,7 +222,8 @@ BlockShape params_shape(const Config *c, int layer)
         .d_ff = c->d_ff,
         .window = config_window(c, layer), .causal = true, .norm = c->norm,
         .place = c->norm_placement, .ffn = c->ffn,
-        .qk_norm = c->qk_norm, .eps = (float)c->norm_eps,
+        .qk_norm = c->qk_norm, .qk_norm_after_rope = c->qk_norm_after_rope,
+        .eps = (float)c->norm_eps,
         .attn_scale = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim)),
         .residual_scale = (float)c->residual_scale,
     };

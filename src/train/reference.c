@@ -16,7 +16,7 @@ static BlockDouble block_of(const Params *p, const BlockShape *shape, int layer,
                           .w = w,
                           .inv_freq = frequencies + windowed * (rot / 2),
                           .factor = factor[windowed],
-                          .rot = rot,
+                          .rot = config_rotates(&p->config, layer) ? rot : 0,
                           .n_seqs = 1,
                           .seq_len = n };
 }

@@ -171,14 +171,14 @@ static void attention_half(const BlockCall *b, BlockActs *a, const float *xn, fl
     product(b, STEP_Q, normed ? a->q_raw : a->q, xn, w->wq, q, d);
     product(b, STEP_K, normed ? a->k_raw : a->k, xn, w->wk, kv, d);
     product(b, STEP_V, a->v, xn, w->wv, kv, d);
-    if (normed) {
-        norm_heads(b, STEP_Q_NORM, a->q, a->q_raw, w->q_norm, s->heads);
-        norm_heads(b, STEP_K_NORM, a->k, a->k_raw, w->k_norm, s->kv_heads);
-    }
-    if (call_rotates(b)) {
-        rotate(b, STEP_Q_ROPE, a->q, s->heads);
-        rotate(b, STEP_K_ROPE, a->k, s->kv_heads);
-    }
+    for (int turn = 0; turn < 2; turn++) /* norm, then rotation, or the other order */
+        if ((turn == 0) != s->qk_norm_after_rope && normed) {
+            norm_heads(b, STEP_Q_NORM, a->q, a->q_raw, w->q_norm, s->heads);
+            norm_heads(b, STEP_K_NORM, a->k, a->k_raw, w->k_norm, s->kv_heads);
+        } else if ((turn == 0) == s->qk_norm_after_rope && call_rotates(b)) {
+            rotate(b, STEP_Q_ROPE, s->qk_norm_after_rope ? a->q_raw : a->q, s->heads);
+            rotate(b, STEP_K_ROPE, s->qk_norm_after_rope ? a->k_raw : a->k, s->kv_heads);
+        }
     attend(b, a);
     product(b, STEP_ATTN_Y, y, a->att_out, w->wo, d, q);
 }

@@ -14,7 +14,8 @@ MIXTURES = ("granite-moe", "olmoe")
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
-            "exaone4")
+            "exaone4", "hunyuan-dense", "arcee", "nemotron")
+PLUS_ONE = ("gemma", "nemotron")
 PAIRED = ("cohere", "glm4", "ernie45", "helium")
 
 
@@ -85,7 +86,7 @@ def expected(fixture, c, t, name):
     if not layer:
         top = {"embed": "model.embed_tokens", "final_norm": "model.norm", "lm_head": "lm_head"}
         a = t["%s.%s" % (top[part], kind)]
-        return a + np.float32(1) if fixture.startswith("gemma") and part == "final_norm" else a
+        return a + np.float32(1) if fixture.startswith(PLUS_ONE) and part == "final_norm" and kind == "weight" else a
     base = "model.layers.%s." % layer
     if fixture == "granite-moe" and part in ("expert_gate", "expert_up"):
         return np.split(t[base + "block_sparse_moe.input_linear.weight"], 2, axis=1)[part == "expert_up"]
@@ -105,12 +106,14 @@ def expected(fixture, c, t, name):
     if fixture in ("gemma2", "gemma3", "olmo2", "olmo3", "exaone4"):
         names.update(attn_post_norm="post_attention_layernorm", ffn_post_norm="post_feedforward_layernorm",
                      ffn_norm="pre_feedforward_layernorm")
+    if fixture == "hunyuan-dense":
+        names.update(q_norm="self_attn.query_layernorm", k_norm="self_attn.key_layernorm")
     if fixture == "glm4":
         names.update(attn_post_norm="post_self_attn_layernorm", ffn_post_norm="post_mlp_layernorm")
     a = t["%s%s.%s" % (base, names[part], kind)]
     if fixture in PAIRED and part in ("wq", "wk"):
         return halves(a, d, c.get("rotary_dim"))
-    return a + np.float32(1) if fixture.startswith("gemma") and "norm" in part else a
+    return a + np.float32(1) if fixture.startswith(PLUS_ONE) and "norm" in part and kind == "weight" else a
 
 
 def test_every_family_has_its_tensors_where_they_belong():
@@ -162,6 +165,9 @@ def test_family_configs_say_what_their_folders_say():
         "smollm3": dict(no_rope_layers=[3], theta=5e6, tied_embeddings=True),
         "olmo3": dict(norm_placement="output", qk_norm="vector", window=8, full_layers=[3], theta=500000, theta_window=500000),
         "exaone4": dict(norm_placement="output", qk_norm="head", window=8, full_layers=[3], no_rope_layers=[3]),
+        "hunyuan-dense": dict(qk_norm="head", qk_norm_after_rope=True, rope={"type": "default"}, theta=10000 * 1000 ** (16 / 14)),
+        "arcee": dict(ffn="relu2", norm="rms", norm_placement="pre"),
+        "nemotron": dict(ffn="relu2", norm="layer", norm_bias=True, rotary_dim=6),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -379,6 +385,11 @@ def test_what_each_family_refuses():
     case("glm4", {"partial_rotary_factor": 0.2}, "partial_rotary_factor", "head_dim 16")
     case("glm4", {"mlp_bias": True}, "mlp_bias", "false")
     case("ernie45", {"use_bias": True}, "q_proj.bias", "asks for this bias")
+    case("hunyuan-dense", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type", "'dynamic'")
+    case("hunyuan-dense", {"rope_scaling": {"type": "dynamic", "alpha": -1}}, "rope_scaling.alpha", "above 0")
+    case("hunyuan-dense", {"rope_scaling": {"type": "dynamic", "alpha": 2, "beta": 1}}, "rope_scaling.beta", "unknown key")
+    case("arcee", {"hidden_act": "silu"}, "hidden_act", "relu2", "'silu'")
+    case("nemotron", {"partial_rotary_factor": 0.25}, "partial_rotary_factor", "head_dim 12")
     case("helium", {"attention_bias": True}, "q_proj.bias", "asks for this bias")
     refused(edited("qwen2", tensors=lambda t: t.pop("model.layers.1.self_attn.k_proj.bias")), "k_proj.bias", "asks for this bias")
     refused(edited("phi3", tensors=lambda t: t.update({"model.layers.0.self_attn.qkv_proj.weight": ("BF16", np.zeros((143, 48), "<u2"))})),
@@ -410,6 +421,9 @@ def test_absent_keys_mean_the_family_s_default():
             ("seed-oss", ["bos_token_id", "eos_token_id", "mlp_bias", "attention_out_bias", "attention_bias"], dict(bos=0, eos=[2], qkv_bias=True)),
             ("glm4", ["partial_rotary_factor", "rms_norm_eps", "attention_bias"], dict(rotary_dim=8, norm_eps=1.5625e-7, qkv_bias=True)),
             ("ernie45", ["rope_theta", "rms_norm_eps", "tie_word_embeddings", "use_bias"], dict(theta=500000, norm_eps=1e-5, tied_embeddings=True)),
+            ("hunyuan-dense", ["rope_scaling", "rms_norm_eps"], dict(theta=10000, norm_eps=1e-5)),
+            ("arcee", ["hidden_act", "rope_scaling", "rms_norm_eps"], dict(ffn="relu2", norm_eps=1e-5)),
+            ("nemotron", ["partial_rotary_factor", "norm_eps"], dict(rotary_dim=6, norm_eps=1e-5)),
             ("helium", ["rope_theta", "rms_norm_eps", "mlp_bias"], dict(theta=100000, norm_eps=1e-8))):
         with if_there():
             expect_config(converted(edited(fixture, drop=drop)), **values)

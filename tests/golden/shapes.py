@@ -49,6 +49,9 @@ SHAPES = {  # the place in this list is the seed of the weights: a new shape goe
     "clipped": {"qk_norm": "vector", "kv_heads": 4, "head_dim": 12, "qkv_clip": 0.9},
     "norope": {"n_layers": 4, "window": 66, "full_layers": [1, 3], "no_rope_layers": [0, 3], "theta_window": 300.0, "qk_norm": "head",
                "rope": {"type": "linear", "factor": 4}},
+    "normlate": {"qk_norm": "head", "qk_norm_after_rope": True, "ffn": "relu2", "head_dim": 12, "d_ff": 100},
+    "normlatest": {"qk_norm": "vector", "qk_norm_after_rope": True, "ffn": "relu2", "norm": "layer", "kv_heads": 1, "rotary_dim": 6,
+                   "window": 40, "full_layers": [0], "no_rope_layers": [1], "qkv_bias": True},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -56,7 +59,7 @@ TOLERANCE = 2e-5  # share of the largest logit, as in make_cases.py; --measure s
 
 DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "qkv_bias": False,
             "out_bias": False, "ffn_bias": False, "norm_bias": False, "qk_norm": "none", "window": 0, "full_layers": [],
-            "qkv_clip": 0.0, "no_rope_layers": [],
+            "qkv_clip": 0.0, "no_rope_layers": [], "qk_norm_after_rope": False,
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "shared_router": False, "dense_layers": []}
@@ -134,7 +137,7 @@ def make(name):
 
 
 erf = np.vectorize(math.erf, otypes=[np.float64])
-ACTS = {"swiglu": lambda x: x / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0),
+ACTS = {"swiglu": lambda x: x / (1 + np.exp(-x)), "relu": lambda x: np.maximum(x, 0), "relu2": lambda x: np.maximum(x, 0) ** 2,
         "gelu": lambda x: 0.5 * x * (1 + erf(x / math.sqrt(2))),
         "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))}
 ACTS["geglu"], ACTS["geglu_erf"] = ACTS["gelu_tanh"], ACTS["gelu"]
@@ -179,18 +182,27 @@ class Reference:
         return self.c["window"] > 0 and layer not in self.c["full_layers"]
 
     def attention(self, x, at, layer):
-        c, kind, windowed = self.c, self.c["qk_norm"], self.windowed(layer)
+        c, kind, windowed, late = self.c, self.c["qk_norm"], self.windowed(layer), self.c["qk_norm_after_rope"]
 
-        def heads(y, n, norm):
-            if norm and kind == "vector":
-                y = self.norm(y, norm, self.w[norm])
-            y = y.reshape(len(y), n, c["head_dim"]).transpose(1, 0, 2)
-            if norm and kind in ("head", "heads"):
-                w = self.w[norm]
-                y = self.norm(y, norm, w if kind == "head" else w.reshape(n, 1, c["head_dim"]))
+        def split(y, n):
+            return y.reshape(len(y), n, c["head_dim"]).transpose(1, 0, 2)
+
+        def normed(y, n, name):
+            """[n, T, head_dim]"""
+            w = self.w.get(name)
+            if kind == "vector":
+                return split(self.norm(y.transpose(1, 0, 2).reshape(y.shape[1], -1), name, w), n)
+            return y if kind == "none" else self.norm(y, name, w if kind == "head" else w.reshape(n, 1, c["head_dim"]))
+
+        def heads(y, n, name):
+            y = split(y, n)
+            if name and not late:
+                y = normed(y, n, name)
             if c["qkv_clip"]:
                 y = np.clip(y, -c["qkv_clip"], c["qkv_clip"])
-            return self.rope(y, layer) if norm else y
+            if name:
+                y = self.rope(y, layer)
+            return normed(y, n, name) if name and late else y
 
         q = heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm")
         k = heads(self.linear(x, at + "wk"), c["kv_heads"], at + "k_norm")
@@ -301,8 +313,8 @@ def write(out, name):
 
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
            "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip",
-           "no_rope_layers")
-OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu"}
+           "no_rope_layers", "qk_norm_after_rope")
+OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu", "relu2": "relu"}
 
 
 def wrong_formulas(name):

@@ -32,6 +32,7 @@ GATED(geglu_erf_backward)
 PLAIN(gelu_backward)
 PLAIN(gelu_tanh_backward)
 PLAIN(relu_backward)
+PLAIN(relu2_backward)
 static void rms_norm_backward(const Kernels *k, float *p[ARRAYS], float number[2], int n)
 {
     float d_x[ROOM] = { 0 };
@@ -78,7 +79,7 @@ static const struct { const char *name; Call call; } kernels[] = {
     { "swiglu_backward", swiglu_backward }, { "geglu_backward", geglu_backward },
     { "geglu_erf_backward", geglu_erf_backward },
     { "gelu_backward", gelu_backward }, { "gelu_tanh_backward", gelu_tanh_backward },
-    { "relu_backward", relu_backward },
+    { "relu_backward", relu_backward }, { "relu2_backward", relu2_backward },
     { "rms_norm_backward", rms_norm_backward }, { "layer_norm_backward", layer_norm_backward },
     { "dot", dot },
     { "softmax_scaled", softmax_scaled }, { "softmax_again", softmax_again },

@@ -83,6 +83,7 @@ MAP(sigmoid)
 MAP(gelu)
 MAP(gelu_tanh)
 MAP(relu)
+MAP(relu2)
 
 static void call_add(const Kernels *k, float *y, const float *x, const float *u, int n)
 {
@@ -887,6 +888,7 @@ int main(int argc, char **argv)
     check_map("scale", call_scale, all_scale);
     check_map("soft_cap", call_soft_cap, all_soft_cap);
     check_map("relu", call_relu, all_relu);
+    check_map("relu2", call_relu2, all_relu2);
     check_map("swiglu", call_swiglu, all_swiglu);
     check_map("geglu", call_geglu, all_geglu);
     check_map("geglu_erf", call_geglu_erf, all_geglu_erf);

@@ -85,6 +85,7 @@ static float def_gelu_tanh(float x)
 }
 
 static float def_relu(float x) { return x < 0.0f ? 0.0f : x; }
+static float def_relu2(float x) { return def_relu(x) * def_relu(x); }
 
 /* w [rows][k] row-major, already widened. */
 static void def_matmul(float *y, size_t y_stride, const float *w, int rows, const float *x,

@@ -62,13 +62,13 @@ static double check_block(const Config *c, bool causal, uint64_t seed, const cha
 static void gradients_are_right_in_every_combination(void)
 {
     static const FfnKind kinds[] = { FFN_SWIGLU, FFN_GEGLU, FFN_GELU,
-                                     FFN_RELU,   FFN_GELU_TANH, FFN_GEGLU_ERF };
+                                     FFN_RELU,   FFN_GELU_TANH, FFN_GEGLU_ERF, FFN_RELU2 };
     static const int     kv_heads[] = { 4, 2, 1 };
     double worst = 0;
     int    n = 0;
     for (int norm = 0; norm < 2; norm++)
         for (int place = PLACE_PRE; place <= PLACE_POST; place++)
-            for (int f = 0; f < 6; f++)
+            for (int f = 0; f < 7; f++)
                 for (int h = 0; h < 3; h++)
                     for (int more = 0; more < 8; more++, n++) {
                         bool   causal = more & 1, biases = more & 2;
@@ -85,7 +85,7 @@ static void gradients_are_right_in_every_combination(void)
                                  c.positions);
                         worst = fmax(worst, check_block(&c, causal, (uint64_t)n, what));
                     }
-    CHECK(n == 576 && worst > 0, "%d blocks, worst error %g", n, worst);
+    CHECK(n == 672 && worst > 0, "%d blocks, worst error %g", n, worst);
     if (getenv("VERBOSE"))
         printf("# %d blocks, worst relative error %.2g\n", n, worst);
 }

@@ -51,12 +51,13 @@ static void gradients_of_every_combination(void)
 {
     static const NormPlacement places[] = { PLACE_PRE, PLACE_POST, PLACE_BOTH, PLACE_OUTPUT };
     static const FfnKind       kinds[] = { FFN_SWIGLU, FFN_GEGLU, FFN_GELU,
-                                       FFN_RELU,   FFN_GELU_TANH, FFN_GEGLU_ERF };
+                                       FFN_RELU,   FFN_GELU_TANH, FFN_GEGLU_ERF,
+                                       FFN_RELU2 };
     static const QkNorm        qk[] = { QK_NONE, QK_HEAD, QK_VECTOR };
     int turn = 0;
     for (int place = 0; place < 4; place++)
         for (int norm = 0; norm < 2; norm++)
-            for (int kind = 0; kind < 6; kind++, turn++)
+            for (int kind = 0; kind < 7; kind++, turn++)
                 for (int more = 0; more < 8; more++) {
                     char   what[160];
                     Config c = base();
@@ -77,7 +78,7 @@ static void gradients_of_every_combination(void)
                              c.kv_heads, c.tied_embeddings);
                     check_config(&c, what);
                 }
-    CHECK(turn == 48, "%d kinds of blocks", turn);
+    CHECK(turn == 56, "%d kinds of blocks", turn);
 }
 
 static void gradients_with_scales_and_partial_rotation(void)
@@ -94,6 +95,12 @@ static void gradients_with_scales_and_partial_rotation(void)
     c.theta_window = 100;
     layers_add(&c.full_layers, 1);
     check_config(&c, "one layer without the window");
+    layers_add(&c.no_rope_layers, 0);
+    for (int kind = QK_HEAD; kind <= QK_VECTOR; kind++) {
+        c.qk_norm = (QkNorm)kind;
+        c.qk_norm_after_rope = true;
+        check_config(&c, "norms of rotated q and k");
+    }
 }
 
 static void what_training_lacks_is_named(void)

@@ -23,6 +23,8 @@ enum { SEQS = 2, LEN = 50, N_TOK = SEQS * LEN, VOCAB = 97 };
 #define YARN(more)     \
     "\"kv_heads\": 2, \"head_dim\": 16, \"rope\": {\"type\": \"yarn\", \"factor\": 4, "            \
     "\"original_n_ctx\": 64" more "}"
+#define LATE(kind) \
+    "\"kv_heads\": 2, \"qk_norm\": \"" kind "\", \"qk_norm_after_rope\": true"
 #define GEMMA(more) \
     "\"kv_heads\": 1, \"head_dim\": 10, \"tied_embeddings\": true, \"ffn\": \"geglu\", " \
     "\"embed_scale\": 6.928, \"norm_eps\": 0.01, \"window\": 12" more
@@ -68,6 +70,8 @@ static const struct Row { const char *has, *instead;
     { "\"window\": 9, \"full_layers\": [1], \"theta_window\": 300, \"rope\": {\"type\": "
       "\"linear\", \"factor\": 3}",
       "\"window\": 9, \"full_layers\": [1], \"rope\": {\"type\": \"linear\", \"factor\": 3}" },
+    { LATE("head"), "\"kv_heads\": 2, \"qk_norm\": \"head\"" },
+    { LATE("vector") ", \"no_rope_layers\": [1]", LATE("vector") },
     { "\"kv_heads\": 2, \"no_rope_layers\": [1]", "\"kv_heads\": 2" },
     { "\"window\": 9, \"full_layers\": [1], \"theta_window\": 300, \"no_rope_layers\": [0, 1]",
       "\"window\": 9, \"full_layers\": [1], \"theta_window\": 300, \"no_rope_layers\": [0]" },
@@ -77,6 +81,7 @@ static const struct Row { const char *has, *instead;
     { GPT ", \"ffn\": \"gelu_tanh\", \"rotary_dim\": 4",
       GPT ", \"ffn\": \"gelu\", \"rotary_dim\": 4" },
     { GPT ", \"ffn\": \"relu\"", GPT ", \"ffn\": \"gelu\"" },
+    { "\"ffn\": \"relu2\"", "\"ffn\": \"relu\"" },
     { "\"ffn\": \"geglu\"", "\"ffn\": \"geglu_erf\"" },
     { "\"ffn\": \"geglu_erf\", \"qkv_bias\": true", "\"ffn\": \"geglu\", \"qkv_bias\": true" },
 };

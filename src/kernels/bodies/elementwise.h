@@ -22,6 +22,7 @@ MAP(map_sigmoid, v_sigmoid)
 MAP(map_gelu, v_gelu)
 MAP(map_gelu_tanh, v_gelu_tanh)
 MAP(map_relu, v_relu)
+MAP(map_relu2, v_relu2)
 
 static void add(float *x, const float *y, int n)
 {

@@ -40,6 +40,8 @@ V_INLINE f32x16 v_relu_slope(f32x16 x)
     return v_select(v_lt(v_zero(), x), v_set(1.0f), v_zero());
 }
 
+V_INLINE f32x16 v_relu2_slope(f32x16 x) { return v_mul(v_set(2.0f), v_relu(x)); }
+
 #define GATED_BACKWARD(name, act, slope)                                                          \
     static void name(float *h, float *gate, float *up, const float *d_h, int n)                   \
     {                                                                                             \
@@ -72,6 +74,7 @@ GATED_BACKWARD(geglu_erf_backward, v_gelu, v_gelu_slope)
 PLAIN_BACKWARD(gelu_backward, v_gelu, v_gelu_slope)
 PLAIN_BACKWARD(gelu_tanh_backward, v_gelu_tanh, v_gelu_tanh_slope)
 PLAIN_BACKWARD(relu_backward, v_relu, v_relu_slope)
+PLAIN_BACKWARD(relu2_backward, v_relu2, v_relu2_slope)
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
 

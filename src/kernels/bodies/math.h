@@ -131,5 +131,6 @@ V_INLINE f32x16 v_gelu_tanh(f32x16 x)
 
 /* NaN stays. */
 V_INLINE f32x16 v_relu(f32x16 x) { return v_select(v_lt(x, v_zero()), v_zero(), x); }
+V_INLINE f32x16 v_relu2(f32x16 x) { return v_mul(v_relu(x), v_relu(x)); }
 
 #endif
