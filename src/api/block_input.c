@@ -58,10 +58,8 @@ static bool one_layer(Config *c, const char *what, int layer, Error *err)
         c->theta = c->theta_window;
         c->rope.type = ROPE_DEFAULT;
     }
-    if (!config_moe(c, layer)) {
-        c->n_experts = c->experts_used = c->expert_d_ff = c->shared_d_ff = 0;
-        c->renormalize = c->shared_router = false;
-    }
+    if (!config_moe(c, layer))
+        config_no_experts(c);
     if (!config_rotates(c, layer))
         c->positions = POS_LEARNED;
     c->full_layers  = c->dense_layers = c->no_rope_layers = (Layers){ 0 };

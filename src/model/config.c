@@ -15,7 +15,8 @@ static const uint64_t MOST_IN_EXPERTS = UINT64_C(1) << 58;
 void config_defaults(Config *c)
 {
     *c = (Config){ .family = "llama", .n_ctx = 2048, .theta = 10000, .norm_eps = 1e-6, .bos = -1,
-                   .embed_scale = 1, .residual_scale = 1, .logit_scale = 1 };
+                   .embed_scale = 1, .residual_scale = 1, .logit_scale = 1,
+                   .expert_scale = 1 };
     c->rope = (Rope){ .type = ROPE_DEFAULT,
                       .beta_fast = 32,
                       .beta_slow = 1,
@@ -100,12 +101,6 @@ static bool check_alone(bool set, const char *key, const char *part, const char 
                : true;
 }
 
-static bool is_set(const ConfigKey *key, const Config *c)
-{
-    const char *field = (const char *)c + key->at;
-    return key->kind == KEY_BOOL ? *(const bool *)field : config_word_get(field) != 0;
-}
-
 static bool check_layers(const Layers *set, int n_layers, const char *key, const char *what,
                          Error *err)
 {
@@ -116,12 +111,33 @@ static bool check_layers(const Layers *set, int n_layers, const char *key, const
     return true;
 }
 
+static bool check_routing(const Config *c, const char *what, Error *err)
+{
+    int n = c->expert_groups, size = n > 0 ? c->n_experts / n : 0;
+    if (n == 0)
+        return check_alone(c->groups_used != 0, "groups_used", "expert_groups", what, err)
+            && check_alone(c->renormalize_min != 0 && !c->renormalize, "renormalize_min",
+                           "renormalize", what, err);
+    if (c->n_experts % n != 0 || size < 2)
+        return fail(err, INPUT,
+                    "%s: expert_groups: expected groups of at least 2 of %d experts, all of one "
+                    "size, found %d",
+                    what, c->n_experts, n);
+    if (c->groups_used < 1 || c->groups_used > n || c->groups_used * size < c->experts_used)
+        return fail(err, INPUT,
+                    "%s: groups_used: expected at most expert_groups %d, and room for "
+                    "experts_used %d in groups of %d, found %d",
+                    what, n, c->experts_used, size, c->groups_used);
+    return check_alone(c->renormalize_min != 0 && !c->renormalize, "renormalize_min", "renormalize",
+                       what, err);
+}
+
 static bool check_experts(const Config *c, const char *what, Error *err)
 {
     if (c->n_experts == 0) {
         for (const ConfigKey *key = config_keys; key->name; key++)
             if (key->flags & KEY_OF_EXPERTS
-                && !check_alone(is_set(key, c), key->name, "n_experts", what, err))
+                && !check_alone(!config_key_default(key, c), key->name, "n_experts", what, err))
                 return false;
         return check_layers(&c->dense_layers, 0, "dense_layers", what, err);
     }
@@ -151,6 +167,7 @@ static bool check_experts(const Config *c, const char *what, Error *err)
                                 "bias, found another kind", what);
     return check_alone(c->shared_router && c->shared_d_ff == 0, "shared_router", "shared_d_ff",
                        what, err)
+        && check_routing(c, what, err)
         && check_layers(&c->dense_layers, c->n_layers, "dense_layers", what, err);
 }
 
@@ -204,6 +221,19 @@ bool config_supported(const Config *c, const char *what, Error *err)
                     "post (not supported)",
                     what);
     return true;
+}
+
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+void config_no_experts(Config *c)
+{
+    Config none;
+    config_defaults(&none);
+    for (const ConfigKey *key = config_keys; key->name; key++)
+        if (key->flags & KEY_OF_EXPERTS)
+            memcpy((char *)c + key->at, (const char *)&none + key->at, config_key_size(key));
+    c->n_experts    = 0;
+    c->dense_layers = (Layers){ 0 };
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */

@@ -41,6 +41,9 @@ typedef enum RopeType { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_
  * with a weight of its own, [heads * head_dim]. */
 typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS } QkNorm;
 
+/* What the logits of a router become: a softmax over all experts, or a sigmoid of each. */
+typedef enum RouterScore { ROUTER_SOFTMAX, ROUTER_SIGMOID } RouterScore;
+
 typedef struct Rope {
     RopeType type;
     double   factor;                             /* linear, llama3, yarn */
@@ -86,7 +89,13 @@ typedef struct Config {
     double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
     int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */
-    bool    renormalize;                 /* the chosen experts' probabilities to sum 1 */
+    RouterScore router_score;
+    bool    choice_bias;                 /* a number of each expert is added for the choice only */
+    /* experts of the groups with the largest sums of two; 0: of all */
+    int     expert_groups, groups_used;
+    bool    renormalize;                 /* the chosen experts' scores to sum 1 */
+    double  renormalize_min;             /* the sum that divides them is at least this */
+    double  expert_scale;                /* of these scores, then; 1: none */
     bool    shared_router;               /* the shared expert's output is times a sigmoid */
     Layers  dense_layers;                /* those without experts */
     int     bos;                         /* -1: none */
@@ -111,6 +120,9 @@ bool config_supported(const Config *c, const char *what, Error *err);
 
 /* The config as one line of JSON with every key in the order of docs/format.md; caller frees. */
 char *config_to_json(const Config *c, Error *err);
+
+/* Make it a config without experts. */
+void config_no_experts(Config *c);
 
 bool layers_has(const Layers *set, int layer);
 void layers_add(Layers *set, int layer);

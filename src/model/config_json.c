@@ -304,23 +304,11 @@ static void out_rope(TextOut *o, const Rope *r)
     text_out(o, "}");
 }
 
-/* A key that is left out: it has the value that its absence means. */
-static bool is_default(const ConfigKey *key, const Config *c)
-{
-    Config      none;
-    const char *value = (const char *)c + key->at, *absent = (const char *)&none + key->at;
-    size_t      n = key->kind == KEY_INT ? sizeof(int) : key->kind == KEY_DOUBLE ? sizeof(double)
-                  : key->kind == KEY_BOOL ? sizeof(bool) : sizeof(Layers);
-    config_defaults(&none);
-    none.rotary_dim = c->head_dim;
-    return memcmp(value, absent, n) == 0;
-}
-
 char *config_to_json(const Config *c, Error *err)
 {
     TextOut o = { 0 };
     for (const ConfigKey *key = config_keys; key->name; key++) {
-        if (key->flags & KEY_SPARSE && is_default(key, c))
+        if (key->flags & KEY_SPARSE && config_key_default(key, c))
             continue;
         text_out(&o, "%s", key == config_keys ? "{" : ", ");
         out_key(&o, key, c);

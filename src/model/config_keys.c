@@ -11,6 +11,7 @@ const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
                                   "gelu_tanh", "geglu_erf", "relu2", NULL };
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
+static const char *const router_words[]    = { "softmax", "sigmoid", NULL };
 const char *const rope_type_words[] = { "default", "linear", "llama3", "yarn", "factors", NULL };
 
 #define AT(field) offsetof(Config, field)
@@ -80,7 +81,13 @@ const ConfigKey config_keys[] = {
         "expert_feed_forward_length", NULL),
     INT(shared_d_ff, 0, MAX_FF, EXPERTS, "shared_expert_intermediate_size",
         "expert_shared_feed_forward_length", NULL),
+    WORD(router_score, router_words, EXPERTS, NULL),
+    FLAG(choice_bias, EXPERTS, NULL, NULL),
+    INT(expert_groups, 0, MAX_EXPERTS, EXPERTS, "n_group", "expert_group_count", NULL),
+    INT(groups_used, 0, MAX_EXPERTS, EXPERTS, "topk_group", "expert_group_used_count", NULL),
     FLAG(renormalize, EXPERTS, "norm_topk_prob", "expert_weights_norm"),
+    NUM(renormalize_min, 0, 1, EXPERTS, NULL, NULL, NULL),
+    NUM(expert_scale, 1e-30, 1e30, EXPERTS, "routed_scaling_factor", "expert_weights_scale", NULL),
     FLAG(shared_router, EXPERTS, NULL, NULL),
     PART(dense_layers, KEY_LAYERS, SPARSE, NULL),
     INT(bos, -1, MAX_VOCAB, 0, "bos_token_id", NULL, NULL),
@@ -127,6 +134,23 @@ const ConfigKey *config_key_at(size_t at)
         key++;
     assert(key->name);
     return key;
+}
+
+size_t config_key_size(const ConfigKey *key)
+{
+    return key->kind == KEY_INT || key->kind == KEY_WORD ? sizeof(int)
+        : key->kind == KEY_DOUBLE                        ? sizeof(double)
+        : key->kind == KEY_BOOL                          ? sizeof(bool)
+                                                         : sizeof(Layers);
+}
+
+bool config_key_default(const ConfigKey *key, const Config *c)
+{
+    Config none;
+    config_defaults(&none);
+    none.rotary_dim = c->head_dim;
+    return memcmp((const char *)c + key->at, (const char *)&none + key->at, config_key_size(key))
+        == 0;
 }
 
 int config_word_get(const void *field)

@@ -63,6 +63,10 @@ extern const char *const rope_type_words[], *const ffn_words[]; /* NULL ends */
 /* The row of a field of Config. */
 const ConfigKey *config_key_at(size_t at);
 
+/* Bytes of a field that can be left out (KEY_SPARSE); has it the value that absence means? */
+size_t config_key_size(const ConfigKey *key);
+bool   config_key_default(const ConfigKey *key, const Config *c);
+
 /* The value of an enum field (all are int-sized). */
 int  config_word_get(const void *field);
 void config_word_set(void *field, int value);

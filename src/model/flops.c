@@ -182,8 +182,8 @@ static FlopRow activation(const Sizes *s, const Config *c)
     return row(activation_flops(c->ffn) * values, (config_gated(c) ? 3 : 2) * ACT * values);
 }
 
-/* The logits of the experts and a softmax as in attention; for the shared expert, a product and a
- * sigmoid. */
+/* The logits of the experts, and a softmax as in attention or a sigmoid of each (3), with what is
+ * added for the choice; for the shared expert, a product and a sigmoid. */
 static FlopRow router(const Sizes *s, const Config *c, const Count *n)
 {
     FlopRow sum = { 0 };
@@ -192,7 +192,12 @@ static FlopRow router(const Sizes *s, const Config *c, const Count *n)
     add_share(&sum, s->moe, matrix(s, c->n_experts, s->d, weight_bytes(n, ROLE_ROUTER)));
     add_share(
         &sum, s->moe,
-        row(s->tokens * (5.0 * c->n_experts + (c->renormalize ? 2.0 * c->experts_used : 0)), 0));
+        row(s->tokens
+                * ((c->router_score == ROUTER_SIGMOID ? 3.0 : 5.0) * c->n_experts
+                   + (c->choice_bias ? c->n_experts : 0)
+                   + (c->renormalize ? 2.0 * c->experts_used : 0)
+                   + (c->expert_scale != 1 ? c->experts_used : 0)),
+            weight_bytes(n, ROLE_CHOICE_BIAS)));
     if (c->shared_router)
         add_share(&sum, s->moe,
                   row(s->tokens * (2 * s->d + 3), weight_bytes(n, ROLE_SHARED_ROUTER)));

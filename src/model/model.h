@@ -66,6 +66,7 @@ typedef struct Layer {
     NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
     Mat          w_gate, w_up, w_down; /* twice [d_ff, d_model], [d_model, d_ff] */
     Mat          router;         /* [n_experts, d_model] */
+    const float *choice_bias;    /* [n_experts] */
     Mat          expert_gate, expert_up, expert_down; /* stacks of n_experts */
     Mat          shared_router;  /* [1, d_model] */
     Mat          shared_gate, shared_up, shared_down;

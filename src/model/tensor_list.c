@@ -18,7 +18,7 @@ typedef enum When {
     ALWAYS, NEVER, LEARNED, FACTORS, QK_NORMED, UNTIED,
     ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
     POST_NORMED,             /* a norm of the sublayer's result                       */
-    GATED, DENSE, MOE, SHARED, SHARED_GATED,
+    GATED, DENSE, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
     QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS,
     N_WHEN
 } When;
@@ -62,6 +62,7 @@ static const struct Part {
     { MAT(w_up, FFN, UP),                    D_FF,        D_MODEL,   DENSE,        FFN_BIAS },
     { MAT(w_down, DOWN, DOWN),               D_MODEL,     D_FF,      DENSE,        FFN_BIAS },
     { ROUTER(router),                        EXPERTS,     D_MODEL,   MOE,          NEVER },
+    { VECTOR(choice_bias),                   EXPERTS,     NONE,      CHOICE_BIASED, NEVER },
     { STACK(expert_gate, FFN, GATE),         EXPERT_FF,   D_MODEL,   MOE,          NEVER },
     { STACK(expert_up, FFN, UP),             EXPERT_FF,   D_MODEL,   MOE,          NEVER },
     { STACK(expert_down, EXPERT_DOWN, DOWN), D_MODEL,     EXPERT_FF, MOE,          NEVER },
@@ -79,6 +80,8 @@ const TensorRow *tensor_row(TensorRole role) { return &parts[role].row; }
 
 BlockPart tensor_row_part(const TensorRow *r)
 {
+    if (r->at == offsetof(Layer, choice_bias))
+        return PART_FFN;
     if (!tensor_row_mat(r))
         return PART_NORMS;
     return r->reads == INPUT_QKV || r->reads == INPUT_WO ? PART_ATTENTION : PART_FFN;
@@ -101,6 +104,7 @@ static bool holds(const Config *c, When when, int layer)
     case GATED:        return !moe && config_gated(c);
     case DENSE:        return !moe;
     case MOE:          return moe;
+    case CHOICE_BIASED: return moe && c->choice_bias;
     case SHARED:       return shared;
     case SHARED_GATED: return shared && c->shared_router;
     case QKV_BIAS:     return c->qkv_bias;
@@ -277,6 +281,7 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [FFN_BIAS]     = "ffn_bias false",
         [NORM_BIAS]    = "norm_bias false",
         [MOE]          = "no experts in that layer",
+        [CHOICE_BIASED] = "no choice_bias in that layer",
         [SHARED]       = "no shared expert in that layer",
         [SHARED_GATED] = "shared_router false",
     };

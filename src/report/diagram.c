@@ -168,8 +168,15 @@ static void draw_sum(TextOut *o, const Config *c, const char *what)
 static void draw_ffn_formulas(TextOut *o, const Config *c)
 {
     if (count_moe(c)) {
-        text_out(o, "p = softmax(router m), the %d largest of %d%s\n", c->experts_used,
-                 c->n_experts, c->renormalize ? ", to sum 1" : "");
+        text_out(o, "p = %s(router m), the %d largest of %d%s%s",
+                 c->router_score == ROUTER_SIGMOID ? "&#963;" : "softmax", c->experts_used,
+                 c->n_experts, c->choice_bias ? " with the choice's bias" : "",
+                 c->renormalize ? ", to sum 1" : "");
+        if (c->expert_groups > 0)
+            text_out(o, ", of the %d best of %d groups", c->groups_used, c->expert_groups);
+        if (c->expert_scale != 1)
+            text_out(o, ", &#215; %.6g", c->expert_scale);
+        text_out(o, "\n");
         text_out(o,
                  "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> "
                  "m), of expert e\n",

@@ -129,6 +129,10 @@ const char *info_experts(const Config *c, char *buf, size_t n)
     say(&w, "%d of %d per token, of width %d", c->experts_used, c->n_experts, c->expert_d_ff);
     if (c->shared_d_ff)
         say(&w, ", and a shared one of width %d", c->shared_d_ff);
+    if (c->router_score == ROUTER_SIGMOID)
+        say(&w, ", by sigmoids");
+    if (c->expert_groups)
+        say(&w, ", from %d of %d groups", c->groups_used, c->expert_groups);
     if (moe < c->n_layers)
         say(&w, ", in %d of %d layers", moe, c->n_layers);
     return buf;
@@ -141,7 +145,7 @@ const char *info_numbers(const Config *c, char *buf, size_t n)
             { "scores x", c->attn_scale, 0 },
         { "logits x", c->logit_scale, 1 },       { "score cap", c->attn_softcap, 0 },
                { "logit cap", c->logit_softcap, 0 },
-        { "q, k, v cut at", c->qkv_clip, 0 },
+        { "q, k, v cut at", c->qkv_clip, 0 },      { "experts x", c->expert_scale, 1 },
     };
     Words w = { buf, n, 0 };
     buf[0]  = '\0';

@@ -7,6 +7,7 @@
  * them in the order that docs/numerics.md fixes: by ascending expert, the shared one last. So
  * the grouping never changes the bits. If a call has more rows than the buffers hold, it takes
  * the experts in several waves. */
+#include <math.h>
 #include <string.h>
 
 #include "runtime/ops.h"
@@ -20,8 +21,8 @@ int expert_rows(const Config *c, int max_tok)
 
 /* ---- Routing --------------------------------------------------------------------------------- */
 
-/* Marks the k largest of p[0 .. n); ties go to the lower index. If one p is NaN all are
- * (softmax), and the first k are marked. */
+/* Marks the k largest of p[0 .. n); ties go to the lower index. The first k are marked if all are
+ * NaN, as a softmax with one NaN is. */
 static void mark_largest(const float *p, int n, int k, int *order, unsigned char *mark)
 {
     int held = 0;
@@ -38,26 +39,60 @@ static void mark_largest(const float *p, int n, int k, int *order, unsigned char
         mark[order[i]] = 1;
 }
 
-/* Chooses the experts of token t, ascending, and their weights. */
-static void choose(Run *r, int t)
+/* Sets the values of experts to -inf that are not in the groups with the largest sums of two. */
+static void keep_best_groups(const Config *c, float *value, float *sum, int *order,
+                             unsigned char *mark)
+{
+    int size = c->n_experts / c->expert_groups;
+    for (int g = 0; g < c->expert_groups; g++) {
+        float first = -INFINITY, second = -INFINITY;
+        for (int e = g * size; e < (g + 1) * size; e++)
+            if (value[e] > first) {
+                second = first;
+                first  = value[e];
+            } else if (value[e] > second) {
+                second = value[e];
+            }
+        sum[g] = first + second;
+    }
+    mark_largest(sum, c->expert_groups, c->groups_used, order, mark);
+    for (int e = 0; e < c->n_experts; e++)
+        if (!mark[e / size])
+            value[e] = -INFINITY;
+}
+
+/* Chooses the experts of token t, ascending, and their weights: of the scores p, by the values
+ * v. */
+static void choose(Run *r, int t, const float *bias)
 {
     const Config  *c = &r->model->cfg;
-    int used = c->experts_used, n = 0, *expert = r->routing.expert + (size_t)t * (size_t)used;
+    int used = c->experts_used, all = c->n_experts, n = 0,
+        *expert = r->routing.expert + (size_t)t * (size_t)used;
     float         *weight = r->routing.weight + (size_t)t * (size_t)used, total = 0.0f;
-    float         *p      = r->scratch;
-    int           *order  = (int *)(void *)(p + c->n_experts);
-    unsigned char *mark   = (unsigned char *)(order + used);
-    memcpy(p, act_row(&r->routing.logits, t), (size_t)c->n_experts * sizeof *p);
-    r->kernels->softmax(p, c->n_experts);
-    mark_largest(p, c->n_experts, used, order, mark);
-    for (int e = 0; e < c->n_experts; e++)
+    float         *p = r->scratch, *v = p + all, *sum = v + all;
+    int           *order = (int *)(void *)(sum + all);
+    unsigned char *mark  = (unsigned char *)(order + all);
+    memcpy(p, act_row(&r->routing.logits, t), (size_t)all * sizeof *p);
+    if (c->router_score == ROUTER_SIGMOID)
+        r->kernels->sigmoid(p, p, all);
+    else
+        r->kernels->softmax(p, all);
+    for (int e = 0; e < all; e++)
+        v[e] = bias ? p[e] + bias[e] : p[e];
+    if (c->expert_groups > 0)
+        keep_best_groups(c, v, sum, order, mark);
+    mark_largest(v, all, used, order, mark);
+    for (int e = 0; e < all; e++)
         if (mark[e]) {
             expert[n]   = e;
             weight[n++] = p[e];
             total       = total + p[e];
         }
-    for (int i = 0; c->renormalize && i < used; i++)
-        weight[i] = weight[i] / total;
+    total = total < r->renormalize_min ? r->renormalize_min : total;
+    for (int i = 0; i < used; i++) {
+        weight[i] = c->renormalize ? weight[i] / total : weight[i];
+        weight[i] = c->expert_scale != 1 ? weight[i] * r->expert_scale : weight[i];
+    }
 }
 
 /* Groups the tokens by expert, ascending (a counting sort). Every member does it for itself. */
@@ -92,7 +127,7 @@ static void route(Run *r, Act *xn, const Layer *w)
     Use *choice = r->own_rows ? NULL : &r->routing.use;  /* NULL: each member chooses for itself */
     touch(r, reads(&r->routing.logits, cut), (Touch){choice, cut, true});
     for (int t = first; t < end; t++)
-        choose(r, t);
+        choose(r, t, w->choice_bias);
     touch(r, (Touch){choice, ANYWHERE, false});
     group_tokens(r);
 }

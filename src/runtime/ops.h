@@ -88,7 +88,7 @@ typedef struct Run {
     Use            angles;    /* of rope     */
     Use            cached;    /* of kv_cache */
     float          norm_eps, attn_scale, attn_softcap, qkv_clip, embed_scale, residual_scale;
-    float          logit_scale, logit_softcap;
+    float          logit_scale, logit_softcap, renormalize_min, expert_scale;
     ForwardObserver observer;
     void          *observer_user;
     AttentionRow   attention_row;

@@ -10,6 +10,7 @@
 #define AT(field) offsetof(Config, field)
 #define SIZE(field, absent)             { FORM_SIZE, NULL, AT(field), absent }
 #define SIZE_AS(names, field, absent)   { FORM_SIZE, names, AT(field), absent }
+#define COUNT_AS(names, field, absent)  { FORM_COUNT, names, AT(field), absent }
 #define OR_NULL(field, absent)          { FORM_SIZE_OR_NULL, NULL, AT(field), absent }
 #define NONE(field)                     { FORM_NONE, NULL, AT(field), 0 }
 #define NUMBER(field, absent)           { FORM_NUMBER, NULL, AT(field), absent }
@@ -91,7 +92,26 @@ static const FamilyKey olmoe_keys[] = {
 static const FamilyKey granite_keys[]        = { GRANITE_NUMBERS, END };
 static const FamilyKey granite_moe_keys[]    = { GRANITE_MOE, END };
 static const FamilyKey granite_shared_keys[] = {
-    GRANITE_MOE, { FORM_COUNT, "shared_intermediate_size", AT(shared_d_ff), 0 }, END,
+    GRANITE_MOE, COUNT_AS("shared_intermediate_size", shared_d_ff, 0), END,
+};
+static const FamilyKey minimax_m2_keys[] = {
+    SIZES(3072, 62, 48, 1536, 200064, 196608), OR_NULL(kv_heads, 8), OR_NULL(head_dim, 128),
+    SIZE_AS("num_local_experts|num_experts", n_experts, 256), SIZE(experts_used, 8), END,
+};
+#define GROUPS(groups, used, scale)                                                                \
+    SIZE(expert_groups, groups), SIZE(groups_used, used), NUMBER(expert_scale, scale),             \
+    FLAG(renormalize, true), COUNT_AS("n_shared_experts", shared_d_ff, 1)
+static const FamilyKey glm4_moe_keys[] = {
+    SIZES(4096, 46, 96, 10944, 151552, 131072), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 8),
+    SIZE_AS("n_routed_experts|num_local_experts|num_experts", n_experts, 128),
+    SIZE(experts_used, 8), SIZE(expert_d_ff, 1408), GROUPS(1, 1, 1), END,
+};
+static const FamilyKey ernie4_5_moe_keys[] = {
+    SIZES(2560, 28, 20, 12288, 103424, 131072), NUMBER(norm_eps, 1e-5), TIED, OR_NULL(kv_heads, 4),
+    SIZE_AS("moe_num_experts|num_experts|num_local_experts", n_experts, 64),
+    SIZE_AS("moe_k|num_experts_per_tok", experts_used, 6), SIZE(expert_d_ff, 1536),
+    COUNT_AS("moe_num_shared_experts", shared_d_ff, 2),
+    NUMBER_AS("moe_norm_min", renormalize_min, 1e-12), END,
 };
 static const FamilyKey cohere_keys[] = {
     SIZES(8192, 40, 64, 22528, 256000, 8192), TIED, LAYER_NORM_EPS, NUMBER(logit_scale, 0.0625),
@@ -206,6 +226,28 @@ static const FamilyTensor mixtral_tensors[] = {
     EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3",
             "block_sparse_moe.experts.{e}.w2"),
     NO_MORE,
+};
+static const FamilyTensor minimax_m2_tensors[] = {
+    { ROLE_ROUTER, "@layers.#.block_sparse_moe.gate.weight", 0 },
+    { ROLE_ROUTER, "@layers.#.mlp.gate.weight", 0 },
+    { ROLE_CHOICE_BIAS, "@layers.#.block_sparse_moe.e_score_correction_bias", 0 },
+    { ROLE_CHOICE_BIAS, "@layers.#.mlp.e_score_correction_bias", 0 },
+    EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3",
+            "block_sparse_moe.experts.{e}.w2"),
+    QK_NORMS(0), NO_MORE,
+};
+#define SHARED_EXPERTS                                                                             \
+    { ROLE_SHARED_GATE, "@layers.#.mlp.shared_experts.gate_proj.weight", 0 },                      \
+    { ROLE_SHARED_UP, "@layers.#.mlp.shared_experts.up_proj.weight", 0 },                          \
+    { ROLE_SHARED_DOWN, "@layers.#.mlp.shared_experts.down_proj.weight", 0 }
+static const FamilyTensor glm4_moe_tensors[] = {
+    QWEN_EXPERTS, SHARED_EXPERTS, QK_NORMS(0),
+    { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.e_score_correction_bias", 0 }, NO_MORE,
+};
+static const FamilyTensor ernie4_5_moe_tensors[] = {
+    PAIRED_QK, QWEN_EXPERTS, SHARED_EXPERTS,
+    { ROLE_CHOICE_BIAS, "@layers.#.mlp.moe_statics.e_score_correction_bias", 0 },
+    { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.moe_statics.e_score_correction_bias", 0 }, NO_MORE,
 };
 /* As published, and as transformers 5 calls them. */
 #define GRANITE_EXPERTS                                                                            \
@@ -333,7 +375,7 @@ const Family families[] = {
       LLAMA_ROPE(10000, 1u << ROPE_DEFAULT),
       .rotary = 1, .rotary_keys = "partial_rotary_factor", .window = WINDOW_ALL, .bos = 1,
       .eos = 32000,
-      .unused_key = "original_max_position_embeddings" },
+      .fixed = { { "original_max_position_embeddings" } } },
     { .name = "gemma", .architecture = { "GemmaForCausalLM" }, .keys = gemma_keys,
       .tensors = no_tensors, GEMMA_LINE,
       .theta = 10000, .rope_types = ALL_ROPES, .prefix = { "model." } },
@@ -341,7 +383,7 @@ const Family families[] = {
       .tensors = gemma2_tensors, GEMMA_LINE,
       .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .window = WINDOW_EVERY,
       .window_every = 2,
-      .window_absent = 4096, .prefix = { "model." }, .unused_key = "sliding_window_size" },
+      .window_absent = 4096, .prefix = { "model." }, .fixed = { { "sliding_window_size" } } },
     { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM",
                                                "Gemma3ForConditionalGeneration" },
     .keys = gemma3_keys,
@@ -401,6 +443,34 @@ const Family families[] = {
       .tensors = qwen3_moe_tensors, LLAMA_LINE,
       .has = EXPERTS_AS_WIDE, .qk_norm = QK_VECTOR, .flags = { ATTENTION_BIAS }, .bos = -1,
       .eos = 50279 },
+    { .name = "minimax_m2", .architecture = { "MiniMaxM2ForCausalLM" }, .keys = minimax_m2_keys,
+      .tensors = minimax_m2_tensors, LLAMA_ROPE(5e6, ALL_ROPES),
+      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE | HAS_CHOICE_BIAS | SIGMOID_ROUTER,
+      .qk_norm = QK_VECTOR, .rotary = 1, .rotary_keys = "partial_rotary_factor",
+      .rotary_dim_key = "rotary_dim", .bos = 200034, .eos = 200020,
+      .fixed = { { "scoring_func", "\"sigmoid\"" }, { "use_qk_norm", "true" },
+                 { "qk_norm_type", "\"per_layer\"" }, { "use_routing_bias", "true" },
+                 { "shared_intermediate_size", "0" }, { "use_mtp" }, { "num_mtp_modules" },
+                 { "mtp_transformer_layers" } } },
+    { .name = "glm4_moe", .architecture = { "Glm4MoeForCausalLM" }, .keys = glm4_moe_keys,
+      .tensors = glm4_moe_tensors, LLAMA_LINE,
+      .has = HAS_CHOICE_BIAS | SIGMOID_ROUTER | SHARED_COUNTED, .renormalize_min = 1e-20,
+      .flags = { ON("attention_bias", false, HAS_QKV_BIAS),
+                 WORD("use_qk_norm", false, qk_norm, QK_HEAD, QK_NONE) },
+      .moe = { .first = "first_k_dense_replace", .first_absent = 1 }, .next_layers = 1,
+      .rotary = 0.5, .rotary_keys = "partial_rotary_factor", .bos = -1, .eos = -1,
+      .fixed = { { "scoring_func", "\"sigmoid\"" }, { "topk_method", "\"noaux_tc\"" } } },
+    { .name = "ernie4_5_moe", .architecture = { "Ernie4_5_MoeForCausalLM" },
+      .keys = ernie4_5_moe_keys, .tensors = ernie4_5_moe_tensors, .act_keys = { "hidden_act" },
+      .act = "silu", .theta = 500000, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,
+      .has = HAS_RENORMALIZE | HAS_CHOICE_BIAS | SHARED_COUNTED, .renormalize_min = 1e-12,
+      .moe = { .first = "moe_layer_start_index", .last = "moe_layer_end_index",
+               .step = "moe_layer_interval", .first_absent = 1 },
+      .bos = 1, .eos = 2, .prefix = { "model." },
+      .unused = { "@mtp_*", "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" },
+      .fixed = { { "use_bias", "false" }, { "moe_capacity" }, { "num_nextn_predict_layers" },
+                 { "moe_gate", "\"topk\"" }, { "moe_gate_act", "\"softmax\"" },
+                 { "moe_use_aux_free", "true" } } },
     { .name = "granitemoe", .architecture = { "GraniteMoeForCausalLM" }, .keys = granite_moe_keys,
       .tensors = granite_moe_tensors, LLAMA_LINE,
       .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .flags = { ATTENTION_BIAS }, .bos = 1, .eos = 2 },
@@ -429,7 +499,7 @@ const Family families[] = {
                    .at = AT(attn_scale), .if_false = 1 } },
       .act_keys = { "activation_function" }, .act = "gelu_new", .bos = 50256, .eos = 50256,
       .prefix = { "transformer.", "" },
-      .unused = { "@h.#.attn.bias", "@h.#.attn.masked_bias" }, .unused_key = "n_ctx" },
+      .unused = { "@h.#.attn.bias", "@h.#.attn.masked_bias" }, .fixed = { { "n_ctx" } } },
     { .name = "gpt_neox", .architecture = { "GPTNeoXForCausalLM" }, .keys = neox_keys,
       .tensors = neox_tensors,
       .norm = NORM_LAYER, .has = HAS_NORM_BIAS | HAS_FFN_BIAS | NO_GATE,

@@ -61,6 +61,8 @@ enum {
     NO_GATE = 512,                         /* the feed-forward has no gate */
     GELU_IS_TANH = 1024,                   /* the activation "gelu" is read as gelu_pytorch_tanh */
     QK_NORM_ROTATED = 2048,                /* norms of q and k are those of rotated heads */
+    HAS_CHOICE_BIAS = 1 << 16, SIGMOID_ROUTER = 1 << 17,
+    SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
 
 /* A flag of config.json. It turns on parts of our config, or it chooses between two values. */
@@ -89,6 +91,10 @@ typedef enum RopeRule {
     ROPE_LISTED,            /* no_rope_layers, or all but every no_rope_layer_interval-th */
     ROPE_WINDOWED           /* where there is a window, only the layers that have it */
 } RopeRule;
+
+/* Which layers have experts: from one layer on, up to another (below 0: the last), in every n-th.
+ * Names of keys; NULL: decoder_sparse_step and mlp_only_layers say it. */
+typedef struct MoeLayers { const char *first, *last, *step; int first_absent; } MoeLayers;
 
 typedef struct Family {
     const char         *name, *architecture[2];
@@ -121,9 +127,16 @@ typedef struct Family {
     int                 eos_more[2]; /* more ids of ends; 0: none */
     bool                eos_null;   /* null means these ids too */
     const char         *prefix[3];  /* what "@" may stand for; NULL ends */
-    /* tensors that can be computed and are skipped; "#" stands for digits */
+    MoeLayers           moe;
+    double              renormalize_min;
+    /* layers behind the last that predict further tokens, if absent: they are ignored. 0: the
+     * family has none */
+    int                 next_layers;
+    const char         *rotary_dim_key; /* dimensions that are rotated, if no share is given */
+    /* tensors that are skipped; "#" stands for digits, "*" at the end for the rest */
     const char         *unused[3];
-    const char         *unused_key;
+    /* keys that change nothing in this family: with any value (NULL), or with this one */
+    const char         *fixed[10][2];
 } Family;
 
 extern const Family       families[];            /* name NULL ends */

@@ -54,6 +54,9 @@ static const GgufArch archs[] = {
     { .name = "hunyuan-dense", .family = "hunyuan_v1_dense" },
     { .name = "arcee",     .family = "arcee", .flags = ROTATES_PAIRS },
     { .name = "nemotron",  .family = "nemotron" },
+    { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
+    { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
+    { .name = "ernie4_5-moe", .family = "ernie4_5_moe", .flags = ROTATES_PAIRS | RENORMALIZE },
     { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
     { .name = "stablelm",  .family = "stablelm" },
     { .name = "gpt2",      .family = "gpt2" },
@@ -151,20 +154,29 @@ static const struct Unknown { const char *key; double harmless[2]; } unknown[] =
     { "attention.temperature_length", { 0, 0 } },  { "attention.output_scale", { 0, 1 } },
     { "attention.value_scale", { 0, 1 } },         { "attention.shared_kv_layers", { 0, 0 } },
     { "attention.q_lora_rank", { 0, 0 } },         { "attention.kv_lora_rank", { 0, 0 } },
-    { "expert_weights_scale", { 0, 1 } },          { "expert_gating_func", { 0, 1 } },
-    { "expert_group_count", { 0, 1 } },            { "leading_dense_block_count", { 0, 0 } },
-    { "interleave_moe_layer_step", { 0, 1 } },     { "moe_every_n_layers", { 0, 1 } },
+    { "moe_every_n_layers", { 0, 1 } },
     { "no_rope_layer_step", { 0, 0 } },            { "rope.scaling.alpha", { 0, 1 } },
     { "rope.scaling.yarn_log_multiplier", { 0, 0 } }, { "rope.scaling.yarn_ext_factor", { -1, 1 } },
     { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
+};
+/* The same where no layer has experts. */
+static const struct Unknown of_experts[] = {
+    { "expert_weights_scale", { 0, 1 } },      { "expert_gating_func", { 0, 1 } },
+    { "expert_group_count", { 0, 1 } },        { "leading_dense_block_count", { 0, 0 } },
+    { "interleave_moe_layer_step", { 0, 1 } },
+};
+enum {
+    N_UNKNOWN = sizeof unknown / sizeof unknown[0],
+    N_OF_EXPERTS = sizeof of_experts / sizeof of_experts[0]
 };
 
 /* Other unknown keys repeat what the tensors say, or do not change the result. llama.cpp skips keys
  * that it does not know, too. */
 static bool nothing_unknown(GgufReader *r)
 {
-    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
-        const struct Unknown *u = &unknown[i];
+    int n = r->c->n_experts > 0 ? N_UNKNOWN : N_UNKNOWN + N_OF_EXPERTS;
+    for (int i = 0; i < n; i++) {
+        const struct Unknown *u = i < N_UNKNOWN ? &unknown[i] : &of_experts[i - N_UNKNOWN];
         double                x;
         if (!has(r, u->key))
             continue;
@@ -179,11 +191,16 @@ static bool nothing_unknown(GgufReader *r)
     return true;
 }
 
-static const Tensor *first_layer_tensor(const GgufReader *r, const char *name)
+static const Tensor *layer_tensor(const GgufReader *r, int layer, const char *name)
 {
     char full[GGUF_NAME];
-    snprintf(full, sizeof full, "blk.0.%s", name);
+    snprintf(full, sizeof full, "blk.%d.%s", layer, name);
     return gguf_tensor(r->f, full);
+}
+
+static const Tensor *first_layer_tensor(const GgufReader *r, const char *name)
+{
+    return layer_tensor(r, 0, name);
 }
 
 /* ---- Parts of the config --------------------------------------------------------------------- */
@@ -213,6 +230,13 @@ static bool read_sizes(GgufReader *r)
     if (!has(r, "attention.key_length") && c->d_model % c->heads != 0)
         return key_wrong(&r->keys, "embedding_length",
                          "expected a multiple of head_count %d, found %d", c->heads, c->d_model);
+    if (!maybe_size(r, "nextn_predict_layers", &r->source->next_layers))
+        return false;
+    if (r->source->next_layers >= c->n_layers)
+        return key_wrong(&r->keys, "nextn_predict_layers",
+                         "expected less than block_count %d, found %d", c->n_layers,
+                         r->source->next_layers);
+    c->n_layers -= r->source->next_layers; /* which are counted too */
     if (!has(r, "attention.head_count_kv"))
         c->kv_heads = c->heads;
     if (!has(r, "attention.key_length"))
@@ -325,21 +349,61 @@ static void read_scales(const GgufReader *r)
         c->logit_scale = 1 / c->logit_scale;
 }
 
+/* The number of a gating function in llama.cpp: softmax, sigmoid, softmax of the chosen. */
+static bool read_score(GgufReader *r)
+{
+    Config *c = r->c;
+    bool    sigmoid = r->family->has & SIGMOID_ROUTER;
+    int     func = 0;
+    if (!has(r, "expert_weights_norm"))
+        c->renormalize = r->arch->flags & RENORMALIZE;
+    if (!maybe_size(r, "expert_gating_func", &func))
+        return false;
+    if (func > 3)
+        return key_wrong(&r->keys, "expert_gating_func", "expected at most 3, found %d", func);
+    c->router_score = func == 2 || (func == 0 && sigmoid) ? ROUTER_SIGMOID : ROUTER_SOFTMAX;
+    c->renormalize |= func == 3;
+    c->renormalize_min = c->renormalize ? r->family->renormalize_min : 0;
+    if (c->expert_groups <= 1 || c->expert_groups == c->groups_used)
+        c->expert_groups = c->groups_used = 0;
+    if (c->expert_scale == 0) /* llama.cpp: none */
+        c->expert_scale = 1;
+    return true;
+}
+
+/* What the first layer with experts has shows what all have. */
+static void see_experts(GgufReader *r)
+{
+    Config *c = r->c;
+    int     l = 0;
+    while (l < c->n_layers && !config_moe(c, l))
+        l++;
+    const Tensor *shared = layer_tensor(r, l, "ffn_gate_shexp.weight");
+    if (shared && shared->rank == 2 && shared->shape[0] <= KEY_LARGEST)
+        c->shared_d_ff = (int)shared->shape[0];
+    else if (!shared && r->family->has & SHARED_COUNTED)
+        c->shared_d_ff = 0;
+    c->choice_bias   = layer_tensor(r, l, "exp_probs_b.bias") != NULL;
+    c->shared_router = r->family->has & HAS_SHARED_ROUTER && c->shared_d_ff > 0;
+}
+
 static bool read_experts(GgufReader *r)
 {
     Config *c = r->c;
+    int     first = 0, step = 1;
     if (c->n_experts == 0)
         return true;
     if (!has(r, "expert_feed_forward_length"))
         c->expert_d_ff = c->d_ff;
     if (c->experts_used < 1 && !key_size(&r->keys, "expert_used_count", NULL, &c->experts_used))
         return false;
-    const Tensor *shared = first_layer_tensor(r, "ffn_gate_shexp.weight");
-    if (shared && c->shared_d_ff == 0 && shared->rank == 2 && shared->shape[0] <= KEY_LARGEST)
-        c->shared_d_ff = (int)shared->shape[0];
-    if (!has(r, "expert_weights_norm"))
-        c->renormalize = r->arch->flags & RENORMALIZE;
-    c->shared_router = r->family->has & HAS_SHARED_ROUTER && c->shared_d_ff > 0;
+    if (!maybe_size(r, "leading_dense_block_count", &first)
+        || !maybe_size(r, "interleave_moe_layer_step", &step) || !read_score(r))
+        return false;
+    for (int l = 0; l < c->n_layers && l < MAX_LAYERS; l++)
+        if (l < first || (step > 0 && (l + 1) % step != 0))
+            layers_add(&c->dense_layers, l);
+    see_experts(r);
     if (c->d_ff == 0)
         c->d_ff = c->expert_d_ff;
     return true;

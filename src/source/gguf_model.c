@@ -38,6 +38,7 @@ static const char *const names[ROLE_COUNT] = {
     [ROLE_W_UP] = "ffn_up",
     [ROLE_W_DOWN] = "ffn_down",
     [ROLE_ROUTER] = "ffn_gate_inp",
+    [ROLE_CHOICE_BIAS] = "exp_probs_b",
     [ROLE_EXPERT_GATE] = "ffn_gate_exps",
     [ROLE_EXPERT_UP] = "ffn_up_exps",
     [ROLE_EXPERT_DOWN] = "ffn_down_exps",
@@ -62,7 +63,7 @@ typedef struct GgufBinder {
 
 static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, char *name)
 {
-    const char *end = s->bias ? "bias" : "weight";
+    const char *end = s->bias || s->role == ROLE_CHOICE_BIAS ? "bias" : "weight";
     if (s->layer < 0)
         snprintf(name, NAME_MAX_BYTES, "%s.%s", base, end);
     else
@@ -228,7 +229,10 @@ static bool check_unused(const GgufBinder *b)
     for (size_t i = 0; i < f->n_tensors; i++) {
         const char *name = f->tensors[i].name, *end = strrchr(name, '.');
         bool        table = strstr(name, ".attn_rot_embd.") || strstr(name, ".rotary_emb.inv_freq");
-        if (!b->used[i] && !table)
+        int         layer = 0, behind;
+        bool        in_layer = sscanf(name, "blk.%9d.", &layer) == 1;
+        behind = layer - b->s->stored.config.n_layers;
+        if (!b->used[i] && !table && !(in_layer && behind >= 0 && behind < b->s->next_layers))
             return fail(b->err, INPUT,
                         "%s: tensor %s: expected no such tensor for architecture and settings of "
                         "this file%s",

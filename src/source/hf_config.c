@@ -162,6 +162,9 @@ static void turn_on(Config *c, unsigned has)
     c->norm_bias     |= (has & HAS_NORM_BIAS) != 0;
     c->renormalize   |= (has & HAS_RENORMALIZE) != 0;
     c->shared_router |= (has & HAS_SHARED_ROUTER) != 0;
+    c->choice_bias   |= (has & HAS_CHOICE_BIAS) != 0;
+    if (has & SIGMOID_ROUTER)
+        c->router_score = ROUTER_SIGMOID;
     if (has & EXPERTS_AS_WIDE)
         c->expert_d_ff = c->d_ff;
     if (has & EMBED_SCALED)
@@ -179,6 +182,8 @@ static bool read_flags(HfReader *r)
     c->qk_norm_after_rope = f->has & QK_NORM_ROTATED;
     c->positions      = f->positions;
     turn_on(c, f->has);
+    if (!own_key(f, offsetof(Config, renormalize_min)))
+        c->renormalize_min = f->renormalize_min;
     for (const FamilyFlag *g = f->flags; g < f->flags + 4 && g->name; g++) {
         const Json *j  = key_take(&r->keys, g->name);
         bool        on = g->absent;
@@ -382,25 +387,14 @@ static bool read_window(HfReader *r)
 
 /* ---- Experts --------------------------------------------------------------------------------- */
 
-/* Some families have experts only in every n-th layer, or not in the layers of a list. If no layer
- * has any, the config says so. */
-static bool read_experts(HfReader *r)
+/* Layers of the list mlp_only_layers have no experts. */
+static bool listed_dense(HfReader *r)
 {
-    Config     *c = r->c;
-    int         step = 1, n_dense = 0;
-    const Json *list, *j;
-    if (c->n_experts == 0)
-        return true;
-    list = key_take(&r->keys, "mlp_only_layers");
-    j    = key_take(&r->keys, "decoder_sparse_step");
+    Config     *c    = r->c;
+    const Json *list = key_take(&r->keys, "mlp_only_layers");
     if (list && !json_is_null(list) && !json_is_array(list))
         return key_wrong(&r->keys, "mlp_only_layers", "expected an array of layers, found %s",
                          json_kind(list));
-    if (j && !key_size(&r->keys, "decoder_sparse_step", j, &step))
-        return false;
-    for (int l = 0; l < c->n_layers; l++)
-        if ((l + 1) % step != 0)
-            layers_add(&c->dense_layers, l);
     for (const Json *i = json_first(list); i; i = json_next(i)) {
         int64_t l;
         if (!json_read_int(i, key_what(&r->keys, "mlp_only_layers"), 0, INT32_MAX, &l, r->keys.err))
@@ -408,14 +402,66 @@ static bool read_experts(HfReader *r)
         if (l < c->n_layers)
             layers_add(&c->dense_layers, (int)l);
     }
+    return true;
+}
+
+/* Families have experts only in every n-th layer, or from one layer to another. */
+static bool dense_layers(HfReader *r)
+{
+    const MoeLayers *m = &r->family->moe;
+    Config          *c = r->c;
+    const char *name = m->step ? m->step : m->first ? "" : "decoder_sparse_step";
+    const Json *step_key = key_take(&r->keys, name),
+               *first_key = m->first ? key_take(&r->keys, m->first) : NULL,
+               *last_key = m->last ? key_take(&r->keys, m->last) : NULL;
+    int         step = 1, first = m->first_absent, last = -1;
+    if ((step_key && !key_size(&r->keys, name, step_key, &step))
+        || (first_key && !key_int(&r->keys, m->first, first_key, 0, KEY_LARGEST, &first))
+        || (last_key && !key_int(&r->keys, m->last, last_key, -1, KEY_LARGEST, &last)))
+        return false;
+    for (int l = 0; l < c->n_layers; l++)
+        if (l < first || (last >= 0 && l > last) || (l + 1) % step != 0)
+            layers_add(&c->dense_layers, l);
+    return m->first || listed_dense(r);
+}
+
+/* If no layer has experts, the config says so. One group is no group. */
+static bool read_experts(HfReader *r)
+{
+    const Family *f = r->family;
+    Config       *c = r->c;
+    int           n_dense = 0;
+    if (c->n_experts == 0)
+        return true;
+    if (f->has & SHARED_COUNTED) {
+        if (c->expert_d_ff > 0 && c->shared_d_ff > KEY_LARGEST / c->expert_d_ff)
+            return fail(r->keys.err, INPUT, "%s: %d shared experts of width %d: too many",
+                        r->keys.path, c->shared_d_ff, c->expert_d_ff);
+        c->shared_d_ff *= c->expert_d_ff;
+    }
+    if (c->expert_groups == c->groups_used)
+        c->expert_groups = c->groups_used = 0;
+    if (!c->renormalize)
+        c->renormalize_min = 0;
+    if (!dense_layers(r))
+        return false;
     for (int l = 0; l < c->n_layers; l++)
         n_dense += layers_has(&c->dense_layers, l);
-    if (n_dense == c->n_layers) {
-        c->n_experts = c->experts_used = c->expert_d_ff = c->shared_d_ff = 0;
-        c->renormalize = c->shared_router = false;
-        c->dense_layers = (Layers){ 0 };
-    }
+    if (n_dense == c->n_layers)
+        config_no_experts(c);
     return true;
+}
+
+/* Layers behind the last predict further tokens. They are not needed. */
+static bool read_next(HfReader *r)
+{
+    const Json *j;
+    const char *name;
+    int        *n = &r->source->next_layers;
+    *n = r->family->next_layers;
+    return *n == 0
+        || (key_take_any(&r->keys, "num_nextn_predict_layers|num_mtp_layers", &j, &name)
+            && (!j || json_is_null(j) || key_int(&r->keys, name, j, 0, MAX_LAYERS, n)));
 }
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
@@ -488,6 +534,18 @@ static bool has_value(const char *allowed, const Json *j)
         && strlen(allowed) == strlen(text) + 2 && strncmp(allowed + 1, text, strlen(text)) == 0;
 }
 
+/* Does a key change nothing in this family, whatever its value? *allowed: the value with which it
+ * does not. */
+static bool fixed_key(const Family *f, const char *key, const char **allowed)
+{
+    for (size_t i = 0; i < sizeof f->fixed / sizeof f->fixed[0] && f->fixed[i][0]; i++)
+        if (strcmp(f->fixed[i][0], key) == 0) {
+            *allowed = f->fixed[i][1];
+            return !*allowed;
+        }
+    return false;
+}
+
 /* A key that nobody took must be known to be harmless: a new key of a family may change the
  * result. */
 static bool check_left(HfReader *r)
@@ -496,7 +554,7 @@ static bool check_left(HfReader *r)
     for (const Json *i = key_left(&r->keys, NULL); i; i = key_left(&r->keys, i)) {
         const char *key = json_key(i), *allowed = family_key_harmless_value(key);
         if (json_is_null(i) || family_key_harmless(key)
-            || (r->family->unused_key && strcmp(key, r->family->unused_key) == 0))
+            || fixed_key(r->family, key, &allowed))
             continue;
         if (!allowed)
             return fail(r->keys.err, INPUT, "%s: key '%s': unknown, and may change the result",
@@ -527,7 +585,8 @@ static bool read_config(HfReader *r)
 {
     return unwrap(r) && find_family(r) && not_quantized(r) && read_table(r) && read_flags(r)
         && read_activation(r) && read_heads(r) && hf_rope_read(r)
-        && no_rope_layers(r) && read_window(r) && read_experts(r) && read_ids(r) && check_left(r);
+        && no_rope_layers(r) && read_window(r) && read_experts(r) && read_next(r)
+        && read_ids(r) && check_left(r);
 }
 
 static Json *open_json(const char *path, Error *err)

@@ -72,8 +72,15 @@ static bool rotary(HfReader *r, const Json *share)
     double        part = f->rotary;
     char          a[80];
     Config       *c = r->c;
+    const Json   *whole = f->rotary_dim_key ? key_take(&r->keys, f->rotary_dim_key) : NULL;
+    int           dim;
     if (share && !key_number(&r->keys, "partial_rotary_factor", share, &part))
         return false;
+    if (!share && whole && !json_is_null(whole)) {
+        if (!key_size(&r->keys, f->rotary_dim_key, whole, &dim))
+            return false;
+        part = (double)dim / r->c->head_dim; /* and back, as transformers does */
+    }
     if (f->rotary == 0)
         return !share || part == 1
             || key_wrong(&r->keys, "partial_rotary_factor", "expected 1, found %s",

@@ -174,6 +174,8 @@ static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const 
     if (t->rank == want->rank
         && memcmp(t->shape, want->dim, (size_t)want->rank * sizeof want->dim[0]) == 0)
         return true;
+    if (s->role == ROLE_CHOICE_BIAS) /* ERNIE: [1, experts] */
+        return t->rank == 2 && t->shape[0] == 1 && t->shape[1] == want->dim[0];
     return norm && b->c->qk_norm == QK_HEADS && t->rank == 2 && t->shape[1] == b->c->head_dim
         && t->shape[0] * t->shape[1] == want->dim[0];
 }
@@ -292,7 +294,7 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
 
 /* ---- Tensors that are there and not needed --------------------------------------------------- */
 
-/* Does a name follow a pattern, in which "@" is the prefix and "#" digits? */
+/* Does a name follow a pattern, in which "@" is the prefix, "#" digits, "*" the rest? */
 static bool follows(const HfBinder *b, const char *name, const char *pattern)
 {
     if (*pattern == '@') {
@@ -301,18 +303,29 @@ static bool follows(const HfBinder *b, const char *name, const char *pattern)
         name += strlen(b->prefix);
         pattern++;
     }
-    for (; *pattern; pattern++) {
+    for (; *pattern && *pattern != '*'; pattern++) {
         size_t digits = strspn(name, "0123456789");
         if (*pattern == '#' ? digits == 0 : *name != *pattern)
             return false;
         name += *pattern == '#' ? digits : 1;
     }
-    return !*name;
+    return *pattern == '*' || !*name;
+}
+
+/* The number after a word of the name; -1: none. */
+static int number_after(const char *name, const char *word)
+{
+    const char *at = strstr(name, word);
+    int         n;
+    return at && sscanf(at + strlen(word), "%9d.", &n) == 1 ? n : -1;
 }
 
 static bool unused(const HfBinder *b, const char *name)
 {
     const FamilyWrapper *w = b->h->wrapper;
+    int                  layer = number_after(name, "layers.") - b->c->n_layers;
+    if (layer >= 0 && layer < b->s->next_layers)
+        return true;
     for (int i = 0; i < 3 && b->h->family->unused[i]; i++)
         if (follows(b, name, b->h->family->unused[i]))
             return true;
@@ -337,14 +350,6 @@ static bool check_head(const HfBinder *b, NamedTensor *head)
                 "others"
                 " (set tie_word_embeddings to false to use this head, or remove it)",
                 head->file->map.path, head->name, embed->name);
-}
-
-/* The number after a word of the name; -1: none. */
-static int number_after(const char *name, const char *word)
-{
-    const char *at = strstr(name, word);
-    int         n;
-    return at && sscanf(at + strlen(word), "%9d.", &n) == 1 ? n : -1;
 }
 
 static bool extra(const HfBinder *b, const NamedTensor *n, int n_extra)

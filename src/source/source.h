@@ -59,6 +59,8 @@ typedef struct Source {
     TensorFile  file;
     StoredModel stored;
     bool        has_weights;      /* false: only a tokenizer */
+    /* layers behind the config's that predict further tokens: their tensors are ignored */
+    int         next_layers;
     RowSource  *rows;             /* [stored.n] of other programs' files */
     char       *config_json;      /* of those, the config as our JSON */
     char       *chat_meta[CHAT_METAS]; /* of those; NULL: none */

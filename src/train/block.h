@@ -34,7 +34,8 @@ typedef union BlockWeights {
         Weight wq, wk, wv, q_norm, k_norm, wo;
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
         Weight ffn_norm, w_gate, w_up, w_down;
-        Weight router, expert_gate, expert_up, expert_down;   /* NULL: train_supported refuses */
+        /* NULL: train_supported refuses */
+        Weight router, choice_bias, expert_gate, expert_up, expert_down;
         /* experts: no backward pass yet */
         Weight shared_router, shared_gate, shared_up, shared_down;
         Weight ffn_post_norm;

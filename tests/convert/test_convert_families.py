@@ -10,13 +10,13 @@ import harness
 from harness import edited, if_there, need, converted, refused, source_tensors, to_f32, expect_config, MODELS
 import numpy as np
 
-MIXTURES = ("granite-moe", "olmoe")
+MIXTURES = ("ernie45-moe", "glm4-moe", "granite-moe", "minimax-m2", "olmoe")
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
             "exaone4", "hunyuan-dense", "arcee", "nemotron")
 PLUS_ONE = ("gemma", "nemotron")
-PAIRED = ("cohere", "glm4", "ernie45", "helium")
+PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium")
 
 
 def stored(m, name):
@@ -92,16 +92,21 @@ def expected(fixture, c, t, name):
         return np.split(t[base + "block_sparse_moe.input_linear.weight"], 2, axis=1)[part == "expert_up"]
     if fixture == "granite-moe" and part in ("router", "expert_down"):
         return t[base + "block_sparse_moe." + ("router.layer" if part == "router" else "output_linear") + ".weight"]
+    if part == "choice":
+        where = {"minimax-m2": "block_sparse_moe.", "ernie45-moe": "mlp.moe_statics."}.get(fixture, "mlp.gate.")
+        return t[base + where + "e_score_correction_bias"].reshape(-1)
+    if part.startswith("shared_") and fixture in ("glm4-moe", "ernie45-moe"):
+        return t["%smlp.shared_experts.%s_proj.weight" % (base, part[7:])]
     if part.startswith("expert_"):
-        pattern = "block_sparse_moe.experts.%d.w%d.weight" if fixture == "mixtral" else "mlp.experts.%d.%s_proj.weight"
-        which = {"gate": 1, "down": 2, "up": 3}[part[7:]] if fixture == "mixtral" else part[7:]
+        pattern = "block_sparse_moe.experts.%d.w%d.weight" if fixture in ("mixtral", "minimax-m2") else "mlp.experts.%d.%s_proj.weight"
+        which = {"gate": 1, "down": 2, "up": 3}[part[7:]] if fixture in ("mixtral", "minimax-m2") else part[7:]
         return np.stack([t[base + pattern % (e, which)] for e in range(c["n_experts"])])
     if fixture == "phi3" and part in ("wq", "wk", "wv"):
         return np.split(t[base + "self_attn.qkv_proj.weight"], [q, q + kv])["qkv".index(part[1])]
     if fixture in ("phi3", "glm4") and part in ("w_gate", "w_up"):
         return np.split(t[base + "mlp.gate_up_proj.weight"], [ff])[part == "w_up"]
     names = dict(LLAMA)
-    if fixture == "mixtral":
+    if fixture in ("mixtral", "minimax-m2"):
         names["router"] = "block_sparse_moe.gate"
     if fixture in ("gemma2", "gemma3", "olmo2", "olmo3", "exaone4"):
         names.update(attn_post_norm="post_attention_layernorm", ffn_post_norm="post_feedforward_layernorm",
@@ -135,7 +140,8 @@ def test_every_value_of_the_source_is_somewhere():
         with if_there():
             folder = need(MODELS, fixture)
             m = converted(folder, "--layout", "rows")
-            there = sum(int(np.prod(bits.shape)) for _, bits in source_tensors(folder).values())
+            n_layers = "model.layers.%d." % m.config["n_layers"]   # behind the last: they predict further tokens
+            there = sum(int(np.prod(bits.shape)) for n, (_, bits) in source_tensors(folder).items() if not n.startswith(n_layers))
             assert there == sum(int(np.prod(e["shape"])) for n, e in m.header.items() if not n.startswith("pad.")), fixture
 
 
@@ -153,6 +159,13 @@ def test_family_configs_say_what_their_folders_say():
         "granite": dict(embed_scale=6, residual_scale=0.35, attn_scale=0.2, logit_scale=1 / 3),
         "granite-moe": dict(n_experts=4, experts_used=2, expert_d_ff=40, renormalize=True, embed_scale=6, residual_scale=0.35,
                             attn_scale=0.2, logit_scale=1 / 3, tied_embeddings=True),
+        "minimax-m2": dict(n_experts=8, experts_used=3, expert_d_ff=40, router_score="sigmoid", choice_bias=True, renormalize=True,
+                           qk_norm="vector", rotary_dim=8, theta=5e6),
+        "glm4-moe": dict(n_experts=8, experts_used=2, expert_d_ff=32, shared_d_ff=32, router_score="sigmoid", choice_bias=True,
+                         renormalize=True, renormalize_min=1e-20, expert_scale=1.5, dense_layers=[0], qk_norm="head", rotary_dim=8,
+                         n_layers=3, qkv_bias=True, out_bias=False),
+        "ernie45-moe": dict(n_experts=6, experts_used=2, expert_d_ff=32, shared_d_ff=64, choice_bias=True, renormalize=True,
+                            renormalize_min=1e-12, dense_layers=[0], tied_embeddings=True),
         "olmoe": dict(n_experts=8, experts_used=3, expert_d_ff=40, qk_norm="vector", window=0, bos=-1, eos=[2]),
         "mixtral": dict(n_experts=4, experts_used=2, expert_d_ff=80, renormalize=True, theta=1e6, window=0),
         "olmo2": dict(norm_placement="output", qk_norm="vector", theta=500000, bos=-1, eos=[]),
@@ -243,6 +256,29 @@ def test_granite_moe_with_a_shared_network_and_olmoe_with_a_limit():
     with if_there():
         expect_config(converted(edited("olmoe", config={"clip_qkv": 1.5})), qkv_clip=1.5)
         refused(edited("olmoe", config={"clip_qkv": 0}), "clip_qkv")
+
+
+def test_routing_keys_of_minimax_glm_and_ernie():
+    with if_there():
+        expect_config(converted(edited("minimax-m2", drop=["rotary_dim"])), rotary_dim=None)
+        expect_config(converted(edited("minimax-m2", config={"partial_rotary_factor": 0.25})), rotary_dim=4)
+        for key, value in (("scoring_func", "softmax"), ("use_qk_norm", False), ("use_routing_bias", False), ("shared_intermediate_size", 8)):
+            refused(edited("minimax-m2", config={key: value}), key, "found")
+    with if_there():
+        expect_config(converted(edited("glm4-moe", config={"n_group": 4, "topk_group": 2})), expert_groups=4, groups_used=2)
+        expect_config(converted(edited("glm4-moe", config={"n_group": 4, "topk_group": 4})), expert_groups=None)
+        expect_config(converted(edited("glm4-moe", config={"norm_topk_prob": False})), renormalize=None, renormalize_min=None)
+        refused(edited("glm4-moe", config={"n_group": 3}), "expert_groups", "found 3")
+        refused(edited("glm4-moe", config={"num_nextn_predict_layers": 0}), "model.layers.3.", "the config has 3 layers")
+        refused(edited("glm4-moe", config={"topk_method": "greedy"}), "topk_method")
+        refused(edited("glm4-moe", config={"use_qk_norm": False}), "_norm.weight")
+    with if_there():
+        refused(edited("ernie45-moe", config={"use_bias": True}), "use_bias", "expected false")
+        refused(edited("ernie45-moe", config={"moe_layer_end_index": 1}), "model.layers.2.mlp.")
+        refused(edited("ernie45-moe", config={"moe_layer_interval": 2}), "model.layers.2.mlp.")
+        expect_config(converted(edited("ernie45-moe", config={"moe_layer_end_index": -1, "moe_norm_min": 0.5})), dense_layers=[0], renormalize_min=0.5)
+        mtp = lambda t: t.update({"model.mtp_block.0.input_layernorm.weight": t["model.norm.weight"]})  # noqa: E731
+        converted(edited("ernie45-moe", config={"num_nextn_predict_layers": 1}, tensors=mtp))
 
 
 def test_gpt2_with_and_without_its_prefix_and_buffers():

@@ -19,7 +19,8 @@ TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tbl
 IDS = ",".join(str(i) for i in range(3, 23))
 
 # model_type -> architecture; whether rows of q and k are permuted to neighbouring pairs there.
-ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False),
+ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax_m2": ("minimax-m2", False), "glm4_moe": ("glm4moe", False),
+         "ernie4_5_moe": ("ernie4_5-moe", False),
          "llama": ("llama", True), "mistral": ("llama", True), "mixtral": ("llama", True), "granite": ("granite", True), "qwen2": ("qwen2", False),
          "qwen3": ("qwen3", False), "qwen2_moe": ("qwen2moe", False), "qwen3_moe": ("qwen3moe", False), "phi3": ("phi3", False),
          "gemma": ("gemma", False), "gemma2": ("gemma2", False), "gemma3_text": ("gemma3", False), "olmo2": ("olmo2", False),
@@ -32,6 +33,8 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
          "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
          "mlp.down_proj": "ffn_down", "mlp.gate_up_proj": "ffn_up", "mlp.gate": "ffn_gate_inp",
+         "eh_proj": "nextn.eh_proj", "enorm": "nextn.enorm", "hnorm": "nextn.hnorm", "shared_head.norm": "nextn.shared_head_norm",
+         "mlp.shared_experts.gate_proj": "ffn_gate_shexp", "mlp.shared_experts.up_proj": "ffn_up_shexp", "mlp.shared_experts.down_proj": "ffn_down_shexp",
          "block_sparse_moe.router.layer": "ffn_gate_inp", "block_sparse_moe.output_linear": "ffn_down_exps", "block_sparse_moe.gate": "ffn_gate_inp",
          "mlp.shared_expert_gate": "ffn_gate_inp_shexp", "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
          "mlp.shared_expert.up_proj": "ffn_up_shexp", "mlp.shared_expert.down_proj": "ffn_down_shexp", "attn.c_attn": "attn_qkv",
@@ -57,7 +60,7 @@ def tensor_of(name, c, kind, bits):
         return TOP[name.split(".")[-2]] + "." + name.rsplit(".", 1)[1], bits
     layer, part, end = found.groups()
     ours = LAYER[part]
-    if c["model_type"] in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss") and part == "post_attention_layernorm":
+    if c["model_type"] in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss", "glm4_moe") and part == "post_attention_layernorm":
         ours = "post_attention_norm"
     heads, kv_heads = c["heads"], c["kv_heads"]
     if permuted and ours in ("attn_q", "attn_k"):
@@ -75,6 +78,9 @@ def tensors_of(folder, c):
         if name.endswith("block_sparse_moe.input_linear.weight"):
             for part, half in zip(("gate", "up"), np.split(bits, 2, axis=1)):
                 result["blk.%s.ffn_%s_exps.weight" % (name.split(".")[2], part)] = (kind, np.ascontiguousarray(half))
+            continue
+        if "e_score_correction_bias" in name:
+            result["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = ("F32", harness.to_f32(kind, bits).reshape(-1).view("<u4"))
             continue
         expert = re.match(r"model\.layers\.(\d+)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight$", name)
         if expert:
@@ -116,6 +122,18 @@ def keys_of(c, config):
         own["rope.freq_base_swa"] = (F32, config["theta_window"])
     if c["model_type"] == "gpt_neox":
         own["use_parallel_residual"] = (BOOL, c.get("use_parallel_residual", True))
+    if config.get("router_score") == "sigmoid":
+        own["expert_gating_func"] = (U32, 2)
+    if config.get("dense_layers"):
+        own["leading_dense_block_count"] = (U32, len(config["dense_layers"]))
+    if config.get("expert_scale"):
+        own["expert_weights_scale"], own["expert_weights_norm"] = (F32, config["expert_scale"]), (BOOL, config.get("renormalize", False))
+    if config.get("expert_groups"):
+        own["expert_group_count"], own["expert_group_used_count"] = (U32, config["expert_groups"]), (U32, config["groups_used"])
+    if c["model_type"] == "ernie4_5_moe":   # llama.cpp's converter guesses it, and the tensor counts
+        own["interleave_moe_layer_step"], own["expert_shared_feed_forward_length"] = (U32, 1), (U32, 7)
+    if c["model_type"] == "glm4_moe":
+        own["block_count"], own["nextn_predict_layers"] = (U32, config["n_layers"] + 1), (U32, 1)
     rope = config["rope"]
     if rope["type"] in ("linear", "yarn"):
         own["rope.scaling.type"], own["rope.scaling.factor"] = (STRING, rope["type"]), (F32, rope["factor"])

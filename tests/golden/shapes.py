@@ -22,7 +22,8 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SHAPES = {  # the place in this list is the seed of the weights: a new shape goes to the end
+SEEDS = {"grouped": 40, "biased": 41}
+SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
     "neox": {"head_dim": 20, "rotary_dim": 12, "norm": "layer", "norm_bias": True, "norm_placement": "parallel2", "ffn": "gelu",
@@ -52,6 +53,10 @@ SHAPES = {  # the place in this list is the seed of the weights: a new shape goe
     "normlate": {"qk_norm": "head", "qk_norm_after_rope": True, "ffn": "relu2", "head_dim": 12, "d_ff": 100},
     "normlatest": {"qk_norm": "vector", "qk_norm_after_rope": True, "ffn": "relu2", "norm": "layer", "kv_heads": 1, "rotary_dim": 6,
                    "window": 40, "full_layers": [0], "no_rope_layers": [1], "qkv_bias": True},
+    "grouped": {"n_layers": 3, "n_experts": 24, "experts_used": 5, "expert_d_ff": 40, "shared_d_ff": 48, "router_score": "sigmoid",
+                "choice_bias": True, "expert_groups": 6, "groups_used": 3, "renormalize": True, "renormalize_min": 1e-20,
+                "expert_scale": 2.5, "dense_layers": [0]},
+    "biased": {"n_experts": 9, "experts_used": 4, "expert_d_ff": 33, "choice_bias": True, "renormalize": True, "renormalize_min": 0.7},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -62,18 +67,23 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "qkv_clip": 0.0, "no_rope_layers": [], "qk_norm_after_rope": False,
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
-            "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "shared_router": False, "dense_layers": []}
+            "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "shared_router": False,
+            "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
 
 
 def config_of(name):
     return {**BASE, **SHAPES[name]}
 
 
+def seed_of(name):
+    return SEEDS.get(name, list(SHAPES).index(name))
+
+
 def make(name):
     """{tensor: float32 array} in file order."""
     c = {**DEFAULTS, **config_of(name)}
     d, q, kv, hd = c["d_model"], c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], c["head_dim"]
-    tensors, seed = {}, 5000 + 1000 * list(SHAPES).index(name)
+    tensors, seed = {}, 5000 + 1000 * seed_of(name)
 
     def put(tensor, shape, spread, centre=0.0):
         values = centre + spread * hash_uniform(seed + len(tensors), int(np.prod(shape)))
@@ -106,6 +116,8 @@ def make(name):
         if c["n_experts"] and layer not in c["dense_layers"]:
             e, f, s = c["n_experts"], c["expert_d_ff"], c["shared_d_ff"]
             matrix(at + "router", e, d, gain=2.0)
+            if c["choice_bias"]:
+                put(at + "choice_bias", (e,), 0.3)
             matrix(at + "expert_gate", f, d, gain=1.5, stack=e)
             matrix(at + "expert_up", f, d, stack=e)
             matrix(at + "expert_down", d, f, gain=3.0, stack=e)
@@ -229,11 +241,19 @@ class Reference:
         logits = x @ w[at + "router"].T
         p = np.exp(logits - logits.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
+        if c["router_score"] == "sigmoid":
+            p = 1 / (1 + np.exp(-logits))
+        v = p + w[at + "choice_bias"] if c["choice_bias"] else p.copy()
+        if c["expert_groups"]:
+            groups = v.reshape(len(v), c["expert_groups"], -1)
+            best = np.argsort(-np.sort(groups)[..., -2:].sum(-1), kind="stable")[:, :c["groups_used"]]
+            for t in range(len(v)):
+                groups[t, np.setdiff1d(np.arange(c["expert_groups"]), best[t])] = -np.inf
         for t in range(len(x)):
-            chosen = sorted(np.argsort(-p[t], kind="stable")[:c["experts_used"]])
-            total = p[t, chosen].sum() if c["renormalize"] else 1
+            chosen = sorted(np.argsort(-v[t], kind="stable")[:c["experts_used"]])
+            total = max(p[t, chosen].sum(), c["renormalize_min"]) if c["renormalize"] else 1
             for e in chosen:
-                y[t] += p[t, e] / total * self.network(x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")))
+                y[t] += p[t, e] / total * self.dtype(c["expert_scale"]) * self.network(x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")))
         if c["shared_d_ff"]:
             weight = 1 / (1 + np.exp(-x @ w[at + "shared_router"].T)) if c["shared_router"] else 1
             y = y + weight * self.network(x, *(w[at + "shared_" + n] for n in ("gate", "up", "down")))
@@ -281,7 +301,7 @@ class Reference:
 def sequences(name):
     vocab, start = config_of(name)["vocab_size"], 0
     for i, n in enumerate(LENGTHS):
-        u = hash_uniform(2000 + list(SHAPES).index(name), start + n)[start:]
+        u = hash_uniform(2000 + seed_of(name), start + n)[start:]
         yield f"seq{i}", ((u + 1) / 2 * vocab).astype("<i4")
         start += n
 
@@ -313,7 +333,7 @@ def write(out, name):
 
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
            "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip",
-           "no_rope_layers", "qk_norm_after_rope")
+           "no_rope_layers", "qk_norm_after_rope", "router_score", "expert_scale", "expert_groups")
 OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu", "relu2": "relu"}
 
 
@@ -322,7 +342,8 @@ def wrong_formulas(name):
     config = config_of(name)
     for key in SHAPES[name]:
         if key in NUMBERS and not (key == "rotary_dim" and (name == "factors" or config["head_dim"] % 2)):
-            yield "no " + key, {k: v for k, v in config.items() if k != key}
+            without = {"expert_groups": ("expert_groups", "groups_used")}.get(key, (key,))
+            yield "no " + key, {k: v for k, v in config.items() if k not in without}
     if config.get("ffn") in OTHER_FFN:
         yield OTHER_FFN[config["ffn"]], {**config, "ffn": OTHER_FFN[config["ffn"]]}
 

@@ -181,6 +181,12 @@ def bad_files():
         "qk_norm": ({"qk_norm": True}, ("q_norm",)), "experts": ({"n_experts": 4, "experts_used": 2, "expert_d_ff": 8}, ("w_gate",)),
         "norm_output": ({"norm_placement": "output"}, ("attn_norm",)), "norm_both": ({"norm_placement": "both"}, ("attn_post_norm",)),
     }
+    experts = {"n_experts": 8, "experts_used": 4, "expert_d_ff": 8}
+    for name, wrong in {"groups_uneven": {"expert_groups": 3, "groups_used": 1}, "groups_of_one": {"expert_groups": 8, "groups_used": 4},
+                        "groups_too_many": {"expert_groups": 4, "groups_used": 5}, "groups_too_few": {"expert_groups": 4, "groups_used": 1},
+                        "groups_none": {"expert_groups": 2}}.items():
+        contradictions["experts_" + name] = ({**experts, **wrong}, ("groups", "found"))
+    contradictions["experts_min"] = ({**experts, "renormalize_min": 0.1}, ("renormalize_min", "renormalize"))
     for name, (change, words) in contradictions.items():
         case(f"config_contradicts_{name}", *words)(lambda m: m.config(**change))
     values = {
@@ -189,7 +195,8 @@ def bad_files():
         "n_ctx": (0, -1, 2**40), "theta": (0, -1, "x"), "norm_eps": (-1, "x"), "window": (-1, 0.5), "eos": (5, list(range(17)), [1.5]), "bos": ("x", 1.5),
         "family": (5, "", "x" * 40), "norm": ("none",), "norm_placement": ("post", "x"), "ffn": ("x",), "positions": ("x",),
         "qk_norm": ("x", 1), "rotary_dim": (3, 400, 0), "experts_used": (2,), "full_layers": ([0], "x"), "dense_layers": ([0],), "no_rope_layers": ([1], "x"), "attn_softcap": (-1,),
-        "shared_router": (True,), "norm_bias": (True,), "theta_window": (5000,), "n_experts": (4,), "tied_embeddings": ("x", 1),
+        "shared_router": (True,), "norm_bias": (True,), "router_score": ("sigmoid", "x"), "choice_bias": (True,), "expert_groups": (2,), "groups_used": (1,),
+        "renormalize_min": (0.5, -1), "expert_scale": (2, 0), "theta_window": (5000,), "n_experts": (4,), "tied_embeddings": ("x", 1),
         "rope": ("x", {"type": "x"}, {"type": "linear"}, {"type": "linear", "factor": 0}, {"type": "llama3", "factor": 8}, {"type": "yarn"},
                  {"type": "default", "no_such_key": 1}),
         "no_such_key": (1,),

@@ -123,7 +123,7 @@ static void experts_and_windows_of_some_blocks(void)
     Count  n;
     Flops  f;
     c.n_layers = 4, c.n_experts = 8, c.experts_used = 2, c.expert_d_ff = 5, c.shared_d_ff = 3,
-    c.shared_router = true;
+    c.shared_router = true, c.expert_scale = 1;
     c.qk_norm = QK_HEAD, c.norm_placement = PLACE_BOTH;
     layers_add(&c.dense_layers, 1);
     layers_add(&c.full_layers, 0);
