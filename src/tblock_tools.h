@@ -783,13 +783,17 @@ TBLOCK_API tblock_constraint *tblock_constraint_new(const tblock_model *m, int k
                                                     const char *name, tblock_error *err);
 TBLOCK_API void               tblock_constraint_free(tblock_constraint *c); /* accepts NULL */
 
+/* Several: one or more calls, where the template has a place for more. Optional: the answer need
+ * not call, and is drawn freely up to the marker with which a call begins. Such a constraint may
+ * have stop texts beside it: they end the answer before its calls. */
+enum { TBLOCK_CALLS_SEVERAL = 1, TBLOCK_CALLS_OPTIONAL = 2 };
 /* Under this one an answer of the chat calls tools, in the form in which its template writes calls,
- * with arguments that the tool's schema allows: the tool of that name, or NULL: any; one call, or
- * several: one or more, where the template has a place for more. Where the prompt opens reasoning,
- * that comes first. Fails with TBLOCK_INPUT: no such tool; a template that writes arguments not as
- * JSON, or that is not understood; a schema that is not kept. */
+ * with arguments that the tool's schema allows: the tool of that name, or NULL: any. Where the
+ * prompt opens reasoning, that comes first. Fails with TBLOCK_INPUT: no such tool; a template that
+ * writes arguments not as JSON, or that is not understood; optional, one that shows no marker; a
+ * schema that is not kept. */
 TBLOCK_API tblock_constraint *tblock_chat_calls(const tblock_chat *c, const char *name,
-                                                bool several, tblock_error *err);
+                                                unsigned flags, tblock_error *err);
 
 /* The names in a schema's `format` that nobody knows: annotations, which ask nothing of a text.
  * "a, b", or "". Lives as long as c. */

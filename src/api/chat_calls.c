@@ -22,10 +22,15 @@
 #define ARGS    "{" KEY ": " VALUE "}"
 
 enum { MARK_NAME = 1, MARK_ID = 2 }; /* bytes that stand for them */
+enum { MARKER_LEAST = 3 };           /* bytes of a marker that is no token */
 
 /* What is written before the arguments of the first call and of a later one, and after the last.
- * before: the marker behind which all that begins; nothing: the answer begins with it. */
-typedef struct CallTexts { TextOut before, first, next, end; bool several; } CallTexts;
+ * before: what leads to all that, up to a marker; nothing: the answer begins with it. */
+typedef struct CallTexts {
+    TextOut      before, first, next, end;
+    bool         several, thinks; /* thinks: the prompt opens reasoning */
+    AnswerMarker begins;          /* calls that need not come; n = 0: they must */
+} CallTexts;
 
 static void call_texts_free(CallTexts *t)
 {
@@ -39,7 +44,7 @@ static bool no_form(const tblock_chat *c, const char *why, Error *err)
 {
     tblock_chat_info i;
     tblock_chat_describe(c, &i);
-    return fail(err, INPUT, "chat template (%s): a call cannot be required: %s", i.name, why);
+    return fail(err, INPUT, "chat template (%s): its calls cannot be constrained: %s", i.name, why);
 }
 
 /* ---- What the template writes ---------------------------------------------------------------- */
@@ -243,6 +248,7 @@ static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
          *two = one ? written_calls(c, 2, &why) : NULL; /* some have place for one */
     bool  good = one && (two || why.status != SYSTEM || no_memory(NULL, err))
         && read_one(&w, one, out, err) && (!two || read_two(&w, two, out) || no_memory(NULL, err));
+    out->thinks = w.opens;
     tblock_free(w.prompt);
     tblock_free(w.plain);
     tblock_free(one);
@@ -250,6 +256,25 @@ static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
     if (good && (out->before.failed || out->first.failed || out->next.failed || out->end.failed))
         return no_memory(NULL, err);
     return good;
+}
+
+/* Calls need not come: they begin behind the marker that they have wherever they stand. */
+static bool find_marked(const tblock_chat *c, CallTexts *t, Error *err)
+{
+    const ChatParts parts = chat_parts(c);
+    AnswerMarker    m     = answer_form_facts(parts.answers).call;
+    int             id;
+    const size_t    token = tokenizer_special_at(parts.model->tokenizer, m.s, m.n, &id);
+    m.n                   = token ? token : m.n >= MARKER_LEAST ? m.n : 0;
+    const char *end = t->first.text + t->first.n, *at = find_marker(t->first.text, end, m);
+    if (!at || memchr(t->first.text, MARK_NAME, (size_t)(at - t->first.text)))
+        return no_form(c, "no marker shows where they begin", err);
+    const size_t n = (size_t)(at - t->first.text) + m.n;
+    text_out_bytes(&t->before, t->first.text, n);
+    t->first.n -= n;
+    memmove(t->first.text, t->first.text + n, t->first.n);
+    t->begins = m;
+    return !t->before.failed || no_memory(NULL, err);
 }
 
 /* ---- Is it read as a call? ------------------------------------------------------------------- */
@@ -466,42 +491,78 @@ static Constraint *compile(const Making *m, const char *name, Error *err)
 
 /* ---- What comes before ----------------------------------------------------------------------- */
 
-/* The shortest texts that end with the marker, as a token or spelled: so it is read. */
-static Expr ending_with(Grammar *g, const Tokenizer *t, AnswerMarker m)
+/* Any characters and special tokens, of which a text is made. */
+typedef struct Lead { Grammar *g; const Tokenizer *t; Expr any, all; } Lead;
+
+static Lead lead_begin(Grammar *g, const Tokenizer *t)
 {
-    const Expr byte   = expr_range(g, 0x80, 0xBF),
-               token  = expr_seq(g, expr_range(g, NO_TEXT, NO_TEXT),
-                                 expr_repeat(g, byte, SPECIAL_BYTES - 1, SPECIAL_BYTES - 1)),
-               any    = expr_alt(g, expr_any_char(g, CHARS_UTF8), token),
-               all    = expr_repeat(g, any, 0, REPEAT_FOREVER),
-               marker = expr_alt(g, expr_text(g, m.s, m.n), text_expr(g, t, m.s, m.n, "")),
-               ends   = expr_seq(g, all, marker);
-    return expr_minus(g, ends, expr_seq(g, ends, expr_seq(g, any, all)));
+    const Expr token = expr_seq(g, expr_range(g, NO_TEXT, NO_TEXT),
+                                expr_repeat(g, expr_range(g, 0x80, 0xBF), SPECIAL_BYTES - 1,
+                                            SPECIAL_BYTES - 1)),
+               any   = expr_alt(g, expr_any_char(g, CHARS_UTF8), token);
+    return (Lead){ g, t, any, expr_repeat(g, any, 0, REPEAT_FOREVER) };
 }
 
+/* A marker as a token or spelled: so it is read. */
+static Expr marker_expr(const Lead *l, AnswerMarker m)
+{
+    return expr_alt(l->g, expr_text(l->g, m.s, m.n), text_expr(l->g, l->t, m.s, m.n, ""));
+}
+
+/* The shortest texts that end with it. */
+static Expr ending_with(const Lead *l, AnswerMarker m)
+{
+    const Expr ends = expr_seq(l->g, l->all, marker_expr(l, m));
+    return expr_minus(l->g, ends, expr_seq(l->g, ends, expr_seq(l->g, l->any, l->all)));
+}
+
+/* What comes before calls that need not come. In reasoning no call begins. */
+static Expr before_begun(const Lead *l, AnswerMarker begins, const AnswerFacts *f, bool thinks)
+{
+    static const char spaces[] = "[ \\t\\r\\n]*";
+    Grammar   *g       = l->g;
+    const Expr calls   = ending_with(l, begins);
+    if (!f->think_end.n)
+        return calls;
+    const Expr thought = expr_seq(g, ending_with(l, f->think_end), calls),
+               space   = expr_regex(g, spaces, sizeof spaces - 1, false, CHARS_UTF8, "space");
+    if (thinks || !f->think.n)
+        return thinks ? thought : calls;
+    const Expr think = expr_seq(g, space, marker_expr(l, f->think));
+    return expr_alt(g, expr_seq(g, think, thought),
+                    expr_minus(g, calls, expr_seq(g, think, l->all)));
+}
+
+/* NULL: it failed. */
 static Constraint *compile_lead(const tblock_chat *c, const CallTexts *t, Error *err)
 {
-    const AnswerMarker before = { t->before.text, t->before.n };
-    Grammar           *g      = grammar_new(err);
-    return g ? constraint_of_expr(g, ending_with(g, chat_parts(c).model->tokenizer, before),
-                                  "tools", err)
-             : NULL;
+    const ChatParts   parts = chat_parts(c);
+    const AnswerFacts f     = answer_form_facts(parts.answers);
+    Grammar          *g     = grammar_new(err);
+    if (!g)
+        return NULL;
+    const Lead l = lead_begin(g, parts.model->tokenizer);
+    return constraint_of_expr(g,
+                              t->begins.n ? before_begun(&l, t->begins, &f, t->thinks)
+                                          : ending_with(&l, f.think_end),
+                              "tools", err);
 }
 
 static tblock_constraint *make(const tblock_chat *c, const CallTexts *texts, const char *name,
                                int64_t begun, Error *err)
 {
-    const ChatParts    parts = chat_parts(c);
-    const Making       m     = { parts.model->tokenizer, parts.tools, texts };
-    Constraint        *lead  = texts->before.n ? compile_lead(c, texts, err) : NULL;
-    tblock_constraint *calls = texts->before.n && !lead
-                                   ? NULL
-                                   : constraint_over(parts.model, compile(&m, name, err), begun,
-                                                     "tools", err);
-    return texts->before.n ? constraint_behind(calls, lead, false) : calls;
+    const ChatParts parts = chat_parts(c);
+    const Making    m     = { parts.model->tokenizer, parts.tools, texts };
+    const bool      leads = texts->thinks || texts->begins.n;
+    Constraint     *lead  = leads ? compile_lead(c, texts, err) : NULL;
+    if (leads && !lead)
+        return NULL;
+    tblock_constraint *calls = constraint_over(parts.model, compile(&m, name, err), begun, "tools",
+                                               err);
+    return leads ? constraint_behind(calls, lead, texts->begins.n) : calls;
 }
 
-static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, bool several,
+static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, unsigned flags,
                                      Error *err)
 {
     const int64_t      begun = clock_ns();
@@ -512,16 +573,18 @@ static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, boo
         || fail(err, INPUT, "tools: expected one, found none");
     if (good && !answer_form_facts(parts.answers).calls)
         good = no_form(c, "it shows none that could be read", err);
-    if (good && find_texts(c, &texts, err) && check_texts(c, &texts, err)) {
-        texts.several = texts.several && several;
+    if (good && find_texts(c, &texts, err)
+        && (!(flags & TBLOCK_CALLS_OPTIONAL) || find_marked(c, &texts, err))
+        && check_texts(c, &texts, err)) {
+        texts.several = texts.several && flags & TBLOCK_CALLS_SEVERAL;
         out           = make(c, &texts, name, begun, err);
     }
     call_texts_free(&texts);
     return out;
 }
 
-tblock_constraint *tblock_chat_calls(const tblock_chat *c, const char *name, bool several,
+tblock_constraint *tblock_chat_calls(const tblock_chat *c, const char *name, unsigned flags,
                                      tblock_error *err)
 {
-    HOST_ENV_RETURN(tblock_constraint *, chat_calls(c, name, several, err));
+    HOST_ENV_RETURN(tblock_constraint *, chat_calls(c, name, flags, err));
 }

@@ -327,6 +327,11 @@ bool fitting_begin(Fitting *f, const tblock_model *m, Error *err)
     return f->allowed || no_memory(NULL, err);
 }
 
+bool fitting_awake(const Fitting *f)
+{
+    return constraint_sleeps(f->constraint) && f->at.engine != f->constraint->lead;
+}
+
 void fitting_end(Fitting *f) { free(f->allowed); }
 
 /* Set or clear the bits of the tokens that end the text. */

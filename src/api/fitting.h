@@ -42,6 +42,8 @@ bool constraint_sleeps(const tblock_constraint *c); /* may it? false for NULL */
  * for another vocabulary. */
 bool fitting_begin(Fitting *f, const tblock_model *m, Error *err);
 void fitting_end(Fitting *f); /* frees; a zeroed one is accepted */
+/* Has its text left a lead in which it slept? */
+bool fitting_awake(const Fitting *f);
 /* Find what may be drawn at f->at. Fails with INPUT, also where the text may not end and no
  * token goes on. */
 bool fitting_allow(Fitting *f, Error *err);

@@ -77,7 +77,7 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
     for (size_t i = 0; i < o->n_stop_texts; i++)
         if (!*o->stop_texts[i])
             return fail(err, USAGE, "stop text %zu: expected a text, found an empty one", i);
-    if (o->n_stop_texts && o->constraint)
+    if (o->n_stop_texts && o->constraint && !constraint_sleeps(o->constraint))
         return fail(err, USAGE, "stop texts: expected none beside a constraint, which says where "
                                 "the text may end, found %zu", o->n_stop_texts);
     return o->n_stop_texts == 0 || c->model->tokenizer
@@ -89,7 +89,8 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
 {
     tblock_model_info m;
     tblock_model_describe(g->context->model, &m);
-    const char    *skip       = o->skip && !o->constraint ? o->skip : "";
+    const bool     skips      = !o->constraint || constraint_sleeps(o->constraint);
+    const char    *skip       = o->skip && skips ? o->skip : "";
     const int32_t *stop_ids   = o->stop_ids ? o->stop_ids : m.eos;
     const size_t   n_stop_ids = o->stop_ids ? o->n_stop_ids : (size_t)m.n_eos;
     const size_t   n_bias     = o->sampling.n_bias;
@@ -218,8 +219,12 @@ static bool take_sequence(tblock_generation *g, Error *err)
 
 /* ---- Text and ends --------------------------------------------------------------------------- */
 
+/* What a constraint has woken for is no place for a stop text. */
 static bool put_text(tblock_generation *g, const char *text, size_t n)
 {
+    if (fitting_awake(&g->fit))
+        return stop_texts_flush(&g->stop, &g->text, &g->error)
+            && text_out_add(&g->text, text, n, &g->error);
     for (; n && *g->skip && *text == *g->skip; n--)
         g->skip++, text++;
     if (n)

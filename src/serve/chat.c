@@ -23,7 +23,7 @@ static const Field chat_fields[] = {
     { "tool_choice",           FIELD_NODE, AT(tool_choice),           0, 0,
       "auto, none, required, or a function by its name" },
     { "parallel_tool_calls",   FIELD_BOOL, AT(parallel),              0, 0,
-      "false only where tool_choice requires a call" },
+      "false only where a call is required, or a function is strict" },
     { "response_format",       FIELD_NODE, AT(format),                0, 0,
       "an object: type text, json_object or json_schema, and what the answer must fit" },
     { "max_tokens",            FIELD_INT,  AT(max_tokens),            1, 1 << 24,
@@ -230,6 +230,15 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const ChatRequest *r, Talk
     if (r->tools && r->tools->n) {
         json_out_node(&t->tools, d, r->tools);
         text_out_bytes(&t->tools, "", 1);
+    }
+    size_t i = 0;
+    JSON_NODES (j, r->tools) {
+        const JsonNode *strict = node_get(node_get(j, "function"), "strict");
+        if (strict && strict->kind > NODE_TRUE)
+            return refuse_value(x, place("tools[%zu].function.strict", i).text, "true or false",
+                                strict);
+        t->strict |= strict && strict->kind == NODE_TRUE;
+        i++;
     }
     return talk_choice(x, r->tool_choice, r->parallel, t);
 }

@@ -249,19 +249,16 @@ static const Field tool_fields[] = {
 };
 #undef AT
 
-/* strict: a call must come, and fits the schema. */
-static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j, bool strict,
-                      TextOut *o)
+static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j, Talk *talk)
 {
+    TextOut        *o    = &talk->tools;
     Tool            t    = { 0 };
     const JsonNode *type = node_get(j, "type");
     if (type && type->kind != NODE_NULL && !node_is(type, "custom"))
         return refuse_value(x, place("%s.type", at.text).text, "custom", type);
     if (!read_object(x, at.text, j, tool_fields, &t))
         return false;
-    if (t.strict && !strict)
-        return refuse_value(x, place("%s.strict", at.text).text,
-                            "false unless tool_choice requires a call", node_get(j, "strict"));
+    talk->strict |= t.strict;
     if (t.schema->kind != NODE_OBJECT)
         return refuse_value(x, place("%s.input_schema", at.text).text, "an object", t.schema);
     text_out(o, "%s{\"type\": \"function\", \"function\": {", o->n > 1 ? ", " : "");
@@ -297,11 +294,7 @@ static bool read_choice(Exchange *x, const MessagesRequest *r, ToolChoice *c, Ta
     t->must_call = tool || node_is(c->type, "any");
     t->one_call  = c->alone;
     t->call_name = tool ? c->name->text : NULL;
-    return !c->alone || t->must_call
-        || refuse(
-            x, MHD_HTTP_BAD_REQUEST, "tool_choice.disable_parallel_tool_use",
-            "tool_choice.disable_parallel_tool_use: expected false, found true, which is only "
-            "kept where a call is required");
+    return true;
 }
 
 static bool read_tools(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Talk *t)
@@ -320,10 +313,10 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const MessagesRequest *r, 
         return true;
     text_out(o, "[");
     JSON_NODES (i, r->tools)
-        good = good && read_tool(x, d, place("tools[%zu]", n++), i, t->must_call, o);
+        good = good && read_tool(x, d, place("tools[%zu]", n++), i, t);
     text_out(o, "]");
     text_out_bytes(o, "", 1);
-    return good;
+    return good && (!c.alone || talk_may_be_one(x, "tool_choice.disable_parallel_tool_use", t));
 }
 
 /* ---- Thinking, and the form of the answer ---------------------------------------------------- */

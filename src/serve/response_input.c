@@ -231,7 +231,7 @@ static const Field function_fields[] = {
 };
 #undef AT
 
-static bool read_function(Input *in, Place at, const JsonNode *node, bool strict, TextOut *o)
+static bool read_function(Input *in, Place at, const JsonNode *node, TextOut *o)
 {
     Function        f     = { 0 };
     const JsonNode *type  = node_get(node, "type");
@@ -239,10 +239,7 @@ static bool read_function(Input *in, Place at, const JsonNode *node, bool strict
         return wrong(in, place("%s.type", at.text), "function", type);
     if (!fields_read_at(in->x, at.text, node, (const Field *const[]){ function_fields, NULL }, &f))
         return false;
-    if (f.strict && !strict)
-        return wrong(in, place("%s.strict", at.text),
-                     "false where tool_choice requires no call",
-                     node_get(node, "strict"));
+    in->t->strict |= f.strict;
     text_out(o, "{\"type\": \"function\", \"function\": {");
     member_json(o, "name", f.name->text, f.name->n);
     if (f.description)
@@ -255,7 +252,7 @@ static bool read_function(Input *in, Place at, const JsonNode *node, bool strict
     return true;
 }
 
-bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, bool strict, Talk *t)
+bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *t)
 {
     Input  in = { .x = x, .d = d, .t = t };
     size_t i  = 0;
@@ -266,7 +263,7 @@ bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, bool s
     text_out(&t->tools, "[");
     JSON_NODES (tool, tools) {
         text_out(&t->tools, i ? ", " : "");
-        if (!read_function(&in, place("tools[%zu]", i++), tool, strict, &t->tools))
+        if (!read_function(&in, place("tools[%zu]", i++), tool, &t->tools))
             return false;
     }
     text_out(&t->tools, "]");

@@ -31,7 +31,7 @@ static const Field response_fields[] = {
     { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0,
       "auto, none, required, or a function by its name" },
     { "parallel_tool_calls",    FIELD_BOOL, AT(parallel),          0, 0,
-      "false only where tool_choice requires a call" },
+      "false only where a call is required, or a function is strict" },
     { "text",                   FIELD_NODE, AT(text),              0, 0,
       "an object: format, what the answer must fit" },
     { "reasoning",              FIELD_NODE, AT(reasoning),         0, 0,
@@ -618,12 +618,9 @@ static void write_echo(TextOut *o, const JsonDoc *d, const ResponseRequest *r)
              (int)r->top_logprobs, r->parallel ? "true" : "false");
 }
 
-/* A call that must come fits the parameters of its function, as strict asks. */
 static bool read_tools(Exchange *x, const JsonDoc *d, const ResponseRequest *r, Talk *t)
 {
-    const bool forced = r->tool_choice && !node_is(r->tool_choice, "auto")
-        && !node_is(r->tool_choice, "none");
-    return (!r->tools || response_tools(x, d, r->tools, forced, t))
+    return (!r->tools || response_tools(x, d, r->tools, t))
         && talk_choice(x, r->tool_choice, r->parallel, t);
 }
 

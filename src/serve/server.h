@@ -385,6 +385,7 @@ typedef struct Talk {
     const char  *schema_param;
     bool         must_call, one_call; /* the answer is calls of tools, or just one, ... */
     const char  *call_name;           /* ... of the tool of this name; NULL: of any */
+    bool         strict;              /* a call that the model begins by itself fits its schema */
     /* made by talk_open and talk_job */
     tblock_chat *chat, *own;
     Said        *said;        /* [n] one for each choice */
@@ -421,6 +422,8 @@ bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNo
 bool talk_open(Exchange *x, Talk *t);
 /* OpenAI's tool_choice (NULL: auto) and parallel_tool_calls, after tools, which "none" hides. */
 bool talk_choice(Exchange *x, const JsonNode *choice, bool parallel, Talk *t);
+/* May several calls be ruled out? param asks for it. */
+bool talk_may_be_one(Exchange *x, const char *param, const Talk *t);
 /* After talk_open: the ids or the text of the prompt, which end with what opens an answer. Calls in
  * messages get their arguments as the template wants them, an object or a text. */
 bool talk_prompt(Exchange *x, Talk *t, bool as_text, Prompt *p);
@@ -441,11 +444,10 @@ void probs_json(const Choice *c, size_t first, size_t n);
 
 /* ---- What /v1/responses reads (response_input.c) --------------------------------------------- */
 
-/* Items as messages; instructions, or NULL, come before them. Functions as tools; may they be
- * strict? */
+/* Items as messages; instructions, or NULL, come before them. Functions as tools. */
 bool response_input(Exchange *x, const JsonDoc *d, const JsonNode *instructions,
                     const JsonNode *input, Talk *t);
-bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, bool strict, Talk *t);
+bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *t);
 
 /* ---- The scheduler --------------------------------------------------------------------------- */
 

@@ -285,31 +285,40 @@ bool talk_choice(Exchange *x, const JsonNode *choice, bool parallel, Talk *t)
                             choice);
     if (t->must_call && !t->tools.n)
         return refuse_value(x, "tools", "one beside tool_choice", NULL);
-    return parallel || t->must_call || !t->tools.n
-        || refuse(x, MHD_HTTP_BAD_REQUEST, "parallel_tool_calls",
-                  "parallel_tool_calls: expected true, found false, which is only kept where "
-                  "tool_choice requires a call");
+    return parallel || talk_may_be_one(x, "parallel_tool_calls", t);
 }
 
-/* Its texts end where they fit, so the template's stop texts do nothing. */
+bool talk_may_be_one(Exchange *x, const char *param, const Talk *t)
+{
+    return t->must_call || t->strict || !t->tools.n
+        || refuse(x, MHD_HTTP_BAD_REQUEST, param,
+                  "%s: several calls can only be ruled out where a call is required or a function "
+                  "is strict", param);
+}
+
+/* A call that may come does so behind its marker; before, stop texts end the answer. Elsewhere
+ * texts end where they fit, so the template's stop texts do nothing. */
 static bool constrain(Exchange *x, const Talk *t, const Settings *s, Job *j)
 {
-    const char  *param = t->must_call ? "tool_choice" : t->schema_param;
+    const bool     may_call = t->strict && t->tools.n && !t->must_call && !t->schema.n;
+    const char    *param    = t->must_call ? "tool_choice" : may_call ? "tools" : t->schema_param;
+    const unsigned flags    = (t->one_call ? 0u : TBLOCK_CALLS_SEVERAL)
+        | (may_call ? TBLOCK_CALLS_OPTIONAL : 0u);
     tblock_error err;
-    if (!t->schema.n && !t->must_call)
+    if (!t->schema.n && !t->must_call && !may_call)
         return true;
     if (t->schema.n && t->must_call)
         return refuse(x, MHD_HTTP_BAD_REQUEST, t->schema_param,
                       "%s: expected none beside tool_choice, which requires a call",
                       t->schema_param);
-    j->constraint = t->must_call
-                        ? tblock_chat_calls(t->chat, t->call_name, !t->one_call, &err)
-                        : tblock_constraint_new(x->server->o->model, TBLOCK_JSON_SCHEMA,
-                                                t->schema.text, t->schema.n, param, &err);
+    j->constraint = t->schema.n
+                        ? tblock_constraint_new(x->server->o->model, TBLOCK_JSON_SCHEMA,
+                                                t->schema.text, t->schema.n, param, &err)
+                        : tblock_chat_calls(t->chat, t->call_name, flags, &err);
     if (!j->constraint)
         return refuse_error(x, param, &err);
     j->options.constraint = j->constraint;
-    return !j->options.n_stop_texts
+    return may_call || !j->options.n_stop_texts
         || refuse(x, MHD_HTTP_BAD_REQUEST, s->stop_param,
                   "%s: expected none beside %s, which says where the text ends", s->stop_param,
                   param);
@@ -319,8 +328,9 @@ static bool constrain(Exchange *x, const Talk *t, const Settings *s, Job *j)
 static bool add_stops(Exchange *x, const Talk *t, Job *j)
 {
     tblock_chat_info i;
+    const bool       whole = t->schema.n || t->must_call; /* a constraint says where it ends */
     tblock_chat_describe(t->chat, &i);
-    const size_t n = j->options.n_stop_texts, n_more = j->constraint ? 0 : i.n_stop_texts;
+    const size_t n = j->options.n_stop_texts, n_more = whole ? 0 : i.n_stop_texts;
     j->stop_ids    = malloc((i.n_stop_ids + 1) * sizeof *j->stop_ids);
     char **texts   = realloc(j->stop_texts, (n + n_more + 1) * sizeof *texts);
     j->stop_texts  = texts ? texts : j->stop_texts;

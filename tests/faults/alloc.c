@@ -335,7 +335,7 @@ static bool calls_required(tblock_error *err)
                   "{% if add_generation_prompt %}[assistant]{% endif %}",
         .tools = "[{\"name\": \"a\", \"parameters\": {\"properties\": {\"b\": {}}}}]" };
     tblock_chat       *c = tblock_chat_new(shared, &options, err);
-    tblock_constraint *q = c ? tblock_chat_calls(c, NULL, true, err) : NULL;
+    tblock_constraint *q = c ? tblock_chat_calls(c, NULL, TBLOCK_CALLS_SEVERAL, err) : NULL;
     bool               good = q != NULL;
     tblock_constraint_free(q);
     tblock_chat_free(c);

@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 
-from server import HELLO, ROOT, Server
+from server import HELLO, ROOT, TOOLS as TALK_TOOLS, Server, talking
 from tokens_model import model_of
 from verdicts import attempt_all
 
@@ -148,5 +148,67 @@ def other_endpoints_have_the_same():
             assert [i["type"] for i in items["output"]][0] == ("reasoning" if ids else "function_call"), items
 
 
+def strict(tools=TOOLS):
+    return [{"type": "function", "function": dict(t["function"], strict=True)} for t in tools]
+
+
+def a_strict_call_fits_when_the_model_begins_it():
+    begun = {"hermes": "Well:\n", "qwen3": "<think>\n<tool_call> [\n</think>\n\nWell:", "mistral_v3": "", "phi4_mini": "a", "granite": "",
+             "mistral_v11": "[", "qwen3_prompt_thinks": "Hm <tool_call> [\n</think>\n\n", "section": "x", "named_key": "", "command_r": "",
+             "llama_functions": "So: "}
+    for name, before in begun.items():
+        with speaking(TEMPLATES[name]["template"]) as s:
+            marker = BEGINS.get(name, "<tool_call>" if "thinks" in name else "<function=")
+            drawn = s.post("/tokenize", prompt=before + marker)["tokens"]
+            given = dict(ASKED, tools=strict(), resume_ids=drawn, stop=['"', "{"])
+            whole = [s.post(PATH, **given, seed=seed)["choices"][0] for seed in range(3)]
+            ended = [c for c in whole if c["finish_reason"] == "tool_calls"]
+            assert len(ended) >= 2 and all(fitting(c["message"]["tool_calls"]) for c in ended), (name, whole)
+            ids, said = streamed(s, **given, seed=0)
+            assert ids == whole[0]["token_ids"], name
+            one = s.post(PATH, **given, seed=1, parallel_tool_calls=False)["choices"][0]["message"]["tool_calls"]
+            assert fitting(one) == 1, one
+            free = s.post(PATH, **dict(given, tools=TOOLS, stop=None, max_tokens=len(drawn) + 60), seed=1)["choices"][0]
+            assert free["token_ids"] != whole[1]["token_ids"][:60], (name, "nothing was constrained")
+
+
+def a_strict_call_changes_nothing_before_it():
+    """In reasoning none begins; a text without one is what it is without strict; stop texts end it."""
+    with speaking(TEMPLATES["qwen3"]["template"]) as s:
+        ids = s.post("/tokenize", prompt="<think>\n<tool_call> x")["tokens"]
+        fixed = dict(input="A", resume_ids=ids, max_output_tokens=len(ids) + 40, return_token_ids=True,
+                     logit_bias={str(i): -1000 for i in range(94, 256 + len(TOKENS))})
+        for seed in range(3):
+            a, b = (s.post("/v1/responses", **fixed, seed=seed, tools=[dict(t["function"], type="function", strict=flag) for t in TOOLS])
+                    for flag in (False, True))
+            assert a["output"][0]["content"] == b["output"][0]["content"] and a["output"][0]["type"] == "reasoning", (a, b)
+            assert a["token_ids"] == b["token_ids"] and len(a["token_ids"]) == 40, (a, b)
+    with talking("--ctx", "1024") as s:
+        n_ended = 0
+        for seed in range(6):
+            asked = dict(messages=HELLO, max_tokens=60, seed=seed, return_token_ids=True, stop=["e the", "I"] if seed % 2 else None)
+            flat = [dict(t["function"], type="function") for t in TALK_TOOLS]
+            plain, held = (s.post("/v1/responses", input=HELLO[0]["content"], max_output_tokens=60, seed=seed, return_token_ids=True,
+                                  stop=asked["stop"], tools=[dict(f, strict=flag) for f in flat]) for flag in (False, True))
+            assert plain["output"][0]["content"] == held["output"][0]["content"] and plain["token_ids"] == held["token_ids"], (plain, held)
+            n_ended += plain["status"] == "completed"
+        assert n_ended, "no stop text was met"
+
+
+def strict_that_cannot_be_kept_is_named():
+    for name, words in {**REFUSED, "llama31": "no marker", "gpt_oss": "no marker", "openai": None}.items():
+        with speaking(TEMPLATES[name]["template"]) as s:
+            if words:
+                s.refused(PATH, 400, words, "tools", **dict(ASKED, tools=strict()))
+            else:
+                s.post(PATH, **dict(ASKED, tools=strict(), max_tokens=3))
+    with speaking(TEMPLATES["hermes"]["template"]) as s:
+        wrong = [{"type": "function", "function": dict(TOOLS[0]["function"], strict="yes")}]
+        s.refused(PATH, 400, "expected true or false", "tools[0].function.strict", **dict(ASKED, tools=wrong))
+        odd = [{"type": "function", "function": {"name": "f", "strict": True, "parameters": {"type": "object", "$ref": "https://a/b"}}}]
+        s.refused(PATH, 400, "f: parameters", "tools", **dict(ASKED, tools=odd))
+
+
 sys.exit(attempt_all(every_form_writes_its_own_tokens, what_cannot_be_kept_is_named, other_tokens_never_come,
-                     reasoning_that_the_prompt_opens_comes_first, other_endpoints_have_the_same))
+                     reasoning_that_the_prompt_opens_comes_first, other_endpoints_have_the_same, a_strict_call_fits_when_the_model_begins_it,
+                     a_strict_call_changes_nothing_before_it, strict_that_cannot_be_kept_is_named))

@@ -184,7 +184,7 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "context holds 256", "max_tokens", messages=HELLO, max_tokens=500)
         s.refused(PATH, 400, "auto, none, required, or a function", "tool_choice", messages=HELLO, tools=TOOLS, tool_choice="always")
         s.refused(PATH, 400, "one beside tool_choice", "tools", messages=HELLO, tool_choice="required")
-        s.refused(PATH, 400, "only kept where", "parallel_tool_calls", messages=HELLO, tools=TOOLS, parallel_tool_calls=False)
+        s.refused(PATH, 400, "only be ruled out where", "parallel_tool_calls", messages=HELLO, tools=TOOLS, parallel_tool_calls=False)
         s.refused(PATH, 400, "expected an array", "tools", messages=HELLO, tools={"a": 1})
         s.refused(PATH, 400, "expected an object", "chat_template_kwargs", messages=HELLO, chat_template_kwargs=[1])
         s.refused(PATH, 400, "logprobs to be true", "top_logprobs", messages=HELLO, top_logprobs=1)

@@ -179,7 +179,7 @@ def calls_come_where_they_are_required():
         given = dict(messages=HELLO, max_tokens=9)
         s.refused(PATH, 400, "tool_choice.name: expected", **given, tools=TOOLS, tool_choice={"type": "tool"})
         s.refused(PATH, 400, "tools: expected one beside tool_choice", **given, tool_choice={"type": "any"})
-        s.refused(PATH, 400, "only kept where a call is required", **given, tools=TOOLS, tool_choice={"type": "auto", "disable_parallel_tool_use": True})
+        s.refused(PATH, 400, "only be ruled out where a call is required", **given, tools=TOOLS, tool_choice={"type": "auto", "disable_parallel_tool_use": True})
 
 
 def a_broken_stream_goes_on():
@@ -232,7 +232,7 @@ def what_is_wrong_is_named():
                 ("tools[0].type: expected custom, found 'bash_20250124'", dict(tools=[{"type": "bash_20250124", "name": "bash"}])),
                 ("tools[0].input_schema: expected one", dict(tools=[{"name": "a"}])),
                 ("tools[0].input_schema: expected an object", dict(tools=[{"name": "a", "input_schema": 1}])),
-                ("tools[0].strict: expected false unless tool_choice requires a call, found true", dict(tools=[dict(TOOLS[0], strict=True)])),
+                ("tools[0].strict: expected true or false, found 1", dict(tools=[dict(TOOLS[0], strict=1)])),
                 ("stop_sequences: expected an array", dict(stop_sequences="a")),
                 ("stop_sequences: expected none beside output_config", dict(stop_sequences=["a"], output_config={
                     "format": {"type": "json_schema", "schema": {}}})),
