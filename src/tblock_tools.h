@@ -78,6 +78,10 @@ TBLOCK_API bool tblock_weight_describe(const tblock_model *m, size_t i, tblock_w
  * call it. Fails with TBLOCK_USAGE (i). */
 TBLOCK_API bool tblock_weight_read(const tblock_model *m, size_t i, float *out, tblock_error *err);
 
+/* The bytes of one token in the midst of a text, even if they are a part of a character. They
+ * belong to the stream until the next call; what waits in the stream stays there. */
+TBLOCK_API const char *tblock_stream_alone(tblock_stream *s, int32_t id, size_t *n_bytes);
+
 /* The logits of the last tblock_decode, which become the caller's: a row of *stride floats, of
  * which vocab_size count, for each item that asked for them, in their order. Release them with
  * tblock_free; the context makes new ones. NULL, and *n_rows 0: there are none. */

@@ -17,22 +17,13 @@ typedef struct Vocabulary {
     const Tokenizer *t;
     TokenTrie       *trie;
     TextStream      *stream;
-    TextOut          piece;
 } Vocabulary;
 
 /* The bytes of one token in the midst of a text. */
 static const char *piece_of(void *user, int id, size_t *n)
 {
     Vocabulary *v = user;
-    v->piece.n = 0;
-    if (!tokenizer_is_text(v->t, id))
-        return NULL;
-    const char *part = text_stream_put(v->stream, id, n);
-    text_out_bytes(&v->piece, part, *n);
-    part = text_stream_flush(v->stream, n);
-    text_out_bytes(&v->piece, part, *n);
-    *n = v->piece.n;
-    return v->piece.text;
+    return tokenizer_is_text(v->t, id) ? text_stream_alone(v->stream, id, n) : NULL;
 }
 
 static Constraint *compile(const JsonNode *schema, Error *err)
@@ -109,7 +100,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "bench_masks: %s\n", err.msg);
     token_trie_free(v.trie);
     text_stream_free(v.stream);
-    text_out_free(&v.piece);
     free(line);
     tblock_close(m);
     return good ? 0 : 4;

@@ -8,7 +8,11 @@
 #include "base/fp_env.h"
 #include "base/progress.h"
 
-typedef struct Pieces { const Tokenizer *t; TextStream *stream; TextOut bytes; } Pieces;
+typedef struct Pieces {
+    const Tokenizer *t;
+    TextStream      *stream;
+    char             special[SPECIAL_BYTES];
+} Pieces;
 
 struct tblock_constraint {
     Constraint      *engine, *lead;   /* lead: of the text before; NULL: there is none */
@@ -31,40 +35,27 @@ void special_bytes(char out[SPECIAL_BYTES], int id)
         out[i] = (char)(0x80 | (id & 63));
 }
 
-/* The bytes of one token in the midst of a text, or those that stand for a special one. */
+/* The bytes of one token in the midst of a text, or those that stand for a special one. NULL: it
+ * has none. */
 static const char *text_of(void *user, int id, size_t *n)
 {
     Pieces *p = user;
-    p->bytes.n = 0;
-    if (!tokenizer_is_text(p->t, id)) {
-        char bytes[SPECIAL_BYTES];
-        special_bytes(bytes, id);
-        *n = sizeof bytes;
-        return tokenizer_is_special(p->t, id) && text_out_bytes(&p->bytes, bytes, *n)
-                   ? p->bytes.text
-                   : NULL;
+    if (tokenizer_is_text(p->t, id)) {
+        const char *text = text_stream_alone(p->stream, id, n);
+        return memchr(text, NO_TEXT, *n) ? NULL : text;
     }
-    const char *part = text_stream_put(p->stream, id, n);
-    text_out_bytes(&p->bytes, part, *n);
-    part = text_stream_flush(p->stream, n);
-    text_out_bytes(&p->bytes, part, *n);
-    *n = p->bytes.n;
-    const bool none = p->bytes.failed || (*n && memchr(p->bytes.text, NO_TEXT, *n));
-    return none ? NULL : p->bytes.text;
+    special_bytes(p->special, id);
+    *n = sizeof p->special;
+    return tokenizer_is_special(p->t, id) ? p->special : NULL;
 }
 
 static TokenTrie *trie_make(const Tokenizer *t, Error *err)
 {
     Pieces     p = { .t = t, .stream = text_stream_new(t, true) };
     TokenTrie *trie = p.stream ? token_trie_new(tokenizer_size(t), text_of, &p, err) : NULL;
-    if (trie && p.bytes.failed) {
-        token_trie_free(trie);
-        trie = NULL;
-    }
     if (!trie)
         no_memory("vocabulary", err);
     text_stream_free(p.stream);
-    text_out_free(&p.bytes);
     return trie;
 }
 
@@ -178,7 +169,6 @@ void tblock_constraint_free(tblock_constraint *c)
     constraint_free(c->engine);
     constraint_free(c->lead);
     text_stream_free(c->pieces.stream);
-    text_out_free(&c->pieces.bytes);
     text_out_free(&c->times);
     free(c->unknown_formats);
     free(c);
@@ -264,8 +254,6 @@ static bool take_tokens(tblock_constraint *c, FitPlace *place, const char *text,
             const char *bytes = text_of(p, ids.id[i], &n);
             good = take_token(c, place, ids.id[i], bytes, n, err);
         }
-    if (good && p->bytes.failed)
-        good = no_memory(NULL, err);
     free(ids.id);
     return good;
 }
@@ -385,8 +373,6 @@ bool fitting_take(Fitting *f, int32_t id, Error *err)
     size_t      n     = 0;
     Pieces     *p     = &f->constraint->pieces;
     const char *bytes = text_of(p, id, &n);
-    if (p->bytes.failed)
-        return no_memory(NULL, err);
     return place_advance(f->constraint, &f->at, bytes ? bytes : "", bytes ? n : 0, err);
 }
 

@@ -338,6 +338,11 @@ const char *tblock_stream_flush(tblock_stream *s, size_t *n_bytes)
     return text_stream_flush(s->text, n_bytes);
 }
 
+const char *tblock_stream_alone(tblock_stream *s, int32_t id, size_t *n_bytes)
+{
+    return text_stream_alone(s->text, id, n_bytes);
+}
+
 void tblock_stream_free(tblock_stream *s)
 {
     if (!s)

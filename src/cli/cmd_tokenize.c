@@ -14,27 +14,14 @@ typedef struct TokenizeArgs {
     GeneralOptions general;
 } TokenizeArgs;
 
-/* The bytes of one token alone, even if they are part of a character. The caller frees
- * piece->text. */
-static bool piece_bytes(tblock_stream *s, int32_t id, TextOut *piece, tblock_error *err)
-{
-    size_t      n;
-    const char *part = tblock_stream_put(s, id, &n);
-    piece->n = 0;
-    if (!text_out_add(piece, part, n, err))
-        return false;
-    part = tblock_stream_flush(s, &n);
-    return text_out_add(piece, part, n, err);
-}
-
 /* Prints the id, a tab, and the text in quotes, escaped as in base/printable.c. */
-static void print_piece(int32_t id, const TextOut *piece)
+static void print_piece(int32_t id, const char *text, size_t n)
 {
     output_format("%" PRId32 "\t\"", id);
-    for (size_t i = 0; i < piece->n;) {
+    for (size_t i = 0; i < n;) {
         char   shown[PRINTABLE_BYTES];
-        size_t n_read, n_shown = printable(shown, piece->text + i, piece->n - i, &n_read);
-        if (piece->text[i] == '"' || piece->text[i] == '\\')
+        size_t n_read, n_shown = printable(shown, text + i, n - i, &n_read);
+        if (text[i] == '"' || text[i] == '\\')
             output_write("\\", 1);
         output_write(shown, n_shown);
         i += n_read;
@@ -45,22 +32,20 @@ static void print_piece(int32_t id, const TextOut *piece)
 static bool print_pieces(const tblock_model *m, const int32_t *ids, size_t n, bool json,
                          tblock_error *err)
 {
-    TextOut        piece = { 0 };
     tblock_stream *s = tblock_stream_new(m, true, err);
-    bool           good = s != NULL;
 
-    for (size_t i = 0; good && i < n; i++) {
-        good = piece_bytes(s, ids[i], &piece, err);
-        if (good && json) {
+    for (size_t i = 0; s && i < n; i++) {
+        size_t      n_text;
+        const char *text = tblock_stream_alone(s, ids[i], &n_text);
+        if (json) {
             output_format("%s", i ? ", " : "");
-            output_json_text(piece.text ? piece.text : "", piece.n);
-        } else if (good) {
-            print_piece(ids[i], &piece);
+            output_json_text(text, n_text);
+        } else {
+            print_piece(ids[i], text, n_text);
         }
     }
-    free(piece.text);
     tblock_stream_free(s);
-    return good;
+    return s != NULL;
 }
 
 static bool print_ids(const tblock_model *m, const TokenizeArgs *a, const int32_t *ids, size_t n,

@@ -24,10 +24,8 @@ void token_bytes(TextOut *o, const Server *s, int32_t id)
         o->failed = true;
         return;
     }
-    const char *part = tblock_stream_put(stream, id, &n);
-    text_out_bytes(o, part, n);
-    part = tblock_stream_flush(stream, &n);
-    text_out_bytes(o, part, n);
+    const char *text = tblock_stream_alone(stream, id, &n);
+    text_out_bytes(o, text, n);
     tblock_stream_free(stream);
 }
 

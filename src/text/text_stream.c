@@ -37,6 +37,14 @@ const char *text_stream_put(TextStream *s, int id, size_t *n_bytes)
     return s->out;
 }
 
+const char *text_stream_alone(TextStream *s, int id, size_t *n_bytes)
+{
+    bool start = false;
+    *n_bytes = id >= 0 && id < s->t->vocab.size ? decode_id(s->t, id, &start, s->out) : 0;
+    s->out[*n_bytes] = '\0';
+    return s->out;
+}
+
 const char *text_stream_flush(TextStream *s, size_t *n_bytes)
 {
     memcpy(s->out, s->waiting, s->n_waiting);

@@ -96,6 +96,9 @@ TextStream *text_stream_new(const Tokenizer *t, bool continues);
 /* An id out of range adds nothing. */
 const char *text_stream_put(TextStream *s, int id, size_t *n_bytes);
 const char *text_stream_flush(TextStream *s, size_t *n_bytes);
+/* The bytes of one token in the midst of a text, even if they are a part of a character. What waits
+ * in the stream stays there. */
+const char *text_stream_alone(TextStream *s, int id, size_t *n_bytes);
 void        text_stream_free(TextStream *s);
 
 /* Ends a stream of text as soon as one of several texts appears in it. Start with
