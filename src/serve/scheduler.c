@@ -15,10 +15,14 @@ enum {
     TILE         = 64, /* tokens of a KV tile (docs/format.md, "State") */
     LEAST_PIECE  = 16,
     SHARED_LEAST = TILE,       /* a beginning that is worth waiting for */
-    MOST_UNREAD  = 1 << 20     /* bytes of a stream that its client has not taken */
+    MOST_UNREAD  = 1 << 20,    /* bytes of a stream that its client has not taken */
+    SLACK        = 2,          /* a prompt may be overtaken for so many times its reading */
+    RECENT       = 3
 };
-static const double step_seconds  = 0.1; /* that prompts may add to a step in which others draw */
-static const double piece_seconds = 0.4; /* of a step in which no one does */
+static const double step_seconds  = 0.14; /* of a step in which some draw and prompts are read;
+                                           * ... */
+static const double added_seconds = 0.1;  /* ... but prompts may always add so much to it */
+static const double piece_seconds = 0.4;  /* of a step in which no one draws */
 
 typedef struct Scheduler {
     Server             *s;
@@ -27,7 +31,12 @@ typedef struct Scheduler {
     size_t              n, n_reading;
     size_t              unread;     /* tokens of prompts that those who take part have to read */
     size_t              piece;      /* most of them in the next step */
-    double              row_seconds; /* of a token in a step with prompts, as measured */
+    double              draw_seconds;   /* of the last step without prompts, ... */
+    size_t              draw_n;         /* ... and how many drew in it */
+    double              recent[RECENT]; /* what a token of a prompt added to each of the last
+                                         * steps */
+    double              token_seconds;  /* the middle one of these; 0: none was measured */
+    size_t              n_measured;
     uint64_t           *used;       /* [n_seqs] when a sequence was last let go */
     bool               *taken;      /* [n_seqs] */
     uint64_t            clock;
@@ -149,39 +158,66 @@ static void watch(Scheduler *k)
 static size_t n_unread(const tblock_generation_info *i) { return i->n_ids - i->n_held; }
 static bool   is_reading(const tblock_generation_info *i) { return n_unread(i) > 1; }
 
-static bool someone_draws(const Scheduler *k)
+/* How many draw, and the tokens of prompts that are to be read, also of those that wait. */
+static void count_work(const Server *s, size_t *n_drawing, size_t *unread)
 {
-    for (const Job *j = k->s->first; j; j = j->next)
+    *n_drawing = *unread = 0;
+    for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
-            if (!j->choice[i].generation)
-                continue;
-            tblock_generation_info now = info_of(&j->choice[i]);
-            if (!is_reading(&now))
-                return true;
+            const Choice *c = &j->choice[i];
+            if (c->generation) {
+                tblock_generation_info now = info_of(c);
+                *n_drawing += !is_reading(&now);
+                *unread += is_reading(&now) ? n_unread(&now) : 0;
+            } else if (c->end == TBLOCK_GOES_ON) {
+                *unread += c->ids ? c->n_ids : c->prompt->n;
+            }
         }
-    return false;
+}
+
+/* What a step would take without prompts, where so many draw. Another one costs at least what a
+ * token of a prompt does. */
+static double draw_seconds(const Scheduler *k, size_t n)
+{
+    const double more = n > k->draw_n ? (double)(n - k->draw_n) * k->token_seconds : 0;
+    return n ? k->draw_seconds + more : 0;
 }
 
 /* What a token costs is known from earlier steps, so that the first piece beside someone who draws
- * already is as short as it must be. */
+ * already is as short as it must be. All of the step is one batch. */
 static void plan_piece(Scheduler *k)
 {
-    const double least = LEAST_PIECE, most = (double)k->s->computing.n_batch;
-    const double bound = someone_draws(k) ? step_seconds : piece_seconds;
-    const double fits  = k->row_seconds > 0 ? bound / k->row_seconds : least;
-    k->piece           = (size_t)(fits < least ? least : fits > most ? most : fits);
+    const size_t n_batch = (size_t)k->s->computing.n_batch;
+    size_t       draw, most;
+    count_work(k->s, &draw, &most);
+    const double left  = step_seconds - draw_seconds(k, draw);
+    const double bound = !draw ? piece_seconds : left > added_seconds ? left : added_seconds;
+    const double fits  = k->token_seconds > 0 ? bound / k->token_seconds : LEAST_PIECE;
+    most               = n_batch > draw && n_batch - draw < most ? n_batch - draw : most;
+    k->piece           = fits < (double)most ? (size_t)fits : most;
+    k->piece           = k->piece < LEAST_PIECE ? LEAST_PIECE : k->piece;
 }
 
-/* A step of few tokens says more of reading the weights than of a token. One that was slow counts
- * at once, one that was quick by half. */
+static double middle(const double x[RECENT])
+{
+    const double low = fmin(x[0], x[1]), high = fmax(x[0], x[1]);
+    return fmax(low, fmin(high, x[2]));
+}
+
+/* A step of few tokens says more of reading the weights than of a token, and one that was slow by
+ * itself says nothing of the next. */
 static void learn_from_step(Scheduler *k, double seconds)
 {
-    const size_t read = k->unread < k->piece ? k->unread : k->piece;
-    const size_t rows = k->n - k->n_reading + read;
-    if (!read || rows < LEAST_PIECE)
+    const size_t read = k->unread < k->piece ? k->unread : k->piece, draw = k->n - k->n_reading;
+    if (!read) {
+        k->draw_seconds = seconds;
+        k->draw_n       = draw;
+    }
+    if (read < LEAST_PIECE)
         return;
-    const double found = seconds / (double)rows;
-    k->row_seconds = found > k->row_seconds ? found : (found + k->row_seconds) / 2;
+    const double found = (seconds - fmin(draw_seconds(k, draw), seconds / 2)) / (double)read;
+    k->recent[k->n_measured++ % RECENT] = found;
+    k->token_seconds = k->n_measured < RECENT ? found : middle(k->recent);
 }
 
 /* ---- KV memory ------------------------------------------------------------------------------- */
@@ -240,12 +276,14 @@ static bool tiles_fit(Scheduler *k, size_t tiles)
     return !s->o->kv_bytes || kv_bytes(s) + tiles * s->computing.kv_tile_bytes <= s->o->kv_bytes;
 }
 
-/* Make room for what the next step may add: a tile for each that takes part, one that it shared
- * until it writes to it, and those of the prompts. */
+/* What the next step may add, where n take part: a tile for each, one that it shared until it
+ * writes to it, and those of what is read of prompts. */
+static size_t step_tiles(size_t n, size_t n_read) { return 2 * n + n_read / TILE + 2; }
+
 static void make_room(Scheduler *k)
 {
     const Counts *n = &k->s->counts;
-    while (n->running && !tiles_fit(k, 2 * n->running + k->piece / TILE + 2)) {
+    while (n->running && !tiles_fit(k, step_tiles(n->running, k->piece))) {
         if (forget_oldest(k) || give_way(k))
             continue;
         if (k->piece <= TILE)
@@ -331,7 +369,9 @@ static void admit(Scheduler *k)
         Choice *c = next_in_line(s);
         if (!c)
             return;
-        size_t tiles = (c->ids ? c->n_ids : c->prompt->n) / TILE + 3;
+        const size_t n_ids = c->ids ? c->n_ids : c->prompt->n;
+        const size_t tiles = step_tiles(s->counts.running + 1, n_ids > k->piece ? n_ids : k->piece)
+            + 1;
         while (!tiles_fit(k, tiles) && forget_oldest(k))
             ;
         if (s->counts.running && !tiles_fit(k, tiles))
@@ -350,12 +390,34 @@ static int turn_of(const Choice *c, const tblock_generation_info *now)
     return !is_reading(now) ? DRAWS : embeds(c) ? READS_TO_EMBED : READS;
 }
 
-/* Those that draw come first; then prompts share the piece, in their order; then texts of which
- * only the vector is wanted. */
+/* When a prompt should be read: a short one comes before a long one that came a little earlier, so
+ * that it can draw beside it; but the longer one waits, the fewer overtake it. */
+static double due(const Scheduler *k, const Choice *c)
+{
+    const tblock_generation_info now = info_of(c);
+    return c->job->arrived + SLACK * k->token_seconds * (double)n_unread(&now);
+}
+
+/* It takes part, behind those from first on that are due no later. */
+static void put_in_order(Scheduler *k, Choice *c, size_t first)
+{
+    const double when = due(k, c);
+    size_t       at   = k->n++;
+    for (; at > first && due(k, k->choice[at - 1]) > when; at--) {
+        k->choice[at] = k->choice[at - 1];
+        k->taking[at] = k->taking[at - 1];
+    }
+    k->choice[at] = c;
+    k->taking[at] = c->generation;
+}
+
+/* Those that draw come first; then prompts share the piece, in the order in which they are due;
+ * then texts of which only the vector is wanted. */
 static void gather(Scheduler *k)
 {
     k->n = k->n_reading = k->unread = 0;
-    for (int turn = DRAWS; turn < TURNS; turn++)
+    for (int turn = DRAWS; turn < TURNS; turn++) {
+        const size_t first = k->n;
         for (Job *j = k->s->first; j; j = j->next)
             for (size_t i = 0; i < j->n_choices; i++) {
                 Choice *c = &j->choice[i];
@@ -366,9 +428,9 @@ static void gather(Scheduler *k)
                     continue;
                 k->n_reading += turn != DRAWS;
                 k->unread += turn != DRAWS ? n_unread(&now) : 0;
-                k->choice[k->n]   = c;
-                k->taking[k->n++] = c->generation;
+                put_in_order(k, c, turn == DRAWS ? k->n : first);
             }
+    }
 }
 
 /* ---- What a step brought --------------------------------------------------------------------- */

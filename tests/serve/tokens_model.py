@@ -15,7 +15,7 @@ def bytes_in_characters():
     return [chr(c) for c in plain + list(range(256, 512 - len(plain)))]
 
 
-def model_of(special, ends=()):
+def model_of(special, ends=(), shape=SHAPE):
     """A folder that goes with its object, and the model file in it. ends: special tokens that end every text."""
     folder = tempfile.TemporaryDirectory()
     at, pieces = pathlib.Path(folder.name), bytes_in_characters()
@@ -24,7 +24,7 @@ def model_of(special, ends=()):
         "normalizer": None, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "post_processor": None,
         "decoder": {"type": "ByteLevel"}, "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(pieces)}, "merges": []}}))
     (at / "tokenizer_config.json").write_text("{}")
-    (at / "shape.json").write_text(json.dumps(dict(SHAPE, vocab_size=len(pieces) + len(special), eos=[len(pieces) + special.index(t) for t in ends])))
+    (at / "shape.json").write_text(json.dumps(dict(shape, vocab_size=len(pieces) + len(special), eos=[len(pieces) + special.index(t) for t in ends])))
     for args in (["synth", at / "shape.json", "-o", at / "weights.bin"],
                  ["convert", at / "weights.bin", "--tokenizer", at, "-o", at / "model.bin"]):
         done = subprocess.run([TBLOCK, *map(str, args)], capture_output=True, text=True)

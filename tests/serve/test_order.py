@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Which prompt is read first, over a model that is slow enough to see it. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
+import concurrent.futures
+import sys
+import time
+
+from server import Server
+from tokens_model import model_of
+from verdicts import attempt_all
+
+SHAPE = {"d_model": 512, "n_layers": 8, "heads": 8, "kv_heads": 2, "head_dim": 64, "d_ff": 2048, "n_ctx": 4096}
+LONG, SHORT = 2500, 100
+
+
+def ids(n, seed):
+    return [(seed * 7919 + i * 104729) % 251 for i in range(n)]
+
+
+def draw(s, prompt):
+    return s.post("/v1/completions", prompt=prompt, max_tokens=2, temperature=0, return_token_ids=True)["choices"][0]["token_ids"]
+
+
+def a_short_prompt_overtakes_a_long_one():
+    folder, model = model_of(["<end>"], shape=SHAPE)
+    with folder, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with Server("--parallel", "2", "--threads", "1", "--cache", "0", model=model) as s:
+            draw(s, ids(SHORT, 9))   # what a token costs is known
+            long = pool.submit(draw, s, ids(LONG, 1))
+            while s.metrics()["tblock_requests_running"] < 1:
+                time.sleep(0.01)
+            short = draw(s, ids(SHORT, 2))
+            assert not long.done(), "the long prompt was read first"
+            assert [short, long.result()] == [draw(s, ids(SHORT, 2)), draw(s, ids(LONG, 1))], "other ids than alone"
+
+
+sys.exit(attempt_all(a_short_prompt_overtakes_a_long_one))
