@@ -13,7 +13,7 @@ typedef struct ServeArgs {
     const char    *model, *host, *alias, *key_file, *chat_format, *date, *log;
     int            port, parallel, cache, queue, connections, request, body_mb, kv_mb, timeout;
     TextList       origin, allowed_host;
-    bool           lenient, log_prompts;
+    bool           lenient, log_prompts, check;
     ComputeOptions compute;
     GeneralOptions general;
 } ServeArgs;
@@ -106,6 +106,8 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
 
 static bool serve_model(const ServeArgs *a, tblock_error *err)
 {
+    if (a->check)
+        return serve_check(a->host, a->port, err);
     TextOut     text = { 0 }, keys = { 0 };
     const char *format;
     size_t      n_keys = 0;
@@ -131,6 +133,10 @@ static bool serve_model(const ServeArgs *a, tblock_error *err)
 static bool serve_command(void *args, tblock_error *err)
 {
     const ServeArgs *a = args;
+    if (a->check && a->model)
+        return fail(err, TBLOCK_USAGE, "--check: expected no MODEL beside it, found %s", a->model);
+    if (!a->check && !a->model)
+        return fail(err, TBLOCK_USAGE, "serve: expected MODEL; see tblock help serve");
     if (a->log && a->compute.sandbox)
         return fail(err, TBLOCK_USAGE,
                     "--log: expected no --sandbox beside it, in which no file is opened again; "
@@ -168,6 +174,9 @@ static const Option serve_options[] = {
     { "request-timeout", 0, "SECONDS", OPT_INT, AT(request), 1, 1 << 20, "60",
       "hang up on a client that takes longer to send its request" },
     { "max-body", 0, "MB", OPT_INT, AT(body_mb), 1, 1024, "16", "at most so large a request" },
+    { "check", 0, NULL, OPT_FLAG, AT(check), 0, 0, NULL,
+      "start no server: ask the one at --host and --port for /health; status 1 where it is not "
+      "well" },
     { 0 },
 };
 static const Option access_options[] = {
@@ -186,7 +195,7 @@ static const Option access_options[] = {
     { 0 },
 };
 static const Operand operands[] = {
-    { "MODEL", AT(model), false, MODEL_OPERAND },
+    { "MODEL", AT(model), true, MODEL_OPERAND },
     { 0 },
 };
 static const OptionGroup groups[] = {

@@ -56,15 +56,21 @@ enum { HOST_FLAGS = AI_PASSIVE | AI_NUMERICSERV };
 static const char no_name[] = "";
 #endif
 
-static bool find_address(const Server *s, int given, struct addrinfo **out, tblock_error *err)
+bool address_find(const char *host, int port, struct addrinfo **out, tblock_error *err)
 {
     struct addrinfo hints = { .ai_flags = HOST_FLAGS, .ai_socktype = SOCK_STREAM };
-    char            port[16];
-    snprintf(port, sizeof port, "%d", s->o->port);
-    int why = getaddrinfo(s->o->host, port, &hints, out);
-    if (why)
-        return fail(err, TBLOCK_USAGE, "--host %s: %s%s", s->o->host, gai_strerror(why),
-                    why == EAI_NONAME ? no_name : "");
+    char            service[16];
+    snprintf(service, sizeof service, "%d", port);
+    int why = getaddrinfo(host, service, &hints, out);
+    return !why
+        || fail(err, TBLOCK_USAGE, "--host %s: %s%s", host, gai_strerror(why),
+                why == EAI_NONAME ? no_name : "");
+}
+
+static bool find_address(const Server *s, int given, struct addrinfo **out, tblock_error *err)
+{
+    if (!address_find(s->o->host, s->o->port, out, err))
+        return false;
     bool loopback = given >= 0 ? given_is_loopback(given) : is_loopback((*out)->ai_addr);
     return loopback || s->o->n_keys
         || fail(err, TBLOCK_USAGE,

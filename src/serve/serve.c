@@ -12,12 +12,6 @@
 
 enum { FLUSH_SECONDS = 5 };
 
-bool serve_possible(tblock_error *err)
-{
-    (void)err;
-    return true;
-}
-
 /* ---- Signals --------------------------------------------------------------------------------- */
 
 typedef struct Signals { Server *s; sigset_t set, before; pthread_t thread; bool over; } Signals;

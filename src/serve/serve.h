@@ -42,7 +42,8 @@ typedef struct ServeOptions {
  * open address) and TBLOCK_SYSTEM. */
 bool serve(const ServeOptions *o, tblock_error *err);
 
-/* Was the program built with libmicrohttpd? */
-bool serve_possible(tblock_error *err);
+/* Asks the server at an address for /health (check.c). Fails with TBLOCK_NO where it does not
+ * answer that it is well, within seconds, and TBLOCK_USAGE (no address). */
+bool serve_check(const char *host, int port, tblock_error *err);
 
 #endif

@@ -154,6 +154,9 @@ uint64_t random_seed(void);
 
 /* The socket to listen at (listen.c). -1: see *err. */
 int  listen_open(const Server *s, tblock_error *err);
+/* What --host and --port name; freeaddrinfo frees it. */
+struct addrinfo;
+bool address_find(const char *host, int port, struct addrinfo **out, tblock_error *err);
 bool http_start(Server *s, int listening, tblock_error *err);
 void http_stop(Server *s);
 /* Has the client closed this connection, or the half that it writes? */

@@ -4,10 +4,14 @@
 import json
 import math
 import re
+import signal
+import socket
+import subprocess
 import sys
+import threading
 import urllib.parse
 
-from server import Server
+from server import MODEL, TBLOCK, Server, until
 from verdicts import attempt_all
 
 # The names and types that vLLM publishes (its v1 metrics), and what we call the same.
@@ -152,5 +156,50 @@ def a_model_is_found_by_its_name():
             assert status == 405 and "expected GET" in json.loads(data)["error"]["message"], data
 
 
-sys.exit(attempt_all(the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests,
+def check(port, *more):
+    done = subprocess.run([TBLOCK, "serve", "--check", "--port", str(port), *more], capture_output=True, text=True, timeout=60)
+    assert not done.stdout, done
+    return done.returncode, done.stderr
+
+
+def check_asks_a_server_for_its_health():
+    with Server("--parallel", "128", "--threads", "1") as s:
+        assert check(s.port) == (0, "")
+        running = s.stream("/v1/completions", prompt="A", n=128, max_tokens=240)
+        next(running)
+        s.process.send_signal(signal.SIGTERM)
+        until("it stops", lambda: any("stops" in line for line in s.log))
+        status, said = check(s.port)
+        assert status == 1 and "expected status 200, found 503" in said, said
+        for _ in running:
+            pass
+    status, said = check(s.port)
+    assert status == 1 and "Connection refused" in said, said
+    assert check(1, "--host", "no address")[0] == 2
+
+
+def check_believes_no_other_answer():
+    """Neither another program's, nor one that does not come."""
+    for answer, found in ((b"HTTP/1.1 204 No Content\r\n\r\n", "found 204"), (b"HTTP/1.1 2000 OK\r\n\r\n", "found 0, no answer in HTTP"),
+                          (b"HTTP/1.1 200", "no answer in HTTP"), (b"SSH-2.0-OpenSSH_9.2 and more\r\n", "no answer in HTTP"),
+                          (b"", "no answer in HTTP"), (None, "Connection timed out")):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def reply():
+                with listener.accept()[0] as client:
+                    client.recv(1000)
+                    if answer is not None:
+                        client.sendall(answer)
+                        return
+                    client.recv(1)  # until it hangs up
+            thread = threading.Thread(target=reply)
+            thread.start()
+            status, said = check(listener.getsockname()[1])
+            thread.join()
+            assert status == 1 and found in said, (answer, said)
+    for arguments, words in ((["--check", MODEL], "expected no MODEL"), ([], "expected MODEL")):
+        done = subprocess.run([TBLOCK, "serve", *arguments], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 2 and words in done.stderr, done
+
+
+sys.exit(attempt_all(check_asks_a_server_for_its_health, check_believes_no_other_answer, the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests,
                      what_it_says_of_itself, a_model_is_found_by_its_name))
