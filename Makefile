@@ -366,6 +366,20 @@ static: ## build/dist/tblock-VERSION-linux-ARCH.tar.gz, a static program (ARCH=x
 	@CC=$(if $(filter $(HOST),$(ARCH)),,$(ARCH)-linux-gnu-)gcc tools/static_libs.sh $(ARCH)
 	@$(MAKE) $(JOBS) --no-print-directory config=static build/dist/$(STATIC_NAME).tar.gz
 
+# A file that docker and podman load. MODEL= leaves the model out: then it is mounted.
+MODEL = models/shakespeare.bin
+IMAGE = build/image-$(ARCH)
+BUILDAH = buildah --storage-driver vfs --root $(abspath $(IMAGE)/store) --runroot $(abspath $(IMAGE)/run)
+image: static ## build/dist/tblock-VERSION-linux-ARCH.image.tar, a container of the static program (MODEL=models/shakespeare.bin)
+	@tools/setup.sh image
+	@rm -rf $(IMAGE) && mkdir -p $(IMAGE)/context/models && rm -f build/dist/$(STATIC_NAME).image.tar
+	cp -r build/dist/$(STATIC_NAME)/. $(IMAGE)/context
+	$(if $(MODEL),install -m 644 $(MODEL) $(IMAGE)/context/models/shakespeare.bin)
+	$(BUILDAH) bud -q --isolation chroot --format docker --platform linux/$(if $(filter aarch64,$(ARCH)),arm64,amd64) --timestamp $(DATE) \
+	  -f Containerfile -t tblock:$(VERSION) $(IMAGE)/context
+	$(BUILDAH) push -q tblock:$(VERSION) docker-archive:build/dist/$(STATIC_NAME).image.tar:tblock:$(VERSION)
+	@rm -rf $(IMAGE)
+
 deb: dist ## Debian packages of the last commit in build/deb: program, library, headers, Python
 	@tools/setup.sh deb
 	@tools/make_deb.sh $(VERSION)
@@ -377,6 +391,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static deb clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -8,6 +8,7 @@
 #   tools/setup.sh neon       that of test, and the cross compiler and emulator of `make test-neon`
 #   tools/setup.sh deb        that of demo, and the tools that make Debian packages
 #   tools/setup.sh static     that of demo, and for ARCH of another processor its cross compiler, for `make static`
+#   tools/setup.sh image      buildah, for `make image`
 #   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
 #   tools/setup.sh lint       clang-tidy and cppcheck
 #   tools/setup.sh soak       what `make soak` needs: that of test and fuzz, and valgrind
@@ -105,7 +106,8 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
     compilers) need gcc has gcc; need clang has clang ;;
     packages) needs_of_packages
         needs_of_cross_compiler aarch64
-        need qemu-user-static has qemu-aarch64-static ;;
+        need qemu-user-static has qemu-aarch64-static
+        need buildah has buildah ;;
     browser) need chromium has_browser ;;
     clients) need chromium has_browser; need haproxy has_haproxy
         requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
@@ -118,6 +120,8 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
 deb) requirements=
     needs_of_build
     needs_of_packages ;;
+image) requirements=
+    need buildah has buildah ;;
 static) requirements=
     needs_of_build
     need dpkg-dev has dpkg-source
@@ -129,7 +133,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|static|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|static|image|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

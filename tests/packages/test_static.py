@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
 """`make static`: programs for x86-64 and aarch64 that need nothing beside them. They run in a folder that is their whole system and
-give the bits of the program that make builds; the one for the other processor runs under qemu. Needs Debian's archives, and root
-for the chroot. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
+give the bits of the program that make builds; the one for the other processor runs under qemu. `make image`: containers of them;
+their commands run in their files, as their user. Needs Debian's archives, and root for the chroot. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import hashlib
+import json
 import os
 import platform
+import re
 import shutil
+import signal
+import socket
+import subprocess
 import sys
+import tarfile
 import tempfile
 
 from artefacts import DIST, GOLDEN, MODEL, ROOT, VERSION, run
@@ -117,6 +123,43 @@ def it_serves(system):
             assert answer["choices"][0]["text"] == text, (answer, text)
 
 
+def a_container_serves_and_knows_its_health(system):
+    """Its own user, command and health check, in a folder that holds the files of its layers and a key."""
+    run("make", "-s", "image", "ARCH=" + system.arch)
+    with tarfile.open(os.path.join(DIST, system.name + ".image.tar")) as image:
+        manifest, = json.load(image.extractfile("manifest.json"))
+        about = json.load(image.extractfile(manifest["Config"]))
+        root = os.path.join(TEMP, "container-" + system.arch)
+        for layer in manifest["Layers"]:
+            with tarfile.open(fileobj=image.extractfile(layer)) as files:
+                files.extractall(root)
+    held = {os.path.relpath(os.path.join(d, f), root) for d, _, fs in os.walk(root) for f in fs}
+    assert {f for f in held if not f.startswith("licences/")} == {"tblock", "models/shakespeare.bin"}, held
+    config = about["config"]
+    assert about["architecture"] == {"x86_64": "amd64", "aarch64": "arm64"}[system.arch] and about["os"] == "linux", about
+    user = config["User"]
+    assert user.split(":")[0] not in ("", "0", "root"), user
+    shutil.copy(GOLDEN, root)
+    if system.emulator:
+        shutil.copy(os.path.join(system.root, system.emulator[0][1:]), root)
+    with open(os.path.join(root, "keys"), "w") as f:
+        f.write("a key\n")
+    inside = ["chroot", "--userspec=" + user, root, *system.emulator]
+    assert "3 of 3 sequences" in run(*inside, *config["Entrypoint"], "verify", "/models/shakespeare.bin", "/golden.safetensors")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = ["--port", str(free.getsockname()[1])]
+    kind, *check = config["Healthcheck"]["Test"]
+    assert kind == "CMD", config
+    p = subprocess.Popen([*inside, *config["Entrypoint"], *config["Cmd"], *port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert p.stdout.readline() == "http://0.0.0.0:%s\n" % port[1]
+    with open("/proc/%d/status" % p.pid) as f:
+        assert re.search(r"^Uid:\t%s\t" % user.split(":")[0], f.read(), re.M), "it runs as another user"
+    run(*inside, *check, *port)
+    p.send_signal(signal.SIGTERM)
+    assert p.wait(300) == 0
+    assert "Connection refused" in run(*inside, *check, *port, status=1)
+
+
 def main():
     failed = False
     for arch in ("x86_64", "aarch64"):
@@ -126,7 +169,8 @@ def main():
         if claim(it_builds_and_needs_no_library, system):
             failed = True
             continue
-        for f in (it_runs_with_nothing_beside_it, logits_are_the_same_bytes, what_is_left_out_is_named, it_serves):
+        for f in (it_runs_with_nothing_beside_it, logits_are_the_same_bytes, what_is_left_out_is_named, it_serves,
+                  a_container_serves_and_knows_its_health):
             failed |= claim(f, system)
     return failed
 

@@ -31,7 +31,7 @@ PICTURE = ROOT / "docs/block.svg"
 LIMIT = 900  # seconds for the commands of a block, most of them for a busy machine
 
 # other programs that a reader may be told to type
-OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "pip", "sed", "source", "fuzz_json", "regression_test.sh"}
+OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "pip", "podman", "sed", "source", "fuzz_json", "regression_test.sh"}
 # and options that pages name of them, or of tblock's scripts
 OPTIONS = {"--batch_size", "--cflags", "--clean", "--golden-record", "--interleave", "--libs", "--list", "--local-dir", "--model", "--model_args", "--part",
            "--priority", "--product", "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static",
