@@ -187,6 +187,81 @@ TBLOCK_API bool tblock_verify_junit(const char *path, const char *name,
                                     const tblock_verify_report *report, const tblock_error *why,
                                     tblock_error *err);
 
+/* ---- Receipts (docs/receipts.md) ------------------------------------------------------------- */
+
+/* What a generation drew and from what, as JSON that anyone with the model can compute again. */
+typedef struct tblock_receipt tblock_receipt;
+
+typedef struct tblock_receipt_options {
+    size_t      every;      /* keep each link of the chain whose number is a multiple; 0: none    */
+    bool        trust_hash; /* do not compare the model's data with their recorded hash           */
+    const char *chat_sha256, *chat_date; /* of the template that made the prompt, and the date that
+                               it was told; NULL: none                                            */
+} tblock_receipt_options;
+
+/* Begin a receipt of a generation that will be opened with opt. Then give it each token: set
+ * opt->on_token to tblock_receipt_token and opt->user to the receipt, or call it in an on_token of
+ * your own. The first receipt of a model reads all its data, unless trust_hash. Fails with
+ * TBLOCK_INPUT (data that differ from their hash, a constraint whose text is not UTF-8) and
+ * TBLOCK_USAGE (a constraint of tblock_chat_calls, which has no text; tokens that were drawn
+ * before: n_drawn; an option of the sampler). */
+TBLOCK_API tblock_receipt *tblock_receipt_new(const tblock_context *c,
+                                              const tblock_generation_options *opt,
+                                              const tblock_receipt_options *how, tblock_error *err);
+TBLOCK_API void            tblock_receipt_free(tblock_receipt *r); /* accepts NULL */
+
+/* A tblock_token_fn. Tokens before those drawn, and tokens that it has, change nothing. */
+TBLOCK_API void tblock_receipt_token(void *receipt, size_t index, int32_t token,
+                                     const float *logits);
+
+/* Of what was drawn so far: one line of JSON without '\n', in ASCII. *json is allocated. Fails with
+ * TBLOCK_USAGE (a token was left out). */
+TBLOCK_API bool tblock_receipt_json(const tblock_receipt *r, char **json, tblock_error *err);
+
+/* Read a receipt of anybody: n_bytes of JSON, at most TBLOCK_RECEIPT_MOST. name begins messages.
+ * Fails with TBLOCK_INPUT (no receipt, a field that is missing, unknown or out of range). */
+enum { TBLOCK_RECEIPT_MOST = 1 << 24 };
+TBLOCK_API tblock_receipt *tblock_receipt_read(const char *json, size_t n_bytes, const char *name,
+                                               tblock_error *err);
+
+enum tblock_receipt_verdict {
+    TBLOCK_RECEIPT_HOLDS   = 0, /* every token and every bit                                      */
+    TBLOCK_RECEIPT_OTHER   = 1, /* of another model, numerics or option than this context         */
+    TBLOCK_RECEIPT_CHANGED = 2, /* a field before the drawn tokens was changed after it was made  */
+    TBLOCK_RECEIPT_TOKEN   = 3, /* its logits do not give this token                              */
+    TBLOCK_RECEIPT_LOGITS  = 4, /* the tokens were drawn from other logits                        */
+    TBLOCK_RECEIPT_FAILED  = 5  /* it cannot be computed: an id that is no token, too many of
+                                   them, a constraint that is not kept, a logit that is NaN       */
+};
+
+typedef struct tblock_receipt_row {
+    int     verdict;         /* of the first two that apply nothing is computed                   */
+    size_t  n_given, n_drawn;
+    int64_t position;        /* of the first token that its logits do not give; -1: none          */
+    int32_t found, expected; /* that token, and the one that they give; -1: the text had ended    */
+    int64_t first, last;     /* the first link that differs closes over the logits that the tokens
+                                of these positions were drawn from; -1: none differs              */
+    char    why[512];        /* in words; "" if it holds                                          */
+} tblock_receipt_row;
+
+typedef struct tblock_receipt_verify_options {
+    void (*progress)(void *user, double done);
+    void *user;
+} tblock_receipt_verify_options;
+
+/* Compute n receipts again, as many at a time as the context has sequences, and say of each in
+ * row [n] whether it holds. Returns true if all were looked at, whatever the answer. Takes every
+ * sequence that no generation has. Fails with TBLOCK_USAGE (no free sequence). */
+TBLOCK_API bool tblock_receipt_verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
+                                      const tblock_receipt_verify_options *opt,
+                                      tblock_receipt_row *row, tblock_error *err);
+
+/* The outcome as JUnit XML: a test case for each receipt, names [n]. rows NULL means that nothing
+ * was compared: the file then has one case, in error, with the reason in *why. */
+TBLOCK_API bool tblock_receipt_junit(const char *path, const char *const *names,
+                                     const tblock_receipt_row *rows, size_t n,
+                                     const tblock_error *why, tblock_error *err);
+
 /* ---- Evaluation (docs/eval.md) --------------------------------------------------------------- */
 
 /* All sums are in double and in the order of the text, so the bits do not depend on threads,

@@ -88,6 +88,10 @@ bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err
 /* Explains why `what` is NaN: reads all weights, which loading does not, to find the cause.
  * Fails with INPUT (or SYSTEM) and always returns false. */
 bool context_explain_nan(const tblock_context *c, const char *what, Error *err);
+/* tblock_generation_open. on_token is called for those of ids, too, whose logits are of position
+ * told_from or behind: none of these positions is reused. SIZE_MAX: for none. */
+tblock_generation *generation_open(tblock_context *c, const tblock_generation_options *opt,
+                                   size_t told_from, Error *err);
 /* Parses "auto" (or NULL), "f32", "f16" or "q8"; fails with USAGE. auto: f32 for float weights,
  * f16 for quantized ones. */
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
@@ -101,6 +105,17 @@ RunSettings run_settings(const tblock_context *c);
 enum { RUN_FACTS = 8 };
 typedef struct RunFact { const char *key, *value; } RunFact;
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
+
+/* The same of a context, and which bytes of the data are which tensor, which their hash does not
+ * tell. */
+enum { BINDING_FACTS = RUN_FACTS + 1 };
+typedef struct RunBinding { RunFact fact[BINDING_FACTS]; char layout[65]; } RunBinding;
+bool run_binding(RunBinding *b, const tblock_context *c, Error *err);
+
+/* A fact was recorded that is another here: adds ", kv_type q8 (here f16)" to out [n_out], which
+ * holds `at` bytes. Returns how many it holds then. */
+size_t run_fact_differs(char *out, size_t n_out, size_t at, const char *key, const char *was,
+                        const char *is);
 
 /* Writes the metadata of a file of results: its format and the facts. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s,
@@ -152,6 +167,17 @@ void widen_row(double *out, const float *x, int n);
 typedef struct Moments { double mean, m2; size_t n; } Moments;
 void   moments_add(Moments *m, double x);
 double moments_error(const Moments *m); /* of the mean: sqrt(m2 / (n - 1) / n); NaN for n < 2 */
+
+/* ---- junit.c --------------------------------------------------------------------------------- */
+
+/* A file of test cases, of which some may have failed. */
+typedef struct JunitCase { const char *name, *failure, *detail, *out; } JunitCase; /* failure NULL:
+                                                                                    * none */
+void junit_begin(TextOut *o, const char *suite, size_t n, size_t failures);
+void junit_case(TextOut *o, const char *suite, const JunitCase *c);
+bool junit_end(TextOut *o, const char *path, Error *err);
+/* The file of what could not run. */
+bool junit_error(const char *path, const char *suite, const Error *why, Error *err);
 
 /* ---- weight_stream.c ------------------------------------------------------------------------- */
 

@@ -38,6 +38,10 @@ tblock_constraint *constraint_over(const tblock_model *m, Constraint *engine, in
 tblock_constraint *constraint_behind(tblock_constraint *c, Constraint *lead, bool may_end);
 bool constraint_sleeps(const tblock_constraint *c); /* may it? false for NULL */
 
+/* What tblock_constraint_new was told; kind 0: it was made otherwise. */
+typedef struct ConstraintText { int kind; const char *text; size_t n; } ConstraintText;
+ConstraintText constraint_text(const tblock_constraint *c);
+
 /* Begin: f has constraint, end, n_end and vocab_size. Fails (USAGE) where the constraint was made
  * for another vocabulary. */
 bool fitting_begin(Fitting *f, const tblock_model *m, Error *err);

@@ -32,6 +32,8 @@ struct tblock_generation {
     int32_t                  *ids; /* [cap_ids] given, then drawn */
     size_t                    n_ids, cap_ids, n_given, n_reused;
     size_t                    n_known; /* tokens to read before the first is drawn here */
+    size_t                    told_from; /* position of the first logits of those that are told;
+                                          * SIZE_MAX: none is */
     size_t                    n_held; /* tokens that are computed; the sequence may hold more */
     TextStream               *stream; /* NULL: the model has no tokenizer */
     const char               *skip;   /* of opt.skip, what may still come */
@@ -142,8 +144,9 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
 {
     const tblock_context *c    = g->context;
     const size_t          held = (size_t)c->kv.seq[seq].length;
-    size_t most = g->opt.prompt_logits ? 0 : g->pool.sum ? g->pool.first : g->n_ids - 1, n = 0;
-    most        = most < held ? most : held;
+    size_t                most = g->pool.sum ? g->pool.first : g->n_ids - 1, n = 0;
+    most                       = most < g->told_from ? most : g->told_from;
+    most                       = most < held ? most : held;
     while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
         n++;
     return n;
@@ -328,8 +331,8 @@ static bool check_sampling(tblock_context *c, const tblock_sampler_options *o, E
     return c->sampler != NULL;
 }
 
-tblock_generation *tblock_generation_open(tblock_context *c, const tblock_generation_options *opt,
-                                          tblock_error *err)
+tblock_generation *generation_open(tblock_context *c, const tblock_generation_options *opt,
+                                   size_t told_from, Error *err)
 {
     if (!check_options(c, opt, err) || !check_sampling(c, &opt->sampling, err))
         return NULL;
@@ -341,6 +344,7 @@ tblock_generation *tblock_generation_open(tblock_context *c, const tblock_genera
     g->context      = c;
     g->seq          = -1;
     g->draft_length = DRAFT_START;
+    g->told_from    = told_from;
     bool ok         = copy_options(g, opt, err);
     if (ok && c->model->tokenizer) {
         /* the text begins here where nothing but the BOS is before it: its dummy space goes, but
@@ -354,6 +358,12 @@ tblock_generation *tblock_generation_open(tblock_context *c, const tblock_genera
         return NULL;
     }
     return g;
+}
+
+tblock_generation *tblock_generation_open(tblock_context *c, const tblock_generation_options *opt,
+                                          tblock_error *err)
+{
+    return generation_open(c, opt, opt->prompt_logits ? 0 : SIZE_MAX, err);
 }
 
 void tblock_generation_close(tblock_generation *g)
@@ -423,7 +433,8 @@ static void keep_prompt(tblock_generation *g, size_t length)
                                                                    : g->n_known - 1;
     size_t         most = length < g->n_known ? length : g->n_known - 1;
     most                = most < pooled ? most : pooled;
-    while (!g->opt.prompt_logits && g->n_held < most && id[g->n_held] == g->ids[g->n_held])
+    most                = most < g->told_from ? most : g->told_from;
+    while (g->n_held < most && id[g->n_held] == g->ids[g->n_held])
         g->n_held++;
 }
 
@@ -476,7 +487,7 @@ static void fill_items(const tblock_generation *g, tblock_item *item)
         item[i] =
             (tblock_item){ .seq         = g->seq,
                            .pos         = (int32_t)pos,
-                           .want_logits = !reads || pos + 1 == g->n_known || g->opt.prompt_logits,
+                           .want_logits = !reads || pos + 1 == g->n_known || pos >= g->told_from,
                            .token       = pos < g->n_ids ? g->ids[pos] : g->draft[pos - g->n_ids] };
     }
 }
@@ -549,6 +560,8 @@ static bool tell_prompt(tblock_generation *g)
 {
     for (size_t i = 0; i < g->n_items; i++) {
         size_t next = g->n_held + i + 1;
+        if (next <= g->told_from)
+            continue;
         if (!context_check_logits(g->context, g->first_item + i, &g->error))
             return give_up(g);
         if (next < g->n_known)
@@ -571,7 +584,7 @@ static void take_step(tblock_generation *g)
     if (n == 0)
         return;
     if (g->n_held < g->n_known) {
-        if (g->opt.prompt_logits && !tell_prompt(g))
+        if (g->told_from != SIZE_MAX && !tell_prompt(g))
             return;
         g->n_held += n;
         if (g->n_held == g->n_known && embedding_is_finite(g))

@@ -210,16 +210,6 @@ static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase
 
 /* ---- The settings ---------------------------------------------------------------------------- */
 
-/* A value of a file's metadata or of this run, short enough for a line: a hash by its first
- * digits. */
-static void spell_fact(const char *key, const char *value, char out[24])
-{
-    if (strcmp(key, "model_sha256") == 0)
-        snprintf(out, 24, "%.12s", *value ? value : "(none)");
-    else
-        snprintf(out, 24, strlen(value) < 24 ? "%s" : "%.20s...", value);
-}
-
 /* In which of the facts that f records of its run this one is another; a file of another program
  * records none. */
 static bool compare_settings(const GoldenFile *g, const tblock_context *c,
@@ -236,16 +226,9 @@ static bool compare_settings(const GoldenFile *g, const tblock_context *c,
     report->recorded = true;
     for (int i = 0; i < RUN_FACTS && at < n_out; i++) {
         const char *key = fact[i].key, *here = fact[i].value, *found = golden_meta(g, key);
-        char        was[24], is[24];
         report->recorded = report->recorded && found;
-        if (!found || strcmp(found, here) == 0)
-            continue;
-        spell_fact(key, found, was), spell_fact(key, here, is);
-        const char *comma = at ? ", " : "";
-        if (strcmp(key, "config") == 0)
-            at += (size_t)snprintf(out + at, n_out - at, "%sconfig", comma); /* a page of JSON */
-        else
-            at += (size_t)snprintf(out + at, n_out - at, "%s%s %s (here %s)", comma, key, was, is);
+        if (found && strcmp(found, here) != 0)
+            at = run_fact_differs(out, n_out, at, key, found, here);
     }
     return true;
 }

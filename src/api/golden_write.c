@@ -2,6 +2,7 @@
  * made with. */
 #include "api/golden.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/fp_env.h"
@@ -52,6 +53,32 @@ bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
     };
     memcpy(fact, facts, sizeof facts);
     return true;
+}
+
+/* Values that are a hash are told by their first digits. */
+static bool is_hash(const char *key) { return strstr(key, "sha256") || strstr(key, "layout"); }
+
+/* A value of a file's metadata or of this run, short enough for a line: a hash by its first
+ * digits. */
+static void spell_fact(const char *key, const char *value, char out[24])
+{
+    if (is_hash(key))
+        snprintf(out, 24, "%.12s", *value ? value : "(none)");
+    else
+        snprintf(out, 24, strlen(value) < 24 ? "%s" : "%.20s...", value);
+}
+
+size_t run_fact_differs(char *out, size_t n_out, size_t at, const char *key, const char *was,
+                        const char *is)
+{
+    const char *comma = at ? ", " : "";
+    char        then[24], here[24];
+    spell_fact(key, was, then), spell_fact(key, is, here);
+    if (at < n_out && strcmp(key, "config") == 0) /* a page of JSON */
+        at += (size_t)snprintf(out + at, n_out - at, "%sconfig", comma);
+    else if (at < n_out)
+        at += (size_t)snprintf(out + at, n_out - at, "%s%s %s (here %s)", comma, key, then, here);
+    return at;
 }
 
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s,

@@ -35,11 +35,7 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
 
 /* ---- What a state belongs to ----------------------------------------------------------------- */
 
-enum { STATE_FACTS = RUN_FACTS + 1 };
-typedef struct Binding { RunFact fact[STATE_FACTS]; char layout[65]; } Binding;
-
-/* The hash of the data does not tell which bytes are which tensor, so the layout is hashed too. */
-static bool bind(Binding *b, const tblock_context *c, Error *err)
+bool run_binding(RunBinding *b, const tblock_context *c, Error *err)
 {
     RunSettings settings = run_settings(c);
     if (!run_facts(c->model, &settings, b->fact, err)
@@ -51,9 +47,9 @@ static bool bind(Binding *b, const tblock_context *c, Error *err)
 
 /* Fails at the first fact in which the file's run differs. Does not print long values (the
  * config). */
-static bool check_binding(const TensorFile *f, const Binding *b, Error *err)
+static bool check_binding(const TensorFile *f, const RunBinding *b, Error *err)
 {
-    for (int i = 0; i < STATE_FACTS; i++) {
+    for (int i = 0; i < BINDING_FACTS; i++) {
         const char *key = b->fact[i].key, *want = b->fact[i].value, *found = tensor_meta(f, key);
         if (found && strcmp(found, want) == 0)
             continue;
@@ -125,7 +121,7 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
                  const char *path, tblock_error *err)
 {
     enum { PAGE = 4096 };
-    Binding b;
+    RunBinding b;
     if (!check_seq(c, "sequence", seq, err))
         return false;
     if (n_tokens == 0 || n_tokens != (size_t)c->kv.seq[seq].length)
@@ -133,13 +129,13 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
                     "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
     if (!check_tokens("", tokens, n_tokens, c->model->weights.cfg.vocab_size, err)
-        || !source_check_apart(&c->model->source, path, err) || !bind(&b, c, err))
+        || !source_check_apart(&c->model->source, path, err) || !run_binding(&b, c, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
     bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err)
         && tensor_writer_meta(w, "version", "1", err)
         && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
-    for (int i = 0; ok && i < STATE_FACTS; i++)
+    for (int i = 0; ok && i < BINDING_FACTS; i++)
         ok = tensor_writer_meta(w, b.fact[i].key, b.fact[i].value, err);
     ok = ok && write_state(w, c, seq, tokens, n_tokens, err);
     if (ok)
@@ -264,12 +260,12 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
                  size_t *n_tokens, tblock_error *err)
 {
     TensorFile f;
-    Binding    b;
+    RunBinding    b;
     int32_t   *id = NULL;
     int        n  = 0;
     if (!check_seq(c, "sequence", seq, err) || !safetensors_open_private(&f, path, err))
         return false;
-    bool ok = check_format(&f, err) && bind(&b, c, err) && check_binding(&f, &b, err)
+    bool ok = check_format(&f, err) && run_binding(&b, c, err) && check_binding(&f, &b, err)
         && read_tokens(&f, c, &id, &n, err);
     if (ok && f.n_tensors != c->kv.shape.n_layers + 1)
         ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1,

@@ -8,7 +8,8 @@
 
 /* ---- hash.c ---------------------------------------------------------------------------------- */
 
-/* FNV-1a for tables and fingerprints, sha256 (nettle) for model hashes. */
+/* FNV-1a for tables and fingerprints, sha256 for model hashes and receipts: nettle's, which uses
+ * the processor's SHA instructions where it has them. */
 
 /* Continues the hash h over n bytes; start with FNV_SEED. */
 #define FNV_SEED 0xcbf29ce484222325u
@@ -23,7 +24,14 @@ static inline uint64_t fnv1a(uint64_t h, const void *data, size_t n)
 typedef struct Sha256 Sha256;
 Sha256 *sha256_new(void); /* NULL: no memory */
 void    sha256_add(Sha256 *s, const void *data, size_t n_bytes);
+/* The digest of what was added; then it is as new. */
+enum { SHA256_BYTES = 32 };
+void    sha256_take(Sha256 *s, uint8_t digest[SHA256_BYTES]);
 void    sha256_end(Sha256 *s, char hex[65]); /* writes 64 hex digits and NUL; frees s */
+void    sha256_free(Sha256 *s); /* accepts NULL */
+/* A digest as 64 hex digits and NUL, and back from 64 lowercase ones. */
+void    digest_hex(const uint8_t digest[SHA256_BYTES], char hex[65]);
+bool    digest_read(const char *hex, size_t n, uint8_t digest[SHA256_BYTES]);
 
 /* ---- hex ------------------------------------------------------------------------------------- */
 

@@ -15,10 +15,10 @@
 #include "tblock_tools.h"
 
 typedef struct RunArgs {
-    const char     *model, *trace, *draft, *load_state, *save_state;
-    int             n_predict, draft_max, draft_match;
+    const char     *model, *trace, *draft, *load_state, *save_state, *receipt;
+    int             n_predict, draft_max, draft_match, receipt_every;
     TextList        stop;
-    bool            echo, stats, json;
+    bool            echo, stats, json, trust_hash;
     SamplingOptions sampling;
     ConstraintOptions constraint;
     PromptOptions   prompt;
@@ -33,6 +33,8 @@ static const char *const end_names[] = { [TBLOCK_END_TOKEN]   = "eos",
                                          [TBLOCK_END_STOPPED] = "interrupt",
                                          [TBLOCK_END_FITS]    = "fits" };
 
+enum { OUT_STATE, OUT_RECEIPT, N_OUTPUTS }; /* --save-state, --receipt */
+
 typedef struct Running {
     const RunArgs      *args;
     tblock_model       *model;
@@ -45,7 +47,8 @@ typedef struct Running {
     size_t              n_loaded; /* tokens of a loaded state, before the prompt */
     size_t              n_shown;  /* of the text; without a tokenizer, of the ids */
     FILE               *trace;
-    Guarded             state; /* --save-state */
+    tblock_receipt     *receipt;   /* NULL: none */
+    Guarded             out[N_OUTPUTS];
     RunStats            stats;
 } Running;
 
@@ -78,43 +81,55 @@ static bool load(Running *r, tblock_error *err)
                           err);
 }
 
-/* Tells of a state that cannot be written before the text is computed, as far as that can be. */
-static bool check_save_state(const RunArgs *a, tblock_error *err)
+/* Tells of a file that cannot be written before the text is computed, as far as that can be. */
+static bool check_save(const char *path, const char *option, tblock_error *err)
 {
-    const char *path = a->save_state;
     struct stat st;
     if (!path || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return true; /* written in place, or refused */
     if (!*path)
-        return fail(err, TBLOCK_USAGE, "--save-state: expected a file name, found an empty one");
+        return fail(err, TBLOCK_USAGE, "%s: expected a file name, found an empty one", option);
     const char *slash  = strrchr(path, '/');
     char       *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
     if (!folder)
         return no_memory(NULL, err);
     bool good = access(folder, W_OK | X_OK) == 0;
     free(folder);
-    return good || fail(err, TBLOCK_SYSTEM, "--save-state %s: %s", path, strerror(errno));
+    return good || fail(err, TBLOCK_SYSTEM, "%s %s: %s", option, path, strerror(errno));
 }
 
-/* A state may replace the one that it goes on from, which has been read then. */
+/* No two outputs are one file, and none replaces an input. */
 static bool check_outputs(const Running *r, tblock_error *err)
 {
-    const RunArgs *a      = r->args;
-    const char    *prompt = prompt_file(&a->prompt);
-    if (a->trace && a->save_state
-        && (strcmp(a->trace, a->save_state) == 0 || path_same_file(a->trace, a->save_state)))
-        return fail(err, TBLOCK_USAGE,
-                    "--trace and --save-state: expected two files, found %s for both", a->trace);
-    return output_apart(a->save_state, r->model, &(Inputs){ a->model, { prompt } }, err)
-        && output_apart(a->trace, r->model,
-                        &(Inputs){ a->model, { prompt, a->load_state, a->save_state } }, err);
+    const RunArgs *a        = r->args;
+    const char    *prompt   = prompt_file(&a->prompt);
+    const char    *output[] = { a->trace, a->save_state, a->receipt };
+    const char    *name[]   = { "--trace", "--save-state", "--receipt" };
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < i; j++)
+            if (output[i] && output[j]
+                && (strcmp(output[i], output[j]) == 0 || path_same_file(output[i], output[j])))
+                return fail(err, TBLOCK_USAGE, "%s and %s: expected two files, found %s for both",
+                            name[j], name[i], output[j]);
+    /* a state may replace the one that it goes on from, which has been read then */
+    for (int i = 0; i < 3; i++)
+        if (!output_apart(output[i], r->model,
+                          &(Inputs){ a->model,
+                                     { prompt, output[i] == a->save_state ? NULL : a->load_state,
+                                       a->constraint.schema, a->constraint.grammar } },
+                          err))
+            return false;
+    return true;
 }
 
-static void write_trace(void *user, size_t index, int32_t token, const float *logits)
+static void take_token(void *user, size_t index, int32_t token, const float *logits)
 {
     const Running *r = user;
-    fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", index, token,
-            tblock_hash_floats(logits, (size_t)r->info.vocab_size));
+    if (r->receipt)
+        tblock_receipt_token(r->receipt, index, token, logits);
+    if (r->trace)
+        fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", index, token,
+                tblock_hash_floats(logits, (size_t)r->info.vocab_size));
 }
 
 /* Goes on from the n tokens of a state and the prompt's. */
@@ -131,23 +146,28 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
     if (loaded)
         memcpy(ids, loaded, r->n_loaded * sizeof *ids);
     memcpy(ids + r->n_loaded, r->prompt.ids, r->prompt.n * sizeof *ids);
+    const tblock_generation_options opt = { .ids = ids,
+                                            .n_ids = n,
+                                            .sampling = sampling_of(&a->sampling, r->stats.seed),
+                                            .max_tokens = a->n_predict ? a->n_predict : -1,
+                                            .stop_texts = a->stop.texts,
+                                            .n_stop_texts = a->stop.n,
+                                            .constraint = r->constraint,
+                                            .draft = r->stats.drafts ? a->draft_max : 0,
+                                            .draft_match = a->draft_match,
+                                            .on_token = a->trace || a->receipt ? take_token : NULL,
+                                            .user = r };
     r->generating.context    = r->context;
-    r->generating.generation = tblock_generation_open(
-        r->context,
-        &(tblock_generation_options){ .ids          = ids,
-                                      .n_ids        = n,
-                                      .sampling     = sampling_of(&a->sampling, r->stats.seed),
-                                      .max_tokens   = a->n_predict ? a->n_predict : -1,
-                                      .stop_texts   = a->stop.texts,
-                                      .n_stop_texts = a->stop.n,
-                                      .constraint   = r->constraint,
-                                      .draft        = r->stats.drafts ? a->draft_max : 0,
-                                      .draft_match  = a->draft_match,
-                                      .on_token     = a->trace ? write_trace : NULL,
-                                      .user         = r },
-        err);
+    r->generating.generation = tblock_generation_open(r->context, &opt, err);
+    bool good                = r->generating.generation != NULL;
+    if (good && a->receipt) {
+        tblock_receipt_options how = { .every      = (size_t)a->receipt_every,
+                                       .trust_hash = a->trust_hash };
+        r->receipt = tblock_receipt_new(r->context, &opt, &how, err);
+        good       = r->receipt != NULL;
+    }
     free(ids);
-    return r->generating.generation != NULL;
+    return good;
 }
 
 /* The prompt, and before it the tokens of a state. */
@@ -283,8 +303,16 @@ static bool save_state(Running *r, tblock_error *err)
         last.token = now->ids[now->n_held];
         good       = tblock_decode(r->context, &last, 1, err);
     }
-    return good && tblock_state_save(r->context, now->seq, now->ids, n, r->state.path, err)
-        && guarded_commit(&r->state, err);
+    return good && tblock_state_save(r->context, now->seq, now->ids, n, r->out[OUT_STATE].path,
+                                     err)
+        && guarded_commit(&r->out[OUT_STATE], err);
+}
+
+static bool save_receipt(Running *r, tblock_error *err)
+{
+    return !r->receipt
+        || (receipt_write(r->receipt, r->out[OUT_RECEIPT].path, err)
+            && guarded_commit(&r->out[OUT_RECEIPT], err));
 }
 
 static void gather_stats(Running *r)
@@ -328,7 +356,7 @@ static bool finish(Running *r, tblock_error *err)
         constraint_note_cut(a->general.quiet);
     if (a->stats && !print_stats(r, err))
         return false;
-    if (!close_trace(r, err) || !save_state(r, err))
+    if (!close_trace(r, err) || !save_receipt(r, err) || !save_state(r, err))
         return false;
     return end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
@@ -357,18 +385,22 @@ static bool run(void *args, tblock_error *err)
                        .drafts    = strcmp(a->draft, "none") != 0,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Running      r     = { .args = a, .stats = stats };
-    bool     good  = check_save_state(a, err) && load(&r, err) && check_outputs(&r, err)
+    bool     good  = check_save(a->save_state, "--save-state", err)
+        && check_save(a->receipt, "--receipt", err) && load(&r, err) && check_outputs(&r, err)
         && read_prompt(&r, err) && open_trace(&r, err);
-    good = good && guarded_output(&r.state, a->save_state, a->compute.sandbox, err)
-        && guarded_enter(a->compute.sandbox, &r.state, 1, r.trace ? fileno(r.trace) : -1, err);
+    good = good && guarded_output(&r.out[OUT_STATE], a->save_state, a->compute.sandbox, err)
+        && guarded_output(&r.out[OUT_RECEIPT], a->receipt, a->compute.sandbox, err)
+        && guarded_enter(a->compute.sandbox, r.out, N_OUTPUTS, r.trace ? fileno(r.trace) : -1, err);
     if (good) {
         interrupt_catch();
         good = go_on(&r, err);
     }
     if (stats.memory_fd >= 0)
         close(stats.memory_fd);
-    guarded_close(&r.state, err);
+    for (int i = 0; i < N_OUTPUTS; i++)
+        guarded_close(&r.out[i], err);
     close_trace(&r, NULL);
+    tblock_receipt_free(r.receipt);
     tblock_generation_close(r.generating.generation);
     tblock_constraint_free(r.constraint);
     tblock_context_free(r.context);
@@ -392,6 +424,17 @@ static const Option generate_options[] = {
       "print speed, memory, settings and a hash of the last logits to standard error" },
     { "trace",    0,  "FILE", OPT_TEXT,  AT(trace), 0, 0, NULL,
       "write a line for each token: index, id, hash of the logits it was sampled from" },
+    { 0 },
+};
+static const Option receipt_options[] = {
+    { "receipt",       0, "FILE", OPT_TEXT, AT(receipt), 0, 0, NULL,
+      "at the end, write a receipt: what was drawn, with which options, from which logits; tblock "
+      "verify computes it again (docs/receipts.md)" },
+    { "receipt-every", 0, "N", OPT_INT, AT(receipt_every), 0, 1 << 20, "0",
+      "keep a hash after each N tokens in it, which shows where two runs diverge; 0: only the "
+      "last" },
+    { "trust-hash", 0, NULL, OPT_FLAG, AT(trust_hash), 0, 0, NULL,
+      "do not read the model's data to check that they have the hash that the file records" },
     { 0 },
 };
 static const Option state_options[] = {
@@ -420,6 +463,7 @@ static const OptionGroup groups[] = {
     { "Sampling", sampling_options, AT(sampling) },
     GROUP_CONSTRAINT(AT(constraint)),
     { "Drafts", draft_options, 0 },
+    { "Receipt", receipt_options, 0 },
     { "State", state_options, 0 },
     GROUP_COMPUTE(AT(compute)),
     GROUPS_END(AT(general)),

@@ -9,12 +9,15 @@
 #include "tblock_tools.h"
 
 typedef struct VerifyArgs {
-    const char    *model, *golden, *junit;
+    const char    *model, *junit;
+    TextList       records;
     bool           exact, greedy, json;
     double         tol; /* NaN: not given */
     ComputeOptions compute;
     GeneralOptions general;
 } VerifyArgs;
+
+static const char *golden_of(const VerifyArgs *a) { return a->records.texts[0]; }
 
 enum { LONGEST_NAME = 10 }; /* that the table has a column for in 80 */
 
@@ -168,7 +171,8 @@ static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify
 {
     tblock_error why = err ? *err : (tblock_error){ 0 };
     return !a->junit
-        || (tblock_verify_junit(junit->path ? junit->path : a->junit, a->golden, report, &why, err)
+        || (tblock_verify_junit(junit->path ? junit->path : a->junit, golden_of(a), report, &why,
+                                err)
             && guarded_commit(junit, err));
 }
 
@@ -180,9 +184,9 @@ static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error
     char        *tokens = NULL;
     if (!a->junit)
         return true;
-    bool named = tblock_verify_tokens(a->golden, &tokens, &why) || why.status != TBLOCK_SYSTEM;
+    bool named = tblock_verify_tokens(golden_of(a), &tokens, &why) || why.status != TBLOCK_SYSTEM;
     bool good =
-        named && output_apart(a->junit, m, &(Inputs){ a->model, { a->golden, tokens } }, &why);
+        named && output_apart(a->junit, m, &(Inputs){ a->model, { golden_of(a), tokens } }, &why);
     tblock_free(tokens);
     if (!good && m)
         *err = why;
@@ -195,8 +199,8 @@ static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit,
     bool    sandbox = a->compute.sandbox;
     Guarded golden = { 0 }, tokens = { 0 };
     char   *name = NULL;
-    bool    good = (!sandbox || tblock_verify_tokens(a->golden, &name, err))
-        && guarded_input(&golden, a->golden, sandbox, err)
+    bool    good = (!sandbox || tblock_verify_tokens(golden_of(a), &name, err))
+        && guarded_input(&golden, golden_of(a), sandbox, err)
         && guarded_input(&tokens, name, sandbox, err)
         && guarded_output(junit, a->junit, sandbox, err);
     o->tokens = name ? tokens.path : NULL;
@@ -215,21 +219,17 @@ static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit,
 static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblock_error *err)
 {
     Rows r = OUTPUT_ROWS(a->json, 0);
-    note_settings(report, a->golden, a->general.quiet);
-    note_advice(report, a->golden, a->general.quiet);
-    report_rows(&r, report, a->golden);
+    note_settings(report, golden_of(a), a->general.quiet);
+    note_advice(report, golden_of(a), a->general.quiet);
+    report_rows(&r, report, golden_of(a));
     return output_rows(&r, err) && output_flush(err)
-        && (report->ok || report_difference(report, a->golden, err));
+        && (report->ok || report_difference(report, golden_of(a), err));
 }
 
-static bool verify(void *args, tblock_error *err)
+static bool verify_golden(const VerifyArgs *a, tblock_error *err)
 {
-    const VerifyArgs    *a = args;
     tblock_verify_report report = { 0 };
     Guarded              junit = { 0 };
-    if (a->exact && !isnan(a->tol))
-        return fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
-                                           "both");
     tblock_model *m = compute_open(a->model, &a->compute, err);
     if (!check_junit(a, m, err)) {
         tblock_close(m);
@@ -250,6 +250,30 @@ static bool verify(void *args, tblock_error *err)
     return good;
 }
 
+/* One golden file, or receipts. */
+static bool verify(void *args, tblock_error *err)
+{
+    const VerifyArgs *a          = args;
+    size_t            n_receipts = 0;
+    if (a->exact && !isnan(a->tol))
+        return fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
+                                           "both");
+    for (size_t i = 0; i < a->records.n; i++)
+        n_receipts += receipt_is(a->records.texts[i]);
+    if (n_receipts == 0 && a->records.n == 1)
+        return verify_golden(a, err);
+    for (size_t i = 0; i < a->records.n; i++)
+        if (!receipt_is(a->records.texts[i]))
+            return fail(err, n_receipts ? TBLOCK_INPUT : TBLOCK_USAGE,
+                        "%s: expected a receipt beside others, found none", a->records.texts[i]);
+    if (a->exact || a->greedy || !isnan(a->tol))
+        return fail(err, TBLOCK_USAGE, "--exact, --tol, --greedy: expected a golden file, found a "
+                                       "receipt, which is always exact");
+    return receipts_verify(&(ReceiptFiles){ a->model, a->junit, a->records, a->json,
+                                            a->general.quiet, &a->compute },
+                           err);
+}
+
 #define AT(field) offsetof(VerifyArgs, field)
 static const Option options[] = {
     { "exact",  0, NULL, OPT_FLAG,  AT(exact),  0, 0, NULL, "require equal bits" },
@@ -259,14 +283,14 @@ static const Option options[] = {
       "also generate the greedy continuations of the golden file again" },
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     { "junit",  0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL,
-      "also write the result as JUnit XML, with a test case for each sequence" },
+      "also write the result as JUnit XML, with a test case for each sequence or receipt" },
     { 0 },
 };
 static const Operand operands[] = {
     { "MODEL", AT(model), false, MODEL_OPERAND },
-    { "GOLDEN", AT(golden), false,
+    { "RECORD...", AT(records), false,
       "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or logits.npy, "
-      "with tokens.npy beside it" },
+      "with tokens.npy beside it; or any number of receipts (- is one on standard input)" },
     { 0 },
 };
 static const OptionGroup groups[] = {
@@ -281,14 +305,23 @@ static const Example examples[] = {
       "are the bits the same with three threads?" },
     { "tblock verify model.bin theirs/logits.npy --junit verify.xml",
       "compare with NumPy arrays, for a CI system" },
+    { "tblock verify model.bin *.receipt.json",
+      "did this model say these texts, token by token and bit by bit?" },
     { 0 },
 };
 const Command cmd_verify = {
     { "verify", operands, groups },
     "compute logits again and compare them with recorded ones",
-    "Prints a line for each sequence: largest difference, mean and largest KL divergence in nats, "
+    "Of a golden file, prints a line for each sequence: largest difference, mean and largest KL "
+    "divergence in nats, "
     "share of positions with the same most likely token and with the same five, and first position "
     "out of tolerance. If the golden file has hidden states (logits --hidden), it also prints in "
-    "which layer, and in which half of it, the runs diverge. Exit status 1 if something differs.",
-    examples, sizeof(VerifyArgs), verify,
+    "which layer, and in which half of it, the runs diverge. Of receipts (run --receipt, "
+    "docs/receipts.md), prints "
+    "whether each holds: every token is the one that its logits give, with the options and the "
+    "seed of the receipt, and every bit of those logits is the same. If not, it prints the first "
+    "position, or the settings that are others here. Exit status 1 if something differs.",
+    examples,
+    sizeof(VerifyArgs),
+    verify,
 };

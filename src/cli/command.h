@@ -53,10 +53,12 @@ typedef struct Option {
 typedef struct OptionGroup { const char *title; const Option *options; size_t where; } OptionGroup;
 
 /* An argument without a name: const char * at offset `where`; NULL if it is optional and absent.
- * Its name says what it may be: one of the words of "bash|zsh", the name of a COMMAND, or
- * otherwise a file. In the zeroed entry that ends a table, help may say what one more argument
- * was probably meant to be. */
+ * Its name says what it may be: one of the words of "bash|zsh", the name of a COMMAND, or otherwise
+ * a file. If the last one is "FILE...", it may come any number of times, and `where` is a TextList.
+ * In the zeroed entry that ends a table, help may say what one more argument was probably meant to
+ * be. */
 typedef struct Operand { const char *name; size_t where; bool optional; const char *help; } Operand;
+bool operand_is_list(const Operand *o);
 
 /* What one command accepts. Groups and operands end with a zeroed entry. */
 typedef struct Syntax {
@@ -484,6 +486,20 @@ bool output_apart(const char *output, const tblock_model *m, const Inputs *in, t
 
 /* Replace a random seed by a value and tell it (unless quiet), so that the run can be repeated. */
 bool seed_choose(Seed *seed, bool quiet, tblock_error *err);
+
+/* ---- verify_receipts.c ----------------------------------------------------------------------- */
+
+/* Writes a receipt to a file, as a line of JSON. */
+struct tblock_receipt;
+bool receipt_write(const struct tblock_receipt *r, const char *path, tblock_error *err);
+
+/* tblock verify with receipts (docs/receipts.md). */
+typedef struct ReceiptFiles {
+    const char *model, *junit; TextList files; bool json, quiet; const ComputeOptions *compute;
+} ReceiptFiles;
+/* Is the file one, and no golden file? "-", a pipe and a device are. */
+bool receipt_is(const char *path);
+bool receipts_verify(const ReceiptFiles *in, tblock_error *err);
 
 /* ---- guarded.c ------------------------------------------------------------------------------- */
 

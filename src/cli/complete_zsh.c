@@ -77,7 +77,11 @@ static void print_command(const Command *c)
         for (const Option *o = g->options; o->name; o++)
             print_option(o);
     for (const Operand *o = c->syntax.operands; o->name; o++) {
-        output_format(" \\\n            '%d%s", ++n, o->optional ? ":" : "");
+        output_format(" \\\n            '");
+        if (operand_is_list(o))
+            output_format("*");
+        else
+            output_format("%d%s", ++n, o->optional ? ":" : "");
         print_action(o->name, operand_is_file(o), operand_words(o));
         output_format("'");
     }

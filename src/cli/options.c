@@ -197,10 +197,8 @@ static bool set_number(const Option *o, void *at, const char *value, tblock_erro
     return true;
 }
 
-static bool add_text(const Option *o, TextList *list, const char *value, tblock_error *err)
+static bool add_text(TextList *list, const char *value, tblock_error *err)
 {
-    if (!*value)
-        return fail(err, TBLOCK_USAGE, "--%s: expected at least one character, found ''", o->name);
     const char **texts = realloc(list->texts, (list->n + 1) * sizeof *texts);
     if (!texts)
         return no_memory(NULL, err);
@@ -266,7 +264,10 @@ static bool option_set(const Option *o, void *base, const char *value, tblock_er
         *(const char **)at = value;
         return true;
     case OPT_TEXTS:
-        return add_text(o, at, value, err);
+        if (!*value)
+            return fail(err, TBLOCK_USAGE, "--%s: expected at least one character, found ''",
+                        o->name);
+        return add_text(at, value, err);
     case OPT_CHOICE:
         *(const char **)at = value;
         snprintf(name, sizeof name, "--%s", o->name);
@@ -320,6 +321,12 @@ static bool set_defaults(const Syntax *syntax, void *args, tblock_error *err)
 static bool is_missing(const Option *o, const void *base)
 {
     return o->fallback == OPT_REQUIRED && !*(char *const *)((const char *)base + o->where);
+}
+
+bool operand_is_list(const Operand *o)
+{
+    size_t n = strlen(o->name);
+    return n > 3 && strcmp(o->name + n - 3, "...") == 0;
 }
 
 static bool check_required(const Syntax *syntax, size_t n_operands, void *args, tblock_error *err)
@@ -493,12 +500,16 @@ static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *
 static bool take_operand(ArgReader *r, const char *arg, tblock_error *err)
 {
     const Operand *operand = &r->syntax->operands[r->n_operands];
+    if (r->n_operands && operand_is_list(operand - 1))
+        return add_text((TextList *)((char *)r->args + operand[-1].where), arg, err);
     if (!operand->name)
         return surplus_argument(r, arg, err);
     if (strchr(operand->name, '|') && !check_choice(r->syntax->command, operand->name, arg, err))
         return false;
-    *(const char **)((char *)r->args + operand->where) = arg;
     r->n_operands++;
+    if (operand_is_list(operand))
+        return take_operand(r, arg, err);
+    *(const char **)((char *)r->args + operand->where) = arg;
     return true;
 }
 
@@ -537,4 +548,7 @@ void options_free(const Syntax *syntax, void *args)
         else if (w.o->kind == OPT_BIASES)
             free(((BiasList *)at)->ids), free(((BiasList *)at)->bias);
     }
+    for (const Operand *o = syntax->operands; o->name; o++)
+        if (operand_is_list(o))
+            free(((TextList *)((char *)args + o->where))->texts);
 }

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 
+/* hex: of the data as they are; "": not known yet. */
 struct SourceHash { pthread_mutex_t mutex; char hex[65]; };
 
 SourceHash *source_hash_new(void)
@@ -50,16 +51,28 @@ static bool compute(const Source *s, char hex[65], Error *err)
     return true;
 }
 
-const char *source_hash(const Source *s, Error *err)
+static const char *computed(const Source *s, Error *err)
 {
-    const char *recorded = source_meta(s, "sha256");
-    if (recorded && recorded[0])
-        return recorded;
     SourceHash *h = s->hash;
     pthread_mutex_lock(&h->mutex);
     bool ok = h->hex[0] || compute(s, h->hex, err);
     pthread_mutex_unlock(&h->mutex);
     return ok ? h->hex : NULL;
+}
+
+const char *source_hash(const Source *s, Error *err)
+{
+    const char *recorded = source_meta(s, "sha256");
+    return recorded && recorded[0] ? recorded : computed(s, err);
+}
+
+bool source_hash_check(const Source *s, Error *err)
+{
+    const char *recorded = source_hash(s, err), *found = recorded ? computed(s, err) : NULL;
+    return found
+        && (strcmp(found, recorded) == 0
+            || fail(err, INPUT, "%s: sha256 of the data: expected %s, found %s", s->path, recorded,
+                    found));
 }
 
 static void add_tensor(Sha256 *sha, const Tensor *t)

@@ -155,6 +155,8 @@ void source_contents_free(SourceContents *c);
  * as they are in their files. The first call reads all of them. The result lives as long as the
  * source; any thread may call. NULL: out of memory (SYSTEM). */
 const char *source_hash(const Source *s, Error *err);
+/* Is it that of the data? The first call reads all of them. Fails with INPUT if not. */
+bool source_hash_check(const Source *s, Error *err);
 
 /* A hash of the names, types and shapes of those tensors. */
 bool source_layout_hash(const Source *s, char hex[65], Error *err);

@@ -203,6 +203,51 @@ static bool generates_what_fits(tblock_error *err)
     return good;
 }
 
+static bool verify_text(tblock_context *c, const char *json, tblock_error *err)
+{
+    tblock_receipt    *r = tblock_receipt_read(json, strlen(json), "r", err);
+    tblock_receipt_row row;
+    bool               good = r && tblock_receipt_verify(c, &r, 1, NULL, &row, err);
+    CHECK(!good || row.verdict == TBLOCK_RECEIPT_HOLDS, "%s", row.why);
+    tblock_receipt_free(r);
+    return good;
+}
+
+/* Made, written, read and computed again, with a bias and a constraint. */
+static bool proves(tblock_error *err)
+{
+    static const int32_t ids[] = { 1, 2, 3 };
+    static const float   bias[] = { 1 };
+    char                *json = NULL;
+    tblock_constraint   *k = some_constraint(err);
+    tblock_context      *c =
+        k ? tblock_context_new(shared, &(tblock_context_options){ .threads = 1 }, err) : NULL;
+    tblock_generation_options o = {
+        .ids = ids, .n_ids = 3, .max_tokens = 6, .constraint = k, .on_token = tblock_receipt_token,
+        .sampling = { .bias_ids = ids, .bias = bias, .n_bias = 1 }
+    };
+    tblock_receipt_options how = { .every = 2, .chat_date = "x" };
+    tblock_receipt        *r   = c ? tblock_receipt_new(c, &o, &how, err) : NULL;
+    o.user                       = r;
+    tblock_generation     *g     = r ? tblock_generation_open(c, &o, err) : NULL;
+    tblock_generation_info info  = { .end = TBLOCK_GOES_ON };
+    bool                   good  = g != NULL;
+    while (good && info.end == TBLOCK_GOES_ON) {
+        good = tblock_advance(c, &g, 1, 0, err);
+        tblock_generation_describe(g, &info);
+    }
+    if (good && info.end == TBLOCK_END_FAILED) {
+        *err = *info.error;
+        good = false;
+    }
+    good = good && tblock_receipt_json(r, &json, err);
+    tblock_generation_close(g);
+    good = good && verify_text(c, json, err);
+    tblock_free(json);
+    tblock_receipt_free(r), tblock_context_free(c), tblock_constraint_free(k);
+    return good;
+}
+
 static bool saves_and_loads(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3 };
@@ -557,6 +602,7 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
 #define CASES(X) \
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(computes_gguf) X(opens_llama2c) \
     X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) X(generates_what_fits) \
+    X(proves) \
     X(saves_and_loads) X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
     X(calls_required) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
     X(converts) X(records_and_verifies) X(evaluates) X(attends)

@@ -48,6 +48,26 @@ static void sha256_does_not_depend_on_the_pieces(void)
     }
 }
 
+static void a_digest_is_read_back(void)
+{
+    uint8_t digest[SHA256_BYTES], back[SHA256_BYTES];
+    char    hex[65], first[65];
+    Sha256 *s = sha256_new();
+    for (int i = 0; i < 2; i++) { /* it is as new after the first */
+        sha256_add(s, "abc", 3);
+        sha256_take(s, digest);
+        digest_hex(digest, i ? hex : first);
+    }
+    sha256_free(s);
+    CHECK(strcmp(hex, first) == 0 && strncmp(hex, "ba7816bf", 8) == 0, "%s, then %s", first, hex);
+    CHECK(digest_read(hex, 64, back) && memcmp(digest, back, sizeof back) == 0, "read back");
+    CHECK(!digest_read(hex, 63, back), "too short");
+    hex[7] = 'F';
+    CHECK(!digest_read(hex, 64, back), "a capital");
+    hex[7] = 'g';
+    CHECK(!digest_read(hex, 64, back), "no digit");
+}
+
 /* From the FNV authors' test suite (www.isthe.com/chongo/tech/comp/fnv). */
 static void fnv1a_gives_the_published_values(void)
 {
@@ -62,6 +82,7 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     TEST(sha256_gives_the_standard_digests);
     TEST(sha256_does_not_depend_on_the_pieces);
+    TEST(a_digest_is_read_back);
     TEST(fnv1a_gives_the_published_values);
     return TEST_END();
 }

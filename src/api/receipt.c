@@ -1,0 +1,327 @@
+/* api/receipt.c: a receipt is made, token by token, and written (docs/receipts.md). */
+#include "api/receipt.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/fitting.h"
+#include "base/fp_env.h"
+#include "base/json.h"
+#include "base/memory.h"
+
+const char *const receipt_fact_keys[BINDING_FACTS] = {
+    "numerics", "model_sha256", "config_sha256", "math",        "weight_types",
+    "activations", "kv_type",   "loaded_as",     "model_layout"
+};
+
+const char *const receipt_kinds[RECEIPT_KINDS] = {
+    [TBLOCK_REGEX]                 = "regex",
+    [TBLOCK_GRAMMAR]               = "grammar",
+    [TBLOCK_JSON_SCHEMA]           = "json_schema",
+    [TBLOCK_JSON_SCHEMA_ANY_ORDER] = "json_schema_any_order",
+};
+
+enum { CONFIG = 2 }; /* the page of JSON of which a receipt has the hash */
+
+bool receipt_facts(const tblock_context *c, RunBinding *b, char hex[65], Error *err)
+{
+    if (!run_binding(b, c, err))
+        return false;
+    Sha256     *sha    = sha256_new();
+    const char *config = b->fact[CONFIG].value;
+    if (!sha)
+        return no_memory(NULL, err);
+    sha256_add(sha, config, strlen(config));
+    sha256_end(sha, hex);
+    b->fact[CONFIG] = (RunFact){ receipt_fact_keys[CONFIG], hex };
+    for (int i = 0; i < BINDING_FACTS; i++)
+        assert(strcmp(b->fact[i].key, receipt_fact_keys[i]) == 0);
+    return true;
+}
+
+/* ---- Writing --------------------------------------------------------------------------------- */
+
+static void put_text(TextOut *o, const char *key, const char *value, size_t n)
+{
+    text_out(o, "\"%s\":", key);
+    if (value)
+        json_out_string(o, value, n);
+    else
+        text_out(o, "null");
+}
+
+static void put_ids(TextOut *o, const char *key, const int32_t *ids, size_t n)
+{
+    text_out(o, "\"%s\":[", key);
+    for (size_t i = 0; i < n; i++)
+        text_out(o, "%s%" PRId32, i ? "," : "", ids[i]);
+    text_out(o, "]");
+}
+
+static void put_digest(TextOut *o, const char *comma, const Digest *d)
+{
+    char hex[65];
+    digest_hex(d->byte, hex);
+    text_out(o, "%s\"%s\"", comma, hex);
+}
+
+static void put_number(TextOut *o, const char *key, double x)
+{
+    text_out(o, "\"%s\":", key);
+    json_out_double(o, x);
+    text_out(o, ",");
+}
+
+static void put_sampling(TextOut *o, const SamplerOptions *s)
+{
+    text_out(o, "\"sampling\":{");
+    put_number(o, "temp", (double)s->temp);
+    text_out(o, "\"top_k\":%d,", s->top_k);
+    put_number(o, "top_p", s->top_p);
+    put_number(o, "min_p", (double)s->min_p);
+    put_number(o, "repeat_penalty", (double)s->repeat_penalty);
+    put_number(o, "presence_penalty", (double)s->presence_penalty);
+    put_number(o, "frequency_penalty", (double)s->frequency_penalty);
+    text_out(o, "\"seed\":\"%" PRIu64 "\",\"bias\":[", s->seed);
+    for (size_t i = 0; i < s->n_bias; i++) {
+        text_out(o, "%s[%" PRId32 ",", i ? "," : "", s->bias_ids[i]);
+        json_out_double(o, (double)s->bias[i]);
+        text_out(o, "]");
+    }
+    text_out(o, "]}");
+}
+
+static void put_head(TextOut *o, const tblock_receipt *r)
+{
+    text_out(o, "{\"receipt\":%d,\"run\":{", RECEIPT_VERSION);
+    for (int i = 0; i < BINDING_FACTS; i++) {
+        text_out(o, "%s", i ? "," : "");
+        put_text(o, receipt_fact_keys[i], r->fact[i], strlen(r->fact[i]));
+    }
+    text_out(o, "},\"chat\":");
+    if (r->chat_sha256) {
+        text_out(o, "{");
+        put_text(o, "sha256", r->chat_sha256, strlen(r->chat_sha256));
+        text_out(o, ",");
+        put_text(o, "date", r->chat_date, r->chat_date ? strlen(r->chat_date) : 0);
+        text_out(o, "},");
+    } else {
+        text_out(o, "null,");
+    }
+    put_ids(o, "prompt", r->ids, r->n_given);
+    text_out(o, ",");
+    put_sampling(o, &r->sampling);
+    text_out(o, ",\"constraint\":");
+    if (r->kind) {
+        text_out(o, "{\"kind\":\"%s\",", receipt_kinds[r->kind]);
+        put_text(o, "text", r->text, r->n_text);
+        text_out(o, ",");
+        put_ids(o, "stop_ids", r->stop_ids, r->n_stop_ids);
+        text_out(o, "}");
+    } else {
+        text_out(o, "null");
+    }
+}
+
+FP_ENV_WORK
+static bool write(const tblock_receipt *r, char **json, Error *err)
+{
+    TextOut o = { 0 };
+    if (r->no_memory)
+        return no_memory("receipt", err);
+    if (r->gap)
+        return fail(err, USAGE, "receipt: expected each token that was drawn, found a gap");
+    put_head(&o, r);
+    text_out(&o, ",\"begin\":");
+    put_digest(&o, "", &r->begin);
+    text_out(&o, ",");
+    put_ids(&o, "drawn", r->ids + r->n_given, r->n_ids - r->n_given);
+    text_out(&o, ",\"every\":%zu,\"links\":[", r->every);
+    for (size_t i = 0; i < r->n_links; i++)
+        put_digest(&o, i ? "," : "", &r->links[i]);
+    text_out(&o, "],\"end\":");
+    put_digest(&o, "", &r->end);
+    text_out(&o, "}");
+    *json = text_out_take(&o, err);
+    return *json != NULL;
+}
+
+bool tblock_receipt_json(const tblock_receipt *r, char **json, tblock_error *err)
+{
+    *json = NULL;
+    HOST_ENV_RETURN(bool, write(r, json, err));
+}
+
+/* ---- The chain ------------------------------------------------------------------------------- */
+
+bool receipt_begin(const tblock_receipt *r, Digest *out, Error *err)
+{
+    TextOut head = { 0 };
+    Sha256 *sha  = sha256_new();
+    put_head(&head, r);
+    const bool good = sha && !head.failed;
+    if (good) {
+        sha256_add(sha, head.text, head.n);
+        sha256_take(sha, out->byte);
+    }
+    sha256_free(sha);
+    text_out_free(&head);
+    return good || no_memory("receipt", err);
+}
+
+void receipt_link(Sha256 *sha, Digest *link, int32_t id, const float *logits, int vocab_size)
+{
+    sha256_add(sha, link->byte, sizeof link->byte);
+    sha256_add(sha, &id, sizeof id); /* base/cpu.h: this machine is little-endian */
+    sha256_add(sha, logits, (size_t)vocab_size * sizeof *logits);
+    sha256_take(sha, link->byte);
+}
+
+void tblock_receipt_token(void *receipt, size_t index, int32_t token, const float *logits)
+{
+    tblock_receipt *r = receipt;
+    if (index < r->n_ids)
+        return;
+    const size_t number = r->n_ids - r->n_given + 1;
+    const bool   keeps  = r->every && number % r->every == 0;
+    r->gap |= index > r->n_ids;
+    r->no_memory |= !ARRAY_ROOM(r->ids, r->cap_ids, r->n_ids + 1)
+        || (keeps && !ARRAY_ROOM(r->links, r->cap_links, r->n_links + 1));
+    if (r->gap || r->no_memory)
+        return;
+    r->ids[r->n_ids++] = token;
+    receipt_link(r->sha, &r->end, token, logits, r->vocab_size);
+    if (keeps)
+        r->links[r->n_links++] = r->end;
+}
+
+/* ---- Beginning and end ----------------------------------------------------------------------- */
+
+static bool copy_ids(int32_t **to, const int32_t *ids, size_t n)
+{
+    *to = malloc((n + 1) * sizeof **to);
+    if (*to && n)
+        memcpy(*to, ids, n * sizeof *ids);
+    return *to != NULL;
+}
+
+static bool copy_sampling(tblock_receipt *r, const SamplerOptions *s)
+{
+    r->sampling         = *s;
+    r->sampling.n_given = r->n_given;
+    r->bias             = malloc((s->n_bias + 1) * sizeof *r->bias);
+    if (!r->bias || !copy_ids(&r->bias_ids, s->bias_ids, s->n_bias))
+        return false;
+    if (s->n_bias)
+        memcpy(r->bias, s->bias, s->n_bias * sizeof *r->bias);
+    r->sampling.bias_ids = r->bias_ids;
+    r->sampling.bias     = r->bias;
+    return true;
+}
+
+static bool is_utf8(const char *s, size_t n)
+{
+    uint32_t point;
+    for (int length; n; s += length, n -= (size_t)length)
+        if ((length = utf8_decode(s, n, &point)) <= 0)
+            return false;
+    return true;
+}
+
+static bool copy_constraint(tblock_receipt *r, const tblock_generation_options *o,
+                            const tblock_model *m, Error *err)
+{
+    if (!o->constraint)
+        return true;
+    const ConstraintText t = constraint_text(o->constraint);
+    tblock_model_info    info;
+    if (!t.kind)
+        return fail(err, USAGE, "receipt: expected a constraint that has a text, found one of a "
+                                "chat's tools");
+    if (!is_utf8(t.text, t.n))
+        return fail(err, INPUT, "receipt: expected a constraint in UTF-8");
+    tblock_model_describe(m, &info);
+    r->kind       = t.kind;
+    r->n_text     = t.n;
+    r->n_stop_ids = o->stop_ids ? o->n_stop_ids : (size_t)info.n_eos;
+    r->text       = malloc(t.n + 1);
+    if (!r->text || !copy_ids(&r->stop_ids, o->stop_ids ? o->stop_ids : info.eos, r->n_stop_ids))
+        return no_memory("receipt", err);
+    memcpy(r->text, t.text, t.n);
+    return true;
+}
+
+static bool copy_text(char **to, const char *text)
+{
+    *to = text ? strdup(text) : NULL;
+    return *to || !text;
+}
+
+static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_generation_options *o,
+                 const tblock_receipt_options *how, Error *err)
+{
+    RunBinding binding;
+    char       hex[65];
+    if (o->n_drawn)
+        return fail(err, USAGE, "receipt: expected no token that was drawn before, found %zu",
+                    o->n_drawn);
+    if ((!how->trust_hash && !source_hash_check(&c->model->source, err))
+        || !receipt_facts(c, &binding, hex, err))
+        return false;
+    bool good = true;
+    for (int i = 0; i < BINDING_FACTS; i++)
+        good = copy_text(&r->fact[i], binding.fact[i].value) && good;
+    r->every      = how->every;
+    r->vocab_size = c->model->weights.cfg.vocab_size;
+    r->n_given = r->n_ids = r->cap_ids = o->n_ids;
+    r->sha                             = sha256_new();
+    good = good && r->sha && copy_text(&r->chat_sha256, how->chat_sha256)
+        && copy_text(&r->chat_date, how->chat_date) && copy_ids(&r->ids, o->ids, o->n_ids)
+        && copy_sampling(r, &o->sampling);
+    if (!good)
+        return no_memory("receipt", err);
+    if (!copy_constraint(r, o, c->model, err) || !receipt_begin(r, &r->begin, err))
+        return false;
+    r->end = r->begin;
+    return true;
+}
+
+FP_ENV_WORK
+static tblock_receipt *receipt_new(const tblock_context *c, const tblock_generation_options *opt,
+                                   const tblock_receipt_options *how, Error *err)
+{
+    static const tblock_receipt_options defaults = { 0 };
+    tblock_receipt                     *r        = calloc(1, sizeof *r);
+    if (!r)
+        no_memory("receipt", err);
+    else if (fill(r, c, opt, how ? how : &defaults, err))
+        return r;
+    tblock_receipt_free(r);
+    return NULL;
+}
+
+tblock_receipt *tblock_receipt_new(const tblock_context *c, const tblock_generation_options *opt,
+                                   const tblock_receipt_options *how, tblock_error *err)
+{
+    HOST_ENV_RETURN(tblock_receipt *, receipt_new(c, opt, how, err));
+}
+
+void tblock_receipt_free(tblock_receipt *r)
+{
+    if (!r)
+        return;
+    for (int i = 0; i < BINDING_FACTS; i++)
+        free(r->fact[i]);
+    free(r->chat_sha256);
+    free(r->chat_date);
+    free(r->ids);
+    free(r->bias_ids);
+    free(r->bias);
+    free(r->text);
+    free(r->stop_ids);
+    free(r->links);
+    sha256_free(r->sha);
+    free(r);
+}

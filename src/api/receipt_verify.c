@@ -1,0 +1,394 @@
+/* api/receipt_verify.c: receipts are computed again: each is one text to read, in pieces, whose
+ * logits give the links of its chain and the tokens that they were drawn from. */
+#include "api/receipt.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/fitting.h"
+#include "base/fp_env.h"
+#include "base/progress.h"
+
+enum { PIECE = 128 }; /* tokens whose logits are held at once, of all receipts together */
+
+typedef struct Checking {
+    const tblock_receipt *r;
+    tblock_receipt_row   *row;
+    tblock_generation    *g;      /* NULL: not begun, or ended */
+    Fitting               fit;
+    Sampler              *sampler;
+    Sha256               *sha;    /* both of all receipts */
+    Digest                link;
+    int64_t               closed; /* position behind the last link that was compared */
+    int                   vocab_size;
+    bool                  failed;
+    Error                 why;
+} Checking;
+
+static void say(tblock_receipt_row *row, int verdict, const char *text)
+{
+    row->verdict = verdict;
+    snprintf(row->why, sizeof row->why, "%s", text);
+}
+
+/* ---- Before anything is computed ------------------------------------------------------------- */
+
+/* Is it a receipt of this model and run, and its head the one that the chain began with? */
+static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_receipt_row *row,
+                       Error *err)
+{
+    RunBinding here;
+    char       hex[65];
+    Digest     begin;
+    size_t     at = 0;
+    if (!receipt_facts(c, &here, hex, err) || !receipt_begin(r, &begin, err))
+        return false;
+    for (int i = 0; i < BINDING_FACTS; i++)
+        if (strcmp(r->fact[i], here.fact[i].value) != 0) {
+            row->verdict = TBLOCK_RECEIPT_OTHER;
+            at = run_fact_differs(row->why, sizeof row->why, at, here.fact[i].key, r->fact[i],
+                                  here.fact[i].value);
+        }
+    if (row->verdict)
+        return true;
+    if (memcmp(&begin, &r->begin, sizeof begin) != 0)
+        say(row, TBLOCK_RECEIPT_CHANGED,
+            "begin: it is not of the fields before it: one of them was changed after the receipt "
+            "was made");
+    else if (r->n_ids == r->n_given && memcmp(&begin, &r->end, sizeof begin) != 0)
+        say(row, TBLOCK_RECEIPT_CHANGED, "end: expected that of begin, where no token was drawn");
+    return true;
+}
+
+/* Whether it can be computed in this context. */
+static bool check_size(const tblock_receipt *r, const tblock_context *c, Error *why)
+{
+    const int vocab = c->model->weights.cfg.vocab_size;
+    return (r->n_ids <= (size_t)c->n_ctx
+            || fail(why, INPUT, "%zu tokens do not fit into the context of %d", r->n_ids, c->n_ctx))
+        && check_tokens("ids: ", r->ids, r->n_ids, vocab, why)
+        && check_tokens("stop_ids: ", r->stop_ids, r->n_stop_ids, vocab, why);
+}
+
+/* ---- Token by token -------------------------------------------------------------------------- */
+
+static bool ends_text(const tblock_receipt *r, int32_t id)
+{
+    for (size_t i = 0; i < r->n_stop_ids; i++)
+        if (r->stop_ids[i] == id)
+            return true;
+    return false;
+}
+
+/* What these logits give at this place; -1: the text has ended before. */
+static bool draw_again(Checking *k, size_t index, const float *logits, int32_t *id)
+{
+    const tblock_receipt *r = k->r;
+    if (r->kind && !fitting_allow(&k->fit, &k->why))
+        return false;
+    if (r->kind
+        && (!k->fit.n_texts || (index > r->n_given && ends_text(r, r->ids[index - 1])))) {
+        *id = -1;
+        return true;
+    }
+    return sampler_set(k->sampler, &r->sampling, &k->why)
+        && sampler_next(k->sampler, logits, r->kind ? k->fit.allowed : NULL, r->ids, index,
+                        (uint32_t)index, id, &k->why);
+}
+
+static bool replay(Checking *k, size_t index, const float *logits)
+{
+    const int32_t found = k->r->ids[index];
+    int32_t       id    = -1;
+    if (k->row->position >= 0)
+        return true; /* the first one counts */
+    if (!draw_again(k, index, logits, &id))
+        return false;
+    if (id != found) {
+        k->row->position = (int64_t)index;
+        k->row->found    = found;
+        k->row->expected = id;
+        return true;
+    }
+    return !k->r->kind || ends_text(k->r, id) || fitting_take(&k->fit, id, &k->why);
+}
+
+/* The link that the receipt has behind this token; NULL: it keeps none. */
+static const Digest *kept_link(const tblock_receipt *r, size_t index)
+{
+    const size_t number = index - r->n_given + 1;
+    return index + 1 == r->n_ids               ? &r->end
+           : r->every && number % r->every == 0 ? &r->links[number / r->every - 1]
+                                                : NULL;
+}
+
+/* Where the last token has a kept link and is the end, both must be the link. */
+static bool closes(const tblock_receipt *r, size_t index, const Digest *link)
+{
+    const size_t  number = index - r->n_given + 1;
+    const Digest *kept   = kept_link(r, index);
+    if (memcmp(kept, link, sizeof *link) != 0)
+        return false;
+    return index + 1 != r->n_ids || !r->every || number % r->every != 0
+        || memcmp(&r->links[number / r->every - 1], link, sizeof *link) == 0;
+}
+
+static void take_token(void *user, size_t index, int32_t token, const float *logits)
+{
+    Checking *k = user;
+    if (index < k->r->n_given || k->failed || k->row->first >= 0)
+        return;
+    if (!replay(k, index, logits)) {
+        k->failed = true;
+    } else {
+        receipt_link(k->sha, &k->link, token, logits, k->vocab_size);
+        if (!kept_link(k->r, index))
+            return;
+        if (!closes(k->r, index, &k->link)) {
+            k->row->first = k->closed;
+            k->row->last  = (int64_t)index;
+        }
+        k->closed = (int64_t)index + 1;
+    }
+    /* the rest would say no more: a token that is another waits for a link, which says whether its
+     * logits are too */
+    if (k->failed || k->row->first >= 0 || k->row->position >= 0)
+        tblock_generation_stop(k->g);
+}
+
+/* ---- The answer ------------------------------------------------------------------------------ */
+
+static void conclude(Checking *k)
+{
+    tblock_receipt_row *row = k->row;
+    char                at[160] = "", token[160] = "";
+    if (row->position >= 0)
+        snprintf(token, sizeof token, "position %" PRId64 ": token %" PRId32 " was drawn, but %s",
+                 row->position, row->found, row->expected < 0 ? "the text had ended" : "");
+    if (row->position >= 0 && row->expected >= 0)
+        snprintf(token + strlen(token), sizeof token - strlen(token), "its logits give %" PRId32,
+                 row->expected);
+    if (row->first >= 0)
+        snprintf(at, sizeof at, "the tokens of positions %" PRId64 " to %" PRId64
+                                " were drawn from other logits",
+                 row->first, row->last);
+    row->verdict = k->failed             ? TBLOCK_RECEIPT_FAILED
+                   : row->first >= 0     ? TBLOCK_RECEIPT_LOGITS
+                   : row->position >= 0  ? TBLOCK_RECEIPT_TOKEN
+                                         : TBLOCK_RECEIPT_HOLDS;
+    if (k->failed)
+        snprintf(row->why, sizeof row->why, "%s", k->why.msg);
+    else
+        snprintf(row->why, sizeof row->why, "%s%s%s%s", at, *at && *token ? "; " : "", token,
+                 !*at && *token ? "; the logits are the receipt's, so it was drawn with other "
+                                  "sampling options, another seed or constraint" : "");
+}
+
+static void close_one(Checking *k)
+{
+    tblock_generation_close(k->g);
+    fitting_end(&k->fit);
+    tblock_constraint_free(k->fit.constraint);
+    k->g   = NULL;
+    k->fit = (Fitting){ 0 };
+}
+
+static bool open_one(Checking *k, tblock_context *c, Error *err)
+{
+    const tblock_receipt *r = k->r;
+    k->link                 = r->begin;
+    k->closed               = (int64_t)r->n_given;
+    if (!check_size(r, c, &k->why) || !sampler_set(k->sampler, &r->sampling, &k->why))
+        return false;
+    if (r->kind) {
+        k->fit = (Fitting){ .end = r->stop_ids, .n_end = r->n_stop_ids,
+                            .vocab_size = k->vocab_size };
+        k->fit.constraint =
+            tblock_constraint_new(c->model, r->kind, r->text, r->n_text, "constraint", &k->why);
+        if (!k->fit.constraint || !fitting_begin(&k->fit, c->model, &k->why))
+            return false;
+    }
+    k->g = generation_open(c, &(tblock_generation_options){ .ids        = r->ids,
+                                                             .n_ids      = r->n_ids,
+                                                             .max_tokens = -1,
+                                                             .on_token   = take_token,
+                                                             .user       = k },
+                           r->n_given - 1, err);
+    return k->g != NULL;
+}
+
+/* Begin one, unless its head has already decided. A receipt that cannot be computed is its own
+ * answer; false: no memory, or no free sequence. */
+static bool begin(Checking *k, tblock_context *c, Error *err)
+{
+    if (!check_head(k->r, c, k->row, err))
+        return false;
+    if (k->row->verdict || k->r->n_ids == k->r->n_given)
+        return true;
+    *err = (Error){ 0 };
+    if (open_one(k, c, err))
+        return true;
+    if (err->status || k->why.status == SYSTEM) {
+        *err = err->status ? *err : k->why;
+        return false;
+    }
+    k->failed = true;
+    conclude(k);
+    close_one(k);
+    return true;
+}
+
+/* The generation has ended: read to the end, stopped, or failed. */
+static bool reap(Checking *k, Error *err)
+{
+    tblock_generation_info now;
+    tblock_generation_describe(k->g, &now);
+    if (now.end == TBLOCK_GOES_ON)
+        return true;
+    if (now.end == TBLOCK_END_FAILED) {
+        k->failed = true;
+        k->why    = *now.error;
+    }
+    const bool good = !k->failed || k->why.status != SYSTEM;
+    if (good)
+        conclude(k);
+    else
+        *err = k->why;
+    close_one(k);
+    return good;
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+typedef struct Batch {
+    tblock_context     *c;
+    Checking           *k;   /* [n] */
+    size_t              n, next;
+    tblock_generation **run; /* [c->n_seqs] */
+    const tblock_receipt_verify_options *opt;
+} Batch;
+
+static size_t n_running(Batch *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < b->next; i++)
+        if (b->k[i].g)
+            b->run[n++] = b->k[i].g;
+    return n;
+}
+
+static void tell(const Batch *b)
+{
+    double done = 0, all = 0;
+    for (size_t i = 0; i < b->n; i++) {
+        const Checking *k = &b->k[i];
+        const double    n = (double)k->r->n_ids;
+        tblock_generation_info now = { 0 };
+        if (k->g)
+            tblock_generation_describe(k->g, &now);
+        all += n;
+        done += i >= b->next ? 0 : k->g ? (double)now.n_held : n;
+    }
+    if (b->opt && b->opt->progress)
+        b->opt->progress(b->opt->user, all > 0 ? done / all : 1);
+}
+
+static bool run_all(Batch *b, Error *err)
+{
+    size_t n = 0;
+    while (b->next < b->n || n) {
+        for (; b->next < b->n && n < (size_t)b->c->n_seqs; n = n_running(b))
+            if (!begin(&b->k[b->next++], b->c, err))
+                return false;
+        if (n && !tblock_advance(b->c, b->run, n, PIECE, err))
+            return false;
+        for (size_t i = 0; i < b->next; i++)
+            if (b->k[i].g && !reap(&b->k[i], err))
+                return false;
+        tell(b);
+        n = n_running(b);
+    }
+    return true;
+}
+
+static bool verify_all(Batch *b, tblock_receipt *const *receipts, tblock_receipt_row *row,
+                       Error *err)
+{
+    static const SamplerOptions greedy = { 0 };
+    const int vocab   = b->c->model->weights.cfg.vocab_size;
+    Sampler  *sampler = sampler_new(vocab, &greedy, err);
+    Sha256   *sha     = sha256_new();
+    bool      good    = sampler && (sha || no_memory("receipt", err));
+    for (size_t i = 0; good && i < b->n; i++) {
+        const tblock_receipt *r = receipts[i];
+        row[i]  = (tblock_receipt_row){ .n_given  = r->n_given,
+                                        .n_drawn  = r->n_ids - r->n_given,
+                                        .position = -1,
+                                        .first    = -1,
+                                        .last     = -1 };
+        b->k[i] = (Checking){
+            .r = r, .row = &row[i], .sampler = sampler, .sha = sha, .vocab_size = vocab
+        };
+    }
+    good = good && run_all(b, err);
+    for (size_t i = 0; i < b->next; i++)
+        close_one(&b->k[i]);
+    sampler_free(sampler);
+    sha256_free(sha);
+    return good;
+}
+
+FP_ENV_WORK
+static bool verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
+                   const tblock_receipt_verify_options *opt, tblock_receipt_row *row, Error *err)
+{
+    Error why = { 0 };
+    Batch b   = { .c = c, .n = n, .opt = opt };
+    b.k       = calloc(n + 1, sizeof *b.k);
+    b.run     = calloc((size_t)c->n_seqs, sizeof *b.run);
+    bool good = (b.k && b.run) || no_memory("receipt", &why);
+    good      = good && verify_all(&b, receipts, row, &why);
+    free(b.k);
+    free(b.run);
+    return good || fail(err, why.status, "%s", why.msg);
+}
+
+bool tblock_receipt_verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
+                           const tblock_receipt_verify_options *opt, tblock_receipt_row *row,
+                           tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, verify(c, receipts, n, opt, row, err));
+}
+
+/* ---- For CI systems -------------------------------------------------------------------------- */
+
+FP_ENV_WORK
+static bool junit(const char *path, const char *const *names, const tblock_receipt_row *rows,
+                  size_t n, const Error *why, Error *err)
+{
+    static const char suite[]  = "receipts";
+    TextOut           o        = { 0 };
+    size_t            failures = 0;
+    if (!rows)
+        return junit_error(path, suite, why, err);
+    for (size_t i = 0; i < n; i++)
+        failures += rows[i].verdict != TBLOCK_RECEIPT_HOLDS;
+    junit_begin(&o, suite, n, failures);
+    for (size_t i = 0; i < n; i++) {
+        char out[80];
+        snprintf(out, sizeof out, "%zu tokens given, %zu drawn", rows[i].n_given, rows[i].n_drawn);
+        junit_case(&o, suite, &(JunitCase){ .name    = names[i],
+                                            .failure = rows[i].verdict ? rows[i].why : NULL,
+                                            .out     = out });
+    }
+    return junit_end(&o, path, err);
+}
+
+bool tblock_receipt_junit(const char *path, const char *const *names,
+                          const tblock_receipt_row *rows, size_t n, const tblock_error *why,
+                          tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, junit(path, names, rows, n, why, err));
+}

@@ -1,0 +1,193 @@
+/* cli/verify_receipts.c: receipts are written, and computed again. */
+#include "command.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "tblock_tools.h"
+
+enum { AT_ONCE = 16 }; /* receipts that are computed together: a batch is full with fewer */
+
+static const char *const verdicts[] = {
+    [TBLOCK_RECEIPT_HOLDS]  = "holds",  [TBLOCK_RECEIPT_OTHER] = "other",
+    [TBLOCK_RECEIPT_CHANGED] = "changed", [TBLOCK_RECEIPT_TOKEN] = "token",
+    [TBLOCK_RECEIPT_LOGITS] = "logits", [TBLOCK_RECEIPT_FAILED] = "failed",
+};
+
+bool receipt_is(const char *path)
+{
+    struct stat st;
+    char        begin[256];
+    if (strcmp(path, "-") == 0)
+        return true;
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
+        return false; /* whoever opens it says why */
+    if (!S_ISREG(st.st_mode))
+        return true;
+    int     fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n  = fd >= 0 ? read(fd, begin, sizeof begin) : -1;
+    if (fd >= 0)
+        close(fd);
+    return n > 0 && json_object_begins(begin, (size_t)n);
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+static bool read_one(const char *path, tblock_receipt **out, tblock_error *err)
+{
+    TextOut text = { 0 };
+    bool    good = input_read(path, TBLOCK_RECEIPT_MOST, &text, err);
+    *out         = good ? tblock_receipt_read(text.text ? text.text : "", text.n, path, err) : NULL;
+    text_out_free(&text);
+    return *out != NULL;
+}
+
+static bool check_junit(const ReceiptFiles *in, const tblock_model *m, tblock_error *err)
+{
+    for (size_t i = 0; in->junit && i < in->files.n; i++)
+        if (!output_apart(in->junit, m, &(Inputs){ in->model, { in->files.texts[i] } }, err))
+            return false;
+    return true;
+}
+
+bool receipt_write(const tblock_receipt *r, const char *path, tblock_error *err)
+{
+    char   *json = NULL;
+    TextOut line = { 0 };
+    bool    good = tblock_receipt_json(r, &json, err)
+        && text_out_add(&line, json, strlen(json), err) && text_out_add(&line, "\n", 1, err)
+        && file_write(path, line.text, line.n, err);
+    text_out_free(&line);
+    tblock_free(json);
+    return good;
+}
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+static void receipt_row(Rows *r, const Table *t, const char *name, const tblock_receipt_row *v)
+{
+    char       shown[CLI_SHOWN];
+    const bool token = v->position >= 0, links = v->first >= 0;
+    rows_row(r, t,
+             (Value[]){ v_shown(v_text(name), cli_shown(shown, name)), v_count(v->n_given),
+                        v_count(v->n_drawn),
+                        v_shown(v_text(verdicts[v->verdict]),
+                                v->verdict ? verdicts[v->verdict] : "every token and every bit"),
+                        token ? v_int(v->position) : v_none(), token ? v_int(v->found) : v_none(),
+                        token ? v_int(v->expected) : v_none(), links ? v_int(v->first) : v_none(),
+                        links ? v_int(v->last) : v_none(), *v->why ? v_text(v->why) : v_none() },
+             NULL);
+    if (*v->why) {
+        rows_text(r, "  ");
+        if (r->face == FACE_TEXT)
+            safe_text(&r->out, v->why);
+        rows_text(r, "\n");
+    }
+}
+
+static bool tell(const ReceiptFiles *in, const tblock_receipt_row *row, tblock_error *err)
+{
+    static const Column columns[] = {
+        { "name", "receipt", -32, 0, UNIT_NONE, NULL },
+        { "given", "given", 6, 1, UNIT_NONE, NULL },
+        { "drawn", "drawn", 6, 1, UNIT_NONE, NULL },
+        { "verdict", "verdict", -1, 1, UNIT_NONE, NULL },
+        { "position", "", 0, 0, UNIT_NONE, NULL },
+        { "found", "", 0, 0, UNIT_NONE, NULL },
+        { "expected", "", 0, 0, UNIT_NONE, NULL },
+        { "first", "", 0, 0, UNIT_NONE, NULL },
+        { "last", "", 0, 0, UNIT_NONE, NULL },
+        { "why", "", 0, 0, UNIT_NONE, NULL },
+    };
+    Rows        r = OUTPUT_ROWS(in->json, 0);
+    const Table t = TABLE_OF(columns);
+    size_t      n_hold = 0, bad = in->files.n;
+    for (size_t i = in->files.n; i-- > 0;) {
+        n_hold += row[i].verdict == TBLOCK_RECEIPT_HOLDS;
+        bad = row[i].verdict == TBLOCK_RECEIPT_HOLDS ? bad : i;
+    }
+    rows_open(&r, NULL, '{');
+    rows_put(&r, "ok", v_flag(bad == in->files.n));
+    rows_table(&r, "receipts", &t);
+    for (size_t i = 0; i < in->files.n; i++)
+        receipt_row(&r, &t, in->files.texts[i], &row[i]);
+    rows_table_end(&r, "receipts");
+    rows_close(&r, '}');
+    rows_text(&r, "%zu of %zu receipts hold\n", n_hold, in->files.n);
+    return output_rows(&r, err) && output_flush(err)
+        && (bad == in->files.n
+            || fail(err, TBLOCK_NO, "%s: %s", in->files.texts[bad], row[bad].why));
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+typedef struct Verifying {
+    tblock_model        *model;
+    tblock_context      *context;
+    tblock_receipt     **receipt; /* [in->files.n] */
+    tblock_receipt_row  *row;
+    Guarded              junit;
+} Verifying;
+
+static bool open_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
+{
+    const size_t   n       = in->files.n;
+    ComputeOptions compute = *in->compute;
+    compute.n_seqs         = n < AT_ONCE ? (int)n : AT_ONCE;
+    v->receipt             = calloc(n, sizeof(tblock_receipt *));
+    v->row                 = calloc(n, sizeof *v->row);
+    if (!v->receipt || !v->row)
+        return no_memory(NULL, err);
+    for (size_t i = 0; i < n; i++)
+        if (!read_one(in->files.texts[i], &v->receipt[i], err))
+            return false;
+    v->model = compute_open(in->model, &compute, err);
+    if (!v->model || !check_junit(in, v->model, err))
+        return false;
+    v->context = compute_context(v->model, in->model, &compute, in->quiet, err);
+    return v->context && guarded_output(&v->junit, in->junit, compute.sandbox, err)
+        && guarded_enter(compute.sandbox, &v->junit, 1, -1, err);
+}
+
+static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
+{
+    progress_show("verifying", 0);
+    bool good = tblock_receipt_verify(
+        v->context, v->receipt, in->files.n,
+        &(tblock_receipt_verify_options){ .progress = progress_advance }, v->row, err);
+    progress_end();
+    return good;
+}
+
+/* --junit: also where nothing was compared, for a reader that only sees the file; but not where the
+ * file is one of those that are read. */
+static bool write_junit(Verifying *v, const ReceiptFiles *in, bool ran, tblock_error *err)
+{
+    tblock_error why = *err;
+    if (!in->junit || (!ran && !check_junit(in, v->model, &why)))
+        return true;
+    return tblock_receipt_junit(v->junit.path ? v->junit.path : in->junit, in->files.texts,
+                                ran ? v->row : NULL, in->files.n, &why, err)
+        && guarded_commit(&v->junit, err);
+}
+
+bool receipts_verify(const ReceiptFiles *in, tblock_error *err)
+{
+    Verifying v   = { 0 };
+    bool      ran = open_all(&v, in, err) && verify_all(&v, in, err);
+    bool      good = write_junit(&v, in, ran, err) && ran && tell(in, v.row, err);
+    guarded_close(&v.junit, err);
+    for (size_t i = 0; v.receipt && i < in->files.n; i++)
+        tblock_receipt_free(v.receipt[i]);
+    free(v.receipt);
+    free(v.row);
+    tblock_context_free(v.context);
+    tblock_close(v.model);
+    return good;
+}

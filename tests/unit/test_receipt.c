@@ -1,0 +1,195 @@
+/* tests/unit/test_receipt.c: a receipt holds where it tells the truth, and a lie is named. */
+#include "test.h"
+
+#include "api/receipt.h"
+#include "tblock_tools.h"
+
+enum { MOST = 64 };
+
+static Error         err;
+static tblock_model *model;
+
+static const tblock_generation_options usual = { .ids        = (const int32_t[]){ 834, 58 },
+                                                 .n_ids      = 2,
+                                                 .sampling   = { .temp = 1, .seed = 3 },
+                                                 .max_tokens = 20 };
+
+static tblock_context *context_of(int n_seqs, int n_batch)
+{
+    tblock_context *c = tblock_context_new(
+        model, &(tblock_context_options){ .n_seqs = n_seqs, .n_batch = n_batch }, &err);
+    CHECK(c, "%s", err.msg);
+    return c;
+}
+
+/* What was drawn with `o`, in a receipt that says it was with `claim`. */
+static tblock_receipt *drawn(tblock_generation_options o, const tblock_generation_options *claim,
+                             size_t every)
+{
+    tblock_context *c = context_of(1, 0);
+    tblock_receipt *r =
+        tblock_receipt_new(c, claim, &(tblock_receipt_options){ .every = every }, &err);
+    CHECK(r, "%s", err.msg);
+    o.on_token = tblock_receipt_token;
+    o.user     = r;
+    tblock_generation     *g    = tblock_generation_open(c, &o, &err);
+    tblock_generation_info info = { .end = TBLOCK_GOES_ON };
+    CHECK(g, "%s", err.msg);
+    while (info.end == TBLOCK_GOES_ON && tblock_advance(c, &g, 1, 0, &err))
+        tblock_generation_describe(g, &info);
+    CHECK(info.end != TBLOCK_END_FAILED, "%s", err.msg);
+    tblock_generation_close(g);
+    tblock_context_free(c);
+    return r;
+}
+
+/* Written and read, as another program would have it. */
+static tblock_receipt *sent(tblock_receipt *r)
+{
+    char *json = NULL;
+    CHECK(tblock_receipt_json(r, &json, &err), "%s", err.msg);
+    tblock_receipt *read = tblock_receipt_read(json, strlen(json), "receipt", &err);
+    CHECK(read, "%s", err.msg);
+    tblock_receipt_free(r);
+    tblock_free(json);
+    return read;
+}
+
+static tblock_receipt_row verified(tblock_receipt *r, int n_batch)
+{
+    tblock_context    *c = context_of(1, n_batch);
+    tblock_receipt_row row;
+    CHECK(tblock_receipt_verify(c, &r, 1, NULL, &row, &err), "%s", err.msg);
+    tblock_context_free(c);
+    return row;
+}
+
+static void expect(tblock_receipt *r, int verdict, const char *words)
+{
+    tblock_receipt_row row = verified(r, 0);
+    CHECK(row.verdict == verdict && strstr(row.why, words), "expected %d, '%s'; found %d, '%s'",
+          verdict, words, row.verdict, row.why);
+    tblock_receipt_free(r);
+}
+
+static void a_true_one_holds(void)
+{
+    for (int n_batch = 1; n_batch <= 24; n_batch += 7) {
+        tblock_receipt    *r   = sent(drawn(usual, &usual, 3));
+        tblock_receipt_row row = verified(r, n_batch);
+        CHECK(row.verdict == TBLOCK_RECEIPT_HOLDS && !*row.why, "%s", row.why);
+        CHECK(row.n_given == 2 && row.n_drawn == 20 && row.position == -1 && row.first == -1,
+              "row");
+        tblock_receipt_free(r);
+    }
+}
+
+/* The chain is of the run itself, so only drawing again shows it. */
+static void other_options_than_those_that_drew_are_found(void)
+{
+    static const int32_t ids[] = { 10, 46 };
+    static const float   bias[] = { -4, 3 };
+    tblock_sampler_options claims[] = {
+        { .temp = 1, .seed = 4 },
+        { .temp = 0 },
+        { .temp = 0.2f, .seed = 3 },
+        { .temp = 1, .seed = 3, .top_k = 1 },
+        { .temp = 1, .seed = 3, .top_p = 0.05 },
+        { .temp = 1, .seed = 3, .min_p = 0.9f },
+        { .temp = 1, .seed = 3, .repeat_penalty = 9 },
+        { .temp = 1, .seed = 3, .presence_penalty = 9 },
+        { .temp = 1, .seed = 3, .frequency_penalty = 9 },
+        { .temp = 1, .seed = 3, .bias_ids = ids, .bias = bias, .n_bias = 2 },
+    };
+    for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
+        tblock_generation_options claim = usual;
+        claim.sampling                  = claims[i];
+        expect(sent(drawn(usual, &claim, 1)), TBLOCK_RECEIPT_TOKEN,
+               "the logits are the receipt's, so it was drawn with other");
+    }
+}
+
+static void another_constraint_than_the_one_that_drew_is_found(void)
+{
+    for (int i = 0; i < 2; i++) {
+        tblock_generation_options claim = usual, o = usual;
+        const char               *text  = i ? "[a-z]{2}" : "[0-9]+";
+        claim.constraint =
+            tblock_constraint_new(model, TBLOCK_REGEX, text, strlen(text), "c", &err);
+        if (i) { /* true as far as the text goes */
+            o.constraint = tblock_constraint_new(model, TBLOCK_REGEX, "[a-z]{2}[0-9]{4}", 16, "o",
+                                                 &err);
+            CHECK(o.constraint, "%s", err.msg);
+        }
+        CHECK(claim.constraint, "%s", err.msg);
+        expect(sent(drawn(o, &claim, 0)), TBLOCK_RECEIPT_TOKEN,
+               i ? "but the text had ended" : "its logits give");
+        tblock_constraint_free(claim.constraint);
+        tblock_constraint_free(o.constraint);
+    }
+}
+
+static void a_token_that_is_left_out_is_an_error(void)
+{
+    tblock_context *c    = context_of(1, 0);
+    tblock_receipt *r    = tblock_receipt_new(c, &usual, NULL, &err);
+    char           *json = NULL;
+    float          *logits = calloc((size_t)c->model->weights.cfg.vocab_size, sizeof *logits);
+    CHECK(r && logits, "%s", err.msg);
+    tblock_receipt_token(r, 1, 5, logits); /* of the prompt */
+    tblock_receipt_token(r, 2, 5, logits);
+    tblock_receipt_token(r, 2, 5, logits); /* again */
+    CHECK(tblock_receipt_json(r, &json, &err) && strstr(json, "\"drawn\":[5],"), "%s", err.msg);
+    tblock_free(json);
+    tblock_receipt_token(r, 4, 5, logits);
+    CHECK(!tblock_receipt_json(r, &json, &err) && err.status == USAGE && !json, "a gap");
+    free(logits);
+    tblock_receipt_free(r);
+    tblock_context_free(c);
+}
+
+static void what_no_receipt_can_hold_is_refused(void)
+{
+    tblock_context           *c = context_of(1, 0);
+    tblock_generation_options o = usual;
+    o.n_drawn                   = 1;
+    CHECK(!tblock_receipt_new(c, &o, NULL, &err) && err.status == USAGE
+              && strstr(err.msg, "drawn before"),
+          "%s", err.msg);
+    tblock_context_free(c);
+}
+
+static void a_context_in_use_is_an_error(void)
+{
+    tblock_receipt    *r = sent(drawn(usual, &usual, 0));
+    tblock_context    *c = context_of(1, 0);
+    tblock_generation *g = tblock_generation_open(c, &usual, &err);
+    tblock_receipt_row row;
+    CHECK(g, "%s", err.msg);
+    CHECK(!tblock_receipt_verify(c, &r, 1, NULL, &row, &err) && err.status == USAGE
+              && strstr(err.msg, "free sequence"),
+          "%s", err.msg);
+    tblock_generation_close(g);
+    CHECK(tblock_receipt_verify(c, &r, 1, NULL, &row, &err) && row.verdict == TBLOCK_RECEIPT_HOLDS,
+          "%s", row.why);
+    tblock_context_free(c);
+    tblock_receipt_free(r);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    model = tblock_open("models/shakespeare.bin", NULL, &err);
+    if (!model) {
+        printf("FAIL prepare: %s\n", err.msg);
+        return 1;
+    }
+    TEST(a_true_one_holds);
+    TEST(other_options_than_those_that_drew_are_found);
+    TEST(another_constraint_than_the_one_that_drew_is_found);
+    TEST(a_token_that_is_left_out_is_an_error);
+    TEST(what_no_receipt_can_hold_is_refused);
+    TEST(a_context_in_use_is_an_error);
+    tblock_close(model);
+    return TEST_END();
+}
