@@ -183,6 +183,10 @@ static bool check_parts(const Config *c, const char *what, Error *err)
     return check_alone(c->norm_bias && c->norm != NORM_LAYER, "norm_bias", "norm layer", what, err)
         && check_alone(c->qk_norm_after_rope && c->qk_norm == QK_NONE, "qk_norm_after_rope",
                        "qk_norm", what, err)
+        && check_alone(c->query_scale != 0 && c->query_scale_length == 0, "query_scale",
+                       "query_scale_length", what, err)
+        && check_alone(c->query_scale == 0 && c->query_scale_length != 0, "query_scale_length",
+                       "query_scale", what, err)
         && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what,
                        err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)

@@ -85,6 +85,9 @@ typedef struct Config {
     /* multiply the embedding, what a sublayer adds, the logits; 1: none */
     double  embed_scale, residual_scale, logit_scale;
     double  attn_scale;                  /* of scores; 0: 1 / sqrt(head_dim) */
+    /* queries times 1 + query_scale * ln(1 + floor(pos / query_scale_length)); 0: none */
+    double  query_scale;
+    int     query_scale_length;
     double  attn_softcap, logit_softcap; /* cap * tanh(x / cap) of scores, of logits; 0: none */
     double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */

@@ -72,6 +72,8 @@ const ConfigKey config_keys[] = {
     NUM(residual_scale, 1e-30, 1e30, SPARSE, "residual_multiplier", "residual_scale", NULL),
     NUM(logit_scale, 1e-30, 1e30, SPARSE, "logit_scale", "logit_scale", NULL),
     NUM(attn_scale, 0, 1e30, SPARSE, "attention_multiplier", "attention.scale", NULL),
+    NUM(query_scale, 0, 1e6, SPARSE, NULL, NULL, NULL),
+    INT(query_scale_length, 0, MAX_CTX, SPARSE, NULL, NULL, NULL),
     NUM(attn_softcap, 0, 1e30, SPARSE, "attn_logit_softcapping", "attn_logit_softcapping", NULL),
     NUM(logit_softcap, 0, 1e30, SPARSE, "final_logit_softcapping", "final_logit_softcapping", NULL),
     NUM(qkv_clip, 0, 1e30, SPARSE, "clip_qkv", NULL, NULL),

@@ -150,7 +150,7 @@ bool diagram_shows(const Config *c)
 {
     return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c)
         && c->n_experts == 0 && c->qk_norm == QK_NONE && c->attn_scale == 0 && c->attn_softcap == 0
-        && c->qkv_clip == 0;
+        && c->qkv_clip == 0 && c->query_scale == 0;
 }
 
 /* What is added to x: the sublayer's result, normed behind it where the family does so, times the
@@ -211,6 +211,9 @@ void draw_block_formulas(TextOut *o, const Config *c)
         text_out(o, "q, k = RoPE q, RoPE k\n");
     if (c->qk_norm_after_rope)
         text_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
+    if (c->query_scale != 0)
+        text_out(o, "q = q &#215; (1 + %.6g ln(1 + &#8970;position / %d&#8971;))\n", c->query_scale,
+                 c->query_scale_length);
     draw_sum(o, c, "W<sub>O</sub> attention(q, k, v)");
     if (!parallel)
         text_out(o, "m = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");

@@ -142,7 +142,7 @@ const char *info_numbers(const Config *c, char *buf, size_t n)
 {
     const struct { const char *name; double value, none; } number[] = {
         { "embedding x", c->embed_scale, 1 },    { "residual x", c->residual_scale, 1 },
-            { "scores x", c->attn_scale, 0 },
+            { "scores x", c->attn_scale, 0 }, { "q by position", c->query_scale, 0 },
         { "logits x", c->logit_scale, 1 },       { "score cap", c->attn_softcap, 0 },
                { "logit cap", c->logit_softcap, 0 },
         { "q, k, v cut at", c->qkv_clip, 0 },      { "experts x", c->expert_scale, 1 },

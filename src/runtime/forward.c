@@ -43,6 +43,7 @@ static void block(Run *r, int l)
     rope(r, &r->k, l);                       /* only on how far apart two tokens are */
     norm_heads(r, &r->q, w->q_norm, true);   /* for families that norm them rotated */
     norm_heads(r, &r->k, w->k_norm, true);
+    scale_query(r, &r->q);                   /* for families that sharpen it with the position */
     kv_put(r, l);                            /* k and v stay for all later tokens */
     attention(r, &r->att_out, l);            /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */

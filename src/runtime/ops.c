@@ -318,6 +318,23 @@ void rope(Run *r, Act *x, int l)
     }
 }
 
+/* The factor grows with the position, in steps (docs/numerics.md, "Rotary embedding"). */
+void scale_query(Run *r, Act *q)
+{
+    const Config *c = &r->model->cfg;
+    int           n = q->width / c->kv_heads, first, end;
+    if (c->query_scale == 0)
+        return;
+    touch(r, writes(q, heads_cut(r)));
+    for (int t = 0; t < r->n_tok; t++) {
+        int    step   = r->token[t].pos / c->query_scale_length;
+        double factor = 1 + c->query_scale * math64_log(1 + (double)step);
+        my_heads(r, t, &first, &end);
+        if (first < end && step > 0)
+            r->kernels->scale(act_row(q, t) + first * n, (float)factor, (end - first) * n);
+    }
+}
+
 void kv_put(Run *r, int l)
 {
     const Config *c   = &r->model->cfg;

@@ -114,6 +114,7 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w);   /* y = W in + bias */
 void norm_heads(Run *r, Act *x, const float *w, bool rotated);
 void clip(Run *r, Act *x);                            /* does nothing without qkv_clip */
 void rope(Run *r, Act *x, int l);                     /* if layer l rotates */
+void scale_query(Run *r, Act *q);                     /* q *= a number that grows with pos */
 void kv_put(Run *r, int l);                           /* stores k and v in the cache of layer l */
 void attention(Run *r, Act *y, int l);                /* attention.c */
 void attention_probs(Run *r, int l);                  /* attention_probs.c: if someone watches */

@@ -158,6 +158,10 @@ static const FamilyKey arcee_keys[] = {
 static const FamilyKey nemotron_keys[] = {
     SIZES(6144, 32, 48, 24576, 256000, 4096), NUMBER_AS("norm_eps", norm_eps, 1e-5), END,
 };
+static const FamilyKey ministral3_keys[] = {
+    SIZES(4096, 34, 32, 14336, 131072, 262144), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 8),
+    OR_NULL(head_dim, 128), END,
+};
 static const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };
@@ -179,6 +183,7 @@ const FamilyTensor family_llama_tensors[] = {
     { ROLE_W_DOWN,     "@layers.#.mlp.down_proj.weight", 0 },
     { ROLE_FINAL_NORM, "@norm.weight", 0 },
     { ROLE_LM_HEAD,    "lm_head.weight", 0 },
+    { ROLE_LM_HEAD,    "language_model.lm_head.weight", 0 },
     NO_MORE,
 };
 
@@ -336,13 +341,21 @@ static const FamilyTensor neox_tensors[] = {
 #define INV_FREQ .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
 #define LLAMA_NAMES(act_, theta_, types)                                                           \
     .act_keys = { "hidden_act" }, .act = act_, .theta = theta_, .theta_keys = "rope_theta",        \
-    .rope_types = types, .prefix = { "model." }, INV_FREQ
+    .rope_types = types,                                                                           \
+    .prefix = { "model.", "language_model.model.", "model.language_model." }, INV_FREQ
 #define LLAMA_ROPE(theta_, types) LLAMA_NAMES("silu", theta_, types)
 #define LLAMA_LINE LLAMA_ROPE(10000, ALL_ROPES)
 #define GEMMA_LINE                                                                        \
     .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh",        \
     .theta_keys = "rope_theta", .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH,      \
     .flags = { ATTENTION_BIAS }, .bos = 2, .eos = 1, INV_FREQ
+
+static const FamilyRope ministral3_rope = {
+    1e6,
+    { .type = ROPE_YARN, .factor = 16, .original_n_ctx = 16384, .beta_fast = 32, .beta_slow = 1,
+      .attention_factor = -1, .mscale = 1, .mscale_all_dim = 1, .truncate = true },
+    0.1,
+};
 
 const Family families[] = {
     { .name = "llama", .architecture = { "LlamaForCausalLM", "LLaMAForCausalLM" }, .keys = no_keys,
@@ -351,6 +364,9 @@ const Family families[] = {
     { .name = "mistral", .architecture = { "MistralForCausalLM" }, .keys = mistral_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .window = WINDOW_ALL, .window_absent = 4096, .bos = 1, .eos = 2 },
+    { .name = "ministral3", .architecture = { "Ministral3ForCausalLM" }, .keys = ministral3_keys,
+      .tensors = no_tensors, LLAMA_LINE, .rope_absent = &ministral3_rope, .has = QUERY_SCALED,
+      .window = WINDOW_ALL, .bos = 1, .eos = 2 },
     { .name = "qwen2", .architecture = { "Qwen2ForCausalLM" }, .keys = qwen2_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .has = HAS_QKV_BIAS, .window = WINDOW_LAST, .window_absent = 4096, .bos = -1, .eos = -1 },
@@ -514,10 +530,14 @@ const Family families[] = {
     { 0 },
 };
 
+#define VISION                                                                                     \
+    { "vision_tower.", "multi_modal_projector.", "model.vision_tower.",                            \
+      "model.multi_modal_projector." }
+
 const FamilyWrapper family_wrappers[] = {
-    { "gemma3", "text_config", "gemma3_text",
-      { "vision_tower.", "multi_modal_projector.", "model.vision_tower.",
-        "model.multi_modal_projector." } },
+    { "gemma3", "text_config", "gemma3_text", "Gemma3ForConditionalGeneration", VISION, false },
+    { "mistral3", "text_config", "mistral", "Mistral3ForConditionalGeneration", VISION, true },
+    { "mistral3", "text_config", "ministral3", "Mistral3ForConditionalGeneration", VISION, true },
     { 0 },
 };
 

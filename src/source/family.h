@@ -60,6 +60,7 @@ enum {
     NORMS_PLUS_ONE = 256,                  /* norms are stored as w - 1 */
     NO_GATE = 512,                         /* the feed-forward has no gate */
     GELU_IS_TANH = 1024,                   /* the activation "gelu" is read as gelu_pytorch_tanh */
+    QUERY_SCALED = 4096,                   /* llama_4_scaling_beta beside the scaling */
     QK_NORM_ROTATED = 2048,                /* norms of q and k are those of rotated heads */
     HAS_CHOICE_BIAS = 1 << 16, SIGMOID_ROUTER = 1 << 17,
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
@@ -95,6 +96,8 @@ typedef enum RopeRule {
 /* Which layers have experts: from one layer on, up to another (below 0: the last), in every n-th.
  * Names of keys; NULL: decoder_sparse_step and mlp_only_layers say it. */
 typedef struct MoeLayers { const char *first, *last, *step; int first_absent; } MoeLayers;
+/* A rotation that is the default of a family. */
+typedef struct FamilyRope { double theta; Rope rope; double query_scale; } FamilyRope;
 
 typedef struct Family {
     const char         *name, *architecture[2];
@@ -112,6 +115,7 @@ typedef struct Family {
     const char         *act_keys[2], *act;
     /* if absent; theta_window 0: all layers have the same */
     double              theta, theta_window;
+    const FamilyRope   *rope_absent; /* what no scaling and no rope_parameters mean; or NULL */
     bool                rope_alpha;  /* rope type dynamic with alpha: a fixed, larger theta */
     bool                window_unscaled; /* scaling is for layers without a window only */
     RopeRule            rope_rule;
@@ -164,9 +168,12 @@ const char *family_key_harmless_value(const char *name);
 
 /* A model with several kinds of input (text, images) whose text part is one of the families. */
 typedef struct FamilyWrapper {
-    const char *model_type, *key, *text_type, *others[4];
+    const char *model_type, *key, *text_type, *architecture, *others[4];
+    /* unless the whole says tie_word_embeddings, a model is tied that stores no head */
+    bool        head_decides;
 } FamilyWrapper;
-/* model_type NULL ends. others: how the names of the other parts' tensors begin. */
+/* model_type NULL ends; the first row of a type is the one that an absent text_type means. others:
+ * how the names of the other parts' tensors begin. */
 extern const FamilyWrapper family_wrappers[];
 
 #endif

@@ -16,6 +16,8 @@ enum {
     DIVIDE         = 8,  /* logit_scale divides */
     /* the norm before the feed-forward is called post_attention_norm */
     FFN_NORM_POST  = 32,
+    /* attention.temperature_scale and rope.scaling.yarn_log_multiplier are read */
+    QUERY_SCALE    = 64,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -57,6 +59,7 @@ static const GgufArch archs[] = {
     { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
     { .name = "ernie4_5-moe", .family = "ernie4_5_moe", .flags = ROTATES_PAIRS | RENORMALIZE },
+    { .name = "mistral3",  .family = "ministral3", .flags = ROTATES_PAIRS | QUERY_SCALE },
     { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
     { .name = "stablelm",  .family = "stablelm" },
     { .name = "gpt2",      .family = "gpt2" },
@@ -64,6 +67,8 @@ static const GgufArch archs[] = {
 };
 enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
+#define TEMPERATURE    "attention.temperature_scale"
+#define LOG_MULTIPLIER "rope.scaling.yarn_log_multiplier"
 #define WINDOW_PATTERN "attention.sliding_window_pattern"
 
 bool gguf_arch_pairs(const GgufArch *a) { return a->flags & ROTATES_PAIRS; }
@@ -150,13 +155,13 @@ static bool any_number(GgufReader *r, const char *key, double *out)
 /* Settings that change the result and are not supported, with the values that leave it as it is. */
 static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
     { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
-    { "attention.causal", { 1, 1 } },              { "attention.temperature_scale", { 0, 0 } },
+    { "attention.causal", { 1, 1 } },              { TEMPERATURE, { 0, 0 } },
     { "attention.temperature_length", { 0, 0 } },  { "attention.output_scale", { 0, 1 } },
     { "attention.value_scale", { 0, 1 } },         { "attention.shared_kv_layers", { 0, 0 } },
     { "attention.q_lora_rank", { 0, 0 } },         { "attention.kv_lora_rank", { 0, 0 } },
     { "moe_every_n_layers", { 0, 1 } },
     { "no_rope_layer_step", { 0, 0 } },            { "rope.scaling.alpha", { 0, 1 } },
-    { "rope.scaling.yarn_log_multiplier", { 0, 0 } }, { "rope.scaling.yarn_ext_factor", { -1, 1 } },
+    { LOG_MULTIPLIER, { 0, 0 } }, { "rope.scaling.yarn_ext_factor", { -1, 1 } },
     { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
 };
 /* The same where no layer has experts. */
@@ -170,6 +175,11 @@ enum {
     N_OF_EXPERTS = sizeof of_experts / sizeof of_experts[0]
 };
 
+static bool is_read(const char *key)
+{
+    return strcmp(key, TEMPERATURE) == 0 || strcmp(key, LOG_MULTIPLIER) == 0;
+}
+
 /* Other unknown keys repeat what the tensors say, or do not change the result. llama.cpp skips keys
  * that it does not know, too. */
 static bool nothing_unknown(GgufReader *r)
@@ -178,7 +188,7 @@ static bool nothing_unknown(GgufReader *r)
     for (int i = 0; i < n; i++) {
         const struct Unknown *u = i < N_UNKNOWN ? &unknown[i] : &of_experts[i - N_UNKNOWN];
         double                x;
-        if (!has(r, u->key))
+        if (!has(r, u->key) || (r->arch->flags & QUERY_SCALE && is_read(u->key)))
             continue;
         if (!any_number(r, u->key, &x))
             return false;
@@ -421,6 +431,9 @@ static bool read_yarn(GgufReader *r)
         || !maybe_size(r, "rope.scaling.original_context_length", &original))
         return false;
     rope->original_n_ctx = original;
+    if (r->arch->flags & QUERY_SCALE && !maybe_number(r, LOG_MULTIPLIER, &rope->mscale_all_dim))
+        return false;
+    rope->mscale = rope->mscale_all_dim != 0;
     if (attn > 0 && attn != 1) /* llama.cpp multiplies it by what follows from the factor */
         rope->attention_factor = attn * (0.1 * math64_log(rope->factor) + 1);
     return true;
@@ -470,6 +483,20 @@ static bool read_rope(GgufReader *r)
     c->rope.type   = kind;
     c->rope.factor = factor;
     return kind == ROPE_LINEAR || read_yarn(r);
+}
+
+/* Ministral 3: queries grow with the position, by the length before scaling. */
+static bool read_query_scale(GgufReader *r)
+{
+    Config *c = r->c;
+    int     n = c->n_ctx;
+    if (!(r->arch->flags & QUERY_SCALE))
+        return true;
+    if (!maybe_number(r, TEMPERATURE, &c->query_scale)
+        || !maybe_size(r, "rope.scaling.original_context_length", &n))
+        return false;
+    c->query_scale_length = c->query_scale != 0 ? n : 0;
+    return true;
 }
 
 /* Gemma 3, OLMo 3: layers with a window have a theta of their own, which is never scaled. */
@@ -544,8 +571,8 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     if (a->window_family && has(&r, "attention.sliding_window"))
         r.family = family_find(a->window_family, NULL);
     if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_window(&r)
-        || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r) || !read_ids(&r)
-        || !nothing_unknown(&r))
+        || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r) || !read_query_scale(&r)
+        || !read_ids(&r) || !nothing_unknown(&r))
         return false;
     read_scales(&r);
     see_tensors(&r);

@@ -39,6 +39,7 @@ typedef struct HfConfig {
     const Family        *family;
     /* set if this is the text part of a model with several kinds of input */
     const FamilyWrapper *wrapper;
+    bool                 head_decides; /* the model is tied if no head is stored */
 } HfConfig;
 
 /* Is this JSON the config of a Hugging Face folder? Our own configs have neither of its two

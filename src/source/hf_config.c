@@ -17,6 +17,25 @@ static const char *const of_the_whole[] = { "architectures", "bos_token_id",
                                             "torch_dtype",         "dtype",
                                             "quantization_config", NULL };
 
+/* Move *w, the first row of its type, to the row of the text part's type. */
+static bool text_part(HfReader *r, const FamilyWrapper **w, const Json *type)
+{
+    const FamilyWrapper *first = *w;
+    const char          *text  = first->text_type;
+    char                 key[64], known[128] = "", found[80];
+    if (type && (!json_is_string(type) || !json_read_string(type, "", &text, NULL)))
+        text = "";
+    for (; (*w)->model_type && strcmp((*w)->model_type, first->model_type) == 0; (*w)++) {
+        if (strcmp((*w)->text_type, text) == 0)
+            return true;
+        size_t n = strlen(known);
+        snprintf(known + n, sizeof known - n, "%s'%s'", n ? " or " : "", (*w)->text_type);
+    }
+    snprintf(key, sizeof key, "%s.model_type", first->key);
+    return key_wrong(&r->keys, key, "expected %s, found %s", known,
+                     key_found(type, found, sizeof found));
+}
+
 /* If the model has several kinds of input, go on with the object of its text part. */
 static bool unwrap(HfReader *r)
 {
@@ -27,22 +46,17 @@ static bool unwrap(HfReader *r)
     for (const FamilyWrapper *w = family_wrappers; name && w->model_type; w++) {
         if (strcmp(w->model_type, name) != 0)
             continue;
-        const Json *inner = json_get(whole, w->key), *inner_type = json_get(inner, "model_type");
-        const char *text = w->text_type;
-        char        key[64];
+        const Json *inner = json_get(whole, w->key);
         if (!json_is_object(inner))
             return key_wrong(&r->keys, w->key, "expected an object, found %s", json_kind(inner));
-        snprintf(key, sizeof key, "%s.model_type", w->key);
-        if (inner_type
-            && (!json_is_string(inner_type) || !json_read_string(inner_type, "", &text, NULL)
-                || strcmp(text, w->text_type) != 0))
-            return key_wrong(&r->keys, key, "expected '%s', found %s", w->text_type,
-                             json_kind(inner_type));
+        if (!text_part(r, &w, json_get(inner, "model_type")))
+            return false;
         r->keys.outer    = whole;
         r->keys.of_outer = of_the_whole;
         r->keys.json     = inner;
         r->wrapper       = w;
         r->family        = family_find(w->text_type, NULL);
+        break;
     }
     return true;
 }
@@ -71,6 +85,9 @@ static bool find_family(HfReader *r)
     for (int i = 0; i < 2 && architecture && json_count(list) == 1; i++)
         if (r->family->architecture[i] && strcmp(r->family->architecture[i], architecture) == 0)
             return true;
+    if (r->wrapper && architecture && json_count(list) == 1
+        && strcmp(r->wrapper->architecture, architecture) == 0)
+        return true;
     return json_count(list) == 0
         || key_wrong(&r->keys, "architectures", "expected [%s], found %s",
                      r->family->architecture[0],
@@ -633,6 +650,8 @@ bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *pat
         return false;
     out->family  = r.family;
     out->wrapper = r.wrapper;
+    const Json *tied  = r.wrapper ? json_get(root, "tie_word_embeddings") : NULL;
+    out->head_decides = r.wrapper && r.wrapper->head_decides && (!tied || json_is_null(tied));
     snprintf(out->config.family, sizeof out->config.family, "%s", r.family->name);
     return (!generation_path || more_ends(&r, generation_path))
         && config_check(&out->config, path, err);

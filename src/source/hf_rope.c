@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "source/hf.h"
 
+static const char QUERY_SCALE[] = "llama_4_scaling_beta";
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
 /* The object that holds the scaling, and its name for messages. */
@@ -167,6 +168,9 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
         bool known = json_is_null(i);
         for (size_t a = 0; a < sizeof always / sizeof always[0]; a++)
             known |= strcmp(json_key(i), always[a]) == 0;
+        known |= r->family->has & QUERY_SCALED
+            && (strcmp(json_key(i), QUERY_SCALE) == 0
+                || strcmp(json_key(i), "max_position_embeddings") == 0);
         for (const ConfigKey *k = rope_keys; k->name; k++)
             known |= (k->types >> rope->type & 1) && strcmp(k->hf, json_key(i)) == 0;
         if (!known && json_is_object(i))
@@ -227,6 +231,36 @@ static bool scaling(HfReader *r, const Scaling *s)
     if (rope->type == ROPE_YARN && !value(s->object, "factor"))
         rope->factor = r->c->n_ctx / fmax(1, rope->original_n_ctx);
     return true;
+}
+
+/* Ministral 3: queries grow with the position, by a key among those of the scaling. */
+static bool query_scale(HfReader *r, const Scaling *s)
+{
+    Config     *c = r->c;
+    const Json *beta = value(s->object, QUERY_SCALE),
+               *n    = value(s->object, "original_max_position_embeddings");
+    char        name[128];
+    if (!(r->family->has & QUERY_SCALED) || !s->object)
+        return true;
+    if (!beta)
+        return key_wrong(&r->keys, inside(s, QUERY_SCALE, name),
+                         "expected a number, found no such key");
+    c->query_scale_length = c->n_ctx;
+    if (!key_number(&r->keys, inside(s, QUERY_SCALE, name), beta, &c->query_scale)
+        || (n && !key_size(&r->keys, inside(s, "original_max_position_embeddings", name), n,
+                           &c->query_scale_length)))
+        return false;
+    if (c->query_scale == 0)
+        c->query_scale_length = 0;
+    return true;
+}
+
+static void use_absent(Config *c, const FamilyRope *f)
+{
+    c->theta       = f->theta;
+    c->rope        = f->rope;
+    c->query_scale = f->query_scale;
+    c->query_scale_length = f->query_scale != 0 ? (int)f->rope.original_n_ctx : 0;
 }
 
 /* ---- Both dialects --------------------------------------------------------------------------- */
@@ -294,8 +328,13 @@ bool hf_rope_read(HfReader *r)
                    value(s.object, "partial_rotary_factor"), &share))
         return false;
     c->theta = f->theta;
+    if (!s.object && f->rope_absent) {
+        use_absent(c, f->rope_absent);
+        return rotary(r, share);
+    }
     if ((theta && !key_number(&r->keys, name, theta, &c->theta))
-        || (by_layer(f) && !local_theta(r, nested)) || !rotary(r, share) || !scaling(r, &s))
+        || (by_layer(f) && !local_theta(r, nested)) || !rotary(r, share) || !scaling(r, &s)
+        || !query_scale(r, &s))
         return false;
     family_one_theta(f, c);
     return true;

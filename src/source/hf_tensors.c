@@ -389,15 +389,26 @@ static bool check_rest(HfBinder *b)
     return !first || extra(b, first, n_extra);
 }
 
+static bool stores_head(const HfBinder *b)
+{
+    bool there = false;
+    for (const FamilyTensor *t = rows_of(b->h->family, ROLE_LM_HEAD);
+         t && t->name && t->role == ROLE_LM_HEAD; t++)
+        there |= find(b, t->name) != NULL;
+    return there;
+}
+
 bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
 {
     HfBinder      b = { .s = s, .h = h, .c = &s->stored.config, .err = err };
     StoredModel *c = &s->stored;
     int         i = 0;
-    if (!source_begin(s, err))
-        return false;
     if (!list_names(&b))
         return no_memory(s->path, err);
+    if (h->head_decides)
+        c->config.tied_embeddings = !stores_head(&b);
+    if (!source_begin(s, err))
+        return false;
     b.prefix = choose_prefix(&b);
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)
         if (!bind(&b, &spec, &s->rows[i], &c->tensor[i]))

@@ -19,6 +19,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
           "norm_placement", "pre, post, both or output" },
         { c->qk_norm == QK_HEADS, "qk_norm", "none, head or vector" },
         { c->n_experts > 0, "n_experts", "0" },
+        { c->query_scale != 0, "query_scale", "0" },
         { c->attn_softcap != 0, "attn_softcap", "0" },
         { c->logit_softcap != 0, "logit_softcap", "0" },
         { c->qkv_clip != 0, "qkv_clip", "0" },

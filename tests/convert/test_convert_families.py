@@ -14,7 +14,7 @@ MIXTURES = ("ernie45-moe", "glm4-moe", "granite-moe", "minimax-m2", "olmoe")
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
-            "exaone4", "hunyuan-dense", "arcee", "nemotron")
+            "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3")
 PLUS_ONE = ("gemma", "nemotron")
 PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium")
 
@@ -181,6 +181,10 @@ def test_family_configs_say_what_their_folders_say():
         "hunyuan-dense": dict(qk_norm="head", qk_norm_after_rope=True, rope={"type": "default"}, theta=10000 * 1000 ** (16 / 14)),
         "arcee": dict(ffn="relu2", norm="rms", norm_placement="pre"),
         "nemotron": dict(ffn="relu2", norm="layer", norm_bias=True, rotary_dim=6),
+        "ministral3": dict(query_scale=0.1, query_scale_length=16, head_dim=16, rope={
+            "type": "yarn", "factor": 8, "original_n_ctx": 16, "beta_fast": 0.5, "beta_slow": 0.05, "mscale": 1, "mscale_all_dim": 1,
+            "truncate": True}),
+        "ministral3-nested": dict(query_scale=0.2, query_scale_length=12, tied_embeddings=True, head_dim=20, kv_heads=1),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -398,6 +402,43 @@ def test_scaling_of_layers_without_a_window_only():
     assert whole["window"] == 0 and whole["rope"]["type"] == "yarn" and "theta_window" not in whole
     refused(edited("olmo3", drop=["rope_scaling"], config={"rope_parameters": {"sliding_attention": {"rope_type": "linear", "factor": 2}}}),
             "sliding_attention", "'default'", "linear")
+
+
+def test_the_text_part_of_a_folder_with_images():
+    """Mistral 3: text_config is a mistral, or a ministral3 if it says so; without tie_word_embeddings the head decides."""
+    with if_there():
+        plain, config = converted(need(MODELS, "mistral-window")), harness.config_of(need(MODELS, "mistral-window"))
+        for base, head in (("language_model.model.", "language_model.lm_head.weight"), ("model.language_model.", "lm_head.weight")):
+            def wrap(t):
+                for name in list(t):
+                    t[head if name == "lm_head.weight" else base + name[len("model."):]] = t.pop(name)
+                t["vision_tower.x"] = t["multi_modal_projector.y"] = ("F32", np.zeros(3, "<u4"))
+            folder = edited("mistral-window", tensors=wrap)
+            text = {k: v for k, v in config.items() if k not in ("architectures", "model_type", "tie_word_embeddings")}
+            outer = {"model_type": "mistral3", "architectures": ["Mistral3ForConditionalGeneration"], "text_config": text,
+                     "vision_config": {"model_type": "pixtral"}, "spatial_merge_size": 2}
+            json.dump(outer, open(os.path.join(folder, "config.json"), "w"))
+            whole = converted(folder, out="b.bin")
+            assert same_weights(whole, plain) and whole.config == plain.config
+        outer["text_config"] = dict(text, model_type="llama")
+        json.dump(outer, open(os.path.join(folder, "config.json"), "w"))
+        refused(folder, "text_config.model_type", "'mistral' or 'ministral3'", "'llama'")
+    with if_there():
+        need(MODELS, "ministral3-nested")
+        assert converted(edited("ministral3-nested", drop=["tie_word_embeddings"])).config["tied_embeddings"]
+        refused(edited("ministral3-nested", config={"tie_word_embeddings": False}), "lm_head.weight", "no such tensor")
+
+
+def test_a_rotation_that_is_the_family_s_default():
+    need(MODELS, "ministral3")
+    m = converted(edited("ministral3", drop=["rope_parameters"]))
+    expect_config(m, theta=1e6, query_scale=0.1, query_scale_length=16384, rope={
+        "type": "yarn", "factor": 16, "original_n_ctx": 16384, "beta_fast": 32, "beta_slow": 1, "mscale": 1, "mscale_all_dim": 1,
+        "truncate": True})
+    yarn = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 16}
+    refused(edited("ministral3", config={"rope_parameters": yarn}), "rope_parameters.llama_4_scaling_beta", "no such key")
+    none = converted(edited("ministral3", config={"rope_parameters": dict(yarn, llama_4_scaling_beta=0)})).config
+    assert "query_scale" not in none and "query_scale_length" not in none and none["theta"] == 10000
 
 
 def test_what_each_family_refuses():

@@ -27,7 +27,7 @@ ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax
          "cohere": ("command-r", False), "stablelm": ("stablelm", False), "gpt2": ("gpt2", False), "gpt_neox": ("gptneox", False),
          "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False),
          "smollm3": ("smollm3", True), "olmo3": ("olmo2", False), "exaone4": ("exaone4", False),
-         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False)}
+         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True)}
 LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
@@ -139,6 +139,10 @@ def keys_of(c, config):
         own["rope.scaling.type"], own["rope.scaling.factor"] = (STRING, rope["type"]), (F32, rope["factor"])
     if rope["type"] == "yarn":
         own["rope.scaling.original_context_length"] = (U32, int(rope["original_n_ctx"]))
+        own["rope.scaling.yarn_beta_fast"], own["rope.scaling.yarn_beta_slow"] = (F32, rope["beta_fast"]), (F32, rope["beta_slow"])
+    if config.get("query_scale"):
+        own["attention.temperature_scale"] = (F32, config["query_scale"])
+        own["rope.scaling.yarn_log_multiplier"] = (F32, rope["mscale_all_dim"])
     return own
 
 
@@ -171,7 +175,7 @@ def test_every_architecture_computes_what_the_folder_does():
         report = subprocess.run([TBLOCK, "info", folder, "--json"], stdout=subprocess.PIPE, universal_newlines=True)
         config = json.loads(report.stdout)["config"]
         c = dict(harness.config_of(folder), heads=config["heads"], kv_heads=config["kv_heads"], tied_embeddings=config["tied_embeddings"])
-        if c["model_type"] == "helium":          # llama.cpp has no such architecture
+        if c["model_type"] == "helium" or "text_config" in c:   # llama.cpp has no such architecture; or the part of a folder
             continue
         arch = ARCHS[c["model_type"]][0]
         keys = {"general.architecture": (STRING, arch)}

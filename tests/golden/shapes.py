@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"grouped": 40, "biased": 41}
+SEEDS = {"grouped": 40, "biased": 41, "byposition": 60}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -57,6 +57,7 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
                 "choice_bias": True, "expert_groups": 6, "groups_used": 3, "renormalize": True, "renormalize_min": 1e-20,
                 "expert_scale": 2.5, "dense_layers": [0]},
     "biased": {"n_experts": 9, "experts_used": 4, "expert_d_ff": 33, "choice_bias": True, "renormalize": True, "renormalize_min": 0.7},
+    "byposition": {"query_scale": 0.4, "query_scale_length": 24, "qk_norm": "heads", "head_dim": 10, "window": 65, "full_layers": [1]},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -64,7 +65,7 @@ TOLERANCE = 2e-5  # share of the largest logit, as in make_cases.py; --measure s
 
 DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "qkv_bias": False,
             "out_bias": False, "ffn_bias": False, "norm_bias": False, "qk_norm": "none", "window": 0, "full_layers": [],
-            "qkv_clip": 0.0, "no_rope_layers": [], "qk_norm_after_rope": False,
+            "qkv_clip": 0.0, "no_rope_layers": [], "qk_norm_after_rope": False, "query_scale": 0.0, "query_scale_length": 0,
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "shared_router": False,
@@ -216,7 +217,11 @@ class Reference:
                 y = self.rope(y, layer)
             return normed(y, n, name) if name and late else y
 
-        q = heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm")
+        def by_position(y):
+            steps = np.arange(len(x)) // (c["query_scale_length"] or 1)
+            return (y * (1 + c["query_scale"] * np.log(1 + steps))[:, None]).astype(self.dtype) if c["query_scale"] else y
+
+        q = by_position(heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm"))
         k = heads(self.linear(x, at + "wk"), c["kv_heads"], at + "k_norm")
         v = heads(self.linear(x, at + "wv"), c["kv_heads"], None)
         share = c["heads"] // c["kv_heads"]
@@ -333,7 +338,8 @@ def write(out, name):
 
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
            "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip",
-           "no_rope_layers", "qk_norm_after_rope", "router_score", "expert_scale", "expert_groups")
+           "no_rope_layers", "qk_norm_after_rope", "router_score", "expert_scale", "expert_groups",
+           "query_scale")
 OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu", "relu2": "relu"}
 
 
