@@ -11,7 +11,7 @@ import sys
 import threading
 import urllib.parse
 
-from server import MODEL, TBLOCK, Server, until
+from server import MODEL, PATIENCE, TBLOCK, Server, until
 from verdicts import attempt_all
 
 # The names and types that vLLM publishes (its v1 metrics), and what we call the same.
@@ -173,6 +173,7 @@ def check_asks_a_server_for_its_health():
         assert status == 1 and "expected status 200, found 503" in said, said
         for _ in running:
             pass
+        s.process.wait(PATIENCE)  # before another SIGTERM finds it without a handler
     status, said = check(s.port)
     assert status == 1 and "Connection refused" in said, said
     assert check(1, "--host", "no address")[0] == 2
