@@ -56,6 +56,9 @@ bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, co
 /* The same of n_bytes of text that stay the caller's. */
 bool json_doc_read(JsonDoc *d, const char *text, size_t n_bytes, unsigned refused, const char *what,
                    Error *err);
+/* The same with at most so many values. */
+bool json_doc_read_within(JsonDoc *d, const char *text, size_t n_bytes, unsigned refused,
+                          size_t most, const char *what, Error *err);
 void json_doc_free(JsonDoc *d); /* accepts a zeroed document */
 
 /* The value of a number as C spells it, with a decimal point whatever the host's locale. */

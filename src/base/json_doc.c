@@ -20,6 +20,7 @@ typedef struct Parser {
     char       *at, *end;
     int         depth;
     unsigned    refused;
+    size_t      most; /* nodes */
     const char *what;
     Error      *err;
 } Parser;
@@ -254,9 +255,8 @@ static bool word(Parser *p, JsonNode *j)
 static bool new_node(Parser *p, size_t *index)
 {
     JsonDoc *d = p->d;
-    if (d->n_nodes == MOST_NODES)
-        return fail(p->err, INPUT, "%s: expected at most %d values, found more", p->what,
-                    MOST_NODES);
+    if (d->n_nodes == p->most)
+        return fail(p->err, INPUT, "%s: expected at most %zu values, found more", p->what, p->most);
     if (d->n_nodes == d->cap) {
         size_t    cap = d->cap ? 2 * d->cap : 64;
         JsonNode *grown = realloc(d->node, cap * sizeof *grown);
@@ -379,19 +379,36 @@ static bool document(Parser *p)
     return p->at == p->end || expected(p, "nothing after the value");
 }
 
-bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what,
-                    Error *err)
+static bool parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, size_t most,
+                  const char *what, Error *err)
 {
     *d = (JsonDoc){ .text = text };
-    bool ok = document(&(Parser){
-        .d = d, .at = text, .end = text + n_bytes, .refused = refused, .what = what, .err = err });
+    bool ok = document(&(Parser){ .d       = d,
+                                  .at      = text,
+                                  .end     = text + n_bytes,
+                                  .refused = refused,
+                                  .most    = most,
+                                  .what    = what,
+                                  .err     = err });
     if (!ok)
         json_doc_free(d);
     return ok;
 }
 
+bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what,
+                    Error *err)
+{
+    return parse(d, text, n_bytes, refused, MOST_NODES, what, err);
+}
+
 bool json_doc_read(JsonDoc *d, const char *text, size_t n_bytes, unsigned refused, const char *what,
                    Error *err)
+{
+    return json_doc_read_within(d, text, n_bytes, refused, MOST_NODES, what, err);
+}
+
+bool json_doc_read_within(JsonDoc *d, const char *text, size_t n_bytes, unsigned refused,
+                          size_t most, const char *what, Error *err)
 {
     char *copy = n_bytes < SIZE_MAX ? malloc(n_bytes + 1) : NULL;
     *d = (JsonDoc){ 0 };
@@ -400,7 +417,7 @@ bool json_doc_read(JsonDoc *d, const char *text, size_t n_bytes, unsigned refuse
     if (n_bytes)
         memcpy(copy, text, n_bytes);
     copy[n_bytes] = '\0';
-    return json_doc_parse(d, copy, n_bytes, refused, what, err);
+    return parse(d, copy, n_bytes, refused, most, what, err);
 }
 
 void json_doc_free(JsonDoc *d)

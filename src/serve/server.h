@@ -494,6 +494,8 @@ void token_member(Exchange *x, const char *key, int32_t id);
 void token_bytes(TextOut *o, const Server *s, int32_t id);
 /* An array of ids; strings: and "token_strs", their texts. */
 void ids_json(TextOut *o, const Server *s, const int32_t *ids, size_t n, bool strings);
+/* How many values the JSON of a request may have: each takes 40 bytes, and more where it goes. */
+size_t most_values(const Server *s);
 /* Answer a request by its body, which must be JSON. */
 bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonDoc *d));
 /* Is it our model? NULL is. */

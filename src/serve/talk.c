@@ -166,21 +166,30 @@ bool talk_open(Exchange *x, Talk *t)
     return t->chat || refuse_error(x, NULL, &err);
 }
 
+/* How arguments of calls are written: as the form wants them. left: how many values the texts among
+ * them may still have, which the body's do not count. */
+typedef struct Fitter { tblock_answer_form form; size_t left; bool over; } Fitter;
+
 /* Arguments in JSON: an object, or a text that holds one. */
-static void out_arguments(TextOut *o, const JsonDoc *d, const JsonNode *j,
-                          const tblock_answer_form *form)
+static void out_arguments(TextOut *o, const JsonDoc *d, const JsonNode *j, Fitter *fitter)
 {
-    JsonDoc inner = { 0 };
-    TextOut text  = { 0 };
+    const tblock_answer_form *form  = &fitter->form;
+    JsonDoc                   inner = { 0 };
+    TextOut                   text  = { 0 };
     if (form->text_arguments && j->kind == NODE_OBJECT) {
         json_out_node(&text, d, j);
         json_out_string(o, text.text ? text.text : "", text.n);
         o->failed |= text.failed;
     } else if (form->object_arguments && j->kind == NODE_STRING
-               && json_doc_read(&inner, j->text, j->n, JSON_NO_NUL | JSON_FINITE, "", NULL)
+               && json_doc_read_within(&inner, j->text, j->n, JSON_NO_NUL | JSON_FINITE,
+                                       fitter->left, "", NULL)
                && inner.node->kind == NODE_OBJECT) {
         json_out_node(o, &inner, inner.node);
+        fitter->left -= inner.n_nodes;
     } else {
+        /* n bytes have at most (n + 1) / 2 values */
+        fitter->over |=
+            form->object_arguments && j->kind == NODE_STRING && j->n / 2 >= fitter->left;
         json_out_node(o, d, j);
     }
     json_doc_free(&inner);
@@ -189,13 +198,13 @@ static void out_arguments(TextOut *o, const JsonDoc *d, const JsonNode *j,
 
 /* A value with the arguments that path leads to, through any arrays, as the form wants them. */
 static void out_fitted(TextOut *o, const JsonDoc *d, const JsonNode *j, const char *const *path,
-                       const tblock_answer_form *form)
+                       Fitter *fitter)
 {
     const bool  object = j->kind == NODE_OBJECT;
     const char *before = "";
     if (!*path || (!object && j->kind != NODE_ARRAY)) {
         if (!*path)
-            out_arguments(o, d, j, form);
+            out_arguments(o, d, j, fitter);
         else
             json_out_node(o, d, j);
         return;
@@ -209,7 +218,7 @@ static void out_fitted(TextOut *o, const JsonDoc *d, const JsonNode *j, const ch
             text_out(o, ": ");
         }
         if (!object || (i->key_n == strlen(*path) && memcmp(i->key, *path, i->key_n) == 0))
-            out_fitted(o, d, i, path + object, form);
+            out_fitted(o, d, i, path + object, fitter);
         else
             json_out_node(o, d, i);
     }
@@ -219,12 +228,12 @@ static void out_fitted(TextOut *o, const JsonDoc *d, const JsonNode *j, const ch
 static bool fit_arguments(Exchange *x, Talk *t)
 {
     static const char *const path[] = { "tool_calls", "function", "arguments", NULL };
-    tblock_answer_form       form;
+    Fitter                   fitter = { .left = most_values(x->server) };
     tblock_error             err;
     TextOut                  out  = { 0 };
     const char              *at   = t->messages.text;
     bool                     good = true;
-    tblock_chat_answers(t->chat, &form);
+    tblock_chat_answers(t->chat, &fitter.form);
     for (size_t i = 0, n; good && i < t->n_messages; i++, at += n + 1) {
         JsonDoc d = { 0 };
         n = strlen(at);
@@ -232,12 +241,16 @@ static bool fit_arguments(Exchange *x, Talk *t)
             text_out_bytes(&out, at, n);
         else if ((good = json_doc_read(&d, at, n, 0, t->param, &err)
                          || refuse_error(x, t->param, &err)))
-            out_fitted(&out, &d, d.node, path, &form);
+            out_fitted(&out, &d, d.node, path, &fitter);
         text_out_bytes(&out, "", 1);
         json_doc_free(&d);
     }
     text_out_free(&t->messages);
     t->messages = out;
+    if (good && fitter.over)
+        return refuse(x, MHD_HTTP_BAD_REQUEST, t->param,
+                      "%s: expected at most %zu values in the arguments of all calls, found more",
+                      t->param, most_values(x->server));
     return good && (!out.failed || refuse_memory(x));
 }
 

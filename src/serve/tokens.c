@@ -48,11 +48,16 @@ void token_json(TextOut *o, const Server *s, int32_t id)
 
 /* ---- A request's body ------------------------------------------------------------------------ */
 
+enum { VALUE_BYTES = 32 }; /* of the greatest body, for each value that one may have */
+
+size_t most_values(const Server *s) { return s->o->body_bytes / VALUE_BYTES; }
+
 /* The body stays for the log. */
 static bool body_json(Exchange *x, JsonDoc *d)
 {
     tblock_error err;
-    return json_doc_read(d, x->body.text, x->body.n, JSON_FINITE, "the body", &err)
+    return json_doc_read_within(d, x->body.text, x->body.n, JSON_FINITE, most_values(x->server),
+                                "the body", &err)
         || refuse_error(x, NULL, &err);
 }
 

@@ -4,6 +4,7 @@
 --soak: with 20,000 connections, which take a minute to make. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import http.client
 import json
+import pathlib
 import re
 import resource
 import socket
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 
-from server import PATIENCE, ROOT, Server, run, until
+from server import PATIENCE, ROOT, Server, run, talking, until
 from verdicts import attempt_all
 
 PATH = "/v1/completions"
@@ -217,6 +218,39 @@ def json_of_every_kind_is_refused():
         alive(s)
 
 
+def values_of_a_body_share_a_bound():
+    """The worst bodies, against a bound of 32 bytes of --max-body for each value: refused at once; just below, their memory is bounded."""
+    def peak(s):
+        return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path("/proc/%d/status" % s.process.pid).read_text())[1]) / 1024
+
+    def bodies(n):
+        call = b'{"messages": [{"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "a", "arguments": "{\\"a\\": %s}"}}]}, ' \
+               b'{"role": "user", "content": "A"}], "tools": [{"type": "function", "function": {"name": "a"}}], "max_tokens": 1}'
+        for path, body in (("/v1/completions", b'{"prompt": %s}'), ("/v1/embeddings", b'{"input": %s}'), ("/v1/chat/completions", b'{"messages": %s}'),
+                           ("/v1/chat/completions", b'{"messages": [{"role": "user", "content": "A", "x": %s}], "max_tokens": 1}'),
+                           ("/v1/chat/completions", b'{"messages": [{"role": "user", "content": "A"}], "tools": %s}'),
+                           ("/v1/chat/completions", b'{"messages": [{"role": "user", "content": "A"}], "chat_template_kwargs": {"a": %s}, "max_tokens": 1}'),
+                           ("/v1/responses", b'{"input": %s}'), ("/v1/messages", b'{"max_tokens": 1, "messages": [{"role": "user", "content": %s}]}'),
+                           ("/v1/chat/completions", call)):
+            yield path, body % many_of(n, b"{}" if b'"messages": %' in body or b'"input": %' in body else b"1")
+
+    most = 16 * MILLION // 32   # of --max-body, less than it has
+    with talking() as s:
+        for path, body in bodies(most):
+            assert s.ask("POST", path, body, JSON)[0] in (200, 400), path
+        assert 20 < peak(s) < 250, peak(s)
+        held = peak(s)
+        for path, body in bodies(5 * MILLION):
+            begun = time.monotonic()
+            status, _, data = s.ask("POST", path, body, JSON)
+            said = json.loads(data)["error"]["message"]
+            assert status == 400 and re.search("at most 524288 values.*, found more", said) and time.monotonic() - begun < 20, (path, status, data[:300])
+        assert peak(s) < held + 60, (peak(s), held)
+        s.post(PATH, prompt="A", max_tokens=1)
+    with Server("--max-body", "1") as s:
+        s.refused(PATH, 400, "at most 32768 values", None, prompt=[1] * 40000)
+
+
 SCHEMAS = ({"type": "string", "pattern": "((a|b){0,300}){0,300}"}, {"type": "string", "pattern": "(" * 50000}, {"type": "string", "pattern": "(a*)*b" * 2000},
            {"enum": ["x%d" % i for i in range(100000)]}, {"$ref": "#"}, {"allOf": [{"$ref": "#"}]}, {"$defs": {"a": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
            {"type": "string", "minLength": 10**9, "maxLength": 10**9}, {"type": "array", "minItems": 10**9, "items": {}}, {"type": "integer", "minimum": 10**300},
@@ -348,7 +382,7 @@ def more_clients_than_descriptors():
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-CLAIMS = (who_reads_a_long_request_holds_no_one_up, who_waits_to_be_read_has_a_time_limit,
+CLAIMS = (values_of_a_body_share_a_bound, who_reads_a_long_request_holds_no_one_up, who_waits_to_be_read_has_a_time_limit,
           who_leaves_while_it_waits_to_be_read_is_forgotten, bodies_share_a_bound,
           requests_of_every_kind_are_answered_or_hung_up_on, requests_in_a_row_are_answered_in_order, json_of_every_kind_is_refused,
           schemas_of_every_kind_take_bounded_time, every_value_of_every_field_has_a_clear_answer,
