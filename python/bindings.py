@@ -11,7 +11,6 @@ BUILD = os.environ.get("BUILD", os.path.join("build", "release"))
 
 # C calls these; python/tblock/_core.py says what they do.
 CALLBACKS = """
-extern "Python" void tblock_py_progress(void *user, double done);
 extern "Python" bool tblock_py_go_on(void *user, double done);
 extern "Python" bool tblock_py_train(void *user, const tblock_train_progress *p);
 extern "Python" void tblock_py_observe(void *user, const char *name, size_t first, int n_tok, const float *x, size_t stride);

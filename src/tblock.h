@@ -72,9 +72,9 @@ typedef struct tblock_open_options {
     const char *const *keep; /* [n_keep] with type: as in tblock_quantize_options */
     size_t             n_keep;
     bool check;      /* read and check all data first, as the check of tblock_report does */
-    void (*progress)(void *user, double done); /* 0 .. 1 of the weights that are checked, packed
-                                                * or converted; may be NULL */
-    void *user;      /* passed to progress */
+    void (*progress)(void *user, double done); /* 0 .. 1 of the work; may be NULL */
+    void *user;      /* passed to progress and go_on */
+    bool (*go_on)(void *user, double done); /* as progress; false: stop, with TBLOCK_SYSTEM */
 } tblock_open_options;
 
 /* Open a model: a model file, a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint

@@ -3,7 +3,8 @@
  * The rules of tblock.h hold here too, and these:
  *   - A file is written whole or not at all. If a function fails, the old file stays.
  *   - An output never overwrites a file that it is made from (TBLOCK_USAGE).
- *   - progress may be NULL. It is called in the caller's thread, with done from 0 to 1.
+ *   - progress may be NULL. It is called in the caller's thread, with done from 0 to 1. So is
+ *     go_on, which can stop: when it returns false, the function fails with TBLOCK_SYSTEM.
  *   - threads 0 means one per physical core that this process may use, at most 1024. Results do not
  *     depend on the number of threads.
  *   - opt may be NULL, unless a member of it is required. */
@@ -95,6 +96,7 @@ typedef struct tblock_logits_options {
                     hidden.layerI (its output); and hidden.final_norm: F32 [n, d_model]           */
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_logits_options;
 
 /* Run tokens as sequence 0 of c, which is emptied before and after, and write a safetensors file:
@@ -114,6 +116,7 @@ typedef struct tblock_verify_options {
                            name. NULL: the names say which is which                               */
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_verify_options;
 
 typedef struct tblock_verify_row {
@@ -392,6 +395,7 @@ typedef struct tblock_attention_options {
     size_t     n_heads;
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_attention_options;
 
 /* A run keeps at most this many bytes of probabilities, 4 for each layer, head, query and key. */
@@ -443,6 +447,7 @@ typedef struct tblock_report_options {
                             file; NULL: no page                                                   */
     void (*progress)(void *user, double done); /* of check                                        */
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_report_options;
 
 /* Describe a model or a bare JSON config: what it is made of, what it costs, how much memory it
@@ -461,6 +466,7 @@ typedef struct tblock_synth_options {
     int         threads;
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
     bool        sparse;      /* every matrix is a hole in the file: it reads as zeros and takes no
                                 disk space. The file records no sha256, and the output must be a
                                 regular file (TBLOCK_USAGE)                                       */
@@ -483,6 +489,7 @@ typedef struct tblock_quantize_options {
     int                threads;
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_quantize_options;
 
 /* The result for one matrix. */
@@ -532,6 +539,7 @@ typedef struct tblock_convert_options {
     int                threads;
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_convert_options;
 
 typedef struct tblock_convert_report {
@@ -571,6 +579,7 @@ typedef struct tblock_grad_options {
     int threads;
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_grad_options;
 
 typedef struct tblock_grad_report {
@@ -677,6 +686,7 @@ typedef struct tblock_grad_check_options {
     int         threads;
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_grad_check_options;
 
 /* Compare gradients g of the backward pass (f32) with central differences d of the loss, computed
@@ -711,6 +721,7 @@ typedef struct tblock_block_options {
     bool        json, colour; /* print one JSON object; use the terminal's bold                   */
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_block_options;
 
 /* Run one decoder block forward and backward, and describe every step. path: NULL, a JSON config, a

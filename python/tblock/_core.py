@@ -224,16 +224,21 @@ class Options:
         self.callback: Optional[Callback] = None
         self._kept: list[Any] = []
         fields = dict(ffi.typeof(kind).fields)
+        known = [f for f in fields if f not in ("user", "go_on") and not (f.startswith("n_") and f[2:] in fields)]
         for name, value in values.items():
-            if name not in fields or name == "user" or name.startswith("n_") and name[2:] in fields:
-                raise TypeError("there is no option %r; expected one of: %s" % (name, ", ".join(
-                    f for f in fields if f != "user" and not (f.startswith("n_") and f[2:] in fields))))
-            if value is not None:
+            if name not in known:
+                raise TypeError("there is no option %r; expected one of: %s" % (name, ", ".join(known)))
+            if value is not None and name != "progress":
                 self._set(name, fields[name].type, fields, value)
+        if "progress" in fields:  # always, so that Ctrl-C is seen; what can stop is go_on, where there is one
+            name = "go_on" if "go_on" in fields else "progress"
+            self._set(name, fields[name].type, fields, values.get("progress") or (lambda done: True))
 
     def _set(self, name: str, kind: Any, fields: Mapping[str, Any], value: Any) -> None:
         try:
             if kind.kind == "function":
+                if not callable(value):
+                    raise TypeError("expected a function, found %r" % (value,))
                 self.callback = Callback(value)
                 self.c.user = self.callback.handle
                 value = getattr(lib, _CALLBACKS[kind.cname])
@@ -264,7 +269,6 @@ class Options:
 # ---- Callbacks -------------------------------------------------------------------------------------------------------
 
 _CALLBACKS = {
-    "void(*)(void *, double)": "tblock_py_progress",
     "_Bool(*)(void *, double)": "tblock_py_go_on",
     "_Bool(*)(void *, struct tblock_train_progress *)": "tblock_py_train",
 }
@@ -298,11 +302,6 @@ def _missed(kind: Any, value: BaseException, traceback: Any) -> bool:
             break
         frame = frame.f_back
     return False
-
-
-@ffi.def_extern(onerror=_missed)  # type: ignore[untyped-decorator, unused-ignore]
-def tblock_py_progress(user: Any, done: float) -> None:
-    ffi.from_handle(user)(done)
 
 
 @ffi.def_extern(error=False, onerror=_missed)  # type: ignore[untyped-decorator, unused-ignore]

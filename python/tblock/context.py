@@ -235,8 +235,6 @@ class Context(Handle):
 
     def _tool(self, function: str, kind: str, out: str, options: dict[str, Any], *given: Any, no: bool = False) -> Any:
         """Call a function of tblock_tools.h: (context, given..., options, out, error)."""
-        if "progress" in dict(ffi.typeof(kind).fields) and options.get("progress") is None:
-            options = {**options, "progress": lambda done: True}  # where Ctrl-C is seen
         opt, report = Options(kind, options), ffi.new(out + " *")
         with self._use() as c:
             call(function, c, *given, opt.c, report, options=opt, no=no)

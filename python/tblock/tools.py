@@ -90,7 +90,6 @@ def train(target: Path, **options: Any) -> Record:
     """Train a model on a text (docs/train.md). Options: text (required), config, init, tokenizer, vocab, steps, batch, n_ctx,
     micro_batch, adamw (a dict), min_lr, warmup, clip, dropout, validation, seed, eval_every, save_every, resume, plot, threads,
     progress (called with a record after every step; False: save a checkpoint and stop). Ctrl-C leaves a checkpoint."""
-    options.setdefault("progress", lambda p: True)  # where Ctrl-C is seen
     return record(_reported("tblock_train", "tblock_train_options", "tblock_train_report", _adamw(options, False),
                             c_text("target", target)))
 

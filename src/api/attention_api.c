@@ -101,7 +101,7 @@ static bool compute(tblock_attention *a, tblock_context *c, const tblock_attenti
 {
     enum { PIECE = 128 };
     ProbRows     rows     = {.a = a};
-    Progress progress = {o->progress, o->user, 0, 1};
+    Progress progress = PROGRESS_OF(o);
     bool     ok       = true;
     forward_watch_attention(c->forward, row_of, &rows);
     while (ok && rows.first < a->n) {
@@ -111,7 +111,7 @@ static bool compute(tblock_attention *a, tblock_context *c, const tblock_attenti
             item[i] = (tblock_item){0, (int32_t)(rows.first + i), a->token[rows.first + i], false};
         ok = tblock_decode(c, item, n, err);
         rows.first += n;
-        progress_tell(&progress, (double)rows.first, (double)a->n);
+        ok = ok && progress_tell(&progress, (double)rows.first, (double)a->n, err);
     }
     forward_watch_attention(c->forward, NULL, NULL);
     return ok;

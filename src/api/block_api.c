@@ -31,8 +31,7 @@ typedef struct BlockRun {
  * time, those in double far longer. */
 static Progress progress_of(const BlockRun *b, double from, double to)
 {
-    Progress whole = { b->opt->progress, b->opt->user, 0, 1 };
-    return progress_part(&whole, from, to);
+    return progress_part(&PROGRESS_OF(b->opt), from, to);
 }
 static const double share_opened = 0.05, share_run = 0.25, share_checked = 0.9;
 static double checked_end(const BlockRun *b) { return b->opt->check ? share_checked : share_run; }
@@ -304,13 +303,12 @@ static bool block(const char *path, const tblock_block_options *opt, char **text
         return no_memory(NULL, err);
     b->opt  = opt ? opt : &usual;
     Progress whole = progress_of(b, 0, 1);
-    bool ok = open_block(b, path, err);
+    bool ok = open_block(b, path, err) && progress_tell(&whole, share_opened, 1, err);
     if (ok) {
-        progress_tell(&whole, share_opened, 1);
         lab_run(&b->lab);
         fill_page(b, path);
-        progress_tell(&whole, share_run, 1);
-        ok = (!b->opt->output || write_output(b, err)) && check_fused(b, err)
+        ok = progress_tell(&whole, share_run, 1, err)
+            && (!b->opt->output || write_output(b, err)) && check_fused(b, err)
             && check_gradients(b, err) && run_stacks(b, err)
             && block_report(&b->page, b->opt->json ? FACE_JSON : FACE_TEXT, b->opt->colour, text,
                             err)

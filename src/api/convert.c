@@ -31,7 +31,7 @@ typedef struct Convert {
     int                  n_files;
     pthread_t            thread;
     bool                 hashing;
-    atomic_bool          stop;
+    atomic_bool          stop, hashes_done;
     Error                hash_error;
     bool                 hashed;
     const char          *quantized;   /* the type, or NULL                           */
@@ -72,6 +72,7 @@ static void *hash_all(void *arg)
     c->hashed  = true;
     for (int i = 0; i < c->n_files && c->hashed; i++)
         c->hashed = hash_file(c, i);
+    atomic_store(&c->hashes_done, true);
     return NULL;
 }
 
@@ -211,10 +212,24 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first,
                                      : retype_fail(sum, c->in.path, s, c->types[tensor], err);
 }
 
+/* Hashing may take longer than writing did. The caller may stop meanwhile. */
+static bool wait_for_hashes(Convert *c, Error *err)
+{
+    const struct timespec a_moment = { .tv_nsec = 2000000 };
+    while (c->hashing && !atomic_load(&c->hashes_done)) {
+        if (!progress_tell(&PROGRESS_OF(c->opt), 1, 1, err))
+            return false;
+        nanosleep(&a_moment, NULL);
+    }
+    stop_hashing(c);
+    return true;
+}
+
 static bool finish(void *user, ModelWriter *out, Error *err)
 {
     Convert *c = user;
-    stop_hashing(c);
+    if (!wait_for_hashes(c, err))
+        return false;
     if (!c->hashed) {
         if (err)
             *err = c->hash_error;
@@ -369,7 +384,7 @@ static bool write_file(Convert *c, const char *out, Error *err)
                                                    .made = blocks_made,
                                                    .finish = finish,
                                                    .user = c,
-                                                   .progress = { o->progress, o->user, 0, 1 } },
+                                                   .progress = PROGRESS_OF(o) },
                                   err);
     atomic_store(&c->stop, true);
     stop_hashing(c);
@@ -487,6 +502,7 @@ bool tblock_quantize(const char *in_path, const char *out_path, const tblock_qua
                                        .n_keep = q->n_keep,
                                        .threads = q->threads,
                                        .progress = q->progress,
+                                       .go_on = q->go_on,
                                        .user = q->user };
     Convert c = { .opt = &options, .measure = true, .errors = report };
     HostEnv host;

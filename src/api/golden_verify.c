@@ -136,7 +136,7 @@ static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, H
         ok = decode_ids(c, k->tokens, at, piece, k->n_rows == n, err);
         if (ok)
             compare_piece(c, k, rule, &rows, at, piece, row);
-        progress_tell(progress, (double)(at + piece), (double)n);
+        ok = ok && progress_tell(progress, (double)(at + piece), (double)n, err);
     }
     tblock_observe(c, NULL, NULL);
     row->mean_kl /= (double)k->n_rows;
@@ -248,12 +248,13 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
         return no_memory(NULL, err);
     if (!compare_settings(g, c, out, err))
         return false;
-    double done = 0, all = 0; /* tokens */
+    double   done = 0, all = 0; /* tokens */
+    Progress whole = PROGRESS_OF(opt);
     for (size_t i = 0; i < g->n_cases; i++)
         all += (double)g->cases[i].tokens->n_elements;
     for (size_t i = 0; i < out->n_rows; i++) {
         double   end  = done + (double)g->cases[i].tokens->n_elements;
-        Progress part = { opt->progress, opt->user, done / all, end / all };
+        Progress part = progress_part(&whole, done / all, end / all);
         done = end;
         if (!verify_case(c, g, &g->cases[i], &rule, opt->greedy, &part, &out->rows[i], err))
             return false;

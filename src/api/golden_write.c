@@ -132,7 +132,7 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
         .n_layers = cfg->n_layers, .d_model = cfg->d_model, .hidden = opt && opt->hidden, .ok = true
     };
     bool          last = opt && opt->last;
-    Progress      progress = { opt ? opt->progress : NULL, opt ? opt->user : NULL, 0, 1 };
+    Progress      progress = opt ? PROGRESS_OF(opt) : (Progress){ 0 };
     if (n == 0)
         return fail(err, USAGE, "logits: expected at least one token, found none");
     if (n > (size_t)c->n_ctx)
@@ -150,10 +150,9 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);
-    while (ok && g.at < n) {
-        ok = run_piece(&g, c, tokens, n - g.at < PIECE ? n - g.at : PIECE, n, last, err);
-        progress_tell(&progress, (double)g.at, (double)n);
-    }
+    while (ok && g.at < n)
+        ok = run_piece(&g, c, tokens, n - g.at < PIECE ? n - g.at : PIECE, n, last, err)
+            && progress_tell(&progress, (double)g.at, (double)n, err);
     tblock_observe(c, saved, saved_user);
     if (ok)
         ok = tensor_writer_end(g.writer, err);

@@ -103,8 +103,8 @@ static bool prepare(Grad *g, const char *model, const char *tokens, const char *
 
 /* ---- Computing ------------------------------------------------------------------------------- */
 
-/* Returns the mean loss; with grads also computes its gradients. */
-static double batch_loss(Grad *g, float *grads)
+/* The mean loss; with grads also computes its gradients. */
+static bool batch_loss(Grad *g, float *grads, double *loss, Error *err)
 {
     int    micro = micro_batch(g->n_seqs, g->seq_len), targets = g->n_seqs * (g->seq_len - 1);
     double sum = 0;
@@ -117,10 +117,12 @@ static double batch_loss(Grad *g, float *grads)
                         .n_seqs = g->n_seqs - s < micro ? g->n_seqs - s : micro };
         sum += net_loss(g->net, g->w, grads, &b, (float)(1.0 / targets));
         g->n_done += b.n_seqs;
-        progress_tell(&(Progress){ g->opt->progress, g->opt->user, 0, 1 }, (double)g->n_done,
-                      g->n_seqs * (g->opt->adamw_steps + 1.0));
+        if (!progress_tell(&PROGRESS_OF(g->opt), (double)g->n_done,
+                           g->n_seqs * (g->opt->adamw_steps + 1.0), err))
+            return false;
     }
-    return sum / targets;
+    *loss = sum / targets;
+    return true;
 }
 
 /* ---- Output ---------------------------------------------------------------------------------- */
@@ -184,7 +186,8 @@ static bool take_steps(Grad *g, Error *err)
                     .opt = { a->beta1, a->beta2, a->eps, a->weight_decay, a->decay_all } };
     for (int i = 1; i <= steps; i++) {
         optimizer_step(&o, g->w, g->g, i, a->lr, 1);
-        g->losses[i] = batch_loss(g, i < steps ? g->g : NULL);
+        if (!batch_loss(g, i < steps ? g->g : NULL, &g->losses[i], err))
+            return false;
         if (!isfinite(g->losses[i]))
             return fail(err, NO, "step %d: expected a finite loss, found %g: try a smaller --lr", i,
                         fabs(g->losses[i]));
@@ -195,7 +198,8 @@ static bool take_steps(Grad *g, Error *err)
 
 static bool compute(Grad *g, const char *out, Error *err)
 {
-    g->losses[0] = batch_loss(g, g->g);
+    if (!batch_loss(g, g->g, &g->losses[0], err))
+        return false;
     g->grad_norm = grads_norm(&g->params, &g->crew, g->g);
     if (!isfinite(g->losses[0]) || !isfinite(g->grad_norm))
         return fail(err, NO,

@@ -70,7 +70,7 @@ static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
     if (!(x->row = calloc((size_t)x->params.n, sizeof *x->row)))
         return no_memory(NULL, err);
     return grad_check(x->row, &x->params, &x->crew, x->w, n_tok, o->samples ? o->samples : 8,
-                      o->seed, &(Progress){ o->progress, o->user, 0, 1 }, err);
+                      o->seed, &PROGRESS_OF(o), err);
 }
 
 static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n_rows, Error *err)

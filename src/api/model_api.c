@@ -130,7 +130,7 @@ static bool check_data(const tblock_model *m, const Progress *progress, Error *e
 static bool check_and_bind(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     const double   checked = opt->check ? 0.9 : 0;
-    const Progress whole = { opt->progress, opt->user, 0, 1 },
+    const Progress whole = PROGRESS_OF(opt),
                    check = progress_part(&whole, 0, checked),
                    load = progress_part(&whole, checked, 1);
     return (!opt->check || check_data(m, &check, err)) && bind_weights(m, opt, &load, err);

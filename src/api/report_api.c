@@ -222,7 +222,7 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
         count_stored(&count, &src->stored);
     if (ok && opt->check)
         ok = data_check(&check, c ? &src->stored : NULL, &src->file,
-                        &(Progress){ opt->progress, opt->user, 0, 1 }, err);
+                        &PROGRESS_OF(opt), err);
     if (ok) {
         Info info = { .path = src->path, .kind = source_kind_name(src->kind), .contents = &contents,
                       .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count,

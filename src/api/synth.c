@@ -158,7 +158,7 @@ static bool write_file(const char *path, const char *config_path, const Config *
                                                    .threads = opt->threads,
                                                    .make = make_block,
                                                    .user = &seed,
-                                                   .progress = { opt->progress, opt->user, 0, 1 } },
+                                                   .progress = PROGRESS_OF(opt) },
                                   err);
     free(types);
     return ok;

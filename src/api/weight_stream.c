@@ -118,8 +118,7 @@ static bool make_and_write(Pipe *p)
     atomic_store(&p->next, p->making.first);
     threads_pool_run(p->pool, busy < SMALL ? 1 : p->threads, work, p);
     p->written += p->writing.n_bytes;
-    if (p->ok)
-        progress_tell(&s->progress, (double)p->written, (double)p->total);
+    p->ok = p->ok && progress_tell(&s->progress, (double)p->written, (double)p->total, p->err);
     const Chunk *c = &p->making;
     if (p->ok && s->made && c->n_bytes)
         p->ok =

@@ -6,17 +6,24 @@
 
 #include "base/fp_env.h"
 
-void progress_tell(const Progress *p, double done, double all)
+bool progress_tell(const Progress *p, double done, double all, Error *err)
 {
-    if (!p || !p->tell || !(all > 0))
-        return;
-    p->tell(p->user, p->from + (p->to - p->from) * (done < all ? done / all : 1));
+    if (!p || !(p->tell || p->go_on) || !(all > 0))
+        return true;
+    double at    = p->from + (p->to - p->from) * (done < all ? done / all : 1);
+    bool   go_on = true;
+    if (p->tell)
+        p->tell(p->user, at);
+    if (p->go_on)
+        go_on = p->go_on(p->user, at);
     host_env_again();
+    return go_on || fail(err, SYSTEM, "stopped by the caller");
 }
 
 Progress progress_part(const Progress *p, double from, double to)
 {
     double length = p ? p->to - p->from : 0;
-    return p ? (Progress){ p->tell, p->user, p->from + length * from, p->from + length * to }
-             : (Progress){ 0 };
+    return p
+        ? (Progress){ p->tell, p->go_on, p->user, p->from + length * from, p->from + length * to }
+        : (Progress){ 0 };
 }

@@ -40,12 +40,15 @@ static bool check_hash(CheckPart *p, const TensorFile *f, const Progress *progre
     Sha256 *hash = sha256_new();
     if (!hash)
         return no_memory(NULL, err);
-    for (size_t at = 0, n; at < f->data_bytes; at += n) {
+    bool ok = true;
+    for (size_t at = 0, n; ok && at < f->data_bytes; at += n) {
         n = f->data_bytes - at < PIECE ? f->data_bytes - at : PIECE;
         sha256_add(hash, f->map.data + f->data_offset + at, n);
-        progress_tell(progress, (double)(at + n), (double)f->data_bytes);
+        ok = progress_tell(progress, (double)(at + n), (double)f->data_bytes, err);
     }
     sha256_end(hash, hex);
+    if (!ok)
+        return false;
     p->answer = CHECK_OK;
     if (strcmp(hex, recorded) != 0)
         found(p, "expected %.64s, found %s", recorded, hex);
@@ -333,9 +336,9 @@ bool data_check(DataCheck *out, const StoredModel *c, const TensorFile *f, const
     TensorSpec s = tensor_list_start();
     for (int i = 0; c && tensor_list_next(&c->config, &s); i++) {
         CheckedTensor t = c->tensor[i];
-        if (!check_finite_tensor(&out->finite, &s, &t, err))
+        if (!check_finite_tensor(&out->finite, &s, &t, err)
+            || !progress_tell(&values, done += (double)checked_bytes(&t), all, err))
             return false;
-        progress_tell(&values, done += (double)checked_bytes(&t), all);
         if (t.rows)
             continue;
         if (weight_type_quantized(t.type)) {

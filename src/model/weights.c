@@ -233,9 +233,9 @@ static bool bind_all(ModelBinder *b)
     if (!weights_region(&b->maker, made_bytes(b)))
         return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&m->cfg, &s); i++) {
-        if (!bind(b, &s, i))
+        if (!bind(b, &s, i)
+            || !progress_tell(b->progress, (double)m->weight_bytes, (double)all, b->err))
             return false;
-        progress_tell(b->progress, (double)m->weight_bytes, (double)all);
     }
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);

@@ -156,7 +156,7 @@ int lab_check(const BlockLab *lab, int samples, uint64_t seed, LabCheck *check, 
             check[n] = check_tensor(&c, i, c.w + lab->params.at[i], lab->d_w + lab->params.at[i],
                                     params_length(&lab->params, i), samples, seed, &largest[n]);
             n++;
-            progress_tell(progress, i + 1, lab->params.n);
+            ok = progress_tell(progress, i + 1, lab->params.n, err);
         }
     for (int i = 0; i < n; i++)
         check[i].error /= fmax(fmax(largest[i], c.largest / 100), 1e-30);

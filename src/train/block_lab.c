@@ -359,7 +359,8 @@ static bool run_stack(BlockLab *lab, const BlockShape *s, BlockActs *acts, float
             block_backward(&b, &acts[l], &none, d_x);
             ratio[l] = whole > 0 ? lab_rms(d_x, size) / whole : (double)NAN;
         }
-        progress_tell(progress, i + 1, 2 * n);
+        if (!progress_tell(progress, i + 1, 2 * n, err))
+            return false;
     }
     return true;
 }

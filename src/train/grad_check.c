@@ -116,13 +116,15 @@ static void check_piece(void *arg, int piece, float *scratch)
 
 /* Works in rounds of one tensor per piece, so that it can report progress between them. Tensors
  * take about the same time each, so rounds cost nothing. */
-static void check_all(GradCheck *c, const Progress *progress)
+static bool check_all(GradCheck *c, const Progress *progress, Error *err)
 {
     crew_each(c->crew, c->pieces, widen_piece, c);
     for (c->first = 0; c->first < c->p->n; c->first += c->pieces) {
         crew_each(c->crew, c->pieces, check_piece, c);
-        progress_tell(progress, c->first + c->pieces, c->p->n);
+        if (!progress_tell(progress, c->first + c->pieces, c->p->n, err))
+            return false;
     }
+    return true;
 }
 
 /* The gradients of the backward pass, for one sequence of random tokens. */
@@ -164,9 +166,7 @@ bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w,
     c.g       = g;
     bool ok = (g && c.memory && c.token && c.target)
         || fail(err, SYSTEM, "out of memory for a gradient check");
-    ok = ok && gradients(&c, g, err);
-    if (ok)
-        check_all(&c, progress);
+    ok = ok && gradients(&c, g, err) && check_all(&c, progress, err);
     free(g);
     free(c.memory);
     free(c.token);

@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -279,29 +278,6 @@ def a_fork_leaves_contexts_behind():
         assert str(m.generate(TEXT, max_tokens=10)) == text
 
 
-def interrupts_end_it():
-    code = """if True:
-        import sys, tblock
-        sys.path[:0] = [%r]
-        m = tblock.Model(%r)
-        c = m.context(threads=1)
-        print("ready", flush=True)
-        try:
-            while True:
-                %s
-        except KeyboardInterrupt:
-            print("interrupted", str(m.generate("a", max_tokens=1)) != "", flush=True)
-        """
-    for what in ("str(m.generate('ROMEO:', max_tokens=200))", "c.eval_text([5, 6, 7] * 5000, stride=1)"):
-        p = subprocess.Popen([sys.executable, "-c", code % (PACKAGE, MODEL, what)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             env={**os.environ, "PYTHONPATH": PACKAGE})
-        assert p.stdout.readline() == b"ready\n", p.stderr.read()
-        time.sleep(0.3)
-        p.send_signal(signal.SIGINT)
-        out, err = p.communicate(timeout=60)
-        assert out == b"interrupted True\n", (what, out, err)
-
-
 def a_cancelled_task_ends_its_text():
     async def go(m):
         async def draw():
@@ -423,18 +399,6 @@ def errors_carry_status_and_message():
         f.write(g.read(100000))
     raises(tblock.InputError, "broken.bin", tblock.Model, temp("broken.bin"))
     raises(tblock.InputError, "broken.bin", tblock.info, temp("broken.bin"))
-
-
-def what_a_callback_raises_is_raised():
-    class Mine(Exception):
-        pass
-
-    def stop(_):
-        raise Mine("enough")
-    with tblock.Model(MODEL) as m, m.context() as c:
-        raises(Mine, "enough", c.eval_text, TEXT, progress=stop)
-        raises(Mine, "enough", tblock.quantize, MODEL, temp("c.bin"), "q8", progress=stop)
-        assert c.eval_text(TEXT, progress=lambda done: False).stopped
 
 
 def the_module_is_the_program():

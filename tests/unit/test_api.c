@@ -81,6 +81,29 @@ static void weights_are_read_by_number(void)
     tblock_close(m);
 }
 
+static bool second_time_no(void *user, double done)
+{
+    double *last = user;
+    bool    first = *last < 0;
+    *last = done;
+    return first;
+}
+
+static void go_on_stops_the_work_and_leaves_no_file(void)
+{
+    double                  last = -1;
+    tblock_quantize_options q8   = { .type = "q8", .go_on = second_time_no, .user = &last };
+    tblock_open_options     check = { .check = true, .go_on = second_time_no, .user = &last };
+    if (access(model_path, R_OK) || !make_folder())
+        SKIP("no %s", model_path);
+    REFUSED(tblock_quantize(model_path, in_folder("q8.bin"), &q8, NULL, &err), TBLOCK_SYSTEM,
+            "stopped by the caller");
+    CHECK(last > 0 && last < 1 && access(in_folder("q8.bin"), F_OK) != 0, "%g", last);
+    last = -1;
+    REFUSED(tblock_open(model_path, &check, &err), TBLOCK_SYSTEM, "stopped by the caller");
+    CHECK(rmdir(folder) == 0, "a file is left");
+}
+
 static void outputs_are_null_after_a_failure(void)
 {
     int32_t             *ids = some_ids, bad = -7;
@@ -235,6 +258,7 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     TEST(a_vocabulary_tells_its_tokens);
     TEST(weights_are_read_by_number);
+    TEST(go_on_stops_the_work_and_leaves_no_file);
     TEST(outputs_are_null_after_a_failure);
     TEST(ids_that_are_no_tokens_are_refused);
     TEST(a_batch_that_does_not_fit_names_its_own_tokens);
