@@ -22,6 +22,8 @@
  * files, text, runtime) and computes nothing itself. Here is what its files share. */
 
 struct tblock_model {
+    Ranks     *ranks;           /* that share it; NULL: none */
+    int        id;              /* among them */
     Source     source;
     Model      weights;
     bool       has_weights;
@@ -45,6 +47,7 @@ typedef struct SeqTokens {
 
 struct tblock_context {
     const tblock_model *model;
+    int                 id;             /* among ranks that share the model */
     const Kernels      *kernels;
     Forward            *forward;
     KvCache             kv;
@@ -120,6 +123,42 @@ size_t run_fact_differs(char *out, size_t n_out, size_t at, const char *key, con
 /* Writes the metadata of a file of results: its format and the facts. */
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s,
                   Error *err);
+
+/* Forget the tokens of a sequence from `length` on (kv_cache_rewind), on all ranks. */
+bool context_rewind(tblock_context *c, int32_t seq, int length);
+
+/* ---- ranks_api.c ----------------------------------------------------------------------------- */
+
+/* A model that ranks share. The program runs on rank 0, and whatever it does to such a model or its
+ * contexts, it first orders the others to do too: they do nothing else. */
+
+/* On rank 0: opens the model on all ranks, each with its rows. Fails if one of them does, with its
+ * error, or if it finds another model at that path. */
+tblock_model *ranks_open(Ranks *r, const char *path, const tblock_open_options *opt, Error *err);
+
+/* On the others: follows rank 0's orders until it leaves. Fails with the first error of this rank,
+ * which ends all ranks, or of the exchange. */
+bool ranks_follow(Ranks *r, Error *err);
+
+/* On rank 0: lets the others return from ranks_follow. */
+void ranks_dismiss(Ranks *r);
+
+/* model_api.c: tblock_open, as one of these ranks (NULL: alone). */
+tblock_model *model_open(const char *path, const tblock_open_options *opt, Ranks *ranks,
+                         Error *err);
+
+/* What rank 0 calls; on other ranks, and without ranks, they do nothing and return true. Between
+ * ranks_order_decode and ranks_decoded all ranks compute these items. */
+bool ranks_order_context(tblock_context *c, const tblock_context_options *opt, Error *err);
+bool ranks_order_decode(tblock_context *c, const tblock_item *items, size_t n, Error *err);
+bool ranks_decoded(tblock_context *c, Error *err);
+void ranks_order_rewind(tblock_context *c, int32_t seq, int length);
+void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bool done);
+void ranks_order_free(const tblock_context *c);
+void ranks_order_close(const tblock_model *m);
+
+/* Fails with USAGE if ranks share the model: "WHAT: expected one process, found 2 ranks". */
+bool ranks_refuse(const tblock_model *m, const char *what, Error *err);
 
 /* ---- chat ------------------------------------------------------------------------------------ */
 

@@ -188,6 +188,8 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
 tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n,
                                        const tblock_attention_options *opt, tblock_error *err)
 {
+    if (!ranks_refuse(c->model, "attention probabilities", err))
+        return NULL;
     HOST_ENV_RETURN(tblock_attention *, attention_new(c, tokens, n, opt, err));
 }
 

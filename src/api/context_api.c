@@ -125,6 +125,11 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     bool ok = choose(c, opt, &kv, err) && pages_parse(opt->pages, &pages, err);
     if (ok) {
         KvShape shape = kv_shape(cfg, kv);
+        if (m->ranks) {
+            Range own           = rank_kv_heads(cfg, m->ranks->rank, m->ranks->size);
+            shape.first_kv_head = own.first;
+            shape.kv_heads      = own.end - own.first;
+        }
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
              && (c->forward =
                      forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads, err))
@@ -141,6 +146,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     }
     if (ok)
         forward_pages(c->forward, pages);
+    ok = ok && ranks_order_context(c, opt, err);
     if (!ok) {
         tblock_context_free(c);
         return NULL;
@@ -161,6 +167,7 @@ void tblock_context_free(tblock_context *c)
 {
     if (!c)
         return;
+    ranks_order_free(c);
     forward_free(c->forward);
     kv_cache_free(&c->kv);
     sampler_free(c->sampler);
@@ -313,9 +320,11 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
     forward_observe(c->forward, c->observer, c->observer_user);
     for (size_t i = 0, n; i < n_items; i += n) {
         n = n_items - i < (size_t)c->n_batch ? n_items - i : (size_t)c->n_batch;
-        if (!reserve_piece(c, items + i, n, err))
+        if (!reserve_piece(c, items + i, n, err) || !ranks_order_decode(c, items + i, n, err))
             return false;
         forward(c->forward, &c->kv, c->token + i, (int)n, i);
+        if (!ranks_decoded(c, err))
+            return false;
         for (size_t j = i; j < i + n; j++)
             c->seq_tokens[items[j].seq].id[items[j].pos] = items[j].token;
     }
@@ -359,6 +368,14 @@ int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
     return seq >= 0 && seq < c->n_seqs ? c->kv.seq[seq].length : -1;
 }
 
+bool context_rewind(tblock_context *c, int32_t seq, int length)
+{
+    if (!kv_cache_rewind(&c->kv, seq, length))
+        return false;
+    ranks_order_rewind(c, seq, length);
+    return true;
+}
+
 bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err)
 {
     if (seq < 0 || seq >= c->n_seqs)
@@ -366,7 +383,7 @@ bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_er
     if (length < 0 || length > c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: length: expected 0 to %d, found %d", seq,
                     c->kv.seq[seq].length, length);
-    if (!kv_cache_rewind(&c->kv, seq, length))
+    if (!context_rewind(c, seq, length))
         return fail(err, USAGE, "sequence %d: cannot go back to length %d: the sliding window of "
                                 "%d no longer holds those positions", seq, length,
                     c->kv.shape.window);

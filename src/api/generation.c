@@ -210,9 +210,9 @@ static bool take_sequence(tblock_generation *g, Error *err)
     bool shared = from == to || (n && tblock_seq_copy(c, from, to, (int32_t)n, &why));
     if (why.status == SYSTEM)
         return fail(err, SYSTEM, "%s", why.msg);
-    if (!shared || !kv_cache_rewind(&c->kv, to, (int)n)) { /* none, or behind a sliding window */
+    if (!shared || !context_rewind(c, to, (int)n)) { /* none, or behind a sliding window */
         n = 0;
-        kv_cache_rewind(&c->kv, to, 0);
+        context_rewind(c, to, 0);
     }
     g->seq    = to;
     g->n_held = g->n_reused = n;
@@ -442,15 +442,14 @@ static void keep_prompt(tblock_generation *g, size_t length)
  * other tokens of a batch that failed. */
 static bool settle_sequence(tblock_generation *g)
 {
-    KvCache  *kv     = &g->context->kv;
-    const int length = kv->seq[g->seq].length;
+    const int length = g->context->kv.seq[g->seq].length;
     keep_prompt(g, (size_t)length);
     const int held = (int)g->n_held;
     if (length < held)
         return fail(&g->error, USAGE,
                     "sequence %d: expected the %d tokens of its generation, found %d", g->seq, held,
                     length);
-    return length == held || kv_cache_rewind(kv, g->seq, held)
+    return length == held || context_rewind(g->context, g->seq, held)
         || fail(&g->error, USAGE,
                 "sequence %d: its sliding window no longer holds what follows token %d", g->seq,
                 held);

@@ -38,7 +38,7 @@ static bool bind_types(tblock_model *m, const tblock_open_options *opt, const Pr
     if (!note_types(m, type, opt, err))
         return false;
     WeightType *types = type_plan_new(&c->config, c, c->path, type, opt->keep, opt->n_keep, err);
-    bool        ok    = types && model_bind(&m->weights, c, types, progress, err);
+    bool        ok    = types && model_bind(&m->weights, c, types, m->ranks, progress, err);
     free(types);
     return ok;
 }
@@ -53,7 +53,8 @@ static bool bind_weights(tblock_model *m, const tblock_open_options *opt, const 
     if (!m->source.has_weights)
         return true;
     m->has_weights = retype ? bind_types(m, opt, progress, err)
-                            : model_bind(&m->weights, &m->source.stored, NULL, progress, err);
+                            : model_bind(&m->weights, &m->source.stored, NULL, m->ranks,
+                                         progress, err);
     return m->has_weights;
 }
 
@@ -108,6 +109,11 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
             return false;
     if (m->source.kind != SOURCE_MODEL_FILE)
         return true;
+    if (m->ranks) { /* a huge page would hold rows of other ranks; so nothing is read ahead
+                     * either */
+        file_map_small_pages(&f->map);
+        return true;
+    }
     file_map_huge_pages(&f->map); /* what is read from the disk comes in huge pages */
     if (!m->retyped) /* reads ahead in the background; 0.1 ms if all is there */
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
@@ -137,7 +143,8 @@ static bool check_and_bind(tblock_model *m, const tblock_open_options *opt, Erro
 }
 
 FP_ENV_WORK
-static tblock_model *open_model(const char *path, const tblock_open_options *opt, tblock_error *err)
+static tblock_model *open_model(const char *path, const tblock_open_options *opt, Ranks *ranks,
+                                tblock_error *err)
 {
     static const tblock_open_options defaults = { 0 };
     tblock_model *m = calloc(1, sizeof *m);
@@ -145,7 +152,8 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
         no_memory(path, err);
         return NULL;
     }
-    opt     = opt ? opt : &defaults;
+    opt      = opt ? opt : &defaults;
+    m->ranks = ranks;
     bool ok = source_open(&m->source, path, err) && check_and_bind(m, opt, err)
         && open_tokenizer(m, err) && map_options(m, opt, err);
     if (!ok) {
@@ -158,13 +166,20 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
 
 tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
-    HOST_ENV_RETURN(tblock_model *, open_model(path, opt, err));
+    return model_open(path, opt, NULL, err);
+}
+
+tblock_model *model_open(const char *path, const tblock_open_options *opt, Ranks *ranks,
+                         Error *err)
+{
+    HOST_ENV_RETURN(tblock_model *, open_model(path, opt, ranks, err));
 }
 
 void tblock_close(tblock_model *m)
 {
     if (!m)
         return;
+    ranks_order_close(m);
     token_trie_free(m->trie);
     tokenizer_free(m->tokenizer);
     model_free(&m->weights);

@@ -25,8 +25,11 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
     if (n_tokens < 0 || n_tokens > c->kv.seq[from].length)
         return fail(err, USAGE, "sequence %d: tokens to copy: expected 0 to %d, found %d", from,
                     c->kv.seq[from].length, n_tokens);
-    if (!context_reserve_tokens(c, to, (size_t)n_tokens, err)
-        || !kv_cache_share(&c->kv, from, to, n_tokens, err))
+    if (!context_reserve_tokens(c, to, (size_t)n_tokens, err))
+        return false;
+    bool shared = kv_cache_share(&c->kv, from, to, n_tokens, err);
+    ranks_order_copy(c, from, to, n_tokens, shared);
+    if (!shared)
         return false;
     if (n_tokens > 0)
         memcpy(c->seq_tokens[to].id, c->seq_tokens[from].id, (size_t)n_tokens * sizeof(int32_t));
@@ -147,6 +150,8 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
 bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
                        const char *path, tblock_error *err)
 {
+    if (!ranks_refuse(c->model, "a state", err))
+        return false;
     HOST_ENV_RETURN(bool, save(c, seq, tokens, n_tokens, path, err));
 }
 
@@ -288,5 +293,7 @@ bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t
 {
     *tokens   = NULL;
     *n_tokens = 0;
+    if (!ranks_refuse(c->model, "a state", err))
+        return false;
     HOST_ENV_RETURN(bool, load(c, seq, path, tokens, n_tokens, err));
 }

@@ -209,6 +209,8 @@ void file_map_release(const FileMap *f, size_t offset, size_t n_bytes)
 
 void file_map_huge_pages(const FileMap *f) { advise(f, 0, f->size, MADV_HUGEPAGE); }
 
+void file_map_small_pages(const FileMap *f) { advise(f, 0, f->size, MADV_NOHUGEPAGE); }
+
 void file_map_populate(const FileMap *f)
 {
 #ifdef MADV_POPULATE_READ

@@ -68,6 +68,7 @@ void file_map_close(FileMap *f);
  * SYSTEM and names the limit. */
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes);
 void file_map_huge_pages(const FileMap *f);
+void file_map_small_pages(const FileMap *f); /* what is not read stays out of this process */
 void file_map_populate(const FileMap *f);
 /* The whole pages in the range leave this process's memory. */
 void file_map_release(const FileMap *f, size_t offset, size_t n_bytes);

@@ -7,11 +7,16 @@
 #include "base/threads.h"
 #include "model/tensor_list.h"
 #include "quant/quant.h"
+#include "ranks/ranks.h"
 
 /* ---- model ----------------------------------------------------------------------------------- */
 
 /* A stored model bound to layers. Every tensor is found, checked and ready for the
  * kernels. */
+
+/* How ranks divide the rows of a matrix, or what was computed from them (rank_rows.c). RANK_ALL:
+ * not at all. */
+typedef enum RankCut { RANK_ALL, RANK_PANELS, RANK_HEADS, RANK_KV_HEADS } RankCut;
 
 /* A matrix that is packed later (weights_pack.c). */
 typedef struct LateMatrix LateMatrix;
@@ -31,6 +36,8 @@ typedef struct Mat {
     Integers     ints;       /* in the product; INT_NONE: floats                    */
     Integers     out_ints;   /* w_up: what the next matrix wants of its result      */
     bool         bf16;       /* use the rules of --math bf16                        */
+    RankCut      cut;        /* how ranks divide its rows                           */
+    Range        own;        /* panels of each matrix that this rank multiplies; alone: all */
 } Mat;
 
 /* Matrix i of a stack. */
@@ -51,6 +58,7 @@ typedef struct Embedding {
     int         rows, k;
     Panels      w;           /* row-major: the tensor is part 0 */
     const LateMatrix *late;  /* as in Mat */
+    Range       own;         /* if late: the panels that will be packed; other rows stay there */
 } Embedding;
 
 /* The weight and bias of a norm; w NULL: the model has no such norm; b NULL: no bias. */
@@ -76,6 +84,7 @@ typedef struct Owned { void *data; size_t n_bytes; } Owned;
 
 typedef struct Model {
     Config       cfg;
+    Ranks       *ranks;          /* that share it; NULL: it runs alone */
     Embedding    embed;          /* [vocab_size, d_model] */
     Embedding    pos_embed;      /* [n_ctx, d_model], if positions are learned */
     const float *rope_factors;   /* [rotary_dim / 2], for rope type factors; else NULL */
@@ -100,14 +109,15 @@ typedef struct Model {
 } Model;
 
 /* Bind the tensors of a stored model to the layers of its config. Panels are used in place; rows
- * are packed into panels (model.region) by all threads, those of GGUF types later. The files, and
+ * are packed into panels (model.region) by all threads, those of GGUF types later; of a model that
+ * ranks share (or NULL), only the panels that this rank multiplies. The files, and
  * the RowSources of c's tensors, must outlive the model; c need not. types: the type of each tensor
  * (type_plan.c), or NULL to keep the stored types. A matrix of another type is made here, with the
  * same bits that `quantize` writes, and the file's pages that it was made from leave this process's
  * memory. progress counts the bytes of bound tensors and may be NULL. Errors: INPUT (a weight that
  * is not finite or too large for its type), SYSTEM. */
-bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress,
-                Error *err);
+bool model_bind(Model *m, const StoredModel *c, const WeightType *types, Ranks *ranks,
+                const Progress *progress, Error *err);
 
 /* The same for the tensors of a model file (stored_model_from_file), with the stored types. */
 bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err);
@@ -116,6 +126,24 @@ void model_free(Model *m);       /* a zeroed Model is fine */
 /* Write row `token` of the embedding as d_model floats: exact, or rounded once if it is
  * quantized. */
 void embedding_row(const Embedding *e, int token, float *out);
+
+/* ---- rank_rows.c ----------------------------------------------------------------------------- */
+
+/* How ranks divide a role's matrix. */
+RankCut rank_cut(TensorRole role);
+
+/* The heads that a rank computes, and the KV heads that they read: at least one. Ranks share a KV
+ * head where there are more of them than KV heads. */
+Range rank_heads(const Config *c, int rank, int size);
+Range rank_kv_heads(const Config *c, int rank, int size);
+
+/* Of a vector of `width` that is divided so: the columns that a rank gives to the others. No two
+ * ranks give the same. And of a matrix with so many rows: the panels that it multiplies, in which
+ * those columns are. */
+Range rank_columns(const Config *c, RankCut cut, int width, int rank, int size);
+Range rank_panels(const Config *c, RankCut cut, int rows, int rank, int size);
+/* The panels of this model's rank; all of them if it runs alone. */
+Range model_panels(const Model *m, TensorRole role, int rows);
 
 /* ---- weight_pages.c -------------------------------------------------------------------------- */
 
@@ -187,6 +215,18 @@ size_t weights_made_bytes(const TensorSpec *s, WeightType type);
 bool   weights_region(Maker *mk, size_t n_bytes);
 void   weights_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
                      Panels *out);
+
+/* The panels of each matrix of a stack that are made: those that this rank multiplies, and all of a
+ * table whose rows are looked up, but for one that is packed later. */
+Range  weights_panels(const Model *m, const TensorSpec *s, bool later);
+/* Panel number i of those, counted through the stack. */
+static inline int weights_panel(const TensorSpec *s, Range own, int i)
+{
+    int n = own.end - own.first;
+    return i / n * panel_count(s->rows) + own.first + i % n;
+}
+/* What they take of the bytes above, about. */
+size_t weights_share_bytes(const TensorSpec *s, WeightType type, Range own);
 
 /* How many threads make a matrix of n_bytes; makes the pool if it is large. */
 int weights_team(Maker *mk, size_t n_bytes);

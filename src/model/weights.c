@@ -160,7 +160,8 @@ static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c
                          .rows = s->rows,
                          .k = s->k,
                          .w = w,
-                         .late = late };
+                         .late = late,
+                         .own = model_panels(m, s->role, s->rows) };
     else
         *(Mat *)place_of(m, s) =
             (Mat){ .type = c->type,
@@ -251,10 +252,10 @@ static bool bind_all(ModelBinder *b)
     return true;
 }
 
-bool model_bind(Model *m, const StoredModel *c, const WeightType *types, const Progress *progress,
-                Error *err)
+bool model_bind(Model *m, const StoredModel *c, const WeightType *types, Ranks *ranks,
+                const Progress *progress, Error *err)
 {
-    *m = (Model){ .cfg = c->config };
+    *m = (Model){ .cfg = c->config, .ranks = ranks };
     ModelBinder b = { .m = m,
                       .c = c,
                       .types = types,
@@ -275,7 +276,7 @@ bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *er
 {
     StoredModel c;
     *m = (Model){ 0 };
-    bool ok = stored_model_from_file(&c, cfg, f, err) && model_bind(m, &c, NULL, NULL, err);
+    bool ok = stored_model_from_file(&c, cfg, f, err) && model_bind(m, &c, NULL, NULL, NULL, err);
     stored_model_free(&c);
     return ok;
 }
@@ -295,7 +296,8 @@ void model_free(Model *m)
 void embedding_row(const Embedding *e, int token, float *out)
 {
     assert(token >= 0 && token < e->rows);
-    if (e->late && !late_matrix_packed(e->late))
+    int panel = token / PANEL_ROWS;
+    if (e->late && (!late_matrix_packed(e->late) || panel < e->own.first || panel >= e->own.end))
         late_matrix_row(e->late, token, out);
     else if (e->panels)
         panel_row_to_f32(e->type, out, panels_from(e->type, e->w, token / PANEL_ROWS, e->k),

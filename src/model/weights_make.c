@@ -46,6 +46,18 @@ size_t weights_made_bytes(const TensorSpec *s, WeightType type)
     return n;
 }
 
+Range weights_panels(const Model *m, const TensorSpec *s, bool later)
+{
+    return tensor_spec_gathered(s) && !later ? (Range){ 0, panel_count(s->rows) }
+                                             : model_panels(m, s->role, s->rows);
+}
+
+size_t weights_share_bytes(const TensorSpec *s, WeightType type, Range own)
+{
+    return weights_made_bytes(s, type) * (size_t)(own.end - own.first)
+        / (size_t)panel_count(s->rows);
+}
+
 bool weights_region(Maker *mk, size_t n_bytes)
 {
     Model *m = mk->m;
@@ -56,6 +68,8 @@ bool weights_region(Maker *mk, size_t n_bytes)
         return fail(mk->err, SYSTEM, "%s: out of memory for %zu bytes of weights", mk->path,
                     n_bytes);
     m->region.n_bytes = n_bytes;
+    if (m->ranks && n_bytes) /* huge pages would hold rows of other ranks */
+        pages_small(m->region.data, n_bytes);
     return true;
 }
 
@@ -90,6 +104,7 @@ typedef struct RetypeJob {
     const CheckedTensor *from;
     WeightType           type;
     bool                 panels;
+    Range                own;           /* panels of each matrix that are made */
     char                *to[MAX_PARTS];
     unsigned char       *scratch;       /* [threads, scratch_bytes] */
     size_t               scratch_bytes;
@@ -103,16 +118,17 @@ static void retype_share(void *arg, Team team)
     unsigned char   *scratch = j->scratch + (size_t)team.thread * j->scratch_bytes;
     float           *rows    = (float *)(void *)scratch;
     RetypeReport    *sum     = &j->report[team.thread];
-    threads_share(team, tensor_spec_panel_count(j->spec), &first, &end);
-    for (int p = first; p < end && sum->fault == RETYPE_GOOD; p++) {
+    threads_share(team, j->spec->stack * (j->own.end - j->own.first), &first, &end);
+    for (int i = first; i < end && sum->fault == RETYPE_GOOD; i++) {
         RetypeReport one;
-        int          item = p / per_item, r = p % per_item * PANEL_ROWS,
+        int          p = weights_panel(j->spec, j->own, i), item = p / per_item,
+                     r = p % per_item * PANEL_ROWS,
                      n = j->spec->rows - r < PANEL_ROWS ? j->spec->rows - r : PANEL_ROWS;
         void        *to[MAX_PARTS] = { NULL }, *rest = scratch + retype_rows_bytes(k);
-        for (int i = 0; i < part_count(j->type); i++)
-            to[i] = j->to[i]
+        for (int part = 0; part < part_count(j->type); part++)
+            to[part] = j->to[part]
                 + (size_t)p
-                    * (j->panels ? part_bytes(j->type, i, k)
+                    * (j->panels ? part_bytes(j->type, part, k)
                                  : PANEL_ROWS * (size_t)k * weight_type_bytes(j->type));
         retype_read(j->spec, j->from, item, r, n, rows, rest);
         retype_store(j->type, j->panels, to, rows, n, k, false, rest, &one);
@@ -142,9 +158,13 @@ static bool run_retype(Maker *mk, RetypeJob *j)
 
 bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType type, Panels *out)
 {
-    RetypeJob j = { .spec = s, .from = c, .type = type, .panels = tensor_spec_panels(s, type) };
+    RetypeJob j = { .spec = s,
+                    .from = c,
+                    .type = type,
+                    .panels = tensor_spec_panels(s, type),
+                    .own = weights_panels(mk->m, s, false) };
     weights_parts(mk, s, type, j.to, out);
-    mk->m->owned_bytes += weights_made_bytes(s, type);
+    mk->m->owned_bytes += weights_share_bytes(s, type, j.own);
     if (!run_retype(mk, &j))
         return false;
     checked_release(c);

@@ -19,6 +19,7 @@ struct LateMatrix {
     char         *to[MAX_PARTS]; /* in the model's region */
     size_t        row_bytes;
     bool          panels;        /* false: rows one after the other */
+    Range         own;           /* panels of each matrix of the stack that are packed */
     atomic_int    left;          /* panels that are not there yet */
 };
 
@@ -49,12 +50,13 @@ static void pack_share(LateMatrix *m, Team team, char *scratch)
 {
     const TensorSpec *s = &m->spec;
     int               first, end;
-    threads_share(team, tensor_spec_panel_count(s), &first, &end);
-    for (int p = first; p < end; p++) {
+    threads_share(team, s->stack * (m->own.end - m->own.first), &first, &end);
+    for (int i = first; i < end; i++) {
+        int   p             = weights_panel(s, m->own, i);
         char *to[MAX_PARTS] = { NULL };
-        for (int i = 0; i < part_count(m->from.type); i++)
-            to[i] = m->to[i]
-                + (m->panels ? (size_t)p * part_bytes(m->from.type, i, s->k)
+        for (int part = 0; part < part_count(m->from.type); part++)
+            to[part] = m->to[part]
+                + (m->panels ? (size_t)p * part_bytes(m->from.type, part, s->k)
                              : (size_t)tensor_spec_block_row(s, p) * m->row_bytes);
         pack_panel(m, p, to, scratch);
     }
@@ -63,13 +65,15 @@ static void pack_share(LateMatrix *m, Team team, char *scratch)
 }
 
 static void describe(LateMatrix *m, Maker *mk, const TensorSpec *s, const CheckedTensor *c,
-                     Panels *out)
+                     bool later, Panels *out)
 {
+    Range own = weights_panels(mk->m, s, later);
     *m = (LateMatrix){ .spec = *s,
                        .from = *c,
                        .row_bytes = checked_row_bytes(s, c),
-                       .panels = tensor_spec_panels(s, c->type) };
-    atomic_init(&m->left, tensor_spec_panel_count(s));
+                       .panels = tensor_spec_panels(s, c->type),
+                       .own = own };
+    atomic_init(&m->left, s->stack * (own.end - own.first));
     weights_parts(mk, s, c->type, m->to, out);
 }
 
@@ -88,13 +92,13 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
 {
     PackJob job;
     int     threads = weights_team(mk, tensor_spec_bytes(s, c->type)); /* this makes the pool */
-    describe(&job.matrix, mk, s, c, out);
+    describe(&job.matrix, mk, s, c, false, out);
     job.scratch = malloc((size_t)threads * job.matrix.row_bytes * PANEL_ROWS);
     if (!job.scratch)
         return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
     threads_pool_run(mk->pool, threads, pack_now, &job);
     free(job.scratch);
-    mk->m->owned_bytes += weights_made_bytes(s, c->type);
+    mk->m->owned_bytes += weights_share_bytes(s, c->type, job.matrix.own);
     return true;
 }
 
@@ -127,7 +131,7 @@ bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, 
     if (!m->late)
         return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
     LateMatrix *one = &m->late->matrix[m->late->n++];
-    describe(one, mk, s, c, out);
+    describe(one, mk, s, c, true, out);
     m->late->room = room_for(one) > m->late->room ? room_for(one) : m->late->room;
     *late         = one;
     return true;
@@ -152,7 +156,8 @@ void late_weights_pack(LateWeights *w, Team team, void *scratch)
         pack_share(&w->matrix[i], team, scratch);
         if (team.thread == 0)
             atomic_fetch_add(&w->packed,
-                             weights_made_bytes(&w->matrix[i].spec, w->matrix[i].from.type));
+                             weights_share_bytes(&w->matrix[i].spec, w->matrix[i].from.type,
+                                                 w->matrix[i].own));
     }
 }
 

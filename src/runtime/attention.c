@@ -35,6 +35,7 @@ enum { FETCH_TILES = 4 };            /* how many tiles ahead the tile table's en
 
 typedef struct AttentionUnit {
     int    seq, kv_head;
+    int    first_head;           /* of the `group` query heads that this rank computes under it */
     int    next_head, first_tile; /* next unit of this thread with the same tokens; 0: none */
     int    first, n_tok;         /* tokens first .. first + n_tok - 1 of the call */
     int    pos;                  /* of the first token */
@@ -58,7 +59,7 @@ static void lay_out(AttentionUnit *u, const Run *r, int n_q)
 /* Query i's head in its token's row. */
 static float *head_of(const AttentionUnit *u, const Act *a, int i)
 {
-    return act_row(a, u->first + i / u->group) + (u->kv_head * u->group + i % u->group) * u->d_head;
+    return act_row(a, u->first + i / u->group) + (u->first_head + i % u->group) * u->d_head;
 }
 
 typedef struct View { int first, end; bool starts; } View;
@@ -239,7 +240,7 @@ static int count_units(const Run *r, int per_unit)
 {
     int n = 0;
     for (int s = 0; s < r->n_spans; s++)
-        n += (r->span[s].n_tok + per_unit - 1) / per_unit * r->model->cfg.kv_heads;
+        n += (r->span[s].n_tok + per_unit - 1) / per_unit * (r->kv_heads.end - r->kv_heads.first);
     return n;
 }
 
@@ -268,24 +269,31 @@ void attention(Run *r, Act *y, int l)
     const Config *c = &r->model->cfg;
     int group = c->heads / c->kv_heads, per_unit = attention_queries(c) / group, turn = 0,
         n = count_units(r, per_unit);
-    touch(r, reads(&r->q, ANYWHERE), (Touch){&r->cached, ANYWHERE, false}, writes(y, ANYWHERE));
+    touch(r, reads_own(&r->q, ANYWHERE), touches(&r->cached, ANYWHERE, false),
+          writes_own(r, y, ANYWHERE, RANK_HEADS));
     enter_attention(r, config_window(c, l));
     for (int s = 0; s < r->n_spans; s++) {
         const Span *span = &r->span[s];
         for (int t = 0; t < span->n_tok; t += per_unit)
-            for (int h = 0; h < c->kv_heads; h++, turn++) {
+            for (int h = r->kv_heads.first; h < r->kv_heads.end; h++, turn++) {
+                Range q = { h * group > r->heads.first ? h * group : r->heads.first,
+                            (h + 1) * group < r->heads.end ? (h + 1) * group : r->heads.end };
                 AttentionUnit u = {
                     .seq = span->seq,
                     .kv_head = h,
-                    .next_head = h + r->team.n_threads < c->kv_heads ? h + r->team.n_threads : 0,
+                    .first_head = q.first,
+                    .next_head = h + r->team.n_threads < r->kv_heads.end ? h + r->team.n_threads
+                                                                         : 0,
                     .first = span->first + t,
                     .n_tok = span->n_tok - t < per_unit ? span->n_tok - t : per_unit,
                     .pos = span->pos + t,
-                    .group = group,
+                    .group = q.end - q.first,
                     .d_head = c->head_dim,
                     .window = config_window(c, l),
                     .state_floats = attn_state_floats(c->head_dim)
                 };
+                if (u.group <= 0)
+                    continue;
                 if (worth_cutting(r, &u, turn, n))
                     attend_together(r, &u, y, l);
                 else if (turn % r->team.n_threads == r->team.thread)

@@ -125,10 +125,10 @@ static void route(Run *r, Act *xn, const Layer *w)
         matmul(r, &r->routing.shared, xn, &w->shared_router);
     Cut  cut    = my_rows(r, &first, &end);
     Use *choice = r->own_rows ? NULL : &r->routing.use;  /* NULL: each member chooses for itself */
-    touch(r, reads(&r->routing.logits, cut), (Touch){choice, cut, true});
+    touch(r, reads(&r->routing.logits, cut), touches(choice, cut, true));
     for (int t = first; t < end; t++)
         choose(r, t, w->choice_bias);
-    touch(r, (Touch){choice, ANYWHERE, false});
+    touch(r, touches(choice, ANYWHERE, false));
     group_tokens(r);
 }
 
@@ -245,19 +245,21 @@ static Act *gather(Run *r, Act *xn, int l, Wave v)
  * multiplying it. */
 static int64_t panel_cost(const Group *g) { return g->n + 8; }
 
-/* The panels of a group that this member computes, so that all members have about the same cost.
- * before: the cost of the groups before it. */
-static void my_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first,
+static int own_panels(const Group *g) { return g->up.own.end - g->up.own.first; }
+
+/* The panels of a group that this member computes, so that all members of the rank have about the
+ * same cost. before: the cost of the groups before it. */
+static void group_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first,
                       int *end)
 {
-    int64_t cost = panel_cost(g), panels = panel_count(g->up.rows), at[2];
+    int64_t cost = panel_cost(g), panels = own_panels(g), at[2];
     for (int i = 0; i < 2; i++) {
         int64_t from = total * (r->team.thread + i) / r->team.n_threads - before;
         at[i]        = from <= 0 ? 0 : (from + cost - 1) / cost;
         at[i]        = at[i] < panels ? at[i] : panels;
     }
-    *first = (int)at[0];
-    *end   = (int)at[1];
+    *first = g->up.own.first + (int)at[0];
+    *end   = g->up.own.first + (int)at[1];
 }
 
 /* Computes the hidden values of a wave's groups. */
@@ -268,7 +270,7 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
     double  bytes = 0, work = 0;
     touch(r, reads(in, ANYWHERE), writes(&r->gate, ANYWHERE), writes(&r->up, ANYWHERE));
     for EACH_GROUP (g) {
-        total += panel_cost(&g) * panel_count(g.up.rows);
+        total += panel_cost(&g) * own_panels(&g);
         bytes += mat_read(&g.gate) + mat_read(&g.up);
         work += mat_work(&g.gate, g.n) + mat_work(&g.up, g.n);
     }
@@ -277,10 +279,22 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
         int  first, end, x_row = r->n_tok == 1 ? 0 : g.row;
         RowSpan h  = {act_row(&r->gate, g.row), r->gate.stride, x_row, g.n};
         RowSpan up = {act_row(&r->up, g.row), r->up.stride, x_row, g.n};
-        my_panels(r, &g, before, total, &first, &end);
+        group_panels(r, &g, before, total, &first, &end);
         hidden_panels(r, h, up, in, &g.gate, &g.up, first, end, NULL, 0);
-        before += panel_cost(&g) * panel_count(g.up.rows);
+        before += panel_cost(&g) * own_panels(&g);
     }
+}
+
+/* Ranks have computed columns of the hidden values. The shared expert's rows come last, and may
+ * have another width. */
+static void gather_hidden(Run *r, int l, Wave v)
+{
+    const Layer *w      = &r->layer[l];
+    int          shared = v.end > r->model->cfg.n_experts ? group_size(r, w, v.end - 1) : 0;
+    GatherPart   part[GATHER_PARTS] = { { 0, v.rows - shared, w->expert_up.rows },
+                                        { v.rows - shared, shared, w->shared_up.rows } };
+    gather_parts(r, &r->gate, RANK_PANELS, part[0].n ? part : part + 1,
+                 part[0].n && part[1].n ? 2 : 1);
 }
 
 /* Makes the integers of the hidden values, for the experts whose w_down multiplies integers. */
@@ -328,7 +342,8 @@ static void add_wave(Run *r, Act *y, int l, Wave v, int first, int end)
     Group  g;
     double bytes = 0, work = 0;
     touch(r, reads(&r->gate, ANYWHERE), reads(&r->routing.shared, ANYWHERE),
-          writes(&r->mix, BY_COLUMNS), writes(y, BY_COLUMNS));
+          writes_own(r, &r->mix, BY_COLUMNS, RANK_PANELS),
+          writes_own(r, y, BY_COLUMNS, RANK_PANELS));
     for EACH_GROUP (g) {
         bytes += mat_read(&g.down);
         work += mat_work(&g.down, g.n);
@@ -352,14 +367,15 @@ void experts(Run *r, Act *y, Act *in, int l)
     for (int i = 0; i < READERS; i++)
         if (mat[i]->rows)
             prepare(r, in, mat[i]);
-    touch(r, writes(y, BY_COLUMNS));
-    my_share(r, panel_count(y->width), &first, &end);
+    touch(r, writes_own(r, y, BY_COLUMNS, RANK_PANELS));
+    my_panels(r, &w->expert_down, &first, &end);
     for (int t = 0; t < r->n_tok && first < end; t++)
         memset(act_row(y, t) + first * PANEL_ROWS, 0,
                (size_t)(end - first) * PANEL_ROWS * sizeof(float));
     while (next_wave(r, w, &v)) {
         Act *rows = gather(r, in, l, v);
         hidden_of_wave(r, rows, l, v);
+        gather_hidden(r, l, v);
         integers_of_wave(r, l, v);
         add_wave(r, y, l, v, first, end);
     }

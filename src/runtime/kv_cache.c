@@ -365,7 +365,7 @@ bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, File
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
     return (const char *)c->seq[seq].layer[layer].tile[tile]->data
-        + (size_t)kv_head * c->head_bytes;
+        + (size_t)(kv_head - c->shape.first_kv_head) * c->head_bytes;
 }
 
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile)

@@ -17,13 +17,14 @@
 #include "model/config.h"
 
 typedef struct KvShape {
-    int    n_layers, kv_heads, head_dim;
+    int    n_layers, kv_heads, head_dim; /* kv_heads: that it holds */
+    int    first_kv_head;               /* of them: a rank holds those that it computes */
     int    window;                      /* 0: none */
     KvType type;
     Layers full_layers;                 /* layers without the window */
 } KvShape;
 
-/* The shape of a cache for a model. */
+/* The shape of a cache for a model, of all KV heads. */
 KvShape kv_shape(const Config *c, KvType type);
 
 /* A mapped state file, closed with the last tile that lies in it. */

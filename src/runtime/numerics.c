@@ -150,8 +150,11 @@ static const char *const ops[INPUT_COUNT] = {
     [INPUT_HEAD] = "head",
 };
 
-static void plan_mat(Mat *w, Numerics n, Input reads, Integers ints)
+static void plan_mat(Mat *w, const Model *m, TensorRole role, Numerics n, Input reads,
+                     Integers ints)
 {
+    w->cut  = m->ranks ? rank_cut(role) : RANK_ALL;
+    w->own  = model_panels(m, role, w->rows);
     w->op   = ops[reads];
     w->ints = as_integers(n, w->type) ? ints : INT_NONE;
     w->bf16 = n.math == MATH_BF16 && w->type == WT_BF16;
@@ -166,7 +169,8 @@ static void plan_layer(Layer *w, const Model *m, int l, Numerics n)
     for (int i = 0; i < ROLE_COUNT; i++) {
         const TensorRow *row = tensor_row((TensorRole)i);
         if (row->in_layer && tensor_row_mat(row))
-            plan_mat((Mat *)(void *)((char *)w + row->at), n, row->reads, ints[row->reads]);
+            plan_mat((Mat *)(void *)((char *)w + row->at), m, (TensorRole)i, n, row->reads,
+                     ints[row->reads]);
     }
     w->w_up.out_ints = w->w_down.ints;
 }
@@ -178,7 +182,7 @@ bool plan_make(Plan *p, const Model *m, Numerics n)
                  .ints = numerics_ints(n, m) };
     for (int l = 0; p->layer && l < m->cfg.n_layers; l++)
         plan_layer(&p->layer[l], m, l, n);
-    plan_mat(&p->lm_head, n, INPUT_HEAD, input_ints(n, m, 0, INPUT_HEAD));
+    plan_mat(&p->lm_head, m, ROLE_LM_HEAD, n, INPUT_HEAD, input_ints(n, m, 0, INPUT_HEAD));
     return p->layer != NULL;
 }
 
@@ -186,12 +190,9 @@ void plan_free(Plan *p) { free(p->layer); }
 
 /* ---- bf16 ------------------------------------------------------------------------------------ */
 
-static bool has_tiny(const Mat *w)
+static bool has_tiny(const uint16_t *v, size_t n)
 {
     enum { STEP = 2 * PANEL_ROWS }; /* constant trip count: the compiler vectorizes it */
-    const uint16_t *v = w->w.part[0];
-    size_t          n =
-        panel_bytes(WT_BF16, w->k) / sizeof *v * (size_t)panel_count(w->rows) * (size_t)w->stack;
     for (size_t i = 0; i < n; i += STEP) {
         unsigned tiny = 0;
         for (int j = 0; j < STEP; j++)
@@ -199,6 +200,19 @@ static bool has_tiny(const Mat *w)
         if (tiny)
             return true;
     }
+    return false;
+}
+
+/* In the panels that this rank multiplies. */
+static bool matrix_has_tiny(const Model *m, TensorRole role, const Mat *w)
+{
+    Range  own  = model_panels(m, role, w->rows);
+    size_t each = panel_bytes(WT_BF16, w->k) / sizeof(uint16_t);
+    for (int i = 0; i < w->stack; i++)
+        if (has_tiny((const uint16_t *)w->w.part[0]
+                         + each * (size_t)(i * panel_count(w->rows) + own.first),
+                     each * (size_t)(own.end - own.first)))
+            return true;
     return false;
 }
 
@@ -216,12 +230,14 @@ bool bf16_weights_check(const Model *m, const char *path, Error *err)
     for (int l = 0; l < m->cfg.n_layers; l++)
         for (int i = 0; i < ROLE_COUNT; i++) {
             const Mat *w = mat_at(m, l, i);
-            if (!w || w->rows == 0 || w->type != WT_BF16 || !has_tiny(w))
+            if (!w || w->rows == 0 || w->type != WT_BF16
+                || !matrix_has_tiny(m, (TensorRole)i, w))
                 continue;
             snprintf(name, sizeof name, "layers.%d.%s", l, tensor_row((TensorRole)i)->name);
             return tiny_found(path, name, err);
         }
-    return m->lm_head.type != WT_BF16 || !has_tiny(&m->lm_head) || tiny_found(path, "lm_head", err);
+    return m->lm_head.type != WT_BF16 || !matrix_has_tiny(m, ROLE_LM_HEAD, &m->lm_head)
+        || tiny_found(path, "lm_head", err);
 }
 
 /* ---- Choosing -------------------------------------------------------------------------------- */

@@ -19,6 +19,9 @@ void touch_all(Run *r, const Touch *t, size_t n)
 {
     bool meet = false;
     for (size_t i = 0; i < n; i++)
+        if (t[i].whole && t[i].whole->spread != RANK_ALL)
+            gather_act(r, t[i].whole);
+    for (size_t i = 0; i < n; i++)
         meet |= must_meet(r, &t[i]);
     if (meet) {
         threads_barrier(r->team);
@@ -56,7 +59,7 @@ void rope_angles(Run *r)
     enter(r, "embed", 0, 0);
     if (r->model->cfg.positions != POS_ROPE)
         return;
-    touch(r, (Touch){&r->angles, BY_ROWS, true});
+    touch(r, touches(&r->angles, BY_ROWS, true));
     my_share(r, r->n_tok, &first, &end);
     for (int t = first; t < end; t++) {
         fill_table(r, &r->rope[0], t);
@@ -220,9 +223,9 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w)
 {
     int first, end;
     prepare(r, in, w);
-    touch(r, reads(in, ANYWHERE), writes(y, BY_COLUMNS));
+    touch(r, reads(in, ANYWHERE), writes_own(r, y, BY_COLUMNS, w->cut));
     enter_product(r, w);
-    my_share(r, panel_count(w->rows), &first, &end);
+    my_panels(r, w, &first, &end);
     multiply(r, all_rows(r, y), in, w, first, end);
 }
 
@@ -233,24 +236,41 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w)
 static bool own_heads(const Run *r)
 {
     const Config *c = &r->model->cfg;
-    return c->head_dim % PANEL_ROWS == 0 && c->kv_heads % r->team.n_threads == 0;
+    int n_kv = r->kv_heads.end - r->kv_heads.first, n = r->heads.end - r->heads.first;
+    return c->head_dim % PANEL_ROWS == 0 && n_kv % r->team.n_threads == 0
+        && n == n_kv * (c->heads / c->kv_heads);
 }
 static Cut heads_cut(const Run *r) { return own_heads(r) ? BY_COLUMNS : BY_HEADS; }
 
 /* This member's KV heads of token t: the same for every token, or its share of all (token, head)
- * pairs. */
-static void my_heads(const Run *r, int t, int *first, int *end)
+ * pairs of this rank. */
+static Range my_heads(const Run *r, int t)
 {
-    int n = r->model->cfg.kv_heads, *side[2] = {first, end};
+    int first, end, base = r->kv_heads.first, n = r->kv_heads.end - base;
     if (own_heads(r)) {
-        my_share(r, n, first, end);
-        return;
+        my_share(r, n, &first, &end);
+        return (Range){ base + first, base + end };
     }
-    my_share(r, n * r->n_tok, first, end);
-    for (int i = 0; i < 2; i++) {
-        int at   = *side[i] - n * t;
-        *side[i] = at < 0 ? 0 : at < n ? at : n;
-    }
+    my_share(r, n * r->n_tok, &first, &end);
+    first -= n * t;
+    end -= n * t;
+    return (Range){ base + (first < 0 ? 0 : first < n ? first : n),
+                    base + (end < 0 ? 0 : end < n ? end : n) };
+}
+
+/* The heads of x, which is q or k, that belong to them. */
+static Range my_heads_of(const Run *r, const Act *x, int t)
+{
+    const Config *c   = &r->model->cfg;
+    Range         kv  = my_heads(r, t), own = x == &r->q ? r->heads : r->kv_heads;
+    int           n   = x->width / c->head_dim / c->kv_heads;
+    return (Range){ kv.first * n > own.first ? kv.first * n : own.first,
+                    kv.end * n < own.end ? kv.end * n : own.end };
+}
+
+static Touch writes_heads(const Run *r, Act *x)
+{
+    return writes_own(r, x, heads_cut(r), x == &r->q ? RANK_HEADS : RANK_KV_HEADS);
 }
 
 /* Norms over the whole vector of a token (QK_VECTOR). */
@@ -267,17 +287,17 @@ static void norm_vectors(Run *r, Act *x, const float *w)
 void norm_heads(Run *r, Act *x, const float *w, bool rotated)
 {
     const Config *c = &r->model->cfg;
-    int           n = c->head_dim, group = x->width / n / c->kv_heads, first, end;
+    int           n = c->head_dim;
     if (!w || c->qk_norm_after_rope != rotated)
         return;
     if (c->qk_norm == QK_VECTOR) {
         norm_vectors(r, x, w);
         return;
     }
-    touch(r, writes(x, heads_cut(r)));
+    touch(r, writes_heads(r, x));
     for (int t = 0; t < r->n_tok; t++) {
-        my_heads(r, t, &first, &end);
-        for (int h = first * group; h < end * group; h++) {
+        Range mine = my_heads_of(r, x, t);
+        for (int h = mine.first; h < mine.end; h++) {
             float *head = act_row(x, t) + h * n;
             normalize(r, head, head, (NormVectors){.w = c->qk_norm == QK_HEADS ? w + h * n : w}, n);
         }
@@ -288,13 +308,13 @@ void norm_heads(Run *r, Act *x, const float *w, bool rotated)
 void clip(Run *r, Act *x)
 {
     float most = r->qkv_clip;
-    int   n = r->model->cfg.head_dim, group = x->width / n / r->model->cfg.kv_heads, first, end;
+    int   n = r->model->cfg.head_dim;
     if (most == 0.0f)
         return;
-    touch(r, writes(x, heads_cut(r)));
+    touch(r, writes_heads(r, x));
     for (int t = 0; t < r->n_tok; t++) {
-        my_heads(r, t, &first, &end);
-        for (int i = first * group * n; i < end * group * n; i++) {
+        Range mine = my_heads_of(r, x, t);
+        for (int i = mine.first * n; i < mine.end * n; i++) {
             float *v = act_row(x, t) + i;
             *v = *v > most ? most : *v < -most ? -most : *v;
         }
@@ -305,15 +325,15 @@ void rope(Run *r, Act *x, int l)
 {
     const Config    *c = &r->model->cfg;
     const RopeTable *table = &r->rope[config_window(c, l) != 0];
-    int              n = c->head_dim, group = x->width / n / c->kv_heads, first, end;
+    int              n = c->head_dim;
     if (!config_rotates(c, l))
         return;
-    touch(r, (Touch){&r->angles, ANYWHERE, false}, writes(x, heads_cut(r)));
+    touch(r, touches(&r->angles, ANYWHERE, false), writes_heads(r, x));
     for (int t = 0; t < r->n_tok; t++) {
-        size_t at = (size_t)t * ((size_t)c->rotary_dim / 2);
-        my_heads(r, t, &first, &end);
-        if (first < end)
-            r->kernels->rope(act_row(x, t) + first * group * n, (end - first) * group, n,
+        size_t at   = (size_t)t * ((size_t)c->rotary_dim / 2);
+        Range  mine = my_heads_of(r, x, t);
+        if (mine.first < mine.end)
+            r->kernels->rope(act_row(x, t) + mine.first * n, mine.end - mine.first, n,
                              c->rotary_dim, table->cosine + at, table->sine + at);
     }
 }
@@ -322,16 +342,17 @@ void rope(Run *r, Act *x, int l)
 void scale_query(Run *r, Act *q)
 {
     const Config *c = &r->model->cfg;
-    int           n = q->width / c->kv_heads, first, end;
+    int           n = c->head_dim;
     if (c->query_scale == 0)
         return;
-    touch(r, writes(q, heads_cut(r)));
+    touch(r, writes_heads(r, q));
     for (int t = 0; t < r->n_tok; t++) {
         int    step   = r->token[t].pos / c->query_scale_length;
         double factor = 1 + c->query_scale * math64_log(1 + (double)step);
-        my_heads(r, t, &first, &end);
-        if (first < end && step > 0)
-            r->kernels->scale(act_row(q, t) + first * n, (float)factor, (end - first) * n);
+        Range  mine   = my_heads_of(r, q, t);
+        if (mine.first < mine.end && step > 0)
+            r->kernels->scale(act_row(q, t) + mine.first * n, (float)factor,
+                              (mine.end - mine.first) * n);
     }
 }
 
@@ -339,12 +360,11 @@ void kv_put(Run *r, int l)
 {
     const Config *c   = &r->model->cfg;
     Cut           cut = heads_cut(r);
-    int           first, end;
-    touch(r, reads(&r->k, cut), reads(&r->v, cut), (Touch){&r->cached, cut, true});
+    touch(r, reads_own(&r->k, cut), reads_own(&r->v, cut), touches(&r->cached, cut, true));
     for (int t = 0; t < r->n_tok; t++) {
         const BatchToken *b = &r->token[t];
-        my_heads(r, t, &first, &end);
-        for (int h = first; h < end; h++)
+        Range mine = my_heads(r, t);
+        for (int h = mine.first; h < mine.end; h++)
             kv_cache_put(r->kv_cache, r->kernels, b->seq, l, h, b->pos,
                          act_row(&r->k, t) + h * c->head_dim, act_row(&r->v, t) + h * c->head_dim);
     }
@@ -372,8 +392,14 @@ void add(Run *r, Act *x, Act *y, NormVectors v)
         add_normed(r, x, y, v);
         return;
     }
-    touch(r, reads(y, BY_COLUMNS), writes(x, BY_COLUMNS));
-    my_share(r, panel_count(x->width), &first, &end);
+    bool whole = y->spread == RANK_ALL; /* all of x, then; else the columns that this rank has */
+    touch(r, reads_own(y, BY_COLUMNS),
+          whole ? writes(x, BY_COLUMNS) : writes_own(r, x, BY_COLUMNS, y->spread));
+    Range own = whole ? (Range){ 0, panel_count(x->width) }
+                      : ranks_share(r->ranks->rank, r->ranks->size, panel_count(x->width));
+    my_share(r, own.end - own.first, &first, &end);
+    first += own.first;
+    end += own.first;
     int at = first * PANEL_ROWS, width = columns(first, end - first, x->width);
     for (int t = 0; t < r->n_tok && width > 0; t++) {
         float *to = act_row(x, t) + at, *from = act_row(y, t) + at;
@@ -428,16 +454,18 @@ void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
     enum { UNIT = SUPERBLOCK / PANEL_ROWS };
     int  panels = panel_count(w_up->rows), units = (panels + UNIT - 1) / UNIT, first, end;
     Integers ints = w_up->out_ints;
-    bool gated  = w_gate->rows > 0, ours = ints && units % r->team.n_threads == 0;
+    bool gated  = w_gate->rows > 0, ours = ints && units % r->team.n_threads == 0 && !r->ranks;
     Cut  cut    = ours ? ANYWHERE : BY_COLUMNS;
     prepare(r, in, w_up);
     if (gated)
         prepare(r, in, w_gate);
-    touch(r, reads(in, ANYWHERE), writes(h, cut), writes(&r->up, cut));
+    touch(r, reads(in, ANYWHERE), writes_own(r, h, cut, RANK_PANELS),
+          writes_own(r, &r->up, cut, RANK_PANELS));
     enter(r, gated ? "gate_up" : "up", mat_read(w_up) + (gated ? mat_read(w_gate) : 0),
           mat_work(w_gate, r->n_tok) + mat_work(w_up, r->n_tok));
-    my_share(r, ours ? units : panels, &first, &end);
+    my_panels(r, w_up, &first, &end);
     if (ours) {
+        my_share(r, units, &first, &end);
         first *= UNIT;
         end = end * UNIT < panels ? end * UNIT : panels;
     }
@@ -474,7 +502,7 @@ void head(Run *r, Act *xn)
     for (int t = 0; r->profile && t < r->n_tok; t++)
         n_tok += r->token[t].logits != NULL;
     enter(r, "head", n_tok ? mat_read(w) : 0, mat_work(w, n_tok));
-    my_share(r, panel_count(w->rows), &first, &end);
+    my_panels(r, w, &first, &end);
     for (int t = 0, n; t < r->n_tok; t += n) {
         n = 1;
         if (r->token[t].logits)
@@ -484,4 +512,6 @@ void head(Run *r, Act *xn)
         if (r->token[t].logits)
             logits_of(r, xn, t, n, stride, first, end);
     }
+    if (r->ranks)
+        gather_logits(r, stride);
 }

@@ -15,6 +15,7 @@
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
+#include "ranks/ranks.h"
 #include "runtime/forward.h"
 
 /* Consecutive tokens of one sequence in a call: they share the tiles they look at. */
@@ -39,6 +40,8 @@ typedef struct Act {
     float   *d;                         /* [n_tok, d_stride]: their scales    */
     size_t   q_stride, d_stride;
     bool     own, own_ints;             /* private to this member: all of it, or its integers */
+    /* RANK_ALL: this rank has all of it; else only the columns that it computes, until gathered. */
+    RankCut  spread;
     Use      use;
 } Act;
 
@@ -71,6 +74,8 @@ typedef struct Routing {
  * private. */
 typedef struct Run {
     const Model   *model;
+    Ranks         *ranks;     /* that share this pass; NULL: it is this process's alone */
+    Range          heads, kv_heads; /* that this rank computes */
     const Layer   *layer;     /* [n_layers]: the model's, with the context's plan (numerics.h) */
     const Mat     *lm_head;
     const Kernels *kernels;
@@ -84,6 +89,8 @@ typedef struct Run {
     Routing        routing;
     int            expert_rows; /* rows of expert_in (and gate, up with experts) */
     bool           own_rows;  /* few tokens: xn and att_out's integers are private */
+    float         *exchange;  /* room to gather rows: exchange_floats; NULL without ranks */
+    size_t         exchange_floats;
     RopeTable      rope[2];   /* layers that see all positions; with a window */
     Use            angles;    /* of rope     */
     Use            cached;    /* of kv_cache */
@@ -129,23 +136,51 @@ void observe(Run *r, const char *name, int l, Act *x); /* pass.c: shows x as pri
 
 /* Declares all that the operation is about to touch. The team meets first if it must. Every
  * member calls it, even if its share is empty: touch(r, reads(x, BY_ROWS), writes(y, BY_ROWS)). */
-typedef struct Touch { Use *use; Cut cut; bool writes; } Touch;
+typedef struct Touch {
+    Use *use; Cut cut; bool writes;
+    Act *whole;               /* is gathered first if this rank has only a part of it */
+} Touch;
 void touch_all(Run *r, const Touch *t, size_t n);
 #define touch(r, ...) \
     touch_all(r, (const Touch[]){__VA_ARGS__}, sizeof((const Touch[]){__VA_ARGS__}) / sizeof(Touch))
 
 /* Writing makes the integers of an activation stale. */
-static inline Touch reads(Act *a, Cut cut) { return (Touch){a->own ? NULL : &a->use, cut, false}; }
+static inline Touch reads(Act *a, Cut cut)
+{
+    return (Touch){a->own ? NULL : &a->use, cut, false, a};
+}
 static inline Touch writes(Act *a, Cut cut)
 {
     a->ints = INT_NONE;
-    return (Touch){a->own ? NULL : &a->use, cut, true};
+    return (Touch){a->own ? NULL : &a->use, cut, true, a};
+}
+/* The same where the columns of this rank are enough; they are all that was written then. */
+static inline Touch reads_own(Act *a, Cut cut)
+{
+    return (Touch){a->own ? NULL : &a->use, cut, false, NULL};
+}
+static inline Touch writes_own(const Run *r, Act *a, Cut cut, RankCut spread)
+{
+    a->ints   = INT_NONE;
+    a->spread = r->ranks ? spread : RANK_ALL;
+    return (Touch){a->own ? NULL : &a->use, cut, true, NULL};
+}
+static inline Touch touches(Use *u, Cut cut, bool written)
+{
+    return (Touch){u, cut, written, NULL};
 }
 
 /* This member's share of n things. */
 static inline void my_share(const Run *r, int n, int *first, int *end)
 {
     threads_share(r->team, n, first, end);
+}
+/* This member's share of this rank's panels of w. */
+static inline void my_panels(const Run *r, const Mat *w, int *first, int *end)
+{
+    my_share(r, w->own.end - w->own.first, first, end);
+    *first += w->own.first;
+    *end += w->own.first;
 }
 /* This member's tokens: all of them (ANYWHERE) if rows are private, else its share (BY_ROWS). */
 static inline Cut my_rows(const Run *r, int *first, int *end)
@@ -201,6 +236,15 @@ void quantize(const Run *r, const Act *x, int t, int at, int n, Integers ints);
  * integers. */
 void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat *w_gate,
                    const Mat *w_up, int first, int end, const Act *made, Integers ints);
+
+/* gather.c: rows first .. first + n - 1 of an activation, of which ranks have columns of `width`
+ * divided as `cut` says, become whole on each. All of `part` in one exchange. */
+typedef struct GatherPart { int first, n, width; } GatherPart;
+enum { GATHER_PARTS = 2 };
+void gather_parts(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_parts);
+void gather_act(Run *r, Act *a);         /* all rows, as a->spread says */
+/* Rank 0 gets the logits of the tokens that want them. */
+void gather_logits(Run *r, size_t stride);
 
 /* How many rows of hidden values the experts need for a call of up to max_tok tokens. */
 int  expert_rows(const Config *c, int max_tok);

@@ -112,6 +112,20 @@ static void place_experts(const Buffers *b, Run *r, const Config *c, Slab *at)
     r->routing.weight = cut(at, (size_t)rows * (size_t)c->experts_used * sizeof *r->routing.weight);
 }
 
+/* Of all that is gathered, the most values: any activation's rows, or one token's logits. */
+static void place_exchange(Run *r, const Config *c, int rows, Slab *at)
+{
+    if (!r->ranks)
+        return;
+    int    q = c->heads * c->head_dim, width = c->d_model > q ? c->d_model : q;
+    size_t hidden      = (size_t)r->expert_rows * (size_t)hidden_width(c),
+           logits      = round_up((size_t)c->vocab_size, LANES);
+    r->exchange_floats = (size_t)rows * (size_t)width;
+    r->exchange_floats = r->exchange_floats > hidden ? r->exchange_floats : hidden;
+    r->exchange_floats = r->exchange_floats > logits ? r->exchange_floats : logits;
+    r->exchange        = cut(at, r->exchange_floats * sizeof *r->exchange);
+}
+
 static void place_rope(Run *r, const Config *c, int rows, Slab *at)
 {
     size_t n = (size_t)rows * ((size_t)c->rotary_dim / 2);
@@ -147,6 +161,7 @@ static size_t place(Buffers *b, Run *r, char *base)
     cut_ints(&at, &r->att_out, rows, b->ints, INTS_ATT_OUT);
     cut_ints(&at, &r->gate, r->expert_rows, b->ints, INTS_HIDDEN);
     place_experts(b, r, c, &at);
+    place_exchange(r, c, rows, &at);
     place_rope(r, c, rows, &at);
     own              = *r;
     b->thread_bytes  = place_own(b, &own, NULL);
@@ -227,7 +242,13 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     f->threads  = threads;
     f->expected = -1;
     f->pool     = threads_pool_new(threads, false);
-    f->run      = (Run){.model = model, .kernels = kernels, .met = 1};
+    f->run      = (Run){.model = model, .kernels = kernels, .met = 1, .ranks = model->ranks};
+    f->run.heads    = (Range){ 0, c->heads };
+    f->run.kv_heads = (Range){ 0, c->kv_heads };
+    if (model->ranks) {
+        f->run.heads    = rank_heads(c, model->ranks->rank, model->ranks->size);
+        f->run.kv_heads = rank_kv_heads(c, model->ranks->rank, model->ranks->size);
+    }
     f->span     = calloc((size_t)max_tok, sizeof *f->span);
     f->inv_freq = calloc((size_t)c->rotary_dim + 2, sizeof *f->inv_freq);
     f->late_bytes = late_weights_room(model->late);
@@ -352,8 +373,10 @@ static int useful_threads(const Forward *f, int n_tok)
     if (f->all_threads)
         return f->threads;
     enum { BYTES_PER_THREAD = 16 << 20 }; /* weights times tokens; 16 MB take about 300 us */
-    size_t work = f->run.model->bytes_per_token / BYTES_PER_THREAD * (size_t)n_tok
-        + f->run.model->bytes_per_token % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
+    const Model *m     = f->run.model;
+    size_t       bytes = m->bytes_per_token / (m->ranks ? (size_t)m->ranks->size : 1),
+           work        = bytes / BYTES_PER_THREAD * (size_t)n_tok
+        + bytes % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
 }
 

@@ -102,3 +102,37 @@ bool source_layout_hash(const Source *s, char hex[65], Error *err)
     sha256_end(sha, hex);
     return true;
 }
+
+static void add_samples(Sha256 *sha, const Tensor *t)
+{
+    enum { SAMPLES = 8, EACH = 64 };
+    for (size_t i = 0; i < SAMPLES; i++) {
+        size_t at = t->n_bytes / SAMPLES * i, left = t->n_bytes - at;
+        sha256_add(sha, (const char *)t->data + at, left < EACH ? left : EACH);
+    }
+}
+
+bool source_sample_hash(const Source *s, char hex[65], Error *err)
+{
+    const char *recorded = source_meta(s, "sha256"), *config = source_meta(s, "config");
+    char        layout[65];
+    if (!source_layout_hash(s, layout, err))
+        return false;
+    Sha256 *sha = new_hash(s, err);
+    if (!sha)
+        return false;
+    sha256_add(sha, layout, sizeof layout);
+    if (config)
+        sha256_add(sha, config, strlen(config) + 1);
+    if (recorded && recorded[0])
+        sha256_add(sha, recorded, strlen(recorded));
+    for (int i = 0; !(recorded && recorded[0]) && i < s->file.n_tensors; i++)
+        add_samples(sha, &s->file.tensors[i]);
+    for (int i = 0; s->rows && i < s->stored.n; i++) {
+        for (int j = 0; j < s->rows[i].n_parts; j++)
+            add_samples(sha, s->rows[i].part[j].t);
+        row_source_release(&s->rows[i]);
+    }
+    sha256_end(sha, hex);
+    return true;
+}

@@ -158,6 +158,10 @@ const char *source_hash(const Source *s, Error *err);
 /* Is it that of the data? The first call reads all of them. Fails with INPUT if not. */
 bool source_hash_check(const Source *s, Error *err);
 
+/* A hash that tells other models apart without reading them whole: the config, the layout, the
+ * recorded sha256 or, without one, samples of each tensor. */
+bool source_sample_hash(const Source *s, char hex[65], Error *err);
+
 /* A hash of the names, types and shapes of those tensors. */
 bool source_layout_hash(const Source *s, char hex[65], Error *err);
 

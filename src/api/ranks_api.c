@@ -1,0 +1,400 @@
+/* api/ranks_api.c: a model that ranks share. Rank 0 runs the program; every other rank repeats what
+ * rank 0 does to models and contexts, so that all are ready when a pass exchanges activations. */
+#include "api/api.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "base/text.h"
+
+typedef enum OrderKind {
+    ORDER_END, ORDER_OPEN, ORDER_CLOSE, ORDER_CONTEXT, ORDER_FREE, ORDER_DECODE, ORDER_REWIND,
+    ORDER_COPY
+} OrderKind;
+
+/* What rank 0 broadcasts. Ranks may run on other processors, but all have little-endian integers
+ * (base/cpu.h). More than `with` holds follows in a broadcast of its own. */
+enum { WITH = 480, MOST_BYTES = 64 << 20 };
+typedef struct Order {
+    int32_t kind, id, number[4];
+    int32_t n_bytes, unused;
+    char    with[WITH];
+} Order;
+_Static_assert(sizeof(Order) == 512, "the same on every rank");
+
+typedef struct OrderItem { int32_t seq, pos, token, want_logits; } OrderItem;
+
+enum { NAME = 16 };
+typedef struct OrderContext {
+    int32_t n_ctx, n_seqs, n_batch, threads, allow_nan;
+    char    isa[NAME], math[NAME], activations[NAME], kv_type[NAME], affinity[NAME], pages[NAME];
+} OrderContext;
+_Static_assert(sizeof(OrderContext) <= WITH, "fits into an order");
+
+static bool gives_orders(const Ranks *r) { return r && r->rank == 0; }
+
+static bool send_order(Ranks *r, Order *o, const void *with, size_t n_bytes)
+{
+    o->n_bytes = (int32_t)n_bytes;
+    if (n_bytes && n_bytes <= WITH)
+        memcpy(o->with, with, n_bytes);
+    return ranks_broadcast(r, o, sizeof *o, true)
+        && (n_bytes <= WITH || ranks_broadcast(r, (void *)(uintptr_t)with, n_bytes, false));
+}
+
+/* An order on its own, in this thread's turn. A failure stays in r->error: the next decode
+ * tells. */
+static void order(Ranks *r, OrderKind kind, int id, int a, int b, int c, int d)
+{
+    Order o = { .kind = kind, .id = id, .number = { a, b, c, d } };
+    ranks_begin(r);
+    send_order(r, &o, NULL, 0);
+    ranks_end(r);
+}
+
+static bool exchange_failed(const Ranks *r, Error *err)
+{
+    return fail(err, r->error.status, "%s", r->error.msg);
+}
+
+/* ---- Did all of them succeed? ---------------------------------------------------------------- */
+
+typedef struct Report { int32_t status; char hash[68], msg[512]; } Report;
+
+/* Every rank tells its error (status 0: none), and what it has opened if that must be the same.
+ * Rank 0 fails with the first that is bad. */
+static bool agree(Ranks *r, const Error *own, const char *hash, Error *err)
+{
+    size_t  n = (size_t)r->size, at[RANKS_MOST + 1];
+    Report *all = calloc(n, sizeof *all), *mine = all ? &all[r->rank] : NULL;
+    if (!all) {
+        ranks_stop(r, "out of memory for the reports of all ranks");
+        return no_memory("ranks", err);
+    }
+    mine->status = own->status;
+    memcpy(mine->msg, own->msg, sizeof mine->msg);
+    strncpy(mine->hash, hash, sizeof mine->hash - 1);
+    for (size_t i = 0; i <= n; i++)
+        at[i] = i * sizeof *all;
+    bool ok = ranks_gather(r, all, at, false) || exchange_failed(r, err);
+    for (size_t i = 0; ok && gives_orders(r) && i < n; i++)
+        if (all[i].status && i == 0)
+            ok = fail(err, all[i].status, "%.*s", (int)sizeof all[i].msg, all[i].msg);
+        else if (all[i].status)
+            ok = fail(err, all[i].status, "rank %zu: %.*s", i, (int)sizeof all[i].msg, all[i].msg);
+        else if (memcmp(all[i].hash, all[0].hash, sizeof all[i].hash) != 0)
+            ok = fail(err, INPUT, "rank %zu: expected the model that rank 0 has opened (%.12s), "
+                                  "found another at the same path (%.12s)",
+                      i, all[0].hash, all[i].hash);
+    free(all);
+    return ok;
+}
+
+bool ranks_refuse(const tblock_model *m, const char *what, Error *err)
+{
+    return !m->ranks || fail(err, USAGE, "%s: expected one process, found %d ranks", what,
+                             m->ranks->size);
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* This rank's part of opening; hash [65] becomes the model's. */
+static tblock_model *open_part(Ranks *r, const char *path, const tblock_open_options *opt,
+                               char *hash, Error *err)
+{
+    tblock_model *m = model_open(path, opt, r, err);
+    if (m && !(source_need_weights(&m->source, err) && source_sample_hash(&m->source, hash, err))) {
+        tblock_close(m);
+        m = NULL;
+    }
+    return m;
+}
+
+/* Path, type and the matrices to keep, each with its NUL. */
+static char *open_text(const char *path, const tblock_open_options *opt, size_t *n, Error *err)
+{
+    TextOut o = { 0 };
+    text_out_bytes(&o, path, strlen(path) + 1);
+    text_out_bytes(&o, opt->type ? opt->type : "", opt->type ? strlen(opt->type) + 1 : 1);
+    for (size_t i = 0; i < opt->n_keep; i++)
+        text_out_bytes(&o, opt->keep[i], strlen(opt->keep[i]) + 1);
+    *n = o.n;
+    return text_out_take(&o, err);
+}
+
+tblock_model *ranks_open(Ranks *r, const char *path, const tblock_open_options *opt, Error *err)
+{
+    static const tblock_open_options defaults = { 0 };
+    char   hash[65] = "", *text;
+    size_t n        = 0;
+    Error  own      = { 0 };
+    assert(gives_orders(r));
+    opt = opt ? opt : &defaults;
+    if (opt->mlock || opt->populate) {
+        fail(err, USAGE, "%s: expected one process, found %d ranks: each reads only its part",
+             opt->mlock ? "mlock" : "populate", r->size);
+        return NULL;
+    }
+    if (!(text = open_text(path, opt, &n, err)))
+        return NULL;
+    Order o = { .kind = ORDER_OPEN,
+                .id = ++r->n_named,
+                .number = { (int)opt->n_keep, opt->check } };
+    ranks_begin(r);
+    bool          sent = send_order(r, &o, text, n) || exchange_failed(r, err);
+    tblock_model *m    = sent ? open_part(r, path, opt, hash, &own) : NULL;
+    if (m)
+        m->id = o.id;
+    bool ok = sent && agree(r, &own, hash, err);
+    ranks_end(r);
+    free(text);
+    if (ok)
+        return m;
+    if (m)
+        tblock_close(m);
+    else if (sent)
+        order(r, ORDER_CLOSE, o.id, 0, 0, 0, 0);
+    return NULL;
+}
+
+void ranks_order_close(const tblock_model *m)
+{
+    if (gives_orders(m->ranks) && m->id)
+        order(m->ranks, ORDER_CLOSE, m->id, 0, 0, 0, 0);
+}
+
+/* ---- Contexts -------------------------------------------------------------------------------- */
+
+static void put_name(char to[NAME], const char *name)
+{
+    if (name)
+        strncpy(to, name, NAME - 1); /* a context has been made with it, so it is a short one */
+}
+
+bool ranks_order_context(tblock_context *c, const tblock_context_options *opt, Error *err)
+{
+    Ranks *r = c->model->ranks;
+    if (!gives_orders(r))
+        return true;
+    Order        o = { .kind = ORDER_CONTEXT, .id = ++r->n_named, .number = { c->model->id } };
+    OrderContext x = { c->n_ctx, c->n_seqs, c->n_batch, opt->threads, opt->allow_nan,
+                       "", "", "", "", "", "" };
+    put_name(x.isa, opt->isa);
+    put_name(x.math, opt->math);
+    put_name(x.activations, opt->activations);
+    put_name(x.kv_type, opt->kv_type);
+    put_name(x.affinity, opt->affinity);
+    put_name(x.pages, opt->pages);
+    c->id = o.id;
+    ranks_begin(r);
+    bool ok = (send_order(r, &o, &x, sizeof x) || exchange_failed(r, err))
+        && agree(r, &(Error){ 0 }, "", err);
+    ranks_end(r);
+    return ok;
+}
+
+void ranks_order_free(const tblock_context *c)
+{
+    if (gives_orders(c->model->ranks) && c->id)
+        order(c->model->ranks, ORDER_FREE, c->id, 0, 0, 0, 0);
+}
+
+bool ranks_order_decode(tblock_context *c, const tblock_item *items, size_t n, Error *err)
+{
+    Ranks *r = c->model->ranks;
+    if (!gives_orders(r))
+        return true;
+    OrderItem *item = malloc(n * sizeof *item);
+    if (!item)
+        return no_memory("ranks", err);
+    for (size_t i = 0; i < n; i++)
+        item[i] = (OrderItem){ items[i].seq, items[i].pos, items[i].token, items[i].want_logits };
+    Order o = { .kind = ORDER_DECODE, .id = c->id, .number = { (int)n, c->observer != NULL } };
+    ranks_begin(r);
+    bool ok = send_order(r, &o, item, n * sizeof *item) || exchange_failed(r, err);
+    if (!ok)
+        ranks_end(r);
+    free(item);
+    return ok;
+}
+
+bool ranks_decoded(tblock_context *c, Error *err)
+{
+    Ranks *r = c->model->ranks;
+    if (!r)
+        return true;
+    bool ok = !r->error.status || exchange_failed(r, err);
+    if (gives_orders(r))
+        ranks_end(r);
+    return ok;
+}
+
+void ranks_order_rewind(tblock_context *c, int32_t seq, int length)
+{
+    if (gives_orders(c->model->ranks))
+        order(c->model->ranks, ORDER_REWIND, c->id, seq, length, 0, 0);
+}
+
+void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bool done)
+{
+    if (gives_orders(c->model->ranks))
+        order(c->model->ranks, ORDER_COPY, c->id, from, to, n, done);
+}
+
+void ranks_dismiss(Ranks *r) { order(r, ORDER_END, 0, 0, 0, 0, 0); }
+
+/* ---- The other ranks ------------------------------------------------------------------------- */
+
+/* What rank 0 has named by a number. */
+typedef struct Named { tblock_model *model; tblock_context *context; } Named;
+
+typedef struct Follower {
+    Ranks *ranks;
+    Named *named;
+    size_t n, cap;
+    Order  order;
+    char  *with;           /* of the order */
+    size_t with_cap;
+    Error *err;
+} Follower;
+
+static bool receive(Follower *f)
+{
+    Order *o = &f->order;
+    if (!ranks_broadcast(f->ranks, o, sizeof *o, true))
+        return exchange_failed(f->ranks, f->err);
+    size_t n = (size_t)o->n_bytes, id = (size_t)o->id;
+    if (o->n_bytes < 0 || n > MOST_BYTES || o->id < 0)
+        return fail(f->err, SYSTEM, "expected an order of at most %d bytes, found %d", MOST_BYTES,
+                    (int)o->n_bytes);
+    if (!ARRAY_ROOM(f->with, f->with_cap, n + 1) || !ARRAY_ROOM(f->named, f->cap, id + 1))
+        return no_memory("ranks", f->err);
+    for (; f->n <= id; f->n++)
+        f->named[f->n] = (Named){ NULL, NULL };
+    if (n <= WITH)
+        memcpy(f->with, o->with, n);
+    else if (!ranks_broadcast(f->ranks, f->with, n, false))
+        return exchange_failed(f->ranks, f->err);
+    f->with[n] = 0;
+    return true;
+}
+
+static bool follow_open(Follower *f)
+{
+    size_t      n_keep = (size_t)f->order.number[0], at = 0;
+    const char *text[2], **keep = calloc(n_keep + 1, sizeof *keep);
+    Error       own      = { 0 };
+    char        hash[65] = "";
+    if (!keep)
+        return no_memory("ranks", f->err);
+    for (size_t i = 0; i < n_keep + 2; i++) {
+        const char *next = f->with + at;
+        at = at < (size_t)f->order.n_bytes ? at + strlen(next) + 1 : at;
+        *(i < 2 ? &text[i] : &keep[i - 2]) = next;
+    }
+    tblock_model *m = open_part(f->ranks, text[0],
+                                &(tblock_open_options){ .type = *text[1] ? text[1] : NULL,
+                                                        .keep = keep,
+                                                        .n_keep = n_keep,
+                                                        .check = f->order.number[1] },
+                                hash, &own);
+    free(keep);
+    f->named[f->order.id].model = m;
+    return agree(f->ranks, &own, hash, f->err);
+}
+
+static bool follow_context(Follower *f)
+{
+    OrderContext  x;
+    Error         own = { 0 };
+    tblock_model *m = (size_t)f->order.number[0] < f->n ? f->named[f->order.number[0]].model : NULL;
+    memcpy(&x, f->with, sizeof x);
+    const char *name[] = { x.isa, x.math, x.activations, x.kv_type, x.affinity, x.pages };
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++)
+        name[i] = *name[i] ? name[i] : NULL;
+    f->named[f->order.id].context =
+        !m ? (fail(&own, SYSTEM, "expected a model of number %d", (int)f->order.number[0]), NULL)
+           : tblock_context_new(m, &(tblock_context_options){
+                 .n_ctx = x.n_ctx, .n_seqs = x.n_seqs, .n_batch = x.n_batch, .threads = x.threads,
+                 .isa = name[0], .math = name[1], .activations = name[2], .kv_type = name[3],
+                 .affinity = name[4], .pages = name[5], .allow_nan = x.allow_nan }, &own);
+    return agree(f->ranks, &own, "", f->err);
+}
+
+/* So that the residual stream is gathered where rank 0 shows it. */
+static void watch_nothing(void *user, const char *name, size_t first, int n_tok, const float *x,
+                          size_t stride)
+{
+    (void)user, (void)name, (void)first, (void)n_tok, (void)x, (void)stride;
+}
+
+static bool follow_decode(Follower *f, tblock_context *c)
+{
+    size_t       n    = (size_t)f->order.number[0];
+    tblock_item *item = calloc(n, sizeof *item);
+    bool         ok   = item || no_memory("ranks", f->err);
+    for (size_t i = 0; ok && i < n; i++) {
+        OrderItem from;
+        memcpy(&from, f->with + i * sizeof from, sizeof from);
+        item[i] = (tblock_item){ from.seq, from.pos, from.token, from.want_logits != 0 };
+    }
+    tblock_observe(c, f->order.number[1] ? watch_nothing : NULL, NULL);
+    ok = ok && context_decode(c, item, n, f->err);
+    free(item);
+    return ok;
+}
+
+static bool follow_copy(Follower *f, tblock_context *c)
+{
+    const int32_t *n = f->order.number;
+    return tblock_seq_copy(c, n[0], n[1], n[2], f->err) == (n[3] != 0)
+        || fail(f->err, SYSTEM, "expected to copy as rank 0 did: %s", f->err->msg);
+}
+
+static bool follow(Follower *f, bool *end)
+{
+    const Order    *o = &f->order;
+    Named          *n = &f->named[o->id];
+    tblock_context *c = n->context;
+    switch ((OrderKind)o->kind) {
+    case ORDER_END:     *end = true; return true;
+    case ORDER_OPEN:    return follow_open(f);
+    case ORDER_CONTEXT: return follow_context(f);
+    case ORDER_CLOSE:
+        tblock_close(n->model);
+        n->model = NULL;
+        return true;
+    case ORDER_FREE:
+        tblock_context_free(c);
+        n->context = NULL;
+        return true;
+    case ORDER_DECODE:  return c && follow_decode(f, c);
+    case ORDER_REWIND:  return c && tblock_seq_rewind(c, o->number[0], o->number[1], f->err);
+    case ORDER_COPY:    return c && follow_copy(f, c);
+    }
+    return fail(f->err, SYSTEM, "expected an order of this version, found number %d", (int)o->kind);
+}
+
+bool ranks_follow(Ranks *r, Error *err)
+{
+    Error    none = { 0 };
+    Follower f    = { .ranks = r, .err = err ? err : &none };
+    bool     ok = true, end = false;
+    *f.err = none;
+    while (ok && !end)
+        ok = receive(&f) && follow(&f, &end);
+    if (!ok) { /* without effect if it was the exchange that failed */
+        Error why;
+        fail(&why, SYSTEM, "rank %d: %s", r->rank, f.err->msg);
+        ranks_stop(r, why.msg);
+    }
+    for (size_t i = 0; i < f.n; i++)
+        tblock_context_free(f.named[i].context);
+    for (size_t i = 0; i < f.n; i++)
+        tblock_close(f.named[i].model);
+    free(f.named);
+    free(f.with);
+    return ok;
+}

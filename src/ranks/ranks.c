@@ -1,0 +1,49 @@
+/* ranks/ranks.c: calls to the other ranks, counted; the first failure stays. */
+#include "ranks/ranks.h"
+
+#include "base/threads.h"
+
+void ranks_init(Ranks *r, int rank, int size, const RanksCalls *calls, void *carrier)
+{
+    *r = (Ranks){ .rank = rank, .size = size, .calls = calls, .carrier = carrier };
+    pthread_mutex_init(&r->turn, NULL); /* a default mutex cannot fail */
+}
+
+void ranks_free(Ranks *r)
+{
+    if (!r->calls)
+        return;
+    r->calls->leave(r->carrier);
+    pthread_mutex_destroy(&r->turn);
+    *r = (Ranks){ 0 };
+}
+
+bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all)
+{
+    if (r->error.status || !r->calls->gather(r->carrier, data, at, all, &r->error))
+        return false;
+    r->count.gathers++;
+    r->count.gathered_bytes += at[r->size] - at[0];
+    return true;
+}
+
+bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool idle)
+{
+    if (r->error.status || !r->calls->broadcast(r->carrier, data, n_bytes, idle, &r->error))
+        return false;
+    r->count.broadcasts++;
+    r->count.broadcast_bytes += n_bytes;
+    return true;
+}
+
+void ranks_stop(Ranks *r, const char *why) { r->calls->stop(r->carrier, why); }
+
+void ranks_begin(Ranks *r) { pthread_mutex_lock(&r->turn); }
+void ranks_end(Ranks *r) { pthread_mutex_unlock(&r->turn); }
+
+Range ranks_share(int rank, int size, int n)
+{
+    Range share;
+    threads_share((Team){ .thread = rank, .n_threads = size }, n, &share.first, &share.end);
+    return share;
+}

@@ -1,0 +1,69 @@
+/* ranks/ranks.h: several processes that run one model together. Each ("rank", from 0) owns rows of
+ * every matrix, and they exchange what they computed. Here is who owns what share, and the
+ * interface to whatever carries the exchanges. It does not know models. */
+#ifndef RANKS_RANKS_H
+#define RANKS_RANKS_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include "base/error.h"
+
+/* ---- What carries the exchanges -------------------------------------------------------------- */
+
+/* Every rank makes the same calls in the same order, one at a time. A call that fails (a rank is
+ * gone, or stopped all) fills *err; all later ones fail too. */
+typedef struct RanksCalls {
+    /* Rank i has data + at[i] .. data + at[i + 1], and gets the others' parts; with `all` false
+     * only rank 0 gets them. at [size + 1] ascends. */
+    bool (*gather)(void *carrier, void *data, const size_t *at, bool all, Error *err);
+    /* Rank 0's data [n_bytes] becomes everyone's. idle: it may take hours until rank 0 calls. */
+    bool (*broadcast)(void *carrier, void *data, size_t n_bytes, bool idle, Error *err);
+    /* Ends the calls of all ranks, with a message for rank 0. Any thread may call it. */
+    void (*stop)(void *carrier, const char *why);
+    void (*leave)(void *carrier);  /* frees this rank's end */
+} RanksCalls;
+
+/* What went over the interface so far. bytes: of whole vectors, all ranks' parts together. */
+typedef struct RanksCount { uint64_t gathers, gathered_bytes, broadcasts, broadcast_bytes; }
+    RanksCount;
+
+typedef struct Ranks {
+    int               rank, size;
+    const RanksCalls *calls;
+    void             *carrier;
+    RanksCount        count;
+    Error             error;       /* of the first call that failed; status 0: none did */
+    pthread_mutex_t   turn;        /* of the thread that speaks to the other ranks */
+    int               n_named;     /* things that rank 0 has named by a number, on all ranks */
+} Ranks;
+
+/* ---- ranks.c --------------------------------------------------------------------------------- */
+
+/* *r takes over the carrier. */
+void ranks_init(Ranks *r, int rank, int size, const RanksCalls *calls, void *carrier);
+void ranks_free(Ranks *r);         /* accepts a zeroed one */
+
+/* The calls above. After a failure they do nothing and return false; r->error says why. */
+bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all);
+bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool idle);
+void ranks_stop(Ranks *r, const char *why);
+
+/* Threads of one rank take turns. What one of them does in its turn, all other ranks do
+ * together. */
+void ranks_begin(Ranks *r);
+void ranks_end(Ranks *r);
+
+/* first .. end - 1 */
+typedef struct Range { int first, end; } Range;
+/* A rank's share of n units: by the function that divides them among threads. */
+Range ranks_share(int rank, int size, int n);
+
+/* ---- ranks_threads.c ------------------------------------------------------------------------- */
+
+/* Ranks in one process, each used by a thread of its own: for tests, and for programs that want to
+ * try how a model is divided. They exchange by copying. Fills rank [size]; fails with SYSTEM. */
+bool ranks_in_process(Ranks *rank, int size, Error *err);
+
+enum { RANKS_MOST = 256 };
+
+#endif

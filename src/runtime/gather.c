@@ -1,0 +1,104 @@
+/* runtime/gather.c: the one place where ranks exchange what they computed. An operation that needs
+ * all of an activation says so (ops.h, touch), and it is gathered before, once. Nothing is ever
+ * added up between ranks, so their number changes no bit. */
+#include "runtime/ops.h"
+
+#include <string.h>
+
+/* What a rank gives of the rows of the parts: floats. */
+static size_t floats_of(const Run *r, RankCut cut, const GatherPart *part, int n_parts, int rank)
+{
+    size_t n = 0;
+    for (int i = 0; i < n_parts; i++) {
+        Range own = rank_columns(&r->model->cfg, cut, part[i].width, rank, r->ranks->size);
+        n += (size_t)(own.end - own.first) * (size_t)part[i].n;
+    }
+    return n;
+}
+
+/* Where each rank's part begins, in bytes: at [size + 1]. */
+static void cut_parts(const Run *r, RankCut cut, const GatherPart *part, int n_parts, size_t *at)
+{
+    at[0] = 0;
+    for (int i = 0; i < r->ranks->size; i++)
+        at[i + 1] = at[i] + floats_of(r, cut, part, n_parts, i) * sizeof(float);
+}
+
+/* Copies one rank's columns between its rows and its place in the room, for this member's share of
+ * the rows. */
+static void copy_parts(const Run *r, const Act *a, RankCut cut, const GatherPart *part, int n_parts,
+                       int rank, float *room, bool in)
+{
+    for (int i = 0; i < n_parts; i++) {
+        Range  own = rank_columns(&r->model->cfg, cut, part[i].width, rank, r->ranks->size);
+        size_t n   = (size_t)(own.end - own.first);
+        int    first, end;
+        my_share(r, part[i].n, &first, &end);
+        for (int t = first; t < end; t++) {
+            float *row = act_row(a, part[i].first + t) + own.first, *at = room + (size_t)t * n;
+            memcpy(in ? at : row, in ? row : at, n * sizeof *row);
+        }
+        room += (size_t)part[i].n * n;
+    }
+}
+
+static void meet(Run *r)
+{
+    threads_barrier(r->team);
+    r->met++;
+}
+
+/* A single row lies in memory as the ranks follow each other; several are gathered in a room, rank
+ * by rank. */
+static void exchange(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_parts, bool all)
+{
+    bool   in_place = n_parts == 1 && part->n == 1, gets = all || r->ranks->rank == 0;
+    float *to = in_place ? act_row(a, part->first) : r->exchange;
+    size_t at[RANKS_MOST + 1];
+    cut_parts(r, cut, part, n_parts, at);
+    if (!in_place)
+        copy_parts(r, a, cut, part, n_parts, r->ranks->rank,
+                   to + at[r->ranks->rank] / sizeof *to, true);
+    meet(r);
+    if (r->team.thread == 0)
+        ranks_gather(r->ranks, to, at, all);
+    meet(r);
+    for (int i = 0; !in_place && gets && i < r->ranks->size; i++)
+        if (i != r->ranks->rank)
+            copy_parts(r, a, cut, part, n_parts, i, to + at[i] / sizeof *to, false);
+    a->use = (Use){ in_place ? 0 : r->met, ANYWHERE, true };
+}
+
+void gather_parts(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_parts)
+{
+    if (!r->ranks)
+        return;
+    enter(r, "exchange", 0, 0);
+    meet(r); /* all members have computed their part */
+    exchange(r, a, cut, part, n_parts, true);
+    a->spread = RANK_ALL;
+}
+
+void gather_act(Run *r, Act *a)
+{
+    gather_parts(r, a, a->spread, &(GatherPart){ 0, r->n_tok, a->width }, 1);
+}
+
+/* Rows that are adjacent in memory, as many at once as the room holds. */
+void gather_logits(Run *r, size_t stride)
+{
+    int width = (int)stride, most = (int)(r->exchange_floats / stride);
+    enter(r, "exchange", 0, 0);
+    meet(r);
+    for (int t = 0, n; t < r->n_tok; t += n) {
+        float *x = r->token[t].logits;
+        for (n = 1; x && n < most && t + n < r->n_tok; n++)
+            if (r->token[t + n].logits != x + (size_t)n * stride)
+                break;
+        if (!x)
+            continue;
+        Act rows = { .data = x, .stride = stride, .width = width };
+        exchange(r, &rows, RANK_PANELS, &(GatherPart){ 0, n, width }, 1, false);
+        meet(r); /* the room is free again */
+    }
+}

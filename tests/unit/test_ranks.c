@@ -1,0 +1,447 @@
+/* tests/unit/test_ranks.c: a model that several ranks share gives the bits of one process: for
+ * every number of ranks, threads of each, cut of the prompt, batch and weight type. The ranks are
+ * threads here, each with a model and contexts of its own. */
+#include "test.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
+
+#include "api/api.h"
+#include "base/memory.h"
+#include "tblock_tools.h"
+#include "test_data.h"
+#include "temp_folder.h"
+
+enum { MOST = 7, N_TOK = 70, N_SEQS = 3, KEPT = 37 };
+
+static Error err;
+
+/* ---- Ranks ----------------------------------------------------------------------------------- */
+
+typedef struct Group {
+    int       size;
+    Ranks     rank[MOST];
+    pthread_t thread[MOST];
+    Error     error[MOST];
+    bool      good[MOST];
+    const char *folder;       /* NULL, or where the last rank works */
+    bool      ends;           /* the last rank leaves at once */
+} Group;
+
+typedef struct Member { Group *group; int rank; } Member;
+
+static void *be_rank(void *arg)
+{
+    Member *m    = arg;
+    bool    last = m->rank == m->group->size - 1;
+    if (last && m->group->folder && (unshare(CLONE_FS) != 0 || chdir(m->group->folder) != 0))
+        abort();
+    if (last && m->group->ends)
+        ranks_free(&m->group->rank[m->rank]);
+    else
+        m->group->good[m->rank] = ranks_follow(&m->group->rank[m->rank], &m->group->error[m->rank]);
+    free(m);
+    return NULL;
+}
+
+static bool group_start(Group *g, int size)
+{
+    g->size = size;
+    if (!ranks_in_process(g->rank, size, &err))
+        return false;
+    for (int i = 1; i < size; i++) {
+        Member *m = malloc(sizeof *m);
+        *m        = (Member){ g, i };
+        pthread_create(&g->thread[i], NULL, be_rank, m);
+    }
+    return true;
+}
+
+/* Did all follow to the end? */
+static bool group_end(Group *g)
+{
+    bool good = true;
+    if (!g->rank[0].error.status)
+        ranks_dismiss(&g->rank[0]);
+    for (int i = 1; i < g->size; i++) {
+        pthread_join(g->thread[i], NULL);
+        good &= g->good[i];
+    }
+    for (int i = 0; i < g->size; i++)
+        ranks_free(&g->rank[i]);
+    return good;
+}
+
+/* ---- What is computed ------------------------------------------------------------------------ */
+
+typedef struct Case {
+    const char *path, *type;
+    int         vocab;
+    float      *want, *got;   /* [2, N_TOK, vocab] */
+} Case;
+
+static int32_t token_at(int seq, int pos, int vocab)
+{
+    uint32_t h = (uint32_t)(seq * 1000 + pos + 1) * 2654435761u;
+    return (int32_t)((h ^ h >> 15) % (uint32_t)vocab);
+}
+
+/* Positions from .. to - 1 of sequences 0 and 1, `piece` of each at a time, in one batch. */
+static bool decode(const Case *c, tblock_context *x, int from, int to, int piece, float *out)
+{
+    tblock_item item[2 * N_TOK];
+    for (int at = from; at < to; at += piece) {
+        int n = 0;
+        for (int s = 0; s < 2; s++)
+            for (int pos = at; pos < to && pos < at + piece; pos++)
+                item[n++] = (tblock_item){ s, pos, token_at(s, pos, c->vocab), true };
+        if (!tblock_decode(x, item, (size_t)n, &err))
+            return false;
+        for (int i = 0; i < n; i++)
+            memcpy(out + (size_t)(item[i].seq * N_TOK + item[i].pos) * (size_t)c->vocab,
+                   tblock_logits(x, (size_t)i), (size_t)c->vocab * sizeof *out);
+    }
+    return true;
+}
+
+/* The last positions once more, in a copy of the first KEPT ones and in sequence 0 itself. */
+static bool decode_again(const Case *c, tblock_context *x, float *out)
+{
+    tblock_item item[2 * N_TOK];
+    int         n = 0;
+    if (!tblock_seq_copy(x, 0, 2, KEPT, &err) || !tblock_seq_rewind(x, 0, KEPT, &err))
+        return false;
+    for (int pos = KEPT; pos < N_TOK; pos++) {
+        item[n++] = (tblock_item){ 2, pos, token_at(0, pos, c->vocab), true };
+        item[n++] = (tblock_item){ 0, pos, token_at(0, pos, c->vocab), true };
+    }
+    if (!tblock_decode(x, item, (size_t)n, &err))
+        return false;
+    for (int i = 0; i < n; i++)
+        memcpy(out + (size_t)((item[i].seq ? N_TOK : 0) + item[i].pos) * (size_t)c->vocab,
+               tblock_logits(x, (size_t)i), (size_t)c->vocab * sizeof *out);
+    return true;
+}
+
+static void compare(const Case *c, const float *want, const char *what, int ranks, int threads)
+{
+    for (int i = 0; i < 2 * N_TOK; i++)
+        CHECK(memcmp(c->got + (size_t)i * (size_t)c->vocab, want + (size_t)i * (size_t)c->vocab,
+                     (size_t)c->vocab * sizeof *want)
+                  == 0,
+              "%s (%s): %s, %d ranks x %d threads: other logits at sequence %d position %d",
+              c->path, c->type ? c->type : "as stored", what, ranks, threads, i / N_TOK, i % N_TOK);
+}
+
+/* All variants on one group of ranks; again: the logits of decode_again, or NULL if a window
+ * forbids going back. */
+static void check_group(const Case *c, int size, const char *kv, const float *again)
+{
+    static const struct { int threads, piece, n_batch; } run[] = {
+        { 1, N_TOK, 0 }, { 2, N_TOK, 48 }, { 1, 16, 0 }, { 2, 1, 0 }
+    };
+    Group g = { 0 };
+    if (!group_start(&g, size)) {
+        CHECK(false, "%s", err.msg);
+        return;
+    }
+    tblock_model *m = ranks_open(&g.rank[0], c->path, &(tblock_open_options){ .type = c->type },
+                                 &err);
+    CHECK(m, "%s: %d ranks: %s", c->path, size, err.msg);
+    for (size_t i = 0; m && i < sizeof run / sizeof *run; i++) {
+        tblock_context *x = tblock_context_new(
+            m, &(tblock_context_options){ .n_seqs = N_SEQS, .threads = run[i].threads,
+                                          .n_batch = run[i].n_batch, .kv_type = kv }, &err);
+        CHECK(x && decode(c, x, 0, N_TOK, run[i].piece, c->got), "%s: %d ranks: %s", c->path, size,
+              err.msg);
+        compare(c, c->want, run[i].piece == 1 ? "token by token" : "a prompt", size,
+                run[i].threads);
+        if (x && again && i == 1) {
+            CHECK(decode_again(c, x, c->got), "%s: %s", c->path, err.msg);
+            for (int pos = KEPT; pos < N_TOK; pos++)
+                for (int s = 0; s < 2; s++)
+                    CHECK(memcmp(c->got + (size_t)(s * N_TOK + pos) * (size_t)c->vocab,
+                                 again + (size_t)pos * (size_t)c->vocab,
+                                 (size_t)c->vocab * sizeof *again)
+                              == 0,
+                          "%s: %d ranks: other logits after going back, position %d", c->path, size,
+                          pos);
+        }
+        tblock_context_free(x);
+    }
+    tblock_close(m);
+    CHECK(group_end(&g), "%s: %d ranks: %s", c->path, size, g.error[size - 1].msg);
+}
+
+/* False: the model does not open, so there is nothing to compare. */
+static bool check_model(const char *path, const char *type, const char *kv)
+{
+    static const int sizes[] = { 1, 2, 3, 4, 7 };
+    Case          c = { .path = path, .type = type };
+    tblock_model *m = tblock_open(path, &(tblock_open_options){ .type = type }, &err);
+    if (!m)
+        return false;
+    tblock_model_info info;
+    tblock_model_describe(m, &info);
+    c.vocab  = info.vocab_size;
+    size_t n = (size_t)2 * N_TOK * (size_t)c.vocab;
+    c.want   = calloc(n, sizeof *c.want);
+    c.got    = calloc(n, sizeof *c.got);
+    tblock_context *x = tblock_context_new(
+        m, &(tblock_context_options){ .n_seqs = N_SEQS, .threads = 1, .kv_type = kv }, &err);
+    CHECK(x && decode(&c, x, 0, N_TOK, N_TOK, c.want), "%s: %s", path, err.msg);
+    tblock_context_free(x);
+    tblock_close(m);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && test_case_state == 0; i++)
+        check_group(&c, sizes[i], kv, info.window ? NULL : c.want);
+    free(c.want);
+    free(c.got);
+    return true;
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+/* Every published family that we have a small model of: grouped and single KV heads, biases,
+ * windows, parallel blocks, norms in all places, experts, learned positions. */
+static void every_family_has_the_bits_of_one_process(void)
+{
+    char models[512], path[1024];
+    int  n = 0;
+    if (!test_data(models, "fixtures/models")) {
+        SKIP("no data");
+        return;
+    }
+    DIR *d = opendir(models);
+    for (struct dirent *e; d && (e = readdir(d)) && test_case_state == 0;) {
+        snprintf(path, sizeof path, "%s/%s/config.json", models, e->d_name);
+        if (access(path, R_OK) != 0)
+            continue;
+        snprintf(path, sizeof path, "%s/%s", models, e->d_name);
+        n += check_model(path, NULL, NULL); /* data may have families that are not ours yet */
+    }
+    if (d)
+        closedir(d);
+    CHECK(n > 15, "%d models", n);
+}
+
+static void every_weight_type_has_the_bits_of_one_process(void)
+{
+    static const char *const type[] = { "q8", "q4", "bf16", "f16" };
+    static const char *const kv[]   = { "q8", "f16", "f32", NULL };
+    static const char *const name[] = { "llama-gqa", "qwen2-moe", "llama-tied" };
+    char path[512], file[64];
+    for (int i = 0; i < 3; i++)
+        for (int t = 0; t < 4 && test_case_state == 0; t++) {
+            snprintf(file, sizeof file, "fixtures/models/%s", name[i]);
+            if (!test_data(path, file)) {
+                SKIP("no data");
+                return;
+            }
+            CHECK(check_model(path, type[t], kv[t]), "%s", err.msg);
+        }
+}
+
+static void gguf_weights_have_the_bits_of_one_process(void)
+{
+    char path[512];
+    if (!test_data(path, "fixtures/gguf/llama-kquants/model.gguf")) {
+        SKIP("no data");
+        return;
+    }
+    CHECK(check_model(path, NULL, NULL), "%s", err.msg);
+}
+
+static void the_shipped_model_has_the_bits_of_one_process(void)
+{
+    CHECK(check_model("models/shakespeare.bin", NULL, NULL), "%s", err.msg);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* A model of 60 MB in bf16, in a file of ours. */
+static bool make_large(const char *name, int seed)
+{
+    return write_config("{\"d_model\": 1024, \"n_layers\": 2, \"heads\": 16, \"kv_heads\": 4, "
+                        "\"d_ff\": 4096, \"vocab_size\": 1000, \"n_ctx\": 128}")
+        && tblock_synth(in_folder("config.json"), in_folder(name),
+                        &(tblock_synth_options){ .type = "bf16", .seed = (uint64_t)seed }, &err);
+}
+
+/* Bytes of this process's pages in data [n_bytes]. */
+static size_t resident(const void *data, size_t n_bytes)
+{
+    enum { PAGE = 4096 };
+    uintptr_t first = (uintptr_t)data / PAGE, end = ((uintptr_t)data + n_bytes + PAGE - 1) / PAGE;
+    uint64_t  entry[512];
+    size_t    n  = 0;
+    int       fd = open("/proc/self/pagemap", O_RDONLY);
+    for (uintptr_t at = first; fd >= 0 && at < end; at += 512) {
+        size_t want = end - at < 512 ? end - at : 512;
+        if (pread(fd, entry, want * sizeof *entry, (off_t)(at * sizeof *entry))
+            != (ssize_t)(want * sizeof *entry))
+            break;
+        for (size_t i = 0; i < want; i++)
+            n += entry[i] >> 63;
+    }
+    if (fd >= 0)
+        close(fd);
+    return n * PAGE;
+}
+
+/* Where the matrices are: in the file, or made from it. */
+static size_t resident_weights(const tblock_model *m)
+{
+    size_t n = m->weights.region.data ? 0 : resident(m->source.file.map.data,
+                                                     m->source.file.map.size);
+    n += m->weights.region.data ? resident(m->weights.region.data, m->weights.region.used) : 0;
+    for (int i = 0; i < m->weights.n_owned; i++)
+        n += m->weights.owned[i].n_bytes;
+    return n;
+}
+
+/* The page cache holds what was just written in pages of 2 MB, which are mapped as they are. */
+static void forget_file(const char *path)
+{
+    int fd = open(path, O_RDONLY);
+    CHECK(fd >= 0 && fdatasync(fd) == 0 && posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED) == 0,
+          "cannot drop %s from the page cache", path);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void check_memory(const char *path, const char *type, int size)
+{
+    forget_file(path);
+    Group g = { 0 };
+    CHECK(group_start(&g, size), "%s", err.msg);
+    tblock_model *m = ranks_open(&g.rank[0], path, &(tblock_open_options){ .type = type }, &err);
+    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    CHECK(c, "%s", err.msg);
+    tblock_item item[4] = { { 0, 0, 1, false }, { 0, 1, 2, false }, { 0, 2, 1, false },
+                            { 0, 3, 2, true } };
+    CHECK(c && tblock_decode(c, item, 4, &err), "%s", err.msg);
+    item[0] = (tblock_item){ 0, 4, 1, true };
+    CHECK(c && tblock_decode(c, item, 1, &err), "%s", err.msg);
+    if (m) {
+        size_t all = 0, found = resident_weights(m);
+        for (int t = 0; t < WT_COUNT; t++)
+            all += m->weights.matrix_bytes[t];
+        /* a table of embeddings that is made at load is whole on every rank */
+        const Embedding *e     = &m->weights.embed;
+        double table = type ? (double)panel_bytes(e->type, e->k) * panel_count(e->rows) : 0;
+        double share = (double)found / (((double)all - table) / size + table);
+        CHECK(share > 0.9 && share < 1.05,
+              "%s as %s: rank 0 of %d holds %.3f of its share (%zu KB)",
+              path, type ? type : "stored", size, share, found >> 10);
+    }
+    tblock_context_free(c);
+    tblock_close(m);
+    CHECK(group_end(&g), "%s", g.error[1].msg);
+}
+
+static void a_rank_holds_its_share_of_the_weights(void)
+{
+    CHECK(make_large("large.bin", 1), "%s", err.msg);
+    check_memory(in_folder("large.bin"), NULL, 2);
+    check_memory(in_folder("large.bin"), NULL, 4);
+    check_memory(in_folder("large.bin"), "q4", 4);
+    remove(in_folder("large.bin"));
+}
+
+/* ---- Errors ---------------------------------------------------------------------------------- */
+
+/* Opens m.bin on two ranks, of which the other works in `folder`, or leaves at once. */
+static void check_refused(const char *other, bool ends, const char *expected)
+{
+    char  here[512];
+    Group g = { .folder = other, .ends = ends };
+    CHECK(getcwd(here, sizeof here) && chdir(in_folder("")) == 0, "cannot work in the folder");
+    CHECK(group_start(&g, 2), "%s", err.msg);
+    tblock_model *m = ranks_open(&g.rank[0], "m.bin", NULL, &err);
+    CHECK(!m && strstr(err.msg, expected), "found '%s'", m ? "a model" : err.msg);
+    tblock_close(m);
+    group_end(&g);
+    CHECK(chdir(here) == 0, "cannot go back");
+}
+
+static void an_error_of_one_rank_is_rank_0s(void)
+{
+    CHECK(make_large("m.bin", 1) && mkdir(in_folder("other"), 0700) == 0
+              && make_large("other/m.bin", 2) && mkdir(in_folder("empty"), 0700) == 0,
+          "%s", err.msg);
+    check_refused(in_folder("empty"), false, "rank 1: m.bin: ");
+    check_refused(in_folder("other"), false, "rank 1: expected the model that rank 0 has opened (");
+    check_refused(NULL, true, "rank 1 of 2 has ended");
+    remove(in_folder("other/m.bin"));
+    remove(in_folder("m.bin"));
+    rmdir(in_folder("other"));
+    rmdir(in_folder("empty"));
+}
+
+static void what_ranks_cannot_do_is_refused_by_name(void)
+{
+    static const char shipped[] = "models/shakespeare.bin";
+    Group g = { 0 };
+    CHECK(group_start(&g, 2), "%s", err.msg);
+    CHECK(!ranks_open(&g.rank[0], shipped, &(tblock_open_options){ .mlock = true }, &err)
+              && strcmp(err.msg, "mlock: expected one process, found 2 ranks: each reads only its "
+                                 "part") == 0,
+          "%s", err.msg);
+    tblock_model   *m     = ranks_open(&g.rank[0], shipped, NULL, &err);
+    tblock_context *c     = m ? tblock_context_new(m, NULL, &err) : NULL;
+    int32_t         token = 1, *tokens;
+    size_t          n;
+    CHECK(c && !tblock_attention_new(c, &token, 1, NULL, &err)
+              && strcmp(err.msg, "attention probabilities: expected one process, found 2 ranks")
+                  == 0,
+          "%s", err.msg);
+    CHECK(c && !tblock_state_save(c, 0, &token, 1, in_folder("state"), &err)
+              && strcmp(err.msg, "a state: expected one process, found 2 ranks") == 0,
+          "%s", err.msg);
+    CHECK(c && !tblock_state_load(c, 0, in_folder("state"), &tokens, &n, &err),
+          "a state was loaded");
+    tblock_context_free(c);
+    tblock_close(m);
+    CHECK(group_end(&g), "%s", g.error[1].msg);
+}
+
+/* A rank that fails in the middle ends the pass of all, and rank 0 gets its message. */
+static void a_rank_that_stops_ends_the_pass_of_all(void)
+{
+    Group g = { 0 };
+    CHECK(group_start(&g, 3), "%s", err.msg);
+    tblock_model   *m = ranks_open(&g.rank[0], "models/shakespeare.bin", NULL, &err);
+    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    CHECK(c, "%s", err.msg);
+    ranks_stop(&g.rank[2], "rank 2: its disk is on fire");
+    CHECK(c && !tblock_decode(c, &(tblock_item){ 0, 0, 1, true }, 1, &err) && err.status == SYSTEM
+              && strcmp(err.msg, "rank 2: its disk is on fire") == 0,
+          "found '%s'", err.msg);
+    tblock_context_free(c);
+    tblock_close(m);
+    CHECK(!group_end(&g) && strcmp(g.error[1].msg, "rank 2: its disk is on fire") == 0, "%s",
+          g.error[1].msg);
+}
+
+int main(int argc, char **argv)
+{
+    TEST_MAIN_ARGS(argc, argv);
+    if (!make_folder()) {
+        puts("FAIL test_ranks: cannot make a folder");
+        return 1;
+    }
+    TEST(the_shipped_model_has_the_bits_of_one_process);
+    TEST(every_family_has_the_bits_of_one_process);
+    TEST(every_weight_type_has_the_bits_of_one_process);
+    TEST(gguf_weights_have_the_bits_of_one_process);
+    TEST(a_rank_holds_its_share_of_the_weights);
+    TEST(an_error_of_one_rank_is_rank_0s);
+    TEST(a_rank_that_stops_ends_the_pass_of_all);
+    TEST(what_ranks_cannot_do_is_refused_by_name);
+    remove(in_folder("config.json"));
+    rmdir(in_folder(""));
+    return TEST_END();
+}
