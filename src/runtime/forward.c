@@ -45,6 +45,9 @@ static void block(Run *r, int l)
     norm_heads(r, &r->k, w->k_norm, true);
     scale_query(r, &r->q);                   /* for families that sharpen it with the position */
     kv_put(r, l);                            /* k and v stay for all later tokens */
+    last_rows(r, l);                         /* n_tok: in the last block only who wants logits */
+    if (r->n_tok == 0)
+        return;
     attention(r, &r->att_out, l);            /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */
     if (place == PLACE_PARALLEL2)

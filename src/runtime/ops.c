@@ -370,6 +370,28 @@ void kv_put(Run *r, int l)
     }
 }
 
+/* The other rows end here: nothing reads what the last block would add to them. */
+void last_rows(Run *r, int l)
+{
+    const LastRows *w     = r->last;
+    Act            *act[] = { &r->x, &r->xn, &r->q };
+    int             first, end;
+    if (!w || l + 1 < r->model->cfg.n_layers)
+        return;
+    touch(r, writes(&r->x, BY_COLUMNS), writes(&r->xn, BY_COLUMNS), writes(&r->q, BY_COLUMNS));
+    for (size_t i = 0; i < sizeof act / sizeof *act; i++) {
+        my_share(r, panel_count(act[i]->width), &first, &end);
+        const int at = first * PANEL_ROWS, width = columns(first, end - first, act[i]->width);
+        for (int t = 0; t < w->n_tok && width > 0; t++) /* upwards: w->row[t] >= t */
+            memmove(act_row(act[i], t) + at, act_row(act[i], w->row[t]) + at,
+                    (size_t)width * sizeof(float));
+    }
+    r->token   = w->token;
+    r->span    = w->span;
+    r->n_tok   = w->n_tok;
+    r->n_spans = w->n_spans;
+}
+
 /* ---- Back into the residual stream ----------------------------------------------------------- */
 
 /* x += norm(y) * residual_scale. Changes y. */

@@ -21,6 +21,13 @@
 /* Consecutive tokens of one sequence in a call: they share the tiles they look at. */
 typedef struct Span { int seq, pos, first, n_tok; } Span;
 
+/* The tokens of a call whose logits are wanted, as a call of their own, and their rows in it. */
+typedef struct LastRows {
+    BatchToken *token;
+    Span       *span;
+    int        *row, n_tok, n_spans;
+} LastRows;
+
 /* How members divide what an operation touches. ANYWHERE: each member may touch any of it. */
 typedef enum Cut { ANYWHERE, BY_ROWS, BY_COLUMNS, BY_HEADS } Cut;
 
@@ -83,6 +90,7 @@ typedef struct Run {
     const BatchToken *token;  /* [n_tok] */
     const Span    *span;
     int            n_tok, n_spans;
+    const LastRows *last;     /* NULL: all rows go through the last block */
     Act x, xn, q, k, v, att_out, y, gate, up;
     Act            expert_in; /* rows of xn, grouped by expert */
     Act            mix;       /* [n_tok, d_model]: one expert's output */
@@ -123,6 +131,8 @@ void clip(Run *r, Act *x);                            /* does nothing without qk
 void rope(Run *r, Act *x, int l);                     /* if layer l rotates */
 void scale_query(Run *r, Act *q);                     /* q *= a number that grows with pos */
 void kv_put(Run *r, int l);                           /* stores k and v in the cache of layer l */
+void last_rows(Run *r, int l);                        /* behind the last layer's K and V, only the
+                                                       * rows whose logits are wanted are left */
 void attention(Run *r, Act *y, int l);                /* attention.c */
 void attention_probs(Run *r, int l);                  /* attention_probs.c: if someone watches */
 void add(Run *r, Act *x, Act *y, NormVectors v);      /* x += y, or x += norm(y) */

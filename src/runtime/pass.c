@@ -201,6 +201,7 @@ struct Forward {
     Plan        plan;
     Buffers     buffers;
     Span       *span;
+    LastRows    last;
     double     *inv_freq;
     Profile    *profile;
     int         threads;
@@ -250,6 +251,9 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
         f->run.kv_heads = rank_kv_heads(c, model->ranks->rank, model->ranks->size);
     }
     f->span     = calloc((size_t)max_tok, sizeof *f->span);
+    f->last     = (LastRows){ .token = calloc((size_t)max_tok, sizeof *f->last.token),
+                              .span  = calloc((size_t)max_tok, sizeof *f->last.span),
+                              .row   = calloc((size_t)max_tok, sizeof *f->last.row) };
     f->inv_freq = calloc((size_t)c->rotary_dim + 2, sizeof *f->inv_freq);
     f->late_bytes = late_weights_room(model->late);
     if (f->late_bytes)
@@ -257,7 +261,8 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     set_numbers(&f->run, c);
     bool planned = plan_make(&f->plan, model, numerics);
     bool ok      = buffers_new(&f->buffers, &f->run, f->plan.ints, max_tok, threads);
-    if (!planned || !ok || !f->span || !f->inv_freq || (f->late_bytes && !f->late_memory)) {
+    if (!planned || !ok || !f->span || !f->last.token || !f->last.span || !f->last.row
+        || !f->inv_freq || (f->late_bytes && !f->late_memory)) {
         fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once",
              f->buffers.bytes >> 20, max_tok);
         forward_free(f);
@@ -284,6 +289,9 @@ void forward_free(Forward *f)
     free(f->buffers.block);
     free(f->late_memory);
     free(f->span);
+    free(f->last.token);
+    free(f->last.span);
+    free(f->last.row);
     free(f->inv_freq);
     free(f);
 }
@@ -352,17 +360,36 @@ static void run_member(void *arg, Team team)
     transformer(&r);
 }
 
-/* Joins neighbouring tokens of the same sequence into spans. */
+/* Joins tokens that follow each other in the same sequence into spans. */
 static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
 {
     int n = 0;
     for (int t = 0; t < n_tok; t++) {
-        if (n > 0 && token[t].seq == span[n - 1].seq)
+        const Span *s = n > 0 ? &span[n - 1] : NULL;
+        if (s && token[t].seq == s->seq && token[t].pos == s->pos + s->n_tok)
             span[n - 1].n_tok++;
         else
             span[n++] = (Span){token[t].seq, token[t].pos, t, 1};
     }
     return n;
+}
+
+/* Tokens whose logits nobody wants end behind the K and V of the last block, unless someone watches
+ * them. Rows that each member has for itself stay: they are few. */
+static void choose_last_rows(Forward *f, const BatchToken *token, int n_tok)
+{
+    LastRows *w = &f->last;
+    f->run.last = NULL;
+    if (f->run.observer || f->run.attention_row || n_tok <= OWN_ROWS)
+        return;
+    w->n_tok = 0;
+    for (int t = 0; t < n_tok; t++)
+        if (token[t].logits) {
+            w->token[w->n_tok] = token[t];
+            w->row[w->n_tok++] = t;
+        }
+    w->n_spans = cut_into_spans(w->span, w->token, w->n_tok);
+    f->run.last = w->n_tok < n_tok ? w : NULL;
 }
 
 /* Another thread pays only if its share of the work takes longer than the meetings that it adds:
@@ -469,6 +496,7 @@ void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t
     f->run.n_tok    = n_tok;
     f->run.first    = first;
     f->run.n_spans  = cut_into_spans(f->span, token, n_tok);
+    choose_last_rows(f, token, n_tok);
     pack_late_weights(f, false);
     run_team(f, n_tok);
     if (f->profile)

@@ -146,6 +146,7 @@ static void see(void *user, const char *name, size_t first, int n_tok, const flo
 typedef struct How { const char *isa; int threads, piece; } How;
 static const How usual = {"auto", THREADS, MAX_TOK};
 static How       how   = {"auto", THREADS, MAX_TOK};
+static int       every = 1; /* of so many tokens, the last one's logits are wanted */
 
 /* Run tokens, in pieces; the block's output to seen (or NULL), logits [n, 32] to logits (or
  * NULL). */
@@ -174,7 +175,9 @@ static void run(const Model *m, const int *tokens, int n, Seen *seen, float *log
             batch[t] = (BatchToken){ .seq = 0,
                                      .pos = at + t,
                                      .token = tokens[at + t],
-                                     .logits = logits ? logits + 32 * (at + t) : NULL };
+                                     .logits = logits && (at + t) % every == every - 1
+                                        ? logits + 32 * (at + t)
+                                        : NULL };
         ok = kv_cache_reserve(&kv, 0, piece, &err);
         if (ok)
             forward(f, &kv, batch, piece, (size_t)at);
@@ -819,6 +822,48 @@ static void blocks_of_every_placement_are_as_defined(void)
     }
 }
 
+/* Rows without logits end in the last block. Those of the others, and K and V for later pieces, are
+ * what they are where all rows go on. */
+static void logits_are_those_of_a_pass_that_wants_all(Tiny *t, const char *what)
+{
+    enum { N = 30 };
+    static float all[N * 32], some[N * 32];
+    int          tokens[N];
+    count_up(tokens, N);
+    run(&t->model, tokens, N, NULL, all);
+    for (int piece = 7; piece <= N; piece += 23)
+        for (int threads = 1; threads <= THREADS; threads++)
+            for (every = 2; every <= N; every += 4) {
+                how = (How){ "auto", threads, piece };
+                memset(some, 0, sizeof some);
+                run(&t->model, tokens, N, NULL, some);
+                for (int i = every - 1; i < N; i += every)
+                    CHECK(memcmp(all + 32 * i, some + 32 * i, 32 * sizeof *all) == 0,
+                          "%s, %d threads, pieces of %d, one in %d, token %d: other bits", what,
+                          threads, piece, every, i);
+            }
+    how   = usual;
+    every = 1;
+    tiny_free(t);
+}
+
+static void rows_without_logits_end_in_the_last_block(void)
+{
+    static const NormPlacement places[] = { PLACE_PRE, PLACE_PARALLEL, PLACE_PARALLEL2 };
+    for (int i = 0; i < 6; i++) {
+        Tiny   t;
+        Config c         = config_of(W, 4, i % 2 ? 1 : 2, 8, FF, i % 2 ? 0 : 9);
+        c.norm_placement = places[i % 3];
+        if (i < 3) {
+            tiny_make(&t, c);
+        } else {
+            c.n_experts = EXPERTS, c.experts_used = USED, c.expert_d_ff = FF;
+            make_experts(&t, c);
+        }
+        logits_are_those_of_a_pass_that_wants_all(&t, i < 3 ? "one network" : "experts");
+    }
+}
+
 /* One of them makes it 8 for all that read the vector, and 16 may not be asked for. */
 static void gguf_types_take_activations_of_8_bits(void)
 {
@@ -1055,6 +1100,7 @@ int main(int argc, char **argv)
     TEST(eight_bits_that_q8_reads_alone_have_a_scale_for_32);
     TEST(experts_are_summed_as_defined);
     TEST(blocks_of_every_placement_are_as_defined);
+    TEST(rows_without_logits_end_in_the_last_block);
     TEST(gguf_types_take_activations_of_8_bits);
     TEST(softmax_rows_sum_to_one);
     TEST(attention_to_equal_values_gives_that_value);
