@@ -1,6 +1,8 @@
 """Between Python and the C library: errors, handles, options, records, callbacks. Nothing here knows a model."""
 from __future__ import annotations
 
+import json
+import operator
 import os
 import threading
 from typing import Any, Callable, Mapping, Optional, Sequence
@@ -194,6 +196,24 @@ def records(c: Any, n: int) -> list[Record]:
     return [record(c[i]) for i in range(n)]
 
 
+def expect(name: str, value: Any, kind: Any) -> Any:
+    """The value, if it is of that class."""
+    if not isinstance(value, kind):
+        raise UsageError("%s: expected a %s, found %s" % (name, kind.__name__.lower(), type(value).__name__))
+    return value
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number that fits C's int."""
+    try:
+        n = operator.index(value)
+    except TypeError:
+        n = 1 << 31
+    if not -1 << 31 <= n < 1 << 31:
+        raise UsageError("%s: expected a whole number of 32 bits, found %r" % (name, value))
+    return n
+
+
 def text_bytes(name: str, value: Any) -> bytes:
     """A text as UTF-8, or bytes as they are."""
     try:
@@ -212,8 +232,16 @@ def _bytes(name: str, value: Any) -> bytes:
 
 
 def c_text(name: str, value: Any) -> Any:
-    """A string or path for C; None is NULL."""
-    return ffi.NULL if value is None else ffi.new("char[]", _bytes(name, value))
+    """A string or path for C."""
+    return ffi.new("char[]", _bytes(name, value))
+
+
+def c_json(name: str, value: Any) -> str:
+    """A value as JSON."""
+    try:
+        return json.dumps(dict(value) if isinstance(value, Mapping) else list(value))
+    except (TypeError, ValueError, RecursionError) as e:
+        raise UsageError("%s: expected what JSON can say: %s" % (name, e)) from None
 
 
 class Options:
@@ -232,7 +260,8 @@ class Options:
                 self._set(name, fields[name].type, fields, value)
         if "progress" in fields:  # always, so that Ctrl-C is seen; what can stop is go_on, where there is one
             name = "go_on" if "go_on" in fields else "progress"
-            self._set(name, fields[name].type, fields, values.get("progress") or (lambda done: True))
+            given = values.get("progress")
+            self._set(name, fields[name].type, fields, (lambda done: True) if given is None else given)
 
     def _set(self, name: str, kind: Any, fields: Mapping[str, Any], value: Any) -> None:
         try:
@@ -250,7 +279,7 @@ class Options:
                 value = self._keep(value).c
             setattr(self.c, name, value)
         except (TypeError, OverflowError) as e:
-            raise UsageError("%s: %s" % (name, e)) from None
+            raise UsageError("%s: %s" % ("progress" if name == "go_on" else name, e)) from None
 
     def _list(self, name: str, kind: Any, value: Any) -> Any:
         if isinstance(value, (str, bytes)):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._c import ffi, lib
-from ._core import InputError, Record, SystemFailure, UsageError, c_text, call, text_of
+from ._core import InputError, Record, SystemFailure, UsageError, c_json, call, expect, text_of
 from .model import Floats, Model, Path
 from .tools import convert
 
@@ -88,6 +88,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], *, metadata: Optional[Map
                 types: Optional[Mapping[str, str]] = None) -> None:
     """Write arrays as a safetensors file, whole or not at all. types: {name: "BF16"} for bits that uint16 holds.
     Raises UsageError for a type that safetensors lacks."""
+    expect("arrays", arrays, Mapping), expect("types", types or {}, Mapping)
     header: dict[str, Any] = {"__metadata__": _texts(metadata)} if metadata else {}
     at, parts = 0, []
     given = {name: np.asarray(value) for name, value in arrays.items()}
@@ -108,7 +109,7 @@ def save_arrays(path: Path, arrays: Mapping[str, Any], *, metadata: Optional[Map
 
 
 def _texts(metadata: Mapping[str, str]) -> dict[str, str]:
-    for name, value in metadata.items():
+    for name, value in expect("metadata", metadata, Mapping).items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise UsageError("metadata: expected texts, found %r: %r" % (name, value))
     return dict(metadata)
@@ -142,7 +143,7 @@ class Weights(Mapping[str, Floats]):
         c = ffi.new("tblock_weight *")
         self.types: dict[str, str] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
-        for i in range(lib.tblock_weight_count(model._c)):
+        for i in range(lib.tblock_weight_count(expect("model", model, Model)._c)):
             call("tblock_weight_describe", model._c, i, c)
             name = text_of(c.name)
             self.types[name], self.shapes[name] = text_of(c.type), tuple(c.shape[0:c.n_dims])
@@ -169,12 +170,12 @@ def write_model(path: Path, config: Mapping[str, Any], weights: Mapping[str, Any
     tokenizer. Other options are those of convert, and so is the answer. Raises InputError for a weight that is missing, unknown or of
     another shape."""
     raw: dict[str, Any] = {}
-    for name, value in weights.items():
+    for name, value in expect("weights", weights, Mapping).items():
         a = np.asarray(value)
         if a.dtype not in (np.dtype("f4"), np.dtype("f2")) and a.dtype.name != "bfloat16":
             raise UsageError("%s: expected an array of float32, float16 or bfloat16, found %s" % (name, a.dtype))
         raw[name] = np.ascontiguousarray(a, np.float32) if a.ndim == 1 else a
-    metadata = {"format": "tblock", "version": "1", "config": json.dumps(dict(config)), "source": '[{"arrays": "Python"}]'}
+    metadata = {"format": "tblock", "version": "1", "config": c_json("config", expect("config", config, Mapping)), "source": '[{"arrays": "Python"}]'}
     with tempfile.TemporaryDirectory(prefix=".tblock-", dir=os.path.dirname(os.path.abspath(os.fspath(path)))) as folder:
         draft = os.path.join(folder, "arrays.bin")
         if tokenizer is not None:

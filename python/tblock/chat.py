@@ -5,7 +5,7 @@ import json
 from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ._c import ffi, lib
-from ._core import Handle, Options, Record, UsageError, c_text, call, text_of
+from ._core import Handle, Options, Record, UsageError, c_json, c_text, call, expect, text_of
 from .context import Context
 from .generation import Generation
 from .model import Ids, Model, array, owned
@@ -26,9 +26,9 @@ class Chat(Handle):
     def __init__(self, model: Model, *, format: Optional[str] = None, tools: Optional[Sequence[Any]] = None,
                  args: Optional[Mapping[str, Any]] = None, date: Optional[str] = None) -> None:
         opt = Options("tblock_chat_options", {
-            "format": format, "date": date, "tools": None if tools is None else json.dumps(list(tools)),
-            "args": None if args is None else json.dumps(dict(args))})
-        super().__init__(call("tblock_chat_new", model._c, opt.c), lib.tblock_chat_free, model)
+            "format": format, "date": date, "tools": None if tools is None else c_json("tools", tools),
+            "args": None if args is None else c_json("args", expect("args", args, Mapping))})
+        super().__init__(call("tblock_chat_new", expect("model", model, Model)._c, opt.c), lib.tblock_chat_free, model)
         self.model = model
         n = ffi.new("tblock_chat_info *")
         lib.tblock_chat_describe(self._c, n)
@@ -40,7 +40,7 @@ class Chat(Handle):
     def _given(self, messages: Sequence[Message]) -> tuple[Any, list[Any]]:
         if isinstance(messages, (str, bytes, Mapping)):
             raise UsageError("messages: expected a list of dicts, found %s" % type(messages).__name__)
-        texts = [c_text("messages", json.dumps(dict(m))) for m in messages]
+        texts = [c_text("messages", c_json("messages", expect("messages", m, Mapping))) for m in messages]
         given = ffi.new("tblock_chat_message[]", len(texts))
         for c, text in zip(given, texts):
             c.json = text
@@ -50,14 +50,14 @@ class Chat(Handle):
         """A conversation as ids [n]. answer: with what opens the assistant's answer."""
         given, texts = self._given(messages)
         ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
-        call("tblock_chat_render", self._c, given, len(texts), answer, ids, n)
+        call("tblock_chat_render", self._c, given, len(texts), bool(answer), ids, n)
         return array(owned(ids[0]), (n[0],), "i4")
 
     def text(self, messages: Sequence[Message], *, answer: bool = True) -> str:
         """The same as text, which no longer shows which parts are special tokens."""
         given, texts = self._given(messages)
         out, n = ffi.new("char **"), ffi.new("size_t *")
-        call("tblock_chat_text", self._c, given, len(texts), answer, out, n)
+        call("tblock_chat_text", self._c, given, len(texts), bool(answer), out, n)
         try:
             return bytes(ffi.buffer(out[0], n[0])).decode("utf-8", "replace")
         finally:
@@ -71,7 +71,7 @@ class Chat(Handle):
         if options.get("constraint") is None:
             stops += self.stop_texts
         options.setdefault("max_tokens", None)
-        where = context if context is not None else self.model
+        where = self.model if context is None else expect("context", context, Context)
         return Answer(self, where.generate(self.render(messages), stop=stops, stop_ids=self.stop_ids,
                                            skip=self.answer_prefix or None, **options))
 

@@ -2,10 +2,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Optional
+from typing import Any, Mapping, Optional
 
 from ._c import ffi, lib
-from ._core import Handle, UsageError, call, c_text, record, Record, text_of
+from ._core import Handle, Record, UsageError, c_json, c_text, call, expect, record, text_bytes, text_of
 from .model import Model
 
 
@@ -19,15 +19,16 @@ class Constraint(Handle):
     def __init__(self, model: Model, *, json_schema: Any = None, regex: Optional[str] = None, grammar: Optional[str] = None,
                  any_order: bool = False) -> None:
         if json_schema is not None and not isinstance(json_schema, str):
-            json_schema = json.dumps(json_schema)
+            json_schema = c_json("json_schema", expect("json_schema", json_schema, Mapping)) if not isinstance(json_schema, bool) \
+                else json.dumps(json_schema)
         given = [("json_schema", lib.TBLOCK_JSON_SCHEMA_ANY_ORDER if any_order else lib.TBLOCK_JSON_SCHEMA, json_schema),
                  ("regex", lib.TBLOCK_REGEX, regex), ("grammar", lib.TBLOCK_GRAMMAR, grammar)]
         given = [g for g in given if g[2] is not None]
         if len(given) != 1:
             raise UsageError("expected one of json_schema, regex and grammar, found %d" % len(given))
         name, kind, text = given[0]
-        raw = text.encode("utf-8")
-        super().__init__(call("tblock_constraint_new", model._c, kind, raw, len(raw), c_text("name", name)),
+        raw = text_bytes(name, text)
+        super().__init__(call("tblock_constraint_new", expect("model", model, Model)._c, kind, raw, len(raw), c_text("name", name)),
                          lib.tblock_constraint_free, model)
 
     @property
@@ -37,7 +38,7 @@ class Constraint(Handle):
 
     def accepts(self, text: str) -> bool:
         """Does the whole text fit?"""
-        raw, fits = text.encode("utf-8"), ffi.new("bool *")
+        raw, fits = text_bytes("text", text), ffi.new("bool *")
         call("tblock_constraint_accepts", self._c, raw, len(raw), fits)
         return bool(fits[0])
 

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ._c import ffi, lib
-from ._core import (BusyError, Callback, Handle, Options, Record, UsageError, c_text, call, record, records, text_of)
+from ._core import (BusyError, Callback, Handle, Options, Record, UsageError, c_text, call, expect, record,
+                    records, text_of, whole)
 from .model import Floats, Ids, Model, Path, Prompt, array, c_ids, owned
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Context(Handle):
             "n_ctx": n_ctx, "n_seqs": n_seqs, "n_batch": n_batch, "threads": threads, "isa": isa, "math": math,
             "activations": activations, "kv_type": kv_type, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
         self._guard = threading.Lock()
-        super().__init__(call("tblock_context_new", model._c, opt.c), lib.tblock_context_free, model, guard=self._guard)
+        super().__init__(call("tblock_context_new", expect("model", model, Model)._c, opt.c), lib.tblock_context_free, model, guard=self._guard)
         self._pool = _pool
         if _pool is not None:
             self._parents = ()  # the pool is the model's: it would keep itself alive
@@ -90,7 +91,7 @@ class Context(Handle):
             return self._decode(c, given, seq, want)
 
     def _decode(self, c: Any, ids: Any, seq: int, want: str) -> Optional[Floats]:
-        at, n = lib.tblock_seq_length(c, seq), len(ids)
+        at, n = lib.tblock_seq_length(c, whole("seq", seq)), len(ids)
         if not n:
             return np.empty((0, self.model.vocab_size), np.float32) if want != "none" else None
         items = np.zeros(n, dtype=[("seq", "i4"), ("pos", "i4"), ("token", "i4"), ("want_logits", "?"), ("pad", "V3")])
@@ -124,7 +125,7 @@ class Context(Handle):
         """ln of the probability that the model gives to tokens first, first + 1, ... of a prompt that is computed from scratch in
         sequence 0: float64 [n - first], the numbers that evaluation sums; and of each whether it was the most probable one."""
         ids = self.model.prompt(prompt)
-        if not 1 <= first <= len(ids):
+        if not 1 <= whole("first", first) <= len(ids):
             raise UsageError("first: expected 1 to %d, found %d" % (len(ids), first))
         found, best = np.empty(len(ids) - first), np.empty(len(ids) - first, np.bool_)
         one, top, top_p = ffi.new("double *"), ffi.new("int32_t *"), ffi.new("double *")
@@ -177,7 +178,7 @@ class Context(Handle):
     def seq_length(self, seq: int = 0) -> int:
         """Tokens that sequence seq holds."""
         with self._use() as c:
-            n = int(lib.tblock_seq_length(c, seq))
+            n = int(lib.tblock_seq_length(c, whole("seq", seq)))
         if n < 0:
             raise UsageError("seq: expected 0 to %d, found %d" % (self.n_seqs - 1, seq))
         return n
@@ -185,24 +186,24 @@ class Context(Handle):
     def rewind(self, length: int = 0, *, seq: int = 0) -> None:
         """Forget all but the first tokens of a sequence."""
         with self._use() as c:
-            call("tblock_seq_rewind", c, seq, length)
+            call("tblock_seq_rewind", c, whole("seq", seq), whole("length", length))
 
     def copy(self, source: int, target: int, length: int) -> None:
         """Make sequence `target` the first tokens of sequence `source`; KV memory is shared until one goes on."""
         with self._use() as c:
-            call("tblock_seq_copy", c, source, target, length)
+            call("tblock_seq_copy", c, whole("source", source), whole("target", target), whole("length", length))
 
     def save_state(self, path: Path, ids: Iterable[int], *, seq: int = 0) -> None:
         """Write sequence seq, which holds ids, to a file (docs/format.md, "State")."""
         given = c_ids(ids)
         with self._use() as c:
-            call("tblock_state_save", c, seq, given, len(given), c_text("path", path))
+            call("tblock_state_save", c, whole("seq", seq), given, len(given), c_text("path", path))
 
     def load_state(self, path: Path, *, seq: int = 0) -> Ids:
         """Make sequence seq that of a file. Returns its ids [n]."""
         ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
         with self._use() as c:
-            call("tblock_state_load", c, seq, c_text("path", path), ids, n)
+            call("tblock_state_load", c, whole("seq", seq), c_text("path", path), ids, n)
         return array(owned(ids[0]), (n[0],), "i4")
 
     # ---- Generating ----
@@ -226,8 +227,12 @@ class Context(Handle):
     def advance(self, generations: "Sequence[Generation]", prompt_tokens: int = 0) -> None:
         """Take generations of this context one step on, in one batch. Each draws what it would draw alone, to the bit.
         prompt_tokens: most tokens of prompts in this step; 0: n_batch."""
+        from .generation import Generation
+        given = [expect("generations", g, Generation)._c for g in generations]
+        if whole("prompt_tokens", prompt_tokens) < 0:
+            raise UsageError("prompt_tokens: expected at least 0, found %d" % prompt_tokens)
         with self._use() as c:
-            call("tblock_advance", c, ffi.new("tblock_generation *[]", [g._c for g in generations]), len(generations), prompt_tokens)
+            call("tblock_advance", c, ffi.new("tblock_generation *[]", given), len(given), prompt_tokens)
             for g in generations:
                 g._describe()
 
@@ -249,7 +254,7 @@ class Context(Handle):
     def eval_against(self, parent: "Context", prompt: Prompt, **options: Any) -> Record:
         """How far this context's distributions are from those of parent, over the same tokens: mean_kl, top1, log_ratio, ...
         Options: window, stride, progress."""
-        with parent._use() as other:
+        with expect("parent", parent, Context)._use() as other:
             return record(self._tool("tblock_eval_against", "tblock_eval_options", "tblock_against_report",
                                      self._sized(prompt, options), other, *self._ids(prompt)))
 
@@ -329,11 +334,11 @@ class Attention:
 
     def head(self, layer: int, head: int) -> Floats:
         """Probabilities [n, n] (query, key) of one query head: read-only and without a copy."""
-        p = lib.tblock_attention_head(self._c, layer, head)
+        p = lib.tblock_attention_head(self._c, whole("layer", layer), whole("head", head))
         if p == ffi.NULL:
             raise UsageError("expected a layer and head that were kept, found layer %d, head %d" % (layer, head))
-        whole = self._c
-        return array(ffi.gc(ffi.cast("float *", p), lambda _: whole), (self._n, self._n), "f4")
+        run = self._c
+        return array(ffi.gc(ffi.cast("float *", p), lambda _: run), (self._n, self._n), "f4")
 
     def write(self, path: Path, format: str = "html") -> None:
         """Write "html", "json" or "safetensors"."""

@@ -7,7 +7,7 @@ from typing import Any, AsyncIterator, Iterator, Mapping, Optional
 import numpy as np
 
 from ._c import ffi, lib
-from ._core import BusyError, Handle, Options, call, raise_error
+from ._core import BusyError, Handle, Options, call, expect, raise_error
 from .constraint import Constraint
 from .context import Context
 from .model import Floats, Ids, Prompt, c_ids
@@ -29,11 +29,12 @@ class Generation(Handle):
         self.model, self.context = context.model, context
         ids = c_ids(self.model.prompt(prompt))
         drawing, opt = Options("tblock_sampler_options", sampling), Options("tblock_generation_options", options)
+        expect("logit_bias", logit_bias or {}, Mapping)
         bias = c_ids(list(logit_bias or ())), ffi.new("float[]", list((logit_bias or {}).values()))
         drawing.c.bias_ids, drawing.c.bias, drawing.c.n_bias = bias[0], bias[1], len(bias[1])
         opt.c.ids, opt.c.n_ids, opt.c.sampling = ids, len(ids), drawing.c[0]
         if constraint is not None:
-            opt.c.constraint = constraint._c
+            opt.c.constraint = expect("constraint", constraint, Constraint)._c
         with context._use() as c:
             raw = call("tblock_generation_open", c, opt.c)
             super().__init__(raw, lib.tblock_generation_close, self.model, context, *([constraint] if constraint else []),

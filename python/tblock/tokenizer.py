@@ -7,7 +7,7 @@ from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from ._c import ffi, lib
-from ._core import Record, UsageError, call, text_of
+from ._core import Record, UsageError, call, expect, text_of
 from .chat import Chat, Message
 from .model import Model, Text, c_ids
 
@@ -34,7 +34,7 @@ class Tokenizer:
 
     def __init__(self, model: Model) -> None:
         info = ffi.new("tblock_tokenizer_info *")
-        call("tblock_tokenizer_describe", model._c, info)
+        call("tblock_tokenizer_describe", expect("model", model, Model)._c, info)
         self.model = model
         self.name_or_path = str(model.path)
         self.type = text_of(info.type)

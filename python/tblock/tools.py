@@ -41,7 +41,8 @@ def _report(path: Path, options: Mapping[str, Any]) -> str:
 def block(path: Optional[Path] = None, **options: Any) -> Any:
     """Run one decoder block forward and backward and describe every step (docs/block.md): the JSON that `tblock block --json` prints.
     path: None, a config, a case or a model. Options: tensors, output, layer, norm, placement, ffn, d_model, heads, ..."""
-    return json.loads(_text("tblock_block", Options("tblock_block_options", {**options, "json": True}), c_text("path", path)))
+    return json.loads(_text("tblock_block", Options("tblock_block_options", {**options, "json": True}),
+                            ffi.NULL if path is None else c_text("path", path)))
 
 
 def _reported(function: str, kind: str, report: str, options: Mapping[str, Any], *given: Any) -> Any:
