@@ -180,6 +180,12 @@ static bool check_parts(const Config *c, const char *what, Error *err)
     if (c->theta_window != 0 && c->theta_window < 1)
         return fail(err, INPUT, "%s: theta_window: expected 0 or at least 1, found %g", what,
                     c->theta_window);
+    if ((c->gate_limit != 0) != (c->gate_alpha != 0)
+        || (c->gate_limit != 0 && c->ffn != FFN_SWIGLU))
+        return fail(err, INPUT,
+                    "%s: gate_limit: expected it together with gate_alpha, and ffn swiglu, found "
+                    "gate_limit %g and gate_alpha %g",
+                    what, c->gate_limit, c->gate_alpha);
     return check_alone(c->norm_bias && c->norm != NORM_LAYER, "norm_bias", "norm layer", what, err)
         && check_alone(c->qk_norm_after_rope && c->qk_norm == QK_NONE, "qk_norm_after_rope",
                        "qk_norm", what, err)

@@ -89,9 +89,14 @@ typedef struct Config {
     double  query_scale;
     int     query_scale_length;
     double  attn_softcap, logit_softcap; /* cap * tanh(x / cap) of scores, of logits; 0: none */
+    /* gate at most this, up within -+ this, h = gate sigmoid(gate_alpha gate) (up + 1); 0:
+     * SwiGLU */
+    double  gate_limit, gate_alpha;
+    bool    attn_sinks;                  /* a logit of each head takes part in its softmax */
     double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
     int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */
+    bool    router_bias, expert_bias;    /* of the router; of each expert's three matrices */
     RouterScore router_score;
     bool    choice_bias;                 /* a number of each expert is added for the choice only */
     /* experts of the groups with the largest sums of two; 0: of all */

@@ -50,8 +50,9 @@ static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type,
                 bool panels)
 {
     uint64_t   params = tensor_spec_params(s);
+    bool       one_of = tensor_row(s->role)->kind == KIND_STACK;
     uint64_t   active =
-        s->stack > 1 ? params / (uint64_t)s->stack * (uint64_t)c->experts_used : params;
+        one_of ? params / (uint64_t)c->n_experts * (uint64_t)c->experts_used : params;
     CountPart *p      = find_part(n, s);
     if (p->n_tensors++ == 0)
         p->one_bytes = bytes;

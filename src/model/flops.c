@@ -160,9 +160,12 @@ static void add_share(FlopRow *sum, double share, FlopRow r)
 
 /* FLOP of the activation of one hidden value, with its gate. A function such as exp, tanh or erf
  * counts as one. */
-static double activation_flops(FfnKind kind)
+static double activation_flops(const Config *c)
 {
-    switch (kind) {
+    if (c->gate_limit != 0)
+        return 10; /* three comparisons, times a constant, a sigmoid (3), a product, 1 +, a
+                    * product */
+    switch (c->ffn) {
     case FFN_SWIGLU:    return 4;  /* exp, 1 + it, the division, times up */
     case FFN_GEGLU:     return 10; /* GELU_TANH, times up */
     case FFN_GEGLU_ERF: return 6;
@@ -179,7 +182,7 @@ static FlopRow activation(const Sizes *s, const Config *c)
 {
     double experts = c->experts_used * (double)c->expert_d_ff + c->shared_d_ff;
     double values  = s->tokens * (s->dense * s->ff + s->moe * experts);
-    return row(activation_flops(c->ffn) * values, (config_gated(c) ? 3 : 2) * ACT * values);
+    return row(activation_flops(c) * values, (config_gated(c) ? 3 : 2) * ACT * values);
 }
 
 /* The logits of the experts, and a softmax as in attention or a sigmoid of each (3), with what is

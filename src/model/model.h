@@ -30,7 +30,9 @@ typedef struct Mat {
     Panels       w;          /* stack * panel_count(rows) panels; parts are 64-byte aligned */
     const LateMatrix *late;  /* NULL: w is there; else late_matrix_packed says whether it is */
     int          late_first; /* w's first panel in it */
-    const float *bias;       /* 16 * panel_count(rows) values, 0 past rows; or NULL */
+    /* 16 * panel_count(rows) values, 0 past rows; of a stack, `rows` for each matrix, and 16 more
+     * that can be read; or NULL */
+    const float *bias;
     /* How a context multiplies it; set in the context's own copy (runtime/numerics.h, Plan): */
     const char  *op;         /* name of its product in a profile: "qkv"             */
     Integers     ints;       /* in the product; INT_NONE: floats                    */
@@ -47,6 +49,7 @@ static inline Mat mat_item(const Mat *m, int i)
     item.stack      = 1;
     item.w          = panels_from(m->type, m->w, i * panel_count(m->rows), m->k);
     item.late_first = i * panel_count(m->rows);
+    item.bias       = m->bias ? m->bias + (size_t)i * (size_t)m->rows : NULL;
     return item;
 }
 
@@ -71,6 +74,7 @@ typedef struct Layer {
     /* [heads*head_dim, d_model], twice [kv_heads*head_dim, d_model], [d_model, heads*head_dim]. */
     Mat          wq, wk, wv, wo;
     const float *q_norm, *k_norm; /* lengths: QkNorm in config.h */
+    const float *attn_sinks;     /* [heads] */
     NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
     Mat          w_gate, w_up, w_down; /* twice [d_ff, d_model], [d_model, d_ff] */
     Mat          router;         /* [n_experts, d_model] */

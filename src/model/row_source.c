@@ -65,7 +65,7 @@ static size_t part_rows(const RowSource *s, const Tensor *t)
 static const SourcePart *find_part(const RowSource *s, int item, size_t *row)
 {
     int per_item = s->shards ? s->shards : 1;
-    if (s->item_rows)
+    if (s->item_rows && !s->transposed)
         *row += (size_t)item * (size_t)s->item_rows;
     const SourcePart *part = &s->part[s->item_rows ? 0 : item * per_item];
     if (s->shards && !s->by_columns) {
@@ -117,12 +117,22 @@ static void read_elements(const RowSource *s, const Tensor *t, size_t first, siz
     memcpy(out, (const char *)t->data + first * element, n * element);
 }
 
-/* Read a row that is stored as a column: one element from each of the tensor's rows. */
-static void read_column(const RowSource *s, const Tensor *t, size_t row, size_t n, char *out)
+/* Of matrices stored as columns: how many each row of the file has. *first: the element of the
+ * tensor that begins matrix `item`. */
+static size_t column_count(const RowSource *s, const Tensor *t, int item, size_t *first)
 {
-    size_t rows = part_rows(s, t), element = weight_type_bytes(s->type);
+    size_t n = s->item_rows ? (size_t)s->item_rows : part_rows(s, t);
+    *first   = s->item_rows ? (size_t)item * (size_t)s->k * n : 0;
+    return n;
+}
+
+/* Read a row that is stored as a column: one element from each of the tensor's rows. */
+static void read_column(const RowSource *s, const Tensor *t, int item, size_t row, size_t n,
+                        char *out)
+{
+    size_t first, rows = column_count(s, t, item, &first), element = weight_type_bytes(s->type);
     for (size_t c = 0; c < n; c++)
-        read_elements(s, t, c * rows + row, 1, out + c * element);
+        read_elements(s, t, first + c * rows + row, 1, out + c * element);
 }
 
 static void add_one(float *x, size_t n)
@@ -139,7 +149,7 @@ static void read_row(const RowSource *s, int item, int r, char *out)
     for (int i = 0; i < n; i++) {
         char *to = i == 0 ? out : out + (size_t)i * columns * weight_type_bytes(s->type);
         if (s->transposed)
-            read_column(s, part[i].t, row, columns, to);
+            read_column(s, part[i].t, item, row, columns, to);
         else
             read_elements(s, part[i].t, row * columns, columns, to);
     }
@@ -177,9 +187,9 @@ static void read_columns(const RowSource *s, int item, int first, int n, char *o
         column[r] = file_row(s, first + r);
         part      = find_part(s, item, &column[r]);
     }
-    size_t width = part_rows(s, part->t), k = (size_t)s->k;
+    size_t begin, width = column_count(s, part->t, item, &begin), k = (size_t)s->k;
     for (size_t c = 0; c < k; c++) {
-        const char *from = (const char *)part->t->data + c * width * size;
+        const char *from = (const char *)part->t->data + (begin + c * width) * size;
         char       *to   = out + c * size;
         for (int r = 0; r < n; r++, to += k * size)
             if (size == 4)

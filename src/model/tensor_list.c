@@ -9,17 +9,17 @@
 #include "model/model.h"
 
 typedef enum Dim {
-    NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, HALF_ROTARY, HEAD, Q_NORM, K_NORM,
+    NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, HALF_ROTARY, HEAD, HEADS, Q_NORM, K_NORM,
     EXPERTS, EXPERT_FF, SHARED_FF, ONE
 } Dim;
 
 /* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
 typedef enum When {
-    ALWAYS, NEVER, LEARNED, FACTORS, QK_NORMED, UNTIED,
+    ALWAYS, NEVER, LEARNED, FACTORS, QK_NORMED, SINKS, UNTIED,
     ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
     POST_NORMED,             /* a norm of the sublayer's result                       */
     GATED, DENSE, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
-    QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS,
+    QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS, ROUTER_BIAS, EXPERT_BIAS,
     N_WHEN
 } When;
 
@@ -55,17 +55,18 @@ static const struct Part {
     { MAT(wv, QKV, V),                       KV_DIM,      D_MODEL,   ALWAYS,       QKV_BIAS },
     { VECTOR(q_norm),                        Q_NORM,      NONE,      QK_NORMED,    NEVER },
     { VECTOR(k_norm),                        K_NORM,      NONE,      QK_NORMED,    NEVER },
+    { VECTOR(attn_sinks),                    HEADS,       NONE,      SINKS,        NEVER },
     { MAT(wo, WO, OUT),                      D_MODEL,     Q_DIM,     ALWAYS,       OUT_BIAS },
     { NORM(attn_post_norm, ATTN_POST_NORM),  D_MODEL,     NONE,      POST_NORMED,  NORM_BIAS },
     { NORM(ffn_norm, FFN_NORM),              D_MODEL,     NONE,      FFN_NORMED,   NORM_BIAS },
     { MAT(w_gate, FFN, GATE),                D_FF,        D_MODEL,   GATED,        FFN_BIAS },
     { MAT(w_up, FFN, UP),                    D_FF,        D_MODEL,   DENSE,        FFN_BIAS },
     { MAT(w_down, DOWN, DOWN),               D_MODEL,     D_FF,      DENSE,        FFN_BIAS },
-    { ROUTER(router),                        EXPERTS,     D_MODEL,   MOE,          NEVER },
+    { ROUTER(router),                        EXPERTS,     D_MODEL,   MOE,          ROUTER_BIAS },
     { VECTOR(choice_bias),                   EXPERTS,     NONE,      CHOICE_BIASED, NEVER },
-    { STACK(expert_gate, FFN, GATE),         EXPERT_FF,   D_MODEL,   MOE,          NEVER },
-    { STACK(expert_up, FFN, UP),             EXPERT_FF,   D_MODEL,   MOE,          NEVER },
-    { STACK(expert_down, EXPERT_DOWN, DOWN), D_MODEL,     EXPERT_FF, MOE,          NEVER },
+    { STACK(expert_gate, FFN, GATE),         EXPERT_FF,   D_MODEL,   MOE,          EXPERT_BIAS },
+    { STACK(expert_up, FFN, UP),             EXPERT_FF,   D_MODEL,   MOE,          EXPERT_BIAS },
+    { STACK(expert_down, EXPERT_DOWN, DOWN), D_MODEL,     EXPERT_FF, MOE,          EXPERT_BIAS },
     { ROUTER(shared_router),                 ONE,         D_MODEL,   SHARED_GATED, NEVER },
     { MAT(shared_gate, FFN, GATE),           SHARED_FF,   D_MODEL,   SHARED,       NEVER },
     { MAT(shared_up, FFN, UP),               SHARED_FF,   D_MODEL,   SHARED,       NEVER },
@@ -82,6 +83,8 @@ BlockPart tensor_row_part(const TensorRow *r)
 {
     if (r->at == offsetof(Layer, choice_bias))
         return PART_FFN;
+    if (r->at == offsetof(Layer, attn_sinks))
+        return PART_ATTENTION;
     if (!tensor_row_mat(r))
         return PART_NORMS;
     return r->reads == INPUT_QKV || r->reads == INPUT_WO ? PART_ATTENTION : PART_FFN;
@@ -97,6 +100,7 @@ static bool holds(const Config *c, When when, int layer)
     case LEARNED:      return c->positions == POS_LEARNED;
     case FACTORS:      return c->rope.type == ROPE_FACTORS;
     case QK_NORMED:    return c->qk_norm != QK_NONE;
+    case SINKS:        return c->attn_sinks;
     case UNTIED:       return !c->tied_embeddings;
     case ATTN_NORMED:  return place != PLACE_OUTPUT;
     case FFN_NORMED:   return place != PLACE_OUTPUT && place != PLACE_PARALLEL;
@@ -111,6 +115,8 @@ static bool holds(const Config *c, When when, int layer)
     case OUT_BIAS:     return c->out_bias;
     case FFN_BIAS:     return c->ffn_bias;
     case NORM_BIAS:    return c->norm_bias;
+    case ROUTER_BIAS:  return moe && c->router_bias;
+    case EXPERT_BIAS:  return moe && c->expert_bias;
     case NEVER:        return false;
     case ALWAYS:
     case N_WHEN:       break;
@@ -137,6 +143,7 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     case CONTEXT: *key = "n_ctx";      return c->n_ctx;
     case HALF_ROTARY: *key = "rotary_dim"; return c->rotary_dim / 2;
     case HEAD:    *key = "head_dim";   return c->head_dim;
+    case HEADS:   *key = "heads";      return c->heads;
     case EXPERTS: *key = "n_experts";  return c->n_experts;
     case EXPERT_FF: *key = "expert_d_ff"; return c->expert_d_ff;
     case SHARED_FF: *key = "shared_d_ff"; return c->shared_d_ff;
@@ -189,7 +196,11 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
     /* Of an embedding that is not also the head, single rows are read, so it is not in panels. */
     s->panels =
         s->k != 0 && (!tensor_spec_gathered(s) || (s->role == ROLE_EMBED && c->tied_embeddings));
-    s->stack  = p->row.kind == KIND_STACK ? c->n_experts : 1;
+    s->stack  = p->row.kind == KIND_STACK && !s->bias ? c->n_experts : 1;
+    if (p->row.kind == KIND_STACK && s->bias) { /* one vector for all experts */
+        s->rows     *= c->n_experts;
+        s->rows_unit = c->n_experts;
+    }
     return true;
 }
 
@@ -275,11 +286,14 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [LEARNED]      = "positions rope",
         [FACTORS]      = "rope type other than factors",
         [QK_NORMED]    = "qk_norm false",
+        [SINKS]        = "attn_sinks false",
         [UNTIED]       = "tied_embeddings true",
         [QKV_BIAS]     = "qkv_bias false",
         [OUT_BIAS]     = "out_bias false",
         [FFN_BIAS]     = "ffn_bias false",
         [NORM_BIAS]    = "norm_bias false",
+        [ROUTER_BIAS]  = "router_bias false",
+        [EXPERT_BIAS]  = "expert_bias false",
         [MOE]          = "no experts in that layer",
         [CHOICE_BIASED] = "no choice_bias in that layer",
         [SHARED]       = "no shared expert in that layer",

@@ -19,7 +19,7 @@
 /* One row of the table each, in file order. */
 typedef enum TensorRole {
     ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
-    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_WO,
+    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_WO,
     ROLE_ATTN_POST_NORM,
     ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_W_DOWN,
     /* One tensor for all experts of a layer. */
@@ -195,7 +195,7 @@ typedef struct RowSource {
     int          head_dim, pair;
     int          base, unit, stride, item_rows;
     int          shards;
-    /* transposed: stored as [k, rows of the file's matrix]. */
+    /* transposed: stored as [k, rows of the file's matrix], a stack [stack, k, rows]. */
     bool         by_columns, transposed;
     bool         plus_one;       /* f32 only: add 1 to each value, rounded */
     ReadElements read;           /* NULL: the part's dtype says how to read */

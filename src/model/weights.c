@@ -88,10 +88,13 @@ static const float **find_vector(Model *m, const TensorSpec *s)
 /* Bind a vector. A matrix's bias is padded, because kernels read it in whole panels. */
 static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTensor *c)
 {
-    const float **v = find_vector(b->m, s);
+    const float    **v    = find_vector(b->m, s);
+    const TensorRow *row  = tensor_row(s->role);
+    size_t           rows = (size_t)s->rows;
     *v = bind_vector(b, s, c,
-                     tensor_row_mat(tensor_row(s->role)) ? (size_t)panel_count(s->rows) * PANEL_ROWS
-                                                         : (size_t)s->rows);
+                     row->kind == KIND_STACK     ? rows + PANEL_ROWS
+                         : row->kind == KIND_MAT ? (size_t)panel_count(s->rows) * PANEL_ROWS
+                                                 : rows);
     /* Frequencies are divided by these factors, so they must be positive and finite. */
     for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++)
         if (!((*v)[i] > 0 && (*v)[i] <= FLT_MAX))

@@ -150,7 +150,7 @@ bool diagram_shows(const Config *c)
 {
     return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c)
         && c->n_experts == 0 && c->qk_norm == QK_NONE && c->attn_scale == 0 && c->attn_softcap == 0
-        && c->qkv_clip == 0 && c->query_scale == 0;
+        && c->qkv_clip == 0 && c->query_scale == 0 && c->gate_limit == 0 && !c->attn_sinks;
 }
 
 /* What is added to x: the sublayer's result, normed behind it where the family does so, times the
@@ -167,6 +167,11 @@ static void draw_sum(TextOut *o, const Config *c, const char *what)
 
 static void draw_ffn_formulas(TextOut *o, const Config *c)
 {
+    if (c->gate_limit != 0)
+        text_out(o,
+                 "SiLU: g &#963;(%.6g g) with g at most %.6g; W<sub>up</sub> m cut at &#8723;%.6g, "
+                 "plus 1\n",
+                 c->gate_alpha, c->gate_limit, c->gate_limit);
     if (count_moe(c)) {
         text_out(o, "p = %s(router m), the %d largest of %d%s%s",
                  c->router_score == ROUTER_SIGMOID ? "&#963;" : "softmax", c->experts_used,
@@ -214,7 +219,8 @@ void draw_block_formulas(TextOut *o, const Config *c)
     if (c->query_scale != 0)
         text_out(o, "q = q &#215; (1 + %.6g ln(1 + &#8970;position / %d&#8971;))\n", c->query_scale,
                  c->query_scale_length);
-    draw_sum(o, c, "W<sub>O</sub> attention(q, k, v)");
+    draw_sum(o, c, c->attn_sinks ? "W<sub>O</sub> attention(q, k, v) with sinks"
+                                 : "W<sub>O</sub> attention(q, k, v)");
     if (!parallel)
         text_out(o, "m = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
     draw_ffn_formulas(o, c);

@@ -145,7 +145,8 @@ const char *info_numbers(const Config *c, char *buf, size_t n)
             { "scores x", c->attn_scale, 0 }, { "q by position", c->query_scale, 0 },
         { "logits x", c->logit_scale, 1 },       { "score cap", c->attn_softcap, 0 },
                { "logit cap", c->logit_softcap, 0 },
-        { "q, k, v cut at", c->qkv_clip, 0 },      { "experts x", c->expert_scale, 1 },
+        { "gate cut at", c->gate_limit, 0 },        { "q, k, v cut at", c->qkv_clip, 0 },
+             { "experts x", c->expert_scale, 1 },
     };
     Words w = { buf, n, 0 };
     buf[0]  = '\0';

@@ -137,11 +137,20 @@ static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, i
     }
 }
 
-/* Divides the state by its sum and copies the result to its head's place in y. */
-static void finish(const Run *r, const AttentionUnit *u, const Act *y, int i)
+/* Divides the state by its sum and copies the result to its head's place in y. A sink is a last
+ * tile of one position, whose value is 0. */
+static void finish(const Run *r, const AttentionUnit *u, const Act *y, int l, int i)
 {
-    float *result = u->result + (size_t)i * u->d_pad;
-    r->kernels->attn_end(result, u->state + (size_t)i * u->state_floats, u->d_head);
+    float       *result = u->result + (size_t)i * u->d_pad,
+                *state = u->state + (size_t)i * u->state_floats;
+    const float *sinks = r->layer[l].attn_sinks;
+    if (sinks) {
+        memset(u->part, 0, u->state_floats * sizeof *u->part);
+        u->part[0] = sinks[u->kv_head * u->group + i % u->group];
+        u->part[1] = 1.0f;
+        r->kernels->attn_merge(state, u->part, u->d_head);
+    }
+    r->kernels->attn_end(result, state, u->d_head);
     memcpy(head_of(u, y, i), result, (size_t)u->d_head * sizeof(float));
 }
 
@@ -167,7 +176,7 @@ static void attend(const Run *r, AttentionUnit *u, const Act *y, int l)
     for (int tile = first; tile < end; tile++)
         attend_tile(r, u, l, tile, end);
     for (int i = 0; i < u->n_tok * u->group; i++)
-        finish(r, u, y, i);
+        finish(r, u, y, l, i);
 }
 
 /* How many tiles' partial states for all of the unit's queries fit into a thread's scratch. */
@@ -223,7 +232,7 @@ static void attend_together(const Run *r, AttentionUnit *u, const Act *y, int l)
         threads_barrier(r->team);
     }
     for (int i = r->team.thread; i < u->n_tok * u->group; i += threads)
-        finish(r, u, y, i);
+        finish(r, u, y, l, i);
 }
 
 /* Is unit number `turn` of n one of those left over after dealing out equal numbers, and long

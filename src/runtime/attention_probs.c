@@ -46,12 +46,23 @@ static void scores(const Run *r, const float *q, int seq, int l, int kv_head, in
         r->kernels->soft_cap(s, r->attn_softcap, LANES);
 }
 
+/* Softmax of n scores and a sink, which is dropped. */
+static void softmax_with(const Run *r, float *p, int n, float sink)
+{
+    float m, sum;
+    r->kernels->softmax_scaled(p, 1.0f, n, &m, &sum);
+    float most = m > sink ? m : sink, own = sum * kernels_expf(m - most),
+          all = own + kernels_expf(sink - most);
+    r->kernels->scale(p, own / all, n);
+}
+
 /* p[0 .. pos] for token t of the call: 0 where the window masks, else probabilities that sum to
- * 1. */
+ * 1, with that of a sink. */
 static void probabilities(const Run *r, int l, int h, int t, float *p)
 {
     const Config     *c = &r->model->cfg;
     const BatchToken *b = &r->token[t];
+    const float      *sinks = r->layer[l].attn_sinks;
     int window = config_window(c, l), oldest = window && b->pos >= window ? b->pos - window + 1 : 0;
 
     for (int at = oldest / LANES * LANES; at <= b->pos; at += LANES) {
@@ -63,7 +74,10 @@ static void probabilities(const Run *r, int l, int h, int t, float *p)
         memcpy(p + at + first, s + first, (size_t)(end - first) * sizeof *p);
     }
     memset(p, 0, (size_t)oldest * sizeof *p);
-    r->kernels->softmax(p + oldest, b->pos - oldest + 1);
+    if (sinks)
+        softmax_with(r, p + oldest, b->pos - oldest + 1, sinks[h]);
+    else
+        r->kernels->softmax(p + oldest, b->pos - oldest + 1);
 }
 
 /* Rows are dealt out in turn, because later ones cost more under a causal mask. */

@@ -2,6 +2,7 @@
  * forward.c. Attention and experts have files of their own. */
 #include "runtime/ops.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -304,7 +305,11 @@ void norm_heads(Run *r, Act *x, const float *w, bool rotated)
     }
 }
 
-/* A NaN stays. */
+static float cut_at(float x, float least, float most)
+{
+    return x > most ? most : x < least ? least : x; /* a NaN stays */
+}
+
 void clip(Run *r, Act *x)
 {
     float most = r->qkv_clip;
@@ -316,7 +321,7 @@ void clip(Run *r, Act *x)
         Range mine = my_heads_of(r, x, t);
         for (int i = mine.first * n; i < mine.end * n; i++) {
             float *v = act_row(x, t) + i;
-            *v = *v > most ? most : *v < -most ? -most : *v;
+            *v       = cut_at(*v, -most, most);
         }
     }
 }
@@ -434,9 +439,30 @@ void add(Run *r, Act *x, Act *y, NormVectors v)
 
 /* ---- Feed-forward ---------------------------------------------------------------------------- */
 
+/* h = (g * sigmoid(alpha * g)) * (u + 1), with g and u cut at the limit. */
+static void limited_swiglu(const Run *r, float *h, const float *up, int n)
+{
+    enum { PIECE = 512 };
+    float s[PIECE], most = r->gate_limit;
+    for (int at = 0, m; at < n; at += m) {
+        m = n - at < PIECE ? n - at : PIECE;
+        for (int i = 0; i < m; i++) {
+            h[at + i] = cut_at(h[at + i], -INFINITY, most);
+            s[i]      = r->gate_alpha * h[at + i];
+        }
+        r->kernels->sigmoid(s, s, m);
+        for (int i = 0; i < m; i++)
+            h[at + i] = h[at + i] * s[i] * (cut_at(up[at + i], -most, most) + 1.0f);
+    }
+}
+
 /* h = act(h) * up, or act(h) if there is no gate. */
 static void activate(const Run *r, float *h, const float *up, int n)
 {
+    if (r->gate_limit != 0.0f) {
+        limited_swiglu(r, h, up, n);
+        return;
+    }
     switch (r->model->cfg.ffn) {
     case FFN_SWIGLU:    r->kernels->swiglu(h, h, up, n); break;
     case FFN_GEGLU:     r->kernels->geglu(h, h, up, n); break;

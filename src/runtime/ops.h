@@ -102,7 +102,8 @@ typedef struct Run {
     RopeTable      rope[2];   /* layers that see all positions; with a window */
     Use            angles;    /* of rope     */
     Use            cached;    /* of kv_cache */
-    float          norm_eps, attn_scale, attn_softcap, qkv_clip, embed_scale, residual_scale;
+    float          norm_eps, attn_scale, attn_softcap, qkv_clip, gate_limit, gate_alpha;
+    float          embed_scale, residual_scale;
     float          logit_scale, logit_softcap, renormalize_min, expert_scale;
     ForwardObserver observer;
     void          *observer_user;

@@ -223,6 +223,8 @@ static void set_numbers(Run *r, const Config *c)
     r->attn_scale     = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim));
     r->attn_softcap   = (float)c->attn_softcap;
     r->qkv_clip       = (float)c->qkv_clip;
+    r->gate_limit     = (float)c->gate_limit;
+    r->gate_alpha     = (float)c->gate_alpha;
     r->embed_scale    = (float)c->embed_scale;
     r->residual_scale = (float)c->residual_scale;
     r->renormalize_min = (float)c->renormalize_min;

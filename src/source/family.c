@@ -98,6 +98,13 @@ static const FamilyKey minimax_m2_keys[] = {
     SIZES(3072, 62, 48, 1536, 200064, 196608), OR_NULL(kv_heads, 8), OR_NULL(head_dim, 128),
     SIZE_AS("num_local_experts|num_experts", n_experts, 256), SIZE(experts_used, 8), END,
 };
+static const FamilyKey gpt_oss_keys[] = {
+    SIZES(2880, 36, 64, 2880, 201088, 131072), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 8),
+    OR_NULL(head_dim, 64), SIZE_AS("num_local_experts|num_experts", n_experts, 128),
+    SIZE_AS("num_experts_per_tok|experts_per_token", experts_used, 4),
+    { FORM_POSITIVE, NULL, AT(gate_limit), 7 }, { FORM_POSITIVE, NULL, AT(gate_alpha), 1.702 },
+    END,
+};
 #define GROUPS(groups, used, scale)                                                                \
     SIZE(expert_groups, groups), SIZE(groups_used, used), NUMBER(expert_scale, scale),             \
     FLAG(renormalize, true), COUNT_AS("n_shared_experts", shared_d_ff, 1)
@@ -240,6 +247,15 @@ static const FamilyTensor minimax_m2_tensors[] = {
     EXPERTS("block_sparse_moe.experts.{e}.w1", "block_sparse_moe.experts.{e}.w3",
             "block_sparse_moe.experts.{e}.w2"),
     QK_NORMS(0), NO_MORE,
+};
+#define IN_COLUMNS (TRANSPOSED | IN_TURN)
+static const FamilyTensor gpt_oss_tensors[] = {
+    { ROLE_ATTN_SINKS,  "@layers.#.self_attn.sinks", 0 },
+    { ROLE_ROUTER,      "@layers.#.mlp.router.weight", 0 },
+    { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE | IN_COLUMNS },
+    { ROLE_EXPERT_UP,   "@layers.#.mlp.experts.gate_up_proj", IN_UP | IN_COLUMNS },
+    { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj", TRANSPOSED },
+    NO_MORE,
 };
 #define SHARED_EXPERTS                                                                             \
     { ROLE_SHARED_GATE, "@layers.#.mlp.shared_experts.gate_proj.weight", 0 },                      \
@@ -468,6 +484,12 @@ const Family families[] = {
                  { "qk_norm_type", "\"per_layer\"" }, { "use_routing_bias", "true" },
                  { "shared_intermediate_size", "0" }, { "use_mtp" }, { "num_mtp_modules" },
                  { "mtp_transformer_layers" } } },
+    { .name = "gpt_oss", .architecture = { "GptOssForCausalLM" }, .keys = gpt_oss_keys,
+      .tensors = gpt_oss_tensors, LLAMA_ROPE(150000, ALL_ROPES),
+      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE | HAS_EXPERT_BIAS | HAS_SINKS | NEEDS_ROPE_TYPE,
+      .flags = { ON("attention_bias", true, HAS_QKV_BIAS | HAS_OUT_BIAS) },
+      .window = WINDOW_EVERY, .window_every = 2, .window_absent = 128, .bos = -1, .eos = -1,
+      .fixed = { { "initial_context_length" } } },
     { .name = "glm4_moe", .architecture = { "Glm4MoeForCausalLM" }, .keys = glm4_moe_keys,
       .tensors = glm4_moe_tensors, LLAMA_LINE,
       .has = HAS_CHOICE_BIAS | SIGMOID_ROUTER | SHARED_COUNTED, .renormalize_min = 1e-20,

@@ -39,7 +39,8 @@ enum {
     IN_GATE = 16, IN_UP = 32,     /* the first and second half of the rows of one matrix */
     /* the rows of a head rotate as neighbours (2i, 2i + 1); ours as halves */
     PAIRS      = 64,
-    TRANSPOSED = 128              /* stored [k, rows] */
+    TRANSPOSED = 128,             /* stored [k, rows] */
+    IN_TURN    = 256              /* with IN_GATE, IN_UP: gate and up in turn, gate first */
 };
 
 /* The name of a tensor in the folder: "@" is the model's prefix, "#" the layer, "{e}" the expert,
@@ -63,6 +64,8 @@ enum {
     QUERY_SCALED = 4096,                   /* llama_4_scaling_beta beside the scaling */
     QK_NORM_ROTATED = 2048,                /* norms of q and k are those of rotated heads */
     HAS_CHOICE_BIAS = 1 << 16, SIGMOID_ROUTER = 1 << 17,
+    HAS_EXPERT_BIAS = 1 << 19, HAS_SINKS = 1 << 20, /* the first: of the router too */
+    NEEDS_ROPE_TYPE = 1 << 21,             /* an absent rope scaling has a default of its own */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
 

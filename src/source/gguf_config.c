@@ -18,6 +18,8 @@ enum {
     FFN_NORM_POST  = 32,
     /* attention.temperature_scale and rope.scaling.yarn_log_multiplier are read */
     QUERY_SCALE    = 64,
+    /* the gate's numbers have no keys, and yarn's range is not rounded (llama.cpp rounds it) */
+    OF_GPT_OSS     = 1 << 12,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -57,6 +59,7 @@ static const GgufArch archs[] = {
     { .name = "arcee",     .family = "arcee", .flags = ROTATES_PAIRS },
     { .name = "nemotron",  .family = "nemotron" },
     { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
+    { .name = "gpt-oss",   .family = "gpt_oss", .flags = RENORMALIZE | FFN_NORM_POST | OF_GPT_OSS },
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
     { .name = "ernie4_5-moe", .family = "ernie4_5_moe", .flags = ROTATES_PAIRS | RENORMALIZE },
     { .name = "mistral3",  .family = "ministral3", .flags = ROTATES_PAIRS | QUERY_SCALE },
@@ -293,6 +296,7 @@ static void see_tensors(const GgufReader *r)
     c->tied_embeddings = !gguf_tensor(r->f, "output.weight");
     c->qkv_bias = first_layer_tensor(r, "attn_q.bias") || first_layer_tensor(r, "attn_qkv.bias");
     c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
+    c->attn_sinks = first_layer_tensor(r, "attn_sinks.weight") != NULL;
     c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
     c->qk_norm_after_rope = r->family->has & QK_NORM_ROTATED;
     if (first_layer_tensor(r, "attn_q_norm.weight"))
@@ -355,6 +359,10 @@ static void read_scales(const GgufReader *r)
         c->embed_scale = sqrt((double)c->d_model);
     if (flags & LAST_SCALE && c->n_layers == r->arch->big_layers && !has(r, "attention.scale"))
         c->attn_scale = 1 / sqrt((double)c->d_model / c->heads);
+    if (flags & OF_GPT_OSS) {
+        c->gate_limit = 7;
+        c->gate_alpha = 1.702;
+    }
     if (flags & DIVIDE && c->logit_scale != 0)
         c->logit_scale = 1 / c->logit_scale;
 }
@@ -394,6 +402,8 @@ static void see_experts(GgufReader *r)
     else if (!shared && r->family->has & SHARED_COUNTED)
         c->shared_d_ff = 0;
     c->choice_bias   = layer_tensor(r, l, "exp_probs_b.bias") != NULL;
+    c->router_bias   = layer_tensor(r, l, "ffn_gate_inp.bias") != NULL;
+    c->expert_bias   = layer_tensor(r, l, "ffn_gate_exps.bias") != NULL;
     c->shared_router = r->family->has & HAS_SHARED_ROUTER && c->shared_d_ff > 0;
 }
 
@@ -434,6 +444,7 @@ static bool read_yarn(GgufReader *r)
     if (r->arch->flags & QUERY_SCALE && !maybe_number(r, LOG_MULTIPLIER, &rope->mscale_all_dim))
         return false;
     rope->mscale = rope->mscale_all_dim != 0;
+    rope->truncate       = !(r->arch->flags & OF_GPT_OSS);
     if (attn > 0 && attn != 1) /* llama.cpp multiplies it by what follows from the factor */
         rope->attention_factor = attn * (0.1 * math64_log(rope->factor) + 1);
     return true;

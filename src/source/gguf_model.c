@@ -31,6 +31,7 @@ static const char *const names[ROLE_COUNT] = {
     [ROLE_WV] = "attn_v",
     [ROLE_Q_NORM] = "attn_q_norm",
     [ROLE_K_NORM] = "attn_k_norm",
+    [ROLE_ATTN_SINKS] = "attn_sinks",
     [ROLE_WO] = "attn_output",
     [ROLE_ATTN_POST_NORM] = "post_attention_norm",
     [ROLE_FFN_NORM] = "ffn_norm",

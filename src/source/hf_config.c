@@ -180,6 +180,9 @@ static void turn_on(Config *c, unsigned has)
     c->renormalize   |= (has & HAS_RENORMALIZE) != 0;
     c->shared_router |= (has & HAS_SHARED_ROUTER) != 0;
     c->choice_bias   |= (has & HAS_CHOICE_BIAS) != 0;
+    c->expert_bias   |= (has & HAS_EXPERT_BIAS) != 0;
+    c->router_bias   |= (has & HAS_EXPERT_BIAS) != 0;
+    c->attn_sinks    |= (has & HAS_SINKS) != 0;
     if (has & SIGMOID_ROUTER)
         c->router_score = ROUTER_SIGMOID;
     if (has & EXPERTS_AS_WIDE)

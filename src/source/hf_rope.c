@@ -220,6 +220,8 @@ static bool scaling(HfReader *r, const Scaling *s)
     Rope       *rope = &r->c->rope;
     const char *word;
     bool        fixed;
+    if (!s->object && r->family->has & NEEDS_ROPE_TYPE)
+        return key_wrong(&r->keys, "rope_scaling", "expected an object, found none");
     /* if it is absent, transformers takes the context of the config */
     rope->original_n_ctx = r->c->n_ctx;
     if (!type_word(r, s, &word) || !fixed_alpha(r, s, word, &fixed))

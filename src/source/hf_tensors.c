@@ -69,8 +69,11 @@ static void fill_in(const HfBinder *b, const char *pattern, int layer, int numbe
     }
     assert(n + 8 < NAME_BYTES);
     out[n] = '\0';
-    if (bias)
-        snprintf(strrchr(out, '.'), 8, ".bias");
+    char *end = strrchr(out, '.');
+    if (bias && strcmp(end, ".weight") == 0)
+        snprintf(end, 8, ".bias");
+    else if (bias)
+        snprintf(out + n, 8, "_bias");
 }
 
 /* The first row of the table for a role: the family's own, or Llama's. */
@@ -139,6 +142,12 @@ static int64_t fused_rows(const Config *c, unsigned lies, int rows, RowSource *r
         r->stride = by_head ? 3 * d : 0;
         return (int64_t)q + 2 * (int64_t)kv;
     }
+    if (lies & IN_TURN) {
+        r->base   = lies & IN_UP ? 1 : 0;
+        r->unit   = 1;
+        r->stride = 2;
+        return 2 * (int64_t)rows;
+    }
     if (lies & (IN_GATE | IN_UP)) {
         r->base = lies & IN_UP ? rows : 0;
         return 2 * (int64_t)rows;
@@ -159,7 +168,11 @@ static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTe
         r->item_rows            = (int)rows;
         shape.dim[shape.rank++] = s->stack;
     }
-    bool turned   = t->lies & TRANSPOSED && s->k && shape.rank == 0;
+    if (s->bias && tensor_row(s->role)->kind == KIND_STACK) { /* [experts, rows] */
+        shape.dim[shape.rank++] = b->c->n_experts;
+        rows /= b->c->n_experts;
+    }
+    bool turned   = t->lies & TRANSPOSED && s->k;
     r->transposed = turned;
     shape.dim[shape.rank++] = turned ? s->k : rows;
     if (s->k)

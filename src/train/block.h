@@ -31,7 +31,7 @@ enum { BLOCK_ROLES = ROLE_FFN_POST_NORM - ROLE_ATTN_NORM + 1 };
 typedef union BlockWeights {
     struct {                                     /* in the order of the roles */
         Weight attn_norm;                        /* before attention, or of the sum (POST) */
-        Weight wq, wk, wv, q_norm, k_norm, wo;
+        Weight wq, wk, wv, q_norm, k_norm, attn_sinks, wo;
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
         Weight ffn_norm, w_gate, w_up, w_down;
         /* NULL: train_supported refuses */

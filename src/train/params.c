@@ -22,6 +22,8 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->query_scale != 0, "query_scale", "0" },
         { c->attn_softcap != 0, "attn_softcap", "0" },
         { c->logit_softcap != 0, "logit_softcap", "0" },
+        { c->attn_sinks, "attn_sinks", "false" },
+        { c->gate_limit != 0, "gate_limit", "0" },
         { c->qkv_clip != 0, "qkv_clip", "0" },
         { c->positions != POS_ROPE, "positions", "rope" },
         { c->rope.type == ROPE_FACTORS, "rope type", "default, linear, llama3 or yarn" },

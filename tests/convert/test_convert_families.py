@@ -10,7 +10,7 @@ import harness
 from harness import edited, if_there, need, converted, refused, source_tensors, to_f32, expect_config, MODELS
 import numpy as np
 
-MIXTURES = ("ernie45-moe", "glm4-moe", "granite-moe", "minimax-m2", "olmoe")
+MIXTURES = ("ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", "minimax-m2", "olmoe")
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
@@ -88,6 +88,13 @@ def expected(fixture, c, t, name):
         a = t["%s.%s" % (top[part], kind)]
         return a + np.float32(1) if fixture.startswith(PLUS_ONE) and part == "final_norm" and kind == "weight" else a
     base = "model.layers.%s." % layer
+    if fixture == "gpt-oss" and part == "attn_sinks":
+        return t[base + "self_attn.sinks"]
+    if fixture == "gpt-oss" and part in ("expert_gate", "expert_up"):
+        a = t[base + "mlp.experts.gate_up_proj" + ("_bias" if kind == "bias" else "")][..., part == "expert_up"::2]
+        return a.swapaxes(1, 2) if kind == "weight" else a.reshape(-1)
+    if fixture == "gpt-oss" and part == "expert_down":
+        return t[base + "mlp.experts.down_proj"].swapaxes(1, 2) if kind == "weight" else t[base + "mlp.experts.down_proj_bias"].reshape(-1)
     if fixture == "granite-moe" and part in ("expert_gate", "expert_up"):
         return np.split(t[base + "block_sparse_moe.input_linear.weight"], 2, axis=1)[part == "expert_up"]
     if fixture == "granite-moe" and part in ("router", "expert_down"):
@@ -106,6 +113,8 @@ def expected(fixture, c, t, name):
     if fixture in ("phi3", "glm4") and part in ("w_gate", "w_up"):
         return np.split(t[base + "mlp.gate_up_proj.weight"], [ff])[part == "w_up"]
     names = dict(LLAMA)
+    if fixture == "gpt-oss":
+        names["router"] = "mlp.router"
     if fixture in ("mixtral", "minimax-m2"):
         names["router"] = "block_sparse_moe.gate"
     if fixture in ("gemma2", "gemma3", "olmo2", "olmo3", "exaone4"):
@@ -159,6 +168,8 @@ def test_family_configs_say_what_their_folders_say():
         "granite": dict(embed_scale=6, residual_scale=0.35, attn_scale=0.2, logit_scale=1 / 3),
         "granite-moe": dict(n_experts=4, experts_used=2, expert_d_ff=40, renormalize=True, embed_scale=6, residual_scale=0.35,
                             attn_scale=0.2, logit_scale=1 / 3, tied_embeddings=True),
+        "gpt-oss": dict(n_experts=4, experts_used=2, expert_d_ff=40, renormalize=True, router_bias=True, expert_bias=True, attn_sinks=True,
+                        gate_limit=2, gate_alpha=1.702, qkv_bias=True, out_bias=True, window=8, full_layers=[1, 3], head_dim=16),
         "minimax-m2": dict(n_experts=8, experts_used=3, expert_d_ff=40, router_score="sigmoid", choice_bias=True, renormalize=True,
                            qk_norm="vector", rotary_dim=8, theta=5e6),
         "glm4-moe": dict(n_experts=8, experts_used=2, expert_d_ff=32, shared_d_ff=32, router_score="sigmoid", choice_bias=True,
@@ -276,6 +287,13 @@ def test_routing_keys_of_minimax_glm_and_ernie():
         refused(edited("glm4-moe", config={"num_nextn_predict_layers": 0}), "model.layers.3.", "the config has 3 layers")
         refused(edited("glm4-moe", config={"topk_method": "greedy"}), "topk_method")
         refused(edited("glm4-moe", config={"use_qk_norm": False}), "_norm.weight")
+    with if_there():
+        expect_config(converted(edited("gpt-oss", drop=["layer_types", "swiglu_limit", "sliding_window"])), full_layers=[1, 3], gate_limit=7, window=128)
+        expect_config(converted(edited("gpt-oss", config={"swiglu_alpha": 1.5})), gate_alpha=1.5)
+        refused(edited("gpt-oss", drop=["rope_scaling"]), "rope_scaling", "found none")
+        refused(edited("gpt-oss", config={"experts_per_token": 3}), "experts_per_token")
+        refused(edited("gpt-oss", config={"swiglu_limit": 0}), "swiglu_limit")
+        refused(edited("gpt-oss", config={"attention_bias": False}), "k_proj.bias")
     with if_there():
         refused(edited("ernie45-moe", config={"use_bias": True}), "use_bias", "expected false")
         refused(edited("ernie45-moe", config={"moe_layer_end_index": 1}), "model.layers.2.mlp.")

@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"grouped": 40, "biased": 41, "byposition": 60}
+SEEDS = {"grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -56,6 +56,10 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
     "grouped": {"n_layers": 3, "n_experts": 24, "experts_used": 5, "expert_d_ff": 40, "shared_d_ff": 48, "router_score": "sigmoid",
                 "choice_bias": True, "expert_groups": 6, "groups_used": 3, "renormalize": True, "renormalize_min": 1e-20,
                 "expert_scale": 2.5, "dense_layers": [0]},
+    "sinks": {"n_layers": 4, "n_experts": 6, "experts_used": 3, "expert_d_ff": 40, "renormalize": True, "router_bias": True, "expert_bias": True,
+              "attn_sinks": True, "gate_limit": 1.5, "gate_alpha": 1.702, "qkv_bias": True, "out_bias": True, "window": 20, "full_layers": [1, 3],
+              "shared_d_ff": 24, "kv_heads": 1},
+    "limited": {"gate_limit": 0.7, "gate_alpha": 1.2, "attn_sinks": True, "ffn_bias": True, "head_dim": 12, "kv_heads": 4, "attn_softcap": 3.0},
     "biased": {"n_experts": 9, "experts_used": 4, "expert_d_ff": 33, "choice_bias": True, "renormalize": True, "renormalize_min": 0.7},
     "byposition": {"query_scale": 0.4, "query_scale_length": 24, "qk_norm": "heads", "head_dim": 10, "window": 65, "full_layers": [1]},
 }
@@ -69,6 +73,7 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "shared_router": False,
+            "router_bias": False, "expert_bias": False, "attn_sinks": False, "gate_limit": 0.0, "gate_alpha": 0.0,
             "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
 
 
@@ -93,7 +98,7 @@ def make(name):
     def matrix(tensor, rows, k, bias=False, gain=1.0, stack=None):
         put(tensor, (rows, k) if stack is None else (stack, rows, k), gain * (3.0 / k) ** 0.5)
         if bias:
-            put(tensor + "_bias", (rows,), 0.5)
+            put(tensor + "_bias", (rows if stack is None else stack * rows,), 0.5)
 
     def norm(tensor, width=d, bias=None):
         put(tensor, (width,), 0.5, 1.0)
@@ -109,6 +114,8 @@ def make(name):
         if c["qk_norm"] != "none":
             norm(at + "q_norm", hd if c["qk_norm"] == "head" else q, False)
             norm(at + "k_norm", hd if c["qk_norm"] == "head" else kv, False)
+        if c["attn_sinks"]:
+            put(at + "attn_sinks", (c["heads"],), 1.0)
         matrix(at + "wo", d, q, c["out_bias"])
         if place in ("both", "output"):
             norm(at + "attn_post_norm")
@@ -116,12 +123,12 @@ def make(name):
             norm(at + "ffn_norm")
         if c["n_experts"] and layer not in c["dense_layers"]:
             e, f, s = c["n_experts"], c["expert_d_ff"], c["shared_d_ff"]
-            matrix(at + "router", e, d, gain=2.0)
+            matrix(at + "router", e, d, c["router_bias"], gain=2.0)
             if c["choice_bias"]:
                 put(at + "choice_bias", (e,), 0.3)
-            matrix(at + "expert_gate", f, d, gain=1.5, stack=e)
-            matrix(at + "expert_up", f, d, stack=e)
-            matrix(at + "expert_down", d, f, gain=3.0, stack=e)
+            matrix(at + "expert_gate", f, d, c["expert_bias"], gain=1.5, stack=e)
+            matrix(at + "expert_up", f, d, c["expert_bias"], stack=e)
+            matrix(at + "expert_down", d, f, c["expert_bias"], gain=3.0, stack=e)
             if s and c["shared_router"]:
                 matrix(at + "shared_router", 1, d)
             if s:
@@ -231,19 +238,29 @@ class Reference:
         query, key = np.arange(len(x))[:, None], np.arange(len(x))
         visible = (key <= query) & ((key > query - c["window"]) if windowed else True)
         s = np.where(visible, s, -np.inf)
+        if c["attn_sinks"]:
+            s = np.concatenate([s, np.broadcast_to(self.w[at + "attn_sinks"][:, None, None], (*s.shape[:2], 1))], -1)
         p = np.exp(s - s.max(-1, keepdims=True))
-        p /= p.sum(-1, keepdims=True)
+        p = (p / p.sum(-1, keepdims=True))[..., :len(x)]
         return self.linear((p @ np.repeat(v, share, 0)).transpose(1, 0, 2).reshape(len(x), -1).astype(self.dtype), at + "wo")
 
     def network(self, x, gate, up, down, bias=lambda n: 0):
         act = ACTS[self.c["ffn"]]
         h = x @ up.T + bias("w_up")
-        h = act(x @ gate.T + bias("w_gate")) * h if gate is not None else act(h)
+        if self.c["gate_limit"]:
+            most, g = self.c["gate_limit"], np.minimum(x @ gate.T + bias("w_gate"), self.c["gate_limit"])
+            h = g / (1 + np.exp(-self.c["gate_alpha"] * g)) * (np.clip(h, -most, most) + 1)
+        else:
+            h = act(x @ gate.T + bias("w_gate")) * h if gate is not None else act(h)
         return (h.astype(self.dtype) @ down.T + bias("w_down")).astype(self.dtype)
+
+    def expert_bias(self, name, e):
+        b = self.w.get(name + "_bias")
+        return 0 if b is None else b.reshape(self.c["n_experts"], -1)[e]
 
     def experts(self, x, at):
         c, w, y = self.c, self.w, np.zeros_like(x)
-        logits = x @ w[at + "router"].T
+        logits = self.linear(x, at + "router")
         p = np.exp(logits - logits.max(-1, keepdims=True))
         p /= p.sum(-1, keepdims=True)
         if c["router_score"] == "sigmoid":
@@ -258,7 +275,8 @@ class Reference:
             chosen = sorted(np.argsort(-v[t], kind="stable")[:c["experts_used"]])
             total = max(p[t, chosen].sum(), c["renormalize_min"]) if c["renormalize"] else 1
             for e in chosen:
-                y[t] += p[t, e] / total * self.dtype(c["expert_scale"]) * self.network(x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")))
+                y[t] += p[t, e] / total * self.dtype(c["expert_scale"]) * self.network(x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")),
+                                                                                   lambda n, e=e: self.expert_bias(at + "expert_" + n[2:], e))
         if c["shared_d_ff"]:
             weight = 1 / (1 + np.exp(-x @ w[at + "shared_router"].T)) if c["shared_router"] else 1
             y = y + weight * self.network(x, *(w[at + "shared_" + n] for n in ("gate", "up", "down")))
@@ -339,7 +357,7 @@ def write(out, name):
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
            "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip",
            "no_rope_layers", "qk_norm_after_rope", "router_score", "expert_scale", "expert_groups",
-           "query_scale")
+           "query_scale", "gate_limit")
 OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu", "relu2": "relu"}
 
 
@@ -348,7 +366,7 @@ def wrong_formulas(name):
     config = config_of(name)
     for key in SHAPES[name]:
         if key in NUMBERS and not (key == "rotary_dim" and (name == "factors" or config["head_dim"] % 2)):
-            without = {"expert_groups": ("expert_groups", "groups_used")}.get(key, (key,))
+            without = {"expert_groups": ("expert_groups", "groups_used"), "gate_limit": ("gate_limit", "gate_alpha")}.get(key, (key,))
             yield "no " + key, {k: v for k, v in config.items() if k not in without}
     if config.get("ffn") in OTHER_FFN:
         yield OTHER_FFN[config["ffn"]], {**config, "ffn": OTHER_FFN[config["ffn"]]}

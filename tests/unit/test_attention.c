@@ -14,6 +14,7 @@ static Error err;
 typedef struct Job {
     Run    run;
     Model  model;
+    Layer  layer;
     KvCache kv;
     Span   span[2];
     char  *scratch;
@@ -78,7 +79,8 @@ static void open_job(Job *j, KvType type, int kv_heads, int window, int length, 
         j->kv.seq[0].length += n;
         j->span[0] = (Span){ 0, pos, 0, n };
     }
-    j->run.model = &j->model, j->run.kv_cache = &j->kv, j->run.span = j->span, j->run.n_spans = 1;
+    j->run.model = &j->model, j->run.layer = &j->layer, j->run.kv_cache = &j->kv,
+    j->run.span = j->span, j->run.n_spans = 1;
     j->run.n_tok = j->span[0].n_tok, j->run.attn_scale = 0.25f;
     j->run.q       = (Act){ .data = j->q, .stride = stride, .width = c->heads * D };
     j->run.att_out = (Act){ .data = j->y, .stride = stride, .width = c->heads * D };
