@@ -385,6 +385,9 @@ deb: dist ## Debian packages of the last commit in build/deb: program, library, 
 	@tools/setup.sh deb
 	@tools/make_deb.sh $(VERSION)
 
+release: ## all that is published of the last commit, in build/dist, with SHA256SUMS and an SBOM, and tested (CHECK=1: can it be?)
+	@tools/make_release.sh $(VERSION)
+
 clean: ## remove build/
 	rm -rf build
 
@@ -392,6 +395,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb clean help
+.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb release clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -9,6 +9,7 @@
 #   tools/setup.sh deb        that of demo, and the tools that make Debian packages
 #   tools/setup.sh static     that of demo, and for ARCH of another processor its cross compiler, for `make static`
 #   tools/setup.sh image      buildah, for `make image`
+#   tools/setup.sh release    all of the last three, and auditwheel and others in .venv-release, for `make release`
 #   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
 #   tools/setup.sh lint       clang-tidy and cppcheck
 #   tools/setup.sh soak       what `make soak` needs: that of test and fuzz, and valgrind
@@ -70,6 +71,13 @@ needs_of_cross_compiler() { # x86_64|aarch64
     need "libc6-dev-$debian-cross" test -e "/usr/$1-linux-gnu/include/stdio.h"
 }
 
+needs_of_static_test() { # both processors' programs, one under qemu, and containers of them
+    need dpkg-dev has dpkg-source
+    needs_of_cross_compiler aarch64
+    need qemu-user-static has qemu-aarch64-static
+    need buildah has buildah
+}
+
 debian_python() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
 needs_of_packages() { # debian/control, and what checks the result
     need debhelper has dh
@@ -104,10 +112,7 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
     need libopenblas0 has_library libopenblas.so.0
     case $purpose in
     compilers) need gcc has gcc; need clang has clang ;;
-    packages) needs_of_packages
-        needs_of_cross_compiler aarch64
-        need qemu-user-static has qemu-aarch64-static
-        need buildah has buildah ;;
+    packages) needs_of_packages; needs_of_static_test ;;
     browser) need chromium has_browser ;;
     clients) need chromium has_browser; need haproxy has_haproxy
         requirements=tools/requirements-clients.txt venv=.venv-clients ;; # much, of many authors: apart
@@ -122,6 +127,11 @@ deb) requirements=
     needs_of_packages ;;
 image) requirements=
     need buildah has buildah ;;
+release) requirements=tools/requirements-release.txt venv=.venv-release
+    needs_of_build
+    needs_of_packages
+    needs_of_static_test
+    need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
 static) requirements=
     needs_of_build
     need dpkg-dev has dpkg-source
@@ -133,7 +143,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|static|image|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|static|image|release|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

@@ -6,7 +6,10 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path[:0] = [os.path.join(ROOT, "tests")]
-DIST = os.path.join(ROOT, "build", "dist")
+# where make release has made all: nothing is made again then
+RELEASE = os.environ.get("TBLOCK_RELEASE")
+DIST = RELEASE or os.path.join(ROOT, "build", "dist")
+DEBS = RELEASE or os.path.join(ROOT, "build", "deb")
 MODEL = os.path.join(ROOT, "models", "shakespeare.bin")
 GOLDEN = os.path.join(ROOT, "tests", "data", "models", "shakespeare", "golden.safetensors")
 # nothing of the make that called us
@@ -21,3 +24,8 @@ def run(*command, cwd=ROOT, status=0, env=ENV):
                           universal_newlines=True)
     assert done.returncode == status, "%s: status %d: %s" % (" ".join(command)[:200], done.returncode, done.stdout[-1500:])
     return done.stdout
+
+
+def make(*arguments):
+    if not RELEASE:
+        run("make", "-s", *arguments)

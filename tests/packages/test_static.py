@@ -15,7 +15,7 @@ import sys
 import tarfile
 import tempfile
 
-from artefacts import DIST, GOLDEN, MODEL, ROOT, VERSION, run
+from artefacts import DIST, GOLDEN, MODEL, RELEASE, ROOT, VERSION, make, run
 from verdicts import Skip, attempt
 
 sys.path[:0] = [os.path.join(ROOT, "tests", "serve")]
@@ -43,12 +43,12 @@ class System:
 
     def build(self):
         sums = []
-        for _ in range(2):
-            if os.path.exists(self.archive):
+        for _ in range(1 if RELEASE else 2):
+            if not RELEASE and os.path.exists(self.archive):
                 os.remove(self.archive)
-            run("make", "-s", "static", "ARCH=" + self.arch)
+            make("static", "ARCH=" + self.arch)
             sums.append(sha256(self.archive))
-        assert sums[0] == sums[1], sums
+        assert len(set(sums)) == 1, sums
         run("tar", "-xzf", self.archive, "-C", TEMP)
         folder = os.path.join(TEMP, self.name)
         assert {"libc6", "cjson", "libpcre2", "nettle", "libmicrohttpd"} <= {n.split("-")[0] for n in
@@ -125,7 +125,7 @@ def it_serves(system):
 
 def a_container_serves_and_knows_its_health(system):
     """Its own user, command and health check, in a folder that holds the files of its layers and a key."""
-    run("make", "-s", "image", "ARCH=" + system.arch)
+    make("image", "ARCH=" + system.arch)
     with tarfile.open(os.path.join(DIST, system.name + ".image.tar")) as image:
         manifest, = json.load(image.extractfile("manifest.json"))
         about = json.load(image.extractfile(manifest["Config"]))

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# `make release`: all that is published of the last commit, in build/dist: source, sdist, wheel, Debian packages, static programs and
+# containers for x86-64 and aarch64, what they are made of (SPDX), SHA256SUMS. Then the tests of packages, with these files. The
+# version is TBLOCK_VERSION of src/tblock.h, and nowhere else. CHECK=1: only say whether this commit can be released.
+#   tools/make_release.sh VERSION
+set -eu
+cd "$(dirname "$0")/.."
+version=$1 dist=$PWD/build/dist source=$PWD/build/wheel/tblock-$1
+die() { echo "make release: $*" >&2; exit 1; }
+changed=$(git status --porcelain)
+[ -z "$changed" ] || die "expected a tree without changes, found: $(head -n 3 <<<"$changed" | tr '\n' ' ')"
+first=$(sed -n 's/^## //p' CHANGELOG.md | head -n 1)
+[[ $first =~ ^"$version - "[0-9]{4}-[0-9]{2}-[0-9]{2}$ ]] ||
+    die "CHANGELOG.md: expected '## $version - YYYY-MM-DD' first (the version of src/tblock.h), found '## $first'"
+[ -z "${CHECK:-}" ] || exit 0
+
+tools/setup.sh release
+rm -rf "$dist" build/static # libraries with the newest patches
+make -s deb
+cp build/deb/*.deb "$dist"
+for arch in x86_64 aarch64; do make -s image ARCH=$arch; done
+rm -r "$dist"/tblock-*-linux-x86_64 "$dist"/tblock-*-linux-aarch64
+
+# an sdist of the source above, a wheel of the sdist, and in the wheel the libraries that it needs
+rm -rf build/wheel && mkdir -p build/wheel/raw "$dist/python"
+tar -xzf "$dist/tblock-$version.tar.gz" -C build/wheel
+export PATH=$PWD/.venv-release/bin:$PATH
+{ python -m build --outdir build/wheel/raw "$source" && cp build/wheel/raw/*.tar.gz "$dist/python" &&
+    auditwheel repair --wheel-dir "$dist/python" build/wheel/raw/*.whl; } > build/wheel/log 2>&1 ||
+    { tail -n 20 build/wheel/log >&2; exit 1; }
+rm -rf "$source"
+
+python tools/make_sbom.py "$version" "$dist" > build/sbom.json
+mv build/sbom.json "$dist/tblock-$version.spdx.json"
+( cd "$dist" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum > ../SHA256SUMS && mv ../SHA256SUMS . )
+tools/setup.sh packages
+make -s tests
+TBLOCK_RELEASE=$dist tests/run.sh --target packages
+ls -l "$dist" "$dist/python"
