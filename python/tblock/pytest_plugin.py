@@ -33,10 +33,12 @@ def _path(config: pytest.Config, value: str) -> str:
 @pytest.fixture(scope="session")
 def tblock_model(request: pytest.FixtureRequest) -> Iterator[Model]:
     """The model of --tblock-model, or of tblock_model in pytest's settings."""
-    path = request.config.getoption("--tblock-model") or request.config.getini("tblock_model")
-    if not path:
+    config = request.config
+    option, setting = config.getoption("--tblock-model"), config.getini("tblock_model")
+    if not option and not setting:
         pytest.fail("tblock_model: expected --tblock-model PATH, or tblock_model in pytest's settings, found neither", pytrace=False)
-    with Model(_path(request.config, path)) as model:
+    # a path of the command line is one of where that was typed
+    with Model(os.path.join(str(config.invocation_params.dir), option) if option else _path(config, setting)) as model:
         yield model
 
 

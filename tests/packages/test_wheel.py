@@ -158,6 +158,29 @@ def pytest_records_and_compares():
                                                  status=1)
 
 
+def the_example_of_the_guide_names_what_changed():
+    """docs/examples/regression with pytest: it passes on the model that it recorded, and names a layer that was changed."""
+    inside = venv("pytest")
+    folder, cut = os.path.join(TEMP, "regression"), os.path.join(TEMP, "cut.bin")
+    shutil.copytree(os.path.join(ROOT, "docs", "examples", "regression"), folder)
+    pytest = inside, "-m", "pytest", "-p", "no:cacheprovider", "--tblock-model"
+    run(*pytest, MODEL, "--golden-record", cwd=folder)
+    assert len(os.listdir(os.path.join(folder, "golden"))) == 3
+    assert "3 passed" in run(*pytest, MODEL, cwd=folder)
+    run(inside, "-c", """if True:
+        import sys, tblock
+        model = tblock.Model(sys.argv[1])
+        weights = dict(model.weights)
+        weights["layers.3.w_down"] *= 1.01
+        tblock.write_model(sys.argv[2], model.info().config, weights, type="bf16", tokenizer=model.path)
+        """, MODEL, cut)
+    wrong = run(*pytest, os.path.relpath(cut, folder), "--junitxml", "out.xml", cwd=folder, status=1)
+    for words in ("prompt 'ROMEO:'", "position: 0 of 2 tokens", "first place that differs: layer 3, feed-forward, position 0",
+                  "settings that differ: model_sha256"):
+        assert words in wrong, (words, wrong)
+    assert "1 passed" in wrong and "layer 3, feed-forward" in open(os.path.join(folder, "out.xml")).read()  # q8 may be off that far
+
+
 if __name__ == "__main__":
     if subprocess.call([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", TEMP, "pycparser"],
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
@@ -166,7 +189,8 @@ if __name__ == "__main__":
         claims = [no_registry]
     else:
         claims = [an_sdist_builds_by_itself, auditwheel_accepts_the_wheel, it_works_in_every_python, the_notebook_runs_in_jupyter,
-                  convert_py_finds_the_installed_program, types_are_checked, pytest_records_and_compares]
+                  convert_py_finds_the_installed_program, types_are_checked, pytest_records_and_compares,
+                  the_example_of_the_guide_names_what_changed]
     status = max([attempt(f.__name__, f) for f in claims])
     shutil.rmtree(TEMP)
     sys.exit(status)
