@@ -146,6 +146,8 @@ typedef struct Kernels {
     void (*gelu_tanh)(float *y, const float *x, int n);
     void (*relu)(float *y, const float *x, int n);                /* x < 0 ? +0 : x */
     void (*relu2)(float *y, const float *x, int n);               /* relu(x) * relu(x) */
+    /* y may be x; v [4]: p, n, beta, eps of docs/numerics.md */
+    void (*xielu)(float *y, const float *x, const float *v, int n);
     /* in place; definition "other softmax" */
     void (*softmax)(float *x, int n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);

@@ -275,6 +275,7 @@ const char *config_act(const Config *c)
     case FFN_SWIGLU: return "SiLU";
     case FFN_RELU:   return "ReLU";
     case FFN_RELU2:  return "ReLU^2";
+    case FFN_XIELU:  return "xIELU";
     default:         return "GELU";
     }
 }

@@ -23,7 +23,7 @@ typedef enum NormPlacement {
 } NormPlacement;
 
 /* GEGLU and GELU_TANH take the tanh form of GELU, GELU and GEGLU_ERF the exact one. RELU2 is ReLU
- * squared. */
+ * squared. XIELU has four numbers in each layer. */
 typedef enum FfnKind       {
     FFN_SWIGLU,
     FFN_GEGLU,
@@ -31,7 +31,8 @@ typedef enum FfnKind       {
     FFN_RELU,
     FFN_GELU_TANH,
     FFN_GEGLU_ERF,
-    FFN_RELU2
+    FFN_RELU2,
+    FFN_XIELU
 } FfnKind;
 typedef enum Positions     { POS_ROPE, POS_LEARNED } Positions;
 typedef enum RopeType { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } RopeType;

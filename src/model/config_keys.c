@@ -8,7 +8,7 @@ static const char *const norm_words[]      = { "rms", "layer", NULL };
 static const char *const placement_words[] = { "pre", "post", "both", "parallel",
                                                "parallel2", "output", NULL };
 const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
-                                  "gelu_tanh", "geglu_erf", "relu2", NULL };
+                                  "gelu_tanh", "geglu_erf", "relu2", "xielu", NULL };
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
 static const char *const router_words[]    = { "softmax", "sigmoid", NULL };

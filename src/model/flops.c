@@ -173,6 +173,7 @@ static double activation_flops(const Config *c)
                                     * it, half of x, the product */
     case FFN_GELU:      return 5;  /* times a constant, erf, 1 + it, half of x, the product */
     case FFN_RELU2:     return 2;
+    case FFN_XIELU:     return 5;  /* expm1, minus x, times a number, two steps for the rest */
     case FFN_RELU:      break;
     }
     return 1;

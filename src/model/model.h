@@ -79,6 +79,7 @@ typedef struct Layer {
     Mat          w_gate, w_up, w_down; /* twice [d_ff, d_model], [d_model, d_ff] */
     Mat          router;         /* [n_experts, d_model] */
     const float *choice_bias;    /* [n_experts] */
+    const float *xielu;          /* [4]: the numbers of the activation xIELU */
     Mat          expert_gate, expert_up, expert_down; /* stacks of n_experts */
     Mat          shared_router;  /* [1, d_model] */
     Mat          shared_gate, shared_up, shared_down;

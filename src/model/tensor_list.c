@@ -10,7 +10,7 @@
 
 typedef enum Dim {
     NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, HALF_ROTARY, HEAD, HEADS, Q_NORM, K_NORM,
-    EXPERTS, EXPERT_FF, SHARED_FF, ONE
+    EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR
 } Dim;
 
 /* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
@@ -18,7 +18,7 @@ typedef enum When {
     ALWAYS, NEVER, LEARNED, FACTORS, QK_NORMED, SINKS, UNTIED,
     ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
     POST_NORMED,             /* a norm of the sublayer's result                       */
-    GATED, DENSE, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
+    GATED, DENSE, XIELUED, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
     QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS, ROUTER_BIAS, EXPERT_BIAS,
     N_WHEN
 } When;
@@ -61,6 +61,7 @@ static const struct Part {
     { NORM(ffn_norm, FFN_NORM),              D_MODEL,     NONE,      FFN_NORMED,   NORM_BIAS },
     { MAT(w_gate, FFN, GATE),                D_FF,        D_MODEL,   GATED,        FFN_BIAS },
     { MAT(w_up, FFN, UP),                    D_FF,        D_MODEL,   DENSE,        FFN_BIAS },
+    { VECTOR(xielu),                         FOUR,        NONE,      XIELUED,      NEVER },
     { MAT(w_down, DOWN, DOWN),               D_MODEL,     D_FF,      DENSE,        FFN_BIAS },
     { ROUTER(router),                        EXPERTS,     D_MODEL,   MOE,          ROUTER_BIAS },
     { VECTOR(choice_bias),                   EXPERTS,     NONE,      CHOICE_BIASED, NEVER },
@@ -107,6 +108,7 @@ static bool holds(const Config *c, When when, int layer)
     case POST_NORMED:  return place == PLACE_BOTH || place == PLACE_OUTPUT;
     case GATED:        return !moe && config_gated(c);
     case DENSE:        return !moe;
+    case XIELUED:      return !moe && c->ffn == FFN_XIELU;
     case MOE:          return moe;
     case CHOICE_BIASED: return moe && c->choice_bias;
     case SHARED:       return shared;
@@ -148,6 +150,7 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     case EXPERT_FF: *key = "expert_d_ff"; return c->expert_d_ff;
     case SHARED_FF: *key = "shared_d_ff"; return c->shared_d_ff;
     case ONE:     *key = "";           return 1;
+    case FOUR:    *key = "";           return 4;
     case Q_NORM:
     case K_NORM:
     case NONE:    break;
@@ -294,6 +297,7 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [NORM_BIAS]    = "norm_bias false",
         [ROUTER_BIAS]  = "router_bias false",
         [EXPERT_BIAS]  = "expert_bias false",
+        [XIELUED]      = "ffn other than xielu",
         [MOE]          = "no experts in that layer",
         [CHOICE_BIASED] = "no choice_bias in that layer",
         [SHARED]       = "no shared expert in that layer",

@@ -61,7 +61,7 @@ static void block(Run *r, int l)
     if (config_moe(c, l)) {
         experts(r, &r->y, &r->xn, l);        /* y = sum of p W_down (act(W_gate n) * (W_up n)) */
     } else {                                 /* h = act(W_gate n) * (W_up n)   [n_tok, d_ff] */
-        hidden(r, &r->gate, &r->xn, &w->w_gate, &w->w_up);
+        hidden(r, &r->gate, &r->xn, w);
         matmul(r, &r->y, &r->gate, &w->w_down); /* y = W_down h      [n_tok, d_model] */
     }
     add(r, &r->x, &r->y, w->ffn_post_norm);  /* x = x + y, or x + norm(y) */

@@ -471,6 +471,7 @@ static void activate(const Run *r, float *h, const float *up, int n)
     case FFN_GELU_TANH: r->kernels->gelu_tanh(h, h, n); break;
     case FFN_RELU:      r->kernels->relu(h, h, n); break;
     case FFN_RELU2:     r->kernels->relu2(h, h, n); break;
+    case FFN_XIELU:     r->kernels->xielu(h, h, r->xielu, n); break;
     }
 }
 
@@ -497,13 +498,15 @@ void hidden_panels(const Run *r, RowSpan h, RowSpan up, const Act *in, const Mat
 /* Also makes the integers that w_down reads, while the columns are in the cache. Superblocks
  * must be whole, so this works only if all members own the same number of them. Otherwise w_down
  * makes them when it reads h. */
-void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up)
+void hidden(Run *r, Act *h, Act *in, const Layer *w)
 {
+    const Mat *w_gate = &w->w_gate, *w_up = &w->w_up;
     enum { UNIT = SUPERBLOCK / PANEL_ROWS };
     int  panels = panel_count(w_up->rows), units = (panels + UNIT - 1) / UNIT, first, end;
     Integers ints = w_up->out_ints;
     bool gated  = w_gate->rows > 0, ours = ints && units % r->team.n_threads == 0 && !r->ranks;
     Cut  cut    = ours ? ANYWHERE : BY_COLUMNS;
+    r->xielu = w->xielu;
     prepare(r, in, w_up);
     if (gated)
         prepare(r, in, w_gate);

@@ -105,6 +105,7 @@ typedef struct Run {
     float          norm_eps, attn_scale, attn_softcap, qkv_clip, gate_limit, gate_alpha;
     float          embed_scale, residual_scale;
     float          logit_scale, logit_softcap, renormalize_min, expert_scale;
+    const float   *xielu;     /* [4] of the layer whose hidden values are computed, or NULL */
     ForwardObserver observer;
     void          *observer_user;
     AttentionRow   attention_row;
@@ -138,7 +139,7 @@ void attention(Run *r, Act *y, int l);                /* attention.c */
 void attention_probs(Run *r, int l);                  /* attention_probs.c: if someone watches */
 void add(Run *r, Act *x, Act *y, NormVectors v);      /* x += y, or x += norm(y) */
 /* h = act(W_gate in) * (W_up in), or act(W_up in) in a network without a gate. */
-void hidden(Run *r, Act *h, Act *in, const Mat *w_gate, const Mat *w_up);
+void hidden(Run *r, Act *h, Act *in, const Layer *w);
 void experts(Run *r, Act *y, Act *in, int l);         /* experts.c: sum over a token's experts */
 void head(Run *r, Act *xn);                           /* logits of the tokens that want them */
 void observe(Run *r, const char *name, int l, Act *x); /* pass.c: shows x as printf(name, l) */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/number.h"
+
 /* ---- Config keys ----------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(Config, field)
@@ -169,6 +171,9 @@ static const FamilyKey ministral3_keys[] = {
     SIZES(4096, 34, 32, 14336, 131072, 262144), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 8),
     OR_NULL(head_dim, 128), END,
 };
+static const FamilyKey apertus_keys[] = {
+    SIZE(d_ff, 14336), SIZE(vocab_size, 131072), SIZE(n_ctx, 65536), NUMBER(norm_eps, 1e-5), END,
+};
 static const FamilyKey neox_keys[] = {
     SIZES(6144, 44, 64, 24576, 50432, 2048), LAYER_NORM_EPS, NONE(kv_heads), NONE(head_dim), END,
 };
@@ -303,6 +308,12 @@ static const FamilyTensor hunyuan_tensors[] = {
     { ROLE_K_NORM, "@layers.#.self_attn.key_layernorm.weight", 0 },
     NO_MORE,
 };
+static const FamilyTensor apertus_tensors[] = {
+    { ROLE_ATTN_NORM, "@layers.#.attention_layernorm.weight", 0 },
+    { ROLE_FFN_NORM, "@layers.#.feedforward_layernorm.weight", 0 },
+    { ROLE_XIELU, "@layers.#.mlp.act_fn.alpha_p", 0 },
+    QK_NORMS(0), NO_MORE,
+};
 static const FamilyTensor cohere_tensors[] = { PAIRED_QK, QK_NORMS(PAIRS), NO_MORE };
 static const FamilyTensor paired_tensors[] = { PAIRED_QK, NO_MORE };
 static const FamilyTensor glm4_tensors[]   = {
@@ -371,6 +382,14 @@ static const FamilyRope ministral3_rope = {
     { .type = ROPE_YARN, .factor = 16, .original_n_ctx = 16384, .beta_fast = 32, .beta_slow = 1,
       .attention_factor = -1, .mscale = 1, .mscale_all_dim = 1, .truncate = true },
     0.1,
+};
+
+static const FamilyRope apertus_rope = {
+    12e6,
+    { .type = ROPE_LLAMA3, .factor = 8, .low_freq_factor = 1, .high_freq_factor = 4,
+      .original_n_ctx = 8192, .attention_factor = -1, .beta_fast = 32, .beta_slow = 1,
+      .truncate = true },
+    0,
 };
 
 const Family families[] = {
@@ -447,6 +466,10 @@ const Family families[] = {
     { .name = "arcee", .architecture = { "ArceeForCausalLM" }, .keys = arcee_keys,
       .tensors = no_tensors, LLAMA_NAMES("relu2", 10000, ALL_ROPES), .has = NO_GATE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 128000, .eos = 128001 },
+    { .name = "apertus", .architecture = { "ApertusForCausalLM" }, .keys = apertus_keys,
+      .tensors = apertus_tensors, LLAMA_NAMES("xielu", 12e6, ALL_ROPES), .has = NO_GATE,
+      .rope_absent = &apertus_rope, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .bos = 1,
+      .eos = 2 },
     { .name = "nemotron", .architecture = { "NemotronForCausalLM" }, .keys = nemotron_keys,
       .tensors = no_tensors, LLAMA_NAMES("relu2", 10000, ALL_ROPES),
       .norm = NORM_LAYER, .has = NO_GATE | HAS_NORM_BIAS | NORMS_PLUS_ONE,
@@ -586,6 +609,21 @@ void family_one_theta(const Family *f, Config *c)
         c->theta_window = 0;
 }
 
+/* log(1 + exp(x)) */
+static double softplus(double x)
+{
+    double e = math64_exp(-fabs(x)), rest = e < 1e-9 ? e : math64_log(1 + e);
+    return x > 0 ? x + rest : rest;
+}
+
+void family_xielu(float out[4], double alpha_p, double alpha_n, double beta, double eps)
+{
+    out[0] = (float)softplus(alpha_p);
+    out[1] = (float)(beta + softplus(alpha_n));
+    out[2] = (float)beta;
+    out[3] = (float)eps;
+}
+
 /* ---- Activations ----------------------------------------------------------------------------- */
 
 /* -1: not supported */
@@ -594,7 +632,7 @@ static const struct Activation { const char *word; int gated, plain; } activatio
                         { "gelu", FFN_GEGLU_ERF, FFN_GELU },
     { "gelu_new", FFN_GEGLU, FFN_GELU_TANH }, { "gelu_pytorch_tanh", FFN_GEGLU, FFN_GELU_TANH },
     { "gelu_fast", FFN_GEGLU, FFN_GELU_TANH }, { "relu", -1, FFN_RELU },
-    { "relu2", -1, FFN_RELU2 },
+    { "relu2", -1, FFN_RELU2 },               { "xielu", -1, FFN_XIELU },
 };
 enum { N_ACTIVATIONS = sizeof activations / sizeof activations[0] };
 

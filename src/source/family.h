@@ -156,6 +156,9 @@ const Family *family_find(const char *model_type, const char *architecture);
 /* The flag of the family that sets this enum of Config; NULL: there is none. */
 const FamilyFlag *family_flag(const Family *f, size_t at);
 
+/* The tensor xielu from what other programs store: softplus of both alphas. */
+void family_xielu(float out[4], double alpha_p, double alpha_n, double beta, double eps);
+
 /* If layers with and without a window rotate alike, drop the theta of those with one. */
 void family_one_theta(const Family *f, Config *c);
 

@@ -58,6 +58,7 @@ static const GgufArch archs[] = {
     { .name = "hunyuan-dense", .family = "hunyuan_v1_dense" },
     { .name = "arcee",     .family = "arcee", .flags = ROTATES_PAIRS },
     { .name = "nemotron",  .family = "nemotron" },
+    { .name = "apertus",   .family = "apertus" },
     { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
     { .name = "gpt-oss",   .family = "gpt_oss", .flags = RENORMALIZE | FFN_NORM_POST | OF_GPT_OSS },
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },

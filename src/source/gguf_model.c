@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "source/family.h"
 
 bool gguf_is(const unsigned char *head, size_t n)
 {
@@ -197,8 +198,34 @@ static bool bind_place(GgufBinder *b, const TensorSpec *s, RowSource *r, const c
     return r->part != NULL;
 }
 
+/* The numbers of xIELU are lists of settings, one for each layer. */
+static bool bind_xielu(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+{
+    static const char *const keys[] = { "xielu.alpha_p", "xielu.alpha_n", "xielu.beta",
+                                        "xielu.eps" };
+    float v[4];
+    for (int i = 0; i < 4; i++) {
+        float *list;
+        size_t n;
+        if (!gguf_read_floats(b->s->gguf.meta, keys[i], &list, &n, b->err))
+            return false;
+        bool there = n > (size_t)s->layer;
+        v[i]       = there ? list[s->layer] : 0;
+        free(list);
+        if (!there)
+            return fail(b->err, INPUT,
+                        "%s: key %s: expected a number for each of %d layers, found %zu",
+                        b->s->path, keys[i], b->s->stored.config.n_layers, n);
+    }
+    family_xielu(v, (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
+    *out = (CheckedTensor){ .rows = r, .type = WT_F32 };
+    return source_made_vector(b->s, r, "xielu", v, 4, b->err);
+}
+
 static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
+    if (s->role == ROLE_XIELU)
+        return bind_xielu(b, s, r, out);
     char  name[NAME_MAX_BYTES];
     bool  expert =
         s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;

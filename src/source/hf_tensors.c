@@ -272,9 +272,47 @@ static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, i
     return true;
 }
 
+/* One of the four numbers of xIELU, which are tensors of one element. */
+static bool one_number(HfBinder *b, const TensorSpec *s, const char *pattern, float *out)
+{
+    char         name[NAME_BYTES];
+    Shape        want = { .rank = 1, .dim = { 1 } };
+    fill_in(b, pattern, s->layer, 0, false, name);
+    NamedTensor *n = find(b, name);
+    if (!n)
+        return missing(b, s, name, &want);
+    if (n->t->n_elements != 1)
+        return misshaped(b, s, n, &want);
+    if (n->t->dtype != DT_F32 && n->t->dtype != DT_F16 && n->t->dtype != DT_BF16)
+        return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s",
+                    n->file->map.path, name, dtype_name(n->t->dtype));
+    n->used = true;
+    read_floats(n->t, 0, 1, out);
+    return true;
+}
+
+static bool bind_xielu(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, RowSource *r,
+                       CheckedTensor *out)
+{
+    static const char *const ends[] = { "alpha_p", "alpha_n", "beta", "eps" };
+    float                    v[4];
+    char                     pattern[NAME_BYTES];
+    int                      base = (int)(strrchr(t->name, '.') + 1 - t->name);
+    for (int i = 0; i < 4; i++) {
+        snprintf(pattern, sizeof pattern, "%.*s%s", base, t->name, ends[i]);
+        if (!one_number(b, s, pattern, &v[i]))
+            return false;
+    }
+    family_xielu(v, (double)v[0], (double)v[1], (double)v[2], (double)v[3]);
+    *out = (CheckedTensor){ .rows = r, .type = WT_F32 };
+    return source_made_vector(b->s, r, "xielu", v, 4, b->err);
+}
+
 static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const FamilyTensor *t = choose(b, s);
+    if (t && s->role == ROLE_XIELU)
+        return bind_xielu(b, s, t, r, out);
     if (!t)
         return fail(b->err, INPUT, "%s: tensor %s: expected one of family %s, which has none",
                     b->s->path, s->name, b->h->family->name);

@@ -140,6 +140,24 @@ bool source_begin(Source *s, Error *err)
     return c->tensor && s->rows && s->config_json ? true : no_memory(s->path, err);
 }
 
+bool source_made_vector(Source *s, RowSource *r, const char *name, const float *values, int n,
+                        Error *err)
+{
+    size_t  n_bytes = (size_t)n * sizeof *values;
+    Tensor *t       = source_alloc(s, sizeof *t, err);
+    float  *copy    = t ? source_alloc(s, n_bytes, err) : NULL;
+    r->part         = copy ? source_alloc(s, sizeof *r->part, err) : NULL;
+    if (!r->part)
+        return false;
+    memcpy(copy, values, n_bytes);
+    *t = (Tensor){ .name = name, .dtype = DT_F32, .rank = 1, .shape = { n },
+                   .n_elements = (size_t)n, .n_bytes = n_bytes, .offset = SIZE_MAX, .data = copy };
+    *r = (RowSource){ .stack = 1, .rows = n, .k = 1, .name = name, .type = WT_F32, .n_parts = 1,
+                      .part = r->part };
+    r->part[0] = (SourcePart){ t, NULL };
+    return true;
+}
+
 void *source_alloc(Source *s, size_t n_bytes, Error *err)
 {
     if (!ARRAY_ROOM(s->owned, s->cap_owned, (size_t)s->n_owned + 1)) {

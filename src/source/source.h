@@ -115,6 +115,10 @@ bool source_begin(Source *s, Error *err);
  * (err). */
 void *source_alloc(Source *s, size_t n_bytes, Error *err);
 
+/* Let r read a vector of n floats that was computed and is in no file. It is copied. */
+bool source_made_vector(Source *s, RowSource *r, const char *name, const float *values, int n,
+                        Error *err);
+
 /* Record a file that was read (each only once), or a warning for the user. False: out of memory. */
 bool source_uses(Source *s, const char *path, Error *err);
 #if defined(__GNUC__)

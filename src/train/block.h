@@ -33,7 +33,7 @@ typedef union BlockWeights {
         Weight attn_norm;                        /* before attention, or of the sum (POST) */
         Weight wq, wk, wv, q_norm, k_norm, attn_sinks, wo;
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
-        Weight ffn_norm, w_gate, w_up, w_down;
+        Weight ffn_norm, w_gate, w_up, xielu, w_down; /* xielu NULL: as experts */
         /* NULL: train_supported refuses */
         Weight router, choice_bias, expert_gate, expert_up, expert_down;
         /* experts: no backward pass yet */

@@ -20,6 +20,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->qk_norm == QK_HEADS, "qk_norm", "none, head or vector" },
         { c->n_experts > 0, "n_experts", "0" },
         { c->query_scale != 0, "query_scale", "0" },
+        { c->ffn == FFN_XIELU, "ffn", "another than xielu" },
         { c->attn_softcap != 0, "attn_softcap", "0" },
         { c->logit_softcap != 0, "logit_softcap", "0" },
         { c->attn_sinks, "attn_sinks", "false" },

@@ -14,7 +14,8 @@ MIXTURES = ("ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", "minimax-m2", "
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
-            "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3")
+            "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3",
+            "apertus")
 PLUS_ONE = ("gemma", "nemotron")
 PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium")
 
@@ -112,9 +113,14 @@ def expected(fixture, c, t, name):
         return np.split(t[base + "self_attn.qkv_proj.weight"], [q, q + kv])["qkv".index(part[1])]
     if fixture in ("phi3", "glm4") and part in ("w_gate", "w_up"):
         return np.split(t[base + "mlp.gate_up_proj.weight"], [ff])[part == "w_up"]
+    if part == "xielu":
+        p, n, beta, eps = (float(t[base + "mlp.act_fn." + key].reshape(-1)[0]) for key in ("alpha_p", "alpha_n", "beta", "eps"))
+        return np.array([math.log1p(math.exp(p)), beta + math.log1p(math.exp(n)), beta, eps], "<f4")
     names = dict(LLAMA)
     if fixture == "gpt-oss":
         names["router"] = "mlp.router"
+    if fixture == "apertus":
+        names.update(attn_norm="attention_layernorm", ffn_norm="feedforward_layernorm")
     if fixture in ("mixtral", "minimax-m2"):
         names["router"] = "block_sparse_moe.gate"
     if fixture in ("gemma2", "gemma3", "olmo2", "olmo3", "exaone4"):
@@ -196,6 +202,7 @@ def test_family_configs_say_what_their_folders_say():
             "type": "yarn", "factor": 8, "original_n_ctx": 16, "beta_fast": 0.5, "beta_slow": 0.05, "mscale": 1, "mscale_all_dim": 1,
             "truncate": True}),
         "ministral3-nested": dict(query_scale=0.2, query_scale_length=12, tied_embeddings=True, head_dim=20, kv_heads=1),
+        "apertus": dict(ffn="xielu", qk_norm="head", theta=12e6),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -448,6 +455,11 @@ def test_the_text_part_of_a_folder_with_images():
 
 
 def test_a_rotation_that_is_the_family_s_default():
+    with if_there():
+        need(MODELS, "apertus")
+        expect_config(converted(edited("apertus", drop=["rope_scaling", "rope_theta"])), theta=12e6, rope={
+            "type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4, "original_n_ctx": 8192})
+        refused(edited("apertus", tensors=lambda t: t.pop("model.layers.1.mlp.act_fn.beta")), "layers.1.mlp.act_fn.beta", "no such tensor")
     need(MODELS, "ministral3")
     m = converted(edited("ministral3", drop=["rope_parameters"]))
     expect_config(m, theta=1e6, query_scale=0.1, query_scale_length=16384, rope={

@@ -27,7 +27,7 @@ ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax
          "cohere": ("command-r", False), "stablelm": ("stablelm", False), "gpt2": ("gpt2", False), "gpt_neox": ("gptneox", False),
          "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False),
          "smollm3": ("smollm3", True), "olmo3": ("olmo2", False), "exaone4": ("exaone4", False),
-         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True)}
+         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False)}
 LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
@@ -41,7 +41,8 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "attn.c_proj": "attn_output", "mlp.c_fc": "ffn_up", "mlp.c_proj": "ffn_down", "attention.query_key_value": "attn_qkv",
          "attention.dense": "attn_output", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down",
          "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
-         "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm"}
+         "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
+         "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm"}
 TOP = {"embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd", "wpe": "position_embd", "norm": "output_norm", "ln_f": "output_norm",
        "final_layer_norm": "output_norm", "lm_head": "output", "embed_out": "output"}
 EXPERT = {"gate_proj": "gate", "w1": "gate", "up_proj": "up", "w3": "up", "down_proj": "down", "w2": "down"}
@@ -98,7 +99,7 @@ def tensors_of(folder, c):
             layer, e, part = expert.groups()
             experts.setdefault("blk.%s.ffn_%s_exps.weight" % (layer, EXPERT[part]), {})[int(e)] = (kind, bits)
             continue
-        if name == "lm_head.weight" and c["tied_embeddings"]:
+        if (name == "lm_head.weight" and c["tied_embeddings"]) or ".act_fn." in name:
             continue
         name, bits = tensor_of(name, c, kind, bits)
         if c["model_type"].startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
@@ -194,6 +195,11 @@ def test_every_architecture_computes_what_the_folder_does():
         keys = {"general.architecture": (STRING, arch)}
         keys.update({arch + "." + k: v for k, v in keys_of(c, config).items()})
         tensors = tensors_of(folder, c)
+        if arch == "apertus":   # numbers of the activation are settings there
+            source = {k: harness.to_f32(*v) for k, v in harness.source_tensors(folder).items()}
+            for key in ("alpha_p", "alpha_n", "beta", "eps"):
+                keys["xielu." + key] = (ARRAY, (F32, [float(source["model.layers.%d.mlp.act_fn.%s" % (n, key)].reshape(-1)[0])
+                                                      for n in range(config["n_layers"])]))
         if config["rope"]["type"] == "llama3":
             tensors["rope_freqs.weight"] = ((len(factors_of(config)),), 0, factors_of(config).tobytes())
         make_gguf.write(temp("model.gguf"), keys, tensors)

@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60}
+SEEDS = {"xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -61,6 +61,7 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
               "shared_d_ff": 24, "kv_heads": 1},
     "limited": {"gate_limit": 0.7, "gate_alpha": 1.2, "attn_sinks": True, "ffn_bias": True, "head_dim": 12, "kv_heads": 4, "attn_softcap": 3.0},
     "biased": {"n_experts": 9, "experts_used": 4, "expert_d_ff": 33, "choice_bias": True, "renormalize": True, "renormalize_min": 0.7},
+    "xielu": {"ffn": "xielu", "qk_norm": "head", "d_ff": 90, "ffn_bias": True},
     "byposition": {"query_scale": 0.4, "query_scale_length": 24, "qk_norm": "heads", "head_dim": 10, "window": 65, "full_layers": [1]},
 }
 LENGTHS = (1, 5, 130)
@@ -139,6 +140,8 @@ def make(name):
             if gated:
                 matrix(at + "w_gate", c["d_ff"], d, c["ffn_bias"], 1.5)
             matrix(at + "w_up", c["d_ff"], d, c["ffn_bias"])
+            if c["ffn"] == "xielu":
+                tensors[at + "xielu"] = np.array([0.8 + 0.3 * layer, 1.1, 0.5, -1e-6], "<f4")
             matrix(at + "w_down", d, c["d_ff"], c["ffn_bias"])
         if place in ("both", "output"):
             norm(at + "ffn_post_norm")
@@ -244,8 +247,12 @@ class Reference:
         p = (p / p.sum(-1, keepdims=True))[..., :len(x)]
         return self.linear((p @ np.repeat(v, share, 0)).transpose(1, 0, 2).reshape(len(x), -1).astype(self.dtype), at + "wo")
 
-    def network(self, x, gate, up, down, bias=lambda n: 0):
-        act = ACTS[self.c["ffn"]]
+    def xielu(self, at):
+        p, n, beta, eps = self.w[at + "xielu"]
+        return lambda x: np.where(x > 0, p * x * x, n * (np.expm1(np.minimum(x, eps)) - x)) + beta * x
+
+    def network(self, x, gate, up, down, bias=lambda n: 0, act=None):
+        act = act or ACTS[self.c["ffn"]]
         h = x @ up.T + bias("w_up")
         if self.c["gate_limit"]:
             most, g = self.c["gate_limit"], np.minimum(x @ gate.T + bias("w_gate"), self.c["gate_limit"])
@@ -286,7 +293,7 @@ class Reference:
         if self.c["n_experts"] and layer not in self.c["dense_layers"]:
             return self.experts(x, at)
         return self.network(x, self.w.get(at + "w_gate"), self.w[at + "w_up"], self.w[at + "w_down"],
-                            lambda n: self.w.get(at + n + "_bias", 0))
+                            lambda n: self.w.get(at + n + "_bias", 0), self.xielu(at) if at + "xielu" in self.w else None)
 
     def block(self, x, i):
         c, at, place = self.c, f"layers.{i}.", self.c["norm_placement"]

@@ -131,6 +131,7 @@ static void map_gelu_tanh(const Kernels *k, float *y, const float *x, int n)
         for (int i = 0; i < n; i++)                                                                \
             y[i] = formula;                                                                        \
     }
+CHANGE(xielu, k->xielu(y, y, XIELU, n), def_xielu(x[i]))
 CHANGE(add_scaled, k->add_scaled(y, u, 0.2204f, n), x[i] + u[i] * 0.2204f)
 CHANGE(add_weighted, k->add_weighted(y, u, 0.3712f, n), fmaf(0.3712f, u[i], x[i]))
 CHANGE(scale, k->scale(y, 12.649f, n), x[i] * 12.649f)
@@ -889,6 +890,7 @@ int main(int argc, char **argv)
     check_map("soft_cap", call_soft_cap, all_soft_cap);
     check_map("relu", call_relu, all_relu);
     check_map("relu2", call_relu2, all_relu2);
+    check_map("xielu", call_xielu, all_xielu);
     check_map("swiglu", call_swiglu, all_swiglu);
     check_map("geglu", call_geglu, all_geglu);
     check_map("geglu_erf", call_geglu_erf, all_geglu_erf);

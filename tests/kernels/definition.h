@@ -85,6 +85,27 @@ static float def_gelu_tanh(float x)
 }
 
 static float def_relu(float x) { return x < 0.0f ? 0.0f : x; }
+/* exp(x) - 1, x <= 0 */
+static float def_expm1_low(float x)
+{
+    static const float c[] = { 0x1.6ac71cp-10f, 0x1.123ddep-7f, 0x1.555858p-5f, 0x1.55548cp-3f,
+                               0x1.fffffcp-2f };
+    if (isnan(x) || x < -87.33654f)
+        return isnan(x) ? x : -1.0f;
+    float n = fmaf(x, 0x1.715476p+0f, 0x1.8p23f) - 0x1.8p23f;
+    float r = fmaf(n, 0x1.05c610p-29f, fmaf(n, -0x1.62e430p-1f, x)), p = c[0];
+    for (int i = 1; i < 5; i++)
+        p = fmaf(p, r, c[i]);
+    float power = ldexpf(1.0f, (int)n);
+    return fmaf(power, fmaf(p * r, r, r), power - 1.0f);
+}
+static const float XIELU[4] = { 1.7f, 0.9f, 0.5f, -1e-6f };
+static float def_xielu(float x)
+{
+    float low = x > XIELU[3] ? XIELU[3] : x, line = XIELU[2] * x;
+    return x > 0 ? fmaf(XIELU[0] * x, x, line) : fmaf(XIELU[1], def_expm1_low(low) - x, line);
+}
+
 static float def_relu2(float x) { return def_relu(x) * def_relu(x); }
 
 /* w [rows][k] row-major, already widened. */

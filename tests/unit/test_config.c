@@ -134,7 +134,8 @@ static void wrong_configs_are_refused_by_name(void)
         { "{" SMALL ", \"n_ctx\": null}", "n_ctx: expected" },
         { "{" SMALL ", \"tied_embeddings\": 1}", "tied_embeddings: expected" },
         { "{" SMALL ", \"ffn\": \"silu\"}",
-          "ffn: expected swiglu, geglu, gelu, relu, gelu_tanh, geglu_erf or relu2, found 'silu'" },
+          "ffn: expected swiglu, geglu, gelu, relu, gelu_tanh, geglu_erf, relu2 or xielu, found "
+          "'silu'" },
         { "{" SMALL ", \"bos\": 288}", "bos: expected an id below vocab_size 288, found 288" },
         { "{" SMALL ", \"bos\": -2}", "bos: expected" },
         { "{" SMALL ", \"eos\": 2}", "eos: expected an array, found number" },

@@ -24,6 +24,21 @@ MAP(map_gelu_tanh, v_gelu_tanh)
 MAP(map_relu, v_relu)
 MAP(map_relu2, v_relu2)
 
+/* Source: Huang and Schlag 2024, "Deriving Activation Functions Using Integration". v: p, n, beta,
+ * eps of docs/numerics.md. NaN takes the second form. */
+static void xielu(float *y, const float *x, const float *v, int n)
+{
+    f32x16 pos = v_set(v[0]), neg = v_set(v[1]), beta = v_set(v[2]), eps = v_set(v[3]);
+    for (int i = 0; i < n; i += LANES) {
+        int    len = n - i < LANES ? n - i : LANES;
+        f32x16 u = load_upto(x + i, len), line = v_mul(beta, u);
+        f32x16 low  = v_select(v_lt(eps, u), eps, u);
+        f32x16 down = v_fma(neg, v_sub(v_expm1_low(low), u), line);
+        f32x16 up   = v_fma(v_mul(pos, u), u, line);
+        store_upto(y + i, v_select(v_lt(v_zero(), u), up, down), len);
+    }
+}
+
 static void add(float *x, const float *y, int n)
 {
     int i = 0;

@@ -66,6 +66,24 @@ V_INLINE f32x16 v_exp_low(f32x16 x) /* exp, for x <= EXP_HIGH or NaN */
     return v_select(v_is_nan(x), x, p);
 }
 
+/* exp(x) - 1 for x <= 0 or NaN, by the same polynomial: exp(r) - 1 first, then times 2^n. */
+V_INLINE f32x16 v_expm1_low(f32x16 x)
+{
+    f32x16 z = v_fma(x, v_set(LOG2E), v_set(EXP_ROUND));
+    f32x16 n = v_sub(z, v_set(EXP_ROUND));
+    f32x16 r = v_fma(n, v_set(-LN2_HIGH), x);
+    r        = v_fma(n, v_set(-LN2_LOW), r);
+    f32x16 p = v_fma(v_set(EXP_6), r, v_set(EXP_5));
+    p        = v_fma(p, r, v_set(EXP_4));
+    p        = v_fma(p, r, v_set(EXP_3));
+    p        = v_fma(p, r, v_set(EXP_2));
+    p        = v_fma(v_mul(p, r), r, r);
+    f32x16 s = v_scale_bits(v_set(1.0f), z);
+    p        = v_fma(s, p, v_sub(s, v_set(1.0f)));
+    p        = v_select(v_lt(x, v_set(EXP_LOW)), v_set(-1.0f), p);
+    return v_select(v_is_nan(x), x, p);
+}
+
 V_INLINE f32x16 v_exp(f32x16 x)
 {
     return v_select(v_lt(v_set(EXP_HIGH), x), v_set(INFINITY), v_exp_low(x));
