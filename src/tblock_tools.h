@@ -198,16 +198,15 @@ typedef struct tblock_receipt tblock_receipt;
 typedef struct tblock_receipt_options {
     size_t      every;      /* keep each link of the chain whose number is a multiple; 0: none    */
     bool        trust_hash; /* do not compare the model's data with their recorded hash           */
-    const char *chat_sha256, *chat_date; /* of the template that made the prompt, and the date that
-                               it was told; NULL: none                                            */
+    const tblock_chat *chat; /* that wrote the prompt: its template is named; NULL: none          */
 } tblock_receipt_options;
 
 /* Begin a receipt of a generation that will be opened with opt. Then give it each token: set
  * opt->on_token to tblock_receipt_token and opt->user to the receipt, or call it in an on_token of
- * your own. The first receipt of a model reads all its data, unless trust_hash. Fails with
- * TBLOCK_INPUT (data that differ from their hash, a constraint whose text is not UTF-8) and
- * TBLOCK_USAGE (a constraint of tblock_chat_calls, which has no text; tokens that were drawn
- * before: n_drawn; an option of the sampler). */
+ * your own. The first receipt of a model reads all its data, unless trust_hash. Another thread may
+ * use the context meanwhile. Fails with TBLOCK_INPUT (data that differ from their hash, a
+ * constraint whose text is not UTF-8) and TBLOCK_USAGE (a constraint of tblock_chat_calls, which
+ * has no text; n_drawn, tokens that were drawn before). */
 TBLOCK_API tblock_receipt *tblock_receipt_new(const tblock_context *c,
                                               const tblock_generation_options *opt,
                                               const tblock_receipt_options *how, tblock_error *err);

@@ -170,6 +170,7 @@ const char *chat_source_name(const Source *s);
  * live as long as the chat. */
 typedef struct ChatParts {
     const tblock_model *model; const AnswerForm *answers; const JsonDoc *tools;
+    const char *sha256, *date; /* of the template's text; that it is told, or NULL */
 } ChatParts;
 ChatParts chat_parts(const tblock_chat *c);
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fp_env.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "text/chat_format.h"
 #include "text/chat_template.h"
@@ -17,6 +18,8 @@ struct tblock_chat {
     const tblock_model *model;
     ChatTemplate *t;
     char         *name;
+    char          sha256[65];           /* of the template's text */
+    char         *date;                 /* that it is told; NULL: none */
     ChatTokens    tokens;
     ChatHabits    habits;
     AnswerForm   *answers;              /* how they are read */
@@ -107,7 +110,9 @@ static bool open_template(tblock_chat *c, const tblock_chat_options *o, Error *e
 {
     Chosen from = { 0 };
     bool   ok = choose(c, o, &from, err);
-    if (ok && !(c->name = strdup(from.name)))
+    if (ok
+        && (!(c->name = strdup(from.name)) || (o->date && !(c->date = strdup(o->date)))
+            || !sha256_hex(from.text, strlen(from.text), c->sha256)))
         ok = no_memory(NULL, err);
     if (ok)
         c->t = chat_template_new(&(ChatTemplateOptions){
@@ -236,6 +241,7 @@ void tblock_chat_free(tblock_chat *c)
     answer_form_free(c->answers);
     chat_format_free(c->entry);
     free(c->name);
+    free(c->date);
     free(c->bos);
     free(c->eos);
     free(c);
@@ -259,7 +265,7 @@ const char *tblock_chat_known(size_t i) { return chat_builtin_name(i); }
 
 ChatParts chat_parts(const tblock_chat *c)
 {
-    return (ChatParts){ c->model, c->answers, chat_template_tools(c->t) };
+    return (ChatParts){ c->model, c->answers, chat_template_tools(c->t), c->sha256, c->date };
 }
 
 void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out)

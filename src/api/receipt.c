@@ -29,12 +29,9 @@ bool receipt_facts(const tblock_context *c, RunBinding *b, char hex[65], Error *
 {
     if (!run_binding(b, c, err))
         return false;
-    Sha256     *sha    = sha256_new();
     const char *config = b->fact[CONFIG].value;
-    if (!sha)
+    if (!sha256_hex(config, strlen(config), hex))
         return no_memory(NULL, err);
-    sha256_add(sha, config, strlen(config));
-    sha256_end(sha, hex);
     b->fact[CONFIG] = (RunFact){ receipt_fact_keys[CONFIG], hex };
     for (int i = 0; i < BINDING_FACTS; i++)
         assert(strcmp(b->fact[i].key, receipt_fact_keys[i]) == 0);
@@ -259,6 +256,12 @@ static bool copy_text(char **to, const char *text)
     return *to || !text;
 }
 
+static bool copy_chat(tblock_receipt *r, const tblock_chat *chat)
+{
+    const ChatParts p = chat ? chat_parts(chat) : (ChatParts){ 0 };
+    return !chat || (copy_text(&r->chat_sha256, p.sha256) && copy_text(&r->chat_date, p.date));
+}
+
 static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_generation_options *o,
                  const tblock_receipt_options *how, Error *err)
 {
@@ -277,8 +280,7 @@ static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_genera
     r->vocab_size = c->model->weights.cfg.vocab_size;
     r->n_given = r->n_ids = r->cap_ids = o->n_ids;
     r->sha                             = sha256_new();
-    good = good && r->sha && copy_text(&r->chat_sha256, how->chat_sha256)
-        && copy_text(&r->chat_date, how->chat_date) && copy_ids(&r->ids, o->ids, o->n_ids)
+    good = good && r->sha && copy_chat(r, how->chat) && copy_ids(&r->ids, o->ids, o->n_ids)
         && copy_sampling(r, &o->sampling);
     if (!good)
         return no_memory("receipt", err);

@@ -36,6 +36,16 @@ void sha256_end(Sha256 *s, char hex[65])
     sha256_free(s);
 }
 
+bool sha256_hex(const void *data, size_t n_bytes, char hex[65])
+{
+    Sha256 *s = sha256_new();
+    if (!s)
+        return false;
+    sha256_add(s, data, n_bytes);
+    sha256_end(s, hex);
+    return true;
+}
+
 void digest_hex(const uint8_t digest[SHA256_BYTES], char hex[65])
 {
     static const char digits[] = "0123456789abcdef";

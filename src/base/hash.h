@@ -29,6 +29,8 @@ enum { SHA256_BYTES = 32 };
 void    sha256_take(Sha256 *s, uint8_t digest[SHA256_BYTES]);
 void    sha256_end(Sha256 *s, char hex[65]); /* writes 64 hex digits and NUL; frees s */
 void    sha256_free(Sha256 *s); /* accepts NULL */
+/* The digest of n bytes in hex; false: no memory. */
+bool    sha256_hex(const void *data, size_t n_bytes, char hex[65]);
 /* A digest as 64 hex digits and NUL, and back from 64 lowercase ones. */
 void    digest_hex(const uint8_t digest[SHA256_BYTES], char hex[65]);
 bool    digest_read(const char *hex, size_t n, uint8_t digest[SHA256_BYTES]);

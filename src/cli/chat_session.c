@@ -191,9 +191,29 @@ static bool keep_answer(Session *s, const AnswerView *v, const tblock_generation
     return true;
 }
 
+/* Of the answer that o will draw, where one is wanted. */
+static bool begin_receipt(const Session *s, tblock_generation_options *o, tblock_receipt **out,
+                          tblock_error *err)
+{
+    if (!s->receipt)
+        return true;
+    *out = tblock_receipt_new(s->context, o, &(tblock_receipt_options){ .chat = s->chat }, err);
+    o->on_token = tblock_receipt_token;
+    o->user     = *out;
+    return *out != NULL;
+}
+
+/* A file that cannot be written ends no conversation. */
+static void save_receipt(const Session *s, const tblock_receipt *r)
+{
+    tblock_error err = { 0 };
+    if (!receipt_write(r, s->receipt, &err))
+        fprintf(stderr, "tblock: %s\n", err.msg);
+}
+
 static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *err)
 {
-    const tblock_generation_options o = { .ids          = ids,
+    tblock_generation_options o = { .ids          = ids,
                                           .n_ids        = n_ids,
                                           .sampling     = sampling_of(s->o.sampling, s->seed),
                                           .max_tokens   = s->o.n_predict,
@@ -206,10 +226,11 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
                                           .skip         = s->format.answer_prefix };
     AnswerView view;
     Generating g = { .context = s->context, .reading = "reading", .show = show, .user = &view };
+    tblock_receipt *receipt = NULL;
     if (!answer_view_open(&view, s->chat, s->o.raw, err))
         return false;
-    g.generation = tblock_generation_open(s->context, &o, err);
-    bool good = g.generation && generate(&g, err)
+    bool good = begin_receipt(s, &o, &receipt, err)
+        && (g.generation = tblock_generation_open(s->context, &o, err)) && generate(&g, err)
         && answer_view_text(&view, g.now.text, g.now.n_bytes, true, err);
     if (g.generation)
         note_speed(s, &g);
@@ -217,7 +238,10 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
         good = fail(err, CLI_INTERRUPTED, "%s", "");
     good = good && constraint_was_cut(s->constraint, &g.now, &s->cut, err)
         && keep_answer(s, &view, &g.now, err);
+    if (good && receipt)
+        save_receipt(s, receipt);
     tblock_generation_close(g.generation);
+    tblock_receipt_free(receipt);
     tblock_answer_free(view.answer);
     return good;
 }
@@ -287,6 +311,18 @@ bool session_save(const Session *s, const char *path, tblock_error *err)
     return good;
 }
 
+bool session_receipt(Session *s, const char *path, tblock_error *err)
+{
+    if (path && !tblock_output_apart(s->model, s->o.path, path, err))
+        return false;
+    char *copy = path ? strdup(path) : NULL;
+    if (path && !copy)
+        return no_memory(NULL, err);
+    free(s->receipt);
+    s->receipt = copy;
+    return true;
+}
+
 bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
 {
     tblock_chat_message *m = NULL;
@@ -349,6 +385,7 @@ void session_close(Session *s)
     while (s->n)
         drop_last(s);
     free(s->message);
+    free(s->receipt);
     tblock_chat_free(s->chat);
     tblock_constraint_free(s->constraint);
     tblock_context_free(s->context);

@@ -101,6 +101,7 @@ typedef struct Session {
     double              read_s, draw_s;
     size_t              n_answers, all_drawn;
     double              all_draw_s;
+    char               *receipt;         /* the file of each answer's receipt; NULL: none */
 } Session;
 
 bool session_open(Session *s, const SessionOptions *o, tblock_error *err);
@@ -108,6 +109,9 @@ void session_close(Session *s); /* a zeroed one is accepted */
 
 /* Replace the system text. Fails (TBLOCK_USAGE) where the format has no place for one. */
 bool session_system(Session *s, const char *text, tblock_error *err);
+/* Write the receipt of each answer to this file from now on; NULL: to none. Fails (TBLOCK_USAGE)
+ * where it is one of the model. */
+bool session_receipt(Session *s, const char *path, tblock_error *err);
 void session_reset(Session *s); /* forget all turns; the system text stays */
 
 /* Add what the user says and write the answer to standard output as it comes. On failure the

@@ -76,7 +76,7 @@ typedef struct ChatCommand {
     const char *name, *argument, *help; /* argument: NULL where it takes none */
     bool (*run)(Chat *c, const char *argument, tblock_error *err); /* false: as session functions */
 } ChatCommand;
-enum { N_COMMANDS = 9 }; /* the last one is empty */
+enum { N_COMMANDS = 10 }; /* the last one is empty */
 static const ChatCommand chat_commands[N_COMMANDS];
 
 static bool run_reset(Chat *c, const char *argument, tblock_error *err)
@@ -133,6 +133,19 @@ static bool run_load(Chat *c, const char *argument, tblock_error *err)
     return !waits || after_answer(c, session_reply(&c->session, err), err);
 }
 
+static bool run_receipt(Chat *c, const char *argument, tblock_error *err)
+{
+    const bool wanted = *argument;
+    if ((wanted && !need_file(c, "receipt", argument, err))
+        || !session_receipt(&c->session, wanted ? argument : NULL, err))
+        return false;
+    if (wanted)
+        cli_note(c->args->general.quiet, "the receipt of each answer will be in %s", argument);
+    else
+        cli_note(c->args->general.quiet, "no more receipts");
+    return true;
+}
+
 static bool run_regen(Chat *c, const char *argument, tblock_error *err)
 {
     (void)argument;
@@ -180,6 +193,8 @@ static const ChatCommand chat_commands[N_COMMANDS] = {
     { "system", "TEXT", "set the system text; without TEXT, print it",             run_system },
     { "save",   "FILE", "save the conversation as JSON",                           run_save },
     { "load",   "FILE", "continue a saved conversation",                           run_load },
+    { "receipt", "FILE", "write the receipt of each answer to FILE; without FILE, no more",
+      run_receipt },
     { "regen",  NULL,   "generate the last answer again, with the next seed",      run_regen },
     { "stats",  NULL,   "print tokens, speed and seed",                            run_stats },
     { "help",   NULL,   "print this list",                                         run_help },

@@ -57,7 +57,8 @@ static const Field chat_fields[] = {
 static const ChatRequest  chat_default  = { .s            = SETTINGS_DEFAULT,
                                             .top_logprobs = -1,
                                             .parallel     = true };
-static const Field *const chat_tables[] = { chat_fields, settings_fields, openai_fields, NULL };
+static const Field *const chat_tables[] = { chat_fields, settings_fields, openai_fields,
+                                              receipt_fields, NULL };
 const Body                chat_body     = { chat_tables, &chat_default };
 
 typedef struct Chat { Talk talk; bool logprobs; } Chat;
@@ -96,6 +97,8 @@ static void delta_event(Choice *c, const TextOut *delta, size_t first, size_t n,
     text_out(o, "}");
     logprobs_json(c, first, n);
     drawn_ids_json(c, first, n);
+    if (ended)
+        receipt_json(c);
     text_out(o, ended ? ", \"finish_reason\": \"%s\"}]}" : ", \"finish_reason\": null}]}",
              reason_of(c));
     event_end(j);
@@ -212,6 +215,7 @@ static void write_whole(Job *j)
         message_json(o, c);
         logprobs_json(c, 0, c->n_tokens);
         drawn_ids_json(c, 0, c->n_tokens);
+        receipt_json(c);
         text_out(o, ", \"finish_reason\": \"%s\"}", reason_of(c));
     }
     text_out(o, "], ");

@@ -38,7 +38,7 @@ static const CompletionRequest completion_default = { .s           = SETTINGS_DE
                                                       .max_tokens    = 16,
                                                       .logprobs      = -1 };
 static const Field *const completion_tables[] = { completion_fields, settings_fields, openai_fields,
-                                                  NULL };
+                                                  receipt_fields, NULL };
 const Body completions_body = { completion_tables, &completion_default };
 
 /* What is needed when answers are written. */
@@ -120,7 +120,8 @@ static void logprobs_json(Choice *c, size_t first, size_t n)
     text_out(o, "]}");
 }
 
-static void choice_json(Choice *c, const char *text, size_t n, size_t first, size_t n_tokens)
+static void choice_json(Choice *c, const char *text, size_t n, size_t first, size_t n_tokens,
+                        bool ended)
 {
     TextOut          *o      = &c->job->out;
     const char       *reason = finish_reason(c);
@@ -128,6 +129,8 @@ static void choice_json(Choice *c, const char *text, size_t n, size_t first, siz
     json_out_string(o, text, n);
     logprobs_json(c, first, n_tokens);
     drawn_ids_json(c, first, n_tokens);
+    if (ended)
+        receipt_json(c);
     text_out(o, reason ? ", \"finish_reason\": \"%s\"}" : ", \"finish_reason\": null}", reason);
 }
 
@@ -145,7 +148,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
     event_begin(j, NULL);
     head_json(j, object);
     text_out(&j->out, ", \"choices\": [");
-    choice_json(c, text ? text : "", n, first, c->n_tokens - first);
+    choice_json(c, text ? text : "", n, first, c->n_tokens - first, false);
     text_out(&j->out, "]}");
     event_end(j);
     text_out_free(&both);
@@ -157,7 +160,7 @@ static void write_ended(Choice *c)
     event_begin(j, NULL);
     head_json(j, object);
     text_out(&j->out, ", \"choices\": [");
-    choice_json(c, "", 0, c->n_tokens, 0);
+    choice_json(c, "", 0, c->n_tokens, 0, true);
     text_out(&j->out, "]}");
     event_end(j);
 }
@@ -198,7 +201,7 @@ static void write_whole(Job *j)
         text_out_bytes(&both, c->text.text, c->text.n);
         text_out(o, index ? ", " : "");
         c->index = index++;
-        choice_json(c, both.text ? both.text : "", both.n, 0, c->n_tokens);
+        choice_json(c, both.text ? both.text : "", both.n, 0, c->n_tokens, true);
         text_out_free(&both);
     }
     text_out(o, "], ");
@@ -247,7 +250,7 @@ static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
         || !settings_apply(x, &r->s, j))
         return false;
     j->options.prompt_logits = r->echo && r->logprobs >= 0;
-    return true;
+    return draw_receipts(x, &r->s, NULL, j);
 }
 
 static bool complete(Exchange *x, const JsonDoc *d)

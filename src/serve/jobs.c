@@ -47,6 +47,7 @@ static void choice_free(Choice *c)
         free(c->token[i].top);
     free(c->token);
     free(c->ids);
+    tblock_receipt_free(c->receipt);
     text_out_free(&c->text);
 }
 
@@ -187,6 +188,8 @@ void choice_on_token(void *user, size_t index, int32_t token, const float *logit
     const Job *j     = c->job;
     Server    *s     = j->server;
     bool       given = index < c->prompt->n;
+    if (c->receipt)
+        tblock_receipt_token(c->receipt, index, token, logits);
     if (j->options.prompt_logits && !c->n_tokens && ARRAY_ROOM(c->token, c->cap_tokens, 1))
         c->token[c->n_tokens++] =
             (Token){ .id = c->prompt->ids[0], .given = true, .log_prob = (double)NAN };

@@ -245,6 +245,7 @@ typedef struct Choice {
     size_t             n_cached;
     double             log_prob_sum;
     double             last_token;   /* when */
+    tblock_receipt    *receipt;      /* NULL: not asked for */
     bool               failed_memory;
 } Choice;
 
@@ -339,7 +340,7 @@ bool prompts_read(Exchange *x, const JsonNode *p, const PromptForm *f, Job *j);
 /* The first member of what a request that draws is read into. */
 typedef struct Settings {
     const JsonNode *model, *stop, *stream_options, *resume_ids, *bias;
-    bool            stream, usage, return_ids;
+    bool            stream, usage, return_ids, receipt;
     int64_t         n, top_k, seed;
     double          temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int             max_tokens, top; /* set by the endpoint: as in tblock_generation_options; log-
@@ -347,7 +348,8 @@ typedef struct Settings {
     const char     *max_param, *stop_param; /* the endpoint's names of these, for errors */
 } Settings;
 extern const Field settings_fields[], /* those that every endpoint has */
-    openai_fields[];                  /* and those of OpenAI's first two */
+    openai_fields[],                  /* and those of OpenAI's first two */
+    receipt_fields[];                 /* of those that draw_receipts is called for */
 #define SETTINGS_DEFAULT                                                                           \
     { .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = -1,            \
       .max_param = "max_tokens", .stop_param = "stop" }
@@ -355,12 +357,17 @@ extern const Field settings_fields[], /* those that every endpoint has */
 bool     settings_check(Exchange *x, Settings *s);
 /* Into the job, which has its choices and prompts. */
 bool     settings_apply(Exchange *x, const Settings *s, Job *j);
+/* When all options of the job are known: a receipt for each choice, if the request asks for them.
+ * The first one reads the model's data. */
+bool     draw_receipts(Exchange *x, const Settings *s, const tblock_chat *chat, Job *j);
 
 /* "id", "object", "created", "model" and, of texts that are drawn, "seed" of an object that begins
  * here. */
 void head_json(Job *j, const char *object);
 void usage_json(Job *j);
 void number_json(TextOut *o, double x); /* NaN: null */
+/* The receipt of a choice that has ended, behind a comma; nothing if none was asked for. */
+void receipt_json(Choice *c);
 void drawn_ids_json(const Choice *c, size_t first, size_t n);
 void end_stream(Job *j, const char *object);
 /* "key": text, behind a comma unless an object begins here. */

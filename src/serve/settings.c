@@ -50,6 +50,12 @@ const Field openai_fields[] = {
     { "store",              FIELD_IGNORED, 0, 0, 0, NULL },
     { 0 },
 };
+
+const Field receipt_fields[] = {
+    { "receipt",            FIELD_BOOL,    AT(receipt),        0, 0,
+      "the answer has a receipt, which tblock verify computes again" },
+    { 0 },
+};
 #undef AT
 
 static const Field stream_fields[] = {
@@ -216,6 +222,28 @@ bool settings_apply(Exchange *x, const Settings *r, Job *j)
     return true;
 }
 
+bool draw_receipts(Exchange *x, const Settings *r, const tblock_chat *chat, Job *j)
+{
+    tblock_error err;
+    if (!r->receipt)
+        return true;
+    if (r->resume_ids)
+        return refuse(
+            x, MHD_HTTP_BAD_REQUEST, "receipt",
+            "receipt: expected none beside resume_ids, whose logits are another server's");
+    for (Choice *c = j->choice; c < j->choice + j->n_choices; c++) {
+        tblock_generation_options o = j->options;
+        o.ids                       = c->prompt->ids;
+        o.n_ids                     = c->prompt->n;
+        o.sampling.seed             = c->seed;
+        c->receipt = tblock_receipt_new(x->server->o->context, &o,
+                                        &(tblock_receipt_options){ .chat = chat }, &err);
+        if (!c->receipt)
+            return refuse_error(x, "receipt", &err);
+    }
+    return true;
+}
+
 /* ---- What every answer has ------------------------------------------------------------------- */
 
 void member_json(TextOut *o, const char *key, const char *text, size_t n)
@@ -269,6 +297,19 @@ void drawn_ids_json(const Choice *c, size_t first, size_t n)
         if (!c->token[i].given && !c->token[i].ends)
             text_out(o, "%s%d", told++ ? ", " : "", (int)c->token[i].id);
     text_out(o, "]");
+}
+
+void receipt_json(Choice *c)
+{
+    TextOut *o    = &c->job->out;
+    char    *json = NULL;
+    if (!c->receipt)
+        return;
+    if (tblock_receipt_json(c->receipt, &json, NULL))
+        text_out(o, ", \"receipt\": %s", json);
+    else
+        o->failed = true;
+    tblock_free(json);
 }
 
 void end_stream(Job *j, const char *object)

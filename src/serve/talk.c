@@ -380,7 +380,8 @@ bool talk_job(Exchange *x, const Settings *s, Job *j)
     return job_choices(j, 1, (size_t)s->n) && talk_open(x, t)
         && talk_prompt(x, t, false, &j->prompt[0])
         && check_context(x, t, &j->prompt[0]) && settings_apply(x, s, j)
-        && constrain(x, t, s, j) && add_stops(x, t, j) && open_answers(x, t, j);
+        && constrain(x, t, s, j) && add_stops(x, t, j)
+        && draw_receipts(x, s, t->chat, j) && open_answers(x, t, j);
 }
 
 /* ---- What answers say ------------------------------------------------------------------------ */

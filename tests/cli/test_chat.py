@@ -288,6 +288,28 @@ def a_saved_conversation_goes_on():
     assert contents(saved(t)) == ["Reply.", continued(prompt("Reply."), "-n", "10")]
 
 
+def each_answer_has_a_receipt():
+    t = chat("-n", "8")
+    assert "answer will be in r.json" in t.say("/receipt r.json")
+    prompts = []
+    for text in ("One", "Two"):
+        t.say(text)
+        receipt = json.loads((TEMP / "r.json").read_text())
+        prompts.append(receipt["prompt"])
+        assert 0 < len(receipt["drawn"]) <= 8 and re.fullmatch("[0-9a-f]{64}", receipt["chat"]["sha256"]) and receipt["chat"]["date"] is None
+        done = subprocess.run([TBLOCK, "verify", MODEL, str(TEMP / "r.json")], capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 0 and "every token and every bit" in done.stdout, done.stderr
+    assert prompts[1][:len(prompts[0])] == prompts[0] and len(prompts[1]) > len(prompts[0])
+    before = (TEMP / "r.json").read_bytes()
+    assert "no more receipts" in t.say("/receipt")
+    t.say("Three")
+    assert (TEMP / "r.json").read_bytes() == before
+    assert "other than the input" in t.say("/receipt " + MODEL)
+    t.say("/receipt missing/folder.json")
+    assert "missing/folder.json" in t.say("Four")
+    t.say("Five")
+
+
 def bad_files_change_nothing():
     t = chat("-n", "5")
     t.say("One")
@@ -327,7 +349,7 @@ def the_sandbox_answers_the_same_and_opens_no_file():
     (TEMP / "old.json").write_text('[{"role": "user", "content": "a"}]')
     t = chat("-n", "20", "--sandbox", "--threads", "2", state=state)
     said = t.say("Who art thou?")
-    for command in ("/save out.json", "/load old.json"):
+    for command in ("/save out.json", "/load old.json", "/receipt out.json"):
         assert "not available with --sandbox" in t.say(command), command
     t.type("\x04")
     assert t.end() == 0 and not state.exists() and not (TEMP / "out.json").exists()
@@ -337,7 +359,7 @@ def the_sandbox_answers_the_same_and_opens_no_file():
 def commands_are_explained():
     t = chat("-n", "5")
     shown = t.say("/help")
-    assert all(word in shown for word in ("/reset", "/system TEXT", "/save FILE", "/load FILE", "/regen", "/stats", "/quit"))
+    assert all(word in shown for word in ("/reset", "/system TEXT", "/save FILE", "/load FILE", "/receipt FILE", "/regen", "/stats", "/quit"))
     assert "did you mean /stats?" in t.say("/stat")
     assert "/help lists them" in t.say("/xyzzy")
     assert "expected nothing after it" in t.say("/reset all")
@@ -409,7 +431,7 @@ def without_a_format_the_option_is_named():
 CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be_edited_and_called_back, no_history_leaves_no_file,
           ctrl_c_stops_the_answer_and_not_the_program, what_is_stopped_before_it_begins_changes_nothing,
           a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does, a_window_that_forgot_is_read_again,
-          system_text_stays_and_is_told, a_saved_conversation_goes_on, bad_files_change_nothing, a_file_is_saved_where_and_as_it_is,
+          system_text_stays_and_is_told, a_saved_conversation_goes_on, each_answer_has_a_receipt, bad_files_change_nothing, a_file_is_saved_where_and_as_it_is,
           the_sandbox_answers_the_same_and_opens_no_file, commands_are_explained, messages_may_have_several_lines,
           a_dumb_terminal_is_enough, a_pipe_gets_the_answer_alone,
           reasoning_and_calls_are_told_apart, without_a_format_the_option_is_named]

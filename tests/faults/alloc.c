@@ -226,7 +226,7 @@ static bool proves(tblock_error *err)
         .ids = ids, .n_ids = 3, .max_tokens = 6, .constraint = k, .on_token = tblock_receipt_token,
         .sampling = { .bias_ids = ids, .bias = bias, .n_bias = 1 }
     };
-    tblock_receipt_options how = { .every = 2, .chat_date = "x" };
+    tblock_receipt_options how = { .every = 2 };
     tblock_receipt        *r   = c ? tblock_receipt_new(c, &o, &how, err) : NULL;
     o.user                       = r;
     tblock_generation     *g     = r ? tblock_generation_open(c, &o, err) : NULL;
