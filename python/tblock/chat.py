@@ -71,6 +71,8 @@ class Chat(Handle):
         if options.get("constraint") is None:
             stops += self.stop_texts
         options.setdefault("max_tokens", None)
+        if options.get("receipt"):
+            options["receipt"] = {"chat": self._c, **(options["receipt"] if isinstance(options["receipt"], Mapping) else {})}
         where = self.model if context is None else expect("context", context, Context)
         return Answer(self, where.generate(self.render(messages), stop=stops, stop_ids=self.stop_ids,
                                            skip=self.answer_prefix or None, **options))

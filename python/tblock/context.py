@@ -1,13 +1,14 @@
 """A context: the forward pass over sequences with their KV caches, and what is measured with it."""
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import threading
 import weakref
 from contextlib import contextmanager
 from html import escape
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +20,11 @@ from .model import Floats, Ids, Model, Path, Prompt, array, c_ids, owned
 
 if TYPE_CHECKING:
     from .generation import Generation
+
+
+# tblock_receipt_verdict, in the words of `tblock verify --json`
+VERDICTS = {lib.TBLOCK_RECEIPT_HOLDS: "holds", lib.TBLOCK_RECEIPT_OTHER: "other", lib.TBLOCK_RECEIPT_CHANGED: "changed",
+            lib.TBLOCK_RECEIPT_TOKEN: "token", lib.TBLOCK_RECEIPT_LOGITS: "logits", lib.TBLOCK_RECEIPT_FAILED: "failed"}
 
 
 class Context(Handle):
@@ -212,17 +218,20 @@ class Context(Handle):
                  min_p: float = 0.0, repeat_penalty: float = 1.0, presence_penalty: float = 0.0,
                  frequency_penalty: float = 0.0, logit_bias: Optional[dict[int, float]] = None, seed: int = 0,
                  stop: Union[str, Sequence[str]] = (), stop_ids: Optional[Sequence[int]] = None, skip: Optional[str] = None,
-                 constraint: Any = None, draft: int = 0, draft_match: int = 2) -> "Generation":
+                 constraint: Any = None, draft: int = 0, draft_match: int = 2,
+                 receipt: Union[bool, Mapping[str, Any]] = False) -> "Generation":
         """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
         ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
         that end it; None: the model's own. skip: dropped from the start. constraint: what the text must fit (Model.constraint).
-        draft: most tokens to guess ahead. Returns an iterator of the pieces of the text."""
+        draft: most tokens to guess ahead. receipt: the generation has a `receipt`; a dict with `every` keeps links of its chain,
+        with `trust_hash` the model's data are not read for it. Returns an iterator of the pieces of the text."""
         from .generation import Generation
         return Generation(self, prompt, {
             "max_tokens": 0 if max_tokens is None else max_tokens or -1, "stop_ids": stop_ids, "stop_texts": [stop] if isinstance(stop, str) else stop,
             "skip": skip, "draft": draft, "draft_match": draft_match}, {
             "temp": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
-            "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias, constraint)
+            "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias, constraint,
+            None if receipt is False else {} if receipt is True else receipt)
 
     def advance(self, generations: "Sequence[Generation]", prompt_tokens: int = 0) -> None:
         """Take generations of this context one step on, in one batch. Each draws what it would draw alone, to the bit.
@@ -305,6 +314,23 @@ class Context(Handle):
                 row["why"] = text_of(why)
         lib.tblock_free(report.rows)
         out["rows"] = rows
+        return out
+
+    def verify_receipts(self, receipts: Iterable[Union[str, bytes, Mapping[str, Any]]], *,
+                        progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
+        """Compute receipts again (docs/receipts.md), JSON or what it says. Of each: verdict ("holds", "other", "changed", "token",
+        "logits", "failed"), n_given, n_drawn, position, found, expected, first, last, why. As many at a time as there are
+        sequences."""
+        texts = [r.encode() if isinstance(r, str) else r if isinstance(r, bytes) else json.dumps(r).encode() for r in receipts]
+        read = [ffi.gc(call("tblock_receipt_read", text, len(text), b"receipt %d" % i), lib.tblock_receipt_free)
+                for i, text in enumerate(texts)]
+        rows = ffi.new("tblock_receipt_row[]", len(read))
+        opt = Options("tblock_receipt_verify_options", {"progress": progress or (lambda done: True)})  # where Ctrl-C is seen
+        with self._use() as c:
+            call("tblock_receipt_verify", c, ffi.new("tblock_receipt *[]", read), len(read), opt.c, rows, options=opt)
+        out = records(rows, len(read))
+        for row in out:
+            row["verdict"] = VERDICTS[row.verdict]
         return out
 
     def write_logits(self, path: Path, prompt: Prompt, **options: Any) -> None:

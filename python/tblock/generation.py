@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, AsyncIterator, Iterator, Mapping, Optional
 
 import numpy as np
@@ -25,7 +26,8 @@ class Generation(Handle):
     Made by Model.generate and Context.generate. Several of one context go on together with Context.advance."""
 
     def __init__(self, context: Context, prompt: Prompt, options: Mapping[str, Any], sampling: Mapping[str, Any],
-                 logit_bias: Optional[Mapping[int, float]], constraint: Optional[Constraint]) -> None:
+                 logit_bias: Optional[Mapping[int, float]], constraint: Optional[Constraint],
+                 receipt: Optional[Mapping[str, Any]] = None) -> None:
         self.model, self.context = context.model, context
         ids = c_ids(self.model.prompt(prompt))
         drawing, opt = Options("tblock_sampler_options", sampling), Options("tblock_generation_options", options)
@@ -35,7 +37,12 @@ class Generation(Handle):
         opt.c.ids, opt.c.n_ids, opt.c.sampling = ids, len(ids), drawing.c[0]
         if constraint is not None:
             opt.c.constraint = expect("constraint", constraint, Constraint)._c
+        self._receipt: Any = None  # lives as long as this
         with context._use() as c:
+            if receipt is not None:
+                how = Options("tblock_receipt_options", receipt)
+                self._receipt = ffi.gc(call("tblock_receipt_new", c, opt.c, how.c), lib.tblock_receipt_free)
+                opt.c.on_token, opt.c.user = ffi.addressof(lib, "tblock_receipt_token"), self._receipt
             raw = call("tblock_generation_open", c, opt.c)
             super().__init__(raw, lib.tblock_generation_close, self.model, context, *([constraint] if constraint else []),
                              guard=context._guard)
@@ -100,6 +107,21 @@ class Generation(Handle):
             if self._note.logits == ffi.NULL:
                 return None
             return np.frombuffer(ffi.buffer(self._note.logits, 4 * self.model.vocab_size), np.float32).copy()
+
+    @property
+    def receipt(self) -> Optional[dict[str, Any]]:
+        """The receipt of what is drawn so far (docs/receipts.md), for json.dump and Context.verify_receipts; None where none was
+        asked for."""
+        if self._receipt is None:
+            return None
+        out = ffi.new("char **")
+        with self.context._use():
+            call("tblock_receipt_json", self._receipt, out)
+        try:
+            receipt: dict[str, Any] = json.loads(ffi.string(out[0]))
+            return receipt
+        finally:
+            lib.tblock_free(out[0])
 
     # ---- Going on ----
 

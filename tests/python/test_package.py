@@ -46,6 +46,26 @@ def texts_are_those_of_run():
             assert list(g.ids)[:len(answer["ids"])] == answer["ids"][-len(g.ids):] and g.end == answer["stop_reason"], options
 
 
+def receipts_are_those_of_run():
+    with tblock.Model(MODEL) as m, m.context(n_seqs=2) as c:
+        file = temp("receipt.json")
+        program("run", MODEL, "--prompt", TEXT, "-n", "20", "--seed", "5", "--receipt", file, "--receipt-every", "4")
+        with open(file, encoding="utf-8") as f:
+            text = f.read()
+        g = c.generate(TEXT, max_tokens=20, seed=5, receipt={"every": 4}).run()
+        assert g.receipt == json.loads(text) and m.generate(TEXT, max_tokens=1).receipt is None
+        changed = json.loads(text)
+        changed["drawn"][7] ^= 1
+        rows = c.verify_receipts([text, text.encode(), g.receipt, changed])
+        assert [r.verdict for r in rows] == ["holds"] * 3 + ["logits"] and rows[0].why == "" and rows[3].n_drawn == 20, rows
+        assert rows[3].position == rows[3].n_given + 7 and rows[3].found == changed["drawn"][7], rows[3]
+        answer = m.chat(format="chatml").answer([{"role": "user", "content": "Who?"}], max_tokens=9, context=c, receipt=True)
+        assert list(answer) is not None and len(answer.generation.receipt["chat"]["sha256"]) == 64
+        assert c.verify_receipts([answer.generation.receipt])[0].verdict == "holds"
+        raises(tblock.InputError, "receipt 1: receipt: unknown field", c.verify_receipts, [text, {"more": 1}])
+        raises(TypeError, "every", c.generate, TEXT, receipt={"many": 1})
+
+
 def defaults_are_those_of_run():
     said = dict(re.findall(r"--(temp|top-k|top-p|min-p|repeat-penalty|seed|predict) [^\[]*\[([^;\]]*)",
                            program("help", "run").decode().replace("\n", " ")))
