@@ -48,8 +48,13 @@ static double draw(Bench *b, bool receipt)
 {
     tblock_error              err  = { 0 };
     const int32_t             id   = 1;
-    tblock_generation_options o    = { .ids = &id, .n_ids = 1, .sampling = { .temp = 1, .seed = 5 },
-                                       .stop_ids = &id, .max_tokens = b->n_tokens };
+    tblock_generation_options o    = {
+        .ids = &id,
+        .n_ids = 1,
+        .sampling = { .temp = 0.8f, .top_k = 40, .top_p = 0.95, .seed = 5 },
+        .stop_ids = &id,
+        .max_tokens = b->n_tokens
+    };
     tblock_receipt           *r    = NULL;
     tblock_generation_info    info = { .end = TBLOCK_GOES_ON };
     double                    s    = 0;

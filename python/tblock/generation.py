@@ -40,7 +40,7 @@ class Generation(Handle):
         self._receipt: Any = None  # lives as long as this
         with context._use() as c:
             if receipt is not None:
-                how = Options("tblock_receipt_options", receipt)
+                how = Options("tblock_receipt_options", expect("receipt", receipt, Mapping))
                 self._receipt = ffi.gc(call("tblock_receipt_new", c, opt.c, how.c), lib.tblock_receipt_free)
                 opt.c.on_token, opt.c.user = ffi.addressof(lib, "tblock_receipt_token"), self._receipt
             raw = call("tblock_generation_open", c, opt.c)

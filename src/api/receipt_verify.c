@@ -1,8 +1,11 @@
 /* api/receipt_verify.c: receipts are computed again: each is one text to read, in pieces, whose
- * logits give the links of its chain and the tokens that they were drawn from. */
+ * logits give the links of its chain and the tokens that they were drawn from. Behind each piece,
+ * chains and draws are shared among threads: of one receipt they are two jobs. */
 #include "api/receipt.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,22 +13,46 @@
 #include "api/fitting.h"
 #include "base/fp_env.h"
 #include "base/progress.h"
+#include "base/threads.h"
 
 enum { PIECE = 128 }; /* tokens whose logits are held at once, of all receipts together */
+
+/* Logits of a piece that a token was drawn from. */
+typedef struct Drawn { size_t index; const float *logits; } Drawn;
 
 typedef struct Checking {
     const tblock_receipt *r;
     tblock_receipt_row   *row;
     tblock_generation    *g;      /* NULL: not begun, or ended */
-    Fitting               fit;
-    Sampler              *sampler;
-    Sha256               *sha;    /* both of all receipts */
+    struct Batch         *batch;
+    size_t                first, n; /* of the piece's rows: its own */
+    /* of the chain: */
     Digest                link;
     int64_t               closed; /* position behind the last link that was compared */
-    int                   vocab_size;
+    /* of the draws: */
+    Fitting               fit;
     bool                  failed;
+    int64_t               failed_at; /* position; INT64_MAX: none */
     Error                 why;
 } Checking;
+
+/* What a thread draws and hashes with. */
+typedef struct Tools { Sampler *sampler; Sha256 *sha; } Tools;
+
+typedef struct Batch {
+    tblock_context     *c;
+    Checking           *k;   /* [n] */
+    size_t              n, next;
+    tblock_generation **run; /* [c->n_seqs] */
+    const tblock_receipt_verify_options *opt;
+    int                 vocab_size;
+    Drawn               drawn[PIECE];
+    size_t              n_drawn;
+    ThreadPool         *pool;
+    Tools              *tools;  /* [n_tools] */
+    int                 n_tools;
+    atomic_size_t       job;    /* the next one */
+} Batch;
 
 static void say(tblock_receipt_row *row, int verdict, const char *text)
 {
@@ -83,36 +110,44 @@ static bool ends_text(const tblock_receipt *r, int32_t id)
 }
 
 /* What these logits give at this place; -1: the text has ended before. */
-static bool draw_again(Checking *k, size_t index, const float *logits, int32_t *id)
+static bool draw_again(Checking *k, Sampler *s, const Drawn *d, int32_t *id)
 {
     const tblock_receipt *r = k->r;
     if (r->kind && !fitting_allow(&k->fit, &k->why))
         return false;
     if (r->kind
-        && (!k->fit.n_texts || (index > r->n_given && ends_text(r, r->ids[index - 1])))) {
+        && (!k->fit.n_texts || (d->index > r->n_given && ends_text(r, r->ids[d->index - 1])))) {
         *id = -1;
         return true;
     }
-    return sampler_set(k->sampler, &r->sampling, &k->why)
-        && sampler_next(k->sampler, logits, r->kind ? k->fit.allowed : NULL, r->ids, index,
-                        (uint32_t)index, id, &k->why);
+    return sampler_set(s, &r->sampling, &k->why)
+        && sampler_next(s, d->logits, r->kind ? k->fit.allowed : NULL, r->ids, d->index,
+                        (uint32_t)d->index, id, &k->why);
 }
 
-static bool replay(Checking *k, size_t index, const float *logits)
+static bool replay_one(Checking *k, Sampler *s, const Drawn *d)
 {
-    const int32_t found = k->r->ids[index];
+    const int32_t found = k->r->ids[d->index];
     int32_t       id    = -1;
-    if (k->row->position >= 0)
-        return true; /* the first one counts */
-    if (!draw_again(k, index, logits, &id))
+    if (!draw_again(k, s, d, &id))
         return false;
-    if (id != found) {
-        k->row->position = (int64_t)index;
-        k->row->found    = found;
-        k->row->expected = id;
-        return true;
-    }
-    return !k->r->kind || ends_text(k->r, id) || fitting_take(&k->fit, id, &k->why);
+    if (id == found)
+        return !k->r->kind || ends_text(k->r, id) || fitting_take(&k->fit, id, &k->why);
+    k->row->position = (int64_t)d->index;
+    k->row->found    = found;
+    k->row->expected = id;
+    return true;
+}
+
+/* The draws of a piece, up to the first token that is another. */
+static void replay(Checking *k, Sampler *s)
+{
+    const Drawn *d = k->batch->drawn + k->first;
+    for (size_t i = 0; i < k->n && !k->failed && k->row->position < 0; i++)
+        if (!replay_one(k, s, &d[i])) {
+            k->failed    = true;
+            k->failed_at = (int64_t)d[i].index;
+        }
 }
 
 /* The link that the receipt has behind this token; NULL: it keeps none. */
@@ -135,34 +170,86 @@ static bool closes(const tblock_receipt *r, size_t index, const Digest *link)
         || memcmp(&r->links[number / r->every - 1], link, sizeof *link) == 0;
 }
 
-static void take_token(void *user, size_t index, int32_t token, const float *logits)
+/* The chain through a piece, up to the first link that is another. */
+static void follow(Checking *k, Sha256 *sha)
 {
-    Checking *k = user;
-    if (index < k->r->n_given || k->failed || k->row->first >= 0)
-        return;
-    if (!replay(k, index, logits)) {
-        k->failed = true;
-    } else {
-        receipt_link(k->sha, &k->link, token, logits, k->vocab_size);
+    const Drawn *d = k->batch->drawn + k->first;
+    for (size_t i = 0; i < k->n && k->row->first < 0; i++) {
+        const size_t index = d[i].index;
+        receipt_link(sha, &k->link, k->r->ids[index], d[i].logits, k->batch->vocab_size);
         if (!kept_link(k->r, index))
-            return;
+            continue;
         if (!closes(k->r, index, &k->link)) {
             k->row->first = k->closed;
             k->row->last  = (int64_t)index;
         }
         k->closed = (int64_t)index + 1;
     }
-    /* the rest would say no more: a token that is another waits for a link, which says whether its
-     * logits are too */
-    if (k->failed || k->row->first >= 0 || k->row->position >= 0)
-        tblock_generation_stop(k->g);
+}
+
+static void note_row(void *user, size_t index, int32_t token, const float *logits)
+{
+    Checking *k = user;
+    Batch    *b = k->batch;
+    (void)token; /* the receipt's */
+    if (index < k->r->n_given)
+        return;
+    assert(b->n_drawn < PIECE);
+    k->first             = k->n ? k->first : b->n_drawn;
+    b->drawn[b->n_drawn] = (Drawn){ index, logits };
+    b->n_drawn++;
+    k->n++;
+}
+
+/* Jobs 2 i and 2 i + 1 are of receipt i; the chains, which take longer, come first. */
+static void take_jobs(void *user, Team team)
+{
+    Batch      *b = user;
+    const Tools t = b->tools[team.thread];
+    for (size_t job; (job = atomic_fetch_add(&b->job, 1)) < 2 * b->next;) {
+        Checking *k = &b->k[job % b->next];
+        if (k->n && job < b->next)
+            follow(k, t.sha);
+        else if (k->n)
+            replay(k, t.sampler);
+    }
+}
+
+/* The rest of a receipt that is wrong would say no more: but a token that is another waits for a
+ * link, which says whether its logits are too. */
+static void check_piece(Batch *b)
+{
+    atomic_store(&b->job, 0);
+    if (b->n_drawn)
+        threads_pool_run(b->pool, b->n_tools, take_jobs, b);
+    b->n_drawn = 0;
+    for (size_t i = 0; i < b->next; i++) {
+        Checking                 *k   = &b->k[i];
+        const tblock_receipt_row *row = k->row;
+        k->n = 0;
+        if (k->g
+            && (k->failed || row->first >= 0 || (row->position >= 0 && k->closed > row->position)))
+            tblock_generation_stop(k->g);
+    }
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
 
+/* Chain and draws went on by themselves: what counts is what is wrong first. */
+static void settle(Checking *k)
+{
+    tblock_receipt_row *row = k->row;
+    if (row->first >= 0 && row->position > row->last)
+        row->position = -1;
+    if (row->position >= 0 && row->first > row->position)
+        row->first = row->last = -1;
+    k->failed = k->failed && !(row->first >= 0 && row->last < k->failed_at);
+}
+
 static void conclude(Checking *k)
 {
     tblock_receipt_row *row = k->row;
+    settle(k);
     char                at[160] = "", token[160] = "";
     if (row->position >= 0)
         snprintf(token, sizeof token, "position %" PRId64 ": token %" PRId32 " was drawn, but %s",
@@ -200,11 +287,11 @@ static bool open_one(Checking *k, tblock_context *c, Error *err)
     const tblock_receipt *r = k->r;
     k->link                 = r->begin;
     k->closed               = (int64_t)r->n_given;
-    if (!check_size(r, c, &k->why) || !sampler_set(k->sampler, &r->sampling, &k->why))
+    if (!check_size(r, c, &k->why) || !sampler_set(k->batch->tools->sampler, &r->sampling, &k->why))
         return false;
     if (r->kind) {
         k->fit = (Fitting){ .end = r->stop_ids, .n_end = r->n_stop_ids,
-                            .vocab_size = k->vocab_size };
+                            .vocab_size = k->batch->vocab_size };
         k->fit.constraint =
             tblock_constraint_new(c->model, r->kind, r->text, r->n_text, "constraint", &k->why);
         if (!k->fit.constraint || !fitting_begin(&k->fit, c->model, &k->why))
@@ -213,7 +300,7 @@ static bool open_one(Checking *k, tblock_context *c, Error *err)
     k->g = generation_open(c, &(tblock_generation_options){ .ids        = r->ids,
                                                              .n_ids      = r->n_ids,
                                                              .max_tokens = -1,
-                                                             .on_token   = take_token,
+                                                             .on_token   = note_row,
                                                              .user       = k },
                            r->n_given - 1, err);
     return k->g != NULL;
@@ -247,9 +334,10 @@ static bool reap(Checking *k, Error *err)
     tblock_generation_describe(k->g, &now);
     if (now.end == TBLOCK_GOES_ON)
         return true;
-    if (now.end == TBLOCK_END_FAILED) {
-        k->failed = true;
-        k->why    = *now.error;
+    if (now.end == TBLOCK_END_FAILED && !k->failed) {
+        k->failed    = true;
+        k->failed_at = INT64_MAX;
+        k->why       = *now.error;
     }
     const bool good = !k->failed || k->why.status != SYSTEM;
     if (good)
@@ -261,14 +349,6 @@ static bool reap(Checking *k, Error *err)
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
-
-typedef struct Batch {
-    tblock_context     *c;
-    Checking           *k;   /* [n] */
-    size_t              n, next;
-    tblock_generation **run; /* [c->n_seqs] */
-    const tblock_receipt_verify_options *opt;
-} Batch;
 
 static size_t n_running(Batch *b)
 {
@@ -304,6 +384,7 @@ static bool run_all(Batch *b, Error *err)
                 return false;
         if (n && !tblock_advance(b->c, b->run, n, PIECE, err))
             return false;
+        check_piece(b);
         for (size_t i = 0; i < b->next; i++)
             if (b->k[i].g && !reap(&b->k[i], err))
                 return false;
@@ -313,30 +394,50 @@ static bool run_all(Batch *b, Error *err)
     return true;
 }
 
+static bool open_tools(Batch *b, Error *err)
+{
+    static const SamplerOptions greedy = { 0 };
+    const size_t at_once = b->n < (size_t)b->c->n_seqs ? b->n : (size_t)b->c->n_seqs;
+    b->n_tools           = b->c->threads < 2 * (int)at_once ? b->c->threads : 2 * (int)at_once;
+    b->n_tools           = b->n_tools < 1 ? 1 : b->n_tools;
+    b->tools             = calloc((size_t)b->n_tools, sizeof *b->tools);
+    b->pool              = threads_pool_new(b->n_tools, false);
+    if (!b->tools)
+        return no_memory("receipt", err);
+    for (int i = 0; i < b->n_tools; i++) {
+        b->tools[i] = (Tools){ sampler_new(b->vocab_size, &greedy, err), sha256_new() };
+        if (!b->tools[i].sampler || !b->tools[i].sha)
+            return b->tools[i].sampler ? no_memory("receipt", err) : false;
+    }
+    return true;
+}
+
+static void close_tools(Batch *b)
+{
+    for (int i = 0; b->tools && i < b->n_tools; i++) {
+        sampler_free(b->tools[i].sampler);
+        sha256_free(b->tools[i].sha);
+    }
+    free(b->tools);
+    threads_pool_free(b->pool);
+}
+
 static bool verify_all(Batch *b, tblock_receipt *const *receipts, tblock_receipt_row *row,
                        Error *err)
 {
-    static const SamplerOptions greedy = { 0 };
-    const int vocab   = b->c->model->weights.cfg.vocab_size;
-    Sampler  *sampler = sampler_new(vocab, &greedy, err);
-    Sha256   *sha     = sha256_new();
-    bool      good    = sampler && (sha || no_memory("receipt", err));
-    for (size_t i = 0; good && i < b->n; i++) {
+    for (size_t i = 0; i < b->n; i++) {
         const tblock_receipt *r = receipts[i];
         row[i]  = (tblock_receipt_row){ .n_given  = r->n_given,
                                         .n_drawn  = r->n_ids - r->n_given,
                                         .position = -1,
                                         .first    = -1,
                                         .last     = -1 };
-        b->k[i] = (Checking){
-            .r = r, .row = &row[i], .sampler = sampler, .sha = sha, .vocab_size = vocab
-        };
+        b->k[i] = (Checking){ .r = r, .row = &row[i], .batch = b, .failed_at = INT64_MAX };
     }
-    good = good && run_all(b, err);
+    const bool good = open_tools(b, err) && run_all(b, err);
     for (size_t i = 0; i < b->next; i++)
         close_one(&b->k[i]);
-    sampler_free(sampler);
-    sha256_free(sha);
+    close_tools(b);
     return good;
 }
 
@@ -345,7 +446,7 @@ static bool verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
                    const tblock_receipt_verify_options *opt, tblock_receipt_row *row, Error *err)
 {
     Error why = { 0 };
-    Batch b   = { .c = c, .n = n, .opt = opt };
+    Batch b   = { .c = c, .n = n, .opt = opt, .vocab_size = c->model->weights.cfg.vocab_size };
     b.k       = calloc(n + 1, sizeof *b.k);
     b.run     = calloc((size_t)c->n_seqs, sizeof *b.run);
     bool good = (b.k && b.run) || no_memory("receipt", &why);

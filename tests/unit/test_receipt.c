@@ -129,6 +129,35 @@ static void another_constraint_than_the_one_that_drew_is_found(void)
     }
 }
 
+/* Of what is wrong in several places the first counts, wherever the pieces end. */
+static void company_changes_no_answer(void)
+{
+    enum { N = 9 };
+    tblock_generation_options o = usual, claim = usual;
+    tblock_receipt           *r[N];
+    tblock_receipt_row        alone[N], together[N];
+    o.max_tokens                = 70;
+    claim.sampling.temp         = 0.7f;
+    for (size_t i = 0; i < N; i++) {
+        o.sampling.seed = claim.sampling.seed = i;
+        r[i] = sent(drawn(o, i % 3 ? &claim : &o, i % 4));
+        if (i % 4)
+            r[i]->links[(i * 5) % r[i]->n_links].byte[i] ^= 1;
+        alone[i] = verified(r[i], 0);
+    }
+    tblock_context *c = context_of(4, 0);
+    CHECK(tblock_receipt_verify(c, r, N, NULL, together, &err), "%s", err.msg);
+    for (size_t i = 0; i < N; i++) {
+        CHECK(alone[i].verdict == together[i].verdict && alone[i].position == together[i].position
+                  && alone[i].first == together[i].first && alone[i].last == together[i].last
+                  && strcmp(alone[i].why, together[i].why) == 0,
+              "%zu: '%s', together '%s'", i, alone[i].why, together[i].why);
+        CHECK(!(i % 3 || i % 4) == !alone[i].verdict, "%zu: %d", i, alone[i].verdict);
+        tblock_receipt_free(r[i]);
+    }
+    tblock_context_free(c);
+}
+
 static void a_token_that_is_left_out_is_an_error(void)
 {
     tblock_context *c    = context_of(1, 0);
@@ -187,6 +216,7 @@ int main(int argc, char **argv)
     TEST(a_true_one_holds);
     TEST(other_options_than_those_that_drew_are_found);
     TEST(another_constraint_than_the_one_that_drew_is_found);
+    TEST(company_changes_no_answer);
     TEST(a_token_that_is_left_out_is_an_error);
     TEST(what_no_receipt_can_hold_is_refused);
     TEST(a_context_in_use_is_an_error);
