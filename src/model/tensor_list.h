@@ -170,9 +170,9 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
  * reading. */
 typedef struct SourcePart { const Tensor *t; const FileMap *map; } SourcePart;
 
-/* Reads n elements from number `first` on as floats. For storage that no dtype describes (codes
- * with their scales elsewhere). */
-typedef void (*ReadElements)(const void *from, size_t first, size_t n, float *out);
+/* Reads n elements from number `first` on as elements of the source's type. For storage that no
+ * dtype describes (codes with their scales elsewhere). */
+typedef void (*ReadElements)(const void *from, size_t first, size_t n, void *out);
 
 /* Row r of matrix e of a stack is found in four steps. A step changes nothing if its fields are 0.
  *  1. pairs:   r = h * head_dim + i. In the first `pair` dimensions of a head, our rotary pairs are

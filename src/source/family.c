@@ -258,8 +258,11 @@ static const FamilyTensor gpt_oss_tensors[] = {
     { ROLE_ATTN_SINKS,  "@layers.#.self_attn.sinks", 0 },
     { ROLE_ROUTER,      "@layers.#.mlp.router.weight", 0 },
     { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj", IN_GATE | IN_COLUMNS },
+    { ROLE_EXPERT_GATE, "@layers.#.mlp.experts.gate_up_proj_blocks", IN_GATE | IN_TURN | IN_MXFP4 },
     { ROLE_EXPERT_UP,   "@layers.#.mlp.experts.gate_up_proj", IN_UP | IN_COLUMNS },
+    { ROLE_EXPERT_UP,   "@layers.#.mlp.experts.gate_up_proj_blocks", IN_UP | IN_TURN | IN_MXFP4 },
     { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj", TRANSPOSED },
+    { ROLE_EXPERT_DOWN, "@layers.#.mlp.experts.down_proj_blocks", IN_MXFP4 },
     NO_MORE,
 };
 #define SHARED_EXPERTS                                                                             \
@@ -509,7 +512,8 @@ const Family families[] = {
                  { "mtp_transformer_layers" } } },
     { .name = "gpt_oss", .architecture = { "GptOssForCausalLM" }, .keys = gpt_oss_keys,
       .tensors = gpt_oss_tensors, LLAMA_ROPE(150000, ALL_ROPES),
-      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE | HAS_EXPERT_BIAS | HAS_SINKS | NEEDS_ROPE_TYPE,
+      .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE | HAS_EXPERT_BIAS | HAS_SINKS | NEEDS_ROPE_TYPE
+          | TAKES_MXFP4,
       .flags = { ON("attention_bias", true, HAS_QKV_BIAS | HAS_OUT_BIAS) },
       .window = WINDOW_EVERY, .window_every = 2, .window_absent = 128, .bos = -1, .eos = -1,
       .fixed = { { "initial_context_length" } } },

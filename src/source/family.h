@@ -40,6 +40,7 @@ enum {
     /* the rows of a head rotate as neighbours (2i, 2i + 1); ours as halves */
     PAIRS      = 64,
     TRANSPOSED = 128,             /* stored [k, rows] */
+    IN_MXFP4   = 512,             /* blocks of codes, the scales in NAME_scales (hf_mxfp4.c) */
     IN_TURN    = 256              /* with IN_GATE, IN_UP: gate and up in turn, gate first */
 };
 
@@ -65,6 +66,7 @@ enum {
     QK_NORM_ROTATED = 2048,                /* norms of q and k are those of rotated heads */
     HAS_CHOICE_BIAS = 1 << 16, SIGMOID_ROUTER = 1 << 17,
     HAS_EXPERT_BIAS = 1 << 19, HAS_SINKS = 1 << 20, /* the first: of the router too */
+    TAKES_MXFP4 = 1 << 22,                 /* experts may be quantized so */
     NEEDS_ROPE_TYPE = 1 << 21,             /* an absent rope scaling has a default of its own */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };

@@ -70,6 +70,14 @@ typedef struct HfReader {
 /* Read theta, scaling and the number of rotated dimensions: hf_rope.c. */
 bool hf_rope_read(HfReader *r);
 
+/* ---- hf_mxfp4.c ------------------------------------------------------------------------------ */
+
+/* Matrices in MXFP4 (OCP Microscaling Formats 1.0) as folders hold them: blocks of 32 codes, 16
+ * bytes each, and a byte for the scale of each block in another tensor. Sets type, read and
+ * read_from: rows are bf16, which holds these values exactly. */
+bool hf_mxfp4_source(Source *s, const uint8_t *blocks, const uint8_t *scales, RowSource *r,
+                     Error *err);
+
 /* ---- hf_tensors.c ---------------------------------------------------------------------------- */
 
 /* Finds our tensors among those of a Hugging Face folder. A missing,

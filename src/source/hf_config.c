@@ -594,8 +594,12 @@ static bool not_quantized(HfReader *r)
 {
     const Json *q = key_take(&r->keys, "quantization_config"),
                *method = json_get(q, "quant_method");
+    const char *name = "";
     char        found[80];
+    if (json_is_string(method) && !json_read_string(method, "", &name, NULL))
+        name = "";
     return !q || json_is_null(q)
+        || (r->family->has & TAKES_MXFP4 && strcmp(name, "mxfp4") == 0)
         || key_wrong(&r->keys, "quantization_config",
                      "expected weights that are not quantized, found %s",
                      key_found(method ? method : q, found, sizeof found));

@@ -121,7 +121,7 @@ static const char *choose_prefix(HfBinder *b)
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* The shape of each tensor that one of ours is made of. */
-typedef struct Shape { int rank; int64_t dim[3]; } Shape;
+typedef struct Shape { int rank; int64_t dim[4]; } Shape;
 
 static const char *shape_text(const Shape *s, char *buf, size_t n)
 {
@@ -240,7 +240,7 @@ static bool misshaped(const HfBinder *b, const TensorSpec *s, const NamedTensor 
 /* ---- Binding --------------------------------------------------------------------------------- */
 
 /* Norms that are stored as w - 1, of any float type, as floats. */
-static void read_floats(const void *from, size_t first, size_t n, float *out)
+static void read_floats(const void *from, size_t first, size_t n, void *out)
 {
     const Tensor *t = from;
     WeightType    type = WT_F32;
@@ -308,6 +308,35 @@ static bool bind_xielu(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
     return source_made_vector(b->s, r, "xielu", v, 4, b->err);
 }
 
+/* The blocks and the scales of experts in MXFP4: [experts, rows, k / 32, 16] and without the 16. */
+static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, RowSource *r)
+{
+    static const char *const ends[] = { "_blocks", "_scales" };
+    const uint8_t           *data[2];
+    Shape                    want = stored_shape(b, s, t, 1, r);
+    char                     name[NAME_BYTES];
+    want.dim[want.rank - 1] = s->k / 32;
+    want.dim[want.rank++]   = 16;
+    for (int i = 0; i < 2; i++, want.rank--) {
+        fill_in(b, t->name, s->layer, 0, false, name);
+        memcpy(strrchr(name, '_'), ends[i], 8);
+        NamedTensor *n = find(b, name);
+        if (!n)
+            return missing(b, s, name, &want);
+        if (s->k % 32 != 0 || !fits(b, s, n->t, &want))
+            return misshaped(b, s, n, &want);
+        if (n->t->dtype != DT_U8)
+            return fail(b->err, INPUT, "%s: tensor %s: expected U8, found %s", n->file->map.path,
+                        name, dtype_name(n->t->dtype));
+        n->used = true;
+        data[i] = n->t->data;
+        if (i == 0)
+            r->part[0] = (SourcePart){ n->t, &n->file->map };
+    }
+    r->name = r->part[0].t->name;
+    return hf_mxfp4_source(b->s, data[0], data[1], r, b->err);
+}
+
 static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const FamilyTensor *t = choose(b, s);
@@ -327,6 +356,11 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
                       .part = source_alloc(b->s, (size_t)n * sizeof(SourcePart), b->err) };
     if (!r->part)
         return false;
+    if (t->lies & IN_MXFP4) {
+        bool ok = bind_mxfp4(b, s, t, r);
+        *out    = (CheckedTensor){ .rows = r, .type = r->type };
+        return ok;
+    }
     Shape want = stored_shape(b, s, t, n, r);
     for (int i = 0; i < n; i++)
         if (!bind_part(b, s, t, i, &want, r))

@@ -30,7 +30,7 @@ static bool make_config(Config *c, const Llama2cFile *f, Error *err)
     return config_check(c, f->map.path, err) && config_supported(c, f->map.path, err);
 }
 
-static void read_codes(const void *from, size_t first, size_t n, float *out)
+static void read_codes(const void *from, size_t first, size_t n, void *out)
 {
     llama2c_read(from, first, n, out);
 }

