@@ -266,12 +266,13 @@ coverage: ## which lines of src/ the tests run: the share of those this machine 
 	@BUILD=build/coverage tests/coverage/coverage.sh
 
 # Parts of tests/suite that need more than make test may ask for, or take long.
-TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-neon
+TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-soak test-neon
 test-packages: ## build, install and test the Python package as sdist and wheel, for each Python that is here
 test-long: ## run what takes too long for make test: the comparison bit by bit on the widest models
 test-compilers: ## check that gcc and clang give the same bits, over instruction sets, threads, pieces and types (installs clang)
 test-browser: ## test pages and plots in a browser, wide and narrow, light and dark (installs chromium)
 test-clients: ## test tblock serve with other people's clients (installs chromium, and openai and others into .venv-clients)
+test-soak: ## test tblock serve under a mixed load with the address and the thread sanitizer, for some minutes
 test-neon: ## test kernels, models and units on NEON (installs a cross compiler and qemu-user)
 $(TARGETS_OF_SUITE): test-%:
 	@CC="$(CC)" tools/setup.sh $*
