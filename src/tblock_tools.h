@@ -249,6 +249,7 @@ typedef struct tblock_receipt_row {
 typedef struct tblock_receipt_verify_options {
     void (*progress)(void *user, double done);
     void *user;
+    bool (*go_on)(void *user, double done);
 } tblock_receipt_verify_options;
 
 /* Compute n receipts again, as many at a time as the context has sequences, and say of each in

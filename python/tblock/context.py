@@ -325,7 +325,7 @@ class Context(Handle):
         read = [ffi.gc(call("tblock_receipt_read", text, len(text), b"receipt %d" % i), lib.tblock_receipt_free)
                 for i, text in enumerate(texts)]
         rows = ffi.new("tblock_receipt_row[]", len(read))
-        opt = Options("tblock_receipt_verify_options", {"progress": progress or (lambda done: True)})  # where Ctrl-C is seen
+        opt = Options("tblock_receipt_verify_options", {"progress": progress})
         with self._use() as c:
             call("tblock_receipt_verify", c, ffi.new("tblock_receipt *[]", read), len(read), opt.c, rows, options=opt)
         out = records(rows, len(read))

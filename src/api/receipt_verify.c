@@ -359,7 +359,7 @@ static size_t n_running(Batch *b)
     return n;
 }
 
-static void tell(const Batch *b)
+static bool tell(const Batch *b, Error *err)
 {
     double done = 0, all = 0;
     for (size_t i = 0; i < b->n; i++) {
@@ -371,8 +371,8 @@ static void tell(const Batch *b)
         all += n;
         done += i >= b->next ? 0 : k->g ? (double)now.n_held : n;
     }
-    if (b->opt && b->opt->progress)
-        b->opt->progress(b->opt->user, all > 0 ? done / all : 1);
+    const Progress p = PROGRESS_OF(b->opt);
+    return progress_tell(&p, done, all > 0 ? all : 1, err);
 }
 
 static bool run_all(Batch *b, Error *err)
@@ -388,7 +388,8 @@ static bool run_all(Batch *b, Error *err)
         for (size_t i = 0; i < b->next; i++)
             if (b->k[i].g && !reap(&b->k[i], err))
                 return false;
-        tell(b);
+        if (!tell(b, err))
+            return false;
         n = n_running(b);
     }
     return true;
@@ -445,8 +446,11 @@ FP_ENV_WORK
 static bool verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
                    const tblock_receipt_verify_options *opt, tblock_receipt_row *row, Error *err)
 {
+    static const tblock_receipt_verify_options defaults = { 0 };
     Error why = { 0 };
-    Batch b   = { .c = c, .n = n, .opt = opt, .vocab_size = c->model->weights.cfg.vocab_size };
+    Batch b   = {
+        .c = c, .n = n, .opt = opt ? opt : &defaults, .vocab_size = c->model->weights.cfg.vocab_size
+    };
     b.k       = calloc(n + 1, sizeof *b.k);
     b.run     = calloc((size_t)c->n_seqs, sizeof *b.run);
     bool good = (b.k && b.run) || no_memory("receipt", &why);

@@ -188,6 +188,27 @@ static void what_no_receipt_can_hold_is_refused(void)
     tblock_context_free(c);
 }
 
+static bool stop_at_once(void *user, double done)
+{
+    *(double *)user = done;
+    return false;
+}
+
+static void it_can_be_stopped(void)
+{
+    tblock_receipt    *r    = sent(drawn(usual, &usual, 0));
+    tblock_context    *c    = context_of(1, 0);
+    double             done = -1;
+    tblock_receipt_row row;
+    tblock_receipt_verify_options o = { .go_on = stop_at_once, .user = &done };
+    CHECK(!tblock_receipt_verify(c, &r, 1, &o, &row, &err) && err.status == SYSTEM && done >= 0,
+          "status %d at %g", err.status, done);
+    CHECK(tblock_receipt_verify(c, &r, 1, NULL, &row, &err) && row.verdict == TBLOCK_RECEIPT_HOLDS,
+          "%s", row.why);
+    tblock_context_free(c);
+    tblock_receipt_free(r);
+}
+
 static void a_context_in_use_is_an_error(void)
 {
     tblock_receipt    *r = sent(drawn(usual, &usual, 0));
@@ -219,6 +240,7 @@ int main(int argc, char **argv)
     TEST(company_changes_no_answer);
     TEST(a_token_that_is_left_out_is_an_error);
     TEST(what_no_receipt_can_hold_is_refused);
+    TEST(it_can_be_stopped);
     TEST(a_context_in_use_is_an_error);
     tblock_close(model);
     return TEST_END();
