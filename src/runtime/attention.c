@@ -146,7 +146,7 @@ static void finish(const Run *r, const AttentionUnit *u, const Act *y, int l, in
     const float *sinks = r->layer[l].attn_sinks;
     if (sinks) {
         memset(u->part, 0, u->state_floats * sizeof *u->part);
-        u->part[0] = sinks[u->kv_head * u->group + i % u->group];
+        u->part[0] = sinks[u->first_head + i % u->group];
         u->part[1] = 1.0f;
         r->kernels->attn_merge(state, u->part, u->d_head);
     }
