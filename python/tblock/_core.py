@@ -199,7 +199,8 @@ def records(c: Any, n: int) -> list[Record]:
 def expect(name: str, value: Any, kind: Any) -> Any:
     """The value, if it is of that class."""
     if not isinstance(value, kind):
-        raise UsageError("%s: expected a %s, found %s" % (name, kind.__name__.lower(), type(value).__name__))
+        wanted = getattr(kind, "__name__", "Mapping").lower()  # before Python 3.10, those of typing have none
+        raise UsageError("%s: expected a %s, found %s" % (name, wanted, type(value).__name__))
     return value
 
 
