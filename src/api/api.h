@@ -69,6 +69,7 @@ struct tblock_context {
     Sampler            *sampler;        /* scratch of all generations; NULL before the first */
     tblock_observer     observer;
     void               *observer_user;
+    const char         *observed;       /* this alone; NULL: all */
 };
 
 /* Are these ids of a vocabulary? If not: "WHATtoken 3: expected ..." (USAGE). */

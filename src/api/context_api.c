@@ -317,7 +317,7 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
         c->token[i] =
             (BatchToken){ items[i].seq, items[i].pos, items[i].token,
                           items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL };
-    forward_observe(c->forward, c->observer, c->observer_user);
+    forward_observe(c->forward, c->observer, c->observer_user, c->observed);
     for (size_t i = 0, n; i < n_items; i += n) {
         n = n_items - i < (size_t)c->n_batch ? n_items - i : (size_t)c->n_batch;
         if (!reserve_piece(c, items + i, n, err) || !ranks_order_decode(c, items + i, n, err))
@@ -394,6 +394,7 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
 {
     c->observer      = fn;
     c->observer_user = user;
+    c->observed      = NULL;
 }
 
 RunSettings run_settings(const tblock_context *c)

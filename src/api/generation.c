@@ -478,6 +478,9 @@ static bool plan_step(tblock_generation *g, size_t before, size_t *prompt_tokens
     return true;
 }
 
+/* Are the logits behind all that is given wanted? Not of a text of which only the states are. */
+static bool goes_on(const tblock_generation *g) { return !g->pool.sum || g->opt.max_tokens >= 0; }
+
 static void fill_items(const tblock_generation *g, tblock_item *item)
 {
     const bool reads = g->n_held < g->n_known;
@@ -486,7 +489,8 @@ static void fill_items(const tblock_generation *g, tblock_item *item)
         item[i] =
             (tblock_item){ .seq         = g->seq,
                            .pos         = (int32_t)pos,
-                           .want_logits = !reads || pos + 1 == g->n_known || pos >= g->told_from,
+                           .want_logits = !reads || pos >= g->told_from
+                               || (pos + 1 == g->n_known && goes_on(g)),
                            .token       = pos < g->n_ids ? g->ids[pos] : g->draft[pos - g->n_ids] };
     }
 }
@@ -586,8 +590,12 @@ static void take_step(tblock_generation *g)
         if (g->told_from != SIZE_MAX && !tell_prompt(g))
             return;
         g->n_held += n;
-        if (g->n_held == g->n_known && embedding_is_finite(g))
+        if (g->n_held < g->n_known || !embedding_is_finite(g))
+            return;
+        if (goes_on(g))
             draw_tokens(g, last, 1);
+        else
+            is_over(g);
         return;
     }
     g->n_steps++;
@@ -640,13 +648,15 @@ typedef struct PooledStep {
     void                     *user;
 } PooledStep;
 
+static const char pooled_state[] = "final_norm";
+
 static void pool_states(void *user, const char *name, size_t first, int n_tok, const float *x,
                         size_t stride)
 {
     const PooledStep *s = user;
     if (s->observer)
         s->observer(s->user, name, first, n_tok, x, stride);
-    if (strcmp(name, "final_norm") != 0)
+    if (strcmp(name, pooled_state) != 0)
         return;
     for (size_t i = 0; i < s->n; i++) {
         tblock_generation *g = s->g[i];
@@ -663,8 +673,10 @@ static bool decode_step(tblock_context *c, tblock_generation *const *g, size_t n
 {
     PooledStep pooled = { g, n, c->observer, c->observer_user };
     for (size_t i = 0; i < n; i++)
-        if (g[i]->n_items && g[i]->pool.sum && !pool_is_full(&g[i]->pool))
+        if (g[i]->n_items && g[i]->pool.sum && !pool_is_full(&g[i]->pool)) {
             tblock_observe(c, pool_states, &pooled);
+            c->observed = pooled.observer ? NULL : pooled_state;
+        }
     const bool ok = context_decode(c, c->step, n_items, err);
     tblock_observe(c, pooled.observer, pooled.user);
     return ok;

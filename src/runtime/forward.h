@@ -110,8 +110,9 @@ size_t   forward_bytes(const Forward *f);
  * softmax instead of scores. */
 size_t   forward_plan_bytes(const Config *c, unsigned ints, int max_tok, int threads);
 size_t   forward_attention_bytes(const Config *c);
-/* Shows the residual stream to `observer` from now on; NULL ends it. */
-void     forward_observe(Forward *f, ForwardObserver observer, void *user);
+/* Shows the residual stream to `observer` from now on; NULL ends it. only: what has this name, and
+ * no thread waits for the rest; NULL: all. */
+void     forward_observe(Forward *f, ForwardObserver observer, void *user, const char *only);
 
 /* Computes attention probabilities beside the forward pass, whose bits do not change. NULL ends
  * it. Keys that a window masks get 0. A row is complete when forward returns. */

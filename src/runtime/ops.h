@@ -108,6 +108,7 @@ typedef struct Run {
     const float   *xielu;     /* [4] of the layer whose hidden values are computed, or NULL */
     ForwardObserver observer;
     void          *observer_user;
+    const char    *observed;  /* by its name alone; NULL: all */
     AttentionRow   attention_row;
     void          *attention_user;
     size_t         first;     /* batch item of token[0] */

@@ -311,8 +311,9 @@ size_t forward_bytes(const Forward *f)
     return f->buffers.bytes + (size_t)f->threads * f->late_bytes;
 }
 
-void forward_observe(Forward *f, ForwardObserver observer, void *user)
+void forward_observe(Forward *f, ForwardObserver observer, void *user, const char *only)
 {
+    f->run.observed      = only;
     f->run.observer      = observer;
     f->run.observer_user = user;
 }
@@ -328,7 +329,7 @@ void observe(Run *r, const char *name, int l, Act *x)
 {
     char   text[32];
     fenv_t ours;
-    if (!r->observer)
+    if (!r->observer || (r->observed && strcmp(r->observed, name) != 0))
         return;
     touch(r, reads(x, ANYWHERE));
     if (r->team.thread != 0)

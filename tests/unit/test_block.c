@@ -166,7 +166,7 @@ static void run(const Model *m, const int *tokens, int n, Seen *seen, float *log
         forward_all_threads(f);
     if (f && seen) {
         seen->width = c->d_model;
-        forward_observe(f, see, seen);
+        forward_observe(f, see, seen, NULL);
     }
     for (int at = 0; ok && at < n; at += how.piece) {
         BatchToken batch[MAX_TOK];
