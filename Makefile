@@ -187,9 +187,9 @@ $(BUILD)/tests/fuzz/program.o: src/main.c Makefile | headers
 	$(call Q,cc) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) -Dmain=program_main -MMD -MP -c -o $@ $<
 $(BUILD)/tests/fuzz/fuzz_options: $(BUILD)/tests/fuzz/program.o $(filter-out %/main.o,$(CLI_OBJ))
 $(BUILD)/tests/fuzz/fuzz_options: LIBS += $(EDIT_LIBS) $(HTTP_LIBS)
-$(addprefix $(BUILD)/tests/fuzz/fuzz_,serve http): $(filter $(BUILD)/src/serve/%,$(OBJ))
-$(addprefix $(BUILD)/tests/fuzz/fuzz_,serve http): LIBS += $(HTTP_LIBS)
-$(addprefix $(BUILD)/tests/fuzz/fuzz_,serve.o http.o): CPPFLAGS += $(if $(HTTP_LIBS),-DHAVE_MICROHTTPD)
+$(addprefix $(BUILD)/tests/fuzz/fuzz_,serve http written): $(filter $(BUILD)/src/serve/%,$(OBJ))
+$(addprefix $(BUILD)/tests/fuzz/fuzz_,serve http written): LIBS += $(HTTP_LIBS)
+$(addprefix $(BUILD)/tests/fuzz/fuzz_,serve.o http.o written.o): CPPFLAGS += $(if $(HTTP_LIBS),-DHAVE_MICROHTTPD)
 ifeq ($(config),msan) # cJSON's memory begins as zeros, which counts as written
 $(TEST_BIN): $(BUILD)/tests/msan/json_memory.o
 endif

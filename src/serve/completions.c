@@ -94,7 +94,7 @@ static void logprobs_json(Choice *c, size_t first, size_t n)
         text_out(o, ", \"logprobs\": null");
         return;
     }
-    const Token *t = c->token + first;
+    const Token *t = n ? &c->token[first] : NULL;
     text_out(o, ", \"logprobs\": {\"tokens\": [");
     for (size_t i = 0; i < n; i++) {
         text_out(o, i ? ", " : "");
@@ -134,7 +134,8 @@ static void choice_json(Choice *c, const char *text, size_t n, size_t first, siz
     text_out(o, reason ? ", \"finish_reason\": \"%s\"}" : ", \"finish_reason\": null}", reason);
 }
 
-static void write_piece(Choice *c, const char *text, size_t n, size_t first)
+/* One event; the first has the prompt, where it is asked for. */
+static void choice_event(Choice *c, const char *text, size_t n, size_t first, bool ended)
 {
     Job              *j    = c->job;
     const Completion *r    = j->request;
@@ -148,22 +149,18 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
     event_begin(j, NULL);
     head_json(j, object);
     text_out(&j->out, ", \"choices\": [");
-    choice_json(c, text ? text : "", n, first, c->n_tokens - first, false);
+    choice_json(c, text ? text : "", n, first, c->n_tokens - first, ended);
     text_out(&j->out, "]}");
     event_end(j);
     text_out_free(&both);
 }
 
-static void write_ended(Choice *c)
+static void write_piece(Choice *c, const char *text, size_t n, size_t first)
 {
-    Job *j = c->job;
-    event_begin(j, NULL);
-    head_json(j, object);
-    text_out(&j->out, ", \"choices\": [");
-    choice_json(c, "", 0, c->n_tokens, 0, true);
-    text_out(&j->out, "]}");
-    event_end(j);
+    choice_event(c, text, n, first, false);
 }
+
+static void write_ended(Choice *c) { choice_event(c, "", 0, c->n_tokens, true); }
 
 /* Of best_of, the n whose tokens are the most probable on average. */
 static bool is_among_best(const Job *j, const Choice *c)

@@ -587,5 +587,7 @@ void scheduler_run(Server *s)
     free(k.taken);
     free(k.watched);
     free(s->asked);
+    s->asked     = NULL;
+    s->cap_asked = 0;
     threads_pool_free(k.pool);
 }

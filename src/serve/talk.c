@@ -449,7 +449,8 @@ void probs_json(const Choice *c, size_t first, size_t n)
     TextOut *o    = &c->job->out;
     size_t   told = 0;
     text_out(o, "[");
-    for (const Token *t = c->token + first; t < c->token + first + n; t++) {
+    for (size_t k = first; k < first + n; k++) {
+        const Token *t = &c->token[k];
         if (t->ends)
             continue;
         text_out(o, told++ ? ", " : "");

@@ -301,8 +301,8 @@ static bool loose_value(Loose *l)
 
 bool json_from_loose(TextOut *o, const char *s, size_t n, const char *quote, size_t n_quote)
 {
-    Loose l = { o, s, s + n, quote, n_quote, 0 };
-    if (!loose_value(&l))
+    Loose l = { o, s, n ? s + n : s, quote, n_quote, 0 };
+    if (!n || !loose_value(&l))
         return false;
     loose_spaces(&l);
     return l.s == l.end && !o->failed;

@@ -105,7 +105,7 @@ def answers_that_fit_a_class():
             told = events.get_final_completion().choices[0].message
         assert told.content == found.content and told.parsed == found.parsed, (told, found)
         tools = [{"type": "function", "function": {**TOOLS[0]["function"], "strict": True}}]
-        called = api.parse(model=NAME, **made_to_say(s, SAID, tools=tools)).choices[0].message.tool_calls
+        called = api.parse(model=NAME, **made_to_say(s, SAID, tools=tools, parallel_tool_calls=False)).choices[0].message.tool_calls
         assert called[0].function.parsed_arguments == {"word": "rose"}, called
 
 

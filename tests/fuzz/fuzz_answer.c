@@ -1,35 +1,9 @@
 /* tests/fuzz/fuzz_answer.c: any bytes as an answer, in pieces of any sizes; the first byte chooses
  * the template. Or any template, whose probes may show anything. In whatever pieces it comes, an
  * answer says the same, and what it calls are JSON objects wherever the form makes them. */
+#include "answer_templates.h"
 #include "fuzz.h"
 #include "text/chat_answer.h"
-
-#define EACH                                                                                       \
-    "{% for m in messages %}<|{{ m.role }}|>{% if m.reasoning_content %}<think>"                   \
-    "{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}"                            \
-    "{% for c in m.tool_calls or [] %}{% set f = c.function %}"
-#define LAST "{% endfor %}<|end|>{% endfor %}{% if add_generation_prompt %}<|assistant|>{% endif %}"
-
-static const char *const templates[] = {
-    EACH "<call>{\"name\": \"{{ f.name }}\", \"arguments\": {{ f.arguments | tojson }}}</call>"
-    LAST,
-    EACH "[C]{{ f.name }}[A]{{ f.arguments | tojson }}" LAST,
-    EACH "<f={{ f.name }}>{% for k, v in f.arguments.items() %}<p={{ k }}>\n{{ v if v is string "
-    "else v | tojson }}\n</p>{% endfor %}</f>" LAST,
-    EACH "<f>{{ f.name }}{ {% for k, v in f.arguments.items() %}{{ k }}:{{ '<q>' + v + '<q>' if v "
-    "is string else v | tojson }}{{ '' if loop.last else ',' }}{% endfor %}}</f>" LAST,
-    "{% for m in messages %}<|{{ m.role }}|>{% if m.tool_calls %}{% for c in m.tool_calls %}"
-    "{\"name\": \"{{ c.function.name }}\", \"parameters\": {{ c.function.arguments | tojson }}}"
-    "{% endfor %}{% else %}{{ m.content }}{% endif %}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}",
-    "{% for m in messages %}{% if m.role == 'user' %}<|u|>{{ m.content }}<|end|>{% else %}"
-    "{% if m.thinking %}<|s|>a<|c|>think<|m|>{{ m.thinking }}<|end|>{% endif %}"
-    "{% if m.tool_calls %}<|s|>a to={{ m.tool_calls[0].function.name }}<|c|>call<|m|>"
-    "{{ m.tool_calls[0].function.arguments | tojson }}<|call|>{% else %}<|s|>a<|c|>say<|m|>"
-    "{{ m.content }}<|end|>{% endif %}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|s|>a{% endif %}",
-};
-enum { N_TEMPLATES = sizeof templates / sizeof *templates };
 
 static AnswerForm *form_of(const char *text, size_t n)
 {

@@ -266,7 +266,7 @@ def options(s):
 
 
 def servers(s):
-    """Bodies of every path of tblock serve behind a byte that chooses it, and requests as they are sent."""
+    """Bodies of every path of tblock serve behind a byte that chooses it, what its model draws, and requests as they are sent."""
     user = [{"role": "user", "content": "Hi"}]
     tool = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
     draw = {"temperature": 0.5, "top_p": 0.9, "top_k": 5, "seed": 1, "stop": ["a", "b"], "logit_bias": {"5": -2.5}, "n": 2, "stream": True,
@@ -280,6 +280,12 @@ def servers(s):
     for i, body in enumerate(bodies):
         for path in range(12):
             s.put("serve", f"{i}-{path}", bytes([path]) + json.dumps(body).encode())
+    calls = (b'<call>{"name": "look", "arguments": {"a": "b"}}</call>', b'[C]look[A]{"a": 1}', b"<f=look><p=a>\nb\n</p></f>", b"<f>look{a:<q>b<q>}</f>",
+             b'{"name": "look", "parameters": {"a": 1}}', b'<|s|>a to=look<|c|>call<|m|>{"a": 1}<|call|>')
+    for i, call in enumerate(calls):   # as fuzz_written.c reads them: path and template, what is asked, tokens of a step; then what is drawn
+        for path in range(4):
+            s.put("written", f"{i}-{path}", bytes([path + 4 * i, 0x3F, 0x82]) + b"another\xf8<think>hm\xc3\xa4</think>Well " + call + b"\xf0\x9f\x98\x80\xfc\x01\x05\xf8")
+            s.put("written", f"{i}-{path}-alone", bytes([path + 4 * i, 0x20, 0]) + call)
     head = b" HTTP/1.1\r\nHost: localhost\r\n"
     for name, text in (("get", b"GET /health" + head + b"\r\n"), ("head", b"HEAD /v1/models" + head + b"Origin: http://localhost\r\n\r\n"),
                        ("old", b"GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\nAuthorization: Bearer x\r\n\r\n"),

@@ -123,6 +123,7 @@ def prompts_and_choices():
             alone = s.post(PATH, prompt=["ROMEO:", "A"][i // 2], seed=5 + i, max_tokens=9)["choices"][0]
             assert alone["text"] == c["text"], (i, alone, c)
         assert s.post(PATH, prompt="A", max_tokens=0, echo=True)["choices"][0]["text"] == "A"
+        assert [c["text"] for e in s.stream(PATH, prompt="A", max_tokens=0, echo=True) for c in e["choices"]] == ["A"]
         seed = s.post(PATH, prompt="A")["seed"]
         assert s.post(PATH, prompt="A", seed=seed)["choices"] == s.post(PATH, prompt="A", seed=seed)["choices"]
         best = s.post(PATH, prompt="A", seed=1, best_of=4, max_tokens=8)["choices"]
