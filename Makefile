@@ -260,13 +260,22 @@ lint: ## run clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/
 	@$(if $(SECCOMP),$(MAKE) --no-print-directory BUILD=build/lint build/lint/src/cli/sandbox_compute.inc build/lint/src/cli/sandbox_serve.inc)
 	@CPPFLAGS="$(CPPFLAGS) $(EDIT_CFLAGS) $(if $(SECCOMP),-DHAVE_SECCOMP)" tests/lint/lint.sh
 
+# Loaded by the program when mpirun has started it (docs/ranks.md); nothing else needs MPI.
+$(BUILD)/libtblock-mpi.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks.h src/base/error.h src/base/cpu.h src/tblock.h
+	@mkdir -p $(@D)
+	$(call Q,mpi) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(shell mpicc --showme:compile) -shared -o $@ $< $(shell mpicc --showme:link)
+
+ranks: ## build libtblock-mpi.so beside the program, for mpirun (installs Open MPI; docs/ranks.md)
+	@CC="$(CC)" tools/setup.sh ranks
+	@$(MAKE) $(JOBS) --no-print-directory all $(BUILD)/libtblock-mpi.so
+
 coverage: ## which lines of src/ the tests run: the share of those this machine can run, and the worst files
 	@tools/setup.sh test
 	@$(MAKE) $(JOBS) --no-print-directory config=coverage tests
 	@BUILD=build/coverage tests/coverage/coverage.sh
 
 # Parts of tests/suite that need more than make test may ask for, or take long.
-TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-soak test-neon
+TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-soak test-neon test-ranks
 test-packages: ## build, install and test the Python package as sdist and wheel, for each Python that is here
 test-long: ## run what takes too long for make test: the comparison bit by bit on the widest models
 test-compilers: ## check that gcc and clang give the same bits, over instruction sets, threads, pieces and types (installs clang)
@@ -274,9 +283,10 @@ test-browser: ## test pages and plots in a browser, wide and narrow, light and d
 test-clients: ## test tblock serve with other people's clients (installs chromium, and openai and others into .venv-clients)
 test-soak: ## test tblock serve under a mixed load with the address and the thread sanitizer, for some minutes
 test-neon: ## test kernels, models and units on NEON (installs a cross compiler and qemu-user)
+test-ranks: ## test models that processes of mpirun share (installs Open MPI)
 $(TARGETS_OF_SUITE): test-%:
 	@CC="$(CC)" tools/setup.sh $*
-	@$(MAKE) $(JOBS) --no-print-directory tests
+	@$(MAKE) $(JOBS) --no-print-directory tests $(if $(filter ranks,$*),$(BUILD)/libtblock-mpi.so)
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --target $*
 
 test-references: all ## compare logits and evaluations with PyTorch and transformers (installs gigabytes)
@@ -326,6 +336,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	install -m 755 $(BUILD)/libtblock.so "$(DESTDIR)$(LIBDIR)/libtblock.so.$(VERSION)"
 	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
+	@if [ -e $(BUILD)/libtblock-mpi.so ]; then install -m 755 $(BUILD)/libtblock-mpi.so "$(DESTDIR)$(LIBDIR)/libtblock-mpi.so"; fi
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression" "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/systemd"
@@ -345,7 +356,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	  "programs do not find libtblock.so yet: run ldconfig as root ($(LIBDIR) must be in /etc/ld.so.conf.d), or set LD_LIBRARY_PATH=$(LIBDIR)")
 
 uninstall: ## remove what make install installed
-	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" $(PUBLIC:src/%="$(DESTDIR)$(PREFIX)/include/%") "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" $(PUBLIC:src/%="$(DESTDIR)$(PREFIX)/include/%") "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/libtblock-mpi.so" "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock"
 	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)
@@ -396,6 +407,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb release clean help
+.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb release clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

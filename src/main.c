@@ -4,6 +4,7 @@
  * chat's line editor sets LC_CTYPE. */
 #include "cli/command.h"
 #include "cli/help.h"
+#include "tblock_tools.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,16 +63,36 @@ static bool print_version(void)
     return true;
 }
 
-/* Was --quiet given? Every command has it among its arguments. */
-static bool is_quiet(const Syntax *syntax, const void *args)
+/* Where the arguments of a command hold those of a group; NULL: it has no such group. */
+static void *group_of(const Syntax *syntax, void *args, const Option *options)
 {
     for (const OptionGroup *g = syntax->groups; g->options; g++)
-        if (g->options == general_options)
-            return ((const GeneralOptions *)(const void *)((const char *)args + g->where))->quiet;
-    return false;
+        if (g->options == options)
+            return (char *)args + g->where;
+    return NULL;
 }
 
-static bool run_command(const Command *command, int argc, char **argv, tblock_error *err)
+/* Was --quiet given? Every command has it among its arguments. */
+static bool is_quiet(const Syntax *syntax, void *args)
+{
+    return ((const GeneralOptions *)group_of(syntax, args, general_options))->quiet;
+}
+
+/* Tells a command of the ranks that it runs on. One that does not compute with contexts has no use
+ * for them. */
+static bool use_ranks(const Syntax *syntax, void *args, tblock_ranks *ranks, tblock_error *err)
+{
+    ComputeOptions *o = group_of(syntax, args, compute_options);
+    o = o ? o : group_of(syntax, args, compute_options + COMPUTE_SIZES);
+    if (o)
+        o->ranks = ranks;
+    return o || !ranks
+        || fail(err, TBLOCK_USAGE, "%s: expected one process, found %d ranks", syntax->command,
+                tblock_ranks_size(ranks));
+}
+
+static bool run_command(const Command *command, int argc, char **argv, tblock_ranks *ranks,
+                        tblock_error *err)
 {
     const Option *now;
     void         *args = calloc(1, command->args_size);
@@ -85,7 +106,7 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_er
     else if (good) {
         if (is_quiet(&command->syntax, args))
             progress_quiet();
-        good = command->run(args, err);
+        good = use_ranks(&command->syntax, args, ranks, err) && command->run(args, err);
         progress_end();
     }
     options_free(&command->syntax, args);
@@ -93,7 +114,7 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_er
     return good;
 }
 
-static bool dispatch(int argc, char **argv, tblock_error *err)
+static bool dispatch(int argc, char **argv, tblock_ranks *ranks, tblock_error *err)
 {
     if (argc < 2) { /* a script that lost its command must notice */
         output_to_stderr();
@@ -115,7 +136,7 @@ static bool dispatch(int argc, char **argv, tblock_error *err)
                         meant ? meant : "", meant ? "?" : "");
     }
     const Command *command = command_find(name, err);
-    return command && run_command(command, argc - 2, argv + 2, err);
+    return command && run_command(command, argc - 2, argv + 2, ranks, err);
 }
 
 /* Opens /dev/null for each standard descriptor that the caller left closed. Otherwise the next
@@ -129,6 +150,18 @@ static void keep_standard_files(void)
             exit(TBLOCK_SYSTEM);
 }
 
+/* The command runs on rank 0, and on the only process where there are no ranks. */
+static bool run_program(int argc, char **argv, tblock_error *err)
+{
+    tblock_ranks *ranks;
+    if (!tblock_ranks_join(&ranks, err))
+        return false;
+    bool good = ranks && tblock_ranks_rank(ranks) > 0 ? tblock_ranks_follow(ranks, err)
+                                                      : dispatch(argc, argv, ranks, err);
+    tblock_ranks_leave(ranks);
+    return good;
+}
+
 int main(int argc, char **argv)
 {
     tblock_error err = { 0 }, output_err = { 0 };
@@ -136,7 +169,7 @@ int main(int argc, char **argv)
     keep_standard_files();
     help_program(argc > 0 ? argv[0] : NULL);
     fault_catch();
-    bool good = dispatch(argc, argv, &err);
+    bool good = run_program(argc, argv, &err);
     if (!output_flush(&output_err) && good) {
         err = output_err;
         good = false;

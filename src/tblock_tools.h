@@ -904,6 +904,31 @@ typedef struct tblock_constraint_times {
 } tblock_constraint_times;
 TBLOCK_API void tblock_constraint_measure(const tblock_constraint *c, tblock_constraint_times *out);
 
+/* ---- Ranks (docs/ranks.md) ------------------------------------------------------------------- */
+
+/* This process as one of several that mpirun has started, to run one model together. The program is
+ * rank 0's; the others follow it, and hold their part of the model and its contexts. What comes out
+ * has the bits of one process. The library loads libtblock-mpi.so for it. */
+typedef struct tblock_ranks tblock_ranks;
+
+/* *out is NULL where mpirun has not started this process, or as the only one. Call it once, and on
+ * every rank. Fails with TBLOCK_SYSTEM: no plug-in, another version on another rank. */
+TBLOCK_API bool tblock_ranks_join(tblock_ranks **out, tblock_error *err);
+TBLOCK_API int  tblock_ranks_rank(const tblock_ranks *r); /* from 0 */
+TBLOCK_API int  tblock_ranks_size(const tblock_ranks *r);
+
+/* On rank 0: opens a model on all ranks, from the same path on each. Everything that takes a model
+ * then works as ever, but for states, attention probabilities and the options mlock and populate,
+ * which fail with TBLOCK_USAGE. Close it before rank 0 leaves. Fails with the first error of any
+ * rank, which it names, and where one finds another model. */
+TBLOCK_API tblock_model *tblock_ranks_open(tblock_ranks *r, const char *path,
+                                           const tblock_open_options *opt, tblock_error *err);
+
+/* On the others: returns when rank 0 leaves. */
+TBLOCK_API bool tblock_ranks_follow(tblock_ranks *r, tblock_error *err);
+
+TBLOCK_API void tblock_ranks_leave(tblock_ranks *r); /* the end, on every rank; accepts NULL */
+
 #ifdef __cplusplus
 }
 #endif

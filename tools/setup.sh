@@ -6,6 +6,7 @@
 #   tools/setup.sh browser    that of test, and a browser, for `make test-browser`
 #   tools/setup.sh clients    that of test, and other people's clients of tblock serve, in .venv-clients, for `make test-clients`
 #   tools/setup.sh neon       that of test, and the cross compiler and emulator of `make test-neon`
+#   tools/setup.sh ranks      that of test, and Open MPI, for `make ranks` and `make test-ranks`
 #   tools/setup.sh deb        that of demo, and the tools that make Debian packages
 #   tools/setup.sh static     that of demo, and for ARCH of another processor its cross compiler, for `make static`
 #   tools/setup.sh image      buildah, for `make image`
@@ -104,7 +105,7 @@ case $purpose in
 demo) requirements=tools/requirements.txt
     needs_of_build
     need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
-test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requirements-test.txt
+test|long|packages|compilers|browser|clients|neon|ranks|soak) requirements=tools/requirements-test.txt
     needs_of_build
     need g++ has g++
     need curl has curl # the examples of docs/serve.md
@@ -119,6 +120,7 @@ test|long|packages|compilers|browser|clients|neon|soak) requirements=tools/requi
     neon)
         needs_of_cross_compiler aarch64
         need qemu-user has qemu-aarch64 ;;
+    ranks) need libopenmpi-dev has mpicc; need openmpi-bin has mpirun ;;
     soak) needs_of_fuzzers; need valgrind has valgrind ;;
     esac
     need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
@@ -143,7 +145,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|deb|static|image|release|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|ranks|deb|static|image|release|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ static bool agree(Ranks *r, const Error *own, const char *hash, Error *err)
     strncpy(mine->hash, hash, sizeof mine->hash - 1);
     for (size_t i = 0; i <= n; i++)
         at[i] = i * sizeof *all;
-    bool ok = ranks_gather(r, all, at, false) || exchange_failed(r, err);
+    bool ok = ranks_gather(r, all, at, false, true) || exchange_failed(r, err);
     for (size_t i = 0; ok && gives_orders(r) && i < n; i++)
         if (all[i].status && i == 0)
             ok = fail(err, all[i].status, "%.*s", (int)sizeof all[i].msg, all[i].msg);
@@ -244,6 +244,52 @@ void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bo
 }
 
 void ranks_dismiss(Ranks *r) { order(r, ORDER_END, 0, 0, 0, 0, 0); }
+
+/* ---- Public ---------------------------------------------------------------------------------- */
+
+bool tblock_ranks_join(tblock_ranks **out, tblock_error *err)
+{
+    *out = NULL;
+    if (!ranks_started())
+        return true;
+    Ranks *r = calloc(1, sizeof *r);
+    if (!r)
+        return no_memory("ranks", err);
+    if (ranks_join(r, err)) {
+        *out = r;
+        return true;
+    }
+    free(r);
+    return false;
+}
+
+int tblock_ranks_rank(const tblock_ranks *r) { return r->rank; }
+int tblock_ranks_size(const tblock_ranks *r) { return r->size; }
+
+tblock_model *tblock_ranks_open(tblock_ranks *r, const char *path, const tblock_open_options *opt,
+                                tblock_error *err)
+{
+    if (r->rank == 0)
+        return ranks_open(r, path, opt, err);
+    fail(err, USAGE, "a model is opened by rank 0, and this is rank %d", r->rank);
+    return NULL;
+}
+
+bool tblock_ranks_follow(tblock_ranks *r, tblock_error *err)
+{
+    return r->rank > 0 ? ranks_follow(r, err)
+                       : fail(err, USAGE, "rank 0 does not follow: it gives the orders");
+}
+
+void tblock_ranks_leave(tblock_ranks *r)
+{
+    if (!r)
+        return;
+    if (r->rank == 0 && !r->error.status)
+        ranks_dismiss(r);
+    ranks_free(r);
+    free(r);
+}
 
 /* ---- The other ranks ------------------------------------------------------------------------- */
 

@@ -85,6 +85,9 @@ static bool load(Running *r, tblock_error *err)
 static bool check_save(const char *path, const char *option, tblock_error *err)
 {
     struct stat st;
+    if (path && a->compute.ranks)
+        return fail(err, TBLOCK_USAGE, "--save-state: expected one process, found %d ranks",
+                    tblock_ranks_size(a->compute.ranks));
     if (!path || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
         return true; /* written in place, or refused */
     if (!*path)

@@ -132,6 +132,8 @@ const char *cli_shown(char out[CLI_SHOWN], const char *text);
 
 /* Is it a terminal that knows control sequences: TERM is neither unset nor dumb? */
 bool terminal_is_capable(int fd);
+/* Is it a terminal at all? Never under mpirun, which puts one between. */
+bool terminal_is(int fd);
 
 /* Is it such a terminal, and NO_COLOR unset or empty? */
 bool terminal_has_colour(int fd);
@@ -369,6 +371,7 @@ typedef struct ComputeOptions {
     const char *type;
     TextList    keep;
     int         n_seqs;         /* no option: of the context; 0: 1 */
+    struct tblock_ranks *ranks; /* no option: that share the model; NULL: none */
 } ComputeOptions;
 extern const Option compute_options[];
 

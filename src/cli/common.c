@@ -99,15 +99,20 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
 {
     if (o->sandbox && !sandbox_possible(err))
         return NULL;
+    if (o->sandbox && o->ranks) {
+        fail(err, TBLOCK_USAGE, "--sandbox: expected one process, found %d ranks",
+             tblock_ranks_size(o->ranks));
+        return NULL;
+    }
+    tblock_open_options opt = { .mlock = o->mlock,
+                                .type = o->type,
+                                .check = o->check,
+                                .keep = o->keep.texts,
+                                .n_keep = o->keep.n,
+                                .progress = progress_advance };
     progress_show("loading weights", -1);
-    tblock_model *m = tblock_open(path,
-                                  &(tblock_open_options){ .mlock = o->mlock,
-                                                          .type = o->type,
-                                                          .check = o->check,
-                                                          .keep = o->keep.texts,
-                                                          .n_keep = o->keep.n,
-                                                          .progress = progress_advance },
-                                  err);
+    tblock_model *m = o->ranks ? tblock_ranks_open(o->ranks, path, &opt, err)
+                               : tblock_open(path, &opt, err);
     progress_end();
     return m;
 }

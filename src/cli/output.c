@@ -114,9 +114,9 @@ static int output_fd(void) { return output.to_stderr ? STDERR_FILENO : STDOUT_FI
 int output_columns(void)
 {
     const char *said = getenv("COLUMNS");
-    long        n = said && isatty(output_fd()) == 1 ? strtol(said, NULL, 10) : 0;
+    long        n = said && terminal_is(output_fd()) ? strtol(said, NULL, 10) : 0;
     return n > 0 && n < INT_MAX ? (int)n : terminal_columns(output_fd());
 }
 
-bool output_is_terminal(void) { return isatty(STDOUT_FILENO) == 1; }
+bool output_is_terminal(void) { return terminal_is(STDOUT_FILENO); }
 bool output_has_colour(void) { return terminal_has_colour(output_fd()); }

@@ -6,10 +6,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+/* mpirun gives each process a terminal as its output, wherever its own output goes. */
+bool terminal_is(int fd) { return isatty(fd) == 1 && !getenv("OMPI_COMM_WORLD_RANK"); }
+
 bool terminal_is_capable(int fd)
 {
     const char *term = getenv("TERM");
-    return isatty(fd) == 1 && term && *term && strcmp(term, "dumb") != 0;
+    return terminal_is(fd) && term && *term && strcmp(term, "dumb") != 0;
 }
 
 bool terminal_has_colour(int fd)

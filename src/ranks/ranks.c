@@ -18,18 +18,18 @@ void ranks_free(Ranks *r)
     *r = (Ranks){ 0 };
 }
 
-bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all)
+bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all, bool patient)
 {
-    if (r->error.status || !r->calls->gather(r->carrier, data, at, all, &r->error))
+    if (r->error.status || !r->calls->gather(r->carrier, data, at, all, patient, &r->error))
         return false;
     r->count.gathers++;
     r->count.gathered_bytes += at[r->size] - at[0];
     return true;
 }
 
-bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool idle)
+bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool patient)
 {
-    if (r->error.status || !r->calls->broadcast(r->carrier, data, n_bytes, idle, &r->error))
+    if (r->error.status || !r->calls->broadcast(r->carrier, data, n_bytes, patient, &r->error))
         return false;
     r->count.broadcasts++;
     r->count.broadcast_bytes += n_bytes;

@@ -15,9 +15,10 @@
 typedef struct RanksCalls {
     /* Rank i has data + at[i] .. data + at[i + 1], and gets the others' parts; with `all` false
      * only rank 0 gets them. at [size + 1] ascends. */
-    bool (*gather)(void *carrier, void *data, const size_t *at, bool all, Error *err);
-    /* Rank 0's data [n_bytes] becomes everyone's. idle: it may take hours until rank 0 calls. */
-    bool (*broadcast)(void *carrier, void *data, size_t n_bytes, bool idle, Error *err);
+    bool (*gather)(void *carrier, void *data, const size_t *at, bool all, bool patient, Error *err);
+    /* Rank 0's data [n_bytes] becomes everyone's. patient, in both: it may take hours until the
+     * others call; else they are in the same pass. */
+    bool (*broadcast)(void *carrier, void *data, size_t n_bytes, bool patient, Error *err);
     /* Ends the calls of all ranks, with a message for rank 0. Any thread may call it. */
     void (*stop)(void *carrier, const char *why);
     void (*leave)(void *carrier);  /* frees this rank's end */
@@ -27,7 +28,8 @@ typedef struct RanksCalls {
 typedef struct RanksCount { uint64_t gathers, gathered_bytes, broadcasts, broadcast_bytes; }
     RanksCount;
 
-typedef struct Ranks {
+typedef struct tblock_ranks Ranks;
+struct tblock_ranks {
     int               rank, size;
     const RanksCalls *calls;
     void             *carrier;
@@ -35,7 +37,7 @@ typedef struct Ranks {
     Error             error;       /* of the first call that failed; status 0: none did */
     pthread_mutex_t   turn;        /* of the thread that speaks to the other ranks */
     int               n_named;     /* things that rank 0 has named by a number, on all ranks */
-} Ranks;
+};
 
 /* ---- ranks.c --------------------------------------------------------------------------------- */
 
@@ -44,8 +46,8 @@ void ranks_init(Ranks *r, int rank, int size, const RanksCalls *calls, void *car
 void ranks_free(Ranks *r);         /* accepts a zeroed one */
 
 /* The calls above. After a failure they do nothing and return false; r->error says why. */
-bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all);
-bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool idle);
+bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all, bool patient);
+bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool patient);
 void ranks_stop(Ranks *r, const char *why);
 
 /* Threads of one rank take turns. What one of them does in its turn, all other ranks do
@@ -65,5 +67,17 @@ Range ranks_share(int rank, int size, int n);
 bool ranks_in_process(Ranks *rank, int size, Error *err);
 
 enum { RANKS_MOST = 256 };
+
+/* ---- ranks_plugin.c -------------------------------------------------------------------------- */
+
+/* What the plug-in libtblock-mpi.so gives (mpi/ranks_mpi.c): its one function, ranks_carrier. */
+typedef struct RanksCarrier { int rank, size; const RanksCalls *calls; void *carrier; } RanksCarrier;
+typedef bool (*RanksConnect)(RanksCarrier *out, Error *err);
+
+/* Has mpirun started this process as one of several? */
+bool ranks_started(void);
+
+/* Then: loads the plug-in and meets the others. Fails with SYSTEM (no plug-in, another version). */
+bool ranks_join(Ranks *r, Error *err);
 
 #endif

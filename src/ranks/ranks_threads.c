@@ -37,10 +37,11 @@ static bool meet(Room *m, Error *err)
     return met;
 }
 
-static bool gather(void *carrier, void *data, const size_t *at, bool all, Error *err)
+static bool gather(void *carrier, void *data, const size_t *at, bool all, bool patient, Error *err)
 {
     const Seat *s = carrier;
     Room       *m = s->room;
+    (void)patient; /* a thread that waits for a condition takes no time */
     m->data[s->rank] = data;
     if (!meet(m, err))
         return false;
@@ -50,11 +51,11 @@ static bool gather(void *carrier, void *data, const size_t *at, bool all, Error 
     return meet(m, err); /* before that, others read this rank's part */
 }
 
-static bool broadcast(void *carrier, void *data, size_t n_bytes, bool idle, Error *err)
+static bool broadcast(void *carrier, void *data, size_t n_bytes, bool patient, Error *err)
 {
     const Seat *s = carrier;
     Room       *m = s->room;
-    (void)idle; /* a thread that waits for a condition takes no time */
+    (void)patient;
     m->data[s->rank] = data;
     if (!meet(m, err))
         return false;

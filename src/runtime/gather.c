@@ -61,7 +61,7 @@ static void exchange(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_
                    to + at[r->ranks->rank] / sizeof *to, true);
     meet(r);
     if (r->team.thread == 0)
-        ranks_gather(r->ranks, to, at, all);
+        ranks_gather(r->ranks, to, at, all, false);
     meet(r);
     for (int i = 0; !in_place && gets && i < r->ranks->size; i++)
         if (i != r->ranks->rank)

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+"""A model that processes of mpirun share: the same bytes as one process, errors that one line of rank 0 names, and no
+process left when one of them dies, stops or hangs. $BUILD names the folder of the program and the plug-in. Needs Open MPI
+(`make test-ranks` installs it). Names as arguments: only these."""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from verdicts import attempt_all, need  # noqa: E402
+
+BUILD = (ROOT / os.environ.get("BUILD", "build/release")).resolve()
+TBLOCK, PLUGIN = BUILD / "tblock", BUILD / "libtblock-mpi.so"
+SHIPPED = ROOT / "models" / "shakespeare.bin"
+MOST = 120   # seconds a command may take on a busy machine
+TEMP = pathlib.Path(tempfile.mkdtemp(prefix="tblock.ranks."))
+# a container runs as root, and has fewer processors than there are ranks
+ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+       "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl": "self,vader,tcp"}
+
+
+def mpirun(n, *args, env=None, **options):
+    return subprocess.run(["mpirun", "--quiet", "-n", str(n), *map(str, args)], env={**ENV, **(env or {})},
+                          capture_output=True, timeout=MOST, cwd=TEMP, **options)
+
+
+def alone(*args, **options):
+    return subprocess.run([TBLOCK, *map(str, args)], capture_output=True, timeout=MOST, cwd=TEMP, **options)
+
+
+def same(n, *args, **options):
+    """What n ranks print is what one process prints."""
+    shared, one = mpirun(n, TBLOCK, *args, **options), alone(*args, **options)
+    need(one.returncode == 0, f"{args}: alone: {one.stderr.decode()}")
+    need(shared.returncode == 0, f"{args}: {n} ranks: status {shared.returncode}: {shared.stderr.decode()[-500:]}")
+    need(shared.stdout == one.stdout and one.stdout, f"{args}: {n} ranks print {shared.stdout[:200]}, not {one.stdout[:200]}")
+    return shared
+
+
+def lines_of_ours(stderr):
+    return [line for line in stderr.decode().splitlines() if line.startswith("tblock:")]
+
+
+def left(name):
+    """Processes whose command line has that name."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and name in (entry / "cmdline").read_bytes().decode(errors="replace").split("\0"):
+                if (entry / "stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
+                    found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(truth, what, seconds):
+    end = time.monotonic() + seconds
+    while not truth():
+        need(time.monotonic() < end, f"{what} took longer than {seconds} s")
+        time.sleep(0.05)
+
+
+# ---- The same bits ---------------------------------------------------------------------------------------------------
+
+def texts_are_those_of_one_process():
+    for n in (1, 2, 3, 4, 7):
+        for threads in (1, 2):
+            same(n, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--seed", "7", "--threads", threads)
+    same(2, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--type", "q4", "--kv-type", "q8")
+    same(3, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--draft", "ngram", "--temp", "0")
+    same(2, "run", SHIPPED, "-p", "It is ", "-n", "20", "--regex", "[a-z ]{5,12}!")
+
+
+def logits_are_those_of_one_process():
+    for isa in (None, "scalar"):
+        for name, start in (("one", lambda *a: alone(*a)), ("four", lambda *a: mpirun(4, TBLOCK, *a))):
+            r = start("logits", SHIPPED, "-p", "What is it that you", "-o", TEMP / f"{name}.safetensors", "--hidden",
+                      *(["--isa", isa] if isa else []))
+            need(r.returncode == 0, f"{name}: {r.stderr.decode()}")
+        need((TEMP / "one.safetensors").read_bytes() == (TEMP / "four.safetensors").read_bytes(), f"{isa}: other bytes")
+    same(2, "verify", SHIPPED, TEMP / "one.safetensors")
+
+
+def eval_and_chat_are_those_of_one_process():
+    same(2, "eval", SHIPPED, ROOT / "models" / "as-you-like-it.txt", "--ctx", "128", "--json")
+    same(3, "chat", SHIPPED, "--chat-format", "alpaca", "-n", "12", "--temp", "0", input=b"Who are you?\nAnd now?\n")
+
+
+def bench_runs():
+    r = mpirun(2, TBLOCK, "bench", SHIPPED, "--json")
+    need(r.returncode == 0 and b"exchange" not in r.stderr, r.stderr.decode()[-500:])
+
+
+# ---- Errors ----------------------------------------------------------------------------------------------------------
+
+def an_error_is_one_line_of_rank_0():
+    for args, line in ((("run", "none.bin", "-p", "a"), "tblock: none.bin: cannot open: No such file or directory"),
+                       (("train", "--text", SHIPPED, "-o", "m.bin"), "tblock: train: expected one process, found 3 ranks"),
+                       (("run", SHIPPED, "-p", "a", "--sandbox"), "tblock: --sandbox: expected one process, found 3 ranks"),
+                       (("run", SHIPPED, "-p", "a", "--save-state", "s"), "tblock: --save-state: expected one process, found 3 ranks")):
+        r = mpirun(3, TBLOCK, *args)
+        need(r.returncode != 0 and lines_of_ours(r.stderr) == [line], f"{args}: status {r.returncode}: {r.stderr.decode()[:600]}")
+
+
+def each_in_its_folder(command):
+    """A shell that gives every rank a folder of its own."""
+    return ["sh", "-c", f'cd rank$OMPI_COMM_WORLD_RANK && exec "$@"', "sh", *command]
+
+
+def make_folders():
+    for i in range(2):
+        (TEMP / f"rank{i}").mkdir(exist_ok=True)
+        (TEMP / f"rank{i}" / "m.bin").unlink(missing_ok=True)
+    shutil.copy(SHIPPED, TEMP / "rank0" / "m.bin")
+
+
+def a_rank_without_the_file_or_with_another_model_is_named():
+    make_folders()
+    r = mpirun(2, *each_in_its_folder([TBLOCK, "run", "m.bin", "-p", "a"]))
+    need(lines_of_ours(r.stderr) == ["tblock: rank 1: m.bin: cannot open: No such file or directory"], r.stderr.decode()[:600])
+    need(alone("quantize", SHIPPED, "--type", "q8", "-o", TEMP / "rank1" / "m.bin").returncode == 0, "cannot quantize")
+    r = mpirun(2, *each_in_its_folder([TBLOCK, "run", "m.bin", "-p", "a"]))
+    found = lines_of_ours(r.stderr)
+    need(len(found) == 1 and found[0].startswith("tblock: rank 1: expected the model that rank 0 has opened ("),
+         r.stderr.decode()[:600])
+
+
+def without_the_plugin_the_line_says_what_builds_it():
+    r = mpirun(2, TBLOCK, "run", SHIPPED, "-p", "a", env={"TBLOCK_MPI": "/nonexistent/libtblock-mpi.so"})
+    found = lines_of_ours(r.stderr)
+    need(r.returncode != 0 and found and "make ranks" in found[0], r.stderr.decode()[:600])
+
+
+def without_mpirun_no_mpi_is_loaded():
+    process = subprocess.Popen([TBLOCK, "run", SHIPPED, "-f", "-", "-n", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=TEMP)
+    maps = pathlib.Path(f"/proc/{process.pid}/maps")
+    wait_until(lambda: "shakespeare.bin" in maps.read_text(), "opening the model", MOST)
+    need("mpi" not in maps.read_text(), "a library of MPI is mapped")
+    process.communicate(b"ROMEO:", timeout=MOST)
+
+
+# ---- Faults ----------------------------------------------------------------------------------------------------------
+
+def fault(number, rank, env, seconds, expected):
+    """Sends a signal to one rank of three that are at work. All must end soon, with that line."""
+    model = TEMP / f"fault{number}{rank}.bin"
+    shutil.copy(SHIPPED, model)
+    process = subprocess.Popen(["mpirun", "-n", "3", TBLOCK, "run", model, "-p", "ROMEO:", "-n", "1000000", "--ctx", "2000000"],
+                               env={**ENV, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=TEMP)
+    need(process.stdout.read(1000), "no text")   # at work
+    pids = [p for p in left(str(model)) if p != process.pid]
+    by_rank = {}
+    for pid in pids:
+        for word in pathlib.Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace").split("\0"):
+            if word.startswith("OMPI_COMM_WORLD_RANK="):
+                by_rank[int(word.split("=")[1])] = pid
+    need(sorted(by_rank) == [0, 1, 2], f"ranks {by_rank}")
+    start = time.monotonic()
+    os.kill(by_rank[rank], number)
+    _, err = process.communicate(timeout=MOST)
+    took = time.monotonic() - start
+    need(process.returncode != 0, "status 0")
+    need(expected in err.decode(), err.decode()[:800])
+    need(took < seconds, f"{took:.1f} s")
+    wait_until(lambda: not left(str(model)), "the end of all ranks", 10)
+
+
+def a_killed_rank_ends_all():
+    for rank in (0, 1, 2):
+        fault(signal.SIGKILL, rank, {}, 30, "exited on signal 9 (Killed)")
+
+
+def a_rank_that_answers_no_more_ends_all():
+    fault(signal.SIGSTOP, 1, {"TBLOCK_RANKS_TIMEOUT": "2"}, 40,
+          "tblock: rank 0 of 3: no answer from the other ranks for 2 s")
+
+
+def main():
+    claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process, bench_runs,
+              an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named,
+              without_the_plugin_the_line_says_what_builds_it,
+              without_mpirun_no_mpi_is_loaded, a_killed_rank_ends_all, a_rank_that_answers_no_more_ends_all]
+    wanted = sys.argv[1:]
+    try:
+        need(PLUGIN.exists(), f"no {PLUGIN}: make ranks")
+        return attempt_all(*[c for c in claims if not wanted or c.__name__ in wanted])
+    finally:
+        shutil.rmtree(TEMP, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
