@@ -448,6 +448,10 @@ typedef struct tblock_report_options {
     void (*progress)(void *user, double done); /* of check                                        */
     void *user;
     bool (*go_on)(void *user, double done);
+    int    ranks;        /* also: divided among so many processes (docs/ranks.md); 0: no          */
+    double bandwidth;    /* of these: Gbit/s between two; 0: 1                                    */
+    double latency;      /* microseconds until a message arrives; 0: 50                           */
+    double memory;       /* GB/s that each reads weights at, for a prediction; 0: none            */
 } tblock_report_options;
 
 /* Describe a model or a bare JSON config: what it is made of, what it costs, how much memory it

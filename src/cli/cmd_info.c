@@ -4,6 +4,8 @@
 typedef struct InfoArgs {
     const char    *path, *html, *kv_type, *type;
     int            seq, batch;
+    int            ranks;
+    double         bandwidth, latency, memory;
     bool           json, tensors, check;
     GeneralOptions general;
 } InfoArgs;
@@ -17,6 +19,7 @@ static bool info(void *args, tblock_error *err)
         .colour = !a->json && output_has_colour(),
         .seq = a->seq, .batch = a->batch, .kv_type = a->kv_type, .type = a->type, .html = a->html,
         .progress = progress_advance,
+        .ranks = a->ranks, .bandwidth = a->bandwidth, .latency = a->latency, .memory = a->memory,
     };
 
     progress_show(a->check ? "checking the data" : "reading the model", -1);
@@ -42,6 +45,16 @@ static const Option options[] = {
     OPTION_KV_TYPE(AT(kv_type)),
     { "type",    0, "bf16|f16|f32|q8|q4", OPT_CHOICE, AT(type), 0, 0, NULL,
       "type of the weights to count if the model is only a config; default: bf16" },
+    { "ranks",   0, "N", OPT_INT, AT(ranks), 0, 256, "0",
+      "also what each of N processes that share the model holds, what they exchange for a token, "
+      "and how fast that may be" },
+    { "bandwidth", 0, "F", OPT_FLOAT, AT(bandwidth), 1e-6, 1e6, "1",
+      "with --ranks: Gbit/s between two of them" },
+    { "latency", 0, "F", OPT_FLOAT, AT(latency), 1e-6, 1e9, "50",
+      "with --ranks: microseconds until a message arrives" },
+    { "memory",  0, "F", OPT_FLOAT, AT(memory), 0, 1e6, "0",
+      "with --ranks: GB/s at which each reads weights (tblock bench measures it), for a prediction "
+      "of tokens/s; 0: none" },
     OPTION_JSON(AT(json), "print one JSON object"),
     { "html",    0, "FILE", OPT_TEXT, AT(html),  0, 0, NULL,
       "write an HTML page with tables, drawings and plots instead of printing the text" },
@@ -67,6 +80,8 @@ static const Example examples[] = {
     { "tblock info models/llama-3-8b.json --seq 8192 --kv-type f16",
       "what a prompt of 8192 tokens costs" },
     { "tblock info model.bin --check", "is the file undamaged?" },
+    { "tblock info models/llama-2-70b.json --type q4 --ranks 4 --memory 40",
+      "on four machines with a network of 1 Gbit/s" },
     { "tblock info model.bin --html model.html", "write a page for a browser" },
     { 0 },
 };

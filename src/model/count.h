@@ -152,4 +152,16 @@ void count_flops(Flops *f, const Config *c, const Count *n, const FlopLoad *load
 typedef struct Crossover { int full, prefill, decode; } Crossover;
 Crossover count_crossover(const Config *c, const Count *n);
 
+/* ---- rank_cost.c ----------------------------------------------------------------------------- */
+
+/* Of one rank of `size`: bytes of weights that it holds; those that it reads for a token (of the
+ * experts, an even share); its part of the KV cache. Tables of which rows are looked up (an
+ * embedding that is not the head) are not counted. */
+typedef struct RankShare { double weights, read, kv; } RankShare;
+RankShare rank_share(const Config *c, const Count *n, int rank, int size);
+
+/* What two or more ranks exchange for one token with logits. bytes: of whole vectors. */
+typedef struct RankExchange { int gathers; uint64_t bytes; } RankExchange;
+RankExchange rank_exchange(const Config *c);
+
 #endif

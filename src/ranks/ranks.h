@@ -71,7 +71,9 @@ enum { RANKS_MOST = 256 };
 /* ---- ranks_plugin.c -------------------------------------------------------------------------- */
 
 /* What the plug-in libtblock-mpi.so gives (mpi/ranks_mpi.c): its one function, ranks_carrier. */
-typedef struct RanksCarrier { int rank, size; const RanksCalls *calls; void *carrier; } RanksCarrier;
+typedef struct RanksCarrier {
+    int rank, size; const RanksCalls *calls; void *carrier;
+} RanksCarrier;
 typedef bool (*RanksConnect)(RanksCarrier *out, Error *err);
 
 /* Has mpirun started this process as one of several? */

@@ -24,6 +24,10 @@ typedef struct MemoryPlan {
     uint64_t attention;        /* working memory of attention in one thread, any length */
 } MemoryPlan;
 
+/* How many ranks would share it (0, 1: none), and what of: bytes a second between two of them,
+ * seconds of a message, bytes a second from the memory of each (0: not known). */
+typedef struct RankPlan { int ranks; double bandwidth, latency, memory; } RankPlan;
+
 /* One length of the plots. */
 typedef struct InfoPoint {
     int    seq;
@@ -59,6 +63,7 @@ typedef struct Info {
     MemoryPlan        memory;
     double            huge_share;  /* of weights in the page cache, those in huge pages; below 0:
                                     * not known */
+    RankPlan          ranks;
     const DataCheck  *check;       /* NULL: not asked for */
     const InfoPoint  *curve;       /* [n_curve], ascending */
     int               n_curve;

@@ -254,6 +254,7 @@ static void draw_memory(Rows *r, const Info *info)
               "allocates it.</p>\n");
     draw_memory_bar(&r->out, &info->memory);
     info_memory(r, info);
+    info_ranks(r, info);
     rows_page(r, "<h3>KV cache and attention scores</h3>\n");
     info_kv(r, info);
     rows_page(r, "</section>\n");

@@ -630,6 +630,7 @@ static void all_rows(Rows *r, const Info *info, bool tensors)
         }
         info_kv(r, info);
         info_memory(r, info);
+        info_ranks(r, info);
     }
     if (info->contents)
         info_file(r, info);

@@ -19,6 +19,7 @@ void info_model_params(Rows *r, const Info *info);
 void info_flops(Rows *r, const Info *info);
 void info_kv(Rows *r, const Info *info);
 void info_memory(Rows *r, const Info *info);
+void info_ranks(Rows *r, const Info *info); /* info_ranks.c */
 void info_file(Rows *r, const Info *info);
 void info_check(Rows *r, const DataCheck *d);
 void info_tensors(Rows *r, const SourceContents *c);

@@ -11,6 +11,7 @@
 
 #include "api/api.h"
 #include "base/memory.h"
+#include "model/count.h"
 #include "tblock_tools.h"
 #include "test_data.h"
 #include "temp_folder.h"
@@ -259,6 +260,70 @@ static void the_shipped_model_has_the_bits_of_one_process(void)
     CHECK(check_model("models/shakespeare.bin", NULL, NULL), "%s", err.msg);
 }
 
+/* ---- Exchanges ------------------------------------------------------------------------------- */
+
+/* A token that is decoded alone exchanges what rank_exchange says, to the byte. */
+static void check_exchanges(const char *path)
+{
+    Group g = { 0 };
+    CHECK(group_start(&g, 3), "%s", err.msg);
+    tblock_model   *m = ranks_open(&g.rank[0], path, NULL, &err);
+    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    CHECK(c, "%s", err.msg);
+    RanksCount before = g.rank[0].count;
+    CHECK(c && tblock_decode(c, &(tblock_item){ 0, 0, 1, true }, 1, &err), "%s", err.msg);
+    if (c) {
+        RanksCount   after = g.rank[0].count;
+        RankExchange x     = rank_exchange(&m->weights.cfg);
+        CHECK((int)(after.gathers - before.gathers) == x.gathers
+                  && after.gathered_bytes - before.gathered_bytes == x.bytes
+                  && after.broadcasts - before.broadcasts == 1
+                  && after.broadcast_bytes - before.broadcast_bytes == 512,
+              "%s: %d exchanges of %d, %d bytes of %d", path,
+              (int)(after.gathers - before.gathers), x.gathers,
+              (int)(after.gathered_bytes - before.gathered_bytes), (int)x.bytes);
+    }
+    tblock_context_free(c);
+    tblock_close(m);
+    CHECK(group_end(&g), "%s", g.error[1].msg);
+}
+
+static void a_token_exchanges_what_is_predicted(void)
+{
+    char models[512], path[1024];
+    if (!test_data(models, "fixtures/models")) {
+        SKIP("no data");
+        return;
+    }
+    static const char *const name[] = { "llama-gqa", "cohere", "gpt-neox", "gemma2", "gemma3",
+                                        "qwen2-moe", "qwen3-moe", "olmo2", "stablelm", "gpt2" };
+    for (size_t i = 0; i < sizeof name / sizeof *name && test_case_state == 0; i++) {
+        snprintf(path, sizeof path, "%s/%s/config.json", models, name[i]);
+        if (access(path, R_OK) == 0) {
+            snprintf(path, sizeof path, "%s/%s", models, name[i]);
+            check_exchanges(path);
+        }
+    }
+    RankExchange shipped = { 0 };
+    tblock_model *m = tblock_open("models/shakespeare.bin", NULL, &err);
+    CHECK(m, "%s", err.msg);
+    if (m)
+        shipped = rank_exchange(&m->weights.cfg);
+    CHECK(m && shipped.gathers == 4 * m->weights.cfg.n_layers + 1, "%d exchanges", shipped.gathers);
+    tblock_close(m);
+    check_exchanges("models/shakespeare.bin");
+    char *report, line[64];
+    CHECK(tblock_report("models/shakespeare.bin",
+                        &(tblock_report_options){ .json = true, .ranks = 3, .memory = 10 }, &report,
+                        &err),
+          "%s", err.msg);
+    snprintf(line, sizeof line, "\"exchanges_per_token\": %d", shipped.gathers);
+    CHECK(report && strstr(report, line), "no %s", line);
+    snprintf(line, sizeof line, "\"bytes_per_token\": %d", (int)shipped.bytes);
+    CHECK(report && strstr(report, line) && strstr(report, "\"tokens_per_s\": "), "no %s", line);
+    tblock_free(report);
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* A model of 60 MB in bf16, in a file of ours. */
@@ -437,6 +502,7 @@ int main(int argc, char **argv)
     TEST(every_family_has_the_bits_of_one_process);
     TEST(every_weight_type_has_the_bits_of_one_process);
     TEST(gguf_weights_have_the_bits_of_one_process);
+    TEST(a_token_exchanges_what_is_predicted);
     TEST(a_rank_holds_its_share_of_the_weights);
     TEST(an_error_of_one_rank_is_rank_0s);
     TEST(a_rank_that_stops_ends_the_pass_of_all);

@@ -1,6 +1,6 @@
-/* ranks/mpi/ranks_mpi.c: ranks that are processes of mpirun (Open MPI). A plug-in: the library loads
- * it when mpirun has started the program, so that nothing else needs MPI. It uses nothing of the
- * library but the interface in ranks.h.
+/* ranks/mpi/ranks_mpi.c: ranks that are processes of mpirun (Open MPI). A plug-in: the library
+ * loads it when mpirun has started the program, so that nothing else needs MPI. It uses nothing of
+ * the library but the interface in ranks.h.
  *
  * A rank that cannot go on says why in one line and ends all of them (MPI_Abort); so no call
  * returns after a failure. mpirun itself ends the others when a process dies. */
