@@ -26,10 +26,8 @@ bool receipt_is(const char *path)
     char        begin[256];
     if (strcmp(path, "-") == 0)
         return true;
-    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
+    if (stat(path, &st) != 0 || !S_ISREG(st.st_mode))
         return false; /* whoever opens it says why */
-    if (!S_ISREG(st.st_mode))
-        return true;
     int     fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n  = fd >= 0 ? read(fd, begin, sizeof begin) : -1;
     if (fd >= 0)

@@ -25,10 +25,10 @@ TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/rele
 
 # Largest difference to the recorded float64 probabilities. In f32 the worst of these models is 2.7e-6 (llama-mqa, whose scores
 # are the largest); a wrong term (window off by one, no scale, another head's keys) moves them by more than 0.01. An f16
-# cache rounds every element of K by up to 2^-12 of itself: the worst is 1.2e-3, but 7.1e-3 of gpt-oss. A q8 cache rounds them by up to 1/254 of the
-# position's largest: the worst is 0.040, but 0.101 of stories260K, so this catches gross faults alone; test_attention_probs
-# compares the bits.
-TOLERANCE = {"f32": 1e-5, "f16": 8e-3, "q8": 0.15}
+# cache rounds every element of K by up to 2^-12 of itself: the worst is 1.2e-3, but 7.1e-3 of gpt-oss (golden). A q8 cache
+# rounds them by up to 1/254 of the position's largest: the worst is 0.040, but 0.101 of stories260K, so this catches gross faults
+# alone; test_attention_probs compares the bits.
+TOLERANCE = {"f32": 1e-5, "f16": 4e-3, "q8": 0.15}
 
 NAUGHTY = "a <script>alert(1)</script> </script><!-- & \" ' \\ \u202e \u200b \x1b\x07\n\t \U0001F600 e\u0301".encode() + b" \xff\xc3 \x80"
 
@@ -67,9 +67,10 @@ def golden(name, kv_type, folder):
         need(p.shape == want[k].shape, f"{k}: shape {p.shape}, expected {want[k].shape}")
         need(np.all(p[want[k] == 0] == 0), f"{k}: not 0 where masked")
         rest = 1 - p.sum(axis=2)   # with sinks, what a sink has
-        need(rest.min() > 0 if name == "gpt-oss" else np.abs(rest).max() < 2e-6, f"{k}: rows do not sum to 1")
+        need(rest.min() > 0 if name.startswith("gpt-oss") else np.abs(rest).max() < 2e-6, f"{k}: rows do not sum to 1")
         worst = max(worst, np.abs(p - want[k]).max())
-    need(worst <= TOLERANCE[kv_type], f"largest difference {worst:.2e}, allowed {TOLERANCE[kv_type]:.0e}")
+    allowed = 8e-3 if name.startswith("gpt-oss") and kv_type == "f16" else TOLERANCE[kv_type]
+    need(worst <= allowed, f"largest difference {worst:.2e}, allowed {allowed:.0e}")
 
 
 class Page:
