@@ -92,7 +92,7 @@ static bool broadcast(void *carrier, void *data, size_t n_bytes, bool patient, E
     (void)err;
     check_size(c, n_bytes);
     MPI_Ibcast(data, (int)n_bytes, MPI_BYTE, 0, c->comm, &request);
-    wait_for(c, &request, patient);
+    wait_for(c, &request, patient && c->rank > 0); /* those that wait for rank 0 are there */
     return true;
 }
 
