@@ -17,22 +17,37 @@ static bool           cpu_has[ISA_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
-/* __builtin_cpu_supports also asks the operating system (XGETBV). It has no name for F16C, which
- * shares its registers with AVX, and in older compilers none for AVX-VNNI and BF16 (leaf 7.1). */
+/* Which registers the operating system keeps for each thread (XGETBV): bits 1 and 2 are those of
+ * AVX, 5 to 7 those of AVX-512. */
+static unsigned kept_registers(void)
+{
+    unsigned low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
+}
+
+static bool all_of(unsigned bits, unsigned of) { return (bits & of) == of; }
+
+/* Not with __builtin_cpu_supports: zig's run-time library answers 0 to everything, and older
+ * compilers have no names for AVX-VNNI and BF16. */
 static void ask_processor(void)
 {
-    unsigned a, b, c, d;
-    bool     f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C) != 0;
-    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d))
-        a = 0;
-    cpu_has[ISA_SCALAR]  = true;
-    cpu_has[ISA_AVX2]    = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && f16c;
-    cpu_has[ISA_AVXVNNI] = cpu_has[ISA_AVX2] && (a & 1u << 4) != 0;
-    cpu_has[ISA_AVX512]  = cpu_has[ISA_AVX2] && __builtin_cpu_supports("avx512f")
-        && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512dq");
-    cpu_has[ISA_AVX512VNNI] = cpu_has[ISA_AVX512] && __builtin_cpu_supports("avx512vnni");
-    cpu_has[ISA_AVX512BF16] = cpu_has[ISA_AVX512VNNI] && (a & 1u << 5) != 0;
+    const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;
+    unsigned       a, b, c, d, one_c = 0, seven_a = 0;
+    if (__get_cpuid(1, &a, &b, &c, &d))
+        one_c = c;
+    if (__get_cpuid_count(7, 1, &a, &b, &c, &d))
+        seven_a = a;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d))
+        b = c = 0;
+    const unsigned kept = one_c & bit_OSXSAVE ? kept_registers() : 0;
+    cpu_has[ISA_SCALAR]     = true;
+    cpu_has[ISA_AVX2]       = all_of(kept, 0x06) && all_of(one_c, bit_AVX | bit_FMA | bit_F16C)
+        && (b & bit_AVX2) != 0;
+    cpu_has[ISA_AVXVNNI]    = cpu_has[ISA_AVX2] && (seven_a & 1u << 4) != 0;
+    cpu_has[ISA_AVX512]     = cpu_has[ISA_AVX2] && all_of(kept, 0xe6) && all_of(b, avx512);
+    cpu_has[ISA_AVX512VNNI] = cpu_has[ISA_AVX512] && (c & bit_AVX512VNNI) != 0;
+    cpu_has[ISA_AVX512BF16] = cpu_has[ISA_AVX512VNNI] && (seven_a & 1u << 5) != 0;
 }
 #else
 static void ask_processor(void)
