@@ -33,6 +33,7 @@ OPT_release = -O2
 OPT_clang   = -O2
 OPT_neon    = -O2
 OPT_static  = -O2
+OPT_manylinux = -O2
 OPT_debug   = -O0
 # asan: checks are calls, because the widest kernels take minutes to compile with the checks in line
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer \
@@ -44,7 +45,7 @@ OPT_fuzz    = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-reco
 OPT_coverage = -O1 --coverage
 # for tests/exact/matrix.sh: gcc-O1, gcc-O3, clang-O1, clang-O3
 OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(patsubst clang%,%,$(config)))),$(error config=$(config): \
-              expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, static, or gcc-O1 .. clang-O3))
+              expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, static, manylinux, or gcc-O1 .. clang-O3))
 
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
 WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -58,10 +59,12 @@ EDIT_CFLAGS := $(if $(EDIT_LIBS),$(shell pkg-config --cflags libedit) -DHAVE_LIB
 HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd 2>/dev/null)
 # --sandbox of the program: libseccomp makes its filter on the machine that builds; the library does not need it
 SECCOMP   := $(shell pkg-config --exists libseccomp 2>/dev/null && echo yes)
-HOSTCC    ?= $(if $(filter neon static,$(config)),cc,$(CC))
-ifeq ($(config),static) # what tools/static_libs.sh made. No libedit, and nothing is loaded at run time: no OpenBLAS, no look-up of names
-STATIC_LIBS = build/static/$(ARCH)
-PKG_CFLAGS := -I$(STATIC_LIBS)/include -DSTATIC_PROGRAM
+HOSTCC    ?= $(if $(filter neon static manylinux,$(config)),cc,$(CC))
+# What tools/static_libs.sh made, and no libedit. static: nothing is loaded at run time, no OpenBLAS, no look-up of names. manylinux:
+# for the wheel of make release, whose CC is zig's compiler for an older glibc.
+ifneq ($(filter static manylinux,$(config)),)
+STATIC_LIBS ?= build/static/$(ARCH)
+PKG_CFLAGS := -I$(STATIC_LIBS)/include $(if $(filter static,$(config)),-DSTATIC_PROGRAM)
 HTTP_LIBS  := $(STATIC_LIBS)/lib/libmicrohttpd.a
 LIBS        = $(addprefix $(STATIC_LIBS)/lib/,libcjson.a libpcre2-8.a libnettle.a) -lm
 EDIT_LIBS  :=
@@ -159,7 +162,7 @@ $(BUILD)/src/cli/sandbox_%.inc: build/sandbox_filter
 	$(call Q,filter) $< $(ARCH) $* > $@.new && mv $@.new $@
 
 headers:
-	@case $(config) in neon|static) ;; *) pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing ;; esac
+	@case $(config) in neon|static|manylinux) ;; *) pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing ;; esac
 
 # The rooms' functions, for the tests; the library that users link shows only tblock_*, so no name of theirs can clash.
 $(BUILD)/librooms.a: $(LIB_OBJ)
@@ -397,6 +400,10 @@ deb: dist ## Debian packages of the last commit in build/deb: program, library, 
 	@tools/setup.sh deb
 	@tools/make_deb.sh $(VERSION)
 
+wheel: dist ## sdist and wheel of the last commit in build/dist/python, for any system with glibc 2.28 (installs zig into .venv-release)
+	@tools/setup.sh release
+	@tools/make_wheel.sh $(VERSION)
+
 release: ## all that is published of the last commit, in build/dist, with SHA256SUMS and an SBOM, and tested (CHECK=1: can it be?)
 	@tools/make_release.sh $(VERSION)
 
@@ -407,6 +414,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb release clean help
+.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -34,6 +34,8 @@ class Build(build_ext):
         folder = os.path.dirname(self.get_ext_fullpath("tblock._c"))
         program = shutil.copy(os.path.join(BUILD, "tblock"), os.path.join(folder, "tblock-program"))
         subprocess.run(["strip", program], check=True)
+        if os.environ.get("config") == "manylinux":  # of the Makefile: what is linked in
+            shutil.copytree(os.path.join(os.environ["STATIC_LIBS"], "licences"), os.path.join(folder, "licences"), dirs_exist_ok=True)
 
 
 class Wheel(bdist_wheel):

@@ -35,9 +35,12 @@ def libraries():
     itself, as the Makefile finds it. Without symbols, which are only for debugging."""
     if os.environ.get("TBLOCK_LINK") == "shared":
         return ["-L" + BUILD, "-ltblock"]
-    names = subprocess.run(["pkg-config", "--libs", "libcjson", "libpcre2-8", "nettle"], check=True, stdout=subprocess.PIPE,
-                           universal_newlines=True).stdout
-    return [BUILD + "/libtblock.a", *names.split(), "-lm", "-pthread", "-s"]
+    if os.environ.get("config") == "manylinux":  # of the Makefile
+        names = [os.path.join(os.environ["STATIC_LIBS"], "lib", "lib%s.a" % name) for name in ("cjson", "pcre2-8", "nettle")]
+    else:
+        names = subprocess.run(["pkg-config", "--libs", "libcjson", "libpcre2-8", "nettle"], check=True, stdout=subprocess.PIPE,
+                               universal_newlines=True).stdout.split()
+    return [BUILD + "/libtblock.a", *names, "-lm", "-pthread", "-s"]
 
 
 ffi = cffi.FFI()

@@ -5,7 +5,7 @@
 #   tools/make_release.sh VERSION
 set -eu
 cd "$(dirname "$0")/.."
-version=$1 dist=$PWD/build/dist source=$PWD/build/wheel/tblock-$1
+version=$1 dist=$PWD/build/dist
 die() { echo "make release: $*" >&2; exit 1; }
 changed=$(git status --porcelain)
 [ -z "$changed" ] || die "expected a tree without changes, found: $(head -n 3 <<<"$changed" | tr '\n' ' ')"
@@ -21,16 +21,8 @@ cp build/deb/*.deb "$dist"
 for arch in x86_64 aarch64; do make -s image ARCH=$arch; done
 rm -r "$dist"/tblock-*-linux-x86_64 "$dist"/tblock-*-linux-aarch64
 
-# an sdist of the source above, a wheel of the sdist, and in the wheel the libraries that it needs
-rm -rf build/wheel && mkdir -p build/wheel/raw "$dist/python"
-tar -xzf "$dist/tblock-$version.tar.gz" -C build/wheel
-export PATH=$PWD/.venv-release/bin:$PATH
-{ python -m build --outdir build/wheel/raw "$source" && cp build/wheel/raw/*.tar.gz "$dist/python" &&
-    auditwheel repair --wheel-dir "$dist/python" build/wheel/raw/*.whl; } > build/wheel/log 2>&1 ||
-    { tail -n 20 build/wheel/log >&2; exit 1; }
-rm -rf "$source"
-
-python tools/make_sbom.py "$version" "$dist" > build/sbom.json
+make -s wheel
+.venv-release/bin/python tools/make_sbom.py "$version" "$dist" > build/sbom.json
 mv build/sbom.json "$dist/tblock-$version.spdx.json"
 ( cd "$dist" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum > ../SHA256SUMS && mv ../SHA256SUMS . )
 tools/setup.sh packages

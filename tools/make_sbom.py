@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the files of a release are made of, as SPDX 2.3 in JSON on standard output: each file with its SHA-256, what is linked into
-the static programs (build/static/ARCH/packages), what lies in the wheel (auditwheel's list within it), what Debian's packages need.
+the static programs, containers and the wheel (build/static/ARCH/packages), what Debian's packages need.
 
   tools/make_sbom.py VERSION FOLDER
 """
@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-import zipfile
 
 version, folder = sys.argv[1:]
 packages, relations = {}, []
@@ -49,15 +48,9 @@ def linked_into(arch):
 
 def contents(path):
     """(relationship, package) of what a file has in it or needs."""
-    arch = re.search(r"-linux-(x86_64|aarch64)\.", path)
-    if arch:
-        yield from (("STATIC_LINK", p) for p in linked_into(arch[1]))
-    elif path.endswith(".whl"):
-        with zipfile.ZipFile(path) as z:
-            told, = [n for n in z.namelist() if n.endswith("/sboms/auditwheel.cdx.json")]
-            for c in json.loads(z.read(told)).get("components", []):
-                if not c["name"].startswith("tblock"):
-                    yield "CONTAINS", package("%s-%s" % (c["name"], c.get("version", "")), c["name"], c.get("version"), c.get("purl"))
+    arch = re.search(r"linux[-_\d]*(x86_64|aarch64)\.", path)
+    if arch:  # only the wheel takes the C library from the system
+        yield from (("STATIC_LINK", p) for p in linked_into(arch[1]) if not (path.endswith(".whl") and "libc6" in p))
     elif path.endswith(".deb"):
         for needed in re.findall(r"(?:^|[,|]) *([a-z0-9+.-]+)", text_of("dpkg-deb", "-f", path, "Depends")):
             yield "DEPENDS_ON", package("debian-" + needed, needed, None, "pkg:deb/debian/" + needed)

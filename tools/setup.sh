@@ -10,7 +10,7 @@
 #   tools/setup.sh deb        that of demo, and the tools that make Debian packages
 #   tools/setup.sh static     that of demo, and for ARCH of another processor its cross compiler, for `make static`
 #   tools/setup.sh image      buildah, for `make image`
-#   tools/setup.sh release    all of the last three, and auditwheel and others in .venv-release, for `make release`
+#   tools/setup.sh release    all of the last three, and zig, auditwheel and others in .venv-release, for `make wheel` and `release`
 #   tools/setup.sh fuzz       clang with libFuzzer and the sanitizers, of `make fuzz` and `make msan`
 #   tools/setup.sh lint       clang-tidy and cppcheck
 #   tools/setup.sh soak       what `make soak` needs: that of test and fuzz, and valgrind

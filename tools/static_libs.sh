@@ -12,6 +12,9 @@ x86_64) debian=amd64 ;;
 aarch64) debian=arm64 ;;
 *) echo "ARCH=$arch: expected x86_64 or aarch64" >&2; exit 2 ;;
 esac
+mkdir -p build/static
+exec 9> build/static/lock
+flock 9 # two builds at once
 [ ! -e "$out/packages" ] || exit 0
 { command -v apt-get && command -v dpkg-source; } > /dev/null || { echo "make static: takes its libraries from Debian with apt-get and dpkg-source" >&2; exit 4; }
 work=$out.new

@@ -1,4 +1,5 @@
 """What the tests of packages share: where things lie, and commands that must succeed."""
+import hashlib
 import os
 import re
 import subprocess
@@ -29,3 +30,32 @@ def run(*command, cwd=ROOT, status=0, env=ENV):
 def make(*arguments):
     if not RELEASE:
         run("make", "-s", *arguments)
+
+
+def sha256(path):
+    with open(path, "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
+
+
+def same_logits(program, model, place, sets, folder):
+    """A program's logits and hidden states of the included model are the bytes of the one that make built here, in three types of
+    weights, for these instruction sets and any threads. program(*arguments) runs it, which calls the model so; place: what it calls a
+    file to write, and we."""
+    prompt = ["--prompt", "ROMEO: But, soft! what light", "--hidden"]
+    normal = os.path.join(ROOT, "build", "release", "tblock")
+    own = os.path.join(folder, "expected")
+    for weights in ("bf16", "q8", "q4"):
+        run(normal, "logits", MODEL, *prompt, "--type", weights, "-o", own)
+        for isa in sets:
+            for threads in ("1", "3"):
+                program("logits", model, *prompt, "--type", weights, "--isa", isa, "--threads", threads, "-o", place[0])
+                assert sha256(place[1]) == sha256(own), (weights, isa, threads)
+    print("%s equal" % ", ".join(sets))
+
+
+def x86_sets():
+    """Of this processor."""
+    with open("/proc/cpuinfo") as f:
+        has = f.read()
+    return ["scalar"] + [isa for isa, flag in (("avx2", "avx2"), ("avx512", "avx512dq"), ("avx512vnni", "avx512_vnni"),
+                                               ("avx512bf16", "avx512_bf16")) if flag in has] + ["auto"]

@@ -2,7 +2,6 @@
 """`make static`: programs for x86-64 and aarch64 that need nothing beside them. They run in a folder that is their whole system and
 give the bits of the program that make builds; the one for the other processor runs under qemu. `make image`: containers of them;
 their commands run in their files, as their user. Needs Debian's archives, and root for the chroot. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
-import hashlib
 import json
 import os
 import platform
@@ -15,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 
-from artefacts import DIST, GOLDEN, MODEL, RELEASE, ROOT, VERSION, make, run
+from artefacts import DIST, GOLDEN, MODEL, RELEASE, ROOT, VERSION, make, run, same_logits, sha256, x86_sets
 from verdicts import Skip, attempt
 
 sys.path[:0] = [os.path.join(ROOT, "tests", "serve")]
@@ -24,12 +23,6 @@ import server  # noqa: E402
 NORMAL = os.path.join(ROOT, "build", "release", "tblock")
 TEMP = tempfile.mkdtemp(prefix="tblock-static-", dir="/var/tmp")
 HOST = platform.machine()
-PROMPT = ["--prompt", "ROMEO: But, soft! what light", "--hidden"]
-
-
-def sha256(path):
-    with open(path, "rb") as f:
-        return hashlib.sha256(f.read()).hexdigest()
 
 
 class System:
@@ -84,20 +77,10 @@ def it_runs_with_nothing_beside_it(system):
 
 
 def logits_are_the_same_bytes(system):
-    here, there = os.path.join(TEMP, "logits"), os.path.join(system.root, "logits")
-    sets = {"x86_64": ["scalar", "avx2", "avx512", "auto"], "aarch64": ["scalar", "neon", "auto"]}[system.arch]
-    compared = set()
-    for weights in ("bf16", "q8", "q4"):
-        run(NORMAL, "logits", MODEL, *PROMPT, "--type", weights, "-o", here)
-        expected = sha256(here)
-        for isa in sets:
-            if not system.emulator and isa in ("avx2", "avx512") and isa not in open("/proc/cpuinfo").read().replace("avx512f", "avx512"):
-                continue
-            for threads in ("1", "3"):
-                system.run("logits", "/shakespeare.bin", *PROMPT, "--type", weights, "--isa", isa, "--threads", threads, "-o", "/logits")
-                assert sha256(there) == expected, (weights, isa, threads)
-                compared.add(isa)
-    print("%s: %s equal" % (system.arch, ", ".join(sorted(compared))))
+    sets = x86_sets() if system.arch == "x86_64" else ["scalar", "neon", "auto"]
+    if system.emulator and system.arch == "x86_64":
+        sets = ["scalar", "auto"]
+    same_logits(system.run, "/shakespeare.bin", ("/logits", os.path.join(system.root, "logits")), sets, TEMP)
 
 
 def what_is_left_out_is_named(system):
