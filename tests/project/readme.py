@@ -31,11 +31,13 @@ PICTURE = ROOT / "docs/block.svg"
 LIMIT = 900  # seconds for the commands of a block, most of them for a busy machine
 
 # other programs that a reader may be told to type
-OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "pip", "podman", "sed", "source", "fuzz_json", "regression_test.sh"}
+OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "mpirun", "pip", "podman", "printf", "pytest", "sed", "source", "fuzz_json",
+          "regression_test.sh"}
 # and options that pages name of them, or of tblock's scripts
-OPTIONS = {"--batch_size", "--cflags", "--clean", "--golden-record", "--interleave", "--libs", "--list", "--local-dir", "--model", "--model_args", "--part",
-           "--priority", "--product", "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static",
-           "--table", "--tasks", "--tblock-model", "--torch-index"}
+OPTIONS = {"--batch_size", "--cflags", "--clean", "--golden-record", "--hostfile", "--interleave", "--junitxml", "--libs",
+           "--list", "--local-dir", "--model", "--model_args", "--oversubscribe", "--part", "--priority", "--product",
+           "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static", "--table",
+           "--tasks", "--tblock-model", "--torch-index"}
 # before a command, and what stands between two
 BEFORE, BETWEEN = {"sudo"}, {"|", "||", "&&", ";", "&", "(", ")", "<(", "$("}
 
@@ -199,7 +201,7 @@ def options_of_other_pages_exist():
 
 def files_and_functions_of_all_pages_exist():
     names = set(re.findall(r"\b\w+", "".join((ROOT / "src" / h).read_text(encoding="utf-8") for h in ("tblock.h", "tblock_tools.h"))))
-    names |= {"TBLOCK_TEST_DATA"}
+    names |= {"TBLOCK_TEST_DATA", "TBLOCK_MPI", "TBLOCK_RANKS_TIMEOUT"}  # of the environment
     for page, text in [("README.md", README), *other_pages()]:
         for path in re.findall(r"`((?:src|tests|tools|docs|bench)/[a-z0-9_./-]+)`", text):
             need((ROOT / path).exists(), f"{page}: {path}: no such file")
