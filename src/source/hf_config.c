@@ -296,6 +296,15 @@ static bool layers_are_named(HfReader *r)
     return json_is_array(key_take(&r->keys, "layer_types"));
 }
 
+/* "LLLG": local, global. */
+static bool is_letters(const Json *j)
+{
+    const char *word;
+    Error       ignored;
+    return json_is_string(j) && json_read_string(j, "", &word, &ignored) && *word
+        && word[strspn(word, "LG")] == '\0';
+}
+
 /* Add the layers without a window by the family's rule. A pattern in letters says nothing that
  * layer_types does not. */
 static bool full_layers(HfReader *r, bool windowed, Layers *full)
@@ -315,7 +324,7 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
             layers_add(full, l);
     } else if (f->window == WINDOW_EVERY) {
         if (!key_take_any(&r->keys, "sliding_window_pattern|_sliding_window_pattern", &j, &name)
-            || (j && !json_is_null(j) && !(json_is_string(j) && layers_are_named(r))
+            || (j && !json_is_null(j) && !(is_letters(j) && layers_are_named(r))
                 && !key_size(&r->keys, name, j, &every)))
             return false;
         for (int l = every - 1; l < r->c->n_layers; l += every)

@@ -86,6 +86,11 @@ def texts_that_give_way_go_on_as_if_nothing_had_happened():
         alone = s.post(PATH, **probed)["choices"]
         with concurrent.futures.ThreadPoolExecutor(16) as pool:
             assert all(done["choices"] == alone for done in pool.map(lambda _: s.post(PATH, **probed), range(16)))
+        # All of one request begin together, and grow beyond what there was then.
+        settings = dict(max_tokens=200, temperature=1, seed=4)
+        grown = s.post(PATH, prompt="A king", n=8, return_token_ids=True, **settings)["choices"]
+        for i, choice in enumerate(grown):
+            assert choice["token_ids"] == run(*options(settings | {"seed": 4 + i}), prompt="A king")["ids"], (i, choice)
         m = s.metrics()
         assert m["tblock_preemptions_total"] > 0, "nothing gave way"
         assert m["tblock_kv_bytes"] <= 4 << 20, m["tblock_kv_bytes"]
