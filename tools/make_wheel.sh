@@ -6,7 +6,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 arch=$(uname -m) out=$PWD/build/dist/python work=$PWD/build/wheel
-tools/static_libs.sh "$arch"
+CC=gcc tools/static_libs.sh "$arch" # whatever the caller compiles with
 rm -rf "$out" "$work" && mkdir -p "$out" "$work"
 tar -xzf "build/dist/tblock-$1.tar.gz" -C "$work"
 export ZIG_GLOBAL_CACHE_DIR=$work/cache PATH=$PWD/.venv-release/bin:$PATH
