@@ -3,7 +3,6 @@
  * chains and draws are shared among threads: of one receipt they are two jobs. */
 #include "api/receipt.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,21 +10,16 @@
 #include <string.h>
 
 #include "api/fitting.h"
+#include "api/reread.h"
 #include "base/fp_env.h"
 #include "base/progress.h"
 #include "base/threads.h"
 
-enum { PIECE = 128 }; /* tokens whose logits are held at once, of all receipts together */
-
-/* Logits of a piece that a token was drawn from. */
-typedef struct Drawn { size_t index; const float *logits; } Drawn;
-
 typedef struct Checking {
     const tblock_receipt *r;
     tblock_receipt_row   *row;
-    tblock_generation    *g;      /* NULL: not begun, or ended */
+    RereadText           *text;
     struct Batch         *batch;
-    size_t                first, n; /* of the piece's rows: its own */
     /* of the chain: */
     Digest                link;
     int64_t               closed; /* position behind the last link that was compared */
@@ -40,14 +34,9 @@ typedef struct Checking {
 typedef struct Tools { Sampler *sampler; Sha256 *sha; } Tools;
 
 typedef struct Batch {
-    tblock_context     *c;
-    Checking           *k;   /* [n] */
-    size_t              n, next;
-    tblock_generation **run; /* [c->n_seqs] */
-    const tblock_receipt_verify_options *opt;
+    Reread              reread;
+    Checking           *k;      /* [reread.n] */
     int                 vocab_size;
-    Drawn               drawn[PIECE];
-    size_t              n_drawn;
     ThreadPool         *pool;
     Tools              *tools;  /* [n_tools] */
     int                 n_tools;
@@ -93,8 +82,7 @@ static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_
 static bool check_size(const tblock_receipt *r, const tblock_context *c, Error *why)
 {
     const int vocab = c->model->weights.cfg.vocab_size;
-    return (r->n_ids <= (size_t)c->n_ctx
-            || fail(why, INPUT, "%zu tokens do not fit into the context of %d", r->n_ids, c->n_ctx))
+    return reread_fits(c, r->n_ids, why)
         && check_tokens("ids: ", r->ids, r->n_ids, vocab, why)
         && check_tokens("stop_ids: ", r->stop_ids, r->n_stop_ids, vocab, why);
 }
@@ -142,8 +130,8 @@ static bool replay_one(Checking *k, Sampler *s, const Drawn *d)
 /* The draws of a piece, up to the first token that is another. */
 static void replay(Checking *k, Sampler *s)
 {
-    const Drawn *d = k->batch->drawn + k->first;
-    for (size_t i = 0; i < k->n && !k->failed && k->row->position < 0; i++)
+    const Drawn *d = k->batch->reread.drawn + k->text->first;
+    for (size_t i = 0; i < k->text->n && !k->failed && k->row->position < 0; i++)
         if (!replay_one(k, s, &d[i])) {
             k->failed    = true;
             k->failed_at = (int64_t)d[i].index;
@@ -173,8 +161,8 @@ static bool closes(const tblock_receipt *r, size_t index, const Digest *link)
 /* The chain through a piece, up to the first link that is another. */
 static void follow(Checking *k, Sha256 *sha)
 {
-    const Drawn *d = k->batch->drawn + k->first;
-    for (size_t i = 0; i < k->n && k->row->first < 0; i++) {
+    const Drawn *d = k->batch->reread.drawn + k->text->first;
+    for (size_t i = 0; i < k->text->n && k->row->first < 0; i++) {
         const size_t index = d[i].index;
         receipt_link(sha, &k->link, k->r->ids[index], d[i].logits, k->batch->vocab_size);
         if (!kept_link(k->r, index))
@@ -187,50 +175,36 @@ static void follow(Checking *k, Sha256 *sha)
     }
 }
 
-static void note_row(void *user, size_t index, int32_t token, const float *logits)
-{
-    Checking *k = user;
-    Batch    *b = k->batch;
-    (void)token; /* the receipt's */
-    if (index < k->r->n_given)
-        return;
-    assert(b->n_drawn < PIECE);
-    k->first             = k->n ? k->first : b->n_drawn;
-    b->drawn[b->n_drawn] = (Drawn){ index, logits };
-    b->n_drawn++;
-    k->n++;
-}
-
 /* Jobs 2 i and 2 i + 1 are of receipt i; the chains, which take longer, come first. */
 static void take_jobs(void *user, Team team)
 {
-    Batch      *b = user;
-    const Tools t = b->tools[team.thread];
-    for (size_t job; (job = atomic_fetch_add(&b->job, 1)) < 2 * b->next;) {
-        Checking *k = &b->k[job % b->next];
-        if (k->n && job < b->next)
+    Batch       *b = user;
+    const Tools  t = b->tools[team.thread];
+    const size_t n = b->reread.next;
+    for (size_t job; (job = atomic_fetch_add(&b->job, 1)) < 2 * n;) {
+        Checking *k = &b->k[job % n];
+        if (k->text->n && job < n)
             follow(k, t.sha);
-        else if (k->n)
+        else if (k->text->n)
             replay(k, t.sampler);
     }
 }
 
 /* The rest of a receipt that is wrong would say no more: but a token that is another waits for a
  * link, which says whether its logits are too. */
-static void check_piece(Batch *b)
+static bool check_piece(void *user, Error *err)
 {
+    Batch *b = user;
+    (void)err;
     atomic_store(&b->job, 0);
-    if (b->n_drawn)
-        threads_pool_run(b->pool, b->n_tools, take_jobs, b);
-    b->n_drawn = 0;
-    for (size_t i = 0; i < b->next; i++) {
-        Checking                 *k   = &b->k[i];
+    threads_pool_run(b->pool, b->n_tools, take_jobs, b);
+    for (size_t i = 0; i < b->reread.next; i++) {
+        const Checking           *k   = &b->k[i];
         const tblock_receipt_row *row = k->row;
-        k->n = 0;
-        if (k->g
-            && (k->failed || row->first >= 0 || (row->position >= 0 && k->closed > row->position)))
-            tblock_generation_stop(k->g);
+        if (k->failed || row->first >= 0 || (row->position >= 0 && k->closed > row->position))
+            reread_stop(&b->reread, i);
     }
+    return true;
 }
 
 /* ---- The answer ------------------------------------------------------------------------------ */
@@ -275,70 +249,30 @@ static void conclude(Checking *k)
 
 static void close_one(Checking *k)
 {
-    tblock_generation_close(k->g);
     fitting_end(&k->fit);
     tblock_constraint_free(k->fit.constraint);
-    k->g   = NULL;
     k->fit = (Fitting){ 0 };
 }
 
-static bool open_one(Checking *k, tblock_context *c, Error *err)
+static bool open_one(Checking *k, const tblock_context *c)
 {
     const tblock_receipt *r = k->r;
     k->link                 = r->begin;
     k->closed               = (int64_t)r->n_given;
     if (!check_size(r, c, &k->why) || !sampler_set(k->batch->tools->sampler, &r->sampling, &k->why))
         return false;
-    if (r->kind) {
-        k->fit = (Fitting){ .end = r->stop_ids, .n_end = r->n_stop_ids,
-                            .vocab_size = k->batch->vocab_size };
-        k->fit.constraint =
-            tblock_constraint_new(c->model, r->kind, r->text, r->n_text, "constraint", &k->why);
-        if (!k->fit.constraint || !fitting_begin(&k->fit, c->model, &k->why))
-            return false;
-    }
-    k->g = generation_open(c, &(tblock_generation_options){ .ids        = r->ids,
-                                                             .n_ids      = r->n_ids,
-                                                             .max_tokens = -1,
-                                                             .on_token   = note_row,
-                                                             .user       = k },
-                           r->n_given - 1, err);
-    return k->g != NULL;
+    if (!r->kind)
+        return true;
+    k->fit = (Fitting){ .end = r->stop_ids, .n_end = r->n_stop_ids,
+                        .vocab_size = k->batch->vocab_size };
+    k->fit.constraint =
+        tblock_constraint_new(c->model, r->kind, r->text, r->n_text, "constraint", &k->why);
+    return k->fit.constraint && fitting_begin(&k->fit, c->model, &k->why);
 }
 
-/* Begin one, unless its head has already decided. A receipt that cannot be computed is its own
- * answer; false: no memory, or no free sequence. */
-static bool begin(Checking *k, tblock_context *c, Error *err)
+/* Of one that is to be closed: its answer, unless the system failed. */
+static bool finish(Checking *k, Error *err)
 {
-    if (!check_head(k->r, c, k->row, err))
-        return false;
-    if (k->row->verdict || k->r->n_ids == k->r->n_given)
-        return true;
-    *err = (Error){ 0 };
-    if (open_one(k, c, err))
-        return true;
-    if (err->status || k->why.status == SYSTEM) {
-        *err = err->status ? *err : k->why;
-        return false;
-    }
-    k->failed = true;
-    conclude(k);
-    close_one(k);
-    return true;
-}
-
-/* The generation has ended: read to the end, stopped, or failed. */
-static bool reap(Checking *k, Error *err)
-{
-    tblock_generation_info now;
-    tblock_generation_describe(k->g, &now);
-    if (now.end == TBLOCK_GOES_ON)
-        return true;
-    if (now.end == TBLOCK_END_FAILED && !k->failed) {
-        k->failed    = true;
-        k->failed_at = INT64_MAX;
-        k->why       = *now.error;
-    }
     const bool good = !k->failed || k->why.status != SYSTEM;
     if (good)
         conclude(k);
@@ -348,58 +282,40 @@ static bool reap(Checking *k, Error *err)
     return good;
 }
 
+/* Begin one, unless its head has already decided. A receipt that cannot be computed is its own
+ * answer. */
+static bool begin(void *user, size_t i, bool *wanted, Error *err)
+{
+    Batch    *b = user;
+    Checking *k = &b->k[i];
+    if (!check_head(k->r, b->reread.c, k->row, err))
+        return false;
+    if (k->row->verdict || k->r->n_ids == k->r->n_given)
+        return true;
+    k->failed = !open_one(k, b->reread.c);
+    *wanted   = !k->failed;
+    return *wanted || finish(k, err);
+}
+
+static bool end(void *user, size_t i, const Error *why, Error *err)
+{
+    Checking *k = &((Batch *)user)->k[i];
+    if (why && !k->failed) {
+        k->failed    = true;
+        k->failed_at = INT64_MAX;
+        k->why       = *why;
+    }
+    return finish(k, err);
+}
+
 /* ---- All of them ----------------------------------------------------------------------------- */
-
-static size_t n_running(Batch *b)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < b->next; i++)
-        if (b->k[i].g)
-            b->run[n++] = b->k[i].g;
-    return n;
-}
-
-static bool tell(const Batch *b, Error *err)
-{
-    double done = 0, all = 0;
-    for (size_t i = 0; i < b->n; i++) {
-        const Checking *k = &b->k[i];
-        const double    n = (double)k->r->n_ids;
-        tblock_generation_info now = { 0 };
-        if (k->g)
-            tblock_generation_describe(k->g, &now);
-        all += n;
-        done += i >= b->next ? 0 : k->g ? (double)now.n_held : n;
-    }
-    const Progress p = PROGRESS_OF(b->opt);
-    return progress_tell(&p, done, all > 0 ? all : 1, err);
-}
-
-static bool run_all(Batch *b, Error *err)
-{
-    size_t n = 0;
-    while (b->next < b->n || n) {
-        for (; b->next < b->n && n < (size_t)b->c->n_seqs; n = n_running(b))
-            if (!begin(&b->k[b->next++], b->c, err))
-                return false;
-        if (n && !tblock_advance(b->c, b->run, n, PIECE, err))
-            return false;
-        check_piece(b);
-        for (size_t i = 0; i < b->next; i++)
-            if (b->k[i].g && !reap(&b->k[i], err))
-                return false;
-        if (!tell(b, err))
-            return false;
-        n = n_running(b);
-    }
-    return true;
-}
 
 static bool open_tools(Batch *b, Error *err)
 {
     static const SamplerOptions greedy = { 0 };
-    const size_t at_once = b->n < (size_t)b->c->n_seqs ? b->n : (size_t)b->c->n_seqs;
-    b->n_tools           = b->c->threads < 2 * (int)at_once ? b->c->threads : 2 * (int)at_once;
+    const tblock_context *c = b->reread.c;
+    const size_t at_once = b->reread.n < (size_t)c->n_seqs ? b->reread.n : (size_t)c->n_seqs;
+    b->n_tools           = c->threads < 2 * (int)at_once ? c->threads : 2 * (int)at_once;
     b->n_tools           = b->n_tools < 1 ? 1 : b->n_tools;
     b->tools             = calloc((size_t)b->n_tools, sizeof *b->tools);
     b->pool              = threads_pool_new(b->n_tools, false);
@@ -426,17 +342,19 @@ static void close_tools(Batch *b)
 static bool verify_all(Batch *b, tblock_receipt *const *receipts, tblock_receipt_row *row,
                        Error *err)
 {
-    for (size_t i = 0; i < b->n; i++) {
+    for (size_t i = 0; i < b->reread.n; i++) {
         const tblock_receipt *r = receipts[i];
-        row[i]  = (tblock_receipt_row){ .n_given  = r->n_given,
-                                        .n_drawn  = r->n_ids - r->n_given,
-                                        .position = -1,
-                                        .first    = -1,
-                                        .last     = -1 };
-        b->k[i] = (Checking){ .r = r, .row = &row[i], .batch = b, .failed_at = INT64_MAX };
+        row[i] = (tblock_receipt_row){ .n_given  = r->n_given,
+                                       .n_drawn  = r->n_ids - r->n_given,
+                                       .position = -1,
+                                       .first    = -1,
+                                       .last     = -1 };
+        b->reread.text[i] = (RereadText){ .ids = r->ids, .n_ids = r->n_ids, .n_given = r->n_given };
+        b->k[i] = (Checking){ .r = r, .row = &row[i], .text = &b->reread.text[i], .batch = b,
+                              .failed_at = INT64_MAX };
     }
-    const bool good = open_tools(b, err) && run_all(b, err);
-    for (size_t i = 0; i < b->next; i++)
+    const bool good = open_tools(b, err) && reread_all(&b->reread, err);
+    for (size_t i = 0; i < b->reread.next; i++)
         close_one(&b->k[i]);
     close_tools(b);
     return good;
@@ -448,15 +366,16 @@ static bool verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
 {
     static const tblock_receipt_verify_options defaults = { 0 };
     Error why = { 0 };
-    Batch b   = {
-        .c = c, .n = n, .opt = opt ? opt : &defaults, .vocab_size = c->model->weights.cfg.vocab_size
-    };
-    b.k       = calloc(n + 1, sizeof *b.k);
-    b.run     = calloc((size_t)c->n_seqs, sizeof *b.run);
-    bool good = (b.k && b.run) || no_memory("receipt", &why);
-    good      = good && verify_all(&b, receipts, row, &why);
+    Batch b   = { .vocab_size = c->model->weights.cfg.vocab_size };
+    opt       = opt ? opt : &defaults;
+    b.reread  = (Reread){ .c = c, .n = n, .progress = PROGRESS_OF(opt), .user = &b,
+                          .begin = begin, .piece = check_piece, .end = end };
+    b.k           = calloc(n + 1, sizeof *b.k);
+    b.reread.text = calloc(n + 1, sizeof *b.reread.text);
+    bool good     = (b.k && b.reread.text) || no_memory("receipt", &why);
+    good          = good && verify_all(&b, receipts, row, &why);
     free(b.k);
-    free(b.run);
+    free(b.reread.text);
     return good || fail(err, why.status, "%s", why.msg);
 }
 

@@ -350,6 +350,16 @@ int sampler_candidates(Sampler *s, const float *logits, const uint64_t *allowed,
     return prepare(s, logits, allowed, previous, n_previous, err) ? sort_all(s, total) : 0;
 }
 
+const float *sampler_adjusted(const Sampler *s) { return s->x; }
+
+double sampler_uniform(uint64_t seed, uint32_t index)
+{
+    uint32_t word[4];
+    philox4x32((uint32_t[4]){ index, 0, 0, 0 },
+               (uint32_t[2]){ (uint32_t)seed, (uint32_t)(seed >> 32) }, word);
+    return (double)(word[0] >> 8) * 0x1p-24;
+}
+
 static int32_t first_equal(const float *x, float m)
 {
     int32_t i = 0;
@@ -358,7 +368,7 @@ static int32_t first_equal(const float *x, float m)
     return i;
 }
 
-static int32_t draw(const Candidate *c, int n, double u, double total)
+int32_t candidates_draw(const Candidate *c, int n, double total, double u)
 {
     double cum = 0;
     for (int i = 0; i < n; i++) {
@@ -380,10 +390,7 @@ bool sampler_next(Sampler *s, const float *logits, const uint64_t *allowed, cons
         *token = first_equal(s->x, s->largest);
         return true;
     }
-    uint32_t word[4];
-    philox4x32((uint32_t[4]){ index, 0, 0, 0 },
-               (uint32_t[2]){ (uint32_t)o->seed, (uint32_t)(o->seed >> 32) }, word);
-    const double u = (double)(word[0] >> 8) * 0x1p-24;
+    const double u = sampler_uniform(o->seed, index);
 
     bool   few = s->vocab_size <= SMALL || (o->top_k > 0 && o->top_k <= SMALL) || isinf(s->largest);
     double total;
@@ -393,6 +400,6 @@ bool sampler_next(Sampler *s, const float *logits, const uint64_t *allowed, cons
         return true;
     if (n == 0)
         n = sort_all(s, &total);
-    *token = draw(s->candidate, n, u, total);
+    *token = candidates_draw(s->candidate, n, total, u);
     return true;
 }

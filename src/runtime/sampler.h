@@ -34,6 +34,13 @@ int sampler_candidates(Sampler *s, const float *logits, const uint64_t *allowed,
                        const int32_t *previous, size_t n_previous, const Candidate **candidates,
                        double *total, Error *err);
 
+/* All logits after bias, penalties, temperature and mask, as the last call made them. */
+const float *sampler_adjusted(const Sampler *s);
+
+/* The random number of a draw, 0 <= u < 1, and the candidate that it falls on. */
+double  sampler_uniform(uint64_t seed, uint32_t index);
+int32_t candidates_draw(const Candidate *c, int n, double total, double u);
+
 /* Draws the next token. allowed: bit id % 64 of allowed[id / 64] says whether id may be drawn, at
  * least one; NULL: all may. previous: the ids that the repetition penalty counts. index: the number
  * of the draw; the same (seed, index) gives the same random number. Fails like
