@@ -21,6 +21,7 @@ const Command *const commands[] = {
     &cmd_constrain,
     &cmd_logits,
     &cmd_verify,
+    &cmd_audit,
     &cmd_eval,
     &cmd_attn,
     &cmd_train,

@@ -265,6 +265,86 @@ TBLOCK_API bool tblock_receipt_junit(const char *path, const char *const *names,
                                      const tblock_receipt_row *rows, size_t n,
                                      const tblock_error *why, tblock_error *err);
 
+/* ---- Audit (docs/audit.md) ------------------------------------------------------------------- */
+
+/* A text that another engine is said to have drawn with this model. */
+typedef struct tblock_audit_text {
+    const int32_t *ids;              /* [n_ids], of which those behind n_given were drawn         */
+    size_t         n_ids, n_given;   /* n_given at least 1                                        */
+    tblock_sampler_options sampling; /* as it is said; n_given of it is set here                  */
+    bool           seeded;           /* its seed was, too, and the sampler was tblock's           */
+} tblock_audit_text;
+
+typedef struct tblock_audit_token {
+    int32_t id;
+    int32_t expected;           /* the token that seed or temp 0 gives; -1: not known             */
+    int32_t rank;               /* 1: the most likely one, after bias and penalties               */
+    double  prob;               /* that the options give it; 0: they rule it out                  */
+    double  margin;             /* the largest logit, after bias and penalties, minus its own     */
+    double  miss;               /* how far the random number of the seed lies outside of its share
+                                   of [0, 1); 0: the seed draws it; NaN: no seed, or temp 0       */
+    double  tail;               /* that a token as unlikely comes, before top-k, top-p and min-p;
+                                 * NaN: temp 0 */
+    double  surprise;           /* -ln prob                                                       */
+    double  entropy, deviation; /* mean and standard deviation of a drawn token's surprise here   */
+} tblock_audit_token;
+
+enum tblock_audit_verdict {
+    TBLOCK_AUDIT_FITS    = 0,
+    TBLOCK_AUDIT_DIFFERS = 1, /* an honest text would hardly be like that                         */
+    TBLOCK_AUDIT_FAILED  = 2  /* it cannot be computed: an id that is no token, too many of them,
+                                 an option that is out of range, a logit that is NaN              */
+};
+
+typedef struct tblock_audit_row {
+    int    verdict;
+    size_t n_given, n_drawn;
+    size_t n_ruled_out;       /* tokens that the options cannot give                              */
+    size_t n_other;           /* tokens that are not the expected ones                            */
+    double difference;        /* with seed: mean of miss; temp 0: of margin; each cut off as
+                                 docs/audit.md says; NaN: neither                                 */
+    double rarest;            /* probability, at most, that a text of this length has a token as
+                                 unlikely as its least likely one; NaN: temp 0                    */
+    double surprise;          /* all surprises minus their means, in standard deviations; NaN: no
+                                 choice was left                                                  */
+    double likelihood;        /* that sampling is at least so far from its mean                   */
+    tblock_audit_token *tokens; /* [n_drawn], release with tblock_free; NULL: nothing computed    */
+    char   why[512];          /* in words; "" if it fits                                          */
+} tblock_audit_row;
+
+typedef struct tblock_audit_options {
+    void (*progress)(void *user, double done);
+    void *user;
+    bool (*go_on)(void *user, double done);
+} tblock_audit_options;
+
+/* Read n texts as prompts, as many at a time as the context has sequences, and say in rows [n] how
+ * well each fits. Returns true if all were looked at, whatever the answer. Takes every sequence
+ * that no generation has. Fails with TBLOCK_USAGE (no free sequence). */
+TBLOCK_API bool tblock_audit(tblock_context *c, const tblock_audit_text *texts, size_t n,
+                             const tblock_audit_options *opt, tblock_audit_row *rows,
+                             tblock_error *err);
+
+/* The texts of a log: one JSON object on each line, in one of the forms of docs/audit.md. */
+typedef struct tblock_audit_log tblock_audit_log;
+
+/* What a line leaves out of its sampling options is as here. shared_seed: the seeds of requests,
+ * and that of `claimed`, are of tblock's sampler; a line in tblock's own form says so itself. */
+TBLOCK_API tblock_audit_log *tblock_audit_log_new(const tblock_model *m,
+                                                  const tblock_sampler_options *claimed,
+                                                  bool shared_seed, tblock_error *err);
+TBLOCK_API void              tblock_audit_log_free(tblock_audit_log *log); /* accepts NULL */
+
+/* Add a line of anybody, at most TBLOCK_AUDIT_MOST bytes. name begins messages. Fails with
+ * TBLOCK_INPUT (no such line, a field that is missing, unknown or out of range; TBLOCK_AUDIT_TEXTS
+ * are in the log). */
+enum { TBLOCK_AUDIT_MOST = 1 << 24, TBLOCK_AUDIT_TEXTS = 1 << 16 };
+TBLOCK_API bool tblock_audit_log_add(tblock_audit_log *log, const char *line, size_t n_bytes,
+                                     const char *name, tblock_error *err);
+
+/* The texts so far, *n of them; valid until the next line. */
+TBLOCK_API const tblock_audit_text *tblock_audit_log_texts(const tblock_audit_log *log, size_t *n);
+
 /* ---- Evaluation (docs/eval.md) --------------------------------------------------------------- */
 
 /* All sums are in double and in the order of the text, so the bits do not depend on threads,

@@ -1,0 +1,332 @@
+/* api/audit.c: how well do texts that another engine drew fit what this model gives
+ * (docs/audit.md)? */
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/reread.h"
+#include "base/fp_env.h"
+#include "base/threads.h"
+
+/* What an honest text stays within, with room: chosen by bench/audit/audit.py (docs/audit.md has
+ * its figures). A sum over n tokens may be at most spare + n * each; a token's own part of it is
+ * never more than `most`. */
+typedef struct Limit { double most, each, spare; } Limit;
+static const Limit  limit_miss      = { 0.05, 0.0015, 0.1 };  /* with a shared seed */
+static const Limit  limit_margin    = { 1, 0.0002, 0.05 };    /* temp 0, in logits */
+static const Limit  limit_ruled_out = { 1, 0.01, 2 };
+static const double limit_surprise  = 4;    /* standard deviations */
+static const double limit_rarest    = 1e-4; /* probability that a text has such a token */
+
+typedef struct Auditing {
+    Reread                   reread;
+    const tblock_audit_text *text;    /* [reread.n] */
+    tblock_audit_row        *row;     /* [reread.n] */
+    int                      vocab_size;
+    Sampler                **sampler; /* [n_threads] */
+    int                      n_threads;
+    ThreadPool              *pool;
+    Error                   *why;     /* [REREAD_PIECE] of each job */
+    atomic_size_t            job;     /* the next one */
+} Auditing;
+
+/* ---- A token --------------------------------------------------------------------------------- */
+
+/* Where an id stands among all, the largest first, and how far below the largest. */
+static void place(tblock_audit_token *t, const float *x, int n, float temp)
+{
+    const float own     = x[t->id];
+    float       largest = own;
+    t->rank             = 1;
+    for (int i = 0; i < n; i++) {
+        t->rank += x[i] > own || (x[i] == own && i < t->id);
+        largest = x[i] > largest ? x[i] : largest;
+    }
+    t->margin = largest > own ? ((double)largest - (double)own) * (temp != 0 ? (double)temp : 1)
+                              : 0;
+    if (temp == 0)
+        return;
+    double all = 0, tail = 0;
+    for (int i = 0; i < n && !isinf(largest); i++) {
+        const double p = math64_exp((double)x[i] - (double)largest);
+        all += p;
+        tail += x[i] <= own ? p : 0;
+    }
+    t->tail = isinf(largest) ? (double)(own == largest) : tail / all;
+}
+
+/* Its share of the candidates, and what a token's -ln p is on average, with its variance. */
+static void weigh(tblock_audit_token *t, const Candidate *c, int n, double total)
+{
+    const double log_total = math64_log(total);
+    double       square    = 0;
+    t->prob = t->entropy = 0;
+    for (int i = 0; i < n; i++) {
+        const double p   = (double)c[i].p / total;
+        const double nat = log_total - (isinf(c[0].x) ? 0 : (double)c[i].x - (double)c[0].x);
+        t->entropy += p * nat;
+        square += p * nat * nat;
+        if (c[i].id == t->id) {
+            t->prob     = p;
+            t->surprise = nat;
+        }
+    }
+    const double variance = square - t->entropy * t->entropy;
+    t->deviation          = variance > 0 ? sqrt(variance) : 0;
+    t->surprise           = t->prob > 0 ? t->surprise : INFINITY;
+}
+
+/* How far does the random number lie outside of the token's share? */
+static void compare_draw(tblock_audit_token *t, const Candidate *c, int n, double total, double u)
+{
+    double before = 0;
+    int    i      = 0;
+    t->expected   = candidates_draw(c, n, total, u);
+    for (; i < n && c[i].id != t->id; i++)
+        before += (double)c[i].p;
+    if (t->expected == t->id)
+        t->miss = 0;
+    else if (i == n)
+        t->miss = 1;
+    else if (before > u * total)
+        t->miss = before / total - u;
+    else
+        t->miss = u - (before + (double)c[i].p) / total;
+    t->miss = t->miss > 0 ? t->miss : 0;
+}
+
+static bool audit_token(const Auditing *a, Sampler *s, const Drawn *d, Error *err)
+{
+    const tblock_audit_text *text = &a->text[d->text];
+    const Candidate         *c;
+    double                   total;
+    SamplerOptions           o = text->sampling;
+    tblock_audit_token      *t = &a->row[d->text].tokens[d->index - text->n_given];
+    o.n_given                  = text->n_given;
+    *t =
+        (tblock_audit_token){ .id = text->ids[d->index], .expected = -1, .miss = NAN, .tail = NAN };
+    if (!sampler_set(s, &o, err))
+        return false;
+    const int n = sampler_candidates(s, d->logits, NULL, text->ids, d->index, &c, &total, err);
+    if (n == 0)
+        return false;
+    place(t, sampler_adjusted(s), a->vocab_size, o.temp);
+    weigh(t, c, n, total);
+    if (o.temp == 0)
+        t->expected = c[0].id;
+    else if (text->seeded)
+        compare_draw(t, c, n, total, sampler_uniform(o.seed, (uint32_t)d->index));
+    return true;
+}
+
+/* ---- A text ---------------------------------------------------------------------------------- */
+
+/* The probability that a normal variable is at least so many standard deviations from its mean, on
+ * either side. Below 3 by the series of Phi, above by Laplace's continued fraction (Abramowitz and
+ * Stegun 26.2.11 and 26.2.14). */
+static double both_tails(double z)
+{
+    const double density = 0.3989422804014327 * math64_exp(-0.5 * z * z);
+    if (z >= 3) {
+        double f = z;
+        for (int k = 60; k > 0; k--)
+            f = z + k / f;
+        return 2 * density / f;
+    }
+    double term = z, sum = z;
+    for (int k = 1; k < 60; k++)
+        sum += term *= z * z / (2 * k + 1);
+    return 1 - 2 * density * sum;
+}
+
+/* NaN counts as the most. */
+static double at_most(double x, double most) { return x < most ? x : most; }
+
+/* The largest mean of n tokens. */
+static double mean_limit(const Limit *l, size_t n) { return l->each + l->spare / (double)n; }
+
+/* What its tokens say together. */
+static void sum_up(tblock_audit_row *r, bool greedy)
+{
+    double surprise = 0, variance = 0, difference = 0, least = 1;
+    for (size_t i = 0; i < r->n_drawn; i++) {
+        const tblock_audit_token *t = &r->tokens[i];
+        r->n_ruled_out += !(t->prob > 0);
+        least = at_most(t->tail, least);
+        r->n_other += t->expected >= 0 && t->expected != t->id;
+        difference += greedy ? at_most(t->margin, limit_margin.most)
+                             : at_most(t->miss, limit_miss.most);
+        if (t->prob > 0) {
+            surprise += t->surprise - t->entropy;
+            variance += t->deviation * t->deviation;
+        }
+    }
+    r->surprise   = variance > 0 ? surprise / sqrt(variance) : NAN;
+    r->rarest     = at_most((double)r->n_drawn * least, 1);
+    r->likelihood = variance > 0 ? both_tails(fabs(r->surprise)) : NAN;
+    r->difference = difference / (double)r->n_drawn;
+}
+
+static void judge(tblock_audit_row *r, bool greedy)
+{
+    const size_t n     = r->n_drawn;
+    const double mean  = mean_limit(greedy ? &limit_margin : &limit_miss, n);
+    const double ruled = mean_limit(&limit_ruled_out, n) * (double)n;
+    r->verdict         = TBLOCK_AUDIT_DIFFERS;
+    if (!greedy && (double)r->n_ruled_out > ruled)
+        snprintf(r->why, sizeof r->why,
+                 "%zu of %zu tokens cannot come with these options (honest: at most %.0f)",
+                 r->n_ruled_out, n, floor(ruled));
+    else if (r->difference > mean)
+        snprintf(r->why, sizeof r->why,
+                 "%zu of %zu tokens are not those that %s; mean %s %.3g (honest: at most %.3g)",
+                 r->n_other, n, greedy ? "are the most likely" : "the seed draws",
+                 greedy ? "margin" : "miss", r->difference, mean);
+    else if (r->rarest < limit_rarest)
+        snprintf(r->why, sizeof r->why,
+                 "one of %zu tokens is so unlikely that a text has such a one with probability "
+                 "%.2g (honest: at least %.0e)", n, r->rarest, limit_rarest);
+    else if (fabs(r->surprise) > limit_surprise)
+        snprintf(r->why, sizeof r->why,
+                 "its tokens are %s likely than sampling with these options makes them, by %.1f "
+                 "standard deviations (honest: at most %.1f)",
+                 r->surprise > 0 ? "less" : "more", fabs(r->surprise), limit_surprise);
+    else
+        r->verdict = TBLOCK_AUDIT_FITS;
+}
+
+static void settle(tblock_audit_row *r, const tblock_audit_text *t)
+{
+    const bool greedy = t->sampling.temp == 0;
+    r->surprise = r->likelihood = r->difference = r->rarest = NAN;
+    if (r->n_drawn == 0)
+        return;
+    sum_up(r, greedy);
+    if (!greedy && !t->seeded)
+        r->difference = NAN;
+    if (greedy)
+        r->rarest = NAN;
+    judge(r, greedy);
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+static void give_up(tblock_audit_row *r, const Error *why)
+{
+    r->verdict = TBLOCK_AUDIT_FAILED;
+    snprintf(r->why, sizeof r->why, "%s", why->msg);
+}
+
+static bool begin(void *user, size_t i, bool *wanted, Error *err)
+{
+    Auditing                *a   = user;
+    const tblock_audit_text *t   = &a->text[i];
+    tblock_audit_row        *r   = &a->row[i];
+    Error                    why = { 0 };
+    if (!t->n_given || t->n_given > t->n_ids)
+        fail(&why, USAGE, "n_given: expected 1 to %zu, found %zu", t->n_ids, t->n_given);
+    if (why.status || !reread_fits(a->reread.c, t->n_ids, &why)
+        || !check_tokens("ids: ", t->ids, t->n_ids, a->vocab_size, &why)
+        || !sampler_set(a->sampler[0], &t->sampling, &why)) {
+        give_up(r, &why);
+        return true;
+    }
+    if (r->n_drawn == 0) {
+        settle(&a->row[i], &a->text[i]);
+        return true;
+    }
+    r->tokens = calloc(r->n_drawn, sizeof *r->tokens);
+    *wanted   = r->tokens != NULL;
+    return *wanted || no_memory("audit", err);
+}
+
+static void take_jobs(void *user, Team team)
+{
+    Auditing *a = user;
+    for (size_t job; (job = atomic_fetch_add(&a->job, 1)) < a->reread.n_drawn;)
+        audit_token(a, a->sampler[team.thread], &a->reread.drawn[job], &a->why[job]);
+}
+
+/* Every position by itself: what came before it is known. */
+static bool audit_piece(void *user, Error *err)
+{
+    Auditing *a = user;
+    (void)err;
+    atomic_store(&a->job, 0);
+    memset(a->why, 0, REREAD_PIECE * sizeof *a->why);
+    threads_pool_run(a->pool, a->n_threads, take_jobs, a);
+    for (size_t i = 0; i < a->reread.n_drawn; i++) {
+        const size_t text = a->reread.drawn[i].text;
+        if (!a->why[i].status || a->row[text].verdict)
+            continue;
+        give_up(&a->row[text], &a->why[i]);
+        reread_stop(&a->reread, text);
+    }
+    return true;
+}
+
+static bool end(void *user, size_t i, const Error *why, Error *err)
+{
+    Auditing *a = user;
+    if (why && why->status == SYSTEM)
+        return fail(err, SYSTEM, "%s", why->msg);
+    if (why && !a->row[i].verdict)
+        give_up(&a->row[i], why);
+    else if (!a->row[i].verdict)
+        settle(&a->row[i], &a->text[i]);
+    return true;
+}
+
+static bool audit_all(Auditing *a, Error *err)
+{
+    static const SamplerOptions greedy = { 0 };
+    for (int i = 0; i < a->n_threads; i++)
+        if (!(a->sampler[i] = sampler_new(a->vocab_size, &greedy, err)))
+            return false;
+    for (size_t i = 0; i < a->reread.n; i++) {
+        const tblock_audit_text *t = &a->text[i];
+        a->reread.text[i] = (RereadText){ .ids = t->ids, .n_ids = t->n_ids, .n_given = t->n_given };
+    }
+    return reread_all(&a->reread, err);
+}
+
+FP_ENV_WORK
+static bool audit(tblock_context *c, const tblock_audit_text *texts, size_t n,
+                  const tblock_audit_options *opt, tblock_audit_row *rows, Error *err)
+{
+    static const tblock_audit_options defaults = { 0 };
+    Auditing a = { .text = texts, .row = rows, .vocab_size = c->model->weights.cfg.vocab_size,
+                   .n_threads = c->threads };
+    opt        = opt ? opt : &defaults;
+    a.reread   = (Reread){ .c = c, .n = n, .progress = PROGRESS_OF(opt), .user = &a,
+                           .begin = begin, .piece = audit_piece, .end = end };
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (tblock_audit_row){ .n_given = texts[i].n_given,
+                                      .n_drawn = texts[i].n_ids > texts[i].n_given
+                                          ? texts[i].n_ids - texts[i].n_given : 0 };
+    a.reread.text = calloc(n + 1, sizeof *a.reread.text);
+    a.sampler     = calloc((size_t)a.n_threads, sizeof(Sampler *));
+    a.why         = calloc(REREAD_PIECE, sizeof *a.why);
+    a.pool        = threads_pool_new(a.n_threads, false);
+    bool good     = (a.reread.text && a.sampler && a.why) || no_memory("audit", err);
+    good          = good && audit_all(&a, err);
+    for (int i = 0; a.sampler && i < a.n_threads; i++)
+        sampler_free(a.sampler[i]);
+    for (size_t i = 0; !good && i < n; i++) {
+        free(rows[i].tokens);
+        rows[i].tokens = NULL;
+    }
+    threads_pool_free(a.pool);
+    free(a.sampler);
+    free(a.reread.text);
+    free(a.why);
+    return good;
+}
+
+bool tblock_audit(tblock_context *c, const tblock_audit_text *texts, size_t n,
+                  const tblock_audit_options *opt, tblock_audit_row *rows, tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, audit(c, texts, n, opt, rows, err));
+}

@@ -1,0 +1,230 @@
+#include "command.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tblock_tools.h"
+
+typedef struct AuditArgs {
+    const char     *model, *tokens;
+    bool            shared_seed, each, json;
+    SamplingOptions sampling;
+    ComputeOptions  compute;
+    GeneralOptions  general;
+} AuditArgs;
+
+enum { AT_ONCE = 16 }; /* texts that are computed together: a batch is full with fewer */
+
+static const char *const verdicts[] = { [TBLOCK_AUDIT_FITS] = "fits",
+                                        [TBLOCK_AUDIT_DIFFERS] = "differs",
+                                        [TBLOCK_AUDIT_FAILED] = "failed" };
+
+/* ---- Telling --------------------------------------------------------------------------------- */
+
+static Value real_or_none(double x) { return isnan(x) ? v_none() : v_real(x); }
+
+static void text_row(Rows *r, const Table *t, size_t number, const tblock_audit_row *v)
+{
+    rows_row(r, t,
+             (Value[]){ v_count(number), v_count(v->n_given), v_count(v->n_drawn),
+                        v_count(v->n_other), v_count(v->n_ruled_out), real_or_none(v->difference),
+                        real_or_none(v->surprise), real_or_none(v->likelihood),
+                        real_or_none(v->rarest),
+                        v_text(verdicts[v->verdict]), *v->why ? v_text(v->why) : v_none() },
+             NULL);
+    if (!*v->why || r->face != FACE_TEXT)
+        return;
+    rows_text(r, "  ");
+    safe_text(&r->out, v->why);
+    rows_text(r, "\n");
+}
+
+static void text_rows(Rows *r, const tblock_audit_row *row, size_t n)
+{
+    static const Column columns[] = {
+        { "text", "text", 5, 0, UNIT_NONE, NULL },
+        { "given", "given", 5, 0, UNIT_NONE, NULL },
+        { "drawn", "drawn", 5, 0, UNIT_NONE, NULL },
+        { "other", "other", 5, 0, UNIT_NONE, NULL },
+        { "ruled_out", "ruled out", 9, 0, UNIT_NONE, NULL },
+        { "difference", "difference", 10, 0, UNIT_DIGITS + 3, NULL },
+        { "surprise", "surprise", 8, 0, UNIT_FIXED + 2, NULL },
+        { "likelihood", "likelihood", 10, 0, UNIT_DIGITS + 3, NULL },
+        { "rarest", "rarest", 8, 0, UNIT_DIGITS + 2, NULL },
+        { "verdict", "verdict", -1, 1, UNIT_NONE, NULL },
+        { "why", "", 0, 0, UNIT_NONE, NULL },
+    };
+    const Table t = TABLE_OF(columns);
+    rows_table(r, "texts", &t);
+    for (size_t i = 0; i < n; i++)
+        text_row(r, &t, i + 1, &row[i]);
+    rows_table_end(r, "texts");
+}
+
+/* --each */
+static void token_rows(Rows *r, const tblock_audit_row *row, size_t n)
+{
+    static const Column columns[] = {
+        { "text", "text", 6, 0, UNIT_NONE, NULL },
+        { "position", "position", 8, 0, UNIT_NONE, NULL },
+        { "id", "id", 7, 0, UNIT_NONE, NULL },
+        { "expected", "expected", 8, 0, UNIT_NONE, NULL },
+        { "rank", "rank", 6, 0, UNIT_NONE, NULL },
+        { "prob", "prob", 9, 0, UNIT_DIGITS + 4, NULL },
+        { "margin", "margin", 8, 0, UNIT_DIGITS + 4, NULL },
+        { "miss", "miss", 9, 0, UNIT_DIGITS + 3, NULL },
+        { "entropy", "entropy", 8, 0, UNIT_DIGITS + 4, NULL },
+        { "tail", "", 0, 0, UNIT_NONE, NULL },
+    };
+    const Table table = TABLE_OF(columns);
+    rows_table(r, "tokens", &table);
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; row[i].tokens && j < row[i].n_drawn; j++) {
+            const tblock_audit_token *t = &row[i].tokens[j];
+            rows_row(r, &table,
+                     (Value[]){ v_count(i + 1), v_count(row[i].n_given + j), v_int(t->id),
+                                t->expected < 0 ? v_none() : v_int(t->expected), v_int(t->rank),
+                                v_real(t->prob), v_real(t->margin), real_or_none(t->miss),
+                                v_real(t->entropy), real_or_none(t->tail) },
+                     NULL);
+        }
+    rows_table_end(r, "tokens");
+}
+
+static bool tell(const AuditArgs *a, const tblock_audit_row *row, size_t n, tblock_error *err)
+{
+    Rows   r      = OUTPUT_ROWS(a->json, 0);
+    size_t n_fit = 0, bad = n;
+    for (size_t i = n; i-- > 0;) {
+        n_fit += row[i].verdict == TBLOCK_AUDIT_FITS;
+        bad = row[i].verdict == TBLOCK_AUDIT_FITS ? bad : i;
+    }
+    rows_open(&r, NULL, '{');
+    rows_put(&r, "ok", v_flag(bad == n));
+    text_rows(&r, row, n);
+    if (a->each)
+        token_rows(&r, row, n);
+    rows_close(&r, '}');
+    rows_text(&r, "%zu of %zu texts fit\n", n_fit, n);
+    return output_rows(&r, err) && output_flush(err)
+        && (bad == n
+            || fail(err, TBLOCK_NO, "%s: text %zu: %s", a->tokens, bad + 1, row[bad].why));
+}
+
+/* ---- The log --------------------------------------------------------------------------------- */
+
+static bool is_blank(const char *line, size_t n)
+{
+    size_t i = 0;
+    while (i < n && memchr(" \t\r", line[i], 3))
+        i++;
+    return i == n;
+}
+
+static bool read_log(const AuditArgs *a, tblock_audit_log *log, tblock_error *err)
+{
+    Lines       lines;
+    size_t      n;
+    const char *line;
+    char        name[CLI_SHOWN], at[CLI_SHOWN + 32];
+    if (!lines_open(&lines, a->tokens, err))
+        return false;
+    bool good = true;
+    cli_shown(name, lines.name);
+    while (good && (line = lines_next(&lines, &n, err)) != NULL) {
+        snprintf(at, sizeof at, "%s: line %zu", name, lines.number);
+        good = is_blank(line, n) || tblock_audit_log_add(log, line, n, at, err);
+    }
+    good = good && !err->status;
+    lines_close(&lines);
+    tblock_audit_log_texts(log, &n);
+    return good
+        && (n || fail(err, TBLOCK_INPUT, "%s: expected a text on each line, found none", name));
+}
+
+/* ---- All of it ------------------------------------------------------------------------------- */
+
+static bool audit_texts(const AuditArgs *a, tblock_context *c, const tblock_audit_log *log,
+                        tblock_error *err)
+{
+    size_t                   n;
+    const tblock_audit_text *texts = tblock_audit_log_texts(log, &n);
+    tblock_audit_row        *row   = calloc(n, sizeof *row);
+    if (!row)
+        return no_memory(NULL, err);
+    progress_show("auditing", 0);
+    bool good = tblock_audit(c, texts, n, &(tblock_audit_options){ .progress = progress_advance },
+                             row, err);
+    progress_end();
+    good = good && tell(a, row, n, err);
+    for (size_t i = 0; i < n; i++)
+        tblock_free(row[i].tokens);
+    free(row);
+    return good;
+}
+
+static bool audit(void *args, tblock_error *err)
+{
+    AuditArgs      *a       = args;
+    ComputeOptions  compute = a->compute;
+    tblock_context *c       = NULL;
+    size_t          n;
+    if (a->sampling.seed.random)
+        return fail(err, TBLOCK_USAGE, "--seed: expected the seed of the texts, found 'random'");
+    tblock_sampler_options claimed = sampling_of(&a->sampling, a->sampling.seed.value);
+    tblock_model          *m       = compute_open(a->model, &compute, err);
+    tblock_audit_log      *log = m ? tblock_audit_log_new(m, &claimed, a->shared_seed, err) : NULL;
+    bool                   good = log && read_log(a, log, err);
+    if (good) {
+        tblock_audit_log_texts(log, &n);
+        compute.n_seqs = n < AT_ONCE ? (int)n : AT_ONCE;
+        c              = compute_context(m, a->model, &compute, a->general.quiet, err);
+    }
+    good = c && guarded_enter(compute.sandbox, NULL, 0, -1, err) && audit_texts(a, c, log, err);
+    tblock_context_free(c);
+    tblock_audit_log_free(log);
+    tblock_close(m);
+    return good;
+}
+
+#define AT(field) offsetof(AuditArgs, field)
+static const Option options[] = {
+    { "tokens", 0, "FILE", OPT_TEXT, AT(tokens), 0, 0, OPT_REQUIRED,
+      "the log: a JSON object on each line, in one of the forms of docs/audit.md; -: standard "
+      "input" },
+    { "shared-seed", 0, NULL, OPT_FLAG, AT(shared_seed), 0, 0, NULL,
+      "the texts were drawn by tblock's sampler, with --seed or the seeds of their requests: "
+      "compare them with its draws" },
+    { "each", 0, NULL, OPT_FLAG, AT(each), 0, 0, NULL, "also print a row for each token" },
+    OPTION_JSON(AT(json), "print one JSON object instead of the tables"),
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Options", options, 0 },
+    { "Sampling, as it is claimed; what a line or its request says counts more", sampling_options,
+      AT(sampling) },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
+};
+static const Example examples[] = {
+    { "tblock audit model.bin --tokens log.jsonl",
+      "could this model have drawn what another engine logged?" },
+    { "tblock audit model.bin --tokens log.jsonl --temp 1 --top-k 0 --top-p 1 --each --json",
+      "rank, probability and margin of each token, drawn with temperature 1" },
+    { 0 },
+};
+const Command cmd_audit = {
+    { "audit", operands, groups },
+    "tell how well texts of another engine fit a model and its options",
+    "Reads each text as a prompt, and prints how likely its tokens are with this model and the "
+    "claimed sampling options: tokens that the options rule out, tokens other than those that "
+    "temperature 0 or a shared seed gives and how far they miss (Token-DiFR, arXiv 2511.20621), "
+    "and how far the text is from the surprise that sampling gives on average. docs/audit.md says "
+    "what an honest text looks like. Where tblock itself drew, a receipt proves more (verify). "
+    "Exit status 1 if a text does not fit.",
+    examples, sizeof(AuditArgs), audit,
+};
