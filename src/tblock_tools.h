@@ -336,9 +336,9 @@ TBLOCK_API tblock_audit_log *tblock_audit_log_new(const tblock_model *m,
 TBLOCK_API void              tblock_audit_log_free(tblock_audit_log *log); /* accepts NULL */
 
 /* Add a line of anybody, at most TBLOCK_AUDIT_MOST bytes. name begins messages. Fails with
- * TBLOCK_INPUT (no such line, a field that is missing, unknown or out of range; TBLOCK_AUDIT_TEXTS
- * are in the log). */
-enum { TBLOCK_AUDIT_MOST = 1 << 24, TBLOCK_AUDIT_TEXTS = 1 << 16 };
+ * TBLOCK_INPUT (no such line, a field that is missing, unknown or out of range; over
+ * TBLOCK_AUDIT_TEXTS texts or TBLOCK_AUDIT_IDS ids in the log). */
+enum { TBLOCK_AUDIT_MOST = 1 << 24, TBLOCK_AUDIT_TEXTS = 1 << 16, TBLOCK_AUDIT_IDS = 1 << 26 };
 TBLOCK_API bool tblock_audit_log_add(tblock_audit_log *log, const char *line, size_t n_bytes,
                                      const char *name, tblock_error *err);
 

@@ -16,7 +16,7 @@ struct tblock_audit_log {
     bool                shared_seed;
     tblock_audit_text  *text;        /* [n] */
     AuditOwned         *owned;       /* [n] */
-    size_t              n, cap;
+    size_t              n, cap, n_ids; /* n_ids: of all texts together */
     tblock_chat        *chat;        /* of requests with messages; NULL: none yet */
     AuditPiece         *piece;       /* [n_pieces], by their bytes; NULL: none asked yet */
     char               *bytes;

@@ -37,8 +37,12 @@ bool audit_log_text(tblock_audit_log *log, const Record *in, const int32_t *prom
     if (n_prompt == 0)
         return fail(in->err, INPUT, "%s: expected a prompt of at least one token, found none",
                     in->name);
+    if (n_prompt + n_drawn > TBLOCK_AUDIT_IDS - log->n_ids)
+        return fail(in->err, INPUT, "%s: expected at most %d ids in a log, found more", in->name,
+                    TBLOCK_AUDIT_IDS);
     if (!make_room(log, in))
         return false;
+    log->n_ids += n_prompt + n_drawn;
     AuditOwned own = { .ids      = malloc((n_prompt + n_drawn) * sizeof *own.ids),
                        .bias_ids = copy_of(sampling->bias_ids, sampling->n_bias, sizeof(int32_t)),
                        .bias     = copy_of(sampling->bias, sampling->n_bias, sizeof(float)) };

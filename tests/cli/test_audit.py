@@ -224,6 +224,21 @@ def openai_s_forms_are_read():
     need(audit(openai(line, token_ids=[])) ["texts"][0]["drawn"] == 0, "no token")
 
 
+def messages_are_written_by_the_template():
+    model = TEMP / "chat.bin"
+    tblock("convert", MODEL, "-o", model, "--chat-format", "llama2")
+    messages = [{"role": "user", "content": "Who is there?"}, {"role": "assistant", "content": "The king."}, {"role": "user", "content": "Speak!"}]
+    conversation = TEMP / "talk.json"
+    conversation.write_text(json.dumps({"messages": messages}))
+    shown = json.loads(tblock("chat", model, "--messages", conversation, "--show-prompt").stdout)
+    pair = {"request": {"messages": messages, "temperature": 0.5}, "response": {"object": "chat.completion", "choices": [{"token_ids": [5, 6, 7]}]}}
+    own = {"prompt": shown["ids"], "drawn": [5, 6, 7], "sampling": {"temp": 0.5, "top_k": 0, "top_p": 1}}
+    need(audit(pair, model=str(model)) == audit(own, model=str(model)), "the prompt")
+    log = TEMP / "no-template.jsonl"
+    log.write_text(json.dumps(pair) + "\n")
+    need("template" in tblock("audit", MODEL, "--tokens", log, status=3).stderr, "a model without template")
+
+
 def many_texts_are_one_log():
     lines = [drawn(DEFAULT, n=10 + i, seed=i) for i in range(20)]
     want = [audit(line)["texts"][0] for line in lines]
@@ -294,7 +309,7 @@ def main():
     claims_of_it = (its_own_draws_fit_to_the_token, other_roundings_are_honest, each_number_is_what_the_page_says,
                     the_tails_are_those_of_a_normal_variable, the_same_bytes_everywhere, q4_is_told_from_its_parent,
                     a_wrong_temperature_is_found, another_seed_is_found, a_tampered_token_is_found, options_that_rule_tokens_out,
-                    openai_s_forms_are_read, many_texts_are_one_log, bad_lines_are_refused_by_name, what_cannot_be_computed_says_so,
+                    openai_s_forms_are_read, messages_are_written_by_the_template, many_texts_are_one_log, bad_lines_are_refused_by_name, what_cannot_be_computed_says_so,
                     usage_is_told)
     only = option_only(__doc__).parse_args().only
     failed = False

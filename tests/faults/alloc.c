@@ -248,6 +248,32 @@ static bool proves(tblock_error *err)
     return good;
 }
 
+/* Lines of a log in each form, and their texts. */
+static bool audits(tblock_error *err)
+{
+    static const char *const lines[] = {
+        "{\"prompt\": [1, 2], \"drawn\": [3, 4], \"sampling\": {\"bias\": [[3, 1.5]]}}",
+        "{\"request\": {\"prompt\": \"a b\", \"logit_bias\": {\"5\": 2}, \"seed\": 7}, "
+        "\"response\": {\"choices\": [{\"logprobs\": {\"tokens\": [\"token_id:3\"]}}]}}",
+    };
+    enum { N = sizeof lines / sizeof *lines };
+    tblock_sampler_options claimed = { .temp = 1 };
+    tblock_audit_row       row[N];
+    size_t                 n;
+    tblock_context *c = tblock_context_new(shared, &(tblock_context_options){ .threads = 1 }, err);
+    tblock_audit_log *log  = c ? tblock_audit_log_new(shared, &claimed, true, err) : NULL;
+    bool              good = log != NULL;
+    for (int i = 0; good && i < N; i++)
+        good = tblock_audit_log_add(log, lines[i], strlen(lines[i]), "line", err);
+    good = good && tblock_audit(c, tblock_audit_log_texts(log, &n), N, NULL, row, err);
+    for (int i = 0; good && i < N; i++) {
+        CHECK(row[i].verdict != TBLOCK_AUDIT_FAILED, "%s", row[i].why);
+        tblock_free(row[i].tokens);
+    }
+    tblock_audit_log_free(log), tblock_context_free(c);
+    return good;
+}
+
 static bool saves_and_loads(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3 };
@@ -602,7 +628,7 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
 #define CASES(X) \
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(computes_gguf) X(opens_llama2c) \
     X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) X(generates_what_fits) \
-    X(proves) \
+    X(proves) X(audits) \
     X(saves_and_loads) X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
     X(calls_required) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
     X(converts) X(records_and_verifies) X(evaluates) X(attends)

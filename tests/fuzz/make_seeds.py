@@ -314,6 +314,7 @@ def main():
     laboratory(s)
     servers(s)
     s.files("receipt", "tests/fuzz/corpus/receipt/*")
+    s.files("audit", "tests/fuzz/corpus/audit/*")
     s.files("pth", "tests/data/pth/*.pth")
     s.files("gguf", "data/gguf-malformed/*", "data/gguf-small/*")
     s.put("pth", "zip", b"PK\x05\x06" + bytes(18))
