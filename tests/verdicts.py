@@ -35,9 +35,9 @@ def attempt(name, claim, *arguments):
     return False
 
 
-def attempt_all(*claims):
-    """Each by its own name. Returns whether one failed, for sys.exit."""
-    return any([attempt(claim.__name__, claim) for claim in claims])
+def attempt_all(*claims, only=""):
+    """Each by its own name; only: those whose name contains it. Returns whether one failed, for sys.exit."""
+    return any([attempt(claim.__name__, claim) for claim in claims if only in claim.__name__])
 
 
 def option_only(description):

@@ -12,7 +12,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
-from verdicts import attempt, need, option_only  # noqa: E402
+from verdicts import attempt_all, need, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
 MODEL = str(ROOT / "models/shakespeare.bin")
@@ -312,13 +312,9 @@ def main():
                     openai_s_forms_are_read, messages_are_written_by_the_template, many_texts_are_one_log, bad_lines_are_refused_by_name, what_cannot_be_computed_says_so,
                     usage_is_told)
     only = option_only(__doc__).parse_args().only
-    failed = False
     with tempfile.TemporaryDirectory() as folder:
         TEMP = pathlib.Path(folder)
-        for claim in claims_of_it:
-            if not only or only in claim.__name__:
-                failed |= attempt(claim.__name__, claim)
-    sys.exit(failed)
+        sys.exit(attempt_all(*claims_of_it, only=only))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
-from verdicts import Skip, attempt, need, option_only  # noqa: E402
+from verdicts import Skip, attempt_all, need, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
 MODEL = str(ROOT / "models/shakespeare.bin")
@@ -312,13 +312,9 @@ def main():
               strangers_receipts_are_refused_by_name, many_are_one_batch, junit_has_a_case_for_each, usage_is_told,
               the_model_s_hash_is_checked)
     only = option_only(__doc__).parse_args().only
-    failed = False
     with tempfile.TemporaryDirectory() as folder:
         TEMP = pathlib.Path(folder)
-        for claim in claims:
-            if not only or only in claim.__name__:
-                failed |= attempt(claim.__name__, claim)
-    sys.exit(failed)
+        sys.exit(attempt_all(*claims, only=only))
 
 
 if __name__ == "__main__":

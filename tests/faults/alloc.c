@@ -179,6 +179,19 @@ static bool constrains(tblock_error *err)
     return good;
 }
 
+static bool draw_to_end(tblock_context *c, tblock_generation *g, tblock_generation_info *info,
+                        tblock_error *err)
+{
+    bool good = true;
+    for (tblock_generation_describe(g, info); good && info->end == TBLOCK_GOES_ON;
+         tblock_generation_describe(g, info))
+        good = tblock_advance(c, &g, 1, 0, err);
+    if (!good || info->end != TBLOCK_END_FAILED)
+        return good;
+    *err = *info->error;
+    return false;
+}
+
 static bool generates_what_fits(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3 };
@@ -187,16 +200,8 @@ static bool generates_what_fits(tblock_error *err)
         k ? tblock_context_new(shared, &(tblock_context_options){ .threads = 1 }, err) : NULL;
     tblock_generation_options o = { .ids = ids, .n_ids = 3, .max_tokens = 40, .constraint = k };
     tblock_generation        *g = c ? tblock_generation_open(c, &o, err) : NULL;
-    tblock_generation_info    info = { .end = TBLOCK_GOES_ON };
-    bool                      good = g != NULL;
-    while (good && info.end == TBLOCK_GOES_ON) {
-        good = tblock_advance(c, &g, 1, 0, err);
-        tblock_generation_describe(g, &info);
-    }
-    if (good && info.end == TBLOCK_END_FAILED) {
-        *err = *info.error;
-        good = false;
-    }
+    tblock_generation_info    info;
+    bool                      good = g && draw_to_end(c, g, &info, err);
     CHECK(!good || info.end == TBLOCK_END_FITS || info.end == TBLOCK_END_TOKEN
               || info.end == TBLOCK_END_LENGTH, "end %d", info.end);
     tblock_generation_close(g), tblock_context_free(c), tblock_constraint_free(k);
@@ -230,16 +235,8 @@ static bool proves(tblock_error *err)
     tblock_receipt        *r   = c ? tblock_receipt_new(c, &o, &how, err) : NULL;
     o.user                       = r;
     tblock_generation     *g     = r ? tblock_generation_open(c, &o, err) : NULL;
-    tblock_generation_info info  = { .end = TBLOCK_GOES_ON };
-    bool                   good  = g != NULL;
-    while (good && info.end == TBLOCK_GOES_ON) {
-        good = tblock_advance(c, &g, 1, 0, err);
-        tblock_generation_describe(g, &info);
-    }
-    if (good && info.end == TBLOCK_END_FAILED) {
-        *err = *info.error;
-        good = false;
-    }
+    tblock_generation_info info;
+    bool                   good  = g && draw_to_end(c, g, &info, err);
     good = good && tblock_receipt_json(r, &json, err);
     tblock_generation_close(g);
     good = good && verify_text(c, json, err);

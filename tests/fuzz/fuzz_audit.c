@@ -1,20 +1,7 @@
 /* tests/fuzz/fuzz_audit.c: any bytes as a line of a log to audit. The texts of one that is read are
  * computed with a small model. */
-#include "fuzz.h"
+#include "small_model.h"
 #include "tblock_tools.h"
-
-static tblock_model   *model;
-static tblock_context *context;
-
-static void open_model(void)
-{
-    Error e = { 0 };
-    model   = tblock_open("models/shakespeare.bin", NULL, &e);
-    claim(model != NULL);
-    context = tblock_context_new(
-        model, &(tblock_context_options){ .threads = 1, .n_ctx = 12, .n_seqs = 2 }, &e);
-    claim(context != NULL);
-}
 
 /* The first few: what is said agrees with itself. */
 static void compute(const tblock_audit_log *log)
@@ -25,7 +12,7 @@ static void compute(const tblock_audit_log *log)
     const tblock_audit_text *text = tblock_audit_log_texts(log, &n);
     tblock_audit_row         row[FEW];
     n = n < FEW ? n : FEW;
-    claim(tblock_audit(context, text, n, NULL, row, &e));
+    claim(tblock_audit(small_context, text, n, NULL, row, &e));
     for (size_t i = 0; i < n; i++) {
         claim((row[i].verdict == TBLOCK_AUDIT_FITS) == (row[i].why[0] == 0));
         claim(row[i].verdict == TBLOCK_AUDIT_FAILED || row[i].n_drawn == 0 || row[i].tokens);
@@ -38,11 +25,10 @@ static void compute(const tblock_audit_log *log)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     Error e = { 0 };
-    if (!model)
-        open_model();
+    small_open((tblock_context_options){ .n_ctx = 12, .n_seqs = 2 });
     const tblock_sampler_options claimed = { .temp = 0.8F, .top_k = 40, .top_p = 0.95 };
     char             *line = exact_copy(bytes, n);
-    tblock_audit_log *log  = tblock_audit_log_new(model, &claimed, n & 1, &e);
+    tblock_audit_log *log  = tblock_audit_log_new(small_model, &claimed, n & 1, &e);
     claim(log != NULL);
     if (said(tblock_audit_log_add(log, line, n, "line 1", &e), &e))
         compute(log);

@@ -1,20 +1,7 @@
 /* tests/fuzz/fuzz_receipt.c: any bytes as a receipt. One that is read is written as itself; with
  * the facts and the beginning of a small run it is computed, whatever it says of that. */
 #include "api/receipt.h"
-#include "fuzz.h"
-
-static tblock_model   *model;
-static tblock_context *context;
-
-static void open_model(void)
-{
-    Error e = { 0 };
-    model   = tblock_open("models/shakespeare.bin", NULL, &e);
-    claim(model != NULL);
-    context = tblock_context_new(
-        model, &(tblock_context_options){ .threads = 1, .n_ctx = 12, .n_seqs = 2 }, &e);
-    claim(context != NULL);
-}
+#include "small_model.h"
 
 /* What another reader makes of what is written is the same. */
 static void check_written(const tblock_receipt *r)
@@ -37,13 +24,13 @@ static void compute(tblock_receipt *r)
     RunBinding         here;
     char               hex[65];
     tblock_receipt_row row[2];
-    claim(receipt_facts(context, &here, hex, &e));
+    claim(receipt_facts(small_context, &here, hex, &e));
     for (int i = 0; i < BINDING_FACTS; i++) {
         free(r->fact[i]);
         claim((r->fact[i] = strdup(here.fact[i].value)) != NULL);
     }
     claim(receipt_begin(r, &r->begin, &e));
-    claim(tblock_receipt_verify(context, (tblock_receipt *[]){ r, r }, 2, NULL, row, &e));
+    claim(tblock_receipt_verify(small_context, (tblock_receipt *[]){ r, r }, 2, NULL, row, &e));
     for (int i = 0; i < 2; i++)
         claim(row[i].verdict == row[0].verdict && (row[i].verdict == 0) == (row[i].why[0] == 0));
 }
@@ -51,13 +38,12 @@ static void compute(tblock_receipt *r)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     Error e = { 0 };
-    if (!model)
-        open_model();
+    small_open((tblock_context_options){ .n_ctx = 12, .n_seqs = 2 });
     char           *text = exact_copy(bytes, n);
     tblock_receipt *r    = tblock_receipt_read(text, n, "receipt", &e);
     if (said(r != NULL, &e)) {
         tblock_receipt_row row;
-        claim(tblock_receipt_verify(context, &r, 1, NULL, &row, &e));
+        claim(tblock_receipt_verify(small_context, &r, 1, NULL, &row, &e));
         check_written(r);
         compute(r);
     }

@@ -8,6 +8,7 @@
 #if defined(HAVE_MICROHTTPD)
 
 #include "serve/server.h"
+#include "small_model.h"
 
 static Server       small;
 static ServeOptions small_options;
@@ -23,11 +24,9 @@ static inline Server *small_server(void)
         .queue = 2,
         .connections = 1000, .body_bytes = 1 << 16, .request_seconds = 60, .quiet = true,
     };
-    small_options.model = tblock_open("models/shakespeare.bin", NULL, &err);
-    claim(small_options.model != NULL);
-    small_options.context = tblock_context_new(
-        small_options.model, &(tblock_context_options){ .n_seqs = 4, .threads = 1 }, &err);
-    claim(small_options.context != NULL);
+    small_open((tblock_context_options){ .n_seqs = 4 });
+    small_options.model   = small_model;
+    small_options.context = small_context;
     server_open(&small, &small_options);
     claim(log_open(&small.log, &small_options, &err));
     return &small;

@@ -47,18 +47,26 @@
 #define ERF_B6 0x1.5c1c76p-12f
 #define ERF_B7 (-0x1.97b2f0p-17f)
 
+/* x = n ln 2 + *r; the low bits of *z are n. Returns the polynomial of exp(*r) down to its square,
+ * (exp(r) - 1 - r) / r^2. */
+V_INLINE f32x16 v_exp_parts(f32x16 x, f32x16 *z, f32x16 *r)
+{
+    *z       = v_fma(x, v_set(LOG2E), v_set(EXP_ROUND));
+    f32x16 n = v_sub(*z, v_set(EXP_ROUND));
+    *r       = v_fma(n, v_set(-LN2_HIGH), x);
+    *r       = v_fma(n, v_set(-LN2_LOW), *r);
+    f32x16 p = v_fma(v_set(EXP_6), *r, v_set(EXP_5));
+    p        = v_fma(p, *r, v_set(EXP_4));
+    p        = v_fma(p, *r, v_set(EXP_3));
+    return v_fma(p, *r, v_set(EXP_2));
+}
+
 /* p is 1 or a little more where n = -126, so the sum of bits is never subnormal; n = 128 needs no
  * power 2^128, which is no float. */
 V_INLINE f32x16 v_exp_low(f32x16 x) /* exp, for x <= EXP_HIGH or NaN */
 {
-    f32x16 z = v_fma(x, v_set(LOG2E), v_set(EXP_ROUND)); /* its low bits are n */
-    f32x16 n = v_sub(z, v_set(EXP_ROUND));
-    f32x16 r = v_fma(n, v_set(-LN2_HIGH), x);
-    r        = v_fma(n, v_set(-LN2_LOW), r);
-    f32x16 p = v_fma(v_set(EXP_6), r, v_set(EXP_5));
-    p        = v_fma(p, r, v_set(EXP_4));
-    p        = v_fma(p, r, v_set(EXP_3));
-    p        = v_fma(p, r, v_set(EXP_2));
+    f32x16 z, r;
+    f32x16 p = v_exp_parts(x, &z, &r);
     p        = v_fma(p, r, v_set(1.0f));
     p        = v_fma(p, r, v_set(1.0f));
     p        = v_scale_bits(p, z);
@@ -69,14 +77,8 @@ V_INLINE f32x16 v_exp_low(f32x16 x) /* exp, for x <= EXP_HIGH or NaN */
 /* exp(x) - 1 for x <= 0 or NaN, by the same polynomial: exp(r) - 1 first, then times 2^n. */
 V_INLINE f32x16 v_expm1_low(f32x16 x)
 {
-    f32x16 z = v_fma(x, v_set(LOG2E), v_set(EXP_ROUND));
-    f32x16 n = v_sub(z, v_set(EXP_ROUND));
-    f32x16 r = v_fma(n, v_set(-LN2_HIGH), x);
-    r        = v_fma(n, v_set(-LN2_LOW), r);
-    f32x16 p = v_fma(v_set(EXP_6), r, v_set(EXP_5));
-    p        = v_fma(p, r, v_set(EXP_4));
-    p        = v_fma(p, r, v_set(EXP_3));
-    p        = v_fma(p, r, v_set(EXP_2));
+    f32x16 z, r;
+    f32x16 p = v_exp_parts(x, &z, &r);
     p        = v_fma(v_mul(p, r), r, r);
     f32x16 s = v_scale_bits(v_set(1.0f), z);
     p        = v_fma(s, p, v_sub(s, v_set(1.0f)));
