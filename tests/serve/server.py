@@ -1,4 +1,5 @@
 """A tblock serve of a test's own: started, asked, ended."""
+import functools
 import http.client
 import json
 import os
@@ -117,6 +118,13 @@ class Server:
         s = socket.create_connection((self.host.strip("[]"), self.port), PATIENCE)
         s.sendall(data)
         return s
+
+
+@functools.cache
+def sanitized():
+    """Whether the program has a sanitizer in it: many times the time and the memory."""
+    program = pathlib.Path(TBLOCK).read_bytes()
+    return b"__asan_init" in program or b"__tsan_init" in program
 
 
 def until(what, truth):
