@@ -58,7 +58,7 @@ static const ChatRequest  chat_default  = { .s            = SETTINGS_DEFAULT,
                                             .top_logprobs = -1,
                                             .parallel     = true };
 static const Field *const chat_tables[] = { chat_fields, settings_fields, openai_fields,
-                                              receipt_fields, NULL };
+                                              NULL };
 const Body                chat_body     = { chat_tables, &chat_default };
 
 typedef struct Chat { Talk talk; bool logprobs; } Chat;

@@ -38,7 +38,7 @@ static const CompletionRequest completion_default = { .s           = SETTINGS_DE
                                                       .max_tokens    = 16,
                                                       .logprobs      = -1 };
 static const Field *const completion_tables[] = { completion_fields, settings_fields, openai_fields,
-                                                  receipt_fields, NULL };
+                                                  NULL };
 const Body completions_body = { completion_tables, &completion_default };
 
 /* What is needed when answers are written. */

@@ -257,6 +257,7 @@ static void write_ended(Choice *c)
     text_out(o, "}");
     event_end(c->job);
     begin_event(c->job, "message_stop");
+    receipt_json(c);
     text_out(o, "}");
     event_end(c->job);
 }
@@ -274,6 +275,7 @@ static void write_whole(Job *j)
     stop_json(&j->out, c);
     message_usage(&j->out, c, c->n_drawn);
     drawn_ids_json(c, 0, c->n_tokens);
+    receipt_json(c);
     text_out(&j->out, "}\n");
 }
 

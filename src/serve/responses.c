@@ -222,6 +222,8 @@ static void response_json(Job *j, const char *status)
     text_out_bytes(o, r->echo.text, r->echo.n);
     if (!running)
         drawn_ids_json(c, 0, c->n_tokens);
+    if (!running && !*j->why)
+        receipt_json(c);
     text_out(o, "}");
 }
 

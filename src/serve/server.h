@@ -348,8 +348,7 @@ typedef struct Settings {
     const char     *max_param, *stop_param; /* the endpoint's names of these, for errors */
 } Settings;
 extern const Field settings_fields[], /* those that every endpoint has */
-    openai_fields[],                  /* and those of OpenAI's first two */
-    receipt_fields[];                 /* of those that draw_receipts is called for */
+    openai_fields[];                  /* and those of OpenAI's */
 #define SETTINGS_DEFAULT                                                                           \
     { .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = -1,            \
       .max_param = "max_tokens", .stop_param = "stop" }
@@ -357,7 +356,7 @@ extern const Field settings_fields[], /* those that every endpoint has */
 bool     settings_check(Exchange *x, Settings *s);
 /* Into the job, which has its choices and prompts. */
 bool     settings_apply(Exchange *x, const Settings *s, Job *j);
-/* When all options of the job are known: a receipt for each choice, if the request asks for them.
+/* When all options of the job are known: a receipt for each choice, if the request asks for it.
  * The first one reads the model's data. */
 bool     draw_receipts(Exchange *x, const Settings *s, const tblock_chat *chat, Job *j);
 
@@ -367,7 +366,7 @@ void head_json(Job *j, const char *object);
 void usage_json(Job *j);
 void number_json(TextOut *o, double x); /* NaN: null */
 /* The receipt of a choice that has ended, behind a comma; nothing if none was asked for. */
-void receipt_json(Choice *c);
+void receipt_json(const Choice *c);
 void drawn_ids_json(const Choice *c, size_t first, size_t n);
 void end_stream(Job *j, const char *object);
 /* "key": text, behind a comma unless an object begins here. */

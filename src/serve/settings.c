@@ -32,6 +32,8 @@ const Field settings_fields[] = {
       "an object of ids and numbers from -1000 to 1000 that their logits get" },
     { "return_token_ids",   FIELD_BOOL,    AT(return_ids),     0, 0,
       "the answer has the ids that were drawn" },
+    { "receipt",            FIELD_BOOL,    AT(receipt),        0, 0,
+      "the answer has a receipt, which tblock verify computes again" },
     { "resume_ids",         FIELD_NODE,    AT(resume_ids),     0, 0,
       "ids that an earlier answer to this request had: go on behind them" },
     { "metadata",           FIELD_IGNORED, 0, 0, 0, NULL },
@@ -51,11 +53,6 @@ const Field openai_fields[] = {
     { 0 },
 };
 
-const Field receipt_fields[] = {
-    { "receipt",            FIELD_BOOL,    AT(receipt),        0, 0,
-      "the answer has a receipt, which tblock verify computes again" },
-    { 0 },
-};
 #undef AT
 
 static const Field stream_fields[] = {
@@ -299,7 +296,7 @@ void drawn_ids_json(const Choice *c, size_t first, size_t n)
     text_out(o, "]");
 }
 
-void receipt_json(Choice *c)
+void receipt_json(const Choice *c)
 {
     TextOut *o    = &c->job->out;
     char    *json = NULL;
