@@ -2,6 +2,7 @@
 """LangChain against tblock serve: what it sends by itself, and that its texts are those of plain HTTP. Prints "ok NAME",
 "FAIL NAME: why" or "skip NAME: why"."""
 import asyncio
+import json
 import os
 import sys
 
@@ -12,7 +13,7 @@ import langchain_openai  # noqa: E402
 import pydantic  # noqa: E402
 
 from made_to_say import CHAT, NAME, SAID, made_to_say, plain  # noqa: E402
-from server import HELLO, TOOLS, Server, talking  # noqa: E402
+from server import HELLO, TEMPLATE, TOOLS, Server, talking  # noqa: E402
 from verdicts import attempt_all  # noqa: E402
 
 
@@ -65,8 +66,26 @@ def calls():
         assert model(s, max_tokens=8, seed=2).invoke(talk).content == expected
 
 
-class Age(pydantic.BaseModel):
+class Age(pydantic.BaseModel, extra="forbid"):
     years: int = pydantic.Field(ge=3, le=12)
+
+
+def calls_that_must_be_made():
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 3, "maximum": 12}}, "required": ["a"],
+              "additionalProperties": False}
+    tools = [{"type": "function", "function": {"name": name, "description": "", "parameters": schema}} for name in ("f", "g")]
+    names_only = TEMPLATE.replace("tools | tojson", "tools | map(attribute='function.name') | join")   # its context is short
+    assert names_only != TEMPLATE
+    with talking(template=names_only) as s:
+        given = dict(temperature=1.2, seed=4)
+        for choice, sent in (("any", "required"), ("g", {"type": "function", "function": {"name": "g"}})):
+            found = model(s, **given).bind_tools(tools, tool_choice=choice).invoke("Who art thou?")
+            expected = s.post(CHAT, messages=HELLO, tools=tools, tool_choice=sent, **given)["choices"][0]["message"]["tool_calls"]
+            assert expected and [(c["name"], c["args"]) for c in found.tool_calls] == [
+                (c["function"]["name"], json.loads(c["function"]["arguments"])) for c in expected], (found, expected)
+            assert found.tool_calls[0]["name"] in ("f", "g")[choice == "g":] and 3 <= found.tool_calls[0]["args"]["a"] <= 12, found
+        m = model(s, **given).with_structured_output(Age, method="function_calling")
+        assert 3 <= m.invoke("Who art thou?").years <= 12
 
 
 def answers_that_fit_a_class():
@@ -75,8 +94,7 @@ def answers_that_fit_a_class():
         found = m.with_structured_output(Age, include_raw=True).invoke("Who art thou?")
         assert isinstance(found["parsed"], Age) and 3 <= found["parsed"].years <= 12, found
         assert Age.model_validate_json(found["raw"].content) == found["parsed"]
-        schema = {**Age.model_json_schema(), "additionalProperties": False}
-        assert m.with_structured_output(schema, method="json_schema").invoke("Who art thou?") == found["parsed"].model_dump()
+        assert m.with_structured_output(Age.model_json_schema(), method="json_schema").invoke("Who art thou?") == found["parsed"].model_dump()
 
 
 def texts():
@@ -88,4 +106,4 @@ def texts():
         assert m.invoke("A") == expected[1]
 
 
-sys.exit(attempt_all(conversations, calls, answers_that_fit_a_class, texts))
+sys.exit(attempt_all(conversations, calls, calls_that_must_be_made, answers_that_fit_a_class, texts))

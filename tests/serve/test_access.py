@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from server import MODEL, PATIENCE, ROOT, Server, sanitized, until
+from server import MODEL, PATIENCE, ROOT, TBLOCK, Server, sanitized, until
 from verdicts import Skip, attempt_all
 
 PATH = "/v1/completions"
