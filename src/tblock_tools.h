@@ -1002,7 +1002,7 @@ TBLOCK_API int  tblock_ranks_rank(const tblock_ranks *r); /* from 0 */
 TBLOCK_API int  tblock_ranks_size(const tblock_ranks *r);
 
 /* On rank 0: opens a model on all ranks, from the same path on each. Everything that takes a model
- * then works as ever, but for states, attention probabilities and the options mlock and populate,
+ * then works as ever, but for attention probabilities and the options mlock and populate,
  * which fail with TBLOCK_USAGE. Close it before rank 0 leaves. Fails with the first error of any
  * rank, which it names, and where one finds another model. */
 TBLOCK_API tblock_model *tblock_ranks_open(tblock_ranks *r, const char *path,

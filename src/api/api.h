@@ -148,11 +148,16 @@ void ranks_dismiss(Ranks *r);
 tblock_model *model_open(const char *path, const tblock_open_options *opt, Ranks *ranks,
                          Error *err);
 
-/* What rank 0 calls; on other ranks, and without ranks, they do nothing and return true. Between
- * ranks_order_decode and ranks_decoded all ranks compute these items. */
+/* What rank 0 calls; on other ranks, and without ranks, they do nothing and return true. Until
+ * ranks_done all ranks compute these items, or exchange the tiles of a state. */
 bool ranks_order_context(tblock_context *c, const tblock_context_options *opt, Error *err);
 bool ranks_order_decode(tblock_context *c, const tblock_item *items, size_t n, Error *err);
-bool ranks_decoded(tblock_context *c, Error *err);
+bool ranks_order_save(const tblock_context *c, int32_t seq, Error *err);
+bool ranks_order_tiles(const tblock_context *c, int32_t seq, Error *err);
+bool ranks_done(const tblock_context *c, Error *err);
+/* All ranks make room for a state (state_start). If one cannot, the sequence is empty. */
+bool ranks_order_start(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n, int first,
+                       Error *err);
 void ranks_order_rewind(tblock_context *c, int32_t seq, int length);
 void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bool done);
 void ranks_order_free(const tblock_context *c);
@@ -160,6 +165,14 @@ void ranks_order_close(const tblock_model *m);
 
 /* Fails with USAGE if ranks share the model: "WHAT: expected one process, found 2 ranks". */
 bool ranks_refuse(const tblock_model *m, const char *what, Error *err);
+
+/* state_api.c: of a state that ranks share, the part of each. w, layer: of rank 0's file; NULL on
+ * the others. Tiles are put into a file whole; state_start makes sequence seq one of these tokens,
+ * whose tiles state_take_tiles then fills. first: as in kv_cache_start. */
+bool state_put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, Error *err);
+bool state_start(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n, int first,
+                 Error *err);
+bool state_take_tiles(tblock_context *c, int seq, const KvMapped *layer, Error *err);
 
 /* ---- chat ------------------------------------------------------------------------------------ */
 

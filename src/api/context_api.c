@@ -323,7 +323,7 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
         if (!reserve_piece(c, items + i, n, err) || !ranks_order_decode(c, items + i, n, err))
             return false;
         forward(c->forward, &c->kv, c->token + i, (int)n, i);
-        if (!ranks_decoded(c, err))
+        if (!ranks_done(c, err))
             return false;
         for (size_t j = i; j < i + n; j++)
             c->seq_tokens[items[j].seq].id[items[j].pos] = items[j].token;

@@ -11,7 +11,7 @@
 
 typedef enum OrderKind {
     ORDER_END, ORDER_OPEN, ORDER_CLOSE, ORDER_CONTEXT, ORDER_FREE, ORDER_DECODE, ORDER_REWIND,
-    ORDER_COPY
+    ORDER_COPY, ORDER_SAVE, ORDER_START, ORDER_TILES
 } OrderKind;
 
 /* What rank 0 broadcasts. Ranks may run on other processors, but all have little-endian integers
@@ -220,7 +220,49 @@ bool ranks_order_decode(tblock_context *c, const tblock_item *items, size_t n, E
     return ok;
 }
 
-bool ranks_decoded(tblock_context *c, Error *err)
+/* An order of which all ranks do more before ranks_done. */
+static bool order_meeting(const tblock_context *c, OrderKind kind, int32_t seq, Error *err)
+{
+    Ranks *r = c->model->ranks;
+    if (!gives_orders(r))
+        return true;
+    Order o = { .kind = kind, .id = c->id, .number = { seq } };
+    ranks_begin(r);
+    bool ok = send_order(r, &o, NULL, 0) || exchange_failed(r, err);
+    if (!ok)
+        ranks_end(r);
+    return ok;
+}
+
+bool ranks_order_save(const tblock_context *c, int32_t seq, Error *err)
+{
+    return order_meeting(c, ORDER_SAVE, seq, err);
+}
+
+bool ranks_order_tiles(const tblock_context *c, int32_t seq, Error *err)
+{
+    return order_meeting(c, ORDER_TILES, seq, err);
+}
+
+bool ranks_order_start(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n, int first,
+                       Error *err)
+{
+    Ranks *r   = c->model->ranks;
+    Order  o   = { .kind = ORDER_START, .id = c->id, .number = { seq, first } };
+    Error  own = { 0 };
+    ranks_begin(r);
+    bool ok = send_order(r, &o, tokens, n * sizeof *tokens) || exchange_failed(r, err);
+    if (ok) {
+        state_start(c, seq, tokens, n, first, &own);
+        ok = agree(r, &own, "", err);
+    }
+    ranks_end(r);
+    if (!ok)
+        context_rewind(c, seq, 0);
+    return ok;
+}
+
+bool ranks_done(const tblock_context *c, Error *err)
 {
     Ranks *r = c->model->ranks;
     if (!r)
@@ -399,6 +441,20 @@ static bool follow_copy(Follower *f, tblock_context *c)
         || fail(f->err, SYSTEM, "expected to copy as rank 0 did: %s", f->err->msg);
 }
 
+static bool follow_save(Follower *f, tblock_context *c)
+{
+    int32_t seq = f->order.number[0];
+    return state_put_tiles(NULL, c, seq, (size_t)c->kv.seq[seq].length, f->err);
+}
+
+static bool follow_start(Follower *f, tblock_context *c)
+{
+    Error own = { 0 };
+    state_start(c, f->order.number[0], (const int32_t *)(const void *)f->with,
+                (size_t)f->order.n_bytes / sizeof(int32_t), f->order.number[1], &own);
+    return agree(f->ranks, &own, "", f->err);
+}
+
 static bool follow(Follower *f, bool *end)
 {
     const Order    *o = &f->order;
@@ -419,6 +475,9 @@ static bool follow(Follower *f, bool *end)
     case ORDER_DECODE:  return c && follow_decode(f, c);
     case ORDER_REWIND:  return c && tblock_seq_rewind(c, o->number[0], o->number[1], f->err);
     case ORDER_COPY:    return c && follow_copy(f, c);
+    case ORDER_SAVE:    return c && follow_save(f, c);
+    case ORDER_START:   return c && follow_start(f, c);
+    case ORDER_TILES:   return c && state_take_tiles(c, o->number[0], NULL, f->err);
     }
     return fail(f->err, SYSTEM, "expected an order of this version, found number %d", (int)o->kind);
 }

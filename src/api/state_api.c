@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/fp_env.h"
+#include "base/memory.h"
 #include "source/source.h"
 
 static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Error *err)
@@ -84,21 +85,68 @@ static int first_saved(const KvCache *kv, int seq, int layer, size_t n)
 
 static int tiles_of(size_t n_tok) { return ((int)n_tok + KV_TILE - 1) / KV_TILE; }
 
-static bool write_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, Error *err)
+/* A tile of all KV heads, as it lies in a file: that of a rank holds only its own. */
+static size_t tile_bytes(const tblock_context *c)
 {
-    void *clean = malloc(c->kv.tile_bytes);
-    if (!clean)
-        return fail(err, SYSTEM, "out of memory for a KV tile");
-    bool ok = true;
-    for (int l = 0; ok && l < c->kv.shape.n_layers; l++) {
+    return c->kv.head_bytes * (size_t)c->model->weights.cfg.kv_heads;
+}
+
+/* Room for one, with this rank's heads at *own. */
+static void *tile_room(const tblock_context *c, char **own, Error *err)
+{
+    size_t bytes;
+    char  *all = mul_size(c->kv.head_bytes, (size_t)c->model->weights.cfg.kv_heads, &bytes)
+        ? malloc(bytes) : NULL;
+    if (!all)
+        fail(err, SYSTEM, "out of memory for a KV tile");
+    else
+        *own = all + (size_t)c->kv.shape.first_kv_head * c->kv.head_bytes;
+    return all;
+}
+
+/* Rank 0 gets a tile's other heads. Each rank gives those that no rank before it has. */
+static bool gather_tile(const tblock_context *c, void *all)
+{
+    const Config *cfg = &c->model->weights.cfg;
+    Ranks        *r   = c->model->ranks;
+    size_t        at[RANKS_MOST + 1];
+    for (int i = 0; i < r->size; i++) {
+        Range given = rank_columns(cfg, RANK_KV_HEADS, 0, i, r->size);
+        at[i]       = (size_t)(given.first / cfg->head_dim) * c->kv.head_bytes;
+    }
+    at[r->size] = tile_bytes(c);
+    return ranks_gather(r, all, at, false, false);
+}
+
+/* All tiles in order. w NULL: this rank has no file. After a failure of the file, the others still
+ * give their tiles. */
+static bool put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, char *all,
+                      char *own, Error *err)
+{
+    const size_t bytes = tile_bytes(c);
+    bool         ok    = true;
+    for (int l = 0; l < c->kv.shape.n_layers; l++) {
         int first = first_saved(&c->kv, seq, l, n_tok);
-        for (int i = first; ok && i < tiles_of(n_tok); i++) {
-            kv_cache_tile_clean(&c->kv, seq, l, i, clean);
-            ok = tensor_writer_put(w, l, (size_t)(i - first) * c->kv.tile_bytes, clean,
-                                   c->kv.tile_bytes, err);
+        for (int i = first; i < tiles_of(n_tok); i++) {
+            kv_cache_tile_clean(&c->kv, seq, l, i, own);
+            if (c->model->ranks && !gather_tile(c, all))
+                return false;
+            ok = ok
+                && (!w || tensor_writer_put(w, l, (size_t)(i - first) * bytes, all, bytes, err));
         }
     }
-    free(clean);
+    return ok;
+}
+
+bool state_put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, Error *err)
+{
+    char *own, *all = tile_room(c, &own, err);
+    bool  ok = all && ranks_order_save(c, seq, err);
+    if (ok) {
+        ok = put_tiles(w, c, seq, n_tok, all, own, err);
+        ok = ranks_done(c, err) && ok;
+    }
+    free(all);
     return ok;
 }
 
@@ -112,10 +160,10 @@ static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const
         int n_tiles = tiles_of(n) - first_saved(kv, seq, l, n);
         snprintf(name, sizeof name, "kv.layer%d", l);
         ok = tensor_writer_declare(w, name, DT_U8, 2,
-                                   (int64_t[]){ n_tiles, (int64_t)kv->tile_bytes }, err);
+                                   (int64_t[]){ n_tiles, (int64_t)tile_bytes(c) }, err);
     }
     return ok && tensor_writer_declare(w, "tokens", DT_I32, 1, (int64_t[]){ (int64_t)n }, err)
-        && tensor_writer_begin(w, err) && write_tiles(w, c, seq, n, err)
+        && tensor_writer_begin(w, err) && state_put_tiles(w, c, seq, n, err)
         && tensor_writer_put(w, kv->shape.n_layers, 0, tokens, n * sizeof *tokens, err);
 }
 
@@ -150,8 +198,6 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
 bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
                        const char *path, tblock_error *err)
 {
-    if (!ranks_refuse(c->model, "a state", err))
-        return false;
     HOST_ENV_RETURN(bool, save(c, seq, tokens, n_tokens, path, err));
 }
 
@@ -220,10 +266,12 @@ static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **
 
 /* Finds where every layer's tiles lie, and how many are missing before them: only tiles that a
  * window hides, and the same number in every windowed layer. */
-static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMapped *layer,
+static bool find_layers(const TensorFile *f, const tblock_context *c, int n_tok, KvMapped *layer,
                         Error *err)
 {
-    const int tiles = tiles_of((size_t)n_tok);
+    const KvCache *kv    = &c->kv;
+    const size_t   bytes = tile_bytes(c);
+    const int      tiles = tiles_of((size_t)n_tok);
     int       windowed = -1; /* the first layer with a window */
     char      name[32], shape[64];
     for (int l = 0; l < kv->shape.n_layers; l++) {
@@ -235,9 +283,9 @@ static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMap
         int64_t least = tiles - hidden, most = tiles;
         if (hidden && windowed >= 0)
             least = most = tiles - layer[windowed].first;
-        if (t->shape[0] < least || t->shape[0] > most || t->shape[1] != (int64_t)kv->tile_bytes)
+        if (t->shape[0] < least || t->shape[0] > most || t->shape[1] != (int64_t)bytes)
             return fail(err, INPUT, "%s: tensor %s: expected [%d, %zu] for %d tokens, found %s",
-                        f->map.path, name, (int)least, kv->tile_bytes, n_tok,
+                        f->map.path, name, (int)least, bytes, n_tok,
                         tensor_shape_text(t, shape, sizeof shape));
         if ((uintptr_t)t->data % 64 != 0)
             return fail(err, INPUT, "%s: tensor %s: expected an offset that is a multiple of 64, "
@@ -249,13 +297,61 @@ static bool find_layers(const TensorFile *f, const KvCache *kv, int n_tok, KvMap
     return true;
 }
 
-static bool load_layers(TensorFile *f, tblock_context *c, int seq, int n_tok, Error *err)
+bool state_start(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n, int first,
+                 Error *err)
+{
+    if (!check_seq(c, "sequence", seq, err) || !context_reserve_tokens(c, seq, n, err)
+        || !kv_cache_start(&c->kv, seq, (int)n, first, err))
+        return false;
+    memcpy(c->seq_tokens[seq].id, tokens, n * sizeof *tokens);
+    return true;
+}
+
+bool state_take_tiles(tblock_context *c, int seq, const KvMapped *layer, Error *err)
+{
+    const int tiles = tiles_of((size_t)c->kv.seq[seq].length);
+    char     *own, *room = tile_room(c, &own, err);
+    bool      ok = room && ranks_order_tiles(c, seq, err), met = ok;
+    for (int l = 0; met && l < c->kv.shape.n_layers; l++)
+        for (int i = c->kv.seq[seq].layer[l].first; met && i < tiles; i++) {
+            if (layer)
+                memcpy(room, (const char *)layer[l].data
+                           + (size_t)(i - layer[l].first) * tile_bytes(c), tile_bytes(c));
+            met = ranks_broadcast(c->model->ranks, room, tile_bytes(c), false);
+            if (met)
+                kv_cache_tile_set(&c->kv, seq, l, i, room);
+        }
+    free(room);
+    return ok && ranks_done(c, err);
+}
+
+/* Each rank takes its heads from the file that rank 0 has. */
+static bool hand_out_layers(tblock_context *c, int seq, const int32_t *tokens, int n_tok,
+                            const KvMapped *layer, Error *err)
+{
+    int first = 0;
+    for (int l = 0; l < c->kv.shape.n_layers; l++)
+        first = layer[l].first > first ? layer[l].first : first;
+    if (!ranks_order_start(c, seq, tokens, (size_t)n_tok, first, err))
+        return false;
+    bool ok = state_take_tiles(c, seq, layer, err);
+    if (!ok)
+        context_rewind(c, seq, 0);
+    return ok;
+}
+
+static bool load_layers(TensorFile *f, tblock_context *c, int seq, const int32_t *tokens, int n_tok,
+                        Error *err)
 {
     KvMapped *layer = malloc(((size_t)c->kv.shape.n_layers + 1) * sizeof *layer);
-    bool ok = layer ? find_layers(f, &c->kv, n_tok, layer, err) : no_memory(f->map.path, err);
+    bool      ok    = layer ? find_layers(f, c, n_tok, layer, err) : no_memory(f->map.path, err);
     if (ok)
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
-    ok = ok && kv_cache_adopt(&c->kv, seq, n_tok, layer, &f->map, err);
+    if (ok && c->model->ranks)
+        ok = hand_out_layers(c, seq, tokens, n_tok, layer, err);
+    else if (ok && (ok = context_reserve_tokens(c, seq, (size_t)n_tok, err)
+                        && kv_cache_adopt(&c->kv, seq, n_tok, layer, &f->map, err)))
+        memcpy(c->seq_tokens[seq].id, tokens, (size_t)n_tok * sizeof *tokens);
     free(layer);
     return ok;
 }
@@ -275,9 +371,7 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
     if (ok && f.n_tensors != c->kv.shape.n_layers + 1)
         ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1,
                   f.n_tensors);
-    ok = ok && context_reserve_tokens(c, seq, (size_t)n, err) && load_layers(&f, c, seq, n, err);
-    if (ok)
-        memcpy(c->seq_tokens[seq].id, id, (size_t)n * sizeof *id);
+    ok = ok && load_layers(&f, c, seq, id, n, err);
     tensor_file_close(&f);
     if (!ok) {
         free(id);
@@ -293,7 +387,5 @@ bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t
 {
     *tokens   = NULL;
     *n_tokens = 0;
-    if (!ranks_refuse(c->model, "a state", err))
-        return false;
     HOST_ENV_RETURN(bool, load(c, seq, path, tokens, n_tokens, err));
 }

@@ -81,14 +81,6 @@ static bool load(Running *r, tblock_error *err)
                           err);
 }
 
-/* A state is refused before the text is computed too. */
-static bool check_ranks(const RunArgs *a, tblock_error *err)
-{
-    return !a->compute.ranks || !a->save_state
-        || fail(err, TBLOCK_USAGE, "--save-state: expected one process, found %d ranks",
-                tblock_ranks_size(a->compute.ranks));
-}
-
 /* Tells of a file that cannot be written before the text is computed, as far as that can be. */
 static bool check_save(const char *path, const char *option, tblock_error *err)
 {
@@ -393,7 +385,7 @@ static bool run(void *args, tblock_error *err)
                        .drafts    = strcmp(a->draft, "none") != 0,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Running      r     = { .args = a, .stats = stats };
-    bool     good  = check_ranks(a, err) && check_save(a->save_state, "--save-state", err)
+    bool     good  = check_save(a->save_state, "--save-state", err)
         && check_save(a->receipt, "--receipt", err) && load(&r, err) && check_outputs(&r, err)
         && read_prompt(&r, err) && open_trace(&r, err);
     good = good && guarded_output(&r.out[OUT_STATE], a->save_state, a->compute.sandbox, err)

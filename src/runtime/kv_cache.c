@@ -362,6 +362,26 @@ bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, File
     return good;
 }
 
+bool kv_cache_start(KvCache *c, int seq, int length, int first, Error *err)
+{
+    if (!start_tables(c, seq, length, err))
+        return false;
+    for (int l = 0; l < c->shape.n_layers; l++)
+        start_at(&c->seq[seq].layer[l], kv_cache_first_tile(c, l, length) ? first : 0);
+    if (!kv_cache_reserve(c, seq, length, err)) {
+        kv_cache_rewind(c, seq, 0);
+        return false;
+    }
+    c->seq[seq].length = length;
+    return true;
+}
+
+void kv_cache_tile_set(const KvCache *c, int seq, int layer, int tile, const void *all)
+{
+    memcpy(c->seq[seq].layer[layer].tile[tile]->data,
+           (const char *)all + (size_t)c->shape.first_kv_head * c->head_bytes, c->tile_bytes);
+}
+
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
     return (const char *)c->seq[seq].layer[layer].tile[tile]->data

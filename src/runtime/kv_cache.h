@@ -106,6 +106,13 @@ typedef struct KvMapped { const void *data; int first; } KvMapped;
 bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, FileMap *file,
                     Error *err);
 
+/* Makes sequence seq one of `length` tokens in tiles of its own, which kv_cache_tile_set fills.
+ * first: the first tile of layers that no longer hold position 0. Fails with SYSTEM (no memory);
+ * then seq is empty. */
+bool kv_cache_start(KvCache *c, int seq, int length, int first, Error *err);
+/* all: that tile of all of the model's KV heads, of which this cache takes its own. */
+void kv_cache_tile_set(const KvCache *c, int seq, int layer, int tile, const void *all);
+
 /* Forgets the tokens from `length` on. False (nothing changes) if a windowed layer has given up
  * a position that would be needed again. */
 bool kv_cache_rewind(KvCache *c, int seq, int length);

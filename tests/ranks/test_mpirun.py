@@ -93,6 +93,23 @@ def eval_and_chat_are_those_of_one_process():
     same(3, "chat", SHIPPED, "--chat-format", "alpaca", "-n", "12", "--temp", "0", input=b"Who are you?\nAnd now?\n")
 
 
+def states_and_receipts_are_those_of_one_process():
+    def run(name, how, *args):
+        r = how("run", SHIPPED, "-n", "30", "--seed", "7", "--save-state", TEMP / name, "--receipt", TEMP / f"{name}.json", *args)
+        need(r.returncode == 0, f"{name}: {r.stderr.decode()[-500:]}")
+        return r.stdout
+    def same_files(a, b):
+        for end in ("", ".json"):
+            need((TEMP / (a + end)).read_bytes() == (TEMP / (b + end)).read_bytes(), f"{b}{end}: other bytes than {a}{end}")
+    first = ("-p", "ROMEO:")
+    need(run("one", alone, *first) == run("three", lambda *a: mpirun(3, TBLOCK, *a), *first), "other text")
+    same_files("one", "three")
+    need(run("on", alone, "--load-state", TEMP / "three") == run("on2", lambda *a: mpirun(2, TBLOCK, *a), "--load-state", TEMP / "one"),
+         "other text behind a state")
+    same_files("on", "on2")
+    same(2, "verify", SHIPPED, TEMP / "one.json")
+
+
 def bench_runs():
     r = mpirun(2, TBLOCK, "bench", SHIPPED, "--json")
     need(r.returncode == 0 and b"exchange" not in r.stderr, r.stderr.decode()[-500:])
@@ -103,8 +120,7 @@ def bench_runs():
 def an_error_is_one_line_of_rank_0():
     for args, line in ((("run", "none.bin", "-p", "a"), "tblock: none.bin: cannot open: No such file or directory"),
                        (("train", "--text", SHIPPED, "-o", "m.bin"), "tblock: train: expected one process, found 3 ranks"),
-                       (("run", SHIPPED, "-p", "a", "--sandbox"), "tblock: --sandbox: expected one process, found 3 ranks"),
-                       (("run", SHIPPED, "-p", "a", "--save-state", "s"), "tblock: --save-state: expected one process, found 3 ranks")):
+                       (("run", SHIPPED, "-p", "a", "--sandbox"), "tblock: --sandbox: expected one process, found 3 ranks")):
         r = mpirun(3, TBLOCK, *args)
         need(r.returncode != 0 and lines_of_ours(r.stderr) == [line], f"{args}: status {r.returncode}: {r.stderr.decode()[:600]}")
 
@@ -183,7 +199,8 @@ def a_rank_that_answers_no_more_ends_all():
 
 
 def main():
-    claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process, bench_runs,
+    claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process,
+              states_and_receipts_are_those_of_one_process, bench_runs,
               an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named,
               without_the_plugin_the_line_says_what_builds_it,
               without_mpirun_no_mpi_is_loaded, a_killed_rank_ends_all, a_rank_that_answers_no_more_ends_all]

@@ -5,76 +5,19 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
 #include <sys/stat.h>
 
 #include "api/api.h"
 #include "base/memory.h"
 #include "model/count.h"
+#include "rank_group.h"
 #include "tblock_tools.h"
 #include "test_data.h"
 #include "temp_folder.h"
 
-enum { MOST = 7, N_TOK = 70, N_SEQS = 3, KEPT = 37 };
+enum { N_TOK = 70, N_SEQS = 3, KEPT = 37 };
 
 static Error err;
-
-/* ---- Ranks ----------------------------------------------------------------------------------- */
-
-typedef struct Group {
-    int       size;
-    Ranks     rank[MOST];
-    pthread_t thread[MOST];
-    Error     error[MOST];
-    bool      good[MOST];
-    const char *folder;       /* NULL, or where the last rank works */
-    bool      ends;           /* the last rank leaves at once */
-} Group;
-
-typedef struct Member { Group *group; int rank; } Member;
-
-static void *be_rank(void *arg)
-{
-    Member *m    = arg;
-    bool    last = m->rank == m->group->size - 1;
-    if (last && m->group->folder && (unshare(CLONE_FS) != 0 || chdir(m->group->folder) != 0))
-        abort();
-    if (last && m->group->ends)
-        ranks_free(&m->group->rank[m->rank]);
-    else
-        m->group->good[m->rank] = ranks_follow(&m->group->rank[m->rank], &m->group->error[m->rank]);
-    free(m);
-    return NULL;
-}
-
-static bool group_start(Group *g, int size)
-{
-    g->size = size;
-    if (!ranks_in_process(g->rank, size, &err))
-        return false;
-    for (int i = 1; i < size; i++) {
-        Member *m = malloc(sizeof *m);
-        *m        = (Member){ g, i };
-        pthread_create(&g->thread[i], NULL, be_rank, m);
-    }
-    return true;
-}
-
-/* Did all follow to the end? */
-static bool group_end(Group *g)
-{
-    bool good = true;
-    if (!g->rank[0].error.status)
-        ranks_dismiss(&g->rank[0]);
-    for (int i = 1; i < g->size; i++) {
-        pthread_join(g->thread[i], NULL);
-        good &= g->good[i];
-    }
-    for (int i = 0; i < g->size; i++)
-        ranks_free(&g->rank[i]);
-    return good;
-}
 
 /* ---- What is computed ------------------------------------------------------------------------ */
 
@@ -145,7 +88,7 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
         { 1, N_TOK, 0 }, { 2, N_TOK, 48 }, { 1, 16, 0 }, { 2, 1, 0 }
     };
     Group g = { 0 };
-    if (!group_start(&g, size)) {
+    if (!group_start(&g, size, &err)) {
         CHECK(false, "%s", err.msg);
         return;
     }
@@ -266,7 +209,7 @@ static void the_shipped_model_has_the_bits_of_one_process(void)
 static void check_exchanges(const char *path)
 {
     Group g = { 0 };
-    CHECK(group_start(&g, 3), "%s", err.msg);
+    CHECK(group_start(&g, 3, &err), "%s", err.msg);
     tblock_model   *m = ranks_open(&g.rank[0], path, NULL, &err);
     tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
     CHECK(c, "%s", err.msg);
@@ -383,7 +326,7 @@ static void check_memory(const char *path, const char *type, int size)
 {
     forget_file(path);
     Group g = { 0 };
-    CHECK(group_start(&g, size), "%s", err.msg);
+    CHECK(group_start(&g, size, &err), "%s", err.msg);
     tblock_model *m = ranks_open(&g.rank[0], path, &(tblock_open_options){ .type = type }, &err);
     tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
     CHECK(c, "%s", err.msg);
@@ -426,7 +369,7 @@ static void check_refused(const char *other, bool ends, const char *expected)
     char  here[512];
     Group g = { .folder = other, .ends = ends };
     CHECK(getcwd(here, sizeof here) && chdir(in_folder("")) == 0, "cannot work in the folder");
-    CHECK(group_start(&g, 2), "%s", err.msg);
+    CHECK(group_start(&g, 2, &err), "%s", err.msg);
     tblock_model *m = ranks_open(&g.rank[0], "m.bin", NULL, &err);
     CHECK(!m && strstr(err.msg, expected), "found '%s'", m ? "a model" : err.msg);
     tblock_close(m);
@@ -452,24 +395,18 @@ static void what_ranks_cannot_do_is_refused_by_name(void)
 {
     static const char shipped[] = "models/shakespeare.bin";
     Group g = { 0 };
-    CHECK(group_start(&g, 2), "%s", err.msg);
+    CHECK(group_start(&g, 2, &err), "%s", err.msg);
     CHECK(!ranks_open(&g.rank[0], shipped, &(tblock_open_options){ .mlock = true }, &err)
               && strcmp(err.msg, "mlock: expected one process, found 2 ranks: each reads only its "
                                  "part") == 0,
           "%s", err.msg);
     tblock_model   *m     = ranks_open(&g.rank[0], shipped, NULL, &err);
     tblock_context *c     = m ? tblock_context_new(m, NULL, &err) : NULL;
-    int32_t         token = 1, *tokens;
-    size_t          n;
+    int32_t         token = 1;
     CHECK(c && !tblock_attention_new(c, &token, 1, NULL, &err)
               && strcmp(err.msg, "attention probabilities: expected one process, found 2 ranks")
                   == 0,
           "%s", err.msg);
-    CHECK(c && !tblock_state_save(c, 0, &token, 1, in_folder("state"), &err)
-              && strcmp(err.msg, "a state: expected one process, found 2 ranks") == 0,
-          "%s", err.msg);
-    CHECK(c && !tblock_state_load(c, 0, in_folder("state"), &tokens, &n, &err),
-          "a state was loaded");
     tblock_context_free(c);
     tblock_close(m);
     CHECK(group_end(&g), "%s", g.error[1].msg);
@@ -479,7 +416,7 @@ static void what_ranks_cannot_do_is_refused_by_name(void)
 static void a_rank_that_stops_ends_the_pass_of_all(void)
 {
     Group g = { 0 };
-    CHECK(group_start(&g, 3), "%s", err.msg);
+    CHECK(group_start(&g, 3, &err), "%s", err.msg);
     tblock_model   *m = ranks_open(&g.rank[0], "models/shakespeare.bin", NULL, &err);
     tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
     CHECK(c, "%s", err.msg);
