@@ -94,6 +94,7 @@ static void fill_wide(Kernels *k)
     k->matmul[WT_Q4_K] = matmul_q4_k;
     k->matmul[WT_Q5_K] = matmul_q5_k;
     k->matmul[WT_Q6_K] = matmul_q6_k;
+    k->matmul[WT_MXFP4] = matmul_mxfp4;
 }
 
 static void fill_dots(Kernels *k)
@@ -105,6 +106,7 @@ static void fill_dots(Kernels *k)
     k->matmul_int[WT_Q4_K] = matmul_int_q4_k;
     k->matmul_int[WT_Q5_K] = matmul_int_q5_k;
     k->matmul_int[WT_Q6_K] = matmul_int_q6_k;
+    k->matmul_int[WT_MXFP4] = matmul_int_mxfp4;
 }
 
 void ISA_FILL(Kernels *k)

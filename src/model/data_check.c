@@ -231,11 +231,38 @@ static bool fills_panel(const TensorSpec *s, size_t panel, size_t row)
     return (int)row >= tensor_spec_block_rows(s, (int)panel);
 }
 
-/* Quantized types: codes are integers, so only a scale can be infinite or NaN. */
+/* Its scales are powers of two, all finite; only the largest make a value infinite. */
+static void check_mxfp4(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
+{
+    enum { RUN = 32, LARGEST = 252 }; /* 12 * 2^(252 - 128) is finite */
+    const uint8_t *e = t->part[1]->data;
+    Panels         all = { { t->part[0]->data, e } };
+    size_t         runs = (size_t)s->k / RUN;
+    for (size_t i = 0; i < t->part[1]->n_elements; i++) {
+        size_t panel = i / PANEL_ROWS / runs, run = i / PANEL_ROWS % runs, row = i % PANEL_ROWS;
+        if (e[i] <= LARGEST || fills_panel(s, panel, row))
+            continue;
+        float value[SUPERBLOCK];
+        int   first = (int)run * RUN / SUPERBLOCK, n = (int)run * RUN % SUPERBLOCK;
+        panel_row_to_f32(t->type, value,
+                         panel_superblock(t->type, panels_from(t->type, all, (int)panel, s->k),
+                                          first),
+                         (int)row, n + RUN);
+        size_t at = elements_first_nonfinite(WT_F32, value + n, RUN);
+        if (at < RUN) {
+            found(p, "tensor %s: element [%zu, %zu] is %s", s->name,
+                  (size_t)tensor_spec_block_row(s, (int)panel) + row, run * RUN + at,
+                  kind_of(value[(size_t)n + at]));
+            return;
+        }
+    }
+}
+
+/* Other quantized types: codes are integers, so only a scale can be infinite or NaN. */
 static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     const Tensor *d = t->part[part_count(t->type) - 1];
-    bool          runs = t->type == WT_Q8_0 || t->type == WT_Q4_0,
+    bool          runs = weight_type_has_runs(t->type),
          minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
     /* columns: how many share one scale. each: scales for them, two if there are minima. */
     size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1;
@@ -278,7 +305,7 @@ static bool check_rows(CheckPart *p, const TensorSpec *s, const CheckedTensor *t
 static void check_finite(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     if (weight_type_quantized(t->type)) {
-        check_scales(p, s, t);
+        (t->type == WT_MXFP4 ? check_mxfp4 : check_scales)(p, s, t);
         return;
     }
     const Tensor *data = t->part[0];

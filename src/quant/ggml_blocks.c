@@ -105,9 +105,8 @@ static void iq4_nl(float *y, const uint8_t *b) { lookup(y, read_f16(b), nonlinea
  * 2^(e - 128). An e of 0 or 1 gives a subnormal float. As in ggml, the -0 of e2m1 is +0 here. */
 static void mxfp4(float *y, const uint8_t *b)
 {
-    static const int8_t e2m1[16] = { 0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12 };
-    uint32_t            e = *b;
-    lookup(y, f32_from(e < 2 ? UINT32_C(0x00200000) << e : (e - 1) << 23), e2m1, b + 1);
+    static const int8_t e2m1[16] = E2M1_TWICE(0);
+    lookup(y, mxfp4_scale(*b), e2m1, b + 1);
 }
 
 /* ---- Blocks of 256 --------------------------------------------------------------------------- */

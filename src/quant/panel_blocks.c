@@ -23,7 +23,7 @@ enum {
 
 static const struct { int k, bytes; } block_of[WT_COUNT] = {
     [WT_Q8_0] = { 32, 34 }, [WT_Q4_0] = { 32, 18 }, [WT_Q4_K] = { 256, 144 },
-    [WT_Q5_K] = { 256, 176 }, [WT_Q6_K] = { 256, 210 },
+    [WT_Q5_K] = { 256, 176 }, [WT_Q6_K] = { 256, 210 }, [WT_MXFP4] = { 32, 17 },
 };
 
 size_t gguf_row_bytes(WeightType t, int k)
@@ -104,14 +104,26 @@ static void put_q8_0(void *const to[MAX_PARTS], int r, int block, const FourBloc
 }
 
 /* 16 bytes: k 0..15 in the low nibbles, 16..31 in the high ones. */
-static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+static void put_nibbles(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
     for (int i = 0; i < 2; i++) {
         store(out + i * VECTOR, join_nibbles(b->w + 2 * i, 0));
         store(out + (2 + i) * VECTOR, join_nibbles(b->w + 2 * i, 4));
     }
+}
+
+static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    put_nibbles(to, r, block, b);
     put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
+}
+
+static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    put_nibbles(to, r, block, b);
+    for (int i = 0; i < WORDS_ROWS; i++)
+        ((uint8_t *)to[1])[(size_t)block * PANEL_ROWS + (size_t)(r + i)] = b->row[i][0];
 }
 
 /* d, dmin, then 12 bytes of 6-bit scales and minima. Scale j of 0..3 is in byte j, its minimum in
@@ -195,6 +207,7 @@ static const struct { Put *put; int from, words; } layout_of[WT_COUNT] = {
     [WT_Q8_0] = { put_q8_0, 2, 8 },  [WT_Q4_0] = { put_q4_0, 2, 4 },
      [WT_Q4_K] = { put_q4_k, 0, 36 },
     [WT_Q5_K] = { put_q5_k, 0, 44 }, [WT_Q6_K] = { put_q6_k, 0, 52 },
+    [WT_MXFP4] = { put_mxfp4, 1, 4 },
 };
 
 void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride,
@@ -226,13 +239,16 @@ static int nibble(const uint8_t *vectors, int r, int c)
 
 static int code_at(WeightType t, const uint8_t *codes, int r, int c)
 {
-    const uint8_t *run;
+    static const int8_t e2m1[16] = E2M1_TWICE(0);
+    const uint8_t      *run;
     int            byte = r * ROW_STEP + c % 4;
     switch (t) {
     case WT_Q8_0:
         return (int8_t)codes[c / 4 * VECTOR + byte];
     case WT_Q4_0:
         return nibble(codes, r, c) - 8;
+    case WT_MXFP4:
+        return e2m1[nibble(codes, r, c)];
     case WT_Q5_K:
         run = codes + c / RUN * 5 * VECTOR;
         return nibble(run, r, c % RUN) | (run[4 * VECTOR + byte] >> c % RUN / 4 & 1) << 4;
@@ -259,17 +275,19 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
 {
     const uint8_t  *codes = p.part[0], *sub = p.part[1];
     const uint16_t *d = p.part[part_count(t) - 1];
+    const uint8_t  *e = p.part[part_count(t) - 1]; /* the same of mxfp4 */
     assert(weight_type_gguf(t) && r >= 0 && r < PANEL_ROWS && n >= 1 && n <= SUPERBLOCK
            && n % block_of[t].k == 0);
     *out = (BlockRow){ .dmin = 0 };
     for (int c = 0; c < n; c++)
         out->code[c] = (int8_t)code_at(t, codes, r, c);
     for (int i = 0; i < n / block_of[t].k; i++)
-        out->d[i] = d[i * PANEL_ROWS + r];
+        out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[i * PANEL_ROWS + r])
+                                  : f16_to_f32(d[i * PANEL_ROWS + r]);
     for (int i = 0; t == WT_Q6_K && i < 16; i++)
         out->sub[i] = (int8_t)sub[i / 4 * VECTOR + r * ROW_STEP + i % 4];
     if (t == WT_Q4_K || t == WT_Q5_K) {
         scales_of(out, sub, r);
-        out->dmin = d[PANEL_ROWS + r];
+        out->dmin = f16_to_f32(d[PANEL_ROWS + r]);
     }
 }

@@ -46,6 +46,8 @@ static const struct {
                                   { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } },
                                   { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } },
                                   SUPERBLOCK },
+    [WT_MXFP4] = { "mxfp4", 0, 2, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } },
+                                    { ".d", EL_U8, 32, 1, 1, { PANEL_ROWS } } }, 32 },
 };
 
 static const size_t element_bytes[] = {
@@ -329,13 +331,12 @@ static void gguf_row(WeightType t, float *out, Panels p, int r, int k)
         int      n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
         panel_block_row(t, &b, panel_superblock(t, p, c / SUPERBLOCK), r, n);
         for (int i = 0; i < n; i++) {
-            bool  runs = t == WT_Q8_0 || t == WT_Q4_0;
-            float d    = f16_to_f32(b.d[runs ? i / 32 : 0]);
-            if (!runs)
+            float d = b.d[weight_type_has_runs(t) ? i / 32 : 0];
+            if (!weight_type_has_runs(t))
                 d = d * (float)b.sub[t == WT_Q6_K ? i / 16 : i / 32];
             out[c + i] = d * (float)b.code[i];
             if (t == WT_Q4_K || t == WT_Q5_K)
-                out[c + i] = out[c + i] - f16_to_f32(b.dmin) * (float)b.min[i / 32];
+                out[c + i] = out[c + i] - b.dmin * (float)b.min[i / 32];
         }
     }
 }

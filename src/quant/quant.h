@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/number.h"
+
 /* ---- quant.c --------------------------------------------------------------------------------- */
 
 /* The layout of every weight type, that is, how a matrix [rows, k] is stored in
@@ -24,10 +26,11 @@ enum {
  * tensors have these types too. WT_MADE counts the types that tblock can make from floats. The
  * rest, the GGUF types, come from llama.cpp's tools; tblock only changes their layout. */
 typedef enum WeightType {
-    WT_F32, WT_F16, WT_BF16, WT_Q8, WT_Q4, WT_Q8_0, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K, WT_COUNT,
+    WT_F32, WT_F16, WT_BF16, WT_Q8, WT_Q4, WT_Q8_0, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
+    WT_MXFP4, WT_COUNT,
     WT_FLOATS = WT_Q8, WT_MADE = WT_Q8_0
 } WeightType;
-#define QUANTIZED_TYPES "q8, q4, q8_0, q4_0, q4_k, q5_k or q6_k" /* for messages */
+#define QUANTIZED_TYPES "q8, q4, q8_0, q4_0, q4_k, q5_k, q6_k or mxfp4" /* for messages */
 typedef enum ElementType { EL_F32, EL_F16, EL_BF16, EL_I8, EL_U8 } ElementType;
 
 const char *weight_type_name(WeightType t);                    /* "f32" ... */
@@ -42,6 +45,11 @@ size_t      weight_type_bytes(WeightType t);
 int         weight_type_k_unit(WeightType t);
 static inline bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
 static inline bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
+/* GGUF types with a float scale for each 32 k. */
+static inline bool weight_type_has_runs(WeightType t)
+{
+    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_MXFP4;
+}
 
 /* Activations that quantized weights are multiplied with, as integers: 8 bits with a scale for each
  * 32 of them, 8 or 16 bits with one for each superblock. Of what the matrices that read one vector
@@ -121,14 +129,27 @@ float superblock_scale(WeightType t, Panels p, int r);
 /* ---- GGUF types ------------------------------------------------------------------------------ */
 
 /* One superblock of one row. A code is what a scale is multiplied with:
- *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_k 0 .. 15, q5_k 0 .. 31, q6_k -32 .. 31
+ *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_k 0 .. 15, q5_k 0 .. 31, q6_k -32 .. 31, mxfp4 -12 .. 12
  * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, sub-scales of q6_k
- * (-128 .. 127) for 16. d: f16 bits of the scale, one for each 32 k in q8_0 and q4_0, only d[0] in
- * the others. dmin: f16 bits of the scale of the minima. What a type does not have is 0. */
+ * (-128 .. 127) for 16. d: the scale, one for each 32 k in q8_0, q4_0 and mxfp4, only d[0] in the
+ * others. dmin: the scale of the minima. What a type does not have is 0. */
 typedef struct BlockRow {
-    int8_t   code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 32];
-    uint16_t d[SUPERBLOCK / 32], dmin;
+    int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 32];
+    float  d[SUPERBLOCK / 32], dmin;
 } BlockRow;
+
+/* The values of e2m1, the code of mxfp4, times two, plus o. Bit 3 is the sign; -0 is +0. */
+#define E2M1_TWICE(o)                                                                  \
+    {                                                                                  \
+        (o), (o) + 1, (o) + 2, (o) + 3, (o) + 4, (o) + 6, (o) + 8, (o) + 12,           \
+        (o), (o) - 1, (o) - 2, (o) - 3, (o) - 4, (o) - 6, (o) - 8, (o) - 12            \
+    }
+
+/* What such a code is multiplied with where the scale byte is e: 2^(e - 128). */
+static inline float mxfp4_scale(uint8_t e)
+{
+    return f32_from(e < 2 ? UINT32_C(0x00200000) << e : (uint32_t)(e - 1) << 23);
+}
 
 /* Read row r of a superblock (panel_superblock) of n k. n is a multiple of 32 up to 256; for
  * K-quants it is 256. */

@@ -7,15 +7,15 @@
 
 #include "model/config_keys.h"
 
-const WeightType info_types[WT_COUNT] = { WT_Q4, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
-                                          WT_Q8, WT_Q8_0, WT_F16,  WT_BF16, WT_F32 };
+const WeightType info_types[WT_COUNT] = { WT_MXFP4, WT_Q4, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
+                                          WT_Q8,    WT_Q8_0, WT_F16, WT_BF16, WT_F32 };
 
 const char *info_type_name(WeightType t)
 {
     static const char *const names[WT_COUNT] = {
         [WT_Q4] = "Q4",     [WT_Q8] = "Q8",     [WT_F16] = "F16",   [WT_BF16] = "BF16",
         [WT_F32] = "F32",   [WT_Q8_0] = "Q8_0", [WT_Q4_0] = "Q4_0", [WT_Q4_K] = "Q4_K",
-        [WT_Q5_K] = "Q5_K", [WT_Q6_K] = "Q6_K"
+        [WT_Q5_K] = "Q5_K", [WT_Q6_K] = "Q6_K", [WT_MXFP4] = "MXFP4"
     };
     return names[t];
 }

@@ -74,6 +74,8 @@ static Integers ints_for(Numerics n, const Mat *w)
 {
     if (w->rows == 0 || !as_integers(n, w->type))
         return INT_NONE;
+    if (w->type == WT_MXFP4)
+        return INT8_BY_32;
     if (weight_type_gguf(w->type))
         return INT8;
     if (w->type == WT_Q8)
@@ -94,15 +96,15 @@ Integers input_ints(Numerics n, const Model *m, int layer, Input input)
 {
     if (input == INPUT_HEAD)
         return ints_for(n, &m->lm_head);
-    Integers ints = INT_NONE;
+    Integers ints = INT_NONE, most = INT16;
     for (int i = 0; i < ROLE_COUNT; i++) {
         const Mat *w = mat_at(m, layer, i);
         Integers   wants = w && reads(m, i, input) ? ints_for(n, w) : INT_NONE;
         if (wants && weight_type_gguf(w->type))
-            return INT8; /* always: sums of 16 bits would overflow int32 */
+            most = INT8; /* with 16 bits, sums of K-quants would overflow int32 */
         ints = wants > ints ? wants : ints;
     }
-    return ints;
+    return ints < most ? ints : most;
 }
 
 /* Each use of integers as a bit. */
@@ -284,6 +286,6 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
     return !gguf
         || fail(err, USAGE,
                 "activations 16: expected auto or 8 with %s weights, whose "
-                "sums would overflow 32 bits, found 16",
+                "kernels multiply 8 bits, found 16",
                 weight_type_name(gguf->type));
 }

@@ -43,6 +43,13 @@ static void fill_block(WeightType t, uint8_t *b, Pattern pattern)
         b[2 + i] = pattern == MOST || below(2) ? 0x80 : 0x7f;
     for (int i = 0; extreme && i < 192 && t == WT_Q6_K; i++)
         b[i] = pattern == MOST ? 0 : b[i]; /* code -32 */
+    for (int i = 0; extreme && i < 16 && t == WT_MXFP4; i++)
+        b[1 + i] = pattern == MOST || below(2) ? 0x77 : 0xff; /* codes 12, -12 */
+    if (t == WT_MXFP4) {
+        if (!(pattern == WILD && below(16) == 0))
+            b[0] = (uint8_t)(108 + below(16));
+        return;
+    }
     for (int i = 0; extreme && i < 16 && t == WT_Q6_K; i++)
         b[192 + i] = pattern == MOST || below(2) ? 0x80 : 0x7f;
     for (int i = 0; i < def_block_bytes(t); i += 2)
@@ -97,9 +104,11 @@ static float *biases(int rows)
     return bias;
 }
 
-static void check_int_case(const Matrix *m, int n_tok, Pattern pattern, void *scratch)
+static void check_int_case(const Matrix *m, int n_tok, Pattern pattern, Integers ints,
+                           void *scratch)
 {
-    size_t k64 = ((size_t)m->k + 63) / 64 * 64, blocks = ((size_t)m->k + 255) / 256;
+    size_t each = (size_t)int_each(ints);
+    size_t k64 = ((size_t)m->k + 63) / 64 * 64, blocks = ((size_t)m->k + each - 1) / each;
     size_t tok = (size_t)n_tok, rows = (size_t)m->rows;
     size_t q_stride = (k64 + 31) / 32 * 32, d_stride = blocks + tok % 2;
     size_t y_stride = rows + (size_t)(m->k / 32 % 2) * 16, n_y = tok * y_stride;
@@ -115,10 +124,10 @@ static void check_int_case(const Matrix *m, int n_tok, Pattern pattern, void *sc
     }
     const float *b = (m->k / 32 + n_tok) % 3 == 0 ? bias : NULL;
     def_matmul_blocks(want, y_stride, m->type, m->blocks, m->row_bytes, m->rows, q, q_stride, d,
-                      d_stride, m->k, n_tok, b);
+                      d_stride, (int)each, m->k, n_tok, b);
     for (int i = 0; i < n_tables; i++) {
         float        *y = guarded(n_y, 0);
-        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, INT8,
+        IntMatmulArgs a = { y, y_stride, q, q_stride, d, d_stride, ints,
                             m->panels, m->rows / 16, m->k, n_tok,    b, scratch };
         memset(scratch, 0xff, KERNEL_SCRATCH);
         table[i]->matmul_int[m->type](&a);
@@ -182,7 +191,9 @@ static void check_matmuls(WeightType type, void *scratch, bool wide)
             if (wide)
                 check_wide_case(&m, n_tok, scratch);
             else
-                check_int_case(&m, n_tok, pattern, scratch);
+                check_int_case(&m, n_tok, pattern, INT8, scratch);
+            if (!wide && type == WT_MXFP4)
+                check_int_case(&m, n_tok, pattern, INT8_BY_32, scratch);
             matrix_free(m);
         }
     report();
@@ -198,7 +209,8 @@ static void check_slices(WeightType type, void *scratch)
         { 39936, 8, 1 }, { 299008, 1, 1 }, { 3072, 70, 3 }, { 768, 600, 2 } };
     for (int i = 0; i < 4; i++) {
         Matrix m = matrix_new(type, big[i].panels, big[i].k, i % 2 ? RANDOM : MIXED);
-        check_int_case(&m, big[i].n_tok, i % 2 ? RANDOM : MIXED, scratch);
+        check_int_case(&m, big[i].n_tok, i % 2 ? RANDOM : MIXED,
+                       type == WT_MXFP4 && i > 1 ? INT8_BY_32 : INT8, scratch);
         matrix_free(m);
     }
     report();

@@ -16,10 +16,15 @@ typedef struct DefBlock {
     float d, dmin;
 } DefBlock;
 
-static inline int def_block_k(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0 ? 32 : 256; }
+static inline bool def_has_runs(WeightType t)
+{
+    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_MXFP4;
+}
+static inline int def_block_k(WeightType t) { return def_has_runs(t) ? 32 : 256; }
 static inline int def_block_bytes(WeightType t)
 {
-    return t == WT_Q8_0 ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176 : 210;
+    return t == WT_MXFP4 ? 17
+        : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176 : 210;
 }
 
 static inline float def_half(const uint8_t *p) { return f16_to_f32((uint16_t)(p[0] | p[1] << 8)); }
@@ -35,6 +40,14 @@ static inline void def_scale_min(int j, const uint8_t *q, int *d, int *m)
     }
 }
 
+/* Twice the value of an e2m1 number: sign, two bits of exponent, one of mantissa. */
+static inline int def_e2m1(int bits)
+{
+    int exponent = bits >> 1 & 3, mantissa = bits & 1;
+    int twice = exponent == 0 ? mantissa : (2 + mantissa) << (exponent - 1);
+    return bits & 8 ? -twice : twice;
+}
+
 static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
 {
     *o = (DefBlock){ .n = def_block_k(t), .sub_k = 32 };
@@ -43,6 +56,12 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
         for (int i = 0; i < 32; i++)
             o->code[i] =
                 t == WT_Q8_0 ? (int8_t)b[2 + i] : (i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4) - 8;
+        return;
+    }
+    if (t == WT_MXFP4) {
+        o->d = ldexpf(1, b[0] - 128), o->sub[0] = 1;
+        for (int i = 0; i < 32; i++)
+            o->code[i] = def_e2m1(i < 16 ? b[1 + i] & 15 : b[1 + i - 16] >> 4);
         return;
     }
     if (t == WT_Q6_K) {
@@ -76,7 +95,7 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
 static inline float def_block_value(WeightType t, const DefBlock *b, int i)
 {
     int s = i / b->sub_k;
-    if (t == WT_Q8_0 || t == WT_Q4_0)
+    if (def_has_runs(t))
         return b->d * (float)b->code[i];
     float v = b->d * (float)b->sub[s];
     v       = v * (float)b->code[i];
@@ -96,10 +115,11 @@ static inline float def_block_step(WeightType t, const DefBlock *b, const int16_
     return t == WT_Q4_K || t == WT_Q5_K ? fmaf(-(b->dmin * dx), (float)msum, acc) : acc;
 }
 
-/* Rows of blocks [rows], row_bytes apart, times n_tok rows of integers. */
+/* Rows of blocks [rows], row_bytes apart, times n_tok rows of integers, which have a scale for each
+ * `each` of them. */
 static inline void def_matmul_blocks(float *y, size_t y_stride, WeightType t, const uint8_t *blocks,
                                      size_t row_bytes, int rows, const int16_t *q, size_t q_stride,
-                                     const float *d, size_t d_stride, int k, int n_tok,
+                                     const float *d, size_t d_stride, int each, int k, int n_tok,
                                      const float *bias)
 {
     DefBlock b;
@@ -114,7 +134,7 @@ static inline void def_matmul_blocks(float *y, size_t y_stride, WeightType t, co
                     : bias    ? bias[r]
                               : 0.0f;
                 *at = def_block_step(t, &b, q + (size_t)tok * q_stride + (size_t)(i * n),
-                                     d[(size_t)tok * d_stride + (size_t)(i * n / 256)], acc);
+                                     d[(size_t)tok * d_stride + (size_t)(i * n / each)], acc);
             }
         }
 }

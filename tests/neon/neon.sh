@@ -32,6 +32,7 @@ results() {
 results check_kernels build/neon/tests/kernels/check_kernels --quick
 results check_bf16 build/neon/tests/kernels/check_bf16
 results check_integer build/neon/tests/kernels/check_integer --quick
+results check_gguf build/neon/tests/kernels/check_gguf --quick
 for unit in test_block test_codes test_kv_cache test_quant; do
     results "$unit" "build/neon/tests/unit/$unit"
 done

@@ -6,8 +6,9 @@
 #include "format/tensors.h"
 #include "test.h"
 
-static const WeightType gguf_types[] = { WT_Q8_0, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K };
-static const char *const gguf_names[] = { "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K" };
+static const WeightType gguf_types[] = { WT_Q8_0, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
+                                          WT_MXFP4 };
+static const char *const gguf_names[] = { "Q8_0", "Q4_0", "Q4_K", "Q5_K", "Q6_K", "MXFP4" };
 enum { N_TYPES = sizeof gguf_types / sizeof *gguf_types, MAX_K = 512 };
 
 typedef struct Panel {
@@ -25,41 +26,53 @@ static void make_panel(WeightType t, const uint8_t *rows, int n_rows, int k)
     panel_from_blocks(t, to, rows, gguf_row_bytes(t, k), n_rows, k);
 }
 
+/* One panel of n_rows rows, and zeros behind them. */
+static void check_rows(WeightType t, const char *name, const uint8_t *raw, const float *values,
+                       int n_rows, int k)
+{
+    float row[MAX_K];
+    make_panel(t, raw, n_rows, k);
+    for (int r = 0; r < 16; r++) {
+        panel_row_to_f32(t, row, panel.p, r, k);
+        if (r < n_rows) {
+            CHECK(memcmp(row, values + (size_t)r * (size_t)k, (size_t)k * sizeof *row) == 0,
+                  "%s row %d", name, r);
+            continue;
+        }
+        for (int c = 0; c < k; c++)
+            CHECK(f32_bits(row[c]) == 0, "%s: missing row %d is %g", name, r, (double)row[c]);
+    }
+}
+
+static void check_type(const TensorFile *f, WeightType t, const char *type_name)
+{
+    char name[64];
+    snprintf(name, sizeof name, "dequantize.%s.raw", type_name);
+    const Tensor *raw = tensor_find(f, name);
+    snprintf(name, sizeof name, "dequantize.%s.values", type_name);
+    const Tensor *values = tensor_find(f, name);
+    CHECK(raw && values && raw->rank == 2 && values->shape[1] <= MAX_K, "%s", name);
+    if (!raw || !values)
+        return;
+    int rows = (int)values->shape[0], k = (int)values->shape[1];
+    CHECK(gguf_row_bytes(t, k) == (size_t)raw->shape[1], "%s: bytes of a row", name);
+    for (int r = 0; r < rows; r += 16)
+        check_rows(t, name, (const uint8_t *)raw->data + (size_t)r * gguf_row_bytes(t, k),
+                   (const float *)values->data + (size_t)r * (size_t)k,
+                   rows - r < 16 ? rows - r : 16, k);
+}
+
 static void panels_hold_what_the_gguf_package_reads(void)
 {
-    TensorFile f;
+    TensorFile f, edges;
     Error      err;
-    float      row[MAX_K];
-    char       name[64];
-    if (!safetensors_open(&f, "tests/data/gguf/blocks.safetensors", &err)) {
-        CHECK(false, "%s", err.msg);
-        return;
-    }
-    for (int i = 0; i < N_TYPES; i++) {
-        snprintf(name, sizeof name, "dequantize.%s.raw", gguf_names[i]);
-        const Tensor *raw = tensor_find(&f, name);
-        snprintf(name, sizeof name, "dequantize.%s.values", gguf_names[i]);
-        const Tensor *values = tensor_find(&f, name);
-        CHECK(raw && values && raw->rank == 2 && values->shape[1] <= MAX_K && raw->shape[0] <= 16,
-              "%s", name);
-        if (!raw || !values)
-            continue;
-        int rows = (int)values->shape[0], k = (int)values->shape[1];
-        CHECK(gguf_row_bytes(gguf_types[i], k) == (size_t)raw->shape[1], "%s: bytes of a row",
-              name);
-        make_panel(gguf_types[i], raw->data, rows, k);
-        for (int r = 0; r < 16; r++) {
-            panel_row_to_f32(gguf_types[i], row, panel.p, r, k);
-            if (r < rows) {
-                CHECK(memcmp(row, (const float *)values->data + (size_t)r * (size_t)k,
-                             (size_t)k * sizeof *row) == 0, "%s row %d", name, r);
-                continue;
-            }
-            for (int c = 0; c < k; c++)
-                CHECK(f32_bits(row[c]) == 0, "%s: missing row %d is %g", name, r, (double)row[c]);
-        }
-    }
+    bool       open = safetensors_open(&f, "tests/data/gguf/blocks.safetensors", &err),
+         more = safetensors_open(&edges, "tests/data/gguf/block-edges.safetensors", &err);
+    CHECK(open && more, "%s", err.msg);
+    for (int i = 0; open && more && i < N_TYPES; i++) /* of MXFP4, all scales and codes */
+        check_type(gguf_types[i] == WT_MXFP4 ? &edges : &f, gguf_types[i], gguf_names[i]);
     tensor_file_close(&f);
+    tensor_file_close(&edges);
 }
 
 static uint64_t state = 1;
@@ -124,6 +137,8 @@ static void parts_have_the_stored_shapes(void)
         { WT_Q6_K, 0, "", EL_U8, 4, { 3, 32, 3, 64 }, 6144 },
           { WT_Q6_K, 1, ".s", EL_I8, 4, { 3, 8, 16, 4 }, 512 },
         { WT_Q6_K, 2, ".d", EL_F16, 3, { 3, 2, 16 }, 64 },
+        { WT_MXFP4, 0, "", EL_U8, 4, { 3, 128, 16, 2 }, 4096 },
+         { WT_MXFP4, 1, ".d", EL_U8, 3, { 3, 16, 16 }, 256 },
     };
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         int64_t shape[4] = { 0 };

@@ -1,6 +1,6 @@
 /* kernels/bodies/gguf_codes.h: a superblock of a panel of a GGUF type as vectors of 16 rows: codes,
- * sub-scales, minima and scales. Runs are 32 k: what a scale of q8_0 and q4_0 or a sub-scale of
- * q4_k and q5_k covers. docs/format.md, "Panels". */
+ * sub-scales, minima and scales. Runs are 32 k: what a scale of q8_0, q4_0 and mxfp4 or a sub-scale
+ * of q4_k and q5_k covers. docs/format.md, "Panels". */
 #ifndef KERNELS_BODIES_GGUF_CODES_H
 #define KERNELS_BODIES_GGUF_CODES_H
 
@@ -8,6 +8,14 @@
 V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
 {
     return i_or(nibbles, i_and(i_shift32(from, shift), i_set32(mask * 0x01010101)));
+}
+
+/* Scale number i of 16 rows, from those of a superblock on. */
+V_INLINE f32x16 gguf_scale(WeightType t, const unsigned char *scales, int i)
+{
+    return t == WT_MXFP4
+        ? v_load_e8m0(scales + i * LANES)
+        : v_load_f16((const uint16_t *)(const void *)scales + i * LANES);
 }
 
 /* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, bytes. Of q8, q8_0 signed, of the
@@ -23,6 +31,11 @@ V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low
         return;
     }
     *low = i_low_nibbles(two), *high = i_high_nibbles(two);
+    if (t == WT_MXFP4) {
+        static const int8_t codes[16] = E2M1_TWICE(MXFP4_OFFSET);
+        i512                table     = i_table(codes);
+        *low = i_lookup(table, *low), *high = i_lookup(table, *high);
+    }
     if (t == WT_Q5_K) {
         i512 bits = i_load(run + 256); /* bit j of a byte: of codes 4 * j .. + 3 */
         *low  = gguf_upper(*low, bits, 4 - 2 * i, 16);
@@ -64,15 +77,15 @@ V_INLINE void gguf_put_four(i512 *to, i512 v, int n_p)
 V_INLINE void gguf_put_pairs(i512 *to, i512 v, int n_p) { to[0] = i_even(v), to[n_p] = i_odd(v); }
 
 /* Panel p of n_p of a step: s, d point into its parts. */
-V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s, const uint16_t *d,
-                          int runs, int p, int n_p)
+V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
+                          const unsigned char *d, int runs, int p, int n_p)
 {
     for (int i = 0; i < (gguf_has_runs(t) && t != WT_Q8 ? runs : 1); i++)
-        v_store(to->d + (i * n_p + p) * LANES, v_load_f16(d + i * LANES));
+        v_store(to->d + (i * n_p + p) * LANES, gguf_scale(t, d, i));
     if (gguf_has_minima(t)) {
         i512 v[4];
         gguf_sixes(v, s);
-        v_store(to->dmin + p * LANES, v_load_f16(d + LANES));
+        v_store(to->dmin + p * LANES, gguf_scale(t, d, 1));
         UNROLL for (int i = 0; i < 2; i++) {
             gguf_put_four(to->sub + 4 * i * n_p + p, v[i], n_p);
             gguf_put_pairs(to->pair + 2 * i * n_p + p, v[2 + i], n_p);

@@ -11,7 +11,7 @@ typedef struct GgufStep {
     const unsigned char *codes;
     const GgufScales    *scales;
     const char          *x, *extra; /* of the first token: [n_t][form_bytes], [n_t][GGUF_EXTRA] */
-    int                  runs;
+    int                  runs, dx_step; /* from a run's scale of activations to the next one's */
     Finish               end;       /* dw is not used                                           */
 } GgufStep;
 
@@ -19,7 +19,9 @@ typedef struct GgufStep {
  * of codes to 31, 2 * 4 of codes to 63. */
 V_INLINE int gguf_part_pairs(WeightType t)
 {
-    return t == WT_Q6_K ? (I_PART_WORDS ? 1 : 2) : t == WT_Q5_K && I_PART_WORDS ? 2 : 4;
+    return t == WT_Q6_K                                           ? (I_PART_WORDS ? 1 : 2)
+        : (t == WT_Q5_K || t == WT_MXFP4) && I_PART_WORDS ? 2
+                                                                  : 4;
 }
 
 /* ---- Beginnings and ends --------------------------------------------------------------------- */
@@ -177,38 +179,57 @@ V_INLINE void gguf_start(i512 part[LANES_PANELS][GGUF_T], const char *start, int
             part[p][t] = start ? i_bcast(start + t * GGUF_EXTRA) : i_set32(0);
 }
 
-/* ---- q8_0, q4_0: acc = fmaf(d * dx, (float)sum, acc) for each run ---------------------------- */
+/* s: a sub-scale for each panel; NULL: 1. */
+V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANELS][GGUF_T],
+                            const i512 *s, int n_p, int n_t)
+{
+    UNROLL for (int p = 0; p < n_p; p++) {
+        i512 scale = s ? i_load(s + p) : i_set32(0x00010001);
+        UNROLL for (int t = 0; t < n_t; t++)
+            acc[p][t] = i_scale(acc[p][t], part[p][t], scale);
+    }
+}
+
+/* ---- q8_0, q4_0, mxfp4: acc = fmaf(d * dx, (float)sum, acc) for each run --------------------- */
 /* ---- q8: c = fmaf(dx, (float)sum, c) for each run, then acc = fmaf(d, c, acc) ---------------- */
 
 V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                              int n_t)
 {
-    const bool           starts = f == FORM_BYTES && (type == WT_Q4_0 || I_OFFSET != 0),
-                         words = type == WT_Q4_0 && I_PART_WORDS;
+    const bool           unsigned_codes = !gguf_is_bytes(type),
+                         starts = f == FORM_BYTES && (unsigned_codes || I_OFFSET != 0),
+                         words = f == FORM_BYTES && unsigned_codes && I_PART_WORDS;
+    const int            pairs = gguf_part_pairs(type);
     const size_t         row = form_bytes(f);
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
     const float         *d = a->scales->d, *dx = a->end.dx;
     f32x16               acc[LANES_PANELS][GGUF_T];
     gguf_begin(&a->end, type, acc, n_p, n_t);
-    for (int run = 0; run < a->runs; run++, dx += type == WT_Q8) {
-        i512 part[LANES_PANELS][GGUF_T];
+    for (int run = 0; run < a->runs; run++, dx += type == WT_Q8       ? 1
+                                            : type == WT_MXFP4 ? a->dx_step
+                                                               : 0) {
+        i512 part[LANES_PANELS][GGUF_T], sum[LANES_PANELS][GGUF_T];
         gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
         gguf_ahead(type, from, codes, n_t);
         if (f == FORM_WORDS)
             gguf_word_dots(part, from, codes, x, row, n_p, n_t);
         else
-            UNROLL for (int i = 0; i < 4; i++)
+            UNROLL for (int i = 0; i < 4; i++) {
+                if (words && i == pairs)
+                    gguf_start(part, NULL, n_p, n_t);
                 gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
+                if (words && i == pairs - 1)
+                    gguf_start(sum, start, n_p, n_t);
+                if (words && i % pairs == pairs - 1)
+                    gguf_add_part(sum, part, NULL, n_p, n_t);
+            }
         UNROLL for (int t = 0; t < n_t; t++)
             UNROLL for (int p = 0; p < n_p; p++) {
-            i512 sum = f == FORM_BYTES && words
-                ? i_scale(i_bcast(start + t * GGUF_EXTRA), part[p][t], i_set32(0x00010001))
-                : part[p][t];
             f32x16 scale = v_set(dx[(size_t)t * a->end.d_stride]);
             if (type != WT_Q8)
                 scale = v_mul(v_load(d + p * LANES), scale);
-            acc[p][t] = v_fma(scale, i_to_f32(sum), acc[p][t]);
+            acc[p][t] = v_fma(scale, i_to_f32(words ? sum[p][t] : part[p][t]), acc[p][t]);
             }
         codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, start += 4,
                 x += f == FORM_WORDS ? 64 : 32;
@@ -217,17 +238,6 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
 }
 
 /* ---- K-quants: one integer for all sub-blocks ------------------------------------------------ */
-
-/* s: a sub-scale for each panel. */
-V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANELS][GGUF_T],
-                            const i512 *s, int n_p, int n_t)
-{
-    UNROLL for (int p = 0; p < n_p; p++) {
-        i512 scale = i_load(s + p);
-        UNROLL for (int t = 0; t < n_t; t++)
-            acc[p][t] = i_scale(acc[p][t], part[p][t], scale);
-    }
-}
 
 V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                              int n_t)

@@ -12,12 +12,13 @@
 enum {
     RUN = 32,
     MAX_RUNS = SUPERBLOCK / RUN,
+    MXFP4_OFFSET = 12, /* makes twice the values of e2m1 unsigned */
     GGUF_EXTRA = 64 /* bytes beside the digits of a token's superblock */
 };
 
 /* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with
  * minima or without. q8 comes here where the activations have the scale of each run. */
-V_INLINE bool gguf_has_runs(WeightType t) { return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q8; }
+V_INLINE bool gguf_has_runs(WeightType t) { return weight_type_has_runs(t) || t == WT_Q8; }
 /* codes of 8 bits, signed, as they lie */
 V_INLINE bool gguf_is_bytes(WeightType t) { return t == WT_Q8_0 || t == WT_Q8; }
 V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
@@ -30,7 +31,10 @@ V_INLINE size_t gguf_run_bytes(WeightType t)
 V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; }
 
 /* What is to be subtracted from the codes of gguf_pair. */
-V_INLINE int gguf_code_offset(WeightType t) { return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : 0; }
+V_INLINE int gguf_code_offset(WeightType t)
+{
+    return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : t == WT_MXFP4 ? MXFP4_OFFSET : 0;
+}
 
 /* ---- Digits ---------------------------------------------------------------------------------- */
 
@@ -110,7 +114,7 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
-/* What the codes' offsets and the minima are multiplied with, of n integers: q8, q8_0, q4_0
+/* What the codes' offsets and the minima are multiplied with, of n integers: q8 and gguf_has_runs
  * int32 [8], what the sum of a run starts from; q6_k int32 [16], what that of a sub-block does;
  * q4_k, q5_k int16 [8], the sums of 32. Where parts are words, q6_k has int16 [16], the sums of 16
  * times -16, for its sub-scales. */

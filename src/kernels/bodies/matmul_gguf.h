@@ -26,22 +26,17 @@ V_INLINE void gguf_step_any(const GgufStep *a, WeightType type, Form f, GgufSour
 
 /* ---- What of a step does not change with its tokens ------------------------------------------ */
 
-V_INLINE const uint16_t *gguf_halves(WeightType type, const Walk *w, int p, int s)
-{
-    return (const uint16_t *)(const void *)walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
-}
-
 V_INLINE void gguf_load_scales(GgufScales *to, WeightType type, const Walk *w, int p, int n_p,
                                int s, int runs)
 {
     for (int j = 0; j < n_p; j++)
-        gguf_scales(to, type, walk_to(w, 1, p + j, s), gguf_halves(type, w, p + j, s), runs, j,
-                    n_p);
+        gguf_scales(to, type, walk_to(w, 1, p + j, s),
+                    walk_to(w, gguf_has_runs(type) ? 1 : 2, p + j, s), runs, j, n_p);
 }
 
 V_INLINE GgufStep gguf_step_of(const IntMatmulArgs *a, int p, int s)
 {
-    GgufStep step = { .runs = runs_of(a->k, s) };
+    GgufStep step = { .runs = runs_of(a->k, s), .dx_step = a->ints == INT8_BY_32 };
     step.end = (Finish){ .d_stride = a->d_stride, .y_stride = a->y_stride, .first = s == 0 };
     step.end.bias = a->bias ? a->bias + (size_t)p * LANES : NULL;
     return step;

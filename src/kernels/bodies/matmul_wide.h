@@ -50,8 +50,7 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
                                int n)
 {
     const unsigned char *codes = walk_to(w, 0, p, s), *sub = walk_to(w, 1, p, s);
-    const uint16_t      *halves =
-        (const uint16_t *)(const void *)walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
+    const unsigned char *scales = walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
     const bool           minima = gguf_has_minima(type);
     i512                 v[4];
     if (minima)
@@ -61,12 +60,12 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
     for (int run = 0; run < n / RUN; run++, codes += gguf_run_bytes(type))
         for (int i = 0; i < 4; i++) {
             int    j = type == WT_Q6_K ? 2 * run + i / 2 : run; /* sub-block */
-            f32x16 d = v_load_f16(halves + (gguf_has_runs(type) ? run * LANES : 0)), min = v_zero();
+            f32x16 d = gguf_scale(type, scales, gguf_has_runs(type) ? run : 0), min = v_zero();
             i512   pair[2];
             if (!gguf_has_runs(type))
                 d = v_mul(d, i_byte_to_f32(v[j / 4], j % 4));
             if (minima)
-                min = v_mul(v_load_f16(halves + LANES), i_byte_to_f32(v[2 + j / 4], j % 4));
+                min = v_mul(gguf_scale(type, scales, 1), i_byte_to_f32(v[2 + j / 4], j % 4));
             gguf_pair(type, codes, i, &pair[0], &pair[1]);
             for (int half = 0; half < 2; half++)
                 to = put_wide(to, n_p, pair[half], (float)gguf_code_offset(type), d,
@@ -124,5 +123,6 @@ MATMUL_WIDE(matmul_q4_0, WT_Q4_0)
 MATMUL_WIDE(matmul_q4_k, WT_Q4_K)
 MATMUL_WIDE(matmul_q5_k, WT_Q5_K)
 MATMUL_WIDE(matmul_q6_k, WT_Q6_K)
+MATMUL_WIDE(matmul_mxfp4, WT_MXFP4)
 
 #endif

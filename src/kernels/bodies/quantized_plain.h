@@ -58,7 +58,7 @@ typedef struct RowBlock {
     WeightType type;
     int        n;
     BlockRow   w;
-    float      d; /* the scale; q8_0 and q4_0 have one for each 32, in w */
+    float      d; /* the scale; types that have one for each 32 have them in w */
 } RowBlock;
 
 static RowBlock row_block(WeightType type, Panels superblock, int r, int n)
@@ -66,7 +66,7 @@ static RowBlock row_block(WeightType type, Panels superblock, int r, int n)
     RowBlock b = { .type = type, .n = n, .w = { .dmin = 0 } };
     if (weight_type_gguf(type)) {
         panel_block_row(type, &b.w, superblock, r, n);
-        b.d = f16_to_f32(b.w.d[0]);
+        b.d = b.w.d[0];
     } else {
         superblock_row_to_i8(type, b.w.code, superblock, r, n);
         b.d = superblock_scale(type, superblock, r);
@@ -82,12 +82,13 @@ static int32_t integer_dot(const int8_t *w, const int16_t *q, int n)
     return sum;
 }
 
-/* q8_0 and q4_0: a step for each 32. */
-static float add_runs(const RowBlock *b, const int16_t *q, float dx, float acc)
+/* q8_0, q4_0 and mxfp4: a step for each 32. */
+static float add_runs(const RowBlock *b, const int16_t *q, const float *dx, Integers ints,
+                      float acc)
 {
     for (int i = 0; i < b->n; i += 32)
-        acc = fmaf(f16_to_f32(b->w.d[i / 32]) * dx, (float)integer_dot(b->w.code + i, q + i, 32),
-                   acc);
+        acc = fmaf(b->w.d[i / 32] * dx[i / int_each(ints)],
+                   (float)integer_dot(b->w.code + i, q + i, 32), acc);
     return acc;
 }
 
@@ -102,7 +103,7 @@ static float add_sub_blocks(const RowBlock *b, const int16_t *q, float dx, float
         minima += b->w.min[i / 32] * q[i];
     }
     acc = fmaf(b->d * dx, (float)sum, acc);
-    return b->type == WT_Q6_K ? acc : fmaf(-(f16_to_f32(b->w.dmin) * dx), (float)minima, acc);
+    return b->type == WT_Q6_K ? acc : fmaf(-(b->w.dmin * dx), (float)minima, acc);
 }
 
 /* q8 with a scale for each 32 activations: a sum of their own, which meets the weights' scale. */
@@ -118,20 +119,21 @@ static float add_groups(const RowBlock *b, const int16_t *q, const float *dx, fl
 static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx, Integers ints,
                             float acc)
 {
+    if (weight_type_has_runs(b->type))
+        return add_runs(b, q, dx, ints, acc);
     if (ints == INT8_BY_32)
         return add_groups(b, q, dx, acc);
     if (b->type == WT_Q8 || b->type == WT_Q4)
         return fmaf(b->d * *dx, (float)integer_dot(b->w.code, q, b->n), acc);
-    return b->type == WT_Q8_0 || b->type == WT_Q4_0 ? add_runs(b, q, *dx, acc)
-                                                    : add_sub_blocks(b, q, *dx, acc);
+    return add_sub_blocks(b, q, *dx, acc);
 }
 
 static void matmul_int(const IntMatmulArgs *a, WeightType type)
 {
     const int each = int_each(a->ints);
-    assert(a->ints == INT8 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass
+    assert(a->ints != INT16 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass
                                                            * int32 */
-    assert(a->ints != INT8_BY_32 || type == WT_Q8);
+    assert(a->ints != INT8_BY_32 || type == WT_Q8 || type == WT_MXFP4);
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
         for (int k0 = 0, s = 0; k0 < a->k; k0 += SUPERBLOCK, s++) {
@@ -190,5 +192,6 @@ QUANTIZED(q4_0, WT_Q4_0)
 QUANTIZED(q4_k, WT_Q4_K)
 QUANTIZED(q5_k, WT_Q5_K)
 QUANTIZED(q6_k, WT_Q6_K)
+QUANTIZED(mxfp4, WT_MXFP4)
 
 #endif

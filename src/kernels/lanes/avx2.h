@@ -58,6 +58,17 @@ V_INLINE f32x16 v_load_f16(const uint16_t *p)
     return v_of(_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)),
                 _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p + 8))));
 }
+/* 2^(e - 128): where e < 2 a subnormal, the larger of the two as integers */
+V_INLINE __m256 v_load_e8m0_half(const uint8_t *p)
+{
+    __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)), one = _mm256_set1_epi32(1);
+    return _mm256_castsi256_ps(_mm256_max_epi32(_mm256_slli_epi32(_mm256_sub_epi32(e, one), 23),
+                                                _mm256_slli_epi32(_mm256_add_epi32(e, one), 21)));
+}
+V_INLINE f32x16 v_load_e8m0(const uint8_t *p)
+{
+    return v_of(v_load_e8m0_half(p), v_load_e8m0_half(p + 8));
+}
 V_INLINE void v_store_f16(uint16_t *p, f32x16 v)
 {
     _mm_storeu_si128((void *)p,

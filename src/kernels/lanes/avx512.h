@@ -27,6 +27,13 @@ V_INLINE f32x16 v_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
+/* 2^(e - 128): where e < 2 a subnormal, the larger of the two as integers */
+V_INLINE f32x16 v_load_e8m0(const uint8_t *p)
+{
+    __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)), one = _mm512_set1_epi32(1);
+    return _mm512_castsi512_ps(_mm512_max_epi32(_mm512_slli_epi32(_mm512_sub_epi32(e, one), 23),
+                                                _mm512_slli_epi32(_mm512_add_epi32(e, one), 21)));
+}
 V_INLINE void   v_store_f16(uint16_t *p, f32x16 a)
 {
     /* the form with a mask: gcc's macro for the plain one warns at -O0 */

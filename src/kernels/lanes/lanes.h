@@ -37,7 +37,8 @@
  *                            pairs (2, 0) and (3, 1)
  *   i_subscales              40 bytes of sub-scales of q4 to 4 vectors that hold them in both words
  *                            of each row;   i_sub_factors: the same as i_sub_end takes them
- *   i_load_once              i_load of what is used several times */
+ *   i_load_once              i_load of what is used several times
+ *   v_load_e8m0              2^(e - 128) of 16 bytes e: the scales of mxfp4 */
 #ifndef KERNELS_LANES_LANES_H
 #define KERNELS_LANES_LANES_H
 

@@ -44,6 +44,20 @@ V_INLINE f32x16 v_load_f16(const uint16_t *p)
     V_EACH(i) r.v[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i)));
     return r;
 }
+/* 2^(e - 128): where e < 2 a subnormal, the larger of the two as integers */
+V_INLINE f32x16 v_load_e8m0(const uint8_t *p)
+{
+    f32x16     r;
+    uint8x16_t b  = vld1q_u8(p);
+    uint16x8_t lo = vmovl_u8(vget_low_u8(b)), hi = vmovl_u8(vget_high_u8(b));
+    uint32x4_t e[4] = { vmovl_u16(vget_low_u16(lo)), vmovl_u16(vget_high_u16(lo)),
+                        vmovl_u16(vget_low_u16(hi)), vmovl_u16(vget_high_u16(hi)) };
+    int32x4_t  one = vdupq_n_s32(1);
+    V_EACH(i) r.v[i] = vreinterpretq_f32_s32(
+        vmaxq_s32(vshlq_n_s32(vsubq_s32(vreinterpretq_s32_u32(e[i]), one), 23),
+                  vshlq_n_s32(vaddq_s32(vreinterpretq_s32_u32(e[i]), one), 21)));
+    return r;
+}
 V_INLINE void v_store_f16(uint16_t *p, f32x16 a)
 {
     V_EACH(i) vst1_u16(p + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(a.v[i])));
