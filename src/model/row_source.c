@@ -19,6 +19,7 @@ bool row_source_type(DType t, WeightType *type)
     case DT_Q4_K: *type = WT_Q4_K; return true;
     case DT_Q5_K: *type = WT_Q5_K; return true;
     case DT_Q6_K: *type = WT_Q6_K; return true;
+    case DT_MXFP4: *type = WT_MXFP4; return true;
     default:      break;
     }
     *type = WT_F32;
@@ -219,7 +220,7 @@ void row_source_read_f32(const RowSource *s, int item, int first, int n, float *
         rows = scratch;
     }
     if (weight_type_gguf(s->type))
-        blocks_to_f32(given_blocks(s), out, rows, (size_t)n * (size_t)s->k);
+        blocks_to_f32(s->read ? BLOCK_MXFP4 : given_blocks(s), out, rows, (size_t)n * (size_t)s->k);
     else
         elements_to_f32(s->type, out, rows, (size_t)n * (size_t)s->k);
 }

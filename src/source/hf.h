@@ -74,7 +74,7 @@ bool hf_rope_read(HfReader *r);
 
 /* Matrices in MXFP4 (OCP Microscaling Formats 1.0) as folders hold them: blocks of 32 codes, 16
  * bytes each, and a byte for the scale of each block in another tensor. Sets type, read and
- * read_from: rows are bf16, which holds these values exactly. */
+ * read_from: rows are as a GGUF file has them. */
 bool hf_mxfp4_source(Source *s, const uint8_t *blocks, const uint8_t *scales, RowSource *r,
                      Error *err);
 

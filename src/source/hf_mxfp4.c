@@ -1,27 +1,24 @@
-/* source/hf_mxfp4.c: weights in MXFP4, as transformers stores them, read as bf16. */
+/* source/hf_mxfp4.c: weights in MXFP4, as transformers stores them, read as ggml's blocks. */
 #include "source/hf.h"
 
 enum { BLOCK = 32, CODE_BYTES = BLOCK / 2 };
 
 typedef struct Mxfp4 { const uint8_t *blocks, *scales; } Mxfp4;
 
-/* Here neighbours share a byte, the first in its low bits; in ggml, whose values are taken, codes
- * that are 16 apart. Every value is a small integer times a power of two, so none is rounded. */
+/* Here neighbours share a byte, the first in its low bits, and scales lie in a tensor of their own;
+ * in ggml codes that are 16 apart share one, behind their scale. */
 static void read_mxfp4(const void *from, size_t first, size_t n, void *out)
 {
     const Mxfp4 *m  = from;
-    uint16_t    *to = out;
-    for (size_t i = first / BLOCK; i < (first + n) / BLOCK; i++, to += BLOCK) {
+    uint8_t     *to = out;
+    for (size_t i = first / BLOCK; i < (first + n) / BLOCK; i++, to += 1 + CODE_BYTES) {
         const uint8_t *codes = m->blocks + i * CODE_BYTES;
-        uint8_t        block[1 + CODE_BYTES] = { m->scales[i] };
-        float          value[BLOCK];
+        to[0] = m->scales[i];
         for (int j = 0; j < CODE_BYTES; j++) {
             int low = codes[j / 2] >> 4 * (j % 2) & 15,
                 high = codes[(j + CODE_BYTES) / 2] >> 4 * (j % 2) & 15;
-            block[1 + j] = (uint8_t)(low | high << 4);
+            to[1 + j] = (uint8_t)(low | high << 4);
         }
-        blocks_to_f32(BLOCK_MXFP4, value, block, BLOCK);
-        elements_from_f32(WT_BF16, to, value, BLOCK);
     }
 }
 
@@ -32,7 +29,7 @@ bool hf_mxfp4_source(Source *s, const uint8_t *blocks, const uint8_t *scales, Ro
     if (!m)
         return false;
     *m           = (Mxfp4){ blocks, scales };
-    r->type      = WT_BF16;
+    r->type      = WT_MXFP4;
     r->read      = read_mxfp4;
     r->read_from = m;
     return true;

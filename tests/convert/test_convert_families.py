@@ -310,7 +310,7 @@ def test_routing_keys_of_minimax_glm_and_ernie():
         converted(edited("ernie45-moe", config={"num_nextn_predict_layers": 1}, tensors=mtp))
 
 
-def test_mxfp4_experts_become_bf16_with_their_values():
+def test_mxfp4_experts_keep_their_bits():
     def scales(value):
         def change(t):
             kind, bits = t["model.layers.1.mlp.experts.down_proj_scales"]
@@ -320,10 +320,21 @@ def test_mxfp4_experts_become_bf16_with_their_values():
     with if_there():
         for change in (None, scales(100), scales(130)):
             folder = edited("gpt-oss-mxfp4", tensors=change)
-            t, m = source_tensors(folder), converted(folder, "--layout", "rows")
+            t, m, kept = source_tensors(folder), converted(folder, "--layout", "rows", "--type", "bf16"), converted(folder)
+            for part in ("gate", "up", "down"):
+                assert kept.meta["type.layers.1.expert_" + part] == "mxfp4"
+                from_folder = t[name + ("down_proj" if part == "down" else "gate_up_proj") + "_scales"][1]
+                rows = from_folder if part == "down" else from_folder[:, part == "up"::2]
+                panels = -(-rows.shape[1] // 16)
+                filled = np.zeros((rows.shape[0], panels * 16, rows.shape[2]), np.uint8)
+                filled[:, :rows.shape[1]] = rows
+                assert np.array_equal(kept.bits("layers.1.expert_%s.d" % part), filled.reshape(-1, 16, rows.shape[2]).swapaxes(1, 2))
             both, down = harness.mxfp4(t, name + "gate_up_proj"), harness.mxfp4(t, name + "down_proj")
             assert np.array_equal(stored(m, "layers.1.expert_gate"), both[:, ::2]) and np.array_equal(stored(m, "layers.1.expert_up"), both[:, 1::2])
             assert np.array_equal(stored(m, "layers.1.expert_down"), down) and m.header["layers.1.expert_down"]["dtype"] == "BF16"
+        converted(edited("gpt-oss-mxfp4", tensors=scales(254)), out="largest.bin")   # 6 * 2^(254 - 127) is infinite
+        done = harness.tblock("info", harness.temp("largest.bin"), "--check")
+        assert done.returncode == 1 and "layers.1.expert_down: element [" in done.stdout and "infinite" in done.stdout, done
         for lost in ("_scales", "_blocks"):
             refused(edited("gpt-oss-mxfp4", tensors=lambda t: t.pop(name + "gate_up_proj" + lost)), "gate_up_proj", "no such tensor")
         shorter = lambda t: t.update({name + "down_proj_scales": ("U8", t[name + "down_proj_scales"][1][:, :, :2])})  # noqa: E731

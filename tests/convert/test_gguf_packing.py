@@ -15,9 +15,9 @@ from make_gguf import U32  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tblock")
 IDS = ",".join(str(i * 7 % 60) for i in range(30))
-# ggml's number, elements and bytes of a block, and where its f16 scales lie.
+# ggml's number, elements and bytes of a block, and where its f16 scales lie; that of mxfp4 is a byte, the first.
 TYPES = {"q4_0": (2, 32, 18, [0]), "q5_0": (6, 32, 22, [0]), "q8_0": (8, 32, 34, [0]), "q3_k": (11, 256, 110, [108]),
-         "q4_k": (12, 256, 144, [0, 2]), "q5_k": (13, 256, 176, [0, 2]), "q6_k": (14, 256, 210, [208])}
+         "q4_k": (12, 256, 144, [0, 2]), "q5_k": (13, 256, 176, [0, 2]), "q6_k": (14, 256, 210, [208]), "mxfp4": (39, 32, 17, [])}
 
 
 def blocks(kind, *shape):
@@ -26,6 +26,8 @@ def blocks(kind, *shape):
     data = rng.integers(0, 256, (int(np.prod(shape)) // elements, size), np.uint8)
     for at in scales:
         data[:, at:at + 2] = rng.uniform(0.0002, 0.001, (len(data), 1)).astype("<f2").view(np.uint8)
+    if kind == "mxfp4":
+        data[:, 0] = rng.integers(118, 122, len(data))
     return shape, number, data.tobytes()
 
 
@@ -55,7 +57,8 @@ def models():
         if kind in ("q8_0", "q6_k", "q5_0"):     # the head is the embedding, of which single rows are read too
             del m.tensors["output.weight"]
         yield kind, quantize(m, kind)
-    yield "experts", experts("q8_0")
+    for kind in ("q8_0", "mxfp4"):
+        yield "experts-" + kind, experts(kind)
 
 
 def run(*words):

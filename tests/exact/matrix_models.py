@@ -14,12 +14,13 @@ D, FF, HEADS, KV_HEADS, HEAD, LAYERS, VOCAB, CONTEXT = 256, 256, 4, 2, 32, 2, 96
 TYPES = {
     "f32": (0, 1, 4, {}), "f16": (1, 1, 2, {}), "bf16": (30, 1, 2, {}), "q4_0": (2, 32, 18, {0: 0.012}), "q8_0": (8, 32, 34, {0: 0.0008}),
     "q4_k": (12, 256, 144, {0: 0.0004, 2: 0.003}), "q5_k": (13, 256, 176, {0: 0.0002, 2: 0.003}), "q6_k": (14, 256, 210, {208: 0.00005}),
+    "mxfp4": (39, 32, 17, {}),  # a byte, the first: 2^(e - 127)
 }
 
 
 def stored(rng, kind, rows, k):
     number, per_block, size, scales = TYPES[kind]
-    if not scales:
+    if per_block == 1:
         w = (rng.standard_normal((rows, k)) / k ** 0.5 * 1.5).astype("<f4")
         if kind == "bf16":
             return (w.view("<u4") >> 16).astype("<u2").tobytes()
@@ -28,6 +29,8 @@ def stored(rng, kind, rows, k):
     blocks = rng.integers(0, 256, (n, size), np.uint8)
     for at, scale in scales.items():
         blocks[:, at:at + 2] = (scale * rng.uniform(0.5, 1.5, (n, 1))).astype("<f2").view(np.uint8)
+    if kind == "mxfp4":
+        blocks[:, 0] = rng.integers(120, 123, n)
     return blocks.tobytes()
 
 

@@ -32,6 +32,8 @@ MIXTURES = ["ernie45-moe", "glm4-moe", "gpt-oss", "gpt-oss-mxfp4", "granite-moe"
 F16_KV_TOLERANCE = 4e-3
 # There such rounding gives a token another expert.
 NEAR_TIES = ["gpt-oss-mxfp4"]
+# Stored as 4 bits: expanded, so that everything runs as floats. MODEL-kept.rows16.bin is the model as it is stored.
+EXPANDED = {"gpt-oss-mxfp4": ("--type", "bf16")}
 
 RECORDED = [*MIXTURES, "llama-bias", "llama-gqa", "llama-headdim", "llama-linear-scaled", "llama-mha", "llama-mqa", "llama-sharded", "llama-tied",
             "llama-wide", "llama-yarn", "llama3-e2e", "llama3-rope-scaled", "mistral-window", "mistral-window64", "mistral-window100",
@@ -66,9 +68,9 @@ class Test(Program):
         folder, model = self.out / "shapes" / name, self.out / f"{name}.rows.bin"
         self.run(self.tblock, "verify", model, folder / "golden.safetensors", "--greedy", "--tol", tolerance(folder))
 
-    def hidden(self, name, source, golden):
+    def hidden(self, name, source, golden, options=()):
         """logits --hidden gives the golden residual stream after every layer."""
-        model, answer = self.convert(source, f"{name}.hidden"), self.out / (name + ".hidden.safetensors")
+        model, answer = self.convert(source, f"{name}.hidden", *options), self.out / (name + ".hidden.safetensors")
         theirs = read_safetensors(golden)
         ids = ",".join(str(t) for t in theirs["seq1.tokens"])
         self.run(self.tblock, "logits", model, "--ids", ids, "--hidden", "-o", answer)
@@ -81,6 +83,19 @@ class Test(Program):
                 difference, allowed = np.abs(got - want).max(), make_cases.TOLERANCE * np.abs(want).max()
                 if not difference <= allowed:
                     raise Failure(f"{key}: largest difference {difference:.2e}, allowed {allowed:.2e}")
+
+    def kept(self, name, source, golden, tol):
+        """Kept as they are stored, quantized weights give the same bits as expanded ones, where their integers run as floats."""
+        model, expanded = self.convert(source, f"{name}-kept.rows16"), self.convert(source, f"{name}.expanded", *EXPANDED[name])
+        floats = ("--math", "f32", "--kv-type", "f32")
+        self.run(self.tblock, "verify", model, golden, "--greedy", "--tol", tol, *floats)
+        ids, answers = ",".join(str(t) for t in read_safetensors(golden)["seq1.tokens"]), []
+        for path in (model, expanded):
+            answer = path.with_suffix(".safetensors")
+            self.run(self.tblock, "logits", path, "--ids", ids, "-o", answer, *floats)
+            answers.append(read_safetensors(answer)["logits"])
+        if answers[0].tobytes() != answers[1].tobytes():
+            raise Failure("logits: expected those of the expanded weights, found others")
 
     def text(self, model, prompt, n, want, *options):
         """run --temp 0 prints exactly the golden text, and stops after n tokens."""
@@ -106,10 +121,13 @@ def recorded(name):
 def folder_checks(t, name, folder):
     for layout in ("rows16", "rows"):
         def check(layout=layout):
-            t.logits(name, folder, layout, folder / "golden.safetensors", tolerance(folder), f16=layout == "rows16" and name not in NEAR_TIES)
+            t.logits(name, folder, layout, folder / "golden.safetensors", tolerance(folder), EXPANDED.get(name, ()),
+                     f16=layout == "rows16" and name not in NEAR_TIES)
         yield f"golden_{name}_{layout}", folder, check
     if name in RECORDED:
-        yield f"golden_{name}_hidden", folder, lambda: t.hidden(name, folder, folder / "golden.safetensors")
+        yield f"golden_{name}_hidden", folder, lambda: t.hidden(name, folder, folder / "golden.safetensors", EXPANDED.get(name, ()))
+    if name in EXPANDED:
+        yield f"golden_{name}_kept", folder, lambda: t.kept(name, folder, folder / "golden.safetensors", tolerance(folder))
 
 
 def texts_of(folder, strip=""):
@@ -165,6 +183,7 @@ def checks(t):
 def list_models(t):
     """Every model with golden logits that this machine has, in the layout rows16."""
     found = [(name, recorded(name), "") for name in RECORDED] + [("stories260K", FIXTURES / "models" / "stories260K", "")]
+    found += [(name + "-kept", recorded(name), "") for name in EXPANDED]
     found += [(name, t.out / "cases" / name, " case") for name in make_cases.CASES]
     makers = [ROOT / "tools" / "convert.py", pathlib.Path(make_cases.__file__)]
     newest = max(p.stat().st_mtime for p in makers)
@@ -175,7 +194,7 @@ def list_models(t):
                 make_cases.write(t.out / "cases", name)
             if not folder.exists():
                 continue
-            t.convert(folder, name + ".rows16")
+            t.convert(folder, name + ".rows16", *EXPANDED.get(name, ()))
         yield f"{model}{kind}"
     for name in shapes.SHAPES:
         shapes.write(t.out, name)
