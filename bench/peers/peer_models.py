@@ -1,6 +1,7 @@
 """One model for all: a tblock file with random weights becomes GGUF (F16, BF16) or a Hugging Face folder (bf16), the same numbers.
 
   peer_models.py MODEL.bin gguf OUT.gguf      MODEL.bin holds f16 or bf16; bits are copied, never rounded
+  peer_models.py MODEL.bin mxfp4 OUT.gguf     the matrices in MXFP4 as the Python package gguf quantizes them
   peer_models.py MODEL.bin hf FOLDER          bf16
 
 Tensors are read from the mapped file, and written, one at a time. Families and options beyond Llama's are refused."""
@@ -108,11 +109,17 @@ def rope_factors(c):
     return np.array(out, dtype="<f4")
 
 
-def write_gguf(m, path):
+def floats(t):
+    return t.astype("<f4") if t.dtype != np.dtype("<u2") else (t.astype("<u4") << 16).view("<f4")
+
+
+def write_gguf(m, path, quantize=False):
     import gguf
     c = m.config
     kind, file_type = {"F16": (gguf.GGMLQuantizationType.F16, gguf.LlamaFileType.MOSTLY_F16),
                        "BF16": (gguf.GGMLQuantizationType.BF16, gguf.LlamaFileType.MOSTLY_BF16)}[m.type]
+    if quantize:
+        kind, file_type = gguf.GGMLQuantizationType.MXFP4, gguf.LlamaFileType.MOSTLY_MXFP4_MOE
     w = gguf.GGUFWriter(path, "llama")
     w.add_file_type(file_type)
     w.add_context_length(c["n_ctx"])
@@ -133,7 +140,9 @@ def write_gguf(m, path):
         listed.insert(0, ("rope_freqs.weight", (c["head_dim"] // 2,), lambda: rope_factors(c)))
     for name, shape, _ in listed:
         vector = len(shape) == 1
-        w.add_tensor_info(name, shape, np.dtype("float32" if vector else "float16"), math.prod(shape) * (4 if vector else 2),
+        block, size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType.F32 if vector else kind]
+        stored = shape if vector or not quantize else shape[:-1] + (shape[-1] // block * size,)
+        w.add_tensor_info(name, stored, np.dtype("float32" if vector else "uint8" if quantize else "float16"), math.prod(shape) // block * size,
                           raw_dtype=None if vector else kind)
     w.write_header_to_file()
     w.write_kv_data_to_file()
@@ -142,6 +151,8 @@ def write_gguf(m, path):
         t = read()
         if isinstance(t, tuple):
             t = neighbours(*t) if t[1] else t[0]
+        if quantize and t.ndim > 1:  # in pieces: the package tries all 16 codes of each weight at once
+            t = np.concatenate([gguf.quants.quantize(floats(t[i:i + 512]), kind) for i in range(0, len(t), 512)])
         w.write_tensor_data(t if t.dtype != np.dtype("<u2") else t.view(np.uint8))
     w.close()
 
@@ -197,14 +208,14 @@ def write_hf(m, folder):
 
 
 def main():
-    if len(sys.argv) != 4 or sys.argv[2] not in ("gguf", "hf"):
+    if len(sys.argv) != 4 or sys.argv[2] not in ("gguf", "mxfp4", "hf"):
         raise SystemExit(__doc__)
     m, target = ModelFile(sys.argv[1]), pathlib.Path(sys.argv[3])
     if sys.argv[2] == "hf":
         write_hf(m, target)
     else:
         part = target.with_suffix(".part")
-        write_gguf(m, part)
+        write_gguf(m, part, sys.argv[2] == "mxfp4")
         os.replace(part, target)
 
 

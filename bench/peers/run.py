@@ -33,7 +33,7 @@ GROUPS = {
     # the same GGUF file in both programs, here and below
     "q8": [("tblock", "q8"), ("tblock", "Q8_0"), ("llama.cpp", "Q8_0"), ("OpenVINO", "int8")],
     "q4": [("tblock", "q4"), ("tblock", "Q4_0"), ("llama.cpp", "Q4_0"), ("tblock", "Q4_K_M"), ("llama.cpp", "Q4_K_M"), ("OpenVINO", "int4")],
-    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in ("Q5_K_M", "Q6_K")},
+    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in ("Q5_K_M", "Q6_K", "MXFP4")},
 }
 DECODE_AFTER, DECODE_N, LONG_N = 16, 64, 24
 # A run in which a thread waited longer for a processor is repeated. Linux itself takes 5% from real-time processes.
@@ -95,6 +95,8 @@ class Models:
             return target
         if kind in ("F16", "BF16"):
             return self.make(target, [self.python, HERE / "peer_models.py", self.tblock(kind.lower()), "gguf", target])
+        if kind == "MXFP4":  # llama.cpp's own quantizer makes it of experts alone
+            return self.make(target, [self.python, HERE / "peer_models.py", self.tblock("f16"), "mxfp4", target])
         part = target.with_suffix(".part")
         return self.make(target, [self.python, HERE / "peer_llama.py", "--quantize", self.gguf("F16"), part, kind, "--threads", self.threads], part)
 
