@@ -4,6 +4,7 @@
     python3 -m venv V && V/bin/pip install numpy gguf tokenizers llama-cpp-python
     V/bin/python bench/q4/quality.py [--ggml LIBGGML] [--windows N] [--run BUILD/tblock]
 
+With --mxfp4, what activations lose beside weights that are MXFP4 already: the parent is the model with all matrices rounded to it.
 With --run, only q8 and q4 as the program itself computes them: converted, quantized, and `tblock logits` with its integer kernels.
 
 Our codes come from src/quant/codes.c, compiled here; ggml's from ggml_quantize_chunk in llama-cpp-python's library (or
@@ -94,8 +95,14 @@ def rounded(block, top):
     return apply
 
 
+def bf16(x):
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    return ((bits + 0x7fff + (bits >> 16 & 1)) & np.uint32(0xffff0000)).view(np.float32).astype(np.float64)
+
+
 EXACT = None
-ACTIVATIONS = {"exact": EXACT, "8": rounded(256, 127), "8 by 32": rounded(32, 127), "16": rounded(256, 32512), "Q8_0": rounded(32, 127), "Q8_K": rounded(256, 127)}
+ACTIVATIONS = {"exact": EXACT, "8": rounded(256, 127), "8 by 32": rounded(32, 127), "16": rounded(256, 32512), "Q8_0": rounded(32, 127), "Q8_K": rounded(256, 127),
+               "bf16": bf16}
 
 
 class Model(ref.Reference):
@@ -154,6 +161,9 @@ def stories(windows):
     return model, out
 
 
+MODELS = {"shakespeare": shakespeare, "stories260K": stories}
+
+
 # ---- What the program computes ----
 
 def quantized_by(tblock, source, kind, folder):
@@ -189,6 +199,17 @@ def print_run(tblock, name, source, texts):
                 print(f"  {name} {kind} as run: activations {bits:2} KV cache {kv_type} KL {kl:.6f}  same best {same:.4f}", flush=True)
 
 
+def print_mxfp4(decode, windows):
+    for name, make in MODELS.items():
+        parent, ids = make(windows)
+        weights = {**parent.w, **{n: decode(w) for n, w in matrices(parent).items()}}
+        own = Model(parent.c, weights)
+        texts = [(t, log_softmax(own(t)[0])) for t in ids]
+        for a in ("8 by 32", "8", "16", "bf16"):
+            kl, same = divergence(parent, texts, weights, a)
+            print(f"  {name} MXFP4 activations {a:7} KL {kl:.10f}  same best {same:.4f}", flush=True)
+
+
 def rms(pairs):
     e = sum(((a - b) ** 2).sum() for a, b in pairs)
     return np.sqrt(e / sum((a ** 2).sum() for a, _ in pairs))
@@ -209,9 +230,12 @@ def main():
     arguments.add_argument("--ggml", help="libggml-base.so; absent: that of llama-cpp-python")
     arguments.add_argument("--windows", type=int, default=6, help="texts of each model [6]")
     arguments.add_argument("--run", metavar="TBLOCK", help="measure only what this program computes")
+    arguments.add_argument("--mxfp4", action="store_true", help="measure only activations beside MXFP4")
     options = arguments.parse_args()
+    if options.mxfp4:
+        return print_mxfp4(theirs(find_ggml(options.ggml), "MXFP4"), options.windows)
     if options.run:
-        for name, make in (("shakespeare", shakespeare), ("stories260K", stories)):
+        for name, make in MODELS.items():
             parent, ids = make(options.windows)
             print_run(options.run, name, SOURCES[name], [(t, log_softmax(parent(t)[0])) for t in ids])
         return
@@ -226,7 +250,7 @@ def main():
         for sample, m in samples.items():
             m = m.astype(np.float64)
             print(sample, {t: float(f"{rms([(m, f(m))]):.5f}") for t, f in types.items()}, flush=True)
-        for name, make in (("shakespeare", shakespeare), ("stories260K", stories)):
+        for name, make in MODELS.items():
             parent, ids = make(options.windows)
             texts = [(t, log_softmax(parent(t)[0])) for t in ids]
             print(name, sum(len(t) for t in ids), "tokens")

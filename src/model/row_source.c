@@ -84,9 +84,10 @@ static bool decoded(const RowSource *s)
 {
     return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type);
 }
+/* Of mxfp4, which a reader of the source may make, always its own. */
 static BlockType given_blocks(const RowSource *s)
 {
-    return block_twin(dtype_block_type(s->part[0].t->dtype));
+    return s->type == WT_MXFP4 ? BLOCK_MXFP4 : block_twin(dtype_block_type(s->part[0].t->dtype));
 }
 static bool      as_they_are(const RowSource *s)
 {
@@ -220,7 +221,7 @@ void row_source_read_f32(const RowSource *s, int item, int first, int n, float *
         rows = scratch;
     }
     if (weight_type_gguf(s->type))
-        blocks_to_f32(s->read ? BLOCK_MXFP4 : given_blocks(s), out, rows, (size_t)n * (size_t)s->k);
+        blocks_to_f32(given_blocks(s), out, rows, (size_t)n * (size_t)s->k);
     else
         elements_to_f32(s->type, out, rows, (size_t)n * (size_t)s->k);
 }

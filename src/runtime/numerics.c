@@ -96,15 +96,18 @@ Integers input_ints(Numerics n, const Model *m, int layer, Input input)
 {
     if (input == INPUT_HEAD)
         return ints_for(n, &m->lm_head);
-    Integers ints = INT_NONE, most = INT16;
+    Integers ints = INT_NONE;
+    for (int i = 0; i < ROLE_COUNT; i++) {
+        const Mat *w = mat_at(m, layer, i);
+        if (w && w->rows > 0 && reads(m, i, input) && weight_type_gguf(w->type))
+            n.activations = 8; /* for all: with 16 bits, sums of K-quants would overflow int32 */
+    }
     for (int i = 0; i < ROLE_COUNT; i++) {
         const Mat *w = mat_at(m, layer, i);
         Integers   wants = w && reads(m, i, input) ? ints_for(n, w) : INT_NONE;
-        if (wants && weight_type_gguf(w->type))
-            most = INT8; /* with 16 bits, sums of K-quants would overflow int32 */
         ints = wants > ints ? wants : ints;
     }
-    return ints < most ? ints : most;
+    return ints;
 }
 
 /* Each use of integers as a bit. */

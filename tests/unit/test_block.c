@@ -631,6 +631,9 @@ static void eight_bits_that_q8_reads_alone_have_a_scale_for_32(void)
     l.wq = gguf, m.lm_head = q4;
     CHECK(input_ints(eight, &m, 0, INPUT_QKV) == INT8
           && strcmp(numerics_version(eight, &m), "1") == 0, "a GGUF type in every group");
+    l.wq.type = WT_MXFP4; /* 8 bits always, and so for q8 beside it */
+    CHECK(input_ints(automatic, &m, 0, INPUT_QKV) == INT8_BY_32
+          && strcmp(numerics_version(automatic, &m), "2") == 0, "q8 beside mxfp4");
 }
 
 /* ---- What docs/numerics.md says of blocks other than Llama's, step by step ------------------- */
