@@ -936,6 +936,25 @@ enum tblock_pool {
 TBLOCK_API bool tblock_generation_embedding(const tblock_generation *g, bool normalize, float *out,
                                             tblock_error *err);
 
+/* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */
+
+/* Load a LoRA adapter for a model: a folder with adapter_config.json and adapter_model.safetensors,
+ * as peft writes them. *number counts the model's adapters from 0; they live as long as the model.
+ * Call it before other threads use the model. Fails with TBLOCK_INPUT (not an adapter, one of
+ * another model, of a kind that is not kept, or of a matrix that cannot be adapted; a number that
+ * is not finite) and TBLOCK_USAGE (a model that ranks share). */
+TBLOCK_API bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err);
+
+typedef struct tblock_lora { int adapter; double scale; } tblock_lora; /* scale: 1 is as trained */
+
+/* From now on, generations that are opened and sequences that hold no token use these adapters, in
+ * this order (n 0: none; at most 16). All others keep theirs, in the same calls and with the same
+ * bits as alone. With a seq that is not -1, this sequence alone, until it is emptied. A beginning
+ * is shared only between sequences with the same adapters. Fails with TBLOCK_USAGE (no such
+ * adapter, a scale that is not finite; a sequence that holds tokens or is a generation's). */
+TBLOCK_API bool tblock_lora_choose(tblock_context *c, int32_t seq, const tblock_lora *use, size_t n,
+                                   tblock_error *err);
+
 /* ---- Constraints (docs/constraints.md) ------------------------------------------------------- */
 
 /* tblock_constraint is what a text must fit. Its tables grow as it runs: one thread at a time may

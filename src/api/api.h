@@ -33,9 +33,13 @@ struct tblock_model {
      * model. */
     const char *chat, *chat_meta[CHAT_METAS];
     char      *retyped;         /* "q4 embed=f16": as asked for at opening; NULL: as stored */
+    Lora     **lora;            /* [n_lora] adapters */
+    size_t     n_lora, cap_lora;
     /* Of the vocabulary; NULL before the first constraint. */
     _Atomic(struct TokenTrie *) trie;
 };
+
+typedef struct LoraChoice LoraChoice; /* lora_api.c */
 
 /* What a context knows of a sequence besides its KV cache. */
 typedef struct SeqTokens {
@@ -52,6 +56,10 @@ struct tblock_context {
     Forward            *forward;
     KvCache             kv;
     SeqTokens          *seq_tokens;     /* [n_seqs] */
+    const LoraSet     **seq_lora;       /* [n_seqs]: the adapters of each; NULL: none */
+    LoraChoice         *lora;           /* those of sequences that begin from now on */
+    LoraChoice        **loras;          /* [n_loras]: all that these point to */
+    size_t              n_loras, cap_loras;
     int                 n_ctx, n_seqs, n_batch, threads;
     bool                allow_nan;
     Numerics            numerics;
@@ -101,11 +109,23 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
-typedef struct RunSettings { const char *math, *activations, *kv_type, *numerics; } RunSettings;
-RunSettings run_settings(const tblock_context *c);
+/* lora_api.c. The adapters that were chosen last; NULL: none. */
+const LoraSet *context_lora(const tblock_context *c);
+/* A sequence holds nothing any more: unless a generation has it, it uses these from here on. */
+void context_begin_seq(tblock_context *c, int32_t seq);
+/* How the weights that a sequence sees were made, for RunSettings; -1: one that begins now. */
+const char *context_loaded_as(const tblock_context *c, int32_t seq);
+void model_free_loras(tblock_model *m);
+void context_free_loras(tblock_context *c);
+
+typedef struct RunSettings {
+    const char *math, *activations, *kv_type, *numerics, *loaded_as;
+} RunSettings;
+/* Of a sequence; -1: of one that begins now. */
+RunSettings run_settings(const tblock_context *c, int32_t seq);
 
 /* Everything that changes the bits of the results, as text. The strings live as long as the
- * model. */
+ * model, and those of settings. */
 enum { RUN_FACTS = 8 };
 typedef struct RunFact { const char *key, *value; } RunFact;
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
@@ -114,7 +134,7 @@ bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
  * tell. */
 enum { BINDING_FACTS = RUN_FACTS + 1 };
 typedef struct RunBinding { RunFact fact[BINDING_FACTS]; char layout[65]; } RunBinding;
-bool run_binding(RunBinding *b, const tblock_context *c, Error *err);
+bool run_binding(RunBinding *b, const tblock_context *c, int32_t seq, Error *err);
 
 /* A fact was recorded that is another here: adds ", kv_type q8 (here f16)" to out [n_out], which
  * holds `at` bytes. Returns how many it holds then. */

@@ -142,7 +142,8 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     if (ok) {
         c->next_pos   = malloc((size_t)c->n_seqs * sizeof *c->next_pos);
         c->seq_tokens = calloc((size_t)c->n_seqs, sizeof *c->seq_tokens);
-        ok            = (c->next_pos && c->seq_tokens) || no_memory(NULL, err);
+        c->seq_lora   = calloc((size_t)c->n_seqs, sizeof *c->seq_lora);
+        ok = (c->next_pos && c->seq_tokens && c->seq_lora) || no_memory(NULL, err);
     }
     if (ok)
         forward_pages(c->forward, pages);
@@ -174,6 +175,7 @@ void tblock_context_free(tblock_context *c)
     for (int i = 0; c->seq_tokens && i < c->n_seqs; i++)
         free(c->seq_tokens[i].id);
     free(c->seq_tokens);
+    context_free_loras(c);
     free(c->step);
     free(c->token);
     free(c->next_pos);
@@ -373,6 +375,8 @@ bool context_rewind(tblock_context *c, int32_t seq, int length)
     if (!kv_cache_rewind(&c->kv, seq, length))
         return false;
     ranks_order_rewind(c, seq, length);
+    if (length == 0)
+        context_begin_seq(c, seq);
     return true;
 }
 
@@ -397,11 +401,12 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
     c->observed      = NULL;
 }
 
-RunSettings run_settings(const tblock_context *c)
+RunSettings run_settings(const tblock_context *c, int32_t seq)
 {
     return (RunSettings){ math_name(c->numerics.math), c->activations,
                           kv_type_name(c->kv.shape.type),
-                          numerics_version(c->numerics, &c->model->weights) };
+                          numerics_version(c->numerics, &c->model->weights),
+                          context_loaded_as(c, seq) };
 }
 
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)

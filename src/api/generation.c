@@ -147,6 +147,8 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
     size_t                most = g->pool.sum ? g->pool.first : g->n_ids - 1, n = 0;
     most                       = most < g->told_from ? most : g->told_from;
     most                       = most < held ? most : held;
+    if (c->seq_lora[seq] != context_lora(c)) /* its K and V are those of other adapters */
+        return 0;
     while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
         n++;
     return n;
@@ -157,7 +159,8 @@ static bool begins_with(const tblock_generation *g, int32_t seq)
 {
     const SeqTokens *t = &g->context->seq_tokens[seq];
     const size_t     n = (size_t)g->context->kv.seq[seq].length;
-    return !t->taken && n && n <= g->n_ids && memcmp(t->id, g->ids, n * sizeof *t->id) == 0;
+    return !t->taken && n && n <= g->n_ids && g->context->seq_lora[seq] == context_lora(g->context)
+        && memcmp(t->id, g->ids, n * sizeof *t->id) == 0;
 }
 
 /* The sequence that holds most of the beginning, and how much of it; of several, one that holds

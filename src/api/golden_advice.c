@@ -70,7 +70,10 @@ static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m
                            size_t n)
 {
     const char *types = wanted(g, "weight_types", ""), *loaded = wanted(g, "loaded_as", "stored");
-    if (m->retyped && strcmp(m->retyped, loaded) != 0) {
+    size_t n_own = m->retyped ? strlen(m->retyped) : 0;
+    bool   same  = m->retyped && strncmp(m->retyped, loaded, n_own) == 0
+        && (!loaded[n_own] || strncmp(loaded + n_own, " + lora ", 8) == 0);
+    if (m->retyped && !same) {
         add(a->rounds, sizeof a->rounds, ", ", "weights are rounded to %s while they are loaded",
             m->retyped);
         add(a->options, sizeof a->options, " ", "without --type");
@@ -85,7 +88,7 @@ static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m
 
 void golden_advise(const GoldenFile *g, const tblock_context *c, tblock_verify_report *out)
 {
-    RunSettings s = run_settings(c);
+    RunSettings s = run_settings(c, -1);
     Advice      a = { "", "" };
     char        tail[240] = "";
     advise_math(&a, g, &s);

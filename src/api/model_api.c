@@ -182,6 +182,7 @@ void tblock_close(tblock_model *m)
     ranks_order_close(m);
     token_trie_free(m->trie);
     tokenizer_free(m->tokenizer);
+    model_free_loras(m);
     model_free(&m->weights);
     source_close(&m->source);
     free(m->retyped);

@@ -27,7 +27,7 @@ enum { CONFIG = 2 }; /* the page of JSON of which a receipt has the hash */
 
 bool receipt_facts(const tblock_context *c, RunBinding *b, char hex[65], Error *err)
 {
-    if (!run_binding(b, c, err))
+    if (!run_binding(b, c, -1, err))
         return false;
     const char *config = b->fact[CONFIG].value;
     if (!sha256_hex(config, strlen(config), hex))

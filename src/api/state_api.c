@@ -33,15 +33,19 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
     if (!shared)
         return false;
     if (n_tokens > 0)
+        c->seq_lora[to] = c->seq_lora[from];
+    else
+        context_begin_seq(c, to);
+    if (n_tokens > 0)
         memcpy(c->seq_tokens[to].id, c->seq_tokens[from].id, (size_t)n_tokens * sizeof(int32_t));
     return true;
 }
 
 /* ---- What a state belongs to ----------------------------------------------------------------- */
 
-bool run_binding(RunBinding *b, const tblock_context *c, Error *err)
+bool run_binding(RunBinding *b, const tblock_context *c, int32_t seq, Error *err)
 {
-    RunSettings settings = run_settings(c);
+    RunSettings settings = run_settings(c, seq);
     if (!run_facts(c->model, &settings, b->fact, err)
         || !source_layout_hash(&c->model->source, b->layout, err))
         return false;
@@ -63,7 +67,7 @@ static bool check_binding(const TensorFile *f, const RunBinding *b, Error *err)
         if (strlen(want) > 80 || strlen(found) > 80)
             return fail(err, INPUT,
                         "%s: metadata %s: expected that of this model, found another: the state "
-                        "was saved from another model",
+                        "was saved from another model, or with other adapters",
                         f->map.path, key);
         return fail(err, INPUT, "%s: metadata %s: expected \"%s\", found \"%s\": a state needs the "
                                 "settings that it was saved with",
@@ -180,7 +184,7 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
                     "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
     if (!check_tokens("", tokens, n_tokens, c->model->weights.cfg.vocab_size, err)
-        || !source_check_apart(&c->model->source, path, err) || !run_binding(&b, c, err))
+        || !source_check_apart(&c->model->source, path, err) || !run_binding(&b, c, seq, err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
     bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err)
@@ -366,12 +370,14 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
     int        n  = 0;
     if (!check_seq(c, "sequence", seq, err) || !safetensors_open_private(&f, path, err))
         return false;
-    bool ok = check_format(&f, err) && run_binding(&b, c, err) && check_binding(&f, &b, err)
+    bool ok = check_format(&f, err) && run_binding(&b, c, -1, err) && check_binding(&f, &b, err)
         && read_tokens(&f, c, &id, &n, err);
     if (ok && f.n_tensors != c->kv.shape.n_layers + 1)
         ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1,
                   f.n_tensors);
     ok = ok && load_layers(&f, c, seq, id, n, err);
+    if (ok)
+        c->seq_lora[seq] = context_lora(c);
     tensor_file_close(&f);
     if (!ok) {
         free(id);

@@ -189,7 +189,7 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     tblock_model   *parent = NULL;
     tblock_context *other = NULL;
     plain.math = plain.activations = plain.kv_type = plain.type = "auto";
-    plain.keep = (TextList){ 0 };
+    plain.keep = plain.lora = (TextList){ 0 };
 
     bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err)
         && count_added(a, m, &n_added, err);

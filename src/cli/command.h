@@ -75,6 +75,9 @@ typedef struct Syntax {
 bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now,
                   tblock_error *err);
 
+/* A number in decimal notation; false: something else. */
+bool number_read(const char *s, double *out);
+
 /* Frees the lists in args. */
 void options_free(const Syntax *syntax, void *args);
 
@@ -369,7 +372,7 @@ typedef struct ComputeOptions {
     const char *isa, *math, *activations, *kv_type, *affinity, *pages;
     bool        mlock, allow_nan, sandbox, check;
     const char *type;
-    TextList    keep;
+    TextList    keep, lora;
     int         n_seqs;         /* no option: of the context; 0: 1 */
     struct tblock_ranks *ranks; /* no option: that share the model; NULL: none */
 } ComputeOptions;
@@ -381,7 +384,7 @@ enum { COMPUTE_SIZES = 2 };
 enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any
                                * better */
 
-/* tblock_open as the options say */
+/* tblock_open as the options say, with its adapters: those of compute_context. */
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err);
 
 /* tblock_context_new as the options say; warns where n_ctx is over the model's own limit. path is

@@ -55,6 +55,8 @@ const Option compute_options[] = {
       "convert the matrices to this type while loading, as quantize does; auto: keep the file's "
       "types" },
     OPTION_KEEP(AT(keep), "with --type: ", ", such as 'embed=f16'; the first match counts"),
+    { "lora", 0, "DIR[:SCALE]", OPT_TEXTS, AT(lora), 0, 0, NULL,
+      "apply this LoRA adapter of the model, times SCALE; repeatable" },
     { 0 },
 };
 #undef AT
@@ -95,6 +97,48 @@ const Option prompt_options[] = {
 };
 #undef AT
 
+/* "DIR:0.5" is an adapter and its scale; without a number behind the last colon, 1. */
+static bool lora_read(const char *text, char dir[PATH_BYTES], double *scale, tblock_error *err)
+{
+    const char *colon = strrchr(text, ':');
+    bool        given = colon && number_read(colon + 1, scale);
+    size_t      n     = given ? (size_t)(colon - text) : strlen(text);
+    *scale            = given ? *scale : 1;
+    if (n >= PATH_BYTES)
+        return fail(err, TBLOCK_USAGE, "--lora: expected a path of at most %d bytes, found %zu",
+                    PATH_BYTES - 1, n);
+    memcpy(dir, text, n);
+    dir[n] = '\0';
+    return true;
+}
+
+/* Adapter i of the model is text i of the option. */
+static bool load_loras(tblock_model *m, const TextList *lora, tblock_error *err)
+{
+    char   dir[PATH_BYTES];
+    double scale;
+    int    number;
+    for (size_t i = 0; i < lora->n; i++)
+        if (!lora_read(lora->texts[i], dir, &scale, err)
+            || !tblock_lora_load(m, dir, &number, err))
+            return false;
+    return true;
+}
+
+static bool choose_loras(tblock_context *c, const TextList *lora, tblock_error *err)
+{
+    tblock_lora *use  = malloc((lora->n + 1) * sizeof *use);
+    char         dir[PATH_BYTES];
+    bool         good = use || no_memory(NULL, err);
+    for (size_t i = 0; good && i < lora->n; i++) {
+        use[i].adapter = (int)i;
+        good           = lora_read(lora->texts[i], dir, &use[i].scale, err);
+    }
+    good = good && tblock_lora_choose(c, -1, use, lora->n, err);
+    free(use);
+    return good;
+}
+
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err)
 {
     if (o->sandbox && !sandbox_possible(err))
@@ -113,6 +157,10 @@ tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_err
     progress_show("loading weights", -1);
     tblock_model *m = o->ranks ? tblock_ranks_open(o->ranks, path, &opt, err)
                                : tblock_open(path, &opt, err);
+    if (m && !load_loras(m, &o->lora, err)) {
+        tblock_close(m);
+        m = NULL;
+    }
     progress_end();
     return m;
 }
@@ -136,6 +184,10 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
         .isa = o->isa, .math = o->math, .activations = o->activations, .kv_type = o->kv_type,
         .affinity = o->affinity, .allow_nan = o->allow_nan, .pages = o->pages }, err);
     tblock_context_info computing;
+    if (c && o->lora.n && !choose_loras(c, &o->lora, err)) {
+        tblock_context_free(c);
+        c = NULL;
+    }
     if (c)
         tblock_context_describe(c, &computing);
     if (c && strcmp(computing.isa, "scalar") == 0 && !has_fma())

@@ -62,7 +62,7 @@ static bool decimal_notation(const char *s)
 
 /* Reads decimal notation only: strtod alone would also accept "nan", "inf", "0x1p3" and leading
  * space. The program never sets LC_NUMERIC, so strtod's decimal separator is the point. */
-static bool parse_float(const char *s, double *out)
+bool number_read(const char *s, double *out)
 {
     if (!decimal_notation(s))
         return false;
@@ -185,7 +185,7 @@ static bool set_number(const Option *o, void *at, const char *value, tblock_erro
     double    number = 0;
     bool      whole = o->kind == OPT_INT;
 
-    bool good = whole ? parse_integer(value, &integer) : parse_float(value, &number);
+    bool good = whole ? parse_integer(value, &integer) : number_read(value, &number);
     if (whole)
         number = (double)integer;
     if (!good || number < o->min || number > o->max)
@@ -230,7 +230,7 @@ static bool add_bias(const Option *o, BiasList *list, const char *value, tblock_
     double      number  = 0;
     snprintf(id, sizeof id, "%.*s", equals ? (int)(equals - value) : 0, value);
     if (!equals || equals - value > 20 || !parse_integer(id, &integer) || integer < 0
-        || integer > INT32_MAX || !parse_float(equals + 1, &number) || number < o->min
+        || integer > INT32_MAX || !number_read(equals + 1, &number) || number < o->min
         || number > o->max)
         return fail(err, TBLOCK_USAGE,
                     "--%s: expected a token id, = and a number from %.15g to %.15g, found '%s'",

@@ -38,6 +38,7 @@ typedef struct Mat {
     Integers     ints;       /* in the product; INT_NONE: floats                    */
     Integers     out_ints;   /* w_up: what the next matrix wants of its result      */
     bool         bf16;       /* use the rules of --math bf16                        */
+    int          number;     /* for adapters (lora.h); below 0: none can change it  */
     RankCut      cut;        /* how ranks divide its rows                           */
     Range        own;        /* panels of each matrix that this rank multiplies; alone: all */
 } Mat;

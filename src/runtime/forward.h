@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 #include "kernels/kernels.h"
+#include "model/lora.h"
 #include "model/model.h"
 #include "runtime/kv_cache.h"
 #include "runtime/numerics.h"
@@ -120,6 +121,16 @@ void     forward_watch_attention(Forward *f, AttentionRow row, void *user);
 
 /* Adds the time of every operation to *p from now on. The caller owns *p. NULL ends it. */
 void     forward_profile(Forward *f, Profile *p);
+
+/* The adapters of a sequence, in the order in which they are applied. */
+enum { LORA_MOST = 16 };
+typedef struct LoraUse { const Lora *lora; double scale; } LoraUse;
+typedef struct LoraSet { int n; LoraUse use[LORA_MOST]; } LoraSet;
+
+/* of_seq: the adapters of each sequence (NULL: none), which may change between passes; it must
+ * outlive f. NULL: no sequence has any. widest: of all that will be there, the one with the most
+ * columns (NULL: as before). Fails with SYSTEM. */
+bool forward_lora(Forward *f, const LoraSet *const *of_seq, const LoraSet *widest, Error *err);
 
 /* Runs token[0 .. n_tok), n_tok <= max_tok. Their positions must be reserved in kv, and each
  * must be the next one of its sequence. The lengths of the sequences grow. first: index of

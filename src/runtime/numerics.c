@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "model/lora.h"
+
 static const char *const math_names[MATH_COUNT] = {
     [MATH_F32] = "f32", [MATH_INT8] = "int8", [MATH_BF16] = "bf16"
 };
@@ -155,9 +157,10 @@ static const char *const ops[INPUT_COUNT] = {
     [INPUT_HEAD] = "head",
 };
 
-static void plan_mat(Mat *w, const Model *m, TensorRole role, Numerics n, Input reads,
+static void plan_mat(Mat *w, const Model *m, int layer, TensorRole role, Numerics n, Input reads,
                      Integers ints)
 {
+    w->number = lora_role(role) ? lora_number(layer, role) : -1;
     w->cut  = m->ranks ? rank_cut(role) : RANK_ALL;
     w->own  = model_panels(m, role, w->rows);
     w->op   = ops[reads];
@@ -174,8 +177,8 @@ static void plan_layer(Layer *w, const Model *m, int l, Numerics n)
     for (int i = 0; i < ROLE_COUNT; i++) {
         const TensorRow *row = tensor_row((TensorRole)i);
         if (row->in_layer && tensor_row_mat(row))
-            plan_mat((Mat *)(void *)((char *)w + row->at), m, (TensorRole)i, n, row->reads,
-                     ints[row->reads]);
+            plan_mat((Mat *)(void *)((char *)w + row->at), m, l, (TensorRole)i, n,
+                     row->reads, ints[row->reads]);
     }
     w->w_up.out_ints = w->w_down.ints;
 }
@@ -187,7 +190,7 @@ bool plan_make(Plan *p, const Model *m, Numerics n)
                  .ints = numerics_ints(n, m) };
     for (int l = 0; p->layer && l < m->cfg.n_layers; l++)
         plan_layer(&p->layer[l], m, l, n);
-    plan_mat(&p->lm_head, m, ROLE_LM_HEAD, n, INPUT_HEAD, input_ints(n, m, 0, INPUT_HEAD));
+    plan_mat(&p->lm_head, m, -1, ROLE_LM_HEAD, n, INPUT_HEAD, input_ints(n, m, 0, INPUT_HEAD));
     return p->layer != NULL;
 }
 

@@ -145,6 +145,7 @@ void prepare(Run *r, Act *x, const Mat *w)
 {
     if (w->ints && x->ints != w->ints)
         make_integers(r, x, w->k, w->ints);
+    lora_prepare(r, x, w);
 }
 
 /* The next two multiply panels first .. end - 1 of w, which begin at `from`. */
@@ -169,8 +170,8 @@ static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, Pa
     });
 }
 
-static void multiply_panels(const Run *r, RowSpan y, const Act *x, const Mat *w, Panels from,
-                            int first, int end)
+void multiply_panels(const Run *r, RowSpan y, const Act *x, const Mat *w, Panels from, int first,
+                     int end)
 {
     if (w->ints) {
         multiply_int(r, y, x, w, from, first, end);
@@ -194,15 +195,16 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
 {
     if (first >= end || y.n_tok == 0)
         return;
-    if (!w->late || late_matrix_packed(w->late)) {
+    bool there = !w->late || late_matrix_packed(w->late);
+    if (there)
         multiply_panels(r, y, x, w, panels_from(w->type, w->w, first, w->k), first, end);
-        return;
-    }
-    for (int p = first, n; p < end; p += n) {
+    for (int p = first, n; !there && p < end; p += n) {
         n = end - p;
         Panels from = late_matrix_panels(w->late, w->late_first + p, &n, r->late_scratch);
         multiply_panels(r, y, x, w, from, p, p + n);
     }
+    if (r->lora && w->number >= 0)
+        lora_add(r, y, w, first, end);
 }
 
 static RowSpan all_rows(const Run *r, const Act *y)
@@ -224,7 +226,7 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w)
 {
     int first, end;
     prepare(r, in, w);
-    touch(r, reads(in, ANYWHERE), writes_own(r, y, BY_COLUMNS, w->cut));
+    touch(r, reads(in, ANYWHERE), reads_low(r), writes_own(r, y, BY_COLUMNS, w->cut));
     enter_product(r, w);
     my_panels(r, w, &first, &end);
     multiply(r, all_rows(r, y), in, w, first, end);
@@ -510,7 +512,7 @@ void hidden(Run *r, Act *h, Act *in, const Layer *w)
     prepare(r, in, w_up);
     if (gated)
         prepare(r, in, w_gate);
-    touch(r, reads(in, ANYWHERE), writes_own(r, h, cut, RANK_PANELS),
+    touch(r, reads(in, ANYWHERE), reads_low(r), writes_own(r, h, cut, RANK_PANELS),
           writes_own(r, &r->up, cut, RANK_PANELS));
     enter(r, gated ? "gate_up" : "up", mat_read(w_up) + (gated ? mat_read(w_gate) : 0),
           mat_work(w_gate, r->n_tok) + mat_work(w_up, r->n_tok));
@@ -549,7 +551,7 @@ void head(Run *r, Act *xn)
     size_t     stride = round_up((size_t)w->rows, LANES);
     int        first, end, n_tok = 0;
     prepare(r, xn, w);
-    touch(r, reads(xn, ANYWHERE));
+    touch(r, reads(xn, ANYWHERE), reads_low(r));
     for (int t = 0; r->profile && t < r->n_tok; t++)
         n_tok += r->token[t].logits != NULL;
     enter(r, "head", n_tok ? mat_read(w) : 0, mat_work(w, n_tok));

@@ -43,6 +43,8 @@ typedef struct Act {
     size_t   stride;
     int      width;
     Integers ints;                      /* that it holds at present                  */
+    int      low;                       /* 1 + the input (lora.h) as which r->low has its products
+                                         * with adapters; 0: none */
     int16_t *q;                         /* [n_tok, q_stride], width rounded up to 64       */
     float   *d;                         /* [n_tok, d_stride]: their scales    */
     size_t   q_stride, d_stride;
@@ -117,6 +119,10 @@ typedef struct Run {
     Profile       *profile;   /* NULL: not wanted, or not this thread's */
     void          *scratch;   /* KERNEL_SCRATCH bytes, this thread's */
     void          *late_scratch; /* late_weights_room bytes, this thread's */
+    const LoraSet *const *lora; /* of each sequence (NULL: none); NULL: of none */
+    Act            low;       /* [n_tok, columns]: A x of one input */
+    int            low_input;
+    float         *lora_scratch; /* this thread's */
     float         *attn_scratch;
     size_t         thread_bytes; /* distance between two threads' scratch */
 } Run;
@@ -157,7 +163,7 @@ void touch_all(Run *r, const Touch *t, size_t n);
 #define touch(r, ...) \
     touch_all(r, (const Touch[]){__VA_ARGS__}, sizeof((const Touch[]){__VA_ARGS__}) / sizeof(Touch))
 
-/* Writing makes the integers of an activation stale. */
+/* Writing makes the integers of an activation stale, and its products with adapters. */
 static inline Touch reads(Act *a, Cut cut)
 {
     return (Touch){a->own ? NULL : &a->use, cut, false, a};
@@ -165,6 +171,7 @@ static inline Touch reads(Act *a, Cut cut)
 static inline Touch writes(Act *a, Cut cut)
 {
     a->ints = INT_NONE;
+    a->low  = 0;
     return (Touch){a->own ? NULL : &a->use, cut, true, a};
 }
 /* The same where the columns of this rank are enough; they are all that was written then. */
@@ -175,6 +182,7 @@ static inline Touch reads_own(Act *a, Cut cut)
 static inline Touch writes_own(const Run *r, Act *a, Cut cut, RankCut spread)
 {
     a->ints   = INT_NONE;
+    a->low    = 0;
     a->spread = r->ranks ? spread : RANK_ALL;
     return (Touch){a->own ? NULL : &a->use, cut, true, NULL};
 }
@@ -238,8 +246,23 @@ typedef struct RowSpan { float *data; size_t stride; int t, n_tok; } RowSpan;
 /* y = W x + bias for panels first .. end - 1. Multiplies the integers of x if the plan says so. */
 void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, int end);
 
-/* Call before multiply: makes the integers of x that w needs, if it has none yet. */
+/* The same for panels that are there, without adapters. */
+void multiply_panels(const Run *r, RowSpan y, const Act *x, const Mat *w, Panels from, int first,
+                     int end);
+
+/* Call before multiply: makes the integers of x that w needs, if it has none yet, and its products
+ * with the adapters of w, which multiply reads. */
 void prepare(Run *r, Act *x, const Mat *w);
+static inline Touch reads_low(Run *r)
+{
+    return (Touch){ r->lora ? &r->low.use : NULL, ANYWHERE, false, NULL };
+}
+
+/* lora_pass.c: both do nothing where no sequence of the pass has an adapter of w. */
+void   lora_prepare(Run *r, Act *x, const Mat *w);
+void   lora_add(const Run *r, RowSpan y, const Mat *w, int first, int end);
+size_t lora_scratch_bytes(void);         /* a thread's */
+int    lora_columns(const LoraSet *s, int input); /* of A x */
 
 /* Makes integers of n values of row t from column `at` on, a multiple of 256. */
 void quantize(const Run *r, const Act *x, int t, int at, int n, Integers ints);

@@ -211,6 +211,7 @@ struct Forward {
     Pages       pages;
     char       *late_memory;     /* [threads, late_bytes] for weights that are packed later */
     size_t      late_bytes;
+    float      *lora_memory;     /* for Run.low, then each thread's scratch; NULL: none yet */
     long        n_short, expected; /* short passes so far; still to come, or below 0 */
 };
 
@@ -290,6 +291,7 @@ void forward_free(Forward *f)
     plan_free(&f->plan);
     free(f->buffers.block);
     free(f->late_memory);
+    free(f->lora_memory);
     free(f->span);
     free(f->last.token);
     free(f->last.span);
@@ -306,9 +308,38 @@ void forward_pin_threads(Forward *f)
     f->pool = threads_pool_new(f->threads, true);
 }
 
+/* Of room for products with adapters; none without columns. */
+static size_t lora_bytes(const Forward *f, size_t columns)
+{
+    return columns ? (size_t)f->buffers.max_tok * columns * sizeof(float)
+                         + (size_t)f->threads * lora_scratch_bytes()
+                   : 0;
+}
+
+bool forward_lora(Forward *f, const LoraSet *const *of_seq, const LoraSet *widest, Error *err)
+{
+    size_t columns = f->run.low.stride;
+    for (int i = 0; widest && i < (f->run.model->cfg.n_layers + 1) * INPUT_COUNT; i++) {
+        size_t n = (size_t)lora_columns(widest, i);
+        columns  = n > columns ? n : columns;
+    }
+    if (columns > f->run.low.stride) {
+        float *memory = aligned_alloc(64, lora_bytes(f, columns));
+        if (!memory)
+            return fail(err, SYSTEM, "out of memory for adapters: %zu MB",
+                        lora_bytes(f, columns) >> 20);
+        free(f->lora_memory);
+        f->lora_memory      = memory;
+        f->run.low          = (Act){ .data = memory, .stride = columns, .width = (int)columns };
+        f->run.lora_scratch = memory + (size_t)f->buffers.max_tok * columns;
+    }
+    f->run.lora = of_seq;
+    return true;
+}
+
 size_t forward_bytes(const Forward *f)
 {
-    return f->buffers.bytes + (size_t)f->threads * f->late_bytes;
+    return f->buffers.bytes + (size_t)f->threads * f->late_bytes + lora_bytes(f, f->run.low.stride);
 }
 
 void forward_observe(Forward *f, ForwardObserver observer, void *user, const char *only)
@@ -358,6 +389,9 @@ static void run_member(void *arg, Team team)
     r.profile  = team.thread == 0 ? f->profile : NULL;
     r.thread_bytes = f->buffers.thread_bytes;
     r.late_scratch = late_scratch(f, team);
+    r.low_input    = -1;
+    if (r.lora)
+        r.lora_scratch += (size_t)team.thread * lora_scratch_bytes() / sizeof(float);
     place_own(&f->buffers, &r,
               f->buffers.thread_memory + (size_t)team.thread * f->buffers.thread_bytes);
     transformer(&r);

@@ -86,4 +86,17 @@ bool hf_mxfp4_source(Source *s, const uint8_t *blocks, const uint8_t *scales, Ro
 /* Fill s->stored.tensor and s->rows from s->files. s->stored.config must be h->config already. */
 bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err);
 
+/* The name of a tensor of the table: prefix, layer, and the number of an expert or head are filled
+ * in. */
+enum { HF_NAME = 160 };
+void hf_tensor_name(const char *prefix, const char *pattern, int layer, int number, bool bias,
+                    char out[HF_NAME]);
+
+/* The first row of the table for a role: the family's own, or Llama's. */
+const FamilyTensor *hf_family_rows(const Family *f, TensorRole role);
+
+/* Where our rows begin in the file's matrix (r->base, unit, stride). Returns how many rows the
+ * file's matrix has. */
+int64_t hf_fused_rows(const Config *c, unsigned lies, int rows, RowSource *r);
+
 #endif

@@ -7,7 +7,7 @@
 
 #include "base/number.h"
 
-enum { NAME_BYTES = 160 };
+enum { NAME_BYTES = HF_NAME };
 
 /* A tensor of the folder by its name. */
 typedef struct NamedTensor {
@@ -52,14 +52,13 @@ static bool list_names(HfBinder *b)
     return b->named != NULL;
 }
 
-/* Fill in the layer and the number of the expert or head in a name of the table. */
-static void fill_in(const HfBinder *b, const char *pattern, int layer, int number, bool bias,
-                    char out[NAME_BYTES])
+void hf_tensor_name(const char *prefix, const char *pattern, int layer, int number, bool bias,
+                    char out[HF_NAME])
 {
     size_t n = 0;
     for (const char *p = pattern; *p && n < NAME_BYTES; p++) {
         if (*p == '@')
-            n += (size_t)snprintf(out + n, NAME_BYTES - n, "%s", b->prefix);
+            n += (size_t)snprintf(out + n, NAME_BYTES - n, "%s", prefix);
         else if (*p == '#' || *p == '{')
             n += (size_t)snprintf(out + n, NAME_BYTES - n, "%d", *p == '#' ? layer : number);
         else
@@ -76,8 +75,13 @@ static void fill_in(const HfBinder *b, const char *pattern, int layer, int numbe
         snprintf(out + n, 8, "_bias");
 }
 
-/* The first row of the table for a role: the family's own, or Llama's. */
-static const FamilyTensor *rows_of(const Family *f, TensorRole role)
+static void fill_in(const HfBinder *b, const char *pattern, int layer, int number, bool bias,
+                    char out[NAME_BYTES])
+{
+    hf_tensor_name(b->prefix, pattern, layer, number, bias, out);
+}
+
+const FamilyTensor *hf_family_rows(const Family *f, TensorRole role)
 {
     for (const FamilyTensor *t = f->tensors; t->name; t++)
         if (t->role == role)
@@ -91,7 +95,7 @@ static const FamilyTensor *rows_of(const Family *f, TensorRole role)
 /* The row whose tensor exists, or the first row. */
 static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
 {
-    const FamilyTensor *first = rows_of(b->h->family, s->role);
+    const FamilyTensor *first = hf_family_rows(b->h->family, s->role);
     char                name[NAME_BYTES];
     for (const FamilyTensor *t = first; t && t->name; t++) {
         fill_in(b, t->name, s->layer, 0, s->bias, name);
@@ -106,7 +110,7 @@ static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
 static const char *choose_prefix(HfBinder *b)
 {
     const Family       *f = b->h->family;
-    const FamilyTensor *embed = rows_of(f, ROLE_EMBED);
+    const FamilyTensor *embed = hf_family_rows(f, ROLE_EMBED);
     char                name[NAME_BYTES];
     assert(embed);
     for (int i = 0; i < 3 && f->prefix[i]; i++) {
@@ -130,9 +134,7 @@ static const char *shape_text(const Shape *s, char *buf, size_t n)
     return tensor_shape_text(&t, buf, n);
 }
 
-/* Where our rows begin in the file's matrix (r->base, unit, stride). Returns how many rows the
- * file's matrix has. */
-static int64_t fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
+int64_t hf_fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
 {
     int q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, d = c->head_dim;
     if (lies & (IN_Q | IN_K | IN_V)) {
@@ -159,7 +161,7 @@ static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTe
                           int n_parts, RowSource *r)
 {
     Shape   shape = { 0 };
-    int64_t rows  = fused_rows(b->c, t->lies, s->rows, r);
+    int64_t rows  = hf_fused_rows(b->c, t->lies, s->rows, r);
     if (strstr(t->name, "{h}")) {
         r->shards = n_parts;
         rows /= n_parts;
@@ -460,7 +462,8 @@ static bool check_rest(HfBinder *b)
 {
     int          n_extra = 0;
     const NamedTensor *first   = NULL;
-    for (const FamilyTensor *t = b->c->tied_embeddings ? rows_of(b->h->family, ROLE_LM_HEAD) : NULL;
+    for (const FamilyTensor *t = b->c->tied_embeddings ? hf_family_rows(b->h->family, ROLE_LM_HEAD)
+                                                       : NULL;
          t && t->name && t->role == ROLE_LM_HEAD; t++) {
         NamedTensor *head = find(b, t->name);
         if (head && !check_head(b, head))
@@ -477,7 +480,7 @@ static bool check_rest(HfBinder *b)
 static bool stores_head(const HfBinder *b)
 {
     bool there = false;
-    for (const FamilyTensor *t = rows_of(b->h->family, ROLE_LM_HEAD);
+    for (const FamilyTensor *t = hf_family_rows(b->h->family, ROLE_LM_HEAD);
          t && t->name && t->role == ROLE_LM_HEAD; t++)
         there |= find(b, t->name) != NULL;
     return there;

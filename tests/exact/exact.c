@@ -3,8 +3,9 @@
  *
  *   exact MODEL...                      memcmp of all logits between runs that must agree
  *   exact --digest [--isa NAME] MODEL...  one line for each model and cache type: "NAME KV HASH"
+ *   exact --lora ADAPTER MODEL          the same memcmp with an adapter, in company with others
  *
- * Uses the public header alone. The variants are chosen pairwise: every prompt piece meets every
+ * Uses the public headers alone. The variants are chosen pairwise: every prompt piece meets every
  * number of threads, and instruction sets and cache types rotate beneath them so that each meets
  * each. */
 #include <inttypes.h>
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tblock.h"
+#include "tblock_tools.h"
 
 enum { MAX_TOKENS = 140, N_SEQS = 3, MAX_ISAS = 8 }; /* 140 positions: three tiles of 64, the last
                                                       * not full */
@@ -36,6 +37,16 @@ typedef struct Variant {
     const char *isa, *kv;
     int         threads, piece, n_batch;
 } Variant;
+
+static const char *adapter; /* path; NULL: none */
+
+/* The adapters of a sequence's tokens: one, none, one twice. */
+static bool choose_adapters(tblock_context *c, int seq, int stream, tblock_error *err)
+{
+    static const tblock_lora use[]   = { { 0, 1 }, { 0, -0.5 } };
+    static const size_t      count[] = { 1, 0, 2 };
+    return !adapter || tblock_lora_choose(c, seq, use, count[stream], err);
+}
 
 static int failures;
 
@@ -119,7 +130,7 @@ static bool run_alone(const tblock_model *m, const Variant *v, int stream, int n
             .seq = 0, .pos = i, .token = token_at(stream, i, vocab_size), .want_logits = true
         };
     tblock_context *c  = context(m, v, 1, err);
-    bool            ok = c != NULL;
+    bool            ok = c && choose_adapters(c, 0, stream, err);
     for (int at = 0; ok && at < n; at += v->piece)
         ok = decode(c, items, at, at + v->piece < n ? at + v->piece : n, &out, vocab_size, err);
     tblock_context_free(c);
@@ -211,6 +222,8 @@ static void check_together(const tblock_model *m, const char *name, const char *
         tblock_error    err = {0};
         tblock_context *c   = context(m, &v, N_SEQS, &err);
         bool            ok  = c != NULL;
+        for (int s = 0; ok && s < N_SEQS; s++)
+            ok = choose_adapters(c, s, s, &err);
         for (int at = 0; ok && at < n_items; at += v.piece)
             ok = decode(c, items, at, at + v.piece < n_items ? at + v.piece : n_items, together,
                         vocab_size, &err);
@@ -247,7 +260,8 @@ static void check_rewind(const tblock_model *m, const char *name, const char *kv
     Variant         v   = {.isa = "auto", .kv = kv, .threads = 2};
     tblock_error    err = {0};
     tblock_context *c   = context(m, &v, 1, &err);
-    bool            ok  = c && decode(c, items, 0, n, &got, vocab_size, &err);
+    bool            ok  = c && choose_adapters(c, -1, 0, &err)
+        && decode(c, items, 0, n, &got, vocab_size, &err);
     const int       back_to[] = {n - 1, n / 2, 0};
     for (int i = 0; ok && i < COUNT(back_to); i++) {
         int from = back_to[i];
@@ -370,6 +384,8 @@ int main(int argc, char **argv)
             digest = true;
         } else if (strcmp(argv[i], "--isa") == 0 && i + 1 < argc) {
             isa = argv[++i];
+        } else if (strcmp(argv[i], "--lora") == 0 && i + 1 < argc) {
+            adapter = argv[++i];
         } else {
             fprintf(stderr, "exact: unknown option %s\n", argv[i]);
             return TBLOCK_USAGE;
@@ -380,7 +396,7 @@ int main(int argc, char **argv)
         char          name[128];
         tblock_model *m = tblock_open(argv[i], NULL, &err);
         base_name(argv[i], name, sizeof name);
-        if (!m)
+        if (!m || (adapter && !tblock_lora_load(m, adapter, &(int){ 0 }, &err)))
             say_failure(name, "open", err.msg);
         else if (digest)
             digest_model(m, name, isa);

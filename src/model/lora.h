@@ -1,0 +1,58 @@
+/* model/lora.h: adapters. For some matrices W of a model, an adapter has two small ones:
+ * y = W x + scale * B (A x) (LoRA, Hu et al. 2021). Lives here: their memory, in panels. Where they
+ * come from is in source/adapter.h, what a pass does with them in runtime/lora_pass.c. */
+#ifndef MODEL_LORA_H
+#define MODEL_LORA_H
+
+#include "model/model.h"
+
+/* The part of an adapter for one matrix of a model. */
+typedef struct LoraMat {
+    Mat    up;               /* B [rows of W, rank]; rows 0: the adapter leaves W as it is */
+    double scale;
+    int    at;               /* the first of its `rank` columns in the products with A, a multiple
+                              * of 16 */
+} LoraMat;
+
+/* An adapter; zero it to begin. */
+typedef struct Lora {
+    int        n_layers;
+    WeightType type;         /* of all its matrices: a float type */
+    LoraMat   *mat;          /* by lora_number */
+    Mat       *down;         /* by lora_input: every A that reads this vector, one behind the other,
+                              * each in panels of its own */
+    char      *data;         /* of all matrices */
+    size_t     n_bytes;
+    char       sha256[65];   /* of everything that changes bits */
+} Lora;
+
+/* The number of a matrix, and of the vector that it reads. Layer -1: outside the layers. */
+static inline int lora_number(int layer, TensorRole role)
+{
+    return (layer + 1) * ROLE_COUNT + (int)role;
+}
+static inline int lora_input(int number)
+{
+    return number / ROLE_COUNT * INPUT_COUNT
+        + (int)tensor_row((TensorRole)(number % ROLE_COUNT))->reads;
+}
+
+/* Can an adapter change the matrix of this role? Those of experts it cannot. */
+bool lora_role(TensorRole role);
+
+/* What an adapter is made of: for the matrix of a spec, A [rank, spec.k] and B [spec.rows, rank].
+ */
+typedef struct LoraPart {
+    TensorSpec spec;
+    int        rank;
+    double     scale;
+    RowSource  a, b;
+} LoraPart;
+
+/* Packs n parts in the order of tensor_list.h. path is for messages. Errors: INPUT (a number that
+ * is not finite), SYSTEM. Free with lora_free. */
+bool lora_make(Lora *out, const Config *c, const LoraPart *part, size_t n, const char *path,
+               Error *err);
+void lora_free(Lora *l);     /* accepts a zeroed one */
+
+#endif

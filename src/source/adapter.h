@@ -1,0 +1,53 @@
+/* source/adapter.h: opens LoRA adapters for a model: folders as peft publishes them, GGUF files as
+ * llama.cpp's convert_lora_to_gguf.py makes them. */
+#ifndef SOURCE_ADAPTER_H
+#define SOURCE_ADAPTER_H
+
+#include "model/lora.h"
+#include "source/source.h"
+
+/* Opens the adapter at path for a model with this config. Whatever it holds that would change
+ * results and is not kept is an error that names it. Errors: INPUT with file and place, SYSTEM.
+ * Free with lora_free, also after a failure. */
+bool adapter_open(Lora *out, const Config *c, const char *path, Error *err);
+
+/* ---- Between the files of this reader -------------------------------------------------------- */
+
+/* The parts that were found so far, and which tensors of the file they are. */
+typedef struct AdapterParts {
+    const char   *path;          /* of the tensors' file, for messages */
+    const Config *config;
+    const Tensor *tensors;       /* [n_tensors] of the file */
+    size_t        n_tensors;
+    bool         *used;          /* [n_tensors] */
+    LoraPart     *part;          /* [n], room for one of each matrix */
+    SourcePart   *from;          /* what the RowSources of the parts point to */
+    size_t        n;
+    Error        *err;
+} AdapterParts;
+
+bool adapter_parts_new(AdapterParts *p, const char *path, const Config *c, const Tensor *tensors,
+                       size_t n_tensors, Error *err);
+void adapter_parts_free(AdapterParts *p);
+
+/* Visits the matrices that an adapter may change, with the head of a tied model. Starts with
+ * tensor_list_start(). */
+bool adapter_next(const Config *c, TensorSpec *s);
+
+/* Adds the tensors a [rank, k] and b [file_rows, rank] as a part; b's rows lie as `rows` says
+ * (base, unit, stride, pair). Checks their shapes. */
+bool adapter_add(AdapterParts *p, const TensorSpec *s, const Tensor *a, const Tensor *b,
+                 int64_t file_rows, const RowSource *rows, double scale, const FileMap *map);
+
+/* Fails with the first tensor of the file that is no part. */
+bool adapter_parts_check(const AdapterParts *p);
+
+/* peft_config.c: what adapter_config.json says. */
+typedef struct PeftConfig PeftConfig;
+PeftConfig *peft_config_open(const char *path, Error *err);
+void        peft_config_free(PeftConfig *p);
+/* The rank and the scale of a module of the model. Fails with INPUT or SYSTEM. */
+bool        peft_config_module(PeftConfig *p, const char *module, int *rank, double *scale,
+                               Error *err);
+
+#endif

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+"""LoRA adapters (docs/lora.md).
+
+    adapters.py [--build DIR] [--only TEXT]
+
+Recorded ones: `verify --lora` against what peft computed in float64, on the folder and on a model file. Made ones, of every linear module of
+every folder of tests/data/models: the logits are those of a folder whose weights are W + scale * B A. tests/exact/exact.c with an adapter:
+the same bits for instruction sets, threads, pieces and company with other adapters. What is not kept is refused by name.
+"""
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+from ref import read_safetensors, write_safetensors
+from runner import ROOT, TEST_DATA, Failure, Program, add_options, run_checks
+
+DATA = ROOT / "tests" / "data" / "models"
+MADE = ["llama-gqa", "llama-bias", "llama-tied", "qwen2", "phi3", "gpt2", "gpt-neox", "cohere", "gemma2", "stablelm", "qwen3-moe"]
+IDS = [3, 17, 4, 60, 5, 9, 33, 12, 7, 50, 41, 2]
+# Bits of the last logits after IDS with the adapter of llama-gqa: a change here is a change of numerics.
+PINNED = "58dd1ff444dd8bbb"
+
+
+def numbers(shape, seed, spread):
+    """Fixed numbers in [-spread, spread], exact in bf16's 8 bits times a power of two."""
+    i = np.arange(np.prod(shape), dtype=np.uint64) + np.uint64(seed * 7919)
+    h = (i * np.uint64(2654435761)) & np.uint64(0xffffffff)
+    h = ((h ^ (h >> np.uint64(15))) * np.uint64(2246822519)) & np.uint64(0xffffffff)
+    return (((h >> np.uint64(13)) % np.uint64(127)).astype(np.float64) - 63).reshape(shape) / 64 * spread
+
+
+def linear(name, w):
+    """Is it a module that an adapter may change?"""
+    others = ("embed_tokens", "embed_in", "wte", "wpe", "norm", "ln_", "experts", "shared_expert", "mlp.gate.weight")
+    return w.ndim == 2 and name.endswith(".weight") and not any(o in name for o in others)
+
+
+class Test(Program):
+    def __init__(self, build, name):
+        super().__init__(build, build / "adapters" / name)
+        self.exact = build / "tests" / "exact" / "exact"
+
+    def refused(self, status, *command):
+        p = subprocess.run([str(self.tblock), *map(str, command)], capture_output=True)
+        if p.returncode != status:
+            raise Failure(f"{' '.join(map(str, command))}: expected status {status}, found {p.returncode}: {p.stderr.decode()[-300:]}")
+        return p.stderr.decode()
+
+    def make(self, name, kind="f4", scale=0.75):
+        """An adapter of all modules, with ranks 3 and 5 by pattern, and the folder with merged weights."""
+        source, adapter, merged = DATA / name, self.out / f"{name}-{kind}", self.out / f"{name}-merged"
+        for folder in (adapter, merged):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        turned = name == "gpt2"
+        parts, weights, modules = {}, read_safetensors(source / "model.safetensors"), []
+        for i, (full, w) in enumerate(sorted(weights.items())):
+            if not linear(full, w):
+                continue
+            module = full[:-len(".weight")]
+            modules.append(module)
+            rank = 5 if i % 3 == 0 else 3
+            rows, k = w.T.shape if turned else w.shape
+            a, b = numbers((rank, k), 2 * i, 0.5 / k ** 0.5), numbers((rows, rank), 2 * i + 1, 1)
+            a = (a.astype("<f4").view("<u4") >> 16).astype("<u2")
+            a = (a.astype("<u4") << 16).view("<f4")
+            for ab, x in (("A", a), ("B", b.astype("<f4"))):
+                parts[f"base_model.model.{module}.lora_{ab}.weight"] = x if kind == "f4" else (x.view("<u4") >> 16).astype("<u2")
+            change = scale * b @ a.astype(np.float64)
+            weights[full] = w + (change.T if turned else change)
+        write_safetensors(adapter / "adapter_model.safetensors", parts, {"format": "pt"})
+        ranks = {m: 5 for m in modules if parts[f"base_model.model.{m}.lora_A.weight"].shape[0] == 5}
+        (adapter / "adapter_config.json").write_text(json.dumps({
+            "peft_type": "LORA", "r": 3, "lora_alpha": 3 * scale, "rank_pattern": ranks,
+            "alpha_pattern": {m.replace(".", "\\."): 5 * scale for m in ranks}, "target_modules": modules, "bias": "none", "use_dora": False,
+            "fan_in_fan_out": turned, "modules_to_save": None}))
+        shutil.copy(source / "config.json", merged)
+        write_safetensors(merged / "model.safetensors", {n: w.astype("<f4") for n, w in weights.items()}, {"format": "pt"})
+        return source, adapter, merged
+
+    def logits(self, *options):
+        out = self.out / "logits.safetensors"
+        self.run(self.tblock, "logits", *options, "--ids", ",".join(map(str, IDS)), "-o", out, "--quiet")
+        return read_safetensors(out)["logits"]
+
+    # ---- claims ----
+
+    def recorded(self, name):
+        folder = TEST_DATA / "fixtures" / "adapters" / name
+        golden = json.loads((folder / "golden.json").read_text())
+        base = (folder / golden["weights"]).resolve()
+        file = self.out / f"{name}.bin"
+        self.run(self.tblock, "convert", base, "-o", file, "--quiet")
+        for model in (base, file):
+            self.run(self.tblock, "verify", model, folder / "golden.safetensors", "--greedy", "--tol", golden["suggested_tolerance"], "--lora", folder)
+
+    def merged(self, name):
+        source, adapter, merged = self.make(name)
+        want, got, plain = self.logits(merged), self.logits(source, "--lora", adapter), self.logits(source)
+        largest, off = np.abs(want).max(), np.abs(want - got).max()
+        if not off <= 2e-5 * largest or not np.abs(plain - want).max() > 1e-2 * largest:
+            raise Failure(f"off by {off:g} of {largest:g}; without the adapter by {np.abs(plain - want).max():g}")
+        if not (self.logits(source, "--lora", f"{adapter}:0.5", "--lora", f"{adapter}:0.5") == self.logits(
+                source, "--lora", f"{adapter}:0.5", "--lora", f"{adapter}:0.5", "--threads", 3, "--isa", "scalar")).all():
+            raise Failure("other bits with three threads and the scalar kernels")
+
+    def same_bits(self, name, type):
+        source, adapter, _ = self.make(name, "u2")
+        model = self.out / f"{name}-{type}.bin"
+        self.run(self.tblock, "convert", source, "-o", model, "--quiet", *([] if type == "bf16" else ["--type", type]))
+        lines = self.run(self.exact, "--lora", adapter, model).decode()
+        if "FAIL" in lines or lines.count("ok ") < 3:
+            raise Failure(lines[-300:])
+
+    def pinned(self):
+        source, adapter, _ = self.make("llama-gqa")
+        p = subprocess.run([str(self.tblock), "run", source, "--lora", str(adapter), "--ids", ",".join(map(str, IDS)), "-n", "1", "--temp", "0",
+                            "--isa", "scalar", "--stats"], capture_output=True)
+        if PINNED not in p.stderr.decode():
+            raise Failure(f"expected the hash {PINNED}, found {p.stderr.decode().splitlines()[-1:]}")
+
+    def recorded_in_files(self):
+        source, adapter, _ = self.make("llama-gqa")
+        run = [self.tblock, "run", source, "--ids", ",".join(map(str, IDS)), "-n", 20, "--quiet"]
+        state, receipt = self.out / "facts.state", self.out / "facts.json"
+        self.run(*run, "--lora", adapter, "--save-state", state, "--receipt", receipt)
+        self.run(self.tblock, "verify", source, receipt, "--lora", adapter, "--isa", "scalar")
+        self.run(*run[:3], "--lora", adapter, "--load-state", state, "--ids", 1, "-n", 3, "--quiet")
+        for other in ([], ["--lora", f"{adapter}:0.5"]):
+            if "loaded_as" not in self.refused(1, "verify", source, receipt, *other):
+                raise Failure("a receipt of other adapters: expected loaded_as to be named")
+            if "loaded_as" not in self.refused(3, "run", source, "--load-state", state, "--ids", 1, "-n", 3, *other):
+                raise Failure("a state of other adapters: expected loaded_as to be named")
+
+    def refusals(self):
+        source, adapter, _ = self.make("llama-gqa")
+        config, parts = json.loads((adapter / "adapter_config.json").read_text()), read_safetensors(adapter / "adapter_model.safetensors")
+        some = next(n for n in parts if "q_proj.lora_A" in n)
+        nan = parts[some].copy()
+        nan[1, 2] = np.nan
+        renamed = {some.replace("self_attn.q_proj.lora_A", to): parts[some] for to in ("embed_tokens.lora_embedding_A",)}
+        cases = [({"use_dora": True}, {}, "use_dora"), ({"modules_to_save": ["lm_head"]}, {}, "modules_to_save"), ({"bias": "all"}, {}, "bias"),
+                 ({"peft_type": "IA3"}, {}, "peft_type"), ({"r": 4}, {}, "expected [4"), ({"r": 0}, {}, "r: expected"),
+                 ({"lora_alpha": "8"}, {}, "lora_alpha"), ({"alpha_pattern": {"(": 1}}, {}, "alpha_pattern"), ({"new_method": 1}, {}, "new_method"),
+                 ({}, {some: parts[some][:, 1:]}, some), ({}, {some: nan}, "finite"), ({}, renamed, "embedding"),
+                 ({}, {some.replace("layers.0", "layers.9"): parts[some]}, "layers.9"), ({}, {some: None}, "found no such tensor"),
+                 ({}, {some.replace("q_proj.lora_A.weight", "q_proj.lora_magnitude_vector"): parts[some][0]}, "DoRA")]
+        for i, (keys, tensors, word) in enumerate(cases):
+            bad = self.out / f"bad{i}"
+            bad.mkdir(exist_ok=True)
+            (bad / "adapter_config.json").write_text(json.dumps({**config, **keys}))
+            write_safetensors(bad / "adapter_model.safetensors", {n: x.astype("<f4") for n, x in {**parts, **tensors}.items() if x is not None})
+            said = self.refused(3, "run", source, "--ids", "1", "-n", "1", "--lora", bad)
+            if word not in said or said.count("\n") != 1:
+                raise Failure(f"{keys} {list(tensors)}: expected one line with {word}, found {said}")
+        self.refused(3, "run", source, "--ids", "1", "--lora", DATA / "qwen2")
+        self.refused(3, "run", DATA / "llama-bias", "--ids", "1", "--lora", adapter)
+        self.refused(2, "run", source, "--ids", "1", *["--lora", adapter] * 17)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    args = parser.parse_args()
+    checks = []
+
+    def add(name, needs, claim, *given):
+        checks.append((f"adapter_{name}", needs, lambda: claim(Test(args.build, name), *given)))
+
+    for name in ("lora-qv", "lora-all-rslora"):
+        add(name, TEST_DATA / "fixtures" / "adapters" / name, Test.recorded, name)
+    for name in MADE:
+        add(f"of_{name}_is_the_merged_model", DATA / name, Test.merged, name)
+    for name, kind in (("llama-gqa", "bf16"), ("qwen2", "q8"), ("phi3", "q4")):
+        add(f"has_one_result_{name}_{kind}", DATA / name, Test.same_bits, name, kind)
+    add("bits_are_pinned", DATA, Test.pinned)
+    add("is_recorded_in_files", DATA, Test.recorded_in_files)
+    add("refused_by_name", DATA, Test.refusals)
+    return run_checks(checks, args.only)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
