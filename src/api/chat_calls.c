@@ -1,7 +1,6 @@
-/* api/chat_calls.c: constraints under which an answer calls tools. The chat's template writes calls
- * of words that nothing else has; what it puts around them is what must be drawn, and each tool's
- * schema says what its arguments are. */
-#include "api/fitting.h"
+/* api/chat_calls.c: how a chat's template writes calls of tools. It writes some of words that
+ * nothing else has; what it puts around them is what must be drawn. */
+#include "api/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,24 +20,10 @@
 #define VALUE   "\"vala1\""
 #define ARGS    "{" KEY ": " VALUE "}"
 
-enum { MARK_NAME = 1, MARK_ID = 2 }; /* bytes that stand for them */
 enum { MARKER_LEAST = 3 };           /* bytes of a marker that is no token */
 
-/* What is written before the arguments of the first call and of a later one, and after the last.
- * before: what leads to all that, up to a marker; nothing: the answer begins with it. */
-typedef struct CallTexts {
-    TextOut      before, first, next, end;
-    bool         several, thinks; /* thinks: the prompt opens reasoning */
-    AnswerMarker begins;          /* calls that need not come; n = 0: they must */
-} CallTexts;
-
-static void call_texts_free(CallTexts *t)
-{
-    text_out_free(&t->before);
-    text_out_free(&t->first);
-    text_out_free(&t->next);
-    text_out_free(&t->end);
-}
+/* before: what leads to the first call, up to a marker; nothing: the answer begins with it. */
+typedef struct CallTexts { TextOut before; CallForm form; } CallTexts;
 
 static bool no_form(const tblock_chat *c, const char *why, Error *err)
 {
@@ -212,10 +197,12 @@ static bool read_two(const Written *w, const char *two, CallTexts *out)
                *args  = begin ? find_args(begin, &end) : NULL,
                *more  = args ? find_args(end, &end_2) : NULL,
                *tail  = more ? tail_of(w, end_2) : NULL;
-    out->several = tail && read_first(w, begin, args, &first) && same_text(&out->first, &first)
-        && mark(&out->next, end, (size_t)(more - end), NAME_2) == 1
-        && mark(&last, end_2, (size_t)(tail - end_2), NAME_2) == 0 && same_text(&out->end, &last);
-    const bool good = !first.failed && !last.failed && !out->next.failed;
+    out->form.several = tail && read_first(w, begin, args, &first)
+        && same_text(&out->form.first, &first)
+        && mark(&out->form.next, end, (size_t)(more - end), NAME_2) == 1
+        && mark(&last, end_2, (size_t)(tail - end_2), NAME_2) == 0
+        && same_text(&out->form.end, &last);
+    const bool good = !first.failed && !last.failed && !out->form.next.failed;
     text_out_free(&first);
     text_out_free(&last);
     return good;
@@ -229,8 +216,8 @@ static bool read_one(const Written *w, const char *one, CallTexts *out, Error *e
         return no_form(w->chat, "calls do not stand where answers do", err);
     if (!args)
         return no_form(w->chat, "arguments are not an object in JSON", err);
-    if (!read_first(w, begin, args, &out->first)
-        || mark(&out->end, end, (size_t)(tail - end), NAME_1) != 0)
+    if (!read_first(w, begin, args, &out->form.first)
+        || mark(&out->form.end, end, (size_t)(tail - end), NAME_1) != 0)
         return no_form(w->chat, "the name does not stand once before the arguments", err);
     if (w->opens)
         text_out_bytes(&out->before, w->facts.think_end.s, w->facts.think_end.n);
@@ -248,12 +235,14 @@ static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
          *two = one ? written_calls(c, 2, &why) : NULL; /* some have place for one */
     bool  good = one && (two || why.status != SYSTEM || no_memory(NULL, err))
         && read_one(&w, one, out, err) && (!two || read_two(&w, two, out) || no_memory(NULL, err));
-    out->thinks = w.opens;
+    out->form.thinks = w.opens;
     tblock_free(w.prompt);
     tblock_free(w.plain);
     tblock_free(one);
     tblock_free(two);
-    if (good && (out->before.failed || out->first.failed || out->next.failed || out->end.failed))
+    if (good
+        && (out->before.failed || out->form.first.failed || out->form.next.failed
+            || out->form.end.failed))
         return no_memory(NULL, err);
     return good;
 }
@@ -266,14 +255,15 @@ static bool find_marked(const tblock_chat *c, CallTexts *t, Error *err)
     int             id;
     const size_t    token = tokenizer_special_at(parts.model->tokenizer, m.s, m.n, &id);
     m.n                   = token ? token : m.n >= MARKER_LEAST ? m.n : 0;
-    const char *end = t->first.text + t->first.n, *at = find_marker(t->first.text, end, m);
-    if (!at || memchr(t->first.text, MARK_NAME, (size_t)(at - t->first.text)))
+    const char *end = t->form.first.text + t->form.first.n,
+               *at = find_marker(t->form.first.text, end, m);
+    if (!at || memchr(t->form.first.text, MARK_NAME, (size_t)(at - t->form.first.text)))
         return no_form(c, "no marker shows where they begin", err);
-    const size_t n = (size_t)(at - t->first.text) + m.n;
-    text_out_bytes(&t->before, t->first.text, n);
-    t->first.n -= n;
-    memmove(t->first.text, t->first.text + n, t->first.n);
-    t->begins = m;
+    const size_t n = (size_t)(at - t->form.first.text) + m.n;
+    text_out_bytes(&t->before, t->form.first.text, n);
+    t->form.first.n -= n;
+    memmove(t->form.first.text, t->form.first.text + n, t->form.first.n);
+    t->form.begins = m;
     return !t->before.failed || no_memory(NULL, err);
 }
 
@@ -325,13 +315,13 @@ static bool is_balanced(const TextOut *text)
 
 static void write_answer(TextOut *o, const CallTexts *texts)
 {
-    unmark(o, &texts->first, NAME_1, ID_1);
+    unmark(o, &texts->form.first, NAME_1, ID_1);
     text_out(o, ARGS);
-    if (texts->several) {
-        unmark(o, &texts->next, NAME_2, ID_2);
+    if (texts->form.several) {
+        unmark(o, &texts->form.next, NAME_2, ID_2);
         text_out(o, ARGS);
     }
-    unmark(o, &texts->end, "", texts->several ? ID_2 : ID_1);
+    unmark(o, &texts->form.end, "", texts->form.several ? ID_2 : ID_1);
 }
 
 /* The template's own answer must be read as just these calls. */
@@ -343,7 +333,7 @@ static bool check_texts(const tblock_chat *c, const CallTexts *texts, Error *err
     const tblock_answer_part *part;
     size_t                    n;
     tblock_answer            *a    = tblock_answer_new(c, err);
-    const char               *name = texts->several ? NAME_2 : NAME_1;
+    const char               *name = texts->form.several ? NAME_2 : NAME_1;
     write_answer(&o, texts);
     bool good = a && (!o.failed || no_memory(NULL, err)) && check_ends(c, &o, err)
         && tblock_answer_put(a, texts->before.n ? texts->before.text : "", texts->before.n, &part,
@@ -354,9 +344,9 @@ static bool check_texts(const tblock_chat *c, const CallTexts *texts, Error *err
         tblock_answer_describe(a, &said);
         if (said.n_calls)
             tblock_answer_describe_call(a, said.n_calls - 1, &call);
-        good = (said.n_calls == (texts->several ? 2 : 1) && !said.n_content
+        good = (said.n_calls == (texts->form.several ? 2 : 1) && !said.n_content
                 && call.n_name == strlen(name) && memcmp(call.name, name, call.n_name) == 0
-                && is_balanced(&texts->first) && is_balanced(&o))
+                && is_balanced(&texts->form.first) && is_balanced(&o))
             || no_form(c, "it would not be read as one", err);
     }
     tblock_answer_free(a);
@@ -364,222 +354,26 @@ static bool check_texts(const tblock_chat *c, const CallTexts *texts, Error *err
     return good;
 }
 
-/* ---- The grammar ----------------------------------------------------------------------------- */
-
-/* Where a name may stand, no character of it means anything. */
-static bool is_plain(const JsonNode *name)
-{
-    return name && name->kind == NODE_STRING && name->n
-        && strspn(name->text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
-               == name->n;
-}
-
-/* The template's text with the special tokens that it spells, and what the marks stand for. */
-static Expr text_expr(Grammar *g, const Tokenizer *t, const char *s, size_t n, const char *name)
-{
-    static const char id[] = "[a-zA-Z0-9]{9}";
-    Expr              e    = EXPR_EMPTY;
-    for (size_t i = 0, length; i < n; i += length ? length : 1) {
-        char token[SPECIAL_BYTES];
-        int  special = -1;
-        length       = tokenizer_special_at(t, s + i, n - i, &special);
-        if (length)
-            special_bytes(token, special);
-        e = expr_seq(g, e,
-                     length                ? expr_text(g, token, sizeof token)
-                         : s[i] == MARK_NAME ? expr_text(g, name, strlen(name))
-                         : s[i] == MARK_ID ? expr_regex(g, id, sizeof id - 1, false, CHARS_UTF8,
-                                                        "id")
-                                           : expr_text(g, s + i, 1));
-    }
-    return e;
-}
-
-/* Arguments are an object, whether the schema says so or not. */
-static bool args_rule(Grammar *g, const JsonDoc *d, const JsonNode *tool, const char *name,
-                      Rule *out, Error *err)
-{
-    const JsonNode *schema = node_get(tool, "parameters"), *type = node_get(schema, "type");
-    TextOut         text = { 0 }, what = { 0 };
-    if ((schema && schema->kind != NODE_OBJECT) || (type && !node_is(type, "object")))
-        return fail(err, INPUT, "tools: %s: parameters: expected a schema of type object", name);
-    text_out(&text, "{\"type\": \"object\"");
-    JSON_NODES (i, schema) {
-        if (i == type)
-            continue;
-        text_out(&text, ", ");
-        json_out_string(&text, i->key, i->key_n);
-        text_out(&text, ": ");
-        json_out_node(&text, d, i);
-    }
-    text_out(&text, "}");
-    text_out(&what, "tools: %s: parameters", name);
-    text_out_bytes(&what, "", 1);
-    bool good = !text.failed && !what.failed ? true : no_memory(NULL, err);
-    good = good
-        && (grammar_read_schema(g, text.text, text.n, &(SchemaOptions){ false }, what.text, NULL,
-                                out)
-            || (grammar_failed(g, err), false));
-    text_out_free(&text);
-    text_out_free(&what);
-    return good;
-}
-
-/* What is made: the calls of these tools. */
-typedef struct Making {
-    const Tokenizer *tokenizer;
-    const JsonDoc   *tools;
-    const CallTexts *texts;
-} Making;
-
-/* The calls of one tool, the first and later ones, as alternatives. */
-static bool add_tool(Grammar *g, const Making *m, const JsonNode *tool, Rule first, Rule next,
-                     Error *err)
-{
-    const CallTexts *t = m->texts;
-    const JsonNode *name = node_get(tool, "name");
-    Rule            args;
-    if (!is_plain(name))
-        return fail(err, INPUT, "tools: name: expected letters, digits, _, - and . alone where a "
-                                "call is required");
-    if (!args_rule(g, m->tools, tool, name->text, &args, err))
-        return false;
-    const Expr before[] = { text_expr(g, m->tokenizer, t->first.text, t->first.n, name->text),
-                            text_expr(g, m->tokenizer, t->next.text, t->next.n, name->text) };
-    grammar_add(g, first, (Symbol[]){ symbol_expr(before[0]), symbol_rule(args) }, 2);
-    if (t->several)
-        grammar_add(g, next, (Symbol[]){ symbol_expr(before[1]), symbol_rule(args) }, 2);
-    return true;
-}
-
-static bool add_calls(Grammar *g, const Making *m, const char *name, Rule *root, Error *err)
-{
-    const CallTexts *t = m->texts;
-    const Rule first = grammar_rule(g, "call"), next = t->several ? grammar_rule(g, "call") : first;
-    size_t     n     = 0;
-    *root            = grammar_rule(g, "calls");
-    JSON_NODES (i, m->tools->node) {
-        const JsonNode *tool = node_get(i, "function") ? node_get(i, "function") : i;
-        if (name && !node_is(node_get(tool, "name"), name))
-            continue;
-        if (!add_tool(g, m, tool, first, next, err))
-            return false;
-        n++;
-    }
-    if (!n)
-        return fail(err, INPUT, "tools: expected %s%.100s, found no such tool",
-                    name ? "the function " : "one", name ? name : "");
-    Symbol row[3] = { symbol_rule(first) };
-    n             = 1;
-    if (t->several)
-        row[n++] = grammar_repeat(g, symbol_rule(next), 0, REPEAT_FOREVER);
-    if (t->end.n)
-        row[n++] = symbol_expr(text_expr(g, m->tokenizer, t->end.text, t->end.n, ""));
-    grammar_add(g, *root, row, n);
-    return true;
-}
-
-static Constraint *compile(const Making *m, const char *name, Error *err)
-{
-    Grammar *g    = grammar_new(err);
-    Rule     root = 0;
-    if (g && add_calls(g, m, name, &root, err))
-        return constraint_new(g, root, "tools", err);
-    grammar_free(g);
-    return NULL;
-}
-
-/* ---- What comes before ----------------------------------------------------------------------- */
-
-/* Any characters and special tokens, of which a text is made. */
-typedef struct Lead { Grammar *g; const Tokenizer *t; Expr any, all; } Lead;
-
-static Lead lead_begin(Grammar *g, const Tokenizer *t)
-{
-    const Expr token = expr_seq(g, expr_range(g, NO_TEXT, NO_TEXT),
-                                expr_repeat(g, expr_range(g, 0x80, 0xBF), SPECIAL_BYTES - 1,
-                                            SPECIAL_BYTES - 1)),
-               any   = expr_alt(g, expr_any_char(g, CHARS_UTF8), token);
-    return (Lead){ g, t, any, expr_repeat(g, any, 0, REPEAT_FOREVER) };
-}
-
-/* A marker as a token or spelled: so it is read. */
-static Expr marker_expr(const Lead *l, AnswerMarker m)
-{
-    return expr_alt(l->g, expr_text(l->g, m.s, m.n), text_expr(l->g, l->t, m.s, m.n, ""));
-}
-
-/* The shortest texts that end with it. */
-static Expr ending_with(const Lead *l, AnswerMarker m)
-{
-    const Expr ends = expr_seq(l->g, l->all, marker_expr(l, m));
-    return expr_minus(l->g, ends, expr_seq(l->g, ends, expr_seq(l->g, l->any, l->all)));
-}
-
-/* What comes before calls that need not come. In reasoning no call begins. */
-static Expr before_begun(const Lead *l, AnswerMarker begins, const AnswerFacts *f, bool thinks)
-{
-    static const char spaces[] = "[ \\t\\r\\n]*";
-    Grammar   *g       = l->g;
-    const Expr calls   = ending_with(l, begins);
-    if (!f->think_end.n)
-        return calls;
-    const Expr thought = expr_seq(g, ending_with(l, f->think_end), calls),
-               space   = expr_regex(g, spaces, sizeof spaces - 1, false, CHARS_UTF8, "space");
-    if (thinks || !f->think.n)
-        return thinks ? thought : calls;
-    const Expr think = expr_seq(g, space, marker_expr(l, f->think));
-    return expr_alt(g, expr_seq(g, think, thought),
-                    expr_minus(g, calls, expr_seq(g, think, l->all)));
-}
-
-/* NULL: it failed. */
-static Constraint *compile_lead(const tblock_chat *c, const CallTexts *t, Error *err)
-{
-    const ChatParts   parts = chat_parts(c);
-    const AnswerFacts f     = answer_form_facts(parts.answers);
-    Grammar          *g     = grammar_new(err);
-    if (!g)
-        return NULL;
-    const Lead l = lead_begin(g, parts.model->tokenizer);
-    return constraint_of_expr(g,
-                              t->begins.n ? before_begun(&l, t->begins, &f, t->thinks)
-                                          : ending_with(&l, f.think_end),
-                              "tools", err);
-}
-
-static tblock_constraint *make(const tblock_chat *c, const CallTexts *texts, const char *name,
-                               int64_t begun, Error *err)
-{
-    const ChatParts parts = chat_parts(c);
-    const Making    m     = { parts.model->tokenizer, parts.tools, texts };
-    const bool      leads = texts->thinks || texts->begins.n;
-    Constraint     *lead  = leads ? compile_lead(c, texts, err) : NULL;
-    if (leads && !lead)
-        return NULL;
-    tblock_constraint *calls = constraint_over(parts.model, compile(&m, name, err), begun, "tools",
-                                               err);
-    return leads ? constraint_behind(calls, lead, texts->begins.n) : calls;
-}
-
 static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, unsigned flags,
                                      Error *err)
 {
     const int64_t      begun = clock_ns();
     const ChatParts    parts = chat_parts(c);
-    CallTexts          texts = { 0 };
+    const AnswerFacts  facts = answer_form_facts(parts.answers);
+    CallTexts          texts = { .form = { .think = facts.think, .think_end = facts.think_end } };
     tblock_constraint *out   = NULL;
     bool               good  = parts.tools->node != NULL
         || fail(err, INPUT, "tools: expected one, found none");
-    if (good && !answer_form_facts(parts.answers).calls)
+    if (good && !facts.calls)
         good = no_form(c, "it shows none that could be read", err);
     if (good && find_texts(c, &texts, err)
         && (!(flags & TBLOCK_CALLS_OPTIONAL) || find_marked(c, &texts, err))
         && check_texts(c, &texts, err)) {
-        texts.several = texts.several && flags & TBLOCK_CALLS_SEVERAL;
-        out           = make(c, &texts, name, begun, err);
+        texts.form.several = texts.form.several && flags & TBLOCK_CALLS_SEVERAL;
+        out = calls_constraint(parts.model, &texts.form, parts.tools, name, begun, err);
     }
-    call_texts_free(&texts);
+    text_out_free(&texts.before);
+    call_form_free(&texts.form);
     return out;
 }
 

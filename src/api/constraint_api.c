@@ -23,7 +23,7 @@ struct tblock_constraint {
     TextOut          times;           /* int64_t of each mask */
     int64_t          compile_ns;
     char            *unknown_formats; /* NULL: none */
-    int              kind;            /* as it was told; 0: a chat's calls */
+    int              kind;            /* as in ConstraintText */
     char            *text;            /* [n_text] */
     size_t           n_text;
 };
@@ -135,7 +135,7 @@ tblock_constraint *constraint_behind(tblock_constraint *c, Constraint *lead, boo
 
 bool constraint_sleeps(const tblock_constraint *c) { return c && c->lead_may_end; }
 
-static bool keep_text(tblock_constraint *c, int kind, const char *text, size_t n, Error *err)
+bool constraint_keep_text(tblock_constraint *c, int kind, const char *text, size_t n, Error *err)
 {
     c->kind   = kind;
     c->n_text = n;
@@ -147,7 +147,7 @@ static bool keep_text(tblock_constraint *c, int kind, const char *text, size_t n
 
 ConstraintText constraint_text(const tblock_constraint *c)
 {
-    return (ConstraintText){ c->lead ? 0 : c->kind, c->text, c->n_text };
+    return (ConstraintText){ c->kind, c->text, c->n_text };
 }
 
 static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, const char *text,
@@ -165,7 +165,7 @@ static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, c
     TextOut            unknown = { 0 };
     Constraint        *engine  = compile(kind, text, n_bytes, name, &unknown, err);
     tblock_constraint *c       = constraint_over(m, engine, begun, name, err);
-    if (c && (!keep_text(c, kind, text, n_bytes, err)
+    if (c && (!constraint_keep_text(c, kind, text, n_bytes, err)
               || (unknown.n && !(c->unknown_formats = text_out_take(&unknown, err))))) {
         tblock_constraint_free(c);
         c = NULL;

@@ -38,7 +38,10 @@ tblock_constraint *constraint_over(const tblock_model *m, Constraint *engine, in
 tblock_constraint *constraint_behind(tblock_constraint *c, Constraint *lead, bool may_end);
 bool constraint_sleeps(const tblock_constraint *c); /* may it? false for NULL */
 
-/* What tblock_constraint_new was told; kind 0: it was made otherwise. */
+/* What tblock_constraint_new was told, or what calls_constraint_read reads (api/calls.h); kind 0:
+ * no text says it. */
+enum { CONSTRAINT_CALLS = TBLOCK_JSON_SCHEMA_ANY_ORDER + 1 };
+bool constraint_keep_text(tblock_constraint *c, int kind, const char *text, size_t n, Error *err);
 typedef struct ConstraintText { int kind; const char *text; size_t n; } ConstraintText;
 ConstraintText constraint_text(const tblock_constraint *c);
 

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/fitting.h"
 #include "base/fp_env.h"
 #include "base/json.h"
 #include "base/memory.h"
@@ -21,6 +20,7 @@ const char *const receipt_kinds[RECEIPT_KINDS] = {
     [TBLOCK_GRAMMAR]               = "grammar",
     [TBLOCK_JSON_SCHEMA]           = "json_schema",
     [TBLOCK_JSON_SCHEMA_ANY_ORDER] = "json_schema_any_order",
+    [CONSTRAINT_CALLS]             = "calls",
 };
 
 enum { CONFIG = 2 }; /* the page of JSON of which a receipt has the hash */
@@ -218,15 +218,6 @@ static bool copy_sampling(tblock_receipt *r, const SamplerOptions *s)
     return true;
 }
 
-static bool is_utf8(const char *s, size_t n)
-{
-    uint32_t point;
-    for (int length; n; s += length, n -= (size_t)length)
-        if ((length = utf8_decode(s, n, &point)) <= 0)
-            return false;
-    return true;
-}
-
 static bool copy_constraint(tblock_receipt *r, const tblock_generation_options *o,
                             const tblock_model *m, Error *err)
 {
@@ -235,9 +226,9 @@ static bool copy_constraint(tblock_receipt *r, const tblock_generation_options *
     const ConstraintText t = constraint_text(o->constraint);
     tblock_model_info    info;
     if (!t.kind)
-        return fail(err, USAGE, "receipt: expected a constraint that has a text, found one of a "
-                                "chat's tools");
-    if (!is_utf8(t.text, t.n))
+        return fail(err, USAGE, "receipt: expected a constraint that has a text, found one of "
+                                "more tools than 1,024, or of a template that is not UTF-8");
+    if (!utf8_valid(t.text, t.n))
         return fail(err, INPUT, "receipt: expected a constraint in UTF-8");
     tblock_model_describe(m, &info);
     r->kind       = t.kind;

@@ -2,7 +2,7 @@
 #ifndef API_RECEIPT_H
 #define API_RECEIPT_H
 
-#include "api/api.h"
+#include "api/fitting.h"
 #include "base/hash.h"
 
 enum { RECEIPT_VERSION = 1 };
@@ -31,8 +31,8 @@ struct tblock_receipt {
 };
 
 extern const char *const receipt_fact_keys[BINDING_FACTS];
-/* The names of the kinds of constraints, by enum tblock_constraint_kind. */
-enum { RECEIPT_KINDS = TBLOCK_JSON_SCHEMA_ANY_ORDER + 1 };
+/* The names of the kinds of constraints, by what constraint_text says. */
+enum { RECEIPT_KINDS = CONSTRAINT_CALLS + 1 };
 extern const char *const receipt_kinds[RECEIPT_KINDS];
 
 /* What this context computes, as a receipt has it; hex is room for one of the values. */

@@ -89,7 +89,7 @@ static bool read_constraint(const Reading *in, const JsonNode *j)
             r->kind = i;
     if (!r->kind)
         return record_wrong(&in->at, "constraint.kind",
-                            "regex, grammar, json_schema or json_schema_any_order", v[0]);
+                            "regex, grammar, json_schema, json_schema_any_order or calls", v[0]);
     if (v[1]->kind != NODE_STRING)
         return record_wrong(&in->at, "constraint.text", "a text", v[1]);
     if (v[2]->kind != NODE_ARRAY)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/fitting.h"
+#include "api/calls.h"
 #include "api/reread.h"
 #include "base/fp_env.h"
 #include "base/progress.h"
@@ -266,7 +266,9 @@ static bool open_one(Checking *k, const tblock_context *c)
     k->fit = (Fitting){ .end = r->stop_ids, .n_end = r->n_stop_ids,
                         .vocab_size = k->batch->vocab_size };
     k->fit.constraint =
-        tblock_constraint_new(c->model, r->kind, r->text, r->n_text, "constraint", &k->why);
+        r->kind == CONSTRAINT_CALLS
+            ? calls_constraint_read(c->model, r->text, r->n_text, "constraint", &k->why)
+            : tblock_constraint_new(c->model, r->kind, r->text, r->n_text, "constraint", &k->why);
     return k->fit.constraint && fitting_begin(&k->fit, c->model, &k->why);
 }
 

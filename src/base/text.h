@@ -97,6 +97,15 @@ static inline int utf8_decode(const char *s, size_t n, uint32_t *code)
     *code = c;
     return length;
 }
+/* Is it UTF-8 from end to end? */
+static inline bool utf8_valid(const char *s, size_t n)
+{
+    uint32_t code;
+    for (int length; n; s += length, n -= (size_t)length)
+        if ((length = utf8_decode(s, n, &code)) < 0)
+            return false;
+    return true;
+}
 
 /* ---- printable.c ----------------------------------------------------------------------------- */
 

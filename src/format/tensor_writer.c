@@ -124,22 +124,9 @@ static bool write_at(TensorWriter *w, size_t offset, const void *data, size_t n_
 
 /* ---- Declaring ------------------------------------------------------------------------------- */
 
-static bool is_utf8(const char *s)
-{
-    uint32_t code;
-    for (size_t n = strlen(s); n;) {
-        int length = utf8_decode(s, n, &code);
-        if (length < 0)
-            return false;
-        s += length;
-        n -= (size_t)length;
-    }
-    return true;
-}
-
 bool tensor_writer_meta(TensorWriter *w, const char *key, const char *value, Error *err)
 {
-    if (!is_utf8(key) || !is_utf8(value))
+    if (!utf8_valid(key, strlen(key)) || !utf8_valid(value, strlen(value)))
         return fail(err, SYSTEM, "%s: metadata %s: expected UTF-8", w->out.path, key);
     for (size_t i = 0; i < w->n_meta; i++)
         if (strcmp(w->meta[i].key, key) == 0)
@@ -160,7 +147,7 @@ bool tensor_writer_declare(TensorWriter *w, const char *name, DType dtype, int r
                            const int64_t *shape, Error *err)
 {
     size_t n_elements, n_bytes, end;
-    if (!is_utf8(name) || strcmp(name, "__metadata__") == 0)
+    if (!utf8_valid(name, strlen(name)) || strcmp(name, "__metadata__") == 0)
         return fail(err, SYSTEM, "%s: tensor %s: not a valid tensor name", w->out.path, name);
     if (rank < 0 || rank > TENSOR_MAX_RANK)
         return fail(err, SYSTEM, "%s: tensor %s: expected at most %d dimensions, found %d",
@@ -277,7 +264,8 @@ bool tensor_writer_patch_meta(TensorWriter *w, const char *key, const char *valu
     size_t i = 0, n_bytes;
     while (i < w->n_meta && strcmp(w->meta[i].key, key) != 0)
         i++;
-    if (i == w->n_meta || strlen(w->meta[i].value) != strlen(value) || !is_utf8(value))
+    const size_t n = strlen(value);
+    if (i == w->n_meta || strlen(w->meta[i].value) != n || !utf8_valid(value, n))
         return fail(err, SYSTEM, "%s: metadata %s: a patch must replace a value of the same length",
                     w->out.path, key);
     memcpy(w->meta[i].value, value, strlen(value));

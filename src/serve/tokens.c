@@ -3,19 +3,6 @@
 
 #include <stdlib.h>
 
-/* Is it UTF-8 from end to end? */
-static bool is_utf8(const char *s, size_t n)
-{
-    uint32_t code;
-    for (size_t at = 0; at < n;) {
-        int length = utf8_decode(s + at, n - at, &code);
-        if (length < 0)
-            return false;
-        at += (size_t)length;
-    }
-    return true;
-}
-
 void token_bytes(TextOut *o, const Server *s, int32_t id)
 {
     tblock_stream *stream = tblock_stream_new(s->o->model, true, NULL);
@@ -33,7 +20,7 @@ void token_json(TextOut *o, const Server *s, int32_t id)
 {
     TextOut text = { 0 }, spelled = { 0 };
     token_bytes(&text, s, id);
-    if (is_utf8(text.text ? text.text : "", text.n)) {
+    if (utf8_valid(text.text ? text.text : "", text.n)) {
         json_out_string(o, text.text ? text.text : "", text.n);
     } else {
         text_out(&spelled, "bytes:");

@@ -4,9 +4,8 @@ import concurrent.futures
 import json
 import subprocess
 import sys
-import tempfile
 
-from server import HELLO, MODEL, ROOT, TBLOCK, TEMPLATE, TOOLS, Server
+from server import HELLO, MODEL, ROOT, TBLOCK, Server
 
 sys.path.insert(0, str(ROOT / "tests"))
 from verdicts import attempt_all, need  # noqa: E402
@@ -90,16 +89,8 @@ def answers_in_other_forms_have_them():
 
 
 def what_has_no_receipt_is_refused():
-    with tempfile.NamedTemporaryFile("w", suffix=".jinja") as template:
-        template.write(TEMPLATE)
-        template.flush()
-        refuses("--chat-format", template.name)
-
-
-def refuses(*options):
-    with Server(*options) as s:
-        for path, given in (("/v1/completions", {"prompt": "A", "resume_ids": [1]}), ("/v1/chat/completions", {"messages": HELLO, "tools": TOOLS, "tool_choice": "required"})):
-            s.refused(path, 400, "receipt: expected", param="receipt", **given, receipt=True)
+    with Server() as s:
+        s.refused("/v1/completions", 400, "receipt: expected none beside resume_ids", param="receipt", prompt="A", resume_ids=[1], receipt=True)
 
 
 sys.exit(attempt_all(answers_have_the_receipts_of_run, company_changes_no_receipt, conversations_have_them, answers_in_other_forms_have_them,

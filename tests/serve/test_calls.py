@@ -2,11 +2,13 @@
 """Calls that must come, in the forms of published families: with special tokens, behind reasoning that the prompt opens, with ids behind
 the arguments. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import json
+import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
-from server import HELLO, ROOT, TOOLS as TALK_TOOLS, Server, talking
+from server import HELLO, ROOT, TBLOCK, TOOLS as TALK_TOOLS, Server, talking
 from tokens_model import model_of
 from verdicts import attempt_all
 
@@ -84,6 +86,33 @@ def every_form_writes_its_own_tokens():
             named = s.post(PATH, **ASKED, seed=5, tool_choice={"type": "function", "function": {"name": "count"}}, parallel_tool_calls=False)
             assert fitting(named["choices"][0]["message"]["tool_calls"], ["count"]) == 1, named
     assert several >= {"hermes", "mistral_v3", "phi4_mini"}, several
+
+
+def its_receipts_hold():
+    """Calls that must come, and those that need not, behind reasoning or at once."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+
+        def keep(answer, what, calls=1):
+            paths.append("%s/%s.json" % (folder, what))
+            receipt = answer["receipt"]
+            said = json.loads(receipt["constraint"]["text"])
+            assert receipt["constraint"]["kind"] == "calls" and [t["name"] for t in said["tools"]] == ["look_up", "count"][-calls:], said
+            assert all(t["parameters"] == SCHEMA for t in said["tools"]), said
+            pathlib.Path(paths[-1]).write_text(json.dumps(receipt))
+        for name in [*BEGINS, *OTHERS]:
+            with speaking(TEMPLATES[name]["template"]) as s:
+                keep(s.post(PATH, **ASKED, tool_choice="required", seed=1, receipt=True)["choices"][0], name, 2)
+                if name in BEGINS:   # the first token or a later one is the marker
+                    strict_ = s.post(PATH, **ASKED | {"tools": strict()}, seed=2, receipt=True, logit_bias={str(id_of(BEGINS[name])): 7})["choices"][0]
+                    assert id_of(BEGINS[name]) in strict_["token_ids"], (name, strict_)
+                    keep(strict_, name + "-strict", 2)
+        with speaking(TEMPLATES["qwen3_prompt_thinks"]["template"]) as s:
+            given = dict(input=HELLO, tools=[dict(t["function"], type="function") for t in TOOLS], max_output_tokens=600,
+                         logit_bias={str(id_of("</think>")): 7}, seed=3, receipt=True)
+            keep(s.post("/v1/responses", **given, tool_choice={"type": "function", "name": "count"}, parallel_tool_calls=False), "thinks")
+        done = subprocess.run([TBLOCK, "verify", MODEL, *paths, "--json"], capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 0 and json.loads(done.stdout)["ok"], done.stdout + done.stderr
 
 
 def what_cannot_be_kept_is_named():
@@ -209,6 +238,6 @@ def strict_that_cannot_be_kept_is_named():
         s.refused(PATH, 400, "f: parameters", "tools", **dict(ASKED, tools=odd))
 
 
-sys.exit(attempt_all(every_form_writes_its_own_tokens, what_cannot_be_kept_is_named, other_tokens_never_come,
+sys.exit(attempt_all(every_form_writes_its_own_tokens, its_receipts_hold, what_cannot_be_kept_is_named, other_tokens_never_come,
                      reasoning_that_the_prompt_opens_comes_first, other_endpoints_have_the_same, a_strict_call_fits_when_the_model_begins_it,
                      a_strict_call_changes_nothing_before_it, strict_that_cannot_be_kept_is_named))

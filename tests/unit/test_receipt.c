@@ -1,6 +1,7 @@
 /* tests/unit/test_receipt.c: a receipt holds where it tells the truth, and a lie is named. */
 #include "test.h"
 
+#include "api/calls.h"
 #include "api/receipt.h"
 #include "tblock_tools.h"
 
@@ -129,6 +130,73 @@ static void another_constraint_than_the_one_that_drew_is_found(void)
     }
 }
 
+#define FORM(begins, think_end, thinks, tools)                                                     \
+    "{\"first\":\"<\\u0001(\",\"next\":\";\\u0001(\",\"end\":\")\",\"begins\":\"" begins           \
+    "\",\"think\":\"\",\"think_end\":\"" think_end "\",\"thinks\":" thinks ",\"tools\":" tools "}"
+#define TOOL(most)                                                                                 \
+    "[{\"name\":\"f\",\"parameters\":{\"properties\":{\"s\":{\"type\":\"string\",\"maxLength\":"   \
+    most "}},\"required\":[\"s\"]}}]"
+
+static tblock_constraint *calls_of(const char *text)
+{
+    return calls_constraint_read(model, text, strlen(text), "calls", &err);
+}
+
+static tblock_receipt *of_calls(const char *drew, const char *claims)
+{
+    tblock_generation_options o = usual, claim = usual;
+    o.max_tokens = claim.max_tokens = 60;
+    o.constraint                    = calls_of(drew);
+    claim.constraint                = claims ? calls_of(claims) : NULL;
+    CHECK(o.constraint && (claim.constraint || !claims), "%s", err.msg);
+    tblock_receipt *r = sent(drawn(o, &claim, 0));
+    tblock_constraint_free(o.constraint);
+    tblock_constraint_free(claim.constraint);
+    return r;
+}
+
+static void calls_of_tools_hold(void)
+{
+    static const char *const text[] = { FORM("", "", "false", TOOL("4")),
+                                        FORM("", "e", "true", TOOL("4")),
+                                        FORM("a", "", "false", TOOL("4")),
+                                        FORM("a", "e", "true", TOOL("4")) };
+    for (size_t i = 0; i < sizeof text / sizeof *text; i++) {
+        expect(of_calls(text[i], text[i]), TBLOCK_RECEIPT_HOLDS, "");
+        expect(of_calls(text[i], NULL), TBLOCK_RECEIPT_TOKEN, "its logits give");
+        expect(of_calls(text[i], FORM("", "", "false", TOOL("0"))), TBLOCK_RECEIPT_TOKEN, "");
+    }
+}
+
+/* Whatever a receipt says there: it is named, and nothing is computed. */
+static void wrong_calls_are_named(void)
+{
+    static const char *const wrong[][2] = {
+        { "[]", "calls: expected an object, found an array" },
+        { "{\"first\":\"\"}", "calls: expected the field \"next\"" },
+        { FORM("", "", "1", TOOL("4")), "thinks: expected true or false" },
+        { FORM("", "", "true", TOOL("4")), "think_end: expected a marker" },
+        { FORM("", "", "false", "[]"), "tools: expected an array of 1 to 1,024 tools" },
+        { FORM("", "", "false", "[1]"), "tools: expected an object, found 1" },
+        { FORM("", "", "false", "[{\"name\":\"f\"}]"), "expected the field \"parameters\"" },
+        { FORM("", "", "false", "[{\"name\":\"(\",\"parameters\":{}}]"), "tools: name: expected" },
+        { FORM("", "", "false", TOOL("\"x\"")), "maxLength" },
+        { FORM("", "", "false", "[[[[" ), "calls: " },
+        { FORM("\\u0000", "", "false", TOOL("4")), "NUL" },
+    };
+    char long_text[4096];
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        CHECK(!calls_of(wrong[i][0]) && err.status == INPUT && strstr(err.msg, wrong[i][1]),
+              "%zu: expected '%s', found '%s'", i, wrong[i][1], err.msg);
+    snprintf(long_text, sizeof long_text, FORM("%01100d", "", "false", "[]"), 0);
+    CHECK(!calls_of(long_text) && strstr(err.msg, "begins: expected a short text"), "%s", err.msg);
+    tblock_receipt *r =
+        of_calls(FORM("", "", "false", TOOL("4")), FORM("", "", "false", TOOL("4")));
+    memcpy(strstr(r->text, "first"), "fir5t", 5);
+    CHECK(receipt_begin(r, &r->begin, &err), "%s", err.msg);
+    expect(r, TBLOCK_RECEIPT_FAILED, "constraint: calls: unknown field \"fir5t\"");
+}
+
 /* Of what is wrong in several places the first counts, wherever the pieces end. */
 static void company_changes_no_answer(void)
 {
@@ -237,6 +305,8 @@ int main(int argc, char **argv)
     TEST(a_true_one_holds);
     TEST(other_options_than_those_that_drew_are_found);
     TEST(another_constraint_than_the_one_that_drew_is_found);
+    TEST(calls_of_tools_hold);
+    TEST(wrong_calls_are_named);
     TEST(company_changes_no_answer);
     TEST(a_token_that_is_left_out_is_an_error);
     TEST(what_no_receipt_can_hold_is_refused);
