@@ -377,7 +377,8 @@ void kv_put(Run *r, int l)
     }
 }
 
-/* The other rows end here: nothing reads what the last block would add to them. */
+/* The other rows end here: nothing reads what the last block would add to them. Of q, a rank needs
+ * only its own heads. */
 void last_rows(Run *r, int l)
 {
     const LastRows *w     = r->last;
@@ -385,9 +386,13 @@ void last_rows(Run *r, int l)
     int             first, end;
     if (!w || l + 1 < r->model->cfg.n_layers)
         return;
-    touch(r, writes(&r->x, BY_COLUMNS), writes(&r->xn, BY_COLUMNS), writes(&r->q, BY_COLUMNS));
+    touch(r, writes(&r->x, BY_COLUMNS), writes(&r->xn, BY_COLUMNS),
+          writes_own(r, &r->q, BY_COLUMNS, RANK_HEADS));
     for (size_t i = 0; i < sizeof act / sizeof *act; i++) {
-        my_share(r, panel_count(act[i]->width), &first, &end);
+        if (act[i] == &r->q)
+            my_panels(r, &r->layer[l].wq, &first, &end);
+        else
+            my_share(r, panel_count(act[i]->width), &first, &end);
         const int at = first * PANEL_ROWS, width = columns(first, end - first, act[i]->width);
         for (int t = 0; t < w->n_tok && width > 0; t++) /* upwards: w->row[t] >= t */
             memmove(act_row(act[i], t) + at, act_row(act[i], w->row[t]) + at,

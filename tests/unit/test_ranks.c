@@ -205,6 +205,19 @@ static void the_shipped_model_has_the_bits_of_one_process(void)
 
 /* ---- Exchanges ------------------------------------------------------------------------------- */
 
+/* A prompt takes as many exchanges as a token. Of its last block only one row goes on, of which
+ * nothing is gathered that a token alone would not. */
+static void check_prompt(tblock_context *c, const Ranks *r, int expected)
+{
+    tblock_item item[8] = { { 0 } };
+    for (int i = 0; i < 8; i++)
+        item[i] = (tblock_item){ 0, 1 + i, 1, i == 7 };
+    RanksCount before = r->count;
+    CHECK(tblock_decode(c, item, 8, &err), "%s", err.msg);
+    CHECK((int)(r->count.gathers - before.gathers) == expected, "%d exchanges of a prompt, not %d",
+          (int)(r->count.gathers - before.gathers), expected);
+}
+
 /* A token that is decoded alone exchanges what rank_exchange says, to the byte. */
 static void check_exchanges(const char *path)
 {
@@ -225,6 +238,7 @@ static void check_exchanges(const char *path)
               "%s: %d exchanges of %d, %d bytes of %d", path,
               (int)(after.gathers - before.gathers), x.gathers,
               (int)(after.gathered_bytes - before.gathered_bytes), (int)x.bytes);
+        check_prompt(c, &g.rank[0], x.gathers);
     }
     tblock_context_free(c);
     tblock_close(m);
