@@ -183,6 +183,10 @@ void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bo
 void ranks_order_free(const tblock_context *c);
 void ranks_order_close(const tblock_model *m);
 
+/* What kernels a rank uses: those of this name, and where it leaves the choice those that
+ * $TBLOCK_ISA names. All have the same bits, so ranks may differ. */
+const char *ranks_isa(const tblock_model *m, const char *isa);
+
 /* Fails with USAGE if ranks share the model: "WHAT: expected one process, found 2 ranks". */
 bool ranks_refuse(const tblock_model *m, const char *what, Error *err);
 

@@ -94,7 +94,7 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
     if (o->affinity && strcmp(o->affinity, "none") != 0 && strcmp(o->affinity, "cores") != 0)
         return fail(err, USAGE, "affinity: expected none or cores, found '%s'", o->affinity);
     const Model *m = &c->model->weights;
-    c->kernels = kernels_select(o->isa, err);
+    c->kernels = kernels_select(ranks_isa(c->model, o->isa), err);
     if (!c->kernels || !numerics_choose(&c->numerics, m, o->math, o->activations, err)
         || !kv_type_parse(o->kv_type, model_is_quantized(m), kv, err))
         return false;

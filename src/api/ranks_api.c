@@ -98,6 +98,12 @@ bool ranks_refuse(const tblock_model *m, const char *what, Error *err)
                              m->ranks->size);
 }
 
+const char *ranks_isa(const tblock_model *m, const char *isa)
+{
+    const char *own = m->ranks ? getenv("TBLOCK_ISA") : NULL;
+    return own && (!isa || strcmp(isa, "auto") == 0) ? own : isa;
+}
+
 /* ---- Models ---------------------------------------------------------------------------------- */
 
 /* This rank's part of opening; hash [65] becomes the model's. */

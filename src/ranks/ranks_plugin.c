@@ -71,6 +71,11 @@ static bool check_versions(Ranks *r, Error *err)
                       all[0].version, all[i].version);
     free(all);
     r->count = (RanksCount){ 0 };
+    if (!ok && !r->error.status) { /* rank 0 tells, and ends the others, which wait for it */
+        if (r->rank == 0)
+            ranks_stop(r, err->msg);
+        ranks_broadcast(r, &(char){ 0 }, 1, true);
+    }
     return ok;
 }
 

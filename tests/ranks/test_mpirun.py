@@ -2,6 +2,8 @@
 """A model that processes of mpirun share: the same bytes as one process, errors that one line of rank 0 names, and no
 process left when one of them dies, stops or hangs. $BUILD names the folder of the program and the plug-in. Needs Open MPI
 (`make test-ranks` installs it). Names as arguments: only these."""
+import concurrent.futures
+import json
 import os
 import pathlib
 import shutil
@@ -10,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -110,6 +113,63 @@ def states_and_receipts_are_those_of_one_process():
     same(2, "verify", SHIPPED, TEMP / "one.json")
 
 
+def on_rank(n, rank, setting, *args, env=None):
+    """One of n ranks starts with that in front of its command."""
+    return mpirun(n, "sh", "-c", f'if [ $OMPI_COMM_WORLD_RANK = {rank} ]; then {setting} exec "$@"; fi; exec "$@"', "sh", *args, env=env)
+
+
+def ranks_of_other_instruction_sets_have_the_same_bits():
+    args = ("run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--seed", "7", "--type", "q4", "--kv-type", "q8", "--receipt")
+    need(alone(*args, TEMP / "best.json").returncode == 0, "alone")
+    for rank in (0, 1, 2):
+        r = on_rank(3, rank, "TBLOCK_ISA=scalar", TBLOCK, *args, TEMP / "mixed.json")
+        need(r.returncode == 0, r.stderr.decode()[-500:])
+        need((TEMP / "mixed.json").read_bytes() == (TEMP / "best.json").read_bytes(), f"rank {rank} scalar: another receipt")
+    r = on_rank(3, 2, "TBLOCK_ISA=abacus", TBLOCK, "run", SHIPPED, "-p", "a")
+    found = lines_of_ours(r.stderr)
+    need(len(found) == 1 and found[0].startswith("tblock: rank 2: isa: expected one that"), r.stderr.decode()[:600])
+
+
+def a_rank_of_another_version_is_named():
+    version = alone("--version").stdout.split()[1]
+    other = TEMP / "tblock-other"
+    other.write_bytes(TBLOCK.read_bytes().replace(version, b"9" + version[1:]))
+    other.chmod(0o755)
+    r = on_rank(3, 1, f'shift; set -- {other} "$@";', TBLOCK, "run", SHIPPED, "-p", "a", env={"TBLOCK_MPI": str(PLUGIN)})
+    line = f"tblock: rank 1: expected tblock {version.decode()} like rank 0, found 9{version.decode()[1:]}"
+    need(r.returncode != 0 and not r.stdout and lines_of_ours(r.stderr) == [line], r.stderr.decode()[:600])
+
+
+def serve_answers_as_one_process_does():
+    process = subprocess.Popen(["mpirun", "--quiet", "-n", "3", TBLOCK, "serve", SHIPPED, "--port", "0", "--parallel", "4"],
+                               env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=TEMP)
+    try:
+        line = process.stdout.readline().decode().strip()
+        need(line.startswith("http://"), line or process.stderr.read().decode()[-500:])
+
+        def answer(seed):
+            asked = {"prompt": "ROMEO:", "max_tokens": 40, "seed": seed, "temperature": 0.8}
+            request = urllib.request.Request(line + "/v1/completions", json.dumps(asked).encode(), {"Content-Type": "application/json"})
+            with urllib.request.urlopen(request, timeout=MOST) as r:
+                return json.load(r)["choices"][0]["text"]
+
+        with concurrent.futures.ThreadPoolExecutor(6) as pool:   # more than it runs at once
+            texts = list(pool.map(answer, range(6)))
+        for seed, text in enumerate(texts):
+            one = alone("run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--seed", seed, "--temp", "0.8", "--top-k", "0", "--top-p", "1")
+            need(text == one.stdout.decode(), f"seed {seed}: {text!r}, alone {one.stdout!r} {one.stderr!r}")
+        for pid in left("serve"):
+            environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+            if b"OMPI_COMM_WORLD_RANK=0\0" in environ and pathlib.Path(f"/proc/{pid}/cwd").resolve() == TEMP.resolve():
+                os.kill(pid, signal.SIGTERM)   # of rank 0: it ends the others
+        _, err = process.communicate(timeout=MOST)
+        need(process.returncode == 0, f"status {process.returncode}: {err.decode()[-500:]}")
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+
+
 def bench_runs():
     r = mpirun(2, TBLOCK, "bench", SHIPPED, "--json")
     need(r.returncode == 0 and b"exchange" not in r.stderr, r.stderr.decode()[-500:])
@@ -200,7 +260,8 @@ def a_rank_that_answers_no_more_ends_all():
 
 def main():
     claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process,
-              states_and_receipts_are_those_of_one_process, bench_runs,
+              states_and_receipts_are_those_of_one_process, ranks_of_other_instruction_sets_have_the_same_bits,
+              serve_answers_as_one_process_does, a_rank_of_another_version_is_named, bench_runs,
               an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named,
               without_the_plugin_the_line_says_what_builds_it,
               without_mpirun_no_mpi_is_loaded, a_killed_rank_ends_all, a_rank_that_answers_no_more_ends_all]

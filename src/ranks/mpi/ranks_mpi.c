@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <mpi.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -113,18 +114,29 @@ static bool failed(Error *err, const char *why)
     return false;
 }
 
+/* The threads that MPI starts take no signals: they are the program's, which may wait for them. */
+static bool start_mpi(void)
+{
+    sigset_t all, before;
+    int      has;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool ok = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has) == MPI_SUCCESS
+        && has >= MPI_THREAD_SERIALIZED;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return ok;
+}
+
 __attribute__((visibility("default")))
 bool ranks_carrier(RanksCarrier *out, Error *err)
 {
     static const RanksCalls calls = { gather, broadcast, stop, leave };
     const char *patience = getenv("TBLOCK_RANKS_TIMEOUT");
-    int         has;
     Carrier    *c = calloc(1, sizeof *c);
     if (!c)
         return failed(err, "mpi: out of memory");
     c->patience = patience ? atof(patience) : 60;
-    if (MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has) != MPI_SUCCESS
-        || has < MPI_THREAD_SERIALIZED) {
+    if (!start_mpi()) {
         free(c);
         return failed(err, "mpi: expected an MPI that several threads may call in turn");
     }
