@@ -18,8 +18,9 @@ LATER = {"apertus", "arcee", "ernie4_5", "ernie4_5_moe", "exaone4", "glm4", "glm
 
 
 def is_recorded(folder):
-    """Did the first converter know the family of this checkpoint?"""
-    return json.loads(pathlib.Path(folder, "config.json").read_text())["model_type"] not in LATER
+    """Did the first converter know the family of this checkpoint? It knew no quantized ones."""
+    config = json.loads(pathlib.Path(folder, "config.json").read_text())
+    return config["model_type"] not in LATER and not config.get("quantization_config")
 
 
 def digest(*parts):

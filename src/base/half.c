@@ -20,6 +20,22 @@ float f16_to_f32(uint16_t h)
     return f32_from(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
+float e4m3_to_f32(uint8_t h)
+{
+    uint32_t sign = (uint32_t)(h & 0x80) << 24, rest = h & 0x7F;
+    float    tiny = (float)rest * 0x1p-9f;
+    if (rest == 0x7F)
+        return f32_from(sign | 0x7FC00000);
+    return f32_from(sign | (rest < 8 ? f32_bits(tiny) : (rest << 20) + (120u << 23)));
+}
+
+float e8m0_to_f32(uint8_t h)
+{
+    if (h == 0xFF)
+        return f32_from(0x7FC00000);
+    return f32_from(h ? (uint32_t)h << 23 : 0x00400000);
+}
+
 uint16_t f32_to_f16(float f)
 {
     uint32_t u = f32_bits(f), sign = u >> 16 & 0x8000;

@@ -24,6 +24,11 @@ uint16_t f32_to_bf16(float f);
 /* Exact, also for subnormals. */
 float f16_to_f32(uint16_t h);
 
+/* F8_E4M3 and F8_E8M0 of the OCP formats, exact. The first has a sign, NaN and no infinity; the
+ * second only powers of two (2^-127 to 2^127) and NaN. */
+float e4m3_to_f32(uint8_t h);
+float e8m0_to_f32(uint8_t h);
+
 /* Nearest even. Keeps subnormals, overflows to infinity, makes NaN quiet with its upper payload:
  * like vcvtps2ph. */
 uint16_t f32_to_f16(float f);

@@ -84,23 +84,31 @@ static bool decoded(const RowSource *s)
 {
     return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type);
 }
-/* Of mxfp4, which a reader of the source may make, always its own. */
-static BlockType given_blocks(const RowSource *s)
+
+/* The blocks that rows of a GGUF type are. */
+static BlockType blocks_of(WeightType t)
 {
-    return s->type == WT_MXFP4 ? BLOCK_MXFP4 : block_twin(dtype_block_type(s->part[0].t->dtype));
+    static const BlockType of[WT_COUNT] = {
+        [WT_Q8_0] = BLOCK_Q8_0, [WT_Q4_0] = BLOCK_Q4_0, [WT_Q4_K] = BLOCK_Q4_K,
+        [WT_Q5_K] = BLOCK_Q5_K, [WT_Q6_K] = BLOCK_Q6_K, [WT_MXFP4] = BLOCK_MXFP4,
+    };
+    return of[t];
 }
-static bool      as_they_are(const RowSource *s)
+
+static bool as_they_are(const RowSource *s)
 {
     return !dtype_blocked(s->part[0].t->dtype)
-        || (!decoded(s) && given_blocks(s) == dtype_block_type(s->part[0].t->dtype));
+        || (!decoded(s) && blocks_of(s->type) == dtype_block_type(s->part[0].t->dtype));
 }
 
 /* Read n elements of a tensor from number `first` on as elements of s->type. Blocks are read
  * whole. */
-static void read_elements(const RowSource *s, const Tensor *t, size_t first, size_t n, void *out)
+static void read_elements(const RowSource *s, const SourcePart *part, size_t first, size_t n,
+                          void *out)
 {
+    const Tensor *t = part->t;
     if (s->read) {
-        s->read(s->read_from, first, n, out);
+        s->read(s->read_from, (int)(part - s->part), first, n, out);
         return;
     }
     if (dtype_blocked(t->dtype)) {
@@ -129,12 +137,13 @@ static size_t column_count(const RowSource *s, const Tensor *t, int item, size_t
 }
 
 /* Read a row that is stored as a column: one element from each of the tensor's rows. */
-static void read_column(const RowSource *s, const Tensor *t, int item, size_t row, size_t n,
+static void read_column(const RowSource *s, const SourcePart *part, int item, size_t row, size_t n,
                         char *out)
 {
-    size_t first, rows = column_count(s, t, item, &first), element = weight_type_bytes(s->type);
+    size_t first, rows = column_count(s, part->t, item, &first),
+           element = weight_type_bytes(s->type);
     for (size_t c = 0; c < n; c++)
-        read_elements(s, t, first + c * rows + row, 1, out + c * element);
+        read_elements(s, part, first + c * rows + row, 1, out + c * element);
 }
 
 static void add_one(float *x, size_t n)
@@ -151,9 +160,9 @@ static void read_row(const RowSource *s, int item, int r, char *out)
     for (int i = 0; i < n; i++) {
         char *to = i == 0 ? out : out + (size_t)i * columns * weight_type_bytes(s->type);
         if (s->transposed)
-            read_column(s, part[i].t, item, row, columns, to);
+            read_column(s, &part[i], item, row, columns, to);
         else
-            read_elements(s, part[i].t, row * columns, columns, to);
+            read_elements(s, &part[i], row * columns, columns, to);
     }
     if (s->plus_one)
         add_one((float *)(void *)out, (size_t)s->k);
@@ -221,7 +230,7 @@ void row_source_read_f32(const RowSource *s, int item, int first, int n, float *
         rows = scratch;
     }
     if (weight_type_gguf(s->type))
-        blocks_to_f32(given_blocks(s), out, rows, (size_t)n * (size_t)s->k);
+        blocks_to_f32(blocks_of(s->type), out, rows, (size_t)n * (size_t)s->k);
     else
         elements_to_f32(s->type, out, rows, (size_t)n * (size_t)s->k);
 }

@@ -170,9 +170,9 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
  * reading. */
 typedef struct SourcePart { const Tensor *t; const FileMap *map; } SourcePart;
 
-/* Reads n elements from number `first` on as elements of the source's type. For storage that no
- * dtype describes (codes with their scales elsewhere). */
-typedef void (*ReadElements)(const void *from, size_t first, size_t n, void *out);
+/* Reads n elements of part number `part` from number `first` on as elements of the source's type.
+ * For storage that no dtype describes (codes with their scales elsewhere). */
+typedef void (*ReadElements)(const void *from, int part, size_t first, size_t n, void *out);
 
 /* Row r of matrix e of a stack is found in four steps. A step changes nothing if its fields are 0.
  *  1. pairs:   r = h * head_dim + i. In the first `pair` dimensions of a head, our rotary pairs are
@@ -185,7 +185,8 @@ typedef void (*ReadElements)(const void *from, size_t first, size_t n, void *out
  *              with an equal share. */
 typedef struct RowSource {
     const char  *name;           /* name of the first tensor in the file, for messages */
-    /* [n_parts]: the shards of the first matrix, then of the second ... */
+    /* [n_parts]: the shards of the first matrix, then of the second ...; then what `read` needs
+     * besides */
     SourcePart  *part;
     int          n_parts;
     /* The type of the rows that are returned: a float type, or blocks that panel_from_blocks

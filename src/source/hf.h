@@ -34,12 +34,28 @@ const char *hf_folder_of(const Source *s, char *buf, size_t n);
  * both dialects, knows what an absent key means, and refuses unknown keys. What differs between
  * families is in family.c. */
 
+/* How linear layers are stored. QUANT_INT, QUANT_FLOAT and QUANT_PACKED are compressed-tensors'. */
+typedef enum QuantForm {
+    QUANT_NONE, QUANT_MXFP4, QUANT_FP8, QUANT_INT, QUANT_FLOAT, QUANT_PACKED, QUANT_GPTQ, QUANT_AWQ
+} QuantForm;
+
+typedef struct HfQuant {
+    QuantForm form;
+    int       bits;                /* of a code */
+    int       block_rows, block_k; /* rows and columns that share a scale; 0: all of them */
+    bool      zeros;               /* zero points are stored, ... */
+    bool      zeros_less_one;      /* ... less one (GPTQ's first format) */
+    /* a tensor says which group each column belongs to: never, always, if it is there */
+    enum { QUANT_NOT_ORDERED, QUANT_ORDERED, QUANT_MAY_BE_ORDERED } ordered;
+} HfQuant;
+
 typedef struct HfConfig {
     Config               config;    /* passed config_check */
     const Family        *family;
     /* set if this is the text part of a model with several kinds of input */
     const FamilyWrapper *wrapper;
     bool                 head_decides; /* the model is tied if no head is stored */
+    HfQuant              quant;
 } HfConfig;
 
 /* Is this JSON the config of a Hugging Face folder? Our own configs have neither of its two
@@ -69,6 +85,37 @@ typedef struct HfReader {
 
 /* Read theta, scaling and the number of rotated dimensions: hf_rope.c. */
 bool hf_rope_read(HfReader *r);
+
+/* ---- hf_quant.c ------------------------------------------------------------------------------ */
+
+/* Read quantization_config. Without one the form is QUANT_NONE. */
+bool hf_quant_read(HfReader *r, HfQuant *out);
+
+/* ---- hf_codes.c ------------------------------------------------------------------------------ */
+
+/* The tensors of a quantized linear layer NAME.weight. */
+typedef enum QuantPart {
+    QUANT_CODES, QUANT_SCALES, QUANT_ZEROS, QUANT_ORDER, QUANT_SHAPE, QUANT_PARTS
+} QuantPart;
+
+/* How a form stores a part: its name instead of NAME.weight, its shape for a matrix [rows, k], the
+ * types that it may have. False: the form has no such part. */
+typedef struct QuantTensor {
+    char    name[192];
+    int     rank;
+    int64_t dim[2];
+    DType   dtype[4];
+    int     n_dtypes;
+    bool    optional;
+} QuantTensor;
+bool hf_quant_tensor(const HfQuant *q, QuantPart part, const char *name, int64_t rows, int64_t k,
+                     QuantTensor *out);
+
+/* Sets type, read and read_from of a source whose parts are bound: n of each QuantPart that is
+ * there, one after the other (zeros, order: NULL if not). rows, k: of each of the matrices. The
+ * type is the smallest of ours that holds every weight exactly, at worst f32 (docs/convert.md). */
+bool hf_quant_source(Source *s, const HfQuant *q, RowSource *r, const SourcePart *const part[],
+                     int n, int rows, Error *err);
 
 /* ---- hf_mxfp4.c ------------------------------------------------------------------------------ */
 

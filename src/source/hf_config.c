@@ -597,26 +597,9 @@ static bool check_left(HfReader *r)
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Checked early: weights that are quantized in another way have other tensors, which would give a
- * message that does not help. */
-static bool not_quantized(HfReader *r)
+static bool read_config(HfReader *r, HfQuant *quant)
 {
-    const Json *q = key_take(&r->keys, "quantization_config"),
-               *method = json_get(q, "quant_method");
-    const char *name = "";
-    char        found[80];
-    if (json_is_string(method) && !json_read_string(method, "", &name, NULL))
-        name = "";
-    return !q || json_is_null(q)
-        || (r->family->has & TAKES_MXFP4 && strcmp(name, "mxfp4") == 0)
-        || key_wrong(&r->keys, "quantization_config",
-                     "expected weights that are not quantized, found %s",
-                     key_found(method ? method : q, found, sizeof found));
-}
-
-static bool read_config(HfReader *r)
-{
-    return unwrap(r) && find_family(r) && not_quantized(r) && read_table(r) && read_flags(r)
+    return unwrap(r) && find_family(r) && hf_quant_read(r, quant) && read_table(r) && read_flags(r)
         && read_activation(r) && read_heads(r) && hf_rope_read(r)
         && no_rope_layers(r) && read_window(r) && read_experts(r) && read_next(r)
         && read_ids(r) && check_left(r);
@@ -662,7 +645,7 @@ bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *pat
                    .c = &out->config,
                    .source = s };
     config_defaults(&out->config);
-    if (!read_config(&r))
+    if (!read_config(&r, &out->quant))
         return false;
     out->family  = r.family;
     out->wrapper = r.wrapper;

@@ -7,8 +7,9 @@ typedef struct Mxfp4 { const uint8_t *blocks, *scales; } Mxfp4;
 
 /* Here neighbours share a byte, the first in its low bits, and scales lie in a tensor of their own;
  * in ggml codes that are 16 apart share one, behind their scale. */
-static void read_mxfp4(const void *from, size_t first, size_t n, void *out)
+static void read_mxfp4(const void *from, int part, size_t first, size_t n, void *out)
 {
+    (void)part;
     const Mxfp4 *m  = from;
     uint8_t     *to = out;
     for (size_t i = first / BLOCK; i < (first + n) / BLOCK; i++, to += 1 + CODE_BYTES) {

@@ -37,6 +37,17 @@ static NamedTensor *find(const HfBinder *b, const char *name)
     return bsearch(&key, b->named, b->n, sizeof key, by_name);
 }
 
+/* The codes of a quantized matrix, by the name that its weights would have; NULL: it is not
+ * quantized. */
+static NamedTensor *find_codes(const HfBinder *b, const char *name)
+{
+    QuantTensor  want;
+    NamedTensor *n = hf_quant_tensor(&b->h->quant, QUANT_CODES, name, 1, 1, &want)
+        ? find(b, want.name)
+        : NULL;
+    return n && n->t->dtype == want.dtype[0] ? n : NULL;
+}
+
 static bool list_names(HfBinder *b)
 {
     for (int i = 0; i < b->s->n_files; i++)
@@ -99,7 +110,7 @@ static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
     char                name[NAME_BYTES];
     for (const FamilyTensor *t = first; t && t->name; t++) {
         fill_in(b, t->name, s->layer, 0, s->bias, name);
-        if (t->role == s->role && find(b, name))
+        if (t->role == s->role && (find(b, name) || find_codes(b, name)))
             return t;
     }
     return first;
@@ -242,8 +253,9 @@ static bool misshaped(const HfBinder *b, const TensorSpec *s, const NamedTensor 
 /* ---- Binding --------------------------------------------------------------------------------- */
 
 /* Norms that are stored as w - 1, of any float type, as floats. */
-static void read_floats(const void *from, size_t first, size_t n, void *out)
+static void read_floats(const void *from, int part, size_t first, size_t n, void *out)
 {
+    (void)part;
     const Tensor *t = from;
     WeightType    type = WT_F32;
     row_source_type(t->dtype, &type);
@@ -289,7 +301,7 @@ static bool one_number(HfBinder *b, const TensorSpec *s, const char *pattern, fl
         return fail(b->err, INPUT, "%s: tensor %s: expected F32, F16 or BF16, found %s",
                     n->file->map.path, name, dtype_name(n->t->dtype));
     n->used = true;
-    read_floats(n->t, 0, 1, out);
+    read_floats(n->t, 0, 0, 1, out);
     return true;
 }
 
@@ -339,6 +351,104 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
     return hf_mxfp4_source(b->s, data[0], data[1], r, b->err);
 }
 
+/* One tensor of a quantized matrix. */
+static bool bind_quant_part(HfBinder *b, const TensorSpec *s, const QuantTensor *q, SourcePart *out)
+{
+    Shape        want = { .rank = q->rank, .dim = { q->dim[0], q->dim[1] } };
+    NamedTensor *n    = find(b, q->name);
+    bool         one  = q->dim[0] == 1 && (q->rank == 1 || q->dim[1] == 1), good = false;
+    char         known[64] = "";
+    if (!n)
+        return missing(b, s, q->name, &want);
+    if (!(one && n->t->n_elements == 1) && !fits(b, s, n->t, &want))
+        return misshaped(b, s, n, &want);
+    for (int i = 0; i < q->n_dtypes; i++) {
+        size_t used = strlen(known);
+        good |= n->t->dtype == q->dtype[i];
+        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "",
+                 dtype_name(q->dtype[i]));
+    }
+    n->used = true;
+    *out    = (SourcePart){ n->t, &n->file->map };
+    return good
+        || fail(b->err, INPUT, "%s: tensor %s: expected %s, found %s", n->file->map.path, q->name,
+                known, dtype_name(n->t->dtype));
+}
+
+/* weight_shape repeats the shape of the codes before they were packed. */
+static bool check_quant_shape(HfBinder *b, const SourcePart *p, int64_t rows, int64_t k)
+{
+    int64_t found[2];
+    for (int i = 0; i < 2; i++)
+        if (p->t->dtype == DT_I64) {
+            memcpy(&found[i], (const char *)p->t->data + 8 * i, 8);
+        } else {
+            int32_t narrow;
+            memcpy(&narrow, (const char *)p->t->data + 4 * i, 4);
+            found[i] = narrow;
+        }
+    return (found[0] == rows && found[1] == k)
+        || fail(b->err, INPUT, "%s: tensor %s: expected %lld, %lld, found %lld, %lld", p->map->path,
+                p->t->name, (long long)rows, (long long)k, (long long)found[0],
+                (long long)found[1]);
+}
+
+/* Scales that other programs make of activations, which are not quantized here. */
+static void skip_activations(const HfBinder *b, const char *name)
+{
+    static const char *const ends[] = { "activation_scale", "input_scale", "input_zero_point" };
+    char other[NAME_BYTES + 32];
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        snprintf(other, sizeof other, "%.*s%s", (int)(strrchr(name, '.') + 1 - name), name,
+                 ends[i]);
+        NamedTensor *n = find(b, other);
+        if (n)
+            n->used = true;
+    }
+}
+
+/* n quantized matrices, the experts of a layer or one. */
+static bool bind_quant(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int n, RowSource *r)
+{
+    const HfQuant    *q = &b->h->quant;
+    const SourcePart *part[QUANT_PARTS] = { NULL };
+    int64_t           rows = hf_fused_rows(b->c, t->lies, s->rows, r);
+    char              name[NAME_BYTES];
+    QuantTensor       want;
+    r->part = source_alloc(b->s, (size_t)n * QUANT_PARTS * sizeof *r->part, b->err);
+    if (!r->part)
+        return false;
+    r->n_parts = 0;
+    for (QuantPart kind = QUANT_CODES; kind < QUANT_PARTS; kind++) {
+        fill_in(b, t->name, s->layer, 0, false, name);
+        if (!hf_quant_tensor(q, kind, name, rows, s->k, &want)
+            || (want.optional && !find(b, want.name)))
+            continue;
+        part[kind] = &r->part[r->n_parts];
+        for (int i = 0; i < n; i++, r->n_parts++) {
+            fill_in(b, t->name, s->layer, i, false, name);
+            hf_quant_tensor(q, kind, name, rows, s->k, &want);
+            if (!bind_quant_part(b, s, &want, &r->part[r->n_parts])
+                || (kind == QUANT_SHAPE
+                    && !check_quant_shape(b, &r->part[r->n_parts], rows, s->k)))
+                return false;
+            skip_activations(b, name);
+        }
+    }
+    r->name = r->part[0].t->name;
+    return hf_quant_source(b->s, q, r, part, n, (int)rows, b->err);
+}
+
+/* Is this matrix quantized? Then its first tensor is. Only whole matrices, stored by rows, can
+ * be. */
+static bool is_quant(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int n)
+{
+    char name[NAME_BYTES];
+    fill_in(b, t->name, s->layer, 0, false, name);
+    return s->k && !s->bias && (s->stack == 1 || n > 1) && !(t->lies & TRANSPOSED)
+        && !strstr(t->name, "{h}") && find_codes(b, name);
+}
+
 static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const FamilyTensor *t = choose(b, s);
@@ -358,8 +468,9 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
                       .part = source_alloc(b->s, (size_t)n * sizeof(SourcePart), b->err) };
     if (!r->part)
         return false;
-    if (t->lies & IN_MXFP4) {
-        bool ok = bind_mxfp4(b, s, t, r);
+    bool quant = is_quant(b, s, t, n);
+    if (t->lies & IN_MXFP4 || quant) {
+        bool ok = quant ? bind_quant(b, s, t, n, r) : bind_mxfp4(b, s, t, r);
         *out    = (CheckedTensor){ .rows = r, .type = r->type };
         return ok;
     }
@@ -405,6 +516,22 @@ static int number_after(const char *name, const char *word)
     const char *at = strstr(name, word);
     int         n;
     return at && sscanf(at + strlen(word), "%9d.", &n) == 1 ? n : -1;
+}
+
+/* Programs of 2023 stored biases of zeros beside each matrix that they quantized. */
+static bool bias_of_zeros(const HfBinder *b, const NamedTensor *n)
+{
+    char        weight[NAME_BYTES];
+    const char *end = strrchr(n->name, '.');
+    if (b->h->quant.form < QUANT_GPTQ || !end || strcmp(end, ".bias") != 0)
+        return false;
+    int length = snprintf(weight, sizeof weight, "%.*s.weight", (int)(end - n->name), n->name);
+    if (length >= (int)sizeof weight || !find_codes(b, weight))
+        return false;
+    for (size_t i = 0; i < n->t->n_bytes; i++)
+        if (((const char *)n->t->data)[i] != 0)
+            return false;
+    return true;
 }
 
 static bool unused(const HfBinder *b, const char *name)
@@ -470,7 +597,7 @@ static bool check_rest(HfBinder *b)
             return false;
     }
     for (size_t i = 0; i < b->n; i++)
-        if (!b->named[i].used && !unused(b, b->named[i].name)) {
+        if (!b->named[i].used && !unused(b, b->named[i].name) && !bias_of_zeros(b, &b->named[i])) {
             first = first ? first : &b->named[i];
             n_extra++;
         }

@@ -30,8 +30,9 @@ static bool make_config(Config *c, const Llama2cFile *f, Error *err)
     return config_check(c, f->map.path, err) && config_supported(c, f->map.path, err);
 }
 
-static void read_codes(const void *from, size_t first, size_t n, void *out)
+static void read_codes(const void *from, int part, size_t first, size_t n, void *out)
 {
+    (void)part;
     llama2c_read(from, first, n, out);
 }
 

@@ -122,7 +122,8 @@ def read_safetensors(path):
     for name, e in json.loads(data[8:8 + n]).items():
         if name != "__metadata__":
             b, end = e["data_offsets"]
-            kind = {"F32": "<u4", "F64": "<u8", "I8": "<i1", "U8": "<u1"}.get(e["dtype"], "<u2")
+            kind = {"F32": "<u4", "F64": "<u8", "I8": "<i1", "U8": "<u1", "I32": "<i4", "I64": "<i8", "F8_E4M3": "<u1",
+                    "F8_E8M0": "<u1"}.get(e["dtype"], "<u2")
             result[name] = (e["dtype"], np.frombuffer(data[8 + n + b:8 + n + end], kind).reshape(e["shape"]))
     return result
 
@@ -180,8 +181,9 @@ def all_models():
 
 
 def known_models(prefixes=""):
-    """Folders of models whose name begins so."""
-    return [f for f in all_models() if os.path.basename(f).startswith(prefixes) and is_known(f)]
+    """Folders of models whose name begins so. Those with quantized linear layers: test_quantized_folders.py."""
+    return [f for f in all_models() if os.path.basename(f).startswith(prefixes) and is_known(f)
+            and (config_of(f).get("quantization_config") or {}).get("quant_method", "mxfp4") == "mxfp4"]
 
 
 def fixtures():

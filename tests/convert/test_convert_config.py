@@ -80,7 +80,7 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"architectures": ["LlamaForSequenceClassification"]}, "architectures", "LlamaForSequenceClassification")
     case({"attention_sink": 4}, "'attention_sink'", "unknown")
     case({"hidden_act": "mish"}, "hidden_act", "silu", "'mish'")
-    case({"quantization_config": {"quant_method": "gptq"}}, "quantization_config", "gptq")
+    case({"quantization_config": {"quant_method": "hqq"}}, "quantization_config", "'hqq'")
     case({"partial_rotary_factor": 0.5}, "partial_rotary_factor", "0.5")
     case({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.25}}, "partial_rotary_factor", "0.25")
     case({"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type", "'dynamic'")

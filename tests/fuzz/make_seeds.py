@@ -37,20 +37,47 @@ HF = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size
 
 
 def safetensors(tensors, metadata=None):
-    """tensors: name -> shape, F32 of small values."""
+    """tensors: name -> shape, F32 of small values; or (dtype, shape, bytes)."""
     header, data = {}, b""
     if metadata:
         header["__metadata__"] = metadata
     for name, shape in tensors.items():
-        n = 1
-        for s in shape:
-            n *= s
-        values = struct.pack(f"<{n}f", *[((i * 37 + len(data)) % 101 - 50) / 64 for i in range(n)])
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        dtype, shape, values = shape if isinstance(shape, tuple) else ("F32", shape, None)
+        n = math.prod(shape)
+        values = values or struct.pack(f"<{n}f", *[((i * 37 + len(data)) % 101 - 50) / 64 for i in range(n)])
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
         data += values
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     return struct.pack("<Q", len(text)) + text + data
+
+
+QUANTIZED = {
+    "fp8": ({"quant_method": "fp8", "weight_block_size": [2, 4]}, {"weight": ("F8_E4M3", [4, 4]), "weight_scale_inv": ("BF16", [2, 1])}),
+    "gptq": ({"quant_method": "gptq", "bits": 3, "group_size": 2, "checkpoint_format": "gptq_v2"}, {"qweight": ("I32", [1, 4]), "qzeros": ("I32", [2, 1]), "scales": ("F16", [2, 4]),
+                                                                    "g_idx": ("I32", [4])}),
+    "awq": ({"quant_method": "awq", "group_size": -1}, {"qweight": ("I32", [4, 1]), "qzeros": ("I32", [1, 1]), "scales": ("F16", [1, 4])}),
+    "packed": ({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {"a": {"weights": {
+        "num_bits": 4, "strategy": "group", "group_size": 2, "symmetric": False}}}},
+        {"weight_packed": ("I32", [4, 1]), "weight_scale": ("F32", [4, 2]), "weight_zero_point": ("I32", [1, 2]), "weight_shape": ("I64", [2])}),
+}
+
+
+def quantized_folder(kind):
+    """hf_folder() with its linear layers quantized."""
+    config, parts = QUANTIZED[kind]
+    plain, tensors = hf_folder(), {}
+    header = json.loads(plain[plain.index(b"\0") + 9:].split(b"}}")[0] + b"}}")
+    for name, t in header.items():
+        if "_proj" not in name:
+            if name != "__metadata__":
+                tensors[name] = t["shape"]
+            continue
+        for part, (dtype, shape) in parts.items():
+            size = math.prod(shape) * {"F8_E4M3": 1, "BF16": 2, "F16": 2, "I64": 8}.get(dtype, 4)
+            data = {"g_idx": struct.pack("<4i", 0, 1, 0, 1), "weight_shape": struct.pack("<2q", 4, 4)}.get(part, bytes(i * 29 % 61 for i in range(size)))
+            tensors[name[:-6] + part] = (dtype, shape, data)
+    return json.dumps({**HF, "quantization_config": config}).encode() + b"\0" + safetensors(tensors)
 
 
 def hf_folder():
@@ -300,6 +327,8 @@ def main():
     s = Seeds(pathlib.Path(sys.argv[1]), "--small" in sys.argv)
     models(s)
     s.put("hf", "llama", hf_folder())
+    for kind in QUANTIZED:
+        s.put("hf", "quantized-" + kind, quantized_folder(kind))
     s.put("config", "llama", json.dumps(HF))
     s.files("config", "tests/data/models/*/config.json", "fixtures/models/*/config.json", "data/models/*/config.json")
     s.files("json", "tests/data/models/llama*/config.json", "data/json/JSONTestSuite/*", "data/json/JSONTestSuite/*/*")

@@ -34,6 +34,22 @@ static void f16_survives_the_way_there_and_back(void)
     }
 }
 
+static void bytes_of_8_bits_follow_the_formula(void)
+{
+    for (int h = 0; h < 256; h++) {
+        int    exponent = h >> 3 & 15, mantissa = h & 7;
+        double magnitude = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+        float  got = e4m3_to_f32((uint8_t)h), power = e8m0_to_f32((uint8_t)h);
+        if ((h & 127) == 127)
+            CHECK(isnan(got), "%02x is not NaN", h);
+        else
+            CHECK((double)got == (h >> 7 ? -magnitude : magnitude) && !!signbit(got) == h >> 7,
+                  "%02x gave %a", h, (double)got);
+        CHECK(h == 255 ? isnan(power) : (double)power == ldexp(1, h - 127), "%02x gave %a", h,
+              (double)power);
+    }
+}
+
 /* Halfway between two neighbours goes to the even one, a hair beside it to the nearer. */
 static void f32_to_f16_rounds_to_nearest_even(void)
 {
@@ -112,6 +128,7 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     TEST(f16_to_f32_follows_the_formula);
     TEST(f16_survives_the_way_there_and_back);
+    TEST(bytes_of_8_bits_follow_the_formula);
     TEST(f32_to_f16_rounds_to_nearest_even);
     TEST(bf16_rounds_to_nearest_even);
     TEST(conversions_equal_the_hardware);

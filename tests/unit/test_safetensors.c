@@ -115,9 +115,9 @@ static void bad_headers_are_refused(void)
           "tensor a: dtype: expected a string, found nothing" },
         { "{\"a\": {\"dtype\": \"F32\", \"shape\": [1], \"data_offsets\": [0, 4], \"stride\": 1}}",
           4, "tensor a: unknown key stride" },
-        { "{" T("a", "\"F8_E4M3\"", "[1]", "[0, 1]") "}", 1,
+        { "{" T("a", "\"F6_E3M2\"", "[1]", "[0, 1]") "}", 1,
           "tensor a: dtype: expected one of BOOL, U8," },
-        { "{" T("a", "\"F8_E4M3\"", "[1]", "[0, 1]") "}", 1, "found F8_E4M3" },
+        { "{" T("a", "\"F6_E3M2\"", "[1]", "[0, 1]") "}", 1, "found F6_E3M2" },
         { "{" T("a", "\"Q8_0\"", "[32]", "[0, 34]") "}", 34, "found Q8_0" },
         { "{" T("a", "\"f32\"", "[1]", "[0, 4]") "}", 4, "found f32" },
         { "{" T("a", "5", "[1]", "[0, 4]") "}", 4, "tensor a: dtype: expected a string, found 5" },
@@ -431,8 +431,9 @@ static void dtypes_have_names_and_sizes(void)
               dtype_name((DType)i));
     }
     DType t;
-    CHECK(dtype_bytes(DT_BF16) == 2 && dtype_bytes(DT_F64) == 8 && !dtype_parse("F8_E5M2",
-        &t) && !dtype_parse("", &t), "dtypes");
+    CHECK(dtype_bytes(DT_BF16) == 2 && dtype_bytes(DT_F64) == 8 && dtype_bytes(DT_F8_E4M3) == 1
+              && !dtype_parse("F6_E2M3", &t) && !dtype_parse("", &t),
+          "dtypes");
     for (int i = DT_BLOCKS; i < DT_COUNT; i++)
         CHECK(!dtype_parse(dtype_name((DType)i), &t), "%s", dtype_name((DType)i));
 }
