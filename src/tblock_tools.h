@@ -199,14 +199,16 @@ typedef struct tblock_receipt_options {
     size_t      every;      /* keep each link of the chain whose number is a multiple; 0: none    */
     bool        trust_hash; /* do not compare the model's data with their recorded hash           */
     const tblock_chat *chat; /* that wrote the prompt: its template is named; NULL: none          */
+    const struct tblock_lora *lora; /* [n_lora] adapters of the generation; NULL: those chosen    */
+    size_t      n_lora;
 } tblock_receipt_options;
 
 /* Begin a receipt of a generation that will be opened with opt. Then give it each token: set
  * opt->on_token to tblock_receipt_token and opt->user to the receipt, or call it in an on_token of
  * your own. The first receipt of a model reads all its data, unless trust_hash. Another thread may
- * use the context meanwhile. Fails with TBLOCK_INPUT (data that differ from their hash, a
- * constraint whose text is not UTF-8) and TBLOCK_USAGE (a constraint of tblock_chat_calls, which
- * has no text; n_drawn, tokens that were drawn before). */
+ * use the context meanwhile, but without `lora` choose no adapters. Fails with TBLOCK_INPUT (data
+ * that differ from their hash, a constraint whose text is not UTF-8) and TBLOCK_USAGE (a constraint
+ * of tblock_chat_calls, which has no text; n_drawn, tokens that were drawn before). */
 TBLOCK_API tblock_receipt *tblock_receipt_new(const tblock_context *c,
                                               const tblock_generation_options *opt,
                                               const tblock_receipt_options *how, tblock_error *err);
@@ -944,6 +946,9 @@ TBLOCK_API bool tblock_generation_embedding(const tblock_generation *g, bool nor
  * another model, of a kind that is not kept, or of a matrix that cannot be adapted; a number that
  * is not finite) and TBLOCK_USAGE (a model that ranks share). */
 TBLOCK_API bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err);
+
+/* 64 hexadecimal digits of everything in it that changes bits; NULL: no such adapter. */
+TBLOCK_API const char *tblock_lora_hash(const tblock_model *m, int number);
 
 typedef struct tblock_lora { int adapter; double scale; } tblock_lora; /* scale: 1 is as trained */
 

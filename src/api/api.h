@@ -115,14 +115,15 @@ const LoraSet *context_lora(const tblock_context *c);
 void context_begin_seq(tblock_context *c, int32_t seq);
 /* How the weights that a sequence sees were made, for RunSettings; -1: one that begins now. */
 const char *context_loaded_as(const tblock_context *c, int32_t seq);
+/* The same for any adapters of a model; free it. NULL: see err (USAGE, SYSTEM). */
+char *lora_loaded_as(const tblock_model *m, const tblock_lora *use, size_t n, Error *err);
 void model_free_loras(tblock_model *m);
 void context_free_loras(tblock_context *c);
 
 typedef struct RunSettings {
     const char *math, *activations, *kv_type, *numerics, *loaded_as;
 } RunSettings;
-/* Of a sequence; -1: of one that begins now. */
-RunSettings run_settings(const tblock_context *c, int32_t seq);
+RunSettings run_settings(const tblock_context *c, const char *loaded_as);
 
 /* Everything that changes the bits of the results, as text. The strings live as long as the
  * model, and those of settings. */
@@ -134,7 +135,7 @@ bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
  * tell. */
 enum { BINDING_FACTS = RUN_FACTS + 1 };
 typedef struct RunBinding { RunFact fact[BINDING_FACTS]; char layout[65]; } RunBinding;
-bool run_binding(RunBinding *b, const tblock_context *c, int32_t seq, Error *err);
+bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err);
 
 /* A fact was recorded that is another here: adds ", kv_type q8 (here f16)" to out [n_out], which
  * holds `at` bytes. Returns how many it holds then. */

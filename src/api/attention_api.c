@@ -174,7 +174,9 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
         no_memory(NULL, err);
         return NULL;
     }
-    *a = (tblock_attention){.model = c->model, .settings = run_settings(c, -1), .n = n};
+    *a = (tblock_attention){ .model = c->model,
+                             .settings = run_settings(c, context_loaded_as(c, -1)),
+                             .n = n };
     opt     = opt ? opt : &all;
     bool ok = prepare(a, c, tokens, opt, err) && tblock_seq_rewind(c, 0, 0, err)
         && compute(a, c, opt, err) && (c->allow_nan || check_probabilities(a, c, err));

@@ -401,12 +401,11 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
     c->observed      = NULL;
 }
 
-RunSettings run_settings(const tblock_context *c, int32_t seq)
+RunSettings run_settings(const tblock_context *c, const char *loaded_as)
 {
     return (RunSettings){ math_name(c->numerics.math), c->activations,
                           kv_type_name(c->kv.shape.type),
-                          numerics_version(c->numerics, &c->model->weights),
-                          context_loaded_as(c, seq) };
+                          numerics_version(c->numerics, &c->model->weights), loaded_as };
 }
 
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)

@@ -88,7 +88,7 @@ static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m
 
 void golden_advise(const GoldenFile *g, const tblock_context *c, tblock_verify_report *out)
 {
-    RunSettings s = run_settings(c, -1);
+    RunSettings s = run_settings(c, context_loaded_as(c, -1));
     Advice      a = { "", "" };
     char        tail[240] = "";
     advise_math(&a, g, &s);

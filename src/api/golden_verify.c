@@ -217,7 +217,7 @@ static bool compare_settings(const GoldenFile *g, const tblock_context *c,
 {
     char       *out = report->settings;
     RunFact     fact[RUN_FACTS];
-    RunSettings settings = run_settings(c, -1);
+    RunSettings settings = run_settings(c, context_loaded_as(c, -1));
     size_t      at = 0, n_out = sizeof report->settings;
     if (!golden_is_ours(g))
         return true;

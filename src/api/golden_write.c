@@ -146,7 +146,7 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     tblock_observer saved      = c->observer;
     void           *saved_user = c->observer_user;
     tblock_observe(c, g.hidden ? keep_hidden : NULL, &g);
-    RunSettings settings = run_settings(c, -1);
+    RunSettings settings = run_settings(c, context_loaded_as(c, -1));
     bool ok = run_metadata(g.writer, "tblock-logits", c->model, &settings, err)
               && declare(&g, c, n, last ? 1 : n, err) && tensor_writer_begin(g.writer, err)
               && tensor_writer_put(g.writer, T_TOKENS, 0, tokens, n * sizeof *tokens, err);

@@ -44,6 +44,11 @@ bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_err
     HOST_ENV_RETURN(bool, load(m, path, number, err));
 }
 
+const char *tblock_lora_hash(const tblock_model *m, int number)
+{
+    return number >= 0 && (size_t)number < m->n_lora ? m->lora[number]->sha256 : NULL;
+}
+
 void model_free_loras(tblock_model *m)
 {
     for (size_t i = 0; i < m->n_lora; i++) {
@@ -54,6 +59,25 @@ void model_free_loras(tblock_model *m)
 }
 
 /* ---- Of a context ---------------------------------------------------------------------------- */
+
+static bool read_set(const tblock_model *m, const tblock_lora *use, size_t n, LoraSet *out,
+                     Error *err)
+{
+    if (n > LORA_MOST)
+        return fail(err, USAGE, "lora: expected at most %d adapters at once, found %zu", LORA_MOST,
+                    n);
+    *out = (LoraSet){ .n = (int)n };
+    for (size_t i = 0; i < n; i++) {
+        int number = use[i].adapter;
+        if (number < 0 || (size_t)number >= m->n_lora)
+            return fail(err, USAGE, "lora: adapter: expected a number below %zu, found %d",
+                        m->n_lora, number);
+        if (!isfinite(use[i].scale))
+            return fail(err, USAGE, "lora: scale: expected a finite number");
+        out->use[i] = (LoraUse){ m->lora[number], use[i].scale };
+    }
+    return true;
+}
 
 static bool same_set(const LoraSet *a, const LoraSet *b)
 {
@@ -89,16 +113,26 @@ static void drop_unused(tblock_context *c)
     c->n_loras = n;
 }
 
-static LoraChoice *new_choice(const tblock_context *c, const LoraSet *set, Error *err)
+static const char *plainly_loaded_as(const tblock_model *m)
 {
-    TextOut     o = { 0 };
-    LoraChoice *x = calloc(1, sizeof *x);
-    text_out(&o, "%s", c->model->retyped ? c->model->retyped : "stored");
+    return m->retyped ? m->retyped : "stored";
+}
+
+static char *spell(const tblock_model *m, const LoraSet *set, Error *err)
+{
+    TextOut o = { 0 };
+    text_out(&o, "%s", plainly_loaded_as(m));
     for (int i = 0; i < set->n; i++) {
         text_out(&o, " + lora %s:", set->use[i].lora->sha256);
         json_out_double(&o, set->use[i].scale);
     }
-    char *text = text_out_take(&o, err);
+    return text_out_take(&o, err);
+}
+
+static LoraChoice *new_choice(const tblock_context *c, const LoraSet *set, Error *err)
+{
+    LoraChoice *x    = calloc(1, sizeof *x);
+    char       *text = spell(c->model, set, err);
     if (!x || !text) {
         free(x);
         free(text);
@@ -126,25 +160,6 @@ static LoraChoice *find_choice(tblock_context *c, const LoraSet *set, Error *err
     return x;
 }
 
-static bool read_set(const tblock_context *c, const tblock_lora *use, size_t n, LoraSet *out,
-                     Error *err)
-{
-    if (n > LORA_MOST)
-        return fail(err, USAGE, "lora: expected at most %d adapters at once, found %zu", LORA_MOST,
-                    n);
-    *out = (LoraSet){ .n = (int)n };
-    for (size_t i = 0; i < n; i++) {
-        int number = use[i].adapter;
-        if (number < 0 || (size_t)number >= c->model->n_lora)
-            return fail(err, USAGE, "lora: adapter: expected a number below %zu, found %d",
-                        c->model->n_lora, number);
-        if (!isfinite(use[i].scale))
-            return fail(err, USAGE, "lora: scale: expected a finite number");
-        out->use[i] = (LoraUse){ c->model->lora[number], use[i].scale };
-    }
-    return true;
-}
-
 static bool check_empty(const tblock_context *c, int32_t seq, Error *err)
 {
     if (seq < -1 || seq >= c->n_seqs)
@@ -160,7 +175,7 @@ static bool choose(tblock_context *c, int32_t seq, const tblock_lora *use, size_
 {
     LoraSet     set;
     LoraChoice *x = NULL;
-    if (!check_empty(c, seq, err) || !read_set(c, use, n, &set, err)
+    if (!check_empty(c, seq, err) || !read_set(c->model, use, n, &set, err)
         || (n && !(x = find_choice(c, &set, err)))
         || (n && !forward_lora(c->forward, c->seq_lora, &x->set, err)))
         return false;
@@ -195,7 +210,13 @@ const char *context_loaded_as(const tblock_context *c, int32_t seq)
     for (size_t i = 0; i < c->n_loras; i++)
         if (&c->loras[i]->set == set)
             return c->loras[i]->loaded_as;
-    return c->model->retyped ? c->model->retyped : "stored";
+    return plainly_loaded_as(c->model);
+}
+
+char *lora_loaded_as(const tblock_model *m, const tblock_lora *use, size_t n, Error *err)
+{
+    LoraSet set;
+    return read_set(m, use, n, &set, err) ? spell(m, &set, err) : NULL;
 }
 
 void context_free_loras(tblock_context *c)

@@ -25,9 +25,10 @@ const char *const receipt_kinds[RECEIPT_KINDS] = {
 
 enum { CONFIG = 2 }; /* the page of JSON of which a receipt has the hash */
 
-bool receipt_facts(const tblock_context *c, RunBinding *b, char hex[65], Error *err)
+bool receipt_facts(const tblock_context *c, const char *loaded_as, RunBinding *b, char hex[65],
+                   Error *err)
 {
-    if (!run_binding(b, c, -1, err))
+    if (!run_binding(b, c, loaded_as, err))
         return false;
     const char *config = b->fact[CONFIG].value;
     if (!sha256_hex(config, strlen(config), hex))
@@ -253,25 +254,34 @@ static bool copy_chat(tblock_receipt *r, const tblock_chat *chat)
     return !chat || (copy_text(&r->chat_sha256, p.sha256) && copy_text(&r->chat_date, p.date));
 }
 
+static bool copy_facts(tblock_receipt *r, const tblock_context *c,
+                       const tblock_receipt_options *how, Error *err)
+{
+    RunBinding  binding;
+    char        hex[65];
+    char       *given = how->lora ? lora_loaded_as(c->model, how->lora, how->n_lora, err) : NULL;
+    const char *loaded_as = how->lora ? given : context_loaded_as(c, -1);
+    bool        good      = loaded_as && receipt_facts(c, loaded_as, &binding, hex, err);
+    for (int i = 0; good && i < BINDING_FACTS; i++)
+        good = copy_text(&r->fact[i], binding.fact[i].value) || no_memory("receipt", err);
+    free(given);
+    return good;
+}
+
 static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_generation_options *o,
                  const tblock_receipt_options *how, Error *err)
 {
-    RunBinding binding;
-    char       hex[65];
     if (o->n_drawn)
         return fail(err, USAGE, "receipt: expected no token that was drawn before, found %zu",
                     o->n_drawn);
     if ((!how->trust_hash && !source_hash_check(&c->model->source, err))
-        || !receipt_facts(c, &binding, hex, err))
+        || !copy_facts(r, c, how, err))
         return false;
-    bool good = true;
-    for (int i = 0; i < BINDING_FACTS; i++)
-        good = copy_text(&r->fact[i], binding.fact[i].value) && good;
     r->every      = how->every;
     r->vocab_size = c->model->weights.cfg.vocab_size;
     r->n_given = r->n_ids = r->cap_ids = o->n_ids;
     r->sha                             = sha256_new();
-    good = good && r->sha && copy_chat(r, how->chat) && copy_ids(&r->ids, o->ids, o->n_ids)
+    bool good = r->sha && copy_chat(r, how->chat) && copy_ids(&r->ids, o->ids, o->n_ids)
         && copy_sampling(r, &o->sampling);
     if (!good)
         return no_memory("receipt", err);

@@ -36,7 +36,8 @@ enum { RECEIPT_KINDS = CONSTRAINT_CALLS + 1 };
 extern const char *const receipt_kinds[RECEIPT_KINDS];
 
 /* What this context computes, as a receipt has it; hex is room for one of the values. */
-bool receipt_facts(const tblock_context *c, RunBinding *b, char hex[65], Error *err);
+bool receipt_facts(const tblock_context *c, const char *loaded_as, RunBinding *b, char hex[65],
+                   Error *err);
 
 /* The link before the first token: of all that stands before it. */
 bool receipt_begin(const tblock_receipt *r, Digest *out, Error *err);

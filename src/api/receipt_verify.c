@@ -59,7 +59,8 @@ static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_
     char       hex[65];
     Digest     begin;
     size_t     at = 0;
-    if (!receipt_facts(c, &here, hex, err) || !receipt_begin(r, &begin, err))
+    if (!receipt_facts(c, context_loaded_as(c, -1), &here, hex, err)
+        || !receipt_begin(r, &begin, err))
         return false;
     for (int i = 0; i < BINDING_FACTS; i++)
         if (strcmp(r->fact[i], here.fact[i].value) != 0) {

@@ -43,9 +43,9 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
 
 /* ---- What a state belongs to ----------------------------------------------------------------- */
 
-bool run_binding(RunBinding *b, const tblock_context *c, int32_t seq, Error *err)
+bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err)
 {
-    RunSettings settings = run_settings(c, seq);
+    RunSettings settings = run_settings(c, loaded_as);
     if (!run_facts(c->model, &settings, b->fact, err)
         || !source_layout_hash(&c->model->source, b->layout, err))
         return false;
@@ -184,7 +184,8 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
                     "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
     if (!check_tokens("", tokens, n_tokens, c->model->weights.cfg.vocab_size, err)
-        || !source_check_apart(&c->model->source, path, err) || !run_binding(&b, c, seq, err))
+        || !source_check_apart(&c->model->source, path, err)
+        || !run_binding(&b, c, context_loaded_as(c, seq), err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);
     bool ok = w && tensor_writer_meta(w, "format", "tblock-state", err)
@@ -370,7 +371,8 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
     int        n  = 0;
     if (!check_seq(c, "sequence", seq, err) || !safetensors_open_private(&f, path, err))
         return false;
-    bool ok = check_format(&f, err) && run_binding(&b, c, -1, err) && check_binding(&f, &b, err)
+    bool ok = check_format(&f, err) && run_binding(&b, c, context_loaded_as(c, -1), err)
+        && check_binding(&f, &b, err)
         && read_tokens(&f, c, &id, &n, err);
     if (ok && f.n_tensors != c->kv.shape.n_layers + 1)
         ok = fail(err, INPUT, "%s: expected %d tensors, found %d", path, c->kv.shape.n_layers + 1,

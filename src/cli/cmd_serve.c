@@ -4,10 +4,12 @@
 #include "command.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "serve/serve.h"
+#include "tblock_tools.h"
 
 typedef struct ServeArgs {
     const char    *model, *host, *alias, *key_file, *chat_format, *date, *log;
@@ -63,18 +65,57 @@ static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_er
 /* Models and keys are read, and the socket is there: nothing needs to be opened any more. */
 static bool enter_sandbox(int fd, tblock_error *err) { return sandbox_enter(&fd, 1, true, err); }
 
+enum { NAME = 256 };
+
+/* What requests may name: each adapter by the last part of its path. */
+typedef struct Adapters { ServeAdapter *of; tblock_lora *use; char (*name)[NAME]; } Adapters;
+
+static void adapters_free(Adapters *x)
+{
+    free(x->of);
+    free(x->use);
+    free(x->name);
+}
+
+static bool name_adapters(Adapters *x, const TextList *lora, const char *model, tblock_error *err)
+{
+    char dir[LORA_PATH];
+    x->of   = calloc(lora->n + 1, sizeof *x->of);
+    x->use  = calloc(lora->n + 1, sizeof *x->use);
+    x->name = calloc(lora->n + 1, sizeof *x->name);
+    if (!x->of || !x->use || !x->name)
+        return no_memory(NULL, err);
+    for (size_t i = 0; i < lora->n; i++) {
+        if (!lora_read(lora->texts[i], dir, &x->use[i].scale, err))
+            return false;
+        name_of(dir, x->name[i], NAME);
+        x->use[i].adapter = (int)i;
+        x->of[i]          = (ServeAdapter){ x->name[i], &x->use[i] };
+        bool taken        = strcmp(x->name[i], model) == 0;
+        for (size_t j = 0; j < i; j++)
+            taken |= strcmp(x->name[i], x->name[j]) == 0;
+        if (taken)
+            return fail(err, TBLOCK_USAGE, "--lora %s: expected a name of its own for requests, "
+                                           "found another model of the name %s", dir, x->name[i]);
+    }
+    return true;
+}
+
 static bool serve_with(const ServeArgs *a, const char *format, const char *keys, size_t n_keys,
                        tblock_error *err)
 {
     ComputeOptions compute = a->compute;
-    char           name[256];
+    char           name[NAME];
+    Adapters       adapters = { 0 };
     compute.n_seqs   = a->parallel + a->cache;
     tblock_model *m  = compute_open(a->model, &compute, err);
+    compute.lora     = (TextList){ 0 }; /* requests choose */
     tblock_context *c = m ? compute_context(m, a->model, &compute, a->general.quiet, err) : NULL;
     name_of(a->model, name, sizeof name);
     ServeOptions o = { .model           = m,
                        .context         = c,
                        .name            = a->alias ? a->alias : name,
+                       .n_adapters      = a->compute.lora.n,
                        .chat_format     = format,
                        .date            = a->date,
                        .host            = a->host,
@@ -98,7 +139,10 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .log_prompts     = a->log_prompts,
                        .quiet           = a->general.quiet };
     const Inputs in = { .model = a->model, .file = { a->key_file, a->chat_format } };
-    bool good = c && output_apart(a->log, m, &in, err) && serve(&o, err);
+    bool good = c && name_adapters(&adapters, &a->compute.lora, o.name, err);
+    o.adapter = adapters.of;
+    good      = good && output_apart(a->log, m, &in, err) && serve(&o, err);
+    adapters_free(&adapters);
     tblock_context_free(c);
     tblock_close(m);
     return good;

@@ -97,16 +97,15 @@ const Option prompt_options[] = {
 };
 #undef AT
 
-/* "DIR:0.5" is an adapter and its scale; without a number behind the last colon, 1. */
-static bool lora_read(const char *text, char dir[PATH_BYTES], double *scale, tblock_error *err)
+bool lora_read(const char *text, char dir[LORA_PATH], double *scale, tblock_error *err)
 {
     const char *colon = strrchr(text, ':');
     bool        given = colon && number_read(colon + 1, scale);
     size_t      n     = given ? (size_t)(colon - text) : strlen(text);
     *scale            = given ? *scale : 1;
-    if (n >= PATH_BYTES)
+    if (n >= LORA_PATH)
         return fail(err, TBLOCK_USAGE, "--lora: expected a path of at most %d bytes, found %zu",
-                    PATH_BYTES - 1, n);
+                    LORA_PATH - 1, n);
     memcpy(dir, text, n);
     dir[n] = '\0';
     return true;
@@ -115,7 +114,7 @@ static bool lora_read(const char *text, char dir[PATH_BYTES], double *scale, tbl
 /* Adapter i of the model is text i of the option. */
 static bool load_loras(tblock_model *m, const TextList *lora, tblock_error *err)
 {
-    char   dir[PATH_BYTES];
+    char   dir[LORA_PATH];
     double scale;
     int    number;
     for (size_t i = 0; i < lora->n; i++)
@@ -128,7 +127,7 @@ static bool load_loras(tblock_model *m, const TextList *lora, tblock_error *err)
 static bool choose_loras(tblock_context *c, const TextList *lora, tblock_error *err)
 {
     tblock_lora *use  = malloc((lora->n + 1) * sizeof *use);
-    char         dir[PATH_BYTES];
+    char         dir[LORA_PATH];
     bool         good = use || no_memory(NULL, err);
     for (size_t i = 0; good && i < lora->n; i++) {
         use[i].adapter = (int)i;

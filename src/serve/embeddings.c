@@ -144,6 +144,7 @@ static bool fill_job(Exchange *x, const EmbeddingRequest *r, Job *j)
         return refuse_memory(x);
     e->normalize = r->normalize;
     j->computed  = write_vector;
+    j->adapter   = model_number(x->server, r->model);
     if (!second_word(x, "encoding_format", r->format, "float", "base64", &e->base64)
         || !second_word(x, "pooling", r->pooling, "mean", "last", &last)
         || !job_choices(j, prompts_count(r->input), 1)

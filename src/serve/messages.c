@@ -45,7 +45,7 @@ static void message_head(Job *j)
 {
     TextOut *o = &j->out;
     text_out(o, "{\"id\": \"%s\", \"type\": \"message\", \"role\": \"assistant\"", j->id);
-    member_json(o, "model", j->server->o->name, strlen(j->server->o->name));
+    model_member(o, j->server, j->adapter);
     text_out(o, ", \"seed\": %llu, \"content\": [", (unsigned long long)j->choice[0].seed);
 }
 

@@ -207,7 +207,7 @@ static void response_json(Job *j, const char *status)
     }
     text_out(o, ", \"incomplete_details\": %s",
              strcmp(status, "incomplete") == 0 ? "{\"reason\": \"max_output_tokens\"}" : "null");
-    member_json(o, "model", j->server->o->name, strlen(j->server->o->name));
+    model_member(o, j->server, j->adapter);
     text_out(o, ", \"output\": [");
     for (size_t i = 0; i < r->n_items; i++) {
         text_out(o, i ? ", " : "");

@@ -304,7 +304,7 @@ static bool waits_for_beginning(const Server *s, const Choice *c)
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
             const Choice *other = &j->choice[i];
-            if (!other->generation || other->n_ids)
+            if (!other->generation || other->n_ids || j->adapter != c->job->adapter)
                 continue;
             tblock_generation_info o = info_of(other);
             size_t same = 0, most = c->prompt->n < o.n_given ? c->prompt->n : o.n_given;
@@ -328,7 +328,8 @@ static bool open_choice(Scheduler *k, Choice *c)
     o.sampling.seed = c->seed;
     o.on_token      = choice_on_token;
     o.user          = c;
-    c->generation   = tblock_generation_open(s->o->context, &o, &err);
+    if (tblock_lora_choose(s->o->context, -1, adapter_use(j), j->adapter > 0, &err))
+        c->generation = tblock_generation_open(s->o->context, &o, &err);
     if (!c->generation) {
         snprintf(c->job->why, sizeof c->job->why, "%s", err.msg);
         return false;

@@ -100,18 +100,6 @@ static bool run(Server *s, tblock_error *err)
     return good;
 }
 
-/* Of all that a text depends on, besides its request and the chat template. */
-static void take_fingerprint(Server *s)
-{
-    const char *part[]   = { s->info.hash, s->computing.math, s->computing.activations,
-                             s->computing.kv_type };
-    const int   number[] = { TBLOCK_NUMERICS_VERSION, s->computing.n_ctx };
-    uint64_t    h        = fnv1a(FNV_SEED, number, sizeof number);
-    for (size_t i = 0; i < sizeof part / sizeof *part; i++)
-        h = fnv1a(h, part[i], strlen(part[i]) + 1);
-    snprintf(s->fingerprint, sizeof s->fingerprint, "fp_%016llx", (unsigned long long)h);
-}
-
 void server_open(Server *s, const ServeOptions *o)
 {
     *s = (Server){ .o    = o,
@@ -120,7 +108,6 @@ void server_open(Server *s, const ServeOptions *o)
                    .work = PTHREAD_COND_INITIALIZER };
     tblock_model_describe(o->model, &s->info);
     tblock_context_describe(o->context, &s->computing);
-    take_fingerprint(s);
     s->chat = talk_chat(s, NULL, NULL); /* without one, each request says why */
 }
 

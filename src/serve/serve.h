@@ -7,10 +7,15 @@
 
 #include "tblock.h"
 
+/* An adapter of the model, which requests name in its place. */
+typedef struct ServeAdapter { const char *name; const struct tblock_lora *use; } ServeAdapter;
+
 typedef struct ServeOptions {
     tblock_model   *model;
     tblock_context *context;      /* of as many sequences as it should remember */
     const char     *name;         /* of the model in answers */
+    const ServeAdapter *adapter;  /* [n_adapters] */
+    size_t          n_adapters;
     const char     *chat_format, *date; /* as in tblock_chat_options */
     const char     *host;         /* an address or "localhost" */
     int             port;         /* 0: a free one */

@@ -24,7 +24,7 @@ typedef struct Connection Connection;
 typedef struct Body     Body;
 
 enum {
-    REQUEST_ID = 24, NONCE = 33, FINGERPRINT = 20, MOST_TOP = 20, MOST_CHOICES = 128, READERS = 2
+    REQUEST_ID = 24, NONCE = 33, MOST_TOP = 20, MOST_CHOICES = 128, READERS = 2
 };
 
 /* ---- Numbers for /metrics (status.c) --------------------------------------------------------- */
@@ -68,7 +68,6 @@ struct Server {
     const ServeOptions *o;
     tblock_model_info   info;
     tblock_context_info computing;
-    char                fingerprint[FINGERPRINT]; /* equal: equal requests get equal answers */
     tblock_chat        *chat;      /* of requests that add nothing to the template; NULL: none */
     struct MHD_Daemon  *daemon;
     Log                 log;
@@ -284,6 +283,7 @@ struct Job {
     tblock_constraint *constraint;
     Prompt         *prompt;        /* [n_prompts] */
     size_t          n_prompts;
+    size_t          adapter;       /* 1 + its number in the options; 0: none */
     Choice         *choice;        /* [n_choices] */
     size_t          n_choices, n_open, n_running;
     bool            passed;        /* its next text waits, in this round of the scheduler */
@@ -504,7 +504,15 @@ void ids_json(TextOut *o, const Server *s, const int32_t *ids, size_t n, bool st
 size_t most_values(const Server *s);
 /* Answer a request by its body, which must be JSON. */
 bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonDoc *d));
-/* Is it our model? NULL is. */
+/* served.c. 1 + the number of the adapter that a request names; 0: the model itself, also where a
+ * lenient server does not know the name. */
+size_t      model_number(const Server *s, const JsonNode *model);
+const char *model_name(const Server *s, size_t number);
+void        model_member(TextOut *o, const Server *s, size_t number); /* "model": its name */
+/* "system_fingerprint", behind a comma: where it is equal, equal requests get equal answers. */
+void        fingerprint_member(TextOut *o, const Server *s, size_t number);
+const tblock_lora *adapter_use(const Job *j); /* never NULL; of n_lora j->adapter > 0 */
+/* Is it our model, or an adapter of it? NULL is. */
 bool check_model(Exchange *x, const JsonNode *model);
 bool refuse_model(Exchange *x, const char *name);
 /* The ids of an array, and those of a text; false: refused. *ids is allocated. */

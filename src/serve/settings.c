@@ -215,6 +215,7 @@ bool settings_apply(Exchange *x, const Settings *r, Job *j)
     if (!read_stops(x, r, j) || !read_bias(x, r->bias, j) || !read_resumed(x, r, j)
         || !check_length(x, r, j))
         return false;
+    j->adapter = model_number(x->server, r->model);
     set_options(r, j);
     return true;
 }
@@ -234,7 +235,10 @@ bool draw_receipts(Exchange *x, const Settings *r, const tblock_chat *chat, Job 
         o.n_ids                     = c->prompt->n;
         o.sampling.seed             = c->seed;
         c->receipt = tblock_receipt_new(x->server->o->context, &o,
-                                        &(tblock_receipt_options){ .chat = chat }, &err);
+                                        &(tblock_receipt_options){ .chat   = chat,
+                                                                   .lora   = adapter_use(j),
+                                                                   .n_lora = j->adapter > 0 },
+                                        &err);
         if (!c->receipt)
             return refuse_error(x, "receipt", &err);
     }
@@ -277,8 +281,8 @@ void head_json(Job *j, const char *object)
     TextOut *o = &j->out;
     text_out(o, "{\"id\": \"%s\", \"object\": \"%s\", \"created\": %lld", j->id, object,
              j->created);
-    member_json(o, "model", j->server->o->name, strlen(j->server->o->name));
-    text_out(o, ", \"system_fingerprint\": \"%s\"", j->server->fingerprint);
+    model_member(o, j->server, j->adapter);
+    fingerprint_member(o, j->server, j->adapter);
     if (j->options.pool == TBLOCK_POOL_NONE)
         text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
 }

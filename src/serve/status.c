@@ -21,32 +21,42 @@ static void named(TextOut *o, const char *key, const char *text)
     member_json(o, key, text, strlen(text));
 }
 
-static void model_json(TextOut *o, const Server *s)
+static void model_json(TextOut *o, const Server *s, size_t number)
 {
     text_out(o, "{");
-    named(o, "id", s->o->name);
+    named(o, "id", model_name(s, number));
+    if (number)
+        named(o, "parent", s->o->name);
     text_out(o, ", \"object\": \"model\", \"created\": 0, \"owned_by\": \"tblock\", "
                 "\"max_model_len\": %d, \"meta\": {\"vocab_size\": %d, \"n_params\": %llu",
              s->computing.n_ctx, s->info.vocab_size, (unsigned long long)s->info.n_params);
     named(o, "family", s->info.family);
     named(o, "types", s->info.weight_types);
     named(o, "hash", s->info.hash);
+    if (number)
+        named(o, "adapter_hash",
+              tblock_lora_hash(s->o->model, s->o->adapter[number - 1].use->adapter));
     text_out(o, ", \"numerics_version\": %d}}", TBLOCK_NUMERICS_VERSION);
 }
 
 bool models_handle(Exchange *x)
 {
     text_out(&x->answer, "{\"object\": \"list\", \"data\": [");
-    model_json(&x->answer, x->server);
+    for (size_t i = 0; i <= x->server->o->n_adapters; i++) {
+        text_out(&x->answer, i ? ", " : "");
+        model_json(&x->answer, x->server, i);
+    }
     text_out(&x->answer, "]}\n");
     return true;
 }
 
 bool model_handle(Exchange *x)
 {
-    if (strcmp(x->rest, x->server->o->name) != 0)
-        return refuse_model(x, x->rest);
-    model_json(&x->answer, x->server);
+    size_t number = x->server->o->n_adapters;
+    while (strcmp(x->rest, model_name(x->server, number)) != 0)
+        if (number-- == 0)
+            return refuse_model(x, x->rest);
+    model_json(&x->answer, x->server, number);
     text_out(&x->answer, "\n");
     return true;
 }

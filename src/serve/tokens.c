@@ -1,6 +1,7 @@
 /* serve/tokens.c: text to tokens and back, in vLLM's form. */
 #include "serve/server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 void token_bytes(TextOut *o, const Server *s, int32_t id)
@@ -50,14 +51,20 @@ static bool body_json(Exchange *x, JsonDoc *d)
 
 bool refuse_model(Exchange *x, const char *name)
 {
-    return refuse(x, MHD_HTTP_NOT_FOUND, "model", "model: expected %s, found %s",
-                  x->server->o->name, name);
+    const Server *s   = x->server;
+    char          all[256];
+    size_t        n = 0;
+    for (size_t i = 0; i <= s->o->n_adapters && n < sizeof all; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, "%s%s",
+                              i == 0 ? "" : i < s->o->n_adapters ? ", " : " or ",
+                              model_name(s, i));
+    return refuse(x, MHD_HTTP_NOT_FOUND, "model", "model: expected %s, found %s", all, name);
 }
 
 bool check_model(Exchange *x, const JsonNode *model)
 {
     return !model || node_is(model, x->server->o->name) || x->server->o->lenient
-        || refuse_model(x, model->text);
+        || model_number(x->server, model) || refuse_model(x, model->text);
 }
 
 bool ids_of(Exchange *x, const char *param, const JsonNode *list, int32_t **out, size_t *n)

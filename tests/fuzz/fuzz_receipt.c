@@ -24,7 +24,7 @@ static void compute(tblock_receipt *r)
     RunBinding         here;
     char               hex[65];
     tblock_receipt_row row[2];
-    claim(receipt_facts(small_context, &here, hex, &e));
+    claim(receipt_facts(small_context, "stored", &here, hex, &e));
     for (int i = 0; i < BINDING_FACTS; i++) {
         free(r->fact[i]);
         claim((r->fact[i] = strdup(here.fact[i].value)) != NULL);
