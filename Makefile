@@ -266,7 +266,7 @@ lint: ## run clang-tidy, cppcheck and gcc -fanalyzer with the settings of tests/
 # Loaded by the program when mpirun has started it (docs/ranks.md); nothing else needs MPI.
 $(BUILD)/libtblock-mpi.so: src/ranks/mpi/ranks_mpi.c src/ranks/ranks.h src/base/error.h src/base/cpu.h src/tblock.h
 	@mkdir -p $(@D)
-	$(call Q,mpi) $(CC) $(CPPFLAGS) $(ALL_CFLAGS) $(shell mpicc --showme:compile) -shared -o $@ $< $(shell mpicc --showme:link)
+	$(call Q,mpi) $(LINK) $(CPPFLAGS) $(shell mpicc --showme:compile) -shared -o $@ $< $(shell mpicc --showme:link)
 
 ranks: ## build libtblock-mpi.so beside the program, for mpirun (installs Open MPI; docs/ranks.md)
 	@CC="$(CC)" tools/setup.sh ranks
@@ -339,7 +339,7 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	install -m 755 $(BUILD)/libtblock.so "$(DESTDIR)$(LIBDIR)/libtblock.so.$(VERSION)"
 	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
 	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
-	@if [ -e $(BUILD)/libtblock-mpi.so ]; then install -m 755 $(BUILD)/libtblock-mpi.so "$(DESTDIR)$(LIBDIR)/libtblock-mpi.so"; fi
+	@[ ! -e $(BUILD)/libtblock-mpi.so ] || install -D -m 755 $(BUILD)/libtblock-mpi.so "$(DESTDIR)$(PREFIX)/lib/tblock/libtblock-mpi.so"
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(DESTDIR)$(PREFIX)/share/doc/tblock"
 	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression" "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/systemd"
@@ -359,9 +359,9 @@ install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under 
 	  "programs do not find libtblock.so yet: run ldconfig as root ($(LIBDIR) must be in /etc/ld.so.conf.d), or set LD_LIBRARY_PATH=$(LIBDIR)")
 
 uninstall: ## remove what make install installed
-	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" $(PUBLIC:src/%="$(DESTDIR)$(PREFIX)/include/%") "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/libtblock-mpi.so" "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" $(PUBLIC:src/%="$(DESTDIR)$(PREFIX)/include/%") "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
 	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
-	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock"
+	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock" "$(DESTDIR)$(PREFIX)/lib/tblock"
 	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)
 
 # Of the commit, not of the tree: the same bytes each time. dist-deb.sh makes the packages from that file.
@@ -396,7 +396,7 @@ image: static ## build/dist/tblock-VERSION-linux-ARCH.image.tar, a container of 
 	$(BUILDAH) push -q tblock:$(VERSION) docker-archive:build/dist/$(STATIC_NAME).image.tar:tblock:$(VERSION)
 	@rm -rf $(IMAGE)
 
-deb: dist ## Debian packages of the last commit in build/deb: program, library, headers, Python
+deb: dist ## Debian packages of the last commit in build/deb: program, library, headers, Python, plug-in for Open MPI
 	@tools/setup.sh deb
 	@tools/make_deb.sh $(VERSION)
 

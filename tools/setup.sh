@@ -87,6 +87,7 @@ needs_of_packages() { # debian/control, and what checks the result
     need lintian has lintian
     need debootstrap test -x /usr/sbin/debootstrap
     need dh-python has dh_python3
+    need libopenmpi-dev has mpicc
     need python3-dev test -e /usr/bin/python3-config
     local name
     for name in setuptools wheel cffi numpy; do need python3-$name debian_python $name; done

@@ -25,10 +25,10 @@ static void *load(Error *err)
     return NULL;
 }
 #else
-/* $TBLOCK_MPI; beside the program; in the lib folder beside its own; where the system looks. */
+/* $TBLOCK_MPI; beside the program; where make install puts it; where the system looks. */
 static void *load(Error *err)
 {
-    static const char *const beside[] = { "/" PLUGIN, "/../lib/" PLUGIN };
+    static const char *const beside[] = { "/" PLUGIN, "/../lib/tblock/" PLUGIN };
     const char *given = getenv("TBLOCK_MPI"), *why;
     char        program[PATH_MAX], path[PATH_MAX + 64];
     ssize_t     n     = readlink("/proc/self/exe", program, sizeof program - 1);

@@ -14,6 +14,14 @@ from verdicts import Skip, attempt
 
 TEMP = tempfile.mkdtemp(prefix="tblock-deb-", dir="/var/tmp")
 TARBALL = os.path.join(DIST, "tblock-%s.tar.gz" % VERSION)
+SYSTEM = os.path.join(TEMP, "system")  # a bare one
+INSTALLED = "/usr/share/tblock/models/shakespeare.bin"
+DRAW = "tblock run %s --prompt ROMEO: -n 20 --quiet" % INSTALLED
+
+
+def inside(command):
+    """In the bare system."""
+    return run("chroot", SYSTEM, "sh", "-c", "export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8; " + command)
 
 
 def dist_is_the_same_twice():
@@ -40,41 +48,56 @@ def its_source_builds_without_a_network():
 def lintian_finds_nothing():
     make("deb")
     names = sorted(os.path.basename(p).split("_")[0] for p in glob.glob(os.path.join(DEBS, "*.deb")))
-    assert names == ["libtblock-dev", "libtblock0", "python3-tblock", "tblock"], names
+    assert names == ["libtblock-dev", "libtblock-mpi", "libtblock0", "python3-tblock", "tblock"], names
 
 
-def they_go_into_a_bare_system_and_out_again():
+def they_go_into_a_bare_system():
     if os.geteuid() != 0 or not shutil.which("debootstrap"):
         raise Skip("needs root and debootstrap")
-    system = os.path.join(TEMP, "system")
     mirror = run("sh", "-c", "apt-get indextargets --format '$(SITE)' 2>/dev/null | head -n 1").strip() or "http://deb.debian.org/debian"
     # this machine's own release, so that the libraries are those the packages were built with
     with open("/etc/os-release") as f:
         suite = [line.split("=")[1].strip() for line in f if line.startswith("VERSION_CODENAME=")][0]
-    run("debootstrap", "--variant=minbase", "--no-check-gpg", suite, system, mirror)
+    run("debootstrap", "--variant=minbase", "--no-check-gpg", suite, SYSTEM, mirror)
     for name in ("sources.list", "sources.list.d", "apt.conf.d", "trusted.gpg.d"):
-        here, there = os.path.join("/etc/apt", name), os.path.join(system, "etc/apt", name)
+        here, there = os.path.join("/etc/apt", name), os.path.join(SYSTEM, "etc/apt", name)
         if os.path.isdir(here):
             shutil.copytree(here, there, dirs_exist_ok=True)
         elif os.path.exists(here):
             shutil.copy(here, there)
-
-    def inside(command):
-        return run("chroot", system, "sh", "-c", "export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8; " + command)
-    before = set(inside("dpkg-query -L $(dpkg-query -f '${Package} ' -W) | sort -u; find /etc /usr /var/lib/dpkg/info").splitlines())
-    os.makedirs(os.path.join(system, "debs"))
+    os.makedirs(os.path.join(SYSTEM, "debs"))
     for deb in glob.glob(os.path.join(DEBS, "*.deb")):
-        shutil.copy(deb, os.path.join(system, "debs"))
+        shutil.copy(deb, os.path.join(SYSTEM, "debs"))
     inside("apt-get -q update; apt-get -q -y install --no-install-recommends /debs/*.deb gcc libc6-dev pkg-config")
-    model = "/usr/share/tblock/models/shakespeare.bin"
-    text = inside("tblock run %s --prompt ROMEO: -n 20 --quiet" % model)
-    assert inside("python3 -c 'import tblock; print(tblock.Model(\"%s\").generate(\"ROMEO:\", max_tokens=20), end=\"\")'" % model) == text
-    assert inside("python3 -m tblock run %s --prompt ROMEO: -n 20 --quiet" % model) == text
+    text = inside(DRAW)
+    assert inside("python3 -c 'import tblock; print(tblock.Model(\"%s\").generate(\"ROMEO:\", max_tokens=20), end=\"\")'" % INSTALLED) == text
+    assert inside("python3 -m " + DRAW) == text
     inside("echo '#include <tblock.h>\nint main(void) { return tblock_version()[0] != 48; }' > /t.c && "
            "gcc /t.c $(pkg-config --cflags --libs tblock) -o /t && /t")
-    inside("apt-get -q -y purge tblock libtblock0 libtblock-dev python3-tblock")
+
+
+def mpirun_finds_the_plug_in_there():
+    """Two ranks draw the text of one process. The program asks /proc where it lies, and Open MPI asks /sys about the processors."""
+    if not os.path.isdir(os.path.join(SYSTEM, "debs")):
+        raise Skip("no system")
+    mount = ["unshare", "-m", "sh", "-c", 'for i in proc sys; do mount --rbind /$i "$0/$i"; done && exec chroot "$0" sh -c "$1"', SYSTEM]
+    if subprocess.call([*mount, "true"], stderr=subprocess.DEVNULL):
+        raise Skip("no mount")
+    mpi = ("OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_btl=self,vader,tcp "
+           "LC_ALL=C.UTF-8 ")
+    text = inside(DRAW)
+    assert run(*mount, mpi + "mpirun --quiet -n 2 " + DRAW) == text
+    inside("apt-get -q -y purge libtblock-mpi; [ ! -e /usr/lib/tblock ]")
+    assert inside(DRAW) == text
+    assert "expected the plug-in libtblock-mpi.so" in run(*mount, mpi + "mpirun --quiet -n 2 %s || true" % DRAW)
+
+
+def they_go_out_again():
+    if not os.path.isdir(os.path.join(SYSTEM, "debs")):
+        raise Skip("no system")
+    inside("dpkg --purge tblock libtblock0 libtblock-dev libtblock-mpi python3-tblock")
     left = inside("find / -xdev -iname '*tblock*' -not -path '/debs*' -not -path '/proc/*'").split()
-    assert not [p for p in left if p not in before], left
+    assert not left, left
 
 
 if __name__ == "__main__":
@@ -85,7 +108,8 @@ if __name__ == "__main__":
             sys.exit(0)
         first = [] if RELEASE else [dist_is_the_same_twice]
         status = max([attempt(f.__name__, f) for f in (*first, its_source_builds_without_a_network, lintian_finds_nothing,
-                                                       they_go_into_a_bare_system_and_out_again)])
+                                                       they_go_into_a_bare_system, mpirun_finds_the_plug_in_there,
+                                                       they_go_out_again)])
     finally:
         shutil.rmtree(TEMP, ignore_errors=True)
     sys.exit(status)
