@@ -1,5 +1,5 @@
 /* train/grad_check.c: checks the gradients of a whole model. net.c computes them in f32,
- * reference.c the loss in double. Each piece of work checks one parameter tensor with parameters
+ * reference.c the loss in double. Each piece of work checks one element of a tensor with parameters
  * of its own, which it may change. */
 #include "train/block_lab.h"
 
@@ -8,6 +8,13 @@
 
 #include "base/number.h"
 #include "train/net.h"
+
+/* One checked element: sample `number` of a tensor. */
+typedef struct Sample {
+    int    tensor, number;
+    double error, grad, difference;
+    size_t element;
+} Sample;
 
 typedef struct GradCheck {
     const Params *p;
@@ -19,7 +26,9 @@ typedef struct GradCheck {
     GradCheckRow *row;
     double       *memory;       /* of each piece: parameters, then room [pieces, doubles] */
     size_t        doubles;
-    int           pieces, first;  /* first: tensor of piece 0 in this round */
+    int           pieces;
+    Sample       *sample;       /* those of this round [pieces] */
+    int           tensor, number; /* the next one */
 } GradCheck;
 
 /* The last word of the counter, 3, keeps these numbers apart from other uses of the seed. */
@@ -69,30 +78,29 @@ static double root_mean_square(const float *g, size_t n, size_t *largest)
     return sqrt(sum / (double)n);
 }
 
-/* Checks samples of tensor i. An error is relative to the gradient, or to the tensor's root mean
- * square if that is larger, so that tiny gradients do not count their rounding. */
-static void check_tensor(const GradCheck *c, int i, double *w, double *room)
+/* Checks one sample. Its error is relative to the gradient, or to the tensor's root mean square if
+ * that is larger, so that tiny gradients do not count their rounding. */
+static void check_sample(const GradCheck *c, Sample *s, double *w, double *room)
 {
-    size_t        n = params_length(c->p, i), largest;
-    const float  *g = c->g + c->p->at[i];
-    double        rms = root_mean_square(g, n, &largest);
-    GradCheckRow *r = &c->row[i];
-    *r = (GradCheckRow){ .name = c->p->spec[i].name,
-                         .worst = -1,
-                         .n = n < (size_t)c->samples ? (int)n : c->samples };
-    for (int s = 0; s < r->n; s++) {
-        size_t j = r->n == (int)n ? (size_t)s
-            : s == 0              ? largest
-                                  : draw(c->seed, (uint32_t)i, (uint32_t)s) % n;
-        double d = expected_gradient(c, w, room, c->p->at[i] + j, (double)g[j]),
-               error = fabs((double)g[j] - d) / fmax(fmax(fabs(d), rms), 1e-30);
-        if (error_is_worse(error, r->worst)) {
-            r->worst         = error;
-            r->at_grad       = (double)g[j];
-            r->at_difference = d;
-            r->element       = j;
-        }
-    }
+    size_t       n = params_length(c->p, s->tensor), at = c->p->at[s->tensor], largest;
+    const float *g = c->g + at;
+    double       rms = root_mean_square(g, n, &largest);
+    s->element    = c->row[s->tensor].n == (int)n ? (size_t)s->number
+           : s->number == 0                       ? largest
+                            : draw(c->seed, (uint32_t)s->tensor, (uint32_t)s->number) % n;
+    s->grad       = (double)g[s->element];
+    s->difference = expected_gradient(c, w, room, at + s->element, s->grad);
+    s->error = fabs(s->grad - s->difference) / fmax(fmax(fabs(s->difference), rms), 1e-30);
+}
+
+static void keep_worst(GradCheckRow *r, const Sample *s)
+{
+    if (!error_is_worse(s->error, r->worst))
+        return;
+    r->worst         = s->error;
+    r->at_grad       = s->grad;
+    r->at_difference = s->difference;
+    r->element       = s->element;
 }
 
 /* Each piece gets its own copy of the parameters in double. */
@@ -110,18 +118,46 @@ static void check_piece(void *arg, int piece, float *scratch)
     const GradCheck *c = arg;
     double      *w = c->memory + (size_t)piece * c->doubles;
     (void)scratch;
-    if (c->first + piece < c->p->n)
-        check_tensor(c, c->first + piece, w, w + c->p->n_floats);
+    check_sample(c, &c->sample[piece], w, w + c->p->n_floats);
 }
 
-/* Works in rounds of one tensor per piece, so that it can report progress between them. Tensors
- * take about the same time each, so rounds cost nothing. */
+/* The number of samples of all tensors. */
+static double clear_rows(const GradCheck *c)
+{
+    double all = 0;
+    for (int i = 0; i < c->p->n; i++) {
+        size_t n = params_length(c->p, i);
+        c->row[i] = (GradCheckRow){ .name = c->p->spec[i].name,
+                                    .worst = -1,
+                                    .n = n < (size_t)c->samples ? (int)n : c->samples };
+        all += c->row[i].n;
+    }
+    return all;
+}
+
+/* The samples of the next round, at most one for each piece. */
+static int next_samples(GradCheck *c)
+{
+    int n = 0;
+    while (n < c->pieces && c->tensor < c->p->n)
+        if (c->number < c->row[c->tensor].n)
+            c->sample[n++] = (Sample){ .tensor = c->tensor, .number = c->number++ };
+        else
+            c->tensor++, c->number = 0;
+    return n;
+}
+
+/* Works in rounds of one sample per piece, so that the caller can stop it between them: a tensor
+ * takes seconds. */
 static bool check_all(GradCheck *c, const Progress *progress, Error *err)
 {
+    double all = clear_rows(c), done = 0;
     crew_each(c->crew, c->pieces, widen_piece, c);
-    for (c->first = 0; c->first < c->p->n; c->first += c->pieces) {
-        crew_each(c->crew, c->pieces, check_piece, c);
-        if (!progress_tell(progress, c->first + c->pieces, c->p->n, err))
+    for (int n; (n = next_samples(c)) > 0;) {
+        crew_each(c->crew, n, check_piece, c);
+        for (int i = 0; i < n; i++)
+            keep_worst(&c->row[c->sample[i].tensor], &c->sample[i]);
+        if (!progress_tell(progress, done += n, all, err))
             return false;
     }
     return true;
@@ -161,14 +197,16 @@ bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w,
     c.doubles = p->n_floats + reference_room(p, n_tok);
     float *g  = params_array(p, err);
     c.memory  = g ? malloc((size_t)c.pieces * c.doubles * sizeof *c.memory) : NULL;
+    c.sample  = calloc((size_t)c.pieces, sizeof *c.sample);
     c.token   = calloc((size_t)n_tok, sizeof *c.token);
     c.target  = calloc((size_t)n_tok, sizeof *c.target);
     c.g       = g;
-    bool ok = (g && c.memory && c.token && c.target)
+    bool ok = (g && c.memory && c.sample && c.token && c.target)
         || fail(err, SYSTEM, "out of memory for a gradient check");
     ok = ok && gradients(&c, g, err) && check_all(&c, progress, err);
     free(g);
     free(c.memory);
+    free(c.sample);
     free(c.token);
     free(c.target);
     return ok;
