@@ -245,6 +245,13 @@ def c_json(name: str, value: Any) -> str:
         raise UsageError("%s: expected what JSON can say: %s" % (name, e)) from None
 
 
+def _real(value: Any) -> Any:
+    """The value. C would get the real part of numpy's complex numbers."""
+    if getattr(getattr(value, "dtype", None), "kind", "") == "c":
+        raise TypeError("expected a real number, found %r" % (value,))
+    return value
+
+
 class Options:
     """A struct of options with everything it points to. An option that the struct lacks is an error by name."""
 
@@ -278,7 +285,7 @@ class Options:
                 value = self._list(name, kind, value)
             elif kind.kind == "pointer" and kind.item.kind == "struct" and isinstance(value, Options):
                 value = self._keep(value).c
-            setattr(self.c, name, value)
+            setattr(self.c, name, _real(value))
         except (TypeError, OverflowError) as e:
             raise UsageError("%s: %s" % ("progress" if name == "go_on" else name, e)) from None
 
@@ -288,6 +295,7 @@ class Options:
         items = list(value)
         if kind.item.kind == "pointer":
             items = [self._keep(c_text(name, item)) for item in items]
+        items = [_real(item) for item in items]
         setattr(self.c, "n_" + name, len(items))
         return self._keep(ffi.new(kind.item.cname.replace("const ", "").replace(" const", "") + "[]", items))
 

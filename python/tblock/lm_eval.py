@@ -11,7 +11,7 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.api.registry import register_model
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
-from . import Chat, Generation, Model, UsageError
+from . import Generation, Model, UsageError
 
 
 @register_model("tblock")
@@ -27,8 +27,8 @@ class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
         self.batch = 8 if str(batch_size).startswith("auto") else int(batch_size)
         self.context = self.model.context(threads=int(threads), n_seqs=self.batch,
                                           n_ctx=int(max_length or self.model.n_ctx), **context)
+        self.tokenizer = self.model.tokenizer
         self.max_length, self.add_bos, self.chat_format = self.context.n_ctx, add_bos_token, chat_format
-        self._chat: Optional[Chat] = None
 
     # ---- Tokens ----
 
@@ -45,10 +45,9 @@ class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
 
     def tok_encode(self, string: str, add_special_tokens: Optional[bool] = None, **_: Any) -> list[int]:
         """A text that begins with BOS, as those of a chat template, gets no second one."""
-        bos = self.model.detokenize([self.model.bos]) if self.model.bos >= 0 else ""
-        begins = bool(bos) and string.startswith(bos)
+        begins = self.tokenizer.bos_token is not None and string.startswith(self.tokenizer.bos_token)
         add = self.add_bos and not begins if add_special_tokens is None else add_special_tokens
-        return [int(i) for i in self.model.tokenize(string, add_special=add, parse_special=begins)]
+        return self.tokenizer.encode(string, add_special_tokens=add, split_special_tokens=not begins)
 
     # ---- Scores ----
 
@@ -110,15 +109,15 @@ class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
 
     # ---- Chat ----
 
-    def _conversation(self) -> Chat:
-        self._chat = self._chat or self.model.chat(format=self.chat_format)
-        return self._chat
-
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        return self._conversation().text(chat_history, answer=add_generation_prompt)
+        return str(self.tokenizer.apply_chat_template(chat_history, chat_template=self.chat_format, tokenize=False,
+                                                      add_generation_prompt=add_generation_prompt))
 
     def chat_template(self, chat_template: Any = False) -> Optional[str]:
-        return self._conversation().name if chat_template else ""
+        """What tells one template from another in lm_eval's caches. A name is for models with several."""
+        if isinstance(chat_template, str) and chat_template != self.chat_format:
+            raise UsageError("apply_chat_template: expected no name, found %r; model_args: chat_format" % chat_template)
+        return str(self.chat_format or self.tokenizer.chat_template) if chat_template else ""
 
     @property
     def tokenizer_name(self) -> str:

@@ -125,6 +125,16 @@ def every_wrong_argument_is_a_clear_error():
     assert not found and int(first.split()[0]) > 2000, "\n".join(found)[:3000]
 
 
+def complex_numbers_are_refused_wherever_a_number_goes():
+    """numpy would leave the imaginary part out with a warning, which nobody reads."""
+    with tblock.Model(MODEL) as m, m.context() as c:
+        raises(tblock.UsageError, "stop_ids: expected a real number, found ", m.generate, "a", stop_ids=np.zeros(2, complex))
+        raises(tblock.UsageError, "stop_ids: expected a real number, found ", m.generate, "a", stop_ids=[np.complex64(5)])
+        raises(tblock.UsageError, "max_tokens: expected a real number, found ", m.generate, "a", max_tokens=np.complex128(3))
+        raises(tblock.UsageError, "temp: expected a real number, found ", m.generate, "a", temperature=np.array(1j))
+        raises(tblock.UsageError, "layers: expected a real number, found ", c.attention, [5, 6], layers=np.zeros(1, complex))
+
+
 def iterators_may_be_left_half_read():
     with tblock.Model(MODEL) as m:
         for _ in range(20):
