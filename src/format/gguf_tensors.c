@@ -24,13 +24,14 @@ static const struct {
         [11] = { "Q3_K", DT_Q3_K },
     [12] = { "Q4_K", DT_Q4_K },     [13] = { "Q5_K", DT_Q5_K },     [14] = { "Q6_K", DT_Q6_K },
         [15] = { "Q8_K", DT_COUNT },
-    [16] = { "IQ2_XXS", DT_COUNT }, [17] = { "IQ2_XS", DT_COUNT },  [18] = { "IQ3_XXS", DT_COUNT },
-    [19] = { "IQ1_S", DT_COUNT },
-    [20] = { "IQ4_NL", DT_IQ4_NL }, [21] = { "IQ3_S", DT_COUNT },   [22] = { "IQ2_S", DT_COUNT },
+    [16] = { "IQ2_XXS", DT_IQ2_XXS }, [17] = { "IQ2_XS", DT_IQ2_XS },
+     [18] = { "IQ3_XXS", DT_IQ3_XXS },
+    [19] = { "IQ1_S", DT_IQ1_S },
+    [20] = { "IQ4_NL", DT_IQ4_NL }, [21] = { "IQ3_S", DT_IQ3_S },   [22] = { "IQ2_S", DT_IQ2_S },
       [23] = { "IQ4_XS", DT_IQ4_XS },
     [24] = { "I8", DT_COUNT },      [25] = { "I16", DT_COUNT },     [26] = { "I32", DT_COUNT },
         [27] = { "I64", DT_COUNT },
-    [28] = { "F64", DT_COUNT },     [29] = { "IQ1_M", DT_COUNT },   [30] = { "BF16", DT_BF16 },
+    [28] = { "F64", DT_COUNT },     [29] = { "IQ1_M", DT_IQ1_M },   [30] = { "BF16", DT_BF16 },
         [31] = { "Q4_0_4_4", DT_COUNT },
     [32] = { "Q4_0_4_8", DT_COUNT }, [33] = { "Q4_0_8_8", DT_COUNT }, [34] = { "TQ1_0", DT_COUNT },
     [35] = { "TQ2_0", DT_COUNT },
@@ -50,8 +51,7 @@ static bool take_dtype(GgufCursor *c, DType *out)
     if (*out == DT_COUNT)
         return fail(c->err, INPUT,
                     "%s: %s: expected a type of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K "
-                    "to Q6_K, IQ4_NL, IQ4_XS "
-                    "or MXFP4, found %s (ggml type %u)",
+                    "to Q6_K, IQ1_S to IQ4_XS or MXFP4, found %s (ggml type %u)",
                     c->path, c->where, name, type);
     return true;
 }

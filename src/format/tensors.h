@@ -43,6 +43,13 @@ typedef enum DType {
     DT_IQ4_NL,
     DT_IQ4_XS,
     DT_MXFP4,
+    DT_IQ2_XXS,
+    DT_IQ2_XS,
+    DT_IQ2_S,
+    DT_IQ3_XXS,
+    DT_IQ3_S,
+    DT_IQ1_S,
+    DT_IQ1_M,
     DT_COUNT
 } DType;
 

@@ -1,5 +1,5 @@
-/* Decodes the block types of GGUF files to floats, and turns some of them into a type that kernels
- * multiply. */
+/* Decodes the block types of GGUF files to floats (those with a codebook: iq_blocks.c), and turns
+ * some of them into a type that kernels multiply. */
 #include "quant/quant.h"
 
 #include <assert.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/number.h"
+#include "quant/iq_blocks.h"
 
 /* One function for each type: the block at b becomes floats at y, in the order of the row. The
  * nibbles, pairs of bits or high bits that share a byte belong to elements that are 16, 32 or 64
@@ -272,21 +273,39 @@ static void iq4_nl_as_q8_0(uint8_t *y, const uint8_t *b)
     }
 }
 
-/* q6_K subtracts 32 from its codes, so the codes -4 .. 3 of q3_K become 28 .. 35 there. The scales
- * of q3_K, -32 .. 31, fit int8. */
+/* The codes of a block of q6_K, -32 .. 31, which subtracts 32 from what it stores. */
+static void put_q6_k_codes(uint8_t *y, const int8_t code[LARGE])
+{
+    memset(y, 0, 128 + 64);
+    for (int i = 0; i < LARGE; i++) {
+        int stored = 32 + code[i], half = i / 128;
+        y[half * 64 + i % 64] |= (uint8_t)((stored & 15) << (i / 64 % 2 * 4));
+        y[128 + half * 32 + i % 32] |= (uint8_t)(stored >> 4 << (i / 32 % 4 * 2));
+    }
+}
+
+/* The codes of q3_K are -4 .. 3, its scales -32 .. 31. */
 static void q3_k_as_q6_k(uint8_t *y, const uint8_t *b)
 {
     uint8_t q[LARGE];
+    int8_t  code[LARGE];
     two_bits(q, b + 32);
-    memset(y, 0, 128 + 64);
-    for (int i = 0; i < LARGE; i++) {
-        int code = 32 + q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4), half = i / 128;
-        y[half * 64 + i % 64] |= (uint8_t)((code & 15) << (i / 64 % 2 * 4));
-        y[128 + half * 32 + i % 32] |= (uint8_t)(code >> 4 << (i / 32 % 4 * 2));
-    }
+    for (int i = 0; i < LARGE; i++)
+        code[i] = (int8_t)(q[i] - (b[i % 32] >> (i / 32) & 1 ? 0 : 4));
+    put_q6_k_codes(y, code);
     for (int s = 0; s < 16; s++)
         y[192 + s] = (uint8_t)q3_k_scale(b + 96, s);
     memcpy(y + 208, b + 108, 2);
+}
+
+static void iq3_s_as_q6_k(uint8_t *y, const uint8_t *b)
+{
+    int8_t code[LARGE], scale[8];
+    iq3_s_codes(code, scale, b);
+    put_q6_k_codes(y, code);
+    for (int s = 0; s < 16; s++)
+        y[192 + s] = (uint8_t)scale[s / 2];
+    memcpy(y + 208, b, 2);
 }
 
 /* ---- The table ------------------------------------------------------------------------------- */
@@ -309,6 +328,13 @@ static const struct {
     [BLOCK_IQ4_NL] = { "IQ4_NL", SMALL, 2 + 16, iq4_nl },
     [BLOCK_IQ4_XS] = { "IQ4_XS", LARGE, 2 + 2 + 4 + 128, iq4_xs },
     [BLOCK_MXFP4] = { "MXFP4", SMALL, 1 + 16, mxfp4 },
+    [BLOCK_IQ2_XXS] = { "IQ2_XXS", LARGE, 2 + 64, iq2_xxs },
+    [BLOCK_IQ2_XS] = { "IQ2_XS", LARGE, 2 + 64 + 8, iq2_xs },
+    [BLOCK_IQ2_S] = { "IQ2_S", LARGE, 2 + 32 + 32 + 8 + 8, iq2_s },
+    [BLOCK_IQ3_XXS] = { "IQ3_XXS", LARGE, 2 + 64 + 32, iq3_xxs },
+    [BLOCK_IQ3_S] = { "IQ3_S", LARGE, 2 + 64 + 8 + 32 + 4, iq3_s },
+    [BLOCK_IQ1_S] = { "IQ1_S", LARGE, 2 + 32 + 16, iq1_s },
+    [BLOCK_IQ1_M] = { "IQ1_M", LARGE, 32 + 16 + 8, iq1_m },
 };
 
 const char *block_type_name(BlockType t) { return types[t].name; }
@@ -325,20 +351,26 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements)
         types[t].to_f32(out + i, block);
 }
 
+static const struct {
+    BlockType as; void (*turn)(uint8_t *y, const uint8_t *b);
+} twins[BLOCK_TYPES] = {
+    [BLOCK_Q5_0] = { BLOCK_Q8_0, q5_0_as_q8_0 },
+    [BLOCK_IQ4_NL] = { BLOCK_Q8_0, iq4_nl_as_q8_0 },
+    [BLOCK_Q3_K] = { BLOCK_Q6_K, q3_k_as_q6_k },
+    [BLOCK_IQ3_S] = { BLOCK_Q6_K, iq3_s_as_q6_k },
+};
+
 BlockType block_twin(BlockType t)
 {
-    return t == BLOCK_Q5_0 || t == BLOCK_IQ4_NL ? BLOCK_Q8_0 : t == BLOCK_Q3_K ? BLOCK_Q6_K : t;
+    return twins[t].turn ? twins[t].as : t;
 }
 
 void blocks_to_twin(BlockType t, void *out, const void *in, size_t n_elements)
 {
-    void (*const turn)(uint8_t * y, const uint8_t *b) = t == BLOCK_Q5_0 ? q5_0_as_q8_0
-        : t == BLOCK_IQ4_NL                                             ? iq4_nl_as_q8_0
-                                                                        : q3_k_as_q6_k;
     const uint8_t *from = in;
     uint8_t       *to   = out;
     assert(n_elements % block_elements(t) == 0 && block_twin(t) != t);
     for (size_t i = 0; i < n_elements;
          i += block_elements(t), from += block_bytes(t), to += block_bytes(block_twin(t)))
-        turn(to, from);
+        twins[t].turn(to, from);
 }

@@ -183,7 +183,9 @@ size_t elements_first_nonfinite(WeightType t, const void *data, size_t n);
 typedef enum BlockType {
     BLOCK_Q4_0, BLOCK_Q4_1, BLOCK_Q5_0, BLOCK_Q5_1, BLOCK_Q8_0,
     BLOCK_Q2_K, BLOCK_Q3_K, BLOCK_Q4_K, BLOCK_Q5_K, BLOCK_Q6_K,
-    BLOCK_IQ4_NL, BLOCK_IQ4_XS, BLOCK_MXFP4, BLOCK_TYPES
+    BLOCK_IQ4_NL, BLOCK_IQ4_XS, BLOCK_MXFP4,
+    BLOCK_IQ2_XXS, BLOCK_IQ2_XS, BLOCK_IQ2_S, BLOCK_IQ3_XXS, BLOCK_IQ3_S, BLOCK_IQ1_S, BLOCK_IQ1_M,
+    BLOCK_TYPES
 } BlockType;
 
 const char *block_type_name(BlockType t);  /* "Q4_0": ggml's spelling */
@@ -196,8 +198,8 @@ size_t      block_bytes(BlockType t);      /* of one block            */
 void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements);
 
 /* A type whose blocks have as many elements and can hold everything that those of t hold, with the
- * same bits from blocks_to_f32: Q8_0 for Q5_0 and IQ4_NL, Q6_K for Q3_K; t itself if there is none.
- * For types that no kernel multiplies. */
+ * same bits from blocks_to_f32: Q8_0 for Q5_0 and IQ4_NL, Q6_K for Q3_K and IQ3_S; t itself if
+ * there is none. For types that no kernel multiplies. */
 BlockType block_twin(BlockType t);
 
 /* Turn n_elements (whole blocks) into blocks of block_twin(t), which must not be t. in and out must

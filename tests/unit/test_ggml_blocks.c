@@ -1,3 +1,4 @@
+#include "base/hash.h"
 #include "base/number.h"
 #include "format/tensors.h"
 #include "quant/quant.h"
@@ -84,19 +85,71 @@ static void twins_stand_for_the_same_floats(void)
                   block_type_name(type), block_type_name(as), i, (double)b[i], (double)a[i]);
         turned++;
     }
-    CHECK(turned == 3, "%d types", turned);
+    CHECK(turned == 4, "%d types", turned);
 }
 
 static void blocks_are_the_floats_of_the_gguf_package(void)
 {
     int n = compare_file(files[0]);
-    CHECK(n == 3 * (BLOCK_TYPES - 1), "%d compared", n); /* there is no MXFP4 among them */
+    CHECK(n == 3 * BLOCK_MXFP4, "%d compared", n); /* there is none from MXFP4 on among them */
 }
 
 static void blocks_at_the_ends_of_their_range_are_too(void)
 {
     int n = compare_file(files[1]);
-    CHECK(n == 3 * BLOCK_TYPES, "%d compared", n);
+    CHECK(n == 3 * (BLOCK_MXFP4 + 1), "%d compared", n);
+}
+
+/* The scales of blocks of types with a codebook: where they lie, of IQ1_M in the upper four bits of
+ * four words. */
+static void put_scale(BlockType type, unsigned char *block, unsigned bits)
+{
+    if (type != BLOCK_IQ1_M) {
+        block[0] = (unsigned char)bits;
+        block[1] = (unsigned char)(bits >> 8);
+    }
+    for (int i = 0; type == BLOCK_IQ1_M && i < 4; i++)
+        block[49 + 2 * i] = (unsigned char)((block[49 + 2 * i] & 15) | (bits >> 4 * i & 15) << 4);
+}
+
+/* Blocks of a generator, as tests/golden/make_blocks.py makes them. */
+static void counted_blocks(BlockType type, unsigned char *out, int n)
+{
+    static const uint16_t edges[12] = { 0,     0x8000, 1,      0x8001, 0x3FF,  0x83FF,
+                                        0x400, 0x8400, 0x3C00, 0xBC00, 0x7BFF, 0xFBFF };
+    uint32_t state = 1;
+    for (size_t i = 0; i < (size_t)n * block_bytes(type); i++) {
+        state  = state * 1664525 + 1013904223;
+        out[i] = (unsigned char)(state >> 24);
+    }
+    for (int i = 0; i < n; i++)
+        put_scale(type, out + (size_t)i * block_bytes(type), edges[i % 12]);
+}
+
+static void codebook_types_are_the_floats_of_the_gguf_package(void)
+{
+    enum { N = 1024 };
+    static const struct { BlockType type; uint64_t digest; } recorded[] = {
+        { BLOCK_IQ2_XXS, UINT64_C(0x64930f99e224f3ab) },
+        { BLOCK_IQ2_XS, UINT64_C(0x5d95215707941131) },
+        { BLOCK_IQ2_S, UINT64_C(0xc114633ac56b5c6d) },
+        { BLOCK_IQ3_XXS, UINT64_C(0xf9121c99fa4e0129) },
+        { BLOCK_IQ3_S, UINT64_C(0xdcb94da4c270d7b2) },
+        { BLOCK_IQ1_S, UINT64_C(0x4e13c2bb5a246073) },
+        { BLOCK_IQ1_M, UINT64_C(0xab956f7292bcfde6) },
+    };
+    unsigned char *in = malloc(N * 256);
+    float         *out = malloc(N * 256 * sizeof *out);
+    CHECK(sizeof recorded / sizeof *recorded == BLOCK_TYPES - BLOCK_MXFP4 - 1, "a type is missing");
+    for (size_t i = 0; i < sizeof recorded / sizeof *recorded; i++) {
+        counted_blocks(recorded[i].type, in, N);
+        blocks_to_f32(recorded[i].type, out, in, N * 256);
+        uint64_t h = fnv1a(UINT64_C(0xcbf29ce484222325), out, N * 256 * sizeof *out);
+        CHECK(h == recorded[i].digest, "%s: %016llx", block_type_name(recorded[i].type),
+              (unsigned long long)h);
+    }
+    free(in);
+    free(out);
 }
 
 static void bytes_per_block_are_those_of_ggml(void)
@@ -107,6 +160,8 @@ static void bytes_per_block_are_those_of_ggml(void)
         { "Q3_K", 256, 110 }, { "Q4_K", 256, 144 }, { "Q5_K", 256, 176 }, { "Q6_K", 256, 210 },
         { "IQ4_NL", 32, 18 },
         { "IQ4_XS", 256, 136 }, { "MXFP4", 32, 17 },
+        { "IQ2_XXS", 256, 66 }, { "IQ2_XS", 256, 74 }, { "IQ2_S", 256, 82 }, { "IQ3_XXS", 256, 98 },
+        { "IQ3_S", 256, 110 }, { "IQ1_S", 256, 50 }, { "IQ1_M", 256, 56 },
     };
     CHECK(sizeof ggml / sizeof *ggml == BLOCK_TYPES, "a type is missing");
     for (int t = 0; t < BLOCK_TYPES; t++) {
@@ -141,6 +196,7 @@ int main(int argc, char **argv)
     TEST(twins_stand_for_the_same_floats);
     TEST(blocks_are_the_floats_of_the_gguf_package);
     TEST(blocks_at_the_ends_of_their_range_are_too);
+    TEST(codebook_types_are_the_floats_of_the_gguf_package);
     TEST(bytes_per_block_are_those_of_ggml);
     TEST(shapes_of_blocks_have_whole_rows);
     return TEST_END();

@@ -1,0 +1,25 @@
+/* quant/iq_blocks.h: ggml's types of 1 to 3 bits, whose codes are rows of a codebook. Private to
+ * this room. Sources: for the layouts ggml, src/ggml-common.h (block_iq2_xxs ...); for the
+ * arithmetic and the codebooks the Python package gguf, quants.py. */
+#ifndef QUANT_IQ_BLOCKS_H
+#define QUANT_IQ_BLOCKS_H
+
+#include <stdint.h>
+
+/* A row is 8 values of 2 bits, or 4 of 4 bits, the first in the lowest bits. */
+extern const uint16_t iq2_xxs_codebook[256], iq2_xs_codebook[512], iq2_s_codebook[1024],
+    iq3_xxs_codebook[256], iq3_s_codebook[512], iq1_codebook[2048];
+
+/* The 256 elements of the block at b as floats. */
+void iq2_xxs(float *y, const uint8_t *b);
+void iq2_xs(float *y, const uint8_t *b);
+void iq2_s(float *y, const uint8_t *b);
+void iq3_xxs(float *y, const uint8_t *b);
+void iq3_s(float *y, const uint8_t *b);
+void iq1_s(float *y, const uint8_t *b);
+void iq1_m(float *y, const uint8_t *b);
+
+/* The codes of iq3_s, -15 .. 15, and its 8 scales, 1 .. 31: y = (d * scale) * code. */
+void iq3_s_codes(int8_t code[256], int8_t scale[8], const uint8_t *b);
+
+#endif
