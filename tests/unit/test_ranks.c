@@ -375,6 +375,34 @@ static void a_rank_holds_its_share_of_the_weights(void)
     remove(in_folder("large.bin"));
 }
 
+/* The shape of Llama 2 70B, 138 GB, in a file without its zeros. */
+static void ranks_share_a_model_that_no_machine_holds(void)
+{
+    char  *report = NULL;
+    double all = 0, n;
+    int    found = 0;
+    if (!tblock_synth("models/llama-2-70b.json", in_folder("70b.bin"),
+                      &(tblock_synth_options){ .type = "bf16", .sparse = true }, &err)) {
+        SKIP("%s", err.msg); /* a limit of the file system */
+        return;
+    }
+    CHECK(tblock_report(in_folder("70b.bin"),
+                        &(tblock_report_options){ .json = true, .ranks = 4, .bandwidth = 10,
+                                                  .memory = 40 }, &report, &err), "%s", err.msg);
+    remove(in_folder("70b.bin"));
+    CHECK(report && strstr(report, "\"exchanges_per_token\": 321")
+              && strstr(report, "\"bytes_per_token\": 17167360,"), "%s", report);
+    for (const char *at = report ? strstr(report, "{\"rank\": 0") : NULL;
+         at && (at = strstr(at, "\"weights\": ")); at++, found++) {
+        CHECK(sscanf(at, "\"weights\": %lf", &n) == 1 && n > 34.3e9 && n < 34.7e9,
+              "rank %d holds %.0f", found, n);
+        all += n;
+    }
+    /* of 69 billion parameters, all but the embedding, of which rows are looked up */
+    CHECK(found == 4 && all > 137.4e9 && all < 137.6e9, "%d ranks hold %.0f", found, all);
+    tblock_free(report);
+}
+
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
 /* Opens m.bin on two ranks, of which the other works in `folder`, or leaves at once. */
@@ -457,6 +485,7 @@ int main(int argc, char **argv)
     TEST(gguf_weights_have_the_bits_of_one_process);
     TEST(a_token_exchanges_what_is_predicted);
     TEST(a_rank_holds_its_share_of_the_weights);
+    TEST(ranks_share_a_model_that_no_machine_holds);
     TEST(an_error_of_one_rank_is_rank_0s);
     TEST(a_rank_that_stops_ends_the_pass_of_all);
     TEST(what_ranks_cannot_do_is_refused_by_name);

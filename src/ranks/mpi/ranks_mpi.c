@@ -17,6 +17,7 @@
 typedef struct Carrier {
     int      rank, size;
     double   patience;      /* seconds to wait for others in a pass */
+    double   delay;         /* seconds that an exchange takes at least: a slow network, to try */
     MPI_Comm comm;
     int     *count, *first; /* [size] */
 } Carrier;
@@ -37,11 +38,14 @@ static void wait_for(Carrier *c, MPI_Request *request, bool patient)
     enum { SPINS = 256 };
     double start = MPI_Wtime();
     int    done  = 0;
-    for (unsigned i = 0; !done; i++) {
-        MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    for (unsigned i = 0;; i++) {
+        if (!done)
+            MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        double waited = c->delay > 0 || i >= SPINS ? MPI_Wtime() - start : 0;
+        if (done && waited >= c->delay)
+            return;
         if (done || i < SPINS)
             continue;
-        double waited = MPI_Wtime() - start;
         if (waited < 0.005)
             sched_yield();
         else
@@ -131,11 +135,12 @@ __attribute__((visibility("default")))
 bool ranks_carrier(RanksCarrier *out, Error *err)
 {
     static const RanksCalls calls = { gather, broadcast, stop, leave };
-    const char *patience = getenv("TBLOCK_RANKS_TIMEOUT");
+    const char *patience = getenv("TBLOCK_RANKS_TIMEOUT"), *delay = getenv("TBLOCK_RANKS_DELAY");
     Carrier    *c = calloc(1, sizeof *c);
     if (!c)
         return failed(err, "mpi: out of memory");
     c->patience = patience ? atof(patience) : 60;
+    c->delay    = delay ? atof(delay) / 1e6 : 0;
     if (!start_mpi()) {
         free(c);
         return failed(err, "mpi: expected an MPI that several threads may call in turn");
