@@ -220,8 +220,8 @@ typedef struct tblock_context_options {
     int         n_ctx;    /* longest sequence; 0: the model's own */
     int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1 */
     int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512 */
-    int         threads;  /* most threads; 0: one for each physical core that this process may use,
-                           * fewer for a tiny model */
+    int         threads;  /* most; 0: one for each physical core, fewer for a tiny model */
+    int         rope_length; /* for rotations that depend on a length; 0: n_ctx (numerics.md) */
     const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", ... */
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes") */
     const char *activations; /* bits, for quantized weights: NULL or "auto", "8", "16" */
@@ -311,7 +311,7 @@ typedef void (*tblock_observer)(void *user, const char *name, size_t first, int 
 TBLOCK_API void tblock_observe(tblock_context *c, tblock_observer fn, void *user);
 
 typedef struct tblock_context_info {
-    int         n_ctx, n_seqs, n_batch, threads;
+    int         n_ctx, n_seqs, n_batch, threads, rope_length; /* 0: none */
     const char *isa, *math, *kv_type;
     const char *activations;      /* "8", "16", "auto" (both occur), "none" (no integers) */
     size_t      kv_bytes, kv_tile_bytes; /* KV memory in use; of 64 tokens of one sequence */

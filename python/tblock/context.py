@@ -32,16 +32,17 @@ class Context(Handle):
     a process that was forked. While it computes, other Python threads run.
 
     n_ctx: longest sequence, 0: the model's own. n_seqs: sequences 0 to n_seqs - 1. n_batch: most tokens computed at once.
-    threads: 0: one for each physical core. isa, math, activations, kv_type, affinity, pages: as the options of `tblock run`.
+    threads: 0: one for each physical core. isa, math, activations, kv_type, rope_length, affinity, pages: as the options of
+    `tblock run`.
     allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seqs: int = 1, n_batch: int = 0, threads: int = 0,
                  isa: Optional[str] = None, math: Optional[str] = None, activations: Optional[str] = None,
-                 kv_type: Optional[str] = None, affinity: Optional[str] = None, allow_nan: bool = False,
+                 kv_type: Optional[str] = None, rope_length: int = 0, affinity: Optional[str] = None, allow_nan: bool = False,
                  pages: Optional[str] = None, _pool: "Optional[list[Context]]" = None) -> None:
         opt = Options("tblock_context_options", {
             "n_ctx": n_ctx, "n_seqs": n_seqs, "n_batch": n_batch, "threads": threads, "isa": isa, "math": math,
-            "activations": activations, "kv_type": kv_type, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
+            "activations": activations, "kv_type": kv_type, "rope_length": rope_length, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
         self._guard = threading.Lock()
         super().__init__(call("tblock_context_new", expect("model", model, Model)._c, opt.c), lib.tblock_context_free, model, guard=self._guard)
         self._pool = _pool
@@ -78,7 +79,7 @@ class Context(Handle):
             self._guard.release()
 
     def info(self) -> Record:
-        """n_ctx, n_seqs, n_batch, threads, isa, math, activations, kv_type, kv_bytes, activation_bytes."""
+        """n_ctx, n_seqs, n_batch, threads, rope_length, isa, math, activations, kv_type, kv_bytes, activation_bytes."""
         with self._use() as c:
             described = ffi.new("tblock_context_info *")
             lib.tblock_context_describe(c, described)

@@ -61,6 +61,7 @@ struct tblock_context {
     LoraChoice        **loras;          /* [n_loras]: all that these point to */
     size_t              n_loras, cap_loras;
     int                 n_ctx, n_seqs, n_batch, threads;
+    int                 rope_length;    /* 0: the rotation depends on none */
     bool                allow_nan;
     Numerics            numerics;
     const char         *activations;    /* of the integers: "16", "8", "auto", "none" */
@@ -122,19 +123,24 @@ void context_free_loras(tblock_context *c);
 
 typedef struct RunSettings {
     const char *math, *activations, *kv_type, *numerics, *loaded_as;
+    char        rope_length[12]; /* "": the rotation depends on none */
 } RunSettings;
 RunSettings run_settings(const tblock_context *c, const char *loaded_as);
 
-/* Everything that changes the bits of the results, as text. The strings live as long as the
- * model, and those of settings. */
-enum { RUN_FACTS = 8 };
+/* Everything that changes the bits of the results, as text. The strings live as long as the model,
+ * s, and those of s. A value of NULL: this run has no such fact. */
+enum { RUN_FACTS = 9 };
 typedef struct RunFact { const char *key, *value; } RunFact;
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
 
 /* The same of a context, and which bytes of the data are which tensor, which their hash does not
  * tell. */
 enum { BINDING_FACTS = RUN_FACTS + 1 };
-typedef struct RunBinding { RunFact fact[BINDING_FACTS]; char layout[65]; } RunBinding;
+typedef struct RunBinding {
+    RunFact     fact[BINDING_FACTS];
+    char        layout[65];
+    RunSettings settings;
+} RunBinding;
 bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err);
 
 /* A fact was recorded that is another here: adds ", kv_type q8 (here f16)" to out [n_out], which

@@ -84,7 +84,7 @@ static bool read_options(const Record *in, const JsonNode *j, SamplerOptions *o,
     const JsonNode *v[RECORD_OPTIONS];
     if (!j)
         return true;
-    if (!record_members(in, "sampling", j, record_options, RECORD_OPTIONS, false, v))
+    if (!record_members(in, "sampling", j, record_options, RECORD_OPTIONS, 0, v))
         return false;
     *seeded = *seeded || v[RECORD_SEED];
     return record_sampling(in, keys, v, o, &own->bias_ids, &own->bias);
@@ -99,7 +99,7 @@ static bool own_line(tblock_audit_log *log, const Record *in, const JsonNode *ro
     SamplerOptions  o        = log->claimed;
     bool            seeded   = log->shared_seed;
     size_t          n_prompt = 0, n_drawn = 0;
-    const bool good = record_members(in, "line", root, keys, N, false, v)
+    const bool good = record_members(in, "line", root, keys, N, 0, v)
         && audit_ids(in, "prompt", v[PROMPT], &own.prompt, &n_prompt)
         && audit_ids(in, "drawn", v[DRAWN], &own.drawn, &n_drawn)
         && read_options(in, v[SAMPLING], &o, &seeded, &own)

@@ -290,7 +290,7 @@ bool audit_openai_line(tblock_audit_log *log, const Record *in, const JsonDoc *d
     static const char *const keys[2] = { "request", "response" };
     const JsonNode          *v[2]    = { NULL, d->node };
     Claim                    c       = { 0 };
-    if (node_get(d->node, "response") && !record_members(in, "line", d->node, keys, 2, true, v))
+    if (node_get(d->node, "response") && !record_members(in, "line", d->node, keys, 2, 2, v))
         return false;
     const JsonNode *choices = node_get(v[1], "choices");
     if (!choices || choices->kind != NODE_ARRAY || choices->n == 0)

@@ -328,7 +328,7 @@ static bool read_tools(const Record *in, const JsonNode *tools)
     if (tools->kind != NODE_ARRAY || !tools->n || tools->n > MOST_TOOLS)
         return record_wrong(in, "tools", "an array of 1 to 1,024 tools", tools);
     JSON_NODES (i, tools)
-        if (!record_members(in, "tools", i, tool_keys, 2, true, v))
+        if (!record_members(in, "tools", i, tool_keys, 2, 2, v))
             return false;
     return true;
 }
@@ -343,7 +343,7 @@ tblock_constraint *calls_constraint_read(const tblock_model *m, const char *text
     CallForm           form = { 0 };
     tblock_constraint *c    = NULL;
     if (json_doc_read(&d, text, n, JSON_NO_NUL | JSON_FINITE, what, err)
-        && record_members(&in, "calls", d.node, keys, FIELDS, true, v) && read_form(&in, v, &form)
+        && record_members(&in, "calls", d.node, keys, FIELDS, FIELDS, v) && read_form(&in, v, &form)
         && read_tools(&in, v[TOOLS]))
         c = with_text(make(&(Making){ m, &form, &d, v[TOOLS], NULL }, begun, err), text, n, err);
     call_form_free(&form);

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/threads.h"
+#include "model/config_keys.h"
 #include "model/tensor_list.h"
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
@@ -81,9 +82,16 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
     if (!check_range("n_ctx", o->n_ctx, 0, 1 << 24, err)
         || !check_range("n_seqs", o->n_seqs, 0, MAX_SEQS, err)
         || !check_range("n_batch", o->n_batch, 0, MAX_BATCH, err)
-        || !check_range("threads", o->threads, 0, MAX_THREADS, err))
+        || !check_range("threads", o->threads, 0, MAX_THREADS, err)
+        || !check_range("rope_length", o->rope_length, 0, 1 << 24, err))
         return false;
     c->n_ctx   = o->n_ctx ? o->n_ctx : cfg->n_ctx;
+    if (config_rope_length(cfg))
+        c->rope_length = o->rope_length ? o->rope_length : c->n_ctx;
+    else if (o->rope_length)
+        return fail(err, USAGE, "rope_length: expected none with rope type %s, whose rotation "
+                                "depends on no length, found %d",
+                    rope_type_words[cfg->rope.type], o->rope_length);
     if (cfg->positions == POS_LEARNED && c->n_ctx > cfg->n_ctx)
         return fail(err, USAGE, "n_ctx: expected at most %d, the number of learned positions, "
                                 "found %d", cfg->n_ctx,
@@ -132,7 +140,8 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
         }
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
              && (c->forward =
-                     forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads, err))
+                     forward_new(&m->weights, c->kernels, c->numerics, c->n_batch, c->threads,
+                                 c->rope_length, err))
                  != NULL;
     }
     if (ok && opt->threads)
@@ -403,9 +412,12 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
 
 RunSettings run_settings(const tblock_context *c, const char *loaded_as)
 {
-    return (RunSettings){ math_name(c->numerics.math), c->activations,
-                          kv_type_name(c->kv.shape.type),
-                          numerics_version(c->numerics, &c->model->weights), loaded_as };
+    RunSettings s = { math_name(c->numerics.math), c->activations, kv_type_name(c->kv.shape.type),
+                      numerics_version(c->numerics, &c->model->weights),
+                      loaded_as, "" };
+    if (c->rope_length)
+        snprintf(s.rope_length, sizeof s.rope_length, "%d", c->rope_length);
+    return s;
 }
 
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)
@@ -435,6 +447,7 @@ void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
         .n_seqs = c->n_seqs,
         .n_batch = c->n_batch,
         .threads = c->threads,
+        .rope_length = c->rope_length,
         .isa = c->kernels->isa,
         .math = math_name(c->numerics.math),
         .activations = c->activations,

@@ -65,6 +65,13 @@ static void advise_cache(Advice *a, const GoldenFile *g, const RunSettings *s)
     add(a->options, sizeof a->options, " ", "--kv-type %s", type);
 }
 
+static void advise_rotation(Advice *a, const GoldenFile *g, const RunSettings *s)
+{
+    const char *length = wanted(g, "rope_length", s->rope_length);
+    if (strcmp(s->rope_length, length) != 0)
+        add(a->options, sizeof a->options, " ", "--rope-length %s", length);
+}
+
 /* --type, and what no option undoes. */
 static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m, char *tail,
                            size_t n)
@@ -93,6 +100,7 @@ void golden_advise(const GoldenFile *g, const tblock_context *c, tblock_verify_r
     char        tail[240] = "";
     advise_math(&a, g, &s);
     advise_cache(&a, g, &s);
+    advise_rotation(&a, g, &s);
     advise_weights(&a, g, c->model, tail, sizeof tail);
     bool less = strstr(a.options, "--math f32") && strcmp(s.activations, "16") != 0
         && strcmp(s.math, "int8") == 0 && takes_16(c, &s);

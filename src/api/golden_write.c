@@ -50,6 +50,7 @@ bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
         {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations},
         {"kv_type", s->kv_type},
         {"loaded_as", s->loaded_as},
+        {"rope_length", s->rope_length[0] ? s->rope_length : NULL},
     };
     memcpy(fact, facts, sizeof facts);
     return true;
@@ -88,7 +89,7 @@ bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, co
     bool ok = run_facts(m, s, fact, err) && tensor_writer_meta(w, "format", format, err)
         && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
     for (size_t i = 0; ok && i < RUN_FACTS; i++)
-        ok = tensor_writer_meta(w, fact[i].key, fact[i].value, err);
+        ok = !fact[i].value || tensor_writer_meta(w, fact[i].key, fact[i].value, err);
     return ok;
 }
 

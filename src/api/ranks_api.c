@@ -28,7 +28,7 @@ typedef struct OrderItem { int32_t seq, pos, token, want_logits; } OrderItem;
 
 enum { NAME = 16 };
 typedef struct OrderContext {
-    int32_t n_ctx, n_seqs, n_batch, threads, allow_nan;
+    int32_t n_ctx, n_seqs, n_batch, threads, rope_length, allow_nan;
     char    isa[NAME], math[NAME], activations[NAME], kv_type[NAME], affinity[NAME], pages[NAME];
 } OrderContext;
 _Static_assert(sizeof(OrderContext) <= WITH, "fits into an order");
@@ -185,8 +185,9 @@ bool ranks_order_context(tblock_context *c, const tblock_context_options *opt, E
     if (!gives_orders(r))
         return true;
     Order        o = { .kind = ORDER_CONTEXT, .id = ++r->n_named, .number = { c->model->id } };
-    OrderContext x = { c->n_ctx, c->n_seqs, c->n_batch, opt->threads, opt->allow_nan,
-                       "", "", "", "", "", "" };
+    OrderContext x = { .n_ctx = c->n_ctx, .n_seqs = c->n_seqs, .n_batch = c->n_batch,
+                       .threads = opt->threads, .rope_length = c->rope_length,
+                       .allow_nan = opt->allow_nan };
     put_name(x.isa, opt->isa);
     put_name(x.math, opt->math);
     put_name(x.activations, opt->activations);
@@ -412,8 +413,9 @@ static bool follow_context(Follower *f)
         !m ? (fail(&own, SYSTEM, "expected a model of number %d", (int)f->order.number[0]), NULL)
            : tblock_context_new(m, &(tblock_context_options){
                  .n_ctx = x.n_ctx, .n_seqs = x.n_seqs, .n_batch = x.n_batch, .threads = x.threads,
-                 .isa = name[0], .math = name[1], .activations = name[2], .kv_type = name[3],
-                 .affinity = name[4], .pages = name[5], .allow_nan = x.allow_nan }, &own);
+                 .rope_length = x.rope_length, .isa = name[0], .math = name[1],
+                 .activations = name[2], .kv_type = name[3], .affinity = name[4], .pages = name[5],
+                 .allow_nan = x.allow_nan }, &own);
     return agree(f->ranks, &own, "", f->err);
 }
 

@@ -12,7 +12,7 @@
 
 const char *const receipt_fact_keys[BINDING_FACTS] = {
     "numerics", "model_sha256", "config_sha256", "math",        "weight_types",
-    "activations", "kv_type",   "loaded_as",     "model_layout"
+    "activations", "kv_type",   "loaded_as",     "model_layout", "rope_length"
 };
 
 const char *const receipt_kinds[RECEIPT_KINDS] = {
@@ -95,6 +95,8 @@ static void put_head(TextOut *o, const tblock_receipt *r)
 {
     text_out(o, "{\"receipt\":%d,\"run\":{", RECEIPT_VERSION);
     for (int i = 0; i < BINDING_FACTS; i++) {
+        if (!r->fact[i])
+            continue;
         text_out(o, "%s", i ? "," : "");
         put_text(o, receipt_fact_keys[i], r->fact[i], strlen(r->fact[i]));
     }

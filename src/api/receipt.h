@@ -5,12 +5,14 @@
 #include "api/fitting.h"
 #include "base/hash.h"
 
-enum { RECEIPT_VERSION = 1 };
+/* The last fact is one that not every run has. */
+enum { RECEIPT_VERSION = 1, ROPE_LENGTH_FACT = BINDING_FACTS - 1 };
 
 typedef struct Digest { uint8_t byte[SHA256_BYTES]; } Digest;
 
 struct tblock_receipt {
-    char           *fact[BINDING_FACTS];  /* of the run, in the order of receipt_fact_keys */
+    char           *fact[BINDING_FACTS];  /* of the run, in the order of receipt_fact_keys; NULL:
+                                           * it has none */
     char           *chat_sha256, *chat_date;            /* NULL: none */
     int32_t        *ids;                                /* given, then drawn */
     size_t          n_ids, cap_ids, n_given;

@@ -42,9 +42,11 @@ static bool read_version(const Reading *in, const JsonNode *j)
 static bool read_run(const Reading *in, const JsonNode *j)
 {
     const JsonNode *value[BINDING_FACTS];
-    bool good = record_members(&in->at, "run", j, receipt_fact_keys, BINDING_FACTS, true, value);
+    bool            good = record_members(&in->at, "run", j, receipt_fact_keys, BINDING_FACTS,
+                                          ROPE_LENGTH_FACT, value);
     for (int i = 0; good && i < BINDING_FACTS; i++)
-        good = read_fact(in, receipt_fact_keys[i], value[i], MOST_FACT, &in->r->fact[i]);
+        good = !value[i]
+            || read_fact(in, receipt_fact_keys[i], value[i], MOST_FACT, &in->r->fact[i]);
     return good;
 }
 
@@ -55,7 +57,7 @@ static bool read_chat(const Reading *in, const JsonNode *j)
     Digest                   digest;
     if (j->kind == NODE_NULL)
         return true;
-    return record_members(&in->at, "chat", j, keys, 2, true, value)
+    return record_members(&in->at, "chat", j, keys, 2, 2, value)
         && read_digest(in, "chat.sha256", value[0], &digest)
         && read_fact(in, "chat.sha256", value[0], 2 * SHA256_BYTES, &in->r->chat_sha256)
         && (value[1]->kind == NODE_NULL
@@ -71,7 +73,8 @@ static bool read_sampling(const Reading *in, const JsonNode *j)
     };
     const JsonNode *v[RECORD_OPTIONS];
     tblock_receipt *r = in->r;
-    return record_members(&in->at, "sampling", j, record_options, RECORD_OPTIONS, true, v)
+    return record_members(&in->at, "sampling", j, record_options, RECORD_OPTIONS, RECORD_OPTIONS,
+                          v)
         && record_sampling(&in->at, keys, v, &r->sampling, &r->bias_ids, &r->bias);
 }
 
@@ -82,7 +85,7 @@ static bool read_constraint(const Reading *in, const JsonNode *j)
     tblock_receipt          *r = in->r;
     if (j->kind == NODE_NULL)
         return true;
-    if (!record_members(&in->at, "constraint", j, keys, 3, true, v))
+    if (!record_members(&in->at, "constraint", j, keys, 3, 3, v))
         return false;
     for (int i = 1; i < RECEIPT_KINDS; i++)
         if (node_is(v[0], receipt_kinds[i]))
@@ -146,7 +149,7 @@ static bool read_receipt(const Reading *in, const JsonNode *root)
                                          "constraint", "begin", "drawn", "every",  "links",
                                          "end" };
     const JsonNode *v[N];
-    return record_members(&in->at, "receipt", root, keys, N, true, v)
+    return record_members(&in->at, "receipt", root, keys, N, N, v)
         && read_version(in, v[VERSION]) && read_run(in, v[RUN]) && read_chat(in, v[CHAT])
         && read_sampling(in, v[SAMPLING]) && read_constraint(in, v[CONSTRAINT])
         && read_tokens(in, v[PROMPT], v[DRAWN]) && read_links(in, v[EVERY], v[LINKS])

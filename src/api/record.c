@@ -14,7 +14,7 @@ bool record_wrong(const Record *in, const char *key, const char *expected, const
 }
 
 bool record_members(const Record *in, const char *key, const JsonNode *object,
-                    const char *const *keys, size_t n, bool all, const JsonNode **value)
+                    const char *const *keys, size_t n, size_t needed, const JsonNode **value)
 {
     if (!object || object->kind != NODE_OBJECT)
         return record_wrong(in, key, "an object", object);
@@ -28,7 +28,7 @@ bool record_members(const Record *in, const char *key, const JsonNode *object,
             return fail(in->err, INPUT, "%s: %s: unknown field \"%.60s\"", in->name, key, m->key);
         value[i] = m;
     }
-    for (size_t i = 0; all && i < n; i++)
+    for (size_t i = 0; i < needed; i++)
         if (!value[i])
             return fail(in->err, INPUT, "%s: %s: expected the field \"%s\", found none", in->name,
                         key, keys[i]);

@@ -12,10 +12,10 @@ typedef struct Record { const char *name; Error *err; } Record;
 /* NAME: KEY: expected ..., found ... (INPUT); returns false. */
 bool record_wrong(const Record *in, const char *key, const char *expected, const JsonNode *found);
 
-/* An object with no members but these; all: with each of them. Values that are not there are
- * NULL. */
+/* An object with no members but these, of which the first `needed` must be there. Values that are
+ * not there are NULL. */
 bool record_members(const Record *in, const char *key, const JsonNode *object,
-                    const char *const *keys, size_t n, bool all, const JsonNode **value);
+                    const char *const *keys, size_t n, size_t needed, const JsonNode **value);
 
 bool record_whole(const Record *in, const char *key, const JsonNode *j, int64_t least, int64_t most,
                   int64_t *out);

@@ -45,11 +45,12 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
 
 bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err)
 {
-    RunSettings settings = run_settings(c, loaded_as);
-    if (!run_facts(c->model, &settings, b->fact, err)
+    b->settings = run_settings(c, loaded_as);
+    if (!run_facts(c->model, &b->settings, b->fact, err)
         || !source_layout_hash(&c->model->source, b->layout, err))
         return false;
-    b->fact[RUN_FACTS] = (RunFact){"model_layout", b->layout};
+    b->fact[RUN_FACTS]     = b->fact[RUN_FACTS - 1]; /* rope_length stays the last */
+    b->fact[RUN_FACTS - 1] = (RunFact){"model_layout", b->layout};
     return true;
 }
 
@@ -59,7 +60,7 @@ static bool check_binding(const TensorFile *f, const RunBinding *b, Error *err)
 {
     for (int i = 0; i < BINDING_FACTS; i++) {
         const char *key = b->fact[i].key, *want = b->fact[i].value, *found = tensor_meta(f, key);
-        if (found && strcmp(found, want) == 0)
+        if (!want || (found && strcmp(found, want) == 0))
             continue;
         if (!found)
             return fail(err, INPUT, "%s: metadata %s: expected \"%.80s\", found no such entry",
@@ -192,7 +193,7 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
         && tensor_writer_meta(w, "version", "1", err)
         && tensor_writer_meta(w, "tblock", TBLOCK_VERSION, err);
     for (int i = 0; ok && i < BINDING_FACTS; i++)
-        ok = tensor_writer_meta(w, b.fact[i].key, b.fact[i].value, err);
+        ok = !b.fact[i].value || tensor_writer_meta(w, b.fact[i].key, b.fact[i].value, err);
     ok = ok && write_state(w, c, seq, tokens, n_tokens, err);
     if (ok)
         return tensor_writer_end(w, err);

@@ -368,7 +368,7 @@ extern const Option general_options[];
 
 /* How logits are computed. */
 typedef struct ComputeOptions {
-    int         n_ctx, threads;
+    int         n_ctx, threads, rope_length;
     const char *isa, *math, *activations, *kv_type, *affinity, *pages;
     bool        mlock, allow_nan, sandbox, check;
     const char *type;

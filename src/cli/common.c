@@ -39,6 +39,8 @@ const Option compute_options[] = {
       "bits of the activations that quantized weights are multiplied with; auto: 16 for q8, else "
       "8" },
     OPTION_KV_TYPE(AT(kv_type)),
+    { "rope-length", 0, "N", OPT_INT, AT(rope_length), 0, 1 << 24, "0",
+      "of rotations that depend on a length (longrope, dynamic): this length; 0: the context's" },
     OPTION_SANDBOX(AT(sandbox)),
     { "allow-nan", 0, NULL, OPT_FLAG, AT(allow_nan), 0, 0, NULL,
       "continue if logits are NaN; by default this is an error that names the first NaN or "
@@ -180,7 +182,8 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
     tblock_model_describe(m, &info);
     tblock_context *c = tblock_context_new(m, &(tblock_context_options){
         .n_ctx = o->n_ctx, .n_seqs = o->n_seqs, .n_batch = COMPUTE_BATCH, .threads = o->threads,
-        .isa = o->isa, .math = o->math, .activations = o->activations, .kv_type = o->kv_type,
+        .rope_length = o->rope_length, .isa = o->isa, .math = o->math,
+        .activations = o->activations, .kv_type = o->kv_type,
         .affinity = o->affinity, .allow_nan = o->allow_nan, .pages = o->pages }, err);
     tblock_context_info computing;
     if (c && o->lora.n && !choose_loras(c, &o->lora, err)) {

@@ -139,6 +139,10 @@ void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
     rows_members(r, { "threads", v_int(c->threads) }, { "isa", v_text(c->isa) },
                  { "math", v_text(c->math) }, { "activations", v_text(c->activations) },
                  { "kv_type", v_text(c->kv_type) }, { "n_ctx", v_int(c->n_ctx) });
+    if (c->rope_length) {
+        rows_put(r, "rope_length", v_int(c->rope_length));
+        rows_pair(r, "rotation", "for a length of %d", c->rope_length);
+    }
     rows_close(r, '}');
     rows_pair(r, "settings", "seed %" PRIu64 ", threads %d, isa %s, context %d", s->seed,
               c->threads, c->isa, c->n_ctx);

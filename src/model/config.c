@@ -59,9 +59,9 @@ static bool check_key(const ConfigKey *key, const void *base, const char *what, 
 static bool check_rope(const Config *c, const char *what, Error *err)
 {
     const Rope *r = &c->rope;
-    if ((int)r->type < ROPE_DEFAULT || r->type > ROPE_FACTORS)
+    if ((int)r->type < ROPE_DEFAULT || r->type > ROPE_DYNAMIC)
         return fail(err, INPUT, "%s: rope.type: expected a value from 0 to %d, found %d", what,
-                    ROPE_FACTORS, (int)r->type);
+                    ROPE_DYNAMIC, (int)r->type);
     for (const ConfigKey *key = rope_keys; key->name; key++) {
         bool used   = key->types >> r->type & 1;
         bool absent = key->at == offsetof(Rope, attention_factor) && r->attention_factor < 0;
@@ -72,6 +72,15 @@ static bool check_rope(const Config *c, const char *what, Error *err)
         return fail(err, INPUT,
                     "%s: rope.high_freq_factor: expected more than low_freq_factor %g, found %g",
                     what, r->low_freq_factor, r->high_freq_factor);
+    /* the attention factor divides by its logarithm */
+    if (r->type == ROPE_LONGROPE && r->original_n_ctx < 2)
+        return fail(err, INPUT,
+                    "%s: rope.original_n_ctx: expected at least 2 with rope type longrope, "
+                    "found %g", what, r->original_n_ctx);
+    if (r->type == ROPE_DYNAMIC && c->rotary_dim < 4)
+        return fail(err, INPUT,
+                    "%s: rotary_dim: expected at least 4 with rope type dynamic, found %d", what,
+                    c->rotary_dim);
     /* the correction range divides by log(theta) */
     if (r->type == ROPE_YARN && !(c->theta >= 1.001))
         return fail(err, INPUT, "%s: theta: expected at least 1.001 with rope type yarn, found %g",
@@ -351,28 +360,60 @@ static void yarn_frequencies(const Config *c, double *inv_freq)
     }
 }
 
-static double scaled(const Rope *r, double frequency, const float *factors, int i)
+/* LongRoPE (Ding et al. 2024): a longer context makes softmax less sharp. */
+static double longrope_attention_factor(const Rope *r)
+{
+    if (r->attention_factor >= 0)
+        return r->attention_factor;
+    return sqrt(1 + math64_log(r->factor) / math64_log(r->original_n_ctx));
+}
+
+/* Dynamic NTK: theta grows with the length past that of the training. */
+static double dynamic_theta(const Config *c, int length)
+{
+    const Rope *r     = &c->rope;
+    double      n     = length > r->original_n_ctx ? length : r->original_n_ctx,
+                times = r->factor * n / r->original_n_ctx - (r->factor - 1);
+    return c->theta * math64_pow(times, c->rotary_dim / (c->rotary_dim - 2.0));
+}
+
+static double scaled(const Rope *r, double pos_freq, const float *factors, int i)
 {
     switch (r->type) {
-    case ROPE_LINEAR:  return frequency / r->factor;
-    case ROPE_LLAMA3:  return llama3_frequency(r, frequency);
-    case ROPE_FACTORS: return frequency / (double)factors[i];
-    default:           return frequency;
+    case ROPE_LINEAR:   return 1 / pos_freq / r->factor;
+    case ROPE_LLAMA3:   return llama3_frequency(r, 1 / pos_freq);
+    case ROPE_FACTORS:  return 1 / pos_freq / (double)factors[i];
+    case ROPE_LONGROPE: return 1 / ((double)factors[i] * pos_freq);
+    default:            return 1 / pos_freq;
     }
 }
 
-void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq,
-                     double *factor)
+bool config_rope_length(const Config *c)
 {
-    const Rope *r   = &c->rope;
-    bool        own = windowed && c->theta_window != 0;
-    *factor = r->type == ROPE_YARN && !own ? yarn_attention_factor(r) : 1;
+    return c->positions == POS_ROPE
+        && (c->rope.type == ROPE_LONGROPE || c->rope.type == ROPE_DYNAMIC);
+}
+
+void config_inv_freq(const Config *c, bool windowed, const float *factors, int length,
+                     double *inv_freq, double *factor)
+{
+    const Rope *r     = &c->rope;
+    bool        own   = windowed && c->theta_window != 0;
+    double      theta = own           ? c->theta_window
+        : r->type == ROPE_DYNAMIC     ? dynamic_theta(c, length)
+                                      : c->theta;
+    *factor = own                     ? 1
+        : r->type == ROPE_YARN        ? yarn_attention_factor(r)
+        : r->type == ROPE_LONGROPE    ? longrope_attention_factor(r)
+                                      : 1;
     if (r->type == ROPE_YARN && !own) {
         yarn_frequencies(c, inv_freq);
         return;
     }
+    if (r->type == ROPE_LONGROPE && factors && length > r->original_n_ctx)
+        factors += c->rotary_dim / 2;
     for (int i = 0; i < c->rotary_dim / 2; i++) {
-        double f = 1 / math64_pow(own ? c->theta_window : c->theta, (2.0 * i) / c->rotary_dim);
-        inv_freq[i] = own ? f : scaled(r, f, factors, i);
+        double pos_freq = math64_pow(theta, (2.0 * i) / c->rotary_dim);
+        inv_freq[i]     = own ? 1 / pos_freq : scaled(r, pos_freq, factors, i);
     }
 }

@@ -35,7 +35,16 @@ typedef enum FfnKind       {
     FFN_XIELU
 } FfnKind;
 typedef enum Positions     { POS_ROPE, POS_LEARNED } Positions;
-typedef enum RopeType { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPE_YARN, ROPE_FACTORS } RopeType;
+typedef enum RopeType {
+    ROPE_DEFAULT,
+    ROPE_LINEAR,
+    ROPE_LLAMA3,
+    ROPE_YARN,
+    ROPE_FACTORS,
+    /* these two choose frequencies by a length, a constant of the context: config_rope_length */
+    ROPE_LONGROPE,
+    ROPE_DYNAMIC
+} RopeType;
 
 /* Norms of q and k, of the config's kind of norm, without bias: of each
  * head with one weight [head_dim]; of the whole vector, weight [heads * head_dim]; of each head
@@ -47,11 +56,11 @@ typedef enum RouterScore { ROUTER_SOFTMAX, ROUTER_SIGMOID } RouterScore;
 
 typedef struct Rope {
     RopeType type;
-    double   factor;                             /* linear, llama3, yarn */
+    double   factor;                             /* all but default and factors */
     double   low_freq_factor, high_freq_factor;  /* llama3 */
-    double   original_n_ctx;                     /* llama3, yarn */
+    double   original_n_ctx;                     /* llama3, yarn, longrope, dynamic */
     double   beta_fast, beta_slow;               /* yarn; defaults 32, 1 */
-    /* yarn; < 0: from factor (or mscale / mscale_all_dim) */
+    /* yarn, longrope; < 0: from factor (or mscale / mscale_all_dim) */
     double   attention_factor;
     double   mscale, mscale_all_dim;             /* yarn; 0: absent */
     bool     truncate;                           /* yarn; default true */
@@ -146,11 +155,14 @@ bool config_rotates(const Config *c, int layer);
 bool        config_gated(const Config *c);
 const char *config_act(const Config *c);
 
+/* Do the frequencies depend on a length? */
+bool config_rope_length(const Config *c);
+
 /* inv_freq [rotary_dim / 2] of the rotary embedding in double, and the factor that multiplies sine
- * and cosine (1 but for yarn). windowed: of layers with a window (theta_window). factors:
- * [rotary_dim / 2] of rope type factors, by which the frequencies are divided. Formula order:
- * transformers' modeling_rope_utils.py. */
-void config_inv_freq(const Config *c, bool windowed, const float *factors, double *inv_freq,
-                     double *factor);
+ * and cosine (1 but for yarn and longrope). windowed: of layers with a window (theta_window).
+ * factors: the model's rope_factors, by which the frequencies are divided, or NULL. length: if
+ * config_rope_length. Formula order: transformers' modeling_rope_utils.py. */
+void config_inv_freq(const Config *c, bool windowed, const float *factors, int length,
+                     double *inv_freq, double *factor);
 
 #endif

@@ -12,7 +12,8 @@ const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
 static const char *const router_words[]    = { "softmax", "sigmoid", NULL };
-const char *const rope_type_words[] = { "default", "linear", "llama3", "yarn", "factors", NULL };
+const char *const rope_type_words[] = { "default", "linear",   "llama3",  "yarn",
+                                        "factors", "longrope", "dynamic", NULL };
 
 #define AT(field) offsetof(Config, field)
 #define RANGE(field, kind_, least, most, flags_, hf_, gguf_, meta_)                            \
@@ -108,22 +109,24 @@ const ConfigKey config_keys[] = {
 #define LINEAR (1u << ROPE_LINEAR)
 #define LLAMA3 (1u << ROPE_LLAMA3)
 #define YARN   (1u << ROPE_YARN)
+#define BY_LENGTH (1u << ROPE_LONGROPE | 1u << ROPE_DYNAMIC)
 #define ROPE(field, least, most, types_, needed_, hf_needed_, hf_, gguf_)                          \
     { .name = #field, .kind = KEY_DOUBLE, .at = offsetof(Rope, field), .min = least, .max = most,  \
       .types = types_,                                                                             \
       .needed = needed_, .hf_needed = hf_needed_, .hf = hf_, .gguf = gguf_ }
 const ConfigKey rope_keys[] = {
     /*   types that have it, that cannot do without it, and in a Hugging Face config */
-    ROPE(factor,           1,    1e6,     LINEAR | LLAMA3 | YARN, LINEAR | LLAMA3 | YARN,
-         LINEAR | LLAMA3,
+    ROPE(factor,           1,    1e6,     LINEAR | LLAMA3 | YARN | BY_LENGTH,
+         LINEAR | LLAMA3 | YARN | BY_LENGTH, LINEAR | LLAMA3 | 1u << ROPE_DYNAMIC,
          "factor", NULL),
     ROPE(low_freq_factor,  1e-6, 1e6,     LLAMA3, LLAMA3, LLAMA3, "low_freq_factor", NULL),
     ROPE(high_freq_factor, 1e-6, 1e6,     LLAMA3, LLAMA3, LLAMA3, "high_freq_factor", NULL),
-    ROPE(original_n_ctx,   1,    MAX_CTX, LLAMA3 | YARN, LLAMA3 | YARN, 0,
+    ROPE(original_n_ctx,   1,    MAX_CTX, LLAMA3 | YARN | BY_LENGTH, LLAMA3 | YARN | BY_LENGTH, 0,
          "original_max_position_embeddings", NULL),
     ROPE(beta_fast,        1e-6, 1e6,     YARN, 0, 0, "beta_fast", "rope.scaling.yarn_beta_fast"),
     ROPE(beta_slow,        1e-6, 1e6,     YARN, 0, 0, "beta_slow", "rope.scaling.yarn_beta_slow"),
-    ROPE(attention_factor, 1e-6, 1e6,     YARN, 0, 0, "attention_factor", NULL),
+    ROPE(attention_factor, 1e-6, 1e6,     YARN | 1u << ROPE_LONGROPE, 0, 0,
+         "attention_factor", NULL),
     ROPE(mscale,           0,    1e6,     YARN, 0, 0, "mscale", NULL),
     ROPE(mscale_all_dim,   0,    1e6,     YARN, 0, 0, "mscale_all_dim", NULL),
     { .name = "truncate", .kind = KEY_BOOL, .at = offsetof(Rope, truncate), .types = YARN,

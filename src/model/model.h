@@ -93,7 +93,7 @@ typedef struct Model {
     Ranks       *ranks;          /* that share it; NULL: it runs alone */
     Embedding    embed;          /* [vocab_size, d_model] */
     Embedding    pos_embed;      /* [n_ctx, d_model], if positions are learned */
-    const float *rope_factors;   /* [rotary_dim / 2], for rope type factors; else NULL */
+    const float *rope_factors;   /* of rope type factors and longrope; else NULL */
     Layer       *layer;          /* [n_layers] */
     NormVectors  final_norm;
     Mat          lm_head;        /* tied: the embedding's panels */

@@ -9,7 +9,7 @@
 #include "model/model.h"
 
 typedef enum Dim {
-    NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, HALF_ROTARY, HEAD, HEADS, Q_NORM, K_NORM,
+    NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, ROTARIES, HEAD, HEADS, Q_NORM, K_NORM,
     EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR
 } Dim;
 
@@ -48,7 +48,7 @@ static const struct Part {
     /* name, what it reads, operation       rows         k          in models     biases */
     { TABLE(embed),                          VOCAB,       D_MODEL,   ALWAYS,       NEVER },
     { TABLE(pos_embed),                      CONTEXT,     D_MODEL,   LEARNED,      NEVER },
-    { TOP_VECTOR(rope_factors),              HALF_ROTARY, NONE,      FACTORS,      NEVER },
+    { TOP_VECTOR(rope_factors),              ROTARIES,    NONE,      FACTORS,      NEVER },
     { NORM(attn_norm, ATTN_NORM),            D_MODEL,     NONE,      ATTN_NORMED,  NORM_BIAS },
     { MAT(wq, QKV, Q),                       Q_DIM,       D_MODEL,   ALWAYS,       QKV_BIAS },
     { MAT(wk, QKV, K),                       KV_DIM,      D_MODEL,   ALWAYS,       QKV_BIAS },
@@ -99,7 +99,8 @@ static bool holds(const Config *c, When when, int layer)
     bool shared = moe && c->shared_d_ff > 0;
     switch (when) {
     case LEARNED:      return c->positions == POS_LEARNED;
-    case FACTORS:      return c->rope.type == ROPE_FACTORS;
+    case FACTORS:
+        return c->rope.type == ROPE_FACTORS || c->rope.type == ROPE_LONGROPE;
     case QK_NORMED:    return c->qk_norm != QK_NONE;
     case SINKS:        return c->attn_sinks;
     case UNTIED:       return !c->tied_embeddings;
@@ -143,7 +144,9 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     case D_FF:    *key = "d_ff";       return c->d_ff;
     case VOCAB:   *key = "vocab_size"; return c->vocab_size;
     case CONTEXT: *key = "n_ctx";      return c->n_ctx;
-    case HALF_ROTARY: *key = "rotary_dim"; return c->rotary_dim / 2;
+    case ROTARIES:
+        *key = "rotary_dim";
+        return c->rope.type == ROPE_LONGROPE ? c->rotary_dim : c->rotary_dim / 2;
     case HEAD:    *key = "head_dim";   return c->head_dim;
     case HEADS:   *key = "heads";      return c->heads;
     case EXPERTS: *key = "n_experts";  return c->n_experts;
@@ -228,6 +231,8 @@ int tensor_spec_shape(const TensorSpec *s, int64_t shape[3])
 
 uint64_t tensor_spec_params(const TensorSpec *s)
 {
+    if (s->role == ROLE_ROPE_FACTORS) /* constants, which nobody counts */
+        return 0;
     return (uint64_t)s->stack * (uint64_t)s->rows * (uint64_t)(s->k ? s->k : 1);
 }
 
@@ -287,7 +292,7 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
 {
     static const char *const flags[N_WHEN] = {
         [LEARNED]      = "positions rope",
-        [FACTORS]      = "rope type other than factors",
+        [FACTORS]      = "rope type other than factors and longrope",
         [QK_NORMED]    = "qk_norm false",
         [SINKS]        = "attn_sinks false",
         [UNTIED]       = "tied_embeddings true",

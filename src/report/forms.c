@@ -94,7 +94,7 @@ const char *info_windows(const Config *c, char *buf, size_t n)
 const char *info_positions(const Config *c, char *buf, size_t n)
 {
     static const char *const names[] = { "", "linear", "llama3", "yarn",
-                                         "a factor for each frequency" };
+                                         "a factor for each frequency", "longrope", "dynamic" };
     const Rope *r = &c->rope;
     Words       w = { buf, n, 0 };
     if (c->positions == POS_LEARNED) {
@@ -108,7 +108,7 @@ const char *info_positions(const Config *c, char *buf, size_t n)
         say(&w, " factor %.10g", r->factor);
     if (r->type == ROPE_LLAMA3)
         say(&w, " (%.10g to %.10g)", r->low_freq_factor, r->high_freq_factor);
-    if (r->type == ROPE_LLAMA3 || r->type == ROPE_YARN)
+    if (r->type == ROPE_LLAMA3 || r->type == ROPE_YARN || config_rope_length(c))
         say(&w, " from %.10g", r->original_n_ctx);
     if (c->theta_window != 0)
         say(&w, "; %.10g with a window", c->theta_window);

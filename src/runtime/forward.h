@@ -88,9 +88,10 @@ typedef struct Forward Forward;         /* buffers for up to max_tok tokens at o
 
 /* model must outlive the result. Uses at most `threads` (>= 1). A call with little work uses
  * fewer, unless forward_all_threads was called; so do short calls while other processes use the
- * processors (team_size.c). Free with forward_free. Returns NULL with SYSTEM (no memory). */
+ * processors (team_size.c). rope_length: that of config_inv_freq. Free with forward_free. Returns
+ * NULL with SYSTEM (no memory). */
 Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok,
-                     int threads, Error *err);
+                     int threads, int rope_length, Error *err);
 void     forward_free(Forward *f);      /* accepts NULL */
 /* Also uses all threads for calls with little work: the user has asked for this number. */
 void     forward_all_threads(Forward *f);

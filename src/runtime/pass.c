@@ -235,7 +235,7 @@ static void set_numbers(Run *r, const Config *c)
 }
 
 Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok,
-                     int threads, Error *err)
+                     int threads, int rope_length, Error *err)
 {
     const Config *c = &model->cfg;
     Forward      *f = calloc(1, sizeof *f);
@@ -274,7 +274,7 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     for (int i = 0; i < 2; i++) {
         RopeTable *table = &f->run.rope[i];
         double    *freq  = f->inv_freq + i * (c->rotary_dim / 2);
-        config_inv_freq(c, i == 1, model->rope_factors, freq, &table->factor);
+        config_inv_freq(c, i == 1, model->rope_factors, rope_length, freq, &table->factor);
         table->inv_freq = freq;
     }
     f->run.span    = f->span;

@@ -34,6 +34,8 @@ void fingerprint_member(TextOut *o, const Server *s, size_t number)
     uint64_t           h       = fnv1a(FNV_SEED, whole, sizeof whole);
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         h = fnv1a(h, part[i], strlen(part[i]) + 1);
+    if (s->computing.rope_length)
+        h = fnv1a(h, &s->computing.rope_length, sizeof s->computing.rope_length);
     if (use) {
         const char *hash = tblock_lora_hash(s->o->model, use->adapter);
         h = fnv1a(fnv1a(h, hash, strlen(hash)), &use->scale, sizeof use->scale);

@@ -367,7 +367,8 @@ static const FamilyTensor neox_tensors[] = {
 #define ATTENTION_BIAS ON("attention_bias", false, HAS_QKV_BIAS | HAS_OUT_BIAS)
 #define MLP_BIAS       ON("mlp_bias", false, HAS_FFN_BIAS)
 #define ALL_ROPES \
-    (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN)
+    (1u << ROPE_DEFAULT | 1u << ROPE_LINEAR | 1u << ROPE_LLAMA3 | 1u << ROPE_YARN                  \
+     | 1u << ROPE_LONGROPE | 1u << ROPE_DYNAMIC)
 #define INV_FREQ .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq" }
 #define LLAMA_NAMES(act_, theta_, types)                                                           \
     .act_keys = { "hidden_act" }, .act = act_, .theta = theta_, .theta_keys = "rope_theta",        \
@@ -426,10 +427,11 @@ const Family families[] = {
       .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .window = WINDOW_ALL, .bos = 1, .eos = 2 },
     { .name = "phi3", .architecture = { "Phi3ForCausalLM" }, .keys = phi3_keys,
       .tensors = phi3_tensors,
-      LLAMA_ROPE(10000, 1u << ROPE_DEFAULT),
+      LLAMA_ROPE(10000, 1u << ROPE_DEFAULT | 1u << ROPE_LONGROPE), .rope_original = 4096,
       .rotary = 1, .rotary_keys = "partial_rotary_factor", .window = WINDOW_ALL, .bos = 1,
       .eos = 32000,
-      .fixed = { { "original_max_position_embeddings" } } },
+      .fixed = { { "original_max_position_embeddings" }, { "full_attn_mod", "1" },
+                 { "interpolate_factor", "1" }, { "lm_head_bias", "false" } } },
     { .name = "gemma", .architecture = { "GemmaForCausalLM" }, .keys = gemma_keys,
       .tensors = no_tensors, GEMMA_LINE,
       .theta = 10000, .rope_types = ALL_ROPES, .prefix = { "model." } },
@@ -464,7 +466,8 @@ const Family families[] = {
       .placement = PLACE_OUTPUT, .qk_norm = QK_HEAD,
       .window = WINDOW_EVERY, .window_every = 4, .window_absent = 4096, .eos = 2 },
     { .name = "hunyuan_v1_dense", .architecture = { "HunYuanDenseV1ForCausalLM" },
-      .keys = hunyuan_keys, .tensors = hunyuan_tensors, LLAMA_LINE, .rope_alpha = true,
+      .keys = hunyuan_keys, .tensors = hunyuan_tensors,
+      LLAMA_ROPE(10000, ALL_ROPES & ~(1u << ROPE_DYNAMIC)), .rope_alpha = true,
       .has = QK_NORM_ROTATED, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .bos = 1, .eos = 2 },
     { .name = "arcee", .architecture = { "ArceeForCausalLM" }, .keys = arcee_keys,
       .tensors = no_tensors, LLAMA_NAMES("relu2", 10000, ALL_ROPES), .has = NO_GATE,

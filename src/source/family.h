@@ -122,6 +122,8 @@ typedef struct Family {
     double              theta, theta_window;
     const FamilyRope   *rope_absent; /* what no scaling and no rope_parameters mean; or NULL */
     bool                rope_alpha;  /* rope type dynamic with alpha: a fixed, larger theta */
+    /* Phi-3: the length before scaling, if absent; 0: that of the context */
+    int                 rope_original;
     bool                window_unscaled; /* scaling is for layers without a window only */
     RopeRule            rope_rule;
     const char         *theta_keys; /* NULL: no rope */

@@ -451,7 +451,32 @@ static bool read_yarn(GgufReader *r)
     return true;
 }
 
-/* The kind of scaling: none, linear or yarn. */
+/* A file that llama.cpp's converter made has no type, but the tensors. */
+static bool is_longrope(GgufReader *r, GgufString type)
+{
+    return gguf_string_is(type, "longrope") || gguf_tensor(r->f, "rope_factors_long.weight")
+        || gguf_tensor(r->f, "rope_factors_short.weight");
+}
+
+static bool read_longrope(GgufReader *r)
+{
+    Rope  *rope = &r->c->rope;
+    double factor = 1;
+    int    original = r->c->n_ctx;
+    rope->attention_factor = 1;
+    if (!maybe_number(r, "rope.scaling.factor", &factor)
+        || !maybe_number(r, "rope.scaling.attn_factor", &rope->attention_factor)
+        || !maybe_size(r, "rope.scaling.original_context_length", &original))
+        return false;
+    if (factor != 0 && factor != 1)
+        return key_wrong(&r->keys, "rope.scaling.factor",
+                         "expected 1 with rope type longrope, found %g", factor);
+    rope->original_n_ctx = original;
+    rope->factor         = fmax(1, r->c->n_ctx / fmax(1, original));
+    return true;
+}
+
+/* The kind of scaling: none, linear, yarn or longrope. */
 static bool rope_kind(GgufReader *r, RopeType *kind)
 {
     char       full[GGUF_NAME];
@@ -460,14 +485,13 @@ static bool rope_kind(GgufReader *r, RopeType *kind)
         && !gguf_read_string(r->keys.gguf, gguf_name(&r->keys, "rope.scaling.type", full), &type,
                              r->keys.err))
         return false;
-    if (gguf_tensor(r->f, "rope_factors_long.weight")
-        || gguf_tensor(r->f, "rope_factors_short.weight") || gguf_string_is(type, "longrope"))
-        return fail(r->keys.err, INPUT, "%s: rope type longrope is not supported", r->keys.path);
-    *kind = gguf_string_is(type, "linear") ? ROPE_LINEAR
+    *kind = is_longrope(r, type)           ? ROPE_LONGROPE
+        : gguf_string_is(type, "linear")   ? ROPE_LINEAR
         : gguf_string_is(type, "yarn")     ? ROPE_YARN
                                            : ROPE_DEFAULT;
     return *kind != ROPE_DEFAULT || gguf_string_is(type, "none")
-        || key_wrong(&r->keys, "rope.scaling.type", "expected none, linear or yarn, found '%.*s'",
+        || key_wrong(&r->keys, "rope.scaling.type",
+                     "expected none, linear, yarn or longrope, found '%.*s'",
                      (int)(type.n < 40 ? type.n : 40), type.bytes);
 }
 
@@ -480,6 +504,10 @@ static bool read_rope(GgufReader *r)
         return false;
     if (gguf_tensor(r->f, "rope_freqs.weight"))
         c->rope.type = ROPE_FACTORS;
+    if (kind == ROPE_LONGROPE && c->rope.type == ROPE_DEFAULT) {
+        c->rope.type = kind;
+        return read_longrope(r);
+    }
     if (kind == ROPE_DEFAULT)
         return true;
     /* the older name */

@@ -222,10 +222,39 @@ static bool bind_xielu(GgufBinder *b, const TensorSpec *s, RowSource *r, Checked
     return source_made_vector(b->s, r, "xielu", v, 4, b->err);
 }
 
+/* longrope: two tensors are one of ours. */
+static bool bind_both_factors(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
+{
+    static const char *const two[] = { "rope_factors_short", "rope_factors_long" };
+    char                     name[NAME_MAX_BYTES];
+    *r = (RowSource){ .stack = 1, .rows = s->rows, .k = 1, .shards = 2, .n_parts = 2 };
+    r->part = source_alloc(b->s, 2 * sizeof *r->part, b->err);
+    for (int i = 0; r->part && i < 2; i++) {
+        const Tensor *t = find(b, s, two[i], name);
+        if (!t)
+            return fail(b->err, INPUT, "%s: tensor %s: expected [%d], found no such tensor",
+                        b->s->path, name, s->rows / 2);
+        if (t->n_elements != (size_t)s->rows / 2)
+            return wrong_shape(b, t, (size_t)s->rows / 2, 1);
+        if (t->dtype != DT_F32)
+            return fail(b->err, INPUT, "%s: tensor %s: expected F32, found %s", b->s->path, name,
+                        dtype_name(t->dtype));
+        r->part[i] = (SourcePart){ t, &gguf_part_of(&b->s->gguf, t)->map };
+    }
+    if (!r->part)
+        return false;
+    r->name = r->part[0].t->name;
+    r->type = WT_F32;
+    *out    = (CheckedTensor){ .rows = r, .type = WT_F32 };
+    return true;
+}
+
 static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     if (s->role == ROLE_XIELU)
         return bind_xielu(b, s, r, out);
+    if (s->role == ROLE_ROPE_FACTORS && b->s->stored.config.rope.type == ROPE_LONGROPE)
+        return bind_both_factors(b, s, r, out);
     char  name[NAME_MAX_BYTES];
     bool  expert =
         s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;

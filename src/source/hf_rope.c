@@ -9,6 +9,9 @@
 #include "source/hf.h"
 
 static const char QUERY_SCALE[] = "llama_4_scaling_beta";
+static const char ORIGINAL[]    = "original_max_position_embeddings";
+/* The lists of longrope. */
+static const char *const lists[] = { "short_factor", "long_factor" };
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
 /* The object that holds the scaling, and its name for messages. */
@@ -119,7 +122,7 @@ static bool local_theta(HfReader *r, const Json *nested)
 
 static bool read_type(HfReader *r, const Scaling *s, const char *word, RopeType *out)
 {
-    char   known[64] = "", name[128];
+    char   known[80] = "", name[128];
     size_t n = 0;
     for (int t = 0; rope_type_words[t]; t++) {
         if (!(r->family->rope_types >> t & 1))
@@ -171,6 +174,8 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
         known |= r->family->has & QUERY_SCALED
             && (strcmp(json_key(i), QUERY_SCALE) == 0
                 || strcmp(json_key(i), "max_position_embeddings") == 0);
+        for (int l = 0; l < 2 && rope->type == ROPE_LONGROPE; l++)
+            known |= strcmp(json_key(i), lists[l]) == 0;
         for (const ConfigKey *k = rope_keys; k->name; k++)
             known |= (k->types >> rope->type & 1) && strcmp(k->hf, json_key(i)) == 0;
         if (!known && json_is_object(i))
@@ -181,6 +186,64 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
                              rope_type_words[rope->type]);
     }
     return true;
+}
+
+/* The length before scaling, which llama3, yarn and longrope may also have beside their object;
+ * that one counts in transformers. dynamic takes the context, whatever its object says. */
+static bool original(HfReader *r, const Scaling *s, Rope *rope)
+{
+    const Json *in = value(s->object, ORIGINAL), *j = NULL;
+    char        name[128];
+    int         n = r->family->rope_original;
+    if (rope->type == ROPE_DYNAMIC && rope->original_n_ctx != r->c->n_ctx)
+        return key_wrong(&r->keys, inside(s, ORIGINAL, name),
+                         "expected max_position_embeddings %d with rope type dynamic, found %.9g",
+                         r->c->n_ctx, rope->original_n_ctx);
+    if (rope->type != ROPE_LLAMA3 && rope->type != ROPE_YARN && rope->type != ROPE_LONGROPE)
+        return true;
+    const Json *beside = key_take(&r->keys, ORIGINAL);
+    if (beside && json_is_null(beside))
+        beside = NULL;
+    if (!beside && in && n > 0 && rope->original_n_ctx != n)
+        return key_wrong(&r->keys, inside(s, ORIGINAL, name),
+                         "expected %d, which no such key beside %s means, found %.9g", n,
+                         s->where, rope->original_n_ctx);
+    if (!one_of(r, ORIGINAL, beside, s->where, in, &j)
+        || (j != in && !key_size(&r->keys, ORIGINAL, j, &n)))
+        return false;
+    if (j != in || (!in && n > 0))
+        rope->original_n_ctx = n;
+    return true;
+}
+
+static bool read_list(HfReader *r, const Scaling *s, const char *key, float *out)
+{
+    const Json *list = value(s->object, key);
+    int         n = r->c->rotary_dim / 2, at = 0;
+    char        name[128];
+    inside(s, key, name);
+    if (!json_is_array(list) || json_count(list) != (size_t)n)
+        return key_wrong(&r->keys, name, "expected %d numbers, found %zu", n, json_count(list));
+    for (const Json *i = json_first(list); i; i = json_next(i), at++) {
+        double x = 0;
+        if (!key_number(&r->keys, name, i, &x))
+            return false;
+        if (!(x >= 1e-6 && x <= 1e6))
+            return key_wrong(&r->keys, name, "expected numbers from 1e-6 to 1e6, found %.9g", x);
+        out[at] = (float)x;
+    }
+    return true;
+}
+
+static bool longrope(HfReader *r, const Scaling *s)
+{
+    const int n    = r->c->rotary_dim / 2;
+    Rope     *rope = &r->c->rope;
+    float    *both = source_alloc(r->source, 2 * (size_t)n * sizeof *both, r->keys.err);
+    r->source->rope_factors = both;
+    if (!value(s->object, "factor"))
+        rope->factor = fmax(1, r->c->n_ctx / fmax(1, rope->original_n_ctx));
+    return both && read_list(r, s, lists[0], both) && read_list(r, s, lists[1], both + n);
 }
 
 /* Hunyuan: "dynamic" with alpha is a fixed theta, whatever the length. The other keys then mean
@@ -228,8 +291,14 @@ static bool scaling(HfReader *r, const Scaling *s)
         return false;
     if (fixed)
         return true;
-    if (!read_type(r, s, word, &rope->type) || !read_keys(r, s, rope) || !check_keys(r, s, rope))
+    /* the older words of Phi-3 */
+    if (r->family->rope_original && (strcmp(word, "su") == 0 || strcmp(word, "yarn") == 0))
+        word = rope_type_words[ROPE_LONGROPE];
+    if (!read_type(r, s, word, &rope->type) || !read_keys(r, s, rope) || !check_keys(r, s, rope)
+        || !original(r, s, rope))
         return false;
+    if (rope->type == ROPE_LONGROPE)
+        return longrope(r, s);
     if (rope->type == ROPE_YARN && !value(s->object, "factor"))
         rope->factor = r->c->n_ctx / fmax(1, rope->original_n_ctx);
     return true;
@@ -240,7 +309,7 @@ static bool query_scale(HfReader *r, const Scaling *s)
 {
     Config     *c = r->c;
     const Json *beta = value(s->object, QUERY_SCALE),
-               *n    = value(s->object, "original_max_position_embeddings");
+               *n    = value(s->object, ORIGINAL);
     char        name[128];
     if (!(r->family->has & QUERY_SCALED) || !s->object)
         return true;
@@ -249,7 +318,7 @@ static bool query_scale(HfReader *r, const Scaling *s)
                          "expected a number, found no such key");
     c->query_scale_length = c->n_ctx;
     if (!key_number(&r->keys, inside(s, QUERY_SCALE, name), beta, &c->query_scale)
-        || (n && !key_size(&r->keys, inside(s, "original_max_position_embeddings", name), n,
+        || (n && !key_size(&r->keys, inside(s, ORIGINAL, name), n,
                            &c->query_scale_length)))
         return false;
     if (c->query_scale == 0)

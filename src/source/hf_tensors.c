@@ -452,6 +452,10 @@ static bool is_quant(const HfBinder *b, const TensorSpec *s, const FamilyTensor 
 static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const FamilyTensor *t = choose(b, s);
+    if (s->role == ROLE_ROPE_FACTORS) {
+        *out = (CheckedTensor){ .rows = r, .type = WT_F32 };
+        return source_made_vector(b->s, r, "rope_factors", b->s->rope_factors, s->rows, b->err);
+    }
     if (t && s->role == ROLE_XIELU)
         return bind_xielu(b, s, t, r, out);
     if (!t)

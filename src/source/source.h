@@ -61,6 +61,8 @@ typedef struct Source {
     bool        has_weights;      /* false: only a tokenizer */
     /* layers behind the config's that predict further tokens: their tensors are ignored */
     int         next_layers;
+    /* of a folder with rope type longrope: the tensor rope_factors, which its config.json holds */
+    float      *rope_factors;
     RowSource  *rows;             /* [stored.n] of other programs' files */
     char       *config_json;      /* of those, the config as our JSON */
     char       *chat_meta[CHAT_METAS]; /* of those; NULL: none */

@@ -95,7 +95,7 @@ static bool open_rope(BlockLab *lab, Error *err)
     if (!lab->inv_freq)
         return no_memory(NULL, err);
     if (rot)
-        config_inv_freq(c, false, NULL, lab->inv_freq, &lab->factor);
+        config_inv_freq(c, false, NULL, 0, lab->inv_freq, &lab->factor);
     return rope_angles_make(&lab->rope, lab->seq_len, rot, lab->inv_freq, lab->factor, err);
 }
 

@@ -89,7 +89,7 @@ static bool make_angles(Net *n, Error *err)
     bool          ok = inv_freq || fail(err, SYSTEM, "out of memory for the RoPE frequencies");
     for (int i = 0; ok && i < 2; i++) {
         double factor;
-        config_inv_freq(c, i == 1, NULL, inv_freq, &factor);
+        config_inv_freq(c, i == 1, NULL, 0, inv_freq, &factor);
         ok = rope_angles_make(&n->rope[i], n->seq_len, c->rotary_dim, inv_freq, factor, err);
     }
     free(inv_freq);

@@ -27,7 +27,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->gate_limit != 0, "gate_limit", "0" },
         { c->qkv_clip != 0, "qkv_clip", "0" },
         { c->positions != POS_ROPE, "positions", "rope" },
-        { c->rope.type == ROPE_FACTORS, "rope type", "default, linear, llama3 or yarn" },
+        { c->rope.type >= ROPE_FACTORS, "rope type", "default, linear, llama3 or yarn" },
     };
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
         if (parts[i].lacks)

@@ -52,7 +52,7 @@ double reference_loss(const Params *p, const double *w, const int32_t *token, co
     const double *head  = c->tied_embeddings ? embed : double_tensor(p, w, -1, ROLE_LM_HEAD, false);
     room = logits + c->vocab_size;
     for (int i = 0; i < 2; i++)
-        config_inv_freq(c, i == 1, NULL, frequencies + i * (c->rotary_dim / 2), &factor[i]);
+        config_inv_freq(c, i == 1, NULL, 0, frequencies + i * (c->rotary_dim / 2), &factor[i]);
     for (int t = 0; t < n; t++)
         for (int i = 0; i < d; i++)
             x[t * d + i] = embed[(size_t)token[t] * (size_t)d + (size_t)i] * c->embed_scale;

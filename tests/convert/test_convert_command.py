@@ -276,7 +276,7 @@ def test_files_of_pytorch_hold_the_same_weights():
 
 def test_what_a_family_does_not_know_is_refused():
     for fixture, change, expected in (
-            ("phi3", dict(config={"rope_scaling": {"type": "longrope", "short_factor": [1]}}), ("rope_type", "'longrope'")),
+            ("phi3", dict(config={"rope_scaling": {"type": "longrope", "short_factor": [1]}}), ("short_factor", "6 numbers")),
             ("gemma2", dict(config={"final_logit_softcapping": 0}), ("final_logit_softcapping", "above 0")),
             ("gemma2", dict(config={"use_bidirectional_attention": True}), ("use_bidirectional_attention", "true")),
             ("cohere", dict(config={"use_qk_norm": True}), ("self_attn.q_norm.weight", "no such tensor")),

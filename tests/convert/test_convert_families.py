@@ -511,8 +511,22 @@ def test_what_each_family_refuses():
     def case(fixture, config, *expected):
         with if_there():
             refused(edited(fixture, config=config), *expected)
-    case("phi3", {"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1]}}, "rope_type", "default", "'longrope'")
-    case("phi3", {"rope_scaling": {"type": "su"}}, "rope_type", "'su'")
+    for word in ("longrope", "su", "yarn"):
+        case("phi3", {"rope_scaling": {"type": word, "short_factor": [1], "long_factor": [1]}}, "short_factor", "6 numbers", "found 1")
+    both = {"type": "longrope", "short_factor": [1] * 6, "long_factor": [1] * 6}
+    case("phi3", {"rope_scaling": {k: v for k, v in both.items() if k != "long_factor"}}, "long_factor", "6 numbers", "found 0")
+    case("phi3", {"rope_scaling": dict(both, long_factor=[1] * 5 + [0])}, "long_factor", "1e-6 to 1e6")
+    case("phi3", {"rope_scaling": dict(both, long_factor=[1] * 5 + ["x"])}, "long_factor", "a number")
+    case("phi3", {"rope_scaling": dict(both, mid_factor=[1])}, "mid_factor", "unknown key")
+    case("phi3", {"rope_scaling": dict(both, original_max_position_embeddings=48), "original_max_position_embeddings": None},
+         "original_max_position_embeddings", "4096", "48")
+    case("phi3", {"rope_scaling": dict(both, original_max_position_embeddings=48), "original_max_position_embeddings": 64},
+         "original_max_position_embeddings", "48", "64")
+    case("phi3", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "rope_type", "default, longrope", "'dynamic'")
+    case("granite", {"rope_scaling": {"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 16}},
+         "original_max_position_embeddings", "max_position_embeddings", "16")
+    case("granite", {"rope_scaling": {"type": "dynamic"}}, "rope_scaling.factor", "no such key")
+    case("granite", {"rope_scaling": {"type": "dynamic", "factor": 2.0, "alpha": 3}}, "rope_scaling.alpha", "unknown key")
     case("gemma2", {"final_logit_softcapping": 0}, "final_logit_softcapping", "above 0")
     case("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention", "true")
     case("granite", {"logits_scaling": 0}, "logits_scaling", "above 0")

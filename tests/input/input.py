@@ -200,7 +200,8 @@ def bad_files():
         "router_score": ("sigmoid", "x"), "choice_bias": (True,), "expert_groups": (2,), "groups_used": (1,),
         "renormalize_min": (0.5, -1), "expert_scale": (2, 0), "theta_window": (5000,), "n_experts": (4,), "tied_embeddings": ("x", 1),
         "rope": ("x", {"type": "x"}, {"type": "linear"}, {"type": "linear", "factor": 0}, {"type": "llama3", "factor": 8}, {"type": "yarn"},
-                 {"type": "default", "no_such_key": 1}),
+                 {"type": "dynamic", "factor": 2}, {"type": "longrope", "factor": 2, "original_n_ctx": 1},
+                 {"type": "longrope", "factor": 2, "original_n_ctx": 8}, {"type": "default", "no_such_key": 1}),
         "no_such_key": (1,),
     }
     for key, wrong in values.items():
@@ -569,7 +570,7 @@ def converter(t):
 
     for what, change, words in (("another family", {"model_type": "bloom", "architectures": ["BloomForCausalLM"]}, ("bloom",)), ("hidden size", {"hidden_size": 64}, ()),
                                 ("a layer more", {"num_hidden_layers": 4}, ("3",)), ("heads that do not divide", {"num_key_value_heads": 4}, ()),
-                                ("an unknown activation", {"hidden_act": "mish"}, ("mish",)), ("unknown rope", {"rope_scaling": {"type": "dynamic", "factor": 2}}, ("dynamic",)),
+                                ("an unknown activation", {"hidden_act": "mish"}, ("mish",)), ("unknown rope", {"rope_scaling": {"type": "ntk", "factor": 2}}, ("ntk",)),
                                 ("text for a number", {"hidden_size": "48"}, ("hidden_size",)), ("no layers", {"num_hidden_layers": 0}, ())):
         (source / "config.json").write_text(json.dumps({**config, **change}))
         refused(what, *words)

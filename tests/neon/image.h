@@ -52,7 +52,7 @@ static inline void image_run(const Model *m, const Kernels *kernels, Numerics nu
     float   *rows   = aligned_alloc(64, stride * sizeof *rows * IMAGE_TOKENS);
     KvShape  shape  = kv_shape(&m->cfg, kv_type);
     KvCache  kv     = { 0 };
-    Forward *f      = forward_new(m, kernels, numerics, piece, 1, &err);
+    Forward *f      = forward_new(m, kernels, numerics, piece, 1, 0, &err);
     if (!rows || !f || !kv_cache_init(&kv, &shape, 1, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         exit(SYSTEM);

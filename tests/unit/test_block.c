@@ -160,7 +160,7 @@ static void run(const Model *m, const int *tokens, int n, Seen *seen, float *log
                             .type = KV_F32 };
     KvCache       kv    = {0};
     Forward      *f     =
-        forward_new(m, kernels_select(how.isa, &err), numerics, MAX_TOK, how.threads, &err);
+        forward_new(m, kernels_select(how.isa, &err), numerics, MAX_TOK, how.threads, 0, &err);
     bool          ok    = f && kv_cache_init(&kv, &shape, 1, &err);
     if (f)
         forward_all_threads(f);
@@ -1009,7 +1009,7 @@ static void rotate(const Kernels *k, float *x, int pos)
     Config c = config_of(ROPE_DIM, 1, 1, ROPE_DIM, 8, 0);
     double inv_freq[ROPE_DIM / 2], factor, s, co;
     float  cosine[ROPE_DIM / 2], sine[ROPE_DIM / 2];
-    config_inv_freq(&c, false, NULL, inv_freq, &factor);
+    config_inv_freq(&c, false, NULL, 0, inv_freq, &factor);
     for (int i = 0; i < ROPE_DIM / 2; i++) {
         math64_sincos(pos * inv_freq[i], &s, &co);
         cosine[i] = (float)(co * factor);

@@ -144,7 +144,8 @@ static void wrong_configs_are_refused_by_name(void)
           "eos: expected at most 16 ids, found 17" },
         { "{" SMALL ", \"rope\": \"yarn\"}", "rope: expected an object, found string" },
         { "{" SMALL ", \"rope\": {\"type\": \"ntk\"}}",
-          "rope.type: expected default, linear, llama3, yarn or factors, found 'ntk'" },
+          "rope.type: expected default, linear, llama3, yarn, factors, longrope or dynamic, "
+          "found 'ntk'" },
         { "{" SMALL ", \"rope\": {\"type\": \"linear\"}}",
           "rope.factor: expected a value with rope type linear, found none" },
         { "{" SMALL ", \"rope\": {\"factor\": 2}}",
@@ -246,7 +247,7 @@ static void check_frequencies(const char *json, const double *expected, int n,
     CHECK(c.head_dim == 2 * n, "head_dim %d", c.head_dim);
     if (c.head_dim > 128)
         return;
-    config_inv_freq(&c, false, NULL, inv_freq, &factor);
+    config_inv_freq(&c, false, NULL, 0, inv_freq, &factor);
     for (int i = 0; i < n; i++)
         CHECK(fabs(inv_freq[i] - expected[i]) <= 1e-13 * expected[i], "%d: %.17g, expected %.17g",
               i, inv_freq[i], expected[i]);

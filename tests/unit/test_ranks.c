@@ -97,7 +97,8 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
     CHECK(m, "%s: %d ranks: %s", c->path, size, err.msg);
     for (size_t i = 0; m && i < sizeof run / sizeof *run; i++) {
         tblock_context *x = tblock_context_new(
-            m, &(tblock_context_options){ .n_seqs = N_SEQS, .threads = run[i].threads,
+            m, &(tblock_context_options){ .n_ctx = N_TOK, .n_seqs = N_SEQS,
+                                          .threads = run[i].threads,
                                           .n_batch = run[i].n_batch, .kv_type = kv }, &err);
         CHECK(x && decode(c, x, 0, N_TOK, run[i].piece, c->got), "%s: %d ranks: %s", c->path, size,
               err.msg);
@@ -135,7 +136,8 @@ static bool check_model(const char *path, const char *type, const char *kv)
     c.want   = calloc(n, sizeof *c.want);
     c.got    = calloc(n, sizeof *c.got);
     tblock_context *x = tblock_context_new(
-        m, &(tblock_context_options){ .n_seqs = N_SEQS, .threads = 1, .kv_type = kv }, &err);
+        m, &(tblock_context_options){ .n_ctx = N_TOK, .n_seqs = N_SEQS, .threads = 1,
+                                      .kv_type = kv }, &err);
     CHECK(x && decode(&c, x, 0, N_TOK, N_TOK, c.want), "%s: %s", path, err.msg);
     tblock_context_free(x);
     tblock_close(m);
