@@ -49,6 +49,9 @@ static const FamilyKey mistral_keys[] = {
 static const FamilyKey qwen2_keys[] = {
     SIZE(vocab_size, 151936), SIZE(d_ff, 22016), SIZE(n_ctx, 32768), OR_NULL(kv_heads, 32), END,
 };
+static const FamilyKey qwen2_vl_keys[] = {
+    SIZES(8192, 80, 64, 29568, 152064, 32768), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 8), END,
+};
 static const FamilyKey qwen3_keys[] = {
     SIZE(vocab_size, 151936), SIZE(d_ff, 22016), SIZE(n_ctx, 32768), OR_NULL(kv_heads, 32),
     OR_NULL(head_dim, 128), END,
@@ -376,6 +379,9 @@ static const FamilyTensor neox_tensors[] = {
     .prefix = { "model.", "language_model.model.", "model.language_model." }, INV_FREQ
 #define LLAMA_ROPE(theta_, types) LLAMA_NAMES("silu", theta_, types)
 #define LLAMA_LINE LLAMA_ROPE(10000, ALL_ROPES)
+#define QWEN2_VL                                                                                   \
+    LLAMA_ROPE(1e6, ALL_ROPES), .has = HAS_QKV_BIAS | TAKES_MROPE, .window = WINDOW_LAST,          \
+    .window_absent = 4096, .bos = 151643, .eos = 151645
 #define GEMMA_LINE                                                                        \
     .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh",        \
     .theta_keys = "rope_theta", .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH,      \
@@ -409,6 +415,10 @@ const Family families[] = {
     { .name = "qwen2", .architecture = { "Qwen2ForCausalLM" }, .keys = qwen2_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .has = HAS_QKV_BIAS, .window = WINDOW_LAST, .window_absent = 4096, .bos = -1, .eos = -1 },
+    { .name = "qwen2_vl_text", .architecture = { "Qwen2VLTextModel" }, .keys = qwen2_vl_keys,
+      .tensors = no_tensors, QWEN2_VL },
+    { .name = "qwen2_5_vl_text", .architecture = { "Qwen2_5_VLTextModel" }, .keys = qwen2_vl_keys,
+      .tensors = no_tensors, QWEN2_VL },
     { .name = "qwen3", .architecture = { "Qwen3ForCausalLM" }, .keys = qwen3_keys,
       .tensors = qwen3_tensors, LLAMA_LINE,
       .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_LAST,
@@ -586,10 +596,33 @@ const Family families[] = {
     { "vision_tower.", "multi_modal_projector.", "model.vision_tower.",                            \
       "model.multi_modal_projector." }
 
+#define LLAVA_PARTS                                                                                \
+    { "vision_tower.", "multi_modal_projector.", "model.vision_tower.",                            \
+      "model.multi_modal_projector.", "image_newline", "model.image_newline" }
+#define LLAVA(type, text, architecture_)                                                           \
+    { type, "text_config", text, architecture_, LLAVA_PARTS, .either_ties = true }
+#define VL(type, text, architecture_)                                                              \
+    { type, "text_config", text, architecture_, { "visual.", "model.visual." },                    \
+      .either_ties = true, .flat = true,                                                           \
+      .ignored = " vision_config image_token_id video_token_id vision_start_token_id "             \
+                 "vision_end_token_id vision_token_id " }
+
 const FamilyWrapper family_wrappers[] = {
-    { "gemma3", "text_config", "gemma3_text", "Gemma3ForConditionalGeneration", VISION, false },
-    { "mistral3", "text_config", "mistral", "Mistral3ForConditionalGeneration", VISION, true },
-    { "mistral3", "text_config", "ministral3", "Mistral3ForConditionalGeneration", VISION, true },
+    { "gemma3", "text_config", "gemma3_text", "Gemma3ForConditionalGeneration", VISION,
+      .head_decides = false },
+    { "mistral3", "text_config", "mistral", "Mistral3ForConditionalGeneration", VISION,
+      .head_decides = true },
+    { "mistral3", "text_config", "ministral3", "Mistral3ForConditionalGeneration", VISION,
+      .head_decides = true },
+    LLAVA("llava", "llama", "LlavaForConditionalGeneration"),
+    LLAVA("llava", "mistral", "LlavaForConditionalGeneration"),
+    LLAVA("llava", "qwen2", "LlavaForConditionalGeneration"),
+    LLAVA("llava_next", "llama", "LlavaNextForConditionalGeneration"),
+    LLAVA("llava_next", "mistral", "LlavaNextForConditionalGeneration"),
+    LLAVA("llava_next", "qwen2", "LlavaNextForConditionalGeneration"),
+    LLAVA("llava_onevision", "qwen2", "LlavaOnevisionForConditionalGeneration"),
+    VL("qwen2_vl", "qwen2_vl_text", "Qwen2VLForConditionalGeneration"),
+    VL("qwen2_5_vl", "qwen2_5_vl_text", "Qwen2_5_VLForConditionalGeneration"),
     { 0 },
 };
 

@@ -67,6 +67,9 @@ enum {
     HAS_CHOICE_BIAS = 1 << 16, SIGMOID_ROUTER = 1 << 17,
     HAS_EXPERT_BIAS = 1 << 19, HAS_SINKS = 1 << 20, /* the first: of the router too */
     TAKES_MXFP4 = 1 << 22,                 /* experts may be quantized so */
+    /* three positions of a token (time, height, width), which are the same for text: then each pair
+     * of dimensions turns as usual, whichever of the three it takes */
+    TAKES_MROPE = 1 << 23,
     NEEDS_ROPE_TYPE = 1 << 21,             /* an absent rope scaling has a default of its own */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
@@ -178,9 +181,13 @@ const char *family_key_harmless_value(const char *name);
 
 /* A model with several kinds of input (text, images) whose text part is one of the families. */
 typedef struct FamilyWrapper {
-    const char *model_type, *key, *text_type, *architecture, *others[4];
+    const char *model_type, *key, *text_type, *architecture, *others[6];
     /* unless the whole says tie_word_embeddings, a model is tied that stores no head */
     bool        head_decides;
+    bool        either_ties;  /* tie_word_embeddings of the whole or of the text part */
+    /* without its object, the whole's keys are the text part's */
+    bool        flat;
+    const char *ignored;      /* keys that say nothing about text: " a b c " */
 } FamilyWrapper;
 /* model_type NULL ends; the first row of a type is the one that an absent text_type means. others:
  * how the names of the other parts' tensors begin. */

@@ -47,6 +47,10 @@ static bool unwrap(HfReader *r)
         if (strcmp(w->model_type, name) != 0)
             continue;
         const Json *inner = json_get(whole, w->key);
+        r->wrapper        = w;
+        r->family         = family_find(w->text_type, NULL);
+        if (w->flat && (!inner || json_is_null(inner)))
+            break;
         if (!json_is_object(inner))
             return key_wrong(&r->keys, w->key, "expected an object, found %s", json_kind(inner));
         if (!text_part(r, &w, json_get(inner, "model_type")))
@@ -575,6 +579,14 @@ static bool fixed_key(const Family *f, const char *key, const char **allowed)
     return false;
 }
 
+/* Is it about images, in the whole or in the text part's object? */
+static bool of_other_parts(const FamilyWrapper *w, const char *key)
+{
+    char word[64];
+    return w && w->ignored && snprintf(word, sizeof word, " %s ", key) < (int)sizeof word
+        && strstr(w->ignored, word);
+}
+
 /* A key that nobody took must be known to be harmless: a new key of a family may change the
  * result. */
 static bool check_left(HfReader *r)
@@ -582,7 +594,7 @@ static bool check_left(HfReader *r)
     char found[80];
     for (const Json *i = key_left(&r->keys, NULL); i; i = key_left(&r->keys, i)) {
         const char *key = json_key(i), *allowed = family_key_harmless_value(key);
-        if (json_is_null(i) || family_key_harmless(key)
+        if (json_is_null(i) || family_key_harmless(key) || of_other_parts(r->wrapper, key)
             || fixed_key(r->family, key, &allowed))
             continue;
         if (!allowed)
@@ -651,6 +663,11 @@ bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *pat
     out->wrapper = r.wrapper;
     const Json *tied  = r.wrapper ? json_get(root, "tie_word_embeddings") : NULL;
     out->head_decides = r.wrapper && r.wrapper->head_decides && (!tied || json_is_null(tied));
+    const Json *own = r.wrapper && r.wrapper->either_ties ? json_get(root, r.wrapper->key) : NULL;
+    bool        ties;
+    const Json *tie = json_get(own, "tie_word_embeddings");
+    if (json_is_bool(tie) && json_read_bool(tie, "", &ties, NULL))
+        out->config.tied_embeddings |= ties;
     snprintf(out->config.family, sizeof out->config.family, "%s", r.family->name);
     return (!generation_path || more_ends(&r, generation_path))
         && config_check(&out->config, path, err);

@@ -11,6 +11,7 @@
 static const char QUERY_SCALE[] = "llama_4_scaling_beta";
 static const char ORIGINAL[]    = "original_max_position_embeddings";
 /* The lists of longrope. */
+static const char MROPE[] = "mrope", SECTION[] = "mrope_section";
 static const char *const lists[] = { "short_factor", "long_factor" };
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
@@ -174,6 +175,7 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
         known |= r->family->has & QUERY_SCALED
             && (strcmp(json_key(i), QUERY_SCALE) == 0
                 || strcmp(json_key(i), "max_position_embeddings") == 0);
+        known |= r->family->has & TAKES_MROPE && strcmp(json_key(i), SECTION) == 0;
         for (int l = 0; l < 2 && rope->type == ROPE_LONGROPE; l++)
             known |= strcmp(json_key(i), lists[l]) == 0;
         for (const ConfigKey *k = rope_keys; k->name; k++)
@@ -278,6 +280,25 @@ static bool fixed_alpha(HfReader *r, const Scaling *s, const char *word, bool *i
     return true;
 }
 
+/* How many pairs of dimensions take each of a token's three positions: all, together. */
+static bool sections(HfReader *r, const Scaling *s)
+{
+    const Json *list = value(s->object, SECTION);
+    int         n = 0, one = 0;
+    char        name[128];
+    inside(s, SECTION, name);
+    if (!list)
+        return true;
+    if (!json_is_array(list))
+        return key_wrong(&r->keys, name, "expected an array, found %s", json_kind(list));
+    for (const Json *i = json_first(list); i && n <= r->c->rotary_dim; i = json_next(i), n += one)
+        if (!key_size(&r->keys, name, i, &one))
+            return false;
+    return (json_count(list) == 3 && n == r->c->rotary_dim / 2)
+        || key_wrong(&r->keys, name, "expected three numbers that add up to %d, found others",
+                     r->c->rotary_dim / 2);
+}
+
 static bool scaling(HfReader *r, const Scaling *s)
 {
     Rope       *rope = &r->c->rope;
@@ -291,6 +312,11 @@ static bool scaling(HfReader *r, const Scaling *s)
         return false;
     if (fixed)
         return true;
+    if (r->family->has & TAKES_MROPE) {
+        if (!sections(r, s))
+            return false;
+        word = strcmp(word, MROPE) == 0 ? rope_type_words[ROPE_DEFAULT] : word;
+    }
     /* the older words of Phi-3 */
     if (r->family->rope_original && (strcmp(word, "su") == 0 || strcmp(word, "yarn") == 0))
         word = rope_type_words[ROPE_LONGROPE];

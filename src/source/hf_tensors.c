@@ -547,7 +547,7 @@ static bool unused(const HfBinder *b, const char *name)
     for (int i = 0; i < 3 && b->h->family->unused[i]; i++)
         if (follows(b, name, b->h->family->unused[i]))
             return true;
-    for (int i = 0; w && i < 4 && w->others[i]; i++)
+    for (int i = 0; w && i < 6 && w->others[i]; i++)
         if (strncmp(name, w->others[i], strlen(w->others[i])) == 0)
             return true;
     return false;

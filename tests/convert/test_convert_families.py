@@ -507,6 +507,56 @@ def test_a_rotation_that_is_the_family_s_default():
     assert "query_scale" not in none and "query_scale_length" not in none and none["theta"] == 10000
 
 
+def wrapped(fixture, whole, config=None, prefix="language_model.", other="vision_tower.x", drop=(), nested=True):
+    """The fixture's folder as the text part of a model with several kinds of input."""
+    def rename(tensors):
+        for name in list(tensors):
+            to = name if not prefix else "model.language_model." + name[6:] if prefix == "model." and name.startswith("model.") else \
+                name if prefix == "model." else prefix + name
+            tensors[to] = tensors.pop(name)
+        tensors[other] = ("F32", np.zeros(3, "<u4"))
+    folder = edited(fixture, tensors=rename)
+    path = os.path.join(folder, "config.json")
+    text = {k: v for k, v in json.load(open(path)).items() if k not in ("architectures", "model_type", *drop)}
+    text.update(config or {})
+    json.dump(dict(whole, text_config=text) if nested else dict(text, **whole), open(path, "w"))
+    return folder
+
+
+def answers(folder):
+    """The bytes of the logits of ids 1 to 9."""
+    out = harness.temp("logits")
+    done = harness.tblock("logits", folder, "--ids", "1,2,3,4,5,6,7,8,9", "-o", out, "--quiet")
+    assert done.returncode == 0, done.stderr
+    return harness.ModelFile(out).bits("logits").tobytes()
+
+
+def test_text_parts_of_models_that_see():
+    """The same logits as the bare text model: with equal positions, mrope turns each pair as usual."""
+    llava = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"], "image_token_index": 3, "vision_config": {}}
+    plain = answers(need(MODELS, "llama-gqa"))
+    for whole, prefix in ((llava, "language_model."), (llava, "model."),
+                          (dict(llava, model_type="llava_next", architectures=["LlavaNextForConditionalGeneration"]), "language_model.")):
+        assert answers(wrapped("llama-gqa", whole, {"model_type": "llama"}, prefix, "image_newline")) == plain, prefix
+    assert answers(wrapped("llama-gqa", dict(llava, tie_word_embeddings=False))) == plain  # llama when absent
+    tied = wrapped("llama-tied", dict(llava, tie_word_embeddings=False), {"tie_word_embeddings": True})
+    assert answers(tied) == answers(need(MODELS, "llama-tied"))
+    qwen2 = answers(need(MODELS, "qwen2"))
+    dims = json.load(open(os.path.join(MODELS, "qwen2", "config.json")))
+    half = dims["hidden_size"] // dims["num_attention_heads"] // 2
+    for kind, name in (("qwen2_vl", "Qwen2VL"), ("qwen2_5_vl", "Qwen2_5_VL")):
+        whole = {"model_type": kind, "architectures": [name + "ForConditionalGeneration"], "vision_config": {"depth": 2}, "image_token_id": 5,
+                 "vision_start_token_id": 6, "vision_end_token_id": 7, "vision_token_id": 8, "video_token_id": 9}
+        for rope in ({"type": "mrope", "mrope_section": [half - 2, 1, 1]}, {"rope_type": "default", "mrope_section": [half - 2, 1, 1]}):
+            text = {"rope_scaling": rope}
+            assert answers(wrapped("qwen2", whole, text, None, "visual.x", nested=False)) == qwen2
+            assert answers(wrapped("qwen2", whole, dict(text, model_type=kind + "_text"), "model.", "model.visual.x")) == qwen2
+        refused(wrapped("qwen2", whole, {"rope_scaling": {"type": "mrope", "mrope_section": [half, 1, 1]}}, None, nested=False),
+                "mrope_section", str(half))
+        refused(wrapped("qwen2", dict(whole, some_key=1), None, None, nested=False), "'some_key'", "unknown")
+    refused(wrapped("qwen2", dict(llava), {"model_type": "gemma"}), "text_config.model_type", "'llama'", "'gemma'")
+
+
 def test_what_each_family_refuses():
     def case(fixture, config, *expected):
         with if_there():
