@@ -56,6 +56,9 @@ static const FamilyKey qwen3_keys[] = {
     SIZE(vocab_size, 151936), SIZE(d_ff, 22016), SIZE(n_ctx, 32768), OR_NULL(kv_heads, 32),
     OR_NULL(head_dim, 128), END,
 };
+static const FamilyKey qwen3_vl_keys[] = {
+    SIZES(4096, 32, 32, 22016, 151936, 128000), OR_NULL(kv_heads, 32), OR_NULL(head_dim, 128), END,
+};
 static const FamilyKey qwen2_moe_keys[] = {
     SIZES(2048, 24, 16, 5632, 151936, 32768), QWEN_MOE(60, 4, 1408), SIZE(shared_d_ff, 5632),
     OR_NULL(kv_heads, 16), END,
@@ -423,6 +426,9 @@ const Family families[] = {
       .tensors = qwen3_tensors, LLAMA_LINE,
       .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .window = WINDOW_LAST,
       .window_absent = 4096, .bos = -1, .eos = -1 },
+    { .name = "qwen3_vl_text", .architecture = { "Qwen3VLTextModel" }, .keys = qwen3_vl_keys,
+      .tensors = qwen3_tensors, LLAMA_ROPE(500000, ALL_ROPES), .has = TAKES_MROPE,
+      .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .bos = -1, .eos = -1 },
     { .name = "qwen2_moe", .architecture = { "Qwen2MoeForCausalLM" }, .keys = qwen2_moe_keys,
       .tensors = qwen2_moe_tensors,
       LLAMA_LINE, .has = HAS_SHARED_ROUTER, .flags = { ON("qkv_bias", true, HAS_QKV_BIAS) },
@@ -601,9 +607,9 @@ const Family families[] = {
       "model.multi_modal_projector.", "image_newline", "model.image_newline" }
 #define LLAVA(type, text, architecture_)                                                           \
     { type, "text_config", text, architecture_, LLAVA_PARTS, .either_ties = true }
-#define VL(type, text, architecture_)                                                              \
+#define VL(type, text, flat_, architecture_)                                                          \
     { type, "text_config", text, architecture_, { "visual.", "model.visual." },                    \
-      .either_ties = true, .flat = true,                                                           \
+      .either_ties = true, .flat = flat_,                                                          \
       .ignored = " vision_config image_token_id video_token_id vision_start_token_id "             \
                  "vision_end_token_id vision_token_id " }
 
@@ -621,8 +627,9 @@ const FamilyWrapper family_wrappers[] = {
     LLAVA("llava_next", "mistral", "LlavaNextForConditionalGeneration"),
     LLAVA("llava_next", "qwen2", "LlavaNextForConditionalGeneration"),
     LLAVA("llava_onevision", "qwen2", "LlavaOnevisionForConditionalGeneration"),
-    VL("qwen2_vl", "qwen2_vl_text", "Qwen2VLForConditionalGeneration"),
-    VL("qwen2_5_vl", "qwen2_5_vl_text", "Qwen2_5_VLForConditionalGeneration"),
+    VL("qwen2_vl", "qwen2_vl_text", true, "Qwen2VLForConditionalGeneration"),
+    VL("qwen2_5_vl", "qwen2_5_vl_text", true, "Qwen2_5_VLForConditionalGeneration"),
+    VL("qwen3_vl", "qwen3_vl_text", false, "Qwen3VLForConditionalGeneration"),
     { 0 },
 };
 

@@ -175,7 +175,9 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
         known |= r->family->has & QUERY_SCALED
             && (strcmp(json_key(i), QUERY_SCALE) == 0
                 || strcmp(json_key(i), "max_position_embeddings") == 0);
-        known |= r->family->has & TAKES_MROPE && strcmp(json_key(i), SECTION) == 0;
+        known |= r->family->has & TAKES_MROPE
+            && (strcmp(json_key(i), SECTION) == 0
+                || strcmp(json_key(i), "mrope_interleaved") == 0);
         for (int l = 0; l < 2 && rope->type == ROPE_LONGROPE; l++)
             known |= strcmp(json_key(i), lists[l]) == 0;
         for (const ConfigKey *k = rope_keys; k->name; k++)

@@ -36,6 +36,9 @@ def models(t):
             text_config=text, vision_config=dict(seen, embed_dim=32, hidden_size=48, mlp_ratio=2), **MARKS)), ()
         yield "qwen2_5_vl" + name, t.Qwen2_5_VLForConditionalGeneration(t.Qwen2_5_VLConfig(
             text_config=text, vision_config=dict(seen, hidden_size=32, out_hidden_size=48, intermediate_size=64), **MARKS)), ()
+        yield "qwen3_vl" + name, t.Qwen3VLForConditionalGeneration(t.Qwen3VLConfig(
+            text_config=dict(text, head_dim=12, rope_parameters=dict(rope, mrope_interleaved=True)),
+            vision_config=dict(seen, hidden_size=32, out_hidden_size=48, intermediate_size=64, deepstack_visual_indexes=[0]), **MARKS)), ()
     for kind, config in (("llama", t.LlamaConfig), ("mistral", t.MistralConfig), ("qwen2", t.Qwen2Config)):
         parts = {"text_config": config(**TEXT), "vision_config": t.CLIPVisionConfig(**CLIP), "image_token_index": 299}
         yield "llava_" + kind, t.LlavaForConditionalGeneration(t.LlavaConfig(**parts)), ()
