@@ -98,6 +98,10 @@ static const FamilyKey olmoe_keys[] = {
 #define GRANITE_MOE                                                                                \
     GRANITE_NUMBERS, SIZE_AS("num_local_experts|num_experts", n_experts, 8), SIZE(experts_used, 2)
 static const FamilyKey granite_keys[]        = { GRANITE_NUMBERS, END };
+static const FamilyKey granite_swa_keys[]    = {
+    SIZES(2560, 24, 20, 8192, 100352, 8192), NUMBER(norm_eps, 1e-5), TIED, OR_NULL(kv_heads, 4),
+    GRANITE_NUMBERS, END,
+};
 static const FamilyKey granite_moe_keys[]    = { GRANITE_MOE, END };
 static const FamilyKey granite_shared_keys[] = {
     GRANITE_MOE, COUNT_AS("shared_intermediate_size", shared_d_ff, 0), END,
@@ -294,6 +298,9 @@ static const FamilyTensor ernie4_5_moe_tensors[] = {
     { ROLE_EXPERT_UP, "@layers.#.block_sparse_moe.experts.gate_up_proj", IN_UP },                  \
     { ROLE_EXPERT_DOWN, "@layers.#.block_sparse_moe.output_linear.weight", 0 },                    \
     { ROLE_EXPERT_DOWN, "@layers.#.block_sparse_moe.experts.down_proj", 0 }
+static const FamilyTensor granite_swa_tensors[] = {
+    { ROLE_ATTN_SINKS, "@layers.#.self_attn.sinks", 0 }, NO_MORE,
+};
 static const FamilyTensor granite_moe_tensors[]    = { GRANITE_EXPERTS, NO_MORE };
 static const FamilyTensor granite_shared_tensors[] = {
     GRANITE_EXPERTS,
@@ -500,6 +507,11 @@ const Family families[] = {
     { .name = "granite", .architecture = { "GraniteForCausalLM" }, .keys = granite_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "granite_swa", .architecture = { "GraniteSWAForCausalLM" },
+      .keys = granite_swa_keys, .tensors = granite_swa_tensors, LLAMA_LINE, .has = HAS_SINKS,
+      .flags = { ATTENTION_BIAS, MLP_BIAS }, .rope_rule = ROPE_THETAS,
+      .window = WINDOW_BUT_FIRST, .window_every = 4, .window_absent = 128, .bos = 100257,
+      .eos = 100257 },
     { .name = "seed_oss", .architecture = { "SeedOssForCausalLM" }, .keys = seed_oss_keys,
       .tensors = no_tensors, LLAMA_LINE,
       .flags = { ON("attention_bias", true, HAS_QKV_BIAS),
@@ -607,7 +619,7 @@ const Family families[] = {
       "model.multi_modal_projector.", "image_newline", "model.image_newline" }
 #define LLAVA(type, text, architecture_)                                                           \
     { type, "text_config", text, architecture_, LLAVA_PARTS, .either_ties = true }
-#define VL(type, text, flat_, architecture_)                                                          \
+#define VL(type, text, flat_, architecture_)                                                       \
     { type, "text_config", text, architecture_, { "visual.", "model.visual." },                    \
       .either_ties = true, .flat = flat_,                                                          \
       .ignored = " vision_config image_token_id video_token_id vision_start_token_id "             \

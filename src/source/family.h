@@ -91,6 +91,7 @@ typedef enum WindowRule {
     WINDOW_LAST,            /* if use_sliding_window is true, from layer max_window_layers on */
     WINDOW_NAMED,           /* if use_sliding_window is true, those that layer_types names */
     WINDOW_EVERY,           /* all but every n-th */
+    WINDOW_BUT_FIRST,       /* all but the first of n */
     WINDOW_UNROTATED        /* if use_sliding_window is true, those that do not rotate */
 } WindowRule;
 
@@ -98,7 +99,8 @@ typedef enum WindowRule {
 typedef enum RopeRule {
     ROPE_EVERYWHERE,
     ROPE_LISTED,            /* no_rope_layers, or all but every no_rope_layer_interval-th */
-    ROPE_WINDOWED           /* where there is a window, only the layers that have it */
+    ROPE_WINDOWED,          /* where there is a window, only the layers that have it */
+    ROPE_THETAS             /* those with a theta above 0 in layer_rope_theta; absent: all */
 } RopeRule;
 
 /* Which layers have experts: from one layer on, up to another (below 0: the last), in every n-th.

@@ -333,6 +333,9 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
             return false;
         for (int l = every - 1; l < r->c->n_layers; l += every)
             layers_add(full, l);
+    } else if (f->window == WINDOW_BUT_FIRST) {
+        for (int l = 0; l < r->c->n_layers; l += every)
+            layers_add(full, l);
     } else if (f->window == WINDOW_UNROTATED) {
         for (int l = 0; l < r->c->n_layers; l++)
             if (!layers_has(&r->c->no_rope_layers, l))
@@ -416,6 +419,41 @@ static bool read_window(HfReader *r)
         c->full_layers = full;
     }
     return true;
+}
+
+/* A theta for each layer, 0: it does not rotate. Ours are one for layers with a window, and one for
+ * the others. */
+static bool layer_thetas(HfReader *r)
+{
+    Config     *c    = r->c;
+    const Json *list = r->family->rope_rule == ROPE_THETAS ? key_take(&r->keys, "layer_rope_theta")
+                                                           : NULL;
+    double      theta[2] = { 0, 0 }, x = 0;
+    int         l        = 0;
+    if (!list || json_is_null(list))
+        return true;
+    if (!json_is_array(list) || json_count(list) != (size_t)c->n_layers)
+        return key_wrong(&r->keys, "layer_rope_theta", "expected %d numbers, found %zu",
+                         c->n_layers, json_count(list));
+    for (const Json *i = json_first(list); i; i = json_next(i), l++) {
+        double *same = &theta[config_window(c, l) != 0];
+        if (!key_number(&r->keys, "layer_rope_theta", i, &x))
+            return false;
+        if (x == 0)
+            layers_add(&c->no_rope_layers, l);
+        else if (*same != 0 && *same != x)
+            return key_wrong(&r->keys, "layer_rope_theta",
+                             "expected one theta in all layers %s a "
+                             "window, found %.9g and %.9g",
+                             config_window(c, l) ? "with" : "without", *same, x);
+        else
+            *same = x;
+    }
+    c->theta = theta[0] != 0 ? theta[0] : theta[1] != 0 ? theta[1] : c->theta;
+    c->theta_window = theta[0] != 0 && theta[1] != theta[0] ? theta[1] : 0;
+    return c->theta_window == 0 || c->rope.type == ROPE_DEFAULT
+        || key_wrong(&r->keys, "layer_rope_theta", "expected one theta with a scaling of the "
+                     "rotation, found %.9g and %.9g", theta[0], theta[1]);
 }
 
 /* ---- Experts --------------------------------------------------------------------------------- */
@@ -613,7 +651,7 @@ static bool read_config(HfReader *r, HfQuant *quant)
 {
     return unwrap(r) && find_family(r) && hf_quant_read(r, quant) && read_table(r) && read_flags(r)
         && read_activation(r) && read_heads(r) && hf_rope_read(r)
-        && no_rope_layers(r) && read_window(r) && read_experts(r) && read_next(r)
+        && no_rope_layers(r) && read_window(r) && layer_thetas(r) && read_experts(r) && read_next(r)
         && read_ids(r) && check_left(r);
 }
 

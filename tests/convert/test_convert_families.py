@@ -557,6 +557,28 @@ def test_text_parts_of_models_that_see():
     refused(wrapped("qwen2", dict(llava), {"model_type": "gemma"}), "text_config.model_type", "'llama'", "'gemma'")
 
 
+def test_a_theta_for_each_layer():
+    """granite_swa: windows in all but the first of four layers; at most one theta with a window and one without."""
+    plain = {"model_type": "granite_swa", "hidden_size": 48, "num_hidden_layers": 5, "num_attention_heads": 4, "intermediate_size": 96,
+             "vocab_size": 300, "sliding_window": 8}
+
+    def read(**config):
+        path = harness.temp("config.json")
+        with open(path, "w") as f:
+            json.dump(dict(plain, **config), f)
+        return harness.tblock("info", path, "--json")
+    for thetas, more in ((None, {}), ([5, 3, 3, 0, 5], {}), ([0, 3, 0, 3, 0], {}), ([7] * 5, {"rope_scaling": {"type": "linear", "factor": 2}})):
+        done = read(layer_rope_theta=thetas, **more)
+        assert done.returncode == 0, done.stderr
+    for thetas, more, words in (([5, 3, 4, 0, 5], {}, ("with a window", "3", "4")), ([5, 3, 3, 3, 6], {}, ("without a window", "5", "6")),
+                                ([1] * 4, {}, ("5 numbers", "4")), (["x"] * 5, {}, ("a number",)), (3, {}, ("5 numbers",)),
+                                ([5, 3, 3, 3, 5], {"rope_scaling": {"type": "linear", "factor": 2}}, ("one theta with a scaling",))):
+        done = read(layer_rope_theta=thetas, **more)
+        assert done.returncode == 3 and "layer_rope_theta" in done.stderr and all(w in done.stderr for w in words), done
+    done = read(model_type="granite", layer_rope_theta=[1] * 5, sliding_window=None)
+    assert done.returncode == 3 and "layer_rope_theta" in done.stderr, done
+
+
 def test_what_each_family_refuses():
     def case(fixture, config, *expected):
         with if_there():

@@ -43,6 +43,11 @@ def models(t):
         parts = {"text_config": config(**TEXT), "vision_config": t.CLIPVisionConfig(**CLIP), "image_token_index": 299}
         yield "llava_" + kind, t.LlavaForConditionalGeneration(t.LlavaConfig(**parts)), ()
         yield "llava_next_" + kind, t.LlavaNextForConditionalGeneration(t.LlavaNextConfig(**parts)), ()
+    many = dict(TEXT, num_hidden_layers=6, sliding_window=5, embedding_multiplier=3.0, residual_multiplier=0.5, attention_multiplier=0.3,
+                logits_scaling=2.0)
+    for name, more in (("", {}), ("_thetas", {"layer_rope_theta": [5e4, 1e3, 1e3, 0, 5e4, 1e3]}),
+                       ("_full", {"layer_types": ["full_attention"] * 6, "layer_rope_theta": [0, 1e3, 1e3, 0, 1e3, 1e3]})):
+        yield "granite_swa" + name, t.GraniteSWAForCausalLM(t.GraniteSWAConfig(**many, **more)), ()
     short = dict(TEXT, max_position_embeddings=8)
     for kind, model, config in (("llama", t.LlamaForCausalLM, t.LlamaConfig), ("granite", t.GraniteForCausalLM, t.GraniteConfig),
                                 ("qwen3", t.Qwen3ForCausalLM, t.Qwen3Config), ("nemotron", t.NemotronForCausalLM, t.NemotronConfig)):
