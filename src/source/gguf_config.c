@@ -471,6 +471,9 @@ static bool read_longrope(GgufReader *r)
     if (factor != 0 && factor != 1)
         return key_wrong(&r->keys, "rope.scaling.factor",
                          "expected 1 with rope type longrope, found %g", factor);
+    if (!(rope->attention_factor > 0)) /* below 0 would be none */
+        return key_wrong(&r->keys, "rope.scaling.attn_factor", "expected a number above 0, found %g",
+                         rope->attention_factor);
     rope->original_n_ctx = original;
     rope->factor         = fmax(1, r->c->n_ctx / fmax(1, original));
     return true;
@@ -502,12 +505,12 @@ static bool read_rope(GgufReader *r)
     double   factor = 0;
     if (!rope_kind(r, &kind))
         return false;
-    if (gguf_tensor(r->f, "rope_freqs.weight"))
-        c->rope.type = ROPE_FACTORS;
-    if (kind == ROPE_LONGROPE && c->rope.type == ROPE_DEFAULT) {
+    if (kind == ROPE_LONGROPE) {
         c->rope.type = kind;
         return read_longrope(r);
     }
+    if (gguf_tensor(r->f, "rope_freqs.weight"))
+        c->rope.type = ROPE_FACTORS;
     if (kind == ROPE_DEFAULT)
         return true;
     /* the older name */

@@ -141,6 +141,8 @@ class Test(Program):
         changed = self.out / "changed.gguf"
         for keys_, tensors_, words in (
                 ({**keys, "phi3.rope.scaling.factor": (F32, 4.0)}, tensors, ("rope.scaling.factor", "longrope")),
+                ({**keys, "phi3.rope.scaling.attn_factor": (F32, -1.0)}, tensors, ("rope.scaling.attn_factor", "above 0", "-1")),
+                (keys, {**tensors, "rope_freqs.weight": np.ones(6, "<f4")}, ("rope_freqs.weight",)),
                 (keys, {k: v for k, v in tensors.items() if "short" not in k}, ("rope_factors_short.weight", "no such tensor")),
                 (keys, {**tensors, "rope_factors_long.weight": np.ones(5, "<f4")}, ("rope_factors_long.weight", "[6]", "[5]")),
                 (keys, {**tensors, "rope_factors_long.weight": np.zeros(6, "<f4")}, ("rope_factors", "above 0"))):
