@@ -18,10 +18,15 @@ LATER = {"apertus", "arcee", "ernie4_5", "ernie4_5_moe", "exaone4", "glm4", "glm
          "qwen2_5_vl", "qwen2_vl", "qwen3_vl", "seed_oss", "smollm3"}
 
 
+LATER_ROPES = {"longrope", "dynamic"}
+
+
 def is_recorded(folder):
-    """Did the first converter know the family of this checkpoint? It knew no quantized ones."""
+    """Did the first converter know the family of this checkpoint, and its rotation? It knew no quantized ones."""
     config = json.loads(pathlib.Path(folder, "config.json").read_text())
-    return config["model_type"] not in LATER and not config.get("quantization_config")
+    rope = config.get("rope_scaling") or config.get("rope_parameters") or {}
+    return (config["model_type"] not in LATER and not config.get("quantization_config")
+            and rope.get("rope_type", rope.get("type")) not in LATER_ROPES)
 
 
 def digest(*parts):

@@ -17,7 +17,7 @@ from . import Generation, Model, UsageError
 @register_model("tblock")
 class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
     """model_args: pretrained (the model's path), type (of the weights, as in tblock.Model), max_length, threads, kv_type, math,
-    activations, batch_size (texts that are drawn at once), add_bos_token (false: no BOS), chat_format."""
+    activations, rope_length, batch_size (texts that are drawn at once), add_bos_token (false: no BOS), chat_format."""
 
     def __init__(self, pretrained: str, type: Optional[str] = None, max_length: Optional[int] = None, threads: int = 0,
                  batch_size: Any = 1, add_bos_token: bool = True, chat_format: Optional[str] = None, max_batch_size: Any = None,

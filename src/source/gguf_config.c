@@ -472,8 +472,8 @@ static bool read_longrope(GgufReader *r)
         return key_wrong(&r->keys, "rope.scaling.factor",
                          "expected 1 with rope type longrope, found %g", factor);
     if (!(rope->attention_factor > 0)) /* below 0 would be none */
-        return key_wrong(&r->keys, "rope.scaling.attn_factor", "expected a number above 0, found %g",
-                         rope->attention_factor);
+        return key_wrong(&r->keys, "rope.scaling.attn_factor",
+                         "expected a number above 0, found %g", rope->attention_factor);
     rope->original_n_ctx = original;
     rope->factor         = fmax(1, r->c->n_ctx / fmax(1, original));
     return true;

@@ -52,9 +52,6 @@ ROPES = [
     {"rope_type": "default", "x": {"y": 1}, "z": {}}]
 
 
-LATER = ("longrope", "dynamic")  # which the first converter refused
-
-
 def changes(config):
     """Dictionaries of what to set, or to drop, in a config."""
     n = config.get("num_hidden_layers", config.get("n_layer", 2))
@@ -98,7 +95,7 @@ def difference(fixture, config, change):
         os.unlink(out)
     key = recorded.digest(recorded.contents(folder))
     done = tblock("convert", folder, "-o", out, "-q")
-    if done.returncode == 0 and harness.ModelFile(out).config["rope"]["type"] in LATER:
+    if done.returncode == 0 and harness.ModelFile(out).config["rope"]["type"] in recorded.LATER_ROPES:
         return None if recorded.RECORDED.get(key) == "3" else "expected a recorded refusal"
     why = recorded.difference(key, done.returncode, open(out, "rb").read() if done.returncode == 0 else b"")
     return why and "%s (%s)" % (why, done.stderr.strip() or harness.ModelFile(out).config)

@@ -160,6 +160,10 @@ def keys_of(c, config):
     rope = config["rope"]
     if rope["type"] in ("linear", "yarn"):
         own["rope.scaling.type"], own["rope.scaling.factor"] = (STRING, rope["type"]), (F32, rope["factor"])
+    if rope["type"] == "longrope":   # its type is in no key
+        n = rope["original_n_ctx"]
+        own["rope.scaling.original_context_length"] = (U32, int(n))
+        own["rope.scaling.attn_factor"] = (F32, rope.get("attention_factor") or (1 + np.log(rope["factor"]) / np.log(n)) ** 0.5)
     if rope["type"] == "yarn":
         own["rope.scaling.original_context_length"] = (U32, int(rope["original_n_ctx"]))
         own["rope.scaling.yarn_beta_fast"], own["rope.scaling.yarn_beta_slow"] = (F32, rope["beta_fast"]), (F32, rope["beta_slow"])
@@ -211,6 +215,10 @@ def test_every_architecture_computes_what_the_folder_does():
             for key in ("alpha_p", "alpha_n", "beta", "eps"):
                 keys["xielu." + key] = (ARRAY, (F32, [float(source["model.layers.%d.mlp.act_fn.%s" % (n, key)].reshape(-1)[0])
                                                       for n in range(config["n_layers"])]))
+        if config["rope"]["type"] == "longrope":
+            for end in ("short", "long"):
+                factors = np.array(c["rope_scaling"][end + "_factor"], "<f4")
+                tensors["rope_factors_%s.weight" % end] = (factors.shape, 0, factors.tobytes())
         if config["rope"]["type"] == "llama3":
             tensors["rope_freqs.weight"] = ((len(factors_of(config)),), 0, factors_of(config).tobytes())
         make_gguf.write(temp("model.gguf"), keys, tensors)

@@ -179,6 +179,7 @@ def bad_files():
         "qkv_bias": ({"qkv_bias": True}, ("wq_bias",)), "out_bias": ({"out_bias": True}, ("wo_bias",)), "ffn_bias": ({"ffn_bias": True}, ("bias",)),
         "ffn_gelu": ({"ffn": "gelu"}, ("w_gate",)), "learned_positions": ({"positions": "learned"}, ("pos_embed",)),
         "qk_norm": ({"qk_norm": True}, ("q_norm",)), "experts": ({"n_experts": 4, "experts_used": 2, "expert_d_ff": 8}, ("w_gate",)),
+        "longrope": ({"rope": {"type": "longrope", "factor": 2, "original_n_ctx": 8}}, ("rope_factors", "[4]")),
         "norm_output": ({"norm_placement": "output"}, ("attn_norm",)), "norm_both": ({"norm_placement": "both"}, ("attn_post_norm",)),
     }
     experts = {"n_experts": 8, "experts_used": 4, "expert_d_ff": 8}
@@ -200,8 +201,7 @@ def bad_files():
         "router_score": ("sigmoid", "x"), "choice_bias": (True,), "expert_groups": (2,), "groups_used": (1,),
         "renormalize_min": (0.5, -1), "expert_scale": (2, 0), "theta_window": (5000,), "n_experts": (4,), "tied_embeddings": ("x", 1),
         "rope": ("x", {"type": "x"}, {"type": "linear"}, {"type": "linear", "factor": 0}, {"type": "llama3", "factor": 8}, {"type": "yarn"},
-                 {"type": "dynamic", "factor": 2}, {"type": "longrope", "factor": 2, "original_n_ctx": 1},
-                 {"type": "longrope", "factor": 2, "original_n_ctx": 8}, {"type": "default", "no_such_key": 1}),
+                 {"type": "dynamic", "factor": 2}, {"type": "longrope", "factor": 2, "original_n_ctx": 1}, {"type": "default", "no_such_key": 1}),
         "no_such_key": (1,),
     }
     for key, wrong in values.items():
