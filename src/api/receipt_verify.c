@@ -51,8 +51,13 @@ static void say(tblock_receipt_row *row, int verdict, const char *text)
 
 /* ---- Before anything is computed ------------------------------------------------------------- */
 
-/* A fact that a run does not have. */
-static const char *text(const char *fact) { return fact ? fact : "none"; }
+/* NULL: the run has no such fact. */
+static bool same_fact(const char *a, const char *b)
+{
+    return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+static const char *fact_text(const char *fact) { return fact ? fact : "none"; }
 
 /* Is it a receipt of this model and run, and its head the one that the chain began with? */
 static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_receipt_row *row,
@@ -66,10 +71,10 @@ static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_
         || !receipt_begin(r, &begin, err))
         return false;
     for (int i = 0; i < BINDING_FACTS; i++)
-        if (strcmp(text(r->fact[i]), text(here.fact[i].value)) != 0) {
+        if (!same_fact(r->fact[i], here.fact[i].value)) {
             row->verdict = TBLOCK_RECEIPT_OTHER;
-            at = run_fact_differs(row->why, sizeof row->why, at, here.fact[i].key, text(r->fact[i]),
-                                  text(here.fact[i].value));
+            at = run_fact_differs(row->why, sizeof row->why, at, here.fact[i].key,
+                                  fact_text(r->fact[i]), fact_text(here.fact[i].value));
         }
     if (row->verdict)
         return true;

@@ -27,7 +27,9 @@ static void compute(tblock_receipt *r)
     claim(receipt_facts(small_context, "stored", &here, hex, &e));
     for (int i = 0; i < BINDING_FACTS; i++) {
         free(r->fact[i]);
-        claim((r->fact[i] = strdup(here.fact[i].value)) != NULL);
+        const char *fact = here.fact[i].value;
+        r->fact[i]       = fact ? strdup(fact) : NULL;
+        claim(!r->fact[i] == !fact);
     }
     claim(receipt_begin(r, &r->begin, &e));
     claim(tblock_receipt_verify(small_context, (tblock_receipt *[]){ r, r }, 2, NULL, row, &e));
