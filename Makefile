@@ -23,17 +23,20 @@ BUILD   = build/static-$(ARCH)
 THREADS = -pthread $(if $(filter %.o,$@),,-static-pie $(if $(findstring --no-warnings,$(shell ld --help)),-Wl$(COMMA)--no-warnings))
 COMMA  := ,
 endif
-ifneq ($(filter neon static,$(config)),)
+ifneq ($(filter neon static manylinux,$(config)),)
 ifneq ($(ARCH),$(HOST))
 CROSS  := $(ARCH)-linux-gnu-
+ifneq ($(config),manylinux)
 CC     := $(CROSS)gcc
+endif
 endif
 endif
 OPT_release = -O2
 OPT_clang   = -O2
 OPT_neon    = -O2
 OPT_static  = -O2
-OPT_manylinux = -O2
+# zig's -O2 takes the asserts out
+OPT_manylinux = -O2 -UNDEBUG
 OPT_debug   = -O0
 # asan: checks are calls, because the widest kernels take minutes to compile with the checks in line
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer \
@@ -48,7 +51,8 @@ OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(pat
               expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, static, manylinux, or gcc-O1 .. clang-O3))
 
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
-WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+# manylinux: newer clangs than gcc's -Wconversion warn of a named constant among floats
+WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion $(if $(filter manylinux,$(config)),-Wno-enum-float-conversion)
 PKGS       = libcjson libpcre2-8 nettle
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIBS       = $(shell pkg-config --libs $(PKGS)) -lm
@@ -100,7 +104,7 @@ ISA_avx512     = avx512 everything $(AVX512)
 ISA_avx512vnni = avx512 integers   $(AVX512) -mavx512vnni
 ISA_avx512bf16 = avx512 bf16       $(AVX512) -mavx512vnni -mavx512bf16
 ISA_neon       = neon   everything $(LINES)
-ISA_neondot    = neon   integers   $(LINES) -march=armv8.2-a+dotprod
+ISA_neondot    = neon   integers   $(LINES) $(if $(filter manylinux,$(config)),-mcpu=generic+v8_2a+dotprod,-march=armv8.2-a+dotprod) # zig's, and gcc's
 
 # selections instead of branches: the same bits, vectors in gcc
 $(BUILD)/src/quant/codes.o:      ISA_FLAGS = -fopenmp-simd -fno-trapping-math
@@ -400,9 +404,9 @@ deb: dist ## Debian packages of the last commit in build/deb: program, library, 
 	@tools/setup.sh deb
 	@tools/make_deb.sh $(VERSION)
 
-wheel: dist ## sdist and wheel of the last commit in build/dist/python, for any system with glibc 2.28 (installs zig into .venv-release)
+wheel: dist ## sdist and wheel of the last commit in build/dist/python, for any system with glibc 2.28 (ARCH=x86_64|aarch64; installs zig into .venv-release)
 	@tools/setup.sh release
-	@tools/make_wheel.sh $(VERSION)
+	@tools/make_wheel.sh $(VERSION) $(ARCH)
 
 release: ## all that is published of the last commit, in build/dist, with SHA256SUMS and an SBOM, and tested (CHECK=1: can it be?)
 	@tools/make_release.sh $(VERSION)

@@ -15,6 +15,7 @@ except ImportError:  # before setuptools 70
     from wheel.bdist_wheel import bdist_wheel
 
 BUILD = os.environ.get("BUILD", os.path.join("build", "release"))
+ARCH = os.environ.get("WHEEL_ARCH")  # tools/make_wheel.sh: the processor, which may be another one
 
 
 def version():
@@ -26,14 +27,15 @@ class Build(build_ext):
     """make first: the extension is linked with its library."""
 
     def run(self):
-        make = ["make", "-s", "-j%d" % (os.cpu_count() or 1), "BUILD=" + BUILD, BUILD + "/tblock", BUILD + "/libtblock.a"]
+        make = ["make", "-s", "-j%d" % (os.cpu_count() or 1), "BUILD=" + BUILD, BUILD + "/tblock", BUILD + "/libtblock.a",
+                *(["ARCH=" + ARCH] if ARCH else [])]
         env = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # those of a make that called us
         if shutil.which("make") is None or subprocess.call(make, stdout=sys.stderr, env=env):
             sys.exit("tblock: make could not build the library; `tools/setup.sh demo` installs what it needs")
         super().run()
         folder = os.path.dirname(self.get_ext_fullpath("tblock._c"))
         program = shutil.copy(os.path.join(BUILD, "tblock"), os.path.join(folder, "tblock-program"))
-        subprocess.run(["strip", program], check=True)
+        subprocess.run([os.environ.get("STRIP", "strip"), program], check=True)
         if os.environ.get("config") == "manylinux":  # of the Makefile: what is linked in
             shutil.copytree(os.path.join(os.environ["STATIC_LIBS"], "licences"), os.path.join(folder, "licences"), dirs_exist_ok=True)
 
@@ -42,7 +44,7 @@ class Wheel(bdist_wheel):
     """One wheel for every Python: the extension keeps to the stable interface."""
 
     def get_tag(self):
-        return ("cp39", "abi3", super().get_tag()[2])
+        return ("cp39", "abi3", "linux_" + ARCH if ARCH else super().get_tag()[2])
 
 
 setup(version=version(), cffi_modules=["python/bindings.py:ffi"], cmdclass={"build_ext": Build, "bdist_wheel": Wheel})

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make release`: all that is published of the last commit, in build/dist: source, sdist, wheel, Debian packages, static programs and
-# containers for x86-64 and aarch64, what they are made of (SPDX), SHA256SUMS. Then the tests of packages, with these files. The
+# `make release`: all that is published of the last commit, in build/dist: source, sdist, Debian packages, wheels, static programs
+# and containers for x86-64 and aarch64, what they are made of (SPDX), SHA256SUMS. Then the tests of packages, with these files. The
 # version is TBLOCK_VERSION of src/tblock.h, and nowhere else. CHECK=1: only say whether this commit can be released.
 #   tools/make_release.sh VERSION
 set -eu
@@ -18,10 +18,9 @@ tools/setup.sh release
 rm -rf "$dist" build/static # libraries with the newest patches
 make -s deb
 cp build/deb/*.deb "$dist"
-for arch in x86_64 aarch64; do make -s image ARCH=$arch; done
+for arch in x86_64 aarch64; do make -s image ARCH=$arch; make -s wheel ARCH=$arch; done
 rm -r "$dist"/tblock-*-linux-x86_64 "$dist"/tblock-*-linux-aarch64
 
-make -s wheel
 .venv-release/bin/python tools/make_sbom.py "$version" "$dist" > build/sbom.json
 mv build/sbom.json "$dist/tblock-$version.spdx.json"
 ( cd "$dist" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum > ../SHA256SUMS && mv ../SHA256SUMS . )

@@ -48,7 +48,7 @@ static bool send_order(Ranks *r, Order *o, const void *with, size_t n_bytes)
  * tells. */
 static void order(Ranks *r, OrderKind kind, int id, int a, int b, int c, int d)
 {
-    Order o = { .kind = kind, .id = id, .number = { a, b, c, d } };
+    Order o = { .kind = (int32_t)kind, .id = id, .number = { a, b, c, d } };
     ranks_begin(r);
     send_order(r, &o, NULL, 0);
     ranks_end(r);
@@ -233,7 +233,7 @@ static bool order_meeting(const tblock_context *c, OrderKind kind, int32_t seq, 
     Ranks *r = c->model->ranks;
     if (!gives_orders(r))
         return true;
-    Order o = { .kind = kind, .id = c->id, .number = { seq } };
+    Order o = { .kind = (int32_t)kind, .id = c->id, .number = { seq } };
     ranks_begin(r);
     bool ok = send_order(r, &o, NULL, 0) || exchange_failed(r, err);
     if (!ok)

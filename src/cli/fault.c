@@ -46,7 +46,7 @@ static char *path_in(char *line, uintptr_t address)
     if (*s++ != '-')
         return NULL;
     to = hex_at(&s);
-    char *path = strchr(s, '/');
+    char *path = strchr(line, '/');
     if (address < from || address >= to || !path)
         return NULL;
     static const char gone[] = " (deleted)"; /* the file was replaced or removed */

@@ -9,7 +9,7 @@
 bool row_source_type(DType t, WeightType *type)
 {
     if (dtype_blocked(t))
-        t = (DType)(DT_BLOCKS + block_twin(dtype_block_type(t)));
+        t = (DType)((int)DT_BLOCKS + (int)block_twin(dtype_block_type(t)));
     switch (t) {
     case DT_F32:  *type = WT_F32; return true;
     case DT_F16:  *type = WT_F16; return true;
