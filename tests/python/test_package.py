@@ -13,6 +13,7 @@ import threading
 import time
 
 from package import MODEL, PACKAGE, PROGRAM, ROOT, TEXT, program, raises, run_claims, tblock, temp
+from rope_model import rotating
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
@@ -44,6 +45,25 @@ def texts_are_those_of_run():
             g = m.generate(TEXT, max_tokens=40, **options)
             assert "".join(g) == answer["text"] and g.text == answer["text"], options
             assert list(g.ids)[:len(answer["ids"])] == answer["ids"][-len(g.ids):] and g.end == answer["stop_reason"], options
+
+
+def a_rope_length_is_that_of_run():
+    model, texts = rotating(temp("rotating.bin"), type="dynamic", factor=8, original_n_ctx=32), set()
+    with tblock.Model(model) as m:
+        for length, given in ((0, []), (32, ["--rope-length", "32"]), (100, ["--rope-length", "100"])):
+            answer = json.loads(program("run", model, "--prompt", TEXT, "-n", "60", "--temp", "0", "--json", *given))
+            with m.context(rope_length=length) as c:
+                assert c.info().rope_length == answer["stats"]["rope_length"] == (length or m.n_ctx), c.info()
+                text = "".join(c.generate(TEXT, max_tokens=60, temperature=0))
+            assert text == answer["text"], (length, text, answer)
+            texts.add(text)
+        with m.context(rope_length=32) as c, m.context(rope_length=100) as other:
+            c.decode(m.tokenize(TEXT))
+            c.save_state(temp("rotating.state"), m.tokenize(TEXT))
+            raises(tblock.InputError, "rope_length", other.load_state, temp("rotating.state"))
+    assert len(texts) == 3, texts
+    with tblock.Model(MODEL) as m:
+        raises(tblock.UsageError, "rope_length", m.context, rope_length=32)
 
 
 def receipts_are_those_of_run():

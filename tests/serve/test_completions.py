@@ -3,12 +3,15 @@
 parameters. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import concurrent.futures
 import json
+import pathlib
 import random
 import re
 import subprocess
 import sys
+import tempfile
 
 from server import MODEL, ROOT, TBLOCK, Server, run
+from rope_model import rotating
 from verdicts import attempt_all
 
 PATH = "/v1/completions"
@@ -71,6 +74,19 @@ def many(server, n, workers, seed):
 def texts_are_those_of_run():
     with Server("--parallel", "4", "--cache", "4") as s:
         many(s, 12, 1, 1)
+
+
+def a_rope_length_is_that_of_run():
+    with tempfile.TemporaryDirectory() as folder:
+        model, prints, texts = rotating(pathlib.Path(folder, "m.bin"), type="dynamic", factor=8, original_n_ctx=32), set(), set()
+        for length in ([], ["--rope-length", "32"], ["--rope-length", "100"]):
+            expected = run(*options({"max_tokens": 60, "temperature": 0}), *length, prompt="ROMEO:\n", model=model)
+            with Server(*length, model=model) as s:
+                found = s.post(PATH, prompt="ROMEO:\n", max_tokens=60, temperature=0, return_token_ids=True)
+            assert found["choices"][0]["token_ids"] == expected["ids"], (length, found, expected)
+            texts.add(expected["text"])
+            prints.add(found["system_fingerprint"])
+        assert len(texts) == len(prints) == 3, (texts, prints)
 
 
 def under_load_too():
@@ -233,7 +249,8 @@ def paths_and_parameters_are_documented():
     assert len(routes) > 5 and len(fields) > 15 and not missing, missing
 
 
-sys.exit(attempt_all(texts_are_those_of_run, under_load_too, texts_that_give_way_go_on_as_if_nothing_had_happened,
+sys.exit(attempt_all(texts_are_those_of_run, a_rope_length_is_that_of_run, under_load_too,
+                     texts_that_give_way_go_on_as_if_nothing_had_happened,
                      a_broken_stream_goes_on_at_another_server, prompts_and_choices, log_probabilities,
                      log_likelihoods_are_those_of_eval, what_is_wrong_is_named, tokens_and_back, examples_of_the_page_work,
                      paths_and_parameters_are_documented))

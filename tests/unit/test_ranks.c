@@ -25,6 +25,7 @@ typedef struct Case {
     const char *path, *type;
     int         vocab;
     float      *want, *got;   /* [2, N_TOK, vocab] */
+    int         rope_length;
 } Case;
 
 static int32_t token_at(int seq, int pos, int vocab)
@@ -99,7 +100,8 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
         tblock_context *x = tblock_context_new(
             m, &(tblock_context_options){ .n_ctx = N_TOK, .n_seqs = N_SEQS,
                                           .threads = run[i].threads,
-                                          .n_batch = run[i].n_batch, .kv_type = kv }, &err);
+                                          .n_batch = run[i].n_batch,
+                                          .rope_length = c->rope_length, .kv_type = kv }, &err);
         CHECK(x && decode(c, x, 0, N_TOK, run[i].piece, c->got), "%s: %d ranks: %s", c->path, size,
               err.msg);
         compare(c, c->want, run[i].piece == 1 ? "token by token" : "a prompt", size,
@@ -122,10 +124,10 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
 }
 
 /* False: the model does not open, so there is nothing to compare. */
-static bool check_model(const char *path, const char *type, const char *kv)
+static bool check_model(const char *path, const char *type, const char *kv, int rope_length)
 {
     static const int sizes[] = { 1, 2, 3, 4, 7 };
-    Case          c = { .path = path, .type = type };
+    Case          c = { .path = path, .type = type, .rope_length = rope_length };
     tblock_model *m = tblock_open(path, &(tblock_open_options){ .type = type }, &err);
     if (!m)
         return false;
@@ -137,7 +139,7 @@ static bool check_model(const char *path, const char *type, const char *kv)
     c.got    = calloc(n, sizeof *c.got);
     tblock_context *x = tblock_context_new(
         m, &(tblock_context_options){ .n_ctx = N_TOK, .n_seqs = N_SEQS, .threads = 1,
-                                      .kv_type = kv }, &err);
+                                      .rope_length = rope_length, .kv_type = kv }, &err);
     CHECK(x && decode(&c, x, 0, N_TOK, N_TOK, c.want), "%s: %s", path, err.msg);
     tblock_context_free(x);
     tblock_close(m);
@@ -166,7 +168,7 @@ static void every_family_has_the_bits_of_one_process(void)
         if (access(path, R_OK) != 0)
             continue;
         snprintf(path, sizeof path, "%s/%s", models, e->d_name);
-        n += check_model(path, NULL, NULL); /* data may have families that are not ours yet */
+        n += check_model(path, NULL, NULL, 0); /* data may have families that are not ours yet */
     }
     if (d)
         closedir(d);
@@ -186,8 +188,24 @@ static void every_weight_type_has_the_bits_of_one_process(void)
                 SKIP("no data");
                 return;
             }
-            CHECK(check_model(path, type[t], kv[t]), "%s", err.msg);
+            CHECK(check_model(path, type[t], kv[t], 0), "%s", err.msg);
         }
+}
+
+/* Not that of the context, which the other ranks would take by themselves. */
+static void every_rank_rotates_for_the_same_length(void)
+{
+    static const char *const name[]   = { "phi3-longrope", "llama-dynamic-ntk" };
+    static const int         length[] = { 40, 190 };
+    char                     path[512], file[64];
+    for (int i = 0; i < 2 && test_case_state == 0; i++) {
+        snprintf(file, sizeof file, "fixtures/models/%s", name[i]);
+        if (!test_data(path, file)) {
+            SKIP("no data");
+            return;
+        }
+        CHECK(check_model(path, NULL, NULL, length[i]), "%s", err.msg);
+    }
 }
 
 static void gguf_weights_have_the_bits_of_one_process(void)
@@ -197,12 +215,12 @@ static void gguf_weights_have_the_bits_of_one_process(void)
         SKIP("no data");
         return;
     }
-    CHECK(check_model(path, NULL, NULL), "%s", err.msg);
+    CHECK(check_model(path, NULL, NULL, 0), "%s", err.msg);
 }
 
 static void the_shipped_model_has_the_bits_of_one_process(void)
 {
-    CHECK(check_model("models/shakespeare.bin", NULL, NULL), "%s", err.msg);
+    CHECK(check_model("models/shakespeare.bin", NULL, NULL, 0), "%s", err.msg);
 }
 
 /* ---- Exchanges ------------------------------------------------------------------------------- */
@@ -484,6 +502,7 @@ int main(int argc, char **argv)
     TEST(the_shipped_model_has_the_bits_of_one_process);
     TEST(every_family_has_the_bits_of_one_process);
     TEST(every_weight_type_has_the_bits_of_one_process);
+    TEST(every_rank_rotates_for_the_same_length);
     TEST(gguf_weights_have_the_bits_of_one_process);
     TEST(a_token_exchanges_what_is_predicted);
     TEST(a_rank_holds_its_share_of_the_weights);
