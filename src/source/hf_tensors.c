@@ -329,6 +329,9 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
     const uint8_t           *data[2];
     Shape                    want = stored_shape(b, s, t, 1, r);
     char                     name[NAME_BYTES];
+    r->part = source_alloc(b->s, 2 * sizeof *r->part, b->err);
+    if (!r->part)
+        return false;
     want.dim[want.rank - 1] = s->k / 32;
     want.dim[want.rank++]   = 16;
     for (int i = 0; i < 2; i++, want.rank--) {
@@ -342,12 +345,12 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
         if (n->t->dtype != DT_U8)
             return fail(b->err, INPUT, "%s: tensor %s: expected U8, found %s", n->file->map.path,
                         name, dtype_name(n->t->dtype));
-        n->used = true;
-        data[i] = n->t->data;
-        if (i == 0)
-            r->part[0] = (SourcePart){ n->t, &n->file->map };
+        n->used    = true;
+        data[i]    = n->t->data;
+        r->part[i] = (SourcePart){ n->t, &n->file->map };
     }
-    r->name = r->part[0].t->name;
+    r->n_parts = 2;
+    r->name    = r->part[0].t->name;
     return hf_mxfp4_source(b->s, data[0], data[1], r, b->err);
 }
 

@@ -272,6 +272,24 @@ def test_logits_of_kept_types_are_those_of_floats():
         assert answers[0] == answers[1], form.config
 
 
+def test_the_hash_of_the_weights_covers_their_scales():
+    def hash_of(folder, name):
+        t = {n: (dtype, bits.copy()) for n, (dtype, bits) in harness.source_tensors(folder).items()}
+        found = []
+        for _ in range(2):
+            harness.write_safetensors(os.path.join(folder, "model.safetensors"), t)
+            done = harness.tblock("logits", folder, "--ids", "1,5", "-o", temp("l.safetensors"))
+            assert done.returncode == 0, done.stderr
+            found.append(ModelFile(temp("l.safetensors")).meta["model_sha256"])
+            t[name][1].reshape(-1)[0] += 1
+        assert found[0] != found[1], name
+    hash_of(next(folders("llama-gqa", Form(GPTQ, "q8_0"))), "model.layers.0.self_attn.q_proj.scales")
+    hash_of(next(folders("llama-gqa", Form(GPTQ, "q8_0"))), "model.layers.0.self_attn.q_proj.qzeros")
+    hash_of(next(folders("llama-gqa", Form(FP8, "f32", "F32"))), "model.layers.0.mlp.down_proj.weight_scale_inv")
+    with if_there():
+        hash_of(edited("gpt-oss-mxfp4"), "model.layers.0.mlp.experts.down_proj_scales")
+
+
 def test_recorded_folders_give_their_logits():
     for name in ("qwen3-fp8", "llama-ct-fp8", "llama-ct-w8a8", "llama-ct-w4a16", "qwen2-gptq", "llama-awq"):
         with if_there():

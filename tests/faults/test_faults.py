@@ -187,7 +187,7 @@ def every_allocation_in_the_sandbox_may_fail():
 def little_address_space_is_an_error():
     not_sanitized()
     model = text_model()
-    for megabytes in list(range(4, 80, 1 if SOAK else 6)):
+    for megabytes in list(range(6, 80, 1 if SOAK else 6)):   # the program alone takes 4
         for args in (["run", model, "-p", "A", "-n", "3", "--threads", "4"], ["info", model, "--check"],
                      ["quantize", model, "out.bin", "--type", "q8"]):
             limit = megabytes << 20
