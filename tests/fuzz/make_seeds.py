@@ -30,10 +30,13 @@ CONFIGS = {
                 "window": 5, "tied_embeddings": True, "n_experts": 2, "experts_used": 1, "expert_d_ff": 8},
     "gpt": {"d_model": 8, "n_layers": 1, "heads": 2, "kv_heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16, "norm": "layer", "norm_bias": True,
             "ffn": "gelu_tanh", "positions": "learned", "qkv_bias": True, "out_bias": True, "ffn_bias": True, "qk_norm": "head"},
+    "longrope": {"d_model": 8, "n_layers": 1, "heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16,
+                 "rope": {"type": "longrope", "factor": 4, "original_n_ctx": 4}},
 }
 HF = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1,
       "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 3, "rms_norm_eps": 1e-5, "hidden_act": "silu",
       "max_position_embeddings": 16, "rope_theta": 10000.0, "tie_word_embeddings": False, "torch_dtype": "float32"}
+LONGROPE = {"original_max_position_embeddings": 4, "rope_scaling": {"type": "longrope", "short_factor": [1, 1.5], "long_factor": [2, 4.5]}}
 
 
 def safetensors(tensors, metadata=None):
@@ -80,14 +83,14 @@ def quantized_folder(kind):
     return json.dumps({**HF, "quantization_config": config}).encode() + b"\0" + safetensors(tensors)
 
 
-def hf_folder():
+def hf_folder(**more):
     d, v = 4, 3
     t = {"model.embed_tokens.weight": [v, d], "model.norm.weight": [d], "lm_head.weight": [v, d]}
     for name, shape in (("self_attn.q_proj", [d, d]), ("self_attn.k_proj", [d, d]), ("self_attn.v_proj", [d, d]), ("self_attn.o_proj", [d, d]),
                         ("mlp.gate_proj", [d, d]), ("mlp.up_proj", [d, d]), ("mlp.down_proj", [d, d]), ("input_layernorm", [d]),
                         ("post_attention_layernorm", [d])):
         t[f"model.layers.0.{name}.weight"] = shape
-    return json.dumps(HF).encode() + b"\0" + safetensors(t, {"format": "pt"})
+    return json.dumps({**HF, **more}).encode() + b"\0" + safetensors(t, {"format": "pt"})
 
 
 def npy(shape, descr, data):
@@ -327,9 +330,11 @@ def main():
     s = Seeds(pathlib.Path(sys.argv[1]), "--small" in sys.argv)
     models(s)
     s.put("hf", "llama", hf_folder())
+    s.put("hf", "longrope", hf_folder(**LONGROPE))
     for kind in QUANTIZED:
         s.put("hf", "quantized-" + kind, quantized_folder(kind))
     s.put("config", "llama", json.dumps(HF))
+    s.put("config", "llama-longrope", json.dumps({**HF, **LONGROPE}))
     s.files("config", "tests/data/models/*/config.json", "fixtures/models/*/config.json", "data/models/*/config.json")
     s.files("json", "tests/data/models/llama*/config.json", "data/json/JSONTestSuite/*", "data/json/JSONTestSuite/*/*")
     s.put("json", "kinds", '{"a": [1, -2.5e3, true, null, "\\u00e9\\n"], "b": {}}')
