@@ -300,7 +300,10 @@ static bool declare(const tblock_attention *a, TensorWriter *w, Error *err)
     snprintf(text, sizeof text, "%d", a->model->weights.cfg.window);
     bool ok = run_metadata(w, "tblock-attention", a->model, &a->settings, err)
         && head_list(a, w, err) && tensor_writer_meta(w, "window", text, err)
-        && window_list(a, w, err) && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
+        && window_list(a, w, err)
+        && (!a->model->weights.cfg.window_chunked
+            || tensor_writer_meta(w, "window_chunked", "true", err))
+        && tensor_writer_declare(w, "tokens", DT_I32, 1, &n, err);
     for (int i = 0; ok && i < a->n_layers; i++) {
         snprintf(text, sizeof text, "attn.layer%d", a->layer[i]);
         ok = tensor_writer_declare(w, text, DT_F32, 3, (int64_t[]){a->n_heads, n, n}, err);

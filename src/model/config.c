@@ -202,8 +202,11 @@ static bool check_parts(const Config *c, const char *what, Error *err)
                        "query_scale_length", what, err)
         && check_alone(c->query_scale == 0 && c->query_scale_length != 0, "query_scale_length",
                        "query_scale", what, err)
+        && check_alone(c->query_scale_unrotated && c->query_scale == 0, "query_scale_unrotated",
+                       "query_scale", what, err)
         && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what,
                        err)
+        && check_alone(c->window_chunked && c->window == 0, "window_chunked", "a window", what, err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
         && check_layers(&c->no_rope_layers, c->positions == POS_ROPE ? c->n_layers : 0,
                         "no_rope_layers", what, err)
@@ -264,6 +267,10 @@ void layers_add(Layers *set, int layer) { set->bits[layer / 64] |= (uint64_t)1 <
 int  config_window(const Config *c, int layer)
 {
     return layers_has(&c->full_layers, layer) ? 0 : c->window;
+}
+int window_oldest(int window, bool chunked, int pos)
+{
+    return window == 0 || pos < window ? 0 : chunked ? pos - pos % window : pos - window + 1;
 }
 bool config_moe(const Config *c, int layer)
 {

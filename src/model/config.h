@@ -48,8 +48,9 @@ typedef enum RopeType {
 
 /* Norms of q and k, of the config's kind of norm, without bias: of each
  * head with one weight [head_dim]; of the whole vector, weight [heads * head_dim]; of each head
- * with a weight of its own, [heads * head_dim]. */
-typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS } QkNorm;
+ * with a weight of its own, [heads * head_dim]; of each head without a weight, only in layers that
+ * rotate. */
+typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS, QK_PLAIN } QkNorm;
 
 /* What the logits of a router become: a softmax over all experts, or a sigmoid of each. */
 typedef enum RouterScore { ROUTER_SOFTMAX, ROUTER_SIGMOID } RouterScore;
@@ -84,6 +85,7 @@ typedef struct Config {
     QkNorm  qk_norm;
     bool    qk_norm_after_rope;          /* they are norms of the rotated q and k */
     int     window;                      /* positions a query sees, itself included; 0: all */
+    bool    window_chunked;              /* instead: those from the last multiple of window on */
     Layers  full_layers;                 /* those without the window */
     Layers  no_rope_layers;              /* those that do not rotate q and k */
     /* of the layers without a window, where theta_window differs */
@@ -98,6 +100,7 @@ typedef struct Config {
     /* queries times 1 + query_scale * ln(1 + floor(pos / query_scale_length)); 0: none */
     double  query_scale;
     int     query_scale_length;
+    bool    query_scale_unrotated;       /* only in layers that do not rotate, with pos + 1 */
     double  attn_softcap, logit_softcap; /* cap * tanh(x / cap) of scores, of logits; 0: none */
     /* gate at most this, up within -+ this, h = gate sigmoid(gate_alpha gate) (up + 1); 0:
      * SwiGLU */
@@ -114,6 +117,7 @@ typedef struct Config {
     bool    renormalize;                 /* the chosen experts' scores to sum 1 */
     double  renormalize_min;             /* the sum that divides them is at least this */
     double  expert_scale;                /* of these scores, then; 1: none */
+    bool    expert_input_scaled;         /* a score multiplies what its expert reads */
     bool    shared_router;               /* the shared expert's output is times a sigmoid */
     Layers  dense_layers;                /* those without experts */
     int     bos;                         /* -1: none */
@@ -147,6 +151,8 @@ void layers_add(Layers *set, int layer);
 
 /* Positions that a query of this layer sees, 0: all; does the layer have experts? */
 int  config_window(const Config *c, int layer);
+/* The oldest position that a query at pos sees through such a window. */
+int  window_oldest(int window, bool chunked, int pos);
 bool config_moe(const Config *c, int layer);
 /* Does the layer rotate q and k? */
 bool config_rotates(const Config *c, int layer);

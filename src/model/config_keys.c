@@ -10,7 +10,7 @@ static const char *const placement_words[] = { "pre", "post", "both", "parallel"
 const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
                                   "gelu_tanh", "geglu_erf", "relu2", "xielu", NULL };
 static const char *const position_words[]  = { "rope", "learned", NULL };
-static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", NULL };
+static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", "plain", NULL };
 static const char *const router_words[]    = { "softmax", "sigmoid", NULL };
 const char *const rope_type_words[] = { "default", "linear",   "llama3",  "yarn",
                                         "factors", "longrope", "dynamic", NULL };
@@ -65,6 +65,7 @@ const ConfigKey config_keys[] = {
     PART(rope, KEY_ROPE, 0, "rope_scaling|rope_parameters"),
     FLAG(norm_bias, SPARSE, NULL, NULL),
     FLAG(qk_norm_after_rope, SPARSE, NULL, NULL),
+    FLAG(window_chunked, SPARSE, NULL, NULL),
     PART(full_layers, KEY_LAYERS, SPARSE, NULL),
     PART(no_rope_layers, KEY_LAYERS, SPARSE, NULL),
     NUM(theta_window, 0, 1e15, SPARSE, "rope_local_base_freq", NULL, NULL),
@@ -75,6 +76,7 @@ const ConfigKey config_keys[] = {
     NUM(attn_scale, 0, 1e30, SPARSE, "attention_multiplier", "attention.scale", NULL),
     NUM(query_scale, 0, 1e6, SPARSE, NULL, NULL, NULL),
     INT(query_scale_length, 0, MAX_CTX, SPARSE, NULL, NULL, NULL),
+    FLAG(query_scale_unrotated, SPARSE, NULL, NULL),
     NUM(attn_softcap, 0, 1e30, SPARSE, "attn_logit_softcapping", "attn_logit_softcapping", NULL),
     NUM(logit_softcap, 0, 1e30, SPARSE, "final_logit_softcapping", "final_logit_softcapping", NULL),
     NUM(gate_limit, 0, 1e30, SPARSE, "swiglu_limit", NULL, NULL),
@@ -96,6 +98,7 @@ const ConfigKey config_keys[] = {
     FLAG(renormalize, EXPERTS, "norm_topk_prob", "expert_weights_norm"),
     NUM(renormalize_min, 0, 1, EXPERTS, NULL, NULL, NULL),
     NUM(expert_scale, 1e-30, 1e30, EXPERTS, "routed_scaling_factor", "expert_weights_scale", NULL),
+    FLAG(expert_input_scaled, EXPERTS, NULL, NULL),
     FLAG(shared_router, EXPERTS, NULL, NULL),
     PART(dense_layers, KEY_LAYERS, SPARSE, NULL),
     INT(bos, -1, MAX_VOCAB, 0, "bos_token_id", NULL, NULL),

@@ -1,6 +1,8 @@
 /* model/flops.c: FLOP and bytes of each operation of a block, counted as docs/info.md says. */
 #include "model/count.h"
 
+#include <math.h>
+
 enum { ACT = 4 }; /* bytes of an activation: f32 */
 
 /* name NULL: it depends on the config. */
@@ -60,11 +62,14 @@ typedef struct Sizes {
 } Sizes;
 
 /* How many positions the queries of a prompt of n tokens see, added up. */
-static double causal_pairs(double n, double window)
+static double causal_pairs(double n, double window, bool chunked)
 {
-    /* The first `full` queries see 1, 2, 3 ... positions; every later one sees `full`. */
-    double full = window > 0 && window < n ? window : n;
-    return full * (full + 1) / 2 + (n - full) * full;
+    /* The first `full` queries see 1, 2, 3 ... positions; every later one sees `full`, or they
+     * begin again. */
+    double full = window > 0 && window < n ? window : n, chunks = floor(n / full),
+           rest = n - chunks * full;
+    return chunked ? chunks * full * (full + 1) / 2 + rest * (rest + 1) / 2
+                   : full * (full + 1) / 2 + (n - full) * full;
 }
 
 /* The mean over all blocks: `windowed` is the value of a block with a window, `full` of one
@@ -78,7 +83,8 @@ static double mean(const Config *c, double windowed, double full)
 static Sizes measure(const Config *c, const FlopLoad *load)
 {
     double n = load->seq, batch = load->batch, window = c->window;
-    double seen = mean(c, window < n ? window : n, n);
+    double last = c->window_chunked ? fmod(n - 1, window) + 1 : window;
+    double seen = mean(c, window < n ? last : n, n);
     Sizes  s = { .d = c->d_model,
                  .q = (double)c->heads * c->head_dim,
                  .kv = (double)c->kv_heads * c->head_dim,
@@ -91,7 +97,8 @@ static Sizes measure(const Config *c, const FlopLoad *load)
     s.tokens     = load->decode ? batch : batch * n;
     s.pairs_full = load->decode ? batch * n : batch * n * n;
     s.pairs_seen =
-        batch * (load->decode ? seen : mean(c, causal_pairs(n, window), causal_pairs(n, 0)));
+        batch * (load->decode ? seen : mean(c, causal_pairs(n, window, c->window_chunked),
+                                                     causal_pairs(n, 0, false)));
     /* Bytes of K for one position. */
     double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes;
     s.kv_read    = batch * (load->decode ? seen : n) * kept;

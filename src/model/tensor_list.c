@@ -101,7 +101,7 @@ static bool holds(const Config *c, When when, int layer)
     case LEARNED:      return c->positions == POS_LEARNED;
     case FACTORS:
         return c->rope.type == ROPE_FACTORS || c->rope.type == ROPE_LONGROPE;
-    case QK_NORMED:    return c->qk_norm != QK_NONE;
+    case QK_NORMED:    return c->qk_norm != QK_NONE && c->qk_norm != QK_PLAIN;
     case SINKS:        return c->attn_sinks;
     case UNTIED:       return !c->tied_embeddings;
     case ATTN_NORMED:  return place != PLACE_OUTPUT;

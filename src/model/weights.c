@@ -229,6 +229,22 @@ static size_t decode_bytes(const Model *m)
     return n;
 }
 
+/* Norms without a weight have one of 1, in layers that rotate. */
+static bool bind_plain_norms(ModelBinder *b)
+{
+    Model *m = b->m;
+    float *ones;
+    if (m->cfg.qk_norm != QK_PLAIN)
+        return true;
+    ones = weights_own(&b->maker, (size_t)m->cfg.head_dim * sizeof *ones);
+    for (int i = 0; ones && i < m->cfg.head_dim; i++)
+        ones[i] = 1;
+    for (int l = 0; l < m->cfg.n_layers; l++)
+        if (config_rotates(&m->cfg, l))
+            m->layer[l].q_norm = m->layer[l].k_norm = ones;
+    return ones != NULL;
+}
+
 static bool bind_all(ModelBinder *b)
 {
     Model *m = b->m;
@@ -241,6 +257,8 @@ static bool bind_all(ModelBinder *b)
             || !progress_tell(b->progress, (double)m->weight_bytes, (double)all, b->err))
             return false;
     }
+    if (!bind_plain_norms(b))
+        return false;
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
         m->lm_head = (Mat){ .type = m->embed.type,

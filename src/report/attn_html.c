@@ -60,7 +60,7 @@ static void about(TextOut *o, const AttnView *v)
     text_out(&json, ",\"windows\":");
     for (int i = 0; i < v->n_layers; i++)
         text_out(&json, "%s%d", i ? "," : "[", config_window(v->cfg, v->layer[i]));
-    text_out(&json, "]");
+    text_out(&json, "],\"chunked\":%s", v->cfg->window_chunked ? "true" : "false");
     ints(&json, "layers", v->layer, (size_t)v->n_layers);
     ints(&json, "heads", v->head, (size_t)v->n_heads);
     ints(&json, "ids", v->token, v->n_tokens);
@@ -87,11 +87,12 @@ enum {
     MOST_ROWS  = 1024, /* a browser draws a canvas of this side in no time */
 };
 
-/* The first cell of row i that has a visible key: that of its first query. */
-static size_t first_cell(size_t window, size_t block, size_t i)
+/* The first cell of row i of layer l that has a visible key: that of its first query. */
+static size_t first_cell(const AttnView *v, int l, size_t block, size_t i)
 {
-    size_t q = i * block;
-    return window && q >= window ? (q - window + 1) / block : 0;
+    return (size_t)window_oldest(config_window(v->cfg, v->layer[l]), v->cfg->window_chunked,
+                                 (int)(i * block))
+        / block;
 }
 
 static size_t count_cells(const AttnView *v, size_t block)
@@ -99,7 +100,7 @@ static size_t count_cells(const AttnView *v, size_t block)
     size_t n = 0, rows = (v->n_tokens + block - 1) / block;
     for (int l = 0; l < v->n_layers; l++)
         for (size_t i = 0; i < rows; i++)
-            n += i + 1 - first_cell((size_t)config_window(v->cfg, v->layer[l]), block, i);
+            n += i + 1 - first_cell(v, l, block, i);
     return n * (size_t)v->n_heads;
 }
 
@@ -140,10 +141,10 @@ static float largest(const float *p, size_t n, size_t block, size_t i, size_t k)
     return most;
 }
 
-static void head_data(Base64 *b, const AttnView *v, const Cells *c, size_t window, const float *p)
+static void head_data(Base64 *b, const AttnView *v, const Cells *c, int l, const float *p)
 {
     for (size_t i = 0; i * c->block < v->n_tokens; i++)
-        for (size_t k = first_cell(window, c->block, i); k <= i; k++) {
+        for (size_t k = first_cell(v, l, c->block, i); k <= i; k++) {
             float    shown = largest(p, v->n_tokens, c->block, i, k);
             unsigned code  = c->exact ? f32_to_f16(shown) : code_of(shown);
             base64_byte(b, code);
@@ -161,7 +162,7 @@ static bool put_cells(TextOut *o, const AttnView *v, const Cells *c, const AttnS
              c->block, c->exact);
     for (int l = 0; l < v->n_layers; l++)
         for (int h = 0; h < v->n_heads; h++, p += v->n_tokens * v->n_tokens) {
-            head_data(&b, v, c, (size_t)config_window(v->cfg, v->layer[l]), p);
+            head_data(&b, v, c, l, p);
             if (!attn_flush(o, out, err))
                 return false;
         }

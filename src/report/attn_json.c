@@ -30,7 +30,7 @@ static void heading(TextOut *o, const AttnView *v)
     text_out(o, ", \"kv_type\": \"%s\", \"window\": %d, \"windows\": ", v->kv_type, v->cfg->window);
     for (int i = 0; i < v->n_layers; i++)
         text_out(o, "%s%d", i ? ", " : "[", config_window(v->cfg, v->layer[i]));
-    text_out(o, "],\n ");
+    text_out(o, "],%s\n ", v->cfg->window_chunked ? " \"window_chunked\": true," : "");
     int_list(o, "tokens", v->token, v->n_tokens);
     text_out(o, "\"pieces\": ");
     for (size_t i = 0; v->piece && i < v->n_tokens; i++) {

@@ -173,6 +173,8 @@ static void draw_ffn_formulas(TextOut *o, const Config *c)
                  "plus 1\n",
                  c->gate_alpha, c->gate_limit, c->gate_limit);
     if (count_moe(c)) {
+        const char *read = c->expert_input_scaled ? "p<sub>e</sub> m" : "m";
+        char        sum[64];
         text_out(o, "p = %s(router m), the %d largest of %d%s%s",
                  c->router_score == ROUTER_SIGMOID ? "&#963;" : "softmax", c->experts_used,
                  c->n_experts, c->choice_bias ? " with the choice's bias" : "",
@@ -183,12 +185,13 @@ static void draw_ffn_formulas(TextOut *o, const Config *c)
             text_out(o, ", &#215; %.6g", c->expert_scale);
         text_out(o, "\n");
         text_out(o,
-                 "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> m) &#215; W<sub>up</sub> "
-                 "m), of expert e\n",
-                 config_act(c));
-        draw_sum(o, c,
-                 c->shared_d_ff ? "&#931; p<sub>e</sub> f<sub>e</sub> + the shared expert"
-                                : "&#931; p<sub>e</sub> f<sub>e</sub>");
+                 "f<sub>e</sub> = W<sub>down</sub> (%s(W<sub>gate</sub> %s) &#215; W<sub>up</sub> "
+                 "%s), of expert e\n",
+                 config_act(c), read, read);
+        snprintf(sum, sizeof sum, "&#931; %sf<sub>e</sub>%s",
+                 c->expert_input_scaled ? "" : "p<sub>e</sub> ",
+                 c->shared_d_ff ? " + the shared expert" : "");
+        draw_sum(o, c, sum);
         return;
     }
     if (config_gated(c))
@@ -217,8 +220,9 @@ void draw_block_formulas(TextOut *o, const Config *c)
     if (c->qk_norm_after_rope)
         text_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
     if (c->query_scale != 0)
-        text_out(o, "q = q &#215; (1 + %.6g ln(1 + &#8970;position / %d&#8971;))\n", c->query_scale,
-                 c->query_scale_length);
+        text_out(o, "q = q &#215; (1 + %.6g ln(1 + &#8970;%s / %d&#8971;))%s\n", c->query_scale,
+                 c->query_scale_unrotated ? "(position + 1)" : "position", c->query_scale_length,
+                 c->query_scale_unrotated ? ", in blocks that do not rotate" : "");
     draw_sum(o, c, c->attn_sinks ? "W<sub>O</sub> attention(q, k, v) with sinks"
                                  : "W<sub>O</sub> attention(q, k, v)");
     if (!parallel)

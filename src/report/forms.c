@@ -85,7 +85,7 @@ const char *info_windows(const Config *c, char *buf, size_t n)
     int   windowed = count_windowed(c);
     buf[0]         = '\0';
     if (windowed)
-        say(&w, ", window %d", c->window);
+        say(&w, c->window_chunked ? ", chunks of %d" : ", window %d", c->window);
     if (windowed && windowed < c->n_layers)
         say(&w, " in %d of %d layers", windowed, c->n_layers);
     return buf;
@@ -131,6 +131,8 @@ const char *info_experts(const Config *c, char *buf, size_t n)
         say(&w, ", and a shared one of width %d", c->shared_d_ff);
     if (c->router_score == ROUTER_SIGMOID)
         say(&w, ", by sigmoids");
+    if (c->expert_input_scaled)
+        say(&w, " that multiply the input");
     if (c->expert_groups)
         say(&w, ", from %d of %d groups", c->groups_used, c->expert_groups);
     if (moe < c->n_layers)

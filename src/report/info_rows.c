@@ -21,7 +21,7 @@ static void pair_if_any(Rows *r, const char *label, const char *words)
 void info_config(Rows *r, const Config *c)
 {
     static const char *const normed[] = { "", ", q and k normalised", ", q and k normalised whole",
-                                          ", q and k normalised" };
+                                          ", q and k normalised", ", q and k normalised" };
     char words[128];
     int  n;
     rows_heading(r, "config");

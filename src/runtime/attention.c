@@ -40,6 +40,7 @@ typedef struct AttentionUnit {
     int    first, n_tok;         /* tokens first .. first + n_tok - 1 of the call */
     int    pos;                  /* of the first token */
     int    group, d_head, window;
+    bool   chunked;
     size_t d_pad, state_floats;
     float *state, *part, *query, *result;
     AttnQuery *ask;              /* the queries that see the current tile */
@@ -66,9 +67,9 @@ typedef struct View { int first, end; bool starts; } View;
 
 /* What a query at pos sees of tile number `tile`: positions [first, end) of it (none if first >=
  * end). starts: this is the first tile that the query sees. */
-static View view_of(int pos, int window, int tile)
+static View view_of(const AttentionUnit *u, int pos, int tile)
 {
-    int oldest = window && pos >= window ? pos - window + 1 : 0;
+    int oldest = window_oldest(u->window, u->chunked, pos);
     int at = tile * KV_TILE, end = pos + 1 - at;
     return (View){.first  = oldest > at ? oldest - at : 0,
                   .end    = end < KV_TILE ? end : KV_TILE,
@@ -98,7 +99,7 @@ static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, 
     int          n_ask = 0;
     const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
     for (int t = 0; t < u->n_tok; t++) {
-        View   v  = view_of(u->pos + t, u->window, tile);
+        View   v  = view_of(u, u->pos + t, tile);
         float *to = v.starts ? first : part;
         for (int i = t * u->group; v.first < v.end && i < (t + 1) * u->group; i++)
             u->ask[n_ask++] = (AttnQuery){.q     = u->query + (size_t)i * u->d_pad,
@@ -130,7 +131,7 @@ static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, i
     float *wide = attn_wide_floats(u->d_head) * sizeof(float) <= KERNEL_SCRATCH ? r->scratch : NULL;
     compute_tile(r, u, l, tile, next_place(r, u, l, tile, end), wide, u->state, u->part);
     for (int t = 0; t < u->n_tok; t++) {
-        View v = view_of(u->pos + t, u->window, tile);
+        View v = view_of(u, u->pos + t, tile);
         for (int i = t * u->group; v.first < v.end && !v.starts && i < (t + 1) * u->group; i++)
             r->kernels->attn_merge(u->state + (size_t)i * u->state_floats,
                                    u->part + (size_t)i * u->state_floats, u->d_head);
@@ -159,7 +160,7 @@ static void finish(const Run *r, const AttentionUnit *u, const Act *y, int l, in
 static void begin(const Run *r, AttentionUnit *u, int *first, int *end)
 {
     int n_q = u->n_tok * u->group,
-        oldest = u->window && u->pos >= u->window ? u->pos - u->window + 1 : 0;
+        oldest = window_oldest(u->window, u->chunked, u->pos);
     lay_out(u, r, n_q);
     for (int i = 0; i < n_q; i++)
         memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i),
@@ -193,7 +194,7 @@ static void merge_strip(const Run *r, const AttentionUnit *u, int first, int end
     int n_q = u->n_tok * u->group;
     for (int i = r->team.thread; i < n_q; i += r->team.n_threads)
         for (int tile = first; tile < end; tile++) {
-            View v = view_of(u->pos + i / u->group, u->window, tile);
+            View v = view_of(u, u->pos + i / u->group, tile);
             if (v.first >= v.end)
                 continue;
             int          thread = (tile - first) / share, slot = (tile - first) % share * n_q + i;
@@ -299,6 +300,7 @@ void attention(Run *r, Act *y, int l)
                     .group = q.end - q.first,
                     .d_head = c->head_dim,
                     .window = config_window(c, l),
+                    .chunked = c->window_chunked,
                     .state_floats = attn_state_floats(c->head_dim)
                 };
                 if (u.group <= 0)

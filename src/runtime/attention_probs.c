@@ -63,7 +63,7 @@ static void probabilities(const Run *r, int l, int h, int t, float *p)
     const Config     *c = &r->model->cfg;
     const BatchToken *b = &r->token[t];
     const float      *sinks = r->layer[l].attn_sinks;
-    int window = config_window(c, l), oldest = window && b->pos >= window ? b->pos - window + 1 : 0;
+    int oldest = window_oldest(config_window(c, l), c->window_chunked, b->pos);
 
     for (int at = oldest / LANES * LANES; at <= b->pos; at += LANES) {
         float s[LANES];

@@ -69,16 +69,17 @@ static void choose(Run *r, int t, const float *bias)
     int used = c->experts_used, all = c->n_experts, n = 0,
         *expert = r->routing.expert + (size_t)t * (size_t)used;
     float         *weight = r->routing.weight + (size_t)t * (size_t)used, total = 0.0f;
-    float         *p = r->scratch, *v = p + all, *sum = v + all;
+    float         *p = r->scratch, *v = p + all, *sum = v + all,
+                  *logit = act_row(&r->routing.logits, t);
     int           *order = (int *)(void *)(sum + all);
     unsigned char *mark  = (unsigned char *)(order + all);
-    memcpy(p, act_row(&r->routing.logits, t), (size_t)all * sizeof *p);
+    memcpy(p, logit, (size_t)all * sizeof *p);
     if (c->router_score == ROUTER_SIGMOID)
         r->kernels->sigmoid(p, p, all);
     else
         r->kernels->softmax(p, all);
     for (int e = 0; e < all; e++)
-        v[e] = bias ? p[e] + bias[e] : p[e];
+        v[e] = bias ? p[e] + bias[e] : c->expert_input_scaled ? logit[e] : p[e];
     if (c->expert_groups > 0)
         keep_best_groups(c, v, sum, order, mark);
     mark_largest(v, all, used, order, mark);
@@ -142,7 +143,7 @@ typedef struct Wave { int first, end, rows; } Wave;
 typedef struct Group {
     Mat          gate, up, down;
     const int   *token;          /* [n], ascending; NULL: all tokens (shared expert) */
-    const float *share;          /* [n]: factor of its result */
+    const float *share;          /* [n]: factor of its result, or of what it reads */
     int          n, row;         /* row: the group's first row in the wave's buffers */
 } Group;
 
@@ -205,6 +206,16 @@ static void readers(const Layer *w, const Mat *of[READERS])
     of[3] = &w->shared_up;
 }
 
+/* Row `to` of expert_in becomes token t's row of x, times its expert's score. */
+static void scale_row(const Run *r, const Act *x, int to, int t, float score)
+{
+    const Act *y = &r->expert_in;
+    memcpy(act_row(y, to), act_row(x, t), (size_t)x->width * sizeof(float));
+    r->kernels->scale(act_row(y, to), score, x->width);
+    if (x->ints)
+        quantize(r, y, to, 0, x->width, x->ints);
+}
+
 /* Copies token t's row of x to row `to` of expert_in: the integers, the floats, or both, as the
  * matrices read them. */
 static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
@@ -226,18 +237,22 @@ static void copy_row(const Run *r, const Act *x, const Layer *w, int to, int t)
 }
 
 /* Copies the rows of xn that the groups of a wave read, one group after another. With one token
- * no copy is needed: every group reads the same row. */
+ * no copy is needed, unless scores multiply it: every group reads the same row. */
 static Act *gather(Run *r, Act *xn, int l, Wave v)
 {
     Group g;
     int   first, end;
-    if (r->n_tok == 1)
+    bool  scaled = r->model->cfg.expert_input_scaled;
+    if (r->n_tok == 1 && !scaled)
         return xn;
     touch(r, reads(xn, ANYWHERE), writes(&r->expert_in, ANYWHERE));
     my_share(r, v.rows, &first, &end);
     for EACH_GROUP (g)
         for (int i = first > g.row ? first - g.row : 0; i < g.n && g.row + i < end; i++)
-            copy_row(r, xn, &r->layer[l], g.row + i, g.token ? g.token[i] : i);
+            if (scaled && g.token)
+                scale_row(r, xn, g.row + i, g.token[i], g.share[i]);
+            else
+                copy_row(r, xn, &r->layer[l], g.row + i, g.token ? g.token[i] : i);
     return &r->expert_in;
 }
 
@@ -276,7 +291,7 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
     }
     enter(r, "experts", bytes, work);
     for EACH_GROUP (g) {
-        int  first, end, x_row = r->n_tok == 1 ? 0 : g.row;
+        int  first, end, x_row = in == &r->expert_in ? g.row : 0;
         RowSpan h  = {act_row(&r->gate, g.row), r->gate.stride, x_row, g.n};
         RowSpan up = {act_row(&r->up, g.row), r->up.stride, x_row, g.n};
         group_panels(r, &g, before, total, &first, &end);
@@ -314,10 +329,13 @@ static void integers_of_wave(Run *r, int l, Wave v)
             quantize(r, &r->gate, i, 0, g.up.rows, g.down.ints);
 }
 
-/* The factor of the shared expert's result: sigmoid of its router, or 1 if it has none. */
-static float shared_weight(const Run *r, const Layer *w, int t)
+/* The factor of a group's result for its i-th token t. Of the shared expert: sigmoid of its router,
+ * or 1 if it has none. */
+static float result_weight(const Run *r, const Layer *w, const Group *g, int i, int t)
 {
     float p = 1.0f;
+    if (g->token)
+        return r->model->cfg.expert_input_scaled ? p : g->share[i];
     if (w->shared_router.rows > 0)
         r->kernels->sigmoid(&p, act_row(&r->routing.shared, t), 1);
     return p;
@@ -330,7 +348,7 @@ static void add_group(Run *r, Act *y, int l, const Group *g, int p, int n)
     multiply(r, (RowSpan){r->mix.data, r->mix.stride, g->row, g->n}, &r->gate, &g->down, p, p + n);
     for (int i = 0; i < g->n && width > 0; i++) {
         int   t = g->token ? g->token[i] : i;
-        float w = g->token ? g->share[i] : shared_weight(r, &r->layer[l], t);
+        float w = result_weight(r, &r->layer[l], g, i, t);
         r->kernels->add_weighted(act_row(y, t) + at, act_row(&r->mix, i) + at, w, width);
     }
 }

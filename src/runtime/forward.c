@@ -43,7 +43,7 @@ static void block(Run *r, int l)
     rope(r, &r->k, l);                       /* only on how far apart two tokens are */
     norm_heads(r, &r->q, w->q_norm, true);   /* for families that norm them rotated */
     norm_heads(r, &r->k, w->k_norm, true);
-    scale_query(r, &r->q);                   /* for families that sharpen it with the position */
+    scale_query(r, &r->q, l);                /* for families that sharpen it with the position */
     kv_put(r, l);                            /* k and v stay for all later tokens */
     last_rows(r, l);                         /* n_tok: in the last block only who wants logits */
     if (r->n_tok == 0)

@@ -38,6 +38,7 @@ KvShape kv_shape(const Config *c, KvType type)
                       .kv_heads = c->kv_heads,
                       .head_dim = c->head_dim,
                       .window = c->window,
+                      .chunked = c->window_chunked,
                       .type = type,
                       .full_layers = c->full_layers };
 }
@@ -45,8 +46,7 @@ KvShape kv_shape(const Config *c, KvType type)
 /* The oldest position that the next query sees in a layer, if the sequence has `length` tokens. */
 static int oldest_seen(const KvShape *s, int layer, int length)
 {
-    bool windowed = s->window && length >= s->window && !layers_has(&s->full_layers, layer);
-    return windowed ? length - s->window + 1 : 0;
+    return layers_has(&s->full_layers, layer) ? 0 : window_oldest(s->window, s->chunked, length);
 }
 
 /* The number of tiles in all layers while n_new tokens are added to `length`. */

@@ -20,6 +20,7 @@ typedef struct KvShape {
     int    n_layers, kv_heads, head_dim; /* kv_heads: that it holds */
     int    first_kv_head;               /* of them: a rank holds those that it computes */
     int    window;                      /* 0: none */
+    bool   chunked;                     /* Config.window_chunked */
     KvType type;
     Layers full_layers;                 /* layers without the window */
 } KvShape;

@@ -286,7 +286,7 @@ static void norm_vectors(Run *r, Act *x, const float *w)
         normalize(r, act_row(x, t), act_row(x, t), (NormVectors){w, NULL}, x->width);
 }
 
-/* Norms of each head, with one weight for all heads (QK_HEAD) or one for each (QK_HEADS). */
+/* Norms of each head, with one weight for all heads (QK_HEAD), one for each (QK_HEADS), or 1. */
 void norm_heads(Run *r, Act *x, const float *w, bool rotated)
 {
     const Config *c = &r->model->cfg;
@@ -346,15 +346,15 @@ void rope(Run *r, Act *x, int l)
 }
 
 /* The factor grows with the position, in steps (docs/numerics.md, "Rotary embedding"). */
-void scale_query(Run *r, Act *q)
+void scale_query(Run *r, Act *q, int l)
 {
     const Config *c = &r->model->cfg;
-    int           n = c->head_dim;
-    if (c->query_scale == 0)
+    int           n = c->head_dim, more = c->query_scale_unrotated;
+    if (c->query_scale == 0 || (c->query_scale_unrotated && config_rotates(c, l)))
         return;
     touch(r, writes_heads(r, q));
     for (int t = 0; t < r->n_tok; t++) {
-        int    step   = r->token[t].pos / c->query_scale_length;
+        int    step   = (r->token[t].pos + more) / c->query_scale_length;
         double factor = 1 + c->query_scale * math64_log(1 + (double)step);
         Range  mine   = my_heads_of(r, q, t);
         if (mine.first < mine.end && step > 0)

@@ -138,7 +138,7 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w);   /* y = W in + bias */
 void norm_heads(Run *r, Act *x, const float *w, bool rotated);
 void clip(Run *r, Act *x);                            /* does nothing without qkv_clip */
 void rope(Run *r, Act *x, int l);                     /* if layer l rotates */
-void scale_query(Run *r, Act *q);                     /* q *= a number that grows with pos */
+void scale_query(Run *r, Act *q, int l);              /* q *= a number that grows with pos */
 void kv_put(Run *r, int l);                           /* stores k and v in the cache of layer l */
 void last_rows(Run *r, int l);                        /* behind the last layer's K and V, only the
                                                        * rows whose logits are wanted are left */

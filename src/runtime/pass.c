@@ -100,11 +100,11 @@ static int hidden_width(const Config *c)
 
 static void place_experts(const Buffers *b, Run *r, const Config *c, Slab *at)
 {
-    int rows = b->max_tok;
+    int rows = b->max_tok, copied = rows > 1 || c->expert_input_scaled ? r->expert_rows : 0;
     if (c->n_experts == 0)
         return;
-    cut_floats(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, c->d_model);
-    cut_ints(at, &r->expert_in, rows > 1 ? r->expert_rows : 0, b->ints, INTS_XN);
+    cut_floats(at, &r->expert_in, copied, c->d_model);
+    cut_ints(at, &r->expert_in, copied, b->ints, INTS_XN);
     cut_floats(at, &r->mix, rows, c->d_model);
     cut_floats(at, &r->routing.logits, rows, c->n_experts);
     cut_floats(at, &r->routing.shared, rows, 1);

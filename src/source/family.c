@@ -132,6 +132,14 @@ static const FamilyKey ernie4_5_moe_keys[] = {
     COUNT_AS("moe_num_shared_experts", shared_d_ff, 2),
     NUMBER_AS("moe_norm_min", renormalize_min, 1e-12), END,
 };
+static const FamilyKey llama4_keys[] = {
+    SIZES(5120, 48, 40, 16384, 202048, 131072), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 8),
+    OR_NULL(head_dim, 128), SIZE_AS("intermediate_size_mlp", d_ff, 16384),
+    SIZE_AS("intermediate_size", expert_d_ff, 8192),
+    SIZE_AS("num_local_experts|num_experts", n_experts, 16), SIZE(experts_used, 1),
+    NUMBER_AS("attn_scale", query_scale, 0.1), SIZE_AS("floor_scale", query_scale_length, 8192),
+    END,
+};
 static const FamilyKey cohere_keys[] = {
     SIZES(8192, 40, 64, 22528, 256000, 8192), TIED, LAYER_NORM_EPS, NUMBER(logit_scale, 0.0625),
     END,
@@ -287,6 +295,20 @@ static const FamilyTensor ernie4_5_moe_tensors[] = {
     PAIRED_QK, QWEN_EXPERTS, SHARED_EXPERTS,
     { ROLE_CHOICE_BIAS, "@layers.#.mlp.moe_statics.e_score_correction_bias", 0 },
     { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.moe_statics.e_score_correction_bias", 0 }, NO_MORE,
+};
+static const FamilyTensor llama4_tensors[] = {
+    PAIRED_QK,
+    { ROLE_W_GATE, "@layers.#.feed_forward.gate_proj.weight", 0 },
+    { ROLE_W_UP, "@layers.#.feed_forward.up_proj.weight", 0 },
+    { ROLE_W_DOWN, "@layers.#.feed_forward.down_proj.weight", 0 },
+    { ROLE_ROUTER, "@layers.#.feed_forward.router.weight", 0 },
+    { ROLE_EXPERT_GATE, "@layers.#.feed_forward.experts.gate_up_proj", IN_GATE | TRANSPOSED },
+    { ROLE_EXPERT_UP, "@layers.#.feed_forward.experts.gate_up_proj", IN_UP | TRANSPOSED },
+    { ROLE_EXPERT_DOWN, "@layers.#.feed_forward.experts.down_proj", TRANSPOSED },
+    { ROLE_SHARED_GATE, "@layers.#.feed_forward.shared_expert.gate_proj.weight", 0 },
+    { ROLE_SHARED_UP, "@layers.#.feed_forward.shared_expert.up_proj.weight", 0 },
+    { ROLE_SHARED_DOWN, "@layers.#.feed_forward.shared_expert.down_proj.weight", 0 },
+    NO_MORE,
 };
 /* As published, and as transformers 5 calls them. */
 #define GRANITE_EXPERTS                                                                            \
@@ -567,6 +589,14 @@ const Family families[] = {
       .fixed = { { "use_bias", "false" }, { "moe_capacity" }, { "num_nextn_predict_layers" },
                  { "moe_gate", "\"topk\"" }, { "moe_gate_act", "\"softmax\"" },
                  { "moe_use_aux_free", "true" } } },
+    { .name = "llama4_text", .architecture = { "Llama4ForCausalLM" }, .keys = llama4_keys,
+      .tensors = llama4_tensors, LLAMA_ROPE(500000, ALL_ROPES), .rope_rule = ROPE_LISTED,
+      .has = SIGMOID_ROUTER | SCORES_SCALE_INPUT | SHARED_AS_WIDE | QK_NORM_ROTATED,
+      .flags = { ATTENTION_BIAS, WORD("use_qk_norm", true, qk_norm, QK_PLAIN, QK_NONE),
+                 ON("attn_temperature_tuning", true, UNROTATED_SCALED) },
+      .moe = { .step = "interleave_moe_layer_step", .list = "moe_layers" },
+      .window = WINDOW_CHUNKED, .window_absent = 8192, .bos = 1, .eos = 2,
+      .fixed = { { "for_llm_compressor", "false" } } },
     { .name = "granitemoe", .architecture = { "GraniteMoeForCausalLM" }, .keys = granite_moe_keys,
       .tensors = granite_moe_tensors, LLAMA_LINE,
       .has = HAS_RENORMALIZE | EXPERTS_AS_WIDE, .flags = { ATTENTION_BIAS }, .bos = 1, .eos = 2 },
@@ -642,6 +672,9 @@ const FamilyWrapper family_wrappers[] = {
     VL("qwen2_vl", "qwen2_vl_text", true, "Qwen2VLForConditionalGeneration"),
     VL("qwen2_5_vl", "qwen2_5_vl_text", true, "Qwen2_5_VLForConditionalGeneration"),
     VL("qwen3_vl", "qwen3_vl_text", false, "Qwen3VLForConditionalGeneration"),
+    { "llama4", "text_config", "llama4_text", "Llama4ForConditionalGeneration",
+      { "vision_model.", "multi_modal_projector.", "model.vision_model.",
+        "model.multi_modal_projector." }, .head_decides = false },
     { 0 },
 };
 

@@ -71,6 +71,9 @@ enum {
      * of dimensions turns as usual, whichever of the three it takes */
     TAKES_MROPE = 1 << 23,
     NEEDS_ROPE_TYPE = 1 << 21,             /* an absent rope scaling has a default of its own */
+    SCORES_SCALE_INPUT = 1 << 24,          /* expert_input_scaled */
+    UNROTATED_SCALED = 1 << 25,            /* query_scale_unrotated; without it no query_scale */
+    SHARED_AS_WIDE = 1 << 26,              /* shared_d_ff is expert_d_ff */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
 
@@ -92,7 +95,8 @@ typedef enum WindowRule {
     WINDOW_NAMED,           /* if use_sliding_window is true, those that layer_types names */
     WINDOW_EVERY,           /* all but every n-th */
     WINDOW_BUT_FIRST,       /* all but the first of n */
-    WINDOW_UNROTATED        /* if use_sliding_window is true, those that do not rotate */
+    WINDOW_UNROTATED,       /* if use_sliding_window is true, those that do not rotate */
+    WINDOW_CHUNKED          /* those that rotate, in chunks of attention_chunk_size */
 } WindowRule;
 
 /* Which layers rotate q and k. */
@@ -104,8 +108,9 @@ typedef enum RopeRule {
 } RopeRule;
 
 /* Which layers have experts: from one layer on, up to another (below 0: the last), in every n-th.
- * Names of keys; NULL: decoder_sparse_step and mlp_only_layers say it. */
-typedef struct MoeLayers { const char *first, *last, *step; int first_absent; } MoeLayers;
+ * Names of keys; NULL: decoder_sparse_step and mlp_only_layers say it. list: names them, and counts
+ * unless it is null. */
+typedef struct MoeLayers { const char *first, *last, *step, *list; int first_absent; } MoeLayers;
 /* A rotation that is the default of a family. */
 typedef struct FamilyRope { double theta; Rope rope; double query_scale; } FamilyRope;
 

@@ -20,6 +20,8 @@ enum {
     QUERY_SCALE    = 64,
     /* the gate's numbers have no keys, and yarn's range is not rounded (llama.cpp rounds it) */
     OF_GPT_OSS     = 1 << 12,
+    /* chunks, the growth of queries and norms of q and k have no keys */
+    OF_LLAMA4      = 1 << 13,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -64,6 +66,8 @@ static const GgufArch archs[] = {
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
     { .name = "ernie4_5-moe", .family = "ernie4_5_moe", .flags = ROTATES_PAIRS | RENORMALIZE },
     { .name = "mistral3",  .family = "ministral3", .flags = ROTATES_PAIRS | QUERY_SCALE },
+    { .name = "llama4",    .family = "llama4_text", .flags = ROTATES_PAIRS | OF_LLAMA4,
+      .full_every = 4, .no_rope_every = 4 },
     { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
     { .name = "stablelm",  .family = "stablelm" },
     { .name = "gpt2",      .family = "gpt2" },
@@ -300,6 +304,10 @@ static void see_tensors(const GgufReader *r)
     c->attn_sinks = first_layer_tensor(r, "attn_sinks.weight") != NULL;
     c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
     c->qk_norm_after_rope = r->family->has & QK_NORM_ROTATED;
+    if (r->arch->flags & OF_LLAMA4) { /* llama.cpp: all but the variant of 128 experts */
+        c->qk_norm            = c->n_experts == 128 ? QK_NONE : QK_PLAIN;
+        c->qk_norm_after_rope = c->qk_norm != QK_NONE;
+    }
     if (first_layer_tensor(r, "attn_q_norm.weight"))
         c->qk_norm = norm ? (QkNorm)norm->if_true
             : r->family->qk_norm ? r->family->qk_norm
@@ -326,6 +334,22 @@ static bool listed_windows(GgufReader *r)
     return ok;
 }
 
+/* Llama 4, as in llama.cpp's src/models/llama4.cpp. */
+static bool read_chunks(GgufReader *r)
+{
+    enum { CHUNK = 8192 };
+    Config *c = r->c;
+    if (!(r->arch->flags & OF_LLAMA4))
+        return true;
+    if (has(r, "attention.sliding_window") && c->window != CHUNK)
+        return key_wrong(&r->keys, "attention.sliding_window", "expected %d, found %d", CHUNK,
+                         c->window);
+    c->window                = c->query_scale_length = CHUNK;
+    c->query_scale           = 0.1;
+    c->query_scale_unrotated = c->window_chunked = true;
+    return true;
+}
+
 static bool read_window(GgufReader *r)
 {
     Config          *c     = r->c;
@@ -346,8 +370,9 @@ static bool read_window(GgufReader *r)
         if ((l + 1) % n == 0)
             layers_add(&c->no_rope_layers, l);
     if (c->window >= c->n_ctx || n_full == c->n_layers) { /* the window would hide nothing */
-        c->window      = 0;
-        c->full_layers = (Layers){ 0 };
+        c->window         = 0;
+        c->window_chunked = false;
+        c->full_layers    = (Layers){ 0 };
     }
     return true;
 }
@@ -406,6 +431,7 @@ static void see_experts(GgufReader *r)
     c->router_bias   = layer_tensor(r, l, "ffn_gate_inp.bias") != NULL;
     c->expert_bias   = layer_tensor(r, l, "ffn_gate_exps.bias") != NULL;
     c->shared_router = r->family->has & HAS_SHARED_ROUTER && c->shared_d_ff > 0;
+    c->expert_input_scaled = r->family->has & SCORES_SCALE_INPUT;
 }
 
 static bool read_experts(GgufReader *r)
@@ -613,9 +639,9 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     c->positions = r.family->positions;
     if (a->window_family && has(&r, "attention.sliding_window"))
         r.family = family_find(a->window_family, NULL);
-    if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_window(&r)
-        || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r) || !read_query_scale(&r)
-        || !read_ids(&r) || !nothing_unknown(&r))
+    if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_chunks(&r)
+        || !read_window(&r) || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r)
+        || !read_query_scale(&r) || !read_ids(&r) || !nothing_unknown(&r))
         return false;
     read_scales(&r);
     see_tensors(&r);

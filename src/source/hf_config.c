@@ -187,6 +187,10 @@ static void turn_on(Config *c, unsigned has)
     c->expert_bias   |= (has & HAS_EXPERT_BIAS) != 0;
     c->router_bias   |= (has & HAS_EXPERT_BIAS) != 0;
     c->attn_sinks    |= (has & HAS_SINKS) != 0;
+    c->expert_input_scaled   |= (has & SCORES_SCALE_INPUT) != 0;
+    c->query_scale_unrotated |= (has & UNROTATED_SCALED) != 0;
+    if (has & SHARED_AS_WIDE)
+        c->shared_d_ff = c->expert_d_ff;
     if (has & SIGMOID_ROUTER)
         c->router_score = ROUTER_SIGMOID;
     if (has & EXPERTS_AS_WIDE)
@@ -220,6 +224,13 @@ static bool read_flags(HfReader *r)
             memcpy((char *)c + g->at, &(int){ (int)value }, sizeof(int));
         else if (g->form == FORM_NUMBER)
             memcpy((char *)c + g->at, &value, sizeof value);
+    }
+    c->qk_norm_after_rope &= c->qk_norm != QK_NONE;
+    if (own_key(f, offsetof(Config, query_scale)) && !c->query_scale_unrotated)
+        c->query_scale = 0;
+    if (c->query_scale == 0) {
+        c->query_scale_length    = 0;
+        c->query_scale_unrotated = false;
     }
     return true;
 }
@@ -275,7 +286,8 @@ static bool no_rope_layers(HfReader *r)
         return true;
     if (step && !key_size(&r->keys, "no_rope_layer_interval", step, &every))
         return false;
-    if (!list || json_is_null(list)) {
+    if (!list || json_is_null(list)
+        || (r->family->window == WINDOW_CHUNKED && json_is_array(list) && json_count(list) == 0)) {
         for (l = every - 1; l < c->n_layers; l += every)
             layers_add(&c->no_rope_layers, l);
         return true;
@@ -336,6 +348,8 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
     } else if (f->window == WINDOW_BUT_FIRST) {
         for (int l = 0; l < r->c->n_layers; l += every)
             layers_add(full, l);
+    } else if (f->window == WINDOW_CHUNKED) {
+        *full = r->c->no_rope_layers;
     } else if (f->window == WINDOW_UNROTATED) {
         for (int l = 0; l < r->c->n_layers; l++)
             if (!layers_has(&r->c->no_rope_layers, l))
@@ -349,11 +363,17 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
     return true;
 }
 
+static const char *window_key(const Config *c)
+{
+    return c->window_chunked ? "attention_chunk_size" : "sliding_window";
+}
+
 /* Read layer_types, which names the layers without a window. Where a family has the same in all
  * layers, the list must say so too. */
 static bool layer_types(HfReader *r, const Json *list, Layers *full)
 {
     Config *c       = r->c;
+    const char *windowed = c->window_chunked ? "chunked_attention" : "sliding_attention";
     bool    sliding = c->window > 0, both = sliding && r->family->window > WINDOW_ALL;
     char    key[32], found[80], hint[48] = "no sliding_window";
     int     l = 0;
@@ -367,15 +387,14 @@ static bool layer_types(HfReader *r, const Json *list, Layers *full)
         if (json_is_string(i) && !json_read_string(i, "", &word, NULL))
             return false;
         is_full = strcmp(word, "full_attention") == 0;
-        good    = is_full ? both || !sliding : sliding && strcmp(word, "sliding_attention") == 0;
+        good    = is_full ? both || !sliding : sliding && strcmp(word, windowed) == 0;
         snprintf(key, sizeof key, "layer_types[%d]", l);
         if (sliding)
-            snprintf(hint, sizeof hint, "sliding_window %d", c->window);
+            snprintf(hint, sizeof hint, "%s %d", window_key(c), c->window);
         if (!good)
-            return key_wrong(&r->keys, key, "expected %s, found %s (%s)",
-                             both          ? "'sliding_attention' or 'full_attention'"
-                                 : sliding ? "'sliding_attention'"
-                                           : "'full_attention'",
+            return key_wrong(&r->keys, key, "expected '%s'%s, found %s (%s)",
+                             sliding ? windowed : "full_attention",
+                             both ? " or 'full_attention'" : "",
                              key_found(i, found, sizeof found), hint);
         if (is_full && sliding)
             layers_add(full, l);
@@ -396,10 +415,12 @@ static bool read_window(HfReader *r)
         if (use && !json_read_bool(use, key_what(&r->keys, "use_sliding_window"), &on, r->keys.err))
             return false;
     }
-    const Json *size = f->window == WINDOW_NONE ? NULL : key_take(&r->keys, "sliding_window");
+    c->window_chunked = f->window == WINDOW_CHUNKED;
+    const Json *size  = f->window == WINDOW_NONE ? NULL : key_take(&r->keys, window_key(c));
     if (on && !size)
         c->window = f->window_absent;
-    else if (on && !json_is_null(size) && !key_size(&r->keys, "sliding_window", size, &c->window))
+    else if (on && (c->window_chunked || !json_is_null(size))
+             && !key_size(&r->keys, window_key(c), size, &c->window))
         return false;
     Layers      full  = { 0 };
     const Json *types;
@@ -413,8 +434,9 @@ static bool read_window(HfReader *r)
     if (c->window && f->rope_rule == ROPE_WINDOWED)
         c->no_rope_layers = full;
     if (c->window == 0 || n_full == c->n_layers) {
-        c->window       = 0;
-        c->theta_window = 0;
+        c->window         = 0;
+        c->window_chunked = false;
+        c->theta_window   = 0;
     } else {
         c->full_layers = full;
     }
@@ -458,20 +480,19 @@ static bool layer_thetas(HfReader *r)
 
 /* ---- Experts --------------------------------------------------------------------------------- */
 
-/* Layers of the list mlp_only_layers have no experts. */
-static bool listed_dense(HfReader *r)
+/* Add the layers that a key lists. *given: is it there, and not null? */
+static bool listed(HfReader *r, const char *name, Layers *set, bool *given)
 {
-    Config     *c    = r->c;
-    const Json *list = key_take(&r->keys, "mlp_only_layers");
-    if (list && !json_is_null(list) && !json_is_array(list))
-        return key_wrong(&r->keys, "mlp_only_layers", "expected an array of layers, found %s",
-                         json_kind(list));
+    const Json *list = key_take(&r->keys, name);
+    *given = list && !json_is_null(list);
+    if (*given && !json_is_array(list))
+        return key_wrong(&r->keys, name, "expected an array of layers, found %s", json_kind(list));
     for (const Json *i = json_first(list); i; i = json_next(i)) {
         int64_t l;
-        if (!json_read_int(i, key_what(&r->keys, "mlp_only_layers"), 0, INT32_MAX, &l, r->keys.err))
+        if (!json_read_int(i, key_what(&r->keys, name), 0, INT32_MAX, &l, r->keys.err))
             return false;
-        if (l < c->n_layers)
-            layers_add(&c->dense_layers, (int)l);
+        if (l < r->c->n_layers)
+            layers_add(set, (int)l);
     }
     return true;
 }
@@ -486,14 +507,18 @@ static bool dense_layers(HfReader *r)
                *first_key = m->first ? key_take(&r->keys, m->first) : NULL,
                *last_key = m->last ? key_take(&r->keys, m->last) : NULL;
     int         step = 1, first = m->first_absent, last = -1;
+    Layers      moe = { 0 };
+    bool        given = false;
     if ((step_key && !key_size(&r->keys, name, step_key, &step))
         || (first_key && !key_int(&r->keys, m->first, first_key, 0, KEY_LARGEST, &first))
-        || (last_key && !key_int(&r->keys, m->last, last_key, -1, KEY_LARGEST, &last)))
+        || (last_key && !key_int(&r->keys, m->last, last_key, -1, KEY_LARGEST, &last))
+        || (m->list && !listed(r, m->list, &moe, &given)))
         return false;
     for (int l = 0; l < c->n_layers; l++)
-        if (l < first || (last >= 0 && l > last) || (l + 1) % step != 0)
+        if (given ? !layers_has(&moe, l)
+                  : l < first || (last >= 0 && l > last) || (l + 1) % step != 0)
             layers_add(&c->dense_layers, l);
-    return m->first || listed_dense(r);
+    return m->first || m->list || listed(r, "mlp_only_layers", &c->dense_layers, &given);
 }
 
 /* If no layer has experts, the config says so. One group is no group. */

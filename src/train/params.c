@@ -17,7 +17,8 @@ bool train_supported(const Config *c, const char *what, Error *err)
     const struct { bool lacks; const char *key, *expected; } parts[] = {
         { c->norm_placement == PLACE_PARALLEL || c->norm_placement == PLACE_PARALLEL2,
           "norm_placement", "pre, post, both or output" },
-        { c->qk_norm == QK_HEADS, "qk_norm", "none, head or vector" },
+        { c->qk_norm == QK_HEADS || c->qk_norm == QK_PLAIN, "qk_norm", "none, head or vector" },
+        { c->window_chunked, "window_chunked", "false" },
         { c->n_experts > 0, "n_experts", "0" },
         { c->query_scale != 0, "query_scale", "0" },
         { c->ffn == FFN_XIELU, "ffn", "another than xielu" },

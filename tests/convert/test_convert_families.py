@@ -10,14 +10,14 @@ import harness
 from harness import edited, if_there, need, converted, refused, source_tensors, to_f32, expect_config, MODELS
 import numpy as np
 
-MIXTURES = ("ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", "minimax-m2", "olmoe")
+MIXTURES = ("ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", "llama4", "minimax-m2", "olmoe")
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
             "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3",
             "apertus")
 PLUS_ONE = ("gemma", "nemotron")
-PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium")
+PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium", "llama4")
 
 
 def stored(m, name):
@@ -96,6 +96,12 @@ def expected(fixture, c, t, name):
         return a.swapaxes(1, 2) if kind == "weight" else a.reshape(-1)
     if fixture == "gpt-oss" and part == "expert_down":
         return t[base + "mlp.experts.down_proj"].swapaxes(1, 2) if kind == "weight" else t[base + "mlp.experts.down_proj_bias"].reshape(-1)
+    if fixture == "llama4" and part in ("expert_gate", "expert_up"):
+        return np.split(t[base + "feed_forward.experts.gate_up_proj"].swapaxes(1, 2), 2, axis=1)[part == "expert_up"]
+    if fixture == "llama4" and part == "expert_down":
+        return t[base + "feed_forward.experts.down_proj"].swapaxes(1, 2)
+    if fixture == "llama4" and part.startswith("shared_"):
+        return t["%sfeed_forward.shared_expert.%s_proj.weight" % (base, part[7:])]
     if fixture == "granite-moe" and part in ("expert_gate", "expert_up"):
         return np.split(t[base + "block_sparse_moe.input_linear.weight"], 2, axis=1)[part == "expert_up"]
     if fixture == "granite-moe" and part in ("router", "expert_down"):
@@ -119,6 +125,8 @@ def expected(fixture, c, t, name):
     names = dict(LLAMA)
     if fixture == "gpt-oss":
         names["router"] = "mlp.router"
+    if fixture == "llama4":
+        names.update(router="feed_forward.router", **{part: names[part].replace("mlp", "feed_forward") for part in ("w_gate", "w_up", "w_down")})
     if fixture == "apertus":
         names.update(attn_norm="attention_layernorm", ffn_norm="feedforward_layernorm")
     if fixture in ("mixtral", "minimax-m2"):
@@ -183,6 +191,9 @@ def test_family_configs_say_what_their_folders_say():
                          n_layers=3, qkv_bias=True, out_bias=False),
         "ernie45-moe": dict(n_experts=6, experts_used=2, expert_d_ff=32, shared_d_ff=64, choice_bias=True, renormalize=True,
                             renormalize_min=1e-12, dense_layers=[0], tied_embeddings=True),
+        "llama4": dict(n_experts=4, experts_used=1, expert_d_ff=40, shared_d_ff=40, d_ff=96, dense_layers=[0, 2], router_score="sigmoid",
+                       expert_input_scaled=True, qk_norm="plain", qk_norm_after_rope=True, window=8, window_chunked=True,
+                       full_layers=[3], no_rope_layers=[3], query_scale=0.1, query_scale_length=8, query_scale_unrotated=True),
         "olmoe": dict(n_experts=8, experts_used=3, expert_d_ff=40, qk_norm="vector", window=0, bos=-1, eos=[2]),
         "mixtral": dict(n_experts=4, experts_used=2, expert_d_ff=80, renormalize=True, theta=1e6, window=0),
         "olmo2": dict(norm_placement="output", qk_norm="vector", theta=500000, bos=-1, eos=[]),
@@ -278,6 +289,32 @@ def test_granite_moe_with_a_shared_network_and_olmoe_with_a_limit():
     with if_there():
         expect_config(converted(edited("olmoe", config={"clip_qkv": 1.5})), qkv_clip=1.5)
         refused(edited("olmoe", config={"clip_qkv": 0}), "clip_qkv")
+
+
+def test_keys_of_llama4():
+    with if_there():
+        config = json.load(open(os.path.join(need(MODELS, "llama4"), "config.json")))
+        expect_config(converted(edited("llama4", config={"use_qk_norm": False})), qk_norm=False, qk_norm_after_rope=None)
+        expect_config(converted(edited("llama4", config={"attn_temperature_tuning": False})), query_scale=None, query_scale_length=None,
+                      query_scale_unrotated=None)
+        expect_config(converted(edited("llama4", drop=["moe_layers"])), dense_layers=[0, 2])
+        expect_config(converted(edited("llama4", config={"no_rope_layers": []})), no_rope_layers=[3], full_layers=[3])
+        expect_config(converted(edited("llama4", drop=["no_rope_layers"], config={"no_rope_layer_interval": 2})), no_rope_layers=[1, 3])
+        expect_config(converted(edited("llama4", drop=["attention_chunk_size"])), window=8192)
+        expect_config(converted(edited("llama4", config={"layer_types": ["chunked_attention"] * 3 + ["full_attention"]})), full_layers=[3])
+        expect_config(converted(edited("llama4", config={"no_rope_layers": [0, 0, 0, 0]})), window=0, window_chunked=None)
+        refused(edited("llama4", config={"layer_types": ["sliding_attention"] * 4}), "layer_types[0]", "chunked_attention")
+        refused(edited("llama4", config={"attention_chunk_size": None}), "attention_chunk_size")
+        refused(edited("llama4", config={"moe_layers": 3}), "moe_layers", "an array of layers")
+        refused(edited("llama4", config={"moe_layers": [0, 1, 3]}), "feed_forward")
+        whole = {"model_type": "llama4", "architectures": ["Llama4ForConditionalGeneration"], "text_config": config, "vision_config": {}}
+
+        def renamed(t):
+            for name in list(t):
+                t["language_model." + name] = t.pop(name)
+        one = converted(need(MODELS, "llama4"), out="a.bin")
+        other = converted(edited("llama4", config=whole, drop=set(config) - set(whole), tensors=renamed), out="b.bin")
+        assert same_weights(one, other) and one.config == other.config
 
 
 def test_routing_keys_of_minimax_glm_and_ernie():

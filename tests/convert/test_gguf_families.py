@@ -25,6 +25,7 @@ ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax
          "qwen3": ("qwen3", False), "qwen2_moe": ("qwen2moe", False), "qwen3_moe": ("qwen3moe", False), "phi3": ("phi3", False),
          "gemma": ("gemma", False), "gemma2": ("gemma2", False), "gemma3_text": ("gemma3", False), "olmo2": ("olmo2", False),
          "cohere": ("command-r", False), "stablelm": ("stablelm", False), "gpt2": ("gpt2", False), "gpt_neox": ("gptneox", False),
+         "llama4_text": ("llama4", False),   # they lie in pairs already
          "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False),
          "smollm3": ("smollm3", True), "olmo3": ("olmo2", False), "exaone4": ("exaone4", False),
          "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False)}
@@ -42,6 +43,9 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "attention.dense": "attn_output", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down",
          "post_self_attn_layernorm": "post_attention_norm", "post_mlp_layernorm": "post_ffw_norm",
          "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm",
+         "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up", "feed_forward.down_proj": "ffn_down",
+         "feed_forward.router": "ffn_gate_inp", "feed_forward.shared_expert.gate_proj": "ffn_gate_shexp",
+         "feed_forward.shared_expert.up_proj": "ffn_up_shexp", "feed_forward.shared_expert.down_proj": "ffn_down_shexp",
          "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm"}
 TOP = {"embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd", "wpe": "position_embd", "norm": "output_norm", "ln_f": "output_norm",
        "final_layer_norm": "output_norm", "lm_head": "output", "embed_out": "output"}
@@ -80,7 +84,7 @@ def tensors_of(folder, c):
             for part, half in zip(("gate", "up"), np.split(bits, 2, axis=1)):
                 result["blk.%s.ffn_%s_exps.weight" % (name.split(".")[2], part)] = (kind, np.ascontiguousarray(half))
             continue
-        found = re.match(r"model\.layers\.(\d+)\.(?:mlp\.experts\.(gate_up|down)_proj|self_attn\.(sinks))(_bias)?$", name)
+        found = re.match(r"model\.layers\.(\d+)\.(?:(?:mlp|feed_forward)\.experts\.(gate_up|down)_proj|self_attn\.(sinks))(_bias)?$", name)
         quantized = re.match(r"model\.layers\.(\d+)\.mlp\.experts\.(gate_up|down)_proj_(blocks|scales)$", name)
         if quantized:   # in ggml a byte has codes that are 16 apart, behind the scale
             layer, part, what = quantized.groups()
@@ -91,11 +95,12 @@ def tensors_of(folder, c):
             for to, rows in [("down", there)] if part == "down" else [("gate", there[:, ::2]), ("up", there[:, 1::2])]:
                 result["blk.%s.ffn_%s_exps.weight" % (layer, to)] = ("MXFP4", np.ascontiguousarray(rows))
             continue
-        if found:   # gpt_oss
+        if found:   # gpt_oss, where gate and up lie in turn; llama4
             layer, part, sinks, bias = found.groups()
+            gate, up = (slice(0, None, 2), slice(1, None, 2)) if c["model_type"] == "gpt_oss" else np.arange(bits.shape[-1]).reshape(2, -1)
             bits = bits if bias or sinks else bits.swapaxes(1, 2)
             pieces = [("attn_sinks", bits)] if sinks else [("ffn_down_exps", bits)] if part == "down" else [
-                ("ffn_gate_exps", bits[:, ::2]), ("ffn_up_exps", bits[:, 1::2])]
+                ("ffn_gate_exps", bits[:, gate]), ("ffn_up_exps", bits[:, up])]
             for to, rows in pieces:
                 kind, rows = ("F32", harness.to_f32(kind, rows).view("<u4")) if bias or sinks else (kind, rows)
                 result["blk.%s.%s.%s" % (layer, to, "bias" if bias else "weight")] = (kind, np.ascontiguousarray(rows))
@@ -167,7 +172,10 @@ def keys_of(c, config):
     if rope["type"] == "yarn":
         own["rope.scaling.original_context_length"] = (U32, int(rope["original_n_ctx"]))
         own["rope.scaling.yarn_beta_fast"], own["rope.scaling.yarn_beta_slow"] = (F32, rope["beta_fast"]), (F32, rope["beta_slow"])
-    if config.get("query_scale"):
+    if c["model_type"] == "llama4_text":
+        del own["attention.sliding_window_pattern"], own["leading_dense_block_count"]
+        own["interleave_moe_layer_step"] = (U32, 2)
+    elif config.get("query_scale"):
         own["attention.temperature_scale"] = (F32, config["query_scale"])
         own["rope.scaling.yarn_log_multiplier"] = (F32, rope["mscale_all_dim"])
     return own
@@ -200,6 +208,8 @@ def test_every_architecture_computes_what_the_folder_does():
     for folder in harness.known_models():
         if os.path.basename(folder).startswith("gpt-oss"):   # its limit has no key there
             folder = harness.edited(os.path.basename(folder), config={"swiglu_limit": 7.0})
+        if os.path.basename(folder) == "llama4":   # nor have its chunks
+            folder = harness.edited("llama4", config={"attention_chunk_size": 8192, "floor_scale": 8192, "max_position_embeddings": 32768})
         name = os.path.basename(folder)
         report = subprocess.run([TBLOCK, "info", folder, "--json"], stdout=subprocess.PIPE, universal_newlines=True)
         config = json.loads(report.stdout)["config"]

@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60}
+SEEDS = {"xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -63,6 +63,12 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
     "biased": {"n_experts": 9, "experts_used": 4, "expert_d_ff": 33, "choice_bias": True, "renormalize": True, "renormalize_min": 0.7},
     "xielu": {"ffn": "xielu", "qk_norm": "head", "d_ff": 90, "ffn_bias": True},
     "byposition": {"query_scale": 0.4, "query_scale_length": 24, "qk_norm": "heads", "head_dim": 10, "window": 65, "full_layers": [1]},
+    "chunked": {"n_layers": 4, "window": 72, "window_chunked": True, "full_layers": [1, 3], "no_rope_layers": [1], "qk_norm": "plain",
+                "qk_norm_after_rope": True, "query_scale": 0.5, "query_scale_length": 24, "query_scale_unrotated": True, "n_experts": 6,
+                "experts_used": 2, "expert_d_ff": 40, "shared_d_ff": 24, "router_score": "sigmoid", "expert_input_scaled": True,
+                "dense_layers": [0], "rope": {"type": "linear", "factor": 2}},
+    "chunkfew": {"window": 20, "window_chunked": True, "qk_norm": "plain", "n_experts": 5, "experts_used": 3, "expert_d_ff": 33,
+                 "expert_input_scaled": True, "renormalize": True, "norm": "layer", "kv_heads": 1, "head_dim": 12, "expert_bias": True},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -71,6 +77,7 @@ TOLERANCE = 2e-5  # share of the largest logit, as in make_cases.py; --measure s
 DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "qkv_bias": False,
             "out_bias": False, "ffn_bias": False, "norm_bias": False, "qk_norm": "none", "window": 0, "full_layers": [],
             "qkv_clip": 0.0, "no_rope_layers": [], "qk_norm_after_rope": False, "query_scale": 0.0, "query_scale_length": 0,
+            "query_scale_unrotated": False, "window_chunked": False, "expert_input_scaled": False,
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "shared_router": False,
@@ -112,7 +119,7 @@ def make(name):
         matrix(at + "wq", q, d, c["qkv_bias"], 1.5)
         matrix(at + "wk", kv, d, c["qkv_bias"], 1.5)
         matrix(at + "wv", kv, d, c["qkv_bias"])
-        if c["qk_norm"] != "none":
+        if c["qk_norm"] not in ("none", "plain"):
             norm(at + "q_norm", hd if c["qk_norm"] == "head" else q, False)
             norm(at + "k_norm", hd if c["qk_norm"] == "head" else kv, False)
         if c["attn_sinks"]:
@@ -188,7 +195,7 @@ class Reference:
     def rope(self, x, layer):
         """[heads, T, head_dim]; pairs (i, i + rotary_dim / 2)."""
         c, rot, windowed = self.c, self.c["rotary_dim"], self.windowed(layer)
-        if c["positions"] != "rope" or layer in c["no_rope_layers"]:
+        if not self.rotates(layer):
             return x
         own = windowed and c["theta_window"]
         f = 1.0 / (own or c["theta"]) ** (np.arange(0, rot, 2) / rot)
@@ -200,6 +207,9 @@ class Reference:
         cos, sin, half = np.cos(angle), np.sin(angle), rot // 2
         a, b = x[..., :half], x[..., half:rot]
         return np.concatenate([a * cos - b * sin, b * cos + a * sin, x[..., rot:]], -1).astype(self.dtype)
+
+    def rotates(self, layer):
+        return self.c["positions"] == "rope" and layer not in self.c["no_rope_layers"]
 
     def windowed(self, layer):
         return self.c["window"] > 0 and layer not in self.c["full_layers"]
@@ -213,6 +223,8 @@ class Reference:
         def normed(y, n, name):
             """[n, T, head_dim]"""
             w = self.w.get(name)
+            if kind == "plain":
+                return self.norm(y, name, self.dtype(1)) if self.rotates(layer) else y
             if kind == "vector":
                 return split(self.norm(y.transpose(1, 0, 2).reshape(y.shape[1], -1), name, w), n)
             return y if kind == "none" else self.norm(y, name, w if kind == "head" else w.reshape(n, 1, c["head_dim"]))
@@ -228,8 +240,9 @@ class Reference:
             return normed(y, n, name) if name and late else y
 
         def by_position(y):
-            steps = np.arange(len(x)) // (c["query_scale_length"] or 1)
-            return (y * (1 + c["query_scale"] * np.log(1 + steps))[:, None]).astype(self.dtype) if c["query_scale"] else y
+            steps = (np.arange(len(x)) + c["query_scale_unrotated"]) // (c["query_scale_length"] or 1)
+            scaled = c["query_scale"] and not (c["query_scale_unrotated"] and self.rotates(layer))
+            return (y * (1 + c["query_scale"] * np.log(1 + steps))[:, None]).astype(self.dtype) if scaled else y
 
         q = by_position(heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm"))
         k = heads(self.linear(x, at + "wk"), c["kv_heads"], at + "k_norm")
@@ -239,7 +252,8 @@ class Reference:
         if c["attn_softcap"]:
             s = c["attn_softcap"] * np.tanh(s / self.dtype(c["attn_softcap"]))
         query, key = np.arange(len(x))[:, None], np.arange(len(x))
-        visible = (key <= query) & ((key > query - c["window"]) if windowed else True)
+        near = key // c["window"] == query // c["window"] if windowed and c["window_chunked"] else key > query - c["window"]
+        visible = (key <= query) & (near if windowed else True)
         s = np.where(visible, s, -np.inf)
         if c["attn_sinks"]:
             s = np.concatenate([s, np.broadcast_to(self.w[at + "attn_sinks"][:, None, None], (*s.shape[:2], 1))], -1)
@@ -282,8 +296,9 @@ class Reference:
             chosen = sorted(np.argsort(-v[t], kind="stable")[:c["experts_used"]])
             total = max(p[t, chosen].sum(), c["renormalize_min"]) if c["renormalize"] else 1
             for e in chosen:
-                y[t] += p[t, e] / total * self.dtype(c["expert_scale"]) * self.network(x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")),
-                                                                                   lambda n, e=e: self.expert_bias(at + "expert_" + n[2:], e))
+                share, before = p[t, e] / total * self.dtype(c["expert_scale"]), c["expert_input_scaled"]
+                y[t] += (1 if before else share) * self.network(x[t] * share if before else x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")),
+                                                                lambda n, e=e: self.expert_bias(at + "expert_" + n[2:], e))
         if c["shared_d_ff"]:
             weight = 1 / (1 + np.exp(-x @ w[at + "shared_router"].T)) if c["shared_router"] else 1
             y = y + weight * self.network(x, *(w[at + "shared_" + n] for n in ("gate", "up", "down")))
