@@ -941,10 +941,10 @@ TBLOCK_API bool tblock_generation_embedding(const tblock_generation *g, bool nor
 /* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */
 
 /* Load a LoRA adapter for a model: a folder with adapter_config.json and adapter_model.safetensors,
- * as peft writes them. *number counts the model's adapters from 0; they live as long as the model.
- * Call it before other threads use the model. Fails with TBLOCK_INPUT (not an adapter, one of
- * another model, of a kind that is not kept, or of a matrix that cannot be adapted; a number that
- * is not finite) and TBLOCK_USAGE (a model that ranks share). */
+ * as peft writes them, or a .gguf. *number counts the model's adapters from 0; they live as long as
+ * the model. Call it before other threads use the model. Fails with TBLOCK_INPUT (not an adapter,
+ * one of another model, of a kind that is not kept, or of a matrix that cannot be adapted; a number
+ * that is not finite) and TBLOCK_USAGE (a model that ranks share). */
 TBLOCK_API bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err);
 
 /* 64 hexadecimal digits of everything in it that changes bits; NULL: no such adapter. */

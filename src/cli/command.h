@@ -387,7 +387,7 @@ enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not re
 /* tblock_open as the options say, with its adapters: those of compute_context. */
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err);
 
-/* "DIR:0.5" of --lora is an adapter and its scale; without a number behind the last colon, 1. */
+/* "PATH:0.5" of --lora is an adapter and its scale; without a number behind the last colon, 1. */
 enum { LORA_PATH = 4096 };
 bool lora_read(const char *text, char dir[LORA_PATH], double *scale, tblock_error *err);
 

@@ -57,8 +57,9 @@ const Option compute_options[] = {
       "convert the matrices to this type while loading, as quantize does; auto: keep the file's "
       "types" },
     OPTION_KEEP(AT(keep), "with --type: ", ", such as 'embed=f16'; the first match counts"),
-    { "lora", 0, "DIR[:SCALE]", OPT_TEXTS, AT(lora), 0, 0, NULL,
-      "apply this LoRA adapter of the model, times SCALE; repeatable" },
+    { "lora", 0, "PATH[:SCALE]", OPT_TEXTS, AT(lora), 0, 0, NULL,
+      "apply this LoRA adapter of the model, a folder of peft or a .gguf, times SCALE; "
+      "repeatable" },
     { 0 },
 };
 #undef AT

@@ -199,7 +199,7 @@ static bool open_peft(Peft *x, Lora *out, const Config *c, const char *path, Err
         && lora_make(out, c, x->parts.part, x->parts.n, weights, err);
 }
 
-bool adapter_open(Lora *out, const Config *c, const char *path, Error *err)
+static bool peft_open(Lora *out, const Config *c, const char *path, Error *err)
 {
     Peft x  = { 0 };
     bool ok = open_peft(&x, out, c, path, err);
@@ -207,4 +207,27 @@ bool adapter_open(Lora *out, const Config *c, const char *path, Error *err)
     peft_config_free(x.config);
     tensor_file_close(&x.file);
     return ok;
+}
+
+/* ---- GGUF ------------------------------------------------------------------------------------ */
+
+static bool gguf_adapter_open(Lora *out, const Config *c, const char *path, Error *err)
+{
+    char         name[PATH_BYTES];
+    Source       s     = { .path = name, .stored = { .config = *c } };
+    AdapterParts parts = { 0 };
+    snprintf(name, sizeof name, "%s", path);
+    bool ok = gguf_open(&s.gguf, path, err)
+        && adapter_parts_new(&parts, path, c, s.gguf.tensors, s.gguf.n_tensors, err)
+        && gguf_adapter_read(&s, &parts, err) && adapter_parts_check(&parts)
+        && lora_make(out, c, parts.part, parts.n, path, err);
+    adapter_parts_free(&parts);
+    gguf_close(&s.gguf);
+    return ok;
+}
+
+bool adapter_open(Lora *out, const Config *c, const char *path, Error *err)
+{
+    return path_is_folder(path) ? peft_open(out, c, path, err)
+                                : gguf_adapter_open(out, c, path, err);
 }

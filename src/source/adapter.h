@@ -42,6 +42,10 @@ bool adapter_add(AdapterParts *p, const TensorSpec *s, const Tensor *a, const Te
 /* Fails with the first tensor of the file that is no part. */
 bool adapter_parts_check(const AdapterParts *p);
 
+/* gguf_model.c: adds all matrices of an adapter. s has the open file, its path and the model's
+ * config. */
+bool gguf_adapter_read(Source *s, AdapterParts *p, Error *err);
+
 /* peft_config.c: what adapter_config.json says. */
 typedef struct PeftConfig PeftConfig;
 PeftConfig *peft_config_open(const char *path, Error *err);

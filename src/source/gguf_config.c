@@ -81,6 +81,16 @@ enum { N_ARCHS = sizeof archs / sizeof archs[0] };
 
 bool gguf_arch_pairs(const GgufArch *a) { return a->flags & ROTATES_PAIRS; }
 
+bool gguf_arch_of(const GgufArch *a, const char *family)
+{
+    const char *const is[] = { a->family, a->moe_family, a->window_family,
+                               strcmp(a->name, "llama") == 0 ? "mistral" : NULL };
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++)
+        if (is[i] && strcmp(is[i], family) == 0)
+            return true;
+    return false;
+}
+
 const char *gguf_arch_name(const GgufArch *a, TensorRole role, const char *usual)
 {
     return role == ROLE_FFN_NORM && a->flags & FFN_NORM_POST ? "post_attention_norm" : usual;

@@ -1,6 +1,6 @@
 /* source/gguf_model.c: finds our tensors in a GGUF file: names, fused matrices, the order of
  * rotated dimensions. */
-#include "source/source.h"
+#include "source/adapter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +59,7 @@ enum { NAME_MAX_BYTES = 80 };
 typedef struct GgufBinder {
     Source         *s;
     const GgufArch *arch;
+    const char     *part;    /* of a matrix: ".lora_b" in adapters, else "" */
     bool           *used;    /* [n_tensors of the file] */
     Error          *err;
 } GgufBinder;
@@ -67,9 +68,9 @@ static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, 
 {
     const char *end = s->bias || s->role == ROLE_CHOICE_BIAS ? "bias" : "weight";
     if (s->layer < 0)
-        snprintf(name, NAME_MAX_BYTES, "%s.%s", base, end);
+        snprintf(name, NAME_MAX_BYTES, "%s.%s%s", base, end, b->part);
     else
-        snprintf(name, NAME_MAX_BYTES, "blk.%d.%s.%s", s->layer, base, end);
+        snprintf(name, NAME_MAX_BYTES, "blk.%d.%s.%s%s", s->layer, base, end, b->part);
     const Tensor *t = gguf_tensor(&b->s->gguf, name);
     if (t)
         b->used[t - b->s->gguf.tensors] = true;
@@ -352,6 +353,63 @@ static bool keep_special(Source *s, Error *err)
     return source_keep_special(s, &o, err);
 }
 
+/* ---- Adapters -------------------------------------------------------------------------------- */
+
+/* Source: llama.cpp, src/llama-adapter.cpp; alpha 0 or none: the product counts as it is. */
+static bool read_alpha(const GgufMeta *meta, double *alpha, Error *err)
+{
+    static const char *const want[][2] = { { "general.type", "adapter" },
+                                           { "adapter.type", "lora" } };
+    GgufString               text;
+    for (int i = 0; i < 2; i++) {
+        if (!gguf_read_string(meta, want[i][0], &text, err))
+            return false;
+        if (!gguf_string_is(text, want[i][1]))
+            return fail(err, INPUT, "%s: key %s: expected '%s', found '%.*s'", meta->path,
+                        want[i][0], want[i][1], (int)(text.n < 40 ? text.n : 40), text.bytes);
+    }
+    if (gguf_find(meta, "adapter.alora.invocation_tokens"))
+        return fail(err, INPUT, "%s: key adapter.alora.invocation_tokens: expected none, found an "
+                                "adapter that begins with certain tokens (aLoRA)", meta->path);
+    *alpha = 0;
+    return !gguf_find(meta, "adapter.lora.alpha")
+        || gguf_read_number(meta, "adapter.lora.alpha", alpha, err);
+}
+
+static bool add_adapted(GgufBinder *b, AdapterParts *parts, const TensorSpec *s, double alpha)
+{
+    char      name[NAME_MAX_BYTES];
+    GgufPlace p = find_place(b, s, name);
+    if (!p.t)
+        return true;
+    snprintf(name, sizeof name, "%s", p.t->name);
+    name[strlen(name) - 1] = 'a';
+    const Tensor *a        = gguf_tensor(&b->s->gguf, name);
+    if (!a)
+        return fail(b->err, INPUT, "%s: tensor %s: expected beside %s, found no such tensor",
+                    b->s->path, name, p.t->name);
+    RowSource rows = { .base = p.base, .pair = pair_of(b, s) };
+    double    rank = a->rank == 2 && a->shape[0] > 0 ? (double)a->shape[0] : 1;
+    return adapter_add(parts, s, a, p.t, (int64_t)p.rows, &rows, alpha != 0 ? alpha / rank : 1,
+                       &gguf_part_of(&b->s->gguf, p.t)->map);
+}
+
+bool gguf_adapter_read(Source *s, AdapterParts *parts, Error *err)
+{
+    GgufBinder b = { .s = s, .part = ".lora_b", .used = parts->used, .err = err };
+    double     alpha;
+    if (!read_alpha(s->gguf.meta, &alpha, err) || !(b.arch = gguf_arch(&s->gguf, err)))
+        return false;
+    if (!gguf_arch_of(b.arch, s->stored.config.family))
+        return fail(err, INPUT, "%s: key general.architecture: expected that of a %s model, found "
+                                "another", s->path, s->stored.config.family);
+    TensorSpec spec = tensor_list_start();
+    while (adapter_next(&s->stored.config, &spec))
+        if (!add_adapted(&b, parts, &spec, alpha))
+            return false;
+    return true;
+}
+
 bool gguf_model_open(Source *s, Error *err)
 {
     if (!gguf_open(&s->gguf, s->path, err)
@@ -361,7 +419,7 @@ bool gguf_model_open(Source *s, Error *err)
         return false;
     if (s->gguf.n_tensors == 0)
         return true;
-    GgufBinder b = { .s = s, .err = err };
+    GgufBinder b = { .s = s, .part = "", .err = err };
     if (!(b.arch = gguf_arch(&s->gguf, err)) || !gguf_config(s, b.arch, err))
         return false;
     s->has_weights = bind_all(&b);

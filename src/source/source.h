@@ -244,6 +244,8 @@ typedef struct GgufArch GgufArch;
 const GgufArch *gguf_arch(const GgufFile *f, Error *err);
 /* does it rotate neighbouring dimensions? Then rows of q and k are reordered */
 bool            gguf_arch_pairs(const GgufArch *a);
+/* do its files hold models of this family? */
+bool            gguf_arch_of(const GgufArch *a, const char *family);
 /* what it calls a tensor; usual: as most do */
 const char     *gguf_arch_name(const GgufArch *a, TensorRole role, const char *usual);
 

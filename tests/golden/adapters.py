@@ -19,6 +19,9 @@ import numpy as np
 from ref import read_safetensors, write_safetensors
 from runner import ROOT, TEST_DATA, Failure, Program, add_options, run_checks
 
+sys.path.insert(0, str(ROOT / "tests" / "format"))
+import make_gguf  # noqa: E402
+
 DATA = ROOT / "tests" / "data" / "models"
 MADE = ["llama-gqa", "llama-bias", "llama-tied", "qwen2", "phi3", "gpt2", "gpt-neox", "cohere", "gemma2", "stablelm", "qwen3-moe"]
 IDS = [3, 17, 4, 60, 5, 9, 33, 12, 7, 50, 41, 2]
@@ -51,8 +54,8 @@ class Test(Program):
             raise Failure(f"{' '.join(map(str, command))}: expected status {status}, found {p.returncode}: {p.stderr.decode()[-300:]}")
         return p.stderr.decode()
 
-    def make(self, name, kind="f4", scale=0.75):
-        """An adapter of all modules, with ranks 3 and 5 by pattern, and the folder with merged weights."""
+    def make(self, name, kind="f4", scale=0.75, ranks=(5, 3)):
+        """An adapter of all modules, with two ranks by pattern, and the folder with merged weights."""
         source, adapter, merged = DATA / name, self.out / f"{name}-{kind}", self.out / f"{name}-merged"
         for folder in (adapter, merged):
             shutil.rmtree(folder, ignore_errors=True)
@@ -64,7 +67,7 @@ class Test(Program):
                 continue
             module = full[:-len(".weight")]
             modules.append(module)
-            rank = 5 if i % 3 == 0 else 3
+            rank = ranks[i % 3 != 0]
             rows, k = w.T.shape if turned else w.shape
             a, b = numbers((rank, k), 2 * i, 0.5 / k ** 0.5), numbers((rows, rank), 2 * i + 1, 1)
             a = (a.astype("<f4").view("<u4") >> 16).astype("<u2")
@@ -74,10 +77,10 @@ class Test(Program):
             change = scale * b @ a.astype(np.float64)
             weights[full] = w + (change.T if turned else change)
         write_safetensors(adapter / "adapter_model.safetensors", parts, {"format": "pt"})
-        ranks = {m: 5 for m in modules if parts[f"base_model.model.{m}.lora_A.weight"].shape[0] == 5}
+        first = {m: ranks[0] for m in modules if parts[f"base_model.model.{m}.lora_A.weight"].shape[0] == ranks[0]}
         (adapter / "adapter_config.json").write_text(json.dumps({
-            "peft_type": "LORA", "r": 3, "lora_alpha": 3 * scale, "rank_pattern": ranks,
-            "alpha_pattern": {m.replace(".", "\\."): 5 * scale for m in ranks}, "target_modules": modules, "bias": "none", "use_dora": False,
+            "peft_type": "LORA", "r": ranks[1], "lora_alpha": ranks[1] * scale, "rank_pattern": first,
+            "alpha_pattern": {m.replace(".", "\\."): ranks[0] * scale for m in first}, "target_modules": modules, "bias": "none", "use_dora": False,
             "fan_in_fan_out": turned, "modules_to_save": None}))
         shutil.copy(source / "config.json", merged)
         write_safetensors(merged / "model.safetensors", {n: w.astype("<f4") for n, w in weights.items()}, {"format": "pt"})
@@ -108,6 +111,36 @@ class Test(Program):
         if not (self.logits(source, "--lora", f"{adapter}:0.5", "--lora", f"{adapter}:0.5") == self.logits(
                 source, "--lora", f"{adapter}:0.5", "--lora", f"{adapter}:0.5", "--threads", 3, "--isa", "scalar")).all():
             raise Failure("other bits with three threads and the scalar kernels")
+
+    def gguf(self):
+        """The same adapter as convert_lora_to_gguf.py writes it: rows of q and k by neighbouring dimensions."""
+        source, adapter, _ = self.make("llama-gqa", ranks=(4, 4))
+        c, tensors, file = json.loads((source / "config.json").read_text()), {}, self.out / "adapter.gguf"
+        roles = {"q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "o_proj": "attn_output", "gate_proj": "ffn_gate", "up_proj": "ffn_up",
+                 "down_proj": "ffn_down"}
+        for name, x in read_safetensors(adapter / "adapter_model.safetensors").items():
+            word = name.split(".")
+            where = "output" if "lm_head" in name else f"blk.{word[4]}.{roles[word[6]]}"
+            if "lora_B" in name and word[6:7] in (["q_proj"], ["k_proj"]):
+                heads = c["num_attention_heads" if word[6] == "q_proj" else "num_key_value_heads"]
+                x = x.reshape(heads, 2, -1, x.shape[1]).swapaxes(1, 2).reshape(x.shape)
+            tensors[f"{where}.weight.lora_{'a' if 'lora_A' in name else 'b'}"] = x.astype("<f4")
+        keys = {"general.architecture": (make_gguf.STRING, "llama"), "general.type": (make_gguf.STRING, "adapter"),
+                "adapter.type": (make_gguf.STRING, "lora"), "adapter.lora.alpha": (make_gguf.F32, 3.0)}
+        make_gguf.write(file, keys, tensors)
+        if not (self.logits(source, "--lora", file) == self.logits(source, "--lora", adapter)).all():
+            raise Failure("the GGUF adapter has other bits than peft's")
+        for change, word in (({"adapter.type": (make_gguf.STRING, "vera")}, "adapter.type"), ({"general.architecture": (make_gguf.STRING, "qwen2")}, "llama"),
+                             ({"adapter.alora.invocation_tokens": (make_gguf.ARRAY, (make_gguf.U32, [1]))}, "aLoRA")):
+            make_gguf.write(file, {**keys, **change}, tensors)
+            said = self.refused(3, "run", source, "--ids", "1", "--lora", file)
+            if word not in said:
+                raise Failure(f"{change}: expected {word} in {said}")
+        lacking = next(n for n in tensors if n.endswith("a"))
+        for other in ({n: x for n, x in tensors.items() if n != lacking}, {**tensors, "token_embd.weight.lora_a": tensors[lacking]},
+                      {**tensors, "blk.0.attn_norm.weight": tensors[lacking][0]}):
+            make_gguf.write(file, keys, other)
+            self.refused(3, "run", source, "--ids", "1", "--lora", file)
 
     def same_bits(self, name, type):
         source, adapter, _ = self.make(name, "u2")
@@ -178,6 +211,7 @@ def main():
         add(f"of_{name}_is_the_merged_model", DATA / name, Test.merged, name)
     for name, kind in (("llama-gqa", "bf16"), ("qwen2", "q8"), ("phi3", "q4")):
         add(f"has_one_result_{name}_{kind}", DATA / name, Test.same_bits, name, kind)
+    add("of_gguf_is_that_of_peft", DATA, Test.gguf)
     add("bits_are_pinned", DATA, Test.pinned)
     add("is_recorded_in_files", DATA, Test.recorded_in_files)
     add("refused_by_name", DATA, Test.refusals)
