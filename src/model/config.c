@@ -180,6 +180,30 @@ static bool check_experts(const Config *c, const char *what, Error *err)
         && check_layers(&c->dense_layers, c->n_layers, "dense_layers", what, err);
 }
 
+static bool check_latent(const Config *c, const char *what, Error *err)
+{
+    if (c->kv_lora == 0)
+        return check_alone(c->q_lora != 0, "q_lora", "kv_lora", what, err)
+            && check_alone(c->nope_dim != 0, "nope_dim", "kv_lora", what, err)
+            && check_alone(c->v_dim != 0, "v_dim", "kv_lora", what, err);
+    if (c->kv_heads != 1 || c->head_dim != c->rotary_dim + c->kv_lora)
+        return fail(err, INPUT,
+                    "%s: kv_lora: expected kv_heads 1 and a head_dim of rotary_dim + kv_lora, "
+                    "found %d, and %d with %d + %d",
+                    what, c->kv_heads, c->head_dim, c->rotary_dim, c->kv_lora);
+    if (c->nope_dim < 1 || c->v_dim < 1)
+        return fail(err, INPUT, "%s: %s: expected a value with kv_lora, found none", what,
+                    c->nope_dim < 1 ? "nope_dim" : "v_dim");
+    if (config_query_dim(c) > MAX_WIDTH / c->heads || c->v_dim > MAX_WIDTH / c->heads)
+        return fail(err, INPUT,
+                    "%s: nope_dim: expected queries and values of at most %d together, found "
+                    "%d heads of %d and %d",
+                    what, MAX_WIDTH, c->heads, config_query_dim(c), c->v_dim);
+    return check_alone(c->positions != POS_ROPE, "kv_lora", "positions rope", what, err)
+        && check_alone(c->qk_norm != QK_NONE, "qk_norm", "kv_lora 0", what, err)
+        && check_alone(c->qkv_clip != 0, "qkv_clip", "kv_lora 0", what, err);
+}
+
 static bool check_parts(const Config *c, const char *what, Error *err)
 {
     if (c->rotary_dim > c->head_dim || (c->positions == POS_ROPE && c->rotary_dim % 2 != 0))
@@ -232,7 +256,8 @@ bool config_check(const Config *c, const char *what, Error *err)
         return fail(err, INPUT,
                     "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what,
                     MAX_WIDTH, c->heads, c->head_dim);
-    return check_parts(c, what, err) && check_rope(c, what, err) && check_ids(c, what, err);
+    return check_latent(c, what, err) && check_parts(c, what, err) && check_rope(c, what, err)
+        && check_ids(c, what, err);
 }
 
 bool config_supported(const Config *c, const char *what, Error *err)
@@ -279,6 +304,15 @@ bool config_moe(const Config *c, int layer)
 bool config_rotates(const Config *c, int layer)
 {
     return c->positions == POS_ROPE && !layers_has(&c->no_rope_layers, layer);
+}
+int  config_query_dim(const Config *c)
+{
+    return c->kv_lora ? c->rotary_dim + c->nope_dim : c->head_dim;
+}
+int  config_value_dim(const Config *c) { return c->kv_lora ? c->v_dim : c->head_dim; }
+double config_attn_scale(const Config *c)
+{
+    return c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)config_query_dim(c));
 }
 bool config_gated(const Config *c)
 {
@@ -339,7 +373,7 @@ static void yarn_correction_range(const Config *c, double *low, double *high)
         *high += 0.001; /* as transformers: no division by 0 */
 }
 
-static double yarn_mscale(double scale, double mscale)
+double config_yarn_mscale(double scale, double mscale)
 {
     return scale <= 1 ? 1 : 0.1 * mscale * math64_log(scale) + 1;
 }
@@ -349,8 +383,9 @@ static double yarn_attention_factor(const Rope *r)
     if (r->attention_factor >= 0)
         return r->attention_factor;
     if (r->mscale != 0 && r->mscale_all_dim != 0)
-        return yarn_mscale(r->factor, r->mscale) / yarn_mscale(r->factor, r->mscale_all_dim);
-    return yarn_mscale(r->factor, 1);
+        return config_yarn_mscale(r->factor, r->mscale)
+            / config_yarn_mscale(r->factor, r->mscale_all_dim);
+    return config_yarn_mscale(r->factor, 1);
 }
 
 static void yarn_frequencies(const Config *c, double *inv_freq)

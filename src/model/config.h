@@ -105,6 +105,11 @@ typedef struct Config {
     /* gate at most this, up within -+ this, h = gate sigmoid(gate_alpha gate) (up + 1); 0:
      * SwiGLU */
     double  gate_limit, gate_alpha;
+    /* Latent attention: a position keeps one vector for all heads, its first rotary_dim values
+     * rotated and kv_lora latent ones (kv_heads 1, head_dim both). Each head has matrices of its
+     * own from the nope_dim other values of its query to the latent ones, and from those to its
+     * v_dim values. kv_lora 0: none; q_lora: width between the two matrices of q, 0: it has one */
+    int     kv_lora, q_lora, nope_dim, v_dim;
     bool    attn_sinks;                  /* a logit of each head takes part in its softmax */
     double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
@@ -156,6 +161,16 @@ int  window_oldest(int window, bool chunked, int pos);
 bool config_moe(const Config *c, int layer);
 /* Does the layer rotate q and k? */
 bool config_rotates(const Config *c, int layer);
+
+/* The factor of scores: attn_scale, or what follows from the length of a head's query. */
+double config_attn_scale(const Config *c);
+
+/* What yarn multiplies sine and cosine by, or latent attention its scores, twice. */
+double config_yarn_mscale(double factor, double mscale);
+
+/* The width of a head in what wq makes, and in what wo reads. */
+int config_query_dim(const Config *c);
+int config_value_dim(const Config *c);
 
 /* Has the feed-forward a gate (SwiGLU, GEGLU)? What is its activation called? */
 bool        config_gated(const Config *c);

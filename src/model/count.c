@@ -114,7 +114,8 @@ KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
     KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * head,
                    .positions   = c->n_ctx,
                    .n_windowed  = c->window < c->n_ctx ? count_windowed(c) : 0,
-                   .mha_ratio   = (double)c->kv_heads / c->heads };
+                   .mha_ratio   = 2.0 * c->kv_heads * c->head_dim
+                       / ((double)c->heads * (config_query_dim(c) + config_value_dim(c))) };
     uint64_t n_full = (uint64_t)(c->n_layers - kv.n_windowed);
     kv.token_bytes  = kv.layer_bytes * (uint64_t)c->n_layers;
     kv.full_bytes   = kv.layer_bytes

@@ -131,9 +131,15 @@ static FlopRow norm(const Sizes *s, double weights)
     return row(s->tokens * (4 * s->d + 4), weights + 2 * ACT * s->tokens * s->d);
 }
 
-/* Norms of q and k: one per head, or one for the whole vector. */
+/* Norms of q and k: one per head, or one for the whole vector. Of latent attention, those of what
+ * lies between its matrices. */
 static FlopRow qk_norm(const Sizes *s, const Config *c, const Count *n)
 {
+    double between = c->q_lora + c->kv_lora;
+    if (c->kv_lora > 0)
+        return row(s->tokens * (4 * between + (c->q_lora > 0 ? 8 : 4)),
+                   weight_bytes(n, ROLE_Q_A_NORM) + weight_bytes(n, ROLE_LATENT_NORM)
+                       + 2 * ACT * s->tokens * between);
     if (c->qk_norm == QK_NONE)
         return row(0, 0);
     double norms = c->qk_norm == QK_VECTOR ? 2 : (double)c->heads + c->kv_heads;
@@ -269,6 +275,8 @@ static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n
         f->op[t->op] = norm(s, weights);
         return;
     }
+    if (t->kind == KIND_HEADS)
+        used.tokens = s->tokens * s->heads;
     if (t->kind == KIND_STACK) {
         used.tokens = wanted;
         weights     = weights / c->n_experts * (wanted < c->n_experts ? wanted : c->n_experts);

@@ -74,6 +74,11 @@ typedef struct Layer {
     NormVectors  attn_norm;      /* [d_model] */
     /* [heads*head_dim, d_model], twice [kv_heads*head_dim, d_model], [d_model, heads*head_dim]. */
     Mat          wq, wk, wv, wo;
+    /* Latent attention: q in two steps, [q_lora, d_model] and [heads*query_dim, q_lora]; stacks of
+     * `heads`: [kv_lora, nope_dim] and [v_dim, kv_lora]; wo reads heads*v_dim, and there is no
+     * wv. */
+    Mat          wq_a, wq_b, w_uk, w_uv;
+    const float *q_a_norm, *latent_norm; /* [q_lora], [kv_lora] */
     const float *q_norm, *k_norm; /* lengths: QkNorm in config.h */
     const float *attn_sinks;     /* [heads] */
     NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
@@ -137,6 +142,9 @@ void embedding_row(const Embedding *e, int token, float *out);
 
 /* How ranks divide a role's matrix. */
 RankCut rank_cut(TensorRole role);
+
+/* Can ranks share a model of this config? If not, names what they cannot. */
+bool rank_supported(const Config *c, const char *what, Error *err);
 
 /* The heads that a rank computes, and the KV heads that they read: at least one. Ranks share a KV
  * head where there are more of them than KV heads. */

@@ -15,6 +15,13 @@ RankCut rank_cut(TensorRole role)
     }
 }
 
+bool rank_supported(const Config *c, const char *what, Error *err)
+{
+    return c->kv_lora == 0
+        || fail(err, INPUT, "%s: kv_lora: expected 0 for several ranks, found %d (latent attention "
+                            "is not divided)", what, c->kv_lora);
+}
+
 /* Whole groups of heads with their KV head; where there are more ranks than KV heads, the ranks of
  * a KV head share its group. */
 Range rank_heads(const Config *c, int rank, int size)

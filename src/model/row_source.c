@@ -37,10 +37,12 @@ size_t row_source_row_bytes(const RowSource *s)
 /* Steps 1 and 2. */
 static size_t file_row(const RowSource *s, int r)
 {
-    if (s->pair) {
+    if (s->pair || s->last) {
         int head = r / s->head_dim, i = r % s->head_dim, half = s->pair / 2;
         if (i < s->pair)
             i = i < half ? 2 * i : 2 * (i - half) + 1;
+        if (s->last)
+            i = i < s->last ? i + s->head_dim - s->last : i - s->last;
         r = head * s->head_dim + i;
     }
     return s->unit
@@ -132,7 +134,7 @@ static void read_elements(const RowSource *s, const SourcePart *part, size_t fir
 static size_t column_count(const RowSource *s, const Tensor *t, int item, size_t *first)
 {
     size_t n = s->item_rows ? (size_t)s->item_rows : part_rows(s, t);
-    *first   = s->item_rows ? (size_t)item * (size_t)s->k * n : 0;
+    *first   = s->item_rows ? (size_t)item * (size_t)(s->item_k ? s->item_k : s->k) * n : 0;
     return n;
 }
 
@@ -171,8 +173,8 @@ static void read_row(const RowSource *s, int item, int r, char *out)
 /* Are consecutive rows of the file exactly what is wanted? */
 static bool plain(const RowSource *s)
 {
-    return !s->pair && !s->unit && !s->by_columns && !s->shards && !s->transposed && !s->plus_one
-        && !s->read && as_they_are(s);
+    return !s->pair && !s->last && !s->unit && !s->by_columns && !s->shards && !s->transposed
+        && !s->plus_one && !s->read && as_they_are(s);
 }
 
 const void *row_source_in_place(const RowSource *s, int item, int first)

@@ -10,12 +10,13 @@
 
 typedef enum Dim {
     NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, ROTARIES, HEAD, HEADS, Q_NORM, K_NORM,
-    EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR
+    EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR, O_DIM, Q_LORA, KV_LORA, NOPE, V_HEAD
 } Dim;
 
 /* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
 typedef enum When {
-    ALWAYS, NEVER, LEARNED, FACTORS, QK_NORMED, SINKS, UNTIED,
+    ALWAYS, NEVER, LEARNED, FACTORS, ONE_Q, TWO_Q, PLAIN, LATENT, Q_BIAS, Q_A_BIAS, QK_NORMED,
+    SINKS, UNTIED,
     ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
     POST_NORMED,             /* a norm of the sublayer's result                       */
     GATED, DENSE, XIELUED, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
@@ -30,6 +31,8 @@ typedef enum When {
 #define MAT(field, input, op)   ROW(true, Layer, field, KIND_MAT, INPUT_##input, OP_##op, AS_ASKED)
 #define STACK(field, input, op) \
     ROW(true, Layer, field, KIND_STACK, INPUT_##input, OP_##op, AS_ASKED)
+#define PER_HEAD(field, input, op) \
+    ROW(true, Layer, field, KIND_HEADS, INPUT_##input, OP_##op, AS_ASKED)
 #define ROUTER(field)           ROW(true, Layer, field, KIND_MAT, INPUT_FFN, OP_COUNT, AS_FLOATS)
 #define NORM(field, op)         ROW(true, Layer, field, KIND_NORM, INPUT_NONE, OP_##op, AS_ASKED)
 #define VECTOR(field)           ROW(true, Layer, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
@@ -50,13 +53,19 @@ static const struct Part {
     { TABLE(pos_embed),                      CONTEXT,     D_MODEL,   LEARNED,      NEVER },
     { TOP_VECTOR(rope_factors),              ROTARIES,    NONE,      FACTORS,      NEVER },
     { NORM(attn_norm, ATTN_NORM),            D_MODEL,     NONE,      ATTN_NORMED,  NORM_BIAS },
-    { MAT(wq, QKV, Q),                       Q_DIM,       D_MODEL,   ALWAYS,       QKV_BIAS },
+    { MAT(wq, QKV, Q),                       Q_DIM,       D_MODEL,   ONE_Q,        Q_BIAS },
+    { MAT(wq_a, QKV, Q),                     Q_LORA,      D_MODEL,   TWO_Q,        Q_A_BIAS },
+    { VECTOR(q_a_norm),                      Q_LORA,      NONE,      TWO_Q,        NEVER },
+    { MAT(wq_b, Q_A, Q),                     Q_DIM,       Q_LORA,    TWO_Q,        NEVER },
     { MAT(wk, QKV, K),                       KV_DIM,      D_MODEL,   ALWAYS,       QKV_BIAS },
-    { MAT(wv, QKV, V),                       KV_DIM,      D_MODEL,   ALWAYS,       QKV_BIAS },
+    { VECTOR(latent_norm),                   KV_LORA,     NONE,      LATENT,       NEVER },
+    { MAT(wv, QKV, V),                       KV_DIM,      D_MODEL,   PLAIN,        QKV_BIAS },
+    { PER_HEAD(w_uk, UK, Q),                 KV_LORA,     NOPE,      LATENT,       NEVER },
+    { PER_HEAD(w_uv, UV, V),                 V_HEAD,      KV_LORA,   LATENT,       NEVER },
     { VECTOR(q_norm),                        Q_NORM,      NONE,      QK_NORMED,    NEVER },
     { VECTOR(k_norm),                        K_NORM,      NONE,      QK_NORMED,    NEVER },
     { VECTOR(attn_sinks),                    HEADS,       NONE,      SINKS,        NEVER },
-    { MAT(wo, WO, OUT),                      D_MODEL,     Q_DIM,     ALWAYS,       OUT_BIAS },
+    { MAT(wo, WO, OUT),                      D_MODEL,     O_DIM,     ALWAYS,       OUT_BIAS },
     { NORM(attn_post_norm, ATTN_POST_NORM),  D_MODEL,     NONE,      POST_NORMED,  NORM_BIAS },
     { NORM(ffn_norm, FFN_NORM),              D_MODEL,     NONE,      FFN_NORMED,   NORM_BIAS },
     { MAT(w_gate, FFN, GATE),                D_FF,        D_MODEL,   GATED,        FFN_BIAS },
@@ -88,7 +97,7 @@ BlockPart tensor_row_part(const TensorRow *r)
         return PART_ATTENTION;
     if (!tensor_row_mat(r))
         return PART_NORMS;
-    return r->reads == INPUT_QKV || r->reads == INPUT_WO ? PART_ATTENTION : PART_FFN;
+    return r->reads <= INPUT_WO ? PART_ATTENTION : PART_FFN;
 }
 
 /* Does a layer have it? layer -1: outside the layers. */
@@ -101,6 +110,12 @@ static bool holds(const Config *c, When when, int layer)
     case LEARNED:      return c->positions == POS_LEARNED;
     case FACTORS:
         return c->rope.type == ROPE_FACTORS || c->rope.type == ROPE_LONGROPE;
+    case ONE_Q:        return c->q_lora == 0;
+    case TWO_Q:        return c->q_lora > 0;
+    case PLAIN:        return c->kv_lora == 0;
+    case LATENT:       return c->kv_lora > 0;
+    case Q_BIAS:       return c->qkv_bias && c->kv_lora == 0;
+    case Q_A_BIAS:     return c->qkv_bias && c->q_lora > 0;
     case QK_NORMED:    return c->qk_norm != QK_NONE && c->qk_norm != QK_PLAIN;
     case SINKS:        return c->attn_sinks;
     case UNTIED:       return !c->tied_embeddings;
@@ -136,10 +151,14 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
 {
     if (d == Q_NORM || d == K_NORM)
         d = c->qk_norm == QK_HEAD ? HEAD : d == Q_NORM ? Q_DIM : KV_DIM;
-    *unit = d == Q_DIM || d == KV_DIM ? c->head_dim : 1;
+    *unit = d == Q_DIM ? config_query_dim(c)
+        : d == KV_DIM  ? c->head_dim
+        : d == O_DIM   ? config_value_dim(c)
+                       : 1;
     switch (d) {
     case D_MODEL: *key = "d_model";    return c->d_model;
-    case Q_DIM:   *key = "heads";      return c->heads * c->head_dim;
+    case Q_DIM:
+    case O_DIM:   *key = "heads";      return c->heads * *unit;
     case KV_DIM:  *key = "kv_heads";   return c->kv_heads * c->head_dim;
     case D_FF:    *key = "d_ff";       return c->d_ff;
     case VOCAB:   *key = "vocab_size"; return c->vocab_size;
@@ -152,6 +171,10 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     case EXPERTS: *key = "n_experts";  return c->n_experts;
     case EXPERT_FF: *key = "expert_d_ff"; return c->expert_d_ff;
     case SHARED_FF: *key = "shared_d_ff"; return c->shared_d_ff;
+    case Q_LORA:  *key = "q_lora";     return c->q_lora;
+    case KV_LORA: *key = "kv_lora";    return c->kv_lora;
+    case NOPE:    *key = "nope_dim";   return c->nope_dim;
+    case V_HEAD:  *key = "v_dim";      return c->v_dim;
     case ONE:     *key = "";           return 1;
     case FOUR:    *key = "";           return 4;
     case Q_NORM:
@@ -202,7 +225,10 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
     /* Of an embedding that is not also the head, single rows are read, so it is not in panels. */
     s->panels =
         s->k != 0 && (!tensor_spec_gathered(s) || (s->role == ROLE_EMBED && c->tied_embeddings));
-    s->stack  = p->row.kind == KIND_STACK && !s->bias ? c->n_experts : 1;
+    s->stack  = s->bias                 ? 1
+        : p->row.kind == KIND_STACK ? c->n_experts
+        : p->row.kind == KIND_HEADS ? c->heads
+                                    : 1;
     if (p->row.kind == KIND_STACK && s->bias) { /* one vector for all experts */
         s->rows     *= c->n_experts;
         s->rows_unit = c->n_experts;
@@ -293,10 +319,16 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
     static const char *const flags[N_WHEN] = {
         [LEARNED]      = "positions rope",
         [FACTORS]      = "rope type other than factors and longrope",
+        [ONE_Q]        = "q_lora above 0",
+        [TWO_Q]        = "q_lora 0",
+        [PLAIN]        = "kv_lora above 0",
+        [LATENT]       = "kv_lora 0",
         [QK_NORMED]    = "qk_norm false",
         [SINKS]        = "attn_sinks false",
         [UNTIED]       = "tied_embeddings true",
         [QKV_BIAS]     = "qkv_bias false",
+        [Q_BIAS]       = "qkv_bias false",
+        [Q_A_BIAS]     = "qkv_bias false",
         [OUT_BIAS]     = "out_bias false",
         [FFN_BIAS]     = "ffn_bias false",
         [NORM_BIAS]    = "norm_bias false",

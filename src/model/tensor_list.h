@@ -19,7 +19,8 @@
 /* One row of the table each, in file order. */
 typedef enum TensorRole {
     ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
-    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_WO,
+    ROLE_ATTN_NORM, ROLE_WQ, ROLE_WQ_A, ROLE_Q_A_NORM, ROLE_WQ_B, ROLE_WK, ROLE_LATENT_NORM,
+    ROLE_WV, ROLE_W_UK, ROLE_W_UV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_WO,
     ROLE_ATTN_POST_NORM,
     ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_XIELU, ROLE_W_DOWN,
     /* One tensor for all experts of a layer. */
@@ -30,14 +31,18 @@ typedef enum TensorRole {
 } TensorRole;
 
 /* The type of a tensor's field in Layer, or in Model (model.h). KIND_STACK: a Mat for all
- * experts. */
-typedef enum TensorKind { KIND_MAT, KIND_STACK, KIND_NORM, KIND_VECTOR, KIND_EMBEDDING } TensorKind;
+ * experts; KIND_HEADS: for all heads. */
+typedef enum TensorKind {
+    KIND_MAT, KIND_STACK, KIND_HEADS, KIND_NORM, KIND_VECTOR, KIND_EMBEDDING
+} TensorKind;
 
 /* The vectors that matrices multiply. Each is turned into integers once, for all matrices that read
  * it. */
 typedef enum Input {
     /* q, k, v. In parallel blocks with one norm, also everything of INPUT_FFN. */
     INPUT_QKV,
+    /* Of latent attention: what wq_b reads; a head's part of q; of what attention gives. */
+    INPUT_Q_A, INPUT_UK, INPUT_UV,
     INPUT_WO,
     /* gate and up. With experts, also both routers and the shared expert. */
     INPUT_FFN,
@@ -76,7 +81,7 @@ typedef struct TensorRow {
 const TensorRow *tensor_row(TensorRole role);
 static inline bool tensor_row_mat(const TensorRow *r)
 {
-    return r->kind == KIND_MAT || r->kind == KIND_STACK;
+    return r->kind == KIND_MAT || r->kind == KIND_STACK || r->kind == KIND_HEADS;
 }
 BlockPart tensor_row_part(const TensorRow *r);
 
@@ -175,7 +180,8 @@ typedef struct SourcePart { const Tensor *t; const FileMap *map; } SourcePart;
 typedef void (*ReadElements)(const void *from, int part, size_t first, size_t n, void *out);
 
 /* Row r of matrix e of a stack is found in four steps. A step changes nothing if its fields are 0.
- *  1. pairs:   r = h * head_dim + i. In the first `pair` dimensions of a head, our rotary pairs are
+ *  1. last:    r = h * head_dim + i. The first `last` rows of a head are the file's last.
+ *     pairs:   In the first `pair` dimensions of a head, our rotary pairs are
  *              (i, i + pair/2) and the file's are neighbours (2i, 2i + 1).
  *  2. unit:    row base + r / unit * stride + r % unit of the file's matrix (unit 0: base + r).
  *              This serves fused matrices.
@@ -193,8 +199,11 @@ typedef struct RowSource {
      * knows. */
     WeightType   type;
     int          stack, rows, k; /* of our tensor; a vector is a matrix with k 1 */
-    int          head_dim, pair;
+    int          head_dim, pair, last;
     int          base, unit, stride, item_rows;
+    /* of a stack that is transposed: rows of the file for each matrix, of which it has the first k;
+     * 0: k */
+    int          item_k;
     int          shards;
     /* transposed: stored as [k, rows of the file's matrix], a stack [stack, k, rows]. */
     bool         by_columns, transposed;

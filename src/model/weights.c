@@ -77,7 +77,8 @@ static const float **find_vector(Model *m, const TensorSpec *s)
     void *place = place_of(m, s);
     switch (tensor_row(s->role)->kind) {
     case KIND_MAT:
-    case KIND_STACK:     return &((Mat *)place)->bias;
+    case KIND_STACK:
+    case KIND_HEADS:     return &((Mat *)place)->bias;
     case KIND_NORM:      return s->bias ? &((NormVectors *)place)->b : &((NormVectors *)place)->w;
     case KIND_VECTOR:
     case KIND_EMBEDDING: break;
@@ -215,7 +216,10 @@ static size_t layer_bytes(const Model *m, const Layer *w)
         if (row->in_layer && row->kind == KIND_NORM)
             n += norm_bytes(m, place);
         else if (row->in_layer && tensor_row_mat(row))
-            n += mat_bytes(place) * (row->kind == KIND_STACK ? (size_t)m->cfg.experts_used : 1);
+            n += mat_bytes(place)
+                * (row->kind == KIND_STACK       ? (size_t)m->cfg.experts_used
+                       : row->kind == KIND_HEADS ? (size_t)m->cfg.heads
+                                                 : 1);
     }
     return n;
 }

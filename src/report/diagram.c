@@ -150,7 +150,8 @@ bool diagram_shows(const Config *c)
 {
     return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c)
         && c->n_experts == 0 && c->qk_norm == QK_NONE && c->attn_scale == 0 && c->attn_softcap == 0
-        && c->qkv_clip == 0 && c->query_scale == 0 && c->gate_limit == 0 && !c->attn_sinks;
+        && c->qkv_clip == 0 && c->query_scale == 0 && c->gate_limit == 0 && !c->attn_sinks
+        && c->kv_lora == 0;
 }
 
 /* What is added to x: the sublayer's result, normed behind it where the family does so, times the
@@ -201,6 +202,15 @@ static void draw_ffn_formulas(TextOut *o, const Config *c)
     draw_sum(o, c, "W<sub>down</sub> h");
 }
 
+/* r: the values that are rotated; c: the latent vector. */
+static void draw_latent_formulas(TextOut *o, const Config *c)
+{
+    text_out(o, "q<sub>r</sub>, q<sub>n</sub> = W<sub>Q</sub> %s\n",
+             c->q_lora > 0 ? "RMSNorm W<sub>QA</sub> n" : "n");
+    text_out(o, "k<sub>r</sub>, c = W<sub>K</sub> n, c = RMSNorm c\n");
+    text_out(o, "q, k = (q<sub>r</sub>, W<sub>UK</sub> q<sub>n</sub>), (k<sub>r</sub>, c)\n");
+}
+
 void draw_block_formulas(TextOut *o, const Config *c)
 {
     bool two = c->norm_placement == PLACE_PARALLEL2,
@@ -210,7 +220,10 @@ void draw_block_formulas(TextOut *o, const Config *c)
              before ? " x" : "");
     if (parallel)
         text_out(o, "m = %s%s\n", two ? norm_name(c) : "n", two ? " x" : "");
-    text_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
+    if (c->kv_lora > 0)
+        draw_latent_formulas(o, c);
+    else
+        text_out(o, "q, k, v = W<sub>Q</sub> n, W<sub>K</sub> n, W<sub>V</sub> n\n");
     if (c->qk_norm && !c->qk_norm_after_rope)
         text_out(o, "q, k = %s q, %s k\n", norm_name(c), norm_name(c));
     if (c->qkv_clip != 0)
@@ -223,8 +236,10 @@ void draw_block_formulas(TextOut *o, const Config *c)
         text_out(o, "q = q &#215; (1 + %.6g ln(1 + &#8970;%s / %d&#8971;))%s\n", c->query_scale,
                  c->query_scale_unrotated ? "(position + 1)" : "position", c->query_scale_length,
                  c->query_scale_unrotated ? ", in blocks that do not rotate" : "");
-    draw_sum(o, c, c->attn_sinks ? "W<sub>O</sub> attention(q, k, v) with sinks"
-                                 : "W<sub>O</sub> attention(q, k, v)");
+    draw_sum(o, c,
+             c->attn_sinks  ? "W<sub>O</sub> attention(q, k, v) with sinks"
+                 : c->kv_lora ? "W<sub>O</sub> W<sub>UV</sub> attention(q, k, c)"
+                              : "W<sub>O</sub> attention(q, k, v)");
     if (!parallel)
         text_out(o, "m = %s%s\n", before ? norm_name(c) : "x", before ? " x" : "");
     draw_ffn_formulas(o, c);

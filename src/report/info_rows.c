@@ -31,6 +31,9 @@ void info_config(Rows *r, const Config *c)
     pair_if_any(r, "experts", info_experts(c, words, sizeof words));
     rows_pair(r, "attention", "%d heads of %d, %d kv heads%s%s", c->heads, c->head_dim, c->kv_heads,
               info_windows(c, words, sizeof words), normed[c->qk_norm]);
+    if (c->kv_lora > 0)
+        rows_pair(r, "", "latent: queries of %d + %d, values of %d, a cache of %d + %d for all",
+                  c->rotary_dim, c->nope_dim, c->v_dim, c->rotary_dim, c->kv_lora);
     pair_if_any(r, "positions", info_positions(c, words, sizeof words));
     pair_if_any(r, "numbers", info_numbers(c, words, sizeof words));
     rows_pair(r, "biases", "%s%s%s%s", c->qkv_bias || c->out_bias || c->ffn_bias ? "on" : "none",

@@ -20,6 +20,23 @@
  * blocks), Gemma Team 2024 (norms on both sides), OLMo Team 2025 (norms behind). */
 #include "runtime/ops.h"
 
+/* q, k and v of latent attention (DeepSeek-AI 2024): all heads share the latent vector c that k and
+ * v are made of. In place of k = W_uk c, the query is brought to it: q (W_uk c) = (W_uk^T q) c. So
+ * k is c behind the values that are rotated, and v is k; W_uv comes behind attention. */
+static void latent_qkv(Run *r, const Layer *w)
+{
+    Act *in = &r->xn;
+    if (w->wq_a.rows > 0) {
+        matmul(r, &r->q_a, &r->xn, &w->wq_a);      /* q in two steps [n_tok, q_lora] */
+        norm_part(r, &r->q_a, 0, w->q_a_norm);
+        in = &r->q_a;
+    }
+    matmul(r, &r->q_heads, in, w->wq_a.rows > 0 ? &w->wq_b : &w->wq);
+    matmul(r, &r->k, &r->xn, &w->wk);              /* k = Wk n   [n_tok, rotary_dim + kv_lora] */
+    norm_part(r, &r->k, r->model->cfg.rotary_dim, w->latent_norm);
+    latent_query(r, &r->q, &r->q_heads, &w->w_uk); /* q          [n_tok, heads * head_dim] */
+}
+
 /* One decoder block, which changes x [n_tok, d_model] in place. In a family without a norm at
  * some place, n = x there. */
 static void block(Run *r, int l)
@@ -31,9 +48,13 @@ static void block(Run *r, int l)
     /* Attention: each token looks back at the tokens before it, through their k and v in the
      * cache. */
     norm(r, &r->xn, &r->x, w->attn_norm);    /* n = norm(x)          [n_tok, d_model] */
-    matmul(r, &r->q, &r->xn, &w->wq);        /* q = Wq n             [n_tok, heads * head_dim] */
-    matmul(r, &r->k, &r->xn, &w->wk);        /* k = Wk n             [n_tok, kv_heads * head_dim] */
-    matmul(r, &r->v, &r->xn, &w->wv);        /* v = Wv n             [n_tok, kv_heads * head_dim] */
+    if (c->kv_lora) {
+        latent_qkv(r, w);
+    } else {
+        matmul(r, &r->q, &r->xn, &w->wq);    /* q = Wq n             [n_tok, heads * head_dim] */
+        matmul(r, &r->k, &r->xn, &w->wk);    /* k = Wk n             [n_tok, kv_heads * head_dim] */
+        matmul(r, &r->v, &r->xn, &w->wv);    /* v = Wv n             [n_tok, kv_heads * head_dim] */
+    }
     norm_heads(r, &r->q, w->q_norm, false);  /* for families that norm q and k */
     norm_heads(r, &r->k, w->k_norm, false);
     clip(r, &r->q);                          /* for families that limit q, k and v */
@@ -48,7 +69,12 @@ static void block(Run *r, int l)
     last_rows(r, l);                         /* n_tok: in the last block only who wants logits */
     if (r->n_tok == 0)
         return;
-    attention(r, &r->att_out, l);            /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
+    if (c->kv_lora) {
+        attention(r, &r->att_latent, l);     /* softmax(q k^T scale) k  [n_tok, heads * head_dim] */
+        latent_values(r, &r->att_out, &r->att_latent, &w->w_uv); /* [n_tok, heads * v_dim] */
+    } else {
+        attention(r, &r->att_out, l);        /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
+    }
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */
     if (place == PLACE_PARALLEL2)
         norm(r, &r->xn, &r->x, w->ffn_norm); /* parallel: norm x before adding attention */

@@ -149,6 +149,9 @@ unsigned numerics_ints(Numerics n, const Model *m)
  * experts.c). */
 static const char *const ops[INPUT_COUNT] = {
     [INPUT_QKV] = "qkv",
+    [INPUT_Q_A] = "qkv",
+    [INPUT_UK] = "latent_q",
+    [INPUT_UV] = "latent_v",
     [INPUT_WO] = "wo",
     [INPUT_FFN] = "router",
     [INPUT_DOWN] = "down",

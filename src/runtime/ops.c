@@ -276,14 +276,14 @@ static Touch writes_heads(const Run *r, Act *x)
     return writes_own(r, x, heads_cut(r), x == &r->q ? RANK_HEADS : RANK_KV_HEADS);
 }
 
-/* Norms over the whole vector of a token (QK_VECTOR). */
-static void norm_vectors(Run *r, Act *x, const float *w)
+void norm_part(Run *r, Act *x, int at, const float *w)
 {
     int first, end;
     touch(r, writes(x, BY_ROWS));
     my_share(r, r->n_tok, &first, &end);
     for (int t = first; t < end; t++)
-        normalize(r, act_row(x, t), act_row(x, t), (NormVectors){w, NULL}, x->width);
+        normalize(r, act_row(x, t) + at, act_row(x, t) + at, (NormVectors){w, NULL},
+                  x->width - at);
 }
 
 /* Norms of each head, with one weight for all heads (QK_HEAD), one for each (QK_HEADS), or 1. */
@@ -294,7 +294,7 @@ void norm_heads(Run *r, Act *x, const float *w, bool rotated)
     if (!w || c->qk_norm_after_rope != rotated)
         return;
     if (c->qk_norm == QK_VECTOR) {
-        norm_vectors(r, x, w);
+        norm_part(r, x, 0, w);
         return;
     }
     touch(r, writes_heads(r, x));
@@ -367,13 +367,14 @@ void kv_put(Run *r, int l)
 {
     const Config *c   = &r->model->cfg;
     Cut           cut = heads_cut(r);
-    touch(r, reads_own(&r->k, cut), reads_own(&r->v, cut), touches(&r->cached, cut, true));
+    Act          *v   = c->kv_lora ? &r->k : &r->v;
+    touch(r, reads_own(&r->k, cut), reads_own(v, cut), touches(&r->cached, cut, true));
     for (int t = 0; t < r->n_tok; t++) {
         const BatchToken *b = &r->token[t];
         Range mine = my_heads(r, t);
         for (int h = mine.first; h < mine.end; h++)
             kv_cache_put(r->kv_cache, r->kernels, b->seq, l, h, b->pos,
-                         act_row(&r->k, t) + h * c->head_dim, act_row(&r->v, t) + h * c->head_dim);
+                         act_row(&r->k, t) + h * c->head_dim, act_row(v, t) + h * c->head_dim);
     }
 }
 

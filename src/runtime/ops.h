@@ -94,6 +94,8 @@ typedef struct Run {
     int            n_tok, n_spans;
     const LastRows *last;     /* NULL: all rows go through the last block */
     Act x, xn, q, k, v, att_out, y, gate, up;
+    Act            q_a, q_heads, att_latent; /* of latent attention (latent.c) */
+    Act            head_in, head_out;        /* its rows of one head, this thread's */
     Act            expert_in; /* rows of xn, grouped by expert */
     Act            mix;       /* [n_tok, d_model]: one expert's output */
     Routing        routing;
@@ -136,6 +138,11 @@ void norm(Run *r, Act *y, Act *x, NormVectors v);     /* y = norm(x); y = x if t
 void matmul(Run *r, Act *y, Act *in, const Mat *w);   /* y = W in + bias */
 /* Does nothing if w is NULL, or if this model's norms are those of heads that are (not) rotated. */
 void norm_heads(Run *r, Act *x, const float *w, bool rotated);
+/* x from column `at` on = norm(that, w), for each token. */
+void norm_part(Run *r, Act *x, int at, const float *w);
+/* latent.c: each head's matrix times its part of q, and of the result of attention. */
+void latent_query(Run *r, Act *q, Act *in, const Mat *w);
+void latent_values(Run *r, Act *y, Act *in, const Mat *w);
 void clip(Run *r, Act *x);                            /* does nothing without qkv_clip */
 void rope(Run *r, Act *x, int l);                     /* if layer l rotates */
 void scale_query(Run *r, Act *q, int l);              /* q *= a number that grows with pos */
@@ -281,6 +288,9 @@ void gather_parts(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_par
 void gather_act(Run *r, Act *a);         /* all rows, as a->spread says */
 /* Rank 0 gets the logits of the tokens that want them. */
 void gather_logits(Run *r, size_t stride);
+
+/* Rows of one head that a thread multiplies at once. */
+enum { HEAD_ROWS = 64 };
 
 /* How many rows of hidden values the experts need for a call of up to max_tok tokens. */
 int  expert_rows(const Config *c, int max_tok);

@@ -67,6 +67,17 @@ static void cut_routing(Slab *c, const Config *cfg, Run *r, int max_tok, int own
     }
 }
 
+/* Rows of one head, of latent attention. */
+static void cut_heads(Slab *c, const Config *cfg, Run *r, const Buffers *b)
+{
+    int rows = b->max_tok < HEAD_ROWS ? b->max_tok : HEAD_ROWS, most = cfg->kv_lora;
+    if (most == 0)
+        return;
+    cut_floats(c, &r->head_in, rows, most > cfg->nope_dim ? most : cfg->nope_dim);
+    cut_ints(c, &r->head_in, rows, b->ints, INTS_XN);
+    cut_floats(c, &r->head_out, rows, most > cfg->v_dim ? most : cfg->v_dim);
+}
+
 /* One thread's private part. Fills in r and returns the bytes. */
 static size_t place_own(const Buffers *b, Run *r, char *base)
 {
@@ -85,6 +96,7 @@ static size_t place_own(const Buffers *b, Run *r, char *base)
         r->att_out = att_out;
     }
     cut_routing(&c, &r->model->cfg, r, b->max_tok, rows);
+    cut_heads(&c, &r->model->cfg, r, b);
     return c.at;
 }
 
@@ -151,14 +163,18 @@ static size_t place(Buffers *b, Run *r, char *base)
     r->expert_rows     = c->n_experts ? expert_rows(c, rows) : rows;
     struct { Act *act; int rows, width; } part[] = {
         {&r->x, rows, c->d_model}, {&r->xn, rows, c->d_model}, {&r->y, rows, c->d_model},
-        {&r->q, rows, q}, {&r->att_out, rows, q},
-        {&r->k, rows, kv},         {&r->v, rows, kv},          {&r->gate, r->expert_rows, ff},
+        {&r->q, rows, q}, {&r->att_out, rows, c->heads * config_value_dim(c)},
+        {&r->q_a, c->kv_lora ? rows : 0, c->q_lora},
+        {&r->q_heads, c->kv_lora ? rows : 0, c->heads * config_query_dim(c)},
+        {&r->att_latent, c->kv_lora ? rows : 0, q},
+        {&r->k, rows, kv}, {&r->v, c->kv_lora ? 0 : rows, kv}, {&r->gate, r->expert_rows, ff},
         {&r->up, config_gated(c) ? r->expert_rows : 0, ff},
     };
     for (size_t i = 0; i < sizeof part / sizeof *part; i++)
         cut_floats(&at, part[i].act, part[i].rows, part[i].width);
     cut_ints(&at, &r->xn, rows, b->ints, INTS_XN);
     cut_ints(&at, &r->att_out, rows, b->ints, INTS_ATT_OUT);
+    cut_ints(&at, &r->q_a, c->kv_lora ? rows : 0, b->ints, INTS_XN);
     cut_ints(&at, &r->gate, r->expert_rows, b->ints, INTS_HIDDEN);
     place_experts(b, r, c, &at);
     place_exchange(r, c, rows, &at);
@@ -221,7 +237,7 @@ enum { SHORT_PASS = 16 }; /* tokens: such a pass takes as long as its weights ta
 static void set_numbers(Run *r, const Config *c)
 {
     r->norm_eps       = (float)c->norm_eps;
-    r->attn_scale     = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim));
+    r->attn_scale     = (float)config_attn_scale(c);
     r->attn_softcap   = (float)c->attn_softcap;
     r->qkv_clip       = (float)c->qkv_clip;
     r->gate_limit     = (float)c->gate_limit;

@@ -186,6 +186,9 @@ static bool open_peft(Peft *x, Lora *out, const Config *c, const char *path, Err
     if (!x->family)
         return fail(err, INPUT, "%s: expected a model of a family of Hugging Face, found '%s'",
                     path, c->family);
+    if (c->kv_lora > 0)
+        return fail(err, INPUT, "%s: kv_lora: expected a model without latent attention for an "
+                                "adapter, found one with it", path);
     x->config = peft_config_open(config, err);
     if (!x->config || !safetensors_open(&x->file, weights, err)
         || !adapter_parts_new(&x->parts, weights, c, x->file.tensors, (size_t)x->file.n_tensors,

@@ -125,6 +125,13 @@ static const FamilyKey glm4_moe_keys[] = {
     SIZE_AS("n_routed_experts|num_local_experts|num_experts", n_experts, 128),
     SIZE(experts_used, 8), SIZE(expert_d_ff, 1408), GROUPS(1, 1, 1), END,
 };
+static const FamilyKey deepseek_v3_keys[] = {
+    SIZES(7168, 61, 128, 18432, 129280, 4096), OR_NULL(kv_heads, 128), NONE(head_dim),
+    OR_NULL(q_lora, 1536), SIZE(kv_lora, 512), SIZE(nope_dim, 128), SIZE(v_dim, 128),
+    SIZE_AS("qk_rope_head_dim", rotary_dim, 64),
+    SIZE_AS("n_routed_experts|num_local_experts", n_experts, 256),
+    SIZE(experts_used, 8), SIZE(expert_d_ff, 2048), GROUPS(8, 4, 2.5), END,
+};
 static const FamilyKey ernie4_5_moe_keys[] = {
     SIZES(2560, 28, 20, 12288, 103424, 131072), NUMBER(norm_eps, 1e-5), TIED, OR_NULL(kv_heads, 4),
     SIZE_AS("moe_num_experts|num_experts|num_local_experts", n_experts, 64),
@@ -289,6 +296,19 @@ static const FamilyTensor gpt_oss_tensors[] = {
     { ROLE_SHARED_DOWN, "@layers.#.mlp.shared_experts.down_proj.weight", 0 }
 static const FamilyTensor glm4_moe_tensors[] = {
     QWEN_EXPERTS, SHARED_EXPERTS, QK_NORMS(0),
+    { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.e_score_correction_bias", 0 }, NO_MORE,
+};
+#define LATENT_ROTATED (PAIRS | ROTATED_LAST)
+static const FamilyTensor deepseek_v3_tensors[] = {
+    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", LATENT_ROTATED },
+    { ROLE_WQ_A, "@layers.#.self_attn.q_a_proj.weight", 0 },
+    { ROLE_Q_A_NORM, "@layers.#.self_attn.q_a_layernorm.weight", 0 },
+    { ROLE_WQ_B, "@layers.#.self_attn.q_b_proj.weight", LATENT_ROTATED },
+    { ROLE_WK, "@layers.#.self_attn.kv_a_proj_with_mqa.weight", LATENT_ROTATED },
+    { ROLE_LATENT_NORM, "@layers.#.self_attn.kv_a_layernorm.weight", 0 },
+    { ROLE_W_UK, "@layers.#.self_attn.kv_b_proj.weight", IN_UK | TRANSPOSED },
+    { ROLE_W_UV, "@layers.#.self_attn.kv_b_proj.weight", IN_UV },
+    QWEN_EXPERTS, SHARED_EXPERTS,
     { ROLE_CHOICE_BIAS, "@layers.#.mlp.gate.e_score_correction_bias", 0 }, NO_MORE,
 };
 static const FamilyTensor ernie4_5_moe_tensors[] = {
@@ -578,6 +598,15 @@ const Family families[] = {
       .moe = { .first = "first_k_dense_replace", .first_absent = 1 }, .next_layers = 1,
       .rotary = 0.5, .rotary_keys = "partial_rotary_factor", .bos = -1, .eos = -1,
       .fixed = { { "scoring_func", "\"sigmoid\"" }, { "topk_method", "\"noaux_tc\"" } } },
+    { .name = "deepseek_v3", .architecture = { "DeepseekV3ForCausalLM" }, .keys = deepseek_v3_keys,
+      .tensors = deepseek_v3_tensors, LLAMA_LINE,
+      .has = HAS_CHOICE_BIAS | SIGMOID_ROUTER | SHARED_COUNTED | LATENT_KV,
+      .renormalize_min = 1e-20, .flags = { ATTENTION_BIAS },
+      .moe = { .first = "first_k_dense_replace", .first_absent = 3 }, .next_layers = 1,
+      .bos = 0, .eos = 1,
+      .fixed = { { "scoring_func", "\"sigmoid\"" }, { "topk_method", "\"noaux_tc\"" },
+                 { "moe_layer_freq", "1" }, { "ep_size" }, { "seq_aux" }, { "aux_loss_alpha" },
+                 { "head_dim" }, { "qk_head_dim" } } },
     { .name = "ernie4_5_moe", .architecture = { "Ernie4_5_MoeForCausalLM" },
       .keys = ernie4_5_moe_keys, .tensors = ernie4_5_moe_tensors, .act_keys = { "hidden_act" },
       .act = "silu", .theta = 500000, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,
@@ -699,6 +728,17 @@ void family_one_theta(const Family *f, Config *c)
 {
     if (f->window_unscaled && c->rope.type == ROPE_DEFAULT && c->theta_window == c->theta)
         c->theta_window = 0;
+}
+
+void family_latent(Config *c)
+{
+    double all = c->rope.type != ROPE_DEFAULT ? c->rope.mscale_all_dim : 0;
+    c->kv_heads = 1;
+    c->head_dim = c->rotary_dim + c->kv_lora;
+    if (all != 0) {
+        double m      = config_yarn_mscale(c->rope.factor, all);
+        c->attn_scale = m * m / sqrt((double)config_query_dim(c));
+    }
 }
 
 /* log(1 + exp(x)) */

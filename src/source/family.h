@@ -41,6 +41,9 @@ enum {
     PAIRS      = 64,
     TRANSPOSED = 128,             /* stored [k, rows] */
     IN_MXFP4   = 512,             /* blocks of codes, the scales in NAME_scales (hf_mxfp4.c) */
+    ROTATED_LAST = 1024,          /* of a head, which in ours stand first */
+    /* of latent attention: for each head the columns of its w_uk, then the rows of its w_uv */
+    IN_UK = 2048, IN_UV = 4096,
     IN_TURN    = 256              /* with IN_GATE, IN_UP: gate and up in turn, gate first */
 };
 
@@ -74,6 +77,7 @@ enum {
     SCORES_SCALE_INPUT = 1 << 24,          /* expert_input_scaled */
     UNROTATED_SCALED = 1 << 25,            /* query_scale_unrotated; without it no query_scale */
     SHARED_AS_WIDE = 1 << 26,              /* shared_d_ff is expert_d_ff */
+    LATENT_KV = 1 << 27,                   /* latent attention */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
 
@@ -172,6 +176,9 @@ const FamilyFlag *family_flag(const Family *f, size_t at);
 
 /* The tensor xielu from what other programs store: softplus of both alphas. */
 void family_xielu(float out[4], double alpha_p, double alpha_n, double beta, double eps);
+
+/* Latent attention: the sizes and the scale that follow from the others, rotary_dim among them. */
+void family_latent(Config *c);
 
 /* If layers with and without a window rotate alike, drop the theta of those with one. */
 void family_one_theta(const Family *f, Config *c);

@@ -22,6 +22,8 @@ enum {
     OF_GPT_OSS     = 1 << 12,
     /* chunks, the growth of queries and norms of q and k have no keys */
     OF_LLAMA4      = 1 << 13,
+    /* latent attention; no gating function is a softmax */
+    OF_DEEPSEEK    = 1 << 14,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -65,6 +67,7 @@ static const GgufArch archs[] = {
     { .name = "gpt-oss",   .family = "gpt_oss", .flags = RENORMALIZE | FFN_NORM_POST | OF_GPT_OSS },
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
     { .name = "ernie4_5-moe", .family = "ernie4_5_moe", .flags = ROTATES_PAIRS | RENORMALIZE },
+    { .name = "deepseek2", .family = "deepseek_v3", .flags = ROTATES_PAIRS | OF_DEEPSEEK },
     { .name = "mistral3",  .family = "ministral3", .flags = ROTATES_PAIRS | QUERY_SCALE },
     { .name = "llama4",    .family = "llama4_text", .flags = ROTATES_PAIRS | OF_LLAMA4,
       .full_every = 4, .no_rope_every = 4 },
@@ -93,6 +96,8 @@ bool gguf_arch_of(const GgufArch *a, const char *family)
 
 const char *gguf_arch_name(const GgufArch *a, TensorRole role, const char *usual)
 {
+    if (role == ROLE_WK && a->flags & OF_DEEPSEEK)
+        return "attn_kv_a_mqa";
     return role == ROLE_FFN_NORM && a->flags & FFN_NORM_POST ? "post_attention_norm" : usual;
 }
 
@@ -193,9 +198,13 @@ enum {
     N_OF_EXPERTS = sizeof of_experts / sizeof of_experts[0]
 };
 
-static bool is_read(const char *key)
+/* Is this key read for files of the architecture? */
+static bool is_read(const GgufReader *r, const char *key)
 {
-    return strcmp(key, TEMPERATURE) == 0 || strcmp(key, LOG_MULTIPLIER) == 0;
+    unsigned flags = r->arch->flags;
+    bool     log = strcmp(key, LOG_MULTIPLIER) == 0;
+    return (flags & QUERY_SCALE && (log || strcmp(key, TEMPERATURE) == 0))
+        || (flags & OF_DEEPSEEK && (log || strstr(key, "_lora_rank")));
 }
 
 /* Other unknown keys repeat what the tensors say, or do not change the result. llama.cpp skips keys
@@ -206,7 +215,7 @@ static bool nothing_unknown(GgufReader *r)
     for (int i = 0; i < n; i++) {
         const struct Unknown *u = i < N_UNKNOWN ? &unknown[i] : &of_experts[i - N_UNKNOWN];
         double                x;
-        if (!has(r, u->key) || (r->arch->flags & QUERY_SCALE && is_read(u->key)))
+        if (!has(r, u->key) || is_read(r, u->key))
             continue;
         if (!any_number(r, u->key, &x))
             return false;
@@ -250,6 +259,26 @@ static bool read_table(GgufReader *r)
     return c->heads >= 1 || key_size(&r->keys, "attention.head_count", NULL, &c->heads);
 }
 
+/* Latent attention, as files since April 2025 have it: the lengths of K and V are those of the
+ * latent vector, and the heads' own have names of their own. */
+static bool read_latent(GgufReader *r)
+{
+    static const char *const needed[] = { "attention.kv_lora_rank", "attention.key_length_mla",
+                                          "attention.value_length_mla", "rope.dimension_count" };
+    Config *c = r->c;
+    int     q = 0;
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (!has(r, needed[i]))
+            return key_wrong(&r->keys, needed[i], "expected a size, found no such key (files from "
+                                                  "before April 2025 have none: make it again)");
+    if (!key_size(&r->keys, "attention.key_length_mla", NULL, &q))
+        return false;
+    c->nope_dim = q - c->rotary_dim;
+    return q > c->rotary_dim
+        || key_wrong(&r->keys, "attention.key_length_mla",
+                     "expected more than rope.dimension_count %d, found %d", c->rotary_dim, q);
+}
+
 /* Fill in the sizes that the file leaves out. */
 static bool read_sizes(GgufReader *r)
 {
@@ -271,12 +300,15 @@ static bool read_sizes(GgufReader *r)
         c->head_dim = c->d_model / c->heads;
     if (!has(r, "rope.dimension_count"))
         c->rotary_dim = c->head_dim;
-    int v_dim = c->head_dim;
+    if (r->arch->flags & OF_DEEPSEEK && !read_latent(r))
+        return false;
+    int v_dim = c->kv_lora ? c->kv_lora : c->head_dim;
+    int v_want = v_dim;
     if (!maybe_size(r, "attention.value_length", &v_dim))
         return false;
-    if (v_dim != c->head_dim)
-        return key_wrong(&r->keys, "attention.value_length", "expected key_length %d, found %d",
-                         c->head_dim, v_dim);
+    if (v_dim != v_want)
+        return key_wrong(&r->keys, "attention.value_length", "expected %s %d, found %d",
+                         c->kv_lora ? "kv_lora_rank" : "key_length", v_want, v_dim);
     if (!embed || embed->rank != 2 || embed->shape[0] > KEY_LARGEST)
         return fail(r->keys.err, INPUT, "%s: tensor token_embd.weight: expected a matrix, found %s",
                     r->keys.path, embed ? "another shape" : "no such tensor");
@@ -407,7 +439,7 @@ static void read_scales(const GgufReader *r)
 static bool read_score(GgufReader *r)
 {
     Config *c = r->c;
-    bool    sigmoid = r->family->has & SIGMOID_ROUTER;
+    bool    sigmoid = r->family->has & SIGMOID_ROUTER && !(r->arch->flags & OF_DEEPSEEK);
     int     func = 0;
     if (!has(r, "expert_weights_norm"))
         c->renormalize = r->arch->flags & RENORMALIZE;
@@ -478,10 +510,17 @@ static bool read_yarn(GgufReader *r)
         || !maybe_size(r, "rope.scaling.original_context_length", &original))
         return false;
     rope->original_n_ctx = original;
-    if (r->arch->flags & QUERY_SCALE && !maybe_number(r, LOG_MULTIPLIER, &rope->mscale_all_dim))
+    if (r->arch->flags & (QUERY_SCALE | OF_DEEPSEEK)
+        && !maybe_number(r, LOG_MULTIPLIER, &rope->mscale_all_dim))
         return false;
-    rope->mscale = rope->mscale_all_dim != 0;
+    if (r->arch->flags & OF_DEEPSEEK) /* a tenth of it; and sine and cosine stay as they are */
+        rope->mscale_all_dim = (double)(float)(10 * rope->mscale_all_dim);
+    rope->mscale = r->arch->flags & OF_DEEPSEEK ? rope->mscale_all_dim : rope->mscale_all_dim != 0;
+    if (r->arch->flags & OF_DEEPSEEK && rope->mscale_all_dim == 0)
+        rope->attention_factor = 1;
     rope->truncate       = !(r->arch->flags & OF_GPT_OSS);
+    if (attn > 0 && attn != 1 && r->arch->flags & OF_DEEPSEEK)
+        return key_wrong(&r->keys, "rope.scaling.attn_factor", "expected 1, found %g", attn);
     if (attn > 0 && attn != 1) /* llama.cpp multiplies it by what follows from the factor */
         rope->attention_factor = attn * (0.1 * math64_log(rope->factor) + 1);
     return true;
@@ -653,6 +692,8 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
         || !read_window(&r) || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r)
         || !read_query_scale(&r) || !read_ids(&r) || !nothing_unknown(&r))
         return false;
+    if (c->kv_lora > 0)
+        family_latent(c);
     read_scales(&r);
     see_tensors(&r);
     snprintf(c->family, sizeof c->family, "%s",

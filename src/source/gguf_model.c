@@ -28,7 +28,13 @@ static const char *const names[ROLE_COUNT] = {
     [ROLE_ROPE_FACTORS] = "rope_freqs",
     [ROLE_ATTN_NORM] = "attn_norm",
     [ROLE_WQ] = "attn_q",
+    [ROLE_WQ_A] = "attn_q_a",
+    [ROLE_Q_A_NORM] = "attn_q_a_norm",
+    [ROLE_WQ_B] = "attn_q_b",
     [ROLE_WK] = "attn_k",
+    [ROLE_LATENT_NORM] = "attn_kv_a_norm",
+    [ROLE_W_UK] = "attn_k_b",
+    [ROLE_W_UV] = "attn_v_b",
     [ROLE_WV] = "attn_v",
     [ROLE_Q_NORM] = "attn_q_norm",
     [ROLE_K_NORM] = "attn_k_norm",
@@ -144,7 +150,7 @@ static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlac
 static int pair_of(const GgufBinder *b, const TensorSpec *s)
 {
     const Config *c = &b->s->stored.config;
-    bool rotated = s->role == ROLE_WQ || s->role == ROLE_WK
+    bool rotated = s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WQ_B
         || (c->qk_norm == QK_HEADS && (s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM));
     return rotated && gguf_arch_pairs(b->arch) ? c->rotary_dim : 0;
 }
@@ -256,6 +262,7 @@ static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
         return bind_xielu(b, s, r, out);
     if (s->role == ROLE_ROPE_FACTORS && b->s->stored.config.rope.type == ROPE_LONGROPE)
         return bind_both_factors(b, s, r, out);
+    const Config *c = &b->s->stored.config;
     char  name[NAME_MAX_BYTES];
     bool  expert =
         s->role == ROLE_EXPERT_GATE || s->role == ROLE_EXPERT_UP || s->role == ROLE_EXPERT_DOWN;
@@ -263,8 +270,9 @@ static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     *r = (RowSource){ .stack = s->stack,
                       .rows = s->rows,
                       .k = s->k ? s->k : 1,
-                      .head_dim = b->s->stored.config.head_dim,
-                      .pair = pair_of(b, s) };
+                      .head_dim = s->rows_unit > 1 ? s->rows_unit : c->head_dim,
+                      .pair = pair_of(b, s),
+                      .last = c->kv_lora ? pair_of(b, s) : 0 };
     if (!(expert && !p.t ? bind_experts(b, s, r) : bind_place(b, s, r, name, &p)))
         return false;
     const Tensor *t = r->part[0].t;

@@ -54,6 +54,7 @@ typedef struct HfConfig {
     const Family        *family;
     /* set if this is the text part of a model with several kinds of input */
     const FamilyWrapper *wrapper;
+    bool                 halves;       /* heads rotate as halves, whatever the family's rows say */
     bool                 head_decides; /* the model is tied if no head is stored */
     HfQuant              quant;
 } HfConfig;
@@ -80,6 +81,7 @@ typedef struct HfReader {
     const FamilyWrapper *wrapper;
     const Family        *family;
     Config              *c;
+    bool                 halves;    /* as in HfConfig */
     Source              *source;    /* gets the warnings */
 } HfReader;
 

@@ -264,12 +264,34 @@ static bool read_heads(HfReader *r)
     const FamilyKey *dim = own_key(r->family, offsetof(Config, head_dim));
     if (c->kv_heads == 0)
         c->kv_heads = c->heads;
+    if (c->kv_lora > 0)
+        return true;
     if (c->head_dim == 0 && c->d_model % c->heads != 0)
         return key_wrong(&r->keys, "hidden_size",
                          "expected a multiple of num_attention_heads %d%s, found %d", c->heads,
                          dim && dim->form == FORM_NONE ? "" : ", or a head_dim", c->d_model);
     if (c->head_dim == 0)
         c->head_dim = c->d_model / c->heads;
+    return true;
+}
+
+/* Latent attention: kv_heads means nothing, but transformers wants as many as heads. */
+static bool read_latent(HfReader *r)
+{
+    Config     *c     = r->c;
+    const Json *pairs = r->family->has & LATENT_KV ? key_take(&r->keys, "rope_interleave") : NULL;
+    bool        on    = true;
+    if (c->kv_lora == 0)
+        return true;
+    if (pairs && !json_is_null(pairs)
+        && !json_read_bool(pairs, key_what(&r->keys, "rope_interleave"), &on, r->keys.err))
+        return false;
+    r->halves = pairs && !on;
+    if (c->kv_heads != c->heads)
+        return key_wrong(&r->keys, "num_key_value_heads",
+                         "expected as many as num_attention_heads %d, found %d", c->heads,
+                         c->kv_heads);
+    family_latent(c);
     return true;
 }
 
@@ -676,7 +698,8 @@ static bool read_config(HfReader *r, HfQuant *quant)
 {
     return unwrap(r) && find_family(r) && hf_quant_read(r, quant) && read_table(r) && read_flags(r)
         && read_activation(r) && read_heads(r) && hf_rope_read(r)
-        && no_rope_layers(r) && read_window(r) && layer_thetas(r) && read_experts(r) && read_next(r)
+        && read_latent(r) && no_rope_layers(r) && read_window(r) && layer_thetas(r)
+        && read_experts(r) && read_next(r)
         && read_ids(r) && check_left(r);
 }
 
@@ -724,6 +747,7 @@ bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *pat
         return false;
     out->family  = r.family;
     out->wrapper = r.wrapper;
+    out->halves  = r.halves;
     const Json *tied  = r.wrapper ? json_get(root, "tie_word_embeddings") : NULL;
     out->head_decides = r.wrapper && r.wrapper->head_decides && (!tied || json_is_null(tied));
     const Json *own = r.wrapper && r.wrapper->either_ties ? json_get(root, r.wrapper->key) : NULL;

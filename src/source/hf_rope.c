@@ -413,7 +413,8 @@ bool hf_rope_read(HfReader *r)
     Scaling       s = { 0 };
     const Json   *nested, *theta = NULL, *share = NULL;
     const char   *theta_key = "", *share_key = "";
-    c->rotary_dim = c->head_dim;
+    if (c->kv_lora == 0)
+        c->rotary_dim = c->head_dim;
     if (!f->theta_keys)
         return true;
     if (!find_scaling(r, &s, &nested) || !key_take_any(&r->keys, f->theta_keys, &theta, &theta_key))

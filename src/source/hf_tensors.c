@@ -155,6 +155,13 @@ int64_t hf_fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
         r->stride = by_head ? 3 * d : 0;
         return (int64_t)q + 2 * (int64_t)kv;
     }
+    if (lies & (IN_UK | IN_UV)) {
+        int each     = c->nope_dim + c->v_dim;
+        r->item_k    = lies & IN_UK ? each : 0;
+        r->item_rows = lies & IN_UK ? c->kv_lora : each;
+        r->base      = lies & IN_UK ? 0 : c->nope_dim;
+        return (int64_t)c->heads * each;
+    }
     if (lies & IN_TURN) {
         r->base   = lies & IN_UP ? 1 : 0;
         r->unit   = 1;
@@ -173,6 +180,10 @@ static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTe
 {
     Shape   shape = { 0 };
     int64_t rows  = hf_fused_rows(b->c, t->lies, s->rows, r);
+    if (t->lies & (IN_UK | IN_UV)) {
+        r->transposed = t->lies & TRANSPOSED;
+        return (Shape){ .rank = 2, .dim = { rows, b->c->kv_lora } };
+    }
     if (strstr(t->name, "{h}")) {
         r->shards = n_parts;
         rows /= n_parts;
@@ -469,8 +480,9 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
     *r = (RowSource){ .stack = s->stack,
                       .rows = s->rows,
                       .k = s->k ? s->k : 1,
-                      .head_dim = b->c->head_dim,
-                      .pair = t->lies & PAIRS ? b->c->rotary_dim : 0,
+                      .head_dim = s->rows_unit > 1 ? s->rows_unit : b->c->head_dim,
+                      .pair = t->lies & PAIRS && !b->h->halves ? b->c->rotary_dim : 0,
+                      .last = t->lies & ROTATED_LAST ? b->c->rotary_dim : 0,
                       .n_parts = n,
                       .part = source_alloc(b->s, (size_t)n * sizeof(SourcePart), b->err) };
     if (!r->part)

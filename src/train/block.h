@@ -31,7 +31,9 @@ enum { BLOCK_ROLES = ROLE_FFN_POST_NORM - ROLE_ATTN_NORM + 1 };
 typedef union BlockWeights {
     struct {                                     /* in the order of the roles */
         Weight attn_norm;                        /* before attention, or of the sum (POST) */
-        Weight wq, wk, wv, q_norm, k_norm, attn_sinks, wo;
+        /* wq_a to wq_b, latent_norm, w_uk, w_uv NULL: as experts */
+        Weight wq, wq_a, q_a_norm, wq_b, wk, latent_norm, wv, w_uk, w_uv, q_norm, k_norm;
+        Weight attn_sinks, wo;
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
         Weight ffn_norm, w_gate, w_up, xielu, w_down; /* xielu NULL: as experts */
         /* NULL: train_supported refuses */

@@ -20,6 +20,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->qk_norm == QK_HEADS || c->qk_norm == QK_PLAIN, "qk_norm", "none, head or vector" },
         { c->window_chunked, "window_chunked", "false" },
         { c->n_experts > 0, "n_experts", "0" },
+        { c->kv_lora > 0, "kv_lora", "0" },
         { c->query_scale != 0, "query_scale", "0" },
         { c->ffn == FFN_XIELU, "ffn", "another than xielu" },
         { c->attn_softcap != 0, "attn_softcap", "0" },
@@ -229,7 +230,7 @@ BlockShape params_shape(const Config *c, int layer)
         .place = c->norm_placement, .ffn = c->ffn,
         .qk_norm = c->qk_norm, .qk_norm_after_rope = c->qk_norm_after_rope,
         .eps = (float)c->norm_eps,
-        .attn_scale = (float)(c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)c->head_dim)),
+        .attn_scale = (float)config_attn_scale(c),
         .residual_scale = (float)c->residual_scale,
     };
 }

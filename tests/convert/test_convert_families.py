@@ -10,7 +10,7 @@ import harness
 from harness import edited, if_there, need, converted, refused, source_tensors, to_f32, expect_config, MODELS
 import numpy as np
 
-MIXTURES = ("ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", "llama4", "minimax-m2", "olmoe")
+MIXTURES = ("deepseek-v3", "ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", "llama4", "minimax-m2", "olmoe")
 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
@@ -20,6 +20,10 @@ PLUS_ONE = ("gemma", "nemotron")
 PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium", "llama4")
 
 
+LATENT = {"wq_a": "q_a_proj.weight", "q_a_norm": "q_a_layernorm.weight", "wq_b": "q_b_proj.weight", "wk": "kv_a_proj_with_mqa.weight",
+          "latent_norm": "kv_a_layernorm.weight", "w_uk": "kv_b_proj.weight", "w_uv": "kv_b_proj.weight"}
+
+
 def stored(m, name):
     """A tensor of the model file as [rows, k], [items, rows, k] or [n], in f32, by the letter of docs/format.md."""
     c, e = m.config, m.header[name]
@@ -27,13 +31,15 @@ def stored(m, name):
     rotary = c.get("rotary_dim", c["head_dim"])
     assert rotary <= c["head_dim"]
     shape = {"wq": (c["heads"] * c["head_dim"], c["d_model"]), "wk": (c["kv_heads"] * c["head_dim"], c["d_model"]),
-             "wv": (c["kv_heads"] * c["head_dim"], c["d_model"]), "wo": (c["d_model"], c["heads"] * c["head_dim"]),
+             "wv": (c["kv_heads"] * c["head_dim"], c["d_model"]), "wo": (c["d_model"], c["heads"] * c.get("v_dim", c["head_dim"])),
              "w_gate": (c["d_ff"], c["d_model"]), "w_up": (c["d_ff"], c["d_model"]), "w_down": (c["d_model"], c["d_ff"]),
              "router": (c.get("n_experts"), c["d_model"]), "lm_head": (c["vocab_size"], c["d_model"]),
              "embed": (c["vocab_size"], c["d_model"]), "shared_router": (1, c["d_model"]),
              "shared_gate": (c.get("shared_d_ff"), c["d_model"]), "shared_up": (c.get("shared_d_ff"), c["d_model"]),
              "shared_down": (c["d_model"], c.get("shared_d_ff")), "expert_gate": (c.get("expert_d_ff"), c["d_model"]),
              "expert_up": (c.get("expert_d_ff"), c["d_model"]), "expert_down": (c["d_model"], c.get("expert_d_ff")),
+             "wq_a": (c.get("q_lora"), c["d_model"]), "wq_b": (c["heads"] * (c.get("nope_dim", 0) + rotary), c.get("q_lora")),
+             "w_uk": (c.get("kv_lora"), c.get("nope_dim")), "w_uv": (c.get("v_dim"), c.get("kv_lora")),
              }.get(name.rpartition(".")[2])
     if bits.ndim <= 2 or bits.shape[1:] == shape:   # row-major
         return bits
@@ -109,7 +115,7 @@ def expected(fixture, c, t, name):
     if part == "choice":
         where = {"minimax-m2": "block_sparse_moe.", "ernie45-moe": "mlp.moe_statics."}.get(fixture, "mlp.gate.")
         return t[base + where + "e_score_correction_bias"].reshape(-1)
-    if part.startswith("shared_") and fixture in ("glm4-moe", "ernie45-moe"):
+    if part.startswith("shared_") and fixture in ("glm4-moe", "ernie45-moe", "deepseek-v3"):
         return t["%smlp.shared_experts.%s_proj.weight" % (base, part[7:])]
     if part.startswith("expert_"):
         pattern = "block_sparse_moe.experts.%d.w%d.weight" if fixture in ("mixtral", "minimax-m2") else "mlp.experts.%d.%s_proj.weight"
@@ -122,6 +128,15 @@ def expected(fixture, c, t, name):
     if part == "xielu":
         p, n, beta, eps = (float(t[base + "mlp.act_fn." + key].reshape(-1)[0]) for key in ("alpha_p", "alpha_n", "beta", "eps"))
         return np.array([math.log1p(math.exp(p)), beta + math.log1p(math.exp(n)), beta, eps], "<f4")
+    if fixture == "deepseek-v3" and part in LATENT:
+        a, rope = t[base + "self_attn." + LATENT[part]], c["rotary_dim"]
+        if part in ("w_uk", "w_uv"):
+            k, v = np.split(a.reshape(c["heads"], -1, c["kv_lora"]), [c["nope_dim"]], axis=1)
+            return k.swapaxes(1, 2) if part == "w_uk" else v
+        if part in ("wq_b", "wk"):   # the rotated rows of a head first, as halves
+            a = a.reshape(c["heads"] if part == "wq_b" else 1, -1, a.shape[1])
+            a = np.concatenate([a[:, -rope::2], a[:, 1 - rope::2], a[:, :-rope]], 1).reshape(-1, a.shape[2])
+        return a
     names = dict(LLAMA)
     if fixture == "gpt-oss":
         names["router"] = "mlp.router"
@@ -189,6 +204,10 @@ def test_family_configs_say_what_their_folders_say():
         "glm4-moe": dict(n_experts=8, experts_used=2, expert_d_ff=32, shared_d_ff=32, router_score="sigmoid", choice_bias=True,
                          renormalize=True, renormalize_min=1e-20, expert_scale=1.5, dense_layers=[0], qk_norm="head", rotary_dim=8,
                          n_layers=3, qkv_bias=True, out_bias=False),
+        "deepseek-v3": dict(n_experts=8, experts_used=3, expert_d_ff=32, shared_d_ff=32, expert_groups=4, groups_used=2, expert_scale=2.5,
+                            router_score="sigmoid", choice_bias=True, renormalize=True, renormalize_min=1e-20,
+                            dense_layers=[0], kv_lora=16, q_lora=24, nope_dim=12, v_dim=10, rotary_dim=8, head_dim=24, kv_heads=1,
+                            attn_scale=(0.1 * math.log(8) + 1) ** 2 / math.sqrt(20), bos=0, eos=[1]),
         "ernie45-moe": dict(n_experts=6, experts_used=2, expert_d_ff=32, shared_d_ff=64, choice_bias=True, renormalize=True,
                             renormalize_min=1e-12, dense_layers=[0], tied_embeddings=True),
         "llama4": dict(n_experts=4, experts_used=1, expert_d_ff=40, shared_d_ff=40, d_ff=96, dense_layers=[0, 2], router_score="sigmoid",
@@ -331,6 +350,12 @@ def test_routing_keys_of_minimax_glm_and_ernie():
         refused(edited("glm4-moe", config={"num_nextn_predict_layers": 0}), "model.layers.3.", "the config has 3 layers")
         refused(edited("glm4-moe", config={"topk_method": "greedy"}), "topk_method")
         refused(edited("glm4-moe", config={"use_qk_norm": False}), "_norm.weight")
+    with if_there():
+        expect_config(converted(edited("deepseek-v3", config={"rope_scaling": None})), attn_scale=None, kv_lora=16)
+        refused(edited("deepseek-v3", config={"num_key_value_heads": 2}), "num_key_value_heads", "4, found 2")
+        refused(edited("deepseek-v3", config={"v_head_dim": 11}), "kv_b_proj", "[92, 16]", "[88, 16]")
+        refused(edited("deepseek-v3", config={"q_lora_rank": None}), "q_proj")
+        refused(edited("deepseek-v3", config={"moe_layer_freq": 2}), "moe_layer_freq")
     with if_there():
         expect_config(converted(edited("gpt-oss", drop=["layer_types", "swiglu_limit", "sliding_window"])), full_layers=[1, 3], gate_limit=7, window=128)
         expect_config(converted(edited("gpt-oss", config={"swiglu_alpha": 1.5})), gate_alpha=1.5)

@@ -19,7 +19,7 @@ TBLOCK = os.environ.get("TBLOCK") or os.path.join(ROOT, "build", "release", "tbl
 IDS = ",".join(str(i) for i in range(3, 23))
 
 # model_type -> architecture; whether rows of q and k are permuted to neighbouring pairs there.
-ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax_m2": ("minimax-m2", False), "glm4_moe": ("glm4moe", False),
+ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax_m2": ("minimax-m2", False), "glm4_moe": ("glm4moe", False), "deepseek_v3": ("deepseek2", False),
          "ernie4_5_moe": ("ernie4_5-moe", False), "gpt_oss": ("gpt-oss", False),
          "llama": ("llama", True), "mistral": ("llama", True), "mixtral": ("llama", True), "granite": ("granite", True), "qwen2": ("qwen2", False),
          "qwen3": ("qwen3", False), "qwen2_moe": ("qwen2moe", False), "qwen3_moe": ("qwen3moe", False), "phi3": ("phi3", False),
@@ -46,6 +46,8 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "feed_forward.gate_proj": "ffn_gate", "feed_forward.up_proj": "ffn_up", "feed_forward.down_proj": "ffn_down",
          "feed_forward.router": "ffn_gate_inp", "feed_forward.shared_expert.gate_proj": "ffn_gate_shexp",
          "feed_forward.shared_expert.up_proj": "ffn_up_shexp", "feed_forward.shared_expert.down_proj": "ffn_down_shexp",
+         "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
+         "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
          "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm"}
 TOP = {"embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd", "wpe": "position_embd", "norm": "output_norm", "ln_f": "output_norm",
        "final_layer_norm": "output_norm", "lm_head": "output", "embed_out": "output"}
@@ -106,6 +108,11 @@ def tensors_of(folder, c):
                 result["blk.%s.%s.%s" % (layer, to, "bias" if bias else "weight")] = (kind, np.ascontiguousarray(rows))
                 kind = "BF16"
             continue
+        if name.endswith("kv_b_proj.weight"):
+            k, v = np.split(bits.reshape(c["heads"], -1, bits.shape[1]), [c["qk_nope_head_dim"]], axis=1)
+            result["blk.%s.attn_k_b.weight" % name.split(".")[2]] = (kind, np.ascontiguousarray(k.swapaxes(1, 2)))
+            result["blk.%s.attn_v_b.weight" % name.split(".")[2]] = (kind, np.ascontiguousarray(v))
+            continue
         if "e_score_correction_bias" in name:
             result["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = ("F32", harness.to_f32(kind, bits).reshape(-1).view("<u4"))
             continue
@@ -142,7 +149,7 @@ def keys_of(c, config):
         own["attention.sliding_window_pattern"] = (ARRAY, (BOOL, [n not in config["full_layers"] for n in range(config["n_layers"])]))
     for key, ours in (("attn_logit_softcapping", "attn_softcap"), ("final_logit_softcapping", "logit_softcap"), ("attention.scale", "attn_scale"),
                       ("residual_scale", "residual_scale"), ("logit_scale", "logit_scale")):
-        if config.get(ours, 0) not in (0, 1):
+        if config.get(ours, 0) not in (0, 1) and not config.get("kv_lora"):
             own[key] = (F32, 1 / config[ours] if c["model_type"].startswith("granite") and ours == "logit_scale" else config[ours])
     if c["model_type"].startswith("granite"):
         own["embedding_scale"] = (F32, config["embed_scale"])
@@ -158,6 +165,14 @@ def keys_of(c, config):
         own["expert_weights_scale"], own["expert_weights_norm"] = (F32, config["expert_scale"]), (BOOL, config.get("renormalize", False))
     if config.get("expert_groups"):
         own["expert_group_count"], own["expert_group_used_count"] = (U32, config["expert_groups"]), (U32, config["groups_used"])
+    if config.get("kv_lora"):
+        own.update({"attention.value_length": (U32, config["kv_lora"]), "attention.kv_lora_rank": (U32, config["kv_lora"]),
+                    "attention.key_length_mla": (U32, config["nope_dim"] + config["rotary_dim"]),
+                    "attention.value_length_mla": (U32, config["v_dim"])})
+        if config.get("q_lora"):
+            own["attention.q_lora_rank"] = (U32, config["q_lora"])
+        if config["rope"].get("mscale_all_dim"):
+            own["rope.scaling.yarn_log_multiplier"] = (F32, 0.1 * config["rope"]["mscale_all_dim"])
     if c["model_type"] == "ernie4_5_moe":   # llama.cpp's converter guesses it, and the tensor counts
         own["interleave_moe_layer_step"], own["expert_shared_feed_forward_length"] = (U32, 1), (U32, 7)
     if c["model_type"] == "glm4_moe":

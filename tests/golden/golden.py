@@ -25,7 +25,7 @@ from ref import read_safetensors
 from runner import FIXTURES, MORE, ROOT, TEST_DATA, Failure, Program, add_options, run_checks
 
 DATA = ROOT / "tests" / "data" / "models"
-MIXTURES = ["ernie45-moe", "glm4-moe", "gpt-oss", "gpt-oss-mxfp4", "granite-moe", "llama4", "minimax-m2", "olmoe"]
+MIXTURES = ["deepseek-v3", "ernie45-moe", "glm4-moe", "gpt-oss", "gpt-oss-mxfp4", "granite-moe", "llama4", "minimax-m2", "olmoe"]
 
 # An f16 cache rounds every K and V element by up to 2^-12 of itself. A share of the largest logit: about twice the worst
 # case of these models, 2.1e-3 (window65). Greedy tokens are not compared: their margins may be smaller than this.

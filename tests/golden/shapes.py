@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
+SEEDS = {"latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -62,6 +62,11 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
     "limited": {"gate_limit": 0.7, "gate_alpha": 1.2, "attn_sinks": True, "ffn_bias": True, "head_dim": 12, "kv_heads": 4, "attn_softcap": 3.0},
     "biased": {"n_experts": 9, "experts_used": 4, "expert_d_ff": 33, "choice_bias": True, "renormalize": True, "renormalize_min": 0.7},
     "xielu": {"ffn": "xielu", "qk_norm": "head", "d_ff": 90, "ffn_bias": True},
+    "latent": {"kv_heads": 1, "kv_lora": 40, "q_lora": 24, "nope_dim": 20, "v_dim": 12, "rotary_dim": 8, "head_dim": 48, "n_experts": 12,
+               "experts_used": 3, "expert_d_ff": 40, "shared_d_ff": 24, "dense_layers": [0], "qkv_bias": True, "out_bias": True,
+               "attn_scale": 0.25, "attn_sinks": True},
+    "latentodd": {"heads": 5, "kv_heads": 1, "kv_lora": 37, "nope_dim": 7, "v_dim": 50, "rotary_dim": 6, "head_dim": 43, "window": 70,
+                  "full_layers": [1], "query_scale": 0.4, "query_scale_length": 24},
     "byposition": {"query_scale": 0.4, "query_scale_length": 24, "qk_norm": "heads", "head_dim": 10, "window": 65, "full_layers": [1]},
     "chunked": {"n_layers": 4, "window": 72, "window_chunked": True, "full_layers": [1, 3], "no_rope_layers": [1], "qk_norm": "plain",
                 "qk_norm_after_rope": True, "query_scale": 0.5, "query_scale_length": 24, "query_scale_unrotated": True, "n_experts": 6,
@@ -82,6 +87,7 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "shared_router": False,
             "router_bias": False, "expert_bias": False, "attn_sinks": False, "gate_limit": 0.0, "gate_alpha": 0.0,
+            "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0,
             "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
 
 
@@ -97,6 +103,8 @@ def make(name):
     """{tensor: float32 array} in file order."""
     c = {**DEFAULTS, **config_of(name)}
     d, q, kv, hd = c["d_model"], c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], c["head_dim"]
+    if c["kv_lora"]:
+        q = c["heads"] * (c["rotary_dim"] + c["nope_dim"])
     tensors, seed = {}, 5000 + 1000 * seed_of(name)
 
     def put(tensor, shape, spread, centre=0.0):
@@ -116,15 +124,26 @@ def make(name):
     def block(at, place, gated, layer):
         if place != "output":
             norm(at + "attn_norm")
-        matrix(at + "wq", q, d, c["qkv_bias"], 1.5)
+        q_lora, latent = c["q_lora"], c["kv_lora"]
+        if q_lora:
+            matrix(at + "wq_a", q_lora, d, c["qkv_bias"])
+            norm(at + "q_a_norm", q_lora, False)
+            matrix(at + "wq_b", q, q_lora, gain=1.5)
+        else:
+            matrix(at + "wq", q, d, c["qkv_bias"] and not latent, 1.5)
         matrix(at + "wk", kv, d, c["qkv_bias"], 1.5)
-        matrix(at + "wv", kv, d, c["qkv_bias"])
+        if latent:
+            norm(at + "latent_norm", latent, False)
+            matrix(at + "w_uk", latent, c["nope_dim"], gain=(c["nope_dim"] / latent) ** 0.5, stack=c["heads"])
+            matrix(at + "w_uv", c["v_dim"], latent, stack=c["heads"])
+        else:
+            matrix(at + "wv", kv, d, c["qkv_bias"])
         if c["qk_norm"] not in ("none", "plain"):
             norm(at + "q_norm", hd if c["qk_norm"] == "head" else q, False)
             norm(at + "k_norm", hd if c["qk_norm"] == "head" else kv, False)
         if c["attn_sinks"]:
             put(at + "attn_sinks", (c["heads"],), 1.0)
-        matrix(at + "wo", d, q, c["out_bias"])
+        matrix(at + "wo", d, c["heads"] * c["v_dim"] if latent else q, c["out_bias"])
         if place in ("both", "output"):
             norm(at + "attn_post_norm")
         if place not in ("output", "parallel"):
@@ -244,11 +263,26 @@ class Reference:
             scaled = c["query_scale"] and not (c["query_scale_unrotated"] and self.rotates(layer))
             return (y * (1 + c["query_scale"] * np.log(1 + steps))[:, None]).astype(self.dtype) if scaled else y
 
-        q = by_position(heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm"))
-        k = heads(self.linear(x, at + "wk"), c["kv_heads"], at + "k_norm")
-        v = heads(self.linear(x, at + "wv"), c["kv_heads"], None)
-        share = c["heads"] // c["kv_heads"]
-        s = q @ np.repeat(k, share, 0).transpose(0, 2, 1) * self.dtype(c["attn_scale"] or 1 / math.sqrt(c["head_dim"]))
+        def of_latent():
+            """q, k and v of each head, k and v made of the latent vector."""
+            rot = c["rotary_dim"]
+            q = self.linear(self.norm(self.linear(x, at + "wq_a"), at + "q_a_norm"), at + "wq_b") if c["q_lora"] else self.linear(x, at + "wq")
+            kv = self.linear(x, at + "wk")
+            latent = self.norm(kv[:, rot:], at + "latent_norm")
+            k = np.einsum("hrn,tr->htn", self.w[at + "w_uk"], latent)
+            rotated = np.broadcast_to(self.rope(kv[None, :, :rot], layer), (c["heads"], len(x), rot))
+            return (self.rope(q.reshape(len(x), c["heads"], -1).transpose(1, 0, 2), layer), np.concatenate([rotated, k], -1),
+                    np.einsum("hvr,tr->htv", self.w[at + "w_uv"], latent))
+
+        if c["kv_lora"]:
+            q, k, v = of_latent()
+            q = by_position(q)
+        else:
+            q = by_position(heads(self.linear(x, at + "wq"), c["heads"], at + "q_norm"))
+            k = heads(self.linear(x, at + "wk"), c["kv_heads"], at + "k_norm")
+            v = heads(self.linear(x, at + "wv"), c["kv_heads"], None)
+        share = c["heads"] // len(k)
+        s = q @ np.repeat(k, share, 0).transpose(0, 2, 1) * self.dtype(c["attn_scale"] or 1 / math.sqrt(q.shape[-1]))
         if c["attn_softcap"]:
             s = c["attn_softcap"] * np.tanh(s / self.dtype(c["attn_softcap"]))
         query, key = np.arange(len(x))[:, None], np.arange(len(x))
@@ -387,7 +421,7 @@ def wrong_formulas(name):
     """(what is wrong, config): keys that a shape sets left out, where that does not change the tensors; the other form of GELU."""
     config = config_of(name)
     for key in SHAPES[name]:
-        if key in NUMBERS and not (key == "rotary_dim" and (name == "factors" or config["head_dim"] % 2)):
+        if key in NUMBERS and not (key == "rotary_dim" and (name == "factors" or "kv_lora" in config or config["head_dim"] % 2)):
             without = {"expert_groups": ("expert_groups", "groups_used"), "gate_limit": ("gate_limit", "gate_alpha")}.get(key, (key,))
             yield "no " + key, {k: v for k, v in config.items() if k not in without}
     if config.get("ffn") in OTHER_FFN:
