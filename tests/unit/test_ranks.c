@@ -95,7 +95,9 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
     }
     tblock_model *m = ranks_open(&g.rank[0], c->path, &(tblock_open_options){ .type = c->type },
                                  &err);
-    CHECK(m, "%s: %d ranks: %s", c->path, size, err.msg);
+    bool latent = strstr(c->path, "/deepseek-"); /* is refused by name */
+    CHECK(latent ? !m && strstr(err.msg, "kv_lora: expected 0 for several ranks") : m != NULL,
+          "%s: %d ranks: %s", c->path, size, m ? "opened" : err.msg);
     for (size_t i = 0; m && i < sizeof run / sizeof *run; i++) {
         tblock_context *x = tblock_context_new(
             m, &(tblock_context_options){ .n_ctx = N_TOK, .n_seqs = N_SEQS,
