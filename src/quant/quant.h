@@ -45,8 +45,9 @@ size_t      weight_type_bytes(WeightType t);
 int         weight_type_k_unit(WeightType t);
 static inline bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
 static inline bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
-/* GGUF types with a float scale for each 32 k. */
-static inline bool weight_type_has_runs(WeightType t)
+/* GGUF types with a float scale for each 32 k. Inlined first: kernels are made for one type each,
+ * and gcc spilled sums of q6_k where it learnt the answer late. */
+__attribute__((always_inline)) static inline bool weight_type_has_runs(WeightType t)
 {
     return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_MXFP4;
 }
