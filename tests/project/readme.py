@@ -35,7 +35,7 @@ OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "mpirun", "p
           "regression_test.sh"}
 # and options that pages name of them, or of tblock's scripts
 OPTIONS = {"--batch_size", "--cflags", "--clean", "--golden-record", "--hostfile", "--interleave", "--junitxml", "--libs",
-           "--list", "--local-dir", "--model", "--model_args", "--oversubscribe", "--part", "--priority", "--product",
+           "--list", "--local-dir", "--mca", "--model", "--model_args", "--mxfp4", "--oversubscribe", "--part", "--priority", "--product",
            "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static", "--table",
            "--tasks", "--tblock-model", "--torch-index"}
 # before a command, and what stands between two
@@ -201,7 +201,7 @@ def options_of_other_pages_exist():
 
 def files_and_functions_of_all_pages_exist():
     names = set(re.findall(r"\b\w+", "".join((ROOT / "src" / h).read_text(encoding="utf-8") for h in ("tblock.h", "tblock_tools.h"))))
-    names |= {"TBLOCK_TEST_DATA", "TBLOCK_MPI", "TBLOCK_RANKS_TIMEOUT"}  # of the environment
+    names |= {"TBLOCK_TEST_DATA", "TBLOCK_MPI", "TBLOCK_RANKS_TIMEOUT", "TBLOCK_RANKS_DELAY", "TBLOCK_ISA"}  # of the environment
     for page, text in [("README.md", README), *other_pages()]:
         for path in re.findall(r"`((?:src|tests|tools|docs|bench)/[a-z0-9_./-]+)`", text):
             need((ROOT / path).exists(), f"{page}: {path}: no such file")
