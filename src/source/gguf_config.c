@@ -452,6 +452,9 @@ static bool read_score(GgufReader *r)
     c->renormalize_min = c->renormalize ? r->family->renormalize_min : 0;
     if (c->expert_groups <= 1 || c->expert_groups == c->groups_used)
         c->expert_groups = c->groups_used = 0;
+    if (c->router_score == ROUTER_SOFTMAX && c->expert_groups > 0) /* DeepSeek V2: another sum */
+        return key_wrong(&r->keys, "expert_group_count",
+                         "expected 1 where the router is a softmax, found %d", c->expert_groups);
     if (c->expert_scale == 0) /* llama.cpp: none */
         c->expert_scale = 1;
     return true;

@@ -167,6 +167,9 @@ def test_experts_one_by_one_are_those_of_one_tensor():
     refused(short, "blk.1.ffn_up.3.weight", "[48, 32]")
     refused(experts(False, used=5), "experts_used", "5")
     refused(experts(False, n=3), "ffn_gate_inp", "[3, 32]")
+    grouped = experts(False)
+    grouped.keys.update({"llama.expert_group_count": (U32, 2), "llama.expert_group_used_count": (U32, 1)})
+    refused(grouped, "expert_group_count", "softmax", "2")
 
 
 def test_a_file_cut_anywhere_is_refused():
