@@ -56,6 +56,7 @@ if ! "$PYTHON" tests/exact/matrix_models.py "$out" || [ ! -x "$program" ]; then
 fi
 models=()
 for type in f32 f16 bf16 q8_0 q4_0 q4_k q5_k q6_k mxfp4; do models+=("$type=$out/matrix-$type.gguf"); done
+models+=("mxfp4,q8_0=$out/matrix-gpt-oss.gguf") # a mixture; its name is that of its types
 for type in q8 q4; do models+=("$type=$out/matrix-f32.gguf:$type"); done
 
 # matrix OPTION...: runs it over all builds and models

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Write the models of matrix.sh: one GGUF file for each stored type, a small Llama of random weights, wide enough for superblocks.
+"""Write the models of matrix.sh: one GGUF file for each stored type, a small Llama of random weights, wide enough for superblocks, and a
+mixture, a small gpt-oss.
 
-    matrix_models.py OUT     writes OUT/matrix-TYPE.gguf
+    matrix_models.py OUT     writes OUT/matrix-TYPE.gguf and OUT/matrix-gpt-oss.gguf
 """
 import pathlib
 import struct
@@ -38,35 +39,75 @@ def text(s):
     return struct.pack("<Q", len(s)) + s.encode()
 
 
-def write(path, kind):
-    rng = np.random.default_rng(TYPES[kind][0] + 5)
-    entries = [("general.architecture", "llama")] + [(f"llama.{k}", v) for k, v in (
-        ("context_length", CONTEXT), ("embedding_length", D), ("block_count", LAYERS), ("feed_forward_length", FF), ("attention.head_count", HEADS),
-        ("attention.head_count_kv", KV_HEADS), ("attention.key_length", HEAD), ("attention.value_length", HEAD), ("rope.dimension_count", HEAD),
-        ("vocab_size", VOCAB), ("attention.layer_norm_rms_epsilon", 1e-5), ("rope.freq_base", 10000.0))] + [("tokenizer.ggml.model", "no_vocab")]
-    tensors = [("token_embd.weight", VOCAB, D), ("output_norm.weight", 0, D), ("output.weight", VOCAB, D)]
-    for i in range(LAYERS):
-        tensors += [(f"blk.{i}.{n}.weight", rows, k) for n, rows, k in (
-            ("attn_norm", 0, D), ("attn_q", HEADS * HEAD, D), ("attn_k", KV_HEADS * HEAD, D), ("attn_v", KV_HEADS * HEAD, D),
-            ("ffn_norm", 0, D), ("ffn_gate", FF, D), ("ffn_up", FF, D), ("ffn_down", D, FF))]
-        # 128 wide: no superblock of 256 fits
-        tensors.append((f"blk.{i}.attn_output.weight", D, HEADS * HEAD))
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(entries))
-    for key, value in entries:
-        head += text(key)
-        head += struct.pack("<I", 8) + text(value) if isinstance(value, str) else struct.pack("<If", 6, value) if isinstance(value, float) else \
-            struct.pack("<II", 4, value)
+def entry(value):
+    if isinstance(value, str):
+        return struct.pack("<I", 8) + text(value)
+    return struct.pack("<If", 6, value) if isinstance(value, float) else struct.pack("<II", 4, value)
+
+
+def vector(rng, n, mean, spread):
+    return "f32", (n,), (mean + spread * rng.standard_normal(n)).astype("<f4").tobytes()
+
+
+def write(path, arch, settings, tensors):
+    """settings: keys without the architecture. tensors: name, type, dimensions from the innermost on, data."""
+    entries = [("general.architecture", arch)] + [(f"{arch}.{k}", v) for k, v in settings] + [("tokenizer.ggml.model", "no_vocab")]
+    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(entries)) + b"".join(text(k) + entry(v) for k, v in entries)
     data = b""
-    for name, rows, k in tensors:
-        own = "f32" if rows == 0 else kind if k % TYPES[kind][1] == 0 else "q8_0"
-        raw = (1 + 0.2 * rng.standard_normal(k)).astype("<f4").tobytes() if rows == 0 else stored(rng, own, rows, k)
-        head += text(name) + (struct.pack("<IQ", 1, k) if rows == 0 else struct.pack("<IQQ", 2, k, rows))
-        head += struct.pack("<IQ", TYPES[own][0], len(data))
+    for name, kind, dims, raw in tensors:
+        head += text(name) + struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, TYPES[kind][0], len(data))
         data += raw + bytes(-len(raw) % 32)
     path.write_bytes(head + bytes(-len(head) % 32) + data)
+
+
+def settings(*more):
+    return [("context_length", CONTEXT), ("embedding_length", D), ("block_count", LAYERS), ("feed_forward_length", FF), ("attention.head_count", HEADS),
+            ("attention.head_count_kv", KV_HEADS), ("attention.key_length", HEAD), ("attention.value_length", HEAD), ("rope.dimension_count", HEAD),
+            ("vocab_size", VOCAB), ("attention.layer_norm_rms_epsilon", 1e-5), ("rope.freq_base", 10000.0), *more]
+
+
+def llama(path, kind):
+    rng, tensors = np.random.default_rng(TYPES[kind][0] + 5), []
+
+    def add(name, rows, k):
+        own = "f32" if rows == 0 else kind if k % TYPES[kind][1] == 0 else "q8_0"
+        tensors.append((name + ".weight", *(vector(rng, k, 1, 0.2) if rows == 0 else (own, (k, rows), stored(rng, own, rows, k)))))
+    add("token_embd", VOCAB, D), add("output_norm", 0, D), add("output", VOCAB, D)
+    for i in range(LAYERS):
+        for name, rows, k in (("attn_norm", 0, D), ("attn_q", HEADS * HEAD, D), ("attn_k", KV_HEADS * HEAD, D), ("attn_v", KV_HEADS * HEAD, D),
+                              ("ffn_norm", 0, D), ("ffn_gate", FF, D), ("ffn_up", FF, D), ("ffn_down", D, FF),
+                              ("attn_output", D, HEADS * HEAD)):  # 128 wide: no superblock of 256 fits
+            add(f"blk.{i}.{name}", rows, k)
+    write(path, "llama", settings(), tensors)
+
+
+def gpt_oss(path):
+    """Sinks, a window in one of two layers, biases, and experts in MXFP4 that are no superblock wide; the rest in Q8_0."""
+    n, width, rng, tensors = 5, 96, np.random.default_rng(44), []
+
+    def add(name, rows, k, kind="q8_0", bias=True, stack=()):
+        tensors.append((name + ".weight", kind, (k, rows, *stack), stored(rng, kind, rows * int(np.prod(stack)), k)))
+        if bias:
+            kind, dims, raw = vector(rng, rows * int(np.prod(stack)), 0, 0.1)
+            tensors.append((name + ".bias", kind, (rows, *stack), raw))
+    add("token_embd", VOCAB, D, bias=False), add("output", VOCAB, D, bias=False)
+    tensors.append(("output_norm.weight", *vector(rng, D, 1, 0.2)))
+    for i in range(LAYERS):
+        for name, size, mean in (("attn_norm", D, 1), ("post_attention_norm", D, 1), ("attn_sinks", HEADS, 0)):
+            tensors.append((f"blk.{i}.{name}.weight", *vector(rng, size, mean, 0.2)))
+        for name, rows, k in (("attn_q", HEADS * HEAD, D), ("attn_k", KV_HEADS * HEAD, D), ("attn_v", KV_HEADS * HEAD, D),
+                              ("attn_output", D, HEADS * HEAD)):
+            add(f"blk.{i}.{name}", rows, k)
+        add(f"blk.{i}.ffn_gate_inp", n, D, "f32")
+        for name, rows, k in (("gate", width, D), ("up", width, D), ("down", D, width)):
+            add(f"blk.{i}.ffn_{name}_exps", rows, k, "mxfp4", stack=(n,))
+    write(path, "gpt-oss", settings(("expert_count", n), ("expert_used_count", 2), ("expert_feed_forward_length", width),
+                                    ("attention.sliding_window", 48), ("rope.scaling.type", "yarn"), ("rope.scaling.factor", 4.0),
+                                    ("rope.scaling.original_context_length", CONTEXT // 4)), tensors)
 
 
 out = pathlib.Path(sys.argv[1])
 out.mkdir(parents=True, exist_ok=True)
 for name in TYPES:
-    write(out / f"matrix-{name}.gguf", name)
+    llama(out / f"matrix-{name}.gguf", name)
+gpt_oss(out / "matrix-gpt-oss.gguf")
