@@ -7,17 +7,6 @@
 #include "base/hash.h"
 #include "base/memory.h"
 
-bool lora_role(TensorRole role)
-{
-    switch (role) {
-    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO: case ROLE_W_GATE: case ROLE_W_UP:
-    case ROLE_W_DOWN: case ROLE_LM_HEAD:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* What all parts are stored as; f32 if they differ, or are not floats. */
 static WeightType common_type(const LoraPart *part, size_t n)
 {

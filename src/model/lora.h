@@ -38,7 +38,16 @@ static inline int lora_input(int number)
 }
 
 /* Can an adapter change the matrix of this role? Those of experts it cannot. */
-bool lora_role(TensorRole role);
+static inline bool lora_role(TensorRole role)
+{
+    switch (role) {
+    case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO: case ROLE_W_GATE: case ROLE_W_UP:
+    case ROLE_W_DOWN: case ROLE_LM_HEAD:
+        return true;
+    default:
+        return false;
+    }
+}
 
 /* What an adapter is made of: for the matrix of a spec, A [rank, spec.k] and B [spec.rows, rank].
  */
