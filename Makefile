@@ -312,6 +312,7 @@ bench: all $(BENCH_BIN) ## compare kernels and a 1B model with this machine's li
 	$(BUILD)/bench/bench_matmul
 	$(BUILD)/bench/bench_attention
 	$(BUILD)/bench/bench_receipt
+	NETTLE_FAT_OVERRIDE=vendor:other $(BUILD)/bench/bench_receipt # without SHA instructions
 	$(BUILD)/bench/bench_context $(BENCH_MODEL)
 	$(BUILD)/tblock bench $(BENCH_MODEL) --profile --csv "$(BENCH_CSV)" --svg "$(BENCH_CSV:.csv=.svg)"
 

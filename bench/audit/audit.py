@@ -4,7 +4,7 @@ with the shipped model, and audited with the claim that each line of the table m
 roundings than the auditor: here bf16 products of bf16 weights and activations (--math bf16), or an f16 KV cache.
 
     bench/audit/audit.py [--program build/release/tblock] [--runs 1000] [--false-runs 200] [--tokens 250]
-                         [--save DIR]
+                         [--first-seed 0] [--save DIR]
 """
 import argparse
 import concurrent.futures
@@ -88,6 +88,7 @@ def main():
     parser.add_argument("--runs", type=int, default=1000, help="of honest engines")
     parser.add_argument("--false-runs", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=250)
+    parser.add_argument("--first-seed", type=int, default=0, help="texts are drawn with this seed and those after it")
     parser.add_argument("--save", type=pathlib.Path, help="keep the texts drawn there, and write their rows")
     a = parser.parse_args()
     print("%-18s %-8s %-9s %14s  %-29s  %-29s  %-29s" % ("drawn with", "claim", "seed", "called false", "difference: 1%, 50%, 99.9%",
@@ -98,10 +99,10 @@ def main():
             def one(seed, engines=engines, drawn_with=drawn_with):
                 return draw(a.program, engines[seed // len(PROMPTS) % len(engines)], drawn_with, seed, a.tokens, work)
             drawn = kept(a.save and a.save / ("%02d-drawn.json" % number),
-                         lambda: list(pool.map(one, range(a.runs if engines is HONEST else a.false_runs))))
+                         lambda: list(pool.map(one, range(a.first_seed, a.first_seed + (a.runs if engines is HONEST else a.false_runs)))))
             for shared in ((False,) if claim["temp"] == 0 else (True, False)):
                 lines = [{"prompt": p, "drawn": d, "sampling": dict(claim, **({"seed": str(seed)} if shared else {}))}
-                         for seed, (p, d) in enumerate(drawn)]
+                         for seed, (p, d) in enumerate(drawn, a.first_seed)]
                 texts = audit(a.program, lines, work)
                 said = {0.8: "default", 1: "plain", 0: "greedy"}[claim["temp"]]
                 print("%-18s %-8s %-9s %s" % (name, said, "shared" if shared else "none", figures(texts)), flush=True)

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -152,6 +153,7 @@ def main():
     p.add_argument("--tokens", type=int, default=32)
     options = p.parse_args()
     options.program, options.model = options.program.resolve(), options.model.resolve()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))   # the namespaces end, too
     (local if options.what == "local" else network)(options)
 
 
