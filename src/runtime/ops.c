@@ -390,7 +390,7 @@ void last_rows(Run *r, int l)
     touch(r, writes(&r->x, BY_COLUMNS), writes(&r->xn, BY_COLUMNS),
           writes_own(r, &r->q, BY_COLUMNS, RANK_HEADS));
     for (size_t i = 0; i < sizeof act / sizeof *act; i++) {
-        if (act[i] == &r->q)
+        if (act[i] == &r->q && r->model->cfg.kv_lora == 0)
             my_panels(r, &r->layer[l].wq, &first, &end);
         else
             my_share(r, panel_count(act[i]->width), &first, &end);
