@@ -404,10 +404,13 @@ def write(out, name):
                 golden[prefix + ".greedy"] = np.array(ids, "<i4")
     folder = pathlib.Path(out) / "shapes" / name
     folder.mkdir(parents=True, exist_ok=True)
-    metadata = {"format": "tblock", "version": "1", "config": json.dumps(config)}
-    place(pathlib.Path(out) / f"{name}.rows.bin", lambda p: write_safetensors(p, tensors, metadata))
+    place(pathlib.Path(out) / f"{name}.rows.bin", lambda p: write_model(p, config, tensors))
     place(folder / "golden.json", lambda p: p.write_text(json.dumps({"suggested_tolerance": float(f"{TOLERANCE * largest:.2g}")}) + "\n"))
     place(folder / "golden.safetensors", lambda p: write_safetensors(p, golden))
+
+
+def write_model(path, config, tensors):
+    write_safetensors(path, tensors, {"format": "tblock", "version": "1", "config": json.dumps(config)})
 
 
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",

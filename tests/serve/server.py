@@ -150,8 +150,9 @@ def events(answer):
 
 
 def run(*options, prompt, model=MODEL):
-    """What tblock run says to the same: its JSON."""
-    done = subprocess.run([TBLOCK, "run", model, "--json", "--special", "--prompt", prompt, *options], capture_output=True, text=True)
+    """What tblock run says to the same, a text or ids: its JSON."""
+    words = ["--special", "--prompt", prompt] if isinstance(prompt, str) else ["--ids", ",".join(map(str, prompt))]
+    done = subprocess.run([TBLOCK, "run", model, "--json", *words, *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
