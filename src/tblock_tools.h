@@ -327,6 +327,11 @@ TBLOCK_API bool tblock_audit(tblock_context *c, const tblock_audit_text *texts, 
                              const tblock_audit_options *opt, tblock_audit_row *rows,
                              tblock_error *err);
 
+/* The outcome as JUnit XML: a test case for each text, "text 1" and so on. rows NULL: as in
+ * tblock_receipt_junit. */
+TBLOCK_API bool tblock_audit_junit(const char *path, const tblock_audit_row *rows, size_t n,
+                                   const tblock_error *why, tblock_error *err);
+
 /* The texts of a log: one JSON object on each line, in one of the forms of docs/audit.md. */
 typedef struct tblock_audit_log tblock_audit_log;
 

@@ -261,6 +261,12 @@ typedef struct JunitCase { const char *name, *failure, *detail, *out; } JunitCas
 void junit_begin(TextOut *o, const char *suite, size_t n, size_t failures);
 void junit_case(TextOut *o, const char *suite, const JunitCase *c);
 bool junit_end(TextOut *o, const char *path, Error *err);
+/* One case for each of n rows, which nth describes, with room for texts of its own. rows NULL: the
+ * file of what could not run. */
+typedef struct JunitRoom { char name[32], out[96]; } JunitRoom;
+typedef void JunitNth(const void *rows, size_t i, JunitRoom *room, JunitCase *c);
+bool junit_rows(const char *path, const char *suite, const void *rows, size_t n, JunitNth *nth,
+                const Error *why, Error *err);
 /* The file of what could not run. */
 bool junit_error(const char *path, const char *suite, const Error *why, Error *err);
 

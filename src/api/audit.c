@@ -330,3 +330,29 @@ bool tblock_audit(tblock_context *c, const tblock_audit_text *texts, size_t n,
 {
     HOST_ENV_RETURN(bool, audit(c, texts, n, opt, rows, err));
 }
+
+/* ---- For CI systems -------------------------------------------------------------------------- */
+
+static void nth_case(const void *rows, size_t i, JunitRoom *room, JunitCase *c)
+{
+    const tblock_audit_row *row = (const tblock_audit_row *)rows + i;
+    snprintf(room->name, sizeof room->name, "text %zu", i + 1);
+    snprintf(room->out, sizeof room->out, "%zu tokens given, %zu drawn", row->n_given,
+             row->n_drawn);
+    *c = (JunitCase){ .name    = room->name,
+                      .failure = row->verdict ? row->why : NULL,
+                      .out     = room->out };
+}
+
+FP_ENV_WORK
+static bool junit(const char *path, const tblock_audit_row *rows, size_t n, const Error *why,
+                  Error *err)
+{
+    return junit_rows(path, "audit", rows, n, nth_case, why, err);
+}
+
+bool tblock_audit_junit(const char *path, const tblock_audit_row *rows, size_t n,
+                        const tblock_error *why, tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, junit(path, rows, n, why, err));
+}

@@ -93,3 +93,25 @@ bool junit_error(const char *path, const char *suite, const Error *why, Error *e
     text_out(&o, "/>\n    </testcase>\n");
     return junit_end(&o, path, err);
 }
+
+bool junit_rows(const char *path, const char *suite, const void *rows, size_t n, JunitNth *nth,
+                const Error *why, Error *err)
+{
+    TextOut   o        = { 0 };
+    size_t    failures = 0;
+    JunitRoom room;
+    if (!rows)
+        return junit_error(path, suite, why, err);
+    for (size_t i = 0; i < n; i++) {
+        JunitCase c = { .out = "" };
+        nth(rows, i, &room, &c);
+        failures += c.failure != NULL;
+    }
+    junit_begin(&o, suite, n, failures);
+    for (size_t i = 0; i < n; i++) {
+        JunitCase c = { .out = "" };
+        nth(rows, i, &room, &c);
+        junit_case(&o, suite, &c);
+    }
+    return junit_end(&o, path, err);
+}

@@ -399,31 +399,28 @@ bool tblock_receipt_verify(tblock_context *c, tblock_receipt *const *receipts, s
 
 /* ---- For CI systems -------------------------------------------------------------------------- */
 
-FP_ENV_WORK
-static bool junit(const char *path, const char *const *names, const tblock_receipt_row *rows,
-                  size_t n, const Error *why, Error *err)
+typedef struct Named { const char *const *names; const tblock_receipt_row *rows; } Named;
+
+static void nth_case(const void *rows, size_t i, JunitRoom *room, JunitCase *c)
 {
-    static const char suite[]  = "receipts";
-    TextOut           o        = { 0 };
-    size_t            failures = 0;
-    if (!rows)
-        return junit_error(path, suite, why, err);
-    for (size_t i = 0; i < n; i++)
-        failures += rows[i].verdict != TBLOCK_RECEIPT_HOLDS;
-    junit_begin(&o, suite, n, failures);
-    for (size_t i = 0; i < n; i++) {
-        char out[80];
-        snprintf(out, sizeof out, "%zu tokens given, %zu drawn", rows[i].n_given, rows[i].n_drawn);
-        junit_case(&o, suite, &(JunitCase){ .name    = names[i],
-                                            .failure = rows[i].verdict ? rows[i].why : NULL,
-                                            .out     = out });
-    }
-    return junit_end(&o, path, err);
+    const Named              *all = rows;
+    const tblock_receipt_row *row = &all->rows[i];
+    snprintf(room->out, sizeof room->out, "%zu tokens given, %zu drawn", row->n_given,
+             row->n_drawn);
+    *c = (JunitCase){ .name    = all->names[i],
+                      .failure = row->verdict ? row->why : NULL,
+                      .out     = room->out };
+}
+
+FP_ENV_WORK
+static bool junit(const char *path, const Named *all, size_t n, const Error *why, Error *err)
+{
+    return junit_rows(path, "receipts", all->rows ? all : NULL, n, nth_case, why, err);
 }
 
 bool tblock_receipt_junit(const char *path, const char *const *names,
                           const tblock_receipt_row *rows, size_t n, const tblock_error *why,
                           tblock_error *err)
 {
-    HOST_ENV_RETURN(bool, junit(path, names, rows, n, why, err));
+    HOST_ENV_RETURN(bool, junit(path, &(Named){ names, rows }, n, why, err));
 }

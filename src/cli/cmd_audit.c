@@ -9,7 +9,7 @@
 #include "tblock_tools.h"
 
 typedef struct AuditArgs {
-    const char     *model, *tokens;
+    const char     *model, *tokens, *junit;
     bool            shared_seed, each, json;
     SamplingOptions sampling;
     ComputeOptions  compute;
@@ -147,46 +147,79 @@ static bool read_log(const AuditArgs *a, tblock_audit_log *log, tblock_error *er
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-static bool audit_texts(const AuditArgs *a, tblock_context *c, const tblock_audit_log *log,
-                        tblock_error *err)
+typedef struct Auditing {
+    const AuditArgs  *args;
+    tblock_model     *model;
+    tblock_context   *context;
+    tblock_audit_log *log;
+    tblock_audit_row *row; /* [n] */
+    size_t            n;
+    Guarded           junit;
+} Auditing;
+
+static bool check_junit(const Auditing *u, tblock_error *err)
 {
-    size_t                   n;
-    const tblock_audit_text *texts = tblock_audit_log_texts(log, &n);
-    tblock_audit_row        *row   = calloc(n, sizeof *row);
-    if (!row)
-        return no_memory(NULL, err);
+    const AuditArgs *a = u->args;
+    return !a->junit
+        || output_apart(a->junit, u->model, &(Inputs){ a->model, { a->tokens } }, err);
+}
+
+static bool open_all(Auditing *u, tblock_error *err)
+{
+    const AuditArgs *a       = u->args;
+    ComputeOptions   compute = a->compute;
+    if (a->sampling.seed.random)
+        return fail(err, TBLOCK_USAGE, "--seed: expected the seed of the texts, found 'random'");
+    tblock_sampler_options claimed = sampling_of(&a->sampling, a->sampling.seed.value);
+    u->model                       = compute_open(a->model, &compute, err);
+    u->log = u->model && check_junit(u, err)
+                 ? tblock_audit_log_new(u->model, &claimed, a->shared_seed, err)
+                 : NULL;
+    if (!u->log || !read_log(a, u->log, err))
+        return false;
+    tblock_audit_log_texts(u->log, &u->n);
+    compute.n_seqs = u->n < AT_ONCE ? (int)u->n : AT_ONCE;
+    u->context     = compute_context(u->model, a->model, &compute, a->general.quiet, err);
+    u->row         = calloc(u->n, sizeof *u->row);
+    return u->context && (u->row || no_memory(NULL, err))
+        && guarded_output(&u->junit, a->junit, compute.sandbox, err)
+        && guarded_enter(compute.sandbox, &u->junit, 1, -1, err);
+}
+
+static bool audit_all(Auditing *u, tblock_error *err)
+{
+    const tblock_audit_text *texts = tblock_audit_log_texts(u->log, &u->n);
     progress_show("auditing", 0);
-    bool good = tblock_audit(c, texts, n, &(tblock_audit_options){ .progress = progress_advance },
-                             row, err);
+    bool good = tblock_audit(u->context, texts, u->n,
+                             &(tblock_audit_options){ .progress = progress_advance }, u->row, err);
     progress_end();
-    good = good && tell(a, row, n, err);
-    for (size_t i = 0; i < n; i++)
-        tblock_free(row[i].tokens);
-    free(row);
     return good;
+}
+
+/* --junit: also where nothing was computed, for a reader that only sees the file; but not where the
+ * file is one of those that are read. */
+static bool write_junit(Auditing *u, bool ran, tblock_error *err)
+{
+    tblock_error why = *err;
+    if (!u->args->junit || (!ran && !check_junit(u, &why)))
+        return true;
+    return tblock_audit_junit(u->junit.path ? u->junit.path : u->args->junit,
+                              ran ? u->row : NULL, u->n, &why, err)
+        && guarded_commit(&u->junit, err);
 }
 
 static bool audit(void *args, tblock_error *err)
 {
-    AuditArgs      *a       = args;
-    ComputeOptions  compute = a->compute;
-    tblock_context *c       = NULL;
-    size_t          n;
-    if (a->sampling.seed.random)
-        return fail(err, TBLOCK_USAGE, "--seed: expected the seed of the texts, found 'random'");
-    tblock_sampler_options claimed = sampling_of(&a->sampling, a->sampling.seed.value);
-    tblock_model          *m       = compute_open(a->model, &compute, err);
-    tblock_audit_log      *log = m ? tblock_audit_log_new(m, &claimed, a->shared_seed, err) : NULL;
-    bool                   good = log && read_log(a, log, err);
-    if (good) {
-        tblock_audit_log_texts(log, &n);
-        compute.n_seqs = n < AT_ONCE ? (int)n : AT_ONCE;
-        c              = compute_context(m, a->model, &compute, a->general.quiet, err);
-    }
-    good = c && guarded_enter(compute.sandbox, NULL, 0, -1, err) && audit_texts(a, c, log, err);
-    tblock_context_free(c);
-    tblock_audit_log_free(log);
-    tblock_close(m);
+    Auditing u    = { .args = args };
+    bool     ran  = open_all(&u, err) && audit_all(&u, err);
+    bool     good = write_junit(&u, ran, err) && ran && tell(args, u.row, u.n, err);
+    guarded_close(&u.junit, err);
+    for (size_t i = 0; u.row && i < u.n; i++)
+        tblock_free(u.row[i].tokens);
+    free(u.row);
+    tblock_context_free(u.context);
+    tblock_audit_log_free(u.log);
+    tblock_close(u.model);
     return good;
 }
 
@@ -200,6 +233,8 @@ static const Option options[] = {
       "compare them with its draws" },
     { "each", 0, NULL, OPT_FLAG, AT(each), 0, 0, NULL, "also print a row for each token" },
     OPTION_JSON(AT(json), "print one JSON object instead of the tables"),
+    { "junit", 0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL,
+      "also write the result as JUnit XML, with a test case for each text" },
     { 0 },
 };
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };

@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
@@ -293,6 +294,24 @@ def what_cannot_be_computed_says_so():
         need(texts[1]["verdict"] == "fits", "the next one")
 
 
+def junit_has_a_case_for_each():
+    line = drawn(DEFAULT, n=20)
+    log, out = TEMP / "junit.jsonl", TEMP / "junit.xml"
+    log.write_text(json.dumps(line) + "\n" + json.dumps(claims(line, seed="8")) + "\n")
+    said = tblock("audit", MODEL, "--tokens", log, "--junit", out, status=1).stderr
+    root = xml.etree.ElementTree.parse(out).getroot()
+    cases = root.findall("testsuite/testcase")
+    need((root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "1", "0"), str(root.attrib))
+    need([c.get("name") for c in cases] == ["text 1", "text 2"] and cases[0].find("failure") is None, "names")
+    need(cases[1].find("failure").get("message") in said and cases[1].find("system-out").text == "2 tokens given, 20 drawn", said)
+    before = log.read_bytes()
+    tblock("audit", MODEL, "--tokens", log, "--junit", log, status=2)
+    need(log.read_bytes() == before, "a report over a log")
+    log.write_text("{}\n")
+    tblock("audit", MODEL, "--tokens", log, "--junit", out, status=3)
+    need(xml.etree.ElementTree.parse(out).getroot().get("errors") == "1", "errors")
+
+
 def usage_is_told():
     log = TEMP / "one.jsonl"
     log.write_text(json.dumps(drawn(DEFAULT, n=5)) + "\n")
@@ -310,7 +329,7 @@ def main():
                     the_tails_are_those_of_a_normal_variable, the_same_bytes_everywhere, q4_is_told_from_its_parent,
                     a_wrong_temperature_is_found, another_seed_is_found, a_tampered_token_is_found, options_that_rule_tokens_out,
                     openai_s_forms_are_read, messages_are_written_by_the_template, many_texts_are_one_log, bad_lines_are_refused_by_name, what_cannot_be_computed_says_so,
-                    usage_is_told)
+                    junit_has_a_case_for_each, usage_is_told)
     only = option_only(__doc__).parse_args().only
     with tempfile.TemporaryDirectory() as folder:
         TEMP = pathlib.Path(folder)
