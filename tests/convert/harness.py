@@ -187,7 +187,8 @@ def known_models(prefixes=""):
 
 
 def fixtures():
-    return known_models(("llama", "mistral", "stories"))
+    """The folders whose tensors hf_name can name: a Llama block, with biases or without."""
+    return [f for f in known_models(("llama", "mistral", "stories")) if config_of(f)["model_type"] in ("llama", "mistral")]
 
 
 def made(name="made", config=None, drop=(), tensors=None, files=None):
