@@ -615,6 +615,9 @@ TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path,
 
 /* ---- Converting (docs/convert.md) ------------------------------------------------------------ */
 
+/* An adapter (docs/lora.md) and what to multiply it with; 1 is as trained. */
+typedef struct tblock_lora_file { const char *path; double scale; } tblock_lora_file;
+
 typedef struct tblock_convert_options {
     const char        *type;      /* as in tblock_quantize_options; NULL: as stored              */
     const char *const *keep;      /* with a type: "PATTERN=TYPE"                                  */
@@ -627,6 +630,8 @@ typedef struct tblock_convert_options {
                                        (docs/format.md), not in panels                            */
     const char        *chat_format; /* a name of tblock_chat_known or the text of a template to
                                        store; NULL: the source's own                              */
+    const tblock_lora_file *merge_lora; /* adapters to add to the weights, at most 16 */
+    size_t             n_merge_lora;
     int                threads;
     void (*progress)(void *user, double done);
     void *user;
@@ -643,7 +648,7 @@ typedef struct tblock_convert_report {
 
 /* Convert in_path (a Hugging Face folder, a .gguf, a Meta folder, a llama2.c checkpoint, a model
  * file, a tokenizer) to a model file. report may be NULL. Memory does not grow with the model.
- * Reading fails like tblock_open, the rest like tblock_quantize. */
+ * Reading fails like tblock_open, adapters like tblock_lora_load, the rest like tblock_quantize. */
 TBLOCK_API bool tblock_convert(const char *in_path, const char *out_path,
                                const tblock_convert_options *opt, tblock_convert_report *report,
                                tblock_error *err);

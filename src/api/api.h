@@ -118,6 +118,8 @@ void context_begin_seq(tblock_context *c, int32_t seq);
 const char *context_loaded_as(const tblock_context *c, int32_t seq);
 /* The same for any adapters of a model; free it. NULL: see err (USAGE, SYSTEM). */
 char *lora_loaded_as(const tblock_model *m, const tblock_lora *use, size_t n, Error *err);
+/* Fails (USAGE, with both names) if output is a file of the model or of its adapters. */
+bool model_check_apart(const tblock_model *m, const char *output, Error *err);
 void model_free_loras(tblock_model *m);
 void context_free_loras(tblock_context *c);
 

@@ -329,7 +329,7 @@ FP_ENV_WORK
 static bool write_attention(const tblock_attention *a, const char *path, const char *format,
                             tblock_error *err)
 {
-    if (!source_check_apart(&a->model->source, path, err))
+    if (!model_check_apart(a->model, path, err))
         return false;
     return strcmp(format, "safetensors") == 0 ? write_tensors(a, path, err)
                                               : write_drawing(a, path, format, err);

@@ -17,6 +17,7 @@
 #include "base/hash.h"
 #include "base/json.h"
 #include "model/model_writer.h"
+#include "source/adapter.h"
 #include "text/jinja.h"
 
 typedef struct Convert {
@@ -36,6 +37,9 @@ typedef struct Convert {
     bool                 hashed;
     const char          *quantized;   /* the type, or NULL                           */
     const char          *chat;        /* a chat template to store, or NULL           */
+    Lora                 lora[LORA_MOST];
+    LoraSet              merged;      /* of them                                     */
+    LoraMerge           *merge;       /* NULL: there are none                        */
     bool                 tokenizer_only;
     bool                 measure;     /* tblock_quantize: how far weights are from what they
                                        * were; it refuses values that are not finite, and hashes
@@ -141,6 +145,14 @@ static char *make_source(const Convert *c, Error *err)
         text_out_free(&o);
         return NULL;
     }
+    for (int i = 0; i < c->merged.n; i++) {
+        const LoraUse *use = &c->merged.use[i];
+        text_out(&o, "%s{\"lora\": ", o.n > 1 ? ", " : "");
+        json_out_string(&o, path_name(use->lora->path), strlen(path_name(use->lora->path)));
+        text_out(&o, ", \"sha256\": \"%s\", \"scale\": ", use->lora->sha256);
+        json_out_double(&o, use->scale);
+        text_out(&o, "}");
+    }
     if (c->quantized) {
         text_out(&o, "%s{\"quantized\": \"%s\"", o.n > 1 ? ", " : "", c->quantized);
         for (size_t i = 0; i < c->opt->n_keep; i++) {
@@ -166,7 +178,8 @@ static void make_block(void *user, const WeightBlock *b)
     const CheckedTensor *from = &c->in.stored.tensor[b->tensor];
     /* A float is read to be measured, though it keeps its type: the error is relative to all
      * weights. */
-    bool copied = from->type == b->type
+    bool merged = c->merge && lora_merge_has(c->merge, b->spec),
+         copied = !merged && from->type == b->type
         && (c->measure ? weight_type_quantized(b->type) : b->panels || !from->panels);
     if (b->spec->k == 0) {
         retype_vector(b->spec, from, b->to[0], b->report);
@@ -175,6 +188,8 @@ static void make_block(void *user, const WeightBlock *b)
                     b->report);
     } else {
         retype_read(b->spec, from, b->item, b->first, b->n, b->rows, b->scratch);
+        if (merged)
+            lora_merge_rows(c->merge, b->spec, b->type, b->rows, b->first, b->n);
         retype_store(b->type, b->panels, b->to, b->rows, b->n, b->spec->k, c->measure, b->scratch,
                      b->report);
     }
@@ -255,6 +270,49 @@ static WeightType *stored_types(const StoredModel *c, Error *err)
     return types;
 }
 
+static bool open_adapters(Convert *c, Error *err)
+{
+    const tblock_convert_options *o = c->opt;
+    if (o->n_merge_lora > LORA_MOST)
+        return fail(err, USAGE, "merge lora: expected at most %d adapters, found %zu", LORA_MOST,
+                    o->n_merge_lora);
+    if (o->n_merge_lora && c->tokenizer_only)
+        return fail(err, USAGE, "merge lora: expected none for a tokenizer alone, found '%s'",
+                    o->merge_lora[0].path);
+    for (size_t i = 0; i < o->n_merge_lora; i++) {
+        const tblock_lora_file *from = &o->merge_lora[i];
+        if (!isfinite(from->scale))
+            return fail(err, USAGE, "merge lora: %s: expected a finite scale", from->path);
+        if (!adapter_open(&c->lora[i], &c->in.stored.config, from->path, err))
+            return false;
+        c->merged.use[c->merged.n++] = (LoraUse){ &c->lora[i], from->scale };
+    }
+    return !c->merged.n || (c->merge = lora_merge_new(&c->merged, err)) != NULL;
+}
+
+/* A quantized matrix with an adapter in it would be rounded twice; the head of a tied model is its
+ * embedding, which an adapter of the head leaves as it is. */
+static bool check_merge(const Convert *c, Error *err)
+{
+    const StoredModel *from = &c->in.stored;
+    int                i    = 0;
+    for (TensorSpec s = tensor_list_start(); c->merge && tensor_list_next(&from->config, &s); i++) {
+        WeightType have = from->tensor[i].type;
+        if (lora_merge_has(c->merge, &s) && weight_type_quantized(have)
+            && weight_type_quantized(c->types[i]))
+            return fail(err, INPUT,
+                        "%s: tensor %s: expected floats to merge an adapter into, found "
+                        "%s: it would be rounded twice; --type f32, bf16 or f16 makes "
+                        "floats of it",
+                        from->path, s.name, weight_type_name(have));
+    }
+    TensorSpec head = { .role = ROLE_LM_HEAD, .layer = -1 };
+    if (c->merge && from->config.tied_embeddings && lora_merge_has(c->merge, &head))
+        return fail(err, INPUT, "%s: lm_head: expected a head of its own to merge an adapter into, "
+                                "found that of a tied model, which is the embedding", from->path);
+    return true;
+}
+
 static bool plan(Convert *c, Error *err)
 {
     const tblock_convert_options *o    = c->opt;
@@ -273,7 +331,7 @@ static bool plan(Convert *c, Error *err)
     c->sum   = calloc((size_t)from->n, sizeof *c->sum);
     if (o->type && (weight_type_quantized(target) || o->n_keep || c->measure))
         c->quantized = weight_type_name(target);
-    return c->types && (c->sum || no_memory(NULL, err));
+    return c->types && (c->sum || no_memory(NULL, err)) && check_merge(c, err);
 }
 
 /* Is its tokenizer made with options, or as the file says? */
@@ -350,6 +408,9 @@ static bool check_apart(const Convert *c, const char *out, Error *err)
 {
     for (size_t i = 0; i < c->tokenizer.n_files; i++)
         if (!file_check_apart(out, c->tokenizer.files[i], err))
+            return false;
+    for (int i = 0; i < c->merged.n; i++)
+        if (!adapter_check_apart(&c->lora[i], out, err))
             return false;
     /* its own, which was not read */
     if (c->in.opt.no_tokenizer && path_is_folder(c->in.path)
@@ -460,6 +521,9 @@ static void release(Convert *c)
     source_close(&c->in);
     tensor_file_close(&c->tokenizer_view);
     tokenizer_data_free(&c->tokenizer);
+    lora_merge_free(c->merge);
+    for (int i = 0; i < LORA_MOST; i++)
+        lora_free(&c->lora[i]);
     free(c->types);
     free(c->sum);
     free(c->file);
@@ -472,8 +536,9 @@ static bool convert_file(Convert *c, const char *in_path, const char *out_path, 
     if (c->opt->threads < 0 || c->opt->threads > 1024)
         return fail(err, USAGE, "threads: expected 0 to 1024, found %d", c->opt->threads);
     return open_input(c, in_path, err) && check_tokenizer(c, err) && choose_chat(c, err)
-        && plan(c, err) && list_files(c, err) && check_apart(c, out_path, err)
-        && write_file(c, out_path, err) && (!c->report || make_report(c, c->report, err))
+        && open_adapters(c, err) && plan(c, err) && list_files(c, err)
+        && check_apart(c, out_path, err) && write_file(c, out_path, err)
+        && (!c->report || make_report(c, c->report, err))
         && (!c->errors || make_rows(c, c->errors, err));
 }
 

@@ -139,7 +139,7 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
     if (n > (size_t)c->n_ctx)
         return fail(err, USAGE, "logits: %zu tokens do not fit into the context of %d", n,
                     c->n_ctx);
-    if (!source_check_apart(&c->model->source, path, err))
+    if (!model_check_apart(c->model, path, err))
         return false;
     if (!tblock_seq_rewind(c, 0, 0, err) || !(g.writer = tensor_writer_new(path, 1, err)))
         return false;

@@ -49,6 +49,14 @@ const char *tblock_lora_hash(const tblock_model *m, int number)
     return number >= 0 && (size_t)number < m->n_lora ? m->lora[number]->sha256 : NULL;
 }
 
+bool model_check_apart(const tblock_model *m, const char *output, Error *err)
+{
+    bool apart = source_check_apart(&m->source, output, err);
+    for (size_t i = 0; apart && i < m->n_lora; i++)
+        apart = adapter_check_apart(m->lora[i], output, err);
+    return apart;
+}
+
 void model_free_loras(tblock_model *m)
 {
     for (size_t i = 0; i < m->n_lora; i++) {

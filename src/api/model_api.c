@@ -194,7 +194,7 @@ void tblock_close(tblock_model *m)
 bool tblock_output_apart(const tblock_model *m, const char *path, const char *output,
                          tblock_error *err)
 {
-    return m ? source_check_apart(&m->source, output, err) : source_path_apart(path, output, err);
+    return m ? model_check_apart(m, output, err) : source_path_apart(path, output, err);
 }
 
 void tblock_model_describe(const tblock_model *m, tblock_model_info *out)

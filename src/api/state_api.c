@@ -185,7 +185,7 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
                     "sequence %d: tokens to save: expected the %d that it holds%s, found %zu", seq,
                     c->kv.seq[seq].length, n_tokens ? "" : " and at least 1", n_tokens);
     if (!check_tokens("", tokens, n_tokens, c->model->weights.cfg.vocab_size, err)
-        || !source_check_apart(&c->model->source, path, err)
+        || !model_check_apart(c->model, path, err)
         || !run_binding(&b, c, context_loaded_as(c, seq), err))
         return false;
     TensorWriter *w = tensor_writer_new(path, PAGE, err);

@@ -4,11 +4,12 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct ConvertArgs {
     const char    *in, *out, *type, *tokenizer, *pattern, *layout, *chat_format;
-    TextList       keep;
+    TextList       keep, merge_lora;
     int            threads;
     bool           no_tokenizer, tokenizer_only;
     GeneralOptions general;
@@ -43,10 +44,12 @@ static bool convert(void *args, tblock_error *err)
     if (a->no_tokenizer && (a->tokenizer || a->tokenizer_only))
         return fail(err, TBLOCK_USAGE, "%s and --no-tokenizer: expected only one of them",
                     a->tokenizer ? "--tokenizer" : "--tokenizer-only");
-    TextOut     text = { 0 };
-    const char *format;
-    if (!template_read(a->chat_format, &text, &format, err)) {
+    TextOut           text = { 0 };
+    const char       *format;
+    tblock_lora_file *merge = loras_read(&a->merge_lora, err);
+    if (!merge || !template_read(a->chat_format, &text, &format, err)) {
         text_out_free(&text);
+        free(merge);
         return false;
     }
     progress_show("converting", 0);
@@ -59,11 +62,14 @@ static bool convert(void *args, tblock_error *err)
                                  .tokenizer_only = a->tokenizer_only,
                                  .row_major = strcmp(a->layout, "rows") == 0,
                                  .chat_format = format,
+                                 .merge_lora = merge,
+                                 .n_merge_lora = a->merge_lora.n,
                                  .threads = a->threads,
                                  .progress = progress_advance };
     bool good = tblock_convert(a->in, a->out, &o, &report, err);
     progress_end();
     text_out_free(&text);
+    free(merge);
     if (good)
         print_report(a, &report);
     tblock_free(report.warnings);
@@ -92,6 +98,9 @@ static const Option options[] = {
     { "chat-format", 0, "NAME|FILE", OPT_TEXT, AT(chat_format), 0, 0, NULL,
       "store this chat template instead of the model's own: a built-in one, as in chat, or a file "
       "in Jinja" },
+    { "merge-lora", 0, "PATH[:SCALE]", OPT_TEXTS, AT(merge_lora), 0, 0, NULL,
+      "add this LoRA adapter, times SCALE, to the weights; may come up to 16 times. The sums are "
+      "rounded to the matrices' type, so the bits are other ones than with --lora" },
     OPTION_THREADS(AT(threads), ""),
     { 0 },
 };

@@ -68,10 +68,16 @@ static bool enter_sandbox(int fd, tblock_error *err) { return sandbox_enter(&fd,
 enum { NAME = 256 };
 
 /* What requests may name: each adapter by the last part of its path. */
-typedef struct Adapters { ServeAdapter *of; tblock_lora *use; char (*name)[NAME]; } Adapters;
+typedef struct Adapters {
+    tblock_lora_file *file;
+    ServeAdapter     *of;
+    tblock_lora      *use;
+    char            (*name)[NAME];
+} Adapters;
 
 static void adapters_free(Adapters *x)
 {
+    free(x->file);
     free(x->of);
     free(x->use);
     free(x->name);
@@ -79,26 +85,25 @@ static void adapters_free(Adapters *x)
 
 static bool name_adapters(Adapters *x, const TextList *lora, const char *model, tblock_error *err)
 {
-    char dir[LORA_PATH];
     x->of   = calloc(lora->n + 1, sizeof *x->of);
     x->use  = calloc(lora->n + 1, sizeof *x->use);
     x->name = calloc(lora->n + 1, sizeof *x->name);
     if (!x->of || !x->use || !x->name)
         return no_memory(NULL, err);
-    for (size_t i = 0; i < lora->n; i++) {
-        if (!lora_read(lora->texts[i], dir, &x->use[i].scale, err))
-            return false;
-        name_of(dir, x->name[i], NAME);
-        x->use[i].adapter = (int)i;
+    x->file = loras_read(lora, err);
+    for (size_t i = 0; x->file && i < lora->n; i++) {
+        name_of(x->file[i].path, x->name[i], NAME);
+        x->use[i] = (tblock_lora){ (int)i, x->file[i].scale };
         x->of[i]          = (ServeAdapter){ x->name[i], &x->use[i] };
         bool taken        = strcmp(x->name[i], model) == 0;
         for (size_t j = 0; j < i; j++)
             taken |= strcmp(x->name[i], x->name[j]) == 0;
         if (taken)
             return fail(err, TBLOCK_USAGE, "--lora %s: expected a name of its own for requests, "
-                                           "found another model of the name %s", dir, x->name[i]);
+                                           "found another model of the name %s", x->file[i].path,
+                        x->name[i]);
     }
-    return true;
+    return x->file != NULL;
 }
 
 static bool serve_with(const ServeArgs *a, const char *format, const char *keys, size_t n_keys,

@@ -387,9 +387,10 @@ enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not re
 /* tblock_open as the options say, with its adapters: those of compute_context. */
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err);
 
-/* "PATH:0.5" of --lora is an adapter and its scale; without a number behind the last colon, 1. */
-enum { LORA_PATH = 4096 };
-bool lora_read(const char *text, char dir[LORA_PATH], double *scale, tblock_error *err);
+/* Each "PATH:0.5" is an adapter and its scale; without a number behind the last colon, 1. free the
+ * result, which has all texts. NULL: out of memory (err). */
+struct tblock_lora_file; /* tblock_tools.h */
+struct tblock_lora_file *loras_read(const TextList *lora, tblock_error *err);
 
 /* tblock_context_new as the options say; warns where n_ctx is over the model's own limit. path is
  * for messages. */

@@ -100,44 +100,48 @@ const Option prompt_options[] = {
 };
 #undef AT
 
-bool lora_read(const char *text, char dir[LORA_PATH], double *scale, tblock_error *err)
+tblock_lora_file *loras_read(const TextList *lora, tblock_error *err)
 {
-    const char *colon = strrchr(text, ':');
-    bool        given = colon && number_read(colon + 1, scale);
-    size_t      n     = given ? (size_t)(colon - text) : strlen(text);
-    *scale            = given ? *scale : 1;
-    if (n >= LORA_PATH)
-        return fail(err, TBLOCK_USAGE, "--lora: expected a path of at most %d bytes, found %zu",
-                    LORA_PATH - 1, n);
-    memcpy(dir, text, n);
-    dir[n] = '\0';
-    return true;
+    size_t n = lora->n, bytes = (n + 1) * sizeof(tblock_lora_file);
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(lora->texts[i]) + 1;
+    tblock_lora_file *out = calloc(1, bytes);
+    char             *to  = (char *)(out + n + 1);
+    if (!out)
+        no_memory(NULL, err);
+    for (size_t i = 0; out && i < n; i++) {
+        const char *text = lora->texts[i], *colon = strrchr(text, ':');
+        out[i] = (tblock_lora_file){ to, 1 };
+        strcpy(to, text);
+        if (colon && number_read(colon + 1, &out[i].scale))
+            to[colon - text] = '\0';
+        to += strlen(text) + 1;
+    }
+    return out;
 }
 
 /* Adapter i of the model is text i of the option. */
 static bool load_loras(tblock_model *m, const TextList *lora, tblock_error *err)
 {
-    char   dir[LORA_PATH];
-    double scale;
-    int    number;
-    for (size_t i = 0; i < lora->n; i++)
-        if (!lora_read(lora->texts[i], dir, &scale, err)
-            || !tblock_lora_load(m, dir, &number, err))
-            return false;
-    return true;
+    int               number;
+    tblock_lora_file *file = loras_read(lora, err);
+    bool              good = file != NULL;
+    for (size_t i = 0; good && i < lora->n; i++)
+        good = tblock_lora_load(m, file[i].path, &number, err);
+    free(file);
+    return good;
 }
 
 static bool choose_loras(tblock_context *c, const TextList *lora, tblock_error *err)
 {
-    tblock_lora *use  = malloc((lora->n + 1) * sizeof *use);
-    char         dir[LORA_PATH];
-    bool         good = use || no_memory(NULL, err);
-    for (size_t i = 0; good && i < lora->n; i++) {
-        use[i].adapter = (int)i;
-        good           = lora_read(lora->texts[i], dir, &use[i].scale, err);
-    }
+    tblock_lora      *use  = malloc((lora->n + 1) * sizeof *use);
+    tblock_lora_file *file = loras_read(lora, err);
+    bool              good = file && (use || no_memory(NULL, err));
+    for (size_t i = 0; good && i < lora->n; i++)
+        use[i] = (tblock_lora){ (int)i, file[i].scale };
     good = good && tblock_lora_choose(c, -1, use, lora->n, err);
     free(use);
+    free(file);
     return good;
 }
 

@@ -158,5 +158,6 @@ void lora_free(Lora *l)
     free(l->mat);
     free(l->down);
     free(l->data);
+    free(l->path);
     *l = (Lora){ 0 };
 }

@@ -24,6 +24,7 @@ typedef struct Lora {
     char      *data;         /* of all matrices */
     size_t     n_bytes;
     char       sha256[65];   /* of everything that changes bits */
+    char      *path;         /* of its folder or file, as it was given; NULL: in no file */
 } Lora;
 
 /* The number of a matrix, and of the vector that it reads. Layer -1: outside the layers. */
@@ -63,5 +64,26 @@ typedef struct LoraPart {
 bool lora_make(Lora *out, const Config *c, const LoraPart *part, size_t n, const char *path,
                Error *err);
 void lora_free(Lora *l);     /* accepts a zeroed one */
+
+/* Adapters that are used together, in the order in which they are applied. */
+enum { LORA_MOST = 16 };
+typedef struct LoraUse { const Lora *lora; double scale; } LoraUse;
+typedef struct LoraSet { int n; LoraUse use[LORA_MOST]; } LoraSet;
+
+/* ---- lora_merge.c: adapters become part of the weights (docs/numerics.md, "Adapters") -------- */
+
+typedef struct LoraMerge LoraMerge;
+
+/* set is copied; its adapters must outlive the result. NULL: out of memory (err). */
+LoraMerge *lora_merge_new(const LoraSet *set, Error *err);
+void       lora_merge_free(LoraMerge *m); /* accepts NULL */
+
+/* Does any of them change the matrix of this spec? */
+bool lora_merge_has(const LoraMerge *m, const TensorSpec *s);
+
+/* Change rows first .. first + n - 1 of that matrix, W, to W + s B A. For a 16-bit `type`, the
+ * floats are such that rounding them to it rounds the sums once. Any thread may call. */
+void lora_merge_rows(const LoraMerge *m, const TensorSpec *s, WeightType type, float *rows,
+                     int first, int n);
 
 #endif

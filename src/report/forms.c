@@ -197,6 +197,7 @@ const SourceForm *info_source_form(const Json *entry)
         { "synth", "synth, ", NULL, "" },
         { "trained", "trained, ", "text_sha256", " text" },
         { "quantized", "quantized to ", "from_sha256", " from" },
+        { "lora", "merged adapter ", "sha256", "" },
         { "file", "", "sha256", "" },
     };
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)

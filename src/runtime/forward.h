@@ -123,11 +123,6 @@ void     forward_watch_attention(Forward *f, AttentionRow row, void *user);
 /* Adds the time of every operation to *p from now on. The caller owns *p. NULL ends it. */
 void     forward_profile(Forward *f, Profile *p);
 
-/* The adapters of a sequence, in the order in which they are applied. */
-enum { LORA_MOST = 16 };
-typedef struct LoraUse { const Lora *lora; double scale; } LoraUse;
-typedef struct LoraSet { int n; LoraUse use[LORA_MOST]; } LoraSet;
-
 /* of_seq: the adapters of each sequence (NULL: none), which may change between passes; it must
  * outlive f. NULL: no sequence has any. widest: of all that will be there, the one with the most
  * columns (NULL: as before). Fails with SYSTEM. */

@@ -175,11 +175,12 @@ static bool add_matrix(Peft *x, const TensorSpec *s)
     return true;
 }
 
+static const char *const peft_files[] = { "adapter_config.json", "adapter_model.safetensors" };
+
 static bool open_peft(Peft *x, Lora *out, const Config *c, const char *path, Error *err)
 {
     char config[PATH_BYTES], weights[PATH_BYTES];
-    if (!path_there(path, "adapter_config.json", config)
-        || !path_there(path, "adapter_model.safetensors", weights))
+    if (!path_there(path, peft_files[0], config) || !path_there(path, peft_files[1], weights))
         return fail(err, INPUT, "%s: expected adapter_config.json and adapter_model.safetensors, "
                                 "or a GGUF file, found no such files", path);
     x->family = family_find(c->family, NULL);
@@ -231,6 +232,18 @@ static bool gguf_adapter_open(Lora *out, const Config *c, const char *path, Erro
 
 bool adapter_open(Lora *out, const Config *c, const char *path, Error *err)
 {
-    return path_is_folder(path) ? peft_open(out, c, path, err)
-                                : gguf_adapter_open(out, c, path, err);
+    bool ok = path_is_folder(path) ? peft_open(out, c, path, err)
+                                   : gguf_adapter_open(out, c, path, err);
+    if (ok)
+        out->path = strdup(path);
+    return ok && (out->path || no_memory(path, err));
+}
+
+bool adapter_check_apart(const Lora *l, const char *output, Error *err)
+{
+    char part[PATH_BYTES];
+    for (int i = 0; i < 2 && path_is_folder(l->path); i++)
+        if (path_there(l->path, peft_files[i], part) && !file_check_apart(output, part, err))
+            return false;
+    return file_check_apart(output, l->path, err);
 }

@@ -11,6 +11,9 @@
  * Free with lora_free, also after a failure. */
 bool adapter_open(Lora *out, const Config *c, const char *path, Error *err);
 
+/* Fails (USAGE, with both names) if output is one of the files that the adapter was read from. */
+bool adapter_check_apart(const Lora *l, const char *output, Error *err);
+
 /* ---- Between the files of this reader -------------------------------------------------------- */
 
 /* The parts that were found so far, and which tensors of the file they are. */

@@ -6,6 +6,7 @@
 Recorded ones: `verify --lora` against what peft computed in float64, on the folder and on a model file. Made ones, of every linear module of
 every folder of tests/data/models: the logits are those of a folder whose weights are W + scale * B A. tests/exact/exact.c with an adapter:
 the same bits for instruction sets, threads, pieces and company with other adapters. What is not kept is refused by name.
+`convert --merge-lora`: every weight is the float64 sum, rounded once.
 """
 import argparse
 import json
@@ -37,10 +38,47 @@ def numbers(shape, seed, spread):
     return (((h >> np.uint64(13)) % np.uint64(127)).astype(np.float64) - 63).reshape(shape) / 64 * spread
 
 
+def bf16_of(x):
+    """float64 to the bits of bf16, to nearest even in one step; no magnitude under 2^-50 but 0."""
+    e = np.maximum(np.frexp(x)[1] - 8, -133)
+    y = np.ldexp(np.rint(np.ldexp(x, -e)), e)
+    return (np.where(np.abs(y) < 2.0 ** -50, 0, y).astype("<f4").view("<u4") >> 16).astype("<u2")
+
+
 def linear(name, w):
     """Is it a module that an adapter may change?"""
     others = ("embed_tokens", "embed_in", "wte", "wpe", "norm", "ln_", "experts", "shared_expert", "mlp.gate.weight")
     return w.ndim == 2 and name.endswith(".weight") and not any(o in name for o in others)
+
+
+GGUF_NAMES = {"q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "o_proj": "attn_output", "gate_proj": "ffn_gate", "up_proj": "ffn_up",
+              "down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm"}
+
+
+def gguf_name(name):
+    """llama.cpp's name, without its end, of a tensor of a Llama folder."""
+    word = name.split(".")
+    if word[1] == "layers":
+        return f"blk.{word[2]}.{GGUF_NAMES[word[3] if 'norm' in word[3] else word[4]]}"
+    return "output" if word[0] == "lm_head" else {"embed_tokens": "token_embd", "norm": "output_norm"}[word[1]]
+
+
+def gguf_rows(config, where, x):
+    """The rows of q and k by neighbouring dimensions, as llama.cpp rotates them."""
+    heads = {"attn_q": "num_attention_heads", "attn_k": "num_key_value_heads"}.get(where.split(".")[-1])
+    return x.reshape(config[heads], 2, -1, x.shape[1]).swapaxes(1, 2).reshape(x.shape) if heads else x
+
+
+def write_gguf(file, source):
+    c = json.loads((source / "config.json").read_text())
+    keys = {"general.architecture": (make_gguf.STRING, "llama"), "llama.attention.layer_norm_rms_epsilon": (make_gguf.F32, c["rms_norm_eps"]),
+            "llama.rope.freq_base": (make_gguf.F32, c["rope_parameters"]["rope_theta"])}
+    for key, of in (("block_count", "num_hidden_layers"), ("context_length", "max_position_embeddings"), ("embedding_length", "hidden_size"),
+                    ("feed_forward_length", "intermediate_size"), ("attention.head_count", "num_attention_heads"),
+                    ("attention.head_count_kv", "num_key_value_heads"), ("vocab_size", "vocab_size")):
+        keys[f"llama.{key}"] = (make_gguf.U32, c[of])
+    make_gguf.write(file, keys, {f"{gguf_name(n)}.weight": gguf_rows(c, gguf_name(n), x).astype("<f4")
+                                 for n, x in read_safetensors(source / "model.safetensors").items()})
 
 
 class Test(Program):
@@ -112,19 +150,116 @@ class Test(Program):
                 source, "--lora", f"{adapter}:0.5", "--lora", f"{adapter}:0.5", "--threads", 3, "--isa", "scalar")).all():
             raise Failure("other bits with three threads and the scalar kernels")
 
+    def merges(self, name):
+        """The weights of convert --merge-lora are those of numpy: W + s B A in float64, one rounding."""
+        source, adapter, _ = self.make(name)
+        config = json.loads((adapter / "adapter_config.json").read_text())
+        parts, turned = read_safetensors(adapter / "adapter_model.safetensors"), config["fan_in_fan_out"]
+        floats = read_safetensors(source / "model.safetensors")
+        for type, twice in (("f32", False), ("f16", False), ("bf16", False), ("f32", True)):
+            want, folder, both = {}, self.out / f"{name}-sum", ["--merge-lora", f"{adapter}:0.5"]
+            for full, w in floats.items():
+                a, b = (parts.get(f"base_model.model.{full[:-7]}.lora_{i}.weight") for i in "AB")
+                sum = w.astype(np.float64)
+                for s in ([0.75 * 0.5, 0.75 * -2] if twice else [0.75 * 0.5]) if a is not None else []:
+                    change = np.zeros((b.shape[0], a.shape[1]))
+                    for r in range(a.shape[0]):
+                        change += np.outer(b[:, r].astype(np.float64), a[r].astype(np.float64))
+                    sum = sum + s * (change.T if turned else change)
+                to = "f4" if type == "f32" or a is None else "f2" if type == "f16" else "u2"
+                want[full] = bf16_of(sum) if to == "u2" else sum.astype("<" + to)
+            shutil.rmtree(folder, ignore_errors=True)
+            shutil.copytree(source, folder)
+            write_safetensors(folder / "model.safetensors", want, {"format": "pt"})
+            got, plain = self.out / f"{name}-got.bin", self.out / f"{name}-want.bin"
+            self.run(self.tblock, "convert", source, "-o", got, "--quiet", "--type", type, *both, *(["--merge-lora", f"{adapter}:-2"] if twice else []))
+            self.run(self.tblock, "convert", folder, "-o", plain, "--quiet", "--type", type)
+            self.same_weights(got, plain)
+
+    def same_weights(self, *files):
+        one, other = (read_safetensors(f) for f in files)
+        for tensor in one:
+            if one[tensor].tobytes() != other[tensor].tobytes():
+                raise Failure(f"{tensor}: other bytes")
+
+    def merged_from(self):
+        """Folder, GGUF adapter, model file: the same weights. What a file was made from is recorded."""
+        source, adapter, _ = self.make("llama-gqa")
+        (self.out / "first.bin").unlink(missing_ok=True)
+        file, merged, again = self.out / "plain.bin", self.out / "merged.bin", self.out / "again.bin"
+        self.run(self.tblock, "convert", source, "-o", file, "--quiet")
+        self.run(self.tblock, "convert", source, "-o", merged, "--quiet", "--merge-lora", adapter, "--threads", 1)
+        self.run(self.tblock, "convert", file, "-o", again, "--quiet", "--merge-lora", f"{adapter}:1", "--threads", 3)
+        if merged.read_bytes() != again.read_bytes():
+            raise Failure("of a folder and of its model file: other bytes")
+        write_gguf(self.out / "plain.gguf", source)
+        for model in (source, self.out / "plain.gguf"):
+            self.run(self.tblock, "convert", model, "-o", again, "--quiet", "--merge-lora", adapter, "--type", "f32")
+            self.same_weights(again, self.out / "first.bin") if (self.out / "first.bin").exists() else again.rename(self.out / "first.bin")
+        receipt = self.out / "receipt.json"
+        self.run(self.tblock, "run", source, "--lora", adapter, "--ids", "1", "-n", "1", "--receipt", receipt, "--quiet")
+        loaded = receipt.read_text()
+        entry = json.loads(self.run(self.tblock, "info", merged, "--json").decode())["source"][-1]
+        if entry["kind"] != "lora" or entry["lora"] != adapter.name or f"lora {entry['sha256']}:1" not in loaded:
+            raise Failure(f"source {entry}, run {loaded}")
+        for type in ("q8", "q4"):  # one rounding: of the float32 sums, as the type's own search rounds floats
+            got, want = self.out / "got.bin", self.out / "want.bin"
+            sums = self.out / "sums.bin"
+            self.run(self.tblock, "convert", source, "-o", sums, "--quiet", "--merge-lora", adapter, "--type", "f32")
+            self.run(self.tblock, "convert", source, "-o", got, "--quiet", "--merge-lora", adapter, "--type", type)
+            self.run(self.tblock, "convert", sums, "-o", want, "--quiet", "--type", type)
+            self.same_weights(got, want)
+
+    def merge_refusals(self):
+        source, adapter, _ = self.make("llama-gqa")
+        quantized, out, one = self.out / "q4.bin", self.out / "out.bin", self.out / "one"
+        self.run(self.tblock, "convert", source, "-o", quantized, "--quiet", "--type", "q4")
+        out.unlink(missing_ok=True)
+        for given, status, word in (([quantized], 3, "rounded twice; --type"), ([quantized, "--type", "q8"], 3, "quantizing again"),
+                                    ([DATA / "llama-bias"], 3, "expected"), ([ROOT / "models" / "shakespeare.bin", "--tokenizer-only"], 2, "merge lora")):
+            said = self.refused(status, "convert", *given, "-o", out, "--merge-lora", adapter)
+            if word not in said or out.exists():
+                raise Failure(f"{given}: expected {word}, found {said}")
+        self.refused(2, "convert", source, "-o", out, *["--merge-lora", adapter] * 17)
+        self.run(self.tblock, "convert", quantized, "-o", out, "--quiet", "--type", "bf16", "--merge-lora", adapter)
+        out.unlink()
+        # an adapter of one matrix leaves the others in their type
+        shutil.rmtree(one, ignore_errors=True)
+        shutil.copytree(adapter, one)
+        parts = read_safetensors(adapter / "adapter_model.safetensors", widen=False)
+        write_safetensors(one / "adapter_model.safetensors", {n: x for n, x in parts.items() if "layers.0.self_attn.q_proj" in n}, {"format": "pt"})
+        self.run(self.tblock, "convert", quantized, "-o", out, "--quiet", "--type", "q4", "--keep", "layers.0.wq=f32", "--merge-lora", one)
+        # a tied model has no head to merge into
+        tied, rank = DATA / "llama-tied", 2
+        (one / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": rank, "lora_alpha": 1, "target_modules": ["lm_head"]}))
+        c = json.loads((tied / "config.json").read_text())
+        write_safetensors(one / "adapter_model.safetensors", {
+            "base_model.model.lm_head.lora_A.weight": numbers((rank, c["hidden_size"]), 1, 0.1).astype("<f4"),
+            "base_model.model.lm_head.lora_B.weight": numbers((c["vocab_size"], rank), 2, 0.1).astype("<f4")}, {"format": "pt"})
+        self.run(self.tblock, "run", tied, "--ids", "1", "-n", "1", "--lora", one)
+        if "tied" not in self.refused(3, "convert", tied, "-o", out, "--merge-lora", one):
+            raise Failure("a tied head: expected the reason")
+
+    def outputs_apart(self):
+        """No output replaces a file of the adapter."""
+        source, adapter, _ = self.make("llama-gqa")
+        for name in ("adapter_config.json", "adapter_model.safetensors"):
+            file = adapter / name
+            was = file.read_bytes()
+            self.refused(2, "convert", source, "-o", file, "--merge-lora", adapter)
+            self.refused(2, "logits", source, "--ids", "1,2", "-o", file, "--lora", adapter)
+            self.refused(2, "attn", source, "--ids", "1,2", "-o", file, "--lora", adapter)
+            self.refused(2, "run", source, "--ids", "1,2", "-n", "1", "--save-state", file, "--lora", adapter)
+            if file.read_bytes() != was:
+                raise Failure(f"{name} was changed")
+
     def gguf(self):
         """The same adapter as convert_lora_to_gguf.py writes it: rows of q and k by neighbouring dimensions."""
         source, adapter, _ = self.make("llama-gqa", ranks=(4, 4))
         c, tensors, file = json.loads((source / "config.json").read_text()), {}, self.out / "adapter.gguf"
-        roles = {"q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "o_proj": "attn_output", "gate_proj": "ffn_gate", "up_proj": "ffn_up",
-                 "down_proj": "ffn_down"}
         for name, x in read_safetensors(adapter / "adapter_model.safetensors").items():
-            word = name.split(".")
-            where = "output" if "lm_head" in name else f"blk.{word[4]}.{roles[word[6]]}"
-            if "lora_B" in name and word[6:7] in (["q_proj"], ["k_proj"]):
-                heads = c["num_attention_heads" if word[6] == "q_proj" else "num_key_value_heads"]
-                x = x.reshape(heads, 2, -1, x.shape[1]).swapaxes(1, 2).reshape(x.shape)
-            tensors[f"{where}.weight.lora_{'a' if 'lora_A' in name else 'b'}"] = x.astype("<f4")
+            where = gguf_name(name.replace("base_model.model.", ""))
+            tensors[f"{where}.weight.lora_{'a' if 'lora_A' in name else 'b'}"] = (gguf_rows(c, where, x) if "lora_B" in name else x).astype("<f4")
         keys = {"general.architecture": (make_gguf.STRING, "llama"), "general.type": (make_gguf.STRING, "adapter"),
                 "adapter.type": (make_gguf.STRING, "lora"), "adapter.lora.alpha": (make_gguf.F32, 3.0)}
         make_gguf.write(file, keys, tensors)
@@ -211,6 +346,11 @@ def main():
         add(f"of_{name}_is_the_merged_model", DATA / name, Test.merged, name)
     for name, kind in (("llama-gqa", "bf16"), ("qwen2", "q8"), ("phi3", "q4")):
         add(f"has_one_result_{name}_{kind}", DATA / name, Test.same_bits, name, kind)
+    for name in ("llama-gqa", "phi3", "gpt2", "gpt-neox"):
+        add(f"merged_into_{name}_is_the_sum_rounded_once", DATA / name, Test.merges, name)
+    add("merged_is_recorded_and_the_same_from_any_form", DATA, Test.merged_from)
+    add("merging_is_refused_by_name", DATA, Test.merge_refusals)
+    add("is_not_overwritten", DATA, Test.outputs_apart)
     add("of_gguf_is_that_of_peft", DATA, Test.gguf)
     add("bits_are_pinned", DATA, Test.pinned)
     add("is_recorded_in_files", DATA, Test.recorded_in_files)
