@@ -17,7 +17,7 @@ from .chat import Answer, Chat
 from .constraint import Constraint
 from .context import Attention, Context
 from .generation import Generation
-from .model import Info, Model
+from .model import Info, Lora, Model
 from .tokenizer import Tokenizer
 from .tools import block, convert, grad, grad_check, info, info_text, measure, quantize, synth, train
 
@@ -25,6 +25,6 @@ __version__: str = _ffi.string(_lib.tblock_version()).decode()
 NUMERICS_VERSION: int = _lib.TBLOCK_NUMERICS_VERSION
 
 __all__ = ["Answer", "Arrays", "Attention", "BusyError", "Chat", "CheckError", "ClosedError", "Constraint", "Context",
-           "Error", "Generation", "Info", "InputError", "Model", "NUMERICS_VERSION", "Record", "SystemFailure",
+           "Error", "Generation", "Info", "InputError", "Lora", "Model", "NUMERICS_VERSION", "Record", "SystemFailure",
            "Tokenizer", "UsageError", "Weights", "block", "convert", "grad", "grad_check", "info", "info_text",
            "load_arrays", "measure", "quantize", "save_arrays", "synth", "train", "write_model"]

@@ -295,7 +295,7 @@ class Options:
         items = list(value)
         if kind.item.kind == "pointer":
             items = [self._keep(c_text(name, item)) for item in items]
-        items = [_real(item) for item in items]
+        items = [self._keep(item).c[0] if isinstance(item, Options) else _real(item) for item in items]
         setattr(self.c, "n_" + name, len(items))
         return self._keep(ffi.new(kind.item.cname.replace("const ", "").replace(" const", "") + "[]", items))
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ._c import ffi, lib
 from ._core import (BusyError, Callback, Handle, Options, Record, UsageError, c_text, call, expect, record,
                     records, text_of, whole)
-from .model import Floats, Ids, Model, Path, Prompt, array, c_ids, owned
+from .model import Floats, Ids, Lora, Model, Path, Prompt, array, c_ids, c_loras, owned
 
 if TYPE_CHECKING:
     from .generation import Generation
@@ -33,17 +33,18 @@ class Context(Handle):
 
     n_ctx: longest sequence, 0: the model's own. n_seqs: sequences 0 to n_seqs - 1. n_batch: most tokens computed at once.
     threads: 0: one for each physical core. isa, math, activations, kv_type, rope_length, affinity, pages: as the options of
-    `tblock run`.
+    `tblock run`. lora: adapters, applied in this order (Model.load_lora).
     allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seqs: int = 1, n_batch: int = 0, threads: int = 0,
                  isa: Optional[str] = None, math: Optional[str] = None, activations: Optional[str] = None,
                  kv_type: Optional[str] = None, rope_length: int = 0, affinity: Optional[str] = None, allow_nan: bool = False,
-                 pages: Optional[str] = None, _pool: "Optional[list[Context]]" = None) -> None:
+                 pages: Optional[str] = None, lora: Sequence[Lora] = (), _pool: "Optional[list[Context]]" = None) -> None:
         opt = Options("tblock_context_options", {
             "n_ctx": n_ctx, "n_seqs": n_seqs, "n_batch": n_batch, "threads": threads, "isa": isa, "math": math,
             "activations": activations, "kv_type": kv_type, "rope_length": rope_length, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
         self._guard = threading.Lock()
+        chosen = c_loras(expect("model", model, Model), lora)
         super().__init__(call("tblock_context_new", expect("model", model, Model)._c, opt.c), lib.tblock_context_free, model, guard=self._guard)
         self._pool = _pool
         if _pool is not None:
@@ -53,6 +54,25 @@ class Context(Handle):
             described = ffi.new("tblock_context_info *")
             lib.tblock_context_describe(c, described)
             self.n_ctx, self.n_seqs = int(described.n_ctx), int(described.n_seqs)
+            self._lora = chosen
+            if len(chosen):
+                self._choose(c, chosen)
+
+    def _choose(self, c: Any, adapters: Any) -> None:
+        """What begins from now on uses these."""
+        with self.model._loading:
+            call("tblock_lora_choose", c, -1, adapters, len(adapters))
+
+    @contextmanager
+    def _using(self, c: Any, adapters: Any) -> Iterator[None]:
+        """What begins inside uses these. None: the context's own."""
+        if adapters is not None:
+            self._choose(c, adapters)
+        try:
+            yield
+        finally:
+            if adapters is not None:
+                self._choose(c, self._lora)
 
     @property
     def model(self) -> Model:
@@ -220,11 +240,12 @@ class Context(Handle):
                  frequency_penalty: float = 0.0, logit_bias: Optional[dict[int, float]] = None, seed: int = 0,
                  stop: Union[str, Sequence[str]] = (), stop_ids: Optional[Sequence[int]] = None, skip: Optional[str] = None,
                  constraint: Any = None, draft: int = 0, draft_match: int = 2,
-                 receipt: Union[bool, Mapping[str, Any]] = False) -> "Generation":
+                 lora: Optional[Sequence[Lora]] = None, receipt: Union[bool, Mapping[str, Any]] = False) -> "Generation":
         """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
         ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
         that end it; None: the model's own. skip: dropped from the start. constraint: what the text must fit (Model.constraint).
-        draft: most tokens to guess ahead. receipt: the generation has a `receipt`; a dict with `every` keeps links of its chain,
+        draft: most tokens to guess ahead. lora: adapters (Model.load_lora), applied in this order; None: those of the context, []:
+        none. receipt: the generation has a `receipt`; a dict with `every` keeps links of its chain,
         with `trust_hash` the model's data are not read for it. Returns an iterator of the pieces of the text."""
         from .generation import Generation
         return Generation(self, prompt, {
@@ -232,7 +253,7 @@ class Context(Handle):
             "skip": skip, "draft": draft, "draft_match": draft_match}, {
             "temp": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
             "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias, constraint,
-            None if receipt is False else {} if receipt is True else receipt)
+            None if receipt is False else {} if receipt is True else receipt, None if lora is None else c_loras(self.model, lora))
 
     def advance(self, generations: "Sequence[Generation]", prompt_tokens: int = 0) -> None:
         """Take generations of this context one step on, in one batch. Each draws what it would draw alone, to the bit.

@@ -27,7 +27,7 @@ class Generation(Handle):
 
     def __init__(self, context: Context, prompt: Prompt, options: Mapping[str, Any], sampling: Mapping[str, Any],
                  logit_bias: Optional[Mapping[int, float]], constraint: Optional[Constraint],
-                 receipt: Optional[Mapping[str, Any]] = None) -> None:
+                 receipt: Optional[Mapping[str, Any]] = None, adapters: Any = None) -> None:
         self.model, self.context = context.model, context
         ids = c_ids(self.model.prompt(prompt))
         drawing, opt = Options("tblock_sampler_options", sampling), Options("tblock_generation_options", options)
@@ -38,7 +38,7 @@ class Generation(Handle):
         if constraint is not None:
             opt.c.constraint = expect("constraint", constraint, Constraint)._c
         self._receipt: Any = None  # lives as long as this
-        with context._use() as c:
+        with context._use() as c, context._using(c, adapters):
             if receipt is not None:
                 how = Options("tblock_receipt_options", expect("receipt", receipt, Mapping))
                 self._receipt = ffi.gc(call("tblock_receipt_new", c, opt.c, how.c), lib.tblock_receipt_free)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from html import escape
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional, Sequence, Union
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._c import ffi, lib
-from ._core import Handle, InputError, Options, Record, UsageError, c_text, call, record, text_bytes
+from ._core import Handle, InputError, Options, Record, UsageError, c_text, call, expect, record, text_bytes, text_of
 
 if TYPE_CHECKING:
     from .arrays import Weights
@@ -49,6 +50,43 @@ def c_ids(ids: Iterable[int]) -> Any:
     return ffi.from_buffer("int32_t[]", np.ascontiguousarray(given, dtype=np.int32))
 
 
+class Lora:
+    """A LoRA adapter of a model (docs/lora.md), made by Model.load_lora. It lives as long as the model. `lora=[...]` of a context
+    or a generation applies it, times `scale`; `hash` names everything in it that changes bits."""
+
+    def __init__(self, model: "Model", path: str, number: int, scale: float) -> None:
+        self._model, self._number = model, number
+        self.path, self.scale = path, scale
+        self.hash = text_of(lib.tblock_lora_hash(model._c, number))
+
+    def __repr__(self) -> str:
+        return "<tblock.Lora %r: %s, scale %r>" % (self.path, self.hash[:12], self.scale)
+
+    def scaled(self, scale: float) -> "Lora":
+        """The same adapter with another scale; 1 is as trained."""
+        return Lora(self._model, self.path, self._number, real("scale", scale))
+
+
+def real(name: str, value: Any) -> float:
+    try:
+        if isinstance(value, (str, bytes)):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise UsageError("%s: expected a number, found %r" % (name, value)) from None
+
+
+def c_loras(model: "Model", adapters: "Iterable[Lora]") -> Any:
+    """Adapters for C. Each must be one of this model."""
+    if isinstance(adapters, (str, bytes, Lora)) or not hasattr(adapters, "__iter__"):
+        raise UsageError("lora: expected a list of adapters, found %s" % type(adapters).__name__)
+    given = [expect("lora", a, Lora) for a in adapters]
+    for a in given:
+        if a._model is not model:
+            raise UsageError("lora: %s: expected an adapter that this model loaded, found one of %s" % (a.path, a._model.path))
+    return ffi.new("tblock_lora[]", [(a._number, a.scale) for a in given])
+
+
 class Info(Record):
     """What a model is made of, what it costs and how much memory it needs: the keys of `tblock info --json` (docs/info.md). In a
     notebook it is shown as tables."""
@@ -79,6 +117,7 @@ class Model(Handle):
         super().__init__(call("tblock_open", c_text("path", path), opt.c, options=opt), lib.tblock_close)
         self.path = os.fspath(path)
         self._idle: list[Context] = []
+        self._loading = threading.Lock()  # while an adapter is loaded, nobody may choose some
         self._vocabulary: dict[str, int] = {}  # of its tokenizers
         self._special_tokens: dict[str, Any] = {}
         described = ffi.new("tblock_model_info *")
@@ -174,6 +213,14 @@ class Model(Handle):
             except IndexError:
                 context = Context(self, _pool=self._idle)
         return context.generate(prompt, **options)
+
+    def load_lora(self, path: Path, scale: float = 1) -> Lora:
+        """A LoRA adapter of this model: a folder of peft, or a .gguf (docs/lora.md). `lora=[...]` of `context` and `generate`
+        applies it, times scale. Raises InputError: not an adapter, one of another model, or of a kind that is not kept."""
+        number, times = ffi.new("int *"), real("scale", scale)
+        with self._loading:
+            call("tblock_lora_load", self._c, c_text("path", path), number)
+        return Lora(self, os.fspath(path), int(number[0]), times)
 
     def chat(self, **options: Any) -> "Chat":
         """How conversations become tokens, and answers become messages. See Chat."""

@@ -3,11 +3,12 @@ options that the header lists for it, by the same names; one that it lacks is an
 from __future__ import annotations
 
 import json
+import os
 from typing import Any, Mapping, Optional
 
 from ._c import ffi, lib
-from ._core import CheckError, Options, Record, c_text, call, new_error, raise_error, record, records, text_of
-from .model import Info, Path
+from ._core import CheckError, Options, Record, UsageError, c_text, call, new_error, raise_error, record, records, text_of
+from .model import Info, Path, real
 
 
 def info(path: Path, **options: Any) -> Info:
@@ -51,9 +52,24 @@ def _reported(function: str, kind: str, report: str, options: Mapping[str, Any],
     return out[0]
 
 
+def _lora_files(given: Any) -> list[Options]:
+    """Paths, or pairs of a path and a scale."""
+    if isinstance(given, (str, bytes, os.PathLike)) or not hasattr(given, "__iter__"):
+        raise UsageError("merge_lora: expected a list of paths or (path, scale), found %s" % type(given).__name__)
+    files = []
+    for item in given:
+        path, scale = item if isinstance(item, tuple) and len(item) == 2 else (item, 1)
+        c_text("merge_lora", path)
+        files.append(Options("tblock_lora_file", {"path": path, "scale": real("merge_lora", scale)}))
+    return files
+
+
 def convert(source: Path, target: Path, **options: Any) -> Record:
     """Convert a folder, a .gguf, a checkpoint or a tokenizer to a model file (docs/convert.md). Options: type, keep, tokenizer,
-    pattern, no_tokenizer, tokenizer_only, row_major, chat_format, threads, progress."""
+    pattern, no_tokenizer, tokenizer_only, row_major, chat_format, merge_lora (paths of adapters, or (path, scale)), threads,
+    progress."""
+    if options.get("merge_lora") is not None:
+        options["merge_lora"] = _lora_files(options["merge_lora"])
     c = _reported("tblock_convert", "tblock_convert_options", "tblock_convert_report", options, c_text("source", source),
                   c_text("target", target))
     out = record(c)

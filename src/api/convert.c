@@ -281,6 +281,8 @@ static bool open_adapters(Convert *c, Error *err)
                     o->merge_lora[0].path);
     for (size_t i = 0; i < o->n_merge_lora; i++) {
         const tblock_lora_file *from = &o->merge_lora[i];
+        if (!from->path)
+            return fail(err, USAGE, "merge lora: expected the path of an adapter, found none");
         if (!isfinite(from->scale))
             return fail(err, USAGE, "merge lora: %s: expected a finite scale", from->path);
         if (!adapter_open(&c->lora[i], &c->in.stored.config, from->path, err))

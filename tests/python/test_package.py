@@ -66,6 +66,64 @@ def a_rope_length_is_that_of_run():
         raises(tblock.UsageError, "rope_length", m.context, rope_length=32)
 
 
+def _adapter(model, name, seed, rank=3, dtype=np.float32):
+    """A folder as peft writes it, for q and v of every layer of a model."""
+    folder = temp(name)
+    os.makedirs(folder, exist_ok=True)
+    parts, draw = {}, np.random.default_rng(seed)
+    for layer in range(model.n_layers):
+        for part, rows in (("q", model.heads), ("v", model.kv_heads)):
+            at = "base_model.model.model.layers.%d.self_attn.%s_proj.lora_" % (layer, part)
+            parts[at + "A.weight"] = draw.normal(0, 1 / model.d_model ** 0.5, (rank, model.d_model)).astype(dtype)
+            parts[at + "B.weight"] = draw.normal(0, 0.3, (rows * model.head_dim, rank)).astype(dtype)
+    save_file(parts, os.path.join(folder, "adapter_model.safetensors"))
+    with open(os.path.join(folder, "adapter_config.json"), "w", encoding="utf-8") as f:
+        json.dump({"peft_type": "LORA", "r": rank, "lora_alpha": rank, "target_modules": ["q_proj", "v_proj"], "bias": "none"}, f)
+    return folder
+
+
+def adapters_are_those_of_run():
+    def said(*lora):
+        given = [a for text in lora for a in ("--lora", text)]
+        return json.loads(program("run", MODEL, "--prompt", TEXT, "-n", "20", "--seed", "3", "--json", *given))["text"]
+    with tblock.Model(MODEL) as m, tblock.Model(MODEL) as other:
+        one, two = _adapter(m, "one", 1), _adapter(m, "two", 2)
+        a, b = m.load_lora(one), m.load_lora(two, scale=0.5)
+        options = {"max_tokens": 20, "seed": 3}
+        texts = {(): said(), (a,): said(one), (b,): said(two + ":0.5"), (a, b): said(one, two + ":0.5"), (a.scaled(-2),): said(one + ":-2")}
+        assert len(set(texts.values())) == len(texts), texts
+        for lora, text in texts.items():
+            assert str(m.generate(TEXT, lora=lora, **options)) == text, lora
+        assert str(m.generate(TEXT, **options)) == texts[()]
+        with m.context(n_seqs=4, lora=[a]) as c:  # many at once; the context's own stays what it is
+            running = [(c.generate(TEXT, lora=x, **options), y) for x, y in ((None, (a,)), ([b], (b,)), ([], ()), ([a, b], (a, b)))]
+            while any(g.end is None for g, _ in running):
+                c.advance([g for g, _ in running if g.end is None])
+            assert all(g.text == texts[y] for g, y in running), [g.text for g, _ in running]
+            for g, _ in running:
+                g.close()
+            assert str(c.generate(TEXT, **options)) == texts[(a,)]
+            own = c.generate(TEXT, receipt=True, **options).run().receipt
+            plain = c.generate(TEXT, receipt=True, lora=[], **options).run().receipt
+            assert a.hash in json.dumps(own) and a.hash not in json.dumps(plain)
+            assert [r.verdict for r in c.verify_receipts([own, plain])] == ["holds", "other"]
+            raises(tblock.UsageError, "that this model loaded", c.generate, TEXT, lora=[other.load_lora(one)])
+            raises(tblock.UsageError, "finite", c.generate, TEXT, lora=[a.scaled(float("inf"))])
+            raises(tblock.UsageError, "at most 16", c.generate, TEXT, lora=[a] * 17)
+            raises(tblock.UsageError, "a list of adapters", c.generate, TEXT, lora=a)
+            assert str(c.generate(TEXT, **options)) == texts[(a,)]  # a refusal changes nothing
+        with m.context(lora=[a]) as c:
+            assert not np.array_equal(c.logits(TEXT), m.context().logits(TEXT))
+        raises(tblock.InputError, "cannot open", m.load_lora, temp("nothing"))
+        merged = temp("merged.bin")
+        assert tblock.convert(MODEL, merged, merge_lora=[one, (two, 0.5)]).n_params == m.n_params
+        program("convert", MODEL, "-o", temp("same.bin"), "--merge-lora", one, "--merge-lora", two + ":0.5", "--quiet")
+        with open(merged, "rb") as f, open(temp("same.bin"), "rb") as g:
+            assert f.read() == g.read()
+        raises(tblock.UsageError, "merge_lora", tblock.convert, MODEL, merged, merge_lora=one)
+        raises(tblock.UsageError, "merge_lora", tblock.convert, MODEL, merged, merge_lora=[(one, "x")])
+
+
 def receipts_are_those_of_run():
     with tblock.Model(MODEL) as m, m.context(n_seqs=2) as c:
         file = temp("receipt.json")

@@ -30,7 +30,7 @@ WRONG = [None, True, -1, 0, 1 << 31, 1 << 63, 1 << 70, -(1 << 70), 1.5, math.nan
 GOOD = {"path": "good.bin", "source": MODEL, "target": "good.bin", "model": MODEL, "tokens": "tokens", "type": "q8", "prompt": [5, 6], "ids": [5, 6],
         "text": "a", "texts": ["a"], "messages": [{"role": "user", "content": "x"}], "conversation": [{"role": "user", "content": "x"}],
         "names": ["embed"], "golden": "golden", "arrays": {"x": np.ones(2)}, "config": {}, "weights": {}, "seq": 0, "length": 0, "target_seq": 0,
-        "generations": [], "layer": 0, "head": 0, "regex": "a", "token_ids": [5], "sequences": [[5]], "ids_": [5], "errors": "replace"}
+        "generations": [], "layer": 0, "head": 0, "regex": "a", "token_ids": [5], "sequences": [[5]], "ids_": [5], "errors": "replace", "scale": 1.0}
 OPTIONS = {"info": "report", "info_text": "report", "block": "block", "convert": "convert", "quantize": "quantize", "synth": "synth",
            "train": "train", "grad": "grad", "grad_check": "grad_check", "measure": "measure", "eval_text": "eval", "eval_against": "eval",
            "eval_choices": "choices", "verify": "verify", "write_logits": "logits", "attention": "attention"}
