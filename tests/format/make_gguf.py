@@ -1,8 +1,6 @@
 """A GGUF file written byte by byte, version 3, so that a test can change any of it. Source: ggml/docs/gguf.md."""
 import struct
 
-import numpy as np
-
 U32, I32, F32, BOOL, STRING, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
 FORMS = {0: "B", 1: "b", 2: "H", 3: "h", U32: "I", I32: "i", F32: "f", BOOL: "?", U64: "Q", 11: "q", 12: "d"}
 
@@ -24,7 +22,7 @@ def write(path, keys, tensors, alignment=32, version=3):
     for name, (kind, value) in keys.items():
         out += value_bytes(STRING, name) + struct.pack("<I", kind) + value_bytes(kind, value)
     for name, t in tensors.items():
-        shape, kind, body = t if isinstance(t, tuple) else (t.shape, 0, np.ascontiguousarray(t, "<f4").tobytes())
+        shape, kind, body = t if isinstance(t, tuple) else (t.shape, 0, t.astype("<f4").tobytes())
         out += value_bytes(STRING, name) + struct.pack("<I", len(shape)) + b"".join(struct.pack("<Q", n) for n in reversed(shape))
         out += struct.pack("<IQ", kind, len(data))
         data += body + bytes(-len(body) % alignment)
@@ -36,6 +34,7 @@ class Model:
     """A small llama: change .keys (names without the architecture where they belong to it) and .tensors, then write."""
 
     def __init__(self, arch="llama", d=32, layers=2, heads=4, kv_heads=2, d_ff=48, vocab=64, n_ctx=64):
+        import numpy as np  # write() does without
         self.arch, self.random = arch, np.random.default_rng(1)
         self.keys = {"general.architecture": (STRING, arch)}
         self.own = {"embedding_length": (U32, d), "block_count": (U32, layers), "context_length": (U32, n_ctx),

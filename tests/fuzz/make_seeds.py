@@ -19,6 +19,8 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "format"))
+import make_gguf  # noqa: E402
 from testdata import TEST_DATA  # noqa: E402
 
 TBLOCK = pathlib.Path(os.environ.get("TBLOCK", ROOT / "build/release/tblock"))
@@ -91,6 +93,26 @@ def hf_folder(**more):
                         ("post_attention_layernorm", [d])):
         t[f"model.layers.0.{name}.weight"] = shape
     return json.dumps({**HF, **more}).encode() + b"\0" + safetensors(t, {"format": "pt"})
+
+
+def adapters(s):
+    """For the model of hf_folder()."""
+    config = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "bias": "none", "target_modules": ["q_proj"], "use_rslora": True,
+              "rank_pattern": {"lm_head": 1}, "alpha_pattern": {"layers.0.+q_proj": 5}}
+    at, parts = "base_model.model.model.layers.0.", {"base_model.model.lm_head.lora_A.weight": [1, 4], "base_model.model.lm_head.lora_B.weight": [3, 1]}
+    for module in ("self_attn.q_proj", "mlp.down_proj"):
+        parts.update({f"{at}{module}.lora_A.weight": [2, 4], f"{at}{module}.lora_B.weight": [4, 2]})
+    s.put("lora", "peft", json.dumps(config).encode() + b"\0" + safetensors(parts, {"format": "pt"}))
+    s.put("lora", "bf16", json.dumps({"peft_type": "LORA"}).encode() + b"\0" + safetensors({
+        f"{at}self_attn.v_proj.lora_A.weight": ("BF16", [8, 4], bytes(i % 64 for i in range(64))),
+        f"{at}self_attn.v_proj.lora_B.weight": ("BF16", [4, 8], bytes(i % 64 for i in range(64)))}))
+    file = s.out / "adapter.gguf"
+    make_gguf.write(file, {"general.architecture": (make_gguf.STRING, "llama"), "general.type": (make_gguf.STRING, "adapter"),
+                           "adapter.type": (make_gguf.STRING, "lora"), "adapter.lora.alpha": (make_gguf.F32, 3.0)},
+                    {f"blk.0.{part}.weight.lora_{ab}": ((2, 4) if ab == "a" else (4, 2), 0, struct.pack("<8f", *range(8)))
+                     for part in ("attn_q", "ffn_up") for ab in "ab"})
+    s.put("lora", "gguf", file.read_bytes())
+    file.unlink()
 
 
 def npy(shape, descr, data):
@@ -333,6 +355,7 @@ def main():
     s.put("hf", "longrope", hf_folder(**LONGROPE))
     for kind in QUANTIZED:
         s.put("hf", "quantized-" + kind, quantized_folder(kind))
+    adapters(s)
     s.put("config", "llama", json.dumps(HF))
     s.put("config", "llama-longrope", json.dumps({**HF, **LONGROPE}))
     s.files("config", "tests/data/models/*/config.json", "fixtures/models/*/config.json", "data/models/*/config.json")
