@@ -19,6 +19,7 @@ const Command *const commands[] = {
     &cmd_info,
     &cmd_tokenize,
     &cmd_constrain,
+    &cmd_embed,
     &cmd_logits,
     &cmd_verify,
     &cmd_audit,

@@ -938,8 +938,12 @@ TBLOCK_API void tblock_answer_describe_call(const tblock_answer *a, size_t i,
 enum tblock_pool {
     TBLOCK_POOL_NONE = 0,
     TBLOCK_POOL_MEAN = 1, /* their mean; all ids are computed, none is reused */
-    TBLOCK_POOL_LAST = 2  /* the last one, for models that are trained to embed so */
+    TBLOCK_POOL_LAST = 2, /* the last one, for models that are trained to embed so */
+    TBLOCK_POOL_CLS  = 3  /* the first one */
 };
+
+/* "mean", "last" or "cls" as its kind; -1: another name. */
+TBLOCK_API int tblock_pool_find(const char *name);
 
 /* The vector, out [d_model]; normalize: of length 1, unless it is all zeros. The same bits however
  * the ids were cut into steps, and whatever ran beside them. A state that is NaN or infinite ends
@@ -947,6 +951,23 @@ enum tblock_pool {
  * pool, the ids are not read yet). */
 TBLOCK_API bool tblock_generation_embedding(const tblock_generation *g, bool normalize, float *out,
                                             tblock_error *err);
+
+typedef struct tblock_embed_text { const int32_t *ids; size_t n_ids; } tblock_embed_text;
+typedef struct tblock_embed_options {
+    const char *pool; /* NULL: "mean"; or "last", "cls" */
+    bool        raw;  /* not of length 1 */
+    bool (*progress)(void *user, double done); /* false stops */
+    void *user;
+} tblock_embed_options;
+
+/* Many texts as vectors, out [n, d_model], in batches of as many as the context has sequences. The
+ * context must have no open generation; its sequences keep only what later texts may begin with.
+ * Fails with TBLOCK_USAGE (pool, a text of no token or of more than the context holds, an id),
+ * TBLOCK_SYSTEM (memory; it was stopped) and TBLOCK_INPUT (a state that is NaN or infinite, unless
+ * the context allows it); *failed, which may be NULL, is then the text, or n: of no one text. */
+TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
+                             const tblock_embed_options *opt, float *out, size_t *failed,
+                             tblock_error *err);
 
 /* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */
 

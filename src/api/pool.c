@@ -7,12 +7,12 @@
 
 bool pool_begin(Pool *p, int kind, int d_model, size_t n_given, Error *err)
 {
-    if (!check_range("pool", kind, TBLOCK_POOL_NONE, TBLOCK_POOL_LAST, err))
+    if (!check_range("pool", kind, TBLOCK_POOL_NONE, TBLOCK_POOL_CLS, err))
         return false;
     *p = (Pool){ .kind    = kind,
                  .d_model = d_model,
                  .first   = kind == TBLOCK_POOL_LAST ? n_given - 1 : 0,
-                 .n_given = n_given };
+                 .n_given = kind == TBLOCK_POOL_CLS ? 1 : n_given };
     if (kind != TBLOCK_POOL_NONE)
         p->sum = calloc((size_t)d_model, sizeof *p->sum);
     return kind == TBLOCK_POOL_NONE || p->sum || no_memory(NULL, err);

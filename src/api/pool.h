@@ -4,7 +4,7 @@
 
 #include "api/api.h"
 
-/* Of the first n_given positions of a sequence. */
+/* Of positions first .. n_given - 1 of a sequence. */
 typedef struct Pool {
     int     kind;         /* enum tblock_pool; TBLOCK_POOL_NONE: nothing below counts */
     int     d_model;

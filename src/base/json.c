@@ -262,6 +262,16 @@ bool json_out_double(TextOut *o, double x)
     return text_out_bytes(o, text, strlen(text));
 }
 
+bool json_out_floats(TextOut *o, const float *x, size_t n)
+{
+    text_out_bytes(o, "[", 1);
+    for (size_t i = 0; i < n; i++) {
+        text_out_bytes(o, ", ", i ? 2 : 0);
+        json_out_double(o, (double)x[i]);
+    }
+    return text_out_bytes(o, "]", 1);
+}
+
 bool json_out_node(TextOut *o, const JsonDoc *d, const JsonNode *j)
 {
     static const char *const words[] = { [NODE_NULL] = "null", [NODE_FALSE] = "false",

@@ -152,6 +152,8 @@ size_t json_char(char out[JSON_CHAR_BYTES], const char *s, size_t n, size_t *n_r
 bool json_out_string(TextOut *o, const char *s, size_t n);
 /* The fewest digits that read back as x; null if x is not finite. */
 bool json_out_double(TextOut *o, double x);
+/* An array of n numbers. */
+bool json_out_floats(TextOut *o, const float *x, size_t n);
 /* A value of a document, with its numbers as they were spelled. */
 bool json_out_node(TextOut *o, const JsonDoc *d, const JsonNode *j);
 

@@ -100,8 +100,8 @@ typedef struct Command {
 } Command;
 
 extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_audit,
-    cmd_eval, cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize, cmd_convert, cmd_synth,
-    cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
+    cmd_embed, cmd_eval, cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize, cmd_convert,
+    cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
 
 extern const Command *const commands[]; /* in the order of the help; ends with NULL */
 
@@ -221,6 +221,9 @@ void lines_close(Lines *l);
  * standard output: so someone who writes one line and waits gets the answer, and a file is still
  * answered in large writes. */
 const char *lines_next(Lines *l, size_t *n, tblock_error *err);
+
+/* Is there another whole line, for which it need not wait? */
+bool lines_ready(const Lines *l);
 
 /* ---- progress_bar.c -------------------------------------------------------------------------- */
 

@@ -96,3 +96,8 @@ const char *lines_next(Lines *l, size_t *n, tblock_error *err)
             return NULL;
     }
 }
+
+bool lines_ready(const Lines *l)
+{
+    return l->kept.n > l->at && memchr(l->kept.text + l->at, '\n', l->kept.n - l->at);
+}

@@ -24,7 +24,7 @@ static const Field embedding_fields[] = {
     { "dimensions",         FIELD_INT,     AT(dimensions),    1, 1 << 24,
       "the width of the model" },
     { "pooling",            FIELD_TEXT,    AT(pooling),       0, 0,
-      "mean of the states of all tokens, or that of the last one" },
+      "mean of the states of all tokens, or that of the last or the first one (cls)" },
     { "normalize",          FIELD_BOOL,    AT(normalize),     0, 0, "make each vector 1 long" },
     { "add_special_tokens", FIELD_BOOL,    AT(add_special),   0, 0,
       "put what the tokenizer says first (BOS) before a text" },
@@ -48,18 +48,16 @@ typedef struct Embedding { bool base64, normalize; size_t n_told; } Embedding;
 static void vector_json(TextOut *o, const float *y, int n, bool base64)
 {
     Base64 b = { .out = o };
-    text_out(o, base64 ? "\"" : "[");
-    for (int i = 0; i < n; i++) {
-        const uint32_t bits = f32_bits(y[i]);
-        if (!base64) {
-            text_out_bytes(o, ", ", i ? 2 : 0);
-            json_out_double(o, (double)y[i]);
-        }
-        for (int shift = 0; base64 && shift < 32; shift += 8)
-            base64_byte(&b, bits >> shift);
+    if (!base64) {
+        json_out_floats(o, y, (size_t)n);
+        return;
     }
+    text_out(o, "\"");
+    for (int i = 0; i < n; i++)
+        for (int shift = 0; shift < 32; shift += 8)
+            base64_byte(&b, f32_bits(y[i]) >> shift);
     base64_end(&b);
-    text_out(o, base64 ? "\"" : "]");
+    text_out(o, "\"");
 }
 
 /* The text of a choice is its JSON, written as soon as it can be, so that no end of a request holds
@@ -110,15 +108,25 @@ static const JobForm embedding_form = { .whole = write_whole, .failed = write_fa
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Is it the second of two words? Absent: the first. */
-static bool second_word(Exchange *x, const char *param, const JsonNode *node, const char *first,
-                        const char *second, bool *out)
+static bool refuse_word(Exchange *x, const char *param, const char *expected, const JsonNode *node)
 {
     char found[NODE_TEXT];
-    *out = node && node_is(node, second);
-    return !node || *out || node_is(node, first)
-        || refuse(x, MHD_HTTP_BAD_REQUEST, param, "%s: expected %s or %s, found %s", param, first,
-                  second, node_text(node, found));
+    return refuse(x, MHD_HTTP_BAD_REQUEST, param, "%s: expected %s, found %s", param, expected,
+                  node_text(node, found));
+}
+
+static bool read_format(Exchange *x, const JsonNode *node, bool *base64)
+{
+    *base64 = node && node_is(node, "base64");
+    return !node || *base64 || node_is(node, "float")
+        || refuse_word(x, "encoding_format", "float or base64", node);
+}
+
+static bool read_pool(Exchange *x, const JsonNode *node, int *pool)
+{
+    *pool = tblock_pool_find(node ? node->text : "mean");
+    return (*pool >= 0 && (!node || strlen(node->text) == node->n))
+        || refuse_word(x, "pooling", "mean, last or cls", node);
 }
 
 static bool check_request(Exchange *x, const EmbeddingRequest *r)
@@ -138,15 +146,13 @@ static bool check_request(Exchange *x, const EmbeddingRequest *r)
 static bool fill_job(Exchange *x, const EmbeddingRequest *r, Job *j)
 {
     Embedding *e    = j->request = calloc(1, sizeof *e);
-    bool       last = false;
     j->free_request = free;
     if (!e)
         return refuse_memory(x);
     e->normalize = r->normalize;
     j->computed  = write_vector;
     j->adapter   = model_number(x->server, r->model);
-    if (!second_word(x, "encoding_format", r->format, "float", "base64", &e->base64)
-        || !second_word(x, "pooling", r->pooling, "mean", "last", &last)
+    if (!read_format(x, r->format, &e->base64) || !read_pool(x, r->pooling, &j->options.pool)
         || !job_choices(j, prompts_count(r->input), 1)
         || !prompts_read(x, r->input,
                          &(PromptForm){ .param         = "input",
@@ -155,7 +161,6 @@ static bool fill_job(Exchange *x, const EmbeddingRequest *r, Job *j)
                          j))
         return false;
     j->options.max_tokens = -1;
-    j->options.pool       = last ? TBLOCK_POOL_LAST : TBLOCK_POOL_MEAN;
     return true;
 }
 

@@ -132,6 +132,7 @@ def every_allocation_of_a_command_may_fail():
     (TEMP / "json.jsonl").write_text('"{\\"a\\":\\"2024-02-29\\", \\"b\\": 3}"\n"[[1]]"\n')
     commands["constrain --json-schema"] = ["constrain", "--json-schema", "schema.json", "--jsonl", "json.jsonl"]
     commands["constrain --regex"] = ["constrain", "--regex", "(?i)[^b]b{2,}|\\p{Lu}+ b", "--jsonl", "texts.jsonl"]
+    commands["embed"] = ["embed", text_model(), "--prefix", "a", "--jsonl", "texts.jsonl", "-o", "out.npy"]
     commands["chat"] = ["chat", text_model(), "--chat-format", "alpaca", "-n", "2"]
     commands["run --sandbox"] = ["run", text_model(), "-p", "A", "-n", "2", "--sandbox", "--save-state", "out", "--trace", "out2"]
     for name, args in commands.items():

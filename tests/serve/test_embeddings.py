@@ -4,7 +4,6 @@ encodings, alone and under load, whatever was computed before. Prints "ok NAME",
 import base64
 import concurrent.futures
 import json
-import math
 import random
 import subprocess
 import sys
@@ -13,7 +12,8 @@ import time
 
 import numpy as np
 from safetensors.numpy import load_file
-from server import MODEL, TBLOCK, Server, run, sanitized
+from server import MODEL, TBLOCK, Server, run, sanitized  # and tests/ in sys.path
+from pooled import pooled
 from verdicts import attempt_all
 
 PATH = "/v1/embeddings"
@@ -40,29 +40,13 @@ def states(ids, *options):
         return load_file(folder + "/g")["hidden.final_norm"]
 
 
-def pooled(x, pooling, normalize):
-    """The definition of docs/numerics.md in Python, whose floats are doubles and whose order is as written."""
-    x = x if pooling == "mean" else x[-1:]
-    m = []
-    for column in x.T.astype(np.float64).tolist():
-        s = 0.0
-        for value in column:
-            s += value
-        m.append(s / len(x))
-    t = 0.0
-    for value in m:
-        t += value * value
-    length = math.sqrt(t) if normalize else 1.0
-    return np.array([value / length for value in m]).astype(np.float32)
-
-
 def vectors_are_those_of_the_hidden_states():
     with Server() as s:
         for text in TEXTS:
             ids = s.post("/tokenize", prompt=text)["tokens"]
             x = states(ids)
             assert x.shape == (len(ids), WIDTH), x.shape
-            for pooling in ("mean", "last"):
+            for pooling in ("mean", "last", "cls"):
                 for normalize in (True, False):
                     found, = vectors(s.post(PATH, input=text, encoding_format="base64", pooling=pooling, normalize=normalize))
                     expected = pooled(x, pooling, normalize)
@@ -209,7 +193,8 @@ def what_is_wrong_is_named():
         s.refused(PATH, 400, "expected 192, all that the model has, found 64", "dimensions", input="a", dimensions=64)
         s.refused(PATH, 400, "an integer", "dimensions", input="a", dimensions=0)
         s.refused(PATH, 400, "expected float or base64", "encoding_format", input="a", encoding_format="int8")
-        s.refused(PATH, 400, "expected mean or last", "pooling", input="a", pooling="cls")
+        s.refused(PATH, 400, "expected mean, last or cls, found 'max'", "pooling", input="a", pooling="max")
+        s.refused(PATH, 400, "expected mean, last or cls", "pooling", input="a", pooling="mean\0")
         s.refused(PATH, 400, "true or false", "normalize", input="a", normalize=1)
         s.refused(PATH, 400, "unknown parameter", "stream", input="a", stream=True)
         s.refused(PATH, 404, "expected shakespeare", "model", input="a", model="ada")

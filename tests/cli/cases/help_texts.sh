@@ -1,6 +1,6 @@
 # Help that was asked for goes to standard output, status 0.
 tblock help
-for command in run chat info tokenize logits verify eval attn convert synth bench completions help; do
+for command in run chat info tokenize embed logits verify eval attn convert synth bench completions help; do
     echo "---- $command"
     tblock help $command
     [ "$(tblock $command --help)" = "$(tblock help $command)" ] || echo "--help differs"

@@ -1,0 +1,138 @@
+/* api/embed_api.c: many texts as vectors. Each is a generation that draws nothing; as many are open
+ * at once as fill a batch. */
+#include "api/api.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tblock_tools.h"
+
+int tblock_pool_find(const char *name)
+{
+    static const char *const names[] = { [TBLOCK_POOL_MEAN] = "mean",
+                                         [TBLOCK_POOL_LAST] = "last",
+                                         [TBLOCK_POOL_CLS]  = "cls" };
+    for (int i = TBLOCK_POOL_MEAN; i <= TBLOCK_POOL_CLS; i++)
+        if (strcmp(name, names[i]) == 0)
+            return i;
+    return -1;
+}
+
+typedef struct Embedder {
+    tblock_context            *c;
+    const tblock_embed_text   *text; /* [n] */
+    size_t                     n, next, n_done;
+    int                        pool;
+    bool                       normalize;
+    float                     *out;    /* [n, d_model] */
+    tblock_generation        **open;   /* [n_open], of texts which[i] */
+    size_t                    *which, n_open;
+    size_t                     failed; /* the text; n: none */
+} Embedder;
+
+/* Texts of one instruction share their beginning; nothing else of a sequence is used again, and
+ * `mean` and `cls` need the states of all that is before. */
+static void forget(Embedder *e, int32_t seq)
+{
+    Error         ignored;
+    const int32_t keep = e->pool == TBLOCK_POOL_LAST ? e->c->n_batch : 0;
+    if (tblock_seq_length(e->c, seq) > keep && !tblock_seq_rewind(e->c, seq, keep, &ignored))
+        tblock_seq_rewind(e->c, seq, 0, &ignored);
+}
+
+static void close_text(Embedder *e, size_t i)
+{
+    tblock_generation_info now;
+    tblock_generation_describe(e->open[i], &now);
+    tblock_generation_close(e->open[i]);
+    forget(e, now.seq);
+    e->n_open--;
+    memmove(&e->open[i], &e->open[i + 1], (e->n_open - i) * sizeof *e->open);
+    memmove(&e->which[i], &e->which[i + 1], (e->n_open - i) * sizeof *e->which);
+}
+
+/* Tokens of open texts that are not read yet. */
+static size_t unread(const Embedder *e)
+{
+    size_t                 sum = 0;
+    tblock_generation_info now;
+    for (size_t i = 0; i < e->n_open; i++) {
+        tblock_generation_describe(e->open[i], &now);
+        sum += now.n_given - now.n_held;
+    }
+    return sum;
+}
+
+/* More would not fit the batch, and hold memory. */
+static bool open_texts(Embedder *e, Error *err)
+{
+    while (e->next < e->n && e->n_open < (size_t)e->c->n_seqs
+           && unread(e) < (size_t)e->c->n_batch) {
+        const tblock_embed_text  *t = &e->text[e->next];
+        tblock_generation_options o = { .ids        = t->ids,
+                                        .n_ids      = t->n_ids,
+                                        .max_tokens = -1,
+                                        .pool       = e->pool };
+        e->failed                   = e->next;
+        e->open[e->n_open]          = tblock_generation_open(e->c, &o, err);
+        if (!e->open[e->n_open])
+            return false;
+        e->which[e->n_open++] = e->next++;
+    }
+    e->failed = e->n;
+    return true;
+}
+
+static bool take_vectors(Embedder *e, Error *err)
+{
+    const size_t d_model = (size_t)e->c->model->weights.cfg.d_model;
+    for (size_t i = 0; i < e->n_open;) {
+        tblock_generation_info now;
+        tblock_generation_describe(e->open[i], &now);
+        if (now.end == TBLOCK_GOES_ON) {
+            i++;
+            continue;
+        }
+        e->failed = e->which[i];
+        if (now.end == TBLOCK_END_FAILED)
+            return fail(err, now.error->status, "%s", now.error->msg);
+        if (!tblock_generation_embedding(e->open[i], e->normalize, e->out + e->which[i] * d_model,
+                                         err))
+            return false;
+        e->failed = e->n;
+        close_text(e, i);
+        e->n_done++;
+    }
+    return true;
+}
+
+bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
+                  const tblock_embed_options *opt, float *out, size_t *failed, tblock_error *err)
+{
+    static const tblock_embed_options none;
+    const tblock_embed_options       *o = opt ? opt : &none;
+    Embedder e = { .c         = c,
+                    .text      = text,
+                    .n         = n,
+                    .failed    = n,
+                    .pool      = tblock_pool_find(o->pool ? o->pool : "mean"),
+                    .normalize = !o->raw,
+                    .out       = out,
+                    .open      = malloc((size_t)c->n_seqs * sizeof *e.open),
+                    .which     = malloc((size_t)c->n_seqs * sizeof *e.which) };
+    bool good = e.open && e.which ? true : no_memory(NULL, err);
+    if (good && e.pool < 0)
+        good = fail(err, USAGE, "pool: expected mean, last or cls, found '%s'", o->pool);
+    while (good && e.n_done < n)
+        good = open_texts(&e, err)
+            && tblock_advance(c, e.open, e.n_open, 0, err) && take_vectors(&e, err)
+            && (!o->progress || o->progress(o->user, (double)e.n_done / (double)n)
+                || fail(err, SYSTEM, "stopped after %zu of %zu texts", e.n_done, n));
+    while (e.n_open)
+        close_text(&e, e.n_open - 1);
+    if (failed)
+        *failed = e.failed;
+    free(e.open);
+    free(e.which);
+    return good;
+}

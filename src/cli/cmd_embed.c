@@ -1,0 +1,301 @@
+#include "command.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "cli/vectors_out.h"
+#include "tblock_tools.h"
+
+enum {
+    PLACES     = 16, /* texts that are computed at once */
+    MOST_TEXTS = 256 /* that are read before any is computed */
+};
+
+typedef struct EmbedArgs {
+    const char    *model, *file, *jsonl, *prefix, *pool, *out;
+    TextList       text;
+    bool           raw, no_bos, special;
+    ComputeOptions compute;
+    GeneralOptions general;
+} EmbedArgs;
+
+/* Texts that are read and not yet computed. */
+typedef struct Embedder {
+    const EmbedArgs  *a;
+    tblock_model     *m;
+    tblock_context   *c;
+    const char       *from;           /* "NAME: line", for messages */
+    int32_t          *ids;            /* of all these texts, one behind the other */
+    size_t            n_ids, cap_ids;
+    tblock_embed_text text[MOST_TEXTS];
+    size_t            n, n_before;    /* texts; those that were computed before */
+    float            *vector;         /* [MOST_TEXTS, d_model] */
+    VectorsOut        out;
+} Embedder;
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Of the first text that is not computed. */
+static bool failed_at(const Embedder *e, const tblock_error *why, tblock_error *err)
+{
+    return fail(err, why->status, "%s %zu: %s", e->from, e->n_before + 1, why->msg);
+}
+
+static bool add_ids(Embedder *e, const int32_t *ids, size_t n, tblock_error *err)
+{
+    if (!ARRAY_ROOM(e->ids, e->cap_ids, e->n_ids + n))
+        return no_memory(NULL, err);
+    if (n)
+        memcpy(e->ids + e->n_ids, ids, n * sizeof *ids);
+    e->n_ids += n;
+    e->text[e->n++].n_ids = n;
+    return true;
+}
+
+static bool add_text(Embedder *e, const char *text, size_t n, tblock_error *err)
+{
+    const EmbedArgs *a     = e->a;
+    const unsigned   flags = (a->no_bos ? 0 : TBLOCK_ADD_SPECIAL)
+        | (a->special ? TBLOCK_PARSE_SPECIAL : 0);
+    const size_t n_prefix = a->prefix ? strlen(a->prefix) : 0;
+    TextOut      whole    = { 0 };
+    int32_t     *ids      = NULL;
+    size_t       n_ids    = 0;
+    bool good = text_out_add(&whole, a->prefix, n_prefix, err) && text_out_add(&whole, text, n, err)
+        && need_tokenizer(e->m, a->model, "give token ids, with --jsonl", err)
+        && tblock_tokenize(e->m, whole.text ? whole.text : "", whole.n, flags, &ids, &n_ids, err)
+        && add_ids(e, ids, n_ids, err);
+    tblock_free(ids);
+    text_out_free(&whole);
+    return good;
+}
+
+static bool add_json_ids(Embedder *e, const JsonNode *list, tblock_error *err)
+{
+    int32_t *ids  = malloc((list->n + 1) * sizeof *ids);
+    size_t   n    = 0;
+    char     found[NODE_TEXT];
+    bool     good = ids ? true : no_memory(NULL, err);
+    if (e->a->prefix)
+        good = fail(err, TBLOCK_INPUT, "expected a text beside --prefix, found ids");
+    JSON_NODES(i, good ? list : NULL)
+        if (i->kind == NODE_INT && i->integer >= 0 && i->integer <= INT32_MAX)
+            ids[n++] = (int32_t)i->integer;
+        else if (good)
+            good = fail(err, TBLOCK_INPUT, "expected a token id, found %s", node_text(i, found));
+    good = good && add_ids(e, ids, n, err);
+    free(ids);
+    return good;
+}
+
+/* A text, an array of ids, or an object with one of them. */
+static bool add_node(Embedder *e, const JsonNode *j, tblock_error *err)
+{
+    char            found[NODE_TEXT];
+    const JsonNode *text = j, *ids = j;
+    if (j->kind == NODE_OBJECT) {
+        text = node_get(j, "text");
+        ids  = node_get(j, "ids");
+        JSON_NODES(i, j)
+            if (i != text && i != ids)
+                return fail(err, TBLOCK_INPUT, "expected the key text or ids, found '%s'", i->key);
+        if (!text == !ids)
+            return fail(err, TBLOCK_INPUT, "expected text or ids, found %s",
+                        text ? "both" : "neither");
+    }
+    if (text && text->kind == NODE_STRING)
+        return add_text(e, text->text, text->n, err);
+    if (ids && ids->kind == NODE_ARRAY)
+        return add_json_ids(e, ids, err);
+    return fail(err, TBLOCK_INPUT, "expected a text, an array of ids, or an object with text or "
+                                   "ids, found %s", node_text(text ? text : ids, found));
+}
+
+static bool add_line(Embedder *e, const char *line, size_t n, tblock_error *err)
+{
+    if (!e->a->jsonl)
+        return add_text(e, line, n, err);
+    JsonDoc doc  = { 0 };
+    bool    good = json_doc_read(&doc, line, n, 0, "JSON", err) && add_node(e, doc.node, err);
+    json_doc_free(&doc);
+    return good;
+}
+
+/* ---- Computing ------------------------------------------------------------------------------- */
+
+/* Texts before one that fails have their vectors. */
+static bool compute(Embedder *e, tblock_error *err)
+{
+    const tblock_embed_options o  = { .pool = e->a->pool, .raw = e->a->raw };
+    const int32_t             *at = e->ids;
+    tblock_error               why;
+    size_t                     failed;
+    for (size_t i = 0; i < e->n; at += e->text[i++].n_ids)
+        e->text[i].ids = at;
+    if (!tblock_embed(e->c, e->text, e->n, &o, e->vector, &failed, &why)) {
+        if (failed == e->n)
+            return fail(err, why.status, "%s", why.msg);
+        e->n = failed;
+        return compute(e, err) && failed_at(e, &why, err);
+    }
+    for (size_t i = 0; i < e->n; i++)
+        if (!vectors_put(&e->out, e->text[i].n_ids, e->vector + i * (size_t)e->out.width, err))
+            return false;
+    e->n_before += e->n;
+    e->n = e->n_ids = 0;
+    return true;
+}
+
+/* Ready: is the next text there already? Then they are computed together. */
+static bool take(Embedder *e, const char *text, size_t n, bool ready, tblock_error *err)
+{
+    tblock_error why;
+    if (!add_line(e, text, n, &why))
+        return compute(e, err) && failed_at(e, &why, err);
+    return (ready && e->n < MOST_TEXTS) || compute(e, err);
+}
+
+static bool take_lines(Embedder *e, const char *path, const char *shown, tblock_error *err)
+{
+    Lines        lines;
+    TextOut      from = { 0 };
+    const char  *line;
+    size_t       n;
+    tblock_error why = { 0 };
+    if (!lines_open(&lines, path, err))
+        return false;
+    text_out(&from, "%s: line", strcmp(path, "-") == 0 ? lines.name : shown);
+    char *name = text_out_take(&from, err);
+    bool  good = (e->from = name) != NULL;
+    while (good && (line = lines_next(&lines, &n, &why)) != NULL)
+        good = take(e, line, n, lines_ready(&lines), err);
+    if (good && why.status != 0) { /* the input or the output failed */
+        *err = why;
+        good = false;
+    }
+    e->from = NULL;
+    free(name);
+    lines_close(&lines);
+    return good;
+}
+
+static bool take_texts(Embedder *e, tblock_error *err)
+{
+    const TextList *t = &e->a->text;
+    e->from           = "--text: number";
+    for (size_t i = 0; i < t->n; i++)
+        if (!take(e, t->texts[i], strlen(t->texts[i]), i + 1 < t->n, err))
+            return false;
+    return true;
+}
+
+/* ---- The command ----------------------------------------------------------------------------- */
+
+static bool check(const EmbedArgs *a, tblock_error *err)
+{
+    if ((a->text.n > 0) + (a->file != NULL) + (a->jsonl != NULL) > 1)
+        return fail(err, TBLOCK_USAGE, "--text, --file and --jsonl: expected only one of them, "
+                                       "found %s",
+                    a->text.n && a->file && a->jsonl ? "all three" : "two");
+    return true;
+}
+
+static bool embed_all(Embedder *e, tblock_error *err)
+{
+    const EmbedArgs  *a     = e->a;
+    const char       *input = a->jsonl ? a->jsonl : a->file ? a->file : "-";
+    const bool        named = !a->text.n && strcmp(input, "-") != 0;
+    Guarded           file = { 0 }, out = { 0 };
+    tblock_model_info info;
+    tblock_model_describe(e->m, &info);
+    e->vector = malloc(MOST_TEXTS * sizeof *e->vector * (size_t)info.d_model);
+    bool good = (e->vector || no_memory(NULL, err))
+        && guarded_text(&file, named ? input : NULL, a->compute.sandbox, err)
+        && guarded_output(&out, a->out, a->compute.sandbox, err)
+        && guarded_enter(a->compute.sandbox, &out, 1, -1, err)
+        && vectors_open(&e->out, out.path, a->out && path_ends(a->out, ".npy"), info.d_model, err);
+    if (good && a->out)
+        progress_show("embedding", -1);
+    good = good
+        && (a->text.n ? take_texts(e, err) : take_lines(e, named ? file.path : "-", input, err))
+        && vectors_commit(&e->out, err) && output_flush(err);
+    progress_end();
+    good = good && guarded_commit(&out, err);
+    vectors_close(&e->out);
+    guarded_close(&out, err);
+    guarded_close(&file, err);
+    return good;
+}
+
+static bool embed(void *args, tblock_error *err)
+{
+    EmbedArgs *a = args;
+    if (!check(a, err))
+        return false;
+    Embedder *e = calloc(1, sizeof *e);
+    if (!e)
+        return no_memory(NULL, err);
+    a->compute.n_seqs = PLACES;
+    e->a              = a;
+    bool good = (e->m = compute_open(a->model, &a->compute, err)) != NULL
+        && output_apart(a->out, e->m,
+                        &(Inputs){ a->model, { a->text.n    ? NULL
+                                                   : a->jsonl ? a->jsonl
+                                                   : a->file  ? a->file
+                                                              : "-" } }, err)
+        && (e->c = compute_context(e->m, a->model, &a->compute, a->general.quiet, err)) != NULL
+        && embed_all(e, err);
+    tblock_context_free(e->c);
+    tblock_close(e->m);
+    free(e->ids);
+    free(e->vector);
+    free(e);
+    return good;
+}
+
+#define AT(field) offsetof(EmbedArgs, field)
+static const Option options[] = {
+    { "text",   0,  "TEXT", OPT_TEXTS, AT(text), 0, 0, NULL, "a text; may be repeated" },
+    { "file",  'f', "FILE", OPT_TEXT,  AT(file), 0, 0, NULL,
+      "a text in each line; -, and by default: standard input" },
+    { "jsonl",  0,  "FILE", OPT_TEXT,  AT(jsonl), 0, 0, NULL,
+      "in each line a JSON string, an array of token ids, or an object with \"text\" or \"ids\"; "
+      "-: standard input" },
+    { "prefix", 0,  "TEXT", OPT_TEXT,  AT(prefix), 0, 0, NULL,
+      "put this before each text, such as the instruction that a model was trained with" },
+    OPTION_NO_BOS(AT(no_bos), "leave out the BOS and any other tokens that the tokenizer adds"),
+    OPTION_SPECIAL(AT(special), "the texts"),
+    { 0 },
+};
+static const Option vector_options[] = {
+    { "pool", 0, "mean|last|cls", OPT_CHOICE, AT(pool), 0, 0, "mean",
+      "the mean of the states of all tokens, or that of the last or the first one" },
+    { "raw",  0, NULL, OPT_FLAG, AT(raw), 0, 0, NULL, "do not make each vector 1 long" },
+    OPTION_OUTPUT(AT(out), NULL,
+                  "write to this file: an array of numpy if its name ends in .npy, else lines of "
+                  "JSON"),
+    { 0 },
+};
+static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
+static const OptionGroup groups[] = {
+    { "Texts: one of --text, --file, --jsonl or standard input", options, 0 },
+    { "Vectors", vector_options, 0 },
+    GROUP_COMPUTE(AT(compute)),
+    GROUPS_END(AT(general)),
+};
+static const Example examples[] = {
+    { "tblock embed model.bin --text 'Hello world'", "one vector, as a line of JSON" },
+    { "tblock embed model.bin -f texts.txt --pool last -o vectors.npy",
+      "one for each line, as an array for numpy" },
+    { 0 },
+};
+const Command cmd_embed = {
+    { "embed", operands, groups },
+    "texts as vectors",
+    "Prints for each text {\"index\": ..., \"tokens\": ..., \"embedding\": [...]}: a vector of the "
+    "width of the model, made of its last hidden states (docs/embeddings.md). The same bits as "
+    "/v1/embeddings of serve, whatever other texts there are. Lines are answered as they come.",
+    examples, sizeof(EmbedArgs), embed,
+};
