@@ -374,8 +374,8 @@ typedef struct tblock_generation_options {
     const char            *skip;      /* dropped from the start of the new text; may be NULL
                                        * (tblock_chat_info.answer_prefix) */
     int                    draft;     /* most tokens to guess ahead, up to 63; 0: none: what
-                                       * followed the last tokens where they occurred before. One
-                                       * batch checks them. The text is the same */
+                                       * followed the last tokens where they occurred before, or
+                                       * as tblock_draft_by says. The text is the same */
     int                    draft_match; /* fewest tokens that must have occurred before; 0: 2 */
     bool                   prompt_logits; /* call on_token for ids too, from the second on; none of
                                            * them is reused then */

@@ -969,6 +969,17 @@ TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, s
                              const tblock_embed_options *opt, float *out, size_t *failed,
                              tblock_error *err);
 
+/* ---- Drafts by a model (docs/drafts.md) ------------------------------------------------------ */
+
+/* From now on the generations of c with the option `draft` guess by another model: `draft` is a
+ * context of it, which c alone uses and which must outlive c; NULL: by what stands in the text
+ * again. It needs as many sequences as c, and keeps for each what it has read; its n_ctx is as far
+ * as it guesses. What tblock_context_describe tells of memory counts it too. Generations that step
+ * together share the draft: all of them are to add no more rows than one alone. Texts, tokens and
+ * logits stay what they are. Fails with TBLOCK_INPUT (a model whose tokenizer has other tokens) and
+ * TBLOCK_USAGE (fewer sequences, a model that ranks share). */
+TBLOCK_API bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err);
+
 /* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */
 
 /* Load a LoRA adapter for a model: a folder with adapter_config.json and adapter_model.safetensors,

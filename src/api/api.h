@@ -40,6 +40,7 @@ struct tblock_model {
 };
 
 typedef struct LoraChoice LoraChoice; /* lora_api.c */
+typedef struct Drafter Drafter;       /* drafter.c */
 
 /* What a context knows of a sequence besides its KV cache. */
 typedef struct SeqTokens {
@@ -76,6 +77,7 @@ struct tblock_context {
     tblock_item        *step;           /* the batch of a tblock_advance, [cap_step] */
     size_t              cap_step;
     Sampler            *sampler;        /* scratch of all generations; NULL before the first */
+    Drafter            *drafter;        /* the model that guesses for them; NULL: none */
     tblock_observer     observer;
     void               *observer_user;
     const char         *observed;       /* this alone; NULL: all */
@@ -98,6 +100,8 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
 bool context_check_logits(const tblock_context *c, size_t i, Error *err);
 /* Makes room to note n tokens of a sequence. Fails with SYSTEM. */
 bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err);
+/* Makes room for a batch of n items in c->step. Fails with SYSTEM. */
+bool context_reserve_step(tblock_context *c, size_t n, Error *err);
 /* Explains why `what` is NaN: reads all weights, which loading does not, to find the cause.
  * Fails with INPUT (or SYSTEM) and always returns false. */
 bool context_explain_nan(const tblock_context *c, const char *what, Error *err);

@@ -1,6 +1,6 @@
 /* api/context_api.c: contexts, decode and sampling. Checks what the caller gives, then calls the
  * runtime. */
-#include "api/api.h"
+#include "api/drafter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +181,7 @@ void tblock_context_free(tblock_context *c)
     forward_free(c->forward);
     kv_cache_free(&c->kv);
     sampler_free(c->sampler);
+    drafter_free(c->drafter);
     for (int i = 0; c->seq_tokens && i < c->n_seqs; i++)
         free(c->seq_tokens[i].id);
     free(c->seq_tokens);
@@ -291,6 +292,16 @@ bool context_reserve_tokens(tblock_context *c, int32_t seq, size_t n, Error *err
     return ARRAY_ROOM(t->id, t->cap, n) || no_memory(NULL, err);
 }
 
+bool context_reserve_step(tblock_context *c, size_t n, Error *err)
+{
+    if (n <= c->cap_step)
+        return true;
+    free(c->step);
+    c->step     = malloc(n * sizeof *c->step);
+    c->cap_step = c->step ? n : 0;
+    return c->step || no_memory(NULL, err);
+}
+
 /* Makes room in the KV cache for a piece of a batch, for each run of tokens of one sequence. */
 static bool reserve_piece(tblock_context *c, const tblock_item *item, size_t n, Error *err)
 {
@@ -384,8 +395,10 @@ bool context_rewind(tblock_context *c, int32_t seq, int length)
     if (!kv_cache_rewind(&c->kv, seq, length))
         return false;
     ranks_order_rewind(c, seq, length);
-    if (length == 0)
+    if (length == 0) {
         context_begin_seq(c, seq);
+        drafter_forget(c->drafter, seq);
+    }
     return true;
 }
 
@@ -457,6 +470,7 @@ void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
         .activation_bytes =
             forward_bytes(c->forward) + c->cap_logits * c->logits_stride * sizeof *c->logits,
     };
+    drafter_describe(c->drafter, out);
 }
 
 /* ---- Sampling -------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * A step has three parts: each generation plans what it computes (plan_step), all of that is one
  * batch, and each takes its logits and draws (take_step). A generation computes at positions of its
  * own sequence and draws by its own seed and index, so the others never show in its bits. */
-#include "api/fitting.h"
+#include "api/drafter.h"
 #include "api/pool.h"
 
 #include <stdatomic.h>
@@ -49,6 +49,7 @@ struct tblock_generation {
     size_t                    n_steps, n_proposed, n_accepted;
     size_t                    draft_length; /* how many to guess: more while all are right */
     int32_t                   draft[DRAFT_MOST];
+    Guess                     guess;  /* what the context's drafter is asked */
     bool                      likely; /* the draft is one of fitting_likely; of all those: */
     size_t                    n_likely, n_likely_right;
     size_t                    n_items, first_item; /* of the step that is under way */
@@ -399,31 +400,49 @@ static bool reserve_ids(tblock_generation *g, size_t n, Error *err)
     return ARRAY_ROOM(g->ids, g->cap_ids, n) || no_memory(NULL, err);
 }
 
-/* Guess what follows, or know it from the constraint: no further than the text may grow, at most
- * `most` tokens. */
-static size_t propose(tblock_generation *g, size_t most)
+/* How far a draft may go: no further than the text may grow, nor than `most`. */
+static size_t draft_room(const tblock_generation *g, size_t most)
 {
     const size_t left = (size_t)g->opt.max_tokens - (g->n_ids - g->n_given) - 1;
     const size_t room = (size_t)g->context->n_ctx - g->n_ids;
+    most              = most < DRAFT_MOST ? most : DRAFT_MOST;
+    most              = most < room ? most : room;
+    return g->opt.max_tokens && left < most ? left : most;
+}
+
+/* Know what follows from the constraint. */
+static size_t propose_fitting(tblock_generation *g, size_t most)
+{
+    size_t n  = fitting_forced(&g->fit, g->draft, most);
+    g->likely = n == 0 && g->n_likely <= LIKELY_WRONG + 2 * g->n_likely_right;
+    if (g->likely)
+        n = fitting_likely(&g->fit, g->draft, most < LIKELY_MOST ? most : LIKELY_MOST);
+    g->likely = g->likely && n;
+    return n;
+}
+
+/* Guess what follows, of n_drafting generations that do. Sure tokens come first; the drafter
+ * answers later. More than draft + 1 rows in a step would cost more than they can gain, so all
+ * share them. */
+static size_t propose(tblock_generation *g, size_t n_drafting)
+{
+    const size_t most = draft_room(g, (size_t)g->context->n_batch - 1);
     DraftOptions o    = { .min_match = g->opt.draft_match,
                           .max_match = DRAFT_LONGEST,
                           .window    = DRAFT_WINDOW };
+    size_t       n    = g->fit.constraint ? propose_fitting(g, most) : 0;
+    if (n || !g->opt.draft)
+        return n;
+    const size_t rows = ((size_t)g->opt.draft + 1) / (n_drafting ? n_drafting : 1);
+    n                 = rows > 1 ? rows - 1 : 0;
+    n = n < g->draft_length ? n : g->draft_length;
+    n = n < most ? n : most;
     if (o.max_match < o.min_match)
         o.max_match = o.min_match;
-    most = most < DRAFT_MOST ? most : DRAFT_MOST;
-    most = most < room ? most : room;
-    most = g->opt.max_tokens && left < most ? left : most;
-    if (g->fit.constraint) {
-        size_t n = fitting_forced(&g->fit, g->draft, most);
-        g->likely = n == 0 && g->n_likely <= LIKELY_WRONG + 2 * g->n_likely_right;
-        if (g->likely)
-            n = fitting_likely(&g->fit, g->draft, most < LIKELY_MOST ? most : LIKELY_MOST);
-        if (n)
-            return n;
-        g->likely = false;
-    }
-    most = most < g->draft_length ? most : g->draft_length;
-    return g->opt.draft ? draft_ngram(g->ids, g->n_ids, &o, g->draft, most) : 0;
+    if (!g->context->drafter)
+        return draft_ngram(g->ids, g->n_ids, &o, g->draft, n);
+    g->guess.most = n;
+    return 0;
 }
 
 /* A batch that failed may have computed more of the prompt. That stays, since a sliding window may
@@ -458,11 +477,15 @@ static bool settle_sequence(tblock_generation *g)
                 held);
 }
 
-/* How many items it adds to a batch of `before`. A draft lies in one piece of n_batch tokens, so
- * that a sliding window can be taken back to its start. */
-static bool plan_step(tblock_generation *g, size_t before, size_t *prompt_tokens, Error *err)
+/* Are the logits behind all that is given wanted? Not of a text of which only the states are. */
+static bool goes_on(const tblock_generation *g) { return !g->pool.sum || g->opt.max_tokens >= 0; }
+
+static bool drafts(const tblock_generation *g) { return g->opt.draft > 0 && goes_on(g); }
+
+/* How many items it adds to a batch. */
+static bool plan_step(tblock_generation *g, size_t n_drafting, size_t *prompt_tokens, Error *err)
 {
-    const size_t n_batch = (size_t)g->context->n_batch;
+    g->guess = (Guess){ 0 };
     if (g->end != TBLOCK_GOES_ON)
         return true;
     if (atomic_load(&g->stopped)) {
@@ -475,14 +498,66 @@ static bool plan_step(tblock_generation *g, size_t before, size_t *prompt_tokens
         *prompt_tokens -= g->n_items;
         return reserve_ids(g, g->n_known + 1, err);
     } else {
-        g->n_items = 1 + propose(g, n_batch - before % n_batch - 1);
-        return reserve_ids(g, g->n_ids + g->n_items, err);
+        g->n_items = 1 + propose(g, n_drafting);
+        return reserve_ids(g, g->n_ids + g->n_items + g->guess.most, err);
     }
     return true;
 }
 
-/* Are the logits behind all that is given wanted? Not of a text of which only the states are. */
-static bool goes_on(const tblock_generation *g) { return !g->pool.sum || g->opt.max_tokens >= 0; }
+/* Steps until the last of them ends, if no text or token ends it before. */
+static long steps_to_come(tblock_generation *const *g, size_t n)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        size_t left = (size_t)g[i]->context->n_ctx - g[i]->n_ids,
+               drawn = g[i]->n_ids - g[i]->n_given, asked = (size_t)g[i]->opt.max_tokens;
+        if (g[i]->opt.max_tokens != 0)
+            left = g[i]->opt.max_tokens < 0 ? 0 : asked - drawn < left ? asked - drawn : left;
+        if (g[i]->end == TBLOCK_GOES_ON && left > most)
+            most = left;
+    }
+    return (long)most;
+}
+
+/* The drafter guesses for those that wait for it, and reads what the others are given. */
+static bool ask_drafter(tblock_context *c, tblock_generation *const *g, size_t n, size_t budget,
+                        Error *err)
+{
+    Guess *first = NULL, **last = &first;
+    for (size_t i = 0; i < n; i++) {
+        tblock_generation *x = g[i];
+        if (!drafts(x) || (!x->guess.most && !(x->n_items && x->n_held < x->n_known)))
+            continue;
+        x->guess = (Guess){ .seq      = x->seq,
+                            .ids      = x->ids,
+                            .n        = x->n_ids,
+                            .most     = x->guess.most,
+                            .sampling = &x->opt.sampling,
+                            .end      = x->opt.stop_ids,
+                            .n_end    = x->opt.n_stop_ids,
+                            .fit      = x->fit.constraint ? &x->fit : NULL };
+        *last    = &x->guess;
+        last     = &x->guess.next;
+    }
+    if (!first || !drafter_guess(c->drafter, first, budget, steps_to_come(g, n), err))
+        return !first;
+    for (size_t i = 0; i < n; i++) {
+        memcpy(g[i]->draft, g[i]->ids + g[i]->n_ids, g[i]->guess.n_guessed * sizeof *g[i]->draft);
+        g[i]->n_items += g[i]->guess.n_guessed;
+    }
+    return true;
+}
+
+/* Where its items lie in the batch. A draft lies in one piece of n_batch tokens, so that a sliding
+ * window can be taken back to its start. */
+static size_t place_step(tblock_generation *g, size_t before)
+{
+    const size_t n_batch = (size_t)g->context->n_batch, room = n_batch - before % n_batch;
+    g->first_item        = before;
+    if (g->n_held >= g->n_known && g->n_items > room)
+        g->n_items = room;
+    return before + g->n_items;
+}
 
 static void fill_items(const tblock_generation *g, tblock_item *item)
 {
@@ -618,31 +693,6 @@ static bool check_generations(const tblock_context *c, tblock_generation *const 
     return true;
 }
 
-/* Steps until the last of them ends, if no text or token ends it before. */
-static long steps_to_come(tblock_generation *const *g, size_t n)
-{
-    size_t most = 0;
-    for (size_t i = 0; i < n; i++) {
-        size_t left = (size_t)g[i]->context->n_ctx - g[i]->n_ids,
-               drawn = g[i]->n_ids - g[i]->n_given, asked = (size_t)g[i]->opt.max_tokens;
-        if (g[i]->opt.max_tokens != 0)
-            left = g[i]->opt.max_tokens < 0 ? 0 : asked - drawn < left ? asked - drawn : left;
-        if (g[i]->end == TBLOCK_GOES_ON && left > most)
-            most = left;
-    }
-    return (long)most;
-}
-
-static bool reserve_step(tblock_context *c, size_t n, Error *err)
-{
-    if (n <= c->cap_step)
-        return true;
-    free(c->step);
-    c->step     = malloc(n * sizeof *c->step);
-    c->cap_step = c->step ? n : 0;
-    return c->step || no_memory(NULL, err);
-}
-
 /* A step whose states are pooled, and the context's own observer, who sees them too. */
 typedef struct PooledStep {
     tblock_generation *const *g;
@@ -689,18 +739,22 @@ FP_ENV_WORK
 static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, size_t prompt_tokens,
                     Error *err)
 {
-    size_t n_items = 0, left = prompt_tokens ? prompt_tokens : (size_t)c->n_batch;
-    bool   ok = true;
+    const size_t budget  = prompt_tokens ? prompt_tokens : (size_t)c->n_batch;
+    size_t       n_items = 0, n_drafting = 0, left = budget;
+    bool         ok = true;
     if (!check_generations(c, g, n, err))
         return false; /* another's belong to its thread */
+    for (size_t i = 0; i < n; i++)
+        n_drafting += g[i]->end == TBLOCK_GOES_ON && g[i]->n_held >= g[i]->n_known && drafts(g[i]);
     for (size_t i = 0; ok && i < n; i++) {
         if (g[i]->n_items > 0)
             ok = fail(err, USAGE, "generation %zu: expected each once, found it twice", i);
-        ok               = ok && plan_step(g[i], n_items, &left, err);
-        g[i]->first_item = n_items;
-        n_items += g[i]->n_items;
+        ok = ok && plan_step(g[i], n_drafting, &left, err);
     }
-    ok = ok && reserve_step(c, n_items, err);
+    ok = ok && (!c->drafter || ask_drafter(c, g, n, budget, err));
+    for (size_t i = 0; ok && i < n; i++)
+        n_items = place_step(g[i], n_items);
+    ok = ok && context_reserve_step(c, n_items, err);
     for (size_t i = 0; ok && i < n; i++)
         fill_items(g[i], c->step + g[i]->first_item);
     forward_expect(c->forward, steps_to_come(g, n));

@@ -1,6 +1,6 @@
 /* api/state_api.c: copies a prefix between sequences, and saves a sequence to a file
  * (docs/format.md, "State"). */
-#include "api/api.h"
+#include "api/drafter.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +38,7 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
         context_begin_seq(c, to);
     if (n_tokens > 0)
         memcpy(c->seq_tokens[to].id, c->seq_tokens[from].id, (size_t)n_tokens * sizeof(int32_t));
+    drafter_copy(c->drafter, from, to, n_tokens);
     return true;
 }
 

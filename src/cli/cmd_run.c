@@ -15,12 +15,13 @@
 #include "tblock_tools.h"
 
 typedef struct RunArgs {
-    const char     *model, *trace, *draft, *load_state, *save_state, *receipt;
-    int             n_predict, draft_max, draft_match, receipt_every;
+    const char     *model, *trace, *load_state, *save_state, *receipt;
+    int             n_predict, receipt_every;
     TextList        stop;
     bool            echo, stats, json, trust_hash;
     SamplingOptions sampling;
     ConstraintOptions constraint;
+    DraftOptions    draft;
     PromptOptions   prompt;
     ComputeOptions  compute;
     GeneralOptions  general;
@@ -41,6 +42,7 @@ typedef struct Running {
     tblock_model_info   info;
     tblock_context     *context;
     tblock_context_info computing;
+    Drafting            drafting;
     Prompt              prompt;
     Generating          generating;
     tblock_constraint  *constraint; /* NULL: none */
@@ -64,7 +66,7 @@ static bool load(Running *r, tblock_error *err)
         return false;
     tblock_model_describe(r->model, &r->info);
     r->context = compute_context(r->model, a->model, &a->compute, a->general.quiet, err);
-    if (!r->context)
+    if (!r->context || !draft_open(&r->drafting, &a->draft, r->context, &a->compute, err))
         return false;
     tblock_context_describe(r->context, &r->computing);
     r->stats.load_s = clock_seconds() - start;
@@ -112,6 +114,9 @@ static bool check_outputs(const Running *r, tblock_error *err)
                 return fail(err, TBLOCK_USAGE, "%s and %s: expected two files, found %s for both",
                             name[j], name[i], output[j]);
     /* a state may replace the one that it goes on from, which has been read then */
+    for (int i = 0; r->drafting.model && i < 3; i++)
+        if (!output_apart(output[i], r->drafting.model, &(Inputs){ .model = a->draft.by }, err))
+            return false;
     for (int i = 0; i < 3; i++)
         if (!output_apart(output[i], r->model,
                           &(Inputs){ a->model,
@@ -153,8 +158,8 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
                                             .stop_texts = a->stop.texts,
                                             .n_stop_texts = a->stop.n,
                                             .constraint = r->constraint,
-                                            .draft = r->stats.drafts ? a->draft_max : 0,
-                                            .draft_match = a->draft_match,
+                                            .draft = r->drafting.most,
+                                            .draft_match = a->draft.match,
                                             .on_token = a->trace || a->receipt ? take_token : NULL,
                                             .user = r };
     r->generating.context    = r->context;
@@ -323,6 +328,10 @@ static void gather_stats(Running *r)
     const size_t                  n_read = now->n_held < now->n_given ? now->n_held : now->n_given;
     tblock_context_describe(r->context, &r->computing);
     tblock_model_describe(r->model, &r->info);
+    if (r->drafting.model)
+        tblock_model_describe(r->drafting.model, &r->drafting.info);
+    s->draft_made_bytes = r->drafting.info.made_bytes;
+    s->drafts           = r->drafting.most > 0;
     s->huge_share  = r->args->stats || r->args->json ? tblock_huge_share(r->model) : -1;
     s->n_loaded    = r->n_loaded;
     s->prefill_s   = g->read_s;
@@ -379,10 +388,9 @@ static bool run(void *args, tblock_error *err)
     if (constraint_given(&a->constraint) && a->stop.n)
         return fail(err, TBLOCK_USAGE, "--stop: expected none beside a constraint, which says "
                                        "where the text may end");
-    if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
+    if (!draft_check(&a->draft, err) || !seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
     RunStats stats = { .seed      = a->sampling.seed.value,
-                       .drafts    = strcmp(a->draft, "none") != 0,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Running      r     = { .args = a, .stats = stats };
     bool     good  = check_save(a->save_state, "--save-state", err)
@@ -404,6 +412,7 @@ static bool run(void *args, tblock_error *err)
     tblock_generation_close(r.generating.generation);
     tblock_constraint_free(r.constraint);
     tblock_context_free(r.context);
+    draft_close(&r.drafting);
     tblock_close(r.model);
     prompt_free(&r.prompt);
     return good;
@@ -445,24 +454,13 @@ static const Option state_options[] = {
       "empty" },
     { 0 },
 };
-static const Option draft_options[] = {
-    { "draft",       0, "none|ngram", OPT_CHOICE, AT(draft), 0, 0, "none",
-      "ngram: guess the next tokens from the text so far and check them in one batch; faster, same "
-      "text" },
-    { "draft-max",   0, "N", OPT_INT, AT(draft_max), 1, 63, "7",
-      "guess at most N tokens at once; if memory limits the speed, 8 in a batch cost little more "
-      "than 1" },
-    { "draft-match", 0, "N", OPT_INT, AT(draft_match), 1, 63, "2",
-      "guess only if the last N tokens appeared before" },
-    { 0 },
-};
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     GROUP_PROMPT(AT(prompt)),
     { "Generating", generate_options, 0 },
     { "Sampling", sampling_options, AT(sampling) },
     GROUP_CONSTRAINT(AT(constraint)),
-    { "Drafts", draft_options, 0 },
+    GROUP_DRAFT(AT(draft)),
     { "Receipt", receipt_options, 0 },
     { "State", state_options, 0 },
     GROUP_COMPUTE(AT(compute)),

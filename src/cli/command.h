@@ -312,6 +312,7 @@ typedef struct RunStats {
     size_t   n_calls;
     bool     drafts;      /* --draft; of n_proposed tokens n_accepted were right */
     size_t   n_proposed, n_accepted;
+    size_t   draft_made_bytes; /* as made_bytes, of the model that guesses */
     uint64_t seed, hash;  /* hash: of the last logits                         */
     double   huge_share;  /* of the weights, at the end: tblock_huge_share    */
     int      memory_fd;   /* run_stats_open_memory                            */
@@ -363,6 +364,7 @@ extern const Option general_options[];
     { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, at }
 #define GROUP_COMPUTE(at) { "Computing", compute_options, at }
 #define GROUP_CONSTRAINT(at) { "Constraint", constraint_options, at }
+#define GROUP_DRAFT(at) { "Drafts", draft_options, at }
 #define GROUPS_END(at)    { "General", general_options, at }, { 0 }
 
 /* What every command takes. */
@@ -399,6 +401,23 @@ struct tblock_lora_file *loras_read(const TextList *lora, tblock_error *err);
  * for messages. */
 tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o,
                                 bool quiet, tblock_error *err);
+
+/* Who guesses the next tokens (drafting.c). */
+typedef struct DraftOptions { const char *by; int max, match; } DraftOptions;
+extern const Option draft_options[];
+typedef struct Drafting {
+    int               most;     /* tokens to guess: tblock_generation_options.draft */
+    tblock_model     *model;    /* that guesses; NULL: none does */
+    tblock_model_info info;     /* its */
+    tblock_context   *context;
+} Drafting;
+/* To be asked before a model is opened. */
+bool draft_check(const DraftOptions *o, tblock_error *err);
+/* Opens the model that guesses for the generations of c, with what o says of the machine and its
+ * own types. Close it after c, also when this failed. */
+bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
+                const ComputeOptions *compute, tblock_error *err);
+void draft_close(Drafting *d);
 
 /* How a token is drawn. */
 typedef struct SamplingOptions {

@@ -68,9 +68,10 @@ static size_t private_bytes(int fd)
 /* What this run asked for: weights that are not used where they lie in a file, the cache in use,
  * activations and logits. The program itself, its libraries and a tokenizer's tables come on top
  * (docs/reliability.md, "Memory"). */
-static size_t predicted_bytes(const tblock_model_info *m, const tblock_context_info *c)
+static size_t predicted_bytes(const RunStats *s, const tblock_model_info *m,
+                              const tblock_context_info *c)
 {
-    return m->made_bytes + c->kv_bytes + c->activation_bytes;
+    return m->made_bytes + s->draft_made_bytes + c->kv_bytes + c->activation_bytes;
 }
 
 static void speed_row(Rows *r, const char *key, const tblock_model_info *m, size_t tokens,
@@ -97,7 +98,7 @@ static void memory_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
 {
     char         file[24], weights[24], kv[24], activations[24], resident[24];
     const size_t now = resident_bytes(), own = private_bytes(s->memory_fd),
-                 predicted = predicted_bytes(m, c);
+                 predicted = predicted_bytes(s, m, c);
     rows_members(r, { "file_bytes", v_count(m->file_bytes) }, { "kv_bytes", v_count(c->kv_bytes) },
                  { "activation_bytes", v_count(c->activation_bytes) },
                  { "resident_bytes", v_count(now) },
@@ -111,7 +112,8 @@ static void memory_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
         rows_pair(r, "pages", "%.0f%% of the weights in huge ones", 100 * s->huge_share);
     if (own > 0)
         rows_pair(r, "private", "%s predicted (%s of it for weights), %s measured",
-                  spell_bytes(predicted, file), spell_bytes(m->made_bytes, weights),
+                  spell_bytes(predicted, file),
+                  spell_bytes(m->made_bytes + s->draft_made_bytes, weights),
                   spell_bytes(own, resident));
 }
 

@@ -214,12 +214,14 @@ static bool own_last_tile(KvCache *c, int seq, int layer)
     return true;
 }
 
-/* Gives back the tiles that the next query of their layer cannot see. */
+/* Gives back the tiles that the next query of their layer cannot see, nor one after a rewind that
+ * is foreseen. */
 static void give_back(KvCache *c, KvSeq *s)
 {
+    const int needed = s->kept && s->kept < s->length ? s->kept : s->length;
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t     = &s->layer[l];
-        int      first = oldest_seen(&c->shape, l, s->length);
+        int      first = oldest_seen(&c->shape, l, needed);
         for (; t->first < t->n && (t->first + 1) * KV_TILE <= first; t->first++) {
             release_tile(c, t->tile[t->first]);
             t->tile[t->first] = NULL;

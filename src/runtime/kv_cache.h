@@ -56,6 +56,7 @@ typedef struct KvTiles {                /* one layer of one sequence */
 
 typedef struct KvSeq {
     int      length;                    /* tokens held */
+    int      kept;                      /* a rewind to here will be possible; 0: none is foreseen */
     KvTiles *layer;                     /* [n_layers]  */
 } KvSeq;
 

@@ -92,7 +92,7 @@ def holds_with_every_option():
 def the_same_bytes_everywhere():
     for name, options in (("draft", ["--temp", 0]), ("schema", options_table()["schema"])):
         want = made(name, *options, "--receipt-every", 5).read_bytes()
-        for other in (["--threads", 1], ["--threads", 3], ["--isa", "scalar"], ["--isa", "avx2"], ["--draft", "ngram"]):
+        for other in (["--threads", 1], ["--threads", 3], ["--isa", "scalar"], ["--isa", "avx2"], ["--draft", "ngram"], ["--draft", MODEL]):
             if "avx2" in other and subprocess.run([TBLOCK, "run", MODEL, "--ids", "1", "-n", "0", *other], capture_output=True, check=False).returncode:
                 continue
             need(made("other", *options, "--receipt-every", 5, *other).read_bytes() == want, "%s with %s" % (name, other))

@@ -127,8 +127,8 @@ static bool embeds_the_same(const tblock_generation *g, tblock_error *err)
     return hash == found;
 }
 
-/* Two at once, one with a draft and an embedding, and one with a stop text. */
-static bool generates(tblock_error *err)
+/* Two at once, one with a draft and an embedding, and one with a stop text. by: a model guesses. */
+static bool generates_by(bool by, tblock_error *err)
 {
     static const int32_t            ids[] = { 1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2 };
     static const char *const        never = "never in it";
@@ -137,11 +137,14 @@ static bool generates(tblock_error *err)
         { .ids = ids + 2, .n_ids = 5, .max_tokens = 9, .sampling = { .temp = 9 },
           .stop_texts = &never, .n_stop_texts = 1 },
     };
-    tblock_context         *c =
-        tblock_context_new(shared, &(tblock_context_options){ .threads = 1, .n_seqs = 2 }, err);
+    const tblock_context_options two = { .threads = 1, .n_seqs = 2 };
+    tblock_context         *c = tblock_context_new(shared, &two, err), *draft = NULL;
     tblock_generation      *g[2] = { NULL, NULL };
     tblock_generation_info  info;
-    bool                    good = c && (g[0] = tblock_generation_open(c, &o[0], err))
+    bool good = c
+        && (!by
+            || ((draft = tblock_context_new(shared, &two, err)) && tblock_draft_by(c, draft, err)))
+        && (g[0] = tblock_generation_open(c, &o[0], err))
         && (g[1] = tblock_generation_open(c, &o[1], err));
     for (int step = 0; good && step < 30; step++)
         good = tblock_advance(c, g, 2, 7, err) || tblock_advance(c, g, 2, 7, err);
@@ -154,8 +157,12 @@ static bool generates(tblock_error *err)
     }
     tblock_generation_close(g[0]), tblock_generation_close(g[1]);
     tblock_context_free(c);
+    tblock_context_free(draft);
     return good;
 }
+
+static bool generates(tblock_error *err) { return generates_by(false, err); }
+static bool generates_by_a_model(tblock_error *err) { return generates_by(true, err); }
 
 static tblock_constraint *some_constraint(tblock_error *err)
 {
@@ -624,8 +631,8 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
 
 #define CASES(X) \
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(computes_gguf) X(opens_llama2c) \
-    X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(constrains) X(generates_what_fits) \
-    X(proves) X(audits) \
+    X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(generates_by_a_model) X(constrains) \
+    X(generates_what_fits) X(proves) X(audits) \
     X(saves_and_loads) X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
     X(calls_required) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
     X(converts) X(records_and_verifies) X(evaluates) X(attends)

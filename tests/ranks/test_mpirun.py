@@ -78,6 +78,7 @@ def texts_are_those_of_one_process():
             same(n, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--seed", "7", "--threads", threads)
     same(2, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--type", "q4", "--kv-type", "q8")
     same(3, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--draft", "ngram", "--temp", "0")
+    same(2, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--draft", SHIPPED)
     same(2, "run", SHIPPED, "-p", "It is ", "-n", "20", "--regex", "[a-z ]{5,12}!")
 
 

@@ -80,6 +80,9 @@ def what_is_drawn_fits(model):
             told, cut = drawn(path, constraint, seed, "--threads", 1)
             other, _ = drawn(path, constraint, seed, "--threads", 2, "--draft", "ngram", "--draft-match", 1)
             need(told == other, "%s, seed %d: %r on one thread, %r on two with drafts" % (constraint[0], seed, told, other))
+            if seed < 3:
+                other, _ = drawn(path, constraint, seed, "--draft", path)
+                need(told == other, "%s, seed %d: %r alone, %r with the model's own drafts" % (constraint[0], seed, told, other))
             need(told[2] in ("fits", "length", "eos"), "%s, seed %d: ended by %s" % (constraint[0], seed, told[2]))
             texts.append((told[1], told[2] != "length", cut))
         for (text, ended, cut), fits in zip(texts, accepted(constraint, [t for t, _, _ in texts])):

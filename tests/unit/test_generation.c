@@ -207,12 +207,14 @@ static void go_on_elsewhere(tblock_context *c, Story *s)
 }
 
 /* Stories come and go; in each step some of them take part, in any order, with any budget. */
-static void tell_together(const tblock_model *m, int n_batch, int threads)
+static void tell_with(const tblock_model *m, int n_batch, int threads, const tblock_model *drafter)
 {
     static Story       story[N_SEQS];
     tblock_generation *taking[N_SEQS];
     tblock_context    *c      = context_of(m, N_SEQS, n_batch, threads);
+    tblock_context    *draft  = drafter ? context_of(drafter, N_SEQS, n_batch, threads) : NULL;
     size_t             reused = 0, accepted = 0, wrong = 0;
+    CHECK(!draft || tblock_draft_by(c, draft, &err), "%s", err.msg);
     memset(story, 0, sizeof story);
     for (int told = 0, steps = 0; c && told < STORIES && steps < 100000 && test_case_state == 0;
          steps++) {
@@ -250,6 +252,19 @@ static void tell_together(const tblock_model *m, int n_batch, int threads)
     CHECK(reused > 100 && accepted > 50 && wrong > 50,
           "too little to tell: %zu reused, %zu accepted, %zu wrong", reused, accepted, wrong);
     tblock_context_free(c);
+    tblock_context_free(draft);
+}
+
+static void tell_together(const tblock_model *m, int n_batch, int threads)
+{
+    tell_with(m, n_batch, threads, NULL);
+}
+static void a_drafter_changes_no_bit(void)
+{
+    tell_with(plain, 64, 1, quantized);
+    tell_with(plain, 7, 2, windowed);
+    tell_with(windowed, 16, 1, narrow);
+    tell_with(quantized, 0, 1, plain);
 }
 
 static void company_changes_no_bit(void)
@@ -927,6 +942,7 @@ int main(int argc, char **argv)
     TEST(a_window_changes_no_bit);
     TEST(a_wrong_draft_pushes_nothing_out_of_a_window);
     TEST(quantized_weights_change_no_bit);
+    TEST(a_drafter_changes_no_bit);
     TEST(what_a_sequence_holds_is_reused);
     TEST(it_ends_where_it_should);
     TEST(it_stops_when_told);

@@ -8,7 +8,7 @@ done
 numbers() { seq -s, "$1" "$2" | tr -d '\n'; }
 tried=0
 for model in w0.bin w70.bin; do
-    for how in "--temp 0" "--temp 1 --kv-type f16" "--temp 1 --kv-type q8" "--temp 0.3 --draft ngram" "--temp 0 --repeat-penalty 1.2"; do
+    for how in "--temp 0" "--temp 1 --kv-type f16" "--temp 1 --kv-type q8" "--temp 0.3 --draft ngram" "--temp 1 --draft w0.bin" "--temp 0 --repeat-penalty 1.2"; do
         run() { tblock run $model $how -t 1 --quiet "$@"; }
         whole=$(run --ids "$(numbers 1 39),$(numbers 0 30),5,6,5" -n 200 --trace whole.trace)
         run --ids "$(numbers 1 39)" -n 0 --save-state a.state > /dev/null

@@ -1,0 +1,247 @@
+/* api/drafter.c: the next tokens as a smaller model would draw them. Source: Leviathan et al. 2023,
+ * "Fast inference from transformers via speculative decoding". The verdict is another than there:
+ * a guess is right if it is the token that is drawn, so that the text is that without a draft. The
+ * drafter draws with the same random numbers, which makes that as likely as it can be. */
+#include "api/drafter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fp_env.h"
+
+/* What is read in any case, beyond the budget: the tokens of one step. */
+enum { NEAR = 64 };
+
+struct Drafter {
+    tblock_context *context;
+    Sampler        *sampler; /* over the tokens that both models have */
+    int             vocab_size;
+};
+
+/* ---- Which models go together ---------------------------------------------------------------- */
+
+static bool same_token(const Tokenizer *a, const Tokenizer *b, int id)
+{
+    const char *x, *y;
+    size_t      n, m;
+    bool        has = tokenizer_piece(a, id, &x, &n);
+    return has == tokenizer_piece(b, id, &y, &m)
+        && (!has || (n == m && memcmp(x, y, n) == 0
+                     && tokenizer_piece_type(a, id) == tokenizer_piece_type(b, id)));
+}
+
+static bool same_tokens_in(const tblock_model *m, const tblock_model *d, Error *err)
+{
+    const char *path = d->source.path;
+    if (!m->tokenizer != !d->tokenizer)
+        return fail(err, INPUT, "%s: draft: expected a tokenizer as %s has it, found %s", path,
+                    m->source.path, d->tokenizer ? "one where that has none" : "none");
+    const int n  = m->tokenizer ? tokenizer_size(m->tokenizer) : m->weights.cfg.vocab_size,
+              nd = d->tokenizer ? tokenizer_size(d->tokenizer) : d->weights.cfg.vocab_size;
+    if (n != nd)
+        return fail(err, INPUT, "%s: draft: expected the %d tokens of %s, found %d", path, n,
+                    m->source.path, nd);
+    for (int id = 0; m->tokenizer && id < n; id++)
+        if (!same_token(m->tokenizer, d->tokenizer, id))
+            return fail(err, INPUT, "%s: draft: token %d: expected the bytes and the type that %s "
+                                    "has there, found others", path, id, m->source.path);
+    return true;
+}
+
+static bool check_drafter(const tblock_context *c, const tblock_context *d, Error *err)
+{
+    if (d == c || d->drafter)
+        return fail(err, USAGE, "draft: expected a context without a drafter of its own, found %s",
+                    d == c ? "the same" : "one that has one");
+    if (d->n_seqs < c->n_seqs)
+        return fail(err, USAGE, "draft: expected at least %d sequences, found %d", c->n_seqs,
+                    d->n_seqs);
+    return ranks_refuse(d->model, "a draft", err) && same_tokens_in(c->model, d->model, err);
+}
+
+FP_ENV_WORK
+static bool draft_by(tblock_context *c, tblock_context *draft, Error *err)
+{
+    static const SamplerOptions greedy = { 0 };
+    if (draft && !check_drafter(c, draft, err))
+        return false;
+    Drafter *d = draft ? calloc(1, sizeof *d) : NULL;
+    if (draft && !d)
+        return no_memory(NULL, err);
+    if (d) {
+        const int n = c->model->weights.cfg.vocab_size, m = draft->model->weights.cfg.vocab_size;
+        d->context    = draft;
+        d->vocab_size = n < m ? n : m;
+        d->sampler    = sampler_new(d->vocab_size, &greedy, err);
+        if (!d->sampler) {
+            drafter_free(d);
+            return false;
+        }
+    }
+    drafter_free(c->drafter);
+    c->drafter = d;
+    return true;
+}
+
+bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err)
+{
+    HOST_ENV_RETURN(bool, draft_by(c, draft, err));
+}
+
+void drafter_free(Drafter *d)
+{
+    if (!d)
+        return;
+    sampler_free(d->sampler);
+    free(d);
+}
+
+/* ---- Sequences ------------------------------------------------------------------------------- */
+
+void drafter_forget(const Drafter *d, int32_t seq)
+{
+    if (d)
+        context_rewind(d->context, seq, 0);
+}
+
+void drafter_copy(const Drafter *d, int32_t from, int32_t to, int32_t n_tokens)
+{
+    if (!d)
+        return;
+    const int32_t held = d->context->kv.seq[from].length, n = n_tokens < held ? n_tokens : held;
+    if (!tblock_seq_copy(d->context, from, to, n, NULL))
+        context_rewind(d->context, to, 0);
+}
+
+void drafter_describe(const Drafter *d, tblock_context_info *out)
+{
+    tblock_context_info own;
+    if (!d)
+        return;
+    tblock_context_describe(d->context, &own);
+    out->kv_bytes += own.kv_bytes;
+    out->kv_tile_bytes += own.kv_tile_bytes;
+    out->activation_bytes += own.activation_bytes;
+}
+
+/* Makes the sequence the longest beginning of the text's first n tokens that it holds. Returns how
+ * many these are. */
+static size_t settle(tblock_context *c, const Guess *g, size_t n)
+{
+    const int32_t *id   = c->seq_tokens[g->seq].id;
+    size_t         held = (size_t)c->kv.seq[g->seq].length, same = 0;
+    while (same < n && same < held && id[same] == g->ids[same])
+        same++;
+    c->kv.seq[g->seq].kept = 0;
+    if (same == held || context_rewind(c, g->seq, (int)same))
+        return same;
+    context_rewind(c, g->seq, 0); /* another text, whose window has moved on */
+    return 0;
+}
+
+/* ---- Guessing -------------------------------------------------------------------------------- */
+
+/* The tokens of the text that it lacks, as far as it knows them, and the budget reaches. */
+static size_t add_text(Drafter *d, Guess *g, size_t *budget, size_t at)
+{
+    tblock_context *c      = d->context;
+    const int       vocab  = c->model->weights.cfg.vocab_size;
+    const size_t    room   = (size_t)c->n_ctx, wanted = g->most ? g->n : g->n - 1,
+                    all    = wanted < room ? wanted : room;
+    size_t          held   = settle(c, g, g->n - 1 < all ? g->n - 1 : all), n = all - held;
+    const bool      near   = g->most && n <= NEAR;
+    n                      = near || n <= *budget ? n : *budget;
+    *budget -= near ? 0 : n;
+    for (size_t i = 0; i < n; i++) {
+        if (g->ids[held] >= vocab)
+            return at; /* a token beyond the tokenizer's, of a model with more rows */
+        c->step[at++] = (tblock_item){ .seq   = g->seq,
+                                       .pos   = (int32_t)held,
+                                       .token = g->ids[held] };
+        held++;
+    }
+    g->goes_on = g->most && n && held == g->n;
+    if (g->goes_on) {
+        g->item                    = at - 1;
+        c->step[g->item].want_logits = true;
+    }
+    return at;
+}
+
+static bool ends_text(const Guess *g, int32_t id)
+{
+    for (size_t i = 0; i < g->n_end; i++)
+        if (g->end[i] == id)
+            return true;
+    return false;
+}
+
+/* One guess from the logits. False: none, and this text is left alone. */
+static bool guess_token(Drafter *d, Guess *g, Error *why)
+{
+    const float *logits = tblock_logits(d->context, g->item);
+    const size_t at     = g->n + g->n_guessed;
+    int32_t      id;
+    if ((g->fit && (!fitting_allow(g->fit, why) || !g->fit->n_texts))
+        || !sampler_set(d->sampler, g->sampling, why)
+        || !sampler_next(d->sampler, logits, g->fit ? g->fit->allowed : NULL, g->ids, at,
+                         (uint32_t)at, &id, why)
+        || ends_text(g, id) || (g->fit && !fitting_take(g->fit, id, why)))
+        return false;
+    g->ids[at] = id;
+    g->n_guessed++;
+    return g->n_guessed < g->most && at + 1 < (size_t)d->context->n_ctx;
+}
+
+/* A guess for each text that goes on, which becomes its item of the next batch. Returns how many
+ * these are. */
+static size_t guess_round(Drafter *d, Guess *first)
+{
+    tblock_context *c = d->context;
+    size_t          n = 0;
+    Error           why;
+    for (Guess *g = first; g; g = g->next) {
+        if (!g->goes_on || !(g->goes_on = guess_token(d, g, &why)))
+            continue;
+        const size_t at = g->n + g->n_guessed - 1;
+        c->kv.seq[g->seq].kept = (int)g->n;
+        g->item                = n;
+        c->step[n++]           = (tblock_item){ .seq         = g->seq,
+                                                .pos         = (int32_t)at,
+                                                .token       = g->ids[at],
+                                                .want_logits = true };
+    }
+    return n;
+}
+
+/* All guesses, the first of each from the last of n items. */
+static bool guess_all(Drafter *d, Guess *first, size_t n, Error *err)
+{
+    while (n) {
+        if (!context_decode(d->context, d->context->step, n, err))
+            return false;
+        n = guess_round(d, first);
+    }
+    return true;
+}
+
+bool drafter_guess(Drafter *d, Guess *first, size_t budget, long n_steps, Error *err)
+{
+    size_t n = 0, most = budget;
+    for (Guess *g = first; g; g = g->next)
+        most += NEAR;
+    if (!context_reserve_step(d->context, most, err))
+        return false;
+    for (Guess *g = first; g; g = g->next) {
+        n = add_text(d, g, &budget, n);
+        if (g->fit)
+            g->at = g->fit->at; /* taken back at the end */
+    }
+    forward_expect(d->context->forward, n_steps);
+    const bool good = guess_all(d, first, n, err);
+    forward_expect(d->context->forward, -1);
+    for (const Guess *g = first; g; g = g->next)
+        if (g->fit)
+            g->fit->at = g->at;
+    return good;
+}

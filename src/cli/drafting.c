@@ -1,0 +1,65 @@
+/* cli/drafting.c: --draft, who guesses the next tokens. */
+#include "command.h"
+
+#include <string.h>
+
+#include "tblock_tools.h"
+
+#define AT(field) offsetof(DraftOptions, field)
+const Option draft_options[] = {
+    { "draft",       0, "none|ngram|MODEL", OPT_TEXT, AT(by), 0, 0, "none",
+      "guess the next tokens and check them in one batch; same text, faster where guesses are "
+      "often "
+      "right. ngram: from the text so far; MODEL: ask a smaller model with the same tokens" },
+    { "draft-max", 0, "N", OPT_INT, AT(max), 1, 63, "7",
+      "guess at most N tokens at once; if memory limits the speed, 8 in a batch cost little more "
+      "than 1" },
+    { "draft-match", 0, "N", OPT_INT, AT(match), 1, 63, "2",
+      "ngram: guess only if the last N tokens appeared before" },
+    { 0 },
+};
+#undef AT
+
+bool draft_check(const DraftOptions *o, tblock_error *err)
+{
+    return strcmp(o->by, "mtp") != 0
+        || fail(err, TBLOCK_USAGE,
+                "--draft: expected none, ngram or a model, found mtp: heads that "
+                "predict several tokens are not read");
+}
+
+static bool is_model(const DraftOptions *o)
+{
+    return strcmp(o->by, "none") != 0 && strcmp(o->by, "ngram") != 0;
+}
+
+bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
+                const ComputeOptions *compute, tblock_error *err)
+{
+    *d = (Drafting){ .most = strcmp(o->by, "none") != 0 ? o->max : 0 };
+    if (!is_model(o))
+        return true;
+    tblock_context_info computing;
+    tblock_context_describe(c, &computing);
+    ComputeOptions own = { .threads  = compute->threads,
+                           .isa      = compute->isa,
+                           .affinity = compute->affinity,
+                           .pages    = compute->pages,
+                           .mlock    = compute->mlock,
+                           .check    = compute->check,
+                           .sandbox  = compute->sandbox,
+                           .n_seqs   = computing.n_seqs };
+    d->model = compute_open(o->by, &own, err);
+    if (!d->model)
+        return false;
+    tblock_model_describe(d->model, &d->info);
+    own.n_ctx  = computing.n_ctx < d->info.n_ctx ? computing.n_ctx : d->info.n_ctx;
+    d->context = compute_context(d->model, o->by, &own, true, err);
+    return d->context && tblock_draft_by(c, d->context, err);
+}
+
+void draft_close(Drafting *d)
+{
+    tblock_context_free(d->context);
+    tblock_close(d->model);
+}
