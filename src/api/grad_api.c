@@ -89,7 +89,8 @@ static bool prepare(Grad *g, const char *model, const char *tokens, const char *
         || !check_tokens(g, tokens, err) || !crew_open(&g->crew, g->opt->threads, err))
         return false;
     bool steps = g->opt->adamw_steps > 0;
-    if (!net_fits(&g->params, steps ? 4 : 2, micro_batch(g->n_seqs, g->seq_len), g->seq_len, err))
+    if (!net_fits(&g->params, 1, steps ? 3 : 1, micro_batch(g->n_seqs, g->seq_len), g->seq_len,
+                  err))
         return false;
     g->losses = calloc((size_t)g->opt->adamw_steps + 1, sizeof *g->losses);
     return (g->losses || no_memory(NULL, err)) && (g->w = params_array(&g->params, err))

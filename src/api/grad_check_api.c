@@ -40,7 +40,7 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
     }
     int n_tok = o->n_tokens ? o->n_tokens : USUAL_TOKENS;
     if (!params_layout(&x->params, &x->config, err)
-        || !net_fits(&x->params, 2 + 2 * x->crew.threads, 1, n_tok, err)
+        || !net_fits(&x->params, 1 + 2 * x->crew.threads, 1, 1, n_tok, err)
         || !(x->w = params_array(&x->params, err)))
         return false;
     if (o->init)

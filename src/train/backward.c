@@ -13,17 +13,35 @@ static void clear(float *x, size_t n) { memset(x, 0, n * sizeof *x); }
 
 /* ---- Operations: each turns the gradient of its output into that of its input ---------------- */
 
-/* d_x = W^T d_y, or d_x += W^T d_y with `added`. */
+/* d_low = lora_scale * U d_y: the gradient of A x. */
+static const float *back_to_low(const BlockCall *b, const float *d_y, const float *u, int rows)
+{
+    const BlockShape *s = b->shape;
+    linear(b->crew, b->work->d_low, d_y, u, NULL, call_tokens(b), s->rank, rows);
+    scale_all(b->crew, b->work->d_low, s->lora_scale, (size_t)call_tokens(b) * (size_t)s->rank);
+    return b->work->d_low;
+}
+
+/* d_x = W^T d_y, or d_x += W^T d_y with `added`; and through the adapter. */
 static void product_back(const BlockCall *b, float *d_x, const float *d_y, Weight w, int rows,
                          int k, bool added)
 {
     linear_backward(b->crew, d_x, d_y, w.w, call_tokens(b), rows, k, added);
+    if (w.a)
+        linear_backward(b->crew, d_x, back_to_low(b, d_y, w.u, rows), w.a, call_tokens(b),
+                        b->shape->rank, k, true);
 }
-/* d_W += d_y x^T, d_bias += sum of d_y over the tokens. */
-static void weight_back(const BlockCall *b, Weight d, const float *d_y, const float *x, int rows,
-                        int k)
+/* d_W += d_y x^T, d_bias += sum of d_y over the tokens, or of w's adapter d_U += low d_y^T, d_A +=
+ * d_low x^T. */
+static void weight_back(const BlockCall *b, Weight d, Weight w, const float *d_y, const float *x,
+                        int rows, int k)
 {
-    linear_weight_backward(b->crew, d.w, d.b, d_y, x, call_tokens(b), rows, k);
+    int n_tok = call_tokens(b), rank = b->shape->rank;
+    linear_weight_backward(b->crew, d.w, d.b, d_y, x, n_tok, rows, k);
+    if (!d.a)
+        return;
+    linear_weight_backward(b->crew, d.u, NULL, lora_low(b, x, w.a, k), d_y, n_tok, rank, rows);
+    linear_weight_backward(b->crew, d.a, NULL, back_to_low(b, d_y, w.u, rows), x, n_tok, rank, k);
 }
 
 /* The norm of q or k heads. On entry d_x is the gradient of the normed heads, on return that of
@@ -148,12 +166,12 @@ static void feed_forward_half_backward(const BlockCall *b, const BlockActs *a,
     product_back(b, k->d_h, d_y, w->w_down, dm, ff, false);           /* y = W_down h          */
     made(b, STEP_H, true, k->d_h, ff);
     activate_back(b, a);                                              /* h = act(gate) * up    */
-    weight_back(b, d->w_down, d_y, k->h, dm, ff);
+    weight_back(b, d->w_down, w->w_down, d_y, k->h, dm, ff);
     product_back(b, k->d_x, a->up, w->w_up, ff, dm, false);           /* up = W_up xn          */
-    weight_back(b, d->w_up, a->up, xn, ff, dm);
+    weight_back(b, d->w_up, w->w_up, a->up, xn, ff, dm);
     if (a->gate) {
         product_back(b, k->d_x, a->gate, w->w_gate, ff, dm, true);    /* gate = W_gate xn      */
-        weight_back(b, d->w_gate, a->gate, xn, ff, dm);
+        weight_back(b, d->w_gate, w->w_gate, a->gate, xn, ff, dm);
     }
 }
 
@@ -174,7 +192,7 @@ static void attention_half_backward(const BlockCall *b, const BlockActs *a, cons
               k_raw = rotated && late ? STEP_K_ROPE : STEP_K;
     product_back(b, k->d_att, d_y, w->wo, dm, q, false);              /* y = Wo att_out        */
     made(b, STEP_HEADS, true, k->d_att, q);
-    weight_back(b, d->wo, d_y, a->att_out, dm, q);
+    weight_back(b, d->wo, w->wo, d_y, a->att_out, dm, q);
     attend_back(b, a, late ? STEP_Q_NORM : rotated ? STEP_Q_ROPE : q_flat,
                 late ? STEP_K_NORM : rotated ? STEP_K_ROPE : k_flat);
     for (int turn = 0; turn < 2; turn++)
@@ -189,9 +207,9 @@ static void attention_half_backward(const BlockCall *b, const BlockActs *a, cons
     product_back(b, k->d_x, k->d_q, w->wq, q, dm, false);             /* q, k, v = W xn        */
     product_back(b, k->d_x, k->d_k, w->wk, kv, dm, true);
     product_back(b, k->d_x, k->d_v, w->wv, kv, dm, true);
-    weight_back(b, d->wq, k->d_q, xn, q, dm);
-    weight_back(b, d->wk, k->d_k, xn, kv, dm);
-    weight_back(b, d->wv, k->d_v, xn, kv, dm);
+    weight_back(b, d->wq, w->wq, k->d_q, xn, q, dm);
+    weight_back(b, d->wk, w->wk, k->d_k, xn, kv, dm);
+    weight_back(b, d->wv, w->wv, k->d_v, xn, kv, dm);
 }
 
 void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, float *d_x)

@@ -20,11 +20,14 @@ typedef struct BlockShape {
     QkNorm  qk_norm;               /* NONE, HEAD or VECTOR                                   */
     bool    qk_norm_after_rope;    /* q_raw and k_raw are rotated */
     float eps, attn_scale, residual_scale;
+    int   rank;                    /* of the adapter; 0: none */
+    float lora_scale;
 } BlockShape;
 
 /* A weight [rows, k] row-major (or [n] of a norm) and its bias, or the gradients of both. NULL:
- * the block has no such tensor, or its gradient is not wanted. */
-typedef struct Weight { float *w, *b; } Weight;
+ * the block has no such tensor, or its gradient is not wanted. a and u: its adapter, A [rank, k]
+ * and U [rank, rows]: W x + b + lora_scale * U^T (A x). */
+typedef struct Weight { float *w, *b, *a, *u; } Weight;
 
 /* The tensors of a block, by name and by role. */
 enum { BLOCK_ROLES = ROLE_FFN_POST_NORM - ROLE_ATTN_NORM + 1 };
@@ -65,6 +68,7 @@ typedef struct BlockWork {
     float *h, *d_h;                /* [n_tok, d_ff]               */
     float *d_q, *d_att;            /* [n_tok, heads * head_dim]   */
     float *d_k, *d_v;              /* [n_tok, kv_heads * head_dim] */
+    float *low, *d_low;            /* [n_tok, rank]: lora_scale * A x */
 } BlockWork;
 
 /* Cuts one allocation into pieces, 64-byte aligned. The first pass has base NULL and only counts
@@ -186,6 +190,9 @@ static inline NormParams head_norm(const BlockShape *s, Weight w, int heads)
     int n = s->qk_norm == QK_HEAD ? s->head_dim : heads * s->head_dim;
     return (NormParams){ s->norm, w.w, NULL, s->eps, n };
 }
+
+/* lora_scale * A x, in work->low; A [rank, k]. */
+const float   *lora_low(const BlockCall *b, const float *x, const float *a, int k);
 
 /* What a half reads: norm(x) in work->xn, or x itself if the half has no norm before it. */
 const float   *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x);

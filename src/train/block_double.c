@@ -67,6 +67,18 @@ static void product(const BlockDouble *b, double *y, const double *x, TensorRole
                     int k)
 {
     double_product(y, x, tensor(b, role, false), tensor(b, role, true), tokens(b), rows, k);
+    int down = params_lora_index(b->p, b->layer, role, false),
+        up   = params_lora_index(b->p, b->layer, role, true);
+    for (int t = 0; down >= 0 && t < tokens(b); t++)
+        for (int r = 0; r < b->p->rank; r++) {
+            const double *a = b->w + b->p->at[down] + (size_t)r * (size_t)k,
+                         *u = b->w + b->p->at[up] + (size_t)r * (size_t)rows;
+            double low = 0;
+            for (int j = 0; j < k; j++)
+                low += a[j] * x[(size_t)t * (size_t)k + (size_t)j];
+            for (int j = 0; j < rows; j++)
+                y[(size_t)t * (size_t)rows + (size_t)j] += (double)b->p->lora_scale * low * u[j];
+        }
 }
 
 static void rotate(const BlockDouble *b, double *x, int heads)

@@ -103,13 +103,15 @@ bool lab_open(BlockLab *lab, const Config *c, bool causal, int n_seqs, int seq_l
               int threads, Error *err)
 {
     *lab = (BlockLab){ .config = *c,
-                       .shape = params_shape(c, 0),
                        .n_seqs = n_seqs,
                        .seq_len = seq_len,
                        .n_tok = n_seqs * seq_len,
                        .factor = 1 };
+    if (!params_layout(&lab->params, c, err))
+        return false;
+    lab->shape        = params_shape(&lab->params, 0);
     lab->shape.causal = causal;
-    if (!params_layout(&lab->params, c, err) || !open_memory(lab, probs, err)
+    if (!open_memory(lab, probs, err)
         || !open_rope(lab, err) || !crew_open(&lab->crew, threads, err)
         || !train_ops_reserve(&lab->crew, lab->n_tok, seq_len, block_width(&lab->shape), err))
         return false;
@@ -208,8 +210,8 @@ static void note(void *user, BlockStep step, bool gradient, const float *value, 
 static double pass(BlockLab *lab, const BlockObserver *observer)
 {
     size_t       n = (size_t)lab->n_tok * (size_t)lab->config.d_model;
-    BlockWeights w = params_block(&lab->params, lab->w, 0),
-                 d = params_block(&lab->params, lab->d_w, 0);
+    BlockWeights w = params_block(&lab->params, lab->w, 0, false),
+                 d = params_block(&lab->params, lab->d_w, 0, true);
     BlockCall    b = call_of(lab, &w, observer);
     memset(lab->d_w, 0, lab->params.n_floats * sizeof *lab->d_w);
     memcpy(lab->d_x, lab->d_y, n * sizeof *lab->d_x);
@@ -280,7 +282,7 @@ bool lab_fused(BlockLab *lab, LabFused *out, Error *err)
 {
     enum { TIMES = 5 };
     size_t n = (size_t)lab->n_tok * (size_t)lab->config.d_model, d = (size_t)lab->config.d_model;
-    BlockWeights w = params_block(&lab->params, lab->w, 0);
+    BlockWeights w = params_block(&lab->params, lab->w, 0, false);
     Weight       norm = w.ffn_norm.w ? w.ffn_norm : w.ffn_post_norm;
     NormParams   p = { lab->shape.norm, norm.w, norm.b, lab->shape.eps, lab->config.d_model };
     FusedRoom    room[2];
@@ -327,7 +329,7 @@ double lab_rms(const float *x, size_t n)
  * needs one, so it borrows the norm of the output. */
 static BlockWeights stack_weights(const BlockLab *lab)
 {
-    BlockWeights w = params_block(&lab->params, lab->w, 0);
+    BlockWeights w = params_block(&lab->params, lab->w, 0, false);
     if (!w.attn_norm.w) {
         w.attn_norm = w.attn_post_norm;
         w.ffn_norm  = w.ffn_post_norm;

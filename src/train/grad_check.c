@@ -125,7 +125,7 @@ static void check_piece(void *arg, int piece, float *scratch)
 static double clear_rows(const GradCheck *c)
 {
     double all = 0;
-    for (int i = 0; i < c->p->n; i++) {
+    for (int i = c->p->first; i < c->p->n; i++) {
         size_t n = params_length(c->p, i);
         c->row[i] = (GradCheckRow){ .name = c->p->spec[i].name,
                                     .worst = -1,
@@ -193,9 +193,10 @@ bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w,
                      .samples = samples,
                      .seed = seed,
                      .row = rows,
-                     .pieces = crew->threads };
+                     .pieces = crew->threads,
+                     .tensor = p->first };
     c.doubles = p->n_floats + reference_room(p, n_tok);
-    float *g  = params_array(p, err);
+    float *g  = params_trained_array(p, err);
     c.memory  = g ? malloc((size_t)c.pieces * c.doubles * sizeof *c.memory) : NULL;
     c.sample  = calloc((size_t)c.pieces, sizeof *c.sample);
     c.token   = calloc((size_t)n_tok, sizeof *c.token);

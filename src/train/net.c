@@ -58,7 +58,7 @@ static bool measure(Net *n, Error *err)
     if (!n->shape || !n->acts)
         return fail(err, SYSTEM, "out of memory for activations");
     for (int l = 0; l < c->n_layers; l++)
-        n->shape[l] = params_shape(c, l);
+        n->shape[l] = params_shape(n->p, l);
     if (n->n_seqs <= INT_MAX / n->seq_len)
         carve_net(n, &carver);
     n->bytes = carver.at * sizeof(float);
@@ -110,11 +110,13 @@ Net *net_new(const Params *p, Crew *crew, int n_seqs, int seq_len, Error *err)
     return NULL;
 }
 
-bool net_fits(const Params *p, int n_arrays, int n_seqs, int seq_len, Error *err)
+bool net_fits(const Params *p, int n_arrays, int n_trained, int n_seqs, int seq_len, Error *err)
 {
     Net  n  = { .p = p, .n_seqs = n_seqs, .seq_len = seq_len };
     bool ok = measure(&n, err)
-        && memory_fits((double)n.bytes + (double)n_arrays * (double)p->n_floats * sizeof(float),
+        && memory_fits((double)n.bytes + ((double)n_arrays * (double)p->n_floats
+                                          + (double)n_trained * (double)p->n_trained)
+                           * sizeof(float),
                        "parameters, gradients, moments and activations take", err);
     release(&n);
     return ok;
@@ -166,18 +168,20 @@ static uint64_t first_element(const Net *n, const NetBatch *b)
     return b->first_seq * (uint64_t)n->seq_len * (uint64_t)n->p->config.d_model;
 }
 
-static NormParams final_norm(const Net *n, float *w)
+typedef float *FindTensor(const Params *p, float *array, int layer, TensorRole role, bool bias);
+
+/* find: params_find, or params_gradient for an array of gradients. */
+static NormParams final_norm(const Net *n, FindTensor *find, float *w)
 {
     const Config *c = &n->p->config;
-    return (NormParams){ c->norm, params_find(n->p, w, -1, ROLE_FINAL_NORM, false),
-                         params_find(n->p, w, -1, ROLE_FINAL_NORM, true), (float)c->norm_eps,
+    return (NormParams){ c->norm, find(n->p, w, -1, ROLE_FINAL_NORM, false),
+                         find(n->p, w, -1, ROLE_FINAL_NORM, true), (float)c->norm_eps,
                          c->d_model };
 }
 
-static float *head_matrix(const Net *n, float *w)
+static float *head_matrix(const Net *n, FindTensor *find, float *w)
 {
-    return params_find(n->p, w, -1, n->p->config.tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD,
-                       false);
+    return find(n->p, w, -1, n->p->config.tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD, false);
 }
 
 /* xn = final_norm(blocks(embedding of the tokens)). */
@@ -187,12 +191,12 @@ static void transformer(Net *n, float *w, const NetBatch *b)
     int           n_tok = b->n_seqs * n->seq_len;
     float        *first = c->n_layers > 0 ? n->acts[0].x : n->x;
     DropoutKey    drop = embed_dropout(b);
-    NormParams    norm = final_norm(n, w);
+    NormParams    norm = final_norm(n, params_find, w);
     embed_forward(n->crew, first, params_find(n->p, w, -1, ROLE_EMBED, false), b->token, n_tok,
                   c->d_model, (float)c->embed_scale);
     dropout(n->crew, first, &drop, first_element(n, b), (size_t)n_tok * (size_t)c->d_model);
     for (int l = 0; l < c->n_layers; l++) {
-        BlockWeights weights = params_block(n->p, w, l);
+        BlockWeights weights = params_block(n->p, w, l, false);
         BlockCall    call    = call_of(n, l, &weights, b);
         block_forward(&call, &n->acts[l], l + 1 < c->n_layers ? n->acts[l + 1].x : n->x);
     }
@@ -208,14 +212,18 @@ static void transformer_backward(Net *n, float *w, float *grads, const NetBatch 
     int           n_tok = b->n_seqs * n->seq_len;
     size_t        size  = (size_t)n_tok * (size_t)c->d_model;
     DropoutKey    drop  = embed_dropout(b);
-    NormParams    norm = final_norm(n, w), d_norm = final_norm(n, grads);
+    NormParams    norm = final_norm(n, params_find, w),
+                  d_norm = final_norm(n, params_gradient, grads);
     memset(n->d_x, 0, size * sizeof *n->d_x);
     norm_backward_rows(n->crew, n->d_x, &d_norm, n->x, &norm, n->work.y, n_tok);
     for (int l = c->n_layers - 1; l >= 0; l--) {
-        BlockWeights weights = params_block(n->p, w, l), d = params_block(n->p, grads, l);
+        BlockWeights weights = params_block(n->p, w, l, false),
+                     d = params_block(n->p, grads, l, true);
         BlockCall    call    = call_of(n, l, &weights, b);
         block_backward(&call, &n->acts[l], &d, n->d_x);
     }
+    if (n->p->first) /* the embedding is not trained */
+        return;
     dropout(n->crew, n->d_x, &drop, first_element(n, b), size);
     embed_backward(n->crew, params_find(n->p, grads, -1, ROLE_EMBED, false), b->token, n->d_x,
                    n_tok, c->d_model, (float)c->embed_scale);
@@ -229,8 +237,9 @@ double net_loss(Net *n, const float *w, float *grads, const NetBatch *b, float w
     HeadShape head = { b->n_seqs * n->seq_len, c->vocab_size, c->d_model, (float)c->logit_scale };
     double        sum = 0;
     transformer(n, weights, b);
-    head_loss(n->crew, n->loss_of, grads ? n->work.y : NULL, grads ? head_matrix(n, grads) : NULL,
-              n->xn, head_matrix(n, weights), b->target, weight, n->logits, &head);
+    head_loss(n->crew, n->loss_of, grads ? n->work.y : NULL,
+              head_matrix(n, params_gradient, grads), n->xn, head_matrix(n, params_find, weights),
+              b->target, weight, n->logits, &head);
     for (int t = 0; t < head.n_tok; t++)
         sum += n->loss_of[t];
     if (grads)
@@ -244,7 +253,7 @@ void net_logits(Net *n, const float *w, const int32_t *token, int n_seqs, float 
     NetBatch      b = { .token = token, .n_seqs = n_seqs };
     size_t        n_tok = (size_t)n_seqs * (size_t)n->seq_len;
     transformer(n, (float *)w, &b);
-    linear(n->crew, logits, n->xn, head_matrix(n, (float *)w), NULL, (int)n_tok, c->vocab_size,
-           c->d_model);
+    linear(n->crew, logits, n->xn, head_matrix(n, params_find, (float *)w), NULL, (int)n_tok,
+           c->vocab_size, c->d_model);
     scale_all(n->crew, logits, (float)c->logit_scale, n_tok * (size_t)c->vocab_size);
 }

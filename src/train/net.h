@@ -14,10 +14,21 @@ typedef struct Params {
     Config      config;
     TensorSpec *spec;           /* [n] */
     size_t     *at;             /* [n]: offset of each tensor, a multiple of 16; gaps are 0 */
-    int         n;
+    int         n, first;       /* tensors; the first that is trained: 0, or that of an adapter */
     size_t      n_floats;       /* of the array                      */
-    int        *row;            /* private: tensor number of (layer, role, bias) */
+    size_t      n_trained;      /* of gradients and moments: the tensors from `first` on, which
+                                 * come first in the array */
+    int         rank;           /* of the adapter; 0: none */
+    float       lora_scale;
+    int        *row;            /* private: tensor number of (layer, role, part) */
 } Params;
+
+/* An adapter to train: of the matrices of these roles, in every layer (docs/lora.md). */
+typedef struct LoraPlan {
+    int    rank;                /* 0: no adapter: everything is trained */
+    double alpha;
+    bool   role[ROLE_COUNT];    /* lora_role */
+} LoraPlan;
 
 /* Does training implement every part of the config? If not, fails with INPUT and names the key.
  * what: the source, for messages. */
@@ -25,11 +36,17 @@ bool train_supported(const Config *c, const char *what, Error *err);
 
 /* Computes the layout. c must have passed config_check and train_supported. Fails with SYSTEM. */
 bool params_layout(Params *p, const Config *c, Error *err);
+/* The same with an adapter, which alone is trained: behind the model's tensors come, for each of
+ * its matrices W [rows, k], A [rank, k] and U [rank, rows], which is B turned: W x + scale * U^T (A
+ * x). Fails with INPUT if the model lacks one of the matrices. */
+bool params_layout_lora(Params *p, const Config *c, const LoraPlan *lora, Error *err);
 void params_free(Params *p);    /* accepts a zeroed one */
 
 /* A zeroed array of the layout, 64-byte aligned. Release it with free(). NULL on failure
  * (SYSTEM). */
 float *params_array(const Params *p, Error *err);
+/* The same for gradients or moments: of what is trained. */
+float *params_trained_array(const Params *p, Error *err);
 
 /* Loads the values of a checkpoint; quantized ones are decoded. Fails with INPUT if a value is
  * not finite, naming tensor, row and column. */
@@ -50,6 +67,10 @@ void params_init(const Params *p, float *w, uint64_t seed);
  * / sqrt(k), norms around 1 and biases around 0 with deviation 0.2. */
 void params_scatter(const Params *p, float *w, uint64_t seed);
 
+/* First values of the adapter alone: A uniform within 1 / sqrt(k), U 0, so that it changes nothing
+ * yet (Hu et al. 2021; the numbers of peft's init_lora_weights). */
+void params_init_lora(const Params *p, float *w, uint64_t seed);
+
 /* Finds the tensor of a role: its number in spec (-1: none), or its start in an array (NULL:
  * none). layer -1: a tensor outside the layers. */
 int    params_index(const Params *p, int layer, TensorRole role, bool bias);
@@ -57,9 +78,15 @@ float *params_find(const Params *p, float *array, int layer, TensorRole role, bo
 /* The number of elements of tensor number `tensor`. */
 size_t params_length(const Params *p, int tensor);
 
-/* The tensors of a layer as views into array, and the shape of the layer's block. */
-BlockWeights params_block(const Params *p, float *array, int layer);
-BlockShape   params_shape(const Config *c, int layer);
+/* The same for an array of gradients: NULL too if the tensor is not trained. */
+float *params_gradient(const Params *p, float *grads, int layer, TensorRole role, bool bias);
+/* The adapter's part of a matrix: its number, -1: none. */
+int    params_lora_index(const Params *p, int layer, TensorRole role, bool up);
+
+/* The tensors of a layer as views into array, or (gradient) into one of gradients, where those that
+ * are not trained are NULL; and the shape of the layer's block. */
+BlockWeights params_block(const Params *p, float *array, int layer, bool gradient);
+BlockShape   params_shape(const Params *p, int layer);
 
 /* ---- optimizer.c ----------------------------------------------------------------------------- */
 
@@ -103,9 +130,10 @@ typedef struct Net Net;
 /* Allocates activations for up to n_seqs sequences of seq_len tokens at a time. p and crew must
  * outlive the net. Free with net_free. Returns NULL with SYSTEM (no memory). */
 Net   *net_new(const Params *p, Crew *crew, int n_seqs, int seq_len, Error *err);
-/* Call before allocating: do these activations and n_arrays arrays of parameters fit into this
- * machine's memory? Fails with SYSTEM if not. */
-bool   net_fits(const Params *p, int n_arrays, int n_seqs, int seq_len, Error *err);
+/* Call before allocating: do these activations, n_arrays arrays of parameters and n_trained ones of
+ * gradients or moments fit into this machine's memory? Fails with SYSTEM if not. */
+bool   net_fits(const Params *p, int n_arrays, int n_trained, int n_seqs, int seq_len,
+                Error *err);
 void   net_free(Net *n);            /* accepts NULL */
 size_t net_bytes(const Net *n);     /* of activations and work space */
 

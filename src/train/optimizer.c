@@ -23,8 +23,8 @@ double grads_norm(const Params *p, const Crew *crew, const float *g)
 {
     enum { AT_ONCE = 256 };
     double sum[AT_ONCE], total = 0;
-    for (size_t first = 0, n; first < p->n_floats; first += n) {
-        n = p->n_floats - first < AT_ONCE * PIECE ? p->n_floats - first : AT_ONCE * PIECE;
+    for (size_t first = 0, n; first < p->n_trained; first += n) {
+        n = p->n_trained - first < AT_ONCE * PIECE ? p->n_trained - first : AT_ONCE * PIECE;
         Squares s = { crew, g + first, sum };
         crew_cut(crew, n, PIECE, square_piece, &s);
         for (int i = 0; i < pieces(n, PIECE); i++)
@@ -57,7 +57,7 @@ void optimizer_step(Optimizer *o, float *w, const float *g, int64_t step, double
     const OptimizerOptions *opt = &o->opt;
     double first = 1 - math64_pow(opt->beta1, (double)step),
            second = 1 - math64_pow(opt->beta2, (double)step);
-    for (int i = 0; i < o->p->n; i++) {
+    for (int i = o->p->first; i < o->p->n; i++) {
         size_t   at = o->p->at[i];
         double   decay = opt->decay_all || o->p->spec[i].k ? opt->decay : 0;
         StepWork s = { .crew = o->crew, .w = w + at, .m = o->m + at, .v = o->v + at, .g = g + at,

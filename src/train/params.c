@@ -3,6 +3,7 @@
 #include "train/net.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,43 +42,97 @@ bool train_supported(const Config *c, const char *what, Error *err)
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* The table's row for (layer, role, bias). Tensors outside the layers have layer -1. */
-static size_t row_of(int layer, TensorRole role, bool bias)
+/* What a role has in a layer: the tensor, its bias, and the adapter's A and U. */
+enum { PART_BIAS = 1, PART_DOWN, PART_UP, PARTS };
+
+/* The table's row for (layer, role, part). Tensors outside the layers have layer -1. */
+static size_t row_of(int layer, TensorRole role, int part)
 {
-    return ((size_t)(layer + 1) * ROLE_COUNT + (size_t)role) * 2 + bias;
+    return ((size_t)(layer + 1) * ROLE_COUNT + (size_t)role) * PARTS + (size_t)part;
 }
 
 /* Gives the next tensor its place. A multiple of 16 floats keeps every tensor 64-byte aligned. */
-static bool place(Params *p, const TensorSpec *s, Error *err)
+static bool place(Params *p, const TensorSpec *s, int part, Error *err)
 {
     uint64_t n = tensor_spec_params(s);
     if (n > SIZE_MAX / 64 || p->n_floats > SIZE_MAX / 64)
         return fail(err, SYSTEM, "tensor %s: too large for this machine", s->name);
     p->spec[p->n] = *s;
     p->at[p->n]   = p->n_floats;
-    p->row[row_of(s->layer, s->role, s->bias)] = p->n;
+    p->row[row_of(s->layer, s->role, part)] = p->n;
     p->n_floats += round_up((size_t)n, 16);
     p->n++;
     return true;
 }
 
-bool params_layout(Params *p, const Config *c, Error *err)
+/* A and U of a matrix. */
+static bool place_lora(Params *p, const TensorSpec *w, Error *err)
 {
-    size_t n = (size_t)tensor_list_count(c), rows = row_of(c->n_layers, 0, false);
+    for (int up = 0; up < 2; up++) {
+        TensorSpec s = *w;
+        s.rows       = p->rank;
+        s.k          = up ? w->rows : w->k;
+        snprintf(s.name, sizeof s.name, "layers.%d.%s.lora_%s", w->layer, w->part, up ? "u" : "a");
+        if (!place(p, &s, up ? PART_UP : PART_DOWN, err))
+            return false;
+    }
+    return true;
+}
+
+static bool adapted(const LoraPlan *lora, const TensorSpec *s)
+{
+    return s->layer >= 0 && !s->bias && lora->role[s->role];
+}
+
+/* What is trained lies first in the array, but comes last in the list, whose beginning is that of
+ * tensor_list.h. */
+static bool place_all(Params *p, const LoraPlan *lora, Error *err)
+{
+    bool ok = true;
+    int  n  = tensor_list_count(&p->config);
+    p->n = p->first = lora->rank ? n : 0;
+    for (TensorSpec s = tensor_list_start(); ok && lora->rank
+         && tensor_list_next(&p->config, &s);)
+        ok = !adapted(lora, &s) || place_lora(p, &s, err);
+    int all = p->n > n ? p->n : n;
+    for (int role = 0; ok && role < ROLE_COUNT; role++)
+        if (lora->role[role] && params_lora_index(p, 0, (TensorRole)role, false) < 0)
+            return fail(err, INPUT, "lora targets: %s: expected a matrix of the model's blocks, "
+                                    "found none", tensor_row((TensorRole)role)->name);
+    p->n_trained = p->n_floats;
+    p->n         = 0;
+    for (TensorSpec s = tensor_list_start(); ok && tensor_list_next(&p->config, &s);)
+        ok = place(p, &s, s.bias ? PART_BIAS : 0, err);
+    p->n = all;
+    if (!lora->rank)
+        p->n_trained = p->n_floats;
+    return ok;
+}
+
+bool params_layout_lora(Params *p, const Config *c, const LoraPlan *lora, Error *err)
+{
+    size_t n = (size_t)tensor_list_count(c) * (lora->rank ? 3 : 1),
+           rows = row_of(c->n_layers, 0, 0);
     *p = (Params){ .config = *c,
                    .spec = calloc(n, sizeof *p->spec),
                    .at = calloc(n, sizeof *p->at),
-                   .row = malloc(rows * sizeof *p->row) };
+                   .row = malloc(rows * sizeof *p->row),
+                   .rank = lora->rank,
+                   .lora_scale = lora->rank ? (float)(lora->alpha / lora->rank) : 0 };
     bool ok = p->spec && p->at && p->row;
     if (!ok)
         fail(err, SYSTEM, "out of memory for a list of tensors");
     else
         memset(p->row, -1, rows * sizeof *p->row);
-    for (TensorSpec s = tensor_list_start(); ok && tensor_list_next(c, &s);)
-        ok = place(p, &s, err);
+    ok = ok && place_all(p, lora, err);
     if (!ok)
         params_free(p);
     return ok;
+}
+
+bool params_layout(Params *p, const Config *c, Error *err)
+{
+    return params_layout_lora(p, c, &(LoraPlan){ 0 }, err);
 }
 
 void params_free(Params *p)
@@ -88,9 +143,9 @@ void params_free(Params *p)
     *p = (Params){ 0 };
 }
 
-float *params_array(const Params *p, Error *err)
+static float *array_of(size_t n_floats, Error *err)
 {
-    size_t n_bytes = round_up(p->n_floats * sizeof(float), 64);
+    size_t n_bytes = round_up(n_floats * sizeof(float), 64);
     float *a = aligned_alloc(64, n_bytes);
     if (a)
         memset(a, 0, n_bytes);
@@ -98,6 +153,9 @@ float *params_array(const Params *p, Error *err)
         fail(err, SYSTEM, "out of memory for %zu MB of parameters", n_bytes >> 20);
     return a;
 }
+
+float *params_array(const Params *p, Error *err) { return array_of(p->n_floats, err); }
+float *params_trained_array(const Params *p, Error *err) { return array_of(p->n_trained, err); }
 
 size_t params_length(const Params *p, int tensor)
 {
@@ -143,7 +201,7 @@ bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char 
 
 bool params_load(const Params *p, float *w, const StoredModel *c, Error *err)
 {
-    for (int i = 0; i < p->n; i++) {
+    for (int i = 0; i < (p->first ? p->first : p->n); i++) {
         if (!params_load_tensor(&p->spec[i], &c->tensor[i], c->path, w + p->at[i], err))
             return false;
         checked_release(&c->tensor[i]);
@@ -197,32 +255,68 @@ void params_scatter(const Params *p, float *w, uint64_t seed)
     }
 }
 
+/* The last word of the counter, 4, keeps these numbers apart from other uses of the seed. */
+void params_init_lora(const Params *p, float *w, uint64_t seed)
+{
+    const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };
+    for (int i = p->first; i < p->n; i++) {
+        const TensorSpec *s = &p->spec[i];
+        size_t            n = params_length(p, i);
+        float            *a = w + p->at[i];
+        bool              up = params_lora_index(p, s->layer, s->role, true) == i;
+        for (size_t j = 0; j < n; j++) {
+            uint32_t word[4];
+            philox4x32((uint32_t[4]){ (uint32_t)j, (uint32_t)((uint64_t)j >> 32), (uint32_t)i, 4 },
+                       key, word);
+            a[j] = up ? 0 : (float)(((double)word[0] * 0x1p-31 - 1) / sqrt(s->k));
+        }
+    }
+}
+
 /* ---- Views ----------------------------------------------------------------------------------- */
 
 int params_index(const Params *p, int layer, TensorRole role, bool bias)
 {
-    return p->row[row_of(layer, role, bias)];
+    return p->row[row_of(layer, role, bias ? PART_BIAS : 0)];
+}
+
+int params_lora_index(const Params *p, int layer, TensorRole role, bool up)
+{
+    return p->row[row_of(layer, role, up ? PART_UP : PART_DOWN)];
+}
+
+static float *tensor_at(const Params *p, float *array, int tensor)
+{
+    return array && tensor >= 0 ? array + p->at[tensor] : NULL;
 }
 
 float *params_find(const Params *p, float *array, int layer, TensorRole role, bool bias)
 {
-    int i = params_index(p, layer, role, bias);
-    return array && i >= 0 ? array + p->at[i] : NULL;
+    return tensor_at(p, array, params_index(p, layer, role, bias));
 }
 
-BlockWeights params_block(const Params *p, float *array, int layer)
+float *params_gradient(const Params *p, float *grads, int layer, TensorRole role, bool bias)
+{
+    return p->first ? NULL : params_find(p, grads, layer, role, bias);
+}
+
+BlockWeights params_block(const Params *p, float *array, int layer, bool gradient)
 {
     BlockWeights w;
     for (int i = 0; i < BLOCK_ROLES; i++) {
         TensorRole role = (TensorRole)(ROLE_ATTN_NORM + i);
-        w.of[i] = (Weight){ params_find(p, array, layer, role, false),
-                            params_find(p, array, layer, role, true) };
+        float     *own  = gradient && p->first ? NULL : array;
+        w.of[i] = (Weight){ params_find(p, own, layer, role, false),
+                            params_find(p, own, layer, role, true),
+                            tensor_at(p, array, params_lora_index(p, layer, role, false)),
+                            tensor_at(p, array, params_lora_index(p, layer, role, true)) };
     }
     return w;
 }
 
-BlockShape params_shape(const Config *c, int layer)
+BlockShape params_shape(const Params *p, int layer)
 {
+    const Config *c = &p->config;
     return (BlockShape){
         .d_model = c->d_model, .heads = c->heads, .kv_heads = c->kv_heads, .head_dim = c->head_dim,
         .d_ff = c->d_ff,
@@ -232,5 +326,6 @@ BlockShape params_shape(const Config *c, int layer)
         .eps = (float)c->norm_eps,
         .attn_scale = (float)config_attn_scale(c),
         .residual_scale = (float)c->residual_scale,
+        .rank = p->rank, .lora_scale = p->lora_scale,
     };
 }

@@ -24,7 +24,7 @@ static BlockDouble block_of(const Params *p, const BlockShape *shape, int layer,
 size_t reference_room(const Params *p, int n)
 {
     const Config *c = &p->config;
-    BlockShape    s = params_shape(c, 0);
+    BlockShape    s = params_shape(p, 0);
     BlockDouble   b = { .p = p, .shape = &s, .n_seqs = 1, .seq_len = n };
     return (size_t)n * (size_t)c->d_model + (size_t)c->rotary_dim + (size_t)c->vocab_size
         + block_double_room(&b);
@@ -57,7 +57,7 @@ double reference_loss(const Params *p, const double *w, const int32_t *token, co
         for (int i = 0; i < d; i++)
             x[t * d + i] = embed[(size_t)token[t] * (size_t)d + (size_t)i] * c->embed_scale;
     for (int l = 0; l < c->n_layers; l++) {
-        BlockShape  s = params_shape(c, l);
+        BlockShape  s = params_shape(p, l);
         BlockDouble b = block_of(p, &s, l, w, frequencies, factor, n);
         block_double(&b, x, x, room);
     }

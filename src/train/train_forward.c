@@ -56,6 +56,8 @@ void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok)
     w->d_att = carve(c, n, q);
     w->d_k   = carve(c, n, kv);
     w->d_v   = carve(c, n, kv);
+    w->low   = carve(c, n, (size_t)s->rank);
+    w->d_low = carve(c, n, (size_t)s->rank);
 }
 
 int block_width(const BlockShape *s)
@@ -66,11 +68,22 @@ int block_width(const BlockShape *s)
 
 /* ---- Operations: each is one line of the paper ----------------------------------------------- */
 
-/* y = W x + bias */
+const float *lora_low(const BlockCall *b, const float *x, const float *a, int k)
+{
+    const BlockShape *s = b->shape;
+    linear(b->crew, b->work->low, x, a, NULL, call_tokens(b), s->rank, k);
+    scale_all(b->crew, b->work->low, s->lora_scale, (size_t)call_tokens(b) * (size_t)s->rank);
+    return b->work->low;
+}
+
+/* y = W x + bias, and the adapter's part */
 static void product(const BlockCall *b, BlockStep step, float *y, const float *x, Weight w,
                     int rows, int k)
 {
     linear(b->crew, y, x, w.w, w.b, call_tokens(b), rows, k);
+    if (w.a) /* y += low U: the form of a gradient, because B lies turned */
+        linear_backward(b->crew, y, lora_low(b, x, w.a, k), w.u, call_tokens(b), b->shape->rank,
+                        rows, true);
     made(b, step, false, y, rows);
 }
 

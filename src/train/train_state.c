@@ -80,7 +80,7 @@ static bool list_tensors(Writing *x, Error *err)
         x->validation[2 * i + 1] = (double)t->val[i].loss;
     }
     for (int s = 0; s < 3; s++)
-        for (int i = 0; i < t->p->n; i++)
+        for (int i = t->p->first; i < t->p->n; i++)
             add(x, sets[s], t->p->spec[i].name, DT_F32, tensor_spec_shape(&t->p->spec[i], shape),
                 shape, set_of(t, s) + t->p->at[i], params_length(t->p, i) * sizeof(float));
     for (int i = 0; x->tokenizer && i < x->tokenizer->n_tensors; i++) {
@@ -272,7 +272,7 @@ static const Tensor *expect(const TensorFile *f, const char *name, DType dtype, 
 static bool load_sets(Trainer *t, const TensorFile *f, Error *err)
 {
     for (int s = 0; s < 3; s++)
-        for (int i = 0; i < t->p->n; i++) {
+        for (int i = t->p->first; i < t->p->n; i++) {
             char name[80];
             snprintf(name, sizeof name, "%s%s", sets[s], t->p->spec[i].name);
             const Tensor *a = expect(f, name, DT_F32, params_length(t->p, i), err);

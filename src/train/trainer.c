@@ -16,14 +16,14 @@ bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data
 {
     size_t n = (size_t)s->micro * (size_t)s->seq_len;
     *t = (Trainer){ .s = *s, .data = *data, .p = p, .crew = crew };
-    if (!net_fits(p, 4, s->micro, s->seq_len, err))
+    if (!net_fits(p, 1, 3, s->micro, s->seq_len, err))
         return false;
     t->loss   = calloc((size_t)s->n_steps + 1, sizeof *t->loss);
     t->token  = malloc(n * sizeof *t->token);
     t->target = malloc(n * sizeof *t->target);
     bool ok = (t->loss && t->token && t->target) || fail(err, SYSTEM, "out of memory for a batch");
-    ok = ok && (t->w = params_array(p, err)) && (t->g = params_array(p, err))
-        && (t->m = params_array(p, err)) && (t->v = params_array(p, err))
+    ok = ok && (t->w = params_array(p, err)) && (t->g = params_trained_array(p, err))
+        && (t->m = params_trained_array(p, err)) && (t->v = params_trained_array(p, err))
         && (t->net = net_new(p, crew, s->micro, s->seq_len, err));
     if (!ok)
         trainer_close(t);
@@ -46,7 +46,7 @@ void trainer_close(Trainer *t)
 
 size_t trainer_bytes(const Trainer *t)
 {
-    return 4 * t->p->n_floats * sizeof(float) + net_bytes(t->net);
+    return (t->p->n_floats + 3 * t->p->n_trained) * sizeof(float) + net_bytes(t->net);
 }
 
 /* ---- A step ---------------------------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static double batch_gradients(Trainer *t)
     const TrainSettings *s = &t->s;
     size_t targets = (size_t)s->batch * (size_t)s->seq_len;
     double sum = 0;
-    memset(t->g, 0, t->p->n_floats * sizeof *t->g);
+    memset(t->g, 0, t->p->n_trained * sizeof *t->g);
     for (int first = 0, n; first < s->batch; first += n) {
         n = s->batch - first < s->micro ? s->batch - first : s->micro;
         for (int i = 0; i < n; i++)

@@ -152,7 +152,7 @@ static void keep(void *user, BlockStep step, bool gradient, const float *value, 
 /* Forward from params_scatter's numbers and back from others, with dropout 0.4. */
 static bool see_block(Seen *seen, const Params *p, Crew *crew, uint64_t first_seq)
 {
-    BlockShape    shape = params_shape(&p->config, 0);
+    BlockShape    shape = params_shape(p, 0);
     size_t        n = (size_t)SEQS * LEN * (size_t)shape.d_model;
     Error         err = { 0 };
     BlockActs     acts;
@@ -172,7 +172,7 @@ static bool see_block(Seen *seen, const Params *p, Crew *crew, uint64_t first_se
     ok = ok && w && g && memory;
     if (ok) {
         params_scatter(p, w, 2);
-        BlockWeights weights = params_block(p, w, 0), d = params_block(p, g, 0);
+        BlockWeights weights = params_block(p, w, 0, false), d = params_block(p, g, 0, true);
         BlockCall    call = { .crew = crew,
                               .shape = &shape,
                               .w = &weights,

@@ -21,27 +21,32 @@ static Config base(void)
     return c;
 }
 
-static void check_config(const Config *c, const char *what)
+static void check_adapter(const Config *c, const LoraPlan *lora, const char *what)
 {
     Crew          crew = { 0 };
     Params        p = { 0 };
     Error         err = { 0 };
-    GradCheckRow  row[64];
+    GradCheckRow  row[96];
     float        *w = NULL;
     bool ok = train_supported(c, what, &err) && crew_open(&crew, 2, &err)
-        && params_layout(&p, c, &err) && (w = params_array(&p, &err));
+        && params_layout_lora(&p, c, lora, &err) && (w = params_array(&p, &err));
     CHECK(ok, "%s", err.msg);
     if (ok) {
         params_scatter(&p, w, 1);
         ok = grad_check(row, &p, &crew, w, 7, 3, 1, NULL, &err);
         CHECK(ok, "%s", err.msg);
-        for (int i = 0; ok && i < p.n; i++)
+        for (int i = p.first; ok && i < p.n; i++)
             CHECK(row[i].worst <= 1e-4, "%s: %s: %g: %g, expected %g", what, row[i].name,
                   row[i].worst, row[i].at_grad, row[i].at_difference);
     }
     free(w);
     params_free(&p);
     crew_close(&crew);
+}
+
+static void check_config(const Config *c, const char *what)
+{
+    check_adapter(c, &(LoraPlan){ 0 }, what);
 }
 
 /* Every combination of norm, placement, feed-forward, sharing of KV heads, window and tied head;
@@ -118,10 +123,52 @@ static void what_training_lacks_is_named(void)
     CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "attn_softcap"), "%s", err.msg);
 }
 
+/* Of the adapter alone; the model's own weights have none and stay. */
+static void gradients_of_adapters(void)
+{
+    static const TensorRole roles[] = { ROLE_WQ, ROLE_WK, ROLE_WV, ROLE_WO, ROLE_W_GATE, ROLE_W_UP,
+                                        ROLE_W_DOWN };
+    static const FfnKind    kinds[] = { FFN_SWIGLU, FFN_GELU, FFN_GEGLU };
+    static const QkNorm     qk[]    = { QK_NONE, QK_HEAD, QK_VECTOR };
+    for (int turn = 0; turn < 12; turn++) {
+        char     what[64];
+        Config   c    = base();
+        LoraPlan lora = { .rank = 1 + turn % 5, .alpha = 3 + turn };
+        for (int i = 0; i < 7; i++)
+            lora.role[roles[i]] = turn < 4 || i == turn % 7 || i == (turn + 3) % 7;
+        lora.role[ROLE_WQ] |= turn >= 4;
+        c.ffn             = kinds[turn % 3];
+        lora.role[ROLE_W_GATE] &= c.ffn != FFN_GELU;
+        c.qk_norm         = qk[turn / 2 % 3];
+        c.qkv_bias = c.out_bias = c.ffn_bias = turn % 2;
+        c.norm            = turn % 4 == 3 ? NORM_LAYER : NORM_RMS;
+        c.norm_bias       = turn % 4 == 3;
+        c.norm_placement  = turn % 3 == 2 ? PLACE_BOTH : PLACE_PRE;
+        c.tied_embeddings = turn % 2;
+        c.window          = turn % 4 == 1 ? 3 : 0;
+        c.residual_scale  = turn == 5 ? 0.4 : 1;
+        snprintf(what, sizeof what, "adapter %d of rank %d", turn, lora.rank);
+        check_adapter(&c, &lora, what);
+    }
+}
+
+static void an_adapter_of_nothing_is_refused(void)
+{
+    Params p;
+    Error  err  = { 0 };
+    Config c    = base();
+    LoraPlan lora = { .rank = 2, .alpha = 1 };
+    c.ffn = FFN_GELU; /* has no gate */
+    lora.role[ROLE_W_GATE] = true;
+    CHECK(!params_layout_lora(&p, &c, &lora, &err) && err.status == INPUT, "%s", err.msg);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST_TRAINING(gradients_of_every_combination);
+    TEST_TRAINING(gradients_of_adapters);
+    TEST(an_adapter_of_nothing_is_refused);
     TEST_TRAINING(gradients_with_scales_and_partial_rotation);
     TEST(what_training_lacks_is_named);
     return TEST_END();
