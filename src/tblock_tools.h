@@ -735,6 +735,10 @@ typedef struct tblock_train_options {
     bool   resume;             /* continue from the checkpoint                                    */
     const char *plot;          /* an SVG file of the losses, written with every checkpoint; NULL:
                                   none                                                            */
+    int    lora_rank;          /* train a LoRA adapter of init's model (docs/lora.md), whose weights
+                                  stay; out_path is a folder then, as peft writes it; 0: none     */
+    double lora_alpha;         /* its scale is alpha / rank; 0: alpha is the rank                 */
+    const char *lora_targets;  /* some of q,k,v,o,gate,up,down; NULL: "q,v"                       */
     int    threads;
     bool (*progress)(void *user, const tblock_train_progress *p); /* after every step. False: save a
                                   checkpoint and stop                                             */
@@ -778,6 +782,9 @@ typedef struct tblock_grad_check_options {
                                 tblock_train                                                      */
     int         n_tokens;    /* length of the sequence of random tokens; 0: 12                    */
     int         samples;     /* elements of each parameter; 0: 8                                  */
+    int         lora_rank;   /* only of an adapter with random values, as in tblock_train_options */
+    double      lora_alpha;
+    const char *lora_targets;
     uint64_t    seed;
     int         threads;
     void (*progress)(void *user, double done);

@@ -105,8 +105,8 @@ def _adamw(options: Mapping[str, Any], decay_all: bool) -> dict[str, Any]:
 
 def train(target: Path, **options: Any) -> Record:
     """Train a model on a text (docs/train.md). Options: text (required), config, init, tokenizer, vocab, steps, batch, n_ctx,
-    micro_batch, adamw (a dict), min_lr, warmup, clip, dropout, validation, seed, eval_every, save_every, resume, plot, threads,
-    progress (called with a record after every step; False: save a checkpoint and stop). Ctrl-C leaves a checkpoint."""
+    micro_batch, adamw (a dict), min_lr, warmup, clip, dropout, validation, seed, eval_every, save_every, resume, plot, lora_rank,
+    lora_alpha, lora_targets (an adapter is trained; the target is its folder), threads, progress (called with a record after every step; False: save a checkpoint and stop). Ctrl-C leaves a checkpoint."""
     return record(_reported("tblock_train", "tblock_train_options", "tblock_train_report", _adamw(options, False),
                             c_text("target", target)))
 
@@ -119,7 +119,8 @@ def grad(model: Path, tokens: Path, target: Path, **options: Any) -> Record:
 
 
 def grad_check(**options: Any) -> list[Record]:
-    """Compare gradients with differences of the loss. Options: config or init, n_tokens, samples, seed, threads, progress."""
+    """Compare gradients with differences of the loss. Options: config or init, n_tokens, samples, lora_rank, lora_alpha,
+    lora_targets, seed, threads, progress."""
     opt, rows, n = Options("tblock_grad_check_options", options), ffi.new("tblock_grad_check_row **"), ffi.new("size_t *")
     call("tblock_grad_check", opt.c, rows, n, options=opt)
     out = records(rows[0], n[0])

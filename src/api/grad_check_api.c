@@ -38,15 +38,15 @@ static bool open_values(CheckRun *x, const tblock_grad_check_options *o, Error *
         if (!train_supported(&x->config, o->init, err))
             return false;
     }
-    int n_tok = o->n_tokens ? o->n_tokens : USUAL_TOKENS;
-    if (!params_layout(&x->params, &x->config, err)
+    int      n_tok = o->n_tokens ? o->n_tokens : USUAL_TOKENS;
+    LoraPlan lora;
+    if (!lora_plan_read(&lora, o->lora_rank, o->lora_alpha, o->lora_targets, err)
+        || !params_layout_lora(&x->params, &x->config, &lora, err)
         || !net_fits(&x->params, 1 + 2 * x->crew.threads, 1, 1, n_tok, err)
         || !(x->w = params_array(&x->params, err)))
         return false;
-    if (o->init)
-        return params_load(&x->params, x->w, &x->source.stored, err);
     params_scatter(&x->params, x->w, o->seed);
-    return true;
+    return !o->init || params_load(&x->params, x->w, &x->source.stored, err);
 }
 
 static bool check_numbers(const tblock_grad_check_options *o, Error *err)
@@ -75,12 +75,12 @@ static bool check(CheckRun *x, const tblock_grad_check_options *o, Error *err)
 
 static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n_rows, Error *err)
 {
-    *n_rows = (size_t)x->params.n;
+    *n_rows = (size_t)(x->params.n - x->params.first);
     *rows   = calloc(*n_rows, sizeof **rows);
     if (!*rows)
         return no_memory(NULL, err);
     for (size_t i = 0; i < *n_rows; i++) {
-        const GradCheckRow *r = &x->row[i];
+        const GradCheckRow *r = &x->row[(size_t)x->params.first + i];
         (*rows)[i] = (tblock_grad_check_row){ .worst = r->worst,
                                               .grad = r->at_grad,
                                               .difference = r->at_difference,

@@ -2,6 +2,7 @@
  * steps, checkpoints. */
 #include "tblock_tools.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
@@ -9,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "api/training.h"
@@ -20,12 +23,14 @@
 #include "report/page.h"
 #include "train/trainer.h"
 
-enum { MAX_SETTINGS = 24, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };
+enum { MAX_SETTINGS = 28, EVAL_WINDOWS = 64, LARGEST_BATCH = 1 << 16 };
 
 typedef struct Train {
     const char                 *out;
     const tblock_train_options *opt;
-    char           *ckpt_path;
+    LoraPlan        lora;            /* rank 0: the whole model is trained */
+    char           *ckpt_path, *adapter[2]; /* the adapter's files: tensors, config */
+    bool            made_folder;     /* for them */
     TensorFile      ckpt;            /* resume: the checkpoint to continue from */
     Source          init;            /* the model to begin with, or the file with a tokenizer */
     Config          config;
@@ -65,6 +70,8 @@ static bool check_numbers(const tblock_train_options *o, Error *err)
     if (o->config && o->init)
         return fail(err, USAGE, "config and init: expected only one of them, since a model has its "
                                 "own config");
+    if (o->lora_rank && !o->init)
+        return fail(err, USAGE, "lora: expected a model to adapt, as in --init MODEL, found none");
     if (o->init && o->tokenizer)
         return fail(err, USAGE, "tokenizer: expected none with init, since that model has its own");
     if ((o->init || o->tokenizer) && o->vocab)
@@ -145,6 +152,25 @@ static bool check_settings(const Train *x, size_t from, Error *err)
         || train_state_compare(&x->ckpt, x->setting + from, x->n_settings - from, err);
 }
 
+/* The weights of its model, which the checkpoint does not hold, are a setting too. */
+static bool list_adapter(Train *x, Error *err)
+{
+    char        names[LORA_NAMES];
+    const char *hash, *was = x->opt->resume ? tensor_meta(&x->ckpt, "set.lora_rank") : NULL;
+    if (!x->lora.rank)
+        return !was
+            || fail(err, INPUT, "%s: lora_rank: the checkpoint was made with %s, found no adapter "
+                                "to train", x->ckpt_path, was);
+    if (!(hash = source_hash(&x->init, err)))
+        return false;
+    lora_plan_names(&x->lora, names);
+    set(x, "lora_rank", "%d", x->lora.rank);
+    set(x, "lora_alpha", "%.17g", x->lora.alpha);
+    set(x, "lora_targets", "%s", names);
+    set(x, "model_sha256", "%s", hash);
+    return true;
+}
+
 /* Lists everything that the bits of a step depend on. The config is long, so it is listed as a
  * hash. */
 static bool list_settings(Train *x, const TrainSettings *s, Error *err)
@@ -173,43 +199,79 @@ static bool list_settings(Train *x, const TrainSettings *s, Error *err)
     if (brings_tokenizer(x)) /* one made here follows from text and config */
         set(x, "tokenizer_hash", "%016" PRIx64, tokenizer_hash(&x->init));
     free(config);
-    return true;
+    return list_adapter(x, err);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-static const char *const *outputs(const Train *x, const char *out[3])
+enum { OUTPUTS = 4 };
+
+/* The files that will be written, and how many. The last one is the plot, if there is one. */
+static int outputs(const Train *x, const char *out[OUTPUTS])
 {
-    out[0] = x->out;
-    out[1] = x->ckpt_path;
-    out[2] = x->opt->plot;
-    return out;
+    int n = 0;
+    out[n++] = x->adapter[0] ? x->adapter[0] : x->out;
+    out[n++] = x->ckpt_path;
+    if (x->adapter[1])
+        out[n++] = x->adapter[1];
+    if (x->opt->plot)
+        out[n++] = x->opt->plot;
+    return n;
 }
 
 /* Output files must not replace input files or each other. And a file that cannot be written
  * should be reported now, not after the first hour. */
 static bool check_outputs(const Train *x, Error *err)
 {
-    const char *in[] = { x->opt->text, x->opt->config }, *room[3], *const *out = outputs(x, room);
-    for (int i = 0; i < 3 && out[i]; i++) {
+    const char *in[] = { x->opt->text, x->opt->config }, *out[OUTPUTS];
+    int         n = outputs(x, out);
+    for (int i = 0; i < n; i++) {
         for (int j = 0; j < 2; j++)
             if (in[j] && !file_check_apart(out[i], in[j], err))
                 return false;
         if (!file_check_output(out[i], err))
             return false;
     }
-    for (int i = 0; out[2] && i < 2 && out[i]; i++)
-        if (path_same_file(out[2], out[i]))
+    for (int i = 0; x->opt->plot && i < n - 1; i++)
+        if (path_same_file(x->opt->plot, out[i]))
             return fail(err, USAGE, "plot: %s: expected a file other than the %s, found the same",
-                        out[2], i ? "checkpoint" : "model");
+                        x->opt->plot, i == 1 ? "checkpoint" : x->lora.rank ? "adapter" : "model");
     return true;
+}
+
+/* The length of OUT without slashes at its end, which a folder may have. */
+static int out_length(const Train *x)
+{
+    size_t n = strlen(x->out);
+    while (x->lora.rank && n > 1 && x->out[n - 1] == '/')
+        n--;
+    return n < INT_MAX ? (int)n : INT_MAX;
+}
+
+/* Names the files of an adapter, and makes their folder. */
+static bool open_folder(Train *x, Error *err)
+{
+    static const char *const names[] = { "adapter_model.safetensors", "adapter_config.json" };
+    if (!x->lora.rank)
+        return true;
+    for (int i = 0; i < 2; i++) {
+        size_t n = strlen(x->out) + strlen(names[i]) + 2;
+        if (!(x->adapter[i] = malloc(n)))
+            return no_memory(NULL, err);
+        snprintf(x->adapter[i], n, "%.*s/%s", out_length(x), x->out, names[i]);
+    }
+    x->made_folder = mkdir(x->out, 0777) == 0;
+    return x->made_folder || path_is_folder(x->out)
+        || fail(err, errno == EEXIST ? USAGE : SYSTEM, "%s: expected a folder for the adapter, or "
+                "one that can be made, found %s", x->out,
+                errno == EEXIST ? "a file" : strerror(errno));
 }
 
 /* Is there room for the checkpoint and the model? A new checkpoint is written beside the old
  * one, then replaces it. The tokenizer does not count: it is small. */
 static bool check_room(const Train *x, const TrainSettings *s, Error *err)
 {
-    size_t weights = x->params.n_floats * sizeof(float), checkpoint;
+    size_t weights = x->params.n_trained * sizeof(float), checkpoint;
     /* Each weight has two moments beside it. */
     if (!mul_size(3, weights, &checkpoint) || checkpoint > SIZE_MAX / 4)
         return fail(err, SYSTEM, "%s: cannot write: the size overflows", x->ckpt_path);
@@ -248,7 +310,7 @@ static bool open_checkpoint(Train *x, Error *err)
     size_t n = strlen(x->out) + sizeof ".ckpt";
     if (!(x->ckpt_path = malloc(n)))
         return no_memory(NULL, err);
-    snprintf(x->ckpt_path, n, "%s.ckpt", x->out);
+    snprintf(x->ckpt_path, n, "%.*s.ckpt", out_length(x), x->out);
     return !x->opt->resume
         || (safetensors_open(&x->ckpt, x->ckpt_path, err) && train_state_check(&x->ckpt, err));
 }
@@ -256,10 +318,11 @@ static bool open_checkpoint(Train *x, Error *err)
 /* Opens the model to begin with, or the file with a tokenizer. */
 static bool open_source(Train *x, const char *path, Error *err)
 {
-    const char *room[3], *const *out = outputs(x, room);
+    const char *out[OUTPUTS];
+    int         n = outputs(x, out);
     if (!source_open(&x->init, path, err))
         return false;
-    for (int i = 0; i < 3 && out[i]; i++)
+    for (int i = 0; i < n; i++)
         if (!source_check_apart(&x->init, out[i], err))
             return false;
     if (x->opt->init
@@ -315,11 +378,16 @@ static bool choose_vocabulary(Train *x, Error *err)
 
 static bool start_values(Train *x, Error *err)
 {
+    bool frozen = x->lora.rank > 0; /* weights that are in no checkpoint */
+    if (x->opt->init && (frozen || !x->opt->resume)
+        && !params_load(&x->params, x->t.w, &x->init.stored, err))
+        return false;
     if (x->opt->resume)
         return train_state_load(&x->t, &x->ckpt, err);
-    if (x->opt->init)
-        return params_load(&x->params, x->t.w, &x->init.stored, err);
-    params_init(&x->params, x->t.w, x->opt->seed);
+    if (frozen)
+        params_init_lora(&x->params, x->t.w, x->opt->seed);
+    else if (!x->opt->init)
+        params_init(&x->params, x->t.w, x->opt->seed);
     return true;
 }
 
@@ -327,9 +395,12 @@ static bool prepare(Train *x, Error *err)
 {
     TrainData data;
     double share = x->opt->validation < 0 ? 0 : x->opt->validation > 0 ? x->opt->validation : 0.1;
-    if (!open_checkpoint(x, err) || !check_outputs(x, err)
+    if (!lora_plan_read(&x->lora, x->opt->lora_rank, x->opt->lora_alpha, x->opt->lora_targets, err)
+        || !open_folder(x, err) || !open_checkpoint(x, err) || !check_outputs(x, err)
         || !(x->opt->resume || spare_checkpoint(x, err))
-        || !train_text_open(&x->text, x->opt->text, err) || !choose_config(x, err))
+        || !train_text_open(&x->text, x->opt->text, err) || !choose_config(x, err)
+        || !params_layout_lora(&x->params, &x->config, &x->lora, err)
+        || !lora_names_check(&x->params, err))
         return false;
     TrainSettings s = make_settings(x);
     if (s.seq_len > x->config.n_ctx)
@@ -346,7 +417,6 @@ static bool prepare(Train *x, Error *err)
     x->eval_every = x->opt->eval_every ? x->opt->eval_every : tenth;
     x->save_every = x->opt->save_every ? x->opt->save_every : tenth;
     if (!check_settings(x, x->n_settings - 1, err) || !crew_open(&x->crew, x->opt->threads, err)
-        || !params_layout(&x->params, &x->config, err)
         || !trainer_open(&x->t, &x->params, &x->crew, &data, &s, err) || !check_room(x, &s, err)
         || !start_values(x, err))
         return false;
@@ -398,8 +468,11 @@ static void make_block(void *user, const WeightBlock *b)
                  b->report);
 }
 
-static bool write_model(Train *x, Error *err)
+static bool write_result(Train *x, Error *err)
 {
+    if (x->lora.rank)
+        return lora_folder_write((const char *const *)x->adapter, &x->params, x->t.w,
+                                 x->lora.alpha, x->opt->init, err);
     char        source[160];
     WeightType *types = malloc((size_t)x->params.n * sizeof *types);
     if (!types)
@@ -482,7 +555,7 @@ static bool train(Train *x, Error *err)
     while (x->t.step < x->t.s.n_steps && !x->stopped)
         if (!train_step(x, err))
             return false;
-    return x->stopped || write_model(x, err);
+    return x->stopped || write_result(x, err);
 }
 
 static void fill_report(const Train *x, tblock_train_report *r)
@@ -501,7 +574,7 @@ static void fill_report(const Train *x, tblock_train_report *r)
         .n_held = t->data.n - t->data.n_train,
         .bytes = trainer_bytes(t),
     };
-    for (int i = 0; i < x->params.n; i++)
+    for (int i = x->params.first; i < x->params.n; i++)
         r->n_params += params_length(&x->params, i);
 }
 
@@ -513,6 +586,10 @@ static void release(Train *x)
     train_text_close(&x->text);
     source_close(&x->init);
     tensor_file_close(&x->ckpt);
+    if (x->made_folder)
+        rmdir(x->out); /* only if nothing was written */
+    free(x->adapter[0]);
+    free(x->adapter[1]);
     free(x->ckpt_path);
 }
 

@@ -32,6 +32,24 @@ int micro_batch(int n_seqs, int seq_len);
  * several of our tensors are cut from that one (fused matrices). Otherwise our own name. */
 const char *tensor_source_name(const Source *s, const Params *p, int tensor);
 
+/* ---- train_lora.c ---------------------------------------------------------------------------- */
+
+/* Reads the options of an adapter; rank 0: none. alpha 0: the rank. names: "q,v" ...; NULL: these
+ * two. Fails with USAGE. */
+bool lora_plan_read(LoraPlan *out, int rank, double alpha, const char *names, Error *err);
+
+/* The names of what it changes, in one order: "q,v". */
+enum { LORA_NAMES = 32 };
+void lora_plan_names(const LoraPlan *lora, char names[LORA_NAMES]);
+
+/* Can every matrix of the adapter be named as in a folder of the model's family? INPUT if not. */
+bool lora_names_check(const Params *p, Error *err);
+
+/* Writes adapter_model.safetensors (file[0]) and adapter_config.json (file[1]) as peft does. base:
+ * the model, for whoever reads the config. */
+bool lora_folder_write(const char *const file[2], const Params *p, const float *values,
+                       double alpha, const char *base, Error *err);
+
 /* ---- train_text.c ---------------------------------------------------------------------------- */
 
 /* A text to train on: its bytes, its vocabulary, its tokens. */

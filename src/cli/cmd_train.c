@@ -9,7 +9,10 @@
 
 typedef struct TrainArgs {
     const char      *out, *out_argument, *text, *config, *init, *tokenizer, *plot, *schedule;
+    const char      *lora_targets;
     int vocab, steps, batch, n_ctx, micro_batch, warmup, eval_every, save_every, threads;
+    int              lora;
+    double           lora_alpha;
     double           min_lr, clip, dropout, validation;
     Seed             seed;
     bool             resume, json, grad_check;
@@ -105,7 +108,8 @@ static bool print_report(const TrainArgs *a, const tblock_train_report *t, tbloc
 static bool check(TrainArgs *a, tblock_error *err)
 {
     tblock_grad_check_options o = {
-        .config = a->config, .init = a->init, .threads = a->threads, .progress = progress_advance
+        .config = a->config, .init = a->init, .threads = a->threads, .progress = progress_advance,
+        .lora_rank = a->lora, .lora_alpha = a->lora_alpha, .lora_targets = a->lora_targets
     };
     const struct { const char *name; bool given; } others[] = {
         { "--output", a->out != NULL }, { "--text", a->text != NULL },
@@ -179,6 +183,7 @@ static bool train(void *args, tblock_error *err)
         .validation = a->validation > 0 ? a->validation : -1, .seed = a->seed.value,
         .eval_every = a->eval_every,
         .save_every = a->save_every, .resume = a->resume, .plot = a->plot, .threads = a->threads,
+        .lora_rank = a->lora, .lora_alpha = a->lora_alpha, .lora_targets = a->lora_targets,
         .progress = show, .user = &show_as,
     };
     interrupt_catch();
@@ -199,7 +204,8 @@ static bool train(void *args, tblock_error *err)
 
 #define AT(field) offsetof(TrainArgs, field)
 static const Option model[] = {
-    OPTION_OUTPUT(AT(out), NULL, "the model file to write; not with --grad-check"),
+    OPTION_OUTPUT(AT(out), NULL,
+                  "the model file, or with --lora the folder, to write; not with --grad-check"),
     { "text",    0,  "FILE", OPT_TEXT, AT(text), 0, 0, NULL, "the text to train on" },
     { "config",  0,  "FILE", OPT_TEXT, AT(config), 0, 0, NULL,
       "a JSON config, to start from random weights; default: 6 layers of width 192" },
@@ -250,6 +256,16 @@ static const Option output[] = {
     OPTION_JSON(AT(json), "print one JSON object for each step, and one at the end"),
     { 0 },
 };
+static const Option adapter[] = {
+    { "lora", 0, "RANK", OPT_INT, AT(lora), 0, 4096, "0",
+      "train a LoRA adapter of the model of --init, whose weights stay, and write a folder for "
+      "--lora; 0: train the model" },
+    { "lora-alpha", 0, "F", OPT_FLOAT, AT(lora_alpha), -1e9, 1e9, "0",
+      "its scale is alpha / rank; 0: 1" },
+    { "lora-targets", 0, "NAMES", OPT_TEXT, AT(lora_targets), 0, 0, NULL,
+      "the matrices that it changes, some of q,k,v,o,gate,up,down; default: q,v" },
+    { 0 },
+};
 static const Option checking[] = {
     { "grad-check", 0, NULL, OPT_FLAG, AT(grad_check), 0, 0, NULL,
       "instead of training, compare the gradients with central differences in double precision" },
@@ -265,6 +281,7 @@ static const OptionGroup groups[] = {
     { "Text and model", model, 0 },
     { "Steps", steps, 0 },
     { "AdamW", optimizer, AT(optimizer) },
+    { "Adapter", adapter, 0 },
     { "Output", output, 0 },
     { "Gradient check", checking, 0 },
     GROUPS_END(AT(general)),
@@ -280,15 +297,18 @@ static const Example examples[] = {
     { "tblock train --grad-check --init out.bin", "check the gradients of this model" },
     { "tblock train -o tuned.bin --text mine.txt --init out.bin --lr 1e-4 --steps 200",
       "train further on another text" },
+    { "tblock train -o poet --text poems.txt --init model-q4.bin --lora 8 --lr 3e-4",
+      "train an adapter; then: tblock run model-q4.bin --lora poet" },
     { 0 },
 };
 const Command cmd_train = {
     { "train", operands, groups },
     "train a model on a text",
     "Trains a byte-level BPE tokenizer on the text (or takes the one of --init or --tokenizer), "
-    "keeps the end of the text for validation, and writes a model file that run can use. Progress "
-    "goes to standard error. The checkpoint is OUT.ckpt. Ctrl-C saves one, and --resume continues "
-    "from it: the result is the same, bit for bit, as if training had never stopped. Needs "
-    "OpenBLAS (Debian: libopenblas0). docs/train.md explains each step.",
+    "keeps the end of the text for validation, and writes a model file that run can use, or with "
+    "--lora an adapter's folder. Progress goes to standard error. The checkpoint is OUT.ckpt. "
+    "Ctrl-C saves one, and --resume continues from it: the result is the same, bit for bit, as if "
+    "training had never stopped. Needs OpenBLAS (Debian: libopenblas0). docs/train.md explains "
+    "each step.",
     examples, sizeof(TrainArgs), train,
 };

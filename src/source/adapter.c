@@ -155,6 +155,15 @@ static bool add_module(Peft *x, const TensorSpec *s, const FamilyTensor *t, cons
     return adapter_add(&x->parts, s, tensor[0], tensor[1], n_rows, &rows, scale, &x->file.map);
 }
 
+/* The module of a row of the family's table. */
+static void module_name(const char *begins, const FamilyTensor *t, int layer, char module[HF_NAME])
+{
+    hf_tensor_name(begins, t->name, layer, 0, false, module);
+    size_t n = strlen(module), end = strlen(".weight");
+    if (n > end && strcmp(module + n - end, ".weight") == 0)
+        module[n - end] = '\0';
+}
+
 /* The part of one matrix, if the adapter has it: by any name that the family has for it. */
 static bool add_matrix(Peft *x, const TensorSpec *s)
 {
@@ -165,10 +174,7 @@ static bool add_matrix(Peft *x, const TensorSpec *s)
             const char *begins = prefix(x->family, i);
             if (!begins)
                 continue;
-            hf_tensor_name(begins, t->name, s->layer, 0, false, module);
-            size_t n = strlen(module), end = strlen(".weight");
-            if (n > end && strcmp(module + n - end, ".weight") == 0)
-                module[n - end] = '\0';
+            module_name(begins, t, s->layer, module);
             if (!add_module(x, s, t, module, &found))
                 return false;
         }
@@ -201,6 +207,22 @@ static bool open_peft(Peft *x, Lora *out, const Config *c, const char *path, Err
             return false;
     return adapter_parts_check(&x->parts)
         && lora_make(out, c, x->parts.part, x->parts.n, weights, err);
+}
+
+_Static_assert((int)ADAPTER_MODULE == (int)HF_NAME, "room for a name");
+
+bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MODULE], Error *err)
+{
+    const Family       *f = family_find(c->family, NULL);
+    const FamilyTensor *t = f ? hf_family_rows(f, s->role) : NULL;
+    if (!f)
+        return fail(err, INPUT, "lora: expected a model of a family of Hugging Face, found '%s'",
+                    c->family);
+    if (!t || !t->name || t->role != s->role || t->lies != 0)
+        return fail(err, INPUT, "lora targets: %s: expected a matrix that %s stores alone and in "
+                                "our order, found another", tensor_row(s->role)->name, c->family);
+    module_name(f->prefix[0], t, s->layer, module);
+    return true;
 }
 
 static bool peft_open(Lora *out, const Config *c, const char *path, Error *err)

@@ -14,6 +14,12 @@ bool adapter_open(Lora *out, const Config *c, const char *path, Error *err);
 /* Fails (USAGE, with both names) if output is one of the files that the adapter was read from. */
 bool adapter_check_apart(const Lora *l, const char *output, Error *err);
 
+/* The name of the module that a matrix is in a folder of the model's family:
+ * "model.layers.0.self_attn.q_proj". Fails (INPUT) if the family stores it with others, or with its
+ * rows or columns in another order. */
+enum { ADAPTER_MODULE = 160 };
+bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MODULE], Error *err);
+
 /* ---- Between the files of this reader -------------------------------------------------------- */
 
 /* The parts that were found so far, and which tensors of the file they are. */

@@ -6,7 +6,7 @@
 Recorded ones: `verify --lora` against what peft computed in float64, on the folder and on a model file. Made ones, of every linear module of
 every folder of tests/data/models: the logits are those of a folder whose weights are W + scale * B A. tests/exact/exact.c with an adapter:
 the same bits for instruction sets, threads, pieces and company with other adapters. What is not kept is refused by name.
-`convert --merge-lora`: every weight is the float64 sum, rounded once.
+`convert --merge-lora`: every weight is the float64 sum, rounded once. tests/train/training.py has those that tblock trains.
 """
 import argparse
 import json
@@ -139,6 +139,15 @@ class Test(Program):
         self.run(self.tblock, "convert", base, "-o", file, "--quiet")
         for model in (base, file):
             self.run(self.tblock, "verify", model, folder / "golden.safetensors", "--greedy", "--tol", golden["suggested_tolerance"], "--lora", folder)
+
+    def trained(self):
+        """What `train --lora` wrote, and peft's logits with it (tests/references/live_lora.py --record)."""
+        folder = ROOT / "tests" / "data" / "adapters" / "trained"
+        golden = json.loads((folder / "golden.json").read_text())
+        if not golden["changes"] > 1000 * golden["suggested_tolerance"]:
+            raise Failure(f"the adapter changes logits by {golden['changes']} only")
+        self.run(self.tblock, "verify", (folder / golden["weights"]).resolve(), folder / "golden.safetensors", "--tol", golden["suggested_tolerance"],
+                 "--lora", folder)
 
     def merged(self, name):
         source, adapter, merged = self.make(name)
@@ -351,6 +360,7 @@ def main():
     add("merged_is_recorded_and_the_same_from_any_form", DATA, Test.merged_from)
     add("merging_is_refused_by_name", DATA, Test.merge_refusals)
     add("is_not_overwritten", DATA, Test.outputs_apart)
+    add("that_was_trained_is_that_of_peft", DATA, Test.trained)
     add("of_gguf_is_that_of_peft", DATA, Test.gguf)
     add("bits_are_pinned", DATA, Test.pinned)
     add("is_recorded_in_files", DATA, Test.recorded_in_files)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
 # answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py) and of
-# models made here (live_text_parts.py), folders that tools/export.py wrote (exporting.py,
+# models made here (live_text_parts.py) and with adapters trained here (live_lora.py), folders that tools/export.py wrote (exporting.py,
 # exporting_tokenizers.py), templates (record_jinja.py, live_chat.py), constraints (live_schemas.py, live_masks.py,
 # live_drawn.py).
 #   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.." || exit 4
 export BUILD=${BUILD:-build/release} TBLOCK=${TBLOCK:-$PWD/${BUILD:-build/release}/tblock}
 export PYTHONDONTWRITEBYTECODE=1 TRANSFORMERS_VERBOSITY=error HF_HUB_OFFLINE=1 TQDM_DISABLE=1
 out=$BUILD/references
-wanted="torch transformers jinja2 llguidance jsonschema sentencepiece safetensors numpy"
+wanted="torch transformers peft jinja2 llguidance jsonschema sentencepiece safetensors numpy"
 mkdir -p "$out"
 [ -d "${TBLOCK_TEST_DATA:-}/fixtures" ] || { echo "skip references: no data (TBLOCK_TEST_DATA)"; exit 0; }
 
@@ -33,6 +33,7 @@ nice -n 10 "$python" tests/references/record.py --print > "$out/live.json" || ex
 "$python" tests/references/eval_answers.py "$out/live.json" || status=1
 nice -n 10 "$python" tests/references/live_logits.py || status=1
 nice -n 10 "$python" tests/references/live_text_parts.py || status=1
+nice -n 10 "$python" -W ignore tests/references/live_lora.py || status=1
 nice -n 10 "$python" tests/train/exporting.py --live || status=1
 nice -n 10 "$python" tests/train/exporting_tokenizers.py --live || status=1
 nice -n 10 "$python" -W ignore tests/references/record_jinja.py --random 3000 || status=1

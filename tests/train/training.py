@@ -305,6 +305,118 @@ def gradient_check_has_an_exit_status(c):
     need(p.returncode == 2 and b"--grad-check: expected no --output" in p.stderr, f"status {p.returncode}")
 
 
+DATA, SHIPPED = ROOT / "tests" / "data" / "models", ROOT / "models" / "shakespeare.bin"
+ADAPTER = ["--lora", "4", "--lora-alpha", "6", "--lora-targets", "q,v,o,down", *SETTINGS]
+
+
+def adapter_files(c, name):
+    return [(c.out(name) / f).read_bytes() for f in ("adapter_model.safetensors", "adapter_config.json")] + [pathlib.Path(f"{c.out(name)}.ckpt").read_bytes()]
+
+
+def bytes_tokenizer(out):
+    """tokenizer.json with an id for each byte, for any model with 256: GPT-2's characters for bytes, in their order, and no merges."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    letters = [chr(b) for b in plain] + [chr(256 + i) for i in range(256 - len(plain))]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    out.write_text(json.dumps({"version": "1.0", "added_tokens": [], "normalizer": None, "pre_tokenizer": level, "post_processor": None,
+                               "decoder": level, "model": {"type": "BPE", "vocab": {c: i for i, c in enumerate(letters)}, "merges": []}}))
+    return out
+
+
+def tblock(*command):
+    p = subprocess.run([TBLOCK, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    need(p.returncode == 0, f"{command[0]}: {p.stderr.decode(errors='replace').strip()[-300:]}")
+    return p.stdout.decode()
+
+
+def quantized(c):
+    """The shipped model in q4."""
+    q4 = c.folder / "q4.bin"
+    tblock("convert", SHIPPED, "-o", q4, "--type", "q4", "--quiet")
+    return q4
+
+
+def adapter_is_learned_on_quantized_weights(c):
+    q4 = quantized(c)
+    kept = q4.read_bytes()
+    c.train("a", "--init", q4, config=False, settings=["--lora", "8", "--steps", "40", "--batch", "4", "--ctx", "64", "--lr", "0.01", "--seed", "3"])
+
+    def bits(*more):
+        return json.loads(tblock("eval", q4, c.text, "--json", "--math", "f32", *more))["bits_per_byte"]
+    plain, adapted = bits(), bits("--lora", c.out("a"))
+    need(adapted < plain - 0.3, f"bits per byte: {plain} without it, {adapted} with it")
+    need(q4.read_bytes() == kept, "the model was changed")
+    said = json.loads((c.out("a") / "adapter_config.json").read_text())
+    need(said["r"] == 8 and said["lora_alpha"] == 8 and said["target_modules"] == ["q_proj", "v_proj"], str(said))
+
+
+def adapter_begins_where_the_model_is(c):
+    """B is 0: the first step has the loss of the model, to the bit."""
+    def first(name, *more):
+        return json.loads(c.train(name, "--init", SHIPPED, "--json", *more, config=False).splitlines()[0])["loss"]
+    need(first("a", "--lora", "3") == first("m"), "another loss before the first step")
+
+
+def adapter_has_the_loss_of_its_training(c):
+    """One window of the text is held back: the loss that training tells of it is the one that eval computes with the folder."""
+    ids = [int(i) for i in tblock("tokenize", SHIPPED, "--file", c.text).split()]
+    n = 65
+    said = c.train("a", "--init", SHIPPED, "--lora", "3", "--lora-alpha", "-5", "--lora-targets", "down,gate,k,o,q,up,v", "--steps", "4", "--batch", "4",
+                   "--ctx", str(n - 1), "--validation", repr((n + 0.5) / len(ids)), "--lr", "0.02", "--warmup", "-1", "--json", config=False, settings=[])
+    said = json.loads(said.splitlines()[-1])
+    need(said["held_tokens"] == n, str(said))
+
+    def loss(*more):
+        given = ",".join(map(str, ids[-n:]))
+        return json.loads(tblock("eval", SHIPPED, "--ids", given, "--ctx", n, "--math", "f32", "--json", *more))["nll"]
+    adapted, plain = loss("--lora", c.out("a")), loss()
+    need(abs(adapted - said["val_loss"]) < 1e-5 and abs(adapted - plain) > 0.1, f"{said['val_loss']} in training, {adapted} after it, {plain} without")
+
+
+def resumed_adapter_changes_no_byte(c):
+    q4 = quantized(c)
+    c.train("whole", "--init", q4, "--threads", 1, config=False, settings=ADAPTER)
+    c.train("threads", "--init", q4, "--threads", 3, config=False, settings=ADAPTER)
+    need(adapter_files(c, "whole") == adapter_files(c, "threads"), "three threads: other bytes")
+    p = subprocess.Popen(c.command("parts", "--init", q4, "--json", config=False, settings=ADAPTER), stdout=subprocess.PIPE)
+    for line in p.stdout:
+        if json.loads(line).get("step", 0) >= 5:
+            p.kill()
+            break
+    p.wait()
+    for more, says in ((["--lora", "5"], "lora_rank"), (["--lora-alpha", "5"], "lora_alpha"), (["--lora-targets", "q,v,o"], "lora_targets"),
+                       (["--init", SHIPPED], "model_sha256")):
+        c.train("parts", "--init", q4, "--resume", *more, config=False, settings=ADAPTER, status=3, says=says)
+    c.out("parts").rmdir()  # nothing was written into it
+    c.train("parts", "--init", q4, "--resume", config=False, status=3, says="lora_rank: the checkpoint was made with 4")
+    turned = [",".join(reversed(a.split(","))) if a == "q,v,o,down" else a for a in ADAPTER]
+    c.train("parts", "--init", q4, "--resume", config=False, settings=turned)
+    need(adapter_files(c, "whole") == adapter_files(c, "parts"), "killed and resumed: other bytes")
+
+
+def adapters_are_refused_by_name(c):
+    def refused(status, says, *more, name="x", out=None):
+        c.train(name, *more, status=status, says=says, config=False)
+        need(out or not c.out(name).exists(), f"{more}: a folder is left")
+    refused(2, "expected a model to adapt", "--lora", "2")
+    refused(2, "found 'z'", "--init", SHIPPED, "--lora", "2", "--lora-targets", "q,z")
+    refused(2, "found ''", "--init", SHIPPED, "--lora", "2", "--lora-targets", "q,")
+    refused(2, "without a rank", "--init", SHIPPED, "--lora-targets", "q")
+    refused(2, "--lora", "--init", SHIPPED, "--lora", "-1")
+    gateless, phi3 = c.out("gateless"), c.out("phi3")
+    c.config.write_text(json.dumps({**CONFIG, "ffn": "gelu"}))
+    c.train("gateless", settings=["--steps", "1", "--batch", "1"])
+    tblock("convert", DATA / "phi3", "-o", phi3, "--tokenizer", bytes_tokenizer(c.folder / "tokenizer.json"), "--quiet")
+    refused(3, "w_gate: expected a matrix of the model's blocks", "--init", gateless, "--lora", "2", "--lora-targets", "gate")
+    refused(3, "n_experts: expected 0", "--init", DATA / "qwen2-moe", "--lora", "2")
+    refused(3, "stores alone", "--init", phi3, "--lora", "2")
+    c.out("file").write_bytes(b"x")
+    refused(2, "expected a folder", "--init", SHIPPED, "--lora", "2", name="file", out=True)
+    c.out("text").mkdir()
+    c.text.rename(c.out("text") / "adapter_config.json")
+    c.train("text", "--init", SHIPPED, "--lora", "2", config=False, text=c.out("text") / "adapter_config.json", status=2, says="same file")
+
+
 def recipe_of_the_shipped_model_runs(c):
     """One step of it, on another text: a model in bf16, and a verdict."""
     recipe, out = str(ROOT / "models" / "shakespeare.sh"), c.folder / "new" / "model.bin"
@@ -324,7 +436,9 @@ def recipe_of_the_shipped_model_runs(c):
 CLAIMS = [chat_format_stays, finished_training_is_resumed, parameters_without_a_loss_are_not_kept, random_seed_is_told_for_resuming,
           resume_changes_no_byte, resume_after_a_kill, model_runs_and_has_learned, plot_is_an_image, tokenizer_is_that_of_tokenizers,
           faults_are_named, checkpoint_survives, outputs_are_looked_at_before_the_first_step, rate_ends_where_it_should, tokenizer_of_another_model,
-          gradient_check_has_an_exit_status, recipe_of_the_shipped_model_runs]
+          gradient_check_has_an_exit_status, adapter_is_learned_on_quantized_weights, adapter_begins_where_the_model_is, adapter_has_the_loss_of_its_training,
+          resumed_adapter_changes_no_byte,
+          adapters_are_refused_by_name, recipe_of_the_shipped_model_runs]
 
 
 def main():

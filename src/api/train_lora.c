@@ -1,0 +1,164 @@
+/* api/train_lora.c: an adapter that was trained, from its options to the folder that peft reads. */
+#include "api/training.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "source/adapter.h"
+
+/* ---- What is trained ------------------------------------------------------------------------- */
+
+static const struct { const char *name; TensorRole role; } targets[] = {
+    { "q", ROLE_WQ }, { "k", ROLE_WK }, { "v", ROLE_WV }, { "o", ROLE_WO },
+    { "gate", ROLE_W_GATE }, { "up", ROLE_W_UP }, { "down", ROLE_W_DOWN },
+};
+enum { TARGETS = sizeof targets / sizeof targets[0], MOST_RANK = 1 << 12 };
+
+static bool add_target(LoraPlan *out, const char *name, size_t n, Error *err)
+{
+    for (int i = 0; i < TARGETS; i++)
+        if (strlen(targets[i].name) == n && memcmp(targets[i].name, name, n) == 0)
+            return out->role[targets[i].role] = true;
+    return fail(err, USAGE, "lora targets: expected some of q, k, v, o, gate, up, down, found "
+                            "'%.*s'", (int)(n < 40 ? n : 40), name);
+}
+
+bool lora_plan_read(LoraPlan *out, int rank, double alpha, const char *names, Error *err)
+{
+    *out = (LoraPlan){ .rank = rank, .alpha = alpha != 0 ? alpha : rank };
+    if (rank < 0 || rank > MOST_RANK)
+        return fail(err, USAGE, "lora rank: expected 0 to %d, found %d", MOST_RANK, rank);
+    if (!rank)
+        return (alpha == 0 && !names)
+            || fail(err, USAGE, "lora alpha, lora targets: expected none without a rank of lora");
+    if (!isfinite(out->alpha) || fabs(out->alpha) > 1e9)
+        return fail(err, USAGE, "lora alpha: expected -1e9 to 1e9, found %g", out->alpha);
+    for (const char *at = names ? names : "q,v";; at++) {
+        size_t n = strcspn(at, ",");
+        if (!add_target(out, at, n, err))
+            return false;
+        at += n;
+        if (!*at)
+            return true;
+    }
+}
+
+void lora_plan_names(const LoraPlan *lora, char names[LORA_NAMES])
+{
+    size_t n = 0;
+    names[0] = '\0';
+    for (int i = 0; i < TARGETS; i++)
+        if (lora->role[targets[i].role])
+            n += (size_t)snprintf(names + n, LORA_NAMES - n, "%s%s", n ? "," : "",
+                                  targets[i].name);
+}
+
+/* ---- The folder ------------------------------------------------------------------------------ */
+
+bool lora_names_check(const Params *p, Error *err)
+{
+    char module[ADAPTER_MODULE];
+    for (int i = p->first; i < p->n; i++)
+        if (!adapter_module(&p->config, &p->spec[i], module, err))
+            return false;
+    return true;
+}
+
+/* Is tensor i an A? U follows it, which is B turned. */
+static bool is_down(const Params *p, int i)
+{
+    return params_lora_index(p, p->spec[i].layer, p->spec[i].role, false) == i;
+}
+
+static bool declare(TensorWriter *w, const Params *p, Error *err)
+{
+    char module[ADAPTER_MODULE], name[ADAPTER_MODULE + 64];
+    for (int i = p->first; i < p->n; i++) {
+        const TensorSpec *s       = &p->spec[i];
+        bool              down    = is_down(p, i);
+        int64_t           shape[] = { down ? s->rows : s->k, down ? s->k : s->rows };
+        if (!adapter_module(&p->config, s, module, err))
+            return false;
+        snprintf(name, sizeof name, "base_model.model.%s.lora_%s.weight", module,
+                 down ? "A" : "B");
+        if (!tensor_writer_declare(w, name, DT_F32, 2, shape, err))
+            return false;
+    }
+    return true;
+}
+
+static bool put(TensorWriter *w, const Params *p, const float *values, Error *err)
+{
+    bool ok = true;
+    for (int i = p->first; ok && i < p->n; i++) {
+        const TensorSpec *s     = &p->spec[i];
+        const float      *from  = values + p->at[i];
+        size_t            rows  = (size_t)s->rows, k = (size_t)s->k, n = rows * k;
+        float            *turned = is_down(p, i) ? NULL : malloc(n * sizeof *turned);
+        if (!is_down(p, i) && !turned)
+            return no_memory(NULL, err);
+        for (size_t r = 0; turned && r < rows; r++)
+            for (size_t c = 0; c < k; c++)
+                turned[c * rows + r] = from[r * k + c];
+        ok = tensor_writer_put(w, i - p->first, 0, turned ? turned : from, n * sizeof *from, err);
+        free(turned);
+    }
+    return ok;
+}
+
+static bool write_tensors(const char *path, const Params *p, const float *values, Error *err)
+{
+    TensorWriter *w  = tensor_writer_new(path, 64, err);
+    bool          ok = w && tensor_writer_meta(w, "format", "pt", err) && declare(w, p, err)
+        && tensor_writer_begin(w, err) && put(w, p, values, err);
+    if (ok)
+        return tensor_writer_end(w, err);
+    tensor_writer_abort(w);
+    return false;
+}
+
+/* The last words of the modules, each once: peft adapts every module whose name ends so. */
+static void out_modules(TextOut *o, const Params *p)
+{
+    char module[ADAPTER_MODULE];
+    bool any = false;
+    for (int i = p->first; i < p->n && p->spec[i].layer == p->spec[p->first].layer; i += 2) {
+        if (!adapter_module(&p->config, &p->spec[i], module, NULL))
+            continue;
+        const char *word = strrchr(module, '.');
+        text_out(o, any ? ", " : "");
+        json_out_string(o, word ? word + 1 : module, strlen(word ? word + 1 : module));
+        any = true;
+    }
+}
+
+static bool write_config(const char *path, const Params *p, double alpha, const char *base,
+                         Error *err)
+{
+    TextOut o = { 0 };
+    text_out(&o, "{\n  \"base_model_name_or_path\": ");
+    json_out_string(&o, base, strlen(base));
+    text_out(&o, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
+                 "  \"inference_mode\": true,\n  \"init_lora_weights\": true,\n  \"lora_alpha\": ");
+    json_out_double(&o, alpha);
+    text_out(&o, ",\n  \"lora_dropout\": 0.0,\n  \"peft_type\": \"LORA\",\n  \"r\": %d,\n  "
+                 "\"target_modules\": [", p->rank);
+    out_modules(&o, p);
+    text_out(&o, "],\n  \"task_type\": \"CAUSAL_LM\",\n  \"use_rslora\": false\n}\n");
+    size_t n    = o.n;
+    char  *text = text_out_take(&o, err);
+    bool   ok   = text && file_write(path, text, n, err);
+    free(text);
+    return ok;
+}
+
+bool lora_folder_write(const char *const file[2], const Params *p, const float *values,
+                       double alpha, const char *base, Error *err)
+{
+    return write_tensors(file[0], p, values, err) && write_config(file[1], p, alpha, base, err);
+}
