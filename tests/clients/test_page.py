@@ -196,6 +196,24 @@ def an_earlier_message_can_be_edited(chromium):
         need(t.texts() == [HELLO, one, "Be silent.\nNow.", three] and three != two, t.texts())
 
 
+def a_message_waits_for_the_server(chromium):
+    """Enter may come before the page knows which model is there."""
+    asked = []
+    with talking() as s, Tab(chromium, s.port) as t:
+        t.set(max_tokens=5, seed=3)
+        t.page.route("**/props", lambda route: asked.append(route))
+        t.page.reload()
+        t.until("() => document.readyState === 'complete'")
+        t.page.focus("#say")
+        t.page.keyboard.type(HELLO)
+        t.page.keyboard.press("Enter")
+        need(len(asked) == 1 and not t.texts() and not t.sent, "it was sent to nobody knows whom")
+        asked[0].continue_()
+        t.page.locator("#log > li").nth(1).wait_for()
+        t.wait()
+        need(t.texts() == [HELLO, content(s, talk(HELLO), max_tokens=5, seed=3)], t.texts())
+
+
 def a_stream_grows_and_stops(chromium):
     with talking() as s, Tab(chromium, Slow(s).port) as t:
         t.set(max_tokens=200, seed=8)
@@ -672,7 +690,8 @@ def the_keyboard_is_enough(chromium):
         need(t.page.get_attribute("#toggle", "aria-expanded") == "false" and t.page.locator("#settings").is_hidden(), "settings stay")
 
 
-TESTS = (an_answer_is_that_of_the_server, a_seed_repeats_an_answer, an_earlier_message_can_be_edited, a_stream_grows_and_stops,
+TESTS = (an_answer_is_that_of_the_server, a_seed_repeats_an_answer, an_earlier_message_can_be_edited, a_message_waits_for_the_server,
+         a_stream_grows_and_stops,
          it_survives_a_reload, two_tabs_are_independent, probabilities_are_those_of_the_server, the_prompt_is_shown_as_tokens,
          reasoning_and_calls_are_shown, tokens_are_those_of_their_part, texts_stay_text, without_a_template_it_goes_on_with_texts, errors_are_shown, a_key_is_asked_for,
          every_width_and_colour_can_be_read, the_keyboard_is_enough)
