@@ -25,6 +25,8 @@ import make_gguf  # noqa: E402
 
 DATA = ROOT / "tests" / "data" / "models"
 MADE = ["llama-gqa", "llama-bias", "llama-tied", "qwen2", "phi3", "gpt2", "gpt-neox", "cohere", "gemma2", "stablelm", "qwen3-moe"]
+MORE_MADE = ["apertus", "ernie45", "ernie45-moe", "exaone4", "glm4", "glm4-moe", "gpt-oss", "granite", "granite-moe", "helium", "hunyuan-dense", "llama4",
+             "minimax-m2", "ministral3-nested", "mixtral", "nemotron", "olmo3", "olmoe", "phi3-longrope", "seed-oss", "smollm3"]
 IDS = [3, 17, 4, 60, 5, 9, 33, 12, 7, 50, 41, 2]
 # Bits of the last logits after IDS with the adapter of llama-gqa: a change here is a change of numerics.
 PINNED = "58dd1ff444dd8bbb"
@@ -47,8 +49,18 @@ def bf16_of(x):
 
 def linear(name, w):
     """Is it a module that an adapter may change?"""
-    others = ("embed_tokens", "embed_in", "wte", "wpe", "norm", "ln_", "experts", "shared_expert", "mlp.gate.weight")
+    others = ("embed_tokens", "embed_in", "wte", "wpe", "norm", "ln_", "experts", "shared_expert", "shared_mlp", "mlp.gate.weight", "router",
+              "block_sparse_moe.gate", "vision_tower", "multi_modal")
     return w.ndim == 2 and name.endswith(".weight") and not any(o in name for o in others)
+
+
+def predicts(name, config):
+    """Is it of a layer behind the last one, which predicts more tokens at once?"""
+    return f"layers.{config.get('num_hidden_layers')}." in name
+
+
+def folder_of(name):
+    return DATA / name if (DATA / name).exists() else TEST_DATA / "fixtures" / "models" / name
 
 
 GGUF_NAMES = {"q_proj": "attn_q", "k_proj": "attn_k", "v_proj": "attn_v", "o_proj": "attn_output", "gate_proj": "ffn_gate", "up_proj": "ffn_up",
@@ -94,14 +106,14 @@ class Test(Program):
 
     def make(self, name, kind="f4", scale=0.75, ranks=(5, 3)):
         """An adapter of all modules, with two ranks by pattern, and the folder with merged weights."""
-        source, adapter, merged = DATA / name, self.out / f"{name}-{kind}", self.out / f"{name}-merged"
+        source, adapter, merged = folder_of(name), self.out / f"{name}-{kind}", self.out / f"{name}-merged"
         for folder in (adapter, merged):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
-        turned = name == "gpt2"
+        turned, config = name == "gpt2", json.loads((source / "config.json").read_text())
         parts, weights, modules = {}, read_safetensors(source / "model.safetensors"), []
         for i, (full, w) in enumerate(sorted(weights.items())):
-            if not linear(full, w):
+            if not linear(full, w) or predicts(full, config):
                 continue
             module = full[:-len(".weight")]
             modules.append(module)
@@ -314,6 +326,22 @@ class Test(Program):
             if "loaded_as" not in self.refused(3, "run", source, "--load-state", state, "--ids", 1, "-n", 3, *other):
                 raise Failure("a state of other adapters: expected loaded_as to be named")
 
+    def parts_refused(self):
+        """Of Llama 4, what is neither attention nor a layer's own feed-forward: named, one each. And latent attention as a whole."""
+        adapter = self.make("llama4")[1]
+        parts = read_safetensors(adapter / "adapter_model.safetensors", widen=False)
+        one = [n for n in parts if "layers.0.self_attn.q_proj" in n]
+        for module in ("router", "shared_expert.gate_proj", "shared_expert.down_proj", "experts", "experts.base_layer"):
+            at = f"model.layers.1.feed_forward.{module}"
+            write_safetensors(adapter / "adapter_model.safetensors", {**{n: parts[n] for n in one},
+                              **{n.replace("model.layers.0.self_attn.q_proj", at): parts[n] for n in one}}, {"format": "pt"})
+            said = self.refused(3, "run", folder_of("llama4"), "--ids", "1", "--lora", adapter)
+            if f"{at}.lora_" not in said or said.count("\n") != 1:
+                raise Failure(f"{module}: expected one line with its name, found {said}")
+        said = self.refused(3, "run", folder_of("deepseek-v3"), "--ids", "1", "--lora", self.make("llama-gqa")[1])
+        if "kv_lora" not in said:
+            raise Failure(f"expected kv_lora, found {said}")
+
     def refusals(self):
         source, adapter, _ = self.make("llama-gqa")
         config, parts = json.loads((adapter / "adapter_config.json").read_text()), read_safetensors(adapter / "adapter_model.safetensors")
@@ -351,10 +379,11 @@ def main():
 
     for name in ("lora-qv", "lora-all-rslora"):
         add(name, TEST_DATA / "fixtures" / "adapters" / name, Test.recorded, name)
-    for name in MADE:
-        add(f"of_{name}_is_the_merged_model", DATA / name, Test.merged, name)
-    for name, kind in (("llama-gqa", "bf16"), ("qwen2", "q8"), ("phi3", "q4")):
-        add(f"has_one_result_{name}_{kind}", DATA / name, Test.same_bits, name, kind)
+    for name in MADE + MORE_MADE:
+        add(f"of_{name}_is_the_merged_model", folder_of(name), Test.merged, name)
+    for name, kind in (("llama-gqa", "bf16"), ("qwen2", "q8"), ("phi3", "q4"), ("llama4", "bf16"), ("gpt-oss", "q8"),
+                       ("glm4", "q4")):
+        add(f"has_one_result_{name}_{kind}", folder_of(name), Test.same_bits, name, kind)
     for name in ("llama-gqa", "phi3", "gpt2", "gpt-neox"):
         add(f"merged_into_{name}_is_the_sum_rounded_once", DATA / name, Test.merges, name)
     add("merged_is_recorded_and_the_same_from_any_form", DATA, Test.merged_from)
@@ -365,6 +394,7 @@ def main():
     add("bits_are_pinned", DATA, Test.pinned)
     add("is_recorded_in_files", DATA, Test.recorded_in_files)
     add("refused_by_name", DATA, Test.refusals)
+    add("of_parts_of_a_mixture_is_refused_by_name", folder_of("llama4"), Test.parts_refused)
     return run_checks(checks, args.only)
 
 
