@@ -162,6 +162,8 @@ static void note_speed(Session *s, const Generating *g)
     s->n_reused = now->n_reused;
     s->n_read   = n_read - now->n_reused;
     s->n_drawn  = now->n_ids - now->n_given;
+    s->n_proposed = now->n_proposed;
+    s->n_accepted = now->n_accepted;
     s->read_s   = g->read_s;
     s->draw_s   = g->draw_s;
 }
@@ -223,6 +225,8 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
                                           .n_stop_texts =
                                               s->constraint ? 0 : s->format.n_stop_texts,
                                           .constraint   = s->constraint,
+                                          .draft        = s->drafting.most,
+                                          .draft_match  = s->o.draft->match,
                                           .skip         = s->format.answer_prefix };
     AnswerView view;
     Generating g = { .context = s->context, .reading = "reading", .show = show, .user = &view };
@@ -374,7 +378,7 @@ bool session_open(Session *s, const SessionOptions *o, tblock_error *err)
             return false;
     }
     s->context = compute_context(s->model, o->path, o->compute, o->quiet, err);
-    if (!s->context)
+    if (!s->context || !draft_open(&s->drafting, o->draft, s->context, o->compute, err))
         return false;
     tblock_context_describe(s->context, &s->computing);
     return true;
@@ -389,6 +393,7 @@ void session_close(Session *s)
     tblock_chat_free(s->chat);
     tblock_constraint_free(s->constraint);
     tblock_context_free(s->context);
+    draft_close(&s->drafting);
     tblock_close(s->model);
     *s = (Session){ 0 };
 }
@@ -420,6 +425,8 @@ void session_stats(const Session *s)
             "%.2f tok/s, seed %" PRIu64 ", %s\n",
             s->n_reused, s->n_read, per_second(s->n_read, s->read_s), s->n_drawn,
             per_second(s->n_drawn, s->draw_s), s->seed, ends[s->end]);
+    if (s->drafting.most)
+        fprintf(stderr, "its drafts    %zu of %zu tokens accepted\n", s->n_accepted, s->n_proposed);
     fprintf(stderr, "all answers   %zu, %zu tokens generated at %.2f tok/s\n", s->n_answers,
             s->all_drawn, per_second(s->all_drawn, s->all_draw_s));
 }

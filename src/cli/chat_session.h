@@ -71,6 +71,7 @@ typedef struct SessionOptions {
     bool                   quiet, raw;  /* raw: show answers as they are drawn */
     const SamplingOptions *sampling;
     const ConstraintOptions *constraint; /* of each answer */
+    const DraftOptions    *draft;
     const ComputeOptions  *compute;
 } SessionOptions;
 
@@ -85,6 +86,7 @@ typedef struct Session {
     tblock_model_info   info;
     tblock_context     *context;
     tblock_context_info computing;
+    Drafting            drafting;
     tblock_constraint  *constraint; /* NULL: none */
     tblock_chat        *chat;
     tblock_chat_info    format;
@@ -98,6 +100,7 @@ typedef struct Session {
     bool                cut;             /* it ended before it fits the constraint */
     size_t              n_reused, n_read, n_drawn; /* of the last answer: tokens found in the cache,
                                                     * read, drawn */
+    size_t              n_proposed, n_accepted; /* of its drafts */
     double              read_s, draw_s;
     size_t              n_answers, all_drawn;
     double              all_draw_s;

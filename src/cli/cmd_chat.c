@@ -18,6 +18,7 @@ typedef struct ChatArgs {
     TemplateOptions chat;
     SamplingOptions sampling;
     ConstraintOptions constraint;
+    DraftOptions    draft;
     ComputeOptions  compute;
     GeneralOptions  general;
 } ChatArgs;
@@ -348,6 +349,7 @@ static bool converse_with(Chat *c, tblock_error *err)
                           .raw = a->raw,
                           .sampling = &a->sampling,
                           .constraint = &a->constraint,
+                          .draft = &a->draft,
                           .compute = &a->compute };
     bool once = a->messages || isatty(STDIN_FILENO) != 1;
     bool good = session_open(&c->session, &o, err) && load_messages(c, err)
@@ -399,7 +401,7 @@ static bool chat(void *args, tblock_error *err)
     ChatArgs *a = args;
     if (a->show_prompt)
         return show_prompt(a, err);
-    return constraint_check(&a->constraint, false, err)
+    return constraint_check(&a->constraint, false, err) && draft_check(&a->draft, err)
         && seed_choose(&a->sampling.seed, a->general.quiet, err)
         && converse_with(&(Chat){ .args = a }, err);
 }
@@ -432,6 +434,7 @@ static const OptionGroup groups[] = {
     { "Template", template_options, AT(chat) },
     { "Sampling", sampling_options, AT(sampling) },
     GROUP_CONSTRAINT(AT(constraint)),
+    GROUP_DRAFT(AT(draft)),
     GROUP_COMPUTE(AT(compute)),
     GROUPS_END(AT(general)),
 };

@@ -16,6 +16,7 @@ typedef struct ServeArgs {
     int            port, parallel, cache, queue, connections, request, body_mb, kv_mb, timeout;
     TextList       origin, allowed_host;
     bool           lenient, log_prompts, check;
+    DraftOptions   draft;
     ComputeOptions compute;
     GeneralOptions general;
 } ServeArgs;
@@ -65,6 +66,18 @@ static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_er
 /* Models and keys are read, and the socket is there: nothing needs to be opened any more. */
 static bool enter_sandbox(int fd, tblock_error *err) { return sandbox_enter(&fd, 1, true, err); }
 
+/* What a model that guesses takes: its weights, and KV cache beside the other's. */
+static void tell_draft(const Drafting *d, const char *path, bool quiet)
+{
+    tblock_context_info c;
+    if (!d->context)
+        return;
+    tblock_context_describe(d->context, &c);
+    cli_note(quiet, "draft: %s reads %.2f MB of weights a token, and adds %.2f kB of KV cache to "
+                    "each token, which --kv-memory counts", path,
+             (double)d->info.bytes_per_token / 1e6, (double)c.kv_tile_bytes / 64e3);
+}
+
 enum { NAME = 256 };
 
 /* What requests may name: each adapter by the last part of its path. */
@@ -112,10 +125,12 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
     ComputeOptions compute = a->compute;
     char           name[NAME];
     Adapters       adapters = { 0 };
+    Drafting       drafting = { 0 };
     compute.n_seqs   = a->parallel + a->cache;
     tblock_model *m  = compute_open(a->model, &compute, err);
     compute.lora     = (TextList){ 0 }; /* requests choose */
     tblock_context *c = m ? compute_context(m, a->model, &compute, a->general.quiet, err) : NULL;
+    bool good = c && draft_open(&drafting, &a->draft, c, &compute, err);
     name_of(a->model, name, sizeof name);
     ServeOptions o = { .model           = m,
                        .context         = c,
@@ -131,6 +146,8 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .n_origins       = a->origin.n,
                        .allowed_host    = a->allowed_host.texts,
                        .n_allowed_hosts = a->allowed_host.n,
+                       .draft           = drafting.most,
+                       .draft_match     = a->draft.match,
                        .parallel        = a->parallel,
                        .queue           = a->queue,
                        .connections     = a->connections,
@@ -144,11 +161,17 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .log_prompts     = a->log_prompts,
                        .quiet           = a->general.quiet };
     const Inputs in = { .model = a->model, .file = { a->key_file, a->chat_format } };
-    bool good = c && name_adapters(&adapters, &a->compute.lora, o.name, err);
+    good      = good && name_adapters(&adapters, &a->compute.lora, o.name, err);
     o.adapter = adapters.of;
-    good      = good && output_apart(a->log, m, &in, err) && serve(&o, err);
+    good      = good && output_apart(a->log, m, &in, err)
+        && (!drafting.model
+            || output_apart(a->log, drafting.model, &(Inputs){ .model = a->draft.by }, err));
+    if (good)
+        tell_draft(&drafting, a->draft.by, a->general.quiet);
+    good = good && serve(&o, err);
     adapters_free(&adapters);
     tblock_context_free(c);
+    draft_close(&drafting);
     tblock_close(m);
     return good;
 }
@@ -190,7 +213,7 @@ static bool serve_command(void *args, tblock_error *err)
         return fail(err, TBLOCK_USAGE,
                     "--log: expected no --sandbox beside it, in which no file is opened again; "
                     "2>> %s appends to it too", a->log);
-    return serve_model(a, err);
+    return draft_check(&a->draft, err) && serve_model(a, err);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -250,6 +273,7 @@ static const Operand operands[] = {
 static const OptionGroup groups[] = {
     { "Serving", serve_options, 0 },
     { "Access", access_options, 0 },
+    GROUP_DRAFT(AT(draft)),
     GROUP_COMPUTE(AT(compute)),
     GROUPS_END(AT(general)),
 };

@@ -328,6 +328,9 @@ static bool open_choice(Scheduler *k, Choice *c)
     o.sampling.seed = c->seed;
     o.on_token      = choice_on_token;
     o.user          = c;
+    o.draft         = s->o->draft;
+    o.draft_match   = s->o->draft_match;
+    c->n_proposed = c->n_accepted = 0;
     if (tblock_lora_choose(s->o->context, -1, adapter_use(j), j->adapter > 0, &err))
         c->generation = tblock_generation_open(s->o->context, &o, &err);
     if (!c->generation) {
@@ -463,6 +466,10 @@ static void take_step(Scheduler *k, Choice *c, double now)
         n->drawn_tokens += drawn - c->n_drawn;
         c->n_drawn = drawn;
     }
+    n->draft_tokens += i.n_proposed - c->n_proposed;
+    n->accepted_tokens += i.n_accepted - c->n_accepted;
+    c->n_proposed = i.n_proposed;
+    c->n_accepted = i.n_accepted;
     if (i.end == TBLOCK_END_TOKEN && c->n_tokens)
         c->token[c->n_tokens - 1].ends = true;
     if (i.end == TBLOCK_END_FAILED || c->failed_memory) {

@@ -25,6 +25,7 @@ typedef struct ServeOptions {
     size_t          n_origins;
     const char    **allowed_host; /* [n_allowed_hosts] names under which it may be asked */
     size_t          n_allowed_hosts;
+    int             draft, draft_match; /* of each text: as in tblock_generation_options */
     int             parallel;     /* most generations at once */
     int             queue;        /* most requests that wait */
     int             connections;  /* most of them */

@@ -36,6 +36,7 @@ void histogram_add(Histogram *h, double seconds);
 typedef struct Counts {
     uint64_t  requests, refused, cancelled, failed; /* of jobs: ended in each way */
     uint64_t  prompt_tokens, cached_tokens, drawn_tokens, preempted, steps;
+    uint64_t  draft_tokens, accepted_tokens;
     size_t    waiting, running;                     /* choices, now */
     size_t    kv_bytes;                             /* now */
     Histogram first_token, next_token, whole;
@@ -242,6 +243,7 @@ typedef struct Choice {
     size_t             told_text, told_tokens; /* by events so far */
     size_t             offset;       /* of the next token, in characters of the text */
     size_t             n_cached;
+    size_t             n_proposed, n_accepted; /* of its generation's drafts, as counted so far */
     double             log_prob_sum;
     double             last_token;   /* when */
     tblock_receipt    *receipt;      /* NULL: not asked for */

@@ -164,6 +164,11 @@ bool metrics_handle(Exchange *x)
           "Tokens of prompts that were not computed again.", (double)c.cached_tokens, true },
         { "tblock_generated_tokens_total", "vllm:generation_tokens_total", "Tokens drawn.",
           (double)c.drawn_tokens, true },
+        { "tblock_draft_tokens_total", "vllm:spec_decode_num_draft_tokens_total",
+          "Tokens guessed ahead, and those that a constraint makes sure.", (double)c.draft_tokens,
+          true },
+        { "tblock_accepted_tokens_total", "vllm:spec_decode_num_accepted_tokens_total",
+          "Of these, tokens that were drawn.", (double)c.accepted_tokens, true },
         { "tblock_steps_total", NULL, "Batches computed.", (double)c.steps, true },
     };
     for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {

@@ -142,6 +142,20 @@ def answers_are_those_of_run():
     assert t.end() == 0
 
 
+def drafts_change_no_answer():
+    said, told = [], []
+    for by in ("none", "ngram", MODEL):
+        t = chat("-n", "30", "--draft", by)
+        for text in ("Who art thou?", "And why?", "/regen", "Again?"):
+            t.say(text)
+        said.append(contents(saved(t)))
+        told.append("its drafts" in t.say("/stats"))
+        t.type("\x04")
+        assert t.end() == 0
+    assert said[0] == said[1] == said[2] and len(said[0]) == 6, said
+    assert told == [False, True, True], told
+
+
 def regen_draws_with_the_next_seed():
     t = chat("-n", "20", "--seed", "5")
     t.say("Speak.")
@@ -428,7 +442,8 @@ def without_a_format_the_option_is_named():
     assert done.returncode == 2 and b"does not support one" in done.stderr
 
 
-CLAIMS = [answers_are_those_of_run, regen_draws_with_the_next_seed, lines_can_be_edited_and_called_back, no_history_leaves_no_file,
+CLAIMS = [answers_are_those_of_run, drafts_change_no_answer, regen_draws_with_the_next_seed,
+          lines_can_be_edited_and_called_back, no_history_leaves_no_file,
           ctrl_c_stops_the_answer_and_not_the_program, what_is_stopped_before_it_begins_changes_nothing,
           a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does, a_window_that_forgot_is_read_again,
           system_text_stays_and_is_told, a_saved_conversation_goes_on, each_answer_has_a_receipt, bad_files_change_nothing, a_file_is_saved_where_and_as_it_is,

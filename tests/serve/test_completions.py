@@ -249,8 +249,9 @@ def paths_and_parameters_are_documented():
     assert len(routes) > 5 and len(fields) > 15 and not missing, missing
 
 
-sys.exit(attempt_all(texts_are_those_of_run, a_rope_length_is_that_of_run, under_load_too,
-                     texts_that_give_way_go_on_as_if_nothing_had_happened,
-                     a_broken_stream_goes_on_at_another_server, prompts_and_choices, log_probabilities,
-                     log_likelihoods_are_those_of_eval, what_is_wrong_is_named, tokens_and_back, examples_of_the_page_work,
-                     paths_and_parameters_are_documented))
+if __name__ == "__main__":
+    sys.exit(attempt_all(texts_are_those_of_run, a_rope_length_is_that_of_run, under_load_too,
+                         texts_that_give_way_go_on_as_if_nothing_had_happened,
+                         a_broken_stream_goes_on_at_another_server, prompts_and_choices, log_probabilities,
+                         log_likelihoods_are_those_of_eval, what_is_wrong_is_named, tokens_and_back, examples_of_the_page_work,
+                         paths_and_parameters_are_documented))

@@ -20,6 +20,8 @@ VLLM = {"num_requests_running": ("gauge", "requests_running"), "num_requests_wai
         "num_preemptions_total": ("counter", "preemptions_total"), "prompt_tokens_total": ("counter", "prompt_tokens_total"),
         "generation_tokens_total": ("counter", "generated_tokens_total"), "prefix_cache_hits_total": ("counter", "cached_tokens_total"),
         "prefix_cache_queries_total": ("counter", "prompt_tokens_total"),
+        "spec_decode_num_draft_tokens_total": ("counter", "draft_tokens_total"),
+        "spec_decode_num_accepted_tokens_total": ("counter", "accepted_tokens_total"),
         "time_to_first_token_seconds": ("histogram", "time_to_first_token_seconds"),
         "inter_token_latency_seconds": ("histogram", "inter_token_latency_seconds"),
         "e2e_request_latency_seconds": ("histogram", "request_seconds")}
