@@ -463,6 +463,32 @@ static bool converts(tblock_error *err)
     return good;
 }
 
+#define ADAPTER DATA "adapters/trained"
+
+static bool applies_an_adapter(tblock_error *err)
+{
+    tblock_model   *m = tblock_open(model, NULL, err);
+    tblock_context *c = NULL;
+    tblock_lora     half = { 0, 0.5 };
+    const int32_t   ids[] = { 1, 2, 3 };
+    bool good = m && tblock_lora_load(m, ADAPTER, &half.adapter, err)
+        && (c = tblock_context_new(m, &one, err)) && tblock_lora_choose(c, -1, &half, 1, err)
+        && decode(c, ids, 3, err);
+    tblock_context_free(c);
+    tblock_close(m);
+    return good;
+}
+
+static bool merges_an_adapter(tblock_error *err)
+{
+    return tblock_convert(DATA "models/llama3-e2e", in_folder("m.bin"),
+                          &(tblock_convert_options){
+                              .threads = 1,
+                              .merge_lora = &(tblock_lora_file){ ADAPTER, 0.5 },
+                              .n_merge_lora = 1 },
+                          NULL, err);
+}
+
 static bool records_and_verifies(tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3 };
@@ -511,7 +537,7 @@ static const char small_config[] = "{\"d_model\": 8, \"n_layers\": 2, \"heads\":
                                    "\"vocab_size\": 262, \"n_ctx\": 8}";
 
 static bool train_small(const char *out, const char *from, const char *init, bool resume,
-                        tblock_error *err)
+                        int lora, tblock_error *err)
 {
     tblock_train_report  r;
     tblock_train_options o = { .text = prose,
@@ -526,20 +552,29 @@ static bool train_small(const char *out, const char *from, const char *init, boo
                                .save_every = 2,
                                .plot = in_folder("loss.svg"),
                                .threads = 1,
+                               .lora_rank = lora,
                                .resume = resume };
     return tblock_train(out, &o, &r, err);
 }
 static bool trains(tblock_error *err)
 {
     remove(in_folder("t.bin.ckpt")); /* of a try that failed: training anew would be refused */
-    return train_small(in_folder("t.bin"), small, NULL, false, err);
+    return train_small(in_folder("t.bin"), small, NULL, false, 0, err);
 }
 static bool trains_a_model(tblock_error *err)
 {
     remove(in_folder("i.bin.ckpt"));
-    return train_small(in_folder("i.bin"), NULL, trained, false, err);
+    return train_small(in_folder("i.bin"), NULL, trained, false, 0, err);
 }
-static bool resumes(tblock_error *err) { return train_small(trained, small, NULL, true, err); }
+static bool trains_an_adapter(tblock_error *err)
+{
+    remove(in_folder("adapter.ckpt"));
+    return train_small(in_folder("adapter"), NULL, trained, false, 2, err);
+}
+static bool resumes(tblock_error *err)
+{
+    return train_small(trained, small, NULL, true, 0, err);
+}
 
 static bool checks_gradients(tblock_error *err)
 {
@@ -635,10 +670,11 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
     X(generates_what_fits) X(proves) X(audits) \
     X(saves_and_loads) X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
     X(calls_required) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
-    X(converts) X(records_and_verifies) X(evaluates) X(attends)
+    X(converts) X(applies_an_adapter) X(merges_an_adapter) X(records_and_verifies) X(evaluates) \
+    X(attends)
 #define TRAINING(X) \
-    X(trains) X(trains_a_model) X(resumes) X(checks_gradients) X(writes_gradients) \
-    X(looks_into_a_block) X(looks_into_a_layer)
+    X(trains) X(trains_a_model) X(trains_an_adapter) X(resumes) X(checks_gradients) \
+    X(writes_gradients) X(looks_into_a_block) X(looks_into_a_layer)
 #define DEFINE(name) static void name##_without_memory(void) { every_allocation(name); }
 #define RUN(name) TEST(name##_without_memory);
 #define DEFINE_TRAINING(name) \
@@ -693,7 +729,7 @@ static bool prepare_training(tblock_error *err)
         return false;
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     can_train = blas_open(&blas, err); /* stays open: what its start keeps is no leak of a call */
-    return !can_train || train_small(trained, small, NULL, false, err);
+    return !can_train || train_small(trained, small, NULL, false, 0, err);
 }
 
 static bool prepare(tblock_error *err)
