@@ -59,6 +59,7 @@ static void fill_floats(Kernels *k)
     k->relu                = map_relu;
     k->relu2               = map_relu2;
     k->xielu               = xielu;
+    k->short_conv          = short_conv;
     k->softmax             = softmax;
     k->f32_to_f16          = f32_to_f16_all;
     k->f32_to_q8           = f32_to_q8;

@@ -148,6 +148,10 @@ typedef struct Kernels {
     void (*relu2)(float *y, const float *x, int n);               /* relu(x) * relu(x) */
     /* y may be x; v [4]: p, n, beta, eps of docs/numerics.md */
     void (*xielu)(float *y, const float *x, const float *v, int n);
+    /* y[i] = gate[i] * (shift[i] or +0, then fmaf(w[i * taps + j], u[j][i], that), j ascending).
+     * y may be gate. */
+    void (*short_conv)(float *y, const float *gate, const float *const *u, const float *w,
+                       const float *shift, int taps, int n);
     /* in place; definition "other softmax" */
     void (*softmax)(float *x, int n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);

@@ -137,6 +137,33 @@ CHANGE(add_weighted, k->add_weighted(y, u, 0.3712f, n), fmaf(0.3712f, u[i], x[i]
 CHANGE(scale, k->scale(y, 12.649f, n), x[i] * 12.649f)
 CHANGE(soft_cap, k->soft_cap(y, 3.3f, n), 3.3f * def_tanh(x[i] / 3.3f))
 
+/* Three taps, of x, u and u; x is the gate. */
+enum { MOST_TAPPED = 512 };
+static void call_short_conv(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    float              w[3 * MOST_TAPPED];
+    const float *const row[] = { x, u, u };
+    for (int i = 0; i < 3 * MOST_TAPPED; i++)
+        w[i] = (float)(i % 241 + 1) * 0.013f - 1.6f;
+    for (int at = 0; at < n; at += MOST_TAPPED) {
+        const float *const from[] = { row[0] + at, row[1] + at, row[2] + at };
+        k->short_conv(y + at, x + at, from, w, u + at, 3,
+                      n - at < MOST_TAPPED ? n - at : MOST_TAPPED);
+    }
+}
+static void all_short_conv(float *y, const float *x, const float *u, int n)
+{
+    for (int i = 0; i < n; i++) {
+        const int at = i % MOST_TAPPED * 3;
+        float     w[3], a = u[i];
+        for (int j = 0; j < 3; j++)
+            w[j] = (float)((at + j) % 241 + 1) * 0.013f - 1.6f;
+        a    = fmaf(w[0], x[i], a);
+        a    = fmaf(w[1], u[i], a);
+        y[i] = x[i] * fmaf(w[2], u[i], a);
+    }
+}
+
 #define GATED(name, act)                                                                           \
     static void call_##name(const Kernels *k, float *y, const float *x, const float *u,            \
                             int n) { k->name(y, x, u, n); }                                        \
@@ -891,6 +918,7 @@ int main(int argc, char **argv)
     check_map("relu", call_relu, all_relu);
     check_map("relu2", call_relu2, all_relu2);
     check_map("xielu", call_xielu, all_xielu);
+    check_map("short_conv", call_short_conv, all_short_conv);
     check_map("swiglu", call_swiglu, all_swiglu);
     check_map("geglu", call_geglu, all_geglu);
     check_map("geglu_erf", call_geglu_erf, all_geglu_erf);
