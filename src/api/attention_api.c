@@ -146,6 +146,9 @@ static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t 
                     const tblock_attention_options *o, Error *err)
 {
     const Config *cfg = &c->model->weights.cfg;
+    if (config_has_state(cfg))
+        return fail(err, USAGE, "attention: expected a model with attention in every layer, found "
+                                "some with a state (state_layers)");
     if (a->n == 0)
         return fail(err, USAGE, "attention: expected at least one token, found none");
     if (a->n > (size_t)c->n_ctx)

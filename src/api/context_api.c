@@ -404,15 +404,15 @@ bool context_rewind(tblock_context *c, int32_t seq, int length)
 
 bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err)
 {
+    char lost[KV_LOST];
     if (seq < 0 || seq >= c->n_seqs)
         return fail(err, USAGE, "sequence: expected 0 to %d, found %d", c->n_seqs - 1, seq);
     if (length < 0 || length > c->kv.seq[seq].length)
         return fail(err, USAGE, "sequence %d: length: expected 0 to %d, found %d", seq,
                     c->kv.seq[seq].length, length);
     if (!context_rewind(c, seq, length))
-        return fail(err, USAGE, "sequence %d: cannot go back to length %d: the sliding window of "
-                                "%d no longer holds those positions", seq, length,
-                    c->kv.shape.window);
+        return fail(err, USAGE, "sequence %d: cannot go back to length %d: %s", seq, length,
+                    kv_cache_lost(&c->kv.shape, lost));
     return true;
 }
 

@@ -48,6 +48,14 @@ static bool same_tokens_in(const tblock_model *m, const tblock_model *d, Error *
     return true;
 }
 
+/* Each of the two must forget wrong guesses. */
+static bool can_forget(const tblock_model *m, Error *err)
+{
+    return !config_has_state(&m->weights.cfg)
+        || fail(err, INPUT, "%s: draft: expected a model that can forget a wrong guess, found one "
+                            "with a state (state_layers)", m->source.path);
+}
+
 static bool check_drafter(const tblock_context *c, const tblock_context *d, Error *err)
 {
     if (d == c || d->drafter)
@@ -56,7 +64,8 @@ static bool check_drafter(const tblock_context *c, const tblock_context *d, Erro
     if (d->n_seqs < c->n_seqs)
         return fail(err, USAGE, "draft: expected at least %d sequences, found %d", c->n_seqs,
                     d->n_seqs);
-    return ranks_refuse(d->model, "a draft", err) && same_tokens_in(c->model, d->model, err);
+    return ranks_refuse(d->model, "a draft", err) && same_tokens_in(c->model, d->model, err)
+        && can_forget(c->model, err) && can_forget(d->model, err);
 }
 
 FP_ENV_WORK

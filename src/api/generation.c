@@ -75,6 +75,9 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
         return fail(err, USAGE, "max_tokens: expected at least -1, found %d", o->max_tokens);
     if (!check_range("draft", o->draft, 0, DRAFT_MOST, err))
         return false;
+    if (o->draft > 0 && config_has_state(&c->model->weights.cfg))
+        return fail(err, USAGE, "draft: expected 0 with this model, whose state (state_layers) "
+                                "cannot forget a wrong guess, found %d", o->draft);
     if (o->draft_match < 0)
         return fail(err, USAGE, "draft_match: expected at least 0, found %d", o->draft_match);
     for (size_t i = 0; i < o->n_stop_texts; i++)
@@ -152,7 +155,8 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
         return 0;
     while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
         n++;
-    return n;
+    /* a state is that of all tokens */
+    return n < held && config_has_state(&c->model->weights.cfg) ? 0 : n;
 }
 
 /* Is a sequence free, and all of it the beginning? */
@@ -430,7 +434,9 @@ static size_t propose(tblock_generation *g, size_t n_drafting)
     DraftOptions o    = { .min_match = g->opt.draft_match,
                           .max_match = DRAFT_LONGEST,
                           .window    = DRAFT_WINDOW };
-    size_t       n    = g->fit.constraint ? propose_fitting(g, most) : 0;
+    if (config_has_state(&g->context->model->weights.cfg)) /* it cannot forget a wrong guess */
+        return 0;
+    size_t n = g->fit.constraint ? propose_fitting(g, most) : 0;
     if (n || !g->opt.draft)
         return n;
     const size_t rows = ((size_t)g->opt.draft + 1) / (n_drafting ? n_drafting : 1);
@@ -471,10 +477,10 @@ static bool settle_sequence(tblock_generation *g)
         return fail(&g->error, USAGE,
                     "sequence %d: expected the %d tokens of its generation, found %d", g->seq, held,
                     length);
+    char lost[KV_LOST];
     return length == held || context_rewind(g->context, g->seq, held)
-        || fail(&g->error, USAGE,
-                "sequence %d: its sliding window no longer holds what follows token %d", g->seq,
-                held);
+        || fail(&g->error, USAGE, "sequence %d: cannot go on after token %d: %s", g->seq, held,
+                kv_cache_lost(&g->context->kv.shape, lost));
 }
 
 /* Are the logits behind all that is given wanted? Not of a text of which only the states are. */

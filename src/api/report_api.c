@@ -106,10 +106,10 @@ static int fill_curve(InfoPoint *curve, const Info *info)
          n < MAX_POINTS && (at = (int)((SHORTEST << i / 4) * quarter[i % 4])) <= 2 * longest;
          i++, n++) {
         Flops f;
-        int    windowed = count_windowed(c);
+        int    windowed = count_windowed(c), attend = c->n_layers - count_state(c);
         double kept     = ((double)windowed * (c->window < at ? c->window : at)
-                           + (double)(c->n_layers - windowed) * at)
-                / c->n_layers;
+                           + (double)(attend - windowed) * at)
+                / (attend ? attend : 1);
         FlopLoad load = { .seq = at,
                           .batch = 1,
                           .kv_bytes = info->load.kv_bytes,

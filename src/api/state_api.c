@@ -124,6 +124,12 @@ static bool gather_tile(const tblock_context *c, void *all)
     return ranks_gather(r, all, at, false, false);
 }
 
+/* Layer l is tensor number l, and so is its state if it has one. */
+static bool has_state(const tblock_context *c, int l)
+{
+    return layers_has(&c->kv.shape.state_layers, l);
+}
+
 /* All tiles in order. w NULL: this rank has no file. After a failure of the file, the others still
  * give their tiles. */
 static bool put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, char *all,
@@ -132,6 +138,11 @@ static bool put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t 
     const size_t bytes = tile_bytes(c);
     bool         ok    = true;
     for (int l = 0; l < c->kv.shape.n_layers; l++) {
+        if (has_state(c, l)) {
+            ok = ok && (!w || tensor_writer_put(w, l, 0, c->kv.seq[seq].layer[l].state,
+                                                c->kv.shape.state_floats * sizeof(float), err));
+            continue;
+        }
         int first = first_saved(&c->kv, seq, l, n_tok);
         for (int i = first; i < tiles_of(n_tok); i++) {
             kv_cache_tile_clean(&c->kv, seq, l, i, own);
@@ -164,9 +175,13 @@ static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const
     bool ok = true;
     for (int l = 0; ok && l < kv->shape.n_layers; l++) {
         int n_tiles = tiles_of(n) - first_saved(kv, seq, l, n);
-        snprintf(name, sizeof name, "kv.layer%d", l);
-        ok = tensor_writer_declare(w, name, DT_U8, 2,
-                                   (int64_t[]){ n_tiles, (int64_t)tile_bytes(c) }, err);
+        snprintf(name, sizeof name, has_state(c, l) ? "state.layer%d" : "kv.layer%d", l);
+        if (has_state(c, l))
+            ok = tensor_writer_declare(w, name, DT_F32, 1,
+                                       (int64_t[]){ (int64_t)kv->shape.state_floats }, err);
+        else
+            ok = tensor_writer_declare(w, name, DT_U8, 2,
+                                       (int64_t[]){ n_tiles, (int64_t)tile_bytes(c) }, err);
     }
     return ok && tensor_writer_declare(w, "tokens", DT_I32, 1, (int64_t[]){ (int64_t)n }, err)
         && tensor_writer_begin(w, err) && state_put_tiles(w, c, seq, n, err)
@@ -271,6 +286,21 @@ static bool read_tokens(const TensorFile *f, const tblock_context *c, int32_t **
     return true;
 }
 
+static bool find_state(const TensorFile *f, const tblock_context *c, int l, KvMapped *out,
+                       Error *err)
+{
+    char          name[32], shape[64];
+    snprintf(name, sizeof name, "state.layer%d", l);
+    const Tensor *t = find(f, name, DT_F32, 1, err);
+    if (!t)
+        return false;
+    if (t->n_elements != c->kv.shape.state_floats)
+        return fail(err, INPUT, "%s: tensor %s: expected [%zu], found %s", f->map.path, name,
+                    c->kv.shape.state_floats, tensor_shape_text(t, shape, sizeof shape));
+    *out = (KvMapped){ t->data, 0 };
+    return true;
+}
+
 /* Finds where every layer's tiles lie, and how many are missing before them: only tiles that a
  * window hides, and the same number in every windowed layer. */
 static bool find_layers(const TensorFile *f, const tblock_context *c, int n_tok, KvMapped *layer,
@@ -283,6 +313,11 @@ static bool find_layers(const TensorFile *f, const tblock_context *c, int n_tok,
     char      name[32], shape[64];
     for (int l = 0; l < kv->shape.n_layers; l++) {
         const int hidden = kv_cache_first_tile(kv, l, n_tok);
+        if (has_state(c, l)) {
+            if (!find_state(f, c, l, &layer[l], err))
+                return false;
+            continue;
+        }
         snprintf(name, sizeof name, "kv.layer%d", l);
         const Tensor *t = find(f, name, DT_U8, 2, err);
         if (!t)

@@ -204,6 +204,19 @@ static bool check_latent(const Config *c, const char *what, Error *err)
         && check_alone(c->qkv_clip != 0, "qkv_clip", "kv_lora 0", what, err);
 }
 
+static bool check_state(const Config *c, const char *what, Error *err)
+{
+    if (!check_layers(&c->state_layers, c->n_layers, "state_layers", what, err))
+        return false;
+    if (!config_has_state(c))
+        return check_alone(c->conv_taps != 0, "conv_taps", "state_layers", what, err)
+            && check_alone(c->conv_bias, "conv_bias", "state_layers", what, err);
+    if (c->conv_taps < 2)
+        return fail(err, INPUT, "%s: conv_taps: expected 2 to %d with state_layers, found %d", what,
+                    MAX_TAPS, c->conv_taps);
+    return true;
+}
+
 static bool check_parts(const Config *c, const char *what, Error *err)
 {
     if (c->rotary_dim > c->head_dim || (c->positions == POS_ROPE && c->rotary_dim % 2 != 0))
@@ -256,7 +269,8 @@ bool config_check(const Config *c, const char *what, Error *err)
         return fail(err, INPUT,
                     "%s: head_dim: expected heads * head_dim of at most %d, found %d * %d", what,
                     MAX_WIDTH, c->heads, c->head_dim);
-    return check_latent(c, what, err) && check_parts(c, what, err) && check_rope(c, what, err)
+    return check_latent(c, what, err) && check_state(c, what, err) && check_parts(c, what, err)
+        && check_rope(c, what, err)
         && check_ids(c, what, err);
 }
 
@@ -291,7 +305,7 @@ void layers_add(Layers *set, int layer) { set->bits[layer / 64] |= (uint64_t)1 <
 
 int  config_window(const Config *c, int layer)
 {
-    return layers_has(&c->full_layers, layer) ? 0 : c->window;
+    return layers_has(&c->full_layers, layer) || config_state(c, layer) ? 0 : c->window;
 }
 int window_oldest(int window, bool chunked, int pos)
 {
@@ -303,7 +317,21 @@ bool config_moe(const Config *c, int layer)
 }
 bool config_rotates(const Config *c, int layer)
 {
-    return c->positions == POS_ROPE && !layers_has(&c->no_rope_layers, layer);
+    return c->positions == POS_ROPE && !layers_has(&c->no_rope_layers, layer)
+        && !config_state(c, layer);
+}
+bool config_state(const Config *c, int layer) { return layers_has(&c->state_layers, layer); }
+bool config_has_state(const Config *c)
+{
+    bool any = false;
+    for (int i = 0; i < MAX_LAYERS / 64; i++)
+        any |= c->state_layers.bits[i] != 0;
+    return any;
+}
+/* The last conv_taps - 1 inputs of the convolution. */
+size_t config_state_floats(const Config *c)
+{
+    return config_has_state(c) ? (size_t)(c->conv_taps - 1) * (size_t)c->d_model : 0;
 }
 int  config_query_dim(const Config *c)
 {

@@ -67,7 +67,7 @@ typedef struct Rope {
     bool     truncate;                           /* yarn; default true */
 } Rope;
 
-enum { MAX_EOS = 16, MAX_LAYERS = 1 << 12 };
+enum { MAX_EOS = 16, MAX_LAYERS = 1 << 12, MAX_TAPS = 64 };
 
 /* A set of layers. */
 typedef struct Layers { uint64_t bits[MAX_LAYERS / 64]; } Layers;
@@ -111,6 +111,11 @@ typedef struct Config {
      * v_dim values. kv_lora 0: none; q_lora: width between the two matrices of q, 0: it has one */
     int     kv_lora, q_lora, nope_dim, v_dim;
     bool    attn_sinks;                  /* a logit of each head takes part in its softmax */
+    /* Layers with a state in place of attention: a short convolution over so many tokens, itself
+     * included; conv_bias: of it and of the products around it */
+    Layers  state_layers;
+    int     conv_taps;
+    bool    conv_bias;
     double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
     int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */
@@ -161,6 +166,10 @@ int  window_oldest(int window, bool chunked, int pos);
 bool config_moe(const Config *c, int layer);
 /* Does the layer rotate q and k? */
 bool config_rotates(const Config *c, int layer);
+/* Has the layer a state in place of attention; has any; the floats of that state. */
+bool   config_state(const Config *c, int layer);
+bool   config_has_state(const Config *c);
+size_t config_state_floats(const Config *c);
 
 /* The factor of scores: attn_scale, or what follows from the length of a head's query. */
 double config_attn_scale(const Config *c);

@@ -100,6 +100,14 @@ int count_moe(const Config *c)
     return n;
 }
 
+int count_state(const Config *c)
+{
+    int n = 0;
+    for (int l = 0; l < c->n_layers; l++)
+        n += config_state(c, l);
+    return n;
+}
+
 int count_rotated(const Config *c)
 {
     int n = 0;
@@ -112,12 +120,14 @@ KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
 {
     uint64_t head = (uint64_t)c->head_dim * (uint64_t)element_bytes + (uint64_t)scale_bytes;
     KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * head,
+                   .state_bytes = (uint64_t)count_state(c) * config_state_floats(c) * 4,
                    .positions   = c->n_ctx,
                    .n_windowed  = c->window < c->n_ctx ? count_windowed(c) : 0,
                    .mha_ratio   = 2.0 * c->kv_heads * c->head_dim
                        / ((double)c->heads * (config_query_dim(c) + config_value_dim(c))) };
-    uint64_t n_full = (uint64_t)(c->n_layers - kv.n_windowed);
-    kv.token_bytes  = kv.layer_bytes * (uint64_t)c->n_layers;
+    int      attend = c->n_layers - count_state(c);
+    uint64_t n_full = (uint64_t)(attend - kv.n_windowed);
+    kv.token_bytes  = kv.layer_bytes * (uint64_t)attend;
     kv.full_bytes   = kv.layer_bytes
         * (n_full * (uint64_t)c->n_ctx + (uint64_t)kv.n_windowed * (uint64_t)c->window);
     kv.positions    = n_full ? c->n_ctx : c->window;

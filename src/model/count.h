@@ -54,6 +54,7 @@ typedef struct Count {
 typedef struct KvCount {
     uint64_t layer_bytes;      /* of one position in one layer: K and V of all KV heads */
     uint64_t token_bytes;      /* of one position in all layers                         */
+    uint64_t state_bytes;      /* of the states in all layers, whatever the length */
     /* Positions that a full context keeps: n_ctx, or the window if every layer has it. */
     int      positions;
     int      n_windowed;       /* layers that keep only their window                 */
@@ -70,6 +71,7 @@ KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes);
 int count_windowed(const Config *c);
 int count_rotated(const Config *c);
 int count_moe(const Config *c);
+int count_state(const Config *c);          /* layers with a state in place of attention */
 
 /* Bytes of all attention scores of one layer in f32, if they were kept: [batch, heads, seq,
  * seq]. */

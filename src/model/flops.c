@@ -17,6 +17,9 @@ static const struct { const char *name, *key; FlopGroup group; } ops[OP_COUNT] =
     [OP_SOFTMAX]        = { "softmax",     "softmax",        GROUP_OTHER },
     [OP_AV]             = { "AV",          "av",             GROUP_SCORES },
     [OP_OUT]            = { "output",      "out",            GROUP_PROJECTIONS },
+    [OP_CONV_IN]        = { "B, C, X",     "conv_in",        GROUP_PROJECTIONS },
+    [OP_CONV]           = { "convolution", "conv",           GROUP_OTHER },
+    [OP_CONV_OUT]       = { "its output",  "conv_out",       GROUP_PROJECTIONS },
     [OP_ATTN_POST_NORM] = { NULL,          "attn_post_norm", GROUP_OTHER },
     [OP_ATTN_ADD]       = { "residual",    "attn_add",       GROUP_OTHER },
     [OP_FFN_NORM]       = { NULL,          "ffn_norm",       GROUP_OTHER },
@@ -56,7 +59,7 @@ double flop_intensity(const FlopRow *r) { return r->bytes > 0 ? r->computed / r-
  * position. */
 typedef struct Sizes {
     double d, q, kv, ff, heads, head_dim, rotary;
-    double dense, moe;                     /* share of the blocks that are such */
+    double dense, moe, attends, state;     /* share of the blocks that are such */
     double tokens, pairs_full, pairs_seen; /* pairs: of one head, all sequences */
     double kv_read, kv_written;            /* bytes of K, and of V              */
 } Sizes;
@@ -72,11 +75,11 @@ static double causal_pairs(double n, double window, bool chunked)
                    : full * (full + 1) / 2 + (n - full) * full;
 }
 
-/* The mean over all blocks: `windowed` is the value of a block with a window, `full` of one
- * without. */
+/* The mean over all blocks with attention: `windowed` is the value of a block with a window, `full`
+ * of one without. */
 static double mean(const Config *c, double windowed, double full)
 {
-    double n = count_windowed(c), all = c->n_layers;
+    double n = count_windowed(c), all = c->n_layers - count_state(c);
     return n == 0 ? full : n == all ? windowed : (n * windowed + (all - n) * full) / all;
 }
 
@@ -94,15 +97,17 @@ static Sizes measure(const Config *c, const FlopLoad *load)
                  .rotary = (double)c->rotary_dim * count_rotated(c) / c->n_layers };
     s.moe        = (double)count_moe(c) / c->n_layers;
     s.dense      = 1 - s.moe;
+    s.state      = (double)count_state(c) / c->n_layers;
+    s.attends    = 1 - s.state;
     s.tokens     = load->decode ? batch : batch * n;
-    s.pairs_full = load->decode ? batch * n : batch * n * n;
-    s.pairs_seen =
-        batch * (load->decode ? seen : mean(c, causal_pairs(n, window, c->window_chunked),
-                                                     causal_pairs(n, 0, false)));
+    s.pairs_full = s.attends * (load->decode ? batch * n : batch * n * n);
+    s.pairs_seen = s.attends * batch
+        * (load->decode ? seen : mean(c, causal_pairs(n, window, c->window_chunked),
+                                      causal_pairs(n, 0, false)));
     /* Bytes of K for one position. */
     double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes;
-    s.kv_read    = batch * (load->decode ? seen : n) * kept;
-    s.kv_written = s.tokens * kept;
+    s.kv_read    = s.attends * batch * (load->decode ? seen : n) * kept;
+    s.kv_written = s.attends * s.tokens * kept;
     return s;
 }
 
@@ -153,7 +158,8 @@ static FlopRow rope(const Sizes *s)
 {
     double share = s->rotary / s->head_dim;
     return row(3 * s->tokens * share * (s->q + s->kv),
-               ACT * s->tokens * (2 * share * (s->q + s->kv) + 2 * s->kv) + 2 * s->kv_written);
+               ACT * s->tokens * (2 * share * (s->q + s->kv) + 2 * s->attends * s->kv)
+                   + 2 * s->kv_written);
 }
 
 /* ---- Feed-forward ---------------------------------------------------------------------------- */
@@ -233,14 +239,27 @@ static FlopRow combine(const Sizes *s, const Config *c)
  * (runtime/attention.c). */
 static void count_attention(Flops *f, const Sizes *s)
 {
-    double io = ACT * s->tokens * s->q;
+    double io = s->attends * ACT * s->tokens * s->q;
     f->op[OP_QK] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
     f->op[OP_AV] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
     /* For each score: scale, maximum, difference, exp, sum. For each query and head: 1 / sum, and
      * the result times it. */
-    double once = s->tokens * s->heads * (1 + s->head_dim);
+    double once = s->attends * s->tokens * s->heads * (1 + s->head_dim);
     f->op[OP_SOFTMAX] =
         (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
+}
+
+/* For each channel a product before, one fma a tap, a product behind. It reads three vectors and
+ * writes one, and the state is read and written once for each sequence. */
+static FlopRow convolution(const Sizes *s, const Config *c, const Count *n, const FlopLoad *load)
+{
+    FlopRow sum = { 0 };
+    double  state = ACT * (double)config_state_floats(c);
+    add_share(&sum, s->state,
+              row(s->tokens * s->d * (2 + 2 * c->conv_taps),
+                  weight_bytes(n, ROLE_CONV) + weight_bytes(n, ROLE_CONV_SHIFT)
+                      + 4 * ACT * s->tokens * s->d + 2 * load->batch * state));
+    return sum;
 }
 
 static void sum_up(Flops *f, const Config *c)
@@ -248,7 +267,7 @@ static void sum_up(Flops *f, const Config *c)
     for (int i = 0; i < OP_COUNT; i++) {
         add_to(&f->group[ops[i].group], &f->op[i]);
         add_to(&f->block, &f->op[i]);
-        if (i >= OP_Q && i <= OP_OUT)
+        if (i >= OP_Q && i <= OP_CONV_OUT)
             add_to(&f->attention, &f->op[i]);
     }
     double n  = c->n_layers;
@@ -266,6 +285,7 @@ static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n
     const TensorRow *t = tensor_row(p->role);
     double weights = weight_bytes(n, p->role), wanted = s->tokens * c->experts_used;
     double share   = p->n_tensors == c->n_layers ? 1
+        : tensor_row_part(t) == PART_ATTENTION   ? (double)p->n_tensors / c->n_layers
         : p->n_tensors == count_moe(c)         ? s->moe
                                                  : s->dense;
     Sizes  used    = *s;
@@ -290,7 +310,8 @@ void count_flops(Flops *f, const Config *c, const Count *n, const FlopLoad *load
     *f = (Flops){ 0 };
     for (int i = 0; i < n->n_parts; i++)
         count_part(f, &s, c, n, &n->part[i]);
-    f->op[OP_QK_NORM]  = qk_norm(&s, c, n);
+    add_share(&f->op[OP_QK_NORM], s.attends, qk_norm(&s, c, n));
+    f->op[OP_CONV]     = convolution(&s, c, n, load);
     f->op[OP_ROPE]     = rope(&s);
     f->op[OP_ATTN_ADD] = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
     f->op[OP_ROUTER]   = router(&s, c, n);

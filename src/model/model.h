@@ -81,6 +81,10 @@ typedef struct Layer {
     const float *q_a_norm, *latent_norm; /* [q_lora], [kv_lora] */
     const float *q_norm, *k_norm; /* lengths: QkNorm in config.h */
     const float *attn_sinks;     /* [heads] */
+    /* In place of these, in a layer with a state: all [d_model, d_model]; the weights of the
+     * convolution, [d_model, conv_taps], and its bias, [d_model] or NULL. */
+    Mat          conv_b, conv_c, conv_x, conv_out;
+    const float *conv, *conv_shift;
     NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
     Mat          w_gate, w_up, w_down; /* twice [d_ff, d_model], [d_model, d_ff] */
     Mat          router;         /* [n_experts, d_model] */

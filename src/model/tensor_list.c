@@ -10,13 +10,13 @@
 
 typedef enum Dim {
     NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, ROTARIES, HEAD, HEADS, Q_NORM, K_NORM,
-    EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR, O_DIM, Q_LORA, KV_LORA, NOPE, V_HEAD
+    EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR, O_DIM, Q_LORA, KV_LORA, NOPE, V_HEAD, TAPS
 } Dim;
 
 /* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
 typedef enum When {
     ALWAYS, NEVER, LEARNED, FACTORS, ONE_Q, TWO_Q, PLAIN, LATENT, Q_BIAS, Q_A_BIAS, QK_NORMED,
-    SINKS, UNTIED,
+    SINKS, ATTENDS, STATE, CONV_BIASED, UNTIED,
     ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
     POST_NORMED,             /* a norm of the sublayer's result                       */
     GATED, DENSE, XIELUED, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
@@ -57,7 +57,7 @@ static const struct Part {
     { MAT(wq_a, QKV, Q),                     Q_LORA,      D_MODEL,   TWO_Q,        Q_A_BIAS },
     { VECTOR(q_a_norm),                      Q_LORA,      NONE,      TWO_Q,        NEVER },
     { MAT(wq_b, Q_A, Q),                     Q_DIM,       Q_LORA,    TWO_Q,        NEVER },
-    { MAT(wk, QKV, K),                       KV_DIM,      D_MODEL,   ALWAYS,       QKV_BIAS },
+    { MAT(wk, QKV, K),                       KV_DIM,      D_MODEL,   ATTENDS,      QKV_BIAS },
     { VECTOR(latent_norm),                   KV_LORA,     NONE,      LATENT,       NEVER },
     { MAT(wv, QKV, V),                       KV_DIM,      D_MODEL,   PLAIN,        QKV_BIAS },
     { PER_HEAD(w_uk, UK, Q),                 KV_LORA,     NOPE,      LATENT,       NEVER },
@@ -65,7 +65,13 @@ static const struct Part {
     { VECTOR(q_norm),                        Q_NORM,      NONE,      QK_NORMED,    NEVER },
     { VECTOR(k_norm),                        K_NORM,      NONE,      QK_NORMED,    NEVER },
     { VECTOR(attn_sinks),                    HEADS,       NONE,      SINKS,        NEVER },
-    { MAT(wo, WO, OUT),                      D_MODEL,     O_DIM,     ALWAYS,       OUT_BIAS },
+    { MAT(wo, WO, OUT),                      D_MODEL,     O_DIM,     ATTENDS,      OUT_BIAS },
+    { MAT(conv_b, QKV, CONV_IN),             D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
+    { MAT(conv_c, QKV, CONV_IN),             D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
+    { MAT(conv_x, QKV, CONV_IN),             D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
+    { VECTOR(conv),                          TAPS,        NONE,      STATE,        NEVER },
+    { VECTOR(conv_shift),                    D_MODEL,     NONE,      CONV_BIASED,  NEVER },
+    { MAT(conv_out, WO, CONV_OUT),           D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
     { NORM(attn_post_norm, ATTN_POST_NORM),  D_MODEL,     NONE,      POST_NORMED,  NORM_BIAS },
     { NORM(ffn_norm, FFN_NORM),              D_MODEL,     NONE,      FFN_NORMED,   NORM_BIAS },
     { MAT(w_gate, FFN, GATE),                D_FF,        D_MODEL,   GATED,        FFN_BIAS },
@@ -93,7 +99,8 @@ BlockPart tensor_row_part(const TensorRow *r)
 {
     if (r->at == offsetof(Layer, choice_bias))
         return PART_FFN;
-    if (r->at == offsetof(Layer, attn_sinks))
+    if (r->at == offsetof(Layer, attn_sinks) || r->at == offsetof(Layer, conv)
+        || r->at == offsetof(Layer, conv_shift))
         return PART_ATTENTION;
     if (!tensor_row_mat(r))
         return PART_NORMS;
@@ -106,18 +113,22 @@ static bool holds(const Config *c, When when, int layer)
     NormPlacement place = c->norm_placement;
     bool moe    = layer >= 0 && layer < c->n_layers && config_moe(c, layer);
     bool shared = moe && c->shared_d_ff > 0;
+    bool state  = layer >= 0 && layer < c->n_layers && config_state(c, layer);
     switch (when) {
     case LEARNED:      return c->positions == POS_LEARNED;
     case FACTORS:
         return c->rope.type == ROPE_FACTORS || c->rope.type == ROPE_LONGROPE;
-    case ONE_Q:        return c->q_lora == 0;
-    case TWO_Q:        return c->q_lora > 0;
-    case PLAIN:        return c->kv_lora == 0;
-    case LATENT:       return c->kv_lora > 0;
+    case ONE_Q:        return !state && c->q_lora == 0;
+    case TWO_Q:        return !state && c->q_lora > 0;
+    case PLAIN:        return !state && c->kv_lora == 0;
+    case LATENT:       return !state && c->kv_lora > 0;
     case Q_BIAS:       return c->qkv_bias && c->kv_lora == 0;
     case Q_A_BIAS:     return c->qkv_bias && c->q_lora > 0;
-    case QK_NORMED:    return c->qk_norm != QK_NONE && c->qk_norm != QK_PLAIN;
-    case SINKS:        return c->attn_sinks;
+    case QK_NORMED:    return !state && c->qk_norm != QK_NONE && c->qk_norm != QK_PLAIN;
+    case SINKS:        return !state && c->attn_sinks;
+    case ATTENDS:      return !state;
+    case STATE:        return state;
+    case CONV_BIASED:  return state && c->conv_bias;
     case UNTIED:       return !c->tied_embeddings;
     case ATTN_NORMED:  return place != PLACE_OUTPUT;
     case FFN_NORMED:   return place != PLACE_OUTPUT && place != PLACE_PARALLEL;
@@ -154,6 +165,7 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     *unit = d == Q_DIM ? config_query_dim(c)
         : d == KV_DIM  ? c->head_dim
         : d == O_DIM   ? config_value_dim(c)
+        : d == TAPS    ? c->d_model
                        : 1;
     switch (d) {
     case D_MODEL: *key = "d_model";    return c->d_model;
@@ -175,6 +187,7 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     case KV_LORA: *key = "kv_lora";    return c->kv_lora;
     case NOPE:    *key = "nope_dim";   return c->nope_dim;
     case V_HEAD:  *key = "v_dim";      return c->v_dim;
+    case TAPS:    *key = "conv_taps";  return c->conv_taps * c->d_model;
     case ONE:     *key = "";           return 1;
     case FOUR:    *key = "";           return 4;
     case Q_NORM:
@@ -325,6 +338,9 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [LATENT]       = "kv_lora 0",
         [QK_NORMED]    = "qk_norm false",
         [SINKS]        = "attn_sinks false",
+        [ATTENDS]      = "a layer with a state",
+        [STATE]        = "no state in that layer",
+        [CONV_BIASED]  = "conv_bias false",
         [UNTIED]       = "tied_embeddings true",
         [QKV_BIAS]     = "qkv_bias false",
         [Q_BIAS]       = "qkv_bias false",

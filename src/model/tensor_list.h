@@ -21,6 +21,8 @@ typedef enum TensorRole {
     ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
     ROLE_ATTN_NORM, ROLE_WQ, ROLE_WQ_A, ROLE_Q_A_NORM, ROLE_WQ_B, ROLE_WK, ROLE_LATENT_NORM,
     ROLE_WV, ROLE_W_UK, ROLE_W_UV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_WO,
+    /* Of a layer with a state. */
+    ROLE_CONV_B, ROLE_CONV_C, ROLE_CONV_X, ROLE_CONV, ROLE_CONV_SHIFT, ROLE_CONV_OUT,
     ROLE_ATTN_POST_NORM,
     ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_XIELU, ROLE_W_DOWN,
     /* One tensor for all experts of a layer. */
@@ -39,7 +41,8 @@ typedef enum TensorKind {
 /* The vectors that matrices multiply. Each is turned into integers once, for all matrices that read
  * it. */
 typedef enum Input {
-    /* q, k, v. In parallel blocks with one norm, also everything of INPUT_FFN. */
+    /* q, k, v; or the three of a short convolution. In parallel blocks with one norm, also
+     * everything of INPUT_FFN. */
     INPUT_QKV,
     /* Of latent attention: what wq_b reads; a head's part of q; of what attention gives. */
     INPUT_Q_A, INPUT_UK, INPUT_UV,
@@ -59,6 +62,7 @@ typedef enum BlockPart { PART_ATTENTION, PART_FFN, PART_NORMS, BLOCK_PARTS } Blo
  * has all of them. */
 typedef enum FlopOp {
     OP_ATTN_NORM, OP_Q, OP_K, OP_V, OP_QK_NORM, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT,
+    OP_CONV_IN, OP_CONV, OP_CONV_OUT,
     OP_ATTN_POST_NORM, OP_ATTN_ADD, OP_FFN_NORM, OP_ROUTER, OP_GATE, OP_UP, OP_SILU, OP_DOWN,
     OP_COMBINE, OP_FFN_POST_NORM, OP_FFN_ADD, OP_COUNT
 } FlopOp;

@@ -160,9 +160,10 @@ const char *info_numbers(const Config *c, char *buf, size_t n)
 
 bool info_blocks_differ(const Config *c)
 {
-    int windowed = count_windowed(c), moe = count_moe(c), rotated = count_rotated(c);
+    int windowed = count_windowed(c), moe = count_moe(c), rotated = count_rotated(c),
+        state    = count_state(c);
     return (windowed > 0 && windowed < c->n_layers) || (moe > 0 && moe < c->n_layers)
-        || (rotated > 0 && rotated < c->n_layers);
+        || (rotated > 0 && rotated < c->n_layers) || (state > 0 && state < c->n_layers);
 }
 
 bool info_sizes_differ(const Info *info)

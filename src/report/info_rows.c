@@ -34,6 +34,9 @@ void info_config(Rows *r, const Config *c)
     if (c->kv_lora > 0)
         rows_pair(r, "", "latent: queries of %d + %d, values of %d, a cache of %d + %d for all",
                   c->rotary_dim, c->nope_dim, c->v_dim, c->rotary_dim, c->kv_lora);
+    if (config_has_state(c))
+        rows_pair(r, "", "in %d of %d layers a convolution of %d tokens in its place%s",
+                  count_state(c), c->n_layers, c->conv_taps, c->conv_bias ? ", with biases" : "");
     pair_if_any(r, "positions", info_positions(c, words, sizeof words));
     pair_if_any(r, "numbers", info_numbers(c, words, sizeof words));
     rows_pair(r, "biases", "%s%s%s%s", c->qkv_bias || c->out_bias || c->ffn_bias ? "on" : "none",
@@ -335,6 +338,9 @@ void info_kv(Rows *r, const Info *info)
                 { "positions", v_int(kv->positions) }, { "windowed_layers", v_int(kv->n_windowed) },
                 { "bytes_at_full_context", v_count(kv->full_bytes) },
                 { "ratio_to_mha", v_real(kv->mha_ratio) });
+    if (kv->state_bytes)
+        rows_object(r, "state", { "bytes_per_sequence", v_count(kv->state_bytes) },
+                    { "layers", v_int(count_state(c)) });
     rows_object(r, "attention_scores", { "whole_bytes_per_layer", v_whole(info->score_bytes) },
                 { "tiled_bytes_per_thread", v_count(info->memory.attention) });
     rows_pair(r, "one token", "%s bytes per layer, %s in all layers (%s)",
@@ -346,6 +352,9 @@ void info_kv(Rows *r, const Info *info)
     rows_pair(r, "full context", "%s for %d positions%s%s",
               form_bytes((double)kv->full_bytes, size, sizeof size), kv->positions,
               kv->positions < c->n_ctx ? " (the window)" : "", windowed);
+    if (kv->state_bytes)
+        rows_pair(r, "state", "%s for a sequence of any length, beside the cache",
+                  form_bytes((double)kv->state_bytes, size, sizeof size));
     if (c->kv_heads == c->heads)
         rows_pair(r, "against MHA", "the same: each of %d heads has its own K and V", c->heads);
     else

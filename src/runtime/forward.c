@@ -37,17 +37,11 @@ static void latent_qkv(Run *r, const Layer *w)
     latent_query(r, &r->q, &r->q_heads, &w->w_uk); /* q          [n_tok, heads * head_dim] */
 }
 
-/* One decoder block, which changes x [n_tok, d_model] in place. In a family without a norm at
- * some place, n = x there. */
-static void block(Run *r, int l)
+/* Each token looks back at the tokens before it, through their k and v in the cache. */
+static void look_back(Run *r, int l)
 {
     const Config *c = &r->model->cfg;
     const Layer  *w = &r->layer[l];
-    NormPlacement place = c->norm_placement;
-
-    /* Attention: each token looks back at the tokens before it, through their k and v in the
-     * cache. */
-    norm(r, &r->xn, &r->x, w->attn_norm);    /* n = norm(x)          [n_tok, d_model] */
     if (c->kv_lora) {
         latent_qkv(r, w);
     } else {
@@ -66,7 +60,7 @@ static void block(Run *r, int l)
     norm_heads(r, &r->k, w->k_norm, true);
     scale_query(r, &r->q, l);                /* for families that sharpen it with the position */
     kv_put(r, l);                            /* k and v stay for all later tokens */
-    last_rows(r, l);                         /* n_tok: in the last block only who wants logits */
+    last_rows(r, l, &r->q);                  /* n_tok: in the last block only who wants logits */
     if (r->n_tok == 0)
         return;
     if (c->kv_lora) {
@@ -76,6 +70,38 @@ static void block(Run *r, int l)
         attention(r, &r->att_out, l);        /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
     }
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */
+}
+
+/* In its place, a short convolution (Liquid AI 2025): each channel sees its own last few values,
+ * which are all that a sequence keeps. */
+static void convolve(Run *r, int l)
+{
+    const Layer *w = &r->layer[l];
+    matmul(r, &r->conv_b, &r->xn, &w->conv_b);    /* three products    [n_tok, d_model] each */
+    matmul(r, &r->conv_c, &r->xn, &w->conv_c);
+    matmul(r, &r->conv_x, &r->xn, &w->conv_x);
+    short_conv(r, l);                             /* c = c * conv(b * x) */
+    last_rows(r, l, &r->conv_c);
+    if (r->n_tok > 0)
+        matmul(r, &r->y, &r->conv_c, &w->conv_out);
+}
+
+/* One decoder block, which changes x [n_tok, d_model] in place. In a family without a norm at
+ * some place, n = x there. */
+static void block(Run *r, int l)
+{
+    const Config *c = &r->model->cfg;
+    const Layer  *w = &r->layer[l];
+    NormPlacement place = c->norm_placement;
+
+    /* Attention, or what the layer has in its place. */
+    norm(r, &r->xn, &r->x, w->attn_norm);    /* n = norm(x)          [n_tok, d_model] */
+    if (config_state(c, l))
+        convolve(r, l);
+    else
+        look_back(r, l);
+    if (r->n_tok == 0)
+        return;
     if (place == PLACE_PARALLEL2)
         norm(r, &r->xn, &r->x, w->ffn_norm); /* parallel: norm x before adding attention */
     add(r, &r->x, &r->y, w->attn_post_norm); /* x = x + y, or x + norm(y) */

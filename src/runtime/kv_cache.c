@@ -3,6 +3,7 @@
  * sequence. */
 #include "runtime/kv_cache.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,7 +41,20 @@ KvShape kv_shape(const Config *c, KvType type)
                       .window = c->window,
                       .chunked = c->window_chunked,
                       .type = type,
-                      .full_layers = c->full_layers };
+                      .full_layers = c->full_layers,
+                      .state_layers = c->state_layers,
+                      .state_floats = config_state_floats(c) };
+}
+
+static bool is_state(const KvShape *s, int layer) { return layers_has(&s->state_layers, layer); }
+
+/* Bytes of the states of one sequence. */
+static size_t state_bytes(const KvShape *s)
+{
+    size_t n = 0;
+    for (int l = 0; l < s->n_layers; l++)
+        n += is_state(s, l) ? s->state_floats * sizeof(float) : 0;
+    return n;
 }
 
 /* The oldest position that the next query sees in a layer, if the sequence has `length` tokens. */
@@ -54,7 +68,8 @@ static size_t tiles_held(const KvShape *s, int length, int n_new)
 {
     size_t n = 0;
     for (int l = 0; l < s->n_layers; l++)
-        n += (size_t)(tiles_for(length + n_new) - oldest_seen(s, l, length) / KV_TILE);
+        if (!is_state(s, l))
+            n += (size_t)(tiles_for(length + n_new) - oldest_seen(s, l, length) / KV_TILE);
     return n;
 }
 
@@ -69,7 +84,17 @@ size_t kv_cache_plan_bytes(const KvShape *s, int n_tok, int n_batch)
         most         = held > most ? held : most;
         length      += n_new;
     }
-    return most * (size_t)s->kv_heads * head_bytes(s);
+    return most * (size_t)s->kv_heads * head_bytes(s) + state_bytes(s);
+}
+
+static bool seq_init(KvSeq *s, const KvShape *shape)
+{
+    s->layer = calloc((size_t)shape->n_layers, sizeof *s->layer);
+    bool good = s->layer != NULL;
+    for (int l = 0; good && l < shape->n_layers; l++)
+        if (is_state(shape, l))
+            good = (s->layer[l].state = calloc(shape->state_floats, sizeof(float))) != NULL;
+    return good;
 }
 
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
@@ -81,13 +106,10 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
         return fail(err, INPUT, "a KV tile of %d heads x %d is too large", shape->kv_heads,
                     shape->head_dim);
     c->seq = calloc((size_t)n_seqs, sizeof *c->seq);
-    for (int s = 0; c->seq && s < n_seqs; s++) {
-        c->seq[s].layer = calloc((size_t)shape->n_layers, sizeof *c->seq[s].layer);
-        if (!c->seq[s].layer) {
+    for (int s = 0; c->seq && s < n_seqs; s++)
+        if (!seq_init(&c->seq[s], shape))
             kv_cache_free(c);
-            break;
-        }
-    }
+    c->bytes = c->seq ? (size_t)n_seqs * state_bytes(shape) : 0;
     return c->seq ? true : fail(err, SYSTEM, "out of memory for %d sequences", n_seqs);
 }
 
@@ -169,6 +191,7 @@ void kv_cache_free(KvCache *c)
             for (int i = t->first; i < t->n; i++)
                 release_tile(c, t->tile[i]);
             free(t->tile);
+            free(t->state);
         }
         free(c->seq[s].layer);
     }
@@ -236,6 +259,8 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
     give_back(c, s);
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &s->layer[l];
+        if (t->state)
+            continue;
         if (!grow_table(t, need) || !own_last_tile(c, seq, l))
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions",
                         s->length + n_new);
@@ -256,6 +281,8 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
 /* Does the cache still hold everything that the token after `length` others sees? */
 static bool reaches_back(const KvCache *c, int seq, int length)
 {
+    if (c->shape.state_floats && length > 0 && length != c->seq[seq].length)
+        return false;
     for (int l = 0; length > 0 && l < c->shape.n_layers; l++)
         if (c->seq[seq].layer[l].first * KV_TILE > oldest_seen(&c->shape, l, length))
             return false;
@@ -274,6 +301,8 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
             release_tile(c, t->tile[t->n - 1]);
         if (length == 0)
             t->n = t->first = 0;
+        if (length == 0 && t->state)
+            memset(t->state, 0, c->shape.state_floats * sizeof *t->state);
     }
     s->length = length;
     return true;
@@ -293,24 +322,38 @@ static bool start_tables(KvCache *c, int seq, int length, Error *err)
     kv_cache_rewind(c, seq, 0);
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *t = &c->seq[seq].layer[l];
-        if (!grow_table(t, tiles_for(length)))
+        if (!t->state && !grow_table(t, tiles_for(length)))
             return fail(err, SYSTEM, "out of memory for a KV cache of %d positions", length);
     }
     return true;
 }
 
+const char *kv_cache_lost(const KvShape *s, char buf[KV_LOST])
+{
+    if (s->state_floats)
+        snprintf(buf, KV_LOST, "layers with a state (state_layers) hold only what all tokens made");
+    else
+        snprintf(buf, KV_LOST, "the sliding window of %d no longer holds them", s->window);
+    return buf;
+}
+
 bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
 {
+    char lost[KV_LOST];
     if (!reaches_back(c, from, length)) {
         kv_cache_rewind(c, to, 0);
-        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: the sliding window "
-                                "of %d no longer holds them", from,
-                    length, c->shape.window);
+        return fail(err, USAGE, "sequence %d: cannot copy its first %d tokens: %s", from, length,
+                    kv_cache_lost(&c->shape, lost));
     }
     if (!start_tables(c, to, length, err))
         return false;
     for (int l = 0; l < c->shape.n_layers; l++) {
         KvTiles *source = &c->seq[from].layer[l], *t = &c->seq[to].layer[l];
+        if (t->state) {
+            if (length > 0) /* else it is empty */
+                memcpy(t->state, source->state, c->shape.state_floats * sizeof *t->state);
+            continue;
+        }
         start_at(t, length > 0 ? source->first : 0);
         for (; t->n < tiles_for(length); t->n++) {
             t->tile[t->n] = source->tile[t->n];
@@ -338,6 +381,10 @@ bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, File
     bool good = true;
     for (int l = 0; good && l < c->shape.n_layers; l++) {
         KvTiles *t = &c->seq[seq].layer[l];
+        if (t->state) {
+            memcpy(t->state, layer[l].data, c->shape.state_floats * sizeof *t->state);
+            continue;
+        }
         start_at(t, layer[l].first);
         for (; good && t->n < tiles_for(length); t->n++) {
             KvTile *tile = malloc(sizeof *tile);
@@ -368,7 +415,7 @@ bool kv_cache_start(KvCache *c, int seq, int length, int first, Error *err)
 {
     if (!start_tables(c, seq, length, err))
         return false;
-    for (int l = 0; l < c->shape.n_layers; l++)
+    for (int l = 0; l < c->shape.n_layers; l++) /* no state: such models are not shared by ranks */
         start_at(&c->seq[seq].layer[l], kv_cache_first_tile(c, l, length) ? first : 0);
     if (!kv_cache_reserve(c, seq, length, err)) {
         kv_cache_rewind(c, seq, 0);

@@ -23,6 +23,8 @@ typedef struct KvShape {
     bool   chunked;                     /* Config.window_chunked */
     KvType type;
     Layers full_layers;                 /* layers without the window */
+    Layers state_layers;                /* those that hold a state and no tile ... */
+    size_t state_floats;                /* ... of this length, 0: none does */
 } KvShape;
 
 /* The shape of a cache for a model, of all KV heads. */
@@ -52,6 +54,7 @@ typedef struct KvChunk {
 typedef struct KvTiles {                /* one layer of one sequence */
     KvTile **tile;                      /* [n] by tile number; NULL: given up */
     int    n, cap, first;               /* tiles below first are given up */
+    float *state;                       /* [state_floats], all zero at first; else NULL */
 } KvTiles;
 
 typedef struct KvSeq {
@@ -64,7 +67,7 @@ typedef struct KvCache {
     KvShape shape;
     int     v_stride;                   /* head_dim rounded up to 16 */
     size_t  head_bytes, tile_bytes;     /* K and V of one KV head in a tile; of all heads */
-    size_t  bytes;                      /* of all tiles; shared ones count once */
+    size_t  bytes;                      /* of all tiles, shared ones count once, and states */
     int     n_seqs;
     KvSeq  *seq;
     KvTile *spare;                      /* tiles without users */
@@ -86,10 +89,15 @@ size_t kv_cache_plan_bytes(const KvShape *shape, int n_tok, int n_batch);
  * so far stay with the sequence. */
 bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err);
 
+/* Why an earlier length of a sequence cannot be had again. Returns buf. */
+enum { KV_LOST = 96 };
+const char *kv_cache_lost(const KvShape *s, char buf[KV_LOST]);
+
 /* Makes sequence `to` equal to the first `length` tokens of another sequence `from`, without
  * copying: full tiles stay shared, the last partial one until either writes to it. What `to`
  * held is lost. Fails with USAGE if a windowed layer of `from` has given up what the next token
- * needs, and with SYSTEM (no memory). Then `to` is empty. */
+ * needs, or a state is of other tokens than these, and with SYSTEM (no memory). Then `to` is
+ * empty. */
 bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err);
 
 /* The first tile of a layer that the token after `length` others sees. */
@@ -100,7 +108,7 @@ int kv_cache_first_tile(const KvCache *c, int layer, int length);
 void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *out);
 
 /* Tiles of one layer in a mapping, from number `first` to the last: [tiles, tile_bytes], aligned
- * to 64. */
+ * to 64; or its state, which is copied. */
 typedef struct KvMapped { const void *data; int first; } KvMapped;
 
 /* Makes the empty sequence seq one of `length` tokens whose tiles lie in a mapping; layer
@@ -116,7 +124,7 @@ bool kv_cache_start(KvCache *c, int seq, int length, int first, Error *err);
 void kv_cache_tile_set(const KvCache *c, int seq, int layer, int tile, const void *all);
 
 /* Forgets the tokens from `length` on. False (nothing changes) if a windowed layer has given up
- * a position that would be needed again. */
+ * a position that would be needed again, or if a state would have to forget some of its tokens. */
 bool kv_cache_rewind(KvCache *c, int seq, int length);
 
 /* Bytes of an element, and of a scale (0 for float types). Each position of a head has one scale

@@ -380,15 +380,15 @@ void kv_put(Run *r, int l)
 
 /* The other rows end here: nothing reads what the last block would add to them. Of q, a rank needs
  * only its own heads. */
-void last_rows(Run *r, int l)
+void last_rows(Run *r, int l, Act *of_layer)
 {
     const LastRows *w     = r->last;
-    Act            *act[] = { &r->x, &r->xn, &r->q };
+    Act            *act[] = { &r->x, &r->xn, of_layer };
     int             first, end;
     if (!w || l + 1 < r->model->cfg.n_layers)
         return;
     touch(r, writes(&r->x, BY_COLUMNS), writes(&r->xn, BY_COLUMNS),
-          writes_own(r, &r->q, BY_COLUMNS, RANK_HEADS));
+          writes_own(r, of_layer, BY_COLUMNS, RANK_HEADS));
     for (size_t i = 0; i < sizeof act / sizeof *act; i++) {
         if (act[i] == &r->q && r->model->cfg.kv_lora == 0)
             my_panels(r, &r->layer[l].wq, &first, &end);

@@ -95,6 +95,7 @@ typedef struct Run {
     const LastRows *last;     /* NULL: all rows go through the last block */
     Act x, xn, q, k, v, att_out, y, gate, up;
     Act            q_a, q_heads, att_latent; /* of latent attention (latent.c) */
+    Act            conv_b, conv_c, conv_x;   /* of a layer with a state (short_conv.c) */
     Act            head_in, head_out;        /* its rows of one head, this thread's */
     Act            expert_in; /* rows of xn, grouped by expert */
     Act            mix;       /* [n_tok, d_model]: one expert's output */
@@ -147,8 +148,10 @@ void clip(Run *r, Act *x);                            /* does nothing without qk
 void rope(Run *r, Act *x, int l);                     /* if layer l rotates */
 void scale_query(Run *r, Act *q, int l);              /* q *= a number that grows with pos */
 void kv_put(Run *r, int l);                           /* stores k and v in the cache of layer l */
-void last_rows(Run *r, int l);                        /* behind the last layer's K and V, only the
-                                                       * rows whose logits are wanted are left */
+/* Behind the last layer's K and V, or its state, only the rows of x, xn and act whose logits are
+ * wanted are left. act is q, or [n_tok, d_model]. */
+void last_rows(Run *r, int l, Act *act);
+void short_conv(Run *r, int l);                       /* short_conv.c: in conv_c */
 void attention(Run *r, Act *y, int l);                /* attention.c */
 void attention_probs(Run *r, int l);                  /* attention_probs.c: if someone watches */
 void add(Run *r, Act *x, Act *y, NormVectors v);      /* x += y, or x += norm(y) */

@@ -254,6 +254,9 @@ static bool gguf_adapter_open(Lora *out, const Config *c, const char *path, Erro
 
 bool adapter_open(Lora *out, const Config *c, const char *path, Error *err)
 {
+    if (config_has_state(c))
+        return fail(err, INPUT, "%s: state_layers: expected a model with attention in every layer "
+                                "for an adapter, found some with a state", path);
     bool ok = path_is_folder(path) ? peft_open(out, c, path, err)
                                    : gguf_adapter_open(out, c, path, err);
     if (ok)

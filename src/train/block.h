@@ -37,6 +37,8 @@ typedef union BlockWeights {
         /* wq_a to wq_b, latent_norm, w_uk, w_uv NULL: as experts */
         Weight wq, wq_a, q_a_norm, wq_b, wk, latent_norm, wv, w_uk, w_uv, q_norm, k_norm;
         Weight attn_sinks, wo;
+        /* NULL: train_supported refuses */
+        Weight conv_b, conv_c, conv_x, conv, conv_shift, conv_out;
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
         Weight ffn_norm, w_gate, w_up, xielu, w_down; /* xielu NULL: as experts */
         /* NULL: train_supported refuses */

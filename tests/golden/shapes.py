@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
+SEEDS = {"conv": 80, "convodd": 81, "latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -74,6 +74,10 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
                 "dense_layers": [0], "rope": {"type": "linear", "factor": 2}},
     "chunkfew": {"window": 20, "window_chunked": True, "qk_norm": "plain", "n_experts": 5, "experts_used": 3, "expert_d_ff": 33,
                  "expert_input_scaled": True, "renormalize": True, "norm": "layer", "kv_heads": 1, "head_dim": 12, "expert_bias": True},
+    "conv": {"n_layers": 4, "state_layers": [0, 1, 3], "conv_taps": 3, "qk_norm": "head", "tied_embeddings": True},
+    "convodd": {"n_layers": 4, "d_model": 45, "head_dim": 12, "state_layers": [1, 3], "conv_taps": 5, "conv_bias": True, "qkv_bias": True,
+                "norm_placement": "both", "window": 66, "full_layers": [2], "residual_scale": 0.7, "n_experts": 6, "experts_used": 2,
+                "expert_d_ff": 40, "dense_layers": [0, 1]},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -87,7 +91,7 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "shared_router": False,
             "router_bias": False, "expert_bias": False, "attn_sinks": False, "gate_limit": 0.0, "gate_alpha": 0.0,
-            "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0,
+            "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0, "state_layers": [], "conv_taps": 0, "conv_bias": False,
             "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
 
 
@@ -121,9 +125,15 @@ def make(name):
         if c["norm_bias"] if bias is None else bias:
             put(tensor + "_bias", (width,), 0.3)
 
-    def block(at, place, gated, layer):
-        if place != "output":
-            norm(at + "attn_norm")
+    def convolution(at):
+        for name in ("conv_b", "conv_c", "conv_x"):
+            matrix(at + name, d, d, c["conv_bias"], gain=1.5)
+        put(at + "conv", (d * c["conv_taps"],), (3.0 / c["conv_taps"]) ** 0.5)
+        if c["conv_bias"]:
+            put(at + "conv_shift", (d,), 0.5)
+        matrix(at + "conv_out", d, d, c["conv_bias"])
+
+    def attention(at):
         q_lora, latent = c["q_lora"], c["kv_lora"]
         if q_lora:
             matrix(at + "wq_a", q_lora, d, c["qkv_bias"])
@@ -144,6 +154,11 @@ def make(name):
         if c["attn_sinks"]:
             put(at + "attn_sinks", (c["heads"],), 1.0)
         matrix(at + "wo", d, c["heads"] * c["v_dim"] if latent else q, c["out_bias"])
+
+    def block(at, place, gated, layer):
+        if place != "output":
+            norm(at + "attn_norm")
+        (convolution if layer in c["state_layers"] else attention)(at)
         if place in ("both", "output"):
             norm(at + "attn_post_norm")
         if place not in ("output", "parallel"):
@@ -295,6 +310,13 @@ class Reference:
         p = (p / p.sum(-1, keepdims=True))[..., :len(x)]
         return self.linear((p @ np.repeat(v, share, 0)).transpose(1, 0, 2).reshape(len(x), -1).astype(self.dtype), at + "wo")
 
+    def convolution(self, x, at):
+        b, c, y = (self.linear(x, at + "conv_" + n) for n in "bcx")
+        taps, w = self.c["conv_taps"], self.w[at + "conv"].reshape(self.c["d_model"], -1)
+        u = np.concatenate([np.zeros((taps - 1, w.shape[0]), self.dtype), b * y])
+        seen = sum(w[:, j] * u[j:j + len(x)] for j in range(taps)) + self.w.get(at + "conv_shift", self.dtype(0))
+        return self.linear(c * seen, at + "conv_out")
+
     def xielu(self, at):
         p, n, beta, eps = self.w[at + "xielu"]
         return lambda x: np.where(x > 0, p * x * x, n * (np.expm1(np.minimum(x, eps)) - x)) + beta * x
@@ -350,7 +372,8 @@ class Reference:
         before = (lambda y, n: y) if place == "output" else (lambda y, n: self.norm(y, at + n))
         after = (lambda y, n: self.norm(y, at + n)) if place in ("both", "output") else (lambda y, n: y)
         n = before(x, "attn_norm")
-        y = x + m * after(self.attention(n, at, i), "attn_post_norm")
+        mixed = self.convolution(n, at) if i in c["state_layers"] else self.attention(n, at, i)
+        y = x + m * after(mixed, "attn_post_norm")
         if place == "parallel2":
             n = before(x, "ffn_norm")
         elif place != "parallel":

@@ -288,6 +288,24 @@ static void refused(tblock_context *c, tblock_context *draft, int status, const 
           done ? "done" : err.msg);
 }
 
+/* A state cannot forget a wrong guess, of neither of the two. */
+static void models_with_states_are_refused(void)
+{
+    tblock_synth_options o = { .type = "f32", .seed = 1 };
+    bool                 made = write_config("{\"d_model\": 24, \"n_layers\": 2, \"heads\": 2, "
+                                             "\"d_ff\": 24, \"vocab_size\": 40, \"n_ctx\": 64, "
+                                             "\"state_layers\": [0], \"conv_taps\": 3}")
+        && tblock_synth(in_folder("config.json"), in_folder("state.bin"), &o, &err);
+    tblock_model *m = made ? tblock_open(in_folder("state.bin"), NULL, &err) : NULL;
+    CHECK(m, "%s", err.msg);
+    tblock_context *c = context_of(model, 1, 0, 0), *state = context_of(m, 1, 0, 0);
+    refused(c, state, INPUT, "(state_layers)");
+    refused(state, c, INPUT, "(state_layers)");
+    tblock_context_free(c), tblock_context_free(state);
+    tblock_close(m);
+    unlink(in_folder("state.bin"));
+}
+
 static void wrong_drafters_are_refused(void)
 {
     tblock_model   *small = synth("small.bin", 1, 0, 39);
@@ -331,6 +349,7 @@ int main(int argc, char **argv)
     TEST(many_share_the_draft);
     TEST(it_guesses_what_fits);
     TEST(wrong_drafters_are_refused);
+    TEST(models_with_states_are_refused);
     tblock_close(model), tblock_close(other), tblock_close(windowed), tblock_close(words),
         tblock_close(other_words);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)

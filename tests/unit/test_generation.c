@@ -11,7 +11,7 @@
 enum { VOCAB = 48, N_CTX = 200, MOST = 200, WIDTH = 36 };
 
 static Error         err;
-static tblock_model *plain, *windowed, *narrow, *quantized, *text_model;
+static tblock_model *plain, *windowed, *narrow, *stateful, *quantized, *text_model;
 
 static uint32_t random_state = 1;
 static int      below(int n)
@@ -20,17 +20,22 @@ static int      below(int n)
     return (int)((random_state >> 8) % (uint32_t)n);
 }
 
-static tblock_model *model_of(const char *name, int window)
+/* more: keys of the config. */
+static tblock_model *model_with(const char *name, int window, const char *more)
 {
-    char json[300];
+    char json[360];
     snprintf(json, sizeof json,
              "{\"d_model\": %d, \"n_layers\": 2, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, "
              "\"d_ff\": 40, \"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d%s}",
-             WIDTH, VOCAB, N_CTX, window, window ? ", \"full_layers\": [1]" : "");
+             WIDTH, VOCAB, N_CTX, window, more);
     tblock_synth_options o = { .type = "f32", .seed = 5 };
     bool                 made =
         write_config(json) && tblock_synth(in_folder("config.json"), in_folder(name), &o, &err);
     return made ? tblock_open(in_folder(name), NULL, &err) : NULL;
+}
+static tblock_model *model_of(const char *name, int window)
+{
+    return model_with(name, window, window ? ", \"full_layers\": [1]" : "");
 }
 
 static tblock_context *context_of(const tblock_model *m, int n_seqs, int n_batch, int threads)
@@ -223,6 +228,7 @@ static void tell_with(const tblock_model *m, int n_batch, int threads, const tbl
             Story *s = &story[(i + from) % N_SEQS];
             if (!s->g && below(3) == 0) {
                 make_story(s);
+                s->o.draft = m == stateful ? 0 : s->o.draft;
                 s->g = tblock_generation_open(c, &s->o, &err);
                 CHECK(s->g, "%s", err.msg);
             }
@@ -249,7 +255,7 @@ static void tell_with(const tblock_model *m, int n_batch, int threads, const tbl
     }
     for (int i = 0; i < N_SEQS; i++)
         tblock_generation_close(story[i].g);
-    CHECK(reused > 100 && accepted > 50 && wrong > 50,
+    CHECK(reused > 100 && (m == stateful || (accepted > 50 && wrong > 50)),
           "too little to tell: %zu reused, %zu accepted, %zu wrong", reused, accepted, wrong);
     tblock_context_free(c);
     tblock_context_free(draft);
@@ -286,6 +292,11 @@ static void quantized_weights_change_no_bit(void)
 static void a_window_changes_no_bit(void)
 {
     tell_together(windowed, 16, 1);
+}
+
+static void a_state_changes_no_bit(void)
+{
+    tell_together(stateful, 16, 2);
 }
 
 /* Open, and go on to the end. NULL: it could not be opened. */
@@ -641,6 +652,27 @@ static void what_a_failed_batch_read_of_a_prompt_is_kept(void)
     }
 }
 
+/* A state is what all tokens made of it: a sequence of others than the beginning is of no use. */
+static void a_state_is_reused_whole_and_takes_no_draft(void)
+{
+    static const int32_t      id[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
+    tblock_context           *c = context_of(stateful, 3, 0, 1);
+    tblock_generation_options o = { .ids = id, .n_ids = 5, .max_tokens = -1 };
+    tblock_generation        *a = tell(c, &o), *b;
+    o.n_ids                     = 8;
+    b                           = tell(c, &o);
+    CHECK(info_of(b).seq == 1 && info_of(b).n_reused == 5, "a copy of all %zu tokens in %d",
+          info_of(b).n_reused, info_of(b).seq);
+    o.n_ids = 3;
+    tblock_generation_close(b);
+    b = tell(c, &o);
+    CHECK(info_of(b).n_reused == 0, "%zu of a longer one", info_of(b).n_reused);
+    tblock_generation_close(a), tblock_generation_close(b);
+    o.draft = 1;
+    expect(tblock_generation_open(c, &o, &err), USAGE, "draft: expected 0 with this model");
+    tblock_context_free(c);
+}
+
 static void wrong_use_is_refused(void)
 {
     static const int32_t      id[N_CTX + 1], high[] = { VOCAB };
@@ -928,6 +960,8 @@ int main(int argc, char **argv)
     TEST_MAIN_ARGS(argc, argv);
     bool made = make_folder() && (plain = model_of("plain.bin", 0))
         && (windowed = model_of("windowed.bin", 70)) && (narrow = model_of("narrow.bin", 5))
+        && (stateful = model_with("stateful.bin", 0,
+                                  ", \"state_layers\": [0], \"conv_taps\": 3"))
         && (quantized =
                 tblock_open(in_folder("plain.bin"), &(tblock_open_options){ .type = "q4" }, &err))
         && tblock_convert("tests/data/models/llama3-e2e", in_folder("text.bin"), NULL, NULL, &err)
@@ -940,6 +974,8 @@ int main(int argc, char **argv)
     TEST(threads_change_no_bit);
     TEST(small_batches_change_no_bit);
     TEST(a_window_changes_no_bit);
+    TEST(a_state_changes_no_bit);
+    TEST(a_state_is_reused_whole_and_takes_no_draft);
     TEST(a_wrong_draft_pushes_nothing_out_of_a_window);
     TEST(quantized_weights_change_no_bit);
     TEST(a_drafter_changes_no_bit);
@@ -960,10 +996,10 @@ int main(int argc, char **argv)
     TEST(texts_fit_their_constraint);
     TEST(likely_tokens_change_no_text);
     TEST(it_ends_only_where_the_text_may);
-    tblock_close(plain), tblock_close(windowed), tblock_close(narrow), tblock_close(quantized),
-        tblock_close(text_model);
+    tblock_close(plain), tblock_close(windowed), tblock_close(narrow), tblock_close(stateful),
+        tblock_close(quantized), tblock_close(text_model);
     static const char *const files[] = { "config.json", "plain.bin",  "windowed.bin",
-                                         "narrow.bin",  "poison.bin", "text.bin" };
+                                         "narrow.bin",  "stateful.bin", "poison.bin", "text.bin" };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         unlink(in_folder(files[i]));
     rmdir(folder);

@@ -247,6 +247,54 @@ static void rewinding_behind_a_window_is_refused(void)
     kv_cache_free(&c);
 }
 
+static KvCache cache_with_states(int n_seqs)
+{
+    KvCache c;
+    KvShape shape = { .n_layers = 3, .kv_heads = 1, .head_dim = 8, .type = KV_F32,
+                      .state_floats = 5 };
+    layers_add(&shape.state_layers, 0);
+    layers_add(&shape.state_layers, 2);
+    if (!kv_cache_init(&c, &shape, n_seqs, &err)) {
+        fprintf(stderr, "%s\n", err.msg);
+        exit(4);
+    }
+    return c;
+}
+
+static void a_layer_with_a_state_takes_no_tile(void)
+{
+    KvCache c     = cache_with_states(2);
+    size_t  state = 2 * 5 * sizeof(float);
+    CHECK(c.bytes == 2 * state, "two empty sequences: %zu bytes", c.bytes);
+    CHECK(grow(&c, 0, 130), "%s", err.msg);
+    CHECK(c.bytes == 2 * state + 3 * c.tile_bytes, "130 tokens: %zu bytes", c.bytes);
+    CHECK(kv_cache_plan_bytes(&c.shape, 130, 64) == state + 3 * c.tile_bytes, "plan: %zu bytes",
+          kv_cache_plan_bytes(&c.shape, 130, 64));
+    CHECK(!c.seq[0].layer[0].n && !c.seq[0].layer[2].n && c.seq[0].layer[1].n == 3, "its tiles");
+    CHECK(c.seq[0].layer[0].state && !c.seq[0].layer[1].state, "its states");
+    kv_cache_free(&c);
+}
+
+/* It is what all tokens made: it goes along with all of them, or with none. */
+static void a_state_forgets_all_or_nothing(void)
+{
+    KvCache c = cache_with_states(2);
+    CHECK(grow(&c, 0, 70), "%s", err.msg);
+    for (int i = 0; i < 5; i++)
+        c.seq[0].layer[0].state[i] = c.seq[0].layer[2].state[i] = (float)(i + 1);
+    CHECK(!kv_cache_rewind(&c, 0, 69) && c.seq[0].length == 70, "one token back");
+    CHECK(kv_cache_rewind(&c, 0, 70) && c.seq[0].layer[2].state[4] == 5, "none back");
+    CHECK(!kv_cache_share(&c, 0, 1, 69, &err) && strstr(err.msg, "state_layers"), "%s", err.msg);
+    CHECK(kv_cache_share(&c, 0, 1, 70, &err) && c.seq[1].layer[2].state[4] == 5, "%s", err.msg);
+    c.seq[1].layer[2].state[4] = 6;
+    CHECK(c.seq[0].layer[2].state[4] == 5, "a copy is its own");
+    CHECK(kv_cache_rewind(&c, 0, 0), "length 0 always works");
+    for (int i = 0; i < 5; i++)
+        CHECK(c.seq[0].layer[0].state[i] == 0 && c.seq[0].layer[2].state[i] == 0, "value %d", i);
+    CHECK(kv_cache_share(&c, 0, 1, 0, &err) && c.seq[1].layer[2].state[4] == 0, "an empty copy");
+    kv_cache_free(&c);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -260,5 +308,7 @@ int main(int argc, char **argv)
     TEST(tiles_are_zero_and_apart_across_chunks);
     TEST(rewinding_gives_tiles_back_for_use_again);
     TEST(rewinding_behind_a_window_is_refused);
+    TEST(a_layer_with_a_state_takes_no_tile);
+    TEST(a_state_forgets_all_or_nothing);
     return TEST_END();
 }

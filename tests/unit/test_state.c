@@ -10,6 +10,7 @@
 #include "temp_folder.h"
 
 enum { VOCAB = 50, LAYERS = 2, N_CTX = 640, N_SEQS = 4 };
+enum { STATE = 1000, STATES = 1001 }; /* for a window: one layer, or both, have a state instead */
 
 static Error err;
 
@@ -17,12 +18,17 @@ static Error err;
  * alone. */
 static tblock_model *model_of(int window, int seed)
 {
-    char json[300];
+    const bool  state = window == STATE || window == STATES;
+    const char *more  = window < 0      ? ", \"full_layers\": [1]"
+        : window == STATE               ? ", \"state_layers\": [1], \"conv_taps\": 4"
+        : window == STATES              ? ", \"state_layers\": [0, 1], \"conv_taps\": 40"
+                                        : "";
+    char        json[360];
     snprintf(json, sizeof json,
              "{\"d_model\": 36, \"n_layers\": %d, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, "
              "\"d_ff\": 40, "
              "\"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d%s}",
-             LAYERS, VOCAB, N_CTX, abs(window), window < 0 ? ", \"full_layers\": [1]" : "");
+             LAYERS, VOCAB, N_CTX, state ? 0 : abs(window), more);
     CHECK(write_config(json), "cannot write");
     tblock_synth_options o = {.type = "f32", .seed = (uint64_t)seed};
     tblock_model *m = tblock_synth(in_folder("config.json"), in_folder("m.bin"), &o,
@@ -102,10 +108,11 @@ static void audit(const tblock_context *c)
                 tiles += 1.0 / users;
             }
         }
-    CHECK(fabs(tiles - (double)kv->bytes / (double)kv->tile_bytes) < 1e-6,
-          "%g tiles, %zu bytes of %zu each", tiles,
-          kv->bytes,
-          kv->tile_bytes);
+    double states = 0;
+    for (int l = 0; l < LAYERS; l++)
+        states += kv->seq[0].layer[l].state ? (double)kv->shape.state_floats * 4 * kv->n_seqs : 0;
+    CHECK(fabs(tiles - ((double)kv->bytes - states) / (double)kv->tile_bytes) < 1e-6,
+          "%g tiles, %zu bytes, %zu each, %g of states", tiles, kv->bytes, kv->tile_bytes, states);
 }
 
 static void expect(bool done, int status, const char *words)
@@ -224,11 +231,11 @@ static void do_something(tblock_context *c, tblock_context *scratch, Text *text,
 
 static void random_operations_leave_the_bits_of_a_fresh_start(void)
 {
-    static const int         windows[] = {0, 70, 1, 200, -70};
+    static const int         windows[] = {0, 70, 1, 200, -70, STATE, STATES};
     static const char *const types[]   = {"f32", "f16", "q8"};
     static Text              text[N_SEQS];
     int                      done[6] = {0};
-    for (int i = 0; i < 15 && test_case_state == 0; i++) {
+    for (int i = 0; i < 21 && test_case_state == 0; i++) {
         tblock_model   *m = model_of(windows[i / 3], 1);
         tblock_context *c = context_of(m, types[i % 3], N_SEQS),
                        *scratch = context_of(m, types[i % 3], 1);
@@ -251,9 +258,11 @@ static void random_operations_leave_the_bits_of_a_fresh_start(void)
 static void a_loaded_state_goes_on_with_the_same_bits(void)
 {
     static const char *const types[]   = {"f32", "f16", "q8"};
-    static const int         windows[] = {0, 70, -70}, lengths[] = {1, 63, 64, 65, 300};
-    for (int i = 0; i < 45; i++) {
-        tblock_model   *m = model_of(windows[i / 3 % 3], 1);
+    static const int         windows[] = {0, 70, -70, STATE, STATES},
+                             lengths[] = {1, 63, 64, 65, 300};
+    for (int i = 0; i < 75; i++) {
+        int             window = windows[i / 3 % 5];
+        tblock_model   *m      = model_of(window, 1);
         tblock_context *c = context_of(m, types[i % 3], 2),
                        *scratch = context_of(m, types[i % 3], 1);
         Text            t = {.n = 0}, u;
@@ -261,7 +270,7 @@ static void a_loaded_state_goes_on_with_the_same_bits(void)
         size_t          n;
         if (!c || !scratch)
             return;
-        CHECK(go_on(c, 1, &t, lengths[i / 9]), "%s", err.msg);
+        CHECK(go_on(c, 1, &t, lengths[i / 15]), "%s", err.msg);
         CHECK(tblock_state_save(c, 1, t.id, (size_t)t.n, in_folder("s"), &err), "%s", err.msg);
         tblock_context *again = context_of(m, types[i % 3], 1);
         bool loaded = again && tblock_state_load(again, 0, in_folder("s"), &ids, &n, &err);
@@ -276,8 +285,12 @@ static void a_loaded_state_goes_on_with_the_same_bits(void)
         CHECK(tblock_state_load(again, 0, in_folder("s"), &ids, &n, &err),
               "the file is as it was: %s", err.msg);
         tblock_free(ids);
-        CHECK(tblock_seq_rewind(again, 0, u.n - 1, &err), "back by one: %s", err.msg);
-        u.n--;
+        if (window < STATE) {
+            CHECK(tblock_seq_rewind(again, 0, u.n - 1, &err), "back by one: %s", err.msg);
+            u.n--;
+        } else if (u.n > 1) {
+            expect(tblock_seq_rewind(again, 0, u.n - 1, &err), USAGE, "(state_layers) hold only");
+        }
         CHECK(go_on(again, 0, &u, 1), "%s", err.msg);
         check_logits(again, 1, scratch, &u, "the last token anew");
         audit(again);
@@ -375,6 +388,35 @@ static bool rewrite(const char *from, const char *to, const Change *ch)
         tensor_writer_abort(w);
     tensor_file_close(&f);
     return ok;
+}
+
+static void a_state_of_another_length_is_refused(void)
+{
+    tblock_model   *m = model_of(STATE, 1);
+    tblock_context *c = context_of(m, "f32", 1);
+    Text            t = {.n = 0};
+    int32_t        *ids;
+    size_t          n;
+    if (!c)
+        return;
+    CHECK(go_on(c, 0, &t, 70) && tblock_state_save(c, 0, t.id, 70, in_folder("s"), &err), "%s",
+          err.msg);
+    const struct { Change change; const char *words; } bad[] = {
+        {{.tensor = "state.layer1", .name = "kv.layer1"},
+          "tensor state.layer1: expected F32 of rank 1, found no such tensor"},
+        {{.tensor = "state.layer1", .rank = 1, .shape = {107}, .dtype = DT_F32},
+          "tensor state.layer1: expected [108], found [107]"},
+        {{.tensor = "state.layer1", .rank = 2, .shape = {3, 36}, .dtype = DT_F32},
+          "tensor state.layer1: expected F32 of rank 1, found F32 [3, 36]"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK(rewrite(in_folder("s"), in_folder("bad"), &bad[i].change), "case %zu: %s", i,
+              err.msg);
+        expect(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err), INPUT, bad[i].words);
+        CHECK(tblock_seq_length(c, 0) == 70, "the sequence stays");
+    }
+    tblock_context_free(c);
+    tblock_close(m);
 }
 
 static void every_difference_is_named(void)
@@ -574,6 +616,7 @@ int main(int argc, char **argv)
     TEST(learned_positions_bound_the_context);
     TEST(a_loaded_state_goes_on_with_the_same_bits);
     TEST(a_file_tells_nothing_of_other_sequences);
+    TEST(a_state_of_another_length_is_refused);
     TEST(every_difference_is_named);
     TEST(a_model_without_a_hash_is_still_told_from_another);
     TEST(a_damaged_file_does_no_harm);

@@ -121,6 +121,10 @@ static void what_training_lacks_is_named(void)
     c = base();
     c.attn_softcap = 50;
     CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "attn_softcap"), "%s", err.msg);
+    c = base();
+    c.conv_taps = 3;
+    layers_add(&c.state_layers, 0);
+    CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "state_layers"), "%s", err.msg);
 }
 
 /* Of the adapter alone; the model's own weights have none and stay. */

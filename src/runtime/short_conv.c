@@ -1,0 +1,65 @@
+/* runtime/short_conv.c: the short convolution of LFM2 (Liquid AI 2025), token by token: what one
+ * channel makes of its last values. They are the sequence's state, so a prompt in one piece, in
+ * many, and decode are the same sums. */
+#include <string.h>
+
+#include "runtime/ops.h"
+
+/* This member's channels. */
+typedef struct Channels { int at, n; } Channels;
+
+/* The tokens of one sequence. u is in conv_x; before its first row comes the state. */
+static void convolve_span(Run *r, const Span *s, int l, const float *state, Channels mine)
+{
+    const Layer *w    = &r->layer[l];
+    const int    taps = r->model->cfg.conv_taps, d = r->conv_x.width;
+    const float *u[MAX_TAPS];
+    for (int t = 0; t < s->n_tok; t++) {
+        float *c = act_row(&r->conv_c, s->first + t) + mine.at;
+        for (int j = 0; j < taps; j++) {
+            int row = t - (taps - 1) + j;
+            u[j]    = (row < 0 ? state + (size_t)(row + taps - 1) * (size_t)d
+                               : act_row(&r->conv_x, s->first + row)) + mine.at;
+        }
+        r->kernels->short_conv(c, c, u, w->conv + (size_t)mine.at * (size_t)taps,
+                               w->conv_shift ? w->conv_shift + mine.at : NULL, taps, mine.n);
+    }
+}
+
+/* The state becomes the last rows of itself and u. */
+static void keep_last(Run *r, const Span *s, float *state, Channels mine)
+{
+    const int    rows = r->model->cfg.conv_taps - 1;
+    const size_t d    = (size_t)r->conv_x.width;
+    for (int i = 0; i < rows; i++) {
+        int          row = s->n_tok - rows + i;
+        const float *from = row < 0 ? state + (size_t)(row + rows) * d
+                                    : act_row(&r->conv_x, s->first + row);
+        memcpy(state + (size_t)i * d + mine.at, from + mine.at, (size_t)mine.n * sizeof *state);
+    }
+}
+
+/* A member has the same channels in every pass of as many members, and passes do not overlap, so
+ * the state needs no meeting. */
+void short_conv(Run *r, int l)
+{
+    int first, end;
+    touch(r, reads(&r->conv_b, BY_COLUMNS), writes(&r->conv_x, BY_COLUMNS),
+          writes(&r->conv_c, BY_COLUMNS));
+    enter(r, "conv", 0, 2.0 * r->model->cfg.conv_taps * r->conv_x.width * r->n_tok);
+    my_panels(r, &r->layer[l].conv_x, &first, &end);
+    Channels mine = { first * PANEL_ROWS, columns(first, end - first, r->conv_x.width) };
+    if (first >= end)
+        return;
+    for (int t = 0; t < r->n_tok; t++) {
+        const float *b = act_row(&r->conv_b, t) + mine.at;
+        float       *u = act_row(&r->conv_x, t) + mine.at;
+        for (int i = 0; i < mine.n; i++)
+            u[i] = b[i] * u[i];
+    }
+    for (int i = 0; i < r->n_spans; i++) {
+        float *state = r->kv_cache->seq[r->span[i].seq].layer[l].state;
+        convolve_span(r, &r->span[i], l, state, mine);
+        keep_last(r, &r->span[i], state, mine);
+    }
+}
