@@ -7,8 +7,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TEST_DATA = ROOT / (os.environ.get("TBLOCK_TEST_DATA") or "/nonexistent")
+OURS = ROOT / "tests" / "data"
 FIXTURES = TEST_DATA / "fixtures"
 MORE = TEST_DATA / "data"
 if not FIXTURES.is_dir():
-    FIXTURES = ROOT / "tests" / "data"
+    FIXTURES = OURS
     print("without test data", file=sys.stderr)

@@ -44,6 +44,8 @@ enum {
     ROTATED_LAST = 1024,          /* of a head, which in ours stand first */
     /* of latent attention: for each head the columns of its w_uk, then the rows of its w_uv */
     IN_UK = 2048, IN_UV = 4096,
+    /* thirds of one matrix: those of conv_b, conv_c, conv_x */
+    IN_B = 8192, IN_C = 1 << 14, IN_X = 1 << 15,
     IN_TURN    = 256              /* with IN_GATE, IN_UP: gate and up in turn, gate first */
 };
 
@@ -78,6 +80,7 @@ enum {
     UNROTATED_SCALED = 1 << 25,            /* query_scale_unrotated; without it no query_scale */
     SHARED_AS_WIDE = 1 << 26,              /* shared_d_ff is expert_d_ff */
     LATENT_KV = 1 << 27,                   /* latent attention */
+    SHORT_CONV = 1 << 13,                  /* layers that are no attention convolve */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
 
@@ -161,7 +164,7 @@ typedef struct Family {
     /* tensors that are skipped; "#" stands for digits, "*" at the end for the rest */
     const char         *unused[3];
     /* keys that change nothing in this family: with any value (NULL), or with this one */
-    const char         *fixed[10][2];
+    const char         *fixed[14][2];
 } Family;
 
 extern const Family       families[];            /* name NULL ends */

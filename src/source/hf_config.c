@@ -295,6 +295,100 @@ static bool read_latent(HfReader *r)
     return true;
 }
 
+/* ---- Lists of layers ------------------------------------------------------------------------- */
+
+/* Add the layers that a key lists. *given: is it there, and not null? */
+static bool listed(HfReader *r, const char *name, Layers *set, bool *given)
+{
+    const Json *list = key_take(&r->keys, name);
+    *given = list && !json_is_null(list);
+    if (*given && !json_is_array(list))
+        return key_wrong(&r->keys, name, "expected an array of layers, found %s", json_kind(list));
+    for (const Json *i = json_first(list); i; i = json_next(i)) {
+        int64_t l;
+        if (!json_read_int(i, key_what(&r->keys, name), 0, INT32_MAX, &l, r->keys.err))
+            return false;
+        if (l < r->c->n_layers)
+            layers_add(set, (int)l);
+    }
+    return true;
+}
+
+/* ---- Layers with a state --------------------------------------------------------------------- */
+
+/* LFM2: layer_types counts, else full_attn_idxs, else every layer is attention. */
+static bool state_layers(HfReader *r)
+{
+    Config     *c    = r->c;
+    const Json *list = key_take(&r->keys, "layer_types");
+    Layers      full = { 0 };
+    bool        given;
+    int         l = 0;
+    if (!listed(r, "full_attn_idxs", &full, &given))
+        return false;
+    if (!list || json_is_null(list)) {
+        for (l = 0; given && l < c->n_layers; l++)
+            if (!layers_has(&full, l))
+                layers_add(&c->state_layers, l);
+        return true;
+    }
+    if (!json_is_array(list) || json_count(list) != (size_t)c->n_layers)
+        return key_wrong(&r->keys, "layer_types", "expected %d entries, found %zu", c->n_layers,
+                         json_count(list));
+    for (const Json *i = json_first(list); i; i = json_next(i), l++) {
+        const char *word = "";
+        char        key[32], found[80];
+        snprintf(key, sizeof key, "layer_types[%d]", l);
+        if (json_is_string(i) && !json_read_string(i, "", &word, NULL))
+            return false;
+        if (strcmp(word, "conv") == 0)
+            layers_add(&c->state_layers, l);
+        else if (strcmp(word, "full_attention") != 0)
+            return key_wrong(&r->keys, key, "expected 'conv' or 'full_attention', found %s",
+                             key_found(i, found, sizeof found));
+    }
+    return true;
+}
+
+/* LFM2: intermediate_size is not the width that a block has, unless a flag says so. */
+static bool adjust_ff(HfReader *r)
+{
+    const Json *on       = key_take(&r->keys, "block_auto_adjust_ff_dim"),
+               *times    = key_take(&r->keys, "block_ffn_dim_multiplier"),
+               *multiple = key_take(&r->keys, "block_multiple_of");
+    bool        adjusts  = true;
+    double      factor   = 1, width = floor(2.0 * r->c->d_ff / 3);
+    int         unit     = 256;
+    if ((on && !key_bool(&r->keys, "block_auto_adjust_ff_dim", on, &adjusts))
+        || (multiple && !key_size(&r->keys, "block_multiple_of", multiple, &unit))
+        || (times && !key_number(&r->keys, "block_ffn_dim_multiplier", times, &factor)))
+        return false;
+    if (!adjusts)
+        return true;
+    width = ceil(floor(factor * width) / unit) * unit;
+    if (!(width >= 1 && width <= KEY_LARGEST))
+        return key_wrong(&r->keys, "intermediate_size",
+                         "expected a width of 1 to %d after block_ffn_dim_multiplier and "
+                         "block_multiple_of, found %.9g", KEY_LARGEST, width);
+    r->c->d_ff = (int)width;
+    return true;
+}
+
+/* A convolution that no layer has is dropped, so that our config says the same of equal models. */
+static bool read_state(HfReader *r)
+{
+    Config *c = r->c;
+    if (!(r->family->has & SHORT_CONV))
+        return true;
+    if (!state_layers(r) || !adjust_ff(r))
+        return false;
+    if (!config_has_state(c)) {
+        c->conv_taps = 0;
+        c->conv_bias = false;
+    }
+    return true;
+}
+
 /* ---- Layers without rotation ----------------------------------------------------------------- */
 
 /* Families that list them: 1 rotates, 0 does not. */
@@ -448,7 +542,7 @@ static bool read_window(HfReader *r)
     const Json *types;
     if (!full_layers(r, c->window > 0, &full))
         return false;
-    types = key_take(&r->keys, "layer_types");
+    types = f->has & SHORT_CONV ? NULL : key_take(&r->keys, "layer_types");
     if (types && !json_is_null(types) && !layer_types(r, types, &full))
         return false;
     for (int l = 0; l < c->n_layers; l++)
@@ -501,23 +595,6 @@ static bool layer_thetas(HfReader *r)
 }
 
 /* ---- Experts --------------------------------------------------------------------------------- */
-
-/* Add the layers that a key lists. *given: is it there, and not null? */
-static bool listed(HfReader *r, const char *name, Layers *set, bool *given)
-{
-    const Json *list = key_take(&r->keys, name);
-    *given = list && !json_is_null(list);
-    if (*given && !json_is_array(list))
-        return key_wrong(&r->keys, name, "expected an array of layers, found %s", json_kind(list));
-    for (const Json *i = json_first(list); i; i = json_next(i)) {
-        int64_t l;
-        if (!json_read_int(i, key_what(&r->keys, name), 0, INT32_MAX, &l, r->keys.err))
-            return false;
-        if (l < r->c->n_layers)
-            layers_add(set, (int)l);
-    }
-    return true;
-}
 
 /* Families have experts only in every n-th layer, or from one layer to another. */
 static bool dense_layers(HfReader *r)
@@ -698,7 +775,7 @@ static bool read_config(HfReader *r, HfQuant *quant)
 {
     return unwrap(r) && find_family(r) && hf_quant_read(r, quant) && read_table(r) && read_flags(r)
         && read_activation(r) && read_heads(r) && hf_rope_read(r)
-        && read_latent(r) && no_rope_layers(r) && read_window(r) && layer_thetas(r)
+        && read_latent(r) && read_state(r) && no_rope_layers(r) && read_window(r) && layer_thetas(r)
         && read_experts(r) && read_next(r)
         && read_ids(r) && check_left(r);
 }

@@ -162,6 +162,10 @@ int64_t hf_fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
         r->base      = lies & IN_UK ? 0 : c->nope_dim;
         return (int64_t)c->heads * each;
     }
+    if (lies & (IN_B | IN_C | IN_X)) {
+        r->base = lies & IN_B ? 0 : lies & IN_C ? rows : 2 * rows;
+        return 3 * (int64_t)rows;
+    }
     if (lies & IN_TURN) {
         r->base   = lies & IN_UP ? 1 : 0;
         r->unit   = 1;
@@ -211,6 +215,9 @@ static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const 
     if (t->rank == want->rank
         && memcmp(t->shape, want->dim, (size_t)want->rank * sizeof want->dim[0]) == 0)
         return true;
+    if (s->role == ROLE_CONV) /* the weights of Conv1d, a group for each channel */
+        return t->rank == 3 && t->shape[0] == b->c->d_model && t->shape[1] == 1
+            && t->shape[2] == b->c->conv_taps;
     if (s->role == ROLE_CHOICE_BIAS) /* ERNIE: [1, experts] */
         return t->rank == 2 && t->shape[0] == 1 && t->shape[1] == want->dim[0];
     return norm && b->c->qk_norm == QK_HEADS && t->rank == 2 && t->shape[1] == b->c->head_dim

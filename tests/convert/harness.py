@@ -42,7 +42,11 @@ class Skip(Exception):
 
 
 def need(*parts):
+    """A path of the recorded data; what that folder lacks may be among ours."""
     path = os.path.join(*parts)
+    if not os.path.exists(path):
+        ours = path.replace(str(testdata.FIXTURES), str(testdata.OURS), 1)
+        path = ours if os.path.exists(ours) else path
     if not os.path.exists(path):
         raise Skip("no data (%s)" % os.path.basename(path))
     return path

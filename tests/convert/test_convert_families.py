@@ -15,7 +15,7 @@ MIXTURES = ("deepseek-v3", "ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
             "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3",
-            "apertus")
+            "apertus", "lfm2", "lfm2-odd")
 PLUS_ONE = ("gemma", "nemotron")
 PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium", "llama4")
 
@@ -39,6 +39,7 @@ def stored(m, name):
              "shared_down": (c["d_model"], c.get("shared_d_ff")), "expert_gate": (c.get("expert_d_ff"), c["d_model"]),
              "expert_up": (c.get("expert_d_ff"), c["d_model"]), "expert_down": (c["d_model"], c.get("expert_d_ff")),
              "wq_a": (c.get("q_lora"), c["d_model"]), "wq_b": (c["heads"] * (c.get("nope_dim", 0) + rotary), c.get("q_lora")),
+             **{"conv_" + part: (c["d_model"],) * 2 for part in ("b", "c", "x", "out")},
              "w_uk": (c.get("kv_lora"), c.get("nope_dim")), "w_uv": (c.get("v_dim"), c.get("kv_lora")),
              }.get(name.rpartition(".")[2])
     if bits.ndim <= 2 or bits.shape[1:] == shape:   # row-major
@@ -66,10 +67,30 @@ LLAMA = {"attn_norm": "input_layernorm", "wq": "self_attn.q_proj", "wk": "self_a
          "shared_up": "mlp.shared_expert.up_proj", "shared_down": "mlp.shared_expert.down_proj"}
 
 
+LFM2 = {"attn_norm": "operator_norm.weight", "q_norm": "self_attn.q_layernorm.weight", "k_norm": "self_attn.k_layernorm.weight",
+        "wq": "self_attn.q_proj.weight", "wk": "self_attn.k_proj.weight", "wv": "self_attn.v_proj.weight", "wo": "self_attn.out_proj.weight",
+        "conv_shift": "conv.conv.bias", "conv_out": "conv.out_proj.weight", "conv_out_bias": "conv.out_proj.bias", "ffn_norm": "ffn_norm.weight",
+        "w_gate": "feed_forward.w1.weight", "w_up": "feed_forward.w3.weight", "w_down": "feed_forward.w2.weight",
+        "embed": "model.embed_tokens.weight", "final_norm": "model.embedding_norm.weight", "lm_head": "lm_head.weight"}
+
+
+def of_lfm2(t, layer, part):
+    if not layer:
+        return t[LFM2[part]]
+    base = "model.layers.%s." % layer
+    if part == "conv":
+        return t[base + "conv.conv.weight"].reshape(-1)
+    if part in ("conv_b", "conv_c", "conv_x", "conv_b_bias", "conv_c_bias", "conv_x_bias"):
+        return np.split(t[base + "conv.in_proj." + ("bias" if part.endswith("bias") else "weight")], 3)["bcx".index(part[5])]
+    return t[base + LFM2[part]]
+
+
 def expected(fixture, c, t, name):
     """The values that our tensor `name` has to have, from the source's tensors t {name: f32 array}."""
     _, _, rest = name.partition("layers.")
     layer, _, part = rest.partition(".") if rest else ("", "", name)
+    if fixture.startswith("lfm2"):
+        return of_lfm2(t, layer, part)
     kind, part = ("bias", part[:-5]) if part.endswith("_bias") else ("weight", part)
     q, kv, d, ff = c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], c["head_dim"], c["d_ff"]
     if fixture == "gpt2":
@@ -233,6 +254,9 @@ def test_family_configs_say_what_their_folders_say():
             "truncate": True}),
         "ministral3-nested": dict(query_scale=0.2, query_scale_length=12, tied_embeddings=True, head_dim=20, kv_heads=1),
         "apertus": dict(ffn="xielu", qk_norm="head", theta=12e6),
+        "lfm2": dict(state_layers=[0, 1, 3], conv_taps=3, d_ff=24, qk_norm="head", tied_embeddings=True, theta=1e6, bos=1, eos=[7]),
+        "lfm2-odd": dict(state_layers=[0, 2], conv_taps=5, conv_bias=True, d_ff=28, qk_norm="head", qkv_bias=False, tied_embeddings=False,
+                         theta=10000),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -370,6 +394,39 @@ def test_routing_keys_of_minimax_glm_and_ernie():
         expect_config(converted(edited("ernie45-moe", config={"moe_layer_end_index": -1, "moe_norm_min": 0.5})), dense_layers=[0], renormalize_min=0.5)
         mtp = lambda t: t.update({"model.mtp_block.0.input_layernorm.weight": t["model.norm.weight"]})  # noqa: E731
         converted(edited("ernie45-moe", config={"num_nextn_predict_layers": 1}, tensors=mtp))
+
+
+def test_convolutions_of_lfm2():
+    with if_there():
+        same = converted(edited("lfm2", config={"layer_types": ["conv", "conv", "full_attention", "conv"]}, drop=["full_attn_idxs"]))
+        expect_config(same, state_layers=[0, 1, 3], conv_taps=3)
+        expect_config(converted(edited("lfm2", config={"intermediate_size": 36, "tie_word_embeddings": True})), d_ff=24)
+        expect_config(converted(edited("lfm2", config={"block_ff_dim": 24, "block_auto_adjust_ff_dim": False})), d_ff=24)
+        expect_config(converted(edited("lfm2", config={"block_ff_dim": 18, "block_ffn_dim_multiplier": 1.5})), d_ff=24)
+        expect_config(converted(edited("lfm2", config={"block_dim": 7, "conv_dim": 9, "theta": 3})), d_model=24, theta=1e6)
+        refused(edited("lfm2", drop=["full_attn_idxs"]), "model.layers.0.self_attn.q_proj.weight", "no such tensor")
+        refused(edited("lfm2", config={"full_attn_idxs": [2, 3]}), "model.layers.3.self_attn.q_proj.weight")
+        refused(edited("lfm2", config={"layer_types": ["conv"] * 3}), "layer_types", "expected 4 entries, found 3")
+        refused(edited("lfm2", config={"layer_types": ["conv", "mamba"] * 2}), "layer_types[1]", "'conv' or 'full_attention'", "mamba")
+        refused(edited("lfm2", config={"conv_L_cache": 4}), "conv.conv.weight", "[96]", "[24, 1, 3]")
+        refused(edited("lfm2", config={"conv_L_cache": 1}), "conv_taps", "expected 2 to 64", "found 1")
+        refused(edited("lfm2", config={"conv_bias": True}), "conv.in_proj.bias", "the config asks for this bias")
+        refused(edited("lfm2-odd", config={"conv_bias": False}), ".bias", "no bias here")
+        refused(edited("lfm2", config={"tie_word_embeddings": False}), "tie_embedding")
+        refused(edited("lfm2", config={"block_use_swiglu": False}), "block_use_swiglu", "expected true")
+        refused(edited("lfm2", config={"block_multiple_of": 0}), "block_multiple_of")
+        refused(edited("lfm2", config={"block_ffn_dim_multiplier": 1e9}), "intermediate_size", "expected a width")
+    with if_there():   # no convolution at all: a model of attention
+        def plain(t):
+            for name in [n for n in t if ".0." in n or ".2." in n]:
+                if ".conv." in name:
+                    del t[name]
+            for layer in (0, 2):
+                for part in ("q_proj", "k_proj", "v_proj", "out_proj", "q_layernorm", "k_layernorm"):
+                    name = "self_attn.%s.weight" % part
+                    t["model.layers.%d.%s" % (layer, name)] = t["model.layers.1." + name]
+        expect_config(converted(edited("lfm2-odd", config={"layer_types": ["full_attention"] * 3}, tensors=plain)),
+                      state_layers=None, conv_taps=None, conv_bias=None)
 
 
 def test_mxfp4_experts_keep_their_bits():

@@ -95,9 +95,11 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
     }
     tblock_model *m = ranks_open(&g.rank[0], c->path, &(tblock_open_options){ .type = c->type },
                                  &err);
-    bool latent = strstr(c->path, "/deepseek-"); /* is refused by name */
-    CHECK(latent ? !m && strstr(err.msg, "kv_lora: expected 0 for several ranks") : m != NULL,
-          "%s: %d ranks: %s", c->path, size, m ? "opened" : err.msg);
+    const char *refused = strstr(c->path, "/deepseek-") ? "kv_lora: expected 0 for several ranks"
+        : strstr(c->path, "/lfm2")                      ? "state_layers: expected none for several"
+                                                        : NULL;
+    CHECK(refused ? !m && strstr(err.msg, refused) : m != NULL, "%s: %d ranks: %s", c->path, size,
+          m ? "opened" : err.msg);
     for (size_t i = 0; m && i < sizeof run / sizeof *run; i++) {
         tblock_context *x = tblock_context_new(
             m, &(tblock_context_options){ .n_ctx = N_TOK, .n_seqs = N_SEQS,
@@ -223,6 +225,11 @@ static void gguf_weights_have_the_bits_of_one_process(void)
 static void the_shipped_model_has_the_bits_of_one_process(void)
 {
     CHECK(check_model("models/shakespeare.bin", NULL, NULL, 0), "%s", err.msg);
+}
+
+static void a_model_with_states_is_refused(void)
+{
+    CHECK(check_model("tests/data/models/lfm2", NULL, NULL, 0), "%s", err.msg);
 }
 
 /* ---- Exchanges ------------------------------------------------------------------------------- */
@@ -502,6 +509,7 @@ int main(int argc, char **argv)
         return 1;
     }
     TEST(the_shipped_model_has_the_bits_of_one_process);
+    TEST(a_model_with_states_is_refused);
     TEST(every_family_has_the_bits_of_one_process);
     TEST(every_weight_type_has_the_bits_of_one_process);
     TEST(every_rank_rotates_for_the_same_length);

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Record what PyTorch and transformers compute for two small LFM2 models of random weights: tests/data/models/lfm2 and lfm2-odd.
+
+    record_lfm2.py      writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json of each
+
+lfm2 has the keys of published folders, lfm2-odd those of the configuration class, biases and another length of the convolution.
+Needs torch and transformers (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
+least 4e-6 of the largest logit.
+"""
+import importlib.metadata
+import json
+import pathlib
+
+import torch
+import transformers
+from safetensors.torch import save_file
+
+OUT = pathlib.Path(__file__).resolve().parents[1] / "data" / "models"
+COMMON = {"architectures": ["Lfm2ForCausalLM"], "model_type": "lfm2", "bos_token_id": 1, "eos_token_id": 7, "pad_token_id": 0, "vocab_size": 40,
+          "max_position_embeddings": 256, "initializer_range": 0.02, "use_cache": True, "torch_dtype": "bfloat16"}
+MODELS = {
+    "lfm2": {"block_auto_adjust_ff_dim": True, "block_dim": 24, "block_ff_dim": 36, "block_ffn_dim_multiplier": 1.0, "block_mlp_init_scale": 1.0,
+             "block_multiple_of": 8, "block_norm_eps": 1e-05, "block_out_init_scale": 1.0, "block_use_swiglu": True,
+             "block_use_xavier_init": True, "conv_L_cache": 3, "conv_bias": False, "conv_dim": 24, "conv_dim_out": 24,
+             "conv_use_xavier_init": True, "full_attn_idxs": [2], "hidden_size": 24, "norm_eps": 1e-05, "num_attention_heads": 3, "num_heads": 3,
+             "num_hidden_layers": 4, "num_key_value_heads": 1, "rope_theta": 1000000.0, "theta": 1000000.0, "tie_embedding": True,
+             "use_pos_enc": True},
+    "lfm2-odd": {"block_auto_adjust_ff_dim": False, "intermediate_size": 28, "conv_L_cache": 5, "conv_bias": True,
+                 "layer_types": ["conv", "full_attention", "conv"], "hidden_size": 20, "norm_eps": 1e-03, "num_attention_heads": 5,
+                 "num_hidden_layers": 3, "num_key_value_heads": 1, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
+                 "tie_word_embeddings": False},
+}
+LENGTHS, N_GREEDY, HIDDEN = (1, 7, 40), 24, 1
+
+
+def load(folder, dtype):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+
+
+def weights(config, seed):
+    """Of spreads that make every part count, rounded to bf16."""
+    model, g = transformers.AutoModelForCausalLM.from_config(config), torch.Generator().manual_seed(seed)
+    out = {}
+    for name, p in model.named_parameters():
+        r = torch.randn(p.shape, generator=g)
+        spread = 0.2 if "norm" in name else 0.3 if p.ndim == 1 else 0.5 if "embed" in name else 1.5 / p.shape[-1] ** 0.5
+        out[name] = (spread * r + ("norm" in name)).to(torch.bfloat16)
+    return out
+
+
+def hidden_states(model, ids):
+    kept, hooks = {}, []
+    parts = {"embed": model.model.embed_tokens, "final_norm": model.model.embedding_norm,
+             **{f"layer{i}": m for i, m in enumerate(model.model.layers)}}
+    for name, part in parts.items():
+        def keep(_m, _i, out, name=name):
+            kept[name] = (out[0] if isinstance(out, tuple) else out).reshape(-1, model.config.hidden_size)
+        hooks.append(part.register_forward_hook(keep))
+    model(ids, use_cache=False)
+    for h in hooks:
+        h.remove()
+    return kept
+
+
+def greedy(model, ids):
+    out, margin = ids, float("inf")
+    for _ in range(N_GREEDY):
+        best = model(out, use_cache=False).logits[0, -1].topk(2)
+        margin = min(margin, float(best.values[0] - best.values[1]))
+        out = torch.cat([out, best.indices[:1].reshape(1, 1)], 1)
+    return out[0, ids.shape[1]:], margin
+
+
+def record(name, seed):
+    folder = OUT / name
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text(json.dumps({**COMMON, **MODELS[name]}, indent=1) + "\n")
+    save_file(weights(transformers.AutoConfig.from_pretrained(folder), seed), folder / "model.safetensors", {"format": "pt"})
+    wide, plain = load(folder, torch.float64), load(folder, torch.float32)
+    g, tensors, sequences, error, largest = torch.Generator().manual_seed(seed + 1), {}, [], 0.0, 0.0
+    for i, n in enumerate(LENGTHS):
+        ids = torch.randint(0, COMMON["vocab_size"], (1, n), generator=g)
+        logits = wide(ids, use_cache=False).logits[0]
+        error = max(error, float((plain(ids, use_cache=False).logits[0].double() - logits).abs().max()))
+        largest = max(largest, float(logits.abs().max()))
+        tensors[f"seq{i}.tokens"], tensors[f"seq{i}.logits_f64"] = ids[0].int(), logits.float()
+        drawn, margin = greedy(wide, ids)
+        if margin > 0.005:
+            tensors[f"seq{i}.greedy"] = drawn.int()
+        if i == HIDDEN:
+            tensors.update({f"seq{i}.hidden.{k}": v.float() for k, v in hidden_states(wide, ids).items()})
+        sequences.append({"length": n, "greedy_min_margin": round(margin, 6)})
+    save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "golden.safetensors")
+    versions = ", ".join(f"{p} {importlib.metadata.version(p).split('+')[0]}" for p in ("transformers", "torch"))
+    (folder / "golden.json").write_text(json.dumps({
+        "name": name, "family": "lfm2", "seed": seed, "reference": versions, "max_abs_f32_vs_f64": float(f"{error:.3g}"),
+        "logit_absmax": round(largest, 4), "suggested_tolerance": float(f"{max(8 * error, 4e-6 * largest):.2g}"), "sequences": sequences}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    with torch.no_grad():
+        for number, model_name in enumerate(MODELS):
+            record(model_name, 240 + number)
