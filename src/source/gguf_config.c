@@ -24,6 +24,8 @@ enum {
     OF_LLAMA4      = 1 << 13,
     /* latent attention; no gating function is a softmax */
     OF_DEEPSEEK    = 1 << 14,
+    /* layers without KV heads convolve */
+    OF_LFM2        = 1 << 15,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -63,6 +65,7 @@ static const GgufArch archs[] = {
     { .name = "arcee",     .family = "arcee", .flags = ROTATES_PAIRS },
     { .name = "nemotron",  .family = "nemotron" },
     { .name = "apertus",   .family = "apertus" },
+    { .name = "lfm2",      .family = "lfm2", .flags = OF_LFM2 },
     { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
     { .name = "gpt-oss",   .family = "gpt_oss", .flags = RENORMALIZE | FFN_NORM_POST | OF_GPT_OSS },
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
@@ -98,6 +101,8 @@ const char *gguf_arch_name(const GgufArch *a, TensorRole role, const char *usual
 {
     if (role == ROLE_WK && a->flags & OF_DEEPSEEK)
         return "attn_kv_a_mqa";
+    if (role == ROLE_FINAL_NORM && a->flags & OF_LFM2)
+        return "token_embd_norm";
     return role == ROLE_FFN_NORM && a->flags & FFN_NORM_POST ? "post_attention_norm" : usual;
 }
 
@@ -235,12 +240,55 @@ static const Tensor *layer_tensor(const GgufReader *r, int layer, const char *na
     return gguf_tensor(r->f, full);
 }
 
+/* Of the first layer with attention. */
 static const Tensor *first_layer_tensor(const GgufReader *r, const char *name)
 {
-    return layer_tensor(r, 0, name);
+    int l = 0;
+    while (l + 1 < r->c->n_layers && config_state(r->c, l))
+        l++;
+    return layer_tensor(r, l, name);
 }
 
 /* ---- Parts of the config --------------------------------------------------------------------- */
+
+/* LFM2: KV heads of each layer; one without any convolves. */
+static bool read_state_layers(GgufReader *r)
+{
+    static const char key[] = "attention.head_count_kv";
+    Config  *c = r->c;
+    char     full[GGUF_NAME];
+    int32_t *list;
+    size_t   n;
+    bool     ok = true;
+    if (!gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, key, full), &list, &n, r->keys.err))
+        return false;
+    if (n != (size_t)c->n_layers || n > MAX_LAYERS)
+        ok = key_wrong(&r->keys, key, "expected %d items, one for each layer, found %zu",
+                       c->n_layers, n);
+    c->kv_heads = 0;
+    for (size_t l = 0; ok && l < n; l++) {
+        if (list[l] == 0)
+            layers_add(&c->state_layers, (int)l);
+        else if (list[l] < 0 || list[l] > KEY_LARGEST || (c->kv_heads && list[l] != c->kv_heads))
+            ok = key_wrong(&r->keys, key, "expected 0 or one number in all layers, found %d",
+                           (int)list[l]);
+        else
+            c->kv_heads = list[l];
+    }
+    free(list);
+    c->kv_heads = c->kv_heads ? c->kv_heads : c->heads;
+    if (!config_has_state(c))
+        c->conv_taps = 0;
+    return ok;
+}
+
+/* Is it a list that names layers with a state? */
+static bool lists_states(const GgufReader *r, const ConfigKey *k)
+{
+    char full[GGUF_NAME];
+    return r->arch->flags & OF_LFM2 && k->at == offsetof(Config, kv_heads)
+        && gguf_find(r->keys.gguf, gguf_name(&r->keys, k->gguf, full))->type == GGUF_ARRAY;
+}
 
 /* Read every key of the table that the file has; keys of experts only if there are experts. */
 static bool read_table(GgufReader *r)
@@ -254,9 +302,12 @@ static bool read_table(GgufReader *r)
             return false;
     for (const ConfigKey *k = config_keys; k->name; k++)
         if (k->gguf && (c->n_experts || !(k->flags & KEY_OF_EXPERTS)) && has(r, k->gguf)
-            && !key_read(&r->keys, k, k->gguf, NULL, c))
+            && !lists_states(r, k) && !key_read(&r->keys, k, k->gguf, NULL, c))
             return false;
-    return c->heads >= 1 || key_size(&r->keys, "attention.head_count", NULL, &c->heads);
+    if (c->heads < 1 && !key_size(&r->keys, "attention.head_count", NULL, &c->heads))
+        return false;
+    const ConfigKey *kv = config_key_at(offsetof(Config, kv_heads));
+    return !has(r, kv->gguf) || !lists_states(r, kv) || read_state_layers(r);
 }
 
 /* Latent attention, as files since April 2025 have it: the lengths of K and V are those of the
@@ -343,6 +394,8 @@ static void see_tensors(const GgufReader *r)
     c->tied_embeddings = !gguf_tensor(r->f, "output.weight");
     c->qkv_bias = first_layer_tensor(r, "attn_q.bias") || first_layer_tensor(r, "attn_qkv.bias");
     c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
+    for (int l = 0; l < c->n_layers; l++)
+        c->conv_bias |= config_state(c, l) && layer_tensor(r, l, "shortconv.in_proj.bias");
     c->attn_sinks = first_layer_tensor(r, "attn_sinks.weight") != NULL;
     c->ffn_bias = first_layer_tensor(r, "ffn_up.bias") != NULL;
     c->qk_norm_after_rope = r->family->has & QK_NORM_ROTATED;

@@ -39,6 +39,12 @@ static const char *const names[ROLE_COUNT] = {
     [ROLE_Q_NORM] = "attn_q_norm",
     [ROLE_K_NORM] = "attn_k_norm",
     [ROLE_ATTN_SINKS] = "attn_sinks",
+    [ROLE_CONV_B] = "shortconv.in_proj",
+    [ROLE_CONV_C] = "shortconv.in_proj",
+    [ROLE_CONV_X] = "shortconv.in_proj",
+    [ROLE_CONV] = "shortconv.conv",
+    [ROLE_CONV_SHIFT] = "shortconv.conv",
+    [ROLE_CONV_OUT] = "shortconv.out_proj",
     [ROLE_WO] = "attn_output",
     [ROLE_ATTN_POST_NORM] = "post_attention_norm",
     [ROLE_FFN_NORM] = "ffn_norm",
@@ -72,7 +78,9 @@ typedef struct GgufBinder {
 
 static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, char *name)
 {
-    const char *end = s->bias || s->role == ROLE_CHOICE_BIAS ? "bias" : "weight";
+    const char *end = s->bias || s->role == ROLE_CHOICE_BIAS || s->role == ROLE_CONV_SHIFT
+        ? "bias"
+        : "weight";
     if (s->layer < 0)
         snprintf(name, NAME_MAX_BYTES, "%s.%s%s", base, end, b->part);
     else
@@ -109,6 +117,8 @@ static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
     const char   *usual = gguf_arch_name(b->arch, s->role, names[s->role]);
     GgufPlace     p = { .t = find(b, s, usual, name),
                             .rows = (size_t)s->stack * (size_t)s->rows };
+    if (s->role >= ROLE_CONV_B && s->role <= ROLE_CONV_X) /* one after the other */
+        return (GgufPlace){ p.t, ((int)s->role - ROLE_CONV_B) * s->rows, 3 * (size_t)s->rows };
     bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
     if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))
         p = (GgufPlace){ find(b, s, "attn_qkv", own),

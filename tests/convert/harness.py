@@ -180,8 +180,9 @@ def is_known(folder):
 
 
 def all_models():
-    names = sorted(os.listdir(need(MODELS)))
-    return [os.path.join(MODELS, n) for n in names if os.path.exists(os.path.join(MODELS, n, "config.json"))]
+    names = sorted({*os.listdir(need(MODELS)), *os.listdir(str(testdata.OURS / "models"))})
+    there = [n if os.path.exists(os.path.join(MODELS, n)) else os.path.join(str(testdata.OURS / "models"), n) for n in names]
+    return [os.path.join(MODELS, n) for n in there if os.path.exists(os.path.join(MODELS, n, "config.json"))]
 
 
 def known_models(prefixes=""):

@@ -28,7 +28,7 @@ ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax
          "llama4_text": ("llama4", False),   # they lie in pairs already
          "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False),
          "smollm3": ("smollm3", True), "olmo3": ("olmo2", False), "exaone4": ("exaone4", False),
-         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False)}
+         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False), "lfm2": ("lfm2", False)}
 LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
@@ -48,9 +48,12 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "feed_forward.shared_expert.up_proj": "ffn_up_shexp", "feed_forward.shared_expert.down_proj": "ffn_down_shexp",
          "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
          "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
+         "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm",
+         "self_attn.k_layernorm": "attn_k_norm", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
+         "conv.in_proj": "shortconv.in_proj", "conv.conv": "shortconv.conv", "conv.out_proj": "shortconv.out_proj",
          "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm"}
 TOP = {"embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd", "wpe": "position_embd", "norm": "output_norm", "ln_f": "output_norm",
-       "final_layer_norm": "output_norm", "lm_head": "output", "embed_out": "output"}
+       "final_layer_norm": "output_norm", "embedding_norm": "token_embd_norm", "lm_head": "output", "embed_out": "output"}
 EXPERT = {"gate_proj": "gate", "w1": "gate", "up_proj": "up", "w3": "up", "down_proj": "down", "w2": "down"}
 
 
@@ -76,6 +79,8 @@ def tensor_of(name, c, kind, bits):
         bits = bits.T
     if arch == "gptneox" and ours == "attn_qkv":
         bits = bits.reshape((heads, 3, -1) + bits.shape[1:]).swapaxes(0, 1).reshape(bits.shape)
+    if part == "conv.conv" and end == "weight":
+        bits = bits.reshape(bits.shape[0], -1)
     return "blk.%s.%s.%s" % (layer, ours, end), np.ascontiguousarray(bits)
 
 
@@ -173,6 +178,9 @@ def keys_of(c, config):
             own["attention.q_lora_rank"] = (U32, config["q_lora"])
         if config["rope"].get("mscale_all_dim"):
             own["rope.scaling.yarn_log_multiplier"] = (F32, 0.1 * config["rope"]["mscale_all_dim"])
+    if config.get("state_layers"):
+        own["attention.head_count_kv"] = (ARRAY, (U32, [config["kv_heads"] * (n not in config["state_layers"]) for n in range(config["n_layers"])]))
+        own["shortconv.l_cache"] = (U32, config["conv_taps"])
     if c["model_type"] == "ernie4_5_moe":   # llama.cpp's converter guesses it, and the tensor counts
         own["interleave_moe_layer_step"], own["expert_shared_feed_forward_length"] = (U32, 1), (U32, 7)
     if c["model_type"] == "glm4_moe":
