@@ -62,7 +62,12 @@ static bool one_layer(Config *c, const char *what, int layer, Error *err)
         config_no_experts(c);
     if (!config_rotates(c, layer))
         c->positions = POS_LEARNED;
-    c->full_layers  = c->dense_layers = c->no_rope_layers = (Layers){ 0 };
+    const bool state = config_state(c, layer);
+    c->full_layers  = c->dense_layers = c->no_rope_layers = c->state_layers = (Layers){ 0 };
+    if (state)
+        layers_add(&c->state_layers, 0); /* supported() refuses it */
+    else
+        c->conv_taps = 0, c->conv_bias = false;
     c->theta_window = c->logit_softcap = 0;
     c->n_layers = c->vocab_size = c->n_ctx = 1;
     c->bos   = -1;

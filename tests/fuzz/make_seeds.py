@@ -34,6 +34,8 @@ CONFIGS = {
             "ffn": "gelu_tanh", "positions": "learned", "qkv_bias": True, "out_bias": True, "ffn_bias": True, "qk_norm": "head"},
     "longrope": {"d_model": 8, "n_layers": 1, "heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16,
                  "rope": {"type": "longrope", "factor": 4, "original_n_ctx": 4}},
+    "states": {"d_model": 8, "n_layers": 2, "heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16, "state_layers": [0], "conv_taps": 3,
+               "conv_bias": True, "qk_norm": "head"},
 }
 HF = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1,
       "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 3, "rms_norm_eps": 1e-5, "hidden_act": "silu",
@@ -113,6 +115,22 @@ def adapters(s):
                      for part in ("attn_q", "ffn_up") for ab in "ab"})
     s.put("lora", "gguf", file.read_bytes())
     file.unlink()
+
+
+def lfm2_folder():
+    """A layer with a short convolution and one with attention."""
+    d, v = 4, 3
+    config = {**HF, "model_type": "lfm2", "architectures": ["Lfm2ForCausalLM"], "num_hidden_layers": 2, "norm_eps": 1e-5, "tie_word_embeddings": True,
+              "block_auto_adjust_ff_dim": False, "conv_L_cache": 3, "conv_bias": True, "full_attn_idxs": [1]}
+    del config["hidden_act"], config["rms_norm_eps"]
+    t = {"model.embed_tokens.weight": [v, d], "model.embedding_norm.weight": [d]}
+    layers = ({"conv.in_proj.weight": [3 * d, d], "conv.in_proj.bias": [3 * d], "conv.conv.weight": [d, 1, 3], "conv.conv.bias": [d],
+               "conv.out_proj.weight": [d, d], "conv.out_proj.bias": [d]},
+              {**{f"self_attn.{x}_proj.weight": [d, d] for x in ("q", "k", "v", "out")}, **{f"self_attn.{x}_layernorm.weight": [d] for x in "qk"}})
+    for i, parts in enumerate(layers):
+        parts = {**parts, **{f"feed_forward.w{x}.weight": [d, d] for x in "123"}, "operator_norm.weight": [d], "ffn_norm.weight": [d]}
+        t.update({f"model.layers.{i}.{name}": shape for name, shape in parts.items()})
+    return json.dumps(config).encode() + b"\0" + safetensors(t, {"format": "pt"})
 
 
 def npy(shape, descr, data):
@@ -353,6 +371,7 @@ def main():
     models(s)
     s.put("hf", "llama", hf_folder())
     s.put("hf", "longrope", hf_folder(**LONGROPE))
+    s.put("hf", "lfm2", lfm2_folder())
     for kind in QUANTIZED:
         s.put("hf", "quantized-" + kind, quantized_folder(kind))
     adapters(s)

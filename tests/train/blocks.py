@@ -164,6 +164,17 @@ def check_model_layer(folder):
     complaint("tensor wq: expected no such tensor, because the block of " + str(model) + " has its own weights", model, "--tensors", folder / "w.safetensors")
 
 
+def check_layer_with_state(folder):
+    """Of a model with short convolutions, the layers with attention are blocks like any other."""
+    shape = {"d_model": 16, "n_layers": 3, "heads": 2, "kv_heads": 1, "d_ff": 24, "n_ctx": 32, "vocab_size": 9, "state_layers": [0, 2], "conv_taps": 3,
+             "conv_bias": True}
+    (folder / "shape.json").write_text(json.dumps(shape))
+    subprocess.run([TBLOCK, "synth", folder / "shape.json", "-o", folder / "m.bin"], check=True, capture_output=True)
+    run(folder / "m.bin", "--layer", 1, "--stack", 0, "--quiet", "--grad-check")
+    for layer in (0, 2):
+        complaint("state_layers: expected none", folder / "m.bin", "--layer", layer)
+
+
 def main():
     only = option_only(__doc__).parse_args().only
     if lacks_openblas():
@@ -171,7 +182,8 @@ def main():
         return 0
     cases = sorted(BLOCKS.glob("*.json"))
     claims = [(c.stem, lambda f, c=c: check_case(c, f)) for c in cases]
-    claims += [("bad_input", check_bad_input), ("not_finite", check_not_finite), ("model_layer", check_model_layer)]
+    claims += [("bad_input", check_bad_input), ("not_finite", check_not_finite), ("model_layer", check_model_layer),
+               ("layer_with_state", check_layer_with_state)]
     failed = False
     if len(cases) < N_CASES:
         print(f"skip other_blocks: no data ({len(cases)} of {N_CASES} blocks)")
