@@ -949,8 +949,11 @@ enum tblock_pool {
     TBLOCK_POOL_CLS  = 3  /* the first one */
 };
 
-/* "mean", "last" or "cls" as its kind; -1: another name. */
-TBLOCK_API int tblock_pool_find(const char *name);
+/* "mean", "last" or "cls" as its kind; NULL or "auto": what the model's source says, else mean.
+ * Fails with TBLOCK_USAGE (another name) and TBLOCK_INPUT (its source wants what is not kept, such
+ * as a Dense module: it is named). */
+TBLOCK_API bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind,
+                                   tblock_error *err);
 
 /* The vector, out [d_model]; normalize: of length 1, unless it is all zeros. The same bits however
  * the ids were cut into steps, and whatever ran beside them. A state that is NaN or infinite ends
@@ -961,7 +964,7 @@ TBLOCK_API bool tblock_generation_embedding(const tblock_generation *g, bool nor
 
 typedef struct tblock_embed_text { const int32_t *ids; size_t n_ids; } tblock_embed_text;
 typedef struct tblock_embed_options {
-    const char *pool; /* NULL: "mean"; or "last", "cls" */
+    const char *pool; /* as in tblock_pool_choose */
     bool        raw;  /* not of length 1 */
     bool (*progress)(void *user, double done); /* false stops */
     void *user;
@@ -969,9 +972,10 @@ typedef struct tblock_embed_options {
 
 /* Many texts as vectors, out [n, d_model], in batches of as many as the context has sequences. The
  * context must have no open generation; its sequences keep only what later texts may begin with.
- * Fails with TBLOCK_USAGE (pool, a text of no token or of more than the context holds, an id),
- * TBLOCK_SYSTEM (memory; it was stopped) and TBLOCK_INPUT (a state that is NaN or infinite, unless
- * the context allows it); *failed, which may be NULL, is then the text, or n: of no one text. */
+ * Fails as tblock_pool_choose, and with TBLOCK_USAGE (a text of no token or of more than the
+ * context holds, an id), TBLOCK_SYSTEM (memory; it was stopped) and TBLOCK_INPUT (a state that is
+ * NaN or infinite, unless the context allows it); *failed, which may be NULL, is then the text, or
+ * n: of no one text. */
 TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
                              const tblock_embed_options *opt, float *out, size_t *failed,
                              tblock_error *err);

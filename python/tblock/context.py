@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._c import ffi, lib
-from ._core import (BusyError, Callback, Handle, Options, Record, UsageError, c_text, call, expect, record,
+from ._core import (BusyError, Callback, Error, Handle, Options, Record, UsageError, c_text, call, expect, record,
                     records, text_of, whole)
 from .model import Floats, Ids, Lora, Model, Path, Prompt, array, c_ids, c_loras, owned
 
@@ -275,6 +275,25 @@ class Context(Handle):
         with self._use() as c:
             call(function, c, *given, opt.c, report, options=opt, no=no)
         return report[0]
+
+    def embed(self, texts: Sequence[Prompt], **options: Any) -> Floats:
+        """Texts (with BOS) or ids as vectors [n, d_model], float32, as many at once as there are sequences (docs/embeddings.md).
+        Options: pool ("auto", "mean", "last", "cls"), raw (not of length 1), progress."""
+        if isinstance(texts, (str, bytes)):
+            raise UsageError("texts: expected a list, found %r" % (texts,))
+        ids = [c_ids(self.model.prompt(text)) for text in texts]
+        opt = Options("tblock_embed_options", options)
+        given = ffi.new("tblock_embed_text[]", [(i, len(i)) for i in ids])
+        out: Floats = np.empty((len(ids), self.model.d_model), np.float32)
+        failed = ffi.new("size_t *", len(ids))
+        with self._use() as c:
+            try:
+                call("tblock_embed", c, given, len(ids), opt.c, ffi.from_buffer("float[]", out), failed, options=opt)
+            except Error as e:
+                if failed[0] < len(ids):
+                    raise type(e)("texts[%d]: %s" % (failed[0], e.message)) from None
+                raise
+        return out
 
     def eval_text(self, prompt: Prompt, **options: Any) -> Record:
         """Perplexity of a text (with BOS) or of ids: nll, perplexity, bits_per_byte, accuracy and their errors (docs/eval.md).

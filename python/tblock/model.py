@@ -222,6 +222,12 @@ class Model(Handle):
             call("tblock_lora_load", self._c, c_text("path", path), number)
         return Lora(self, os.fspath(path), int(number[0]), times)
 
+    def embed(self, texts: Sequence[Prompt], **options: Any) -> Floats:
+        """Texts as vectors [n, d_model], in a context of its own. See Context.embed for the options."""
+        with self.context(n_seqs=16) as context:
+            found: Floats = context.embed(texts, **options)
+            return found
+
     def chat(self, **options: Any) -> "Chat":
         """How conversations become tokens, and answers become messages. See Chat."""
         from .chat import Chat

@@ -7,15 +7,23 @@
 
 #include "tblock_tools.h"
 
-int tblock_pool_find(const char *name)
+bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind, tblock_error *err)
 {
     static const char *const names[] = { [TBLOCK_POOL_MEAN] = "mean",
                                          [TBLOCK_POOL_LAST] = "last",
                                          [TBLOCK_POOL_CLS]  = "cls" };
-    for (int i = TBLOCK_POOL_MEAN; i <= TBLOCK_POOL_CLS; i++)
-        if (strcmp(name, names[i]) == 0)
-            return i;
-    return -1;
+    const PoolKind said = m->weights.cfg.pool;
+    const char    *note = m->source.pool_note;
+    if (!name || strcmp(name, "auto") == 0) {
+        *kind = said == POOL_UNSAID ? TBLOCK_POOL_MEAN : (int)said;
+        return said != POOL_OTHER
+            || fail(err, INPUT, "%s; choose mean, last or cls for vectors without that",
+                    note ? note : "pool: the model's source wants vectors of another kind");
+    }
+    for (*kind = TBLOCK_POOL_MEAN; *kind <= TBLOCK_POOL_CLS; ++*kind)
+        if (strcmp(name, names[*kind]) == 0)
+            return true;
+    return fail(err, USAGE, "pool: expected mean, last or cls, found '%s'", name);
 }
 
 typedef struct Embedder {
@@ -115,14 +123,12 @@ bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
                     .text      = text,
                     .n         = n,
                     .failed    = n,
-                    .pool      = tblock_pool_find(o->pool ? o->pool : "mean"),
                     .normalize = !o->raw,
                     .out       = out,
                     .open      = malloc((size_t)c->n_seqs * sizeof *e.open),
                     .which     = malloc((size_t)c->n_seqs * sizeof *e.which) };
-    bool good = e.open && e.which ? true : no_memory(NULL, err);
-    if (good && e.pool < 0)
-        good = fail(err, USAGE, "pool: expected mean, last or cls, found '%s'", o->pool);
+    bool good = ((e.open && e.which) || no_memory(NULL, err))
+        && tblock_pool_choose(c->model, o->pool, &e.pool, err);
     while (good && e.n_done < n)
         good = open_texts(&e, err)
             && tblock_advance(c, e.open, e.n_open, 0, err) && take_vectors(&e, err)

@@ -270,8 +270,9 @@ static const Option options[] = {
     { 0 },
 };
 static const Option vector_options[] = {
-    { "pool", 0, "mean|last|cls", OPT_CHOICE, AT(pool), 0, 0, "mean",
-      "the mean of the states of all tokens, or that of the last or the first one" },
+    { "pool", 0, "auto|mean|last|cls", OPT_CHOICE, AT(pool), 0, 0, "auto",
+      "the mean of the states of all tokens, or that of the last or the first one; auto: what the "
+      "model was trained for, if it says so, else the mean" },
     { "raw",  0, NULL, OPT_FLAG, AT(raw), 0, 0, NULL, "do not make each vector 1 long" },
     OPTION_OUTPUT(AT(out), NULL,
                   "write to this file: an array of numpy if its name ends in .npy, else lines of "

@@ -55,6 +55,9 @@ typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS, QK_PLAIN } Q
 /* What the logits of a router become: a softmax over all experts, or a sigmoid of each. */
 typedef enum RouterScore { ROUTER_SOFTMAX, ROUTER_SIGMOID } RouterScore;
 
+/* How a text becomes a vector: as tblock_pool numbers them. OTHER: in a way that is not kept. */
+typedef enum PoolKind { POOL_UNSAID, POOL_MEAN, POOL_LAST, POOL_CLS, POOL_OTHER } PoolKind;
+
 typedef struct Rope {
     RopeType type;
     double   factor;                             /* all but default and factors */
@@ -130,6 +133,7 @@ typedef struct Config {
     bool    expert_input_scaled;         /* a score multiplies what its expert reads */
     bool    shared_router;               /* the shared expert's output is times a sigmoid */
     Layers  dense_layers;                /* those without experts */
+    PoolKind pool;                       /* what the model was trained for */
     int     bos;                         /* -1: none */
     int     eos[MAX_EOS], n_eos;
 } Config;

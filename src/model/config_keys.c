@@ -11,6 +11,7 @@ const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
                                   "gelu_tanh", "geglu_erf", "relu2", "xielu", NULL };
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", "plain", NULL };
+static const char *const pool_words[]      = { "none", "mean", "last", "cls", "other", NULL };
 static const char *const router_words[]    = { "softmax", "sigmoid", NULL };
 const char *const rope_type_words[] = { "default", "linear",   "llama3",  "yarn",
                                         "factors", "longrope", "dynamic", NULL };
@@ -108,6 +109,7 @@ const ConfigKey config_keys[] = {
     FLAG(expert_input_scaled, EXPERTS, NULL, NULL),
     FLAG(shared_router, EXPERTS, NULL, NULL),
     PART(dense_layers, KEY_LAYERS, SPARSE, NULL),
+    WORD(pool, pool_words, SPARSE, NULL),
     INT(bos, -1, MAX_VOCAB, 0, "bos_token_id", NULL, NULL),
     PART(eos, KEY_EOS, 0, "eos_token_id"),
     { 0 },

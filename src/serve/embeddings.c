@@ -124,9 +124,11 @@ static bool read_format(Exchange *x, const JsonNode *node, bool *base64)
 
 static bool read_pool(Exchange *x, const JsonNode *node, int *pool)
 {
-    *pool = tblock_pool_find(node ? node->text : "mean");
-    return (*pool >= 0 && (!node || strlen(node->text) == node->n))
-        || refuse_word(x, "pooling", "mean, last or cls", node);
+    tblock_error why;
+    if (node && strlen(node->text) < node->n)
+        return refuse_word(x, "pooling", "mean, last or cls", node);
+    return tblock_pool_choose(x->server->o->model, node ? node->text : NULL, pool, &why)
+        || refuse(x, MHD_HTTP_BAD_REQUEST, "pooling", "%s", why.msg);
 }
 
 static bool check_request(Exchange *x, const EmbeddingRequest *r)

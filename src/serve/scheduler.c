@@ -299,7 +299,8 @@ static void make_room(Scheduler *k)
 static bool waits_for_beginning(const Server *s, const Choice *c)
 {
     const int32_t *ids = c->prompt->ids;
-    if (c->job->options.prompt_logits || c->job->options.pool == TBLOCK_POOL_MEAN)
+    if (c->job->options.prompt_logits || c->job->options.pool == TBLOCK_POOL_MEAN
+        || c->job->options.pool == TBLOCK_POOL_CLS)
         return false; /* all of it is computed, whatever is there */
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {

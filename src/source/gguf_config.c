@@ -705,6 +705,19 @@ static bool read_id(GgufReader *r, const char *key, int *out)
     return true;
 }
 
+/* llama.cpp's enum llama_pooling_type: 4 is a score of a reranker. */
+static bool read_pool(GgufReader *r)
+{
+    static const PoolKind kinds[] = { POOL_UNSAID, POOL_MEAN, POOL_CLS, POOL_LAST };
+    double                type    = 0;
+    if (has(r, "pooling_type") && !any_number(r, "pooling_type", &type))
+        return false;
+    r->c->pool = type == -1 ? POOL_UNSAID
+        : type >= 0 && type < 4 ? kinds[(int)type]
+                                : POOL_OTHER;
+    return true;
+}
+
 static bool read_ids(GgufReader *r)
 {
     static const char *const ends[] = { "tokenizer.ggml.eos_token_id",
@@ -746,7 +759,8 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
         r.family = family_find(a->window_family, NULL);
     if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_chunks(&r)
         || !read_window(&r) || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r)
-        || !read_query_scale(&r) || !read_ids(&r) || !nothing_unknown(&r))
+        || !read_query_scale(&r) || !read_pool(&r) || !read_ids(&r)
+        || !nothing_unknown(&r))
         return false;
     if (c->kv_lora > 0)
         family_latent(c);

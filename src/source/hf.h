@@ -28,6 +28,12 @@ bool hf_folder_open(Source *s, Error *err);
  * Returns buf or s->path. */
 const char *hf_folder_of(const Source *s, char *buf, size_t n);
 
+/* ---- hf_pooling.c ---------------------------------------------------------------------------- */
+
+/* Set c->pool, and s->pool_note where it is "other", from the modules.json of the folder, if it has
+ * one. Fails only with SYSTEM. */
+bool hf_pooling_read(Source *s, Config *c, Error *err);
+
 /* ---- hf_config.c ----------------------------------------------------------------------------- */
 
 /* Converts the config.json of a Hugging Face folder to our config. It reads

@@ -244,6 +244,6 @@ bool hf_folder_open(Source *s, Error *err)
         || !config_supported(&h.config, config, err) || !open_weights(s, err))
         return false;
     s->stored.config = h.config;
-    s->has_weights   = hf_tensors_bind(s, &h, err);
+    s->has_weights   = hf_pooling_read(s, &s->stored.config, err) && hf_tensors_bind(s, &h, err);
     return s->has_weights;
 }

@@ -77,6 +77,7 @@ typedef struct Source {
     char       *warnings;         /* lines for the user, each with its newline; NULL: none */
     /* SOURCE_LLAMA2C: which tokenizer beside it was taken, or why none; NULL */
     const char *tokenizer_note;
+    char       *pool_note;        /* SOURCE_HF: what config.pool "other" stands for; NULL */
     TokenizerData tokenizer;      /* made in memory; file points into it */
     SourceHash *hash;
     void      **owned;            /* memory from source_alloc */

@@ -4,6 +4,7 @@ other texts there are; lines, JSON and numpy; what is wrong is named. $TBLOCK is
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -131,6 +132,59 @@ def recorded_embeddings_agree():
         raise Skip("no data")
 
 
+def sentence_transformers(modules, **pooling):
+    """A folder with these modules, and the config of its Pooling."""
+    folder = TEMP / "st"
+    if not folder.exists():
+        shutil.copytree(ROOT / "tests/data/models/llama-gqa", folder)
+        (folder / "1_Pooling").mkdir()
+    (folder / "modules.json").write_text(json.dumps([{"idx": i, "name": str(i), "path": p, "type": "sentence_transformers.models." + t}
+                                                     for i, (p, t) in enumerate(modules)]))
+    (folder / "1_Pooling/config.json").write_text(json.dumps(pooling))
+    return folder
+
+
+FLAGS = {"mean": "pooling_mode_mean_tokens", "last": "pooling_mode_lasttoken", "cls": "pooling_mode_cls_token"}
+MODULES = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normalize")]
+
+
+def folders_of_sentence_transformers_say_how_to_pool():
+    ids = "[1, 5, 9, 3]\n"
+    chosen = {p: vectors("--pool", p, "--jsonl", "-", model=ROOT / "tests/data/models/llama-gqa", text=ids) for p in FLAGS}
+    forms = [(p, {f: f == FLAGS[p] for f in FLAGS.values()}) for p in FLAGS] \
+        + [("mean", {}), ("last", {"pooling_mode": "lasttoken", "pooling_mode_mean_tokens": True, "include_prompt": True})]
+    for pool, config in forms:
+        for modules in (MODULES, MODULES[:2]):
+            folder = sentence_transformers(modules, **config)
+            same(vectors("--jsonl", "-", model=folder, text=ids), chosen[pool], (pool, config))
+        tblock("convert", folder, "-o", TEMP / "st.bin")
+        same(vectors("--jsonl", "-", model=TEMP / "st.bin", text=ids), chosen[pool], ("converted", pool))
+        same(vectors("--pool", "cls", "--jsonl", "-", model=folder, text=ids), chosen["cls"], "an option counts")
+    last = {"pooling_mode_mean_tokens": False, "pooling_mode_lasttoken": True}
+    for said, modules, config in (
+            ("module 2: expected Normalize, found 'sentence_transformers.models.Dense'", MODULES[:2] + [("2_Dense", "Dense")], last),
+            ("module 3: expected none, found", MODULES + [("3_Dense", "Dense")], last),
+            ("module 0: path: expected this folder, found '0_T'", [("0_T", "Transformer"), MODULES[1]], last),
+            ("expected Transformer and Pooling, found 1", MODULES[:1], last),
+            ("path: expected the folder of Pooling", [MODULES[0], ("../x", "Pooling")], last),
+            ("expected one way of pooling that is known, found 2", MODULES, {"pooling_mode_lasttoken": True}),
+            ("expected one way of pooling that is known, found 0", MODULES, {"pooling_mode": "concat"}),
+            ("expected mean, lasttoken or cls, found weightedmean", MODULES, {"pooling_mode": "weightedmean"}),
+            ("include_prompt: expected true, found false", MODULES, dict(last, include_prompt=False)),
+            ("pooling_mode_lasttoken: expected", MODULES, {"pooling_mode_lasttoken": "yes"})):
+        folder = sentence_transformers(modules, **config)
+        for path in (folder, TEMP / "st.bin"):
+            if path != folder:
+                tblock("convert", folder, "-o", path)
+            done = tblock("embed", path, "--jsonl", "-", status=3, text=ids)
+            need((said if path == folder else "wants vectors of another kind") in done.stderr, "%s: %s" % (said, done.stderr))
+            same(vectors("--pool", "last", "--jsonl", "-", model=path, text=ids), chosen["last"], "chosen all the same")
+        tblock("run", folder, "--ids", "1,2", "-n", "1")
+    (folder / "modules.json").write_text("[")
+    need("modules.json" in tblock("embed", folder, "--jsonl", "-", status=3, text=ids).stderr, "no JSON")
+    tblock("run", folder, "--ids", "1,2", "-n", "1")
+
+
 def what_is_wrong_is_named():
     long = "To be. " * 300
     cases = [
@@ -165,5 +219,6 @@ def what_is_wrong_is_named():
 with tempfile.TemporaryDirectory() as folder:
     TEMP = pathlib.Path(folder)
     status = attempt_all(vectors_are_those_of_the_hidden_states, no_setting_changes_a_bit, all_inputs_are_the_same, numpy_reads_what_is_written,
-                         a_line_is_answered_before_the_next_one_comes, recorded_embeddings_agree, what_is_wrong_is_named)
+                         a_line_is_answered_before_the_next_one_comes, recorded_embeddings_agree, folders_of_sentence_transformers_say_how_to_pool,
+                         what_is_wrong_is_named)
 sys.exit(status)

@@ -90,6 +90,13 @@ def test_settings_that_would_change_the_result_are_refused_by_name():
         assert logits(model({key: (value[0], nothing)})) == logits(model()), key
 
 
+def test_the_type_of_pooling_is_that_of_llama_cpp():
+    words = {-1: None, 0: None, 1: "mean", 2: "cls", 3: "last", 4: "other", 5: "other"}
+    for value, word in words.items():
+        found = config(model(own={"pooling_type": (I32, value)})).get("pool", "none")
+        assert found == (word or "none"), (value, found)
+
+
 def test_windows_are_a_period_or_a_list_of_layers():
     both = {"attention.sliding_window": (U32, 8)}
     assert config(model(both))["window"] == 8

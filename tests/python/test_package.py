@@ -226,6 +226,22 @@ def tokens_may_be_put_in_any_pieces():
         assert list(c.load_state(temp("state"), seq=1)) == list(ids)
 
 
+def vectors_are_those_of_the_program():
+    texts = [TEXT, "A", "ROMEO:" * 20, TEXT + " x"]
+    with tblock.Model(MODEL) as m, m.context(n_seqs=2) as c:
+        for options, said in (({}, ()), ({"pool": "last"}, ("--pool", "last")), ({"pool": "cls", "raw": True}, ("--pool", "cls", "--raw"))):
+            program("embed", MODEL, "-o", temp("x.npy"), *said, *[a for t in texts for a in ("--text", t)])
+            expected = np.load(temp("x.npy"))
+            for found in (m.embed(texts, **options), c.embed([m.tokenize(t) for t in texts], **options)):
+                assert found.dtype == np.float32 and found.shape == expected.shape and found.tobytes() == expected.tobytes(), options
+        assert m.embed([]).shape == (0, m.d_model)
+        raises(tblock.UsageError, "a list", m.embed, "one text")
+        raises(tblock.UsageError, "texts[1]: ids: expected at most", m.embed, [TEXT, [1] * 300])
+        raises(tblock.UsageError, "expected mean, last or cls", m.embed, texts, pool="max")
+        raises(TypeError, "no option 'pooling'", m.embed, texts, pooling="last")
+        raises(tblock.SystemFailure, "stopped after", m.embed, texts, progress=lambda done: False)
+
+
 def attention_and_evaluation_are_those_of_the_program():
     program("attn", MODEL, "--prompt", TEXT, "-o", temp("attn.safetensors"))
     golden = load_file(temp("attn.safetensors"))
