@@ -33,19 +33,25 @@ class Context(Handle):
 
     n_ctx: longest sequence, 0: the model's own. n_seqs: sequences 0 to n_seqs - 1. n_batch: most tokens computed at once.
     threads: 0: one for each physical core. isa, math, activations, kv_type, rope_length, affinity, pages: as the options of
-    `tblock run`. lora: adapters, applied in this order (Model.load_lora).
+    `tblock run`. lora: adapters, applied in this order (Model.load_lora). drafter: a smaller model with the same tokens, which
+    guesses for the generations with `draft` (docs/drafts.md); closing it closes the context.
     allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seqs: int = 1, n_batch: int = 0, threads: int = 0,
                  isa: Optional[str] = None, math: Optional[str] = None, activations: Optional[str] = None,
                  kv_type: Optional[str] = None, rope_length: int = 0, affinity: Optional[str] = None, allow_nan: bool = False,
-                 pages: Optional[str] = None, lora: Sequence[Lora] = (), _pool: "Optional[list[Context]]" = None) -> None:
+                 pages: Optional[str] = None, lora: Sequence[Lora] = (), drafter: Optional[Model] = None,
+                 _pool: "Optional[list[Context]]" = None) -> None:
         opt = Options("tblock_context_options", {
             "n_ctx": n_ctx, "n_seqs": n_seqs, "n_batch": n_batch, "threads": threads, "isa": isa, "math": math,
             "activations": activations, "kv_type": kv_type, "rope_length": rope_length, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
         self._guard = threading.Lock()
         chosen = c_loras(expect("model", model, Model), lora)
-        super().__init__(call("tblock_context_new", expect("model", model, Model)._c, opt.c), lib.tblock_context_free, model, guard=self._guard)
+        guesses = [] if drafter is None else [Context(
+            expect("drafter", drafter, Model), n_ctx=min(n_ctx or model.n_ctx, drafter.n_ctx), n_seqs=n_seqs, n_batch=n_batch,
+            threads=threads, isa=isa, affinity=affinity, pages=pages)]
+        super().__init__(call("tblock_context_new", expect("model", model, Model)._c, opt.c), lib.tblock_context_free, model, *guesses,
+                         guard=self._guard)
         self._pool = _pool
         if _pool is not None:
             self._parents = ()  # the pool is the model's: it would keep itself alive
@@ -57,6 +63,8 @@ class Context(Handle):
             self._lora = chosen
             if len(chosen):
                 self._choose(c, chosen)
+            for other in guesses:
+                call("tblock_draft_by", c, other._c)
 
     def _choose(self, c: Any, adapters: Any) -> None:
         """What begins from now on uses these."""
@@ -244,7 +252,7 @@ class Context(Handle):
         """Continue a prompt (ids, or a text, which gets BOS). The options are those of `tblock run`, with its defaults: the same
         ones give the same text, to the bit. temperature 0: greedy. max_tokens: None: until the context is full. stop: texts that end it. stop_ids: tokens
         that end it; None: the model's own. skip: dropped from the start. constraint: what the text must fit (Model.constraint).
-        draft: most tokens to guess ahead. lora: adapters (Model.load_lora), applied in this order; None: those of the context, []:
+        draft: most tokens to guess ahead, from the text so far or by the context's drafter. lora: adapters (Model.load_lora), applied in this order; None: those of the context, []:
         none. receipt: the generation has a `receipt`; a dict with `every` keeps links of its chain,
         with `trust_hash` the model's data are not read for it. Returns an iterator of the pieces of the text."""
         from .generation import Generation

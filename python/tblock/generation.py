@@ -99,6 +99,16 @@ class Generation(Handle):
         return int(self._last["n_reused"])
 
     @property
+    def n_proposed(self) -> int:
+        """Tokens that were guessed ahead, by drafts or by what the constraint makes sure."""
+        return int(self._last["n_proposed"])
+
+    @property
+    def n_accepted(self) -> int:
+        """How many of these were right."""
+        return int(self._last["n_accepted"])
+
+    @property
     def logits(self) -> Optional[Floats]:
         """A copy of the logits [vocab_size] that the last token was drawn from; None before it, and where the context has
         computed something else since."""

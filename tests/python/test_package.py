@@ -21,6 +21,31 @@ from safetensors.numpy import load_file, save_file
 # ---- The program's answers ----
 
 
+def a_drafter_changes_no_text():
+    small = temp("small.bin")
+    tblock.quantize(MODEL, small, type="q4")
+    with tblock.Model(MODEL) as m, tblock.Model(small) as s:
+        alone = [m.generate(TEXT, seed=i, max_tokens=40).run() for i in range(3)]
+        with m.context(n_seqs=4, drafter=s) as c:
+            found = [c.generate(TEXT, seed=i, max_tokens=40, draft=5) for i in range(3)]
+            while any(g.end is None for g in found):
+                c.advance(found)
+            one = c.generate(TEXT, seed=0, max_tokens=40, draft=5).run()
+            for a, b in zip([*alone, alone[0]], [*found, one]):
+                assert a.text == b.text and list(a.ids) == list(b.ids) and a.end == b.end
+            assert 0 < one.n_accepted <= one.n_proposed
+        raises(tblock.UsageError, "drafter: expected a model", lambda: m.context(drafter=small))
+        c = m.context(drafter=s)
+        s.close()
+        assert c.closed and not m.closed
+    config = temp("other.json")
+    with open(config, "w") as f:
+        json.dump({"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 64}, f)
+    tblock.synth(config, temp("other.bin"))
+    with tblock.Model(MODEL) as m, tblock.Model(temp("other.bin")) as other:
+        raises(tblock.InputError, "draft: expected a tokenizer as", lambda: m.context(drafter=other))
+
+
 def ids_are_those_of_tokenize():
     with tblock.Model(MODEL) as m:
         for text in ("", TEXT, "naïve 🙂 \u0000 x", b"\xff\xfe raw"):
