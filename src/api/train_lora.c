@@ -64,7 +64,7 @@ bool lora_names_check(const Params *p, Error *err)
 {
     char module[ADAPTER_MODULE];
     for (int i = p->first; i < p->n; i++)
-        if (!adapter_module(&p->config, &p->spec[i], module, err))
+        if (!adapter_module(&p->config, &p->spec[i], module, NULL, err))
             return false;
     return true;
 }
@@ -82,7 +82,7 @@ static bool declare(TensorWriter *w, const Params *p, Error *err)
         const TensorSpec *s       = &p->spec[i];
         bool              down    = is_down(p, i);
         int64_t           shape[] = { down ? s->rows : s->k, down ? s->k : s->rows };
-        if (!adapter_module(&p->config, s, module, err))
+        if (!adapter_module(&p->config, s, module, NULL, err))
             return false;
         snprintf(name, sizeof name, "base_model.model.%s.lora_%s.weight", module,
                  down ? "A" : "B");
@@ -92,21 +92,33 @@ static bool declare(TensorWriter *w, const Params *p, Error *err)
     return true;
 }
 
+/* B of the file, from U: NULL: out of memory. */
+static float *turn(const float *u, const TensorSpec *s, const RowSource *rows)
+{
+    size_t rank = (size_t)s->rows, n = (size_t)s->k;
+    float *b = malloc(rank * n * sizeof *b);
+    for (size_t j = 0; b && j < n; j++)
+        for (size_t r = 0; r < rank; r++)
+            b[row_source_file_row(rows, (int)j) * rank + r] = u[r * n + j];
+    return b;
+}
+
 static bool put(TensorWriter *w, const Params *p, const float *values, Error *err)
 {
-    bool ok = true;
+    char      module[ADAPTER_MODULE];
+    RowSource rows;
+    bool      ok = true;
     for (int i = p->first; ok && i < p->n; i++) {
-        const TensorSpec *s     = &p->spec[i];
-        const float      *from  = values + p->at[i];
-        size_t            rows  = (size_t)s->rows, k = (size_t)s->k, n = rows * k;
-        float            *turned = is_down(p, i) ? NULL : malloc(n * sizeof *turned);
-        if (!is_down(p, i) && !turned)
+        const TensorSpec *s    = &p->spec[i];
+        const float      *from = values + p->at[i];
+        float            *b    = NULL;
+        if (!adapter_module(&p->config, s, module, &rows, err))
+            return false;
+        if (!is_down(p, i) && !(b = turn(from, s, &rows)))
             return no_memory(NULL, err);
-        for (size_t r = 0; turned && r < rows; r++)
-            for (size_t c = 0; c < k; c++)
-                turned[c * rows + r] = from[r * k + c];
-        ok = tensor_writer_put(w, i - p->first, 0, turned ? turned : from, n * sizeof *from, err);
-        free(turned);
+        ok = tensor_writer_put(w, i - p->first, 0, b ? b : from,
+                               params_length(p, i) * sizeof *from, err);
+        free(b);
     }
     return ok;
 }
@@ -128,7 +140,7 @@ static void out_modules(TextOut *o, const Params *p)
     char module[ADAPTER_MODULE];
     bool any = false;
     for (int i = p->first; i < p->n && p->spec[i].layer == p->spec[p->first].layer; i += 2) {
-        if (!adapter_module(&p->config, &p->spec[i], module, NULL))
+        if (!adapter_module(&p->config, &p->spec[i], module, NULL, NULL))
             continue;
         const char *word = strrchr(module, '.');
         text_out(o, any ? ", " : "");

@@ -34,8 +34,7 @@ size_t row_source_row_bytes(const RowSource *s)
 
 /* ---- Finding a row --------------------------------------------------------------------------- */
 
-/* Steps 1 and 2. */
-static size_t file_row(const RowSource *s, int r)
+size_t row_source_file_row(const RowSource *s, int r)
 {
     if (s->pair || s->last) {
         int head = r / s->head_dim, i = r % s->head_dim, half = s->pair / 2;
@@ -156,7 +155,7 @@ static void add_one(float *x, size_t n)
 
 static void read_row(const RowSource *s, int item, int r, char *out)
 {
-    size_t            row = file_row(s, r), columns = part_columns(s);
+    size_t            row = row_source_file_row(s, r), columns = part_columns(s);
     const SourcePart *part = find_part(s, item, &row);
     int               n = s->by_columns ? s->shards : 1;
     for (int i = 0; i < n; i++) {
@@ -181,7 +180,7 @@ const void *row_source_in_place(const RowSource *s, int item, int first)
 {
     if (!plain(s))
         return NULL;
-    size_t            row  = file_row(s, first);
+    size_t            row  = row_source_file_row(s, first);
     const SourcePart *part = find_part(s, item, &row);
     const char       *data = (const char *)part->t->data + row * row_source_row_bytes(s);
     return weight_type_gguf(s->type) || (uintptr_t)data % weight_type_bytes(s->type) == 0 ? data
@@ -197,7 +196,7 @@ static void read_columns(const RowSource *s, int item, int first, int n, char *o
     const SourcePart *part = NULL;
     assert(n > 0);
     for (int r = 0; r < n; r++) {
-        column[r] = file_row(s, first + r);
+        column[r] = row_source_file_row(s, first + r);
         part      = find_part(s, item, &column[r]);
     }
     size_t begin, width = column_count(s, part->t, item, &begin), k = (size_t)s->k;

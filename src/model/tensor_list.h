@@ -216,6 +216,9 @@ typedef struct RowSource {
     const void  *read_from;
 } RowSource;
 
+/* Steps 1 and 2: the row of the file's matrix that is our row r. */
+size_t row_source_file_row(const RowSource *s, int r);
+
 /* Bytes of one row that row_source_read returns. */
 size_t row_source_row_bytes(const RowSource *s);
 

@@ -127,6 +127,12 @@ static const char *prefix(const Family *f, int i)
     return i < 3 ? f->prefix[i] : wrapped[i - 3];
 }
 
+/* RowSource.pair of a row of the family's table. */
+static int rotary_pair(const Config *c, const FamilyTensor *t)
+{
+    return t->lies & PAIRS ? c->rotary_dim : 0;
+}
+
 /* The tensors of a module: base_model.model.MODULE.lora_A.weight and .lora_B.weight. */
 static bool add_module(Peft *x, const TensorSpec *s, const FamilyTensor *t, const char *module,
                        bool *found)
@@ -144,7 +150,7 @@ static bool add_module(Peft *x, const TensorSpec *s, const FamilyTensor *t, cons
     if (!tensor[0] || !tensor[1])
         return fail(x->parts.err, INPUT, "%s: tensor %s: expected beside %s, found no such tensor",
                     x->parts.path, name[!tensor[0] ? 0 : 1], name[!tensor[0] ? 1 : 0]);
-    RowSource rows   = { .pair = t->lies & PAIRS ? x->parts.config->rotary_dim : 0 };
+    RowSource rows   = { .pair = rotary_pair(x->parts.config, t) };
     int64_t   n_rows = hf_fused_rows(x->parts.config, t->lies, s->rows, &rows);
     double    scale;
     int       rank;
@@ -211,17 +217,20 @@ static bool open_peft(Peft *x, Lora *out, const Config *c, const char *path, Err
 
 _Static_assert((int)ADAPTER_MODULE == (int)HF_NAME, "room for a name");
 
-bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MODULE], Error *err)
+bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MODULE],
+                    RowSource *rows, Error *err)
 {
     const Family       *f = family_find(c->family, NULL);
     const FamilyTensor *t = f ? hf_family_rows(f, s->role) : NULL;
     if (!f)
         return fail(err, INPUT, "lora: expected a model of a family of Hugging Face, found '%s'",
                     c->family);
-    if (!t || !t->name || t->role != s->role || t->lies != 0)
-        return fail(err, INPUT, "lora targets: %s: expected a matrix that %s stores alone and in "
-                                "our order, found another", tensor_row(s->role)->name, c->family);
+    if (!t || !t->name || t->role != s->role || t->lies & ~(unsigned)PAIRS)
+        return fail(err, INPUT, "lora targets: %s: expected a matrix that %s stores alone, [rows, "
+                                "columns], found another", tensor_row(s->role)->name, c->family);
     module_name(f->prefix[0], t, s->layer, module);
+    if (rows)
+        *rows = (RowSource){ .head_dim = c->head_dim, .pair = rotary_pair(c, t) };
     return true;
 }
 

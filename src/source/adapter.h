@@ -15,10 +15,11 @@ bool adapter_open(Lora *out, const Config *c, const char *path, Error *err);
 bool adapter_check_apart(const Lora *l, const char *output, Error *err);
 
 /* The name of the module that a matrix is in a folder of the model's family:
- * "model.layers.0.self_attn.q_proj". Fails (INPUT) if the family stores it with others, or with its
- * rows or columns in another order. */
+ * "model.layers.0.self_attn.q_proj", and where its rows lie there (row_source_file_row; NULL: not
+ * wanted). Fails (INPUT) if the family stores it with others or turned. */
 enum { ADAPTER_MODULE = 160 };
-bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MODULE], Error *err);
+bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MODULE],
+                    RowSource *rows, Error *err);
 
 /* ---- Between the files of this reader -------------------------------------------------------- */
 
