@@ -987,8 +987,9 @@ TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, s
  * again. It needs as many sequences as c, and keeps for each what it has read; its n_ctx is as far
  * as it guesses. What tblock_context_describe tells of memory counts it too. Generations that step
  * together share the draft: all of them are to add no more rows than one alone. Texts, tokens and
- * logits stay what they are. Fails with TBLOCK_INPUT (a model whose tokenizer has other tokens) and
- * TBLOCK_USAGE (fewer sequences, a model that ranks share). */
+ * logits stay what they are. Fails with TBLOCK_INPUT (a model whose tokenizer has other tokens; c
+ * or draft has a model with states, which cannot forget a wrong guess) and TBLOCK_USAGE (fewer
+ * sequences, a model that ranks share). */
 TBLOCK_API bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err);
 
 /* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */

@@ -64,15 +64,15 @@ static bool check_drafter(const tblock_context *c, const tblock_context *d, Erro
     if (d->n_seqs < c->n_seqs)
         return fail(err, USAGE, "draft: expected at least %d sequences, found %d", c->n_seqs,
                     d->n_seqs);
-    return ranks_refuse(d->model, "a draft", err) && same_tokens_in(c->model, d->model, err)
-        && can_forget(c->model, err) && can_forget(d->model, err);
+    return ranks_refuse(d->model, "a draft", err) && can_forget(d->model, err)
+        && same_tokens_in(c->model, d->model, err);
 }
 
 FP_ENV_WORK
 static bool draft_by(tblock_context *c, tblock_context *draft, Error *err)
 {
     static const SamplerOptions greedy = { 0 };
-    if (draft && !check_drafter(c, draft, err))
+    if (!can_forget(c->model, err) || (draft && !check_drafter(c, draft, err)))
         return false;
     Drafter *d = draft ? calloc(1, sizeof *d) : NULL;
     if (draft && !d)

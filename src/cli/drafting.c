@@ -38,7 +38,7 @@ bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
 {
     *d = (Drafting){ .most = strcmp(o->by, "none") != 0 ? o->max : 0 };
     if (!is_model(o))
-        return true;
+        return d->most == 0 || tblock_draft_by(c, NULL, err);
     tblock_context_info computing;
     tblock_context_describe(c, &computing);
     ComputeOptions own = { .threads  = compute->threads,

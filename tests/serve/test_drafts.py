@@ -81,6 +81,10 @@ def wrong_drafters_are_refused():
     for by, words in ((other, "draft: expected a tokenizer as"), ("mtp", "found mtp"), (other + ".no", "cannot open")):
         done = subprocess.run([TBLOCK, "serve", MODEL, "--port", "0", "--draft", by], capture_output=True, text=True, check=False)
         need(done.returncode in (2, 3) and words in done.stderr, "%s: %d %s" % (by, done.returncode, done.stderr))
+    config.write_text('{"d_model": 16, "n_layers": 2, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 64, "state_layers": [0], "conv_taps": 3}')
+    subprocess.run([TBLOCK, "synth", str(config), "-o", other, "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run([TBLOCK, "serve", other, "--port", "0", "--draft", "ngram"], capture_output=True, text=True, check=False)
+    need(done.returncode == 3 and "expected a model that can forget a wrong guess" in done.stderr, done.stderr)
     done = subprocess.run([TBLOCK, "serve", MODEL, "--port", "0", "--draft", MODEL, "--kv-memory", "4"], capture_output=True, text=True, check=False)
     need(done.returncode == 2 and "--kv-memory: expected at least 7 MB" in done.stderr, done.stderr)
 

@@ -301,6 +301,7 @@ static void models_with_states_are_refused(void)
     tblock_context *c = context_of(model, 1, 0, 0), *state = context_of(m, 1, 0, 0);
     refused(c, state, INPUT, "(state_layers)");
     refused(state, c, INPUT, "(state_layers)");
+    refused(state, NULL, INPUT, "(state_layers)"); /* nor by what stands in the text again */
     tblock_context_free(c), tblock_context_free(state);
     tblock_close(m);
     unlink(in_folder("state.bin"));

@@ -15,6 +15,10 @@ done
 tblock info m.bin | grep -i state
 cp m.bin lora.gguf
 try run m.bin --ids 1,2,3 --draft ngram
+try run m.bin --ids 1,2,3 --draft m.bin
+echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 400}' > config.json
+tblock synth config.json -o plain.bin --type f32 --seed 1
+try run plain.bin --ids 1,2,3 --draft m.bin
 try run m.bin --ids 1,2,3 --lora lora.gguf
 try attn m.bin --ids 1,2,3 -o attn.html
 echo '{"d_model": 16, "n_layers": 3, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 400, "conv_taps": 4}' > config.json
