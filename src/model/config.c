@@ -123,10 +123,13 @@ static bool check_layers(const Layers *set, int n_layers, const char *key, const
 static bool check_routing(const Config *c, const char *what, Error *err)
 {
     int n = c->expert_groups, size = n > 0 ? c->n_experts / n : 0;
+    if (!check_alone(c->renormalize_min != 0 && !c->renormalize, "renormalize_min", "renormalize",
+                     what, err)
+        || !check_alone(c->renormalize_add != 0 && !c->renormalize, "renormalize_add",
+                        "renormalize", what, err))
+        return false;
     if (n == 0)
-        return check_alone(c->groups_used != 0, "groups_used", "expert_groups", what, err)
-            && check_alone(c->renormalize_min != 0 && !c->renormalize, "renormalize_min",
-                           "renormalize", what, err);
+        return check_alone(c->groups_used != 0, "groups_used", "expert_groups", what, err);
     if (c->n_experts % n != 0 || size < 2)
         return fail(err, INPUT,
                     "%s: expert_groups: expected groups of at least 2 of %d experts, all of one "
@@ -137,8 +140,7 @@ static bool check_routing(const Config *c, const char *what, Error *err)
                     "%s: groups_used: expected at most expert_groups %d, and room for "
                     "experts_used %d in groups of %d, found %d",
                     what, n, c->experts_used, size, c->groups_used);
-    return check_alone(c->renormalize_min != 0 && !c->renormalize, "renormalize_min", "renormalize",
-                       what, err);
+    return true;
 }
 
 static bool check_experts(const Config *c, const char *what, Error *err)

@@ -128,7 +128,8 @@ typedef struct Config {
     /* experts of the groups with the largest sums of two; 0: of all */
     int     expert_groups, groups_used;
     bool    renormalize;                 /* the chosen experts' scores to sum 1 */
-    double  renormalize_min;             /* the sum that divides them is at least this */
+    double  renormalize_min;             /* the sum that divides them is at least this ... */
+    double  renormalize_add;             /* ... and this is added to it */
     double  expert_scale;                /* of these scores, then; 1: none */
     bool    expert_input_scaled;         /* a score multiplies what its expert reads */
     bool    shared_router;               /* the shared expert's output is times a sigmoid */

@@ -105,6 +105,7 @@ const ConfigKey config_keys[] = {
     INT(groups_used, 0, MAX_EXPERTS, EXPERTS, "topk_group", "expert_group_used_count", NULL),
     FLAG(renormalize, EXPERTS, "norm_topk_prob", "expert_weights_norm"),
     NUM(renormalize_min, 0, 1, EXPERTS, NULL, NULL, NULL),
+    NUM(renormalize_add, 0, 1, EXPERTS, NULL, NULL, NULL),
     NUM(expert_scale, 1e-30, 1e30, EXPERTS, "routed_scaling_factor", "expert_weights_scale", NULL),
     FLAG(expert_input_scaled, EXPERTS, NULL, NULL),
     FLAG(shared_router, EXPERTS, NULL, NULL),

@@ -89,7 +89,7 @@ static void choose(Run *r, int t, const float *bias)
             weight[n++] = p[e];
             total       = total + p[e];
         }
-    total = total < r->renormalize_min ? r->renormalize_min : total;
+    total = (total < r->renormalize_min ? r->renormalize_min : total) + r->renormalize_add;
     for (int i = 0; i < used; i++) {
         weight[i] = c->renormalize ? weight[i] / total : weight[i];
         weight[i] = c->expert_scale != 1 ? weight[i] * r->expert_scale : weight[i];

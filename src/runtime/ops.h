@@ -109,7 +109,7 @@ typedef struct Run {
     Use            cached;    /* of kv_cache */
     float          norm_eps, attn_scale, attn_softcap, qkv_clip, gate_limit, gate_alpha;
     float          embed_scale, residual_scale;
-    float          logit_scale, logit_softcap, renormalize_min, expert_scale;
+    float          logit_scale, logit_softcap, renormalize_min, renormalize_add, expert_scale;
     const float   *xielu;     /* [4] of the layer whose hidden values are computed, or NULL */
     ForwardObserver observer;
     void          *observer_user;

@@ -249,6 +249,7 @@ static void set_numbers(Run *r, const Config *c)
     r->embed_scale    = (float)c->embed_scale;
     r->residual_scale = (float)c->residual_scale;
     r->renormalize_min = (float)c->renormalize_min;
+    r->renormalize_add = (float)c->renormalize_add;
     r->expert_scale   = (float)c->expert_scale;
     r->logit_scale    = (float)c->logit_scale;
     r->logit_softcap  = (float)c->logit_softcap;

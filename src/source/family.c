@@ -196,12 +196,17 @@ static const FamilyKey ministral3_keys[] = {
     SIZES(4096, 34, 32, 14336, 131072, 262144), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 8),
     OR_NULL(head_dim, 128), END,
 };
+#define LFM2_KEYS                                                                                  \
+    SIZE(vocab_size, 65536), SIZE(n_ctx, 128000), NUMBER_AS("norm_eps", norm_eps, 1e-5),           \
+    OR_NULL(kv_heads, 8), SIZE(conv_taps, 3), FLAG(conv_bias, false),                              \
+    { FORM_FLAG, "tie_word_embeddings|tie_embedding", AT(tied_embeddings), true }
 static const FamilyKey lfm2_keys[] = {
-    SIZE(d_model, 2560), SIZE_AS("intermediate_size|block_ff_dim", d_ff, 12288),
-    SIZE(vocab_size, 65536), SIZE(n_ctx, 128000),
-    NUMBER_AS("norm_eps", norm_eps, 1e-5), OR_NULL(kv_heads, 8),
-    { FORM_FLAG, "tie_word_embeddings|tie_embedding", AT(tied_embeddings), true },
-    SIZE(conv_taps, 3), FLAG(conv_bias, false), END,
+    LFM2_KEYS, SIZE(d_model, 2560), SIZE_AS("intermediate_size|block_ff_dim", d_ff, 12288), END,
+};
+static const FamilyKey lfm2_moe_keys[] = {
+    LFM2_KEYS, SIZE(d_model, 2048), SIZE(d_ff, 7168), SIZE(n_experts, 32),
+    SIZE(experts_used, 4), SIZE(expert_d_ff, 1792), FLAG(renormalize, true),
+    NUMBER(expert_scale, 1), END,
 };
 static const FamilyKey apertus_keys[] = {
     SIZE(d_ff, 14336), SIZE(vocab_size, 131072), SIZE(n_ctx, 65536), NUMBER(norm_eps, 1e-5), END,
@@ -387,22 +392,33 @@ static const FamilyTensor glm4_tensors[]   = {
     { ROLE_FFN_POST_NORM, "@layers.#.post_mlp_layernorm.weight", 0 },
     NO_MORE,
 };
-static const FamilyTensor lfm2_tensors[] = {
-    { ROLE_ATTN_NORM, "@layers.#.operator_norm.weight", 0 },
-    { ROLE_Q_NORM, "@layers.#.self_attn.q_layernorm.weight", 0 },
-    { ROLE_K_NORM, "@layers.#.self_attn.k_layernorm.weight", 0 },
-    { ROLE_WO, "@layers.#.self_attn.out_proj.weight", 0 },
-    { ROLE_CONV_B, "@layers.#.conv.in_proj.weight", IN_B },
-    { ROLE_CONV_C, "@layers.#.conv.in_proj.weight", IN_C },
-    { ROLE_CONV_X, "@layers.#.conv.in_proj.weight", IN_X },
-    { ROLE_CONV, "@layers.#.conv.conv.weight", 0 },
-    { ROLE_CONV_SHIFT, "@layers.#.conv.conv.bias", 0 },
-    { ROLE_CONV_OUT, "@layers.#.conv.out_proj.weight", 0 },
-    { ROLE_FFN_NORM, "@layers.#.ffn_norm.weight", 0 },
-    { ROLE_W_GATE, "@layers.#.feed_forward.w1.weight", 0 },
-    { ROLE_W_UP, "@layers.#.feed_forward.w3.weight", 0 },
-    { ROLE_W_DOWN, "@layers.#.feed_forward.w2.weight", 0 },
-    { ROLE_FINAL_NORM, "@embedding_norm.weight", 0 },
+#define LFM2_TENSORS                                                                               \
+    { ROLE_ATTN_NORM, "@layers.#.operator_norm.weight", 0 },                                       \
+    { ROLE_Q_NORM, "@layers.#.self_attn.q_layernorm.weight", 0 },                                  \
+    { ROLE_K_NORM, "@layers.#.self_attn.k_layernorm.weight", 0 },                                  \
+    { ROLE_WO, "@layers.#.self_attn.out_proj.weight", 0 },                                         \
+    { ROLE_CONV_B, "@layers.#.conv.in_proj.weight", IN_B },                                        \
+    { ROLE_CONV_C, "@layers.#.conv.in_proj.weight", IN_C },                                        \
+    { ROLE_CONV_X, "@layers.#.conv.in_proj.weight", IN_X },                                        \
+    { ROLE_CONV, "@layers.#.conv.conv.weight", 0 },                                                \
+    { ROLE_CONV_SHIFT, "@layers.#.conv.conv.bias", 0 },                                            \
+    { ROLE_CONV_OUT, "@layers.#.conv.out_proj.weight", 0 },                                        \
+    { ROLE_FFN_NORM, "@layers.#.ffn_norm.weight", 0 },                                             \
+    { ROLE_W_GATE, "@layers.#.feed_forward.w1.weight", 0 },                                        \
+    { ROLE_W_UP, "@layers.#.feed_forward.w3.weight", 0 },                                          \
+    { ROLE_W_DOWN, "@layers.#.feed_forward.w2.weight", 0 },                                        \
+    { ROLE_FINAL_NORM, "@embedding_norm.weight", 0 }
+static const FamilyTensor lfm2_tensors[]     = { LFM2_TENSORS, NO_MORE };
+static const FamilyTensor lfm2_moe_tensors[] = {
+    LFM2_TENSORS,
+    { ROLE_ROUTER, "@layers.#.feed_forward.gate.weight", 0 },
+    { ROLE_CHOICE_BIAS, "@layers.#.feed_forward.expert_bias", 0 },
+    { ROLE_EXPERT_GATE, "@layers.#.feed_forward.experts.{e}.w1.weight", 0 },
+    { ROLE_EXPERT_GATE, "@layers.#.feed_forward.experts.gate_up_proj", IN_GATE },
+    { ROLE_EXPERT_UP, "@layers.#.feed_forward.experts.{e}.w3.weight", 0 },
+    { ROLE_EXPERT_UP, "@layers.#.feed_forward.experts.gate_up_proj", IN_UP },
+    { ROLE_EXPERT_DOWN, "@layers.#.feed_forward.experts.{e}.w2.weight", 0 },
+    { ROLE_EXPERT_DOWN, "@layers.#.feed_forward.experts.down_proj", 0 },
     NO_MORE,
 };
 static const FamilyTensor stablelm_tensors[] = {
@@ -459,6 +475,9 @@ static const FamilyTensor neox_tensors[] = {
 #define QWEN2_VL                                                                                   \
     LLAMA_ROPE(1e6, ALL_ROPES), .has = HAS_QKV_BIAS | TAKES_MROPE, .window = WINDOW_LAST,          \
     .window_absent = 4096, .bos = 151643, .eos = 151645
+#define LFM2_ROPE                                                                                  \
+    .act = "silu", .theta = 1e6, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,              \
+    .prefix = { "model." }, INV_FREQ, .qk_norm = QK_HEAD
 #define GEMMA_LINE                                                                        \
     .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh",        \
     .theta_keys = "rope_theta", .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH,      \
@@ -563,14 +582,16 @@ const Family families[] = {
       .tensors = no_tensors, LLAMA_NAMES("relu2", 10000, ALL_ROPES), .has = NO_GATE,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 128000, .eos = 128001 },
     { .name = "lfm2", .architecture = { "Lfm2ForCausalLM" }, .keys = lfm2_keys,
-      .tensors = lfm2_tensors, .act = "silu", .theta = 1e6, .theta_keys = "rope_theta",
-      .rope_types = ALL_ROPES, .prefix = { "model." }, INV_FREQ, .qk_norm = QK_HEAD,
-      .has = SHORT_CONV, .bos = 1, .eos = 2,
+      .tensors = lfm2_tensors, LFM2_ROPE, .has = SHORT_CONV | FF_ADJUSTED, .bos = 1, .eos = 2,
       .fixed = { { "block_dim", NULL }, { "block_mlp_init_scale", NULL },
                  { "block_norm_eps", NULL }, { "block_out_init_scale", NULL },
                  { "block_use_swiglu", "true" }, { "block_use_xavier_init", NULL },
                  { "conv_dim", NULL }, { "conv_dim_out", NULL }, { "conv_use_xavier_init", NULL },
                  { "num_heads", NULL }, { "theta", NULL }, { "use_pos_enc", "true" } } },
+    { .name = "lfm2_moe", .architecture = { "Lfm2MoeForCausalLM" }, .keys = lfm2_moe_keys,
+      .tensors = lfm2_moe_tensors, LFM2_ROPE, .has = SHORT_CONV | SIGMOID_ROUTER,
+      .renormalize_add = 1e-6, .flags = { ON("use_expert_bias", true, HAS_CHOICE_BIAS) },
+      .moe = { .first = "num_dense_layers", .first_absent = 2 }, .bos = 1, .eos = 2 },
     { .name = "apertus", .architecture = { "ApertusForCausalLM" }, .keys = apertus_keys,
       .tensors = apertus_tensors, LLAMA_NAMES("xielu", 12e6, ALL_ROPES), .has = NO_GATE,
       .rope_absent = &apertus_rope, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .bos = 1,

@@ -81,6 +81,7 @@ enum {
     SHARED_AS_WIDE = 1 << 26,              /* shared_d_ff is expert_d_ff */
     LATENT_KV = 1 << 27,                   /* latent attention */
     SHORT_CONV = 1 << 13,                  /* layers that are no attention convolve */
+    FF_ADJUSTED = 1 << 14,                 /* d_ff follows from block_... keys */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
 
@@ -156,7 +157,7 @@ typedef struct Family {
     bool                eos_null;   /* null means these ids too */
     const char         *prefix[3];  /* what "@" may stand for; NULL ends */
     MoeLayers           moe;
-    double              renormalize_min;
+    double              renormalize_min, renormalize_add;
     /* layers behind the last that predict further tokens, if absent: they are ignored. 0: the
      * family has none */
     int                 next_layers;

@@ -66,6 +66,7 @@ static const GgufArch archs[] = {
     { .name = "nemotron",  .family = "nemotron" },
     { .name = "apertus",   .family = "apertus" },
     { .name = "lfm2",      .family = "lfm2", .flags = OF_LFM2 },
+    { .name = "lfm2moe",   .family = "lfm2_moe", .flags = OF_LFM2 | RENORMALIZE },
     { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
     { .name = "gpt-oss",   .family = "gpt_oss", .flags = RENORMALIZE | FFN_NORM_POST | OF_GPT_OSS },
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
@@ -503,6 +504,7 @@ static bool read_score(GgufReader *r)
     c->router_score = func == 2 || (func == 0 && sigmoid) ? ROUTER_SIGMOID : ROUTER_SOFTMAX;
     c->renormalize |= func == 3;
     c->renormalize_min = c->renormalize ? r->family->renormalize_min : 0;
+    c->renormalize_add = c->renormalize ? r->family->renormalize_add : 0;
     if (c->expert_groups <= 1 || c->expert_groups == c->groups_used)
         c->expert_groups = c->groups_used = 0;
     if (c->router_score == ROUTER_SOFTMAX && c->expert_groups > 0) /* DeepSeek V2: another sum */

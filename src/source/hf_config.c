@@ -212,6 +212,7 @@ static bool read_flags(HfReader *r)
     turn_on(c, f->has);
     if (!own_key(f, offsetof(Config, renormalize_min)))
         c->renormalize_min = f->renormalize_min;
+    c->renormalize_add = f->renormalize_add;
     for (const FamilyFlag *g = f->flags; g < f->flags + 4 && g->name; g++) {
         const Json *j  = key_take(&r->keys, g->name);
         bool        on = g->absent;
@@ -316,7 +317,8 @@ static bool listed(HfReader *r, const char *name, Layers *set, bool *given)
 
 /* ---- Layers with a state --------------------------------------------------------------------- */
 
-/* LFM2: layer_types counts, else full_attn_idxs, else every layer is attention. */
+/* LFM2: layer_types counts, else full_attn_idxs, else every layer is attention. LFM2-MoE has only
+ * the first. */
 static bool state_layers(HfReader *r)
 {
     Config     *c    = r->c;
@@ -324,9 +326,13 @@ static bool state_layers(HfReader *r)
     Layers      full = { 0 };
     bool        given;
     int         l = 0;
-    if (!listed(r, "full_attn_idxs", &full, &given))
+    const bool  needed = !(r->family->has & FF_ADJUSTED);
+    if (!needed && !listed(r, "full_attn_idxs", &full, &given))
         return false;
     if (!list || json_is_null(list)) {
+        if (needed)
+            return key_wrong(&r->keys, "layer_types", "expected %d entries, found none",
+                             c->n_layers);
         for (l = 0; given && l < c->n_layers; l++)
             if (!layers_has(&full, l))
                 layers_add(&c->state_layers, l);
@@ -380,7 +386,7 @@ static bool read_state(HfReader *r)
     Config *c = r->c;
     if (!(r->family->has & SHORT_CONV))
         return true;
-    if (!state_layers(r) || !adjust_ff(r))
+    if (!state_layers(r) || (r->family->has & FF_ADJUSTED && !adjust_ff(r)))
         return false;
     if (!config_has_state(c)) {
         c->conv_taps = 0;
@@ -637,7 +643,7 @@ static bool read_experts(HfReader *r)
     if (c->expert_groups == c->groups_used)
         c->expert_groups = c->groups_used = 0;
     if (!c->renormalize)
-        c->renormalize_min = 0;
+        c->renormalize_min = c->renormalize_add = 0;
     if (!dense_layers(r))
         return false;
     for (int l = 0; l < c->n_layers; l++)

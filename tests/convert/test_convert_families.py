@@ -15,7 +15,7 @@ MIXTURES = ("deepseek-v3", "ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
             "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3",
-            "apertus", "lfm2", "lfm2-odd")
+            "apertus", "lfm2", "lfm2-odd", "lfm2-moe")
 PLUS_ONE = ("gemma", "nemotron")
 PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium", "llama4")
 
@@ -70,6 +70,7 @@ LLAMA = {"attn_norm": "input_layernorm", "wq": "self_attn.q_proj", "wk": "self_a
 LFM2 = {"attn_norm": "operator_norm.weight", "q_norm": "self_attn.q_layernorm.weight", "k_norm": "self_attn.k_layernorm.weight",
         "wq": "self_attn.q_proj.weight", "wk": "self_attn.k_proj.weight", "wv": "self_attn.v_proj.weight", "wo": "self_attn.out_proj.weight",
         "conv_shift": "conv.conv.bias", "conv_out": "conv.out_proj.weight", "conv_out_bias": "conv.out_proj.bias", "ffn_norm": "ffn_norm.weight",
+        "router": "feed_forward.gate.weight", "choice_bias": "feed_forward.expert_bias",
         "w_gate": "feed_forward.w1.weight", "w_up": "feed_forward.w3.weight", "w_down": "feed_forward.w2.weight",
         "embed": "model.embed_tokens.weight", "final_norm": "model.embedding_norm.weight", "lm_head": "lm_head.weight"}
 
@@ -78,6 +79,9 @@ def of_lfm2(t, layer, part):
     if not layer:
         return t[LFM2[part]]
     base = "model.layers.%s." % layer
+    if part.startswith("expert_"):
+        kept = "feed_forward.experts.%d." + {"gate": "w1", "up": "w3", "down": "w2"}[part[7:]] + ".weight"
+        return np.stack([t[base + kept % e] for e in range(sum(name.startswith(base) and name.endswith(".w1.weight") for name in t))])
     if part == "conv":
         return t[base + "conv.conv.weight"].reshape(-1)
     if part in ("conv_b", "conv_c", "conv_x", "conv_b_bias", "conv_c_bias", "conv_x_bias"):
@@ -257,6 +261,9 @@ def test_family_configs_say_what_their_folders_say():
         "lfm2": dict(state_layers=[0, 1, 3], conv_taps=3, d_ff=24, qk_norm="head", tied_embeddings=True, theta=1e6, bos=1, eos=[7]),
         "lfm2-odd": dict(state_layers=[0, 2], conv_taps=5, conv_bias=True, d_ff=28, qk_norm="head", qkv_bias=False, tied_embeddings=False,
                          theta=10000),
+        "lfm2-moe": dict(state_layers=[0, 2], conv_taps=3, d_ff=24, n_experts=5, experts_used=2, expert_d_ff=12, dense_layers=[0],
+                         router_score="sigmoid", choice_bias=True, renormalize=True, renormalize_min=None, renormalize_add=1e-6,
+                         expert_scale=1.5, qk_norm="head", tied_embeddings=True, theta=1e6),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -416,6 +423,12 @@ def test_convolutions_of_lfm2():
         refused(edited("lfm2", config={"block_use_swiglu": False}), "block_use_swiglu", "expected true")
         refused(edited("lfm2", config={"block_multiple_of": 0}), "block_multiple_of")
         refused(edited("lfm2", config={"block_ffn_dim_multiplier": 1e9}), "intermediate_size", "expected a width")
+    with if_there():
+        expect_config(converted(edited("lfm2-moe", config={"norm_topk_prob": False})), renormalize=None, renormalize_add=None)
+        refused(edited("lfm2-moe", drop=["layer_types"]), "layer_types", "expected 3 entries, found none")
+        refused(edited("lfm2-moe", config={"use_expert_bias": False}), "expert_bias")
+        refused(edited("lfm2-moe", config={"full_attn_idxs": [1]}), "full_attn_idxs", "unknown")
+        refused(edited("lfm2-moe", config={"num_dense_layers": 2}), "layers.1.feed_forward.w1.weight")
     with if_there():   # no convolution at all: a model of attention
         def plain(t):
             for name in [n for n in t if ".0." in n or ".2." in n]:

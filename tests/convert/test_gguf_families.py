@@ -28,7 +28,7 @@ ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax
          "llama4_text": ("llama4", False),   # they lie in pairs already
          "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False),
          "smollm3": ("smollm3", True), "olmo3": ("olmo2", False), "exaone4": ("exaone4", False),
-         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False), "lfm2": ("lfm2", False)}
+         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False), "lfm2": ("lfm2", False), "lfm2_moe": ("lfm2moe", False)}
 LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
@@ -49,7 +49,7 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "self_attn.q_a_proj": "attn_q_a", "self_attn.q_a_layernorm": "attn_q_a_norm", "self_attn.q_b_proj": "attn_q_b",
          "self_attn.kv_a_proj_with_mqa": "attn_kv_a_mqa", "self_attn.kv_a_layernorm": "attn_kv_a_norm",
          "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm",
-         "self_attn.k_layernorm": "attn_k_norm", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
+         "self_attn.k_layernorm": "attn_k_norm", "feed_forward.gate": "ffn_gate_inp", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
          "conv.in_proj": "shortconv.in_proj", "conv.conv": "shortconv.conv", "conv.out_proj": "shortconv.out_proj",
          "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm"}
 TOP = {"embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd", "wpe": "position_embd", "norm": "output_norm", "ln_f": "output_norm",
@@ -118,10 +118,10 @@ def tensors_of(folder, c):
             result["blk.%s.attn_k_b.weight" % name.split(".")[2]] = (kind, np.ascontiguousarray(k.swapaxes(1, 2)))
             result["blk.%s.attn_v_b.weight" % name.split(".")[2]] = (kind, np.ascontiguousarray(v))
             continue
-        if "e_score_correction_bias" in name:
+        if "e_score_correction_bias" in name or name.endswith("expert_bias"):
             result["blk.%s.exp_probs_b.bias" % name.split(".")[2]] = ("F32", harness.to_f32(kind, bits).reshape(-1).view("<u4"))
             continue
-        expert = re.match(r"model\.layers\.(\d+)\.(?:mlp|block_sparse_moe)\.experts\.(\d+)\.(\w+)\.weight$", name)
+        expert = re.match(r"model\.layers\.(\d+)\.(?:mlp|block_sparse_moe|feed_forward)\.experts\.(\d+)\.(\w+)\.weight$", name)
         if expert:
             layer, e, part = expert.groups()
             experts.setdefault("blk.%s.ffn_%s_exps.weight" % (layer, EXPERT[part]), {})[int(e)] = (kind, bits)

@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"conv": 80, "convodd": 81, "latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
+SEEDS = {"conv": 80, "convodd": 81, "convmix": 82, "latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -78,6 +78,8 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
     "convodd": {"n_layers": 4, "d_model": 45, "head_dim": 12, "state_layers": [1, 3], "conv_taps": 5, "conv_bias": True, "qkv_bias": True,
                 "norm_placement": "both", "window": 66, "full_layers": [2], "residual_scale": 0.7, "n_experts": 6, "experts_used": 2,
                 "expert_d_ff": 40, "dense_layers": [0, 1]},
+    "convmix": {"n_layers": 3, "state_layers": [0, 2], "conv_taps": 2, "n_experts": 5, "experts_used": 2, "expert_d_ff": 33,
+                "router_score": "sigmoid", "choice_bias": True, "renormalize": True, "renormalize_add": 0.3, "expert_scale": 1.5},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -89,7 +91,7 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "query_scale_unrotated": False, "window_chunked": False, "expert_input_scaled": False,
             "theta_window": 0.0, "positions": "rope", "rope": {"type": "default"}, "embed_scale": 1.0, "residual_scale": 1.0,
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
-            "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "shared_router": False,
+            "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "renormalize_add": 0.0, "shared_router": False,
             "router_bias": False, "expert_bias": False, "attn_sinks": False, "gate_limit": 0.0, "gate_alpha": 0.0,
             "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0, "state_layers": [], "conv_taps": 0, "conv_bias": False,
             "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
@@ -350,7 +352,7 @@ class Reference:
                 groups[t, np.setdiff1d(np.arange(c["expert_groups"]), best[t])] = -np.inf
         for t in range(len(x)):
             chosen = sorted(np.argsort(-v[t], kind="stable")[:c["experts_used"]])
-            total = max(p[t, chosen].sum(), c["renormalize_min"]) if c["renormalize"] else 1
+            total = max(p[t, chosen].sum(), c["renormalize_min"]) + c["renormalize_add"] if c["renormalize"] else 1
             for e in chosen:
                 share, before = p[t, e] / total * self.dtype(c["expert_scale"]), c["expert_input_scaled"]
                 y[t] += (1 if before else share) * self.network(x[t] * share if before else x[t], *(w[at + "expert_" + n][e] for n in ("gate", "up", "down")),

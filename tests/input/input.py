@@ -187,7 +187,8 @@ def bad_files():
                         "groups_too_many": {"expert_groups": 4, "groups_used": 5}, "groups_too_few": {"expert_groups": 4, "groups_used": 1},
                         "groups_none": {"expert_groups": 2}}.items():
         contradictions["experts_" + name] = ({**experts, **wrong}, ("groups", "found"))
-    contradictions["experts_min"] = ({**experts, "renormalize_min": 0.1}, ("renormalize_min", "renormalize"))
+    for key in ("renormalize_min", "renormalize_add"):
+        contradictions["experts_" + key] = ({**experts, key: 0.1}, (key, "renormalize"))
     for name, (change, words) in contradictions.items():
         case(f"config_contradicts_{name}", *words)(lambda m: m.config(**change))
     values = {

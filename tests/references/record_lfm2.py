@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Record what PyTorch and transformers compute for two small LFM2 models of random weights: tests/data/models/lfm2 and lfm2-odd.
+"""Record what PyTorch and transformers compute for small LFM2 models of random weights: tests/data/models/lfm2, lfm2-odd and lfm2-moe.
 
     record_lfm2.py      writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json of each
 
-lfm2 has the keys of published folders, lfm2-odd those of the configuration class, biases and another length of the convolution.
+lfm2 has the keys of published folders, lfm2-odd those of the configuration class, biases and another length of the convolution,
+lfm2-moe experts, one by one as published folders have them.
 Needs torch and transformers (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
 least 4e-6 of the largest logit.
 """
@@ -29,22 +30,36 @@ MODELS = {
                  "layer_types": ["conv", "full_attention", "conv"], "hidden_size": 20, "norm_eps": 1e-03, "num_attention_heads": 5,
                  "num_hidden_layers": 3, "num_key_value_heads": 1, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"},
                  "tie_word_embeddings": False},
+    "lfm2-moe": {"architectures": ["Lfm2MoeForCausalLM"], "model_type": "lfm2_moe", "conv_L_cache": 3, "conv_bias": False, "hidden_size": 16,
+                 "intermediate_size": 24, "layer_types": ["conv", "full_attention", "conv"], "moe_intermediate_size": 12, "norm_eps": 1e-05,
+                 "norm_topk_prob": True, "num_attention_heads": 2, "num_dense_layers": 1, "num_experts": 5, "num_experts_per_tok": 2,
+                 "num_hidden_layers": 3, "num_key_value_heads": 1, "rope_theta": 1000000.0, "routed_scaling_factor": 1.5,
+                 "use_expert_bias": True},
 }
 LENGTHS, N_GREEDY, HIDDEN = (1, 7, 40), 24, 1
 
 
 def load(folder, dtype):
-    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager",
+                                                             experts_implementation="eager").eval()
 
 
 def weights(config, seed):
     """Of spreads that make every part count, rounded to bf16."""
     model, g = transformers.AutoModelForCausalLM.from_config(config), torch.Generator().manual_seed(seed)
     out = {}
-    for name, p in model.named_parameters():
+    choice = [(name, b) for name, b in model.named_buffers() if name.endswith("expert_bias")]
+    for name, p in [*model.named_parameters(), *choice]:
         r = torch.randn(p.shape, generator=g)
         spread = 0.2 if "norm" in name else 0.3 if p.ndim == 1 else 0.5 if "embed" in name else 1.5 / p.shape[-1] ** 0.5
-        out[name] = (spread * r + ("norm" in name)).to(torch.bfloat16)
+        w = (spread * r + ("norm" in name)).to(torch.bfloat16)
+        base, _, part = name.rpartition(".")
+        if p.ndim == 3 and part in ("gate_up_proj", "down_proj"):
+            for e, each in enumerate(w):
+                parts = each.chunk(2) if part == "gate_up_proj" else (each,)
+                out.update({f"{base}.{e}.{n}.weight": x.clone() for n, x in zip(("w1", "w3") if len(parts) == 2 else ("w2",), parts)})
+        else:
+            out[name] = w
     return out
 
 
@@ -93,7 +108,7 @@ def record(name, seed):
     save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "golden.safetensors")
     versions = ", ".join(f"{p} {importlib.metadata.version(p).split('+')[0]}" for p in ("transformers", "torch"))
     (folder / "golden.json").write_text(json.dumps({
-        "name": name, "family": "lfm2", "seed": seed, "reference": versions, "max_abs_f32_vs_f64": float(f"{error:.3g}"),
+        "name": name, "family": wide.config.model_type, "seed": seed, "reference": versions, "max_abs_f32_vs_f64": float(f"{error:.3g}"),
         "logit_absmax": round(largest, 4), "suggested_tolerance": float(f"{max(8 * error, 4e-6 * largest):.2g}"), "sequences": sequences}, indent=1) + "\n")
 
 
