@@ -992,6 +992,25 @@ TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, s
  * sequences, a model that ranks share). */
 TBLOCK_API bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err);
 
+/* Texts of a judgement, which may be anybody's: special tokens that they spell stay text. */
+typedef struct tblock_rerank_texts {
+    const char *instruction; size_t n_instruction; /* NULL: the model card's, of web searches */
+    const char *query; size_t n_query;
+    const char *document; size_t n_document;
+} tblock_rerank_texts;
+
+/* The prompt behind which a model in the form of Qwen3-Reranker judges whether the document meets
+ * the query. *ids is allocated. Fails with TBLOCK_INPUT: a tokenizer in which <|im_start|>,
+ * <|im_end|>, yes or no is not one token. */
+TBLOCK_API bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_texts *texts,
+                                     int32_t **ids, size_t *n, tblock_error *err);
+
+/* The judgement, 0 to 1, from the logits [vocab_size] behind that prompt: the probability of "yes"
+ * where there is only "yes" and "no". Fails like tblock_rerank_prompt, and with TBLOCK_INPUT if it
+ * is not a number. */
+TBLOCK_API bool tblock_rerank_score(const tblock_model *m, const float *logits, double *score,
+                                    tblock_error *err);
+
 /* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */
 
 /* Load a LoRA adapter for a model: a folder with adapter_config.json and adapter_model.safetensors,

@@ -209,6 +209,8 @@ const Route routes[] = {
       "how many tokens its prompt has", &count_tokens_body },
     { "POST", "/v1/embeddings", embeddings_handle, false, NULL,
       "texts as vectors", &embeddings_body },
+    { "POST", "/v1/rerank", rerank_handle, false, NULL,
+      "documents by how well they meet a query", &rerank_body },
     { "POST", "/apply-template", apply_template_handle, false, NULL,
       "a conversation as a prompt", &chat_body },
     { "POST", "/tokenize", tokenize_handle, false, NULL,

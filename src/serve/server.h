@@ -473,12 +473,13 @@ void scheduler_stop(Server *s, bool at_once);
 
 bool completions_handle(Exchange *x);
 bool embeddings_handle(Exchange *x);
+bool rerank_handle(Exchange *x);
 bool chat_handle(Exchange *x);
 bool responses_handle(Exchange *x);
 bool apply_template_handle(Exchange *x);
 bool openapi_handle(Exchange *x);
 extern const Body completions_body, embeddings_body, chat_body, responses_body, messages_body,
-    count_tokens_body, tokenize_body, detokenize_body;
+    count_tokens_body, rerank_body, tokenize_body, detokenize_body;
 bool tokenize_handle(Exchange *x);
 bool detokenize_handle(Exchange *x);
 bool tokenizer_info_handle(Exchange *x);

@@ -275,6 +275,7 @@ VALUES = [json.loads(v) for v in ("-1", "-0.0", "0", "0.5", "1e308", "-1e308", "
 MESSAGES = [{"role": "user", "content": "A"}]
 PATHS = {"/v1/completions": {"prompt": "A", "max_tokens": 1}, "/v1/chat/completions": {"messages": MESSAGES, "max_tokens": 1}, "/apply-template": {"messages": MESSAGES},
          "/tokenize": {"prompt": "A"}, "/detokenize": {"tokens": [1]}, "/v1/responses": {"input": "A", "max_output_tokens": 1}, "/v1/embeddings": {"input": "A"},
+         "/v1/rerank": {"query": "A", "documents": ["A"]},
          "/v1/messages": {"messages": MESSAGES, "max_tokens": 1}, "/v1/messages/count_tokens": {"messages": MESSAGES}}
 
 
@@ -291,7 +292,8 @@ def every_value_of_every_field_has_a_clear_answer():
             answer = c.getresponse()
             return answer.status, answer.read()
         for path in sorted(known):
-            assert ask(path, PATHS[path])[0] == 200, (path, ask(path, PATHS[path]))
+            good = 400 if path == "/v1/rerank" else 200   # this model has none of the tokens that it needs
+            assert ask(path, PATHS[path])[0] == good, (path, ask(path, PATHS[path]))
             for name in names:
                 if b"unknown parameter" in ask(path, {**PATHS[path], name: None})[1]:
                     continue

@@ -13,7 +13,7 @@ from verdicts import attempt_all
 NEEDED = {"/v1/completions": {"prompt": "A"}, "/v1/chat/completions": {"messages": HELLO}, "/apply-template": {"messages": HELLO},
           "/v1/responses": {"input": "A"}, "/tokenize": {"prompt": "A"}, "/detokenize": {"tokens": [1]},
           "/v1/messages": {"messages": HELLO, "max_tokens": 1}, "/v1/messages/count_tokens": {"messages": HELLO},
-          "/v1/embeddings": {"input": "A"}}
+          "/v1/embeddings": {"input": "A"}, "/v1/rerank": {"query": "A", "documents": ["A"]}}
 
 
 def read(s, **headers):
