@@ -161,6 +161,26 @@ def a_model_that_cannot_be_written_leaves_the_checkpoint():
 
 
 @case
+def an_adapter_that_cannot_be_written_leaves_the_checkpoint():
+    """Of its two files either one; --resume writes both without a step."""
+    prepare()
+    works(run(*train("base.bin", 3)))
+
+    def adapter(out, *more):
+        return run("train", out, "--init", "base.bin", "--text", "text.txt", "--batch", "4", "--steps", "4", "--lora", "2", "--json", *more)
+    works(adapter("whole"))
+    names = ("adapter_model.safetensors", "adapter_config.json")
+    for name in names:
+        (TEMP / name).mkdir()
+        os.symlink("/dev/full", TEMP / name / name)
+        fails(adapter(name), 4, f"{name}: cannot write")
+        os.unlink(TEMP / name / name)
+        assert b'"step"' not in works(adapter(name, "--resume")).stdout, "it computed again what was there"
+        for file in names:
+            assert (TEMP / name / file).read_bytes() == (TEMP / "whole" / file).read_bytes(), file
+
+
+@case
 def a_plot_that_cannot_be_written_leaves_the_checkpoint():
     prepare()
     works(run(*train("whole.bin")))
