@@ -688,7 +688,7 @@ static void wrong_use_is_refused(void)
     REFUSED(c, "draft: expected 0 to 63, found 64", USAGE, o.draft = 64);
     REFUSED(c, "draft: expected", USAGE, o.draft = -1);
     REFUSED(c, "draft_match", USAGE, o.draft_match = -1);
-    REFUSED(c, "pool: expected 0 to 2, found 3", USAGE, o.pool = 3);
+    REFUSED(c, "pool: expected 0 to 3, found 4", USAGE, o.pool = 4);
     REFUSED(c, "top-p", USAGE, o.sampling.top_p = 2);
     REFUSED(c, "no tokenizer", INPUT, (o.stop_texts = texts, o.n_stop_texts = 1));
     REFUSED(t, "stop text 1: expected a text", USAGE, (o.stop_texts = texts, o.n_stop_texts = 2));
