@@ -19,6 +19,8 @@ enum {
     DRAFT_START   = 4,
     DRAFT_MATCH   = 2,
     DRAFT_LONGEST = 16,
+    WRONG_ROW     = 3, /* drafts of a model that may be all wrong, one after the other, ... */
+    WRONG_PAUSE   = 5, /* ... before it is asked more rarely: never less than each 2^5 steps */
     LIKELY_MOST   = 7,  /* of fitting_likely: 8 in a batch cost little more than 1 */
     LIKELY_WRONG  = 16, /* that may be wrong, besides as many as were right */
     DRAFT_WINDOW  = 65536
@@ -50,6 +52,8 @@ struct tblock_generation {
     size_t                    draft_length; /* how many to guess: more while all are right */
     int32_t                   draft[DRAFT_MOST];
     Guess                     guess;  /* what the context's drafter is asked */
+    int                       n_wrong, pause; /* its last drafts that were all wrong; steps for
+                                               * which it is not asked */
     bool                      likely; /* the draft is one of fitting_likely; of all those: */
     size_t                    n_likely, n_likely_right;
     size_t                    n_items, first_item; /* of the step that is under way */
@@ -447,7 +451,10 @@ static size_t propose(tblock_generation *g, size_t n_drafting)
         o.max_match = o.min_match;
     if (!g->context->drafter)
         return draft_ngram(g->ids, g->n_ids, &o, g->draft, n);
-    g->guess.most = n;
+    if (g->pause > 0)
+        g->pause--;
+    else
+        g->guess.most = n;
     return 0;
 }
 
@@ -608,12 +615,17 @@ static bool draw_token(tblock_generation *g)
 }
 
 /* A draft that was right to its end makes the next one longer, a wrong one as long as it was
- * right. */
+ * right. A model that is always wrong is asked more and more rarely. */
 static void adapt_draft(tblock_generation *g, size_t right, size_t n)
 {
     const size_t most = (size_t)g->opt.draft;
     g->draft_length   = right == n ? 2 * g->draft_length : right;
     g->draft_length   = g->draft_length < 1 ? 1 : g->draft_length < most ? g->draft_length : most;
+    if (right > 1)
+        g->n_wrong = 0;
+    else if (g->n_wrong < WRONG_ROW + WRONG_PAUSE)
+        g->n_wrong++;
+    g->pause = g->n_wrong > WRONG_ROW ? 1 << (g->n_wrong - WRONG_ROW) : 0;
 }
 
 /* Draw from the logits of n items, the first of which is the last token, as long as the tokens

@@ -143,6 +143,18 @@ static void another_model_changes_no_bit(void)
     compare_all(model, windowed, 5, 0);
 }
 
+static void a_model_that_is_wrong_is_asked_rarely(void)
+{
+    tblock_context *c = context_of(model, 1, 0, 0), *draft = context_of(other, 1, 0, 0);
+    CHECK(tblock_draft_by(c, draft, &err), "%s", err.msg);
+    tblock_generation_options o = options(2);
+    o.max_tokens = 220, o.draft = 7;
+    Told t                      = tell(c, o, 0);
+    CHECK(t.n_accepted < 20 && t.n_proposed > 5 && t.n_proposed < 80, "%zu of %zu", t.n_accepted,
+          t.n_proposed);
+    tblock_context_free(c), tblock_context_free(draft);
+}
+
 static void behind_its_context_it_guesses_nothing(void)
 {
     tblock_context *c = context_of(model, 1, 0, 0), *draft = context_of(model, 1, 0, 30);
@@ -343,6 +355,7 @@ int main(int argc, char **argv)
     }
     TEST(a_model_that_guesses_for_itself_is_always_right);
     TEST(another_model_changes_no_bit);
+    TEST(a_model_that_is_wrong_is_asked_rarely);
     TEST(behind_its_context_it_guesses_nothing);
     TEST(rows_of_no_token_are_not_guessed);
     TEST(sequences_share_their_beginning);
