@@ -207,7 +207,7 @@ static void sequences_share_their_beginning(void)
 static void a_state_is_gone_on_from(void)
 {
     tblock_context *c = context_of(model, 1, 0, 0), *draft = context_of(model, 1, 0, 0);
-    int32_t         ids[120], *loaded;
+    int32_t         ids[120], *loaded = NULL;
     size_t          n;
     for (int i = 0; i < 120; i++)
         ids[i] = i * 7 % 40;
