@@ -228,6 +228,12 @@ class Model(Handle):
             found: Floats = context.embed(texts, **options)
             return found
 
+    def rerank(self, query: Text, documents: Sequence[Text], **options: Any) -> npt.NDArray[np.float64]:
+        """How well each document meets the query, 0 to 1, in a context of its own. See Context.rerank."""
+        with self.context() as context:
+            found: npt.NDArray[np.float64] = context.rerank(query, documents, **options)
+            return found
+
     def chat(self, **options: Any) -> "Chat":
         """How conversations become tokens, and answers become messages. See Chat."""
         from .chat import Chat

@@ -896,7 +896,8 @@ static const char *const harmless_values[][2] = {
     { "bias", "false" }, { "qkv_bias", "false" }, { "use_qkv_bias", "false" },
     { "num_experts", "0|1" },
     { "num_local_experts", "0|1" }, { "attention_bias", "false" }, { "mlp_bias", "false" },
-    { "use_bidirectional_attention", "false" }, { "scale_attn_weights", "true" },
+    { "use_bidirectional_attention", "false" }, { "is_causal", "true" },
+    { "scale_attn_weights", "true" },
     { "scale_attn_by_inverse_layer_idx", "false" },
     { "use_mrope", "false" }, { "rotary_scaling_factor", "1" }, { "rope_type", "\"default\"" },
 };
