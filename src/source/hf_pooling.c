@@ -115,6 +115,32 @@ static bool read_modules(Source *s, const Json *root, Config *c, Error *err)
     return true;
 }
 
+/* What would change the text before it becomes tokens. */
+static bool check_texts(Source *s, Error *err)
+{
+    static const struct { const char *file, *key; } settings[] = {
+        { "config_sentence_transformers.json", "default_prompt_name" },
+        { "sentence_bert_config.json", "do_lower_case" },
+    };
+    bool ok = true;
+    for (size_t i = 0; ok && i < sizeof settings / sizeof settings[0]; i++) {
+        char path[PATH_BYTES];
+        if (!path_there(s->path, settings[i].file, path))
+            continue;
+        Json       *root = open_json(s, path, err);
+        const Json *j    = json_get(root, settings[i].key);
+        bool        on   = j && !json_is_null(j);
+        if (json_is_bool(j))
+            ok = json_read_bool(j, settings[i].key, &on, err);
+        ok = ok && root
+            && (!on || fail(err, INPUT, "%s: %s: expected none, found %.80s", path,
+                            settings[i].key, json_is_bool(j) ? "true"
+                                                             : text_of(root, settings[i].key)));
+        json_free(root);
+    }
+    return ok;
+}
+
 bool hf_pooling_read(Source *s, Config *c, Error *err)
 {
     char  path[PATH_BYTES];
@@ -122,13 +148,14 @@ bool hf_pooling_read(Source *s, Config *c, Error *err)
     if (!path_there(s->path, "modules.json", path))
         return true;
     Json *root = open_json(s, path, &why);
-    bool  ok   = root && read_modules(s, root, c, &why);
+    bool  ok   = root && read_modules(s, root, c, &why), named = root && !ok;
+    ok         = ok && check_texts(s, &why);
     json_free(root);
     if (!ok && why.status != INPUT)
         return fail(err, why.status, "%s", why.msg);
     if (!ok) {
         TextOut note = { 0 };
-        text_out(&note, "%s%s%s", root ? path : "", root ? ": " : "", why.msg);
+        text_out(&note, "%s%s%s", named ? path : "", named ? ": " : "", why.msg);
         c->pool      = POOL_OTHER;
         s->pool_note = source_alloc(s, note.n + 1, err);
         ok           = s->pool_note && note.text;

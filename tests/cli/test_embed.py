@@ -180,6 +180,14 @@ def folders_of_sentence_transformers_say_how_to_pool():
             need((said if path == folder else "wants vectors of another kind") in done.stderr, "%s: %s" % (said, done.stderr))
             same(vectors("--pool", "last", "--jsonl", "-", model=path, text=ids), chosen["last"], "chosen all the same")
         tblock("run", folder, "--ids", "1,2", "-n", "1")
+    for name, key, value in (("config_sentence_transformers.json", "default_prompt_name", "query"),
+                             ("sentence_bert_config.json", "do_lower_case", True)):
+        folder = sentence_transformers(MODULES, **last)
+        for found in (value, None, False):
+            (folder / name).write_text(json.dumps({key: found}))
+            done = tblock("embed", folder, "--jsonl", "-", status=3 if found else 0, text=ids)
+            need(not found or "%s: %s: expected none, found " % (name, key) in done.stderr, done.stderr)
+        (folder / name).unlink()
     (folder / "modules.json").write_text("[")
     need("modules.json" in tblock("embed", folder, "--jsonl", "-", status=3, text=ids).stderr, "no JSON")
     tblock("run", folder, "--ids", "1,2", "-n", "1")
