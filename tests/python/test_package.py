@@ -358,6 +358,19 @@ def training_is_that_of_the_program():
     raises(tblock.UsageError, "text", tblock.train, temp("none.bin"), steps=1)
 
 
+def an_adapter_is_trained_and_read():
+    text = os.path.join(ROOT, "models", "as-you-like-it.txt")
+    given = ["--lora", "2", "--lora-alpha", "4", "--lora-targets", "q,down", "--steps", "2", "--batch", "2", "--ctx", "16", "--quiet"]
+    program("train", "-o", temp("theirs"), "--init", MODEL, "--text", text, *given)
+    tblock.train(temp("ours"), init=MODEL, text=text, lora_rank=2, lora_alpha=4, lora_targets="q,down", steps=2, batch=2, n_ctx=16)
+    for name in ("adapter_model.safetensors", "adapter_config.json"):
+        with open(os.path.join(temp("theirs"), name), "rb") as theirs, open(os.path.join(temp("ours"), name), "rb") as ours:
+            assert theirs.read() == ours.read(), name
+    with tblock.Model(MODEL) as m:
+        m.load_lora(temp("ours"))
+    raises(tblock.UsageError, "lora targets", tblock.train, temp("none"), init=MODEL, text=text, lora_rank=2, lora_targets="x")
+
+
 # ---- Side by side ----
 
 
