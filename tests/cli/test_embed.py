@@ -95,7 +95,8 @@ def all_inputs_are_the_same():
 def numpy_reads_what_is_written():
     lines = "".join("%d\n" % i for i in range(700))   # more than are read at once
     expected = vectors(text=lines)
-    for options in ((), ("--sandbox",)):
+    sanitized = any(name in pathlib.Path(TBLOCK).read_bytes() for name in (b"__asan_init", b"__tsan_init"))   # which no sandbox allows
+    for options in ((),) if sanitized else ((), ("--sandbox",)):
         tblock("embed", MODEL, "-o", TEMP / "x.npy", *options, text=lines)
         found = np.load(TEMP / "x.npy")
         need(found.dtype == np.float32 and found.flags.c_contiguous, found.dtype)
