@@ -62,14 +62,14 @@ def vectors_are_those_of_the_hidden_states():
 
 def no_setting_changes_a_bit():
     """Threads, instruction sets, batches, and what was computed before of the same beginning."""
-    texts = [("To be, or not to be. " * n)[:8 * n + 1] for n in range(1, 40)]
+    texts = [("To be, or not to be. " * n)[:8 * n + 1] for n in range(1, 40, 6)]
     lines = "".join(t + "\n" for t in texts)
     for pool in ("mean", "last", "cls"):
-        expected = np.concatenate([vectors("--pool", pool, "--text", t, "--threads", 1, "--isa", "scalar") for t in texts[::6]])
+        expected = np.concatenate([vectors("--pool", pool, "--text", t, "--threads", 1, "--isa", "scalar") for t in texts[::2]])
         for options in ((), ("--threads", 2), ("--isa", "scalar", "--kv-type", "f32")):
             found = vectors("--pool", pool, *options, text=lines)
             need(len(found) == len(texts), "a vector for each line")
-            same(found[::6], expected, (pool, options))
+            same(found[::2], expected, (pool, options))
 
 
 def all_inputs_are_the_same():
