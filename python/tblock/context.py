@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ._c import ffi, lib
 from ._core import (BusyError, Callback, Error, Handle, Options, Record, UsageError, c_text, call, expect, record,
                     records, text_bytes, text_of, whole)
-from .model import Floats, Ids, Lora, Model, Path, Prompt, array, c_ids, c_loras, owned
+from .model import Floats, Ids, Lora, Model, Path, Prompt, Text, array, c_ids, c_loras, owned
 
 if TYPE_CHECKING:
     from .generation import Generation
