@@ -13,6 +13,7 @@
 
 #include "kernels/bodies/attention.h"
 #include "kernels/bodies/elementwise.h"
+#include "kernels/bodies/delta.h"
 #include "kernels/bodies/gradients.h"
 #include "kernels/bodies/matmul.h"
 #include "kernels/bodies/matmul_bf16.h"
@@ -60,6 +61,8 @@ static void fill_floats(Kernels *k)
     k->relu2               = map_relu2;
     k->xielu               = xielu;
     k->short_conv          = short_conv;
+    k->delta_decay         = delta_decay;
+    k->delta_rule          = delta_rule;
     k->softmax             = softmax;
     k->f32_to_f16          = f32_to_f16_all;
     k->f32_to_q8           = f32_to_q8;

@@ -87,6 +87,15 @@ typedef struct AttnTile {
     const AttnQuery *q;
 } AttnTile;
 
+/* A token of one value head of the gated delta rule: changes the state and writes o. */
+typedef struct DeltaStep {
+    float       *state;          /* [n_k, n_v]                                              */
+    float       *o;              /* [n_v]                                                   */
+    const float *q, *k, *v;      /* [n_k], normed, [n_k], normed, [n_v]                     */
+    float        decay, beta;
+    int          n_k, n_v;
+} DeltaStep;
+
 static inline size_t attn_state_floats(int head_dim)
 {
     return 16 + ((size_t)head_dim + 15) / 16 * 16;
@@ -149,9 +158,12 @@ typedef struct Kernels {
     /* y may be x; v [4]: p, n, beta, eps of docs/numerics.md */
     void (*xielu)(float *y, const float *x, const float *v, int n);
     /* y[i] = gate[i] * (shift[i] or +0, then fmaf(w[i * taps + j], u[j][i], that), j ascending).
-     * y may be gate. */
+     * y may be gate. gate NULL: y[i] = SiLU of the sum. */
     void (*short_conv)(float *y, const float *gate, const float *const *u, const float *w,
                        const float *shift, int taps, int n);
+    /* y = exp(rate * softplus(a + dt)); y may be a */
+    void (*delta_decay)(float *y, const float *a, const float *dt, const float *rate, int n);
+    void (*delta_rule)(const DeltaStep *a);
     /* in place; definition "other softmax" */
     void (*softmax)(float *x, int n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);

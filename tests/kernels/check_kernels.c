@@ -164,6 +164,27 @@ static void all_short_conv(float *y, const float *x, const float *u, int n)
     }
 }
 
+/* Without a gate: SiLU of it, here of one tap. */
+static void call_silu_conv(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    k->short_conv(y, NULL, &x, u, NULL, 1, n);
+}
+static void all_silu_conv(float *y, const float *x, const float *u, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = def_silu(fmaf(u[i], x[i], 0.0f));
+}
+
+static void call_delta_decay(const Kernels *k, float *y, const float *x, const float *u, int n)
+{
+    k->delta_decay(y, x, u, u, n);
+}
+static void all_delta_decay(float *y, const float *x, const float *u, int n)
+{
+    for (int i = 0; i < n; i++)
+        y[i] = def_exp(u[i] * def_softplus(x[i] + u[i]));
+}
+
 #define GATED(name, act)                                                                           \
     static void call_##name(const Kernels *k, float *y, const float *x, const float *u,            \
                             int n) { k->name(y, x, u, n); }                                        \
@@ -601,6 +622,54 @@ static void check_attn_merge(void)
     report();
 }
 
+/* ---- The gated delta rule -------------------------------------------------------------------- */
+
+static void def_delta_rule(const DeltaStep *a)
+{
+    for (int c = 0; c < a->n_v; c++) {
+        float m = 0, o = 0;
+        for (int i = 0; i < a->n_k; i++)
+            m = fmaf(a->state[i * a->n_v + c] * a->decay, a->k[i], m);
+        float d = (a->v[c] - m) * a->beta;
+        for (int i = 0; i < a->n_k; i++) {
+            float *s = &a->state[i * a->n_v + c];
+            *s = fmaf(a->k[i], d, *s * a->decay);
+            o  = fmaf(*s, a->q[i], o);
+        }
+        a->o[c] = o;
+    }
+}
+
+static void check_delta_rule(void)
+{
+    static const int sizes[][2] = { { 1, 1 }, { 3, 17 }, { 16, 16 }, { 5, 63 }, { 8, 64 },
+                                    { 7, 65 }, { 33, 100 }, { 128, 128 }, { 64, 200 } };
+    current = "delta_rule";
+    for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++)
+        for (int wild = 0; wild < 2; wild++) {
+            const int    n_k = sizes[c][0], n_v = sizes[c][1];
+            const size_t n = (size_t)n_k * (size_t)n_v, out = (size_t)n_v;
+            float *s = guarded(n, 1), *in = guarded(2 * (size_t)n_k + out, 1),
+                  *want = guarded(n, 1), *o = guarded(out, 1);
+            fill_values(s, n, wild), fill_values(in, 2 * (size_t)n_k + out, wild);
+            memcpy(want, s, n * sizeof *s);
+            DeltaStep a = { want, o, in, in + n_k, in + 2 * n_k, 0.8125731f, 0.3370912f, n_k, n_v };
+            def_delta_rule(&a);
+            for (int isa = 0; isa < n_tables; isa++) {
+                float *got = guarded(n, 1), *y = guarded(out, 1);
+                memcpy(got, s, n * sizeof *s);
+                a.state = got, a.o = y;
+                table[isa]->delta_rule(&a);
+                same(isa, "state", n_v, got, want, n);
+                same(isa, "o", n_v, y, o, out);
+                release(isa, "state", n_v, got, n, 1), release(isa, "o", n_v, y, out, 1);
+            }
+            free(s - GUARD - 1), free(in - GUARD - 1);
+            free(want - GUARD - 1), free(o - GUARD - 1);
+        }
+    report();
+}
+
 /* ---- Digests --------------------------------------------------------------------------------- */
 
 typedef void (*Map)(const Kernels *k, float *y, const float *x, int n);
@@ -664,14 +733,28 @@ static uint64_t all_digest(const Kernels *k)
     return h;
 }
 
-static const Map maps[] = { map_exp, map_silu, map_sigmoid, map_tanh, map_gelu, map_gelu_tanh };
-static const char *const map_names[] = { "exp", "silu", "sigmoid", "tanh", "gelu", "gelu_tanh" };
-enum { N_MAPS = 6 };
+/* With rate -1 it is the sigmoid of -x. */
+static void map_decay(const Kernels *k, float *y, const float *x, int n)
+{
+    for (int i = 0, len; i < n; i += len) {
+        static const float zeros[LANES], rate[LANES] = { -1, -1, -1, -1, -1, -1, -1, -1,
+                                                         -1, -1, -1, -1, -1, -1, -1, -1 };
+        len = n - i < LANES ? n - i : LANES;
+        k->delta_decay(y + i, x + i, zeros, rate, len);
+    }
+}
+
+static const Map maps[] = { map_exp,  map_silu,      map_sigmoid, map_tanh,
+                            map_gelu, map_gelu_tanh, map_decay };
+static const char *const map_names[] = { "exp",  "silu",      "sigmoid", "tanh",
+                                         "gelu", "gelu_tanh", "delta_decay" };
+enum { N_MAPS = 7 };
 
 /* A change here is a change of the numerics contract: raise TBLOCK_NUMERICS_VERSION. */
 static const uint64_t pinned[N_MAPS] = {
     0xbe8c7eb9f2abfeba, 0x11ab1749b6c7f960, 0x5fbf704ad91709e9,
-    0xec9434bc775e68e1, 0xfe50acbce57ecff1, 0xd32ce3a6892c1f06
+    0xec9434bc775e68e1, 0xfe50acbce57ecff1, 0xd32ce3a6892c1f06,
+    0x791d9ff40196fa6c
 };
 static const uint64_t pinned_exp_all = 0xaeeb6d13e146f3cd;
 
@@ -720,6 +803,7 @@ static double true_exp(double x) { return exp(x); }
 static double true_sigmoid(double x) { return 1 / (1 + exp(-x)); }
 static double true_silu(double x) { return x / (1 + exp(-x)); }
 static double true_tanh(double x) { return tanh(x); }
+static double true_decay(double x) { return 1 / (1 + exp(x)); }
 static double true_gelu(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
 
 /* low, high: where the bound holds; bound in ulp, or (gelu) in units of 2^-22 * max(|x|, 2^-10). */
@@ -734,6 +818,7 @@ static const struct {
     { 2, true_sigmoid, -88.72283f, 3.4e38f, 4 },
     { 3, true_tanh, -3.4e38f, 3.4e38f, 4 },
     { 4, true_gelu, -3.4e38f, 3.4e38f, 1 },
+    { 6, true_decay, -3.4e38f, 1, 4 }, /* above: an ulp of softplus is many of its exp */
 };
 
 static void check_accuracy(void)
@@ -919,6 +1004,8 @@ int main(int argc, char **argv)
     check_map("relu2", call_relu2, all_relu2);
     check_map("xielu", call_xielu, all_xielu);
     check_map("short_conv", call_short_conv, all_short_conv);
+    check_map("short_conv (SiLU)", call_silu_conv, all_silu_conv);
+    check_map("delta_decay", call_delta_decay, all_delta_decay);
     check_map("swiglu", call_swiglu, all_swiglu);
     check_map("geglu", call_geglu, all_geglu);
     check_map("geglu_erf", call_geglu_erf, all_geglu_erf);
@@ -936,6 +1023,7 @@ int main(int argc, char **argv)
     for (int t = 0; t < KV_COUNT; t++)
         check_attn_tile((KvType)t);
     check_attn_merge();
+    check_delta_rule();
     check_digests(digests);
     check_accuracy();
     return failures != 0;

@@ -45,6 +45,15 @@ static float def_exp(float x)
 static float def_sigmoid(float x) { return 1.0f / (1.0f + def_exp(-x)); }
 static float def_silu(float x) { return x < -88.72283f ? -0.0f : x / (1.0f + def_exp(-x)); }
 
+static float def_softplus(float x)
+{
+    static const float c[] = { 0x1.1ed7bep-3f, 0x1.1ebd0ep-3f, 0x1.99d208p-3f, 0x1.555502p-2f };
+    float t = def_exp(-fabsf(x)), s = t / (2.0f + t), z = s * s, d = s + s, p = c[0];
+    for (int i = 1; i < 4; i++)
+        p = fmaf(p, z, c[i]);
+    return (x > 0.0f ? x : 0.0f) + fmaf(d * z, p, d);
+}
+
 static float def_tanh(float x)
 {
     static const float c[] = { -0x1.767a14p-8f, 0x1.524c40p-6f, -0x1.b842c4p-5f, 0x1.11075ep-3f,

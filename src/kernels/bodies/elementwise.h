@@ -21,6 +21,7 @@ MAP(map_exp, v_exp)
 MAP(map_sigmoid, v_sigmoid)
 MAP(map_gelu, v_gelu)
 MAP(map_gelu_tanh, v_gelu_tanh)
+MAP(map_silu, v_silu)
 MAP(map_relu, v_relu)
 MAP(map_relu2, v_relu2)
 
@@ -48,8 +49,10 @@ static void short_conv(float *y, const float *gate, const float *const *u, const
         float a = shift ? shift[i] : 0.0f;
         for (int j = 0; j < taps; j++)
             a = fmaf(w[(size_t)i * (size_t)taps + (size_t)j], u[j][i], a);
-        y[i] = gate[i] * a;
+        y[i] = gate ? gate[i] * a : a;
     }
+    if (!gate)
+        map_silu(y, y, n);
 }
 
 static void add(float *x, const float *y, int n)

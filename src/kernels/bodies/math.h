@@ -29,6 +29,13 @@
 #define TANH_4 0x1.524c40p-6f
 #define TANH_5 (-0x1.767a14p-8f)
 
+/* log(1 + t) = d + d z (S1 + S2 z + ...), s = t / (2 + t), d = 2 s, z = s^2, 0 <= t <= 1: relative
+ * error 2^-27.7 */
+#define SOFTPLUS_1 0x1.555502p-2f
+#define SOFTPLUS_2 0x1.99d208p-3f
+#define SOFTPLUS_3 0x1.1ebd0ep-3f
+#define SOFTPLUS_4 0x1.1ed7bep-3f
+
 /* erf(x) = x + x (A0 + A1 z + ...), z = x^2, |x| < 0.9375: relative error 2^-25.6;
  * above, 1 - exp(t (B1 + B2 t + ...)), t = min(|x|, 4): absolute error 2^-30 before rounding */
 #define ERF_SMALL 0.9375f
@@ -101,6 +108,17 @@ V_INLINE f32x16 v_silu(f32x16 x)
 {
     f32x16 y = v_div(x, v_add(v_set(1.0f), v_exp(v_neg(x))));
     return v_select(v_lt(x, v_set(-EXP_HIGH)), v_set(-0.0f), y);
+}
+
+V_INLINE f32x16 v_softplus(f32x16 x) /* log(1 + exp(x)) */
+{
+    f32x16 t = v_exp_low(v_neg(v_abs(x)));
+    f32x16 s = v_div(t, v_add(v_set(2.0f), t)), z = v_mul(s, s), d = v_add(s, s);
+    f32x16 p = v_fma(v_set(SOFTPLUS_4), z, v_set(SOFTPLUS_3));
+    p        = v_fma(p, z, v_set(SOFTPLUS_2));
+    p        = v_fma(p, z, v_set(SOFTPLUS_1));
+    p        = v_fma(v_mul(d, z), p, d);
+    return v_add(v_select(v_lt(v_zero(), x), x, v_zero()), p);
 }
 
 V_INLINE f32x16 v_tanh(f32x16 x)
