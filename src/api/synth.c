@@ -121,8 +121,8 @@ static void make_vector(const WeightBlock *b, uint64_t key)
     if (b->spec->bias)
         random_row(v, b->n, key, 0, step_for(0.02));
     else
-        for (int i = 0; i < b->n; i++)
-            v[i] = 1;
+        for (int i = 0; i < b->n; i++) /* above 0, a memory would grow */
+            v[i] = b->spec->role == ROLE_DELTA_RATE ? -1 : 1;
 }
 
 static void make_block(void *user, const WeightBlock *b)

@@ -203,7 +203,29 @@ static bool check_latent(const Config *c, const char *what, Error *err)
                     what, MAX_WIDTH, c->heads, config_query_dim(c), c->v_dim);
     return check_alone(c->positions != POS_ROPE, "kv_lora", "positions rope", what, err)
         && check_alone(c->qk_norm != QK_NONE, "qk_norm", "kv_lora 0", what, err)
-        && check_alone(c->qkv_clip != 0, "qkv_clip", "kv_lora 0", what, err);
+        && check_alone(c->qkv_clip != 0, "qkv_clip", "kv_lora 0", what, err)
+        && check_alone(c->attn_gate, "attn_gate", "kv_lora 0", what, err);
+}
+
+static bool check_delta(const Config *c, const char *what, Error *err)
+{
+    const int heads = c->delta_heads, keys = c->delta_key_heads;
+    if (heads == 0)
+        return check_alone(keys != 0, "delta_key_heads", "delta_heads", what, err)
+            && check_alone(c->delta_key_dim != 0, "delta_key_dim", "delta_heads", what, err)
+            && check_alone(c->delta_value_dim != 0, "delta_value_dim", "delta_heads", what, err);
+    if (keys < 1 || heads % keys != 0)
+        return fail(err, INPUT, "%s: delta_key_heads: expected a divisor of delta_heads %d, found "
+                                "%d", what, heads, keys);
+    if (c->delta_key_dim < 1 || c->delta_value_dim < 1)
+        return fail(err, INPUT, "%s: delta_key_dim: expected a length, and delta_value_dim too, "
+                                "with delta_heads %d, found %d and %d", what, heads,
+                    c->delta_key_dim, c->delta_value_dim);
+    if (c->delta_key_dim > MAX_WIDTH / 4 / keys || c->delta_value_dim > MAX_WIDTH / 4 / heads)
+        return fail(err, INPUT, "%s: delta_heads: expected at most %d keys and as many values, "
+                                "found %d of %d and %d of %d", what, MAX_WIDTH / 4, keys,
+                    c->delta_key_dim, heads, c->delta_value_dim);
+    return check_alone(c->conv_bias, "conv_bias", "delta_heads 0", what, err);
 }
 
 static bool check_state(const Config *c, const char *what, Error *err)
@@ -212,11 +234,13 @@ static bool check_state(const Config *c, const char *what, Error *err)
         return false;
     if (!config_has_state(c))
         return check_alone(c->conv_taps != 0, "conv_taps", "state_layers", what, err)
-            && check_alone(c->conv_bias, "conv_bias", "state_layers", what, err);
+            && check_alone(c->conv_bias, "conv_bias", "state_layers", what, err)
+            && check_alone(c->delta_heads != 0, "delta_heads", "state_layers", what, err)
+            && check_delta(c, what, err);
     if (c->conv_taps < 2)
         return fail(err, INPUT, "%s: conv_taps: expected 2 to %d with state_layers, found %d", what,
                     MAX_TAPS, c->conv_taps);
-    return true;
+    return check_delta(c, what, err);
 }
 
 static bool check_parts(const Config *c, const char *what, Error *err)
@@ -330,10 +354,21 @@ bool config_has_state(const Config *c)
         any |= c->state_layers.bits[i] != 0;
     return any;
 }
-/* The last conv_taps - 1 inputs of the convolution. */
+int config_state_width(const Config *c)
+{
+    return c->delta_heads ? c->delta_heads * c->delta_value_dim : c->d_model;
+}
+int config_conv_width(const Config *c)
+{
+    return config_state_width(c) + 2 * c->delta_key_heads * c->delta_key_dim;
+}
+/* The last conv_taps - 1 inputs of the convolution, then the matrices of the heads. */
 size_t config_state_floats(const Config *c)
 {
-    return config_has_state(c) ? (size_t)(c->conv_taps - 1) * (size_t)c->d_model : 0;
+    return config_has_state(c)
+        ? (size_t)(c->conv_taps - 1) * (size_t)config_conv_width(c)
+            + (size_t)c->delta_heads * (size_t)c->delta_key_dim * (size_t)c->delta_value_dim
+        : 0;
 }
 int  config_query_dim(const Config *c)
 {

@@ -114,11 +114,15 @@ typedef struct Config {
      * v_dim values. kv_lora 0: none; q_lora: width between the two matrices of q, 0: it has one */
     int     kv_lora, q_lora, nope_dim, v_dim;
     bool    attn_sinks;                  /* a logit of each head takes part in its softmax */
+    bool    attn_gate;                   /* what attention gives is times a sigmoid */
     /* Layers with a state in place of attention: a short convolution over so many tokens, itself
      * included; conv_bias: of it and of the products around it */
     Layers  state_layers;
     int     conv_taps;
     bool    conv_bias;
+    /* Or the gated delta rule behind a convolution: heads of values, each with a matrix
+     * [delta_key_dim, delta_value_dim], and fewer of keys. delta_heads 0: none */
+    int     delta_heads, delta_key_heads, delta_key_dim, delta_value_dim;
     double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
     int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */
@@ -175,6 +179,9 @@ bool config_rotates(const Config *c, int layer);
 bool   config_state(const Config *c, int layer);
 bool   config_has_state(const Config *c);
 size_t config_state_floats(const Config *c);
+/* The channels of a layer's convolution, and the width of what it gives to its last product. */
+int config_conv_width(const Config *c);
+int config_state_width(const Config *c);
 
 /* The factor of scores: attn_scale, or what follows from the length of a head's query. */
 double config_attn_scale(const Config *c);

@@ -9,7 +9,7 @@
 /* Counts what a model is made of: parameters, bytes, KV cache. Reports draw the numbers of this
  * header. */
 
-enum { COUNT_MAX_PARTS = 48 };
+enum { COUNT_MAX_PARTS = 64 };
 
 /* One kind of tensor: all layers' wq, or the embedding. */
 typedef struct CountPart {

@@ -17,8 +17,9 @@ static const struct { const char *name, *key; FlopGroup group; } ops[OP_COUNT] =
     [OP_SOFTMAX]        = { "softmax",     "softmax",        GROUP_OTHER },
     [OP_AV]             = { "AV",          "av",             GROUP_SCORES },
     [OP_OUT]            = { "output",      "out",            GROUP_PROJECTIONS },
-    [OP_CONV_IN]        = { "B, C, X",     "conv_in",        GROUP_PROJECTIONS },
+    [OP_CONV_IN]        = { NULL,          "conv_in",        GROUP_PROJECTIONS },
     [OP_CONV]           = { "convolution", "conv",           GROUP_OTHER },
+    [OP_DELTA]          = { "delta rule",  "delta",          GROUP_OTHER },
     [OP_CONV_OUT]       = { "its output",  "conv_out",       GROUP_PROJECTIONS },
     [OP_ATTN_POST_NORM] = { NULL,          "attn_post_norm", GROUP_OTHER },
     [OP_ATTN_ADD]       = { "residual",    "attn_add",       GROUP_OTHER },
@@ -44,6 +45,8 @@ const char *flop_op_name(const Config *c, FlopOp op)
 {
     if (ops[op].name)
         return ops[op].name;
+    if (op == OP_CONV_IN)
+        return c->delta_heads ? "q, k, v, z" : "B, C, X";
     if (op != OP_SILU)
         return c->norm == NORM_LAYER ? "LayerNorm" : "RMSNorm";
     return c->ffn == FFN_SWIGLU ? "SiLU, gate" : config_gated(c) ? "GELU, gate" : config_act(c);
@@ -237,7 +240,7 @@ static FlopRow combine(const Sizes *s, const Config *c)
 
 /* Scores and softmax never reach memory: each tile's values stay in the processor
  * (runtime/attention.c). */
-static void count_attention(Flops *f, const Sizes *s)
+static void count_attention(Flops *f, const Sizes *s, const Config *c)
 {
     double io = s->attends * ACT * s->tokens * s->q;
     f->op[OP_QK] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
@@ -245,20 +248,41 @@ static void count_attention(Flops *f, const Sizes *s)
     /* For each score: scale, maximum, difference, exp, sum. For each query and head: 1 / sum, and
      * the result times it. */
     double once = s->attends * s->tokens * s->heads * (1 + s->head_dim);
+    if (c->attn_gate) /* a sigmoid and a product; the gate and the result are read and written */
+        once += 4 * s->attends * s->tokens * s->q;
     f->op[OP_SOFTMAX] =
-        (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once, 0 };
+        (FlopRow){ 5 * s->heads * s->pairs_full + once, 5 * s->heads * s->pairs_seen + once,
+                   c->attn_gate ? 3 * io : 0 };
 }
 
-/* For each channel a product before, one fma a tap, a product behind. It reads three vectors and
- * writes one, and the state is read and written once for each sequence. */
+/* For each channel one fma a tap, and a product before and behind or SiLU (3). It reads three
+ * vectors (with SiLU one) and writes one, and its state is read and written once for each
+ * sequence. */
 static FlopRow convolution(const Sizes *s, const Config *c, const Count *n, const FlopLoad *load)
 {
     FlopRow sum = { 0 };
-    double  state = ACT * (double)config_state_floats(c);
+    double  width = config_conv_width(c), delta = c->delta_heads > 0;
     add_share(&sum, s->state,
-              row(s->tokens * s->d * (2 + 2 * c->conv_taps),
+              row(s->tokens * width * (2 + delta + 2 * c->conv_taps),
                   weight_bytes(n, ROLE_CONV) + weight_bytes(n, ROLE_CONV_SHIFT)
-                      + 4 * ACT * s->tokens * s->d + 2 * load->batch * state));
+                      + (4 - 2 * delta) * ACT * s->tokens * width
+                      + 2 * load->batch * ACT * (c->conv_taps - 1) * width));
+    return sum;
+}
+
+/* For each element of a head's matrix, a product and three fma. Of each head, norms of q and k (4
+ * an element, for each value head), beta and the decay (12), and of what it gives a norm (4), SiLU
+ * and a product (4). The matrices are read and written once for each sequence. */
+static FlopRow delta(const Sizes *s, const Config *c, const Count *n, const FlopLoad *load)
+{
+    FlopRow sum = { 0 };
+    double  heads = c->delta_heads, keys = c->delta_key_dim, values = c->delta_value_dim;
+    add_share(&sum, heads > 0 ? s->state : 0,
+              row(s->tokens * heads * (7 * keys * values + 8 * keys + 8 * values + 12),
+                  weight_bytes(n, ROLE_DELTA_DT) + weight_bytes(n, ROLE_DELTA_RATE)
+                      + weight_bytes(n, ROLE_DELTA_NORM)
+                      + ACT * s->tokens * (config_conv_width(c) + heads * (2 * values + 2))
+                      + 2 * load->batch * ACT * heads * keys * values));
     return sum;
 }
 
@@ -312,13 +336,14 @@ void count_flops(Flops *f, const Config *c, const Count *n, const FlopLoad *load
         count_part(f, &s, c, n, &n->part[i]);
     add_share(&f->op[OP_QK_NORM], s.attends, qk_norm(&s, c, n));
     f->op[OP_CONV]     = convolution(&s, c, n, load);
+    f->op[OP_DELTA]    = delta(&s, c, n, load);
     f->op[OP_ROPE]     = rope(&s);
     f->op[OP_ATTN_ADD] = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
     f->op[OP_ROUTER]   = router(&s, c, n);
     f->op[OP_SILU]     = activation(&s, c);
     f->op[OP_COMBINE]  = combine(&s, c);
     f->op[OP_FFN_ADD]  = row(s.tokens * s.d, 3 * ACT * s.tokens * s.d);
-    count_attention(f, &s);
+    count_attention(f, &s, c);
 
     FlopRow final = norm(&s, weight_bytes(n, ROLE_FINAL_NORM));
     s.tokens      = load->batch;

@@ -81,10 +81,16 @@ typedef struct Layer {
     const float *q_a_norm, *latent_norm; /* [q_lora], [kv_lora] */
     const float *q_norm, *k_norm; /* lengths: QkNorm in config.h */
     const float *attn_sinks;     /* [heads] */
+    Mat          attn_gate;      /* [heads*head_dim, d_model] */
     /* In place of these, in a layer with a state: all [d_model, d_model]; the weights of the
-     * convolution, [d_model, conv_taps], and its bias, [d_model] or NULL. */
+     * convolution, [conv_width, conv_taps], and its bias, [d_model] or NULL. */
     Mat          conv_b, conv_c, conv_x, conv_out;
     const float *conv, *conv_shift;
+    /* Or those of the gated delta rule: [conv_width, d_model], that is q, k and v;
+     * [state_width, d_model]; twice [delta_heads, d_model]; [d_model, state_width]; and what
+     * belongs to softplus and exp, [delta_heads]; to the norm of a head, [delta_value_dim]. */
+    Mat          delta_qkv, delta_z, delta_b, delta_a, delta_out;
+    const float *delta_dt, *delta_rate, *delta_norm;
     NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
     Mat          w_gate, w_up, w_down; /* twice [d_ff, d_model], [d_model, d_ff] */
     Mat          router;         /* [n_experts, d_model] */

@@ -20,6 +20,11 @@ bool rank_supported(const Config *c, const char *what, Error *err)
     if (config_has_state(c))
         return fail(err, INPUT, "%s: state_layers: expected none for several ranks, found some "
                                 "(states are not divided)", what);
+    if (c->attn_gate)
+        return fail(err, INPUT,
+                    "%s: attn_gate: expected false for several ranks, found true (gates "
+                    "are not divided)",
+                    what);
     return c->kv_lora == 0
         || fail(err, INPUT, "%s: kv_lora: expected 0 for several ranks, found %d (latent attention "
                             "is not divided)", what, c->kv_lora);

@@ -44,6 +44,12 @@ size_t row_source_file_row(const RowSource *s, int r)
             i = i < s->last ? i + s->head_dim - s->last : i - s->last;
         r = head * s->head_dim + i;
     }
+    if (s->groups) {
+        const int keys = s->groups * s->group_k, v = r - 2 * keys;
+        const int each = v < 0 ? s->group_k : s->group_v, i = v < 0 ? r % keys : v;
+        const int at   = v < 0 ? r / keys * s->group_k : 2 * s->group_k;
+        return (size_t)(i / each) * (size_t)s->stride + (size_t)(at + i % each);
+    }
     return s->unit
         ? (size_t)s->base + (size_t)(r / s->unit) * (size_t)s->stride + (size_t)(r % s->unit)
         : (size_t)s->base + (size_t)r;
@@ -172,8 +178,8 @@ static void read_row(const RowSource *s, int item, int r, char *out)
 /* Are consecutive rows of the file exactly what is wanted? */
 static bool plain(const RowSource *s)
 {
-    return !s->pair && !s->last && !s->unit && !s->by_columns && !s->shards && !s->transposed
-        && !s->plus_one && !s->read && as_they_are(s);
+    return !s->pair && !s->last && !s->unit && !s->groups && !s->by_columns && !s->shards
+        && !s->transposed && !s->plus_one && !s->read && as_they_are(s);
 }
 
 const void *row_source_in_place(const RowSource *s, int item, int first)

@@ -10,13 +10,14 @@
 
 typedef enum Dim {
     NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, ROTARIES, HEAD, HEADS, Q_NORM, K_NORM,
-    EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR, O_DIM, Q_LORA, KV_LORA, NOPE, V_HEAD, TAPS
+    EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR, O_DIM, Q_LORA, KV_LORA, NOPE, V_HEAD, TAPS,
+    CONV_DIM, STATE_DIM, DELTA_HEADS, DELTA_VALUE
 } Dim;
 
 /* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
 typedef enum When {
     ALWAYS, NEVER, LEARNED, FACTORS, ONE_Q, TWO_Q, PLAIN, LATENT, Q_BIAS, Q_A_BIAS, QK_NORMED,
-    SINKS, ATTENDS, STATE, CONV_BIASED, UNTIED,
+    SINKS, OUT_GATED, ATTENDS, STATE, SHORT, DELTA, CONV_BIASED, UNTIED,
     ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
     POST_NORMED,             /* a norm of the sublayer's result                       */
     GATED, DENSE, XIELUED, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
@@ -34,6 +35,8 @@ typedef enum When {
 #define PER_HEAD(field, input, op) \
     ROW(true, Layer, field, KIND_HEADS, INPUT_##input, OP_##op, AS_ASKED)
 #define ROUTER(field)           ROW(true, Layer, field, KIND_MAT, INPUT_FFN, OP_COUNT, AS_FLOATS)
+#define FLOAT_MAT(field, input, op) \
+    ROW(true, Layer, field, KIND_MAT, INPUT_##input, OP_##op, AS_FLOATS)
 #define NORM(field, op)         ROW(true, Layer, field, KIND_NORM, INPUT_NONE, OP_##op, AS_ASKED)
 #define VECTOR(field)           ROW(true, Layer, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
 #define TABLE(field) \
@@ -65,13 +68,22 @@ static const struct Part {
     { VECTOR(q_norm),                        Q_NORM,      NONE,      QK_NORMED,    NEVER },
     { VECTOR(k_norm),                        K_NORM,      NONE,      QK_NORMED,    NEVER },
     { VECTOR(attn_sinks),                    HEADS,       NONE,      SINKS,        NEVER },
+    { MAT(attn_gate, QKV, Q),                Q_DIM,       D_MODEL,   OUT_GATED,    Q_BIAS },
     { MAT(wo, WO, OUT),                      D_MODEL,     O_DIM,     ATTENDS,      OUT_BIAS },
-    { MAT(conv_b, QKV, CONV_IN),             D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
-    { MAT(conv_c, QKV, CONV_IN),             D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
-    { MAT(conv_x, QKV, CONV_IN),             D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
+    { MAT(conv_b, QKV, CONV_IN),             D_MODEL,     D_MODEL,   SHORT,        CONV_BIASED },
+    { MAT(conv_c, QKV, CONV_IN),             D_MODEL,     D_MODEL,   SHORT,        CONV_BIASED },
+    { MAT(conv_x, QKV, CONV_IN),             D_MODEL,     D_MODEL,   SHORT,        CONV_BIASED },
+    { MAT(delta_qkv, QKV, CONV_IN),          CONV_DIM,    D_MODEL,   DELTA,        NEVER },
+    { MAT(delta_z, QKV, CONV_IN),            STATE_DIM,   D_MODEL,   DELTA,        NEVER },
+    { FLOAT_MAT(delta_b, QKV, CONV_IN),      DELTA_HEADS, D_MODEL,   DELTA,        NEVER },
+    { FLOAT_MAT(delta_a, QKV, CONV_IN),      DELTA_HEADS, D_MODEL,   DELTA,        NEVER },
     { VECTOR(conv),                          TAPS,        NONE,      STATE,        NEVER },
     { VECTOR(conv_shift),                    D_MODEL,     NONE,      CONV_BIASED,  NEVER },
-    { MAT(conv_out, WO, CONV_OUT),           D_MODEL,     D_MODEL,   STATE,        CONV_BIASED },
+    { MAT(conv_out, WO, CONV_OUT),           D_MODEL,     D_MODEL,   SHORT,        CONV_BIASED },
+    { VECTOR(delta_dt),                      DELTA_HEADS, NONE,      DELTA,        NEVER },
+    { VECTOR(delta_rate),                    DELTA_HEADS, NONE,      DELTA,        NEVER },
+    { VECTOR(delta_norm),                    DELTA_VALUE, NONE,      DELTA,        NEVER },
+    { MAT(delta_out, WO, CONV_OUT),          D_MODEL,     STATE_DIM, DELTA,        NEVER },
     { NORM(attn_post_norm, ATTN_POST_NORM),  D_MODEL,     NONE,      POST_NORMED,  NORM_BIAS },
     { NORM(ffn_norm, FFN_NORM),              D_MODEL,     NONE,      FFN_NORMED,   NORM_BIAS },
     { MAT(w_gate, FFN, GATE),                D_FF,        D_MODEL,   GATED,        FFN_BIAS },
@@ -100,7 +112,8 @@ BlockPart tensor_row_part(const TensorRow *r)
     if (r->at == offsetof(Layer, choice_bias))
         return PART_FFN;
     if (r->at == offsetof(Layer, attn_sinks) || r->at == offsetof(Layer, conv)
-        || r->at == offsetof(Layer, conv_shift))
+        || r->at == offsetof(Layer, conv_shift) || r->at == offsetof(Layer, delta_dt)
+        || r->at == offsetof(Layer, delta_rate))
         return PART_ATTENTION;
     if (!tensor_row_mat(r))
         return PART_NORMS;
@@ -127,7 +140,10 @@ static bool holds(const Config *c, When when, int layer)
     case QK_NORMED:    return !state && c->qk_norm != QK_NONE && c->qk_norm != QK_PLAIN;
     case SINKS:        return !state && c->attn_sinks;
     case ATTENDS:      return !state;
+    case OUT_GATED:    return !state && c->attn_gate;
     case STATE:        return state;
+    case SHORT:        return state && c->delta_heads == 0;
+    case DELTA:        return state && c->delta_heads > 0;
     case CONV_BIASED:  return state && c->conv_bias;
     case UNTIED:       return !c->tied_embeddings;
     case ATTN_NORMED:  return place != PLACE_OUTPUT;
@@ -165,7 +181,8 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     *unit = d == Q_DIM ? config_query_dim(c)
         : d == KV_DIM  ? c->head_dim
         : d == O_DIM   ? config_value_dim(c)
-        : d == TAPS    ? c->d_model
+        : d == TAPS    ? config_conv_width(c)
+        : d == STATE_DIM && c->delta_heads ? c->delta_value_dim
                        : 1;
     switch (d) {
     case D_MODEL: *key = "d_model";    return c->d_model;
@@ -187,7 +204,11 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     case KV_LORA: *key = "kv_lora";    return c->kv_lora;
     case NOPE:    *key = "nope_dim";   return c->nope_dim;
     case V_HEAD:  *key = "v_dim";      return c->v_dim;
-    case TAPS:    *key = "conv_taps";  return c->conv_taps * c->d_model;
+    case TAPS:    *key = "conv_taps";  return c->conv_taps * config_conv_width(c);
+    case CONV_DIM:    *key = "";            return config_conv_width(c);
+    case STATE_DIM:   *key = "delta_heads"; return config_state_width(c);
+    case DELTA_HEADS: *key = "delta_heads"; return c->delta_heads;
+    case DELTA_VALUE: *key = "delta_value_dim"; return c->delta_value_dim;
     case ONE:     *key = "";           return 1;
     case FOUR:    *key = "";           return 4;
     case Q_NORM:
@@ -339,7 +360,10 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [QK_NORMED]    = "qk_norm false",
         [SINKS]        = "attn_sinks false",
         [ATTENDS]      = "a layer with a state",
+        [OUT_GATED]    = "attn_gate false",
         [STATE]        = "no state in that layer",
+        [SHORT]        = "no short convolution in that layer",
+        [DELTA]        = "no delta rule in that layer",
         [CONV_BIASED]  = "conv_bias false",
         [UNTIED]       = "tied_embeddings true",
         [QKV_BIAS]     = "qkv_bias false",

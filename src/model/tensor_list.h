@@ -20,9 +20,12 @@
 typedef enum TensorRole {
     ROLE_EMBED, ROLE_POS_EMBED, ROLE_ROPE_FACTORS,
     ROLE_ATTN_NORM, ROLE_WQ, ROLE_WQ_A, ROLE_Q_A_NORM, ROLE_WQ_B, ROLE_WK, ROLE_LATENT_NORM,
-    ROLE_WV, ROLE_W_UK, ROLE_W_UV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_WO,
+    ROLE_WV, ROLE_W_UK, ROLE_W_UV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_ATTN_GATE,
+    ROLE_WO,
     /* Of a layer with a state. */
-    ROLE_CONV_B, ROLE_CONV_C, ROLE_CONV_X, ROLE_CONV, ROLE_CONV_SHIFT, ROLE_CONV_OUT,
+    ROLE_CONV_B, ROLE_CONV_C, ROLE_CONV_X, ROLE_DELTA_QKV, ROLE_DELTA_Z, ROLE_DELTA_B,
+    ROLE_DELTA_A, ROLE_CONV, ROLE_CONV_SHIFT, ROLE_CONV_OUT, ROLE_DELTA_DT, ROLE_DELTA_RATE,
+    ROLE_DELTA_NORM, ROLE_DELTA_OUT,
     ROLE_ATTN_POST_NORM,
     ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_XIELU, ROLE_W_DOWN,
     /* One tensor for all experts of a layer. */
@@ -41,7 +44,7 @@ typedef enum TensorKind {
 /* The vectors that matrices multiply. Each is turned into integers once, for all matrices that read
  * it. */
 typedef enum Input {
-    /* q, k, v; or the three of a short convolution. In parallel blocks with one norm, also
+    /* q, k, v; or the first ones of a layer with a state. In parallel blocks with one norm, also
      * everything of INPUT_FFN. */
     INPUT_QKV,
     /* Of latent attention: what wq_b reads; a head's part of q; of what attention gives. */
@@ -62,7 +65,7 @@ typedef enum BlockPart { PART_ATTENTION, PART_FFN, PART_NORMS, BLOCK_PARTS } Blo
  * has all of them. */
 typedef enum FlopOp {
     OP_ATTN_NORM, OP_Q, OP_K, OP_V, OP_QK_NORM, OP_ROPE, OP_QK, OP_SOFTMAX, OP_AV, OP_OUT,
-    OP_CONV_IN, OP_CONV, OP_CONV_OUT,
+    OP_CONV_IN, OP_CONV, OP_DELTA, OP_CONV_OUT,
     OP_ATTN_POST_NORM, OP_ATTN_ADD, OP_FFN_NORM, OP_ROUTER, OP_GATE, OP_UP, OP_SILU, OP_DOWN,
     OP_COMBINE, OP_FFN_POST_NORM, OP_FFN_ADD, OP_COUNT
 } FlopOp;
@@ -188,7 +191,9 @@ typedef void (*ReadElements)(const void *from, int part, size_t first, size_t n,
  *     pairs:   In the first `pair` dimensions of a head, our rotary pairs are
  *              (i, i + pair/2) and the file's are neighbours (2i, 2i + 1).
  *  2. unit:    row base + r / unit * stride + r % unit of the file's matrix (unit 0: base + r).
- *              This serves fused matrices.
+ *              This serves fused matrices. groups: ours are group_k rows of q of each group,
+ *              as many of k, then group_v of v; the file has the three group by group, `stride`
+ *              rows each.
  *  3. stack:   that row of tensor number e; or, if item_rows is set, row + e * item_rows of the
  *              only tensor.
  *  4. shards:  a matrix is split over `shards` tensors, by rows or (by_columns) by columns, each
@@ -205,6 +210,7 @@ typedef struct RowSource {
     int          stack, rows, k; /* of our tensor; a vector is a matrix with k 1 */
     int          head_dim, pair, last;
     int          base, unit, stride, item_rows;
+    int          groups, group_k, group_v;
     /* of a stack that is transposed: rows of the file for each matrix, of which it has the first k;
      * 0: k */
     int          item_k;

@@ -151,7 +151,7 @@ bool diagram_shows(const Config *c)
     return c->norm_placement == PLACE_PRE && c->positions == POS_ROPE && config_gated(c)
         && c->n_experts == 0 && c->qk_norm == QK_NONE && c->attn_scale == 0 && c->attn_softcap == 0
         && c->qkv_clip == 0 && c->query_scale == 0 && c->gate_limit == 0 && !c->attn_sinks
-        && c->kv_lora == 0 && !config_has_state(c);
+        && c->kv_lora == 0 && !c->attn_gate && !config_has_state(c);
 }
 
 /* What is added to x: the sublayer's result, normed behind it where the family does so, times the
@@ -237,10 +237,17 @@ void draw_block_formulas(TextOut *o, const Config *c)
                  c->query_scale_unrotated ? "(position + 1)" : "position", c->query_scale_length,
                  c->query_scale_unrotated ? ", in blocks that do not rotate" : "");
     draw_sum(o, c,
-             c->attn_sinks  ? "W<sub>O</sub> attention(q, k, v) with sinks"
+             c->attn_gate   ? "W<sub>O</sub> (attention(q, k, v) sigmoid(W<sub>gate</sub> n))"
+                 : c->attn_sinks ? "W<sub>O</sub> attention(q, k, v) with sinks"
                  : c->kv_lora ? "W<sub>O</sub> W<sub>UV</sub> attention(q, k, c)"
                               : "W<sub>O</sub> attention(q, k, v)");
-    if (config_has_state(c)) {
+    if (c->delta_heads > 0) {
+        text_out(o, "or, in blocks with a state: q, k, v = SiLU(conv(W<sub>QKV</sub> n)), "
+                    "z, b, a = W<sub>Z</sub> n, W<sub>B</sub> n, W<sub>A</sub> n\n"
+                    "S = exp(rate softplus(a + dt)) S, then S = S + k "
+                    "(sigmoid(b) (v - S<sup>T</sup> k))<sup>T</sup>\n");
+        draw_sum(o, c, "W<sub>out</sub> (SiLU(z) RMSNorm(S<sup>T</sup> q))");
+    } else if (config_has_state(c)) {
         text_out(o, "or, in blocks with a state: b, c, u = W<sub>B</sub> n, W<sub>C</sub> n, "
                     "W<sub>X</sub> n\n");
         draw_sum(o, c, "W<sub>out</sub> (c conv(b u))");

@@ -115,7 +115,9 @@ const char *part_colour(const CountPart *p)
     case ROLE_LM_HEAD:                                       return "head";
     case ROLE_WQ: case ROLE_WK: case ROLE_WV: case ROLE_WO:
     case ROLE_WQ_A: case ROLE_WQ_B: case ROLE_W_UK: case ROLE_W_UV:
-    case ROLE_CONV_B: case ROLE_CONV_C: case ROLE_CONV_X: case ROLE_CONV_OUT: return "proj";
+    case ROLE_CONV_B: case ROLE_CONV_C: case ROLE_CONV_X: case ROLE_CONV_OUT:
+    case ROLE_ATTN_GATE: case ROLE_DELTA_QKV: case ROLE_DELTA_Z: case ROLE_DELTA_B:
+    case ROLE_DELTA_A: case ROLE_DELTA_OUT: return "proj";
     case ROLE_W_GATE: case ROLE_W_UP: case ROLE_W_DOWN:      return "ffn";
     default:                                                 return "other";
     }

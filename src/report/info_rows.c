@@ -34,7 +34,15 @@ void info_config(Rows *r, const Config *c)
     if (c->kv_lora > 0)
         rows_pair(r, "", "latent: queries of %d + %d, values of %d, a cache of %d + %d for all",
                   c->rotary_dim, c->nope_dim, c->v_dim, c->rotary_dim, c->kv_lora);
-    if (config_has_state(c))
+    if (c->attn_gate)
+        rows_pair(r, "", "what it gives is times a sigmoid of another product");
+    if (c->delta_heads > 0)
+        rows_pair(r, "",
+                  "in %d of %d layers a gated delta rule in its place: %d heads of [%d, %d], keys "
+                  "of %d heads, behind a convolution of %d tokens", count_state(c), c->n_layers,
+                  c->delta_heads, c->delta_key_dim, c->delta_value_dim, c->delta_key_heads,
+                  c->conv_taps);
+    else if (config_has_state(c))
         rows_pair(r, "", "in %d of %d layers a convolution of %d tokens in its place%s",
                   count_state(c), c->n_layers, c->conv_taps, c->conv_bias ? ", with biases" : "");
     pair_if_any(r, "positions", info_positions(c, words, sizeof words));

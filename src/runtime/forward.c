@@ -69,6 +69,10 @@ static void look_back(Run *r, int l)
     } else {
         attention(r, &r->att_out, l);        /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
     }
+    if (c->attn_gate) {                      /* for families that weaken each value of it */
+        matmul(r, &r->gate_att, &r->xn, &w->attn_gate);
+        open_gate(r, &r->att_out, &r->gate_att, &w->attn_gate);
+    }
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */
 }
 
@@ -86,6 +90,23 @@ static void convolve(Run *r, int l)
         matmul(r, &r->y, &r->conv_c, &w->conv_out);
 }
 
+/* Or a memory (Yang et al. 2024): each head has a matrix that takes keys to values. A token lets it
+ * fade, corrects what it answers to the token's key, and asks it with the token's query. */
+static void remember(Run *r, int l)
+{
+    const Layer *w = &r->layer[l];
+    matmul(r, &r->conv_x, &r->xn, &w->delta_qkv); /* q, k and v of all heads */
+    matmul(r, &r->delta_z, &r->xn, &w->delta_z);  /* the gate        [n_tok, values] */
+    matmul(r, &r->delta_b, &r->xn, &w->delta_b);  /* how much is corrected, and how much fades:
+                                                   * [n_tok, heads] */
+    matmul(r, &r->delta_a, &r->xn, &w->delta_a);
+    short_conv(r, l);                             /* c = SiLU(conv(x)) */
+    delta_rule(r, l);                             /* z = SiLU(z) * norm(what the memory gives) */
+    last_rows(r, l, &r->delta_z);
+    if (r->n_tok > 0)
+        matmul(r, &r->y, &r->delta_z, &w->delta_out);
+}
+
 /* One decoder block, which changes x [n_tok, d_model] in place. In a family without a norm at
  * some place, n = x there. */
 static void block(Run *r, int l)
@@ -96,10 +117,12 @@ static void block(Run *r, int l)
 
     /* Attention, or what the layer has in its place. */
     norm(r, &r->xn, &r->x, w->attn_norm);    /* n = norm(x)          [n_tok, d_model] */
-    if (config_state(c, l))
+    if (!config_state(c, l))
+        look_back(r, l);
+    else if (c->delta_heads == 0)
         convolve(r, l);
     else
-        look_back(r, l);
+        remember(r, l);
     if (r->n_tok == 0)
         return;
     if (place == PLACE_PARALLEL2)

@@ -405,6 +405,21 @@ void last_rows(Run *r, int l, Act *of_layer)
     r->n_spans = w->n_spans;
 }
 
+void open_gate(Run *r, Act *y, Act *gate, const Mat *w)
+{
+    int first, end;
+    touch(r, writes(gate, BY_COLUMNS), writes(y, BY_COLUMNS));
+    enter(r, "gate", 0, 0);
+    my_panels(r, w, &first, &end);
+    const int at = first * PANEL_ROWS, width = columns(first, end - first, y->width);
+    for (int t = 0; t < r->n_tok && width > 0; t++) {
+        float *g = act_row(gate, t) + at, *to = act_row(y, t) + at;
+        r->kernels->sigmoid(g, g, width);
+        for (int i = 0; i < width; i++)
+            to[i] = to[i] * g[i];
+    }
+}
+
 /* ---- Back into the residual stream ----------------------------------------------------------- */
 
 /* x += norm(y) * residual_scale. Changes y. */

@@ -95,7 +95,9 @@ typedef struct Run {
     const LastRows *last;     /* NULL: all rows go through the last block */
     Act x, xn, q, k, v, att_out, y, gate, up;
     Act            q_a, q_heads, att_latent; /* of latent attention (latent.c) */
+    Act            gate_att;                 /* of attention's result */
     Act            conv_b, conv_c, conv_x;   /* of a layer with a state (short_conv.c) */
+    Act            delta_z, delta_b, delta_a; /* of the gated delta rule (delta_rule.c) */
     Act            head_in, head_out;        /* its rows of one head, this thread's */
     Act            expert_in; /* rows of xn, grouped by expert */
     Act            mix;       /* [n_tok, d_model]: one expert's output */
@@ -127,6 +129,7 @@ typedef struct Run {
     int            low_input;
     float         *lora_scratch; /* this thread's */
     float         *attn_scratch;
+    float         *delta_scratch; /* delta_scratch_floats */
     size_t         thread_bytes; /* distance between two threads' scratch */
 } Run;
 
@@ -149,10 +152,13 @@ void rope(Run *r, Act *x, int l);                     /* if layer l rotates */
 void scale_query(Run *r, Act *q, int l);              /* q *= a number that grows with pos */
 void kv_put(Run *r, int l);                           /* stores k and v in the cache of layer l */
 /* Behind the last layer's K and V, or its state, only the rows of x, xn and act whose logits are
- * wanted are left. act is q, or [n_tok, d_model]. */
+ * wanted are left. act is q, or what a layer with a state gives. */
 void last_rows(Run *r, int l, Act *act);
-void short_conv(Run *r, int l);                       /* short_conv.c: in conv_c */
+void short_conv(Run *r, int l);                       /* short_conv.c: of conv_x, in conv_c */
+void delta_rule(Run *r, int l);                       /* delta_rule.c: of conv_c, in delta_z */
 void attention(Run *r, Act *y, int l);                /* attention.c */
+/* y = y * sigmoid(gate), and changes gate, which is a product with w. */
+void open_gate(Run *r, Act *y, Act *gate, const Mat *w);
 void attention_probs(Run *r, int l);                  /* attention_probs.c: if someone watches */
 void add(Run *r, Act *x, Act *y, NormVectors v);      /* x += y, or x += norm(y) */
 /* h = act(W_gate in) * (W_up in), or act(W_up in) in a network without a gate. */
@@ -302,5 +308,7 @@ int  expert_rows(const Config *c, int max_tok);
  * for it. */
 int    attention_queries(const Config *c);
 size_t attention_scratch_floats(const Config *c);
+/* Those of the gated delta rule: q and k of a head, and what its matrix gives. */
+size_t delta_scratch_floats(const Config *c);
 
 #endif

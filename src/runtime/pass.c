@@ -86,6 +86,7 @@ static size_t place_own(const Buffers *b, Run *r, char *base)
     Act xn    = r->xn, att_out = r->att_out;
     r->scratch      = cut(&c, KERNEL_SCRATCH);
     r->attn_scratch = cut(&c, attention_scratch_floats(&r->model->cfg) * sizeof(float));
+    r->delta_scratch = cut(&c, delta_scratch_floats(&r->model->cfg) * sizeof(float));
     cut_floats(&c, &xn, rows, xn.width);
     cut_ints(&c, &xn, rows, b->ints, INTS_XN);
     cut_ints(&c, &att_out, rows, b->ints, INTS_ATT_OUT);
@@ -161,15 +162,17 @@ static size_t place(Buffers *b, Run *r, char *base)
         ff = hidden_width(c);
     Slab           at   = {base, 0};
     r->expert_rows     = c->n_experts ? expert_rows(c, rows) : rows;
-    int            state = config_has_state(c) ? rows : 0;
+    int            state = config_has_state(c) ? rows : 0, delta = c->delta_heads ? state : 0;
     struct { Act *act; int rows, width; } part[] = {
         {&r->x, rows, c->d_model}, {&r->xn, rows, c->d_model}, {&r->y, rows, c->d_model},
         {&r->q, rows, q}, {&r->att_out, rows, c->heads * config_value_dim(c)},
         {&r->q_a, c->kv_lora ? rows : 0, c->q_lora},
         {&r->q_heads, c->kv_lora ? rows : 0, c->heads * config_query_dim(c)},
         {&r->att_latent, c->kv_lora ? rows : 0, q},
-        {&r->conv_b, state, c->d_model}, {&r->conv_c, state, c->d_model},
-        {&r->conv_x, state, c->d_model},
+        {&r->gate_att, c->attn_gate ? rows : 0, q},
+        {&r->conv_b, delta ? 0 : state, c->d_model}, {&r->conv_c, state, config_conv_width(c)},
+        {&r->conv_x, state, config_conv_width(c)}, {&r->delta_z, delta, config_state_width(c)},
+        {&r->delta_b, delta, c->delta_heads}, {&r->delta_a, delta, c->delta_heads},
         {&r->k, rows, kv}, {&r->v, c->kv_lora ? 0 : rows, kv}, {&r->gate, r->expert_rows, ff},
         {&r->up, config_gated(c) ? r->expert_rows : 0, ff},
     };
@@ -178,7 +181,7 @@ static size_t place(Buffers *b, Run *r, char *base)
     cut_ints(&at, &r->xn, rows, b->ints, INTS_XN);
     cut_ints(&at, &r->att_out, rows, b->ints, INTS_ATT_OUT);
     cut_ints(&at, &r->q_a, c->kv_lora ? rows : 0, b->ints, INTS_XN);
-    cut_ints(&at, &r->conv_c, state, b->ints, INTS_ATT_OUT);
+    cut_ints(&at, delta ? &r->delta_z : &r->conv_c, state, b->ints, INTS_ATT_OUT);
     cut_ints(&at, &r->gate, r->expert_rows, b->ints, INTS_HIDDEN);
     place_experts(b, r, c, &at);
     place_exchange(r, c, rows, &at);

@@ -1,6 +1,6 @@
-/* runtime/short_conv.c: the short convolution of LFM2 (Liquid AI 2025), token by token: what one
- * channel makes of its last values. They are the sequence's state, so a prompt in one piece, in
- * many, and decode are the same sums. */
+/* runtime/short_conv.c: the short convolution of LFM2 (Liquid AI 2025) and in front of the delta
+ * rule, token by token: what one channel makes of its last values. They are the sequence's state,
+ * or its beginning, so a prompt in one piece, in many, and decode are the same sums. */
 #include <string.h>
 
 #include "runtime/ops.h"
@@ -21,7 +21,8 @@ static void convolve_span(Run *r, const Span *s, int l, const float *state, Chan
             u[j]    = (row < 0 ? state + (size_t)(row + taps - 1) * (size_t)d
                                : act_row(&r->conv_x, s->first + row)) + mine.at;
         }
-        r->kernels->short_conv(c, c, u, w->conv + (size_t)mine.at * (size_t)taps,
+        r->kernels->short_conv(c, w->delta_qkv.rows > 0 ? NULL : c, u,
+                               w->conv + (size_t)mine.at * (size_t)taps,
                                w->conv_shift ? w->conv_shift + mine.at : NULL, taps, mine.n);
     }
 }
@@ -43,15 +44,18 @@ static void keep_last(Run *r, const Span *s, float *state, Channels mine)
  * the state needs no meeting. */
 void short_conv(Run *r, int l)
 {
-    int first, end;
-    touch(r, reads(&r->conv_b, BY_COLUMNS), writes(&r->conv_x, BY_COLUMNS),
-          writes(&r->conv_c, BY_COLUMNS));
+    const Layer *w     = &r->layer[l];
+    const bool   delta = w->delta_qkv.rows > 0; /* no product before and behind */
+    int          first, end;
+    if (!delta)
+        touch(r, reads(&r->conv_b, BY_COLUMNS));
+    touch(r, writes(&r->conv_x, BY_COLUMNS), writes(&r->conv_c, BY_COLUMNS));
     enter(r, "conv", 0, 2.0 * r->model->cfg.conv_taps * r->conv_x.width * r->n_tok);
-    my_panels(r, &r->layer[l].conv_x, &first, &end);
+    my_panels(r, delta ? &w->delta_qkv : &w->conv_x, &first, &end);
     Channels mine = { first * PANEL_ROWS, columns(first, end - first, r->conv_x.width) };
     if (first >= end)
         return;
-    for (int t = 0; t < r->n_tok; t++) {
+    for (int t = 0; t < r->n_tok && !delta; t++) {
         const float *b = act_row(&r->conv_b, t) + mine.at;
         float       *u = act_row(&r->conv_x, t) + mine.at;
         for (int i = 0; i < mine.n; i++)

@@ -266,6 +266,9 @@ bool adapter_open(Lora *out, const Config *c, const char *path, Error *err)
     if (config_has_state(c))
         return fail(err, INPUT, "%s: state_layers: expected a model with attention in every layer "
                                 "for an adapter, found some with a state", path);
+    if (c->attn_gate) /* other programs hold the two in one matrix */
+        return fail(err, INPUT, "%s: attn_gate: expected a model without it for an adapter, found "
+                                "one with it", path);
     bool ok = path_is_folder(path) ? peft_open(out, c, path, err)
                                    : gguf_adapter_open(out, c, path, err);
     if (ok)

@@ -36,9 +36,10 @@ typedef union BlockWeights {
         Weight attn_norm;                        /* before attention, or of the sum (POST) */
         /* wq_a to wq_b, latent_norm, w_uk, w_uv NULL: as experts */
         Weight wq, wq_a, q_a_norm, wq_b, wk, latent_norm, wv, w_uk, w_uv, q_norm, k_norm;
-        Weight attn_sinks, wo;
+        Weight attn_sinks, attn_gate, wo;        /* attn_gate NULL: train_supported refuses */
         /* NULL: train_supported refuses */
-        Weight conv_b, conv_c, conv_x, conv, conv_shift, conv_out;
+        Weight conv_b, conv_c, conv_x, delta_qkv, delta_z, delta_b, delta_a, conv, conv_shift;
+        Weight conv_out, delta_dt, delta_rate, delta_norm, delta_out;
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
         Weight ffn_norm, w_gate, w_up, xielu, w_down; /* xielu NULL: as experts */
         /* NULL: train_supported refuses */

@@ -23,6 +23,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->n_experts > 0, "n_experts", "0" },
         { c->kv_lora > 0, "kv_lora", "0" },
         { config_has_state(c), "state_layers", "none" },
+        { c->attn_gate, "attn_gate", "false" },
         { c->query_scale != 0, "query_scale", "0" },
         { c->ffn == FFN_XIELU, "ffn", "another than xielu" },
         { c->attn_softcap != 0, "attn_softcap", "0" },

@@ -25,7 +25,7 @@ fi
 mapfile -t models < <(cut -d' ' -f1 "$BUILD/exact.models")
 mapfile -t cases < <(awk '$2 == "case" { print $1 }' "$BUILD/exact.models")
 # Some of them quantized: the codes are the same on every machine, and so are the digests.
-for name in wide.rows16 chunks.rows16 odd.rows16 experts.rows shared.rows neox.rows cohere.rows latent.rows convodd.rows; do
+for name in wide.rows16 chunks.rows16 odd.rows16 experts.rows shared.rows neox.rows cohere.rows latent.rows convodd.rows deltaodd.rows; do
     source=$BUILD/golden/$name.bin name=${name%.*}
     for type in q8 q4; do
         quantized=$BUILD/golden/$name-$type.bin

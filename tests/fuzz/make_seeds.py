@@ -36,6 +36,8 @@ CONFIGS = {
                  "rope": {"type": "longrope", "factor": 4, "original_n_ctx": 4}},
     "states": {"d_model": 8, "n_layers": 2, "heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16, "state_layers": [0], "conv_taps": 3,
                "conv_bias": True, "qk_norm": "head"},
+    "delta": {"d_model": 8, "n_layers": 2, "heads": 2, "d_ff": 8, "vocab_size": 5, "n_ctx": 16, "state_layers": [0], "conv_taps": 2,
+              "delta_heads": 2, "delta_key_heads": 1, "delta_key_dim": 2, "delta_value_dim": 3, "attn_gate": True},
 }
 HF = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4, "intermediate_size": 4, "num_hidden_layers": 1,
       "num_attention_heads": 1, "num_key_value_heads": 1, "vocab_size": 3, "rms_norm_eps": 1e-5, "hidden_act": "silu",

@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"conv": 80, "convodd": 81, "convmix": 82, "latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
+SEEDS = {"delta": 90, "deltaodd": 91, "conv": 80, "convodd": 81, "convmix": 82, "latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -80,6 +80,12 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
                 "expert_d_ff": 40, "dense_layers": [0, 1]},
     "convmix": {"n_layers": 3, "state_layers": [0, 2], "conv_taps": 2, "n_experts": 5, "experts_used": 2, "expert_d_ff": 33,
                 "router_score": "sigmoid", "choice_bias": True, "renormalize": True, "renormalize_add": 0.3, "expert_scale": 1.5},
+    "delta": {"n_layers": 4, "state_layers": [0, 1, 3], "conv_taps": 4, "delta_heads": 4, "delta_key_heads": 2, "delta_key_dim": 12,
+              "delta_value_dim": 16, "attn_gate": True, "qk_norm": "head", "rotary_dim": 4},
+    "deltaodd": {"n_layers": 3, "d_model": 45, "head_dim": 12, "state_layers": [1], "conv_taps": 2, "delta_heads": 3, "delta_key_heads": 3,
+                 "delta_key_dim": 7, "delta_value_dim": 85, "attn_gate": True, "qkv_bias": True, "norm_placement": "both", "window": 66,
+                 "full_layers": [2], "n_experts": 6, "experts_used": 2, "expert_d_ff": 40, "shared_d_ff": 24, "shared_router": True,
+                 "dense_layers": [0]},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -94,6 +100,7 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "renormalize_add": 0.0, "shared_router": False,
             "router_bias": False, "expert_bias": False, "attn_sinks": False, "gate_limit": 0.0, "gate_alpha": 0.0,
             "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0, "state_layers": [], "conv_taps": 0, "conv_bias": False,
+            "attn_gate": False, "delta_heads": 0, "delta_key_heads": 0, "delta_key_dim": 0, "delta_value_dim": 0,
             "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
 
 
@@ -135,6 +142,19 @@ def make(name):
             put(at + "conv_shift", (d,), 0.5)
         matrix(at + "conv_out", d, d, c["conv_bias"])
 
+    def delta(at):
+        heads, values = c["delta_heads"], c["delta_heads"] * c["delta_value_dim"]
+        channels = 2 * c["delta_key_heads"] * c["delta_key_dim"] + values
+        matrix(at + "delta_qkv", channels, d, gain=1.5)
+        matrix(at + "delta_z", values, d)
+        matrix(at + "delta_b", heads, d, gain=2.0)
+        matrix(at + "delta_a", heads, d, gain=2.0)
+        put(at + "conv", (channels * c["conv_taps"],), (3.0 / c["conv_taps"]) ** 0.5)
+        put(at + "delta_dt", (heads,), 1.0, -1.0)
+        put(at + "delta_rate", (heads,), 0.4, -0.5)
+        norm(at + "delta_norm", c["delta_value_dim"], False)
+        matrix(at + "delta_out", d, values)
+
     def attention(at):
         q_lora, latent = c["q_lora"], c["kv_lora"]
         if q_lora:
@@ -155,12 +175,14 @@ def make(name):
             norm(at + "k_norm", hd if c["qk_norm"] == "head" else kv, False)
         if c["attn_sinks"]:
             put(at + "attn_sinks", (c["heads"],), 1.0)
+        if c["attn_gate"]:
+            matrix(at + "attn_gate", q, d, c["qkv_bias"], 1.5)
         matrix(at + "wo", d, c["heads"] * c["v_dim"] if latent else q, c["out_bias"])
 
     def block(at, place, gated, layer):
         if place != "output":
             norm(at + "attn_norm")
-        (convolution if layer in c["state_layers"] else attention)(at)
+        (attention if layer not in c["state_layers"] else delta if c["delta_heads"] else convolution)(at)
         if place in ("both", "output"):
             norm(at + "attn_post_norm")
         if place not in ("output", "parallel"):
@@ -310,13 +332,39 @@ class Reference:
             s = np.concatenate([s, np.broadcast_to(self.w[at + "attn_sinks"][:, None, None], (*s.shape[:2], 1))], -1)
         p = np.exp(s - s.max(-1, keepdims=True))
         p = (p / p.sum(-1, keepdims=True))[..., :len(x)]
-        return self.linear((p @ np.repeat(v, share, 0)).transpose(1, 0, 2).reshape(len(x), -1).astype(self.dtype), at + "wo")
+        y = (p @ np.repeat(v, share, 0)).transpose(1, 0, 2).reshape(len(x), -1).astype(self.dtype)
+        if c["attn_gate"]:
+            y = y / (1 + np.exp(-self.linear(x, at + "attn_gate")))
+        return self.linear(y, at + "wo")
+
+    def before(self, u, at):
+        """The weighted sum of each channel's last values."""
+        taps, w = self.c["conv_taps"], self.w[at + "conv"].reshape(u.shape[1], -1)
+        u = np.concatenate([np.zeros((taps - 1, u.shape[1]), self.dtype), u])
+        return sum(w[:, j] * u[j:j + len(u) - taps + 1] for j in range(taps))
+
+    def delta(self, x, at):
+        c, one = self.c, self.dtype(1)
+        heads, keys, dk, dv = c["delta_heads"], c["delta_key_heads"], c["delta_key_dim"], c["delta_value_dim"]
+        u = ACTS["swiglu"](self.before(self.linear(x, at + "delta_qkv"), at))
+        q, k = (np.repeat(y.reshape(len(x), keys, dk), heads // keys, 1) for y in (u[:, :keys * dk], u[:, keys * dk:2 * keys * dk]))
+        q, k = (y / np.sqrt((y * y).sum(-1, keepdims=True) + self.dtype(1e-6)) for y in (q, k))
+        v = u[:, 2 * keys * dk:].reshape(len(x), heads, dv)
+        beta = one / (one + np.exp(-self.linear(x, at + "delta_b")))
+        fade = np.exp(self.w[at + "delta_rate"] * np.logaddexp(0, self.linear(x, at + "delta_a") + self.w[at + "delta_dt"]))
+        memory, out = np.zeros((heads, dk, dv), self.dtype), []
+        for t in range(len(x)):
+            memory = memory * fade[t][:, None, None]
+            wrong = v[t] - np.einsum("hkv,hk->hv", memory, k[t])
+            memory = memory + np.einsum("hk,hv->hkv", k[t], wrong * beta[t][:, None])
+            out.append(np.einsum("hkv,hk->hv", memory, q[t]) / self.dtype(math.sqrt(dk)))
+        o = np.stack(out)
+        o = o / np.sqrt((o * o).mean(-1, keepdims=True) + self.dtype(c["norm_eps"])) * self.w[at + "delta_norm"]
+        return self.linear(o.reshape(len(x), -1) * ACTS["swiglu"](self.linear(x, at + "delta_z")), at + "delta_out")
 
     def convolution(self, x, at):
         b, c, y = (self.linear(x, at + "conv_" + n) for n in "bcx")
-        taps, w = self.c["conv_taps"], self.w[at + "conv"].reshape(self.c["d_model"], -1)
-        u = np.concatenate([np.zeros((taps - 1, w.shape[0]), self.dtype), b * y])
-        seen = sum(w[:, j] * u[j:j + len(x)] for j in range(taps)) + self.w.get(at + "conv_shift", self.dtype(0))
+        seen = self.before(b * y, at) + self.w.get(at + "conv_shift", self.dtype(0))
         return self.linear(c * seen, at + "conv_out")
 
     def xielu(self, at):
@@ -374,7 +422,8 @@ class Reference:
         before = (lambda y, n: y) if place == "output" else (lambda y, n: self.norm(y, at + n))
         after = (lambda y, n: self.norm(y, at + n)) if place in ("both", "output") else (lambda y, n: y)
         n = before(x, "attn_norm")
-        mixed = self.convolution(n, at) if i in c["state_layers"] else self.attention(n, at, i)
+        mixed = (self.attention(n, at, i) if i not in c["state_layers"] else self.delta(n, at) if c["delta_heads"]
+                 else self.convolution(n, at))
         y = x + m * after(mixed, "attn_post_norm")
         if place == "parallel2":
             n = before(x, "ffn_norm")

@@ -9,6 +9,7 @@ from verdicts import attempt_all
 
 SHAPE = {"d_model": 48, "n_layers": 3, "heads": 4, "kv_heads": 2, "head_dim": 12, "d_ff": 64,
          "n_ctx": 512, "state_layers": [0, 2], "conv_taps": 3}
+DELTA = {**SHAPE, "conv_taps": 4, "delta_heads": 4, "delta_key_heads": 2, "delta_key_dim": 8, "delta_value_dim": 20, "attn_gate": True}
 ENDS = ("there", "there was", "we")
 PROMPTS = ["Once upon a time " * n + end for n in (1, 4, 9) for end in ENDS]
 DRAWN = {"seed": 7, "temperature": 0.9, "max_tokens": 40, "return_token_ids": True}
@@ -24,7 +25,12 @@ def draw(s, prompt):
 
 
 def company_and_beginnings_change_no_id():
-    folder, model = model_of(["<end>"], shape=SHAPE)
+    for shape in (SHAPE, DELTA):
+        in_company(shape)
+
+
+def in_company(shape):
+    folder, model = model_of(["<end>"], shape=shape)
     with folder:
         alone = [run(*SAME, prompt=p, model=model)["ids"] for p in PROMPTS]
         for options in (("--parallel", "4"), ("--parallel", "2", "--cache", "0"),

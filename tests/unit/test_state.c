@@ -10,7 +10,8 @@
 #include "temp_folder.h"
 
 enum { VOCAB = 50, LAYERS = 2, N_CTX = 640, N_SEQS = 4 };
-enum { STATE = 1000, STATES = 1001 }; /* for a window: one layer, or both, have a state instead */
+/* For a window: one layer, or both, have a state instead. */
+enum { STATE = 1000, STATES, DELTA, DELTAS };
 
 static Error err;
 
@@ -18,12 +19,19 @@ static Error err;
  * alone. */
 static tblock_model *model_of(int window, int seed)
 {
-    const bool  state = window == STATE || window == STATES;
+    const bool  state = window >= STATE;
+    static const char *const delta[] = {
+        ", \"state_layers\": [0], \"conv_taps\": 4, \"attn_gate\": true, \"delta_heads\": 4, "
+        "\"delta_key_heads\": 2, \"delta_key_dim\": 5, \"delta_value_dim\": 18",
+        ", \"state_layers\": [0, 1], \"conv_taps\": 2, \"delta_heads\": 1, "
+        "\"delta_key_heads\": 1, \"delta_key_dim\": 16, \"delta_value_dim\": 70"
+    };
     const char *more  = window < 0      ? ", \"full_layers\": [1]"
         : window == STATE               ? ", \"state_layers\": [1], \"conv_taps\": 4"
         : window == STATES              ? ", \"state_layers\": [0, 1], \"conv_taps\": 40"
+        : window >= DELTA               ? delta[window - DELTA]
                                         : "";
-    char        json[360];
+    char        json[480];
     snprintf(json, sizeof json,
              "{\"d_model\": 36, \"n_layers\": %d, \"heads\": 6, \"kv_heads\": 2, \"head_dim\": 10, "
              "\"d_ff\": 40, "
@@ -231,7 +239,7 @@ static void do_something(tblock_context *c, tblock_context *scratch, Text *text,
 
 static void random_operations_leave_the_bits_of_a_fresh_start(void)
 {
-    static const int         windows[] = {0, 70, 1, 200, -70, STATE, STATES};
+    static const int         windows[] = {0, 70, 1, 200, -70, STATE, STATES, DELTA, DELTAS};
     static const char *const types[]   = {"f32", "f16", "q8"};
     static Text              text[N_SEQS];
     int                      done[6] = {0};
@@ -258,7 +266,7 @@ static void random_operations_leave_the_bits_of_a_fresh_start(void)
 static void a_loaded_state_goes_on_with_the_same_bits(void)
 {
     static const char *const types[]   = {"f32", "f16", "q8"};
-    static const int         windows[] = {0, 70, -70, STATE, STATES},
+    static const int         windows[] = {0, 70, -70, STATE, STATES, DELTA, DELTAS},
                              lengths[] = {1, 63, 64, 65, 300};
     for (int i = 0; i < 75; i++) {
         int             window = windows[i / 3 % 5];

@@ -125,6 +125,9 @@ static void what_training_lacks_is_named(void)
     c.conv_taps = 3;
     layers_add(&c.state_layers, 0);
     CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "state_layers"), "%s", err.msg);
+    c = base();
+    c.attn_gate = true;
+    CHECK(!train_supported(&c, "x.json", &err) && strstr(err.msg, "attn_gate"), "%s", err.msg);
 }
 
 /* Of the adapter alone; the model's own weights have none and stay. */

@@ -1,5 +1,5 @@
-# Layers with a state (short convolutions): a text that stops and goes on is the text in one piece, and what such a model cannot do
-# is refused by name.
+# Layers with a state (short convolutions, the delta rule): a text that stops and goes on is the text in one piece, and what such
+# a model cannot do is refused by name.
 . "$CASES/try.bash"
 echo '{"d_model": 16, "n_layers": 3, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 400, "state_layers": [0, 2], "conv_taps": 4}' > config.json
 tblock synth config.json -o m.bin --type f32 --seed 1
@@ -13,6 +13,16 @@ for how in "--temp 0" "--temp 1 --kv-type f16" "--temp 1 --kv-type q8 -t 3"; do
     [ "$whole" = "$first $rest" ] && cat first.trace rest.trace | cmp - whole.trace && echo "the same: $how"
 done
 tblock info m.bin | grep -i state
+echo '{"d_model": 16, "n_layers": 3, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 400, "state_layers": [0, 2], "conv_taps": 4, "attn_gate": true, "delta_heads": 4, "delta_key_heads": 2, "delta_key_dim": 8, "delta_value_dim": 12}' > config.json
+tblock synth config.json -o delta.bin --type f32 --seed 1
+whole=$(tblock run delta.bin --temp 1 --quiet --ids "$(numbers 1 39)" -n 60)
+first=$(tblock run delta.bin --temp 1 --quiet --ids "$(numbers 1 39)" -n 20 --save-state a.state)
+[ "$whole" = "$first $(tblock run delta.bin --temp 1 --quiet --load-state a.state --ids "" -n 40)" ] && echo "the same: delta rule"
+tblock info delta.bin | grep "gated delta\|sigmoid\|delta_qkv\|delta rule \|  state "
+echo '{"d_model": 16, "n_layers": 3, "heads": 2, "d_ff": 32, "vocab_size": 40, "state_layers": [0], "conv_taps": 4, "delta_heads": 4}' > config.json
+try synth config.json -o none.bin
+echo '{"d_model": 16, "n_layers": 3, "heads": 2, "d_ff": 32, "vocab_size": 40, "delta_heads": 4}' > config.json
+try synth config.json -o none.bin
 cp m.bin lora.gguf
 try run m.bin --ids 1,2,3 --draft ngram
 try run m.bin --ids 1,2,3 --draft m.bin

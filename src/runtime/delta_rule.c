@@ -1,0 +1,63 @@
+/* runtime/delta_rule.c: the gated delta rule of Qwen3-Next (Yang et al. 2024, "Gated Delta
+ * Networks"), token by token. A sequence's state is that of the convolution in front of it
+ * (short_conv.c), then the matrix of each value head. A prompt in one piece, in many, and decode
+ * are the same sums. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/ops.h"
+
+size_t delta_scratch_floats(const Config *c)
+{
+    return 2 * (size_t)c->delta_key_dim + (size_t)c->delta_value_dim;
+}
+
+/* y = x / |x|, times `scale` after it is rounded. The constant is the families' own. */
+static void unit(const Run *r, float *y, const float *x, int n, float scale)
+{
+    const float by = 1.0f / sqrtf(r->kernels->dot(x, x, n) + 1e-6f);
+    memcpy(y, x, (size_t)n * sizeof *y);
+    r->kernels->scale(y, by, n);
+    if (scale != 1.0f)
+        r->kernels->scale(y, scale, n);
+}
+
+/* One value head of one token: its part of c in, its part of z out. */
+static void one_token(const Run *r, const Layer *w, int t, int h, float *state)
+{
+    const Config *c   = &r->model->cfg;
+    const int     n_k = c->delta_key_dim, n_v = c->delta_value_dim,
+              key = h / (c->delta_heads / c->delta_key_heads), keys = c->delta_key_heads * n_k;
+    const float  *in = act_row(&r->conv_c, t);
+    float *z = act_row(&r->delta_z, t) + h * n_v, *q = r->delta_scratch, *k = q + n_k, *o = k + n_k;
+    DeltaStep     step = { state, o, q, k, in + 2 * keys + h * n_v, 0, 0, n_k, n_v };
+    unit(r, q, in + key * n_k, n_k, (float)(1 / sqrt((double)n_k)));
+    unit(r, k, in + keys + key * n_k, n_k, 1.0f);
+    r->kernels->sigmoid(&step.beta, act_row(&r->delta_b, t) + h, 1);
+    r->kernels->delta_decay(&step.decay, act_row(&r->delta_a, t) + h, w->delta_dt + h,
+                            w->delta_rate + h, 1);
+    r->kernels->delta_rule(&step);
+    r->kernels->rms_norm(o, o, w->delta_norm, n_v, r->norm_eps);
+    r->kernels->swiglu(z, z, o, n_v);
+}
+
+/* A head is one member's in all tokens of a call, so that its matrix stays in the cache; passes do
+ * not overlap, so the state needs no meeting. */
+void delta_rule(Run *r, int l)
+{
+    const Config *c    = &r->model->cfg;
+    const size_t  each = (size_t)c->delta_key_dim * (size_t)c->delta_value_dim,
+                  conv = (size_t)(c->conv_taps - 1) * (size_t)config_conv_width(c);
+    int           first, end;
+    touch(r, reads(&r->conv_c, ANYWHERE), reads(&r->delta_b, ANYWHERE),
+          reads(&r->delta_a, ANYWHERE), writes(&r->delta_z, BY_HEADS));
+    enter(r, "delta", 0, 7.0 * (double)each * c->delta_heads * r->n_tok);
+    my_share(r, c->delta_heads, &first, &end);
+    for (int i = 0; i < r->n_spans; i++) {
+        const Span *s     = &r->span[i];
+        float      *state = r->kv_cache->seq[s->seq].layer[l].state + conv;
+        for (int h = first; h < end; h++)
+            for (int t = 0; t < s->n_tok; t++)
+                one_token(r, &r->layer[l], s->first + t, h, state + (size_t)h * each);
+    }
+}
