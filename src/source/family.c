@@ -208,6 +208,23 @@ static const FamilyKey lfm2_moe_keys[] = {
     SIZE(experts_used, 4), SIZE(expert_d_ff, 1792), FLAG(renormalize, true),
     NUMBER(expert_scale, 1), END,
 };
+#define DELTA_KEYS                                                                                 \
+    OR_NULL(head_dim, 256), SIZE_AS("linear_conv_kernel_dim", conv_taps, 4),                       \
+    SIZE(delta_heads, 32), SIZE(delta_key_heads, 16), SIZE(delta_key_dim, 128),                    \
+    SIZE(delta_value_dim, 128)
+#define DELTA_EXPERTS(experts, used)                                                               \
+    SIZE(n_experts, experts), SIZE(experts_used, used), SIZE(expert_d_ff, 512),                    \
+    SIZE(shared_d_ff, 512), OR_NULL(kv_heads, 2)
+static const FamilyKey qwen3_next_keys[] = {
+    SIZES(2048, 48, 16, 5632, 151936, 32768), DELTA_KEYS, DELTA_EXPERTS(512, 10),
+    FLAG(renormalize, true), END,
+};
+static const FamilyKey qwen3_5_keys[] = {
+    SIZES(4096, 32, 16, 12288, 248320, 32768), DELTA_KEYS, OR_NULL(kv_heads, 4), END,
+};
+static const FamilyKey qwen3_5_moe_keys[] = {
+    SIZES(2048, 40, 16, 512, 248320, 32768), DELTA_KEYS, DELTA_EXPERTS(256, 8), END,
+};
 static const FamilyKey apertus_keys[] = {
     SIZE(d_ff, 14336), SIZE(vocab_size, 131072), SIZE(n_ctx, 65536), NUMBER(norm_eps, 1e-5), END,
 };
@@ -265,12 +282,31 @@ const FamilyTensor family_llama_tensors[] = {
 
 static const FamilyTensor no_tensors[]    = { NO_MORE };
 static const FamilyTensor qwen3_tensors[] = { QK_NORMS(0), NO_MORE };
-static const FamilyTensor qwen2_moe_tensors[] = {
-    QWEN_EXPERTS,
-    { ROLE_SHARED_ROUTER, "@layers.#.mlp.shared_expert_gate.weight", 0 },
-    { ROLE_SHARED_GATE, "@layers.#.mlp.shared_expert.gate_proj.weight", 0 },
-    { ROLE_SHARED_UP, "@layers.#.mlp.shared_expert.up_proj.weight", 0 },
-    { ROLE_SHARED_DOWN, "@layers.#.mlp.shared_expert.down_proj.weight", 0 },
+#define QWEN_SHARED                                                                                \
+    QWEN_EXPERTS,                                                                                  \
+    { ROLE_SHARED_ROUTER, "@layers.#.mlp.shared_expert_gate.weight", 0 },                          \
+    { ROLE_SHARED_GATE, "@layers.#.mlp.shared_expert.gate_proj.weight", 0 },                       \
+    { ROLE_SHARED_UP, "@layers.#.mlp.shared_expert.up_proj.weight", 0 },                           \
+    { ROLE_SHARED_DOWN, "@layers.#.mlp.shared_expert.down_proj.weight", 0 }
+static const FamilyTensor qwen2_moe_tensors[] = { QWEN_SHARED, NO_MORE };
+/* The first of two rows are Qwen3-Next's, the others Qwen3.5's. */
+static const FamilyTensor qwen3_next_tensors[] = {
+    QWEN_SHARED, QK_NORMS(0),
+    { ROLE_WQ, "@layers.#.self_attn.q_proj.weight", IN_HEAD_Q },
+    { ROLE_ATTN_GATE, "@layers.#.self_attn.q_proj.weight", IN_HEAD_GATE },
+    { ROLE_DELTA_QKV, "@layers.#.linear_attn.in_proj_qkvz.weight", IN_GROUP_QKV },
+    { ROLE_DELTA_QKV, "@layers.#.linear_attn.in_proj_qkv.weight", 0 },
+    { ROLE_DELTA_Z, "@layers.#.linear_attn.in_proj_qkvz.weight", IN_GROUP_Z },
+    { ROLE_DELTA_Z, "@layers.#.linear_attn.in_proj_z.weight", 0 },
+    { ROLE_DELTA_B, "@layers.#.linear_attn.in_proj_ba.weight", IN_GROUP_B },
+    { ROLE_DELTA_B, "@layers.#.linear_attn.in_proj_b.weight", 0 },
+    { ROLE_DELTA_A, "@layers.#.linear_attn.in_proj_ba.weight", IN_GROUP_A },
+    { ROLE_DELTA_A, "@layers.#.linear_attn.in_proj_a.weight", 0 },
+    { ROLE_CONV, "@layers.#.linear_attn.conv1d.weight", 0 },
+    { ROLE_DELTA_DT, "@layers.#.linear_attn.dt_bias", 0 },
+    { ROLE_DELTA_RATE, "@layers.#.linear_attn.A_log", 0 },
+    { ROLE_DELTA_NORM, "@layers.#.linear_attn.norm.weight", 0 },
+    { ROLE_DELTA_OUT, "@layers.#.linear_attn.out_proj.weight", 0 },
     NO_MORE,
 };
 static const FamilyTensor qwen3_moe_tensors[] = { QWEN_EXPERTS, QK_NORMS(0), NO_MORE };
@@ -478,6 +514,16 @@ static const FamilyTensor neox_tensors[] = {
 #define LFM2_ROPE                                                                                  \
     .act = "silu", .theta = 1e6, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,              \
     .prefix = { "model." }, INV_FREQ, .qk_norm = QK_HEAD
+#define DELTA_LINE                                                                                 \
+    .tensors = qwen3_next_tensors, .act_keys = { "hidden_act" }, .act = "silu", .theta = 10000,    \
+    .theta_keys = "rope_theta", .rope_types = ALL_ROPES, .rotary = 0.25,                           \
+    .rotary_keys = "partial_rotary_factor", .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS },       \
+    .prefix = { "model.", "language_model.model.", "model.language_model." },                      \
+    .unused = { "@layers.#.self_attn.rotary_emb.inv_freq", "@rotary_emb.inv_freq", "mtp.*" },      \
+    .fixed = { { "attn_output_gate", "true" }, { "mamba_ssm_dtype" }, { "mtp_num_hidden_layers" }, \
+               { "mtp_use_dedicated_embeddings" } },                                               \
+    .bos = -1, .eos = -1
+#define HAS_DELTA (DELTA_RULE | NORMS_PLUS_ONE)
 #define GEMMA_LINE                                                                        \
     .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh",        \
     .theta_keys = "rope_theta", .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH,      \
@@ -592,6 +638,14 @@ const Family families[] = {
       .tensors = lfm2_moe_tensors, LFM2_ROPE, .has = SHORT_CONV | SIGMOID_ROUTER,
       .renormalize_add = 1e-6, .flags = { ON("use_expert_bias", true, HAS_CHOICE_BIAS) },
       .moe = { .first = "num_dense_layers", .first_absent = 2 }, .bos = 1, .eos = 2 },
+    { .name = "qwen3_next", .architecture = { "Qwen3NextForCausalLM" }, .keys = qwen3_next_keys,
+      DELTA_LINE, .has = HAS_DELTA | HAS_SHARED_ROUTER },
+    { .name = "qwen3_5_text", .architecture = { "Qwen3_5ForCausalLM", "Qwen3_5TextModel" },
+      .keys = qwen3_5_keys, DELTA_LINE, .has = HAS_DELTA | TAKES_MROPE },
+    { .name = "qwen3_5_moe_text",
+      .architecture = { "Qwen3_5MoeForCausalLM", "Qwen3_5MoeTextModel" },
+      .keys = qwen3_5_moe_keys, DELTA_LINE,
+      .has = HAS_DELTA | TAKES_MROPE | HAS_SHARED_ROUTER | HAS_RENORMALIZE },
     { .name = "apertus", .architecture = { "ApertusForCausalLM" }, .keys = apertus_keys,
       .tensors = apertus_tensors, LLAMA_NAMES("xielu", 12e6, ALL_ROPES), .has = NO_GATE,
       .rope_absent = &apertus_rope, .qk_norm = QK_HEAD, .flags = { ATTENTION_BIAS }, .bos = 1,
@@ -756,6 +810,8 @@ const FamilyWrapper family_wrappers[] = {
     VL("qwen2_vl", "qwen2_vl_text", true, "Qwen2VLForConditionalGeneration"),
     VL("qwen2_5_vl", "qwen2_5_vl_text", true, "Qwen2_5_VLForConditionalGeneration"),
     VL("qwen3_vl", "qwen3_vl_text", false, "Qwen3VLForConditionalGeneration"),
+    VL("qwen3_5", "qwen3_5_text", false, "Qwen3_5ForConditionalGeneration"),
+    VL("qwen3_5_moe", "qwen3_5_moe_text", false, "Qwen3_5MoeForConditionalGeneration"),
     { "llama4", "text_config", "llama4_text", "Llama4ForConditionalGeneration",
       { "vision_model.", "multi_modal_projector.", "model.vision_model.",
         "model.multi_modal_projector." }, .head_decides = false },

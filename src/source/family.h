@@ -46,6 +46,10 @@ enum {
     IN_UK = 2048, IN_UV = 4096,
     /* thirds of one matrix: those of conv_b, conv_c, conv_x */
     IN_B = 8192, IN_C = 1 << 14, IN_X = 1 << 15,
+    /* of each head the rows of q, then those of the gate of what attention gives */
+    IN_HEAD_Q = 1 << 16, IN_HEAD_GATE = 1 << 17,
+    /* of each key head of the delta rule the rows of its q, k, v and z; of its b and a */
+    IN_GROUP_QKV = 1 << 18, IN_GROUP_Z = 1 << 19, IN_GROUP_B = 1 << 20, IN_GROUP_A = 1 << 21,
     IN_TURN    = 256              /* with IN_GATE, IN_UP: gate and up in turn, gate first */
 };
 
@@ -81,6 +85,7 @@ enum {
     SHARED_AS_WIDE = 1 << 26,              /* shared_d_ff is expert_d_ff */
     LATENT_KV = 1 << 27,                   /* latent attention */
     SHORT_CONV = 1 << 13,                  /* layers that are no attention convolve */
+    DELTA_RULE = 1 << 15,                  /* they have the gated delta rule, attention a gate */
     FF_ADJUSTED = 1 << 14,                 /* d_ff follows from block_... keys */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };

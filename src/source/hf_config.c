@@ -317,27 +317,35 @@ static bool listed(HfReader *r, const char *name, Layers *set, bool *given)
 
 /* ---- Layers with a state --------------------------------------------------------------------- */
 
-/* LFM2: layer_types counts, else full_attn_idxs, else every layer is attention. LFM2-MoE has only
- * the first. */
+/* Without layer_types. LFM2: all but full_attn_idxs, or none; LFM2-MoE cannot do without.
+ * Qwen3-Next: all but every n-th. */
+static bool unnamed_states(HfReader *r, const Layers *full, bool given, int every)
+{
+    Config    *c     = r->c;
+    const bool delta = r->family->has & DELTA_RULE;
+    if (!delta && !(r->family->has & FF_ADJUSTED))
+        return key_wrong(&r->keys, "layer_types", "expected %d entries, found none", c->n_layers);
+    for (int l = 0; (given || delta) && l < c->n_layers; l++)
+        if (delta ? (l + 1) % every != 0 : !layers_has(full, l))
+            layers_add(&c->state_layers, l);
+    return true;
+}
+
 static bool state_layers(HfReader *r)
 {
-    Config     *c    = r->c;
-    const Json *list = key_take(&r->keys, "layer_types");
-    Layers      full = { 0 };
-    bool        given;
-    int         l = 0;
-    const bool  needed = !(r->family->has & FF_ADJUSTED);
-    if (!needed && !listed(r, "full_attn_idxs", &full, &given))
+    Config     *c     = r->c;
+    const bool  delta = r->family->has & DELTA_RULE;
+    const Json *list  = key_take(&r->keys, "layer_types"),
+               *step  = delta ? key_take(&r->keys, "full_attention_interval") : NULL;
+    const char *state = delta ? "linear_attention" : "conv";
+    Layers      full  = { 0 };
+    bool        given = false;
+    int         l = 0, every = 4;
+    if ((r->family->has & FF_ADJUSTED && !listed(r, "full_attn_idxs", &full, &given))
+        || (step && !key_size(&r->keys, "full_attention_interval", step, &every)))
         return false;
-    if (!list || json_is_null(list)) {
-        if (needed)
-            return key_wrong(&r->keys, "layer_types", "expected %d entries, found none",
-                             c->n_layers);
-        for (l = 0; given && l < c->n_layers; l++)
-            if (!layers_has(&full, l))
-                layers_add(&c->state_layers, l);
-        return true;
-    }
+    if (!list || json_is_null(list))
+        return unnamed_states(r, &full, given, every);
     if (!json_is_array(list) || json_count(list) != (size_t)c->n_layers)
         return key_wrong(&r->keys, "layer_types", "expected %d entries, found %zu", c->n_layers,
                          json_count(list));
@@ -347,10 +355,10 @@ static bool state_layers(HfReader *r)
         snprintf(key, sizeof key, "layer_types[%d]", l);
         if (json_is_string(i) && !json_read_string(i, "", &word, NULL))
             return false;
-        if (strcmp(word, "conv") == 0)
+        if (strcmp(word, state) == 0)
             layers_add(&c->state_layers, l);
         else if (strcmp(word, "full_attention") != 0)
-            return key_wrong(&r->keys, key, "expected 'conv' or 'full_attention', found %s",
+            return key_wrong(&r->keys, key, "expected '%s' or 'full_attention', found %s", state,
                              key_found(i, found, sizeof found));
     }
     return true;
@@ -384,12 +392,14 @@ static bool adjust_ff(HfReader *r)
 static bool read_state(HfReader *r)
 {
     Config *c = r->c;
-    if (!(r->family->has & SHORT_CONV))
+    if (!(r->family->has & (SHORT_CONV | DELTA_RULE)))
         return true;
+    c->attn_gate = r->family->has & DELTA_RULE;
     if (!state_layers(r) || (r->family->has & FF_ADJUSTED && !adjust_ff(r)))
         return false;
     if (!config_has_state(c)) {
-        c->conv_taps = 0;
+        c->conv_taps = c->delta_heads = c->delta_key_heads = c->delta_key_dim =
+            c->delta_value_dim = 0;
         c->conv_bias = false;
     }
     return true;
@@ -548,7 +558,7 @@ static bool read_window(HfReader *r)
     const Json *types;
     if (!full_layers(r, c->window > 0, &full))
         return false;
-    types = f->has & SHORT_CONV ? NULL : key_take(&r->keys, "layer_types");
+    types = f->has & (SHORT_CONV | DELTA_RULE) ? NULL : key_take(&r->keys, "layer_types");
     if (types && !json_is_null(types) && !layer_types(r, types, &full))
         return false;
     for (int l = 0; l < c->n_layers; l++)

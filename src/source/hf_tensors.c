@@ -145,6 +145,24 @@ static const char *shape_text(const Shape *s, char *buf, size_t n)
     return tensor_shape_text(&t, buf, n);
 }
 
+/* Of each key head of the delta rule: q and k, then v and z of its value heads; or their b and
+ * a. */
+static int64_t delta_rows(const Config *c, unsigned lies, RowSource *r)
+{
+    const int k = c->delta_key_dim, heads = c->delta_heads / c->delta_key_heads,
+              v = heads * c->delta_value_dim, both = lies & (IN_GROUP_QKV | IN_GROUP_Z);
+    r->stride = both ? 2 * k + 2 * v : 2 * heads;
+    if (lies & IN_GROUP_QKV) {
+        r->groups  = c->delta_key_heads;
+        r->group_k = k;
+        r->group_v = v;
+    } else {
+        r->unit = both ? v : heads;
+        r->base = lies & IN_GROUP_Z ? 2 * k + v : lies & IN_GROUP_A ? heads : 0;
+    }
+    return (int64_t)c->delta_key_heads * r->stride;
+}
+
 int64_t hf_fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
 {
     int q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim, d = c->head_dim;
@@ -166,6 +184,14 @@ int64_t hf_fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
         r->base = lies & IN_B ? 0 : lies & IN_C ? rows : 2 * rows;
         return 3 * (int64_t)rows;
     }
+    if (lies & (IN_HEAD_Q | IN_HEAD_GATE)) {
+        r->base   = lies & IN_HEAD_GATE ? d : 0;
+        r->unit   = d;
+        r->stride = 2 * d;
+        return 2 * (int64_t)rows;
+    }
+    if (lies & (IN_GROUP_QKV | IN_GROUP_Z | IN_GROUP_B | IN_GROUP_A))
+        return delta_rows(c, lies, r);
     if (lies & IN_TURN) {
         r->base   = lies & IN_UP ? 1 : 0;
         r->unit   = 1;
@@ -216,7 +242,7 @@ static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const 
         && memcmp(t->shape, want->dim, (size_t)want->rank * sizeof want->dim[0]) == 0)
         return true;
     if (s->role == ROLE_CONV) /* the weights of Conv1d, a group for each channel */
-        return t->rank == 3 && t->shape[0] == b->c->d_model && t->shape[1] == 1
+        return t->rank == 3 && t->shape[0] == config_conv_width(b->c) && t->shape[1] == 1
             && t->shape[2] == b->c->conv_taps;
     if (s->role == ROLE_CHOICE_BIAS) /* ERNIE: [1, experts] */
         return t->rank == 2 && t->shape[0] == 1 && t->shape[1] == want->dim[0];
@@ -280,7 +306,11 @@ static void read_floats(const void *from, int part, size_t first, size_t n, void
     elements_to_f32(type, out, (const char *)t->data + first * dtype_bytes(t->dtype), n);
 }
 
-static bool is_norm(const TensorSpec *s) { return strstr(s->part, "norm") && !s->bias; }
+/* But for that of the delta rule, which is stored as it is. */
+static bool is_norm(const TensorSpec *s)
+{
+    return strstr(s->part, "norm") && !s->bias && s->role != ROLE_DELTA_NORM;
+}
 
 static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int i,
                       const Shape *want, RowSource *r)
@@ -470,6 +500,20 @@ static bool is_quant(const HfBinder *b, const TensorSpec *s, const FamilyTensor 
         && !strstr(t->name, "{h}") && find_codes(b, name);
 }
 
+/* From A_log, which has been bound. */
+static bool rate(HfBinder *b, RowSource *r, int n, CheckedTensor *out)
+{
+    const Tensor *t = r->part[0].t;
+    float        *v = source_alloc(b->s, (size_t)n * sizeof *v, b->err);
+    if (!v)
+        return false;
+    read_floats(t, 0, 0, (size_t)n, v);
+    for (int i = 0; i < n; i++)
+        v[i] = (float)-math64_exp((double)v[i]);
+    *out = (CheckedTensor){ .rows = r, .type = WT_F32 };
+    return source_made_vector(b->s, r, t->name, v, n, b->err);
+}
+
 static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *out)
 {
     const FamilyTensor *t = choose(b, s);
@@ -513,7 +557,7 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
         r->read_from = r->part[0].t;
     }
     *out = (CheckedTensor){ .rows = r, .type = r->type };
-    return true;
+    return s->role != ROLE_DELTA_RATE || rate(b, r, s->rows, out);
 }
 
 /* ---- Tensors that are there and not needed --------------------------------------------------- */

@@ -15,13 +15,19 @@ MIXTURES = ("deepseek-v3", "ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
             "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3",
-            "apertus", "lfm2", "lfm2-odd", "lfm2-moe")
-PLUS_ONE = ("gemma", "nemotron")
+            "apertus", "lfm2", "lfm2-odd", "lfm2-moe", "qwen3-next", "qwen3-5")
+PLUS_ONE = ("gemma", "nemotron", "qwen3-next", "qwen3-5")
 PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium", "llama4")
 
 
 LATENT = {"wq_a": "q_a_proj.weight", "q_a_norm": "q_a_layernorm.weight", "wq_b": "q_b_proj.weight", "wk": "kv_a_proj_with_mqa.weight",
           "latent_norm": "kv_a_layernorm.weight", "w_uk": "kv_b_proj.weight", "w_uv": "kv_b_proj.weight"}
+
+
+def delta_shapes(c):
+    heads, values = c.get("delta_heads", 0), c.get("delta_heads", 0) * c.get("delta_value_dim", 0)
+    return {"delta_qkv": (2 * c.get("delta_key_heads", 0) * c.get("delta_key_dim", 0) + values, c["d_model"]), "delta_z": (values, c["d_model"]),
+            "delta_b": (heads, c["d_model"]), "delta_a": (heads, c["d_model"]), "delta_out": (c["d_model"], values)}
 
 
 def stored(m, name):
@@ -39,6 +45,7 @@ def stored(m, name):
              "shared_down": (c["d_model"], c.get("shared_d_ff")), "expert_gate": (c.get("expert_d_ff"), c["d_model"]),
              "expert_up": (c.get("expert_d_ff"), c["d_model"]), "expert_down": (c["d_model"], c.get("expert_d_ff")),
              "wq_a": (c.get("q_lora"), c["d_model"]), "wq_b": (c["heads"] * (c.get("nope_dim", 0) + rotary), c.get("q_lora")),
+             "attn_gate": (c["heads"] * c["head_dim"], c["d_model"]), **delta_shapes(c),
              **{"conv_" + part: (c["d_model"],) * 2 for part in ("b", "c", "x", "out")},
              "w_uk": (c.get("kv_lora"), c.get("nope_dim")), "w_uv": (c.get("v_dim"), c.get("kv_lora")),
              }.get(name.rpartition(".")[2])
@@ -89,12 +96,40 @@ def of_lfm2(t, layer, part):
     return t[base + LFM2[part]]
 
 
+def of_delta(c, t, base, part):
+    """A tensor that only layers with the delta rule have, or attention with a gate; None: another."""
+    own = {"conv": "conv1d.weight", "delta_dt": "dt_bias", "delta_norm": "norm.weight", "delta_out": "out_proj.weight"}
+    if part in own:
+        a = t[base + "linear_attn." + own[part]]
+        return a.reshape(-1) if part == "conv" else a
+    if part == "delta_rate":
+        return -np.exp(t[base + "linear_attn.A_log"].astype("<f8")).astype("<f4")
+    if part in ("wq", "wq_bias", "attn_gate", "attn_gate_bias"):
+        a = t[base + "self_attn.q_proj." + ("bias" if part.endswith("bias") else "weight")]
+        return a.reshape(c["heads"], 2, c["head_dim"], -1)[:, int(part.startswith("attn"))].reshape(-1, *a.shape[1:])
+    if not part.startswith("delta_"):
+        return None
+    if base + "linear_attn.in_proj_qkv.weight" in t:
+        return t[base + "linear_attn.in_proj_%s.weight" % part[6:]]
+    keys, dk = c["delta_key_heads"], c["delta_key_dim"]
+    if part in ("delta_b", "delta_a"):
+        a = t[base + "linear_attn.in_proj_ba.weight"]
+        return a.reshape(keys, 2, -1, a.shape[1])[:, "ba".index(part[6])].reshape(-1, a.shape[1])
+    a = t[base + "linear_attn.in_proj_qkvz.weight"]
+    q, k, v, z = (x.reshape(-1, a.shape[1]) for x in np.split(
+        a.reshape(keys, -1, a.shape[1]), np.cumsum([dk, dk, c["delta_heads"] // keys * c["delta_value_dim"]]), axis=1))
+    return z if part == "delta_z" else np.concatenate([q, k, v])
+
+
 def expected(fixture, c, t, name):
     """The values that our tensor `name` has to have, from the source's tensors t {name: f32 array}."""
     _, _, rest = name.partition("layers.")
     layer, _, part = rest.partition(".") if rest else ("", "", name)
     if fixture.startswith("lfm2"):
         return of_lfm2(t, layer, part)
+    delta = of_delta(c, t, "model.layers.%s." % layer, part) if fixture in ("qwen3-next", "qwen3-5") else None
+    if delta is not None:
+        return delta
     kind, part = ("bias", part[:-5]) if part.endswith("_bias") else ("weight", part)
     q, kv, d, ff = c["heads"] * c["head_dim"], c["kv_heads"] * c["head_dim"], c["head_dim"], c["d_ff"]
     if fixture == "gpt2":
@@ -264,6 +299,11 @@ def test_family_configs_say_what_their_folders_say():
         "lfm2-moe": dict(state_layers=[0, 2], conv_taps=3, d_ff=24, n_experts=5, experts_used=2, expert_d_ff=12, dense_layers=[0],
                          router_score="sigmoid", choice_bias=True, renormalize=True, renormalize_min=None, renormalize_add=1e-6,
                          expert_scale=1.5, qk_norm="head", tied_embeddings=True, theta=1e6),
+        "qwen3-next": dict(state_layers=[0, 1], conv_taps=4, delta_heads=4, delta_key_heads=2, delta_key_dim=4, delta_value_dim=4,
+                           attn_gate=True, qk_norm="head", rotary_dim=2, n_experts=4, experts_used=2, expert_d_ff=8, shared_d_ff=8,
+                           shared_router=True, renormalize=True, theta=1e7, qkv_bias=False),
+        "qwen3-5": dict(state_layers=[0, 2], conv_taps=3, delta_heads=4, delta_key_heads=2, delta_key_dim=6, delta_value_dim=5,
+                        attn_gate=True, qk_norm="head", rotary_dim=6, tied_embeddings=True, qkv_bias=True, out_bias=True, theta=10000),
         "stablelm": dict(norm="layer", norm_bias=True, rotary_dim=6, qkv_bias=True, out_bias=False, norm_placement="pre"),
     }
     for name, values in cases.items():
@@ -440,6 +480,49 @@ def test_convolutions_of_lfm2():
                     t["model.layers.%d.%s" % (layer, name)] = t["model.layers.1." + name]
         expect_config(converted(edited("lfm2-odd", config={"layer_types": ["full_attention"] * 3}, tensors=plain)),
                       state_layers=None, conv_taps=None, conv_bias=None)
+
+
+def test_the_delta_rule_of_qwen3_next():
+    with if_there():
+        types = ["linear_attention", "linear_attention", "full_attention"]
+        whole = converted(need(MODELS, "qwen3-next"), out="a.bin")
+        named = converted(edited("qwen3-next", config={"layer_types": types}, drop=["full_attention_interval"]), out="b.bin")
+        assert whole.config == named.config and same_weights(whole, named)
+        refused(edited("qwen3-next", drop=["full_attention_interval"]), "model.layers.2.linear_attn.in_proj_qkvz.weight", "no such tensor")
+        refused(edited("qwen3-next", config={"full_attention_interval": 0}), "full_attention_interval")
+        refused(edited("qwen3-next", config={"layer_types": types[:2]}), "layer_types", "expected 3 entries, found 2")
+        refused(edited("qwen3-next", config={"layer_types": ["conv", *types[1:]]}), "layer_types[0]", "'linear_attention' or 'full_attention'", "conv")
+        refused(edited("qwen3-next", config={"linear_num_value_heads": 3}), "delta_key_heads", "a divisor of delta_heads 3", "found 2")
+        refused(edited("qwen3-next", config={"linear_key_head_dim": 5}), "in_proj_qkvz.weight", "[52, 16]", "[48, 16]")
+        refused(edited("qwen3-next", config={"linear_conv_kernel_dim": 3}), "conv1d.weight", "[96]", "[32, 1, 4]")
+        refused(edited("qwen3-next", config={"linear_conv_kernel_dim": 1}), "conv_taps", "expected 2 to 64", "found 1")
+        refused(edited("qwen3-next", config={"attn_output_gate": False}), "attn_output_gate", "expected true")
+        refused(edited("qwen3-next", config={"num_attention_heads": 4}), "self_attn.q_proj.weight", "[64, 16]", "[32, 16]")
+        refused(edited("qwen3-next", tensors=lambda t: t.pop("model.layers.0.linear_attn.A_log")), "A_log", "no such tensor")
+        further = lambda t: t.update({"mtp.fc.weight": t["model.norm.weight"]})  # noqa: E731
+        assert same_weights(converted(edited("qwen3-next", tensors=further), out="b.bin"), whole)
+    with if_there():   # no state at all
+        def plain(t):
+            for name in [n for n in t if "linear_attn" in n]:
+                del t[name]
+            for name in [n for n in t if ".1.self_attn." in n]:
+                t[name.replace(".1.", ".0.")] = t[name.replace(".1.", ".2.")] = t[name]
+        expect_config(converted(edited("qwen3-5", config={"layer_types": ["full_attention"] * 3}, tensors=plain)),
+                      state_layers=None, conv_taps=None, delta_heads=None, delta_key_heads=None, delta_key_dim=None,
+                      delta_value_dim=None, attn_gate=True)
+    with if_there():   # the text part of a model that sees
+        inside = json.load(open(os.path.join(need(MODELS, "qwen3-5"), "config.json")))
+        whole = {"model_type": "qwen3_5", "architectures": ["Qwen3_5ForConditionalGeneration"], "text_config": inside,
+                 "vision_config": {"depth": 1}, "image_token_id": 3, "tie_word_embeddings": True}
+
+        def nested(t):
+            for name in list(t):
+                t[name.replace("model.", "model.language_model.", 1)] = t.pop(name)
+            t["model.visual.patch_embed.proj.weight"] = t["model.language_model.norm.weight"]
+        text = {k: v for k, v in inside.items() if k != "architectures"}
+        a = converted(need(MODELS, "qwen3-5"), out="a.bin")
+        b = converted(edited("qwen3-5", config={**whole, "text_config": text}, drop=[k for k in inside if k not in whole], tensors=nested), out="b.bin")
+        assert same_weights(a, b) and a.config == b.config
 
 
 def test_mxfp4_experts_keep_their_bits():

@@ -96,8 +96,9 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
     tblock_model *m = ranks_open(&g.rank[0], c->path, &(tblock_open_options){ .type = c->type },
                                  &err);
     const char *refused = strstr(c->path, "/deepseek-") ? "kv_lora: expected 0 for several ranks"
-        : strstr(c->path, "/lfm2")                      ? "state_layers: expected none for several"
-                                                        : NULL;
+        : strstr(c->path, "/lfm2") || strstr(c->path, "/qwen3-next")
+        ? "state_layers: expected none for several"
+        : NULL;
     CHECK(refused ? !m && strstr(err.msg, refused) : m != NULL, "%s: %d ranks: %s", c->path, size,
           m ? "opened" : err.msg);
     for (size_t i = 0; m && i < sizeof run / sizeof *run; i++) {
@@ -230,6 +231,7 @@ static void the_shipped_model_has_the_bits_of_one_process(void)
 static void a_model_with_states_is_refused(void)
 {
     CHECK(check_model("tests/data/models/lfm2", NULL, NULL, 0), "%s", err.msg);
+    CHECK(check_model("tests/data/models/qwen3-next", NULL, NULL, 0), "%s", err.msg);
 }
 
 /* ---- Exchanges ------------------------------------------------------------------------------- */

@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Record what PyTorch and transformers compute for small LFM2 models of random weights: tests/data/models/lfm2, lfm2-odd and lfm2-moe.
+"""Record what PyTorch and transformers compute for small models with states, of random weights: tests/data/models/lfm2, lfm2-odd,
+lfm2-moe, qwen3-next and qwen3-5.
 
-    record_lfm2.py      writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json of each
+    record_states.py [NAME...]   writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json
+                                 of each
 
 lfm2 has the keys of published folders, lfm2-odd those of the configuration class, biases and another length of the convolution,
-lfm2-moe experts, one by one as published folders have them.
+lfm2-moe experts, one by one as published folders have them. qwen3-next has the keys and tensors of published folders,
+qwen3-5 is the text part of one, with biases and sizes that fill no vector.
 Needs torch and transformers (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
 least 4e-6 of the largest logit.
 """
 import importlib.metadata
 import json
 import pathlib
+import sys
 
 import torch
 import transformers
@@ -35,7 +39,24 @@ MODELS = {
                  "norm_topk_prob": True, "num_attention_heads": 2, "num_dense_layers": 1, "num_experts": 5, "num_experts_per_tok": 2,
                  "num_hidden_layers": 3, "num_key_value_heads": 1, "rope_theta": 1000000.0, "routed_scaling_factor": 1.5,
                  "use_expert_bias": True},
+    "qwen3-next": {"architectures": ["Qwen3NextForCausalLM"], "model_type": "qwen3_next", "attention_bias": False, "attention_dropout": 0.0,
+                   "decoder_sparse_step": 1, "full_attention_interval": 3, "head_dim": 8, "hidden_act": "silu", "hidden_size": 16,
+                   "intermediate_size": 24, "linear_conv_kernel_dim": 4, "linear_key_head_dim": 4, "linear_num_key_heads": 2,
+                   "linear_num_value_heads": 4, "linear_value_head_dim": 4, "mlp_only_layers": [], "moe_intermediate_size": 8,
+                   "norm_topk_prob": True, "num_attention_heads": 2, "num_experts": 4, "num_experts_per_tok": 2, "num_hidden_layers": 3,
+                   "num_key_value_heads": 1, "output_router_logits": False, "partial_rotary_factor": 0.25, "rms_norm_eps": 1e-06,
+                   "rope_scaling": None, "rope_theta": 10000000, "router_aux_loss_coef": 0.001, "shared_expert_intermediate_size": 8,
+                   "tie_word_embeddings": False, "use_sliding_window": False},
+    "qwen3-5": {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "attention_bias": True, "attn_output_gate": True,
+                "full_attention_interval": 4, "head_dim": 12, "hidden_act": "silu", "hidden_size": 20, "intermediate_size": 24,
+                "layer_types": ["linear_attention", "full_attention", "linear_attention"], "linear_conv_kernel_dim": 3,
+                "linear_key_head_dim": 6, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_value_head_dim": 5,
+                "mamba_ssm_dtype": "float32", "mtp_num_hidden_layers": 1, "mtp_use_dedicated_embeddings": False, "num_attention_heads": 2,
+                "num_hidden_layers": 3, "num_key_value_heads": 2, "rms_norm_eps": 1e-03, "tie_word_embeddings": True,
+                "rope_parameters": {"mrope_interleaved": True, "mrope_section": [1, 1, 1], "rope_type": "default", "rope_theta": 10000.0,
+                                    "partial_rotary_factor": 0.5}},
 }
+EXPERTS = {"lfm2_moe": ("w1", "w3", "w2"), "qwen3_next": ("gate_proj", "up_proj", "down_proj")}
 LENGTHS, N_GREEDY, HIDDEN = (1, 7, 40), 24, 1
 
 
@@ -48,16 +69,19 @@ def weights(config, seed):
     """Of spreads that make every part count, rounded to bf16."""
     model, g = transformers.AutoModelForCausalLM.from_config(config), torch.Generator().manual_seed(seed)
     out = {}
+    less_one = config.model_type.startswith("qwen3")  # norms are stored as w - 1
     choice = [(name, b) for name, b in model.named_buffers() if name.endswith("expert_bias")]
     for name, p in [*model.named_parameters(), *choice]:
         r = torch.randn(p.shape, generator=g)
         spread = 0.2 if "norm" in name else 0.3 if p.ndim == 1 else 0.5 if "embed" in name else 1.5 / p.shape[-1] ** 0.5
-        w = (spread * r + ("norm" in name)).to(torch.bfloat16)
+        centre = ("norm" in name and (not less_one or "linear_attn" in name)) - 0.5 * ("A_log" in name)
+        w = (spread * r + centre).to(torch.bfloat16)
         base, _, part = name.rpartition(".")
         if p.ndim == 3 and part in ("gate_up_proj", "down_proj"):
+            names = EXPERTS[config.model_type]
             for e, each in enumerate(w):
                 parts = each.chunk(2) if part == "gate_up_proj" else (each,)
-                out.update({f"{base}.{e}.{n}.weight": x.clone() for n, x in zip(("w1", "w3") if len(parts) == 2 else ("w2",), parts)})
+                out.update({f"{base}.{e}.{n}.weight": x.clone() for n, x in zip(names[:2] if len(parts) == 2 else names[2:], parts)})
         else:
             out[name] = w
     return out
@@ -65,7 +89,7 @@ def weights(config, seed):
 
 def hidden_states(model, ids):
     kept, hooks = {}, []
-    parts = {"embed": model.model.embed_tokens, "final_norm": model.model.embedding_norm,
+    parts = {"embed": model.model.embed_tokens, "final_norm": getattr(model.model, "embedding_norm", None) or model.model.norm,
              **{f"layer{i}": m for i, m in enumerate(model.model.layers)}}
     for name, part in parts.items():
         def keep(_m, _i, out, name=name):
@@ -115,4 +139,5 @@ def record(name, seed):
 if __name__ == "__main__":
     with torch.no_grad():
         for number, model_name in enumerate(MODELS):
-            record(model_name, 240 + number)
+            if model_name in (sys.argv[1:] or MODELS):
+                record(model_name, 240 + number)
