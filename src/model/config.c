@@ -213,10 +213,14 @@ static bool check_delta(const Config *c, const char *what, Error *err)
     if (heads == 0)
         return check_alone(keys != 0, "delta_key_heads", "delta_heads", what, err)
             && check_alone(c->delta_key_dim != 0, "delta_key_dim", "delta_heads", what, err)
-            && check_alone(c->delta_value_dim != 0, "delta_value_dim", "delta_heads", what, err);
+            && check_alone(c->delta_value_dim != 0, "delta_value_dim", "delta_heads", what, err)
+            && check_alone(c->delta_tiled, "delta_tiled", "delta_heads", what, err);
     if (keys < 1 || heads % keys != 0)
         return fail(err, INPUT, "%s: delta_key_heads: expected a divisor of delta_heads %d, found "
                                 "%d", what, heads, keys);
+    if (c->delta_tiled && (keys == 1 || keys == heads)) /* then there is one order */
+        return fail(err, INPUT, "%s: delta_tiled: expected several value heads for each of several "
+                                "keys, found %d and %d", what, heads, keys);
     if (c->delta_key_dim < 1 || c->delta_value_dim < 1)
         return fail(err, INPUT, "%s: delta_key_dim: expected a length, and delta_value_dim too, "
                                 "with delta_heads %d, found %d and %d", what, heads,

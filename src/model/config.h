@@ -123,6 +123,8 @@ typedef struct Config {
     /* Or the gated delta rule behind a convolution: heads of values, each with a matrix
      * [delta_key_dim, delta_value_dim], and fewer of keys. delta_heads 0: none */
     int     delta_heads, delta_key_heads, delta_key_dim, delta_value_dim;
+    bool    delta_tiled;                 /* head h has key h modulo delta_key_heads, else h times
+                                          * delta_key_heads / delta_heads */
     double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
     int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */

@@ -95,6 +95,7 @@ const ConfigKey config_keys[] = {
     INT(delta_key_heads, 0, MAX_HEADS, SPARSE, "linear_num_key_heads", "ssm.group_count", NULL),
     INT(delta_key_dim, 0, MAX_HEAD, SPARSE, "linear_key_head_dim", "ssm.state_size", NULL),
     INT(delta_value_dim, 0, MAX_HEAD, SPARSE, "linear_value_head_dim", NULL, NULL),
+    FLAG(delta_tiled, SPARSE, NULL, NULL),
     NUM(qkv_clip, 0, 1e30, SPARSE, "clip_qkv", NULL, NULL),
     INT(n_experts, 0, MAX_EXPERTS, SPARSE, "num_experts|num_local_experts", "expert_count", NULL),
     INT(experts_used, 0, MAX_EXPERTS, EXPERTS, "num_experts_per_tok", "expert_used_count", NULL),

@@ -27,7 +27,8 @@ static void one_token(const Run *r, const Layer *w, int t, int h, float *state)
 {
     const Config *c   = &r->model->cfg;
     const int     n_k = c->delta_key_dim, n_v = c->delta_value_dim,
-              key = h / (c->delta_heads / c->delta_key_heads), keys = c->delta_key_heads * n_k;
+              heads = c->delta_key_heads, keys = heads * n_k,
+              key   = c->delta_tiled ? h % heads : h / (c->delta_heads / heads);
     const float  *in = act_row(&r->conv_c, t);
     float *z = act_row(&r->delta_z, t) + h * n_v, *q = r->delta_scratch, *k = q + n_k, *o = k + n_k;
     DeltaStep     step = { state, o, q, k, in + 2 * keys + h * n_v, 0, 0, n_k, n_v };

@@ -26,6 +26,10 @@ enum {
     OF_DEEPSEEK    = 1 << 14,
     /* layers without KV heads convolve */
     OF_LFM2        = 1 << 15,
+    /* listed layers, or all but each n-th, have the delta rule, and attention has a gate */
+    OF_DELTA       = 1 << 16,
+    /* value heads were reordered so that their keys come in turn */
+    TILED_HEADS    = 1 << 17,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -67,6 +71,12 @@ static const GgufArch archs[] = {
     { .name = "apertus",   .family = "apertus" },
     { .name = "lfm2",      .family = "lfm2", .flags = OF_LFM2 },
     { .name = "lfm2moe",   .family = "lfm2_moe", .flags = OF_LFM2 | RENORMALIZE },
+    { .name = "qwen3next", .family = "qwen3_next",
+      .flags = OF_DELTA | RENORMALIZE | FFN_NORM_POST },
+    { .name = "qwen35",    .family = "qwen3_5_text",
+      .flags = OF_DELTA | TILED_HEADS | FFN_NORM_POST },
+    { .name = "qwen35moe", .family = "qwen3_5_moe_text",
+      .flags = OF_DELTA | TILED_HEADS | RENORMALIZE | FFN_NORM_POST },
     { .name = "minimax-m2", .family = "minimax_m2", .flags = RENORMALIZE },
     { .name = "gpt-oss",   .family = "gpt_oss", .flags = RENORMALIZE | FFN_NORM_POST | OF_GPT_OSS },
     { .name = "glm4moe",   .family = "glm4_moe", .flags = FFN_NORM_POST },
@@ -281,6 +291,58 @@ static bool read_state_layers(GgufReader *r)
     if (!config_has_state(c))
         c->conv_taps = 0;
     return ok;
+}
+
+/* Qwen3-Next: a list of them, or all but each n-th. */
+static bool delta_layers(GgufReader *r)
+{
+    static const char key[] = "attention.recurrent_layers", step[] = "full_attention_interval";
+    Config  *c = r->c;
+    char     full[GGUF_NAME];
+    int32_t *list = NULL;
+    size_t   n;
+    int      every = 4;
+    if (has(r, key) && !gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, key, full), &list, &n,
+                                       r->keys.err))
+        return false;
+    bool ok = list ? n >= (size_t)c->n_layers
+                || key_wrong(&r->keys, key, "expected %d items, one for each layer, found %zu",
+                             c->n_layers, n)
+                   : !has(r, step) || key_size(&r->keys, step, NULL, &every);
+    for (int l = 0; ok && l < c->n_layers && l < MAX_LAYERS; l++)
+        if (list ? list[l] != 0 : (l + 1) % every != 0)
+            layers_add(&c->state_layers, l);
+    free(list);
+    return ok;
+}
+
+/* The sizes of the gated delta rule. */
+static bool read_delta(GgufReader *r)
+{
+    static const char *const needed[] = { "ssm.conv_kernel", "ssm.time_step_rank",
+                                          "ssm.group_count", "ssm.state_size", "ssm.inner_size" };
+    Config *c = r->c;
+    int     values[5];
+    if (!(r->arch->flags & OF_DELTA))
+        return true;
+    for (int i = 0; i < 5; i++)
+        if (!key_size(&r->keys, needed[i], NULL, &values[i]))
+            return false;
+    c->conv_taps = values[0];
+    if (values[4] % values[1] != 0)
+        return key_wrong(&r->keys, needed[4], "expected a multiple of ssm.time_step_rank %d, found "
+                                              "%d", values[1], values[4]);
+    c->delta_value_dim = values[4] / values[1];
+    c->delta_tiled = r->arch->flags & TILED_HEADS && values[2] > 1 && values[1] > values[2];
+    c->attn_gate = true;
+    if (!delta_layers(r))
+        return false;
+    if (!config_has_state(c)) {
+        c->conv_taps = c->delta_heads = c->delta_key_heads = c->delta_key_dim =
+            c->delta_value_dim = 0;
+        c->delta_tiled = false;
+    }
+    return true;
 }
 
 /* Is it a list that names layers with a state? */
@@ -759,7 +821,7 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     c->positions = r.family->positions;
     if (a->window_family && has(&r, "attention.sliding_window"))
         r.family = family_find(a->window_family, NULL);
-    if (!read_table(&r) || !read_sizes(&r) || !read_norms(&r) || !read_chunks(&r)
+    if (!read_table(&r) || !read_sizes(&r) || !read_delta(&r) || !read_norms(&r) || !read_chunks(&r)
         || !read_window(&r) || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r)
         || !read_query_scale(&r) || !read_pool(&r) || !read_ids(&r)
         || !nothing_unknown(&r))

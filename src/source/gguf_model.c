@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "source/family.h"
+#include "source/hf.h"
 
 bool gguf_is(const unsigned char *head, size_t n)
 {
@@ -45,6 +46,15 @@ static const char *const names[ROLE_COUNT] = {
     [ROLE_CONV] = "shortconv.conv",
     [ROLE_CONV_SHIFT] = "shortconv.conv",
     [ROLE_CONV_OUT] = "shortconv.out_proj",
+    [ROLE_ATTN_GATE] = "attn_q",
+    [ROLE_DELTA_QKV] = "attn_qkv",
+    [ROLE_DELTA_Z] = "attn_gate",
+    [ROLE_DELTA_B] = "ssm_ba",
+    [ROLE_DELTA_A] = "ssm_ba",
+    [ROLE_DELTA_DT] = "ssm_dt",
+    [ROLE_DELTA_RATE] = "ssm_a",
+    [ROLE_DELTA_NORM] = "ssm_norm",
+    [ROLE_DELTA_OUT] = "ssm_out",
     [ROLE_WO] = "attn_output",
     [ROLE_ATTN_POST_NORM] = "post_attention_norm",
     [ROLE_FFN_NORM] = "ffn_norm",
@@ -78,13 +88,15 @@ typedef struct GgufBinder {
 
 static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, char *name)
 {
-    const char *end = s->bias || s->role == ROLE_CHOICE_BIAS || s->role == ROLE_CONV_SHIFT
-        ? "bias"
-        : "weight";
+    const char *end = s->role == ROLE_DELTA_RATE ? ""
+        : s->bias || s->role == ROLE_CHOICE_BIAS || s->role == ROLE_CONV_SHIFT
+            || s->role == ROLE_DELTA_DT
+        ? ".bias"
+        : ".weight";
     if (s->layer < 0)
-        snprintf(name, NAME_MAX_BYTES, "%s.%s%s", base, end, b->part);
+        snprintf(name, NAME_MAX_BYTES, "%s%s%s", base, end, b->part);
     else
-        snprintf(name, NAME_MAX_BYTES, "blk.%d.%s.%s%s", s->layer, base, end, b->part);
+        snprintf(name, NAME_MAX_BYTES, "blk.%d.%s%s%s", s->layer, base, end, b->part);
     const Tensor *t = gguf_tensor(&b->s->gguf, name);
     if (t)
         b->used[t - b->s->gguf.tensors] = true;
@@ -98,7 +110,31 @@ typedef struct GgufPlace {
     const Tensor *t;
     int           base;      /* its first row in t */
     size_t        rows;      /* of the whole tensor t */
+    unsigned      lies;      /* how its rows lie there (family.h) */
 } GgufPlace;
+
+/* Of parts that lie as in folders. */
+static GgufPlace fused(const Config *c, const TensorSpec *s, const Tensor *t, unsigned lies)
+{
+    RowSource unused = { 0 };
+    return (GgufPlace){ t, 0, (size_t)hf_fused_rows(c, lies, s->rows, &unused), lies };
+}
+
+/* Queries with a gate, and what a layer with the delta rule makes of both; false: neither. */
+static bool find_gated(GgufBinder *b, const TensorSpec *s, GgufPlace *p, char *name)
+{
+    const Config *c   = &b->s->stored.config;
+    const bool    one = s->role == ROLE_DELTA_B;
+    if (c->attn_gate && (s->role == ROLE_WQ || s->role == ROLE_ATTN_GATE))
+        *p = fused(c, s, p->t, s->role == ROLE_WQ ? IN_HEAD_Q : IN_HEAD_GATE);
+    else if ((one || s->role == ROLE_DELTA_A) && p->t)
+        *p = fused(c, s, p->t, one ? IN_GROUP_B : IN_GROUP_A);
+    else if (one || s->role == ROLE_DELTA_A) /* Qwen3.5 */
+        p->t = find(b, s, one ? "ssm_beta" : "ssm_alpha", name);
+    else
+        return s->role == ROLE_DELTA_QKV;
+    return true;
+}
 
 /* Does t hold the rows of gate, then those of up? */
 static bool both_halves(const Tensor *t, size_t ff)
@@ -117,19 +153,23 @@ static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
     const char   *usual = gguf_arch_name(b->arch, s->role, names[s->role]);
     GgufPlace     p = { .t = find(b, s, usual, name),
                             .rows = (size_t)s->stack * (size_t)s->rows };
+    if (s->role == ROLE_CONV && c->delta_heads > 0)
+        p.t = find(b, s, "ssm_conv1d", name);
+    if (find_gated(b, s, &p, name))
+        return p;
     if (s->role >= ROLE_CONV_B && s->role <= ROLE_CONV_X) /* one after the other */
-        return (GgufPlace){ p.t, ((int)s->role - ROLE_CONV_B) * s->rows, 3 * (size_t)s->rows };
+        return (GgufPlace){ p.t, ((int)s->role - ROLE_CONV_B) * s->rows, 3 * (size_t)s->rows, 0 };
     bool          gate = s->role == ROLE_W_GATE, up = s->role == ROLE_W_UP;
     if (!p.t && (s->role == ROLE_WQ || s->role == ROLE_WK || s->role == ROLE_WV))
         p = (GgufPlace){ find(b, s, "attn_qkv", own),
                          s->role == ROLE_WQ       ? 0
                              : s->role == ROLE_WK ? (int)q
                                                   : (int)(q + kv),
-                         q + 2 * kv };
+                         q + 2 * kv, 0 };
     else if (gate && !p.t && (p.t = find(b, s, names[ROLE_W_UP], own)) != NULL)
-        p = both_halves(p.t, ff) ? (GgufPlace){ p.t, 0, 2 * ff } : (GgufPlace){ 0 };
+        p = both_halves(p.t, ff) ? (GgufPlace){ p.t, 0, 2 * ff, 0 } : (GgufPlace){ 0 };
     else if (up && p.t && both_halves(p.t, ff) && config_gated(c))
-        p = (GgufPlace){ p.t, (int)ff, 2 * ff };
+        p = (GgufPlace){ p.t, (int)ff, 2 * ff, 0 };
     return p;
 }
 
@@ -210,6 +250,8 @@ static bool bind_place(GgufBinder *b, const TensorSpec *s, RowSource *r, const c
     r->n_parts   = 1;
     r->base      = p->base;
     r->item_rows = s->rows;
+    if (p->lies)
+        hf_fused_rows(&b->s->stored.config, p->lies, s->rows, r);
     if (r->part)
         r->part[0] = (SourcePart){ p->t, &gguf_part_of(&b->s->gguf, p->t)->map };
     return r->part != NULL;

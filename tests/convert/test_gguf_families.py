@@ -28,7 +28,8 @@ ARCHS = {"granitemoe": ("granitemoe", True), "olmoe": ("olmoe", False), "minimax
          "llama4_text": ("llama4", False),   # they lie in pairs already
          "seed_oss": ("seed_oss", False), "glm4": ("glm4", False), "ernie4_5": ("ernie4_5", False),
          "smollm3": ("smollm3", True), "olmo3": ("olmo2", False), "exaone4": ("exaone4", False),
-         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False), "lfm2": ("lfm2", False), "lfm2_moe": ("lfm2moe", False)}
+         "hunyuan_v1_dense": ("hunyuan-dense", False), "arcee": ("arcee", True), "nemotron": ("nemotron", False), "ministral3": ("mistral3", True), "apertus": ("apertus", False), "lfm2": ("lfm2", False), "lfm2_moe": ("lfm2moe", False),
+         "qwen3_next": ("qwen3next", False), "qwen3_5_text": ("qwen35", False)}
 LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm", "post_attention_layernorm": "ffn_norm",
          "pre_feedforward_layernorm": "ffn_norm", "post_feedforward_layernorm": "post_ffw_norm", "self_attn.q_proj": "attn_q",
          "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
@@ -51,6 +52,9 @@ LAYER = {"input_layernorm": "attn_norm", "ln_1": "attn_norm", "ln_2": "ffn_norm"
          "operator_norm": "attn_norm", "ffn_norm": "ffn_norm", "self_attn.out_proj": "attn_output", "self_attn.q_layernorm": "attn_q_norm",
          "self_attn.k_layernorm": "attn_k_norm", "feed_forward.gate": "ffn_gate_inp", "feed_forward.w1": "ffn_gate", "feed_forward.w3": "ffn_up", "feed_forward.w2": "ffn_down",
          "conv.in_proj": "shortconv.in_proj", "conv.conv": "shortconv.conv", "conv.out_proj": "shortconv.out_proj",
+         "linear_attn.in_proj_ba": "ssm_ba", "linear_attn.in_proj_z": "attn_gate", "linear_attn.in_proj_b": "ssm_beta",
+         "linear_attn.in_proj_a": "ssm_alpha", "linear_attn.in_proj_qkv": "attn_qkv", "linear_attn.conv1d": "ssm_conv1d",
+         "linear_attn.norm": "ssm_norm", "linear_attn.out_proj": "ssm_out",
          "attention_layernorm": "attn_norm", "feedforward_layernorm": "ffn_norm"}
 TOP = {"embed_tokens": "token_embd", "wte": "token_embd", "embed_in": "token_embd", "wpe": "position_embd", "norm": "output_norm", "ln_f": "output_norm",
        "final_layer_norm": "output_norm", "embedding_norm": "token_embd_norm", "lm_head": "output", "embed_out": "output"}
@@ -62,6 +66,33 @@ def pairs(w, heads):
     return np.ascontiguousarray(w.reshape(heads, 2, w.shape[0] // heads // 2, -1).swapaxes(1, 2)).reshape(w.shape)
 
 
+def tiled(bits, c, part):
+    """Value heads in the order in which their keys come in turn: rows, those behind q and k, or columns."""
+    keys, heads, dk = (c["linear_" + k] for k in ("num_key_heads", "num_value_heads", "key_head_dim"))
+    if part == "linear_attn.out_proj":
+        return tiled(bits.T, c, "").T
+    first = 2 * keys * dk if part in ("linear_attn.in_proj_qkv", "linear_attn.conv1d") else 0
+    v = bits[first:].reshape(keys, heads // keys, -1, *bits.shape[1:]).swapaxes(0, 1)
+    return np.concatenate([bits[:first], v.reshape(bits[first:].shape)])
+
+
+def delta_parts(name, c, kind, bits):
+    """[(name there, kind, bits)] of what lies otherwise there; None: of no such tensor."""
+    layer, _, part = name.partition("linear_attn.")
+    at, keys = "blk.%s." % layer.split(".")[-2] if part else "", c.get("linear_num_key_heads")
+    if part == "A_log":
+        rate = -np.exp(harness.to_f32(kind, bits))
+        return [(at + "ssm_a", "F32", (rate if c["model_type"] == "qwen3_next" else tiled(rate, c, part)).view("<u4"))]
+    if part == "dt_bias":
+        return [(at + "ssm_dt.bias", kind, bits if c["model_type"] == "qwen3_next" else tiled(bits, c, part))]
+    if part == "in_proj_qkvz.weight":
+        dk, dv = c["linear_key_head_dim"], c["linear_value_head_dim"] * c["linear_num_value_heads"] // keys
+        q, k, v, z = np.split(bits.reshape(keys, -1, bits.shape[1]), np.cumsum([dk, dk, dv]), axis=1)
+        flat = [x.reshape(-1, bits.shape[1]) for x in (q, k, v, z)]
+        return [(at + "attn_qkv.weight", kind, np.concatenate(flat[:3])), (at + "attn_gate.weight", kind, flat[3])]
+    return None
+
+
 def tensor_of(name, c, kind, bits):
     """The name there, and the bits as they lie there."""
     arch, permuted = ARCHS[c["model_type"]]
@@ -70,7 +101,7 @@ def tensor_of(name, c, kind, bits):
         return TOP[name.split(".")[-2]] + "." + name.rsplit(".", 1)[1], bits
     layer, part, end = found.groups()
     ours = LAYER[part]
-    if c["model_type"] in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss", "glm4_moe", "gpt_oss") and part == "post_attention_layernorm":
+    if c["model_type"] in ("gemma2", "gemma3_text", "olmo2", "olmo3", "exaone4", "seed_oss", "glm4_moe", "gpt_oss", "qwen3_next", "qwen3_5_text") and part == "post_attention_layernorm":
         ours = "post_attention_norm"
     heads, kv_heads = c["heads"], c["kv_heads"]
     if permuted and ours in ("attn_q", "attn_k"):
@@ -79,7 +110,9 @@ def tensor_of(name, c, kind, bits):
         bits = bits.T
     if arch == "gptneox" and ours == "attn_qkv":
         bits = bits.reshape((heads, 3, -1) + bits.shape[1:]).swapaxes(0, 1).reshape(bits.shape)
-    if part == "conv.conv" and end == "weight":
+    if c["model_type"] == "qwen3_5_text" and part.startswith("linear_attn.") and part != "linear_attn.norm":
+        bits = tiled(bits, c, part)
+    if part in ("conv.conv", "linear_attn.conv1d") and end == "weight":
         bits = bits.reshape(bits.shape[0], -1)
     return "blk.%s.%s.%s" % (layer, ours, end), np.ascontiguousarray(bits)
 
@@ -113,6 +146,10 @@ def tensors_of(folder, c):
                 result["blk.%s.%s.%s" % (layer, to, "bias" if bias else "weight")] = (kind, np.ascontiguousarray(rows))
                 kind = "BF16"
             continue
+        parts = delta_parts(name, c, kind, bits)
+        if parts:
+            result.update({n: (k, np.ascontiguousarray(b)) for n, k, b in parts})
+            continue
         if name.endswith("kv_b_proj.weight"):
             k, v = np.split(bits.reshape(c["heads"], -1, bits.shape[1]), [c["qk_nope_head_dim"]], axis=1)
             result["blk.%s.attn_k_b.weight" % name.split(".")[2]] = (kind, np.ascontiguousarray(k.swapaxes(1, 2)))
@@ -129,7 +166,7 @@ def tensors_of(folder, c):
         if (name == "lm_head.weight" and c["tied_embeddings"]) or ".act_fn." in name:
             continue
         name, bits = tensor_of(name, c, kind, bits)
-        if c["model_type"].startswith(("gemma", "nemotron")) and name.endswith("norm.weight"):
+        if c["model_type"].startswith(("gemma", "nemotron", "qwen3_next", "qwen3_5")) and re.search("(?<!ssm_)norm.weight$", name):
             kind, bits = "F32", (harness.to_f32(kind, bits) + np.float32(1)).view("<u4")
         result[name] = (kind, bits)
     for name, parts in experts.items():
@@ -178,7 +215,14 @@ def keys_of(c, config):
             own["attention.q_lora_rank"] = (U32, config["q_lora"])
         if config["rope"].get("mscale_all_dim"):
             own["rope.scaling.yarn_log_multiplier"] = (F32, 0.1 * config["rope"]["mscale_all_dim"])
-    if config.get("state_layers"):
+    if config.get("delta_heads"):
+        own.update({"ssm.conv_kernel": (U32, config["conv_taps"]), "ssm.state_size": (U32, config["delta_key_dim"]),
+                    "ssm.group_count": (U32, config["delta_key_heads"]), "ssm.time_step_rank": (U32, config["delta_heads"]),
+                    "ssm.inner_size": (U32, config["delta_heads"] * config["delta_value_dim"]),
+                    "full_attention_interval": (U32, c["full_attention_interval"])})
+        if "layer_types" in c:
+            own["attention.recurrent_layers"] = (ARRAY, (BOOL, [n in config["state_layers"] for n in range(config["n_layers"])]))
+    elif config.get("state_layers"):
         own["attention.head_count_kv"] = (ARRAY, (U32, [config["kv_heads"] * (n not in config["state_layers"]) for n in range(config["n_layers"])]))
         own["shortconv.l_cache"] = (U32, config["conv_taps"])
     if c["model_type"] == "ernie4_5_moe":   # llama.cpp's converter guesses it, and the tensor counts

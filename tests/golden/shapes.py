@@ -81,7 +81,7 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
     "convmix": {"n_layers": 3, "state_layers": [0, 2], "conv_taps": 2, "n_experts": 5, "experts_used": 2, "expert_d_ff": 33,
                 "router_score": "sigmoid", "choice_bias": True, "renormalize": True, "renormalize_add": 0.3, "expert_scale": 1.5},
     "delta": {"n_layers": 4, "state_layers": [0, 1, 3], "conv_taps": 4, "delta_heads": 4, "delta_key_heads": 2, "delta_key_dim": 12,
-              "delta_value_dim": 16, "attn_gate": True, "qk_norm": "head", "rotary_dim": 4},
+              "delta_value_dim": 16, "delta_tiled": True, "attn_gate": True, "qk_norm": "head", "rotary_dim": 4},
     "deltaodd": {"n_layers": 3, "d_model": 45, "head_dim": 12, "state_layers": [1], "conv_taps": 2, "delta_heads": 3, "delta_key_heads": 3,
                  "delta_key_dim": 7, "delta_value_dim": 85, "attn_gate": True, "qkv_bias": True, "norm_placement": "both", "window": 66,
                  "full_layers": [2], "n_experts": 6, "experts_used": 2, "expert_d_ff": 40, "shared_d_ff": 24, "shared_router": True,
@@ -100,7 +100,7 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "renormalize_add": 0.0, "shared_router": False,
             "router_bias": False, "expert_bias": False, "attn_sinks": False, "gate_limit": 0.0, "gate_alpha": 0.0,
             "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0, "state_layers": [], "conv_taps": 0, "conv_bias": False,
-            "attn_gate": False, "delta_heads": 0, "delta_key_heads": 0, "delta_key_dim": 0, "delta_value_dim": 0,
+            "attn_gate": False, "delta_heads": 0, "delta_key_heads": 0, "delta_key_dim": 0, "delta_value_dim": 0, "delta_tiled": False,
             "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
 
 
@@ -347,7 +347,8 @@ class Reference:
         c, one = self.c, self.dtype(1)
         heads, keys, dk, dv = c["delta_heads"], c["delta_key_heads"], c["delta_key_dim"], c["delta_value_dim"]
         u = ACTS["swiglu"](self.before(self.linear(x, at + "delta_qkv"), at))
-        q, k = (np.repeat(y.reshape(len(x), keys, dk), heads // keys, 1) for y in (u[:, :keys * dk], u[:, keys * dk:2 * keys * dk]))
+        of = np.arange(heads) % keys if c["delta_tiled"] else np.arange(heads) * keys // heads
+        q, k = (y.reshape(len(x), keys, dk)[:, of] for y in (u[:, :keys * dk], u[:, keys * dk:2 * keys * dk]))
         q, k = (y / np.sqrt((y * y).sum(-1, keepdims=True) + self.dtype(1e-6)) for y in (q, k))
         v = u[:, 2 * keys * dk:].reshape(len(x), heads, dv)
         beta = one / (one + np.exp(-self.linear(x, at + "delta_b")))
@@ -490,7 +491,7 @@ def write_model(path, config, tensors):
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
            "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip",
            "no_rope_layers", "qk_norm_after_rope", "router_score", "expert_scale", "expert_groups",
-           "query_scale", "gate_limit")
+           "query_scale", "gate_limit", "delta_tiled")
 OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu", "relu2": "relu"}
 
 
