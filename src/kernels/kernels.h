@@ -87,14 +87,31 @@ typedef struct AttnTile {
     const AttnQuery *q;
 } AttnTile;
 
-/* A token of one value head of the gated delta rule: changes the state and writes o. */
-typedef struct DeltaStep {
+/* A short convolution of n channels, of n_tok tokens: the sum of token t is shift or +0, then
+ * fmaf(w[i * taps + j], u[t + j][i], that), j ascending. y [n_tok, n] becomes y times the sum, or
+ * SiLU of the sum. */
+enum { MOST_TAPS = 64 };
+typedef struct ConvArgs {
+    float       *y;
+    size_t       y_stride;
+    const float *const *u;       /* [n_tok + taps - 1], each [n]                            */
+    const float *w, *shift;      /* [n, taps]; [n] or NULL                                  */
+    int          taps, n_tok, n;
+    bool         silu;
+} ConvArgs;
+
+/* Tokens of one value head of the gated delta rule: changes the state and writes o. */
+enum { DELTA_COLUMNS = 32 };
+typedef struct DeltaSpan {
     float       *state;          /* [n_k, n_v]                                              */
-    float       *o;              /* [n_v]                                                   */
-    const float *q, *k, *v;      /* [n_k], normed, [n_k], normed, [n_v]                     */
-    float        decay, beta;
-    int          n_k, n_v;
-} DeltaStep;
+    float       *o;              /* [n_tok, n_v]                                            */
+    const float *q, *k;          /* [n_tok, n_k], normed                                    */
+    const float *v;              /* [n_tok, v_stride]                                       */
+    size_t       v_stride;
+    const float *decay, *beta;   /* [n_tok]                                                 */
+    float       *room;           /* [n_k, DELTA_COLUMNS]; of one token NULL                 */
+    int          n_tok, n_k, n_v;
+} DeltaSpan;
 
 static inline size_t attn_state_floats(int head_dim)
 {
@@ -157,13 +174,10 @@ typedef struct Kernels {
     void (*relu2)(float *y, const float *x, int n);               /* relu(x) * relu(x) */
     /* y may be x; v [4]: p, n, beta, eps of docs/numerics.md */
     void (*xielu)(float *y, const float *x, const float *v, int n);
-    /* y[i] = gate[i] * (shift[i] or +0, then fmaf(w[i * taps + j], u[j][i], that), j ascending).
-     * y may be gate. gate NULL: y[i] = SiLU of the sum. */
-    void (*short_conv)(float *y, const float *gate, const float *const *u, const float *w,
-                       const float *shift, int taps, int n);
+    void (*short_conv)(const ConvArgs *a);
     /* y = exp(rate * softplus(a + dt)); y may be a */
     void (*delta_decay)(float *y, const float *a, const float *dt, const float *rate, int n);
-    void (*delta_rule)(const DeltaStep *a);
+    void (*delta_rule)(const DeltaSpan *a);
     /* in place; definition "other softmax" */
     void (*softmax)(float *x, int n);
     void (*f32_to_f16)(uint16_t *y, const float *x, int n);

@@ -7,9 +7,15 @@
 
 #include "runtime/ops.h"
 
+/* Tokens of a head that are computed together. */
+enum { AT_ONCE = 16 };
+
+/* The queries, keys and results of so many, their decays and corrections, and what the kernel
+ * needs. */
 size_t delta_scratch_floats(const Config *c)
 {
-    return 2 * (size_t)c->delta_key_dim + (size_t)c->delta_value_dim;
+    return AT_ONCE * (2 * (size_t)c->delta_key_dim + (size_t)c->delta_value_dim + 2)
+        + DELTA_COLUMNS * (size_t)c->delta_key_dim;
 }
 
 /* y = x / |x|, times `scale` after it is rounded. The constant is the families' own. */
@@ -22,24 +28,32 @@ static void unit(const Run *r, float *y, const float *x, int n, float scale)
         r->kernels->scale(y, scale, n);
 }
 
-/* One value head of one token: its part of c in, its part of z out. */
-static void one_token(const Run *r, const Layer *w, int t, int h, float *state)
+/* One value head of n_tok tokens from t on: their part of c in, their part of z out. */
+static void some_tokens(const Run *r, const Layer *w, int t, int n_tok, int h, float *state)
 {
     const Config *c   = &r->model->cfg;
-    const int     n_k = c->delta_key_dim, n_v = c->delta_value_dim,
-              heads = c->delta_key_heads, keys = heads * n_k,
-              key   = c->delta_tiled ? h % heads : h / (c->delta_heads / heads);
-    const float  *in = act_row(&r->conv_c, t);
-    float *z = act_row(&r->delta_z, t) + h * n_v, *q = r->delta_scratch, *k = q + n_k, *o = k + n_k;
-    DeltaStep     step = { state, o, q, k, in + 2 * keys + h * n_v, 0, 0, n_k, n_v };
-    unit(r, q, in + key * n_k, n_k, (float)(1 / sqrt((double)n_k)));
-    unit(r, k, in + keys + key * n_k, n_k, 1.0f);
-    r->kernels->sigmoid(&step.beta, act_row(&r->delta_b, t) + h, 1);
-    r->kernels->delta_decay(&step.decay, act_row(&r->delta_a, t) + h, w->delta_dt + h,
-                            w->delta_rate + h, 1);
-    r->kernels->delta_rule(&step);
-    r->kernels->rms_norm(o, o, w->delta_norm, n_v, r->norm_eps);
-    r->kernels->swiglu(z, z, o, n_v);
+    const int     n_k = c->delta_key_dim, n_v = c->delta_value_dim, heads = c->delta_key_heads,
+              keys = heads * n_k, key = c->delta_tiled ? h % heads : h / (c->delta_heads / heads);
+    float *room = r->delta_scratch, *q = room + DELTA_COLUMNS * n_k, *k = q + AT_ONCE * n_k,
+          *o = k + AT_ONCE * n_k, *decay = o + AT_ONCE * n_v, *beta = decay + AT_ONCE;
+    for (int i = 0; i < n_tok; i++) {
+        const float *in = act_row(&r->conv_c, t + i) + key * n_k;
+        unit(r, q + i * n_k, in, n_k, (float)(1 / sqrt((double)n_k)));
+        unit(r, k + i * n_k, in + keys, n_k, 1.0f);
+        r->kernels->sigmoid(&beta[i], act_row(&r->delta_b, t + i) + h, 1);
+        r->kernels->delta_decay(&decay[i], act_row(&r->delta_a, t + i) + h, w->delta_dt + h,
+                                w->delta_rate + h, 1);
+    }
+    r->kernels->delta_rule(&(DeltaSpan){
+        .state = state, .o = o, .q = q, .k = k,
+        .v = act_row(&r->conv_c, t) + 2 * keys + h * n_v, .v_stride = r->conv_c.stride,
+        .decay = decay, .beta = beta, .room = room, .n_tok = n_tok, .n_k = n_k, .n_v = n_v,
+    });
+    for (int i = 0; i < n_tok; i++) {
+        float *z = act_row(&r->delta_z, t + i) + h * n_v;
+        r->kernels->rms_norm(o + i * n_v, o + i * n_v, w->delta_norm, n_v, r->norm_eps);
+        r->kernels->swiglu(z, z, o + i * n_v, n_v);
+    }
 }
 
 /* A head is one member's in all tokens of a call, so that its matrix stays in the cache; passes do
@@ -58,7 +72,9 @@ void delta_rule(Run *r, int l)
         const Span *s     = &r->span[i];
         float      *state = r->kv_cache->seq[s->seq].layer[l].state + conv;
         for (int h = first; h < end; h++)
-            for (int t = 0; t < s->n_tok; t++)
-                one_token(r, &r->layer[l], s->first + t, h, state + (size_t)h * each);
+            for (int t = 0; t < s->n_tok; t += AT_ONCE)
+                some_tokens(r, &r->layer[l], s->first + t,
+                            s->n_tok - t < AT_ONCE ? s->n_tok - t : AT_ONCE, h,
+                            state + (size_t)h * each);
     }
 }

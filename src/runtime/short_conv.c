@@ -5,25 +5,36 @@
 
 #include "runtime/ops.h"
 
+_Static_assert((int)MAX_TAPS == (int)MOST_TAPS, "what the kernel has room for");
+
 /* This member's channels. */
 typedef struct Channels { int at, n; } Channels;
 
 /* The tokens of one sequence. u is in conv_x; before its first row comes the state. */
 static void convolve_span(Run *r, const Span *s, int l, const float *state, Channels mine)
 {
+    enum { AT_ONCE = 64 };
     const Layer *w    = &r->layer[l];
-    const int    taps = r->model->cfg.conv_taps, d = r->conv_x.width;
-    const float *u[MAX_TAPS];
-    for (int t = 0; t < s->n_tok; t++) {
-        float *c = act_row(&r->conv_c, s->first + t) + mine.at;
-        for (int j = 0; j < taps; j++) {
-            int row = t - (taps - 1) + j;
-            u[j]    = (row < 0 ? state + (size_t)(row + taps - 1) * (size_t)d
+    const int    taps = r->model->cfg.conv_taps, before = taps - 1;
+    const float *u[AT_ONCE + MAX_TAPS - 1];
+    for (int first = 0, n; first < s->n_tok; first += n) {
+        n = s->n_tok - first < AT_ONCE ? s->n_tok - first : AT_ONCE;
+        for (int i = 0; i < n + before; i++) {
+            int row = first + i - before;
+            u[i]    = (row < 0 ? state + (size_t)(row + before) * (size_t)r->conv_x.width
                                : act_row(&r->conv_x, s->first + row)) + mine.at;
         }
-        r->kernels->short_conv(c, w->delta_qkv.rows > 0 ? NULL : c, u,
-                               w->conv + (size_t)mine.at * (size_t)taps,
-                               w->conv_shift ? w->conv_shift + mine.at : NULL, taps, mine.n);
+        r->kernels->short_conv(&(ConvArgs){
+            .y = act_row(&r->conv_c, s->first + first) + mine.at,
+            .y_stride = r->conv_c.stride,
+            .u = u,
+            .w = w->conv + (size_t)mine.at * (size_t)taps,
+            .shift = w->conv_shift ? w->conv_shift + mine.at : NULL,
+            .taps = taps,
+            .n_tok = n,
+            .n = mine.n,
+            .silu = w->delta_qkv.rows > 0,
+        });
     }
 }
 

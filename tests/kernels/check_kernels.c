@@ -4,6 +4,7 @@
  *   check_kernels [--quick] [--bench] [--digests]
  * --quick: a thinner set of sizes and no pass over all floats (for emulators); --bench: times
  * instead; --digests: prints the digests that pinned[] holds. */
+#include <assert.h>
 #include <time.h>
 
 #include "base/threads.h"
@@ -137,42 +138,56 @@ CHANGE(add_weighted, k->add_weighted(y, u, 0.3712f, n), fmaf(0.3712f, u[i], x[i]
 CHANGE(scale, k->scale(y, 12.649f, n), x[i] * 12.649f)
 CHANGE(soft_cap, k->soft_cap(y, 3.3f, n), 3.3f * def_tanh(x[i] / 3.3f))
 
-/* Three taps, of x, u and u; x is the gate. */
-enum { MOST_TAPPED = 512 };
+/* Of two tokens, three taps over x, u, x and u; y is two rows of the half of n, and what it holds
+ * at first, x again, is the gate. */
+static const float *conv_weights(int n)
+{
+    static float w[3 * 4099];
+    assert(n <= 4099);
+    for (int i = 0; i < 3 * n; i++)
+        w[i] = (float)(i % 241 + 1) * 0.013f - 1.6f;
+    return w;
+}
+static void call_conv(const Kernels *k, float *y, const float *x, const float *u, int n, bool silu)
+{
+    const int          half = n / 2;
+    float             *copy = memory((size_t)n * sizeof *copy); /* y may be x */
+    const float *const from[] = { copy, u, u + half, u };
+    memcpy(copy, x, (size_t)n * sizeof *copy);
+    memmove(y, x, (size_t)n * sizeof *y);
+    k->short_conv(&(ConvArgs){ .y = y, .y_stride = (size_t)half, .u = from, .w = conv_weights(half),
+                               .shift = silu ? NULL : u, .taps = 3, .n_tok = 2, .n = half,
+                               .silu = silu });
+    free(copy);
+}
+static void all_conv(float *y, const float *x, const float *u, int n, bool silu)
+{
+    const int    half = n / 2;
+    const float *w = conv_weights(half), *const from[] = { x, u, u + half, u };
+    memcpy(y, x, (size_t)n * sizeof *y);
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < half; i++) {
+            float a = silu ? 0.0f : u[i];
+            for (int j = 0; j < 3; j++)
+                a = fmaf(w[3 * i + j], from[t + j][i], a);
+            y[t * half + i] = silu ? def_silu(a) : x[t * half + i] * a;
+        }
+}
 static void call_short_conv(const Kernels *k, float *y, const float *x, const float *u, int n)
 {
-    float              w[3 * MOST_TAPPED];
-    const float *const row[] = { x, u, u };
-    for (int i = 0; i < 3 * MOST_TAPPED; i++)
-        w[i] = (float)(i % 241 + 1) * 0.013f - 1.6f;
-    for (int at = 0; at < n; at += MOST_TAPPED) {
-        const float *const from[] = { row[0] + at, row[1] + at, row[2] + at };
-        k->short_conv(y + at, x + at, from, w, u + at, 3,
-                      n - at < MOST_TAPPED ? n - at : MOST_TAPPED);
-    }
+    call_conv(k, y, x, u, n, false);
 }
 static void all_short_conv(float *y, const float *x, const float *u, int n)
 {
-    for (int i = 0; i < n; i++) {
-        const int at = i % MOST_TAPPED * 3;
-        float     w[3], a = u[i];
-        for (int j = 0; j < 3; j++)
-            w[j] = (float)((at + j) % 241 + 1) * 0.013f - 1.6f;
-        a    = fmaf(w[0], x[i], a);
-        a    = fmaf(w[1], u[i], a);
-        y[i] = x[i] * fmaf(w[2], u[i], a);
-    }
+    all_conv(y, x, u, n, false);
 }
-
-/* Without a gate: SiLU of it, here of one tap. */
 static void call_silu_conv(const Kernels *k, float *y, const float *x, const float *u, int n)
 {
-    k->short_conv(y, NULL, &x, u, NULL, 1, n);
+    call_conv(k, y, x, u, n, true);
 }
 static void all_silu_conv(float *y, const float *x, const float *u, int n)
 {
-    for (int i = 0; i < n; i++)
-        y[i] = def_silu(fmaf(u[i], x[i], 0.0f));
+    all_conv(y, x, u, n, true);
 }
 
 static void call_delta_decay(const Kernels *k, float *y, const float *x, const float *u, int n)
@@ -624,49 +639,59 @@ static void check_attn_merge(void)
 
 /* ---- The gated delta rule -------------------------------------------------------------------- */
 
-static void def_delta_rule(const DeltaStep *a)
+static void def_delta_rule(const DeltaSpan *a)
 {
-    for (int c = 0; c < a->n_v; c++) {
-        float m = 0, o = 0;
-        for (int i = 0; i < a->n_k; i++)
-            m = fmaf(a->state[i * a->n_v + c] * a->decay, a->k[i], m);
-        float d = (a->v[c] - m) * a->beta;
-        for (int i = 0; i < a->n_k; i++) {
-            float *s = &a->state[i * a->n_v + c];
-            *s = fmaf(a->k[i], d, *s * a->decay);
-            o  = fmaf(*s, a->q[i], o);
+    for (int t = 0; t < a->n_tok; t++)
+        for (int c = 0; c < a->n_v; c++) {
+            const float *q = a->q + t * a->n_k, *k = a->k + t * a->n_k;
+            float        m = 0, o = 0;
+            for (int i = 0; i < a->n_k; i++)
+                m = fmaf(a->state[i * a->n_v + c] * a->decay[t], k[i], m);
+            float d = (a->v[(size_t)t * a->v_stride + (size_t)c] - m) * a->beta[t];
+            for (int i = 0; i < a->n_k; i++) {
+                float *s = &a->state[i * a->n_v + c];
+                *s = fmaf(k[i], d, *s * a->decay[t]);
+                o  = fmaf(*s, q[i], o);
+            }
+            a->o[t * a->n_v + c] = o;
         }
-        a->o[c] = o;
+}
+
+static void check_delta_size(int n_tok, int n_k, int n_v, bool wild)
+{
+    const size_t n = (size_t)n_k * (size_t)n_v, keys = (size_t)(n_tok * n_k),
+                 v_stride = (size_t)n_v + 3, out = (size_t)(n_tok * n_v),
+                 ins = 2 * keys + (size_t)n_tok * (v_stride + 2);
+    float *s = guarded(n, 1), *in = guarded(ins, 1), *want = guarded(n, 1), *o = guarded(out, 1),
+          *room = guarded((size_t)n_k * DELTA_COLUMNS, 0), *v = in + 2 * keys,
+          *decay = v + (size_t)n_tok * v_stride;
+    fill_values(s, n, wild), fill_values(in, ins, wild);
+    memcpy(want, s, n * sizeof *s);
+    DeltaSpan a = { want, o, in, in + keys, v, v_stride, decay, decay + n_tok, room, n_tok, n_k,
+                    n_v };
+    def_delta_rule(&a);
+    for (int isa = 0; isa < n_tables; isa++) {
+        float *got = guarded(n, 1), *y = guarded(out, 1);
+        memcpy(got, s, n * sizeof *s);
+        a.state = got, a.o = y;
+        table[isa]->delta_rule(&a);
+        same(isa, "state", n_tok * 1000 + n_v, got, want, n);
+        same(isa, "o", n_tok * 1000 + n_v, y, o, out);
+        release(isa, "state", n_v, got, n, 1), release(isa, "o", n_v, y, out, 1);
     }
+    free(s - GUARD - 1), free(in - GUARD - 1), free(room - GUARD);
+    free(want - GUARD - 1), free(o - GUARD - 1);
 }
 
 static void check_delta_rule(void)
 {
-    static const int sizes[][2] = { { 1, 1 }, { 3, 17 }, { 16, 16 }, { 5, 63 }, { 8, 64 },
-                                    { 7, 65 }, { 33, 100 }, { 128, 128 }, { 64, 200 } };
+    static const int sizes[][2] = { { 1, 1 }, { 3, 17 }, { 16, 16 }, { 5, 31 }, { 7, 33 },
+                                    { 5, 63 }, { 8, 64 }, { 7, 65 }, { 33, 100 }, { 128, 128 } };
     current = "delta_rule";
     for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++)
-        for (int wild = 0; wild < 2; wild++) {
-            const int    n_k = sizes[c][0], n_v = sizes[c][1];
-            const size_t n = (size_t)n_k * (size_t)n_v, out = (size_t)n_v;
-            float *s = guarded(n, 1), *in = guarded(2 * (size_t)n_k + out, 1),
-                  *want = guarded(n, 1), *o = guarded(out, 1);
-            fill_values(s, n, wild), fill_values(in, 2 * (size_t)n_k + out, wild);
-            memcpy(want, s, n * sizeof *s);
-            DeltaStep a = { want, o, in, in + n_k, in + 2 * n_k, 0.8125731f, 0.3370912f, n_k, n_v };
-            def_delta_rule(&a);
-            for (int isa = 0; isa < n_tables; isa++) {
-                float *got = guarded(n, 1), *y = guarded(out, 1);
-                memcpy(got, s, n * sizeof *s);
-                a.state = got, a.o = y;
-                table[isa]->delta_rule(&a);
-                same(isa, "state", n_v, got, want, n);
-                same(isa, "o", n_v, y, o, out);
-                release(isa, "state", n_v, got, n, 1), release(isa, "o", n_v, y, out, 1);
-            }
-            free(s - GUARD - 1), free(in - GUARD - 1);
-            free(want - GUARD - 1), free(o - GUARD - 1);
-        }
+        for (int n_tok = 1; n_tok < 6; n_tok++)
+            for (int wild = 0; wild < 2; wild++)
+                check_delta_size(n_tok, sizes[c][0], sizes[c][1], wild);
     report();
 }
 

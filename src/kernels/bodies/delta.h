@@ -1,46 +1,98 @@
-/* kernels/bodies/delta.h: the gated delta rule, one token of one value head. Source: Yang et al.
+/* kernels/bodies/delta.h: the gated delta rule, some tokens of one value head. Source: Yang et al.
  * 2024, "Gated Delta Networks"; docs/numerics.md has the order of every operation. */
 #ifndef KERNELS_BODIES_DELTA_H
 #define KERNELS_BODIES_DELTA_H
 
 #include "kernels/bodies/math.h"
 
-/* Vectors of columns in flight: one alone would wait for each fma, more would spill. */
-enum { DELTA_AT_ONCE = 4 };
+/* Vectors of columns in flight: one alone would wait for each fma. Of several tokens, few enough
+ * that their part of S stays in the cache next to the processor. */
+enum { DELTA_ONE = 4, DELTA_MANY = DELTA_COLUMNS / LANES };
 
-/* `blocks` vectors of columns from `at` on, of which the last has len columns. S is read twice and
- * written once: what it decays to is cheaper to compute again than to keep. */
-V_INLINE void delta_columns(const DeltaStep *a, int at, int blocks, int len)
+/* Columns `at` on of S, which lie here: in place, or together in a->room. */
+typedef struct DeltaPart { float *s; int step, at, len; } DeltaPart;
+
+/* S decays for the first token, and answers to its key. */
+V_INLINE void delta_ask(const DeltaSpan *a, const DeltaPart *p, int blocks, f32x16 *m)
 {
-    f32x16       m[DELTA_AT_ONCE], d[DELTA_AT_ONCE];
-    const f32x16 decay = v_set(a->decay), beta = v_set(a->beta);
-    for (int b = 0; b < blocks; b++)
+    const f32x16 decay = v_set(a->decay[0]);
+    float       *row   = p->s;
+    UNROLL for (int b = 0; b < blocks; b++)
         m[b] = v_zero();
-    const float *row = a->state + at;
-    for (int i = 0; i < a->n_k; i++, row += a->n_v)
-        for (int b = 0; b < blocks; b++)
-            m[b] = v_fma(v_mul(load_upto(row + b * LANES, len), decay), v_set(a->k[i]), m[b]);
-    for (int b = 0; b < blocks; b++) {
-        d[b] = v_mul(v_sub(load_upto(a->v + at + b * LANES, len), m[b]), beta);
-        m[b] = v_zero();
-    }
-    float *to = a->state + at;
-    for (int i = 0; i < a->n_k; i++, to += a->n_v)
-        for (int b = 0; b < blocks; b++) {
-            f32x16 s = v_mul(load_upto(to + b * LANES, len), decay);
-            s        = v_fma(v_set(a->k[i]), d[b], s);
-            store_upto(to + b * LANES, s, len);
-            m[b] = v_fma(s, v_set(a->q[i]), m[b]);
+    for (int i = 0; i < a->n_k; i++, row += p->step)
+        UNROLL for (int b = 0; b < blocks; b++) {
+            f32x16 s = v_mul(load_upto(row + b * LANES, p->len), decay);
+            m[b]     = v_fma(s, v_set(a->k[i]), m[b]);
+            store_upto(row + b * LANES, s, p->len);
         }
-    for (int b = 0; b < blocks; b++)
-        store_upto(a->o + at + b * LANES, m[b], len);
 }
 
-static void delta_rule(const DeltaStep *a)
+/* S, which has decayed, is corrected by d and answers to the query. next: then it decays for the
+ * next token and answers to its key, so that it is read and written once for a token. */
+V_INLINE void delta_correct(const DeltaSpan *a, const DeltaPart *p, int t, int blocks, bool next,
+                            const f32x16 *d, f32x16 *o, f32x16 *m)
+{
+    const float *q = a->q + t * a->n_k, *k = a->k + t * a->n_k, *k_next = next ? k + a->n_k : k;
+    const f32x16 decay = v_set(a->decay[t + next]);
+    float       *row   = p->s;
+    UNROLL for (int b = 0; b < blocks; b++)
+        o[b] = m[b] = v_zero();
+    for (int i = 0; i < a->n_k; i++, row += p->step)
+        UNROLL for (int b = 0; b < blocks; b++) {
+            f32x16 s = v_fma(v_set(k[i]), d[b], load_upto(row + b * LANES, p->len));
+            o[b]     = v_fma(s, v_set(q[i]), o[b]);
+            if (next) {
+                s    = v_mul(s, decay);
+                m[b] = v_fma(s, v_set(k_next[i]), m[b]);
+            }
+            store_upto(row + b * LANES, s, p->len);
+        }
+}
+
+V_INLINE void delta_tokens(const DeltaSpan *a, const DeltaPart *p, int blocks)
+{
+    f32x16 m[DELTA_ONE], d[DELTA_ONE], o[DELTA_ONE];
+    delta_ask(a, p, blocks, m);
+    for (int t = 0; t < a->n_tok; t++) {
+        const float *v = a->v + (size_t)t * a->v_stride + p->at;
+        UNROLL for (int b = 0; b < blocks; b++)
+            d[b] = v_mul(v_sub(load_upto(v + b * LANES, p->len), m[b]), v_set(a->beta[t]));
+        if (t + 1 < a->n_tok)
+            delta_correct(a, p, t, blocks, true, d, o, m);
+        else
+            delta_correct(a, p, t, blocks, false, d, o, m);
+        UNROLL for (int b = 0; b < blocks; b++)
+            store_upto(a->o + t * a->n_v + p->at + b * LANES, o[b], p->len);
+    }
+}
+
+/* Rows of S are far apart, so for several tokens their part is moved together. */
+V_INLINE void delta_columns(const DeltaSpan *a, int at, int blocks, int len)
+{
+    float    *from = a->state + at;
+    DeltaPart p    = { from, a->n_v, at, len };
+    if (a->n_tok > 1) {
+        p.s    = a->room;
+        p.step = DELTA_COLUMNS;
+    }
+    for (int i = 0; i < a->n_k && a->n_tok > 1; i++)
+        UNROLL for (int b = 0; b < blocks; b++)
+            store_upto(p.s + i * p.step + b * LANES,
+                       load_upto(from + (size_t)i * (size_t)a->n_v + b * LANES, len), len);
+    delta_tokens(a, &p, blocks);
+    for (int i = 0; i < a->n_k && a->n_tok > 1; i++)
+        UNROLL for (int b = 0; b < blocks; b++)
+            store_upto(from + (size_t)i * (size_t)a->n_v + b * LANES,
+                       load_upto(p.s + i * p.step + b * LANES, len), len);
+}
+
+static void delta_rule(const DeltaSpan *a)
 {
     int at = 0;
-    for (; at + DELTA_AT_ONCE * LANES <= a->n_v; at += DELTA_AT_ONCE * LANES)
-        delta_columns(a, at, DELTA_AT_ONCE, LANES);
+    for (; a->n_tok == 1 && at + DELTA_ONE * LANES <= a->n_v; at += DELTA_ONE * LANES)
+        delta_columns(a, at, DELTA_ONE, LANES);
+    for (; at + DELTA_MANY * LANES <= a->n_v; at += DELTA_MANY * LANES)
+        delta_columns(a, at, DELTA_MANY, LANES);
     for (; at + LANES <= a->n_v; at += LANES)
         delta_columns(a, at, 1, LANES);
     if (at < a->n_v)

@@ -21,7 +21,6 @@ MAP(map_exp, v_exp)
 MAP(map_sigmoid, v_sigmoid)
 MAP(map_gelu, v_gelu)
 MAP(map_gelu_tanh, v_gelu_tanh)
-MAP(map_silu, v_silu)
 MAP(map_relu, v_relu)
 MAP(map_relu2, v_relu2)
 
@@ -40,19 +39,32 @@ static void xielu(float *y, const float *x, const float *v, int n)
     }
 }
 
-/* The weights of a channel lie together, so lanes would gain little: it is a thousandth of the
- * products around it. */
-static void short_conv(float *y, const float *gate, const float *const *u, const float *w,
-                       const float *shift, int taps, int n)
+/* Sixteen channels of all tokens before the next ones: their weights, which lie together for each
+ * channel, are turned once. len: channels, the last vector may have fewer. */
+V_INLINE void conv_lanes(const ConvArgs *a, int at, int len)
 {
-    for (int i = 0; i < n; i++) {
-        float a = shift ? shift[i] : 0.0f;
-        for (int j = 0; j < taps; j++)
-            a = fmaf(w[(size_t)i * (size_t)taps + (size_t)j], u[j][i], a);
-        y[i] = gate ? gate[i] * a : a;
+    float        turned[MOST_TAPS][LANES];
+    const f32x16 shift = a->shift ? load_upto(a->shift + at, len) : v_zero();
+    const float *w = a->w + (size_t)at * (size_t)a->taps;
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < a->taps; j++)
+            turned[j][i] = i < len ? w[i * a->taps + j] : 0.0f;
+    for (int t = 0; t < a->n_tok; t++) {
+        float *y   = a->y + (size_t)t * a->y_stride + at;
+        f32x16 sum = shift;
+        for (int j = 0; j < a->taps; j++)
+            sum = v_fma(v_load(turned[j]), load_upto(a->u[t + j] + at, len), sum);
+        store_upto(y, a->silu ? v_silu(sum) : v_mul(load_upto(y, len), sum), len);
     }
-    if (!gate)
-        map_silu(y, y, n);
+}
+
+static void short_conv(const ConvArgs *a)
+{
+    int at = 0;
+    for (; at + LANES <= a->n; at += LANES)
+        conv_lanes(a, at, LANES);
+    if (at < a->n)
+        conv_lanes(a, at, a->n - at);
 }
 
 static void add(float *x, const float *y, int n)
