@@ -292,12 +292,12 @@ static bool saves_and_loads(tblock_error *err)
 }
 
 /* Of layers with a state: copied whole, saved and loaded. */
-static bool keeps_a_state(tblock_error *err)
+static bool keeps_states_of(const char *path, tblock_error *err)
 {
     static const int32_t ids[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
     int32_t        *read = NULL;
     size_t          n;
-    tblock_model   *m = tblock_open(DATA "models/lfm2", NULL, err);
+    tblock_model   *m = tblock_open(path, NULL, err);
     tblock_context *c = m
         ? tblock_context_new(m, &(tblock_context_options){ .threads = 1, .n_seqs = 2 }, err)
         : NULL;
@@ -308,6 +308,12 @@ static bool keeps_a_state(tblock_error *err)
     tblock_context_free(c);
     tblock_close(m);
     return good;
+}
+
+static bool keeps_a_state(tblock_error *err) { return keeps_states_of(DATA "models/lfm2", err); }
+static bool keeps_matrices(tblock_error *err)
+{
+    return keeps_states_of(DATA "models/qwen3-next", err);
 }
 
 static bool tokenizes(tblock_error *err)
@@ -687,7 +693,7 @@ static void every_allocation_of_training(bool (*call)(tblock_error *))
     X(opens) X(opens_as_q8) X(opens_folder) X(opens_sharded) X(computes_gguf) X(opens_llama2c) \
     X(opens_pth) X(opens_legacy_pth) X(runs) X(generates) X(generates_by_a_model) X(constrains) \
     X(generates_what_fits) X(proves) X(audits) X(saves_and_loads) X(keeps_a_state) \
-    X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
+    X(keeps_matrices) X(tokenizes) X(templates) X(makes_a_template) X(answers) X(chats) \
     X(calls_required) X(reports) X(reports_config) X(reports_gguf) X(synthesizes) X(quantizes) \
     X(converts) X(applies_an_adapter) X(merges_an_adapter) X(records_and_verifies) X(evaluates) \
     X(attends)

@@ -135,6 +135,48 @@ def lfm2_folder():
     return json.dumps(config).encode() + b"\0" + safetensors(t, {"format": "pt"})
 
 
+DELTA = {"linear_conv_kernel_dim": 2, "linear_key_head_dim": 2, "linear_num_key_heads": 1, "linear_num_value_heads": 2,
+         "linear_value_head_dim": 1}   # 6 channels
+
+
+def delta_folder():
+    """A layer with the gated delta rule and one with attention."""
+    d, v = 4, 3
+    config = {**HF, **DELTA, "model_type": "qwen3_next", "architectures": ["Qwen3NextForCausalLM"], "num_hidden_layers": 2, "head_dim": 4,
+              "tie_word_embeddings": True, "full_attention_interval": 2, "mlp_only_layers": [0, 1], "partial_rotary_factor": 0.5}
+    t = {"model.embed_tokens.weight": [v, d], "model.norm.weight": [d]}
+    layers = ({**{"linear_attn." + n: s for n, s in {"in_proj_qkvz.weight": [8, d], "in_proj_ba.weight": [4, d], "conv1d.weight": [6, 1, 2],
+                                                     "dt_bias": [2], "A_log": [2], "norm.weight": [1], "out_proj.weight": [d, 2]}.items()}},
+              {"self_attn.q_proj.weight": [8, d], **{f"self_attn.{x}_proj.weight": [d, d] for x in "kvo"},
+               **{f"self_attn.{x}_norm.weight": [d] for x in "qk"}})
+    for i, parts in enumerate(layers):
+        parts = {**parts, **{f"mlp.{x}_proj.weight": [d, d] for x in ("gate", "up", "down")}, "input_layernorm.weight": [d],
+                 "post_attention_layernorm.weight": [d]}
+        t.update({f"model.layers.{i}.{name}": shape for name, shape in parts.items()})
+    return json.dumps(config).encode() + b"\0" + safetensors(t, {"format": "pt"})
+
+
+def delta_gguf(s):
+    """The same as a file of qwen35, with two keys and four values in turn."""
+    file, d, u32, f32 = s.out / "delta.gguf", 4, make_gguf.U32, make_gguf.F32
+    keys = {"embedding_length": (u32, d), "block_count": (u32, 2), "context_length": (u32, 8), "feed_forward_length": (u32, d),
+            "attention.head_count": (u32, 1), "attention.key_length": (u32, d), "attention.value_length": (u32, d),
+            "rope.dimension_count": (u32, 2), "attention.layer_norm_rms_epsilon": (f32, 1e-5), "full_attention_interval": (u32, 2),
+            **{"ssm." + k: (u32, n) for k, n in {"conv_kernel": 2, "state_size": 1, "group_count": 2, "time_step_rank": 4, "inner_size": 4}.items()}}
+    shapes = {"token_embd.weight": (3, d), "output_norm.weight": (d,)}
+    state = {"attn_qkv.weight": (8, d), "attn_gate.weight": (4, d), "ssm_beta.weight": (4, d), "ssm_alpha.weight": (4, d), "ssm_conv1d.weight": (8, 2),
+             "ssm_dt.bias": (4,), "ssm_a": (4,), "ssm_norm.weight": (1,), "ssm_out.weight": (d, 4)}
+    attention = {"attn_q.weight": (8, d), "attn_k.weight": (d, d), "attn_v.weight": (d, d), "attn_output.weight": (d, d), "attn_q_norm.weight": (d,),
+                 "attn_k_norm.weight": (d,)}
+    for i, parts in enumerate((state, attention)):
+        parts = {**parts, "attn_norm.weight": (d,), "post_attention_norm.weight": (d,), **{f"ffn_{x}.weight": (d, d) for x in ("gate", "up", "down")}}
+        shapes.update({f"blk.{i}.{name}": shape for name, shape in parts.items()})
+    make_gguf.write(file, {"general.architecture": (make_gguf.STRING, "qwen35"), **{"qwen35." + k: v for k, v in keys.items()}},
+                    {name: (shape, 0, struct.pack(f"<{math.prod(shape)}f", *[-n / 64 for n in range(math.prod(shape))])) for name, shape in shapes.items()})
+    s.put("gguf", "delta", file.read_bytes())
+    file.unlink()
+
+
 def npy(shape, descr, data):
     head = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}"
     head += " " * (-(len(head) + 11) % 64) + "\n"
@@ -374,6 +416,7 @@ def main():
     s.put("hf", "llama", hf_folder())
     s.put("hf", "longrope", hf_folder(**LONGROPE))
     s.put("hf", "lfm2", lfm2_folder())
+    s.put("hf", "delta", delta_folder())
     for kind in QUANTIZED:
         s.put("hf", "quantized-" + kind, quantized_folder(kind))
     adapters(s)
@@ -396,6 +439,7 @@ def main():
     s.files("pth", "tests/data/pth/*.pth")
     s.files("gguf", "data/gguf-malformed/*", "data/gguf-small/*")
     s.put("pth", "zip", b"PK\x05\x06" + bytes(18))
+    delta_gguf(s)
     s.put("gguf", "empty", struct.pack("<4sIQQ", b"GGUF", 3, 0, 0))
     s.put("llama2c", "smallest", struct.pack("<7i", 2, 1, 1, 1, 1, 1, 1) + bytes(4 * 32))
 
