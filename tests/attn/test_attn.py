@@ -172,7 +172,7 @@ def refused(name, folder):
 
 def has_states(name):
     config = recorded(name) / "config.json"
-    return config.exists() and json.loads(config.read_text())["model_type"] in ("lfm2", "lfm2_moe")
+    return config.exists() and json.loads(config.read_text())["model_type"] in ("lfm2", "lfm2_moe", "qwen3_5_text", "qwen3_next")
 
 
 def claims(folder):
