@@ -67,8 +67,7 @@ static bool one_layer(Config *c, const char *what, int layer, Error *err)
     if (state)
         layers_add(&c->state_layers, 0); /* supported() refuses it */
     else
-        c->conv_taps = c->delta_heads = c->delta_key_heads = c->delta_key_dim =
-            c->delta_value_dim = 0, c->conv_bias = c->delta_tiled = false;
+        config_no_states(c);
     c->theta_window = c->logit_softcap = 0;
     c->n_layers = c->vocab_size = c->n_ctx = 1;
     c->bos   = -1;

@@ -316,15 +316,27 @@ bool config_supported(const Config *c, const char *what, Error *err)
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-void config_no_experts(Config *c)
+/* The keys of a part, as they are in a model without it. */
+static void set_defaults(Config *c, unsigned part)
 {
     Config none;
     config_defaults(&none);
     for (const ConfigKey *key = config_keys; key->name; key++)
-        if (key->flags & KEY_OF_EXPERTS)
+        if (key->flags & part)
             memcpy((char *)c + key->at, (const char *)&none + key->at, config_key_size(key));
+}
+
+void config_no_experts(Config *c)
+{
+    set_defaults(c, KEY_OF_EXPERTS);
     c->n_experts    = 0;
     c->dense_layers = (Layers){ 0 };
+}
+
+void config_no_states(Config *c)
+{
+    set_defaults(c, KEY_OF_STATES);
+    c->state_layers = (Layers){ 0 };
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */

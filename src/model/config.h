@@ -164,8 +164,9 @@ bool config_supported(const Config *c, const char *what, Error *err);
 /* The config as one line of JSON with every key in the order of docs/format.md; caller frees. */
 char *config_to_json(const Config *c, Error *err);
 
-/* Make it a config without experts. */
+/* Make it a config without experts, or without what its layers with a state have. */
 void config_no_experts(Config *c);
+void config_no_states(Config *c);
 
 bool layers_has(const Layers *set, int layer);
 void layers_add(Layers *set, int layer);

@@ -33,6 +33,7 @@ enum {
     REQUIRED = KEY_REQUIRED,
     SPARSE = KEY_SPARSE,
     EXPERTS = KEY_SPARSE | KEY_OF_EXPERTS,
+    STATES  = KEY_SPARSE | KEY_OF_STATES,
     LISTED = KEY_PER_LAYER
 };
 
@@ -89,13 +90,13 @@ const ConfigKey config_keys[] = {
     FLAG(attn_sinks, SPARSE, NULL, NULL),
     FLAG(attn_gate, SPARSE, NULL, NULL),
     PART(state_layers, KEY_LAYERS, SPARSE, NULL),
-    INT(conv_taps, 0, MAX_TAPS, SPARSE, "conv_L_cache", "shortconv.l_cache", NULL),
-    FLAG(conv_bias, SPARSE, "conv_bias", NULL),
-    INT(delta_heads, 0, MAX_HEADS, SPARSE, "linear_num_value_heads", "ssm.time_step_rank", NULL),
-    INT(delta_key_heads, 0, MAX_HEADS, SPARSE, "linear_num_key_heads", "ssm.group_count", NULL),
-    INT(delta_key_dim, 0, MAX_HEAD, SPARSE, "linear_key_head_dim", "ssm.state_size", NULL),
-    INT(delta_value_dim, 0, MAX_HEAD, SPARSE, "linear_value_head_dim", NULL, NULL),
-    FLAG(delta_tiled, SPARSE, NULL, NULL),
+    INT(conv_taps, 0, MAX_TAPS, STATES, "conv_L_cache", "shortconv.l_cache", NULL),
+    FLAG(conv_bias, STATES, "conv_bias", NULL),
+    INT(delta_heads, 0, MAX_HEADS, STATES, "linear_num_value_heads", "ssm.time_step_rank", NULL),
+    INT(delta_key_heads, 0, MAX_HEADS, STATES, "linear_num_key_heads", "ssm.group_count", NULL),
+    INT(delta_key_dim, 0, MAX_HEAD, STATES, "linear_key_head_dim", "ssm.state_size", NULL),
+    INT(delta_value_dim, 0, MAX_HEAD, STATES, "linear_value_head_dim", NULL, NULL),
+    FLAG(delta_tiled, STATES, NULL, NULL),
     NUM(qkv_clip, 0, 1e30, SPARSE, "clip_qkv", NULL, NULL),
     INT(n_experts, 0, MAX_EXPERTS, SPARSE, "num_experts|num_local_experts", "expert_count", NULL),
     INT(experts_used, 0, MAX_EXPERTS, EXPERTS, "num_experts_per_tok", "expert_used_count", NULL),

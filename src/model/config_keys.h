@@ -40,6 +40,7 @@ enum {
     KEY_OR_FALSE   = 4,  /* KEY_WORD: false is the first word, true the second */
     KEY_OF_EXPERTS = 8,  /* only with n_experts */
     KEY_PER_LAYER  = 16, /* a GGUF file may list it for each layer; all must be the same */
+    KEY_OF_STATES  = 32, /* only with state_layers */
 };
 
 typedef struct ConfigKey {

@@ -289,7 +289,7 @@ static bool read_state_layers(GgufReader *r)
     free(list);
     c->kv_heads = c->kv_heads ? c->kv_heads : c->heads;
     if (!config_has_state(c))
-        c->conv_taps = 0;
+        config_no_states(c);
     return ok;
 }
 
@@ -337,11 +337,8 @@ static bool read_delta(GgufReader *r)
     c->attn_gate = true;
     if (!delta_layers(r))
         return false;
-    if (!config_has_state(c)) {
-        c->conv_taps = c->delta_heads = c->delta_key_heads = c->delta_key_dim =
-            c->delta_value_dim = 0;
-        c->delta_tiled = false;
-    }
+    if (!config_has_state(c))
+        config_no_states(c);
     return true;
 }
 

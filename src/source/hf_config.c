@@ -397,11 +397,8 @@ static bool read_state(HfReader *r)
     c->attn_gate = r->family->has & DELTA_RULE;
     if (!state_layers(r) || (r->family->has & FF_ADJUSTED && !adjust_ff(r)))
         return false;
-    if (!config_has_state(c)) {
-        c->conv_taps = c->delta_heads = c->delta_key_heads = c->delta_key_dim =
-            c->delta_value_dim = 0;
-        c->conv_bias = false;
-    }
+    if (!config_has_state(c))
+        config_no_states(c);
     return true;
 }
 
