@@ -257,7 +257,7 @@ static bool embed(void *args, tblock_error *err)
 
 #define AT(field) offsetof(EmbedArgs, field)
 static const Option options[] = {
-    { "text",   0,  "TEXT", OPT_TEXTS, AT(text), 0, 0, NULL, "a text; may be repeated" },
+    { "text",   0,  "TEXT", OPT_TEXTS, AT(text), 0, 0, NULL, "a text" },
     { "file",  'f', "FILE", OPT_TEXT,  AT(file), 0, 0, NULL,
       "a text in each line; -, and by default: standard input" },
     { "jsonl",  0,  "FILE", OPT_TEXT,  AT(jsonl), 0, 0, NULL,

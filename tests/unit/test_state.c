@@ -398,18 +398,31 @@ static bool rewrite(const char *from, const char *to, const Change *ch)
     return ok;
 }
 
+typedef struct BadState { Change change; const char *words; } BadState;
+
+/* Each change of the state "s" is named, and the sequence stays as it was. */
+static void refuse_all(tblock_context *c, const BadState *bad, size_t n_bad, int length)
+{
+    int32_t *ids;
+    size_t   n;
+    for (size_t i = 0; i < n_bad; i++) {
+        CHECK(rewrite(in_folder("s"), in_folder("bad"), &bad[i].change), "case %zu: %s", i,
+              err.msg);
+        expect(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err), INPUT, bad[i].words);
+        CHECK(tblock_seq_length(c, 0) == length, "case %zu: the sequence is as it was", i);
+    }
+}
+
 static void a_state_of_another_length_is_refused(void)
 {
     tblock_model   *m = model_of(STATE, 1);
     tblock_context *c = context_of(m, "f32", 1);
     Text            t = {.n = 0};
-    int32_t        *ids;
-    size_t          n;
     if (!c)
         return;
     CHECK(go_on(c, 0, &t, 70) && tblock_state_save(c, 0, t.id, 70, in_folder("s"), &err), "%s",
           err.msg);
-    const struct { Change change; const char *words; } bad[] = {
+    const BadState bad[] = {
         {{.tensor = "state.layer1", .name = "kv.layer1"},
           "tensor state.layer1: expected F32 of rank 1, found no such tensor"},
         {{.tensor = "state.layer1", .rank = 1, .shape = {107}, .dtype = DT_F32},
@@ -417,12 +430,7 @@ static void a_state_of_another_length_is_refused(void)
         {{.tensor = "state.layer1", .rank = 2, .shape = {3, 36}, .dtype = DT_F32},
           "tensor state.layer1: expected F32 of rank 1, found F32 [3, 36]"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK(rewrite(in_folder("s"), in_folder("bad"), &bad[i].change), "case %zu: %s", i,
-              err.msg);
-        expect(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err), INPUT, bad[i].words);
-        CHECK(tblock_seq_length(c, 0) == 70, "the sequence stays");
-    }
+    refuse_all(c, bad, sizeof bad / sizeof *bad, 70);
     tblock_context_free(c);
     tblock_close(m);
 }
@@ -439,7 +447,7 @@ static void every_difference_is_named(void)
     CHECK(go_on(c, 0, &t, 130) && tblock_state_save(c, 0, t.id, 130, in_folder("s"), &err), "%s",
           err.msg);
     const int64_t bytes = (int64_t)c->kv.tile_bytes;
-    const struct { Change change; const char *words; } bad[] = {
+    const BadState bad[] = {
         {{.key = "format", .value = "tblock"},
           "metadata format: expected \"tblock-state\", found \"tblock\""},
         {{.key = "version", .value = "2"}, "metadata version: expected 1, found \"2\""},
@@ -481,12 +489,7 @@ static void every_difference_is_named(void)
         {{.tokens_first = true},
           "tensor kv.layer0: expected an offset that is a multiple of 64, found"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        CHECK(rewrite(in_folder("s"), in_folder("bad"), &bad[i].change), "case %zu: %s", i,
-              err.msg);
-        expect(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err), INPUT, bad[i].words);
-        CHECK(tblock_seq_length(c, 0) == 130, "case %zu: the sequence is as it was", i);
-    }
+    refuse_all(c, bad, sizeof bad / sizeof *bad, 130);
     CHECK(rewrite(in_folder("s"), in_folder("bad"), &(Change){.key = "tblock", .value = "9"}), "%s",
           err.msg);
     CHECK(tblock_state_load(c, 0, in_folder("bad"), &ids, &n, &err),
