@@ -97,12 +97,20 @@ static size_t tile_bytes(const tblock_context *c)
     return c->kv.head_bytes * (size_t)c->model->weights.cfg.kv_heads;
 }
 
-/* Room for one, with this rank's heads at *own. */
+static size_t state_bytes(const tblock_context *c)
+{
+    return c->kv.shape.state_floats * sizeof(float);
+}
+
+/* In a file, with zeros behind it, so that the next layer's tiles are aligned. */
+static size_t stored_state_bytes(const tblock_context *c) { return round_up(state_bytes(c), 64); }
+
+/* Room for one, with this rank's heads at *own, or for a layer's state. */
 static void *tile_room(const tblock_context *c, char **own, Error *err)
 {
-    size_t bytes;
+    size_t bytes, state = stored_state_bytes(c);
     char  *all = mul_size(c->kv.head_bytes, (size_t)c->model->weights.cfg.kv_heads, &bytes)
-        ? malloc(bytes) : NULL;
+        ? malloc(bytes > state ? bytes : state) : NULL;
     if (!all)
         fail(err, SYSTEM, "out of memory for a KV tile");
     else
@@ -139,8 +147,9 @@ static bool put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t 
     bool         ok    = true;
     for (int l = 0; l < c->kv.shape.n_layers; l++) {
         if (has_state(c, l)) {
-            ok = ok && (!w || tensor_writer_put(w, l, 0, c->kv.seq[seq].layer[l].state,
-                                                c->kv.shape.state_floats * sizeof(float), err));
+            memset(all + state_bytes(c), 0, stored_state_bytes(c) - state_bytes(c));
+            memcpy(all, c->kv.seq[seq].layer[l].state, state_bytes(c));
+            ok = ok && (!w || tensor_writer_put(w, l, 0, all, stored_state_bytes(c), err));
             continue;
         }
         int first = first_saved(&c->kv, seq, l, n_tok);
@@ -178,7 +187,7 @@ static bool write_state(TensorWriter *w, const tblock_context *c, int seq, const
         snprintf(name, sizeof name, has_state(c, l) ? "state.layer%d" : "kv.layer%d", l);
         if (has_state(c, l))
             ok = tensor_writer_declare(w, name, DT_F32, 1,
-                                       (int64_t[]){ (int64_t)kv->shape.state_floats }, err);
+                                       (int64_t[]){ (int64_t)(stored_state_bytes(c) / 4) }, err);
         else
             ok = tensor_writer_declare(w, name, DT_U8, 2,
                                        (int64_t[]){ n_tiles, (int64_t)tile_bytes(c) }, err);
@@ -294,9 +303,9 @@ static bool find_state(const TensorFile *f, const tblock_context *c, int l, KvMa
     const Tensor *t = find(f, name, DT_F32, 1, err);
     if (!t)
         return false;
-    if (t->n_elements != c->kv.shape.state_floats)
+    if (t->n_bytes != stored_state_bytes(c))
         return fail(err, INPUT, "%s: tensor %s: expected [%zu], found %s", f->map.path, name,
-                    c->kv.shape.state_floats, tensor_shape_text(t, shape, sizeof shape));
+                    stored_state_bytes(c) / 4, tensor_shape_text(t, shape, sizeof shape));
     *out = (KvMapped){ t->data, 0 };
     return true;
 }
