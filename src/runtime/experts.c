@@ -283,7 +283,8 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
     Group   g;
     int64_t total = 0, before = 0;
     double  bytes = 0, work = 0;
-    touch(r, reads(in, ANYWHERE), writes(&r->gate, ANYWHERE), writes(&r->up, ANYWHERE));
+    touch(r, reads(in, ANYWHERE), writes_own(r, &r->gate, ANYWHERE, RANK_PANELS),
+          writes_own(r, &r->up, ANYWHERE, RANK_PANELS));
     for EACH_GROUP (g) {
         total += panel_cost(&g) * own_panels(&g);
         bytes += mat_read(&g.gate) + mat_read(&g.up);
