@@ -137,6 +137,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
             Range own           = rank_kv_heads(cfg, m->ranks->rank, m->ranks->size);
             shape.first_kv_head = own.first;
             shape.kv_heads      = own.end - own.first;
+            shape.state_floats  = rank_state_floats(cfg, m->ranks->rank, m->ranks->size);
         }
         ok = kv_cache_init(&c->kv, &shape, c->n_seqs, err)
              && (c->forward =

@@ -155,7 +155,6 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
     opt      = opt ? opt : &defaults;
     m->ranks = ranks;
     bool ok = source_open(&m->source, path, err)
-        && (!ranks || rank_supported(&m->source.stored.config, path, err))
         && check_and_bind(m, opt, err)
         && open_tokenizer(m, err) && map_options(m, opt, err);
     if (!ok) {

@@ -32,8 +32,7 @@ static unsigned ints_of(const Info *info, bool *quantized)
     return mask;
 }
 
-static bool choose_ranks(RankPlan *p, const Config *c, const char *path,
-                         const tblock_report_options *opt, Error *err)
+static bool choose_ranks(RankPlan *p, const tblock_report_options *opt, Error *err)
 {
     if (!(opt->bandwidth >= 0 && opt->latency >= 0 && opt->memory >= 0))
         return fail(err, USAGE, "bandwidth, latency and memory: expected 0 or more");
@@ -41,13 +40,12 @@ static bool choose_ranks(RankPlan *p, const Config *c, const char *path,
                      .bandwidth = (opt->bandwidth > 0 ? opt->bandwidth : 1) * 1e9 / 8,
                      .latency = (opt->latency > 0 ? opt->latency : 50) * 1e-6,
                      .memory = opt->memory * 1e9 };
-    return check_range("ranks", opt->ranks, 0, RANKS_MOST, err)
-        && (opt->ranks < 2 || rank_supported(c, path, err));
+    return check_range("ranks", opt->ranks, 0, RANKS_MOST, err);
 }
 
 static bool choose_load(Info *info, const tblock_report_options *opt, KvType *kv, Error *err)
 {
-    if (!choose_ranks(&info->ranks, info->cfg, info->path, opt, err)
+    if (!choose_ranks(&info->ranks, opt, err)
         || !check_range("seq", opt->seq, 0, MAX_SEQ, err)
         || !check_range("batch", opt->batch, 0, MAX_BATCH, err))
         return false;

@@ -99,7 +99,7 @@ static size_t tile_bytes(const tblock_context *c)
 
 static size_t state_bytes(const tblock_context *c)
 {
-    return c->kv.shape.state_floats * sizeof(float);
+    return config_state_floats(&c->model->weights.cfg) * sizeof(float);
 }
 
 /* In a file, with zeros behind it, so that the next layer's tiles are aligned. */
@@ -132,6 +132,38 @@ static bool gather_tile(const tblock_context *c, void *all)
     return ranks_gather(r, all, at, false, false);
 }
 
+/* Rank 0 gets all parts of a layer's state, rank by rank, and puts them together. */
+static bool gather_state(const tblock_context *c, const float *own, float *whole)
+{
+    const Config *cfg = &c->model->weights.cfg;
+    Ranks        *r   = c->model->ranks;
+    size_t        at[RANKS_MOST + 1] = { 0 };
+    for (int i = 0; i < r->size; i++)
+        at[i + 1] = at[i] + rank_state_floats(cfg, i, r->size) * sizeof *own;
+    char *parts = malloc(at[r->size]);
+    if (!parts) {
+        ranks_stop(r, "out of memory for the states of all ranks");
+        return false;
+    }
+    memcpy(parts + at[r->rank], own, at[r->rank + 1] - at[r->rank]);
+    bool ok = ranks_gather(r, parts, at, false, false);
+    for (int i = 0; ok && r->rank == 0 && i < r->size; i++)
+        rank_state_copy(cfg, i, r->size, (float *)(void *)(parts + at[i]), whole, true);
+    free(parts);
+    return ok;
+}
+
+/* As it lies in a file. */
+static bool whole_state(const tblock_context *c, const float *own, char *all)
+{
+    if (c->model->ranks && !gather_state(c, own, (float *)(void *)all))
+        return false;
+    if (!c->model->ranks)
+        memcpy(all, own, state_bytes(c));
+    memset(all + state_bytes(c), 0, stored_state_bytes(c) - state_bytes(c));
+    return true;
+}
+
 /* Layer l is tensor number l, and so is its state if it has one. */
 static bool has_state(const tblock_context *c, int l)
 {
@@ -147,8 +179,8 @@ static bool put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t 
     bool         ok    = true;
     for (int l = 0; l < c->kv.shape.n_layers; l++) {
         if (has_state(c, l)) {
-            memset(all + state_bytes(c), 0, stored_state_bytes(c) - state_bytes(c));
-            memcpy(all, c->kv.seq[seq].layer[l].state, state_bytes(c));
+            if (!whole_state(c, c->kv.seq[seq].layer[l].state, all))
+                return false;
             ok = ok && (!w || tensor_writer_put(w, l, 0, all, stored_state_bytes(c), err));
             continue;
         }
@@ -358,20 +390,36 @@ bool state_start(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n
     return true;
 }
 
+/* data: rank 0's, whole. */
+static bool take_state(tblock_context *c, int seq, int l, const void *data, float *room)
+{
+    const Ranks *r = c->model->ranks;
+    if (data)
+        memcpy(room, data, state_bytes(c));
+    if (!ranks_broadcast(c->model->ranks, room, state_bytes(c), false))
+        return false;
+    rank_state_copy(&c->model->weights.cfg, r->rank, r->size, c->kv.seq[seq].layer[l].state, room,
+                    false);
+    return true;
+}
+
 bool state_take_tiles(tblock_context *c, int seq, const KvMapped *layer, Error *err)
 {
     const int tiles = tiles_of((size_t)c->kv.seq[seq].length);
     char     *own, *room = tile_room(c, &own, err);
     bool      ok = room && ranks_order_tiles(c, seq, err), met = ok;
-    for (int l = 0; met && l < c->kv.shape.n_layers; l++)
-        for (int i = c->kv.seq[seq].layer[l].first; met && i < tiles; i++) {
-            if (layer)
-                memcpy(room, (const char *)layer[l].data
-                           + (size_t)(i - layer[l].first) * tile_bytes(c), tile_bytes(c));
+    for (int l = 0; met && l < c->kv.shape.n_layers; l++) {
+        const char *data = layer ? layer[l].data : NULL;
+        if (has_state(c, l))
+            met = take_state(c, seq, l, data, (float *)(void *)room);
+        for (int i = c->kv.seq[seq].layer[l].first; met && !has_state(c, l) && i < tiles; i++) {
+            if (data)
+                memcpy(room, data + (size_t)(i - layer[l].first) * tile_bytes(c), tile_bytes(c));
             met = ranks_broadcast(c->model->ranks, room, tile_bytes(c), false);
             if (met)
                 kv_cache_tile_set(&c->kv, seq, l, i, room);
         }
+    }
     free(room);
     return ok && ranks_done(c, err);
 }

@@ -157,9 +157,9 @@ Crossover count_crossover(const Config *c, const Count *n);
 /* ---- rank_cost.c ----------------------------------------------------------------------------- */
 
 /* Of one rank of `size`: bytes of weights that it holds; those that it reads for a token (of the
- * experts, an even share); its part of the KV cache. Tables of which rows are looked up (an
- * embedding that is not the head) are not counted. */
-typedef struct RankShare { double weights, read, kv; } RankShare;
+ * experts, an even share); its part of the KV cache, and bytes of a sequence's states. Tables of
+ * which rows are looked up (an embedding that is not the head) are not counted. */
+typedef struct RankShare { double weights, read, kv, state; } RankShare;
 RankShare rank_share(const Config *c, const Count *n, int rank, int size);
 
 /* What two or more ranks exchange for one token with logits. bytes: of whole vectors. */

@@ -15,8 +15,16 @@
  * kernels. */
 
 /* How ranks divide the rows of a matrix, or what was computed from them (rank_rows.c). RANK_ALL:
- * not at all. */
-typedef enum RankCut { RANK_ALL, RANK_PANELS, RANK_HEADS, RANK_KV_HEADS } RankCut;
+ * not at all. RANK_ITEMS: a stack, by its matrices, of which each head has one. The last two: by
+ * the heads of the delta rule, and what these read. */
+typedef enum RankCut {
+    RANK_ALL, RANK_PANELS, RANK_HEADS, RANK_KV_HEADS, RANK_ITEMS, RANK_DELTA, RANK_DELTA_QKV
+} RankCut;
+
+/* What a rank multiplies of a matrix: runs of panels, ascending and apart; of a stack, in each of
+ * some matrices. */
+enum { OWN_RUNS = 3 };
+typedef struct Own { Range items, run[OWN_RUNS]; } Own;
 
 /* A matrix that is packed later (weights_pack.c). */
 typedef struct LateMatrix LateMatrix;
@@ -40,7 +48,7 @@ typedef struct Mat {
     bool         bf16;       /* use the rules of --math bf16                        */
     int          number;     /* for adapters (lora.h); below 0: none can change it  */
     RankCut      cut;        /* how ranks divide its rows                           */
-    Range        own;        /* panels of each matrix that this rank multiplies; alone: all */
+    Own          own;        /* what this rank multiplies; alone: all               */
 } Mat;
 
 /* Matrix i of a stack. */
@@ -151,23 +159,30 @@ void embedding_row(const Embedding *e, int token, float *out);
 /* ---- rank_rows.c ----------------------------------------------------------------------------- */
 
 /* How ranks divide a role's matrix. */
-RankCut rank_cut(TensorRole role);
-
-/* Can ranks share a model of this config? If not, names what they cannot. */
-bool rank_supported(const Config *c, const char *what, Error *err);
+RankCut rank_cut(const Config *c, TensorRole role);
 
 /* The heads that a rank computes, and the KV heads that they read: at least one. Ranks share a KV
- * head where there are more of them than KV heads. */
+ * head where there are more of them than KV heads. And its heads of the delta rule. */
 Range rank_heads(const Config *c, int rank, int size);
 Range rank_kv_heads(const Config *c, int rank, int size);
+Range rank_delta_heads(const Config *c, int rank, int size);
 
 /* Of a vector of `width` that is divided so: the columns that a rank gives to the others. No two
- * ranks give the same. And of a matrix with so many rows: the panels that it multiplies, in which
- * those columns are. */
+ * ranks give the same. And of a matrix with so many rows, or a stack of them: the panels that it
+ * multiplies, in which those columns are. What is RANK_DELTA_QKV is never given. */
 Range rank_columns(const Config *c, RankCut cut, int width, int rank, int size);
-Range rank_panels(const Config *c, RankCut cut, int rows, int rank, int size);
+Own   rank_panels(const Config *c, RankCut cut, int rows, int stack, int rank, int size);
 /* The panels of this model's rank; all of them if it runs alone. */
-Range model_panels(const Model *m, TensorRole role, int rows);
+Own   model_panels(const Model *m, TensorRole role, int rows, int stack);
+
+/* Panels of each matrix; values of a row of `width` in them. */
+int own_panels(const Own *own);
+int own_columns(const Own *own, int width);
+
+/* A rank's part of a layer's state: the rows of the convolution in its columns, then its heads'
+ * matrices. Copies it from or to the whole state. The length is 0 only without states. */
+size_t rank_state_floats(const Config *c, int rank, int size);
+void   rank_state_copy(const Config *c, int rank, int size, float *part, float *whole, bool out);
 
 /* ---- weight_pages.c -------------------------------------------------------------------------- */
 
@@ -242,15 +257,12 @@ void   weights_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[M
 
 /* The panels of each matrix of a stack that are made: those that this rank multiplies, and all of a
  * table whose rows are looked up, but for one that is packed later. */
-Range  weights_panels(const Model *m, const TensorSpec *s, bool later);
-/* Panel number i of those, counted through the stack. */
-static inline int weights_panel(const TensorSpec *s, Range own, int i)
-{
-    int n = own.end - own.first;
-    return i / n * panel_count(s->rows) + own.first + i % n;
-}
+Own    weights_panels(const Model *m, const TensorSpec *s, bool later);
+/* How many these are; number i of them, counted through the stack. */
+int    weights_count(const Own *own);
+int    weights_panel(const TensorSpec *s, const Own *own, int i);
 /* What they take of the bytes above, about. */
-size_t weights_share_bytes(const TensorSpec *s, WeightType type, Range own);
+size_t weights_share_bytes(const TensorSpec *s, WeightType type, const Own *own);
 
 /* How many threads make a matrix of n_bytes; makes the pool if it is large. */
 int weights_team(Maker *mk, size_t n_bytes);

@@ -12,8 +12,9 @@ static double part_share(const Config *c, const CountPart *p, int rank, int size
         return 0;
     if (p->k == 0)
         return (double)p->bytes;
-    Range own = rank_panels(c, rank_cut(p->role), p->rows, rank, size);
-    return (double)p->bytes * (own.end - own.first) / panel_count(p->rows);
+    Own own = rank_panels(c, rank_cut(c, p->role), p->rows, p->stack, rank, size);
+    return (double)p->bytes * own_panels(&own) / panel_count(p->rows)
+        * (own.items.end - own.items.first) / p->stack;
 }
 
 RankShare rank_share(const Config *c, const Count *n, int rank, int size)
@@ -27,7 +28,8 @@ RankShare rank_share(const Config *c, const Count *n, int rank, int size)
         s.weights += held;
         s.read += some ? held * c->experts_used / c->n_experts : held;
     }
-    s.kv = (double)(kv.end - kv.first) / c->kv_heads;
+    s.kv    = (double)(kv.end - kv.first) / c->kv_heads;
+    s.state = (double)count_state(c) * (double)rank_state_floats(c, rank, size) * sizeof(float);
     return s;
 }
 
@@ -40,13 +42,17 @@ static void add_gather(RankExchange *x, int width)
 /* One block, of one token. */
 static void add_block(RankExchange *x, const Config *c, int l)
 {
-    int  q        = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    int  q = c->heads * config_value_dim(c), kv = c->kv_heads * c->head_dim;
     bool parallel = c->norm_placement == PLACE_PARALLEL || c->norm_placement == PLACE_PARALLEL2;
-    if (c->qk_norm == QK_VECTOR) { /* its norm reads all heads */
+    if (config_state(c, l)) {
+        q = config_state_width(c);
+    } else if (c->q_lora) {        /* its norm reads all of it */
+        add_gather(x, c->q_lora);
+    } else if (c->qk_norm == QK_VECTOR) { /* the same, of all heads */
         add_gather(x, q);
         add_gather(x, kv);
     }
-    add_gather(x, q);              /* of attention, for wo */
+    add_gather(x, q);              /* of attention, or what a state gives, for wo */
     if (!parallel)
         add_gather(x, c->d_model);
     add_gather(x, config_moe(c, l) ? c->experts_used * c->expert_d_ff + c->shared_d_ff : c->d_ff);

@@ -2,12 +2,22 @@
  * (norms, integers, routers) each rank computes for itself. */
 #include "model/model.h"
 
-RankCut rank_cut(TensorRole role)
+#include <string.h>
+
+RankCut rank_cut(const Config *c, TensorRole role)
 {
     switch (role) {
-    case ROLE_WQ:            return RANK_HEADS;
-    case ROLE_WK:
-    case ROLE_WV:            return RANK_KV_HEADS;
+    case ROLE_WQ:
+    case ROLE_WQ_B:
+    case ROLE_ATTN_GATE:     return RANK_HEADS;
+    case ROLE_W_UK:
+    case ROLE_W_UV:          return RANK_ITEMS;
+    case ROLE_WK: /* of latent attention, all heads read all of it */
+    case ROLE_WV:            return c->kv_lora ? RANK_ALL : RANK_KV_HEADS;
+    case ROLE_DELTA_QKV:     return RANK_DELTA_QKV;
+    case ROLE_DELTA_Z:
+    case ROLE_DELTA_B:
+    case ROLE_DELTA_A:       return RANK_DELTA;
     case ROLE_ROUTER:
     case ROLE_SHARED_ROUTER:
     case ROLE_POS_EMBED:     return RANK_ALL;
@@ -15,20 +25,7 @@ RankCut rank_cut(TensorRole role)
     }
 }
 
-bool rank_supported(const Config *c, const char *what, Error *err)
-{
-    if (config_has_state(c))
-        return fail(err, INPUT, "%s: state_layers: expected none for several ranks, found some "
-                                "(states are not divided)", what);
-    if (c->attn_gate)
-        return fail(err, INPUT,
-                    "%s: attn_gate: expected false for several ranks, found true (gates "
-                    "are not divided)",
-                    what);
-    return c->kv_lora == 0
-        || fail(err, INPUT, "%s: kv_lora: expected 0 for several ranks, found %d (latent attention "
-                            "is not divided)", what, c->kv_lora);
-}
+/* ---- Heads ----------------------------------------------------------------------------------- */
 
 /* Whole groups of heads with their KV head; where there are more ranks than KV heads, the ranks of
  * a KV head share its group. */
@@ -51,42 +48,177 @@ Range rank_kv_heads(const Config *c, int rank, int size)
     return (Range){ first, end > first ? end : first + 1 };
 }
 
+/* As those of attention, each with the heads of keys that it reads. */
+Range rank_delta_heads(const Config *c, int rank, int size)
+{
+    int keys = c->delta_key_heads, group = c->delta_heads > 0 ? c->delta_heads / keys : 0;
+    if (c->delta_tiled || size > keys)
+        return ranks_share(rank, size, c->delta_heads);
+    Range key = ranks_share(rank, size, keys);
+    return (Range){ key.first * group, key.end * group };
+}
+
+/* Those that they read: of tiled ones that go round, all. */
+static Range delta_keys(const Config *c, Range heads)
+{
+    int n = heads.end - heads.first, keys = c->delta_key_heads, group = c->delta_heads / keys;
+    if (n == 0)
+        return (Range){ 0, 0 };
+    if (!c->delta_tiled)
+        return (Range){ heads.first / group, (heads.end + group - 1) / group };
+    int first = heads.first % keys;
+    return first + n > keys ? (Range){ 0, keys } : (Range){ first, first + n };
+}
+
+/* ---- Columns and panels ---------------------------------------------------------------------- */
+
+static Range times(Range heads, int dim)
+{
+    return (Range){ heads.first * dim, heads.end * dim };
+}
+
 Range rank_columns(const Config *c, RankCut cut, int width, int rank, int size)
 {
     Range own, before;
     switch (cut) {
-    case RANK_HEADS:
-        own = rank_heads(c, rank, size);
-        return (Range){ own.first * c->head_dim, own.end * c->head_dim };
+    case RANK_HEADS: return times(rank_heads(c, rank, size), width / c->heads);
+    case RANK_DELTA: return times(rank_delta_heads(c, rank, size), width / c->delta_heads);
     case RANK_KV_HEADS:
         own = rank_kv_heads(c, rank, size);
         before = rank > 0 ? rank_kv_heads(c, rank - 1, size) : (Range){ 0, 0 };
         own.first = own.first > before.end ? own.first : before.end;
-        return (Range){ own.first * c->head_dim, own.end * c->head_dim };
+        return times(own, c->head_dim);
     case RANK_PANELS:
         own = ranks_share(rank, size, panel_count(width));
         own.first *= PANEL_ROWS;
         own.end = own.end * PANEL_ROWS < width ? own.end * PANEL_ROWS : width;
         return (Range){ own.first < own.end ? own.first : own.end, own.end };
+    case RANK_ITEMS:
+    case RANK_DELTA_QKV:
     case RANK_ALL: break;
     }
     return (Range){ 0, width };
 }
 
-Range rank_panels(const Config *c, RankCut cut, int rows, int rank, int size)
+/* The panels in which these rows are, from panel `from` on. */
+static Range panels_of(Range rows, int from)
 {
-    Range own = { 0, rows };
-    if (cut == RANK_PANELS)
-        return ranks_share(rank, size, panel_count(rows));
-    if (cut == RANK_HEADS || cut == RANK_KV_HEADS) {
-        own = cut == RANK_HEADS ? rank_heads(c, rank, size) : rank_kv_heads(c, rank, size);
-        own = (Range){ own.first * c->head_dim, own.end * c->head_dim };
-    }
-    return (Range){ own.first / PANEL_ROWS, panel_count(own.end) };
+    Range p = { rows.first / PANEL_ROWS, panel_count(rows.end) };
+    p.first = p.first > from ? p.first : from;
+    return rows.first < rows.end && p.first < p.end ? p : (Range){ from, from };
 }
 
-Range model_panels(const Model *m, TensorRole role, int rows)
+/* Of the queries, keys and values of the delta rule, which are the rows of one matrix. */
+static Own delta_panels(const Config *c, int rank, int size)
 {
-    return m->ranks ? rank_panels(&m->cfg, rank_cut(role), rows, m->ranks->rank, m->ranks->size)
-                    : (Range){ 0, panel_count(rows) };
+    Range heads = rank_delta_heads(c, rank, size),
+          keys  = times(delta_keys(c, heads), c->delta_key_dim),
+          values = times(heads, c->delta_value_dim);
+    int   all = c->delta_key_heads * c->delta_key_dim;
+    Own   own = { .items = { 0, 1 } };
+    own.run[0] = panels_of(keys, 0);
+    own.run[1] = panels_of((Range){ all + keys.first, all + keys.end }, own.run[0].end);
+    own.run[2] = panels_of((Range){ 2 * all + values.first, 2 * all + values.end },
+                           own.run[1].end);
+    return own;
+}
+
+Own rank_panels(const Config *c, RankCut cut, int rows, int stack, int rank, int size)
+{
+    Own own = { .items = { 0, stack }, .run[0] = { 0, panel_count(rows) } };
+    if (rows == 0) /* the model has no such matrix */
+        return own;
+    switch (cut) {
+    case RANK_DELTA_QKV: return delta_panels(c, rank, size);
+    case RANK_PANELS:
+        own.run[0] = ranks_share(rank, size, panel_count(rows));
+        break;
+    case RANK_KV_HEADS:
+        own.run[0] = panels_of(times(rank_kv_heads(c, rank, size), c->head_dim), 0);
+        break;
+    case RANK_HEADS:
+    case RANK_DELTA:
+        own.run[0] = panels_of(rank_columns(c, cut, rows, rank, size), 0);
+        break;
+    case RANK_ITEMS:
+        own.items = rank_heads(c, rank, size);
+        break;
+    case RANK_ALL: break;
+    }
+    return own;
+}
+
+Own model_panels(const Model *m, TensorRole role, int rows, int stack)
+{
+    const Ranks *r = m->ranks;
+    return rank_panels(&m->cfg, r ? rank_cut(&m->cfg, role) : RANK_ALL, rows, stack,
+                       r ? r->rank : 0, r ? r->size : 1);
+}
+
+int own_panels(const Own *own)
+{
+    int n = 0;
+    for (int i = 0; i < OWN_RUNS; i++)
+        n += own->run[i].end - own->run[i].first;
+    return n;
+}
+
+/* The values of a run. */
+static int run_columns(Range run, int width)
+{
+    int end = run.end * PANEL_ROWS < width ? run.end * PANEL_ROWS : width;
+    return run.first < run.end ? end - run.first * PANEL_ROWS : 0;
+}
+
+int own_columns(const Own *own, int width)
+{
+    int n = 0;
+    for (int i = 0; i < OWN_RUNS; i++)
+        n += run_columns(own->run[i], width);
+    return n;
+}
+
+/* ---- States ---------------------------------------------------------------------------------- */
+
+/* The channels of the convolution that a rank computes. */
+static Own conv_panels(const Config *c, int rank, int size)
+{
+    return rank_panels(c, c->delta_heads ? RANK_DELTA_QKV : RANK_PANELS, config_conv_width(c), 1,
+                       rank, size);
+}
+
+static size_t delta_matrix(const Config *c)
+{
+    return (size_t)c->delta_key_dim * (size_t)c->delta_value_dim;
+}
+
+size_t rank_state_floats(const Config *c, int rank, int size)
+{
+    if (!config_has_state(c))
+        return 0;
+    Own    conv  = conv_panels(c, rank, size);
+    Range  heads = rank_delta_heads(c, rank, size);
+    size_t n     = (size_t)(c->conv_taps - 1) * (size_t)own_columns(&conv, config_conv_width(c))
+        + (size_t)(heads.end - heads.first) * delta_matrix(c);
+    return n > 0 ? n : 1; /* so that a sequence has a state on every rank */
+}
+
+static float *copy_floats(float *part, float *whole, size_t n, bool out)
+{
+    memcpy(out ? whole : part, out ? part : whole, n * sizeof *part);
+    return part + n;
+}
+
+void rank_state_copy(const Config *c, int rank, int size, float *part, float *whole, bool out)
+{
+    const int    width = config_conv_width(c), rows = c->conv_taps - 1;
+    const size_t each  = delta_matrix(c);
+    Own          conv  = conv_panels(c, rank, size);
+    Range        heads = rank_delta_heads(c, rank, size);
+    for (int row = 0; row < rows; row++, whole += width)
+        for (int i = 0; i < OWN_RUNS; i++)
+            part = copy_floats(part, whole + conv.run[i].first * PANEL_ROWS,
+                               (size_t)run_columns(conv.run[i], width), out);
+    copy_floats(part, whole + (size_t)heads.first * each,
+                (size_t)(heads.end - heads.first) * each, out);
 }

@@ -165,7 +165,7 @@ static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c
                          .k = s->k,
                          .w = w,
                          .late = late,
-                         .own = model_panels(m, s->role, s->rows) };
+                         .own = model_panels(m, s->role, s->rows, 1).run[0] };
     else
         *(Mat *)place_of(m, s) =
             (Mat){ .type = c->type,

@@ -46,16 +46,30 @@ size_t weights_made_bytes(const TensorSpec *s, WeightType type)
     return n;
 }
 
-Range weights_panels(const Model *m, const TensorSpec *s, bool later)
+Own weights_panels(const Model *m, const TensorSpec *s, bool later)
 {
-    return tensor_spec_gathered(s) && !later ? (Range){ 0, panel_count(s->rows) }
-                                             : model_panels(m, s->role, s->rows);
+    return tensor_spec_gathered(s) && !later
+        ? (Own){ .items = { 0, 1 }, .run[0] = { 0, panel_count(s->rows) } }
+        : model_panels(m, s->role, s->rows, s->stack);
 }
 
-size_t weights_share_bytes(const TensorSpec *s, WeightType type, Range own)
+int weights_count(const Own *own)
 {
-    return weights_made_bytes(s, type) * (size_t)(own.end - own.first)
-        / (size_t)panel_count(s->rows);
+    return (own->items.end - own->items.first) * own_panels(own);
+}
+
+int weights_panel(const TensorSpec *s, const Own *own, int i)
+{
+    int each = own_panels(own), at = i % each, run = 0;
+    for (; at >= own->run[run].end - own->run[run].first; run++)
+        at -= own->run[run].end - own->run[run].first;
+    return (own->items.first + i / each) * panel_count(s->rows) + own->run[run].first + at;
+}
+
+size_t weights_share_bytes(const TensorSpec *s, WeightType type, const Own *own)
+{
+    return weights_made_bytes(s, type) * (size_t)weights_count(own)
+        / ((size_t)s->stack * (size_t)panel_count(s->rows));
 }
 
 bool weights_region(Maker *mk, size_t n_bytes)
@@ -104,7 +118,7 @@ typedef struct RetypeJob {
     const CheckedTensor *from;
     WeightType           type;
     bool                 panels;
-    Range                own;           /* panels of each matrix that are made */
+    Own                  own;           /* the panels that are made */
     char                *to[MAX_PARTS];
     unsigned char       *scratch;       /* [threads, scratch_bytes] */
     size_t               scratch_bytes;
@@ -118,10 +132,10 @@ static void retype_share(void *arg, Team team)
     unsigned char   *scratch = j->scratch + (size_t)team.thread * j->scratch_bytes;
     float           *rows    = (float *)(void *)scratch;
     RetypeReport    *sum     = &j->report[team.thread];
-    threads_share(team, j->spec->stack * (j->own.end - j->own.first), &first, &end);
+    threads_share(team, weights_count(&j->own), &first, &end);
     for (int i = first; i < end && sum->fault == RETYPE_GOOD; i++) {
         RetypeReport one;
-        int          p = weights_panel(j->spec, j->own, i), item = p / per_item,
+        int          p = weights_panel(j->spec, &j->own, i), item = p / per_item,
                      r = p % per_item * PANEL_ROWS,
                      n = j->spec->rows - r < PANEL_ROWS ? j->spec->rows - r : PANEL_ROWS;
         void        *to[MAX_PARTS] = { NULL }, *rest = scratch + retype_rows_bytes(k);
@@ -164,7 +178,7 @@ bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType
                     .panels = tensor_spec_panels(s, type),
                     .own = weights_panels(mk->m, s, false) };
     weights_parts(mk, s, type, j.to, out);
-    mk->m->owned_bytes += weights_share_bytes(s, type, j.own);
+    mk->m->owned_bytes += weights_share_bytes(s, type, &j.own);
     if (!run_retype(mk, &j))
         return false;
     checked_release(c);

@@ -19,7 +19,7 @@ struct LateMatrix {
     char         *to[MAX_PARTS]; /* in the model's region */
     size_t        row_bytes;
     bool          panels;        /* false: rows one after the other */
-    Range         own;           /* panels of each matrix of the stack that are packed */
+    Own           own;           /* the panels that are packed */
     atomic_int    left;          /* panels that are not there yet */
 };
 
@@ -50,9 +50,9 @@ static void pack_share(LateMatrix *m, Team team, char *scratch)
 {
     const TensorSpec *s = &m->spec;
     int               first, end;
-    threads_share(team, s->stack * (m->own.end - m->own.first), &first, &end);
+    threads_share(team, weights_count(&m->own), &first, &end);
     for (int i = first; i < end; i++) {
-        int   p             = weights_panel(s, m->own, i);
+        int   p             = weights_panel(s, &m->own, i);
         char *to[MAX_PARTS] = { NULL };
         for (int part = 0; part < part_count(m->from.type); part++)
             to[part] = m->to[part]
@@ -67,13 +67,12 @@ static void pack_share(LateMatrix *m, Team team, char *scratch)
 static void describe(LateMatrix *m, Maker *mk, const TensorSpec *s, const CheckedTensor *c,
                      bool later, Panels *out)
 {
-    Range own = weights_panels(mk->m, s, later);
     *m = (LateMatrix){ .spec = *s,
                        .from = *c,
                        .row_bytes = checked_row_bytes(s, c),
                        .panels = tensor_spec_panels(s, c->type),
-                       .own = own };
-    atomic_init(&m->left, s->stack * (own.end - own.first));
+                       .own = weights_panels(mk->m, s, later) };
+    atomic_init(&m->left, weights_count(&m->own));
     weights_parts(mk, s, c->type, m->to, out);
 }
 
@@ -98,7 +97,7 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
         return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
     threads_pool_run(mk->pool, threads, pack_now, &job);
     free(job.scratch);
-    mk->m->owned_bytes += weights_share_bytes(s, c->type, job.matrix.own);
+    mk->m->owned_bytes += weights_share_bytes(s, c->type, &job.matrix.own);
     return true;
 }
 
@@ -157,7 +156,7 @@ void late_weights_pack(LateWeights *w, Team team, void *scratch)
         if (team.thread == 0)
             atomic_fetch_add(&w->packed,
                              weights_share_bytes(&w->matrix[i].spec, w->matrix[i].from.type,
-                                                 w->matrix[i].own));
+                                                 &w->matrix[i].own));
     }
 }
 

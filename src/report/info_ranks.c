@@ -37,7 +37,8 @@ void info_ranks(Rows *r, const Info *info)
     rows_table(r, "each", &rank_table);
     for (int i = 0; i < p->ranks; i++) {
         RankShare s  = rank_share(info->cfg, info->count, i, p->ranks);
-        double    kv = s.kv * (double)info->memory.kv;
+        double    states = (double)info->memory.n_seqs * (double)info->kv.state_bytes,
+                  kv = s.kv * ((double)info->memory.kv - states) + info->memory.n_seqs * s.state;
         most         = s.read > most ? s.read : most;
         rows_row(r, &rank_table,
                  (Value[]){ v_int(i), v_count((uint64_t)s.weights), v_count((uint64_t)s.read),

@@ -62,19 +62,21 @@ void delta_rule(Run *r, int l)
 {
     const Config *c    = &r->model->cfg;
     const size_t  each = (size_t)c->delta_key_dim * (size_t)c->delta_value_dim,
-                  conv = (size_t)(c->conv_taps - 1) * (size_t)config_conv_width(c);
+                  conv = (size_t)(c->conv_taps - 1)
+        * (size_t)own_columns(&r->layer[l].delta_qkv.own, r->conv_c.width);
+    const Range   own = r->delta_heads;
     int           first, end;
-    touch(r, reads(&r->conv_c, ANYWHERE), reads(&r->delta_b, ANYWHERE),
-          reads(&r->delta_a, ANYWHERE), writes(&r->delta_z, BY_HEADS));
+    touch(r, reads_own(&r->conv_c, ANYWHERE), reads_own(&r->delta_b, ANYWHERE),
+          reads_own(&r->delta_a, ANYWHERE), writes_own(r, &r->delta_z, BY_HEADS, RANK_DELTA));
     enter(r, "delta", 0, 7.0 * (double)each * c->delta_heads * r->n_tok);
-    my_share(r, c->delta_heads, &first, &end);
+    my_share(r, own.end - own.first, &first, &end);
     for (int i = 0; i < r->n_spans; i++) {
         const Span *s     = &r->span[i];
         float      *state = r->kv_cache->seq[s->seq].layer[l].state + conv;
-        for (int h = first; h < end; h++)
+        for (int n = first; n < end; n++)
             for (int t = 0; t < s->n_tok; t += AT_ONCE)
                 some_tokens(r, &r->layer[l], s->first + t,
-                            s->n_tok - t < AT_ONCE ? s->n_tok - t : AT_ONCE, h,
-                            state + (size_t)h * each);
+                            s->n_tok - t < AT_ONCE ? s->n_tok - t : AT_ONCE, own.first + n,
+                            state + (size_t)n * each);
     }
 }

@@ -260,21 +260,19 @@ static Act *gather(Run *r, Act *xn, int l, Wave v)
  * multiplying it. */
 static int64_t panel_cost(const Group *g) { return g->n + 8; }
 
-static int own_panels(const Group *g) { return g->up.own.end - g->up.own.first; }
-
 /* The panels of a group that this member computes, so that all members of the rank have about the
  * same cost. before: the cost of the groups before it. */
 static void group_panels(const Run *r, const Group *g, int64_t before, int64_t total, int *first,
                       int *end)
 {
-    int64_t cost = panel_cost(g), panels = own_panels(g), at[2];
+    int64_t cost = panel_cost(g), panels = own_panels(&g->up.own), at[2];
     for (int i = 0; i < 2; i++) {
         int64_t from = total * (r->team.thread + i) / r->team.n_threads - before;
         at[i]        = from <= 0 ? 0 : (from + cost - 1) / cost;
         at[i]        = at[i] < panels ? at[i] : panels;
     }
-    *first = g->up.own.first + (int)at[0];
-    *end   = g->up.own.first + (int)at[1];
+    *first = g->up.own.run[0].first + (int)at[0];
+    *end   = g->up.own.run[0].first + (int)at[1];
 }
 
 /* Computes the hidden values of a wave's groups. */
@@ -286,7 +284,7 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
     touch(r, reads(in, ANYWHERE), writes_own(r, &r->gate, ANYWHERE, RANK_PANELS),
           writes_own(r, &r->up, ANYWHERE, RANK_PANELS));
     for EACH_GROUP (g) {
-        total += panel_cost(&g) * own_panels(&g);
+        total += panel_cost(&g) * own_panels(&g.up.own);
         bytes += mat_read(&g.gate) + mat_read(&g.up);
         work += mat_work(&g.gate, g.n) + mat_work(&g.up, g.n);
     }
@@ -297,7 +295,7 @@ static void hidden_of_wave(Run *r, Act *in, int l, Wave v)
         RowSpan up = {act_row(&r->up, g.row), r->up.stride, x_row, g.n};
         group_panels(r, &g, before, total, &first, &end);
         hidden_panels(r, h, up, in, &g.gate, &g.up, first, end, NULL, 0);
-        before += panel_cost(&g) * own_panels(&g);
+        before += panel_cost(&g) * own_panels(&g.up.own);
     }
 }
 

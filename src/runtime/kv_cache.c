@@ -415,8 +415,9 @@ bool kv_cache_start(KvCache *c, int seq, int length, int first, Error *err)
 {
     if (!start_tables(c, seq, length, err))
         return false;
-    for (int l = 0; l < c->shape.n_layers; l++) /* no state: such models are not shared by ranks */
-        start_at(&c->seq[seq].layer[l], kv_cache_first_tile(c, l, length) ? first : 0);
+    for (int l = 0; l < c->shape.n_layers; l++)
+        if (!is_state(&c->shape, l))
+            start_at(&c->seq[seq].layer[l], kv_cache_first_tile(c, l, length) ? first : 0);
     if (!kv_cache_reserve(c, seq, length, err)) {
         kv_cache_rewind(c, seq, 0);
         return false;

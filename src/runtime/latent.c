@@ -33,16 +33,17 @@ static void one_head(Run *r, const HeadPart *y, const HeadPart *in, const Mat *w
                (size_t)w->rows * sizeof(float));
 }
 
-/* All heads. Members take runs of (head, tokens). */
+/* All heads of this rank. Members take runs of (head, tokens). */
 static void multiply_heads(Run *r, HeadPart y, HeadPart in, const Mat *w)
 {
-    int pieces = (r->n_tok + HEAD_ROWS - 1) / HEAD_ROWS, first, end;
-    touch(r, reads(in.act, ANYWHERE), writes(y.act, ANYWHERE));
-    enter(r, w->op, mat_read(w) * w->stack, mat_work(w, r->n_tok) * w->stack);
-    my_share(r, w->stack * pieces, &first, &end);
+    int pieces = (r->n_tok + HEAD_ROWS - 1) / HEAD_ROWS, heads = r->heads.end - r->heads.first,
+        first, end;
+    touch(r, reads_own(in.act, ANYWHERE), writes_own(r, y.act, ANYWHERE, RANK_HEADS));
+    enter(r, w->op, mat_read(w) * heads, mat_work(w, r->n_tok) * heads);
+    my_share(r, heads * pieces, &first, &end);
     for (int i = first; i < end; i++) {
         int t = i % pieces * HEAD_ROWS, n = r->n_tok - t < HEAD_ROWS ? r->n_tok - t : HEAD_ROWS;
-        one_head(r, &y, &in, w, i / pieces, t, n);
+        one_head(r, &y, &in, w, r->heads.first + i / pieces, t, n);
     }
 }
 
@@ -54,7 +55,7 @@ void latent_query(Run *r, Act *q, Act *in, const Mat *w)
     multiply_heads(r, (HeadPart){ q, c->head_dim, rotated }, (HeadPart){ in, dim, rotated }, w);
     my_share(r, r->n_tok, &first, &end);
     for (int t = first; t < end; t++)
-        for (int h = 0; h < c->heads; h++)
+        for (int h = r->heads.first; h < r->heads.end; h++)
             memcpy(act_row(q, t) + h * c->head_dim, act_row(in, t) + h * dim,
                    (size_t)rotated * sizeof(float));
 }

@@ -164,8 +164,8 @@ static void plan_mat(Mat *w, const Model *m, int layer, TensorRole role, Numeric
                      Integers ints)
 {
     w->number = lora_role(role) ? lora_number(layer, role) : -1;
-    w->cut  = m->ranks ? rank_cut(role) : RANK_ALL;
-    w->own  = model_panels(m, role, w->rows);
+    w->cut  = m->ranks ? rank_cut(&m->cfg, role) : RANK_ALL;
+    w->own  = model_panels(m, role, w->rows, w->stack);
     w->op   = ops[reads];
     w->ints = as_integers(n, w->type) ? ints : INT_NONE;
     w->bf16 = n.math == MATH_BF16 && w->type == WT_BF16;
@@ -217,13 +217,14 @@ static bool has_tiny(const uint16_t *v, size_t n)
 /* In the panels that this rank multiplies. */
 static bool matrix_has_tiny(const Model *m, TensorRole role, const Mat *w)
 {
-    Range  own  = model_panels(m, role, w->rows);
+    Own    own  = model_panels(m, role, w->rows, w->stack);
     size_t each = panel_bytes(WT_BF16, w->k) / sizeof(uint16_t);
-    for (int i = 0; i < w->stack; i++)
-        if (has_tiny((const uint16_t *)w->w.part[0]
-                         + each * (size_t)(i * panel_count(w->rows) + own.first),
-                     each * (size_t)(own.end - own.first)))
-            return true;
+    for (int i = own.items.first; i < own.items.end; i++)
+        for (int run = 0; run < OWN_RUNS; run++)
+            if (has_tiny((const uint16_t *)w->w.part[0]
+                             + each * (size_t)(i * panel_count(w->rows) + own.run[run].first),
+                         each * (size_t)(own.run[run].end - own.run[run].first)))
+                return true;
     return false;
 }
 

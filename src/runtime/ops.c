@@ -224,12 +224,13 @@ static void enter_product(const Run *r, const Mat *w)
 
 void matmul(Run *r, Act *y, Act *in, const Mat *w)
 {
-    int first, end;
     prepare(r, in, w);
     touch(r, reads(in, ANYWHERE), reads_low(r), writes_own(r, y, BY_COLUMNS, w->cut));
     enter_product(r, w);
-    my_panels(r, w, &first, &end);
-    multiply(r, all_rows(r, y), in, w, first, end);
+    for (int i = 0, first, end; i < OWN_RUNS; i++) {
+        my_panels_of(r, w->own.run[i], &first, &end);
+        multiply(r, all_rows(r, y), in, w, first, end);
+    }
 }
 
 /* ---- Heads ----------------------------------------------------------------------------------- */
@@ -363,6 +364,13 @@ void scale_query(Run *r, Act *q, int l)
     }
 }
 
+/* The panels of an activation that this rank has. */
+static Range own_part(const Run *r, const Act *a)
+{
+    return rank_panels(&r->model->cfg, a->spread, a->width, 1, r->ranks ? r->ranks->rank : 0,
+                       r->ranks ? r->ranks->size : 1).run[0];
+}
+
 void kv_put(Run *r, int l)
 {
     const Config *c   = &r->model->cfg;
@@ -378,8 +386,8 @@ void kv_put(Run *r, int l)
     }
 }
 
-/* The other rows end here: nothing reads what the last block would add to them. Of q, a rank needs
- * only its own heads. */
+/* The other rows end here: nothing reads what the last block would add to them. Of what the layer
+ * gives, a rank needs only its own columns. */
 void last_rows(Run *r, int l, Act *of_layer)
 {
     const LastRows *w     = r->last;
@@ -388,12 +396,9 @@ void last_rows(Run *r, int l, Act *of_layer)
     if (!w || l + 1 < r->model->cfg.n_layers)
         return;
     touch(r, writes(&r->x, BY_COLUMNS), writes(&r->xn, BY_COLUMNS),
-          writes_own(r, of_layer, BY_COLUMNS, RANK_HEADS));
+          writes_own(r, of_layer, BY_COLUMNS, of_layer->spread));
     for (size_t i = 0; i < sizeof act / sizeof *act; i++) {
-        if (act[i] == &r->q && r->model->cfg.kv_lora == 0)
-            my_panels(r, &r->layer[l].wq, &first, &end);
-        else
-            my_share(r, panel_count(act[i]->width), &first, &end);
+        my_panels_of(r, own_part(r, act[i]), &first, &end);
         const int at = first * PANEL_ROWS, width = columns(first, end - first, act[i]->width);
         for (int t = 0; t < w->n_tok && width > 0; t++) /* upwards: w->row[t] >= t */
             memmove(act_row(act[i], t) + at, act_row(act[i], w->row[t]) + at,
@@ -408,7 +413,7 @@ void last_rows(Run *r, int l, Act *of_layer)
 void open_gate(Run *r, Act *y, Act *gate, const Mat *w)
 {
     int first, end;
-    touch(r, writes(gate, BY_COLUMNS), writes(y, BY_COLUMNS));
+    touch(r, writes_own(r, gate, BY_COLUMNS, w->cut), writes_own(r, y, BY_COLUMNS, w->cut));
     enter(r, "gate", 0, 0);
     my_panels(r, w, &first, &end);
     const int at = first * PANEL_ROWS, width = columns(first, end - first, y->width);
@@ -445,11 +450,7 @@ void add(Run *r, Act *x, Act *y, NormVectors v)
     bool whole = y->spread == RANK_ALL; /* all of x, then; else the columns that this rank has */
     touch(r, reads_own(y, BY_COLUMNS),
           whole ? writes(x, BY_COLUMNS) : writes_own(r, x, BY_COLUMNS, y->spread));
-    Range own = whole ? (Range){ 0, panel_count(x->width) }
-                      : ranks_share(r->ranks->rank, r->ranks->size, panel_count(x->width));
-    my_share(r, own.end - own.first, &first, &end);
-    first += own.first;
-    end += own.first;
+    my_panels_of(r, own_part(r, y), &first, &end);
     int at = first * PANEL_ROWS, width = columns(first, end - first, x->width);
     for (int t = 0; t < r->n_tok && width > 0; t++) {
         float *to = act_row(x, t) + at, *from = act_row(y, t) + at;

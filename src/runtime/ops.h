@@ -84,7 +84,7 @@ typedef struct Routing {
 typedef struct Run {
     const Model   *model;
     Ranks         *ranks;     /* that share this pass; NULL: it is this process's alone */
-    Range          heads, kv_heads; /* that this rank computes */
+    Range          heads, kv_heads, delta_heads; /* that this rank computes */
     const Layer   *layer;     /* [n_layers]: the model's, with the context's plan (numerics.h) */
     const Mat     *lm_head;
     const Kernels *kernels;
@@ -212,12 +212,17 @@ static inline void my_share(const Run *r, int n, int *first, int *end)
 {
     threads_share(r->team, n, first, end);
 }
-/* This member's share of this rank's panels of w. */
+/* This member's share of these panels. */
+static inline void my_panels_of(const Run *r, Range own, int *first, int *end)
+{
+    my_share(r, own.end - own.first, first, end);
+    *first += own.first;
+    *end += own.first;
+}
+/* And of those that this rank has of w, which is not divided into several runs. */
 static inline void my_panels(const Run *r, const Mat *w, int *first, int *end)
 {
-    my_share(r, w->own.end - w->own.first, first, end);
-    *first += w->own.first;
-    *end += w->own.first;
+    my_panels_of(r, w->own.run[0], first, end);
 }
 /* This member's tokens: all of them (ANYWHERE) if rows are private, else its share (BY_ROWS). */
 static inline Cut my_rows(const Run *r, int *first, int *end)

@@ -130,9 +130,12 @@ static void place_exchange(Run *r, const Config *c, int rows, Slab *at)
 {
     if (!r->ranks)
         return;
-    int    q = c->heads * c->head_dim, width = c->d_model > q ? c->d_model : q;
+    int    of[] = { c->heads * config_value_dim(c), c->kv_heads * c->head_dim, c->q_lora,
+                    config_has_state(c) ? config_state_width(c) : 0 }, width = c->d_model;
     size_t hidden      = (size_t)r->expert_rows * (size_t)hidden_width(c),
            logits      = round_up((size_t)c->vocab_size, LANES);
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        width = of[i] > width ? of[i] : width;
     r->exchange_floats = (size_t)rows * (size_t)width;
     r->exchange_floats = r->exchange_floats > hidden ? r->exchange_floats : hidden;
     r->exchange_floats = r->exchange_floats > logits ? r->exchange_floats : logits;
@@ -273,9 +276,11 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
     f->run      = (Run){.model = model, .kernels = kernels, .met = 1, .ranks = model->ranks};
     f->run.heads    = (Range){ 0, c->heads };
     f->run.kv_heads = (Range){ 0, c->kv_heads };
+    f->run.delta_heads = (Range){ 0, c->delta_heads };
     if (model->ranks) {
         f->run.heads    = rank_heads(c, model->ranks->rank, model->ranks->size);
         f->run.kv_heads = rank_kv_heads(c, model->ranks->rank, model->ranks->size);
+        f->run.delta_heads = rank_delta_heads(c, model->ranks->rank, model->ranks->size);
     }
     f->span     = calloc((size_t)max_tok, sizeof *f->span);
     f->last     = (LastRows){ .token = calloc((size_t)max_tok, sizeof *f->last.token),

@@ -7,8 +7,9 @@
 
 _Static_assert((int)MAX_TAPS == (int)MOST_TAPS, "what the kernel has room for");
 
-/* This member's channels. */
-typedef struct Channels { int at, n; } Channels;
+/* This member's channels, and where they lie in a row of the state, which has `width` of them:
+ * those of this rank. */
+typedef struct Channels { int at, n, state_at, width; } Channels;
 
 /* The tokens of one sequence. u is in conv_x; before its first row comes the state. */
 static void convolve_span(Run *r, const Span *s, int l, const float *state, Channels mine)
@@ -21,8 +22,8 @@ static void convolve_span(Run *r, const Span *s, int l, const float *state, Chan
         n = s->n_tok - first < AT_ONCE ? s->n_tok - first : AT_ONCE;
         for (int i = 0; i < n + before; i++) {
             int row = first + i - before;
-            u[i]    = (row < 0 ? state + (size_t)(row + before) * (size_t)r->conv_x.width
-                               : act_row(&r->conv_x, s->first + row)) + mine.at;
+            u[i]    = row < 0 ? state + (size_t)(row + before) * (size_t)mine.width + mine.state_at
+                              : act_row(&r->conv_x, s->first + row) + mine.at;
         }
         r->kernels->short_conv(&(ConvArgs){
             .y = act_row(&r->conv_c, s->first + first) + mine.at,
@@ -42,31 +43,19 @@ static void convolve_span(Run *r, const Span *s, int l, const float *state, Chan
 static void keep_last(Run *r, const Span *s, float *state, Channels mine)
 {
     const int    rows = r->model->cfg.conv_taps - 1;
-    const size_t d    = (size_t)r->conv_x.width;
+    const size_t d    = (size_t)mine.width;
+    state += mine.state_at;
     for (int i = 0; i < rows; i++) {
-        int          row = s->n_tok - rows + i;
+        int          row  = s->n_tok - rows + i;
         const float *from = row < 0 ? state + (size_t)(row + rows) * d
-                                    : act_row(&r->conv_x, s->first + row);
-        memcpy(state + (size_t)i * d + mine.at, from + mine.at, (size_t)mine.n * sizeof *state);
+                                    : act_row(&r->conv_x, s->first + row) + mine.at;
+        memcpy(state + (size_t)i * d, from, (size_t)mine.n * sizeof *state);
     }
 }
 
-/* A member has the same channels in every pass of as many members, and passes do not overlap, so
- * the state needs no meeting. */
-void short_conv(Run *r, int l)
+static void some_channels(Run *r, int l, Channels mine)
 {
-    const Layer *w     = &r->layer[l];
-    const bool   delta = w->delta_qkv.rows > 0; /* no product before and behind */
-    int          first, end;
-    if (!delta)
-        touch(r, reads(&r->conv_b, BY_COLUMNS));
-    touch(r, writes(&r->conv_x, BY_COLUMNS), writes(&r->conv_c, BY_COLUMNS));
-    enter(r, "conv", 0, 2.0 * r->model->cfg.conv_taps * r->conv_x.width * r->n_tok);
-    my_panels(r, delta ? &w->delta_qkv : &w->conv_x, &first, &end);
-    Channels mine = { first * PANEL_ROWS, columns(first, end - first, r->conv_x.width) };
-    if (first >= end)
-        return;
-    for (int t = 0; t < r->n_tok && !delta; t++) {
+    for (int t = 0; t < r->n_tok && r->layer[l].delta_qkv.rows == 0; t++) {
         const float *b = act_row(&r->conv_b, t) + mine.at;
         float       *u = act_row(&r->conv_x, t) + mine.at;
         for (int i = 0; i < mine.n; i++)
@@ -76,5 +65,29 @@ void short_conv(Run *r, int l)
         float *state = r->kv_cache->seq[r->span[i].seq].layer[l].state;
         convolve_span(r, &r->span[i], l, state, mine);
         keep_last(r, &r->span[i], state, mine);
+    }
+}
+
+/* A member has the same channels in every pass of as many members, and passes do not overlap, so
+ * the state needs no meeting. */
+void short_conv(Run *r, int l)
+{
+    const Layer *w     = &r->layer[l];
+    const bool   delta = w->delta_qkv.rows > 0; /* no product before and behind */
+    const Mat   *in    = delta ? &w->delta_qkv : &w->conv_x;
+    const int    width = r->conv_x.width;
+    if (!delta)
+        touch(r, reads_own(&r->conv_b, BY_COLUMNS));
+    touch(r, writes_own(r, &r->conv_x, BY_COLUMNS, in->cut),
+          writes_own(r, &r->conv_c, BY_COLUMNS, in->cut));
+    enter(r, "conv", 0, 2.0 * r->model->cfg.conv_taps * width * r->n_tok);
+    for (int i = 0, before = 0, first, end; i < OWN_RUNS; i++) {
+        Range run = in->own.run[i];
+        my_panels_of(r, run, &first, &end);
+        if (first < end)
+            some_channels(r, l, (Channels){ first * PANEL_ROWS, columns(first, end - first, width),
+                                            before + (first - run.first) * PANEL_ROWS,
+                                            own_columns(&in->own, width) });
+        before += (run.end - run.first) * PANEL_ROWS;
     }
 }

@@ -15,7 +15,8 @@ import time
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "serve")]
+from tokens_model import model_of  # noqa: E402
 from verdicts import attempt_all, need  # noqa: E402
 
 BUILD = (ROOT / os.environ.get("BUILD", "build/release")).resolve()
@@ -114,6 +115,53 @@ def states_and_receipts_are_those_of_one_process():
     same(2, "verify", SHIPPED, TEMP / "one.json")
 
 
+# latent attention with groups of experts and shared ones; a short convolution with experts; the gated delta rule
+EXPERTS = {"n_experts": 8, "experts_used": 3, "expert_d_ff": 24, "shared_d_ff": 40, "dense_layers": [0]}
+FAMILIES = {
+    "latent": {"heads": 6, "kv_heads": 1, "head_dim": 40, "rotary_dim": 8, "kv_lora": 32, "q_lora": 48, "nope_dim": 16, "v_dim": 24,
+               "router_score": "sigmoid", "choice_bias": True, "expert_groups": 4, "groups_used": 2, "renormalize": True, **EXPERTS},
+    "conv": {"heads": 4, "kv_heads": 2, "head_dim": 16, "state_layers": [0, 2], "conv_taps": 3, "qk_norm": "head", **EXPERTS},
+    "delta": {"heads": 4, "kv_heads": 2, "head_dim": 16, "state_layers": [0, 1], "conv_taps": 4, "delta_heads": 6, "delta_key_heads": 3,
+              "delta_key_dim": 8, "delta_value_dim": 20, "attn_gate": True, "shared_router": True, **EXPERTS},
+}
+
+
+def a_family_is_that_of_one_process(shape):
+    folder, model = model_of(["<end>"], shape={"d_model": 48, "n_layers": 3, "d_ff": 64, "n_ctx": 256, **shape})
+    out = TEMP / "family"
+    with folder:
+        for n in (1, 2, 3, 4, 7):
+            same(n, "run", model, "-p", "Once upon a time", "-n", "24", "--seed", "7", "--threads", 1 + n % 2)
+        files = {}
+        for name, how in (("one", alone), ("three", lambda *a: mpirun(3, *a)), ("two", lambda *a: mpirun(2, *a))):
+            program = () if how is alone else (TBLOCK,)
+            r = how(*program, "run", model, "-p", "Once upon", "-n", "20", "--type", "q8", "--save-state", out, "--receipt", f"{out}.json")
+            need(r.returncode == 0, f"{name}: {r.stderr.decode()[-500:]}")
+            on = how(*program, "run", model, "--type", "q8", "--load-state", out, "-n", "20")
+            r2 = how(*program, "logits", model, "-p", "What is it", "-o", f"{out}.safetensors", "--hidden")
+            need(on.returncode == r2.returncode == 0, f"{name}: {on.stderr.decode()[-500:]}{r2.stderr.decode()[-500:]}")
+            files[name] = (r.stdout, on.stdout, *((TEMP / f"family{end}").read_bytes() for end in ("", ".json", ".safetensors")))
+        need(files["one"] == files["two"] == files["three"], "other bytes than one process")
+        same(2, "verify", model, f"{out}.safetensors")
+        same(3, "eval", model, ROOT / "models" / "as-you-like-it.txt", "--ctx", "128", "--json")
+        same(2, "chat", model, "--chat-format", "alpaca", "-n", "12", "--temp", "0", input=b"Who?\nAnd now?\n")
+        r = mpirun(2, TBLOCK, "bench", model, "--json")
+        need(r.returncode == 0, r.stderr.decode()[-500:])
+        serve_on_ranks(2, model)
+
+
+def latent_attention_is_that_of_one_process():
+    a_family_is_that_of_one_process(FAMILIES["latent"])
+
+
+def short_convolutions_are_those_of_one_process():
+    a_family_is_that_of_one_process(FAMILIES["conv"])
+
+
+def the_delta_rule_is_that_of_one_process():
+    a_family_is_that_of_one_process(FAMILIES["delta"])
+
+
 def on_rank(n, rank, setting, *args, env=None):
     """One of n ranks starts with that in front of its command."""
     return mpirun(n, "sh", "-c", f'if [ $OMPI_COMM_WORLD_RANK = {rank} ]; then {setting} exec "$@"; fi; exec "$@"', "sh", *args, env=env)
@@ -142,23 +190,28 @@ def a_rank_of_another_version_is_named():
 
 
 def serve_answers_as_one_process_does():
-    process = subprocess.Popen(["mpirun", "--quiet", "-n", "3", TBLOCK, "serve", SHIPPED, "--port", "0", "--parallel", "4"],
+    serve_on_ranks(3, SHIPPED)
+
+
+def serve_on_ranks(n, model):
+    process = subprocess.Popen(["mpirun", "--quiet", "-n", str(n), TBLOCK, "serve", model, "--port", "0", "--parallel", "4"],
                                env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=TEMP)
     try:
         line = process.stdout.readline().decode().strip()
         need(line.startswith("http://"), line or process.stderr.read().decode()[-500:])
 
         def answer(seed):
-            asked = {"prompt": "ROMEO:", "max_tokens": 40, "seed": seed, "temperature": 0.8}
+            asked = {"prompt": "ROMEO:", "max_tokens": 40, "seed": seed, "temperature": 0.8, "return_token_ids": True}
             request = urllib.request.Request(line + "/v1/completions", json.dumps(asked).encode(), {"Content-Type": "application/json"})
             with urllib.request.urlopen(request, timeout=MOST) as r:
-                return json.load(r)["choices"][0]["text"]
+                return json.load(r)["choices"][0]["token_ids"]
 
         with concurrent.futures.ThreadPoolExecutor(6) as pool:   # more than it runs at once
             texts = list(pool.map(answer, range(6)))
-        for seed, text in enumerate(texts):
-            one = alone("run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--seed", seed, "--temp", "0.8", "--top-k", "0", "--top-p", "1")
-            need(text == one.stdout.decode(), f"seed {seed}: {text!r}, alone {one.stdout!r} {one.stderr!r}")
+        for seed, ids in enumerate(texts):
+            one = alone("run", model, "-p", "ROMEO:", "-n", "40", "--seed", seed, "--temp", "0.8", "--top-k", "0", "--top-p", "1",
+                        "--json")
+            need(ids == json.loads(one.stdout)["ids"], f"seed {seed}: {ids}, alone {one.stdout!r} {one.stderr!r}")
         for pid in left("serve"):
             environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
             if b"OMPI_COMM_WORLD_RANK=0\0" in environ and pathlib.Path(f"/proc/{pid}/cwd").resolve() == TEMP.resolve():
@@ -261,7 +314,8 @@ def a_rank_that_answers_no_more_ends_all():
 
 def main():
     claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process,
-              states_and_receipts_are_those_of_one_process, ranks_of_other_instruction_sets_have_the_same_bits,
+              states_and_receipts_are_those_of_one_process, latent_attention_is_that_of_one_process,
+              short_convolutions_are_those_of_one_process, the_delta_rule_is_that_of_one_process, ranks_of_other_instruction_sets_have_the_same_bits,
               serve_answers_as_one_process_does, a_rank_of_another_version_is_named, bench_runs,
               an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named,
               without_the_plugin_the_line_says_what_builds_it,

@@ -8,9 +8,10 @@
 
 #include "base/file.h"
 #include "rank_group.h"
+#include "rank_shapes.h"
 #include "temp_folder.h"
 
-enum { VOCAB = 50, SAVED = 200, AFTER = 3, SEQ = 1 };
+enum { VOCAB = SHAPE_VOCAB, SAVED = 200, AFTER = 3, SEQ = 1 };
 
 static Error err;
 
@@ -117,6 +118,16 @@ static void a_state_is_the_same_file_for_every_number_of_ranks(void)
         CHECK(make_model(windows[i]), "%s", err.msg);
         check_states(kv[i]);
         check_states(kv[(i + 1) % 3]);
+    }
+}
+
+/* Each rank has some channels and heads of a state; with one latent vector, all of a tile. */
+static void states_of_layers_are_the_same_file_for_every_number_of_ranks(void)
+{
+    for (int i = 0; i < N_SHAPES && test_case_state == 0; i++) {
+        CHECK(make_shape(i, "f32", &err), "%s", err.msg);
+        check_states("f16");
+        CHECK(test_case_state == 0, "shape %d", i);
     }
 }
 
@@ -228,6 +239,7 @@ int main(int argc, char **argv)
         return 1;
     }
     TEST(a_state_is_the_same_file_for_every_number_of_ranks);
+    TEST(states_of_layers_are_the_same_file_for_every_number_of_ranks);
     TEST(after_a_file_that_fails_all_ranks_go_on);
     TEST(shared_beginnings_and_receipts_are_those_of_one_process);
     for (int i = 0; i < 4; i++)
