@@ -89,9 +89,14 @@ bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Erro
 /* Does the embedding have a row for every token of t? Fails with INPUT, naming path, if not. */
 bool tokenizer_fits(const Tokenizer *t, int vocab_size, const char *path, Error *err);
 
+/* Does the model predict a next token? Fails with INPUT, which says why not. */
+bool model_predicts(const tblock_model *m, Error *err);
+
 /* How many tokens a context computes at once. n_batch 0: the default. A single sequence never
- * needs more than n_ctx. */
-int context_batch(int n_batch, int n_ctx, int n_seqs);
+ * needs more than n_ctx. A text that is read in both directions is computed at once: then at least
+ * n_ctx, up to WHOLE_BATCH where the model chose that. */
+enum { WHOLE_BATCH = 8192 };
+int context_batch(const Config *c, int n_batch, int n_ctx, int n_seqs);
 
 /* Like tblock_decode, but does not look for NaN logits. */
 bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items, Error *err);

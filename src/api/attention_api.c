@@ -149,6 +149,9 @@ static bool prepare(tblock_attention *a, const tblock_context *c, const int32_t 
     if (config_has_state(cfg))
         return fail(err, USAGE, "attention: expected a model with attention in every layer, found "
                                 "some with a state (state_layers)");
+    if (cfg->bidirectional)
+        return fail(err, USAGE, "attention: expected queries that see what is before them, found "
+                                "attention in both directions (bidirectional)");
     if (a->n == 0)
         return fail(err, USAGE, "attention: expected at least one token, found none");
     if (a->n > (size_t)c->n_ctx)

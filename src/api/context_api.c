@@ -33,9 +33,12 @@ bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Erro
 
 static bool is_auto(const char *name) { return !name || strcmp(name, "auto") == 0; }
 
-int context_batch(int n_batch, int n_ctx, int n_seqs)
+int context_batch(const Config *c, int n_batch, int n_ctx, int n_seqs)
 {
-    n_batch = n_batch ? n_batch : 512;
+    const int whole = n_ctx == c->n_ctx && n_ctx > WHOLE_BATCH ? WHOLE_BATCH : n_ctx;
+    n_batch         = n_batch ? n_batch : 512;
+    if (c->bidirectional && n_batch < whole)
+        n_batch = whole < MAX_BATCH ? whole : MAX_BATCH;
     return n_batch > n_ctx && n_seqs == 1 ? n_ctx : n_batch;
 }
 
@@ -97,7 +100,7 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
                                 "found %d", cfg->n_ctx,
                     c->n_ctx);
     c->n_seqs  = o->n_seqs ? o->n_seqs : 1;
-    c->n_batch = context_batch(o->n_batch, c->n_ctx, c->n_seqs);
+    c->n_batch = context_batch(cfg, o->n_batch, c->n_ctx, c->n_seqs);
     c->threads = o->threads ? o->threads : threads_default();
     if (o->affinity && strcmp(o->affinity, "none") != 0 && strcmp(o->affinity, "cores") != 0)
         return fail(err, USAGE, "affinity: expected none or cores, found '%s'", o->affinity);
@@ -232,6 +235,52 @@ static bool check_batch(tblock_context *c, const tblock_item *item, size_t n, Er
     return true;
 }
 
+bool model_predicts(const tblock_model *m, Error *err)
+{
+    const Config *c = &m->weights.cfg;
+    return (!c->bidirectional && !c->headless)
+        || fail(err, INPUT, "%s: expected a model that predicts the next token, found one %s: its "
+                            "texts become vectors (tblock embed)", m->source.path,
+                c->bidirectional ? "with attention in both directions (bidirectional)"
+                                 : "without a head (headless)");
+}
+
+static bool check_logits(const tblock_context *c, const tblock_item *item, size_t n, Error *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (item[i].want_logits)
+            return model_predicts(c->model, err);
+    return true;
+}
+
+/* Where each token sees the whole text, all of it is in the batch. */
+static bool check_whole(const tblock_context *c, const tblock_item *item, size_t n, Error *err)
+{
+    size_t run = 0;
+    if (!c->model->weights.cfg.bidirectional)
+        return true;
+    for (size_t i = 0; i < n; i++) {
+        run = i && item[i].seq == item[i - 1].seq ? run + 1 : 1;
+        if ((size_t)item[i].pos + 1 != run || c->kv.seq[item[i].seq].length)
+            return fail(err, USAGE, "item %zu: expected the whole text of sequence %d in one piece "
+                                    "(bidirectional), found a part", i, item[i].seq);
+        if (run > (size_t)c->n_batch)
+            return fail(err, USAGE, "item %zu: expected at most the %d tokens that are computed at "
+                                    "once, as each sees the whole text (bidirectional)", i,
+                        c->n_batch);
+    }
+    return true;
+}
+
+/* How many of n items are computed next: as many as fit, but whole texts where these are needed. */
+static size_t next_piece(const tblock_context *c, const tblock_item *item, size_t n)
+{
+    size_t most = n < (size_t)c->n_batch ? n : (size_t)c->n_batch;
+    while (c->model->weights.cfg.bidirectional && most < n && item[most].seq == item[most - 1].seq)
+        most--;
+    return most;
+}
+
 static bool grow(void **p, size_t *cap, size_t n, size_t size, Error *err)
 {
     size_t bytes;
@@ -322,7 +371,8 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
 {
     size_t n_logits = 0;
     void  *token = c->token, *logits = c->logits;
-    if (!check_batch(c, items, n_items, err))
+    if (!check_batch(c, items, n_items, err)
+        || !check_logits(c, items, n_items, err) || !check_whole(c, items, n_items, err))
         return false;
     c->n_items = 0;
     c->n_decodes++;
@@ -342,7 +392,7 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
                           items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL };
     forward_observe(c->forward, c->observer, c->observer_user, c->observed);
     for (size_t i = 0, n; i < n_items; i += n) {
-        n = n_items - i < (size_t)c->n_batch ? n_items - i : (size_t)c->n_batch;
+        n = next_piece(c, items + i, n_items - i);
         if (!reserve_piece(c, items + i, n, err) || !ranks_order_decode(c, items + i, n, err))
             return false;
         forward(c->forward, &c->kv, c->token + i, (int)n, i);

@@ -61,6 +61,18 @@ struct tblock_generation {
 
 /* ---- Options and sequences ------------------------------------------------------------------- */
 
+/* What a model cannot do that predicts nothing, or of which each token sees the whole text. */
+static bool check_model(const tblock_context *c, const tblock_generation_options *o, Error *err)
+{
+    if ((o->pool == TBLOCK_POOL_NONE || o->max_tokens >= 0 || o->prompt_logits)
+        && !model_predicts(c->model, err))
+        return false;
+    return !c->model->weights.cfg.bidirectional || o->n_ids <= (size_t)c->n_batch
+        || fail(err, USAGE, "ids: expected at most the %d tokens that are computed at once, as "
+                            "each sees the whole text (bidirectional), found %zu", c->n_batch,
+                o->n_ids);
+}
+
 static bool check_options(const tblock_context *c, const tblock_generation_options *o, Error *err)
 {
     const int vocab = c->model->weights.cfg.vocab_size;
@@ -70,7 +82,8 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
         return fail(err, USAGE,
                     "ids: expected at most the %d tokens that the context holds, found %zu",
                     c->n_ctx, o->n_ids);
-    if (!check_tokens("ids: ", o->ids, o->n_ids, vocab, err))
+    if (!check_tokens("ids: ", o->ids, o->n_ids, vocab, err)
+        || !check_model(c, o, err))
         return false;
     if (o->n_drawn >= o->n_ids)
         return fail(err, USAGE, "n_drawn: expected fewer than the %zu ids, found %zu", o->n_ids,
@@ -156,6 +169,8 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
     most                       = most < g->told_from ? most : g->told_from;
     most                       = most < held ? most : held;
     if (c->seq_lora[seq] != context_lora(c)) /* its K and V are those of other adapters */
+        return 0;
+    if (c->model->weights.cfg.bidirectional) /* they are those of the whole text */
         return 0;
     while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
         n++;
@@ -467,6 +482,8 @@ static void keep_prompt(tblock_generation *g, size_t length)
     const size_t   pooled = g->pool.sum && !pool_is_full(&g->pool) ? g->pool.first + g->pool.n
                                                                    : g->n_known - 1;
     size_t         most = length < g->n_known ? length : g->n_known - 1;
+    if (g->context->model->weights.cfg.bidirectional)
+        return;
     most                = most < pooled ? most : pooled;
     most                = most < g->told_from ? most : g->told_from;
     while (g->n_held < most && id[g->n_held] == g->ids[g->n_held])
@@ -495,8 +512,19 @@ static bool goes_on(const tblock_generation *g) { return !g->pool.sum || g->opt.
 
 static bool drafts(const tblock_generation *g) { return g->opt.draft > 0 && goes_on(g); }
 
-/* How many items it adds to a batch. */
-static bool plan_step(tblock_generation *g, size_t n_drafting, size_t *prompt_tokens, Error *err)
+/* How many of its tokens are read in this step, of so many that may be; first: none is yet. A text
+ * of which each token sees the whole is read at once, or waits for a step of its own. */
+static size_t next_tokens(const tblock_generation *g, size_t most, bool first)
+{
+    const size_t left = g->n_known - g->n_held;
+    if (left <= most)
+        return left;
+    return !g->context->model->weights.cfg.bidirectional ? most : first ? left : 0;
+}
+
+/* How many items it adds to a batch. first: no other does yet. */
+static bool plan_step(tblock_generation *g, size_t n_drafting, size_t *prompt_tokens, bool first,
+                      Error *err)
 {
     g->guess = (Guess){ 0 };
     if (g->end != TBLOCK_GOES_ON)
@@ -506,9 +534,8 @@ static bool plan_step(tblock_generation *g, size_t n_drafting, size_t *prompt_to
     } else if (!settle_sequence(g)) {
         give_up(g);
     } else if (g->n_held < g->n_known) {
-        size_t left = g->n_known - g->n_held;
-        g->n_items  = left < *prompt_tokens ? left : *prompt_tokens;
-        *prompt_tokens -= g->n_items;
+        g->n_items = next_tokens(g, *prompt_tokens, first);
+        *prompt_tokens -= g->n_items < *prompt_tokens ? g->n_items : *prompt_tokens;
         return reserve_ids(g, g->n_known + 1, err);
     } else {
         g->n_items = 1 + propose(g, n_drafting);
@@ -767,7 +794,7 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
     for (size_t i = 0; ok && i < n; i++) {
         if (g[i]->n_items > 0)
             ok = fail(err, USAGE, "generation %zu: expected each once, found it twice", i);
-        ok = ok && plan_step(g[i], n_drafting, &left, err);
+        ok = ok && plan_step(g[i], n_drafting, &left, left == budget, err);
     }
     ok = ok && (!c->drafter || ask_drafter(c, g, n, budget, err));
     for (size_t i = 0; ok && i < n; i++)

@@ -72,7 +72,7 @@ static bool plan_memory(Info *info, KvType kv, Error *err)
     bool          quantized;
     m->n_ctx   = c->n_ctx;
     m->n_seqs  = info->load.batch;
-    m->n_batch = context_batch(0, m->n_ctx, m->n_seqs);
+    m->n_batch = context_batch(c, 0, m->n_ctx, m->n_seqs);
     KvShape shape  = kv_shape(c, kv);
     m->weights     = info->count->bytes;
     m->packed      = info->count->pack_bytes;

@@ -263,6 +263,8 @@ static bool check_parts(const Config *c, const char *what, Error *err)
                     "gate_limit %g and gate_alpha %g",
                     what, c->gate_limit, c->gate_alpha);
     return check_alone(c->norm_bias && c->norm != NORM_LAYER, "norm_bias", "norm layer", what, err)
+        && check_alone(c->headless && c->tied_embeddings, "headless", "tied_embeddings false", what,
+                       err)
         && check_alone(c->qk_norm_after_rope && c->qk_norm == QK_NONE, "qk_norm_after_rope",
                        "qk_norm", what, err)
         && check_alone(c->query_scale != 0 && c->query_scale_length == 0, "query_scale",
@@ -274,6 +276,10 @@ static bool check_parts(const Config *c, const char *what, Error *err)
         && check_alone(c->theta_window != 0 && c->window == 0, "theta_window", "a window", what,
                        err)
         && check_alone(c->window_chunked && c->window == 0, "window_chunked", "a window", what, err)
+        && check_alone(c->bidirectional && c->window_chunked, "window_chunked",
+                       "bidirectional false", what, err)
+        && check_alone(c->bidirectional && config_has_state(c), "state_layers",
+                       "bidirectional false", what, err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
         && check_layers(&c->no_rope_layers, c->positions == POS_ROPE ? c->n_layers : 0,
                         "no_rope_layers", what, err)
@@ -352,6 +358,10 @@ int  config_window(const Config *c, int layer)
 int window_oldest(int window, bool chunked, int pos)
 {
     return window == 0 || pos < window ? 0 : chunked ? pos - pos % window : pos - window + 1;
+}
+int window_end(int window, bool bidirectional, int pos, int n)
+{
+    return !bidirectional ? pos + 1 : window && window < n - pos ? pos + window : n;
 }
 bool config_moe(const Config *c, int layer)
 {

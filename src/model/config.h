@@ -80,6 +80,7 @@ typedef struct Config {
     int     d_model, n_layers, heads, kv_heads, head_dim, d_ff, vocab_size, n_ctx;
     double  theta, norm_eps;
     bool    tied_embeddings;
+    bool    headless;                    /* it has states and no logits */
     Norm          norm;
     NormPlacement norm_placement;
     FfnKind       ffn;
@@ -89,6 +90,8 @@ typedef struct Config {
     bool    qk_norm_after_rope;          /* they are norms of the rotated q and k */
     int     window;                      /* positions a query sees, itself included; 0: all */
     bool    window_chunked;              /* instead: those from the last multiple of window on */
+    /* Each token sees the whole text, through a window as many positions on either side */
+    bool    bidirectional;
     Layers  full_layers;                 /* those without the window */
     Layers  no_rope_layers;              /* those that do not rotate q and k */
     /* of the layers without a window, where theta_window differs */
@@ -175,6 +178,8 @@ void layers_add(Layers *set, int layer);
 int  config_window(const Config *c, int layer);
 /* The oldest position that a query at pos sees through such a window. */
 int  window_oldest(int window, bool chunked, int pos);
+/* One past the newest position that it sees of a sequence that has n with this call. */
+int  window_end(int window, bool bidirectional, int pos, int n);
 bool config_moe(const Config *c, int layer);
 /* Does the layer rotate q and k? */
 bool config_rotates(const Config *c, int layer);

@@ -68,14 +68,16 @@ typedef struct Sizes {
 } Sizes;
 
 /* How many positions the queries of a prompt of n tokens see, added up. */
-static double causal_pairs(double n, double window, bool chunked)
+static double seen_pairs(const Config *c, double n, double window)
 {
     /* The first `full` queries see 1, 2, 3 ... positions; every later one sees `full`, or they
      * begin again. */
     double full = window > 0 && window < n ? window : n, chunks = floor(n / full),
            rest = n - chunks * full;
-    return chunked ? chunks * full * (full + 1) / 2 + rest * (rest + 1) / 2
-                   : full * (full + 1) / 2 + (n - full) * full;
+    double back = full * (full + 1) / 2 + (n - full) * full; /* the query itself is one of them */
+    return c->window_chunked && window > 0
+        ? chunks * full * (full + 1) / 2 + rest * (rest + 1) / 2
+        : c->bidirectional ? 2 * back - n : back;
 }
 
 /* The mean over all blocks with attention: `windowed` is the value of a block with a window, `full`
@@ -105,8 +107,7 @@ static Sizes measure(const Config *c, const FlopLoad *load)
     s.tokens     = load->decode ? batch : batch * n;
     s.pairs_full = s.attends * (load->decode ? batch * n : batch * n * n);
     s.pairs_seen = s.attends * batch
-        * (load->decode ? seen : mean(c, causal_pairs(n, window, c->window_chunked),
-                                      causal_pairs(n, 0, false)));
+        * (load->decode ? seen : mean(c, seen_pairs(c, n, window), seen_pairs(c, n, 0)));
     /* Bytes of K for one position. */
     double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes;
     s.kv_read    = s.attends * batch * (load->decode ? seen : n) * kept;
@@ -347,7 +348,7 @@ void count_flops(Flops *f, const Config *c, const Count *n, const FlopLoad *load
 
     FlopRow final = norm(&s, weight_bytes(n, ROLE_FINAL_NORM));
     s.tokens      = load->batch;
-    FlopRow head  = matrix(&s, c->vocab_size, s.d,
+    FlopRow head  = matrix(&s, c->headless ? 0 : c->vocab_size, s.d,
                            weight_bytes(n, c->tied_embeddings ? ROLE_EMBED : ROLE_LM_HEAD));
     f->head       = row(final.full + head.full, final.bytes + head.bytes);
     sum_up(f, c);

@@ -145,7 +145,7 @@ static bool holds(const Config *c, When when, int layer)
     case SHORT:        return state && c->delta_heads == 0;
     case DELTA:        return state && c->delta_heads > 0;
     case CONV_BIASED:  return state && c->conv_bias;
-    case UNTIED:       return !c->tied_embeddings;
+    case UNTIED:       return !c->tied_embeddings && !c->headless;
     case ATTN_NORMED:  return place != PLACE_OUTPUT;
     case FFN_NORMED:   return place != PLACE_OUTPUT && place != PLACE_PARALLEL;
     case POST_NORMED:  return place == PLACE_BOTH || place == PLACE_OUTPUT;

@@ -107,7 +107,8 @@ static void draw_attention(TextOut *o, const Info *info)
               c->head_dim),
         words(b, "%d heads &#215; n &#215; t", c->heads));
     down(o, 177, 386, 410);
-    words(a, "causal%s", info_windows(c, b, sizeof b));
+    info_windows(c, b, sizeof b);
+    words(a, "%s%s", c->bidirectional ? "" : "causal", b + (c->bidirectional ? 2 : 0));
     box(o, "other", 177, 410, 190, 44, "softmax", a);
     down(o, 177, 454, 478);
     down(o, 395, 310, 478);

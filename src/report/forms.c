@@ -84,8 +84,12 @@ const char *info_windows(const Config *c, char *buf, size_t n)
     Words w        = { buf, n, 0 };
     int   windowed = count_windowed(c);
     buf[0]         = '\0';
+    if (c->bidirectional)
+        say(&w, ", in both directions");
     if (windowed)
-        say(&w, c->window_chunked ? ", chunks of %d" : ", window %d", c->window);
+        say(&w, c->window_chunked  ? ", chunks of %d"
+            : c->bidirectional ? ", window %d on either side"
+                               : ", window %d", c->window);
     if (windowed && windowed < c->n_layers)
         say(&w, " in %d of %d layers", windowed, c->n_layers);
     return buf;
@@ -189,7 +193,9 @@ const char *info_layout(const Count *n)
 
 const char *info_seen(const Info *info)
 {
-    return info->cfg->window && info->cfg->window < info->load.seq ? "window" : "causal";
+    return info->cfg->window && info->cfg->window < info->load.seq ? "window"
+        : info->cfg->bidirectional                                 ? "both"
+                                                                   : "causal";
 }
 
 const SourceForm *info_source_form(const Json *entry)

@@ -116,7 +116,7 @@ bool info_has_op(const Info *info, FlopOp op);
 const char *info_blocks(const Info *info, char buf[32]);
 /* "rows16", "rows" or "mixed" */
 const char *info_layout(const Count *n);
-/* what limits attention: "causal" or "window" */
+/* what limits attention: "causal", "window" or, in both directions, nothing: "both" */
 const char *info_seen(const Info *info);
 
 /* An entry of the metadata `source`: the key that says how the weights were made, what stands

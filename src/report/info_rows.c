@@ -50,7 +50,9 @@ void info_config(Rows *r, const Config *c)
     rows_pair(r, "biases", "%s%s%s%s", c->qkv_bias || c->out_bias || c->ffn_bias ? "on" : "none",
               c->qkv_bias ? " q k v" : "", c->out_bias ? " wo" : "", c->ffn_bias ? " ffn" : "");
     rows_pair(r, "vocabulary", "%d, %s", c->vocab_size,
-              c->tied_embeddings ? "the head is the embedding (tied)" : "separate head (untied)");
+              c->tied_embeddings ? "the head is the embedding (tied)"
+              : c->headless      ? "no head: states and no logits"
+                                 : "separate head (untied)");
     rows_pair(r, "context", "%d", c->n_ctx);
     n = c->bos < 0 ? snprintf(words, sizeof words, "none;")
                    : snprintf(words, sizeof words, "%d;", c->bos);

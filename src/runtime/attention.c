@@ -1,5 +1,5 @@
-/* runtime/attention.c: causal (or windowed) attention over the KV cache, tile by tile. The L x L
- * matrix of scores never exists.
+/* runtime/attention.c: attention over the KV cache, tile by tile: causal, in a window, or over the
+ * whole text. The L x L matrix of scores never exists.
  *
  * A unit of work is a few consecutive tokens of one sequence under one KV head. Their queries
  * (all heads of the group) walk the tiles that they can see in ascending order, and share each
@@ -39,8 +39,9 @@ typedef struct AttentionUnit {
     int    next_head, first_tile; /* next unit of this thread with the same tokens; 0: none */
     int    first, n_tok;         /* tokens first .. first + n_tok - 1 of the call */
     int    pos;                  /* of the first token */
+    int    length;               /* of the sequence, with this call */
     int    group, d_head, window;
-    bool   chunked;
+    bool   chunked, bidirectional;
     size_t d_pad, state_floats;
     float *state, *part, *query, *result;
     AttnQuery *ask;              /* the queries that see the current tile */
@@ -63,6 +64,11 @@ static float *head_of(const AttentionUnit *u, const Act *a, int i)
     return act_row(a, u->first + i / u->group) + (u->first_head + i % u->group) * u->d_head;
 }
 
+static int end_of(const AttentionUnit *u, int pos)
+{
+    return window_end(u->window, u->bidirectional, pos, u->length);
+}
+
 typedef struct View { int first, end; bool starts; } View;
 
 /* What a query at pos sees of tile number `tile`: positions [first, end) of it (none if first >=
@@ -70,7 +76,7 @@ typedef struct View { int first, end; bool starts; } View;
 static View view_of(const AttentionUnit *u, int pos, int tile)
 {
     int oldest = window_oldest(u->window, u->chunked, pos);
-    int at = tile * KV_TILE, end = pos + 1 - at;
+    int at = tile * KV_TILE, end = end_of(u, pos) - at;
     return (View){.first  = oldest > at ? oldest - at : 0,
                   .end    = end < KV_TILE ? end : KV_TILE,
                   .starts = oldest / KV_TILE == tile};
@@ -166,7 +172,7 @@ static void begin(const Run *r, AttentionUnit *u, int *first, int *end)
         memcpy(u->query + (size_t)i * u->d_pad, head_of(u, &r->q, i),
                (size_t)u->d_head * sizeof(float));
     *first = u->first_tile = oldest / KV_TILE;
-    *end   = (u->pos + u->n_tok - 1) / KV_TILE + 1;
+    *end   = (end_of(u, u->pos + u->n_tok - 1) - 1) / KV_TILE + 1;
 }
 
 /* One unit, by this thread alone. */
@@ -240,8 +246,9 @@ static void attend_together(const Run *r, AttentionUnit *u, const Act *y, int l)
  * enough to split? With many units the last ones matter little. */
 static bool worth_cutting(const Run *r, const AttentionUnit *u, int turn, int n)
 {
-    int threads = r->team.n_threads, seen = u->pos + u->n_tok;
-    seen = u->window && u->window < seen ? u->window : seen;
+    int threads = r->team.n_threads, seen = end_of(u, u->pos + u->n_tok - 1);
+    int most = u->window << u->bidirectional;
+    seen = most && most < seen ? most : seen;
     return turn >= n / threads * threads && n < 8 * threads && seen >= 2 * KV_TILE * threads
         && tiles_in_scratch(u) > 0;
 }
@@ -261,12 +268,11 @@ static void enter_attention(const Run *r, int window)
     double        seen = 0, bytes = 0;
     if (!r->profile)
         return;
-    for (int t = 0; t < r->n_tok; t++) {
-        int n = r->token[t].pos + 1;
-        seen += window && window < n ? window : n;
-    }
     for (int s = 0; s < r->n_spans; s++) { /* the span's tokens share tiles */
         int n = r->span[s].pos + r->span[s].n_tok, most = window + r->span[s].n_tok - 1;
+        for (int pos = r->span[s].pos; pos < n; pos++)
+            seen += window_end(window, c->bidirectional, pos, n)
+                - window_oldest(window, false, pos);
         bytes += (double)r->kv_cache->tile_bytes / KV_TILE * (window && most < n ? most : n);
     }
     enter(r, "attention", bytes, 4.0 * c->heads * c->head_dim * seen);
@@ -297,10 +303,12 @@ void attention(Run *r, Act *y, int l)
                     .first = span->first + t,
                     .n_tok = span->n_tok - t < per_unit ? span->n_tok - t : per_unit,
                     .pos = span->pos + t,
+                    .length = span->pos + span->n_tok,
                     .group = q.end - q.first,
                     .d_head = c->head_dim,
                     .window = config_window(c, l),
                     .chunked = c->window_chunked,
+                    .bidirectional = c->bidirectional,
                     .state_floats = attn_state_floats(c->head_dim)
                 };
                 if (u.group <= 0)

@@ -8,7 +8,8 @@
  *
  * That is Llama. Other families have norms in other places, no gate, both halves of a block side
  * by side, several feed-forward networks of which each token takes a few, or an extra factor.
- * The config says which; the order stays the same.
+ * The config says which; the order stays the same. Causal attention, which sees the tokens before,
+ * may be attention to the whole text.
  *
  * Prefill, decode and many sequences are this function with another n_tok. Every line is one
  * operation of ops.h. An activation is [n_tok, width], a row for each token. A matrix W is

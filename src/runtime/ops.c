@@ -572,6 +572,8 @@ void head(Run *r, Act *xn)
     const Mat *w      = r->lm_head;
     size_t     stride = round_up((size_t)w->rows, LANES);
     int        first, end, n_tok = 0;
+    if (w->rows == 0) /* headless */
+        return;
     prepare(r, xn, w);
     touch(r, reads(xn, ANYWHERE), reads_low(r));
     for (int t = 0; r->profile && t < r->n_tok; t++)

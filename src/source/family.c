@@ -524,9 +524,9 @@ static const FamilyTensor neox_tensors[] = {
                { "mtp_use_dedicated_embeddings" } },                                               \
     .bos = -1, .eos = -1
 #define HAS_DELTA (DELTA_RULE | NORMS_PLUS_ONE)
-#define GEMMA_LINE                                                                        \
+#define GEMMA_LINE(more)                                                                  \
     .act_keys = { "hidden_activation", "hidden_act" }, .act = "gelu_pytorch_tanh",        \
-    .theta_keys = "rope_theta", .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH,      \
+    .theta_keys = "rope_theta", .has = EMBED_SCALED | NORMS_PLUS_ONE | GELU_IS_TANH | more, \
     .flags = { ATTENTION_BIAS }, .bos = 2, .eos = 1, INV_FREQ
 
 static const FamilyRope ministral3_rope = {
@@ -547,6 +547,9 @@ static const FamilyRope apertus_rope = {
 const Family families[] = {
     { .name = "llama", .architecture = { "LlamaForCausalLM", "LLaMAForCausalLM" }, .keys = no_keys,
       .tensors = no_tensors, LLAMA_LINE,
+      .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
+    { .name = "llama_bidirec", .architecture = { "LlamaBidirectionalModel" }, .keys = no_keys,
+      .tensors = no_tensors, LLAMA_LINE, .has = BOTH_WAYS,
       .flags = { ATTENTION_BIAS, MLP_BIAS }, .bos = 1, .eos = 2 },
     { .name = "mistral", .architecture = { "MistralForCausalLM" }, .keys = mistral_keys,
       .tensors = no_tensors, LLAMA_LINE,
@@ -588,18 +591,18 @@ const Family families[] = {
       .fixed = { { "original_max_position_embeddings" }, { "full_attn_mod", "1" },
                  { "interpolate_factor", "1" }, { "lm_head_bias", "false" } } },
     { .name = "gemma", .architecture = { "GemmaForCausalLM" }, .keys = gemma_keys,
-      .tensors = no_tensors, GEMMA_LINE,
+      .tensors = no_tensors, GEMMA_LINE(0),
       .theta = 10000, .rope_types = ALL_ROPES, .prefix = { "model." } },
     { .name = "gemma2", .architecture = { "Gemma2ForCausalLM" }, .keys = gemma2_keys,
-      .tensors = gemma2_tensors, GEMMA_LINE,
+      .tensors = gemma2_tensors, GEMMA_LINE(0),
       .placement = PLACE_BOTH, .theta = 10000, .rope_types = ALL_ROPES, .window = WINDOW_EVERY,
       .window_every = 2,
       .window_absent = 4096, .prefix = { "model." }, .fixed = { { "sliding_window_size" } } },
     { .name = "gemma3_text", .architecture = { "Gemma3ForCausalLM",
                                                "Gemma3ForConditionalGeneration" },
     .keys = gemma3_keys,
-      .tensors = gemma3_tensors, GEMMA_LINE, .placement = PLACE_BOTH, .qk_norm = QK_HEAD,
-      .theta = 1e6, .theta_window = 10000,
+      .tensors = gemma3_tensors, GEMMA_LINE(TAKES_BOTH_WAYS),
+      .placement = PLACE_BOTH, .qk_norm = QK_HEAD, .theta = 1e6, .theta_window = 10000,
       .rope_types = 1u << ROPE_DEFAULT | 1u << ROPE_LINEAR, .window = WINDOW_EVERY,
       .window_every = 6,
       .window_absent = 4096, .prefix = { "model.", "language_model.model.",

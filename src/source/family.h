@@ -84,6 +84,9 @@ enum {
     UNROTATED_SCALED = 1 << 25,            /* query_scale_unrotated; without it no query_scale */
     SHARED_AS_WIDE = 1 << 26,              /* shared_d_ff is expert_d_ff */
     LATENT_KV = 1 << 27,                   /* latent attention */
+    BOTH_WAYS = 1 << 28,                   /* attention in both directions */
+    /* use_bidirectional_attention says so, and halves the window */
+    TAKES_BOTH_WAYS = 1 << 29,
     SHORT_CONV = 1 << 13,                  /* layers that are no attention convolve */
     DELTA_RULE = 1 << 15,                  /* they have the gated delta rule, attention a gate */
     FF_ADJUSTED = 1 << 14,                 /* d_ff follows from block_... keys */

@@ -30,6 +30,8 @@ enum {
     OF_DELTA       = 1 << 16,
     /* value heads were reordered so that their keys come in turn */
     TILED_HEADS    = 1 << 17,
+    /* attention in both directions, half of a window on either side */
+    BOTH_DIRECTIONS = 1 << 18,
 };
 
 /* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
@@ -55,6 +57,7 @@ static const GgufArch archs[] = {
     { .name = "gemma",     .family = "gemma" },
     { .name = "gemma2",    .family = "gemma2", .flags = LAST_SCALE, .big_layers = 46 },
     { .name = "gemma3",    .family = "gemma3_text", .flags = LAST_SCALE, .big_layers = 62 },
+    { .name = "gemma-embedding", .family = "gemma3_text", .flags = BOTH_DIRECTIONS },
     { .name = "olmo2",     .family = "olmo2", .window_family = "olmo3", .full_every = 4 },
     { .name = "smollm3",   .family = "smollm3", .flags = ROTATES_PAIRS, .no_rope_every = 4 },
     { .name = "exaone4",   .family = "exaone4" },
@@ -194,7 +197,7 @@ static bool any_number(GgufReader *r, const char *key, double *out)
 /* Settings that change the result and are not supported, with the values that leave it as it is. */
 static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
     { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
-    { "attention.causal", { 1, 1 } },              { TEMPERATURE, { 0, 0 } },
+    { TEMPERATURE, { 0, 0 } },
     { "attention.temperature_length", { 0, 0 } },  { "attention.output_scale", { 0, 1 } },
     { "attention.value_scale", { 0, 1 } },         { "attention.shared_kv_layers", { 0, 0 } },
     { "attention.q_lora_rank", { 0, 0 } },         { "attention.kv_lora_rank", { 0, 0 } },
@@ -532,6 +535,23 @@ static bool read_window(GgufReader *r)
     return true;
 }
 
+/* llama.cpp, llama_hparams::is_masked_swa: at most half of the window away. */
+static bool read_directions(GgufReader *r)
+{
+    Config *c      = r->c;
+    bool    causal = !(r->arch->flags & BOTH_DIRECTIONS);
+    if (!maybe_flag(r, "attention.causal", &causal))
+        return false;
+    c->bidirectional = !causal;
+    if (r->arch->flags & BOTH_DIRECTIONS && !causal)
+        c->window = c->window ? c->window / 2 + 1 : 0;
+    else if (c->bidirectional && c->window)
+        return key_wrong(&r->keys, "attention.sliding_window", "expected none where attention goes "
+                                                               "in both directions, found %d",
+                         c->window);
+    return true;
+}
+
 static void read_scales(const GgufReader *r)
 {
     Config  *c     = r->c;
@@ -819,8 +839,8 @@ bool gguf_config(Source *s, const GgufArch *a, Error *err)
     if (a->window_family && has(&r, "attention.sliding_window"))
         r.family = family_find(a->window_family, NULL);
     if (!read_table(&r) || !read_sizes(&r) || !read_delta(&r) || !read_norms(&r) || !read_chunks(&r)
-        || !read_window(&r) || !read_experts(&r) || !read_rope(&r) || !read_window_theta(&r)
-        || !read_query_scale(&r) || !read_pool(&r) || !read_ids(&r)
+        || !read_directions(&r) || !read_window(&r) || !read_experts(&r) || !read_rope(&r)
+        || !read_window_theta(&r) || !read_query_scale(&r) || !read_pool(&r) || !read_ids(&r)
         || !nothing_unknown(&r))
         return false;
     if (c->kv_lora > 0)

@@ -62,6 +62,7 @@ typedef struct HfConfig {
     const FamilyWrapper *wrapper;
     bool                 halves;       /* heads rotate as halves, whatever the family's rows say */
     bool                 head_decides; /* the model is tied if no head is stored */
+    bool                 inside;       /* a model that is saved without its head */
     HfQuant              quant;
 } HfConfig;
 
@@ -87,7 +88,7 @@ typedef struct HfReader {
     const FamilyWrapper *wrapper;
     const Family        *family;
     Config              *c;
-    bool                 halves;    /* as in HfConfig */
+    bool                 halves, inside; /* as in HfConfig */
     Source              *source;    /* gets the warnings */
 } HfReader;
 

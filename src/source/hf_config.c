@@ -65,6 +65,16 @@ static bool unwrap(HfReader *r)
     return true;
 }
 
+/* LlamaModel for LlamaForCausalLM, Gemma3TextModel for Gemma3ForCausalLM: what is saved without its
+ * head. */
+static bool is_inside(const char *with_head, const char *architecture)
+{
+    const char *end = strstr(with_head, "ForCausalLM");
+    size_t      n   = end ? (size_t)(end - with_head) : 0;
+    return n && strncmp(architecture, with_head, n) == 0
+        && (strcmp(architecture + n, "Model") == 0 || strcmp(architecture + n, "TextModel") == 0);
+}
+
 /* model_type names the family. Old files have only architectures; if both are there, they must
  * fit. */
 static bool find_family(HfReader *r)
@@ -89,6 +99,9 @@ static bool find_family(HfReader *r)
     for (int i = 0; i < 2 && architecture && json_count(list) == 1; i++)
         if (r->family->architecture[i] && strcmp(r->family->architecture[i], architecture) == 0)
             return true;
+    if (architecture && json_count(list) == 1
+        && is_inside(r->family->architecture[0], architecture))
+        return r->inside = true;
     if (r->wrapper && architecture && json_count(list) == 1
         && strcmp(r->wrapper->architecture, architecture) == 0)
         return true;
@@ -572,6 +585,46 @@ static bool read_window(HfReader *r)
     return true;
 }
 
+/* Does each token see the whole text? Gemma 3 then has a window of half its size on either side. */
+static bool read_directions(HfReader *r)
+{
+    static const char both_key[] = "use_bidirectional_attention", causal_key[] = "is_causal";
+    Config     *c      = r->c;
+    const Json *causal = key_take(&r->keys, causal_key),
+               *both = r->family->has & TAKES_BOTH_WAYS ? key_take(&r->keys, both_key) : NULL;
+    bool is_causal = true, on = false;
+    if ((causal && !json_is_null(causal)
+         && !json_read_bool(causal, key_what(&r->keys, causal_key), &is_causal, r->keys.err))
+        || (both && !json_is_null(both)
+            && !json_read_bool(both, key_what(&r->keys, both_key), &on, r->keys.err)))
+        return false;
+    c->bidirectional = on || !is_causal || r->family->has & BOTH_WAYS;
+    if (on)
+        c->window = c->window ? c->window / 2 + 1 : 0;
+    return on || !c->bidirectional || c->window == 0
+        || key_wrong(&r->keys, window_key(c), "expected none where attention goes in both "
+                                              "directions, found %d", c->window);
+}
+
+/* nvidia's: how states become a vector, where no modules.json says it. */
+static bool read_pool(HfReader *r)
+{
+    static const struct { const char *word; PoolKind kind; } words[] = {
+        { "avg", POOL_MEAN }, { "last", POOL_LAST }, { "cls", POOL_CLS }
+    };
+    const Json *j    = key_take(&r->keys, "pooling");
+    const char *word = "";
+    if (!j || json_is_null(j))
+        return true;
+    if (!json_read_string(j, key_what(&r->keys, "pooling"), &word, r->keys.err))
+        return false;
+    r->c->pool = POOL_OTHER;
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(word, words[i].word) == 0)
+            r->c->pool = words[i].kind;
+    return true;
+}
+
 /* A theta for each layer, 0: it does not rotate. Ours are one for layers with a window, and one for
  * the others. */
 static bool layer_thetas(HfReader *r)
@@ -788,7 +841,8 @@ static bool read_config(HfReader *r, HfQuant *quant)
 {
     return unwrap(r) && find_family(r) && hf_quant_read(r, quant) && read_table(r) && read_flags(r)
         && read_activation(r) && read_heads(r) && hf_rope_read(r)
-        && read_latent(r) && read_state(r) && no_rope_layers(r) && read_window(r) && layer_thetas(r)
+        && read_latent(r) && read_state(r) && no_rope_layers(r) && read_window(r)
+        && read_directions(r) && read_pool(r) && layer_thetas(r)
         && read_experts(r) && read_next(r)
         && read_ids(r) && check_left(r);
 }
@@ -838,6 +892,7 @@ bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *pat
     out->family  = r.family;
     out->wrapper = r.wrapper;
     out->halves  = r.halves;
+    out->inside  = r.inside;
     const Json *tied  = r.wrapper ? json_get(root, "tie_word_embeddings") : NULL;
     out->head_decides = r.wrapper && r.wrapper->head_decides && (!tied || json_is_null(tied));
     const Json *own = r.wrapper && r.wrapper->either_ties ? json_get(root, r.wrapper->key) : NULL;

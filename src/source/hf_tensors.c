@@ -130,7 +130,9 @@ static const char *choose_prefix(HfBinder *b)
         if (find(b, name))
             return b->prefix;
     }
-    return f->prefix[0];
+    b->prefix = "";
+    fill_in(b, embed->name, 0, 0, false, name);
+    return find(b, name) ? "" : f->prefix[0];
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
@@ -254,17 +256,12 @@ static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const 
 
 static bool missing(const HfBinder *b, const TensorSpec *s, const char *name, const Shape *want)
 {
-    char        shape[96], why[256] = "";
-    const char *bare =
-        strncmp(name, b->prefix, strlen(b->prefix)) == 0 ? name + strlen(b->prefix) : name;
+    char shape[96], why[256] = "";
     if (s->role == ROLE_LM_HEAD)
         snprintf(why, sizeof why,
                  " (tie_word_embeddings is false; a model without a head is a tied one)");
     else if (s->bias)
         snprintf(why, sizeof why, " (the config asks for this bias)");
-    else if (bare != name && find(b, bare))
-        snprintf(why, sizeof why,
-                 " (it is there as %s: the folder holds a bare model without its head)", bare);
     else if (strstr(b->s->path, "-of-0"))
         snprintf(why, sizeof why, " (if this is one file of several, give their folder)");
     return fail(b->err, INPUT, "%s: tensor %s: expected %s, found no such tensor%s", b->s->path,
@@ -692,9 +689,11 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
         return no_memory(s->path, err);
     if (h->head_decides)
         c->config.tied_embeddings = !stores_head(&b);
+    b.prefix           = choose_prefix(&b);
+    c->config.headless = (h->inside || !*b.prefix) && !c->config.tied_embeddings
+        && !stores_head(&b);
     if (!source_begin(s, err))
         return false;
-    b.prefix = choose_prefix(&b);
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)
         if (!bind(&b, &spec, &s->rows[i], &c->tensor[i]))
             return false;

@@ -20,6 +20,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
           "norm_placement", "pre, post, both or output" },
         { c->qk_norm == QK_HEADS || c->qk_norm == QK_PLAIN, "qk_norm", "none, head or vector" },
         { c->window_chunked, "window_chunked", "false" },
+        { c->bidirectional, "bidirectional", "false" },
         { c->n_experts > 0, "n_experts", "0" },
         { c->kv_lora > 0, "kv_lora", "0" },
         { config_has_state(c), "state_layers", "none" },

@@ -816,7 +816,7 @@ def test_what_each_family_refuses():
     case("granite", {"rope_scaling": {"type": "dynamic", "factor": 2.0, "alpha": 3}}, "rope_scaling.alpha", "unknown key")
     case("gemma2", {"final_logit_softcapping": 0}, "final_logit_softcapping", "above 0")
     case("gemma2", {"use_bidirectional_attention": True}, "use_bidirectional_attention", "true")
-    case("qwen2", {"is_causal": False}, "is_causal", "expected true, found false")
+    case("mistral-window", {"is_causal": False}, "sliding_window", "expected none where attention goes in both directions")
     case("granite", {"logits_scaling": 0}, "logits_scaling", "above 0")
     case("cohere", {"use_qk_norm": True}, "self_attn.q_norm.weight", "no such tensor")
     case("stablelm", {"partial_rotary_factor": 0.3}, "partial_rotary_factor", "head_dim 12")

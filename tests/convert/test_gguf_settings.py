@@ -81,12 +81,12 @@ def test_an_attention_factor_multiplies_that_of_yarn():
 
 
 def test_settings_that_would_change_the_result_are_refused_by_name():
-    for key, value in {"attention.clamp_kqv": (F32, 8.0), "attention.max_alibi_bias": (F32, 8.0), "attention.causal": (BOOL, False),
+    for key, value in {"attention.clamp_kqv": (F32, 8.0), "attention.max_alibi_bias": (F32, 8.0), "attention.output_scale": (F32, 2.0),
                        "expert_weights_scale": (F32, 2.5), "expert_gating_func": (U32, 2), "leading_dense_block_count": (U32, 1),
                        "no_rope_layer_step": (U32, 4), "rope.scaling.yarn_log_multiplier": (F32, 0.1), "swin_norm": (BOOL, True),
                        "attention.shared_kv_layers": (ARRAY, (U32, [0, 1]))}.items():
         refused(model({key: value}), "llama." + key, "would change the result")
-        nothing = {F32: 0.0, BOOL: key == "attention.causal", U32: 0, ARRAY: (U32, [0, 0])}[value[0]]
+        nothing = {F32: 0.0, BOOL: False, U32: 0, ARRAY: (U32, [0, 0])}[value[0]]
         assert logits(model({key: (value[0], nothing)})) == logits(model()), key
 
 
