@@ -20,6 +20,7 @@ const Command *const commands[] = {
     &cmd_tokenize,
     &cmd_constrain,
     &cmd_embed,
+    &cmd_rerank,
     &cmd_logits,
     &cmd_verify,
     &cmd_audit,

@@ -1011,6 +1011,13 @@ TBLOCK_API bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_
 TBLOCK_API bool tblock_rerank_score(const tblock_model *m, const float *logits, double *score,
                                     tblock_error *err);
 
+/* Both for n documents, most often of one query: scores [n], in batches of as many as the context
+ * has sequences. A score depends on its own texts alone. The context must have no open generation.
+ * Fails as these two and tblock_embed do; *failed, which may be NULL, is then the document, or n:
+ * no one document. */
+TBLOCK_API bool tblock_rerank(tblock_context *c, const tblock_rerank_texts *texts, size_t n,
+                              double *scores, size_t *failed, tblock_error *err);
+
 /* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */
 
 /* Load a LoRA adapter for a model: a folder with adapter_config.json and adapter_model.safetensors,

@@ -305,39 +305,26 @@ class Context(Handle):
 
     def rerank(self, query: Text, documents: Sequence[Text], *, instruction: Optional[Text] = None) -> npt.NDArray[np.float64]:
         """How well each document meets the query, 0 to 1, float64 [n], by a model in the form of Qwen3-Reranker
-        (docs/embeddings.md). instruction: None: that of the model card. Runs in sequence 0."""
+        (docs/embeddings.md). instruction: None: that of the model card. As many are computed at once as there are sequences."""
         if isinstance(documents, (str, bytes)):
             raise UsageError("documents: expected a list, found %r" % (documents,))
-        scores, score, model = np.empty(len(documents)), ffi.new("double *"), self.model._c
-        with self._use() as c:
-            call("tblock_seq_rewind", c, 0, 0)
-            before = np.empty(0, np.int32)
-            for i, document in enumerate(documents):
-                ids = self._judged(query, document, instruction)
-                n = min(len(before), len(ids) - 1)
-                differ = np.flatnonzero(before[:n] != ids[:n])
-                try:
-                    call("tblock_seq_rewind", c, 0, int(differ[0]) if len(differ) else n)
-                except UsageError:  # behind a sliding window
-                    call("tblock_seq_rewind", c, 0, 0)
-                row = self._decode(c, c_ids(ids[lib.tblock_seq_length(c, 0):]), 0, "last")
-                assert row is not None
-                call("tblock_rerank_score", model, ffi.from_buffer("float[]", np.ascontiguousarray(row[0])), score)
-                scores[i], before = score[0], ids
-        return scores
-
-    def _judged(self, query: Text, document: Text, instruction: Optional[Text]) -> Ids:
-        texts = ffi.new("tblock_rerank_texts *")
-        kept: list[Any] = []
-        for name, value in (("query", query), ("document", document), ("instruction", instruction)):
-            if value is not None:
+        texts, kept = ffi.new("tblock_rerank_texts[]", len(documents)), []
+        common = {name: value for name, value in (("query", query), ("instruction", instruction)) if value is not None}
+        for i, document in enumerate(documents):
+            for name, value in {**common, "document": document}.items():
                 raw = text_bytes(name, value)
                 kept.append(ffi.new("char[]", raw))
-                setattr(texts, name, kept[-1])
-                setattr(texts, "n_" + name, len(raw))
-        ids, n = ffi.new("int32_t **"), ffi.new("size_t *")
-        call("tblock_rerank_prompt", self.model._c, texts, ids, n)
-        return array(owned(ids[0]), (int(n[0]),), "i4")
+                setattr(texts[i], name, kept[-1])
+                setattr(texts[i], "n_" + name, len(raw))
+        scores, failed = np.empty(len(documents)), ffi.new("size_t *", len(documents))
+        with self._use() as c:
+            try:
+                call("tblock_rerank", c, texts, len(documents), ffi.from_buffer("double[]", scores), failed)
+            except Error as e:
+                if failed[0] < len(documents):
+                    raise type(e)("documents[%d]: %s" % (failed[0], e.message)) from None
+                raise
+        return scores
 
     def eval_text(self, prompt: Prompt, **options: Any) -> Record:
         """Perplexity of a text (with BOS) or of ids: nll, perplexity, bits_per_byte, accuracy and their errors (docs/eval.md).

@@ -1,5 +1,5 @@
-/* api/embed_api.c: many texts as vectors. Each is a generation that draws nothing; as many are open
- * at once as fill a batch. */
+/* api/embed_api.c: many texts as vectors, or as judgements of documents. Each is a generation that
+ * draws nothing or one token; as many are open at once as fill a batch. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -32,7 +32,8 @@ typedef struct Embedder {
     size_t                     n, next, n_done;
     int                        pool;
     bool                       normalize;
-    float                     *out;    /* [n, d_model] */
+    float                     *out;    /* [n, d_model], or ... */
+    double                    *score;  /* ... [n]: of the logits behind each text */
     tblock_generation        **open;   /* [n_open], of texts which[i] */
     size_t                    *which, n_open;
     size_t                     failed; /* the text; n: none */
@@ -43,7 +44,7 @@ typedef struct Embedder {
 static void forget(Embedder *e, int32_t seq)
 {
     Error         ignored;
-    const int32_t keep = e->pool == TBLOCK_POOL_LAST ? e->c->n_batch : 0;
+    const int32_t keep = e->score || e->pool == TBLOCK_POOL_LAST ? e->c->n_batch : 0;
     if (tblock_seq_length(e->c, seq) > keep && !tblock_seq_rewind(e->c, seq, keep, &ignored))
         tblock_seq_rewind(e->c, seq, 0, &ignored);
 }
@@ -79,7 +80,7 @@ static bool open_texts(Embedder *e, Error *err)
         const tblock_embed_text  *t = &e->text[e->next];
         tblock_generation_options o = { .ids        = t->ids,
                                         .n_ids      = t->n_ids,
-                                        .max_tokens = -1,
+                                        .max_tokens = e->score ? 1 : -1,
                                         .pool       = e->pool };
         e->failed                   = e->next;
         e->open[e->n_open]          = tblock_generation_open(e->c, &o, err);
@@ -91,9 +92,18 @@ static bool open_texts(Embedder *e, Error *err)
     return true;
 }
 
-static bool take_vectors(Embedder *e, Error *err)
+static bool take_answer(const Embedder *e, const tblock_generation *g,
+                        const tblock_generation_info *now, size_t text, Error *err)
 {
-    const size_t d_model = (size_t)e->c->model->weights.cfg.d_model;
+    const tblock_model *m = e->c->model;
+    if (e->score)
+        return tblock_rerank_score(m, now->logits, &e->score[text], err);
+    return tblock_generation_embedding(g, e->normalize,
+                                       e->out + text * (size_t)m->weights.cfg.d_model, err);
+}
+
+static bool take_answers(Embedder *e, Error *err)
+{
     for (size_t i = 0; i < e->n_open;) {
         tblock_generation_info now;
         tblock_generation_describe(e->open[i], &now);
@@ -104,8 +114,7 @@ static bool take_vectors(Embedder *e, Error *err)
         e->failed = e->which[i];
         if (now.end == TBLOCK_END_FAILED)
             return fail(err, now.error->status, "%s", now.error->msg);
-        if (!tblock_generation_embedding(e->open[i], e->normalize, e->out + e->which[i] * d_model,
-                                         err))
+        if (!take_answer(e, e->open[i], &now, e->which[i], err))
             return false;
         e->failed = e->n;
         close_text(e, i);
@@ -114,31 +123,58 @@ static bool take_vectors(Embedder *e, Error *err)
     return true;
 }
 
+/* e has all but what is open. */
+static bool compute(Embedder *e, bool (*progress)(void *user, double done), void *user,
+                    size_t *failed, Error *err)
+{
+    const size_t n = e->n;
+    e->failed = n;
+    e->open   = malloc((size_t)e->c->n_seqs * sizeof *e->open);
+    e->which  = malloc((size_t)e->c->n_seqs * sizeof *e->which);
+    bool good = (e->open && e->which) || no_memory(NULL, err);
+    while (good && e->n_done < n)
+        good = open_texts(e, err)
+            && tblock_advance(e->c, e->open, e->n_open, 0, err) && take_answers(e, err)
+            && (!progress || progress(user, (double)e->n_done / (double)n)
+                || fail(err, SYSTEM, "stopped after %zu of %zu texts", e->n_done, n));
+    while (e->n_open)
+        close_text(e, e->n_open - 1);
+    if (failed)
+        *failed = e->failed;
+    free(e->open);
+    free(e->which);
+    return good;
+}
+
 bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
                   const tblock_embed_options *opt, float *out, size_t *failed, tblock_error *err)
 {
     static const tblock_embed_options none;
     const tblock_embed_options       *o = opt ? opt : &none;
-    Embedder e = { .c         = c,
-                    .text      = text,
-                    .n         = n,
-                    .failed    = n,
-                    .normalize = !o->raw,
-                    .out       = out,
-                    .open      = malloc((size_t)c->n_seqs * sizeof *e.open),
-                    .which     = malloc((size_t)c->n_seqs * sizeof *e.which) };
-    bool good = ((e.open && e.which) || no_memory(NULL, err))
-        && tblock_pool_choose(c->model, o->pool, &e.pool, err);
-    while (good && e.n_done < n)
-        good = open_texts(&e, err)
-            && tblock_advance(c, e.open, e.n_open, 0, err) && take_vectors(&e, err)
-            && (!o->progress || o->progress(o->user, (double)e.n_done / (double)n)
-                || fail(err, SYSTEM, "stopped after %zu of %zu texts", e.n_done, n));
-    while (e.n_open)
-        close_text(&e, e.n_open - 1);
+    Embedder e = { .c = c, .text = text, .n = n, .normalize = !o->raw, .out = out };
     if (failed)
-        *failed = e.failed;
-    free(e.open);
-    free(e.which);
+        *failed = n;
+    return tblock_pool_choose(c->model, o->pool, &e.pool, err)
+        && compute(&e, o->progress, o->user, failed, err);
+}
+
+bool tblock_rerank(tblock_context *c, const tblock_rerank_texts *texts, size_t n, double *scores,
+                   size_t *failed, tblock_error *err)
+{
+    tblock_embed_text *prompt = calloc(n ? n : 1, sizeof *prompt);
+    Embedder           e      = { .c = c, .text = prompt, .n = n, .score = scores };
+    bool               good   = prompt || no_memory(NULL, err);
+    size_t             made   = 0, at = n;
+    for (int32_t *ids; good && made < n; made += good) {
+        good = tblock_rerank_prompt(c->model, &texts[made], &ids, &prompt[made].n_ids, err);
+        prompt[made].ids = ids;
+        at               = good ? n : made;
+    }
+    good = good && compute(&e, NULL, NULL, &at, err);
+    if (failed)
+        *failed = at;
+    for (size_t i = 0; i < made; i++)
+        free((void *)(uintptr_t)prompt[i].ids);
+    free(prompt);
     return good;
 }

@@ -100,8 +100,8 @@ typedef struct Command {
 } Command;
 
 extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_audit,
-    cmd_embed, cmd_eval, cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize, cmd_convert,
-    cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
+    cmd_embed, cmd_rerank, cmd_eval, cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize,
+    cmd_convert, cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
 
 extern const Command *const commands[]; /* in the order of the help; ends with NULL */
 

@@ -38,6 +38,26 @@ def score_of(s, model, ids):
     return 1 / (1 + math.exp(logits[no] - logits[yes]))
 
 
+def the_program_gives_the_same_scores():
+    """tblock rerank, whatever its threads, and where its documents come from."""
+    import json
+    folder, model = model_of([*CHATML, "yes", "no"])
+    with folder, Server(model=model) as s:
+        lines = [d for d in DOCUMENTS if "\n" not in d]
+        expected = [{"index": r["index"], "relevance_score": r["relevance_score"], "document": r["document"]["text"]}
+                    for r in s.post(PATH, query=QUERY, documents=lines, instruction="Find it.")["results"]]
+        for options, text in (((*lines,), None), (("--threads", "1", *lines), None), ((), "".join(d + "\n" for d in lines)),
+                              (("-f", "-", "--top-n", "3"), "".join(d + "\n" for d in lines))):
+            done = subprocess.run([TBLOCK, "rerank", model, "--query", QUERY, "--instruction", "Find it.", *options], input=text,
+                                  capture_output=True, text=True)
+            assert done.returncode == 0 and not done.stderr, done.stderr
+            assert [json.loads(line) for line in done.stdout.splitlines()] == (expected if "--top-n" not in options else expected[:3]), options
+    for options, said in ((("a",), "--query: expected"), (("--query", "q", "-f", "x", "a"), "--file: expected no documents beside it"),
+                          (("--query", "q", "--top-n", "-1"), "--top-n")):
+        done = subprocess.run([TBLOCK, "rerank", model, *options], capture_output=True, text=True)
+        assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
 def near(a, b):
     """math.exp and ours differ in the last bits."""
     return abs(a - b) <= 4 * math.ulp(b)
@@ -107,4 +127,5 @@ def what_is_wrong_is_named():
             s.refused(PATH, 400, "rerank: expected one token for '%s'" % missing, None, query="a", documents=["a"])
 
 
-sys.exit(attempt_all(scores_are_those_of_the_model_card, parameters_are_those_of_cohere_and_jina, company_changes_nothing, what_is_wrong_is_named))
+sys.exit(attempt_all(scores_are_those_of_the_model_card,
+                     parameters_are_those_of_cohere_and_jina, company_changes_nothing, the_program_gives_the_same_scores, what_is_wrong_is_named))
