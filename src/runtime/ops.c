@@ -531,6 +531,7 @@ void hidden(Run *r, Act *h, Act *in, const Layer *w)
     bool gated  = w_gate->rows > 0, ours = ints && units % r->team.n_threads == 0 && !r->ranks;
     Cut  cut    = ours ? ANYWHERE : BY_COLUMNS;
     r->xielu = w->xielu;
+    h->width = w_up->rows; /* experts of other layers may be wider */
     prepare(r, in, w_up);
     if (gated)
         prepare(r, in, w_gate);

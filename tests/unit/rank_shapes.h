@@ -23,7 +23,7 @@ static const char *const rank_shape[] = {
     SHAPE("\"d_model\": 45, \"n_layers\": 4, \"heads\": 6, \"kv_heads\": 3, \"head_dim\": 12, "
           "\"state_layers\": [1, 3], \"conv_taps\": 5, \"conv_bias\": true, \"window\": 66, "
           "\"norm_placement\": \"both\", \"full_layers\": [2], \"n_experts\": 6, "
-          "\"experts_used\": 2, \"expert_d_ff\": 40, \"dense_layers\": [0, 1]"),
+          "\"experts_used\": 2, \"expert_d_ff\": 72, \"dense_layers\": [0, 1]"),
     SHAPE("\"d_model\": 96, \"n_layers\": 3, \"heads\": 4, \"kv_heads\": 2, "
           "\"state_layers\": [0, 2], \"conv_taps\": 3, \"qk_norm\": \"head\", "
           "\"tied_embeddings\": true"),
