@@ -71,7 +71,7 @@ typedef struct AttnQuery {
 
 typedef struct AttnTile {
     const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane
-                                  * t%16 of group t/16 */
+                                  * t%16 of group t/16; NULL: K is V, and `wide` is there */
     const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to
                                   * 16 */
     const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: by what a position's codes are

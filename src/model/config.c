@@ -401,6 +401,7 @@ int  config_query_dim(const Config *c)
     return c->kv_lora ? c->rotary_dim + c->nope_dim : c->head_dim;
 }
 int  config_value_dim(const Config *c) { return c->kv_lora ? c->v_dim : c->head_dim; }
+int  config_kv_vectors(const Config *c) { return c->kv_lora ? 1 : 2; }
 double config_attn_scale(const Config *c)
 {
     return c->attn_scale != 0 ? c->attn_scale : 1 / sqrt((double)config_query_dim(c));

@@ -200,6 +200,8 @@ double config_yarn_mscale(double factor, double mscale);
 /* The width of a head in what wq makes, and in what wo reads. */
 int config_query_dim(const Config *c);
 int config_value_dim(const Config *c);
+/* What the cache keeps of a position and KV head: K and V, 2, or the one that is both. */
+int config_kv_vectors(const Config *c);
 
 /* Has the feed-forward a gate (SwiGLU, GEGLU)? What is its activation called? */
 bool        config_gated(const Config *c);

@@ -119,11 +119,11 @@ int count_rotated(const Config *c)
 KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
 {
     uint64_t head = (uint64_t)c->head_dim * (uint64_t)element_bytes + (uint64_t)scale_bytes;
-    KvCount kv = { .layer_bytes = 2 * (uint64_t)c->kv_heads * head,
+    KvCount kv = { .layer_bytes = (uint64_t)config_kv_vectors(c) * (uint64_t)c->kv_heads * head,
                    .state_bytes = (uint64_t)count_state(c) * config_state_floats(c) * 4,
                    .positions   = c->n_ctx,
                    .n_windowed  = c->window < c->n_ctx ? count_windowed(c) : 0,
-                   .mha_ratio   = 2.0 * c->kv_heads * c->head_dim
+                   .mha_ratio   = (double)config_kv_vectors(c) * c->kv_heads * c->head_dim
                        / ((double)c->heads * (config_query_dim(c) + config_value_dim(c))) };
     int      attend = c->n_layers - count_state(c);
     uint64_t n_full = (uint64_t)(attend - kv.n_windowed);

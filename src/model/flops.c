@@ -65,6 +65,7 @@ typedef struct Sizes {
     double dense, moe, attends, state;     /* share of the blocks that are such */
     double tokens, pairs_full, pairs_seen; /* pairs: of one head, all sequences */
     double kv_read, kv_written;            /* bytes of K, and of V              */
+    double vectors;                        /* K and V, or 1 that is both        */
 } Sizes;
 
 /* How many positions the queries of a prompt of n tokens see, added up. */
@@ -112,6 +113,7 @@ static Sizes measure(const Config *c, const FlopLoad *load)
     double kept  = s.kv * load->kv_bytes + (double)c->kv_heads * load->kv_scale_bytes;
     s.kv_read    = s.attends * batch * (load->decode ? seen : n) * kept;
     s.kv_written = s.attends * s.tokens * kept;
+    s.vectors    = config_kv_vectors(c);
     return s;
 }
 
@@ -162,8 +164,8 @@ static FlopRow rope(const Sizes *s)
 {
     double share = s->rotary / s->head_dim;
     return row(3 * s->tokens * share * (s->q + s->kv),
-               ACT * s->tokens * (2 * share * (s->q + s->kv) + 2 * s->attends * s->kv)
-                   + 2 * s->kv_written);
+               ACT * s->tokens * (2 * share * (s->q + s->kv) + s->vectors * s->attends * s->kv)
+                   + s->vectors * s->kv_written);
 }
 
 /* ---- Feed-forward ---------------------------------------------------------------------------- */
@@ -245,7 +247,8 @@ static void count_attention(Flops *f, const Sizes *s, const Config *c)
 {
     double io = s->attends * ACT * s->tokens * s->q;
     f->op[OP_QK] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
-    f->op[OP_AV] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen, io + s->kv_read };
+    f->op[OP_AV] = (FlopRow){ 2 * s->q * s->pairs_full, 2 * s->q * s->pairs_seen,
+                              io + (s->vectors - 1) * s->kv_read };
     /* For each score: scale, maximum, difference, exp, sum. For each query and head: 1 / sum, and
      * the result times it. */
     double once = s->attends * s->tokens * s->heads * (1 + s->head_dim);

@@ -19,6 +19,12 @@ int attention_queries(const Config *c)
     return group > ATTN_MAX_Q ? group : ATTN_MAX_Q / group * group;
 }
 
+/* Room for K as the kernel wants it, where the cache has V alone. */
+static size_t wide_floats(const Config *c)
+{
+    return config_kv_vectors(c) == 1 ? attn_wide_floats(c->head_dim) : 0;
+}
+
 /* Scratch for a unit: a state, a partial state, an aligned query and an aligned result for each
  * of its queries, and the list of queries for the kernel. */
 size_t attention_scratch_floats(const Config *c)
@@ -28,7 +34,8 @@ size_t attention_scratch_floats(const Config *c)
     return (size_t)attention_queries(c) * per_query
            + round_up(((size_t)attention_queries(c) * sizeof(AttnQuery) + sizeof(float) - 1)
                           / sizeof(float),
-                      LANES);
+                      LANES)
+           + wide_floats(c);
 }
 
 enum { FETCH_TILES = 4 };            /* how many tiles ahead the tile table's entry is fetched */
@@ -43,7 +50,7 @@ typedef struct AttentionUnit {
     int    group, d_head, window;
     bool   chunked, bidirectional;
     size_t d_pad, state_floats;
-    float *state, *part, *query, *result;
+    float *state, *part, *query, *result, *wide; /* wide NULL: it is in Run.scratch, where free */
     AttnQuery *ask;              /* the queries that see the current tile */
 } AttentionUnit;
 
@@ -56,6 +63,8 @@ static void lay_out(AttentionUnit *u, const Run *r, int n_q)
     u->query        = u->part + (size_t)n_q * u->state_floats;
     u->result       = u->query + (size_t)n_q * u->d_pad;
     u->ask          = (AttnQuery *)(void *)(u->result + (size_t)n_q * u->d_pad);
+    size_t wide     = wide_floats(&r->model->cfg);
+    u->wide = wide ? r->attn_scratch + attention_scratch_floats(&r->model->cfg) - wide : NULL;
 }
 
 /* Query i's head in its token's row. */
@@ -102,8 +111,8 @@ static NextTile next_place(const Run *r, const AttentionUnit *u, int l, int tile
 static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, NextTile next,
                          float *wide, float *first, float *part)
 {
-    int          n_ask = 0;
-    const float *scales = kv_cache_scales(r->kv_cache, u->seq, l, u->kv_head, tile);
+    const KvCache *kv    = r->kv_cache;
+    int            n_ask = 0;
     for (int t = 0; t < u->n_tok; t++) {
         View   v  = view_of(u, u->pos + t, tile);
         float *to = v.starts ? first : part;
@@ -113,16 +122,15 @@ static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, 
                                           .end   = v.end,
                                           .part  = to + (size_t)i * u->state_floats};
     }
-    r->kernels->attn_tile[r->kv_cache->shape.type](&(AttnTile){
-        .k = kv_cache_k(r->kv_cache, u->seq, l, u->kv_head, tile),
-        .v = kv_cache_v(r->kv_cache, u->seq, l, u->kv_head, tile),
-        .k_scale = scales,
-        .v_scale = scales ? scales + KV_TILE : NULL,
-        .next_k = next.tile < 0 ? NULL : kv_cache_k(r->kv_cache, u->seq, l, next.kv_head,
-                                                    next.tile),
-        .next_scale = next.tile < 0 ? NULL : kv_cache_scales(r->kv_cache, u->seq, l, next.kv_head,
+    r->kernels->attn_tile[kv->shape.type](&(AttnTile){
+        .k = kv->shape.v_is_k ? NULL : kv_cache_k(kv, u->seq, l, u->kv_head, tile),
+        .v = kv_cache_v(kv, u->seq, l, u->kv_head, tile),
+        .k_scale = kv_cache_k_scales(kv, u->seq, l, u->kv_head, tile),
+        .v_scale = kv_cache_v_scales(kv, u->seq, l, u->kv_head, tile),
+        .next_k = next.tile < 0 ? NULL : kv_cache_k(kv, u->seq, l, next.kv_head, next.tile),
+        .next_scale = next.tile < 0 ? NULL : kv_cache_k_scales(kv, u->seq, l, next.kv_head,
             next.tile),
-        .wide = wide,
+        .wide = u->wide ? u->wide : wide,
         .head_dim = u->d_head,
         .scale = r->attn_scale,
         .soft_cap = r->attn_softcap,

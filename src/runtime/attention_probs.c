@@ -13,9 +13,26 @@
 #include <math.h>
 #include <string.h>
 
+/* Position `at` of a cache of V alone, as f32. row: room for [head_dim]. */
+static const float *row_of(const Run *r, int seq, int l, int kv_head, int at, float *row)
+{
+    const KvCache *c      = r->kv_cache;
+    const size_t   first  = (size_t)(at % KV_TILE) * (size_t)c->v_stride;
+    const void    *tile   = kv_cache_v(c, seq, l, kv_head, at / KV_TILE);
+    const int      d_head = c->shape.head_dim;
+    if (c->shape.type == KV_F32)
+        return (const float *)tile + first;
+    if (c->shape.type == KV_F16)
+        r->kernels->f16_to_f32(row, (const uint16_t *)tile + first, d_head);
+    for (int d = 0; c->shape.type == KV_Q8 && d < d_head; d++)
+        row[d] = (float)((const int8_t *)tile + first)[d]
+            * kv_cache_v_scales(c, seq, l, kv_head, at / KV_TILE)[at % KV_TILE];
+    return row;
+}
+
 /* Scores of one query against the 16 positions from `at`, a multiple of 16. Lanes without a
- * position give whatever the tile holds. panel: room for [head_dim, 16] f32, used if the cache
- * is not f32. */
+ * position give whatever the tile holds. panel: room for [head_dim, 16 + 1] f32, used if the
+ * cache is not f32 or has V alone. */
 static void scores(const Run *r, const float *q, int seq, int l, int kv_head, int at, float *panel,
                    float *s)
 {
@@ -25,12 +42,20 @@ static void scores(const Run *r, const float *q, int seq, int l, int kv_head, in
     const void    *tile   = kv_cache_k(c, seq, l, kv_head, at / KV_TILE);
     const float   *k      = (const float *)tile + group * elements;
 
-    if (c->shape.type == KV_F16) {
+    if (c->shape.v_is_k) {
+        float *row = panel + elements;
+        for (size_t i = 0; i < LANES; i++) {
+            const float *v = row_of(r, seq, l, kv_head, at + (int)i, row);
+            for (size_t d = 0; d < d_head; d++)
+                panel[d * LANES + i] = v[d];
+        }
+        k = panel;
+    } else if (c->shape.type == KV_F16) {
         r->kernels->f16_to_f32(panel, (const uint16_t *)tile + group * elements, (int)elements);
         k = panel;
     } else if (c->shape.type == KV_Q8) {
         const int8_t *code  = (const int8_t *)tile + group * elements;
-        const float  *scale = kv_cache_scales(c, seq, l, kv_head, at / KV_TILE) + at % KV_TILE;
+        const float  *scale = kv_cache_k_scales(c, seq, l, kv_head, at / KV_TILE) + at % KV_TILE;
         for (size_t i = 0; i < elements; i++)
             panel[i] = (float)code[i] * scale[i % LANES];
         k = panel;
@@ -87,7 +112,8 @@ void attention_probs(Run *r, int l)
     if (!r->attention_row)
         return;
     /* The panel of scores() lies in the scratch of attention. */
-    assert(attention_scratch_floats(&r->model->cfg) >= (size_t)r->model->cfg.head_dim * LANES);
+    assert(attention_scratch_floats(&r->model->cfg)
+           >= (size_t)r->model->cfg.head_dim * (LANES + 1));
     for (int i = r->team.thread; i < r->n_tok * heads; i += r->team.n_threads) {
         float *p =
             r->attention_row(r->attention_user, l, i % heads, r->first + (size_t)(i / heads));

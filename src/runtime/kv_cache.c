@@ -18,17 +18,22 @@ size_t kv_scale_bytes(KvType t) { return type_bytes[t].scale; }
 
 static int v_stride(const KvShape *s) { return (int)round_up((size_t)s->head_dim, LANES); }
 
+/* K of one KV head in a tile, beside V. */
+static size_t k_bytes(const KvShape *s)
+{
+    return s->v_is_k ? 0 : (size_t)KV_TILE * (size_t)s->head_dim * kv_element_bytes(s->type);
+}
+
 /* K and V of one KV head in a tile, without scales. A multiple of 64, because KV_TILE elements
  * of any type are. */
 static size_t code_bytes(const KvShape *s)
 {
-    return (size_t)KV_TILE * ((size_t)s->head_dim + (size_t)v_stride(s))
-        * kv_element_bytes(s->type);
+    return k_bytes(s) + (size_t)KV_TILE * (size_t)v_stride(s) * kv_element_bytes(s->type);
 }
 
 static size_t head_bytes(const KvShape *s)
 {
-    return code_bytes(s) + 2 * KV_TILE * kv_scale_bytes(s->type);
+    return code_bytes(s) + (s->v_is_k ? 1u : 2u) * KV_TILE * kv_scale_bytes(s->type);
 }
 
 static int tiles_for(int n_tok) { return (n_tok + KV_TILE - 1) / KV_TILE; }
@@ -38,6 +43,7 @@ KvShape kv_shape(const Config *c, KvType type)
     return (KvShape){ .n_layers = c->n_layers,
                       .kv_heads = c->kv_heads,
                       .head_dim = c->head_dim,
+                      .v_is_k = config_kv_vectors(c) == 1,
                       .window = c->window,
                       .chunked = c->window_chunked,
                       .type = type,
@@ -440,11 +446,10 @@ const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int ti
 
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
-    size_t k_bytes = (size_t)KV_TILE * (size_t)c->shape.head_dim * kv_element_bytes(c->shape.type);
-    return (const char *)kv_cache_k(c, seq, layer, kv_head, tile) + k_bytes;
+    return (const char *)kv_cache_k(c, seq, layer, kv_head, tile) + k_bytes(&c->shape);
 }
 
-const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, int tile)
+const float *kv_cache_k_scales(const KvCache *c, int seq, int layer, int kv_head, int tile)
 {
     if (c->shape.type != KV_Q8)
         return NULL;
@@ -452,24 +457,30 @@ const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, 
                                          + code_bytes(&c->shape));
 }
 
+const float *kv_cache_v_scales(const KvCache *c, int seq, int layer, int kv_head, int tile)
+{
+    const float *k = kv_cache_k_scales(c, seq, layer, kv_head, tile);
+    return k && !c->shape.v_is_k ? k + KV_TILE : k;
+}
+
 /* Where one position goes. K lies in panels of 16 positions, [4][head_dim][16], so that the
  * lanes of a score are positions. V lies in rows. */
 typedef struct Slot {
-    void  *k, *v;                       /* of the tile and head */
+    void  *k, *v;                       /* of the tile and head; k NULL: it is v */
     size_t k_at, v_at;                  /* of the position; K's elements are LANES apart */
     int    d_head;
 } Slot;
 
 static void put_f16(const Slot *s, const Kernels *kernels, const float *k, const float *v)
 {
-    for (int d = 0; d < s->d_head; d += KV_TILE) {
+    for (int d = 0; s->k && d < s->d_head; d += KV_TILE) {
         uint16_t half[KV_TILE];
         int      n = s->d_head - d < KV_TILE ? s->d_head - d : KV_TILE;
         kernels->f32_to_f16(half, k + d, n);
         for (int i = 0; i < n; i++)
             ((uint16_t *)s->k)[s->k_at + (size_t)(d + i) * LANES] = half[i];
-        kernels->f32_to_f16((uint16_t *)s->v + s->v_at + d, v + d, n);
     }
+    kernels->f32_to_f16((uint16_t *)s->v + s->v_at, v, s->d_head);
 }
 
 /* Quantizes K into the row where V will go (both have head_dim codes), then moves the codes to
@@ -478,8 +489,9 @@ static void put_q8(const Slot *s, const Kernels *kernels, const float *k, const 
                    float *k_scale, float *v_scale)
 {
     int8_t *row = (int8_t *)s->v + s->v_at;
-    *k_scale    = kernels->f32_to_q8(row, k, s->d_head);
-    for (int d = 0; d < s->d_head; d++)
+    if (s->k)
+        *k_scale = kernels->f32_to_q8(row, k, s->d_head);
+    for (int d = 0; s->k && d < s->d_head; d++)
         ((int8_t *)s->k)[s->k_at + (size_t)d * LANES] = row[d];
     *v_scale = kernels->f32_to_q8(row, v, s->d_head);
 }
@@ -489,23 +501,26 @@ void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, 
 {
     int    d_head = c->shape.head_dim;
     int    tile = pos / KV_TILE, t = pos % KV_TILE;
-    float *scales = (float *)(uintptr_t)kv_cache_scales(c, seq, layer, kv_head, tile);
+    float *k_scale = (float *)(uintptr_t)kv_cache_k_scales(c, seq, layer, kv_head, tile),
+          *v_scale = (float *)(uintptr_t)kv_cache_v_scales(c, seq, layer, kv_head, tile);
+    bool   once    = c->shape.v_is_k;
     Slot   s = {
-          .k      = (void *)(uintptr_t)kv_cache_k(c, seq, layer, kv_head, tile),
+          .k      = once ? NULL : (void *)(uintptr_t)kv_cache_k(c, seq, layer, kv_head, tile),
           .v      = (void *)(uintptr_t)kv_cache_v(c, seq, layer, kv_head, tile),
           .k_at   = (size_t)(t / LANES) * (size_t)d_head * LANES + (size_t)(t % LANES),
           .v_at   = (size_t)t * (size_t)c->v_stride,
           .d_head = d_head,
     };
+    v = once ? k : v;
     switch (c->shape.type) {
     case KV_F16:
         put_f16(&s, kernels, k, v);
         return;
     case KV_Q8:
-        put_q8(&s, kernels, k, v, scales + t, scales + KV_TILE + t);
+        put_q8(&s, kernels, k, v, k_scale + t, v_scale + t);
         return;
     default:
-        for (int d = 0; d < d_head; d++)
+        for (int d = 0; s.k && d < d_head; d++)
             ((float *)s.k)[s.k_at + (size_t)d * LANES] = k[d];
         memcpy((float *)s.v + s.v_at, v, (size_t)d_head * sizeof *v);
     }
@@ -514,11 +529,11 @@ void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, 
 void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *out)
 {
     const size_t element = kv_element_bytes(c->shape.type), scale = kv_scale_bytes(c->shape.type);
-    const size_t d_head = (size_t)c->shape.head_dim, k_bytes = KV_TILE * d_head * element;
+    const size_t d_head = c->shape.v_is_k ? 0 : (size_t)c->shape.head_dim; /* of K beside V */
     const int    held = c->seq[seq].length - tile * KV_TILE;
     memcpy(out, c->seq[seq].layer[layer].tile[tile]->data, c->tile_bytes);
     for (int h = 0; h < c->shape.kv_heads; h++) {
-        char *k = (char *)out + (size_t)h * c->head_bytes, *v = k + k_bytes,
+        char *k = (char *)out + (size_t)h * c->head_bytes, *v = k + k_bytes(&c->shape),
              *scales = k + code_bytes(&c->shape);
         for (int t = held; t < KV_TILE; t++) {
             char *panel = k + (size_t)(t / LANES) * d_head * LANES * element;
@@ -526,7 +541,8 @@ void kv_cache_tile_clean(const KvCache *c, int seq, int layer, int tile, void *o
                 memset(panel + (d * LANES + (size_t)(t % LANES)) * element, 0, element);
             memset(v + (size_t)t * (size_t)c->v_stride * element, 0, (size_t)c->v_stride * element);
             memset(scales + (size_t)t * scale, 0, scale);
-            memset(scales + (size_t)(KV_TILE + t) * scale, 0, scale);
+            if (!c->shape.v_is_k)
+                memset(scales + (size_t)(KV_TILE + t) * scale, 0, scale);
         }
     }
 }

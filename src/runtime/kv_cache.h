@@ -7,8 +7,8 @@
  * them: it never holds more than the window plus the batch, rounded up to tiles.
  *
  * For each KV head a tile holds, one after another: K [4][head_dim][16], V [64][v_stride], and
- * for KV_Q8 the scales, f32 [64] of K and [64] of V. Each head begins at a multiple of 64 bytes;
- * so do its scales. */
+ * for KV_Q8 the scales, f32 [64] of K and [64] of V. Where K is V too (latent attention), it
+ * holds V alone, and [64] scales. Each head begins at a multiple of 64 bytes; so do its scales. */
 #ifndef RUNTIME_KV_CACHE_H
 #define RUNTIME_KV_CACHE_H
 
@@ -19,6 +19,7 @@
 typedef struct KvShape {
     int    n_layers, kv_heads, head_dim; /* kv_heads: that it holds */
     int    first_kv_head;               /* of them: a rank holds those that it computes */
+    bool   v_is_k;                      /* latent attention: they are one vector */
     int    window;                      /* 0: none */
     bool   chunked;                     /* Config.window_chunked */
     KvType type;
@@ -133,15 +134,17 @@ size_t kv_element_bytes(KvType t);
 size_t kv_scale_bytes(KvType t);
 
 /* Stores one position of one KV head. k and v are [head_dim] f32 and are rounded to the cache's
- * type. The tile must be reserved. */
+ * type; where v_is_k, v is not read. The tile must be reserved. */
 void kv_cache_put(const KvCache *c, const Kernels *kernels, int seq, int layer, int kv_head,
                   int pos, const float *k, const float *v);
 
-/* The K panels and V rows of one KV head in tile number `tile` (kernels.h: AttnTile). */
+/* The K panels and V rows of one KV head in tile number `tile` (kernels.h: AttnTile). Where v_is_k,
+ * both are the rows. */
 const void *kv_cache_k(const KvCache *c, int seq, int layer, int kv_head, int tile);
 const void *kv_cache_v(const KvCache *c, int seq, int layer, int kv_head, int tile);
 
-/* KV_Q8: the 64 scales of K, then the 64 of V. Float types: NULL. */
-const float *kv_cache_scales(const KvCache *c, int seq, int layer, int kv_head, int tile);
+/* KV_Q8: the 64 scales of K, or of V. Float types: NULL. */
+const float *kv_cache_k_scales(const KvCache *c, int seq, int layer, int kv_head, int tile);
+const float *kv_cache_v_scales(const KvCache *c, int seq, int layer, int kv_head, int tile);
 
 #endif

@@ -508,7 +508,8 @@ static void same_state(int isa, const char *what, int head_dim, const float *got
 
 enum { EACH_Q = 14, MAX_Q = ATTN_MAX_Q + 6 };
 
-static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool wild)
+/* once: K is V, of which the kernel makes what it needs. */
+static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool wild, bool once)
 {
     size_t    hd = (size_t)head_dim, state = attn_state_floats(head_dim);
     int       hidden = below(3) ? KV_TILE : 1 + below(KV_TILE);
@@ -517,7 +518,8 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
     AttnQuery query[MAX_Q];
     float     scale = (float)(1 / sqrt((double)head_dim));
     /* may be there, or not: the same bits */
-    float    *wide  = below(2) ? memory(attn_wide_floats(head_dim) * sizeof *wide) : NULL;
+    float    *wide  =
+        once || below(2) ? memory(attn_wide_floats(head_dim) * sizeof *wide) : NULL;
     /* so may what is fetched ahead */
     bool      next  = below(2);
     for (int i = 0; i < n_q; i++) {
@@ -526,15 +528,15 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
         query[i].first = below(2) ? 0 : below(hidden);
         query[i].end   = below(2) ? hidden : query[i].first + 1 + below(hidden - query[i].first);
         want[i]        = guarded(state, 0);
-        def_attn_tile(want[i], query[i].q, d.k, d.v, head_dim, query[i].first, query[i].end, scale,
-                      cap);
+        def_attn_tile(want[i], query[i].q, once ? d.v : d.k, d.v, head_dim, query[i].first,
+                      query[i].end, scale, cap);
     }
     for (int isa = 0; isa < n_tables; isa++) {
         for (int i = 0; i < n_q; i++)
             query[i].part = guarded(state, 0);
-        AttnTile a = { .k = d.kt,
+        AttnTile a = { .k = once ? NULL : d.kt,
                        .v = d.vt,
-                       .k_scale = d.k_scale,
+                       .k_scale = once ? d.v_scale : d.k_scale,
                        .v_scale = d.v_scale,
                        .head_dim = head_dim,
                        .scale = scale,
@@ -542,7 +544,7 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
                        .n_q = n_q,
                        .q = query,
                        .wide = wide,
-                       .next_k = next ? d.kt : NULL,
+                       .next_k = next ? once ? d.vt : d.kt : NULL,
                        .next_scale = next ? d.k_scale : NULL };
         table[isa]->attn_tile[type](&a);
         for (int i = 0; i < n_q; i++) {
@@ -561,16 +563,16 @@ static void check_attn_case(KvType type, int head_dim, int n_q, float cap, bool 
 static const int head_dims[] = { 1, 2, 3, 8, 15, 16, 17, 20, 32, 48, 64, 80, 96, 128, 256 };
 enum { N_HEAD_DIMS = sizeof head_dims / sizeof *head_dims };
 
-static void check_attn_tile(KvType type)
+static void check_attn_tile(KvType type, bool once)
 {
     char name[32];
-    snprintf(name, sizeof name, "attn_tile[%s]", kv_names[type]);
+    snprintf(name, sizeof name, "attn_tile[%s]%s", kv_names[type], once ? " once" : "");
     current = name;
     for (int c = 0; c < N_HEAD_DIMS; c += quick ? 3 : 1)
         for (int n_q = 1; n_q <= EACH_Q + 1; n_q++)
             for (int i = 0; i < (quick ? 1 : 6); i++)
                 check_attn_case(type, head_dims[c], n_q <= EACH_Q ? n_q : MAX_Q,
-                                i % 3 == 1 ? 30.0f : 0.0f, i % 2);
+                                i % 3 == 1 ? 30.0f : 0.0f, i % 2, once);
     report();
 }
 
@@ -1046,7 +1048,7 @@ int main(int argc, char **argv)
     for (int t = 0; t < WT_FLOATS; t++)
         check_matmul((WeightType)t);
     for (int t = 0; t < KV_COUNT; t++)
-        check_attn_tile((KvType)t);
+        check_attn_tile((KvType)t, false), check_attn_tile((KvType)t, true);
     check_attn_merge();
     check_delta_rule();
     check_digests(digests);

@@ -43,16 +43,21 @@ static void attend(void *arg, Team team)
 /* One sequence of `length` positions whose last n_tok are asked for; as the runtime does, in pieces
  * of n_tok, so that a windowed cache has given up what lies before: a tile that must not be read is
  * a null pointer. */
-static void open_job(Job *j, KvType type, int kv_heads, int window, int length, int n_tok)
+typedef enum KeysAndValues { APART, EQUAL, ONCE } KeysAndValues;
+
+static void open_job(Job *j, KvType type, int kv_heads, int window, int length, int n_tok,
+                     KeysAndValues keys)
 {
-    *j = (Job){ .model.cfg = { .heads = kv_heads * GROUP,
+    *j = (Job){ .model.cfg = { .kv_lora = keys == ONCE ? 1 : 0,
+                               .heads = kv_heads * GROUP,
                                .kv_heads = kv_heads,
                                .head_dim = D,
                                .window = window,
                                .n_layers = 1 } };
     const Config *c = &j->model.cfg;
     KvShape  shape = {
-        .n_layers = 1, .kv_heads = kv_heads, .head_dim = D, .window = window, .type = type
+        .n_layers = 1, .kv_heads = kv_heads, .head_dim = D, .window = window, .type = type,
+        .v_is_k = keys == ONCE
     };
     uint32_t s     = (uint32_t)(length + kv_heads);
     size_t   stride = round_up((size_t)c->heads * D, LANES), floats = (size_t)n_tok * stride;
@@ -74,7 +79,8 @@ static void open_job(Job *j, KvType type, int kv_heads, int window, int length, 
             float k[D], v[D];
             for (int d = 0; d < D; d++)
                 k[d] = number(&s), v[d] = number(&s);
-            kv_cache_put(&j->kv, j->run.kernels, 0, 0, i % kv_heads, pos + i / kv_heads, k, v);
+            kv_cache_put(&j->kv, j->run.kernels, 0, 0, i % kv_heads, pos + i / kv_heads, k,
+                         keys == APART ? v : k);
         }
         j->kv.seq[0].length += n;
         j->span[0] = (Span){ 0, pos, 0, n };
@@ -95,7 +101,7 @@ static void close_job(Job *j)
 static void compare(KvType type, int kv_heads, int window, int length, int n_tok)
 {
     Job j;
-    open_job(&j, type, kv_heads, window, length, n_tok);
+    open_job(&j, type, kv_heads, window, length, n_tok, APART);
     size_t n    = (size_t)j.run.n_tok * j.run.q.stride * sizeof(float);
     float *want = malloc(n);
     memset(j.y, 0, n);
@@ -122,6 +128,30 @@ static void threads_that_share_a_head_give_its_bits(void)
             for (int w = 0; w < 3; w++)
                 for (int i = 0; i < 12; i++)
                     compare((KvType)type, kv_heads, windows[w], lengths[i / 3], tokens[i % 3]);
+}
+
+/* Latent attention: a cache that holds one vector for K and V, and one that holds it twice. */
+static void k_that_is_v_is_kept_once_with_the_bits_of_both(void)
+{
+    for (int type = 0; type < KV_COUNT; type++)
+        for (int i = 0; i < 4; i++) {
+            int window = i % 2 ? 100 : 0, n_tok = i / 2 ? MAX_TOK : 1;
+            Job two, one;
+            open_job(&two, (KvType)type, 1, window, 600, n_tok, EQUAL);
+            open_job(&one, (KvType)type, 1, window, 600, n_tok, ONCE);
+            size_t n = (size_t)n_tok * two.run.q.stride * sizeof(float);
+            CHECK(one.kv.bytes < two.kv.bytes, "%zu bytes and %zu", one.kv.bytes, two.kv.bytes);
+            memset(two.y, 0, n);
+            threads_run(1, attend, &two);
+            for (int threads = 1; threads <= MAX_THREADS; threads++) {
+                memset(one.y, 0, n);
+                threads_run(threads, attend, &one);
+                CHECK(memcmp(one.y, two.y, n) == 0, "type %d, window %d, %d tokens, %d threads",
+                      type, window, n_tok, threads);
+            }
+            close_job(&two);
+            close_job(&one);
+        }
 }
 
 /* 64 queries fill the scratch of a thread with 42 tiles: the whole takes two strips of two
@@ -155,7 +185,7 @@ static void a_window_reads_its_own_tiles_only(void)
         for (int i = 0; i < 12; i++) {
             Job j;
             int window = windows[i / 2], n_tok = tokens[i % 2];
-            open_job(&j, (KvType)type, 2, 0, 1600, n_tok);
+            open_job(&j, (KvType)type, 2, 0, 1600, n_tok, APART);
             j.model.cfg.window = window;
             size_t n    = (size_t)j.run.n_tok * j.run.q.stride * sizeof(float);
             float *want = malloc(n);
@@ -180,6 +210,7 @@ int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
     TEST(threads_that_share_a_head_give_its_bits);
+    TEST(k_that_is_v_is_kept_once_with_the_bits_of_both);
     TEST(a_cache_longer_than_the_scratch_is_taken_in_strips);
     TEST(a_window_reads_its_own_tiles_only);
     return TEST_END();

@@ -65,9 +65,10 @@ static void a_q8_cache_takes_a_byte_and_a_scale(void)
           "%zu, %zu", c.head_bytes, c.tile_bytes);
     CHECK(grow(&c, 0, 1), "%s", err.msg);
     for (int h = 0; h < 3; h++)
-        CHECK((uintptr_t)kv_cache_k(&c, 0, 0, h, 0) % 64 == 0 && (uintptr_t)kv_cache_v(&c, 0, 0, h,
-            0) % 64 == 0
-              && (uintptr_t)kv_cache_scales(&c, 0, 0, h, 0) % 64 == 0, "head %d is not aligned", h);
+        CHECK((uintptr_t)kv_cache_k(&c, 0, 0, h, 0) % 64 == 0
+                  && (uintptr_t)kv_cache_v(&c, 0, 0, h, 0) % 64 == 0
+                  && (uintptr_t)kv_cache_v_scales(&c, 0, 0, h, 0) % 64 == 0,
+              "head %d is not aligned", h);
     kv_cache_free(&c);
 }
 
@@ -165,7 +166,7 @@ static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
                         got_k = ((const float *)k)[k_at];
                         got_v = ((const float *)v)[v_at];
                     } else if (type == KV_Q8) { /* the last element is the largest */
-                        const float *scale = kv_cache_scales(&c, 0, 1, h, pos / 64);
+                        const float *scale = kv_cache_k_scales(&c, 0, 1, h, pos / 64);
                         float        top_k = (float)(pos * 100 + D - 1) / 7 + (float)h;
                         float        k_scale = top_k / 127, v_scale = top_k / 3 / 127;
                         CHECK(scale[t] == k_scale && scale[64 + t] == v_scale, "scales %a, %a",
@@ -186,6 +187,39 @@ static void keys_lie_in_panels_of_16_positions_and_values_in_rows(void)
                           pos, h, d, (double)got_v, (double)want_v);
                 }
         CHECK(c.v_stride == 32, "v_stride %d", c.v_stride);
+        kv_cache_free(&c);
+    }
+}
+
+static void k_that_is_v_is_a_row_and_a_clean_tile_shows_it_alone(void)
+{
+    enum { D = 20, N = 3 };
+    const Kernels *kernels = kernels_select("scalar", &err);
+    for (int type = 0; type < KV_COUNT; type++) {
+        KvCache c;
+        KvShape shape = { .n_layers = 1, .kv_heads = 1, .head_dim = D, .v_is_k = true,
+                          .type = (KvType)type };
+        CHECK(kv_cache_init(&c, &shape, 1, &err), "%s", err.msg);
+        size_t row = 32 * kv_element_bytes(shape.type), scale = kv_scale_bytes(shape.type);
+        CHECK(c.tile_bytes == KV_TILE * (row + scale), "type %d: a tile of %zu", type,
+              c.tile_bytes);
+        CHECK(grow(&c, 0, KV_TILE), "%s", err.msg);
+        float x[D] = { 0 };
+        x[0] = 127, x[D - 1] = 3;
+        for (int pos = 0; pos < KV_TILE; pos++)
+            kv_cache_put(&c, kernels, 0, 0, 0, pos, x, NULL);
+        CHECK(kv_cache_k(&c, 0, 0, 0, 0) == kv_cache_v(&c, 0, 0, 0, 0)
+                  && kv_cache_k_scales(&c, 0, 0, 0, 0) == kv_cache_v_scales(&c, 0, 0, 0, 0),
+              "one place");
+        CHECK(kv_cache_rewind(&c, 0, N), "back to %d", N);
+        char *clean = malloc(c.tile_bytes), *was = c.seq[0].layer[0].tile[0]->data;
+        kv_cache_tile_clean(&c, 0, 0, 0, clean);
+        CHECK(memcmp(clean, was, N * row) == 0, "type %d: rows that are held", type);
+        for (size_t i = N * row; i < KV_TILE * row + N * scale; i++)
+            CHECK(clean[i] == (i < KV_TILE * row ? 0 : was[i]), "type %d: byte %zu", type, i);
+        for (size_t i = KV_TILE * row + N * scale; i < c.tile_bytes; i++)
+            CHECK(clean[i] == 0, "type %d: byte %zu of the scales", type, i);
+        free(clean);
         kv_cache_free(&c);
     }
 }
@@ -305,6 +339,7 @@ int main(int argc, char **argv)
     TEST(layers_without_a_window_keep_all);
     TEST(a_window_keeps_every_position_that_the_next_query_sees);
     TEST(keys_lie_in_panels_of_16_positions_and_values_in_rows);
+    TEST(k_that_is_v_is_a_row_and_a_clean_tile_shows_it_alone);
     TEST(tiles_are_zero_and_apart_across_chunks);
     TEST(rewinding_gives_tiles_back_for_use_again);
     TEST(rewinding_behind_a_window_is_refused);

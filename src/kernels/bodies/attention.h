@@ -338,6 +338,51 @@ V_INLINE void widen_v(const AttnTile *a, KvType type, float *to)
     }
 }
 
+/* K of 16 positions from g * 16 on, 16 dimensions from d on, out of rows of V: four times, each row
+ * is mixed with the eighth after it, which makes columns of rows. */
+V_INLINE void turn(const AttnTile *a, KvType type, size_t stride, size_t g, size_t d, float *to)
+{
+    f32x16 x[LANES], y[LANES];
+    UNROLL for (size_t i = 0; i < LANES; i++) {
+        size_t t = g * LANES + i;
+        x[i] = kv_load(type, a->v, t * stride + d, type == KV_Q8 ? v_set(a->v_scale[t]) : v_zero());
+    }
+    UNROLL for (int round = 0; round < 2; round++) {
+        UNROLL for (int i = 0; i < LANES / 2; i++)
+            v_zip(x[i], x[i + LANES / 2], &y[2 * i], &y[2 * i + 1]);
+        UNROLL for (int i = 0; i < LANES / 2; i++)
+            v_zip(y[i], y[i + LANES / 2], &x[2 * i], &x[2 * i + 1]);
+    }
+    UNROLL for (size_t i = 0; i < LANES; i++)
+        v_store(to + i * LANES, x[i]);
+}
+/* What a group's last dimensions leave behind it, the next group overwrites. */
+V_INLINE void turn_v(const AttnTile *a, KvType type, float *to)
+{
+    size_t d_head = (size_t)a->head_dim, stride = (d_head + LANES - 1) / LANES * LANES;
+    for (size_t g = 0; g < ATTN_GROUPS; g++)
+        for (size_t d = 0; d < d_head; d += LANES)
+            turn(a, type, stride, g, d, to + (g * d_head + d) * LANES);
+}
+
+/* One cache for K and V: what the scores need is made of it for each tile, which costs as much as
+ * two queries. */
+V_INLINE void attn_tile_once(AttnTile *a, KvType type, Ahead *ahead, float (*s)[KV_TILE])
+{
+    turn_v(a, type, a->wide);
+    a->k = a->wide;
+    weigh_f32(a, ahead, s);
+    if (type != KV_F32 && a->n_q < ATTN_WIDEN) {
+        add_all_values(a, type, ahead, s);
+        return;
+    }
+    if (type != KV_F32) {
+        widen_v(a, type, a->wide);
+        a->v = a->wide;
+    }
+    add_values_f32(a, ahead, s);
+}
+
 /* f16 and q8: few queries convert K and V on the way into the registers, many share one
  * conversion. */
 V_INLINE void attn_tile(const AttnTile *all, KvType type)
@@ -347,11 +392,13 @@ V_INLINE void attn_tile(const AttnTile *all, KvType type)
     for (int at = 0; at < all->n_q; at += ATTN_MAX_Q) {
         bool     last  = all->n_q - at <= ATTN_MAX_Q;
         AttnTile a     = *all;
-        Ahead    ahead = { .v = fetch_of(all, type, all->v),
+        Ahead    ahead = { .v = fetch_of(all, type, all->k ? all->v : NULL),
                            .k = fetch_of(all, type, last ? all->next_k : NULL) };
         a.q += at;
         a.n_q = last ? all->n_q - at : ATTN_MAX_Q;
-        if (type == KV_F32) {
+        if (!all->k) {
+            attn_tile_once(&a, type, &ahead, s);
+        } else if (type == KV_F32) {
             weigh_f32(&a, &ahead, s);
             add_values_f32(&a, &ahead, s);
         } else if (a.n_q >= ATTN_WIDEN && all->wide) {

@@ -171,6 +171,17 @@ V_INLINE f32x16 v_select(m16 m, f32x16 x, f32x16 y)
     return v_of(_mm256_blendv_ps(y.a, x.a, m.a), _mm256_blendv_ps(y.b, x.b, m.b));
 }
 
+V_INLINE f32x16 v_zip_half(__m256 a, __m256 b)
+{
+    __m256 even = _mm256_unpacklo_ps(a, b), odd = _mm256_unpackhi_ps(a, b);
+    return v_of(_mm256_permute2f128_ps(even, odd, 0x20), _mm256_permute2f128_ps(even, odd, 0x31));
+}
+V_INLINE void v_zip(f32x16 x, f32x16 y, f32x16 *low, f32x16 *high)
+{
+    *low  = v_zip_half(x.a, y.a);
+    *high = v_zip_half(x.b, y.b);
+}
+
 V_INLINE float v_first(f32x16 x) { return _mm256_cvtss_f32(x.a); }
 /* The definition's order, 8 + 8, 4 + 4, 2 + 2, 1 + 1, is the natural one of halving a register. */
 V_INLINE float v_fold_sum(f32x16 x)

@@ -91,6 +91,13 @@ V_INLINE m16 v_range(int first, int end)
 }
 V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b) { return _mm512_mask_blend_ps(m, b, a); }
 
+V_INLINE void v_zip(f32x16 a, f32x16 b, f32x16 *low, f32x16 *high)
+{
+    __m512i first = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+    *low  = _mm512_permutex2var_ps(a, first, b);
+    *high = _mm512_permutex2var_ps(a, _mm512_add_epi32(first, _mm512_set1_epi32(8)), b);
+}
+
 V_INLINE float v_first(f32x16 a) { return _mm512_cvtss_f32(a); }
 /* The definition's order, 8 + 8, 4 + 4, 2 + 2, 1 + 1, is the natural one of halving a register. */
 V_INLINE float v_fold_sum(f32x16 a)

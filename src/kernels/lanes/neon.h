@@ -172,6 +172,16 @@ V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b)
     return a;
 }
 
+V_INLINE void v_zip(f32x16 a, f32x16 b, f32x16 *low, f32x16 *high)
+{
+    for (int i = 0; i < 2; i++) {
+        low->v[2 * i]      = vzip1q_f32(a.v[i], b.v[i]);
+        low->v[2 * i + 1]  = vzip2q_f32(a.v[i], b.v[i]);
+        high->v[2 * i]     = vzip1q_f32(a.v[i + 2], b.v[i + 2]);
+        high->v[2 * i + 1] = vzip2q_f32(a.v[i + 2], b.v[i + 2]);
+    }
+}
+
 V_INLINE float v_first(f32x16 a) { return vgetq_lane_f32(a.v[0], 0); }
 /* Registers 0 and 2, 1 and 3 first: that is lane i with lane i + 8. */
 V_INLINE float v_fold_sum(f32x16 a)

@@ -127,6 +127,17 @@ V_INLINE f32x16 v_select(m16 m, f32x16 a, f32x16 b)
     return a;
 }
 
+/* *low = a0 b0 a1 b1 .. a7 b7, *high = a8 b8 .. a15 b15; either may be a or b. */
+V_INLINE void v_zip(f32x16 a, f32x16 b, f32x16 *low, f32x16 *high)
+{
+    for (int i = 0; i < 8; i++) {
+        low->v[2 * i]      = a.v[i];
+        low->v[2 * i + 1]  = b.v[i];
+        high->v[2 * i]     = a.v[i + 8];
+        high->v[2 * i + 1] = b.v[i + 8];
+    }
+}
+
 V_INLINE float v_first(f32x16 a) { return a.v[0]; }
 /* Fold 8+8, 4+4, 2+2, 1+1: lane i with lane i + 8, and so on. */
 V_INLINE float v_fold_sum(f32x16 a)
