@@ -92,6 +92,11 @@ def build_llama(folder, python, isa, compiler, jobs):
     return built
 
 
+def found(python):
+    """The same as prepare, of an environment that is somebody else's."""
+    return python, {"compiler": "found in %s" % python, "flags": "unknown flags", "options": "", "why": "--python"}
+
+
 def prepare(folder, isa, compiler, jobs, torch_index):
     """Returns (python, what llama.cpp was built with); installs what is missing."""
     folder.mkdir(parents=True, exist_ok=True)

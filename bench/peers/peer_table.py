@@ -11,6 +11,7 @@ COLUMNS = ["date", "cpu", "isa", "threads", "model", "group", "program", "type",
 PREFILL, DECODE, LONG = "prefill_tok_per_s", "decode_tok_per_s", "decode_long_tok_per_s"
 READ = ("read", "")
 GGUF_KINDS = ("Q8_0", "Q4_0", "Q4_K_M", "Q5_K_M", "Q6_K", "MXFP4")  # llama.cpp's names of files whose types have kernels here
+SHAPES = ("gpt-oss", "DeepSeek-V2-Lite", "DeepSeek-V3")  # of peer_shapes.py: models of their own
 TARGETS = [
     (DECODE, "f32", READ, 0.90, 0.95, ""), (DECODE, "f16", READ, 0.90, 0.95, ""), (DECODE, "bf16", READ, 0.90, 0.95, ""),
     (DECODE, "q8", READ, 0.90, 0.95, ""), (DECODE, "q4", READ, 0.85, 0.92, ""),
@@ -32,6 +33,7 @@ TARGETS = [
     (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 4.0, 6.0, "amx"), (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 2.0, None, "vnni"),
     (PREFILL, "q4", ("llama.cpp", "Q4_K_M"), 1.2, None, "avx2"),
     *((metric, kind, ("llama.cpp", kind), 1.0, None, "") for kind in GGUF_KINDS for metric in (PREFILL, DECODE, LONG)),
+    *((metric, kind, ("llama.cpp", kind), 1.5 if metric == PREFILL else 1.2, None, "") for kind in SHAPES for metric in (PREFILL, DECODE, LONG)),
 ]
 
 
@@ -63,11 +65,11 @@ def append(path, rows):
 
 def newest(path, args):
     """Of each group the rows that were measured last, in turns: {group: {(program, type): row}}."""
-    wanted = {"isa": args.isa, "threads": str(args.threads), "model": args.config.stem, "prefill_tokens": str(args.prefill), "long": str(args.long)}
+    wanted = {"isa": args.isa, "threads": str(args.threads), "prefill_tokens": str(args.prefill), "long": str(args.long)}
     groups = {}
     with open(path, newline="") as f:
         for row in csv.DictReader(f):
-            if all(row[k] == v for k, v in wanted.items()):
+            if all(row[k] == v for k, v in wanted.items()) and row["model"] in (args.config.stem, *SHAPES):
                 group = groups.setdefault(row["group"], {})
                 if (row["program"], row["type"]) in group:
                     group.clear()  # a later run begins

@@ -33,7 +33,7 @@ GROUPS = {
     # the same GGUF file in both programs, here and below
     "q8": [("tblock", "q8"), ("tblock", "Q8_0"), ("llama.cpp", "Q8_0"), ("OpenVINO", "int8")],
     "q4": [("tblock", "q4"), ("tblock", "Q4_0"), ("llama.cpp", "Q4_0"), ("tblock", "Q4_K_M"), ("llama.cpp", "Q4_K_M"), ("OpenVINO", "int4")],
-    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in ("Q5_K_M", "Q6_K", "MXFP4")},
+    **{kind: [("tblock", kind), ("llama.cpp", kind)] for kind in ("Q5_K_M", "Q6_K", "MXFP4", *table.SHAPES)},
 }
 DECODE_AFTER, DECODE_N, LONG_N = 16, 64, 24
 # A run in which a thread waited longer for a processor is repeated. Linux itself takes 5% from real-time processes.
@@ -93,6 +93,8 @@ class Models:
         target = self.folder / (kind + ".gguf")
         if target.exists():
             return target
+        if kind in table.SHAPES:
+            return self.make(target, [self.python, HERE / "peer_shapes.py", kind, target])
         if kind in ("F16", "BF16"):
             return self.make(target, [self.python, HERE / "peer_models.py", self.tblock(kind.lower()), "gguf", target])
         if kind == "MXFP4":  # llama.cpp's own quantizer makes it of experts alone
@@ -114,7 +116,7 @@ class Models:
 
     def path(self, program, kind):
         kind = kind.partition(" x ")[0]
-        if kind in table.GGUF_KINDS:
+        if kind in (*table.GGUF_KINDS, *table.SHAPES):
             return self.gguf(kind)
         return {"tblock": self.tblock, "llama.cpp": self.gguf, "OpenVINO": self.openvino, "PyTorch": lambda _: self.folder_of_hf()}[program](kind)
 
@@ -341,7 +343,8 @@ def row_of(args, group, key, worker, modes, timed, bandwidth, file_bytes):
     spread = max((max(timed[m]) - min(timed[m])) / median[m] for m in metrics_of(args))
     chosen = sorted(set(modes.values()))
     return {
-        "date": args.date, "cpu": table.cpu_name(), "isa": args.isa, "threads": args.threads, "model": args.config.stem, "group": group,
+        "date": args.date, "cpu": table.cpu_name(), "isa": args.isa, "threads": args.threads,
+        "model": group if group in table.SHAPES else args.config.stem, "group": group,
         "program": key[0], "type": key[1], "version": worker.about["version"], "system": worker.about["system"].strip(),
         "mode": chosen[0] if len(chosen) == 1 else " ".join("%s=%s" % item for item in modes.items()),
         "read_gb_per_s": "%.1f" % bandwidth, "bytes_per_token": worker.about.get("bytes_per_token", ""), "file_mb": "%.0f" % (file_bytes / 1e6),
@@ -367,6 +370,7 @@ def read_args():
     parser.add_argument("--compiler", help="C compiler for llama.cpp (default: gcc; clang where gcc 12 miscompiles AMX)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="compiler jobs (default: %(default)s)")
     parser.add_argument("--torch-index", default=os.environ.get("TORCH_INDEX"), help="package index for torch, such as the one with CPU wheels (default: PyPI)")
+    parser.add_argument("--python", type=pathlib.Path, help="a Python that has numpy, gguf and llama_cpp already: no environment is made (groups with OpenVINO or PyTorch need these too)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help="where tblock was built (default: build/release)")
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build/peers", help="environment and models (default: build/peers)")
     parser.add_argument("--table", action="store_true", help="measure nothing: print the table of the newest results in bench/results")
@@ -392,7 +396,7 @@ def main():
         return
     if not (args.build / "bench/peers/bench_peer").exists():
         raise SystemExit("peers: %s: expected tblock and bench/peers/bench_peer there (make bench-peers builds them)" % args.build)
-    python, built = environment.prepare(args.folder, args.isa, args.compiler, args.jobs, args.torch_index)
+    python, built = environment.found(args.python) if args.python else environment.prepare(args.folder, args.isa, args.compiler, args.jobs, args.torch_index)
     if args.cpus:
         os.sched_setaffinity(0, {int(n) for n in args.cpus.split(",")})
     print("%s, %d threads, medians of %d, %s" % (table.cpu_name(), args.threads, args.repeats, args.date))
