@@ -44,7 +44,8 @@ static size_t weights_at(const tblock_model *m, const char **data)
     *data               = m->weights.region.data;
     if (m->weights.late && late_weights_packed(m->weights.late) == 0)
         return 0;
-    if (m->source.kind != SOURCE_MODEL_FILE || f->data_bytes <= m->weights.region.used)
+    if (m->weights.late || m->source.kind != SOURCE_MODEL_FILE
+        || f->data_bytes <= m->weights.region.used)
         return m->weights.region.used;
     *data = (const char *)f->map.data + f->data_offset;
     return f->data_bytes;

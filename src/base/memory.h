@@ -53,8 +53,6 @@ enum { HUGE_PAGE = 2 << 20 };
  * Pages take memory when they are first written. NULL: no memory. Release with pages_unmap. */
 void *pages_map(size_t n_bytes);
 void pages_unmap(void *data, size_t n_bytes); /* accepts NULL */
-/* Small pages after all, before they are written: for data of which only parts will be. */
-void pages_small(void *data, size_t n_bytes);
 
 /* The next three take HUGE_PAGE bytes, aligned to that, of a file that is mapped for reading and
  * not locked. Other threads may read them meanwhile. */

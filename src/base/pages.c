@@ -35,11 +35,6 @@ void *pages_map(size_t n_bytes)
     return data + before;
 }
 
-void pages_small(void *data, size_t n_bytes)
-{
-    (void)madvise(data, n_bytes, MADV_NOHUGEPAGE); /* a hint too */
-}
-
 /* Page faults of this thread so far. */
 static long faults(void)
 {

@@ -26,6 +26,12 @@ typedef enum RankCut {
 enum { OWN_RUNS = 3 };
 typedef struct Own { Range items, run[OWN_RUNS]; } Own;
 
+/* Panels of each matrix; values of a row of `width` in them; which of the panels, in order, is
+ * panel p of the matrix. */
+int own_panels(const Own *own);
+int own_columns(const Own *own, int width);
+int own_place(const Own *own, int p);
+
 /* A matrix that is packed later (weights_pack.c). */
 typedef struct LateMatrix LateMatrix;
 
@@ -35,7 +41,8 @@ typedef struct Mat {
     WeightType   type;
     int          rows, k;
     int          stack;      /* matrices one after the other, each with its own panels */
-    Panels       w;          /* stack * panel_count(rows) panels; parts are 64-byte aligned */
+    Panels       w;          /* panels of all of them; parts are 64-byte aligned */
+    Own          held;       /* the panels that w has; no items: all of them */
     const LateMatrix *late;  /* NULL: w is there; else late_matrix_packed says whether it is */
     int          late_first; /* w's first panel in it */
     /* 16 * panel_count(rows) values, 0 past rows; of a stack, `rows` for each matrix, and 16 more
@@ -55,8 +62,9 @@ typedef struct Mat {
 static inline Mat mat_item(const Mat *m, int i)
 {
     Mat item        = *m;
+    int each        = m->held.items.end ? own_panels(&m->held) : panel_count(m->rows);
     item.stack      = 1;
-    item.w          = panels_from(m->type, m->w, i * panel_count(m->rows), m->k);
+    item.w          = panels_from(m->type, m->w, (i - m->held.items.first) * each, m->k);
     item.late_first = i * panel_count(m->rows);
     item.bias       = m->bias ? m->bias + (size_t)i * (size_t)m->rows : NULL;
     return item;
@@ -70,7 +78,7 @@ typedef struct Embedding {
     int         rows, k;
     Panels      w;           /* row-major: the tensor is part 0 */
     const LateMatrix *late;  /* as in Mat */
-    Range       own;         /* if late: the panels that will be packed; other rows stay there */
+    Range       own;         /* if late: the panels that w will have; it reads other rows */
 } Embedding;
 
 /* The weight and bias of a norm; w NULL: the model has no such norm; b NULL: no bias. */
@@ -153,8 +161,8 @@ bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *er
 void model_free(Model *m);       /* a zeroed Model is fine */
 
 /* Write row `token` of the embedding as d_model floats: exact, or rounded once if it is
- * quantized. */
-void embedding_row(const Embedding *e, int token, float *out);
+ * quantized. scratch: late_weights_room bytes, for one that is late. */
+void embedding_row(const Embedding *e, int token, float *out, void *scratch);
 
 /* ---- rank_rows.c ----------------------------------------------------------------------------- */
 
@@ -174,10 +182,6 @@ Range rank_columns(const Config *c, RankCut cut, int width, int rank, int size);
 Own   rank_panels(const Config *c, RankCut cut, int rows, int stack, int rank, int size);
 /* The panels of this model's rank; all of them if it runs alone. */
 Own   model_panels(const Model *m, TensorRole role, int rows, int stack);
-
-/* Panels of each matrix; values of a row of `width` in them. */
-int own_panels(const Own *own);
-int own_columns(const Own *own, int width);
 
 /* A rank's part of a layer's state: the rows of the convolution in its columns, then its heads'
  * matrices. Copies it from or to the whole state. The length is 0 only without states. */
@@ -211,12 +215,20 @@ size_t weight_pages_copied(const WeightPages *p); /* so far: memory that is this
 
 /* The matrices of a GGUF file are used where they lie at first: a pass packs the panels that it is
  * about to multiply, and forgets them. From the second pass on they are packed for good. Any thread
- * may read the weights meanwhile, and gets the same bits. */
+ * may read the weights meanwhile, and gets the same bits.
+ * So are the matrices of a model file that ranks share: a rank's panels are copied into huge pages,
+ * which hold no other's. And a table of which a rank has some rows in its memory reads the others
+ * from the file, as one process would have made them. */
 typedef struct LateWeights LateWeights;
 
 /* Is it time to pack them, by the caller's team? True once for each model, at the second call, or
  * the first with now. */
 bool   late_weights_due(LateWeights *w, bool now);              /* w may be NULL: false */
+/* Are they panels of a model file, which could as well stay there? Would the copies of n ranks on
+ * this machine leave memory to others? That is measured when a model is bound. */
+bool   late_weights_optional(const LateWeights *w);             /* NULL: false */
+bool   late_weights_roomy(const LateWeights *w);
+void   late_weights_measure(LateWeights *w, int n);             /* NULL: does nothing */
 /* Every member of the team calls it, with late_weights_room bytes of its own, 64-byte aligned. The
  * file's pages leave this process. */
 void   late_weights_pack(LateWeights *w, Team team, void *scratch);
@@ -228,7 +240,9 @@ bool   late_matrix_packed(const LateMatrix *m);
 /* Before that, panels from `first` on: as many of *n as fit in a cache, which it sets, in
  * late_weights_room bytes. Row `row` as floats: of tables whose rows are looked up. */
 Panels late_matrix_panels(const LateMatrix *m, int first, int *n, void *scratch);
-void   late_matrix_row(const LateMatrix *m, int row, float *out);
+/* Panels from `first` on of a matrix (not a stack), wherever they are: *n of them or fewer. */
+Panels mat_panels(const Mat *w, int first, int *n, void *scratch);
+void   late_matrix_row(const LateMatrix *m, int row, float *out, void *scratch);
 
 /* ---- weights_make.c -------------------------------------------------------------------------- */
 
@@ -249,20 +263,16 @@ typedef struct Maker {
 void *weights_own(Maker *mk, size_t n_bytes);
 
 /* The bytes that a matrix of this type takes of the model's region, and the region for as many
- * (0: none is made). weights_parts takes all parts of a matrix from it. */
-size_t weights_made_bytes(const TensorSpec *s, WeightType type);
+ * (0: none is made). weights_parts takes all parts of a matrix from it. own: the panels that
+ * are made, which are those that this rank multiplies (model_panels). */
+size_t weights_made_bytes(const TensorSpec *s, WeightType type, const Own *own);
 bool   weights_region(Maker *mk, size_t n_bytes);
-void   weights_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
-                     Panels *out);
+void   weights_parts(Maker *mk, const TensorSpec *s, WeightType type, const Own *own,
+                     char *to[MAX_PARTS], Panels *out);
 
-/* The panels of each matrix of a stack that are made: those that this rank multiplies, and all of a
- * table whose rows are looked up, but for one that is packed later. */
-Own    weights_panels(const Model *m, const TensorSpec *s, bool later);
 /* How many these are; number i of them, counted through the stack. */
 int    weights_count(const Own *own);
 int    weights_panel(const TensorSpec *s, const Own *own, int i);
-/* What they take of the bytes above, about. */
-size_t weights_share_bytes(const TensorSpec *s, WeightType type, const Own *own);
 
 /* How many threads make a matrix of n_bytes; makes the pool if it is large. */
 int weights_team(Maker *mk, size_t n_bytes);
@@ -272,6 +282,11 @@ int weights_team(Maker *mk, size_t n_bytes);
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
 bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
                         const LateMatrix **late);
+
+/* A table of which this rank's rows were made in this type: the others are read from c, which is
+ * the stored one. retyped: it has another type there, or needs a check that changes bits. */
+bool weights_table(Maker *mk, const TensorSpec *s, const CheckedTensor *c, WeightType type,
+                   bool retyped, const LateMatrix **late);
 
 /* Make a matrix of another type, with the bits that `quantize` writes. c then describes the new
  * matrix, and the file's pages that it was read from are given back. */

@@ -50,7 +50,7 @@ size_t retype_scratch_bytes(int k);
 size_t retype_rows_bytes(int k);   /* bytes of 16 rows of floats */
 
 /* Read rows first .. first + n - 1 of matrix `item` of a stack (else 0) as f32 [n, k], 64-byte
- * aligned. first is a multiple of 16, n at most 16. Exact; quantized weights are rounded once. The
+ * aligned. They lie in one panel of 16. Exact; quantized weights are rounded once. The
  * tensor may be unaligned. */
 void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n,
                  float *rows, void *scratch);

@@ -19,9 +19,8 @@ RankCut rank_cut(const Config *c, TensorRole role)
     case ROLE_DELTA_B:
     case ROLE_DELTA_A:       return RANK_DELTA;
     case ROLE_ROUTER:
-    case ROLE_SHARED_ROUTER:
-    case ROLE_POS_EMBED:     return RANK_ALL;
-    default:                 return RANK_PANELS; /* an embedding is the head too, or lies in rows */
+    case ROLE_SHARED_ROUTER: return RANK_ALL;
+    default:                 return RANK_PANELS; /* tables too: embedding_row finds other rows */
     }
 }
 
@@ -161,6 +160,14 @@ int own_panels(const Own *own)
     for (int i = 0; i < OWN_RUNS; i++)
         n += own->run[i].end - own->run[i].first;
     return n;
+}
+
+int own_place(const Own *own, int p)
+{
+    int place = 0;
+    for (int i = 0; i < OWN_RUNS && p >= own->run[i].first; i++)
+        place += (p < own->run[i].end ? p : own->run[i].end) - own->run[i].first;
+    return place;
 }
 
 /* The values of a run. */

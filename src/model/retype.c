@@ -38,7 +38,7 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int firs
                  float *rows, void *scratch)
 {
     size_t k = (size_t)s->k;
-    assert(first % PANEL_ROWS == 0 && n >= 1 && n <= PANEL_ROWS && first + n <= s->rows);
+    assert(n >= 1 && first % PANEL_ROWS + n <= PANEL_ROWS && first + n <= s->rows);
     if (t->rows) {
         row_source_read_f32(t->rows, item, first, n, rows, scratch);
         return;
@@ -57,7 +57,7 @@ void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int firs
         copy += bytes;
     }
     for (int r = 0; r < n; r++)
-        panel_row_to_f32(t->type, rows + (size_t)r * k, p, r, s->k);
+        panel_row_to_f32(t->type, rows + (size_t)r * k, p, first % PANEL_ROWS + r, s->k);
 }
 
 /* ---- Storing --------------------------------------------------------------------------------- */

@@ -120,7 +120,9 @@ static Fate matrix_fate(const ModelBinder *b, const TensorSpec *s, const Checked
 {
     if (b->types && other_type(b, c, type))
         return RETYPED;
-    return !c->panels && (tensor_spec_panels(s, c->type) || c->rows) ? PACKED : IN_PLACE;
+    if (c->panels) /* of ranks, each copies its own; a table of which rows are read stays */
+        return b->m->ranks && s->panels ? PACKED : IN_PLACE;
+    return tensor_spec_panels(s, c->type) || c->rows ? PACKED : IN_PLACE;
 }
 
 /* The bytes of all matrices that are not used in place. */
@@ -131,31 +133,35 @@ static size_t made_bytes(const ModelBinder *b)
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&b->m->cfg, &s); i++) {
         const CheckedTensor *c    = &b->c->tensor[i];
         WeightType           type = b->types ? b->types[i] : c->type;
+        Own                  own  = model_panels(b->m, s.role, s.rows, s.stack);
         if (s.k && matrix_fate(b, &s, c, type) != IN_PLACE)
-            n += weights_made_bytes(&s, type);
+            n += weights_made_bytes(&s, type, &own);
     }
     return n;
 }
 
-static bool make_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, WeightType type,
-                        Panels *out, const LateMatrix **late)
+static bool make_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, Fate fate,
+                        WeightType type, Panels *out, const LateMatrix **late)
 {
-    switch (matrix_fate(b, s, c, type)) {
-    case RETYPED:  return weights_retype(&b->maker, s, c, type, out);
-    case PACKED:   return weights_pack_later(&b->maker, s, c, out, late);
-    case IN_PLACE: break;
-    }
-    return bind_in_place(b, c, out);
+    CheckedTensor stored = *c;
+    if (fate == IN_PLACE)
+        return bind_in_place(b, c, out);
+    if (fate == RETYPED ? !weights_retype(&b->maker, s, c, type, out)
+                        : !weights_pack_later(&b->maker, s, c, out, late))
+        return false;
+    return *late || !b->m->ranks || !tensor_spec_gathered(s)
+        || weights_table(&b->maker, s, &stored, type, fate == RETYPED, late);
 }
 
 static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c, WeightType type)
 {
     Model *m     = b->m;
     Panels w     = { { NULL } };
+    Own    own   = model_panels(m, s->role, s->rows, s->stack);
+    Fate   fate  = matrix_fate(b, s, c, type);
+    size_t bytes = fate == RETYPED ? tensor_spec_bytes(s, type) : checked_bytes(c);
     const LateMatrix *late = NULL;
-    size_t bytes = matrix_fate(b, s, c, type) == RETYPED ? tensor_spec_bytes(s, type)
-                                                         : checked_bytes(c);
-    if (!make_matrix(b, s, c, type, &w, &late))
+    if (!make_matrix(b, s, c, fate, type, &w, &late))
         return false;
     if (tensor_spec_gathered(s))
         *(Embedding *)place_of(m, s) =
@@ -165,7 +171,7 @@ static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c
                          .k = s->k,
                          .w = w,
                          .late = late,
-                         .own = model_panels(m, s->role, s->rows, 1).run[0] };
+                         .own = own.run[0] };
     else
         *(Mat *)place_of(m, s) =
             (Mat){ .type = c->type,
@@ -173,6 +179,7 @@ static bool bind_to_matrix(ModelBinder *b, const TensorSpec *s, CheckedTensor *c
                    .k = s->k,
                    .stack = s->stack,
                    .w = w,
+                   .held = fate == IN_PLACE ? (Own){ .items = { 0, 0 } } : own,
                    .late = late };
     m->matrix_bytes[c->type] += bytes;
     return true;
@@ -263,6 +270,7 @@ static bool bind_all(ModelBinder *b)
     }
     if (!bind_plain_norms(b))
         return false;
+    late_weights_measure(m->late, m->ranks ? m->ranks->local : 1);
     if (m->cfg.tied_embeddings) {
         assert(m->embed.panels);
         m->lm_head = (Mat){ .type = m->embed.type,
@@ -270,6 +278,7 @@ static bool bind_all(ModelBinder *b)
                             .k = m->embed.k,
                             .stack = 1,
                             .w = m->embed.w,
+                            .held = { { 0, m->embed.late != NULL }, { m->embed.own } },
                             .late = m->embed.late };
     }
     m->n_params        = count_params(&m->cfg);
@@ -318,18 +327,22 @@ void model_free(Model *m)
     *m = (Model){ 0 };
 }
 
-void embedding_row(const Embedding *e, int token, float *out)
+void embedding_row(const Embedding *e, int token, float *out, void *scratch)
 {
     assert(token >= 0 && token < e->rows);
     int panel = token / PANEL_ROWS;
-    if (e->late && (!late_matrix_packed(e->late) || panel < e->own.first || panel >= e->own.end))
-        late_matrix_row(e->late, token, out);
-    else if (e->panels)
-        panel_row_to_f32(e->type, out, panels_from(e->type, e->w, token / PANEL_ROWS, e->k),
+    if (e->late && (!late_matrix_packed(e->late) || panel < e->own.first || panel >= e->own.end)) {
+        late_matrix_row(e->late, token, out, scratch);
+        return;
+    }
+    panel -= e->late ? e->own.first : 0;
+    if (e->panels)
+        panel_row_to_f32(e->type, out, panels_from(e->type, e->w, panel, e->k),
                          token % PANEL_ROWS, e->k);
     else
         elements_to_f32(e->type, out,
                         (const char *)e->w.part[0]
-                            + (size_t)token * (size_t)e->k * weight_type_bytes(e->type),
+                            + ((size_t)panel * PANEL_ROWS + (size_t)token % PANEL_ROWS)
+                                * (size_t)e->k * weight_type_bytes(e->type),
                         (size_t)e->k);
 }

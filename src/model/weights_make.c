@@ -30,27 +30,21 @@ void *weights_own(Maker *mk, size_t n_bytes)
     return p;
 }
 
-static size_t made_part_bytes(const TensorSpec *s, WeightType type, int part)
+/* Panels lie one behind another: those of a rank without gaps for the others'. */
+static size_t made_part_bytes(const TensorSpec *s, WeightType type, int part, const Own *own)
 {
-    size_t n = tensor_spec_panels(s, type)
-        ? part_bytes(type, part, s->k) * (size_t)tensor_spec_panel_count(s)
-        : tensor_spec_bytes(s, type);
-    return round_up(n, ALIGN);
+    size_t each = tensor_spec_panels(s, type)
+        ? part_bytes(type, part, s->k)
+        : PANEL_ROWS * (size_t)s->k * weight_type_bytes(type);
+    return round_up(each * (size_t)weights_count(own), ALIGN);
 }
 
-size_t weights_made_bytes(const TensorSpec *s, WeightType type)
+size_t weights_made_bytes(const TensorSpec *s, WeightType type, const Own *own)
 {
     size_t n = 0;
     for (int i = 0; i < part_count(type); i++)
-        n += made_part_bytes(s, type, i);
+        n += made_part_bytes(s, type, i, own);
     return n;
-}
-
-Own weights_panels(const Model *m, const TensorSpec *s, bool later)
-{
-    return tensor_spec_gathered(s) && !later
-        ? (Own){ .items = { 0, 1 }, .run[0] = { 0, panel_count(s->rows) } }
-        : model_panels(m, s->role, s->rows, s->stack);
 }
 
 int weights_count(const Own *own)
@@ -66,12 +60,6 @@ int weights_panel(const TensorSpec *s, const Own *own, int i)
     return (own->items.first + i / each) * panel_count(s->rows) + own->run[run].first + at;
 }
 
-size_t weights_share_bytes(const TensorSpec *s, WeightType type, const Own *own)
-{
-    return weights_made_bytes(s, type) * (size_t)weights_count(own)
-        / ((size_t)s->stack * (size_t)panel_count(s->rows));
-}
-
 bool weights_region(Maker *mk, size_t n_bytes)
 {
     Model *m = mk->m;
@@ -82,8 +70,6 @@ bool weights_region(Maker *mk, size_t n_bytes)
         return fail(mk->err, SYSTEM, "%s: out of memory for %zu bytes of weights", mk->path,
                     n_bytes);
     m->region.n_bytes = n_bytes;
-    if (m->ranks && n_bytes) /* huge pages would hold rows of other ranks */
-        pages_small(m->region.data, n_bytes);
     return true;
 }
 
@@ -99,13 +85,13 @@ int weights_team(Maker *mk, size_t n_bytes)
     return n_bytes < SMALL_MATRIX ? 1 : mk->threads;
 }
 
-void weights_parts(Maker *mk, const TensorSpec *s, WeightType type, char *to[MAX_PARTS],
-                   Panels *out)
+void weights_parts(Maker *mk, const TensorSpec *s, WeightType type, const Own *own,
+                   char *to[MAX_PARTS], Panels *out)
 {
     Model *m = mk->m;
-    assert(weights_made_bytes(s, type) <= m->region.n_bytes - m->region.used);
+    assert(weights_made_bytes(s, type, own) <= m->region.n_bytes - m->region.used);
     for (int i = 0; i < part_count(type); i++) {
-        size_t n = made_part_bytes(s, type, i);
+        size_t n = made_part_bytes(s, type, i, own);
         out->part[i] = to[i] = m->region.data + m->region.used;
         m->region.used += n;
     }
@@ -141,7 +127,7 @@ static void retype_share(void *arg, Team team)
         void        *to[MAX_PARTS] = { NULL }, *rest = scratch + retype_rows_bytes(k);
         for (int part = 0; part < part_count(j->type); part++)
             to[part] = j->to[part]
-                + (size_t)p
+                + (size_t)i
                     * (j->panels ? part_bytes(j->type, part, k)
                                  : PANEL_ROWS * (size_t)k * weight_type_bytes(j->type));
         retype_read(j->spec, j->from, item, r, n, rows, rest);
@@ -176,9 +162,9 @@ bool weights_retype(Maker *mk, const TensorSpec *s, CheckedTensor *c, WeightType
                     .from = c,
                     .type = type,
                     .panels = tensor_spec_panels(s, type),
-                    .own = weights_panels(mk->m, s, false) };
-    weights_parts(mk, s, type, j.to, out);
-    mk->m->owned_bytes += weights_share_bytes(s, type, &j.own);
+                    .own = model_panels(mk->m, s->role, s->rows, s->stack) };
+    weights_parts(mk, s, type, &j.own, j.to, out);
+    mk->m->owned_bytes += weights_made_bytes(s, type, &j.own);
     if (!run_retype(mk, &j))
         return false;
     checked_release(c);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "model/model_writer.h"
 
 /* AT_ONCE: bytes of panels that are packed for one use; with the activations they stay in L2. */
 enum { ALIGN = 64, AT_ONCE = 512 << 10 };
@@ -17,8 +18,10 @@ struct LateMatrix {
     TensorSpec    spec;
     CheckedTensor from;
     char         *to[MAX_PARTS]; /* in the model's region */
-    size_t        row_bytes;
+    WeightType    type;          /* what becomes of it */
+    size_t        row_bytes;     /* 0: panels already */
     bool          panels;        /* false: rows one after the other */
+    bool          retyped;       /* a table that was made: its other rows are made when read */
     Own           own;           /* the panels that are packed */
     atomic_int    left;          /* panels that are not there yet */
 };
@@ -27,6 +30,8 @@ struct LateWeights {
     atomic_bool   asked, begun;
     atomic_size_t packed;        /* bytes */
     size_t        room;          /* of scratch for a thread */
+    size_t        copies;        /* bytes of those that are panels in the file */
+    bool          roomy;         /* the machine has memory for them to spare */
     int           n;
     LateMatrix    matrix[];      /* [n] */
 };
@@ -35,6 +40,12 @@ struct LateWeights {
 static void pack_panel(const LateMatrix *m, int p, char *const to[MAX_PARTS], char *scratch)
 {
     const TensorSpec *s = &m->spec;
+    if (m->from.panels) {
+        Panels from = panels_from(m->from.type, checked_panels(&m->from), p, s->k);
+        for (int i = 0; i < part_count(m->from.type); i++)
+            memcpy(to[i], from.part[i], part_bytes(m->from.type, i, s->k));
+        return;
+    }
     int item = p / panel_count(s->rows), r = p % panel_count(s->rows) * PANEL_ROWS,
         n = tensor_spec_block_rows(s, p);
     const void *rows = checked_rows(s, &m->from, item, r, n, scratch);
@@ -52,28 +63,34 @@ static void pack_share(LateMatrix *m, Team team, char *scratch)
     int               first, end;
     threads_share(team, weights_count(&m->own), &first, &end);
     for (int i = first; i < end; i++) {
-        int   p             = weights_panel(s, &m->own, i);
         char *to[MAX_PARTS] = { NULL };
         for (int part = 0; part < part_count(m->from.type); part++)
             to[part] = m->to[part]
-                + (m->panels ? (size_t)p * part_bytes(m->from.type, part, s->k)
-                             : (size_t)tensor_spec_block_row(s, p) * m->row_bytes);
-        pack_panel(m, p, to, scratch);
+                + (size_t)i
+                    * (m->panels ? part_bytes(m->from.type, part, s->k)
+                                 : PANEL_ROWS * m->row_bytes);
+        pack_panel(m, weights_panel(s, &m->own, i), to, scratch);
     }
     if (first < end && atomic_fetch_sub(&m->left, end - first) == end - first)
         checked_release(&m->from);
 }
 
-static void describe(LateMatrix *m, Maker *mk, const TensorSpec *s, const CheckedTensor *c,
-                     bool later, Panels *out)
+static void describe(LateMatrix *m, const Maker *mk, const TensorSpec *s, const CheckedTensor *c,
+                     WeightType type)
 {
     *m = (LateMatrix){ .spec = *s,
                        .from = *c,
-                       .row_bytes = checked_row_bytes(s, c),
-                       .panels = tensor_spec_panels(s, c->type),
-                       .own = weights_panels(mk->m, s, later) };
+                       .type = type,
+                       .row_bytes = c->panels ? 0 : checked_row_bytes(s, c),
+                       .panels = tensor_spec_panels(s, type),
+                       .own = model_panels(mk->m, s->role, s->rows, s->stack) };
+}
+
+/* Takes room for the panels that are to be packed. */
+static void take_room(LateMatrix *m, Maker *mk, Panels *out)
+{
+    weights_parts(mk, &m->spec, m->type, &m->own, m->to, out);
     atomic_init(&m->left, weights_count(&m->own));
-    weights_parts(mk, s, c->type, m->to, out);
 }
 
 /* ---- Now ------------------------------------------------------------------------------------- */
@@ -91,49 +108,77 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
 {
     PackJob job;
     int     threads = weights_team(mk, tensor_spec_bytes(s, c->type)); /* this makes the pool */
-    describe(&job.matrix, mk, s, c, false, out);
+    describe(&job.matrix, mk, s, c, c->type);
+    take_room(&job.matrix, mk, out);
     job.scratch = malloc((size_t)threads * job.matrix.row_bytes * PANEL_ROWS);
     if (!job.scratch)
         return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
     threads_pool_run(mk->pool, threads, pack_now, &job);
     free(job.scratch);
-    mk->m->owned_bytes += weights_share_bytes(s, c->type, &job.matrix.own);
+    mk->m->owned_bytes += weights_made_bytes(s, c->type, &job.matrix.own);
     return true;
 }
 
 /* ---- Later ----------------------------------------------------------------------------------- */
 
-/* Single rows of a table are read from the file meanwhile, so they must lie there as they are. */
+/* Single rows of a table are read from the file meanwhile, so they must lie there as they are; and
+ * panels are multiplied there. */
 static bool may_be_late(const TensorSpec *s, const CheckedTensor *c)
 {
-    return weight_type_gguf(c->type) && c->rows
+    bool aligned = c->panels;
+    for (int i = 0; aligned && i < part_count(c->type); i++)
+        aligned = (uintptr_t)c->part[i]->data % ALIGN == 0;
+    return c->panels ? aligned : weight_type_gguf(c->type) && c->rows
         && (!tensor_spec_gathered(s) || row_source_in_place(c->rows, 0, 0));
 }
 
-/* What one panel, or as many as AT_ONCE allows, and its rows take. */
+/* What one panel, or as many as AT_ONCE allows, and its rows take; or to make one row. */
 static size_t room_for(const LateMatrix *m)
 {
-    size_t panels = panel_bytes(m->from.type, m->spec.k) + MAX_PARTS * ALIGN;
+    size_t panels = panel_bytes(m->type, m->spec.k) + MAX_PARTS * ALIGN;
+    if (m->retyped)
+        return round_up(panels, ALIGN) + retype_scratch_bytes(m->spec.k);
     return round_up(m->row_bytes * PANEL_ROWS, ALIGN)
         + round_up(panels > AT_ONCE ? panels : AT_ONCE, ALIGN);
+}
+
+static LateMatrix *add_late(Maker *mk, const TensorSpec *s, const CheckedTensor *c,
+                            WeightType type, bool retyped)
+{
+    Model *m    = mk->m;
+    size_t most = (size_t)tensor_list_count(&m->cfg);
+    if (!m->late)
+        m->late = calloc(1, sizeof *m->late + most * sizeof *m->late->matrix);
+    if (!m->late) {
+        fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
+        return NULL;
+    }
+    LateMatrix *one = &m->late->matrix[m->late->n++];
+    describe(one, mk, s, c, type);
+    one->retyped  = retyped;
+    m->late->room = room_for(one) > m->late->room ? room_for(one) : m->late->room;
+    return one;
 }
 
 bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
                         const LateMatrix **late)
 {
-    Model *m = mk->m;
-    size_t most = (size_t)tensor_list_count(&m->cfg);
     if (!may_be_late(s, c))
         return weights_pack(mk, s, c, out);
-    if (!m->late)
-        m->late = calloc(1, sizeof *m->late + most * sizeof *m->late->matrix);
-    if (!m->late)
-        return fail(mk->err, SYSTEM, "%s: not enough memory to load the weights", mk->path);
-    LateMatrix *one = &m->late->matrix[m->late->n++];
-    describe(one, mk, s, c, true, out);
-    m->late->room = room_for(one) > m->late->room ? room_for(one) : m->late->room;
-    *late         = one;
+    LateMatrix *one = add_late(mk, s, c, c->type, false);
+    if (!one)
+        return false;
+    take_room(one, mk, out);
+    *late = one;
+    if (c->panels)
+        mk->m->late->copies += weights_made_bytes(s, c->type, &one->own);
     return true;
+}
+
+bool weights_table(Maker *mk, const TensorSpec *s, const CheckedTensor *c, WeightType type,
+                   bool retyped, const LateMatrix **late)
+{
+    return (*late = add_late(mk, s, c, type, retyped)) != NULL;
 }
 
 void   late_weights_free(LateWeights *w) { free(w); }
@@ -144,6 +189,15 @@ size_t late_weights_packed(const LateWeights *w)
     return w ? atomic_load_explicit(&w->packed, memory_order_relaxed) : 0;
 }
 
+void late_weights_measure(LateWeights *w, int n)
+{
+    if (w)
+        w->roomy = (double)w->copies * n < 0.75 * memory_available();
+}
+
+bool late_weights_optional(const LateWeights *w) { return w && w->copies > 0; }
+bool late_weights_roomy(const LateWeights *w) { return w->roomy; }
+
 bool late_weights_due(LateWeights *w, bool now)
 {
     return w && (atomic_exchange(&w->asked, true) || now) && !atomic_exchange(&w->begun, true);
@@ -152,11 +206,12 @@ bool late_weights_due(LateWeights *w, bool now)
 void late_weights_pack(LateWeights *w, Team team, void *scratch)
 {
     for (int i = 0; i < w->n; i++) {
-        pack_share(&w->matrix[i], team, scratch);
+        LateMatrix *m = &w->matrix[i];
+        if (late_matrix_packed(m)) /* a table, or this member has no share of it */
+            continue;
+        pack_share(m, team, scratch);
         if (team.thread == 0)
-            atomic_fetch_add(&w->packed,
-                             weights_share_bytes(&w->matrix[i].spec, w->matrix[i].from.type,
-                                                 &w->matrix[i].own));
+            atomic_fetch_add(&w->packed, weights_made_bytes(&m->spec, m->type, &m->own));
     }
 }
 
@@ -170,9 +225,11 @@ Panels late_matrix_panels(const LateMatrix *m, int first, int *n, void *scratch)
     WeightType type  = m->from.type;
     int        k     = m->spec.k;
     size_t     most  = AT_ONCE / (panel_bytes(type, k) + MAX_PARTS * ALIGN);
-    char      *at    = (char *)scratch + round_up(m->row_bytes * PANEL_ROWS, ALIGN),
-              *to[MAX_PARTS] = { NULL };
+    char      *at, *to[MAX_PARTS] = { NULL };
     Panels     out   = { { NULL } };
+    if (m->from.panels)
+        return panels_from(type, checked_panels(&m->from), first, k);
+    at = (char *)scratch + round_up(m->row_bytes * PANEL_ROWS, ALIGN);
     *n = (size_t)*n <= most ? *n : most > 0 ? (int)most : 1;
     for (int i = 0; i < part_count(type); i++) {
         out.part[i] = to[i] = at;
@@ -186,7 +243,30 @@ Panels late_matrix_panels(const LateMatrix *m, int first, int *n, void *scratch)
     return out;
 }
 
-void late_matrix_row(const LateMatrix *m, int row, float *out)
+Panels mat_panels(const Mat *w, int first, int *n, void *scratch)
 {
-    row_source_read_f32(m->from.rows, 0, row, 1, out, NULL);
+    return !w->late || late_matrix_packed(w->late)
+        ? panels_from(w->type, w->w,
+                      w->held.items.end ? own_place(&w->held, first) : first, w->k)
+        : late_matrix_panels(w->late, w->late_first + first, n, scratch);
+}
+
+/* The bits of a row that was stored in another type, and read from there: no row of a panel depends
+ * on another. The row was checked by the rank that owns it. */
+void late_matrix_row(const LateMatrix *m, int row, float *out, void *scratch)
+{
+    char  *at = scratch, *to[MAX_PARTS] = { NULL };
+    Panels p  = { { NULL } };
+    if (!m->retyped) {
+        retype_read(&m->spec, &m->from, 0, row, 1, out, scratch);
+        return;
+    }
+    for (int i = 0; i < part_count(m->type); i++) {
+        p.part[i] = to[i] = at;
+        at += round_up(part_bytes(m->type, i, m->spec.k), ALIGN);
+    }
+    RetypeReport report;
+    retype_read(&m->spec, &m->from, 0, row, 1, out, at);
+    retype_store(m->type, true, (void *const *)to, out, 1, m->spec.k, false, at, &report);
+    panel_row_to_f32(m->type, out, p, 0, m->spec.k);
 }

@@ -3,9 +3,10 @@
 
 #include "base/threads.h"
 
-void ranks_init(Ranks *r, int rank, int size, const RanksCalls *calls, void *carrier)
+void ranks_init(Ranks *r, const RanksCarrier *c)
 {
-    *r = (Ranks){ .rank = rank, .size = size, .calls = calls, .carrier = carrier };
+    *r = (Ranks){ .rank = c->rank, .size = c->size, .local = c->local, .calls = c->calls,
+                  .carrier = c->carrier };
     pthread_mutex_init(&r->turn, NULL); /* a default mutex cannot fail */
 }
 

@@ -24,13 +24,18 @@ typedef struct RanksCalls {
     void (*leave)(void *carrier);  /* frees this rank's end */
 } RanksCalls;
 
+/* One rank's end of a carrier. local: how many of the `size` ranks are on this machine. */
+typedef struct RanksCarrier {
+    int rank, size, local; const RanksCalls *calls; void *carrier;
+} RanksCarrier;
+
 /* What went over the interface so far. bytes: of whole vectors, all ranks' parts together. */
 typedef struct RanksCount { uint64_t gathers, gathered_bytes, broadcasts, broadcast_bytes; }
     RanksCount;
 
 typedef struct tblock_ranks Ranks;
 struct tblock_ranks {
-    int               rank, size;
+    int               rank, size, local; /* local: ranks on this machine */
     const RanksCalls *calls;
     void             *carrier;
     RanksCount        count;
@@ -41,8 +46,8 @@ struct tblock_ranks {
 
 /* ---- ranks.c --------------------------------------------------------------------------------- */
 
-/* *r takes over the carrier. */
-void ranks_init(Ranks *r, int rank, int size, const RanksCalls *calls, void *carrier);
+/* *r takes over c->carrier. */
+void ranks_init(Ranks *r, const RanksCarrier *c);
 void ranks_free(Ranks *r);         /* accepts a zeroed one */
 
 /* The calls above. After a failure they do nothing and return false; r->error says why. */
@@ -71,9 +76,6 @@ enum { RANKS_MOST = 256 };
 /* ---- ranks_plugin.c -------------------------------------------------------------------------- */
 
 /* What the plug-in libtblock-mpi.so gives (mpi/ranks_mpi.c): its one function, ranks_carrier. */
-typedef struct RanksCarrier {
-    int rank, size; const RanksCalls *calls; void *carrier;
-} RanksCarrier;
 typedef bool (*RanksConnect)(RanksCarrier *out, Error *err);
 
 /* Has mpirun started this process as one of several? */

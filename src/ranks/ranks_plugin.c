@@ -95,7 +95,7 @@ bool ranks_join(Ranks *r, Error *err)
         c.calls->leave(c.carrier);
         return check_range("ranks", c.size, 1, RANKS_MOST, err);
     }
-    ranks_init(r, c.rank, c.size, c.calls, c.carrier);
+    ranks_init(r, &c);
     if (check_versions(r, err))
         return true;
     ranks_free(r);

@@ -111,7 +111,7 @@ bool ranks_in_process(Ranks *rank, int size, Error *err)
     m->seat = seat;
     for (int i = 0; i < size; i++) {
         seat[i] = (Seat){ m, i };
-        ranks_init(&rank[i], i, size, &calls, &seat[i]);
+        ranks_init(&rank[i], &(RanksCarrier){ i, size, size, &calls, &seat[i] });
     }
     return true;
 }

@@ -220,11 +220,13 @@ static bool matrix_has_tiny(const Model *m, TensorRole role, const Mat *w)
     Own    own  = model_panels(m, role, w->rows, w->stack);
     size_t each = panel_bytes(WT_BF16, w->k) / sizeof(uint16_t);
     for (int i = own.items.first; i < own.items.end; i++)
-        for (int run = 0; run < OWN_RUNS; run++)
-            if (has_tiny((const uint16_t *)w->w.part[0]
-                             + each * (size_t)(i * panel_count(w->rows) + own.run[run].first),
-                         each * (size_t)(own.run[run].end - own.run[run].first)))
+        for (int run = 0; run < OWN_RUNS; run++) {
+            Mat    item = mat_item(w, i);
+            int    n    = own.run[run].end - own.run[run].first;
+            Panels p    = mat_panels(&item, own.run[run].first, &n, NULL); /* all n: floats */
+            if (has_tiny(p.part[0], each * (size_t)n))
                 return true;
+        }
     return false;
 }
 

@@ -77,11 +77,11 @@ void embed(Run *r, Act *x)
     touch(r, writes(x, BY_ROWS), writes(&r->y, BY_ROWS));
     my_share(r, r->n_tok, &first, &end);
     for (int t = first; t < end; t++) {
-        embedding_row(&m->embed, r->token[t].token, act_row(x, t));
+        embedding_row(&m->embed, r->token[t].token, act_row(x, t), r->late_scratch);
         if (r->embed_scale != 1.0f)
             r->kernels->scale(act_row(x, t), r->embed_scale, x->width);
         if (m->cfg.positions == POS_LEARNED) {
-            embedding_row(&m->pos_embed, r->token[t].pos, act_row(&r->y, t));
+            embedding_row(&m->pos_embed, r->token[t].pos, act_row(&r->y, t), r->late_scratch);
             r->kernels->add(act_row(x, t), act_row(&r->y, t), x->width);
         }
     }
@@ -195,12 +195,9 @@ void multiply(const Run *r, RowSpan y, const Act *x, const Mat *w, int first, in
 {
     if (first >= end || y.n_tok == 0)
         return;
-    bool there = !w->late || late_matrix_packed(w->late);
-    if (there)
-        multiply_panels(r, y, x, w, panels_from(w->type, w->w, first, w->k), first, end);
-    for (int p = first, n; !there && p < end; p += n) {
+    for (int p = first, n; p < end; p += n) {
         n = end - p;
-        Panels from = late_matrix_panels(w->late, w->late_first + p, &n, r->late_scratch);
+        Panels from = mat_panels(w, p, &n, r->late_scratch);
         multiply_panels(r, y, x, w, from, p, p + n);
     }
     if (r->lora && w->number >= 0)

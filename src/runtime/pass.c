@@ -497,7 +497,11 @@ static void pack_share(void *arg, Team team)
 
 static void pack_late_weights(Forward *f, bool now)
 {
-    if (late_weights_due(f->run.model->late, now))
+    LateWeights *late = f->run.model->late;
+    if (late_weights_optional(late)
+        && (f->pages == PAGES_FILE || (f->pages == PAGES_AUTO && !late_weights_roomy(late))))
+        return;
+    if (late_weights_due(late, now))
         threads_pool_run(f->pool, useful_threads(f, 1), pack_share, f);
 }
 

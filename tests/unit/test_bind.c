@@ -223,7 +223,7 @@ static void check_model(const Model *m)
     float row[64];
     char  name[64];
     for (int r = 0; r < m->cfg.vocab_size; r++) {
-        embedding_row(&m->embed, r, row);
+        embedding_row(&m->embed, r, row, NULL);
         for (int j = 0; j < m->cfg.d_model; j++)
             CHECK(row[j] == weight("embed", r, j), "embed: row %d column %d: %a", r, j,
                   (double)row[j]);
@@ -308,7 +308,7 @@ static void check_quantized(const Model *m, WeightType type, bool tied)
     CHECK(m->embed.type == type && m->embed.panels, "the embedding is not %s in panels",
           weight_type_name(type));
     for (int r = 0; r < m->cfg.vocab_size; r++) {
-        embedding_row(&m->embed, r, row);
+        embedding_row(&m->embed, r, row, NULL);
         for (int j = 0; j < m->cfg.d_model; j++) {
             float off = row[j] - weight("embed", r, j);
             most = off > most ? off : -off > most ? -off : most;

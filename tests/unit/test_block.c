@@ -753,7 +753,7 @@ static void compare_feed_forward(Tiny *t, const char *what)
         how = (How){"auto", THREADS, piece};
         run(&t->model, tokens, N, &seen, NULL);
         for (int i = 0; i < N; i++) {
-            embedding_row(&t->model.embed, tokens[i], want);
+            embedding_row(&t->model.embed, tokens[i], want, NULL);
             for (int j = 0; j < W; j++)
                 want[j] = want[j] * (float)c->embed_scale;
             memcpy(n, want, sizeof n);

@@ -99,7 +99,7 @@ static void check_weights(const Model *m)
     double sum = 0, squares = 0;
     float  row[64];
     for (int t = 0; t < m->cfg.vocab_size; t++) {
-        embedding_row(&m->embed, t, row);
+        embedding_row(&m->embed, t, row, NULL);
         for (int j = 0; j < m->cfg.d_model; j++) {
             sum     += (double)row[j];
             squares += (double)row[j] * (double)row[j];

@@ -123,11 +123,11 @@ static void rows_are_the_same(void)
                            { 0, panel_count(head->rows) } };
     CHECK(e.late && !late_matrix_packed(e.late), "packed already");
     for (int i = 0; i < VOCAB; i++)
-        embedding_row(&e, i, before[i]);
+        embedding_row(&e, i, before[i], NULL);
     tblock_context_free(context_of(m, "file"));
     CHECK(late_matrix_packed(e.late), "not packed");
     for (int i = 0; i < VOCAB; i++) {
-        embedding_row(&e, i, after);
+        embedding_row(&e, i, after, NULL);
         CHECK(memcmp(before[i], after, sizeof after) == 0, "row %d", i);
     }
     tblock_close(m);

@@ -131,6 +131,16 @@ static bool start_mpi(void)
     return ok;
 }
 
+static int on_this_machine(MPI_Comm all)
+{
+    MPI_Comm local;
+    int      n;
+    MPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &local);
+    MPI_Comm_size(local, &n);
+    MPI_Comm_free(&local);
+    return n;
+}
+
 __attribute__((visibility("default")))
 bool ranks_carrier(RanksCarrier *out, Error *err)
 {
@@ -154,6 +164,6 @@ bool ranks_carrier(RanksCarrier *out, Error *err)
         leave(c);
         return failed(err, "mpi: out of memory");
     }
-    *out = (RanksCarrier){ c->rank, c->size, &calls, c };
+    *out = (RanksCarrier){ c->rank, c->size, on_this_machine(c->comm), &calls, c };
     return true;
 }
