@@ -82,9 +82,26 @@ static void compare(const Case *c, const float *want, const char *what, int rank
               c->path, c->type ? c->type : "as stored", what, ranks, threads, i / N_TOK, i % N_TOK);
 }
 
-/* All variants on one group of ranks; again: the logits of decode_again, or NULL if a window or
- * states forbid going back. */
-static void check_group(const Case *c, int size, const char *kv, const float *again)
+/* From the first KEPT positions on, in two sequences: the logits of one. Where a window or states
+ * forbid going back, both begin anew. */
+static void check_again(const Case *c, tblock_context *x, int size, bool back)
+{
+    CHECK(back
+              || (tblock_seq_rewind(x, 0, 0, &err) && tblock_seq_rewind(x, 1, 0, &err)
+                  && decode(c, x, 0, KEPT, KEPT, c->got)),
+          "%s: %s", c->path, err.msg);
+    CHECK(decode_again(c, x, c->got), "%s: %s", c->path, err.msg);
+    for (int pos = KEPT; pos < N_TOK; pos++)
+        for (int s = 0; s < 2; s++)
+            CHECK(memcmp(c->got + (size_t)(s * N_TOK + pos) * (size_t)c->vocab,
+                         c->want + (size_t)pos * (size_t)c->vocab,
+                         (size_t)c->vocab * sizeof *c->want)
+                      == 0,
+                  "%s: %d ranks: other logits in a copy, position %d", c->path, size, pos);
+}
+
+/* All variants on one group of ranks. back: sequences can forget their last tokens. */
+static void check_group(const Case *c, int size, const char *kv, bool back)
 {
     static const struct { int threads, piece, n_batch; } run[] = {
         { 1, N_TOK, 0 }, { 2, N_TOK, 48 }, { 1, 16, 0 }, { 2, 1, 0 }
@@ -107,17 +124,8 @@ static void check_group(const Case *c, int size, const char *kv, const float *ag
               err.msg);
         compare(c, c->want, run[i].piece == 1 ? "token by token" : "a prompt", size,
                 run[i].threads);
-        if (x && again && i == 1) {
-            CHECK(decode_again(c, x, c->got), "%s: %s", c->path, err.msg);
-            for (int pos = KEPT; pos < N_TOK; pos++)
-                for (int s = 0; s < 2; s++)
-                    CHECK(memcmp(c->got + (size_t)(s * N_TOK + pos) * (size_t)c->vocab,
-                                 again + (size_t)pos * (size_t)c->vocab,
-                                 (size_t)c->vocab * sizeof *again)
-                              == 0,
-                          "%s: %d ranks: other logits after going back, position %d", c->path, size,
-                          pos);
-        }
+        if (x && i == 1)
+            check_again(c, x, size, back);
         tblock_context_free(x);
     }
     tblock_close(m);
@@ -135,7 +143,7 @@ static bool check_model(const char *path, const char *type, const char *kv, int 
     tblock_model_info info;
     tblock_model_describe(m, &info);
     c.vocab  = info.vocab_size;
-    bool states = config_has_state(&m->weights.cfg);
+    bool back = !info.window && !config_has_state(&m->weights.cfg);
     size_t n = (size_t)2 * N_TOK * (size_t)c.vocab;
     c.want   = calloc(n, sizeof *c.want);
     c.got    = calloc(n, sizeof *c.got);
@@ -146,7 +154,7 @@ static bool check_model(const char *path, const char *type, const char *kv, int 
     tblock_context_free(x);
     tblock_close(m);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && test_case_state == 0; i++)
-        check_group(&c, sizes[i], kv, info.window || states ? NULL : c.want);
+        check_group(&c, sizes[i], kv, back);
     free(c.want);
     free(c.got);
     return true;
