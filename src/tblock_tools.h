@@ -984,12 +984,13 @@ TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, s
 
 /* From now on the generations of c with the option `draft` guess by another model: `draft` is a
  * context of it, which c alone uses and which must outlive c; NULL: by what stands in the text
- * again. It needs as many sequences as c, and keeps for each what it has read; its n_ctx is as far
- * as it guesses. What tblock_context_describe tells of memory counts it too. Generations that step
+ * again; c itself: by the layer of its model that predicts the token after the next. Another
+ * context needs as many sequences as c, and keeps for each what it has read; its n_ctx is as far as
+ * it guesses. What tblock_context_describe tells of memory counts it too. Generations that step
  * together share the draft: all of them are to add no more rows than one alone. Texts, tokens and
  * logits stay what they are. Fails with TBLOCK_INPUT (a model whose tokenizer has other tokens; c
- * or draft has a model with states, which cannot forget a wrong guess) and TBLOCK_USAGE (fewer
- * sequences, a model that ranks share). */
+ * or draft has a model with states, which cannot forget a wrong guess; c's has no such layer) and
+ * TBLOCK_USAGE (fewer sequences, a model that ranks share). */
 TBLOCK_API bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err);
 
 /* Texts of a judgement, which may be anybody's: special tokens that they spell stay text. */

@@ -34,20 +34,22 @@ class Context(Handle):
     n_ctx: longest sequence, 0: the model's own. n_seqs: sequences 0 to n_seqs - 1. n_batch: most tokens computed at once.
     threads: 0: one for each physical core. isa, math, activations, kv_type, rope_length, affinity, pages: as the options of
     `tblock run`. lora: adapters, applied in this order (Model.load_lora). drafter: a smaller model with the same tokens, which
-    guesses for the generations with `draft` (docs/drafts.md); closing it closes the context.
+    guesses for the generations with `draft` (docs/drafts.md); closing it closes the context. "mtp": the model's own layer for that.
     allow_nan: logits may be NaN. No result depends on n_seqs, n_batch, threads, isa, affinity or pages."""
 
     def __init__(self, model: Model, *, n_ctx: int = 0, n_seqs: int = 1, n_batch: int = 0, threads: int = 0,
                  isa: Optional[str] = None, math: Optional[str] = None, activations: Optional[str] = None,
                  kv_type: Optional[str] = None, rope_length: int = 0, affinity: Optional[str] = None, allow_nan: bool = False,
-                 pages: Optional[str] = None, lora: Sequence[Lora] = (), drafter: Optional[Model] = None,
+                 pages: Optional[str] = None, lora: Sequence[Lora] = (), drafter: Union[Model, str, None] = None,
                  _pool: "Optional[list[Context]]" = None) -> None:
         opt = Options("tblock_context_options", {
             "n_ctx": n_ctx, "n_seqs": n_seqs, "n_batch": n_batch, "threads": threads, "isa": isa, "math": math,
             "activations": activations, "kv_type": kv_type, "rope_length": rope_length, "affinity": affinity, "allow_nan": allow_nan, "pages": pages})
         self._guard = threading.Lock()
         chosen = c_loras(expect("model", model, Model), lora)
-        guesses = [] if drafter is None else [Context(
+        if isinstance(drafter, str) and drafter != "mtp":
+            raise UsageError("drafter: expected a model or 'mtp', found '%s'" % drafter)
+        guesses = [] if drafter is None or isinstance(drafter, str) else [Context(
             expect("drafter", drafter, Model), n_ctx=min(n_ctx or model.n_ctx, drafter.n_ctx), n_seqs=n_seqs, n_batch=n_batch,
             threads=threads, isa=isa, affinity=affinity, pages=pages)]
         super().__init__(call("tblock_context_new", expect("model", model, Model)._c, opt.c), lib.tblock_context_free, model, *guesses,
@@ -63,8 +65,8 @@ class Context(Handle):
             self._lora = chosen
             if len(chosen):
                 self._choose(c, chosen)
-            for other in guesses:
-                call("tblock_draft_by", c, other._c)
+            for by in [other._c for other in guesses] or [c] * (drafter is not None):
+                call("tblock_draft_by", c, by)
 
     def _choose(self, c: Any, adapters: Any) -> None:
         """What begins from now on uses these."""

@@ -77,7 +77,11 @@ struct tblock_context {
     tblock_item        *step;           /* the batch of a tblock_advance, [cap_step] */
     size_t              cap_step;
     Sampler            *sampler;        /* scratch of all generations; NULL before the first */
-    Drafter            *drafter;        /* the model that guesses for them; NULL: none */
+    Drafter            *drafter;        /* what guesses for them; NULL: the text so far */
+    float              *states;         /* [n_batch, d_model] of the last piece of a batch, which
+                                         * the drafter is shown; NULL: nobody wants them */
+    const float *const *before;         /* BatchToken.before and .state of each item of the next */
+    float *const       *after;          /* batch: of mtp.c */
     tblock_observer     observer;
     void               *observer_user;
     const char         *observed;       /* this alone; NULL: all */

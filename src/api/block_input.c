@@ -70,6 +70,7 @@ static bool one_layer(Config *c, const char *what, int layer, Error *err)
         config_no_states(c);
     c->theta_window = c->logit_softcap = 0;
     c->n_layers = c->vocab_size = c->n_ctx = 1;
+    c->mtp_layers = 0;
     c->bos   = -1;
     c->n_eos = 0;
     return true;

@@ -195,6 +195,7 @@ void tblock_context_free(tblock_context *c)
     free(c->next_pos);
     free(c->logits);
     free(c->profile);
+    free(c->states);
     free(c);
 }
 
@@ -387,19 +388,28 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
 
     size_t at = 0;
     for (size_t i = 0; i < n_items; i++)
-        c->token[i] =
-            (BatchToken){ items[i].seq, items[i].pos, items[i].token,
-                          items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL };
+        c->token[i] = (BatchToken){
+            .seq    = items[i].seq,
+            .pos    = items[i].pos,
+            .token  = items[i].token,
+            .logits = items[i].want_logits ? c->logits + at++ * c->logits_stride : NULL,
+            .before = c->before ? c->before[i] : NULL,
+            .state  = c->after ? c->after[i] : NULL
+        };
     forward_observe(c->forward, c->observer, c->observer_user, c->observed);
     for (size_t i = 0, n; i < n_items; i += n) {
         n = next_piece(c, items + i, n_items - i);
         if (!reserve_piece(c, items + i, n, err) || !ranks_order_decode(c, items + i, n, err))
             return false;
+        for (size_t j = 0; c->states && j < n; j++)
+            c->token[i + j].state = c->states + j * (size_t)c->model->weights.cfg.d_model;
         forward(c->forward, &c->kv, c->token + i, (int)n, i);
         if (!ranks_done(c, err))
             return false;
         for (size_t j = i; j < i + n; j++)
             c->seq_tokens[items[j].seq].id[items[j].pos] = items[j].token;
+        if (c->drafter && c->states)
+            drafter_show(c->drafter, items + i, n, c->states);
     }
     c->n_items = n_items;
     return true;

@@ -2,7 +2,7 @@
  * "Fast inference from transformers via speculative decoding". The verdict is another than there:
  * a guess is right if it is the token that is drawn, so that the text is that without a draft. The
  * drafter draws with the same random numbers, which makes that as likely as it can be. */
-#include "api/drafter.h"
+#include "api/mtp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,9 +11,11 @@
 
 /* What is read in any case, beyond the budget: the tokens of one step. */
 enum { NEAR = 64 };
+_Static_assert((int)MTP_UNREAD <= (int)NEAR, "room in a batch");
 
 struct Drafter {
     tblock_context *context;
+    Mtp            *mtp;     /* whose context it is; NULL: the caller's */
     Sampler        *sampler; /* over the tokens that both models have */
     int             vocab_size;
 };
@@ -58,9 +60,9 @@ static bool can_forget(const tblock_model *m, Error *err)
 
 static bool check_drafter(const tblock_context *c, const tblock_context *d, Error *err)
 {
-    if (d == c || d->drafter)
-        return fail(err, USAGE, "draft: expected a context without a drafter of its own, found %s",
-                    d == c ? "the same" : "one that has one");
+    if (d->drafter)
+        return fail(err, USAGE, "draft: expected a context without a drafter of its own, found one "
+                                "that has one");
     if (d->n_seqs < c->n_seqs)
         return fail(err, USAGE, "draft: expected at least %d sequences, found %d", c->n_seqs,
                     d->n_seqs);
@@ -68,27 +70,49 @@ static bool check_drafter(const tblock_context *c, const tblock_context *d, Erro
         && same_tokens_in(c->model, d->model, err);
 }
 
+/* draft == c: the layer of its model that predicts the token after the next. */
+static Drafter *drafter_new(tblock_context *c, tblock_context *draft, Error *err)
+{
+    static const SamplerOptions greedy = { 0 };
+    Drafter *d = calloc(1, sizeof *d);
+    if (!d) {
+        no_memory(NULL, err);
+        return NULL;
+    }
+    if (draft == c)
+        d->mtp = mtp_new(c, err);
+    if (draft != c || d->mtp) {
+        d->context    = d->mtp ? mtp_context(d->mtp) : draft;
+        const int n   = c->model->weights.cfg.vocab_size,
+                  m   = d->context->model->weights.cfg.vocab_size;
+        d->vocab_size = n < m ? n : m;
+        d->sampler    = sampler_new(d->vocab_size, &greedy, err);
+    }
+    if (!d->sampler) {
+        drafter_free(d);
+        return NULL;
+    }
+    return d;
+}
+
 FP_ENV_WORK
 static bool draft_by(tblock_context *c, tblock_context *draft, Error *err)
 {
-    static const SamplerOptions greedy = { 0 };
-    if (!can_forget(c->model, err) || (draft && !check_drafter(c, draft, err)))
+    const size_t floats = (size_t)c->n_batch * (size_t)c->model->weights.cfg.d_model;
+    if (!can_forget(c->model, err) || (draft && draft != c && !check_drafter(c, draft, err)))
         return false;
-    Drafter *d = draft ? calloc(1, sizeof *d) : NULL;
+    Drafter *d = draft ? drafter_new(c, draft, err) : NULL;
     if (draft && !d)
+        return false;
+    float *states = d && d->mtp ? malloc(floats * sizeof *states) : NULL;
+    if (d && d->mtp && !states) {
+        drafter_free(d);
         return no_memory(NULL, err);
-    if (d) {
-        const int n = c->model->weights.cfg.vocab_size, m = draft->model->weights.cfg.vocab_size;
-        d->context    = draft;
-        d->vocab_size = n < m ? n : m;
-        d->sampler    = sampler_new(d->vocab_size, &greedy, err);
-        if (!d->sampler) {
-            drafter_free(d);
-            return false;
-        }
     }
     drafter_free(c->drafter);
+    free(c->states);
     c->drafter = d;
+    c->states  = states;
     return true;
 }
 
@@ -102,20 +126,31 @@ void drafter_free(Drafter *d)
     if (!d)
         return;
     sampler_free(d->sampler);
+    mtp_free(d->mtp);
     free(d);
 }
 
 /* ---- Sequences ------------------------------------------------------------------------------- */
 
+void drafter_show(const Drafter *d, const tblock_item *item, size_t n, const float *states)
+{
+    if (d->mtp)
+        mtp_show(d->mtp, item, n, states);
+}
+
 void drafter_forget(const Drafter *d, int32_t seq)
 {
-    if (d)
+    if (d && d->mtp)
+        mtp_forget(d->mtp, seq);
+    else if (d)
         context_rewind(d->context, seq, 0);
 }
 
 void drafter_copy(const Drafter *d, int32_t from, int32_t to, int32_t n_tokens)
 {
-    if (!d)
+    if (d && d->mtp)
+        mtp_copy(d->mtp, from, to, n_tokens);
+    if (!d || d->mtp)
         return;
     const int32_t held = d->context->kv.seq[from].length, n = n_tokens < held ? n_tokens : held;
     if (!tblock_seq_copy(d->context, from, to, n, NULL))
@@ -153,6 +188,8 @@ static size_t settle(tblock_context *c, const Guess *g, size_t n)
 /* The tokens of the text that it lacks, as far as it knows them, and the budget reaches. */
 static size_t add_text(Drafter *d, Guess *g, size_t *budget, size_t at)
 {
+    if (d->mtp)
+        return mtp_add(d->mtp, g, at);
     tblock_context *c      = d->context;
     const int       vocab  = c->model->weights.cfg.vocab_size;
     const size_t    room   = (size_t)c->n_ctx, wanted = g->most ? g->n : g->n - 1,
@@ -212,11 +249,14 @@ static size_t guess_round(Drafter *d, Guess *first)
     for (Guess *g = first; g; g = g->next) {
         if (!g->goes_on || !(g->goes_on = guess_token(d, g, &why)))
             continue;
-        const size_t at = g->n + g->n_guessed - 1;
-        c->kv.seq[g->seq].kept = (int)g->n;
+        const size_t  at  = g->n + g->n_guessed - 1;
+        const int32_t lag = d->mtp ? mtp_lag(d->mtp, g->seq) : 0;
+        if (d->mtp)
+            mtp_add_guess(d->mtp, g->seq, n);
+        c->kv.seq[g->seq].kept = (int)g->n - lag;
         g->item                = n;
         c->step[n++]           = (tblock_item){ .seq         = g->seq,
-                                                .pos         = (int32_t)at,
+                                                .pos         = (int32_t)at - lag,
                                                 .token       = g->ids[at],
                                                 .want_logits = true };
     }
@@ -239,7 +279,7 @@ bool drafter_guess(Drafter *d, Guess *first, size_t budget, long n_steps, Error 
     size_t n = 0, most = budget;
     for (Guess *g = first; g; g = g->next)
         most += NEAR;
-    if (!context_reserve_step(d->context, most, err))
+    if (d->mtp ? !mtp_reserve(d->mtp, most, err) : !context_reserve_step(d->context, most, err))
         return false;
     for (Guess *g = first; g; g = g->next) {
         n = add_text(d, g, &budget, n);

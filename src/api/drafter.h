@@ -1,4 +1,5 @@
-/* api/drafter.h: a model that guesses for the generations of a context.
+/* api/drafter.h: a model that guesses for the generations of a context: another one, or the layer
+ * of the same one that predicts the token after the next (mtp.h).
  *
  * It has a context of its own, in which sequence i reads what sequence i of the other is given and
  * has drawn. Nothing here can change a text: whatever the sequences hold is compared with the text
@@ -28,6 +29,9 @@ typedef struct Guess {
  * or of a text with a token that it lacks, is none. n_steps: to come, or fewer. Fails with
  * SYSTEM. */
 bool drafter_guess(Drafter *d, Guess *first, size_t budget, long n_steps, Error *err);
+
+/* What the other context has computed: n items, with their states [n, d_model]. */
+void drafter_show(const Drafter *d, const tblock_item *item, size_t n, const float *states);
 
 /* What happens to the sequences of the other context; each accepts NULL. Memory of what is
  * forgotten is given back. */

@@ -401,7 +401,7 @@ static bool chat(void *args, tblock_error *err)
     ChatArgs *a = args;
     if (a->show_prompt)
         return show_prompt(a, err);
-    return constraint_check(&a->constraint, false, err) && draft_check(&a->draft, err)
+    return constraint_check(&a->constraint, false, err)
         && seed_choose(&a->sampling.seed, a->general.quiet, err)
         && converse_with(&(Chat){ .args = a }, err);
 }

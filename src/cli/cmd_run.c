@@ -388,7 +388,7 @@ static bool run(void *args, tblock_error *err)
     if (constraint_given(&a->constraint) && a->stop.n)
         return fail(err, TBLOCK_USAGE, "--stop: expected none beside a constraint, which says "
                                        "where the text may end");
-    if (!draft_check(&a->draft, err) || !seed_choose(&a->sampling.seed, a->general.quiet, err))
+    if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
         return false;
     RunStats stats = { .seed      = a->sampling.seed.value,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };

@@ -213,7 +213,7 @@ static bool serve_command(void *args, tblock_error *err)
         return fail(err, TBLOCK_USAGE,
                     "--log: expected no --sandbox beside it, in which no file is opened again; "
                     "2>> %s appends to it too", a->log);
-    return draft_check(&a->draft, err) && serve_model(a, err);
+    return serve_model(a, err);
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */

@@ -411,8 +411,6 @@ typedef struct Drafting {
     tblock_model_info info;     /* its */
     tblock_context   *context;
 } Drafting;
-/* To be asked before a model is opened. */
-bool draft_check(const DraftOptions *o, tblock_error *err);
 /* Opens the model that guesses for the generations of c, with what o says of the machine and its
  * own types. Close it after c, also when this failed. */
 bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,

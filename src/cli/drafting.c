@@ -7,10 +7,11 @@
 
 #define AT(field) offsetof(DraftOptions, field)
 const Option draft_options[] = {
-    { "draft",       0, "none|ngram|MODEL", OPT_TEXT, AT(by), 0, 0, "none",
+    { "draft",       0, "none|ngram|mtp|MODEL", OPT_TEXT, AT(by), 0, 0, "none",
       "guess the next tokens and check them in one batch; same text, faster where guesses are "
       "often "
-      "right. ngram: from the text so far; MODEL: ask a smaller model with the same tokens" },
+      "right. ngram: from the text so far; mtp: by the model's own layer that predicts the token "
+      "after the next; MODEL: ask a smaller model with the same tokens" },
     { "draft-max", 0, "N", OPT_INT, AT(max), 1, 63, "7",
       "guess at most N tokens at once; if memory limits the speed, 8 in a batch cost little more "
       "than 1" },
@@ -20,25 +21,14 @@ const Option draft_options[] = {
 };
 #undef AT
 
-bool draft_check(const DraftOptions *o, tblock_error *err)
-{
-    return strcmp(o->by, "mtp") != 0
-        || fail(err, TBLOCK_USAGE,
-                "--draft: expected none, ngram or a model, found mtp: heads that "
-                "predict several tokens are not read");
-}
-
-static bool is_model(const DraftOptions *o)
-{
-    return strcmp(o->by, "none") != 0 && strcmp(o->by, "ngram") != 0;
-}
+static bool is(const DraftOptions *o, const char *word) { return strcmp(o->by, word) == 0; }
 
 bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
                 const ComputeOptions *compute, tblock_error *err)
 {
-    *d = (Drafting){ .most = strcmp(o->by, "none") != 0 ? o->max : 0 };
-    if (!is_model(o))
-        return d->most == 0 || tblock_draft_by(c, NULL, err);
+    *d = (Drafting){ .most = is(o, "none") ? 0 : o->max };
+    if (is(o, "none") || is(o, "ngram") || is(o, "mtp"))
+        return d->most == 0 || tblock_draft_by(c, is(o, "mtp") ? c : NULL, err);
     tblock_context_info computing;
     tblock_context_describe(c, &computing);
     ComputeOptions own = { .threads  = compute->threads,

@@ -166,7 +166,7 @@ static bool check_experts(const Config *c, const char *what, Error *err)
             INT32_MAX / 2 / (c->d_model > c->expert_d_ff ? c->d_model : c->expert_d_ff), c->d_model,
             c->expert_d_ff, c->n_experts);
     uint64_t rows = (uint64_t)c->n_experts * (uint64_t)c->expert_d_ff,
-             width = (uint64_t)c->d_model * (uint64_t)c->n_layers;
+             width = (uint64_t)c->d_model * (uint64_t)(c->n_layers + c->mtp_layers);
     if (rows > MOST_IN_EXPERTS / width)
         return fail(err, INPUT,
                     "%s: n_experts: expected at most %llu with d_model %d, expert_d_ff %d and "
@@ -247,6 +247,18 @@ static bool check_state(const Config *c, const char *what, Error *err)
     return check_delta(c, what, err);
 }
 
+static bool check_mtp(const Config *c, const char *what, Error *err)
+{
+    if (c->mtp_layers && c->n_layers == MAX_LAYERS)
+        return fail(err, INPUT, "%s: mtp_layers: expected 0 with n_layers %d, found %d", what,
+                    c->n_layers, c->mtp_layers);
+    return !c->mtp_layers
+        || (check_alone(config_has_state(c), "mtp_layers", "state_layers []", what, err)
+            && check_alone(c->positions != POS_ROPE, "mtp_layers", "positions rope", what, err)
+            && check_alone(c->headless, "mtp_layers", "headless false", what, err)
+            && check_alone(c->bidirectional, "mtp_layers", "bidirectional false", what, err));
+}
+
 static bool check_parts(const Config *c, const char *what, Error *err)
 {
     if (c->rotary_dim > c->head_dim || (c->positions == POS_ROPE && c->rotary_dim % 2 != 0))
@@ -283,7 +295,7 @@ static bool check_parts(const Config *c, const char *what, Error *err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
         && check_layers(&c->no_rope_layers, c->positions == POS_ROPE ? c->n_layers : 0,
                         "no_rope_layers", what, err)
-        && check_experts(c, what, err);
+        && check_mtp(c, what, err) && check_experts(c, what, err);
 }
 
 bool config_check(const Config *c, const char *what, Error *err)
@@ -343,6 +355,15 @@ void config_no_states(Config *c)
 {
     set_defaults(c, KEY_OF_STATES);
     c->state_layers = (Layers){ 0 };
+}
+
+Config config_mtp(const Config *c)
+{
+    Config own      = *c;
+    own.n_layers    = 1;
+    own.mtp_layers  = 0;
+    own.full_layers = own.no_rope_layers = own.dense_layers = (Layers){ 0 };
+    return own;
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */

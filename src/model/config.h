@@ -143,6 +143,8 @@ typedef struct Config {
     bool    expert_input_scaled;         /* a score multiplies what its expert reads */
     bool    shared_router;               /* the shared expert's output is times a sigmoid */
     Layers  dense_layers;                /* those without experts */
+    /* 1: behind the last layer is one that predicts the token after the next (docs/drafts.md) */
+    int     mtp_layers;
     PoolKind pool;                       /* what the model was trained for */
     int     bos;                         /* -1: none */
     int     eos[MAX_EOS], n_eos;
@@ -166,6 +168,9 @@ bool config_supported(const Config *c, const char *what, Error *err);
 
 /* The config as one line of JSON with every key in the order of docs/format.md; caller frees. */
 char *config_to_json(const Config *c, Error *err);
+
+/* Of that layer as a model of its own. */
+Config config_mtp(const Config *c);
 
 /* Make it a config without experts, or without what its layers with a state have. */
 void config_no_experts(Config *c);

@@ -119,6 +119,7 @@ const ConfigKey config_keys[] = {
     FLAG(expert_input_scaled, EXPERTS, NULL, NULL),
     FLAG(shared_router, EXPERTS, NULL, NULL),
     PART(dense_layers, KEY_LAYERS, SPARSE, NULL),
+    INT(mtp_layers, 0, 1, SPARSE, NULL, NULL, NULL),
     WORD(pool, pool_words, SPARSE, NULL),
     INT(bos, -1, MAX_VOCAB, 0, "bos_token_id", NULL, NULL),
     PART(eos, KEY_EOS, 0, "eos_token_id"),

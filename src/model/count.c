@@ -53,7 +53,16 @@ static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type,
     bool       one_of = tensor_row(s->role)->kind == KIND_STACK;
     uint64_t   active =
         one_of ? params / (uint64_t)c->n_experts * (uint64_t)c->experts_used : params;
-    CountPart *p      = find_part(n, s);
+    n->n_row_major += s->panels && !panels;
+    n->params += params;
+    n->bytes  += bytes;
+    n->bytes_of[type] += bytes;
+    if (s->layer >= c->n_layers) {
+        n->mtp_params += params;
+        n->mtp_bytes  += bytes;
+        return;
+    }
+    CountPart *p = find_part(n, s);
     if (p->n_tensors++ == 0)
         p->one_bytes = bytes;
     p->params += params;
@@ -61,11 +70,7 @@ static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type,
     p->types  |= 1u << type;
     p->in_first    |= s->layer == 0;
     p->n_panels    += panels;
-    n->n_row_major += s->panels && !panels;
-    n->params += params;
     n->active_params += active;
-    n->bytes  += bytes;
-    n->bytes_of[type] += bytes;
     if (s->layer >= 0) {
         n->blocks_params += params;
         n->blocks_bytes  += bytes;

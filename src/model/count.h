@@ -41,6 +41,7 @@ typedef struct Count {
     uint64_t  attn_bytes, ffn_bytes, norm_bytes;    /* of the first block */
     /* layer_bytes: of the first layer. */
     uint64_t  bytes, embed_bytes, layer_bytes, blocks_bytes, final_norm_bytes, head_bytes;
+    uint64_t  mtp_params, mtp_bytes;       /* of the layer behind the last one, which is no part */
     uint64_t  bytes_of[WT_COUNT];          /* bytes by type; their sum is bytes */
     uint64_t  kv_bytes_f32, kv_bytes_f16, kv_bytes_q8; /* of one position in all layers */
     /* Matrices that are packed into panels when the model is loaded (layout rows), and the memory

@@ -87,7 +87,9 @@ bool lora_merge_has(const LoraMerge *m, const TensorSpec *s)
 {
     bool any = false;
     for (int i = 0; i < m->set.n && !s->bias && lora_role(s->role); i++)
-        any = any || m->change[i][lora_number(s->layer, s->role)].rank > 0;
+        any = any
+            || (s->layer < m->set.use[i].lora->n_layers
+                && m->change[i][lora_number(s->layer, s->role)].rank > 0);
     return any;
 }
 

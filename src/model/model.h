@@ -115,6 +115,11 @@ typedef struct Layer {
     Mat          expert_gate, expert_up, expert_down; /* stacks of n_experts */
     Mat          shared_router;  /* [1, d_model] */
     Mat          shared_gate, shared_up, shared_down;
+    /* Of the layer that predicts the token after the next (config.h, mtp_layers): norms of that
+     * token's embedding and of the state before it, [d_model, 2 d_model] for both together, and the
+     * norm before the head. */
+    NormVectors  mtp_embed_norm, mtp_state_norm, mtp_final_norm;
+    Mat          mtp_proj;
 } Layer;
 
 typedef struct Owned { void *data; size_t n_bytes; } Owned;
@@ -125,7 +130,8 @@ typedef struct Model {
     Embedding    embed;          /* [vocab_size, d_model] */
     Embedding    pos_embed;      /* [n_ctx, d_model], if positions are learned */
     const float *rope_factors;   /* of rope type factors and longrope; else NULL */
-    Layer       *layer;          /* [n_layers] */
+    Layer       *layer;          /* [n_layers + mtp_layers] */
+    bool         is_mtp;         /* it is the layer behind the last of another model (model_mtp) */
     NormVectors  final_norm;
     Mat          lm_head;        /* tied: the embedding's panels */
     size_t       weight_bytes;      /* of all weights, as stored */
@@ -159,6 +165,10 @@ bool model_bind(Model *m, const StoredModel *c, const WeightType *types, Ranks *
 /* The same for the tensors of a model file (stored_model_from_file), with the stored types. */
 bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err);
 void model_free(Model *m);       /* a zeroed Model is fine */
+
+/* The layer behind the last one of m (config.h, mtp_layers) as a model of one layer, with m's
+ * embedding and head. It owns nothing and lives as long as m. */
+Model model_mtp(const Model *m);
 
 /* Write row `token` of the embedding as d_model floats: exact, or rounded once if it is
  * quantized. scratch: late_weights_room bytes, for one that is late. */

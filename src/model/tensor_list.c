@@ -11,7 +11,7 @@
 typedef enum Dim {
     NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, ROTARIES, HEAD, HEADS, Q_NORM, K_NORM,
     EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR, O_DIM, Q_LORA, KV_LORA, NOPE, V_HEAD, TAPS,
-    CONV_DIM, STATE_DIM, DELTA_HEADS, DELTA_VALUE
+    CONV_DIM, STATE_DIM, DELTA_HEADS, DELTA_VALUE, TWO_MODELS
 } Dim;
 
 /* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
@@ -21,7 +21,7 @@ typedef enum When {
     ATTN_NORMED, FFN_NORMED, /* a norm before the sublayer (post-norm: after the sum) */
     POST_NORMED,             /* a norm of the sublayer's result                       */
     GATED, DENSE, XIELUED, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
-    QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS, ROUTER_BIAS, EXPERT_BIAS,
+    QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS, ROUTER_BIAS, EXPERT_BIAS, MTP, MTP_BIAS,
     N_WHEN
 } When;
 
@@ -38,6 +38,7 @@ typedef enum When {
 #define FLOAT_MAT(field, input, op) \
     ROW(true, Layer, field, KIND_MAT, INPUT_##input, OP_##op, AS_FLOATS)
 #define NORM(field, op)         ROW(true, Layer, field, KIND_NORM, INPUT_NONE, OP_##op, AS_ASKED)
+#define MTP_NORM(field)         ROW(true, Layer, field, KIND_NORM, INPUT_NONE, OP_COUNT, AS_ASKED)
 #define VECTOR(field)           ROW(true, Layer, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
 #define TABLE(field) \
     ROW(false, Model, field, KIND_EMBEDDING, INPUT_NONE, OP_COUNT, AT_LEAST_Q8)
@@ -100,6 +101,10 @@ static const struct Part {
     { MAT(shared_up, FFN, UP),               SHARED_FF,   D_MODEL,   SHARED,       NEVER },
     { MAT(shared_down, SHARED_DOWN, DOWN),   D_MODEL,     SHARED_FF, SHARED,       NEVER },
     { NORM(ffn_post_norm, FFN_POST_NORM),    D_MODEL,     NONE,      POST_NORMED,  NORM_BIAS },
+    { MTP_NORM(mtp_embed_norm),              D_MODEL,     NONE,      MTP,          MTP_BIAS },
+    { MTP_NORM(mtp_state_norm),              D_MODEL,     NONE,      MTP,          MTP_BIAS },
+    { MAT(mtp_proj, MTP, COUNT),             D_MODEL,     TWO_MODELS, MTP,         NEVER },
+    { MTP_NORM(mtp_final_norm),              D_MODEL,     NONE,      MTP,          MTP_BIAS },
     { TOP_NORM(final_norm),                  D_MODEL,     NONE,      ALWAYS,       NORM_BIAS },
     { TOP_MAT(lm_head),                      VOCAB,       D_MODEL,   UNTIED,       NEVER },
 };
@@ -124,9 +129,10 @@ BlockPart tensor_row_part(const TensorRow *r)
 static bool holds(const Config *c, When when, int layer)
 {
     NormPlacement place = c->norm_placement;
-    bool moe    = layer >= 0 && layer < c->n_layers && config_moe(c, layer);
+    bool moe    = layer >= 0 && layer < MAX_LAYERS && config_moe(c, layer);
     bool shared = moe && c->shared_d_ff > 0;
-    bool state  = layer >= 0 && layer < c->n_layers && config_state(c, layer);
+    bool state  = layer >= 0 && layer < MAX_LAYERS && config_state(c, layer);
+    bool mtp    = layer == c->n_layers;
     switch (when) {
     case LEARNED:      return c->positions == POS_LEARNED;
     case FACTORS:
@@ -162,6 +168,8 @@ static bool holds(const Config *c, When when, int layer)
     case NORM_BIAS:    return c->norm_bias;
     case ROUTER_BIAS:  return moe && c->router_bias;
     case EXPERT_BIAS:  return moe && c->expert_bias;
+    case MTP:          return mtp;
+    case MTP_BIAS:     return mtp && c->norm_bias;
     case NEVER:        return false;
     case ALWAYS:
     case N_WHEN:       break;
@@ -183,9 +191,11 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
         : d == O_DIM   ? config_value_dim(c)
         : d == TAPS    ? config_conv_width(c)
         : d == STATE_DIM && c->delta_heads ? c->delta_value_dim
+        : d == TWO_MODELS ? 2
                        : 1;
     switch (d) {
     case D_MODEL: *key = "d_model";    return c->d_model;
+    case TWO_MODELS: *key = "d_model"; return 2 * c->d_model;
     case Q_DIM:
     case O_DIM:   *key = "heads";      return c->heads * *unit;
     case KV_DIM:  *key = "kv_heads";   return c->kv_heads * c->head_dim;
@@ -223,20 +233,32 @@ TensorSpec tensor_list_start(void) { return (TensorSpec){ .at_ = -1, .layer = -1
 
 static bool in_layer(int role) { return role < ROLE_COUNT && parts[role].row.in_layer; }
 
+/* Layer `layer` begins at the first row of the layers. */
+static bool begin_layer(TensorSpec *s, int layer)
+{
+    s->layer = layer;
+    for (s->at_ = 0; !in_layer(s->at_ / 2); s->at_ += 2)
+        ;
+    return true;
+}
+
 /* Go to the next entry; at_ counts weights and biases. The rows of the layers are together in the
- * table: after their last row, the next layer starts at their first. */
+ * table: after their last row, the next layer starts at their first. The layer behind the last one
+ * comes at the very end, so that the list without it is the beginning of the list. */
 static bool advance(const Config *c, TensorSpec *s)
 {
     int last = s->at_ / 2;
     s->at_++;
     if (s->at_ > 0 && s->at_ % 2 == 0 && in_layer(last) && !in_layer(last + 1)) {
-        s->layer = s->layer + 1 < c->n_layers ? s->layer + 1 : -1;
-        while (s->layer >= 0 && s->at_ > 0 && in_layer(s->at_ / 2 - 1))
-            s->at_ -= 2;
+        if (s->layer >= c->n_layers)
+            return false;
+        if (s->layer + 1 < c->n_layers)
+            return begin_layer(s, s->layer + 1);
+        s->layer = -1;
     } else if (s->layer < 0 && in_layer(s->at_ / 2)) {
         s->layer = 0;
     }
-    return s->at_ < 2 * ROLE_COUNT;
+    return s->at_ < 2 * ROLE_COUNT || (c->mtp_layers && begin_layer(s, c->n_layers));
 }
 
 bool tensor_list_next(const Config *c, TensorSpec *s)
@@ -339,7 +361,7 @@ static NamedPart find_part(const char *name)
 bool tensor_list_has(const Config *c, const char *name)
 {
     NamedPart n = find_part(name);
-    return n.p && n.layer < c->n_layers && has_part(c, n.p, n.bias, n.layer);
+    return n.p && n.layer < c->n_layers + c->mtp_layers && has_part(c, n.p, n.bias, n.layer);
 }
 
 bool tensor_list_has_matrix(const Config *c, const char *name)
@@ -379,10 +401,11 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [CHOICE_BIASED] = "no choice_bias in that layer",
         [SHARED]       = "no shared expert in that layer",
         [SHARED_GATED] = "shared_router false",
+        [MTP]          = "mtp_layers 0, or another layer,",
     };
     NamedPart t = find_part(name);
     buf[0]  = '\0';
-    if (t.p && t.layer >= c->n_layers)
+    if (t.p && t.layer >= c->n_layers + c->mtp_layers)
         snprintf(buf, n, " (n_layers %d in the config)", c->n_layers);
     else if (t.p && !has_part(c, t.p, t.bias, t.layer)) {
         bool        unbiased = t.bias && !holds(c, t.p->biased, t.layer);

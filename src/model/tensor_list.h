@@ -32,7 +32,10 @@ typedef enum TensorRole {
     ROLE_ROUTER, ROLE_CHOICE_BIAS, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN,
     /* The expert that every token takes. */
     ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN,
-    ROLE_FFN_POST_NORM, ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
+    ROLE_FFN_POST_NORM,
+    /* Of the layer that predicts the token after the next. */
+    ROLE_MTP_EMBED_NORM, ROLE_MTP_STATE_NORM, ROLE_MTP_PROJ, ROLE_MTP_FINAL_NORM,
+    ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
 } TensorRole;
 
 /* The type of a tensor's field in Layer, or in Model (model.h). KIND_STACK: a Mat for all
@@ -54,6 +57,7 @@ typedef enum Input {
     INPUT_FFN,
     INPUT_DOWN,
     INPUT_EXPERT_DOWN, INPUT_SHARED_DOWN,
+    INPUT_MTP,           /* an embedding and a state, one behind the other */
     INPUT_HEAD,          /* in no layer */
     INPUT_COUNT, INPUT_NONE = INPUT_COUNT /* no matrix, or only single rows are read */
 } Input;
@@ -97,7 +101,7 @@ typedef struct TensorSpec {
     const char *part;        /* "wq": the name without its layer */
     TensorRole  role;
     bool        bias;        /* the bias of the role's matrix or norm    */
-    int         layer;       /* -1: outside the layers                   */
+    int         layer;       /* -1: outside the layers; n_layers: of mtp_layers */
     int         rows, k;     /* a matrix [rows, k]; k 0: a vector [rows] */
     /* So many matrices one after the other, each with its own panels; else 1. */
     int         stack;

@@ -250,7 +250,7 @@ static bool bind_plain_norms(ModelBinder *b)
     ones = weights_own(&b->maker, (size_t)m->cfg.head_dim * sizeof *ones);
     for (int i = 0; ones && i < m->cfg.head_dim; i++)
         ones[i] = 1;
-    for (int l = 0; l < m->cfg.n_layers; l++)
+    for (int l = 0; l < m->cfg.n_layers + m->cfg.mtp_layers; l++)
         if (config_rotates(&m->cfg, l))
             m->layer[l].q_norm = m->layer[l].k_norm = ones;
     return ones != NULL;
@@ -290,13 +290,15 @@ bool model_bind(Model *m, const StoredModel *c, const WeightType *types, Ranks *
                 const Progress *progress, Error *err)
 {
     *m = (Model){ .cfg = c->config, .ranks = ranks };
+    if (ranks)
+        m->cfg.mtp_layers = 0; /* it is not divided */
     ModelBinder b = { .m = m,
                       .c = c,
                       .types = types,
                       .err = err,
                       .maker = { .m = m, .path = c->path, .err = err },
                       .progress = progress };
-    m->layer = calloc((size_t)c->config.n_layers, sizeof *m->layer);
+    m->layer = calloc((size_t)m->cfg.n_layers + (size_t)m->cfg.mtp_layers, sizeof *m->layer);
     bool ok  = m->layer
         ? bind_all(&b)
         : fail(err, SYSTEM, "%s: out of memory for %d layers", c->path, c->config.n_layers);
@@ -325,6 +327,21 @@ void model_free(Model *m)
     late_weights_free(m->late);
     free(m->layer);
     *m = (Model){ 0 };
+}
+
+Model model_mtp(const Model *m)
+{
+    Model own = { .cfg          = config_mtp(&m->cfg),
+                  .embed        = m->embed,
+                  .pos_embed    = m->pos_embed,
+                  .rope_factors = m->rope_factors,
+                  .layer        = m->layer + m->cfg.n_layers,
+                  .is_mtp       = true,
+                  .final_norm   = m->layer[m->cfg.n_layers].mtp_final_norm,
+                  .lm_head      = m->lm_head,
+                  .late         = m->late };
+    own.bytes_per_token = decode_bytes(&own);
+    return own;
 }
 
 void embedding_row(const Embedding *e, int token, float *out, void *scratch)

@@ -127,7 +127,7 @@ static void draw_model_bar(TextOut *o, const Info *info)
 {
     const Count *n = info->count;
     double       blocks[BLOCK_PARTS] = { 0 }; /* of all of them */
-    char         text[5][24];
+    char         text[6][24];
     for (int i = 0; i < n->n_parts; i++)
         if (n->part[i].in_layer)
             blocks[tensor_row_part(tensor_row(n->part[i].role))] += (double)n->part[i].params;
@@ -137,10 +137,12 @@ static void draw_model_bar(TextOut *o, const Info *info)
         { "FFN", "ffn", blocks[PART_FFN], text[2] },
         { "norms", "other", blocks[PART_NORMS] + (double)n->final_norm_params, text[3] },
         { "head", "head", (double)n->head_params, text[4] },
+        { "mtp layer", "ffn", (double)n->mtp_params, text[5] },
     };
-    for (int i = 0; i < 5; i++)
+    const int n_pieces = n->mtp_params ? 6 : 5;
+    for (int i = 0; i < n_pieces; i++)
         params_text(piece[i].value, text[i], sizeof text[i]);
-    page_bar(o, piece, 5);
+    page_bar(o, piece, n_pieces);
 }
 
 static void draw_parameters(Rows *r, const Info *info)

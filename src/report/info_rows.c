@@ -140,6 +140,9 @@ void info_model_params(Rows *r, const Info *info)
     }
     if (info->cfg->tied_embeddings)
         rows_text(r, "  %-*s the embedding (tied)\n", -t.first_width, "lm_head");
+    if (n->mtp_params)
+        sum_row(r, &t, "mtp layer", n->mtp_params, n->mtp_bytes, n->params,
+                (RowStyle){ "", "ffn" });
     sum_row(r, &t, "total", n->params, n->bytes, n->params, (RowStyle){ "total first", NULL });
     if (n->active_params != n->params)
         rows_row(r, &t,
@@ -174,6 +177,8 @@ static void parameters_json(Rows *r, const Count *n)
         { "block_ffn", v_count(n->ffn_params) }, { "block_norms", v_count(n->norm_params) },
         { "blocks", v_count(n->blocks_params) }, { "final_norm", v_count(n->final_norm_params) },
         { "head", v_count(n->head_params) }, { "active", v_count(n->active_params) });
+    if (n->mtp_params)
+        rows_put(r, "mtp_parameters", v_count(n->mtp_params));
     rows_open(r, "parts", '[');
     for (int i = 0; i < n->n_parts; i++)
         part_json(r, &n->part[i]);

@@ -144,14 +144,27 @@ static void block(Run *r, int l)
     observe(r, "layer%d", l, &r->x);
 }
 
+/* A layer behind the last one predicts the token after the next (DeepSeek-AI 2024, section 2.2).
+ * It is a transformer of one block, whose x is made of the next token's embedding and of the state
+ * h that the model before it ended with. */
+static void look_ahead(Run *r)
+{
+    const Layer *w = &r->layer[0];
+    make_pair(r, &r->pair, &r->x, w);        /* [norm(x), norm(h)]   [n_tok, 2 d_model] */
+    matmul(r, &r->x, &r->pair, &w->mtp_proj);
+}
+
 void transformer(Run *r)
 {
     rope_angles(r);                          /* sine and cosine of each position, for all blocks */
     embed(r, &r->x);                         /* x = embedding[token] [n_tok, d_model] */
+    if (r->model->is_mtp)
+        look_ahead(r);
     observe(r, "embed", 0, &r->x);
     for (int l = 0; l < r->model->cfg.n_layers; l++)
         block(r, l);
     norm(r, &r->xn, &r->x, r->model->final_norm);
     observe(r, "final_norm", 0, &r->xn);
+    keep_states(r, &r->xn);                  /* n, for what looks further ahead */
     head(r, &r->xn);                         /* logits = lm_head n, for tokens that want them */
 }

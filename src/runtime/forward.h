@@ -71,6 +71,9 @@ void profile_more(Profile *p, double bytes, double operations);
 typedef struct BatchToken {
     int     seq, pos, token;
     float  *logits;                     /* [vocab_size rounded up to 16], or NULL: not wanted */
+    float  *state;                      /* [d_model]: where what the head reads goes, or NULL */
+    const float *before;                /* [d_model]: that state of the token before, which the
+                                         * layer that predicts the token after the next reads */
 } BatchToken;
 
 /* Receives the residual stream: "embed", then for each layer "layer0.attn" (after attention) and

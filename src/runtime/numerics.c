@@ -157,6 +157,7 @@ static const char *const ops[INPUT_COUNT] = {
     [INPUT_DOWN] = "down",
     [INPUT_EXPERT_DOWN] = "expert_down",
     [INPUT_SHARED_DOWN] = "expert_down",
+    [INPUT_MTP] = "join",
     [INPUT_HEAD] = "head",
 };
 

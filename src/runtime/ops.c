@@ -109,6 +109,28 @@ void norm(Run *r, Act *y, Act *x, NormVectors v)
             memcpy(act_row(y, t), act_row(x, t), (size_t)x->width * sizeof(float));
 }
 
+/* The layer that predicts the token after the next reads two vectors (docs/drafts.md). */
+void make_pair(Run *r, Act *pair, Act *x, const Layer *w)
+{
+    int first, end;
+    touch(r, reads(x, BY_ROWS), writes(pair, BY_ROWS));
+    my_share(r, r->n_tok, &first, &end);
+    for (int t = first; t < end; t++) {
+        normalize(r, act_row(pair, t), act_row(x, t), w->mtp_embed_norm, x->width);
+        normalize(r, act_row(pair, t) + x->width, r->token[t].before, w->mtp_state_norm, x->width);
+    }
+}
+
+void keep_states(Run *r, Act *xn)
+{
+    int first, end;
+    touch(r, reads(xn, BY_ROWS));
+    my_share(r, r->n_tok, &first, &end);
+    for (int t = first; t < end; t++)
+        if (r->token[t].state)
+            memcpy(r->token[t].state, act_row(xn, t), (size_t)xn->width * sizeof(float));
+}
+
 /* ---- Products -------------------------------------------------------------------------------- */
 
 void quantize(const Run *r, const Act *x, int t, int at, int n, Integers ints)

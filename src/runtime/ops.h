@@ -96,6 +96,7 @@ typedef struct Run {
     Act x, xn, q, k, v, att_out, y, gate, up;
     Act            q_a, q_heads, att_latent; /* of latent attention (latent.c) */
     Act            gate_att;                 /* of attention's result */
+    Act            pair;      /* [n_tok, 2 d_model]: what mtp_proj reads */
     Act            conv_b, conv_c, conv_x;   /* of a layer with a state (short_conv.c) */
     Act            delta_z, delta_b, delta_a; /* of the gated delta rule (delta_rule.c) */
     Act            head_in, head_out;        /* its rows of one head, this thread's */
@@ -138,6 +139,8 @@ typedef struct Run {
 void transformer(Run *r);                             /* forward.c: the whole pass */
 void rope_angles(Run *r);
 void embed(Run *r, Act *x);
+/* Both normed, the embedding x and the state of the token before, one behind the other. */
+void make_pair(Run *r, Act *pair, Act *x, const Layer *w);
 void norm(Run *r, Act *y, Act *x, NormVectors v);     /* y = norm(x); y = x if there is no norm */
 void matmul(Run *r, Act *y, Act *in, const Mat *w);   /* y = W in + bias */
 /* Does nothing if w is NULL, or if this model's norms are those of heads that are (not) rotated. */
@@ -164,6 +167,7 @@ void add(Run *r, Act *x, Act *y, NormVectors v);      /* x += y, or x += norm(y)
 /* h = act(W_gate in) * (W_up in), or act(W_up in) in a network without a gate. */
 void hidden(Run *r, Act *h, Act *in, const Layer *w);
 void experts(Run *r, Act *y, Act *in, int l);         /* experts.c: sum over a token's experts */
+void keep_states(Run *r, Act *xn);                    /* of the tokens that want theirs */
 void head(Run *r, Act *xn);                           /* logits of the tokens that want them */
 void observe(Run *r, const char *name, int l, Act *x); /* pass.c: shows x as printf(name, l) */
 

@@ -173,6 +173,7 @@ static size_t place(Buffers *b, Run *r, char *base)
         {&r->q_heads, c->kv_lora ? rows : 0, c->heads * config_query_dim(c)},
         {&r->att_latent, c->kv_lora ? rows : 0, q},
         {&r->gate_att, c->attn_gate ? rows : 0, q},
+        {&r->pair, r->model->is_mtp ? rows : 0, 2 * c->d_model},
         {&r->conv_b, delta ? 0 : state, c->d_model}, {&r->conv_c, state, config_conv_width(c)},
         {&r->conv_x, state, config_conv_width(c)}, {&r->delta_z, delta, config_state_width(c)},
         {&r->delta_b, delta, c->delta_heads}, {&r->delta_a, delta, c->delta_heads},
@@ -183,6 +184,7 @@ static size_t place(Buffers *b, Run *r, char *base)
         cut_floats(&at, part[i].act, part[i].rows, part[i].width);
     cut_ints(&at, &r->xn, rows, b->ints, INTS_XN);
     cut_ints(&at, &r->att_out, rows, b->ints, INTS_ATT_OUT);
+    cut_ints(&at, &r->pair, r->model->is_mtp ? rows : 0, b->ints, INTS_XN);
     cut_ints(&at, &r->q_a, c->kv_lora ? rows : 0, b->ints, INTS_XN);
     cut_ints(&at, delta ? &r->delta_z : &r->conv_c, state, b->ints, INTS_ATT_OUT);
     cut_ints(&at, &r->gate, r->expert_rows, b->ints, INTS_HIDDEN);
@@ -450,7 +452,7 @@ static void choose_last_rows(Forward *f, const BatchToken *token, int n_tok)
         return;
     w->n_tok = 0;
     for (int t = 0; t < n_tok; t++)
-        if (token[t].logits) {
+        if (token[t].logits || token[t].state) {
             w->token[w->n_tok] = token[t];
             w->row[w->n_tok++] = t;
         }

@@ -35,7 +35,7 @@ bool adapter_next(const Config *c, TensorSpec *s)
 {
     if (s->role == ROLE_LM_HEAD && s->layer < 0 && s->k)
         return false;
-    while (tensor_list_next(c, s))
+    while (tensor_list_next(c, s) && s->layer < c->n_layers)
         if (!s->bias && lora_role(s->role))
             return true;
     *s = (TensorSpec){ .name = "lm_head", .part = "lm_head", .role = ROLE_LM_HEAD, .layer = -1,

@@ -250,6 +250,10 @@ const FamilyTensor family_llama_tensors[] = {
     { ROLE_FINAL_NORM, "@norm.weight", 0 },
     { ROLE_LM_HEAD,    "lm_head.weight", 0 },
     { ROLE_LM_HEAD,    "language_model.lm_head.weight", 0 },
+    { ROLE_MTP_EMBED_NORM, "@layers.#.enorm.weight", 0 },
+    { ROLE_MTP_STATE_NORM, "@layers.#.hnorm.weight", 0 },
+    { ROLE_MTP_PROJ,       "@layers.#.eh_proj.weight", 0 },
+    { ROLE_MTP_FINAL_NORM, "@layers.#.shared_head.norm.weight", 0 },
     NO_MORE,
 };
 

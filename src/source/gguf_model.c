@@ -71,6 +71,10 @@ static const char *const names[ROLE_COUNT] = {
     [ROLE_SHARED_UP] = "ffn_up_shexp",
     [ROLE_SHARED_DOWN] = "ffn_down_shexp",
     [ROLE_FFN_POST_NORM] = "post_ffw_norm",
+    [ROLE_MTP_EMBED_NORM] = "nextn.enorm",
+    [ROLE_MTP_STATE_NORM] = "nextn.hnorm",
+    [ROLE_MTP_PROJ] = "nextn.eh_proj",
+    [ROLE_MTP_FINAL_NORM] = "nextn.shared_head_norm",
     [ROLE_FINAL_NORM] = "output_norm",
     [ROLE_LM_HEAD] = "output",
 };
@@ -360,12 +364,26 @@ static bool check_unused(const GgufBinder *b)
     return true;
 }
 
+/* As keep_next of hf_tensors.c. */
+static bool keep_next(GgufBinder *b)
+{
+    Config    *c = &b->s->stored.config;
+    TensorSpec s = { .layer = c->n_layers };
+    char       name[NAME_MAX_BYTES];
+    bool       there = b->s->next_layers == 1 && c->n_experts > 0 && !c->headless
+        && (gguf_arch_of(b->arch, "glm4_moe") || gguf_arch_of(b->arch, "deepseek_v3"));
+    for (int role = ROLE_MTP_EMBED_NORM; there && role <= ROLE_MTP_FINAL_NORM; role++)
+        there = find(b, &s, names[role], name) != NULL;
+    c->mtp_layers = there;
+    return config_check(c, b->s->path, b->err);
+}
+
 static bool bind_all(GgufBinder *b)
 {
     StoredModel *c = &b->s->stored;
     int         i = 0;
     b->used = source_alloc(b->s, b->s->gguf.n_tensors, b->err);
-    if (!b->used || !source_begin(b->s, b->err))
+    if (!b->used || !keep_next(b) || !source_begin(b->s, b->err))
         return false;
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++)
         if (!bind(b, &s, &b->s->rows[i], &c->tensor[i]))

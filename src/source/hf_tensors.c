@@ -680,6 +680,23 @@ static bool stores_head(const HfBinder *b)
     return there;
 }
 
+/* The layer behind the last one, with its four tensors that no other layer has, is kept where it is
+ * one with experts as the others are. Its embedding and head are the model's (README_WEIGHTS.md of
+ * DeepSeek-V3): copies of them are left out. */
+static bool keep_next(HfBinder *b, Config *c)
+{
+    static const TensorRole roles[] = { ROLE_MTP_EMBED_NORM, ROLE_MTP_STATE_NORM, ROLE_MTP_PROJ,
+                                        ROLE_MTP_FINAL_NORM };
+    bool there = b->s->next_layers == 1 && c->n_experts > 0 && !c->headless;
+    char name[NAME_BYTES];
+    for (size_t i = 0; there && i < sizeof roles / sizeof *roles; i++) {
+        fill_in(b, hf_family_rows(b->h->family, roles[i])->name, c->n_layers, 0, false, name);
+        there = find(b, name) || find_codes(b, name);
+    }
+    c->mtp_layers = there;
+    return config_check(c, b->s->path, b->err);
+}
+
 bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
 {
     HfBinder      b = { .s = s, .h = h, .c = &s->stored.config, .err = err };
@@ -692,7 +709,7 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
     b.prefix           = choose_prefix(&b);
     c->config.headless = (h->inside || !*b.prefix) && !c->config.tied_embeddings
         && !stores_head(&b);
-    if (!source_begin(s, err))
+    if (!keep_next(&b, &c->config) || !source_begin(s, err))
         return false;
     for (TensorSpec spec = tensor_list_start(); tensor_list_next(&c->config, &spec); i++)
         if (!bind(&b, &spec, &s->rows[i], &c->tensor[i]))

@@ -23,6 +23,7 @@ bool train_supported(const Config *c, const char *what, Error *err)
         { c->bidirectional, "bidirectional", "false" },
         { c->n_experts > 0, "n_experts", "0" },
         { c->kv_lora > 0, "kv_lora", "0" },
+        { c->mtp_layers > 0, "mtp_layers", "0" },
         { config_has_state(c), "state_layers", "none" },
         { c->attn_gate, "attn_gate", "false" },
         { c->query_scale != 0, "query_scale", "0" },

@@ -45,7 +45,7 @@ def stored(m, name):
              "shared_down": (c["d_model"], c.get("shared_d_ff")), "expert_gate": (c.get("expert_d_ff"), c["d_model"]),
              "expert_up": (c.get("expert_d_ff"), c["d_model"]), "expert_down": (c["d_model"], c.get("expert_d_ff")),
              "wq_a": (c.get("q_lora"), c["d_model"]), "wq_b": (c["heads"] * (c.get("nope_dim", 0) + rotary), c.get("q_lora")),
-             "attn_gate": (c["heads"] * c["head_dim"], c["d_model"]), **delta_shapes(c),
+             "attn_gate": (c["heads"] * c["head_dim"], c["d_model"]), "mtp_proj": (c["d_model"], 2 * c["d_model"]), **delta_shapes(c),
              **{"conv_" + part: (c["d_model"],) * 2 for part in ("b", "c", "x", "out")},
              "w_uk": (c.get("kv_lora"), c.get("nope_dim")), "w_uv": (c.get("v_dim"), c.get("kv_lora")),
              }.get(name.rpartition(".")[2])
@@ -71,7 +71,8 @@ LLAMA = {"attn_norm": "input_layernorm", "wq": "self_attn.q_proj", "wk": "self_a
          "wo": "self_attn.o_proj", "ffn_norm": "post_attention_layernorm", "w_gate": "mlp.gate_proj", "w_up": "mlp.up_proj",
          "w_down": "mlp.down_proj", "q_norm": "self_attn.q_norm", "k_norm": "self_attn.k_norm", "router": "mlp.gate",
          "shared_router": "mlp.shared_expert_gate", "shared_gate": "mlp.shared_expert.gate_proj",
-         "shared_up": "mlp.shared_expert.up_proj", "shared_down": "mlp.shared_expert.down_proj"}
+         "shared_up": "mlp.shared_expert.up_proj", "shared_down": "mlp.shared_expert.down_proj",
+         "mtp_embed_norm": "enorm", "mtp_state_norm": "hnorm", "mtp_proj": "eh_proj", "mtp_final_norm": "shared_head.norm"}
 
 
 LFM2 = {"attn_norm": "operator_norm.weight", "q_norm": "self_attn.q_layernorm.weight", "k_norm": "self_attn.k_layernorm.weight",
@@ -238,8 +239,7 @@ def test_every_value_of_the_source_is_somewhere():
         with if_there():
             folder = need(MODELS, fixture)
             m = converted(folder, "--layout", "rows")
-            n_layers = "model.layers.%d." % m.config["n_layers"]   # behind the last: they predict further tokens
-            there = sum(int(np.prod(bits.shape)) for n, (_, bits) in source_tensors(folder).items() if not n.startswith(n_layers))
+            there = sum(int(np.prod(bits.shape)) for _, bits in source_tensors(folder).values())
             assert there == sum(int(np.prod(e["shape"])) for n, e in m.header.items() if not n.startswith("pad.")), fixture
 
 
@@ -263,7 +263,7 @@ def test_family_configs_say_what_their_folders_say():
                            qk_norm="vector", rotary_dim=8, theta=5e6),
         "glm4-moe": dict(n_experts=8, experts_used=2, expert_d_ff=32, shared_d_ff=32, router_score="sigmoid", choice_bias=True,
                          renormalize=True, renormalize_min=1e-20, expert_scale=1.5, dense_layers=[0], qk_norm="head", rotary_dim=8,
-                         n_layers=3, qkv_bias=True, out_bias=False),
+                         n_layers=3, qkv_bias=True, out_bias=False, mtp_layers=1),
         "deepseek-v3": dict(n_experts=8, experts_used=3, expert_d_ff=32, shared_d_ff=32, expert_groups=4, groups_used=2, expert_scale=2.5,
                             router_score="sigmoid", choice_bias=True, renormalize=True, renormalize_min=1e-20,
                             dense_layers=[0], kv_lora=16, q_lora=24, nope_dim=12, v_dim=10, rotary_dim=8, head_dim=24, kv_heads=1,
@@ -310,7 +310,7 @@ def test_family_configs_say_what_their_folders_say():
         with if_there():
             m = converted(need(MODELS, name))
             expect_config(m, **values)
-            for key in ("renormalize", "n_experts", "rotary_dim", "window"):   # sparse keys that must be absent
+            for key in ("renormalize", "n_experts", "rotary_dim", "window", "mtp_layers"):   # sparse keys that must be absent
                 assert key in values or key == "window" or key not in m.config, (name, key)
 
 
@@ -419,6 +419,14 @@ def test_routing_keys_of_minimax_glm_and_ernie():
         expect_config(converted(edited("glm4-moe", config={"norm_topk_prob": False})), renormalize=None, renormalize_min=None)
         refused(edited("glm4-moe", config={"n_group": 3}), "expert_groups", "found 3")
         refused(edited("glm4-moe", config={"num_nextn_predict_layers": 0}), "model.layers.3.", "the config has 3 layers")
+        # without one of its own tensors, or as one of several, the layer behind the last is left out
+        for name in ("enorm", "hnorm", "eh_proj", "shared_head.norm"):
+            expect_config(converted(edited("glm4-moe", tensors=lambda t, n=name: t.pop("model.layers.3.%s.weight" % n))), mtp_layers=None)
+        expect_config(converted(edited("glm4-moe", config={"num_nextn_predict_layers": 2})), mtp_layers=None)
+        copies = lambda t: t.update({"model.layers.3.embed_tokens.weight": t["model.embed_tokens.weight"],  # noqa: E731
+                                     "model.layers.3.shared_head.head.weight": t["lm_head.weight"]})
+        expect_config(converted(edited("glm4-moe", tensors=copies)), mtp_layers=1)
+        refused(edited("glm4-moe", tensors=lambda t: t.pop("model.layers.3.mlp.gate.weight")), "model.layers.3.mlp.gate.weight")
         refused(edited("glm4-moe", config={"topk_method": "greedy"}), "topk_method")
         refused(edited("glm4-moe", config={"use_qk_norm": False}), "_norm.weight")
     with if_there():

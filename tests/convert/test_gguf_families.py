@@ -299,6 +299,11 @@ def test_every_architecture_computes_what_the_folder_does():
         if config["rope"]["type"] == "llama3":
             tensors["rope_freqs.weight"] = ((len(factors_of(config)),), 0, factors_of(config).tobytes())
         make_gguf.write(temp("model.gguf"), keys, tensors)
+        if config.get("mtp_layers"):   # the layer behind the last has the same tensors
+            both = [harness.converted(path, "--layout", "rows", out=out) for path, out in ((folder, "a.bin"), (temp("model.gguf"), "b.bin"))]
+            names = [[n for n in m.header if n.startswith("layers.%d." % config["n_layers"])] for m in both]
+            assert names[0] == names[1] and "layers.%d.mtp_proj" % config["n_layers"] in names[0], names
+            assert all(np.array_equal(both[0].bits(n), both[1].bits(n)) for n in names[0]), name
         a, b = logits(folder), logits(temp("model.gguf"))
         difference = np.abs(a - b).max() / np.abs(a).max()
         if not difference < 1e-5:

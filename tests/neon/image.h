@@ -61,8 +61,9 @@ static inline void image_run(const Model *m, const Kernels *kernels, Numerics nu
         BatchToken batch[IMAGE_TOKENS];
         int        n = pos + piece > IMAGE_TOKENS ? IMAGE_TOKENS - pos : piece;
         for (int i = 0; i < n; i++)
-            batch[i] = (BatchToken){ 0, pos + i, image_token(pos + i, m->cfg.vocab_size),
-                                     rows + (size_t)(pos + i) * stride };
+            batch[i] = (BatchToken){ .pos    = pos + i,
+                                     .token  = image_token(pos + i, m->cfg.vocab_size),
+                                     .logits = rows + (size_t)(pos + i) * stride };
         if (!kv_cache_reserve(&kv, 0, n, &err)) {
             fprintf(stderr, "%s\n", err.msg);
             exit(SYSTEM);

@@ -44,6 +44,14 @@ def a_drafter_changes_no_text():
     tblock.synth(config, temp("other.bin"))
     with tblock.Model(MODEL) as m, tblock.Model(temp("other.bin")) as other:
         raises(tblock.InputError, "draft: expected a tokenizer as", lambda: m.context(drafter=other))
+        raises(tblock.InputError, "draft mtp: expected a layer", lambda: m.context(drafter="mtp"))
+    with open(config, "w") as f:
+        json.dump({"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 4, "n_ctx": 64, "mtp_layers": 1}, f)
+    tblock.synth(config, temp("ahead.bin"))
+    with tblock.Model(temp("ahead.bin")) as m, m.context(drafter="mtp") as c:
+        found = [(m.generate([1, 2], seed=i, max_tokens=50).run(), c.generate([1, 2], seed=i, max_tokens=50, draft=3).run()) for i in range(5)]
+        assert all(list(a.ids) == list(b.ids) and a.end == b.end for a, b in found)
+        assert 0 < sum(b.n_accepted for _, b in found)
 
 
 def ids_are_those_of_tokenize():

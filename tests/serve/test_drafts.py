@@ -78,7 +78,7 @@ def wrong_drafters_are_refused():
     config, other = pathlib.Path(TEMP.name, "other.json"), str(pathlib.Path(TEMP.name, "other.bin"))
     config.write_text('{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 64}')
     subprocess.run([TBLOCK, "synth", str(config), "-o", other, "--quiet"], check=True, stdout=subprocess.DEVNULL)
-    for by, words in ((other, "draft: expected a tokenizer as"), ("mtp", "found mtp"), (other + ".no", "cannot open")):
+    for by, words in ((other, "draft: expected a tokenizer as"), ("mtp", "draft mtp: expected a layer that predicts"), (other + ".no", "cannot open")):
         done = subprocess.run([TBLOCK, "serve", MODEL, "--port", "0", "--draft", by], capture_output=True, text=True, check=False)
         need(done.returncode in (2, 3) and words in done.stderr, "%s: %d %s" % (by, done.returncode, done.stderr))
     config.write_text('{"d_model": 16, "n_layers": 2, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 64, "state_layers": [0], "conv_taps": 3}')

@@ -9,18 +9,24 @@
 enum { MOST = 300, N_CTX = 240 };
 
 static Error         err;
-static tblock_model *model, *other, *windowed, *words, *other_words;
+static tblock_model *model, *other, *windowed, *words, *other_words, *ahead;
 
-static tblock_model *synth(const char *name, int seed, int window, int vocab)
+static tblock_model *synth_with(const char *name, int seed, int window, int vocab, int mtp_layers)
 {
     char                 json[256];
     tblock_synth_options o = { .type = "f32", .seed = (uint64_t)seed };
     snprintf(json, sizeof json, "{\"d_model\": 32, \"n_layers\": 2, \"heads\": 2, \"d_ff\": 40, "
-                                "\"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d}",
-             vocab, N_CTX, window);
+                                "\"vocab_size\": %d, \"n_ctx\": %d, \"window\": %d, "
+                                "\"mtp_layers\": %d}",
+             vocab, N_CTX, window, mtp_layers);
     bool made =
         write_config(json) && tblock_synth(in_folder("config.json"), in_folder(name), &o, &err);
     return made ? tblock_open(in_folder(name), NULL, &err) : NULL;
+}
+
+static tblock_model *synth(const char *name, int seed, int window, int vocab)
+{
+    return synth_with(name, seed, window, vocab, 0);
 }
 
 static tblock_context *context_of(const tblock_model *m, int n_seqs, int n_batch, int n_ctx)
@@ -293,6 +299,49 @@ static void it_guesses_what_fits(void)
     tblock_context_free(alone), tblock_context_free(c), tblock_context_free(draft);
 }
 
+/* ---- By the model's own layer that predicts the token after the next ---- */
+
+/* Generations step together, where each has its share of the draft; those that come later begin as
+ * others did, or in sequences that are told other texts. */
+static void its_own_layer_changes_no_bit(void)
+{
+    enum { N = 3 };
+    tblock_context    *alone = context_of(ahead, 1, 0, 0), *c = context_of(ahead, N, 70, 0);
+    tblock_generation *g[N];
+    Told               want[N], got[N];
+    size_t             proposed = 0;
+    CHECK(tblock_draft_by(c, c, &err), "%s", err.msg);
+    for (int round = 0; round < 12 && test_case_state == 0; round++) {
+        int32_t ids[N][150];
+        memset(got, 0, sizeof got);
+        for (int i = 0; i < N; i++) {
+            tblock_generation_options o = options(round + i);
+            for (int j = 0; j < 150; j++)
+                ids[i][j] = (j < 100 + 20 * i ? j * j : j + round) % 40;
+            o.ids = ids[i], o.n_ids = round % 3 ? 150 : o.n_ids, o.max_tokens = 60;
+            o.draft    = 7;
+            want[i]    = tell(alone, o, 0);
+            o.on_token = note, o.user = &got[i];
+            g[i]       = tblock_generation_open(c, &o, &err);
+            CHECK(g[i], "%s", err.msg);
+        }
+        for (int step = 0; step < 300 && test_case_state == 0; step++)
+            CHECK(tblock_advance(c, g, (size_t)(step % N) + 1, 40, &err), "%s", err.msg);
+        for (int i = 0; i < N; i++) {
+            tblock_generation_info x = info_of(g[i]);
+            CHECK(x.n_ids == want[i].n && memcmp(x.ids, want[i].id, x.n_ids * sizeof *x.ids) == 0
+                      && memcmp(got[i].hash, want[i].hash, sizeof got[i].hash) == 0,
+                  "round %d: generation %d tells otherwise", round, i);
+            proposed += x.n_proposed;
+            tblock_generation_close(g[i]);
+        }
+    }
+    CHECK(proposed > 100, "%zu", proposed);
+    for (int s = 0; s < N; s++)
+        CHECK(tblock_seq_rewind(c, s, 0, &err), "%s", err.msg);
+    tblock_context_free(alone), tblock_context_free(c);
+}
+
 static void refused(tblock_context *c, tblock_context *draft, int status, const char *words_of_it)
 {
     bool done = tblock_draft_by(c, draft, &err);
@@ -325,7 +374,7 @@ static void wrong_drafters_are_refused(void)
     tblock_context *c = context_of(model, 2, 0, 0), *draft = context_of(other, 2, 0, 0),
                    *few = context_of(other, 1, 0, 0), *text = context_of(words, 2, 0, 0),
                    *fewer_tokens = context_of(small, 2, 0, 0);
-    refused(c, c, USAGE, "found the same");
+    refused(c, c, INPUT, "(mtp_layers), found none");
     refused(c, few, USAGE, "expected at least 2 sequences, found 1");
     refused(c, text, INPUT, "found one where that has none");
     refused(text, c, INPUT, "found none");
@@ -341,10 +390,11 @@ static void wrong_drafters_are_refused(void)
 int main(int argc, char **argv)
 {
     static const char *const files[] = { "config.json", "a.bin", "b.bin",     "c.bin",
-                                         "small.bin",   "w.bin", "seq.state", "v.bin" };
+                                         "small.bin",   "w.bin", "seq.state", "m.bin" };
     TEST_MAIN_ARGS(argc, argv);
     bool made = make_folder() && (model = synth("a.bin", 1, 0, 40))
         && (other = synth("b.bin", 2, 0, 40)) && (windowed = synth("c.bin", 1, 50, 40))
+        && (ahead = synth_with("m.bin", 1, 50, 40, 1))
         && tblock_convert("tests/data/models/llama3-e2e", in_folder("w.bin"), NULL, NULL, &err)
         && (words = tblock_open(in_folder("w.bin"), NULL, &err))
         && (other_words =
@@ -362,10 +412,11 @@ int main(int argc, char **argv)
     TEST(a_state_is_gone_on_from);
     TEST(many_share_the_draft);
     TEST(it_guesses_what_fits);
+    TEST(its_own_layer_changes_no_bit);
     TEST(wrong_drafters_are_refused);
     TEST(models_with_states_are_refused);
     tblock_close(model), tblock_close(other), tblock_close(windowed), tblock_close(words),
-        tblock_close(other_words);
+        tblock_close(other_words), tblock_close(ahead);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         unlink(in_folder(files[i]));
     rmdir(folder);

@@ -4,6 +4,7 @@
 echo '{"d_model": 16, "n_layers": 2, "heads": 2, "d_ff": 32, "vocab_size": 40, "n_ctx": 400, "window": 70}' > window.json
 tblock synth window.json -o window.bin --type f32 --seed 1
 tblock synth window.json -o other.bin --type f32 --seed 2
+tblock synth <(sed 's/}/, "mtp_layers": 1}/' window.json) -o window-mtp.bin --type f32 --seed 3
 tblock quantize window.bin -o window-q8.bin --type q8 --quiet > quantized.txt
 tblock quantize "$MODELS/shakespeare.bin" -o shakespeare-q4.bin --type q4 --quiet > quantized.txt
 accepted=0 wrong=0 tried=0
@@ -26,6 +27,10 @@ for kv in f32 f16; do
 done
 by=other.bin
 compare window.bin --ids 1,2,3 -n 400 --quiet -t 1 --temp 0.3
+by=mtp
+for how in "--temp 0" "--temp 1.5 --top-k 3"; do
+    compare window-mtp.bin --ids 1,2,3 -n 397 --quiet -t 1 $how
+done
 by=shakespeare-q4.bin
 for how in "--temp 0" "--temp 0.8" "--temp 0.8 --regex ([A-Za-z]{1,9}[,.]){4,20}" "--temp 0.8 --stop . --stop KING"; do
     compare "$MODELS/shakespeare.bin" --prompt "ROMEO: I am a man, I am a man, I am" -n 100 -t 1 $how
