@@ -372,7 +372,7 @@ V_INLINE void attn_tile_once(AttnTile *a, KvType type, Ahead *ahead, float (*s)[
     turn_v(a, type, a->wide);
     a->k = a->wide;
     weigh_f32(a, ahead, s);
-    if (type != KV_F32 && a->n_q < ATTN_WIDEN) {
+    if (type != KV_F32 && a->n_q < ATTN_WIDEN_V) {
         add_all_values(a, type, ahead, s);
         return;
     }

@@ -52,6 +52,7 @@ enum {
     ATTN_Q_NARROW   = 4,                     /* ... and over what is widened on the way */
     ATTN_WIDEN      = 9,                     /* from so many on a tile is widened once for all: it
                                               * stays in L1 */
+    ATTN_WIDEN_V    = 24,                    /* the same of V alone, where K is V */
     FETCH_LINES     = 48,                    /* of the next tile, fetched beside the exponentials:
                                               * what memory brings in that time */
 };
