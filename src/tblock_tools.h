@@ -946,16 +946,21 @@ enum tblock_pool {
     TBLOCK_POOL_NONE = 0,
     TBLOCK_POOL_MEAN = 1, /* their mean; all ids are computed, none is reused */
     TBLOCK_POOL_LAST = 2, /* the last one, for models that are trained to embed so */
-    TBLOCK_POOL_CLS  = 3  /* the first one */
+    TBLOCK_POOL_CLS  = 3, /* the first one */
+    TBLOCK_POOL_MODEL = 4 /* as the model's source says, then through the matrices behind it */
 };
 
 /* "mean", "last" or "cls" as its kind; NULL or "auto": what the model's source says, else mean.
- * Fails with TBLOCK_USAGE (another name) and TBLOCK_INPUT (its source wants what is not kept, such
- * as a Dense module: it is named). */
+ * Fails with TBLOCK_USAGE (another name) and TBLOCK_INPUT (its source wants what is not kept: it is
+ * named). */
 TBLOCK_API bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind,
                                    tblock_error *err);
 
-/* The vector, out [d_model]; normalize: of length 1, unless it is all zeros. The same bits however
+/* How wide its vectors are: d_model, or what the last matrix behind pooling gives. */
+TBLOCK_API int tblock_pool_width(const tblock_model *m, int kind);
+
+/* The vector, out [tblock_pool_width]; normalize: of length 1, unless it is all zeros or logits of
+ * labels. The same bits however
  * the ids were cut into steps, and whatever ran beside them. A state that is NaN or infinite ends
  * the generation with TBLOCK_END_FAILED, unless the context allows NaN. Fails with TBLOCK_USAGE (no
  * pool, the ids are not read yet). */
@@ -970,8 +975,9 @@ typedef struct tblock_embed_options {
     void *user;
 } tblock_embed_options;
 
-/* Many texts as vectors, out [n, d_model], in batches of as many as the context has sequences. The
- * context must have no open generation; its sequences keep only what later texts may begin with.
+/* Many texts as vectors, out [n, tblock_pool_width], in batches of as many as the context has
+ * sequences. It must have no open generation; its sequences keep only what later texts may begin
+ * with.
  * Fails as tblock_pool_choose, and with TBLOCK_USAGE (a text of no token or of more than the
  * context holds, an id), TBLOCK_SYSTEM (memory; it was stopped) and TBLOCK_INPUT (a state that is
  * NaN or infinite, unless the context allows it); *failed, which may be NULL, is then the text, or
@@ -1006,11 +1012,16 @@ typedef struct tblock_rerank_texts {
 TBLOCK_API bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_texts *texts,
                                      int32_t **ids, size_t *n, tblock_error *err);
 
-/* The judgement, 0 to 1, from the logits [vocab_size] behind that prompt: the probability of "yes"
- * where there is only "yes" and "no". Fails like tblock_rerank_prompt, and with TBLOCK_INPUT if it
- * is not a number. */
-TBLOCK_API bool tblock_rerank_score(const tblock_model *m, const float *logits, double *score,
-                                    tblock_error *err);
+/* Sets what a generation that judges needs besides that prompt: max_tokens and pool. Fails with
+ * TBLOCK_INPUT: a model with several labels. */
+TBLOCK_API bool tblock_rerank_options(const tblock_model *m, tblock_generation_options *o,
+                                      tblock_error *err);
+
+/* The judgement of a generation of m that has ended, before the next step: what a head of one label
+ * gives, else, from the logits behind the prompt, the probability of "yes" where there is only
+ * "yes" and "no". Fails like tblock_rerank_prompt, and with TBLOCK_INPUT if it is not a number. */
+TBLOCK_API bool tblock_rerank_score(const tblock_model *m, const tblock_generation *g,
+                                    double *score, tblock_error *err);
 
 /* Both for n documents, most often of one query: scores [n], in batches of as many as the context
  * has sequences. A score depends on its own texts alone. The context must have no open generation.

@@ -287,14 +287,16 @@ class Context(Handle):
         return report[0]
 
     def embed(self, texts: Sequence[Prompt], **options: Any) -> Floats:
-        """Texts (with BOS) or ids as vectors [n, d_model], float32, as many at once as there are sequences (docs/embeddings.md).
+        """Texts (with BOS) or ids as vectors [n, width], float32, as many at once as there are sequences (docs/embeddings.md).
         Options: pool ("auto", "mean", "last", "cls"), raw (not of length 1), progress."""
         if isinstance(texts, (str, bytes)):
             raise UsageError("texts: expected a list, found %r" % (texts,))
         ids = [c_ids(self.model.prompt(text)) for text in texts]
         opt = Options("tblock_embed_options", options)
         given = ffi.new("tblock_embed_text[]", [(i, len(i)) for i in ids])
-        out: Floats = np.empty((len(ids), self.model.d_model), np.float32)
+        kind = ffi.new("int *")
+        call("tblock_pool_choose", self.model._c, opt.c.pool, kind)
+        out: Floats = np.empty((len(ids), int(lib.tblock_pool_width(self.model._c, kind[0]))), np.float32)
         failed = ffi.new("size_t *", len(ids))
         with self._use() as c:
             try:

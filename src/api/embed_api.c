@@ -1,6 +1,6 @@
 /* api/embed_api.c: many texts as vectors, or as judgements of documents. Each is a generation that
  * draws nothing or one token; as many are open at once as fill a batch. */
-#include "api/api.h"
+#include "api/pool.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,9 @@ bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind, tblo
     const PoolKind said = m->weights.cfg.pool;
     const char    *note = m->source.pool_note;
     if (!name || strcmp(name, "auto") == 0) {
-        *kind = said == POOL_UNSAID ? TBLOCK_POOL_MEAN : (int)said;
+        *kind = said == POOL_UNSAID   ? TBLOCK_POOL_MEAN
+            : m->weights.cfg.dense1 ? TBLOCK_POOL_MODEL
+                                    : (int)said;
         return said != POOL_OTHER
             || fail(err, INPUT, "%s; choose mean, last or cls for vectors without that",
                     note ? note : "pool: the model's source wants vectors of another kind");
@@ -26,14 +28,20 @@ bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind, tblo
     return fail(err, USAGE, "pool: expected mean, last or cls, found '%s'", name);
 }
 
+int tblock_pool_width(const tblock_model *m, int kind)
+{
+    return pool_width(&m->weights.cfg, kind);
+}
+
 typedef struct Embedder {
     tblock_context            *c;
     const tblock_embed_text   *text; /* [n] */
     size_t                     n, next, n_done;
     int                        pool;
     bool                       normalize;
-    float                     *out;    /* [n, d_model], or ... */
-    double                    *score;  /* ... [n]: of the logits behind each text */
+    float                     *out;    /* [n, width], or ... */
+    double                    *score;  /* ... [n]: how each text is judged */
+    int                        max_tokens;
     tblock_generation        **open;   /* [n_open], of texts which[i] */
     size_t                    *which, n_open;
     size_t                     failed; /* the text; n: none */
@@ -80,7 +88,7 @@ static bool open_texts(Embedder *e, Error *err)
         const tblock_embed_text  *t = &e->text[e->next];
         tblock_generation_options o = { .ids        = t->ids,
                                         .n_ids      = t->n_ids,
-                                        .max_tokens = e->score ? 1 : -1,
+                                        .max_tokens = e->max_tokens,
                                         .pool       = e->pool };
         e->failed                   = e->next;
         e->open[e->n_open]          = tblock_generation_open(e->c, &o, err);
@@ -92,14 +100,12 @@ static bool open_texts(Embedder *e, Error *err)
     return true;
 }
 
-static bool take_answer(const Embedder *e, const tblock_generation *g,
-                        const tblock_generation_info *now, size_t text, Error *err)
+static bool take_answer(const Embedder *e, const tblock_generation *g, size_t text, Error *err)
 {
-    const tblock_model *m = e->c->model;
-    if (e->score)
-        return tblock_rerank_score(m, now->logits, &e->score[text], err);
-    return tblock_generation_embedding(g, e->normalize,
-                                       e->out + text * (size_t)m->weights.cfg.d_model, err);
+    const int width = tblock_pool_width(e->c->model, e->pool);
+    return e->score ? tblock_rerank_score(e->c->model, g, &e->score[text], err)
+                    : tblock_generation_embedding(g, e->normalize, e->out + text * (size_t)width,
+                                                  err);
 }
 
 static bool take_answers(Embedder *e, Error *err)
@@ -114,7 +120,7 @@ static bool take_answers(Embedder *e, Error *err)
         e->failed = e->which[i];
         if (now.end == TBLOCK_END_FAILED)
             return fail(err, now.error->status, "%s", now.error->msg);
-        if (!take_answer(e, e->open[i], &now, e->which[i], err))
+        if (!take_answer(e, e->open[i], e->which[i], err))
             return false;
         e->failed = e->n;
         close_text(e, i);
@@ -151,7 +157,12 @@ bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
 {
     static const tblock_embed_options none;
     const tblock_embed_options       *o = opt ? opt : &none;
-    Embedder e = { .c = c, .text = text, .n = n, .normalize = !o->raw, .out = out };
+    Embedder e = { .c          = c,
+                   .text       = text,
+                   .n          = n,
+                   .max_tokens = -1,
+                   .normalize  = !o->raw,
+                   .out        = out };
     if (failed)
         *failed = n;
     return tblock_pool_choose(c->model, o->pool, &e.pool, err)
@@ -163,8 +174,11 @@ bool tblock_rerank(tblock_context *c, const tblock_rerank_texts *texts, size_t n
 {
     tblock_embed_text *prompt = calloc(n ? n : 1, sizeof *prompt);
     Embedder           e      = { .c = c, .text = prompt, .n = n, .score = scores };
-    bool               good   = prompt || no_memory(NULL, err);
+    tblock_generation_options o = { 0 };
+    bool good = (prompt || no_memory(NULL, err)) && tblock_rerank_options(c->model, &o, err);
     size_t             made   = 0, at = n;
+    e.pool       = o.pool;
+    e.max_tokens = o.max_tokens;
     for (int32_t *ids; good && made < n; made += good) {
         good = tblock_rerank_prompt(c->model, &texts[made], &ids, &prompt[made].n_ids, err);
         prompt[made].ids = ids;

@@ -156,7 +156,7 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
                                        .n_end      = n_stop_ids,
                                        .vocab_size = m.vocab_size };
     return fitting_begin(&g->fit, g->context->model, err)
-        && pool_begin(&g->pool, o->pool, m.d_model, g->n_given, err);
+        && pool_begin(&g->pool, o->pool, &g->context->model->weights, g->n_given, err);
 }
 
 /* How many tokens at the start of g->ids a sequence holds. Those are computed again whose logits or
@@ -849,8 +849,7 @@ static bool embedding(const tblock_generation *g, bool normalize, float *out, Er
     if (!pool_is_full(&g->pool))
         return fail(err, USAGE, "embedding: expected all %zu ids to be read, found %zu", g->n_given,
                     g->n_held);
-    pool_give(&g->pool, normalize, out);
-    return true;
+    return pool_give(&g->pool, normalize, out, err);
 }
 
 bool tblock_generation_embedding(const tblock_generation *g, bool normalize, float *out,

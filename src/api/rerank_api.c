@@ -26,7 +26,8 @@ enum { MARK_START, MARK_END, MARK_YES, MARK_NO, N_MARKS };
 static bool find_marks(const tblock_model *m, int32_t mark[N_MARKS], Error *err)
 {
     static const char *const texts[] = { "<|im_start|>", "<|im_end|>", "yes", "no" };
-    for (int i = 0; i < N_MARKS; i++) {
+    const int n_needed = m->weights.cfg.labels ? MARK_YES : N_MARKS; /* a head needs no word */
+    for (int i = 0; i < n_needed; i++) {
         int32_t *ids = NULL;
         size_t   n   = 0;
         if (!tblock_tokenize(m, texts[i], strlen(texts[i]), TBLOCK_PARSE_SPECIAL, &ids, &n, err))
@@ -83,19 +84,41 @@ bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_texts *t, i
     return good;
 }
 
-FP_ENV_WORK
-static bool score_of(const tblock_model *m, const float *logits, double *score, Error *err)
+bool tblock_rerank_options(const tblock_model *m, tblock_generation_options *o, tblock_error *err)
 {
-    int32_t mark[N_MARKS];
-    if (!find_marks(m, mark, err))
-        return false;
-    *score = 1 / (1 + math64_exp((double)logits[mark[MARK_NO]] - (double)logits[mark[MARK_YES]]));
+    const Config *c = &m->weights.cfg;
+    o->pool         = c->labels ? TBLOCK_POOL_MODEL : TBLOCK_POOL_NONE;
+    o->max_tokens   = c->labels ? -1 : 1;
+    return !c->labels || c->dense1 == 1
+        || fail(err, INPUT, "%s: rerank: expected a head of one label, found %d", m->source.path,
+                c->dense1);
+}
+
+FP_ENV_WORK
+static bool score_of(const tblock_model *m, const tblock_generation *g, double *score, Error *err)
+{
+    int32_t                mark[N_MARKS];
+    float                  label = 0;
+    tblock_generation_info now;
+    tblock_generation_describe(g, &now);
+    if (m->weights.cfg.labels) {
+        if (!tblock_generation_embedding(g, false, &label, err))
+            return false;
+        *score = (double)label;
+    } else {
+        if (!now.logits)
+            return fail(err, SYSTEM, "stopped before the document was judged");
+        if (!find_marks(m, mark, err))
+            return false;
+        *score = 1 / (1 + math64_exp((double)now.logits[mark[MARK_NO]]
+                                     - (double)now.logits[mark[MARK_YES]]));
+    }
     return !isnan(*score)
         || fail(err, INPUT, "%s: rerank: the score is not a number", m->source.path);
 }
 
-bool tblock_rerank_score(const tblock_model *m, const float *logits, double *score,
+bool tblock_rerank_score(const tblock_model *m, const tblock_generation *g, double *score,
                          tblock_error *err)
 {
-    HOST_ENV_RETURN(bool, score_of(m, logits, score, err));
+    HOST_ENV_RETURN(bool, score_of(m, g, score, err));
 }

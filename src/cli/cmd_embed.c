@@ -208,14 +208,16 @@ static bool embed_all(Embedder *e, tblock_error *err)
     const char       *input = a->jsonl ? a->jsonl : a->file ? a->file : "-";
     const bool        named = !a->text.n && strcmp(input, "-") != 0;
     Guarded           file = { 0 }, out = { 0 };
-    tblock_model_info info;
-    tblock_model_describe(e->m, &info);
-    e->vector = malloc(MOST_TEXTS * sizeof *e->vector * (size_t)info.d_model);
+    int          pool, width = 0;
+    tblock_error why;
+    if (tblock_pool_choose(e->m, a->pool, &pool, &why)) /* else each text says why */
+        width = tblock_pool_width(e->m, pool);
+    e->vector = malloc(MOST_TEXTS * sizeof *e->vector * (size_t)(width + 1));
     bool good = (e->vector || no_memory(NULL, err))
         && guarded_text(&file, named ? input : NULL, a->compute.sandbox, err)
         && guarded_output(&out, a->out, a->compute.sandbox, err)
         && guarded_enter(a->compute.sandbox, &out, 1, -1, err)
-        && vectors_open(&e->out, out.path, a->out && path_ends(a->out, ".npy"), info.d_model, err);
+        && vectors_open(&e->out, out.path, a->out && path_ends(a->out, ".npy"), width, err);
     if (good && a->out)
         progress_show("embedding", -1);
     good = good

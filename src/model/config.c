@@ -259,6 +259,19 @@ static bool check_mtp(const Config *c, const char *what, Error *err)
             && check_alone(c->bidirectional, "mtp_layers", "bidirectional false", what, err));
 }
 
+static bool check_dense(const Config *c, const char *what, Error *err)
+{
+    return check_alone(c->dense1 && (c->pool == POOL_UNSAID || c->pool == POOL_OTHER), "dense1",
+                       "pool mean, last or cls", what, err)
+        && check_alone(c->dense2 && !c->dense1, "dense2", "dense1", what, err)
+        && check_alone(c->dense1_bias && !c->dense1, "dense1_bias", "dense1", what, err)
+        && check_alone(c->dense2_bias && !c->dense2, "dense2_bias", "dense2", what, err)
+        && check_alone(c->dense1_act && !c->dense1, "dense1_act", "dense1", what, err)
+        && check_alone(c->dense2_act && !c->dense2, "dense2_act", "dense2", what, err)
+        && check_alone(c->labels && !c->dense1, "labels", "dense1", what, err)
+        && check_alone(c->labels && c->dense2, "dense2", "labels false", what, err);
+}
+
 static bool check_parts(const Config *c, const char *what, Error *err)
 {
     if (c->rotary_dim > c->head_dim || (c->positions == POS_ROPE && c->rotary_dim % 2 != 0))
@@ -295,7 +308,7 @@ static bool check_parts(const Config *c, const char *what, Error *err)
         && check_layers(&c->full_layers, c->window ? c->n_layers : 0, "full_layers", what, err)
         && check_layers(&c->no_rope_layers, c->positions == POS_ROPE ? c->n_layers : 0,
                         "no_rope_layers", what, err)
-        && check_mtp(c, what, err) && check_experts(c, what, err);
+        && check_mtp(c, what, err) && check_dense(c, what, err) && check_experts(c, what, err);
 }
 
 bool config_check(const Config *c, const char *what, Error *err)

@@ -58,6 +58,9 @@ typedef enum RouterScore { ROUTER_SOFTMAX, ROUTER_SIGMOID } RouterScore;
 /* How a text becomes a vector: as tblock_pool numbers them. OTHER: in a way that is not kept. */
 typedef enum PoolKind { POOL_UNSAID, POOL_MEAN, POOL_LAST, POOL_CLS, POOL_OTHER } PoolKind;
 
+/* What a matrix behind pooling gives goes through this. */
+typedef enum DenseAct { DENSE_PLAIN, DENSE_TANH, DENSE_RELU, DENSE_SIGMOID } DenseAct;
+
 typedef struct Rope {
     RopeType type;
     double   factor;                             /* all but default and factors */
@@ -146,6 +149,11 @@ typedef struct Config {
     /* 1: behind the last layer is one that predicts the token after the next (docs/drafts.md) */
     int     mtp_layers;
     PoolKind pool;                       /* what the model was trained for */
+    /* Rows of the matrices that the pooled vector goes through, 0: there is none */
+    int      dense1, dense2;
+    bool     dense1_bias, dense2_bias;
+    DenseAct dense1_act, dense2_act;
+    bool     labels;                     /* dense1 gives logits of labels, no vector */
     int     bos;                         /* -1: none */
     int     eos[MAX_EOS], n_eos;
 } Config;

@@ -12,6 +12,7 @@ const char *const ffn_words[] = { "swiglu",    "geglu",     "gelu",  "relu",
 static const char *const position_words[]  = { "rope", "learned", NULL };
 static const char *const qk_norm_words[]   = { "none", "head", "vector", "heads", "plain", NULL };
 static const char *const pool_words[]      = { "none", "mean", "last", "cls", "other", NULL };
+static const char *const dense_words[]     = { "none", "tanh", "relu", "sigmoid", NULL };
 static const char *const router_words[]    = { "softmax", "sigmoid", NULL };
 const char *const rope_type_words[] = { "default", "linear",   "llama3",  "yarn",
                                         "factors", "longrope", "dynamic", NULL };
@@ -121,6 +122,13 @@ const ConfigKey config_keys[] = {
     PART(dense_layers, KEY_LAYERS, SPARSE, NULL),
     INT(mtp_layers, 0, 1, SPARSE, NULL, NULL, NULL),
     WORD(pool, pool_words, SPARSE, NULL),
+    INT(dense1, 0, MAX_WIDTH, SPARSE, NULL, NULL, NULL),
+    FLAG(dense1_bias, SPARSE, NULL, NULL),
+    WORD(dense1_act, dense_words, SPARSE, NULL),
+    INT(dense2, 0, MAX_WIDTH, SPARSE, NULL, NULL, NULL),
+    FLAG(dense2_bias, SPARSE, NULL, NULL),
+    WORD(dense2_act, dense_words, SPARSE, NULL),
+    FLAG(labels, SPARSE, NULL, NULL),
     INT(bos, -1, MAX_VOCAB, 0, "bos_token_id", NULL, NULL),
     PART(eos, KEY_EOS, 0, "eos_token_id"),
     { 0 },

@@ -79,6 +79,7 @@ typedef struct Embedding {
     Panels      w;           /* row-major: the tensor is part 0 */
     const LateMatrix *late;  /* as in Mat */
     Range       own;         /* if late: the panels that w will have; it reads other rows */
+    const float *bias;       /* [rows], of what is behind pooling; NULL: none */
 } Embedding;
 
 /* The weight and bias of a norm; w NULL: the model has no such norm; b NULL: no bias. */
@@ -134,6 +135,7 @@ typedef struct Model {
     bool         is_mtp;         /* it is the layer behind the last of another model (model_mtp) */
     NormVectors  final_norm;
     Mat          lm_head;        /* tied: the embedding's panels */
+    Embedding    dense1, dense2; /* [dense1, d_model], [dense2, dense1]: behind pooling */
     size_t       weight_bytes;      /* of all weights, as stored */
     size_t       matrix_bytes[WT_COUNT]; /* of all matrices, by type */
     /* Bytes that one decode step reads: all matrices (of the experts, those that one token takes),

@@ -19,7 +19,9 @@ RankCut rank_cut(const Config *c, TensorRole role)
     case ROLE_DELTA_B:
     case ROLE_DELTA_A:       return RANK_DELTA;
     case ROLE_ROUTER:
-    case ROLE_SHARED_ROUTER: return RANK_ALL;
+    case ROLE_SHARED_ROUTER:
+    case ROLE_DENSE1:
+    case ROLE_DENSE2:        return RANK_ALL;
     default:                 return RANK_PANELS; /* tables too: embedding_row finds other rows */
     }
 }

@@ -11,7 +11,7 @@
 typedef enum Dim {
     NONE, D_MODEL, Q_DIM, KV_DIM, D_FF, VOCAB, CONTEXT, ROTARIES, HEAD, HEADS, Q_NORM, K_NORM,
     EXPERTS, EXPERT_FF, SHARED_FF, ONE, FOUR, O_DIM, Q_LORA, KV_LORA, NOPE, V_HEAD, TAPS,
-    CONV_DIM, STATE_DIM, DELTA_HEADS, DELTA_VALUE, TWO_MODELS
+    CONV_DIM, STATE_DIM, DELTA_HEADS, DELTA_VALUE, TWO_MODELS, DENSE_1, DENSE_2
 } Dim;
 
 /* Which models, and which of their layers, have a tensor; or have the biases of those tensors. */
@@ -22,6 +22,7 @@ typedef enum When {
     POST_NORMED,             /* a norm of the sublayer's result                       */
     GATED, DENSE, XIELUED, MOE, CHOICE_BIASED, SHARED, SHARED_GATED,
     QKV_BIAS, OUT_BIAS, FFN_BIAS, NORM_BIAS, ROUTER_BIAS, EXPERT_BIAS, MTP, MTP_BIAS,
+    DENSE1, DENSE2, DENSE1_BIASED, DENSE2_BIASED,
     N_WHEN
 } When;
 
@@ -42,6 +43,8 @@ typedef enum When {
 #define VECTOR(field)           ROW(true, Layer, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
 #define TABLE(field) \
     ROW(false, Model, field, KIND_EMBEDDING, INPUT_NONE, OP_COUNT, AT_LEAST_Q8)
+#define FLOAT_TABLE(field) \
+    ROW(false, Model, field, KIND_EMBEDDING, INPUT_NONE, OP_COUNT, AS_FLOATS)
 #define TOP_MAT(field)     ROW(false, Model, field, KIND_MAT, INPUT_HEAD, OP_COUNT, AT_LEAST_Q8)
 #define TOP_NORM(field)    ROW(false, Model, field, KIND_NORM, INPUT_NONE, OP_COUNT, AS_ASKED)
 #define TOP_VECTOR(field)  ROW(false, Model, field, KIND_VECTOR, INPUT_NONE, OP_COUNT, AS_ASKED)
@@ -107,6 +110,8 @@ static const struct Part {
     { MTP_NORM(mtp_final_norm),              D_MODEL,     NONE,      MTP,          MTP_BIAS },
     { TOP_NORM(final_norm),                  D_MODEL,     NONE,      ALWAYS,       NORM_BIAS },
     { TOP_MAT(lm_head),                      VOCAB,       D_MODEL,   UNTIED,       NEVER },
+    { FLOAT_TABLE(dense1),                   DENSE_1,     D_MODEL,   DENSE1,       DENSE1_BIASED },
+    { FLOAT_TABLE(dense2),                   DENSE_2,     DENSE_1,   DENSE2,       DENSE2_BIASED },
 };
 _Static_assert(sizeof parts / sizeof parts[0] == ROLE_COUNT, "a row for each role");
 
@@ -170,6 +175,10 @@ static bool holds(const Config *c, When when, int layer)
     case EXPERT_BIAS:  return moe && c->expert_bias;
     case MTP:          return mtp;
     case MTP_BIAS:     return mtp && c->norm_bias;
+    case DENSE1:       return c->dense1 > 0;
+    case DENSE2:       return c->dense2 > 0;
+    case DENSE1_BIASED: return c->dense1_bias;
+    case DENSE2_BIASED: return c->dense2_bias;
     case NEVER:        return false;
     case ALWAYS:
     case N_WHEN:       break;
@@ -219,6 +228,8 @@ static int dim_size(const Config *c, Dim d, const char **key, int *unit)
     case STATE_DIM:   *key = "delta_heads"; return config_state_width(c);
     case DELTA_HEADS: *key = "delta_heads"; return c->delta_heads;
     case DELTA_VALUE: *key = "delta_value_dim"; return c->delta_value_dim;
+    case DENSE_1: *key = "dense1";     return c->dense1;
+    case DENSE_2: *key = "dense2";     return c->dense2;
     case ONE:     *key = "";           return 1;
     case FOUR:    *key = "";           return 4;
     case Q_NORM:
@@ -388,6 +399,10 @@ const char *tensor_list_why_absent(const Config *c, const char *name, char *buf,
         [DELTA]        = "no delta rule in that layer",
         [CONV_BIASED]  = "conv_bias false",
         [UNTIED]       = "tied_embeddings true",
+        [DENSE1]       = "no dense1",
+        [DENSE2]       = "no dense2",
+        [DENSE1_BIASED] = "dense1_bias false",
+        [DENSE2_BIASED] = "dense2_bias false",
         [QKV_BIAS]     = "qkv_bias false",
         [Q_BIAS]       = "qkv_bias false",
         [Q_A_BIAS]     = "qkv_bias false",

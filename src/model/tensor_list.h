@@ -35,7 +35,9 @@ typedef enum TensorRole {
     ROLE_FFN_POST_NORM,
     /* Of the layer that predicts the token after the next. */
     ROLE_MTP_EMBED_NORM, ROLE_MTP_STATE_NORM, ROLE_MTP_PROJ, ROLE_MTP_FINAL_NORM,
-    ROLE_FINAL_NORM, ROLE_LM_HEAD, ROLE_COUNT
+    ROLE_FINAL_NORM, ROLE_LM_HEAD,
+    ROLE_DENSE1, ROLE_DENSE2, /* behind pooling */
+    ROLE_COUNT
 } TensorRole;
 
 /* The type of a tensor's field in Layer, or in Model (model.h). KIND_STACK: a Mat for all
@@ -121,10 +123,12 @@ bool       tensor_list_next(const Config *c, TensorSpec *s);
 /* The number of tensors. */
 int tensor_list_count(const Config *c);
 
-/* Is the tensor a table of which single rows are read (embedding, positions)? */
+/* Is the tensor a table of which single rows are read (embedding, positions, what is behind
+ * pooling)? */
 static inline bool tensor_spec_gathered(const TensorSpec *s)
 {
-    return s->role == ROLE_EMBED || s->role == ROLE_POS_EMBED;
+    return s->role == ROLE_EMBED || s->role == ROLE_POS_EMBED || s->role == ROLE_DENSE1
+        || s->role == ROLE_DENSE2;
 }
 
 /* Panels of a matrix or of a whole stack; and their rows, including those that fill the last panel

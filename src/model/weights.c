@@ -80,8 +80,8 @@ static const float **find_vector(Model *m, const TensorSpec *s)
     case KIND_STACK:
     case KIND_HEADS:     return &((Mat *)place)->bias;
     case KIND_NORM:      return s->bias ? &((NormVectors *)place)->b : &((NormVectors *)place)->w;
-    case KIND_VECTOR:
-    case KIND_EMBEDDING: break;
+    case KIND_EMBEDDING: return &((Embedding *)place)->bias;
+    case KIND_VECTOR:    break;
     }
     return place;
 }

@@ -66,7 +66,7 @@ static bool write_vector(Choice *c, tblock_error *err)
 {
     Job       *j = c->job;
     Embedding *r = j->request;
-    const int  n = j->server->info.d_model;
+    const int  n = tblock_pool_width(j->server->o->model, j->options.pool);
     float     *y = malloc((size_t)n * sizeof *y);
     if (!y || !tblock_generation_embedding(c->generation, r->normalize, y, err)) {
         free(y);
@@ -133,15 +133,20 @@ static bool read_pool(Exchange *x, const JsonNode *node, int *pool)
 
 static bool check_request(Exchange *x, const EmbeddingRequest *r)
 {
-    const int d_model = x->server->info.d_model;
     if (!check_model(x, r->model))
         return false;
     if (prompts_count(r->input) > MOST_INPUTS)
         return refuse(x, MHD_HTTP_BAD_REQUEST, "input", "input: expected at most %d, found %zu",
                       MOST_INPUTS, prompts_count(r->input));
-    return !r->dimensions || r->dimensions == d_model
+    return true;
+}
+
+static bool check_width(Exchange *x, const EmbeddingRequest *r, int pool)
+{
+    const int width = tblock_pool_width(x->server->o->model, pool);
+    return !r->dimensions || r->dimensions == width
         || refuse(x, MHD_HTTP_BAD_REQUEST, "dimensions",
-                  "dimensions: expected %d, all that the model has, found %lld", d_model,
+                  "dimensions: expected %d, all that the model has, found %lld", width,
                   (long long)r->dimensions);
 }
 
@@ -155,6 +160,7 @@ static bool fill_job(Exchange *x, const EmbeddingRequest *r, Job *j)
     j->computed  = write_vector;
     j->adapter   = model_number(x->server, r->model);
     if (!read_format(x, r->format, &e->base64) || !read_pool(x, r->pooling, &j->options.pool)
+        || !check_width(x, r, j->options.pool)
         || !job_choices(j, prompts_count(r->input), 1)
         || !prompts_read(x, r->input,
                          &(PromptForm){ .param         = "input",

@@ -51,13 +51,10 @@ typedef struct Ranking {
 
 static bool take_score(Choice *c, tblock_error *err)
 {
-    Ranking               *r = c->job->request;
-    tblock_generation_info now;
-    tblock_generation_describe(c->generation, &now);
+    Ranking *r                = c->job->request;
     r->result[c->index].index = c->index;
-    return now.logits ? tblock_rerank_score(c->job->server->o->model, now.logits,
-                                            &r->result[c->index].score, err)
-                      : fail(err, TBLOCK_SYSTEM, "stopped before the document was judged");
+    return tblock_rerank_score(c->job->server->o->model, c->generation,
+                               &r->result[c->index].score, err);
 }
 
 /* The best first; of equals, the first. */
@@ -145,7 +142,9 @@ static bool fill_job(Exchange *x, const RerankRequest *r, Job *j)
     k->top_n              = r->top_n && (size_t)r->top_n < n ? (size_t)r->top_n : n;
     j->computed           = take_score;
     j->adapter            = model_number(x->server, r->model);
-    j->options.max_tokens = 1;
+    tblock_error err;
+    if (!tblock_rerank_options(x->server->o->model, &j->options, &err))
+        return refuse_error(x, NULL, &err);
     if (!job_choices(j, n, 1))
         return false;
     JSON_NODES (one, r->documents) {

@@ -254,6 +254,9 @@ const FamilyTensor family_llama_tensors[] = {
     { ROLE_MTP_STATE_NORM, "@layers.#.hnorm.weight", 0 },
     { ROLE_MTP_PROJ,       "@layers.#.eh_proj.weight", 0 },
     { ROLE_MTP_FINAL_NORM, "@layers.#.shared_head.norm.weight", 0 },
+    { ROLE_DENSE1,    "dense1.linear.weight", 0 },
+    { ROLE_DENSE1,    "score.weight", 0 },
+    { ROLE_DENSE2,    "dense2.linear.weight", 0 },
     NO_MORE,
 };
 

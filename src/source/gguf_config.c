@@ -449,12 +449,23 @@ static bool read_norms(GgufReader *r)
                       NULL, &c->norm_eps);
 }
 
+/* 0: there is no such matrix. */
+static int rows_of(const GgufReader *r, const char *name)
+{
+    const Tensor *t = gguf_tensor(r->f, name);
+    return t && t->rank == 2 && t->shape[0] <= KEY_LARGEST ? (int)t->shape[0] : 0;
+}
+
 /* Biases, norms of q and k, and a head have no keys: the tensors show them, as in llama.cpp. */
 static void see_tensors(const GgufReader *r)
 {
     Config           *c    = r->c;
     const FamilyFlag *norm = family_flag(r->family, offsetof(Config, qk_norm));
     c->tied_embeddings = !gguf_tensor(r->f, "output.weight");
+    if (c->pool != POOL_UNSAID && c->pool != POOL_OTHER) {
+        c->dense1 = rows_of(r, "dense_2.weight");
+        c->dense2 = c->dense1 ? rows_of(r, "dense_3.weight") : 0;
+    }
     c->qkv_bias = first_layer_tensor(r, "attn_q.bias") || first_layer_tensor(r, "attn_qkv.bias");
     c->out_bias = first_layer_tensor(r, "attn_output.bias") != NULL;
     for (int l = 0; l < c->n_layers; l++)

@@ -77,6 +77,8 @@ static const char *const names[ROLE_COUNT] = {
     [ROLE_MTP_FINAL_NORM] = "nextn.shared_head_norm",
     [ROLE_FINAL_NORM] = "output_norm",
     [ROLE_LM_HEAD] = "output",
+    [ROLE_DENSE1] = "dense_2",
+    [ROLE_DENSE2] = "dense_3",
 };
 
 enum { NAME_MAX_BYTES = 80 };

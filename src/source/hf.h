@@ -30,8 +30,8 @@ const char *hf_folder_of(const Source *s, char *buf, size_t n);
 
 /* ---- hf_pooling.c ---------------------------------------------------------------------------- */
 
-/* Set c->pool, and s->pool_note where it is "other", from the modules.json of the folder, if it has
- * one. Fails only with SYSTEM. */
+/* Set c->pool, what is behind it and s->dense, and s->pool_note where it is "other", from the
+ * modules.json of the folder, if it has one. Fails only with SYSTEM. */
 bool hf_pooling_read(Source *s, Config *c, Error *err);
 
 /* ---- hf_config.c ----------------------------------------------------------------------------- */
@@ -63,6 +63,8 @@ typedef struct HfConfig {
     bool                 halves;       /* heads rotate as halves, whatever the family's rows say */
     bool                 head_decides; /* the model is tied if no head is stored */
     bool                 inside;       /* a model that is saved without its head */
+    bool                 labels;       /* its head is one that gives logits of labels */
+    bool                 raw_label;    /* ... and a judgement is such a logit as it is */
     HfQuant              quant;
 } HfConfig;
 
@@ -88,7 +90,7 @@ typedef struct HfReader {
     const FamilyWrapper *wrapper;
     const Family        *family;
     Config              *c;
-    bool                 halves, inside; /* as in HfConfig */
+    bool                 halves, inside, labels, raw_label; /* as in HfConfig */
     Source              *source;    /* gets the warnings */
 } HfReader;
 

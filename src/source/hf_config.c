@@ -66,13 +66,18 @@ static bool unwrap(HfReader *r)
 }
 
 /* LlamaModel for LlamaForCausalLM, Gemma3TextModel for Gemma3ForCausalLM: what is saved without its
- * head. */
-static bool is_inside(const char *with_head, const char *architecture)
+ * head; or LlamaForSequenceClassification, with another. */
+static bool is_inside(HfReader *r, const char *architecture)
 {
-    const char *end = strstr(with_head, "ForCausalLM");
-    size_t      n   = end ? (size_t)(end - with_head) : 0;
-    return n && strncmp(architecture, with_head, n) == 0
-        && (strcmp(architecture + n, "Model") == 0 || strcmp(architecture + n, "TextModel") == 0);
+    static const char labels[] = "ForSequenceClassification";
+    const char *with_head = r->family->architecture[0], *end = strstr(with_head, "ForCausalLM");
+    size_t      n   = end ? (size_t)(end - with_head) : strlen(with_head) - 5; /* "Model" */
+    if ((!end && !(r->family->has & BOTH_WAYS)) || strncmp(architecture, with_head, n) != 0)
+        return false;
+    architecture += n + (strncmp(architecture + n, "Text", 4) == 0 ? 4 : 0);
+    r->labels = strcmp(architecture, labels) == 0;
+    r->inside = r->labels || strcmp(architecture, "Model") == 0;
+    return r->inside;
 }
 
 /* model_type names the family. Old files have only architectures; if both are there, they must
@@ -96,12 +101,11 @@ static bool find_family(HfReader *r)
         return key_wrong(&r->keys, "model_type",
                          "expected a family that docs/convert.md lists, found %s",
                          key_found(type, found, sizeof found));
+    if (architecture && json_count(list) == 1 && is_inside(r, architecture))
+        return true;
     for (int i = 0; i < 2 && architecture && json_count(list) == 1; i++)
         if (r->family->architecture[i] && strcmp(r->family->architecture[i], architecture) == 0)
             return true;
-    if (architecture && json_count(list) == 1
-        && is_inside(r->family->architecture[0], architecture))
-        return r->inside = true;
     if (r->wrapper && architecture && json_count(list) == 1
         && strcmp(r->wrapper->architecture, architecture) == 0)
         return true;
@@ -625,6 +629,33 @@ static bool read_pool(HfReader *r)
     return true;
 }
 
+/* What sentence-transformers' CrossEncoder makes of one logit: its sigmoid, unless this names
+ * another. */
+static bool read_label(HfReader *r)
+{
+    const Json *own = key_take(&r->keys, "sentence_transformers"),
+               *old = key_take(&r->keys, "sbert_ce_default_activation_function"),
+               *act = json_is_object(own) ? json_get(own, "activation_fn") : old;
+    const char *word = "", *last;
+    double      t    = 1;
+    const Json *temperature = r->labels ? key_take(&r->keys, "temperature") : NULL;
+    if (temperature && !json_is_null(temperature)
+        && !key_number(&r->keys, "temperature", temperature, &t))
+        return false;
+    if (t != 1)
+        return key_wrong(&r->keys, "temperature", "expected 1 with a head of labels, found %.9g",
+                         t);
+    if (!act || json_is_null(act) || !r->labels)
+        return true;
+    if (!json_read_string(act, key_what(&r->keys, "activation_fn"), &word, r->keys.err))
+        return false;
+    last         = strrchr(word, '.') ? strrchr(word, '.') + 1 : word;
+    r->raw_label = strcmp(last, "Identity") == 0;
+    return r->raw_label || strcmp(last, "Sigmoid") == 0
+        || key_wrong(&r->keys, "activation_fn", "expected Sigmoid or Identity of torch.nn, found "
+                                                "'%.80s'", word);
+}
+
 /* A theta for each layer, 0: it does not rotate. Ours are one for layers with a window, and one for
  * the others. */
 static bool layer_thetas(HfReader *r)
@@ -842,7 +873,7 @@ static bool read_config(HfReader *r, HfQuant *quant)
     return unwrap(r) && find_family(r) && hf_quant_read(r, quant) && read_table(r) && read_flags(r)
         && read_activation(r) && read_heads(r) && hf_rope_read(r)
         && read_latent(r) && read_state(r) && no_rope_layers(r) && read_window(r)
-        && read_directions(r) && read_pool(r) && layer_thetas(r)
+        && read_directions(r) && read_pool(r) && read_label(r) && layer_thetas(r)
         && read_experts(r) && read_next(r)
         && read_ids(r) && check_left(r);
 }
@@ -892,7 +923,9 @@ bool hf_config_parse(HfConfig *out, Source *s, const Json *root, const char *pat
     out->family  = r.family;
     out->wrapper = r.wrapper;
     out->halves  = r.halves;
-    out->inside  = r.inside;
+    out->inside    = r.inside;
+    out->labels    = r.labels;
+    out->raw_label = r.raw_label;
     const Json *tied  = r.wrapper ? json_get(root, "tie_word_embeddings") : NULL;
     out->head_decides = r.wrapper && r.wrapper->head_decides && (!tied || json_is_null(tied));
     const Json *own = r.wrapper && r.wrapper->either_ties ? json_get(root, r.wrapper->key) : NULL;

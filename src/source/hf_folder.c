@@ -232,6 +232,31 @@ static bool open_weights(Source *s, Error *err)
     return refuse_without_weights(s->path, err);
 }
 
+/* The files of matrices behind pooling come last. */
+static bool open_dense(Source *s, Error *err)
+{
+    TensorFile *before = s->files;
+    int         n = s->n_files, more = 0;
+    while (more < 2 && s->dense[more])
+        more++;
+    if (!more)
+        return true;
+    if (!source_files(s, n + more, err)) {
+        s->files   = before;
+        s->n_files = n;
+        return false;
+    }
+    memcpy(s->files, before, (size_t)n * sizeof *before);
+    for (int i = 0; i < more; i++) {
+        size_t length = strlen(s->dense[i]);
+        bool   safe   = length > 12 && strcmp(s->dense[i] + length - 12, ".safetensors") == 0;
+        if (!source_uses(s, s->dense[i], err)
+            || !kinds[safe ? 0 : 1].open(&s->files[n + i], s->dense[i], err))
+            return false;
+    }
+    return true;
+}
+
 bool hf_folder_open(Source *s, Error *err)
 {
     char     config[PATH_BYTES], generation[PATH_BYTES];
@@ -244,6 +269,7 @@ bool hf_folder_open(Source *s, Error *err)
         || !config_supported(&h.config, config, err) || !open_weights(s, err))
         return false;
     s->stored.config = h.config;
-    s->has_weights   = hf_pooling_read(s, &s->stored.config, err) && hf_tensors_bind(s, &h, err);
+    s->has_weights   = hf_pooling_read(s, &s->stored.config, err) && open_dense(s, err)
+        && hf_tensors_bind(s, &h, err);
     return s->has_weights;
 }

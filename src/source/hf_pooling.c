@@ -1,6 +1,7 @@
 /* source/hf_pooling.c: how the folder of a model of sentence-transformers makes vectors of states.
  * modules.json lists what a text goes through: the Transformer, a Pooling with a config of its own,
- * and perhaps Normalize. What is not kept is no error before somebody wants vectors. */
+ * matrices (Dense) with files of their own, and perhaps Normalize. What is not kept is no error
+ * before somebody wants vectors. */
 #include "source/hf.h"
 
 #include <stdio.h>
@@ -95,21 +96,116 @@ static bool is_class(const char *type, const char *name)
     return strncmp(type, "sentence_transformers.", 22) == 0 && strcmp(last + 1, name) == 0;
 }
 
+/* ---- Dense ----------------------------------------------------------------------------------- */
+
+static bool dense_act(const char *path, const char *word, DenseAct *out, Error *err)
+{
+    static const struct { const char *name; DenseAct act; } acts[] = {
+        { "Identity", DENSE_PLAIN }, { "Tanh", DENSE_TANH }, { "ReLU", DENSE_RELU },
+        { "Sigmoid", DENSE_SIGMOID },
+    };
+    const char *last = strrchr(word, '.');
+    for (size_t i = 0; last && strncmp(word, "torch.nn.", 9) == 0
+                       && i < sizeof acts / sizeof acts[0]; i++)
+        if (strcmp(last + 1, acts[i].name) == 0) {
+            *out = acts[i].act;
+            return true;
+        }
+    return fail(err, INPUT, "%s: activation_function: expected Identity, Tanh, ReLU or Sigmoid of "
+                            "torch.nn, found '%.80s'", path, word);
+}
+
+/* A key that must have the value that leaves it out. */
+static bool check_plain(const Json *root, const char *path, Error *err)
+{
+    static const char *const known = " in_features out_features bias activation_function ";
+    for (const Json *i = json_first(root); i; i = json_next(i)) {
+        char word[64];
+        bool on;
+        const bool short_ = snprintf(word, sizeof word, " %s ", json_key(i)) < (int)sizeof word;
+        if (json_is_null(i) || (short_ && strstr(known, word)))
+            continue;
+        if (strcmp(json_key(i), "use_residual") == 0 && json_is_bool(i)
+            && json_read_bool(i, "", &on, NULL) && !on)
+            continue;
+        if (strncmp(json_key(i), "module_", 7) == 0 && json_is_string(i)
+            && strcmp(text_of(root, json_key(i)), "sentence_embedding") == 0)
+            continue;
+        return fail(err, INPUT, "%s: key '%.80s': not kept, and may change the vectors", path,
+                    json_key(i));
+    }
+    return true;
+}
+
+/* The keys that are absent have the defaults of sentence-transformers' class Dense. */
+static bool read_dense(Source *s, const char *folder, Config *c, Error *err)
+{
+    static const char usual[] = "torch.nn.modules.activation.Tanh";
+    char     path[PATH_BYTES], weights[PATH_BYTES], name[256], other[256];
+    int64_t  k = 0, rows = 0;
+    bool     bias = true;
+    DenseAct act = DENSE_PLAIN;
+    const bool second = c->dense1 > 0;
+    if (!folder[0] || strchr(folder, '/') || folder[0] == '.' || c->dense2
+        || snprintf(name, sizeof name, "%s/config.json", folder) >= (int)sizeof name
+        || !path_there(s->path, name, path))
+        return fail(err, INPUT, "path: expected the folder of one of at most two Dense, with a "
+                                "config.json, found '%.80s'", folder);
+    snprintf(name, sizeof name, "%.200s/model.safetensors", folder);
+    snprintf(other, sizeof other, "%.200s/pytorch_model.bin", folder);
+    if (!path_there(s->path, name, weights) && !path_there(s->path, other, weights))
+        return fail(err, INPUT, "%s: expected model.safetensors or pytorch_model.bin beside it, "
+                                "found none", path);
+    Json       *root = open_json(s, path, err);
+    const Json *with = json_get(root, "bias"), *word = json_get(root, "activation_function");
+    bool ok = root && check_plain(root, path, err)
+        && json_read_int(json_get(root, "in_features"), "in_features", 1, MAX_WIDTH, &k, err)
+        && json_read_int(json_get(root, "out_features"), "out_features", 1, MAX_WIDTH, &rows, err)
+        && (!with || json_read_bool(with, "bias", &bias, err))
+        && dense_act(path, word ? text_of(root, "activation_function") : usual, &act, err);
+    const int before = second ? c->dense1 : c->d_model;
+    if (ok && k != before)
+        ok = fail(err, INPUT, "%s: in_features: expected %d, found %lld", path, before,
+                  (long long)k);
+    if (ok && second) {
+        c->dense2 = (int)rows, c->dense2_bias = bias, c->dense2_act = act;
+    } else if (ok) {
+        c->dense1 = (int)rows, c->dense1_bias = bias, c->dense1_act = act;
+    }
+    json_free(root);
+    char **to = &s->dense[second];
+    *to       = ok ? source_alloc(s, strlen(weights) + 1, err) : NULL;
+    if (*to)
+        memcpy(*to, weights, strlen(weights) + 1);
+    return ok && *to;
+}
+
+/* Transformer, Pooling, up to two Dense, and perhaps Normalize. */
+static const char *expected_module(size_t n, const char *type, bool *last)
+{
+    static const char *const first[] = { "Transformer", "Pooling" };
+    const char *name = *last ? "none" : n < 2 ? first[n] : is_class(type, "Dense") ? "Dense"
+                                                                                   : "Normalize";
+    *last |= strcmp(name, "Normalize") == 0;
+    return name;
+}
+
 static bool read_modules(Source *s, const Json *root, Config *c, Error *err)
 {
-    static const char *const expected[] = { "Transformer", "Pooling", "Normalize" };
-    size_t                   n = 0;
+    size_t n    = 0;
+    bool   last = false;
     if (!json_is_array(root) || json_count(root) < 2)
         return fail(err, INPUT, "expected Transformer and Pooling, found %zu modules",
                     json_count(root));
     for (const Json *i = json_first(root); i; i = json_next(i), n++) {
         const char *type = text_of(i, "type"), *path = text_of(i, "path");
-        if (n >= 3 || !is_class(type, expected[n]))
-            return fail(err, INPUT, "module %zu: expected %s, found '%.80s'", n,
-                        n < 3 ? expected[n] : "none", type);
+        const char *expected = expected_module(n, type, &last);
+        if (!is_class(type, expected))
+            return fail(err, INPUT, "module %zu: expected %s, found '%.80s'", n, expected, type);
         if (n == 0 && path[0])
             return fail(err, INPUT, "module 0: path: expected this folder, found '%.80s'", path);
-        if (n == 1 && !read_pooling(s, path, c, err))
+        if ((n == 1 && !read_pooling(s, path, c, err))
+            || (n > 1 && !last && !read_dense(s, path, c, err)))
             return false;
     }
     return true;
@@ -156,7 +252,10 @@ bool hf_pooling_read(Source *s, Config *c, Error *err)
     if (!ok) {
         TextOut note = { 0 };
         text_out(&note, "%s%s%s", named ? path : "", named ? ": " : "", why.msg);
-        c->pool      = POOL_OTHER;
+        c->pool        = POOL_OTHER;
+        c->dense1      = c->dense2 = 0;
+        c->dense1_bias = c->dense2_bias = false;
+        c->dense1_act  = c->dense2_act = DENSE_PLAIN;
         s->pool_note = source_alloc(s, note.n + 1, err);
         ok           = s->pool_note && note.text;
         if (ok)

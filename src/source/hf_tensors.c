@@ -48,6 +48,20 @@ static NamedTensor *find_codes(const HfBinder *b, const char *name)
     return n && n->t->dtype == want.dtype[0] ? n : NULL;
 }
 
+/* Modules behind pooling have files of their own: linear.weight of the first is
+ * dense1.linear.weight. */
+static const char *full_name(const HfBinder *b, int file, const char *name)
+{
+    const int first = b->s->n_files - (b->s->dense[0] != NULL) - (b->s->dense[1] != NULL);
+    if (file < first)
+        return name;
+    const size_t n    = strlen(name) + 8;
+    char        *full = source_alloc(b->s, n + 1, b->err);
+    if (full)
+        snprintf(full, n + 1, "dense%d.%s", file - first + 1, name);
+    return full;
+}
+
 static bool list_names(HfBinder *b)
 {
     for (int i = 0; i < b->s->n_files; i++)
@@ -55,9 +69,13 @@ static bool list_names(HfBinder *b)
     b->named = source_alloc(b->s, b->n * sizeof *b->named, b->err);
     size_t at = 0;
     for (int i = 0; b->named && i < b->s->n_files; i++)
-        for (int t = 0; t < b->s->files[i].n_tensors; t++)
-            b->named[at++] = (NamedTensor){ b->s->files[i].tensors[t].name,
-                                            &b->s->files[i].tensors[t], &b->s->files[i], false };
+        for (int t = 0; t < b->s->files[i].n_tensors; t++) {
+            const Tensor *one  = &b->s->files[i].tensors[t];
+            const char   *name = full_name(b, i, one->name);
+            if (!name)
+                return false;
+            b->named[at++] = (NamedTensor){ name, one, &b->s->files[i], false };
+        }
     if (b->named)
         qsort(b->named, b->n, sizeof *b->named, by_name);
     return b->named != NULL;
@@ -697,6 +715,27 @@ static bool keep_next(HfBinder *b, Config *c)
     return config_check(c, b->s->path, b->err);
 }
 
+/* How many labels there are, the tensor says. transformers reads the state of the last token. */
+static bool take_labels(HfBinder *b, Config *c)
+{
+    const NamedTensor *score = find(b, "score.weight");
+    const int64_t      most  = score && score->t->rank == 2 ? score->t->shape[0] : 0;
+    if (most < 1 || most > MAX_WIDTH)
+        return fail(b->err, INPUT, "%s: tensor score.weight: expected a row for each label, found "
+                                   "%s", b->s->path, score ? "another shape" : "no such tensor");
+    if (c->dense1 || c->pool == POOL_OTHER)
+        return fail(b->err, INPUT,
+                    "%s: expected a head of labels (score.weight) behind the states, found "
+                    "modules or a pooling before it", b->s->path);
+    c->pool            = c->pool == POOL_UNSAID ? POOL_LAST : c->pool;
+    c->dense1          = (int)most;
+    c->dense1_bias     = find(b, "score.bias") != NULL;
+    c->dense1_act      = most == 1 && !b->h->raw_label ? DENSE_SIGMOID : DENSE_PLAIN;
+    c->labels          = true;
+    c->tied_embeddings = false;
+    return true;
+}
+
 bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
 {
     HfBinder      b = { .s = s, .h = h, .c = &s->stored.config, .err = err };
@@ -704,6 +743,8 @@ bool hf_tensors_bind(Source *s, const HfConfig *h, Error *err)
     int         i = 0;
     if (!list_names(&b))
         return no_memory(s->path, err);
+    if (h->labels && !take_labels(&b, &c->config))
+        return false;
     if (h->head_decides)
         c->config.tied_embeddings = !stores_head(&b);
     b.prefix           = choose_prefix(&b);

@@ -59,6 +59,7 @@ typedef struct Source {
     TensorFile  file;
     StoredModel stored;
     bool        has_weights;      /* false: only a tokenizer */
+    char       *dense[2];         /* of a folder: the weights of matrices behind pooling, or NULL */
     /* layers behind the config's that predict further tokens: their tensors are ignored */
     int         next_layers;
     /* of a folder with rope type longrope: the tensor rope_factors, which its config.json holds */

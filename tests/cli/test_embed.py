@@ -163,7 +163,8 @@ def folders_of_sentence_transformers_say_how_to_pool():
         same(vectors("--pool", "cls", "--jsonl", "-", model=folder, text=ids), chosen["cls"], "an option counts")
     last = {"pooling_mode_mean_tokens": False, "pooling_mode_lasttoken": True}
     for said, modules, config in (
-            ("module 2: expected Normalize, found 'sentence_transformers.models.Dense'", MODULES[:2] + [("2_Dense", "Dense")], last),
+            ("module 2: expected Normalize, found 'sentence_transformers.models.CNN'", MODULES[:2] + [("2_CNN", "CNN")], last),
+            ("path: expected the folder of one of at most two Dense", MODULES[:2] + [("2_Dense", "Dense")], last),
             ("module 3: expected none, found", MODULES + [("3_Dense", "Dense")], last),
             ("module 0: path: expected this folder, found '0_T'", [("0_T", "Transformer"), MODULES[1]], last),
             ("expected Transformer and Pooling, found 1", MODULES[:1], last),

@@ -80,6 +80,47 @@ def recorded_vectors_agree_from_folders_and_converted_files():
             same(vectors(TEMP / (name + ".bin"), texts, "--pool", pool), found, "converted")
 
 
+def modules_and_heads_agree_with_the_reference():
+    """A vector through two Dense modules; one label, whose sigmoid is the score; the logits of three."""
+    for name, key, through in (("gemma-both", "vector", lambda x: x), ("qwen3-score", "labels", lambda x: 1 / (1 + np.exp(-x.astype(float)))),
+                               ("llama-labels", "labels", lambda x: x)):
+        texts = recorded_texts(name)
+        tblock("convert", folder(name), "-o", TEMP / "m.bin")
+        found = vectors(folder(name), texts, raw=False)
+        for i, one in enumerate(found):
+            worst = np.abs(one - through(ANSWERS[name]["seq%d.%s" % (i, key)])).max()
+            need(worst <= 1e-5, "%s: text %d: off by %g" % (name, i, worst))
+        for options in (("--threads", 1, "--isa", "scalar"), ("--threads", 3)):
+            same(vectors(TEMP / "m.bin", texts, *options, raw=False), found, (name, options))
+        near(vectors(folder(name), texts, "--pool", "last"), name, "last", "without what is behind it")
+    need(np.allclose(np.linalg.norm(vectors(folder("gemma-both"), [[1, 2]], raw=False), axis=1), 1, atol=1e-6), "1 long")
+    raw = vectors(changed("qwen3-score", "raw", sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity"}), [recorded_texts("qwen3-score")[1]])
+    need(abs(raw[0, 0] - ANSWERS["qwen3-score"]["seq1.labels"][0]) <= 1e-5, "a score that is the logit")
+
+
+def what_is_behind_pooling_is_kept_or_named():
+    def broken(name, path, **keys):
+        at = TEMP / ("broken" + str(len(list(TEMP.glob("broken*")))))
+        embedders.unpack(name, at)
+        (at / path).write_text(json.dumps({**json.loads((at / path).read_text()), **keys}))
+        return at
+    for keys, said in (({"activation_function": "torch.nn.modules.activation.GELU"}, "expected Identity, Tanh, ReLU or Sigmoid"),
+                       ({"in_features": 17}, "in_features: expected 16, found 17"), ({"use_residual": True}, "key 'use_residual': not kept"),
+                       ({"module_input_name": "token_embeddings"}, "key 'module_input_name': not kept"), ({"bias": 1}, "bias: expected")):
+        at = broken("gemma-both", "2_Dense/config.json", **keys)
+        done = tblock("embed", at, "--jsonl", "-", status=3, text="[1]")
+        need(said in done.stderr and done.stderr.count("\n") == 1, (keys, done.stderr))
+        need(len(vectors(at, [[1]], "--pool", "mean")) == 1, "the states all the same")
+    at = broken("gemma-both", "2_Dense/config.json", use_residual=False, module_input_name="sentence_embedding")
+    same(vectors(at, [[1, 2]]), vectors(folder("gemma-both"), [[1, 2]]), "the defaults, written out")
+    done = tblock("embed", broken("gemma-both", "3_Dense/config.json", out_features=13), "--jsonl", "-", status=3, text="[1]")
+    need("tensor dense2.linear.weight: expected [13, 24], found [12, 24]" in done.stderr, done.stderr)
+    for keys, said in (({"temperature": 0.5}, "temperature: expected 1 with a head of labels"),
+                       ({"sentence_transformers": {"activation_fn": "torch.nn.modules.activation.Tanh"}}, "expected Sigmoid or Identity")):
+        done = tblock("info", changed("qwen3-score", "act", **keys), status=3)
+        need(said in done.stderr, done.stderr)
+
+
 def gguf_of(name, **own):
     """As convert_hf_to_gguf.py lays these out."""
     ours = {key: info(folder(name), key) for key in ("theta", "head_dim", "norm_eps")}
@@ -121,6 +162,18 @@ def gguf_files_compute_what_the_folder_does():
         texts = recorded_texts(name)
         for pool in ("mean", "last"):
             same(vectors(path, texts, "--pool", pool), vectors(folder(name), texts, "--pool", pool), (name, pool))
+    m = gguf_of("gemma-both")
+    for part, file in (("dense_2", "2_Dense"), ("dense_3", "3_Dense")):
+        w = embedders.raw_tensors(folder("gemma-both") / file / "model.safetensors")["linear.weight"]
+        m.tensors[part + ".weight"] = np.frombuffer(w[2], "<f4").reshape(w[1])
+    found = vectors(m.write(str(TEMP / "dense.gguf")), recorded_texts("gemma-both"))
+    at = TEMP / "plain"   # llama.cpp has neither biases nor activations there
+    embedders.unpack("gemma-both", at)
+    (at / "3_Dense/config.json").write_text(json.dumps({"in_features": 24, "out_features": 12, "bias": False,
+                                                        "activation_function": "torch.nn.modules.linear.Identity"}))
+    w = embedders.raw_tensors(at / "3_Dense/model.safetensors")
+    embedders.write_safetensors(at / "3_Dense/model.safetensors", {"linear.weight": w["linear.weight"]})
+    same(found, vectors(at, recorded_texts("gemma-both")), "Dense of GGUF")
     path = gguf_of("llama-bidirec", **{"attention.sliding_window": (make_gguf.U32, 8)}).write(str(TEMP / "w.gguf"))
     done = tblock("info", path, status=3)
     need("attention.sliding_window: expected none where attention goes in both directions" in done.stderr, done.stderr)
@@ -195,10 +248,13 @@ def the_server_gives_the_same_bits():
             answer = s.post("/v1/embeddings", input=texts, pooling="mean", normalize=False)
             found = np.array([d["embedding"] for d in answer["data"]]).astype(np.float32)
             same(found, vectors(folder(name), texts, "--pool", "mean"), name)
+            answer = s.post("/v1/embeddings", input=texts, normalize=False)
+            same(np.array([d["embedding"] for d in answer["data"]]).astype(np.float32), vectors(folder(name), texts), (name, "auto"))
 
 
 with tempfile.TemporaryDirectory() as temporary:
     TEMP = pathlib.Path(temporary)
-    result = attempt_all(recorded_vectors_agree_from_folders_and_converted_files, gguf_files_compute_what_the_folder_does, nothing_changes_a_bit,
+    result = attempt_all(recorded_vectors_agree_from_folders_and_converted_files, modules_and_heads_agree_with_the_reference,
+                         what_is_behind_pooling_is_kept_or_named, gguf_files_compute_what_the_folder_does, nothing_changes_a_bit,
                          what_follows_counts, texts_are_read_whole_or_refused, what_they_cannot_do_is_refused_by_name, the_server_gives_the_same_bits)
 sys.exit(result)

@@ -9,7 +9,7 @@ import tempfile
 
 from safetensors.numpy import load_file
 from server import TBLOCK, Server
-from tokens_model import model_of
+from tokens_model import SHAPE, model_of
 from verdicts import attempt_all
 
 PATH = "/v1/rerank"
@@ -56,6 +56,28 @@ def the_program_gives_the_same_scores():
                           (("--query", "q", "--top-n", "-1"), "--top-n")):
         done = subprocess.run([TBLOCK, "rerank", model, *options], capture_output=True, text=True)
         assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def a_head_of_one_label_judges():
+    """Its score is what tblock embed gives of that prompt; it needs no words for yes and no. Of two labels, none is the score."""
+    import json
+    head = {**SHAPE, "headless": True, "pool": "last", "dense1": 1, "dense1_act": "sigmoid", "labels": True}
+    folder, model = model_of(CHATML, shape=head)
+    with folder, Server(model=model) as s:
+        ids = "".join(json.dumps(ids_of(s, d)) + "\n" for d in DOCUMENTS)
+        done = subprocess.run([TBLOCK, "embed", model, "--jsonl", "-"], input=ids, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        expected = [json.loads(line)["embedding"][0] for line in done.stdout.splitlines()]
+        assert len(set(expected)) == len(DOCUMENTS) - 1 and all(0 < x < 1 for x in expected), expected
+        found = {r["index"]: r["relevance_score"] for r in s.post(PATH, query=QUERY, documents=DOCUMENTS)["results"]}
+        lines = subprocess.run([TBLOCK, "rerank", model, "--query", QUERY, *DOCUMENTS], capture_output=True, text=True)
+        printed = {r["index"]: r["relevance_score"] for r in map(json.loads, lines.stdout.splitlines())}
+        for i, x in enumerate(expected):   # a float32, written with the digits of either type
+            assert abs(found[i] - x) <= 1e-7 and printed[i] == found[i], (found, printed, expected)
+    folder, model = model_of(CHATML, shape={**head, "dense1": 2, "dense1_act": "none"})
+    with folder:
+        done = subprocess.run([TBLOCK, "rerank", model, "--query", "q", "d"], capture_output=True, text=True)
+        assert done.returncode == 3 and "rerank: expected a head of one label, found 2" in done.stderr, done.stderr
 
 
 def near(a, b):
@@ -128,4 +150,4 @@ def what_is_wrong_is_named():
 
 
 sys.exit(attempt_all(scores_are_those_of_the_model_card,
-                     parameters_are_those_of_cohere_and_jina, company_changes_nothing, the_program_gives_the_same_scores, what_is_wrong_is_named))
+                     parameters_are_those_of_cohere_and_jina, company_changes_nothing, the_program_gives_the_same_scores, a_head_of_one_label_judges, what_is_wrong_is_named))

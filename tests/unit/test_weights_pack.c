@@ -120,7 +120,7 @@ static void rows_are_the_same(void)
     tblock_model *m    = open_model();
     const Mat    *head = &m->weights.lm_head;
     Embedding     e    = { head->type, true, head->rows, head->k, head->w, head->late,
-                           { 0, panel_count(head->rows) } };
+                           { 0, panel_count(head->rows) }, NULL };
     CHECK(e.late && !late_matrix_packed(e.late), "packed already");
     for (int i = 0; i < VOCAB; i++)
         embedding_row(&e, i, before[i], NULL);
