@@ -133,8 +133,11 @@ def under_load_too():
 
     with Server("--parallel", "8", "--kv-memory", "4") as s:
         with concurrent.futures.ThreadPoolExecutor(13) as pool:
-            # Texts of one request begin together, and grow beyond the memory on a machine of any speed.
+            # Texts of one request begin together, and grow beyond the memory on a machine of any speed:
+            # the others come when they do, since beside them the eight might never run together.
             grown = pool.submit(s.post, "/v1/completions", prompt="A king", n=8, max_tokens=200, seed=4)
+            while not s.metrics()["tblock_preemptions_total"] and not grown.done():
+                time.sleep(0.01)
             for done in [pool.submit(ask, s, i) for i in range(90)]:
                 done.result()
             assert len(grown.result()["choices"]) == 8
