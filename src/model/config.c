@@ -129,7 +129,8 @@ static bool check_routing(const Config *c, const char *what, Error *err)
                         "renormalize", what, err))
         return false;
     if (n == 0)
-        return check_alone(c->groups_used != 0, "groups_used", "expert_groups", what, err);
+        return check_alone(c->groups_used != 0, "groups_used", "expert_groups", what, err)
+            && check_alone(c->group_by_largest, "group_by_largest", "expert_groups", what, err);
     if (c->n_experts % n != 0 || size < 2)
         return fail(err, INPUT,
                     "%s: expert_groups: expected groups of at least 2 of %d experts, all of one "
@@ -187,7 +188,8 @@ static bool check_latent(const Config *c, const char *what, Error *err)
     if (c->kv_lora == 0)
         return check_alone(c->q_lora != 0, "q_lora", "kv_lora", what, err)
             && check_alone(c->nope_dim != 0, "nope_dim", "kv_lora", what, err)
-            && check_alone(c->v_dim != 0, "v_dim", "kv_lora", what, err);
+            && check_alone(c->v_dim != 0, "v_dim", "kv_lora", what, err)
+            && check_alone(c->latent_norm_eps != 0, "latent_norm_eps", "kv_lora", what, err);
     if (c->kv_heads != 1 || c->head_dim != c->rotary_dim + c->kv_lora)
         return fail(err, INPUT,
                     "%s: kv_lora: expected kv_heads 1 and a head_dim of rotary_dim + kv_lora, "

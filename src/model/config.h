@@ -119,6 +119,7 @@ typedef struct Config {
      * own from the nope_dim other values of its query to the latent ones, and from those to its
      * v_dim values. kv_lora 0: none; q_lora: width between the two matrices of q, 0: it has one */
     int     kv_lora, q_lora, nope_dim, v_dim;
+    double  latent_norm_eps;             /* of its two norms; 0: norm_eps */
     bool    attn_sinks;                  /* a logit of each head takes part in its softmax */
     bool    attn_gate;                   /* what attention gives is times a sigmoid */
     /* Layers with a state in place of attention: a short convolution over so many tokens, itself
@@ -139,6 +140,7 @@ typedef struct Config {
     bool    choice_bias;                 /* a number of each expert is added for the choice only */
     /* experts of the groups with the largest sums of two; 0: of all */
     int     expert_groups, groups_used;
+    bool    group_by_largest;            /* ... or with the largest single one */
     bool    renormalize;                 /* the chosen experts' scores to sum 1 */
     double  renormalize_min;             /* the sum that divides them is at least this ... */
     double  renormalize_add;             /* ... and this is added to it */

@@ -39,7 +39,8 @@ static void mark_largest(const float *p, int n, int k, int *order, unsigned char
         mark[order[i]] = 1;
 }
 
-/* Sets the values of experts to -inf that are not in the groups with the largest sums of two. */
+/* Sets the values of experts to -inf that are not in the groups with the largest sums of two, or
+ * with the largest single values. */
 static void keep_best_groups(const Config *c, float *value, float *sum, int *order,
                              unsigned char *mark)
 {
@@ -53,7 +54,7 @@ static void keep_best_groups(const Config *c, float *value, float *sum, int *ord
             } else if (value[e] > second) {
                 second = value[e];
             }
-        sum[g] = first + second;
+        sum[g] = c->group_by_largest ? first : first + second;
     }
     mark_largest(sum, c->expert_groups, c->groups_used, order, mark);
     for (int e = 0; e < c->n_experts; e++)

@@ -29,12 +29,12 @@ static void latent_qkv(Run *r, const Layer *w)
     Act *in = &r->xn;
     if (w->wq_a.rows > 0) {
         matmul(r, &r->q_a, &r->xn, &w->wq_a);      /* q in two steps [n_tok, q_lora] */
-        norm_part(r, &r->q_a, 0, w->q_a_norm);
+        norm_part(r, &r->q_a, 0, w->q_a_norm, r->latent_norm_eps);
         in = &r->q_a;
     }
     matmul(r, &r->q_heads, in, w->wq_a.rows > 0 ? &w->wq_b : &w->wq);
     matmul(r, &r->k, &r->xn, &w->wk);              /* k = Wk n   [n_tok, rotary_dim + kv_lora] */
-    norm_part(r, &r->k, r->model->cfg.rotary_dim, w->latent_norm);
+    norm_part(r, &r->k, r->model->cfg.rotary_dim, w->latent_norm, r->latent_norm_eps);
     latent_query(r, &r->q, &r->q_heads, &w->w_uk); /* q          [n_tok, heads * head_dim] */
 }
 

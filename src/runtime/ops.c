@@ -88,12 +88,12 @@ void embed(Run *r, Act *x)
 }
 
 /* y = norm(x) for n values; the config says which norm. y may be x. */
-static void normalize(const Run *r, float *y, const float *x, NormVectors v, int n)
+static void normalize(const Run *r, float *y, const float *x, NormVectors v, int n, float eps)
 {
     if (r->model->cfg.norm == NORM_LAYER)
-        r->kernels->layer_norm(y, x, v.w, v.b, n, r->norm_eps);
+        r->kernels->layer_norm(y, x, v.w, v.b, n, eps);
     else
-        r->kernels->rms_norm(y, x, v.w, n, r->norm_eps);
+        r->kernels->rms_norm(y, x, v.w, n, eps);
 }
 
 void norm(Run *r, Act *y, Act *x, NormVectors v)
@@ -104,7 +104,7 @@ void norm(Run *r, Act *y, Act *x, NormVectors v)
     enter(r, "norm", 0, 0);
     for (int t = first; t < end; t++)
         if (v.w)
-            normalize(r, act_row(y, t), act_row(x, t), v, x->width);
+            normalize(r, act_row(y, t), act_row(x, t), v, x->width, r->norm_eps);
         else
             memcpy(act_row(y, t), act_row(x, t), (size_t)x->width * sizeof(float));
 }
@@ -116,8 +116,9 @@ void make_pair(Run *r, Act *pair, Act *x, const Layer *w)
     touch(r, reads(x, BY_ROWS), writes(pair, BY_ROWS));
     my_share(r, r->n_tok, &first, &end);
     for (int t = first; t < end; t++) {
-        normalize(r, act_row(pair, t), act_row(x, t), w->mtp_embed_norm, x->width);
-        normalize(r, act_row(pair, t) + x->width, r->token[t].before, w->mtp_state_norm, x->width);
+        normalize(r, act_row(pair, t), act_row(x, t), w->mtp_embed_norm, x->width, r->norm_eps);
+        normalize(r, act_row(pair, t) + x->width, r->token[t].before, w->mtp_state_norm, x->width,
+                  r->norm_eps);
     }
 }
 
@@ -296,14 +297,14 @@ static Touch writes_heads(const Run *r, Act *x)
     return writes_own(r, x, heads_cut(r), x == &r->q ? RANK_HEADS : RANK_KV_HEADS);
 }
 
-void norm_part(Run *r, Act *x, int at, const float *w)
+void norm_part(Run *r, Act *x, int at, const float *w, float eps)
 {
     int first, end;
     touch(r, writes(x, BY_ROWS));
     my_share(r, r->n_tok, &first, &end);
     for (int t = first; t < end; t++)
         normalize(r, act_row(x, t) + at, act_row(x, t) + at, (NormVectors){w, NULL},
-                  x->width - at);
+                  x->width - at, eps);
 }
 
 /* Norms of each head, with one weight for all heads (QK_HEAD), one for each (QK_HEADS), or 1. */
@@ -314,7 +315,7 @@ void norm_heads(Run *r, Act *x, const float *w, bool rotated)
     if (!w || c->qk_norm_after_rope != rotated)
         return;
     if (c->qk_norm == QK_VECTOR) {
-        norm_part(r, x, 0, w);
+        norm_part(r, x, 0, w, r->norm_eps);
         return;
     }
     touch(r, writes_heads(r, x));
@@ -322,7 +323,8 @@ void norm_heads(Run *r, Act *x, const float *w, bool rotated)
         Range mine = my_heads_of(r, x, t);
         for (int h = mine.first; h < mine.end; h++) {
             float *head = act_row(x, t) + h * n;
-            normalize(r, head, head, (NormVectors){.w = c->qk_norm == QK_HEADS ? w + h * n : w}, n);
+            normalize(r, head, head, (NormVectors){.w = c->qk_norm == QK_HEADS ? w + h * n : w}, n,
+                      r->norm_eps);
         }
     }
 }
@@ -454,7 +456,7 @@ static void add_normed(Run *r, Act *x, Act *y, NormVectors v)
     enter(r, "norm", 0, 0);
     my_share(r, r->n_tok, &first, &end);
     for (int t = first; t < end; t++) {
-        normalize(r, act_row(y, t), act_row(y, t), v, y->width);
+        normalize(r, act_row(y, t), act_row(y, t), v, y->width, r->norm_eps);
         r->kernels->add_scaled(act_row(x, t), act_row(y, t), r->residual_scale, x->width);
     }
 }

@@ -110,8 +110,8 @@ typedef struct Run {
     RopeTable      rope[2];   /* layers that see all positions; with a window */
     Use            angles;    /* of rope     */
     Use            cached;    /* of kv_cache */
-    float          norm_eps, attn_scale, attn_softcap, qkv_clip, gate_limit, gate_alpha;
-    float          embed_scale, residual_scale;
+    float          norm_eps, latent_norm_eps, attn_scale, attn_softcap, qkv_clip;
+    float          gate_limit, gate_alpha, embed_scale, residual_scale;
     float          logit_scale, logit_softcap, renormalize_min, renormalize_add, expert_scale;
     const float   *xielu;     /* [4] of the layer whose hidden values are computed, or NULL */
     ForwardObserver observer;
@@ -146,7 +146,7 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w);   /* y = W in + bias */
 /* Does nothing if w is NULL, or if this model's norms are those of heads that are (not) rotated. */
 void norm_heads(Run *r, Act *x, const float *w, bool rotated);
 /* x from column `at` on = norm(that, w), for each token. */
-void norm_part(Run *r, Act *x, int at, const float *w);
+void norm_part(Run *r, Act *x, int at, const float *w, float eps);
 /* latent.c: each head's matrix times its part of q, and of the result of attention. */
 void latent_query(Run *r, Act *q, Act *in, const Mat *w);
 void latent_values(Run *r, Act *y, Act *in, const Mat *w);

@@ -249,6 +249,7 @@ enum { SHORT_PASS = 16 }; /* tokens: such a pass takes as long as its weights ta
 static void set_numbers(Run *r, const Config *c)
 {
     r->norm_eps       = (float)c->norm_eps;
+    r->latent_norm_eps = c->latent_norm_eps != 0 ? (float)c->latent_norm_eps : r->norm_eps;
     r->attn_scale     = (float)config_attn_scale(c);
     r->attn_softcap   = (float)c->attn_softcap;
     r->qkv_clip       = (float)c->qkv_clip;

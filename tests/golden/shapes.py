@@ -22,7 +22,7 @@ from ref import write_safetensors
 BASE = {"family": "test", "d_model": 48, "n_layers": 2, "heads": 4, "kv_heads": 2, "head_dim": 16, "d_ff": 80, "vocab_size": 64,
         "n_ctx": 512, "norm_eps": 1e-3}
 
-SEEDS = {"delta": 90, "deltaodd": 91, "conv": 80, "convodd": 81, "convmix": 82, "latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
+SEEDS = {"delta": 90, "deltaodd": 91, "conv": 80, "convodd": 81, "convmix": 82, "latent": 70, "latentodd": 71, "xielu": 61, "grouped": 40, "latentmax": 44, "biased": 41, "sinks": 42, "limited": 43, "byposition": 60, "chunked": 62, "chunkfew": 63}
 SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS has one: a new shape goes to the end
     "gpt": {"d_model": 45, "head_dim": 10, "kv_heads": 4, "norm": "layer", "norm_bias": True, "ffn": "gelu_tanh", "positions": "learned",
             "qkv_bias": True, "out_bias": True, "ffn_bias": True, "tied_embeddings": True, "n_ctx": 200},
@@ -86,6 +86,9 @@ SHAPES = {  # the place in this list is the seed of the weights, unless SEEDS ha
                  "delta_key_dim": 7, "delta_value_dim": 85, "attn_gate": True, "qkv_bias": True, "norm_placement": "both", "window": 66,
                  "full_layers": [2], "n_experts": 6, "experts_used": 2, "expert_d_ff": 40, "shared_d_ff": 24, "shared_router": True,
                  "dense_layers": [0]},
+    "latentmax": {"kv_heads": 1, "kv_lora": 24, "nope_dim": 12, "v_dim": 16, "rotary_dim": 10, "head_dim": 34, "latent_norm_eps": 0.2,
+                  "n_experts": 12, "experts_used": 3, "expert_d_ff": 40, "shared_d_ff": 40, "expert_groups": 4, "groups_used": 2,
+                  "group_by_largest": True, "expert_scale": 1.5},
 }
 LENGTHS = (1, 5, 130)
 N_GREEDY = 24
@@ -99,9 +102,9 @@ DEFAULTS = {"theta": 10000.0, "tied_embeddings": False, "norm": "rms", "norm_pla
             "logit_scale": 1.0, "attn_scale": 0.0, "attn_softcap": 0.0, "logit_softcap": 0.0, "n_experts": 0, "experts_used": 0,
             "expert_d_ff": 0, "shared_d_ff": 0, "renormalize": False, "renormalize_min": 0.0, "renormalize_add": 0.0, "shared_router": False,
             "router_bias": False, "expert_bias": False, "attn_sinks": False, "gate_limit": 0.0, "gate_alpha": 0.0,
-            "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0, "state_layers": [], "conv_taps": 0, "conv_bias": False,
+            "kv_lora": 0, "q_lora": 0, "nope_dim": 0, "v_dim": 0, "latent_norm_eps": 0, "state_layers": [], "conv_taps": 0, "conv_bias": False,
             "attn_gate": False, "delta_heads": 0, "delta_key_heads": 0, "delta_key_dim": 0, "delta_value_dim": 0, "delta_tiled": False,
-            "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "expert_scale": 1.0, "dense_layers": []}
+            "router_score": "softmax", "choice_bias": False, "expert_groups": 0, "groups_used": 0, "group_by_largest": False, "expert_scale": 1.0, "dense_layers": []}
 
 
 def config_of(name):
@@ -247,7 +250,8 @@ class Reference:
         w = self.w[name] if weight is None else weight
         if self.c["norm"] == "layer":
             x = x - x.mean(-1, keepdims=True)
-        y = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.dtype(self.c["norm_eps"])) * w
+        eps = name.endswith(("q_a_norm", "latent_norm")) and self.c["latent_norm_eps"] or self.c["norm_eps"]
+        y = x / np.sqrt((x * x).mean(-1, keepdims=True) + self.dtype(eps)) * w
         return y + self.w[name + "_bias"] if weight is None and name + "_bias" in self.w else y
 
     def rope(self, x, layer):
@@ -396,7 +400,7 @@ class Reference:
         v = p + w[at + "choice_bias"] if c["choice_bias"] else p.copy()
         if c["expert_groups"]:
             groups = v.reshape(len(v), c["expert_groups"], -1)
-            best = np.argsort(-np.sort(groups)[..., -2:].sum(-1), kind="stable")[:, :c["groups_used"]]
+            best = np.argsort(-np.sort(groups)[..., -1 if c["group_by_largest"] else -2:].sum(-1), kind="stable")[:, :c["groups_used"]]
             for t in range(len(v)):
                 groups[t, np.setdiff1d(np.arange(c["expert_groups"]), best[t])] = -np.inf
         for t in range(len(x)):
@@ -491,7 +495,7 @@ def write_model(path, config, tensors):
 NUMBERS = ("attn_scale", "residual_scale", "embed_scale", "logit_scale", "attn_softcap", "logit_softcap", "window", "theta_window",
            "renormalize", "rotary_dim", "full_layers", "norm", "theta", "qkv_clip",
            "no_rope_layers", "qk_norm_after_rope", "router_score", "expert_scale", "expert_groups",
-           "query_scale", "gate_limit", "delta_tiled")
+           "query_scale", "gate_limit", "delta_tiled", "group_by_largest", "latent_norm_eps")
 OTHER_FFN = {"geglu": "geglu_erf", "geglu_erf": "geglu", "gelu": "gelu_tanh", "gelu_tanh": "gelu", "relu": "gelu", "relu2": "relu"}
 
 
@@ -500,7 +504,7 @@ def wrong_formulas(name):
     config = config_of(name)
     for key in SHAPES[name]:
         if key in NUMBERS and not (key == "rotary_dim" and (name == "factors" or "kv_lora" in config or config["head_dim"] % 2)):
-            without = {"expert_groups": ("expert_groups", "groups_used"), "gate_limit": ("gate_limit", "gate_alpha")}.get(key, (key,))
+            without = {"expert_groups": ("expert_groups", "groups_used", "group_by_largest"), "gate_limit": ("gate_limit", "gate_alpha")}.get(key, (key,))
             yield "no " + key, {k: v for k, v in config.items() if k not in without}
     if config.get("ffn") in OTHER_FFN:
         yield OTHER_FFN[config["ffn"]], {**config, "ffn": OTHER_FFN[config["ffn"]]}

@@ -199,7 +199,7 @@ def bad_files():
         "qk_norm": ("x", 1), "rotary_dim": (3, 400, 0), "experts_used": (2,), "full_layers": ([0], "x"), "dense_layers": ([0],), "no_rope_layers": ([1], "x"), "query_scale": (0.1,), "query_scale_length": (8,),
         "attn_softcap": (-1,),
         "shared_router": (True,), "norm_bias": (True,), "gate_limit": (2, -1), "attn_sinks": (1,), "router_bias": (True,), "expert_bias": (True,),
-        "router_score": ("sigmoid", "x"), "pool": ("max", 1), "choice_bias": (True,), "expert_groups": (2,), "groups_used": (1,),
+        "router_score": ("sigmoid", "x"), "pool": ("max", 1), "choice_bias": (True,), "expert_groups": (2,), "groups_used": (1,), "group_by_largest": (True,), "latent_norm_eps": (1e-6, -1),
         "renormalize_min": (0.5, -1), "expert_scale": (2, 0), "theta_window": (5000,), "n_experts": (4,), "tied_embeddings": ("x", 1),
         "rope": ("x", {"type": "x"}, {"type": "linear"}, {"type": "linear", "factor": 0}, {"type": "llama3", "factor": 8}, {"type": "yarn"},
                  {"type": "dynamic", "factor": 2}, {"type": "longrope", "factor": 2, "original_n_ctx": 1}, {"type": "default", "no_such_key": 1}),
