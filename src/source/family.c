@@ -117,6 +117,9 @@ static const FamilyKey gpt_oss_keys[] = {
     { FORM_POSITIVE, NULL, AT(gate_limit), 7 }, { FORM_POSITIVE, NULL, AT(gate_alpha), 1.702 },
     END,
 };
+#define LATENT_SIZES(q, nope, v)                                                                   \
+    NONE(head_dim), OR_NULL(q_lora, q), SIZE(kv_lora, 512), SIZE(nope_dim, nope), SIZE(v_dim, v),  \
+    SIZE_AS("qk_rope_head_dim", rotary_dim, 64)
 #define GROUPS(groups, used, scale)                                                                \
     SIZE(expert_groups, groups), SIZE(groups_used, used), NUMBER(expert_scale, scale),             \
     FLAG(renormalize, true), COUNT_AS("n_shared_experts", shared_d_ff, 1)
@@ -126,11 +129,20 @@ static const FamilyKey glm4_moe_keys[] = {
     SIZE(experts_used, 8), SIZE(expert_d_ff, 1408), GROUPS(1, 1, 1), END,
 };
 static const FamilyKey deepseek_v3_keys[] = {
-    SIZES(7168, 61, 128, 18432, 129280, 4096), OR_NULL(kv_heads, 128), NONE(head_dim),
-    OR_NULL(q_lora, 1536), SIZE(kv_lora, 512), SIZE(nope_dim, 128), SIZE(v_dim, 128),
-    SIZE_AS("qk_rope_head_dim", rotary_dim, 64),
+    SIZES(7168, 61, 128, 18432, 129280, 4096), OR_NULL(kv_heads, 128), LATENT_SIZES(1536, 128, 128),
     SIZE_AS("n_routed_experts|num_local_experts", n_experts, 256),
     SIZE(experts_used, 8), SIZE(expert_d_ff, 2048), GROUPS(8, 4, 2.5), END,
+};
+static const FamilyKey deepseek_v2_keys[] = {
+    SIZES(4096, 32, 32, 11008, 102400, 2048), LATENT_SIZES(1536, 128, 128),
+    SIZE_AS("n_routed_experts|num_experts", n_experts, 64), SIZE(experts_used, 0),
+    SIZE(expert_d_ff, 1407), OR_NULL(expert_groups, 0), OR_NULL(groups_used, 0),
+    NUMBER(expert_scale, 1), COUNT_AS("n_shared_experts", shared_d_ff, 2), END,
+};
+static const FamilyKey glm4_moe_lite_keys[] = {
+    SIZES(2048, 47, 20, 10240, 154880, 202752), NUMBER(norm_eps, 1e-5), OR_NULL(kv_heads, 20),
+    LATENT_SIZES(768, 192, 256), SIZE_AS("n_routed_experts|num_local_experts", n_experts, 64),
+    SIZE(experts_used, 4), SIZE(expert_d_ff, 1536), GROUPS(1, 1, 1.8), END,
 };
 static const FamilyKey ernie4_5_moe_keys[] = {
     SIZES(2560, 28, 20, 12288, 103424, 131072), NUMBER(norm_eps, 1e-5), TIED, OR_NULL(kv_heads, 4),
@@ -427,7 +439,8 @@ static const FamilyTensor apertus_tensors[] = {
     { ROLE_XIELU, "@layers.#.mlp.act_fn.alpha_p", 0 },
     QK_NORMS(0), NO_MORE,
 };
-static const FamilyTensor cohere_tensors[] = { PAIRED_QK, QK_NORMS(PAIRS), NO_MORE };
+static const FamilyTensor cohere_tensors[]  = { PAIRED_QK, QK_NORMS(PAIRS), NO_MORE };
+static const FamilyTensor cohere2_tensors[] = { PAIRED_QK, NO_MORE };
 static const FamilyTensor paired_tensors[] = { PAIRED_QK, NO_MORE };
 static const FamilyTensor glm4_tensors[]   = {
     PAIRED_QK, FUSED_GATE,
@@ -503,6 +516,16 @@ static const FamilyTensor neox_tensors[] = {
 #define WORD(key, default_, field, if_on, if_off)                                                  \
     { .name = key, .absent = default_, .form = FORM_SIZE, .at = AT(field), .if_true = if_on,       \
       .if_false = if_off }
+#define LATENT_FIXED                                                                               \
+    { "moe_layer_freq", "1" }, { "ep_size" }, { "seq_aux" }, { "aux_loss_alpha" }, { "head_dim" }, \
+    { "qk_head_dim" }
+#define DEEPSEEK_V3                                                                                \
+    .keys = deepseek_v3_keys, .tensors = deepseek_v3_tensors, LLAMA_LINE,                          \
+    .has = HAS_CHOICE_BIAS | SIGMOID_ROUTER | SHARED_COUNTED | LATENT_KV,                          \
+    .renormalize_min = 1e-20, .flags = { ATTENTION_BIAS },                                         \
+    .moe = { .first = "first_k_dense_replace", .first_absent = 3 }, .next_layers = 1,              \
+    .bos = 0, .eos = 1,                                                                            \
+    .fixed = { { "scoring_func", "\"sigmoid\"" }, { "topk_method", "\"noaux_tc\"" }, LATENT_FIXED }
 #define ATTENTION_BIAS ON("attention_bias", false, HAS_QKV_BIAS | HAS_OUT_BIAS)
 #define MLP_BIAS       ON("mlp_bias", false, HAS_FFN_BIAS)
 #define ALL_ROPES \
@@ -717,15 +740,22 @@ const Family families[] = {
       .moe = { .first = "first_k_dense_replace", .first_absent = 1 }, .next_layers = 1,
       .rotary = 0.5, .rotary_keys = "partial_rotary_factor", .bos = -1, .eos = -1,
       .fixed = { { "scoring_func", "\"sigmoid\"" }, { "topk_method", "\"noaux_tc\"" } } },
-    { .name = "deepseek_v3", .architecture = { "DeepseekV3ForCausalLM" }, .keys = deepseek_v3_keys,
-      .tensors = deepseek_v3_tensors, LLAMA_LINE,
+    { .name = "deepseek_v3", .architecture = { "DeepseekV3ForCausalLM" }, DEEPSEEK_V3 },
+    /* What Kimi K2 says instead; its architecture is DeepSeek V3's. */
+    { .name = "kimi_k2", .architecture = { "DeepseekV3ForCausalLM" }, DEEPSEEK_V3 },
+    { .name = "deepseek_v2", .architecture = { "DeepseekV2ForCausalLM" }, .keys = deepseek_v2_keys,
+      .tensors = deepseek_v3_tensors, LLAMA_LINE, .has = SHARED_COUNTED | LATENT_KV,
+      .topk_method = true, .flags = { ATTENTION_BIAS },
+      .moe = { .first = "first_k_dense_replace" }, .bos = 1, .eos = 2,
+      .fixed = { { "scoring_func", "\"softmax\"" }, { "norm_topk_prob", "false" }, LATENT_FIXED } },
+    { .name = "glm4_moe_lite", .architecture = { "Glm4MoeLiteForCausalLM" },
+      .keys = glm4_moe_lite_keys, .tensors = deepseek_v3_tensors, LLAMA_LINE,
       .has = HAS_CHOICE_BIAS | SIGMOID_ROUTER | SHARED_COUNTED | LATENT_KV,
       .renormalize_min = 1e-20, .flags = { ATTENTION_BIAS },
-      .moe = { .first = "first_k_dense_replace", .first_absent = 3 }, .next_layers = 1,
+      .moe = { .types = "mlp_layer_types", .first_absent = 1 }, .next_layers = 1,
       .bos = 0, .eos = 1,
       .fixed = { { "scoring_func", "\"sigmoid\"" }, { "topk_method", "\"noaux_tc\"" },
-                 { "moe_layer_freq", "1" }, { "ep_size" }, { "seq_aux" }, { "aux_loss_alpha" },
-                 { "head_dim" }, { "qk_head_dim" } } },
+                 { "first_k_dense_replace", "1" }, LATENT_FIXED } },
     { .name = "ernie4_5_moe", .architecture = { "Ernie4_5_MoeForCausalLM" },
       .keys = ernie4_5_moe_keys, .tensors = ernie4_5_moe_tensors, .act_keys = { "hidden_act" },
       .act = "silu", .theta = 500000, .theta_keys = "rope_theta", .rope_types = ALL_ROPES,
@@ -757,6 +787,15 @@ const Family families[] = {
       .norm = NORM_LAYER, .placement = PLACE_PARALLEL,
       .flags = { ATTENTION_BIAS, WORD("use_qk_norm", false, qk_norm, QK_HEADS, QK_NONE) }, .bos = 5,
       .eos = 255001 },
+    { .name = "cohere2", .architecture = { "Cohere2ForCausalLM" }, .keys = cohere_keys,
+      .tensors = cohere2_tensors, LLAMA_LINE, .norm = NORM_LAYER, .placement = PLACE_PARALLEL,
+      .flags = { ATTENTION_BIAS }, .rope_rule = ROPE_WINDOWED, .window = WINDOW_EVERY,
+      .window_every = 4, .window_absent = 4096, .window_needed = true, .bos = 5, .eos = 255001,
+      .fixed = { { "layer_switch", "4" },
+                 { "order_of_interleaved_layers", "\"local_attn_first\"" },
+                 { "position_embedding_type", "\"rope_gptj\"" },
+                 { "use_embedding_sharing", "true" }, { "use_gated_activation", "true" },
+                 { "use_parallel_block", "true" }, { "use_parallel_embedding" } } },
     { .name = "stablelm", .architecture = { "StableLmForCausalLM" }, .keys = stablelm_keys,
       .tensors = stablelm_tensors, LLAMA_LINE,
       .norm = NORM_LAYER, .has = HAS_NORM_BIAS, .rotary = 0.25,

@@ -124,9 +124,12 @@ typedef enum RopeRule {
 } RopeRule;
 
 /* Which layers have experts: from one layer on, up to another (below 0: the last), in every n-th.
- * Names of keys; NULL: decoder_sparse_step and mlp_only_layers say it. list: names them, and counts
- * unless it is null. */
-typedef struct MoeLayers { const char *first, *last, *step, *list; int first_absent; } MoeLayers;
+ * Names of keys; NULL: decoder_sparse_step and mlp_only_layers say it. list names them, types says
+ * of each layer whether it is "sparse" or "dense"; both count unless they are null. */
+typedef struct MoeLayers {
+    const char *first, *last, *step, *list, *types;
+    int         first_absent;
+} MoeLayers;
 /* A rotation that is the default of a family. */
 typedef struct FamilyRope { double theta; Rope rope; double query_scale; } FamilyRope;
 
@@ -160,11 +163,13 @@ typedef struct Family {
     WindowRule          window;
     /* window_absent: sliding_window if absent; 0: null */
     int                 window_every, window_absent;
+    bool                window_needed;  /* null is refused */
     int                 bos, eos;   /* ids if absent; -1: none */
     int                 eos_more[2]; /* more ids of ends; 0: none */
     bool                eos_null;   /* null means these ids too */
     const char         *prefix[3];  /* what "@" may stand for; NULL ends */
     MoeLayers           moe;
+    bool                topk_method;    /* the key says whether experts are chosen by groups */
     double              renormalize_min, renormalize_add;
     /* layers behind the last that predict further tokens, if absent: they are ignored. 0: the
      * family has none */

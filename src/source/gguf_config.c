@@ -89,6 +89,7 @@ static const GgufArch archs[] = {
     { .name = "llama4",    .family = "llama4_text", .flags = ROTATES_PAIRS | OF_LLAMA4,
       .full_every = 4, .no_rope_every = 4 },
     { .name = "command-r", .family = "cohere", .flags = ROTATES_PAIRS },
+    { .name = "cohere2",   .family = "cohere2", .flags = ROTATES_PAIRS },
     { .name = "stablelm",  .family = "stablelm" },
     { .name = "gpt2",      .family = "gpt2" },
     { .name = "gptneox",   .family = "gpt_neox" },

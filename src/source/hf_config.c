@@ -293,7 +293,9 @@ static bool read_heads(HfReader *r)
     return true;
 }
 
-/* Latent attention: kv_heads means nothing, but transformers wants as many as heads. */
+/* Latent attention: kv_heads means nothing, but transformers wants as many as heads. Its two norms
+ * leave rms_norm_eps out, in DeepSeek's own code too. */
+#define LATENT_NORM_EPS 1e-6
 static bool read_latent(HfReader *r)
 {
     Config     *c     = r->c;
@@ -309,6 +311,7 @@ static bool read_latent(HfReader *r)
         return key_wrong(&r->keys, "num_key_value_heads",
                          "expected as many as num_attention_heads %d, found %d", c->heads,
                          c->kv_heads);
+    c->latent_norm_eps = c->norm_eps != LATENT_NORM_EPS ? LATENT_NORM_EPS : 0;
     family_latent(c);
     return true;
 }
@@ -565,7 +568,7 @@ static bool read_window(HfReader *r)
     const Json *size  = f->window == WINDOW_NONE ? NULL : key_take(&r->keys, window_key(c));
     if (on && !size)
         c->window = f->window_absent;
-    else if (on && (c->window_chunked || !json_is_null(size))
+    else if (on && (c->window_chunked || f->window_needed || !json_is_null(size))
              && !key_size(&r->keys, window_key(c), size, &c->window))
         return false;
     Layers      full  = { 0 };
@@ -693,12 +696,39 @@ static bool layer_thetas(HfReader *r)
 
 /* ---- Experts --------------------------------------------------------------------------------- */
 
+/* Add the layers that a key calls sparse: a word for each layer. *given: is it there, not null? */
+static bool sparse_layers(HfReader *r, const char *name, Layers *set, bool *given)
+{
+    const Json *list = key_take(&r->keys, name);
+    char        key[48], found[80];
+    int         l = 0;
+    *given        = list && !json_is_null(list);
+    if (!*given)
+        return true;
+    if (!json_is_array(list) || json_count(list) != (size_t)r->c->n_layers)
+        return key_wrong(&r->keys, name, "expected %d entries, found %zu", r->c->n_layers,
+                         json_count(list));
+    for (const Json *i = json_first(list); i; i = json_next(i), l++) {
+        const char *word = "";
+        if (json_is_string(i) && !json_read_string(i, "", &word, NULL))
+            return false;
+        if (strcmp(word, "sparse") == 0) {
+            layers_add(set, l);
+        } else if (strcmp(word, "dense") != 0) {
+            snprintf(key, sizeof key, "%s[%d]", name, l);
+            return key_wrong(&r->keys, key, "expected 'sparse' or 'dense', found %s",
+                             key_found(i, found, sizeof found));
+        }
+    }
+    return true;
+}
+
 /* Families have experts only in every n-th layer, or from one layer to another. */
 static bool dense_layers(HfReader *r)
 {
     const MoeLayers *m = &r->family->moe;
     Config          *c = r->c;
-    const char *name = m->step ? m->step : m->first ? "" : "decoder_sparse_step";
+    const char *name = m->step ? m->step : m->first || m->types ? "" : "decoder_sparse_step";
     const Json *step_key = key_take(&r->keys, name),
                *first_key = m->first ? key_take(&r->keys, m->first) : NULL,
                *last_key = m->last ? key_take(&r->keys, m->last) : NULL;
@@ -708,13 +738,34 @@ static bool dense_layers(HfReader *r)
     if ((step_key && !key_size(&r->keys, name, step_key, &step))
         || (first_key && !key_int(&r->keys, m->first, first_key, 0, KEY_LARGEST, &first))
         || (last_key && !key_int(&r->keys, m->last, last_key, -1, KEY_LARGEST, &last))
-        || (m->list && !listed(r, m->list, &moe, &given)))
+        || (m->list && !listed(r, m->list, &moe, &given))
+        || (m->types && !sparse_layers(r, m->types, &moe, &given)))
         return false;
     for (int l = 0; l < c->n_layers; l++)
         if (given ? !layers_has(&moe, l)
                   : l < first || (last >= 0 && l > last) || (l + 1) % step != 0)
             layers_add(&c->dense_layers, l);
-    return m->first || m->list || listed(r, "mlp_only_layers", &c->dense_layers, &given);
+    return m->first || m->list || m->types
+        || listed(r, "mlp_only_layers", &c->dense_layers, &given);
+}
+
+/* DeepSeek V2: experts are chosen from all, or from the groups with the largest scores. */
+static bool topk_method(HfReader *r)
+{
+    Config     *c = r->c;
+    const Json *method = key_take(&r->keys, "topk_method");
+    const char *word   = "greedy";
+    char        found[80];
+    if (method && json_is_string(method) && !json_read_string(method, "", &word, NULL))
+        return false;
+    c->group_by_largest = strcmp(word, "group_limited_greedy") == 0;
+    if ((method && !json_is_string(method))
+        || (!c->group_by_largest && strcmp(word, "greedy") != 0))
+        return key_wrong(&r->keys, "topk_method", "expected 'greedy' or 'group_limited_greedy', "
+                         "found %s", key_found(method, found, sizeof found));
+    if (!c->group_by_largest)
+        c->expert_groups = c->groups_used = 0;
+    return true;
 }
 
 /* If no layer has experts, the config says so. One group is no group. */
@@ -731,8 +782,12 @@ static bool read_experts(HfReader *r)
                         r->keys.path, c->shared_d_ff, c->expert_d_ff);
         c->shared_d_ff *= c->expert_d_ff;
     }
-    if (c->expert_groups == c->groups_used)
+    if (f->topk_method && !topk_method(r))
+        return false;
+    if (c->expert_groups == c->groups_used) {
         c->expert_groups = c->groups_used = 0;
+        c->group_by_largest = false;
+    }
     if (!c->renormalize)
         c->renormalize_min = c->renormalize_add = 0;
     if (!dense_layers(r))
@@ -811,6 +866,14 @@ static bool read_ids(HfReader *r)
 
 /* ---- What is left over ----------------------------------------------------------------------- */
 
+static bool has_number(const char *allowed, double x)
+{
+    for (const char *p = allowed; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
+        if (*p >= '0' && *p <= '9' && strtol(p, NULL, 10) == x)
+            return true;
+    return false;
+}
+
 static bool has_value(const char *allowed, const Json *j)
 {
     bool   flag;
@@ -818,7 +881,7 @@ static bool has_value(const char *allowed, const Json *j)
     if (json_is_bool(j) && json_read_bool(j, "", &flag, NULL))
         return strstr(allowed, flag ? "true" : "false") != NULL;
     if (json_is_number(j) && json_read_double(j, "", -INFINITY, INFINITY, &x, NULL))
-        return (x == 0 && strchr(allowed, '0')) || (x == 1 && strchr(allowed, '1'));
+        return has_number(allowed, x);
     if (json_is_object(j))
         return json_count(j) == 0 && strcmp(allowed, "{}") == 0;
     const char *text;

@@ -15,9 +15,9 @@ MIXTURES = ("deepseek-v3", "ernie45-moe", "glm4-moe", "gpt-oss", "granite-moe", 
 FAMILIES = (*MIXTURES, "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2",
             "qwen2-moe", "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3", "olmo3",
             "exaone4", "hunyuan-dense", "arcee", "nemotron", "ministral3",
-            "apertus", "lfm2", "lfm2-odd", "lfm2-moe", "qwen3-next", "qwen3-5")
+            "apertus", "lfm2", "lfm2-odd", "lfm2-moe", "qwen3-next", "qwen3-5", "deepseek-v2", "cohere2")
 PLUS_ONE = ("gemma", "nemotron", "qwen3-next", "qwen3-5")
-PAIRED = ("cohere", "glm4", "ernie45", "ernie45-moe", "helium", "llama4")
+PAIRED = ("cohere", "cohere2", "glm4", "ernie45", "ernie45-moe", "helium", "llama4")
 
 
 LATENT = {"wq_a": "q_a_proj.weight", "q_a_norm": "q_a_layernorm.weight", "wq_b": "q_b_proj.weight", "wk": "kv_a_proj_with_mqa.weight",
@@ -36,7 +36,8 @@ def stored(m, name):
     bits = to_f32(e["dtype"], m.bits(name))
     rotary = c.get("rotary_dim", c["head_dim"])
     assert rotary <= c["head_dim"]
-    shape = {"wq": (c["heads"] * c["head_dim"], c["d_model"]), "wk": (c["kv_heads"] * c["head_dim"], c["d_model"]),
+    query = rotary + c["nope_dim"] if c.get("kv_lora") else c["head_dim"]
+    shape = {"wq": (c["heads"] * query, c["d_model"]), "wk": (c["kv_heads"] * c["head_dim"], c["d_model"]),
              "wv": (c["kv_heads"] * c["head_dim"], c["d_model"]), "wo": (c["d_model"], c["heads"] * c.get("v_dim", c["head_dim"])),
              "w_gate": (c["d_ff"], c["d_model"]), "w_up": (c["d_ff"], c["d_model"]), "w_down": (c["d_model"], c["d_ff"]),
              "router": (c.get("n_experts"), c["d_model"]), "lm_head": (c["vocab_size"], c["d_model"]),
@@ -176,7 +177,7 @@ def expected(fixture, c, t, name):
     if part == "choice":
         where = {"minimax-m2": "block_sparse_moe.", "ernie45-moe": "mlp.moe_statics."}.get(fixture, "mlp.gate.")
         return t[base + where + "e_score_correction_bias"].reshape(-1)
-    if part.startswith("shared_") and fixture in ("glm4-moe", "ernie45-moe", "deepseek-v3"):
+    if part.startswith("shared_") and fixture in ("glm4-moe", "ernie45-moe", "deepseek-v2", "deepseek-v3"):
         return t["%smlp.shared_experts.%s_proj.weight" % (base, part[7:])]
     if part.startswith("expert_"):
         pattern = "block_sparse_moe.experts.%d.w%d.weight" if fixture in ("mixtral", "minimax-m2") else "mlp.experts.%d.%s_proj.weight"
@@ -189,13 +190,13 @@ def expected(fixture, c, t, name):
     if part == "xielu":
         p, n, beta, eps = (float(t[base + "mlp.act_fn." + key].reshape(-1)[0]) for key in ("alpha_p", "alpha_n", "beta", "eps"))
         return np.array([math.log1p(math.exp(p)), beta + math.log1p(math.exp(n)), beta, eps], "<f4")
-    if fixture == "deepseek-v3" and part in LATENT:
-        a, rope = t[base + "self_attn." + LATENT[part]], c["rotary_dim"]
+    if fixture.startswith("deepseek") and (part in LATENT or part == "wq"):
+        a, rope = t[base + "self_attn." + LATENT.get(part, "q_proj.weight")], c["rotary_dim"]
         if part in ("w_uk", "w_uv"):
             k, v = np.split(a.reshape(c["heads"], -1, c["kv_lora"]), [c["nope_dim"]], axis=1)
             return k.swapaxes(1, 2) if part == "w_uk" else v
-        if part in ("wq_b", "wk"):   # the rotated rows of a head first, as halves
-            a = a.reshape(c["heads"] if part == "wq_b" else 1, -1, a.shape[1])
+        if part in ("wq", "wq_b", "wk"):   # the rotated rows of a head first, as halves
+            a = a.reshape(1 if part == "wk" else c["heads"], -1, a.shape[1])
             a = np.concatenate([a[:, -rope::2], a[:, 1 - rope::2], a[:, :-rope]], 1).reshape(-1, a.shape[2])
         return a
     names = dict(LLAMA)
@@ -268,6 +269,11 @@ def test_family_configs_say_what_their_folders_say():
                             router_score="sigmoid", choice_bias=True, renormalize=True, renormalize_min=1e-20,
                             dense_layers=[0], kv_lora=16, q_lora=24, nope_dim=12, v_dim=10, rotary_dim=8, head_dim=24, kv_heads=1,
                             attn_scale=(0.1 * math.log(8) + 1) ** 2 / math.sqrt(20), bos=0, eos=[1]),
+        "deepseek-v2": dict(n_experts=8, experts_used=3, expert_d_ff=8, shared_d_ff=16, expert_groups=4, groups_used=2, group_by_largest=True,
+                            expert_scale=2, router_score=None, choice_bias=None, renormalize=None, dense_layers=[0], kv_lora=10, q_lora=None,
+                            nope_dim=8, v_dim=10, rotary_dim=6, head_dim=16, kv_heads=1, norm_eps=0.01, latent_norm_eps=1e-6),
+        "cohere2": dict(norm="layer", norm_placement="parallel", logit_scale=0.25, tied_embeddings=True, window=9, full_layers=[1],
+                        no_rope_layers=[1], qk_norm=False, bos=5, eos=[7]),
         "ernie45-moe": dict(n_experts=6, experts_used=2, expert_d_ff=32, shared_d_ff=64, choice_bias=True, renormalize=True,
                             renormalize_min=1e-12, dense_layers=[0], tied_embeddings=True),
         "llama4": dict(n_experts=4, experts_used=1, expert_d_ff=40, shared_d_ff=40, d_ff=96, dense_layers=[0, 2], router_score="sigmoid",
@@ -435,6 +441,42 @@ def test_routing_keys_of_minimax_glm_and_ernie():
         refused(edited("deepseek-v3", config={"v_head_dim": 11}), "kv_b_proj", "[92, 16]", "[88, 16]")
         refused(edited("deepseek-v3", config={"q_lora_rank": None}), "q_proj")
         refused(edited("deepseek-v3", config={"moe_layer_freq": 2}), "moe_layer_freq")
+        expect_config(converted(edited("deepseek-v3", config={"rms_norm_eps": 1e-5})), norm_eps=1e-5, latent_norm_eps=1e-6)
+        first = converted(need(MODELS, "deepseek-v3"))
+        expect_config(first, latent_norm_eps=None)
+        assert same_weights(first, converted(edited("deepseek-v3", config={"model_type": "kimi_k2"}), out="other.bin"))
+
+
+def test_deepseek_v2_and_glm_lite():
+    with if_there():
+        greedy = converted(edited("deepseek-v2", config={"topk_method": "greedy"}))
+        expect_config(greedy, expert_groups=None, groups_used=None, group_by_largest=None)
+        expect_config(converted(edited("deepseek-v2", drop=["topk_method"], config={"n_group": None, "topk_group": None})), expert_groups=None)
+        for key, value, *words in (("topk_method", "noaux_tc", "'group_limited_greedy'", "'noaux_tc'"), ("scoring_func", "sigmoid", '"softmax"'),
+                                   ("norm_topk_prob", True, "false"), ("num_experts_per_tok", 0, "0"), ("topk_method", 1, "'greedy'")):
+            refused(edited("deepseek-v2", config={key: value}), key, *words)
+        refused(edited("deepseek-v2", drop=["num_experts_per_tok"]), "experts_used")
+    with if_there():
+        lite = {"model_type": "glm4_moe_lite", "architectures": ["Glm4MoeLiteForCausalLM"], "n_group": 1, "topk_group": 1, "rms_norm_eps": 1e-5}
+        m = converted(edited("deepseek-v3", config=lite))
+        expect_config(m, family="glm4_moe_lite", expert_groups=None, router_score="sigmoid", choice_bias=True, dense_layers=[0],
+                      latent_norm_eps=1e-6)
+        named = dict(lite, mlp_layer_types=["dense", "sparse", "sparse"])
+        expect_config(converted(edited("deepseek-v3", config=named)), dense_layers=[0])
+        refused(edited("deepseek-v3", config=dict(lite, mlp_layer_types=["dense"])), "mlp_layer_types", "3 entries, found 1")
+        refused(edited("deepseek-v3", config=dict(lite, mlp_layer_types=["dense", "moe", "sparse"])), "mlp_layer_types[1]", "'sparse'", "'moe'")
+        refused(edited("deepseek-v3", config=dict(lite, mlp_layer_types="x")), "mlp_layer_types")
+        refused(edited("deepseek-v3", config=dict(lite, first_k_dense_replace=2)), "first_k_dense_replace")
+
+
+def test_cohere2_rotates_where_there_is_a_window():
+    with if_there():
+        expect_config(converted(edited("cohere2", drop=["sliding_window_pattern", "sliding_window"])), window=4096, full_layers=None, no_rope_layers=None)
+        some = {"layer_types": ["full_attention", "sliding_attention", "full_attention"]}
+        expect_config(converted(edited("cohere2", config=some)), window=9, full_layers=[0, 2], no_rope_layers=[0, 2])
+        refused(edited("cohere2", config={"sliding_window": None}), "sliding_window", "null")
+        refused(edited("cohere2", config={"position_embedding_type": "rope"}), "position_embedding_type")
+        refused(edited("cohere2", config={"use_qk_norm": True}), "use_qk_norm")
     with if_there():
         expect_config(converted(edited("gpt-oss", drop=["layer_types", "swiglu_limit", "sliding_window"])), full_layers=[1, 3], gate_limit=7, window=128)
         expect_config(converted(edited("gpt-oss", config={"swiglu_alpha": 1.5})), gate_alpha=1.5)

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Record what PyTorch and transformers compute for small models with states, of random weights: tests/data/models/lfm2, lfm2-odd,
-lfm2-moe, qwen3-next and qwen3-5.
+"""Record what PyTorch and transformers compute for small models of random weights: tests/data/models/lfm2, lfm2-odd, lfm2-moe,
+qwen3-next, qwen3-5, deepseek-v2 and cohere2.
 
-    record_states.py [NAME...]   writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json
+    record_models.py [NAME...]   writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json
                                  of each
 
 lfm2 has the keys of published folders, lfm2-odd those of the configuration class, biases and another length of the convolution,
 lfm2-moe experts, one by one as published folders have them. qwen3-next has the keys and tensors of published folders,
-qwen3-5 is the text part of one, with biases and sizes that fill no vector.
+qwen3-5 is the text part of one, with biases and sizes that fill no vector. deepseek-v2 chooses experts by groups, and its norms have
+another eps than those of the latents. cohere2 has layers with a window, which rotate, and without.
 Needs torch and transformers (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
 least 4e-6 of the largest logit.
 """
@@ -55,8 +56,24 @@ MODELS = {
                 "num_hidden_layers": 3, "num_key_value_heads": 2, "rms_norm_eps": 1e-03, "tie_word_embeddings": True,
                 "rope_parameters": {"mrope_interleaved": True, "mrope_section": [1, 1, 1], "rope_type": "default", "rope_theta": 10000.0,
                                     "partial_rotary_factor": 0.5}},
+    "deepseek-v2": {"architectures": ["DeepseekV2ForCausalLM"], "model_type": "deepseek_v2", "attention_bias": False, "aux_loss_alpha": 0.001,
+                    "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 18, "intermediate_size": 24, "kv_lora_rank": 10,
+                    "moe_intermediate_size": 8, "moe_layer_freq": 1, "n_group": 4, "n_routed_experts": 8, "n_shared_experts": 2,
+                    "norm_topk_prob": False, "num_attention_heads": 3, "num_experts_per_tok": 3, "num_hidden_layers": 2,
+                    "num_key_value_heads": 3, "q_lora_rank": None, "qk_nope_head_dim": 8, "qk_rope_head_dim": 6, "rms_norm_eps": 1e-02,
+                    "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 0.707, "mscale_all_dim": 0.707,
+                                     "original_max_position_embeddings": 16, "type": "yarn"},
+                    "rope_theta": 10000, "routed_scaling_factor": 2.0, "scoring_func": "softmax", "seq_aux": True,
+                    "tie_word_embeddings": False, "topk_group": 2, "topk_method": "group_limited_greedy", "v_head_dim": 10},
+    "cohere2": {"architectures": ["Cohere2ForCausalLM"], "model_type": "cohere2", "attention_bias": False, "attention_dropout": 0.0,
+                "bos_token_id": 5, "cache_implementation": "hybrid", "head_dim": 4, "hidden_act": "silu", "hidden_size": 16,
+                "intermediate_size": 24, "layer_norm_eps": 1e-05, "layer_switch": 4, "logit_scale": 0.25, "num_attention_heads": 4,
+                "num_hidden_layers": 3, "num_key_value_heads": 2, "order_of_interleaved_layers": "local_attn_first",
+                "position_embedding_type": "rope_gptj", "rope_scaling": None, "rope_theta": 50000, "rotary_pct": 1.0,
+                "sliding_window": 9, "sliding_window_pattern": 2, "use_embedding_sharing": True, "use_gated_activation": True,
+                "use_parallel_block": True, "use_parallel_embedding": False, "use_qk_norm": False},
 }
-EXPERTS = {"lfm2_moe": ("w1", "w3", "w2"), "qwen3_next": ("gate_proj", "up_proj", "down_proj")}
+EXPERTS = {"deepseek_v2": ("gate_proj", "up_proj", "down_proj"), "lfm2_moe": ("w1", "w3", "w2"), "qwen3_next": ("gate_proj", "up_proj", "down_proj")}
 LENGTHS, N_GREEDY, HIDDEN = (1, 7, 40), 24, 1
 
 
@@ -101,6 +118,13 @@ def hidden_states(model, ids):
     return kept
 
 
+def attention(model, ids):
+    """Of models with attention in every layer only."""
+    if model.config.model_type.startswith(("lfm2", "qwen3_")):
+        return {}
+    return {f"attn.layer{i}": a[0] for i, a in enumerate(model(ids, use_cache=False, output_attentions=True).attentions)}
+
+
 def greedy(model, ids):
     out, margin = ids, float("inf")
     for _ in range(N_GREEDY):
@@ -128,6 +152,7 @@ def record(name, seed):
             tensors[f"seq{i}.greedy"] = drawn.int()
         if i == HIDDEN:
             tensors.update({f"seq{i}.hidden.{k}": v.float() for k, v in hidden_states(wide, ids).items()})
+            tensors.update({f"seq{i}.{k}": v.float() for k, v in attention(wide, ids).items()})
         sequences.append({"length": n, "greedy_min_margin": round(margin, 6)})
     save_file({k: v.contiguous() for k, v in tensors.items()}, folder / "golden.safetensors")
     versions = ", ".join(f"{p} {importlib.metadata.version(p).split('+')[0]}" for p in ("transformers", "torch"))
