@@ -60,7 +60,7 @@ void iq2_s(float *y, const uint8_t *b)
 {
     float d = read_f16(b);
     for (int i = 0; i < 32; i++, y += 8) {
-        unsigned index = b[2 + i] | (b[66 + i / 4] >> 2 * (i % 4) & 3u) << 8;
+        unsigned index = b[2 + i] | ((unsigned)b[66 + i / 4] >> 2 * (i % 4) & 3u) << 8;
         float    scale = d * (0.5f + (float)nibble(b + 74, i / 2)) * 0.25f;
         eight(y, scale, iq2_s_codebook[index], b[34 + i]);
     }
