@@ -346,10 +346,11 @@ void fitting_end(Fitting *f) { free(f->allowed); }
 static void allow_ends(Fitting *f, bool allow)
 {
     for (size_t i = 0; i < f->n_end; i++) {
-        const int32_t  id  = f->end[i];
+        const int32_t id = f->end[i];
+        if (id < 0 || id >= f->vocab_size)
+            continue;
         const uint64_t bit = 1ull << id % 64;
-        if (id >= 0 && id < f->vocab_size)
-            f->allowed[id / 64] = (f->allowed[id / 64] & ~bit) | (allow ? bit : 0);
+        f->allowed[id / 64] = (f->allowed[id / 64] & ~bit) | (allow ? bit : 0);
     }
 }
 
