@@ -77,7 +77,7 @@ def test_what_may_change_the_result_is_refused_by_name():
         refused(made(config=config, **more), "config.json: ", *expected)
     case({"model_type": "mamba", "architectures": None}, "model_type", "docs/convert.md", "'mamba'")
     case({"model_type": None, "architectures": ["MambaForCausalLM"]}, "model_type", "null")
-    case({"architectures": ["LlamaForSequenceClassification"]}, "architectures", "LlamaForSequenceClassification")
+    case({"architectures": ["LlamaForTokenClassification"]}, "architectures", "LlamaForTokenClassification")
     case({"attention_sink": 4}, "'attention_sink'", "unknown")
     case({"hidden_act": "mish"}, "hidden_act", "silu", "'mish'")
     case({"quantization_config": {"quant_method": "hqq"}}, "quantization_config", "'hqq'")
