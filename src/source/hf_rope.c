@@ -115,6 +115,10 @@ static bool local_theta(HfReader *r, const Json *nested)
     if (strcmp(word, "default") != 0)
         return key_wrong(&r->keys, inside(&s, "rope_type", name), "expected 'default', found '%s'",
                          word);
+    if (!theta && r->family->theta_window == 0 && r->c->theta != r->family->theta)
+        return key_wrong(&r->keys, "rope_theta", "expected %.9g, or rope_parameters with one for "
+                         "layers with a window, as programs disagree on theirs, found %.9g",
+                         r->family->theta, r->c->theta);
     r->c->theta_window = r->family->theta_window != 0 ? r->family->theta_window : r->c->theta;
     return !theta || key_number(&r->keys, "rope_local_base_freq", theta, &r->c->theta_window);
 }
