@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
-# answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py) and of
-# models made here (live_text_parts.py) and with adapters trained here (live_lora.py), folders that tools/export.py wrote (exporting.py,
-# exporting_tokenizers.py), templates (record_jinja.py, live_chat.py), constraints (live_schemas.py, live_masks.py,
-# live_drawn.py).
+# answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), also with changed configs
+# (live_changed.py), of models made here (live_text_parts.py) and with adapters trained here (live_lora.py), folders that
+# tools/export.py wrote (exporting.py, exporting_tokenizers.py), templates (record_jinja.py, live_chat.py), constraints
+# (live_schemas.py, live_masks.py, live_drawn.py).
 #   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
 #                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
 set -u
@@ -32,6 +32,7 @@ status=0
 nice -n 10 "$python" tests/references/record.py --print > "$out/live.json" || exit 4
 "$python" tests/references/eval_answers.py "$out/live.json" || status=1
 nice -n 10 "$python" tests/references/live_logits.py || status=1
+nice -n 10 "$python" tests/references/live_changed.py || status=1
 nice -n 10 "$python" tests/references/live_text_parts.py || status=1
 nice -n 10 "$python" -W ignore tests/references/live_lora.py || status=1
 nice -n 10 "$python" tests/train/exporting.py --live || status=1
