@@ -335,6 +335,29 @@ static bool listed(HfReader *r, const char *name, Layers *set, bool *given)
     return true;
 }
 
+/* Add the layers that a list calls so: it has one of two words for each. */
+static bool layers_called(HfReader *r, const char *name, const Json *list, const char *so,
+                          const char *otherwise, Layers *set)
+{
+    char key[48], found[80];
+    int  l = 0;
+    if (!json_is_array(list) || json_count(list) != (size_t)r->c->n_layers)
+        return key_wrong(&r->keys, name, "expected %d entries, found %zu", r->c->n_layers,
+                         json_count(list));
+    for (const Json *i = json_first(list); i; i = json_next(i), l++) {
+        const char *word = "";
+        if (json_is_string(i) && !json_read_string(i, "", &word, NULL))
+            return false;
+        snprintf(key, sizeof key, "%s[%d]", name, l);
+        if (strcmp(word, so) == 0)
+            layers_add(set, l);
+        else if (strcmp(word, otherwise) != 0)
+            return key_wrong(&r->keys, key, "expected '%s' or '%s', found %s", so, otherwise,
+                             key_found(i, found, sizeof found));
+    }
+    return true;
+}
+
 /* ---- Layers with a state --------------------------------------------------------------------- */
 
 /* Without layer_types. LFM2: all but full_attn_idxs, or none; LFM2-MoE cannot do without.
@@ -360,28 +383,13 @@ static bool state_layers(HfReader *r)
     const char *state = delta ? "linear_attention" : "conv";
     Layers      full  = { 0 };
     bool        given = false;
-    int         l = 0, every = 4;
+    int         every = 4;
     if ((r->family->has & FF_ADJUSTED && !listed(r, "full_attn_idxs", &full, &given))
         || (step && !key_size(&r->keys, "full_attention_interval", step, &every)))
         return false;
     if (!list || json_is_null(list))
         return unnamed_states(r, &full, given, every);
-    if (!json_is_array(list) || json_count(list) != (size_t)c->n_layers)
-        return key_wrong(&r->keys, "layer_types", "expected %d entries, found %zu", c->n_layers,
-                         json_count(list));
-    for (const Json *i = json_first(list); i; i = json_next(i), l++) {
-        const char *word = "";
-        char        key[32], found[80];
-        snprintf(key, sizeof key, "layer_types[%d]", l);
-        if (json_is_string(i) && !json_read_string(i, "", &word, NULL))
-            return false;
-        if (strcmp(word, state) == 0)
-            layers_add(&c->state_layers, l);
-        else if (strcmp(word, "full_attention") != 0)
-            return key_wrong(&r->keys, key, "expected '%s' or 'full_attention', found %s", state,
-                             key_found(i, found, sizeof found));
-    }
-    return true;
+    return layers_called(r, "layer_types", list, state, "full_attention", &c->state_layers);
 }
 
 /* LFM2: intermediate_size is not the width that a block has, unless a flag says so. */
@@ -696,33 +704,6 @@ static bool layer_thetas(HfReader *r)
 
 /* ---- Experts --------------------------------------------------------------------------------- */
 
-/* Add the layers that a key calls sparse: a word for each layer. *given: is it there, not null? */
-static bool sparse_layers(HfReader *r, const char *name, Layers *set, bool *given)
-{
-    const Json *list = key_take(&r->keys, name);
-    char        key[48], found[80];
-    int         l = 0;
-    *given        = list && !json_is_null(list);
-    if (!*given)
-        return true;
-    if (!json_is_array(list) || json_count(list) != (size_t)r->c->n_layers)
-        return key_wrong(&r->keys, name, "expected %d entries, found %zu", r->c->n_layers,
-                         json_count(list));
-    for (const Json *i = json_first(list); i; i = json_next(i), l++) {
-        const char *word = "";
-        if (json_is_string(i) && !json_read_string(i, "", &word, NULL))
-            return false;
-        if (strcmp(word, "sparse") == 0) {
-            layers_add(set, l);
-        } else if (strcmp(word, "dense") != 0) {
-            snprintf(key, sizeof key, "%s[%d]", name, l);
-            return key_wrong(&r->keys, key, "expected 'sparse' or 'dense', found %s",
-                             key_found(i, found, sizeof found));
-        }
-    }
-    return true;
-}
-
 /* Families have experts only in every n-th layer, or from one layer to another. */
 static bool dense_layers(HfReader *r)
 {
@@ -731,15 +712,16 @@ static bool dense_layers(HfReader *r)
     const char *name = m->step ? m->step : m->first || m->types ? "" : "decoder_sparse_step";
     const Json *step_key = key_take(&r->keys, name),
                *first_key = m->first ? key_take(&r->keys, m->first) : NULL,
-               *last_key = m->last ? key_take(&r->keys, m->last) : NULL;
+               *last_key = m->last ? key_take(&r->keys, m->last) : NULL,
+               *types = m->types ? key_take(&r->keys, m->types) : NULL;
     int         step = 1, first = m->first_absent, last = -1;
     Layers      moe = { 0 };
-    bool        given = false;
+    bool        given = types && !json_is_null(types);
     if ((step_key && !key_size(&r->keys, name, step_key, &step))
         || (first_key && !key_int(&r->keys, m->first, first_key, 0, KEY_LARGEST, &first))
         || (last_key && !key_int(&r->keys, m->last, last_key, -1, KEY_LARGEST, &last))
         || (m->list && !listed(r, m->list, &moe, &given))
-        || (m->types && !sparse_layers(r, m->types, &moe, &given)))
+        || (m->types && given && !layers_called(r, m->types, types, "sparse", "dense", &moe)))
         return false;
     for (int l = 0; l < c->n_layers; l++)
         if (given ? !layers_has(&moe, l)
