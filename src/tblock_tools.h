@@ -999,6 +999,8 @@ TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, s
  * TBLOCK_USAGE (fewer sequences, a model that ranks share). */
 TBLOCK_API bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err);
 
+/* ---- Reranking (docs/embeddings.md) ---------------------------------------------------------- */
+
 /* Texts of a judgement, which may be anybody's: special tokens that they spell stay text. */
 typedef struct tblock_rerank_texts {
     const char *instruction; size_t n_instruction; /* NULL: the model card's, of web searches */
@@ -1029,6 +1031,10 @@ TBLOCK_API bool tblock_rerank_score(const tblock_model *m, const tblock_generati
  * no one document. */
 TBLOCK_API bool tblock_rerank(tblock_context *c, const tblock_rerank_texts *texts, size_t n,
                               double *scores, size_t *failed, tblock_error *err);
+
+/* A document and its score. Sorts n of them: the best first; of equals, that of the lower index. */
+typedef struct tblock_rerank_result { double score; size_t index; } tblock_rerank_result;
+TBLOCK_API void tblock_rerank_sort(tblock_rerank_result *results, size_t n);
 
 /* ---- Adapters (docs/lora.md) ----------------------------------------------------------------- */
 

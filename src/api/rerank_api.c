@@ -122,3 +122,14 @@ bool tblock_rerank_score(const tblock_model *m, const tblock_generation *g, doub
 {
     HOST_ENV_RETURN(bool, score_of(m, g, score, err));
 }
+
+static int by_score(const void *a, const void *b)
+{
+    const tblock_rerank_result *x = a, *y = b;
+    return x->score != y->score ? (x->score < y->score ? 1 : -1) : x->index < y->index ? -1 : 1;
+}
+
+void tblock_rerank_sort(tblock_rerank_result *results, size_t n)
+{
+    qsort(results, n, sizeof *results, by_score);
+}

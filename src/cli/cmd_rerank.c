@@ -17,13 +17,11 @@ typedef struct RerankArgs {
     GeneralOptions general;
 } RerankArgs;
 
-typedef struct Result { double score; size_t index; } Result;
-
 typedef struct Documents {
-    tblock_rerank_texts *text; /* [n] */
-    size_t               n, cap;
-    double              *score;
-    Result              *result;
+    tblock_rerank_texts  *text;   /* [n] */
+    size_t                n, cap;
+    double               *score;  /* [n] */
+    tblock_rerank_result *result; /* [n] */
 } Documents;
 
 static bool add(Documents *d, const RerankArgs *a, const char *text, size_t n, tblock_error *err)
@@ -80,20 +78,13 @@ static bool read_documents(Documents *d, const RerankArgs *a, tblock_error *err)
     return good;
 }
 
-/* The best first; of equals, the first. */
-static int by_score(const void *a, const void *b)
-{
-    const Result *x = a, *y = b;
-    return x->score != y->score ? (x->score < y->score ? 1 : -1) : x->index < y->index ? -1 : 1;
-}
-
 static bool print(const Documents *d, int top_n, tblock_error *err)
 {
     TextOut      o    = { 0 };
     const size_t most = top_n && (size_t)top_n < d->n ? (size_t)top_n : d->n;
     for (size_t i = 0; i < most; i++) {
-        const Result              *r = &d->result[i];
-        const tblock_rerank_texts *t = &d->text[r->index];
+        const tblock_rerank_result *r = &d->result[i];
+        const tblock_rerank_texts  *t = &d->text[r->index];
         text_out(&o, "{\"index\": %zu, \"relevance_score\": ", r->index);
         json_out_double(&o, r->score);
         text_out(&o, ", \"document\": ");
@@ -120,8 +111,8 @@ static bool judge(Documents *d, const RerankArgs *a, tblock_context *c, tblock_e
             ? fail(err, why.status, "%s", why.msg)
             : fail(err, why.status, "document %zu: %s", failed + 1, why.msg);
     for (size_t i = 0; i < d->n; i++)
-        d->result[i] = (Result){ d->score[i], i };
-    qsort(d->result, d->n, sizeof *d->result, by_score);
+        d->result[i] = (tblock_rerank_result){ d->score[i], i };
+    tblock_rerank_sort(d->result, d->n);
     return print(d, a->top_n, err);
 }
 

@@ -38,13 +38,11 @@ static const Field *const  rerank_tables[]   = { rerank_fields, NULL };
 static const Field *const  document_tables[] = { document_fields, NULL };
 const Body                 rerank_body       = { rerank_tables, &rerank_default };
 
-typedef struct Result { double score; int index; } Result;
-
 /* What is needed when the answer is written. */
 typedef struct Ranking {
     bool   documents;
     size_t top_n;     /* at most as many as there are */
-    Result result[];  /* of each document, in their order until the end */
+    tblock_rerank_result result[];  /* of each document, in their order until the end */
 } Ranking;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -52,28 +50,21 @@ typedef struct Ranking {
 static bool take_score(Choice *c, tblock_error *err)
 {
     Ranking *r                = c->job->request;
-    r->result[c->index].index = c->index;
+    r->result[c->index].index = (size_t)c->index;
     return tblock_rerank_score(c->job->server->o->model, c->generation,
                                &r->result[c->index].score, err);
-}
-
-/* The best first; of equals, the first. */
-static int by_score(const void *a, const void *b)
-{
-    const Result *x = a, *y = b;
-    return x->score != y->score ? (x->score < y->score ? 1 : -1) : x->index - y->index;
 }
 
 static void write_whole(Job *j)
 {
     Ranking *r = j->request;
     TextOut *o = &j->out;
-    qsort(r->result, j->n_choices, sizeof *r->result, by_score);
+    tblock_rerank_sort(r->result, (size_t)j->n_choices);
     head_json(j, "rerank");
     text_out(o, ", \"results\": [");
     for (size_t i = 0; i < r->top_n; i++) {
         const Prompt *p = &j->prompt[r->result[i].index];
-        text_out(o, "%s{\"index\": %d, \"relevance_score\": ", i ? ", " : "", r->result[i].index);
+        text_out(o, "%s{\"index\": %zu, \"relevance_score\": ", i ? ", " : "", r->result[i].index);
         json_out_double(o, r->result[i].score);
         if (r->documents) {
             text_out(o, ", \"document\": {");
