@@ -996,7 +996,7 @@ TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, s
  * together share the draft: all of them are to add no more rows than one alone. Texts, tokens and
  * logits stay what they are. Fails with TBLOCK_INPUT (a model whose tokenizer has other tokens; c
  * or draft has a model with states, which cannot forget a wrong guess; c's has no such layer) and
- * TBLOCK_USAGE (fewer sequences, a model that ranks share). */
+ * TBLOCK_USAGE (fewer sequences; draft, and not c itself, has a model that ranks share). */
 TBLOCK_API bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err);
 
 /* ---- Reranking (docs/embeddings.md) ---------------------------------------------------------- */

@@ -27,6 +27,8 @@ struct tblock_model {
     Source     source;
     Model      weights;
     bool       has_weights;
+    /* The layer that predicts the token after the next, which owns nothing; NULL: there is none. */
+    struct tblock_model *ahead;
     Tokenizer *tokenizer;       /* NULL: the file has none */
     char       types[64];       /* "bf16,f32" */
     /* How a conversation is written (chat_api.c); NULL: not given. These texts live as long as the
@@ -102,6 +104,10 @@ bool model_predicts(const tblock_model *m, Error *err);
 enum { WHOLE_BATCH = 8192 };
 int context_batch(const Config *c, int n_batch, int n_ctx, int n_seqs);
 
+/* tblock_context_new. of: where m is the layer of another model (tblock_model.ahead), the context
+ * of that model which this one belongs to; else NULL. */
+tblock_context *context_open(const tblock_model *m, const tblock_context_options *opt,
+                             const tblock_context *of, Error *err);
 /* Like tblock_decode, but does not look for NaN logits. */
 bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items, Error *err);
 /* Fails with INPUT, naming the weight to blame, if a logit of item i of the last batch is NaN
@@ -192,8 +198,9 @@ tblock_model *model_open(const char *path, const tblock_open_options *opt, Ranks
 
 /* What rank 0 calls; on other ranks, and without ranks, they do nothing and return true. Until
  * ranks_done all ranks compute these items, or exchange the tiles of a state. */
-bool ranks_order_context(tblock_context *c, const tblock_context_options *opt, Error *err);
-bool ranks_order_decode(tblock_context *c, const tblock_item *items, size_t n, Error *err);
+bool ranks_order_context(tblock_context *c, const tblock_context_options *opt,
+                         const tblock_context *of, Error *err);
+bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t n, Error *err);
 bool ranks_order_save(const tblock_context *c, int32_t seq, Error *err);
 bool ranks_order_tiles(const tblock_context *c, int32_t seq, Error *err);
 bool ranks_done(const tblock_context *c, Error *err);

@@ -115,7 +115,7 @@ static bool choose(tblock_context *c, const tblock_context_options *o, KvType *k
 
 FP_ENV_WORK
 static tblock_context *context_new(const tblock_model *m, const tblock_context_options *opt,
-                                   Error *err)
+                                   const tblock_context *of, Error *err)
 {
     static const tblock_context_options defaults = {0};
     const Config *cfg = &m->weights.cfg;
@@ -160,7 +160,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     }
     if (ok)
         forward_pages(c->forward, pages);
-    ok = ok && ranks_order_context(c, opt, err);
+    ok = ok && ranks_order_context(c, opt, of, err);
     if (!ok) {
         tblock_context_free(c);
         return NULL;
@@ -168,13 +168,19 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
     return c;
 }
 
+tblock_context *context_open(const tblock_model *m, const tblock_context_options *opt,
+                             const tblock_context *of, Error *err)
+{
+    FpEnv           caller = fp_env_enter(); /* rotary frequencies are computed here */
+    tblock_context *c      = context_new(m, opt, of, err);
+    fp_env_leave(caller);
+    return c;
+}
+
 tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt,
                                    tblock_error *err)
 {
-    FpEnv           caller = fp_env_enter(); /* rotary frequencies are computed here */
-    tblock_context *c      = context_new(m, opt, err);
-    fp_env_leave(caller);
-    return c;
+    return context_open(m, opt, NULL, err);
 }
 
 void tblock_context_free(tblock_context *c)
@@ -399,10 +405,10 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
     forward_observe(c->forward, c->observer, c->observer_user, c->observed);
     for (size_t i = 0, n; i < n_items; i += n) {
         n = next_piece(c, items + i, n_items - i);
-        if (!reserve_piece(c, items + i, n, err) || !ranks_order_decode(c, items + i, n, err))
-            return false;
         for (size_t j = 0; c->states && j < n; j++)
             c->token[i + j].state = c->states + j * (size_t)c->model->weights.cfg.d_model;
+        if (!reserve_piece(c, items + i, n, err) || !ranks_order_decode(c, c->token + i, n, err))
+            return false;
         forward(c->forward, &c->kv, c->token + i, (int)n, i);
         if (!ranks_done(c, err))
             return false;
@@ -453,9 +459,12 @@ int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
 
 bool context_rewind(tblock_context *c, int32_t seq, int length)
 {
+    /* Then the other ranks need not hear of it. With 0 they must (ranks_order_start). */
+    const bool same = length && length == c->kv.seq[seq].length;
     if (!kv_cache_rewind(&c->kv, seq, length))
         return false;
-    ranks_order_rewind(c, seq, length);
+    if (!same)
+        ranks_order_rewind(c, seq, length);
     if (length == 0) {
         context_begin_seq(c, seq);
         drafter_forget(c->drafter, seq);

@@ -124,6 +124,20 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
     return opt->mlock && !m->retyped ? file_map_lock(&f->map, err) : true;
 }
 
+static bool open_ahead(tblock_model *m, Error *err)
+{
+    if (!m->weights.cfg.mtp_layers)
+        return true;
+    m->ahead = calloc(1, sizeof *m->ahead);
+    if (!m->ahead)
+        return no_memory(m->source.path, err);
+    m->ahead->ranks       = m->ranks;
+    m->ahead->source      = m->source;
+    m->ahead->weights     = model_mtp(&m->weights);
+    m->ahead->has_weights = true;
+    return true;
+}
+
 static bool check_data(const tblock_model *m, const Progress *progress, Error *err)
 {
     DataCheck found;
@@ -156,7 +170,7 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
     m->ranks = ranks;
     bool ok = source_open(&m->source, path, err)
         && check_and_bind(m, opt, err)
-        && open_tokenizer(m, err) && map_options(m, opt, err);
+        && open_tokenizer(m, err) && map_options(m, opt, err) && open_ahead(m, err);
     if (!ok) {
         tblock_close(m);
         return NULL;
@@ -186,6 +200,7 @@ void tblock_close(tblock_model *m)
     model_free_loras(m);
     model_free(&m->weights);
     source_close(&m->source);
+    free(m->ahead);
     free(m->retyped);
     free(m);
 }

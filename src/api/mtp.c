@@ -21,8 +21,7 @@ typedef struct Unread {
 } Unread;
 
 struct Mtp {
-    tblock_model    model; /* the layer; what it points to belongs to the model */
-    tblock_context *context;
+    tblock_context *context; /* of the layer */
     size_t          d_model;
     Unread         *seq;   /* [n_seqs] */
     const float   **before; /* of the items of the next batch, as BatchToken.before and .state */
@@ -30,14 +29,27 @@ struct Mtp {
     size_t          cap_before, cap_after;
 };
 
+tblock_context *mtp_context_new(const tblock_context *of, Error *err)
+{
+    enum { MOST_BATCH = 512 }; /* an order to other ranks has the states of all */
+    return context_open(of->model->ahead,
+                        &(tblock_context_options){
+                            .n_ctx       = of->n_ctx,
+                            .n_seqs      = of->n_seqs,
+                            .n_batch     = of->n_batch < MOST_BATCH ? of->n_batch : MOST_BATCH,
+                            .threads     = of->threads,
+                            .isa         = of->kernels->isa,
+                            .rope_length = of->rope_length,
+                            .pages       = "file",
+                            .allow_nan   = true },
+                        of, err);
+}
+
 Mtp *mtp_new(tblock_context *c, Error *err)
 {
-    const tblock_model *of = c->model;
-    if (!ranks_refuse(of, "draft mtp", err))
-        return NULL;
-    if (!of->weights.cfg.mtp_layers) {
+    if (!c->model->ahead) {
         fail(err, INPUT, "%s: draft mtp: expected a layer that predicts the token after the next "
-                         "(mtp_layers), found none", of->source.path);
+                         "(mtp_layers), found none", c->model->source.path);
         return NULL;
     }
     Mtp *m = calloc(1, sizeof *m);
@@ -45,21 +57,9 @@ Mtp *mtp_new(tblock_context *c, Error *err)
         no_memory(NULL, err);
         return NULL;
     }
-    m->model = (tblock_model){ .source      = of->source,
-                               .weights     = model_mtp(&of->weights),
-                               .has_weights = true };
-    m->d_model = (size_t)of->weights.cfg.d_model;
+    m->d_model = (size_t)c->model->weights.cfg.d_model;
     m->seq     = calloc((size_t)c->n_seqs, sizeof *m->seq);
-    m->context = tblock_context_new(&m->model,
-                                    &(tblock_context_options){ .n_ctx       = c->n_ctx,
-                                                               .n_seqs      = c->n_seqs,
-                                                               .n_batch     = c->n_batch,
-                                                               .threads     = c->threads,
-                                                               .isa         = c->kernels->isa,
-                                                               .rope_length = c->rope_length,
-                                                               .pages       = "file",
-                                                               .allow_nan   = true },
-                                    err);
+    m->context = mtp_context_new(c, err);
     if (!m->seq || !m->context) {
         if (m->context)
             no_memory(NULL, err);

@@ -8,14 +8,17 @@
 
 typedef struct Mtp Mtp;
 
-/* Of the model of c, whose states it is shown from now on. NULL: INPUT (no such layer), USAGE (a
- * model that ranks share), SYSTEM. Free with mtp_free. */
+/* Of the model of c, whose states it is shown from now on. NULL: INPUT (no such layer), SYSTEM.
+ * Free with mtp_free. Where ranks share the model, all of this is rank 0's: the others have the
+ * context alone (mtp_context_new), and an order to decode brings the states that it reads. */
 Mtp *mtp_new(tblock_context *c, Error *err);
 void mtp_free(Mtp *m); /* accepts NULL */
 
 /* In sequence i of its context, position p holds token `lag + p` of the text of sequence i, with
  * the state of the token before that. */
 tblock_context *mtp_context(const Mtp *m);
+/* Such a context for the model of this one, which has the layer. */
+tblock_context *mtp_context_new(const tblock_context *of, Error *err);
 int32_t         mtp_lag(const Mtp *m, int32_t seq);
 
 /* What the model has computed: n items and their states [n, d_model]. It reads what is many. */

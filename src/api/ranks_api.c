@@ -1,6 +1,6 @@
 /* api/ranks_api.c: a model that ranks share. Rank 0 runs the program; every other rank repeats what
  * rank 0 does to models and contexts, so that all are ready when a pass exchanges activations. */
-#include "api/api.h"
+#include "api/mtp.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -10,13 +10,13 @@
 #include "base/text.h"
 
 typedef enum OrderKind {
-    ORDER_END, ORDER_OPEN, ORDER_CLOSE, ORDER_CONTEXT, ORDER_FREE, ORDER_DECODE, ORDER_REWIND,
-    ORDER_COPY, ORDER_SAVE, ORDER_START, ORDER_TILES
+    ORDER_END, ORDER_OPEN, ORDER_CLOSE, ORDER_CONTEXT, ORDER_AHEAD, ORDER_FREE, ORDER_DECODE,
+    ORDER_REWIND, ORDER_COPY, ORDER_SAVE, ORDER_START, ORDER_TILES
 } OrderKind;
 
 /* What rank 0 broadcasts. Ranks may run on other processors, but all have little-endian integers
  * (base/cpu.h). More than `with` holds follows in a broadcast of its own. */
-enum { WITH = 480, MOST_BYTES = 64 << 20 };
+enum { WITH = 480, MOST_BYTES = 1 << 30 };
 typedef struct Order {
     int32_t kind, id, number[4];
     int32_t n_bytes, unused;
@@ -24,7 +24,12 @@ typedef struct Order {
 } Order;
 _Static_assert(sizeof(Order) == 512, "the same on every rank");
 
-typedef struct OrderItem { int32_t seq, pos, token, want_logits; } OrderItem;
+/* kept: of its sequence (KvSeq), so that all ranks can go back as far. */
+typedef struct OrderItem {
+    int32_t  seq, pos, token;
+    uint32_t logits : 1, state : 1, kept : 30;
+} OrderItem;
+_Static_assert(sizeof(OrderItem) == 16, "the same on every rank");
 
 enum { NAME = 16 };
 typedef struct OrderContext {
@@ -179,12 +184,15 @@ static void put_name(char to[NAME], const char *name)
         strncpy(to, name, NAME - 1); /* a context has been made with it, so it is a short one */
 }
 
-bool ranks_order_context(tblock_context *c, const tblock_context_options *opt, Error *err)
+bool ranks_order_context(tblock_context *c, const tblock_context_options *opt,
+                         const tblock_context *of, Error *err)
 {
     Ranks *r = c->model->ranks;
     if (!gives_orders(r))
         return true;
-    Order        o = { .kind = ORDER_CONTEXT, .id = ++r->n_named, .number = { c->model->id } };
+    Order        o = { .kind   = of ? ORDER_AHEAD : ORDER_CONTEXT,
+                       .id     = ++r->n_named,
+                       .number = { of ? of->id : c->model->id } };
     OrderContext x = { .n_ctx = c->n_ctx, .n_seqs = c->n_seqs, .n_batch = c->n_batch,
                        .threads = opt->threads, .rope_length = c->rope_length,
                        .allow_nan = opt->allow_nan };
@@ -208,19 +216,38 @@ void ranks_order_free(const tblock_context *c)
         order(c->model->ranks, ORDER_FREE, c->id, 0, 0, 0, 0);
 }
 
-bool ranks_order_decode(tblock_context *c, const tblock_item *items, size_t n, Error *err)
+/* Bytes of the state that each item of this context reads. */
+static size_t before_bytes(const tblock_context *c)
 {
-    Ranks *r = c->model->ranks;
+    const Model *m = &c->model->weights;
+    return m->is_mtp ? (size_t)m->cfg.d_model * sizeof(float) : 0;
+}
+
+/* The items, and behind them the states that they read. */
+bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t n, Error *err)
+{
+    Ranks       *r     = c->model->ranks;
+    const size_t state = before_bytes(c), bytes = n * (sizeof(OrderItem) + state);
     if (!gives_orders(r))
         return true;
-    OrderItem *item = malloc(n * sizeof *item);
+    OrderItem *item = malloc(bytes);
     if (!item)
         return no_memory("ranks", err);
-    for (size_t i = 0; i < n; i++)
-        item[i] = (OrderItem){ items[i].seq, items[i].pos, items[i].token, items[i].want_logits };
     Order o = { .kind = ORDER_DECODE, .id = c->id, .number = { (int)n, c->observer != NULL } };
+    for (size_t i = 0; i < n; i++) {
+        const BatchToken *t = &token[i];
+        item[i] = (OrderItem){ .seq    = t->seq,
+                               .pos    = t->pos,
+                               .token  = t->token,
+                               .logits = t->logits != NULL,
+                               .state  = t->state != NULL,
+                               .kept   = (uint32_t)c->kv.seq[t->seq].kept & 0x3fffffff };
+        o.number[2] += t->state != NULL;
+        if (state)
+            memcpy((char *)(item + n) + i * state, t->before, state);
+    }
     ranks_begin(r);
-    bool ok = send_order(r, &o, item, n * sizeof *item) || exchange_failed(r, err);
+    bool ok = send_order(r, &o, item, bytes) || exchange_failed(r, err);
     if (!ok)
         ranks_end(r);
     free(item);
@@ -352,6 +379,11 @@ typedef struct Follower {
     Order  order;
     char  *with;           /* of the order */
     size_t with_cap;
+    /* Of an order to decode. The states that its items end with are of no use here. */
+    tblock_item  *item;
+    const float **before;
+    float       **after, *state;
+    size_t        item_cap, before_cap, after_cap, state_cap;
     Error *err;
 } Follower;
 
@@ -419,6 +451,18 @@ static bool follow_context(Follower *f)
     return agree(f->ranks, &own, "", f->err);
 }
 
+static bool follow_ahead(Follower *f)
+{
+    Error own   = { 0 };
+    int   which = f->order.number[0];
+    const tblock_context *of = (size_t)which < f->n ? f->named[which].context : NULL;
+    if (of && of->model->ahead)
+        f->named[f->order.id].context = mtp_context_new(of, &own);
+    else
+        fail(&own, SYSTEM, "expected a context of number %d, whose model looks ahead", which);
+    return agree(f->ranks, &own, "", f->err);
+}
+
 /* So that the residual stream is gathered where rank 0 shows it. */
 static void watch_nothing(void *user, const char *name, size_t first, int n_tok, const float *x,
                           size_t stride)
@@ -428,18 +472,29 @@ static void watch_nothing(void *user, const char *name, size_t first, int n_tok,
 
 static bool follow_decode(Follower *f, tblock_context *c)
 {
-    size_t       n    = (size_t)f->order.number[0];
-    tblock_item *item = calloc(n, sizeof *item);
-    bool         ok   = item || no_memory("ranks", f->err);
-    for (size_t i = 0; ok && i < n; i++) {
+    const size_t n = (size_t)f->order.number[0], n_after = (size_t)f->order.number[2],
+                 width = (size_t)c->model->weights.cfg.d_model, state = before_bytes(c);
+    size_t at = 0;
+    if ((size_t)f->order.n_bytes != n * (sizeof(OrderItem) + state))
+        return fail(f->err, SYSTEM, "expected an order for %zu items, found %d bytes", n,
+                    (int)f->order.n_bytes);
+    if (!ARRAY_ROOM(f->item, f->item_cap, n) || !ARRAY_ROOM(f->before, f->before_cap, n)
+        || !ARRAY_ROOM(f->after, f->after_cap, n)
+        || !ARRAY_ROOM(f->state, f->state_cap, n_after * width))
+        return no_memory("ranks", f->err);
+    for (size_t i = 0; i < n; i++) {
         OrderItem from;
         memcpy(&from, f->with + i * sizeof from, sizeof from);
-        item[i] = (tblock_item){ from.seq, from.pos, from.token, from.want_logits != 0 };
+        f->item[i]   = (tblock_item){ from.seq, from.pos, from.token, from.logits };
+        f->after[i]  = from.state ? f->state + at++ * width : NULL;
+        f->before[i] = (const float *)(const void *)(f->with + n * sizeof from + i * state);
+        if (from.seq >= 0 && from.seq < c->n_seqs)
+            c->kv.seq[from.seq].kept = (int)from.kept;
     }
+    c->before = state ? f->before : NULL;
+    c->after  = f->after;
     tblock_observe(c, f->order.number[1] ? watch_nothing : NULL, NULL);
-    ok = ok && context_decode(c, item, n, f->err);
-    free(item);
-    return ok;
+    return context_decode(c, f->item, n, f->err);
 }
 
 static bool follow_copy(Follower *f, tblock_context *c)
@@ -472,6 +527,7 @@ static bool follow(Follower *f, bool *end)
     case ORDER_END:     *end = true; return true;
     case ORDER_OPEN:    return follow_open(f);
     case ORDER_CONTEXT: return follow_context(f);
+    case ORDER_AHEAD:   return follow_ahead(f);
     case ORDER_CLOSE:
         tblock_close(n->model);
         n->model = NULL;
@@ -509,5 +565,9 @@ bool ranks_follow(Ranks *r, Error *err)
         tblock_close(f.named[i].model);
     free(f.named);
     free(f.with);
+    free(f.item);
+    free(f.before);
+    free(f.after);
+    free(f.state);
     return ok;
 }

@@ -166,5 +166,7 @@ RankShare rank_share(const Config *c, const Count *n, int rank, int size);
 /* What two or more ranks exchange for one token with logits. bytes: of whole vectors. */
 typedef struct RankExchange { int gathers; uint64_t bytes; } RankExchange;
 RankExchange rank_exchange(const Config *c);
+/* The same in the layer that predicts the token after the next, for one guess. */
+RankExchange rank_exchange_ahead(const Config *c);
 
 #endif

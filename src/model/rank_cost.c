@@ -67,3 +67,11 @@ RankExchange rank_exchange(const Config *c)
     add_gather(&x, panel_count(c->vocab_size) * PANEL_ROWS);
     return x;
 }
+
+RankExchange rank_exchange_ahead(const Config *c)
+{
+    const Config own = config_mtp(c);
+    RankExchange x   = rank_exchange(&own);
+    add_gather(&x, c->d_model); /* of mtp_proj */
+    return x;
+}

@@ -290,8 +290,6 @@ bool model_bind(Model *m, const StoredModel *c, const WeightType *types, Ranks *
                 const Progress *progress, Error *err)
 {
     *m = (Model){ .cfg = c->config, .ranks = ranks };
-    if (ranks)
-        m->cfg.mtp_layers = 0; /* it is not divided */
     ModelBinder b = { .m = m,
                       .c = c,
                       .types = types,
@@ -332,6 +330,7 @@ void model_free(Model *m)
 Model model_mtp(const Model *m)
 {
     Model own = { .cfg          = config_mtp(&m->cfg),
+                  .ranks        = m->ranks,
                   .embed        = m->embed,
                   .pos_embed    = m->pos_embed,
                   .rope_factors = m->rope_factors,

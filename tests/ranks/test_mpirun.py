@@ -119,7 +119,8 @@ def states_and_receipts_are_those_of_one_process():
 EXPERTS = {"n_experts": 8, "experts_used": 3, "expert_d_ff": 24, "shared_d_ff": 40, "dense_layers": [0]}
 FAMILIES = {
     "latent": {"heads": 6, "kv_heads": 1, "head_dim": 40, "rotary_dim": 8, "kv_lora": 32, "q_lora": 48, "nope_dim": 16, "v_dim": 24,
-               "router_score": "sigmoid", "choice_bias": True, "expert_groups": 4, "groups_used": 2, "renormalize": True, **EXPERTS},
+               "router_score": "sigmoid", "choice_bias": True, "expert_groups": 4, "groups_used": 2, "renormalize": True, "mtp_layers": 1,
+               **EXPERTS},
     "conv": {"heads": 4, "kv_heads": 2, "head_dim": 16, "state_layers": [0, 2], "conv_taps": 3, "qk_norm": "head", **EXPERTS},
     "delta": {"heads": 4, "kv_heads": 2, "head_dim": 16, "state_layers": [0, 1], "conv_taps": 4, "delta_heads": 6, "delta_key_heads": 3,
               "delta_key_dim": 8, "delta_value_dim": 20, "attn_gate": True, "shared_router": True, **EXPERTS},
@@ -152,6 +153,21 @@ def a_family_is_that_of_one_process(shape):
 
 def latent_attention_is_that_of_one_process():
     a_family_is_that_of_one_process(FAMILIES["latent"])
+
+
+def the_layer_ahead_guesses_as_in_one_process():
+    folder, model = model_of(["<end>"], shape={"d_model": 48, "n_layers": 3, "d_ff": 64, "n_ctx": 256, **FAMILIES["latent"]})
+    by = ("--draft", "mtp")
+    with folder:
+        for n in (1, 2, 3, 4, 7):
+            for how in (("--temp", "0"), ("--temp", "1.5", "--top-k", "3"), ("--type", "q8", "--kv-type", "q8", "--temp", "0.3")):
+                args = ("run", model, "-p", "Once upon a time there was", "-n", "80", "--seed", "7", "--threads", 1 + n % 2, *how)
+                need(same(n, *args, *by).stdout == alone(*args).stdout, f"{n} ranks: {how}: another text than without a draft")
+        said = [json.loads(how(*program, "run", model, "-p", "Once upon", "-n", "80", "--temp", "0", "--json", *by).stdout)["stats"]["draft"]
+                for how, program in ((alone, ()), (lambda *a: mpirun(3, *a), (TBLOCK,)))]
+        need(said[0] == said[1] and said[0]["proposed"] > 2, f"other guesses: {said}")
+        same(2, "chat", model, "--chat-format", "alpaca", "-n", "20", "--temp", "0", *by, input=b"Who?\nAnd now?\n")
+        serve_on_ranks(3, model, *by)
 
 
 def short_convolutions_are_those_of_one_process():
@@ -193,8 +209,8 @@ def serve_answers_as_one_process_does():
     serve_on_ranks(3, SHIPPED)
 
 
-def serve_on_ranks(n, model):
-    process = subprocess.Popen(["mpirun", "--quiet", "-n", str(n), TBLOCK, "serve", model, "--port", "0", "--parallel", "4"],
+def serve_on_ranks(n, model, *options):
+    process = subprocess.Popen(["mpirun", "--quiet", "-n", str(n), TBLOCK, "serve", model, "--port", "0", "--parallel", "4", *options],
                                env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=TEMP)
     try:
         line = process.stdout.readline().decode().strip()
@@ -315,6 +331,7 @@ def a_rank_that_answers_no_more_ends_all():
 def main():
     claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process,
               states_and_receipts_are_those_of_one_process, latent_attention_is_that_of_one_process,
+              the_layer_ahead_guesses_as_in_one_process,
               short_convolutions_are_those_of_one_process, the_delta_rule_is_that_of_one_process, ranks_of_other_instruction_sets_have_the_same_bits,
               serve_answers_as_one_process_does, a_rank_of_another_version_is_named, bench_runs,
               an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named,

@@ -36,6 +36,13 @@ static const char *const rank_shape[] = {
           "\"delta_key_heads\": 3, \"delta_key_dim\": 20, \"delta_value_dim\": 6, "
           "\"delta_tiled\": true, \"attn_gate\": true, \"n_experts\": 5, \"experts_used\": 2, "
           "\"expert_d_ff\": 33, \"shared_d_ff\": 24, \"shared_router\": true"),
+    /* with a layer that predicts the token after the next: windows; latent attention and experts */
+    SHAPE("\"d_model\": 45, \"n_layers\": 3, \"heads\": 6, \"kv_heads\": 3, \"head_dim\": 10, "
+          "\"window\": 50, \"full_layers\": [1], \"mtp_layers\": 1"),
+    SHAPE("\"d_model\": 36, \"n_layers\": 2, \"heads\": 6, \"kv_heads\": 1, \"head_dim\": 22, "
+          "\"rotary_dim\": 6, \"kv_lora\": 16, \"q_lora\": 52, \"nope_dim\": 5, \"v_dim\": 7, "
+          "\"n_experts\": 8, \"experts_used\": 3, \"expert_d_ff\": 24, \"shared_d_ff\": 33, "
+          "\"dense_layers\": [0], \"tied_embeddings\": true, \"mtp_layers\": 1"),
     SHAPE("\"d_model\": 64, \"n_layers\": 2, \"heads\": 4, \"kv_heads\": 2, "
           "\"state_layers\": [0], \"conv_taps\": 4, \"delta_heads\": 2, "
           "\"delta_key_heads\": 2, \"delta_key_dim\": 16, \"delta_value_dim\": 16, "

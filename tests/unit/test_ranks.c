@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "api/api.h"
+#include "api/mtp.h"
 #include "base/memory.h"
 #include "model/count.h"
 #include "rank_group.h"
@@ -337,6 +337,109 @@ static void uneven_shapes_have_the_bits_of_one_process(void)
     remove(in_folder("m.bin"));
 }
 
+/* ---- The layer that predicts the token after the next ---- */
+
+/* Tokens with any states before them, or with that of the last item of the last batch: the states
+ * of every third are wanted. logits [N_TOK, vocab], states [N_TOK, d_model]. */
+static bool decode_ahead(tblock_context *c, int piece, float *logits, float *states)
+{
+    const Config *cfg = &c->model->weights.cfg;
+    const size_t  d = (size_t)cfg->d_model, vocab = (size_t)cfg->vocab_size;
+    float         any[N_TOK * 64];
+    for (size_t i = 0; i < sizeof any / sizeof *any; i++)
+        any[i] = (float)token_at(1, (int)i, 2001) / 1000 - 1;
+    for (int at = 0; at < N_TOK; at += piece) {
+        tblock_item  item[N_TOK];
+        const float *before[N_TOK];
+        float       *after[N_TOK];
+        int          n = 0;
+        for (int pos = at; pos < N_TOK && pos < at + piece; pos++, n++) {
+            before[n] = n == 0 && pos % 3 == 1 ? states + (size_t)(pos - 1) * d
+                                               : any + (size_t)pos * d;
+            after[n]  = pos % 3 == 0 ? states + (size_t)pos * d : NULL;
+            item[n]   = (tblock_item){ 0, pos, token_at(0, pos, cfg->vocab_size), true };
+        }
+        c->before = before;
+        c->after  = after;
+        if (!tblock_decode(c, item, (size_t)n, &err))
+            return false;
+        for (int i = 0; i < n; i++)
+            memcpy(logits + (size_t)(at + i) * vocab, tblock_logits(c, (size_t)i),
+                   vocab * sizeof *logits);
+    }
+    return true;
+}
+
+/* A guess alone exchanges what is predicted, and its state is part of the order. */
+static void check_ahead(tblock_context *c, const Ranks *r, int piece, float *logits, float *states)
+{
+    RanksCount before = r->count;
+    CHECK(decode_ahead(c, piece, logits, states), "%s", err.msg);
+    RanksCount   after = r->count;
+    RankExchange x     = rank_exchange_ahead(&c->model->weights.cfg);
+    if (piece == 1)
+        CHECK(after.gathers - before.gathers == N_TOK * (uint64_t)x.gathers
+                  && after.gathered_bytes - before.gathered_bytes == N_TOK * x.bytes
+                  && after.broadcasts - before.broadcasts == N_TOK
+                  && after.broadcast_bytes - before.broadcast_bytes == N_TOK * 512,
+              "%d exchanges of %d, %d bytes of %d, %d broadcasts of %d bytes",
+              (int)(after.gathers - before.gathers), N_TOK * x.gathers,
+              (int)(after.gathered_bytes - before.gathered_bytes), N_TOK * (int)x.bytes,
+              (int)(after.broadcasts - before.broadcasts),
+              (int)(after.broadcast_bytes - before.broadcast_bytes));
+}
+
+static void check_layer_ahead(const char *path, const char *type)
+{
+    static const int sizes[] = { 1, 2, 3, 4, 7 }, pieces[] = { N_TOK, 1, 16 };
+    const size_t     n       = N_TOK * (SHAPE_VOCAB + 64);
+    float           *want    = calloc(n, sizeof *want), *got = calloc(n, sizeof *got);
+    tblock_model    *m       = tblock_open(path, &(tblock_open_options){ .type = type }, &err);
+    tblock_context  *whole   = m ? tblock_context_new(m, NULL, &err) : NULL;
+    for (int p = 0; p < 3 && test_case_state == 0; p++) {
+        tblock_context *c = whole ? mtp_context_new(whole, &err) : NULL;
+        CHECK(c && decode_ahead(c, pieces[p], want, want + N_TOK * SHAPE_VOCAB), "%s", err.msg);
+        tblock_context_free(c);
+        for (int i = 0; i < 5 && test_case_state == 0; i++) {
+            Group g = { 0 };
+            CHECK(group_start(&g, sizes[i], &err), "%s", err.msg);
+            tblock_model   *shared = ranks_open(&g.rank[0], path,
+                                                &(tblock_open_options){ .type = type }, &err);
+            tblock_context *of = shared ? tblock_context_new(shared, NULL, &err) : NULL;
+            c = of ? mtp_context_new(of, &err) : NULL;
+            CHECK(c, "%d ranks: %s", sizes[i], err.msg);
+            memset(got, 0, n * sizeof *got);
+            if (c)
+                check_ahead(c, &g.rank[0], pieces[p], got, got + N_TOK * SHAPE_VOCAB);
+            CHECK(memcmp(got, want, n * sizeof *got) == 0, "%s as %s: %d ranks, pieces of %d: "
+                                                           "other logits or states",
+                  path, type, sizes[i], pieces[p]);
+            tblock_context_free(c);
+            tblock_context_free(of);
+            tblock_close(shared);
+            CHECK(group_end(&g), "%s", g.error[sizes[i] - 1].msg);
+        }
+    }
+    tblock_context_free(whole);
+    tblock_close(m);
+    free(want);
+    free(got);
+}
+
+static void the_layer_ahead_has_the_bits_of_one_process(void)
+{
+    int n = 0;
+    for (int i = 0; i < N_SHAPES && test_case_state == 0; i++)
+        if (strstr(rank_shape[i], "mtp_layers")) {
+            CHECK(make_shape(i, "f32", &err), "%s", err.msg);
+            check_layer_ahead(in_folder("m.bin"), NULL);
+            check_layer_ahead(in_folder("m.bin"), "q8");
+            n++;
+        }
+    CHECK(n == 2, "%d shapes", n);
+    remove(in_folder("m.bin"));
+}
+
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* A model of 60 MB in bf16, and a table of 32 MB, in a file of ours. */
@@ -600,6 +703,7 @@ int main(int argc, char **argv)
     TEST(the_shipped_model_has_the_bits_of_one_process);
     TEST(models_with_states_have_the_bits_of_one_process);
     TEST(uneven_shapes_have_the_bits_of_one_process);
+    TEST(the_layer_ahead_has_the_bits_of_one_process);
     TEST(every_family_has_the_bits_of_one_process);
     TEST(every_weight_type_has_the_bits_of_one_process);
     TEST(every_rank_rotates_for_the_same_length);

@@ -162,72 +162,170 @@ static void after_a_file_that_fails_all_ranks_go_on(void)
 
 /* ---- Generations ----------------------------------------------------------------------------- */
 
-/* Two generations, of which the second begins with the first one's prompt. The receipts of both,
- * allocated; *reused: tokens that were not computed again. */
-static void draw_two(tblock_context *c, char *json[2], size_t *reused)
+/* Of a biased text, two tokens are likely, so that many guesses are right, and longer than one. */
+static const int32_t likely[] = { 3, 17 };
+static const float   bias[]   = { 9, 7.5f };
+
+/* What two generations told: their receipts; tokens that were not computed again; guesses. */
+typedef struct Drawn { char *receipt[2]; size_t reused, proposed, accepted; } Drawn;
+
+static void drawn_free(Drawn *d)
+{
+    for (int i = 0; i < 2; i++)
+        tblock_free(d->receipt[i]);
+}
+
+/* Two generations, of which the second begins with the first one's prompt. */
+static Drawn draw_two(tblock_context *c, int n_tokens, bool biased)
 {
     enum { PROMPT = 90, COMMON = 70 };
     int32_t                id[2][PROMPT];
     tblock_generation     *g[2] = { NULL, NULL };
     tblock_receipt        *r[2] = { NULL, NULL };
-    tblock_generation_info info = { 0 };
+    Drawn                  d    = { .reused = 0 };
     for (int i = 0; i < 2; i++) {
         for (int t = 0; t < PROMPT; t++)
             id[i][t] = token_at(t < COMMON ? t : t + 5 * i);
-        tblock_generation_options o = { .ids = id[i], .n_ids = PROMPT, .max_tokens = 30,
-                                        .draft = 4, .sampling = { .temp = 0.7f,
-                                                                  .seed = (uint64_t)i + 3 } };
+        tblock_generation_options o = { .ids = id[i], .n_ids = PROMPT, .max_tokens = n_tokens,
+                                        .draft = biased ? 20 : 4,
+                                        .sampling = { .temp = 0.7f,
+                                                      .bias_ids = likely,
+                                                      .bias = bias,
+                                                      .n_bias = biased ? 2 : 0,
+                                                      .seed = (uint64_t)i + 3 } };
         r[i]       = tblock_receipt_new(c, &o, &(tblock_receipt_options){ .every = 1 }, &err);
         o.on_token = tblock_receipt_token;
         o.user     = r[i];
         g[i]       = r[i] ? tblock_generation_open(c, &o, &err) : NULL;
         CHECK(g[i] && tblock_advance(c, &g[i], 1, 0, &err), "%s", err.msg);
     }
-    for (int i = 0; i < 30 && test_case_state == 0; i++)
+    for (int i = 0; i < n_tokens && test_case_state == 0; i++)
         CHECK(tblock_advance(c, g, 2, 0, &err), "%s", err.msg);
-    if (g[1])
-        tblock_generation_describe(g[1], &info);
-    *reused = info.n_reused;
     for (int i = 0; i < 2; i++) {
-        CHECK(r[i] && tblock_receipt_json(r[i], &json[i], &err), "%s", err.msg);
+        tblock_generation_info info = { 0 };
+        if (g[i])
+            tblock_generation_describe(g[i], &info);
+        d.reused = info.n_reused;
+        d.proposed += info.n_proposed;
+        d.accepted += info.n_accepted;
+        CHECK(r[i] && tblock_receipt_json(r[i], &d.receipt[i], &err), "%s", err.msg);
         tblock_generation_close(g[i]);
         tblock_receipt_free(r[i]);
     }
+    return d;
+}
+
+static void check_drawn(const Drawn *want, const Drawn *got, const char *what, int size)
+{
+    for (int i = 0; i < 2; i++)
+        CHECK(want->receipt[i] && got->receipt[i]
+                  && strcmp(want->receipt[i], got->receipt[i]) == 0,
+              "%s, %d ranks: receipt %d: %s", what, size, i, got->receipt[i]);
+    CHECK(got->reused == want->reused, "%s, %d ranks: %zu tokens reused, not %zu", what, size,
+          got->reused, want->reused);
 }
 
 static void shared_beginnings_and_receipts_are_those_of_one_process(void)
 {
-    char  *one[2] = { NULL, NULL };
-    size_t reused;
     CHECK(make_model(0), "%s", err.msg);
     tblock_model   *m = tblock_open(in_folder("m.bin"), NULL, &err);
     tblock_context *c = context_of(m, "q8");
     CHECK(c, "%s", err.msg);
-    draw_two(c, one, &reused);
-    CHECK(reused == 70, "%zu tokens reused", reused);
+    Drawn one = draw_two(c, 30, false);
+    CHECK(one.reused == 70, "%zu tokens reused", one.reused);
     tblock_context_free(c);
     tblock_close(m);
     for (int i = 0; i < N_SIZES && test_case_state == 0; i++) {
-        Group  g       = { 0 };
-        char  *many[2] = { NULL, NULL };
+        Group  g    = { 0 };
+        Drawn  many = { .reused = 0 };
         CHECK(group_start(&g, sizes[i], &err), "%s", err.msg);
         m = ranks_open(&g.rank[0], in_folder("m.bin"), NULL, &err);
         c = context_of(m, "q8");
         CHECK(c, "%s", err.msg);
         if (c)
-            draw_two(c, many, &reused);
-        for (int j = 0; j < 2; j++) {
-            CHECK(many[j] && strcmp(one[j], many[j]) == 0, "%d ranks: receipt %d: %s", sizes[i], j,
-                  many[j]);
-            tblock_free(many[j]);
-        }
-        CHECK(reused == 70, "%d ranks: %zu tokens reused", sizes[i], reused);
+            many = draw_two(c, 30, false);
+        check_drawn(&one, &many, "alike", sizes[i]);
+        drawn_free(&many);
         tblock_context_free(c);
         tblock_close(m);
         CHECK(group_end(&g), "%s", g.error[sizes[i] - 1].msg);
     }
-    tblock_free(one[0]);
-    tblock_free(one[1]);
+    drawn_free(&one);
+}
+
+/* With the model's layer that predicts the token after the next, in several rounds: from nothing,
+ * behind what the sequences hold, behind a state that was loaded, and no more. */
+enum { ROUNDS = 4 };
+static void draw_rounds(tblock_context *c, bool guesses, Drawn d[ROUNDS])
+{
+    int32_t *id = NULL;
+    size_t   n  = 0;
+    memset(d, 0, ROUNDS * sizeof *d);
+    CHECK(!guesses || tblock_draft_by(c, c, &err), "%s", err.msg);
+    for (int i = 0; i < ROUNDS && test_case_state == 0; i++) {
+        if (i == 2)
+            CHECK(tblock_state_save(c, 0, c->seq_tokens[0].id, (size_t)c->kv.seq[0].length,
+                                    in_folder("one"), &err)
+                      && tblock_seq_rewind(c, 0, 0, &err)
+                      && tblock_state_load(c, 0, in_folder("one"), &id, &n, &err),
+                  "%s", err.msg);
+        CHECK(i < 3 || tblock_draft_by(c, NULL, &err), "%s", err.msg);
+        d[i] = draw_two(c, 90, i != 1);
+    }
+    tblock_free(id);
+}
+
+static void check_guesses(int shape)
+{
+    Drawn           plain[ROUNDS], one[ROUNDS], many[ROUNDS];
+    tblock_model   *m = tblock_open(in_folder("m.bin"), NULL, &err);
+    for (int i = 0; i < 2; i++) {
+        tblock_context *c = context_of(m, "q8");
+        CHECK(c, "%s", err.msg);
+        draw_rounds(c, i == 1, i ? one : plain);
+        tblock_context_free(c);
+    }
+    tblock_close(m);
+    for (int i = 0; i < ROUNDS; i++)
+        check_drawn(&plain[i], &one[i], "one process", 1);
+    CHECK(one[0].proposed > 40 && one[0].accepted > 10 && one[0].accepted < one[0].proposed,
+          "shape %d: %zu of %zu", shape, one[0].accepted, one[0].proposed);
+    for (int i = 0; i < N_SIZES && test_case_state == 0; i++) {
+        Group g = { 0 };
+        CHECK(group_start(&g, sizes[i], &err), "%s", err.msg);
+        m = ranks_open(&g.rank[0], in_folder("m.bin"), NULL, &err);
+        tblock_context *c = context_of(m, "q8");
+        CHECK(c, "%s", err.msg);
+        if (c)
+            draw_rounds(c, true, many);
+        for (int j = 0; c && j < ROUNDS; j++) {
+            check_drawn(&plain[j], &many[j], "guesses", sizes[i]);
+            CHECK(many[j].proposed == one[j].proposed && many[j].accepted == one[j].accepted,
+                  "shape %d, %d ranks, round %d: %zu guesses of %zu right, not %zu of %zu", shape,
+                  sizes[i], j, many[j].accepted, many[j].proposed, one[j].accepted,
+                  one[j].proposed);
+            drawn_free(&many[j]);
+        }
+        tblock_context_free(c);
+        tblock_close(m);
+        CHECK(group_end(&g), "%s", g.error[sizes[i] - 1].msg);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        drawn_free(&plain[i]);
+        drawn_free(&one[i]);
+    }
+}
+
+static void the_layer_ahead_guesses_as_in_one_process(void)
+{
+    int n = 0;
+    for (int i = 0; i < N_SHAPES && test_case_state == 0; i++)
+        if (strstr(rank_shape[i], "mtp_layers")) {
+            CHECK(make_shape(i, "f32", &err), "%s", err.msg);
+            check_guesses(i);
+            n++;
+        }
+    CHECK(n == 2, "%d shapes", n);
 }
 
 int main(int argc, char **argv)
@@ -242,6 +340,7 @@ int main(int argc, char **argv)
     TEST(states_of_layers_are_the_same_file_for_every_number_of_ranks);
     TEST(after_a_file_that_fails_all_ranks_go_on);
     TEST(shared_beginnings_and_receipts_are_those_of_one_process);
+    TEST(the_layer_ahead_guesses_as_in_one_process);
     for (int i = 0; i < 4; i++)
         remove(in_folder(made[i]));
     rmdir(in_folder(""));
