@@ -189,6 +189,8 @@ static bool report_config(const char *path, const tblock_report_options *opt, ch
         info.type_bytes[t] = count.bytes;
     }
     count_config(&count, &c, info.type);
+    if (opt->type)
+        count_made(&count);
     return draw(&info, opt, text, err);
 }
 

@@ -14,13 +14,13 @@ uint64_t count_params(const Config *c)
     return n;
 }
 
-static CountPart *find_part(Count *n, const TensorSpec *s)
+static CountPart *find_part(CountPart *part, int *n_parts, const TensorSpec *s)
 {
-    for (int i = 0; i < n->n_parts; i++)
-        if (strcmp(n->part[i].name, s->part) == 0)
-            return &n->part[i];
-    assert(n->n_parts < COUNT_MAX_PARTS);
-    CountPart *p = &n->part[n->n_parts++];
+    for (int i = 0; i < *n_parts; i++)
+        if (strcmp(part[i].name, s->part) == 0)
+            return &part[i];
+    assert(*n_parts < COUNT_MAX_PARTS);
+    CountPart *p = &part[(*n_parts)++];
     *p = (CountPart){ .name = s->part,
                       .role = s->role,
                       .in_layer = s->layer >= 0,
@@ -47,8 +47,11 @@ static void add_to_block(Count *n, const TensorSpec *s, uint64_t params, uint64_
 }
 
 static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type, uint64_t bytes,
-                bool panels)
+                bool panels, bool made)
 {
+    bool       ahead  = s->layer >= c->n_layers;
+    CountPart *p      = ahead ? find_part(n->ahead, &n->n_ahead, s)
+                              : find_part(n->part, &n->n_parts, s);
     uint64_t   params = tensor_spec_params(s);
     bool       one_of = tensor_row(s->role)->kind == KIND_STACK;
     uint64_t   active =
@@ -57,12 +60,6 @@ static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type,
     n->params += params;
     n->bytes  += bytes;
     n->bytes_of[type] += bytes;
-    if (s->layer >= c->n_layers) {
-        n->mtp_params += params;
-        n->mtp_bytes  += bytes;
-        return;
-    }
-    CountPart *p = find_part(n, s);
     if (p->n_tensors++ == 0)
         p->one_bytes = bytes;
     p->params += params;
@@ -70,6 +67,12 @@ static void add(Count *n, const Config *c, const TensorSpec *s, WeightType type,
     p->types  |= 1u << type;
     p->in_first    |= s->layer == 0;
     p->n_panels    += panels;
+    p->made        |= made;
+    if (ahead) {
+        n->mtp_params += params;
+        n->mtp_bytes  += bytes;
+        return;
+    }
     n->active_params += active;
     if (s->layer >= 0) {
         n->blocks_params += params;
@@ -156,9 +159,15 @@ void count_config(Count *n, const Config *c, WeightType type)
     *n = (Count){ 0 };
     for (TensorSpec s = tensor_list_start(); tensor_list_next(c, &s);) {
         WeightType t = s.k ? type_plan_default(&s, type) : WT_F32;
-        add(n, c, &s, t, tensor_spec_bytes(&s, t), tensor_spec_panels(&s, t));
+        add(n, c, &s, t, tensor_spec_bytes(&s, t), tensor_spec_panels(&s, t), false);
     }
     count_kv(n, c);
+}
+
+void count_made(Count *n)
+{
+    for (int i = 0; i < n->n_parts; i++)
+        n->part[i].made = n->part[i].k > 0;
 }
 
 void count_stored(Count *n, const StoredModel *c)
@@ -167,8 +176,9 @@ void count_stored(Count *n, const StoredModel *c)
     *n = (Count){ 0 };
     for (TensorSpec s = tensor_list_start(); tensor_list_next(&c->config, &s); i++) {
         const CheckedTensor *t = &c->tensor[i];
-        add(n, &c->config, &s, t->type, checked_bytes(t), t->panels);
-        if (s.k && !t->panels && (t->rows || tensor_spec_panels(&s, t->type)))
+        const bool made = s.k && !t->panels && (t->rows || tensor_spec_panels(&s, t->type));
+        add(n, &c->config, &s, t->type, checked_bytes(t), t->panels, made);
+        if (made)
             n->pack_bytes += tensor_spec_bytes(&s, t->type);
     }
     count_kv(n, &c->config);

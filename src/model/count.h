@@ -26,11 +26,14 @@ typedef struct CountPart {
     uint64_t    one_bytes;     /* of the first; all parts of a quantized matrix */
     unsigned    types;         /* bit mask of the stored WeightTypes            */
     int         n_panels;      /* matrices that are stored in panels            */
+    bool        made;          /* they are packed or get another type at load   */
 } CountPart;
 
 typedef struct Count {
     CountPart part[COUNT_MAX_PARTS]; /* in file order */
     int       n_parts;
+    CountPart ahead[COUNT_MAX_PARTS]; /* of the layer behind the last one, which is no part */
+    int       n_ahead;
     /* active_params: the parameters that one token uses. Of the experts, only the chosen ones
      * count. */
     uint64_t  active_params;
@@ -41,7 +44,7 @@ typedef struct Count {
     uint64_t  attn_bytes, ffn_bytes, norm_bytes;    /* of the first block */
     /* layer_bytes: of the first layer. */
     uint64_t  bytes, embed_bytes, layer_bytes, blocks_bytes, final_norm_bytes, head_bytes;
-    uint64_t  mtp_params, mtp_bytes;       /* of the layer behind the last one, which is no part */
+    uint64_t  mtp_params, mtp_bytes;       /* of the layer behind the last one */
     uint64_t  bytes_of[WT_COUNT];          /* bytes by type; their sum is bytes */
     uint64_t  kv_bytes_f32, kv_bytes_f16, kv_bytes_q8; /* of one position in all layers */
     /* Matrices that are packed into panels when the model is loaded (layout rows), and the memory
@@ -84,6 +87,9 @@ uint64_t count_params(const Config *c);
 /* Count a config, which passed config_check, with matrices of one type and vectors in F32, stored
  * as in docs/format.md. */
 void count_config(Count *n, const Config *c, WeightType type);
+
+/* The matrices of a config get their types when the model is opened (tblock_open_options.type). */
+void count_made(Count *n);
 
 /* Count a stored model by the sizes and types of its tensors. */
 void count_stored(Count *n, const StoredModel *c);
@@ -158,8 +164,9 @@ Crossover count_crossover(const Config *c, const Count *n);
 /* ---- rank_cost.c ----------------------------------------------------------------------------- */
 
 /* Of one rank of `size`: bytes of weights that it holds; those that it reads for a token (of the
- * experts, an even share); its part of the KV cache, and bytes of a sequence's states. Tables of
- * which rows are looked up (an embedding that is not the head) are not counted. */
+ * experts, an even share); its part of the KV cache, and bytes of a sequence's states. Of tables of
+ * which rows are looked up (an embedding that is not the head) it holds a share if they are made,
+ * else nothing; it holds the layer behind the last one, which a token does not read. */
 typedef struct RankShare { double weights, read, kv, state; } RankShare;
 RankShare rank_share(const Config *c, const Count *n, int rank, int size);
 

@@ -4,11 +4,17 @@
 #include "model/count.h"
 #include "model/model.h"
 
-/* Bytes of a rank's panels of all tensors of a part. Vectors and what is not divided are whole; a
- * table of which rows are looked up counts as nothing. */
+/* Are rows of it looked up, and no more? */
+static bool looked_up(const Config *c, const CountPart *p)
+{
+    return p->role == ROLE_POS_EMBED || (p->role == ROLE_EMBED && !c->tied_embeddings);
+}
+
+/* Bytes of a rank's panels of all tensors of a part. Vectors and what is not divided are whole; of
+ * a table that is used as it is stored, a rank reads rows where they lie. */
 static double part_share(const Config *c, const CountPart *p, int rank, int size)
 {
-    if (p->role == ROLE_POS_EMBED || (p->role == ROLE_EMBED && !c->tied_embeddings))
+    if (looked_up(c, p) && !p->made)
         return 0;
     if (p->k == 0)
         return (double)p->bytes;
@@ -26,8 +32,11 @@ RankShare rank_share(const Config *c, const Count *n, int rank, int size)
         double           held = part_share(c, p, rank, size);
         bool             some = tensor_row(p->role)->kind == KIND_STACK;
         s.weights += held;
+        held = looked_up(c, p) ? 0 : held;
         s.read += some ? held * c->experts_used / c->n_experts : held;
     }
+    for (int i = 0; i < n->n_ahead; i++)
+        s.weights += part_share(c, &n->ahead[i], rank, size);
     s.kv    = (double)(kv.end - kv.first) / c->kv_heads;
     s.state = (double)count_state(c) * (double)rank_state_floats(c, rank, size) * sizeof(float);
     return s;

@@ -27,7 +27,8 @@ static double exchange_seconds(const RankExchange *x, const RankPlan *p)
 void info_ranks(Rows *r, const Info *info)
 {
     const RankPlan *p = &info->ranks;
-    RankExchange    x = rank_exchange(info->cfg);
+    RankExchange    x = rank_exchange(info->cfg), guess = rank_exchange_ahead(info->cfg);
+    bool            ahead = info->cfg->mtp_layers > 0;
     double          most = 0, seconds = exchange_seconds(&x, p);
     if (p->ranks < 2)
         return;
@@ -47,12 +48,18 @@ void info_ranks(Rows *r, const Info *info)
     }
     rows_table_end(r, "each");
     rows_members(r, { "exchanges_per_token", v_int(x.gathers) },
-                 { "bytes_per_token", v_count(x.bytes) }, { "exchange_s", v_real(seconds) },
+                 { "bytes_per_token", v_count(x.bytes) },
+                 { "exchanges_per_guess", ahead ? v_int(guess.gathers) : v_none() },
+                 { "bytes_per_guess", ahead ? v_count(guess.bytes) : v_none() },
+                 { "exchange_s", v_real(seconds) },
                  { "tokens_per_s", p->memory > 0 ? v_real(1 / (seconds + most / p->memory))
                                                  : v_none() });
     if (r->face != FACE_JSON) {
         rows_pair(r, "exchanges", "%d a token, %llu bytes, about %.2f ms", x.gathers,
                   (unsigned long long)x.bytes, 1e3 * seconds);
+        if (ahead)
+            rows_pair(r, "--draft mtp", "%d a guess, %llu bytes", guess.gathers,
+                      (unsigned long long)guess.bytes);
         if (p->memory > 0)
             rows_pair(r, "predicted", "%.1f tokens/s; one process %.1f",
                       1 / (seconds + most / p->memory),

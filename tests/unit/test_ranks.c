@@ -539,34 +539,39 @@ static void a_rank_holds_its_share_of_the_weights(void)
     }
 }
 
-/* The shape of Llama 2 70B, 138 GB, in a file without its zeros. */
-/* What info --ranks says of it, to the byte: panels that are made at load, tiles and states. */
-static void check_predicted_memory(const char *path, int size)
+/* What info --ranks says of it, to the byte: panels that are made at load or copied, tiles and
+ * states. type: q8, or NULL. */
+static void check_predicted_memory(const char *path, const char *type, int size)
 {
     Count n;
     Group g = { 0 };
     CHECK(group_start(&g, size, &err), "%s", err.msg);
-    tblock_model *m = ranks_open(&g.rank[0], path, &(tblock_open_options){ .type = "q8" }, &err);
-    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    tblock_model *m = ranks_open(&g.rank[0], path, &(tblock_open_options){ .type = type }, &err);
+    tblock_context *c =
+        m ? tblock_context_new(m, &(tblock_context_options){ .pages = "huge" }, &err) : NULL;
     tblock_item     item[4] = { { 0, 0, 1, false }, { 0, 1, 2, false }, { 0, 2, 1, false },
                                 { 0, 3, 2, true } };
     CHECK(c && tblock_decode(c, item, 4, &err), "%s", err.msg);
     if (c) {
         const Config *cfg    = &m->weights.cfg;
         KvShape       shape  = kv_shape(cfg, c->kv.shape.type);
-        count_config(&n, cfg, WT_Q8);
+        if (type)
+            count_config(&n, cfg, WT_Q8), count_made(&n);
+        else
+            count_stored(&n, &m->source.stored);
         RankShare     s      = rank_share(cfg, &n, 0, size), all = rank_share(cfg, &n, 0, 1);
-        Own           own   = model_panels(&m->weights, ROLE_EMBED, cfg->vocab_size, 1);
-        double        table = (double)n.embed_bytes * own_panels(&own)
-            / panel_count(cfg->vocab_size);
         double        tiles = (double)kv_cache_plan_bytes(&shape, 4, 4) - all.state,
-                      made  = (double)m->weights.owned_bytes - table;
-        for (int i = 0; i < n.n_parts; i++) /* used where they lie */
-            s.weights -= n.part[i].k == 0 ? (double)n.part[i].bytes : 0;
+                      made  = (double)m->weights.owned_bytes
+            + (double)late_weights_packed(m->weights.late);
+        double        vectors = 0; /* used where they lie, if they are aligned there */
+        for (int i = 0; i < n.n_parts; i++)
+            vectors += n.part[i].k == 0 ? (double)n.part[i].bytes : 0;
+        for (int i = 0; i < n.n_ahead; i++)
+            vectors += n.ahead[i].k == 0 ? (double)n.ahead[i].bytes : 0;
         CHECK((double)c->kv.bytes == s.kv * tiles + s.state,
               "%d ranks: a cache of %zu bytes, predicted %.0f", size, c->kv.bytes,
               s.kv * tiles + s.state);
-        CHECK(made > 0.999 * s.weights && made < 1.001 * s.weights,
+        CHECK(made > 0.999 * (s.weights - vectors) && made < 1.001 * s.weights,
               "%d ranks: rank 0 made %.0f bytes, predicted %.0f", size, made, s.weights);
     }
     tblock_context_free(c);
@@ -583,20 +588,27 @@ static void a_rank_holds_what_is_predicted_of_heads_and_states(void)
         "\"kv_heads\": 4, \"state_layers\": [0], \"conv_taps\": 4, \"delta_heads\": 8, "
         "\"delta_key_heads\": 4, \"delta_key_dim\": 64, \"delta_value_dim\": 64, "
         "\"attn_gate\": true",
+        "\"positions\": \"learned\"", "\"mtp_layers\": 1", "\"tied_embeddings\": true",
     };
-    char json[512];
-    for (size_t i = 0; i < 3 && test_case_state == 0; i++) {
+    char json[512], path[512];
+    for (size_t i = 0; i < sizeof of / sizeof *of && test_case_state == 0; i++) {
         snprintf(json, sizeof json, "{\"d_model\": 512, \"n_layers\": 2, \"heads\": 16, "
                  "\"d_ff\": 1024, \"vocab_size\": 500, \"n_ctx\": 128, %s}", of[i]);
         CHECK(write_config(json)
                   && tblock_synth(in_folder("config.json"), in_folder("m.bin"),
                                   &(tblock_synth_options){ .type = "bf16" }, &err), "%s", err.msg);
-        for (int size = 2; size <= 7 && test_case_state == 0; size++)
-            check_predicted_memory(in_folder("m.bin"), size);
+        for (int size = 2; size <= 7 && test_case_state == 0; size++) {
+            check_predicted_memory(in_folder("m.bin"), "q8", size);
+            check_predicted_memory(in_folder("m.bin"), NULL, size);
+        }
     }
     remove(in_folder("m.bin"));
+    CHECK(test_data(path, "fixtures/gguf/llama-kquants/model.gguf"), "no data");
+    for (int size = 2; size <= 7 && test_case_state == 0; size++) /* its table becomes F32 */
+        check_predicted_memory(path, NULL, size);
 }
 
+/* The shape of Llama 2 70B, 138 GB, in a file without its zeros. */
 static void ranks_share_a_model_that_no_machine_holds(void)
 {
     char  *report = NULL;
