@@ -86,8 +86,10 @@ struct tblock_context {
     float *const       *after;          /* batch: of mtp.c */
     tblock_observer     observer;
     void               *observer_user;
-    const char         *observed;       /* this alone; NULL: all */
+    bool                only_last;      /* it is shown POOLED_STATE alone */
 };
+
+#define POOLED_STATE "final_norm"       /* what an observer is shown behind the last block */
 
 /* Are these ids of a vocabulary? If not: "WHATtoken 3: expected ..." (USAGE). */
 bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Error *err);

@@ -402,7 +402,8 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
             .before = c->before ? c->before[i] : NULL,
             .state  = c->after ? c->after[i] : NULL
         };
-    forward_observe(c->forward, c->observer, c->observer_user, c->observed);
+    forward_observe(c->forward, c->observer, c->observer_user,
+                    c->only_last ? POOLED_STATE : NULL);
     for (size_t i = 0, n; i < n_items; i += n) {
         n = next_piece(c, items + i, n_items - i);
         for (size_t j = 0; c->states && j < n; j++)
@@ -490,7 +491,7 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
 {
     c->observer      = fn;
     c->observer_user = user;
-    c->observed      = NULL;
+    c->only_last     = false;
 }
 
 RunSettings run_settings(const tblock_context *c, const char *loaded_as)

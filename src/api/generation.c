@@ -746,15 +746,13 @@ typedef struct PooledStep {
     void                     *user;
 } PooledStep;
 
-static const char pooled_state[] = "final_norm";
-
 static void pool_states(void *user, const char *name, size_t first, int n_tok, const float *x,
                         size_t stride)
 {
     const PooledStep *s = user;
     if (s->observer)
         s->observer(s->user, name, first, n_tok, x, stride);
-    if (strcmp(name, pooled_state) != 0)
+    if (strcmp(name, POOLED_STATE) != 0)
         return;
     for (size_t i = 0; i < s->n; i++) {
         tblock_generation *g = s->g[i];
@@ -773,7 +771,7 @@ static bool decode_step(tblock_context *c, tblock_generation *const *g, size_t n
     for (size_t i = 0; i < n; i++)
         if (g[i]->n_items && g[i]->pool.sum && !pool_is_full(&g[i]->pool)) {
             tblock_observe(c, pool_states, &pooled);
-            c->observed = pooled.observer ? NULL : pooled_state;
+            c->only_last = !pooled.observer;
         }
     const bool ok = context_decode(c, c->step, n_items, err);
     tblock_observe(c, pooled.observer, pooled.user);

@@ -25,6 +25,8 @@ typedef struct Order {
 _Static_assert(sizeof(Order) == 512, "the same on every rank");
 
 /* kept: of its sequence (KvSeq), so that all ranks can go back as far. */
+/* Does someone observe the pass? What is shown is gathered first, on all ranks. */
+enum { NOT_SEEN, SEEN, SEEN_LAST /* only POOLED_STATE */ };
 typedef struct OrderItem {
     int32_t  seq, pos, token;
     uint32_t logits : 1, state : 1, kept : 30;
@@ -233,7 +235,9 @@ bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t
     OrderItem *item = malloc(bytes);
     if (!item)
         return no_memory("ranks", err);
-    Order o = { .kind = ORDER_DECODE, .id = c->id, .number = { (int)n, c->observer != NULL } };
+    Order o = { .kind = ORDER_DECODE,
+                .id = c->id,
+                .number = { (int)n, !c->observer ? NOT_SEEN : c->only_last ? SEEN_LAST : SEEN } };
     for (size_t i = 0; i < n; i++) {
         const BatchToken *t = &token[i];
         item[i] = (OrderItem){ .seq    = t->seq,
@@ -493,7 +497,8 @@ static bool follow_decode(Follower *f, tblock_context *c)
     }
     c->before = state ? f->before : NULL;
     c->after  = f->after;
-    tblock_observe(c, f->order.number[1] ? watch_nothing : NULL, NULL);
+    tblock_observe(c, f->order.number[1] != NOT_SEEN ? watch_nothing : NULL, NULL);
+    c->only_last = f->order.number[1] == SEEN_LAST;
     return context_decode(c, f->item, n, f->err);
 }
 

@@ -324,6 +324,68 @@ static void a_token_exchanges_what_is_predicted(void)
     tblock_free(report);
 }
 
+/* ---- Observers ------------------------------------------------------------------------------- */
+
+/* What an observer sees of POOLED_STATE, row by row. */
+typedef struct Seen { pthread_t thread; int width; float *row; size_t n, cap; bool good; } Seen;
+
+static void see(void *user, const char *name, size_t first, int n_tok, const float *x,
+                size_t stride)
+{
+    Seen  *s = user;
+    size_t d = (size_t)s->width, at = s->n;
+    if (strcmp(name, POOLED_STATE) != 0)
+        return;
+    s->n    += (size_t)n_tok * d;
+    s->good &= pthread_equal(s->thread, pthread_self()) && at == first * d
+        && ARRAY_ROOM(s->row, s->cap, s->n);
+    for (size_t t = 0; t < (size_t)n_tok && s->good; t++)
+        memcpy(s->row + at + t * d, x + t * stride, d * sizeof *x);
+}
+
+/* A long prompt. only: the context shows nothing else. */
+static void watch(tblock_model *m, bool only, Seen *s)
+{
+    tblock_item     item[2 * N_TOK];
+    tblock_context *c = m ? tblock_context_new(m, &(tblock_context_options){ .n_ctx = 2 * N_TOK },
+                                               &err)
+                          : NULL;
+    *s = (Seen){ .thread = pthread_self(), .good = true };
+    for (int i = 0; i < 2 * N_TOK; i++)
+        item[i] = (tblock_item){ 0, i, token_at(0, i, 60), false };
+    if (c) {
+        s->width = m->weights.cfg.d_model;
+        tblock_observe(c, see, s);
+        c->only_last = only;
+    }
+    CHECK(c && tblock_decode(c, item, 2 * N_TOK, &err) && s->good, "%s", err.msg);
+    tblock_context_free(c);
+}
+
+/* In the order of the tokens, by the caller's thread, as in one process: also where a block has its
+ * halves side by side, and where all the rest is not shown. */
+static void an_observer_sees_what_it_sees_of_one_process(void)
+{
+    static const char *const path[] = { "models/shakespeare.bin", "tests/data/models/gpt-neox" };
+    for (int i = 0; i < 4 && test_case_state == 0; i++) {
+        Seen          alone, shared;
+        Group         g = { 0 };
+        tblock_model *m = tblock_open(path[i / 2], NULL, &err);
+        watch(m, i % 2, &alone);
+        tblock_close(m);
+        CHECK(group_start(&g, 3, &err), "%s", err.msg);
+        watch(m = ranks_open(&g.rank[0], path[i / 2], NULL, &err), i % 2, &shared);
+        tblock_close(m);
+        CHECK(group_end(&g), "%s", g.error[1].msg);
+        CHECK(shared.n == alone.n && shared.n > 0
+                  && memcmp(shared.row, alone.row, alone.n * sizeof *alone.row) == 0,
+              "%s, %s: other values of %zu, expected %zu", path[i / 2], i % 2 ? "one name" : "all",
+              shared.n, alone.n);
+        free(alone.row);
+        free(shared.row);
+    }
+}
+
 /* As stored, and made of another type by each rank for itself. */
 static void uneven_shapes_have_the_bits_of_one_process(void)
 {
@@ -721,6 +783,7 @@ int main(int argc, char **argv)
     TEST(every_rank_rotates_for_the_same_length);
     TEST(gguf_weights_have_the_bits_of_one_process);
     TEST(a_token_exchanges_what_is_predicted);
+    TEST(an_observer_sees_what_it_sees_of_one_process);
     TEST(a_rank_holds_its_share_of_the_weights);
     TEST(a_rank_holds_what_is_predicted_of_heads_and_states);
     TEST(ranks_share_a_model_that_no_machine_holds);
