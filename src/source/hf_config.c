@@ -851,7 +851,7 @@ static bool read_ids(HfReader *r)
 static bool has_number(const char *allowed, double x)
 {
     for (const char *p = allowed; p; p = strchr(p, '|') ? strchr(p, '|') + 1 : NULL)
-        if (*p >= '0' && *p <= '9' && strtol(p, NULL, 10) == x)
+        if (*p >= '0' && *p <= '9' && (double)strtol(p, NULL, 10) == x)
             return true;
     return false;
 }
