@@ -5,6 +5,9 @@
     bench/ranks/ranks.py network MODEL   as root: two ranks in network namespaces of their own, between which a token bucket
                                          filter limits the rate and the plug-in adds a delay to each exchange, against
                                          what `tblock info --ranks 2` predicts
+    bench/ranks/ranks.py prefill MODEL   two ranks whose exchanges take as long as those of a network, which the plug-in sees
+                                         to: a prompt that is run whole, and a long one, of which one half computes
+                                         while the values of the other travel
     --program build/release/tblock, --rounds 7: timings of each row, of which the median counts; --tokens 32
 """
 import argparse
@@ -21,6 +24,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 RATES, DELAYS = (1, 10), (0, 100, 500)   # Gbit/s; us
+PROMPTS = 127, 512                       # tokens: one that is run whole, and one in halves
 NAMES, SUBNET = ("tblock-first", "tblock-second"), "10.77.0"
 
 
@@ -31,26 +35,38 @@ def out(*command, env=None):
     return r.stdout
 
 
-def decode(options, start, threads, env=None):
-    """Tokens/s of one run of bench, and the GB/s that it read."""
-    text = out(*start, options.program, "bench", options.model, "--quiet", "--json", "--prefill", 0, "--decode", options.tokens,
-               "--depth", 16, "--repeats", 1, "--read-mb", 16, "--threads", threads, env=env)
-    row = json.loads(text)["decode"]
+def bench(options, what, n, start, threads, env=None):
+    """Tokens/s of one run of bench, "decode" or "prefill" of n tokens, and the GB/s that it read."""
+    tokens = {"prefill": 0, "decode": 0, what: n}
+    text = out(*start, options.program, "bench", options.model, "--quiet", "--json", "--prefill", tokens["prefill"],
+               "--decode", tokens["decode"], "--depth", 16, "--repeats", 1, "--read-mb", 16, "--threads", threads, env=env)
+    row = json.loads(text)[what]
     return row["tokens_per_s"], row["gb_per_s"]
 
 
-def in_turns(options, rows):
-    """The median tokens/s of each (start, threads, env), one run of each after the other."""
+def decode(options, start, threads, env=None):
+    return bench(options, "decode", options.tokens, start, threads, env)
+
+
+def in_turns(options, rows, run=decode):
+    """The median tokens/s of each row of arguments of run, one run of each after the other."""
     found = [[] for _ in rows]
     for _ in range(options.rounds):
         for at, row in zip(found, rows):
-            at.append(decode(options, *row)[0])
+            at.append(run(options, *row)[0])
     return [statistics.median(f) for f in found]
 
 
 def local(options):
     one, two = in_turns(options, [((), 2), (("mpirun", "-n", "2"), 1)])
     print(f"1 process x 2 threads {one:.2f} tokens/s, 2 ranks x 1 thread {two:.2f}: {two / one:.2f}")
+
+
+def prefill(options):
+    for rate in RATES:
+        rows = [("prefill", n, ("mpirun", "-n", "2"), 1, {"TBLOCK_RANKS_RATE": str(rate)}) for n in PROMPTS]
+        whole, halves = in_turns(options, rows, bench)
+        print(f"{rate:2d} Gbit/s: {whole:.0f} tokens/s whole, {halves:.0f} in halves: {halves / whole:.2f}", flush=True)
 
 
 # ---- Two machines in one ---------------------------------------------------------------------------------------------
@@ -146,7 +162,7 @@ def network(options):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=["local", "network"])
+    p.add_argument("what", choices=["local", "network", "prefill"])
     p.add_argument("model", type=pathlib.Path)
     p.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/tblock")
     p.add_argument("--rounds", type=int, default=7)
@@ -154,7 +170,7 @@ def main():
     options = p.parse_args()
     options.program, options.model = options.program.resolve(), options.model.resolve()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))   # the namespaces end, too
-    (local if options.what == "local" else network)(options)
+    {"local": local, "network": network, "prefill": prefill}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
 
 void ranks_init(Ranks *r, const RanksCarrier *c)
 {
-    *r = (Ranks){ .rank = c->rank, .size = c->size, .local = c->local, .calls = c->calls,
-                  .carrier = c->carrier };
+    *r = (Ranks){ .rank = c->rank, .size = c->size, .local = c->local, .slow = c->slow,
+                  .calls = c->calls, .carrier = c->carrier };
     pthread_mutex_init(&r->turn, NULL); /* a default mutex cannot fail */
 }
 
@@ -19,13 +19,23 @@ void ranks_free(Ranks *r)
     *r = (Ranks){ 0 };
 }
 
-bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all, bool patient)
+bool ranks_start(Ranks *r, int way, void *data, const size_t *at, bool all, bool away)
 {
-    if (r->error.status || !r->calls->gather(r->carrier, data, at, all, patient, &r->error))
+    if (r->error.status || !r->calls->gather(r->carrier, way, data, at, all, away, &r->error))
         return false;
     r->count.gathers++;
     r->count.gathered_bytes += at[r->size] - at[0];
     return true;
+}
+
+bool ranks_finish(Ranks *r, int way, bool patient)
+{
+    return !r->error.status && r->calls->finish(r->carrier, way, patient, &r->error);
+}
+
+bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all, bool patient)
+{
+    return ranks_start(r, 0, data, at, all, false) && ranks_finish(r, 0, patient);
 }
 
 bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool patient)

@@ -10,23 +10,31 @@
 
 /* ---- What carries the exchanges -------------------------------------------------------------- */
 
+/* Two gathers may be under way at a time, one on each of two ways. */
+enum { RANKS_WAYS = 2 };
+
 /* Every rank makes the same calls in the same order, one at a time. A call that fails (a rank is
  * gone, or stopped all) fills *err; all later ones fail too. */
 typedef struct RanksCalls {
-    /* Rank i has data + at[i] .. data + at[i + 1], and gets the others' parts; with `all` false
-     * only rank 0 gets them. at [size + 1] ascends. */
-    bool (*gather)(void *carrier, void *data, const size_t *at, bool all, bool patient, Error *err);
-    /* Rank 0's data [n_bytes] becomes everyone's. patient, in both: it may take hours until the
-     * others call; else they are in the same pass. */
+    /* Begins a gather. Rank i has data + at[i] .. data + at[i + 1], and gets the others' parts;
+     * with `all` false only rank 0 gets them. at [size + 1] ascends. Both stay as they are until
+     * finish. away: the rank computes before it calls finish, and the gather goes on meanwhile. */
+    bool (*gather)(void *carrier, int way, void *data, const size_t *at, bool all, bool away,
+                   Error *err);
+    /* Ends the gather of this way: the other parts are there. patient, here and below: it may take
+     * hours until the others call; else they are in the same pass. */
+    bool (*finish)(void *carrier, int way, bool patient, Error *err);
+    /* Rank 0's data [n_bytes] becomes everyone's. No gather is under way. */
     bool (*broadcast)(void *carrier, void *data, size_t n_bytes, bool patient, Error *err);
     /* Ends the calls of all ranks, with a message for rank 0. Any thread may call it. */
     void (*stop)(void *carrier, const char *why);
     void (*leave)(void *carrier);  /* frees this rank's end */
 } RanksCalls;
 
-/* One rank's end of a carrier. local: how many of the `size` ranks are on this machine. */
+/* One rank's end of a carrier. local: how many of the `size` ranks are on this machine. slow: a
+ * gather of many bytes takes so long that a rank should compute meanwhile; the same on all. */
 typedef struct RanksCarrier {
-    int rank, size, local; const RanksCalls *calls; void *carrier;
+    int rank, size, local; bool slow; const RanksCalls *calls; void *carrier;
 } RanksCarrier;
 
 /* What went over the interface so far. bytes: of whole vectors, all ranks' parts together. */
@@ -36,6 +44,7 @@ typedef struct RanksCount { uint64_t gathers, gathered_bytes, broadcasts, broadc
 typedef struct tblock_ranks Ranks;
 struct tblock_ranks {
     int               rank, size, local; /* local: ranks on this machine */
+    bool              slow;        /* RanksCarrier */
     const RanksCalls *calls;
     void             *carrier;
     RanksCount        count;
@@ -51,7 +60,9 @@ void ranks_init(Ranks *r, const RanksCarrier *c);
 void ranks_free(Ranks *r);         /* accepts a zeroed one */
 
 /* The calls above. After a failure they do nothing and return false; r->error says why. */
-bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all, bool patient);
+bool ranks_start(Ranks *r, int way, void *data, const size_t *at, bool all, bool away);
+bool ranks_finish(Ranks *r, int way, bool patient);
+bool ranks_gather(Ranks *r, void *data, const size_t *at, bool all, bool patient); /* both */
 bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool patient);
 void ranks_stop(Ranks *r, const char *why);
 
@@ -75,8 +86,10 @@ enum { RANKS_MOST = 256 };
 
 /* ---- ranks_plugin.c -------------------------------------------------------------------------- */
 
-/* What the plug-in libtblock-mpi.so gives (mpi/ranks_mpi.c): its one function, ranks_carrier. */
+/* What the plug-in libtblock-mpi.so gives (mpi/ranks_mpi.c): one function. Its name has the number
+ * of this interface, so that a plug-in of another one is refused. */
 typedef bool (*RanksConnect)(RanksCarrier *out, Error *err);
+#define RANKS_CONNECT ranks_carrier_2
 
 /* Has mpirun started this process as one of several? */
 bool ranks_started(void);

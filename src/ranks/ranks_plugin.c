@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #define PLUGIN "libtblock-mpi.so"
+#define NAME_OF(function) NAME(function)
+#define NAME(function) #function
 
 bool ranks_started(void)
 {
@@ -86,9 +88,10 @@ bool ranks_join(Ranks *r, Error *err)
     if (!plugin)
         return false;
     RanksConnect connect;
-    *(void **)&connect = dlsym(plugin, "ranks_carrier");
+    *(void **)&connect = dlsym(plugin, NAME_OF(RANKS_CONNECT));
     if (!connect)
-        return fail(err, SYSTEM, PLUGIN ": expected the function ranks_carrier, found none");
+        return fail(err, SYSTEM, PLUGIN ": expected the function " NAME_OF(RANKS_CONNECT) ", found "
+                                        "none: it is of another version");
     if (!connect(&c, err))
         return false;
     if (c.size > RANKS_MOST) {

@@ -1,67 +1,99 @@
-/* ranks/ranks_threads.c: ranks that are threads of one process. */
+/* ranks/ranks_threads.c: ranks that are threads of one process. They are said to be slow, so that
+ * tests see what ranks of several machines do. */
 #include "ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What they share. `here` counts the ranks that arrived at the present meeting. */
+/* What they share: on each way, `here` counts the ranks that arrived at the present meeting. */
 typedef struct Room {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
-    int             size, here, users;
-    unsigned        met;
+    int             size, users;
+    struct { int here; unsigned met; } way[RANKS_WAYS];
     Error           stopped;   /* status 0: not */
     struct Seat    *seat;      /* [size] */
-    void           *data[];    /* [size]: of the present call */
 } Room;
 
-typedef struct Seat { Room *room; int rank; } Seat;
+/* What a rank gave to the present call of each way, and when it came. */
+typedef struct Seat {
+    Room *room;
+    int   rank;
+    struct { void *data; const size_t *at; bool gets; unsigned now; } way[RANKS_WAYS];
+} Seat;
 
-/* All ranks arrive before any goes on. */
-static bool meet(Room *m, Error *err)
+/* Counts this rank in. The others go on when it has come. */
+static void arrive(Seat *s, int way)
 {
+    Room *m = s->room;
     pthread_mutex_lock(&m->lock);
-    unsigned now = m->met;
-    if (!m->stopped.status && ++m->here == m->size) {
-        m->here = 0;
-        m->met++;
+    s->way[way].now = m->way[way].met;
+    if (!m->stopped.status && ++m->way[way].here == m->size) {
+        m->way[way].here = 0;
+        m->way[way].met++;
         pthread_cond_broadcast(&m->changed);
     }
-    while (!m->stopped.status && m->met == now)
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* All ranks arrive before any goes on. */
+static bool all_came(const Seat *s, int way, Error *err)
+{
+    Room *m = s->room;
+    pthread_mutex_lock(&m->lock);
+    while (!m->stopped.status && m->way[way].met == s->way[way].now)
         pthread_cond_wait(&m->changed, &m->lock);
-    bool met = m->met != now;
+    bool met = m->way[way].met != s->way[way].now;
     if (!met)
         fail(err, m->stopped.status, "%s", m->stopped.msg);
     pthread_mutex_unlock(&m->lock);
     return met;
 }
 
-static bool gather(void *carrier, void *data, const size_t *at, bool all, bool patient, Error *err)
+static bool meet(Seat *s, int way, Error *err)
 {
-    const Seat *s = carrier;
-    Room       *m = s->room;
+    arrive(s, way);
+    return all_came(s, way, err);
+}
+
+static bool gather(void *carrier, int way, void *data, const size_t *at, bool all, bool away,
+                   Error *err)
+{
+    Seat *s = carrier;
+    (void)away, (void)err;
+    s->way[way].data = data;
+    s->way[way].at   = at;
+    s->way[way].gets = all || s->rank == 0;
+    arrive(s, way);
+    return true;
+}
+
+static bool finish(void *carrier, int way, bool patient, Error *err)
+{
+    Seat         *s  = carrier;
+    const size_t *at = s->way[way].at;
+    char         *to = s->way[way].data;
     (void)patient; /* a thread that waits for a condition takes no time */
-    m->data[s->rank] = data;
-    if (!meet(m, err))
+    if (!all_came(s, way, err))
         return false;
-    for (int i = 0; i < m->size && (all || s->rank == 0); i++)
+    for (int i = 0; i < s->room->size && s->way[way].gets; i++)
         if (i != s->rank)
-            memcpy((char *)data + at[i], (const char *)m->data[i] + at[i], at[i + 1] - at[i]);
-    return meet(m, err); /* before that, others read this rank's part */
+            memcpy(to + at[i], (const char *)s->room->seat[i].way[way].data + at[i],
+                   at[i + 1] - at[i]);
+    return meet(s, way, err); /* before that, others read this rank's part */
 }
 
 static bool broadcast(void *carrier, void *data, size_t n_bytes, bool patient, Error *err)
 {
-    const Seat *s = carrier;
-    Room       *m = s->room;
+    Seat *s = carrier;
     (void)patient;
-    m->data[s->rank] = data;
-    if (!meet(m, err))
+    s->way[0].data = data;
+    if (!meet(s, 0, err))
         return false;
     if (s->rank != 0)
-        memcpy(data, m->data[0], n_bytes);
-    return meet(m, err);
+        memcpy(data, s->room->seat[0].way[0].data, n_bytes);
+    return meet(s, 0, err);
 }
 
 static void stop(void *carrier, const char *why)
@@ -95,10 +127,10 @@ static void leave(void *carrier)
 
 bool ranks_in_process(Ranks *rank, int size, Error *err)
 {
-    static const RanksCalls calls = { gather, broadcast, stop, leave };
+    static const RanksCalls calls = { gather, finish, broadcast, stop, leave };
     if (!check_range("ranks", size, 1, RANKS_MOST, err))
         return false;
-    Room *m    = calloc(1, sizeof *m + (size_t)size * sizeof *m->data);
+    Room *m    = calloc(1, sizeof *m);
     Seat *seat = calloc((size_t)size, sizeof *seat);
     if (!m || !seat) {
         free(m);
@@ -110,8 +142,8 @@ bool ranks_in_process(Ranks *rank, int size, Error *err)
     m->size = m->users = size;
     m->seat = seat;
     for (int i = 0; i < size; i++) {
-        seat[i] = (Seat){ m, i };
-        ranks_init(&rank[i], &(RanksCarrier){ i, size, size, &calls, &seat[i] });
+        seat[i] = (Seat){ .room = m, .rank = i };
+        ranks_init(&rank[i], &(RanksCarrier){ i, size, size, true, &calls, &seat[i] });
     }
     return true;
 }

@@ -5,6 +5,53 @@
 
 #include <string.h>
 
+/* ---- Halves take turns ----------------------------------------------------------------------- */
+
+/* Until it is this half's turn. */
+static void take_turn(const Run *r)
+{
+    pthread_mutex_lock(&r->turn->lock);
+    while (r->turn->whose != r->half)
+        pthread_cond_wait(&r->turn->changed, &r->turn->lock);
+    pthread_mutex_unlock(&r->turn->lock);
+}
+
+/* The other half may go on, if it has not ended. */
+static void give_turn(const Run *r, bool ends)
+{
+    pthread_mutex_lock(&r->turn->lock);
+    if (!r->turn->ended)
+        r->turn->whose = 1 - r->half;
+    r->turn->ended |= ends;
+    pthread_cond_signal(&r->turn->changed);
+    pthread_mutex_unlock(&r->turn->lock);
+}
+
+void run_half(Run *r)
+{
+    if (r->team.thread == 0)
+        take_turn(r);
+    threads_barrier(r->team);
+    transformer(r);
+    threads_barrier(r->team); /* what the others wrote is in the cache, too */
+    if (r->team.thread == 0)
+        give_turn(r, true);
+}
+
+/* Between its start and its end the other half computes. */
+static void gather_in_turn(Run *r, float *data, const size_t *at, bool all)
+{
+    ranks_start(r->ranks, r->half, data, at, all, r->turn);
+    if (r->turn) {
+        give_turn(r, false);
+        take_turn(r);
+        enter(r, "exchange", 0, 0);
+    }
+    ranks_finish(r->ranks, r->half, false);
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
 /* What a rank gives of the rows of the parts: floats. */
 static size_t floats_of(const Run *r, RankCut cut, const GatherPart *part, int n_parts, int rank)
 {
@@ -61,7 +108,7 @@ static void exchange(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_
                    to + at[r->ranks->rank] / sizeof *to, true);
     meet(r);
     if (r->team.thread == 0)
-        ranks_gather(r->ranks, to, at, all, false);
+        gather_in_turn(r, to, at, all);
     meet(r);
     for (int i = 0; !in_place && gets && i < r->ranks->size; i++)
         if (i != r->ranks->rank)

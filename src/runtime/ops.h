@@ -12,6 +12,7 @@
 #ifndef RUNTIME_OPS_H
 #define RUNTIME_OPS_H
 
+#include <pthread.h>
 #include "base/threads.h"
 #include "kernels/kernels.h"
 #include "model/model.h"
@@ -79,6 +80,16 @@ typedef struct Routing {
     float *share;             /* their weights                                               */
 } Routing;
 
+/* Ranks run a long pass in two halves, each with a team of its own. One half computes while the
+ * other's exchange is under way: they take turns. */
+enum { HALVES = RANKS_WAYS };
+typedef struct Turn {
+    pthread_mutex_t lock;
+    pthread_cond_t  changed;
+    int             whose;
+    bool            ended;    /* one half has: the turn stays with the other */
+} Turn;
+
 /* One member's view. All members have the same values, except `team`, `scratch` and what is
  * private. */
 typedef struct Run {
@@ -107,6 +118,8 @@ typedef struct Run {
     bool           own_rows;  /* few tokens: xn and att_out's integers are private */
     float         *exchange;  /* room to gather rows: exchange_floats; NULL without ranks */
     size_t         exchange_floats;
+    Turn          *turn;      /* NULL: the pass is not in halves */
+    int            half;
     RopeTable      rope[2];   /* layers that see all positions; with a window */
     Use            angles;    /* of rope     */
     Use            cached;    /* of kv_cache */
@@ -306,6 +319,8 @@ void gather_parts(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_par
 void gather_act(Run *r, Act *a);         /* all rows, as a->spread says */
 /* Rank 0 gets the logits of the tokens that want them. */
 void gather_logits(Run *r, size_t stride);
+/* Runs the pass in this half's turns. */
+void run_half(Run *r);
 
 /* Rows of one head that a thread multiplies at once. */
 enum { HEAD_ROWS = 64 };

@@ -224,20 +224,26 @@ size_t forward_attention_bytes(const Config *c)
 
 /* ---- The object ------------------------------------------------------------------------------ */
 
-struct Forward {
-    Run         run;             /* shared by all threads */
-    Plan        plan;
+/* What runs the tokens of a pass, or half of them. */
+typedef struct Half {
+    Run         run;             /* shared by all threads of its team */
     Buffers     buffers;
     Span       *span;
     LastRows    last;
+    ThreadPool *pool;
+} Half;
+
+struct Forward {
+    Half        half[HALVES];    /* the second one for long passes of ranks; else empty */
+    ThreadPool *both;            /* one thread for each; NULL: there is no second */
+    Plan        plan;
     double     *inv_freq;
     Profile    *profile;
     int         threads;
     bool        all_threads;     /* even if the work is too small for them */
-    ThreadPool *pool;
     TeamSize    team_size;
     Pages       pages;
-    char       *late_memory;     /* [threads, late_bytes] for weights that are packed later */
+    char       *late_memory;     /* [members, late_bytes] for weights that are packed later */
     size_t      late_bytes;
     float      *lora_memory;     /* for Run.low, then each thread's scratch; NULL: none yet */
     long        n_short, expected; /* short passes so far; still to come, or below 0 */
@@ -264,6 +270,53 @@ static void set_numbers(Run *r, const Config *c)
     r->logit_softcap  = (float)c->logit_softcap;
 }
 
+static void half_free(Half *h)
+{
+    threads_pool_free(h->pool);
+    free(h->buffers.block);
+    free(h->span);
+    free(h->last.token);
+    free(h->last.span);
+    free(h->last.row);
+}
+
+/* Room for max_tok tokens, to which the activations of r point. */
+static bool half_new(Half *h, Run *r, unsigned ints, int max_tok, int threads)
+{
+    size_t n = (size_t)max_tok;
+    h->span  = calloc(n, sizeof *h->span);
+    h->last  = (LastRows){ .token = calloc(n, sizeof *h->last.token),
+                           .span  = calloc(n, sizeof *h->last.span),
+                           .row   = calloc(n, sizeof *h->last.row) };
+    h->pool  = threads_pool_new(threads, false);
+    return buffers_new(&h->buffers, r, ints, max_tok, threads) && h->span && h->last.token
+        && h->last.span && h->last.row;
+}
+
+/* Ranks on several machines run passes of so many tokens in halves: while the values of one half
+ * travel, the other computes. Shorter passes would lose more by reading the weights twice
+ * (docs/ranks.md). Attention in both directions needs the whole text at once. */
+enum { LONG_PASS = 128 };
+static bool in_halves(const Model *m, int max_tok)
+{
+    return m->ranks && m->ranks->slow && max_tok >= LONG_PASS && !m->cfg.bidirectional;
+}
+
+static bool halves_new(Forward *f, int max_tok)
+{
+    Run *r    = &f->half[0].run;
+    int  each = (max_tok + 1) / 2;
+    if (!in_halves(r->model, max_tok))
+        return half_new(&f->half[0], r, f->plan.ints, max_tok, f->threads);
+    f->both = threads_pool_new(HALVES, false);
+    return f->both && half_new(&f->half[1], &(Run){ .model = r->model, .ranks = r->ranks },
+                               f->plan.ints, each, f->threads)
+        && half_new(&f->half[0], r, f->plan.ints, each > LONG_PASS ? each : LONG_PASS, f->threads);
+}
+
+/* All threads that may run at once. */
+static size_t members(const Forward *f) { return (size_t)f->threads * (f->both ? HALVES : 1); }
+
 Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numerics, int max_tok,
                      int threads, int rope_length, Error *err)
 {
@@ -273,45 +326,39 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
         no_memory(NULL, err);
         return NULL;
     }
+    Run *r      = &f->half[0].run;
     f->threads  = threads;
     f->expected = -1;
-    f->pool     = threads_pool_new(threads, false);
-    f->run      = (Run){.model = model, .kernels = kernels, .met = 1, .ranks = model->ranks};
-    f->run.heads    = (Range){ 0, c->heads };
-    f->run.kv_heads = (Range){ 0, c->kv_heads };
-    f->run.delta_heads = (Range){ 0, c->delta_heads };
+    *r = (Run){.model = model, .kernels = kernels, .met = 1, .ranks = model->ranks};
+    r->heads       = (Range){ 0, c->heads };
+    r->kv_heads    = (Range){ 0, c->kv_heads };
+    r->delta_heads = (Range){ 0, c->delta_heads };
     if (model->ranks) {
-        f->run.heads    = rank_heads(c, model->ranks->rank, model->ranks->size);
-        f->run.kv_heads = rank_kv_heads(c, model->ranks->rank, model->ranks->size);
-        f->run.delta_heads = rank_delta_heads(c, model->ranks->rank, model->ranks->size);
+        r->heads       = rank_heads(c, model->ranks->rank, model->ranks->size);
+        r->kv_heads    = rank_kv_heads(c, model->ranks->rank, model->ranks->size);
+        r->delta_heads = rank_delta_heads(c, model->ranks->rank, model->ranks->size);
     }
-    f->span     = calloc((size_t)max_tok, sizeof *f->span);
-    f->last     = (LastRows){ .token = calloc((size_t)max_tok, sizeof *f->last.token),
-                              .span  = calloc((size_t)max_tok, sizeof *f->last.span),
-                              .row   = calloc((size_t)max_tok, sizeof *f->last.row) };
     f->inv_freq = calloc((size_t)c->rotary_dim + 2, sizeof *f->inv_freq);
+    set_numbers(r, c);
+    bool planned  = plan_make(&f->plan, model, numerics);
+    bool ok       = halves_new(f, max_tok);
     f->late_bytes = late_weights_room(model->late);
     if (f->late_bytes)
-        f->late_memory = aligned_alloc(64, (size_t)threads * f->late_bytes);
-    set_numbers(&f->run, c);
-    bool planned = plan_make(&f->plan, model, numerics);
-    bool ok      = buffers_new(&f->buffers, &f->run, f->plan.ints, max_tok, threads);
-    if (!planned || !ok || !f->span || !f->last.token || !f->last.span || !f->last.row
-        || !f->inv_freq || (f->late_bytes && !f->late_memory)) {
+        f->late_memory = aligned_alloc(64, members(f) * f->late_bytes);
+    if (!planned || !ok || !f->inv_freq || (f->late_bytes && !f->late_memory)) {
         fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once",
-             f->buffers.bytes >> 20, max_tok);
+             forward_bytes(f) >> 20, max_tok);
         forward_free(f);
         return NULL;
     }
     for (int i = 0; i < 2; i++) {
-        RopeTable *table = &f->run.rope[i];
+        RopeTable *table = &r->rope[i];
         double    *freq  = f->inv_freq + i * (c->rotary_dim / 2);
         config_inv_freq(c, i == 1, model->rope_factors, rope_length, freq, &table->factor);
         table->inv_freq = freq;
     }
-    f->run.span    = f->span;
-    f->run.layer   = f->plan.layer;
-    f->run.lm_head = &f->plan.lm_head;
+    r->layer   = f->plan.layer;
+    r->lm_head = &f->plan.lm_head;
     return f;
 }
 
@@ -319,15 +366,12 @@ void forward_free(Forward *f)
 {
     if (!f)
         return;
-    threads_pool_free(f->pool);
+    for (int i = 0; i < HALVES; i++)
+        half_free(&f->half[i]);
+    threads_pool_free(f->both);
     plan_free(&f->plan);
-    free(f->buffers.block);
     free(f->late_memory);
     free(f->lora_memory);
-    free(f->span);
-    free(f->last.token);
-    free(f->last.span);
-    free(f->last.row);
     free(f->inv_freq);
     free(f);
 }
@@ -336,55 +380,62 @@ void forward_all_threads(Forward *f) { f->all_threads = true; }
 
 void forward_pin_threads(Forward *f)
 {
-    threads_pool_free(f->pool);
-    f->pool = threads_pool_new(f->threads, true);
+    for (int i = 0; i < (f->both ? HALVES : 1); i++) {
+        threads_pool_free(f->half[i].pool);
+        f->half[i].pool = threads_pool_new(f->threads, true);
+    }
+}
+
+static size_t lora_rows(const Forward *f)
+{
+    return (size_t)f->half[0].buffers.max_tok + (size_t)f->half[1].buffers.max_tok;
 }
 
 /* Of room for products with adapters; none without columns. */
 static size_t lora_bytes(const Forward *f, size_t columns)
 {
-    return columns ? (size_t)f->buffers.max_tok * columns * sizeof(float)
-                         + (size_t)f->threads * lora_scratch_bytes()
-                   : 0;
+    return columns ? lora_rows(f) * columns * sizeof(float) + members(f) * lora_scratch_bytes() : 0;
 }
 
 bool forward_lora(Forward *f, const LoraSet *const *of_seq, const LoraSet *widest, Error *err)
 {
-    size_t columns = f->run.low.stride;
-    for (int i = 0; widest && i < (f->run.model->cfg.n_layers + 1) * INPUT_COUNT; i++) {
+    Run   *r       = &f->half[0].run;
+    size_t columns = r->low.stride;
+    for (int i = 0; widest && i < (r->model->cfg.n_layers + 1) * INPUT_COUNT; i++) {
         size_t n = (size_t)lora_columns(widest, i);
         columns  = n > columns ? n : columns;
     }
-    if (columns > f->run.low.stride) {
+    if (columns > r->low.stride) {
         float *memory = aligned_alloc(64, lora_bytes(f, columns));
         if (!memory)
             return fail(err, SYSTEM, "out of memory for adapters: %zu MB",
                         lora_bytes(f, columns) >> 20);
         free(f->lora_memory);
-        f->lora_memory      = memory;
-        f->run.low          = (Act){ .data = memory, .stride = columns, .width = (int)columns };
-        f->run.lora_scratch = memory + (size_t)f->buffers.max_tok * columns;
+        f->lora_memory  = memory;
+        r->low          = (Act){ .data = memory, .stride = columns, .width = (int)columns };
+        r->lora_scratch = memory + lora_rows(f) * columns;
     }
-    f->run.lora = of_seq;
+    r->lora = of_seq;
     return true;
 }
 
 size_t forward_bytes(const Forward *f)
 {
-    return f->buffers.bytes + (size_t)f->threads * f->late_bytes + lora_bytes(f, f->run.low.stride);
+    return f->half[0].buffers.bytes + f->half[1].buffers.bytes + members(f) * f->late_bytes
+        + lora_bytes(f, f->half[0].run.low.stride);
 }
 
 void forward_observe(Forward *f, ForwardObserver observer, void *user, const char *only)
 {
-    f->run.observed      = only;
-    f->run.observer      = observer;
-    f->run.observer_user = user;
+    f->half[0].run.observed      = only;
+    f->half[0].run.observer      = observer;
+    f->half[0].run.observer_user = user;
 }
 
 void forward_watch_attention(Forward *f, AttentionRow row, void *user)
 {
-    f->run.attention_row  = row;
-    f->run.attention_user = user;
+    f->half[0].run.attention_row  = row;
+    f->half[0].run.attention_user = user;
 }
 
 /* The team's first member calls the observer. The others meet it before they next write x. */
@@ -407,27 +458,32 @@ void forward_profile(Forward *f, Profile *p) { f->profile = p; }
 
 /* ---- The team -------------------------------------------------------------------------------- */
 
-static void *late_scratch(const Forward *f, Team team)
+static void *late_scratch(const Forward *f, size_t member)
 {
-    return f->late_memory ? f->late_memory + (size_t)team.thread * f->late_bytes : NULL;
+    return f->late_memory ? f->late_memory + member * f->late_bytes : NULL;
 }
 
 /* One thread's pass: its own copy of the Run, with its private memory. */
-static void run_member(void *arg, Team team)
+static void run_member(Forward *f, const Half *h, Team team)
 {
-    Forward *f = arg;
-    Run      r = f->run;
-    r.team     = team;
-    r.profile  = team.thread == 0 ? f->profile : NULL;
-    r.thread_bytes = f->buffers.thread_bytes;
-    r.late_scratch = late_scratch(f, team);
+    Run    r      = h->run;
+    size_t member = (size_t)(r.half * f->threads + team.thread);
+    r.team         = team;
+    r.profile      = team.thread == 0 ? f->profile : NULL;
+    r.thread_bytes = h->buffers.thread_bytes;
+    r.late_scratch = late_scratch(f, member);
     r.low_input    = -1;
     if (r.lora)
-        r.lora_scratch += (size_t)team.thread * lora_scratch_bytes() / sizeof(float);
-    place_own(&f->buffers, &r,
-              f->buffers.thread_memory + (size_t)team.thread * f->buffers.thread_bytes);
-    transformer(&r);
+        r.lora_scratch += member * lora_scratch_bytes() / sizeof(float);
+    place_own(&h->buffers, &r, h->buffers.thread_memory + (size_t)team.thread * r.thread_bytes);
+    if (r.turn)
+        run_half(&r);
+    else
+        transformer(&r);
 }
+
+static void run_first(void *f, Team team) { run_member(f, &((Forward *)f)->half[0], team); }
+static void run_second(void *f, Team team) { run_member(f, &((Forward *)f)->half[1], team); }
 
 /* Joins tokens that follow each other in the same sequence into spans. */
 static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
@@ -445,11 +501,11 @@ static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
 
 /* Tokens whose logits nobody wants end behind the K and V of the last block, unless someone watches
  * them. Rows that each member has for itself stay: they are few. */
-static void choose_last_rows(Forward *f, const BatchToken *token, int n_tok)
+static void choose_last_rows(Half *h, const BatchToken *token, int n_tok)
 {
-    LastRows *w = &f->last;
-    f->run.last = NULL;
-    if (f->run.observer || f->run.attention_row || n_tok <= OWN_ROWS)
+    LastRows *w = &h->last;
+    h->run.last = NULL;
+    if (h->run.observer || h->run.attention_row || n_tok <= OWN_ROWS)
         return;
     w->n_tok = 0;
     for (int t = 0; t < n_tok; t++)
@@ -458,7 +514,7 @@ static void choose_last_rows(Forward *f, const BatchToken *token, int n_tok)
             w->row[w->n_tok++] = t;
         }
     w->n_spans = cut_into_spans(w->span, w->token, w->n_tok);
-    f->run.last = w->n_tok < n_tok ? w : NULL;
+    h->run.last = w->n_tok < n_tok ? w : NULL;
 }
 
 /* Another thread pays only if its share of the work takes longer than the meetings that it adds:
@@ -469,7 +525,7 @@ static int useful_threads(const Forward *f, int n_tok)
     if (f->all_threads)
         return f->threads;
     enum { BYTES_PER_THREAD = 16 << 20 }; /* weights times tokens; 16 MB take about 300 us */
-    const Model *m     = f->run.model;
+    const Model *m     = f->half[0].run.model;
     size_t       bytes = m->bytes_per_token / (m->ranks ? (size_t)m->ranks->size : 1),
            work        = bytes / BYTES_PER_THREAD * (size_t)n_tok
         + bytes % BYTES_PER_THREAD * (size_t)n_tok / BYTES_PER_THREAD;
@@ -483,11 +539,23 @@ static void run_team(Forward *f, int n_tok)
     int most = useful_threads(f, n_tok);
     if (most > 1 && n_tok <= SHORT_PASS) {
         int    n     = team_size(&f->team_size, most);
-        double start = clock_seconds(), slept = threads_pool_run(f->pool, n, run_member, f);
+        double start = clock_seconds(), slept = threads_pool_run(f->half[0].pool, n, run_first, f);
         team_size_note(&f->team_size, most, n, clock_seconds() - start, slept);
     } else {
-        threads_pool_run(f->pool, most, run_member, f);
+        threads_pool_run(f->half[0].pool, most, run_first, f);
     }
+}
+
+static void run_one(void *arg, Team team)
+{
+    Forward *f    = arg;
+    Half    *h    = &f->half[team.thread];
+    int      most = useful_threads(f, h->run.n_tok);
+    if (team.n_threads < HALVES) {
+        ranks_stop(h->run.ranks, "expected a thread for each half of a pass, found one for both");
+        h->run.turn->ended = true; /* of the half that nobody runs */
+    }
+    threads_pool_run(h->pool, most, team.thread ? run_second : run_first, f);
 }
 
 /* ---- Weights that are packed later ----------------------------------------------------------- */
@@ -495,17 +563,17 @@ static void run_team(Forward *f, int n_tok)
 static void pack_share(void *arg, Team team)
 {
     const Forward *f = arg;
-    late_weights_pack(f->run.model->late, team, late_scratch(f, team));
+    late_weights_pack(f->half[0].run.model->late, team, late_scratch(f, (size_t)team.thread));
 }
 
 static void pack_late_weights(Forward *f, bool now)
 {
-    LateWeights *late = f->run.model->late;
+    LateWeights *late = f->half[0].run.model->late;
     if (late_weights_optional(late)
         && (f->pages == PAGES_FILE || (f->pages == PAGES_AUTO && !late_weights_roomy(late))))
         return;
     if (late_weights_due(late, now))
-        threads_pool_run(f->pool, useful_threads(f, 1), pack_share, f);
+        threads_pool_run(f->half[0].pool, useful_threads(f, 1), pack_share, f);
 }
 
 /* ---- Huge pages for weights in a mapped file ------------------------------------------------- */
@@ -523,8 +591,8 @@ static void move_share(void *arg, Team team)
 static void move_weights(Forward *f, size_t n)
 {
     size_t  threads = (size_t)f->threads;
-    MoveJob job     = { f->run.model->pages, (n + threads - 1) / threads };
-    threads_pool_run(f->pool, f->threads, move_share, &job);
+    MoveJob job     = { f->half[0].run.model->pages, (n + threads - 1) / threads };
+    threads_pool_run(f->half[0].pool, f->threads, move_share, &job);
 }
 
 void forward_pages(Forward *f, Pages pages)
@@ -532,7 +600,7 @@ void forward_pages(Forward *f, Pages pages)
     f->pages = pages;
     if (pages != PAGES_AUTO)
         pack_late_weights(f, true);
-    if (pages == PAGES_HUGE && f->run.model->pages)
+    if (pages == PAGES_HUGE && f->half[0].run.model->pages)
         move_weights(f, SIZE_MAX / 2);
 }
 
@@ -544,7 +612,7 @@ void forward_expect(Forward *f, long n_passes) { f->expected = n_passes; }
 static bool moving_pays(const Forward *f)
 {
     enum { PASSES = 96 };
-    const Model *m     = f->run.model;
+    const Model *m     = f->half[0].run.model;
     double       whole = (double)weight_pages_bytes(m->pages) / (double)m->bytes_per_token;
     long         more  = f->expected >= 0 ? f->expected : f->n_short;
     return weight_pages_roomy(m->pages) && (double)more >= PASSES * (whole > 1 ? whole : 1);
@@ -555,23 +623,57 @@ static bool moving_pays(const Forward *f)
 static void move_some_weights(Forward *f)
 {
     enum { STEPS = 16 };
-    WeightPages *p = f->run.model->pages;
+    WeightPages *p = f->half[0].run.model->pages;
     if (!p || f->pages != PAGES_AUTO || weight_pages_done(p))
         return;
     if (weight_pages_begun(p) || moving_pays(f))
         move_weights(f, weight_pages_bytes(p) / HUGE_PAGE / STEPS + 1);
 }
 
+static void set_tokens(Half *h, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
+{
+    h->run.kv_cache = kv;
+    h->run.token    = token;
+    h->run.n_tok    = n_tok;
+    h->run.first    = first;
+    h->run.span     = h->span;
+    h->run.n_spans  = cut_into_spans(h->span, token, n_tok);
+    choose_last_rows(h, token, n_tok);
+}
+
+/* The second half has the settings of the first, and memory of its own. */
+static void run_halves(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
+{
+    Half *one = &f->half[0], *two = &f->half[1];
+    int   n   = (n_tok + 1) / 2;
+    Turn  turn = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false };
+    set_tokens(one, kv, token, n, first);
+    if (one->run.observer) { /* it is called in the order of the tokens, by this thread */
+        run_team(f, n);
+        set_tokens(one, kv, token + n, n_tok - n, first + (size_t)n);
+        run_team(f, n_tok - n);
+        return;
+    }
+    one->run.turn = &turn;
+    two->run      = one->run;
+    two->run.half = 1;
+    if (two->run.low.data)
+        two->run.low.data += (size_t)n * two->run.low.stride;
+    place(&two->buffers, &two->run, two->buffers.block);
+    set_tokens(two, kv, token + n, n_tok - n, first + (size_t)n);
+    threads_pool_run(f->both, HALVES, run_one, f);
+    one->run.turn = NULL;
+}
+
 void forward(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
 {
-    f->run.kv_cache = kv;
-    f->run.token    = token;
-    f->run.n_tok    = n_tok;
-    f->run.first    = first;
-    f->run.n_spans  = cut_into_spans(f->span, token, n_tok);
-    choose_last_rows(f, token, n_tok);
     pack_late_weights(f, false);
-    run_team(f, n_tok);
+    if (f->both && n_tok >= LONG_PASS) {
+        run_halves(f, kv, token, n_tok, first);
+    } else {
+        set_tokens(&f->half[0], kv, token, n_tok, first);
+        run_team(f, n_tok);
+    }
     if (f->profile)
         profile_enter(f->profile, NULL, 0, 0);
     for (int t = 0; t < n_tok; t++)

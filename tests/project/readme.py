@@ -201,7 +201,8 @@ def options_of_other_pages_exist():
 
 def files_and_functions_of_all_pages_exist():
     names = set(re.findall(r"\b\w+", "".join((ROOT / "src" / h).read_text(encoding="utf-8") for h in ("tblock.h", "tblock_tools.h"))))
-    names |= {"TBLOCK_TEST_DATA", "TBLOCK_MPI", "TBLOCK_RANKS_TIMEOUT", "TBLOCK_RANKS_DELAY", "TBLOCK_ISA"}  # of the environment
+    names |= {"TBLOCK_TEST_DATA", "TBLOCK_MPI", "TBLOCK_RANKS_TIMEOUT", "TBLOCK_RANKS_DELAY", "TBLOCK_RANKS_RATE",
+              "TBLOCK_ISA"}  # of the environment
     for page, text in [("README.md", README), *other_pages()]:
         for path in re.findall(r"`((?:src|tests|tools|docs|bench)/[a-z0-9_./-]+)`", text):
             need((ROOT / path).exists(), f"{page}: {path}: no such file")

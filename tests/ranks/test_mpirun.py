@@ -38,9 +38,9 @@ def alone(*args, **options):
     return subprocess.run([TBLOCK, *map(str, args)], capture_output=True, timeout=MOST, cwd=TEMP, **options)
 
 
-def same(n, *args, **options):
+def same(n, *args, env=None, **options):
     """What n ranks print is what one process prints."""
-    shared, one = mpirun(n, TBLOCK, *args, **options), alone(*args, **options)
+    shared, one = mpirun(n, TBLOCK, *args, env=env, **options), alone(*args, **options)
     need(one.returncode == 0, f"{args}: alone: {one.stderr.decode()}")
     need(shared.returncode == 0, f"{args}: {n} ranks: status {shared.returncode}: {shared.stderr.decode()[-500:]}")
     need(shared.stdout == one.stdout and one.stdout, f"{args}: {n} ranks print {shared.stdout[:200]}, not {one.stdout[:200]}")
@@ -95,6 +95,9 @@ def logits_are_those_of_one_process():
 
 def eval_and_chat_are_those_of_one_process():
     same(2, "eval", SHIPPED, ROOT / "models" / "as-you-like-it.txt", "--ctx", "128", "--json")
+    for threads in (1, 2):   # over a slow network, a window is run in two halves
+        same(2, "eval", SHIPPED, ROOT / "models" / "as-you-like-it.txt", "--ctx", "250", "--json", "--threads", threads,
+             env={"TBLOCK_RANKS_RATE": "0.1", "TBLOCK_RANKS_DELAY": "50"})
     same(3, "chat", SHIPPED, "--chat-format", "alpaca", "-n", "12", "--temp", "0", input=b"Who are you?\nAnd now?\n")
 
 

@@ -35,14 +35,16 @@ static int32_t token_at(int seq, int pos, int vocab)
     return (int32_t)((h ^ h >> 15) % (uint32_t)vocab);
 }
 
-/* Positions from .. to - 1 of sequences 0 and 1, `piece` of each at a time, in one batch. */
+/* Positions from .. to - 1 of sequences 0 and 1, `piece` of each at a time, in one batch: a few of
+ * sequence 1, all of 0, the rest of 1. So where ranks halve a long batch, they cut a sequence. */
 static bool decode(const Case *c, tblock_context *x, int from, int to, int piece, float *out)
 {
     tblock_item item[2 * N_TOK];
     for (int at = from; at < to; at += piece) {
-        int n = 0;
-        for (int s = 0; s < 2; s++)
-            for (int pos = at; pos < to && pos < at + piece; pos++)
+        int n = 0, end = at + piece < to ? at + piece : to, few = at + (end - at) / 7;
+        struct { int seq, from, to; } part[] = { { 1, at, few }, { 0, at, end }, { 1, few, end } };
+        for (int i = 0; i < 3; i++)
+            for (int s = part[i].seq, pos = part[i].from; pos < part[i].to; pos++)
                 item[n++] = (tblock_item){ s, pos, token_at(s, pos, c->vocab), true };
         if (!tblock_decode(x, item, (size_t)n, &err))
             return false;
@@ -104,7 +106,7 @@ static void check_again(const Case *c, tblock_context *x, int size, bool back)
 static void check_group(const Case *c, int size, const char *kv, bool back)
 {
     static const struct { int threads, piece, n_batch; } run[] = {
-        { 1, N_TOK, 0 }, { 2, N_TOK, 48 }, { 1, 16, 0 }, { 2, 1, 0 }
+        { 1, N_TOK, 0 }, { 2, N_TOK, 48 }, { 1, 16, 0 }, { 2, 1, 0 }, { 2, N_TOK, 0 }
     };
     Group g = { 0 };
     if (!group_start(&g, size, &err)) {
@@ -247,17 +249,18 @@ static void models_with_states_have_the_bits_of_one_process(void)
 
 /* ---- Exchanges ------------------------------------------------------------------------------- */
 
-/* A prompt takes as many exchanges as a token. Of its last block only one row goes on, of which
- * nothing is gathered that a token alone would not. */
-static void check_prompt(tblock_context *c, const Ranks *r, int expected)
+/* A prompt takes as many exchanges as a token, or each half of a long one. Of its last block only
+ * the rows go on whose logits are wanted; nothing is gathered that a token alone would not. */
+static void check_prompt(tblock_context *c, const Ranks *r, int first, int n, int expected)
 {
-    tblock_item item[8] = { { 0 } };
-    for (int i = 0; i < 8; i++)
-        item[i] = (tblock_item){ 0, 1 + i, 1, i == 7 };
+    tblock_item item[2 * N_TOK] = { { 0 } };
+    for (int i = 0; i < n; i++)
+        item[i] = (tblock_item){ 0, first + i, 1, i == n - 1 || i == 0 };
     RanksCount before = r->count;
-    CHECK(tblock_decode(c, item, 8, &err), "%s", err.msg);
-    CHECK((int)(r->count.gathers - before.gathers) == expected, "%d exchanges of a prompt, not %d",
-          (int)(r->count.gathers - before.gathers), expected);
+    CHECK(tblock_decode(c, item, (size_t)n, &err), "%s", err.msg);
+    CHECK((int)(r->count.gathers - before.gathers) == expected,
+          "%d exchanges of a prompt of %d tokens, not %d", (int)(r->count.gathers - before.gathers),
+          n, expected);
 }
 
 /* A token that is decoded alone exchanges what rank_exchange says, to the byte. */
@@ -280,7 +283,9 @@ static void check_exchanges(const char *path)
               "%s: %d exchanges of %d, %d bytes of %d", path,
               (int)(after.gathers - before.gathers), x.gathers,
               (int)(after.gathered_bytes - before.gathered_bytes), (int)x.bytes);
-        check_prompt(c, &g.rank[0], x.gathers);
+        check_prompt(c, &g.rank[0], 1, 8, x.gathers);
+        if (c->n_ctx >= 1 + 8 + 2 * N_TOK && m->weights.cfg.n_experts == 0) /* they come in waves */
+            check_prompt(c, &g.rank[0], 9, 2 * N_TOK, 2 * x.gathers);
     }
     tblock_context_free(c);
     tblock_close(m);
@@ -343,7 +348,7 @@ static void see(void *user, const char *name, size_t first, int n_tok, const flo
         memcpy(s->row + at + t * d, x + t * stride, d * sizeof *x);
 }
 
-/* A long prompt. only: the context shows nothing else. */
+/* A prompt that ranks halve. only: the context shows nothing else. */
 static void watch(tblock_model *m, bool only, Seen *s)
 {
     tblock_item     item[2 * N_TOK];

@@ -8,18 +8,36 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+/* One exchange under way. */
+typedef struct Way {
+    MPI_Request request;
+    int         done;
+    double      due;             /* it takes at least until then: a slow network, to try */
+    bool        away;
+    int        *count, *first;   /* [size] */
+} Way;
+
+/* MPI sends and receives while one of its functions runs. So while this rank computes, a thread of
+ * our own calls one. */
 typedef struct Carrier {
     int      rank, size;
     double   patience;      /* seconds to wait for others in a pass */
-    double   delay;         /* seconds that an exchange takes at least: a slow network, to try */
+    double   delay, per_byte; /* of that network: seconds of a message, and of a byte */
+    double   free;          /* when its line has carried what was sent before */
     MPI_Comm comm;
-    int     *count, *first; /* [size] */
+    Way      way[RANKS_WAYS];
+    pthread_mutex_t lock;   /* of calls of MPI, and all below */
+    pthread_cond_t  changed;
+    pthread_t       helper;
+    bool            has_helper, waits, end; /* waits: someone else calls MPI at present */
+    int             away;   /* exchanges that it cares for */
 } Carrier;
 
 static void stop(void *carrier, const char *why)
@@ -31,25 +49,48 @@ static void stop(void *carrier, const char *why)
     MPI_Abort(MPI_COMM_WORLD, SYSTEM);
 }
 
+static void nap(long us) { nanosleep(&(struct timespec){ 0, us * 1000 }, NULL); }
+
+/* Is this exchange over? Any thread may ask. */
+static bool done(Carrier *c, Way *w)
+{
+    pthread_mutex_lock(&c->lock);
+    if (!w->done)
+        MPI_Test(&w->request, &w->done, MPI_STATUS_IGNORE);
+    bool is = w->done;
+    pthread_mutex_unlock(&c->lock);
+    return is;
+}
+
+/* bytes: that this rank gets. */
+static void begin(Carrier *c, Way *w, size_t bytes)
+{
+    w->done = 0;
+    w->due  = 0;
+    if (c->delay > 0 || c->per_byte > 0) {
+        double now = MPI_Wtime();
+        c->free    = (c->free > now ? c->free : now) + (double)bytes * c->per_byte;
+        w->due     = c->free + c->delay;
+    }
+}
+
 /* Waits for an exchange: with a processor for some milliseconds, because the next token hangs on
  * it, and asleep after that. */
-static void wait_for(Carrier *c, MPI_Request *request, bool patient)
+static void wait_for(Carrier *c, Way *w, bool patient)
 {
     enum { SPINS = 256 };
     double start = MPI_Wtime();
-    int    done  = 0;
     for (unsigned i = 0;; i++) {
-        if (!done)
-            MPI_Test(request, &done, MPI_STATUS_IGNORE);
-        double waited = c->delay > 0 || i >= SPINS ? MPI_Wtime() - start : 0;
-        if (done && waited >= c->delay)
+        bool   is     = done(c, w);
+        double waited = i >= SPINS ? MPI_Wtime() - start : 0;
+        if (is && (w->due == 0 || MPI_Wtime() >= w->due))
             return;
-        if (done || i < SPINS)
+        if (is || i < SPINS)
             continue;
         if (waited < 0.005)
             sched_yield();
         else
-            nanosleep(&(struct timespec){ 0, waited < 1 ? 50000 : 1000000 }, NULL);
+            nap(waited < 1 ? 50 : 1000);
         /* rank 0 is the first to lose patience, and its line the only one */
         if (!patient && waited > c->patience + (c->rank ? 10 : 0)) {
             char why[128];
@@ -67,47 +108,125 @@ static void check_size(Carrier *c, size_t n_bytes)
         stop(c, "an exchange between ranks: expected at most 2 GB, found more");
 }
 
-static bool gather(void *carrier, void *data, const size_t *at, bool all, bool patient, Error *err)
+static sigset_t no_signals(void)
 {
-    Carrier    *c = carrier;
-    MPI_Request request;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    return before;
+}
+
+/* The helper's life: it looks after exchanges that nobody waits for yet. */
+static void *help(void *carrier)
+{
+    enum { PAUSE_US = 500 }; /* at 10 Gbit/s, 600 kB: less than a socket holds */
+    Carrier *c = carrier;
+    pthread_mutex_lock(&c->lock);
+    while (!c->end) {
+        if (c->away == 0)
+            pthread_cond_wait(&c->changed, &c->lock);
+        for (int i = 0; i < RANKS_WAYS && c->away; i++)
+            if (!c->way[i].done && !c->waits)
+                MPI_Test(&c->way[i].request, &c->way[i].done, MPI_STATUS_IGNORE);
+        pthread_mutex_unlock(&c->lock);
+        nap(PAUSE_US);
+        pthread_mutex_lock(&c->lock);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return NULL;
+}
+
+/* Under the lock. Without a helper the exchange goes on when this rank waits for it. */
+static void leave_to_helper(Carrier *c)
+{
+    if (!c->has_helper) {
+        sigset_t before = no_signals();
+        c->has_helper   = pthread_create(&c->helper, NULL, help, c) == 0;
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+    }
+    c->away++;
+    pthread_cond_signal(&c->changed);
+}
+
+static bool gather(void *carrier, int way, void *data, const size_t *at, bool all, bool away,
+                   Error *err)
+{
+    Carrier *c = carrier;
+    Way     *w = &c->way[way];
     (void)err;
     check_size(c, at[c->size]);
     for (int i = 0; i < c->size; i++) {
-        c->first[i] = (int)at[i];
-        c->count[i] = (int)(at[i + 1] - at[i]);
+        w->first[i] = (int)at[i];
+        w->count[i] = (int)(at[i + 1] - at[i]);
     }
+    pthread_mutex_lock(&c->lock);
+    begin(c, w, at[c->size] - (size_t)w->count[c->rank]);
     if (all)
-        MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, data, c->count, c->first, MPI_BYTE, c->comm,
-                        &request);
+        MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_BYTE, data, w->count, w->first, MPI_BYTE, c->comm,
+                        &w->request);
     else if (c->rank == 0)
-        MPI_Igatherv(MPI_IN_PLACE, 0, MPI_BYTE, data, c->count, c->first, MPI_BYTE, 0, c->comm,
-                     &request);
+        MPI_Igatherv(MPI_IN_PLACE, 0, MPI_BYTE, data, w->count, w->first, MPI_BYTE, 0, c->comm,
+                     &w->request);
     else
-        MPI_Igatherv((char *)data + at[c->rank], c->count[c->rank], MPI_BYTE, NULL, NULL, NULL,
-                     MPI_BYTE, 0, c->comm, &request);
-    wait_for(c, &request, patient);
+        MPI_Igatherv((char *)data + at[c->rank], w->count[c->rank], MPI_BYTE, NULL, NULL, NULL,
+                     MPI_BYTE, 0, c->comm, &w->request);
+    w->away = away;
+    if (away)
+        leave_to_helper(c);
+    pthread_mutex_unlock(&c->lock);
+    return true;
+}
+
+static void set_waits(Carrier *c, bool waits, int away)
+{
+    pthread_mutex_lock(&c->lock);
+    c->waits = waits;
+    c->away -= away;
+    pthread_mutex_unlock(&c->lock);
+}
+
+static bool finish(void *carrier, int way, bool patient, Error *err)
+{
+    Carrier *c = carrier;
+    Way     *w = &c->way[way];
+    (void)err;
+    set_waits(c, true, w->away);
+    wait_for(c, w, patient);
+    set_waits(c, false, 0);
     return true;
 }
 
 static bool broadcast(void *carrier, void *data, size_t n_bytes, bool patient, Error *err)
 {
-    Carrier    *c = carrier;
-    MPI_Request request;
+    Carrier *c = carrier;
+    Way     *w = &c->way[0];
     (void)err;
     check_size(c, n_bytes);
-    MPI_Ibcast(data, (int)n_bytes, MPI_BYTE, 0, c->comm, &request);
-    wait_for(c, &request, patient && c->rank > 0); /* those that wait for rank 0 are there */
+    pthread_mutex_lock(&c->lock);
+    begin(c, w, n_bytes);
+    MPI_Ibcast(data, (int)n_bytes, MPI_BYTE, 0, c->comm, &w->request);
+    pthread_mutex_unlock(&c->lock);
+    wait_for(c, w, patient && c->rank > 0); /* those that wait for rank 0 are there */
     return true;
 }
 
 static void leave(void *carrier)
 {
     Carrier *c = carrier;
+    pthread_mutex_lock(&c->lock);
+    c->end = true;
+    pthread_cond_signal(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+    if (c->has_helper)
+        pthread_join(c->helper, NULL);
     MPI_Comm_free(&c->comm);
     MPI_Finalize();
-    free(c->count);
-    free(c->first);
+    for (int i = 0; i < RANKS_WAYS; i++) {
+        free(c->way[i].count);
+        free(c->way[i].first);
+    }
+    pthread_mutex_destroy(&c->lock);
+    pthread_cond_destroy(&c->changed);
     free(c);
 }
 
@@ -121,14 +240,20 @@ static bool failed(Error *err, const char *why)
 /* The threads that MPI starts take no signals: they are the program's, which may wait for them. */
 static bool start_mpi(void)
 {
-    sigset_t all, before;
     int      has;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool ok = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has) == MPI_SUCCESS
+    sigset_t before = no_signals();
+    bool     ok     = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &has) == MPI_SUCCESS
         && has >= MPI_THREAD_SERIALIZED;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ok;
+}
+
+/* Do some of the ranks have a network between them, or try one? */
+static bool any_slow(const Carrier *c, int local)
+{
+    int slow = local < c->size || c->delay > 0 || c->per_byte > 0;
+    MPI_Allreduce(MPI_IN_PLACE, &slow, 1, MPI_INT, MPI_MAX, c->comm);
+    return slow;
 }
 
 static int on_this_machine(MPI_Comm all)
@@ -142,15 +267,17 @@ static int on_this_machine(MPI_Comm all)
 }
 
 __attribute__((visibility("default")))
-bool ranks_carrier(RanksCarrier *out, Error *err)
+bool RANKS_CONNECT(RanksCarrier *out, Error *err)
 {
-    static const RanksCalls calls = { gather, broadcast, stop, leave };
-    const char *patience = getenv("TBLOCK_RANKS_TIMEOUT"), *delay = getenv("TBLOCK_RANKS_DELAY");
+    static const RanksCalls calls = { gather, finish, broadcast, stop, leave };
+    const char *patience = getenv("TBLOCK_RANKS_TIMEOUT"), *delay = getenv("TBLOCK_RANKS_DELAY"),
+               *rate     = getenv("TBLOCK_RANKS_RATE");
     Carrier    *c = calloc(1, sizeof *c);
     if (!c)
         return failed(err, "mpi: out of memory");
     c->patience = patience ? atof(patience) : 60;
     c->delay    = delay ? atof(delay) / 1e6 : 0;
+    c->per_byte = rate && atof(rate) > 0 ? 8e-9 / atof(rate) : 0;
     if (!start_mpi()) {
         free(c);
         return failed(err, "mpi: expected an MPI that several threads may call in turn");
@@ -158,12 +285,21 @@ bool ranks_carrier(RanksCarrier *out, Error *err)
     MPI_Comm_dup(MPI_COMM_WORLD, &c->comm); /* errors end all: the default of MPI */
     MPI_Comm_rank(c->comm, &c->rank);
     MPI_Comm_size(c->comm, &c->size);
-    c->count = calloc((size_t)c->size, sizeof *c->count);
-    c->first = calloc((size_t)c->size, sizeof *c->first);
-    if (!c->count || !c->first) {
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    bool roomy = true;
+    for (int i = 0; i < RANKS_WAYS; i++) {
+        Way *w   = &c->way[i];
+        w->done  = true;
+        w->count = calloc((size_t)c->size, sizeof *w->count);
+        w->first = calloc((size_t)c->size, sizeof *w->first);
+        roomy    = roomy && w->count && w->first;
+    }
+    if (!roomy) {
         leave(c);
         return failed(err, "mpi: out of memory");
     }
-    *out = (RanksCarrier){ c->rank, c->size, on_this_machine(c->comm), &calls, c };
+    int local = on_this_machine(c->comm);
+    *out = (RanksCarrier){ c->rank, c->size, local, any_slow(c, local), &calls, c };
     return true;
 }
