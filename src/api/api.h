@@ -60,7 +60,7 @@ struct tblock_context {
     KvCache             kv;
     SeqTokens          *seq_tokens;     /* [n_seqs] */
     const LoraSet     **seq_lora;       /* [n_seqs]: the adapters of each; NULL: none */
-    LoraChoice         *lora;           /* those of sequences that begin from now on */
+    const LoraSet      *lora;           /* those of sequences that begin from now on */
     LoraChoice        **loras;          /* [n_loras]: all that these point to */
     size_t              n_loras, cap_loras;
     int                 n_ctx, n_seqs, n_batch, threads;
@@ -131,8 +131,14 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
-/* lora_api.c. The adapters that were chosen last; NULL: none. */
-const LoraSet *context_lora(const tblock_context *c);
+/* lora_api.c. This process's part of loading one; it gets that number, and those that have it or a
+ * larger one go: another rank could not load them. */
+bool lora_load_here(tblock_model *m, const char *path, size_t number, Error *err);
+
+/* *out: these adapters together, for the next passes; NULL for none. They stay until a sequence has
+ * them no more. */
+bool lora_set_of(tblock_context *c, const tblock_lora *use, size_t n, const LoraSet **out,
+                 Error *err);
 /* A sequence holds nothing any more: unless a generation has it, it uses these from here on. */
 void context_begin_seq(tblock_context *c, int32_t seq);
 /* How the weights that a sequence sees were made, for RunSettings; -1: one that begins now. */
@@ -141,7 +147,7 @@ const char *context_loaded_as(const tblock_context *c, int32_t seq);
 char *lora_loaded_as(const tblock_model *m, const tblock_lora *use, size_t n, Error *err);
 /* Fails (USAGE, with both names) if output is a file of the model or of its adapters. */
 bool model_check_apart(const tblock_model *m, const char *output, Error *err);
-void model_free_loras(tblock_model *m);
+void model_free_loras(tblock_model *m, size_t from); /* those from this number on */
 void context_free_loras(tblock_context *c);
 
 typedef struct RunSettings {
@@ -211,6 +217,7 @@ bool ranks_order_start(tblock_context *c, int32_t seq, const int32_t *tokens, si
                        Error *err);
 void ranks_order_rewind(tblock_context *c, int32_t seq, int length);
 void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bool done);
+bool ranks_order_lora(tblock_model *m, const char *path, Error *err);
 void ranks_order_free(const tblock_context *c);
 void ranks_order_close(const tblock_model *m);
 

@@ -168,7 +168,7 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
     size_t                most = g->pool.sum ? g->pool.first : g->n_ids - 1, n = 0;
     most                       = most < g->told_from ? most : g->told_from;
     most                       = most < held ? most : held;
-    if (c->seq_lora[seq] != context_lora(c)) /* its K and V are those of other adapters */
+    if (c->seq_lora[seq] != c->lora) /* its K and V are those of other adapters */
         return 0;
     if (c->model->weights.cfg.bidirectional) /* they are those of the whole text */
         return 0;
@@ -183,7 +183,7 @@ static bool begins_with(const tblock_generation *g, int32_t seq)
 {
     const SeqTokens *t = &g->context->seq_tokens[seq];
     const size_t     n = (size_t)g->context->kv.seq[seq].length;
-    return !t->taken && n && n <= g->n_ids && g->context->seq_lora[seq] == context_lora(g->context)
+    return !t->taken && n && n <= g->n_ids && g->context->seq_lora[seq] == g->context->lora
         && memcmp(t->id, g->ids, n * sizeof *t->id) == 0;
 }
 

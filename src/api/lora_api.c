@@ -18,11 +18,10 @@ struct LoraChoice {
 
 /* ---- Of a model ------------------------------------------------------------------------------ */
 
-FP_ENV_WORK
-static bool load(tblock_model *m, const char *path, int *number, Error *err)
+bool lora_load_here(tblock_model *m, const char *path, size_t number, Error *err)
 {
-    *number = -1;
-    if (!ranks_refuse(m, "an adapter", err) || !source_need_weights(&m->source, err))
+    model_free_loras(m, number);
+    if (!source_need_weights(&m->source, err))
         return false;
     if (!ARRAY_ROOM(m->lora, m->cap_lora, m->n_lora + 1))
         return no_memory(path, err);
@@ -34,9 +33,17 @@ static bool load(tblock_model *m, const char *path, int *number, Error *err)
         free(l);
         return false;
     }
-    *number              = (int)m->n_lora;
     m->lora[m->n_lora++] = l;
     return true;
+}
+
+FP_ENV_WORK
+static bool load(tblock_model *m, const char *path, int *number, Error *err)
+{
+    const size_t n  = m->n_lora;
+    const bool   ok = m->ranks ? ranks_order_lora(m, path, err) : lora_load_here(m, path, n, err);
+    *number = ok ? (int)n : -1;
+    return ok;
 }
 
 bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err)
@@ -57,13 +64,13 @@ bool model_check_apart(const tblock_model *m, const char *output, Error *err)
     return apart;
 }
 
-void model_free_loras(tblock_model *m)
+void model_free_loras(tblock_model *m, size_t from)
 {
-    for (size_t i = 0; i < m->n_lora; i++) {
-        lora_free(m->lora[i]);
-        free(m->lora[i]);
+    while (m->n_lora > from) {
+        Lora *last = m->lora[--m->n_lora];
+        lora_free(last);
+        free(last);
     }
-    free(m->lora);
 }
 
 /* ---- Of a context ---------------------------------------------------------------------------- */
@@ -97,7 +104,7 @@ static bool same_set(const LoraSet *a, const LoraSet *b)
 
 static bool used(const tblock_context *c, const LoraChoice *x)
 {
-    bool any = c->lora == x;
+    bool any = c->lora == &x->set;
     for (int s = 0; !any && s < c->n_seqs; s++)
         any = c->seq_lora[s] == &x->set;
     return any;
@@ -178,20 +185,29 @@ static bool check_empty(const tblock_context *c, int32_t seq, Error *err)
     return true;
 }
 
-FP_ENV_WORK
-static bool choose(tblock_context *c, int32_t seq, const tblock_lora *use, size_t n, Error *err)
+bool lora_set_of(tblock_context *c, const tblock_lora *use, size_t n, const LoraSet **out,
+                 Error *err)
 {
     LoraSet     set;
     LoraChoice *x = NULL;
-    if (!check_empty(c, seq, err) || !read_set(c->model, use, n, &set, err)
-        || (n && !(x = find_choice(c, &set, err)))
+    if (!read_set(c->model, use, n, &set, err) || (n && !(x = find_choice(c, &set, err)))
         || (n && !forward_lora(c->forward, c->seq_lora, &x->set, err)))
         return false;
+    *out = x ? &x->set : NULL;
+    return true;
+}
+
+FP_ENV_WORK
+static bool choose(tblock_context *c, int32_t seq, const tblock_lora *use, size_t n, Error *err)
+{
+    const LoraSet *set;
+    if (!check_empty(c, seq, err) || !lora_set_of(c, use, n, &set, err))
+        return false;
     if (seq >= 0) {
-        c->seq_lora[seq] = x ? &x->set : NULL;
+        c->seq_lora[seq] = set;
         return true;
     }
-    c->lora = x;
+    c->lora = set;
     for (int32_t s = 0; s < c->n_seqs; s++)
         if (c->kv.seq[s].length == 0)
             context_begin_seq(c, s);
@@ -204,17 +220,15 @@ bool tblock_lora_choose(tblock_context *c, int32_t seq, const tblock_lora *use, 
     HOST_ENV_RETURN(bool, choose(c, seq, use, n, err));
 }
 
-const LoraSet *context_lora(const tblock_context *c) { return c->lora ? &c->lora->set : NULL; }
-
 void context_begin_seq(tblock_context *c, int32_t seq)
 {
     if (!c->seq_tokens[seq].taken)
-        c->seq_lora[seq] = context_lora(c);
+        c->seq_lora[seq] = c->lora;
 }
 
 const char *context_loaded_as(const tblock_context *c, int32_t seq)
 {
-    const LoraSet *set = seq < 0 ? context_lora(c) : c->seq_lora[seq];
+    const LoraSet *set = seq < 0 ? c->lora : c->seq_lora[seq];
     for (size_t i = 0; i < c->n_loras; i++)
         if (&c->loras[i]->set == set)
             return c->loras[i]->loaded_as;

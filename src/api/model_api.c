@@ -197,7 +197,8 @@ void tblock_close(tblock_model *m)
     ranks_order_close(m);
     token_trie_free(m->trie);
     tokenizer_free(m->tokenizer);
-    model_free_loras(m);
+    model_free_loras(m, 0);
+    free(m->lora);
     model_free(&m->weights);
     source_close(&m->source);
     free(m->ahead);

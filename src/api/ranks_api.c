@@ -11,7 +11,7 @@
 
 typedef enum OrderKind {
     ORDER_END, ORDER_OPEN, ORDER_CLOSE, ORDER_CONTEXT, ORDER_AHEAD, ORDER_FREE, ORDER_DECODE,
-    ORDER_REWIND, ORDER_COPY, ORDER_SAVE, ORDER_START, ORDER_TILES
+    ORDER_REWIND, ORDER_COPY, ORDER_SAVE, ORDER_START, ORDER_TILES, ORDER_LORA
 } OrderKind;
 
 /* What rank 0 broadcasts. Ranks may run on other processors, but all have little-endian integers
@@ -24,14 +24,24 @@ typedef struct Order {
 } Order;
 _Static_assert(sizeof(Order) == 512, "the same on every rank");
 
-/* kept: of its sequence (KvSeq), so that all ranks can go back as far. */
 /* Does someone observe the pass? What is shown is gathered first, on all ranks. */
 enum { NOT_SEEN, SEEN, SEEN_LAST /* only POOLED_STATE */ };
+
+/* kept: of its sequence (KvSeq), so that all ranks can go back as far. lora: 1 + the number of its
+ * adapters among the sets that come with the order; 0: none. */
 typedef struct OrderItem {
-    int32_t  seq, pos, token;
+    uint16_t seq, lora;
+    int32_t  pos, token;
     uint32_t logits : 1, state : 1, kept : 30;
 } OrderItem;
 _Static_assert(sizeof(OrderItem) == 16, "the same on every rank");
+
+/* Adapters that are used together, by their numbers in the model. */
+typedef struct OrderLora {
+    int32_t n, number[LORA_MOST], unused;
+    double  scale[LORA_MOST];
+} OrderLora;
+_Static_assert(sizeof(OrderLora) == 200, "the same on every rank");
 
 enum { NAME = 16 };
 typedef struct OrderContext {
@@ -92,7 +102,7 @@ static bool agree(Ranks *r, const Error *own, const char *hash, Error *err)
         else if (all[i].status)
             ok = fail(err, all[i].status, "rank %zu: %.*s", i, (int)sizeof all[i].msg, all[i].msg);
         else if (memcmp(all[i].hash, all[0].hash, sizeof all[i].hash) != 0)
-            ok = fail(err, INPUT, "rank %zu: expected the model that rank 0 has opened (%.12s), "
+            ok = fail(err, INPUT, "rank %zu: expected what rank 0 has opened (%.12s), "
                                   "found another at the same path (%.12s)",
                       i, all[0].hash, all[i].hash);
     free(all);
@@ -172,6 +182,24 @@ tblock_model *ranks_open(Ranks *r, const char *path, const tblock_open_options *
     return NULL;
 }
 
+bool ranks_order_lora(tblock_model *m, const char *path, Error *err)
+{
+    Ranks       *r   = m->ranks;
+    const size_t n   = m->n_lora;
+    Error        own = { 0 };
+    Order        o   = { .kind = ORDER_LORA, .id = m->id, .number = { (int)n } };
+    ranks_begin(r);
+    bool ok = send_order(r, &o, path, strlen(path) + 1) || exchange_failed(r, err);
+    if (ok) {
+        bool here = lora_load_here(m, path, n, &own);
+        ok        = agree(r, &own, here ? m->lora[n]->sha256 : "", err);
+    }
+    ranks_end(r);
+    if (!ok)
+        model_free_loras(m, n);
+    return ok;
+}
+
 void ranks_order_close(const tblock_model *m)
 {
     if (gives_orders(m->ranks) && m->id)
@@ -225,22 +253,57 @@ static size_t before_bytes(const tblock_context *c)
     return m->is_mtp ? (size_t)m->cfg.d_model * sizeof(float) : 0;
 }
 
-/* The items, and behind them the states that they read. */
-bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t n, Error *err)
+/* The sets of adapters in a batch, each once. Where this one is among them, from 1 on; 0: it is
+ * NULL. It is added if there is room. */
+typedef struct LoraSets { const LoraSet **set; size_t n, cap; } LoraSets;
+static size_t find_set(LoraSets *s, const LoraSet *set)
+{
+    size_t i = 0;
+    while (i < s->n && s->set[i] != set)
+        i++;
+    if (set && i == s->n && s->n < s->cap)
+        s->set[s->n++] = set;
+    return set ? i + 1 : 0;
+}
+
+static bool find_sets(LoraSets *s, const tblock_context *c, const BatchToken *token, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; ok && c->n_loras && i < n; i++)
+        if ((ok = ARRAY_ROOM(s->set, s->cap, s->n + 1)))
+            find_set(s, c->seq_lora[token[i].seq]);
+    return ok;
+}
+
+static OrderLora order_lora(const tblock_model *m, const LoraSet *set)
+{
+    OrderLora o = { .n = set->n };
+    for (int i = 0; i < set->n; i++) {
+        while (m->lora[o.number[i]] != set->use[i].lora)
+            o.number[i]++;
+        o.scale[i] = set->use[i].scale;
+    }
+    return o;
+}
+
+/* The items, and behind them the states that they read, and their adapters. */
+static bool send_items(const tblock_context *c, const BatchToken *token, size_t n, LoraSets *sets,
+                       Error *err)
 {
     Ranks       *r     = c->model->ranks;
-    const size_t state = before_bytes(c), bytes = n * (sizeof(OrderItem) + state);
-    if (!gives_orders(r))
-        return true;
+    const size_t state = before_bytes(c),
+                 bytes = n * (sizeof(OrderItem) + state) + sets->n * sizeof(OrderLora);
     OrderItem *item = malloc(bytes);
     if (!item)
         return no_memory("ranks", err);
     Order o = { .kind = ORDER_DECODE,
                 .id = c->id,
-                .number = { (int)n, !c->observer ? NOT_SEEN : c->only_last ? SEEN_LAST : SEEN } };
+                .number = { (int)n, !c->observer ? NOT_SEEN : c->only_last ? SEEN_LAST : SEEN, 0,
+                            (int)sets->n } };
     for (size_t i = 0; i < n; i++) {
         const BatchToken *t = &token[i];
-        item[i] = (OrderItem){ .seq    = t->seq,
+        item[i] = (OrderItem){ .seq    = (uint16_t)t->seq,
+                               .lora   = (uint16_t)find_set(sets, c->seq_lora[t->seq]),
                                .pos    = t->pos,
                                .token  = t->token,
                                .logits = t->logits != NULL,
@@ -250,11 +313,26 @@ bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t
         if (state)
             memcpy((char *)(item + n) + i * state, t->before, state);
     }
+    for (size_t i = 0; i < sets->n; i++) {
+        OrderLora set = order_lora(c->model, sets->set[i]);
+        memcpy((char *)(item + n) + n * state + i * sizeof set, &set, sizeof set);
+    }
     ranks_begin(r);
     bool ok = send_order(r, &o, item, bytes) || exchange_failed(r, err);
     if (!ok)
         ranks_end(r);
     free(item);
+    return ok;
+}
+
+bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t n, Error *err)
+{
+    LoraSets sets = { 0 };
+    if (!gives_orders(c->model->ranks))
+        return true;
+    bool ok = find_sets(&sets, c, token, n) ? send_items(c, token, n, &sets, err)
+                                            : no_memory("ranks", err);
+    free(sets.set);
     return ok;
 }
 
@@ -474,12 +552,34 @@ static void watch_nothing(void *user, const char *name, size_t first, int n_tok,
     (void)user, (void)name, (void)first, (void)n_tok, (void)x, (void)stride;
 }
 
+/* Sequences get the adapters that they have on rank 0. */
+static bool follow_sets(Follower *f, tblock_context *c, const char *sets, size_t n_sets)
+{
+    tblock_lora    use[LORA_MOST];
+    const LoraSet *set;
+    for (size_t k = 0; k < n_sets; k++) {
+        OrderLora from;
+        memcpy(&from, sets + k * sizeof from, sizeof from);
+        for (int i = 0; i < from.n && i < LORA_MOST; i++)
+            use[i] = (tblock_lora){ from.number[i], from.scale[i] };
+        if (!lora_set_of(c, use, (size_t)from.n, &set, f->err))
+            return false;
+        for (int i = 0; i < f->order.number[0]; i++) {
+            OrderItem item;
+            memcpy(&item, f->with + (size_t)i * sizeof item, sizeof item);
+            if (item.lora == k + 1 && item.seq < c->n_seqs)
+                c->seq_lora[item.seq] = set;
+        }
+    }
+    return true;
+}
+
 static bool follow_decode(Follower *f, tblock_context *c)
 {
     const size_t n = (size_t)f->order.number[0], n_after = (size_t)f->order.number[2],
                  width = (size_t)c->model->weights.cfg.d_model, state = before_bytes(c);
-    size_t at = 0;
-    if ((size_t)f->order.n_bytes != n * (sizeof(OrderItem) + state))
+    size_t at = 0, n_sets = (size_t)f->order.number[3];
+    if ((size_t)f->order.n_bytes != n * (sizeof(OrderItem) + state) + n_sets * sizeof(OrderLora))
         return fail(f->err, SYSTEM, "expected an order for %zu items, found %d bytes", n,
                     (int)f->order.n_bytes);
     if (!ARRAY_ROOM(f->item, f->item_cap, n) || !ARRAY_ROOM(f->before, f->before_cap, n)
@@ -492,14 +592,28 @@ static bool follow_decode(Follower *f, tblock_context *c)
         f->item[i]   = (tblock_item){ from.seq, from.pos, from.token, from.logits };
         f->after[i]  = from.state ? f->state + at++ * width : NULL;
         f->before[i] = (const float *)(const void *)(f->with + n * sizeof from + i * state);
-        if (from.seq >= 0 && from.seq < c->n_seqs)
+        if (from.seq < c->n_seqs) {
             c->kv.seq[from.seq].kept = (int)from.kept;
+            c->seq_lora[from.seq]    = NULL;
+        }
     }
+    if (!follow_sets(f, c, f->with + n * (sizeof(OrderItem) + state), n_sets))
+        return false;
     c->before = state ? f->before : NULL;
     c->after  = f->after;
     tblock_observe(c, f->order.number[1] != NOT_SEEN ? watch_nothing : NULL, NULL);
     c->only_last = f->order.number[1] == SEEN_LAST;
     return context_decode(c, f->item, n, f->err);
+}
+
+static bool follow_lora(Follower *f)
+{
+    Error         own = { 0 };
+    tblock_model *m   = f->named[f->order.id].model;
+    const size_t  n   = (size_t)f->order.number[0];
+    bool here = m ? lora_load_here(m, f->with, n, &own)
+                  : fail(&own, SYSTEM, "expected a model of number %d", (int)f->order.id);
+    return agree(f->ranks, &own, here ? m->lora[n]->sha256 : "", f->err);
 }
 
 static bool follow_copy(Follower *f, tblock_context *c)
@@ -532,6 +646,7 @@ static bool follow(Follower *f, bool *end)
     case ORDER_END:     *end = true; return true;
     case ORDER_OPEN:    return follow_open(f);
     case ORDER_CONTEXT: return follow_context(f);
+    case ORDER_LORA:    return follow_lora(f);
     case ORDER_AHEAD:   return follow_ahead(f);
     case ORDER_CLOSE:
         tblock_close(n->model);

@@ -473,7 +473,7 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
                   f.n_tensors);
     ok = ok && load_layers(&f, c, seq, id, n, err);
     if (ok)
-        c->seq_lora[seq] = context_lora(c);
+        c->seq_lora[seq] = c->lora;
     tensor_file_close(&f);
     if (!ok) {
         free(id);

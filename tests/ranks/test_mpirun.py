@@ -21,6 +21,7 @@ from verdicts import attempt_all, need  # noqa: E402
 
 BUILD = (ROOT / os.environ.get("BUILD", "build/release")).resolve()
 TBLOCK, PLUGIN = BUILD / "tblock", BUILD / "libtblock-mpi.so"
+DATA = ROOT / "tests" / "data"
 SHIPPED = ROOT / "models" / "shakespeare.bin"
 MOST = 120   # seconds a command may take on a busy machine
 TEMP = pathlib.Path(tempfile.mkdtemp(prefix="tblock.ranks."))
@@ -80,6 +81,7 @@ def texts_are_those_of_one_process():
     same(2, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--type", "q4", "--kv-type", "q8")
     same(3, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--draft", "ngram", "--temp", "0")
     same(2, "run", SHIPPED, "-p", "ROMEO:", "-n", "40", "--draft", SHIPPED)
+    same(3, "run", DATA / "models" / "llama3-e2e", "-p", "It is ", "-n", "20", "--lora", f"{DATA / 'adapters' / 'trained'}:0.5")
     same(2, "run", SHIPPED, "-p", "It is ", "-n", "20", "--regex", "[a-z ]{5,12}!")
 
 
@@ -277,7 +279,7 @@ def a_rank_without_the_file_or_with_another_model_is_named():
     need(alone("quantize", SHIPPED, "--type", "q8", "-o", TEMP / "rank1" / "m.bin").returncode == 0, "cannot quantize")
     r = mpirun(2, *each_in_its_folder([TBLOCK, "run", "m.bin", "-p", "a"]))
     found = lines_of_ours(r.stderr)
-    need(len(found) == 1 and found[0].startswith("tblock: rank 1: expected the model that rank 0 has opened ("),
+    need(len(found) == 1 and found[0].startswith("tblock: rank 1: expected what rank 0 has opened ("),
          r.stderr.decode()[:600])
 
 

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/stat.h>
 
 #include "api/mtp.h"
@@ -245,6 +246,59 @@ static void models_with_states_have_the_bits_of_one_process(void)
         CHECK(check_model(path, NULL, NULL, 0), "%s", err.msg);
         CHECK(check_model(path, "q8", "q8", 0), "%s", err.msg);
     }
+}
+
+/* ---- Adapters -------------------------------------------------------------------------------- */
+
+static const char adapted[] = "tests/data/models/llama3-e2e",
+                  adapter[] = "tests/data/adapters/trained";
+
+/* Two sequences in one batch, of which the other has an adapter, once or twice; then both change.
+ * out [2, 2, N_TOK, vocab]. */
+static bool decode_adapted(Case *c, tblock_model *m, int threads, float *out)
+{
+    static const tblock_lora twice[] = { { 0, 0.5 }, { 0, -1.25 } };
+    const size_t    half = (size_t)2 * N_TOK * (size_t)c->vocab;
+    tblock_context *x    = tblock_context_new(
+        m, &(tblock_context_options){ .n_ctx = N_TOK, .n_seqs = 2, .threads = threads }, &err);
+    bool ok = x && tblock_lora_choose(x, 1, twice, (size_t)threads, &err)
+        && decode(c, x, 0, KEPT, KEPT, out) && decode(c, x, KEPT, N_TOK, 1, out)
+        && tblock_seq_rewind(x, 0, 0, &err) && tblock_seq_rewind(x, 1, 0, &err)
+        && tblock_lora_choose(x, 0, twice + 1, 1, &err) && tblock_lora_choose(x, 1, NULL, 0, &err)
+        && decode(c, x, 0, N_TOK, N_TOK, out + half);
+    tblock_context_free(x);
+    return ok;
+}
+
+/* Any number of ranks; an adapter that cannot be loaded is one that nobody has. */
+static void adapters_have_the_bits_of_one_process(void)
+{
+    tblock_model_info info;
+    tblock_model     *m = tblock_open(adapted, NULL, &err);
+    int               number;
+    CHECK(m && tblock_lora_load(m, adapter, &number, &err), "%s", err.msg);
+    tblock_model_describe(m, &info);
+    Case   c = { .path = adapted, .vocab = info.vocab_size };
+    size_t n = (size_t)4 * N_TOK * (size_t)c.vocab;
+    float *want = calloc(2 * n, sizeof *want), *got = calloc(n, sizeof *got);
+    CHECK(decode_adapted(&c, m, 1, want) && decode_adapted(&c, m, 2, want + n), "%s", err.msg);
+    tblock_close(m);
+    for (int size = 2; size <= MOST && test_case_state == 0; size += size < 4 ? 1 : 3) {
+        Group g = { 0 };
+        CHECK(group_start(&g, size, &err), "%s", err.msg);
+        m = ranks_open(&g.rank[0], adapted, NULL, &err);
+        CHECK(m && !tblock_lora_load(m, "no/such", &number, &err) && number == -1
+                  && tblock_lora_load(m, adapter, &number, &err) && number == 0,
+              "%s", err.msg);
+        for (int threads = 1; m && threads <= 2; threads++)
+            CHECK(decode_adapted(&c, m, threads, got)
+                      && memcmp(got, want + (size_t)(threads - 1) * n, n * sizeof *got) == 0,
+                  "%d ranks x %d threads: %s", size, threads, err.msg);
+        tblock_close(m);
+        CHECK(group_end(&g), "%s", g.error[1].msg);
+    }
+    free(want);
+    free(got);
 }
 
 /* ---- Exchanges ------------------------------------------------------------------------------- */
@@ -725,12 +779,36 @@ static void an_error_of_one_rank_is_rank_0s(void)
               && make_large("other/m.bin", 2, true) && mkdir(in_folder("empty"), 0700) == 0,
           "%s", err.msg);
     check_refused(in_folder("empty"), false, "rank 1: m.bin: ");
-    check_refused(in_folder("other"), false, "rank 1: expected the model that rank 0 has opened (");
+    check_refused(in_folder("other"), false, "rank 1: expected what rank 0 has opened (");
     check_refused(NULL, true, "rank 1 of 2 has ended");
     remove(in_folder("other/m.bin"));
     remove(in_folder("m.bin"));
     rmdir(in_folder("other"));
     rmdir(in_folder("empty"));
+}
+
+/* Its path is that of rank 0; the other rank works elsewhere. */
+static void an_adapter_that_one_rank_lacks_is_nobodys(void)
+{
+    char            path[PATH_MAX];
+    int             number;
+    Group           g = { .folder = in_folder("") };
+    tblock_model   *m = NULL;
+    tblock_context *x = NULL;
+    CHECK(realpath(adapted, path) && group_start(&g, 2, &err), "%s", err.msg);
+    m = ranks_open(&g.rank[0], path, NULL, &err);
+    x = m ? tblock_context_new(m, NULL, &err) : NULL;
+    CHECK(x && !tblock_lora_load(m, adapter, &number, &err)
+              && strncmp(err.msg, "rank 1: tests/data/adapters/trained", 35) == 0,
+          "found '%s'", err.msg);
+    CHECK(x && !tblock_lora_choose(x, 0, &(tblock_lora){ 0, 1 }, 1, &err), "chosen");
+    CHECK(realpath(adapter, path) && x && tblock_lora_load(m, path, &number, &err) && number == 0
+              && tblock_lora_choose(x, 0, &(tblock_lora){ 0, 1 }, 1, &err)
+              && tblock_decode(x, &(tblock_item){ 0, 0, 1, true }, 1, &err),
+          "%s", err.msg);
+    tblock_context_free(x);
+    tblock_close(m);
+    CHECK(group_end(&g), "%s", g.error[1].msg);
 }
 
 static void what_ranks_cannot_do_is_refused_by_name(void)
@@ -783,6 +861,7 @@ int main(int argc, char **argv)
     TEST(models_with_states_have_the_bits_of_one_process);
     TEST(uneven_shapes_have_the_bits_of_one_process);
     TEST(the_layer_ahead_has_the_bits_of_one_process);
+    TEST(adapters_have_the_bits_of_one_process);
     TEST(every_family_has_the_bits_of_one_process);
     TEST(every_weight_type_has_the_bits_of_one_process);
     TEST(every_rank_rotates_for_the_same_length);
@@ -793,6 +872,7 @@ int main(int argc, char **argv)
     TEST(a_rank_holds_what_is_predicted_of_heads_and_states);
     TEST(ranks_share_a_model_that_no_machine_holds);
     TEST(an_error_of_one_rank_is_rank_0s);
+    TEST(an_adapter_that_one_rank_lacks_is_nobodys);
     TEST(a_rank_that_stops_ends_the_pass_of_all);
     TEST(what_ranks_cannot_do_is_refused_by_name);
     remove(in_folder("config.json"));
