@@ -56,8 +56,8 @@ static void some_tokens(const Run *r, const Layer *w, int t, int n_tok, int h, f
     }
 }
 
-/* A head is one member's in all tokens of a call, so that its matrix stays in the cache; passes do
- * not overlap, so the state needs no meeting. */
+/* A head is one member's in all tokens of a call, so that its matrix stays in the cache, and needs
+ * no meeting (as in short_conv.c). */
 void delta_rule(Run *r, int l)
 {
     const Config *c    = &r->model->cfg;

@@ -394,7 +394,9 @@ void experts(Run *r, Act *y, Act *in, int l)
         Act *rows = gather(r, in, l, v);
         hidden_of_wave(r, rows, l, v);
         gather_hidden(r, l, v);
+        r->keeps_turn = true; /* how many more waves there are depends on the tokens */
         integers_of_wave(r, l, v);
         add_wave(r, y, l, v, first, end);
     }
+    r->keeps_turn = false;
 }

@@ -5,7 +5,11 @@
 
 #include <string.h>
 
-/* ---- Halves take turns ----------------------------------------------------------------------- */
+/* ---- Halves take turns -----------------------------------------------------------------------
+ *
+ * The turn passes at exchanges that both halves have alike, in every block as many. So the second
+ * half computes what the first has just computed, and never more: the keys, values and states of
+ * the first are in the cache before the second needs them. The order is the same on all ranks. */
 
 /* Until it is this half's turn. */
 static void take_turn(const Run *r)
@@ -41,8 +45,9 @@ void run_half(Run *r)
 /* Between its start and its end the other half computes. */
 static void gather_in_turn(Run *r, float *data, const size_t *at, bool all)
 {
-    ranks_start(r->ranks, r->half, data, at, all, r->turn);
-    if (r->turn) {
+    const bool passes = r->turn && !r->keeps_turn;
+    ranks_start(r->ranks, r->half, data, at, all, passes);
+    if (passes) {
         give_turn(r, false);
         take_turn(r);
         enter(r, "exchange", 0, 0);

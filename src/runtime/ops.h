@@ -120,6 +120,7 @@ typedef struct Run {
     size_t         exchange_floats;
     Turn          *turn;      /* NULL: the pass is not in halves */
     int            half;
+    bool           keeps_turn; /* in exchanges of which the other half may have another number */
     RopeTable      rope[2];   /* layers that see all positions; with a window */
     Use            angles;    /* of rope     */
     Use            cached;    /* of kv_cache */

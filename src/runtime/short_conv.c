@@ -68,8 +68,8 @@ static void some_channels(Run *r, int l, Channels mine)
     }
 }
 
-/* A member has the same channels in every pass of as many members, and passes do not overlap, so
- * the state needs no meeting. */
+/* A member has the same channels in every pass of as many members, so the state needs no meeting.
+ * Between passes, and between the halves of one (gather.c), all members meet. */
 void short_conv(Run *r, int l)
 {
     const Layer *w     = &r->layer[l];

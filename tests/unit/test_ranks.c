@@ -248,6 +248,60 @@ static void models_with_states_have_the_bits_of_one_process(void)
     }
 }
 
+/* ---- Halves ---------------------------------------------------------------------------------- */
+
+enum { LONG = 512 };
+
+/* The last logits [SHAPE_VOCAB] of a long prompt, of which these halves have one token again and
+ * again. Returns how often rank 0 gathered. */
+static int long_prompt(tblock_model *m, bool first, bool second, float *logits)
+{
+    tblock_item     item[LONG];
+    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    for (int i = 0; i < LONG; i++)
+        item[i] = (tblock_item){ 0, i,
+                                 (i < LONG / 2 ? first : second) ? 7 : token_at(0, i, SHAPE_VOCAB),
+                                 i == LONG - 1 };
+    uint64_t before = m && m->ranks ? m->ranks->count.gathers : 0;
+    bool     ok     = c && tblock_decode(c, item, LONG, &err);
+    CHECK(ok, "%s", err.msg);
+    if (ok)
+        memcpy(logits, tblock_logits(c, LONG - 1), SHAPE_VOCAB * sizeof *logits);
+    tblock_context_free(c);
+    return m && m->ranks ? (int)(m->ranks->count.gathers - before) : 0;
+}
+
+/* Experts come in waves, as many as the tokens of a half need: here three, or four. */
+static void halves_of_other_waves_have_the_bits_of_one_process(void)
+{
+    static const char shape[] =
+        "{\"vocab_size\": 50, \"n_ctx\": 512, \"d_model\": 48, \"n_layers\": 4, \"heads\": 4, "
+        "\"kv_heads\": 2, \"d_ff\": 48, \"n_experts\": 4, \"experts_used\": 3, "
+        "\"expert_d_ff\": 32, \"state_layers\": [2], \"conv_taps\": 4}";
+    float want[3][SHAPE_VOCAB], got[SHAPE_VOCAB];
+    int   gathers[3];
+    Group g = { 0 };
+    CHECK(write_config(shape)
+              && tblock_synth(in_folder("config.json"), in_folder("m.bin"),
+                              &(tblock_synth_options){ .type = "f32", .seed = 3 }, &err),
+          "%s", err.msg);
+    tblock_model *m = tblock_open(in_folder("m.bin"), NULL, &err);
+    for (int i = 0; i < 3; i++)
+        long_prompt(m, i == 1, i == 2, want[i]);
+    tblock_close(m);
+    CHECK(group_start(&g, 3, &err), "%s", err.msg);
+    m = ranks_open(&g.rank[0], in_folder("m.bin"), NULL, &err);
+    for (int i = 0; i < 3; i++) {
+        gathers[i] = long_prompt(m, i == 1, i == 2, got);
+        CHECK(memcmp(got, want[i], sizeof got) == 0, "prompt %d: other logits", i);
+        CHECK(i == 0 || gathers[i] < gathers[0], "prompt %d: %d exchanges as of others", i,
+              gathers[i]);
+    }
+    tblock_close(m);
+    CHECK(group_end(&g), "%s", g.error[1].msg);
+    remove(in_folder("m.bin"));
+}
+
 /* ---- Adapters -------------------------------------------------------------------------------- */
 
 static const char adapted[] = "tests/data/models/llama3-e2e",
@@ -338,7 +392,8 @@ static void check_exchanges(const char *path)
               (int)(after.gathers - before.gathers), x.gathers,
               (int)(after.gathered_bytes - before.gathered_bytes), (int)x.bytes);
         check_prompt(c, &g.rank[0], 1, 8, x.gathers);
-        if (c->n_ctx >= 1 + 8 + 2 * N_TOK && m->weights.cfg.n_experts == 0) /* they come in waves */
+        /* experts come in waves */
+        if (c->n_ctx >= 1 + 8 + 2 * N_TOK && m->weights.cfg.n_experts == 0)
             check_prompt(c, &g.rank[0], 9, 2 * N_TOK, 2 * x.gathers);
     }
     tblock_context_free(c);
@@ -386,7 +441,13 @@ static void a_token_exchanges_what_is_predicted(void)
 /* ---- Observers ------------------------------------------------------------------------------- */
 
 /* What an observer sees of POOLED_STATE, row by row. */
-typedef struct Seen { pthread_t thread; int width; float *row; size_t n, cap; bool good; } Seen;
+typedef struct Seen {
+    pthread_t thread;
+    bool      any_thread, good;
+    int       width;
+    float    *row;
+    size_t    n, cap;
+} Seen;
 
 static void see(void *user, const char *name, size_t first, int n_tok, const float *x,
                 size_t stride)
@@ -396,7 +457,7 @@ static void see(void *user, const char *name, size_t first, int n_tok, const flo
     if (strcmp(name, POOLED_STATE) != 0)
         return;
     s->n    += (size_t)n_tok * d;
-    s->good &= pthread_equal(s->thread, pthread_self()) && at == first * d
+    s->good &= (s->any_thread || pthread_equal(s->thread, pthread_self())) && at == first * d
         && ARRAY_ROOM(s->row, s->cap, s->n);
     for (size_t t = 0; t < (size_t)n_tok && s->good; t++)
         memcpy(s->row + at + t * d, x + t * stride, d * sizeof *x);
@@ -409,7 +470,7 @@ static void watch(tblock_model *m, bool only, Seen *s)
     tblock_context *c = m ? tblock_context_new(m, &(tblock_context_options){ .n_ctx = 2 * N_TOK },
                                                &err)
                           : NULL;
-    *s = (Seen){ .thread = pthread_self(), .good = true };
+    *s = (Seen){ .thread = pthread_self(), .any_thread = only, .good = true };
     for (int i = 0; i < 2 * N_TOK; i++)
         item[i] = (tblock_item){ 0, i, token_at(0, i, 60), false };
     if (c) {
@@ -421,8 +482,8 @@ static void watch(tblock_model *m, bool only, Seen *s)
     tblock_context_free(c);
 }
 
-/* In the order of the tokens, by the caller's thread, as in one process: also where a block has its
- * halves side by side, and where all the rest is not shown. */
+/* In the order of the tokens, and a user's by the caller's thread, as in one process: also where a
+ * block has its halves side by side, and where all the rest is not shown. */
 static void an_observer_sees_what_it_sees_of_one_process(void)
 {
     static const char *const path[] = { "models/shakespeare.bin", "tests/data/models/gpt-neox" };
@@ -660,8 +721,8 @@ static void a_rank_holds_its_share_of_the_weights(void)
     }
 }
 
-/* What info --ranks says of it, to the byte: panels that are made at load or copied, tiles and
- * states. type: q8, or NULL. */
+/* What info --ranks says of it: tiles and states to the byte, and panels that are made at load or
+ * copied. type: q8, or NULL. */
 static void check_predicted_memory(const char *path, const char *type, int size)
 {
     Count n;
@@ -711,7 +772,7 @@ static void a_rank_holds_what_is_predicted_of_heads_and_states(void)
         "\"attn_gate\": true",
         "\"positions\": \"learned\"", "\"mtp_layers\": 1", "\"tied_embeddings\": true",
     };
-    char json[512], path[512];
+    char json[512];
     for (size_t i = 0; i < sizeof of / sizeof *of && test_case_state == 0; i++) {
         snprintf(json, sizeof json, "{\"d_model\": 512, \"n_layers\": 2, \"heads\": 16, "
                  "\"d_ff\": 1024, \"vocab_size\": 500, \"n_ctx\": 128, %s}", of[i]);
@@ -724,7 +785,15 @@ static void a_rank_holds_what_is_predicted_of_heads_and_states(void)
         }
     }
     remove(in_folder("m.bin"));
-    CHECK(test_data(path, "fixtures/gguf/llama-kquants/model.gguf"), "no data");
+}
+
+static void a_rank_holds_what_is_predicted_of_a_table(void)
+{
+    char path[512];
+    if (!test_data(path, "fixtures/gguf/llama-kquants/model.gguf")) {
+        SKIP("no data");
+        return;
+    }
     for (int size = 2; size <= 7 && test_case_state == 0; size++) /* its table becomes F32 */
         check_predicted_memory(path, NULL, size);
 }
@@ -832,6 +901,36 @@ static void what_ranks_cannot_do_is_refused_by_name(void)
     CHECK(group_end(&g), "%s", g.error[1].msg);
 }
 
+static void catch_fire(void *rank, const char *name, size_t first, int n_tok, const float *x,
+                       size_t stride)
+{
+    (void)name, (void)first, (void)n_tok, (void)x, (void)stride;
+    ranks_stop(rank, "rank 2: its disk is on fire");
+}
+
+/* In the middle of a pass in halves: when the first has ended, and the second waits or computes. */
+static void a_rank_that_stops_ends_both_halves(void)
+{
+    tblock_item item[2 * N_TOK];
+    Group       g = { 0 };
+    CHECK(group_start(&g, 3, &err), "%s", err.msg);
+    tblock_model   *m = ranks_open(&g.rank[0], "models/shakespeare.bin", NULL, &err);
+    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    CHECK(c, "%s", err.msg);
+    for (int i = 0; i < 2 * N_TOK; i++)
+        item[i] = (tblock_item){ 0, i, 1, true };
+    if (c) {
+        tblock_observe(c, catch_fire, &g.rank[2]);
+        c->only_last = true;
+        CHECK(!tblock_decode(c, item, 2 * N_TOK, &err) && err.status == SYSTEM
+                  && strcmp(err.msg, "rank 2: its disk is on fire") == 0,
+              "found '%s'", err.msg);
+    }
+    tblock_context_free(c);
+    tblock_close(m);
+    CHECK(!group_end(&g), "all followed to the end");
+}
+
 /* A rank that fails in the middle ends the pass of all, and rank 0 gets its message. */
 static void a_rank_that_stops_ends_the_pass_of_all(void)
 {
@@ -861,6 +960,7 @@ int main(int argc, char **argv)
     TEST(models_with_states_have_the_bits_of_one_process);
     TEST(uneven_shapes_have_the_bits_of_one_process);
     TEST(the_layer_ahead_has_the_bits_of_one_process);
+    TEST(halves_of_other_waves_have_the_bits_of_one_process);
     TEST(adapters_have_the_bits_of_one_process);
     TEST(every_family_has_the_bits_of_one_process);
     TEST(every_weight_type_has_the_bits_of_one_process);
@@ -870,10 +970,12 @@ int main(int argc, char **argv)
     TEST(an_observer_sees_what_it_sees_of_one_process);
     TEST(a_rank_holds_its_share_of_the_weights);
     TEST(a_rank_holds_what_is_predicted_of_heads_and_states);
+    TEST(a_rank_holds_what_is_predicted_of_a_table);
     TEST(ranks_share_a_model_that_no_machine_holds);
     TEST(an_error_of_one_rank_is_rank_0s);
     TEST(an_adapter_that_one_rank_lacks_is_nobodys);
     TEST(a_rank_that_stops_ends_the_pass_of_all);
+    TEST(a_rank_that_stops_ends_both_halves);
     TEST(what_ranks_cannot_do_is_refused_by_name);
     remove(in_folder("config.json"));
     rmdir(in_folder(""));
