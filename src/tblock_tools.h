@@ -1042,7 +1042,8 @@ TBLOCK_API void tblock_rerank_sort(tblock_rerank_result *results, size_t n);
  * as peft writes them, or a .gguf. *number counts the model's adapters from 0; they live as long as
  * the model. Call it before other threads use the model. Fails with TBLOCK_INPUT (not an adapter,
  * one of another model, of a kind that is not kept, or of a matrix that cannot be adapted; a number
- * that is not finite) and TBLOCK_USAGE (a model that ranks share). */
+ * that is not finite). Of a model that ranks share, each loads it from this path; if one cannot,
+ * none has it. */
 TBLOCK_API bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err);
 
 /* 64 hexadecimal digits of everything in it that changes bits; NULL: no such adapter. */

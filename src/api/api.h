@@ -131,8 +131,8 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
 const char *kv_type_name(KvType t);
 
-/* lora_api.c. This process's part of loading one; it gets that number, and those that have it or a
- * larger one go: another rank could not load them. */
+/* lora_api.c. This process's part of loading one, as number `number`. If the model has one of this
+ * number, another rank could not load it: it goes. */
 bool lora_load_here(tblock_model *m, const char *path, size_t number, Error *err);
 
 /* *out: these adapters together, for the next passes; NULL for none. They stay until a sequence has

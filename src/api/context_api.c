@@ -460,7 +460,8 @@ int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
 
 bool context_rewind(tblock_context *c, int32_t seq, int length)
 {
-    /* Then the other ranks need not hear of it. With 0 they must (ranks_order_start). */
+    /* Nothing changes, so the other ranks need not hear of it; but that a sequence is empty may be
+     * news to them (ranks_order_start). */
     const bool same = length && length == c->kv.seq[seq].length;
     if (!kv_cache_rewind(&c->kv, seq, length))
         return false;

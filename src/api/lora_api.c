@@ -18,7 +18,8 @@ struct LoraChoice {
 
 /* ---- Of a model ------------------------------------------------------------------------------ */
 
-bool lora_load_here(tblock_model *m, const char *path, size_t number, Error *err)
+FP_ENV_WORK
+static bool load_here(tblock_model *m, const char *path, size_t number, Error *err)
 {
     model_free_loras(m, number);
     if (!source_need_weights(&m->source, err))
@@ -37,18 +38,17 @@ bool lora_load_here(tblock_model *m, const char *path, size_t number, Error *err
     return true;
 }
 
-FP_ENV_WORK
-static bool load(tblock_model *m, const char *path, int *number, Error *err)
+bool lora_load_here(tblock_model *m, const char *path, size_t number, Error *err)
+{
+    HOST_ENV_RETURN(bool, load_here(m, path, number, err));
+}
+
+bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err)
 {
     const size_t n  = m->n_lora;
     const bool   ok = m->ranks ? ranks_order_lora(m, path, err) : lora_load_here(m, path, n, err);
     *number = ok ? (int)n : -1;
     return ok;
-}
-
-bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err)
-{
-    HOST_ENV_RETURN(bool, load(m, path, number, err));
 }
 
 const char *tblock_lora_hash(const tblock_model *m, int number)

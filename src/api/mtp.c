@@ -73,7 +73,7 @@ void mtp_free(Mtp *m)
 {
     if (!m)
         return;
-    for (int s = 0; m->context && s < m->context->n_seqs; s++) {
+    for (int s = 0; m->seq && m->context && s < m->context->n_seqs; s++) {
         free(m->seq[s].token);
         free(m->seq[s].row);
     }

@@ -234,7 +234,7 @@ bool ranks_order_context(tblock_context *c, const tblock_context_options *opt,
     put_name(x.pages, opt->pages);
     c->id = o.id;
     ranks_begin(r);
-    bool ok = (send_order(r, &o, &x, sizeof x) || exchange_failed(r, err))
+    bool ok = (send_order(r, &o, of ? NULL : &x, of ? 0 : sizeof x) || exchange_failed(r, err))
         && agree(r, &(Error){ 0 }, "", err);
     ranks_end(r);
     return ok;
@@ -253,26 +253,29 @@ static size_t before_bytes(const tblock_context *c)
     return m->is_mtp ? (size_t)m->cfg.d_model * sizeof(float) : 0;
 }
 
-/* The sets of adapters in a batch, each once. Where this one is among them, from 1 on; 0: it is
- * NULL. It is added if there is room. */
+/* The sets of adapters in a batch, each once. */
 typedef struct LoraSets { const LoraSet **set; size_t n, cap; } LoraSets;
-static size_t find_set(LoraSets *s, const LoraSet *set)
+
+/* Where this one is among them; n: nowhere. */
+static size_t find_set(const LoraSets *s, const LoraSet *set)
 {
     size_t i = 0;
     while (i < s->n && s->set[i] != set)
         i++;
-    if (set && i == s->n && s->n < s->cap)
-        s->set[s->n++] = set;
-    return set ? i + 1 : 0;
+    return i;
 }
 
-static bool find_sets(LoraSets *s, const tblock_context *c, const BatchToken *token, size_t n)
+static bool collect_sets(LoraSets *s, const tblock_context *c, const BatchToken *token, size_t n)
 {
-    bool ok = true;
-    for (size_t i = 0; ok && c->n_loras && i < n; i++)
-        if ((ok = ARRAY_ROOM(s->set, s->cap, s->n + 1)))
-            find_set(s, c->seq_lora[token[i].seq]);
-    return ok;
+    for (size_t i = 0; c->n_loras && i < n; i++) {
+        const LoraSet *set = c->seq_lora[token[i].seq];
+        if (!set || find_set(s, set) < s->n)
+            continue;
+        if (!ARRAY_ROOM(s->set, s->cap, s->n + 1))
+            return false;
+        s->set[s->n++] = set;
+    }
+    return true;
 }
 
 static OrderLora order_lora(const tblock_model *m, const LoraSet *set)
@@ -287,8 +290,8 @@ static OrderLora order_lora(const tblock_model *m, const LoraSet *set)
 }
 
 /* The items, and behind them the states that they read, and their adapters. */
-static bool send_items(const tblock_context *c, const BatchToken *token, size_t n, LoraSets *sets,
-                       Error *err)
+static bool send_items(const tblock_context *c, const BatchToken *token, size_t n,
+                       const LoraSets *sets, Error *err)
 {
     Ranks       *r     = c->model->ranks;
     const size_t state = before_bytes(c),
@@ -301,9 +304,10 @@ static bool send_items(const tblock_context *c, const BatchToken *token, size_t 
                 .number = { (int)n, !c->observer ? NOT_SEEN : c->only_last ? SEEN_LAST : SEEN, 0,
                             (int)sets->n } };
     for (size_t i = 0; i < n; i++) {
-        const BatchToken *t = &token[i];
+        const BatchToken *t   = &token[i];
+        const LoraSet    *set = c->seq_lora[t->seq];
         item[i] = (OrderItem){ .seq    = (uint16_t)t->seq,
-                               .lora   = (uint16_t)find_set(sets, c->seq_lora[t->seq]),
+                               .lora   = (uint16_t)(set ? find_set(sets, set) + 1 : 0),
                                .pos    = t->pos,
                                .token  = t->token,
                                .logits = t->logits != NULL,
@@ -330,8 +334,8 @@ bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t
     LoraSets sets = { 0 };
     if (!gives_orders(c->model->ranks))
         return true;
-    bool ok = find_sets(&sets, c, token, n) ? send_items(c, token, n, &sets, err)
-                                            : no_memory("ranks", err);
+    bool ok = collect_sets(&sets, c, token, n) ? send_items(c, token, n, &sets, err)
+                                               : no_memory("ranks", err);
     free(sets.set);
     return ok;
 }
@@ -576,7 +580,7 @@ static bool follow_sets(Follower *f, tblock_context *c, const char *sets, size_t
 
 static bool follow_decode(Follower *f, tblock_context *c)
 {
-    const size_t n = (size_t)f->order.number[0], n_after = (size_t)f->order.number[2],
+    const size_t n = (size_t)f->order.number[0], most = (size_t)f->order.number[2],
                  width = (size_t)c->model->weights.cfg.d_model, state = before_bytes(c);
     size_t at = 0, n_sets = (size_t)f->order.number[3];
     if ((size_t)f->order.n_bytes != n * (sizeof(OrderItem) + state) + n_sets * sizeof(OrderLora))
@@ -584,13 +588,13 @@ static bool follow_decode(Follower *f, tblock_context *c)
                     (int)f->order.n_bytes);
     if (!ARRAY_ROOM(f->item, f->item_cap, n) || !ARRAY_ROOM(f->before, f->before_cap, n)
         || !ARRAY_ROOM(f->after, f->after_cap, n)
-        || !ARRAY_ROOM(f->state, f->state_cap, n_after * width))
+        || !ARRAY_ROOM(f->state, f->state_cap, most * width))
         return no_memory("ranks", f->err);
     for (size_t i = 0; i < n; i++) {
         OrderItem from;
         memcpy(&from, f->with + i * sizeof from, sizeof from);
         f->item[i]   = (tblock_item){ from.seq, from.pos, from.token, from.logits };
-        f->after[i]  = from.state ? f->state + at++ * width : NULL;
+        f->after[i]  = from.state && at < most ? f->state + at++ * width : NULL;
         f->before[i] = (const float *)(const void *)(f->with + n * sizeof from + i * state);
         if (from.seq < c->n_seqs) {
             c->kv.seq[from.seq].kept = (int)from.kept;
@@ -611,8 +615,9 @@ static bool follow_lora(Follower *f)
     Error         own = { 0 };
     tblock_model *m   = f->named[f->order.id].model;
     const size_t  n   = (size_t)f->order.number[0];
-    bool here = m ? lora_load_here(m, f->with, n, &own)
-                  : fail(&own, SYSTEM, "expected a model of number %d", (int)f->order.id);
+    bool here = m && n <= m->n_lora
+        ? lora_load_here(m, f->with, n, &own)
+        : fail(&own, SYSTEM, "expected model %d with %zu adapters", (int)f->order.id, n);
     return agree(f->ranks, &own, here ? m->lora[n]->sha256 : "", f->err);
 }
 

@@ -7,7 +7,7 @@ void ranks_init(Ranks *r, const RanksCarrier *c)
 {
     *r = (Ranks){ .rank = c->rank, .size = c->size, .local = c->local, .slow = c->slow,
                   .calls = c->calls, .carrier = c->carrier };
-    pthread_mutex_init(&r->turn, NULL); /* a default mutex cannot fail */
+    pthread_mutex_init(&r->speaks, NULL); /* a default mutex cannot fail */
 }
 
 void ranks_free(Ranks *r)
@@ -15,7 +15,7 @@ void ranks_free(Ranks *r)
     if (!r->calls)
         return;
     r->calls->leave(r->carrier);
-    pthread_mutex_destroy(&r->turn);
+    pthread_mutex_destroy(&r->speaks);
     *r = (Ranks){ 0 };
 }
 
@@ -49,8 +49,8 @@ bool ranks_broadcast(Ranks *r, void *data, size_t n_bytes, bool patient)
 
 void ranks_stop(Ranks *r, const char *why) { r->calls->stop(r->carrier, why); }
 
-void ranks_begin(Ranks *r) { pthread_mutex_lock(&r->turn); }
-void ranks_end(Ranks *r) { pthread_mutex_unlock(&r->turn); }
+void ranks_begin(Ranks *r) { pthread_mutex_lock(&r->speaks); }
+void ranks_end(Ranks *r) { pthread_mutex_unlock(&r->speaks); }
 
 Range ranks_share(int rank, int size, int n)
 {

@@ -32,7 +32,7 @@ typedef struct RanksCalls {
 } RanksCalls;
 
 /* One rank's end of a carrier. local: how many of the `size` ranks are on this machine. slow: a
- * gather of many bytes takes so long that a rank should compute meanwhile; the same on all. */
+ * gather of many bytes takes so long that this rank should compute meanwhile. */
 typedef struct RanksCarrier {
     int rank, size, local; bool slow; const RanksCalls *calls; void *carrier;
 } RanksCarrier;
@@ -44,12 +44,12 @@ typedef struct RanksCount { uint64_t gathers, gathered_bytes, broadcasts, broadc
 typedef struct tblock_ranks Ranks;
 struct tblock_ranks {
     int               rank, size, local; /* local: ranks on this machine */
-    bool              slow;        /* RanksCarrier */
+    bool              slow;        /* RanksCarrier, of any rank */
     const RanksCalls *calls;
     void             *carrier;
     RanksCount        count;
     Error             error;       /* of the first call that failed; status 0: none did */
-    pthread_mutex_t   turn;        /* of the thread that speaks to the other ranks */
+    pthread_mutex_t   speaks;      /* held by the thread that speaks to the other ranks */
     int               n_named;     /* things that rank 0 has named by a number, on all ranks */
 };
 

@@ -53,8 +53,8 @@ static void *load(Error *err)
 }
 #endif
 
-/* All ranks must speak alike. */
-typedef struct Hello { char version[56]; int32_t numerics, order_bytes; } Hello;
+/* All ranks must speak alike; `slow` may differ. */
+typedef struct Hello { char version[52]; int32_t slow, numerics, order_bytes; } Hello;
 
 static bool check_versions(Ranks *r, Error *err)
 {
@@ -64,12 +64,16 @@ static bool check_versions(Ranks *r, Error *err)
         return no_memory("ranks", err);
     for (int i = 0; i <= r->size; i++)
         at[i] = (size_t)i * sizeof *all;
-    all[r->rank] = (Hello){ TBLOCK_VERSION, TBLOCK_NUMERICS_VERSION, sizeof(Hello) };
+    all[r->rank] = (Hello){ TBLOCK_VERSION, r->slow, TBLOCK_NUMERICS_VERSION, sizeof(Hello) };
     bool ok = ranks_gather(r, all, at, true, true)
         || fail(err, r->error.status, "%s", r->error.msg);
+    for (int i = 0; ok && i < r->size; i++) {
+        r->slow |= all[i].slow != 0;
+        all[i].slow = 0;
+    }
     for (int i = 0; ok && i < r->size; i++)
         if (memcmp(&all[i], &all[0], sizeof *all) != 0)
-            ok = fail(err, SYSTEM, "rank %d: expected tblock %.55s like rank 0, found %.55s", i,
+            ok = fail(err, SYSTEM, "rank %d: expected tblock %.51s like rank 0, found %.51s", i,
                       all[0].version, all[i].version);
     free(all);
     r->count = (RanksCount){ 0 };

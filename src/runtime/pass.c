@@ -302,14 +302,28 @@ static bool in_halves(const Model *m, int max_tok)
     return m->ranks && m->ranks->slow && max_tok >= LONG_PASS && !m->cfg.bidirectional;
 }
 
+static void count_members(void *n, Team team)
+{
+    if (team.thread == 0)
+        *(int *)n = team.n_threads;
+}
+
+/* A thread for each half: now, because a pass cannot fail. */
+static bool make_both(Forward *f)
+{
+    int n   = 0;
+    f->both = threads_pool_new(HALVES, false);
+    threads_pool_run(f->both, HALVES, count_members, &n);
+    return n == HALVES;
+}
+
 static bool halves_new(Forward *f, int max_tok)
 {
     Run *r    = &f->half[0].run;
     int  each = (max_tok + 1) / 2;
     if (!in_halves(r->model, max_tok))
         return half_new(&f->half[0], r, f->plan.ints, max_tok, f->threads);
-    f->both = threads_pool_new(HALVES, false);
-    return f->both && half_new(&f->half[1], &(Run){ .model = r->model, .ranks = r->ranks },
+    return make_both(f) && half_new(&f->half[1], &(Run){ .model = r->model, .ranks = r->ranks },
                                f->plan.ints, each, f->threads)
         && half_new(&f->half[0], r, f->plan.ints, each > LONG_PASS ? each : LONG_PASS, f->threads);
 }
@@ -347,7 +361,7 @@ Forward *forward_new(const Model *model, const Kernels *kernels, Numerics numeri
         f->late_memory = aligned_alloc(64, members(f) * f->late_bytes);
     if (!planned || !ok || !f->inv_freq || (f->late_bytes && !f->late_memory)) {
         fail(err, SYSTEM, "out of memory for activations: %zu MB for %d tokens at once",
-             forward_bytes(f) >> 20, max_tok);
+             forward_plan_bytes(c, f->plan.ints, max_tok, threads) >> 20, max_tok);
         forward_free(f);
         return NULL;
     }
@@ -551,10 +565,6 @@ static void run_one(void *arg, Team team)
     Forward *f    = arg;
     Half    *h    = &f->half[team.thread];
     int      most = useful_threads(f, h->run.n_tok);
-    if (team.n_threads < HALVES) {
-        ranks_stop(h->run.ranks, "expected a thread for each half of a pass, found one for both");
-        h->run.turn->ended = true; /* of the half that nobody runs */
-    }
     threads_pool_run(h->pool, most, team.thread ? run_second : run_first, f);
 }
 
@@ -648,7 +658,7 @@ static void run_halves(Forward *f, KvCache *kv, const BatchToken *token, int n_t
     int   n   = (n_tok + 1) / 2;
     Turn  turn = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false };
     set_tokens(one, kv, token, n, first);
-    if (one->run.observer) { /* it is called in the order of the tokens, by this thread */
+    if (one->run.observer && !one->run.observed) { /* a program's, which this thread tells */
         run_team(f, n);
         set_tokens(one, kv, token + n, n_tok - n, first + (size_t)n);
         run_team(f, n_tok - n);

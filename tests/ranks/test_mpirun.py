@@ -30,6 +30,9 @@ ENV = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONF
        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_btl": "self,vader,tcp"}
 
 
+SLOW = {"TBLOCK_RANKS_RATE": "0.1", "TBLOCK_RANKS_DELAY": "50"}   # a network: Gbit/s, us
+
+
 def mpirun(n, *args, env=None, **options):
     return subprocess.run(["mpirun", "--quiet", "-n", str(n), *map(str, args)], env={**ENV, **(env or {})},
                           capture_output=True, timeout=MOST, cwd=TEMP, **options)
@@ -97,10 +100,19 @@ def logits_are_those_of_one_process():
 
 def eval_and_chat_are_those_of_one_process():
     same(2, "eval", SHIPPED, ROOT / "models" / "as-you-like-it.txt", "--ctx", "128", "--json")
-    for threads in (1, 2):   # over a slow network, a window is run in two halves
-        same(2, "eval", SHIPPED, ROOT / "models" / "as-you-like-it.txt", "--ctx", "250", "--json", "--threads", threads,
-             env={"TBLOCK_RANKS_RATE": "0.1", "TBLOCK_RANKS_DELAY": "50"})
     same(3, "chat", SHIPPED, "--chat-format", "alpaca", "-n", "12", "--temp", "0", input=b"Who are you?\nAnd now?\n")
+
+
+def long_prompts_run_in_halves_on_slow_networks():
+    for threads in (1, 2):
+        same(2, "eval", SHIPPED, ROOT / "models" / "as-you-like-it.txt", "--ctx", "250", "--json", "--threads", threads, env=SLOW)
+    calls = []
+    for env in (None, SLOW):
+        r = mpirun(2, TBLOCK, "bench", SHIPPED, "--prefill", "200", "--decode", "0", "--repeats", "1", "--read-mb", "4", "--profile",
+                   "--json", env=env)
+        need(r.returncode == 0, r.stderr.decode()[-500:])
+        calls += [row["calls"] for row in json.loads(r.stdout)["rows"][0]["profile"] if row["name"] == "exchange"]
+    need(len(calls) == 2 and calls[1] >= 2 * calls[0] - 8, f"exchanges of a prompt: {calls}")   # no logits of the first half
 
 
 def states_and_receipts_are_those_of_one_process():
@@ -168,6 +180,8 @@ def the_layer_ahead_guesses_as_in_one_process():
             for how in (("--temp", "0"), ("--temp", "1.5", "--top-k", "3"), ("--type", "q8", "--kv-type", "q8", "--temp", "0.3")):
                 args = ("run", model, "-p", "Once upon a time there was", "-n", "80", "--seed", "7", "--threads", 1 + n % 2, *how)
                 need(same(n, *args, *by).stdout == alone(*args).stdout, f"{n} ranks: {how}: another text than without a draft")
+        args = ("run", model, "-p", "Once upon a time there was a king. " * 4, "-n", "60", "--temp", "0")
+        need(same(2, *args, *by, env=SLOW).stdout == alone(*args).stdout, "a long prompt: another text than without a draft")
         said = [json.loads(how(*program, "run", model, "-p", "Once upon", "-n", "80", "--temp", "0", "--json", *by).stdout)["stats"]["draft"]
                 for how, program in ((alone, ()), (lambda *a: mpirun(3, *a), (TBLOCK,)))]
         need(said[0] == said[1] and said[0]["proposed"] > 2, f"other guesses: {said}")
@@ -334,7 +348,7 @@ def a_rank_that_answers_no_more_ends_all():
 
 
 def main():
-    claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process,
+    claims = [texts_are_those_of_one_process, logits_are_those_of_one_process, eval_and_chat_are_those_of_one_process, long_prompts_run_in_halves_on_slow_networks,
               states_and_receipts_are_those_of_one_process, latent_attention_is_that_of_one_process,
               the_layer_ahead_guesses_as_in_one_process,
               short_convolutions_are_those_of_one_process, the_delta_rule_is_that_of_one_process, ranks_of_other_instruction_sets_have_the_same_bits,

@@ -136,16 +136,12 @@ static void *help(void *carrier)
     return NULL;
 }
 
-/* Under the lock. Without a helper the exchange goes on when this rank waits for it. */
-static void leave_to_helper(Carrier *c)
+/* Without a helper an exchange goes on when this rank waits for it. */
+static void start_helper(Carrier *c)
 {
-    if (!c->has_helper) {
-        sigset_t before = no_signals();
-        c->has_helper   = pthread_create(&c->helper, NULL, help, c) == 0;
-        pthread_sigmask(SIG_SETMASK, &before, NULL);
-    }
-    c->away++;
-    pthread_cond_signal(&c->changed);
+    sigset_t before = no_signals();
+    c->has_helper   = pthread_create(&c->helper, NULL, help, c) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static bool gather(void *carrier, int way, void *data, const size_t *at, bool all, bool away,
@@ -171,8 +167,9 @@ static bool gather(void *carrier, int way, void *data, const size_t *at, bool al
         MPI_Igatherv((char *)data + at[c->rank], w->count[c->rank], MPI_BYTE, NULL, NULL, NULL,
                      MPI_BYTE, 0, c->comm, &w->request);
     w->away = away;
+    c->away += away;
     if (away)
-        leave_to_helper(c);
+        pthread_cond_signal(&c->changed);
     pthread_mutex_unlock(&c->lock);
     return true;
 }
@@ -248,14 +245,6 @@ static bool start_mpi(void)
     return ok;
 }
 
-/* Do some of the ranks have a network between them, or try one? */
-static bool any_slow(const Carrier *c, int local)
-{
-    int slow = local < c->size || c->delay > 0 || c->per_byte > 0;
-    MPI_Allreduce(MPI_IN_PLACE, &slow, 1, MPI_INT, MPI_MAX, c->comm);
-    return slow;
-}
-
 static int on_this_machine(MPI_Comm all)
 {
     MPI_Comm local;
@@ -299,7 +288,10 @@ bool RANKS_CONNECT(RanksCarrier *out, Error *err)
         leave(c);
         return failed(err, "mpi: out of memory");
     }
-    int local = on_this_machine(c->comm);
-    *out = (RanksCarrier){ c->rank, c->size, local, any_slow(c, local), &calls, c };
+    int  local = on_this_machine(c->comm);
+    bool slow  = local < c->size || c->delay > 0 || c->per_byte > 0;
+    if (c->size > 1)
+        start_helper(c); /* now, because threads of a pass may be pinned */
+    *out = (RanksCarrier){ c->rank, c->size, local, slow, &calls, c };
     return true;
 }
