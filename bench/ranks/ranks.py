@@ -37,9 +37,9 @@ def out(*command, env=None):
 
 def bench(options, what, n, start, threads, env=None):
     """Tokens/s of one run of bench, "decode" or "prefill" of n tokens, and the GB/s that it read."""
-    tokens = {"prefill": 0, "decode": 0, what: n}
-    text = out(*start, options.program, "bench", options.model, "--quiet", "--json", "--prefill", tokens["prefill"],
-               "--decode", tokens["decode"], "--depth", 16, "--repeats", 1, "--read-mb", 16, "--threads", threads, env=env)
+    tokens = ["--prefill", n, "--decode", 0] if what == "prefill" else ["--prefill", 0, "--decode", n, "--depth", 16]
+    text = out(*start, options.program, "bench", options.model, "--quiet", "--json", *tokens, "--repeats", 1, "--read-mb", 16,
+               "--threads", threads, env=env)
     row = json.loads(text)[what]
     return row["tokens_per_s"], row["gb_per_s"]
 
