@@ -77,7 +77,7 @@ def where_there_is_no_room_answers_go_on():
     with Server("--log", "/dev/full") as s:
         assert ask(s)[0] == 200
     read, write = os.pipe()   # nobody reads until it is full
-    with os.fdopen(read) as out:
+    with os.fdopen(read, "rb", buffering=0) as out:   # a text file cannot be read where nothing is there yet
         with Server(stderr=write) as s:
             os.close(write)
             for i in range(700):
@@ -90,8 +90,8 @@ def where_there_is_no_room_answers_go_on():
             def more():
                 nonlocal text
                 ask(s)
-                text += out.read() or ""
-                return re.search(r"\n\d+ lines of the log are lost\n", text)
+                text += out.read() or b""
+                return re.search(rb"\n\d+ lines of the log are lost\n", text)
             until("the lost ones are counted", more)
 
 
