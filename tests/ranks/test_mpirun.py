@@ -303,6 +303,14 @@ def without_the_plugin_the_line_says_what_builds_it():
     need(r.returncode != 0 and found and "make ranks" in found[0], r.stderr.decode()[:600])
 
 
+def variables_that_are_no_numbers_are_refused():
+    for name, value in (("TBLOCK_RANKS_TIMEOUT", "a minute"), ("TBLOCK_RANKS_DELAY", "-1"), ("TBLOCK_RANKS_RATE", "nan"),
+                        ("TBLOCK_RANKS_RATE", "1e3"), ("TBLOCK_RANKS_TIMEOUT", " 5"), ("TBLOCK_RANKS_DELAY", "")):
+        r = mpirun(2, TBLOCK, "run", SHIPPED, "-p", "a", env={name: value})
+        line = f"tblock: {name}: expected a number, 0 or more, found {value or 'nothing'}"
+        need(r.returncode == 2 and r.stdout == b"" and set(lines_of_ours(r.stderr)) == {line}, f"{r.returncode} {r.stderr.decode()[:600]}")
+
+
 def without_mpirun_no_mpi_is_loaded():
     process = subprocess.Popen([TBLOCK, "run", SHIPPED, "-f", "-", "-n", "1"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=TEMP)
     maps = pathlib.Path(f"/proc/{process.pid}/maps")
@@ -354,7 +362,7 @@ def main():
               short_convolutions_are_those_of_one_process, the_delta_rule_is_that_of_one_process, ranks_of_other_instruction_sets_have_the_same_bits,
               serve_answers_as_one_process_does, a_rank_of_another_version_is_named, bench_runs,
               an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named,
-              without_the_plugin_the_line_says_what_builds_it,
+              without_the_plugin_the_line_says_what_builds_it, variables_that_are_no_numbers_are_refused,
               without_mpirun_no_mpi_is_loaded, a_killed_rank_ends_all, a_rank_that_answers_no_more_ends_all]
     wanted = sys.argv[1:]
     try:

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 /* One exchange under way. */
@@ -234,6 +235,23 @@ static bool failed(Error *err, const char *why)
     return false;
 }
 
+/* *value becomes the number of that variable, where it is set: a decimal one, 0 or more. */
+static bool read_variable(const char *name, double *value, Error *err)
+{
+    const char *text = getenv(name);
+    if (!text)
+        return true;
+    char *end;
+    *value = strtod(text, &end);
+    if (*text >= '0' && *text <= '9' && strspn(text, "0123456789.") == (size_t)(end - text)
+        && *end == '\0')
+        return true;
+    err->status = USAGE;
+    snprintf(err->msg, sizeof err->msg, "%s: expected a number, 0 or more, found %.40s", name,
+             *text ? text : "nothing");
+    return false;
+}
+
 /* The threads that MPI starts take no signals: they are the program's, which may wait for them. */
 static bool start_mpi(void)
 {
@@ -259,14 +277,17 @@ __attribute__((visibility("default")))
 bool RANKS_CONNECT(RanksCarrier *out, Error *err)
 {
     static const RanksCalls calls = { gather, finish, broadcast, stop, leave };
-    const char *patience = getenv("TBLOCK_RANKS_TIMEOUT"), *delay = getenv("TBLOCK_RANKS_DELAY"),
-               *rate     = getenv("TBLOCK_RANKS_RATE");
-    Carrier    *c = calloc(1, sizeof *c);
+    double patience = 60, delay = 0, rate = 0; /* s, us, Gbit/s */
+    if (!read_variable("TBLOCK_RANKS_TIMEOUT", &patience, err)
+        || !read_variable("TBLOCK_RANKS_DELAY", &delay, err)
+        || !read_variable("TBLOCK_RANKS_RATE", &rate, err))
+        return false;
+    Carrier *c = calloc(1, sizeof *c);
     if (!c)
         return failed(err, "mpi: out of memory");
-    c->patience = patience ? atof(patience) : 60;
-    c->delay    = delay ? atof(delay) / 1e6 : 0;
-    c->per_byte = rate && atof(rate) > 0 ? 8e-9 / atof(rate) : 0;
+    c->patience = patience;
+    c->delay    = delay / 1e6;
+    c->per_byte = rate > 0 ? 8e-9 / rate : 0;
     if (!start_mpi()) {
         free(c);
         return failed(err, "mpi: expected an MPI that several threads may call in turn");
