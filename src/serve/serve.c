@@ -14,7 +14,7 @@ enum { FLUSH_SECONDS = 5 };
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-typedef struct Signals { Server *s; sigset_t set, before; pthread_t thread; bool over; } Signals;
+typedef struct Signals { Server *s; sigset_t set; pthread_t thread; bool over; } Signals;
 
 /* The first asks to stop, the second not to wait. */
 static void *take_signals(void *user)
@@ -46,11 +46,12 @@ static bool signals_begin(Signals *g, Server *s, tblock_error *err)
     sigaddset(&g->set, SIGINT);
     if (s->o->log)
         sigaddset(&g->set, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &g->set, &g->before);
+    pthread_sigmask(SIG_BLOCK, &g->set, NULL);
     int why = pthread_create(&g->thread, NULL, take_signals, g);
     return why == 0 || fail(err, TBLOCK_SYSTEM, "thread for signals: %s", strerror(why));
 }
 
+/* They stay blocked: one that comes now asks for what is under way, and changes no status. */
 static void signals_end(Signals *g)
 {
     pthread_mutex_lock(&g->s->lock);
@@ -58,7 +59,6 @@ static void signals_end(Signals *g)
     pthread_mutex_unlock(&g->s->lock);
     pthread_kill(g->thread, SIGTERM);
     pthread_join(g->thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &g->before, NULL);
 }
 
 /* ---- Its life -------------------------------------------------------------------------------- */
