@@ -31,8 +31,11 @@ static bool ask(int fd, const struct addrinfo *a, int *status)
         || connect(fd, a->ai_addr, a->ai_addrlen) != 0
         || send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1)
         return false;
-    errno = 0;
-    const ssize_t n = recv(fd, line, sizeof line - 1, MSG_WAITALL);
+    ssize_t n;
+    do { /* a process that was stopped and goes on has not waited for all of that time */
+        errno = 0;
+        n     = recv(fd, line, sizeof line - 1, MSG_WAITALL);
+    } while (n < 0 && errno == EINTR);
     *status = n == (ssize_t)sizeof line - 1 ? status_of(line) : 0;
     return n >= 0;
 }

@@ -3,6 +3,7 @@
 /health. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import json
 import math
+import pathlib
 import re
 import signal
 import socket
@@ -164,6 +165,10 @@ def check(port, *more):
     return done.returncode, done.stderr
 
 
+def state(pid):
+    return pathlib.Path("/proc/%d/stat" % pid).read_text().rsplit(")", 1)[1].split()[0]
+
+
 def check_asks_a_server_for_its_health():
     with Server("--parallel", "128", "--threads", "1") as s:
         assert check(s.port) == (0, "")
@@ -175,10 +180,23 @@ def check_asks_a_server_for_its_health():
         assert status == 1 and "expected status 200, found 503" in said, said
         for _ in running:
             pass
-        s.process.wait(PATIENCE)  # before another SIGTERM finds it without a handler
     status, said = check(s.port)
     assert status == 1 and "Connection refused" in said, said
     assert check(1, "--host", "no address")[0] == 2
+
+
+def check_goes_on_after_a_stop():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asks = subprocess.Popen([TBLOCK, "serve", "--check", "--port", str(listener.getsockname()[1])], stderr=subprocess.PIPE, text=True)
+        with listener.accept()[0] as client:
+            client.recv(1000)
+            until("it waits for the answer", lambda: state(asks.pid) == "S")
+            for number, then in ((signal.SIGSTOP, "T"), (signal.SIGCONT, "S")):
+                asks.send_signal(number)
+                until("it is in state " + then, lambda: asks.poll() is not None or state(asks.pid) == then)
+            assert asks.poll() is None, asks.stderr.read()
+            client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            assert asks.communicate(timeout=PATIENCE) == (None, "") and asks.returncode == 0
 
 
 def check_believes_no_other_answer():
@@ -204,5 +222,5 @@ def check_believes_no_other_answer():
         assert done.returncode == 2 and words in done.stderr, done
 
 
-sys.exit(attempt_all(check_asks_a_server_for_its_health, check_believes_no_other_answer, the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests,
+sys.exit(attempt_all(check_asks_a_server_for_its_health, check_goes_on_after_a_stop, check_believes_no_other_answer, the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests,
                      what_it_says_of_itself, a_model_is_found_by_its_name))
