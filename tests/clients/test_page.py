@@ -225,7 +225,7 @@ def a_stream_grows_and_stops(chromium):
             t.page.wait_for_selector("#log li.running")
             seen = []
             for least in (3, 12, 30):
-                t.until("n => document.querySelector('li.running > .body').textContent.length > n", least)
+                t.until("n => document.querySelector('li.running > .body').textContent.length > n", max(least, *map(len, seen), 0))
                 seen.append(t.texts()[-1])
             need(all(whole.startswith(text) for text in seen) and len(set(seen)) == 3, seen)
             need(t.page.get_by_role("button", name="New").is_disabled(), "a conversation that runs can be thrown away")
@@ -456,6 +456,7 @@ def texts_stay_text(chromium):
 
 def without_a_template_it_goes_on_with_texts(chromium):
     with Server() as s, Tab(chromium, s.port, expected=["status of 400"]) as t:
+        t.page.wait_for_selector("#empty strong")
         need(t.page.locator("#mode").is_hidden() and "no chat template" in t.page.text_content("#empty"), t.page.text_content("#empty"))
         t.set(seed=7, max_tokens=25)
         t.type("ROMEO:")

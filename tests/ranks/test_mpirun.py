@@ -248,9 +248,12 @@ def serve_on_ranks(n, model, *options):
                         "--json")
             need(ids == json.loads(one.stdout)["ids"], f"seed {seed}: {ids}, alone {one.stdout!r} {one.stderr!r}")
         for pid in left("serve"):
-            environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
-            if b"OMPI_COMM_WORLD_RANK=0\0" in environ and pathlib.Path(f"/proc/{pid}/cwd").resolve() == TEMP.resolve():
-                os.kill(pid, signal.SIGTERM)   # of rank 0: it ends the others
+            try:
+                environ = pathlib.Path(f"/proc/{pid}/environ").read_bytes()
+                if b"OMPI_COMM_WORLD_RANK=0\0" in environ and pathlib.Path(f"/proc/{pid}/cwd").resolve() == TEMP.resolve():
+                    os.kill(pid, signal.SIGTERM)   # of rank 0: it ends the others
+            except OSError:   # another program's, which has ended since
+                continue
         _, err = process.communicate(timeout=MOST)
         need(process.returncode == 0, f"status {process.returncode}: {err.decode()[-500:]}")
     finally:
@@ -342,7 +345,7 @@ def fault(number, rank, env, seconds, expected):
     need(process.returncode != 0, "status 0")
     need(expected in err.decode(), err.decode()[:800])
     need(took < seconds, f"{took:.1f} s")
-    wait_until(lambda: not left(str(model)), "the end of all ranks", 10)
+    wait_until(lambda: not left(str(model)), "the end of all ranks", MOST)
 
 
 def a_killed_rank_ends_all():
@@ -351,8 +354,9 @@ def a_killed_rank_ends_all():
 
 
 def a_rank_that_answers_no_more_ends_all():
-    fault(signal.SIGSTOP, 1, {"TBLOCK_RANKS_TIMEOUT": "2"}, 40,
-          "tblock: rank 0 of 3: no answer from the other ranks for 2 s")
+    # longer than a busy machine holds up a rank that answers
+    fault(signal.SIGSTOP, 1, {"TBLOCK_RANKS_TIMEOUT": "10"}, 50,
+          "tblock: rank 0 of 3: no answer from the other ranks for 10 s")
 
 
 def main():

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 
-from server import MODEL, PATIENCE, ROOT, TBLOCK, Server, sanitized, until
+from server import MODEL, PATIENCE, ROOT, TBLOCK, Hasty, Server, sanitized, until
 from verdicts import Skip, attempt_all
 
 PATH = "/v1/completions"
@@ -110,7 +110,7 @@ def half_requests_hold_nothing_up():
 
 
 def who_sends_too_slowly_is_hung_up_on():
-    with Server("--request-timeout", "1") as s:
+    with Hasty("--request-timeout", "1") as s:
         slow = s.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ")
         body = s.raw(b"POST /tokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{")
         for c in (slow, body):
@@ -194,7 +194,7 @@ def it_stops_when_told():
         for events in streams:
             next(events)
         s.process.send_signal(signal.SIGINT)
-        s.process.send_signal(signal.SIGTERM)
+        s.process.send_signal(signal.SIGTERM)   # status 0, too, where all streams have ended and the server is about to
         for events in streams:
             try:
                 for _ in events:

@@ -50,9 +50,12 @@ def answers_have_the_receipts_of_run():
 def company_changes_no_receipt():
     """Texts that share steps and give way to each other when the memory is full."""
     given = [{"prompt": [1 + i, 5, 9], "max_tokens": 120 + 7 * i, "seed": i, "temperature": 1, "receipt": True} for i in range(8)]
+    many = {"prompt": "A king", "max_tokens": 200, "temperature": 1, "receipt": True}   # as choices of one request they begin together
     with Server() as s:
         alone = [s.post("/v1/completions", **g)["choices"][0]["receipt"] for g in given]
+        apart = [s.post("/v1/completions", **many, seed=4 + i)["choices"][0]["receipt"] for i in range(8)]
     with Server("--parallel", "6", "--kv-memory", "4") as s, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        need([c["receipt"] for c in s.post("/v1/completions", **many, seed=4, n=8)["choices"]] == apart, "as choices")
         for _ in range(3):
             together = list(pool.map(lambda g: s.post("/v1/completions", **g)["choices"][0]["receipt"], given))
             need(together == alone, "together")

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from server import PATIENCE, ROOT, Server, run, sanitized, talking, until
+from server import PATIENCE, ROOT, Hasty, Server, run, sanitized, talking, until
 from verdicts import attempt_all
 
 PATH = "/v1/completions"
@@ -49,21 +49,29 @@ def several(n, what):
 
 def who_reads_a_long_request_holds_no_one_up():
     with Server() as s:
-        found, ended = several(3, lambda: s.ask("POST", "/tokenize", LONG, JSON)[0])
-        n = 0
-        while not ended.is_set():
-            s.get("/health")
-            n += 1
-        assert found == [200] * 3 and n > 20, (found, n)
+        for _ in range(20):   # a round in which this process was held up tells nothing
+            found, ended = several(3, lambda: s.ask("POST", "/tokenize", LONG, JSON)[0])
+            n = 0
+            while not ended.is_set():
+                s.get("/health")
+                n += 1
+            assert found == [200] * 3, found
+            if n > 20:
+                break
+        assert n > 20, n
         alive(s)
 
 
 def who_waits_to_be_read_has_a_time_limit():
     with Server("--timeout", "1") as s:
-        found, ended = several(9, lambda: s.ask("POST", "/tokenize", LONG, JSON))
-        assert ended.wait(300)
-        status = sorted(f[0] for f in found)
-        assert status[-1] == 503 and set(status) <= {200, 503}, status
+        for _ in range(20):   # until all nine come before this process is held up
+            found, ended = several(9, lambda: s.ask("POST", "/tokenize", LONG, JSON))
+            assert ended.wait(300)
+            status = sorted(f[0] for f in found)
+            assert set(status) <= {200, 503}, status
+            if status[-1] == 503:
+                break
+        assert status[-1] == 503, status
         late = [f for f in found if f[0] == 503][0]
         assert b"more than 1 seconds" in late[2] and late[1]["Retry-After"] == "1", late
         alive(s)
@@ -158,8 +166,9 @@ REQUESTS = (   # what is sent, and the statuses that may come back; 0: none, it 
 
 def requests_of_every_kind_are_answered_or_hung_up_on():
     wrong = []
-    with Server("--request-timeout", "1") as s:   # it hangs up on half ones soon
+    with Server() as patient, Hasty("--request-timeout", "1") as hasty:   # it hangs up on half ones soon
         for i, (data, expected) in enumerate(REQUESTS):
+            s = hasty if 0 in expected else patient   # for between two pieces a busy machine may hold us up too
             found = said_to(s, data, 1 + i % 3 if len(data) < 1000 else 1, 0.002)
             if not set(found or [0]) <= expected:
                 wrong.append((data[:120], len(data), found, expected))
@@ -346,12 +355,14 @@ def who_never_reads_keeps_no_place():
     """2 texts at once: both are of a client that takes nothing of megabytes."""
     body = json.dumps({"prompt": "A", "max_tokens": 250, "n": 100, "logprobs": 20, "stream": True, "temperature": 1}).encode()
     head = b"POST " + PATH.encode() + b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-    with Server("--parallel", "2", "--request-timeout", "2") as s:
+    with Hasty("--parallel", "2", "--request-timeout", "2") as s:
         with socket.socket() as c:
             c.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             c.connect((s.host, s.port))
             c.sendall(head % len(body) + body)
-            until("it has begun", lambda: s.metrics()["tblock_requests_running"] == 2)
+            def begun(m):   # or over already, where this process was held up
+                return m["tblock_requests_running"] == 2 or m["tblock_requests_cancelled_total"] > 0
+            until("it has begun", lambda: begun(s.metrics()))
             alive(s)
             until("it is forgotten", lambda: idle(s))
 

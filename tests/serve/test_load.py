@@ -53,15 +53,20 @@ def what_goes_wrong_is_told():
 
 def a_cut_ends_it_and_one_more_client_does_not_count():
     with Server("--parallel", "4", "--threads", "1") as s:
-        found = load(s, "--requests", "100000", "--clients", "3", "--cut", "1.5", "--disturb", "150", "--every", "0.1", *LENGTHS, *ENDS)
-        assert 1.4 < found["seconds"] < 60 and found["errors"] == 0 and found["tokens"] > 0, found
-        assert s.metrics()["tblock_prompt_tokens_total"] >= found["prompt_tokens"] + 150, found
+        for cut in (1.5, 10, 40):   # on a busy machine the first may end before anything came
+            before = s.metrics()["tblock_prompt_tokens_total"]
+            found = load(s, "--requests", "100000", "--clients", "3", "--cut", str(cut), "--disturb", "150", "--every", "0.1", *LENGTHS, *ENDS)
+            assert cut - 0.1 < found["seconds"] < cut + 60 and found["errors"] == 0, found
+            disturbed = s.metrics()["tblock_prompt_tokens_total"] - before >= found["prompt_tokens"] + 150
+            if found["tokens"] > 0 and disturbed:
+                break
+        assert found["tokens"] > 0 and disturbed, found
 
 
 def streams_that_wait_are_told_by_their_memory():
     with Server("--parallel", "1", "--threads", "1") as s:
         found = load(s, "--idle", "50", "--pid", str(s.process.pid), "--settle", "0.1", "--prompt", "5", "--answer", "240", "--vocab", "1024",
-                     *ENDS)
+                     *ENDS, "--extra", '{"n": 64}')   # a minute's work: none has ended, however late they are looked at
         assert found["idle"] == 50 and found["ended"] < 50 and found["after_mb"] > 1, found
 
 
