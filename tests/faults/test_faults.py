@@ -547,7 +547,7 @@ def the_small_files_of_a_model_are_regular_files():
             (folder / name).unlink(missing_ok=True)
             os.symlink(target or name, folder / name)
             for args in (["run", folder, "--ids", "1", "-n", "1"], ["convert", folder, "-o", work / "out"]):
-                fails(run(*args, timeout=20), 3, f"{folder}/{name}: ", what, what=f"{args[0]}: {name} is a {what}")
+                fails(run(*args), 3, f"{folder}/{name}: ", what, what=f"{args[0]}: {name} is a {what}")
     (work / "json").write_text('{"d_model": 32, "n_layers": 1, "heads": 2, "d_ff": 64, "vocab_size": 300}')
     text = DATA / "README.md"
     for what, target in odd.items():
@@ -555,7 +555,7 @@ def the_small_files_of_a_model_are_regular_files():
         path.unlink(missing_ok=True)
         os.symlink("fifo" if what == "FIFO" else target or path.name, path)
         for args in (["synth", path, "-o", work / "out"], ["train", "--text", text, "--config", path, "-o", work / "out"], ["info", path], ["block", path]):
-            fails(run(*args, timeout=20), (2, 3), "odd.json", "folder" if what == "directory" and args[0] in ("info", "block") else what,
+            fails(run(*args), (2, 3), "odd.json", "folder" if what == "directory" and args[0] in ("info", "block") else what,
                   what=f"{args[0]} of a {what}")
     if os.access("/dev/fd", os.X_OK):   # what is open already may be a pipe
         works(run("synth", "-", "-o", work / "out", input=(work / "json").read_bytes()))

@@ -392,12 +392,17 @@ def resumed_adapter_changes_no_byte(c):
     c.train("whole", "--init", q4, "--threads", 1, config=False, settings=ADAPTER)
     c.train("threads", "--init", q4, "--threads", 3, config=False, settings=ADAPTER)
     need(adapter_files(c, "whole") == adapter_files(c, "threads"), "three threads: other bytes")
-    p = subprocess.Popen(c.command("parts", "--init", q4, "--json", config=False, settings=ADAPTER), stdout=subprocess.PIPE)
-    for line in p.stdout:
-        if json.loads(line).get("step", 0) >= 5:
-            p.kill()
+    for attempt in range(20):   # once more where the training ended before it was killed
+        p = subprocess.Popen(c.command("parts", "--init", q4, "--json", config=False, settings=ADAPTER), stdout=subprocess.PIPE)
+        for line in p.stdout:
+            if json.loads(line).get("step", 0) >= 5:
+                p.kill()
+                break
+        p.wait()
+        if not any(c.out("parts").iterdir()):
             break
-    p.wait()
+        shutil.rmtree(c.out("parts"))
+        pathlib.Path(f"{c.out('parts')}.ckpt").unlink()
     for more, says in ((["--lora", "5"], "lora_rank"), (["--lora-alpha", "5"], "lora_alpha"), (["--lora-targets", "q,v,o"], "lora_targets"),
                        (["--init", SHIPPED], "model_sha256")):
         c.train("parts", "--init", q4, "--resume", *more, config=False, settings=ADAPTER, status=3, says=says)

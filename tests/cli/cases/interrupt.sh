@@ -53,7 +53,9 @@ until_writing $!
 kill -INT $!
 { wait $!; } 2> /dev/null # without what bash says about it
 echo "[$?]"
-echo '{"d_model": 4096, "n_layers": 32, "heads": 32, "d_ff": 11008, "vocab_size": 32000, "n_ctx": 2048}' > large.json
+# 0.5 GB and 0.4 for each layer, of which there is to be room for all before the work begins: 32, or what half of the disk takes
+layers=$(df -Pk . | awk 'NR == 2 { n = int($4 / 2 / 400000); if (n > 32) n = 32; print (n ? n : 1) }')
+echo '{"d_model": 4096, "n_layers": '"$layers"', "heads": 32, "d_ff": 11008, "vocab_size": 32000, "n_ctx": 2048}' > large.json
 tblock synth large.json -o files/model.bin &
 until_writing $!
 kill -INT $!
