@@ -249,9 +249,8 @@ def write(path, metadata, entries):
     """Under a temporary name, which becomes the file's at the end. The hash is filled in last."""
     name = ".%s.%d.tmp" % (os.path.basename(path), os.getpid())
     temporary, digest = os.path.join(os.path.dirname(path), name), hashlib.sha256()
-    f = open(temporary, "xb")
     try:
-        with f:
+        with open(temporary, "xb") as f:
             f.write(header(metadata, entries))
             for piece in (np.ascontiguousarray(p) for e in entries for p in e.pieces):
                 digest.update(piece)
@@ -261,9 +260,12 @@ def write(path, metadata, entries):
         if os.path.exists(path):
             shutil.copymode(path, temporary)
         os.replace(temporary, path)
-    finally:
+    except FileExistsError:   # another process writes there
+        raise
+    except BaseException:     # Ctrl-C may come as soon as the file is there, before open has returned
         if os.path.exists(temporary):
             os.unlink(temporary)
+        raise
 
 
 def sha256(path):

@@ -258,5 +258,30 @@ def test_interrupted_it_removes_what_it_wrote():
     shutil.rmtree(folder)
 
 
+def test_interrupted_at_once_it_removes_what_it_wrote():
+    """The moment that a signal seldom finds: the temporary file is there, and open has not returned. Another's file stays."""
+    code = ("import builtins, runpy, sys; usual = builtins.open\n"
+            "def interrupted(path, mode='r', *more, **named):\n"
+            "    f = usual(path, mode, *more, **named)\n"
+            "    if mode == 'xb':\n"
+            "        f.close()\n"
+            "        raise %s\n"
+            "    return f\n"
+            "builtins.open = interrupted\n"
+            "sys.argv[0] = %r\n"
+            "sys.path[0] = %r\n"
+            "runpy.run_path(sys.argv[0], run_name='__main__')")
+    folder, _ = sparse_folder("sparse", 1)
+    tools = os.path.join(ROOT, "tools")
+    for error, status, left in (("KeyboardInterrupt", 130, 0), ("FileExistsError(17, 'File exists')", 4, 1)):
+        done = subprocess.run([sys.executable, "-c", code % (error, os.path.join(tools, "convert.py"), tools), folder, "-o", temp("gone.bin")],
+                              stderr=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True)
+        found = [n for n in os.listdir(temp()) if "gone" in n]
+        assert done.returncode == status and done.stdout == "" and len(found) == left, (done, found)
+        for n in found:
+            os.unlink(temp(n))
+    shutil.rmtree(folder)
+
+
 if __name__ == "__main__":
     sys.exit(harness.main(globals()))
