@@ -222,5 +222,6 @@ def check_believes_no_other_answer():
         assert done.returncode == 2 and words in done.stderr, done
 
 
-sys.exit(attempt_all(check_asks_a_server_for_its_health, check_goes_on_after_a_stop, check_believes_no_other_answer, the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests,
+sys.exit(attempt_all(check_asks_a_server_for_its_health, check_goes_on_after_a_stop, check_believes_no_other_answer,
+                     the_parser_refuses_what_is_wrong, vllms_names_say_the_same, numbers_are_those_of_the_requests,
                      what_it_says_of_itself, a_model_is_found_by_its_name))
