@@ -27,6 +27,11 @@ extern "C" {
 TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, const char *output,
                                     tblock_error *err);
 
+/* The path, as it was given, of the model or other file whose mapped bytes an address lies in; it
+ * lasts until that file is closed. NULL: none. A handler of SIGBUS may call it, to say which file
+ * was cut short: `address` is its si_addr. */
+TBLOCK_API const char *tblock_mapped_file(const void *address);
+
 /* Answer one line of `tblock tokenize --jsonl`: an object with "text" or "bytes_hex" (optional
  * "mode": "plain" | "special", "add_special": bool), or "ids" to decode. *answer is one line of
  * ASCII JSON without '\n': {"ids": [...]} or {"text": ..., "bytes_hex": ...}. */

@@ -18,15 +18,17 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <netinet/tcp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <termios.h>
 #include <unistd.h>
 
 /* With any arguments. */
 static const int allowed[] = {
     SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev),
-    SCMP_SYS(pwrite64), SCMP_SYS(lseek),
+    SCMP_SYS(pwrite64), SCMP_SYS(lseek), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
     SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select),
     SCMP_SYS(pselect6),
     SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(munlock),
@@ -48,6 +50,10 @@ typedef struct Argument { unsigned arg; uint64_t mask, value; } Argument;
 typedef struct Restricted { int call; Argument first, second; } Restricted;
 static const uint64_t ALL_BITS = UINT32_MAX; /* of an int */
 #define THREAD_FLAGS (CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD)
+/* none of these: whoever traces us sees the thread, and it is where we are */
+#define OTHER_PLACE                                                                                \
+    (CLONE_UNTRACED | CLONE_PTRACE | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER     \
+     | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP | CLONE_IO)
 
 /* Stands for the number of the process that enters, which is filled in then: in no other rule. */
 enum { PROCESS = 0x7e57ab1e };
@@ -58,7 +64,7 @@ static const Restricted restricted[] = {
     { SCMP_SYS(mmap), { 2, PROT_EXEC, 0 }, { 0 } },
     { SCMP_SYS(mprotect), { 2, PROT_EXEC, 0 }, { 0 } },
     /* a thread, which has this filter too, and no process */
-    { SCMP_SYS(clone), { 0, THREAD_FLAGS, THREAD_FLAGS }, { 0 } },
+    { SCMP_SYS(clone), { 0, THREAD_FLAGS | OTHER_PLACE, THREAD_FLAGS }, { 0 } },
     /* its own limits are read, not set */
     { SCMP_SYS(prlimit64), { 0, ALL_BITS, 0 }, { 2, UINT64_MAX, 0 } },
     /* 0: the thread that calls */
@@ -79,16 +85,21 @@ static const Restricted restricted[] = {
     { SCMP_SYS(tgkill), { 0, ALL_BITS, PROCESS }, { 0 } },
 };
 
-/* What `serve` does besides, with a socket that listens already: no other can be made, so it
- * reaches nobody who did not ask. */
+/* What `serve` does besides, with a socket that listens already: no other can be made. That one
+ * could connect, once it is shut down: by MSG_FASTOPEN and an address, where the filter sees the
+ * flags alone of sendmsg. So of flags and options, those that libmicrohttpd uses. */
 static const int serving[] = {
-    SCMP_SYS(accept4), SCMP_SYS(recvfrom), SCMP_SYS(sendto), SCMP_SYS(sendmsg), SCMP_SYS(shutdown),
-    SCMP_SYS(getsockname), SCMP_SYS(getsockopt),
+    SCMP_SYS(accept4), SCMP_SYS(recvfrom), SCMP_SYS(shutdown), SCMP_SYS(getsockname),
+    SCMP_SYS(getsockopt),
     SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait),
     SCMP_SYS(eventfd2), SCMP_SYS(rt_sigtimedwait),
 };
+#define NO_SEND_FLAGS (ALL_BITS & ~(uint64_t)(MSG_NOSIGNAL | MSG_MORE | MSG_DONTWAIT))
 static const Restricted serving_restricted[] = {
-    { SCMP_SYS(setsockopt), { 1, ALL_BITS, IPPROTO_TCP }, { 0 } },
+    { SCMP_SYS(sendto), { 3, NO_SEND_FLAGS, 0 }, { 4, UINT64_MAX, 0 } },
+    { SCMP_SYS(sendmsg), { 2, NO_SEND_FLAGS, 0 }, { 0 } },
+    { SCMP_SYS(setsockopt), { 1, ALL_BITS, IPPROTO_TCP }, { 2, ALL_BITS, TCP_NODELAY } },
+    { SCMP_SYS(setsockopt), { 1, ALL_BITS, IPPROTO_TCP }, { 2, ALL_BITS, TCP_CORK } },
     { SCMP_SYS(fcntl), { 1, ALL_BITS, F_SETFL }, { 0 } },
 };
 

@@ -212,6 +212,8 @@ bool tblock_output_apart(const tblock_model *m, const char *path, const char *ou
     return m ? model_check_apart(m, output, err) : source_path_apart(path, output, err);
 }
 
+const char *tblock_mapped_file(const void *address) { return file_mapped_at(address); }
+
 void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
 {
     const Config *c    = &m->weights.cfg;

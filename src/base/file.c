@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,25 +124,73 @@ static bool is_regular(int fd, const char *path, struct stat *st, Error *err)
     return check_regular(st, path, err);
 }
 
+/* What is mapped now. A handler of SIGBUS may wait for the lock: nobody reads a mapped file while
+ * holding it, so its holder is another thread, which goes on. */
+typedef struct Mapped {
+    struct Mapped       *next;
+    const unsigned char *data;
+    size_t               size;
+    char                 path[];
+} Mapped;
+static Mapped     *mapped;
+static atomic_flag mapped_held = ATOMIC_FLAG_INIT;
+
+static void hold_mapped(void)
+{
+    while (atomic_flag_test_and_set(&mapped_held))
+        ;
+}
+
+/* Frees the path too. */
+static void unlist_mapped(const char *path)
+{
+    hold_mapped();
+    Mapped **at = &mapped, *m;
+    while (*at && (*at)->path != path)
+        at = &(*at)->next;
+    if ((m = *at) != NULL)
+        *at = m->next;
+    atomic_flag_clear(&mapped_held);
+    free(m);
+}
+
+const char *file_mapped_at(const void *address)
+{
+    const char *path = NULL;
+    hold_mapped();
+    for (const Mapped *m = mapped; m && !path; m = m->next)
+        if ((uintptr_t)address - (uintptr_t)m->data < m->size)
+            path = m->path;
+    atomic_flag_clear(&mapped_held);
+    return path;
+}
+
 static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *err)
 {
     struct stat st;
     if (!is_regular(fd, path, &st, err))
         return false;
-    FileMap m = { .path = strdup(path), .size = (size_t)st.st_size };
-    if (!m.path)
+    Mapped *list = malloc(sizeof *list + strlen(path) + 1);
+    if (!list)
         return no_memory(path, err);
+    FileMap m = { .path = strcpy(list->path, path), .size = (size_t)st.st_size };
     if (m.size) {
         void *data = writable
             ? mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
             : mmap(NULL, m.size, PROT_READ, MAP_SHARED, fd, 0);
         if (data == MAP_FAILED) {
             fail(err, SYSTEM, "%s: cannot map %zu bytes: %s", path, m.size, strerror(errno));
-            free(m.path);
+            free(list);
             return false;
         }
         m.data = data;
     }
+    list->data = m.data;
+    list->size = m.size;
+    hold_mapped();
+    list->next = mapped;
+    mapped     = list;
+    atomic_flag_clear(&mapped_held);
     *f = m;
     return true;
 }
@@ -170,7 +219,7 @@ void file_map_close(FileMap *f)
 {
     if (f->data)
         munmap((void *)(uintptr_t)f->data, f->size);
-    free(f->path);
+    unlist_mapped(f->path);
     *f = (FileMap){ 0 };
 }
 

@@ -38,7 +38,7 @@ bool path_there(const char *place, const char *name, char out[PATH_BYTES]);
 /* Input files as mappings, and output files that appear complete or not at all. */
 
 typedef struct FileMap {
-    char                *path; /* owned copy, for messages */
+    char                *path; /* of file_map_open; for messages */
     const unsigned char *data; /* NULL for an empty file */
     size_t               size;
 } FileMap;
@@ -63,6 +63,10 @@ bool file_map_open(FileMap *f, const char *path, Error *err);
  * the file. */
 bool file_map_open_private(FileMap *f, const char *path, Error *err);
 void file_map_close(FileMap *f);
+
+/* The path of the FileMap that this address lies in, which lasts until that is closed. NULL: none.
+ * A handler of SIGBUS may call it. */
+const char *file_mapped_at(const void *address);
 
 /* Hints to the kernel. offset and n_bytes are clipped to the file. file_map_lock fails with
  * SYSTEM and names the limit. */

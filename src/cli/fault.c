@@ -3,10 +3,9 @@
 #include "command.h"
 
 
-#include "tblock.h"
+#include "tblock_tools.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,73 +14,6 @@
 #include <unistd.h>
 
 #include "base/text.h"
-
-/* /proc/self/maps, opened at the start because a sandbox opens nothing later. It tells which
- * file is mapped where, so that we need no list of our own. */
-static int maps_fd = -1;
-
-/* ---- Which file is mapped at an address ------------------------------------------------------ */
-
-enum { LINE_ROOM = 4096 + 256 }; /* a path and the numbers before it */
-
-/* Reads hexadecimal digits at *s. */
-static uintptr_t hex_at(const char **s)
-{
-    uintptr_t x = 0;
-    for (;; ++*s) {
-        char c = **s;
-        int  digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-        if (digit < 0)
-            return x;
-        x = x << 4 | (uintptr_t)digit;
-    }
-}
-
-/* The path in a line "from-to perms offset device inode    path" if the address is in its range,
- * else NULL. */
-static char *path_in(char *line, uintptr_t address)
-{
-    const char *s = line;
-    uintptr_t   from = hex_at(&s), to;
-    if (*s++ != '-')
-        return NULL;
-    to = hex_at(&s);
-    char *path = strchr(line, '/');
-    if (address < from || address >= to || !path)
-        return NULL;
-    static const char gone[] = " (deleted)"; /* the file was replaced or removed */
-    size_t            n = strlen(path), m = sizeof gone - 1;
-    if (n > m && memcmp(path + n - m, gone, m) == 0)
-        path[n - m] = '\0';
-    return path;
-}
-
-/* The file mapped at an address, in memory that the next call overwrites. NULL: none. */
-static const char *file_at(uintptr_t address)
-{
-    static char line[LINE_ROOM];
-    char        piece[1024];
-    size_t      n = 0;
-    if (lseek(maps_fd, 0, SEEK_SET) != 0)
-        return NULL;
-    for (;;) {
-        ssize_t got = read(maps_fd, piece, sizeof piece);
-        if (got <= 0)
-            return NULL;
-        for (ssize_t i = 0; i < got; i++) {
-            if (piece[i] != '\n') {
-                if (n < sizeof line - 1)
-                    line[n++] = piece[i];
-                continue;
-            }
-            line[n] = '\0';
-            n = 0;
-            const char *path = path_in(line, address);
-            if (path)
-                return path;
-        }
-    }
-}
 
 /* ---- Temporary files ------------------------------------------------------------------------- */
 
@@ -159,8 +91,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
     if (__atomic_exchange_n(&told, 1, __ATOMIC_ACQ_REL)) /* another thread reports it and ends us */
         for (;;)
             pause();
-    /* Not one of our files: raise it again on return. */
-    const char *path = maps_fd >= 0 ? file_at((uintptr_t)info->si_addr) : NULL;
+    const char *path = tblock_mapped_file(info->si_addr);
     if (!path) { /* no file of ours: a fault like any other, raised again on return */
         signal(signal_number, SIG_DFL);
         return;
@@ -188,7 +119,6 @@ void fault_catch(void)
     static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
     struct sigaction old, bus = { .sa_sigaction = on_bus_error, .sa_flags = SA_SIGINFO },
                           end = { .sa_handler = fault_end };
-    maps_fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     sigemptyset(&bus.sa_mask);
     sigaction(SIGBUS, &bus, NULL);
     sigfillset(&end.sa_mask);

@@ -80,11 +80,11 @@ static bool run(Server *s, tblock_error *err)
 {
     const char *host = s->o->host;
     Signals     g    = { 0 };
-    if (!signals_begin(&g, s, err))
+    const int   fd   = listen_open(s, err);
+    /* before the first thread: Landlock holds for those that are started in it */
+    if (fd < 0 || (s->o->listening && !s->o->listening(fd, err)) || !signals_begin(&g, s, err))
         return false;
-    const int fd   = listen_open(s, err);
-    bool      good = fd >= 0 && (!s->o->listening || s->o->listening(fd, err))
-        && prepare_start(s, err) && http_start(s, fd, err);
+    bool good = prepare_start(s, err) && http_start(s, fd, err);
     if (good) {
         printf(strchr(host, ':') ? "http://[%s]:%d\n" : "http://%s:%d\n", host, http_port(s));
         good = fflush(stdout) == 0

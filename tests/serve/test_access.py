@@ -277,6 +277,8 @@ def in_the_sandbox_it_answers_alike():
             status = pathlib.Path("/proc/%d/task" % s.process.pid)
             filters = [(t / "status").read_text().split("\nSeccomp:\t")[1][0] for t in status.iterdir()]
             assert set(filters) == {"2" if options else "0"}, filters
+            files = [os.readlink(f) for f in pathlib.Path("/proc/%d/fd" % s.process.pid).iterdir()]
+            assert not [f for f in files if f.startswith("/proc/")], files   # such as maps: where what lies in memory
             events = [e["choices"] for e in s.stream(PATH, **asked)]
             form = {"type": "json_schema", "json_schema": {"schema": {"enum": ["yes", "no"]}}}
             answers.append((events, s.post(PATH, **asked)["choices"], s.post("/v1/chat/completions", messages=messages, seed=1,

@@ -7,6 +7,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -125,6 +127,69 @@ static int looks_where_others_run(void)
     return refused(sched_getaffinity(getppid(), sizeof processors, &processors));
 }
 static int asks_for_the_policy_of_others(void) { return refused(sched_getscheduler(getppid())); }
+/* A socket that listens, or reaches it without connect: the ways of a server that was taken over.
+ * `canary` is another port of this machine, where nothing must arrive. */
+static int                listener = -1, canary = -1;
+static struct sockaddr_in canary_at;
+
+static int open_port(struct sockaddr_in *at)
+{
+    socklen_t n  = sizeof *at;
+    int       fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    *at = (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    return fd >= 0 && bind(fd, (struct sockaddr *)at, sizeof *at) == 0 && listen(fd, 5) == 0
+            && getsockname(fd, (struct sockaddr *)at, &n) == 0
+        ? fd
+        : -1;
+}
+
+static bool arrived(void)
+{
+    struct pollfd p = { .fd = canary, .events = POLLIN };
+    if (poll(&p, 1, 50) != 1)
+        return false;
+    close(accept(canary, NULL, NULL));
+    return true;
+}
+
+static int sends_to_another_port(void)
+{
+    shutdown(listener, SHUT_RDWR);
+    return refused(sendto(listener, "SECRET", 6, MSG_FASTOPEN | MSG_NOSIGNAL,
+                          (struct sockaddr *)&canary_at, sizeof canary_at));
+}
+static int sends_with_an_address(void)
+{
+    shutdown(listener, SHUT_RDWR);
+    return refused(sendto(listener, "SECRET", 6, MSG_NOSIGNAL, (struct sockaddr *)&canary_at,
+                          sizeof canary_at));
+}
+static int sends_a_message_there(void)
+{
+    struct iovec  text    = { "SECRET", 6 };
+    struct msghdr message = { .msg_name = &canary_at, .msg_namelen = sizeof canary_at,
+                              .msg_iov = &text, .msg_iovlen = 1 };
+    shutdown(listener, SHUT_RDWR);
+    return refused(sendmsg(listener, &message, MSG_FASTOPEN | MSG_NOSIGNAL));
+}
+static int sets_options(void)
+{
+    static const int options[] = { TCP_FASTOPEN_CONNECT, TCP_FASTOPEN, TCP_ULP, TCP_CONGESTION,
+                                   TCP_REPAIR, TCP_MD5SIG, TCP_DEFER_ACCEPT };
+    const int on = 1;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        int result = refused(setsockopt(listener, IPPROTO_TCP, options[i], &on, sizeof on));
+        if (result)
+            return result;
+    }
+    return refused(setsockopt(listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on));
+}
+static int detaches_a_thread(void) /* from whoever traces us */
+{
+    return refused(syscall(SYS_clone, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND
+                                          | CLONE_THREAD | CLONE_UNTRACED, 0, 0, 0, 0));
+}
+
 static int makes_code(void)
 {
     void *p =
@@ -177,6 +242,10 @@ static const Attempt attempts[] = {
 #if defined(SYS_newfstatat)
     { "newfstatat with AT_EMPTY_PATH", looks_with_a_flag },
 #endif
+    { "sendto by fast open", sends_to_another_port },
+    { "sendto with an address", sends_with_an_address },
+    { "sendmsg by fast open", sends_a_message_there }, { "setsockopt", sets_options },
+    { "clone of a thread that nobody traces", detaches_a_thread },
     { "io_uring_setup", opens_by_ring }, { "mprotect with more bits", turns_into_code_again },
 #if defined(__x86_64__)
     { "openat of x32", opens_as_x32 },
@@ -237,10 +306,45 @@ static void refuses_what_reaches_outside(void)
     for (int serving = 0; serving < 2; serving++)
         for (int i = 0; i < N_ATTEMPTS; i++) {
             inside_serving = serving;
-            int result     = inside(attempts[i].fn, -1);
+            int result     = inside(attempts[i].fn, listener);
             CHECK(result == 0, "%s%s: %d", attempts[i].what, serving ? ", serving" : "", result);
         }
     inside_serving = false;
+    CHECK(!arrived(), "something came to another port");
+}
+
+/* What libmicrohttpd does with a connection: two options, and these flags. */
+static int answers(void)
+{
+    const int     on      = 1;
+    struct iovec  text    = { "B", 1 };
+    struct msghdr message = { .msg_iov = &text, .msg_iovlen = 1 };
+    int           fd      = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    return fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0
+            && setsockopt(fd, IPPROTO_TCP, TCP_CORK, &on, sizeof on) == 0
+            && send(fd, "A", 1, MSG_NOSIGNAL | MSG_MORE) == 1
+            && sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1
+            && shutdown(fd, SHUT_RDWR) == 0
+        ? 0
+        : errno;
+}
+
+static void a_server_answers_whoever_asked(void)
+{
+    struct sockaddr_in at;
+    socklen_t          n = sizeof at;
+    char               text[4];
+    if (!can_try())
+        return;
+    int asks = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(getsockname(listener, (struct sockaddr *)&at, &n) == 0
+              && connect(asks, (struct sockaddr *)&at, sizeof at) == 0, "connect");
+    inside_serving = true;
+    int result     = inside(answers, listener);
+    inside_serving = false;
+    CHECK(result == 0, "%d", result);
+    CHECK(recv(asks, text, sizeof text, MSG_WAITALL) == 2 && memcmp(text, "AB", 2) == 0, "answer");
+    close(asks);
 }
 
 /* The attempts are worth something: outside, several of them work. */
@@ -251,6 +355,7 @@ static void attempts_work_outside(void)
     CHECK(makes_code() == 200, "mmap executable");
     CHECK(looks() == 200, "stat");
     CHECK(reads_limits_of_others() == 200, "prlimit");
+    CHECK(in_child(sends_to_another_port) != 200 || arrived(), "fast open and no connection");
     CHECK(looks_where_others_run() == 200 && moves_others() == 200, "sched_setaffinity");
 #if defined(SYS_newfstatat)
     CHECK(looks_with_a_flag() == 200, "newfstatat");
@@ -440,6 +545,10 @@ static void a_crash_is_still_one(void)
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
+    struct sockaddr_in at;
+    listener = open_port(&at);
+    canary   = open_port(&canary_at);
+    TEST(a_server_answers_whoever_asked); /* first: others shut the listener down, for all */
     TEST(refuses_what_reaches_outside);
     TEST(attempts_work_outside);
     TEST(threads_and_memory_are_left);
