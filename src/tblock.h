@@ -38,14 +38,14 @@ extern "C" {
 #define TBLOCK_VERSION "0.2.0"
 #define TBLOCK_NUMERICS_VERSION 2 /* changes when any output bit changes (docs/numerics.md) */
 #define TBLOCK_UNICODE_VERSION "16.0" /* of the tokenizers' patterns (docs/tokenizers.md) */
-
 /* Also the exit status of the program. */
 enum tblock_status {
-    TBLOCK_OK     = 0,
-    TBLOCK_NO     = 1, /* the answer is no: verify, a check            */
-    TBLOCK_USAGE  = 2, /* wrong usage: an option or argument           */
-    TBLOCK_INPUT  = 3, /* bad or unsupported input file                */
-    TBLOCK_SYSTEM = 4  /* the system failed: memory, disk, I/O         */
+    TBLOCK_OK      = 0,
+    TBLOCK_NO      = 1, /* the answer is no: verify, a check           */
+    TBLOCK_USAGE   = 2, /* wrong usage: an option or argument          */
+    TBLOCK_INPUT   = 3, /* bad or unsupported input file               */
+    TBLOCK_SYSTEM  = 4, /* the system failed: memory, disk, I/O        */
+    TBLOCK_UNKNOWN = 5  /* the answer would say nothing: audit         */
 };
 
 typedef struct tblock_error {

@@ -294,13 +294,19 @@ typedef struct tblock_audit_token {
                                  * NaN: temp 0 */
     double  surprise;           /* -ln prob                                                       */
     double  entropy, deviation; /* mean and standard deviation of a drawn token's surprise here   */
+    struct tblock_audit_any {   /* what an id is expected to have that is drawn from all alike:   */
+        double possible, difference; /* that the options give it; miss or margin, cut off      */
+        double surprise, variance;   /* its surprise minus entropy, 0 where it is not possible    */
+        double least;                /* of these                                                  */
+    } any;
 } tblock_audit_token;
 
 enum tblock_audit_verdict {
     TBLOCK_AUDIT_FITS    = 0,
     TBLOCK_AUDIT_DIFFERS = 1, /* an honest text would hardly be like that                         */
-    TBLOCK_AUDIT_FAILED  = 2  /* it cannot be computed: an id that is no token, too many of them,
-                                 an option that is out of range, a logit that is NaN              */
+    TBLOCK_AUDIT_FAILED  = 2, /* it cannot be computed: an id that is no token, too many of them,
+                                 an option that run would not take, a logit that is NaN           */
+    TBLOCK_AUDIT_NO_POWER = 3 /* it fits, but so might random ids: it says nothing                */
 };
 
 typedef struct tblock_audit_row {
@@ -315,6 +321,7 @@ typedef struct tblock_audit_row {
     double surprise;          /* all surprises minus their means, in standard deviations; NaN: no
                                  choice was left                                                  */
     double likelihood;        /* that sampling is at least so far from its mean                   */
+    double blind;             /* probability, at most, that ids drawn from all alike fit as well  */
     tblock_audit_token *tokens; /* [n_drawn], release with tblock_free; NULL: nothing computed    */
     char   why[512];          /* in words; "" if it fits                                          */
 } tblock_audit_row;
@@ -340,11 +347,17 @@ TBLOCK_API bool tblock_audit_junit(const char *path, const tblock_audit_row *row
 /* The texts of a log: one JSON object on each line, in one of the forms of docs/audit.md. */
 typedef struct tblock_audit_log tblock_audit_log;
 
-/* What a line leaves out of its sampling options is as here. shared_seed: the seeds of requests,
- * and that of `claimed`, are of tblock's sampler; a line in tblock's own form says so itself. */
+/* Every text is judged by `claimed`, whatever its line says: the log may be the prover's. flags:
+ * those of enum tblock_audit_flags. */
+enum tblock_audit_flags {
+    TBLOCK_AUDIT_SHARED_SEED = 1, /* the seed of `claimed`, and with the next those of requests, are
+                                   * of tblock's sampler */
+    TBLOCK_AUDIT_CLAIMS_FROM_LOG = 2 /* what a line or its request says counts instead of `claimed`;
+                                   * a seed in a line of tblock's own form is tblock's sampler's */
+};
 TBLOCK_API tblock_audit_log *tblock_audit_log_new(const tblock_model *m,
                                                   const tblock_sampler_options *claimed,
-                                                  bool shared_seed, tblock_error *err);
+                                                  unsigned flags, tblock_error *err);
 TBLOCK_API void              tblock_audit_log_free(tblock_audit_log *log); /* accepts NULL */
 
 /* Add a line of anybody, at most TBLOCK_AUDIT_MOST bytes. name begins messages. Fails with

@@ -19,6 +19,7 @@ static const Limit  limit_margin    = { 1, 0.0002, 0.05 };    /* temp 0, in logi
 static const Limit  limit_ruled_out = { 1, 0.01, 2 };
 static const double limit_surprise  = 4;    /* standard deviations */
 static const double limit_rarest    = 1e-4; /* probability that a text has such a token */
+static const double limit_blind     = 0.01; /* that ids drawn from all alike pass as well */
 
 typedef struct Auditing {
     Reread                   reread;
@@ -34,6 +35,9 @@ typedef struct Auditing {
 
 /* ---- A token --------------------------------------------------------------------------------- */
 
+/* NaN counts as the most. */
+static double at_most(double x, double most) { return x < most ? x : most; }
+
 /* Where an id stands among all, the largest first, and how far below the largest. */
 static void place(tblock_audit_token *t, const float *x, int n, float temp)
 {
@@ -46,6 +50,8 @@ static void place(tblock_audit_token *t, const float *x, int n, float temp)
     }
     t->margin = largest > own ? ((double)largest - (double)own) * (temp != 0 ? (double)temp : 1)
                               : 0;
+    for (int i = 0; temp == 0 && i < n; i++)
+        t->any.difference += at_most((double)largest - (double)x[i], limit_margin.most) / n;
     if (temp == 0)
         return;
     double all = 0, tail = 0;
@@ -57,15 +63,18 @@ static void place(tblock_audit_token *t, const float *x, int n, float temp)
     t->tail = isinf(largest) ? (double)(own == largest) : tail / all;
 }
 
-/* Its share of the candidates, and what a token's -ln p is on average, with its variance. */
-static void weigh(tblock_audit_token *t, const Candidate *c, int n, double total)
+/* Its share of the candidates, and what a token's -ln p is on average, with its variance. n_all:
+ * the size of the vocabulary. */
+static void weigh(tblock_audit_token *t, const Candidate *c, int n, double total, int n_all)
 {
     const double log_total = math64_log(total);
-    double       square    = 0;
+    double       square = 0, sum = 0, sum_square = 0;
     t->prob = t->entropy = 0;
     for (int i = 0; i < n; i++) {
         const double p   = (double)c[i].p / total;
         const double nat = log_total - (isinf(c[0].x) ? 0 : (double)c[i].x - (double)c[0].x);
+        sum += nat;
+        sum_square += nat * nat;
         t->entropy += p * nat;
         square += p * nat * nat;
         if (c[i].id == t->id) {
@@ -76,25 +85,28 @@ static void weigh(tblock_audit_token *t, const Candidate *c, int n, double total
     const double variance = square - t->entropy * t->entropy;
     t->deviation          = variance > 0 ? sqrt(variance) : 0;
     t->surprise           = t->prob > 0 ? t->surprise : INFINITY;
+    t->any.possible       = (double)n / n_all;
+    t->any.surprise       = (sum - n * t->entropy) / n_all;
+    t->any.variance       = (sum_square - (2 * sum - n * t->entropy) * t->entropy) / n_all
+        - t->any.surprise * t->any.surprise;
+    t->any.least = log_total - t->entropy; /* of the likeliest */
 }
 
 /* How far does the random number lie outside of the token's share? */
-static void compare_draw(tblock_audit_token *t, const Candidate *c, int n, double total, double u)
+static void compare_draw(tblock_audit_token *t, const Candidate *c, int n, double total, int n_all,
+                         double u)
 {
-    double before = 0;
-    int    i      = 0;
-    t->expected   = candidates_draw(c, n, total, u);
-    for (; i < n && c[i].id != t->id; i++)
-        before += (double)c[i].p;
-    if (t->expected == t->id)
-        t->miss = 0;
-    else if (i == n)
-        t->miss = 1;
-    else if (before > u * total)
-        t->miss = before / total - u;
-    else
-        t->miss = u - (before + (double)c[i].p) / total;
-    t->miss = t->miss > 0 ? t->miss : 0;
+    double before = 0, sum = (n_all - n) * limit_miss.most;
+    t->miss     = 1;
+    t->expected = candidates_draw(c, n, total, u);
+    for (int i = 0; i < n; before += (double)c[i++].p) {
+        double miss = before > u * total ? before / total - u
+                                         : u - (before + (double)c[i].p) / total;
+        miss = miss > 0 && c[i].id != t->expected ? miss : 0;
+        sum += at_most(miss, limit_miss.most);
+        t->miss = c[i].id == t->id ? miss : t->miss;
+    }
+    t->any.difference = sum / n_all;
 }
 
 static bool audit_token(const Auditing *a, Sampler *s, const Drawn *d, Error *err)
@@ -113,11 +125,11 @@ static bool audit_token(const Auditing *a, Sampler *s, const Drawn *d, Error *er
     if (n == 0)
         return false;
     place(t, sampler_adjusted(s), a->vocab_size, o.temp);
-    weigh(t, c, n, total);
+    weigh(t, c, n, total, a->vocab_size);
     if (o.temp == 0)
         t->expected = c[0].id;
     else if (text->seeded)
-        compare_draw(t, c, n, total, sampler_uniform(o.seed, (uint32_t)d->index));
+        compare_draw(t, c, n, total, a->vocab_size, sampler_uniform(o.seed, (uint32_t)d->index));
     return true;
 }
 
@@ -140,9 +152,6 @@ static double both_tails(double z)
         sum += term *= z * z / (2 * k + 1);
     return 1 - 2 * density * sum;
 }
-
-/* NaN counts as the most. */
-static double at_most(double x, double most) { return x < most ? x : most; }
 
 /* The largest mean of n tokens. */
 static double mean_limit(const Limit *l, size_t n) { return l->each + l->spare / (double)n; }
@@ -197,18 +206,71 @@ static void judge(tblock_audit_row *r, bool greedy)
         r->verdict = TBLOCK_AUDIT_FITS;
 }
 
+/* At most the probability that n variables from 0 to 1, of such an expectation together, have a
+ * mean of at least `least`. Hoeffding 1963, theorem 1. */
+static double hoeffding(double expected, double least, size_t n)
+{
+    if (!(least > expected))
+        return 1;
+    if (expected <= 0 || least > 1)
+        return 0;
+    const double rest = least < 1 ? (1 - least) * math64_log((1 - least) / (1 - expected)) : 0;
+    return math64_exp(-(double)n * (least * math64_log(least / expected) + rest));
+}
+
+/* At most the probability that ids drawn from the whole vocabulary alike, one for each of the
+ * text's, pass all of judge's tests: that of the test which they pass least often. The sum of
+ * surprises by Bernstein's inequality (Boucheron, Lugosi, Massart 2013, corollary 2.11). */
+static double blind(const tblock_audit_row *r, bool greedy, bool seeded)
+{
+    const double n   = (double)r->n_drawn;
+    const Limit *l   = greedy ? &limit_margin : &limit_miss;
+    double       p   = 1, variance = 0, below = 0;
+    struct tblock_audit_any sum = { 0 };
+    for (size_t i = 0; i < r->n_drawn; i++) {
+        const tblock_audit_token *t = &r->tokens[i];
+        sum.possible += t->any.possible;
+        sum.difference += t->any.difference;
+        sum.surprise += t->any.surprise;
+        sum.variance += fmax(t->any.variance, 0);
+        below = fmax(below, t->any.surprise - t->any.least);
+        variance += t->deviation * t->deviation;
+    }
+    if (greedy || seeded)
+        p = hoeffding(1 - sum.difference / n / l->most, 1 - mean_limit(l, r->n_drawn) / l->most,
+                      r->n_drawn);
+    if (greedy)
+        return p;
+    const double ruled = floor(mean_limit(&limit_ruled_out, r->n_drawn) * n);
+    p = fmin(p, hoeffding(sum.possible / n, 1 - ruled / n, r->n_drawn));
+    const double miss = sum.surprise - limit_surprise * sqrt(variance); /* how far from passing */
+    return miss > 0 ? fmin(p, math64_exp(-miss * miss / 2 / (sum.variance + below * miss / 3))) : p;
+}
+
 static void settle(tblock_audit_row *r, const tblock_audit_text *t)
 {
     const bool greedy = t->sampling.temp == 0;
     r->surprise = r->likelihood = r->difference = r->rarest = NAN;
-    if (r->n_drawn == 0)
+    r->blind = 1;
+    if (r->n_drawn == 0) {
+        r->verdict = TBLOCK_AUDIT_NO_POWER;
+        snprintf(r->why, sizeof r->why, "no power: expected drawn tokens, found none");
         return;
+    }
     sum_up(r, greedy);
+    r->blind = blind(r, greedy, t->seeded);
     if (!greedy && !t->seeded)
         r->difference = NAN;
     if (greedy)
         r->rarest = NAN;
     judge(r, greedy);
+    if (r->verdict == TBLOCK_AUDIT_FITS && r->blind > limit_blind) {
+        r->verdict = TBLOCK_AUDIT_NO_POWER;
+        snprintf(r->why, sizeof r->why,
+                 "no power: with these options and %zu tokens, ids drawn from all alike may fit "
+                 "too, with probability %.2g (expected: at most %g)", r->n_drawn, r->blind,
+                 limit_blind);
+    }
 }
 
 /* ---- All of them ----------------------------------------------------------------------------- */
@@ -217,6 +279,31 @@ static void give_up(tblock_audit_row *r, const Error *why)
 {
     r->verdict = TBLOCK_AUDIT_FAILED;
     snprintf(r->why, sizeof r->why, "%s", why->msg);
+}
+
+/* Does run take these options? As everywhere in the library, 0 switches top_p and repeat_penalty
+ * off. */
+static bool run_takes(const SamplerOptions *o, Error *err)
+{
+    const struct { const char *name; double x, least, most; } of[] = {
+        { "temp", (double)o->temp, RANGE_TEMP },
+        { "top-k", o->top_k, RANGE_TOP_K },
+        { "top-p", o->top_p, RANGE_TOP_P },
+        { "min-p", (double)o->min_p, RANGE_MIN_P },
+        { "repeat-penalty", (double)o->repeat_penalty, RANGE_REPEAT },
+        { "presence-penalty", (double)o->presence_penalty, RANGE_PENALTY },
+        { "frequency-penalty", (double)o->frequency_penalty, RANGE_PENALTY },
+    };
+    static const char *const expected = "%s: expected a number from %g to %g, found %g";
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i].x != 0 && !(of[i].x >= (double)(float)of[i].least && of[i].x <= of[i].most))
+            return fail(err, USAGE, expected, of[i].name, of[i].least, of[i].most, of[i].x);
+    const double range[] = { RANGE_BIAS };
+    for (size_t i = 0; i < o->n_bias; i++)
+        if (!(fabs((double)o->bias[i]) <= range[1]))
+            return fail(err, USAGE, expected, "logit bias", range[0], range[1],
+                        (double)o->bias[i]);
+    return true;
 }
 
 static bool begin(void *user, size_t i, bool *wanted, Error *err)
@@ -229,7 +316,7 @@ static bool begin(void *user, size_t i, bool *wanted, Error *err)
         fail(&why, USAGE, "n_given: expected 1 to %zu, found %zu", t->n_ids, t->n_given);
     if (why.status || !reread_fits(a->reread.c, t->n_ids, &why)
         || !check_tokens("ids: ", t->ids, t->n_ids, a->vocab_size, &why)
-        || !sampler_set(a->sampler[0], &t->sampling, &why)) {
+        || !run_takes(&t->sampling, &why) || !sampler_set(a->sampler[0], &t->sampling, &why)) {
         give_up(r, &why);
         return true;
     }

@@ -13,7 +13,7 @@ typedef struct AuditPiece { const char *bytes; size_t n; int32_t id; } AuditPiec
 struct tblock_audit_log {
     const tblock_model *model;
     SamplerOptions      claimed;
-    bool                shared_seed;
+    unsigned            flags;
     tblock_audit_text  *text;        /* [n] */
     AuditOwned         *owned;       /* [n] */
     size_t              n, cap, n_ids; /* n_ids: of all texts together */

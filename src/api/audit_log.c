@@ -97,13 +97,16 @@ static bool own_line(tblock_audit_log *log, const Record *in, const JsonNode *ro
     const JsonNode *v[N];
     OwnLine         own      = { 0 };
     SamplerOptions  o        = log->claimed;
-    bool            seeded   = log->shared_seed;
+    const bool      shared   = log->flags & TBLOCK_AUDIT_SHARED_SEED;
+    const bool      own_says = log->flags & TBLOCK_AUDIT_CLAIMS_FROM_LOG;
+    bool            seeded   = shared;
     size_t          n_prompt = 0, n_drawn = 0;
     const bool good = record_members(in, "line", root, keys, N, 0, v)
         && audit_ids(in, "prompt", v[PROMPT], &own.prompt, &n_prompt)
         && audit_ids(in, "drawn", v[DRAWN], &own.drawn, &n_drawn)
         && read_options(in, v[SAMPLING], &o, &seeded, &own)
-        && audit_log_text(log, in, own.prompt, n_prompt, own.drawn, n_drawn, &o, seeded);
+        && audit_log_text(log, in, own.prompt, n_prompt, own.drawn, n_drawn,
+                          own_says ? &o : &log->claimed, own_says ? seeded : shared);
     free(own.prompt);
     free(own.drawn);
     free(own.bias_ids);
@@ -136,7 +139,7 @@ bool tblock_audit_log_add(tblock_audit_log *log, const char *line, size_t n_byte
 }
 
 tblock_audit_log *tblock_audit_log_new(const tblock_model *m, const tblock_sampler_options *claimed,
-                                       bool shared_seed, tblock_error *err)
+                                       unsigned flags, tblock_error *err)
 {
     tblock_audit_log *log = calloc(1, sizeof *log);
     int32_t          *ids = copy_of(claimed->bias_ids, claimed->n_bias, sizeof *ids);
@@ -152,7 +155,7 @@ tblock_audit_log *tblock_audit_log_new(const tblock_model *m, const tblock_sampl
     log->claimed          = *claimed;
     log->claimed.bias_ids = ids;
     log->claimed.bias     = bias;
-    log->shared_seed      = shared_seed;
+    log->flags            = flags;
     return log;
 }
 

@@ -192,17 +192,18 @@ static bool read_bias_map(const Record *in, const JsonNode *j, Claim *c)
     return true;
 }
 
-/* What a request leaves out is as the API has it: temperature 1, all else off. */
+/* With claims from the log; what a request leaves out is as the API has it then: temperature 1, all
+ * else off. */
 static bool read_claim(const tblock_audit_log *log, const Record *in, const JsonNode *request,
                        Claim *c)
 {
     const JsonNode *v[RECORD_OPTIONS];
     int64_t         seed = 0;
-    *c                   = (Claim){ .o = log->claimed, .seeded = log->shared_seed };
-    if (!request)
-        return true;
-    if (!refuse_others(in, request))
+    *c = (Claim){ .o = log->claimed, .seeded = log->flags & TBLOCK_AUDIT_SHARED_SEED };
+    if (request && !refuse_others(in, request))
         return false;
+    if (!request || !(log->flags & TBLOCK_AUDIT_CLAIMS_FROM_LOG))
+        return true;
     c->o = (SamplerOptions){ .temp = 1, .seed = log->claimed.seed };
     for (int i = 0; i < RECORD_OPTIONS; i++) {
         v[i] = node_get(request, api_names[i]);

@@ -1,5 +1,6 @@
 #include "command.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 
 typedef struct AuditArgs {
     const char     *model, *tokens, *junit;
-    bool            shared_seed, each, json;
+    bool            shared_seed, from_log, each, json;
     SamplingOptions sampling;
     ComputeOptions  compute;
     GeneralOptions  general;
@@ -20,29 +21,66 @@ enum { AT_ONCE = 16 }; /* texts that are computed together: a batch is full with
 
 static const char *const verdicts[] = { [TBLOCK_AUDIT_FITS] = "fits",
                                         [TBLOCK_AUDIT_DIFFERS] = "differs",
-                                        [TBLOCK_AUDIT_FAILED] = "failed" };
+                                        [TBLOCK_AUDIT_FAILED] = "failed",
+                                        [TBLOCK_AUDIT_NO_POWER] = "no power" };
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
 static Value real_or_none(double x) { return isnan(x) ? v_none() : v_real(x); }
 
-static void text_row(Rows *r, const Table *t, size_t number, const tblock_audit_row *v)
+/* --KEY X, with the fewest digits that read back as a float. */
+static void put_option(TextOut *o, const char *key, float x)
+{
+    char text[32];
+    for (int digits = 1; digits <= 9; digits++)
+        if (snprintf(text, sizeof text, "%.*g", digits, (double)x), strtof(text, NULL) == x)
+            break;
+    text_out(o, "%s%s%s", o->n ? " " : "", key, text);
+}
+
+/* The options that a text was judged by, as the command line has them. */
+static void put_judged(TextOut *o, const tblock_audit_text *t)
+{
+    const tblock_sampler_options *s = &t->sampling;
+    char                          id[32];
+    put_option(o, "--temp ", s->temp);
+    text_out(o, " --top-k %d", s->top_k);
+    put_option(o, "--top-p ", s->top_p != 0 ? (float)s->top_p : 1);
+    put_option(o, "--min-p ", s->min_p);
+    put_option(o, "--repeat-penalty ", s->repeat_penalty != 0 ? s->repeat_penalty : 1);
+    put_option(o, "--presence-penalty ", s->presence_penalty);
+    put_option(o, "--frequency-penalty ", s->frequency_penalty);
+    for (size_t i = 0; i < s->n_bias; i++) {
+        snprintf(id, sizeof id, "--logit-bias %" PRId32 "=", s->bias_ids[i]);
+        put_option(o, id, s->bias[i]);
+    }
+    if (t->seeded)
+        text_out(o, " --shared-seed --seed %" PRIu64, s->seed);
+}
+
+/* before: the options of the text before it, which are not said again; empty: there is none. */
+static void text_row(Rows *r, const Table *t, size_t number, const tblock_audit_row *v,
+                     const TextOut *judged, const TextOut *before)
 {
     rows_row(r, t,
              (Value[]){ v_count(number), v_count(v->n_given), v_count(v->n_drawn),
                         v_count(v->n_other), v_count(v->n_ruled_out), real_or_none(v->difference),
                         real_or_none(v->surprise), real_or_none(v->likelihood),
-                        real_or_none(v->rarest),
-                        v_text(verdicts[v->verdict]), *v->why ? v_text(v->why) : v_none() },
+                        real_or_none(v->rarest), real_or_none(v->blind),
+                        v_bytes(judged->text, judged->n), v_text(verdicts[v->verdict]),
+                        *v->why ? v_text(v->why) : v_none() },
              NULL);
-    if (!*v->why || r->face != FACE_TEXT)
-        return;
-    rows_text(r, "  ");
-    safe_text(&r->out, v->why);
-    rows_text(r, "\n");
+    if (*v->why && r->face == FACE_TEXT) {
+        rows_text(r, "  ");
+        safe_text(&r->out, v->why);
+        rows_text(r, "\n");
+    }
+    if (judged->n != before->n || memcmp(judged->text, before->text, judged->n) != 0)
+        rows_text(r, "  judged by %.*s\n", (int)judged->n, judged->text);
 }
 
-static void text_rows(Rows *r, const tblock_audit_row *row, size_t n)
+static bool text_rows(Rows *r, const tblock_audit_row *row, const tblock_audit_text *text, size_t n,
+                      tblock_error *err)
 {
     static const Column columns[] = {
         { "text", "text", 5, 0, UNIT_NONE, NULL },
@@ -54,14 +92,27 @@ static void text_rows(Rows *r, const tblock_audit_row *row, size_t n)
         { "surprise", "surprise", 8, 0, UNIT_FIXED + 2, NULL },
         { "likelihood", "likelihood", 10, 0, UNIT_DIGITS + 3, NULL },
         { "rarest", "rarest", 8, 0, UNIT_DIGITS + 2, NULL },
+        { "blind", "blind", 8, 0, UNIT_DIGITS + 2, NULL },
+        { "judged_by", "", 0, 0, UNIT_NONE, NULL },
         { "verdict", "verdict", -1, 1, UNIT_NONE, NULL },
         { "why", "", 0, 0, UNIT_NONE, NULL },
     };
-    const Table t = TABLE_OF(columns);
+    const Table t      = TABLE_OF(columns);
+    bool        good   = true;
+    TextOut     two[2] = { { 0 }, { 0 } };
     rows_table(r, "texts", &t);
-    for (size_t i = 0; i < n; i++)
-        text_row(r, &t, i + 1, &row[i]);
+    for (size_t i = 0; i < n && good; i++) {
+        TextOut *judged = &two[i % 2];
+        judged->n       = 0;
+        put_judged(judged, &text[i]);
+        good = !judged->failed || no_memory(NULL, err);
+        if (good)
+            text_row(r, &t, i + 1, &row[i], judged, &two[(i + 1) % 2]);
+    }
     rows_table_end(r, "texts");
+    text_out_free(&two[0]);
+    text_out_free(&two[1]);
+    return good;
 }
 
 /* --each */
@@ -94,24 +145,29 @@ static void token_rows(Rows *r, const tblock_audit_row *row, size_t n)
     rows_table_end(r, "tokens");
 }
 
-static bool tell(const AuditArgs *a, const tblock_audit_row *row, size_t n, tblock_error *err)
+static bool tell(const AuditArgs *a, const tblock_audit_text *text, const tblock_audit_row *row,
+                 size_t n, tblock_error *err)
 {
     Rows   r      = OUTPUT_ROWS(a->json, 0);
-    size_t n_fit = 0, bad = n;
+    size_t n_fit = 0, bad = n; /* the first that differs or failed, else without power */
     for (size_t i = n; i-- > 0;) {
         n_fit += row[i].verdict == TBLOCK_AUDIT_FITS;
-        bad = row[i].verdict == TBLOCK_AUDIT_FITS ? bad : i;
+        if (row[i].verdict != TBLOCK_AUDIT_FITS
+            && (bad == n || row[i].verdict != TBLOCK_AUDIT_NO_POWER
+                || row[bad].verdict == TBLOCK_AUDIT_NO_POWER))
+            bad = i;
     }
     rows_open(&r, NULL, '{');
     rows_put(&r, "ok", v_flag(bad == n));
-    text_rows(&r, row, n);
+    const bool good = text_rows(&r, row, text, n, err);
     if (a->each)
         token_rows(&r, row, n);
     rows_close(&r, '}');
     rows_text(&r, "%zu of %zu texts fit\n", n_fit, n);
-    return output_rows(&r, err) && output_flush(err)
+    return output_rows(&r, err) && good && output_flush(err)
         && (bad == n
-            || fail(err, TBLOCK_NO, "%s: text %zu: %s", a->tokens, bad + 1, row[bad].why));
+            || fail(err, row[bad].verdict == TBLOCK_AUDIT_NO_POWER ? TBLOCK_UNKNOWN : TBLOCK_NO,
+                    "%s: text %zu: %s", a->tokens, bad + 1, row[bad].why));
 }
 
 /* ---- The log --------------------------------------------------------------------------------- */
@@ -173,7 +229,10 @@ static bool open_all(Auditing *u, tblock_error *err)
     tblock_sampler_options claimed = sampling_of(&a->sampling, a->sampling.seed.value);
     u->model                       = compute_open(a->model, &compute, err);
     u->log = u->model && check_junit(u, err)
-                 ? tblock_audit_log_new(u->model, &claimed, a->shared_seed, err)
+                 ? tblock_audit_log_new(u->model, &claimed,
+                                        (a->shared_seed ? TBLOCK_AUDIT_SHARED_SEED : 0u)
+                                            | (a->from_log ? TBLOCK_AUDIT_CLAIMS_FROM_LOG : 0u),
+                                        err)
                  : NULL;
     if (!u->log || !read_log(a, u->log, err))
         return false;
@@ -212,7 +271,8 @@ static bool audit(void *args, tblock_error *err)
 {
     Auditing u    = { .args = args };
     bool     ran  = open_all(&u, err) && audit_all(&u, err);
-    bool     good = write_junit(&u, ran, err) && ran && tell(args, u.row, u.n, err);
+    bool     good = write_junit(&u, ran, err) && ran
+        && tell(args, tblock_audit_log_texts(u.log, &u.n), u.row, u.n, err);
     guarded_close(&u.junit, err);
     for (size_t i = 0; u.row && i < u.n; i++)
         tblock_free(u.row[i].tokens);
@@ -229,8 +289,10 @@ static const Option options[] = {
       "the log: a JSON object on each line, in one of the forms of docs/audit.md; -: standard "
       "input" },
     { "shared-seed", 0, NULL, OPT_FLAG, AT(shared_seed), 0, 0, NULL,
-      "the texts were drawn by tblock's sampler, with --seed or the seeds of their requests: "
-      "compare them with its draws" },
+      "the texts were drawn by tblock's sampler with --seed: compare them with its draws" },
+    { "claims-from-log", 0, NULL, OPT_FLAG, AT(from_log), 0, 0, NULL,
+      "judge each text by the options and seed of its own line or request, whoever wrote it, not "
+      "by the command line's alone" },
     { "each", 0, NULL, OPT_FLAG, AT(each), 0, 0, NULL, "also print a row for each token" },
     OPTION_JSON(AT(json), "print one JSON object instead of the tables"),
     { "junit", 0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL,
@@ -240,8 +302,7 @@ static const Option options[] = {
 static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
 static const OptionGroup groups[] = {
     { "Options", options, 0 },
-    { "Sampling, as it is claimed; what a line or its request says counts more", sampling_options,
-      AT(sampling) },
+    { "Sampling, as it is claimed", sampling_options, AT(sampling) },
     GROUP_COMPUTE(AT(compute)),
     GROUPS_END(AT(general)),
 };
@@ -260,6 +321,6 @@ const Command cmd_audit = {
     "temperature 0 or a shared seed gives and how far they miss (Token-DiFR, arXiv 2511.20621), "
     "and how far the text is from the surprise that sampling gives on average. docs/audit.md says "
     "what an honest text looks like. Where tblock itself drew, a receipt proves more (verify). "
-    "Exit status 1 if a text does not fit.",
+    "Exit status 1 if a text does not fit, 5 if random tokens might fit as well.",
     examples, sizeof(AuditArgs), audit,
 };

@@ -2,7 +2,6 @@
  * say. */
 #include "command.h"
 
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+#include "base/number.h"
 
 #include "base/file.h"
 #include "tblock_tools.h"
@@ -66,21 +67,21 @@ const Option compute_options[] = {
 
 #define AT(field) offsetof(SamplingOptions, field)
 const Option sampling_options[] = {
-    { "temp",           0, "F", OPT_FLOAT, AT(temp),  0, 100, "0.8",
+    { "temp",           0, "F", OPT_FLOAT, AT(temp),  RANGE_TEMP, "0.8",
       "sampling temperature; 0 is greedy" },
-    { "top-k",          0, "N", OPT_INT,   AT(top_k), 0, 1 << 24, "40",
+    { "top-k",          0, "N", OPT_INT,   AT(top_k), RANGE_TOP_K, "40",
       "sample from the N most likely tokens; 0: all" },
-    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), 1e-6, 1, "0.95",
+    { "top-p",          0, "F", OPT_FLOAT, AT(top_p), RANGE_TOP_P, "0.95",
       "of these, the fewest whose probabilities add up to F; 1: all" },
-    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), 0, 1, "0",
+    { "min-p",          0, "F", OPT_FLOAT, AT(min_p), RANGE_MIN_P, "0",
       "of these, those at least F times as likely as the most likely one; 0: all" },
-    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), 0.01, 100, "1",
+    { "repeat-penalty", 0, "F", OPT_FLOAT, AT(repeat_penalty), RANGE_REPEAT, "1",
       "make tokens that are already in the text less likely; 1: off" },
-    { "presence-penalty", 0, "F", OPT_FLOAT, AT(presence_penalty), -100, 100, "0",
+    { "presence-penalty", 0, "F", OPT_FLOAT, AT(presence_penalty), RANGE_PENALTY, "0",
       "make tokens that were drawn before less likely, by F of their logits" },
-    { "frequency-penalty", 0, "F", OPT_FLOAT, AT(frequency_penalty), -100, 100, "0",
+    { "frequency-penalty", 0, "F", OPT_FLOAT, AT(frequency_penalty), RANGE_PENALTY, "0",
       "the same, by F for each time they were drawn" },
-    { "logit-bias",     0, "ID=F", OPT_BIASES, AT(bias), -1000, 1000, NULL,
+    { "logit-bias",     0, "ID=F", OPT_BIASES, AT(bias), RANGE_BIAS, NULL,
       "add F to the logit of this token before everything else" },
     OPTION_SEED(AT(seed), "the same seed gives the same text; random chooses one and prints it"),
     { 0 },

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/number.h"
+
 #define AT(field) offsetof(Settings, field)
 static const double most_seed = 9007199254740991; /* 2^53 - 1 */
 
@@ -14,19 +16,19 @@ const Field settings_fields[] = {
     { "stream",             FIELD_BOOL,    AT(stream),         0, 0, "events as the text grows" },
     { "seed",               FIELD_INT,     AT(seed),           0, most_seed,
       "of the draws; random if absent, and the answer has it" },
-    { "temperature",        FIELD_NUMBER,  AT(temperature),    0, 100,
+    { "temperature",        FIELD_NUMBER,  AT(temperature),    RANGE_TEMP,
       "sharpens what is drawn; 0 is greedy" },
     { "top_p",              FIELD_NUMBER,  AT(top_p),          0, 1,
       "draw among the most probable tokens that have this share together" },
     { "top_k",              FIELD_INT,     AT(top_k),          -1, 1 << 24,
       "draw among so many most probable tokens; 0 and -1: all" },
-    { "min_p",              FIELD_NUMBER,  AT(min_p),          0, 1,
+    { "min_p",              FIELD_NUMBER,  AT(min_p),          RANGE_MIN_P,
       "leave out tokens less probable than this share of the most probable one" },
-    { "repetition_penalty", FIELD_NUMBER,  AT(repeat_penalty), 0.01, 100,
+    { "repetition_penalty", FIELD_NUMBER,  AT(repeat_penalty), RANGE_REPEAT,
       "divides the logits of tokens that were there; 1: nothing" },
-    { "presence_penalty",   FIELD_NUMBER,  AT(presence_penalty), -100, 100,
+    { "presence_penalty",   FIELD_NUMBER,  AT(presence_penalty), RANGE_PENALTY,
       "taken off the logit of a token that was drawn" },
-    { "frequency_penalty",  FIELD_NUMBER,  AT(frequency_penalty), -100, 100,
+    { "frequency_penalty",  FIELD_NUMBER,  AT(frequency_penalty), RANGE_PENALTY,
       "the same, for each time that it was drawn" },
     { "logit_bias",         FIELD_NODE,    AT(bias),           0, 0,
       "an object of ids and numbers from -1000 to 1000 that their logits get" },

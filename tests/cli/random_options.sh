@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# 300 random command lines for each command, the same each time: whatever is said, it ends soon, the status is 0 to 4, and an error is
+# 300 random command lines for each command, the same each time: whatever is said, it ends soon, the status is 0 to 4 (audit: to 5), and an error is
 # one line: "tblock: ...", without control characters; before it there are notes at most, and with --quiet nothing. Options are those
 # that help tells of the command, mostly with a value of the kind that they ask for, and some of other commands; files and values are
 # drawn from pools of good and bad ones; models are tiny or broken, so that nothing takes long.
@@ -34,6 +34,7 @@ echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 40, "
 echo '{"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 32, "vocab_size": 260, "n_ctx": 32}' > train.json
 for i in {1..40}; do echo "To be, or not to be, that is the question $i."; done > text.txt
 if [ -e "$shipped" ]; then ln -s "$shipped" text.bin; else ln -s tiny.bin text.bin; fi
+echo '{"prompt": [1, 2], "drawn": [3, 4, 5, 6]}' > texts.jsonl
 printf '{"text": "a"}\n{"ids": [1]}\n' > lines.jsonl
 head -c 5000 tiny.bin > cut.bin
 cp -r . ../"${work##*/}".kept && trap 'rm -rf "$work" "$work.kept"' EXIT
@@ -104,6 +105,7 @@ make_line() { # sets line, quiet
     case $1 in
     verify) pick files; line+=("$picked") ;;
     quantize) line+=(out0 --type=q4) ;;
+    audit) draw 4; if [ "$drawn" -gt 0 ]; then line+=(--tokens texts.jsonl); fi ;;
     bench) line+=(--read-mb=1 --repeats=1 --seconds=0) ;;
     run | chat) draw 8; if [ "$drawn" -gt 0 ]; then line+=(-n "$drawn"); fi ;; # a short run
     synth | convert | logits | attn) draw 4; if [ "$drawn" -lt 3 ]; then line+=(-o "out$drawn"); fi ;;
@@ -119,13 +121,13 @@ is_right() {
     local rest=${said%$'\n'} last
     [ $status -eq 0 ] && return 0
     last=${rest##*$'\n'}
-    [ $status -le 4 ] && [[ $said = *$'\n' && $last = 'tblock: '?* && ${said//$'\n'/} != *[[:cntrl:]]* ]] || return 1
+    [ $status -le "$([ "$command" = audit ] && echo 5 || echo 4)" ] && [[ $said = *$'\n' && $last = 'tblock: '?* && ${said//$'\n'/} != *[[:cntrl:]]* ]] || return 1
     if [ $quiet -eq 1 ] && [[ " ${line[*]} " != *' --stats '* ]]; then [ "$rest" = "$last" ]; return; fi
     [[ $command = train || " ${line[*]} " = *' --stats '* ]] || ! grep -qv '^tblock: ' err
 }
 
 failed=0
-for command in run grad convert chat info tokenize logits verify eval attn block train synth quantize bench completions help; do
+for command in run grad convert chat info tokenize logits verify audit eval attn block train synth quantize bench completions help; do
     bad=0 good=0 n_lines=$lines
     if [ $command = bench ]; then n_lines=$((lines / 6)); fi # those that are right take a second
     read_options $command

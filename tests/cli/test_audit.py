@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import struct
 import subprocess
 import sys
@@ -24,7 +25,7 @@ PLAIN = {"temp": 1, "top_k": 0, "top_p": 1}
 
 
 def tblock(*args, status=0, text=None):
-    done = subprocess.run([TBLOCK, *map(str, args)], input=text, capture_output=True, encoding="utf-8", check=False)
+    done = subprocess.run([TBLOCK, *map(str, args)], input=text, capture_output=True, encoding="utf-8", errors="replace", check=False)
     need(done.returncode == status, "%s: status %d, expected %d: %s" % (" ".join(map(str, args)), done.returncode, status, done.stderr))
     return done
 
@@ -46,15 +47,16 @@ def claims(line, seeded=True, **sampling):
     return dict(line, sampling=said)
 
 
-def audit(*lines, options=(), model=MODEL):
-    """What audit says of them, as JSON."""
+def audit(*lines, options=(), model=MODEL, from_log=True):
+    """What audit says of them, as JSON; what they claim counts, or what options says alone."""
     log = TEMP / "log.jsonl"
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = subprocess.run([TBLOCK, "audit", model, "--tokens", str(log), "--json", "--each", "--quiet", *map(str, options)], capture_output=True,
-                          encoding="utf-8", check=False)
+    done = subprocess.run([TBLOCK, "audit", model, "--tokens", str(log), "--json", "--each", "--quiet", *map(str, options),
+                           *["--claims-from-log"] * from_log], capture_output=True, encoding="utf-8", check=False)
     need(done.stdout, done.stderr)
     answer = json.loads(done.stdout)
-    need(done.returncode == (0 if answer["ok"] else 1), "status %d" % done.returncode)
+    bad = {t["verdict"] for t in answer["texts"]} - {"fits"}
+    need(done.returncode == (0 if not bad else 5 if bad == {"no power"} else 1), "status %d of %s" % (done.returncode, bad))
     need(answer["ok"] == all(t["verdict"] == "fits" for t in answer["texts"]), "ok")
     return answer
 
@@ -178,6 +180,57 @@ def options_that_rule_tokens_out():
     need(text["verdict"] == "differs" and text["ruled_out"] > 10 and "cannot come" in text["why"], str(text))
 
 
+# ---- Whoever writes the log may lie ----
+
+def the_claim_is_the_command_line_s():
+    """Whatever a line says of itself."""
+    line = drawn(dict(PLAIN, temp=1.5))
+    for said in (line, claims(line, seeded=False), claims(line, temp=1e9), claims(line, temp=0), openai(line), {"prompt": line["prompt"], "drawn": line["drawn"]}):
+        for temp, verdict in ((1.5, "fits"), (0.8, "differs")):
+            text = audit(said, from_log=False, options=["--temp", temp, "--top-k", 0, "--top-p", 1])["texts"][0]
+            need(text["verdict"] == verdict and "difference" not in text, "%g: %s" % (temp, text))
+            need(text["judged_by"] == "--temp %g --top-k 0 --top-p 1 --min-p 0 --repeat-penalty 1 --presence-penalty 0 --frequency-penalty 0" % temp, str(text))
+    own = ["--temp", 1.5, "--top-k", 0, "--top-p", 1, "--shared-seed"]
+    for seed, verdict in ((7, "fits"), (8, "differs")):
+        text = audit(line, from_log=False, options=[*own, "--seed", seed, "--logit-bias", "3=0"])["texts"][0]
+        need(text["verdict"] == verdict and text["judged_by"].endswith(" --logit-bias 3=0 --shared-seed --seed %d" % seed), str(text))
+    log = TEMP / "two.jsonl"
+    log.write_text((json.dumps(line) + "\n") * 2)
+    told = tblock("audit", MODEL, "--tokens", log, status=1).stdout
+    need(told.count("judged by --temp 0.8 --top-k 40 --top-p 0.95 ") == 1, told)
+
+
+def random_ids_never_fit():
+    chance = random.Random(5)
+    lines = [{"prompt": [910, 27], "drawn": [chance.randrange(1024) for _ in range(n)]} for n in (2, 20, LONG, LONG, LONG)]
+    for temp in (0, 0.8, 1, 2, 5, 50, 100):
+        for more in (["--top-k", 0, "--top-p", 1], ["--top-k", 1 << 24, "--top-p", 1, "--logit-bias", "9=3"], ["--top-k", 900], []):
+            for text in audit(*lines, from_log=False, options=["--temp", temp, *more])["texts"]:
+                need(text["verdict"] != "fits", "temp %g %s: %s" % (temp, more, text))
+                need(text["drawn"] < LONG or text["verdict"] == ("no power" if temp >= 50 and more and "900" not in str(more) else "differs")
+                     or temp >= 5, "temp %g %s: %s" % (temp, more, text))
+            seeded = audit(*lines[1:], from_log=False, options=["--temp", temp, *more, "--shared-seed", "--seed", 5])["texts"]
+            need(all(t["verdict"] == "differs" and t["blind"] < 0.01 for t in seeded), "temp %g %s with a seed: %s" % (temp, more, seeded))
+    log = TEMP / "random.jsonl"
+    log.write_text(json.dumps(dict(lines[2], sampling={"temp": 1e9})) + "\n")
+    need("--temp: expected a number from 0 to 100" in tblock("audit", MODEL, "--tokens", log, "--temp", 1e9, status=2).stderr, "1e9")
+    need("temp: expected a number from 0 to 100" in tblock("audit", MODEL, "--tokens", log, "--claims-from-log", status=1).stderr, "1e9 in the log")
+    told = tblock("audit", MODEL, "--tokens", log, "--temp", 100, "--top-k", 0, "--top-p", 1, status=5)
+    need("no power" in told.stdout and "text 1: no power: with these options and %d tokens" % LONG in told.stderr, told.stderr)
+
+
+def an_honest_text_has_power_or_says_not():
+    """From how many tokens on; a text of none never."""
+    line = drawn(PLAIN, seed=3)
+    for n, options, verdict in ((0, DEFAULT, "no power"), (1, DEFAULT, "no power"), (5, DEFAULT, "fits"), (1, PLAIN, "no power"), (40, PLAIN, "fits"),
+                                (LONG, dict(PLAIN, temp=100), "no power")):
+        text = drawn(options, seed=3) if n else line
+        text = audit(claims(dict(text, drawn=text["drawn"][:n]), seeded=False, **options))["texts"][0]
+        need(text["verdict"] == verdict and (text["blind"] > 0.01) == (verdict == "no power"), "%d tokens: %s" % (n, text))
+    text = dict(line, drawn=[])
+    need(audit(text, claims(line, seed="9"))["texts"][1]["verdict"] == "differs", "status 1 beside one without power")
+
+
 # ---- Forms of a log ----
 
 def openai(line, **choice):
@@ -222,7 +275,8 @@ def openai_s_forms_are_read():
     pair = openai(biased)
     pair["request"]["logit_bias"] = {"10": -3.5}
     need(audit(pair, options=["--shared-seed"]) == audit(biased), "bias")
-    need(audit(openai(line, token_ids=[])) ["texts"][0]["drawn"] == 0, "no token")
+    need(audit(openai(line, token_ids=[]))["texts"][0]["drawn"] == 0, "no token")
+    need(audit(pair, from_log=False) == audit({k: v for k, v in biased.items() if k != "sampling"}, from_log=False), "a request that claims")
 
 
 def messages_are_written_by_the_template():
@@ -242,7 +296,7 @@ def messages_are_written_by_the_template():
 
 def many_texts_are_one_log():
     lines = [drawn(DEFAULT, n=10 + i, seed=i) for i in range(20)]
-    want = [audit(line)["texts"][0] for line in lines]
+    want = [audit(line, from_log=False)["texts"][0] for line in lines]
     log = TEMP / "many.jsonl"
     log.write_text("\n\n".join(json.dumps(line) for line in lines))
     got = json.loads(tblock("audit", MODEL, "--tokens", log, "--json").stdout)["texts"]
@@ -280,7 +334,7 @@ def bad_lines_are_refused_by_name():
     for wrong, why in bad:
         log = TEMP / "bad.jsonl"
         log.write_text((wrong if isinstance(wrong, str) else json.dumps(wrong)) + "\n")
-        told = tblock("audit", MODEL, "--tokens", log, status=3).stderr
+        told = tblock("audit", MODEL, "--tokens", log, "--claims-from-log", status=3).stderr
         need(why in told and "line 1" in told and told.count("\n") == 1, "%s: %s" % (why, told))
 
 
@@ -288,6 +342,9 @@ def what_cannot_be_computed_says_so():
     line = drawn(DEFAULT, n=5)
     for wrong, why in ((dict(line, drawn=[5000]), "expected 0 to 1023"), (dict(line, drawn=[1] * 300), "do not fit into the context of 256"),
                        (claims(line, temp=-1), "temp: expected"), (claims(line, top_p=2), "top-p: expected"),
+                       (claims(line, temp=1e9), "temp: expected a number from 0 to 100, found 1e+09"), (claims(line, temp=1e-7), "temp: expected"),
+                       (claims(line, repeat_penalty=0.009), "repeat-penalty: expected"), (claims(line, presence_penalty=101), "presence-penalty: expected"),
+                       (claims(line, bias=[[5, -1001]]), "logit bias: expected a number from -1000 to 1000"),
                        (claims(line, bias=[[5000, 1]]), "logit bias: token")):
         texts = audit(wrong, line)["texts"]
         need(texts[0]["verdict"] == "failed" and why in texts[0]["why"], "%s: %s" % (why, texts[0]))
@@ -298,7 +355,7 @@ def junit_has_a_case_for_each():
     line = drawn(DEFAULT, n=20)
     log, out = TEMP / "junit.jsonl", TEMP / "junit.xml"
     log.write_text(json.dumps(line) + "\n" + json.dumps(claims(line, seed="8")) + "\n")
-    said = tblock("audit", MODEL, "--tokens", log, "--junit", out, status=1).stderr
+    said = tblock("audit", MODEL, "--tokens", log, "--junit", out, "--claims-from-log", status=1).stderr
     root = xml.etree.ElementTree.parse(out).getroot()
     cases = root.findall("testsuite/testcase")
     need((root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "1", "0"), str(root.attrib))
@@ -328,6 +385,7 @@ def main():
     claims_of_it = (its_own_draws_fit_to_the_token, other_roundings_are_honest, each_number_is_what_the_page_says,
                     the_tails_are_those_of_a_normal_variable, the_same_bytes_everywhere, q4_is_told_from_its_parent,
                     a_wrong_temperature_is_found, another_seed_is_found, a_tampered_token_is_found, options_that_rule_tokens_out,
+                    the_claim_is_the_command_line_s, random_ids_never_fit, an_honest_text_has_power_or_says_not,
                     openai_s_forms_are_read, messages_are_written_by_the_template, many_texts_are_one_log, bad_lines_are_refused_by_name, what_cannot_be_computed_says_so,
                     junit_has_a_case_for_each, usage_is_told)
     only = option_only(__doc__).parse_args().only

@@ -267,7 +267,7 @@ static bool audits(tblock_error *err)
     tblock_audit_row       row[N];
     size_t                 n;
     tblock_context *c = tblock_context_new(shared, &(tblock_context_options){ .threads = 1 }, err);
-    tblock_audit_log *log  = c ? tblock_audit_log_new(shared, &claimed, true, err) : NULL;
+    tblock_audit_log *log  = c ? tblock_audit_log_new(shared, &claimed, 3, err) : NULL;
     bool              good = log != NULL;
     for (int i = 0; good && i < N; i++)
         good = tblock_audit_log_add(log, lines[i], strlen(lines[i]), "line", err);

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     small_open((tblock_context_options){ .n_ctx = 12, .n_seqs = 2 });
     const tblock_sampler_options claimed = { .temp = 0.8F, .top_k = 40, .top_p = 0.95 };
     char             *line = exact_copy(bytes, n);
-    tblock_audit_log *log  = tblock_audit_log_new(small_model, &claimed, n & 1, &e);
+    tblock_audit_log *log  = tblock_audit_log_new(small_model, &claimed, n & 3, &e);
     claim(log != NULL);
     if (said(tblock_audit_log_add(log, line, n, "line 1", &e), &e))
         compute(log);
