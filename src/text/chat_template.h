@@ -58,10 +58,12 @@ typedef struct ChatTurn {
     const int32_t *ids; size_t n_ids; const char *drawn; size_t n_drawn;
 } ChatTurn;
 
-/* A conversation of one template, ready to render. Release with conversation_free. most_steps: of
- * one rendering; 0: as jinja_render. */
+/* A conversation of one template, ready to render; it borrows its n turns. Release with
+ * conversation_free. most_steps: of one rendering; 0: as jinja_render. dropped: a message has keys
+ * with null, which the template sees only if nulls. */
 typedef struct Conversation {
-    const ChatTemplate *t; JsonDoc data; JsonNode *answer, *messages; unsigned most_steps;
+    const ChatTemplate *t; const ChatTurn *turn; size_t n;
+    JsonDoc data; JsonNode *answer, *messages; unsigned most_steps; bool dropped, nulls;
 } Conversation;
 
 /* INPUT: a message that is not a JSON object; there is none. `out` is zeroed on failure. */
@@ -69,7 +71,8 @@ bool conversation_new(const ChatTemplate *t, const ChatTurn *turn, size_t n, Con
                       Error *err);
 void conversation_free(Conversation *c);
 /* The first n of its messages as text. answer: with the generation prompt, which opens an answer.
- * Errors: as jinja_render. */
+ * Keys of messages with null are not there, as in transformers 5.24; a template that fails so is
+ * asked again with them, from then on. Errors: as jinja_render, of the first of the two. */
 bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err);
 
 /* ---- chat_tokens.c --------------------------------------------------------------------------- */

@@ -175,9 +175,9 @@ void chat_template_free(ChatTemplate *t)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* As transformers: keys whose value is null are dropped, and what a model thought, under whatever
- * name it stands, is there as reasoning_content and as thinking. */
-static void out_message(TextOut *o, const JsonDoc *d)
+/* As transformers: keys whose value is null are dropped, unless c->nulls, and what a model thought,
+ * under whatever name it stands, is there as reasoning_content and as thinking. */
+static void out_message(TextOut *o, const JsonDoc *d, Conversation *c)
 {
     static const char *const names[] = { "reasoning_content", "thinking", "reasoning", NULL };
     const JsonNode *thought = NULL, *thinking = node_get(d->node, "thinking");
@@ -193,7 +193,10 @@ static void out_message(TextOut *o, const JsonDoc *d)
         before = ", ";
     }
     JSON_NODES (i, d->node) {
-        if (i->kind == NODE_NULL || (thought && key_is(i, "thinking")))
+        bool null = i->kind == NODE_NULL;
+        c->dropped |= null;
+        if ((null && (!c->nulls || (thought && key_is(i, "reasoning_content"))))
+            || (thought && key_is(i, "thinking")))
             continue;
         text_out(o, "%s", before);
         out_member(o, d, i);
@@ -207,8 +210,9 @@ static void out_message(TextOut *o, const JsonDoc *d)
     text_out(o, "}");
 }
 
-static bool add_turn(TextOut *o, const ChatTurn *m, size_t i, Error *err)
+static bool add_turn(TextOut *o, Conversation *c, size_t i, Error *err)
 {
+    const ChatTurn *m = &c->turn[i];
     JsonDoc d = { 0 };
     char    what[64];
     text_out(o, "%s", i ? ", " : "");
@@ -224,34 +228,41 @@ static bool add_turn(TextOut *o, const ChatTurn *m, size_t i, Error *err)
     bool ok = json_doc_read(&d, m->json, strlen(m->json), 0, what, err)
         && (d.node->kind == NODE_OBJECT || fail(err, INPUT, "%s: expected a JSON object", what));
     if (ok)
-        out_message(o, &d);
+        out_message(o, &d, c);
     json_doc_free(&d);
     return ok;
 }
 
-bool conversation_new(const ChatTemplate *t, const ChatTurn *turn, size_t n, Conversation *out,
-                      Error *err)
+/* What the template sees, as a document. */
+static bool write_data(Conversation *out, Error *err)
 {
     TextOut o = { 0 };
-    bool    ok = n || fail(err, INPUT, "chat: expected a message, found none");
-    *out = (Conversation){ .t = t };
-    text_out_bytes(&o, t->head, t->n_head);
+    bool    ok = out->n || fail(err, INPUT, "chat: expected a message, found none");
+    text_out_bytes(&o, out->t->head, out->t->n_head);
     text_out(&o, ", \"messages\": [");
-    for (size_t i = 0; ok && i < n; i++)
-        ok = add_turn(&o, &turn[i], i, err);
+    for (size_t i = 0; ok && i < out->n; i++)
+        ok = add_turn(&o, out, i, err);
     text_out(&o, "]}");
     size_t n_bytes = o.n;
     char  *text = ok ? text_out_take(&o, err) : NULL;
     text_out_free(&o);
-    if (!text || !json_doc_parse(&out->data, text, n_bytes, 0, "chat", err)) {
-        conversation_free(out);
+    if (!text || !json_doc_parse(&out->data, text, n_bytes, 0, "chat", err))
         return false;
-    }
     JSON_NODES (i, out->data.node) { /* the messages are last */
         out->answer = key_is(i, "add_generation_prompt") ? (JsonNode *)(uintptr_t)i : out->answer;
         out->messages = (JsonNode *)(uintptr_t)i;
     }
     return true;
+}
+
+bool conversation_new(const ChatTemplate *t, const ChatTurn *turn, size_t n, Conversation *out,
+                      Error *err)
+{
+    *out = (Conversation){ .t = t, .turn = turn, .n = n };
+    if (write_data(out, err))
+        return true;
+    conversation_free(out);
+    return false;
 }
 
 void conversation_free(Conversation *c)
@@ -278,7 +289,7 @@ static const char *const roles[] = { "system",   "developer", "user",        "as
                                      "document", "documents", "observation", "available_tools",
                                      NULL };
 
-bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err)
+static bool render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err)
 {
     const ChatTemplate *t = c->t;
     keep_first(c, n);
@@ -287,6 +298,26 @@ bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out,
                       .date = *t->date ? t->date : NULL, .roles = roles };
     return c->most_steps ? jinja_render_within(t->program, &in, c->most_steps, out, err)
                          : jinja_render(t->program, &in, out, err);
+}
+
+/* Up to transformers 5.22 a template saw the keys with null, and older ones ask for them, as in
+ * `message['content'] is none`. */
+bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err)
+{
+    Error        why = { 0 }, again = { 0 };
+    Conversation with = { .t = c->t, .turn = c->turn, .n = c->n, .most_steps = c->most_steps,
+                          .nulls = true };
+    if (render(c, n, answer, out, &why))
+        return true;
+    if (why.status == INPUT && c->dropped && !c->nulls && write_data(&with, &again)
+        && render(&with, n, answer, out, &again)) {
+        conversation_free(c);
+        *c = with;
+        return true;
+    }
+    conversation_free(&with);
+    *err = why;
+    return false;
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */

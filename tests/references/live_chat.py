@@ -23,6 +23,7 @@ from test_jinja import templates  # noqa: E402
 from verdicts import Skip, attempt, need  # noqa: E402
 
 import transformers  # noqa: E402
+from transformers import tokenization_utils_base  # noqa: E402
 from transformers.utils import chat_template_utils  # noqa: E402
 
 DATE = datetime.datetime(2026, 2, 3)
@@ -48,14 +49,21 @@ def given_of(conversation):
     return messages, tools, more.pop("add_generation_prompt", False), more
 
 
+# As this version does, and as versions up to 5.22 did, which left keys with null as they are.
+NORMALIZED = (chat_template_utils._normalize_chat_messages, chat_template_utils._message_objects_to_dicts)
+
+
 def theirs(tokenizer, conversation):
     """(text, ids); None where the template fails."""
     messages, tools, opening, more = given_of(conversation)
-    try:
-        return [tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=opening, tokenize=tokenize, return_dict=False, **more)
-                for tokenize in (False, True)]
-    except Exception:  # noqa: BLE001: whatever a template raises
-        return None
+    for normalized in NORMALIZED:
+        tokenization_utils_base._normalize_chat_messages = normalized
+        try:
+            return [tokenizer.apply_chat_template(messages, tools=tools, add_generation_prompt=opening, tokenize=tokenize, return_dict=False, **more)
+                    for tokenize in (False, True)]
+        except Exception:  # noqa: BLE001: whatever a template raises
+            pass
+    return None
 
 
 def ours(model, conversation):

@@ -217,6 +217,43 @@ def templates_see_what_transformers_passes():
         need("expected" in TOOL.ask(model, [USER], chat="{{ 1 }}", **wrong).get("error", ""), wrong)
 
 
+def null_is_dropped_unless_a_template_asks_for_it():
+    """transformers from 5.23 on drops keys with null, up to 5.22 it passed them: a template that fails without is asked again with them."""
+    model = folder_of("null")
+    call = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+    talk = [USER, {"role": "assistant", "content": None, "tool_calls": [call, call]}, {"role": "tool", "content": "5"}]
+    asks = ("{% for m in messages %}{{ m.role }}:{% if m['content'] is none %}{% for c in m['tool_calls'] %}<{{ c.function.name }}>{% endfor %}"
+            "{% else %}{{ '' + m['content'] }}{% endif %}<|end|>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}")
+    told = "user:Hi<|end|>assistant:<f><f><|end|>tool:5<|end|>assistant:"
+    for chat, expected in (
+            (asks, told), (asks.replace("'' + ", ""), told.replace("<f><f>", "")),              # this one does not fail
+            ("{{ messages[1] | list | join(',') }}", "role,tool_calls"),
+            ("{{ messages[1].content is none }}{{ '' + (messages[1].content or '') }}", "False"),
+            ("{{ messages[1].content + '' if messages[1].content is not none else messages[1] | list | join(',') }}", "role,content,tool_calls")):
+        differs(TOOL.ask(model, talk, chat=chat), expected, chat)
+    thought = [{"role": "assistant", "content": None, "thinking": "t", "reasoning_content": None}]
+    ask = "{{ messages[0].content is none or raise_exception('no') }} {{ messages[0].items() | list }}"
+    differs(TOOL.ask(model, thought, chat=ask), "True [('thinking', 't'), ('role', 'assistant'), ('content', None), ('reasoning_content', 't')]", thought)
+    both = "{{ raise_exception('null' if messages[1].content is none else 'absent') }}"
+    need(TOOL.ask(model, talk, chat=both)["error"].endswith("absent"), "the first error is the template's")
+    need("error" in TOOL.ask(model, [USER, {"role": "assistant"}], chat=asks), "what the message does not say is not null")
+    # The same by the program, and an answer keeps its ids.
+    (TEMP / "asks.jinja").write_text(asks)
+    (TEMP / "talk.json").write_text(json.dumps(talk))
+    shown = subprocess.run([TBLOCK, "chat", str(model), "--chat-format", str(TEMP / "asks.jinja"), "--messages", str(TEMP / "talk.json"),
+                            "--show-prompt"], capture_output=True)
+    need(shown.returncode == 0 and json.loads(shown.stdout)["text"] == told, shown)
+    abc = [USER, dict(talk[1], tool_calls=[{"function": {"name": "abc"}}])]
+    spelled = [pieces().index(c) for c in "<abc>"]
+    for ids in (spelled, None):
+        answer = TOOL.ask(model, abc, chat=asks, ids=[None, ids], open=False)
+        need((answer["ids"] == answer["whole"]) == (ids is None), answer)
+    data()
+    published = open(CHAT / "jinja" / "deepseek-ai-DeepSeek-R1-Distill-Llama-8B.jinja", newline="").read()
+    text = TOOL.ask(model, talk, chat=published).get("text", "")
+    need("calls\u2581begin" in text and "<\uff5ctool\u2581sep\uff5c>f\n```json\n{}\n```" in text, text)
+
+
 def named_templates_are_chosen_as_transformers_chooses():
     both = [{"name": "default", "template": "{{ 'plain' }}"}, {"name": "tool_use", "template": "{{ 'tools' }}"}, {"name": "rag", "template": "{{ 'rag' }}"}]
     gguf = gguf_of(TEMP / "named.gguf", "{{ 'plain' }}", **{"tokenizer.chat_template.tool_use": (STRING, "{{ 'tools' }}")})
@@ -363,7 +400,7 @@ def a_tokenizer_that_does_not_find_bos_still_gets_it():
 
 CLAIMS = [recorded_renderings_come_from_folder_gguf_and_model_file, llama_cpps_templates_as_python_renders_them,
           builtin_templates_render_as_ollama_does_or_as_transformers, answers_end_where_the_templates_say, habits_are_found_by_rendering,
-          templates_see_what_transformers_passes, named_templates_are_chosen_as_transformers_chooses, an_old_entry_still_works, the_script_stores_what_the_program_does,
+          templates_see_what_transformers_passes, null_is_dropped_unless_a_template_asks_for_it, named_templates_are_chosen_as_transformers_chooses, an_old_entry_still_works, the_script_stores_what_the_program_does,
           ids_are_those_of_the_whole_text, special_tokens_in_messages_stay_text, drawn_answers_keep_their_tokens,
           a_tokenizer_that_does_not_find_bos_still_gets_it]
 
