@@ -27,6 +27,11 @@ VERDICTS = {lib.TBLOCK_RECEIPT_HOLDS: "holds", lib.TBLOCK_RECEIPT_OTHER: "other"
             lib.TBLOCK_RECEIPT_TOKEN: "token", lib.TBLOCK_RECEIPT_LOGITS: "logits", lib.TBLOCK_RECEIPT_FAILED: "failed"}
 
 
+# tblock_audit_verdict, in the words of `tblock audit --json`
+AUDIT_VERDICTS = {lib.TBLOCK_AUDIT_FITS: "fits", lib.TBLOCK_AUDIT_DIFFERS: "differs", lib.TBLOCK_AUDIT_FAILED: "failed",
+                  lib.TBLOCK_AUDIT_NO_POWER: "no power"}
+
+
 class Context(Handle):
     """KV caches, activations and threads of one run. One thread at a time may use it: another one gets a BusyError, and so does
     a process that was forked. While it computes, other Python threads run.
@@ -407,6 +412,36 @@ class Context(Handle):
         out = records(rows, len(read))
         for row in out:
             row["verdict"] = VERDICTS[row.verdict]
+        return out
+
+    def audit(self, log: Iterable[Union[str, bytes, Mapping[str, Any]]], *, temperature: float = 0.8, top_k: int = 40, top_p: float = 0.95,
+              min_p: float = 0.0, repeat_penalty: float = 1.0, presence_penalty: float = 0.0, frequency_penalty: float = 0.0,
+              logit_bias: Optional[Mapping[int, float]] = None, seed: int = 0, shared_seed: bool = False, claims_from_log: bool = False,
+              each: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
+        """Could this model have drawn these texts with these options (docs/audit.md)? log: its lines, JSON or what it says. Of each text: verdict
+        ("fits", "differs", "failed", "no power"), n_given, n_drawn, n_other, n_ruled_out, difference, surprise, likelihood, rarest, blind, why;
+        with each, tokens: for each drawn one id, expected, rank, prob, margin, miss, tail, entropy. The options are the claim;
+        claims_from_log: what a line says of itself counts instead, whoever wrote it. shared_seed: tblock's sampler drew, with seed."""
+        from .generation import sampler_options
+        claimed = sampler_options({"temp": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
+                                   "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias)
+        flags = (lib.TBLOCK_AUDIT_SHARED_SEED if shared_seed else 0) | (lib.TBLOCK_AUDIT_CLAIMS_FROM_LOG if claims_from_log else 0)
+        opt = Options("tblock_audit_options", {"progress": progress})
+        with self._use() as c:
+            texts = ffi.gc(call("tblock_audit_log_new", self.model._c, claimed.c, flags), lib.tblock_audit_log_free)
+            for i, line in enumerate(log):
+                line = line.encode() if isinstance(line, str) else line if isinstance(line, bytes) else json.dumps(line).encode()
+                call("tblock_audit_log_add", texts, line, len(line), b"line %d" % (i + 1))
+            size = ffi.new("size_t *")
+            text = lib.tblock_audit_log_texts(texts, size)
+            rows = ffi.new("tblock_audit_row[]", size[0])
+            call("tblock_audit", c, text, size[0], opt.c, rows, options=opt)
+        out = records(rows, size[0])
+        for row, raw in zip(out, rows):
+            row["verdict"] = AUDIT_VERDICTS[row.verdict]
+            if each:
+                row["tokens"] = records(raw.tokens, raw.n_drawn if raw.tokens else 0)
+            lib.tblock_free(raw.tokens)
         return out
 
     def write_logits(self, path: Path, prompt: Prompt, **options: Any) -> None:

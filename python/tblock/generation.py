@@ -19,6 +19,15 @@ ENDS = {lib.TBLOCK_END_TOKEN: "eos", lib.TBLOCK_END_TEXT: "stop", lib.TBLOCK_END
         lib.TBLOCK_END_FAILED: "failed"}
 
 
+def sampler_options(sampling: Mapping[str, Any], logit_bias: Optional[Mapping[int, float]]) -> Options:
+    """The struct of sampling options, with its bias."""
+    out = Options("tblock_sampler_options", sampling)
+    expect("logit_bias", logit_bias or {}, Mapping)
+    ids, bias = c_ids(list(logit_bias or ())), ffi.new("float[]", list((logit_bias or {}).values()))
+    out.c.bias_ids, out.c.bias, out.c.n_bias = out._keep(ids), out._keep(bias), len(bias)
+    return out
+
+
 class Generation(Handle):
     """A text that grows. Iterate over it (`for` or `async for`) for its pieces, which are whole characters; str() runs it to its
     end. Its attributes say what there is so far, while it runs and afterwards.
@@ -30,10 +39,7 @@ class Generation(Handle):
                  receipt: Optional[Mapping[str, Any]] = None, adapters: Any = None) -> None:
         self.model, self.context = context.model, context
         ids = c_ids(self.model.prompt(prompt))
-        drawing, opt = Options("tblock_sampler_options", sampling), Options("tblock_generation_options", options)
-        expect("logit_bias", logit_bias or {}, Mapping)
-        bias = c_ids(list(logit_bias or ())), ffi.new("float[]", list((logit_bias or {}).values()))
-        drawing.c.bias_ids, drawing.c.bias, drawing.c.n_bias = bias[0], bias[1], len(bias[1])
+        drawing, opt = sampler_options(sampling, logit_bias), Options("tblock_generation_options", options)
         opt.c.ids, opt.c.n_ids, opt.c.sampling = ids, len(ids), drawing.c[0]
         if constraint is not None:
             opt.c.constraint = expect("constraint", constraint, Constraint)._c

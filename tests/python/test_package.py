@@ -177,11 +177,36 @@ def receipts_are_those_of_run():
         raises(TypeError, "every", c.generate, TEXT, receipt={"many": 1})
 
 
+def audits_are_those_of_the_program():
+    with tblock.Model(MODEL) as m, m.context(n_seqs=3) as c:
+        drawn = c.generate(TEXT, max_tokens=60, seed=5, top_k=0, top_p=1, logit_bias={10: -3}, receipt=True).run().receipt
+        lines = [{"prompt": drawn["prompt"], "drawn": drawn["drawn"], "sampling": {"temp": 1e9}}, {"prompt": [1], "drawn": list(range(60))},
+                 {"prompt": [1], "drawn": []}, {"prompt": [1], "drawn": [5000]}]
+        with open(temp("log.jsonl"), "w") as f:
+            f.write("".join(json.dumps(line) + "\n" for line in lines))
+        for options, named in (({"top_k": 0, "top_p": 1, "logit_bias": {10: -3}, "seed": 5, "shared_seed": True},
+                                ["--top-k", "0", "--top-p", "1", "--logit-bias", "10=-3", "--seed", "5", "--shared-seed"]), ({"temperature": 0}, ["--temp", "0"]),
+                               ({"claims_from_log": True}, ["--claims-from-log"])):
+            said = json.loads(subprocess.run([PROGRAM, "audit", MODEL, "--tokens", temp("log.jsonl"), "--json", "--each", "--quiet", *named],
+                                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+            rows = c.audit([json.dumps(lines[0]), json.dumps(lines[1]).encode(), *lines[2:]], each=True, **options)
+            for row, want in zip(rows, said["texts"]):
+                assert all(row[key] == want[key] for key in ("verdict", "blind", "surprise", "rarest", "difference") if key in want), (row, want)
+                assert row.why == want.get("why", "") and row.n_drawn == want["drawn"], (row, want)
+            assert [(t.id, t.rank, t.prob) for r in rows for t in r.tokens] == [(t["id"], t["rank"], t["prob"]) for t in said["tokens"]]
+            assert [r.verdict for r in rows[2:]] == ["no power", "failed"], rows
+        assert [r.verdict for r in c.audit(lines[:2], top_k=0, top_p=1, logit_bias={10: -3})] == ["fits", "differs"]
+        assert "1e+09" in c.audit(lines[1:2], temperature=1e9)[0].why and c.audit([]) == []
+        raises(tblock.InputError, "line 2: drawn: expected an array", c.audit, [lines[0], {"prompt": [1]}])
+        raises(tblock.UsageError, "logit_bias", c.audit, lines, logit_bias=7)
+
+
 def defaults_are_those_of_run():
     said = dict(re.findall(r"--(temp|top-k|top-p|min-p|repeat-penalty|seed|predict) [^\[]*\[([^;\]]*)",
                            program("help", "run").decode().replace("\n", " ")))
     import inspect
     ours = {k: p.default for k, p in inspect.signature(tblock.Context.generate).parameters.items()}
+    assert all(ours[k] == p.default for k, p in inspect.signature(tblock.Context.audit).parameters.items() if k in ours and k != "logit_bias")
     names = {"temp": "temperature", "top-k": "top_k", "top-p": "top_p", "min-p": "min_p", "repeat-penalty": "repeat_penalty",
              "seed": "seed", "predict": "max_tokens"}
     assert set(said) == set(names), said
