@@ -478,8 +478,16 @@ static bool is_letters(const Json *j)
         && word[strspn(word, "LG")] == '\0';
 }
 
-/* Add the layers without a window by the family's rule. A pattern in letters says nothing that
- * layer_types does not. */
+/* What transformers saves of a model without windows. */
+static bool is_zero(const Json *j)
+{
+    int64_t n;
+    Error   ignored;
+    return json_is_number(j) && json_read_int(j, "", 0, 0, &n, &ignored);
+}
+
+/* Add the layers without a window by the family's rule. A pattern in letters, or of 0, says nothing
+ * that layer_types does not. */
 static bool full_layers(HfReader *r, bool windowed, Layers *full)
 {
     const Family *f = r->family;
@@ -497,8 +505,8 @@ static bool full_layers(HfReader *r, bool windowed, Layers *full)
             layers_add(full, l);
     } else if (f->window == WINDOW_EVERY) {
         if (!key_take_any(&r->keys, "sliding_window_pattern|_sliding_window_pattern", &j, &name)
-            || (j && !json_is_null(j) && !(is_letters(j) && layers_are_named(r))
-                && !key_size(&r->keys, name, j, &every)))
+            || (j && !json_is_null(j) && !((is_letters(j) || is_zero(j)) && layers_are_named(r))
+                && !(is_zero(j) && !windowed) && !key_size(&r->keys, name, j, &every)))
             return false;
         for (int l = every - 1; l < r->c->n_layers; l += every)
             layers_add(full, l);

@@ -707,6 +707,11 @@ def test_layers_without_rotation():
     assert none["window"] == 0 and "no_rope_layers" not in none
     all_full = of(exaone, layer_types=["full_attention"] * 4)
     assert all_full["window"] == 0 and all_full["no_rope_layers"] == [0, 1, 2, 3]
+    # As transformers saves one without windows. Without layer_types it divides by this number.
+    assert of(exaone, sliding_window=None, sliding_window_pattern=0, layer_types=["full_attention"] * 4) == none
+    assert of(exaone, ["layer_types"], sliding_window=None, sliding_window_pattern=0) == none
+    assert of(exaone, sliding_window_pattern=0) == of(exaone)
+    refused(edited(exaone, drop=["layer_types"], config={"sliding_window_pattern": 0}), "sliding_window_pattern", "found 0")
     refused(edited(exaone, drop=["layer_types"]), "sliding_window_pattern", "found string")
 
 

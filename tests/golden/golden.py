@@ -39,7 +39,7 @@ RECORDED = [*MIXTURES, "llama-bias", "llama-gqa", "llama-headdim", "llama-linear
             "llama-wide", "llama-yarn", "llama3-e2e", "llama3-rope-scaled", "mistral-window", "mistral-window64", "mistral-window100",
             "cohere", "gemma", "gemma2", "gemma3", "gpt-neox", "gpt2", "granite", "mixtral", "olmo2", "phi3", "qwen2", "qwen2-moe",
             "qwen3", "qwen3-moe", "stablelm", "seed-oss", "glm4", "ernie45", "helium", "smollm3",
-            "olmo3", "exaone4", "hunyuan-dense", "arcee", "nemotron",
+            "olmo3", "exaone4", "exaone4-full", "hunyuan-dense", "arcee", "nemotron",
             "ministral3", "ministral3-nested", "apertus", "lfm2", "lfm2-odd", "lfm2-moe", "qwen3-next", "qwen3-5",
             "deepseek-v2", "cohere2"]
 

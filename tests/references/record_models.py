@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Record what PyTorch and transformers compute for small models of random weights: tests/data/models/lfm2, lfm2-odd, lfm2-moe,
-qwen3-next, qwen3-5, deepseek-v2 and cohere2.
+qwen3-next, qwen3-5, deepseek-v2, cohere2 and exaone4-full.
 
     record_models.py [NAME...]   writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json
                                  of each
@@ -8,7 +8,8 @@ qwen3-next, qwen3-5, deepseek-v2 and cohere2.
 lfm2 has the keys of published folders, lfm2-odd those of the configuration class, biases and another length of the convolution,
 lfm2-moe experts, one by one as published folders have them. qwen3-next has the keys and tensors of published folders,
 qwen3-5 is the text part of one, with biases and sizes that fill no vector. deepseek-v2 chooses experts by groups, and its norms have
-another eps than those of the latents. cohere2 has layers with a window, which rotate, and without.
+another eps than those of the latents. cohere2 has layers with a window, which rotate, and without. exaone4-full is as
+transformers saves one without windows.
 Needs torch and transformers (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
 least 4e-6 of the largest logit.
 """
@@ -72,6 +73,12 @@ MODELS = {
                 "position_embedding_type": "rope_gptj", "rope_scaling": None, "rope_theta": 50000, "rotary_pct": 1.0,
                 "sliding_window": 9, "sliding_window_pattern": 2, "use_embedding_sharing": True, "use_gated_activation": True,
                 "use_parallel_block": True, "use_parallel_embedding": False, "use_qk_norm": False},
+    "exaone4-full": {"architectures": ["Exaone4ForCausalLM"], "model_type": "exaone4", "attention_dropout": 0.0, "hidden_act": "silu",
+                     "hidden_size": 16, "intermediate_size": 24, "layer_types": ["full_attention"] * 2, "num_attention_heads": 2,
+                     "num_hidden_layers": 2, "num_key_value_heads": 1, "rms_norm_eps": 1e-05,
+                     "rope_parameters": {"factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
+                                         "original_max_position_embeddings": 64, "rope_theta": 10000.0, "rope_type": "llama3"},
+                     "sliding_window": None, "sliding_window_pattern": 0, "tie_word_embeddings": False},
 }
 EXPERTS = {"deepseek_v2": ("gate_proj", "up_proj", "down_proj"), "lfm2_moe": ("w1", "w3", "w2"), "qwen3_next": ("gate_proj", "up_proj", "down_proj")}
 LENGTHS, N_GREEDY, HIDDEN = (1, 7, 40), 24, 1
