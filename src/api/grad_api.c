@@ -20,6 +20,7 @@ typedef struct Grad {
     const int32_t *token;              /* [n_seqs, seq_len] */
     int32_t       *copy, *target;
     int            n_seqs, seq_len;
+    int            n_out;              /* tensors of gradients that are written */
     Crew           crew;
     Params         params;
     float         *w, *g, *m, *v;
@@ -128,25 +129,32 @@ static bool batch_loss(Grad *g, float *grads, double *loss, Error *err)
 
 /* ---- Output ---------------------------------------------------------------------------------- */
 
-/* Declares a set of tensors; prefix: "grad." or "after3.". */
+/* Declares a set of tensors; prefix: "grad." or "after3.". Counts them. */
 static bool declare_set(Grad *g, const char *prefix, Error *err)
 {
+    g->n_out = 0;
     for (int i = 0; i < g->params.n; i++) {
-        char    name[512];
-        int64_t shape[3];
-        snprintf(name, sizeof name, "%s%s", prefix, tensor_source_name(&g->source, &g->params, i));
-        if (!tensor_writer_declare(g->out, name, DT_F32,
-                                   tensor_spec_shape(&g->params.spec[i], shape), shape, err))
+        char        name[512];
+        int64_t     shape[3], rows;
+        const char *source = source_tensor(&g->source, &g->params, i, &rows);
+        int         rank   = tensor_spec_shape(&g->params.spec[i], shape);
+        if (!source)
+            continue;
+        shape[0] = rows;
+        snprintf(name, sizeof name, "%s%s", prefix, source);
+        if (!tensor_writer_declare(g->out, name, DT_F32, rank, shape, err))
             return false;
+        g->n_out++;
     }
     return true;
 }
 
 static bool put_set(Grad *g, int first, const float *array, Error *err)
 {
+    int64_t rows;
     for (int i = 0; i < g->params.n; i++)
-        if (!tensor_writer_put(g->out, first + i, 0, array + g->params.at[i],
-                               params_length(&g->params, i) * sizeof *array, err))
+        if (source_tensor(&g->source, &g->params, i, &rows)
+            && !source_tensor_put(&g->source, &g->params, i, g->out, first++, array, err))
             return false;
     return true;
 }
@@ -182,7 +190,7 @@ static bool begin_output(Grad *g, const char *path, Error *err)
 static bool take_steps(Grad *g, Error *err)
 {
     const tblock_adamw *a = &g->adamw;
-    int       steps = g->opt->adamw_steps, losses = 1 + g->params.n;
+    int       steps = g->opt->adamw_steps, losses = 1 + g->n_out;
     Optimizer o = { .p = &g->params, .crew = &g->crew, .m = g->m, .v = g->v,
                     .opt = { a->beta1, a->beta2, a->eps, a->weight_decay, a->decay_all } };
     for (int i = 1; i <= steps; i++) {
@@ -244,7 +252,7 @@ static bool run(const char *model_path, const char *tokens_path, const char *out
         *report = (tblock_grad_report){ .loss = g.losses[0],
                                         .loss_after = g.losses[g.opt->adamw_steps],
                                         .grad_norm = g.grad_norm,
-                                        .n_tensors = g.params.n };
+                                        .n_tensors = g.n_out };
         for (int i = 0; i < g.params.n; i++)
             report->n_params += params_length(&g.params, i);
     }

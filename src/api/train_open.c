@@ -46,24 +46,54 @@ int micro_batch(int n_seqs, int seq_len)
     return n < n_seqs ? n : n_seqs;
 }
 
+/* ---- As the checkpoint has them -------------------------------------------------------------- */
+
 static const char *checkpoint_name(const CheckedTensor *t)
 {
     return t->rows ? t->rows->name : t->part[0]->name;
 }
 
-/* Are several of our tensors cut from this tensor of the checkpoint? */
-static bool shared(const Source *s, int n, int tensor)
+/* Is tensor j cut from the same tensor of the checkpoint as i? */
+static bool together(const Source *s, int i, int j)
 {
-    const char *name = checkpoint_name(&s->stored.tensor[tensor]);
-    for (int i = 0; i < n; i++)
-        if (i != tensor && strcmp(checkpoint_name(&s->stored.tensor[i]), name) == 0)
-            return true;
-    return false;
+    const CheckedTensor *t = s->stored.tensor;
+    return i == j || (s->kind == SOURCE_HF
+                      && strcmp(checkpoint_name(&t[i]), checkpoint_name(&t[j])) == 0);
 }
 
-const char *tensor_source_name(const Source *s, const Params *p, int tensor)
+/* The row of the output that is row r of tensor i. */
+static size_t row_there(const Source *s, int i, int r)
 {
-    if (s->kind != SOURCE_HF || shared(s, p->n, tensor))
-        return p->spec[tensor].name;
-    return checkpoint_name(&s->stored.tensor[tensor]);
+    const RowSource *rows = s->stored.tensor[i].rows;
+    return s->kind == SOURCE_HF && rows ? row_source_file_row(rows, r) : (size_t)r;
+}
+
+const char *source_tensor(const Source *s, const Params *p, int i, int64_t *rows)
+{
+    *rows = 0;
+    for (int j = 0; j < p->n; j++) {
+        if (!together(s, i, j))
+            continue;
+        if (j < i)
+            return NULL;
+        *rows += p->spec[j].rows;
+    }
+    return s->kind == SOURCE_HF ? checkpoint_name(&s->stored.tensor[i]) : p->spec[i].name;
+}
+
+bool source_tensor_put(const Source *s, const Params *p, int i, TensorWriter *w, int out,
+                       const float *array, Error *err)
+{
+    for (int j = i; j < p->n; j++) {
+        size_t row = (p->spec[j].k ? (size_t)p->spec[j].k : 1) * sizeof *array;
+        for (int r = 0, n; together(s, i, j) && r < p->spec[j].rows; r += n) {
+            size_t to = row_there(s, j, r);
+            for (n = 1; r + n < p->spec[j].rows && row_there(s, j, r + n) == to + (size_t)n;)
+                n++;
+            if (!tensor_writer_put(w, out, to * row, array + p->at[j] + (size_t)r * row / 4,
+                                   (size_t)n * row, err))
+                return false;
+        }
+    }
+    return true;
 }

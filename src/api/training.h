@@ -28,9 +28,15 @@ bool train_config(Config *c, const char *path, int vocab, Error *err);
  * sums differently. */
 int micro_batch(int n_seqs, int seq_len);
 
-/* The name of a parameter in its source: in a Hugging Face folder the checkpoint's, unless
- * several of our tensors are cut from that one (fused matrices). Otherwise our own name. */
-const char *tensor_source_name(const Source *s, const Params *p, int tensor);
+/* Parameters under the names and with the rows of their source. The tensor of the source that
+ * parameter i is cut from, and how many rows it has: a Hugging Face folder's, else our own. NULL:
+ * it is that of a parameter before i (fused matrices). */
+const char *source_tensor(const Source *s, const Params *p, int i, int64_t *rows);
+
+/* Writes it as tensor number `out` of w, with its rows in the source's order, from an array of all
+ * parameters. i: one for which source_tensor gives a name. */
+bool source_tensor_put(const Source *s, const Params *p, int i, TensorWriter *w, int out,
+                       const float *array, Error *err);
 
 /* ---- train_lora.c ---------------------------------------------------------------------------- */
 

@@ -16,8 +16,8 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "faults")]
 from faults import lacks_openblas  # noqa: E402
-from ref import read_safetensors  # noqa: E402
-from testdata import FIXTURES  # noqa: E402
+from ref import read_safetensors, write_safetensors  # noqa: E402
+from testdata import FIXTURES, OURS  # noqa: E402
 from verdicts import Failure, attempt, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / os.environ.get("BUILD", "build/release") / "tblock"))
@@ -25,6 +25,14 @@ CASES = ["grad-llama-bias", "grad-llama-gqa", "grad-llama-tied"]
 FAMILIES = ["gemma", "granite", "llama-headdim", "llama-mqa", "llama-yarn", "llama3-rope-scaled", "mistral-window", "olmo2", "phi3", "qwen2",
             "qwen3", "stablelm"]
 REFUSED = {"gemma2": "attn_softcap", "mixtral": "n_experts", "gpt2": "positions", "cohere": "norm_placement"}
+# Families whose files have the rows of q and k in another order than ours, or several of our tensors in one.
+ROWS = OURS / "grads" / "rows.safetensors"
+ROW_FAMILIES = {
+    "glm4": ("Glm4ForCausalLM", {"attention_bias": True, "partial_rotary_factor": 0.5}, ["post_self_attn_layernorm", "post_mlp_layernorm"], True),
+    "ernie4_5": ("Ernie4_5ForCausalLM", {"use_bias": False}, [], False),
+    "helium": ("HeliumForCausalLM", {"attention_bias": False, "mlp_bias": False}, [], False),
+    "phi3": ("Phi3ForCausalLM", {"original_max_position_embeddings": 64}, [], True),
+}
 GRADIENT, LOSS, PARAMETER = 2e-5, 1e-5, 1e-4
 
 
@@ -85,6 +93,63 @@ def check_model_file(folder):
             raise Failure(f"{x} is not {y}")
 
 
+def make_row_model(name, folder):
+    """A model of one layer with weights that numpy's oldest generator draws; returns its tokens."""
+    d, heads, kv, head_dim, ff, vocab = 16, 2, 1, 8, 6, 16
+    kind, keys, norms, fused = ROW_FAMILIES[name]
+    config = {"architectures": [kind], "model_type": name, "hidden_size": d, "num_attention_heads": heads, "num_key_value_heads": kv,
+              "intermediate_size": ff, "num_hidden_layers": 1, "vocab_size": vocab, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+              "rope_theta": 10000.0, "hidden_act": "silu", "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
+              **keys}
+    if name != "phi3":
+        config["head_dim"] = head_dim
+    shapes, layer, rows = {"model.embed_tokens.weight": (vocab, d)}, "model.layers.0.", (heads * head_dim, kv * head_dim, kv * head_dim)
+    if name == "phi3":
+        shapes[layer + "self_attn.qkv_proj.weight"] = (sum(rows), d)
+    for letter, n in zip("qkv", rows) if name != "phi3" else ():
+        shapes[f"{layer}self_attn.{letter}_proj.weight"] = (n, d)
+        if keys.get("attention_bias"):
+            shapes[f"{layer}self_attn.{letter}_proj.bias"] = (n,)
+    shapes[layer + "self_attn.o_proj.weight"] = (d, rows[0])
+    shapes.update({layer + "mlp.gate_up_proj.weight": (2 * ff, d)} if fused else
+                  {layer + "mlp.gate_proj.weight": (ff, d), layer + "mlp.up_proj.weight": (ff, d)})
+    shapes[layer + "mlp.down_proj.weight"] = (d, ff)
+    shapes.update({f"{layer}{norm}.weight": (d,) for norm in ["input_layernorm", "post_attention_layernorm", *norms]})
+    shapes.update({"model.norm.weight": (d,), "lm_head.weight": (vocab, d)})
+    random = np.random.RandomState(len(name))
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    write_safetensors(folder / "model.safetensors", {
+        k: (random.standard_normal(shape) * (0.4 if len(shape) > 1 else 0.2) + ("norm" in k)).astype(np.float32) for k, shape in shapes.items()},
+        {"format": "pt"})
+    return random.randint(0, vocab, (2, 6)).astype(np.int32)
+
+
+def row_tensors(names):
+    """Of a row model: the tensors whose gradients are recorded."""
+    return [k for k in names if any(part in k for part in ("q_proj", "k_proj", "qkv_proj", "gate_up_proj", "norm"))]
+
+
+def check_rows(name, folder):
+    """Names and rows are those of the checkpoint, of fused tensors too."""
+    golden, model, out = read_safetensors(ROWS), folder / "model", folder / "grads.safetensors"
+    write_safetensors(folder / "tokens.safetensors", {"tokens": make_row_model(name, model)})
+    run("grad", model, "--tokens", folder / "tokens.safetensors", "-o", out, "--adamw-steps", 1, "--quiet")
+    found, weights = read_safetensors(out), read_safetensors(model / "model.safetensors")
+    for kind in ("grad.", "after1."):
+        if {k[len(kind):]: v.shape for k, v in found.items() if k.startswith(kind)} != {k: v.shape for k, v in weights.items()}:
+            raise Failure(f"{kind}*: names and shapes are not those of the checkpoint")
+    wanted = row_tensors(weights)
+    for k in wanted:
+        a, b = found["grad." + k].astype(np.float64), golden[f"{name}.{k}"].astype(np.float64)
+        if not np.linalg.norm(a - b) <= GRADIENT * np.linalg.norm(b):
+            raise Failure(f"{k}: relative L2 error {np.linalg.norm(a - b) / np.linalg.norm(b):.3g}")
+    for k, v in ((k, weights[k]) for k in wanted):   # AdamW's first step is lr against the gradient's sign, and decay
+        step = (found["after1." + k] - v * (1 - 1e-4)) * np.sign(found["grad." + k])
+        if not np.median(step) < -0.9e-3:
+            raise Failure(f"after1.{k}: has not its rows where the weights have them")
+
+
 def check_family(name):
     """The weights of a family that training implements: every parameter's gradient against central differences."""
     run("train", "--grad-check", "--init", FIXTURES / "models" / name, "--quiet")
@@ -105,6 +170,7 @@ def main():
     grads, models = FIXTURES / "grads", FIXTURES / "models"
     claims = [(name, grads / name, lambda f, name=name: check_case(name, f)) for name in CASES]
     claims += [("model_file_names", grads / CASES[0], check_model_file)]
+    claims += [(f"rows_of_{name}", ROWS, lambda f, name=name: check_rows(name, f)) for name in ROW_FAMILIES]
     claims += [(f"gradients_of_{name}", models / name, lambda f, name=name: check_family(name)) for name in FAMILIES]
     claims += [(f"{name}_is_refused", models / name, lambda f, name=name: check_refused(name)) for name in REFUSED]
     for name, needed, check in claims:
