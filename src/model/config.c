@@ -2,6 +2,7 @@
  * Knows no JSON. */
 #include "model/config.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -383,11 +384,17 @@ Config config_mtp(const Config *c)
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-bool layers_has(const Layers *set, int layer) { return set->bits[layer / 64] >> (layer % 64) & 1; }
-
-void layers_add(Layers *set, int layer) { set->bits[layer / 64] |= (uint64_t)1 << (layer % 64); }
-
-int  config_window(const Config *c, int layer)
+bool layers_has(const Layers *set, int layer)
+{
+    assert(layer >= 0 && layer < MAX_LAYERS);
+    return set->bits[layer / 64] >> (layer % 64) & 1;
+}
+void layers_add(Layers *set, int layer)
+{
+    assert(layer >= 0 && layer < MAX_LAYERS);
+    set->bits[layer / 64] |= (uint64_t)1 << (layer % 64);
+}
+int config_window(const Config *c, int layer)
 {
     return layers_has(&c->full_layers, layer) || config_state(c, layer) ? 0 : c->window;
 }

@@ -277,7 +277,7 @@ static bool read_state_layers(GgufReader *r)
     bool     ok = true;
     if (!gguf_read_ints(r->keys.gguf, gguf_name(&r->keys, key, full), &list, &n, r->keys.err))
         return false;
-    if (n != (size_t)c->n_layers || n > MAX_LAYERS)
+    if (n != (size_t)c->n_layers)
         ok = key_wrong(&r->keys, key, "expected %d items, one for each layer, found %zu",
                        c->n_layers, n);
     c->kv_heads = 0;
@@ -313,7 +313,7 @@ static bool delta_layers(GgufReader *r)
                 || key_wrong(&r->keys, key, "expected %d items, one for each layer, found %zu",
                              c->n_layers, n)
                    : !has(r, step) || key_size(&r->keys, step, NULL, &every);
-    for (int l = 0; ok && l < c->n_layers && l < MAX_LAYERS; l++)
+    for (int l = 0; ok && l < c->n_layers; l++)
         if (list ? list[l] != 0 : (l + 1) % every != 0)
             layers_add(&c->state_layers, l);
     free(list);
@@ -364,6 +364,9 @@ static bool read_table(GgufReader *r)
         if (!key_size(&r->keys, config_key_at(needed[i])->gguf, NULL,
                       (int *)(void *)((char *)c + needed[i])))
             return false;
+    if (c->n_layers > MAX_LAYERS) /* before anything goes through the layers */
+        return key_wrong(&r->keys, "block_count", "expected at most %d, found %d", MAX_LAYERS,
+                         c->n_layers);
     for (const ConfigKey *k = config_keys; k->name; k++)
         if (k->gguf && (c->n_experts || !(k->flags & KEY_OF_EXPERTS)) && has(r, k->gguf)
             && !lists_states(r, k) && !key_read(&r->keys, k, k->gguf, NULL, c))
@@ -497,7 +500,7 @@ static bool listed_windows(GgufReader *r)
     bool ok = n >= (size_t)c->n_layers
         || key_wrong(&r->keys, WINDOW_PATTERN, "expected %d items, one for each layer, found %zu",
                      c->n_layers, n);
-    for (int l = 0; ok && c->window && l < c->n_layers && l < MAX_LAYERS; l++)
+    for (int l = 0; ok && c->window && l < c->n_layers; l++)
         if (!list[l])
             layers_add(&c->full_layers, l);
     free(list);
@@ -529,14 +532,14 @@ static bool read_window(GgufReader *r)
     bool             listed  = pattern && pattern->type == GGUF_ARRAY;
     if (!(listed ? listed_windows(r) : maybe_size(r, WINDOW_PATTERN, &every)))
         return false;
-    for (int l = 0; !listed && c->window && every > 0 && l < c->n_layers && l < MAX_LAYERS; l++)
+    for (int l = 0; !listed && c->window && every > 0 && l < c->n_layers; l++)
         if ((l + 1) % every == 0)
             layers_add(&c->full_layers, l);
-    for (int l = 0; l < c->n_layers && l < MAX_LAYERS; l++)
+    for (int l = 0; l < c->n_layers; l++)
         n_full += layers_has(&c->full_layers, l);
     if (c->window && r->family->rope_rule == ROPE_WINDOWED)
         c->no_rope_layers = c->full_layers;
-    for (int l = 0, n = r->arch->no_rope_every; n && l < c->n_layers && l < MAX_LAYERS; l++)
+    for (int l = 0, n = r->arch->no_rope_every; n && l < c->n_layers; l++)
         if ((l + 1) % n == 0)
             layers_add(&c->no_rope_layers, l);
     if (c->window >= c->n_ctx || n_full == c->n_layers) { /* the window would hide nothing */
@@ -638,7 +641,7 @@ static bool read_experts(GgufReader *r)
     if (!maybe_size(r, "leading_dense_block_count", &first)
         || !maybe_size(r, "interleave_moe_layer_step", &step) || !read_score(r))
         return false;
-    for (int l = 0; l < c->n_layers && l < MAX_LAYERS; l++)
+    for (int l = 0; l < c->n_layers; l++)
         if (l < first || (step > 0 && (l + 1) % step != 0))
             layers_add(&c->dense_layers, l);
     see_experts(r);

@@ -179,6 +179,19 @@ def test_experts_one_by_one_are_those_of_one_tensor():
     refused(grouped, "expert_group_count", "softmax", "2")
 
 
+def test_more_layers_than_a_config_holds_are_refused_before_anything_goes_through_them():
+    gemma = {"attention.sliding_window": (U32, 8), "attention.key_length": (U32, 8)}
+    states = {"attention.head_count_kv": (ARRAY, (U32, [0] * 5000)), "shortconv.l_cache": (U32, 3)}
+    for layers in (4097, 5000, 1 << 16, 1 << 20):
+        for arch, own in (("llama", {}), ("gemma3", gemma), ("lfm2", states), ("stablelm", {"attention.layer_norm_epsilon": (F32, 1e-5)})):
+            m = model(dict(own, block_count=(U32, layers)), arch=arch)
+            m.keys.update({"tokenizer.ggml.model": (STRING, "llama"), "tokenizer.ggml.tokens": (ARRAY, (STRING, ["<%d>" % i for i in range(64)])),
+                           "tokenizer.ggml.scores": (ARRAY, (F32, [0.0] * 64))})
+            refused(m, "m.gguf: key %s.block_count: expected at most 4096, found %d" % (arch, layers))
+            done = tblock("tokenize", temp("m.gguf"), "--text", "a")
+            assert done.returncode == 3 and "block_count: expected at most 4096, found %d" % layers in done.stderr, done
+
+
 def test_a_file_cut_anywhere_is_refused():
     data = open(model().write(temp("m.gguf")), "rb").read()
     for n in list(range(4, 2600, 101)) + list(range(2600, len(data), 9001)):
