@@ -218,6 +218,9 @@ bool ranks_order_start(tblock_context *c, int32_t seq, const int32_t *tokens, si
 void ranks_order_rewind(tblock_context *c, int32_t seq, int length);
 void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bool done);
 bool ranks_order_lora(tblock_model *m, const char *path, Error *err);
+/* Each rank hashes all data of its own copy: are they what it records, and the same on all? Without
+ * ranks: source_hash_check. Fails with INPUT and names the rank and its machine. */
+bool ranks_check_hash(const tblock_model *m, Error *err);
 void ranks_order_free(const tblock_context *c);
 void ranks_order_close(const tblock_model *m);
 

@@ -5,13 +5,15 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/text.h"
 
 typedef enum OrderKind {
     ORDER_END, ORDER_OPEN, ORDER_CLOSE, ORDER_CONTEXT, ORDER_AHEAD, ORDER_FREE, ORDER_DECODE,
-    ORDER_REWIND, ORDER_COPY, ORDER_SAVE, ORDER_START, ORDER_TILES, ORDER_LORA
+    ORDER_REWIND, ORDER_COPY, ORDER_SAVE, ORDER_START, ORDER_TILES, ORDER_LORA,
+    ORDER_HASH
 } OrderKind;
 
 /* What rank 0 broadcasts. Ranks may run on other processors, but all have little-endian integers
@@ -78,10 +80,10 @@ static bool exchange_failed(const Ranks *r, Error *err)
 
 /* ---- Did all of them succeed? ---------------------------------------------------------------- */
 
-typedef struct Report { int32_t status; char hash[68], msg[512]; } Report;
+typedef struct Report { int32_t status; char hash[68], msg[512], host[64]; } Report;
 
 /* Every rank tells its error (status 0: none), and what it has opened if that must be the same.
- * Rank 0 fails with the first that is bad. */
+ * Rank 0 fails with the first that is bad, and names its machine. */
 static bool agree(Ranks *r, const Error *own, const char *hash, Error *err)
 {
     size_t  n = (size_t)r->size, at[RANKS_MOST + 1];
@@ -93,6 +95,7 @@ static bool agree(Ranks *r, const Error *own, const char *hash, Error *err)
     mine->status = own->status;
     memcpy(mine->msg, own->msg, sizeof mine->msg);
     strncpy(mine->hash, hash, sizeof mine->hash - 1);
+    gethostname(mine->host, sizeof mine->host - 1);
     for (size_t i = 0; i <= n; i++)
         at[i] = i * sizeof *all;
     bool ok = ranks_gather(r, all, at, false, true) || exchange_failed(r, err);
@@ -100,11 +103,12 @@ static bool agree(Ranks *r, const Error *own, const char *hash, Error *err)
         if (all[i].status && i == 0)
             ok = fail(err, all[i].status, "%.*s", (int)sizeof all[i].msg, all[i].msg);
         else if (all[i].status)
-            ok = fail(err, all[i].status, "rank %zu: %.*s", i, (int)sizeof all[i].msg, all[i].msg);
+            ok = fail(err, all[i].status, "rank %zu on %.63s: %.*s", i, all[i].host,
+                      (int)sizeof all[i].msg, all[i].msg);
         else if (memcmp(all[i].hash, all[0].hash, sizeof all[i].hash) != 0)
-            ok = fail(err, INPUT, "rank %zu: expected what rank 0 has opened (%.12s), "
+            ok = fail(err, INPUT, "rank %zu on %.63s: expected what rank 0 has opened (%.12s), "
                                   "found another at the same path (%.12s)",
-                      i, all[0].hash, all[i].hash);
+                      i, all[i].host, all[0].hash, all[i].hash);
     free(all);
     return ok;
 }
@@ -173,6 +177,8 @@ tblock_model *ranks_open(Ranks *r, const char *path, const tblock_open_options *
     bool ok = sent && agree(r, &own, hash, err);
     ranks_end(r);
     free(text);
+    const char *recorded = ok && opt->check ? source_meta(&m->source, "sha256") : "-";
+    ok = ok && ((recorded && recorded[0]) || ranks_check_hash(m, err)); /* opening checked it */
     if (ok)
         return m;
     if (m)
@@ -197,6 +203,26 @@ bool ranks_order_lora(tblock_model *m, const char *path, Error *err)
     ranks_end(r);
     if (!ok)
         model_free_loras(m, n);
+    return ok;
+}
+
+/* This rank's part; all speak. Models that record no hash are compared with rank 0's. */
+static bool check_hash_here(Ranks *r, const Source *s, Error *err)
+{
+    Error       own = { 0 };
+    const char *hex = source_hash_check(s, &own) ? source_hash(s, &own) : NULL;
+    return agree(r, &own, hex ? hex : "", err);
+}
+
+bool ranks_check_hash(const tblock_model *m, Error *err)
+{
+    Order o = { .kind = ORDER_HASH, .id = m->id };
+    if (!m->ranks)
+        return source_hash_check(&m->source, err);
+    ranks_begin(m->ranks);
+    bool ok = (send_order(m->ranks, &o, NULL, 0) || exchange_failed(m->ranks, err))
+        && check_hash_here(m->ranks, &m->source, err);
+    ranks_end(m->ranks);
     return ok;
 }
 
@@ -652,6 +678,7 @@ static bool follow(Follower *f, bool *end)
     case ORDER_OPEN:    return follow_open(f);
     case ORDER_CONTEXT: return follow_context(f);
     case ORDER_LORA:    return follow_lora(f);
+    case ORDER_HASH:    return n->model && check_hash_here(f->ranks, &n->model->source, f->err);
     case ORDER_AHEAD:   return follow_ahead(f);
     case ORDER_CLOSE:
         tblock_close(n->model);

@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,7 @@ BUILD = (ROOT / os.environ.get("BUILD", "build/release")).resolve()
 TBLOCK, PLUGIN = BUILD / "tblock", BUILD / "libtblock-mpi.so"
 DATA = ROOT / "tests" / "data"
 SHIPPED = ROOT / "models" / "shakespeare.bin"
+HOST = socket.gethostname()[:63]
 MOST = 120   # seconds a command may take on a busy machine
 TEMP = pathlib.Path(tempfile.mkdtemp(prefix="tblock.ranks."))
 # a container runs as root, and has fewer processors than there are ranks
@@ -292,12 +294,48 @@ def make_folders():
 def a_rank_without_the_file_or_with_another_model_is_named():
     make_folders()
     r = mpirun(2, *each_in_its_folder([TBLOCK, "run", "m.bin", "-p", "a"]))
-    need(lines_of_ours(r.stderr) == ["tblock: rank 1: m.bin: cannot open: No such file or directory"], r.stderr.decode()[:600])
+    need(lines_of_ours(r.stderr) == [f"tblock: rank 1 on {HOST}: m.bin: cannot open: No such file or directory"], r.stderr.decode()[:600])
     need(alone("quantize", SHIPPED, "--type", "q8", "-o", TEMP / "rank1" / "m.bin").returncode == 0, "cannot quantize")
     r = mpirun(2, *each_in_its_folder([TBLOCK, "run", "m.bin", "-p", "a"]))
     found = lines_of_ours(r.stderr)
-    need(len(found) == 1 and found[0].startswith("tblock: rank 1: expected what rank 0 has opened ("),
+    need(len(found) == 1 and found[0].startswith(f"tblock: rank 1 on {HOST}: expected what rank 0 has opened ("),
          r.stderr.decode()[:600])
+
+
+def damage(path, first, n):
+    data = bytearray(path.read_bytes())
+    for i in range(first, first + n):
+        data[i] ^= 1
+    path.write_bytes(data)
+
+
+def a_damaged_copy_is_named():
+    """One rank has the right header over wrong data: no receipt, no check and no verdict says that all is well."""
+    for rank in (1, 0):
+        make_folders()
+        shutil.copy(SHIPPED, TEMP / "rank1" / "m.bin")
+        run = [TBLOCK, "run", "m.bin", "-p", "ROMEO:", "-n", "20", "--seed", "3"]
+        receipt = TEMP / "damaged.json"
+        need(mpirun(2, *each_in_its_folder([*run, "--receipt", receipt])).returncode == 0, "two good copies")
+        damage(TEMP / f"rank{rank}" / "m.bin", 3000000, 20000)
+        before = receipt.read_bytes()
+        who = f"rank 1 on {HOST}: " if rank else ""
+        for command in ([*run, "--check"], [*run, "--receipt", TEMP / "false.json"]):
+            r = mpirun(2, *each_in_its_folder(command))
+            found = lines_of_ours(r.stderr)
+            need(r.returncode == 3 and len(found) == 1 and found[0].startswith(f"tblock: {who}m.bin: sha256 of the data: expected "),
+                 f"{command}: status {r.returncode}: {r.stderr.decode()[:600]}")
+        need(not (TEMP / "false.json").exists() and receipt.read_bytes() == before, "a receipt of wrong data")
+    for i in range(2):  # no hash is recorded: they are compared with each other; a part that opening does not look at
+        shutil.copytree(DATA / "models" / "cohere", TEMP / f"rank{i}" / "folder")
+    run = [TBLOCK, "run", "folder", "--ids", "1,2", "-n", "2"]
+    for wrong in (False, True):
+        if wrong:
+            damage(TEMP / "rank1" / "folder" / "model.safetensors", 2000 + 55296 // 16, 4)
+        for more in (["--check"], ["--receipt", TEMP / "false.json"]):
+            r = mpirun(2, *each_in_its_folder([*run, *more]))
+            need(r.returncode == 3 and lines_of_ours(r.stderr)[0].startswith(f"tblock: rank 1 on {HOST}: expected what rank 0 has opened (")
+                 if wrong else r.returncode == 0, f"{more}: status {r.returncode}: {r.stderr.decode()[:600]}")
 
 
 def without_the_plugin_the_line_says_what_builds_it():
@@ -365,7 +403,7 @@ def main():
               the_layer_ahead_guesses_as_in_one_process,
               short_convolutions_are_those_of_one_process, the_delta_rule_is_that_of_one_process, ranks_of_other_instruction_sets_have_the_same_bits,
               serve_answers_as_one_process_does, a_rank_of_another_version_is_named, bench_runs,
-              an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named,
+              an_error_is_one_line_of_rank_0, a_rank_without_the_file_or_with_another_model_is_named, a_damaged_copy_is_named,
               without_the_plugin_the_line_says_what_builds_it, variables_that_are_no_numbers_are_refused,
               without_mpirun_no_mpi_is_loaded, a_killed_rank_ends_all, a_rank_that_answers_no_more_ends_all]
     wanted = sys.argv[1:]

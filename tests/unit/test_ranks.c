@@ -847,13 +847,57 @@ static void an_error_of_one_rank_is_rank_0s(void)
     CHECK(make_large("m.bin", 1, true) && mkdir(in_folder("other"), 0700) == 0
               && make_large("other/m.bin", 2, true) && mkdir(in_folder("empty"), 0700) == 0,
           "%s", err.msg);
-    check_refused(in_folder("empty"), false, "rank 1: m.bin: ");
-    check_refused(in_folder("other"), false, "rank 1: expected what rank 0 has opened (");
+    check_refused(in_folder("empty"), false, "m.bin: cannot open");
+    check_refused(in_folder("other"), false, ": expected what rank 0 has opened (");
     check_refused(NULL, true, "rank 1 of 2 has ended");
     remove(in_folder("other/m.bin"));
     remove(in_folder("m.bin"));
     rmdir(in_folder("other"));
     rmdir(in_folder("empty"));
+}
+
+/* Opens m.bin on two ranks, of which the other has a copy with one wrong byte, and asks for a
+ * receipt: is that refused? */
+static void check_damaged(const char *other, bool check)
+{
+    static const int32_t ids[] = { 1, 2 };
+    static const tblock_generation_options o = { .ids = ids, .n_ids = 2, .max_tokens = 1 };
+    char            here[512];
+    Group           g = { .folder = other };
+    CHECK(getcwd(here, sizeof here) && chdir(in_folder("")) == 0, "cannot work in the folder");
+    CHECK(group_start(&g, 2, &err), "%s", err.msg);
+    tblock_model   *m = ranks_open(&g.rank[0], "m.bin", &(tblock_open_options){ .check = check },
+                                   &err);
+    tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
+    CHECK(!check == !!c, "%s", err.msg);
+    for (int i = 0; c && i < 2; i++) { /* what was found wrong once stays so */
+        CHECK(!tblock_receipt_new(c, &o, NULL, &err) && err.status == INPUT, "a receipt");
+        tblock_receipt_options trust = { .trust_hash = true };
+        tblock_receipt        *r     = tblock_receipt_new(c, &o, &trust, &(Error){ 0 });
+        CHECK(r, "no receipt of who trusts the hash");
+        tblock_receipt_free(r);
+    }
+    CHECK(strncmp(err.msg, "rank 1 on ", 10) == 0
+              && strstr(err.msg, ": m.bin: sha256 of the data: expected "), "found '%s'", err.msg);
+    tblock_context_free(c);
+    tblock_close(m);
+    CHECK(group_end(&g), "%s", g.error[1].msg);
+    CHECK(chdir(here) == 0, "cannot go back");
+}
+
+static void a_damaged_copy_of_one_rank_gives_no_receipt(void)
+{
+    CHECK(make_large("m.bin", 1, true) && mkdir(in_folder("other"), 0700) == 0
+              && make_large("other/m.bin", 1, true), "%s", err.msg);
+    FILE *f    = fopen(in_folder("other/m.bin"), "r+b");
+    int   byte = f && fseek(f, 30000001, SEEK_SET) == 0 ? getc(f) : EOF;
+    CHECK(byte != EOF && fseek(f, -1, SEEK_CUR) == 0 && putc(byte ^ 1, f) != EOF, "no byte");
+    CHECK(f && fclose(f) == 0, "cannot write");
+    check_damaged(in_folder("other"), false);
+    check_damaged(in_folder("other"), true);
+    remove(in_folder("other/m.bin"));
+    remove(in_folder("m.bin"));
+    rmdir(in_folder("other"));
 }
 
 /* Its path is that of rank 0; the other rank works elsewhere. */
@@ -868,7 +912,8 @@ static void an_adapter_that_one_rank_lacks_is_nobodys(void)
     m = ranks_open(&g.rank[0], path, NULL, &err);
     x = m ? tblock_context_new(m, NULL, &err) : NULL;
     CHECK(x && !tblock_lora_load(m, adapter, &number, &err)
-              && strncmp(err.msg, "rank 1: tests/data/adapters/trained", 35) == 0,
+              && strncmp(err.msg, "rank 1 on ", 10) == 0
+              && strstr(err.msg, ": tests/data/adapters/trained"),
           "found '%s'", err.msg);
     CHECK(x && !tblock_lora_choose(x, 0, &(tblock_lora){ 0, 1 }, 1, &err), "chosen");
     CHECK(realpath(adapter, path) && x && tblock_lora_load(m, path, &number, &err) && number == 0
@@ -973,6 +1018,7 @@ int main(int argc, char **argv)
     TEST(a_rank_holds_what_is_predicted_of_a_table);
     TEST(ranks_share_a_model_that_no_machine_holds);
     TEST(an_error_of_one_rank_is_rank_0s);
+    TEST(a_damaged_copy_of_one_rank_gives_no_receipt);
     TEST(an_adapter_that_one_rank_lacks_is_nobodys);
     TEST(a_rank_that_stops_ends_the_pass_of_all);
     TEST(a_rank_that_stops_ends_both_halves);
