@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write a model file of the Llama family as a Hugging Face folder: tools/export.py model.bin -o FOLDER.
+"""Write a model file that transformers' Llama, SmolLM3 or Ministral3 computes as a Hugging Face folder: tools/export.py model.bin -o FOLDER.
 
 The folder has config.json, generation_config.json, model.safetensors (each tensor in the type that it is stored in), tokenizer.json
 and tokenizer_config.json with the chat template. A tokenizer that no tokenizer.json says, such as SentencePiece's, is left out with a
@@ -25,10 +25,18 @@ DTYPES = {"F32": ("<f4", 4), "F16": ("<f2", 2), "BF16": ("<u2", 2)}
 LAYER = {"wq": "self_attn.q_proj", "wk": "self_attn.k_proj", "wv": "self_attn.v_proj", "wo": "self_attn.o_proj", "w_gate": "mlp.gate_proj",
          "w_up": "mlp.up_proj", "w_down": "mlp.down_proj", "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 OUTER = {"embed": "model.embed_tokens.weight", "final_norm": "model.norm.weight", "lm_head": "lm_head.weight"}
-# what transformers' LlamaForCausalLM computes, and nothing else
-FIXED = {"norm": ("rms",), "norm_placement": ("pre",), "ffn": ("swiglu",), "qk_norm": (False, "none"), "window": (0,), "positions": ("rope",),
-         "embed_scale": (1,), "residual_scale": (1,), "logit_scale": (1,), "attn_scale": (0,), "attn_softcap": (0,), "logit_softcap": (0,),
-         "n_experts": (0,)}
+# The keys of the config (docs/format.md) that are written; of each other, what transformers' classes below compute, and nothing else.
+WRITTEN = ("family d_model n_layers heads kv_heads head_dim d_ff vocab_size theta norm_eps n_ctx tied_embeddings qkv_bias out_bias ffn_bias "
+           "rope rotary_dim no_rope_layers query_scale query_scale_length bos eos").split()
+FIXED = {"norm": "rms", "norm_placement": "pre", "ffn": "swiglu", "positions": "rope", "router_score": "softmax",
+         **dict.fromkeys("embed_scale residual_scale logit_scale expert_scale".split(), 1), **dict.fromkeys("full_layers dense_layers".split(), []),
+         **dict.fromkeys("pool dense1_act dense2_act".split(), "none"), "state_layers": [],
+         **dict.fromkeys("headless qk_norm norm_bias qk_norm_after_rope window_chunked bidirectional query_scale_unrotated attn_sinks attn_gate "
+                         "conv_bias delta_tiled router_bias expert_bias choice_bias group_by_largest renormalize shared_router "
+                         "expert_input_scaled dense1_bias dense2_bias labels".split(), False),
+         **dict.fromkeys("window theta_window attn_scale attn_softcap logit_softcap gate_limit gate_alpha kv_lora q_lora nope_dim v_dim "
+                         "latent_norm_eps conv_taps delta_heads delta_key_heads delta_key_dim delta_value_dim qkv_clip n_experts experts_used "
+                         "expert_d_ff shared_d_ff expert_groups groups_used renormalize_min renormalize_add mtp_layers dense1 dense2".split(), 0)}
 ROPE = {"linear": {"factor": "factor"},
         "llama3": {"factor": "factor", "low_freq_factor": "low_freq_factor", "high_freq_factor": "high_freq_factor",
                    "original_n_ctx": "original_max_position_embeddings"},
@@ -137,6 +145,9 @@ def write_weights(m, path):
         n = rows * (k or 1) * DTYPES[dtype][1]
         header[name] = {"dtype": dtype, "shape": [rows, k] if k else [rows], "data_offsets": [at, at + n]}
         at += n
+    for name in sorted(m.header.keys() - {ours for _, ours, _, _ in order}):
+        if not name.startswith(("tok.", "pad.")):
+            raise Refused(f"{m.path}: tensor {name}: expected no such tensor in a model with this config, found one: it may change what is computed")
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as f:
@@ -147,32 +158,59 @@ def write_weights(m, path):
 
 # ---- Config ----
 
-def check_family(m):
-    for key, values in FIXED.items():
-        if m.config.get(key, values[0]) not in values:
-            raise Refused(f"{m.path}: config: {key}: expected {values[0]}, found {m.config[key]}: transformers' Llama has no such part")
-    head = m.config.get("head_dim") or m.config["d_model"] // m.config["heads"]
-    if m.config.get("rotary_dim", head) != head:
-        raise Refused(f"{m.path}: config: rotary_dim: expected {head}, all of a head, found {m.config['rotary_dim']}: transformers' Llama "
-                      f"has no such part")
-    if bool(m.config.get("qkv_bias")) != bool(m.config.get("out_bias")):
+def chosen_class(m):
+    """The class of transformers that computes the model; refuses one that none computes, whatever of it has no place there."""
+    c, rope = m.config, m.config.get("rope", {})
+
+    def no(key, expected, found, why="transformers' Llama has no such part"):
+        raise Refused(f"{m.path}: config: {key}: expected {expected}, found {found}: {why}")
+    for key, value in c.items():
+        if key not in WRITTEN and key not in FIXED:
+            no(key, "a key of docs/format.md", json.dumps(value), "it may change what is computed")
+        if key in FIXED and value != FIXED[key] and not (key == "qk_norm" and value == "none"):
+            no(key, json.dumps(FIXED[key]), json.dumps(value))
+    kind = rope.get("type", "default")
+    if kind not in ("default", *ROPE):
+        no("rope", "default, linear, llama3 or yarn", kind)
+    for key in rope:
+        if key != "type" and key not in ROPE.get(kind, ()):
+            no("rope", "type" + "".join(", " + k for k in ROPE.get(kind, ())), key, "it may change what is computed")
+    head = c.get("head_dim") or c["d_model"] // c["heads"]
+    if c.get("rotary_dim", head) != head:
+        no("rotary_dim", f"{head}, all of a head", c["rotary_dim"])
+    if bool(c.get("qkv_bias")) != bool(c.get("out_bias")):
         raise Refused(f"{m.path}: config: qkv_bias and out_bias: expected both or none, as transformers' attention_bias")
-    if m.config.get("rope", {}).get("type", "default") not in ("default", *ROPE):
-        raise Refused(f"{m.path}: config: rope: expected default, linear, llama3 or yarn, found {m.config['rope']['type']}")
+    if not c.get("query_scale"):
+        return "SmolLM3" if c.get("no_rope_layers") else "Llama"
+    for key in ("no_rope_layers", "qkv_bias", "ffn_bias"):
+        if c.get(key):
+            no(key, "none beside query_scale", json.dumps(c[key]), "transformers' Ministral3 has no such part")
+    if kind != "yarn" or c.get("query_scale_length") != rope.get("original_n_ctx"):
+        no("query_scale_length", "original_n_ctx of a yarn rope", c.get("query_scale_length"), "transformers' Ministral3 has one key for both")
+    return "Ministral3"
 
 
 def hf_config(m):
-    c = m.config
+    c, kind = m.config, chosen_class(m)
     dtype = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(m.raw("layers.0.wq")[0]["dtype"])
-    out = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "hidden_size": c["d_model"],
+    out = {"architectures": [kind + "ForCausalLM"], "model_type": kind.lower(), "hidden_act": "silu", "hidden_size": c["d_model"],
            "intermediate_size": c["d_ff"], "num_hidden_layers": c["n_layers"], "num_attention_heads": c["heads"],
            "num_key_value_heads": c.get("kv_heads", c["heads"]), "head_dim": c.get("head_dim") or c["d_model"] // c["heads"],
            "vocab_size": c["vocab_size"], "max_position_embeddings": c.get("n_ctx", 2048), "rms_norm_eps": c.get("norm_eps", 1e-6),
-           "rope_theta": c.get("theta", 10000.0), "tie_word_embeddings": bool(c.get("tied_embeddings")),
-           "attention_bias": bool(c.get("qkv_bias")), "mlp_bias": bool(c.get("ffn_bias")), "torch_dtype": dtype}
+           "rope_theta": c.get("theta", 10000.0), "tie_word_embeddings": bool(c.get("tied_embeddings")), "torch_dtype": dtype}
+    if kind != "Ministral3":
+        out.update({"attention_bias": bool(c.get("qkv_bias")), "mlp_bias": bool(c.get("ffn_bias"))})
     rope = c.get("rope", {"type": "default"})
     if rope.get("type", "default") != "default":
         out["rope_scaling"] = {"rope_type": rope["type"], **{theirs: rope[ours] for ours, theirs in ROPE[rope["type"]].items() if ours in rope}}
+    if kind == "SmolLM3":
+        out.update({"no_rope_layers": [int(i not in c["no_rope_layers"]) for i in range(c["n_layers"])], "use_sliding_window": False,
+                    "sliding_window": None, "layer_types": ["full_attention"] * c["n_layers"]})
+    if kind == "Ministral3":
+        out["rope_parameters"] = {**out.pop("rope_scaling"), "rope_theta": out.pop("rope_theta"), "llama_4_scaling_beta": c["query_scale"]}
+        out["sliding_window"] = None
+    if kind != "Llama":
+        out["pad_token_id"] = None   # their classes name one, of their own vocabulary
     bos, eos = c.get("bos", -1), c.get("eos", [])
     out["bos_token_id"] = bos if bos >= 0 else None
     out["eos_token_id"] = None if not eos else eos[0] if len(eos) == 1 else eos
@@ -189,7 +227,6 @@ def export(m, folder):
 
     def warn(text):
         print(f"export.py: warning: {m.path}: {text}", file=sys.stderr)
-    check_family(m)
     config, tokenizer = hf_config(m), None
     put("config.json", config)
     put("generation_config.json", {k: config[k] for k in ("bos_token_id", "eos_token_id") if config[k] is not None})

@@ -2,7 +2,7 @@
 # Make an environment with PyTorch and transformers in BUILD/references/venv (gigabytes from PyPI; remove it as you like), compute the
 # answers anew and compare: evaluations (record.py), logits of every fixture (live_logits.py), also with changed configs
 # (live_changed.py), of models made here (live_text_parts.py) and with adapters trained here (live_lora.py), folders that
-# tools/export.py wrote (exporting.py, exporting_tokenizers.py), templates (record_jinja.py, live_chat.py), constraints
+# tools/export.py wrote (exporting*.py), templates (record_jinja.py, live_chat.py), constraints
 # (live_schemas.py, live_masks.py, live_drawn.py).
 #   tests/references/live.sh          TORCH_INDEX: an index to take torch from, such as https://download.pytorch.org/whl/cpu (smaller)
 #                                     TORCH_PYTHON: a Python that has all of it already; then nothing is installed
@@ -36,6 +36,7 @@ nice -n 10 "$python" tests/references/live_changed.py || status=1
 nice -n 10 "$python" tests/references/live_text_parts.py || status=1
 nice -n 10 "$python" -W ignore tests/references/live_lora.py || status=1
 nice -n 10 "$python" tests/train/exporting.py --live || status=1
+nice -n 10 "$python" tests/train/exporting_families.py --live || status=1
 nice -n 10 "$python" tests/train/exporting_tokenizers.py --live || status=1
 nice -n 10 "$python" -W ignore tests/references/record_jinja.py --random 3000 || status=1
 nice -n 10 "$python" tests/references/record_jinja.py --templates "$TBLOCK_TEST_DATA/data/chat/jinja" || status=1

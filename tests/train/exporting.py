@@ -7,6 +7,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,8 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "faults")]
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests"), str(ROOT / "tests" / "golden"), str(ROOT / "tests" / "faults")]
+import export as exporter  # noqa: E402
 from faults import lacks_openblas  # noqa: E402
 from ref import read_safetensors  # noqa: E402
 from verdicts import Failure, attempt, option_only  # noqa: E402
@@ -27,6 +29,9 @@ CONFIGS = {
                                "theta": 500000, "rope": {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
                                                          "original_n_ctx": 32}},
     "odd_width": {**SMALL, "d_model": 39, "heads": 3, "head_dim": 14, "vocab_size": 301},
+    "smollm3": {**SMALL, "n_layers": 4, "kv_heads": 1, "no_rope_layers": [1, 3], "tied_embeddings": True, "qkv_bias": True, "out_bias": True},
+    "ministral3": {**SMALL, "query_scale": 0.3, "query_scale_length": 5, "rope": {"type": "yarn", "factor": 4, "original_n_ctx": 5,
+                                                                                 "beta_fast": 0.5, "beta_slow": 0.05}},
 }
 IDS = ",".join(str(i * 7 % 290) for i in range(20))
 
@@ -125,6 +130,48 @@ def what_llama_lacks_is_refused(folder, live):
         raise Failure("q8: no word about how to widen it")
 
 
+def every_key_is_written_or_refused(folder, live):
+    """Those of docs/format.md, and one that nobody knows yet; what no class computes is named with the key."""
+    rows = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "format.md").read_text().split("| `family`")[1].join(["| `family`", ""]), re.M)
+    documented = []
+    for row in rows:
+        documented += re.findall(r"`(\w+)`", row)
+        if documented[-1] == "eos":
+            break
+    if set(documented) != {*exporter.WRITTEN, *exporter.FIXED} or len(documented) < 80:
+        raise Failure(f"docs/format.md and the tables differ: {set(documented) ^ {*exporter.WRITTEN, *exporter.FIXED}}, {len(documented)} keys")
+
+    class Model:
+        path = "m.bin"
+    for part in [{key: 7 if isinstance(value, (int, list)) and value is not False else "x" if isinstance(value, str) else True}
+                 for key, value in exporter.FIXED.items()] + [
+            {"new_key": False}, {"rope": {"type": "linear", "factor": 2, "new_key": 1}}, {"rope": {"type": "dynamic", "factor": 2}},
+            {"query_scale": 0.1, "query_scale_length": 8}, {**CONFIGS["ministral3"], "query_scale_length": 6},
+            {**CONFIGS["ministral3"], "no_rope_layers": [0]}, {**CONFIGS["ministral3"], "ffn_bias": True}]:
+        Model.config = {**SMALL, **part}
+        try:
+            exporter.chosen_class(Model)
+        except exporter.Refused as why:
+            if not any(key in str(why) for key in part):
+                raise Failure(f"{part}: not named in: {why}") from None
+        else:
+            raise Failure(f"{part}: not refused")
+
+
+def a_tensor_without_a_place_is_refused(folder, live):
+    (folder / "config.json").write_text(json.dumps({**SMALL, "qkv_bias": True}))
+    run(TBLOCK, "synth", folder / "config.json", "-o", folder / "m.bin", "--quiet")
+    data = (folder / "m.bin").read_bytes()
+    n = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:8 + n])
+    header["layers.0.new_part"] = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    header["__metadata__"]["config"] = json.dumps({**SMALL, "out_bias": False})
+    text = json.dumps(header).encode()
+    (folder / "m.bin").write_bytes(len(text).to_bytes(8, "little") + text + data[8 + n:])
+    if "tensor layers.0.new_part: expected no such tensor" not in export(folder / "m.bin", folder / "hf", status=3).stderr.decode():
+        raise Failure("the tensor is not named")
+
+
 def damaged_files_are_refused(folder, live):
     """A header whose parts are of another kind, a config without its keys, a file cut short: status 3, one line, no folder."""
     (folder / "config.json").write_text(json.dumps(SMALL))
@@ -189,7 +236,7 @@ def a_tokenizer_without_weights_is_refused(folder, live):
 CLAIMS = {**{f"round_trip_{name}_{kind}": lambda f, live, c=c, kind=kind: round_trip(f, live, c, kind)
              for name, c in CONFIGS.items() for kind in ("f32", "bf16", "f16")},
           **{f.__name__: f for f in (trained_model_with_its_tokenizer, shipped_model, what_llama_lacks_is_refused,
-                                    damaged_files_are_refused, files_and_folders_are_named_with_their_status,
+                                    every_key_is_written_or_refused, a_tensor_without_a_place_is_refused, damaged_files_are_refused, files_and_folders_are_named_with_their_status,
                                     a_tokenizer_without_weights_is_refused)}}
 
 
