@@ -155,8 +155,8 @@ $(BUILD)/src/cli/chat_line.o: CPPFLAGS += $(EDIT_CFLAGS)
 $(BUILD)/src/cli/cmd_serve.o: CPPFLAGS += $(if $(HTTP_LIBS),-DHAVE_MICROHTTPD)
 ifeq ($(SECCOMP),yes)
 SANDBOX_INC = $(addprefix $(BUILD)/src/cli/sandbox_,compute.inc serve.inc)
-$(BUILD)/src/cli/sandbox.o: $(SANDBOX_INC)
-$(BUILD)/src/cli/sandbox.o: CPPFLAGS += -DHAVE_SECCOMP -I$(BUILD)/src
+$(BUILD)/src/cli/sandbox.o $(BUILD)/tests/unit/test_sandbox_reach.o: $(SANDBOX_INC)
+$(BUILD)/src/cli/sandbox.o $(BUILD)/tests/unit/test_sandbox_reach.o: CPPFLAGS += -DHAVE_SECCOMP -I$(BUILD)/src
 endif
 build/sandbox_filter: tools/sandbox_filter.c Makefile
 	@mkdir -p $(@D)
@@ -210,6 +210,7 @@ $(BUILD)/tests/faults/failing_malloc.so: $(BUILD)/tests/faults/failing_malloc.o
 	$(call Q,ld) $(CC) $(THREADS) $(if $(filter coverage,$(config)),$(OPT)) -shared -o $@ $^
 
 # parts of the program, not of the library
+$(BUILD)/tests/unit/test_sandbox_reach: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o
 $(BUILD)/tests/unit/test_sandbox: $(BUILD)/src/cli/sandbox.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o $(BUILD)/tests/faults/failing_malloc.o
 $(BUILD)/tests/unit/test_bench_numbers: $(BUILD)/src/cli/bench_numbers.o $(BUILD)/src/cli/message.o $(BUILD)/src/cli/terminal.o
 

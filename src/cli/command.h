@@ -299,6 +299,11 @@ bool sandbox_possible(tblock_error *err);
  * are taken and used too. */
 bool sandbox_enter(const int *writable, size_t n, bool serving, tblock_error *err);
 
+/* The second layer of sandbox_enter, where the kernel has Landlock: no file and no port, whatever
+ * calls the filter would miss. It holds for this thread and those that it starts, and needs
+ * PR_SET_NO_NEW_PRIVS. What the kernel refuses here is no error: the filter is the promise. */
+void sandbox_landlock(void);
+
 /* ---- run_stats.c ----------------------------------------------------------------------------- */
 
 /* What tblock run --stats and --json tell about speed, memory and settings. */

@@ -107,10 +107,8 @@ static bool make_input_readonly(tblock_error *err)
 
 /* ---- Landlock -------------------------------------------------------------------------------- */
 
-/* A second layer where the kernel has it: no file and no port, whatever calls the filter would
- * miss. The numbers are landlock(7)'s, which the headers of older systems lack. It holds for this
- * thread and those that it starts. What is refused here is no error: the filter is the promise. */
-static void add_landlock(void)
+/* The numbers are landlock(7)'s, which the headers of older systems lack. */
+void sandbox_landlock(void)
 {
     enum { CREATE = 444, RESTRICT = 446, ASK_VERSION = 1 };
     struct { uint64_t files, network, scopes; } handled = { (UINT64_C(1) << 13) - 1, 0, 0 };
@@ -147,7 +145,7 @@ bool sandbox_enter(const int *writable, size_t n, bool serving, tblock_error *er
         return false;
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return refused(errno, err);
-    add_landlock();
+    sandbox_landlock();
     long result =
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
     /* over 0: a thread that cannot have it */
