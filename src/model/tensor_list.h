@@ -317,6 +317,10 @@ typedef struct StoredModel {
  * outlive c. Errors: INPUT, SYSTEM. */
 bool stored_model_from_file(StoredModel *c, const Config *cfg, const TensorFile *f, Error *err);
 
+/* Frequencies are divided by rope_factors: INPUT unless all are finite and above 0. Whoever fills a
+ * StoredModel calls this at its end. */
+bool stored_model_factors(const StoredModel *c, Error *err);
+
 /* Bytes of all tensors, as stored. */
 size_t stored_model_bytes(const StoredModel *c);
 

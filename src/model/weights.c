@@ -4,7 +4,6 @@
 #include "model/model.h"
 
 #include <assert.h>
-#include <float.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,12 +95,6 @@ static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTen
                      row->kind == KIND_STACK     ? rows + PANEL_ROWS
                          : row->kind == KIND_MAT ? (size_t)panel_count(s->rows) * PANEL_ROWS
                                                  : rows);
-    /* Frequencies are divided by these factors, so they must be positive and finite. */
-    for (int i = 0; *v && s->role == ROLE_ROPE_FACTORS && i < s->rows; i++)
-        if (!((*v)[i] > 0 && (*v)[i] <= FLT_MAX))
-            return fail(b->err, INPUT,
-                        "%s: rope_factors: expected finite numbers above 0, found %g", b->c->path,
-                        (double)(*v)[i]);
     return *v != NULL;
 }
 

@@ -91,6 +91,7 @@ bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Err
         .kind = SOURCE_MODEL_FILE, .opt = *opt, .path = strdup(path), .hash = source_hash_new()
     };
     bool ok = s->path && s->hash ? open_kind(s, err) : no_memory(path, err);
+    ok      = ok && (!s->rows || stored_model_factors(&s->stored, err));
     if (!ok)
         source_close(s);
     return ok;

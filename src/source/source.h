@@ -86,8 +86,8 @@ typedef struct Source {
     size_t      cap_owned;
 } Source;
 
-/* Open a source and check everything except the values of weights. Errors are INPUT with file and
- * place, or SYSTEM. */
+/* Open a source and check everything except the values of weights; those of rope_factors too.
+ * Errors are INPUT with file and place, or SYSTEM. */
 bool source_open(Source *s, const char *path, Error *err);
 bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err);
 void source_close(Source *s);     /* a zeroed Source is accepted */

@@ -4,6 +4,7 @@ The program: $TBLOCK."""
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 
@@ -118,11 +119,22 @@ def test_ids_outside_of_the_vocabulary_are_left_out():
 def test_frequency_factors_are_numbers_above_0_and_as_many_as_pairs():
     assert logits(model(tensors={"rope_freqs.weight": np.ones(4, "<f4")})) == logits(model())
     for bad in (0.0, -1.0, np.nan, np.inf):
-        done = tblock("logits", model(tensors={"rope_freqs.weight": np.full(4, bad, "<f4")}).write(temp("m.gguf")), "--ids", "1", "-o",
-                      temp("l"))
-        assert done.returncode == 3 and "rope_factors" in done.stderr, done
+        factors = np.array([1, 1, bad, 1], "<f4")
+        refused(model(tensors={"rope_freqs.weight": factors}), "rope_factors", "above 0", "%g" % bad)
+        refused(model(tensors={"rope_factors_short.weight": np.ones(4, "<f4"), "rope_factors_long.weight": factors}),
+                "rope_factors", "above 0", "%g" % bad)
     for n in (3, 8):
         refused(model(tensors={"rope_freqs.weight": np.ones(n, "<f4")}), "rope_freqs.weight", "[4]", "[%d]" % n)
+    good = model(tensors={"rope_freqs.weight": np.array([1, 1, 4, 1], "<f4")}).write(temp("m.gguf"))
+    assert tblock("convert", good, "-o", temp("good.bin")).returncode == 0
+    data, four = open(temp("good.bin"), "rb").read(), struct.pack("<4f", 1, 1, 4, 1)
+    assert data.count(four) == 1
+    with open(temp("bad.bin"), "wb") as f:
+        f.write(data.replace(four, struct.pack("<4f", 1, 1, -4, 1)))
+    for command in (["info", temp("bad.bin")], ["run", temp("bad.bin"), "--ids", "1,2"],
+                    ["quantize", temp("bad.bin"), "-o", temp("x.bin"), "--type", "q8"]):
+        done = tblock(*command)
+        assert done.returncode == 3 and "bad.bin: rope_factors: expected finite numbers above 0, found -4" in done.stderr, done
 
 
 def test_sizes_of_wrong_types_and_values():
