@@ -419,7 +419,7 @@ class Context(Handle):
               logit_bias: Optional[Mapping[int, float]] = None, seed: int = 0, shared_seed: bool = False, claims_from_log: bool = False,
               each: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
         """Could this model have drawn these texts with these options (docs/audit.md)? log: its lines, JSON or what it says. Of each text: verdict
-        ("fits", "differs", "failed", "no power"), n_given, n_drawn, n_other, n_ruled_out, difference, surprise, likelihood, rarest, blind, why;
+        ("fits", "differs", "failed", "no power"), n_given, n_drawn, n_other, n_ruled_out, difference, surprise, likelihood, rarest, blind, why, sampling (what it was judged by);
         with each, tokens: for each drawn one id, expected, rank, prob, margin, miss, tail, entropy. The options are the claim;
         claims_from_log: what a line says of itself counts instead, whoever wrote it. shared_seed: tblock's sampler drew, with seed."""
         from .generation import sampler_options
@@ -437,8 +437,8 @@ class Context(Handle):
             rows = ffi.new("tblock_audit_row[]", size[0])
             call("tblock_audit", c, text, size[0], opt.c, rows, options=opt)
         out = records(rows, size[0])
-        for row, raw in zip(out, rows):
-            row["verdict"] = AUDIT_VERDICTS[row.verdict]
+        for i, (row, raw) in enumerate(zip(out, rows)):
+            row["verdict"], row["sampling"] = AUDIT_VERDICTS[row.verdict], record(text[i].sampling)
             if each:
                 row["tokens"] = records(raw.tokens, raw.n_drawn if raw.tokens else 0)
             lib.tblock_free(raw.tokens)

@@ -196,6 +196,7 @@ def audits_are_those_of_the_program():
             assert [(t.id, t.rank, t.prob) for r in rows for t in r.tokens] == [(t["id"], t["rank"], t["prob"]) for t in said["tokens"]]
             assert [r.verdict for r in rows[2:]] == ["no power", "failed"], rows
         assert [r.verdict for r in c.audit(lines[:2], top_k=0, top_p=1, logit_bias={10: -3})] == ["fits", "differs"]
+        assert [r.sampling.temp for r in c.audit(lines[:2], temperature=0.5)] == [0.5, 0.5] and c.audit(lines[:1], claims_from_log=True)[0].sampling.temp == 1e9
         assert "1e+09" in c.audit(lines[1:2], temperature=1e9)[0].why and c.audit([]) == []
         raises(tblock.InputError, "line 2: drawn: expected an array", c.audit, [lines[0], {"prompt": [1]}])
         raises(tblock.UsageError, "logit_bias", c.audit, lines, logit_bias=7)
