@@ -202,8 +202,8 @@ def the_claim_is_the_command_line_s():
 
 def random_ids_never_fit():
     chance = random.Random(5)
-    lines = [{"prompt": [910, 27], "drawn": [chance.randrange(1024) for _ in range(n)]} for n in (2, 20, LONG, LONG, LONG)]
-    for temp in (0, 0.8, 1, 2, 5, 50, 100):
+    lines = [{"prompt": [910, 27], "drawn": [chance.randrange(1024) for _ in range(n)]} for n in (2, 20, LONG)]
+    for temp in (0, 1, 2, 5, 50, 100):
         for more in (["--top-k", 0, "--top-p", 1], ["--top-k", 1 << 24, "--top-p", 1, "--logit-bias", "9=3"], ["--top-k", 900], []):
             for text in audit(*lines, from_log=False, options=["--temp", temp, *more])["texts"]:
                 need(text["verdict"] != "fits", "temp %g %s: %s" % (temp, more, text))
