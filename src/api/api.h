@@ -282,6 +282,10 @@ bool same_tokens(const int *a, int n_a, const int *b, int n_b);
 /* Widens a row of logits. */
 void widen_row(double *out, const float *x, int n);
 
+/* Widens the logits of item i of the last decode, of which probabilities are wanted. INPUT: the
+ * largest is infinite, so that none has one, and the context does not allow NaN. */
+bool eval_row(const tblock_context *c, size_t i, double *out, Error *err);
+
 /* Mean and standard error of numbers that come one at a time (Welford 1962). */
 typedef struct Moments { double mean, m2; size_t n; } Moments;
 void   moments_add(Moments *m, double x);

@@ -75,7 +75,8 @@ static bool score_tokens(ChoicesRun *r, const int32_t *ids, size_t n, size_t fro
         for (size_t i = 0; i < piece; i++) {
             if (!item[i].want_logits)
                 continue;
-            widen_row(r->row, tblock_logits(r->c, i), vocab);
+            if (!eval_row(r->c, i, r->row, err))
+                return false;
             *sum += r->row[ids[at + i + 1]] - log_sum_exp(r->row, vocab);
         }
     }

@@ -74,7 +74,8 @@ static bool run_window(EvalWindows *w, size_t begin, size_t end, size_t scored, 
             if (from + i + 1 < scored)
                 continue;
             for (int m = 0; m < EVAL_MODELS && w->model[m]; m++)
-                widen_row(w->row[m], tblock_logits(w->model[m], i), vocab_of(w->model[m]));
+                if (!eval_row(w->model[m], i, w->row[m], err))
+                    return false;
             w->score(w->user, from + i + 1);
         }
         from += n;

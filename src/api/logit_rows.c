@@ -70,6 +70,19 @@ void widen_row(double *out, const float *x, int n)
         out[i] = (double)x[i];
 }
 
+bool eval_row(const tblock_context *c, size_t i, double *out, Error *err)
+{
+    const int n = c->model->weights.cfg.vocab_size;
+    double    m = -INFINITY;
+    widen_row(out, tblock_logits(c, i), n);
+    for (int j = 0; j < n; j++)
+        m = out[j] > m || isnan(out[j]) ? out[j] : m;
+    return !isinf(m) || c->allow_nan
+        || fail(err, INPUT, "%s: the logits after position %d: expected a finite largest one, "
+                            "found %sinf: no token has a probability",
+                c->model->source.path, c->token[i].pos, m < 0 ? "-" : "+");
+}
+
 void moments_add(Moments *m, double x)
 {
     double before = x - m->mean;

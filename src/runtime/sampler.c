@@ -139,19 +139,24 @@ static void select_best(const float *x, int n, Candidate *heap, int k)
 
 enum { BLOCK = 64 }; /* a constant trip count, so that the compiler vectorizes */
 
-/* Refuses NaN. The first loop has no branch, so it uses vectors; only then look for the token. */
+/* Refuses NaN, and -inf alone, of which no token is more likely. The first loop has no branch, so it
+ * uses vectors; only then look for the token. */
 static bool check_logits(const float *x, int n, Error *err)
 {
-    int bad = 0, i = 0;
+    int bad = 0, some = 0, i = 0;
     for (; i + BLOCK <= n; i += BLOCK)
-        for (int j = 0; j < BLOCK; j++)
-            bad |= x[i + j] != x[i + j];
-    for (; i < n; i++)
-        bad |= x[i] != x[i];
+        for (int j = 0; j < BLOCK; j++) {
+            bad  |= x[i + j] != x[i + j];
+            some |= x[i + j] > -INFINITY;
+        }
+    for (; i < n; i++) {
+        bad  |= x[i] != x[i];
+        some |= x[i] > -INFINITY;
+    }
     for (i = 0; bad && i < n; i++)
         if (isnan(x[i]))
             return fail(err, INPUT, "the logit of token %d is NaN: cannot sample", i);
-    return true;
+    return some || fail(err, INPUT, "every logit is -inf: cannot sample");
 }
 
 /* Counts each id of previous [n]. False: one is out of range; nothing is counted then. */
@@ -272,7 +277,9 @@ static bool prepare(Sampler *s, const float *logits, const uint64_t *allowed,
     if (allowed)
         leave_out(x, n, allowed);
     s->largest = largest_of(x, n);
-    return true;
+    return s->largest > -INFINITY
+        || fail(err, INPUT, "every logit is -inf after bias, penalties, temperature and constraint: "
+                            "cannot sample");
 }
 
 /* How many of the candidates, best first, reach top_p of the total weight (Holtzman et al.

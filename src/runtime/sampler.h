@@ -29,7 +29,8 @@ bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err);
 
 /* The distribution to draw from. *candidates belongs to s and is valid until the next call. They
  * are in order (x descending, id ascending), with weights p > 0 whose sum is *total. temp 0: one
- * candidate. Returns how many; 0 on failure (INPUT: a NaN logit, an id out of range). */
+ * candidate. Returns how many; 0 on failure (INPUT: a NaN logit, no logit above -inf, an id
+ * out of range). */
 int sampler_candidates(Sampler *s, const float *logits, const uint64_t *allowed,
                        const int32_t *previous, size_t n_previous, const Candidate **candidates,
                        double *total, Error *err);

@@ -3,6 +3,7 @@
 odd files as models, limits on memory and threads, weights that are not finite. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why".
 $TBLOCK is the program. --soak: many more rounds, for minutes. Names as arguments: only these."""
 import json
+import math
 import os
 import pathlib
 import random
@@ -655,6 +656,40 @@ def what_is_made_of_nan_is_no_answer():
     assert answer["each"][0]["best"] == answer["each"][0]["best_norm"] == -1, answer
     said = works(run("eval", path, "--choices", "one.jsonl", "--allow-nan", "--each")).stdout.decode()
     assert "answer 0, undecided: nan nan" in said and "accuracy          0 % +- -\n" in said, said
+
+
+def hopeless_model():
+    """Finite weights with which every logit is -inf, for the head's products overflow."""
+    d, vocab, layer = 8, 40, "model.layers.0."
+    (TEMP / "hopeless").mkdir(exist_ok=True)
+    (TEMP / "hopeless" / "config.json").write_text(json.dumps({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": d, "intermediate_size": d, "num_hidden_layers": 1,
+        "num_attention_heads": 1, "vocab_size": vocab, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+        "tie_word_embeddings": False}))
+    tensors = {"model.embed_tokens.weight": ([vocab, d], 1), "model.norm.weight": ([d], 1e30), "lm_head.weight": ([vocab, d], -3e38)}
+    tensors.update({f"{layer}{name}.weight": ([d], 1) for name in ("input_layernorm", "post_attention_layernorm")})
+    tensors.update({f"{layer}self_attn.{c}_proj.weight": ([d, d], 0) for c in "qkvo"})
+    tensors.update({f"{layer}mlp.{name}_proj.weight": ([d, d], 0) for name in ("gate", "up", "down")})
+    header, data = {}, b""
+    for name, (shape, value) in tensors.items():
+        part = struct.pack("<f", value) * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(part)]}
+        data += part
+    text = json.dumps(header).encode()
+    (TEMP / "hopeless" / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    return TEMP / "hopeless"
+
+
+@case
+def logits_that_are_all_minus_infinity_give_no_token():
+    path = hopeless_model()
+    for temp in ("0", "1"):
+        fails(run("run", path, "--ids", "1,2", "-n", "2", "--temp", temp), 3, "hopeless", "every logit is -inf", "cannot sample")
+    fails(run("eval", path, "--ids", "1,2,3"), 3, "hopeless", "after position 0", "found -inf")
+    fails(run("eval", path, "--ids", "1,2,3", "--against", path), 3, "hopeless", "after position 0", "found -inf")
+    assert b"nan" in works(run("eval", path, "--ids", "1,2,3", "--allow-nan")).stdout
+    works(run("logits", path, "--ids", "1,2", "-o", "minus.golden"))   # they are what the model computes
+    works(run("verify", path, "minus.golden", "--exact"))
 
 
 # ---- Text that nobody vouches for --------------------------------------------------------------------------------------

@@ -449,12 +449,35 @@ static void a_nan_logit_is_an_error(void)
 
 static void infinite_logits_have_an_answer(void)
 {
-    const float    one[] = { 1, INFINITY, 2 }, none[] = { -INFINITY, 3, -INFINITY },
-                   all[] = { -INFINITY, -INFINITY };
+    const float one[] = { 1, INFINITY, 2 }, none[] = { -INFINITY, 3, -INFINITY };
     CHECK(draw(&plain, one, 3, NULL, 0, 0) == 1, "+inf takes all");
     CHECK(draw(&plain, none, 3, NULL, 0, 0) == 1, "-inf is never drawn");
-    int id = draw(&plain, all, 2, NULL, 0, 0);
-    CHECK(id == 0 || id == 1, "%d", id);
+}
+
+/* Whatever the temperature, with a constraint or without; also where penalties alone make them so. */
+static void no_logit_above_minus_infinity_is_an_error(void)
+{
+    enum { N = 70 };
+    float         logits[N];
+    const uint64_t allowed[2] = { 6, 1 }, nothing[2] = { 0 };
+    for (int trial = 0; trial < 8; trial++) {
+        SamplerOptions opt   = plain;
+        int            kind  = trial / 2;
+        int32_t        token = -7, last = N - 1;
+        opt.temp             = (float)(trial % 2);
+        for (int i = 0; i < N; i++)
+            logits[i] = kind < 2 ? -INFINITY : kind == 2 && i == last ? -3e38f : kind == 2
+                ? -INFINITY : 1;
+        if (kind == 2)
+            opt.repeat_penalty = 2;
+        Sampler *s = sampler_new(N, &opt, &err);
+        memset(&err, 0, sizeof err);
+        const bool drawn = sampler_next(s, logits, kind == 1 ? allowed : kind == 3 ? nothing : NULL,
+                                        &last, 1, 0, &token, &err);
+        CHECK(!drawn && err.status == INPUT && token == -7 && strstr(err.msg, "-inf"),
+              "trial %d: token %d, status %d: %s", trial, token, err.status, err.msg);
+        sampler_free(s);
+    }
 }
 
 static void options_out_of_range_are_refused(void)
@@ -514,7 +537,7 @@ static void what_is_not_allowed_is_not_drawn(void)
             && sampler_next(s, less, NULL, NULL, 0, 5, &want, &err);
         CHECK(drawn && token == want, "trial %d: expected %d, found %d", trial, want, token);
         for (int i = 0; i < N; i++)
-            logits[i] = -INFINITY;
+            logits[i] = allowed[i / 64] >> i % 64 & 1 ? -INFINITY : 1;
         drawn = sampler_next(s, logits, allowed, NULL, 0, 5, &token, &err);
         CHECK(drawn && allowed[token / 64] >> token % 64 & 1, "trial %d: %d at -inf", trial, token);
         CHECK(o.temp != 0 || token == (some < 0 ? 0 : some), "trial %d: the first is best", trial);
@@ -538,6 +561,7 @@ int main(int argc, char **argv)
     TEST(a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts);
     TEST(a_nan_logit_is_an_error);
     TEST(infinite_logits_have_an_answer);
+    TEST(no_logit_above_minus_infinity_is_an_error);
     TEST(options_out_of_range_are_refused);
     TEST(what_is_not_allowed_is_not_drawn);
     return TEST_END();
