@@ -495,11 +495,12 @@ bool metrics_handle(Exchange *x);
 
 /* ---- Tokens (tokens.c) ----------------------------------------------------------------------- */
 
-/* The text of a token, as JSON: bytes that are not UTF-8 as "bytes:\xe4". */
+/* The text of a token, as JSON: bytes that are not UTF-8 as "bytes:\xe4"; "token_id:7" if there is
+ * no tokenizer. */
 void token_json(TextOut *o, const Server *s, int32_t id);
 /* The same as a member of the answer; null for an id below 0. */
 void token_member(Exchange *x, const char *key, int32_t id);
-/* Its bytes. */
+/* Its bytes; none without a tokenizer. */
 void token_bytes(TextOut *o, const Server *s, int32_t id);
 /* An array of ids; strings: and "token_strs", their texts. */
 void ids_json(TextOut *o, const Server *s, const int32_t *ids, size_t n, bool strings);

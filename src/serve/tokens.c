@@ -6,6 +6,8 @@
 
 void token_bytes(TextOut *o, const Server *s, int32_t id)
 {
+    if (!s->info.has_tokenizer)
+        return;
     tblock_stream *stream = tblock_stream_new(s->o->model, true, NULL);
     size_t         n      = 0;
     if (!stream) {
@@ -20,6 +22,10 @@ void token_bytes(TextOut *o, const Server *s, int32_t id)
 void token_json(TextOut *o, const Server *s, int32_t id)
 {
     TextOut text = { 0 }, spelled = { 0 };
+    if (!s->info.has_tokenizer) {
+        text_out(o, "\"token_id:%d\"", id);
+        return;
+    }
     token_bytes(&text, s, id);
     if (utf8_valid(text.text ? text.text : "", text.n)) {
         json_out_string(o, text.text ? text.text : "", text.n);

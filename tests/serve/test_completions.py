@@ -172,6 +172,24 @@ def log_probabilities():
         assert told == p["token_logprobs"] and "".join(c["text"] for e in pieces for c in e["choices"]) == whole["text"]
 
 
+def tokens_without_a_tokenizer_have_their_ids():
+    """Log-probabilities of a model that has ids alone, whole and as a stream."""
+    with tempfile.TemporaryDirectory() as folder:
+        shape, model = pathlib.Path(folder) / "shape.json", pathlib.Path(folder) / "m.bin"
+        shape.write_text(json.dumps({"d_model": 16, "n_layers": 1, "heads": 2, "d_ff": 16, "vocab_size": 40, "n_ctx": 64}))
+        subprocess.run([TBLOCK, "synth", shape, "-o", model, "--quiet"], check=True)
+        with Server(model=model) as s:
+            asked = dict(prompt=[1, 2, 3], max_tokens=4, temperature=0, logprobs=2, echo=True, return_token_ids=True)
+            whole = s.post(PATH, **asked)["choices"][0]
+            p, ids = whole["logprobs"], [1, 2, 3, *whole["token_ids"]]
+            assert whole["text"] == "" and p["tokens"] == [f"token_id:{i}" for i in ids] and len(ids) == 7, whole
+            assert p["text_offset"] == [0] * 7 and p["token_logprobs"][0] is None, p
+            for token, log_prob, top in list(zip(p["tokens"], p["token_logprobs"], p["top_logprobs"]))[1:]:
+                assert top[token] == log_prob and all(re.fullmatch(r"token_id:\d+", t) for t in top), (token, top)
+            told = [t for e in s.stream(PATH, **asked) for c in e["choices"] for t in c["logprobs"]["tokens"]]
+            assert told == p["tokens"], told
+
+
 def log_likelihoods_are_those_of_eval():
     rows = [{"context": "ROMEO:\nI love", "choices": [" thee", " you", " the king", "."], "answer": 0},
             {"context": "To be, or not to", "choices": [" be", " die"], "answer": 0}]
@@ -253,5 +271,5 @@ if __name__ == "__main__":
     sys.exit(attempt_all(texts_are_those_of_run, a_rope_length_is_that_of_run, under_load_too,
                          texts_that_give_way_go_on_as_if_nothing_had_happened,
                          a_broken_stream_goes_on_at_another_server, prompts_and_choices, log_probabilities,
-                         log_likelihoods_are_those_of_eval, what_is_wrong_is_named, tokens_and_back, examples_of_the_page_work,
+                         tokens_without_a_tokenizer_have_their_ids, log_likelihoods_are_those_of_eval, what_is_wrong_is_named, tokens_and_back, examples_of_the_page_work,
                          paths_and_parameters_are_documented))
