@@ -27,8 +27,7 @@ const char *file_kind(mode_t mode)
                             : "a regular file";
 }
 
-/* A name that leads to no file is bad input. Any other refusal comes from the system. */
-static int status_of(int error)
+int file_status(int error)
 {
     return error == ENOENT || error == ENOTDIR || error == ENAMETOOLONG || error == ELOOP
             || error == ENXIO || error == EISDIR || error == EBADF
@@ -80,7 +79,7 @@ static bool cannot_open(const char *path, Error *err)
     if (n > 0)
         return fail(err, INPUT, "%s: cannot open: a symbolic link to %.*s, which %s", path, (int)n,
                     target, error == ELOOP ? "leads in a circle" : "does not exist");
-    return fail(err, status_of(error), "%s: cannot open: %s", path, strerror(error));
+    return fail(err, file_status(error), "%s: cannot open: %s", path, strerror(error));
 }
 
 static int open_any(const char *path, int flags, Error *err)
@@ -313,7 +312,7 @@ static bool read_all(int fd, const char *path, size_t max_bytes, char **text, si
         if (got < 0) {
             int error = errno;
             free(buffer);
-            return fail(err, status_of(error), "%s: cannot read: %s", path, strerror(error));
+            return fail(err, file_status(error), "%s: cannot read: %s", path, strerror(error));
         }
         n += (size_t)got;
         if (n > max_bytes) {

@@ -47,6 +47,10 @@ typedef struct FileMap {
  * opening the name, which would start again at byte 0 of a redirected file. */
 int file_descriptor(const char *path);
 
+/* Of the errno of a failed open or read: INPUT if the name leads to no file, for any other refusal
+ * (EMFILE, EIO, EACCES ...) SYSTEM. */
+int file_status(int error);
+
 const char *file_kind(mode_t mode); /* "a directory", "a FIFO", ... */
 
 /* Name number i, below FILE_TEMP_NAMES, for a temporary file in the target's folder. It is short,

@@ -53,7 +53,7 @@ static bool open_input(Guarded *g, int flags, tblock_error *err)
     int fd = open_or_take(g->path, O_RDONLY | flags);
     return fd >= 0
         ? opened(g, fd)
-        : failed(g, errno == ENOENT ? TBLOCK_INPUT : TBLOCK_SYSTEM, "cannot open", errno, err);
+        : failed(g, file_status(errno), "cannot open", errno, err);
 }
 
 /* Checks before opening, because opening a FIFO would wake its writer. The file may change in

@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 enum { PIECE = 1 << 13 }; /* on the stack, which may be small */
 
 static int open_file(const char *path, tblock_error *err)
@@ -16,7 +18,7 @@ static int open_file(const char *path, tblock_error *err)
         return STDIN_FILENO;
     int fd = open_or_take(path, O_RDONLY); /* in a sandbox it is already open */
     if (fd < 0)
-        fail(err, TBLOCK_INPUT, "%s: cannot open: %s", path, strerror(errno));
+        fail(err, file_status(errno), "%s: cannot open: %s", path, strerror(errno));
     return fd;
 }
 

@@ -2,6 +2,7 @@
 """What can go wrong around the program: files cut short or replaced while mapped, full disks, closed and broken outputs, signals,
 odd files as models, limits on memory and threads, weights that are not finite. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why".
 $TBLOCK is the program. --soak: many more rounds, for minutes. Names as arguments: only these."""
+import errno
 import json
 import math
 import os
@@ -601,6 +602,35 @@ def a_context_is_filled_to_its_last_position():
         fails(run("logits", model, "--ids", spell(n_ctx + 1), "--ctx", n_ctx, "-o", "o"), 2, n_ctx, n_ctx + 1)
         works(run("logits", model, "--ids", spell(n_ctx), "--ctx", n_ctx, "-o", "o"))
         fails(run("attn", model, "--ids", spell(n_ctx + 1), "--ctx", n_ctx, "-o", "o.json"), 2)
+
+
+@case
+def a_text_that_the_system_cannot_read_is_the_systems_fault():
+    """Open and read fail; whoever gives a name that leads nowhere has status 3 as ever."""
+    library = BUILD / "tests/faults/failing_files.so"
+    if not library.exists() or BUILD.name.endswith("san"):
+        raise Skip("no failing_files.so in this build")
+    model = text_model()
+    (TEMP / "text").write_text("ROMEO: what is it?\n")
+    commands = {"run": ["run", model, "-f", "TEXT", "-n", "2"], "eval": ["eval", model, "TEXT"], "tokenize": ["tokenize", model, "-f", "TEXT"],
+                "logits": ["logits", model, "-f", "TEXT", "-o", "out"], "attn": ["attn", model, "-f", "TEXT", "--json"],
+                "embed": ["embed", model, "--jsonl", "TEXT", "-o", "out.npy"], "constrain": ["constrain", "--regex", "a", "--jsonl", "TEXT"],
+                "run --grammar": ["run", model, "-p", "A", "-n", "2", "--grammar", "TEXT"],
+                "run --sandbox": ["run", model, "-f", "TEXT", "-n", "2", "--sandbox"],
+                "train": ["train", "new.bin", "--text", "TEXT", "--steps", "1", "--batch", "1"]}
+    for name, args in commands.items():
+        for file in ("text", "-"):
+            words = [file if a == "TEXT" else a for a in args]
+            for call in ("open", "read"):
+                for error in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO):
+                    if (call == "open" and (file == "-" or error == errno.EIO)) or (call == "read" and error != errno.EIO):
+                        continue
+                    if name in ("train", "run --grammar") and (file == "-" or call == "read"):
+                        continue   # it is mapped, or no "-" is known
+                    env = dict(os.environ, LD_PRELOAD=str(library), FAIL_CALL=call, FAIL_FILE=file, FAIL_ERRNO=str(error))
+                    what = f"{name} {file}: {call} {errno.errorcode[error]}"
+                    fails(run(*words, env=env, input=b"ROMEO: x\n"), 4, os.strerror(error), what=what)
+        fails(run(*["nowhere" if a == "TEXT" else a for a in args]), 3, "nowhere", what=name)
 
 
 # ---- Weights that are not finite ---------------------------------------------------------------------------------------
