@@ -139,8 +139,8 @@ static void select_best(const float *x, int n, Candidate *heap, int k)
 
 enum { BLOCK = 64 }; /* a constant trip count, so that the compiler vectorizes */
 
-/* Refuses NaN, and -inf alone, of which no token is more likely. The first loop has no branch, so it
- * uses vectors; only then look for the token. */
+/* Refuses NaN, and -inf alone, of which no token is more likely. The first loop has no branch, so
+ * it uses vectors; only then look for the token. */
 static bool check_logits(const float *x, int n, Error *err)
 {
     int bad = 0, some = 0, i = 0;
@@ -278,8 +278,8 @@ static bool prepare(Sampler *s, const float *logits, const uint64_t *allowed,
         leave_out(x, n, allowed);
     s->largest = largest_of(x, n);
     return s->largest > -INFINITY
-        || fail(err, INPUT, "every logit is -inf after bias, penalties, temperature and constraint: "
-                            "cannot sample");
+        || fail(err, INPUT, "every logit is -inf after bias, penalties, temperature and "
+                            "constraint: cannot sample");
 }
 
 /* How many of the candidates, best first, reach top_p of the total weight (Holtzman et al.

@@ -454,7 +454,7 @@ static void infinite_logits_have_an_answer(void)
     CHECK(draw(&plain, none, 3, NULL, 0, 0) == 1, "-inf is never drawn");
 }
 
-/* Whatever the temperature, with a constraint or without; also where penalties alone make them so. */
+/* Whatever the temperature, with a constraint or without; also where penalties make them so. */
 static void no_logit_above_minus_infinity_is_an_error(void)
 {
     enum { N = 70 };
