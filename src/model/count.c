@@ -138,7 +138,7 @@ KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes)
     kv.token_bytes  = kv.layer_bytes * (uint64_t)attend;
     kv.full_bytes   = kv.layer_bytes
         * (n_full * (uint64_t)c->n_ctx + (uint64_t)kv.n_windowed * (uint64_t)c->window);
-    kv.positions    = n_full ? c->n_ctx : c->window;
+    kv.positions    = kv.n_windowed && !n_full ? c->window : c->n_ctx;
     return kv;
 }
 

@@ -12,7 +12,8 @@
 
 enum { MAX_MODULES = 1 << 20 };
 
-static Json *open_json(Source *s, const char *path, Error *err)
+/* An object, or the list of modules. */
+static Json *open_json(Source *s, const char *path, bool list, Error *err)
 {
     char  *text;
     size_t n;
@@ -20,7 +21,12 @@ static Json *open_json(Source *s, const char *path, Error *err)
         return NULL;
     Json *root = json_parse(text, n, path, err);
     free(text);
-    return root;
+    if (!root || (list ? json_is_array(root) : json_is_object(root)))
+        return root;
+    fail(err, INPUT, "%s: expected an %s, found %s", path, list ? "array" : "object",
+         json_kind(root));
+    json_free(root);
+    return NULL;
 }
 
 static const char *text_of(const Json *object, const char *key)
@@ -75,7 +81,7 @@ static bool read_pooling(Source *s, const char *folder, Config *c, Error *err)
         || !path_there(s->path, name, path))
         return fail(err, INPUT, "path: expected the folder of Pooling, with a config.json, found "
                                 "'%.80s'", folder);
-    Json       *root = open_json(s, path, err);
+    Json       *root = open_json(s, path, false, err);
     const Json *with = json_get(root, "include_prompt");
     bool        ok   = root && read_mode(root, path, &mode, err)
         && (!with || json_read_bool(with, "include_prompt", &prompt, err));
@@ -156,7 +162,7 @@ static bool read_dense(Source *s, const char *folder, Config *c, Error *err)
     if (!path_there(s->path, name, weights) && !path_there(s->path, other, weights))
         return fail(err, INPUT, "%s: expected model.safetensors or pytorch_model.bin beside it, "
                                 "found none", path);
-    Json       *root = open_json(s, path, err);
+    Json       *root = open_json(s, path, false, err);
     const Json *with = json_get(root, "bias"), *word = json_get(root, "activation_function");
     bool ok = root && check_plain(root, path, err)
         && json_read_int(json_get(root, "in_features"), "in_features", 1, MAX_WIDTH, &k, err)
@@ -194,7 +200,7 @@ static bool read_modules(Source *s, const Json *root, Config *c, Error *err)
 {
     size_t n    = 0;
     bool   last = false;
-    if (!json_is_array(root) || json_count(root) < 2)
+    if (json_count(root) < 2)
         return fail(err, INPUT, "expected Transformer and Pooling, found %zu modules",
                     json_count(root));
     for (const Json *i = json_first(root); i; i = json_next(i), n++) {
@@ -223,7 +229,7 @@ static bool check_texts(Source *s, Error *err)
         char path[PATH_BYTES];
         if (!path_there(s->path, settings[i].file, path))
             continue;
-        Json       *root = open_json(s, path, err);
+        Json       *root = open_json(s, path, false, err);
         const Json *j    = json_get(root, settings[i].key);
         bool        on   = j && !json_is_null(j);
         if (json_is_bool(j))
@@ -243,7 +249,7 @@ bool hf_pooling_read(Source *s, Config *c, Error *err)
     Error why = { 0 };
     if (!path_there(s->path, "modules.json", path))
         return true;
-    Json *root = open_json(s, path, &why);
+    Json *root = open_json(s, path, true, &why);
     bool  ok   = root && read_modules(s, root, c, &why), named = root && !ok;
     ok         = ok && check_texts(s, &why);
     json_free(root);

@@ -51,7 +51,7 @@ static bool nothing_left(KeyReader *r, const char *harmless)
     for (const Json *i = key_left(r, NULL); i; i = key_left(r, i)) {
         const char *key = json_key(i), *p = harmless;
         size_t      n = strlen(key);
-        while ((p = n ? strstr(p, key) : NULL) && !(p[-1] == ' ' && p[n] == ' '))
+        while ((p = n ? strstr(p, key) : NULL) && !(p > harmless && p[-1] == ' ' && p[n] == ' '))
             p++;
         if (!json_is_null(i) && (!p || strchr(key, ' ')))
             return fail(r->err, INPUT, "%s: unknown, and may change the result", key_what(r, key));
@@ -223,6 +223,8 @@ static bool read_group(KeyReader *of, const Json *group, const char *format, HfQ
     KeyReader w = { .path = of->path, .prefix = inner, .json = weights, .err = of->err };
     HfQuant   found;
     snprintf(inner, sizeof inner, "%sweights.", prefix);
+    if (!json_is_object(weights))
+        return key_wrong(&r, "weights", "expected an object, found %s", json_kind(weights));
     if (!read_weights(&w, format, &found))
         return false;
     if (q->form && !same(q, &found))

@@ -626,18 +626,19 @@ static void write_set(TextOut *out, const CharSet *set)
 static bool write_pattern(Speller *s, const Cuts *cuts, Spelling *to)
 {
     TextOut out = { 0 };
+    const char *text = s->out.text ? s->out.text : "";
     size_t  done = 0;
     bool    ok = true;
     for (size_t i = 0; ok && !s->same && i < s->n_sets; i++)
         ok = translate(s, cuts, &s->set[i]);
     for (size_t i = 0; ok && i < s->n_atoms; i++) {
-        text_out_bytes(&out, s->out.text + done, s->atom[i].at - done);
+        text_out_bytes(&out, text + done, s->atom[i].at - done);
         write_set(&out, &s->set[s->atom[i].set]);
         ok   = out.n <= MOST_SPELLED || wrong(s, "too many different sets");
         done = s->atom[i].at;
     }
     if (ok)
-        text_out_bytes(&out, s->out.text + done, s->out.n - done);
+        text_out_bytes(&out, text + done, s->out.n - done);
     to->pattern = text_out_take(&out, NULL);
     return ok && (to->pattern || no_memory(s->what, s->err));
 }

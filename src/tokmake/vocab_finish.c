@@ -285,11 +285,11 @@ static int by_name(const void *a, const void *b)
 
 bool tokenizer_data_view(TensorFile *f, const TokenizerData *d, Error *err)
 {
-    *f = (TensorFile){ .map.path = strdup(d->path), .n_meta = d->metadata ? 1 : 0 };
+    *f = (TensorFile){ .map.path = d->path, .n_meta = d->metadata ? 1 : 0 };
     f->tensors = calloc(TOKENIZER_MOST_TENSORS, sizeof *f->tensors);
     f->by_name = calloc(TOKENIZER_MOST_TENSORS, sizeof *f->by_name);
     f->meta    = calloc(1, sizeof *f->meta);
-    if (!f->map.path || !f->tensors || !f->by_name || !f->meta) {
+    if (!f->tensors || !f->by_name || !f->meta) {
         tensor_file_close(f);
         return no_memory(d->path, err);
     }

@@ -190,6 +190,16 @@ def folders_of_sentence_transformers_say_how_to_pool():
             done = tblock("embed", folder, "--jsonl", "-", status=3 if found else 0, text=ids)
             need(not found or "%s: %s: expected none, found " % (name, key) in done.stderr, done.stderr)
         (folder / name).unlink()
+    folder = sentence_transformers(MODULES[:2] + [("2_Dense", "Dense")])
+    (folder / "2_Dense").mkdir()
+    (folder / "2_Dense/model.safetensors").write_bytes(b"")
+    for name in ("2_Dense/config.json", "1_Pooling/config.json"):
+        (folder / name).write_text('["bias"]')
+        said = name + ": expected an object, found array"
+        need(said in tblock("embed", folder, "--jsonl", "-", status=3, text=ids).stderr, said)
+    shutil.rmtree(folder / "2_Dense")
+    (folder / "modules.json").write_text('{"a": 1, "b": 2}')
+    need("modules.json: expected an array, found object" in tblock("embed", folder, "--jsonl", "-", status=3, text=ids).stderr, "no list")
     (folder / "modules.json").write_text("[")
     need("modules.json" in tblock("embed", folder, "--jsonl", "-", status=3, text=ids).stderr, "no JSON")
     tblock("run", folder, "--ids", "1,2", "-n", "1")

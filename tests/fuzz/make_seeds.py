@@ -90,7 +90,7 @@ def quantized_folder(kind):
 
 
 def hf_folder(**more):
-    d, v = 4, 3
+    d, v = 4, more.get("vocab_size", 3)
     t = {"model.embed_tokens.weight": [v, d], "model.norm.weight": [d], "lm_head.weight": [v, d]}
     for name, shape in (("self_attn.q_proj", [d, d]), ("self_attn.k_proj", [d, d]), ("self_attn.v_proj", [d, d]), ("self_attn.o_proj", [d, d]),
                         ("mlp.gate_proj", [d, d]), ("mlp.up_proj", [d, d]), ("mlp.down_proj", [d, d]), ("input_layernorm", [d]),
@@ -214,6 +214,121 @@ def packed(kind, first, beside=b""):
     return bytes([kind]) + struct.pack("<H", len(beside)) + beside + first
 
 
+NAMES = re.findall('"([^"]+)"', re.search(r"packed_names\[\] = {(.*?)}", (ROOT / "tests/fuzz/packed_folder.h").read_text(), re.S)[1])
+
+
+def pack(files):
+    """name -> bytes, as packed_folder.h reads them."""
+    return b"".join(bytes([NAMES.index(name)]) + struct.pack("<I", len(data)) + data for name, data in files.items())
+
+
+BPE = {"version": "1.0", "added_tokens": [{"id": 4, "content": "<s>", "special": True}], "normalizer": None,
+       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"},
+       "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u0120": 3}, "merges": ["a b"]}}
+
+
+def whole_folders(s):
+    """Every kind of folder, with all of its files."""
+    def parts(two):
+        config, _, tensors = two.partition(b"\0")
+        return {"config.json": config, "model.safetensors": tensors}
+    plain = parts(hf_folder())
+    for kind in QUANTIZED:
+        s.put("folder", "quantized-" + kind, pack(parts(quantized_folder(kind))))
+    s.put("folder", "delta", pack(parts(delta_folder())))
+    s.put("folder", "lfm2", pack(parts(lfm2_folder())))
+    s.put("folder", "tokenizer", pack({**parts(hf_folder(vocab_size=5, **LONGROPE)), "tokenizer.json": json.dumps(BPE).encode(),
+                                       "tokenizer_config.json": b'{"bos_token": "<s>", "chat_template": "{{ bos_token }}"}',
+                                       "generation_config.json": b'{"eos_token_id": [2, 3]}'}))
+    n = struct.unpack("<Q", plain["model.safetensors"][:8])[0]
+    header, data = json.loads(plain["model.safetensors"][8:8 + n]), plain["model.safetensors"][8 + n:]
+    names = [name for name in header if name != "__metadata__"]
+    shards, index = [], {}
+    for i, part in enumerate((names[:6], names[6:])):
+        shards.append(safetensors({name: ("F32", header[name]["shape"], data[slice(*header[name]["data_offsets"])]) for name in part}))
+        index.update({name: f"model-0000{i + 1}-of-00002.safetensors" for name in part})
+    s.put("folder", "sharded", pack({"config.json": plain["config.json"], "model.safetensors.index.json": json.dumps({"weight_map": index}).encode(),
+                                     "model-00001-of-00002.safetensors": shards[0], "model-00002-of-00002.safetensors": shards[1]}))
+    modules = [{"idx": i, "name": str(i), "path": path, "type": "sentence_transformers.models." + kind} for i, (path, kind) in enumerate(
+        (("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Dense", "Dense"), ("3_Normalize", "Normalize")))]
+    s.put("folder", "vectors", pack({
+        **plain, "modules.json": json.dumps(modules).encode(), "1_Pooling/config.json": b'{"word_embedding_dimension": 4, "pooling_mode_mean_tokens": true}',
+        "2_Dense/config.json": b'{"in_features": 4, "out_features": 2, "bias": true, "activation_function": "torch.nn.modules.activation.Tanh"}',
+        "2_Dense/model.safetensors": safetensors({"linear.weight": [2, 4], "linear.bias": [2]}),
+        "config_sentence_transformers.json": b'{"default_prompt_name": null}', "sentence_bert_config.json": b'{"do_lower_case": false}'}))
+    params = {"dim": 4, "n_layers": 1, "n_heads": 1, "vocab_size": 3, "multiple_of": 4, "norm_eps": 1e-5}
+    s.put("folder", "meta", pack({"params.json": json.dumps(params).encode(), "consolidated.00.pth": torch_file(meta_tensors())}))
+
+
+def gguf_bytes(s, keys, tensors=None):
+    file = s.out / "made.gguf"
+    make_gguf.write(file, keys, tensors or {})
+    data = file.read_bytes()
+    file.unlink()
+    return data
+
+
+U32, F32, STRING, ARRAY, BOOL = make_gguf.U32, make_gguf.F32, make_gguf.STRING, make_gguf.ARRAY, make_gguf.BOOL
+
+
+def vocabulary(kind):
+    """Twelve tokens."""
+    t = {"general.architecture": (STRING, "llama"), "tokenizer.ggml.model": (STRING, kind), "tokenizer.ggml.bos_token_id": (U32, 1),
+         "tokenizer.ggml.eos_token_id": (U32, 2), "tokenizer.ggml.add_bos_token": (BOOL, True)}
+    if kind == "llama":
+        words, kinds = ["<unk>", "<s>", "</s>", "<0x0A>", "\u2581", "a", "b", "\u2581a", "ab", "\u2581ab", "l", "\u00e9"], [2, 3, 3, 6] + [1] * 8
+        t["tokenizer.ggml.scores"] = (ARRAY, (F32, [-i / 2 for i in range(12)]))
+    else:
+        words, kinds = ["a", "<s>", "</s>", "b", "\u0120", "ab", "\u0120a", "l", "ll", "\u010a", "1", "<|x|>"], [1, 3, 3] + [1] * 8 + [4]
+        t["tokenizer.ggml.pre"] = (STRING, "llama-bpe" if kind == "gpt2" else "default")
+        t["tokenizer.ggml.merges"] = (ARRAY, (STRING, ["a b", "\u0120 a", "l l"]))
+    t["tokenizer.ggml.tokens"] = (ARRAY, (STRING, words))
+    t["tokenizer.ggml.token_type"] = (ARRAY, (make_gguf.I32, kinds))
+    return t
+
+
+def llama_gguf(arch="llama", d=8, layers=2, experts=0, kind=0, **more):
+    """Keys and tensors; kind: ggml's number of the matrices' type."""
+    own = {"embedding_length": (U32, d), "block_count": (U32, layers), "context_length": (U32, 16), "feed_forward_length": (U32, d),
+           "attention.head_count": (U32, 2), "attention.head_count_kv": (U32, 1), "attention.layer_norm_rms_epsilon": (F32, 1e-5),
+           "rope.dimension_count": (U32, d // 2), **more}
+    if experts:
+        own.update({"expert_count": (U32, experts), "expert_used_count": (U32, 1)})
+    shapes = {"token_embd.weight": (12, d), "output_norm.weight": (d,), "output.weight": (12, d)}
+    for i in range(layers):
+        stack = (experts,) if experts else ()
+        layer = {"attn_norm": (d,), "attn_q": (d, d), "attn_k": (d // 2, d), "attn_v": (d // 2, d), "attn_output": (d, d), "ffn_norm": (d,)}
+        layer.update({f"ffn_{x}" + "_exps" * bool(experts): (*stack, d, d) for x in ("gate", "up", "down")})
+        if experts:
+            layer["ffn_gate_inp"] = (experts, d)
+        shapes.update({f"blk.{i}.{name}.weight": shape for name, shape in layer.items()})
+
+    def tensor(name, shape):
+        n = math.prod(shape)
+        if kind and len(shape) == 2 and name != "token_embd.weight":
+            each = {2: 18, 3: 20, 6: 22, 8: 34, 39: 17}[kind]
+            return shape, kind, bytes((i * 37 + len(name)) % 60 for i in range(n // 32 * each))
+        return shape, 0, struct.pack(f"<{n}f", *[((i * 37 + len(name)) % 101 - 50) / 64 for i in range(n)])
+    return {"general.architecture": (STRING, arch), **{f"{arch}.{k}": v for k, v in own.items()}}, {k: tensor(k, v) for k, v in shapes.items()}
+
+
+def whole_ggufs(s):
+    for kind in ("llama", "gpt2"):
+        s.put("vocab", kind, gguf_bytes(s, vocabulary(kind)))
+    keys, tensors = llama_gguf()
+    s.put("ggufmodel", "llama", pack({"model.gguf": gguf_bytes(s, {**vocabulary("llama"), **keys}, tensors)}))
+    s.put("ggufmodel", "experts", pack({"model.gguf": gguf_bytes(s, *llama_gguf("llama", layers=1, experts=2))}))
+    s.put("ggufmodel", "q4", pack({"model.gguf": gguf_bytes(s, *llama_gguf(d=32, layers=1, kind=2))}))
+    names, split = list(tensors), {"split.count": (make_gguf.U32, 2), "split.tensors.count": (make_gguf.I32, len(tensors))}
+    s.put("ggufmodel", "split", pack({
+        "model-00001-of-00002.gguf": gguf_bytes(s, {**keys, **split, "split.no": (U32, 0)}, {n: tensors[n] for n in names[:9]}),
+        "model-00002-of-00002.gguf": gguf_bytes(s, {**split, "split.no": (U32, 1)}, {n: tensors[n] for n in names[9:]})}))
+    tokens = struct.pack("<i", 5) + b"".join(struct.pack("<fi", -i, len(t)) + t for i, t in enumerate((b"<unk>", b"<s>", b"</s>", b" a", b"a")))
+    dims = (4, 4, 1, 1, 1, 5, 8)
+    s.put("ggufmodel", "llama2c", pack({"stories.bin": struct.pack("<7i", *dims) + struct.pack("<176f", *[(i % 9 - 4) / 8 for i in range(176)]),
+                                        "tokenizer.bin": tokens}))
+
+
 class Seeds:
     def __init__(self, out, small):
         self.out, self.small = out, small
@@ -253,13 +368,10 @@ def models(s):
 
 
 def tokenizers(s):
-    bpe = {"version": "1.0", "added_tokens": [{"id": 4, "content": "<s>", "special": True}], "normalizer": None,
-           "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}, "decoder": {"type": "ByteLevel"},
-           "model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2, "\u0120": 3}, "merges": ["a b"]}}
     unigram = {"added_tokens": [], "normalizer": {"type": "NFKC"}, "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"},
                "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581", -1.0], ["a", -2.5]], "byte_fallback": False}}
     settings = {"bos_token": "<s>", "eos_token": "<s>", "add_bos_token": True}
-    s.put("tokenizer", "bpe", packed(0, json.dumps(bpe).encode(), json.dumps(settings).encode()))
+    s.put("tokenizer", "bpe", packed(0, json.dumps(BPE).encode(), json.dumps(settings).encode()))
     s.put("tokenizer", "unigram", packed(4, json.dumps(unigram).encode()))
     s.put("tokenizer", "gpt2", packed(2, json.dumps({"a": 0, "b": 1, "ab": 2}).encode(), b"#version: 0.2\na b\n"))
     ranks = b"".join(line.encode() + b"\n" for line in ("YQ== 0", "Yg== 1", "YWI= 2", "IA== 3"))
@@ -419,6 +531,8 @@ def main():
     s.put("hf", "delta", delta_folder())
     for kind in QUANTIZED:
         s.put("hf", "quantized-" + kind, quantized_folder(kind))
+    whole_folders(s)
+    whole_ggufs(s)
     adapters(s)
     s.put("config", "llama", json.dumps(HF))
     s.put("config", "llama-longrope", json.dumps({**HF, **LONGROPE}))
@@ -440,6 +554,8 @@ def main():
     s.files("gguf", "data/gguf-malformed/*", "data/gguf-small/*")
     s.put("pth", "zip", b"PK\x05\x06" + bytes(18))
     delta_gguf(s)
+    for path in (s.out / "gguf").glob("seed-*"):
+        s.put("ggufmodel", path.name.removeprefix("seed-"), pack({"model.gguf": path.read_bytes()}))
     s.put("gguf", "empty", struct.pack("<4sIQQ", b"GGUF", 3, 0, 0))
     s.put("llama2c", "smallest", struct.pack("<7i", 2, 1, 1, 1, 1, 1, 1) + bytes(4 * 32))
 

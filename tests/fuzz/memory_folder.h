@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-enum { MEMORY_FILES = 8 };
+enum { MEMORY_FILES = 32 };
 
 static char memory_folder_path[64];
-static struct MemoryEntry { char name[32]; int fd; bool there; } memory_entry[MEMORY_FILES];
+static struct MemoryEntry { char name[64]; int fd; bool there; } memory_entry[MEMORY_FILES];
 
 static inline const char *memory_path(const char *name)
 {
@@ -25,11 +26,22 @@ static inline const char *memory_path(const char *name)
     return path[at];
 }
 
+/* The folder of a name that has one: "1_Pooling/config.json". */
+static inline const char *memory_inner(const char *name)
+{
+    char inner[64];
+    snprintf(inner, sizeof inner, "%.*s", (int)strcspn(name, "/"), name);
+    return strchr(name, '/') ? memory_path(inner) : NULL;
+}
+
 static inline void memory_folder_remove(void)
 {
-    for (int i = 0; i < MEMORY_FILES; i++)
+    for (int i = 0; i < MEMORY_FILES; i++) {
         if (memory_entry[i].there)
             unlink(memory_path(memory_entry[i].name));
+        if (memory_inner(memory_entry[i].name))
+            rmdir(memory_inner(memory_entry[i].name));
+    }
     rmdir(memory_folder_path);
 }
 
@@ -58,6 +70,8 @@ static inline void memory_folder_put(const char *name, const void *bytes, size_t
     struct MemoryEntry *e = &memory_entry[i];
     if (!e->name[0]) {
         snprintf(e->name, sizeof e->name, "%s", name);
+        if (memory_inner(name))
+            mkdir(memory_inner(name), 0700);
         e->fd = memfd_create(name, 0);
     }
     if (bytes

@@ -3,6 +3,10 @@
 #define SMALL_RUN_H
 
 #include "fuzz.h"
+#include "tblock_tools.h"
+
+/* How many models opened, and how many computed a token. */
+static int small_run_opened, small_run_computed;
 
 static inline void encode_some(const tblock_model *m)
 {
@@ -38,9 +42,20 @@ static inline void decode_some(const tblock_model *m)
         tblock_item item = { 0, i, i % info.vocab_size, true };
         if (!said(tblock_decode(c, &item, 1, &e), &e))
             break;
+        small_run_computed += i == 0;
         (void)tblock_hash_floats(tblock_logits(c, 0), (size_t)info.vocab_size);
     }
     tblock_context_free(c);
+}
+
+/* What `tblock info` prints: of what opens, all can be said. */
+static inline void describe(const char *path, bool json)
+{
+    Error e = { 0 };
+    char *text = NULL;
+    said(tblock_report(path, &(tblock_report_options){ .json = json, .tensors = true }, &text, &e),
+         &e);
+    tblock_free(text);
 }
 
 static inline void use_model(const char *path, const char *type)
@@ -50,6 +65,7 @@ static inline void use_model(const char *path, const char *type)
     tblock_model       *m = tblock_open(path, &opt, &e);
     tblock_model_info   info;
     said(m != NULL, &e);
+    small_run_opened += m != NULL;
     if (m) {
         tblock_model_describe(m, &info);
         if (info.has_tokenizer)
@@ -57,6 +73,8 @@ static inline void use_model(const char *path, const char *type)
         decode_some(m);
     }
     tblock_close(m);
+    if (m && !type)
+        describe(path, info.n_params % 2);
 }
 
 #endif

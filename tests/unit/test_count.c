@@ -93,6 +93,18 @@ static void kv_cache_of_published_models(void)
           "%d", kv.positions);
 }
 
+static void without_attention_the_context_counts(void)
+{
+    static const char json[] = "{\"d_model\": 8, \"n_layers\": 1, \"heads\": 2, \"d_ff\": 8,"
+                               "\"vocab_size\": 5, \"n_ctx\": 16, \"state_layers\": [0],"
+                               "\"conv_taps\": 3}";
+    Config c;
+    Error  e = { 0 };
+    CHECK(config_parse(&c, json, sizeof json - 1, "x.json", &e), "%s", e.msg);
+    KvCount kv = count_kv_cache(&c, 4, 0);
+    CHECK(kv.positions == 16 && kv.full_bytes == 0, "%d positions", kv.positions);
+}
+
 static void small_model_by_hand(void)
 {
     Config c;
@@ -214,6 +226,7 @@ int main(int argc, char **argv)
     TEST(presets_have_the_published_totals);
     TEST(blocks_have_the_published_shares);
     TEST(kv_cache_of_published_models);
+    TEST(without_attention_the_context_counts);
     TEST(small_model_by_hand);
     TEST(quantized_matrices_count_with_all_their_parts);
     TEST(a_tied_head_counts_once);
