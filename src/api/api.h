@@ -147,6 +147,9 @@ const char *context_loaded_as(const tblock_context *c, int32_t seq);
 char *lora_loaded_as(const tblock_model *m, const tblock_lora *use, size_t n, Error *err);
 /* Fails (USAGE, with both names) if output is a file of the model or of its adapters. */
 bool model_check_apart(const tblock_model *m, const char *output, Error *err);
+/* Do the data have the hash that the file records of them? The first call reads all. Fails with
+ * INPUT (file, expected, found) if not. */
+bool model_check_hash(const tblock_model *m, Error *err);
 void model_free_loras(tblock_model *m, size_t from); /* those from this number on */
 void context_free_loras(tblock_context *c);
 
@@ -218,8 +221,8 @@ bool ranks_order_start(tblock_context *c, int32_t seq, const int32_t *tokens, si
 void ranks_order_rewind(tblock_context *c, int32_t seq, int length);
 void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bool done);
 bool ranks_order_lora(tblock_model *m, const char *path, Error *err);
-/* Each rank hashes all data of its own copy: are they what it records, and the same on all? Without
- * ranks: source_hash_check. Fails with INPUT and names the rank and its machine. */
+/* For model_check_hash: each rank hashes all data of its own copy, which must be the same on all;
+ * the error names the rank and its machine. */
 bool ranks_check_hash(const tblock_model *m, Error *err);
 void ranks_order_free(const tblock_context *c);
 void ranks_order_close(const tblock_model *m);

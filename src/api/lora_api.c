@@ -64,6 +64,11 @@ bool model_check_apart(const tblock_model *m, const char *output, Error *err)
     return apart;
 }
 
+bool model_check_hash(const tblock_model *m, Error *err)
+{
+    return m->ranks ? ranks_check_hash(m, err) : source_hash_check(&m->source, err);
+}
+
 void model_free_loras(tblock_model *m, size_t from)
 {
     while (m->n_lora > from) {

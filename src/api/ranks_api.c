@@ -217,8 +217,6 @@ static bool check_hash_here(Ranks *r, const Source *s, Error *err)
 bool ranks_check_hash(const tblock_model *m, Error *err)
 {
     Order o = { .kind = ORDER_HASH, .id = m->id };
-    if (!m->ranks)
-        return source_hash_check(&m->source, err);
     ranks_begin(m->ranks);
     bool ok = (send_order(m->ranks, &o, NULL, 0) || exchange_failed(m->ranks, err))
         && check_hash_here(m->ranks, &m->source, err);

@@ -276,7 +276,7 @@ static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_genera
     if (o->n_drawn)
         return fail(err, USAGE, "receipt: expected no token that was drawn before, found %zu",
                     o->n_drawn);
-    if ((!how->trust_hash && !ranks_check_hash(c->model, err))
+    if ((!how->trust_hash && !model_check_hash(c->model, err))
         || !copy_facts(r, c, how, err))
         return false;
     r->every      = how->every;
