@@ -12,7 +12,9 @@
  * Errors: a function that can fail returns false or NULL and fills *err, which may be NULL. Any
  * such function may fail with TBLOCK_SYSTEM (memory, disk). What it hands out through a pointer
  * to a pointer belongs to the caller, who releases it with tblock_free(); after a failure it is
- * NULL and its count is 0.
+ * NULL and its count is 0. NULL for a pointer that is not said to accept it is TBLOCK_USAGE, with
+ * the names of function and pointer; a function without err then does nothing and returns NULL, 0
+ * or -1. An array may be NULL if its length is 0.
  *
  * The host's rounding mode, subnormal flags and locale change no result, and are restored on
  * return. Callbacks run in the caller's thread with tblock's settings (round to nearest, C

@@ -54,11 +54,13 @@ static bool put(tblock_answer *a, const char *text, size_t n_bytes, const Answer
 bool tblock_answer_put(tblock_answer *a, const char *text, size_t n_bytes,
                        const tblock_answer_part **parts, size_t *n, tblock_error *err)
 {
+    NEED(false, err, a, parts, n);
     HOST_ENV_RETURN(bool, put(a, text, n_bytes, parts, n, err));
 }
 
 tblock_answer *tblock_answer_new(const tblock_chat *c, tblock_error *err)
 {
+    NEED(NULL, err, c);
     const ChatParts parts = chat_parts(c);
     tblock_answer  *a     = calloc(1, sizeof *a);
     if (!a) {
@@ -95,6 +97,7 @@ static const char *text_of(const TextOut *o) { return o->text ? o->text : ""; }
 
 void tblock_answer_describe(const tblock_answer *a, tblock_answer_info *out)
 {
+    NEED(, NULL, a, out);
     *out = (tblock_answer_info){ .content     = text_of(&a->content),
                                  .n_content   = a->content.n,
                                  .reasoning   = text_of(&a->reasoning),
@@ -104,6 +107,7 @@ void tblock_answer_describe(const tblock_answer *a, tblock_answer_info *out)
 
 void tblock_answer_describe_call(const tblock_answer *a, size_t i, tblock_answer_call_info *out)
 {
+    NEED(, NULL, a, out);
     const Call *c = &a->call[i];
     *out = (tblock_answer_call_info){ .name        = text_of(&c->name),
                                       .n_name      = c->name.n,
@@ -147,6 +151,9 @@ static void out_call(TextOut *o, const tblock_answer *a, size_t i)
 
 bool tblock_answer_json(const tblock_answer *a, char **json, tblock_error *err)
 {
+    NEED(false, err, json);
+    *json = NULL;
+    NEED(false, err, a);
     AnswerFacts facts = answer_form_facts(a->form);
     const char *key = facts.reasoning_key && strcmp(facts.reasoning_key, "tool_plan") == 0
                           ? facts.reasoning_key : "reasoning_content";

@@ -196,6 +196,7 @@ static tblock_attention *attention_new(tblock_context *c, const int32_t *tokens,
 tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens, size_t n,
                                        const tblock_attention_options *opt, tblock_error *err)
 {
+    NEED(NULL, err, c, tokens || !n);
     if (!ranks_refuse(c->model, "attention probabilities", err))
         return NULL;
     HOST_ENV_RETURN(tblock_attention *, attention_new(c, tokens, n, opt, err));
@@ -203,6 +204,7 @@ tblock_attention *tblock_attention_new(tblock_context *c, const int32_t *tokens,
 
 const float *tblock_attention_head(const tblock_attention *a, int layer, int head)
 {
+    NEED(NULL, NULL, a);
     const Config *cfg = &a->model->weights.cfg;
     if (layer < 0 || layer >= cfg->n_layers || head < 0 || head >= cfg->heads
         || a->layer_at[layer] < 0 || a->head_at[head] < 0)
@@ -344,6 +346,7 @@ static bool write_attention(const tblock_attention *a, const char *path, const c
 bool tblock_attention_write(const tblock_attention *a, const char *path, const char *format,
                             tblock_error *err)
 {
+    NEED(false, err, a, path, format);
     HOST_ENV_RETURN(bool, write_attention(a, path, format, err));
 }
 
@@ -371,5 +374,6 @@ bool tblock_attention_print(const tblock_attention *a, const char *format,
                             bool (*put)(void *user, const char *data, size_t n_bytes), void *user,
                             tblock_error *err)
 {
+    NEED(false, err, a, format, put);
     HOST_ENV_RETURN(bool, print_attention(a, format, put, user, err));
 }

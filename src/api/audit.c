@@ -415,6 +415,7 @@ static bool audit(tblock_context *c, const tblock_audit_text *texts, size_t n,
 bool tblock_audit(tblock_context *c, const tblock_audit_text *texts, size_t n,
                   const tblock_audit_options *opt, tblock_audit_row *rows, tblock_error *err)
 {
+    NEED(false, err, c, texts || !n, rows || !n);
     HOST_ENV_RETURN(bool, audit(c, texts, n, opt, rows, err));
 }
 
@@ -441,5 +442,6 @@ static bool junit(const char *path, const tblock_audit_row *rows, size_t n, cons
 bool tblock_audit_junit(const char *path, const tblock_audit_row *rows, size_t n,
                         const tblock_error *why, tblock_error *err)
 {
+    NEED(false, err, path);
     HOST_ENV_RETURN(bool, junit(path, rows, n, why, err));
 }

@@ -135,12 +135,14 @@ static bool log_add(tblock_audit_log *log, const char *line, size_t n, const cha
 bool tblock_audit_log_add(tblock_audit_log *log, const char *line, size_t n_bytes, const char *name,
                           tblock_error *err)
 {
+    NEED(false, err, log, line || !n_bytes, name);
     HOST_ENV_RETURN(bool, log_add(log, line, n_bytes, name, err));
 }
 
 tblock_audit_log *tblock_audit_log_new(const tblock_model *m, const tblock_sampler_options *claimed,
                                        unsigned flags, tblock_error *err)
 {
+    NEED(NULL, err, m, claimed);
     tblock_audit_log *log = calloc(1, sizeof *log);
     int32_t          *ids = copy_of(claimed->bias_ids, claimed->n_bias, sizeof *ids);
     float            *bias = copy_of(claimed->bias, claimed->n_bias, sizeof *bias);
@@ -180,6 +182,7 @@ void tblock_audit_log_free(tblock_audit_log *log)
 
 const tblock_audit_text *tblock_audit_log_texts(const tblock_audit_log *log, size_t *n)
 {
+    NEED(NULL, NULL, log, n);
     *n = log->n;
     return log->text;
 }

@@ -323,5 +323,7 @@ static bool block(const char *path, const tblock_block_options *opt, char **text
 
 bool tblock_block(const char *path, const tblock_block_options *opt, char **text, tblock_error *err)
 {
+    NEED(false, err, text);
+    *text = NULL;
     HOST_ENV_RETURN(bool, block(path, opt, text, err));
 }

@@ -229,6 +229,7 @@ static tblock_chat *chat_new(const tblock_model *m, const tblock_chat_options *o
 tblock_chat *tblock_chat_new(const tblock_model *m, const tblock_chat_options *opt,
                              tblock_error *err)
 {
+    NEED(NULL, err, m);
     HOST_ENV_RETURN(tblock_chat *, chat_new(m, opt, err));
 }
 
@@ -249,6 +250,7 @@ void tblock_chat_free(tblock_chat *c)
 
 void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out)
 {
+    NEED(, NULL, c, out);
     static const int system[] = { [SYSTEM_REFUSED] = TBLOCK_CHAT_SYSTEM_REFUSED,
                                   [SYSTEM_IGNORED] = TBLOCK_CHAT_SYSTEM_IGNORED,
                                   [SYSTEM_TOLD]    = TBLOCK_CHAT_SYSTEM_TOLD };
@@ -270,6 +272,7 @@ ChatParts chat_parts(const tblock_chat *c)
 
 void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out)
 {
+    NEED(, NULL, c, out);
     const AnswerFacts f = answer_form_facts(c->answers);
     *out = (tblock_answer_form){ .reasoning        = f.reasoning,
                                  .calls            = f.calls,
@@ -363,8 +366,10 @@ static bool render_ids(const tblock_chat *c, const tblock_chat_message *messages
 bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
                         bool answer, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
-    *ids   = NULL;
+    NEED(false, err, ids, n_ids);
+    *ids = NULL;
     *n_ids = 0;
+    NEED(false, err, c, messages || !n);
     HOST_ENV_RETURN(bool, render_ids(c, messages, n, answer, ids, n_ids, err));
 }
 
@@ -388,7 +393,9 @@ static bool render_text(const tblock_chat *c, const tblock_chat_message *message
 bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message *messages, size_t n,
                       bool answer, char **text, size_t *n_bytes, tblock_error *err)
 {
-    *text    = NULL;
+    NEED(false, err, text, n_bytes);
+    *text = NULL;
     *n_bytes = 0;
+    NEED(false, err, c, messages || !n);
     HOST_ENV_RETURN(bool, render_text(c, messages, n, answer, text, n_bytes, err));
 }

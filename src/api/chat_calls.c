@@ -380,5 +380,6 @@ static tblock_constraint *chat_calls(const tblock_chat *c, const char *name, uns
 tblock_constraint *tblock_chat_calls(const tblock_chat *c, const char *name, unsigned flags,
                                      tblock_error *err)
 {
+    NEED(NULL, err, c);
     HOST_ENV_RETURN(tblock_constraint *, chat_calls(c, name, flags, err));
 }

@@ -51,8 +51,10 @@ static void out_message(TextOut *o, const tblock_chat_message *m)
 
 bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tblock_error *err)
 {
-    TextOut o = { 0 };
+    NEED(false, err, json);
     *json = NULL;
+    NEED(false, err, m || !n);
+    TextOut o = { 0 };
     if (n > CHAT_MOST_MESSAGES)
         return fail(err, USAGE, "messages: expected at most %d, found %zu", CHAT_MOST_MESSAGES, n);
     for (size_t i = 0; i < n; i++)
@@ -70,6 +72,7 @@ bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tb
 
 bool tblock_chat_save(const tblock_chat_message *m, size_t n, const char *path, tblock_error *err)
 {
+    NEED(false, err, m || !n, path);
     char *json;
     bool  good = tblock_chat_to_json(m, n, &json, err) && file_write(path, json, strlen(json), err);
     tblock_free(json);
@@ -162,9 +165,11 @@ static bool read_all(const JsonDoc *d, const char *what, tblock_chat_message **m
 bool tblock_chat_from_json(const char *json, size_t n_bytes, const char *what,
                            tblock_chat_message **messages, size_t *n, tblock_error *err)
 {
-    JsonDoc d = { 0 };
+    NEED(false, err, messages, n);
     *messages = NULL;
-    *n        = 0;
+    *n = 0;
+    NEED(false, err, json || !n_bytes, what);
+    JsonDoc d = { 0 };
     bool ok   = json_doc_read(&d, json, n_bytes, JSON_NO_NUL | JSON_FINITE, what, err)
         && read_all(&d, what, messages, n, err);
     json_doc_free(&d);

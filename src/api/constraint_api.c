@@ -177,6 +177,7 @@ static tblock_constraint *constraint_make_for(const tblock_model *m, int kind, c
 tblock_constraint *tblock_constraint_new(const tblock_model *m, int kind, const char *text,
                                          size_t n_bytes, const char *name, tblock_error *err)
 {
+    NEED(NULL, err, text || !n_bytes, name);
     HOST_ENV_RETURN(tblock_constraint *,
                     constraint_make_for(m, kind, text, n_bytes, name, err));
 }
@@ -196,6 +197,7 @@ void tblock_constraint_free(tblock_constraint *c)
 
 const char *tblock_constraint_unknown_formats(const tblock_constraint *c)
 {
+    NEED(NULL, NULL, c);
     return c->unknown_formats ? c->unknown_formats : "";
 }
 
@@ -293,6 +295,7 @@ static bool accepts_text(tblock_constraint *c, const char *text, size_t n_bytes,
 bool tblock_constraint_accepts(tblock_constraint *c, const char *text, size_t n_bytes,
                                bool *accepts, tblock_error *err)
 {
+    NEED(false, err, c, text || !n_bytes, accepts);
     HOST_ENV_RETURN(bool, accepts_text(c, text, n_bytes, accepts, err));
 }
 
@@ -304,6 +307,7 @@ static int ascending(const void *a, const void *b)
 
 void tblock_constraint_measure(const tblock_constraint *c, tblock_constraint_times *out)
 {
+    NEED(, NULL, c, out);
     size_t n = c->times.n / sizeof(int64_t);
     *out = (tblock_constraint_times){ .compile_s = 1e-9 * (double)c->compile_ns, .n_masks = n };
     int64_t *sorted = n ? malloc(c->times.n) : NULL, sum = 0;

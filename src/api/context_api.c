@@ -180,6 +180,7 @@ tblock_context *context_open(const tblock_model *m, const tblock_context_options
 tblock_context *tblock_context_new(const tblock_model *m, const tblock_context_options *opt,
                                    tblock_error *err)
 {
+    NEED(NULL, err, m);
     return context_open(m, opt, NULL, err);
 }
 
@@ -424,6 +425,7 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
 
 bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err)
 {
+    NEED(false, err, c, items || !n_items);
     bool ok = context_decode(c, items, n_items, err);
     for (size_t i = 0; ok && i < n_items; i++)
         ok = context_check_logits(c, i, err);
@@ -432,11 +434,13 @@ bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, 
 
 const float *tblock_logits(const tblock_context *c, size_t i)
 {
+    NEED(NULL, NULL, c);
     return i < c->n_items ? c->token[i].logits : NULL;
 }
 
 float *tblock_logits_take(tblock_context *c, size_t *n_rows, size_t *stride)
 {
+    NEED(NULL, NULL, c, n_rows, stride);
     float *taken = NULL;
     *n_rows      = 0;
     *stride      = c->logits_stride;
@@ -455,6 +459,7 @@ float *tblock_logits_take(tblock_context *c, size_t *n_rows, size_t *stride)
 
 int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
 {
+    NEED(-1, NULL, c);
     return seq >= 0 && seq < c->n_seqs ? c->kv.seq[seq].length : -1;
 }
 
@@ -476,6 +481,7 @@ bool context_rewind(tblock_context *c, int32_t seq, int length)
 
 bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err)
 {
+    NEED(false, err, c);
     char lost[KV_LOST];
     if (seq < 0 || seq >= c->n_seqs)
         return fail(err, USAGE, "sequence: expected 0 to %d, found %d", c->n_seqs - 1, seq);
@@ -490,6 +496,7 @@ bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_er
 
 void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
 {
+    NEED(, NULL, c);
     c->observer      = fn;
     c->observer_user = user;
     c->only_last     = false;
@@ -507,6 +514,7 @@ RunSettings run_settings(const tblock_context *c, const char *loaded_as)
 
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)
 {
+    NEED(false, err, c);
     if (on && !c->profile && !(c->profile = malloc(sizeof *c->profile)))
         return no_memory(NULL, err);
     if (on)
@@ -517,6 +525,7 @@ bool tblock_profile(tblock_context *c, bool on, tblock_error *err)
 
 size_t tblock_profile_read(const tblock_context *c, tblock_profile_row *row, size_t n)
 {
+    NEED(0, NULL, c, row || !n);
     size_t n_rows = c->profile ? (size_t)c->profile->n : 0;
     for (size_t i = 0; i < n_rows && i < n; i++) {
         const ProfileRow *p = &c->profile->row[i];
@@ -527,6 +536,7 @@ size_t tblock_profile_read(const tblock_context *c, tblock_profile_row *row, siz
 
 void tblock_context_describe(const tblock_context *c, tblock_context_info *out)
 {
+    NEED(, NULL, c, out);
     *out = (tblock_context_info){
         .n_ctx = c->n_ctx,
         .n_seqs = c->n_seqs,
@@ -559,6 +569,7 @@ void tblock_sampler_free(tblock_sampler *s) { sampler_free(s); }
 bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous,
                          size_t n_previous, uint32_t index, int32_t *token, tblock_error *err)
 {
+    NEED(false, err, s, logits, previous || !n_previous, token);
     FpEnv caller = fp_env_enter();
     bool  ok     = sampler_next(s, logits, NULL, previous, n_previous, index, token, err);
     fp_env_leave(caller);
@@ -567,6 +578,7 @@ bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *
 
 uint64_t tblock_hash_floats(const float *x, size_t n)
 {
+    NEED(0, NULL, x || !n);
     uint64_t h = FNV_SEED;
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = f32_bits(x[i]);

@@ -547,6 +547,7 @@ static bool convert_file(Convert *c, const char *in_path, const char *out_path, 
 bool tblock_convert(const char *in_path, const char *out_path, const tblock_convert_options *opt,
                     tblock_convert_report *report, tblock_error *err)
 {
+    NEED(false, err, in_path, out_path);
     static const tblock_convert_options defaults = { 0 };
     Convert c = { .opt = opt ? opt : &defaults, .report = report };
     HostEnv host;
@@ -562,6 +563,7 @@ bool tblock_convert(const char *in_path, const char *out_path, const tblock_conv
 bool tblock_quantize(const char *in_path, const char *out_path, const tblock_quantize_options *opt,
                      tblock_quantize_report *report, tblock_error *err)
 {
+    NEED(false, err, in_path, out_path);
     static const tblock_quantize_options none = { 0 };
     const tblock_quantize_options *q = opt ? opt : &none;
     tblock_convert_options options = { .type = q->type,

@@ -9,6 +9,7 @@
 
 bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind, tblock_error *err)
 {
+    NEED(false, err, m, kind);
     static const char *const names[] = { [TBLOCK_POOL_MEAN] = "mean",
                                          [TBLOCK_POOL_LAST] = "last",
                                          [TBLOCK_POOL_CLS]  = "cls" };
@@ -30,6 +31,7 @@ bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind, tblo
 
 int tblock_pool_width(const tblock_model *m, int kind)
 {
+    NEED(0, NULL, m);
     return pool_width(&m->weights.cfg, kind);
 }
 
@@ -155,6 +157,7 @@ static bool compute(Embedder *e, bool (*progress)(void *user, double done), void
 bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
                   const tblock_embed_options *opt, float *out, size_t *failed, tblock_error *err)
 {
+    NEED(false, err, c, text || !n, out || !n);
     static const tblock_embed_options none;
     const tblock_embed_options       *o = opt ? opt : &none;
     Embedder e = { .c          = c,
@@ -172,6 +175,7 @@ bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
 bool tblock_rerank(tblock_context *c, const tblock_rerank_texts *texts, size_t n, double *scores,
                    size_t *failed, tblock_error *err)
 {
+    NEED(false, err, c, texts || !n, scores || !n);
     tblock_embed_text *prompt = calloc(n ? n : 1, sizeof *prompt);
     Embedder           e      = { .c = c, .text = prompt, .n = n, .score = scores };
     tblock_generation_options o = { 0 };

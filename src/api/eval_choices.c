@@ -285,6 +285,7 @@ static bool eval_choices(ChoicesRun *r, const tblock_choices_options *opt, Error
 bool tblock_eval_choices(tblock_context *c, const char *path, const tblock_choices_options *opt,
                          tblock_choices_report *out, tblock_error *err)
 {
+    NEED(false, err, c, path, out);
     static const tblock_choices_options defaults = {0};
     opt = opt ? opt : &defaults;
     ChoicesRun r = {.c = c, .path = path, .delimiter = opt->delimiter ? opt->delimiter : " ",

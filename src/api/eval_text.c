@@ -91,6 +91,7 @@ static bool eval_text(TextRun *r, tblock_eval_report *out, Error *err)
 bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n,
                       const tblock_eval_options *opt, tblock_eval_report *out, tblock_error *err)
 {
+    NEED(false, err, c, tokens || !n, out);
     TextRun r = { .windows = { .model = { c },
                                .tokens = tokens,
                                .n = n,
@@ -206,6 +207,7 @@ bool tblock_eval_against(tblock_context *c, tblock_context *parent, const int32_
                          const tblock_eval_options *opt, tblock_against_report *out,
                          tblock_error *err)
 {
+    NEED(false, err, c, parent, tokens || !n, out);
     AgainstRun r = { .windows = { .model = { c, parent },
                                   .tokens = tokens,
                                   .n = n,

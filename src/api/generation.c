@@ -390,6 +390,7 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
 tblock_generation *tblock_generation_open(tblock_context *c, const tblock_generation_options *opt,
                                           tblock_error *err)
 {
+    NEED(NULL, err, c, opt);
     return generation_open(c, opt, opt->prompt_logits ? 0 : SIZE_MAX, err);
 }
 
@@ -413,6 +414,7 @@ void tblock_generation_close(tblock_generation *g)
 
 void tblock_generation_stop(tblock_generation *g)
 {
+    NEED(, NULL, g);
     atomic_store(&g->stopped, true);
 }
 
@@ -814,11 +816,13 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
 bool tblock_advance(tblock_context *c, tblock_generation *const *generations, size_t n,
                     size_t prompt_tokens, tblock_error *err)
 {
+    NEED(false, err, c, generations || !n);
     HOST_ENV_RETURN(bool, advance(c, generations, n, prompt_tokens, err));
 }
 
 void tblock_generation_describe(const tblock_generation *g, tblock_generation_info *out)
 {
+    NEED(, NULL, g, out);
     bool kept = g->logits && g->n_decodes == g->context->n_decodes;
     *out      = (tblock_generation_info){
              .end        = g->end,
@@ -853,5 +857,6 @@ static bool embedding(const tblock_generation *g, bool normalize, float *out, Er
 bool tblock_generation_embedding(const tblock_generation *g, bool normalize, float *out,
                                  tblock_error *err)
 {
+    NEED(false, err, g, out);
     HOST_ENV_RETURN(bool, embedding(g, normalize, out, err));
 }

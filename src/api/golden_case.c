@@ -196,8 +196,10 @@ static bool read_case(GoldenCase *k, const GoldenFile *g, const Tensor *tokens,
 /* The last "logits" in the file's own name becomes "tokens", which is as long. */
 bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err)
 {
-    const char *slash = strrchr(golden_path, '/'), *found = NULL;
+    NEED(false, err, tokens);
     *tokens = NULL;
+    NEED(false, err, golden_path);
+    const char *slash = strrchr(golden_path, '/'), *found = NULL;
     if (!path_ends(golden_path, ".npy"))
         return true;
     for (const char *at = slash ? slash : golden_path; (at = strstr(at, "logits")); at++)

@@ -40,6 +40,7 @@ static void explain(const tblock_verify_report *report, const tblock_verify_row 
 void tblock_verify_explain(const tblock_verify_report *report, const tblock_verify_row *r,
                            char *out, size_t n)
 {
+    NEED(, NULL, report, r, out || !n);
     HostEnv host;
     host_env_enter(&host);
     explain(report, r, out, n);
@@ -88,5 +89,6 @@ static bool junit(const char *path, const char *name, const tblock_verify_report
 bool tblock_verify_junit(const char *path, const char *name, const tblock_verify_report *report,
                          const tblock_error *why, tblock_error *err)
 {
+    NEED(false, err, path, name);
     HOST_ENV_RETURN(bool, junit(path, name, report, why, err));
 }

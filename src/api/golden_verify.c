@@ -277,6 +277,7 @@ static bool check_tolerance(const tblock_verify_options *opt, Error *err)
 bool tblock_verify(tblock_context *c, const char *golden_path, const tblock_verify_options *opt,
                    tblock_verify_report *out, tblock_error *err)
 {
+    NEED(false, err, c, golden_path, out);
     static const tblock_verify_options defaults = {0};
     GoldenFile      g          = {0};
     tblock_observer saved      = c->observer;

@@ -165,5 +165,6 @@ static bool write_logits(tblock_context *c, const int32_t *tokens, size_t n, con
 bool tblock_logits_write(tblock_context *c, const int32_t *tokens, size_t n, const char *path,
                          const tblock_logits_options *opt, tblock_error *err)
 {
+    NEED(false, err, c, tokens || !n, path);
     HOST_ENV_RETURN(bool, write_logits(c, tokens, n, path, opt, err));
 }

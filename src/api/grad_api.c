@@ -263,6 +263,7 @@ static bool run(const char *model_path, const char *tokens_path, const char *out
 bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path,
                  const tblock_grad_options *opt, tblock_grad_report *report, tblock_error *err)
 {
+    NEED(false, err, model_path, tokens_path, out_path);
     /* Losses, rotary angles and the optimizer's scalars are computed in this thread. */
     HOST_ENV_RETURN(bool, run(model_path, tokens_path, out_path, opt, report, err));
 }

@@ -94,11 +94,12 @@ static bool copy_rows(const CheckRun *x, tblock_grad_check_row **rows, size_t *n
 bool tblock_grad_check(const tblock_grad_check_options *opt, tblock_grad_check_row **rows,
                        size_t *n_rows, tblock_error *err)
 {
+    NEED(false, err, rows, n_rows);
+    *rows = NULL;
+    *n_rows = 0;
     static const tblock_grad_check_options defaults = { 0 };
     HostEnv  host;
     CheckRun x = { 0 };
-    *rows   = NULL;
-    *n_rows = 0;
     host_env_enter(&host);
     bool ok = check(&x, opt ? opt : &defaults, err) && copy_rows(&x, rows, n_rows, err);
     crew_close(&x.crew);

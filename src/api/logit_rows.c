@@ -122,6 +122,7 @@ static bool log_probs(const float *logits, int vocab_size, int32_t token, double
 bool tblock_log_probs(const float *logits, int vocab_size, int32_t token, double *log_prob,
                       int32_t *top, double *top_log_prob, size_t n_top, tblock_error *err)
 {
+    NEED(false, err, logits, log_prob, top || !n_top, top_log_prob || !n_top);
     HOST_ENV_RETURN(bool, log_probs(logits, vocab_size, token, log_prob, top, top_log_prob, n_top,
                                     err));
 }

@@ -45,6 +45,7 @@ bool lora_load_here(tblock_model *m, const char *path, size_t number, Error *err
 
 bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err)
 {
+    NEED(false, err, m, path, number);
     const size_t n  = m->n_lora;
     const bool   ok = m->ranks ? ranks_order_lora(m, path, err) : lora_load_here(m, path, n, err);
     *number = ok ? (int)n : -1;
@@ -53,6 +54,7 @@ bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_err
 
 const char *tblock_lora_hash(const tblock_model *m, int number)
 {
+    NEED(NULL, NULL, m);
     return number >= 0 && (size_t)number < m->n_lora ? m->lora[number]->sha256 : NULL;
 }
 
@@ -222,6 +224,7 @@ static bool choose(tblock_context *c, int32_t seq, const tblock_lora *use, size_
 bool tblock_lora_choose(tblock_context *c, int32_t seq, const tblock_lora *use, size_t n,
                         tblock_error *err)
 {
+    NEED(false, err, c, use || !n);
     HOST_ENV_RETURN(bool, choose(c, seq, use, n, err));
 }
 

@@ -53,6 +53,7 @@ static size_t weights_at(const tblock_model *m, const char **data)
 
 double tblock_huge_share(const tblock_model *m)
 {
+    NEED(-1, NULL, m);
     const char *data;
     size_t      n = weights_at(m, &data);
     return n > 0 ? pages_huge_share(data, n) : -1;
@@ -72,6 +73,7 @@ static void measure_weights(tblock_machine *out, const tblock_model *m, size_t n
 bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,
                             tblock_error *err)
 {
+    NEED(false, err, out);
     static const tblock_measure_options defaults = { 0 };
     const tblock_measure_options       *o        = opt ? opt : &defaults;
     const Kernels *k =
@@ -146,5 +148,6 @@ bool tblock_roofline_plot(const char *path, const char *title, const tblock_roof
                           size_t n_roofs, const tblock_roof_point *point, size_t n_points,
                           tblock_error *err)
 {
+    NEED(false, err, path, title, roof || !n_roofs, point || !n_points);
     HOST_ENV_RETURN(bool, plot(path, title, roof, n_roofs, point, n_points, err));
 }

@@ -181,6 +181,7 @@ static tblock_model *open_model(const char *path, const tblock_open_options *opt
 
 tblock_model *tblock_open(const char *path, const tblock_open_options *opt, tblock_error *err)
 {
+    NEED(NULL, err, path);
     return model_open(path, opt, NULL, err);
 }
 
@@ -209,6 +210,7 @@ void tblock_close(tblock_model *m)
 bool tblock_output_apart(const tblock_model *m, const char *path, const char *output,
                          tblock_error *err)
 {
+    NEED(false, err, path, output);
     return m ? model_check_apart(m, output, err) : source_path_apart(path, output, err);
 }
 
@@ -216,6 +218,7 @@ const char *tblock_mapped_file(const void *address) { return file_mapped_at(addr
 
 void tblock_model_describe(const tblock_model *m, tblock_model_info *out)
 {
+    NEED(, NULL, m, out);
     const Config *c    = &m->weights.cfg;
     const char   *hash = source_meta(&m->source, "sha256");
     *out = (tblock_model_info){
@@ -283,16 +286,20 @@ static bool tokenize(const tblock_model *m, const char *text, size_t n_bytes, un
 bool tblock_tokenize(const tblock_model *m, const char *text, size_t n_bytes, unsigned flags,
                      int32_t **ids, size_t *n_ids, tblock_error *err)
 {
-    *ids   = NULL;
+    NEED(false, err, ids, n_ids);
+    *ids = NULL;
     *n_ids = 0;
+    NEED(false, err, m, text || !n_bytes);
     HOST_ENV_RETURN(bool, tokenize(m, text, n_bytes, flags, ids, n_ids, err));
 }
 
 bool tblock_detokenize(const tblock_model *m, const int32_t *ids, size_t n_ids, char **text,
                        size_t *n_bytes, tblock_error *err)
 {
-    *text    = NULL;
+    NEED(false, err, text, n_bytes);
+    *text = NULL;
     *n_bytes = 0;
+    NEED(false, err, m, ids || !n_ids);
     return need_tokenizer(m, err) && tokenizer_decode(m->tokenizer, ids, n_ids, text, n_bytes, err);
 }
 
@@ -307,13 +314,16 @@ static bool tokenize_json(const tblock_model *m, const char *line, size_t n_byte
 bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes, char **answer,
                           tblock_error *err)
 {
+    NEED(false, err, answer);
     *answer = NULL;
+    NEED(false, err, m, line || !n_bytes);
     HOST_ENV_RETURN(bool, tokenize_json(m, line, n_bytes, answer, err));
 }
 
 bool tblock_tokenizer_describe(const tblock_model *m, tblock_tokenizer_info *out,
                                tblock_error *err)
 {
+    NEED(false, err, m, out);
     if (!need_tokenizer(m, err))
         return false;
     TokenizerFacts f = tokenizer_facts(m->tokenizer);
@@ -333,6 +343,7 @@ bool tblock_tokenizer_describe(const tblock_model *m, tblock_tokenizer_info *out
 bool tblock_tokens(const tblock_model *m, int32_t first, size_t n, tblock_token *out,
                    tblock_error *err)
 {
+    NEED(false, err, m, out || !n);
     if (!need_tokenizer(m, err))
         return false;
     int64_t size = tokenizer_size(m->tokenizer);
@@ -351,6 +362,7 @@ struct tblock_stream { TextStream *text; };
 
 tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_error *err)
 {
+    NEED(NULL, err, m);
     if (!need_tokenizer(m, err))
         return NULL;
     tblock_stream *s = calloc(1, sizeof *s);
@@ -366,15 +378,18 @@ tblock_stream *tblock_stream_new(const tblock_model *m, bool continues, tblock_e
 
 const char *tblock_stream_put(tblock_stream *s, int32_t id, size_t *n_bytes)
 {
+    NEED(NULL, NULL, s, n_bytes);
     return text_stream_put(s->text, id, n_bytes);
 }
 const char *tblock_stream_flush(tblock_stream *s, size_t *n_bytes)
 {
+    NEED(NULL, NULL, s, n_bytes);
     return text_stream_flush(s->text, n_bytes);
 }
 
 const char *tblock_stream_alone(tblock_stream *s, int32_t id, size_t *n_bytes)
 {
+    NEED(NULL, NULL, s, n_bytes);
     return text_stream_alone(s->text, id, n_bytes);
 }
 

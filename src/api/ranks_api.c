@@ -435,6 +435,7 @@ void ranks_dismiss(Ranks *r) { order(r, ORDER_END, 0, 0, 0, 0, 0); }
 
 bool tblock_ranks_join(tblock_ranks **out, tblock_error *err)
 {
+    NEED(false, err, out);
     *out = NULL;
     if (!ranks_started())
         return true;
@@ -449,12 +450,21 @@ bool tblock_ranks_join(tblock_ranks **out, tblock_error *err)
     return false;
 }
 
-int tblock_ranks_rank(const tblock_ranks *r) { return r->rank; }
-int tblock_ranks_size(const tblock_ranks *r) { return r->size; }
+int tblock_ranks_rank(const tblock_ranks *r)
+{
+    NEED(0, NULL, r);
+    return r->rank;
+}
+int tblock_ranks_size(const tblock_ranks *r)
+{
+    NEED(0, NULL, r);
+    return r->size;
+}
 
 tblock_model *tblock_ranks_open(tblock_ranks *r, const char *path, const tblock_open_options *opt,
                                 tblock_error *err)
 {
+    NEED(NULL, err, r, path);
     if (r->rank == 0)
         return ranks_open(r, path, opt, err);
     fail(err, USAGE, "a model is opened by rank 0, and this is rank %d", r->rank);
@@ -463,6 +473,7 @@ tblock_model *tblock_ranks_open(tblock_ranks *r, const char *path, const tblock_
 
 bool tblock_ranks_follow(tblock_ranks *r, tblock_error *err)
 {
+    NEED(false, err, r);
     return r->rank > 0 ? ranks_follow(r, err)
                        : fail(err, USAGE, "rank 0 does not follow: it gives the orders");
 }

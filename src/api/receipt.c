@@ -150,7 +150,9 @@ static bool write(const tblock_receipt *r, char **json, Error *err)
 
 bool tblock_receipt_json(const tblock_receipt *r, char **json, tblock_error *err)
 {
+    NEED(false, err, json);
     *json = NULL;
+    NEED(false, err, r);
     HOST_ENV_RETURN(bool, write(r, json, err));
 }
 
@@ -181,6 +183,7 @@ void receipt_link(Sha256 *sha, Digest *link, int32_t id, const float *logits, in
 
 void tblock_receipt_token(void *receipt, size_t index, int32_t token, const float *logits)
 {
+    NEED(, NULL, receipt, logits);
     tblock_receipt *r = receipt;
     if (index < r->n_ids)
         return;
@@ -310,6 +313,7 @@ static tblock_receipt *receipt_new(const tblock_context *c, const tblock_generat
 tblock_receipt *tblock_receipt_new(const tblock_context *c, const tblock_generation_options *opt,
                                    const tblock_receipt_options *how, tblock_error *err)
 {
+    NEED(NULL, err, c, opt);
     HOST_ENV_RETURN(tblock_receipt *, receipt_new(c, opt, how, err));
 }
 

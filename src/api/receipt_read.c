@@ -180,5 +180,6 @@ static tblock_receipt *receipt_read(const char *json, size_t n, const char *name
 tblock_receipt *tblock_receipt_read(const char *json, size_t n_bytes, const char *name,
                                     tblock_error *err)
 {
+    NEED(NULL, err, json || !n_bytes, name);
     HOST_ENV_RETURN(tblock_receipt *, receipt_read(json, n_bytes, name, err));
 }

@@ -394,6 +394,7 @@ bool tblock_receipt_verify(tblock_context *c, tblock_receipt *const *receipts, s
                            const tblock_receipt_verify_options *opt, tblock_receipt_row *row,
                            tblock_error *err)
 {
+    NEED(false, err, c, receipts || !n, row || !n);
     HOST_ENV_RETURN(bool, verify(c, receipts, n, opt, row, err));
 }
 
@@ -422,5 +423,6 @@ bool tblock_receipt_junit(const char *path, const char *const *names,
                           const tblock_receipt_row *rows, size_t n, const tblock_error *why,
                           tblock_error *err)
 {
+    NEED(false, err, path, names || !n);
     HOST_ENV_RETURN(bool, junit(path, &(Named){ names, rows }, n, why, err));
 }

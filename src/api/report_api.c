@@ -279,5 +279,8 @@ static bool report(const char *path, const tblock_report_options *opt, char **te
 bool tblock_report(const char *path, const tblock_report_options *opt, char **text,
                    tblock_error *err)
 {
+    NEED(false, err, text);
+    *text = NULL;
+    NEED(false, err, path);
     HOST_ENV_RETURN(bool, report(path, opt, text, err));
 }

@@ -59,6 +59,10 @@ static bool add_tokens(Ids *to, const tblock_model *m, const char *text, size_t 
 bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_texts *t, int32_t **ids,
                           size_t *n, tblock_error *err)
 {
+    NEED(false, err, ids, n);
+    *ids = NULL;
+    *n = 0;
+    NEED(false, err, m, t);
     Ids         all       = { 0 };
     TextOut     pair      = { 0 };
     int32_t     marks[N_MARKS];
@@ -86,6 +90,7 @@ bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_texts *t, i
 
 bool tblock_rerank_options(const tblock_model *m, tblock_generation_options *o, tblock_error *err)
 {
+    NEED(false, err, m, o);
     const Config *c = &m->weights.cfg;
     o->pool         = c->labels ? TBLOCK_POOL_MODEL : TBLOCK_POOL_NONE;
     o->max_tokens   = c->labels ? -1 : 1;
@@ -120,6 +125,7 @@ static bool score_of(const tblock_model *m, const tblock_generation *g, double *
 bool tblock_rerank_score(const tblock_model *m, const tblock_generation *g, double *score,
                          tblock_error *err)
 {
+    NEED(false, err, m, g, score);
     HOST_ENV_RETURN(bool, score_of(m, g, score, err));
 }
 
@@ -131,5 +137,6 @@ static int by_score(const void *a, const void *b)
 
 void tblock_rerank_sort(tblock_rerank_result *results, size_t n)
 {
+    NEED(, NULL, results);
     qsort(results, n, sizeof *results, by_score);
 }

@@ -18,6 +18,7 @@ static bool check_seq(const tblock_context *c, const char *what, int32_t seq, Er
 bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens,
                      tblock_error *err)
 {
+    NEED(false, err, c);
     if (!check_seq(c, "sequence from", from, err) || !check_seq(c, "sequence to", to, err))
         return false;
     if (from == to)
@@ -261,6 +262,7 @@ static bool save(const tblock_context *c, int32_t seq, const int32_t *tokens, si
 bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens, size_t n_tokens,
                        const char *path, tblock_error *err)
 {
+    NEED(false, err, c, tokens || !n_tokens, path);
     HOST_ENV_RETURN(bool, save(c, seq, tokens, n_tokens, path, err));
 }
 
@@ -487,7 +489,9 @@ static bool load(tblock_context *c, int32_t seq, const char *path, int32_t **tok
 bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t **tokens,
                        size_t *n_tokens, tblock_error *err)
 {
-    *tokens   = NULL;
+    NEED(false, err, tokens, n_tokens);
+    *tokens = NULL;
     *n_tokens = 0;
+    NEED(false, err, c, path);
     HOST_ENV_RETURN(bool, load(c, seq, path, tokens, n_tokens, err));
 }

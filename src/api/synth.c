@@ -186,5 +186,6 @@ static bool synth(const char *config_path, const char *out_path, const tblock_sy
 bool tblock_synth(const char *config_path, const char *out_path, const tblock_synth_options *opt,
                   tblock_error *err)
 {
+    NEED(false, err, config_path, out_path);
     HOST_ENV_RETURN(bool, synth(config_path, out_path, opt, err));
 }

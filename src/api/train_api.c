@@ -610,6 +610,7 @@ static bool train_file(const char *out_path, const tblock_train_options *opt,
 bool tblock_train(const char *out_path, const tblock_train_options *opt,
                   tblock_train_report *report, tblock_error *err)
 {
+    NEED(false, err, out_path);
     /* Losses, rotary angles and the optimizer's scalars are computed in this thread. */
     HOST_ENV_RETURN(bool, train_file(out_path, opt, report, err));
 }

@@ -26,11 +26,13 @@ static const CheckedTensor *find(const tblock_model *m, size_t i, TensorSpec *s,
 
 size_t tblock_weight_count(const tblock_model *m)
 {
+    NEED(0, NULL, m);
     return m->has_weights ? (size_t)m->source.stored.n : 0;
 }
 
 bool tblock_weight_describe(const tblock_model *m, size_t i, tblock_weight *out, tblock_error *err)
 {
+    NEED(false, err, m, out);
     TensorSpec           s;
     const CheckedTensor *t = find(m, i, &s, err);
     if (!t)
@@ -66,5 +68,6 @@ static bool read_weight(const tblock_model *m, size_t i, float *out, tblock_erro
 
 bool tblock_weight_read(const tblock_model *m, size_t i, float *out, tblock_error *err)
 {
+    NEED(false, err, m, out);
     HOST_ENV_RETURN(bool, read_weight(m, i, out, err));
 }

@@ -24,6 +24,17 @@ bool fail(Error *err, int status, const char *fmt, ...)
     return false;
 }
 
+bool all_given(const bool *given, size_t n, const char *function, const char *names, Error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!given[i])
+            return fail(err, USAGE, "%s: %.*s: expected a pointer, found NULL", function,
+                        (int)strcspn(names, " ,"), names);
+        names = strchr(names, ',') ? strchr(names, ',') + 2 : "";
+    }
+    return true;
+}
+
 bool no_memory(const char *what, Error *err)
 {
     return fail(err, SYSTEM, "%s%sout of memory", what ? what : "", what ? ": " : "");

@@ -17,6 +17,16 @@ __attribute__((format(printf, 3, 4)))
 #endif
 bool fail(Error *err, int status, const char *fmt, ...);
 
+/* At the head of a public function: if one of the pointers is NULL, fails with USAGE, naming the
+ * function and the pointer, and returns `none`. `p || !n`: an array that may be NULL if n is 0. */
+#define NEED(none, err, ...) \
+    do { \
+        const bool given_[] = { __VA_ARGS__ }; \
+        if (!all_given(given_, sizeof given_, __func__, #__VA_ARGS__, err)) \
+            return none; \
+    } while (0)
+bool all_given(const bool *given, size_t n, const char *function, const char *names, Error *err);
+
 /* "WHAT: out of memory" (SYSTEM); what may be NULL. Always returns false. */
 bool no_memory(const char *what, Error *err);
 
