@@ -37,7 +37,8 @@ OPT_neon    = -O2
 OPT_static  = -O2
 # zig's -O2 takes the asserts out
 OPT_manylinux = -O2 -UNDEBUG
-OPT_debug   = -O0
+# debug: a context that two threads use at once is noticed
+OPT_debug   = -O0 -DTBLOCK_DEBUG
 # asan: checks are calls, because the widest kernels take minutes to compile with the checks in line
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer \
               $(if $(findstring clang,$(CC)),-mllvm -,--param )asan-instrumentation-with-call-threshold=0

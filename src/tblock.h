@@ -3,7 +3,8 @@
  * This header runs models; tblock_tools.h evaluates, explains, converts and trains them.
  * docs/embed.md has a complete example. Handles are opaque. There is no global state, no signal
  * handler and no printing. Any number of threads may share a model; one thread at a time may use
- * a context with its generations, or a sampler.
+ * a context with its generations, or a sampler. Built with config=debug, the library aborts with
+ * the function's name when two threads change one context at once.
  *
  * Options: a zeroed struct, or NULL for it, means the defaults. While the library is at version
  * 0, structs may grow between minor versions: compile against the header of the library you

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdatomic.h>
+
 #include "base/cpu.h"
 #include "base/progress.h"
 #include "format/tensors.h"
@@ -54,6 +56,8 @@ typedef struct SeqTokens {
 
 struct tblock_context {
     const tblock_model *model;
+    atomic_uintptr_t    owner;         /* the thread that changes it (ALONE); 0: none */
+    int                 owner_depth;   /* of calls within calls */
     int                 id;             /* among ranks that share the model */
     const Kernels      *kernels;
     Forward            *forward;
@@ -88,6 +92,18 @@ struct tblock_context {
     void               *observer_user;
     bool                only_last;      /* it is shown POOLED_STATE alone */
 };
+
+/* At the head of a function that changes a context: in a debug build, aborts with the function's
+ * name if another thread is in such a function of the same context now. */
+#ifdef TBLOCK_DEBUG
+#define ALONE(c) \
+    __attribute__((cleanup(context_leave), unused)) tblock_context *alone_ = \
+        context_enter(c, __func__)
+#else
+#define ALONE(c) ((void)(c))
+#endif
+tblock_context *context_enter(tblock_context *c, const char *function);
+void            context_leave(tblock_context **c);
 
 #define POOLED_STATE "final_norm"       /* what an observer is shown behind the last block */
 

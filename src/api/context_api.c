@@ -423,9 +423,30 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
     return true;
 }
 
+tblock_context *context_enter(tblock_context *c, const char *function)
+{
+    static _Thread_local char me; /* its address is the thread's name */
+    uintptr_t                 nobody = 0;
+    if (!atomic_compare_exchange_strong(&c->owner, &nobody, (uintptr_t)&me)
+        && nobody != (uintptr_t)&me) {
+        fprintf(stderr, "%s: another thread uses this context now: expected one at a time\n",
+                function);
+        abort();
+    }
+    c->owner_depth++;
+    return c;
+}
+
+void context_leave(tblock_context **c)
+{
+    if (--(*c)->owner_depth == 0)
+        atomic_store(&(*c)->owner, 0);
+}
+
 bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items, tblock_error *err)
 {
     NEED(false, err, c, items || !n_items);
+    ALONE(c);
     bool ok = context_decode(c, items, n_items, err);
     for (size_t i = 0; ok && i < n_items; i++)
         ok = context_check_logits(c, i, err);
@@ -441,6 +462,7 @@ const float *tblock_logits(const tblock_context *c, size_t i)
 float *tblock_logits_take(tblock_context *c, size_t *n_rows, size_t *stride)
 {
     NEED(NULL, NULL, c, n_rows, stride);
+    ALONE(c);
     float *taken = NULL;
     *n_rows      = 0;
     *stride      = c->logits_stride;
@@ -482,6 +504,7 @@ bool context_rewind(tblock_context *c, int32_t seq, int length)
 bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_error *err)
 {
     NEED(false, err, c);
+    ALONE(c);
     char lost[KV_LOST];
     if (seq < 0 || seq >= c->n_seqs)
         return fail(err, USAGE, "sequence: expected 0 to %d, found %d", c->n_seqs - 1, seq);
@@ -497,6 +520,7 @@ bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length, tblock_er
 void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
 {
     NEED(, NULL, c);
+    ALONE(c);
     c->observer      = fn;
     c->observer_user = user;
     c->only_last     = false;
@@ -515,6 +539,7 @@ RunSettings run_settings(const tblock_context *c, const char *loaded_as)
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)
 {
     NEED(false, err, c);
+    ALONE(c);
     if (on && !c->profile && !(c->profile = malloc(sizeof *c->profile)))
         return no_memory(NULL, err);
     if (on)

@@ -119,6 +119,7 @@ static bool draft_by(tblock_context *c, tblock_context *draft, Error *err)
 bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err)
 {
     NEED(false, err, c);
+    ALONE(c);
     HOST_ENV_RETURN(bool, draft_by(c, draft, err));
 }
 

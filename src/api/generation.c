@@ -391,6 +391,7 @@ tblock_generation *tblock_generation_open(tblock_context *c, const tblock_genera
                                           tblock_error *err)
 {
     NEED(NULL, err, c, opt);
+    ALONE(c);
     return generation_open(c, opt, opt->prompt_logits ? 0 : SIZE_MAX, err);
 }
 
@@ -398,6 +399,7 @@ void tblock_generation_close(tblock_generation *g)
 {
     if (!g)
         return;
+    ALONE(g->context);
     if (g->seq >= 0) {
         g->context->seq_tokens[g->seq].taken = false;
         g->context->seq_tokens[g->seq].used  = ++g->context->n_closed;
@@ -817,6 +819,7 @@ bool tblock_advance(tblock_context *c, tblock_generation *const *generations, si
                     size_t prompt_tokens, tblock_error *err)
 {
     NEED(false, err, c, generations || !n);
+    ALONE(c);
     HOST_ENV_RETURN(bool, advance(c, generations, n, prompt_tokens, err));
 }
 

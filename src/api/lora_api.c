@@ -225,6 +225,7 @@ bool tblock_lora_choose(tblock_context *c, int32_t seq, const tblock_lora *use, 
                         tblock_error *err)
 {
     NEED(false, err, c, use || !n);
+    ALONE(c);
     HOST_ENV_RETURN(bool, choose(c, seq, use, n, err));
 }
 

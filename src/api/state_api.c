@@ -19,6 +19,7 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
                      tblock_error *err)
 {
     NEED(false, err, c);
+    ALONE(c);
     if (!check_seq(c, "sequence from", from, err) || !check_seq(c, "sequence to", to, err))
         return false;
     if (from == to)
@@ -493,5 +494,6 @@ bool tblock_state_load(tblock_context *c, int32_t seq, const char *path, int32_t
     *tokens = NULL;
     *n_tokens = 0;
     NEED(false, err, c, path);
+    ALONE(c);
     HOST_ENV_RETURN(bool, load(c, seq, path, tokens, n_tokens, err));
 }
