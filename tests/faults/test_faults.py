@@ -18,7 +18,7 @@ import sys
 import time
 
 from faults import (BUILD, DATA, MODEL, OLD, PATIENCE, SOAK, TBLOCK, TEMP, Skip, after_kill, at_work, case, fails, is_mapped, limit_files, main,
-                    need_another_user, not_sanitized, run, small_model, start, temporaries, text_model, wait_until, works)
+                    lacks_openblas, need_another_user, not_sanitized, run, small_model, start, temporaries, text_model, wait_until, works)
 
 # ---- A file that changes while it is mapped ----------------------------------------------------------------------------
 
@@ -618,6 +618,8 @@ def a_text_that_the_system_cannot_read_is_the_systems_fault():
                 "run --grammar": ["run", model, "-p", "A", "-n", "2", "--grammar", "TEXT"],
                 "run --sandbox": ["run", model, "-f", "TEXT", "-n", "2", "--sandbox"],
                 "train": ["train", "new.bin", "--text", "TEXT", "--steps", "1", "--batch", "1"]}
+    if lacks_openblas():
+        del commands["train"]
     for name, args in commands.items():
         for file in ("text", "-"):
             words = [file if a == "TEXT" else a for a in args]
