@@ -128,7 +128,8 @@ endif
 ifeq ($(config),fuzz) # libFuzzer has the main
 TEST_SRC  := $(FUZZ_SRC)
 $(FUZZ_SRC:%.c=$(BUILD)/%.o): CPPFLAGS += -DFUZZER
-$(FUZZ_SRC:%.c=$(BUILD)/%): LDFLAGS += -fsanitize=fuzzer
+LIB_FUZZING_ENGINE ?= -fsanitize=fuzzer
+$(FUZZ_SRC:%.c=$(BUILD)/%): LDFLAGS += $(LIB_FUZZING_ENGINE)
 endif
 TEST_BIN  := $(TEST_SRC:%.c=$(BUILD)/%)
 BENCH_BIN := $(BENCH_SRC:%.c=$(BUILD)/%)
@@ -255,6 +256,9 @@ fuzz: ## build the fuzzers with clang (libFuzzer, address and undefined) in buil
 	@CC=clang tools/setup.sh fuzz
 	@$(MAKE) $(JOBS) --no-print-directory config=fuzz programs
 
+fuzz-coverage: all ## which lines of the readers the fuzzers' inputs reach: a line for each file, at least 60% of each
+	@tests/fuzz/reached.sh
+
 SECONDS =
 fuzz-soak: fuzz ## run each fuzzer for SECONDS (1800) and print the results; TARGETS="json text" chooses fuzzers
 	@TARGETS="$(TARGETS)" tests/fuzz/soak.sh $(SECONDS)
@@ -286,7 +290,7 @@ coverage: ## which lines of src/ the tests run: the share of those this machine 
 # Parts of tests/suite that need more than make test may ask for, or take long.
 TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-soak test-neon test-ranks
 test-packages: ## build, install and test the Python package as sdist and wheel, for each Python that is here
-test-long: ## run what takes too long for make test: the comparison bit by bit on the widest models
+test-long: ## run what takes too long for make test: the comparison bit by bit on the widest models, fuzz-coverage
 test-compilers: ## check that gcc and clang give the same bits, over instruction sets, threads, pieces and types (installs clang)
 test-browser: ## test pages and plots in a browser, wide and narrow, light and dark (installs chromium)
 test-clients: ## test tblock serve with other people's clients (installs chromium, and openai and others into .venv-clients)
@@ -421,6 +425,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
+.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

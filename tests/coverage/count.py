@@ -2,6 +2,7 @@
 """Lines of src/ that ran, from what gcov knows of a build with --coverage.
 
     count.py BUILD [--least PERCENT]     status 1 under PERCENT (90)
+    count.py BUILD --each PERCENT ROOM...     a line for each file of these rooms (src/source); status 1 where one is under PERCENT
 
 A line counts once, however many objects hold it (the kernels are compiled for several instruction sets): it ran where it ran in one of them. Objects
 without a .gcda never ran at all: their lines count as missed, except those of kernels for instruction sets that this CPU lacks.
@@ -33,6 +34,21 @@ def gcov(note):
                 yield f["file"], line["line_number"], line["count"]
 
 
+def each(ran, least, rooms):
+    """The files of the rooms, one a line; is each of them reached so far?"""
+    found = {file: lines for file, lines in ran.items() if file.endswith(".c") and os.path.dirname(file) in rooms}
+    poor = 0
+    for file, lines in sorted(found.items()):
+        n, hit = len(lines), sum(lines.values())
+        poor += 100 * hit < least * n
+        print(f"{'FAIL' if 100 * hit < least * n else 'ok'} {file}: {100 * hit / n:.1f}%, {hit} of {n} lines (at least {least:g}%)")
+    n, hit = sum(map(len, found.values())), sum(sum(lines.values()) for lines in found.values())
+    missing = [room for room in rooms if not any(os.path.dirname(file) == room for file in found)]
+    print(f"{'FAIL' if missing else 'ok'} whole: {100 * hit / max(n, 1):.1f}%, {hit} of {n} lines of {len(found)} files" +
+          "".join(f"; no counts of {room}" for room in missing))
+    return poor > 0 or bool(missing)
+
+
 def main():
     build, flags = pathlib.Path(sys.argv[1]), cpu_flags()
     least = float(sys.argv[sys.argv.index("--least") + 1]) if "--least" in sys.argv else 90.0
@@ -46,6 +62,9 @@ def main():
         for file, line, count in gcov(str(note)):
             if file.startswith("src/"):
                 ran[file][line] = ran[file].get(line, False) or count > 0
+    if "--each" in sys.argv:
+        at = sys.argv.index("--each")
+        return each(ran, float(sys.argv[at + 1]), sys.argv[at + 2:])
     rooms, files = collections.defaultdict(lambda: [0, 0]), []
     for file, lines in ran.items():
         n, hit = len(lines), sum(lines.values())

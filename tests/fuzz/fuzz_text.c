@@ -94,6 +94,24 @@ static void ask_as_json(const Tokenizer *t, const char *text, size_t n)
     free(answer);
 }
 
+/* Whatever the text's first bytes are as stop texts: what is shown is what lies before. */
+static void stops(const char *text, size_t n)
+{
+    Error     e = { 0 };
+    char      one[2] = { n > 3 ? text[3] : 'x' }, two[4] = { 0 };
+    StopTexts s = { .texts = (const char *const[]){ one, two }, .n = 2 };
+    TextOut   out = { 0 };
+    memcpy(two, text, n < 3 ? n : 3);
+    if (!one[0] || !two[0])
+        return;
+    for (size_t at = 0; at < n; at += 2)
+        claim(stop_texts_put(&s, text + at, n - at < 2 ? n - at : 2, &out, &e));
+    claim(stop_texts_flush(&s, &out, &e) && out.n <= n);
+    claim(out.n == 0 || memcmp(out.text, text, out.n) == 0);
+    text_out_free(&out);
+    text_out_free(&s.held);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     if (!n_tokenizers)
@@ -114,6 +132,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
         if (!(bytes[0] & 32))
             spans_agree(t, text, n - 1, &plain, &special);
     }
+    stops(text, n - 1);
     ask_as_json(t, text, n - 1);
     free(back);
     free(plain.id);

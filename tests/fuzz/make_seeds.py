@@ -5,6 +5,7 @@
 
 `make fuzz-soak` calls it; the files in tests/fuzz/corpus whose names begin with seed- were made by it with --small.
 """
+import base64
 import glob
 import io
 import json
@@ -214,6 +215,27 @@ def packed(kind, first, beside=b""):
     return bytes([kind]) + struct.pack("<H", len(beside)) + beside + first
 
 
+def gpt_oss_folder():
+    """Experts in MXFP4."""
+    d, v, e = 32, 3, 2
+    config = {**HF, "model_type": "gpt_oss", "architectures": ["GptOssForCausalLM"], "hidden_size": d, "intermediate_size": d, "num_attention_heads": 2,
+              "num_key_value_heads": 1, "head_dim": 4, "num_local_experts": e, "num_experts_per_tok": 1, "layer_types": ["full_attention"],
+              "sliding_window": 8, "attention_bias": True, "max_position_embeddings": 128,
+              "rope_scaling": {"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+                               "original_max_position_embeddings": 4}, "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": []}}
+    t = {"model.embed_tokens.weight": [v, d], "model.norm.weight": [d], "lm_head.weight": [v, d]}
+    at = "model.layers.0."
+    for x, rows in (("q", 8), ("k", 4), ("v", 4), ("o", d)):
+        t[f"{at}self_attn.{x}_proj.weight"], t[f"{at}self_attn.{x}_proj.bias"] = [rows, 8 if x == "o" else d], [rows]
+    t.update({at + "self_attn.sinks": [2], at + "input_layernorm.weight": [d], at + "post_attention_layernorm.weight": [d],
+              at + "mlp.router.weight": [e, d], at + "mlp.router.bias": [e]})
+    for x, rows in (("gate_up", 2 * d), ("down", d)):
+        t[f"{at}mlp.experts.{x}_proj_bias"] = [e, rows]
+        t[f"{at}mlp.experts.{x}_proj_blocks"] = ("U8", [e, rows, 1, 16], bytes(i % 251 for i in range(e * rows * 16)))
+        t[f"{at}mlp.experts.{x}_proj_scales"] = ("U8", [e, rows, 1], bytes([120] * (e * rows)))
+    return json.dumps(config).encode() + b"\0" + safetensors(t)
+
+
 NAMES = re.findall('"([^"]+)"', re.search(r"packed_names\[\] = {(.*?)}", (ROOT / "tests/fuzz/packed_folder.h").read_text(), re.S)[1])
 
 
@@ -240,6 +262,7 @@ def whole_folders(s):
     s.put("folder", "tokenizer", pack({**parts(hf_folder(vocab_size=5, **LONGROPE)), "tokenizer.json": json.dumps(BPE).encode(),
                                        "tokenizer_config.json": b'{"bos_token": "<s>", "chat_template": "{{ bos_token }}"}',
                                        "generation_config.json": b'{"eos_token_id": [2, 3]}'}))
+    s.put("folder", "mxfp4", pack(parts(gpt_oss_folder())))
     n = struct.unpack("<Q", plain["model.safetensors"][:8])[0]
     header, data = json.loads(plain["model.safetensors"][8:8 + n]), plain["model.safetensors"][8 + n:]
     names = [name for name in header if name != "__metadata__"]
@@ -325,6 +348,9 @@ def whole_ggufs(s):
         "model-00002-of-00002.gguf": gguf_bytes(s, {**split, "split.no": (U32, 1)}, {n: tensors[n] for n in names[9:]})}))
     tokens = struct.pack("<i", 5) + b"".join(struct.pack("<fi", -i, len(t)) + t for i, t in enumerate((b"<unk>", b"<s>", b"</s>", b" a", b"a")))
     dims = (4, 4, 1, 1, 1, 5, 8)
+    s.put("ggufmodel", "plain.config", pack({"config.json": json.dumps(CONFIGS["states"]).encode()}))
+    s.put("ggufmodel", "hf.config", pack({"config.json": json.dumps(HF).encode()}))
+    s.put("ggufmodel", "path.name", b"a/b")
     s.put("ggufmodel", "llama2c", pack({"stories.bin": struct.pack("<7i", *dims) + struct.pack("<176f", *[(i % 9 - 4) / 8 for i in range(176)]),
                                         "tokenizer.bin": tokens}))
 
@@ -367,6 +393,27 @@ def models(s):
     tmp.rmdir()
 
 
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def charsmap_of():
+    """SentencePiece's precompiled_charsmap of three rules: A, B and \u00e9 become a, b and e."""
+    units = [0] * 4096
+    units[0] = 256 << 10
+    for byte, text in ((65, 0), (66, 2)):
+        units[256 ^ byte] = byte | 1 << 8 | 512 << 10
+        units[256 ^ byte ^ 512] = 1 << 31 | text
+    first = 256 ^ 0xC3
+    units[first] = 0xC3 | 1024 << 10
+    units[first ^ 1024 ^ 0xA9] = 0xA9 | 1 << 8 | 2048 << 10
+    units[first ^ 1024 ^ 0xA9 ^ 2048] = 1 << 31 | 4
+    return struct.pack("<I4096I", 4 * 4096, *units) + b"a\0b\0e\0"
+
+
 def tokenizers(s):
     unigram = {"added_tokens": [], "normalizer": {"type": "NFKC"}, "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581"},
                "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581", -1.0], ["a", -2.5]], "byte_fallback": False}}
@@ -387,7 +434,19 @@ def tokenizers(s):
     llama2c = struct.pack("<i", 5) + b"".join(struct.pack("<fi", -i, len(t)) + t for i, t in enumerate((b"<unk>", b"<s>", b"</s>", b" a", b"a")))
     s.put("tokenizer", "llama2c", packed(3, llama2c))
     s.files("tokenizer", "tests/data/models/*/tokenizer.json", "fixtures/tokenizers/*/tokenizer.json", wrap=lambda p, d: packed(0, d))
-    s.files("tokenizer", "fixtures/tokenizers/*/*.model", wrap=lambda p, d: packed(1, d))
+    s.files("tokenizer", "fixtures/tokenizers/*/*.model", "tests/data/tokenizers/*/*.model", wrap=lambda p, d: packed(1, d))
+    s.files("tokenizer", "tests/data/tokenizers/*/tokenizer.json", wrap=lambda p, d: packed(0, d))
+    gpt2 = {"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3, "\u0120": 4}
+    s.put("tokenizer", "gpt2-files", packed(128, json.dumps(gpt2).encode(), b"#version: 0.2\na b\r\n\n"))
+    steps = [{"type": "NFD"}, {"type": "Strip", "strip_left": True, "strip_right": True}, {"type": "Lowercase"}, {"type": "Prepend", "prepend": "\u2581"},
+             {"type": "Replace", "pattern": {"Regex": " +"}, "content": "\u2581"}, {"type": "Replace", "pattern": {"String": "b"}, "content": "a"}]
+    charsmap = {"type": "Precompiled", "precompiled_charsmap": base64.b64encode(charsmap_of()).decode()}
+    for name, normalizer in (("steps", {"type": "Sequence", "normalizers": steps}), ("charsmap", charsmap),
+                             ("both", {"type": "Sequence", "normalizers": [charsmap, *steps[1:3]]})):
+        s.put("tokenizer", "normalizer-" + name, packed(0, json.dumps({**unigram, "normalizer": normalizer}).encode()))
+        s.put("tokenizer", "bpe-" + name, packed(0, json.dumps({**BPE, "normalizer": normalizer}).encode()))
+    body = b"\x12" + varint(len(charsmap_of())) + charsmap_of() + b"\x18\x01"
+    s.put("tokenizer", "sentencepiece-charsmap", packed(1, spm + b"\x12\x02\x18\x01" + b"\x1a" + varint(len(body)) + body))
 
 
 TEMPLATES = [
@@ -429,7 +488,28 @@ def jinjas(s):
     cases = [json.loads(line) for line in open(ROOT / "tests/data/jinja.jsonl")][1:]
     for i in range(0, len(cases), 32):  # those that fail would hide what follows
         s.put("jinja", f"language-{i // 32}", "".join(c["template"] for c in cases[i:i + 32] if c["text"] is not None)[:2500])
+    asked = "{{ x is %s }}"
+    s.put("jinja", "tests", "{% set x = 3 %}" + "".join(asked % t for t in (
+        "odd", "even", "divisibleby 3", "defined", "undefined", "none", "boolean", "false", "true", "integer", "float", "string", "mapping", "number",
+        "sequence", "iterable", "callable", "sameas 3", "in [3]", "eq 3", "ne 2", "gt 2", "ge 3", "lt 4", "le 3")) +
+        "{{ 'a' is lower }}{{ 'A' is upper }}{{ 'odd' is test }}{{ 'trim' is filter }}{{ 'a' is escaped }}")
+    if not s.small:
+        for i, c in enumerate(cases):
+            s.put("jinja", f"case-{i}", c["template"])
     s.files("jinja", "data/chat/jinja/*")
+
+
+def schemas(s):
+    """A schema, and behind a NUL a text that is valid."""
+    for name, schema, text in (
+            ("unique", {"type": "array", "uniqueItems": True, "items": {"enum": [1, "a", None, True, 2.5]}, "maxItems": 3}, [1, "a"]),
+            ("unique-consts", {"type": "array", "uniqueItems": True, "prefixItems": [{"const": 1}, {"enum": [1, 2]}], "items": False}, [1, 2]),
+            ("refs", {"$id": "http://x.y/a/b.json", "$defs": {"n~/ode": {"$anchor": "here", "type": "object", "properties": {"next": {"$ref": "#/$defs/n~0~1ode"}}},
+                      "of": {"$id": "../c/./d.json", "type": "integer"}}, "anyOf": [{"$ref": "#here"}, {"$ref": "../c/d.json"}, {"$ref": "http://x.y/c/d.json"}]},
+             {"next": {}}),
+            ("pointer", {"prefixItems": [{"type": "string"}, {"$ref": "#/prefixItems/0"}], "properties": {"a%b": {"type": "null"}},
+                         "anyOf": [{"$ref": "#/prefixItems/1"}, {"$ref": "#/properties/a%25b"}]}, "x")):
+        s.put("schema", name, json.dumps(schema).encode() + b"\0" + json.dumps(text).encode())
 
 
 def answers(s):
@@ -544,6 +624,7 @@ def main():
     chats(s)
     jinjas(s)
     answers(s)
+    schemas(s)
     goldens(s)
     options(s)
     laboratory(s)

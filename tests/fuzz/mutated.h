@@ -38,7 +38,8 @@ static inline void replay_mutated(const uint8_t *bytes, size_t n, int rounds)
 
 static int mutated_rounds;
 
-/* Every file of tests/fuzz/corpus/TARGET, changed so often. */
+/* Every file of tests/fuzz/corpus/TARGET, changed so often. One named seed-NAME is sound,
+ * but for a NAME with a dot. */
 static inline void the_corpus_changed_does_no_harm(void)
 {
     char folder[256], path[1024];
@@ -56,7 +57,8 @@ static inline void the_corpus_changed_does_no_harm(void)
             continue;
         int opened = small_run_opened;
         LLVMFuzzerTestOneInput(m.data, m.size);
-        CHECK(strncmp(entry->d_name, "seed-", 5) != 0 || small_run_opened > opened,
+        bool sound = strncmp(entry->d_name, "seed-", 5) == 0 && !strchr(entry->d_name, '.');
+        CHECK(!sound || small_run_opened > opened,
               "%s: expected a sound model, which opens", entry->d_name);
         replay_mutated(m.data, m.size, mutated_rounds);
         file_map_close(&m);

@@ -3,6 +3,7 @@
 #define SMALL_RUN_H
 
 #include "fuzz.h"
+#include "source/source.h"
 #include "tblock_tools.h"
 
 /* How many models opened, and how many computed a token. */
@@ -58,6 +59,21 @@ static inline void describe(const char *path, bool json)
     tblock_free(text);
 }
 
+/* Whatever opens has a hash, and a hash of samples. */
+static inline void hash_model(const char *path)
+{
+    Error  e = { 0 };
+    Source s;
+    char   hex[65];
+    if (!said(source_open(&s, path, &e), &e))
+        return;
+    if (s.has_weights) {
+        said(source_hash_check(&s, &e), &e);
+        claim(source_sample_hash(&s, hex, &e) && strlen(hex) == 64);
+    }
+    source_close(&s);
+}
+
 static inline void use_model(const char *path, const char *type)
 {
     Error               e = { 0 };
@@ -75,6 +91,8 @@ static inline void use_model(const char *path, const char *type)
     tblock_close(m);
     if (m && !type)
         describe(path, info.n_params % 2);
+    if (m && !type && info.n_params % 3 == 0)
+        hash_model(path);
 }
 
 #endif
