@@ -22,5 +22,5 @@ cp models/shakespeare.bin "$OUT/models/"
 cp -r tests/fuzz/corpus/hf "$OUT/tests/fuzz/corpus/"
 cp tests/data/models/llama3-e2e/tokenizer.json "$OUT/tests/data/models/llama3-e2e/"
 # what the images that run fuzzers do not have
-ldd "$OUT"/fuzz_* | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s)\.so' | sort -u |
+ldd "$OUT"/fuzz_* 2> /dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | grep -vE '/(libc|libm|libdl|librt|libpthread|libresolv|libgcc_s)\.so' | sort -u |
     xargs -r cp -L -t "$OUT/lib/"

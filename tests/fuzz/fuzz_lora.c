@@ -5,7 +5,10 @@
 #include "base/file.h"
 #include "fuzz.h"
 #include "memory_folder.h"
+#include "mutate_gguf.h"
 #include "tblock_tools.h"
+
+static int small_run_opened; /* how many adapters opened */
 
 static void put_model(void)
 {
@@ -70,6 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     tblock_model *m    = tblock_open(memory_folder(), NULL, &e);
     claim(m != NULL);
     if (said(tblock_lora_load(m, path, &number, &e), &e)) {
+        small_run_opened++;
         claim(number == 0 && strlen(tblock_lora_hash(m, 0)) == 64);
         claim(!tblock_output_apart(m, NULL, memory_path(gguf ? "adapter.gguf"
                                                              : "adapter_config.json"), &e));
@@ -80,7 +84,38 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     return 0;
 }
 
+/* The GGUF file, or one of the two files. */
+static size_t mutate_input(uint8_t *bytes, size_t n, size_t max)
+{
+    const uint8_t *end = n ? memchr(bytes, 0, n) : NULL;
+    if (n >= 4 && memcmp(bytes, "GGUF", 4) == 0)
+        return mutate_gguf(bytes, n, max);
+    if (!end)
+        return mutate_json(bytes, n, max);
+    size_t   first = (size_t)(end - bytes), at = draw(2) ? 0 : first + 1;
+    size_t   old = at ? n - at : first, room = old + 4096;
+    uint8_t *part = malloc(room);
+    if (!part)
+        return n;
+    memcpy(part, bytes + at, old);
+    size_t m = at ? mutate_safetensors(part, old, room) : mutate_json(part, old, room);
+    n = splice(bytes, n, max, at, old, part, m);
+    free(part);
+    return n;
+}
+
+#include "mutated.h"
+
 #ifndef FUZZER
-#include "replay.h"
-int main(int argc, char **argv) { return replay_main(argc, argv, "lora"); }
+int main(int argc, char **argv)
+{
+    if (replay_arguments(argc, argv))
+        return TEST_END();
+    replay_target  = "lora";
+    mutated_rounds = 100;
+    TEST_MAIN_ARGS(argc, argv);
+    TEST(the_corpus_does_no_harm);
+    TEST(the_corpus_changed_does_no_harm);
+    return TEST_END();
+}
 #endif

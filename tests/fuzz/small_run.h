@@ -6,8 +6,7 @@
 #include "source/source.h"
 #include "tblock_tools.h"
 
-/* How many models opened, and how many computed a token. */
-static int small_run_opened, small_run_computed;
+static int small_run_opened; /* how many models opened */
 
 static inline void encode_some(const tblock_model *m)
 {
@@ -43,7 +42,6 @@ static inline void decode_some(const tblock_model *m)
         tblock_item item = { 0, i, i % info.vocab_size, true };
         if (!said(tblock_decode(c, &item, 1, &e), &e))
             break;
-        small_run_computed += i == 0;
         (void)tblock_hash_floats(tblock_logits(c, 0), (size_t)info.vocab_size);
     }
     tblock_context_free(c);
