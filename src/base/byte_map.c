@@ -34,7 +34,8 @@ static inline uint64_t fold(uint64_t a, uint64_t b)
 static inline uint64_t load(const char *p, size_t n)
 {
     uint64_t v = 0;
-    memcpy(&v, p, n);
+    if (n) /* p may be NULL */
+        memcpy(&v, p, n);
     return v;
 }
 

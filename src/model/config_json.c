@@ -43,7 +43,7 @@ static const ConfigKey *find_key(const ConfigKey *keys, const char *name)
 static bool is_spelling(const char *names, const char *name)
 {
     size_t n = strlen(name);
-    for (const char *p = names ? strstr(names, name) : NULL; p; p = strstr(p + 1, name))
+    for (const char *p = names && n ? strstr(names, name) : NULL; p; p = strstr(p + 1, name))
         if ((p == names || p[-1] == '|') && (!p[n] || p[n] == '|'))
             return true;
     return false;
