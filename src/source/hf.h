@@ -123,8 +123,9 @@ bool hf_quant_tensor(const HfQuant *q, QuantPart part, const char *name, int64_t
                      QuantTensor *out);
 
 /* Sets type, read and read_from of a source whose parts are bound: n of each QuantPart that is
- * there, one after the other (zeros, order: NULL if not). rows, k: of each of the matrices. The
- * type is the smallest of ours that holds every weight exactly, at worst f32 (docs/convert.md). */
+ * there, one after the other (zeros, order: NULL if not). rows: of each of the matrices; they have
+ * k columns, or r's item_rows if it is transposed. The type is the smallest of ours that holds
+ * every weight exactly, at worst f32 (docs/convert.md). */
 bool hf_quant_source(Source *s, const HfQuant *q, RowSource *r, const SourcePart *const part[],
                      int n, int rows, Error *err);
 

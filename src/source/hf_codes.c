@@ -19,6 +19,7 @@ typedef struct Codes {
     int               rows, k;
     const SourcePart *part[QUANT_PARTS]; /* of the first matrix, then of the second ... */
     bool              even;              /* runs of 32 columns have one scale each */
+    bool              columns;           /* it is read by columns, and so as floats */
     WeightType        to;
 } Codes;
 
@@ -227,12 +228,27 @@ static void put_floats(const Codes *c, int m, size_t row, size_t first, int n, f
     }
 }
 
+/* One float of a matrix that is read by columns. */
+static void put_one(const Codes *c, int m, size_t row, size_t column, void *out)
+{
+    float  value[RUN];
+    bool   f8    = c->q.form == QUANT_FP8 || c->q.form == QUANT_FLOAT;
+    size_t first = f8 ? column : column / RUN * RUN, i = column - first;
+    put_floats(c, m, row, first, (int)i + 1, value);
+    elements_from_f32(c->to, out, &value[i], 1);
+}
+
 static void read_codes(const void *from, int m, size_t first, size_t n, void *out)
 {
     const Codes *c = from;
     size_t       k = (size_t)c->k, row = first / k;
     int          code[RUN];
     float        value[RUN];
+    if (c->columns) {
+        assert(n == 1);
+        put_one(c, m, row, first % k, out);
+        return;
+    }
     assert(n == k && first % k == 0);
     (void)n;
     for (size_t col = 0; col < k; col += RUN) {
@@ -335,7 +351,7 @@ static bool choose_type(Codes *c, int n, Error *err)
         return false;
     int low = (c->q.form == QUANT_INT ? -128 : 0) - most,
         high = (c->q.form == QUANT_INT ? 127 : codes - 1) - least;
-    if (c->even && low >= -128 && high <= 127 && all_scales(c, n, false))
+    if (c->even && !c->columns && low >= -128 && high <= 127 && all_scales(c, n, false))
         c->to = low >= -8 && high <= 7 ? WT_Q4_0 : WT_Q8_0;
     return true;
 }
@@ -346,7 +362,8 @@ bool hf_quant_source(Source *s, const HfQuant *q, RowSource *r, const SourcePart
     Codes *c = source_alloc(s, sizeof *c, err);
     if (!c)
         return false;
-    *c = (Codes){ .q = *q, .rows = rows, .k = r->k };
+    *c = (Codes){ .q = *q, .rows = rows, .k = r->transposed ? r->item_rows : r->k,
+                  .columns = r->transposed };
     memcpy(c->part, part, sizeof c->part);
     if (!choose_type(c, n, err))
         return false;

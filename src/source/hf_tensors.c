@@ -478,6 +478,7 @@ static bool bind_quant(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
 {
     const HfQuant    *q = &b->h->quant;
     const SourcePart *part[QUANT_PARTS] = { NULL };
+    const int         k = t->lies & (IN_UK | IN_UV) ? b->c->kv_lora : s->k;
     int64_t           rows = hf_fused_rows(b->c, t->lies, s->rows, r);
     char              name[NAME_BYTES];
     QuantTensor       want;
@@ -487,32 +488,34 @@ static bool bind_quant(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
     r->n_parts = 0;
     for (QuantPart kind = QUANT_CODES; kind < QUANT_PARTS; kind++) {
         fill_in(b, t->name, s->layer, 0, false, name);
-        if (!hf_quant_tensor(q, kind, name, rows, s->k, &want)
+        if (!hf_quant_tensor(q, kind, name, rows, k, &want)
             || (want.optional && !find(b, want.name)))
             continue;
         part[kind] = &r->part[r->n_parts];
         for (int i = 0; i < n; i++, r->n_parts++) {
             fill_in(b, t->name, s->layer, i, false, name);
-            hf_quant_tensor(q, kind, name, rows, s->k, &want);
+            hf_quant_tensor(q, kind, name, rows, k, &want);
             if (!bind_quant_part(b, s, &want, &r->part[r->n_parts])
-                || (kind == QUANT_SHAPE
-                    && !check_quant_shape(b, &r->part[r->n_parts], rows, s->k)))
+                || (kind == QUANT_SHAPE && !check_quant_shape(b, &r->part[r->n_parts], rows, k)))
                 return false;
             skip_activations(b, name);
         }
     }
-    r->name = r->part[0].t->name;
+    r->name       = r->part[0].t->name;
+    r->transposed = t->lies & TRANSPOSED;
     return hf_quant_source(b->s, q, r, part, n, (int)rows, b->err);
 }
 
-/* Is this matrix quantized? Then its first tensor is. Only whole matrices, stored by rows, can
- * be. */
+/* Is this matrix quantized? Then its first tensor is. Only whole matrices, stored by rows, can be,
+ * and kv_b_proj, whose rows are those of two of ours. */
 static bool is_quant(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int n)
 {
     char name[NAME_BYTES];
     fill_in(b, t->name, s->layer, 0, false, name);
-    return s->k && !s->bias && (s->stack == 1 || n > 1) && !(t->lies & TRANSPOSED)
-        && !strstr(t->name, "{h}") && find_codes(b, name);
+    return s->k && !s->bias
+        && (t->lies & (IN_UK | IN_UV)
+            || ((s->stack == 1 || n > 1) && !(t->lies & TRANSPOSED) && !strstr(t->name, "{h}")))
+        && find_codes(b, name);
 }
 
 /* From A_log, which has been bound. */

@@ -154,13 +154,15 @@ def folders(fixture, form):
     key, narrow, wide = WIDER.get(fixture, (None, 0, 0))
 
     def quantized(t):
-        for name in [n for n, (_, bits) in t.items() if linear(n, bits)]:
+        for name in made:
             parts = made[name][0]
             del t[name]
+            t.pop(name + "_scale_inv", None)
             t.update({name[:-6] + part: tensor for part, tensor in parts.items()})
 
     def plain(t):
         for name in made:
+            t.pop(name + "_scale_inv", None)
             t[name] = ("F32", made[name][1].astype("<f4").view("<u4"))
     source, rng = harness.source_tensors(need(MODELS, fixture)), np.random.default_rng(7)
     made = {n: form(rng, *(wide if d == narrow else d for d in bits.shape)) for n, (_, bits) in source.items() if linear(n, bits)}
@@ -261,12 +263,26 @@ def test_fused_rows_pairs_and_experts():
                 check(fixture, form)
 
 
+def test_latent_attention():
+    """The rows of kv_b_proj are those of two matrices, of which one is read by columns."""
+    for form in (*(Form({**FP8, "weight_block_size": block}, "f32", "F32") for block in ([5, 3], [7, 24], [128, 128])),
+                 Form({**FP8, "scale_fmt": "ue8m0"}, "bf16", "F8_E8M0", power=True), Form(ct("int-quantized", 8, strategy="channel"), "q8_0", "BF16"),
+                 Form(ct("pack-quantized", 3, strategy="channel"), "q4_0", "BF16"),
+                 Form(ct("pack-quantized", 4, strategy="channel", symmetric=False), "q8_0", "BF16"),
+                 Form({**GPTQ, "bits": 3, "group_size": 8, "desc_act": True}, "f32", order=True), Form({**AWQ, "group_size": -1}, "q8_0")):
+        check("deepseek-v3-fp8", form)
+    m = converted(next(folders("deepseek-v3-fp8", Form({**AWQ, "group_size": -1}, "q8_0"))))
+    assert (m.meta["type.layers.0.w_uv"], m.header["layers.0.w_uk"]["dtype"]) == ("q8_0", "F32")
+
+
 def test_logits_of_kept_types_are_those_of_floats():
-    for form in (Form(FP8, "f32", "F32"), Form(AWQ, "q8_0"), Form(ct("pack-quantized"), "q4_0", "BF16"),
-                 Form({**FP8, "scale_fmt": "ue8m0"}, "bf16", "F32", power=True)):
+    for fixture, form in (("llama-gqa", Form(FP8, "f32", "F32")), ("llama-gqa", Form(AWQ, "q8_0")),
+                          ("llama-gqa", Form(ct("pack-quantized"), "q4_0", "BF16")),
+                          ("llama-gqa", Form({**FP8, "scale_fmt": "ue8m0"}, "bf16", "F32", power=True)),
+                          ("deepseek-v3-fp8", Form(ct("int-quantized", 8, strategy="channel"), "q8_0", "BF16"))):
         answers = []
-        for folder in folders("llama-gqa", form):
-            done = harness.tblock("logits", folder, "--ids", "1,5,9,200,3", "--math", "f32", "--kv-type", "f32", "-o", temp("logits.safetensors"))
+        for folder in folders(fixture, form):
+            done = harness.tblock("logits", folder, "--ids", "1,5,9,20,3", "--math", "f32", "--kv-type", "f32", "-o", temp("logits.safetensors"))
             assert done.returncode == 0, done.stderr
             answers.append(harness.read_safetensors(temp("logits.safetensors"))["logits"][1].tobytes())
         assert answers[0] == answers[1], form.config
@@ -291,7 +307,7 @@ def test_the_hash_of_the_weights_covers_their_scales():
 
 
 def test_recorded_folders_give_their_logits():
-    for name in ("qwen3-fp8", "llama-ct-fp8", "llama-ct-w8a8", "llama-ct-w4a16", "qwen2-gptq", "llama-awq"):
+    for name in ("qwen3-fp8", "llama-ct-fp8", "llama-ct-w8a8", "llama-ct-w4a16", "qwen2-gptq", "llama-awq", "deepseek-v3-fp8"):
         with if_there():
             folder = need(MODELS, name)
             tolerance = json.load(open(os.path.join(folder, "golden.json")))["suggested_tolerance"]

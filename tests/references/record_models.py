@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Record what PyTorch and transformers compute for small models of random weights: tests/data/models/lfm2, lfm2-odd, lfm2-moe,
-qwen3-next, qwen3-5, deepseek-v2, cohere2 and exaone4-full.
+qwen3-next, qwen3-5, deepseek-v2, cohere2, exaone4-full and deepseek-v3-fp8.
 
     record_models.py [NAME...]   writes config.json, model.safetensors, golden.safetensors (float64, stored as F32) and golden.json
                                  of each
@@ -9,8 +9,8 @@ lfm2 has the keys of published folders, lfm2-odd those of the configuration clas
 lfm2-moe experts, one by one as published folders have them. qwen3-next has the keys and tensors of published folders,
 qwen3-5 is the text part of one, with biases and sizes that fill no vector. deepseek-v2 chooses experts by groups, and its norms have
 another eps than those of the latents. cohere2 has layers with a window, which rotate, and without. exaone4-full is as
-transformers saves one without windows.
-Needs torch and transformers (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
+transformers saves one without windows. deepseek-v3-fp8 has linear layers in FP8 as published ones, with blocks that end inside of heads.
+Needs torch and transformers, of deepseek-v3-fp8 also accelerate (live.sh makes an environment with them). Tolerance: 8 times what torch's own float32 loses, at
 least 4e-6 of the largest logit.
 """
 import importlib.metadata
@@ -79,8 +79,19 @@ MODELS = {
                      "rope_parameters": {"factor": 16.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
                                          "original_max_position_embeddings": 64, "rope_theta": 10000.0, "rope_type": "llama3"},
                      "sliding_window": None, "sliding_window_pattern": 0, "tie_word_embeddings": False},
+    "deepseek-v3-fp8": {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "attention_bias": False, "attention_dropout": 0.0,
+                        "ep_size": 1, "first_k_dense_replace": 1, "hidden_act": "silu", "hidden_size": 16, "intermediate_size": 24,
+                        "kv_lora_rank": 32, "moe_intermediate_size": 8, "moe_layer_freq": 1, "n_group": 2, "n_routed_experts": 4,
+                        "n_shared_experts": 1, "norm_topk_prob": True, "num_attention_heads": 4, "num_experts_per_tok": 2,
+                        "num_hidden_layers": 2, "num_key_value_heads": 4, "q_lora_rank": 16, "qk_nope_head_dim": 6, "qk_rope_head_dim": 8,
+                        "quantization_config": {"activation_scheme": "dynamic", "fmt": "e4m3", "quant_method": "fp8", "weight_block_size": [8, 8]},
+                        "rms_norm_eps": 1e-06,
+                        "rope_scaling": {"beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+                                         "original_max_position_embeddings": 16, "type": "yarn"},
+                        "rope_theta": 10000, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "tie_word_embeddings": False,
+                        "topk_group": 1, "topk_method": "noaux_tc", "v_head_dim": 8},
 }
-EXPERTS = {"deepseek_v2": ("gate_proj", "up_proj", "down_proj"), "lfm2_moe": ("w1", "w3", "w2"), "qwen3_next": ("gate_proj", "up_proj", "down_proj")}
+EXPERTS = {"deepseek_v2": ("gate_proj", "up_proj", "down_proj"), "deepseek_v3": ("gate_proj", "up_proj", "down_proj"), "lfm2_moe": ("w1", "w3", "w2"), "qwen3_next": ("gate_proj", "up_proj", "down_proj")}
 LENGTHS, N_GREEDY, HIDDEN = (1, 7, 40), 24, 1
 
 
@@ -94,7 +105,7 @@ def weights(config, seed):
     model, g = transformers.AutoModelForCausalLM.from_config(config), torch.Generator().manual_seed(seed)
     out = {}
     less_one = config.model_type.startswith("qwen3")  # norms are stored as w - 1
-    choice = [(name, b) for name, b in model.named_buffers() if name.endswith("expert_bias")]
+    choice = [(name, b) for name, b in model.named_buffers() if name.endswith(("expert_bias", "correction_bias"))]
     for name, p in [*model.named_parameters(), *choice]:
         r = torch.randn(p.shape, generator=g)
         spread = 0.2 if "norm" in name else 0.3 if p.ndim == 1 else 0.5 if "embed" in name else 1.5 / p.shape[-1] ** 0.5
@@ -109,6 +120,18 @@ def weights(config, seed):
         else:
             out[name] = w
     return out
+
+
+def in_blocks(tensors, config):
+    """Linear layers as published folders in FP8 have them: the largest of each block is 448, the end of e4m3."""
+    rows, columns = config.quantization_config["weight_block_size"]
+    for name in [n for n in tensors if n.endswith(".weight") and "_proj" in n]:
+        w = tensors[name].float()
+        blocks = w.reshape(w.shape[0] // rows, rows, w.shape[1] // columns, columns)
+        scales = blocks.abs().amax((1, 3)) / 448
+        tensors[name] = (blocks / scales[:, None, :, None]).reshape(w.shape).to(torch.float8_e4m3fn)
+        tensors[name + "_scale_inv"] = scales
+    return tensors
 
 
 def hidden_states(model, ids):
@@ -145,7 +168,9 @@ def record(name, seed):
     folder = OUT / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps({**COMMON, **MODELS[name]}, indent=1) + "\n")
-    save_file(weights(transformers.AutoConfig.from_pretrained(folder), seed), folder / "model.safetensors", {"format": "pt"})
+    config = transformers.AutoConfig.from_pretrained(folder)
+    tensors = weights(config, seed)
+    save_file(in_blocks(tensors, config) if name.endswith("fp8") else tensors, folder / "model.safetensors", {"format": "pt"})
     wide, plain = load(folder, torch.float64), load(folder, torch.float32)
     g, tensors, sequences, error, largest = torch.Generator().manual_seed(seed + 1), {}, [], 0.0, 0.0
     for i, n in enumerate(LENGTHS):
