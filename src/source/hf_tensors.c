@@ -403,7 +403,10 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
         NamedTensor *n = find(b, name);
         if (!n)
             return missing(b, s, name, &want);
-        if (s->k % 32 != 0 || !fits(b, s, n->t, &want))
+        if (s->k % 32 != 0)
+            return fail(b->err, INPUT, "%s: tensor %s: expected rows of whole blocks of 32, found "
+                                       "rows of %d in the config", n->file->map.path, name, s->k);
+        if (!fits(b, s, n->t, &want))
             return misshaped(b, s, n, &want);
         if (n->t->dtype != DT_U8)
             return fail(b->err, INPUT, "%s: tensor %s: expected U8, found %s", n->file->map.path,

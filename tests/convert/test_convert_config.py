@@ -93,7 +93,8 @@ def test_what_may_change_the_result_is_refused_by_name():
     case({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor", "no such key")
     case({"rope_scaling": 3}, "rope_scaling", "an object or null")
     case({"rope_parameters": {"rope_type": "default", "rope_theta": 7.0}}, "rope_theta", "7", "10000")
-    case({"rope_parameters": {"full_attention": {"rope_theta": 1.0}}}, "rope_parameters", "full_attention")
+    for value in ({"rope_theta": 1.0}, ["x"], "x", 1):
+        case({"rope_parameters": {"full_attention": value}}, "rope_parameters", "one set of values", "full_attention")
     case({"sliding_window": 4096}, "'sliding_window'", "unknown")
     case({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types[1]", "sliding_attention")
     case({"layer_types": ["full_attention"]}, "layer_types", "2 entries", "1")

@@ -604,6 +604,8 @@ def test_mxfp4_experts_keep_their_bits():
             refused(edited("gpt-oss-mxfp4", tensors=lambda t: t.pop(name + "gate_up_proj" + lost)), "gate_up_proj", "no such tensor")
         shorter = lambda t: t.update({name + "down_proj_scales": ("U8", t[name + "down_proj_scales"][1][:, :, :2])})  # noqa: E731
         refused(edited("gpt-oss-mxfp4", tensors=shorter), "down_proj_scales", "[4, 64, 3]", "[4, 64, 2]")
+        wider = lambda t: t.update({n: (kind, np.resize(bits, (4, 224) + bits.shape[2:])) for n, (kind, bits) in t.items() if "gate_up" in n})  # noqa: E731
+        refused(edited("gpt-oss-mxfp4", config={"intermediate_size": 112}, tensors=wider), "down_proj_blocks", "whole blocks of 32", "112")
         other = lambda t: t.update({name + "down_proj_blocks": ("I8", t[name + "down_proj_blocks"][1].view("<i1"))})  # noqa: E731
         refused(edited("gpt-oss-mxfp4", tensors=other), "down_proj_blocks", "expected U8", "I8")
         refused(edited("gpt-oss-mxfp4", config={"quantization_config": {"quant_method": "fp8"}}), "quantization_config", "fp8")
