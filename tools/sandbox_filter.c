@@ -29,9 +29,11 @@
 static const int allowed[] = {
     SCMP_SYS(read), SCMP_SYS(readv), SCMP_SYS(pread64), SCMP_SYS(write), SCMP_SYS(writev),
     SCMP_SYS(pwrite64), SCMP_SYS(lseek), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
+    SCMP_SYS(ftruncate),
     SCMP_SYS(close), SCMP_SYS(fstat), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(select),
     SCMP_SYS(pselect6),
-    SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk), SCMP_SYS(munlock),
+    SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(madvise), SCMP_SYS(brk),
+    SCMP_SYS(mlock), SCMP_SYS(munlock),
     SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq), SCMP_SYS(gettid), SCMP_SYS(getpid),
     SCMP_SYS(sched_yield),
     SCMP_SYS(getcpu),

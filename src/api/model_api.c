@@ -214,6 +214,13 @@ bool tblock_output_apart(const tblock_model *m, const char *path, const char *ou
     return m ? model_check_apart(m, output, err) : source_path_apart(path, output, err);
 }
 
+bool tblock_hold(const char *path, int what, tblock_error *err)
+{
+    return what == TBLOCK_HOLD_MODEL
+        ? source_hold(path, err)
+        : file_hold(path, what == TBLOCK_HOLD_FILE ? HOLD_FILE : HOLD_PLACE, err);
+}
+
 const char *tblock_mapped_file(const void *address) { return file_mapped_at(address); }
 
 void tblock_model_describe(const tblock_model *m, tblock_model_info *out)

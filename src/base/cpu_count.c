@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
+
 /* Reads the first n - 1 bytes of a small file of /sys or /proc. */
 static bool read_small(const char *path, char *text, size_t n)
 {
-    FILE *f = fopen(path, "re");
+    FILE *f = file_of_system(path);
     if (!f)
         return false;
     size_t got = fread(text, 1, n - 1, f);

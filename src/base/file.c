@@ -57,7 +57,7 @@ int file_descriptor(const char *path)
 
 /* fstat by its own system call. Some C libraries use newfstatat with an empty path, which our
  * sandbox refuses: a seccomp filter cannot see that the path is empty. */
-static int look_at(int fd, struct stat *st)
+int file_fstat(int fd, struct stat *st)
 {
 #if defined(__LP64__) && defined(SYS_fstat)
     *st = (struct stat){ 0 };
@@ -84,7 +84,7 @@ static bool cannot_open(const char *path, Error *err)
 
 static int open_any(const char *path, int flags, Error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+    int fd = file_open(path, flags);
     if (fd < 0)
         cannot_open(path, err);
     return fd;
@@ -111,14 +111,14 @@ static bool check_regular(const struct stat *st, const char *path, Error *err)
 static int open_regular(const char *path, Error *err)
 {
     struct stat st;
-    if (stat(path, &st) == 0 && !check_regular(&st, path, err))
+    if (file_stat(path, &st) == 0 && !check_regular(&st, path, err))
         return -1;
     return open_any(path, O_NONBLOCK, err);
 }
 
 static bool is_regular(int fd, const char *path, struct stat *st, Error *err)
 {
-    if (look_at(fd, st) != 0)
+    if (file_fstat(fd, st) != 0)
         return fail(err, SYSTEM, "%s: cannot read: %s", path, strerror(errno));
     return check_regular(st, path, err);
 }
@@ -169,10 +169,11 @@ static bool map_fd(FileMap *f, int fd, const char *path, bool writable, Error *e
     struct stat st;
     if (!is_regular(fd, path, &st, err))
         return false;
-    Mapped *list = malloc(sizeof *list + strlen(path) + 1);
+    size_t  n    = strlen(path) + 1;
+    Mapped *list = malloc(sizeof *list + n);
     if (!list)
         return no_memory(path, err);
-    FileMap m = { .path = strcpy(list->path, path), .size = (size_t)st.st_size };
+    FileMap m = { .path = memcpy(list->path, path, n), .size = (size_t)st.st_size };
     if (m.size) {
         void *data = writable
             ? mmap(NULL, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, fd, 0)
@@ -567,7 +568,7 @@ bool out_file_room(const OutFile *f, size_t n_bytes, size_t n_stored, Error *err
 {
     struct stat    st;
     struct statvfs fs;
-    bool known = look_at(f->fd, &st) == 0 && S_ISREG(st.st_mode) && fstatvfs(f->fd, &fs) == 0;
+    bool known = file_fstat(f->fd, &st) == 0 && S_ISREG(st.st_mode) && fstatvfs(f->fd, &fs) == 0;
     return !known || check_room(f->path, &fs, n_bytes, n_stored, err);
 }
 
@@ -605,7 +606,7 @@ static bool is_fresh(int fd)
 {
     struct stat st;
     int         flags = fcntl(fd, F_GETFL);
-    return flags >= 0 && !(flags & O_APPEND) && look_at(fd, &st) == 0 && S_ISREG(st.st_mode)
+    return flags >= 0 && !(flags & O_APPEND) && file_fstat(fd, &st) == 0 && S_ISREG(st.st_mode)
         && lseek(fd, 0, SEEK_CUR) == 0;
 }
 

@@ -3,6 +3,8 @@
 #define BASE_FILE_H
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include "base/error.h"
 
@@ -33,6 +35,31 @@ bool path_in(const char *place, const char *name, char out[PATH_BYTES]);
 /* The same, and does that file exist? */
 bool path_there(const char *place, const char *name, char out[PATH_BYTES]);
 
+/* ---- hold.c ---------------------------------------------------------------------------------- */
+
+/* Files that are opened before a process gives up opening, and read afterwards by their names. */
+
+/* HOLD_PLACE: remembers what stat says, for path_same_file; HOLD_FILE: opens a regular file too;
+ * HOLD_TEXT: opens any kind, and waits for the writer of a FIFO. */
+typedef enum FileHold { HOLD_PLACE, HOLD_FILE, HOLD_TEXT } FileHold;
+
+/* Holds what is at this path until the process ends. That nothing is there, or cannot be opened, is
+ * remembered too: whoever reads it is told. Fails without memory. Call these two while there is one
+ * thread, and file_hold_system before a sandbox: it remembers what /proc and /sys say of processors
+ * and memory. */
+bool  file_hold(const char *path, FileHold how, Error *err);
+void  file_hold_system(void);
+
+/* open (for reading), stat, "does lstat find it?" and fopen for reading of a file of /proc or /sys:
+ * of what is held if it is, else by the system. Descriptors begin at byte 0. */
+int   file_open(const char *path, int flags);
+int   file_stat(const char *path, struct stat *st);
+bool  file_is_there(const char *path);
+FILE *file_of_system(const char *path);
+
+/* The path of an open held file that is this one, under whatever name. NULL: none. */
+const char *file_held_like(const char *path);
+
 /* ---- file.c ---------------------------------------------------------------------------------- */
 
 /* Input files as mappings, and output files that appear complete or not at all. */
@@ -50,6 +77,8 @@ int file_descriptor(const char *path);
 /* Of the errno of a failed open or read: INPUT if the name leads to no file, for any other refusal
  * (EMFILE, EIO, EACCES ...) SYSTEM. */
 int file_status(int error);
+
+int file_fstat(int fd, struct stat *st); /* fstat, also in a sandbox */
 
 const char *file_kind(mode_t mode); /* "a directory", "a FIFO", ... */
 

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 bool array_grow(void *array, size_t *cap, size_t n, size_t size)
 {
     void  *old, *grown;
@@ -35,7 +37,7 @@ static double number_in(const char *path, const char *format)
 {
     char     line[256];
     uint64_t x = 0;
-    FILE    *f = fopen(path, "re");
+    FILE    *f = file_of_system(path);
     while (f && fgets(line, sizeof line, f) && sscanf(line, format, &x) != 1)
         x = 0;
     if (f)

@@ -9,14 +9,13 @@
 
 bool path_exists(const char *path)
 {
-    struct stat st;
-    return lstat(path, &st) == 0;
+    return file_is_there(path);
 }
 
 bool path_is_folder(const char *path)
 {
     struct stat st;
-    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    return file_stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
 const char *path_name(const char *path)
@@ -33,7 +32,7 @@ bool path_ends(const char *path, const char *end)
 
 static int look_at(const char *path, struct stat *st)
 {
-    return strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, st) : stat(path, st);
+    return strcmp(path, "-") == 0 ? file_fstat(STDIN_FILENO, st) : file_stat(path, st);
 }
 
 /* Where a file that does not exist yet would be: its folder and its name. False if the folder
@@ -45,7 +44,7 @@ static bool place_of(const char *path, struct stat *folder, const char **name)
     int         n = slash ? snprintf(text, sizeof text, "%.*s", (int)(slash - path) + 1, path)
                           : snprintf(text, sizeof text, ".");
     *name = slash ? slash + 1 : path;
-    return n < PATH_BYTES && stat(text, folder) == 0;
+    return n < PATH_BYTES && file_stat(text, folder) == 0;
 }
 
 bool path_same_file(const char *a, const char *b)

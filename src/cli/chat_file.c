@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "base/json.h"
 
 enum { MOST_TEMPLATE = INPUT_MB, MOST_TOOLS = 16 * INPUT_MB };
@@ -64,7 +64,7 @@ bool template_read(const char *format, TextOut *text, const char **out, tblock_e
     *out = format;
     if (!format || is_known(format))
         return true;
-    if (strcmp(format, "-") != 0 && access(format, F_OK) != 0)
+    if (strcmp(format, "-") != 0 && !path_exists(format))
         return unknown(format, err);
     if (!input_read(format, MOST_TEMPLATE, text, err) || !text_out_add(text, "", 1, err))
         return false;

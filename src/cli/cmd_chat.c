@@ -257,12 +257,6 @@ static bool converse(Chat *c, tblock_error *err)
 {
     TextOut typed = { 0 };
     bool  good = true, quiet = c->args->general.quiet;
-    bool  sandbox = c->args->compute.sandbox;
-    c->lines = chat_lines_open(!c->args->no_history && !sandbox, err);
-    if (!c->lines || !guarded_enter(sandbox, NULL, 0, -1, err)) {
-        chat_lines_close(c->lines);
-        return false;
-    }
     interrupt_catch_each();
     cli_note(quiet, "chat template: %s; context of %d tokens; /help lists commands, Ctrl-D ends",
              c->session.format.name, c->session.computing.n_ctx);
@@ -282,7 +276,6 @@ static bool converse(Chat *c, tblock_error *err)
         }
     }
     free(typed.text);
-    chat_lines_close(c->lines);
     return good;
 }
 
@@ -314,7 +307,7 @@ static bool answer_message(Chat *c, tblock_error *err)
 /* Answers once; only the answer goes to standard output. */
 static bool answer_once(Chat *c, tblock_error *err)
 {
-    if (!guarded_enter(c->args->compute.sandbox, NULL, 0, -1, err) || !answer_message(c, err))
+    if (!answer_message(c, err))
         return false;
     if (output_is_terminal())
         output_write("\n", 1);
@@ -339,6 +332,19 @@ static bool load_messages(Chat *c, tblock_error *err)
                                                  "answer or none", c->args->messages)));
 }
 
+/* With --sandbox nothing is read outside of it. */
+static bool enter(Chat *c, bool once, tblock_error *err)
+{
+    const ChatArgs   *a       = c->args;
+    const bool        sandbox = a->compute.sandbox;
+    const char *const named[] = { a->messages, a->chat.format, a->chat.tools, a->constraint.schema,
+                                  a->constraint.grammar };
+    return guarded_model(a->model, &a->compute, &a->draft, err)
+        && guarded_named(named, sizeof named / sizeof *named, sandbox, err)
+        && (once || (c->lines = chat_lines_open(!a->no_history && !sandbox, err)) != NULL)
+        && guarded_enter(sandbox, NULL, 0, -1, err);
+}
+
 static bool converse_with(Chat *c, tblock_error *err)
 {
     const ChatArgs *a = c->args;
@@ -352,10 +358,11 @@ static bool converse_with(Chat *c, tblock_error *err)
                           .draft = &a->draft,
                           .compute = &a->compute };
     bool once = a->messages || isatty(STDIN_FILENO) != 1;
-    bool good = session_open(&c->session, &o, err) && load_messages(c, err)
+    bool good = enter(c, once, err) && session_open(&c->session, &o, err) && load_messages(c, err)
         && (!a->system || session_system(&c->session, a->system, err));
     good = good && (once ? answer_once(c, err) : converse(c, err));
     session_close(&c->session);
+    chat_lines_close(c->lines);
     return good;
 }
 
@@ -388,7 +395,8 @@ static bool show_messages(const ChatArgs *a, const tblock_chat *c, tblock_error 
 
 static bool show_prompt(const ChatArgs *a, tblock_error *err)
 {
-    tblock_model *model = tblock_open(a->model, NULL, err);
+    tblock_model *model = enter(&(Chat){ .args = a }, true, err) ? tblock_open(a->model, NULL, err)
+                                                                 : NULL;
     tblock_chat  *c = model ? template_open(model, &a->chat, err) : NULL;
     bool          good = c && show_messages(a, c, err);
     tblock_chat_free(c);

@@ -14,19 +14,21 @@ static bool logits(void *args, tblock_error *err)
     const LogitsArgs *a = args;
     Prompt            prompt = { 0 };
     tblock_context   *c = NULL;
-    tblock_model     *m = compute_open(a->model, &a->compute, err);
+    tblock_model     *m = NULL;
     bool              quiet = a->general.quiet;
     tblock_logits_options o = { .last = a->last,
                                 .hidden = a->hidden,
                                 .progress = progress_advance };
     Guarded           out = { 0 };
 
-    bool good = m
+    bool good = guarded_model(a->model, &a->compute, NULL, err)
+        && guarded_named(&a->prompt.file, 1, a->compute.sandbox, err)
+        && guarded_output(&out, a->out, a->compute.sandbox, err)
+        && guarded_enter(a->compute.sandbox, &out, 1, -1, err)
+        && (m = compute_open(a->model, &a->compute, err)) != NULL
         && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err)
         && prompt_read(&prompt, &a->prompt, m, a->model, quiet, err)
-        && (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL
-        && guarded_output(&out, a->out, a->compute.sandbox, err)
-        && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
+        && (c = compute_context(m, a->model, &a->compute, quiet, err)) != NULL;
     if (good) {
         progress_show("computing logits", 0);
         good = tblock_logits_write(c, prompt.ids, prompt.n, out.path, &o, err);

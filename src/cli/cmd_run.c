@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,19 +101,26 @@ static bool check_save(const char *path, const char *option, tblock_error *err)
     return good || fail(err, TBLOCK_SYSTEM, "%s %s: %s", option, path, strerror(errno));
 }
 
-/* No two outputs are one file, and none replaces an input. */
-static bool check_outputs(const Running *r, tblock_error *err)
+/* No two outputs are one file. */
+static bool outputs_differ(const RunArgs *a, tblock_error *err)
 {
-    const RunArgs *a        = r->args;
-    const char    *prompt   = prompt_file(&a->prompt);
-    const char    *output[] = { a->trace, a->save_state, a->receipt };
-    const char    *name[]   = { "--trace", "--save-state", "--receipt" };
+    const char *output[] = { a->trace, a->save_state, a->receipt };
+    const char *name[]   = { "--trace", "--save-state", "--receipt" };
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < i; j++)
             if (output[i] && output[j]
                 && (strcmp(output[i], output[j]) == 0 || path_same_file(output[i], output[j])))
                 return fail(err, TBLOCK_USAGE, "%s and %s: expected two files, found %s for both",
                             name[j], name[i], output[j]);
+    return true;
+}
+
+/* None replaces an input. */
+static bool check_outputs(const Running *r, tblock_error *err)
+{
+    const RunArgs *a        = r->args;
+    const char    *prompt   = prompt_file(&a->prompt);
+    const char    *output[] = { a->trace, a->save_state, a->receipt };
     /* a state may replace the one that it goes on from, which has been read then */
     for (int i = 0; r->drafting.model && i < 3; i++)
         if (!output_apart(output[i], r->drafting.model, &(Inputs){ .model = a->draft.by }, err))
@@ -194,13 +202,38 @@ static bool read_prompt(Running *r, tblock_error *err)
 static bool open_trace(Running *r, tblock_error *err)
 {
     const char *path = r->args->trace;
-    if (!path)
+    if (!path || r->trace)
         return true;
-    r->trace = fopen(path, "we");
+    int fd   = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    r->trace = fd >= 0 ? fdopen(fd, "w") : NULL;
     if (!r->trace)
         return fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
     setvbuf(r->trace, NULL, _IOLBF, 0);
     return true;
+}
+
+/* Once it is known to be no input, which in the sandbox it is later than opened. */
+static bool empty_trace(Running *r, tblock_error *err)
+{
+    struct stat st;
+    return !r->trace || file_fstat(fileno(r->trace), &st) != 0 || !S_ISREG(st.st_mode)
+        || ftruncate(fileno(r->trace), 0) == 0
+        || fail(err, TBLOCK_SYSTEM, "%s: %s", r->args->trace, strerror(errno));
+}
+
+/* With --sandbox nothing is read outside of it. */
+static bool enter(Running *r, tblock_error *err)
+{
+    const RunArgs    *a       = r->args;
+    const bool        sandbox = a->compute.sandbox;
+    const char *const named[] = { a->prompt.file, a->load_state, a->constraint.schema,
+                                  a->constraint.grammar };
+    return outputs_differ(a, err) && guarded_model(a->model, &a->compute, &a->draft, err)
+        && guarded_named(named, sizeof named / sizeof *named, sandbox, err)
+        && guarded_place(a->trace, sandbox, err) && (!sandbox || open_trace(r, err))
+        && guarded_output(&r->out[OUT_STATE], a->save_state, sandbox, err)
+        && guarded_output(&r->out[OUT_RECEIPT], a->receipt, sandbox, err)
+        && guarded_enter(sandbox, r->out, N_OUTPUTS, r->trace ? fileno(r->trace) : -1, err);
 }
 
 static bool close_trace(Running *r, tblock_error *err)
@@ -394,11 +427,9 @@ static bool run(void *args, tblock_error *err)
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
     Running      r     = { .args = a, .stats = stats };
     bool     good  = check_save(a->save_state, "--save-state", err)
-        && check_save(a->receipt, "--receipt", err) && load(&r, err) && check_outputs(&r, err)
-        && read_prompt(&r, err) && open_trace(&r, err);
-    good = good && guarded_output(&r.out[OUT_STATE], a->save_state, a->compute.sandbox, err)
-        && guarded_output(&r.out[OUT_RECEIPT], a->receipt, a->compute.sandbox, err)
-        && guarded_enter(a->compute.sandbox, r.out, N_OUTPUTS, r.trace ? fileno(r.trace) : -1, err);
+        && check_save(a->receipt, "--receipt", err) && enter(&r, err) && load(&r, err)
+        && check_outputs(&r, err) && read_prompt(&r, err) && open_trace(&r, err)
+        && empty_trace(&r, err);
     if (good) {
         interrupt_catch();
         good = go_on(&r, err);

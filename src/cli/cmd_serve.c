@@ -63,8 +63,13 @@ static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_er
     return *n_keys || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path);
 }
 
-/* Models and keys are read, and the socket is there: nothing needs to be opened any more. */
-static bool enter_sandbox(int fd, tblock_error *err) { return sandbox_enter(&fd, 1, true, err); }
+/* With --sandbox the model is read in it. Keys are read before: they are the user's own. */
+static bool enter(const ServeArgs *a, ServeOptions *o, tblock_error *err)
+{
+    return !a->compute.sandbox
+        || (guarded_model(a->model, &a->compute, &a->draft, err)
+            && (o->listens = serve_listen(o, err)) > 0 && sandbox_enter(&o->listens, 1, true, err));
+}
 
 /* What a model that guesses takes: its weights, and KV cache beside the other's. */
 static void tell_draft(const Drafting *d, const char *path, bool quiet)
@@ -127,14 +132,8 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
     Adapters       adapters = { 0 };
     Drafting       drafting = { 0 };
     compute.n_seqs   = a->parallel + a->cache;
-    tblock_model *m  = compute_open(a->model, &compute, err);
-    compute.lora     = (TextList){ 0 }; /* requests choose */
-    tblock_context *c = m ? compute_context(m, a->model, &compute, a->general.quiet, err) : NULL;
-    bool good = c && draft_open(&drafting, &a->draft, c, &compute, err);
     name_of(a->model, name, sizeof name);
-    ServeOptions o = { .model           = m,
-                       .context         = c,
-                       .name            = a->alias ? a->alias : name,
+    ServeOptions o = { .name            = a->alias ? a->alias : name,
                        .n_adapters      = a->compute.lora.n,
                        .chat_format     = format,
                        .date            = a->date,
@@ -146,7 +145,6 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .n_origins       = a->origin.n,
                        .allowed_host    = a->allowed_host.texts,
                        .n_allowed_hosts = a->allowed_host.n,
-                       .draft           = drafting.most,
                        .draft_match     = a->draft.match,
                        .parallel        = a->parallel,
                        .queue           = a->queue,
@@ -155,11 +153,19 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
                        .body_bytes      = (size_t)a->body_mb << 20,
                        .kv_bytes        = (size_t)a->kv_mb << 20,
                        .timeout_s       = a->timeout,
-                       .listening       = compute.sandbox ? enter_sandbox : NULL,
                        .lenient         = a->lenient,
                        .log             = a->log,
                        .log_prompts     = a->log_prompts,
                        .quiet           = a->general.quiet };
+    if (!enter(a, &o, err))
+        return false;
+    tblock_model *m  = compute_open(a->model, &compute, err);
+    compute.lora     = (TextList){ 0 }; /* requests choose */
+    tblock_context *c = m ? compute_context(m, a->model, &compute, a->general.quiet, err) : NULL;
+    bool good = c && draft_open(&drafting, &a->draft, c, &compute, err);
+    o.model   = m;
+    o.context = c;
+    o.draft   = drafting.most;
     const Inputs in = { .model = a->model, .file = { a->key_file, a->chat_format } };
     good      = good && name_adapters(&adapters, &a->compute.lora, o.name, err);
     o.adapter = adapters.of;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "tblock_tools.h"
 
@@ -193,26 +194,12 @@ static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error
     return good;
 }
 
-static bool compare(const VerifyArgs *a, tblock_context *c, Guarded *junit,
-                    tblock_verify_options *o, tblock_verify_report *report, tblock_error *err)
+static bool compare(const VerifyArgs *a, tblock_context *c, const tblock_verify_options *o,
+                    tblock_verify_report *report, tblock_error *err)
 {
-    bool    sandbox = a->compute.sandbox;
-    Guarded golden = { 0 }, tokens = { 0 };
-    char   *name = NULL;
-    bool    good = (!sandbox || tblock_verify_tokens(golden_of(a), &name, err))
-        && guarded_input(&golden, golden_of(a), sandbox, err)
-        && guarded_input(&tokens, name, sandbox, err)
-        && guarded_output(junit, a->junit, sandbox, err);
-    o->tokens = name ? tokens.path : NULL;
-    good = good && guarded_enter(sandbox, junit, 1, -1, err);
-    if (good) {
-        progress_show("verifying", 0);
-        good = tblock_verify(c, golden.path, o, report, err);
-        progress_end();
-    }
-    guarded_close(&golden, err);
-    guarded_close(&tokens, err);
-    tblock_free(name);
+    progress_show("verifying", 0);
+    bool good = tblock_verify(c, golden_of(a), o, report, err);
+    progress_end();
     return good;
 }
 
@@ -226,10 +213,9 @@ static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblo
         && (report->ok || report_difference(report, golden_of(a), err));
 }
 
-static bool verify_golden(const VerifyArgs *a, tblock_error *err)
+static bool verify_golden(const VerifyArgs *a, Guarded *junit, tblock_error *err)
 {
     tblock_verify_report report = { 0 };
-    Guarded              junit = { 0 };
     tblock_model *m = compute_open(a->model, &a->compute, err);
     if (!check_junit(a, m, err)) {
         tblock_close(m);
@@ -241,9 +227,8 @@ static bool verify_golden(const VerifyArgs *a, tblock_error *err)
                                 .has_tol = !isnan(a->tol),
                                 .tol = a->tol,
                                 .progress = progress_advance };
-    bool ran = c && compare(a, c, &junit, &o, &report, err);
-    bool good = write_junit(a, &junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
-    guarded_close(&junit, err);
+    bool ran = c && compare(a, c, &o, &report, err);
+    bool good = write_junit(a, junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
     tblock_free(report.rows);
     tblock_context_free(c);
     tblock_close(m);
@@ -251,17 +236,13 @@ static bool verify_golden(const VerifyArgs *a, tblock_error *err)
 }
 
 /* One golden file, or receipts. */
-static bool verify(void *args, tblock_error *err)
+static bool judge(const VerifyArgs *a, Guarded *junit, tblock_error *err)
 {
-    const VerifyArgs *a          = args;
-    size_t            n_receipts = 0;
-    if (a->exact && !isnan(a->tol))
-        return fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
-                                           "both");
+    size_t n_receipts = 0;
     for (size_t i = 0; i < a->records.n; i++)
         n_receipts += receipt_is(a->records.texts[i]);
     if (n_receipts == 0 && a->records.n == 1)
-        return verify_golden(a, err);
+        return verify_golden(a, junit, err);
     for (size_t i = 0; i < a->records.n; i++)
         if (!receipt_is(a->records.texts[i]))
             return fail(err, n_receipts ? TBLOCK_INPUT : TBLOCK_USAGE,
@@ -270,8 +251,37 @@ static bool verify(void *args, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "--exact, --tol, --greedy: expected a golden file, found a "
                                        "receipt, which is always exact");
     return receipts_verify(&(ReceiptFiles){ a->model, a->junit, a->records, a->json,
-                                            a->general.quiet, &a->compute },
+                                            a->general.quiet, &a->compute, junit },
                            err);
+}
+
+/* With --sandbox nothing is read outside of it. */
+static bool enter(const VerifyArgs *a, Guarded *junit, tblock_error *err)
+{
+    const bool sandbox = a->compute.sandbox;
+    bool       good    = guarded_model(a->model, &a->compute, NULL, err);
+    for (size_t i = 0; sandbox && good && i < a->records.n; i++) {
+        char *name[2] = { (char *)(uintptr_t)a->records.texts[i], NULL };
+        (void)tblock_verify_tokens(name[0], &name[1], NULL); /* whoever opens it says why */
+        for (int j = 0; good && j < 2; j++)
+            good = !name[j] || (file_hold(name[j], HOLD_FILE, err)
+                                && tblock_hold(name[j], TBLOCK_HOLD_FILE, err));
+        tblock_free(name[1]);
+    }
+    return good && guarded_output(junit, a->junit, sandbox, err)
+        && guarded_enter(sandbox, junit, 1, -1, err);
+}
+
+static bool verify(void *args, tblock_error *err)
+{
+    const VerifyArgs *a     = args;
+    Guarded           junit = { 0 };
+    if (a->exact && !isnan(a->tol))
+        return fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
+                                           "both");
+    bool good = enter(a, &junit, err) && judge(a, &junit, err);
+    guarded_close(&junit, err);
+    return good;
 }
 
 #define AT(field) offsetof(VerifyArgs, field)

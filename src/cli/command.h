@@ -416,6 +416,8 @@ typedef struct Drafting {
     tblock_model_info info;     /* its */
     tblock_context   *context;
 } Drafting;
+const char *guesser_path(const DraftOptions *o); /* of the model that guesses; NULL: none does */
+
 /* Opens the model that guesses for the generations of c, with what o says of the machine and its
  * own types. Close it after c, also when this failed. */
 bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
@@ -532,6 +534,7 @@ bool receipt_write(const struct tblock_receipt *r, const char *path, tblock_erro
 /* tblock verify with receipts (docs/receipts.md). */
 typedef struct ReceiptFiles {
     const char *model, *junit; TextList files; bool json, quiet; const ComputeOptions *compute;
+    struct Guarded *opened; /* what junit is written to */
 } ReceiptFiles;
 /* Is the file one, and no golden file? "-", a pipe and a device are. */
 bool receipt_is(const char *path);
@@ -560,8 +563,15 @@ typedef struct Guarded {
  * the open descriptor. -1: see errno. */
 int open_or_take(const char *path, int flags);
 
-/* Opens an input file that is mapped, so it must be a regular file. path may be NULL. */
-bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err);
+/* Before the sandbox, for what is read in it under its own name: the model, its adapters and the
+ * model that guesses (NULL: none) with all their files; n other inputs (NULL: none), where a FIFO
+ * waits for its writer; the place of an output, so that it can be told from the inputs. They fail
+ * without memory; that a file is missing is told when it is read. guarded_model also fails where
+ * there can be no sandbox. Without `sandbox` they do nothing. */
+bool guarded_model(const char *path, const ComputeOptions *o, const DraftOptions *draft,
+                   tblock_error *err);
+bool guarded_named(const char *const *path, size_t n, bool sandbox, tblock_error *err);
+bool guarded_place(const char *path, bool sandbox, tblock_error *err);
 
 /* Opens an input that is read from beginning to end. It may be a pipe, whose writer is waited
  * for. path may be NULL. */

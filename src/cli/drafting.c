@@ -23,11 +23,16 @@ const Option draft_options[] = {
 
 static bool is(const DraftOptions *o, const char *word) { return strcmp(o->by, word) == 0; }
 
+const char *guesser_path(const DraftOptions *o)
+{
+    return is(o, "none") || is(o, "ngram") || is(o, "mtp") ? NULL : o->by;
+}
+
 bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
                 const ComputeOptions *compute, tblock_error *err)
 {
     *d = (Drafting){ .most = is(o, "none") ? 0 : o->max };
-    if (is(o, "none") || is(o, "ngram") || is(o, "mtp"))
+    if (!guesser_path(o))
         return d->most == 0 || tblock_draft_by(c, is(o, "mtp") ? c : NULL, err);
     tblock_context_info computing;
     tblock_context_describe(c, &computing);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "tblock_tools.h"
 
 /* Fills err and closes g. */
 static bool failed(Guarded *g, int status, const char *what, int error, tblock_error *err)
@@ -33,7 +34,44 @@ int open_or_take(const char *path, int flags)
 {
     int number = file_descriptor(path);
     return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-                       : open(path, flags | O_CLOEXEC | O_NOCTTY);
+        : flags == O_RDONLY ? file_open(path, 0)
+                            : open(path, flags | O_CLOEXEC | O_NOCTTY);
+}
+
+/* ---- Names that are read inside -------------------------------------------------------------- */
+
+bool guarded_model(const char *path, const ComputeOptions *o, const DraftOptions *draft,
+                   tblock_error *err)
+{
+    if (!o->sandbox)
+        return true;
+    if (o->ranks)
+        return fail(err, TBLOCK_USAGE, "--sandbox: expected one process, found %d ranks",
+                    tblock_ranks_size(o->ranks));
+    tblock_lora_file *lora  = NULL;
+    const char       *guess = draft ? guesser_path(draft) : NULL;
+    bool good = sandbox_possible(err) && tblock_hold(path, TBLOCK_HOLD_MODEL, err)
+        && (!guess || tblock_hold(guess, TBLOCK_HOLD_MODEL, err))
+        && (lora = loras_read(&o->lora, err)) != NULL;
+    for (size_t i = 0; good && i < o->lora.n; i++)
+        good = tblock_hold(lora[i].path, TBLOCK_HOLD_MODEL, err);
+    free(lora);
+    return good;
+}
+
+bool guarded_named(const char *const *path, size_t n, bool sandbox, tblock_error *err)
+{
+    bool good = true;
+    for (size_t i = 0; sandbox && good && i < n; i++)
+        good = !path[i] || (file_hold(path[i], HOLD_TEXT, err)
+                            && tblock_hold(path[i], TBLOCK_HOLD_FILE, err));
+    return good;
+}
+
+bool guarded_place(const char *path, bool sandbox, tblock_error *err)
+{
+    return !path || !sandbox || (file_hold(path, HOLD_PLACE, err)
+                                 && tblock_hold(path, TBLOCK_HOLD_PLACE, err));
 }
 
 /* Gives the library a name for the descriptor. */
@@ -48,32 +86,18 @@ static bool opened(Guarded *g, int fd)
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
-static bool open_input(Guarded *g, int flags, tblock_error *err)
+static bool open_input(Guarded *g, tblock_error *err)
 {
-    int fd = open_or_take(g->path, O_RDONLY | flags);
+    int fd = open_or_take(g->path, O_RDONLY);
     return fd >= 0
         ? opened(g, fd)
         : failed(g, file_status(errno), "cannot open", errno, err);
 }
 
-/* Checks before opening, because opening a FIFO would wake its writer. The file may change in
- * between, so the open must not wait. */
-bool guarded_input(Guarded *g, const char *path, bool sandbox, tblock_error *err)
-{
-    struct stat st;
-    *g = (Guarded){ .path = path, .shown = path };
-    if (!path || !sandbox)
-        return true;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
-        return fail(err, TBLOCK_INPUT, "%s: expected a regular file, found %s", path,
-                    file_kind(st.st_mode));
-    return open_input(g, O_NONBLOCK, err);
-}
-
 bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 {
     *g = (Guarded){ .path = path, .shown = path };
-    return !path || !sandbox || open_input(g, 0, err);
+    return !path || !sandbox || open_input(g, err);
 }
 
 /* ---- The helper ------------------------------------------------------------------------------ */
@@ -190,6 +214,8 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
     *g = (Guarded){ .path = path, .shown = path };
     if (!path || !sandbox || !*path)
         return true;
+    if (!guarded_place(path, sandbox, err))
+        return false;
     if (file_descriptor(path) >= 0)
         return open_copied(g, err);
     bool exists = stat(path, &st) == 0;

@@ -38,8 +38,12 @@ static bool refused(int error, tblock_error *err)
                                         "allow them here: %s", strerror(error));
 }
 
+static bool entered;
+
 bool sandbox_possible(tblock_error *err)
 {
+    if (entered)
+        return true;
     /* Without a filter as argument, EFAULT tells that filters would be allowed (seccomp(2)). */
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != 0 && errno == EFAULT)
         return true;
@@ -149,7 +153,8 @@ bool sandbox_enter(const int *writable, size_t n, bool serving, tblock_error *er
     long result =
         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
     /* over 0: a thread that cannot have it */
-    return result == 0 || refused(result > 0 ? ESRCH : errno, err);
+    entered = result == 0;
+    return entered || refused(result > 0 ? ESRCH : errno, err);
 }
 
 #endif

@@ -67,20 +67,20 @@ bool address_find(const char *host, int port, struct addrinfo **out, tblock_erro
                 why == EAI_NONAME ? no_name : "");
 }
 
-static bool find_address(const Server *s, int given, struct addrinfo **out, tblock_error *err)
+static bool find_address(const ServeOptions *o, int given, struct addrinfo **out, tblock_error *err)
 {
-    if (!address_find(s->o->host, s->o->port, out, err))
+    if (!address_find(o->host, o->port, out, err))
         return false;
     bool loopback = given >= 0 ? given_is_loopback(given) : is_loopback((*out)->ai_addr);
-    return loopback || s->o->n_keys
+    return loopback || o->n_keys
         || fail(err, TBLOCK_USAGE,
                 "%s %s: expected --key-file beside it, because other machines can reach that "
                 "address",
-                given >= 0 ? "a socket that was given, not" : "--host", s->o->host);
+                given >= 0 ? "a socket that was given, not" : "--host", o->host);
 }
 
 /* Port 0 takes a free one. */
-static int open_socket(const Server *s, const struct addrinfo *a, tblock_error *err)
+static int open_socket(const ServeOptions *o, const struct addrinfo *a, tblock_error *err)
 {
     const int on = 1;
     int       fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -90,22 +90,22 @@ static int open_socket(const Server *s, const struct addrinfo *a, tblock_error *
         && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
     if (good)
         return fd;
-    fail(err, TBLOCK_USAGE, "--host %s --port %d: %s", s->o->host, s->o->port, strerror(errno));
+    fail(err, TBLOCK_USAGE, "--host %s --port %d: %s", o->host, o->port, strerror(errno));
     if (fd >= 0)
         close(fd);
     return -1;
 }
 
-int listen_open(const Server *s, tblock_error *err)
+int serve_listen(const ServeOptions *o, tblock_error *err)
 {
     struct addrinfo *address = NULL;
     int              fd;
     if (!inherited_socket(&fd, err))
         return -1;
-    if (!find_address(s, fd, &address, err))
+    if (!find_address(o, fd, &address, err))
         fd = -1;
     else if (fd < 0)
-        fd = open_socket(s, address, err);
+        fd = open_socket(o, address, err);
     if (address)
         freeaddrinfo(address);
     return fd;

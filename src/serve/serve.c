@@ -80,9 +80,8 @@ static bool run(Server *s, tblock_error *err)
 {
     const char *host = s->o->host;
     Signals     g    = { 0 };
-    const int   fd   = listen_open(s, err);
-    /* before the first thread: Landlock holds for those that are started in it */
-    if (fd < 0 || (s->o->listening && !s->o->listening(fd, err)) || !signals_begin(&g, s, err))
+    const int   fd   = s->o->listens ? s->o->listens : serve_listen(s->o, err);
+    if (fd < 0 || !signals_begin(&g, s, err))
         return false;
     bool good = prepare_start(s, err) && http_start(s, fd, err);
     if (good) {

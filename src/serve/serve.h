@@ -33,14 +33,16 @@ typedef struct ServeOptions {
     size_t          kv_bytes;     /* most bytes of KV cache; 0: no limit of its own */
     int             request_seconds; /* that a client may take to send one */
     double          timeout_s;    /* of a request, from its arrival; 0: none */
-    /* Called when the socket is there, before anyone is answered; false: that is an error. NULL:
-     * not called. */
-    bool          (*listening)(int fd, tblock_error *err);
+    int             listens;      /* serve_listen's, where it was called before; else 0 */
     bool            lenient;      /* unknown parameters are no error */
     const char     *log;          /* a file for the lines of the log; NULL: standard error */
     bool            log_prompts;
     bool            quiet;
 } ServeOptions;
+
+/* The socket of these options, of which host, port and keys count; who comes waits. For a process
+ * that enters a sandbox before the model is read. -1: as serve fails. */
+int serve_listen(const ServeOptions *o, tblock_error *err);
 
 /* Serve until SIGTERM or SIGINT: then no new work, and what runs may end; the second one ends it at
  * once. Prints the address to standard output when it listens, a line for each request to the log,

@@ -152,8 +152,6 @@ void exchange_answer(Exchange *x);
 void     random_id(char *out, size_t n);
 uint64_t random_seed(void);
 
-/* The socket to listen at (listen.c). -1: see *err. */
-int  listen_open(const Server *s, tblock_error *err);
 /* What --host and --port name; freeaddrinfo frees it. */
 struct addrinfo;
 bool address_find(const char *host, int port, struct addrinfo **out, tblock_error *err);

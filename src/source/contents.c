@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
+
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
 static size_t count_tensors(const Source *s)
@@ -55,7 +57,7 @@ static void sum_files(SourceContents *c, const Source *s)
     add_file(c, &s->llama2c.map);
     for (int i = 0; i < s->n_files; i++)
         add_file(c, &s->files[i].map);
-    if (c->n_files == 0 && stat(s->path, &st) == 0 && S_ISREG(st.st_mode)) {
+    if (c->n_files == 0 && file_stat(s->path, &st) == 0 && S_ISREG(st.st_mode)) {
         c->bytes   = (uint64_t)st.st_size;
         c->n_files = 1;
     }

@@ -211,22 +211,65 @@ static bool may_be_part(const char *name)
     return false;
 }
 
-bool source_path_apart(const char *path, const char *output, Error *err)
+/* Calls fn for what may be a part of the model at `path`: files beside it, or of that folder. */
+static bool each_part(const char *path,
+                      bool (*fn)(const char *path, const char *part, const void *user, Error *err),
+                      const void *user, Error *err)
 {
     char folder[PATH_BYTES], part[PATH_BYTES];
-    if (!file_check_apart(output, path, err))
-        return false;
     if (!path_in(path, "", folder)) /* no path that exists is so long */
         return true;
     DIR *d = opendir(*folder ? folder : ".");
     if (!d)
         return errno == ENOMEM ? no_memory(path, err) : true;
-    bool apart = true;
-    for (struct dirent *e; apart && (e = readdir(d)) != NULL;)
-        if (may_be_part(e->d_name) && path_in(path, e->d_name, part))
-            apart = file_check_apart(output, part, err);
+    bool good = true;
+    for (struct dirent *e; good && (e = readdir(d)) != NULL;)
+        if (path_in(path, e->d_name, part)
+            && (may_be_part(e->d_name) || (e->d_name[0] != '.' && path_is_folder(part))))
+            good = fn(path, part, user, err);
     closedir(d);
-    return apart;
+    return good;
+}
+
+static bool part_apart(const char *path, const char *part, const void *output, Error *err)
+{
+    (void)path;
+    return file_check_apart(output, part, err);
+}
+
+bool source_path_apart(const char *path, const char *output, Error *err)
+{
+    const char *same = file_held_like(output); /* in a sandbox, which lists no folder */
+    return file_check_apart(output, path, err) && (!same || file_check_apart(output, same, err))
+        && each_part(path, part_apart, output, err);
+}
+
+/* Beside a file lie other models, which it does not need: of weights, only what may be another
+ * shard. */
+static bool hold_part(const char *path, const char *part, const void *depth, Error *err)
+{
+    static const char *const weights[] = { ".safetensors", ".bin", ".pth", ".gguf" };
+    const char              *name      = path_name(part);
+    const bool               folder = path_is_folder(path), inner = path_is_folder(part);
+    bool other = !folder && strcmp(name, "tokenizer.bin") != 0
+        && (strlen(part) != strlen(path) || !strstr(name, "-of-"));
+    for (size_t i = 0; other && i < sizeof weights / sizeof *weights; i++)
+        if (path_ends(name, weights[i]))
+            return true;
+    return inner && !(folder && depth)
+        ? true
+        : file_hold(part, HOLD_FILE, err) && (!inner || each_part(part, hold_part, NULL, err));
+}
+
+bool source_hold(const char *path, Error *err)
+{
+    char        folder[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
+             slash ? path : ".");
+    file_hold_system();
+    return file_hold(path, HOLD_FILE, err) && file_hold(folder, HOLD_PLACE, err)
+        && each_part(path, hold_part, path, err);
 }
 
 bool source_warn(Source *s, Error *err, const char *fmt, ...)

@@ -111,6 +111,10 @@ bool source_check_apart(const Source *s, const char *output, Error *err);
  * whose name is usual for a part of a model. */
 bool source_path_apart(const char *path, const char *output, Error *err);
 
+/* Holds (file_hold) what a model, a tokenizer or an adapter at `path` is read from: the file and
+ * what belongs to one beside it, or the folder's files and those of its folders. */
+bool source_hold(const char *path, Error *err);
+
 /* Called by a reader once s->stored.config is set and checked: makes its JSON, and room for all
  * tensors and their rows. */
 bool source_begin(Source *s, Error *err);
