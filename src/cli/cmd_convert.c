@@ -11,7 +11,7 @@ typedef struct ConvertArgs {
     const char    *in, *out, *type, *tokenizer, *pattern, *layout, *chat_format;
     TextList       keep, merge_lora;
     int            threads;
-    bool           no_tokenizer, tokenizer_only;
+    bool           no_tokenizer, tokenizer_only, sandbox;
     GeneralOptions general;
 } ConvertArgs;
 
@@ -40,7 +40,8 @@ static void print_report(const ConvertArgs *a, const tblock_convert_report *r)
 static bool convert(void *args, tblock_error *err)
 {
     const ConvertArgs    *a = args;
-    tblock_convert_report report;
+    tblock_convert_report report = { 0 };
+    Guarded               out    = { 0 };
     if (a->no_tokenizer && (a->tokenizer || a->tokenizer_only))
         return fail(err, TBLOCK_USAGE, "%s and --no-tokenizer: expected only one of them",
                     a->tokenizer ? "--tokenizer" : "--tokenizer-only");
@@ -66,8 +67,11 @@ static bool convert(void *args, tblock_error *err)
                                  .n_merge_lora = a->merge_lora.n,
                                  .threads = a->threads,
                                  .progress = progress_advance };
-    bool good = tblock_convert(a->in, a->out, &o, &report, err);
+    bool good = (!a->tokenizer || !a->sandbox || tblock_hold(a->tokenizer, TBLOCK_HOLD_MODEL, err))
+        && guarded_begin(&out, a->out, a->in, &a->merge_lora, a->sandbox, err)
+        && tblock_convert(a->in, out.path, &o, &report, err) && guarded_commit(&out, err);
     progress_end();
+    guarded_close(&out, err);
     text_out_free(&text);
     free(merge);
     if (good)
@@ -102,6 +106,7 @@ static const Option options[] = {
       "add this LoRA adapter, times SCALE, to the weights; may come up to 16 times. The sums are "
       "rounded to the matrices' type, so the bits are other ones than with --lora" },
     OPTION_THREADS(AT(threads), ""),
+    OPTION_SANDBOX(AT(sandbox)),
     { 0 },
 };
 static const Operand operands[] = {

@@ -6,7 +6,7 @@ typedef struct InfoArgs {
     int            seq, batch;
     int            ranks;
     double         bandwidth, latency, memory;
-    bool           json, tensors, check;
+    bool           json, tensors, check, sandbox;
     GeneralOptions general;
 } InfoArgs;
 
@@ -14,6 +14,7 @@ static bool info(void *args, tblock_error *err)
 {
     const InfoArgs *a = args;
     char           *text = NULL;
+    Guarded         html = { 0 };
     tblock_report_options o = {
         .json = a->json, .tensors = a->tensors, .check = a->check,
         .colour = !a->json && output_has_colour(),
@@ -23,8 +24,13 @@ static bool info(void *args, tblock_error *err)
     };
 
     progress_show(a->check ? "checking the data" : "reading the model", -1);
-    bool good = tblock_report(a->path, &o, &text, err); /* a failed check has a report too */
+    bool good = guarded_begin(&html, a->html, a->path, NULL, a->sandbox, err);
+    o.html    = html.path;
+    good      = good && tblock_report(a->path, &o, &text, err); /* a failed check has one too */
+    if (text || good) /* then the page is there */
+        good &= guarded_commit(&html, good ? err : NULL);
     progress_end();
+    guarded_close(&html, err);
     if (text && (a->json || !a->html)) /* with --html alone, print nothing */
         output_report(text);
     tblock_free(text);
@@ -62,6 +68,7 @@ static const Option options[] = {
     { "check",   0, NULL, OPT_FLAG, AT(check),   0, 0, NULL,
       "read all data and check its sha256, that padding is zero and that all weights are finite; "
       "exit status 1 if not" },
+    OPTION_SANDBOX(AT(sandbox)),
     { 0 },
 };
 static const Operand operands[] = {

@@ -10,7 +10,7 @@ typedef struct QuantizeArgs {
     const char    *in, *out, *out_argument, *type;
     TextList       keep;
     int            threads;
-    bool           json, tensors;
+    bool           json, tensors, sandbox;
     GeneralOptions general;
 } QuantizeArgs;
 
@@ -161,7 +161,8 @@ static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *rep
 static bool quantize(void *args, tblock_error *err)
 {
     QuantizeArgs          *a = args;
-    tblock_quantize_report report;
+    tblock_quantize_report report = { 0 };
+    Guarded                out    = { 0 };
     if (!output_one(&a->out, a->out_argument, err))
         return false;
     if (!a->out)
@@ -173,8 +174,10 @@ static bool quantize(void *args, tblock_error *err)
                                   .n_keep = a->keep.n,
                                   .threads = a->threads,
                                   .progress = progress_advance };
-    bool good = tblock_quantize(a->in, a->out, &o, &report, err);
+    bool good = guarded_begin(&out, a->out, a->in, NULL, a->sandbox, err)
+        && tblock_quantize(a->in, out.path, &o, &report, err) && guarded_commit(&out, err);
     progress_end();
+    guarded_close(&out, err);
     if (good) {
         good = print_report(a, &report, err);
         print_notes(a, &report);
@@ -192,6 +195,7 @@ static const Option options[] = {
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     OPTION_THREADS(AT(threads), ""),
+    OPTION_SANDBOX(AT(sandbox)),
     { 0 },
 };
 static const Operand operands[] = {

@@ -543,7 +543,7 @@ bool receipts_verify(const ReceiptFiles *in, tblock_error *err);
 /* ---- guarded.c ------------------------------------------------------------------------------- */
 
 /* Files of a command that enters the sandbox, where nothing can be opened by
- * name. They are opened before, and the library gets names such as /dev/fd/5. Without the
+ * name. They are opened before, and the library gets names such as /proc/self/fd/5. Without the
  * sandbox, names stay as they are. */
 
 /* A zeroed Guarded is closed. */
@@ -580,14 +580,18 @@ bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 /* Opens an output file; path may be NULL. As in base/file.h, it appears complete or not at all.
  * It gets a temporary name. A process in the sandbox cannot rename, so a helper process outside
  * waits for an order to rename the file; without one it removes it. What base/file.h writes in
- * place (devices, FIFOs, open descriptors) is written at the end. The caller must check before
- * that the output is not one of the inputs (common.c): the name that the library gets does not
- * show it. */
+ * place (devices, FIFOs, open descriptors) is written at the end. The name that the library gets
+ * stands for the old file where it is compared with the inputs. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err);
 
 /* Enters the sandbox (sandbox.c) if asked for. These outputs, and the descriptor `also` (-1:
  * none), stay writable. */
 bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err);
+
+/* guarded_model, guarded_output and guarded_enter, for a command that computes nothing. lora NULL:
+ * no adapters. */
+bool guarded_begin(Guarded *out, const char *output, const char *model, const TextList *lora,
+                   bool sandbox, tblock_error *err);
 
 /* The output is complete: gives it its name. Closes g. */
 bool guarded_commit(Guarded *g, tblock_error *err);

@@ -79,7 +79,7 @@ static bool opened(Guarded *g, int fd)
 {
     g->open = true;
     g->fd = fd;
-    snprintf(g->name, sizeof g->name, "/dev/fd/%d", fd);
+    snprintf(g->name, sizeof g->name, "/proc/self/fd/%d", fd);
     g->path = g->name;
     return true;
 }
@@ -173,6 +173,19 @@ static int open_temp(const char *target, char **temp)
     return -1;
 }
 
+/* Gives fd the number of a descriptor whose name stood for the old output: under that name the
+ * library compares the output with its inputs. */
+static int stand_for(const char *old, int fd, tblock_error *err)
+{
+    char name[32];
+    int  at = open(old, O_PATH | O_CLOEXEC);
+    snprintf(name, sizeof name, "/proc/self/fd/%d", at);
+    bool good = at >= 0 && tblock_hold(name, TBLOCK_HOLD_PLACE, err)
+        && dup3(fd, at, O_CLOEXEC) == at;
+    close(good ? fd : at);
+    return good ? at : fd;
+}
+
 static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
 {
     char  target[PATH_MAX], *temp = NULL;
@@ -180,6 +193,8 @@ static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
             : snprintf(target, sizeof target, "%s", g->shown) >= (int)sizeof target)
         return cannot_write(g, old ? errno : ENAMETOOLONG, err);
     int  fd = open_temp(target, &temp), error = errno;
+    if (fd >= 0 && old)
+        fd = stand_for(target, fd, err);
     bool made = fd >= 0 && opened(g, fd);
     if (made && old && fchmod(fd, old->st_mode & 0777) != 0) {
         error = errno;
@@ -255,6 +270,14 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
     return sandbox_enter(fd, n_fd, false, err);
 }
 
+bool guarded_begin(Guarded *out, const char *output, const char *model, const TextList *lora,
+                   bool sandbox, tblock_error *err)
+{
+    const ComputeOptions o = { .sandbox = sandbox, .lora = lora ? *lora : (TextList){ 0 } };
+    return guarded_model(model, &o, NULL, err) && guarded_output(out, output, sandbox, err)
+        && guarded_enter(sandbox, out, 1, -1, err);
+}
+
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* Copies the temporary file to the output. Returns 0 or errno. */
@@ -310,7 +333,7 @@ bool guarded_commit(Guarded *g, tblock_error *err)
     return true;
 }
 
-/* Changes "/dev/fd/5: what" into "FILE: what". */
+/* Changes "/proc/self/fd/5: what" into "FILE: what". */
 static void rename_in_message(const Guarded *g, tblock_error *err)
 {
     size_t n = strlen(g->name);

@@ -260,6 +260,9 @@ def outputs(model, data=DATA):
         "synth": ["synth", "small.json", "-o"],
         "convert": ["convert", data / "models/llama-gqa", "-o"],
         "info --html": ["info", model, "--html"],
+        "quantize --sandbox": ["quantize", model, "--type", "q8", "--sandbox", "@"],
+        "convert --sandbox": ["convert", data / "models/llama-gqa", "--sandbox", "-o"],
+        "info --html --sandbox": ["info", model, "--sandbox", "--html"],
     }
 
 
@@ -428,7 +431,8 @@ def no_output_replaces_what_is_read():
                   ["run", model, "--ids", "1", "-n", "1", "--trace", out], ["attn", model, "--ids", "1,2", "--format", "json", "-o", out],
                   ["attn", model, "--ids", "1,2", "--format", "safetensors", "-o", out], ["info", model, "--html", out],
                   ["bench", model, *BENCH, "--svg", out], ["bench", model, *BENCH, "--csv", out],
-                  ["verify", model, "work/fold.golden", "--junit", out]]
+                  ["quantize", model, "--type", "q8", "-o", out], ["verify", model, "work/fold.golden", "--junit", out]]
+        lines += [["convert", model, "-o", out]] if model == "work/fold" else []
     for option in ("--trace", "--save-state"):
         lines += [["run", "work/mm.bin", "-n", "1", "-f", "work/prompt", option, "work/prompt"]]
     lines += [["logits", "work/mm.bin", "-f", "work/prompt", "-o", "work/prompt"],
@@ -438,7 +442,7 @@ def no_output_replaces_what_is_read():
               ["verify", "work/fold", "work/a-logits.npy", "--junit", "work/a-logits.npy"],
               ["bench", "work/mm.bin", *BENCH, "--csv", "work/x.csv", "--svg", "work/x.csv"]]
     for args in lines:
-        for more in sandboxes if args[0] != "info" else [[]]:
+        for more in sandboxes:
             fails(run(*args, *more), 2, "found", what=" ".join(map(str, args + more)))
             assert sum_of(work) == before, args + more
     for more in sandboxes:   # a report is also written of a model that cannot be opened: not over its parts

@@ -21,12 +21,12 @@
 static char program[PATH_MAX], folder[] = "/tmp/tblock-opened-XXXXXX";
 static bool prepared;
 
-enum { MOST_ARGS = 16, MOST_OUTPUT = 1 << 16 };
+enum { MOST_ARGS = 16, MOST_OUTPUT = 8 << 20 };
 
 /* {D}: our folder. What is watched: files whose path has this in it. */
 typedef struct Case { const char *what, *watched, *args; } Case;
-#define TEXT " -p ROMEO: -n 6 --temp 0"
-#define IDS  " --ids 1,2,3 -n 6 --temp 0"
+#define TEXT " -p ROMEO: -n 6 --temp 0 --threads 2"
+#define IDS  " --ids 1,2,3 -n 6 --temp 0 --threads 2"
 static const Case cases[] = {
     { "a model file", "{D}/text.bin", "run {D}/text.bin" TEXT },
     { "a folder", "llama3-e2e/", "run tests/data/models/llama3-e2e" TEXT },
@@ -38,6 +38,13 @@ static const Case cases[] = {
     { "a model that guesses", "{D}/text.bin",
       "run models/shakespeare.bin" TEXT " --draft {D}/text.bin" },
     { "logits", "{D}/text.bin", "logits {D}/text.bin -p ROMEO: -o {D}/out" },
+    { "convert", "llama-sharded/", "convert tests/data/models/llama-sharded -o {D}/out" },
+    { "a merged adapter", "trained/",
+      "convert tests/data/models/llama3-e2e -o {D}/out --merge-lora tests/data/adapters/trained" },
+    { "quantize", "{D}/text.bin", "quantize {D}/text.bin -o {D}/out --type q8" },
+    { "info", "{D}/text.bin", "info {D}/text.bin --check" },
+    { "info of a config", "gpt2/",
+      "info tests/data/models/gpt2/config.json --html {D}/out --json" },
     { "a golden", "{D}/golden", "verify {D}/text.bin {D}/golden --exact" },
     { "a receipt", "{D}/receipt", "verify {D}/text.bin {D}/receipt" },
     { "a conversation", "{D}/text.bin", "chat {D}/text.bin --chat-format alpaca -n 6 --temp 0" },
@@ -157,7 +164,7 @@ static void see_call(Trace *t, pid_t pid, const char *watched)
 static Trace trace(const char *args, const char *watched, int out, bool stops)
 {
     Trace t   = { .status = -1 };
-    pid_t pid = start(args, " --sandbox --threads 2", out, true), who;
+    pid_t pid = start(args, " --sandbox", out, true), who;
     int   status;
     if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)
         || ptrace(PTRACE_SETOPTIONS, pid, NULL,
@@ -199,6 +206,15 @@ static bool same_bytes(int a, int b)
     return n > 0 && n == pread(b, other, sizeof other, 0) && memcmp(one, other, (size_t)n) == 0;
 }
 
+/* What was written to {D}/out, and is now called otherwise. -1: nothing. */
+static int written(const char *args, const char *name)
+{
+    char from[64], to[64];
+    snprintf(from, sizeof from, "%s/out", folder);
+    snprintf(to, sizeof to, "%s/%s", folder, name);
+    return strstr(args, "{D}/out") && rename(from, to) == 0 ? open(to, O_RDONLY | O_CLOEXEC) : -1;
+}
+
 /* Is there a program with a sandbox? Makes what the cases read. */
 static bool prepare(const char *self)
 {
@@ -237,15 +253,20 @@ static void what_is_parsed_is_behind_the_filter(void)
         char watched[100];
         put(watched, sizeof watched, cases[i].watched);
         int   plain = output("plain"), inside = output("inside");
-        int   status = plain_status(cases[i].args, " --threads 2", plain);
+        int   status = plain_status(cases[i].args, "", plain);
+        int   file   = written(cases[i].args, "plain.out");
         Trace t      = trace(cases[i].args, watched, inside, false);
         if (t.impossible) {
             SKIP("no tracing here");
             return;
         }
         CHECK(status == 0 && t.status == 0, "%s: status %d, %d", cases[i].what, status, t.status);
-        CHECK(strstr(cases[i].args, " -o ") || same_bytes(plain, inside), "%s: other output",
+        CHECK(strstr(cases[i].args, "logits ") || same_bytes(plain, inside), "%s: other output",
               cases[i].what);
+        int other = written(cases[i].args, "inside.out");
+        CHECK(file < 0 || (other >= 0 && same_bytes(file, other)), "%s: another file",
+              cases[i].what);
+        close(file), close(other);
         CHECK(t.entered && t.read_before == 0 && t.read_after > 0 && t.opened == 0,
               "%s: %u reads before the filter, %u behind it, %u calls that open", cases[i].what,
               t.read_before, t.read_after, t.opened);
