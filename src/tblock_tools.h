@@ -30,10 +30,11 @@ TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, con
 /* Open what is read at `path`, so that this process can then give up opening anything (seccomp,
  * Landlock), before a byte is parsed: functions here that are given the same path afterwards read
  * what was opened. TBLOCK_HOLD_MODEL: a model, a tokenizer or an adapter, with all its files;
- * _FILE: a golden or a state; _PLACE: opens nothing, and remembers what is there, for
- * tblock_output_apart. Lasts until the process ends. That nothing is there is no error here:
- * whoever reads it is told. Call it before there are other threads. Fails without memory. */
-enum { TBLOCK_HOLD_MODEL, TBLOCK_HOLD_FILE, TBLOCK_HOLD_PLACE };
+ * _FILE: a golden or a state; _TEXT: a text, where a FIFO waits for its writer; _PLACE: opens
+ * nothing, and remembers what is there, for tblock_output_apart. Lasts until the process ends. That
+ * nothing is there is no error here: whoever reads it is told. Call it before there are other
+ * threads. Fails without memory. */
+enum { TBLOCK_HOLD_PLACE, TBLOCK_HOLD_FILE, TBLOCK_HOLD_TEXT, TBLOCK_HOLD_MODEL };
 TBLOCK_API bool tblock_hold(const char *path, int what, tblock_error *err);
 
 /* The path, as it was given, of the model or other file whose mapped bytes an address lies in; it

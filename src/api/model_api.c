@@ -216,9 +216,8 @@ bool tblock_output_apart(const tblock_model *m, const char *path, const char *ou
 
 bool tblock_hold(const char *path, int what, tblock_error *err)
 {
-    return what == TBLOCK_HOLD_MODEL
-        ? source_hold(path, err)
-        : file_hold(path, what == TBLOCK_HOLD_FILE ? HOLD_FILE : HOLD_PLACE, err);
+    return what == TBLOCK_HOLD_MODEL ? source_hold(path, err)
+                                     : file_hold(path, (FileHold)what, err);
 }
 
 const char *tblock_mapped_file(const void *address) { return file_mapped_at(address); }

@@ -116,12 +116,11 @@ static bool write_file(const tblock_attention *p, Guarded *out, const char *form
 }
 
 static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
-                   const Prompt *prompt, tblock_error *err)
+                   const Prompt *prompt, Guarded *out, tblock_error *err)
 {
     Chosen            layers = { 0 }, heads = { 0 };
     tblock_model_info info;
     tblock_attention *p = NULL;
-    Guarded           out = { 0 };
     tblock_context   *c = compute_context(m, a->model, &a->compute, a->general.quiet, err);
 
     tblock_model_describe(m, &info);
@@ -129,17 +128,14 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
         && choose(&heads, "head", &a->heads, info.heads, err);
     tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n,
                                    .progress = progress_advance };
-    good = good && guarded_output(&out, a->out, a->compute.sandbox, err)
-        && guarded_enter(a->compute.sandbox, &out, 1, -1, err);
     if (good) {
         progress_show("computing attention", 0);
         good = (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL;
         progress_end();
     }
     good = good
-        && (a->out ? write_file(p, &out, format, err)
+        && (a->out ? write_file(p, out, format, err)
                    : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
-    guarded_close(&out, err);
     tblock_attention_free(p);
     tblock_context_free(c);
     chosen_free(&layers);
@@ -152,12 +148,16 @@ static bool attn(void *args, tblock_error *err)
     const AttnArgs *a = args;
     Prompt          prompt = { 0 };
     const char     *format = choose_format(a, err);
-    tblock_model   *m = format ? compute_open(a->model, &a->compute, err) : NULL;
+    Guarded         out = { 0 };
+    tblock_model   *m = NULL;
 
-    bool good = m
+    bool good = format
+        && guarded_begin(&out, a->out, a->model, &a->compute, a->prompt.file, err)
+        && (m = compute_open(a->model, &a->compute, err)) != NULL
         && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err)
         && prompt_read(&prompt, &a->prompt, m, a->model, a->general.quiet, err)
-        && attend(a, format, m, &prompt, err);
+        && attend(a, format, m, &prompt, &out, err);
+    guarded_close(&out, err);
     prompt_free(&prompt);
     tblock_close(m);
     return good;

@@ -227,8 +227,10 @@ static bool open_all(Auditing *u, tblock_error *err)
     if (a->sampling.seed.random)
         return fail(err, TBLOCK_USAGE, "--seed: expected the seed of the texts, found 'random'");
     tblock_sampler_options claimed = sampling_of(&a->sampling, a->sampling.seed.value);
-    u->model                       = compute_open(a->model, &compute, err);
-    u->log = u->model && check_junit(u, err)
+    if (!guarded_begin(&u->junit, a->junit, a->model, &compute, a->tokens, err))
+        return false;
+    u->model = compute_open(a->model, &compute, err);
+    u->log   = u->model && check_junit(u, err)
                  ? tblock_audit_log_new(u->model, &claimed,
                                         (a->shared_seed ? TBLOCK_AUDIT_SHARED_SEED : 0u)
                                             | (a->from_log ? TBLOCK_AUDIT_CLAIMS_FROM_LOG : 0u),
@@ -240,9 +242,7 @@ static bool open_all(Auditing *u, tblock_error *err)
     compute.n_seqs = u->n < AT_ONCE ? (int)u->n : AT_ONCE;
     u->context     = compute_context(u->model, a->model, &compute, a->general.quiet, err);
     u->row         = calloc(u->n, sizeof *u->row);
-    return u->context && (u->row || no_memory(NULL, err))
-        && guarded_output(&u->junit, a->junit, compute.sandbox, err)
-        && guarded_enter(compute.sandbox, &u->junit, 1, -1, err);
+    return u->context && (u->row || no_memory(NULL, err));
 }
 
 static bool audit_all(Auditing *u, tblock_error *err)

@@ -53,6 +53,7 @@ static bool convert(void *args, tblock_error *err)
         free(merge);
         return false;
     }
+    const ComputeOptions how = { .sandbox = a->sandbox, .lora = a->merge_lora };
     progress_show("converting", 0);
     tblock_convert_options o = { .type = a->type && strcmp(a->type, "keep") != 0 ? a->type : NULL,
                                  .keep = a->keep.texts,
@@ -68,7 +69,7 @@ static bool convert(void *args, tblock_error *err)
                                  .threads = a->threads,
                                  .progress = progress_advance };
     bool good = (!a->tokenizer || !a->sandbox || tblock_hold(a->tokenizer, TBLOCK_HOLD_MODEL, err))
-        && guarded_begin(&out, a->out, a->in, &a->merge_lora, a->sandbox, err)
+        && guarded_begin(&out, a->out, a->in, &how, NULL, err)
         && tblock_convert(a->in, out.path, &o, &report, err) && guarded_commit(&out, err);
     progress_end();
     guarded_close(&out, err);

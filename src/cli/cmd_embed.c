@@ -157,7 +157,7 @@ static bool take(Embedder *e, const char *text, size_t n, bool ready, tblock_err
     return (ready && e->n < MOST_TEXTS) || compute(e, err);
 }
 
-static bool take_lines(Embedder *e, const char *path, const char *shown, tblock_error *err)
+static bool take_lines(Embedder *e, const char *path, tblock_error *err)
 {
     Lines        lines;
     TextOut      from = { 0 };
@@ -166,7 +166,7 @@ static bool take_lines(Embedder *e, const char *path, const char *shown, tblock_
     tblock_error why = { 0 };
     if (!lines_open(&lines, path, err))
         return false;
-    text_out(&from, "%s: line", strcmp(path, "-") == 0 ? lines.name : shown);
+    text_out(&from, "%s: line", lines.name);
     char *name = text_out_take(&from, err);
     bool  good = (e->from = name) != NULL;
     while (good && (line = lines_next(&lines, &n, &why)) != NULL)
@@ -202,32 +202,25 @@ static bool check(const EmbedArgs *a, tblock_error *err)
     return true;
 }
 
-static bool embed_all(Embedder *e, tblock_error *err)
+static bool embed_all(Embedder *e, Guarded *out, tblock_error *err)
 {
     const EmbedArgs  *a     = e->a;
     const char       *input = a->jsonl ? a->jsonl : a->file ? a->file : "-";
-    const bool        named = !a->text.n && strcmp(input, "-") != 0;
-    Guarded           file = { 0 }, out = { 0 };
     int          pool, width = 0;
     tblock_error why;
     if (tblock_pool_choose(e->m, a->pool, &pool, &why)) /* else each text says why */
         width = tblock_pool_width(e->m, pool);
     e->vector = malloc(MOST_TEXTS * sizeof *e->vector * (size_t)(width + 1));
     bool good = (e->vector || no_memory(NULL, err))
-        && guarded_text(&file, named ? input : NULL, a->compute.sandbox, err)
-        && guarded_output(&out, a->out, a->compute.sandbox, err)
-        && guarded_enter(a->compute.sandbox, &out, 1, -1, err)
-        && vectors_open(&e->out, out.path, a->out && path_ends(a->out, ".npy"), width, err);
+        && vectors_open(&e->out, out->path, a->out && path_ends(a->out, ".npy"), width, err);
     if (good && a->out)
         progress_show("embedding", -1);
     good = good
-        && (a->text.n ? take_texts(e, err) : take_lines(e, named ? file.path : "-", input, err))
+        && (a->text.n ? take_texts(e, err) : take_lines(e, input, err))
         && vectors_commit(&e->out, err) && output_flush(err);
     progress_end();
-    good = good && guarded_commit(&out, err);
+    good = good && guarded_commit(out, err);
     vectors_close(&e->out);
-    guarded_close(&out, err);
-    guarded_close(&file, err);
     return good;
 }
 
@@ -241,14 +234,18 @@ static bool embed(void *args, tblock_error *err)
         return no_memory(NULL, err);
     a->compute.n_seqs = PLACES;
     e->a              = a;
-    bool good = (e->m = compute_open(a->model, &a->compute, err)) != NULL
+    Guarded out = { 0 };
+    bool good = guarded_begin(&out, a->out, a->model, &a->compute,
+                              a->jsonl ? a->jsonl : a->file, err)
+        && (e->m = compute_open(a->model, &a->compute, err)) != NULL
         && output_apart(a->out, e->m,
                         &(Inputs){ a->model, { a->text.n    ? NULL
                                                    : a->jsonl ? a->jsonl
                                                    : a->file  ? a->file
                                                               : "-" } }, err)
         && (e->c = compute_context(e->m, a->model, &a->compute, a->general.quiet, err)) != NULL
-        && embed_all(e, err);
+        && embed_all(e, &out, err);
+    guarded_close(&out, err);
     tblock_context_free(e->c);
     tblock_close(e->m);
     free(e->ids);

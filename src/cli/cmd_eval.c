@@ -200,8 +200,7 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
     if (good && a->against)
         good = (parent = compute_open(a->against, &plain, err)) != NULL
             && (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
-    good = good && guarded_enter(a->compute.sandbox, NULL, 0, -1, err)
-        && score_text(a, c, other, &p, n_added, err);
+    good = good && score_text(a, c, other, &p, n_added, err);
     tblock_context_free(other);
     tblock_close(parent);
     prompt_free(&p);
@@ -268,12 +267,7 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     tblock_choices_options o = { .delimiter = a->delimiter,
                                  .no_added = a->no_bos,
                                  .progress = show_progress };
-    Guarded file = { 0 };
-    bool    from_file = strcmp(a->choices, "-") != 0;
-    bool    good = guarded_text(&file, from_file ? a->choices : NULL, a->compute.sandbox, err)
-        && guarded_enter(a->compute.sandbox, NULL, 0, -1, err)
-        && tblock_eval_choices(c, from_file ? file.path : a->choices, &o, &r, err);
-    guarded_close(&file, err);
+    bool good = tblock_eval_choices(c, a->choices, &o, &r, err);
     progress_end();
     if (good) {
         good = (!a->json && !r.n_rows && r.stopped) || print_choices(a, &r, err);
@@ -316,9 +310,13 @@ static bool eval(void *args, tblock_error *err)
     EvalArgs *a = args;
     if (!check(a, err))
         return false;
-    tblock_model   *m = compute_open(a->model, &a->compute, err);
-    bool            good = m && (!a->choices || need_tokenizer(m, a->model,
-            "multiple choice needs one", err));
+    const bool    sandbox = a->compute.sandbox;
+    tblock_model *m       = NULL;
+    bool good = (!sandbox || !a->choices || tblock_hold(a->choices, TBLOCK_HOLD_TEXT, err))
+        && (!a->against || guarded_model(a->against, &a->compute, NULL, err))
+        && guarded_begin(NULL, NULL, a->model, &a->compute, a->text, err)
+        && (m = compute_open(a->model, &a->compute, err)) != NULL
+        && (!a->choices || need_tokenizer(m, a->model, "multiple choice needs one", err));
     tblock_context *c =
         good ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     if (c)

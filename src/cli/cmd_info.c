@@ -24,7 +24,8 @@ static bool info(void *args, tblock_error *err)
     };
 
     progress_show(a->check ? "checking the data" : "reading the model", -1);
-    bool good = guarded_begin(&html, a->html, a->path, NULL, a->sandbox, err);
+    bool good = guarded_begin(&html, a->html, a->path,
+                              &(ComputeOptions){ .sandbox = a->sandbox }, NULL, err);
     o.html    = html.path;
     good      = good && tblock_report(a->path, &o, &text, err); /* a failed check has one too */
     if (text || good) /* then the page is there */

@@ -21,10 +21,7 @@ static bool logits(void *args, tblock_error *err)
                                 .progress = progress_advance };
     Guarded           out = { 0 };
 
-    bool good = guarded_model(a->model, &a->compute, NULL, err)
-        && guarded_named(&a->prompt.file, 1, a->compute.sandbox, err)
-        && guarded_output(&out, a->out, a->compute.sandbox, err)
-        && guarded_enter(a->compute.sandbox, &out, 1, -1, err)
+    bool good = guarded_begin(&out, a->out, a->model, &a->compute, a->prompt.file, err)
         && (m = compute_open(a->model, &a->compute, err)) != NULL
         && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err)
         && prompt_read(&prompt, &a->prompt, m, a->model, quiet, err)

@@ -174,7 +174,8 @@ static bool quantize(void *args, tblock_error *err)
                                   .n_keep = a->keep.n,
                                   .threads = a->threads,
                                   .progress = progress_advance };
-    bool good = guarded_begin(&out, a->out, a->in, NULL, a->sandbox, err)
+    bool good = guarded_begin(&out, a->out, a->in,
+                              &(ComputeOptions){ .sandbox = a->sandbox }, NULL, err)
         && tblock_quantize(a->in, out.path, &o, &report, err) && guarded_commit(&out, err);
     progress_end();
     guarded_close(&out, err);

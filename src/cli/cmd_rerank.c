@@ -65,17 +65,10 @@ static bool read_lines(Documents *d, const RerankArgs *a, const char *path, tblo
 
 static bool read_documents(Documents *d, const RerankArgs *a, tblock_error *err)
 {
-    const bool named = a->file && strcmp(a->file, "-") != 0;
-    Guarded    file  = { 0 };
     for (size_t i = 0; i < a->documents.n; i++)
         if (!add(d, a, a->documents.texts[i], strlen(a->documents.texts[i]), err))
             return false;
-    if (d->n)
-        return true;
-    bool good = guarded_text(&file, named ? a->file : NULL, a->compute.sandbox, err)
-        && read_lines(d, a, named ? file.path : "-", err);
-    guarded_close(&file, err);
-    return good;
+    return d->n || read_lines(d, a, a->file ? a->file : "-", err);
 }
 
 static bool print(const Documents *d, int top_n, tblock_error *err)
@@ -129,11 +122,11 @@ static bool rerank(void *args, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "--file: expected no documents beside it, found %zu",
                     a->documents.n);
     a->compute.n_seqs = PLACES;
-    bool good = (m = compute_open(a->model, &a->compute, err)) != NULL
+    bool good = guarded_begin(NULL, NULL, a->model, &a->compute, a->file, err)
+        && (m = compute_open(a->model, &a->compute, err)) != NULL
         && need_tokenizer(m, a->model, "convert it with --tokenizer", err)
         && (c = compute_context(m, a->model, &a->compute, a->general.quiet, err)) != NULL
         && read_documents(&d, a, err)
-        && guarded_enter(a->compute.sandbox, NULL, 0, -1, err)
         && judge(&d, a, c, err);
     tblock_context_free(c);
     tblock_close(m);

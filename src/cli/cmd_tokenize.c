@@ -159,26 +159,19 @@ static bool tokenize(void *args, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --ids",
                     a->no_bos ? "no-bos" : "special");
 
-    TokenizeArgs  inner = *a; /* with the name of the open input */
-    Guarded       input = { 0 };
-    const char   *path = a->jsonl ? a->jsonl : a->file;
-    tblock_model *m =
-        !a->sandbox || sandbox_possible(err) ? tblock_open(a->model, NULL, err) : NULL;
+    const ComputeOptions how = { .sandbox = a->sandbox };
+    tblock_model *m = guarded_begin(NULL, NULL, a->model, &how, a->jsonl ? a->jsonl : a->file, err)
+        ? tblock_open(a->model, NULL, err)
+        : NULL;
     tblock_model_info info;
     if (m) {
         tblock_model_describe(m, &info);
         note_tokenizer(&info, a->model, a->general.quiet);
     }
     bool good = m && need_tokenizer(m, a->model, "tokenize needs one", err)
-        && guarded_text(&input, path && strcmp(path, "-") != 0 ? path : NULL, a->sandbox, err)
-        && guarded_enter(a->sandbox, NULL, 0, -1, err);
-    if (input.path)
-        *(a->jsonl ? &inner.jsonl : &inner.file) = input.path;
-    good = good
-        && (a->jsonl           ? answer_lines(m, &inner, err)
+        && (a->jsonl           ? answer_lines(m, a, err)
                 : a->ids.given ? decode(m, a, err)
-                               : encode(m, &inner, err));
-    guarded_close(&input, err);
+                               : encode(m, a, err));
     tblock_close(m);
     return good;
 }

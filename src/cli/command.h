@@ -573,10 +573,6 @@ bool guarded_model(const char *path, const ComputeOptions *o, const DraftOptions
 bool guarded_named(const char *const *path, size_t n, bool sandbox, tblock_error *err);
 bool guarded_place(const char *path, bool sandbox, tblock_error *err);
 
-/* Opens an input that is read from beginning to end. It may be a pipe, whose writer is waited
- * for. path may be NULL. */
-bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err);
-
 /* Opens an output file; path may be NULL. As in base/file.h, it appears complete or not at all.
  * It gets a temporary name. A process in the sandbox cannot rename, so a helper process outside
  * waits for an order to rename the file; without one it removes it. What base/file.h writes in
@@ -588,10 +584,10 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
  * none), stay writable. */
 bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err);
 
-/* guarded_model, guarded_output and guarded_enter, for a command that computes nothing. lora NULL:
- * no adapters. */
-bool guarded_begin(Guarded *out, const char *output, const char *model, const TextList *lora,
-                   bool sandbox, tblock_error *err);
+/* All of it, for a command with one model, at most one output (out NULL: none) and at most one
+ * other input (named NULL: none). */
+bool guarded_begin(Guarded *out, const char *output, const char *model, const ComputeOptions *o,
+                   const char *named, tblock_error *err);
 
 /* The output is complete: gives it its name. Closes g. */
 bool guarded_commit(Guarded *g, tblock_error *err);

@@ -84,22 +84,6 @@ static bool opened(Guarded *g, int fd)
     return true;
 }
 
-/* ---- Inputs ---------------------------------------------------------------------------------- */
-
-static bool open_input(Guarded *g, tblock_error *err)
-{
-    int fd = open_or_take(g->path, O_RDONLY);
-    return fd >= 0
-        ? opened(g, fd)
-        : failed(g, file_status(errno), "cannot open", errno, err);
-}
-
-bool guarded_text(Guarded *g, const char *path, bool sandbox, tblock_error *err)
-{
-    *g = (Guarded){ .path = path, .shown = path };
-    return !path || !sandbox || open_input(g, err);
-}
-
 /* ---- The helper ------------------------------------------------------------------------------ */
 
 static const char COMPLETE = 'c', FORGET = 'f';
@@ -270,12 +254,12 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
     return sandbox_enter(fd, n_fd, false, err);
 }
 
-bool guarded_begin(Guarded *out, const char *output, const char *model, const TextList *lora,
-                   bool sandbox, tblock_error *err)
+bool guarded_begin(Guarded *out, const char *output, const char *model, const ComputeOptions *o,
+                   const char *named, tblock_error *err)
 {
-    const ComputeOptions o = { .sandbox = sandbox, .lora = lora ? *lora : (TextList){ 0 } };
-    return guarded_model(model, &o, NULL, err) && guarded_output(out, output, sandbox, err)
-        && guarded_enter(sandbox, out, 1, -1, err);
+    return guarded_model(model, o, NULL, err) && guarded_named(&named, 1, o->sandbox, err)
+        && (!out || guarded_output(out, output, o->sandbox, err))
+        && guarded_enter(o->sandbox, out, out != NULL, -1, err);
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
