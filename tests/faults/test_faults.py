@@ -260,9 +260,10 @@ def outputs(model, data=DATA):
         "synth": ["synth", "small.json", "-o"],
         "convert": ["convert", data / "models/llama-gqa", "-o"],
         "info --html": ["info", model, "--html"],
-        "quantize --sandbox": ["quantize", model, "--type", "q8", "--sandbox", "@"],
-        "convert --sandbox": ["convert", data / "models/llama-gqa", "--sandbox", "-o"],
         "info --html --sandbox": ["info", model, "--sandbox", "--html"],
+        # threads, which a sanitizer cannot begin inside
+        **({} if BUILD.name.endswith("san") else {"quantize --sandbox": ["quantize", model, "--type", "q8", "--sandbox", "@"],
+                                                  "convert --sandbox": ["convert", data / "models/llama-gqa", "--sandbox", "-o"]}),
     }
 
 
