@@ -132,6 +132,7 @@ typedef struct tblock_verify_options {
     void (*progress)(void *user, double done);
     void *user;
     bool (*go_on)(void *user, double done);
+    bool trust_hash;    /* do not compare the model's data with their recorded hash               */
 } tblock_verify_options;
 
 typedef struct tblock_verify_row {
@@ -170,6 +171,7 @@ typedef struct tblock_verify_report {
                                          "" means that all are the same                           */
     char               advice[640];   /* if ok is false: which settings of this run round, and which
                                          options to try; else ""                                  */
+    bool               hash_checked;  /* the model's data have the hash that its file records     */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 or
@@ -267,6 +269,7 @@ typedef struct tblock_receipt_verify_options {
     void (*progress)(void *user, double done);
     void *user;
     bool (*go_on)(void *user, double done);
+    bool trust_hash; /* do not compare the model's data with their recorded hash                  */
 } tblock_receipt_verify_options;
 
 /* Compute n receipts again, as many at a time as the context has sequences, and say of each in

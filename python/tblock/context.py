@@ -376,7 +376,7 @@ class Context(Handle):
 
     def verify(self, golden: Union[Path, Mapping[str, Any]], **options: Any) -> Record:
         """Compare with golden logits, a file (docs/verify.md) or its arrays, {"tokens": [n], "logits": [n, vocab_size], ...}: ok, tol, settings, advice, and rows with max_abs, mean_kl, first_diff,
-        parted, ... and `why` for a row that is not ok. Options: exact, tol, greedy, tokens, progress."""
+        parted, ... and `why` for a row that is not ok. Options: exact, tol, greedy, tokens, trust_hash, progress."""
         if isinstance(golden, Mapping):
             with tempfile.TemporaryDirectory(prefix="tblock-") as folder:
                 path = os.path.join(folder, "golden.safetensors")
@@ -398,15 +398,15 @@ class Context(Handle):
         return out
 
     def verify_receipts(self, receipts: Iterable[Union[str, bytes, Mapping[str, Any]]], *,
-                        progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
+                        trust_hash: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
         """Compute receipts again (docs/receipts.md), JSON or what it says. Of each: verdict ("holds", "other", "changed", "token",
         "logits", "failed"), n_given, n_drawn, position, found, expected, first, last, why. As many at a time as there are
-        sequences."""
+        sequences. The model's data must have the hash that its file records, unless trust_hash."""
         texts = [r.encode() if isinstance(r, str) else r if isinstance(r, bytes) else json.dumps(r).encode() for r in receipts]
         read = [ffi.gc(call("tblock_receipt_read", text, len(text), b"receipt %d" % i), lib.tblock_receipt_free)
                 for i, text in enumerate(texts)]
         rows = ffi.new("tblock_receipt_row[]", len(read))
-        opt = Options("tblock_receipt_verify_options", {"progress": progress})
+        opt = Options("tblock_receipt_verify_options", {"trust_hash": trust_hash, "progress": progress})
         with self._use() as c:
             call("tblock_receipt_verify", c, ffi.new("tblock_receipt *[]", read), len(read), opt.c, rows, options=opt)
         out = records(rows, len(read))

@@ -248,7 +248,9 @@ static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_o
     out->rows   = calloc(out->n_rows, sizeof *out->rows);
     if (!out->rows)
         return no_memory(NULL, err);
-    if (!compare_settings(g, c, out, err))
+    out->hash_checked = !opt->trust_hash;
+    if ((out->hash_checked && !model_check_hash(c->model, err))
+        || !compare_settings(g, c, out, err))
         return false;
     double   done = 0, all = 0; /* tokens */
     Progress whole = PROGRESS_OF(opt);

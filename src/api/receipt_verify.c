@@ -384,6 +384,7 @@ static bool verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
     b.k           = calloc(n + 1, sizeof *b.k);
     b.reread.text = calloc(n + 1, sizeof *b.reread.text);
     bool good     = (b.k && b.reread.text) || no_memory("receipt", &why);
+    good          = good && (opt->trust_hash || model_check_hash(c->model, &why));
     good          = good && verify_all(&b, receipts, row, &why);
     free(b.k);
     free(b.reread.text);

@@ -473,8 +473,7 @@ static const Option receipt_options[] = {
     { "receipt-every", 0, "N", OPT_INT, AT(receipt_every), 0, 1 << 20, "0",
       "keep a hash after each N tokens in it, which shows where two runs diverge; 0: only the "
       "last" },
-    { "trust-hash", 0, NULL, OPT_FLAG, AT(trust_hash), 0, 0, NULL,
-      "do not read the model's data to check that they have the hash that the file records" },
+    OPTION_TRUST_HASH(AT(trust_hash)),
     { 0 },
 };
 static const Option state_options[] = {

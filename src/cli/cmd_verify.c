@@ -12,7 +12,7 @@
 typedef struct VerifyArgs {
     const char    *model, *junit;
     TextList       records;
-    bool           exact, greedy, json;
+    bool           exact, greedy, json, trust_hash;
     double         tol; /* NaN: not given */
     ComputeOptions compute;
     GeneralOptions general;
@@ -122,7 +122,8 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
     rows_members(r, { "ok", v_flag(report->ok) }, { "exact", v_flag(report->exact) },
                  { "tol", v_real(report->tol) }, { "recorded", v_flag(report->recorded) },
                  { "other_settings", v_text(report->settings) },
-                 { "advice", v_text(report->advice) });
+                 { "advice", v_text(report->advice) },
+                 { "hash_checked", v_flag(report->hash_checked) });
     sequence_rows(r, report);
     rows_close(r, '}');
     for (size_t i = 0; i < report->n_rows; i++)
@@ -133,8 +134,8 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
         n_ok += report->rows[i].ok;
     if (!report->exact)
         snprintf(rule, sizeof rule, "within %.3g", report->tol);
-    rows_text(r, "%s: %zu of %zu sequences %s\n", cli_shown(shown, golden), n_ok, report->n_rows,
-              rule);
+    rows_text(r, "%s: %zu of %zu sequences %s; %s\n", cli_shown(shown, golden), n_ok,
+              report->n_rows, rule, data_said(report->hash_checked));
 }
 
 /* The golden was made by another run than this: with --exact that belongs to a verdict of no, also
@@ -226,7 +227,8 @@ static bool verify_golden(const VerifyArgs *a, Guarded *junit, tblock_error *err
                                 .greedy = a->greedy,
                                 .has_tol = !isnan(a->tol),
                                 .tol = a->tol,
-                                .progress = progress_advance };
+                                .progress = progress_advance,
+                                .trust_hash = a->trust_hash };
     bool ran = c && compare(a, c, &o, &report, err);
     bool good = write_junit(a, junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
     tblock_free(report.rows);
@@ -251,7 +253,8 @@ static bool judge(const VerifyArgs *a, Guarded *junit, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "--exact, --tol, --greedy: expected a golden file, found a "
                                        "receipt, which is always exact");
     return receipts_verify(&(ReceiptFiles){ a->model, a->junit, a->records, a->json,
-                                            a->general.quiet, &a->compute, junit },
+                                            a->general.quiet, a->trust_hash,
+                                            &a->compute, junit },
                            err);
 }
 
@@ -291,6 +294,7 @@ static const Option options[] = {
       "largest allowed difference of a logit; default: the rule in docs/numerics.md" },
     { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL,
       "also generate the greedy continuations of the golden file again" },
+    OPTION_TRUST_HASH(AT(trust_hash)),
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     { "junit",  0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL,
       "also write the result as JUnit XML, with a test case for each sequence or receipt" },

@@ -343,6 +343,9 @@ extern const Option general_options[];
  * fills and the words of the help that are its own. */
 #define OPTION_JSON(at, help)         { "json", 0, NULL, OPT_FLAG, at, 0, 0, NULL, help }
 #define OPTION_OUTPUT(at, need, help) { "output", 'o', "FILE", OPT_TEXT, at, 0, 0, need, help }
+#define OPTION_TRUST_HASH(at)                                                                      \
+    { "trust-hash", 0, NULL, OPT_FLAG, at, 0, 0, NULL,                                             \
+      "do not read the model's data to check that they have the hash that the file records" }
 #define OPTION_SEED(at, help)         { "seed", 's', "N|random", OPT_SEED, at, 0, 0, "0", help }
 #define OPTION_IDS(at, help)          { "ids", 0, "IDS", OPT_IDS, at, 0, 0, NULL, help }
 #define OPTION_NO_BOS(at, help)       { "no-bos", 0, NULL, OPT_FLAG, at, 0, 0, NULL, help }
@@ -533,12 +536,19 @@ bool receipt_write(const struct tblock_receipt *r, const char *path, tblock_erro
 
 /* tblock verify with receipts (docs/receipts.md). */
 typedef struct ReceiptFiles {
-    const char *model, *junit; TextList files; bool json, quiet; const ComputeOptions *compute;
+    const char *model, *junit; TextList files; bool json, quiet, trust_hash;
+    const ComputeOptions *compute;
     struct Guarded *opened; /* what junit is written to */
 } ReceiptFiles;
 /* Is the file one, and no golden file? "-", a pipe and a device are. */
 bool receipt_is(const char *path);
 bool receipts_verify(const ReceiptFiles *in, tblock_error *err);
+/* What a verdict says of the model's data. */
+static inline const char *data_said(bool hash_checked)
+{
+    return hash_checked ? "data checked"
+                        : "data not checked (--trust-hash)";
+}
 
 /* ---- guarded.c ------------------------------------------------------------------------------- */
 

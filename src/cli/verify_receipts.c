@@ -111,13 +111,15 @@ static bool tell(const ReceiptFiles *in, const tblock_receipt_row *row, tblock_e
         bad = row[i].verdict == TBLOCK_RECEIPT_HOLDS ? bad : i;
     }
     rows_open(&r, NULL, '{');
-    rows_put(&r, "ok", v_flag(bad == in->files.n));
+    rows_members(&r, { "ok", v_flag(bad == in->files.n) },
+                 { "hash_checked", v_flag(!in->trust_hash) });
     rows_table(&r, "receipts", &t);
     for (size_t i = 0; i < in->files.n; i++)
         receipt_row(&r, &t, in->files.texts[i], &row[i]);
     rows_table_end(&r, "receipts");
     rows_close(&r, '}');
-    rows_text(&r, "%zu of %zu receipts hold\n", n_hold, in->files.n);
+    rows_text(&r, "%zu of %zu receipts hold; %s\n", n_hold, in->files.n,
+              data_said(!in->trust_hash));
     return output_rows(&r, err) && output_flush(err)
         && (bad == in->files.n
             || fail(err, TBLOCK_NO, "%s: %s", in->files.texts[bad], row[bad].why));
@@ -156,7 +158,9 @@ static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
     progress_show("verifying", 0);
     bool good = tblock_receipt_verify(
         v->context, v->receipt, in->files.n,
-        &(tblock_receipt_verify_options){ .progress = progress_advance }, v->row, err);
+        &(tblock_receipt_verify_options){ .progress   = progress_advance,
+                                          .trust_hash = in->trust_hash },
+        v->row, err);
     progress_end();
     return good;
 }

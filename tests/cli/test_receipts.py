@@ -35,6 +35,12 @@ def made(name, *options, model=MODEL, n=24, prompt=("--prompt", "ROMEO:")):
     return path
 
 
+def golden(name):
+    path = TEMP / (name + ".safetensors")
+    tblock("logits", MODEL, "--prompt", "ROMEO:", "--quiet", "-o", path)
+    return path
+
+
 def verdict(*paths, model=MODEL, options=(), status=None):
     """What verify says of each, as JSON."""
     done = subprocess.run([TBLOCK, "verify", model, *map(str, paths), "--json", "--quiet", *options], capture_output=True, encoding="utf-8", check=False)
@@ -105,7 +111,7 @@ def verify_runs_anywhere():
         if "sandbox" in done.stderr and done.returncode == 4:
             continue
         need(done.returncode == 0 and "every token and every bit" in done.stdout, str(options) + done.stderr)
-    need(tblock("verify", MODEL, "-", text=path.read_text()).stdout.endswith("1 of 1 receipts hold\n"), "standard input")
+    need(tblock("verify", MODEL, "-", text=path.read_text()).stdout.endswith("1 of 1 receipts hold; data checked\n"), "standard input")
 
 
 def a_state_goes_on_with_a_receipt():
@@ -302,6 +308,12 @@ def the_model_s_hash_is_checked():
     need("sha256 of the data: expected" in done.stderr and not (TEMP / "h.json").exists(), done.stderr)
     tblock("run", copy, "--prompt", "ROMEO:", "-n", 8, "--receipt", TEMP / "h.json", "--trust-hash")
     need((TEMP / "h.json").exists(), "--trust-hash")
+    for record in (made("honest"), golden("golden")):
+        need("sha256 of the data: expected" in tblock("verify", copy, record, status=3).stderr, "%s: verify believes the file" % record.name)
+        trusted = subprocess.run([TBLOCK, "verify", copy, record, "--trust-hash", "--json"], capture_output=True, encoding="utf-8", check=False)
+        need(json.loads(trusted.stdout)["hash_checked"] is False, trusted.stdout)
+        need(json.loads(tblock("verify", MODEL, record, "--json").stdout)["hash_checked"] is True, "hash_checked")
+        need("; data not checked (--trust-hash)" in tblock("verify", MODEL, record, "--trust-hash").stdout, "the verdict says nothing")
 
 
 def main():
