@@ -2,6 +2,7 @@
  * runtime. */
 #include "api/drafter.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -425,10 +426,10 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
 
 tblock_context *context_enter(tblock_context *c, const char *function)
 {
-    static _Thread_local char me; /* its address is the thread's name */
+    const uintptr_t me = (uintptr_t)pthread_self();
     uintptr_t                 nobody = 0;
-    if (!atomic_compare_exchange_strong(&c->owner, &nobody, (uintptr_t)&me)
-        && nobody != (uintptr_t)&me) {
+    if (!atomic_compare_exchange_strong(&c->owner, &nobody, me)
+        && nobody != me) {
         fprintf(stderr, "%s: another thread uses this context now: expected one at a time\n",
                 function);
         abort();

@@ -320,7 +320,7 @@ def a_damaged_copy_is_named():
         damage(TEMP / f"rank{rank}" / "m.bin", 3000000, 20000)
         before = receipt.read_bytes()
         who = f"rank 1 on {HOST}: " if rank else ""
-        for command in ([*run, "--check"], [*run, "--receipt", TEMP / "false.json"]):
+        for command in ([*run, "--check"], [*run, "--receipt", TEMP / "false.json"], [TBLOCK, "verify", "m.bin", receipt]):
             r = mpirun(2, *each_in_its_folder(command))
             found = lines_of_ours(r.stderr)
             need(r.returncode == 3 and len(found) == 1 and found[0].startswith(f"tblock: {who}m.bin: sha256 of the data: expected "),
