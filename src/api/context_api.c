@@ -426,10 +426,9 @@ bool context_decode(tblock_context *c, const tblock_item *items, size_t n_items,
 
 tblock_context *context_enter(tblock_context *c, const char *function)
 {
-    const uintptr_t me = (uintptr_t)pthread_self();
-    uintptr_t                 nobody = 0;
-    if (!atomic_compare_exchange_strong(&c->owner, &nobody, me)
-        && nobody != me) {
+    const uintptr_t me     = (uintptr_t)pthread_self();
+    uintptr_t       nobody = 0;
+    if (!atomic_compare_exchange_strong(&c->owner, &nobody, me) && nobody != me) {
         fprintf(stderr, "%s: another thread uses this context now: expected one at a time\n",
                 function);
         abort();

@@ -48,6 +48,17 @@ static bool read_ids(TokenizerReader *r, const Json *j, const char *name, int32_
     return true;
 }
 
+/* A string, as a copy. */
+static bool read_text(const Json *j, const char *name, char **out, Error *err)
+{
+    const char *text;
+    if (!json_read_string(j, name, &text, err))
+        return false;
+    free(*out);
+    *out = strdup(text);
+    return *out || no_memory(name, err);
+}
+
 static bool read_special_token(TokenizerReader *r, const Json *j, const char *name,
                                SpecialToken *out)
 {
@@ -64,9 +75,11 @@ static bool read_special_token(TokenizerReader *r, const Json *j, const char *na
                      : strcmp(key, "normalized") == 0  ? &out->normalized
                      : strcmp(key, "special") == 0     ? &out->special
                                                        : NULL;
-        if (strcmp(key, "id") != 0 && !flag)
+        bool text = r->t->type == BPE && strcmp(key, "text") == 0;
+        if (strcmp(key, "id") != 0 && !flag && !text)
             return fail(r->err, INPUT, "%s: unknown key", key_name);
-        if (flag ? !json_read_bool(i, key_name, flag, r->err)
+        if (text   ? !read_text(i, key_name, &out->text, r->err)
+            : flag ? !json_read_bool(i, key_name, flag, r->err)
                  : !read_id(r, i, key_name, 0, &out->id))
             return false;
     }
@@ -81,10 +94,10 @@ static bool read_special(TokenizerReader *r, const Json *j, const char *name)
     t->special = calloc(json_count(j) + 1, sizeof *t->special);
     if (!t->special)
         return no_memory(name, r->err);
-    for (const Json *i = json_first(j); i; i = json_next(i), t->n_special++) {
+    for (const Json *i = json_first(j); i; i = json_next(i)) {
         char item[512];
         snprintf(item, sizeof item, "%.400s: entry %zu", name, t->n_special);
-        if (!read_special_token(r, i, item, &t->special[t->n_special]))
+        if (!read_special_token(r, i, item, &t->special[t->n_special++])) /* counts if it fails */
             return false;
     }
     return true;
@@ -100,16 +113,6 @@ static bool read_decode_strip(TokenizerReader *r, const Json *j, const char *nam
                                                     : STRIP_NONE;
     return r->t->decode_strip
         || fail(r->err, INPUT, "%s: expected 'space' or 'first_piece', found '%s'", name, text);
-}
-
-static bool read_unk_surface(TokenizerReader *r, const Json *j, const char *name)
-{
-    const char *surface;
-    if (!json_read_string(j, name, &surface, r->err))
-        return false;
-    free(r->t->unk_surface);
-    r->t->unk_surface = strdup(surface);
-    return r->t->unk_surface || no_memory(name, r->err);
 }
 
 enum {
@@ -166,7 +169,7 @@ static bool read_key(TokenizerReader *r, const char *key, const Json *j)
     if (json && t->type != BPE && strcmp(key, "decode_strip") == 0)
         return read_decode_strip(r, j, name);
     if (!json && strcmp(key, "unk_surface") == 0)
-        return read_unk_surface(r, j, name);
+        return read_text(j, name, &r->t->unk_surface, r->err);
     bool *flag = flag_of(t, key);
     if (!flag)
         return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name,
@@ -241,6 +244,10 @@ static bool index_special(Tokenizer *t, const char *what, Error *err)
         SpecialToken *s = &t->special[i];
         size_t      n;
         const char *bytes = vocab_bytes(&t->vocab, s->id, &n);
+        if (n && s->text) {
+            bytes = s->text;
+            n     = strlen(bytes);
+        }
         if (n == 0)
             return fail(
                 err, INPUT,
@@ -342,8 +349,10 @@ void tokenizer_free(Tokenizer *t)
     for (int i = 0; i < 4; i++)
         piece_set_free(&t->special_set[i / 2][i % 2]);
     piece_set_free(&t->user_defined);
-    for (size_t i = 0; i < t->n_special; i++)
+    for (size_t i = 0; i < t->n_special; i++) {
+        free(t->special[i].text);
         free(t->special[i].pattern);
+    }
     normalizer_free(t->normalizer);
     pretokenizer_free(t->pretokenizer);
     free(t->prefix);

@@ -318,7 +318,8 @@ typedef struct SpecialToken {
     bool    single_word;     /* only where it is not inside a word              */
     bool    normalized;      /* searched after the normalizer                   */
     bool    special;         /* only where special tokens are parsed            */
-    char   *pattern;         /* normalized: the text to search; NULL: the piece */
+    char   *text;            /* the text to search; NULL: the piece             */
+    char   *pattern;         /* normalized: that text, normalized               */
 } SpecialToken;
 
 enum DecodeStrip { STRIP_NONE, STRIP_SPACE, STRIP_FIRST_PIECE };

@@ -217,16 +217,18 @@ static bool add_bpe_piece(Vocabulary *v, size_t i)
     Text   text = text_of(v->token[i]), piece = text;
     int    type = type_of(v, i, false);
     bool   ordinary = type == TYPE_NORMAL || type == TYPE_BYTE, found;
-    if (ordinary) {
-        char *raw = draft_bytes(d, text.n + 1);
-        if (!raw)
-            return false;
-        ordinary = byte_level_decode(text, raw, &piece.n);
-        piece = ordinary ? (Text){ raw, piece.n } : text;
-        type = TYPE_NORMAL;
-    }
-    if (!draft_add(d, (int64_t)i, piece, type))
+    char  *raw = draft_bytes(d, text.n + 1);
+    if (!raw)
         return false;
+    bool bytes = byte_level_decode(text, raw, &piece.n);
+    bool both = !ordinary && bytes && piece.n == 1 && text.n > 1; /* a byte's stand-in, added too */
+    if (ordinary)
+        type = TYPE_NORMAL;
+    ordinary = (ordinary && bytes) || both;
+    piece = ordinary ? (Text){ raw, piece.n } : text;
+    if (!draft_add(d, (int64_t)i, piece, both ? TYPE_NORMAL : type))
+        return false;
+    d->sought[i] = both ? text : d->sought[i];
     mark(v, i, type);
     return byte_map_put(&d->spelled, text.p ? text.p : "", text.n, (int32_t)i, &found, d->err)
         && (!ordinary || draft_index(d, (int32_t)i));

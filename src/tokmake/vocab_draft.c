@@ -66,6 +66,7 @@ void draft_free(VocabDraft *d)
     free(d->charsmap.bytes);
     free(d->charsmap.offsets);
     free(d->piece);
+    free(d->sought);
     free(d->types);
     free(d->marks);
     free(d->scores);
@@ -94,7 +95,8 @@ bool draft_reserve(VocabDraft *d, size_t size)
         return true;
     /* This is far from overflow, since ids are bounded. */
     size_t cap = size < 2 * d->cap ? 2 * d->cap : size < 256 ? 256 : size;
-    if (!grow(&d->piece, cap, sizeof *d->piece) || !grow(&d->types, cap, 1)
+    if (!grow(&d->piece, cap, sizeof *d->piece) || !grow(&d->sought, cap, sizeof *d->sought)
+        || !grow(&d->types, cap, 1)
         || !grow(&d->marks, cap, 1) || !grow(&d->scores, cap, sizeof *d->scores))
         return fail(d->err, SYSTEM, "%s: out of memory for %zu tokens", d->file, cap);
     d->cap = cap;
@@ -109,7 +111,7 @@ bool draft_add(VocabDraft *d, int64_t id, Text piece, int type)
     if (!draft_reserve(d, (size_t)id + 1))
         return false;
     for (; d->size <= (size_t)id; d->size++) {
-        d->piece[d->size]  = (Text){ "", 0 };
+        d->piece[d->size]  = d->sought[d->size] = (Text){ "", 0 };
         d->types[d->size]  = TYPE_UNUSED;
         d->marks[d->size]  = 0;
         d->scores[d->size] = 0;
@@ -225,6 +227,15 @@ unsigned marks_of(const JsonNode *entry)
     return marks;
 }
 
+bool draft_add_spelled(VocabDraft *d, int64_t id, Text piece, Text spelling, unsigned marks)
+{
+    if (!draft_add(d, id, piece, TYPE_NORMAL))
+        return false;
+    d->sought[id] = spelling;
+    draft_mark(d, (int32_t)id, marks);
+    return true;
+}
+
 bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special, unsigned marks,
                            const ByteMap *spellings)
 {
@@ -238,6 +249,8 @@ bool draft_add_plain_token(VocabDraft *d, int64_t id, Text content, bool special
             d->err, INPUT,
             "%s: added token '%.*s': expected an id of its own, found %lld, which is '%.*s'",
             d->file, SHOWN(content), (long long)id, SHOWN(d->piece[id]));
+    if (known >= 0 && d->type == DRAFT_BPE && !text_is(d->piece[id], content))
+        return draft_add_spelled(d, id, d->piece[id], content, marks);
     if (!draft_add(d, id, content, special ? TYPE_CONTROL : TYPE_USER_DEFINED))
         return false;
     draft_mark(d, (int32_t)id, marks);

@@ -67,6 +67,7 @@ typedef struct VocabDraft {
     const char *file;    /* named in messages */
     DraftType   type;
     Text       *piece;   /* raw bytes by id */
+    Text       *sought;  /* what a text has for a special token by id; n 0: the piece */
     uint8_t    *types, *marks;
     double     *scores;
     size_t      size, cap;
@@ -131,6 +132,9 @@ bool id_list_add(IdArray *l, int32_t id, Error *err);
  * repeat each other. */
 void draft_mark(VocabDraft *d, int32_t id, unsigned marks);
 
+/* Add a token that stands for bytes and is also matched as a whole where a text has its spelling:
+ * an added token that is spelled like a piece, such as U+00E9, the stand-in of byte 0xE9. */
+bool draft_add_spelled(VocabDraft *d, int64_t id, Text piece, Text spelling, unsigned marks);
 /* Add a token {"content", "special", "lstrip" ...}, which is matched by rules of its own. If
  * `spellings` has its text already, the token keeps that id. Errors: INPUT, SYSTEM. */
 bool draft_add_token(VocabDraft *d, int64_t id, const JsonNode *entry, const ByteMap *spellings);

@@ -32,6 +32,10 @@ static void special_out(TextOut *o, const VocabDraft *d)
         for (size_t f = 0; f < sizeof flag / sizeof *flag; f++)
             if (marks & flag[f].mark)
                 text_out(o, ",\"%s\":true", flag[f].key);
+        if (d->sought[i].n) {
+            text_out(o, ",\"text\":");
+            json_out_string(o, d->sought[i].p, d->sought[i].n);
+        }
         text_out(o, marks & MARK_SPECIAL ? "}" : ",\"special\":false}");
         first = false;
     }

@@ -225,6 +225,46 @@ def test_byte_level_traps():
     case(("half a surrogate",), added_tokens=[{"id": 258, "content": "\ud800"}])
 
 
+def test_an_added_token_spelled_like_a_piece_does_not_take_its_bytes():
+    """Ids and texts are those of the tokenizers library, where the token's content is only what is looked for in the text."""
+    import tokenizers
+    e9, newline = (json.loads(bpe_json())["model"]["vocab"][c] for c in ("\u00e9", "\u010a"))
+    spelled = json.loads(bpe_json())["model"]["vocab"]
+    spelled.update({"\u0120a": 258, "\u0120ab": 259})
+    added = [{"id": e9, "content": "\u00e9", "special": True}, {"id": newline, "content": "\u010a"},
+             {"id": 259, "content": "\u0120ab"}, {"id": 260, "content": "<|x|>", "special": True}]
+    for a in added:
+        for flag in ("special", "single_word", "lstrip", "rstrip", "normalized"):
+            a.setdefault(flag, False)
+    level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True, "trim_offsets": True}
+    data = bpe_json(added_tokens=added, pre_tokenizer=level, decoder=level, model__vocab=spelled, model__merges=["\u0120 a", "\u0120a b"])
+    model = token_file(data)
+    m = converted(model)
+    v, library = Vocabulary(m), tokenizers.Tokenizer.from_str(data.decode())
+    assert v.settings["special"][:3] == [{"id": e9, "text": "\u00e9"}, {"id": newline, "text": "\u010a", "special": False},
+                                         {"id": 259, "text": "\u0120ab", "special": False}], v.settings["special"]
+    assert v.pieces[e9] == b"\xe9" and v.pieces[newline] == b"\n" and v.pieces[259] == b" ab" and v.find(b"\xe9") == e9
+    texts = ["\u9000", "\u00e9", "e\u00e9\u9000\u00e9", "\n", "\u010a", "a\n\u010a\nb", "ab ab", "x\u0120ab ab",
+             "<|x|>\u00e9 <|x|>", "\u9003\u9fff ab\n"]
+    rng = np.random.default_rng(3)
+    texts += ["".join(rng.choice(["\u00e9", "\u010a", "\n", "\u9000", "\u9fa5", " ab", "\u0120ab", "a", " ", "<|x|>", "\u00c3"], 12))
+              for _ in range(300)]
+    for mode in "special", "plain":
+        library.encode_special_tokens = mode == "plain"
+        want = [library.encode(t, add_special_tokens=False).ids for t in texts]
+        for source in model, temp("out.bin"):
+            lines = [json.dumps({"text": t, "mode": mode, "add_special": False}) for t in texts] + [json.dumps({"ids": ids}) for ids in want]
+            with open(temp("lines"), "w") as f:
+                f.write("\n".join(lines) + "\n")
+            done = harness.tblock("tokenize", source, "--jsonl", temp("lines"))
+            assert done.returncode == 0, done.stderr
+            answers = [json.loads(line) for line in done.stdout.splitlines()]
+            assert [a["ids"] for a in answers[:len(texts)]] == want, [x for x in zip(texts, want, answers) if x[1] != x[2]["ids"]][:3]
+            shown = [bytes.fromhex(a["bytes_hex"]).decode(errors="replace") for a in answers[len(texts):]]
+            assert shown == [library.decode(ids, skip_special_tokens=False) for ids in want]
+    assert library.encode("\u9000").ids[0] == e9
+
+
 def test_vocab_json_and_merges_txt():
     root = json.loads(bpe_json())["model"]
     merges = "#version: 0.2\n" + "".join((m if isinstance(m, str) else " ".join(m)) + "\n" for m in root["merges"])
