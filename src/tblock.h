@@ -1,26 +1,22 @@
 /* tblock.h: run Llama-style language models on a CPU, with the same bits everywhere.
  *
- * This header runs models; tblock_tools.h evaluates, explains, converts and trains them.
- * docs/embed.md has a complete example. Handles are opaque. There is no global state, no signal
- * handler and no printing. Any number of threads may share a model; one thread at a time may use
- * a context with its generations, or a sampler. Built with config=debug, the library aborts with
- * the function's name when two threads change one context at once.
+ * This header runs models; tblock_tools.h explains, converts and trains them. Handles are
+ * opaque; docs/embed.md has an example. No signal handler, no printing, no state of the process
+ * but tblock_hold's files and a list of mapped ones. Any number of threads may share a model; one
+ * at a time may use a context with its generations, or a sampler (config=debug: two abort).
  *
- * Options: a zeroed struct, or NULL for it, means the defaults. While the library is at version
- * 0, structs may grow between minor versions: compile against the header of the library you
- * link.
+ * Options: a zeroed struct, or NULL for it, means the defaults. While the library is at version 0,
+ * structs may grow between minor versions: compile against the header of the library you link.
  *
  * Errors: a function that can fail returns false or NULL and fills *err, which may be NULL. Any
- * such function may fail with TBLOCK_SYSTEM (memory, disk). What it hands out through a pointer
- * to a pointer belongs to the caller, who releases it with tblock_free(); after a failure it is
- * NULL and its count is 0. NULL for a pointer that is not said to accept it is TBLOCK_USAGE, with
- * the names of function and pointer; a function without err then does nothing and returns NULL, 0
- * or -1. An array may be NULL if its length is 0.
+ * such function may fail with TBLOCK_SYSTEM (memory, disk). What it hands out through a pointer to
+ * a pointer belongs to the caller, who releases it with tblock_free(); after a failure it is NULL
+ * and its count is 0. NULL for a pointer that must be given is TBLOCK_USAGE with its name (without
+ * err: nothing is done, the answer is NULL, 0 or -1). An array of no items may be NULL.
  *
  * The host's rounding mode, subnormal flags and locale change no result, and are restored on
- * return. Callbacks run in the caller's thread with tblock's settings (round to nearest, C
- * locale). They must return, not throw or jump, and may not call functions of the context that
- * calls them. */
+ * return. Callbacks run in the caller's thread with tblock's settings (round to nearest, C locale).
+ * They must return, not throw or jump, and not call functions of the context that calls them. */
 #ifndef TBLOCK_H
 #define TBLOCK_H
 
@@ -41,6 +37,7 @@ extern "C" {
 #define TBLOCK_VERSION "0.2.0"
 #define TBLOCK_NUMERICS_VERSION 2 /* changes when any output bit changes (docs/numerics.md) */
 #define TBLOCK_UNICODE_VERSION "16.0" /* of the tokenizers' patterns (docs/tokenizers.md) */
+
 /* Also the exit status of the program. */
 enum tblock_status {
     TBLOCK_OK      = 0,
