@@ -245,8 +245,17 @@ def header(metadata, entries):
     return len(text).to_bytes(8, "little") + text
 
 
+def sync_folder(path):
+    """What was renamed in it stays so after a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def write(path, metadata, entries):
-    """Under a temporary name, which becomes the file's at the end. The hash is filled in last."""
+    """Under a temporary name, which becomes the file's at the end; synced before and after. The hash is filled in last."""
     name = ".%s.%d.tmp" % (os.path.basename(path), os.getpid())
     temporary, digest = os.path.join(os.path.dirname(path), name), hashlib.sha256()
     try:
@@ -257,9 +266,12 @@ def write(path, metadata, entries):
                 f.write(piece)
             f.seek(0)
             f.write(header(dict(metadata, sha256=digest.hexdigest()), entries))
+            f.flush()
+            os.fsync(f.fileno())
         if os.path.exists(path):
             shutil.copymode(path, temporary)
         os.replace(temporary, path)
+        sync_folder(os.path.dirname(path) or ".")
     except FileExistsError:   # another process writes there
         raise
     except BaseException:     # Ctrl-C may come as soon as the file is there, before open has returned

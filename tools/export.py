@@ -245,6 +245,15 @@ def export(m, folder):
     write_weights(m, os.path.join(folder, "model.safetensors"))
 
 
+def sync(path):
+    """A file's data, or a folder's names, are there after a power cut."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
 def write_folder(m, output):
     """All of it or nothing. What fails here failed to be written: the model file is mapped."""
     temporary = None
@@ -252,7 +261,10 @@ def write_folder(m, output):
         temporary = tempfile.mkdtemp(prefix=".export-", dir=os.path.dirname(os.path.abspath(output)))
         export(m, temporary)
         os.chmod(temporary, 0o755)
+        for path in [*(os.path.join(temporary, name) for name in os.listdir(temporary)), temporary]:
+            sync(path)
         os.rename(temporary, output)
+        sync(os.path.dirname(os.path.abspath(output)))
     except OSError as e:
         parent = os.path.dirname(os.path.abspath(output))
         why = e.strerror or e if os.path.isdir(parent) else f"no folder {os.path.dirname(output.rstrip('/')) or '.'}"

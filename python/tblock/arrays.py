@@ -124,7 +124,15 @@ def _write(path: Path, parts: list[Any]) -> None:
             with open(draft, "wb") as f:
                 for part in parts:
                     f.write(part)
+                f.flush()
+                os.fsync(f.fileno())
             os.replace(draft, target)
+            if os.name == "posix":
+                folder = os.open(os.path.dirname(target) or ".", os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
         except BaseException:
             if os.path.exists(draft):
                 os.unlink(draft)

@@ -260,7 +260,10 @@ static bool open_folder(Train *x, Error *err)
             return no_memory(NULL, err);
         snprintf(x->adapter[i], n, "%.*s/%s", out_length(x), x->out, names[i]);
     }
+    char above[PATH_BYTES];
     x->made_folder = mkdir(x->out, 0777) == 0;
+    if (x->made_folder && path_in(x->out, "..", above))
+        file_sync_folder(above);
     return x->made_folder || path_is_folder(x->out)
         || fail(err, errno == EEXIST ? USAGE : SYSTEM, "%s: expected a folder for the adapter, or "
                 "one that can be made, found %s", x->out,

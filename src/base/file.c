@@ -650,6 +650,36 @@ static bool copy_spool(OutFile *f, Error *err)
     }
 }
 
+int file_sync(int fd)
+{
+    int done;
+    do
+        done = fsync(fd);
+    while (done != 0 && errno == EINTR);
+    return done == 0 || errno == EINVAL || errno == ENOTSUP || errno == EROFS ? 0 : errno;
+}
+
+int file_sync_folder(const char *path)
+{
+    char folder[PATH_BYTES];
+    if (!path_in(path, ".", folder))
+        return ENAMETOOLONG;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 && errno == EACCES) { /* it may be written, but not read */
+        sync();
+        return 0;
+    }
+    int error = fd < 0 ? errno : file_sync(fd);
+    if (fd >= 0)
+        close(fd);
+    return error;
+}
+
+int file_publish(const char *temp, const char *target)
+{
+    return rename(temp, target) == 0 ? file_sync_folder(target) : errno;
+}
+
 static bool commit(OutFile *f, Error *err)
 {
     bool ok = f->spool < 0 || f->direct || copy_spool(f, err);
@@ -660,24 +690,32 @@ static bool commit(OutFile *f, Error *err)
     if (close(fd) != 0 && ok) /* a full disk may be reported only here */
         ok = fail(err, SYSTEM, "%s: cannot write: %s", f->path, strerror(errno));
     if (ok && !f->in_place) {
-        if (rename(f->temp, f->target) == 0) {
+        int error = file_publish(f->temp, f->target);
+        ok = !error
+            || fail(err, SYSTEM, "%s: cannot rename the finished file: %s", f->path,
+                    strerror(error));
+        if (ok) {
             free(f->temp);
             f->temp = NULL;
-        } else {
-            ok = fail(err, SYSTEM, "%s: cannot rename the finished file: %s", f->path,
-                      strerror(errno));
         }
     }
     out_file_abort(f);
     return ok;
 }
 
-/* Blocks signals meanwhile: a signal that ends the process between the temporary name and the
- * rename would leave that name behind. Not for output in place: a FIFO or terminal may make us
- * wait, and has no temporary name. */
+/* The data are on the disk before the file has its name: after a power cut it is the old file or
+ * the new one, whole. Then blocks signals: one that ends the process between the temporary name
+ * and the rename would leave that name behind. Not for output in place: a FIFO or terminal may
+ * make us wait, and has no temporary name. */
 bool out_file_commit(OutFile *f, Error *err)
 {
     sigset_t all, before;
+    int      error = f->in_place ? 0 : file_sync(f->fd);
+    if (error) {
+        fail(err, SYSTEM, "%s: cannot write: %s", f->path, strerror(error));
+        out_file_abort(f);
+        return false;
+    }
     bool     hold =
         !f->in_place && sigfillset(&all) == 0 && pthread_sigmask(SIG_BLOCK, &all, &before) == 0;
     bool     ok = commit(f, err);

@@ -169,7 +169,14 @@ bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /
 /* Writes at an offset. Any thread may call it, once a first call has returned. Use either this
  * or out_file_write for a file, not both. */
 bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err);
-bool out_file_commit(OutFile *f, Error *err); /* flushes and renames; releases f even on failure */
+/* Syncs (fsync), renames, syncs the folder; releases f even on failure. */
+bool out_file_commit(OutFile *f, Error *err);
+/* fsync, which some kinds of file do not know; then there is nothing to wait for. 0 or errno. */
+int file_sync(int fd);
+/* The name itself: of the folder that path lies in. 0 or errno. */
+int file_sync_folder(const char *path);
+/* temp, whose data are synced, becomes target, and stays so after a power cut. 0 or errno. */
+int file_publish(const char *temp, const char *target);
 void out_file_abort(OutFile *f);              /* accepts a zeroed or committed OutFile */
 
 /* Writes a whole output file at once. */

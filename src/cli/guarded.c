@@ -101,7 +101,7 @@ static void help(const char *temp, const char *target, int from, int to)
     do
         n = read(from, &order, 1);
     while (n < 0 && errno == EINTR);
-    int error = n == 1 && order == COMPLETE ? (rename(temp, target) == 0 ? 0 : errno) : ECANCELED;
+    int error = n == 1 && order == COMPLETE ? file_publish(temp, target) : ECANCELED;
     if (error)
         unlink(temp);
     ssize_t told = write(to, &error, sizeof error); /* a whole int or nothing (pipe(7)) */
@@ -303,7 +303,8 @@ static void close_pipes(Guarded *g)
 
 bool guarded_commit(Guarded *g, tblock_error *err)
 {
-    int error = g->copied ? copy_to_target(g) : 0;
+    int error = g->copied ? copy_to_target(g) : g->renamed ? file_sync(g->fd) : 0;
+    error = g->copied && !error ? file_sync(g->target) : error;
     if (g->copied && close(g->target) != 0 && !error) /* a full disk may be reported only here */
         error = errno;
     g->copied = false;
