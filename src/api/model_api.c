@@ -216,6 +216,7 @@ bool tblock_output_apart(const tblock_model *m, const char *path, const char *ou
 
 bool tblock_hold(const char *path, int what, tblock_error *err)
 {
+    NEED(false, err, path);
     return what == TBLOCK_HOLD_MODEL ? source_hold(path, err)
                                      : file_hold(path, (FileHold)what, err);
 }

@@ -186,8 +186,10 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
             known |= strcmp(json_key(i), lists[l]) == 0;
         for (const ConfigKey *k = rope_keys; k->name; k++)
             known |= (k->types >> rope->type & 1) && strcmp(k->hf, json_key(i)) == 0;
-        if (!known
-            && (json_is_object(i) || !strcmp(json_key(i), FULL) || !strcmp(json_key(i), SLIDING)))
+        /* The older rope_scaling has no kinds of layer: whatever it says of them was never read. */
+        bool kind = strcmp(s->where, "rope_parameters") == 0
+            && (strcmp(json_key(i), FULL) == 0 || strcmp(json_key(i), SLIDING) == 0);
+        if (!known && (json_is_object(i) || kind))
             return key_wrong(&r->keys, s->where, "expected one set of values, found one for %s",
                              json_key(i));
         if (!known && rope->type != ROPE_DEFAULT)

@@ -9,6 +9,7 @@ failure too: it is more than one line.
 import argparse
 import concurrent.futures
 import copy
+import hashlib
 import json
 import math
 import os
@@ -46,7 +47,7 @@ class ModelFile:
 
     def __init__(self, quantized=False):
         self.header, self.data, pads = {}, b"", 0
-        self.meta = {"format": "tblock", "version": "1", "config": json.dumps(CONFIG), "source": "[]", "sha256": "0" * 64}
+        self.meta = {"format": "tblock", "version": "1", "config": json.dumps(CONFIG), "source": "[]"}
         rng = random.Random(1)
         for name, shape in SHAPES.items():
             kind, parts = QUANTIZED.get(name, (None, None)) if quantized else (None, None)
@@ -59,6 +60,7 @@ class ModelFile:
                     self.add(f"pad.{pads}", "U8", [pad], bytes(pad))
                     pads += 1
                 self.add(name + suffix, dtype, dims, fill * n or struct.pack(f"<{n}f", *(rng.uniform(-0.5, 0.5) for _ in range(n))))
+        self.meta["sha256"] = hashlib.sha256(self.data).hexdigest()
 
     def add(self, name, dtype, shape, data):
         self.header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(self.data), len(self.data) + len(data)]}
