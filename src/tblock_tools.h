@@ -251,8 +251,9 @@ enum tblock_receipt_verdict {
     TBLOCK_RECEIPT_CHANGED = 2, /* a field before the drawn tokens was changed after it was made  */
     TBLOCK_RECEIPT_TOKEN   = 3, /* its logits do not give this token                              */
     TBLOCK_RECEIPT_LOGITS  = 4, /* the tokens were drawn from other logits                        */
-    TBLOCK_RECEIPT_FAILED  = 5  /* it cannot be computed: an id that is no token, too many of
+    TBLOCK_RECEIPT_FAILED  = 5, /* it cannot be computed: an id that is no token, too many of
                                    them, a constraint that is not kept, a logit that is NaN       */
+    TBLOCK_RECEIPT_NOTHING = 6  /* no token was drawn, so there is nothing to check               */
 };
 
 typedef struct tblock_receipt_row {

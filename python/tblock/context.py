@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # tblock_receipt_verdict, in the words of `tblock verify --json`
 VERDICTS = {lib.TBLOCK_RECEIPT_HOLDS: "holds", lib.TBLOCK_RECEIPT_OTHER: "other", lib.TBLOCK_RECEIPT_CHANGED: "changed",
-            lib.TBLOCK_RECEIPT_TOKEN: "token", lib.TBLOCK_RECEIPT_LOGITS: "logits", lib.TBLOCK_RECEIPT_FAILED: "failed"}
+            lib.TBLOCK_RECEIPT_TOKEN: "token", lib.TBLOCK_RECEIPT_LOGITS: "logits", lib.TBLOCK_RECEIPT_FAILED: "failed",
+            lib.TBLOCK_RECEIPT_NOTHING: "nothing"}
 
 
 # tblock_audit_verdict, in the words of `tblock audit --json`
@@ -400,7 +401,7 @@ class Context(Handle):
     def verify_receipts(self, receipts: Iterable[Union[str, bytes, Mapping[str, Any]]], *,
                         trust_hash: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
         """Compute receipts again (docs/receipts.md), JSON or what it says. Of each: verdict ("holds", "other", "changed", "token",
-        "logits", "failed"), n_given, n_drawn, position, found, expected, first, last, why. As many at a time as there are
+        "logits", "failed", "nothing"), n_given, n_drawn, position, found, expected, first, last, why. As many at a time as there are
         sequences. The model's data must have the hash that its file records, unless trust_hash."""
         texts = [r.encode() if isinstance(r, str) else r if isinstance(r, bytes) else json.dumps(r).encode() for r in receipts]
         read = [ffi.gc(call("tblock_receipt_read", text, len(text), b"receipt %d" % i), lib.tblock_receipt_free)

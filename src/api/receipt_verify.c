@@ -84,6 +84,8 @@ static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_
             "was made");
     else if (r->n_ids == r->n_given && memcmp(&begin, &r->end, sizeof begin) != 0)
         say(row, TBLOCK_RECEIPT_CHANGED, "end: expected that of begin, where no token was drawn");
+    else if (r->n_ids == r->n_given)
+        say(row, TBLOCK_RECEIPT_NOTHING, "no token was drawn, so it says nothing of the model");
     return true;
 }
 
@@ -301,7 +303,7 @@ static bool begin(void *user, size_t i, bool *wanted, Error *err)
     Checking *k = &b->k[i];
     if (!check_head(k->r, b->reread.c, k->row, err))
         return false;
-    if (k->row->verdict || k->r->n_ids == k->r->n_given)
+    if (k->row->verdict)
         return true;
     k->failed = !open_one(k, b->reread.c);
     *wanted   = !k->failed;

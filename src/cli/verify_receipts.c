@@ -18,6 +18,7 @@ static const char *const verdicts[] = {
     [TBLOCK_RECEIPT_HOLDS]  = "holds",  [TBLOCK_RECEIPT_OTHER] = "other",
     [TBLOCK_RECEIPT_CHANGED] = "changed", [TBLOCK_RECEIPT_TOKEN] = "token",
     [TBLOCK_RECEIPT_LOGITS] = "logits", [TBLOCK_RECEIPT_FAILED] = "failed",
+    [TBLOCK_RECEIPT_NOTHING] = "nothing",
 };
 
 bool receipt_is(const char *path)

@@ -77,7 +77,7 @@ def options_table():
         "bias": ["--logit-bias", "10=-3.5", "--logit-bias", "58=2"], "seed": ["--seed", 2**64 - 1],
         "regex": ["--regex", "[A-Z][a-z]{3,9} [0-9]{4}"], "grammar": ["--grammar", grammar],
         "schema": ["--json-schema", schema], "any-order": ["--json-schema", schema, "--any-order", "--temp", 0.5], "object": ["--json-object"],
-        "draft": ["--draft", "ngram", "--temp", 0], "nothing": ["-n", 0],
+        "draft": ["--draft", "ngram", "--temp", 0],
         "bits": ["--math", "f32", "--kv-type", "q8"],
     }
 
@@ -89,7 +89,7 @@ def holds_with_every_option():
     bits = paths.pop("bits")
     rows = verdict(*paths.values())
     for name, row in zip(paths, rows):
-        need(row["verdict"] == "holds" and row["drawn"] == (0 if name == "nothing" else len(json.loads(paths[name].read_text())["drawn"])), "%s: %s" % (name, row))
+        need(row["verdict"] == "holds" and row["drawn"] == len(json.loads(paths[name].read_text())["drawn"]), "%s: %s" % (name, row))
     need(verdict(bits, options=["--kv-type", "q8"])[0]["verdict"] == "holds", "q8")
     for name in ("regex", "schema"):
         need(verdict(paths[name])[0]["verdict"] == "holds", name)
@@ -190,6 +190,11 @@ def a_changed_token_or_link_is_found():
     need((row["verdict"], row["first"], row["last"]) == ("logits", first + 8, first + 9), str(row))
     row = verdict(changed(made("empty", "-n", 0), lambda r: r.update(end="00" * 32)))[0]
     need(row["verdict"] == "changed", str(row))
+
+
+def nothing_drawn_proves_nothing():
+    row = verdict(made("nothing", "-n", 0))[0]
+    need((row["verdict"], row["drawn"]) == ("nothing", 0) and "no token was drawn" in row["why"], str(row))
 
 
 def lies_about_options_are_found():
@@ -320,7 +325,7 @@ def main():
     global TEMP
     claims = (holds_with_every_option, the_same_bytes_everywhere, verify_runs_anywhere, a_state_goes_on_with_a_receipt,
               the_chain_is_what_the_page_says, any_json_writer_keeps_it, each_field_changed_is_named, a_changed_token_or_link_is_found,
-              lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
+              nothing_drawn_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
               strangers_receipts_are_refused_by_name, many_are_one_batch, junit_has_a_case_for_each, usage_is_told,
               the_model_s_hash_is_checked)
     only = option_only(__doc__).parse_args().only
