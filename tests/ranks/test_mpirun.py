@@ -213,7 +213,7 @@ def ranks_of_other_instruction_sets_have_the_same_bits():
         need((TEMP / "mixed.json").read_bytes() == (TEMP / "best.json").read_bytes(), f"rank {rank} scalar: another receipt")
     r = on_rank(3, 2, "TBLOCK_ISA=abacus", TBLOCK, "run", SHIPPED, "-p", "a")
     found = lines_of_ours(r.stderr)
-    need(len(found) == 1 and found[0].startswith("tblock: rank 2: isa: expected one that"), r.stderr.decode()[:600])
+    need(len(found) == 1 and found[0].startswith(f"tblock: rank 2 on {HOST}: isa: expected one that"), r.stderr.decode()[:600])
 
 
 def a_rank_of_another_version_is_named():
