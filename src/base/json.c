@@ -203,6 +203,19 @@ bool json_read_string(const Json *j, const char *what, const char **out, Error *
     return true;
 }
 
+bool json_copy_string(const Json *j, const char *what, size_t most, char **out, Error *err)
+{
+    const char *text = NULL;
+    if (!json_read_string(j, what, &text, err))
+        return false;
+    if (strlen(text) > most)
+        return fail(err, INPUT, "%s: expected at most %zu bytes, found %zu", what, most,
+                    strlen(text));
+    free(*out);
+    *out = strdup(text);
+    return *out || no_memory(what, err);
+}
+
 /* ---- Output ---------------------------------------------------------------------------------- */
 
 /* Writes one character of a string, in ASCII. Returns its length. */

@@ -138,6 +138,8 @@ bool json_read_double(const Json *j, const char *what, double min, double max, d
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
 /* lives as long as the root */
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err);
+/* a copy of at most `most` bytes, which takes the place of *out (NULL or allocated) */
+bool json_copy_string(const Json *j, const char *what, size_t most, char **out, Error *err);
 
 bool json_equal(const Json *a, const Json *b); /* ignores the order of keys */
 

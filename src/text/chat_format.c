@@ -121,18 +121,6 @@ static bool read_form(ChatForm *f, const FormRule *rule, const Json *j, const ch
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static bool read_text(const Json *j, const char *name, size_t most, char **out, Error *err)
-{
-    const char *text;
-    if (!json_read_string(j, name, &text, err))
-        return false;
-    if (strlen(text) > most)
-        return fail(err, INPUT, "%s: expected at most %zu bytes, found %zu", name, most,
-                    strlen(text));
-    *out = strdup(text);
-    return *out || no_memory(name, err);
-}
-
 static bool read_stops(ChatFormat *f, const Json *j, const char *name, Error *err)
 {
     size_t n = json_count(j);
@@ -144,7 +132,7 @@ static bool read_stops(ChatFormat *f, const Json *j, const char *name, Error *er
         return no_memory(name, err);
     for (const Json *i = json_first(j); i; i = json_next(i)) {
         char *text = NULL;
-        if (!read_text(i, name, MOST_STOP_BYTES, &text, err))
+        if (!json_copy_string(i, name, MOST_STOP_BYTES, &text, err))
             return false;
         f->stop[f->n_stops++] = text;
         if (!*text)
@@ -175,13 +163,13 @@ static bool read_key(ChatFormat *f, const Json *j, const char *what, Error *err)
     if (strcmp(key, "version") == 0)
         return json_read_int(j, name, 1, CHAT_VERSION, &version, err);
     if (strcmp(key, "name") == 0)
-        return read_text(j, name, MOST_NAME, &f->name, err);
+        return json_copy_string(j, name, MOST_NAME, &f->name, err);
     if (strcmp(key, "default_system") == 0)
-        return read_text(j, name, MOST_BYTES, &f->default_system, err);
+        return json_copy_string(j, name, MOST_BYTES, &f->default_system, err);
     if (strcmp(key, "user_system_at") == 0)
         return read_place(f, j, name, err);
     if (strcmp(key, "thinking_end") == 0)
-        return read_text(j, name, MOST_STOP_BYTES, &f->thinking_end, err);
+        return json_copy_string(j, name, MOST_STOP_BYTES, &f->thinking_end, err);
     if (strcmp(key, "thinking_strip") == 0)
         return json_read_bool(j, name, &f->thinking_strip, err);
     if (strcmp(key, "alternate") == 0)

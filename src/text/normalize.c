@@ -35,16 +35,6 @@ struct Normalizer {
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-static bool read_text(const Json *j, const char *name, char **out, Error *err)
-{
-    const char *text;
-    if (!json_read_string(j, name, &text, err))
-        return false;
-    free(*out);
-    *out = strdup(text);
-    return *out || no_memory(name, err);
-}
-
 static bool read_form(const Json *j, const char *name, NormalForm *form, Error *err)
 {
     static const char *const known[] = {
@@ -105,12 +95,12 @@ static bool read_step(const Json *j, NormalStep *s, const char *what, Error *err
         case FORM:          ok = read_form(i, name, &s->form, err); break;
         case PREPEND:
         case REPLACE:
-        case REPLACE_REGEX: ok = read_text(i, name, &s->text, err); break;
+        case REPLACE_REGEX: ok = json_copy_string(i, name, SIZE_MAX, &s->text, err); break;
         case STRIP:         ok = read_sides(i, name, s, err); break;
         case CHARSMAP:
         case LOWERCASE:     ok = read_true(i, name, err); break;
         default:
-            ok = strcmp(key, "with") == 0 ? read_text(i, name, &s->with, err)
+            ok = strcmp(key, "with") == 0 ? json_copy_string(i, name, SIZE_MAX, &s->with, err)
                                           : fail(err, INPUT, "%s: unknown key", name);
         }
         if (!ok)

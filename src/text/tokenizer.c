@@ -48,17 +48,6 @@ static bool read_ids(TokenizerReader *r, const Json *j, const char *name, int32_
     return true;
 }
 
-/* A string, as a copy. */
-static bool read_text(const Json *j, const char *name, char **out, Error *err)
-{
-    const char *text;
-    if (!json_read_string(j, name, &text, err))
-        return false;
-    free(*out);
-    *out = strdup(text);
-    return *out || no_memory(name, err);
-}
-
 static bool read_special_token(TokenizerReader *r, const Json *j, const char *name,
                                SpecialToken *out)
 {
@@ -78,7 +67,7 @@ static bool read_special_token(TokenizerReader *r, const Json *j, const char *na
         bool text = r->t->type == BPE && strcmp(key, "text") == 0;
         if (strcmp(key, "id") != 0 && !flag && !text)
             return fail(r->err, INPUT, "%s: unknown key", key_name);
-        if (text   ? !read_text(i, key_name, &out->text, r->err)
+        if (text   ? !json_copy_string(i, key_name, SIZE_MAX, &out->text, r->err)
             : flag ? !json_read_bool(i, key_name, flag, r->err)
                  : !read_id(r, i, key_name, 0, &out->id))
             return false;
@@ -169,7 +158,7 @@ static bool read_key(TokenizerReader *r, const char *key, const Json *j)
     if (json && t->type != BPE && strcmp(key, "decode_strip") == 0)
         return read_decode_strip(r, j, name);
     if (!json && strcmp(key, "unk_surface") == 0)
-        return read_text(j, name, &r->t->unk_surface, r->err);
+        return json_copy_string(j, name, SIZE_MAX, &t->unk_surface, r->err);
     bool *flag = flag_of(t, key);
     if (!flag)
         return fail(r->err, INPUT, "%s: unknown key in a tokenizer of type %s", name,
