@@ -316,8 +316,7 @@ bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out,
         return true;
     }
     conversation_free(&with);
-    *err = why;
-    return false;
+    return fail(err, why.status, "%s", why.msg);
 }
 
 /* ---- Answers --------------------------------------------------------------------------------- */

@@ -65,6 +65,17 @@ static void what_is_no_conversation_is_refused(void)
     chat_template_free(t);
 }
 
+static void nobody_need_ask_why_a_template_fails(void)
+{
+    ChatTemplate *t = template_of("{{ raise_exception('no') }}", NULL, NULL);
+    Conversation  c;
+    JinjaText     out = { 0 };
+    CHECK(t && conversation_new(t, talk, 3, &c, &err), "%s", err.msg);
+    CHECK(!conversation_render(&c, 3, true, &out, NULL), "rendered");
+    conversation_free(&c);
+    chat_template_free(t);
+}
+
 static void options_are_checked(void)
 {
     static const ChatTemplateOptions bad[] = {
@@ -87,6 +98,7 @@ int main(int argc, char **argv)
     TEST(the_first_messages_are_rendered_alone);
     TEST(special_tokens_are_what_the_source_says);
     TEST(what_is_no_conversation_is_refused);
+    TEST(nobody_need_ask_why_a_template_fails);
     TEST(options_are_checked);
     return TEST_END();
 }
