@@ -217,6 +217,9 @@ bool tblock_output_apart(const tblock_model *m, const char *path, const char *ou
 bool tblock_hold(const char *path, int what, tblock_error *err)
 {
     NEED(false, err, path);
+    if (what < TBLOCK_HOLD_PLACE || what > TBLOCK_HOLD_MODEL)
+        return fail(err, USAGE, "what: expected TBLOCK_HOLD_PLACE to TBLOCK_HOLD_MODEL, found %d",
+                    what);
     return what == TBLOCK_HOLD_MODEL ? source_hold(path, err)
                                      : file_hold(path, (FileHold)what, err);
 }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/text.h"
 #include "tblock_tools.h"
 
@@ -267,8 +266,7 @@ static bool enter(const VerifyArgs *a, Guarded *junit, tblock_error *err)
         char *name[2] = { (char *)(uintptr_t)a->records.texts[i], NULL };
         (void)tblock_verify_tokens(name[0], &name[1], NULL); /* whoever opens it says why */
         for (int j = 0; good && j < 2; j++)
-            good = !name[j] || (file_hold(name[j], HOLD_FILE, err)
-                                && tblock_hold(name[j], TBLOCK_HOLD_FILE, err));
+            good = guarded_hold(name[j], TBLOCK_HOLD_FILE, err);
         tblock_free(name[1]);
     }
     return good && guarded_output(junit, a->junit, sandbox, err)

@@ -582,6 +582,8 @@ bool guarded_model(const char *path, const ComputeOptions *o, const DraftOptions
                    tblock_error *err);
 bool guarded_named(const char *const *path, size_t n, bool sandbox, tblock_error *err);
 bool guarded_place(const char *path, bool sandbox, tblock_error *err);
+/* tblock_hold of one that is no model, for the program's own readers too. path may be NULL. */
+bool guarded_hold(const char *path, int what, tblock_error *err);
 
 /* Opens an output file; path may be NULL. As in base/file.h, it appears complete or not at all.
  * It gets a temporary name. A process in the sandbox cannot rename, so a helper process outside

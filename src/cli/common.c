@@ -10,9 +10,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "base/number.h"
-
 #include "base/file.h"
+#include "base/number.h"
 #include "tblock_tools.h"
 
 #define AT(field) offsetof(GeneralOptions, field)

@@ -59,19 +59,26 @@ bool guarded_model(const char *path, const ComputeOptions *o, const DraftOptions
     return good;
 }
 
+/* The library holds it too: it has this code, and what it keeps, to itself. It opens no FIFO, since
+ * one of two readers would wait in vain. */
+bool guarded_hold(const char *path, int what, tblock_error *err)
+{
+    return !path
+        || (file_hold(path, (FileHold)what, err)
+            && tblock_hold(path, what == TBLOCK_HOLD_TEXT ? TBLOCK_HOLD_FILE : what, err));
+}
+
 bool guarded_named(const char *const *path, size_t n, bool sandbox, tblock_error *err)
 {
     bool good = true;
     for (size_t i = 0; sandbox && good && i < n; i++)
-        good = !path[i] || (file_hold(path[i], HOLD_TEXT, err)
-                            && tblock_hold(path[i], TBLOCK_HOLD_FILE, err));
+        good = guarded_hold(path[i], TBLOCK_HOLD_TEXT, err);
     return good;
 }
 
 bool guarded_place(const char *path, bool sandbox, tblock_error *err)
 {
-    return !path || !sandbox || (file_hold(path, HOLD_PLACE, err)
-                                 && tblock_hold(path, TBLOCK_HOLD_PLACE, err));
+    return !sandbox || guarded_hold(path, TBLOCK_HOLD_PLACE, err);
 }
 
 /* Gives the library a name for the descriptor. */

@@ -194,6 +194,12 @@ static void conversations_that_could_not_be_read_are_not_written(void)
     REFUSED(tblock_chat_save(&m, 1, "/no/such/folder", &err), TBLOCK_SYSTEM, "/no/such/folder");
 }
 
+static void what_is_held_is_named(void)
+{
+    REFUSED(tblock_hold("x", -1, &err), TBLOCK_USAGE, "found -1");
+    REFUSED(tblock_hold("x", TBLOCK_HOLD_MODEL + 1, &err), TBLOCK_USAGE, "what: expected");
+}
+
 static void a_tolerance_is_not_negative(void)
 {
     tblock_verify_report report;
@@ -263,6 +269,7 @@ int main(int argc, char **argv)
     TEST(ids_that_are_no_tokens_are_refused);
     TEST(a_batch_that_does_not_fit_names_its_own_tokens);
     TEST(conversations_that_could_not_be_read_are_not_written);
+    TEST(what_is_held_is_named);
     TEST(a_tolerance_is_not_negative);
     TEST_TRAINING(no_options_are_the_defaults);
     TEST(weights_are_locked_whatever_they_were_made_from);
