@@ -262,8 +262,9 @@ static bool open_folder(Train *x, Error *err)
     }
     char above[PATH_BYTES];
     x->made_folder = mkdir(x->out, 0777) == 0;
-    if (x->made_folder && path_in(x->out, "..", above))
-        file_sync_folder(above);
+    int error = x->made_folder && path_in(x->out, "..", above) ? file_sync_folder(above) : 0;
+    if (error)
+        return fail(err, SYSTEM, "%s: cannot write: %s", x->out, strerror(error));
     return x->made_folder || path_is_folder(x->out)
         || fail(err, errno == EEXIST ? USAGE : SYSTEM, "%s: expected a folder for the adapter, or "
                 "one that can be made, found %s", x->out,
