@@ -389,11 +389,13 @@ bool layers_has(const Layers *set, int layer)
     assert(layer >= 0 && layer < MAX_LAYERS);
     return set->bits[layer / 64] >> (layer % 64) & 1;
 }
+
 void layers_add(Layers *set, int layer)
 {
     assert(layer >= 0 && layer < MAX_LAYERS);
     set->bits[layer / 64] |= (uint64_t)1 << (layer % 64);
 }
+
 int config_window(const Config *c, int layer)
 {
     return layers_has(&c->full_layers, layer) || config_state(c, layer) ? 0 : c->window;

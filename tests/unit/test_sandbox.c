@@ -22,8 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "sanitized.h"
-#include "test.h"
+#include "sandbox_try.h"
 
 static char page[1 << 14];
 
@@ -285,18 +284,6 @@ static int inside(int (*fn)(void), int writable)
     inside_fn = fn;
     inside_writable = writable;
     return in_child(enter_and_do);
-}
-
-static bool can_try(void)
-{
-    tblock_error err = { 0 };
-    if (SANITIZED)
-        SKIP("sanitizers make calls of their own");
-    else if (!sandbox_possible(&err))
-        SKIP("%s", err.msg);
-    else
-        return true;
-    return false;
 }
 
 static void refuses_what_reaches_outside(void)

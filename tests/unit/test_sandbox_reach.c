@@ -34,8 +34,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "sanitized.h"
-#include "test.h"
+#include "sandbox_try.h"
 
 #if defined(HAVE_SECCOMP)
 
@@ -484,18 +483,6 @@ static bool try_filter(bool serving, Hole *hole, char *why, size_t n_why)
     }
     world_close(&w);
     return !*why;
-}
-
-static bool can_try(void)
-{
-    tblock_error err = { 0 };
-    if (SANITIZED)
-        SKIP("sanitizers make calls of their own");
-    else if (!sandbox_possible(&err))
-        SKIP("%s", err.msg);
-    else
-        return true;
-    return false;
 }
 
 static void random_calls_reach_nothing(void)
