@@ -36,7 +36,7 @@ const Fact help_statuses[] = {
     { "2", "wrong usage; also tblock alone, which prints the list of commands to standard error" },
     { "3", "bad or unsupported input file" },
     { "4", "a system error: memory, disk, input or output" },
-    { "5", "the answer would say nothing: audit of a text that random tokens might pass as" },
+    { "5", "the answer says nothing: random tokens might pass this audit as well" },
     { "130", "interrupted by Ctrl-C; what was generated so far is written" },
     { "141", "the reader of standard output closed it" },
     { 0 },
