@@ -1,6 +1,5 @@
 /* Reads a safetensors file: a JSON header of names, types, shapes and offsets, then the data.
  * Nothing in the header is trusted. */
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +8,10 @@
 #include "format/bytes.h"
 #include "format/tensors.h"
 
-enum { MAX_HEADER = 100000000 }; /* limit of the reference reader */
+enum {
+    MAX_HEADER = 100000000, /* limit of the reference reader */
+    MOST_VALUES = 1 << 22,  /* of JSON, in 32 bytes each: half a million tensors of 8 */
+};
 
 static const char METADATA[] = "__metadata__";
 
@@ -46,98 +48,76 @@ static bool find_header(TensorFile *f, const char **text, size_t *n_bytes, Error
 
 /* ---- The header's entries -------------------------------------------------------------------- */
 
-static const char *copy_string(char **at, const char *s, size_t n)
+static bool read_metadata(TensorFile *f, const JsonNode *entry, Error *err)
 {
-    char *copy = *at;
-    memcpy(copy, s, n + 1);
-    *at += n + 1;
-    return copy;
-}
-
-/* Allocate memory for everything that the header names. The parsed JSON is 50 times as large as the
- * text, so strings are copied out of it and it can be freed. */
-static bool allocate(TensorFile *f, const Json *header, Error *err)
-{
-    /* No overflow: all of it came from a header of at most 100 MB. */
-    size_t n_strings = 1, n_tensors = 0, n_meta = 0;
-    for (const Json *entry = json_first(header); entry; entry = json_next(entry)) {
-        if (strcmp(json_key(entry), METADATA) != 0) {
-            n_strings += strlen(json_key(entry)) + 1;
-            n_tensors++;
-            continue;
-        }
-        if (!json_is_object(entry))
-            return fail(err, INPUT, "%s: %s: expected an object, found %s", f->map.path, METADATA,
-                        json_kind(entry));
-        for (const Json *m = json_first(entry); m; m = json_next(m)) {
-            char        what[512];
-            const char *value;
-            snprintf(what, sizeof what, "%.300s: metadata %.100s", f->map.path, json_key(m));
-            if (!json_read_string(m, what, &value, err))
-                return false;
-            n_strings += strlen(json_key(m)) + strlen(value) + 2;
-            n_meta++;
-        }
+    char found[NODE_TEXT];
+    if (entry->kind != NODE_OBJECT)
+        return fail(err, INPUT, "%s: %s: expected an object, found %s", f->map.path, METADATA,
+                    node_text(entry, found));
+    f->meta = calloc((size_t)entry->n + 1, sizeof *f->meta);
+    if (!f->meta)
+        return no_memory(f->map.path, err);
+    JSON_NODES (m, entry) {
+        if (m->kind != NODE_STRING)
+            return fail(err, INPUT, "%s: metadata %s: expected a string, found %s", f->map.path,
+                        m->key, node_text(m, found));
+        f->meta[f->n_meta++] = (MetaEntry){ .key = m->key, .value = m->text, .value_bytes = m->n };
     }
-    f->strings = malloc(n_strings);
-    f->tensors = calloc(n_tensors + 1, sizeof *f->tensors);
-    f->by_name = calloc(n_tensors + 1, sizeof *f->by_name);
-    f->meta = calloc(n_meta + 1, sizeof *f->meta);
-    if (!f->strings || !f->tensors || !f->by_name || !f->meta)
-        return fail(err, SYSTEM, "%s: out of memory for %zu tensors", f->map.path, n_tensors);
     return true;
 }
 
 /* Read the integers of an array, at most max of them. */
-static bool read_ints(const Json *array, const char *what, int max, int64_t *out, int *n,
+static bool read_ints(const JsonNode *array, const char *what, int max, int64_t *out, int *n,
                       Error *err)
 {
-    if (!json_is_array(array))
-        return fail(err, INPUT, "%s: expected an array, found %s", what, json_kind(array));
+    const int64_t most = (INT64_C(1) << 53) - 1; /* what a JSON reader with doubles holds exactly */
+    char          found[NODE_TEXT];
+    if (!array || array->kind != NODE_ARRAY)
+        return fail(err, INPUT, "%s: expected an array, found %s", what, node_text(array, found));
+    if (array->n > (uint32_t)max)
+        return fail(err, INPUT, "%s: expected at most %d numbers, found %u", what, max, array->n);
     *n = 0;
-    for (const Json *item = json_first(array); item; item = json_next(item)) {
-        if (*n == max)
-            return fail(err, INPUT, "%s: expected at most %d numbers, found %zu", what, max,
-                        json_count(array));
-        if (!json_read_int(item, what, 0, (INT64_C(1) << 53) - 1, &out[(*n)++], err))
-            return false;
+    JSON_NODES (i, array) {
+        if (i->kind != NODE_INT || i->integer < 0 || i->integer > most)
+            return fail(err, INPUT, "%s: expected an integer from 0 to %lld, found %s", what,
+                        (long long)most, node_text(i, found));
+        out[(*n)++] = i->integer;
     }
     return true;
 }
 
-static bool read_dtype(const Json *j, const char *what, DType *out, Error *err)
+static bool read_dtype(const JsonNode *j, const char *what, DType *out, Error *err)
 {
-    const char *name;
-    if (!json_read_string(j, what, &name, err))
-        return false;
-    if (dtype_parse(name, out))
+    char found[NODE_TEXT], known[128] = "";
+    if (!j || j->kind != NODE_STRING)
+        return fail(err, INPUT, "%s: expected a string, found %s", what, node_text(j, found));
+    if (dtype_parse(j->text, out))
         return true;
-    char   known[128] = "";
     size_t used = 0;
     for (int t = 0; t < DT_BLOCKS; t++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", t ? ", " : "",
                                  dtype_name((DType)t));
-    return fail(err, INPUT, "%s: expected one of %s, found %s", what, known, name);
+    return fail(err, INPUT, "%s: expected one of %s, found %s", what, known, j->text);
 }
 
-static bool read_tensor(const TensorFile *f, Tensor *t, const Json *entry, Error *err)
+static bool read_tensor(const TensorFile *f, Tensor *t, const JsonNode *entry, Error *err)
 {
-    const char *path = f->map.path;
-    const Json *dtype = NULL, *shape = NULL, *offsets = NULL;
-    if (!json_is_object(entry))
+    const char     *path = f->map.path;
+    const JsonNode *dtype = NULL, *shape = NULL, *offsets = NULL;
+    char            what[512], shape_text[200];
+    if (entry->kind != NODE_OBJECT)
         return fail(err, INPUT, "%s: tensor %s: expected an object, found %s", path, t->name,
-                    json_kind(entry));
-    for (const Json *i = json_first(entry); i; i = json_next(i)) {
-        const Json **known = strcmp(json_key(i), "dtype") == 0          ? &dtype
-                             : strcmp(json_key(i), "shape") == 0        ? &shape
-                             : strcmp(json_key(i), "data_offsets") == 0 ? &offsets
-                                                                        : NULL;
+                    node_text(entry, what));
+    JSON_NODES (i, entry) {
+        const JsonNode **known = strcmp(i->key, "dtype") == 0          ? &dtype
+                                 : strcmp(i->key, "shape") == 0        ? &shape
+                                 : strcmp(i->key, "data_offsets") == 0 ? &offsets
+                                                                       : NULL;
         if (!known)
-            return fail(err, INPUT, "%s: tensor %s: unknown key %s", path, t->name, json_key(i));
+            return fail(err, INPUT, "%s: tensor %s: unknown key %s", path, t->name, i->key);
         *known = i;
     }
 
-    char    what[512], shape_text[200];
     int64_t range[2];
     int     n_range;
     snprintf(what, sizeof what, "%.300s: tensor %.150s: dtype", path, t->name);
@@ -171,29 +151,22 @@ static bool read_tensor(const TensorFile *f, Tensor *t, const Json *entry, Error
     return true;
 }
 
-static bool read_entries(TensorFile *f, const Json *header, Error *err)
+static bool read_entries(TensorFile *f, const JsonNode *header, Error *err)
 {
-    char *at = f->strings;
-    for (const Json *entry = json_first(header); entry; entry = json_next(entry)) {
-        const char *key = json_key(entry);
-        if (strcmp(key, METADATA) != 0) {
-            if (f->n_tensors == INT_MAX)
-                return fail(err, INPUT, "%s: expected at most %d tensors", f->map.path, INT_MAX);
-            Tensor *t = &f->tensors[f->n_tensors++];
-            t->name = copy_string(&at, key, strlen(key));
-            if (!read_tensor(f, t, entry, err))
+    f->tensors = calloc((size_t)header->n + 1, sizeof *f->tensors);
+    f->by_name = calloc((size_t)header->n + 1, sizeof *f->by_name);
+    if (!f->tensors || !f->by_name)
+        return fail(err, SYSTEM, "%s: out of memory for %u tensors", f->map.path, header->n);
+    JSON_NODES (entry, header) {
+        if (strcmp(entry->key, METADATA) == 0) {
+            if (!read_metadata(f, entry, err))
                 return false;
             continue;
         }
-        for (const Json *m = json_first(entry); m; m = json_next(m)) {
-            MetaEntry  *meta = &f->meta[f->n_meta++];
-            const char *value = NULL;
-            /* allocate() has checked that it is a string. */
-            (void)json_read_string(m, "", &value, NULL);
-            meta->value_bytes = strlen(value);
-            meta->key = copy_string(&at, json_key(m), strlen(json_key(m)));
-            meta->value = copy_string(&at, value, meta->value_bytes);
-        }
+        Tensor *t = &f->tensors[f->n_tensors++];
+        t->name = entry->key;
+        if (!read_tensor(f, t, entry, err))
+            return false;
     }
     return true;
 }
@@ -240,12 +213,13 @@ static bool check_layout(const TensorFile *f, Error *err)
     return true;
 }
 
-static bool read_header(TensorFile *f, const Json *header, Error *err)
+static bool read_header(TensorFile *f, const JsonNode *header, Error *err)
 {
-    if (!allocate(f, header, err) || !read_entries(f, header, err))
+    if (!read_entries(f, header, err))
         return false;
     qsort(f->tensors, (size_t)f->n_tensors, sizeof *f->tensors, by_offset);
-    qsort(f->meta, (size_t)f->n_meta, sizeof *f->meta, by_key);
+    if (f->meta)
+        qsort(f->meta, (size_t)f->n_meta, sizeof *f->meta, by_key);
     for (int i = 0; i < f->n_tensors; i++)
         f->by_name[i] = &f->tensors[i];
     tensors_sort(f->by_name, (size_t)f->n_tensors);
@@ -258,11 +232,14 @@ static bool read_mapped(TensorFile *f, const char *path, Error *err)
     size_t      n_bytes = 0;
     bool        ok = find_header(f, &text, &n_bytes, err);
     if (ok) {
-        char what[400];
+        char    what[400];
+        JsonDoc d;
         snprintf(what, sizeof what, "%.380s: header", path);
-        Json *header = json_parse(text, n_bytes, what, err);
-        ok = header && read_header(f, header, err);
-        json_free(header);
+        ok = json_doc_read_within(&d, text, n_bytes, JSON_NO_NUL | JSON_FINITE, MOST_VALUES, what,
+                                  err);
+        f->strings = d.text; /* names and metadata stay where they were parsed */
+        ok = ok && read_header(f, d.node, err);
+        free(d.node);
     }
     if (!ok)
         tensor_file_close(f);

@@ -91,12 +91,12 @@ typedef struct TensorFile {
     unsigned char *copies;   /* values that the file does not hold in row-major order (pth.h) */
 } TensorFile;
 
-/* Open and check a safetensors file: the header's length (at most 100 MB), the JSON, every offset
- * (in range, no overlap, no gap, nothing after the last tensor), the size of each tensor against
- * shape and dtype without overflow, that no name comes twice, and that metadata values are strings.
- * Data need not be aligned. Errors: INPUT, which names the file and the tensor; SYSTEM without
- * memory. Close with tensor_file_close. Format: https://github.com/huggingface/safetensors, README
- * "Format". */
+/* Open and check a safetensors file: the header's length (at most 100 MB), the JSON (at most 2^22
+ * values; a matrix has 8), every offset (in range, no overlap, no gap, nothing after the last
+ * tensor), the size of each tensor against shape and dtype without overflow, that no name comes
+ * twice, and that metadata values are strings. Data need not be aligned. Errors: INPUT, which names
+ * the file and the tensor; SYSTEM without memory. Close with tensor_file_close. Format:
+ * https://github.com/huggingface/safetensors, README "Format". */
 bool safetensors_open(TensorFile *f, const char *path, Error *err);
 /* The same with file_map_open_private. */
 bool safetensors_open_private(TensorFile *f, const char *path, Error *err);
