@@ -258,6 +258,12 @@ def memory_is_what_info_says():
         need(found == expected, f"{config}: README says {found}, tblock info {expected}")
 
 
+def forward_is_as_long_as_the_page_says():
+    path, lines = re.search(r"\]\((src/runtime/forward\.c)\), (\d+) lines", README).groups()
+    found = (ROOT / path).read_text(encoding="utf-8").count("\n")
+    need(found == int(lines), f"README says {lines} lines, {path} has {found}")
+
+
 def changelog_begins_with_this_version():
     version = re.search(r'^#define TBLOCK_VERSION "(.*)"', (ROOT / "src/tblock.h").read_text(), re.M).group(1)
     first = re.search(r"^## \[?([\d.]+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M).group(1)
@@ -297,7 +303,8 @@ def claims():
         need(words in (["sh"], ["sh", "no-test"], ["text"]), f"line {line}: a block of another kind: {words}")
     for claim in (commands_in_prose_exist, commands_of_other_pages_exist, options_of_other_pages_exist,
                   files_and_functions_of_all_pages_exist, links_lead_somewhere, every_document_is_linked, prose_is_at_most_100_columns,
-                  memory_is_what_info_says, changelog_begins_with_this_version, picture_is_what_the_program_draws):
+                  memory_is_what_info_says, forward_is_as_long_as_the_page_says, changelog_begins_with_this_version,
+                  picture_is_what_the_program_draws):
         yield claim.__name__, claim
 
 
