@@ -222,10 +222,11 @@ typedef struct tblock_receipt_options {
 
 /* Begin a receipt of a generation that will be opened with opt. Then give it each token: set
  * opt->on_token to tblock_receipt_token and opt->user to the receipt, or call it in an on_token of
- * your own. The first receipt of a model reads all its data, unless trust_hash. Another thread may
- * use the context meanwhile, but without `lora` choose no adapters. Fails with TBLOCK_INPUT (data
- * that differ from their hash, a constraint whose text is not UTF-8) and TBLOCK_USAGE (a constraint
- * of tblock_chat_calls, which has no text; n_drawn, tokens that were drawn before). */
+ * your own. The first receipt of a model reads all its data, unless trust_hash. The model must
+ * outlive the receipt. Another thread may use the context meanwhile, but without `lora` choose no
+ * adapters. Fails with TBLOCK_INPUT (data that differ from their hash, a constraint whose text is
+ * not UTF-8) and TBLOCK_USAGE (a constraint of tblock_chat_calls, which has no text; n_drawn,
+ * tokens that were drawn before). */
 TBLOCK_API tblock_receipt *tblock_receipt_new(const tblock_context *c,
                                               const tblock_generation_options *opt,
                                               const tblock_receipt_options *how, tblock_error *err);
@@ -253,11 +254,13 @@ enum tblock_receipt_verdict {
     TBLOCK_RECEIPT_LOGITS  = 4, /* the tokens were drawn from other logits                        */
     TBLOCK_RECEIPT_FAILED  = 5, /* it cannot be computed: an id that is no token, too many of
                                    them, a constraint that is not kept, a logit that is NaN       */
-    TBLOCK_RECEIPT_NOTHING = 6  /* no token was drawn, so there is nothing to check               */
+    TBLOCK_RECEIPT_NOTHING = 6, /* no token was drawn, so there is nothing to check               */
+    TBLOCK_RECEIPT_TEXT    = 7  /* its hash of the text is not that of the drawn tokens           */
 };
 
 typedef struct tblock_receipt_row {
-    int     verdict;         /* of the first two that apply nothing is computed                   */
+    int     verdict;         /* of OTHER, CHANGED, TEXT and NOTHING nothing is computed           */
+    int     version;         /* of the receipt; 1 says nothing of the tokenizer                   */
     size_t  n_given, n_drawn;
     int64_t position;        /* of the first token that its logits do not give; -1: none          */
     int32_t found, expected; /* that token, and the one that they give; -1: the text had ended    */
@@ -271,6 +274,8 @@ typedef struct tblock_receipt_verify_options {
     void *user;
     bool (*go_on)(void *user, double done);
     bool trust_hash; /* do not compare the model's data with their recorded hash                  */
+    bool   one_block; /* only the tokens of block `block`, from 0; those before it are believed   */
+    size_t block;
 } tblock_receipt_verify_options;
 
 /* Compute n receipts again, as many at a time as the context has sequences, and say of each in
@@ -279,6 +284,20 @@ typedef struct tblock_receipt_verify_options {
 TBLOCK_API bool tblock_receipt_verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
                                       const tblock_receipt_verify_options *opt,
                                       tblock_receipt_row *row, tblock_error *err);
+
+/* Where two receipts of one request part. */
+typedef struct tblock_receipt_parting {
+    const char *field; /* the first before `begin` that differs, a constant, and then the rest says
+                          nothing; "": none                                                       */
+    int64_t     block; /* the first whose tokens or hashes differ; -1: none                       */
+    int64_t     first, last; /* positions of its tokens, in the longer of both                    */
+    int64_t     token; /* position of the first token that differs or that one lacks; -1: none    */
+} tblock_receipt_parting;
+
+/* Compare two receipts; nothing is computed. tblock_receipt_verify with this `block` then says
+ * which of them holds there. Fails with TBLOCK_SYSTEM (no memory). */
+TBLOCK_API bool tblock_receipt_bisect(const tblock_receipt *a, const tblock_receipt *b,
+                                      tblock_receipt_parting *out, tblock_error *err);
 
 /* The outcome as JUnit XML: a test case for each receipt, names [n]. rows NULL means that nothing
  * was compared: the file then has one case, in error, with the reason in *why. */

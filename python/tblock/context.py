@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # tblock_receipt_verdict, in the words of `tblock verify --json`
 VERDICTS = {lib.TBLOCK_RECEIPT_HOLDS: "holds", lib.TBLOCK_RECEIPT_OTHER: "other", lib.TBLOCK_RECEIPT_CHANGED: "changed",
             lib.TBLOCK_RECEIPT_TOKEN: "token", lib.TBLOCK_RECEIPT_LOGITS: "logits", lib.TBLOCK_RECEIPT_FAILED: "failed",
-            lib.TBLOCK_RECEIPT_NOTHING: "nothing"}
+            lib.TBLOCK_RECEIPT_NOTHING: "nothing", lib.TBLOCK_RECEIPT_TEXT: "text"}
 
 
 # tblock_audit_verdict, in the words of `tblock audit --json`
@@ -399,15 +399,17 @@ class Context(Handle):
         return out
 
     def verify_receipts(self, receipts: Iterable[Union[str, bytes, Mapping[str, Any]]], *,
-                        trust_hash: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
+                        block: Optional[int] = None, trust_hash: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
         """Compute receipts again (docs/receipts.md), JSON or what it says. Of each: verdict ("holds", "other", "changed", "token",
-        "logits", "failed", "nothing"), n_given, n_drawn, position, found, expected, first, last, why. As many at a time as there are
-        sequences. The model's data must have the hash that its file records, unless trust_hash."""
+        "logits", "failed", "nothing", "text"), version, n_given, n_drawn, position, found, expected, first, last, why. As many at a time as there are
+        sequences. block: only this one of 64 sampled tokens, from 0. The model's data must have the hash that its file records, unless
+        trust_hash."""
         texts = [r.encode() if isinstance(r, str) else r if isinstance(r, bytes) else json.dumps(r).encode() for r in receipts]
         read = [ffi.gc(call("tblock_receipt_read", text, len(text), b"receipt %d" % i), lib.tblock_receipt_free)
                 for i, text in enumerate(texts)]
         rows = ffi.new("tblock_receipt_row[]", len(read))
-        opt = Options("tblock_receipt_verify_options", {"trust_hash": trust_hash, "progress": progress})
+        opt = Options("tblock_receipt_verify_options", {"trust_hash": trust_hash, "progress": progress, "one_block": block is not None,
+                                                         "block": block or 0})
         with self._use() as c:
             call("tblock_receipt_verify", c, ffi.new("tblock_receipt *[]", read), len(read), opt.c, rows, options=opt)
         out = records(rows, len(read))

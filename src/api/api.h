@@ -175,9 +175,10 @@ typedef struct RunSettings {
 } RunSettings;
 RunSettings run_settings(const tblock_context *c, const char *loaded_as);
 
-/* Everything that changes the bits of the results, as text. The strings live as long as the model,
- * s, and those of s. A value of NULL: this run has no such fact. */
-enum { RUN_FACTS = 9 };
+/* Everything that changes the bits of the results, and what texts these ids are, as text. The
+ * strings live as long as the model, s, and those of s. A value of NULL: this run has no such
+ * fact. */
+enum { RUN_FACTS = 11 };
 typedef struct RunFact { const char *key, *value; } RunFact;
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err);
 
@@ -190,6 +191,9 @@ typedef struct RunBinding {
     RunSettings settings;
 } RunBinding;
 bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err);
+
+/* Is it one that files of older versions do not have? */
+bool run_fact_is_new(const char *key);
 
 /* A fact was recorded that is another here: adds ", kv_type q8 (here f16)" to out [n_out], which
  * holds `at` bytes. Returns how many it holds then. */

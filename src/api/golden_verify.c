@@ -228,7 +228,7 @@ static bool compare_settings(const GoldenFile *g, const tblock_context *c,
         const char *key = fact[i].key, *here = fact[i].value, *found = golden_meta(g, key);
         if (!here)
             continue;
-        report->recorded = report->recorded && found;
+        report->recorded = report->recorded && (found || run_fact_is_new(key));
         if (found && strcmp(found, here) != 0)
             at = run_fact_differs(out, n_out, at, key, found, here);
     }

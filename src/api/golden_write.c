@@ -41,8 +41,9 @@ static bool declare(Golden *g, const tblock_context *c, size_t n, size_t n_rows,
 
 bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FACTS], Error *err)
 {
-    const char *sha = source_hash(&m->source, err);
-    if (!sha)
+    const char *sha = source_hash(&m->source, err), *tokenizer = NULL, *chat = NULL;
+    if (!sha || !(tokenizer = source_tokenizer_hash(&m->source, err))
+        || !(chat = source_chat_hash(&m->source, err)))
         return false;
     const RunFact facts[RUN_FACTS] = {
         {"numerics", s->numerics}, {"model_sha256", sha},
@@ -50,10 +51,17 @@ bool run_facts(const tblock_model *m, const RunSettings *s, RunFact fact[RUN_FAC
         {"math", s->math}, {"weight_types", m->types}, {"activations", s->activations},
         {"kv_type", s->kv_type},
         {"loaded_as", s->loaded_as},
+        {"tokenizer_sha256", tokenizer},
         {"rope_length", s->rope_length[0] ? s->rope_length : NULL},
+        {"chat_template_sha256", chat},
     };
     memcpy(fact, facts, sizeof facts);
     return true;
+}
+
+bool run_fact_is_new(const char *key)
+{
+    return strcmp(key, "tokenizer_sha256") == 0 || strcmp(key, "chat_template_sha256") == 0;
 }
 
 /* Values that are a hash are told by their first digits. */

@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-const char *const receipt_fact_keys[BINDING_FACTS] = {
+const char *const receipt_fact_keys[RECEIPT_FACTS] = {
     "numerics", "model_sha256", "config_sha256", "math",        "weight_types",
-    "activations", "kv_type",   "loaded_as",     "model_layout", "rope_length"
+    "activations", "kv_type",   "loaded_as",     "model_layout", "tokenizer_sha256", "rope_length"
 };
 
 const char *const receipt_kinds[RECEIPT_KINDS] = {
@@ -34,7 +34,7 @@ bool receipt_facts(const tblock_context *c, const char *loaded_as, RunBinding *b
     if (!sha256_hex(config, strlen(config), hex))
         return no_memory(NULL, err);
     b->fact[CONFIG] = (RunFact){ receipt_fact_keys[CONFIG], hex };
-    for (int i = 0; i < BINDING_FACTS; i++)
+    for (int i = 0; i < RECEIPT_FACTS; i++)
         assert(strcmp(b->fact[i].key, receipt_fact_keys[i]) == 0);
     return true;
 }
@@ -50,19 +50,19 @@ static void put_text(TextOut *o, const char *key, const char *value, size_t n)
         text_out(o, "null");
 }
 
-static void put_ids(TextOut *o, const char *key, const int32_t *ids, size_t n)
+static void put_ids(TextOut *o, const int32_t *ids, size_t n)
 {
-    text_out(o, "\"%s\":[", key);
+    text_out(o, "[");
     for (size_t i = 0; i < n; i++)
         text_out(o, "%s%" PRId32, i ? "," : "", ids[i]);
     text_out(o, "]");
 }
 
-static void put_digest(TextOut *o, const char *comma, const Digest *d)
+static void put_digest(TextOut *o, const char *before, const Digest *d)
 {
     char hex[65];
     digest_hex(d->byte, hex);
-    text_out(o, "%s\"%s\"", comma, hex);
+    text_out(o, "%s\"%s\"", before, hex);
 }
 
 static void put_number(TextOut *o, const char *key, double x)
@@ -72,9 +72,10 @@ static void put_number(TextOut *o, const char *key, double x)
     text_out(o, ",");
 }
 
-static void put_sampling(TextOut *o, const SamplerOptions *s)
+static void put_sampling(TextOut *o, const tblock_receipt *r)
 {
-    text_out(o, "\"sampling\":{");
+    const SamplerOptions *s = &r->sampling;
+    text_out(o, "{");
     put_number(o, "temp", (double)s->temp);
     text_out(o, "\"top_k\":%d,", s->top_k);
     put_number(o, "top_p", s->top_p);
@@ -91,58 +92,111 @@ static void put_sampling(TextOut *o, const SamplerOptions *s)
     text_out(o, "]}");
 }
 
-static void put_head(TextOut *o, const tblock_receipt *r)
+static void put_run(TextOut *o, const tblock_receipt *r)
 {
-    text_out(o, "{\"receipt\":%d,\"run\":{", RECEIPT_VERSION);
-    for (int i = 0; i < BINDING_FACTS; i++) {
+    text_out(o, "{");
+    for (int i = 0; i < RECEIPT_FACTS; i++) {
         if (!r->fact[i])
             continue;
         text_out(o, "%s", i ? "," : "");
         put_text(o, receipt_fact_keys[i], r->fact[i], strlen(r->fact[i]));
     }
-    text_out(o, "},\"chat\":");
-    if (r->chat_sha256) {
-        text_out(o, "{");
-        put_text(o, "sha256", r->chat_sha256, strlen(r->chat_sha256));
-        text_out(o, ",");
-        put_text(o, "date", r->chat_date, r->chat_date ? strlen(r->chat_date) : 0);
-        text_out(o, "},");
-    } else {
-        text_out(o, "null,");
-    }
-    put_ids(o, "prompt", r->ids, r->n_given);
-    text_out(o, ",");
-    put_sampling(o, &r->sampling);
-    text_out(o, ",\"constraint\":");
-    if (r->kind) {
-        text_out(o, "{\"kind\":\"%s\",", receipt_kinds[r->kind]);
-        put_text(o, "text", r->text, r->n_text);
-        text_out(o, ",");
-        put_ids(o, "stop_ids", r->stop_ids, r->n_stop_ids);
-        text_out(o, "}");
-    } else {
+    text_out(o, "}");
+}
+
+static void put_chat(TextOut *o, const tblock_receipt *r)
+{
+    if (!r->chat_sha256) {
         text_out(o, "null");
+        return;
     }
+    text_out(o, "{");
+    put_text(o, "sha256", r->chat_sha256, strlen(r->chat_sha256));
+    text_out(o, ",");
+    put_text(o, "date", r->chat_date, r->chat_date ? strlen(r->chat_date) : 0);
+    text_out(o, "}");
+}
+
+static void put_prompt(TextOut *o, const tblock_receipt *r) { put_ids(o, r->ids, r->n_given); }
+
+static void put_constraint(TextOut *o, const tblock_receipt *r)
+{
+    if (!r->kind) {
+        text_out(o, "null");
+        return;
+    }
+    text_out(o, "{\"kind\":\"%s\",", receipt_kinds[r->kind]);
+    put_text(o, "text", r->text, r->n_text);
+    text_out(o, ",\"stop_ids\":");
+    put_ids(o, r->stop_ids, r->n_stop_ids);
+    text_out(o, "}");
+}
+
+/* The fields before `begin`, which is their hash. */
+typedef struct Field { const char *key; void (*put)(TextOut *, const tblock_receipt *); } Field;
+static const Field fields[] = {
+    { "run", put_run }, { "chat", put_chat }, { "prompt", put_prompt },
+    { "sampling", put_sampling }, { "constraint", put_constraint },
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static void put_head(TextOut *o, const tblock_receipt *r)
+{
+    text_out(o, "{\"receipt\":%d", r->version);
+    for (int i = 0; i < FIELDS; i++) {
+        text_out(o, ",\"%s\":", fields[i].key);
+        fields[i].put(o, r);
+    }
+}
+
+const char *receipt_heads_part(const tblock_receipt *a, const tblock_receipt *b, Error *err)
+{
+    const char *part = a->version == b->version ? "" : "receipt";
+    for (int i = 0; i < FIELDS && part && !*part; i++) {
+        TextOut one = { 0 }, other = { 0 };
+        fields[i].put(&one, a), fields[i].put(&other, b);
+        if (one.failed || other.failed)
+            no_memory("receipt", err), part = NULL;
+        else if (one.n != other.n || memcmp(one.text, other.text, one.n) != 0)
+            part = fields[i].key;
+        text_out_free(&one), text_out_free(&other);
+    }
+    return part;
+}
+
+static void put_digests(TextOut *o, const char *key, const Digest *d, size_t n)
+{
+    text_out(o, ",\"%s\":[", key);
+    for (size_t i = 0; i < n; i++)
+        put_digest(o, i ? "," : "", &d[i]);
+    text_out(o, "]");
 }
 
 FP_ENV_WORK
 static bool write(const tblock_receipt *r, char **json, Error *err)
 {
-    TextOut o = { 0 };
+    TextOut o    = { 0 };
+    Digest  root = r->root, text = r->text_hash;
     if (r->no_memory)
         return no_memory("receipt", err);
     if (r->gap)
         return fail(err, USAGE, "receipt: expected each token that was drawn, found a gap");
+    if (r->sha && (!receipt_root(r, &root, err)
+                   || (r->has_text && !receipt_text(r, r->tokenizer, &text, err))))
+        return false;
     put_head(&o, r);
-    text_out(&o, ",\"begin\":");
-    put_digest(&o, "", &r->begin);
-    text_out(&o, ",");
-    put_ids(&o, "drawn", r->ids + r->n_given, r->n_ids - r->n_given);
-    text_out(&o, ",\"every\":%zu,\"links\":[", r->every);
-    for (size_t i = 0; i < r->n_links; i++)
-        put_digest(&o, i ? "," : "", &r->links[i]);
-    text_out(&o, "],\"end\":");
-    put_digest(&o, "", &r->end);
+    put_digest(&o, ",\"begin\":", &r->begin);
+    text_out(&o, ",\"drawn\":");
+    put_ids(&o, r->ids + r->n_given, r->n_ids - r->n_given);
+    if (r->version > 1 && r->has_text)
+        put_digest(&o, ",\"text_sha256\":", &text);
+    else if (r->version > 1)
+        text_out(&o, ",\"text_sha256\":null");
+    text_out(&o, ",\"every\":%zu", r->every);
+    put_digests(&o, "links", r->links, r->n_links);
+    if (r->version > 1)
+        put_digests(&o, "blocks", r->blocks, r->n_blocks);
+    put_digest(&o, r->version > 1 ? ",\"root\":" : ",\"end\":", &root);
     text_out(&o, "}");
     *json = text_out_take(&o, err);
     return *json != NULL;
@@ -173,12 +227,20 @@ bool receipt_begin(const tblock_receipt *r, Digest *out, Error *err)
     return good || no_memory("receipt", err);
 }
 
-void receipt_link(Sha256 *sha, Digest *link, int32_t id, const float *logits, int vocab_size)
+bool receipt_text(const tblock_receipt *r, const Tokenizer *t, Digest *out, Error *err)
 {
-    sha256_add(sha, link->byte, sizeof link->byte);
-    sha256_add(sha, &id, sizeof id); /* base/cpu.h: this machine is little-endian */
-    sha256_add(sha, logits, (size_t)vocab_size * sizeof *logits);
-    sha256_take(sha, link->byte);
+    Sha256     *sha    = sha256_new();
+    TextStream *stream = text_stream_new(t, true);
+    const bool  good   = (sha && stream) || no_memory("receipt", err);
+    for (size_t i = r->n_given, n; good && i < r->n_ids; i++) {
+        const char *bytes = text_stream_alone(stream, r->ids[i], &n);
+        sha256_add(sha, bytes, n);
+    }
+    if (good)
+        sha256_take(sha, out->byte);
+    text_stream_free(stream);
+    sha256_free(sha);
+    return good;
 }
 
 void tblock_receipt_token(void *receipt, size_t index, int32_t token, const float *logits)
@@ -191,13 +253,16 @@ void tblock_receipt_token(void *receipt, size_t index, int32_t token, const floa
     const bool   keeps  = r->every && number % r->every == 0;
     r->gap |= index > r->n_ids;
     r->no_memory |= !ARRAY_ROOM(r->ids, r->cap_ids, r->n_ids + 1)
+        || !ARRAY_ROOM(r->blocks, r->cap_blocks, r->n_blocks + 1)
         || (keeps && !ARRAY_ROOM(r->links, r->cap_links, r->n_links + 1));
     if (r->gap || r->no_memory)
         return;
     r->ids[r->n_ids++] = token;
-    receipt_link(r->sha, &r->end, token, logits, r->vocab_size);
+    r->n_blocks        = (number - 1) / RECEIPT_BLOCK + 1;
+    receipt_link(r->sha, r, index, logits, r->vocab_size, &r->link);
+    receipt_leaf(r->sha, r, &r->link, &r->blocks[r->n_blocks - 1]);
     if (keeps)
-        r->links[r->n_links++] = r->end;
+        r->links[r->n_links++] = r->link;
 }
 
 /* ---- Beginning and end ----------------------------------------------------------------------- */
@@ -267,7 +332,7 @@ static bool copy_facts(tblock_receipt *r, const tblock_context *c,
     char       *given = how->lora ? lora_loaded_as(c->model, how->lora, how->n_lora, err) : NULL;
     const char *loaded_as = how->lora ? given : context_loaded_as(c, -1);
     bool        good      = loaded_as && receipt_facts(c, loaded_as, &binding, hex, err);
-    for (int i = 0; good && i < BINDING_FACTS; i++)
+    for (int i = 0; good && i < RECEIPT_FACTS; i++)
         good = copy_text(&r->fact[i], binding.fact[i].value) || no_memory("receipt", err);
     free(given);
     return good;
@@ -282,7 +347,10 @@ static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_genera
     if ((!how->trust_hash && !model_check_hash(c->model, err))
         || !copy_facts(r, c, how, err))
         return false;
+    r->version    = RECEIPT_VERSION;
     r->every      = how->every;
+    r->tokenizer  = c->model->tokenizer;
+    r->has_text   = r->tokenizer != NULL;
     r->vocab_size = c->model->weights.cfg.vocab_size;
     r->n_given = r->n_ids = r->cap_ids = o->n_ids;
     r->sha                             = sha256_new();
@@ -290,10 +358,7 @@ static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_genera
         && copy_sampling(r, &o->sampling);
     if (!good)
         return no_memory("receipt", err);
-    if (!copy_constraint(r, o, c->model, err) || !receipt_begin(r, &r->begin, err))
-        return false;
-    r->end = r->begin;
-    return true;
+    return copy_constraint(r, o, c->model, err) && receipt_begin(r, &r->begin, err);
 }
 
 FP_ENV_WORK
@@ -321,7 +386,7 @@ void tblock_receipt_free(tblock_receipt *r)
 {
     if (!r)
         return;
-    for (int i = 0; i < BINDING_FACTS; i++)
+    for (int i = 0; i < RECEIPT_FACTS; i++)
         free(r->fact[i]);
     free(r->chat_sha256);
     free(r->chat_date);
@@ -331,6 +396,7 @@ void tblock_receipt_free(tblock_receipt *r)
     free(r->text);
     free(r->stop_ids);
     free(r->links);
+    free(r->blocks);
     sha256_free(r->sha);
     free(r);
 }

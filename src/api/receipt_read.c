@@ -36,15 +36,19 @@ static bool read_digest(const Reading *in, const char *key, const JsonNode *j, D
 static bool read_version(const Reading *in, const JsonNode *j)
 {
     int64_t version;
-    return record_whole(&in->at, "receipt", j, RECEIPT_VERSION, RECEIPT_VERSION, &version);
+    if (!record_whole(&in->at, "receipt", j, 1, RECEIPT_VERSION, &version))
+        return false;
+    in->r->version = (int)version;
+    return true;
 }
 
 static bool read_run(const Reading *in, const JsonNode *j)
 {
-    const JsonNode *value[BINDING_FACTS];
-    bool            good = record_members(&in->at, "run", j, receipt_fact_keys, BINDING_FACTS,
-                                          ROPE_LENGTH_FACT, value);
-    for (int i = 0; good && i < BINDING_FACTS; i++)
+    const JsonNode *value[RECEIPT_FACTS];
+    const int       needed = in->r->version == 1 ? TOKENIZER_FACT : ROPE_LENGTH_FACT;
+    bool            good   = record_members(&in->at, "run", j, receipt_fact_keys, RECEIPT_FACTS,
+                                            (size_t)needed, value);
+    for (int i = 0; good && i < RECEIPT_FACTS; i++)
         good = !value[i]
             || read_fact(in, receipt_fact_keys[i], value[i], MOST_FACT, &in->r->fact[i]);
     return good;
@@ -121,40 +125,74 @@ static bool read_tokens(const Reading *in, const JsonNode *prompt, const JsonNod
         && record_ids(&in->at, "drawn", drawn, r->ids, &r->n_ids);
 }
 
-static bool read_links(const Reading *in, const JsonNode *every, const JsonNode *links)
+static bool read_digests(const Reading *in, const char *key, const JsonNode *j, size_t n,
+                         const char *what, Digest **out, size_t *n_out)
 {
-    tblock_receipt *r = in->r;
-    char            expected[64];
-    int64_t         step;
-    if (!record_whole(&in->at, "every", every, 0, MOST_EVERY, &step))
-        return false;
-    r->every           = (size_t)step;
-    const size_t count = r->every ? (r->n_ids - r->n_given) / r->every : 0;
-    snprintf(expected, sizeof expected, "an array of %zu links", count);
-    if (links->kind != NODE_ARRAY || links->n != count)
-        return record_wrong(&in->at, "links", expected, links);
-    r->links = malloc((count + 1) * sizeof *r->links);
-    if (!r->links)
+    char expected[64];
+    snprintf(expected, sizeof expected, "an array of %zu %s", n, what);
+    if (j->kind != NODE_ARRAY || j->n != n)
+        return record_wrong(&in->at, key, expected, j);
+    *out = malloc((n + 1) * sizeof **out);
+    if (!*out)
         return no_memory(in->at.name, in->at.err);
-    JSON_NODES (i, links)
-        if (!read_digest(in, "links", i, &r->links[r->n_links++]))
+    JSON_NODES (i, j)
+        if (!read_digest(in, key, i, &(*out)[(*n_out)++]))
             return false;
     return true;
 }
 
+static bool read_links(const Reading *in, const JsonNode *every, const JsonNode *links)
+{
+    tblock_receipt *r = in->r;
+    int64_t         step;
+    if (!record_whole(&in->at, "every", every, 0, MOST_EVERY, &step))
+        return false;
+    r->every = (size_t)step;
+    return read_digests(in, "links", links, r->every ? (r->n_ids - r->n_given) / r->every : 0,
+                        "links", &r->links, &r->n_links);
+}
+
+/* Version 1 has the last link instead of all these. */
+static bool read_tree(const Reading *in, const JsonNode *text, const JsonNode *blocks,
+                      const JsonNode *root, const JsonNode *end)
+{
+    tblock_receipt *r       = in->r;
+    const size_t    n_drawn = r->n_ids - r->n_given;
+    if (r->version == 1) {
+        r->blocks   = malloc(sizeof *r->blocks);
+        r->n_blocks = n_drawn > 0;
+        if (!r->blocks)
+            return no_memory(in->at.name, in->at.err);
+        if (!read_digest(in, "end", end, &r->root))
+            return false;
+        *r->blocks = r->root;
+        return true;
+    }
+    r->has_text = text->kind != NODE_NULL;
+    return (!r->has_text || read_digest(in, "text_sha256", text, &r->text_hash))
+        && read_digests(in, "blocks", blocks, (n_drawn + RECEIPT_BLOCK - 1) / RECEIPT_BLOCK,
+                        "hashes", &r->blocks, &r->n_blocks)
+        && read_digest(in, "root", root, &r->root);
+}
+
 static bool read_receipt(const Reading *in, const JsonNode *root)
 {
-    enum { VERSION, RUN, CHAT, PROMPT, SAMPLING, CONSTRAINT, BEGIN, DRAWN, EVERY, LINKS, END, N };
-    static const char *const keys[N] = { "receipt",    "run",   "chat",  "prompt", "sampling",
-                                         "constraint", "begin", "drawn", "every",  "links",
-                                         "end" };
-    const JsonNode *v[N];
-    return record_members(&in->at, "receipt", root, keys, N, N, v)
-        && read_version(in, v[VERSION]) && read_run(in, v[RUN]) && read_chat(in, v[CHAT])
+    enum { VERSION, RUN, CHAT, PROMPT, SAMPLING, CONSTRAINT, BEGIN, DRAWN, EVERY, LINKS, TEXT,
+           BLOCKS, ROOT, N, END = TEXT, N_1 = END + 1 };
+    const char *keys[N] = { "receipt", "run",   "chat",  "prompt", "sampling",    "constraint",
+                            "begin",   "drawn", "every", "links",  "text_sha256", "blocks",
+                            "root" };
+    const JsonNode *v[N] = { NULL }, *version = node_get(root, "receipt");
+    if (version && !read_version(in, version))
+        return false;
+    const size_t n = in->r->version == 1 ? N_1 : N;
+    keys[TEXT]     = n == N_1 ? "end" : keys[TEXT];
+    return record_members(&in->at, "receipt", root, keys, n, n, v)
+        && read_run(in, v[RUN]) && read_chat(in, v[CHAT])
         && read_sampling(in, v[SAMPLING]) && read_constraint(in, v[CONSTRAINT])
         && read_tokens(in, v[PROMPT], v[DRAWN]) && read_links(in, v[EVERY], v[LINKS])
         && read_digest(in, "begin", v[BEGIN], &in->r->begin)
-        && read_digest(in, "end", v[END], &in->r->end);
+        && read_tree(in, v[TEXT], v[BLOCKS], v[ROOT], v[END]);
 }
 
 FP_ENV_WORK

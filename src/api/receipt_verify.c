@@ -37,6 +37,7 @@ typedef struct Batch {
     Reread              reread;
     Checking           *k;      /* [reread.n] */
     int                 vocab_size;
+    const tblock_receipt_verify_options *opt;
     ThreadPool         *pool;
     Tools              *tools;  /* [n_tools] */
     int                 n_tools;
@@ -59,33 +60,49 @@ static bool same_fact(const char *a, const char *b)
 
 static const char *fact_text(const char *fact) { return fact ? fact : "none"; }
 
-/* Is it a receipt of this model and run, and its head the one that the chain began with? */
-static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_receipt_row *row,
-                       Error *err)
+/* Is it a receipt of this model and run? */
+static bool check_facts(const tblock_receipt *r, const tblock_context *c, tblock_receipt_row *row,
+                        Error *err)
 {
     RunBinding here;
     char       hex[65];
-    Digest     begin;
     size_t     at = 0;
-    if (!receipt_facts(c, context_loaded_as(c, -1), &here, hex, err)
-        || !receipt_begin(r, &begin, err))
+    if (!receipt_facts(c, context_loaded_as(c, -1), &here, hex, err))
         return false;
-    for (int i = 0; i < BINDING_FACTS; i++)
-        if (!same_fact(r->fact[i], here.fact[i].value)) {
+    for (int i = 0; i < RECEIPT_FACTS; i++)
+        if ((i != TOKENIZER_FACT || r->version > 1)
+            && !same_fact(r->fact[i], here.fact[i].value)) {
             row->verdict = TBLOCK_RECEIPT_OTHER;
             at = run_fact_differs(row->why, sizeof row->why, at, here.fact[i].key,
                                   fact_text(r->fact[i]), fact_text(here.fact[i].value));
         }
+    return true;
+}
+
+/* Are its hashes of what it says, as far as that can be said before anything is computed? */
+static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_receipt_row *row,
+                       Error *err)
+{
+    const Tokenizer *t = c->model->tokenizer;
+    Digest           begin, root, text = r->text_hash;
+    if (!check_facts(r, c, row, err) || !receipt_begin(r, &begin, err)
+        || !receipt_root(r, &root, err) || (t && !receipt_text(r, t, &text, err)))
+        return false;
     if (row->verdict)
         return true;
     if (memcmp(&begin, &r->begin, sizeof begin) != 0)
         say(row, TBLOCK_RECEIPT_CHANGED,
             "begin: it is not of the fields before it: one of them was changed after the receipt "
             "was made");
-    else if (r->n_ids == r->n_given && memcmp(&begin, &r->end, sizeof begin) != 0)
-        say(row, TBLOCK_RECEIPT_CHANGED, "end: expected that of begin, where no token was drawn");
+    else if (memcmp(&root, &r->root, sizeof root) != 0)
+        say(row, TBLOCK_RECEIPT_CHANGED,
+            r->version > 1 ? "root: it is not of the blocks"
+                           : "end: expected that of begin, where no token was drawn");
     else if (r->n_ids == r->n_given)
         say(row, TBLOCK_RECEIPT_NOTHING, "no token was drawn, so it says nothing of the model");
+    else if (r->version > 1 && (r->has_text != (t != NULL)
+                                || memcmp(&text, &r->text_hash, sizeof text) != 0))
+        say(row, TBLOCK_RECEIPT_TEXT, "text_sha256: it is not of the text of the drawn ids");
     return true;
 }
 
@@ -149,24 +166,20 @@ static void replay(Checking *k, Sampler *s)
         }
 }
 
-/* The link that the receipt has behind this token; NULL: it keeps none. */
-static const Digest *kept_link(const tblock_receipt *r, size_t index)
+/* What the receipt keeps behind this token, a link or the hash of a block: is there any, and is it
+ * that of this link? */
+static bool closes(Sha256 *sha, const tblock_receipt *r, size_t index, const Digest *link,
+                   bool *same)
 {
-    const size_t number = index - r->n_given + 1;
-    return index + 1 == r->n_ids               ? &r->end
-           : r->every && number % r->every == 0 ? &r->links[number / r->every - 1]
-                                                : NULL;
-}
-
-/* Where the last token has a kept link and is the end, both must be the link. */
-static bool closes(const tblock_receipt *r, size_t index, const Digest *link)
-{
-    const size_t  number = index - r->n_given + 1;
-    const Digest *kept   = kept_link(r, index);
-    if (memcmp(kept, link, sizeof *link) != 0)
-        return false;
-    return index + 1 != r->n_ids || !r->every || number % r->every != 0
-        || memcmp(&r->links[number / r->every - 1], link, sizeof *link) == 0;
+    const size_t number = index - r->n_given + 1, block = receipt_block(r);
+    const bool   linked = r->every && number % r->every == 0,
+                 ends   = index + 1 == r->n_ids || number % block == 0;
+    Digest       leaf;
+    if (ends)
+        receipt_leaf(sha, r, link, &leaf);
+    *same = (!linked || memcmp(&r->links[number / r->every - 1], link, sizeof *link) == 0)
+        && (!ends || memcmp(&r->blocks[(number - 1) / block], &leaf, sizeof leaf) == 0);
+    return linked || ends;
 }
 
 /* The chain through a piece, up to the first link that is another. */
@@ -175,10 +188,11 @@ static void follow(Checking *k, Sha256 *sha)
     const Drawn *d = k->batch->reread.drawn + k->text->first;
     for (size_t i = 0; i < k->text->n && k->row->first < 0; i++) {
         const size_t index = d[i].index;
-        receipt_link(sha, &k->link, k->r->ids[index], d[i].logits, k->batch->vocab_size);
-        if (!kept_link(k->r, index))
+        bool         same;
+        receipt_link(sha, k->r, index, d[i].logits, k->batch->vocab_size, &k->link);
+        if (!closes(sha, k->r, index, &k->link, &same))
             continue;
-        if (!closes(k->r, index, &k->link)) {
+        if (!same) {
             k->row->first = k->closed;
             k->row->last  = (int64_t)index;
         }
@@ -265,11 +279,34 @@ static void close_one(Checking *k)
     k->fit = (Fitting){ 0 };
 }
 
+/* The tokens before the block are read as a prompt: they are what it is computed from, and nothing
+ * is said of them. */
+static bool open_block(Checking *k, const tblock_receipt *r, size_t block)
+{
+    const size_t n = receipt_block(r);
+    if (block >= r->n_blocks)
+        return fail(&k->why, INPUT, "block %zu: expected 0 to %zu", block, r->n_blocks - 1);
+    k->text->n_given = r->n_given + block * n;
+    if (r->n_ids - k->text->n_given > n)
+        k->text->n_ids = k->text->n_given + n;
+    return true;
+}
+
+/* The constraint goes through the tokens before those that are computed. */
+static bool skip_fitting(Checking *k)
+{
+    for (size_t i = k->r->n_given; i < k->text->n_given; i++)
+        if (!ends_text(k->r, k->r->ids[i]) && !fitting_take(&k->fit, k->r->ids[i], &k->why))
+            return false;
+    return true;
+}
+
 static bool open_one(Checking *k, const tblock_context *c)
 {
     const tblock_receipt *r = k->r;
-    k->link                 = r->begin;
-    k->closed               = (int64_t)r->n_given;
+    if (k->batch->opt->one_block && !open_block(k, r, k->batch->opt->block))
+        return false;
+    k->closed = (int64_t)k->text->n_given;
     if (!check_size(r, c, &k->why) || !sampler_set(k->batch->tools->sampler, &r->sampling, &k->why))
         return false;
     if (!r->kind)
@@ -280,7 +317,7 @@ static bool open_one(Checking *k, const tblock_context *c)
         r->kind == CONSTRAINT_CALLS
             ? calls_constraint_read(c->model, r->text, r->n_text, "constraint", &k->why)
             : tblock_constraint_new(c->model, r->kind, r->text, r->n_text, "constraint", &k->why);
-    return k->fit.constraint && fitting_begin(&k->fit, c->model, &k->why);
+    return k->fit.constraint && fitting_begin(&k->fit, c->model, &k->why) && skip_fitting(k);
 }
 
 /* Of one that is to be closed: its answer, unless the system failed. */
@@ -357,7 +394,8 @@ static bool verify_all(Batch *b, tblock_receipt *const *receipts, tblock_receipt
 {
     for (size_t i = 0; i < b->reread.n; i++) {
         const tblock_receipt *r = receipts[i];
-        row[i] = (tblock_receipt_row){ .n_given  = r->n_given,
+        row[i] = (tblock_receipt_row){ .version  = r->version,
+                                       .n_given  = r->n_given,
                                        .n_drawn  = r->n_ids - r->n_given,
                                        .position = -1,
                                        .first    = -1,
@@ -380,7 +418,7 @@ static bool verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
     static const tblock_receipt_verify_options defaults = { 0 };
     Error why = { 0 };
     Batch b   = { .vocab_size = c->model->weights.cfg.vocab_size };
-    opt       = opt ? opt : &defaults;
+    opt = b.opt = opt ? opt : &defaults;
     b.reread  = (Reread){ .c = c, .n = n, .progress = PROGRESS_OF(opt), .user = &b,
                           .begin = begin, .piece = check_piece, .end = end };
     b.k           = calloc(n + 1, sizeof *b.k);

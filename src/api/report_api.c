@@ -230,8 +230,9 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
         return fail(err, USAGE, "type: expected a config without weights, found %s, which has its "
                                 "own types", src->path);
     SourceContents contents;
-    bool ok = source_contents(&contents, src, err) && parse_meta(src, "tokenizer", &tokenizer, err)
-        && parse_meta(src, "source", &source, err);
+    const char    *hash = source_tokenizer_hash(src, err);
+    bool ok = hash && source_contents(&contents, src, err)
+        && parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err);
     if (ok && c)
         count_stored(&count, &src->stored);
     if (ok && opt->check)
@@ -242,7 +243,8 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
                       .ours = src->kind == SOURCE_MODEL_FILE, .cfg = c, .count = &count,
                       .tokenizer = tokenizer,
                       .source = source, .chat = chat_source_name(src),
-                      .sha256 = source_meta(src, "sha256"), .huge_share = huge_share(src),
+                      .sha256 = source_meta(src, "sha256"), .tokenizer_hash = hash,
+                      .huge_share = huge_share(src),
                       .check = opt->check ? &check : NULL };
         ok = draw(&info, opt, text, err);
     }

@@ -48,12 +48,13 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
 
 bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err)
 {
+    enum { LAYOUT = 8 }; /* behind what changes bits of any model */
     b->settings = run_settings(c, loaded_as);
     if (!run_facts(c->model, &b->settings, b->fact, err)
         || !source_layout_hash(&c->model->source, b->layout, err))
         return false;
-    b->fact[RUN_FACTS]     = b->fact[RUN_FACTS - 1]; /* rope_length stays the last */
-    b->fact[RUN_FACTS - 1] = (RunFact){"model_layout", b->layout};
+    memmove(b->fact + LAYOUT + 1, b->fact + LAYOUT, (RUN_FACTS - LAYOUT) * sizeof *b->fact);
+    b->fact[LAYOUT] = (RunFact){"model_layout", b->layout};
     return true;
 }
 
@@ -63,7 +64,7 @@ static bool check_binding(const TensorFile *f, const RunBinding *b, Error *err)
 {
     for (int i = 0; i < BINDING_FACTS; i++) {
         const char *key = b->fact[i].key, *want = b->fact[i].value, *found = tensor_meta(f, key);
-        if (!want || (found && strcmp(found, want) == 0))
+        if (!want || (found ? strcmp(found, want) == 0 : run_fact_is_new(key)))
             continue;
         if (!found)
             return fail(err, INPUT, "%s: metadata %s: expected \"%.80s\", found no such entry",

@@ -11,7 +11,8 @@
 typedef struct VerifyArgs {
     const char    *model, *junit;
     TextList       records;
-    bool           exact, greedy, json, trust_hash;
+    bool           exact, greedy, json, trust_hash, bisect;
+    int            block; /* -1: not given */
     double         tol; /* NaN: not given */
     ComputeOptions compute;
     GeneralOptions general;
@@ -243,7 +244,9 @@ static bool judge(const VerifyArgs *a, Guarded *junit, tblock_error *err)
     for (size_t i = 0; i < a->records.n; i++)
         n_receipts += receipt_is(a->records.texts[i]);
     if (n_receipts == 0 && a->records.n == 1)
-        return verify_golden(a, junit, err);
+        return a->bisect || a->block >= 0
+            ? fail(err, TBLOCK_USAGE, "--block, --bisect: expected receipts, found a golden file")
+            : verify_golden(a, junit, err);
     for (size_t i = 0; i < a->records.n; i++)
         if (!receipt_is(a->records.texts[i]))
             return fail(err, n_receipts ? TBLOCK_INPUT : TBLOCK_USAGE,
@@ -251,8 +254,12 @@ static bool judge(const VerifyArgs *a, Guarded *junit, tblock_error *err)
     if (a->exact || a->greedy || !isnan(a->tol))
         return fail(err, TBLOCK_USAGE, "--exact, --tol, --greedy: expected a golden file, found a "
                                        "receipt, which is always exact");
+    if (a->bisect && (a->records.n != 2 || a->block >= 0))
+        return fail(err, TBLOCK_USAGE,
+                    "--bisect: expected two receipts and no --block, found %zu%s", a->records.n,
+                    a->block >= 0 ? " and --block" : "");
     return receipts_verify(&(ReceiptFiles){ a->model, a->junit, a->records, a->json,
-                                            a->general.quiet, a->trust_hash,
+                                            a->general.quiet, a->trust_hash, a->bisect, a->block,
                                             &a->compute, junit },
                            err);
 }
@@ -292,6 +299,10 @@ static const Option options[] = {
       "largest allowed difference of a logit; default: the rule in docs/numerics.md" },
     { "greedy", 0, NULL, OPT_FLAG,  AT(greedy), 0, 0, NULL,
       "also generate the greedy continuations of the golden file again" },
+    { "block",  0, "N",  OPT_INT, AT(block), -1, INT32_MAX, "-1",
+      "of receipts, compute only block N of 64 sampled tokens, from 0; -1: all" },
+    { "bisect", 0, NULL, OPT_FLAG, AT(bisect), 0, 0, NULL,
+      "find the first block in which two receipts differ, and compute it for both" },
     OPTION_TRUST_HASH(AT(trust_hash)),
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
     { "junit",  0, "FILE", OPT_TEXT, AT(junit), 0, 0, NULL,
@@ -319,6 +330,8 @@ static const Example examples[] = {
       "compare with NumPy arrays, for a CI system" },
     { "tblock verify model.bin *.receipt.json",
       "did this model say these texts, token by token and bit by bit?" },
+    { "tblock verify model.bin --bisect mine.json theirs.json",
+      "where do these two part, and which of them is right there?" },
     { 0 },
 };
 const Command cmd_verify = {

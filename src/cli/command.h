@@ -536,7 +536,8 @@ bool receipt_write(const struct tblock_receipt *r, const char *path, tblock_erro
 
 /* tblock verify with receipts (docs/receipts.md). */
 typedef struct ReceiptFiles {
-    const char *model, *junit; TextList files; bool json, quiet, trust_hash;
+    const char *model, *junit; TextList files; bool json, quiet, trust_hash, bisect;
+    int         block;      /* -1: all */
     const ComputeOptions *compute;
     struct Guarded *opened; /* what junit is written to */
 } ReceiptFiles;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,7 +19,7 @@ static const char *const verdicts[] = {
     [TBLOCK_RECEIPT_HOLDS]  = "holds",  [TBLOCK_RECEIPT_OTHER] = "other",
     [TBLOCK_RECEIPT_CHANGED] = "changed", [TBLOCK_RECEIPT_TOKEN] = "token",
     [TBLOCK_RECEIPT_LOGITS] = "logits", [TBLOCK_RECEIPT_FAILED] = "failed",
-    [TBLOCK_RECEIPT_NOTHING] = "nothing",
+    [TBLOCK_RECEIPT_NOTHING] = "nothing", [TBLOCK_RECEIPT_TEXT] = "text",
 };
 
 bool receipt_is(const char *path)
@@ -67,6 +68,15 @@ bool receipt_write(const tblock_receipt *r, const char *path, tblock_error *err)
     return good;
 }
 
+typedef struct Verifying {
+    tblock_model          *model;
+    tblock_context        *context;
+    tblock_receipt       **receipt; /* [in->files.n] */
+    tblock_receipt_row    *row;
+    tblock_receipt_parting parting; /* of --bisect */
+    int64_t                block;   /* that is computed alone; -1: all are */
+} Verifying;
+
 /* ---- Telling --------------------------------------------------------------------------------- */
 
 static void receipt_row(Rows *r, const Table *t, const char *name, const tblock_receipt_row *v)
@@ -75,9 +85,11 @@ static void receipt_row(Rows *r, const Table *t, const char *name, const tblock_
     const bool token = v->position >= 0, links = v->first >= 0;
     rows_row(r, t,
              (Value[]){ v_shown(v_text(name), cli_shown(shown, name)), v_count(v->n_given),
-                        v_count(v->n_drawn),
+                        v_count(v->n_drawn), v_int(v->version),
                         v_shown(v_text(verdicts[v->verdict]),
-                                v->verdict ? verdicts[v->verdict] : "every token and every bit"),
+                                v->verdict        ? verdicts[v->verdict]
+                               : v->version == 1 ? "every token and every bit (version 1)"
+                                                 : "every token and every bit"),
                         token ? v_int(v->position) : v_none(), token ? v_int(v->found) : v_none(),
                         token ? v_int(v->expected) : v_none(), links ? v_int(v->first) : v_none(),
                         links ? v_int(v->last) : v_none(), *v->why ? v_text(v->why) : v_none() },
@@ -90,12 +102,35 @@ static void receipt_row(Rows *r, const Table *t, const char *name, const tblock_
     }
 }
 
-static bool tell(const ReceiptFiles *in, const tblock_receipt_row *row, tblock_error *err)
+/* Which block was computed, and where two receipts part. */
+static void block_rows(Rows *r, const ReceiptFiles *in, const Verifying *v)
 {
+    const tblock_receipt_parting *p     = &v->parting;
+    const bool                    parts = v->block >= 0;
+    rows_value(r, "block", NULL, parts ? v_int(v->block) : v_none(), UNIT_NONE);
+    if (!in->bisect && parts)
+        rows_text(r, "only block %" PRId64 " was computed\n", v->block);
+    if (!in->bisect)
+        return;
+    rows_object(r, "bisect", { "first", parts ? v_int(p->first) : v_none() },
+                { "last", parts ? v_int(p->last) : v_none() },
+                { "token", p->token >= 0 ? v_int(p->token) : v_none() });
+    if (!parts)
+        rows_text(r, "no block differs\n");
+    else
+        rows_text(r, "the first block that differs is %" PRId64 ", positions %" PRId64
+                     " to %" PRId64 "%s; only it was computed\n",
+                  v->block, p->first, p->last, p->token < 0 ? ", with the same tokens" : "");
+}
+
+static bool tell(const ReceiptFiles *in, const Verifying *v, tblock_error *err)
+{
+    const tblock_receipt_row *row = v->row;
     static const Column columns[] = {
         { "name", "receipt", -32, 0, UNIT_NONE, NULL },
         { "given", "given", 6, 1, UNIT_NONE, NULL },
         { "drawn", "drawn", 6, 1, UNIT_NONE, NULL },
+        { "version", "", 0, 0, UNIT_NONE, NULL },
         { "verdict", "verdict", -1, 1, UNIT_NONE, NULL },
         { "position", "", 0, 0, UNIT_NONE, NULL },
         { "found", "", 0, 0, UNIT_NONE, NULL },
@@ -118,6 +153,7 @@ static bool tell(const ReceiptFiles *in, const tblock_receipt_row *row, tblock_e
     for (size_t i = 0; i < in->files.n; i++)
         receipt_row(&r, &t, in->files.texts[i], &row[i]);
     rows_table_end(&r, "receipts");
+    block_rows(&r, in, v);
     rows_close(&r, '}');
     rows_text(&r, "%zu of %zu receipts hold; %s\n", n_hold, in->files.n,
               data_said(!in->trust_hash));
@@ -128,12 +164,19 @@ static bool tell(const ReceiptFiles *in, const tblock_receipt_row *row, tblock_e
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-typedef struct Verifying {
-    tblock_model        *model;
-    tblock_context      *context;
-    tblock_receipt     **receipt; /* [in->files.n] */
-    tblock_receipt_row  *row;
-} Verifying;
+/* --bisect: the block that is to be computed, where there is one. */
+static bool bisect(Verifying *v, const ReceiptFiles *in, tblock_error *err)
+{
+    v->block = in->block;
+    if (!in->bisect)
+        return true;
+    if (!tblock_receipt_bisect(v->receipt[0], v->receipt[1], &v->parting, err))
+        return false;
+    v->block = v->parting.block;
+    return !*v->parting.field
+        || fail(err, TBLOCK_INPUT, "%s: %s: expected that of %s, as of one request, found another",
+                in->files.texts[1], v->parting.field, in->files.texts[0]);
+}
 
 static bool open_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
 {
@@ -147,7 +190,7 @@ static bool open_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
     for (size_t i = 0; i < n; i++)
         if (!read_one(in->files.texts[i], &v->receipt[i], err))
             return false;
-    v->model = compute_open(in->model, &compute, err);
+    v->model = bisect(v, in, err) ? compute_open(in->model, &compute, err) : NULL;
     if (!v->model || !check_junit(in, v->model, err))
         return false;
     v->context = compute_context(v->model, in->model, &compute, in->quiet, err);
@@ -160,7 +203,9 @@ static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
     bool good = tblock_receipt_verify(
         v->context, v->receipt, in->files.n,
         &(tblock_receipt_verify_options){ .progress   = progress_advance,
-                                          .trust_hash = in->trust_hash },
+                                          .trust_hash = in->trust_hash,
+                                          .one_block  = v->block >= 0,
+                                          .block      = v->block >= 0 ? (size_t)v->block : 0 },
         v->row, err);
     progress_end();
     return good;
@@ -182,7 +227,7 @@ bool receipts_verify(const ReceiptFiles *in, tblock_error *err)
 {
     Verifying v   = { 0 };
     bool      ran = open_all(&v, in, err) && verify_all(&v, in, err);
-    bool      good = write_junit(&v, in, ran, err) && ran && tell(in, v.row, err);
+    bool      good = write_junit(&v, in, ran, err) && ran && tell(in, &v, err);
     for (size_t i = 0; v.receipt && i < in->files.n; i++)
         tblock_receipt_free(v.receipt[i]);
     free(v.receipt);

@@ -54,6 +54,7 @@ typedef struct Info {
     const Json       *source;
     const char       *chat;        /* name of the chat format, or what is known of it; NULL: none */
     const char       *sha256;      /* as recorded in the file; NULL: absent */
+    const char       *tokenizer_hash;
     const char       *kv_type;     /* "f32", "f16", "q8" */
     FlopLoad          load;        /* of prefill */
     Flops             prefill, decode;

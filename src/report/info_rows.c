@@ -523,13 +523,16 @@ static void source_rows(Rows *r, const Json *source)
     rows_close(r, ']');
 }
 
-static void tokenizer_rows(Rows *r, const Json *tokenizer)
+static void tokenizer_rows(Rows *r, const Json *tokenizer, const char *hash)
 {
     Value type = entry_value(tokenizer, "type"), size = entry_value(tokenizer, "size");
     rows_object(r, "tokenizer", { "present", v_flag(tokenizer != NULL) },
-                { "type", tokenizer ? type : v_none() }, { "size", tokenizer ? size : v_none() });
+                { "type", tokenizer ? type : v_none() }, { "size", tokenizer ? size : v_none() },
+                { "sha256", tokenizer ? v_text(hash) : v_none() });
     if (type.text && size.kind == VALUE_INT && size.whole <= INT32_MAX)
-        rows_pair(r, "tokenizer", "%s, %d tokens", type.text, (int)size.whole);
+        rows_pair(r, "tokenizer", r->face == FACE_PAGE ? "%s, %d tokens, sha256 %s"
+                                                       : "%s, %d tokens, sha256 %.12s...",
+                  type.text, (int)size.whole, hash);
     else
         rows_pair(r, "tokenizer", "none");
 }
@@ -559,7 +562,7 @@ void info_file(Rows *r, const Info *info)
         rows_pair(r, "stored as", "%s (tensors)", c->types);
     if (info->cfg && info->ours)
         rows_value(r, "layout", "layout", v_text(info_layout(info->count)), UNIT_NONE);
-    tokenizer_rows(r, info->tokenizer);
+    tokenizer_rows(r, info->tokenizer, info->tokenizer_hash);
     rows_value(r, "chat", info->chat ? "chat" : NULL, v_text(info->chat), UNIT_NONE);
     source_rows(r, info->source);
     rows_value(r, "sha256", info->sha256 ? "sha256" : NULL, v_text(info->sha256), UNIT_NONE);

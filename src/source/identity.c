@@ -6,8 +6,8 @@
 
 #include "base/hash.h"
 
-/* hex: of the data as they are; "": not known yet. */
-struct SourceHash { pthread_mutex_t mutex; char hex[65]; };
+/* Of the data as they are, the tokenizer and the chat template; "": not known yet. */
+struct SourceHash { pthread_mutex_t mutex; char data[65], tokenizer[65], chat[65]; };
 
 SourceHash *source_hash_new(void)
 {
@@ -51,13 +51,19 @@ static bool compute(const Source *s, char hex[65], Error *err)
     return true;
 }
 
+/* hex, one of those of s, is computed where it is not known. */
+static const char *once(const Source *s, char hex[65],
+                        bool (*make)(const Source *, char hex[65], Error *), Error *err)
+{
+    pthread_mutex_lock(&s->hash->mutex);
+    bool ok = hex[0] || make(s, hex, err);
+    pthread_mutex_unlock(&s->hash->mutex);
+    return ok ? hex : NULL;
+}
+
 static const char *computed(const Source *s, Error *err)
 {
-    SourceHash *h = s->hash;
-    pthread_mutex_lock(&h->mutex);
-    bool ok = h->hex[0] || compute(s, h->hex, err);
-    pthread_mutex_unlock(&h->mutex);
-    return ok ? h->hex : NULL;
+    return once(s, s->hash->data, compute, err);
 }
 
 const char *source_hash(const Source *s, Error *err)
@@ -73,6 +79,60 @@ bool source_hash_check(const Source *s, Error *err)
         && (strcmp(found, recorded) == 0
             || fail(err, INPUT, "%s: sha256 of the data: expected %s, found %s", s->path, recorded,
                     found));
+}
+
+/* Of metadata, with tensors of those that begin with tok. too; "none" where there are none. */
+static bool compute_texts(const Source *s, const char *const keys[3], bool tensors, char hex[65],
+                          Error *err)
+{
+    Sha256 *sha = new_hash(s, err);
+    bool    any = false;
+    if (!sha)
+        return false;
+    for (int i = 0; i < 3 && keys[i]; i++) {
+        const char *value = source_meta(s, keys[i]);
+        if (!value)
+            continue;
+        any = true;
+        sha256_add(sha, keys[i], strlen(keys[i]) + 1);
+        sha256_add(sha, value, strlen(value) + 1);
+    }
+    for (int i = 0; tensors && i < s->file.n_tensors; i++) {
+        const Tensor  *t = &s->file.tensors[i];
+        const uint64_t n = t->n_bytes; /* base/cpu.h: this machine is little-endian */
+        if (strncmp(t->name, "tok.", 4) != 0)
+            continue;
+        sha256_add(sha, t->name, strlen(t->name) + 1);
+        sha256_add(sha, &n, sizeof n);
+        sha256_add(sha, t->data, t->n_bytes);
+    }
+    sha256_end(sha, hex);
+    if (!any)
+        strcpy(hex, "none");
+    return true;
+}
+
+static bool compute_tokenizer(const Source *s, char hex[65], Error *err)
+{
+    return compute_texts(s, (const char *const[3]){ "tokenizer", "special_tokens" }, true, hex,
+                         err);
+}
+
+static bool compute_chat(const Source *s, char hex[65], Error *err)
+{
+    return compute_texts(
+        s, (const char *const[3]){ "chat", "chat_template", "chat_template_tools" }, false, hex,
+        err);
+}
+
+const char *source_tokenizer_hash(const Source *s, Error *err)
+{
+    return once(s, s->hash->tokenizer, compute_tokenizer, err);
+}
+
+const char *source_chat_hash(const Source *s, Error *err)
+{
+    return once(s, s->hash->chat, compute_chat, err);
 }
 
 static void add_tensor(Sha256 *sha, const Tensor *t)

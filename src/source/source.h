@@ -170,6 +170,11 @@ const char *source_hash(const Source *s, Error *err);
 /* Is it that of the data? The first call reads all of them. Fails with INPUT if not. */
 bool source_hash_check(const Source *s, Error *err);
 
+/* The sha256 in hex of the tokenizer (rules, special tokens, vocabulary) and of the chat template,
+ * as docs/format.md, "Hashes", says; "none" without one. They live and fail as that above. */
+const char *source_tokenizer_hash(const Source *s, Error *err);
+const char *source_chat_hash(const Source *s, Error *err);
+
 /* A hash that tells other models apart without reading them whole: the config, the layout, the
  * recorded sha256 or, without one, samples of each tensor. */
 bool source_sample_hash(const Source *s, char hex[65], Error *err);

@@ -17,6 +17,7 @@ from verdicts import Skip, attempt_all, need, option_only  # noqa: E402
 
 TBLOCK = os.environ.get("TBLOCK", str(ROOT / "build/release/tblock"))
 MODEL = str(ROOT / "models/shakespeare.bin")
+OLD = ROOT / "tests/data/receipts/version1.json"
 TEMP = None
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 12}, "old": {"type": "boolean"}},
           "required": ["name", "old"], "additionalProperties": False}
@@ -63,6 +64,31 @@ def head(receipt):
     """The text that the chain begins with: all before "begin", as tblock writes it."""
     before = {key: receipt[key] for key in list(receipt)[:list(receipt).index("begin")]}
     return json.dumps(before, separators=(",", ":")).rstrip("}").encode() + (b"}" if receipt["constraint"] else b"")
+
+
+def sha(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def tree(leaves):
+    """The root as RFC 9162, 2.1.1, defines it, from the top down."""
+    if len(leaves) == 1:
+        return leaves[0]
+    cut = 1 << ((len(leaves) - 1).bit_length() - 1)
+    return sha(b"\1", tree(leaves[:cut]), tree(leaves[cut:]))
+
+
+def text_hash(ids):
+    """Of the shipped model's tokenizer, in which each id has its own bytes; an id that it lacks adds none."""
+    done = subprocess.run([TBLOCK, "tokenize", MODEL, "--ids", ",".join(str(i) for i in ids if i < 1024)], capture_output=True, check=True)
+    return sha(done.stdout).hex()
+
+
+def sealed(receipt):
+    """A forger computes again all that needs no model."""
+    receipt["begin"] = sha(head(receipt)).hex()
+    receipt["text_sha256"] = text_hash(receipt["drawn"])
+    receipt["root"] = tree([bytes.fromhex(b) for b in receipt["blocks"]]).hex()
 
 
 def options_table():
@@ -121,8 +147,8 @@ def a_state_goes_on_with_a_receipt():
 
 
 def the_chain_is_what_the_page_says():
-    for name, options in (("sampled", ["--logit-bias", "5=0.1"]), ("schema", options_table()["schema"])):
-        receipt = json.loads(made(name, *options, "--receipt-every", 3).read_text())
+    for name, n, options in (("sampled", 24, ["--logit-bias", "5=0.1"]), ("sampled", 200, []), ("sampled", 128, []), ("schema", 24, options_table()["schema"])):
+        receipt = json.loads(made(name, *options, "--receipt-every", 3, n=n).read_text())
         ids = receipt["prompt"] + receipt["drawn"]
         golden = TEMP / "golden.safetensors"
         tblock("logits", MODEL, "--ids", ",".join(map(str, ids)), "-o", golden)
@@ -130,14 +156,19 @@ def the_chain_is_what_the_page_says():
         size = struct.unpack("<Q", data[:8])[0]
         tensor = json.loads(data[8:8 + size])["logits"]
         start, vocab = 8 + size + tensor["data_offsets"][0], tensor["shape"][1]
-        link = hashlib.sha256(head(receipt)).digest()
-        need(link.hex() == receipt["begin"], "begin")
+        begin, leaves = sha(head(receipt)), []
+        need(begin.hex() == receipt["begin"], "begin")
         for i, token in enumerate(receipt["drawn"]):
-            row = start + (len(receipt["prompt"]) + i - 1) * 4 * vocab
-            link = hashlib.sha256(link + struct.pack("<i", token) + data[row:row + 4 * vocab]).digest()
+            index = len(receipt["prompt"]) + i
+            row = start + (index - 1) * 4 * vocab
+            link = sha(b"\2", begin, struct.pack("<Q", index)) if i % 64 == 0 else link
+            link = sha(link, struct.pack("<i", token), data[row:row + 4 * vocab])
+            leaves[i // 64:] = [sha(b"\0", link)]
             if (i + 1) % 3 == 0:
                 need(link.hex() == receipt["links"][i // 3], "link %d" % i)
-        need(link.hex() == receipt["end"], "end")
+        need([leaf.hex() for leaf in leaves] == receipt["blocks"] and len(leaves) == (-(-n // 64) if name == "sampled" else 1), "blocks")
+        need(tree(leaves).hex() == receipt["root"], "root")
+        need(text_hash(receipt["drawn"]) == receipt["text_sha256"], "text")
 
 
 def any_json_writer_keeps_it():
@@ -153,7 +184,7 @@ def each_field_changed_is_named():
     path = made("whole", "--receipt-every", 4, "--logit-bias", "7=1.5", "--regex", "[a-z ]{60}")
     digits = "ab" * 32
     other = {"numerics": "9", "model_sha256": digits, "config_sha256": digits, "math": "bf16", "weight_types": "q4", "activations": "8",
-             "kv_type": "q8", "loaded_as": "q4", "model_layout": digits}
+             "kv_type": "q8", "loaded_as": "q4", "model_layout": digits, "tokenizer_sha256": digits}
     need(list(json.loads(path.read_text())["run"]) == list(other), "a fact without a test")
     for key, value in other.items():
         row = verdict(changed(path, lambda r, k=key, v=value: r["run"].update({k: v})))[0]
@@ -177,19 +208,106 @@ def a_changed_token_or_link_is_found():
     def token(r):
         r["drawn"][9] = (r["drawn"][9] + 1) % 1000
     row = verdict(changed(path, token))[0]
+    need((row["verdict"], row["why"]) == ("text", "text_sha256: it is not of the text of the drawn ids"), str(row))
+
+    def forged(r):
+        token(r), sealed(r)
+    row = verdict(changed(path, forged))[0]
     need((row["verdict"], row["position"], row["first"], row["last"]) == ("logits", first + 9, first + 8, first + 11), str(row))
     need("position %d: token" % (first + 9) in row["why"] and "positions %d to %d" % (first + 8, first + 11) in row["why"], row["why"])
     row = verdict(changed(path, lambda r: r["links"].__setitem__(2, "00" * 32)))[0]
     need((row["verdict"], row["first"], row["last"]) == ("logits", first + 8, first + 11) and "position" not in row, str(row))
-    row = verdict(changed(path, lambda r: r.update(end="00" * 32)))[0]
+    row = verdict(changed(path, lambda r: r.update(root="00" * 32)))[0]
+    need((row["verdict"], row["why"]) == ("changed", "root: it is not of the blocks"), str(row))
+
+    def leaf(r):
+        r["blocks"][0] = "00" * 32
+        sealed(r)
+    row = verdict(changed(path, leaf))[0]
     need((row["verdict"], row["first"], row["last"]) == ("logits", first + 20, first + 21), str(row))
 
     def cut(r):
         del r["drawn"][10:], r["links"][2:]
+        sealed(r)
     row = verdict(changed(path, cut))[0]
     need((row["verdict"], row["first"], row["last"]) == ("logits", first + 8, first + 9), str(row))
-    row = verdict(changed(made("empty", "-n", 0), lambda r: r.update(end="00" * 32)))[0]
+    row = verdict(changed(made("empty", "-n", 0), lambda r: r.update(root="00" * 32)))[0]
     need(row["verdict"] == "changed", str(row))
+
+
+def blocks_cannot_change_places():
+    path = made("places", n=150)
+
+    def swapped(r):
+        r["blocks"][:2] = r["blocks"][1::-1]
+        r["drawn"][:128] = r["drawn"][64:128] + r["drawn"][:64]
+        sealed(r)
+    row = verdict(changed(path, swapped))[0]
+    need(row["verdict"] == "logits" and row["first"] == 2, str(row))
+
+    def short(r):
+        del r["drawn"][64:], r["blocks"][1:]
+        sealed(r)
+    need(verdict(changed(path, short))[0]["verdict"] == "holds", "the first block is a receipt of its own")
+
+
+def one_block_is_computed_alone():
+    for options in ([], ["--regex", "([A-Za-z]+[ .,;:])+", "--repeat-penalty", "1.2"]):
+        path = made("alone", *options, n=150)
+        first = len(json.loads(path.read_text())["prompt"])
+
+        def forged(r):
+            r["drawn"][70] = 32
+            sealed(r)
+        bad = changed(path, forged)
+        for block, want in ((0, "holds"), (1, "logits"), (2, "logits")):
+            row, lied = verdict(path, bad, options=["--block", str(block)])
+            need((row["verdict"], lied["verdict"]) == ("holds", want), "%d: %s %s" % (block, row, lied))
+        need(verdict(bad, options=["--block", "1"])[0]["first"] == first + 64, "where the block begins")
+    row = verdict(path, options=["--block", "3"])[0]
+    need((row["verdict"], row["why"]) == ("failed", "block 3: expected 0 to 2"), str(row))
+    need("only block 1 was computed" in tblock("verify", MODEL, path, "--block", 1).stdout, "which")
+
+
+def two_are_bisected():
+    path = made("mine", n=150)
+
+    def forged(r):
+        r["drawn"][70] = 32
+        sealed(r)
+
+    def logits(r):
+        r["blocks"][2] = "00" * 32
+        sealed(r)
+    ids = changed(path, forged, "ids")
+    for other, block, token in ((ids, 1, 72), (changed(path, logits, "logits"), 2, None)):
+        done = tblock("verify", MODEL, path, other, "--bisect", "--json", status=1)
+        answer = json.loads(done.stdout)
+        need([r["verdict"] for r in answer["receipts"]] == ["holds", "logits"], done.stdout)
+        need((answer["block"], answer["bisect"]["first"], answer["bisect"].get("token")) == (block, 2 + 64 * block, token), done.stdout)
+    done = tblock("verify", MODEL, ids, path, "--bisect", status=1)
+    need("the first block that differs is 1, positions 66 to 129; only it was computed\n1 of 2" in done.stdout, done.stdout)
+    done = tblock("verify", MODEL, path, path, "--bisect")
+    need("no block differs\n2 of 2 receipts hold" in done.stdout, done.stdout)
+    short = made("short", n=128)
+    answer = json.loads(tblock("verify", MODEL, path, short, "--bisect", "--json", status=1).stdout)
+    need((answer["block"], answer["receipts"][1]["why"]) == (2, "block 2: expected 0 to 1"), str(answer))
+    for other, field in ((made("seed", "--seed", 5), "sampling"), (made("prompt", prompt=("--prompt", "JULIET:")), "prompt"),
+                         (made("fit", "--regex", "[a-z]+"), "constraint"), (made("kv", "--kv-type", "q8"), "run"), (OLD, "receipt")):
+        need(": %s: expected that of" % field in tblock("verify", MODEL, path, other, "--bisect", status=3).stderr, field)
+    for args in ([path, "--bisect"], [path, path, path, "--bisect"], [path, path, "--bisect", "--block", 0]):
+        need("--bisect: expected two receipts" in tblock("verify", MODEL, *args, status=2).stderr, str(args))
+
+
+def version_1_is_still_read():
+    """OLD was written by tblock 0.1 of 2026-11 (--prompt ROMEO: -n 70 --seed 7 --receipt-every 32); it says nothing of the tokenizer."""
+    row = verdict(OLD)[0]
+    need((row["verdict"], row["version"], row["drawn"]) == ("holds", 1, 70), str(row))
+    need("every token and every bit (version 1)" in tblock("verify", MODEL, OLD).stdout, "which version")
+    row = verdict(changed(OLD, lambda r: r.update(end="00" * 32)))[0]
+    need((row["verdict"], row["first"], row["last"]) == ("logits", 66, 71), str(row))
+    row = verdict(changed(OLD, lambda r: r["drawn"].__setitem__(40, 3)))[0]
+    need((row["verdict"], row["position"], row["first"]) == ("logits", 42, 34), str(row))
 
 
 def nothing_drawn_proves_nothing():
@@ -203,7 +321,7 @@ def lies_about_options_are_found():
 
     def lie(r):
         r["sampling"]["seed"] = "1"
-        r["begin"] = hashlib.sha256(head(r)).hexdigest()
+        sealed(r)
     row = verdict(changed(path, lie))[0]
     need(row["verdict"] == "logits" and row["position"] >= 0, str(row))
 
@@ -228,6 +346,7 @@ def what_cannot_be_computed_says_so():
 
     def bad(r):
         r["drawn"][3] = 2**31 - 1
+        sealed(r)
     row = verdict(changed(path, bad))[0]
     need(row["verdict"] == "failed" and "expected 0 to" in row["why"], str(row))
 
@@ -235,14 +354,16 @@ def what_cannot_be_computed_says_so():
 def strangers_receipts_are_refused_by_name():
     path = made("stranger", "--receipt-every", 4, "--regex", "[a-z ]{60}")
     for change, words in (
-            (lambda r: r.update(more=1), 'receipt: unknown field "more"'), (lambda r: r.pop("end"), 'expected the field "end"'),
-            (lambda r: r.update(receipt=2), "receipt: expected an integer from 1 to 1, found 2"), (lambda r: r["run"].update(path="/etc/passwd"), 'run: unknown field "path"'),
+            (lambda r: r.update(more=1), 'receipt: unknown field "more"'), (lambda r: r.pop("root"), 'expected the field "root"'),
+            (lambda r: r.update(receipt=3), "receipt: expected an integer from 1 to 2, found 3"), (lambda r: r.update(receipt=1), 'receipt: unknown field "'),
+            (lambda r: r["run"].pop("tokenizer_sha256"), 'expected the field "tokenizer_sha256"'), (lambda r: r["blocks"].append("00" * 32), "blocks: expected an array of 1 hashes"),
+            (lambda r: r.update(text_sha256=1), "text_sha256: expected 64"), (lambda r: r["run"].update(path="/etc/passwd"), 'run: unknown field "path"'),
             (lambda r: r["run"].update(math=1), "math: expected a short text in ASCII"), (lambda r: r["run"].update(math="x" * 5000), "math: expected a short text"),
             (lambda r: r["run"].update(math="\x1b[2J"), "math: expected a short text"), (lambda r: r.update(prompt=[]), "prompt: expected an array of at least one id"),
             (lambda r: r.update(prompt=[-1]), "prompt: expected an integer from 0"), (lambda r: r.update(drawn=[1.5]), "drawn: expected an integer"),
             (lambda r: r.update(drawn="1"), "drawn: expected an array"), (lambda r: r.update(every=-1), "every: expected an integer"),
             (lambda r: r.update(links=[]), "links: expected an array of 6 links"), (lambda r: r["links"].__setitem__(0, "00"), "links: expected 64 lowercase"),
-            (lambda r: r.update(end="AB" * 32), "end: expected 64 lowercase"), (lambda r: r["sampling"].update(seed="-1"), "sampling.seed: expected a text of decimal"),
+            (lambda r: r.update(root="AB" * 32), "root: expected 64 lowercase"), (lambda r: r["sampling"].update(seed="-1"), "sampling.seed: expected a text of decimal"),
             (lambda r: r["sampling"].update(seed=str(2**64)), "sampling.seed: expected"), (lambda r: r["sampling"].update(temp="0"), "sampling.temp: expected a number"),
             (lambda r: r["sampling"].update(temp=1e39), "sampling.temp: expected a number"), (lambda r: r["sampling"].update(top_k=-1), "sampling.top_k: expected"),
             (lambda r: r["sampling"].update(bias=[1]), "sampling.bias: expected pairs"), (lambda r: r["sampling"].update(bias={}), "sampling.bias: expected an array"),
@@ -264,7 +385,7 @@ def strangers_receipts_are_refused_by_name():
 def many_are_one_batch():
     paths = [made("many%d" % i, "--seed", i, "--receipt-every", 7, n=5 + i) for i in range(20)]
     for i in (3, 11):
-        paths[i] = changed(paths[i], lambda r: r.update(end="00" * 32), "bad%d" % i)
+        paths[i] = changed(paths[i], lambda r: (r.update(blocks=["00" * 32]), sealed(r)), "bad%d" % i)
     rows = verdict(*paths)
     need([r["verdict"] for r in rows] == ["logits" if i in (3, 11) else "holds" for i in range(20)], str(rows))
     need([r["name"] for r in rows] == [str(p) for p in paths], "names")
@@ -273,7 +394,7 @@ def many_are_one_batch():
 
 
 def junit_has_a_case_for_each():
-    good, bad = made("good"), changed(made("good"), lambda r: r.update(end="00" * 32), "bad")
+    good, bad = made("good"), changed(made("good"), lambda r: (r.update(blocks=["00" * 32]), sealed(r)), "bad")
     tblock("verify", MODEL, good, bad, "--junit", TEMP / "j.xml", status=1)
     root = xml.etree.ElementTree.parse(TEMP / "j.xml").getroot()
     cases = root.findall("testsuite/testcase")
@@ -292,6 +413,8 @@ def usage_is_told():
     path = made("usage")
     for args, status, words in ((["--exact"], 2, "always exact"), (["--tol", "1"], 2, "always exact"), ([MODEL], 3, "expected a receipt beside others")):
         need(words in tblock("verify", MODEL, path, *args, status=status).stderr, words)
+    for option in (["--bisect"], ["--block", 0]):
+        need("expected receipts, found a golden" in tblock("verify", MODEL, golden("no"), *option, status=2).stderr, str(option))
     done = tblock("run", MODEL, "--prompt", "x", "-n", 1, "--receipt", TEMP / "x", "--trace", TEMP / "x", status=2)
     need("--trace and --receipt: expected two files" in done.stderr, done.stderr)
     need("--receipt" in tblock("run", MODEL, "--prompt", "x", "-n", 1, "--receipt", "/nowhere/x", status=4).stderr, "no folder")
@@ -325,7 +448,7 @@ def main():
     global TEMP
     claims = (holds_with_every_option, the_same_bytes_everywhere, verify_runs_anywhere, a_state_goes_on_with_a_receipt,
               the_chain_is_what_the_page_says, any_json_writer_keeps_it, each_field_changed_is_named, a_changed_token_or_link_is_found,
-              nothing_drawn_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
+              blocks_cannot_change_places, one_block_is_computed_alone, two_are_bisected, version_1_is_still_read, nothing_drawn_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
               strangers_receipts_are_refused_by_name, many_are_one_batch, junit_has_a_case_for_each, usage_is_told,
               the_model_s_hash_is_checked)
     only = option_only(__doc__).parse_args().only

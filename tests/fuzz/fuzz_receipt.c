@@ -24,14 +24,19 @@ static void compute(tblock_receipt *r)
     RunBinding         here;
     char               hex[65];
     tblock_receipt_row row[2];
+    const Tokenizer   *t = small_context->model->tokenizer;
+    const tblock_receipt_verify_options second = { .one_block = true, .block = 1 };
     claim(receipt_facts(small_context, "stored", &here, hex, &e));
-    for (int i = 0; i < BINDING_FACTS; i++) {
+    for (int i = 0; i < RECEIPT_FACTS; i++) {
         free(r->fact[i]);
         const char *fact = here.fact[i].value;
         r->fact[i]       = fact ? strdup(fact) : NULL;
         claim(!r->fact[i] == !fact);
     }
-    claim(receipt_begin(r, &r->begin, &e));
+    r->has_text = t != NULL;
+    claim(receipt_begin(r, &r->begin, &e) && receipt_root(r, &r->root, &e));
+    claim(!t || receipt_text(r, t, &r->text_hash, &e));
+    claim(tblock_receipt_verify(small_context, &r, 1, &second, row, &e) && row[0].verdict);
     claim(tblock_receipt_verify(small_context, (tblock_receipt *[]){ r, r }, 2, NULL, row, &e));
     for (int i = 0; i < 2; i++)
         claim(row[i].verdict == row[0].verdict && (row[i].verdict == 0) == (row[i].why[0] == 0));
@@ -44,7 +49,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     char           *text = exact_copy(bytes, n);
     tblock_receipt *r    = tblock_receipt_read(text, n, "receipt", &e);
     if (said(r != NULL, &e)) {
-        tblock_receipt_row row;
+        tblock_receipt_row     row;
+        tblock_receipt_parting parting;
+        claim(tblock_receipt_bisect(r, r, &parting, &e) && !*parting.field && parting.block < 0);
         claim(tblock_receipt_verify(small_context, &r, 1, NULL, &row, &e));
         check_written(r);
         compute(r);

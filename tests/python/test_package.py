@@ -3,6 +3,7 @@
 says. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import asyncio
 import gc
+import hashlib
 import json
 import os
 import pickle
@@ -167,9 +168,12 @@ def receipts_are_those_of_run():
         assert g.receipt == json.loads(text) and m.generate(TEXT, max_tokens=1).receipt is None
         changed = json.loads(text)
         changed["drawn"][7] ^= 1
+        changed["text_sha256"] = hashlib.sha256(m.token_bytes(changed["drawn"])).hexdigest()
         rows = c.verify_receipts([text, text.encode(), g.receipt, changed])
         assert [r.verdict for r in rows] == ["holds"] * 3 + ["logits"] and rows[0].why == "" and rows[3].n_drawn == 20, rows
         assert rows[3].position == rows[3].n_given + 7 and rows[3].found == changed["drawn"][7], rows[3]
+        changed["text_sha256"] = "0" * 64
+        assert [r.verdict for r in c.verify_receipts([changed, text], block=0)] == ["text", "holds"]
         answer = m.chat(format="chatml").answer([{"role": "user", "content": "Who?"}], max_tokens=9, context=c, receipt=True)
         assert list(answer) is not None and len(answer.generation.receipt["chat"]["sha256"]) == 64
         assert c.verify_receipts([answer.generation.receipt])[0].verdict == "holds"
