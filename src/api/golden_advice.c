@@ -1,3 +1,4 @@
+/* api/golden_advice.c: what this run rounds and the golden's did not, and what changes it. */
 #include "api/golden.h"
 
 #include <stdarg.h>

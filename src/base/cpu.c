@@ -1,3 +1,4 @@
+/* base/cpu.c: which instruction sets this processor runs. Nothing else asks it. */
 #include "base/cpu.h"
 
 #include <pthread.h>

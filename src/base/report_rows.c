@@ -1,3 +1,4 @@
+/* base/report_rows.c: rows of a report as text, as a page and as JSON. */
 #include "base/report_rows.h"
 
 #include <assert.h>

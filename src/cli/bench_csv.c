@@ -1,3 +1,4 @@
+/* tblock bench --csv: a line for each row, appended; a new file gets a line of names first. */
 #include "bench.h"
 #include "command.h"
 #include "tblock_tools.h"

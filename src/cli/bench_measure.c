@@ -1,3 +1,4 @@
+/* tblock bench: measures the limits of the machine and every row. */
 #include "bench.h"
 #include "command.h"
 

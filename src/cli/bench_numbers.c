@@ -1,3 +1,4 @@
+/* tblock bench: lists of numbers in options, such as --threads 1,2,4. */
 #include "bench.h"
 
 #include "command.h"

@@ -1,3 +1,4 @@
+/* cli/chat_session.c: a conversation: its messages, what of them fits, answers, /save, /load. */
 #include "chat_session.h"
 
 #include "command.h"

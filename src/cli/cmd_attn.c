@@ -1,3 +1,4 @@
+/* tblock attn: which tokens attend to which, as a page, JSON or arrays. */
 #include "command.h"
 #include "tblock_tools.h"
 

@@ -1,3 +1,4 @@
+/* tblock audit: does a log's text fit this model and the options that are claimed? */
 #include "command.h"
 
 #include <inttypes.h>

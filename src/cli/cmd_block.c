@@ -1,3 +1,4 @@
+/* tblock block: one decoder block, step by step, forward and backward. */
 #include "command.h"
 #include "tblock_tools.h"
 #include "train_options.h"

@@ -1,3 +1,4 @@
+/* tblock completions: scripts for bash, zsh and fish, made from the tables of options. */
 #include "command.h"
 #include "help.h"
 

@@ -1,3 +1,4 @@
+/* tblock constrain: do texts fit a pattern, a grammar or a schema? */
 #include "command.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* tblock convert: any source becomes a model file. */
 #include "chat_session.h"
 #include "command.h"
 #include "tblock_tools.h"

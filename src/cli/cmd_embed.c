@@ -1,3 +1,4 @@
+/* tblock embed: texts become vectors, as lines of JSON or an array. */
 #include "command.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* tblock eval: perplexity, divergence from another model, multiple choice. */
 #include "command.h"
 #include "tblock_tools.h"
 

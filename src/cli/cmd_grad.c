@@ -1,3 +1,4 @@
+/* tblock grad: the loss of given tokens, and its gradients, into a file. */
 #include "command.h"
 #include "tblock_tools.h"
 #include "train_options.h"

@@ -1,3 +1,4 @@
+/* tblock help: all commands, one of them, or the manual page. */
 #include "command.h"
 #include "help.h"
 

@@ -1,3 +1,4 @@
+/* tblock info: what a model is made of, and what it costs, as text, JSON or a page. */
 #include "command.h"
 #include "tblock_tools.h"
 

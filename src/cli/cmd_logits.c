@@ -1,3 +1,4 @@
+/* tblock logits: the logits of a prompt, with what made them, into a golden file. */
 #include "command.h"
 #include "tblock_tools.h"
 

@@ -1,3 +1,4 @@
+/* tblock quantize: a model file with smaller weights, and a table of what they lose. */
 #include "command.h"
 #include "tblock_tools.h"
 

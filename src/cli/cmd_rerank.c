@@ -1,3 +1,4 @@
+/* tblock rerank: documents in the order in which they meet a query. */
 #include "command.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* tblock synth: a model of random weights from a bare config. */
 #include "command.h"
 #include "tblock_tools.h"
 

@@ -1,3 +1,4 @@
+/* tblock tokenize: texts become ids, and ids texts. */
 #include "command.h"
 
 #include <inttypes.h>

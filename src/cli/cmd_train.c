@@ -1,3 +1,4 @@
+/* tblock train: a model or an adapter from a text, or a check of the gradients. */
 #include "command.h"
 #include "tblock_tools.h"
 #include "train_options.h"

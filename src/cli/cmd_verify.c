@@ -1,3 +1,4 @@
+/* tblock verify: goldens and receipts, computed again and compared. */
 #include "command.h"
 
 #include <inttypes.h>

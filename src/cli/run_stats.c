@@ -1,3 +1,4 @@
+/* cli/run_stats.c: tblock run --stats and --json: speed, memory, drafts. */
 #include "command.h"
 
 #include <fcntl.h>

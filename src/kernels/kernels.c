@@ -1,3 +1,4 @@
+/* kernels/kernels.c: the tables, one for each instruction set, and the choice among them. */
 #include "kernels/kernels.h"
 
 #include <pthread.h>

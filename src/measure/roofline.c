@@ -1,3 +1,4 @@
+/* The limits of the machine: how fast it reads memory, and how fast each set multiplies. */
 #include "measure/roofline.h"
 
 #include <math.h>

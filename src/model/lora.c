@@ -1,3 +1,4 @@
+/* model/lora.c: an adapter in memory: A and B of each matrix it changes, and its hash. */
 #include "model/lora.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* model/stored_model.c: a config and the place of each of its tensors in a file. */
 #include "model/tensor_list.h"
 
 #include <float.h>

@@ -1,3 +1,4 @@
+/* quant/codes.c: the search for the codes of q8 and q4. */
 #include "quant/codes.h"
 
 #include <math.h>

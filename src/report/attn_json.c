@@ -1,3 +1,4 @@
+/* report/attn_json.c: attention maps as JSON. */
 #include "report/attn.h"
 
 #include <math.h>

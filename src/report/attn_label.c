@@ -1,3 +1,4 @@
+/* report/attn_label.c: tokens as labels of a page: what cannot be seen is spelled. */
 #include "report/attn.h"
 
 #include <stdio.h>

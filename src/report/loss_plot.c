@@ -1,3 +1,4 @@
+/* report/loss_plot.c: the plot of a training's losses, as SVG. */
 #include "report/page.h"
 
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* report/roofline_plot.c: the plot of bench, as SVG: speeds below the machine's roof. */
 #include "report/page.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* source/adapter.c: opens LoRA adapters: a folder of peft, or GGUF. */
 #include "source/adapter.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* source/config_source.c: a bare config, ours or a config.json, without weights. */
 #include "source/source.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* source/contents.c: what a source holds, for info: files, types, tensors. */
 #include "source/source.h"
 
 #include <stdio.h>

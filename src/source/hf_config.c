@@ -1,3 +1,4 @@
+/* source/hf_config.c: config.json of Hugging Face becomes a config of ours. */
 #include "source/hf.h"
 
 #include <math.h>

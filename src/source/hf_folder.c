@@ -1,3 +1,4 @@
+/* source/hf_folder.c: the files of a Hugging Face folder: config, weights or shards. */
 #include "source/hf.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* source/hf_tensors.c: binds the tensors of a Hugging Face folder to ours. */
 #include "source/hf.h"
 
 #include <assert.h>

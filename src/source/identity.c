@@ -1,3 +1,4 @@
+/* source/identity.c: hashes of a source: of its data, of its layout, of samples. */
 #include "source/source.h"
 
 #include <pthread.h>

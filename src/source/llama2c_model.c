@@ -1,3 +1,4 @@
+/* source/llama2c_model.c: a llama2.c checkpoint: its config and its tensors. */
 #include "source/source.h"
 
 #include <stdlib.h>

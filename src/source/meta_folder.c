@@ -1,3 +1,4 @@
+/* source/meta_folder.c: Meta's folder: params.json, and its shards joined. */
 #include "source/source.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* source/model_file.c: a model file of ours. */
 #include "source/source.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* source/refuse.c: what a path that is no model is: the error names the likely mistake. */
 #include "source/source.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+/* source/source.c: finds out which kind of source a path is, opens it and closes it. */
 #include "source/source.h"
 
 #include <dirent.h>

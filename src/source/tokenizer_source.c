@@ -1,3 +1,4 @@
+/* source/tokenizer_source.c: a tokenizer alone, and one that lies beside a model. */
 #include "source/source.h"
 
 #include <stdio.h>

@@ -24,6 +24,7 @@ bytes=$(git ls-files -z tests/data | xargs -0 -r stat -c %s | awk '{ n += $1 } E
 check test_data_is_under_10_mb "$([ "$bytes" -le $((10 << 20)) ] || echo "$bytes bytes")"
 check shipped_model_is_under_6_mb "$(find models -name '*.bin' -size +6000000c)"
 check scripts_are_executable "$(for f in tools/setup.sh tests/run.sh .ci/run; do [ -x $f ] || echo $f; done)"
+check every_source_opens_with_what_lives_there "$(git ls-files -z 'src/*.[ch]' | xargs -0 awk 'FNR == 1 && !/^\/\*/ { print FILENAME }')"
 check no_trailing_blanks "$(git grep -lIE '[ 	]+$' -- '*.c' '*.h' '*.py' '*.sh' Makefile '*.md' | head)"
 check no_tabs_in_sources "$(git grep -lI '	' -- 'src/*.[ch]' 'tests/*.[ch]' '*.py' | head)"
 # What a comment or a page calls by its name can be opened. The names after it are those of other projects, and of examples.
