@@ -15,10 +15,8 @@ enum {
     STREAM_AHEAD    = 4096,                  /* bytes of a panel that are fetched ahead into L2 */
     STREAM_SOON     = 1024,                  /* once more, into L1, where tokens are several */
     STREAM_FEW      = 2,                     /* the most tokens that wait for memory alone */
-    BLOCK_T         = LANES_ACC / LANES_PANELS, /* tokens of a register block, LANES_PANELS panels
-                                                 * wide */
-    BLOCK_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB,
-                                              * within L2 */
+    BLOCK_T         = LANES_ACC / LANES_PANELS, /* tokens of a block LANES_PANELS panels wide */
+    BLOCK_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB */
 
     /* --math bf16, which has two sums for each panel and token. */
     BF16_T          = SIZE(1, 3, 6),
@@ -41,20 +39,17 @@ enum {
     INT_STREAM_TWO  = SIZE(1, 4, 12),        /* where a token of q4 is two digit rows */
     INT_BLOCK_ROWS  = BLOCK_T,               /* of a register block, LANES_PANELS panels wide */
     INT_BLOCK       = 256,                   /* tokens whose digits lie in scratch */
-    INT_EARLY       = 8192,                  /* bytes ahead that codes are fetched into L2: by a
-                                              * stream of q8 or q4, by others if tokens are
-                                              * several */
-    INT_AHEAD       = 4096,                  /* by others, where few tokens meet a line */
+    INT_EARLY       = 8192,                  /* bytes ahead that codes are fetched into L2: of q8
+                                              * and q4, of others where tokens are several */
+    INT_AHEAD       = 4096,                  /* of others, where few tokens meet a line */
     INT_SOON        = 1024,                  /* once more, into L1, where codes_ahead says so */
 
     /* Attention. */
     ATTN_Q          = 6,                     /* queries at once over f32 ... */
     ATTN_Q_NARROW   = 4,                     /* ... and over what is widened on the way */
-    ATTN_WIDEN      = 9,                     /* from so many on a tile is widened once for all: it
-                                              * stays in L1 */
+    ATTN_WIDEN      = 9,                     /* from so many on a tile is widened once for all */
     ATTN_WIDEN_V    = 24,                    /* the same of V alone, where K is V */
-    FETCH_LINES     = 48,                    /* of the next tile, fetched beside the exponentials:
-                                              * what memory brings in that time */
+    FETCH_LINES     = 48,                    /* that memory brings beside a tile's exponentials */
 };
 
 /* How many sums beside n others: as many as the registers hold, for one token or query as many as

@@ -63,8 +63,7 @@ V_INLINE void gguf_sixes(i512 v[4], const unsigned char *s)
 
 typedef struct GgufScales {
     i512  sub[16 * LANES_PANELS];              /* [sub-block][n_p]: for i_scale */
-    i512  pair[8 * LANES_PANELS];              /* [..][n_p]: minima as words 0 2, 1 3, 4 6 ...;
-                                                * sub-scales of q6_k */
+    i512  pair[8 * LANES_PANELS];              /* words of minima 0 2, 1 3 ...; q6_k: sub-scales */
     float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16] */
     float dmin[LANES_PANELS * LANES];          /* [n_p][16] */
 } GgufScales;

@@ -143,8 +143,8 @@ V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], GgufSource from,
                              const unsigned char *codes, const char *x, size_t row, int n_p,
                              int n_t)
 {
-    for (int at = 0; at < 16; at += 4) /* by two this is slower, by sixteen gcc takes twice the time
-                                        * and a gigabyte */
+    /* By two this is slower, by sixteen gcc takes twice the time and a gigabyte. */
+    for (int at = 0; at < 16; at += 4)
         UNROLL for (int j = 0; j < 4; j++) {
             const int i = at + j;
             i512 w[LANES_PANELS];
@@ -190,9 +190,10 @@ V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANE
     }
 }
 
-/* ---- q8_0, q4_0, mxfp4: acc = fmaf(d * dx, (float)sum, acc) for each run --------------------- */
-/* ---- q8: c = fmaf(dx, (float)sum, c) for each run, then acc = fmaf(d, c, acc) ---------------- */
+/* ---- Types with a float scale for each run --------------------------------------------------- */
 
+/* q8_0, q4_0, mxfp4: acc = fmaf(d * dx, (float)sum, acc) for each run. q8: c = fmaf(dx, (float)sum,
+ * c) for each run, then acc = fmaf(d, c, acc). */
 V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                              int n_t)
 {
@@ -275,8 +276,8 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
 V_INLINE void gguf_step(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                         int n_t)
 {
-    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every step
-                                   * waits for them */
+    /* Rows of y are far apart: without this the end of every step waits for them. */
+    for (int t = 0; t < n_t; t++)
         for (int p = 0; from == FROM_BLOCK && p < n_p; p++)
             __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
     if (gguf_has_runs(type))

@@ -21,8 +21,8 @@ V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
     const size_t row = form_bytes(f);
     const char  *w = a->w, *x = a->x;
     i512         c[LANES_PANELS][INT_BLOCK_ROWS];
-    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile
-                                   * waits for them */
+    /* Rows of y are far apart: without this the end of every tile waits for them. */
+    for (int t = 0; t < n_t; t++)
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
     UNROLL for (int v = 0; v < n_v; v++)

@@ -243,11 +243,11 @@ V_INLINE const uint16_t *walk_scales(WeightType type, const Walk *w, int panel, 
     return (const uint16_t *)(const void *)walk_to(w, type == WT_Q8 ? 1 : 2, panel, s);
 }
 
-/* ---- The end of a superblock: acc = fmaf(dw * dx, (float)sum, acc); before the first one acc is
- * the bias or +0. ---- */
+/* ---- The end of a superblock ----------------------------------------------------------------- */
 
-/* n_p panels of n_t tokens. A loop that is not unrolled: gcc 12 keeps all its addresses at once and
- * spills them. */
+/* acc = fmaf(dw * dx, (float)sum, acc); before the first one acc is the bias or +0. n_p panels of
+ * n_t tokens. A loop that is not unrolled: gcc 12 keeps all its addresses at once and spills
+ * them. */
 typedef struct Finish {
     float       *y;
     size_t       y_stride;

@@ -1,16 +1,13 @@
-/* kernels/bodies/matmul.h: y = W x + bias for panelled float weights. Lanes are rows; a row's sum
- * is
+/* kernels/bodies/matmul.h: y = W x + bias for float weights in panels. Lanes are rows; its sum is
  *   acc = bias or +0; for each chunk of 256 k: c = +0; for k: c = fmaf(w, x, c); acc = acc + c
  * whatever the blocking. Between chunks acc lives in y. Two ways through the weights:
  *
  *   stream   few tokens: weights go from memory to the fma, several panels in flight, since one
- *            chain of fma waits
- *            longer than memory does;
+ *            chain of fma waits longer than memory does;
  *   block    many tokens: a chunk of LANES_PANELS panels is widened to f32 once (it stays in L1), a
- *            chunk of x is
- *            copied together (rows of x lie a power of two apart and would share a few cache sets),
- *            and register
- *            blocks of LANES_PANELS panels x BLOCK_T tokens run over them. */
+ *            chunk of x is copied together (its rows lie a power of two apart and would share a few
+ *            cache sets), and register blocks of LANES_PANELS panels x BLOCK_T tokens run over
+ *            them. */
 #ifndef KERNELS_BODIES_MATMUL_H
 #define KERNELS_BODIES_MATMUL_H
 
@@ -178,8 +175,8 @@ V_INLINE void tile(const Tile *a, int n_p, int n_t)
 {
     const float *w = a->w, *x = a->x;
     f32x16       c[LANES_PANELS][BLOCK_T];
-    for (int t = 0; t < n_t; t++) /* rows of y are far apart: without this the end of every tile
-                                   * waits for them */
+    /* Rows of y are far apart: without this the end of every tile waits for them. */
+    for (int t = 0; t < n_t; t++)
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);
     UNROLL for (int p = 0; p < n_p; p++)

@@ -1,7 +1,7 @@
 /* kernels/bodies/matmul_bf16.h: y = W x + bias for bf16 weights and x rounded to bf16 (--math
  * bf16). Lanes are rows; a row's sum is
- *   acc = bias or +0; for each 32 k: e = +0, o = +0; even k: e = fmaf(w, x, e); odd k: o = fmaf(w,
- *     x, o); acc = acc + (e + o)
+ *   acc = bias or +0; for each 32 k: e = +0, o = +0;
+ *     even k: e = fmaf(w, x, e); odd k: o = fmaf(w, x, o); acc = acc + (e + o)
  * whatever the blocking. Few tokens: all of x is rounded into scratch and the weights stream by.
  * Many: the blocks of matmul.h, with x rounded on its way into scratch. Tiles hold e and o in
  * registers and let acc spill: running the even k, then the odd ones, through a tile of the size of

@@ -4,13 +4,11 @@
  * plain loops). Two ways through the weights:
  *
  *   stream   few tokens: weights go from memory to the multipliers, one panel after the other, so
- *            that each part of the
- *            matrix is read as one run;
+ *            that each part of the matrix is read as one run;
  *   block    many tokens: a superblock of LANES_PANELS panels is unpacked once for a slice of
- *            tokens (it stays in L1), whose
- *            digits lie in scratch (L2); register blocks run over them, one after the other through
- *            the superblocks of the
- *            slice, so that y comes from L2 and not from memory. */
+ *            tokens (it stays in L1), whose digits lie in scratch (L2); register blocks run over
+ *            them, one after the other through the superblocks of the slice, so that y comes from
+ *            L2 and not from memory. */
 #ifndef KERNELS_BODIES_MATMUL_INT_H
 #define KERNELS_BODIES_MATMUL_INT_H
 
@@ -68,8 +66,7 @@ V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Integers ints, 
     Walk   w      = walk_of(type, a->w, a->k);
     char  *ws     = a->scratch;
     int n_s = (a->k + SUPERBLOCK - 1) / SUPERBLOCK, blocks = (a->n_tok + INT_BLOCK - 1) / INT_BLOCK;
-    for (int i = 0; i < blocks; i++) { /* even shares, of tokens and of superblocks: no short last
-                                        * one */
+    for (int i = 0; i < blocks; i++) { /* even shares: no short last one, of superblocks too */
         int t0 = (int)((int64_t)a->n_tok * i / blocks),
             n_tok = (int)((int64_t)a->n_tok * (i + 1) / blocks) - t0;
         int most   = (int)((KERNEL_SCRATCH - UNPACKED) / (slice_bytes(f, starts) * (size_t)n_tok));

@@ -56,9 +56,8 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
     }
 }
 
-/* The maximum is taken away first, so that no exponential overflows. */
-/* Where NaN is among the elements every p is NaN, or the sum is: all elements become NaN whatever m
- * came out as. */
+/* The maximum is taken away first, so that no exponential overflows. Where NaN is among the
+ * elements every p is NaN, or the sum is: all become NaN whatever m came out as. */
 static void softmax(float *x, int n)
 {
     f32x16 top = v_set(-INFINITY), sum = v_zero();

@@ -13,8 +13,7 @@ V_INLINE float quantize_group(int16_t *q, const float *x, int n, float most_q)
 {
     i512    most = i_set32(0), magnitude = i_set32(0x7fffffff);
     int32_t lane[16], amax = 0;
-    for (int i = 0; i < n; i += LANES) /* without the sign the order of integers is that of
-                                        * floats */
+    for (int i = 0; i < n; i += LANES) /* without the sign, integers have the order of floats */
         most = i_max32(most, i_and(i_bits(load_some(x, i, n)), magnitude));
     i_store(lane, most);
     for (int i = 0; i < 16; i++)
@@ -24,8 +23,7 @@ V_INLINE float quantize_group(int16_t *q, const float *x, int n, float most_q)
         return amax >= 0x7f800000 ? NAN : 0;
     }
     float  d = f32_from((uint32_t)amax) / most_q;
-    f32x16 r = v_set(1.0f / d), round = v_set(0x1.8p23f); /* the low bits of the sum are the nearest
-                                                           * integer */
+    f32x16 r = v_set(1.0f / d), round = v_set(0x1.8p23f); /* the sum's low bits: the integer */
     for (int i = 0; i < n; i += LANES)
         i_store_low16(q + i, i_bits(v_add(v_mul(load_some(x, i, n), r), round)));
     return d;

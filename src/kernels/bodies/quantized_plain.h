@@ -50,8 +50,9 @@ static void quantize(int16_t *q, float *d, const float *x, int n, Integers ints)
         q[c] = 0;
 }
 
-/* ---- Integer products: one superblock of one row after the other; between superblocks the sum
- * lies in y ---- */
+/* ---- Integer products ------------------------------------------------------------------------ */
+
+/* One superblock of one row after the other; between superblocks the sum lies in y. */
 
 /* One superblock of one row, taken out of its panel. */
 typedef struct RowBlock {
@@ -131,8 +132,8 @@ static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx
 static void matmul_int(const IntMatmulArgs *a, WeightType type)
 {
     const int each = int_each(a->ints);
-    assert(a->ints != INT16 || !weight_type_gguf(type)); /* with 16 the integers of a K-quant pass
-                                                           * int32 */
+    /* With 16 bits the integers of a K-quant pass int32. */
+    assert(a->ints != INT16 || !weight_type_gguf(type));
     assert(a->ints != INT8_BY_32 || type == WT_Q8 || type == WT_MXFP4);
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
@@ -151,9 +152,9 @@ static void matmul_int(const IntMatmulArgs *a, WeightType type)
     }
 }
 
-/* ---- --math f32: the same sum as for float weights (bodies/matmul.h), with what the integers
- * stand for ---- */
+/* ---- --math f32 ------------------------------------------------------------------------------ */
 
+/* The same sum as for float weights (bodies/matmul.h), with what the integers stand for. */
 static void matmul_wide(const MatmulArgs *a, WeightType type)
 {
     _Static_assert((int)K_CHUNK == (int)SUPERBLOCK, "a chunk has one scale");

@@ -9,13 +9,12 @@
 /* How the bodies cut their blocks. No block is larger than one sum here: nothing would stay in
  * registers. */
 #define LANES_ACC    1 /* f32x16 sums that the register file holds beside their operands */
-#define LANES_CHAINS 1 /* sums in flight that hide the latency of an fma, where there is one token
-                        * or query only */
+#define LANES_CHAINS 1 /* sums in flight for one token or query: they hide the latency of an fma */
 #define LANES_PANELS 1 /* panels of a prefill block */
 #define UNROLL         /* nothing: no sum of a block stays in registers */
 #define LANES_INTEGERS 0 /* bodies/quantized_plain.h instead */
-#define V_INLINE static inline __attribute__((unused)) /* the compiler judges: a body of 16-lane
-                                                        * loops inlined whole is huge */
+/* The compiler judges: a body of 16-lane loops inlined whole is huge. */
+#define V_INLINE static inline __attribute__((unused))
 
 #include "kernels/lanes/lanes.h"
 
