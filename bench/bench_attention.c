@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "runtime/ops.h"
 #include "timing.h"
 

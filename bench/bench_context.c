@@ -11,7 +11,7 @@
 
 #include "api/api.h"
 #include "base/threads.h"
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "tblock.h"
 #include "timing.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "runtime/sampler.h"
 #include "tblock.h"
 #include "timing.h"

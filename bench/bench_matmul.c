@@ -13,7 +13,7 @@
 
 #include "base/threads.h"
 #include "kernels/kernels.h"
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "timing.h"
 
 enum {

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "tblock.h"
 #include "timing.h"
 

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/threads.h"
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "timing.h"
 
 enum { BARRIERS = 1000, MAX_REPEATS = 100000 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/text/unicode_data.c: what the program knows of Unicode, in tables of its own, so that ids are the same on every
+"""Writes src/tokenizer/unicode_data.c: what the program knows of Unicode, in tables of its own, so that ids are the same on every
 machine. Run by hand when the release of tokenizers that the project follows changes its Unicode:
 
   tools/make_unicode.py [--check]      from the project's root; needs pip and a network; --check only compares
@@ -112,7 +112,7 @@ def ask(version):
 # ---- The tables ----
 
 GRAPHEME = ["Other", "CR", "LF", "Control", "Extend Extend", "Extend", "ZWJ Extend", "Regional_Indicator", "Prepend", "SpacingMark", "L", "V",
-            "T", "Pictographic", "Other Consonant", "Extend Linker"]   # as enum Grapheme of text/unicode.h
+            "T", "Pictographic", "Other Consonant", "Extend Linker"]   # as enum Grapheme of tokenizer/unicode.h
 UNIONS = {"l": "letter", "m": "mark combiningmark", "n": "number", "p": "punctuation punct", "s": "symbol", "z": "separator", "c": "other"}
 ALIASES = {"nd": "digit", "cc": "cntrl"}   # besides the names of ICU; Oniguruma knows them
 
@@ -231,7 +231,7 @@ def table():
     scripts = sorted((n, script_ids.index(i)) for i, known in f["script_names"].items() for n in known)
     parts = [
         "/* Made by tools/make_unicode.py of %s (Unicode 16.0) and %s (17.0): not to be edited. */" % (PACKAGES["16.0"], PACKAGES["17.0"]),
-        '#include "text/unicode.h"\n',
+        '#include "tokenizer/unicode.h"\n',
         array("uint32_t", "CATEGORY_RUNS", [c << 5 | v for c, v in f["category"]]),
         array("CategoryName", "CATEGORY_NAMES", ["{%s, %d}" % (cstring(n), mask) for n, mask in categories]),
         array("uint32_t", "SCRIPT_RUNS", [c << 8 | script_ids.index(str(v)) for c, v in f["scripts"]]),

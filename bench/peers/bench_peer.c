@@ -18,7 +18,7 @@
 
 #include "base/memory.h"
 #include "base/progress.h"
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "tblock.h"
 
 enum {

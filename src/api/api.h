@@ -15,8 +15,8 @@
 #include "runtime/sampler.h"
 #include "source/source.h"
 #include "tblock_tools.h"
-#include "text/chat_answer.h"
-#include "text/tokenizer.h"
+#include "chat/chat_answer.h"
+#include "tokenizer/tokenizer.h"
 
 /* ---- api ------------------------------------------------------------------------------------- */
 

@@ -9,8 +9,8 @@
 #include "base/fp_env.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "text/chat_format.h"
-#include "text/chat_template.h"
+#include "chat/chat_format.h"
+#include "chat/chat_template.h"
 
 enum { MOST_STOP_IDS = 32, MOST_STOP_TEXTS = 16 };
 

@@ -18,7 +18,7 @@
 #include "base/json.h"
 #include "model/model_writer.h"
 #include "source/adapter.h"
-#include "text/jinja.h"
+#include "chat/jinja.h"
 
 typedef struct Convert {
     Source               in;

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/kernels.h"
-#include "measure/roofline.h"
+#include "kernels/roofline.h"
 #include "report/page.h"
 #include "tblock_tools.h"
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/hash.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 bool train_text_open(TrainText *t, const char *path, Error *err)
 {

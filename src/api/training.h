@@ -5,8 +5,8 @@
 #include "base/file.h"
 #include "source/source.h"
 #include "tblock_tools.h"
-#include "text/tokenizer.h"
-#include "tokmake/tokmake.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokmake.h"
 #include "train/net.h"
 #include "train/trainer.h"
 

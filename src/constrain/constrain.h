@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include "base/error.h"
 #include "base/text.h"
-#include "text/regex.h"
+#include "tokenizer/regex.h"
 
 /* ---- grammar.c: what is built ---------------------------------------------------------------- */
 

@@ -3,7 +3,7 @@
 #include "constrain/grammar_parts.h"
 
 #include <string.h>
-#include "text/unicode.h"
+#include "tokenizer/unicode.h"
 
 /* A character outside ASCII is written as digits, the most significant first: bytes of 6 bits,
  * after a first one. Its codes in a place of 2^bits lie from `base` on. */

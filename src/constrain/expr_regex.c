@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
-#include "text/unicode.h"
+#include "tokenizer/unicode.h"
 
 enum { MOST_GROUPS_DEEP = 200, MOST_COUNT = 1 << 24 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/memory.h"
 #include "base/text.h"
-#include "text/unicode.h"
+#include "tokenizer/unicode.h"
 
 enum { MOST_GROUPS_DEEP = 200, MOST_COUNT = 1 << 24 };
 

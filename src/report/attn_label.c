@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text/unicode.h"
+#include "tokenizer/unicode.h"
 
 /* The brackets U+27E8 and U+27E9: what stands in them is spelled. */
 #define OPEN  "\xE2\x9F\xA8"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "text/regex.h"
+#include "tokenizer/regex.h"
 
 enum { MAX_BYTES = 16 << 20 };
 

@@ -9,7 +9,7 @@
 #include "model/config.h"
 #include "model/model_writer.h"
 #include "model/tensor_list.h"
-#include "tokmake/tokmake.h"
+#include "tokenizer/tokmake.h"
 
 /* ---- refuse.c -------------------------------------------------------------------------------- */
 

@@ -13,9 +13,9 @@
 #include "format/pth.h"
 #include "format/tensors.h"
 #include "tblock_tools.h"
-#include "text/chat_answer.h"
-#include "text/chat_template.h"
-#include "text/jinja.h"
+#include "chat/chat_answer.h"
+#include "chat/chat_template.h"
+#include "chat/jinja.h"
 #include "train/train_ops.h"
 
 #define DATA "tests/data/"

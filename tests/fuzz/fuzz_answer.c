@@ -3,7 +3,7 @@
  * answer says the same, and what it calls are JSON objects wherever the form makes them. */
 #include "answer_templates.h"
 #include "fuzz.h"
-#include "text/chat_answer.h"
+#include "chat/chat_answer.h"
 
 static AnswerForm *form_of(const char *text, size_t n)
 {

@@ -1,9 +1,9 @@
 /* tests/fuzz/fuzz_chat.c: any bytes as an entry `chat`, whose template can then be read; as the
  * variables of a template; and as a conversation. */
 #include "fuzz.h"
-#include "text/chat_format.h"
-#include "text/chat_template.h"
-#include "text/jinja.h"
+#include "chat/chat_format.h"
+#include "chat/chat_template.h"
+#include "chat/jinja.h"
 
 /* The template that stands for the format can be read. */
 static void use_entry(const char *json, size_t n)

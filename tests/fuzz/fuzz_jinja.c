@@ -1,8 +1,8 @@
 /* tests/fuzz/fuzz_jinja.c: any bytes as a template, over a small conversation. What renders is
  * UTF-8, and renders to the same again. */
 #include "fuzz.h"
-#include "text/jinja.h"
-#include "text/unicode.h"
+#include "chat/jinja.h"
+#include "tokenizer/unicode.h"
 
 static const char DATA[] =
     "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi \\u00fc <|im_end|>\"},"

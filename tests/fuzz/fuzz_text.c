@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include "fuzz.h"
 #include "source/source.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 #include "../unit/test_data.h"
 
 /* Read where they lie; of the fixtures those that are there. */

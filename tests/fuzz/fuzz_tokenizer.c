@@ -3,8 +3,8 @@
  * opens as a tokenizer, encodes and decodes. */
 #include "fuzz.h"
 #include "memory_folder.h"
-#include "text/tokenizer.h"
-#include "tokmake/tokmake.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokmake.h"
 
 static const struct Kind { const char *name, *beside; bool folder; } kinds[] = {
     { "tokenizer.json", "tokenizer_config.json", true },

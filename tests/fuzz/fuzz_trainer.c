@@ -1,8 +1,8 @@
 /* tests/fuzz/fuzz_trainer.c: any bytes as the text that a vocabulary is trained on. It makes a
  * tokenizer, which gives the text back. A long text of wide characters comes after it. */
 #include "fuzz.h"
-#include "text/tokenizer.h"
-#include "tokmake/tokmake.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokmake.h"
 
 enum { WIDE = 1 << 16 };
 

@@ -24,5 +24,5 @@ for program in "${programs[@]}"; do
     timeout 600 "$program" > $build/fuzz.log 2>&1 || { echo "FAIL ${program##*/}: status $?, see $build/fuzz.log"; exit 1; }
     [ ! -e "${seeds[0]}" ] || timeout 600 "$program" "${seeds[@]}" > $build/fuzz.log 2>&1 || { echo "FAIL ${program##*/}, seeds: status $?"; status=1; }
 done
-python3 tests/coverage/count.py $build --each 60 src/source src/format src/tokmake src/text src/constrain || status=1
+python3 tests/coverage/count.py $build --each 60 src/source src/format src/tokenizer src/chat src/constrain || status=1
 exit $status

@@ -13,7 +13,7 @@ check nothing_ignored_or_linked_is_kept "$(git ls-files -ci --exclude-standard; 
 check file_names_are_unique "$(git ls-files src tests tools bench docs ':!tests/data' | sed 's|.*/||' | grep -E '\.(c|h|py|sh|md)$' | grep -v '^README.md$' | sort | uniq -d)"
 check the_program_knows_public_headers_and_base_alone "$(git grep -hE '^#include ".*/' -- src/cli src/serve src/main.c | grep -vE '"(base|cli|serve)/' | sort -u)"
 # The order of docs/design.md, from below.
-rooms=" base ranks quant format kernels model text tokmake constrain source runtime train report measure api "
+rooms=" base ranks quant format kernels model tokenizer chat constrain source runtime train report api "
 check a_room_uses_rooms_below "$(for room in $rooms; do
     git grep -hoE '^#include "[a-z]+/' -- "src/$room" | sort -u | sed -E 's|.*"(.*)/|\1|' | while read -r used; do
         [[ "${rooms%% $room *} $room " == *" $used "* ]] || echo "$room:$used"
@@ -32,5 +32,5 @@ check named_files_exist "$(git grep -hoE '\b[a-z0-9_]+\.[ch]\b' -- 'src/*.[ch]' 
     grep -vxF -f <(git ls-files '*.[ch]' | sed 's|.*/||'; git grep -h '^#include <' | sed -E 's|.*[</]([a-z0-9_]+\.h)>.*|\1|'
     printf '%s\n' ggml.h common.h llama2.c run.c runq.c th.c embed.c))"
 # Patterns of tokenizers stay in one piece, and the tables of Unicode are made by a script.
-check c_fits_100_columns "$(git ls-files '*.[ch]' ':!src/text/unicode_data.c' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101}' | grep -vF '\\x{' | cut -d: -f1,2)"
+check c_fits_100_columns "$(git ls-files '*.[ch]' ':!src/tokenizer/unicode_data.c' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101}' | grep -vF '\\x{' | cut -d: -f1,2)"
 exit $failed

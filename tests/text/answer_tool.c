@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "text/chat_answer.h"
+#include "chat/chat_answer.h"
 #include "requests.h"
 
 static const char *const kinds[] = { "content", "reasoning", "call", "id", "arguments", "end" };

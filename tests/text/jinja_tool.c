@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "text/chat_template.h"
-#include "text/jinja.h"
+#include "chat/chat_template.h"
+#include "chat/jinja.h"
 #include "requests.h"
 
 static void print_text(const JinjaText *t)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 #include "format/gguf.h"
-#include "tokmake/tokmake.h"
+#include "tokenizer/tokmake.h"
 
 static bool put_all(TensorWriter *w, const TokenizerData *d, Error *err)
 {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokenizers made by the program itself (src/tokmake): byte for byte what was recorded, or refused where that was
+"""Tokenizers made by the program itself (src/tokenizer/tokmake.h): byte for byte what was recorded, or refused where that was
 (tests/recorded.py); and the ids of GGUF vocabularies. BUILD is the folder of the test programs, TBLOCK the program."""
 import json
 import os
@@ -410,7 +410,7 @@ def gguf_broken(temp):
 
 def all_names(temp):
     """Every way to split a text that is known by a name compiles and gives back the text."""
-    source_text = (ROOT / "src/tokmake/gguf_pre.c").read_text()
+    source_text = (ROOT / "src/tokenizer/gguf_pre.c").read_text()
     names = [line.split('"')[1] for part in source_text.split("known[] =")[1].split("bool ")[0].split("{ \"")[1:] for line in ['"' + part]]
     text = "Hello, World's 12345 \u00e9t\u00e9 \u4e16\u754c\n\n  x_y \u0e01\u0e33 '\u0301 \u3042\u3044 ABCdef\t!"
     for name in names:

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "text/regex.h"
-#include "text/unicode.h"
+#include "tokenizer/regex.h"
+#include "tokenizer/unicode.h"
 
 enum { ALL_CHARACTERS = 0x110000 };
 

@@ -1,7 +1,7 @@
 /* Merges of byte-level BPE: the most frequent pair first, ties to the lower ids, pieces that are
  * there keep their id. */
 #include "test.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static const char steps[] = "[{\"regex\": \" ?[a-z]+|[^a-z]+\", \"behavior\": \"isolated\"}]";
 

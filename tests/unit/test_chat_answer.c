@@ -3,7 +3,7 @@
  * tests/text/test_answers.py. */
 #include <time.h>
 #include "test.h"
-#include "text/chat_answer_parts.h"
+#include "chat/chat_answer_parts.h"
 
 static const char HERMES[] =
     "{% for m in messages %}<|{{ m.role }}|>{{ m.reasoning_content and '<think>' + "

@@ -1,6 +1,6 @@
 #include "test.h"
 #include "base/error.h"
-#include "text/chat_format.h"
+#include "chat/chat_format.h"
 
 #define FORM(...) "{\"version\": 1, \"name\": \"t\", " __VA_ARGS__ "}"
 #define TURNS     "\"user\": \"U{content}u\", \"assistant\": \"A{content}a\", \"open\": \"A\""

@@ -1,8 +1,8 @@
 /* The templates that tblock makes itself. What they render is in
  * tests/text/test_chat_entries.py. */
 #include "test.h"
-#include "text/chat_template.h"
-#include "text/jinja.h"
+#include "chat/chat_template.h"
+#include "chat/jinja.h"
 
 static void builtin_templates_are_in_order_and_found_by_name(void)
 {

@@ -1,7 +1,7 @@
 /* What a template sees of a conversation, and what renderings show of a template. Whole
  * conversations are in tests/text/test_chat_templates.py. */
 #include "test.h"
-#include "text/chat_template.h"
+#include "chat/chat_template.h"
 
 static Error err;
 

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <time.h>
 #include "test.h"
-#include "text/jinja.h"
+#include "chat/jinja.h"
 
 static JsonDoc parse(const char *text)
 {

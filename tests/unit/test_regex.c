@@ -4,7 +4,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include "test.h"
-#include "text/regex.h"
+#include "tokenizer/regex.h"
 
 static char     spelled[1 << 20]; /* the last pattern that PCRE2 got */
 static uint32_t options;

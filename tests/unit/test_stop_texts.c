@@ -1,7 +1,7 @@
 /* tests/unit/test_stop_texts.c: text in any pieces ends before the first complete stop text. */
 #include "test.h"
 
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 static Error err;
 

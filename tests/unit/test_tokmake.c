@@ -1,15 +1,15 @@
 /* What the Python tests do not see: the view in memory, clear errors for hostile files, bounded
  * work. Whether the bytes are right is compared with recorded digests in
  * tests/text/test_make_tokenizers.py. */
-#include "tokmake/tokmake.h"
+#include "tokenizer/tokmake.h"
 
 #include <time.h>
 #include <unistd.h>
 #include "base/hash.h"
 #include "test.h"
 #include "temp_folder.h"
-#include "text/tokenizer.h"
-#include "tokmake/vocab_draft.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/vocab_draft.h"
 
 static const char *put_file(const char *name, const void *data, size_t n)
 {

@@ -1,5 +1,5 @@
 #include "test.h"
-#include "text/unicode.h"
+#include "tokenizer/unicode.h"
 
 static void the_character_at_the_end_is_found_backwards(void)
 {

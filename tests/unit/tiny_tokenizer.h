@@ -6,7 +6,7 @@
 #include <unistd.h>
 #include "base/hash.h"
 #include "test.h"
-#include "text/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 typedef struct TinyPiece { const char *bytes; size_t n; int type; float score; } TinyPiece;
 

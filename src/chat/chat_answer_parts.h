@@ -1,0 +1,109 @@
+/* chat/chat_answer_parts.h: the insides of answers. No other file includes this.
+ *
+ * chat_probe.c finds the form, chat_answer.c reads by it, answer_json.c follows JSON byte by
+ * byte and turns the values of other notations into it. */
+#ifndef CHAT_CHAT_ANSWER_PARTS_H
+#define CHAT_CHAT_ANSWER_PARTS_H
+
+#include "base/text.h"
+#include "chat/chat_answer.h"
+
+static inline bool answer_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+/* ---- answer_json.c --------------------------------------------------------------------------- */
+
+enum { JSON_DEEPEST = 64, KEY_BYTES = 40, PATH_KEYS = 4 };
+
+/* The keys that lead to a value; arrays add none. */
+typedef struct KeyPath { int n; struct { size_t n; char s[KEY_BYTES]; } key[PATH_KEYS]; } KeyPath;
+bool key_path_same(const KeyPath *a, const KeyPath *b, int n); /* of the first n keys */
+
+typedef enum JsonStep {
+    JSON_BAD,    /* no JSON */
+    JSON_INSIDE,
+    JSON_BEGINS, /* this byte is the first of a value, whose path is track->path */
+    JSON_ENDS,   /* ... the last of a string, array or object */
+    JSON_DONE,   /* ... the last of the whole value */
+} JsonStep;
+
+/* Follows an array or object byte by byte. Zero it to begin. path is that of the value that this
+ * byte begins, ends or is in. */
+typedef struct JsonTrack {
+    int     depth, objects, expect;
+    bool    escape;
+    char    open[JSON_DEEPEST];
+    KeyPath path;
+} JsonTrack;
+JsonStep json_track(JsonTrack *t, char c);
+bool json_at_colon(const JsonTrack *t); /* a key has ended, and its value comes */
+/* The length of the array or object that s begins with, or 0. */
+size_t json_length(const char *s, size_t n);
+
+/* As JSON: a value in JSON's or Python's notation, or with `quote` around texts, and with keys that
+ * may stand bare. False: it is none, or no memory (then o->failed); something may be written. */
+bool json_from_loose(TextOut *o, const char *s, size_t n, const char *quote, size_t n_quote);
+/* The text of a JSON string with its quotes. */
+bool json_unquote(TextOut *o, const char *s, size_t n);
+/* s[0 .. n) as it stands inside the quotes of a JSON string; UTF-8 stays. */
+bool json_out_inside(TextOut *o, const char *s, size_t n);
+
+/* ---- The form -------------------------------------------------------------------------------- */
+
+enum { LITERAL_BYTES = 320, HEADER_BYTES = 512, NAME_BYTES = 128, SPACES = 64 };
+
+/* Text that a template writes around what a message says. Where it has white space, an answer may
+ * have other or none; a DIGITS stands for a number. What is looked for is s[from .. to), without
+ * the white space around. known: it exists, even if empty. */
+enum { DIGITS = 1 };
+typedef struct Literal {
+    size_t n, from, to;
+    bool   known;
+    char   s[LITERAL_BYTES], special[LITERAL_BYTES]; /* 1: a byte of a special token */
+} Literal;
+static inline bool literal_empty(const Literal *l) { return l->from >= l->to; }
+
+typedef enum CallStyle {
+    CALLS_NONE,
+    CALLS_JSON,   /* name and arguments lie in a JSON value: begin VALUE (next VALUE)* end */
+    CALLS_FRAME,  /* begin NAME after ARGUMENTS (next NAME after ARGUMENTS)* end */
+} CallStyle;
+
+enum { TEXT_VALUE, OTHER_VALUE }; /* of an argument: a string, or anything else */
+
+typedef struct CallForm {
+    CallStyle style;
+    Literal   begin, begin_later, next, end; /* begin_later: after content, if it differs */
+    /* CALLS_JSON */
+    char      opens;             /* '{' or '[' */
+    KeyPath   name, args, id, first; /* first: of all keys */
+    int       shared;            /* keys that lead to the object that is one call */
+    /* CALLS_FRAME */
+    int       n_fields;
+    char      field[2];          /* 'n'ame, 'i'd, in the order of the text */
+    Literal   after[2];          /* after each; the last leads to the arguments */
+    bool      by_key;            /* arguments one by one, not as a JSON object */
+    bool      typed, quoted;     /* the frame tells texts from other values; texts are literals */
+    Literal   quote;             /* around texts inside of other values */
+    Literal   none_end, none_next; /* no arguments, then the end or the next call */
+    Literal   value[2];          /* between key and value, by kind of the value */
+    Literal   more[2], value_end[2], value_next[2]; /* after a value */
+} CallForm;
+
+struct AnswerForm {
+    Literal     primed;          /* of the answer, what the prompt already has */
+    bool        reasoning, starts_reasoning;
+    bool        has_specials;
+    const char *reasoning_key;
+    bool        text_arguments, object_arguments, no_content;
+    Literal     think, think_end, content;
+    Literal     turn_end, turn_first; /* after content; its first marker in brackets */
+    Literal     head, head_end;  /* every part begins with a header between these */
+    CallForm    calls;
+};
+
+/* Where an answer is when its bytes come: after what the prompt has of it, in reasoning if all
+ * answers begin so, or between parts. */
+typedef enum AnswerBegin { BEGINS_PRIMED, BEGINS_ANY, BEGINS_FREE } AnswerBegin;
+Answer *answer_begin(const AnswerForm *f, const JsonNode *tools, AnswerBegin where, Error *err);
+
+#endif

@@ -1,0 +1,97 @@
+/* The words of a BPE tokenizer.json: a word becomes symbols (one for each byte, or one for each
+ * character), which merge.c then merges. Follows tokenizers' models/bpe/model.rs (merge_word). */
+#include "tokenizer/tokenizer_parts.h"
+#include "tokenizer/unicode.h"
+
+/* Where the merges of the character at word[i] may start; NULL: at its bytes. The tables for this
+ * take as long to make as they save for so many characters. */
+static const CharacterStart *start_at(Encoder *e, const char *word, size_t n, size_t i)
+{
+    enum { STARTS_FROM = 1 << 15 };
+    if (e->n_wide++ == STARTS_FROM)
+        e->starts = character_starts(&e->t->vocab);
+    return e->starts ? character_start(e->starts, &e->t->vocab, word, n, i) : NULL;
+}
+
+static bool byte_symbols(Encoder *e, const char *word, size_t n, Error *err)
+{
+    const Tokenizer *t = e->t;
+    for (size_t i = 0; i < n;) {
+        unsigned char         byte = (unsigned char)word[i];
+        const CharacterStart *s = byte >= 0xC0 ? start_at(e, word, n, i) : NULL;
+        for (int k = 0; s && k < s->n; i += s->len[k++])
+            if (!merger_add(&e->merger, (uint32_t)i, s->len[k], s->id[k], false, err))
+                return false;
+        if (s)
+            continue;
+        int32_t id = t->vocab.byte_id[byte];
+        if (id < 0 && t->unk < 0 && !t->drop_unknown)
+            return fail(
+                err, INPUT,
+                "tokenizer: byte 0x%02x is not in the vocabulary, which has no unknown token",
+                byte);
+        if (id < 0 && t->unk < 0)
+            i++;
+        else if (!merger_add(&e->merger, (uint32_t)i++, 1, id < 0 ? t->unk : id, id < 0, err))
+            return false;
+    }
+    return true;
+}
+
+/* A character that is not in the vocabulary. With byte_fallback it becomes its byte pieces, else
+ * the unknown token. With fuse_unk a run of such characters gets one unknown token. */
+static bool unknown_symbols(Encoder *e, const char *word, size_t at, size_t n, Error *err)
+{
+    const Tokenizer *t = e->t;
+    Merger *m = &e->merger;
+    for (size_t i = at; t->byte_fallback && i < at + n; i++)
+        if (!merger_add(m, (uint32_t)i, 1, t->vocab.byte_id[(unsigned char)word[i]], false, err))
+            return false;
+    if (t->byte_fallback)
+        return true;
+    if (t->unk < 0 && t->drop_unknown)
+        return true;
+    if (t->unk < 0)
+        return fail(err, INPUT,
+                    "tokenizer: '%.*s' is not in the vocabulary, which has no unknown token",
+                    (int)n, word + at);
+    if (t->fuse_unk && m->n && m->symbol[m->n - 1].frozen) {
+        m->symbol[m->n - 1].len += (uint32_t)n;
+        return true;
+    }
+    return merger_add(m, (uint32_t)at, (uint32_t)n, t->unk, true, err);
+}
+
+static bool character_symbols(Encoder *e, const char *word, size_t n, Error *err)
+{
+    for (size_t i = 0, len; i < n; i += len) {
+        uint32_t cp = 0;
+        len = character_at(word + i, n - i, &cp);
+        len = len ? len : 1;
+        int32_t id = vocab_find(&e->t->vocab, word + i, len);
+        bool    ok = id >= 0 ? merger_add(&e->merger, (uint32_t)i, (uint32_t)len, id, false, err)
+                             : unknown_symbols(e, word, i, len, err);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+bool bpe_word(Encoder *e, const char *word, size_t n, Error *err)
+{
+    const Tokenizer *t = e->t;
+    if (t->ignore_merges) {
+        int32_t whole = vocab_find(&t->vocab, word, n);
+        if (whole >= 0)
+            return ids_push(e->out, whole, err);
+    }
+    Merger *m = &e->merger;
+    m->n = 0;
+    if (!(t->type == BPE ? byte_symbols(e, word, n, err) : character_symbols(e, word, n, err))
+        || !merger_run(m, &t->vocab, word, err))
+        return false;
+    for (uint32_t i = m->n ? 0 : NO_SYMBOL; i != NO_SYMBOL; i = m->symbol[i].next)
+        if (!ids_push(e->out, m->symbol[i].id, err))
+            return false;
+    return true;
+}
