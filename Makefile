@@ -282,6 +282,9 @@ ranks: ## build libtblock-mpi.so beside the program, for mpirun (installs Open M
 	@CC="$(CC)" tools/setup.sh ranks
 	@$(MAKE) $(JOBS) --no-print-directory all $(BUILD)/libtblock-mpi.so
 
+size: ## lines and functions of each room of src and of each capability, and the most lines that each may have
+	@$(or $(wildcard .venv/bin/python),python3) tests/project/size.py --table
+
 coverage: ## which lines of src/ the tests run: the share of those this machine can run, and the worst files
 	@tools/setup.sh test
 	@$(MAKE) $(JOBS) --no-print-directory config=coverage tests
@@ -425,6 +428,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
+.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint size coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
 .DELETE_ON_ERROR:
 .SECONDARY:
