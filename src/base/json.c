@@ -1,5 +1,4 @@
-/* base/json.c: builds cJSON's tree from json_doc's nodes, reads typed values from it, and writes
- * JSON. */
+/* base/json.c: trees, which cJSON parses: typed values are read from them; and JSON is written. */
 #include "base/json.h"
 
 #include <cjson/cJSON.h>
@@ -13,43 +12,47 @@
 
 /* ---- The tree -------------------------------------------------------------------------------- */
 
-static cJSON *leaf(const JsonNode *j)
-{
-    return j->kind == NODE_OBJECT   ? cJSON_CreateObject()
-           : j->kind == NODE_ARRAY  ? cJSON_CreateArray()
-           : j->kind == NODE_STRING ? cJSON_CreateString(j->text)
-           : j->kind == NODE_NULL   ? cJSON_CreateNull()
-           : j->kind <= NODE_TRUE   ? cJSON_CreateBool(j->kind == NODE_TRUE)
-                                    : cJSON_CreateNumber(node_number(j));
-}
+enum { NUMBER_TEXT = 40, NUMBER_MOST = 62 }; /* cJSON 1.7.15 takes no longer one than NUMBER_MOST */
 
-/* Makes the tree of one value. NULL: no memory. */
-FP_ENV_WORK
-static cJSON *tree(const JsonNode *j)
+static void number_text(char text[NUMBER_TEXT], double x);
+
+/* Where text has numbers that are longer: a copy with the same values in fewer digits, and blanks.
+ * NULL: no memory. */
+static char *shorten(const JsonDoc *d, const char *text, size_t n_bytes)
 {
-    cJSON *t = leaf(j);
-    JSON_NODES (i, j) {
-        cJSON *item = t ? tree(i) : NULL;
-        if (!item
-            || !(i->key ? cJSON_AddItemToObject(t, i->key, item) : cJSON_AddItemToArray(t, item))) {
-            cJSON_Delete(item);
-            cJSON_Delete(t);
-            return NULL;
-        }
+    char *out = malloc(n_bytes + 1);
+    if (!out)
+        return NULL;
+    memcpy(out, text, n_bytes);
+    for (size_t i = 0; i < d->n_nodes; i++) {
+        const JsonNode *j = &d->node[i];
+        char            few[NUMBER_TEXT];
+        size_t          n = 0;
+        if (j->kind == NODE_INT || j->kind == NODE_DOUBLE)
+            n = strspn(json_spelling(d, j), "0123456789+-.eE");
+        if (n <= NUMBER_MOST)
+            continue;
+        number_text(few, node_number(j));
+        memset(out + j->n, ' ', n);
+        memcpy(out + j->n, few, strlen(few));
     }
-    return t;
+    return out;
 }
 
+/* The one reader checks the grammar, and refuses more than cJSON does: keys that come twice, depth,
+ * NUL, infinite numbers. */
 Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err)
 {
     JsonDoc d;
+    HostEnv env;
     if (!json_doc_read(&d, text, n_bytes, JSON_NO_NUL | JSON_FINITE, what, err))
         return NULL;
-    HostEnv env;
-    host_env_enter(&env);
-    cJSON *root = tree(d.node);
-    host_env_leave(&env);
+    char *copy = shorten(&d, text, n_bytes);
     json_doc_free(&d);
+    host_env_enter(&env);
+    cJSON *root = copy ? cJSON_ParseWithLength(copy, n_bytes) : NULL;
+    host_env_leave(&env);
+    free(copy);
     if (!root)
         fail(err, SYSTEM, "%s: out of memory for %zu bytes of JSON", what, n_bytes);
     return root;
@@ -110,8 +113,6 @@ const char *json_kind(const Json *j)
 }
 
 /* ---- Typed reads ----------------------------------------------------------------------------- */
-
-enum { NUMBER_TEXT = 40 };
 
 FP_ENV_WORK
 static void shortest_text(char text[NUMBER_TEXT], double x)

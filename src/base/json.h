@@ -93,10 +93,9 @@ const char *node_text(const JsonNode *j, char buf[NODE_TEXT]);
 
 /* ---- json.c ---------------------------------------------------------------------------------- */
 
-/* JSON as a tree, for configs and metadata. json_doc.c reads the text, cJSON holds
- * the tree. This file adds what cJSON lacks: exact integers with a range, case-sensitive keys,
- * iteration without linear lookups. It refuses NUL inside strings and numbers too large for a
- * double. */
+/* JSON as a tree, for configs and metadata. json_doc.c checks the text, cJSON parses it. This file
+ * adds what cJSON lacks: exact integers with a range, case-sensitive keys, iteration without linear
+ * lookups. It refuses NUL inside strings and numbers too large for a double. */
 
 typedef struct cJSON Json;
 
