@@ -77,21 +77,17 @@ static bool character_symbols(Encoder *e, const char *word, size_t n, Error *err
     return true;
 }
 
+static bool push_id(Encoder *e, const char *word, size_t n, uint32_t i, Error *err)
+{
+    (void)word, (void)n;
+    return ids_push(e->out, e->merger.symbol[i].id, err);
+}
+
 bool bpe_word(Encoder *e, const char *word, size_t n, Error *err)
 {
     const Tokenizer *t = e->t;
-    if (t->ignore_merges) {
-        int32_t whole = vocab_find(&t->vocab, word, n);
-        if (whole >= 0)
-            return ids_push(e->out, whole, err);
-    }
-    Merger *m = &e->merger;
-    m->n = 0;
-    if (!(t->type == BPE ? byte_symbols(e, word, n, err) : character_symbols(e, word, n, err))
-        || !merger_run(m, &t->vocab, word, err))
-        return false;
-    for (uint32_t i = m->n ? 0 : NO_SYMBOL; i != NO_SYMBOL; i = m->symbol[i].next)
-        if (!ids_push(e->out, m->symbol[i].id, err))
-            return false;
-    return true;
+    int32_t whole = t->ignore_merges ? vocab_find(&t->vocab, word, n) : -1;
+    if (whole >= 0)
+        return ids_push(e->out, whole, err);
+    return merged_word(e, word, n, t->type == BPE ? byte_symbols : character_symbols, push_id, err);
 }

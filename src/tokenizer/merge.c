@@ -1,5 +1,6 @@
 /* BPE merges of one word. A short word searches all its pairs before each merge; a long word keeps
- * its pairs in a heap. Both make the same merges in the same order. */
+ * its pairs in a heap. Both make the same merges in the same order. A word that is longer still is
+ * merged in windows. */
 #include "tokenizer/tokenizer_parts.h"
 
 #include <stdlib.h>
@@ -190,12 +191,76 @@ static bool run_long(Merger *m, const Vocab *v, const char *word, Error *err)
     return true;
 }
 
-bool merger_run(Merger *m, const Vocab *v, const char *word, Error *err)
+static bool merge(Encoder *e, const char *word, size_t n, WordSymbols symbols, Error *err)
 {
-    if (m->n < 2)
-        return true;
+    Merger *m = &e->merger;
+    m->n = 0;
+    if (!symbols(e, word, n, err))
+        return false;
     if (m->n > SHORT_WORD)
-        return run_long(m, v, word, err);
-    run_short(m, v, word);
+        return run_long(m, &e->t->vocab, word, err);
+    if (m->n > 1)
+        run_short(m, &e->t->vocab, word);
+    return true;
+}
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+/* Merges in a window know nothing of what lies outside. That is right if no merge of the whole word
+ * crosses the window's edges. The first one that crossed an edge would join a part of the piece
+ * before it and a part of the piece after it, and what happens inside these two until then depends
+ * on nothing else. So no merge crosses the edge if none does when the two pieces are merged
+ * alone. */
+
+/* The window's last eighth is merged again in the next window: its pieces do not know what follows.
+ * Where a window ends, a character or a user-defined symbol (at most 1,024 bytes) may be cut. */
+static size_t kept(size_t window) { return window / 8 * 7; }
+
+/* Append the ids of a word that is merged in windows of so many bytes. *crossed: in the whole word
+ * a merge crosses the edge of a window, or a window has no edge; some ids may be there. */
+static bool windows(Encoder *e, const char *word, size_t n, size_t window, WordSymbols symbols,
+                    PushSymbol push, bool *crossed, Error *err)
+{
+    const Merger *m = &e->merger;
+    size_t before = 0; /* where the last piece before the window begins */
+    for (size_t at = 0, cut; at < n && !*crossed; at += cut) {
+        const bool   last = n - at <= window;
+        const size_t len = last ? n - at : window, keep = last ? len : kept(window);
+        if (!merge(e, word + at, len, symbols, err))
+            return false;
+        uint32_t     i = m->n ? 0 : NO_SYMBOL;
+        const size_t first_end = m->n ? at + m->symbol[0].start + m->symbol[0].len : at;
+        size_t       piece = at;
+        for (; i != NO_SYMBOL && m->symbol[i].start < keep; i = m->symbol[i].next) {
+            piece = at + m->symbol[i].start;
+            if (!push(e, word + at, len, i, err))
+                return false;
+        }
+        cut = i == NO_SYMBOL ? len : m->symbol[i].start;
+        *crossed = i == NO_SYMBOL && !last;
+        if (at) {
+            if (!merge(e, word + before, first_end - before, symbols, err))
+                return false;
+            for (i = 0; i != NO_SYMBOL && m->symbol[i].start < at - before;)
+                i = m->symbol[i].next;
+            *crossed |= i == NO_SYMBOL || m->symbol[i].start != at - before;
+        }
+        before = piece;
+    }
+    return true;
+}
+
+bool merged_word(Encoder *e, const char *word, size_t n, WordSymbols symbols, PushSymbol push,
+                 Error *err)
+{
+    enum { WINDOW = 1 << 16 };
+    const size_t first = e->out->n;
+    bool         crossed = true;
+    for (size_t window = WINDOW; crossed; window *= 4) {
+        crossed   = false;
+        e->out->n = first;
+        if (!windows(e, word, n, window, symbols, push, &crossed, err))
+            return false;
+    }
     return true;
 }

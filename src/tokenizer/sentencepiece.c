@@ -148,23 +148,16 @@ static bool push_unused(Encoder *e, const char *word, size_t first, size_t last,
     return true;
 }
 
-static bool emit(Encoder *e, const char *word, size_t n, Error *err)
+static bool push_symbol(Encoder *e, const char *word, size_t n, uint32_t i, Error *err)
 {
     const Merger *m = &e->merger;
-    for (uint32_t i = m->n ? 0 : NO_SYMBOL; i != NO_SYMBOL; i = m->symbol[i].next) {
-        const Symbol *s = &m->symbol[i];
-        bool unused = e->t->has_unused && s->id >= 0 && e->t->vocab.types[s->id] == PIECE_UNUSED;
-        bool ok = unused ? push_unused(e, word, i, s->next == NO_SYMBOL ? m->n : s->next, n, err)
-                         : push_piece(e, s->id, word + s->start, s->len, err);
-        if (!ok)
-            return false;
-    }
-    return true;
+    const Symbol *s = &m->symbol[i];
+    if (e->t->has_unused && s->id >= 0 && e->t->vocab.types[s->id] == PIECE_UNUSED)
+        return push_unused(e, word, i, s->next == NO_SYMBOL ? m->n : s->next, n, err);
+    return push_piece(e, s->id, word + s->start, s->len, err);
 }
 
 bool sentencepiece_word(Encoder *e, const char *word, size_t n, Error *err)
 {
-    e->merger.n = 0;
-    return symbols(e, word, n, err) && merger_run(&e->merger, &e->t->vocab, word, err)
-        && emit(e, word, n, err);
+    return merged_word(e, word, n, symbols, push_symbol, err);
 }

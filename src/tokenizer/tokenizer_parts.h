@@ -183,9 +183,6 @@ bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen
  * no filter, which is only slower. */
 void merger_filter(Merger *m, const Vocab *v);
 
-/* Merge the symbols that were added. The result is the chain from symbol 0 along next. False:
- * SYSTEM, no memory. */
-bool merger_run(Merger *m, const Vocab *v, const char *word, Error *err);
 void merger_free(Merger *m); /* a zeroed Merger is fine */
 
 /* ---- character_start.c ----------------------------------------------------------------------- */
@@ -403,6 +400,14 @@ bool ids_push(Ids *ids, int32_t id, Error *err);
 
 /* Append the ids of a word, from the cache if they are there. */
 bool encode_word(Encoder *e, const char *word, size_t n, Error *err);
+
+/* Append the ids of a word that is merged, in memory that does not grow with it. symbols adds the
+ * symbols of a text to e->merger; push appends the ids of the piece that symbol i has become, in a
+ * text of n bytes. The pieces are the chain from symbol 0 along next. */
+typedef bool (*WordSymbols)(Encoder *e, const char *text, size_t n, Error *err);
+typedef bool (*PushSymbol)(Encoder *e, const char *text, size_t n, uint32_t i, Error *err);
+bool merged_word(Encoder *e, const char *word, size_t n, WordSymbols symbols, PushSymbol push,
+                 Error *err);
 
 /* Append byte pieces or the unknown token for bytes that are not in the vocabulary. With `runs_on`,
  * an unknown token that follows another one in out, at `first` or later, is left out. Errors: INPUT

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static int    test_failures, test_case_state; /* 0 running, 1 failed, 2 skipped */
 static char   test_why[1024];
@@ -34,6 +35,14 @@ static char **test_argv;
             snprintf(test_why, sizeof test_why, __VA_ARGS__);                                      \
         }                                                                                          \
     } while (0)
+
+/* The most memory that this process has had so far. */
+static inline long peak_kb(void)
+{
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    return use.ru_maxrss;
+}
 
 static inline void test_run(const char *name, void (*fn)(void))
 {

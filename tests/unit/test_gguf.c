@@ -1,5 +1,4 @@
 #include <dirent.h>
-#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 #include "gguf_bytes.h"
@@ -527,13 +526,6 @@ static void mutated_files_are_refused_or_sound(void)
 }
 
 /* ---- Large files ----------------------------------------------------------------------------- */
-
-static long peak_kb(void)
-{
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    return use.ru_maxrss;
-}
 
 static void a_string_of_4_gb_is_not_read(void)
 {

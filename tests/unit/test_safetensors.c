@@ -1,5 +1,4 @@
 #include <math.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -423,13 +422,6 @@ static void fifty_thousand_tensors_take_no_time(void)
             write_time, read_time);
     CHECK(read_time < 5, "%g s", read_time);
     tensor_file_close(&f);
-}
-
-static long peak_kb(void)
-{
-    struct rusage use;
-    getrusage(RUSAGE_SELF, &use);
-    return use.ru_maxrss;
 }
 
 static void a_header_of_millions_of_values_is_refused(void)

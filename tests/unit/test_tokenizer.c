@@ -315,6 +315,52 @@ static void short_and_long_words_merge_as_the_definition_says(void)
     tiny_close(&y);
 }
 
+/* Expects these ids of a text. Returns by how many KB the most memory so far grew. */
+static long check_ids(const char *text, size_t n, const int32_t *id, size_t n_ids)
+{
+    long before = peak_kb();
+    Ids  ids = { 0 };
+    CHECK(tokenizer_encode(y.t, text, n, false, false, &ids, &y.err), "%s", y.err.msg);
+    long grown = peak_kb() - before;
+    CHECK(ids.n == n_ids && memcmp(ids.id, id, n_ids * sizeof *id) == 0, "%.9s...: %zu ids", text,
+          ids.n);
+    free(ids.id);
+    return grown;
+}
+
+/* Merges of 2, 4, ... 32,768 a, which become c, d, ... q, and a z that takes every b before it. */
+static void words_of_megabytes_merge_as_the_definition_says(void)
+{
+    enum { N = 2 << 20, LEVELS = 15 };
+    static char    text[N];
+    static int32_t id[(N >> LEVELS) + LEVELS + 1];
+    size_t         n = 0, rest = N - 1;
+    tiny_init(&y, false);
+    tiny_add_all_bytes(&y);
+    for (int k = 0; k < LEVELS; k++) {
+        const char left[2] = { k ? (char)('b' + k) : 'a' };
+        tiny_merge(&y, left, left);
+        y.merges[k][2] = (uint32_t)('c' + k);
+    }
+    tiny_merge(&y, "b", "z");
+    y.merges[LEVELS][2] = 'z';
+    open_or_fail(NO_SPLIT);
+
+    memset(text, 'a', N);
+    text[0] = 'b';
+    id[n++] = 'b';
+    for (int k = LEVELS; k >= 0; k--)
+        for (; rest >= (size_t)1 << k; rest -= (size_t)1 << k)
+            id[n++] = k ? 'b' + k : 'a';
+    long grown = check_ids(text, N, id, n);
+    CHECK(grown < 40000, "%ld KB for a text of 2 MB", grown);
+
+    memset(text, 'b', 300000);
+    text[299999] = 'z';
+    check_ids(text, 300000, &(int32_t){ 'z' }, 1);
+    tiny_close(&y);
+}
+
 /* Random words of letters and characters of several bytes, each after a space. */
 static size_t random_words(char *text, size_t room, uint32_t *random)
 {
@@ -1016,6 +1062,7 @@ int main(int argc, char **argv)
     TEST(bpe_may_put_a_space_before_a_text);
     TEST(bpe_without_a_byte_uses_unknown_or_fails);
     TEST(short_and_long_words_merge_as_the_definition_says);
+    TEST(words_of_megabytes_merge_as_the_definition_says);
     TEST(characters_of_long_texts_merge_as_the_definition_says);
     TEST(repeated_words_get_the_same_ids_each_time);
     TEST(words_are_matches_and_what_lies_between);
