@@ -1,6 +1,6 @@
-/* kernels/bodies/matmul.h: y = W x + bias for float weights in panels. Lanes are rows; its sum is
+/* kernels/bodies/matmul.h: y = W x + bias for float weights in panels. A row's sum is
  *   acc = bias or +0; for each chunk of 256 k: c = +0; for k: c = fmaf(w, x, c); acc = acc + c
- * whatever the blocking. Between chunks acc lives in y. Two ways through the weights:
+ * whatever the blocking: lanes are rows. acc lives in y meanwhile. Two ways through the weights:
  *
  *   stream   few tokens: weights go from memory to the fma, several panels in flight, since one
  *            chain of fma waits longer than memory does;
