@@ -118,6 +118,16 @@ def both_say_the_same_of_each_value_that_is_spoiled():
         need(holds == [("chat",), ("constraint",)], "%s: %s holds" % (name, holds))
 
 
+def both_refuse_a_model_whose_data_are_others():
+    data = bytearray(pathlib.Path(MODELS["bf16"]).read_bytes())
+    data[-200000] ^= 1  # of a weight; the header with its hash stays
+    MODELS["changed"] = str(TEMP / "changed.bin")
+    pathlib.Path(MODELS["changed"]).write_bytes(data)
+    need(agree("changed", [OUT / "honest-one-token.json"], []) == "refused", "a changed weight")
+    need(agree("q8", [OUT / "honest-one-token.json"], ["q8"]) == ["other"], "another model")
+    del MODELS["changed"]
+
+
 def its_fma_is_rounded_once():
     """Where the sum as a double lies in the middle between two floats, and the exact one does not. No model is likely to meet this."""
     a, b = 1 + 2**-18, 1 - 2**-18  # a * b is 1 - 2^-36
@@ -135,8 +145,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         TEMP = pathlib.Path(folder)
         MODELS = make_models(TBLOCK, INDEX["models"], TEMP)
-        sys.exit(attempt_all(both_say_what_each_vector_must_have, both_say_the_same_of_one_block,
-                             both_say_the_same_of_each_value_that_is_spoiled, its_fma_is_rounded_once, only=only))
+        sys.exit(attempt_all(both_say_what_each_vector_must_have, both_say_the_same_of_one_block, both_say_the_same_of_each_value_that_is_spoiled,
+                             both_refuse_a_model_whose_data_are_others, its_fma_is_rounded_once, only=only))
 
 
 if __name__ == "__main__":
