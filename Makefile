@@ -51,6 +51,19 @@ OPT_coverage = -O1 --coverage
 OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(patsubst clang%,%,$(config)))),$(error config=$(config): \
               expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, static, manylinux, or gcc-O1 .. clang-O3))
 
+# What is handed out is hardened (SECURITY.md), besides -fPIC below. Options that this compiler lacks are left out, and a level of
+# _FORTIFY_SOURCE that the caller has chosen stays, as that of debian/rules.
+ifneq ($(filter release clang neon static manylinux,$(config)),)
+HARDEN_x86_64  = -fcf-protection
+HARDEN_aarch64 = -mbranch-protection=standard
+HARDEN  := -fstack-protector-strong -fstack-clash-protection $(HARDEN_$(ARCH))
+HARDEN  := $(shell knows() { $(CC) -Werror "$$@" -E -x c /dev/null > /dev/null 2>&1 && echo "$$@"; }; \
+             knows $(HARDEN) || for flag in $(HARDEN); do knows $$flag; done)
+HARDEN  += $(if $(findstring _FORTIFY_SOURCE,$(CPPFLAGS) $(CFLAGS))$(filter -O0,$(OPT) $(CFLAGS)),,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3)
+HARDEN_LINK = -Wl,-z,relro,-z,now,-z,noexecstack
+PIE     := $(if $(filter static neon,$(config)),,-pie)
+endif
+
 # -ffp-contract=off: a fused multiply-add that the source does not spell changes bits (docs/numerics.md)
 # manylinux: newer clangs than gcc's -Wconversion warn of a named constant among floats
 WARN       = -Wall -Wextra -Wpedantic -Wshadow -Wconversion $(if $(filter manylinux,$(config)),-Wno-enum-float-conversion)
@@ -75,9 +88,9 @@ LIBS        = $(addprefix $(STATIC_LIBS)/lib/,libcjson.a libpcre2-8.a libnettle.
 EDIT_LIBS  :=
 EDIT_CFLAGS :=
 endif
-ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
+ALL_CFLAGS = -std=c17 $(OPT) -g -fPIC $(HARDEN) -fvisibility=hidden -fno-math-errno -ffp-contract=off $(THREADS) $(WARN) $(CFLAGS)
 CPPFLAGS  += -Isrc -D_GNU_SOURCE $(PKG_CFLAGS)
-LINK       = $(CC) $(ALL_CFLAGS) $(LDFLAGS)
+LINK       = $(CC) $(ALL_CFLAGS) $(HARDEN_LINK) $(LDFLAGS)
 # one short line for each step; V=1 shows the commands
 ifneq ($(V),1)
 Q = @printf '%-4s %s\n' "$(1)" $@;
@@ -167,6 +180,9 @@ $(BUILD)/src/cli/sandbox_%.inc: build/sandbox_filter
 	@mkdir -p $(@D)
 	$(call Q,filter) $< $(ARCH) $* > $@.new && mv $@.new $@
 
+hardening: # the two lists of options, for what setup.py and tools/static_libs.sh compile
+	@printf '%s\n' "$(HARDEN)" "$(HARDEN_LINK)"
+
 headers:
 	@case $(config) in neon|static|manylinux) ;; *) pkg-config --exists $(PKGS) 2>/dev/null || CC="$(CC)" tools/setup.sh --missing ;; esac
 
@@ -185,7 +201,7 @@ $(BUILD)/libbase.a: $(BASE_OBJ)
 	$(call Q,ar) rm -f $@ && $(CROSS)ar rcs $@ $^
 
 $(BUILD)/tblock: $(CLI_OBJ) $(BUILD)/libtblock.a $(BUILD)/libbase.a
-	$(call Q,ld) $(LINK) -o $@ $^ $(LIBS) $(EDIT_LIBS) $(HTTP_LIBS)
+	$(call Q,ld) $(LINK) $(PIE) -o $@ $^ $(LIBS) $(EDIT_LIBS) $(HTTP_LIBS)
 
 $(TEST_BIN): %: %.o $(BUILD)/librooms.a
 	$(call Q,ld) $(LINK) -o $@ $(filter %.o,$^) $(filter %.a,$^) $(LIBS)
@@ -428,6 +444,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint size coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
+.PHONY: all hardening headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint size coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

@@ -24,14 +24,17 @@ def version():
 
 
 class Build(build_ext):
-    """make first: the extension is linked with its library."""
+    """make first: the extension is linked with its library, and hardened as it is."""
 
     def run(self):
-        make = ["make", "-s", "-j%d" % (os.cpu_count() or 1), "BUILD=" + BUILD, BUILD + "/tblock", BUILD + "/libtblock.a",
-                *(["ARCH=" + ARCH] if ARCH else [])]
+        make = ["make", "-s", "-j%d" % (os.cpu_count() or 1), "BUILD=" + BUILD, *(["ARCH=" + ARCH] if ARCH else [])]
         env = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}  # those of a make that called us
-        if shutil.which("make") is None or subprocess.call(make, stdout=sys.stderr, env=env):
+        if shutil.which("make") is None or subprocess.call([*make, BUILD + "/tblock", BUILD + "/libtblock.a"], stdout=sys.stderr, env=env):
             sys.exit("tblock: make could not build the library; `tools/setup.sh demo` installs what it needs")
+        harden, harden_link = subprocess.check_output([*make, "hardening"], env=env, universal_newlines=True).splitlines()
+        for extension in self.extensions:
+            extension.extra_compile_args += harden.split()
+            extension.extra_link_args += harden_link.split()
         super().run()
         folder = os.path.dirname(self.get_ext_fullpath("tblock._c"))
         program = shutil.copy(os.path.join(BUILD, "tblock"), os.path.join(folder, "tblock-program"))

@@ -18,6 +18,7 @@ flock 9 # two builds at once
 [ ! -e "$out/packages" ] || exit 0
 { command -v apt-get && command -v dpkg-source; } > /dev/null || { echo "make static: takes its libraries from Debian with apt-get and dpkg-source" >&2; exit 4; }
 work=$out.new
+harden=$(env -u MAKEFLAGS make -s config=static ARCH="$arch" hardening | head -n 1)
 rm -rf "$out" "$work"
 mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$work/include" "$work/lib" "$work/licences" "$work/tmp"
 
@@ -56,7 +57,7 @@ cp "/usr/share/doc/$package/copyright" "$work/licences/$package"
 cp -r usr/include/pcre2.h usr/include/nettle "$work/include"
 [ ! -d usr/include/*-linux-gnu ] || cp -r usr/include/*-linux-gnu/. "$work/include"
 cp usr/lib/*/libpcre2-8.a usr/lib/*/libnettle.a "$work/lib"
-flags="-O2 -g -fPIC -fstack-protector-strong -D_FORTIFY_SOURCE=2"
+flags="-O2 -g -fPIC $harden"
 mkdir "$work/include/cjson"
 cp cjson/cJSON.h "$work/include/cjson"
 "$cc" -std=c99 $flags -c -o cJSON.o cjson/cJSON.c

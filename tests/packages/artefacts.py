@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path[:0] = [os.path.join(ROOT, "tests")]
+sys.path[:0] = [os.path.join(ROOT, "tests"), os.path.join(ROOT, "tests", "project")]
 # where make release has made all: nothing is made again then
 RELEASE = os.environ.get("TBLOCK_RELEASE")
 DIST = RELEASE or os.path.join(ROOT, "build", "dist")

@@ -10,6 +10,7 @@ import sys
 import tempfile
 
 from artefacts import DEBS, DIST, RELEASE, ROOT, VERSION, make, run, sha256
+from hardened import hardened
 from verdicts import Skip, attempt
 
 TEMP = tempfile.mkdtemp(prefix="tblock-deb-", dir="/var/tmp")
@@ -69,6 +70,11 @@ def they_go_into_a_bare_system():
     for deb in glob.glob(os.path.join(DEBS, "*.deb")):
         shutil.copy(deb, os.path.join(SYSTEM, "debs"))
     inside("apt-get -q update; apt-get -q -y install --no-install-recommends /debs/*.deb gcc libc6-dev pkg-config")
+    found = inside("dpkg -L tblock libtblock0 libtblock-mpi python3-tblock | grep -E '/bin/tblock$|\\.so(\\.[0-9.]+)?$'").split()
+    files = {os.path.realpath(SYSTEM + path) for path in found}
+    assert len(files) == 4, files
+    for path in files:
+        hardened(path, checks="/tblock/" not in path)  # the plug-in and the module for Python are small
     text = inside(DRAW)
     assert inside("python3 -c 'import tblock; print(tblock.Model(\"%s\").generate(\"ROMEO:\", max_tokens=20), end=\"\")'" % INSTALLED) == text
     assert inside("python3 -m " + DRAW) == text

@@ -15,6 +15,7 @@ import tarfile
 import tempfile
 
 from artefacts import DIST, GOLDEN, MODEL, RELEASE, ROOT, VERSION, make, run, same_logits, sha256, x86_sets
+from hardened import hardened
 from verdicts import Skip, attempt
 
 sys.path[:0] = [os.path.join(ROOT, "tests", "serve")]
@@ -61,6 +62,9 @@ def it_builds_and_needs_no_library(system):
     system.build()
     said = run("readelf", "-l", "-d", system.program)
     assert "INTERP" not in said and "NEEDED" not in said and "FLAGS_1" in said and "PIE" in said, said
+    hardened(system.program, checks=False)
+    if not RELEASE:
+        hardened(os.path.join(ROOT, "build", "static-" + system.arch, "tblock"))
     said = run("readelf", "-h", system.program)
     assert {"x86_64": "X86-64", "aarch64": "AArch64"}[system.arch] in said, said
 

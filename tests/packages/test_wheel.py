@@ -13,6 +13,7 @@ import tempfile
 import zipfile
 
 from artefacts import DIST, ENV, MODEL, ROOT, make, run, same_logits, x86_sets
+from hardened import hardened
 from verdicts import Skip, attempt
 
 TEMP = tempfile.mkdtemp(prefix="tblock-wheel-")
@@ -73,6 +74,8 @@ def _accept(wheel):
     print(os.path.basename(wheel))
     assert os.path.getsize(wheel) < 16 << 20, os.path.getsize(wheel)
     with zipfile.ZipFile(wheel) as z:
+        for name in "tblock/tblock-program", "tblock/_c.abi3.so":
+            hardened(z.extract(name, os.path.join(TEMP, "extracted")), checks="_x86_64" in os.path.basename(wheel))
         assert {"cjson", "libpcre2-dev", "nettle-dev", "libmicrohttpd"} <= {os.path.basename(n) for n in z.namelist() if "/licences/" in n}
 
 
