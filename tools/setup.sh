@@ -134,6 +134,7 @@ release) requirements=tools/requirements-release.txt venv=.venv-release
     needs_of_build
     needs_of_packages
     needs_of_static_test
+    need openssl has openssl
     need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
 static) requirements=
     needs_of_build

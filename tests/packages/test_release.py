@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`make release`: what it refuses, that the version stands in one place, and its list of what the files are made of. With
+"""`make release`: what it refuses, that the version stands in one place, its list of what the files are made of, its signature. With
 TBLOCK_RELEASE, the folder that it made, the lists of that folder. Prints "ok NAME", "FAIL NAME: why" or "skip NAME: why"."""
 import hashlib
 import json
@@ -16,6 +16,7 @@ from verdicts import Skip, attempt_all
 TEMP = tempfile.mkdtemp(prefix="tblock-release-")
 CLONE = os.path.join(TEMP, "clone")
 NEXT = "9.8.7"
+LISTS = {"SHA256SUMS", "SHA256SUMS.sig"}
 
 
 def change(name, pattern, text):
@@ -32,8 +33,8 @@ def commit():
     run("git", "-c", "user.name=a test", "-c", "user.email=test@localhost", "commit", "-qam", "next", cwd=CLONE)
 
 
-def release(status):
-    return run("make", "-s", "release", "CHECK=1", cwd=CLONE, status=status)
+def release(status, *more):
+    return run("make", "-s", "release", "CHECK=1", *more, cwd=CLONE, status=status)
 
 
 def it_refuses_what_cannot_be_released():
@@ -48,6 +49,7 @@ def it_refuses_what_cannot_be_released():
     assert "expected a tree without changes, found:  M src/tblock.h" in release(2)
     commit()
     assert release(0) == ""
+    assert "SIGN_KEY=/no/key: expected a private key" in release(2, "SIGN_KEY=/no/key")
 
 
 def the_version_stands_in_one_place():
@@ -60,6 +62,39 @@ def the_version_stands_in_one_place():
     # besides recorded answers
     here = run("git", "grep", "-lwF", VERSION, "--", ".", ":!tests/data", ":!tests/cli/cases", ":!bench/results", cwd=ROOT).split()
     assert set(here) <= {"CHANGELOG.md", "src/tblock.h"}, here
+
+
+def signed_is_what_the_key_signed():
+    """Not with a byte changed in a file, in the list or in the signature, nor for another key."""
+    folder = os.path.join(TEMP, "signed")
+    os.makedirs(os.path.join(folder, "python"))
+    for name in ("one", "python/two"):
+        with open(os.path.join(folder, name), "w") as f:
+            f.write(name)
+    run("sh", "-c", "sha256sum one python/two > SHA256SUMS", cwd=folder)
+    for key in ("key", "other"):
+        key = os.path.join(TEMP, key)
+        run("openssl", "genpkey", "-algorithm", "ed25519", "-out", key)
+        run("openssl", "pkey", "-in", key, "-pubout", "-out", key + ".pub")
+
+    def sign_release(what, key, status=0):
+        return run("tools/sign_release.sh", what, os.path.join(TEMP, key), folder, status=status)
+
+    sign_release("sign", "key")
+    assert "python/two: OK" in sign_release("verify", "key.pub")
+    sign_release("verify", "other.pub", status=1)
+    for name, at, said in (("one", 0, "one: FAILED"), ("SHA256SUMS", 5, "Verification Failure"), ("SHA256SUMS.sig", 9, "Verification Failure")):
+        with open(os.path.join(folder, name), "r+b") as f:
+            whole = f.read()
+            f.seek(at)
+            f.write(bytes([whole[at] ^ 1]))
+            f.flush()
+            assert said in sign_release("verify", "key.pub", status=1), name
+            f.seek(0)
+            f.write(whole)
+    os.remove(os.path.join(folder, "one"))  # who has some of the files
+    assert "one" not in sign_release("verify", "key.pub")
+    sign_release("sign", "key", status=1)
 
 
 def spdx_is_valid(path):
@@ -118,10 +153,10 @@ def the_lists_of_the_release_are_complete():
     held = {os.path.relpath(os.path.join(d, f), RELEASE) for d, _, fs in os.walk(RELEASE) for f in fs}
     run("sha256sum", "--check", "--strict", "--quiet", "SHA256SUMS", cwd=RELEASE)
     with open(os.path.join(RELEASE, "SHA256SUMS")) as f:
-        assert {line.split("  ")[1].strip() for line in f} == held - {"SHA256SUMS"}, held
+        assert {line.split("  ")[1].strip() for line in f} == held - LISTS, held
     sbom = "tblock-%s.spdx.json" % VERSION
     document = spdx_is_valid(os.path.join(RELEASE, sbom))
-    assert {p["packageFileName"] for p in document["packages"] if "packageFileName" in p} == held - {"SHA256SUMS", sbom}
+    assert {p["packageFileName"] for p in document["packages"] if "packageFileName" in p} == held - LISTS - {sbom}
     for name in held:
         if "linux" in name:
             assert {"cjson", "libmicrohttpd", "libpcre2-dev", "nettle-dev"} <= set(related(document, name, "STATIC_LINK")), name
@@ -134,7 +169,8 @@ if __name__ == "__main__":
         if subprocess.call(["git", "rev-parse", "HEAD"], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL):
             print("skip tests/packages/test_release.py: no repository to take a commit from")
             sys.exit(0)
-        claims = [it_refuses_what_cannot_be_released, the_version_stands_in_one_place, the_sbom_names_what_is_inside]
+        claims = [it_refuses_what_cannot_be_released, the_version_stands_in_one_place, the_sbom_names_what_is_inside,
+                  signed_is_what_the_key_signed]
         status = attempt_all(*claims, *([the_lists_of_the_release_are_complete] if RELEASE else []))
     finally:
         shutil.rmtree(TEMP, ignore_errors=True)

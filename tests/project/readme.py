@@ -34,8 +34,8 @@ LIMIT = 900  # seconds for the commands of a block, most of them for a busy mach
 OTHERS = {"apt", "cc", "curl", "echo", "export", "git", "hf", "jq", "mpirun", "pip", "podman", "printf", "pytest", "sed", "source", "fuzz_json",
           "regression_test.sh"}
 # and options that pages name of them, or of tblock's scripts
-OPTIONS = {"--batch_size", "--cflags", "--clean", "--first-seed", "--golden-record", "--hostfile", "--interleave", "--junitxml", "--libs",
-           "--list", "--local-dir", "--mca", "--model", "--model_args", "--mxfp4", "--oversubscribe", "--part", "--priority", "--product",
+OPTIONS = {"--batch_size", "--cflags", "--clean", "--first-seed", "--golden-record", "--hostfile", "--ignore-missing", "--interleave", "--junitxml",
+           "--libs", "--list", "--local-dir", "--mca", "--model", "--model_args", "--mxfp4", "--oversubscribe", "--part", "--priority", "--product",
            "--python", "--build", "--target", "--no-binary", "--no-deps", "--record", "--run", "--static", "--table",
            "--tasks", "--tblock-model", "--torch-index"}
 # before a command, and what stands between two
