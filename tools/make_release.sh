@@ -16,8 +16,8 @@ first=$(sed -n 's/^## //p' CHANGELOG.md | head -n 1)
 [ -z "${SIGN_KEY:-}" ] || [ -r "$SIGN_KEY" ] || die "SIGN_KEY=$SIGN_KEY: expected a private key, found no file to read"
 [ -z "${CHECK:-}" ] || exit 0
 
+rm -rf "$dist" build/static .venv-release # libraries with the newest patches, and nothing but the tools of the list
 tools/setup.sh release
-rm -rf "$dist" build/static # libraries with the newest patches
 make -s deb
 cp build/deb/*.deb "$dist"
 for arch in x86_64 aarch64; do make -s image ARCH=$arch; make -s wheel ARCH=$arch; done

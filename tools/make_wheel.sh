@@ -18,7 +18,8 @@ export ZIG_GLOBAL_CACHE_DIR=$work/cache PATH=$PWD/.venv-release/bin:$PATH
 export config=manylinux BUILD=build/manylinux STATIC_LIBS=$PWD/build/static/$arch STRIP=${cross}strip WHEEL_ARCH=$arch
 export CC="$PWD/.venv-release/bin/python -m ziglang cc -target $arch-linux-gnu.2.28 -I$work/include"
 export LDSHARED="$CC -shared"
-{ python -m build --outdir "$work" "$work/tblock-$1" && auditwheel repair --wheel-dir "$out" "$work"/*.whl && cp "$work"/*.tar.gz "$out"; } \
+# without isolation, in which the newest setuptools would run
+{ python -m build --no-isolation --outdir "$work" "$work/tblock-$1" && auditwheel repair --wheel-dir "$out" "$work"/*.whl && cp "$work"/*.tar.gz "$out"; } \
     > build/wheel.log 2>&1 || { tail -n 20 build/wheel.log >&2; exit 1; }
 rm -rf "$work"
 ls "$out"/*

@@ -206,7 +206,7 @@ install_python_packages() {
     wanted > $stamp
 }
 
-say "installing Python packages into $venv: $(wanted | grep -v -e '^#' -e '^-r' | tr '\n' ' ')"
+say "installing Python packages into $venv: $(wanted | sed -n 's/^\([a-z].*[^ \\]\)[ \\]*$/\1/p' | tr '\n' ' ')"
 install_python_packages && exit 0
 say "pip could not install $requirements into $venv (is there a network, or a mirror in pip's configuration?)"
 if [ "$purpose" = demo ]; then
