@@ -112,8 +112,9 @@ const char *bench_row_name(const BenchRow *r, char out[48]);
 /* The table, or JSON; nothing before a machine was measured. */
 bool bench_print(const Bench *b, bool complete, tblock_error *err);
 
-/* Fails (TBLOCK_USAGE) where the file exists and has other columns than bench_csv_append writes. */
-bool bench_csv_check(const char *path, tblock_error *err);
+/* Fails (TBLOCK_USAGE) where the file exists and has other columns than bench_csv_append writes.
+ * open_as: its descriptor; -1: not open. */
+bool bench_csv_check(int open_as, const char *path, tblock_error *err);
 /* Open for bench_csv_append, which closes it; -1: it cannot be. */
 int  bench_csv_open(const char *path, tblock_error *err);
 bool bench_csv_append(const Bench *b, int fd, const char *path, tblock_error *err);

@@ -77,10 +77,12 @@ static bool check_columns(int fd, const char *path, bool *empty, tblock_error *e
                 path);
 }
 
-bool bench_csv_check(const char *path, tblock_error *err)
+bool bench_csv_check(int open_as, const char *path, tblock_error *err)
 {
     bool        empty;
     struct stat st;
+    if (open_as >= 0)
+        return check_columns(open_as, path, &empty, err);
     if (stat(path, &st) != 0 ? errno == ENOENT : !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))
         return true;
     int fd = open(path, O_RDWR);

@@ -75,6 +75,18 @@ static bool check_output(const char *option, const char *path, tblock_error *err
         || fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
 }
 
+/* Outputs are opened before the sandbox, and what is asked of the system is asked. */
+static bool enter(Bench *b, tblock_error *err)
+{
+    const BenchArgs *a = b->args;
+    const bool       sandbox = a->compute.sandbox;
+    b->cache_bytes = bench_cache_bytes();
+    return guarded_model(a->model, &a->compute, NULL, err) && guarded_place(a->csv, sandbox, err)
+        && guarded_output(&b->svg, a->svg, sandbox, err)
+        && (!sandbox || !a->csv || (b->csv = bench_csv_open(a->csv, err)) >= 0)
+        && guarded_enter(sandbox, &b->svg, 1, b->csv, err);
+}
+
 static bool plan(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
@@ -82,14 +94,13 @@ static bool plan(Bench *b, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both",
                     a->csv);
     if (!read_lists(b, err) || !check_output("csv", a->csv, err)
-        || !check_output("svg", a->svg, err)
+        || !check_output("svg", a->svg, err) || !enter(b, err)
         || !(b->model = compute_open(a->model, &a->compute, err))
         || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err)
         || !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err)
-        || (a->csv && !bench_csv_check(a->csv, err)))
+        || (a->csv && !bench_csv_check(b->csv, a->csv, err)))
         return false;
     tblock_model_describe(b->model, &b->info);
-    b->cache_bytes = bench_cache_bytes();
     fill_in(b);
     b->row = calloc((size_t)b->threads.n * (size_t)(b->prefill.n + b->depth.n), sizeof *b->row);
     return b->row || no_memory(NULL, err);
@@ -147,32 +158,11 @@ static bool show(Bench *b, tblock_error *err)
     return good && (!a->svg || (bench_plot(b, b->svg.path, err) && guarded_commit(&b->svg, err)));
 }
 
-/* What a context finds out in /sys about processors is asked for before, and outputs are opened. */
-static bool enter_sandbox(Bench *b, tblock_error *err)
-{
-    const BenchArgs *a = b->args;
-    bool             sandbox = a->compute.sandbox;
-    if (!guarded_output(&b->svg, a->svg, sandbox, err))
-        return false;
-    if (!sandbox)
-        return true;
-    tblock_context *c = compute_context(b->model, a->model, &a->compute, true, err);
-    if (!c)
-        return false;
-    tblock_context_describe(c, &b->computing);
-    tblock_context_free(c);
-    for (int i = 0; i < b->threads.n; i++)
-        if (b->threads.value[i] == 0)
-            b->threads.value[i] = b->computing.threads;
-    return (!a->csv || (b->csv = bench_csv_open(a->csv, err)) >= 0)
-        && guarded_enter(true, &b->svg, 1, b->csv, err);
-}
-
 static bool bench(void *args, tblock_error *err)
 {
     const BenchArgs *a = args;
     Bench            b = { .args = a, .csv = -1 };
-    bool             good = plan(&b, err) && enter_sandbox(&b, err);
+    bool             good = plan(&b, err);
     if (good) {
         interrupt_catch();
         good = bench_measure(&b, err);
