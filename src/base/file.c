@@ -677,7 +677,13 @@ int file_sync_folder(const char *path)
 
 int file_publish(const char *temp, const char *target)
 {
-    return rename(temp, target) == 0 ? file_sync_folder(target) : errno;
+    return rename(temp, target) == 0 ? -file_sync_folder(target) : errno;
+}
+
+const char *file_publish_failed(int error)
+{
+    return error < 0 ? "cannot sync the folder of the finished file"
+                     : "cannot rename the finished file";
 }
 
 static bool commit(OutFile *f, Error *err)
@@ -692,8 +698,8 @@ static bool commit(OutFile *f, Error *err)
     if (ok && !f->in_place) {
         int error = file_publish(f->temp, f->target);
         ok = !error
-            || fail(err, SYSTEM, "%s: cannot rename the finished file: %s", f->path,
-                    strerror(error));
+            || fail(err, SYSTEM, "%s: %s: %s", f->path, file_publish_failed(error),
+                    strerror(abs(error)));
         if (ok) {
             free(f->temp);
             f->temp = NULL;

@@ -175,8 +175,10 @@ bool out_file_commit(OutFile *f, Error *err);
 int file_sync(int fd);
 /* The name itself: of the folder that path lies in. 0 or errno. */
 int file_sync_folder(const char *path);
-/* temp, whose data are synced, becomes target, and stays so after a power cut. 0 or errno. */
-int file_publish(const char *temp, const char *target);
+/* temp, whose data are synced, becomes target, and stays so after a power cut. Returns 0, errno of
+ * the rename, or -errno of the sync after it; the second function says in words which it was. */
+int         file_publish(const char *temp, const char *target);
+const char *file_publish_failed(int error);
 void out_file_abort(OutFile *f);              /* accepts a zeroed or committed OutFile */
 
 /* Writes a whole output file at once. */

@@ -320,7 +320,7 @@ bool guarded_commit(Guarded *g, tblock_error *err)
     error = g->renamed ? tell_helper(g, COMPLETE) : 0;
     close_pipes(g);
     if (error)
-        return failed(g, TBLOCK_SYSTEM, "cannot rename the finished file", error, err);
+        return failed(g, TBLOCK_SYSTEM, file_publish_failed(error), abs(error), err);
     guarded_close(g, NULL);
     return true;
 }

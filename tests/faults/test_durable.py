@@ -69,7 +69,7 @@ def a_disk_that_is_lost_is_told_and_leaves_no_output():
         fails(r, 4, output, os.strerror(5), what=name)
         assert not (TEMP / output).exists() and not temporaries(TEMP), f"{name}: {os.listdir(TEMP)}"
         r, _ = preloaded(args, FAIL_SYNC="folder")
-        fails(r, 4, output, os.strerror(5), what=f"{name}: folder")
+        fails(r, 4, output, "cannot sync the folder", os.strerror(5), what=f"{name}: folder")
 
 
 @case
