@@ -69,8 +69,9 @@ static bool character_symbols(Encoder *e, const char *word, size_t n, Error *err
         len = character_at(word + i, n - i, &cp);
         len = len ? len : 1;
         int32_t id = vocab_find(&e->t->vocab, word + i, len);
-        bool    ok = id >= 0 ? merger_add(&e->merger, (uint32_t)i, (uint32_t)len, id, false, err)
-                             : unknown_symbols(e, word, i, len, err);
+        bool    ok = text_has(e, id)
+            ? merger_add(&e->merger, (uint32_t)i, (uint32_t)len, id, false, err)
+            : unknown_symbols(e, word, i, len, err);
         if (!ok)
             return false;
     }
@@ -87,7 +88,7 @@ bool bpe_word(Encoder *e, const char *word, size_t n, Error *err)
 {
     const Tokenizer *t = e->t;
     int32_t whole = t->ignore_merges ? vocab_find(&t->vocab, word, n) : -1;
-    if (whole >= 0)
+    if (whole >= 0 && (t->type == BPE || text_has(e, whole)))
         return ids_push(e->out, whole, err);
     return merged_word(e, word, n, t->type == BPE ? byte_symbols : character_symbols, push_id, err);
 }

@@ -271,14 +271,16 @@ static bool set_steps(VocabDraft *d, const JsonNode *root, bool unigram)
 }
 
 /* Drop special tokens and byte pieces from the index: special tokens are found by name, byte pieces
- * by byte, and neither as ordinary text. */
+ * by byte, and neither as ordinary text. But a special token that is only found where it stands
+ * alone is ordinary text inside of a word. */
 static void keep_ordinary(VocabDraft *d)
 {
     size_t n = 0;
     for (size_t i = 0; i < d->indexed.n; i++) {
-        uint8_t type = d->types[d->indexed.id[i]];
-        if (type != TYPE_CONTROL && type != TYPE_BYTE)
-            d->indexed.id[n++] = d->indexed.id[i];
+        int32_t id = d->indexed.id[i];
+        bool    in_words = d->types[id] != TYPE_CONTROL || d->marks[id] & MARK_SINGLE_WORD;
+        if (in_words && d->types[id] != TYPE_BYTE)
+            d->indexed.id[n++] = id;
     }
     d->indexed.n = n;
 }

@@ -398,6 +398,14 @@ typedef struct Encoder {
 /* Append one id. False: SYSTEM, no memory. */
 bool ids_push(Ids *ids, int32_t id, Error *err);
 
+/* May text between special tokens have this piece? It may not be a special token where nobody
+ * vouches for the text. */
+static inline bool text_has(const Encoder *e, int32_t id)
+{
+    return id >= 0
+        && (e->t->vocab.types[id] != PIECE_CONTROL || (e->parse_special && !e->n_spans));
+}
+
 /* Append the ids of a word, from the cache if they are there. */
 bool encode_word(Encoder *e, const char *word, size_t n, Error *err);
 

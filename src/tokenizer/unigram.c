@@ -83,15 +83,16 @@ static void reset_scores(const Ways *w, size_t from)
 
 /* Offer every piece that begins at i, and the unknown token if none of them is exactly the
  * character there. */
-static void leave(const Tokenizer *t, Ways *w, const char *text, size_t n, size_t i, size_t len)
+static void leave(const Encoder *e, Ways *w, const char *text, size_t n, size_t i, size_t len)
 {
+    const Tokenizer *t = e->t;
     double   here = w->node[i].score;
     bool     has_character = false;
     uint32_t at = 0;
     for (size_t end = i; end < n && trie_step(&t->vocab.trie, &at, text[end]);) {
         end++;
         int32_t id = trie_value(&t->vocab.trie, at);
-        if (id < 0 || t->vocab.types[id] == PIECE_UNUSED)
+        if (!text_has(e, id) || t->vocab.types[id] == PIECE_UNUSED)
             continue;
         offer(t, w, i, end, id, piece_score(t, id, end - i) + here);
         has_character |= end - i == len;
@@ -114,7 +115,7 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
         len = len ? len : 1;
         if (t->type == SPM_UNIGRAM)
             reset_scores(&ways, i);
-        leave(t, &ways, word, n, i, len);
+        leave(e, &ways, word, n, i, len);
     }
     /* Walk back along the best way and note, at each piece's start, where it ends. `score` is free
      * by now and holds that position. */

@@ -157,9 +157,9 @@ def tests():
     """(name, file that must be there, tokenizer, function that makes the requests)"""
     for name, tokenizer in (("shakespeare", ROOT / "models" / "shakespeare.bin"), ("llama3-e2e", OURS / "llama3-e2e" / "tokenizer.json")):
         yield name, tokenizer, tokenizer, lambda name=name: requests_of_model(OURS / name)
-    for name in RECORDED:
-        cases = TOKENIZERS / name / "cases.jsonl"
-        tokenizer = next((f for f in (TOKENIZERS / name / "tokenizer.json", TOKENIZERS / name / "tokenizer.model") if f.exists()), None)
+    recorded = [TOKENIZERS / name for name in RECORDED] + [ROOT / "tests/data/tokenizers/single-word"]
+    for name, cases, folder in [(folder.name, folder / "cases.jsonl", folder) for folder in recorded]:
+        tokenizer = next((f for f in (folder / "tokenizer.json", folder / "tokenizer.model") if f.exists()), None)
         yield name, cases, tokenizer, lambda cases=cases: requests_of_cases(cases)
     for kind, table, requests in (("reference", REFERENCE, requests_of_reference), ("pairs", PAIRS, requests_of_pairs),
                                   ("swift", SWIFT, requests_of_swift)):

@@ -708,6 +708,16 @@ static void special_tokens_take_white_space_and_keep_to_words(void)
     check_special("<u>\u00e9", "<|u|>|<c3>|<a9>");
     check_special("(<u>)", "(|<u>|)");
     tiny_close(&y);
+    tiny_init(&y, false);
+    y.type = "bpe_char";
+    tiny_add(&y, "<unk>", 3, 0);
+    y.types[tiny_add(&y, "a", 1, 0)] = 3;
+    tiny_add(&y, "b", 1, 0);
+    open_or_fail("\"unk\": 0, \"pretokenize\": [], "
+                 "\"special\": [{\"id\": 1, \"single_word\": true}]");
+    check_special("aba", "a|b|a");
+    check_pieces("aba", "<unk>|b|<unk>"); /* no special token in a text that is plain */
+    tiny_close(&y);
 }
 
 static void text_between_special_tokens_is_brought_to_nfc(void)
