@@ -5,12 +5,9 @@
 #include "serve/server.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,79 +19,6 @@ enum {
     STREAM_BYTES   = 4 << 10,  /* of an answer, at a time */
     MOST_BODIES    = 16        /* of the greatest size: what all requests may take together */
 };
-
-void random_id(char *out, size_t n)
-{
-    static const char digits[] = "0123456789abcdef";
-    unsigned char     byte[64];
-    if (getrandom(byte, sizeof byte, 0) != (ssize_t)sizeof byte)
-        memset(byte, 0, sizeof byte); /* not on Linux since 3.17 */
-    for (size_t i = 0; i + 1 < n; i++)
-        out[i] = digits[byte[i % sizeof byte] & 15];
-    out[n - 1] = '\0';
-}
-
-uint64_t random_seed(void)
-{
-    uint64_t x = 0;
-    return getrandom(&x, sizeof x, 0) == (ssize_t)sizeof x ? x >> 11 : 0;
-}
-
-/* ---- Errors ---------------------------------------------------------------------------------- */
-
-static const char *error_type(int status)
-{
-    return status == MHD_HTTP_UNAUTHORIZED        ? "authentication_error"
-           : status == MHD_HTTP_FORBIDDEN         ? "permission_error"
-           : status == MHD_HTTP_NOT_FOUND         ? "not_found_error"
-           : status == MHD_HTTP_TOO_MANY_REQUESTS ? "rate_limit_error"
-           : status >= 500                        ? "server_error"
-                                                  : "invalid_request_error";
-}
-
-void error_json(TextOut *o, const char *request_id, int status, const char *param,
-                const char *message)
-{
-    const bool no_model = status == MHD_HTTP_NOT_FOUND && param;
-    (void)request_id; /* a header has it */
-    text_out(o, "{\"error\": {\"message\": ");
-    json_out_string(o, message, strlen(message));
-    text_out(o, ", \"type\": \"%s\", \"param\": ", error_type(status));
-    if (param)
-        json_out_string(o, param, strlen(param));
-    else
-        text_out(o, "null");
-    text_out(o, ", \"code\": ");
-    text_out(o, no_model ? "\"model_not_found\"}}\n" : "%d}}\n", status);
-}
-
-bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...)
-{
-    tblock_error made; /* for its escapes and its cut */
-    char         message[sizeof made.msg];
-    va_list      args;
-    va_start(args, fmt);
-    vsnprintf(message, sizeof message, fmt, args);
-    va_end(args);
-    fail(&made, TBLOCK_USAGE, "%s", message);
-    text_out_free(&x->answer);
-    x->status = status;
-    (x->error ? x->error : error_json)(&x->answer, x->id, status, param, made.msg);
-    return false;
-}
-
-bool refuse_error(Exchange *x, const char *param, const tblock_error *err)
-{
-    return refuse(x,
-                  err->status == TBLOCK_SYSTEM ? MHD_HTTP_INTERNAL_SERVER_ERROR
-                                               : MHD_HTTP_BAD_REQUEST,
-                  param, "%s", err->msg);
-}
-
-bool refuse_memory(Exchange *x)
-{
-    return refuse(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
-}
 
 /* ---- Who may ask ----------------------------------------------------------------------------- */
 
@@ -182,46 +106,6 @@ static bool who_may_ask(Exchange *x)
 
 /* ---- Routes ---------------------------------------------------------------------------------- */
 
-const Route routes[] = {
-    { "GET", "/", page_handle, true, NULL,
-      "a page to talk with the model", NULL },
-    { "GET", "/health", health_handle, true, NULL,
-      "is the server there?", NULL },
-    { "GET", "/metrics", metrics_handle, false, NULL,
-      "numbers for Prometheus", NULL },
-    { "GET", "/props", props_handle, false, NULL,
-      "context and places, in llama-server's form", NULL },
-    { "GET", "/openapi.json", openapi_handle, false, NULL,
-      "this description", NULL },
-    { "GET", "/v1/models", models_handle, false, NULL,
-      "a list of the model", NULL },
-    { "GET", "/v1/models/{model}", model_handle, false, NULL,
-      "the model", NULL },
-    { "POST", "/v1/completions", completions_handle, false, NULL,
-      "texts that go on from prompts", &completions_body },
-    { "POST", "/v1/chat/completions", chat_handle, false, NULL,
-      "answers in a conversation", &chat_body },
-    { "POST", "/v1/responses", responses_handle, false, NULL,
-      "the same as items", &responses_body },
-    { "POST", "/v1/messages", messages_handle, false, messages_error,
-      "the same in Anthropic's form", &messages_body },
-    { "POST", "/v1/messages/count_tokens", count_tokens_handle, false, messages_error,
-      "how many tokens its prompt has", &count_tokens_body },
-    { "POST", "/v1/embeddings", embeddings_handle, false, NULL,
-      "texts as vectors", &embeddings_body },
-    { "POST", "/v1/rerank", rerank_handle, false, NULL,
-      "documents by how well they meet a query", &rerank_body },
-    { "POST", "/apply-template", apply_template_handle, false, NULL,
-      "a conversation as a prompt", &chat_body },
-    { "POST", "/tokenize", tokenize_handle, false, NULL,
-      "a text as tokens", &tokenize_body },
-    { "POST", "/detokenize", detokenize_handle, false, NULL,
-      "tokens as a text", &detokenize_body },
-    { "GET", "/tokenizer_info", tokenizer_info_handle, false, NULL,
-      "the special tokens", NULL },
-    { 0 },
-};
-
 /* HEAD is GET without the body, which libmicrohttpd leaves out. */
 static bool same_method(const char *route, const char *method)
 {
@@ -239,7 +123,7 @@ static bool same_path(const Route *r, const char *url, const char **rest)
 static bool find_route(Exchange *x, const char *url)
 {
     const Route *other = NULL;
-    for (const Route *r = routes; r->path; r++)
+    for (const Route *r = x->server->routes; r->path; r++)
         if (same_path(r, url, &x->rest)) {
             other    = r;
             x->error = r->error;
@@ -453,12 +337,6 @@ static void set_busy(Exchange *x, bool busy)
     pthread_mutex_unlock(&x->server->lock);
 }
 
-bool hung_up(int fd)
-{
-    struct pollfd watched = { .fd = fd, .events = POLLRDHUP };
-    return poll(&watched, 1, 0) > 0 && watched.revents;
-}
-
 /* libmicrohttpd 0.9.75 misses an end that came with the last bytes of half a request. A whole one
  * that it has not read yet may end like that too, so a second passes first. */
 void http_sweep(Server *s)
@@ -570,12 +448,6 @@ static void on_completed(void *user, struct MHD_Connection *c, void **slot,
     s->n_exchanges--;
     pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
-}
-
-void exchange_answer(Exchange *x)
-{
-    if (x->route->handle(x) && !x->status && !x->job)
-        x->status = MHD_HTTP_OK;
 }
 
 /* The request is here. */

@@ -133,8 +133,8 @@ static void operation_json(TextOut *o, const Server *s, const Route *r)
 static void paths_json(TextOut *o, const Server *s)
 {
     text_out(o, ", \"paths\": {");
-    for (const Route *r = routes; r->path; r++) {
-        text_out(o, r == routes ? "" : ", ");
+    for (const Route *r = s->routes; r->path; r++) {
+        text_out(o, r == s->routes ? "" : ", ");
         json_out_string(o, r->path, strlen(r->path));
         text_out(o, ": {");
         operation_json(o, s, r);

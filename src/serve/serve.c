@@ -61,6 +61,48 @@ static void signals_end(Signals *g)
     pthread_join(g->thread, NULL);
 }
 
+/* ---- Routes ---------------------------------------------------------------------------------- */
+
+const Route routes[] = {
+    { "GET", "/", page_handle, true, NULL,
+      "a page to talk with the model", NULL },
+    { "GET", "/health", health_handle, true, NULL,
+      "is the server there?", NULL },
+    { "GET", "/metrics", metrics_handle, false, NULL,
+      "numbers for Prometheus", NULL },
+    { "GET", "/props", props_handle, false, NULL,
+      "context and places, in llama-server's form", NULL },
+    { "GET", "/openapi.json", openapi_handle, false, NULL,
+      "this description", NULL },
+    { "GET", "/v1/models", models_handle, false, NULL,
+      "a list of the model", NULL },
+    { "GET", "/v1/models/{model}", model_handle, false, NULL,
+      "the model", NULL },
+    { "POST", "/v1/completions", completions_handle, false, NULL,
+      "texts that go on from prompts", &completions_body },
+    { "POST", "/v1/chat/completions", chat_handle, false, NULL,
+      "answers in a conversation", &chat_body },
+    { "POST", "/v1/responses", responses_handle, false, NULL,
+      "the same as items", &responses_body },
+    { "POST", "/v1/messages", messages_handle, false, messages_error,
+      "the same in Anthropic's form", &messages_body },
+    { "POST", "/v1/messages/count_tokens", count_tokens_handle, false, messages_error,
+      "how many tokens its prompt has", &count_tokens_body },
+    { "POST", "/v1/embeddings", embeddings_handle, false, NULL,
+      "texts as vectors", &embeddings_body },
+    { "POST", "/v1/rerank", rerank_handle, false, NULL,
+      "documents by how well they meet a query", &rerank_body },
+    { "POST", "/apply-template", apply_template_handle, false, NULL,
+      "a conversation as a prompt", &chat_body },
+    { "POST", "/tokenize", tokenize_handle, false, NULL,
+      "a text as tokens", &tokenize_body },
+    { "POST", "/detokenize", detokenize_handle, false, NULL,
+      "tokens as a text", &detokenize_body },
+    { "GET", "/tokenizer_info", tokenizer_info_handle, false, NULL,
+      "the special tokens", NULL },
+    { 0 },
+};
+
 /* ---- Its life -------------------------------------------------------------------------------- */
 
 /* What is computed is sent, as far as clients take it. */
@@ -101,10 +143,11 @@ static bool run(Server *s, tblock_error *err)
 
 void server_open(Server *s, const ServeOptions *o)
 {
-    *s = (Server){ .o    = o,
-                   .lock = PTHREAD_MUTEX_INITIALIZER,
-                   .come = PTHREAD_COND_INITIALIZER,
-                   .work = PTHREAD_COND_INITIALIZER };
+    *s = (Server){ .o      = o,
+                   .routes = routes,
+                   .lock   = PTHREAD_MUTEX_INITIALIZER,
+                   .come   = PTHREAD_COND_INITIALIZER,
+                   .work   = PTHREAD_COND_INITIALIZER };
     tblock_model_describe(o->model, &s->info);
     tblock_context_describe(o->context, &s->computing);
     s->chat = talk_chat(s, NULL, NULL); /* without one, each request says why */

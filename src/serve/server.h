@@ -22,6 +22,7 @@ typedef struct Exchange Exchange;
 typedef struct Job      Job;
 typedef struct Connection Connection;
 typedef struct Body     Body;
+typedef struct Route    Route;
 
 enum {
     REQUEST_ID = 24, NONCE = 33, MOST_TOP = 20, MOST_CHOICES = 128, READERS = 2
@@ -67,6 +68,7 @@ void log_text(TextOut *o, const char *text, size_t n);
 
 struct Server {
     const ServeOptions *o;
+    const Route        *routes;    /* a row without a path ends them */
     tblock_model_info   info;
     tblock_context_info computing;
     tblock_chat        *chat;      /* of requests that add nothing to the template; NULL: none */
@@ -96,21 +98,21 @@ struct Server {
 void server_open(Server *s, const ServeOptions *o);
 void server_close(Server *s);
 
-/* ---- Exchanges: a request and its answer (http.c) -------------------------------------------- */
+/* ---- Exchanges: a request and its answer (exchange.c) ---------------------------------------- */
 
 /* How a path says what is wrong. param: the parameter, or NULL. */
 typedef void ErrorForm(TextOut *o, const char *request_id, int status, const char *param,
                        const char *message);
 
-typedef struct Route {
+struct Route {
     const char *method, *path;   /* the last part of a path may be a name in braces: any text */
     bool (*handle)(Exchange *x); /* false: refused, and the answer says why */
     bool        open;            /* needs no key */
     ErrorForm  *error;           /* NULL: OpenAI's form */
     const char *help;
     const Body *body;            /* of a POST */
-} Route;
-extern const Route routes[];
+};
+extern const Route routes[]; /* serve.c */
 
 struct Exchange {
     Server                *server;
@@ -151,14 +153,20 @@ void exchange_answer(Exchange *x);
  * reader of JSON can hold. */
 void     random_id(char *out, size_t n);
 uint64_t random_seed(void);
+/* Has the client closed this connection, or the half that it writes? */
+bool hung_up(int fd);
+
+/* "key": text, behind a comma unless an object begins here. */
+void member_json(TextOut *o, const char *key, const char *text, size_t n);
+void number_json(TextOut *o, double x); /* NaN: null */
+
+/* ---- Connections (http.c, listen.c) ---------------------------------------------------------- */
 
 /* What --host and --port name; freeaddrinfo frees it. */
 struct addrinfo;
 bool address_find(const char *host, int port, struct addrinfo **out, tblock_error *err);
 bool http_start(Server *s, int listening, tblock_error *err);
 void http_stop(Server *s);
-/* Has the client closed this connection, or the half that it writes? */
-bool hung_up(int fd);
 /* Hang up on who takes too long to ask, or went without asking. With the lock held; cheap when
  * called often. */
 void http_sweep(Server *s);
@@ -364,13 +372,10 @@ bool     draw_receipts(Exchange *x, const Settings *s, const tblock_chat *chat, 
  * here. */
 void head_json(Job *j, const char *object);
 void usage_json(Job *j);
-void number_json(TextOut *o, double x); /* NaN: null */
 /* The receipt of a choice that has ended, behind a comma; nothing if none was asked for. */
 void receipt_json(const Choice *c);
 void drawn_ids_json(const Choice *c, size_t first, size_t n);
 void end_stream(Job *j, const char *object);
-/* "key": text, behind a comma unless an object begins here. */
-void member_json(TextOut *o, const char *key, const char *text, size_t n);
 
 /* ---- Conversations (talk.c) ------------------------------------------------------------------ */
 

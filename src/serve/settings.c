@@ -249,12 +249,6 @@ bool draw_receipts(Exchange *x, const Settings *r, const tblock_chat *chat, Job 
 
 /* ---- What every answer has ------------------------------------------------------------------- */
 
-void member_json(TextOut *o, const char *key, const char *text, size_t n)
-{
-    text_out(o, "%s\"%s\": ", o->n && o->text[o->n - 1] != '{' ? ", " : "", key);
-    json_out_string(o, text, n);
-}
-
 void usage_json(Job *j)
 {
     size_t prompt = 0, cached = 0, drawn = 0;
@@ -268,14 +262,6 @@ void usage_json(Job *j)
              "\"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": "
              "%zu, \"prompt_tokens_details\": {\"cached_tokens\": %zu}}",
              prompt, drawn, prompt + drawn, cached);
-}
-
-void number_json(TextOut *o, double x)
-{
-    if (isnan(x))
-        text_out(o, "null");
-    else
-        json_out_double(o, x);
 }
 
 void head_json(Job *j, const char *object)

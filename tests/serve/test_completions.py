@@ -261,7 +261,7 @@ def examples_of_the_page_work():
 
 def paths_and_parameters_are_documented():
     page = (ROOT / "docs/serve.md").read_text()
-    routes = re.findall(r'\{ "(?:GET|POST)", +"(/[^"]*)"', (ROOT / "src/serve/http.c").read_text())
+    routes = re.findall(r'\{ "(?:GET|POST)", +"(/[^"]*)"', (ROOT / "src/serve/serve.c").read_text())
     fields = [f for file in (ROOT / "src/serve").glob("*.c") for f in re.findall(r'\{ "(\w+)", +FIELD_', file.read_text())]
     missing = [x for x in routes if "`%s`" % x not in page and " %s`" % x not in page] + [x for x in fields if x not in page]
     assert len(routes) > 5 and len(fields) > 15 and not missing, missing

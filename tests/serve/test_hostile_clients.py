@@ -291,7 +291,7 @@ PATHS = {"/v1/completions": {"prompt": "A", "max_tokens": 1}, "/v1/chat/completi
 def every_value_of_every_field_has_a_clear_answer():
     """Fields are those of the tables in the sources; which of them a path knows, it says itself."""
     names = sorted({name for f in (ROOT / "src/serve").glob("*.c") for name in re.findall(r'\{ "(\w+)",\s*FIELD_', f.read_text())})
-    known = set(re.findall(r'\{ "POST", *"([^"]+)"', (ROOT / "src/serve/http.c").read_text()))
+    known = set(re.findall(r'\{ "POST", *"([^"]+)"', (ROOT / "src/serve/serve.c").read_text()))
     assert len(names) > 40 and known <= set(PATHS), (names, known)
     with Server("--chat-format", "alpaca") as s:
         c, n = s.connect(), 0

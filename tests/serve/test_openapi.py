@@ -31,7 +31,7 @@ def bodies(described):
 
 
 def it_has_the_form_and_every_path():
-    source = (ROOT / "src/serve/http.c").read_text()
+    source = (ROOT / "src/serve/serve.c").read_text()
     routes = re.findall(r'\{ "(GET|POST)", +"(/[^"]*)"', source)
     with Server() as s:
         d = read(s)
