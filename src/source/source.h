@@ -92,17 +92,11 @@ bool source_open(Source *s, const char *path, Error *err);
 bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err);
 void source_close(Source *s);     /* a zeroed Source is accepted */
 
-/* Fails (INPUT) if the source has only a tokenizer. */
-bool source_need_weights(const Source *s, Error *err);
-
 /* What the path is called: "GGUF" ... */
 const char *source_kind_name(SourceKind k);
 
 SourceHash *source_hash_new(void);
 void        source_hash_free(SourceHash *h);
-
-/* Room for n files in s->files, which are closed with the source. NULL: out of memory (err). */
-TensorFile *source_files(Source *s, int n, Error *err);
 
 /* Fails (USAGE, with both names) if output is one of the source's files, so that no command
  * overwrites its own input. */
@@ -114,6 +108,14 @@ bool source_path_apart(const char *path, const char *output, Error *err);
 /* Holds (file_hold) what a model, a tokenizer or an adapter at `path` is read from: the file and
  * what belongs to one beside it, or the folder's files and those of its folders. */
 bool source_hold(const char *path, Error *err);
+
+/* ---- source_parts.c -------------------------------------------------------------------------- */
+
+/* Fails (INPUT) if the source has only a tokenizer. */
+bool source_need_weights(const Source *s, Error *err);
+
+/* Room for n files in s->files, which are closed with the source. NULL: out of memory (err). */
+TensorFile *source_files(Source *s, int n, Error *err);
 
 /* Called by a reader once s->stored.config is set and checked: makes its JSON, and room for all
  * tensors and their rows. */
