@@ -44,11 +44,10 @@ bool path_there(const char *place, const char *name, char out[PATH_BYTES]);
 typedef enum FileHold { HOLD_PLACE, HOLD_FILE, HOLD_TEXT } FileHold;
 
 /* Holds what is at this path until the process ends. That nothing is there, or cannot be opened, is
- * remembered too: whoever reads it is told. Fails without memory. Call these two while there is one
- * thread, and file_hold_system before a sandbox: it remembers what /proc and /sys say of processors
- * and memory. */
+ * remembered too: whoever reads it is told. Fails without memory. While file_hold_system is on,
+ * file_of_system remembers all that it reads. Call these two while there is one thread. */
 bool  file_hold(const char *path, FileHold how, Error *err);
-void  file_hold_system(void);
+void  file_hold_system(bool on);
 
 /* open (for reading), stat, "does lstat find it?" and fopen for reading of a file of /proc or /sys:
  * of what is held if it is, else by the system. Descriptors begin at byte 0. */

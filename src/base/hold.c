@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/memory.h"
-#include "base/threads.h"
 
 typedef struct Held {
     struct Held *next;
@@ -126,11 +125,4 @@ FILE *file_of_system(const char *path)
              : fopen(path, "re");
 }
 
-/* All that reads them does so once. */
-void file_hold_system(void)
-{
-    holds_system = true;
-    affinity_free(affinity_new());
-    (void)threads_default(), (void)cpu_count_nodes(""), (void)memory_available();
-    holds_system = false;
-}
+void file_hold_system(bool on) { holds_system = on; }

@@ -13,7 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "base/cpu.h"
+#include "base/file.h"
 #include "base/fp_env.h"
+#include "base/memory.h"
 #include "base/progress.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -323,4 +325,13 @@ int threads_default(void)
 {
     int n = affinity_count(), quota = cpu_count_quota("");
     return quota && quota < n ? quota : n;
+}
+
+/* All that reads them does so once. */
+void threads_hold_system(void)
+{
+    file_hold_system(true);
+    affinity_free(affinity_new());
+    (void)threads_default(), (void)cpu_count_nodes(""), (void)memory_available();
+    file_hold_system(false);
 }

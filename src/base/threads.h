@@ -63,6 +63,8 @@ void affinity_leave(Affinity *a);
 /* One for each physical core that this process may run on (affinity mask and cgroup CPU quota
  * count), at least 1. */
 int threads_default(void);
+/* Holds what /proc and /sys say of processors and memory (file_hold_system): before a sandbox. */
+void threads_hold_system(void);
 
 typedef struct Team {
     int             thread, n_threads; /* this member (0: the caller), and the team's size */

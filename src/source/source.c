@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/threads.h"
 #include "source/hf.h"
 
 const char *source_kind_name(SourceKind k)
@@ -194,7 +195,7 @@ bool source_hold(const char *path, Error *err)
     const char *slash = strrchr(path, '/');
     snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 1,
              slash ? path : ".");
-    file_hold_system();
+    threads_hold_system();
     return file_hold(path, HOLD_FILE, err) && file_hold(folder, HOLD_PLACE, err)
         && each_part(path, hold_part, path, err);
 }
