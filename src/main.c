@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const Command *const commands[] = {
+const Command *const all_commands[] = {
     &cmd_run,
     &cmd_chat,
     &cmd_serve,
@@ -37,27 +37,6 @@ const Command *const commands[] = {
     &cmd_help,
     NULL
 };
-
-const Command *command_find(const char *name, tblock_error *err)
-{
-    Nearest near = { name, 0, 0 };
-    for (const Command *const *c = commands; *c; c++) {
-        if (strcmp((*c)->syntax.command, name) == 0)
-            return *c;
-        nearest_offer(&near, (*c)->syntax.command);
-    }
-    nearest_offer(&near, "--version");
-    const char *meant = nearest_answer(&near);
-    if (strpbrk(name, "./"))
-        fail(err, TBLOCK_USAGE,
-             "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
-             name);
-    else if (meant)
-        fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
-    else
-        fail(err, TBLOCK_USAGE, "unknown command '%s'; tblock help lists the commands", name);
-    return NULL;
-}
 
 static bool print_version(void)
 {
@@ -170,6 +149,7 @@ int main(int argc, char **argv)
     tblock_error err = { 0 }, output_err = { 0 };
 
     keep_standard_files();
+    commands = all_commands;
     help_program(argc > 0 ? argv[0] : NULL);
     fault_catch();
     bool good = run_program(argc, argv, &err);

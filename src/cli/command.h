@@ -103,7 +103,9 @@ extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_
     cmd_embed, cmd_rerank, cmd_eval, cmd_attn, cmd_train, cmd_grad, cmd_block, cmd_quantize,
     cmd_convert, cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
 
-extern const Command *const commands[]; /* in the order of the help; ends with NULL */
+extern const Command *const all_commands[]; /* in the order of the help; ends with NULL */
+extern const Command *const *commands;      /* these, once main has begun: help.c, which some of them
+                                             * need, would need them all */
 
 /* Finds a command by name. NULL: err is filled and names the most similar one. */
 const Command *command_find(const char *name, tblock_error *err);
@@ -191,6 +193,10 @@ int  output_columns(void); /* $COLUMNS, or those of the terminal; elsewhere 80 *
 /* ---- input.c --------------------------------------------------------------------------------- */
 
 /* Text from files and standard input. */
+
+/* Like open(2), for this process only. For a name such as /dev/stdout or /dev/fd/3, duplicates
+ * the open descriptor. -1: see errno. */
+int open_or_take(const char *path, int flags);
 
 enum {
     INPUT_MB     = 1000000,         /* a MB in messages */
@@ -569,10 +575,6 @@ typedef struct Guarded {
     int         target;
     char        name[32];
 } Guarded;
-
-/* Like open(2), for this process only. For a name such as /dev/stdout or /dev/fd/3, duplicates
- * the open descriptor. -1: see errno. */
-int open_or_take(const char *path, int flags);
 
 /* Before the sandbox, for what is read in it under its own name: the model, its adapters and the
  * model that guesses (NULL: none) with all their files; n other inputs (NULL: none), where a FIFO

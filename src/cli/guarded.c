@@ -2,7 +2,6 @@
  * of it. */
 #include "command.h"
 
-
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -28,14 +27,6 @@ static bool failed(Guarded *g, int status, const char *what, int error, tblock_e
 static bool cannot_write(Guarded *g, int error, tblock_error *err)
 {
     return failed(g, TBLOCK_SYSTEM, "cannot write", error, err);
-}
-
-int open_or_take(const char *path, int flags)
-{
-    int number = file_descriptor(path);
-    return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
-        : flags == O_RDONLY ? file_open(path, 0)
-                            : open(path, flags | O_CLOEXEC | O_NOCTTY);
 }
 
 /* ---- Names that are read inside -------------------------------------------------------------- */

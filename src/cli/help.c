@@ -1,4 +1,5 @@
-/* cli/help.c: prints help from the option tables, wrapped to the width of the terminal. */
+/* cli/help.c: prints help from the option tables, wrapped to the width of the terminal, and finds
+ * a command by its name. */
 #include "help.h"
 
 #include "command.h"
@@ -16,6 +17,8 @@ enum {
     LEAST_WIDTH = 60,
     MOST_WIDTH = 100
 };
+
+const Command *const *commands;
 
 const char help_summary[] = "run Llama-style models on a CPU, with the same bits everywhere";
 
@@ -252,4 +255,25 @@ void help_overview(void)
     print_examples("To get started", first_steps);
     print_facts("Exit status", help_statuses);
     print_facts("Environment", help_environment);
+}
+
+const Command *command_find(const char *name, tblock_error *err)
+{
+    Nearest near = { name, 0, 0 };
+    for (const Command *const *c = commands; *c; c++) {
+        if (strcmp((*c)->syntax.command, name) == 0)
+            return *c;
+        nearest_offer(&near, (*c)->syntax.command);
+    }
+    nearest_offer(&near, "--version");
+    const char *meant = nearest_answer(&near);
+    if (strpbrk(name, "./"))
+        fail(err, TBLOCK_USAGE,
+             "unknown command '%s'; a file comes after the command, as in tblock info %s", name,
+             name);
+    else if (meant)
+        fail(err, TBLOCK_USAGE, "unknown command '%s'; did you mean %s?", name, meant);
+    else
+        fail(err, TBLOCK_USAGE, "unknown command '%s'; tblock help lists the commands", name);
+    return NULL;
 }

@@ -12,6 +12,14 @@
 
 enum { PIECE = 1 << 13 }; /* on the stack, which may be small */
 
+int open_or_take(const char *path, int flags)
+{
+    int number = file_descriptor(path);
+    return number >= 0 ? fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)
+        : flags == O_RDONLY ? file_open(path, 0)
+                            : open(path, flags | O_CLOEXEC | O_NOCTTY);
+}
+
 static int open_file(const char *path, tblock_error *err)
 {
     if (strcmp(path, "-") == 0)

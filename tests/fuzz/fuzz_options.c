@@ -43,6 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     for (size_t at = 0; at <= n && argc < MOST_WORDS; at += strlen(text + at) + 1)
         argv[argc++] = text + at;
     argv[argc] = NULL;
+    commands = all_commands;
     const Command *command = command_find(argv[0], &e);
     said(command != NULL, &e);
     if (command)
