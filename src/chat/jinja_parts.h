@@ -2,7 +2,10 @@
  *
  * One JinjaRun is one reading or one rendering. All memory of it lies in its arena and is freed at
  * once, so an error may leave from any depth: jinja_fail jumps to where the run began. Values are
- * never changed once made, except namespaces, cyclers, joiners, iterators and loops. */
+ * never changed once made, except namespaces, cyclers, joiners, iterators and loops.
+ *
+ * The files jinja_*.c need each other, because templates are recursive: an expression runs filters,
+ * tests and calls, and a call of a macro or of a loop runs expressions again. */
 #ifndef CHAT_JINJA_PARTS_H
 #define CHAT_JINJA_PARTS_H
 

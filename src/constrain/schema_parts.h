@@ -5,7 +5,10 @@
  * schemas give finitely many sets, and each set becomes one rule.
  *
  * Of a set, the numbers, strings and words are one regular expression each, where every keyword
- * has an exact complement. Its objects and arrays are a list of shapes: the set is their union. */
+ * has an exact complement. Its objects and arrays are a list of shapes: the set is their union.
+ *
+ * The files schema*.c need each other, because schemas are recursive: a set has shapes, whose
+ * members are sets, whose symbols are those of their shapes. */
 #ifndef CONSTRAIN_SCHEMA_PARTS_H
 #define CONSTRAIN_SCHEMA_PARTS_H
 

@@ -31,12 +31,12 @@ static void give_turn(const Run *r, bool ends)
     pthread_mutex_unlock(&r->turn->lock);
 }
 
-void run_half(Run *r)
+void run_half(Run *r, void (*pass)(Run *r))
 {
     if (r->team.thread == 0)
         take_turn(r);
     threads_barrier(r->team);
-    transformer(r);
+    pass(r);
     threads_barrier(r->team); /* what the others wrote is in the cache, too */
     if (r->team.thread == 0)
         give_turn(r, true);

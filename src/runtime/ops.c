@@ -2,7 +2,9 @@
  * forward.c. Attention and experts have files of their own. */
 #include "runtime/ops.h"
 
+#include <fenv.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -613,4 +615,20 @@ void head(Run *r, Act *xn)
     }
     if (r->ranks)
         gather_logits(r, stride);
+}
+
+/* The team's first member calls the observer. The others meet it before they next write x. */
+void observe(Run *r, const char *name, int l, Act *x)
+{
+    char   text[32];
+    fenv_t ours;
+    if (!r->observer || (r->observed && strcmp(r->observed, name) != 0))
+        return;
+    touch(r, reads(x, ANYWHERE));
+    if (r->team.thread != 0)
+        return;
+    snprintf(text, sizeof text, name, l);
+    fegetenv(&ours);
+    r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
+    fesetenv(&ours); /* the observer may have changed the rounding */
 }

@@ -183,7 +183,7 @@ void hidden(Run *r, Act *h, Act *in, const Layer *w);
 void experts(Run *r, Act *y, Act *in, int l);         /* experts.c: sum over a token's experts */
 void keep_states(Run *r, Act *xn);                    /* of the tokens that want theirs */
 void head(Run *r, Act *xn);                           /* logits of the tokens that want them */
-void observe(Run *r, const char *name, int l, Act *x); /* pass.c: shows x as printf(name, l) */
+void observe(Run *r, const char *name, int l, Act *x); /* shows x as printf(name, l) */
 
 /* ---- What they share ------------------------------------------------------------------------- */
 
@@ -321,7 +321,7 @@ void gather_act(Run *r, Act *a);         /* all rows, as a->spread says */
 /* Rank 0 gets the logits of the tokens that want them. */
 void gather_logits(Run *r, size_t stride);
 /* Runs the pass in this half's turns. */
-void run_half(Run *r);
+void run_half(Run *r, void (*pass)(Run *r));
 
 /* Rows of one head that a thread multiplies at once. */
 enum { HEAD_ROWS = 64 };

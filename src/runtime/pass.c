@@ -1,6 +1,5 @@
 /* runtime/pass.c: everything around forward.c: the object that a context keeps, its memory, the
  * team of threads that runs a pass, and observers. */
-#include <fenv.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -452,22 +451,6 @@ void forward_watch_attention(Forward *f, AttentionRow row, void *user)
     f->half[0].run.attention_user = user;
 }
 
-/* The team's first member calls the observer. The others meet it before they next write x. */
-void observe(Run *r, const char *name, int l, Act *x)
-{
-    char   text[32];
-    fenv_t ours;
-    if (!r->observer || (r->observed && strcmp(r->observed, name) != 0))
-        return;
-    touch(r, reads(x, ANYWHERE));
-    if (r->team.thread != 0)
-        return;
-    snprintf(text, sizeof text, name, l);
-    fegetenv(&ours);
-    r->observer(r->observer_user, text, r->first, r->n_tok, x->data, x->stride);
-    fesetenv(&ours); /* the observer may have changed the rounding */
-}
-
 void forward_profile(Forward *f, Profile *p) { f->profile = p; }
 
 /* ---- The team -------------------------------------------------------------------------------- */
@@ -491,7 +474,7 @@ static void run_member(Forward *f, const Half *h, Team team)
         r.lora_scratch += member * lora_scratch_bytes() / sizeof(float);
     place_own(&h->buffers, &r, h->buffers.thread_memory + (size_t)team.thread * r.thread_bytes);
     if (r.turn)
-        run_half(&r);
+        run_half(&r, transformer);
     else
         transformer(&r);
 }
