@@ -145,7 +145,6 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
 /* Parses "auto" (or NULL), "f32", "f16" or "q8"; fails with USAGE. auto: f32 for float weights,
  * f16 for quantized ones. */
 bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err);
-const char *kv_type_name(KvType t);
 
 /* lora_api.c. This process's part of loading one, as number `number`. If the model has one of this
  * number, another rank could not load it: it goes. */
@@ -168,6 +167,13 @@ bool model_check_apart(const tblock_model *m, const char *output, Error *err);
 bool model_check_hash(const tblock_model *m, Error *err);
 void model_free_loras(tblock_model *m, size_t from); /* those from this number on */
 void context_free_loras(tblock_context *c);
+
+/* Forget the tokens of a sequence from `length` on (kv_cache_rewind), on all ranks. */
+bool context_rewind(tblock_context *c, int32_t seq, int length);
+
+/* ---- run_facts.c ----------------------------------------------------------------------------- */
+
+/* What a file says of the run that it comes from. */
 
 typedef struct RunSettings {
     const char *math, *activations, *kv_type, *numerics, *loaded_as;
@@ -204,9 +210,6 @@ size_t run_fact_differs(char *out, size_t n_out, size_t at, const char *key, con
 bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, const RunSettings *s,
                   Error *err);
 
-/* Forget the tokens of a sequence from `length` on (kv_cache_rewind), on all ranks. */
-bool context_rewind(tblock_context *c, int32_t seq, int length);
-
 /* ---- ranks_api.c ----------------------------------------------------------------------------- */
 
 /* A model that ranks share. The program runs on rank 0, and whatever it does to such a model or its
@@ -227,6 +230,8 @@ void ranks_dismiss(Ranks *r);
 tblock_model *model_open(const char *path, const tblock_open_options *opt, Ranks *ranks,
                          Error *err);
 
+/* ---- ranks_orders.c -------------------------------------------------------------------------- */
+
 /* What rank 0 calls; on other ranks, and without ranks, they do nothing and return true. Until
  * ranks_done all ranks compute these items, or exchange the tiles of a state. */
 bool ranks_order_context(tblock_context *c, const tblock_context_options *opt,
@@ -235,12 +240,17 @@ bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t
 bool ranks_order_save(const tblock_context *c, int32_t seq, Error *err);
 bool ranks_order_tiles(const tblock_context *c, int32_t seq, Error *err);
 bool ranks_done(const tblock_context *c, Error *err);
-/* All ranks make room for a state (state_start). If one cannot, the sequence is empty. */
+/* All ranks make room for a state (start: state_start). If one cannot, the caller empties it. */
+typedef bool StateStart(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n, int first,
+                        Error *err);
 bool ranks_order_start(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n, int first,
-                       Error *err);
+                       StateStart *start, Error *err);
 void ranks_order_rewind(tblock_context *c, int32_t seq, int length);
 void ranks_order_copy(tblock_context *c, int32_t from, int32_t to, int32_t n, bool done);
-bool ranks_order_lora(tblock_model *m, const char *path, Error *err);
+/* load: lora_load_here. The caller frees what some of them have loaded. */
+bool ranks_order_lora(tblock_model *m, const char *path,
+                      bool (*load)(tblock_model *m, const char *path, size_t number, Error *err),
+                      Error *err);
 /* For model_check_hash: each rank hashes all data of its own copy, which must be the same on all;
  * the error names the rank and its machine. */
 bool ranks_check_hash(const tblock_model *m, Error *err);
@@ -258,8 +268,7 @@ bool ranks_refuse(const tblock_model *m, const char *what, Error *err);
  * the others. Tiles are put into a file whole; state_start makes sequence seq one of these tokens,
  * whose tiles state_take_tiles then fills. first: as in kv_cache_start. */
 bool state_put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, Error *err);
-bool state_start(tblock_context *c, int32_t seq, const int32_t *tokens, size_t n, int first,
-                 Error *err);
+StateStart state_start;
 bool state_take_tiles(tblock_context *c, int seq, const KvMapped *layer, Error *err);
 
 /* ---- chat ------------------------------------------------------------------------------------ */

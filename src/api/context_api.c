@@ -17,12 +17,6 @@
 
 enum { MAX_SEQS = 1 << 16, MAX_BATCH = 1 << 16, MAX_THREADS = 1024 };
 
-static const char *const kv_names[KV_COUNT] = {
-    [KV_F32] = "f32", [KV_F16] = "f16", [KV_Q8] = "q8"
-};
-
-const char *kv_type_name(KvType t) { return kv_names[t]; }
-
 bool check_tokens(const char *what, const int32_t *id, size_t n, int vocab, Error *err)
 {
     for (size_t i = 0; i < n; i++)
@@ -49,7 +43,7 @@ bool kv_type_parse(const char *name, bool quantized, KvType *out, Error *err)
     if (is_auto(name))
         return true;
     for (int t = 0; t < KV_COUNT; t++)
-        if (strcmp(name, kv_names[t]) == 0) {
+        if (strcmp(name, kv_type_name((KvType)t)) == 0) {
             *out = (KvType)t;
             return true;
         }
@@ -524,16 +518,6 @@ void tblock_observe(tblock_context *c, tblock_observer fn, void *user)
     c->observer      = fn;
     c->observer_user = user;
     c->only_last     = false;
-}
-
-RunSettings run_settings(const tblock_context *c, const char *loaded_as)
-{
-    RunSettings s = { math_name(c->numerics.math), c->activations, kv_type_name(c->kv.shape.type),
-                      numerics_version(c->numerics, &c->model->weights),
-                      loaded_as, "" };
-    if (c->rope_length)
-        snprintf(s.rope_length, sizeof s.rope_length, "%d", c->rope_length);
-    return s;
 }
 
 bool tblock_profile(tblock_context *c, bool on, tblock_error *err)

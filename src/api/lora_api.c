@@ -47,7 +47,10 @@ bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_err
 {
     NEED(false, err, m, path, number);
     const size_t n  = m->n_lora;
-    const bool   ok = m->ranks ? ranks_order_lora(m, path, err) : lora_load_here(m, path, n, err);
+    const bool   ok = m->ranks ? ranks_order_lora(m, path, lora_load_here, err)
+                               : lora_load_here(m, path, n, err);
+    if (!ok)
+        model_free_loras(m, n);
     *number = ok ? (int)n : -1;
     return ok;
 }

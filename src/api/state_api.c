@@ -46,18 +46,6 @@ bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_toke
 
 /* ---- What a state belongs to ----------------------------------------------------------------- */
 
-bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err)
-{
-    enum { LAYOUT = 8 }; /* behind what changes bits of any model */
-    b->settings = run_settings(c, loaded_as);
-    if (!run_facts(c->model, &b->settings, b->fact, err)
-        || !source_layout_hash(&c->model->source, b->layout, err))
-        return false;
-    memmove(b->fact + LAYOUT + 1, b->fact + LAYOUT, (RUN_FACTS - LAYOUT) * sizeof *b->fact);
-    b->fact[LAYOUT] = (RunFact){"model_layout", b->layout};
-    return true;
-}
-
 /* Fails at the first fact in which the file's run differs. Does not print long values (the
  * config). */
 static bool check_binding(const TensorFile *f, const RunBinding *b, Error *err)
@@ -435,9 +423,8 @@ static bool hand_out_layers(tblock_context *c, int seq, const int32_t *tokens, i
     int first = 0;
     for (int l = 0; l < c->kv.shape.n_layers; l++)
         first = layer[l].first > first ? layer[l].first : first;
-    if (!ranks_order_start(c, seq, tokens, (size_t)n_tok, first, err))
-        return false;
-    bool ok = state_take_tiles(c, seq, layer, err);
+    bool ok = ranks_order_start(c, seq, tokens, (size_t)n_tok, first, state_start, err)
+        && state_take_tiles(c, seq, layer, err);
     if (!ok)
         context_rewind(c, seq, 0);
     return ok;

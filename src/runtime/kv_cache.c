@@ -9,12 +9,13 @@
 
 #include "base/memory.h"
 
-static const struct { size_t element, scale; } type_bytes[KV_COUNT] = {
-    [KV_F32] = {4, 0}, [KV_F16] = {2, 0}, [KV_Q8] = {1, 4},
+static const struct { const char *name; size_t element, scale; } types[KV_COUNT] = {
+    [KV_F32] = {"f32", 4, 0}, [KV_F16] = {"f16", 2, 0}, [KV_Q8] = {"q8", 1, 4},
 };
 
-size_t kv_element_bytes(KvType t) { return type_bytes[t].element; }
-size_t kv_scale_bytes(KvType t) { return type_bytes[t].scale; }
+const char *kv_type_name(KvType t) { return types[t].name; }
+size_t      kv_element_bytes(KvType t) { return types[t].element; }
+size_t      kv_scale_bytes(KvType t) { return types[t].scale; }
 
 static int v_stride(const KvShape *s) { return (int)round_up((size_t)s->head_dim, LANES); }
 

@@ -128,6 +128,7 @@ void kv_cache_tile_set(const KvCache *c, int seq, int layer, int tile, const voi
  * a position that would be needed again, or if a state would have to forget some of its tokens. */
 bool kv_cache_rewind(KvCache *c, int seq, int length);
 
+const char *kv_type_name(KvType t); /* "f32", "f16", "q8" */
 /* Bytes of an element, and of a scale (0 for float types). Each position of a head has one scale
  * for K, one for V. */
 size_t kv_element_bytes(KvType t);
