@@ -37,7 +37,7 @@ OPT_neon    = -O2
 OPT_static  = -O2
 # zig's -O2 takes the asserts out
 OPT_manylinux = -O2 -UNDEBUG
-# debug: a context that two threads use at once is noticed
+# debug: a context that two threads use at once is noticed, and an invariant that does not hold (base/sound.h)
 OPT_debug   = -O0 -DTBLOCK_DEBUG
 # asan: checks are calls, because the widest kernels take minutes to compile with the checks in line
 OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer \
@@ -45,7 +45,7 @@ OPT_asan    = -O1 -fsanitize=address -fno-omit-frame-pointer \
 OPT_ubsan   = -O1 -fsanitize=undefined -fno-sanitize-recover=all
 OPT_tsan    = -O1 -fsanitize=thread
 OPT_msan    = -O1 -fsanitize=memory -fno-omit-frame-pointer -fsanitize-ignorelist=tests/msan/uninstrumented.txt
-OPT_fuzz    = -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT_fuzz    = -O1 -DTBLOCK_DEBUG -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT_coverage = -O1 --coverage
 # for tests/exact/matrix.sh: gcc-O1, gcc-O3, clang-O1, clang-O3
 OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(patsubst clang%,%,$(config)))),$(error config=$(config): \
@@ -214,7 +214,9 @@ $(BUILD)/tests/fuzz/fuzz_options: $(BUILD)/tests/fuzz/program.o $(filter-out %/m
 $(BUILD)/tests/fuzz/fuzz_options: LIBS += $(EDIT_LIBS) $(HTTP_LIBS)
 $(addprefix $(BUILD)/tests/fuzz/fuzz_,serve http written): $(filter $(BUILD)/src/serve/%,$(OBJ))
 $(addprefix $(BUILD)/tests/fuzz/fuzz_,serve http written): LIBS += $(HTTP_LIBS)
-$(addprefix $(BUILD)/tests/fuzz/fuzz_,serve.o http.o written.o): CPPFLAGS += $(if $(HTTP_LIBS),-DHAVE_MICROHTTPD)
+$(BUILD)/tests/unit/test_scheduler: $(filter-out %/scheduler.o,$(filter $(BUILD)/src/serve/%,$(OBJ)))
+$(BUILD)/tests/unit/test_scheduler: LIBS += $(HTTP_LIBS)
+$(BUILD)/tests/unit/test_scheduler.o $(addprefix $(BUILD)/tests/fuzz/fuzz_,serve.o http.o written.o): CPPFLAGS += $(if $(HTTP_LIBS),-DHAVE_MICROHTTPD)
 ifeq ($(config),msan) # cJSON's memory begins as zeros, which counts as written
 $(TEST_BIN): $(BUILD)/tests/msan/json_memory.o
 endif

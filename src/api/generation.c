@@ -12,6 +12,7 @@
 
 #include "base/fp_env.h"
 #include "base/memory.h"
+#include "base/sound.h"
 #include "runtime/sampler.h"
 
 enum {
@@ -26,6 +27,14 @@ enum {
     DRAFT_WINDOW  = 65536
 };
 
+/* Between steps (generation_is_sound):
+ * - ids holds n_given, then as many as are n_known, then what was drawn here, n_ids in all. The
+ *   first n_held are computed. Where all that is known is computed and it goes on, only the last
+ *   one is not: a token is drawn as soon as there are logits for it.
+ * - From opening to closing it alone has sequence `seq`, which is taken. That holds the n_held
+ *   tokens, and perhaps a wrong draft behind them, which the next step takes back. Callers may take
+ *   away more (tblock_seq_rewind): then the next step fails, so this is not asserted.
+ * - It has no items in a batch. One that failed has its reason in `error`. */
 struct tblock_generation {
     tblock_context           *context;
     tblock_generation_options opt; /* its arrays and texts lie in memory */
@@ -58,6 +67,19 @@ struct tblock_generation {
     size_t                    n_likely, n_likely_right;
     size_t                    n_items, first_item; /* of the step that is under way */
 };
+
+bool generation_is_sound(const tblock_generation *g)
+{
+    const tblock_context *c     = g->context;
+    const bool            draws = g->end == TBLOCK_GOES_ON && g->n_held >= g->n_known;
+    return g->n_given >= 1 && g->n_given <= g->n_known && g->n_known <= g->n_ids
+        && g->n_ids <= g->cap_ids && g->n_ids <= (size_t)c->n_ctx && g->n_reused <= g->n_held
+        && g->n_held <= g->n_ids && (!draws || g->n_held + 1 == g->n_ids) && g->seq >= 0
+        && g->seq < c->n_seqs && c->seq_tokens[g->seq].taken && g->n_items == 0
+        && (g->end != TBLOCK_END_FAILED || g->error.status) && g->n_accepted <= g->n_proposed
+        && g->n_likely_right <= g->n_likely && g->draft_length <= DRAFT_MOST
+        && (!g->pool.sum || g->pool.first + g->pool.n <= g->pool.n_given);
+}
 
 /* ---- Options and sequences ------------------------------------------------------------------- */
 
@@ -384,6 +406,7 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
         tblock_generation_close(g);
         return NULL;
     }
+    ASSERT_SOUND(generation_is_sound(g));
     return g;
 }
 
@@ -811,6 +834,7 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
         if (ok)
             take_step(g[i]);
         g[i]->n_items = 0;
+        ASSERT_SOUND(generation_is_sound(g[i]));
     }
     return ok;
 }

@@ -17,6 +17,7 @@
 #include "base/fp_env.h"
 #include "base/memory.h"
 #include "base/progress.h"
+#include "base/sound.h"
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
@@ -166,6 +167,10 @@ void threads_share(Team team, int n, int *first, int *end)
 
 /* ---- The pool -------------------------------------------------------------------------------- */
 
+/* While no team is at work (threads_pool_is_sound): member 0 is whoever uses the pool, and members
+ * 1 .. n_made have threads, of process `pid`; so n_made < most. Each waits at its own gate `go` and
+ * writes nothing until that opens. All who arrived at the barrier have left it, and nobody's
+ * patience is longer or shorter than is allowed. */
 struct ThreadPool {
     Barrier  barrier;
     void   (*fn)(void *arg, Team team); /* the present team's task; NULL: end */
@@ -176,6 +181,19 @@ struct ThreadPool {
     Affinity *cores;             /* where threads are pinned; NULL: nowhere */
     TeamMember   member[];
 };
+
+bool threads_pool_is_sound(const ThreadPool *p)
+{
+    bool sound = p->n_made >= 0 && p->n_made < p->most && p->barrier.member == p->member
+        && atomic_load(&p->barrier.arrived) == 0;
+    for (int i = 0; sound && i < p->most; i++) {
+        const TeamMember *m = &p->member[i];
+        sound = m->pool == p && m->number == i && m->idle.spin_ns >= SPIN_LEAST
+            && m->idle.spin_ns <= SPIN_MOST && m->at_barrier.spin_ns >= SPIN_LEAST
+            && m->at_barrier.spin_ns <= SPIN_MOST;
+    }
+    return sound;
+}
 
 FP_ENV_WORK
 static void run_member(void (*fn)(void *arg, Team team), void *arg, Team team)
@@ -258,6 +276,7 @@ ThreadPool *threads_pool_new(int n_threads, bool pin)
         return NULL;
     reset(p, n);
     p->cores = pin && n > 1 ? affinity_new() : NULL;
+    ASSERT_SOUND(threads_pool_is_sound(p));
     return p;
 }
 
@@ -311,6 +330,7 @@ double threads_pool_run(ThreadPool *p, int n_threads, void (*fn)(void *arg, Team
     threads_barrier(team);
     if (p->cores)
         affinity_leave(p->cores);
+    ASSERT_SOUND(threads_pool_is_sound(p));
     return take_slept(p, n);
 }
 

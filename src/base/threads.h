@@ -79,6 +79,8 @@ typedef struct ThreadPool ThreadPool;
  * the kernel puts them. NULL if memory is out; threads_pool_run accepts that as a pool of one. */
 ThreadPool *threads_pool_new(int n_threads, bool pin);
 void        threads_pool_free(ThreadPool *p); /* accepts NULL */
+/* Does its invariant hold? For the thread that uses it, while no team is at work. */
+bool        threads_pool_is_sound(const ThreadPool *p);
 
 /* Calls fn(arg, team) once on each of up to n_threads threads, and returns when all are done.
  * Returns the total seconds that members slept at barriers, waiting for a late one: about a

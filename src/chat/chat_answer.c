@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/sound.h"
 #include "tokenizer/unicode.h"
 
 typedef enum State {
@@ -20,6 +21,14 @@ typedef enum State {
     CALL_AFTER,
 } State;
 
+/* Between calls, while there is memory (answer_is_sound):
+ * - What was read is gone from `in`, but for what may be told later: a held call from held_from on,
+ *   as it may be content; a call's arguments, or its name or id, in a JSON value. flag has a byte
+ *   for each of `in`. An incomplete character waits in tail, not in `in`.
+ * - A call is held until it is told, never both. Between calls neither is; a name is read while it
+ *   is held, arguments when it is told; in a JSON value each may be.
+ * - The texts of the parts lie in `out` in their order, each with a NUL. A part of a call names one
+ *   that was told. */
 struct Answer {
     const AnswerForm *f;
     const JsonNode   *tools;
@@ -220,6 +229,7 @@ static void no_call(Answer *a)
     else if (a->held && a->at > a->held_from)
         tell(a, ANSWER_CONTENT, a->in.text + a->held_from, a->at - a->held_from);
     a->held = a->told = a->skip = false;
+    a->args_from = a->args_to = a->value_at = SIZE_MAX;
     a->state = CONTENT;
 }
 
@@ -384,6 +394,7 @@ static bool json_call(Answer *a)
         }
         if (step == JSON_DONE) {
             a->at = i + 1;
+            a->args_from = a->args_to = a->value_at = SIZE_MAX;
             if (a->held)
                 no_call(a);
             else
@@ -931,13 +942,57 @@ static bool step(Answer *a)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+/* Where in `in` begins what is still wanted. */
+static size_t keep_from(const Answer *a)
+{
+    size_t keep = a->held && a->held_from < a->at ? a->held_from : a->at;
+    keep = a->args_from < keep ? a->args_from : keep;
+    return a->value_at < keep ? a->value_at : keep;
+}
+
+static bool parts_are_sound(const Answer *a)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < a->n_parts; i++) {
+        const AnswerPart *p    = &a->part[i];
+        const bool        call = p->kind != ANSWER_CONTENT && p->kind != ANSWER_REASONING;
+        if (p->text != a->out.text + at || (call ? p->call < 0 : p->call != -1)
+            || p->call >= a->n_calls)
+            return false;
+        at += p->n + 1;
+    }
+    return a->n_parts == 0 || at == a->out.n;
+}
+
+/* Are held and told what the state says? At the end, an open call is closed where it is. */
+static bool call_is_sound(const Answer *a)
+{
+    switch (a->state) {
+    case JSON_CALL: return !(a->held && a->told);
+    case JSON_BEGIN: case FIELD: case HEADER_REST: return a->ending || (a->held && !a->told);
+    case JSON_ARGS: case KEY: case VALUE_BEGIN: case VALUE: case VALUE_TRACKED:
+        return a->ending || (a->told && !a->held);
+    default: return !a->held && !a->told;
+    }
+}
+
+bool answer_is_sound(const Answer *a)
+{
+    const bool in_json = a->state == JSON_CALL;
+    return a->no_memory
+        || (a->at <= a->in.n && a->flag.n == a->in.n && keep_from(a) == 0
+            && (!a->held || a->held_from <= a->at)
+            && (a->args_from == SIZE_MAX || (in_json && a->args_from <= a->at))
+            && (a->value_at == SIZE_MAX || (in_json && a->value_at < a->at))
+            && a->n_tail < sizeof a->tail && partial_tail(a->tail, a->n_tail) == a->n_tail
+            && a->json.objects <= a->json.depth && call_is_sound(a) && parts_are_sound(a));
+}
+
 /* Drops what was read from the front of `in`. */
 static void compact(Answer *a)
 {
     size_t *const places[] = { &a->at, &a->held_from, &a->args_from, &a->args_to, &a->value_at };
-    size_t keep = a->held && a->held_from < a->at ? a->held_from : a->at;
-    keep = a->args_from < keep ? a->args_from : keep;
-    keep = a->value_at < keep ? a->value_at : keep;
+    size_t keep = keep_from(a);
     if (!keep || a->no_memory)
         return;
     memmove(a->in.text, a->in.text + keep, a->in.n - keep);
@@ -955,6 +1010,7 @@ static bool run(Answer *a, Error *err)
             ;
     compact(a);
     parts_done(a);
+    ASSERT_SOUND(answer_is_sound(a));
     return !a->no_memory || no_memory("answer", err);
 }
 

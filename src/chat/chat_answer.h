@@ -67,6 +67,8 @@ typedef struct Answer Answer; /* one answer, as it streams */
  * without saying whether they are strings. Both must outlive the answer. NULL: no memory. */
 Answer *answer_new(const AnswerForm *f, const JsonNode *tools, Error *err);
 void    answer_free(Answer *a); /* NULL is accepted */
+/* Does its invariant hold (chat_answer.c)? */
+bool    answer_is_sound(const Answer *a);
 
 /* The next n bytes of the answer; special: they are the text of one special token. What they told
  * is then in answer_parts. Bytes that may begin a marker are held back until that is known. Special

@@ -140,6 +140,8 @@ enum { STATE_DEAD = 0 };
 Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err);
 Constraint *constraint_of_expr(Grammar *g, Expr e, const char *what, Error *err); /* the same */
 void        constraint_free(Constraint *c); /* NULL is fine */
+/* Does its invariant hold (grammar_parts.h)? Takes time in proportion to its tables. */
+bool        constraint_is_sound(const Constraint *c);
 
 ConstraintState constraint_start(const Constraint *c);
 /* *state after these bytes: STATE_DEAD if no text that fits begins so. False: INPUT, the tables are

@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/sound.h"
 
 /* A row of `follows`: PLAIN, then pairs of the dot to go on from and what follows there;
  * MEMBER, a GROUP's number, and which of its rules; GROUP, for rules that begin with one
@@ -309,6 +310,32 @@ static ConstraintState closure_end(Constraint *c)
     return keep_state(c, c->may_end);
 }
 
+static bool state_is_sound(const Constraint *c, ConstraintState state)
+{
+    size_t          n, n_classes = (size_t)c->g->n_classes;
+    const uint32_t *row   = interned_row(&c->states, state, &n);
+    bool            sound = n % 3 == 1 && row[0] <= 1 && (state != STATE_DEAD || n == 1)
+        && state < c->cap_next;
+    for (size_t i = 1; sound && i < n; i += 3)
+        sound = row[i] < c->g->exprs.start.n && row[i + 1] < c->plan.dot.n
+            && (c->plan.dot.word[row[i + 1]] & 3) == DOT_EXPR && row[i + 2] < c->follows.start.n
+            && (i == 1 || triples_ascend(row + i - 3, row + i) < 0);
+    for (size_t i = 0; sound && i < n_classes; i++) {
+        const uint32_t next = c->next[state * n_classes + i];
+        sound = next == NOT_MADE || next < (state ? c->states.start.n : 1);
+    }
+    return sound;
+}
+
+bool constraint_is_sound(const Constraint *c)
+{
+    const ConstraintState start = c->names ? names_state(c->names, c->start) : c->start;
+    bool                  sound = start < c->states.start.n;
+    for (uint32_t i = 0; sound && i < c->states.start.n; i++)
+        sound = state_is_sound(c, i);
+    return sound || c->g->failed;
+}
+
 ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err)
 {
     size_t   n, n_classes = (size_t)c->g->n_classes;
@@ -335,6 +362,7 @@ ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned c
     for (unsigned i = 0; next != NOT_MADE && i < n_classes; i++)
         if (split_class(c->g, split, i) == split_class(c->g, split, class))
             c->next[state * n_classes + i] = next;
+    ASSERT_SOUND(next == NOT_MADE || (state_is_sound(c, state) && state_is_sound(c, next)));
     return next;
 }
 
@@ -358,6 +386,7 @@ ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t 
         c->g->failed ? NOT_MADE : keep_state(c, state_may_end(c, state));
     if (clamped == NOT_MADE)
         grammar_failed(c->g, err);
+    ASSERT_SOUND(clamped == NOT_MADE || state_is_sound(c, clamped));
     return clamped;
 }
 
@@ -402,8 +431,10 @@ Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
     if (grammar_plan_make(&c->plan, g, start)) {
         expr_classes(g);
         g->most_exprs = EXPRS_RUN;
-        if (begin(c) && (!g->names_once || names_begin(c)))
+        if (begin(c) && (!g->names_once || names_begin(c))) {
+            ASSERT_SOUND(constraint_is_sound(c));
             return c;
+        }
     }
     Error why = { 0 };
     grammar_failed(g, &why);

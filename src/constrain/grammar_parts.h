@@ -153,6 +153,13 @@ typedef struct Names Names; /* names.c */
  * and what follows where the dot's rule ends. */
 typedef struct Item { uint32_t expr, dot, follow; } Item;
 
+/* Unless the grammar has failed, as where a table is full (constraint_is_sound):
+ * - State 0 is the dead one, which has no items and leads nowhere; row 0 of follows is the end of
+ *   the text. States and rows are never changed or taken away, so their numbers stay good.
+ * - The items of a state ascend. Each stands before an expression (not a rule, not the end), and
+ *   its follow is a row that is there. A row refers to rows before it (not asserted).
+ * - next has room for every state, and leads to states that are there.
+ * - start is a state; where names are kept, a row of names (names.c) that has one. */
 struct Constraint {
     Grammar   *g;
     Plan       plan;

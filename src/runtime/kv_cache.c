@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/sound.h"
 
 static const struct { const char *name; size_t element, scale; } types[KV_COUNT] = {
     [KV_F32] = {"f32", 4, 0}, [KV_F16] = {"f16", 2, 0}, [KV_Q8] = {"q8", 1, 4},
@@ -92,6 +93,56 @@ size_t kv_cache_plan_bytes(const KvShape *s, int n_tok, int n_batch)
         length      += n_new;
     }
     return most * (size_t)s->kv_heads * head_bytes(s) + state_bytes(s);
+}
+
+/* Is number i in layer l of a sequence a tile of as many users as it says? *n: of tiles that are
+ * not mapped, and of those that are; the first of its users counts it. */
+static bool tile_is_sound(const KvCache *c, int seq, int l, int i, size_t n[2])
+{
+    const KvTile *tile = c->seq[seq].layer[l].tile[i];
+    int           users = 0, first = c->n_seqs;
+    for (int s = c->n_seqs - 1; tile && s >= 0; s--)
+        if (i < c->seq[s].layer[l].n && c->seq[s].layer[l].tile[i] == tile) {
+            users++;
+            first = s;
+        }
+    if (!tile || tile->users != users)
+        return false;
+    n[tile->map != NULL] += first == seq;
+    return true;
+}
+
+static bool layer_is_sound(const KvCache *c, int seq, int l, size_t n[2])
+{
+    const KvTiles *t      = &c->seq[seq].layer[l];
+    const int      length = c->seq[seq].length;
+    if (is_state(&c->shape, l))
+        return t->state && t->n == 0;
+    bool sound = !t->state && t->first >= 0 && t->first <= t->n && t->n <= t->cap
+        && tiles_for(length) <= t->n
+        && (length == 0 || t->first * KV_TILE <= oldest_seen(&c->shape, l, length));
+    for (int i = 0; sound && i < t->n; i++)
+        sound = i < t->first ? !t->tile[i] : tile_is_sound(c, seq, l, i, n);
+    return sound;
+}
+
+bool kv_cache_is_sound(const KvCache *c)
+{
+    size_t n[2] = { 0 }, used = 0;
+    for (int s = 0; s < c->n_seqs; s++)
+        for (int l = 0; l < c->shape.n_layers; l++)
+            if (!layer_is_sound(c, s, l, n))
+                return false;
+    for (const KvTile *t = c->spare; t; t = t->next) /* or round and round */
+        if (t->users != 0 || t->map || ++n[0] * c->tile_bytes > c->bytes)
+            return false;
+    for (const KvChunk *k = c->chunk; k; k = k->next) {
+        used += k->used;
+        if (k->used > k->bytes || (k != c->chunk && k->bytes - k->used >= c->tile_bytes))
+            return false;
+    }
+    return used == n[0] * c->tile_bytes
+        && c->bytes == used + n[1] * c->tile_bytes + (size_t)c->n_seqs * state_bytes(&c->shape);
 }
 
 static bool seq_init(KvSeq *s, const KvShape *shape)
@@ -282,6 +333,7 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
                             s->length + n_new, c->bytes >> 20);
         }
     }
+    ASSERT_SOUND(kv_cache_is_sound(c));
     return true;
 }
 
@@ -312,6 +364,7 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
             memset(t->state, 0, c->shape.state_floats * sizeof *t->state);
     }
     s->length = length;
+    ASSERT_SOUND(kv_cache_is_sound(c));
     return true;
 }
 
@@ -368,6 +421,7 @@ bool kv_cache_share(KvCache *c, int from, int to, int length, Error *err)
         }
     }
     c->seq[to].length = length;
+    ASSERT_SOUND(kv_cache_is_sound(c));
     return true;
 }
 
@@ -415,6 +469,7 @@ bool kv_cache_adopt(KvCache *c, int seq, int length, const KvMapped *layer, File
         kv_cache_rewind(c, seq, 0);
     }
     release_map(map);
+    ASSERT_SOUND(kv_cache_is_sound(c));
     return good;
 }
 
@@ -430,6 +485,7 @@ bool kv_cache_start(KvCache *c, int seq, int length, int first, Error *err)
         return false;
     }
     c->seq[seq].length = length;
+    ASSERT_SOUND(kv_cache_is_sound(c));
     return true;
 }
 

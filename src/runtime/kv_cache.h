@@ -64,6 +64,14 @@ typedef struct KvSeq {
     KvTiles *layer;                     /* [n_layers]  */
 } KvSeq;
 
+/* Between calls (kv_cache_is_sound):
+ * - A tile lies in the tables of its `users`, in each under the same layer and number. One without
+ *   users is in no table, and in `spare` unless it was mapped: then it is gone.
+ * - A layer gave up its tiles below `first`, and has those of first .. n - 1. They reach as far as
+ *   the sequence is long, perhaps further, and back to all that its next token sees. A layer with a
+ *   state has none.
+ * - The tiles that are not mapped fill what the chunks have used. Only the newest has room for
+ *   another. */
 typedef struct KvCache {
     KvShape shape;
     int     v_stride;                   /* head_dim rounded up to 16 */
@@ -79,6 +87,8 @@ typedef struct KvCache {
  * if a tile would be too large. */
 bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err);
 void kv_cache_free(KvCache *c);         /* accepts a zeroed KvCache */
+/* Does its invariant hold? Takes time in proportion to tiles times sequences. */
+bool kv_cache_is_sound(const KvCache *c);
 
 /* What `bytes` becomes for one sequence that grows from 0 to n_tok tokens in pieces of n_batch
  * (the last may be shorter), computed as kv_cache_reserve allocates. shape: one that

@@ -465,6 +465,9 @@ bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *
 
 /* ---- The scheduler --------------------------------------------------------------------------- */
 
+/* Does its invariant hold (scheduler.c)? With the lock held, between steps. */
+typedef struct Scheduler Scheduler;
+bool scheduler_is_sound(const Scheduler *k);
 /* Is the KV memory enough for one text? */
 bool scheduler_check(const Server *s, tblock_error *err);
 /* Compute until the server is told to stop, and its jobs have ended. */

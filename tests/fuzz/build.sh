@@ -11,7 +11,7 @@ build=${WORK:-$PWD/build/oss-fuzz}/objects
 mkdir -p "$OUT/lib" "$OUT/models" "$OUT/tests/fuzz/corpus" "$OUT/tests/data/models/llama3-e2e"
 
 # CFLAGS takes the place of OPT; an engine is C++, so CXX links
-env -u MAKEFLAGS -u MAKELEVEL -u CFLAGS -u CXXFLAGS make -j"$(nproc)" config=fuzz BUILD="$build" CC="$CC" OPT="$CFLAGS" \
+env -u MAKEFLAGS -u MAKELEVEL -u CFLAGS -u CXXFLAGS make -j"$(nproc)" config=fuzz BUILD="$build" CC="$CC" OPT="-DTBLOCK_DEBUG $CFLAGS" \
     LINK="$CXX $CFLAGS -pthread -Wl,-rpath,'\$\$ORIGIN/lib' \$(LDFLAGS)" LIB_FUZZING_ENGINE="$engine" programs
 for source in tests/fuzz/fuzz_*.c; do
     name=$(basename "$source" .c) corpus=tests/fuzz/corpus/${source#tests/fuzz/fuzz_}

@@ -25,6 +25,7 @@ static void hear(Heard *h, const Answer *a)
 {
     size_t            n;
     const AnswerPart *p = answer_parts(a, &n);
+    claim(answer_is_sound(a));
     for (size_t i = 0; i < n; i++) {
         claim(strlen(p[i].text) <= p[i].n && p[i].text[p[i].n] == '\0');
         if ((int)p[i].kind != h->kind || p[i].call != h->call)

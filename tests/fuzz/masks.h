@@ -57,6 +57,7 @@ static inline void check_masks_along(Constraint *c, const char *text, size_t n)
         if (!said(constraint_advance(c, &s, text + i, 1, &e), &e))
             break;
     }
+    claim(constraint_is_sound(c));
     token_trie_free(t);
 }
 

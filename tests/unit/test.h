@@ -44,6 +44,17 @@ static inline long peak_kb(void)
     return use.ru_maxrss;
 }
 
+/* An invariant holds, not with this value in this place, and again when that is as it was. */
+#define BREAKS(sound, place, value)                                                                \
+    do {                                                                                           \
+        __typeof__(place) was_ = (place);                                                          \
+        CHECK(sound, "before");                                                                    \
+        (place) = (value);                                                                         \
+        CHECK(!(sound), "%s = %s", #place, #value);                                                \
+        (place) = was_;                                                                            \
+        CHECK(sound, "behind");                                                                    \
+    } while (0)
+
 static inline void test_run(const char *name, void (*fn)(void))
 {
     bool wanted = test_argc < 2;

@@ -3,7 +3,7 @@
  * tests/text/test_answers.py. */
 #include <time.h>
 #include "test.h"
-#include "chat/chat_answer_parts.h"
+#include "chat/chat_answer.c" /* what is inside an answer */
 
 static const char HERMES[] =
     "{% for m in messages %}<|{{ m.role }}|>{{ m.reasoning_content and '<think>' + "
@@ -44,12 +44,15 @@ static void reads(const AnswerForm *f, const char *first, const char *then, cons
         return;
     answer_put(a, first, strlen(first), false, &e);
     print_parts(&o, a);
+    CHECK(answer_is_sound(a), "behind %s", first);
     text_out(&o, "/");
     answer_put(a, then, strlen(then), false, &e);
     print_parts(&o, a);
+    CHECK(answer_is_sound(a), "behind %s+%s", first, then);
     text_out(&o, "/");
     answer_end(a, &e);
     print_parts(&o, a);
+    CHECK(answer_is_sound(a), "%s+%s and its end", first, then);
     CHECK(!o.failed && o.n == strlen(expected) && memcmp(o.text, expected, o.n) == 0,
           "%s+%s: expected %s, found %.*s", first, then, expected, (int)o.n, o.text);
     answer_free(a);
@@ -196,6 +199,31 @@ static void long_answers_take_time_in_proportion(void)
     answer_form_free(f);
 }
 
+static void a_broken_invariant_shows(void)
+{
+    AnswerForm *f = form_of(HERMES, NULL);
+    Error       e = { 0 };
+    Answer     *a = answer_new(f, NULL, &e);
+    const char *call = "So <call>{\"name\": \"f\", \"arguments\": {\"x\": 1, \"\xc3";
+    CHECK(a && answer_put(a, call, strlen(call), false, &e) && a->n_parts == 3 && a->told,
+          "%zu parts", a ? a->n_parts : 0);
+    BREAKS(answer_is_sound(a), a->held, true);
+    BREAKS(answer_is_sound(a), a->state, FREE);
+    BREAKS(answer_is_sound(a), a->state, FIELD);
+    BREAKS(answer_is_sound(a), a->at, a->in.n + 1);
+    BREAKS(answer_is_sound(a), a->args_from, a->at + 1);
+    BREAKS(answer_is_sound(a), a->flag.n, a->in.n + 1);
+    BREAKS(answer_is_sound(a), a->n_tail, sizeof a->tail);
+    BREAKS(answer_is_sound(a), a->tail[0], 'a');
+    BREAKS(answer_is_sound(a), a->json.objects, a->json.depth + 1);
+    BREAKS(answer_is_sound(a), a->n_calls, 0);
+    BREAKS(answer_is_sound(a), a->part[0].call, 0);
+    BREAKS(answer_is_sound(a), a->part[1].n, 2);
+    BREAKS(answer_is_sound(a), a->part[2].text, a->part[1].text);
+    answer_free(a);
+    answer_form_free(f);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -205,5 +233,6 @@ int main(int argc, char **argv)
     TEST(other_notations_become_json);
     TEST(hostile_templates_are_probed_in_bounded_time);
     TEST(long_answers_take_time_in_proportion);
+    TEST(a_broken_invariant_shows);
     return TEST_END();
 }

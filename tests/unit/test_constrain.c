@@ -1,7 +1,7 @@
 /* tests/unit/test_constrain.c: the recogniser against the definition: sets of all short texts. */
 #include "test.h"
 
-#include "constrain/constrain.h"
+#include "constrain/grammar_parts.h"
 
 static Error err;
 
@@ -623,6 +623,26 @@ static void hostile_input_ends_in_an_error(void)
     free(text);
 }
 
+static void a_broken_invariant_shows(void)
+{
+    Constraint *c = of_gbnf("root ::= root \"b\" | item\nitem ::= [a-c] item? \".\"");
+    CHECK(c, "%s", err.msg);
+    ConstraintState s = constraint_start(c);
+    CHECK(constraint_advance(c, &s, "aa", 2, &err) && s != STATE_DEAD, "%s", err.msg);
+    uint32_t  n_states = (uint32_t)c->states.start.n;
+    uint32_t *row = c->states.words.word + c->states.start.word[s], *next = c->next;
+    BREAKS(constraint_is_sound(c), c->start, n_states);
+    BREAKS(constraint_is_sound(c), c->cap_next, 1);
+    BREAKS(constraint_is_sound(c), next[0], s);
+    BREAKS(constraint_is_sound(c), next[s * (uint32_t)c->g->n_classes], n_states);
+    BREAKS(constraint_is_sound(c), row[0], 2);
+    BREAKS(constraint_is_sound(c), row[1], (uint32_t)c->g->exprs.start.n);
+    BREAKS(constraint_is_sound(c), row[2], DOT_ACCEPT);
+    BREAKS(constraint_is_sound(c), row[3], (uint32_t)c->follows.start.n);
+    BREAKS(constraint_is_sound(c), c->states.start.word[s], c->states.start.word[s] - 1);
+    constraint_free(c);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -640,5 +660,6 @@ int main(int argc, char **argv)
     TEST(masks_say_what_the_bytes_say);
     TEST(masks_count_as_the_bytes_do);
     TEST(hostile_input_ends_in_an_error);
+    TEST(a_broken_invariant_shows);
     return TEST_END();
 }

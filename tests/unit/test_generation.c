@@ -4,7 +4,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#include "api/api.h"
+#include "api/generation.c" /* what is inside one */
 #include "tblock_tools.h"
 #include "temp_folder.h"
 
@@ -300,7 +300,7 @@ static void a_state_changes_no_bit(void)
 }
 
 /* Open, and go on to the end. NULL: it could not be opened. */
-static tblock_generation *tell(tblock_context *c, const tblock_generation_options *o)
+static tblock_generation *run_text(tblock_context *c, const tblock_generation_options *o)
 {
     tblock_generation *g = tblock_generation_open(c, o, &err);
     while (g && info_of(g).end == TBLOCK_GOES_ON)
@@ -322,7 +322,7 @@ static void a_wrong_draft_pushes_nothing_out_of_a_window(void)
             s.prompt[i] = below(VOCAB);
         s.o.n_ids = n, s.o.max_tokens = 4, s.o.draft = 9, s.o.draft_match = 1;
         s.o.sampling.temp = 1;
-        s.g               = tell(c, &s.o);
+        s.g               = run_text(c, &s.o);
         compare(&s, narrow);
         wrong += info_of(s.g).n_proposed - info_of(s.g).n_accepted;
         tblock_generation_close(s.g);
@@ -338,34 +338,34 @@ static void what_a_sequence_holds_is_reused(void)
     tblock_context           *c = context_of(plain, 3, 0, 1);
     tblock_generation_options o = { .ids = id, .n_ids = 6, .max_tokens = -1 },
                               p = { .ids = other, .n_ids = 3, .max_tokens = -1 };
-    tblock_generation *a        = tell(c, &o), *b, *d;
+    tblock_generation *a        = run_text(c, &o), *b, *d;
     CHECK(info_of(a).n_reused == 0 && info_of(a).seq == 0, "the first");
-    b = tell(c, &p);
+    b = run_text(c, &p);
     CHECK(info_of(b).seq == 1, "sequence 0 is in use");
     tblock_generation_close(a);
-    d = tell(c, &p);
+    d = run_text(c, &p);
     CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 2,
           "shared with a sequence that is in use: %zu in %d", info_of(d).n_reused, info_of(d).seq);
     tblock_generation_close(d);
     o.n_ids = 8;
-    a       = tell(c, &o);
+    a       = run_text(c, &o);
     CHECK(info_of(a).seq == 0 && info_of(a).n_reused == 6, "%zu reused", info_of(a).n_reused);
     tblock_generation_close(a);
-    a = tell(c, &o);
+    a = run_text(c, &o);
     CHECK(info_of(a).seq == 0 && info_of(a).n_reused == 7,
           "the last token is computed for its logits: %zu reused", info_of(a).n_reused);
     o.n_ids = 4;
-    d       = tell(c, &o);
+    d       = run_text(c, &o);
     CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 3, "of a longer one %zu",
           info_of(d).n_reused);
     CHECK(!tblock_generation_open(c, &o, &err) && err.status == USAGE && strstr(err.msg, "all 3"),
           "%s", err.msg);
     tblock_generation_close(a), tblock_generation_close(b), tblock_generation_close(d);
-    d = tell(c, &o);
+    d = run_text(c, &o);
     CHECK(info_of(d).seq == 2 && info_of(d).n_reused == 3, "the one that ends here");
     tblock_generation_close(d);
     o.ids = other, o.n_ids = 1; /* of those that lose their end, the one used the longest ago */
-    d = tell(c, &o);
+    d = run_text(c, &o);
     CHECK(info_of(d).seq == 0 && info_of(d).n_reused == 0, "sequence %d, %zu reused",
           info_of(d).seq, info_of(d).n_reused);
     tblock_generation_close(d);
@@ -392,7 +392,7 @@ static void it_ends_where_it_should(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tblock_generation *g =
-            tell(c, &(tblock_generation_options){
+            run_text(c, &(tblock_generation_options){
                         .ids = id, .n_ids = cases[i].n, .max_tokens = cases[i].max, .draft = 7 });
         tblock_generation_info f = info_of(g);
         CHECK(f.end == cases[i].end && f.n_ids - f.n_given == (size_t)cases[i].drawn && f.logits,
@@ -468,7 +468,7 @@ static void logits_of_the_prompt_are_told(void)
     s.o.prompt_logits = true;
     tblock_context *c = context_of(plain, 1, 16, 1);
     for (int again = 0; again < 2; again++) {
-        tblock_generation *g = tell(c, &s.o);
+        tblock_generation *g = run_text(c, &s.o);
         CHECK(info_of(g).n_reused == 0, "what is reused has no logits");
         tblock_generation_close(g);
         for (size_t i = 1; c && i < 40; i++) {
@@ -589,7 +589,7 @@ static void a_state_that_is_nan_is_no_embedding(void)
         float           y[WIDTH];
         tblock_context *c =
             tblock_context_new(m, &(tblock_context_options){ .allow_nan = nan }, &err);
-        tblock_generation     *g = c ? tell(c, &o) : NULL;
+        tblock_generation     *g = c ? run_text(c, &o) : NULL;
         tblock_generation_info f = info_of(g);
         if (nan)
             CHECK(f.end == TBLOCK_END_LENGTH && tblock_generation_embedding(g, true, y, &err)
@@ -658,14 +658,14 @@ static void a_state_is_reused_whole_and_takes_no_draft(void)
     static const int32_t      id[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
     tblock_context           *c = context_of(stateful, 3, 0, 1);
     tblock_generation_options o = { .ids = id, .n_ids = 5, .max_tokens = -1 };
-    tblock_generation        *a = tell(c, &o), *b;
+    tblock_generation        *a = run_text(c, &o), *b;
     o.n_ids                     = 8;
-    b                           = tell(c, &o);
+    b                           = run_text(c, &o);
     CHECK(info_of(b).seq == 1 && info_of(b).n_reused == 5, "a copy of all %zu tokens in %d",
           info_of(b).n_reused, info_of(b).seq);
     o.n_ids = 3;
     tblock_generation_close(b);
-    b = tell(c, &o);
+    b = run_text(c, &o);
     CHECK(info_of(b).n_reused == 0, "%zu of a longer one", info_of(b).n_reused);
     tblock_generation_close(a), tblock_generation_close(b);
     o.draft = 1;
@@ -736,7 +736,7 @@ static void text_ends_before_a_stop_text(void)
     int             tried = 0;
     for (int seed = 0; c && seed < 12 && test_case_state == 0; seed++) {
         tblock_generation_options o = babble(seed);
-        tblock_generation        *g = tell(c, &o);
+        tblock_generation        *g = run_text(c, &o);
         char                      text[4000], stop[64], longer[80];
         size_t                    n = info_of(g).n_bytes;
         CHECK(n > 0 && n < sizeof text, "%zu bytes", n);
@@ -750,7 +750,7 @@ static void text_ends_before_a_stop_text(void)
                     continue; /* a NUL in it */
                 o.stop_texts               = (const char *const[]){ "never in it", longer, stop };
                 o.n_stop_texts             = 3;
-                g                          = tell(c, &o);
+                g                          = run_text(c, &o);
                 tblock_generation_info i   = info_of(g);
                 size_t                 end = first_of(text, n, stop);
                 CHECK(i.end == TBLOCK_END_TEXT && i.n_bytes == end
@@ -778,18 +778,18 @@ static void a_cut_text_goes_on_as_it_would_have(void)
         tblock_generation        *g, *cut;
         char                      stop[8] = "";
         if (seed % 3 == 0) {
-            g = tell(c, &o);
+            g = run_text(c, &o);
             snprintf(stop, sizeof stop, "%.5s", info_of(g).text + info_of(g).n_bytes / 2);
             tblock_generation_close(g);
         }
         o.stop_texts = (const char *const[]){ stop }, o.n_stop_texts = *stop != 0;
         o.constraint = seed % 3 == 1 ? k : NULL;
-        g = tell(c, &o);
+        g = run_text(c, &o);
         tblock_generation_info i = info_of(g);
         o.ids = i.ids;
         for (size_t n = i.n_given; n <= i.n_ids; n++) {
             o.n_ids = n, o.n_drawn = n - i.n_given;
-            cut = tell(c, &o);
+            cut = run_text(c, &o);
             tblock_generation_info j = info_of(cut);
             CHECK(j.end == i.end && j.n_given == i.n_given && j.n_ids == i.n_ids
                       && memcmp(j.ids, i.ids, i.n_ids * sizeof *i.ids) == 0
@@ -808,7 +808,7 @@ static void what_was_held_back_comes_at_the_end(void)
 {
     tblock_context           *c = context_of(text_model, 1, 0, 1);
     tblock_generation_options o = babble(3);
-    tblock_generation        *g = tell(c, &o);
+    tblock_generation        *g = run_text(c, &o);
     char                      text[4000], stop[64];
     size_t                    n = info_of(g).n_bytes;
     memcpy(text, info_of(g).text, n);
@@ -820,7 +820,7 @@ static void what_was_held_back_comes_at_the_end(void)
         if (text[i] == text[2])
             continue;
         o.skip                   = skip;
-        g                        = tell(c, &o);
+        g                        = run_text(c, &o);
         tblock_generation_info f = info_of(g);
         CHECK(f.end == TBLOCK_END_LENGTH && f.n_bytes == n - 2
                   && memcmp(f.text, text + 2, n - 2) == 0,
@@ -876,7 +876,7 @@ static void constrain_text(int which, int seed)
                       *l = tblock_constraint_new(text_model, kind, text, strlen(text), "l", &err);
     CHECK(c && d && k && l, "%s", err.msg);
     o.constraint = k;
-    tblock_generation *alone = tell(c, &o), *g[2];
+    tblock_generation *alone = run_text(c, &o), *g[2];
     o.constraint = l, o.draft = 7, o.draft_match = 1;
     g[0] = tblock_generation_open(d, &o, &err);
     o.sampling.seed++, o.max_tokens = 9;
@@ -913,14 +913,14 @@ static void likely_tokens_change_no_text(void)
     for (int seed = 0; seed < 8 && test_case_state == 0; seed++) {
         tblock_generation_options o = babble(seed);
         o.constraint = k, o.draft = 0;
-        tblock_generation           *g = tell(c, &o);
+        tblock_generation           *g = run_text(c, &o);
         const tblock_generation_info whole = info_of(g);
         n_proposed += whole.n_proposed;
         check_fit(k, g, g);
         for (size_t n = whole.n_given; n < whole.n_ids; n++) {
             o.ids = whole.ids, o.n_ids = n, o.n_drawn = n - whole.n_given;
             o.max_tokens = (int32_t)o.n_drawn + 1;
-            tblock_generation *one = tell(c, &o);
+            tblock_generation *one = run_text(c, &o);
             CHECK(info_of(one).n_proposed == 0 && info_of(one).n_ids == n + 1
                       && info_of(one).ids[n] == whole.ids[n],
                   "seed %d, token %zu: %d, not %d", seed, n, info_of(one).ids[n], whole.ids[n]);
@@ -946,13 +946,42 @@ static void it_ends_only_where_the_text_may(void)
     for (int seed = 0; seed < 30; seed++) {
         tblock_generation_options o = babble(seed);
         o.constraint = k, o.stop_ids = ends, o.n_stop_ids = 200;
-        tblock_generation *g = tell(c, &o);
+        tblock_generation *g = run_text(c, &o);
         n_tokens += info_of(g).end == TBLOCK_END_TOKEN;
         check_fit(k, g, g);
         tblock_generation_close(g);
     }
     CHECK(n_tokens > 0, "none was drawn");
     tblock_constraint_free(k), tblock_context_free(c);
+}
+
+static void a_broken_invariant_shows(void)
+{
+    tblock_context            *c   = context_of(plain, 2, 4, 1);
+    const int32_t              ids[] = { 1, 2, 3, 4, 5, 6 };
+    tblock_generation_options  o   = { .ids = ids, .n_ids = 6, .n_drawn = 2, .max_tokens = 20,
+                                       .pool = TBLOCK_POOL_MEAN };
+    tblock_generation         *g   = tblock_generation_open(c, &o, &err);
+    CHECK(g && tblock_advance(c, &g, 1, 0, &err) && g->n_held == 4, "%s", err.msg);
+    BREAKS(generation_is_sound(g), g->n_given, 0);
+    BREAKS(generation_is_sound(g), g->n_given, 7);
+    BREAKS(generation_is_sound(g), g->n_known, 7);
+    BREAKS(generation_is_sound(g), g->cap_ids, 5);
+    BREAKS(generation_is_sound(g), g->n_ids, N_CTX + 1);
+    BREAKS(generation_is_sound(g), g->n_reused, 5);
+    BREAKS(generation_is_sound(g), g->pool.n, 5);
+    CHECK(tblock_advance(c, &g, 1, 0, &err) && g->n_ids == 7, "%s", err.msg);
+    BREAKS(generation_is_sound(g), g->n_held, 7);
+    BREAKS(generation_is_sound(g), g->seq, 2);
+    BREAKS(generation_is_sound(g), g->seq, -1);
+    BREAKS(generation_is_sound(g), c->seq_tokens[g->seq].taken, false);
+    BREAKS(generation_is_sound(g), g->n_items, 1);
+    BREAKS(generation_is_sound(g), g->end, TBLOCK_END_FAILED);
+    BREAKS(generation_is_sound(g), g->n_accepted, 1);
+    BREAKS(generation_is_sound(g), g->n_likely_right, 1);
+    BREAKS(generation_is_sound(g), g->draft_length, DRAFT_MOST + 1);
+    tblock_generation_close(g);
+    tblock_context_free(c);
 }
 
 int main(int argc, char **argv)
@@ -996,6 +1025,7 @@ int main(int argc, char **argv)
     TEST(texts_fit_their_constraint);
     TEST(likely_tokens_change_no_text);
     TEST(it_ends_only_where_the_text_may);
+    TEST(a_broken_invariant_shows);
     tblock_close(plain), tblock_close(windowed), tblock_close(narrow), tblock_close(stateful),
         tblock_close(quantized), tblock_close(text_model);
     static const char *const files[] = { "config.json", "plain.bin",  "windowed.bin",

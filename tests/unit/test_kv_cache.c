@@ -329,6 +329,38 @@ static void a_state_forgets_all_or_nothing(void)
     kv_cache_free(&c);
 }
 
+/* Two sequences share tiles of a layer with a window and of one without; a third gave some back. */
+static void a_broken_invariant_shows(void)
+{
+    KvCache c = cache_of(2, 1, 16, 70, KV_F32, 3), states = cache_with_states(1);
+    layers_add(&c.shape.full_layers, 1);
+    CHECK(grow(&c, 0, 100) && grow(&c, 0, 100) && kv_cache_share(&c, 0, 1, 200, &err)
+              && grow(&c, 1, 1) && grow(&c, 2, 200) && kv_cache_rewind(&c, 2, 0)
+              && grow(&c, 2, 10), "%s", err.msg);
+    KvTiles *windowed = &c.seq[0].layer[0], *full = &c.seq[0].layer[1], *own = &c.seq[2].layer[1];
+    CHECK(windowed->first == 0 && full->tile[0]->users == 2 && full->tile[3]->users == 1
+              && c.spare, "what the sequences hold");
+    BREAKS(kv_cache_is_sound(&c), full->tile[0]->users, 1);
+    BREAKS(kv_cache_is_sound(&c), full->tile[0], own->tile[0]);
+    BREAKS(kv_cache_is_sound(&c), full->tile[1], NULL);
+    BREAKS(kv_cache_is_sound(&c), own->tile[0], c.spare);
+    BREAKS(kv_cache_is_sound(&c), own->first, 1);
+    BREAKS(kv_cache_is_sound(&c), own->n, 0);
+    BREAKS(kv_cache_is_sound(&c), own->cap, 0);
+    BREAKS(kv_cache_is_sound(&c), c.seq[0].length, 300);
+    BREAKS(kv_cache_is_sound(&c), c.spare->users, 1);
+    BREAKS(kv_cache_is_sound(&c), c.spare, c.spare->next);
+    BREAKS(kv_cache_is_sound(&c), c.spare->next, c.spare);
+    BREAKS(kv_cache_is_sound(&c), c.chunk->used, c.chunk->used - c.tile_bytes);
+    BREAKS(kv_cache_is_sound(&c), c.bytes, c.bytes + 1);
+    CHECK(grow(&c, 0, 300) && grow(&c, 0, 1) && windowed->first > 1, "%s", err.msg);
+    BREAKS(kv_cache_is_sound(&c), windowed->tile[0], full->tile[0]);
+    BREAKS(kv_cache_is_sound(&c), c.seq[0].length, 200);
+    BREAKS(kv_cache_is_sound(&states), states.seq[0].layer[0].n, 1);
+    BREAKS(kv_cache_is_sound(&states), states.seq[0].layer[0].state, NULL);
+    kv_cache_free(&c), kv_cache_free(&states);
+}
+
 int main(int argc, char **argv)
 {
     TEST_MAIN_ARGS(argc, argv);
@@ -345,5 +377,6 @@ int main(int argc, char **argv)
     TEST(rewinding_behind_a_window_is_refused);
     TEST(a_layer_with_a_state_takes_no_tile);
     TEST(a_state_forgets_all_or_nothing);
+    TEST(a_broken_invariant_shows);
     return TEST_END();
 }

@@ -1,4 +1,4 @@
-#include "base/threads.h"
+#include "base/threads.c" /* what is inside a pool */
 
 #include <fenv.h>
 #include <limits.h>
@@ -410,6 +410,23 @@ static void cgroup_quotas_are_counted(void)
     remove_root();
 }
 
+static void a_broken_invariant_shows(void)
+{
+    Seen        s = { 0 };
+    ThreadPool *p = threads_pool_new(3, false);
+    CHECK(p && threads_pool_is_sound(p), "a new pool");
+    threads_pool_run(p, 2, see, &s);
+    CHECK(s.n_threads == 2 && p->n_made == 1, "%d threads", s.n_threads);
+    BREAKS(threads_pool_is_sound(p), p->n_made, 3);
+    BREAKS(threads_pool_is_sound(p), p->barrier.member, NULL);
+    BREAKS(threads_pool_is_sound(p), p->barrier.arrived, 1);
+    BREAKS(threads_pool_is_sound(p), p->member[1].number, 2);
+    BREAKS(threads_pool_is_sound(p), p->member[2].pool, NULL);
+    BREAKS(threads_pool_is_sound(p), p->member[0].at_barrier.spin_ns, SPIN_MOST + 1);
+    BREAKS(threads_pool_is_sound(p), p->member[2].idle.spin_ns, 0);
+    threads_pool_free(p);
+}
+
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--crowd") == 0)
@@ -425,6 +442,7 @@ int main(int argc, char **argv)
     TEST(pinned_members_have_cores_of_their_own);
     TEST(a_forked_child_makes_threads_of_its_own);
     TEST(a_limit_on_memory_gives_fewer_threads);
+    TEST(a_broken_invariant_shows);
     TEST(the_default_is_between_one_and_the_allowed_cpus);
     TEST(siblings_count_as_one_core);
     TEST(memory_nodes_are_counted);
