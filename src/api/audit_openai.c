@@ -161,15 +161,15 @@ static bool refuse_others(const Record *in, const JsonNode *request)
     return true;
 }
 
-typedef struct Claim {
+typedef struct ClaimedOptions {
     SamplerOptions o;
     bool           seeded;
     int32_t       *bias_ids;
     float         *bias;
-} Claim;
+} ClaimedOptions;
 
 /* {"17": -2}. */
-static bool read_bias_map(const Record *in, const JsonNode *j, Claim *c)
+static bool read_bias_map(const Record *in, const JsonNode *j, ClaimedOptions *c)
 {
     if (j->kind != NODE_OBJECT)
         return record_wrong(in, "request: logit_bias", "an object", j);
@@ -195,11 +195,11 @@ static bool read_bias_map(const Record *in, const JsonNode *j, Claim *c)
 /* With claims from the log; what a request leaves out is as the API has it then: temperature 1, all
  * else off. */
 static bool read_claim(const tblock_audit_log *log, const Record *in, const JsonNode *request,
-                       Claim *c)
+                       ClaimedOptions *c)
 {
     const JsonNode *v[RECORD_OPTIONS];
     int64_t         seed = 0;
-    *c = (Claim){ .o = log->claimed, .seeded = log->flags & TBLOCK_AUDIT_SHARED_SEED };
+    *c = (ClaimedOptions){ .o = log->claimed, .seeded = log->flags & TBLOCK_AUDIT_SHARED_SEED };
     if (request && !refuse_others(in, request))
         return false;
     if (!request || !(log->flags & TBLOCK_AUDIT_CLAIMS_FROM_LOG))
@@ -269,7 +269,7 @@ static const JsonNode *get(const JsonNode *object, const char *key)
 
 static bool read_choice(tblock_audit_log *log, const Record *in, const JsonDoc *d,
                         const JsonNode *request, const JsonNode *answer, const JsonNode *choice,
-                        const Claim *c)
+                        const ClaimedOptions *c)
 {
     int32_t        *prompt = NULL, *drawn = NULL;
     size_t          n_prompt = 0, n_drawn = 0;
@@ -290,7 +290,7 @@ bool audit_openai_line(tblock_audit_log *log, const Record *in, const JsonDoc *d
 {
     static const char *const keys[2] = { "request", "response" };
     const JsonNode          *v[2]    = { NULL, d->node };
-    Claim                    c       = { 0 };
+    ClaimedOptions           c       = { 0 };
     if (node_get(d->node, "response") && !record_members(in, "line", d->node, keys, 2, 2, v))
         return false;
     const JsonNode *choices = node_get(v[1], "choices");

@@ -76,7 +76,7 @@ static bool args_rule(Grammar *g, const JsonDoc *d, const JsonNode *tool, const 
 /* What is made: the calls of these tools, an array, or of the one that has this name. */
 typedef struct Making {
     const tblock_model *model;
-    const CallForm     *form;
+    const CallFrame    *form;
     const JsonDoc      *doc;
     const JsonNode     *tools;
     const char         *name; /* NULL: of all */
@@ -99,7 +99,7 @@ static const JsonNode *next_tool(const Making *m, const JsonNode **t)
 static bool add_tool(Grammar *g, const Making *m, const JsonNode *tool, Rule first, Rule next,
                      Error *err)
 {
-    const CallForm  *f    = m->form;
+    const CallFrame *f    = m->form;
     const Tokenizer *t    = m->model->tokenizer;
     const JsonNode  *name = node_get(tool, "name");
     Rule             args;
@@ -118,7 +118,7 @@ static bool add_tool(Grammar *g, const Making *m, const JsonNode *tool, Rule fir
 
 static bool add_calls(Grammar *g, const Making *m, Rule *root, Error *err)
 {
-    const CallForm *f = m->form;
+    const CallFrame *f = m->form;
     const Rule first = grammar_rule(g, "call"), next = f->several ? grammar_rule(g, "call") : first;
     const JsonNode *at = m->tools + 1, *tool;
     size_t          n  = 0;
@@ -177,7 +177,7 @@ static Expr ending_with(const Lead *l, AnswerMarker m)
 }
 
 /* What comes before calls that need not come. In reasoning no call begins. */
-static Expr before_begun(const Lead *l, const CallForm *f)
+static Expr before_begun(const Lead *l, const CallFrame *f)
 {
     static const char spaces[] = "[ \\t\\r\\n]*";
     Grammar   *g     = l->g;
@@ -194,7 +194,7 @@ static Expr before_begun(const Lead *l, const CallForm *f)
 }
 
 /* NULL: it failed. */
-static Constraint *compile_lead(const Tokenizer *t, const CallForm *f, Error *err)
+static Constraint *compile_lead(const Tokenizer *t, const CallFrame *f, Error *err)
 {
     Grammar *g = grammar_new(err);
     if (!g)
@@ -204,7 +204,7 @@ static Constraint *compile_lead(const Tokenizer *t, const CallForm *f, Error *er
                               "tools", err);
 }
 
-static bool has_lead(const CallForm *f) { return f->thinks || f->begins.n; }
+static bool has_lead(const CallFrame *f) { return f->thinks || f->begins.n; }
 
 static tblock_constraint *make(const Making *m, int64_t begun, Error *err)
 {
@@ -222,7 +222,7 @@ enum { FIRST, NEXT, END, BEGINS, THINK, THINK_END, FORM_TEXTS, THINKS = FORM_TEX
 static const char *const keys[FIELDS] = { "first", "next",      "end",    "begins",
                                           "think", "think_end", "thinks", "tools" };
 
-static bool write_form(TextOut *o, const CallForm *f)
+static bool write_form(TextOut *o, const CallFrame *f)
 {
     const AnswerMarker none = { "", 0 }, text[FORM_TEXTS] = {
         [FIRST]     = { f->first.text, f->first.n },
@@ -273,7 +273,7 @@ static tblock_constraint *with_text(tblock_constraint *c, const char *text, size
     return NULL;
 }
 
-tblock_constraint *calls_constraint(const tblock_model *m, const CallForm *form,
+tblock_constraint *calls_constraint(const tblock_model *m, const CallFrame *form,
                                     const JsonDoc *tools, const char *name, int64_t begun,
                                     Error *err)
 {
@@ -300,7 +300,7 @@ static bool read_text(const Record *in, const char *key, const JsonNode *j, Answ
     return true;
 }
 
-static bool read_form(const Record *in, const JsonNode *const v[FIELDS], CallForm *f)
+static bool read_form(const Record *in, const JsonNode *const v[FIELDS], CallFrame *f)
 {
     AnswerMarker text[FORM_TEXTS];
     for (int i = 0; i < FORM_TEXTS; i++)
@@ -340,7 +340,7 @@ tblock_constraint *calls_constraint_read(const tblock_model *m, const char *text
     const Record       in    = { what, err };
     const JsonNode    *v[FIELDS];
     JsonDoc            d    = { 0 };
-    CallForm           form = { 0 };
+    CallFrame          form = { 0 };
     tblock_constraint *c    = NULL;
     if (json_doc_read(&d, text, n, JSON_NO_NUL | JSON_FINITE, what, err)
         && record_members(&in, "calls", d.node, keys, FIELDS, FIELDS, v) && read_form(&in, v, &form)
@@ -351,7 +351,7 @@ tblock_constraint *calls_constraint_read(const tblock_model *m, const char *text
     return c;
 }
 
-void call_form_free(CallForm *f)
+void call_form_free(CallFrame *f)
 {
     text_out_free(&f->first);
     text_out_free(&f->next);

@@ -23,7 +23,7 @@
 enum { MARKER_LEAST = 3 };           /* bytes of a marker that is no token */
 
 /* before: what leads to the first call, up to a marker; nothing: the answer begins with it. */
-typedef struct CallTexts { TextOut before; CallForm form; } CallTexts;
+typedef struct CallTexts { TextOut before; CallFrame form; } CallTexts;
 
 static bool no_form(const tblock_chat *c, const char *why, Error *err)
 {

@@ -15,10 +15,10 @@
 enum { PIECE = 128 };
 
 /* What is demanded. */
-typedef struct Rule {
+typedef struct GoldenLimits {
     double tol, share;               /* of a logit; of the largest value of a hidden state */
     bool   exact;
-} Rule;
+} GoldenLimits;
 
 /* What a golden's logits are like, masks left out. */
 typedef struct Scale { double largest, lost; } Scale; /* the largest |logit|; the largest difference
@@ -47,7 +47,7 @@ static void scan_row(Scale *s, const GoldenCase *k, size_t from, size_t n)
 /* The default tolerance (docs/numerics.md): 8 times what an ordinary float32 run loses, where the
  * golden shows it, at least 4e-6 of the largest logit; 1e-4 of the largest logit where it does not.
  * On top of it what a stored F16 or BF16 has rounded off. */
-static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
+static GoldenLimits choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
 {
     Scale  all = {0};
     double rounding = 0;
@@ -64,9 +64,9 @@ static Rule choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
     }
     double usual = shown ? fmax(8 * all.lost, 4e-6 * all.largest) : 1e-4 * all.largest,
            asked = opt->has_tol ? opt->tol : usual;
-    return (Rule){.tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : usual + rounding,
-                  .share = opt->exact ? -1 : all.largest > 0 ? asked / all.largest : 0,
-                  .exact = opt->exact};
+    return (GoldenLimits){.tol   = opt->exact ? 0 : opt->has_tol ? opt->tol : usual + rounding,
+                          .share = opt->exact ? -1 : all.largest > 0 ? asked / all.largest : 0,
+                          .exact = opt->exact};
 }
 
 /* ---- One case -------------------------------------------------------------------------------- */
@@ -100,7 +100,7 @@ static bool decode_ids(tblock_context *c, const Tensor *ids, size_t at, size_t n
 
 /* Compare the logits of tokens at .. at + n, which were just decoded, as far as the golden has
  * them. */
-static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *rule,
+static void compare_piece(tblock_context *c, const GoldenCase *k, const GoldenLimits *rule,
                           const RowPair *rows, size_t at, size_t n, tblock_verify_row *row)
 {
     for (size_t i = 0; i < n; i++) {
@@ -121,8 +121,9 @@ static void compare_piece(tblock_context *c, const GoldenCase *k, const Rule *ru
     }
 }
 
-static bool run_case(tblock_context *c, const GoldenCase *k, const Rule *rule, HiddenRun *hidden,
-                     const Progress *progress, tblock_verify_row *row, Error *err)
+static bool run_case(tblock_context *c, const GoldenCase *k, const GoldenLimits *rule,
+                     HiddenRun *hidden, const Progress *progress, tblock_verify_row *row,
+                     Error *err)
 {
     RowPair rows = {.n = c->model->weights.cfg.vocab_size};
     size_t n = k->tokens->n_elements;
@@ -172,7 +173,7 @@ static bool run_greedy(tblock_context *c, const GoldenCase *k, tblock_verify_row
 }
 
 /* Where do they part? Says so in the row; whether the hidden states forbid an "ok". */
-static bool note_hidden(const HiddenRun *h, const Rule *rule, tblock_verify_row *row)
+static bool note_hidden(const HiddenRun *h, const GoldenLimits *rule, tblock_verify_row *row)
 {
     const HiddenStage *s = hidden_parted(h, row->parted, &row->parted_layer);
     row->n_hidden   = h->n_recorded;
@@ -187,7 +188,7 @@ static bool note_hidden(const HiddenRun *h, const Rule *rule, tblock_verify_row 
 }
 
 static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase *k,
-                        const Rule *rule, bool greedy, const Progress *progress,
+                        const GoldenLimits *rule, bool greedy, const Progress *progress,
                         tblock_verify_row *row, Error *err)
 {
     HiddenRun hidden = {0};
@@ -241,7 +242,7 @@ FP_ENV_WORK
 static bool verify(tblock_context *c, const GoldenFile *g, const tblock_verify_options *opt,
                    tblock_verify_report *out, Error *err)
 {
-    Rule rule = choose_rule(g, opt);
+    GoldenLimits rule = choose_rule(g, opt);
     out->exact  = rule.exact;
     out->tol    = rule.tol;
     out->n_rows = g->n_cases;

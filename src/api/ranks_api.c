@@ -135,15 +135,15 @@ void tblock_ranks_leave(tblock_ranks *r)
 /* ---- The other ranks ------------------------------------------------------------------------- */
 
 /* What rank 0 has named by a number. */
-typedef struct Named { tblock_model *model; tblock_context *context; } Named;
+typedef struct NamedObject { tblock_model *model; tblock_context *context; } NamedObject;
 
 typedef struct Follower {
-    Ranks *ranks;
-    Named *named;
-    size_t n, cap;
-    Order  order;
-    char  *with;           /* of the order */
-    size_t with_cap;
+    Ranks       *ranks;
+    NamedObject *named;
+    size_t       n, cap;
+    Order        order;
+    char        *with;           /* of the order */
+    size_t       with_cap;
     /* Of an order to decode. The states that its items end with are of no use here. */
     tblock_item  *item;
     const float **before;
@@ -164,7 +164,7 @@ static bool receive(Follower *f)
     if (!ARRAY_ROOM(f->with, f->with_cap, n + 1) || !ARRAY_ROOM(f->named, f->cap, id + 1))
         return no_memory("ranks", f->err);
     for (; f->n <= id; f->n++)
-        f->named[f->n] = (Named){ NULL, NULL };
+        f->named[f->n] = (NamedObject){ NULL, NULL };
     if (n <= ORDER_WITH)
         memcpy(f->with, o->with, n);
     else if (!ranks_broadcast(f->ranks, f->with, n, false))
@@ -324,7 +324,7 @@ static bool follow_start(Follower *f, tblock_context *c)
 static bool follow(Follower *f, bool *end)
 {
     const Order    *o = &f->order;
-    Named          *n = &f->named[o->id];
+    NamedObject    *n = &f->named[o->id];
     tblock_context *c = n->context;
     switch ((OrderKind)o->kind) {
     case ORDER_END:     *end = true; return true;

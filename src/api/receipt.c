@@ -133,8 +133,11 @@ static void put_constraint(TextOut *o, const tblock_receipt *r)
 }
 
 /* The fields before `begin`, which is their hash. */
-typedef struct Field { const char *key; void (*put)(TextOut *, const tblock_receipt *); } Field;
-static const Field fields[] = {
+typedef struct ReceiptField {
+    const char *key;
+    void (*put)(TextOut *, const tblock_receipt *);
+} ReceiptField;
+static const ReceiptField fields[] = {
     { "run", put_run }, { "chat", put_chat }, { "prompt", put_prompt },
     { "sampling", put_sampling }, { "constraint", put_constraint },
 };

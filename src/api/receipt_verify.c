@@ -441,11 +441,11 @@ bool tblock_receipt_verify(tblock_context *c, tblock_receipt *const *receipts, s
 
 /* ---- For CI systems -------------------------------------------------------------------------- */
 
-typedef struct Named { const char *const *names; const tblock_receipt_row *rows; } Named;
+typedef struct NamedRows { const char *const *names; const tblock_receipt_row *rows; } NamedRows;
 
 static void nth_case(const void *rows, size_t i, JunitRoom *room, JunitCase *c)
 {
-    const Named              *all = rows;
+    const NamedRows          *all = rows;
     const tblock_receipt_row *row = &all->rows[i];
     snprintf(room->out, sizeof room->out, "%zu tokens given, %zu drawn", row->n_given,
              row->n_drawn);
@@ -455,7 +455,7 @@ static void nth_case(const void *rows, size_t i, JunitRoom *room, JunitCase *c)
 }
 
 FP_ENV_WORK
-static bool junit(const char *path, const Named *all, size_t n, const Error *why, Error *err)
+static bool junit(const char *path, const NamedRows *all, size_t n, const Error *why, Error *err)
 {
     return junit_rows(path, "receipts", all->rows ? all : NULL, n, nth_case, why, err);
 }
@@ -465,5 +465,5 @@ bool tblock_receipt_junit(const char *path, const char *const *names,
                           tblock_error *err)
 {
     NEED(false, err, path, names || !n);
-    HOST_ENV_RETURN(bool, junit(path, &(Named){ names, rows }, n, why, err));
+    HOST_ENV_RETURN(bool, junit(path, &(NamedRows){ names, rows }, n, why, err));
 }

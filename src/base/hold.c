@@ -12,15 +12,15 @@
 
 #include "base/memory.h"
 
-typedef struct Held {
-    struct Held *next;
-    struct stat  st;
-    int          fd, error; /* fd -1: not open; error: of stat or open */
-    bool         exists;    /* also a link that leads nowhere */
-    char        *text;      /* of file_of_system; NULL: none */
-    char         path[];
-} Held;
-static Held *held;
+typedef struct HeldFile {
+    struct HeldFile *next;
+    struct stat      st;
+    int              fd, error; /* fd -1: not open; error: of stat or open */
+    bool             exists;    /* also a link that leads nowhere */
+    char            *text;      /* of file_of_system; NULL: none */
+    char             path[];
+} HeldFile;
+static HeldFile *held;
 static bool  holds_system;
 
 /* path_in writes ./NAME for a file in the folder "." */
@@ -29,18 +29,18 @@ static const char *plain(const char *path)
     return path[0] == '.' && path[1] == '/' && path[2] ? path + 2 : path;
 }
 
-static Held *find(const char *path)
+static HeldFile *find(const char *path)
 {
-    Held *h = held;
+    HeldFile *h = held;
     while (h && strcmp(h->path, plain(path)) != 0)
         h = h->next;
     return h;
 }
 
-static Held *add(const char *path, Error *err)
+static HeldFile *add(const char *path, Error *err)
 {
-    size_t n = strlen(plain(path)) + 1;
-    Held  *h = calloc(1, sizeof *h + n);
+    size_t    n = strlen(plain(path)) + 1;
+    HeldFile *h = calloc(1, sizeof *h + n);
     if (!h) {
         no_memory(path, err);
         return NULL;
@@ -55,7 +55,7 @@ static Held *add(const char *path, Error *err)
 bool file_hold(const char *path, FileHold how, Error *err)
 {
     struct stat link;
-    Held       *h = find(path);
+    HeldFile   *h = find(path);
     if (!h && !(h = add(path, err)))
         return false;
     if (h->fd >= 0)
@@ -74,8 +74,8 @@ bool file_hold(const char *path, FileHold how, Error *err)
 
 int file_open(const char *path, int flags)
 {
-    const Held *h  = find(path);
-    int         fd = -1;
+    const HeldFile *h  = find(path);
+    int             fd = -1;
     if (h && h->error)
         errno = h->error;
     else if (h && h->fd >= 0 && (fd = fcntl(h->fd, F_DUPFD_CLOEXEC, 3)) >= 0)
@@ -89,7 +89,7 @@ int file_open(const char *path, int flags)
 
 int file_stat(const char *path, struct stat *st)
 {
-    const Held *h = find(path);
+    const HeldFile *h = find(path);
     if (!h)
         return stat(path, st);
     *st   = h->st;
@@ -99,15 +99,15 @@ int file_stat(const char *path, struct stat *st)
 
 bool file_is_there(const char *path)
 {
-    struct stat st;
-    const Held *h = find(path);
+    struct stat     st;
+    const HeldFile *h = find(path);
     return h ? h->exists : lstat(path, &st) == 0;
 }
 
 const char *file_held_like(const char *path)
 {
-    struct stat st;
-    const Held *h = file_stat(path, &st) == 0 ? held : NULL;
+    struct stat     st;
+    const HeldFile *h = file_stat(path, &st) == 0 ? held : NULL;
     while (h && (h->fd < 0 || h->st.st_dev != st.st_dev || h->st.st_ino != st.st_ino))
         h = h->next;
     return h ? h->path : NULL;
@@ -116,7 +116,7 @@ const char *file_held_like(const char *path)
 FILE *file_of_system(const char *path)
 {
     const size_t MOST = 1 << 20;
-    Held        *h    = find(path);
+    HeldFile    *h    = find(path);
     size_t       n;
     if (!h && holds_system && (h = add(path, NULL)) != NULL
         && !file_read_stream(path, MOST, &h->text, &n, NULL))

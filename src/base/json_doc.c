@@ -15,7 +15,7 @@ enum {
     FEW_KEYS = 8,         /* up to this many are compared pairwise */
 };
 
-typedef struct Parser {
+typedef struct JsonParser {
     JsonDoc    *d;
     char       *at, *end;
     int         depth;
@@ -23,9 +23,9 @@ typedef struct Parser {
     size_t      most; /* nodes */
     const char *what;
     Error      *err;
-} Parser;
+} JsonParser;
 
-static bool expected(const Parser *p, const char *thing)
+static bool expected(const JsonParser *p, const char *thing)
 {
     size_t offset = (size_t)(p->at - p->d->text);
     if (p->at == p->end)
@@ -39,7 +39,7 @@ static bool expected(const Parser *p, const char *thing)
                 thing, c);
 }
 
-static void skip_space(Parser *p)
+static void skip_space(JsonParser *p)
 {
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\t' || *p->at == '\r'))
         p->at++;
@@ -49,7 +49,7 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* ---- Strings --------------------------------------------------------------------------------- */
 
-static bool hex4(Parser *p, uint32_t *unit)
+static bool hex4(JsonParser *p, uint32_t *unit)
 {
     *unit = 0;
     for (int i = 0; i < 4; i++, p->at++) {
@@ -82,7 +82,7 @@ static char *write_utf8(char *out, uint32_t c)
 }
 
 /* After "\u". The character is shorter than its escape, so it overwrites the escape. */
-static bool unicode_escape(Parser *p, char **out)
+static bool unicode_escape(JsonParser *p, char **out)
 {
     size_t   start = (size_t)(p->at - p->d->text) - 2;
     uint32_t unit, low = 0;
@@ -108,7 +108,7 @@ static bool unicode_escape(Parser *p, char **out)
     return true;
 }
 
-static bool escape(Parser *p, char **out)
+static bool escape(JsonParser *p, char **out)
 {
     static const char spelled[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
     p->at++;
@@ -125,7 +125,7 @@ static bool escape(Parser *p, char **out)
 }
 
 /* A character of a string that is not plain ASCII: an escape, or more bytes of UTF-8. */
-static bool odd_character(Parser *p, char **out)
+static bool odd_character(JsonParser *p, char **out)
 {
     uint32_t code;
     if (p->at == p->end)
@@ -143,7 +143,7 @@ static bool odd_character(Parser *p, char **out)
     return true;
 }
 
-static bool string(Parser *p, const char **text, uint32_t *n)
+static bool string(JsonParser *p, const char **text, uint32_t *n)
 {
     if (p->at == p->end || *p->at != '"')
         return expected(p, "a string");
@@ -208,7 +208,7 @@ double json_to_double(const char *text)
     return value;
 }
 
-static bool number(Parser *p, JsonNode *j)
+static bool number(JsonParser *p, JsonNode *j)
 {
     char       *start = p->at, *first = start + (*start == '-');
     bool        whole;
@@ -234,7 +234,7 @@ static bool number(Parser *p, JsonNode *j)
                 (size_t)(start - p->d->text));
 }
 
-static bool word(Parser *p, JsonNode *j)
+static bool word(JsonParser *p, JsonNode *j)
 {
     static const char *const words[] = {
         [NODE_NULL] = "null", [NODE_FALSE] = "false", [NODE_TRUE] = "true"
@@ -252,7 +252,7 @@ static bool word(Parser *p, JsonNode *j)
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-static bool new_node(Parser *p, size_t *index)
+static bool new_node(JsonParser *p, size_t *index)
 {
     JsonDoc *d = p->d;
     if (d->n_nodes == p->most)
@@ -270,13 +270,13 @@ static bool new_node(Parser *p, size_t *index)
     return true;
 }
 
-static bool same_key(const Parser *p, const JsonNode *j)
+static bool same_key(const JsonParser *p, const JsonNode *j)
 {
     return fail(p->err, INPUT, "%s: the key \"%.*s\" appears twice in one object", p->what,
                 j->key_n < 100 ? (int)j->key_n : 100, j->key);
 }
 
-static bool check_keys(const Parser *p, const JsonNode *object)
+static bool check_keys(const JsonParser *p, const JsonNode *object)
 {
     if (object->n <= FEW_KEYS) {
         JSON_NODES (i, object)
@@ -297,9 +297,9 @@ static bool check_keys(const Parser *p, const JsonNode *object)
     return ok;
 }
 
-static bool value(Parser *p, const char *key, uint32_t key_n);
+static bool value(JsonParser *p, const char *key, uint32_t key_n);
 
-static bool member(Parser *p, bool object)
+static bool member(JsonParser *p, bool object)
 {
     const char *key = NULL;
     uint32_t    key_n = 0;
@@ -317,7 +317,7 @@ static bool member(Parser *p, bool object)
     return value(p, key, key_n);
 }
 
-static bool members(Parser *p, size_t index, bool object)
+static bool members(JsonParser *p, size_t index, bool object)
 {
     const char close = object ? '}' : ']';
     p->at++;
@@ -337,7 +337,7 @@ static bool members(Parser *p, size_t index, bool object)
     return !object || check_keys(p, &p->d->node[index]);
 }
 
-static bool value(Parser *p, const char *key, uint32_t key_n)
+static bool value(JsonParser *p, const char *key, uint32_t key_n)
 {
     size_t index = 0;
     skip_space(p);
@@ -364,7 +364,7 @@ static bool value(Parser *p, const char *key, uint32_t key_n)
     return c == '-' || is_digit(c) ? number(p, j) : word(p, j);
 }
 
-static bool document(Parser *p)
+static bool document(JsonParser *p)
 {
     size_t n = (size_t)(p->end - p->at);
     if (n > UINT32_MAX)
@@ -383,13 +383,13 @@ static bool parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, size
                   const char *what, Error *err)
 {
     *d = (JsonDoc){ .text = text };
-    bool ok = document(&(Parser){ .d       = d,
-                                  .at      = text,
-                                  .end     = text + n_bytes,
-                                  .refused = refused,
-                                  .most    = most,
-                                  .what    = what,
-                                  .err     = err });
+    bool ok = document(&(JsonParser){ .d       = d,
+                                      .at      = text,
+                                      .end     = text + n_bytes,
+                                      .refused = refused,
+                                      .most    = most,
+                                      .what    = what,
+                                      .err     = err });
     if (!ok)
         json_doc_free(d);
     return ok;

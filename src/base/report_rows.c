@@ -58,7 +58,7 @@ static void spell_number(double v, Unit unit, char *buf, size_t n)
     }
 }
 
-const char *value_spell(const Value *v, Unit unit, char *buf, size_t n)
+const char *value_spell(const Cell *v, Unit unit, char *buf, size_t n)
 {
     if (v->words)
         return v->words;
@@ -166,7 +166,7 @@ static void write_string(TextOut *o, const char *s, size_t n, bool plain)
     text_out_bytes(o, "\"", 1);
 }
 
-static void write_value(Rows *r, const Value *v)
+static void write_value(Rows *r, const Cell *v)
 {
     TextOut *o = &r->out;
     switch (v->kind) {
@@ -295,7 +295,7 @@ static bool pair_begin(Rows *r, const char *label)
     return r->face != FACE_JSON;
 }
 
-void rows_item(Rows *r, Value v)
+void rows_item(Rows *r, Cell v)
 {
     if (r->face != FACE_JSON)
         return;
@@ -303,7 +303,7 @@ void rows_item(Rows *r, Value v)
     write_value(r, &v);
 }
 
-void rows_value(Rows *r, const char *key, const char *label, Value v, Unit unit)
+void rows_value(Rows *r, const char *key, const char *label, Cell v, Unit unit)
 {
     char buf[64];
     if (r->face == FACE_JSON && key && v.kind != VALUE_NONE) {
@@ -349,7 +349,7 @@ static int width_of(const Table *t, size_t i)
 }
 
 /* A cell of text, to the left or to the right in its column. */
-static void text_cell(Rows *r, const Table *t, size_t i, const Value *v)
+static void text_cell(Rows *r, const Table *t, size_t i, const Cell *v)
 {
     const Column *c = &t->column[i];
     TextOut      *o = &r->out;
@@ -369,7 +369,7 @@ static void text_cell(Rows *r, const Table *t, size_t i, const Value *v)
         text_out(o, "%*s", -width - (int)(o->n - start), "");
 }
 
-static void text_row(Rows *r, const Table *t, const Value *cell)
+static void text_row(Rows *r, const Table *t, const Cell *cell)
 {
     for (size_t i = 0; i < t->n; i++)
         if (t->column[i].width)
@@ -380,7 +380,7 @@ static void text_row(Rows *r, const Table *t, const Value *cell)
 }
 
 /* A share is a bar and a number. */
-static void page_cell(Rows *r, const Column *c, const Value *v, const char *colour)
+static void page_cell(Rows *r, const Column *c, const Cell *v, const char *colour)
 {
     TextOut *o = &r->out;
     char     buf[64];
@@ -401,7 +401,7 @@ static void page_cell(Rows *r, const Column *c, const Value *v, const char *colo
     text_out(o, "</td>");
 }
 
-static void page_row(Rows *r, const Table *t, const Value *cell, const RowStyle *style)
+static void page_row(Rows *r, const Table *t, const Cell *cell, const RowStyle *style)
 {
     TextOut *o = &r->out;
     text_out(o, style ? "<tr class=\"%s\">" : "<tr>", style ? style->cls : "");
@@ -420,7 +420,7 @@ static void page_row(Rows *r, const Table *t, const Value *cell, const RowStyle 
 
 static void text_titles(Rows *r, const Table *t)
 {
-    Value title[24];
+    Cell title[24];
     assert(t->n <= sizeof title / sizeof *title);
     for (size_t i = 0; i < t->n; i++)
         title[i] = v_text(t->column[i].title);
@@ -460,13 +460,13 @@ static bool has_keys(const Table *t)
     return false;
 }
 
-void rows_cells(Rows *r, const Table *t, const Value *cell)
+void rows_cells(Rows *r, const Table *t, const Cell *cell)
 {
     for (size_t i = 0; r->face == FACE_JSON && i < t->n; i++)
         rows_put(r, t->column[i].key, cell[i]);
 }
 
-void rows_row(Rows *r, const Table *t, const Value *cell, const RowStyle *style)
+void rows_row(Rows *r, const Table *t, const Cell *cell, const RowStyle *style)
 {
     if (r->face == FACE_TEXT)
         text_row(r, t, cell);

@@ -42,7 +42,7 @@ typedef enum Unit {
     UNIT_POWER = 128   /* + n: n after the point and an exponent                       */
 } Unit;
 
-typedef struct Value {
+typedef struct Cell {
     enum {
         VALUE_NONE,
         VALUE_INT,
@@ -57,46 +57,46 @@ typedef struct Value {
     double      real, of;
     const char *text;
     const char *words; /* text and pages show these instead; NULL: the value */
-} Value;
+} Cell;
 
 /* an empty cell; JSON leaves it out */
-static inline Value v_none(void) { return (Value){ .kind = VALUE_NONE }; }
-static inline Value v_int(int64_t x) { return (Value){ VALUE_INT, .whole = x }; }
-static inline Value v_count(uint64_t x) { return v_int((int64_t)x); }
+static inline Cell v_none(void) { return (Cell){ .kind = VALUE_NONE }; }
+static inline Cell v_int(int64_t x) { return (Cell){ VALUE_INT, .whole = x }; }
+static inline Cell v_count(uint64_t x) { return v_int((int64_t)x); }
 /* JSON: null where it is not finite */
-static inline Value v_real(double x) { return (Value){ VALUE_REAL, .real = x }; }
+static inline Cell v_real(double x) { return (Cell){ VALUE_REAL, .real = x }; }
 /* a whole number, however large; JSON: null where it is not finite */
-static inline Value v_whole(double x) { return (Value){ VALUE_WHOLE, .real = x }; }
+static inline Cell v_whole(double x) { return (Cell){ VALUE_WHOLE, .real = x }; }
 /* the share x / of */
-static inline Value v_part(double x, double of)
+static inline Cell v_part(double x, double of)
 {
-    return (Value){ VALUE_PART, .real = x, .of = of };
+    return (Cell){ VALUE_PART, .real = x, .of = of };
 }
-static inline Value v_flag(bool x) { return (Value){ VALUE_FLAG, .whole = x }; }
+static inline Cell v_flag(bool x) { return (Cell){ VALUE_FLAG, .whole = x }; }
 /* in JSON alone */
-static inline Value v_bytes(const char *s, size_t n)
+static inline Cell v_bytes(const char *s, size_t n)
 {
-    return (Value){ VALUE_TEXT, .whole = (int64_t)n, .text = s };
+    return (Cell){ VALUE_TEXT, .whole = (int64_t)n, .text = s };
 }
 /* NULL: JSON null */
-static inline Value v_text(const char *s) { return v_bytes(s, s ? strlen(s) : 0); }
+static inline Cell v_text(const char *s) { return v_bytes(s, s ? strlen(s) : 0); }
 /* JSON as it is: "[2, 3]" */
-static inline Value v_json(const char *s) { return (Value){ VALUE_JSON, .text = s }; }
-static inline Value v_shown(Value v, const char *words) { v.words = words; return v; }
+static inline Cell v_json(const char *s) { return (Cell){ VALUE_JSON, .text = s }; }
+static inline Cell v_shown(Cell v, const char *words) { v.words = words; return v; }
 
 /* Fill buf of n bytes and return it. */
-const char *value_spell(const Value *v, Unit unit, char *buf, size_t n);
+const char *value_spell(const Cell *v, Unit unit, char *buf, size_t n);
 static inline const char *real_spell(double x, Unit unit, char *buf, size_t n)
 {
-    return value_spell(&(Value){ VALUE_REAL, .real = x }, unit, buf, n);
+    return value_spell(&(Cell){ VALUE_REAL, .real = x }, unit, buf, n);
 }
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
 
 /* A label and its value; without a label only JSON has it, without a key only text and page. */
-void rows_value(Rows *r, const char *key, const char *label, Value v, Unit unit);
-void rows_item(Rows *r, Value v); /* in JSON alone: one of an array */
-static inline void rows_put(Rows *r, const char *key, Value v)
+void rows_value(Rows *r, const char *key, const char *label, Cell v, Unit unit);
+void rows_item(Rows *r, Cell v); /* in JSON alone: one of an array */
+static inline void rows_put(Rows *r, const char *key, Cell v)
 {
     rows_value(r, key, NULL, v, UNIT_NONE);
 }
@@ -139,9 +139,9 @@ typedef struct RowStyle { const char *cls, *colour; } RowStyle;
 /* Begin: titles, where columns have any; an array in JSON if there is a key. */
 void rows_table(Rows *r, const char *key, const Table *t);
 /* cell [t->n]; style may be NULL */
-void rows_row(Rows *r, const Table *t, const Value *cell, const RowStyle *style);
+void rows_row(Rows *r, const Table *t, const Cell *cell, const RowStyle *style);
 /* in JSON alone: into the object that is open */
-void rows_cells(Rows *r, const Table *t, const Value *cell);
+void rows_cells(Rows *r, const Table *t, const Cell *cell);
 void rows_table_end(Rows *r, const char *key);
 
 /* ---- One face -------------------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ void rows_close(Rows *r, char bracket);
 
 /* JSON: an object with these members: rows_object(r, "bytes", { "kept", v_count(n) }, { "flop",
  * v_real(x) }) */
-typedef struct Member { const char *key; Value value; } Member;
+typedef struct Member { const char *key; Cell value; } Member;
 #define MEMBERS(...) ((const Member[]){ __VA_ARGS__, { .value.kind = VALUE_NONE } })
 #define rows_object(r, name, ...) rows_object_of(r, name, MEMBERS(__VA_ARGS__))
 #define rows_members(r, ...) rows_members_of(r, MEMBERS(__VA_ARGS__)) /* into the object that is

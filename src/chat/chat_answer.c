@@ -142,9 +142,9 @@ static Match literal_at(const Answer *a, const Literal *l, size_t i, size_t *to)
     return MATCHES;
 }
 
-typedef struct Choice { const Literal *l[8]; int n; } Choice;
+typedef struct LiteralChoice { const Literal *l[8]; int n; } LiteralChoice;
 
-static void choose(Choice *c, const Literal *l)
+static void choose(LiteralChoice *c, const Literal *l)
 {
     if (l->known && !literal_empty(l))
         c->l[c->n++] = l;
@@ -152,7 +152,7 @@ static void choose(Choice *c, const Literal *l)
 
 /* The longest that stands at byte i: its place in the choice, or -1. *more: one begins there that
  * may go on behind the end; then it waits for that. */
-static int choice_at(const Answer *a, const Choice *c, size_t i, size_t *to, bool *more)
+static int choice_at(const Answer *a, const LiteralChoice *c, size_t i, size_t *to, bool *more)
 {
     int    best = -1;
     size_t end;
@@ -183,7 +183,7 @@ static size_t spaces_kept(const Answer *a, const Literal *l, size_t from, size_t
 }
 
 /* Takes what is surely text; returns which literal came, and reads it; -1: more is needed. */
-static int text_until(Answer *a, const Choice *c)
+static int text_until(Answer *a, const LiteralChoice *c)
 {
     size_t i = a->at, to = 0;
     while (i < a->in.n) {
@@ -445,7 +445,7 @@ static void arguments_begin(Answer *a)
 }
 
 /* Reads a name up to one of the literals; -1: more is needed; -2: it is no name. */
-static int name_until(Answer *a, TextOut *name, const Choice *c)
+static int name_until(Answer *a, TextOut *name, const LiteralChoice *c)
 {
     while (a->at < a->in.n) {
         bool   more;
@@ -473,7 +473,7 @@ static bool field(Answer *a)
     const CallForm *c = &a->f->calls;
     const Literal  *after = &c->after[a->field], *turn_end = &a->f->turn_end;
     bool            last = a->field == c->n_fields - 1, headed = !literal_empty(&a->f->head);
-    Choice          choice = { 0 };
+    LiteralChoice   choice = { 0 };
     choose(&choice, after);
     choose(&choice, turn_end);
     if (last && headed)
@@ -504,7 +504,7 @@ static bool field(Answer *a)
 
 static bool header_rest(Answer *a)
 {
-    Choice choice = { 0 };
+    LiteralChoice choice = { 0 };
     choose(&choice, &a->f->head_end);
     if (text_until(a, &choice) < 0)
         return false;
@@ -571,7 +571,7 @@ static bool is_string_argument(const Answer *a)
 static bool key(Answer *a)
 {
     const CallForm *c = &a->f->calls;
-    Choice          choice = { 0 };
+    LiteralChoice   choice = { 0 };
     for (int k = TEXT_VALUE; k <= (c->typed ? OTHER_VALUE : TEXT_VALUE); k++)
         choose(&choice, &c->value[k]);
     int which = text_until(a, &choice);
@@ -655,10 +655,10 @@ static void value_done(Answer *a)
     text_out_free(&o);
 }
 
-static Choice value_ends(const Answer *a)
+static LiteralChoice value_ends(const Answer *a)
 {
     const CallForm *c = &a->f->calls;
-    Choice          choice = { 0 };
+    LiteralChoice   choice = { 0 };
     choose(&choice, &c->more[a->kind]);
     choose(&choice, &c->value_end[a->kind]);
     choose(&choice, &c->value_next[a->kind]);
@@ -681,8 +681,8 @@ static void after_value(Answer *a, const Literal *found)
 
 static bool value(Answer *a)
 {
-    Choice choice = value_ends(a);
-    int    which = text_until(a, &choice);
+    LiteralChoice choice = value_ends(a);
+    int           which = text_until(a, &choice);
     if (which >= 0)
         after_value(a, choice.l[which]);
     return which >= 0;
@@ -714,7 +714,7 @@ static size_t tracked(Answer *a, size_t i)
 
 static bool value_tracked(Answer *a)
 {
-    Choice choice = value_ends(a);
+    LiteralChoice choice = value_ends(a);
     while (a->at < a->in.n) {
         size_t to, i = skip_spaces(a, a->at), n = 0;
         bool   more = i == a->in.n;
@@ -824,7 +824,7 @@ static bool free_place(Answer *a)
     const AnswerForm *f = a->f;
     const CallForm   *c = &f->calls;
     size_t            to, j = skip_spaces(a, a->at);
-    Choice            choice = { 0 };
+    LiteralChoice     choice = { 0 };
     bool              more;
     if (j == a->in.n && !(a->ending && j > a->at && a->fresh)) {
         a->at = a->ending ? j : a->at;
@@ -868,7 +868,7 @@ static bool free_place(Answer *a)
 static bool content(Answer *a)
 {
     const AnswerForm *f = a->f;
-    Choice            choice = { 0 };
+    LiteralChoice     choice = { 0 };
     choose(&choice, &f->calls.begin);
     choose(&choice, &f->calls.begin_later);
     choose(&choice, &f->turn_end);
@@ -889,7 +889,7 @@ static bool content(Answer *a)
 
 static bool reasoning(Answer *a)
 {
-    Choice choice = { 0 };
+    LiteralChoice choice = { 0 };
     choose(&choice, &a->f->think_end);
     int which = text_until(a, &choice);
     if (which >= 0)
@@ -901,7 +901,7 @@ static bool reasoning(Answer *a)
 static bool call_after(Answer *a)
 {
     const CallForm *c = &a->f->calls;
-    Choice          choice = { 0 };
+    LiteralChoice   choice = { 0 };
     size_t          to, j = skip_spaces(a, a->at);
     bool            more;
     choose(&choice, &c->next);

@@ -37,11 +37,11 @@ enum { PROBE_STEPS = 500000 }; /* 60 of them are then over in a few seconds at w
 
 /* With tools or without: what the prompt ends with, an answer at the end, one with a turn after
  * it; where the answer begins in each, and what stands before and after its content. */
-typedef struct Place {
+typedef struct ProbePlace {
     bool  tools;
     char *prompt, *plain, *earlier;
     size_t begins;
-} Place;
+} ProbePlace;
 
 typedef struct Probing {
     const Jinja       *t;
@@ -49,7 +49,7 @@ typedef struct Probing {
     Error             *err;
     bool               no_memory;
     AnswerForm        *f;
-    Place              here, with_tools;
+    ProbePlace         here, with_tools;
     const char        *content;     /* of a message with calls, with its key */
     bool               as_text;     /* arguments */
     bool               thinking_off;
@@ -237,13 +237,13 @@ static size_t common(const char *a, const char *b, size_t most)
     return k && strchr("<[", a[k - 1]) ? k - 1 : n;
 }
 
-static void narrow(Place *w, const char *text)
+static void narrow(ProbePlace *w, const char *text)
 {
     if (text)
         w->begins = common(w->prompt, text, w->begins);
 }
 
-static bool find_place(Probing *p, Place *w, bool tools)
+static bool find_place(Probing *p, ProbePlace *w, bool tools)
 {
     w->tools = tools;
     w->prompt = render(p, "", tools, true);
@@ -259,12 +259,12 @@ static bool find_place(Probing *p, Place *w, bool tools)
     return strstr(w->plain + w->begins, CONTENT) != NULL;
 }
 
-static void free_place(Place *w)
+static void free_place(ProbePlace *w)
 {
     free(w->prompt);
     free(w->plain);
     free(w->earlier);
-    *w = (Place){ 0 };
+    *w = (ProbePlace){ 0 };
 }
 
 /* ---- Does it read what was said? ------------------------------------------------------------- */
@@ -338,8 +338,8 @@ static const char *after(const char *s, const char *word) { return s ? s + strle
 /* What a template writes before the content of an answer that has nothing else. */
 static void find_content(Probing *p)
 {
-    const Place *w = &p->here;
-    const char  *from = w->plain + w->begins;
+    const ProbePlace *w = &p->here;
+    const char       *from = w->plain + w->begins;
     set_literal(p, &p->f->content, from, strstr(from, CONTENT));
     drop_empty_reasoning(p->f, &p->f->content);
 }
@@ -580,11 +580,11 @@ static const char *value_over(const char *from, const char *over, const char **e
 /* ---- Calls in a frame ------------------------------------------------------------------------ */
 
 /* Where the words of a call stand in a rendering. NULL: not there. first: name or id. */
-typedef struct Words { const char *name, *id, *first, *last, *args, *args_end; } Words;
+typedef struct CallWords { const char *name, *id, *first, *last, *args, *args_end; } CallWords;
 
 static const char *before(const char *s, const char *end) { return s && end && s < end ? s : NULL; }
 
-static bool find_words(Words *w, const char *from, const char *name, const char *id,
+static bool find_words(CallWords *w, const char *from, const char *name, const char *id,
                        const char *args)
 {
     w->args = args;
@@ -608,13 +608,13 @@ static const char *object_of(const char *from, const char *key, const char **end
     return n ? s - 1 : NULL;
 }
 
-static const char *word_end(const Words *w, const char *word, int call)
+static const char *word_end(const CallWords *w, const char *word, int call)
 {
     return word + strlen(word == w->name ? call ? NAME_2 : NAME_1 : call ? ID_2 : ID_1);
 }
 
 /* args: to where the frame before the arguments goes. */
-static bool set_fields(Probing *p, CallForm *c, const Words *w, const char *begins,
+static bool set_fields(Probing *p, CallForm *c, const CallWords *w, const char *begins,
                        const char *args)
 {
     c->style = CALLS_FRAME;
@@ -673,7 +673,7 @@ static bool find_values(Probing *p, CallForm *c, int k)
     char       *one = render_calls(p, p->content, kinds[k].both, NULL),
                *two = render_calls(p, p->content, kinds[k].one, kinds[k].one);
     size_t      at = p->with_tools.begins;
-    Words       w = { 0 };
+    CallWords   w = { 0 };
     const char *k1 = one ? strstr(one + at, KEY_1) : NULL,
                *v1 = k1 ? strstr(k1, kinds[k].first) : k1, *k2 = v1 ? strstr(v1, KEY_2) : v1,
                *v2 = k2 ? strstr(k2, kinds[k].second) : k2;
@@ -696,7 +696,7 @@ static void find_none(Probing *p, CallForm *c)
     char       *one = render_calls(p, p->content, "{}", NULL),
                *two = render_calls(p, p->content, "{}", "{}");
     size_t      at = p->with_tools.begins;
-    Words       w = { 0 }, v = { 0 };
+    CallWords   w = { 0 }, v = { 0 };
     if (one && find_words(&w, one + at, NAME_1, ID_1, one + strlen(one)))
         set_literal(p, &c->none_end, word_end(&w, w.last, 0), turn_tail(p, one));
     if (two && find_words(&w, two + at, NAME_1, ID_1, two + strlen(two))
@@ -745,7 +745,7 @@ static void drop_next(const CallForm *c, const Literal *end, Literal *next)
 static bool by_key_form(Probing *p, const char *text)
 {
     CallForm   *c = &p->f->calls;
-    Words       w = { 0 };
+    CallWords   w = { 0 };
     const char *from = text + p->with_tools.begins, *k1 = strstr(from, KEY_1);
     *c = (CallForm){ .by_key = true };
     if (!k1 || strstr(from, "{'" KEY_1 "': '" TEXT_1 "'") /* Python's dict: no form of a model */
@@ -775,7 +775,7 @@ static const char *call_begins(const CallForm *c, const char *from, const char *
                                const char *id, const char **end)
 {
     const char *args_end = NULL, *args, *word = strstr(from, name);
-    Words       w;
+    CallWords   w;
     if (c->style == CALLS_JSON)
         return value_over(from, word, end);
     args = object_of(from, KEY_1, &args_end);
@@ -791,7 +791,7 @@ static const char *call_begins(const CallForm *c, const char *from, const char *
 static bool json_form(Probing *p, const char *text)
 {
     CallForm   *c = &p->f->calls;
-    Words       w = { 0 };
+    CallWords   w = { 0 };
     const char *from = text + p->with_tools.begins, *end, *name = strstr(from, NAME_1),
                *over = name ? strstr(from, KEY_1) : NULL;
     over = over && over > name ? over : name;
@@ -819,7 +819,7 @@ static bool find_next(Probing *p)
                *first = text ? call_begins(c, from, NAME_1, ID_1, &end) : NULL,
                *second = first && end ? call_begins(c, end, NAME_2, ID_2, &end_2) : NULL;
     bool        good = true;
-    Words       w;
+    CallWords   w;
     if (second && !c->by_key)
         good = set_literal(p, &c->next, end, second);
     if (second && c->style == CALLS_FRAME && !c->by_key) {

@@ -47,9 +47,9 @@ void take_args(JinjaRun *r, const char *what, const Args *args, const char *name
 static Value global_range(JinjaRun *r, const Args *args)
 {
     enum { MOST = 100000 }; /* the sandbox's MAX_RANGE */
-    Value   v[3] = { { 0 }, v_none(), v_int(1) };
-    Range  *g = jinja_alloc(r, sizeof *g);
-    int64_t span;
+    Value       v[3] = { { 0 }, v_none(), v_int(1) };
+    JinjaRange *g = jinja_alloc(r, sizeof *g);
+    int64_t     span;
     take_args(r, "range", args, "start stop step", v);
     bool one = v[1].kind == V_NONE;
     g->start = one ? 0 : need_int(r, "range", v[0]);

@@ -37,7 +37,7 @@ typedef struct Value Value;
 /* group: what the filter groupby gives, a tuple with the names grouper and list. */
 typedef struct List { Value *item; size_t n; bool group; } List;
 typedef struct Dict { Value *key, *value; size_t n, cap; } Dict;
-typedef struct Range { int64_t start, stop, step; size_t n; } Range;
+typedef struct JinjaRange { int64_t start, stop, step; size_t n; } JinjaRange;
 typedef struct View { char kind; Dict *dict; } View;            /* 'k', 'v' or 'i' */
 typedef struct Iter Iter;
 typedef struct Macro Macro;
@@ -49,22 +49,22 @@ typedef struct Joiner { String *separator; bool used; } Joiner;
 struct Value {
     ValueKind kind;
     union {
-        bool     truth;
-        int64_t  i;
-        double   f;
-        String  *s;       /* V_STRING; V_UNDEFINED: why */
-        List    *list;    /* V_LIST, V_TUPLE */
-        Dict    *dict;    /* V_DICT, V_NAMESPACE */
-        Range   *range;
-        View    *view;
-        Iter    *iter;
-        Macro   *macro;
-        Loop    *loop;
-        Method  *method;
-        Cycler  *cycler;
-        Joiner  *joiner;
-        int      global;
-        void    *any;
+        bool        truth;
+        int64_t     i;
+        double      f;
+        String     *s;       /* V_STRING; V_UNDEFINED: why */
+        List       *list;    /* V_LIST, V_TUPLE */
+        Dict       *dict;    /* V_DICT, V_NAMESPACE */
+        JinjaRange *range;
+        View       *view;
+        Iter       *iter;
+        Macro      *macro;
+        Loop       *loop;
+        Method     *method;
+        Cycler     *cycler;
+        Joiner     *joiner;
+        int         global;
+        void       *any;
     };
 };
 struct Method { Value self; const char *name; };
@@ -198,7 +198,7 @@ int   compare(JinjaRun *r, Value a, Value b);         /* -1, 0, 1; 2: unordered 
 bool  contains(JinjaRun *r, Value in, Value x);
 size_t length_of(JinjaRun *r, Value v);               /* SIZE_MAX: it has none */
 List *to_list(JinjaRun *r, Value v);                  /* all items; TypeError if not iterable */
-Value range_item(const Range *g, size_t i);
+Value range_item(const JinjaRange *g, size_t i);
 Value from_json(JinjaRun *r, const JsonNode *j, bool own);
 
 /* ---- jinja_print.c --------------------------------------------------------------------------- */

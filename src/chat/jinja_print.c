@@ -152,7 +152,7 @@ static void repr_dict(JinjaRun *r, StringBuffer *b, const Dict *d)
     buffer_text(r, b, "}");
 }
 
-static void repr_range(JinjaRun *r, StringBuffer *b, const Range *g)
+static void repr_range(JinjaRun *r, StringBuffer *b, const JinjaRange *g)
 {
     char text[80];
     int  n = snprintf(text, sizeof text, "range(%lld, %lld", (long long)g->start,

@@ -631,12 +631,17 @@ static bool guarded(JinjaRun *r, void (*work)(JinjaRun *, void *), void *with)
     return true;
 }
 
-typedef struct Source { Jinja *t; const char *text; size_t n; const char *what; } Source;
+typedef struct TemplateSource {
+    Jinja      *t;
+    const char *text;
+    size_t      n;
+    const char *what;
+} TemplateSource;
 
 static void read_template(JinjaRun *r, void *with)
 {
-    const Source *s = with;
-    size_t        n_what = strlen(s->what), n = 0, good = s->n ? valid_prefix(s->text, s->n) : 0;
+    const TemplateSource *s = with;
+    size_t n_what = strlen(s->what), n = 0, good = s->n ? valid_prefix(s->text, s->n) : 0;
     r->what = s->what;
     char *what = memcpy(jinja_alloc(r, n_what + 1), s->what, n_what);
     char *text = jinja_alloc(r, s->n + 1);
@@ -663,7 +668,7 @@ Jinja *jinja_parse(const char *text, size_t n_bytes, const char *what, Error *er
         return NULL;
     }
     t->run.err = err;
-    if (!guarded(&t->run, read_template, &(Source){ t, text, n_bytes, what })) {
+    if (!guarded(&t->run, read_template, &(TemplateSource){ t, text, n_bytes, what })) {
         jinja_free(t);
         t = NULL;
     } else {

@@ -340,7 +340,7 @@ Value v_iter(JinjaRun *r, List *l)
     return (Value){ .kind = V_ITER, .iter = it };
 }
 
-Value range_item(const Range *g, size_t i) { return v_int(g->start + (int64_t)i * g->step); }
+Value range_item(const JinjaRange *g, size_t i) { return v_int(g->start + (int64_t)i * g->step); }
 
 static bool is_role(const JinjaRun *r, const JsonNode *j)
 {
@@ -469,7 +469,7 @@ static bool equal_dicts(JinjaRun *r, const Dict *a, const Dict *b)
     return same;
 }
 
-static bool equal_ranges(const Range *a, const Range *b)
+static bool equal_ranges(const JinjaRange *a, const JinjaRange *b)
 {
     return a->n == b->n && (a->n == 0 || a->start == b->start)
         && (a->n <= 1 || a->step == b->step);
@@ -543,7 +543,7 @@ int compare(JinjaRun *r, Value a, Value b)
     return c;
 }
 
-static bool range_contains(JinjaRun *r, const Range *g, Value x)
+static bool range_contains(JinjaRun *r, const JinjaRange *g, Value x)
 {
     for (size_t i = 0; i < g->n; i++) {
         jinja_work(r, 1);

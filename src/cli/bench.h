@@ -11,13 +11,13 @@
 /* Lists of counts, and what repeated measurements come to. */
 
 enum { COUNTS_MOST = 16 };
-typedef struct Counts { int value[COUNTS_MOST]; int n; } Counts;
+typedef struct CountList { int value[COUNTS_MOST]; int n; } CountList;
 
 /* Read "16,2048": 1 to COUNTS_MOST numbers from min to max. Fails (TBLOCK_USAGE) naming the
  * option. */
-bool counts_read(Counts *c, const char *option, const char *text, int min, int max,
+bool counts_read(CountList *c, const char *option, const char *text, int min, int max,
                  tblock_error *err);
-int  counts_largest(const Counts *c); /* 0 for none */
+int  counts_largest(const CountList *c); /* 0 for none */
 
 /* Of n >= 1 seconds, which get sorted; the median of an even number is the mean of the two in the
  * middle. */
@@ -64,7 +64,7 @@ typedef struct BenchRow {
 
 typedef struct Bench {
     const BenchArgs    *args;
-    Counts              prefill, depth, threads; /* none of a kind: n 0 */
+    CountList           prefill, depth, threads; /* none of a kind: n 0 */
     tblock_model       *model;
     tblock_model_info   info;
     tblock_context_info computing;

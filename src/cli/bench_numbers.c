@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 
-bool counts_read(Counts *c, const char *option, const char *text, int min, int max,
+bool counts_read(CountList *c, const char *option, const char *text, int min, int max,
                  tblock_error *err)
 {
     const char *s = text;
@@ -27,7 +27,7 @@ bool counts_read(Counts *c, const char *option, const char *text, int min, int m
     return true;
 }
 
-int counts_largest(const Counts *c)
+int counts_largest(const CountList *c)
 {
     int largest = 0;
     for (int i = 0; i < c->n; i++)

@@ -13,10 +13,10 @@
 static const char *plural(int n) { return n == 1 ? "" : "s"; }
 
 /* "-" and null where it is not over 0: not known, or this ISA has none. */
-static Value known(double x) { return v_shown(v_real(x > 0 ? x : NAN), x > 0 ? NULL : "-"); }
+static Cell known(double x) { return v_shown(v_real(x > 0 ? x : NAN), x > 0 ? NULL : "-"); }
 
 /* null where it is below 0: not known. */
-static Value share(double x) { return v_real(x >= 0 ? x : NAN); }
+static Cell share(double x) { return v_real(x >= 0 ? x : NAN); }
 
 static const char *peak_text(double gop_per_s, char out[32])
 {
@@ -122,9 +122,9 @@ static void profile_rows(Rows *r, const Bench *b, const BenchRow *row)
         const tblock_profile_row *op = &row->op[i];
         OpRates                   x  = bench_op_rates(b, row, op);
         rows_row(r, &table,
-                 (Value[]){ v_text(op->name), v_count(op->calls / (uint64_t)row->profile_runs),
-                            v_real(1e3 * x.seconds), v_real(x.seconds), v_real(x.share),
-                            known(x.gb_per_s), known(x.gop_per_s), known(x.roof_share) },
+                 (Cell[]){ v_text(op->name), v_count(op->calls / (uint64_t)row->profile_runs),
+                           v_real(1e3 * x.seconds), v_real(x.seconds), v_real(x.share),
+                           known(x.gb_per_s), known(x.gop_per_s), known(x.roof_share) },
                  NULL);
     }
     rows_table_end(r, "profile");
@@ -152,11 +152,11 @@ static const Table row_table = TABLE_OF(row_columns);
 static void bench_row(Rows *r, const char *key, const Bench *b, const BenchRow *row)
 {
     const Rates x = bench_rates(b, row);
-    const Value read = known(x.read_share);
+    const Cell  read = known(x.read_share);
     char        name[48], slow[32], fast[32], range[80];
     snprintf(range, sizeof range, "%s .. %s", real_spell(x.least, UNIT_SPEED, slow, sizeof slow),
              real_spell(x.most, UNIT_SPEED, fast, sizeof fast));
-    const Value cell[] = {
+    const Cell cell[] = {
         v_shown(v_text(row->decode ? "decode" : "prefill"), bench_row_name(row, name)),
         v_int(b->machine[row->machine].threads),
         v_int(row->tokens),

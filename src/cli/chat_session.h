@@ -71,7 +71,7 @@ typedef struct SessionOptions {
     bool                   quiet, raw;  /* raw: show answers as they are drawn */
     const SamplingOptions *sampling;
     const ConstraintOptions *constraint; /* of each answer */
-    const DraftOptions    *draft;
+    const DraftArgs       *draft;
     const ComputeOptions  *compute;
 } SessionOptions;
 

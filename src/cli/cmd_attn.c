@@ -19,9 +19,10 @@ typedef struct AttnArgs {
 
 /* ---- Which layers and heads ------------------------------------------------------------------ */
 
-typedef struct Chosen { int *number; size_t n; bool *seen; } Chosen; /* number NULL: all */
+/* number NULL: all */
+typedef struct ChosenNumbers { int *number; size_t n; bool *seen; } ChosenNumbers;
 
-static bool choose_range(Chosen *c, int from, int to)
+static bool choose_range(ChosenNumbers *c, int from, int to)
 {
     for (int i = from; i <= to; i++)
         if (!c->seen[i]) {
@@ -32,7 +33,7 @@ static bool choose_range(Chosen *c, int from, int to)
 }
 
 /* Reads "0,2,5", "0-3", or both: "0-3,7". */
-static bool choose_list(Chosen *c, const char *s, int max)
+static bool choose_list(ChosenNumbers *c, const char *s, int max)
 {
     int from, to;
     do {
@@ -47,7 +48,7 @@ static bool choose_list(Chosen *c, const char *s, int max)
     return s[-1] == '\0';
 }
 
-static bool choose(Chosen *c, const char *option, const TextList *given, int n_all,
+static bool choose(ChosenNumbers *c, const char *option, const TextList *given, int n_all,
                    tblock_error *err)
 {
     if (given->n == 0)
@@ -64,7 +65,7 @@ static bool choose(Chosen *c, const char *option, const TextList *given, int n_a
     return true;
 }
 
-static void chosen_free(Chosen *c)
+static void chosen_free(ChosenNumbers *c)
 {
     free(c->number);
     free(c->seen);
@@ -117,9 +118,9 @@ static bool write_file(const tblock_attention *p, Guarded *out, const char *form
 }
 
 static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
-                   const Prompt *prompt, Guarded *out, tblock_error *err)
+                   const PromptInput *prompt, Guarded *out, tblock_error *err)
 {
-    Chosen            layers = { 0 }, heads = { 0 };
+    ChosenNumbers     layers = { 0 }, heads = { 0 };
     tblock_model_info info;
     tblock_attention *p = NULL;
     tblock_context   *c = compute_context(m, a->model, &a->compute, a->general.quiet, err);
@@ -147,7 +148,7 @@ static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
 static bool attn(void *args, tblock_error *err)
 {
     const AttnArgs *a = args;
-    Prompt          prompt = { 0 };
+    PromptInput     prompt = { 0 };
     const char     *format = choose_format(a, err);
     Guarded         out = { 0 };
     tblock_model   *m = NULL;

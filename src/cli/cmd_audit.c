@@ -27,7 +27,7 @@ static const char *const verdicts[] = { [TBLOCK_AUDIT_FITS] = "fits",
 
 /* ---- Telling --------------------------------------------------------------------------------- */
 
-static Value real_or_none(double x) { return isnan(x) ? v_none() : v_real(x); }
+static Cell real_or_none(double x) { return isnan(x) ? v_none() : v_real(x); }
 
 /* --KEY X, with the fewest digits that read back as a float. */
 static void put_option(TextOut *o, const char *key, float x)
@@ -64,12 +64,12 @@ static void text_row(Rows *r, const Table *t, size_t number, const tblock_audit_
                      const TextOut *judged, const TextOut *before)
 {
     rows_row(r, t,
-             (Value[]){ v_count(number), v_count(v->n_given), v_count(v->n_drawn),
-                        v_count(v->n_other), v_count(v->n_ruled_out), real_or_none(v->difference),
-                        real_or_none(v->surprise), real_or_none(v->likelihood),
-                        real_or_none(v->rarest), real_or_none(v->blind),
-                        v_bytes(judged->text, judged->n), v_text(verdicts[v->verdict]),
-                        *v->why ? v_text(v->why) : v_none() },
+             (Cell[]){ v_count(number), v_count(v->n_given), v_count(v->n_drawn),
+                       v_count(v->n_other), v_count(v->n_ruled_out), real_or_none(v->difference),
+                       real_or_none(v->surprise), real_or_none(v->likelihood),
+                       real_or_none(v->rarest), real_or_none(v->blind),
+                       v_bytes(judged->text, judged->n), v_text(verdicts[v->verdict]),
+                       *v->why ? v_text(v->why) : v_none() },
              NULL);
     if (*v->why && r->face == FACE_TEXT) {
         rows_text(r, "  ");
@@ -137,10 +137,10 @@ static void token_rows(Rows *r, const tblock_audit_row *row, size_t n)
         for (size_t j = 0; row[i].tokens && j < row[i].n_drawn; j++) {
             const tblock_audit_token *t = &row[i].tokens[j];
             rows_row(r, &table,
-                     (Value[]){ v_count(i + 1), v_count(row[i].n_given + j), v_int(t->id),
-                                t->expected < 0 ? v_none() : v_int(t->expected), v_int(t->rank),
-                                v_real(t->prob), v_real(t->margin), real_or_none(t->miss),
-                                v_real(t->entropy), real_or_none(t->tail) },
+                     (Cell[]){ v_count(i + 1), v_count(row[i].n_given + j), v_int(t->id),
+                               t->expected < 0 ? v_none() : v_int(t->expected), v_int(t->rank),
+                               v_real(t->prob), v_real(t->margin), real_or_none(t->miss),
+                               v_real(t->entropy), real_or_none(t->tail) },
                      NULL);
         }
     rows_table_end(r, "tokens");
@@ -204,7 +204,7 @@ static bool read_log(const AuditArgs *a, tblock_audit_log *log, tblock_error *er
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-typedef struct Auditing {
+typedef struct AuditRun {
     const AuditArgs  *args;
     tblock_model     *model;
     tblock_context   *context;
@@ -212,16 +212,16 @@ typedef struct Auditing {
     tblock_audit_row *row; /* [n] */
     size_t            n;
     Guarded           junit;
-} Auditing;
+} AuditRun;
 
-static bool check_junit(const Auditing *u, tblock_error *err)
+static bool check_junit(const AuditRun *u, tblock_error *err)
 {
     const AuditArgs *a = u->args;
     return !a->junit
         || output_apart(a->junit, u->model, &(Inputs){ a->model, { a->tokens } }, err);
 }
 
-static bool open_all(Auditing *u, tblock_error *err)
+static bool open_all(AuditRun *u, tblock_error *err)
 {
     const AuditArgs *a       = u->args;
     ComputeOptions   compute = a->compute;
@@ -246,7 +246,7 @@ static bool open_all(Auditing *u, tblock_error *err)
     return u->context && (u->row || no_memory(NULL, err));
 }
 
-static bool audit_all(Auditing *u, tblock_error *err)
+static bool audit_all(AuditRun *u, tblock_error *err)
 {
     const tblock_audit_text *texts = tblock_audit_log_texts(u->log, &u->n);
     progress_show("auditing", 0);
@@ -258,7 +258,7 @@ static bool audit_all(Auditing *u, tblock_error *err)
 
 /* --junit: also where nothing was computed, for a reader that only sees the file; but not where the
  * file is one of those that are read. */
-static bool write_junit(Auditing *u, bool ran, tblock_error *err)
+static bool write_junit(AuditRun *u, bool ran, tblock_error *err)
 {
     tblock_error why = *err;
     if (!u->args->junit || (!ran && !check_junit(u, &why)))
@@ -270,7 +270,7 @@ static bool write_junit(Auditing *u, bool ran, tblock_error *err)
 
 static bool audit(void *args, tblock_error *err)
 {
-    Auditing u    = { .args = args };
+    AuditRun u    = { .args = args };
     bool     ran  = open_all(&u, err) && audit_all(&u, err);
     bool     good = write_junit(&u, ran, err) && ran
         && tell(args, tblock_audit_log_texts(u.log, &u.n), u.row, u.n, err);

@@ -17,7 +17,7 @@ enum { USUAL_PREFILL = 512, SHORT = 16, LONG = 2048, MOST_TOKENS = 1 << 20 };
 /* ---- Plan ------------------------------------------------------------------------------------ */
 
 /* A list from 0 on, of which 0 alone means none. */
-static bool read_prefill(Counts *c, const char *text, tblock_error *err)
+static bool read_prefill(CountList *c, const char *text, tblock_error *err)
 {
     if (strcmp(text, "0") == 0)
         return true;
@@ -29,9 +29,9 @@ static void fill_in(Bench *b)
 {
     int n_ctx = b->info.n_ctx, room = n_ctx - b->args->decode;
     if (!b->args->prefill)
-        b->prefill = (Counts){ { n_ctx < USUAL_PREFILL ? n_ctx : USUAL_PREFILL }, 1 };
+        b->prefill = (CountList){ { n_ctx < USUAL_PREFILL ? n_ctx : USUAL_PREFILL }, 1 };
     if (!b->args->depth && b->args->decode > 0) {
-        b->depth = (Counts){ { room < SHORT ? 0 : SHORT }, 1 };
+        b->depth = (CountList){ { room < SHORT ? 0 : SHORT }, 1 };
         if (room >= LONG)
             b->depth.value[b->depth.n++] = LONG;
     }

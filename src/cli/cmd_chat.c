@@ -18,7 +18,7 @@ typedef struct ChatArgs {
     TemplateOptions chat;
     SamplingOptions sampling;
     ConstraintOptions constraint;
-    DraftOptions    draft;
+    DraftArgs       draft;
     ComputeOptions  compute;
     GeneralOptions  general;
 } ChatArgs;

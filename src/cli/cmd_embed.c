@@ -23,7 +23,7 @@ typedef struct EmbedArgs {
 } EmbedArgs;
 
 /* Texts that are read and not yet computed. */
-typedef struct Embedder {
+typedef struct EmbedBatch {
     const EmbedArgs  *a;
     tblock_model     *m;
     tblock_context   *c;
@@ -34,17 +34,17 @@ typedef struct Embedder {
     size_t            n, n_before;    /* texts; those that were computed before */
     float            *vector;         /* [MOST_TEXTS, d_model] */
     VectorsOut        out;
-} Embedder;
+} EmbedBatch;
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
 /* Of the first text that is not computed. */
-static bool failed_at(const Embedder *e, const tblock_error *why, tblock_error *err)
+static bool failed_at(const EmbedBatch *e, const tblock_error *why, tblock_error *err)
 {
     return fail(err, why->status, "%s %zu: %s", e->from, e->n_before + 1, why->msg);
 }
 
-static bool add_ids(Embedder *e, const int32_t *ids, size_t n, tblock_error *err)
+static bool add_ids(EmbedBatch *e, const int32_t *ids, size_t n, tblock_error *err)
 {
     if (!ARRAY_ROOM(e->ids, e->cap_ids, e->n_ids + n))
         return no_memory(NULL, err);
@@ -55,7 +55,7 @@ static bool add_ids(Embedder *e, const int32_t *ids, size_t n, tblock_error *err
     return true;
 }
 
-static bool add_text(Embedder *e, const char *text, size_t n, tblock_error *err)
+static bool add_text(EmbedBatch *e, const char *text, size_t n, tblock_error *err)
 {
     const EmbedArgs *a     = e->a;
     const unsigned   flags = (a->no_bos ? 0 : TBLOCK_ADD_SPECIAL)
@@ -73,7 +73,7 @@ static bool add_text(Embedder *e, const char *text, size_t n, tblock_error *err)
     return good;
 }
 
-static bool add_json_ids(Embedder *e, const JsonNode *list, tblock_error *err)
+static bool add_json_ids(EmbedBatch *e, const JsonNode *list, tblock_error *err)
 {
     int32_t *ids  = malloc((list->n + 1) * sizeof *ids);
     size_t   n    = 0;
@@ -92,7 +92,7 @@ static bool add_json_ids(Embedder *e, const JsonNode *list, tblock_error *err)
 }
 
 /* A text, an array of ids, or an object with one of them. */
-static bool add_node(Embedder *e, const JsonNode *j, tblock_error *err)
+static bool add_node(EmbedBatch *e, const JsonNode *j, tblock_error *err)
 {
     char            found[NODE_TEXT];
     const JsonNode *text = j, *ids = j;
@@ -114,7 +114,7 @@ static bool add_node(Embedder *e, const JsonNode *j, tblock_error *err)
                                    "ids, found %s", node_text(text ? text : ids, found));
 }
 
-static bool add_line(Embedder *e, const char *line, size_t n, tblock_error *err)
+static bool add_line(EmbedBatch *e, const char *line, size_t n, tblock_error *err)
 {
     if (!e->a->jsonl)
         return add_text(e, line, n, err);
@@ -127,7 +127,7 @@ static bool add_line(Embedder *e, const char *line, size_t n, tblock_error *err)
 /* ---- Computing ------------------------------------------------------------------------------- */
 
 /* Texts before one that fails have their vectors. */
-static bool compute(Embedder *e, tblock_error *err)
+static bool compute(EmbedBatch *e, tblock_error *err)
 {
     const tblock_embed_options o  = { .pool = e->a->pool, .raw = e->a->raw };
     const int32_t             *at = e->ids;
@@ -150,7 +150,7 @@ static bool compute(Embedder *e, tblock_error *err)
 }
 
 /* Ready: is the next text there already? Then they are computed together. */
-static bool take(Embedder *e, const char *text, size_t n, bool ready, tblock_error *err)
+static bool take(EmbedBatch *e, const char *text, size_t n, bool ready, tblock_error *err)
 {
     tblock_error why;
     if (!add_line(e, text, n, &why))
@@ -158,7 +158,7 @@ static bool take(Embedder *e, const char *text, size_t n, bool ready, tblock_err
     return (ready && e->n < MOST_TEXTS) || compute(e, err);
 }
 
-static bool take_lines(Embedder *e, const char *path, tblock_error *err)
+static bool take_lines(EmbedBatch *e, const char *path, tblock_error *err)
 {
     Lines        lines;
     TextOut      from = { 0 };
@@ -182,7 +182,7 @@ static bool take_lines(Embedder *e, const char *path, tblock_error *err)
     return good;
 }
 
-static bool take_texts(Embedder *e, tblock_error *err)
+static bool take_texts(EmbedBatch *e, tblock_error *err)
 {
     const TextList *t = &e->a->text;
     e->from           = "--text: number";
@@ -203,7 +203,7 @@ static bool check(const EmbedArgs *a, tblock_error *err)
     return true;
 }
 
-static bool embed_all(Embedder *e, Guarded *out, tblock_error *err)
+static bool embed_all(EmbedBatch *e, Guarded *out, tblock_error *err)
 {
     const EmbedArgs  *a     = e->a;
     const char       *input = a->jsonl ? a->jsonl : a->file ? a->file : "-";
@@ -230,7 +230,7 @@ static bool embed(void *args, tblock_error *err)
     EmbedArgs *a = args;
     if (!check(a, err))
         return false;
-    Embedder *e = calloc(1, sizeof *e);
+    EmbedBatch *e = calloc(1, sizeof *e);
     if (!e)
         return no_memory(NULL, err);
     a->compute.n_seqs = PLACES;

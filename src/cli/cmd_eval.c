@@ -156,7 +156,7 @@ static bool count_added(const EvalArgs *a, const tblock_model *m, size_t *n, tbl
 }
 
 static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *parent,
-                       const Prompt *p, size_t n_added, tblock_error *err)
+                       const PromptInput *p, size_t n_added, tblock_error *err)
 {
     tblock_against_report r = { 0 };
     tblock_context_info   info, other;
@@ -185,7 +185,7 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
                              .needs_text = true };
     ComputeOptions plain =
         a->compute; /* what changes bits is the model's own affair; its parent is as it is */
-    Prompt          p = { 0 };
+    PromptInput     p = { 0 };
     size_t          n_added = 0;
     tblock_model   *parent = NULL;
     tblock_context *other = NULL;

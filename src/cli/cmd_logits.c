@@ -13,7 +13,7 @@ typedef struct LogitsArgs {
 static bool logits(void *args, tblock_error *err)
 {
     const LogitsArgs *a = args;
-    Prompt            prompt = { 0 };
+    PromptInput       prompt = { 0 };
     tblock_context   *c = NULL;
     tblock_model     *m = NULL;
     bool              quiet = a->general.quiet;

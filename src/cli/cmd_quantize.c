@@ -18,19 +18,19 @@ typedef struct QuantizeArgs {
 /* ---- Table ----------------------------------------------------------------------------------- */
 
 /* All matrices of one kind and type: every layer's wq, say. */
-typedef struct Kind {
+typedef struct MatrixKind {
     tblock_quantize_row sum;     /* sums of them; name, from and type of the first    */
     size_t              n;
     double              worst;   /* the largest error, and whose it is                */
     const char         *worst_name;
-} Kind;
+} MatrixKind;
 
 enum { MAX_KINDS = 64 };
 
 /* More kinds than there is room for (every layer of another type) join the last of their name. */
-static Kind *find_kind(Kind *kinds, size_t *n, const tblock_quantize_row *r)
+static MatrixKind *find_kind(MatrixKind *kinds, size_t *n, const tblock_quantize_row *r)
 {
-    Kind *same_part = NULL;
+    MatrixKind *same_part = NULL;
     for (size_t i = 0; i < *n; i++) {
         if (strcmp(kinds[i].sum.part, r->part) != 0)
             continue;
@@ -40,16 +40,17 @@ static Kind *find_kind(Kind *kinds, size_t *n, const tblock_quantize_row *r)
     }
     if (*n == MAX_KINDS)
         return same_part ? same_part : &kinds[MAX_KINDS - 1];
-    kinds[*n] = (Kind){ .sum = { .part = r->part, .from = r->from, .type = r->type }, .worst = -1 };
+    kinds[*n] = (MatrixKind){ .sum   = { .part = r->part, .from = r->from, .type = r->type },
+                              .worst = -1 };
     return &kinds[(*n)++];
 }
 
-static size_t collect(Kind *kinds, const tblock_quantize_report *report)
+static size_t collect(MatrixKind *kinds, const tblock_quantize_report *report)
 {
     size_t n = 0;
     for (size_t i = 0; i < report->n_rows; i++) {
         const tblock_quantize_row *r = &report->rows[i];
-        Kind *k = find_kind(kinds, &n, r);
+        MatrixKind *k = find_kind(kinds, &n, r);
         k->n++;
         k->sum.n_params += r->n_params;
         k->sum.bytes    += r->bytes;
@@ -84,13 +85,13 @@ static const char *types_text(const tblock_quantize_row *q, char out[16])
 
 static void kinds_text(Rows *r, const tblock_quantize_report *report)
 {
-    static Kind kinds[MAX_KINDS];
-    size_t      n = collect(kinds, report);
+    static MatrixKind kinds[MAX_KINDS];
+    size_t            n = collect(kinds, report);
     rows_text(r, "%-8s %5s %-12s %12s %7s %9s  %s\n", "", "count", "type", "bytes", "bits",
               "RMS error", "largest");
     for (size_t i = 0; i < n; i++) {
-        const Kind *k = &kinds[i];
-        char        types[16];
+        const MatrixKind *k = &kinds[i];
+        char              types[16];
         rows_text(r, "%-8s %5zu %-12s %12" PRIu64 " %7.3f %8.4f%%", k->sum.part, k->n,
                   types_text(&k->sum, types), k->sum.bytes, bits(&k->sum),
                   100 * (k->sum.sum2 > 0 ? sqrt(k->sum.error2 / k->sum.sum2) : 0));
@@ -117,10 +118,10 @@ static void tensor_rows(Rows *r, const tblock_quantize_report *report)
         const tblock_quantize_row *q = &report->rows[i];
         char                       types[16];
         rows_row(r, &table,
-                 (Value[]){ v_text(q->name), v_text(q->from),
-                            v_shown(v_text(q->type), types_text(q, types)), v_count(q->n_params),
-                            v_count(q->bytes), v_real(bits(q)), v_real(q->error),
-                            v_count(q->flushed) },
+                 (Cell[]){ v_text(q->name), v_text(q->from),
+                           v_shown(v_text(q->type), types_text(q, types)), v_count(q->n_params),
+                           v_count(q->bytes), v_real(bits(q)), v_real(q->error),
+                           v_count(q->flushed) },
                  NULL);
     }
     rows_table_end(r, "tensors");

@@ -22,7 +22,7 @@ typedef struct RunArgs {
     bool            echo, stats, json, trust_hash;
     SamplingOptions sampling;
     ConstraintOptions constraint;
-    DraftOptions    draft;
+    DraftArgs       draft;
     PromptOptions   prompt;
     ComputeOptions  compute;
     GeneralOptions  general;
@@ -44,7 +44,7 @@ typedef struct Running {
     tblock_context     *context;
     tblock_context_info computing;
     Drafting            drafting;
-    Prompt              prompt;
+    PromptInput         prompt;
     Generating          generating;
     tblock_constraint  *constraint; /* NULL: none */
     size_t              n_loaded; /* tokens of a loaded state, before the prompt */
@@ -252,10 +252,10 @@ static bool close_trace(Running *r, tblock_error *err)
 
 static bool echo_prompt(const Running *r, tblock_error *err)
 {
-    const Prompt *p    = &r->prompt;
-    char         *text = NULL;
-    size_t        n    = 0;
-    bool          good = true;
+    const PromptInput *p    = &r->prompt;
+    char              *text = NULL;
+    size_t             n    = 0;
+    bool               good = true;
     if (!r->args->echo || r->args->json)
         return true;
     if (!r->args->prompt.ids.given)

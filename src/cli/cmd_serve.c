@@ -16,7 +16,7 @@ typedef struct ServeArgs {
     int            port, parallel, cache, queue, connections, request, body_mb, kv_mb, timeout;
     TextList       origin, allowed_host;
     bool           lenient, log_prompts, check;
-    DraftOptions   draft;
+    DraftArgs      draft;
     ComputeOptions compute;
     GeneralOptions general;
 } ServeArgs;

@@ -70,14 +70,14 @@ static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
         shown = "";
     }
     rows_row(r, t,
-             (Value[]){ v_shown(v_text(v->name), shown), v_count(v->n_tokens), v_real(v->max_abs),
-                        v_real(v->mean_kl), v_real(v->max_kl), v_real(v->top1), v_real(v->top5),
-                        v_int(v->first_diff), v_count(v->n_greedy), v_int(v->greedy_diff),
-                        v_int(v->n_hidden), parted ? v_text(v->parted) : v_none(),
-                        parted ? v_int(v->parted_layer) : v_none(),
-                        parted ? v_int(v->parted_pos) : v_none(),
-                        parted ? v_real(v->parted_abs) : v_none(),
-                        v_shown(v_flag(v->ok), v->ok ? "ok" : verdict) },
+             (Cell[]){ v_shown(v_text(v->name), shown), v_count(v->n_tokens), v_real(v->max_abs),
+                       v_real(v->mean_kl), v_real(v->max_kl), v_real(v->top1), v_real(v->top5),
+                       v_int(v->first_diff), v_count(v->n_greedy), v_int(v->greedy_diff),
+                       v_int(v->n_hidden), parted ? v_text(v->parted) : v_none(),
+                       parted ? v_int(v->parted_layer) : v_none(),
+                       parted ? v_int(v->parted_pos) : v_none(),
+                       parted ? v_real(v->parted_abs) : v_none(),
+                       v_shown(v_flag(v->ok), v->ok ? "ok" : verdict) },
              NULL);
 }
 

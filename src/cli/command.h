@@ -417,7 +417,7 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
                                 bool quiet, tblock_error *err);
 
 /* Who guesses the next tokens (drafting.c). */
-typedef struct DraftOptions { const char *by; int max, match; } DraftOptions;
+typedef struct DraftArgs { const char *by; int max, match; } DraftArgs;
 extern const Option draft_options[];
 typedef struct Drafting {
     int               most;     /* tokens to guess: tblock_generation_options.draft */
@@ -425,11 +425,11 @@ typedef struct Drafting {
     tblock_model_info info;     /* its */
     tblock_context   *context;
 } Drafting;
-const char *guesser_path(const DraftOptions *o); /* of the model that guesses; NULL: none does */
+const char *guesser_path(const DraftArgs *o); /* of the model that guesses; NULL: none does */
 
 /* Opens the model that guesses for the generations of c, with what o says of the machine and its
  * own types. Close it after c, also when this failed. */
-bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
+bool draft_open(Drafting *d, const DraftArgs *o, tblock_context *c,
                 const ComputeOptions *compute, tblock_error *err);
 void draft_close(Drafting *d);
 
@@ -489,19 +489,19 @@ typedef struct PromptOptions {
 } PromptOptions;
 extern const Option prompt_options[];
 
-typedef struct Prompt {
+typedef struct PromptInput {
     char    *text;   /* as given; empty when the prompt is ids */
     size_t   n_text;
     int32_t *ids;
     size_t   n;
-} Prompt;
+} PromptInput;
 
 /* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the
  * BOS alone where the tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without
  * tokenizer, and (TBLOCK_USAGE) when there is no token at all. path: the model, for messages. */
-bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path,
+bool prompt_read(PromptInput *p, const PromptOptions *o, const tblock_model *m, const char *path,
                  bool quiet, tblock_error *err);
-void prompt_free(Prompt *p);
+void prompt_free(PromptInput *p);
 
 /* Tell that the tokenizer is not from the model's own file, where it is not (compute_context
  * does). */
@@ -581,7 +581,7 @@ typedef struct Guarded {
  * waits for its writer; the place of an output, so that it can be told from the inputs. They fail
  * without memory; that a file is missing is told when it is read. guarded_model also fails where
  * there can be no sandbox. Without `sandbox` they do nothing. */
-bool guarded_model(const char *path, const ComputeOptions *o, const DraftOptions *draft,
+bool guarded_model(const char *path, const ComputeOptions *o, const DraftArgs *draft,
                    tblock_error *err);
 bool guarded_named(const char *const *path, size_t n, bool sandbox, tblock_error *err);
 bool guarded_place(const char *path, bool sandbox, tblock_error *err);

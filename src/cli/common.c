@@ -242,7 +242,7 @@ static bool check_sources(const PromptOptions *o, tblock_error *err)
     return true;
 }
 
-static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_error *err)
+static bool read_text(PromptInput *p, const PromptOptions *o, bool quiet, tblock_error *err)
 {
     TextOut     text = { 0 };
     const char *file = o->file ? o->file : "-";
@@ -255,7 +255,7 @@ static bool read_text(Prompt *p, const PromptOptions *o, bool quiet, tblock_erro
     return good;
 }
 
-static bool check_text(const Prompt *p, const PromptOptions *o, tblock_error *err)
+static bool check_text(const PromptInput *p, const PromptOptions *o, tblock_error *err)
 {
     bool named = o->file && strcmp(o->file, "-") != 0;
     return p->n_text > 0 || !o->needs_text
@@ -263,7 +263,7 @@ static bool check_text(const Prompt *p, const PromptOptions *o, tblock_error *er
                 named ? o->file : "standard input", named ? "an empty file" : "nothing");
 }
 
-static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
+static bool copy_ids(PromptInput *p, const int32_t *ids, size_t n, tblock_error *err)
 {
     p->ids = malloc((n + 1) * sizeof *p->ids);
     if (!p->ids)
@@ -274,7 +274,7 @@ static bool copy_ids(Prompt *p, const int32_t *ids, size_t n, tblock_error *err)
     return true;
 }
 
-static bool read_tokens(Prompt *p, const PromptOptions *o, const tblock_model *m, bool quiet,
+static bool read_tokens(PromptInput *p, const PromptOptions *o, const tblock_model *m, bool quiet,
                         tblock_error *err)
 {
     unsigned flags = (o->no_bos || o->continues ? 0 : TBLOCK_ADD_SPECIAL)
@@ -303,10 +303,10 @@ static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *er
     return true;
 }
 
-bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const char *path,
+bool prompt_read(PromptInput *p, const PromptOptions *o, const tblock_model *m, const char *path,
                  bool quiet, tblock_error *err)
 {
-    *p = (Prompt){ 0 };
+    *p = (PromptInput){ 0 };
     if (!check_sources(o, err))
         return false;
     if (o->ids.given
@@ -321,11 +321,11 @@ bool prompt_read(Prompt *p, const PromptOptions *o, const tblock_model *m, const
                                 : "the tokenizer adds none");
 }
 
-void prompt_free(Prompt *p)
+void prompt_free(PromptInput *p)
 {
     free(p->text);
     free(p->ids);
-    *p = (Prompt){ 0 };
+    *p = (PromptInput){ 0 };
 }
 
 const char *prompt_file(const PromptOptions *o)

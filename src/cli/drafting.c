@@ -5,7 +5,7 @@
 
 #include "tblock_tools.h"
 
-#define AT(field) offsetof(DraftOptions, field)
+#define AT(field) offsetof(DraftArgs, field)
 const Option draft_options[] = {
     { "draft",       0, "none|ngram|mtp|MODEL", OPT_TEXT, AT(by), 0, 0, "none",
       "guess the next tokens and check them in one batch; same text, faster where guesses are "
@@ -21,14 +21,14 @@ const Option draft_options[] = {
 };
 #undef AT
 
-static bool is(const DraftOptions *o, const char *word) { return strcmp(o->by, word) == 0; }
+static bool is(const DraftArgs *o, const char *word) { return strcmp(o->by, word) == 0; }
 
-const char *guesser_path(const DraftOptions *o)
+const char *guesser_path(const DraftArgs *o)
 {
     return is(o, "none") || is(o, "ngram") || is(o, "mtp") ? NULL : o->by;
 }
 
-bool draft_open(Drafting *d, const DraftOptions *o, tblock_context *c,
+bool draft_open(Drafting *d, const DraftArgs *o, tblock_context *c,
                 const ComputeOptions *compute, tblock_error *err)
 {
     *d = (Drafting){ .most = is(o, "none") ? 0 : o->max };

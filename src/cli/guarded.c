@@ -31,7 +31,7 @@ static bool cannot_write(Guarded *g, int error, tblock_error *err)
 
 /* ---- Names that are read inside -------------------------------------------------------------- */
 
-bool guarded_model(const char *path, const ComputeOptions *o, const DraftOptions *draft,
+bool guarded_model(const char *path, const ComputeOptions *o, const DraftArgs *draft,
                    tblock_error *err)
 {
     if (!o->sandbox)

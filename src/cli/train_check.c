@@ -24,9 +24,9 @@ static bool print_row(const tblock_grad_check_row *g, bool first, double limit, 
     if (first)
         rows_table(&r, NULL, &table);
     rows_row(&r, &table,
-             (Value[]){ v_text(g->name), v_int(g->n), v_real(g->worst), v_real(g->grad),
-                        v_real(g->difference), v_count(g->element),
-                        v_shown(v_flag(ok), ok ? "ok" : "TOO LARGE") },
+             (Cell[]){ v_text(g->name), v_int(g->n), v_real(g->worst), v_real(g->grad),
+                       v_real(g->difference), v_count(g->element),
+                       v_shown(v_flag(ok), ok ? "ok" : "TOO LARGE") },
              NULL);
     return output_rows(&r, err);
 }

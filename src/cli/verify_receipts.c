@@ -84,12 +84,12 @@ static void receipt_row(Rows *r, const Table *t, const char *name, const tblock_
     char       shown[CLI_SHOWN];
     const bool token = v->position >= 0, links = v->first >= 0;
     rows_row(r, t,
-             (Value[]){ v_shown(v_text(name), cli_shown(shown, name)), v_count(v->n_given),
-                        v_count(v->n_drawn), v_int(v->version),
-                        v_shown(v_text(verdicts[v->verdict]),
-                                v->verdict        ? verdicts[v->verdict]
-                               : v->version == 1 ? "every token and every bit (version 1)"
-                                                 : "every token and every bit"),
+             (Cell[]){ v_shown(v_text(name), cli_shown(shown, name)), v_count(v->n_given),
+                       v_count(v->n_drawn), v_int(v->version),
+                       v_shown(v_text(verdicts[v->verdict]),
+                               v->verdict        ? verdicts[v->verdict]
+                              : v->version == 1 ? "every token and every bit (version 1)"
+                                                : "every token and every bit"),
                         token ? v_int(v->position) : v_none(), token ? v_int(v->found) : v_none(),
                         token ? v_int(v->expected) : v_none(), links ? v_int(v->first) : v_none(),
                         links ? v_int(v->last) : v_none(), *v->why ? v_text(v->why) : v_none() },

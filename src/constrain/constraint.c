@@ -97,7 +97,7 @@ static bool complete(Constraint *c, uint32_t ref)
 
 static bool predict(Constraint *c, uint32_t rule, uint32_t dot, uint32_t ref)
 {
-    const Plan *p = &c->plan;
+    const GrammarPlan *p = &c->plan;
     if (!add_words(c, &c->waits, (uint32_t[]){ ~p->component[rule], rule, dot, ref }, WAIT))
         return false;
     if (c->resolved[rule] == NOT_MADE) /* not predicted yet */
@@ -344,7 +344,7 @@ ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned c
     closure_begin(c);
     interned_row(&c->states, state, &n);
     for (size_t i = 1; i < n && !c->g->failed; i += 3) {
-        Item item;
+        ParseItem item;
         memcpy(&item, interned_row(&c->states, state, &n) + i, sizeof item);
         split = split_meet(c->g, split, c->g->fact[item.expr].split);
         Expr after = expr_step(c->g, item.expr, class);
@@ -374,7 +374,7 @@ ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t 
     c->g->work = 0;
     c->items.n = 0;
     for (size_t i = 1; i < n && !c->g->failed; i += 3) {
-        Item item;
+        ParseItem item;
         memcpy(&item, interned_row(&c->states, state, &n) + i, sizeof item);
         Expr e = expr_clamp(c->g, item.expr, most);
         same = same && e == item.expr;

@@ -127,7 +127,7 @@ size_t expr_length(const Grammar *g, Expr e);
 enum { DOT_END, DOT_EXPR, DOT_RULE, DOT_BITS = 2 };
 enum { DOT_ACCEPT = 0 }; /* the end of the whole text */
 
-typedef struct Plan {
+typedef struct GrammarPlan {
     Words     dot;         /* each: its number << DOT_BITS | what it is */
     Words     alternative; /* the first dot of each */
     Words     rule;        /* where its alternatives begin; one more at the end */
@@ -136,11 +136,11 @@ typedef struct Plan {
      * that begins another one, and not the other way round, has a lower one. */
     uint32_t *component;
     uint8_t  *recursive;   /* may the rule begin with itself so? */
-} Plan;
+} GrammarPlan;
 
 /* Rule 0 is the start. what begins messages. False: g has failed. */
-bool grammar_plan_make(Plan *p, Grammar *g, Rule start);
-void grammar_plan_free(Plan *p);
+bool grammar_plan_make(GrammarPlan *p, Grammar *g, Rule start);
+void grammar_plan_free(GrammarPlan *p);
 
 /* ---- constraint.c ---------------------------------------------------------------------------- */
 
@@ -151,7 +151,7 @@ typedef struct Names Names; /* names.c */
 
 /* What a text has still to be is a set of items: an expression in progress, the dot of its symbol,
  * and what follows where the dot's rule ends. */
-typedef struct Item { uint32_t expr, dot, follow; } Item;
+typedef struct ParseItem { uint32_t expr, dot, follow; } ParseItem;
 
 /* Unless the grammar has failed, as where a table is full (constraint_is_sound):
  * - State 0 is the dead one, which has no items and leads nowhere; row 0 of follows is the end of
@@ -161,16 +161,16 @@ typedef struct Item { uint32_t expr, dot, follow; } Item;
  * - next has room for every state, and leads to states that are there.
  * - start is a state; where names are kept, a row of names (names.c) that has one. */
 struct Constraint {
-    Grammar   *g;
-    Plan       plan;
-    Interned   follows;      /* what follows a rule: constraint.c says how */
-    Interned   states;       /* each: may the text end here?, then the items, ascending */
-    uint32_t  *next;         /* [state][class]; NOT_MADE */
-    size_t     cap_next;     /* states that it has room for */
-    Interned   seen;         /* scratch of the closure: pairs of dot and reference ... */
-    Words      items, waits, follow, copy;
-    uint32_t  *resolved;     /* of each rule: what follows it in the closure that is made */
-    bool       may_end;
+    Grammar    *g;
+    GrammarPlan plan;
+    Interned    follows;      /* what follows a rule: constraint.c says how */
+    Interned    states;       /* each: may the text end here?, then the items, ascending */
+    uint32_t   *next;         /* [state][class]; NOT_MADE */
+    size_t      cap_next;     /* states that it has room for */
+    Interned    seen;         /* scratch of the closure: pairs of dot and reference ... */
+    Words       items, waits, follow, copy;
+    uint32_t   *resolved;     /* of each rule: what follows it in the closure that is made */
+    bool        may_end;
     ConstraintState start;
     Expr       plain;        /* a character that a JSON string may hold as it is */
     Interned   plain_known;  /* expressions of which mask.c knows how plain text goes on */

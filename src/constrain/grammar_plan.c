@@ -12,7 +12,7 @@ enum { MOST_FOLDED = 1 << 14, MOST_THROUGH = 1 << 6 };
 #define NONE UINT32_MAX
 
 /* The rules that the start reaches, with their alternatives and symbols in a row. */
-typedef struct Draft {
+typedef struct PlanDraft {
     Grammar  *g;
     Words     reached;                 /* the rules, the start first */
     uint32_t *place;                   /* of a rule in `reached`; NONE */
@@ -22,10 +22,10 @@ typedef struct Draft {
     Expr     *folded;                  /* what a rule became; NONE */
     uint32_t *through;                 /* rules that one text of a folded rule runs through */
     uint8_t  *productive, *nullable;
-} Draft;
+} PlanDraft;
 
-static size_t n_alternatives(const Draft *d) { return d->owner.n; }
-static uint32_t alternative_end(const Draft *d, size_t a)
+static size_t n_alternatives(const PlanDraft *d) { return d->owner.n; }
+static uint32_t alternative_end(const PlanDraft *d, size_t a)
 {
     return a + 1 < d->from.n ? d->from.word[a + 1] : (uint32_t)d->symbol.n;
 }
@@ -35,7 +35,7 @@ static bool add_word(Grammar *g, Words *w, uint32_t word)
     return words_add(w, &word, 1) || grammar_no_memory(g);
 }
 
-static bool reach(Draft *d, uint32_t rule)
+static bool reach(PlanDraft *d, uint32_t rule)
 {
     if (d->place[rule] != NONE)
         return true;
@@ -46,7 +46,7 @@ static bool reach(Draft *d, uint32_t rule)
 }
 
 /* Copy the alternatives of the i-th rule that was reached, and reach what they name. */
-static bool draft_rule(Draft *d, uint32_t i)
+static bool draft_rule(PlanDraft *d, uint32_t i)
 {
     const Words *w = &d->g->rule[d->reached.word[i]].alternatives;
     for (size_t at = 0; at < w->n;) {
@@ -66,7 +66,7 @@ static bool draft_rule(Draft *d, uint32_t i)
 }
 
 /* Which alternatives use each rule. */
-static bool draft_uses(Draft *d)
+static bool draft_uses(PlanDraft *d)
 {
     size_t    n = d->reached.n;
     uint32_t *count = calloc(n + 1, sizeof *count);
@@ -87,7 +87,7 @@ static bool draft_uses(Draft *d)
     return good || grammar_no_memory(d->g);
 }
 
-static bool draft_make(Draft *d, Rule start)
+static bool draft_make(PlanDraft *d, Rule start)
 {
     size_t n = d->g->n_rules;
     d->place = malloc(n * sizeof *d->place);
@@ -113,7 +113,7 @@ static bool draft_make(Draft *d, Rule start)
     return draft_uses(d);
 }
 
-static void draft_free(Draft *d)
+static void draft_free(PlanDraft *d)
 {
     Words *w[] = { &d->reached, &d->symbol, &d->from, &d->owner, &d->use_from, &d->use };
     for (size_t i = 0; i < sizeof w / sizeof *w; i++)
@@ -130,7 +130,7 @@ static void draft_free(Draft *d)
 /* ---- What holds of a rule -------------------------------------------------------------------- */
 
 /* The symbol at d->symbol.word[i] as an expression; NONE: it stays a rule. */
-static Expr expr_at(const Draft *d, uint32_t i)
+static Expr expr_at(const PlanDraft *d, uint32_t i)
 {
     uint32_t id = d->symbol.word[i];
     return d->symbol.word[i + 1] ? d->folded[id] : id;
@@ -138,7 +138,7 @@ static Expr expr_at(const Draft *d, uint32_t i)
 
 /* One alternative as an expression. *through: as many rules at least. NONE: it would be too
  * long. */
-static Expr fold_row(Draft *d, uint32_t a, uint32_t *through)
+static Expr fold_row(PlanDraft *d, uint32_t a, uint32_t *through)
 {
     Expr     e = EXPR_EMPTY;
     uint32_t from = d->from.word[a], end = alternative_end(d, a);
@@ -156,7 +156,7 @@ static Expr fold_row(Draft *d, uint32_t a, uint32_t *through)
 }
 
 /* The rule whose alternatives are a, a + 1, ... : false if it stays a rule. */
-static bool fold_rule(Draft *d, uint32_t rule, uint32_t a)
+static bool fold_rule(PlanDraft *d, uint32_t rule, uint32_t a)
 {
     const GrammarRule *r = &d->g->rule[d->reached.word[rule]];
     Words              list = { 0 };
@@ -176,7 +176,7 @@ static bool fold_rule(Draft *d, uint32_t rule, uint32_t a)
 typedef enum Claim { FOLDS, IS_PRODUCTIVE, IS_NULLABLE } Claim;
 
 /* Alternative a has the property; does its rule have it now? */
-static bool alternative_done(Draft *d, Claim claim, uint32_t a)
+static bool alternative_done(PlanDraft *d, Claim claim, uint32_t a)
 {
     uint32_t rule = d->owner.word[a];
     uint8_t *mark = claim == IS_PRODUCTIVE ? d->productive : d->nullable;
@@ -192,7 +192,7 @@ static bool alternative_done(Draft *d, Claim claim, uint32_t a)
     return first;
 }
 
-static bool expr_has(Draft *d, Claim claim, Expr e)
+static bool expr_has(PlanDraft *d, Claim claim, Expr e)
 {
     return claim == FOLDS || (claim == IS_PRODUCTIVE ? !expr_is_nothing(d->g, e)
                                                      : expr_nullable(d->g, e));
@@ -200,7 +200,7 @@ static bool expr_has(Draft *d, Claim claim, Expr e)
 
 /* Find the rules of which the property holds: of all alternatives for FOLDS, else of one. It holds
  * of an alternative if it holds of each symbol. */
-static bool draft_claim(Draft *d, Claim claim)
+static bool draft_claim(PlanDraft *d, Claim claim)
 {
     Words todo = { 0 };
     bool  good = true;
@@ -234,13 +234,13 @@ static bool draft_claim(Draft *d, Claim claim)
 
 /* ---- What runs ------------------------------------------------------------------------------- */
 
-static bool add_dot(Plan *p, Grammar *g, uint32_t number, uint32_t kind)
+static bool add_dot(GrammarPlan *p, Grammar *g, uint32_t number, uint32_t kind)
 {
     return add_word(g, &p->dot, number << DOT_BITS | kind);
 }
 
 /* May this alternative match a text? */
-static bool is_productive(Draft *d, uint32_t a)
+static bool is_productive(PlanDraft *d, uint32_t a)
 {
     for (uint32_t i = d->from.word[a]; i < alternative_end(d, a); i += 2)
         if (expr_at(d, i) == NONE ? !d->productive[d->symbol.word[i]]
@@ -250,7 +250,7 @@ static bool is_productive(Draft *d, uint32_t a)
 }
 
 /* The dots of an alternative. Expressions alone do not become dots: they join *exprs. */
-static bool plan_row(Plan *p, Draft *d, uint32_t a, Words *exprs)
+static bool plan_row(GrammarPlan *p, PlanDraft *d, uint32_t a, Words *exprs)
 {
     uint32_t first = (uint32_t)p->dot.n, end = alternative_end(d, a);
     Expr     e = EXPR_EMPTY; /* the expressions since the last rule */
@@ -275,7 +275,7 @@ static bool plan_row(Plan *p, Draft *d, uint32_t a, Words *exprs)
         && add_word(d->g, &p->alternative, first);
 }
 
-static bool plan_rules(Plan *p, Draft *d)
+static bool plan_rules(GrammarPlan *p, PlanDraft *d)
 {
     Words exprs = { 0 };
     bool  good = add_dot(p, d->g, 0, DOT_END); /* DOT_ACCEPT */
@@ -303,12 +303,12 @@ static bool plan_rules(Plan *p, Draft *d)
 /* Tarjan 1972, "Depth-first search and linear graph algorithms", without recursion. */
 typedef struct Visit { uint32_t rule, alternative, dot; } Visit;
 typedef struct Tarjan {
-    Plan     *p;
-    Grammar  *g;
-    Visit    *path;
-    uint32_t *index, *low, *open; /* open: the rules that wait for their component */
-    size_t    n_path, n_open;
-    uint32_t  next, n_components;
+    GrammarPlan *p;
+    Grammar     *g;
+    Visit       *path;
+    uint32_t    *index, *low, *open; /* open: the rules that wait for their component */
+    size_t       n_path, n_open;
+    uint32_t     next, n_components;
 } Tarjan;
 
 static void enter(Tarjan *t, uint32_t rule)
@@ -321,7 +321,7 @@ static void enter(Tarjan *t, uint32_t rule)
 /* The next rule that may begin the one that is visited; NONE: no more. */
 static uint32_t next_begun(Tarjan *t, Visit *v)
 {
-    const Plan *p = t->p;
+    const GrammarPlan *p = t->p;
     for (;;) {
         if (v->dot == NONE) {
             if (v->alternative == p->rule.word[v->rule + 1])
@@ -384,7 +384,7 @@ static void find_components(Tarjan *t, size_t n)
     }
 }
 
-static bool plan_components(Plan *p, Grammar *g, size_t n)
+static bool plan_components(GrammarPlan *p, Grammar *g, size_t n)
 {
     Tarjan t = { .p = p, .g = g };
     t.path = malloc(n * sizeof *t.path);
@@ -404,7 +404,7 @@ static bool plan_components(Plan *p, Grammar *g, size_t n)
 }
 
 /* Rules that repeat become rules that do not, if they are no expressions. *any: were there some? */
-static bool spell_repeats(Draft *d, bool *any)
+static bool spell_repeats(PlanDraft *d, bool *any)
 {
     *any = false;
     for (size_t i = 0; i < d->reached.n; i++)
@@ -415,14 +415,14 @@ static bool spell_repeats(Draft *d, bool *any)
     return !d->g->failed;
 }
 
-bool grammar_plan_make(Plan *p, Grammar *g, Rule start)
+bool grammar_plan_make(GrammarPlan *p, Grammar *g, Rule start)
 {
-    Draft d = { .g = g };
-    bool  any = false, good = !g->failed && draft_make(&d, start) && draft_claim(&d, FOLDS)
+    PlanDraft d = { .g = g };
+    bool      any = false, good = !g->failed && draft_make(&d, start) && draft_claim(&d, FOLDS)
                        && spell_repeats(&d, &any);
     if (any) { /* again, with the new rules */
         draft_free(&d);
-        d = (Draft){ .g = g };
+        d = (PlanDraft){ .g = g };
         good = good && draft_make(&d, start) && draft_claim(&d, FOLDS);
     }
     good = good && draft_claim(&d, IS_PRODUCTIVE) && draft_claim(&d, IS_NULLABLE);
@@ -438,7 +438,7 @@ bool grammar_plan_make(Plan *p, Grammar *g, Rule start)
     return good;
 }
 
-void grammar_plan_free(Plan *p)
+void grammar_plan_free(GrammarPlan *p)
 {
     free(p->dot.word);
     free(p->alternative.word);

@@ -17,14 +17,14 @@ enum { IN_OBJECT = 1, NAME_NEXT = 2, IN_NAME = 4, IN_TEXT = 8, ESCAPED = 16 };
 enum { MOST_NAME = 1000, MOST_NAME_WORDS = 1 << 24 };
 
 /* A ConstraintState where names are kept is the number of such a row. */
-typedef struct Place {
+typedef struct NamePlace {
     uint32_t state;  /* of the automaton */
     uint32_t where;  /* flags from above */
     uint32_t around; /* row of Names.around: what the array or object lies in */
     uint32_t had;    /* row of Names.had: the names of the object so far */
     uint32_t name;   /* row of Names.name: what there is of this one */
-} Place;
-enum { PLACE_WORDS = sizeof(Place) / sizeof(uint32_t) };
+} NamePlace;
+enum { PLACE_WORDS = sizeof(NamePlace) / sizeof(uint32_t) };
 enum { NONE = 0 };
 
 /* What a name that the object has had still has, and a quote. */
@@ -56,14 +56,14 @@ static const uint32_t *row_at(const Interned *t, uint32_t number)
     return interned_row(t, number, &n);
 }
 
-static Place place_at(const Names *n, ConstraintState number)
+static NamePlace place_at(const Names *n, ConstraintState number)
 {
-    Place p;
+    NamePlace p;
     memcpy(&p, row_at(&n->place, number), sizeof p);
     return p;
 }
 
-static bool keep_place(Constraint *c, const Place *p, ConstraintState *number)
+static bool keep_place(Constraint *c, const NamePlace *p, ConstraintState *number)
 {
     uint32_t row[PLACE_WORDS];
     memcpy(row, p, sizeof row);
@@ -72,10 +72,10 @@ static bool keep_place(Constraint *c, const Place *p, ConstraintState *number)
 
 bool names_begin(Constraint *c)
 {
-    const uint32_t none[3] = { UINT32_MAX };
-    uint32_t       number;
-    const Place    dead = { .state = STATE_DEAD }, start = { .state = c->start };
-    Names         *n = c->names = calloc(1, sizeof *n);
+    const uint32_t  none[3] = { UINT32_MAX };
+    uint32_t        number;
+    const NamePlace dead = { .state = STATE_DEAD }, start = { .state = c->start };
+    Names          *n = c->names = calloc(1, sizeof *n);
     return n ? put(c, &n->around, none, 3, &number) && put(c, &n->had, none, 2, &number)
                    && put(c, &n->name, (uint32_t[]){ UINT32_MAX, 0, 0 }, 3, &number)
                    && keep_place(c, &dead, &number) && keep_place(c, &start, &c->start)
@@ -109,7 +109,7 @@ static bool has_had(const Names *n, uint32_t had, uint32_t name)
 }
 
 /* Inside a string, which the byte may end. A name that the object has had leads to no end. */
-static bool step_in_string(Constraint *c, Place *p, uint8_t byte)
+static bool step_in_string(Constraint *c, NamePlace *p, uint8_t byte)
 {
     Names   *n = c->names;
     bool     in_name = p->where & IN_NAME;
@@ -126,7 +126,7 @@ static bool step_in_string(Constraint *c, Place *p, uint8_t byte)
     return !in_name || put(c, &n->name, row, 3, &p->name);
 }
 
-static bool step(Constraint *c, Place *p, uint8_t byte)
+static bool step(Constraint *c, NamePlace *p, uint8_t byte)
 {
     const uint32_t *row;
     if (p->where & (IN_NAME | IN_TEXT))
@@ -186,7 +186,7 @@ static void write_rest(Names *n, uint32_t name, size_t length, const char *lead,
 }
 
 /* Fill n->rest with what the names that the object has had go on with here, sorted. */
-static bool find_rests(Constraint *c, const Place *p)
+static bool find_rests(Constraint *c, const NamePlace *p)
 {
     static const char *const leads[] = { "\"", " \"" };
     Names                   *n = c->names;
@@ -256,7 +256,7 @@ static bool exhausted(Constraint *c, uint32_t state, size_t from, size_t to, siz
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
 
-static bool advance(Constraint *c, Place *p, const char *bytes, size_t n, Error *err)
+static bool advance(Constraint *c, NamePlace *p, const char *bytes, size_t n, Error *err)
 {
     for (size_t i = 0; i < n && p->state != STATE_DEAD; i++) {
         uint8_t byte = (uint8_t)bytes[i];
@@ -276,7 +276,7 @@ static bool advance(Constraint *c, Place *p, const char *bytes, size_t n, Error 
 
 bool names_advance(Constraint *c, ConstraintState *state, const char *bytes, size_t n, Error *err)
 {
-    Place           p = place_at(c->names, *state);
+    NamePlace       p = place_at(c->names, *state);
     ConstraintState next = STATE_DEAD;
     if (!advance(c, &p, bytes, n, err))
         return false;
@@ -323,11 +323,11 @@ static void strike_along(Constraint *c, const TokenSlice *s, size_t node, size_t
 static bool is_in(const uint64_t *bits, int id) { return bits[id / 64] >> id % 64 & 1; }
 
 /* Tokens that go on from a comma into a name: few, so each is tried. */
-static bool try_crossing(Constraint *c, const TokenTrie *t, const Place *at, Error *err)
+static bool try_crossing(Constraint *c, const TokenTrie *t, const NamePlace *at, Error *err)
 {
     for (size_t i = 0; i < t->n_crossing; i++) {
         const CrossingToken *x = &t->crossing[i];
-        Place                p = *at;
+        NamePlace            p = *at;
         if (!is_in(c->names->bits, x->id))
             continue;
         if (!advance(c, &p, t->bytes + x->at, x->n, err))
@@ -349,7 +349,7 @@ static bool some_cross(const TokenTrie *t, const uint64_t *bits)
 const uint64_t *names_mask(Constraint *c, const TokenTrie *t, ConstraintState state, Error *err)
 {
     Names          *n = c->names;
-    const Place     p = place_at(n, state);
+    const NamePlace p = place_at(n, state);
     const uint64_t *all = state_mask(c, t, p.state, err);
     if (!all)
         return NULL;

@@ -8,7 +8,7 @@ typedef struct UniqueValue { Expr text; SetId set; } UniqueValue;
 
 /* A state is how many items there are and, for each of contains, how many of them are in it, as
  * far as that matters; or for unique items, which of the values are among them. */
-typedef struct Walk {
+typedef struct ArrayWalk {
     Schema      *s;
     const Shape *shape;
     Symbol      *memo;
@@ -17,7 +17,7 @@ typedef struct Walk {
     uint32_t     cap[MOST_CONTAINS];    /* matches from here on are alike */
     UniqueValue  value[MOST_UNIQUE];    /* of unique items: what there is */
     uint32_t     n_values;
-} Walk;
+} ArrayWalk;
 
 static SetId item_set(const Shape *a, uint32_t i)
 {
@@ -61,7 +61,7 @@ static Symbol plain_items(Schema *s, const Shape *a, uint32_t i)
 
 /* The item at i that is in those of contains which the subset names. Not to be in one matters
  * only where matches may be too many. */
-static SetId item_in(Walk *w, uint32_t i, uint32_t subset)
+static SetId item_in(ArrayWalk *w, uint32_t i, uint32_t subset)
 {
     Schema *s = w->s;
     SetId   set = item_set(w->shape, i);
@@ -76,14 +76,14 @@ static SetId item_in(Walk *w, uint32_t i, uint32_t subset)
                 schema_refuse(s, s->at, "contains: its opposite is not kept");
                 return SET_NONE;
             }
-            Literal l = s->set[x->child].literal[0];
+            SetLiteral l = s->set[x->child].literal[0];
             set = set_and(s, set, set_of(s, literal_node(s, l), l & 2, !(l & 1)));
         }
     }
     return set;
 }
 
-static Symbol with_contains(Walk *w, uint32_t i, const uint32_t *seen)
+static Symbol with_contains(ArrayWalk *w, uint32_t i, const uint32_t *seen)
 {
     Schema      *s = w->s;
     const Shape *a = w->shape;
@@ -127,7 +127,7 @@ static Symbol with_contains(Walk *w, uint32_t i, const uint32_t *seen)
     return w->memo[index];
 }
 
-static Symbol contains_symbol(Walk *w)
+static Symbol contains_symbol(ArrayWalk *w)
 {
     Schema      *s = w->s;
     const Shape *a = w->shape;
@@ -169,7 +169,7 @@ static const JsonNode *listed(Schema *s, const JsonNode *schema, bool *one)
 }
 
 /* False: there is no room. Of a value that is there, nothing changes. */
-static bool add_value(Walk *w, UniqueValue v)
+static bool add_value(ArrayWalk *w, UniqueValue v)
 {
     Schema *s = w->s;
     for (uint32_t k = 0; k < w->n_values; k++) {
@@ -196,7 +196,7 @@ static Expr same_scalar(Schema *s, const char *text)
     return expr_seq(s->g, e, expr_regex(s->g, zeros, strlen(zeros), false, CHARS_UTF8, s->what));
 }
 
-static bool find_scalars(Walk *w, SetId id)
+static bool find_scalars(ArrayWalk *w, SetId id)
 {
     static const char shortest[] =
         "(?s:[^-0-9].*)|0|-?[1-9][0-9]*|-?(?:0|[1-9][0-9]*)\\.[0-9]*[1-9]";
@@ -212,7 +212,7 @@ static bool find_scalars(Walk *w, SetId id)
 
 /* Fills w->value with the members of a finite set, none twice. False: nobody knows them, or they
  * are too many. */
-static bool find_values(Walk *w, SetId id)
+static bool find_values(ArrayWalk *w, SetId id)
 {
     Schema         *s = w->s;
     const JsonNode *list = NULL;
@@ -246,7 +246,7 @@ static Symbol value_in(Schema *s, UniqueValue v, SetId set)
     return symbol_expr(expr_is_nothing(s->g, e) ? EXPR_NOTHING : e);
 }
 
-static Symbol unique_items(Walk *w, uint32_t mask)
+static Symbol unique_items(ArrayWalk *w, uint32_t mask)
 {
     Schema      *s = w->s;
     const Shape *a = w->shape;
@@ -270,7 +270,7 @@ static Symbol unique_items(Walk *w, uint32_t mask)
     return w->memo[mask];
 }
 
-static Symbol unique_symbol(Walk *w)
+static Symbol unique_symbol(ArrayWalk *w)
 {
     Schema      *s = w->s;
     const Shape *a = w->shape;
@@ -290,8 +290,8 @@ static Symbol unique_symbol(Walk *w)
 
 Symbol array_symbol(Schema *s, const Shape *shape)
 {
-    Walk   w = { .s = s, .shape = shape };
-    Symbol inside;
+    ArrayWalk w = { .s = s, .shape = shape };
+    Symbol    inside;
     if (!schema_enter(s, s->at))
         return symbol_expr(EXPR_NOTHING);
     if (shape->n_prefix > MOST_NESTED) {

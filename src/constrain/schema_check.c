@@ -2,7 +2,7 @@
 #include <math.h>
 #include "constrain/schema_parts.h"
 
-typedef enum Form {
+typedef enum KeywordForm {
     SCHEMA,
     SCHEMAS,
     NAMED_SCHEMAS,
@@ -19,9 +19,9 @@ typedef enum Form {
     BOOLEAN,
     TYPES,
     REFUSED
-} Form;
+} KeywordForm;
 
-static const struct { const char *name; Form form; } keywords[] = {
+static const struct { const char *name; KeywordForm form; } keywords[] = {
     { "type", TYPES },               { "enum", LIST },
     { "const", ANYTHING },           { "properties", NAMED_SCHEMAS },
     { "required", TEXTS },           { "patternProperties", NAMED_SCHEMAS },
@@ -97,7 +97,7 @@ static bool are_types(const JsonNode *j)
     return j->kind == NODE_STRING || j->kind == NODE_ARRAY;
 }
 
-static bool has_form(const JsonNode *j, Form form)
+static bool has_form(const JsonNode *j, KeywordForm form)
 {
     switch (form) {
     case SCHEMA:        return is_schema(j);

@@ -212,7 +212,7 @@ static Shapes others(Schema *s, const JsonNode *schema, ValueType type)
     return shapes_or(s, all, conditions(s, schema, true, type), schema);
 }
 
-Shapes shapes_of(Schema *s, Literal l, ValueType type)
+Shapes shapes_of(Schema *s, SetLiteral l, ValueType type)
 {
     const JsonNode *j = literal_node(s, l);
     NodeFacts      *f = &s->fact[l >> 2];

@@ -54,9 +54,9 @@
 
 /* limit: what the text must match too; next: what follows, by name. An address is in two parts so
  * that their lengths need not be counted together. */
-typedef struct Format { const char *name, *pattern, *limit, *next; } Format;
+typedef struct StringFormat { const char *name, *pattern, *limit, *next; } StringFormat;
 
-static const Format formats[FORMATS] = {
+static const StringFormat formats[FORMATS] = {
     { "date", DATE, NULL, NULL },
     { "time", TIME, NULL, NULL },
     { "date-time", TIME, NULL, NULL },
@@ -107,7 +107,7 @@ static Expr leap_second(Schema *s)
     return expr_alt_list(g, hours, 24);
 }
 
-static Expr make_format(Schema *s, const Format *f)
+static Expr make_format(Schema *s, const StringFormat *f)
 {
     Grammar *g = s->g;
     Expr     e = regex(s, f->pattern);

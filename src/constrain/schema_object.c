@@ -6,7 +6,7 @@ enum { MOST_SOME = 3 };
 /* One shape on its way. A state is how much of it has been written: which named properties, which
  * of the properties that some[] wants, and how many in all, as far as that matters. That no name
  * comes twice is grammar_names_once's business, where the order does not say it. */
-typedef struct Walk {
+typedef struct ObjectWalk {
     Schema      *s;
     const Shape *shape;
     Symbol      *named;         /* each named property without a comma */
@@ -16,7 +16,7 @@ typedef struct Walk {
     uint32_t     count_to;      /* counts from here on are one; at least 1 */
     uint32_t     min, max;      /* max: REPEAT_FOREVER where it cannot be passed */
     uint32_t     n_rest_names;  /* of properties of no place; REPEAT_FOREVER */
-} Walk;
+} ObjectWalk;
 
 static Symbol member(Schema *s, Expr name, SetId child)
 {
@@ -36,7 +36,7 @@ static Expr spelled_names(Schema *s, const Shape *shape)
 }
 
 /* The properties of no place that meet those of some[] in the subset. */
-static Symbol rest_member(Walk *w, uint32_t subset, Expr spelled)
+static Symbol rest_member(ObjectWalk *w, uint32_t subset, Expr spelled)
 {
     Schema *s = w->s;
     Symbol *way = schema_keep(s, w->shape->n_classes + 1, sizeof *way);
@@ -57,21 +57,21 @@ static Symbol rest_member(Walk *w, uint32_t subset, Expr spelled)
 }
 
 /* With the comma that all but the first have. */
-static Symbol after_comma(Walk *w, uint32_t count, Symbol property)
+static Symbol after_comma(ObjectWalk *w, uint32_t count, Symbol property)
 {
     return count ? symbol_row(w->s, (Symbol[]){ symbol_expr(w->s->comma), property }, 2) : property;
 }
 
 /* ---- What follows the named properties ------------------------------------------------------- */
 
-static uint32_t one_more(const Walk *w, uint32_t count)
+static uint32_t one_more(const ObjectWalk *w, uint32_t count)
 {
     return count < w->count_to ? count + 1 : count;
 }
 
-static Symbol some_left(Walk *w, uint32_t done, uint32_t count);
+static Symbol some_left(ObjectWalk *w, uint32_t done, uint32_t count);
 
-static Symbol *state_at(Walk *w, uint32_t place, uint32_t count, bool **known)
+static Symbol *state_at(ObjectWalk *w, uint32_t place, uint32_t count, bool **known)
 {
     size_t i = (size_t)place * (w->count_to + 1) + count;
     *known = &w->known[i];
@@ -79,7 +79,7 @@ static Symbol *state_at(Walk *w, uint32_t place, uint32_t count, bool **known)
 }
 
 /* Any number of properties of no place, as far as the counts let them. */
-static Symbol rest_of(Walk *w, uint32_t count)
+static Symbol rest_of(ObjectWalk *w, uint32_t count)
 {
     Schema  *s = w->s;
     uint32_t min = w->min > count ? w->min - count : 0;
@@ -100,7 +100,7 @@ static Symbol rest_of(Walk *w, uint32_t count)
 }
 
 /* The same while some[] wants more; done: those that have been met. */
-static Symbol some_left(Walk *w, uint32_t done, uint32_t count)
+static Symbol some_left(ObjectWalk *w, uint32_t done, uint32_t count)
 {
     Schema  *s = w->s;
     uint32_t all = (1u << w->shape->n_some) - 1, n = 0;
@@ -135,7 +135,7 @@ static Symbol some_left(Walk *w, uint32_t done, uint32_t count)
 
 /* What follows when `count` of the first i named properties have been written. From the last
  * property to the first, for all counts there can be. */
-static Symbol in_order(Walk *w)
+static Symbol in_order(ObjectWalk *w)
 {
     Schema  *s = w->s;
     uint32_t n_named = w->shape->n_named, n_last = n_named < w->count_to ? n_named : w->count_to;
@@ -162,7 +162,7 @@ static Symbol in_order(Walk *w)
 }
 
 /* One of the named properties that are required, or of those that are not. */
-static Symbol one_named(Walk *w, Presence presence, uint32_t *n)
+static Symbol one_named(ObjectWalk *w, Presence presence, uint32_t *n)
 {
     Symbol *way = schema_keep(w->s, (size_t)w->shape->n_named + 1, sizeof *way);
     *n = 0;
@@ -181,7 +181,8 @@ typedef struct AnyOrder {
     Symbol  *after;                    /* [subset of some[]][count] */
 } AnyOrder;
 
-static Symbol any_order_state(Walk *w, const AnyOrder *o, uint32_t n, uint32_t done, uint32_t k)
+static Symbol any_order_state(ObjectWalk *w, const AnyOrder *o, uint32_t n, uint32_t done,
+                              uint32_t k)
 {
     Schema  *s = w->s;
     uint32_t all = (1u << w->shape->n_some) - 1, n_ways = 0, width = o->count_to + 1;
@@ -208,7 +209,7 @@ static Symbol any_order_state(Walk *w, const AnyOrder *o, uint32_t n, uint32_t d
     return own;
 }
 
-static bool begin_any_order(Walk *w, AnyOrder *o)
+static bool begin_any_order(ObjectWalk *w, AnyOrder *o)
 {
     uint32_t n_optional;
     o->required[0] = one_named(w, REQUIRED, &o->n_required);
@@ -230,7 +231,7 @@ static bool begin_any_order(Walk *w, AnyOrder *o)
     return o->after && o->min <= o->max;
 }
 
-static Symbol in_any_order(Walk *w)
+static Symbol in_any_order(ObjectWalk *w)
 {
     AnyOrder o = { 0 };
     if (!begin_any_order(w, &o))
@@ -245,7 +246,7 @@ static Symbol in_any_order(Walk *w)
 /* ---- Objects --------------------------------------------------------------------------------- */
 
 /* How far properties must be counted. */
-static void plan_counts(Walk *w)
+static void plan_counts(ObjectWalk *w)
 {
     uint32_t least = 0, most = 0;
     for (uint32_t i = 0; i < w->shape->n_named; i++) {
@@ -287,7 +288,7 @@ static bool can_be_met(Schema *s, const Shape *shape, Expr others)
 }
 
 /* The symbols of the properties. False: there are too many to walk. */
-static bool begin_walk(Walk *w)
+static bool begin_walk(ObjectWalk *w)
 {
     Schema      *s = w->s;
     const Shape *shape = w->shape;
@@ -314,7 +315,7 @@ static bool begin_walk(Walk *w)
     return !schema_failed(s);
 }
 
-static Symbol walk_object(Walk *w)
+static Symbol walk_object(ObjectWalk *w)
 {
     Schema *s = w->s;
     plan_counts(w);
@@ -363,7 +364,7 @@ Symbol object_symbol(Schema *s, const Shape *shape)
         for (uint32_t k = 0; k < shape->n_named && !schema_failed(s); k++)
             if (shape->named[k].presence != ABSENT)
                 way[n++] = met_by(s, shape, i, k);
-    Walk w = { .s = s, .shape = shape };
+    ObjectWalk w = { .s = s, .shape = shape };
     way[n++] = walk_object(&w);
     schema_leave(s);
     return symbol_choice(s, way, n);

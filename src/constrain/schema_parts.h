@@ -29,7 +29,7 @@ enum {
     MOST_NAMES = 1000,    /* that patterns of names spell, where there are finitely many */
 };
 
-typedef uint32_t Literal; /* node << 2 | is it a value << 1 | is it negated */
+typedef uint32_t SetLiteral; /* node << 2 | is it a value << 1 | is it negated */
 typedef uint32_t SetId;   /* conjunction of literals, see schema_sets.c */
 enum { SET_ANY = 0, SET_NONE = 1 };
 
@@ -85,8 +85,8 @@ typedef struct NodeFacts {
 } NodeFacts;
 
 typedef struct SetFacts {
-    Literal *literal;
-    uint32_t n;
+    SetLiteral *literal;
+    uint32_t    n;
     enum { NOT_ASKED, ASKING, NOT_EMPTY, IS_EMPTY } empty;
     bool     begun, finished, used; /* the rule */
     Rule     rule;
@@ -160,11 +160,11 @@ static inline bool ref_alone(const Schema *s) { return s->draft < DRAFT_2019; }
 
 /* ---- schema_sets.c --------------------------------------------------------------------------- */
 
-static inline Literal literal_of(const Schema *s, const JsonNode *j, bool value, bool negated)
+static inline SetLiteral literal_of(const Schema *s, const JsonNode *j, bool value, bool negated)
 {
-    return (Literal)(j - s->doc.node) << 2 | (value ? 2u : 0) | (negated ? 1u : 0);
+    return (SetLiteral)(j - s->doc.node) << 2 | (value ? 2u : 0) | (negated ? 1u : 0);
 }
-static inline const JsonNode *literal_node(const Schema *s, Literal l)
+static inline const JsonNode *literal_node(const Schema *s, SetLiteral l)
 {
     return s->doc.node + (l >> 2);
 }
@@ -179,7 +179,7 @@ Shapes set_shapes(Schema *s, SetId id, ValueType type);
 /* ---- schema_scalar.c ------------------------------------------------------------------------- */
 
 /* The values of a scalar type that are in a literal, as JSON text; strings without quotes. */
-Expr scalar_of(Schema *s, Literal l, ValueType type);
+Expr scalar_of(Schema *s, SetLiteral l, ValueType type);
 /* Both, of two parts of s->all[type]. */
 Expr scalar_and(Schema *s, ValueType type, Expr a, Expr b);
 bool scalar_begin(Schema *s); /* fills s->all and the like */
@@ -216,7 +216,7 @@ Shape  shape_with_name(Schema *s, const JsonNode *name, Presence presence, SetId
 /* ---- schema_expand.c ------------------------------------------------------------------------- */
 
 /* The arrays or objects of a literal. */
-Shapes shapes_of(Schema *s, Literal l, ValueType type);
+Shapes shapes_of(Schema *s, SetLiteral l, ValueType type);
 /* schema_direct.c: those that the keywords of a schema allow which speak of arrays or objects and
  * hold no schema of the whole value; and all others. */
 Shapes direct_shapes(Schema *s, const JsonNode *schema, ValueType type);

@@ -2,22 +2,25 @@
 #include <stdio.h>
 #include "constrain/schema_parts.h"
 
-typedef struct Span { const char *p; size_t n; } Span;
+typedef struct UriPart { const char *p; size_t n; } UriPart;
 
-static bool same(Span a, Span b) { return a.n == b.n && (!a.n || memcmp(a.p, b.p, a.n) == 0); }
+static bool same(UriPart a, UriPart b)
+{
+    return a.n == b.n && (!a.n || memcmp(a.p, b.p, a.n) == 0);
+}
 
-static Span before(Span t, char c)
+static UriPart before(UriPart t, char c)
 {
     const char *hit = t.n ? memchr(t.p, c, t.n) : NULL;
-    return (Span){ t.p, hit ? (size_t)(hit - t.p) : t.n };
+    return (UriPart){ t.p, hit ? (size_t)(hit - t.p) : t.n };
 }
 
 /* What the document says about itself: its $id without a fragment. */
-static Span id_of(const Schema *s, const JsonNode *schema)
+static UriPart id_of(const Schema *s, const JsonNode *schema)
 {
     const JsonNode *id = node_get(schema, s->draft == DRAFT_4 ? "id" : "$id");
-    return id && id->kind == NODE_STRING ? before((Span){ id->text, id->n }, '#')
-                                         : (Span){ NULL, 0 };
+    return id && id->kind == NODE_STRING ? before((UriPart){ id->text, id->n }, '#')
+                                         : (UriPart){ NULL, 0 };
 }
 
 /* Takes "." and ".." out of a path, which begins at byte `from` (RFC 3986, section 5.2.4). */
@@ -25,7 +28,7 @@ static void remove_dots(TextOut *out, size_t from)
 {
     size_t n = from;
     for (size_t i = from; i < out->n;) {
-        size_t end = i + before((Span){ out->text + i, out->n - i }, '/').n;
+        size_t end = i + before((UriPart){ out->text + i, out->n - i }, '/').n;
         size_t next = end + (end < out->n);
         if (end - i == 2 && memcmp(out->text + i, "..", 2) == 0)
             for (n -= n > from; n > from && out->text[n - 1] != '/';)
@@ -38,17 +41,17 @@ static void remove_dots(TextOut *out, size_t from)
 }
 
 /* A reference against a base (RFC 3986, section 5.2), added to out. */
-static void resolve(TextOut *out, Span base, Span ref)
+static void resolve(TextOut *out, UriPart base, UriPart ref)
 {
-    Span   scheme = before(ref, ':');
-    size_t keep = 0, authority = 0;
+    UriPart scheme = before(ref, ':');
+    size_t  keep = 0, authority = 0;
     if (scheme.n < ref.n && !memchr(ref.p, '/', scheme.n)) { /* it has a scheme of its own */
         text_out_bytes(out, ref.p, ref.n);
         return;
     }
     scheme = before(base, ':');
     if (scheme.n + 2 < base.n && memcmp(base.p + scheme.n, "://", 3) == 0)
-        authority = scheme.n + 3 + before((Span){ base.p + scheme.n + 3, base.n - scheme.n - 3 },
+        authority = scheme.n + 3 + before((UriPart){ base.p + scheme.n + 3, base.n - scheme.n - 3 },
                                           '/').n;
     if (!ref.n)
         keep = base.n;
@@ -74,7 +77,7 @@ static void base_of(const Schema *s, const JsonNode *at, bool own, TextOut *base
         base_of(s, s->doc.node + s->fact[node_index(s, at)].parent, true, base, root);
     if (own && s->fact[node_index(s, at)].has_id && id_of(s, at).n) {
         TextOut next = { 0 };
-        resolve(&next, (Span){ base->text, base->n }, id_of(s, at));
+        resolve(&next, (UriPart){ base->text, base->n }, id_of(s, at));
         base->failed |= next.failed;
         text_out_free(base);
         *base = next;
@@ -83,7 +86,7 @@ static void base_of(const Schema *s, const JsonNode *at, bool own, TextOut *base
 }
 
 /* One part of a pointer: %XX first, then ~1 and ~0. Returns its bytes in out. */
-static size_t pointer_part(Span part, char *out)
+static size_t pointer_part(UriPart part, char *out)
 {
     size_t n = 0, m = 0;
     for (size_t i = 0; i < part.n; i++) {
@@ -159,14 +162,14 @@ static const JsonNode *child_named(Schema *s, const JsonNode *j, char *room, siz
     return NULL;
 }
 
-static const JsonNode *follow(Schema *s, const JsonNode *j, Span pointer, char *room)
+static const JsonNode *follow(Schema *s, const JsonNode *j, UriPart pointer, char *room)
 {
     if (!index_members(s))
         return NULL;
     while (j && pointer.n) {
         pointer.p++, pointer.n--; /* the slash */
-        Span   part = before(pointer, '/');
-        size_t n = pointer_part(part, room + sizeof(uint32_t));
+        UriPart part = before(pointer, '/');
+        size_t  n = pointer_part(part, room + sizeof(uint32_t));
         j = child_named(s, j, room, n);
         pointer.p += part.n, pointer.n -= part.n;
     }
@@ -174,7 +177,7 @@ static const JsonNode *follow(Schema *s, const JsonNode *j, Span pointer, char *
 }
 
 /* The node inside root's resource that says $anchor (or, before 2019, $id: "#name"). */
-static const JsonNode *find_anchor(Schema *s, const JsonNode *root, Span name)
+static const JsonNode *find_anchor(Schema *s, const JsonNode *root, UriPart name)
 {
     if (!grammar_work(s->g, root->skip))
         return NULL;
@@ -187,10 +190,10 @@ static const JsonNode *find_anchor(Schema *s, const JsonNode *root, Span name)
         id = id ? id : node_get(j, "id");
         if (!a)
             a = node_get(j, "$dynamicAnchor");
-        if (a && a->kind == NODE_STRING && same((Span){ a->text, a->n }, name))
+        if (a && a->kind == NODE_STRING && same((UriPart){ a->text, a->n }, name))
             return j;
         if (s->draft < DRAFT_2019 && id && id->kind == NODE_STRING && id->n > 1
-            && id->text[0] == '#' && same((Span){ id->text + 1, id->n - 1 }, name))
+            && id->text[0] == '#' && same((UriPart){ id->text + 1, id->n - 1 }, name))
             return j;
     }
     return NULL;
@@ -221,7 +224,7 @@ static bool index_ids(Schema *s)
 }
 
 /* The schema whose $id, resolved, is this. */
-static const JsonNode *find_id(Schema *s, Span wanted)
+static const JsonNode *find_id(Schema *s, UriPart wanted)
 {
     int32_t at = index_ids(s) ? byte_map_find(&s->ids, wanted.p ? wanted.p : "", wanted.n, -1) : -1;
     return at >= 0 ? s->doc.node + at : NULL;
@@ -229,17 +232,17 @@ static const JsonNode *find_id(Schema *s, Span wanted)
 
 static const JsonNode *find_target(Schema *s, const JsonNode *schema, const JsonNode *ref)
 {
-    Span            text = { ref->text, ref->n }, address = before(text, '#'), fragment = { 0 };
+    UriPart         text = { ref->text, ref->n }, address = before(text, '#'), fragment = { 0 };
     const JsonNode *root;
     TextOut         base = { 0 }, full = { 0 };
     char           *room = schema_keep(s, sizeof(uint32_t) + text.n + 1, 1);
     if (address.n < text.n)
-        fragment = (Span){ text.p + address.n + 1, text.n - address.n - 1 };
+        fragment = (UriPart){ text.p + address.n + 1, text.n - address.n - 1 };
     /* beside $ref, before 2019, $id counts no more than any other keyword */
     base_of(s, schema, !ref_alone(s) || schema == s->doc.node, &base, &root);
-    resolve(&full, (Span){ base.text, base.n }, address);
+    resolve(&full, (UriPart){ base.text, base.n }, address);
     if (address.n)
-        root = find_id(s, (Span){ full.text, full.n });
+        root = find_id(s, (UriPart){ full.text, full.n });
     text_out_free(&base);
     text_out_free(&full);
     if (!room || !root || !fragment.n)

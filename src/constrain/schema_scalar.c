@@ -213,7 +213,7 @@ static Expr schema_scalars(Schema *s, const JsonNode *schema, ValueType type)
     return e == EXPR_NOTHING ? e : combined(s, schema, type, e);
 }
 
-Expr scalar_of(Schema *s, Literal l, ValueType type)
+Expr scalar_of(Schema *s, SetLiteral l, ValueType type)
 {
     const JsonNode *j = literal_node(s, l);
     NodeFacts      *f = &s->fact[l >> 2];

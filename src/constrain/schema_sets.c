@@ -6,11 +6,11 @@
 
 enum { EMPTY_DEPTH = 24 }; /* how far set_is_empty looks */
 
-static SetId new_set(Schema *s, const Literal *l, uint32_t n)
+static SetId new_set(Schema *s, const SetLiteral *l, uint32_t n)
 {
-    Error    e;
-    bool     found;
-    Literal *copy = schema_keep(s, n ? n : 1, sizeof *copy);
+    Error       e;
+    bool        found;
+    SetLiteral *copy = schema_keep(s, n ? n : 1, sizeof *copy);
     if (!ARRAY_ROOM(s->set, s->cap_sets, s->n_sets + 1)) {
         no_memory(s->what, &e);
         grammar_fail(s->g, &e);
@@ -39,7 +39,7 @@ static SetId new_set(Schema *s, const Literal *l, uint32_t n)
 /* The two sets that every schema has. NONE is no conjunction of literals. */
 static bool begin_sets(Schema *s)
 {
-    Literal never = UINT32_MAX;
+    SetLiteral never = UINT32_MAX;
     if (s->n_sets == 0 && new_set(s, NULL, 0) == SET_ANY)
         new_set(s, &never, 1);
     return s->n_sets >= 2;
@@ -69,7 +69,7 @@ SetId set_of(Schema *s, const JsonNode *j, bool value, bool negated)
         return negated ? SET_NONE : SET_ANY;
     if (!value && j->kind == NODE_FALSE)
         return negated ? SET_ANY : SET_NONE;
-    Literal l = literal_of(s, s->doc.node + s->fact[j - s->doc.node].same, value, negated);
+    SetLiteral l = literal_of(s, s->doc.node + s->fact[j - s->doc.node].same, value, negated);
     return new_set(s, &l, 1);
 }
 
@@ -82,11 +82,11 @@ SetId set_and(Schema *s, SetId a, SetId b)
     if (a == SET_NONE || b == SET_NONE)
         return SET_NONE;
     const SetFacts *x = &s->set[a], *y = &s->set[b];
-    Literal        *l = malloc((x->n + y->n) * sizeof *l);
+    SetLiteral     *l = malloc((x->n + y->n) * sizeof *l);
     uint32_t        n = 0, i = 0, k = 0;
     bool            opposite = false;
     while (l && (i < x->n || k < y->n)) {
-        Literal next = k == y->n || (i < x->n && x->literal[i] < y->literal[k]) ? x->literal[i++]
+        SetLiteral next = k == y->n || (i < x->n && x->literal[i] < y->literal[k]) ? x->literal[i++]
                                                                                  : y->literal[k++];
         if (n && l[n - 1] == next)
             continue;
@@ -126,7 +126,7 @@ Shapes set_shapes(Schema *s, SetId id, ValueType type)
     Shape any = shape_any(s);
     all = shapes_one(s, &any);
     for (uint32_t i = 0; i < s->set[id].n && all.n && !schema_failed(s); i++) {
-        Literal l = s->set[id].literal[i];
+        SetLiteral l = s->set[id].literal[i];
         all = shapes_and(s, all, shapes_of(s, l, type), type, literal_node(s, l));
     }
     s->set[id].shapes[object] = all;

@@ -9,17 +9,17 @@
 #include "base/text.h"
 #include "constrain/grammar_parts.h"
 
-typedef struct Piece { const unsigned char *bytes; size_t n; int id; } Piece;
+typedef struct TokenBytes { const unsigned char *bytes; size_t n; int id; } TokenBytes;
 
 static int pieces_ascend(const void *a, const void *b)
 {
-    const Piece *x = a, *y = b;
+    const TokenBytes *x = a, *y = b;
     int order = memcmp(x->bytes, y->bytes, x->n < y->n ? x->n : y->n);
     return order ? order : x->n != y->n ? (x->n > y->n) - (x->n < y->n) : x->id - y->id;
 }
 
 /* Has it only characters that a JSON string may hold as they are? */
-static bool is_plain(const Piece *p)
+static bool is_plain(const TokenBytes *p)
 {
     uint32_t c = 0;
     for (size_t i = 0; i < p->n;) {
@@ -32,7 +32,7 @@ static bool is_plain(const Piece *p)
 }
 
 /* Which tree, tier by tier. */
-static int slice_of(const TokenTrie *t, const Piece *p)
+static int slice_of(const TokenTrie *t, const TokenBytes *p)
 {
     int tier = 0;
     while (p->n > t->most[tier])
@@ -40,7 +40,7 @@ static int slice_of(const TokenTrie *t, const Piece *p)
     return SLICES * tier + (is_plain(p) ? SLICE_PLAIN : SLICE_OTHER);
 }
 
-static bool is_crossing(const Piece *p)
+static bool is_crossing(const TokenBytes *p)
 {
     for (size_t i = 0; i + 2 < p->n; i++) {
         size_t quote = i + 1 + (p->bytes[i + 1] == ' ');
@@ -50,7 +50,7 @@ static bool is_crossing(const Piece *p)
     return false;
 }
 
-static bool find_crossing(TokenTrie *t, const Piece *piece, size_t n)
+static bool find_crossing(TokenTrie *t, const TokenBytes *piece, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (!is_crossing(&piece[i]))
@@ -65,7 +65,7 @@ static bool find_crossing(TokenTrie *t, const Piece *piece, size_t n)
 }
 
 /* Count the nodes of sorted pieces, or make them. */
-static size_t make_nodes(TokenSlice *s, const Piece *piece, size_t n, bool make)
+static size_t make_nodes(TokenSlice *s, const TokenBytes *piece, size_t n, bool make)
 {
     size_t n_nodes = 0, depth = 0;
     size_t path[MOST_TOKEN_BYTES]; /* the node at each depth */
@@ -96,7 +96,7 @@ static size_t make_nodes(TokenSlice *s, const Piece *piece, size_t n, bool make)
     return n_nodes;
 }
 
-static bool make_slice(TokenSlice *s, const Piece *piece, size_t n, size_t n_words)
+static bool make_slice(TokenSlice *s, const TokenBytes *piece, size_t n, size_t n_words)
 {
     s->n_nodes = make_nodes(s, piece, n, false);
     s->node = calloc(s->n_nodes + 1, sizeof *s->node);
@@ -111,19 +111,19 @@ static bool make_slice(TokenSlice *s, const Piece *piece, size_t n, size_t n_wor
 }
 
 /* Copy the bytes of all pieces into t, and sort them. by_slice: where each tree's begin. */
-static Piece *take_pieces(TokenTrie *t, const char *(*piece)(void *user, int id, size_t *n),
-                          void *user, size_t by_slice[TIERS * SLICES + 1])
+static TokenBytes *take_pieces(TokenTrie *t, const char *(*piece)(void *user, int id, size_t *n),
+                               void *user, size_t by_slice[TIERS * SLICES + 1])
 {
-    Piece  *all = calloc((size_t)t->n_vocab + 1, sizeof *all), *sorted = NULL;
-    TextOut bytes = { 0 };
-    size_t  n = 0, count[TIERS * SLICES] = { 0 };
+    TokenBytes *all = calloc((size_t)t->n_vocab + 1, sizeof *all), *sorted = NULL;
+    TextOut     bytes = { 0 };
+    size_t      n = 0, count[TIERS * SLICES] = { 0 };
     for (int id = 0; all && id < t->n_vocab; id++) {
         size_t      n_bytes = 0;
         const char *p = piece(user, id, &n_bytes);
         if (!p || n_bytes == 0 || n_bytes > MOST_TOKEN_BYTES)
             continue;
         text_out_bytes(&bytes, p, n_bytes);
-        all[n++] = (Piece){ .n = n_bytes, .id = id };
+        all[n++] = (TokenBytes){ .n = n_bytes, .id = id };
         if (n_bytes > t->most[TIERS - 1])
             t->most[TIERS - 1] = (uint32_t)n_bytes;
     }
@@ -152,7 +152,7 @@ TokenTrie *token_trie_new(int n_vocab, const char *(*piece)(void *user, int id, 
     bool       good = t != NULL;
     if (good)
         *t = (TokenTrie){ .n_vocab = n_vocab, .most = { 8, 16, 32, 33 } };
-    Piece *sorted = good ? take_pieces(t, piece, user, by_slice) : NULL;
+    TokenBytes *sorted = good ? take_pieces(t, piece, user, by_slice) : NULL;
     good = sorted != NULL;
     for (int s = 0; good && s < TIERS * SLICES; s++) {
         size_t n = by_slice[s + 1] - by_slice[s];

@@ -36,19 +36,19 @@ void machine_name(char *name, size_t size)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-typedef uint64_t Words __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint64_t WordPair __attribute__((vector_size(16), aligned(1), may_alias));
 
 /* Reads n bytes (a multiple of READ_BLOCK); the xor and the empty asm keep the loads alive. Memory
  * is the limit already with 16 bytes a load: loops with loads of 32 measured the same, for one
  * thread and for all. */
 static void read_all(const char *p, size_t n, size_t ahead)
 {
-    Words a[8] = { { 0 } };
+    WordPair a[8] = { { 0 } };
     for (const char *end = p + n; p < end; p += sizeof a) {
         for (size_t i = 0; ahead && i < sizeof a; i += 64)
             __builtin_prefetch(p + ahead + i);
         _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++)
-            a[i] ^= *(const Words *)(p + sizeof *a * (size_t)i);
+            a[i] ^= *(const WordPair *)(p + sizeof *a * (size_t)i);
     }
     _Pragma("GCC unroll 8") for (int i = 1; i < 8; i++)
         a[0] ^= a[i];

@@ -181,11 +181,11 @@ BODY float q4_search(float sub[16], const float x[16][16])
 
 /* ---- The bodies for each instruction set ----------------------------------------------------- */
 
-typedef struct Search {
+typedef struct CodeSearch {
     Isa isa;
     uint16_t (*q8)(const float x[16][16]);
     float (*q4)(float sub[16], const float x[16][16]);
-} Search;
+} CodeSearch;
 
 #define SEARCH(name, attribute)                                                                    \
     attribute static uint16_t q8_search_##name(const float x[16][16]) { return q8_search(x); }     \
@@ -198,7 +198,7 @@ SEARCH(scalar, )
 SEARCH(avx2, __attribute__((target("avx2"))))
 SEARCH(avx512, __attribute__((target("avx512f,avx512vl,avx512bw,avx512dq"))))
 #endif
-static const Search searches[] = {
+static const CodeSearch searches[] = {
     { ISA_SCALAR, q8_search_scalar, q4_search_scalar },
 #if defined(__x86_64__)
     { ISA_AVX2, q8_search_avx2, q4_search_avx2 },
@@ -226,7 +226,7 @@ bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d)
 {
     float  v[16][16], peak = gather(v, x, n);
     int8_t q[16][16];
-    *d = peak > 0 ? ((const Search *)CPU_CHOOSE(searches, most))->q8((const float(*)[16])v) : 0;
+    *d = peak > 0 ? ((const CodeSearch *)CPU_CHOOSE(searches, most))->q8((const float(*)[16])v) : 0;
     float r = *d ? 1 / f16_to_f32(*d) : 0;
     int   used[16] = { 0 };
     for (int i = 0; i < 16; i++)
@@ -252,7 +252,7 @@ bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t s
     if (peak > 0) {
         for (int i = 0; i < 16; i++)
             EACH(b) across[i][b] = v[b][i];
-        scale = ((const Search *)CPU_CHOOSE(searches, most))->q4(m, (const float(*)[16])across);
+        scale = ((const CodeSearch *)CPU_CHOOSE(searches, most))->q4(m, (const float(*)[16])across);
     }
     EACH(b) {
         float r = scale > 0 ? 1 / (scale * m[b]) : 0;

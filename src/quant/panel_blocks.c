@@ -40,27 +40,27 @@ size_t gguf_row_bytes(WeightType t, int k)
 
 /* Four bytes of each of four rows: a quarter of a vector of a panel. Every processor has registers
  * of this size; storing one row after the other took four times as many instructions. */
-typedef uint32_t Words __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint32_t RowWords __attribute__((vector_size(16), aligned(1), may_alias));
 
 enum { WORDS_ROWS = 4, BLOCK_WORDS = 208 / 4 };
 
 /* One block of four rows: its bytes as they lie, and words of them (layout_of). */
 typedef struct FourBlocks {
     const uint8_t *row[WORDS_ROWS];
-    Words          w[BLOCK_WORDS];
+    RowWords       w[BLOCK_WORDS];
 } FourBlocks;
 
 static inline void gather(FourBlocks *b, size_t from, int n_words)
 {
-    for (int i = 0; i < n_words; i += 4, from += sizeof(Words)) {
-        Words r0 = *(const Words *)(const void *)(b->row[0] + from),
-              r1 = *(const Words *)(const void *)(b->row[1] + from),
-              r2 = *(const Words *)(const void *)(b->row[2] + from),
-              r3 = *(const Words *)(const void *)(b->row[3] + from);
-        Words low01  = __builtin_shufflevector(r0, r1, 0, 4, 1, 5),
-              low23  = __builtin_shufflevector(r2, r3, 0, 4, 1, 5),
-              high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7),
-              high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
+    for (int i = 0; i < n_words; i += 4, from += sizeof(RowWords)) {
+        RowWords r0 = *(const RowWords *)(const void *)(b->row[0] + from),
+                 r1 = *(const RowWords *)(const void *)(b->row[1] + from),
+                 r2 = *(const RowWords *)(const void *)(b->row[2] + from),
+                 r3 = *(const RowWords *)(const void *)(b->row[3] + from);
+        RowWords low01  = __builtin_shufflevector(r0, r1, 0, 4, 1, 5),
+                 low23  = __builtin_shufflevector(r2, r3, 0, 4, 1, 5),
+                 high01 = __builtin_shufflevector(r0, r1, 2, 6, 3, 7),
+                 high23 = __builtin_shufflevector(r2, r3, 2, 6, 3, 7);
         b->w[i]     = __builtin_shufflevector(low01, low23, 0, 1, 4, 5);
         b->w[i + 1] = __builtin_shufflevector(low01, low23, 2, 3, 6, 7);
         b->w[i + 2] = __builtin_shufflevector(high01, high23, 0, 1, 4, 5);
@@ -68,21 +68,21 @@ static inline void gather(FourBlocks *b, size_t from, int n_words)
     }
 }
 
-static inline void store(uint8_t *p, Words v) { *(Words *)(void *)p = v; }
+static inline void store(uint8_t *p, RowWords v) { *(RowWords *)(void *)p = v; }
 
 /* Pack 8 codes of a row into 4 bytes. The codes are in nibbles (shift 0: low, 4: high) of two
  * words; k 0..3 go to the low nibbles, k 4..7 to the high ones. */
-static inline Words join_nibbles(const Words *from, uint32_t shift)
+static inline RowWords join_nibbles(const RowWords *from, uint32_t shift)
 {
     return (from[0] >> shift & 0x0f0f0f0fu) | (from[1] >> shift & 0x0f0f0f0fu) << 4;
 }
 
 /* Pack the bits of 4 * n codes of a row into 4 bytes. Each byte of n words has `bits` of them at
  * bit `shift`; those of word i go to bits i * bits and up. */
-static inline Words join_bits(const Words *from, uint32_t n, uint32_t bits, uint32_t shift)
+static inline RowWords join_bits(const RowWords *from, uint32_t n, uint32_t bits, uint32_t shift)
 {
     uint32_t mask = bits == 1 ? 0x01010101u : 0x03030303u;
-    Words    v    = from[0] >> shift & mask;
+    RowWords v    = from[0] >> shift & mask;
     for (uint32_t i = 1; i < n; i++)
         v |= (from[i] >> shift & mask) << i * bits;
     return v;
@@ -132,8 +132,8 @@ static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlo
 static void put_scales(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     uint8_t *out = (uint8_t *)to[1] + (size_t)block * 3 * VECTOR + r * ROW_STEP;
-    Words    low = b->w[1], mid = b->w[2], nibbles = b->w[3];
-    Words    min = (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u); /* minima 4..7 */
+    RowWords low = b->w[1], mid = b->w[2], nibbles = b->w[3];
+    RowWords min = (nibbles >> 4 & 0x0f0f0f0fu) | (mid >> 2 & 0x30303030u); /* minima 4..7 */
     store(out, (low & 0x3f3f3f3fu) | (min & 0x03030303u) << 6);
     store(out + VECTOR,
           (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u) | (min & 0x0c0c0c0cu) << 4);
@@ -144,7 +144,7 @@ static void put_scales(void *const to[MAX_PARTS], int r, int block, const FourBl
 
 /* The nibbles of two runs that share 32 bytes; the first is in the low ones. `apart`: bytes from a
  * run to the next. */
-static inline void put_two_runs(uint8_t *out, size_t apart, const Words *from)
+static inline void put_two_runs(uint8_t *out, size_t apart, const RowWords *from)
 {
     for (int i = 0; i < 4; i++) {
         store(out + i * VECTOR, join_nibbles(from + 2 * i, 0));
@@ -179,8 +179,8 @@ static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const FourBloc
     uint8_t *out = (uint8_t *)to[0] + (size_t)block * 48 * VECTOR + r * ROW_STEP;
     uint8_t *sub = (uint8_t *)to[1] + (size_t)block * 4 * VECTOR + r * ROW_STEP;
     for (uint32_t s = 0; s < 16; s++, out += 3 * VECTOR) { /* 16 k each */
-        const Words *ql = b->w + s / 8 * 16 + s % 4 * 4, *qh = b->w + 32 + s / 8 * 8 + s % 2 * 4;
-        uint32_t     run = s / 2 % 4;
+        const RowWords *ql = b->w + s / 8 * 16 + s % 4 * 4, *qh = b->w + 32 + s / 8 * 8 + s % 2 * 4;
+        uint32_t        run = s / 2 % 4;
         store(out, join_nibbles(ql, run / 2 * 4));
         store(out + VECTOR, join_nibbles(ql + 2, run / 2 * 4));
         store(out + 2 * VECTOR, join_bits(qh, 4, 2, 2 * run));

@@ -76,7 +76,7 @@ static const char *shape_text(const BlockPageStep *s, const char *brackets, char
     return buf;
 }
 
-static Value rms_of(double rms, size_t n_bad)
+static Cell rms_of(double rms, size_t n_bad)
 {
     return v_shown(v_real(rms), n_bad ? "NaN/Inf" : NULL);
 }
@@ -104,14 +104,14 @@ static void step_rows(Rows *r, const BlockPage *b)
         const BlockPageStep *s = &b->step[i];
         rows_line(r, 2);
         rows_row(r, &table,
-                 (Value[]){ v_text(s->stream ? "*" : " "), v_text(s->key), v_text(s->symbol),
-                            v_text("="), v_text(s->formula),
-                            v_shown(v_json(shape_text(s, "[]", list, sizeof list)),
-                                    shape_text(s, "()", tuple, sizeof tuple)),
-                            v_flag(s->stream), rms_of(s->rms, s->n_bad), v_real(s->largest),
-                            rms_of(s->d_rms, s->d_n_bad),
-                            v_shown(v_real(s->flops), s->flops > 0 ? NULL : "-"), v_count(s->n_bad),
-                            v_count(s->d_n_bad) },
+                 (Cell[]){ v_text(s->stream ? "*" : " "), v_text(s->key), v_text(s->symbol),
+                           v_text("="), v_text(s->formula),
+                           v_shown(v_json(shape_text(s, "[]", list, sizeof list)),
+                                   shape_text(s, "()", tuple, sizeof tuple)),
+                           v_flag(s->stream), rms_of(s->rms, s->n_bad), v_real(s->largest),
+                           rms_of(s->d_rms, s->d_n_bad),
+                           v_shown(v_real(s->flops), s->flops > 0 ? NULL : "-"), v_count(s->n_bad),
+                           v_count(s->d_n_bad) },
                  NULL);
     }
     rows_table_end(r, "steps");
@@ -151,9 +151,9 @@ static void stream_text(Rows *r, const BlockPage *b)
         const BlockPageStep *s = &b->step[i];
         if (s->stream)
             rows_row(r, &table,
-                     (Value[]){ v_text(s->symbol), v_real(s->rms),
-                                v_text(bar(s->rms, most, values)), v_real(s->d_rms),
-                                v_text(bar(s->d_rms, d_most, gradients)) },
+                     (Cell[]){ v_text(s->symbol), v_real(s->rms),
+                               v_text(bar(s->rms, most, values)), v_real(s->d_rms),
+                               v_text(bar(s->d_rms, d_most, gradients)) },
                      NULL);
     }
     rows_text(r, "    |dx| / |dy| = %s\n", real_spell(b->ratio, UNIT_SIZE, ratio, sizeof ratio));
@@ -178,8 +178,8 @@ static void sum_row(Rows *r, const BlockPage *b, const char *key, const char *la
     rows_put(r, key, v_count(params));
     if (r->face == FACE_TEXT)
         rows_row(r, &tensor_table,
-                 (Value[]){ v_text(label), v_none(), v_count(params),
-                            v_part((double)params, (double)b->params), v_none(), v_none() },
+                 (Cell[]){ v_text(label), v_none(), v_count(params),
+                           v_part((double)params, (double)b->params), v_none(), v_none() },
                  NULL);
 }
 
@@ -194,9 +194,9 @@ static void tensor_rows(Rows *r, const BlockPage *b)
         snprintf(shape, sizeof shape, t->k ? "[%d, %d]" : "[%d]", t->rows, t->k);
         rows_line(r, 2);
         rows_row(r, &tensor_table,
-                 (Value[]){ v_text(t->name), v_json(shape), v_count(t->params),
-                            v_part((double)t->params, (double)b->params), v_real(t->rms),
-                            v_real(t->d_rms) },
+                 (Cell[]){ v_text(t->name), v_json(shape), v_count(t->params),
+                           v_part((double)t->params, (double)b->params), v_real(t->rms),
+                           v_real(t->d_rms) },
                  NULL);
     }
     rows_table_end(r, "tensors");
@@ -224,16 +224,16 @@ static void work_text(Rows *r, const BlockPage *b)
     rows_heading(r, "work: FLOP of one pass over these B x L tokens");
     for (int g = 0; g < GROUP_COUNT; g++)
         rows_row(r, &cost_table,
-                 (Value[]){ v_text(flop_group_name((FlopGroup)g)), v_real(b->flops[g]),
-                            v_part(b->flops[g], b->forward_flops), v_none() },
+                 (Cell[]){ v_text(flop_group_name((FlopGroup)g)), v_real(b->flops[g]),
+                           v_part(b->flops[g], b->forward_flops), v_none() },
                  NULL);
     rows_row(r, &cost_table,
-             (Value[]){ v_text("forward"), v_real(b->forward_flops), v_none(),
-                        v_text(time_text(b->forward_seconds, time, sizeof time)) },
+             (Cell[]){ v_text("forward"), v_real(b->forward_flops), v_none(),
+                       v_text(time_text(b->forward_seconds, time, sizeof time)) },
              NULL);
     rows_row(r, &cost_table,
-             (Value[]){ v_text("backward"), v_real(b->backward_flops), v_none(),
-                        v_text(time_text(b->backward_seconds, time, sizeof time)) },
+             (Cell[]){ v_text("backward"), v_real(b->backward_flops), v_none(),
+                       v_text(time_text(b->backward_seconds, time, sizeof time)) },
              NULL);
     rows_text(r, "    (backward: each product counts twice, for its input's and its weight's\n"
                  "    gradient; scores are computed again and count 2.5 times)\n");
@@ -258,7 +258,7 @@ static void memory_rows(Rows *r, const BlockPage *b)
                                       { NULL, NULL, 10, 0, UNIT_BYTES, NULL },
                                       { NULL, NULL, -1, 1, UNIT_NONE, NULL } };
     static const Table  table = TABLE_OF(columns);
-    const struct { const char *key, *label; Value bytes; const char *what; } rows[] = {
+    const struct { const char *key, *label; Cell bytes; const char *what; } rows[] = {
         { "weights", "weights", v_count(b->weight_bytes), "f32" },
         { "kept", "kept", v_count(b->kept_bytes), "values that backward reads, for each block" },
         { "shared", "shared", v_count(b->shared_bytes), "work space that all blocks share" },
@@ -271,7 +271,7 @@ static void memory_rows(Rows *r, const BlockPage *b)
     rows_open(r, "bytes", '{');
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rows_put(r, rows[i].key, rows[i].bytes);
-        rows_row(r, &table, (Value[]){ v_text(rows[i].label), rows[i].bytes, v_text(rows[i].what) },
+        rows_row(r, &table, (Cell[]){ v_text(rows[i].label), rows[i].bytes, v_text(rows[i].what) },
                  NULL);
     }
     rows_close(r, '}');
@@ -302,8 +302,8 @@ static void stack_text(Rows *r, const BlockPage *b)
         }
         snprintf(at, sizeof at, i ? "after block %d" : "x", i);
         rows_row(r, &table,
-                 (Value[]){ v_text(at), v_real(b->stack_rms[0][i]), v_real(b->stack_rms[1][i]),
-                            v_real(b->stack_ratio[0][i]), v_real(b->stack_ratio[1][i]) },
+                 (Cell[]){ v_text(at), v_real(b->stack_rms[0][i]), v_real(b->stack_rms[1][i]),
+                           v_real(b->stack_ratio[0][i]), v_real(b->stack_ratio[1][i]) },
                  NULL);
     }
     rows_text(r, "    (%s; the line of x shows |dx| / |dy|)\n", b->stack_weights);
@@ -359,9 +359,9 @@ static void gradient_rows(Rows *r, const BlockPage *b)
         bool ok = k->error <= b->check_limit;
         rows_line(r, 2);
         rows_row(r, &table,
-                 (Value[]){ v_text(k->name), v_int(k->samples), v_count(k->at), v_real(k->error),
-                            v_real(k->computed), v_real(k->expected),
-                            v_shown(v_flag(ok), ok ? "ok" : "WRONG") },
+                 (Cell[]){ v_text(k->name), v_int(k->samples), v_count(k->at), v_real(k->error),
+                           v_real(k->computed), v_real(k->expected),
+                           v_shown(v_flag(ok), ok ? "ok" : "WRONG") },
                  NULL);
     }
     rows_table_end(r, "tensors");

@@ -49,12 +49,12 @@ const char *form_shape(const CountPart *p, char *buf, size_t n)
 
 /* ---- A block in words ------------------------------------------------------------------------ */
 
-typedef struct Words { char *buf; size_t n, at; } Words;
+typedef struct Phrase { char *buf; size_t n, at; } Phrase;
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
-static void say(Words *w, const char *fmt, ...)
+static void say(Phrase *w, const char *fmt, ...)
 {
     va_list list;
     va_start(list, fmt);
@@ -68,7 +68,7 @@ const char *info_norms(const Config *c, char *buf, size_t n)
     static const char *const places[] = { "pre-norm", "post-norm", "norms before and after",
                                           "parallel, one norm", "parallel, two norms",
                                           "norms on the outputs" };
-    Words w = { buf, n, 0 };
+    Phrase w = { buf, n, 0 };
     say(&w, "%s (%s%s, eps %.10g)", places[c->norm_placement],
         c->norm == NORM_LAYER ? "layer" : "rms", c->norm_bias ? " with bias" : "", c->norm_eps);
     return buf;
@@ -81,8 +81,8 @@ const char *info_ffn(const Config *c)
 
 const char *info_windows(const Config *c, char *buf, size_t n)
 {
-    Words w        = { buf, n, 0 };
-    int   windowed = count_windowed(c);
+    Phrase w        = { buf, n, 0 };
+    int    windowed = count_windowed(c);
     buf[0]         = '\0';
     if (c->bidirectional)
         say(&w, ", in both directions");
@@ -100,7 +100,7 @@ const char *info_positions(const Config *c, char *buf, size_t n)
     static const char *const names[] = { "", "linear", "llama3", "yarn",
                                          "a factor for each frequency", "longrope", "dynamic" };
     const Rope *r = &c->rope;
-    Words       w = { buf, n, 0 };
+    Phrase      w = { buf, n, 0 };
     if (c->positions == POS_LEARNED) {
         say(&w, "learned");
         return buf;
@@ -125,8 +125,8 @@ const char *info_positions(const Config *c, char *buf, size_t n)
 
 const char *info_experts(const Config *c, char *buf, size_t n)
 {
-    Words w = { buf, n, 0 };
-    int   moe = count_moe(c);
+    Phrase w = { buf, n, 0 };
+    int    moe = count_moe(c);
     buf[0] = '\0';
     if (moe == 0)
         return buf;
@@ -154,7 +154,7 @@ const char *info_numbers(const Config *c, char *buf, size_t n)
         { "gate cut at", c->gate_limit, 0 },        { "q, k, v cut at", c->qkv_clip, 0 },
              { "experts x", c->expert_scale, 1 },
     };
-    Words w = { buf, n, 0 };
+    Phrase w = { buf, n, 0 };
     buf[0]  = '\0';
     for (size_t i = 0; i < sizeof number / sizeof *number; i++)
         if (number[i].value != number[i].none)

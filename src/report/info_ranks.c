@@ -42,8 +42,8 @@ void info_ranks(Rows *r, const Info *info)
                   kv = s.kv * ((double)info->memory.kv - states) + info->memory.n_seqs * s.state;
         most         = s.read > most ? s.read : most;
         rows_row(r, &rank_table,
-                 (Value[]){ v_int(i), v_count((uint64_t)s.weights), v_count((uint64_t)s.read),
-                            v_count((uint64_t)kv) },
+                 (Cell[]){ v_int(i), v_count((uint64_t)s.weights), v_count((uint64_t)s.read),
+                           v_count((uint64_t)kv) },
                  NULL);
     }
     rows_table_end(r, "each");

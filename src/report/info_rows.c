@@ -87,9 +87,9 @@ static void part_row(Rows *r, const Table *t, const CountPart *p, uint64_t whole
 {
     char shape[40], types[64];
     rows_row(r, t,
-             (Value[]){ v_text(p->name), v_text(form_shape(p, shape, sizeof shape)),
-                        v_count(p->one_params), v_part((double)p->one_params, (double)whole),
-                        v_count(p->one_bytes), v_text(form_types(p->types, types, sizeof types)) },
+             (Cell[]){ v_text(p->name), v_text(form_shape(p, shape, sizeof shape)),
+                       v_count(p->one_params), v_part((double)p->one_params, (double)whole),
+                       v_count(p->one_bytes), v_text(form_types(p->types, types, sizeof types)) },
              &(RowStyle){ "", part_colour(p) });
 }
 
@@ -97,8 +97,8 @@ static void sum_row(Rows *r, const Table *t, const char *name, uint64_t params, 
                     uint64_t whole, RowStyle style)
 {
     rows_row(r, t,
-             (Value[]){ v_text(name), v_none(), v_count(params),
-                        v_part((double)params, (double)whole), v_count(bytes), v_none() },
+             (Cell[]){ v_text(name), v_none(), v_count(params),
+                       v_part((double)params, (double)whole), v_count(bytes), v_none() },
              &style);
 }
 
@@ -146,9 +146,9 @@ void info_model_params(Rows *r, const Info *info)
     sum_row(r, &t, "total", n->params, n->bytes, n->params, (RowStyle){ "total first", NULL });
     if (n->active_params != n->params)
         rows_row(r, &t,
-                 (Value[]){ v_text("active"), v_none(), v_count(n->active_params),
-                            v_part((double)n->active_params, (double)n->params),
-                            v_text(" used per token"), v_none() },
+                 (Cell[]){ v_text("active"), v_none(), v_count(n->active_params),
+                           v_part((double)n->active_params, (double)n->params),
+                           v_text(" used per token"), v_none() },
                  &(RowStyle){ "", NULL });
     rows_table_end(r, NULL);
 }
@@ -211,10 +211,10 @@ static void flop_row(Rows *r, const Table *t, const char *name, const FlopRow *p
 {
     const FlopRow *whole = &info->prefill.block, *step = &info->decode.block;
     rows_row(r, t,
-             (Value[]){ v_text(name), v_real(prefill->full), v_part(prefill->full, whole->full),
-                        v_real(prefill->computed), v_part(prefill->computed, whole->computed),
-                        v_real(flop_intensity(prefill)), v_real(decode->computed),
-                        v_part(decode->computed, step->computed), v_real(flop_intensity(decode)) },
+             (Cell[]){ v_text(name), v_real(prefill->full), v_part(prefill->full, whole->full),
+                       v_real(prefill->computed), v_part(prefill->computed, whole->computed),
+                       v_real(flop_intensity(prefill)), v_real(decode->computed),
+                       v_part(decode->computed, step->computed), v_real(flop_intensity(decode)) },
              &style);
 }
 
@@ -223,9 +223,9 @@ static void flop_total(Rows *r, const Table *t, const char *name, const FlopRow 
                        const FlopRow *decode, const char *cls)
 {
     rows_row(r, t,
-             (Value[]){ v_text(name), v_real(prefill->full), v_none(), v_real(prefill->computed),
-                        v_none(), v_real(flop_intensity(prefill)), v_real(decode->computed),
-                        v_none(), v_real(flop_intensity(decode)) },
+             (Cell[]){ v_text(name), v_real(prefill->full), v_none(), v_real(prefill->computed),
+                       v_none(), v_real(flop_intensity(prefill)), v_real(decode->computed),
+                       v_none(), v_real(flop_intensity(decode)) },
              &(RowStyle){ cls, NULL });
 }
 
@@ -324,7 +324,7 @@ static void step_json(Rows *r, const char *key, const Info *info, const Flops *f
     rows_close(r, '}');
 }
 
-static Value length_or_null(int length) { return length ? v_int(length) : v_text(NULL); }
+static Cell length_or_null(int length) { return length ? v_int(length) : v_text(NULL); }
 
 static void costs_json(Rows *r, const Info *info)
 {
@@ -396,7 +396,7 @@ static void amount(Rows *r, const char *key, const char *label, uint64_t bytes, 
     rows_put(r, key, v_count(bytes));
     if (label)
         rows_row(r, &memory_table,
-                 (Value[]){ v_text(label), v_count(bytes), v_count(bytes), v_text(what) },
+                 (Cell[]){ v_text(label), v_count(bytes), v_count(bytes), v_text(what) },
                  cls ? &(RowStyle){ cls, NULL } : NULL);
 }
 
@@ -405,7 +405,7 @@ static void weights_text(Rows *r, const Info *info)
 {
     const Count *n = info->count;
     char         what[96] = "", size[16], bits[16];
-    Value row[] = { v_text("weights"), v_count(info->memory.weights), v_none(), v_text(what) };
+    Cell row[] = { v_text("weights"), v_count(info->memory.weights), v_none(), v_text(what) };
     int          at = 0, drawn = 0;
     if (!info->contents)
         at = snprintf(what, sizeof what, "in %s", weight_type_name(info->type));
@@ -426,8 +426,8 @@ static void weights_text(Rows *r, const Info *info)
     rows_row(r, &memory_table, row, NULL);
     snprintf(bits, sizeof bits, "%.3f", info_bits(n));
     rows_row(r, &memory_table,
-             (Value[]){ v_none(), v_text(bits), v_none(),
-                        v_text("bits per weight on average, with vectors and padding") },
+             (Cell[]){ v_none(), v_text(bits), v_none(),
+                       v_text("bits per weight on average, with vectors and padding") },
              NULL);
 }
 
@@ -453,7 +453,7 @@ void info_memory(Rows *r, const Info *info)
     if (info->huge_share >= 0 && r->face != FACE_JSON) {
         snprintf(what, sizeof what, "%.0f%% of them in huge pages of the page cache",
                  100 * info->huge_share);
-        rows_row(r, &memory_table, (Value[]){ v_none(), v_none(), v_none(), v_text(what) }, NULL);
+        rows_row(r, &memory_table, (Cell[]){ v_none(), v_none(), v_none(), v_text(what) }, NULL);
     }
     amount(r, "packed", m->packed ? "packed" : NULL, m->packed, "weights repacked while loading",
            NULL);
@@ -480,7 +480,7 @@ void info_memory(Rows *r, const Info *info)
 /* ---- File ------------------------------------------------------------------------------------ */
 
 /* The string or number that stands in a parsed metadata entry; no text where it does not. */
-static Value entry_value(const Json *entry, const char *key)
+static Cell entry_value(const Json *entry, const char *key)
 {
     Error       ignored;
     const char *text = NULL;
@@ -512,7 +512,7 @@ static void source_rows(Rows *r, const Json *source)
         const SourceForm *form = info_source_form(i);
         if (!form)
             continue;
-        Value name = entry_value(i, form->key),
+        Cell name = entry_value(i, form->key),
               hash = form->hash_key ? entry_value(i, form->hash_key) : v_none();
         rows_object(r, NULL, { "kind", v_text(form->key) }, { form->key, name },
                     { form->hash_key, hash });
@@ -525,7 +525,7 @@ static void source_rows(Rows *r, const Json *source)
 
 static void tokenizer_rows(Rows *r, const Json *tokenizer, const char *hash)
 {
-    Value type = entry_value(tokenizer, "type"), size = entry_value(tokenizer, "size");
+    Cell type = entry_value(tokenizer, "type"), size = entry_value(tokenizer, "size");
     rows_object(r, "tokenizer", { "present", v_flag(tokenizer != NULL) },
                 { "type", tokenizer ? type : v_none() }, { "size", tokenizer ? size : v_none() },
                 { "sha256", tokenizer ? v_text(hash) : v_none() });
@@ -619,9 +619,9 @@ void info_tensors(Rows *r, const SourceContents *c)
     for (size_t i = 0; i < c->n_tensors; i++) {
         const Tensor *t = c->tensors[i];
         rows_row(r, &table,
-                 (Value[]){ v_text(t->name), v_text(dtype_name(t->dtype)),
-                            v_json(tensor_shape_text(t, shape, sizeof shape)), v_count(t->n_bytes),
-                            v_count(t->offset) },
+                 (Cell[]){ v_text(t->name), v_text(dtype_name(t->dtype)),
+                           v_json(tensor_shape_text(t, shape, sizeof shape)), v_count(t->n_bytes),
+                           v_count(t->offset) },
                  NULL);
     }
     rows_table_end(r, "tensors");

@@ -78,17 +78,17 @@ static int end_of(const AttentionUnit *u, int pos)
     return window_end(u->window, u->bidirectional, pos, u->length);
 }
 
-typedef struct View { int first, end; bool starts; } View;
+typedef struct TileView { int first, end; bool starts; } TileView;
 
 /* What a query at pos sees of tile number `tile`: positions [first, end) of it (none if first >=
  * end). starts: this is the first tile that the query sees. */
-static View view_of(const AttentionUnit *u, int pos, int tile)
+static TileView view_of(const AttentionUnit *u, int pos, int tile)
 {
     int oldest = window_oldest(u->window, u->chunked, pos);
     int at = tile * KV_TILE, end = end_of(u, pos) - at;
-    return (View){.first  = oldest > at ? oldest - at : 0,
-                  .end    = end < KV_TILE ? end : KV_TILE,
-                  .starts = oldest / KV_TILE == tile};
+    return (TileView){.first  = oldest > at ? oldest - at : 0,
+                      .end    = end < KV_TILE ? end : KV_TILE,
+                      .starts = oldest / KV_TILE == tile};
 }
 
 typedef struct NextTile { int kv_head, tile; } NextTile;
@@ -114,8 +114,8 @@ static void compute_tile(const Run *r, const AttentionUnit *u, int l, int tile, 
     const KvCache *kv    = r->kv_cache;
     int            n_ask = 0;
     for (int t = 0; t < u->n_tok; t++) {
-        View   v  = view_of(u, u->pos + t, tile);
-        float *to = v.starts ? first : part;
+        TileView v  = view_of(u, u->pos + t, tile);
+        float   *to = v.starts ? first : part;
         for (int i = t * u->group; v.first < v.end && i < (t + 1) * u->group; i++)
             u->ask[n_ask++] = (AttnQuery){.q     = u->query + (size_t)i * u->d_pad,
                                           .first = v.first,
@@ -145,7 +145,7 @@ static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, i
     float *wide = attn_wide_floats(u->d_head) * sizeof(float) <= KERNEL_SCRATCH ? r->scratch : NULL;
     compute_tile(r, u, l, tile, next_place(r, u, l, tile, end), wide, u->state, u->part);
     for (int t = 0; t < u->n_tok; t++) {
-        View v = view_of(u, u->pos + t, tile);
+        TileView v = view_of(u, u->pos + t, tile);
         for (int i = t * u->group; v.first < v.end && !v.starts && i < (t + 1) * u->group; i++)
             r->kernels->attn_merge(u->state + (size_t)i * u->state_floats,
                                    u->part + (size_t)i * u->state_floats, u->d_head);
@@ -208,7 +208,7 @@ static void merge_strip(const Run *r, const AttentionUnit *u, int first, int end
     int n_q = u->n_tok * u->group;
     for (int i = r->team.thread; i < n_q; i += r->team.n_threads)
         for (int tile = first; tile < end; tile++) {
-            View v = view_of(u, u->pos + i / u->group, tile);
+            TileView v = view_of(u, u->pos + i / u->group, tile);
             if (v.first >= v.end)
                 continue;
             int          thread = (tile - first) / share, slot = (tile - first) % share * n_q + i;

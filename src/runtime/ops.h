@@ -83,12 +83,12 @@ typedef struct Routing {
 /* Ranks run a long pass in two halves, each with a team of its own. One half computes while the
  * other's exchange is under way: they take turns. */
 enum { HALVES = RANKS_WAYS };
-typedef struct Turn {
+typedef struct HalvesTurn {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
     int             whose;
     bool            ended;    /* one half has: the turn stays with the other */
-} Turn;
+} HalvesTurn;
 
 /* One member's view. All members have the same values, except `team`, `scratch` and what is
  * private. */
@@ -118,7 +118,7 @@ typedef struct Run {
     bool           own_rows;  /* few tokens: xn and att_out's integers are private */
     float         *exchange;  /* room to gather rows: exchange_floats; NULL without ranks */
     size_t         exchange_floats;
-    Turn          *turn;      /* NULL: the pass is not in halves */
+    HalvesTurn    *turn;      /* NULL: the pass is not in halves */
     int            half;
     bool           keeps_turn; /* in exchanges of which the other half may have another number */
     RopeTable      rope[2];   /* layers that see all positions; with a window */

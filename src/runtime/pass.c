@@ -637,9 +637,9 @@ static void set_tokens(Half *h, KvCache *kv, const BatchToken *token, int n_tok,
 /* The second half has the settings of the first, and memory of its own. */
 static void run_halves(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
 {
-    Half *one = &f->half[0], *two = &f->half[1];
-    int   n   = (n_tok + 1) / 2;
-    Turn  turn = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false };
+    Half      *one = &f->half[0], *two = &f->half[1];
+    int        n   = (n_tok + 1) / 2;
+    HalvesTurn turn = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false };
     set_tokens(one, kv, token, n, first);
     if (one->run.observer && !one->run.observed) { /* a program's, which this thread tells */
         run_team(f, n);

@@ -61,14 +61,14 @@ static const Field *const chat_tables[] = { chat_fields, settings_fields, openai
                                               NULL };
 const Body                chat_body     = { chat_tables, &chat_default };
 
-typedef struct Chat { Talk talk; bool logprobs; } Chat;
+typedef struct ChatTalk { Talk talk; bool logprobs; } ChatTalk;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
 static void logprobs_json(const Choice *c, size_t first, size_t n)
 {
-    const Chat *r = c->job->request;
-    TextOut    *o = &c->job->out;
+    const ChatTalk *r = c->job->request;
+    TextOut        *o = &c->job->out;
     text_out(o, ", \"logprobs\": ");
     text_out(o, r->logprobs ? "{\"content\": " : "null");
     if (r->logprobs) {
@@ -115,8 +115,8 @@ static void call_head(TextOut *o, const TalkCall *c)
 /* Tells of call k what is new. Its name waits until its id had a chance to come. */
 static void call_delta(TextOut *o, const Choice *c, size_t k, const char *arguments, size_t n)
 {
-    Said    *s = talk_said(c);
-    TalkCall call;
+    ChoiceAnswer *s = talk_said(c);
+    TalkCall      call;
     text_out(o, "%s\"tool_calls\": [{\"index\": %zu", o->n ? ", " : "", k);
     if (k == s->n_told) {
         talk_call(c, k, &call);
@@ -156,9 +156,9 @@ static void tell(Choice *c, const char *text, size_t n)
 
 static void write_piece(Choice *c, const char *text, size_t n, size_t first)
 {
-    const Chat *r     = c->job->request;
-    Said       *s     = talk_said(c);
-    TextOut     delta = { 0 };
+    const ChatTalk *r     = c->job->request;
+    ChoiceAnswer   *s     = talk_said(c);
+    TextOut         delta = { 0 };
     if (!s->begun) {
         text_out(&delta, "\"role\": \"assistant\", \"content\": \"\"");
         delta_event(c, &delta, first, 0, false);
@@ -330,7 +330,7 @@ static bool check_request(Exchange *x, ChatRequest *r)
     return settings_check(x, &r->s);
 }
 
-static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, Chat *c)
+static bool read_request(Exchange *x, const JsonDoc *d, ChatRequest *r, ChatTalk *c)
 {
     *r = chat_default;
     if (!c)
@@ -348,7 +348,7 @@ static bool chat(Exchange *x, const JsonDoc *d)
     Job        *j = job_new(x, "chatcmpl-", &chat_form);
     if (!j)
         return false;
-    Chat *c         = calloc(1, sizeof *c);
+    ChatTalk *c         = calloc(1, sizeof *c);
     j->request      = c;
     j->free_request = talk_free;
     bool good = read_request(x, d, &r, c);
@@ -367,7 +367,7 @@ bool chat_handle(Exchange *x) { return with_body(x, chat); }
 static bool apply_template(Exchange *x, const JsonDoc *d)
 {
     ChatRequest r;
-    Chat       *c    = calloc(1, sizeof *c);
+    ChatTalk   *c    = calloc(1, sizeof *c);
     Prompt      p    = { 0 };
     bool        good = read_request(x, d, &r, c) && talk_open(x, &c->talk)
         && talk_prompt(x, &c->talk, true, &p)

@@ -48,7 +48,7 @@ typedef struct Completion { bool echo, logprobs; size_t n, per_prompt; } Complet
 
 static const char object[] = "text_completion";
 
-static void top_json(TextOut *o, const Server *s, const Token *t)
+static void top_json(TextOut *o, const Server *s, const SampledToken *t)
 {
     bool has = false;
     if (isnan(t->log_prob)) {
@@ -94,7 +94,7 @@ static void logprobs_json(Choice *c, size_t first, size_t n)
         text_out(o, ", \"logprobs\": null");
         return;
     }
-    const Token *t = n ? &c->token[first] : NULL;
+    const SampledToken *t = n ? &c->token[first] : NULL;
     text_out(o, ", \"logprobs\": {\"tokens\": [");
     for (size_t i = 0; i < n; i++) {
         text_out(o, i ? ", " : "");

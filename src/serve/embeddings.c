@@ -41,7 +41,7 @@ static const Field *const     embedding_tables[] = { embedding_fields, NULL };
 const Body                    embeddings_body    = { embedding_tables, &embedding_default };
 
 /* What is needed when answers are written. n_told: choices whose vectors are in the answer. */
-typedef struct Embedding { bool base64, normalize; size_t n_told; } Embedding;
+typedef struct EmbeddingAnswer { bool base64, normalize; size_t n_told; } EmbeddingAnswer;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -64,10 +64,10 @@ static void vector_json(TextOut *o, const float *y, int n, bool base64)
  * up other texts for long. They stand in the answer in their order. */
 static bool write_vector(Choice *c, tblock_error *err)
 {
-    Job       *j = c->job;
-    Embedding *r = j->request;
-    const int  n = tblock_pool_width(j->server->o->model, j->options.pool);
-    float     *y = malloc((size_t)n * sizeof *y);
+    Job             *j = c->job;
+    EmbeddingAnswer *r = j->request;
+    const int        n = tblock_pool_width(j->server->o->model, j->options.pool);
+    float           *y = malloc((size_t)n * sizeof *y);
     if (!y || !tblock_generation_embedding(c->generation, r->normalize, y, err)) {
         free(y);
         return y || fail(err, TBLOCK_SYSTEM, "out of memory");
@@ -152,7 +152,7 @@ static bool check_width(Exchange *x, const EmbeddingRequest *r, int pool)
 
 static bool fill_job(Exchange *x, const EmbeddingRequest *r, Job *j)
 {
-    Embedding *e    = j->request = calloc(1, sizeof *e);
+    EmbeddingAnswer *e    = j->request = calloc(1, sizeof *e);
     j->free_request = free;
     if (!e)
         return refuse_memory(x);

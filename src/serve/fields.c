@@ -45,13 +45,13 @@ static bool expected(const Reader *r, const Field *f, const char *what, const Js
                  j ? node_text(j, found) : "none");
 }
 
-typedef struct Words { char text[96]; } Words;
+typedef struct FieldWords { char text[96]; } FieldWords;
 
 /* What a field takes, in words. */
-static Words words_of(const Field *f)
+static FieldWords words_of(const Field *f)
 {
-    const int kind = f->kind & ~FIELD_REQUIRED;
-    Words     w;
+    const int  kind = f->kind & ~FIELD_REQUIRED;
+    FieldWords w;
     if (kind == FIELD_INT || kind == FIELD_NUMBER)
         snprintf(w.text, sizeof w.text, "%s from %.17g to %.17g",
                  kind == FIELD_INT ? "an integer" : "a number", f->min, f->max);

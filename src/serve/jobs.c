@@ -192,7 +192,7 @@ void choice_on_token(void *user, size_t index, int32_t token, const float *logit
         tblock_receipt_token(c->receipt, index, token, logits);
     if (j->options.prompt_logits && !c->n_tokens && ARRAY_ROOM(c->token, c->cap_tokens, 1))
         c->token[c->n_tokens++] =
-            (Token){ .id = c->prompt->ids[0], .given = true, .log_prob = (double)NAN };
+            (SampledToken){ .id = c->prompt->ids[0], .given = true, .log_prob = (double)NAN };
     if (j->options.prompt_logits
         && index < c->n_tokens + (c->n_tokens < c->prompt->n ? 0 : c->n_resumed))
         return; /* read again after it gave way, or told by another server */
@@ -203,14 +203,15 @@ void choice_on_token(void *user, size_t index, int32_t token, const float *logit
     }
     if (j->want_probs)
         s->asked[s->n_asked++] = (Asked){ c, c->n_tokens, logits, false };
-    c->token[c->n_tokens++] = (Token){ .id = token, .given = given, .log_prob = (double)NAN };
+    c->token[c->n_tokens++] =
+        (SampledToken){ .id = token, .given = given, .log_prob = (double)NAN };
 }
 
 static bool find_probs(const Asked *a)
 {
-    const Job   *j    = a->c->job;
-    Token       *t    = &a->c->token[a->token];
-    const size_t most = (size_t)j->server->info.vocab_size,
+    const Job    *j    = a->c->job;
+    SampledToken *t    = &a->c->token[a->token];
+    const size_t  most = (size_t)j->server->info.vocab_size,
                  n_top = j->n_top < most ? j->n_top : most;
     int32_t      id[MOST_TOP];
     double       p[MOST_TOP];
@@ -239,7 +240,7 @@ void find_asked(Server *s, ThreadPool *pool)
         return;
     threads_pool_run(pool, (int)(s->n_asked < most ? s->n_asked : most), find_share, s);
     for (const Asked *a = s->asked; a < s->asked + s->n_asked; a++) {
-        const Token *t = &a->c->token[a->token];
+        const SampledToken *t = &a->c->token[a->token];
         a->c->failed_memory |= a->failed;
         a->c->log_prob_sum += t->given ? 0 : t->log_prob;
     }

@@ -56,13 +56,13 @@ static bool read_object(Exchange *x, const char *where, const JsonNode *j, const
 
 enum { TEXT = 1, TOOL_USE = 2, TOOL_RESULT = 4, THINKING = 8 };
 
-typedef struct Block {
+typedef struct ContentBlock {
     int             kind;
     const JsonNode *type, *text, *id, *name, *input, *tool_use_id, *content, *thinking;
     bool            is_error;
-} Block;
+} ContentBlock;
 
-#define AT(field) offsetof(Block, field)
+#define AT(field) offsetof(ContentBlock, field)
 static const Field beside_text[] = {
     { "cache_control", FIELD_IGNORED, 0, 0, 0, NULL },
     { "citations",     FIELD_REFUSED, 0, 0, 0, "the models here read text alone" },
@@ -102,11 +102,11 @@ static const struct { const char *name; int kind; const Field *fields; } blocks[
 };
 
 /* A block of one of these kinds. */
-static bool read_block(Exchange *x, Place at, const JsonNode *j, int kinds, Block *b)
+static bool read_block(Exchange *x, Place at, const JsonNode *j, int kinds, ContentBlock *b)
 {
     const JsonNode *type  = node_get(j, "type");
     Place           names = { "" };
-    *b                    = (Block){ 0 };
+    *b                    = (ContentBlock){ 0 };
     for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
         if (!(blocks[i].kind & kinds))
             continue;
@@ -132,7 +132,7 @@ static void go_on(Turn *turn, Talk *t, const char *role)
         text_out(&turn->text, "\n");
 }
 
-static bool add_result(Exchange *x, Place at, const Block *b, Turn *turn, Talk *t)
+static bool add_result(Exchange *x, Place at, const ContentBlock *b, Turn *turn, Talk *t)
 {
     turn_end(turn, t);
     *turn     = (Turn){ .role = "tool", .call_id = b->tool_use_id, .is_error = b->is_error };
@@ -151,9 +151,9 @@ static const Role roles[] = { { "user", TEXT | TOOL_RESULT },
 static bool add_blocks(Exchange *x, const JsonDoc *d, Place at, const JsonNode *content,
                        const Role *role, Turn *turn, Talk *t)
 {
-    bool   begun = false;
-    size_t n     = 0;
-    Block  b;
+    bool         begun = false;
+    size_t       n     = 0;
+    ContentBlock b;
     JSON_NODES (i, content) {
         const Place here = place("%s[%zu]", at.text, n++);
         if (!read_block(x, here, i, role->kinds, &b))

@@ -218,7 +218,7 @@ static void tell(Choice *c, const char *text, size_t n)
 
 static void begin_stream(Choice *c)
 {
-    Said *s = talk_said(c);
+    ChoiceAnswer *s = talk_said(c);
     if (s->begun)
         return;
     s->begun = true;

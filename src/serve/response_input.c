@@ -13,20 +13,20 @@ static const PartForm texts    = { (const char *const[]){ "input_text", "output_
                                    beside_text };
 static const PartForm thoughts = { (const char *const[]){ "reasoning_text", NULL }, beside_text };
 
-typedef struct Input {
+typedef struct ResponseInput {
     Exchange      *x;
     const JsonDoc *d;
     Talk          *t;
     Turn           turn;
     bool           has_text; /* the model's turn has its text: another one begins a new turn */
-} Input;
+} ResponseInput;
 
-static bool wrong(Input *in, Place at, const char *expected, const JsonNode *found)
+static bool wrong(ResponseInput *in, Place at, const char *expected, const JsonNode *found)
 {
     return refuse_value(in->x, at.text, expected, found);
 }
 
-static void end_turn(Input *in)
+static void end_turn(ResponseInput *in)
 {
     turn_end(&in->turn, in->t);
     in->has_text = false;
@@ -34,11 +34,11 @@ static void end_turn(Input *in)
 
 /* ---- Items ----------------------------------------------------------------------------------- */
 
-typedef struct Item {
+typedef struct InputItem {
     const JsonNode *type, *role, *content, *call_id, *name, *arguments, *output;
-} Item;
+} InputItem;
 
-#define AT(field) offsetof(Item, field)
+#define AT(field) offsetof(InputItem, field)
 static const Field message_fields[] = {
     { "type",    FIELD_TEXT, AT(type), 0, 0, NULL },
     { "role",    FIELD_TEXT | FIELD_REQUIRED, AT(role), 0, 0, NULL },
@@ -87,15 +87,16 @@ static const Field reasoning_fields[] = {
 };
 #undef AT
 
-static bool read_item(Input *in, Place at, const JsonNode *node, const Field *fields, Item *item)
+static bool read_item(ResponseInput *in, Place at, const JsonNode *node, const Field *fields,
+                      InputItem *item)
 {
     return fields_read_at(in->x, at.text, node, (const Field *const[]){ fields, NULL }, item);
 }
 
-static bool read_message(Input *in, Place at, const JsonNode *node)
+static bool read_message(ResponseInput *in, Place at, const JsonNode *node)
 {
     static const char *const roles[] = { "user", "system", "developer", NULL };
-    Item                     i       = { 0 };
+    InputItem                i       = { 0 };
     Turn                    *turn    = &in->turn;
     const char *const       *role    = roles;
     if (!read_item(in, at, node, message_fields, &i))
@@ -117,11 +118,11 @@ static bool read_message(Input *in, Place at, const JsonNode *node)
 
 /* What the model thought comes first in its turn. Of a summary there is nothing that a template
  * could tell it. */
-static bool read_reasoning(Input *in, Place at, const JsonNode *node)
+static bool read_reasoning(ResponseInput *in, Place at, const JsonNode *node)
 {
-    Item   i    = { 0 };
-    Turn  *turn = &in->turn;
-    size_t k    = 0;
+    InputItem i    = { 0 };
+    Turn     *turn = &in->turn;
+    size_t    k    = 0;
     if (!read_item(in, at, node, reasoning_fields, &i))
         return false;
     if (i.content && i.content->kind != NODE_ARRAY)
@@ -142,9 +143,9 @@ static bool read_reasoning(Input *in, Place at, const JsonNode *node)
     return true;
 }
 
-static bool read_call(Input *in, Place at, const JsonNode *node)
+static bool read_call(ResponseInput *in, Place at, const JsonNode *node)
 {
-    Item i = { 0 };
+    InputItem i = { 0 };
     if (!read_item(in, at, node, call_fields, &i))
         return false;
     turn_begin(&in->turn, in->t, "assistant");
@@ -152,9 +153,9 @@ static bool read_call(Input *in, Place at, const JsonNode *node)
     return true;
 }
 
-static bool read_output(Input *in, Place at, const JsonNode *node)
+static bool read_output(ResponseInput *in, Place at, const JsonNode *node)
 {
-    Item i = { 0 };
+    InputItem i = { 0 };
     if (!read_item(in, at, node, output_fields, &i))
         return false;
     end_turn(in);
@@ -164,7 +165,7 @@ static bool read_output(Input *in, Place at, const JsonNode *node)
     return good;
 }
 
-static bool read_items(Input *in, const JsonNode *items)
+static bool read_items(ResponseInput *in, const JsonNode *items)
 {
     size_t i    = 0;
     bool   good = true;
@@ -192,7 +193,7 @@ static bool read_items(Input *in, const JsonNode *items)
 bool response_input(Exchange *x, const JsonDoc *d, const JsonNode *instructions,
                     const JsonNode *input, Talk *t)
 {
-    Input in = { .x = x, .d = d, .t = t };
+    ResponseInput in = { .x = x, .d = d, .t = t };
     t->param = "input";
     if (input->kind != NODE_STRING && (input->kind != NODE_ARRAY || !input->n))
         return wrong(&in, place("input"), "a text or a list of at least one item", input);
@@ -231,7 +232,7 @@ static const Field function_fields[] = {
 };
 #undef AT
 
-static bool read_function(Input *in, Place at, const JsonNode *node, TextOut *o)
+static bool read_function(ResponseInput *in, Place at, const JsonNode *node, TextOut *o)
 {
     Function        f     = { 0 };
     const JsonNode *type  = node_get(node, "type");
@@ -254,8 +255,8 @@ static bool read_function(Input *in, Place at, const JsonNode *node, TextOut *o)
 
 bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *t)
 {
-    Input  in = { .x = x, .d = d, .t = t };
-    size_t i  = 0;
+    ResponseInput in = { .x = x, .d = d, .t = t };
+    size_t        i  = 0;
     if (tools->kind != NODE_ARRAY)
         return wrong(&in, place("tools"), "a list", tools);
     if (!tools->n)

@@ -225,13 +225,13 @@ typedef struct Prompt { int32_t *ids; size_t n; char *text; size_t n_text; } Pro
 typedef struct TokenProb { int32_t token; double log_prob; } TokenProb;
 
 /* A token of the text, with what was asked about it. */
-typedef struct Token {
+typedef struct SampledToken {
     int32_t   id;
     bool      given, ends; /* of an echoed prompt; drawn, and no part of the text */
     double    log_prob;    /* NaN: not asked for, or the first of a prompt */
     size_t    n_top;
     TokenProb *top;        /* [n_top] */
-} Token;
+} SampledToken;
 
 /* One text that is drawn. */
 typedef struct Choice {
@@ -244,7 +244,7 @@ typedef struct Choice {
     size_t             n_ids, n_resumed; /* drawn by another server, and told by it */
     int                end, stop;    /* as in tblock_generation_info */
     TextOut            text;
-    Token             *token;
+    SampledToken      *token;
     size_t             n_tokens, cap_tokens, n_drawn;
     size_t             told_text, told_tokens; /* by events so far */
     size_t             offset;       /* of the next token, in characters of the text */
@@ -380,11 +380,11 @@ void end_stream(Job *j, const char *object);
 /* ---- Conversations (talk.c) ------------------------------------------------------------------ */
 
 /* What one choice says. */
-typedef struct Said {
+typedef struct ChoiceAnswer {
     tblock_answer *answer;
     bool           begun;   /* for the endpoint: something was told by events; so many calls were */
     size_t         n_told;
-} Said;
+} ChoiceAnswer;
 
 /* A conversation, whatever its endpoint calls it. The endpoint translates its request into the
  * first part, and writes what answers say. It is the first member of the job's request, allocated
@@ -401,9 +401,9 @@ typedef struct Talk {
     const char  *call_name;           /* ... of the tool of this name; NULL: of any */
     bool         strict;              /* a call that the model begins by itself fits its schema */
     /* made by talk_open and talk_job */
-    tblock_chat *chat, *own;
-    Said        *said;        /* [n] one for each choice */
-    size_t       n;
+    tblock_chat  *chat, *own;
+    ChoiceAnswer *said;        /* [n] one for each choice */
+    size_t        n;
 } Talk;
 void talk_free(void *t); /* accepts NULL */
 
@@ -444,7 +444,7 @@ bool talk_prompt(Exchange *x, Talk *t, bool as_text, Prompt *p);
 /* All that a job needs whose request is a Talk: choices, prompt, settings, ends, constraint. */
 bool talk_job(Exchange *x, const Settings *s, Job *j);
 
-Said *talk_said(const Choice *c);
+ChoiceAnswer *talk_said(const Choice *c);
 /* The next bytes of a choice's answer, or NULL at its end, and what they told: [*n_parts]. If that
  * fails, out.failed is set, and they told nothing. */
 const tblock_answer_part *talk_put(Choice *c, const char *text, size_t n, size_t *n_parts);

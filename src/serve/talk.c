@@ -35,8 +35,8 @@ tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
                            err);
 }
 
-typedef struct Part { const JsonNode *type, *text; } Part;
-#define AT(field) offsetof(Part, field)
+typedef struct ContentPart { const JsonNode *type, *text; } ContentPart;
+#define AT(field) offsetof(ContentPart, field)
 static const Field part_fields[] = {
     { "type", FIELD_TEXT | FIELD_REQUIRED, AT(type), 0, 0, NULL },
     { "text", FIELD_TEXT | FIELD_REQUIRED, AT(text), 0, 0, NULL },
@@ -46,7 +46,7 @@ static const Field part_fields[] = {
 
 const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const PartForm *form)
 {
-    Part               p     = { 0 };
+    ContentPart        p     = { 0 };
     Place              names = { "" };
     const JsonNode    *type  = node_get(part, "type");
     const Field *const tables[] = { part_fields, form->more, NULL };
@@ -386,7 +386,7 @@ bool talk_job(Exchange *x, const Settings *s, Job *j)
 
 /* ---- What answers say ------------------------------------------------------------------------ */
 
-Said *talk_said(const Choice *c) { return &((Talk *)c->job->request)->said[c->index]; }
+ChoiceAnswer *talk_said(const Choice *c) { return &((Talk *)c->job->request)->said[c->index]; }
 
 const tblock_answer_part *talk_put(Choice *c, const char *text, size_t n, size_t *n_parts)
 {
@@ -450,7 +450,7 @@ void probs_json(const Choice *c, size_t first, size_t n)
     size_t   told = 0;
     text_out(o, "[");
     for (size_t k = first; k < first + n; k++) {
-        const Token *t = &c->token[k];
+        const SampledToken *t = &c->token[k];
         if (t->ends)
             continue;
         text_out(o, told++ ? ", " : "");

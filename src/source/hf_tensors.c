@@ -157,9 +157,9 @@ static const char *choose_prefix(HfBinder *b)
 /* ---- Shapes ---------------------------------------------------------------------------------- */
 
 /* The shape of each tensor that one of ours is made of. */
-typedef struct Shape { int rank; int64_t dim[4]; } Shape;
+typedef struct TensorShape { int rank; int64_t dim[4]; } TensorShape;
 
-static const char *shape_text(const Shape *s, char *buf, size_t n)
+static const char *shape_text(const TensorShape *s, char *buf, size_t n)
 {
     Tensor t = { .rank = s->rank };
     memcpy(t.shape, s->dim, sizeof s->dim);
@@ -226,14 +226,14 @@ int64_t hf_fused_rows(const Config *c, unsigned lies, int rows, RowSource *r)
     return rows;
 }
 
-static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t,
-                          int n_parts, RowSource *r)
+static TensorShape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t,
+                                int n_parts, RowSource *r)
 {
-    Shape   shape = { 0 };
-    int64_t rows  = hf_fused_rows(b->c, t->lies, s->rows, r);
+    TensorShape shape = { 0 };
+    int64_t     rows  = hf_fused_rows(b->c, t->lies, s->rows, r);
     if (t->lies & (IN_UK | IN_UV)) {
         r->transposed = t->lies & TRANSPOSED;
-        return (Shape){ .rank = 2, .dim = { rows, b->c->kv_lora } };
+        return (TensorShape){ .rank = 2, .dim = { rows, b->c->kv_lora } };
     }
     if (strstr(t->name, "{h}")) {
         r->shards = n_parts;
@@ -256,7 +256,7 @@ static Shape stored_shape(const HfBinder *b, const TensorSpec *s, const FamilyTe
 }
 
 /* Does the tensor have the wanted shape? Norms of heads may also be [heads, head_dim]. */
-static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const Shape *want)
+static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const TensorShape *want)
 {
     bool norm = s->role == ROLE_Q_NORM || s->role == ROLE_K_NORM;
     if (t->rank == want->rank
@@ -273,7 +273,8 @@ static bool fits(const HfBinder *b, const TensorSpec *s, const Tensor *t, const 
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static bool missing(const HfBinder *b, const TensorSpec *s, const char *name, const Shape *want)
+static bool missing(const HfBinder *b, const TensorSpec *s, const char *name,
+                    const TensorShape *want)
 {
     char shape[96], why[256] = "";
     if (s->role == ROLE_LM_HEAD)
@@ -288,7 +289,7 @@ static bool missing(const HfBinder *b, const TensorSpec *s, const char *name, co
 }
 
 static bool misshaped(const HfBinder *b, const TensorSpec *s, const NamedTensor *n,
-                      const Shape *want)
+                      const TensorShape *want)
 {
     char           wanted[96], found[160], why[128] = "";
     const Config  *c     = b->c;
@@ -329,7 +330,7 @@ static bool is_norm(const TensorSpec *s)
 }
 
 static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int i,
-                      const Shape *want, RowSource *r)
+                      const TensorShape *want, RowSource *r)
 {
     char name[NAME_BYTES];
     fill_in(b, t->name, s->layer, i, s->bias, name);
@@ -354,7 +355,7 @@ static bool bind_part(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, i
 static bool one_number(HfBinder *b, const TensorSpec *s, const char *pattern, float *out)
 {
     char         name[NAME_BYTES];
-    Shape        want = { .rank = 1, .dim = { 1 } };
+    TensorShape  want = { .rank = 1, .dim = { 1 } };
     fill_in(b, pattern, s->layer, 0, false, name);
     NamedTensor *n = find(b, name);
     if (!n)
@@ -391,7 +392,7 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
 {
     static const char *const ends[] = { "_blocks", "_scales" };
     const uint8_t           *data[2];
-    Shape                    want = stored_shape(b, s, t, 1, r);
+    TensorShape              want = stored_shape(b, s, t, 1, r);
     char                     name[NAME_BYTES];
     r->part = source_alloc(b->s, 2 * sizeof *r->part, b->err);
     if (!r->part)
@@ -424,7 +425,7 @@ static bool bind_mxfp4(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
 /* One tensor of a quantized matrix. */
 static bool bind_quant_part(HfBinder *b, const TensorSpec *s, const QuantTensor *q, SourcePart *out)
 {
-    Shape        want = { .rank = q->rank, .dim = { q->dim[0], q->dim[1] } };
+    TensorShape  want = { .rank = q->rank, .dim = { q->dim[0], q->dim[1] } };
     NamedTensor *n    = find(b, q->name);
     bool         one  = q->dim[0] == 1 && (q->rank == 1 || q->dim[1] == 1), good = false;
     char         known[64] = "";
@@ -566,7 +567,7 @@ static bool bind(HfBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor *
         *out    = (CheckedTensor){ .rows = r, .type = r->type };
         return ok;
     }
-    Shape want = stored_shape(b, s, t, n, r);
+    TensorShape want = stored_shape(b, s, t, n, r);
     for (int i = 0; i < n; i++)
         if (!bind_part(b, s, t, i, &want, r))
             return false;

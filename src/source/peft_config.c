@@ -13,8 +13,8 @@
 enum { MAX_BYTES = 16 << 20 };
 
 /* A number for the modules whose names a regular expression matches. */
-typedef struct Pattern { Regex *name; double value; } Pattern;
-typedef struct Patterns { Pattern *pattern; size_t n; } Patterns;
+typedef struct ModulePattern { Regex *name; double value; } ModulePattern;
+typedef struct Patterns { ModulePattern *pattern; size_t n; } Patterns;
 
 struct PeftConfig {
     char      path[PATH_BYTES];
@@ -87,9 +87,9 @@ static bool number(const PeftConfig *p, const char *key, const JsonNode *j, doub
 static bool add_pattern(const PeftConfig *p, Patterns *to, const char *key, const JsonNode *j,
                         double least, Error *err)
 {
-    TextOut  o   = { 0 };
-    Pattern *add = &to->pattern[to->n];
-    char     what[PATH_BYTES + 200];
+    TextOut        o   = { 0 };
+    ModulePattern *add = &to->pattern[to->n];
+    char           what[PATH_BYTES + 200];
     snprintf(what, sizeof what, "%s: %s: %.100s", p->path, key, j->key);
     text_out(&o, "^(?:.*\\.)?(?:%s)$", j->key);
     char *pattern = text_out_take(&o, err);

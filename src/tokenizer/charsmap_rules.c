@@ -13,22 +13,22 @@ enum {
     MOST_REPLACED = 64 << 20,  /* bytes of all replacements */
 };
 
-typedef struct Node {
+typedef struct CharsmapNode {
     uint32_t parent, place;    /* place: where its children begin in the double array */
     uint8_t  label, depth;
     bool     used;             /* a rule ends here or below */
     int32_t  text;             /* of a rule: its index in CharsmapReader.text; -1: none */
     uint32_t index;            /* number in the new trie */
-} Node;
+} CharsmapNode;
 
 typedef struct CharsmapReader {
     VocabDraft       *d;
-    const char  *what;
-    const char  *units;        /* u32, maybe unaligned */
-    size_t       n_units;
-    Text         texts;        /* the replacements, each with its NUL */
-    Node        *node;
-    size_t       n, cap;
+    const char   *what;
+    const char   *units;        /* u32, maybe unaligned */
+    size_t        n_units;
+    Text          texts;        /* the replacements, each with its NUL */
+    CharsmapNode *node;
+    size_t        n, cap;
     struct Replacement { Text text; uint32_t node; } *text;
     size_t       n_texts, cap_texts;
 } CharsmapReader;
@@ -42,7 +42,7 @@ static uint32_t unit(const CharsmapReader *r, size_t i)
 
 static uint32_t offset(uint32_t u) { return (u >> 10) << ((u & 1u << 9) >> 6); }
 
-static bool add_node(CharsmapReader *r, Node node)
+static bool add_node(CharsmapReader *r, CharsmapNode node)
 {
     if (r->n > MOST_NODES)
         return fail(r->d->err, INPUT, "%s: %s: expected at most %d nodes, found more", r->d->file,
@@ -53,7 +53,7 @@ static bool add_node(CharsmapReader *r, Node node)
     return true;
 }
 
-static bool add_text(CharsmapReader *r, size_t at, Node *node)
+static bool add_text(CharsmapReader *r, size_t at, CharsmapNode *node)
 {
     if (at >= r->texts.n)
         return fail(r->d->err, INPUT, "%s: %s: expected offsets under %zu, found %zu", r->d->file,
@@ -75,17 +75,17 @@ static bool add_text(CharsmapReader *r, size_t at, Node *node)
 
 static bool add_children(CharsmapReader *r, uint32_t parent)
 {
-    Node from = r->node[parent];
+    CharsmapNode from = r->node[parent];
     for (uint32_t label = 1; label < 256; label++) {
         uint32_t at = from.place ^ label;
         if (at >= r->n_units || (unit(r, at) & (1u << 31 | 0xFF)) != label)
             continue;
-        uint32_t child = unit(r, at), place = at ^ offset(child);
-        Node     node = { .parent = parent,
-                          .place = place,
-                          .label = (uint8_t)label,
-                          .depth = (uint8_t)(from.depth + 1),
-                          .text = -1 };
+        uint32_t     child = unit(r, at), place = at ^ offset(child);
+        CharsmapNode node = { .parent = parent,
+                              .place = place,
+                              .label = (uint8_t)label,
+                              .depth = (uint8_t)(from.depth + 1),
+                              .text = -1 };
         if (place >= r->n_units)
             return fail(r->d->err, INPUT,
                         "%s: %s: expected a trie whose nodes lie inside, found a node past its end",
@@ -151,7 +151,7 @@ static bool make_trie(CharsmapReader *r, TrieTable *t)
     if (!t->nodes || !t->labels)
         return fail(r->d->err, SYSTEM, "%s: %s: out of memory", r->d->file, r->what);
     for (size_t i = 0; i < r->n; i++) {
-        Node *n = &r->node[i];
+        CharsmapNode *n = &r->node[i];
         if (!n->used && i)
             continue;
         n->index = (uint32_t)t->n++;
@@ -168,7 +168,7 @@ static bool make_trie(CharsmapReader *r, TrieTable *t)
 static bool read_rules(CharsmapReader *r)
 {
     VocabDraft *d = r->d;
-    bool   ok = add_node(r, (Node){ .place = offset(unit(r, 0)), .text = -1 });
+    bool   ok = add_node(r, (CharsmapNode){ .place = offset(unit(r, 0)), .text = -1 });
     for (uint32_t i = 0; ok && i < r->n; i++)
         ok = add_children(r, i);
     ok = ok && number_texts(r, &d->charsmap) && make_trie(r, &d->charsmap.trie);

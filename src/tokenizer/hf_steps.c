@@ -15,7 +15,7 @@ static const char META[] = "\xE2\x96\x81";
 
 /* The parts of a Sequence, with Sequences inside it unpacked. A single part is a list of one; null
  * is an empty list. */
-typedef struct Parts { const JsonNode *node[MOST_NODES]; size_t n; } Parts;
+typedef struct SequenceParts { const JsonNode *node[MOST_NODES]; size_t n; } SequenceParts;
 
 static const JsonNode *type_of(const JsonNode *j) { return node_get(j, "type"); }
 
@@ -24,7 +24,8 @@ static const char *shown(const JsonNode *j, char buf[NODE_TEXT])
     return node_text(j->kind == NODE_OBJECT ? type_of(j) : j, buf);
 }
 
-static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const char *key, Parts *out)
+static bool flatten(VocabDraft *d, const JsonNode *j, const char *what, const char *key,
+                    SequenceParts *out)
 {
     char found[NODE_TEXT];
     if (!j || j->kind == NODE_NULL)
@@ -170,8 +171,8 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 
 bool hf_normalizer(VocabDraft *d, const JsonNode *node)
 {
-    Parts   parts = { 0 };
-    TextOut o = { 0 };
+    SequenceParts parts = { 0 };
+    TextOut       o = { 0 };
     if (!flatten(d, node, "normalizer", "normalizers", &parts))
         return false;
     if (parts.n > MOST_STEPS)
@@ -353,8 +354,8 @@ static bool pre_tokenizer_step(Steps *s, const JsonNode *j)
 bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byte_level,
                       bool *add_prefix_space)
 {
-    Parts parts = { 0 };
-    Steps s = { d, o, 0 };
+    SequenceParts parts = { 0 };
+    Steps         s = { d, o, 0 };
     if (!flatten(d, node, "pre_tokenizer", "pretokenizers", &parts))
         return false;
     const JsonNode *last = parts.n ? parts.node[parts.n - 1] : NULL,
@@ -385,7 +386,7 @@ bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *o, bool *byt
 
 /* ---- decoder --------------------------------------------------------------------------------- */
 
-static bool wrong_decoder(VocabDraft *d, const char *wanted, const Parts *parts)
+static bool wrong_decoder(VocabDraft *d, const char *wanted, const SequenceParts *parts)
 {
     char   list[512] = "null", found[NODE_TEXT];
     size_t n = 0;
@@ -397,7 +398,7 @@ static bool wrong_decoder(VocabDraft *d, const char *wanted, const Parts *parts)
 
 /* Is it Replace, then any of ByteFallback, Fuse and Strip in this order, with Strip only after
  * Fuse? *strip is the Strip. */
-static bool is_usual_decoder(const Parts *parts, const JsonNode **strip)
+static bool is_usual_decoder(const SequenceParts *parts, const JsonNode **strip)
 {
     static const char *const order[] = { "ByteFallback", "Fuse", "Strip" };
     size_t at = 1;
@@ -425,7 +426,7 @@ static bool set_strip(VocabDraft *d, const char *value)
  * always does. So they are only checked, and what they strip is noted. */
 bool hf_decoder(VocabDraft *d, const JsonNode *node)
 {
-    Parts           parts = { 0 };
+    SequenceParts   parts = { 0 };
     const JsonNode *strip = NULL;
     const char     *scheme;
     bool            is_regex;
@@ -514,8 +515,8 @@ static bool read_template(VocabDraft *d, const JsonNode *processor, IdArray *bef
  * skipped. Each processor wraps what the one before it made. */
 bool hf_post_processor(VocabDraft *d, const JsonNode *node)
 {
-    Parts parts = { 0 };
-    char  found[NODE_TEXT];
+    SequenceParts parts = { 0 };
+    char          found[NODE_TEXT];
     if (!flatten(d, node, "post_processor", "processors", &parts))
         return false;
     for (size_t i = 0; i < parts.n; i++) {

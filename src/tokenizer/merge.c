@@ -15,20 +15,20 @@ typedef struct MergeEntry {
 bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen, Error *err)
 {
     if (m->n == m->cap) {
-        size_t  cap = m->cap ? 2 * m->cap : 64;
-        Symbol *grown = cap < UINT32_MAX ? realloc(m->symbol, cap * sizeof *grown) : NULL;
+        size_t       cap = m->cap ? 2 * m->cap : 64;
+        MergeSymbol *grown = cap < UINT32_MAX ? realloc(m->symbol, cap * sizeof *grown) : NULL;
         if (!grown)
             return fail(err, SYSTEM, "tokenizer: out of memory for a word of %zu symbols", cap);
         m->symbol = grown;
         m->cap    = cap;
     }
     uint32_t i = (uint32_t)m->n++;
-    m->symbol[i] = (Symbol){ .start = start,
-                             .len = len,
-                             .id = id,
-                             .prev = i ? i - 1 : NO_SYMBOL,
-                             .next = NO_SYMBOL,
-                             .frozen = frozen };
+    m->symbol[i] = (MergeSymbol){ .start = start,
+                                  .len = len,
+                                  .id = id,
+                                  .prev = i ? i - 1 : NO_SYMBOL,
+                                  .next = NO_SYMBOL,
+                                  .frozen = frozen };
     if (i)
         m->symbol[i - 1].next = i;
     return true;
@@ -62,7 +62,7 @@ void merger_filter(Merger *m, const Vocab *v)
     }
 }
 
-static bool may_merge(const Merger *m, const Symbol *a, const Symbol *b)
+static bool may_merge(const Merger *m, const MergeSymbol *a, const MergeSymbol *b)
 {
     uint64_t bit;
     return !m->filter || *filter_word(m->filter, (uint32_t)a->id, (uint32_t)b->id, &bit) & bit;
@@ -70,10 +70,10 @@ static bool may_merge(const Merger *m, const Symbol *a, const Symbol *b)
 
 static bool pair(const Merger *m, const Vocab *v, const char *word, uint32_t left, MergeEntry *out)
 {
-    const Symbol *a = &m->symbol[left];
+    const MergeSymbol *a = &m->symbol[left];
     if (a->next == NO_SYMBOL)
         return false;
-    const Symbol *b = &m->symbol[a->next];
+    const MergeSymbol *b = &m->symbol[a->next];
     if (a->frozen || b->frozen || !may_merge(m, a, b))
         return false;
     uint32_t rank, len = a->len + b->len;
@@ -87,8 +87,8 @@ static bool pair(const Merger *m, const Vocab *v, const char *word, uint32_t lef
 
 static void join(Merger *m, const MergeEntry *e, uint32_t time)
 {
-    uint32_t left = (uint32_t)e->key;
-    Symbol  *a = &m->symbol[left], *b = &m->symbol[e->right];
+    uint32_t     left = (uint32_t)e->key;
+    MergeSymbol *a = &m->symbol[left], *b = &m->symbol[e->right];
     a->len  = e->len;
     a->id   = e->id;
     a->next = b->next;

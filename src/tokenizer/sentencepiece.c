@@ -113,7 +113,7 @@ static bool push_piece(Encoder *e, int32_t id, const char *bytes, size_t n, Erro
 
 /* The last merge among symbols [first, last), of which there are two or more that became one.
  * Returns the symbol that this merge removed. */
-static size_t latest_merge(const Symbol *s, size_t first, size_t last)
+static size_t latest_merge(const MergeSymbol *s, size_t first, size_t last)
 {
     size_t latest = first + 1;
     for (size_t i = first + 2; i < last; i++)
@@ -129,7 +129,7 @@ static size_t latest_merge(const Symbol *s, size_t first, size_t last)
 static bool push_unused(Encoder *e, const char *word, size_t first, size_t last, size_t n_word,
                         Error *err)
 {
-    const Symbol *s = e->merger.symbol;
+    const MergeSymbol *s = e->merger.symbol;
     for (size_t a = first, b; a < last; a = b) {
         b = a + 1;
         while (b < last && (a == first || s[b].time < s[a].time))
@@ -151,7 +151,7 @@ static bool push_unused(Encoder *e, const char *word, size_t first, size_t last,
 static bool push_symbol(Encoder *e, const char *word, size_t n, uint32_t i, Error *err)
 {
     const Merger *m = &e->merger;
-    const Symbol *s = &m->symbol[i];
+    const MergeSymbol *s = &m->symbol[i];
     if (e->t->has_unused && s->id >= 0 && e->t->vocab.types[s->id] == PIECE_UNUSED)
         return push_unused(e, word, i, s->next == NO_SYMBOL ? m->n : s->next, n, err);
     return push_piece(e, s->id, word + s->start, s->len, err);

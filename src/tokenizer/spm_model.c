@@ -22,14 +22,14 @@ enum { KNOWN_FIELDS = 48 };
 
 typedef enum Wire { WIRE_VARINT, WIRE_FIXED64, WIRE_BYTES, WIRE_FIXED32 = 5 } Wire;
 
-typedef struct Field {
+typedef struct ProtoField {
     bool     there, is_bytes; /* is_bytes: a length and bytes, or a fixed size */
     uint64_t number, value;
     Text     bytes;
-} Field;
+} ProtoField;
 
 /* The last value of each field, for messages without repeated fields. */
-typedef struct Message { Field field[KNOWN_FIELDS]; } Message;
+typedef struct ProtoMessage { ProtoField field[KNOWN_FIELDS]; } ProtoMessage;
 
 static bool broken(VocabDraft *d, const char *why)
 {
@@ -52,12 +52,12 @@ static bool varint(VocabDraft *d, Text *t, uint64_t *value)
     return broken(d, "a varint without end");
 }
 
-static bool next_field(VocabDraft *d, Text *t, Field *f)
+static bool next_field(VocabDraft *d, Text *t, ProtoField *f)
 {
     uint64_t key, n = 0;
     if (!varint(d, t, &key))
         return false;
-    *f = (Field){ .there = true, .number = key >> 3, .is_bytes = (key & 7) != WIRE_VARINT };
+    *f = (ProtoField){ .there = true, .number = key >> 3, .is_bytes = (key & 7) != WIRE_VARINT };
     switch (key & 7) {
     case WIRE_VARINT:  if (!varint(d, t, &f->value)) return false; break;
     case WIRE_BYTES:   if (!varint(d, t, &n)) return false; break;
@@ -74,9 +74,9 @@ static bool next_field(VocabDraft *d, Text *t, Field *f)
 }
 
 /* Read fields into m, over what it has already. */
-static bool read_message(VocabDraft *d, Text t, Message *m)
+static bool read_message(VocabDraft *d, Text t, ProtoMessage *m)
 {
-    Field f;
+    ProtoField f;
     while (t.n) {
         if (!next_field(d, &t, &f))
             return false;
@@ -86,15 +86,15 @@ static bool read_message(VocabDraft *d, Text t, Message *m)
     return true;
 }
 
-static bool truth(const Message *m, int number, bool otherwise)
+static bool truth(const ProtoMessage *m, int number, bool otherwise)
 {
-    const Field *f = &m->field[number];
+    const ProtoField *f = &m->field[number];
     return !f->there ? otherwise : f->is_bytes ? f->bytes.n > 0 : f->value != 0;
 }
 
 /* ---- Pieces ---------------------------------------------------------------------------------- */
 
-static bool piece_score(const Field *f, double *score)
+static bool piece_score(const ProtoField *f, double *score)
 {
     float value = 0;
     if (f->is_bytes && f->bytes.n == sizeof value)
@@ -104,13 +104,13 @@ static bool piece_score(const Field *f, double *score)
 }
 
 /* A piece has three fields, and a published model up to a million pieces, so this does without a
- * whole Message for each. */
+ * whole ProtoMessage for each. */
 static bool read_piece(VocabDraft *d, Text t)
 {
-    Field  f, field[PIECE_TYPE + 1] = { 0 };
-    size_t id = d->size;
-    double score;
-    char   byte;
+    ProtoField f, field[PIECE_TYPE + 1] = { 0 };
+    size_t     id = d->size;
+    double     score;
+    char       byte;
     while (t.n) {
         if (!next_field(d, &t, &f))
             return false;
@@ -142,7 +142,7 @@ static bool read_piece(VocabDraft *d, Text t)
 }
 
 /* Like SentencePiece, find bos and eos by their text, and only among control pieces. */
-static bool find_ids(VocabDraft *d, const Message *trainer)
+static bool find_ids(VocabDraft *d, const ProtoMessage *trainer)
 {
     ByteMap control = { 0 };
     size_t  n_unknown = 0;
@@ -161,7 +161,7 @@ static bool find_ids(VocabDraft *d, const Message *trainer)
             *id = (int32_t)i; /* the last of equal ones */
         ok = id != NULL;
     }
-    const Field *bos = &trainer->field[TRAINER_BOS_PIECE],
+    const ProtoField *bos = &trainer->field[TRAINER_BOS_PIECE],
                 *eos = &trainer->field[TRAINER_EOS_PIECE];
     if (ok && (!bos->there || bos->is_bytes))
         d->bos = bos->there ? byte_map_find(&control, bos->bytes.p, bos->bytes.n, -1)
@@ -181,7 +181,7 @@ static bool find_ids(VocabDraft *d, const Message *trainer)
 
 /* ---- Settings -------------------------------------------------------------------------------- */
 
-static bool set_surface(VocabDraft *d, const Field *f)
+static bool set_surface(VocabDraft *d, const ProtoField *f)
 {
     static const char usual[] = " \xE2\x81\x87 ";
     if (!f->there || !f->is_bytes || text_is(f->bytes, (Text){ usual, sizeof usual - 1 }))
@@ -191,9 +191,9 @@ static bool set_surface(VocabDraft *d, const Field *f)
     return draft_set(d, "unk_surface", &o);
 }
 
-static bool set_charsmap(VocabDraft *d, const Message *normalizer)
+static bool set_charsmap(VocabDraft *d, const ProtoMessage *normalizer)
 {
-    const Field *f = &normalizer->field[NORMALIZER_CHARSMAP];
+    const ProtoField *f = &normalizer->field[NORMALIZER_CHARSMAP];
     if (!truth(normalizer, NORMALIZER_CHARSMAP, false))
         return true;
     if (!f->is_bytes)
@@ -203,11 +203,11 @@ static bool set_charsmap(VocabDraft *d, const Message *normalizer)
         && draft_set_bool(d, "charsmap", true);
 }
 
-static bool set_type(VocabDraft *d, const Message *trainer)
+static bool set_type(VocabDraft *d, const ProtoMessage *trainer)
 {
     static const char *const name[] = { "none", "unigram", "BPE", "word", "char" };
-    const Field *f = &trainer->field[TRAINER_MODEL_TYPE];
-    uint64_t     type = f->there ? f->value : 1;
+    const ProtoField *f = &trainer->field[TRAINER_MODEL_TYPE];
+    uint64_t          type = f->there ? f->value : 1;
     if (f->is_bytes || (type != 1 && type != 2))
         return fail(d->err, INPUT, "%s: model type: expected BPE or unigram, found %s", d->file,
                     !f->is_bytes && type < 5 ? name[type] : "another");
@@ -215,8 +215,8 @@ static bool set_type(VocabDraft *d, const Message *trainer)
     return true;
 }
 
-static bool set_all(VocabDraft *d, const Message *trainer, const Message *normalizer,
-                    const Message *denormalizer)
+static bool set_all(VocabDraft *d, const ProtoMessage *trainer, const ProtoMessage *normalizer,
+                    const ProtoMessage *denormalizer)
 {
     static const char *const flag[] = { "add_dummy_prefix", "remove_extra_whitespaces",
                                         "escape_whitespaces" };
@@ -245,9 +245,9 @@ bool spm_model_looks_like(const char *head, size_t n)
 
 bool spm_model_read(VocabDraft *d, const char *path)
 {
-    Message trainer = { 0 }, normalizer = { 0 }, denormalizer = { 0 };
-    Text    t;
-    Field   f;
+    ProtoMessage trainer = { 0 }, normalizer = { 0 }, denormalizer = { 0 };
+    Text         t;
+    ProtoField   f;
     d->file = path;
     d->type = DRAFT_SPM;
     if (!draft_read(d, path, &t))
@@ -255,7 +255,7 @@ bool spm_model_read(VocabDraft *d, const char *path)
     while (t.n) {
         if (!next_field(d, &t, &f))
             return false;
-        Message *spec = f.number == MODEL_TRAINER        ? &trainer
+        ProtoMessage *spec = f.number == MODEL_TRAINER        ? &trainer
                         : f.number == MODEL_NORMALIZER   ? &normalizer
                         : f.number == MODEL_DENORMALIZER ? &denormalizer
                                                          : NULL;

@@ -154,21 +154,21 @@ bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, 
  * lowest rank first and the leftmost of equal ranks, until no pair merges. O(n log n), even for a
  * word of a megabyte. */
 
-typedef struct Symbol {
+typedef struct MergeSymbol {
     uint32_t start, len;  /* bytes of the word; len 0: merged into its left neighbour */
     int32_t  id;          /* -1: no such piece                                        */
     uint32_t prev, next;  /* neighbours; NO_SYMBOL at the ends                        */
     uint32_t time;        /* when this symbol was merged away, from 1                 */
     /* Never merged: a user-defined symbol of SentencePiece, or an unknown character. */
     bool     frozen;
-} Symbol;
+} MergeSymbol;
 
 #define NO_SYMBOL UINT32_MAX
 
 typedef struct Merger {
     uint64_t *filter;      /* NULL, or from merger_filter             */
-    Symbol *symbol;        /* the word: starts at 0, then follow next */
-    size_t  n, cap;
+    MergeSymbol *symbol;        /* the word: starts at 0, then follow next */
+    size_t       n, cap;
     struct MergeEntry *heap;
     size_t  n_heap, heap_cap;
 } Merger;

@@ -203,9 +203,9 @@ enum {
     N_TRAILS = 28
 };
 
-typedef struct Codes { uint32_t *c; size_t n, cap; } Codes;
+typedef struct CodePoints { uint32_t *c; size_t n, cap; } CodePoints;
 
-static bool push(Codes *to, uint32_t c)
+static bool push(CodePoints *to, uint32_t c)
 {
     if (!ARRAY_ROOM(to->c, to->cap, to->n + 1))
         return false;
@@ -228,7 +228,7 @@ static const Decomposition *decomposition_of(uint32_t c)
 
 /* Append the full decomposition of c. Rows of the table may decompose further, at most 3 deep.
  * False: no memory. */
-static bool decompose(NormalForm form, uint32_t c, Codes *to)
+static bool decompose(NormalForm form, uint32_t c, CodePoints *to)
 {
     if (c - HANGUL < HANGULS) {
         uint32_t k = c - HANGUL, trail = k % N_TRAILS;
@@ -247,7 +247,7 @@ static bool decompose(NormalForm form, uint32_t c, Codes *to)
 
 /* Sort each run of combining marks by class; marks of one class keep their order. A counting sort,
  * so a long run takes linear time too. */
-static bool sort_marks(Codes *text)
+static bool sort_marks(CodePoints *text)
 {
     uint32_t *sorted = NULL;
     for (size_t i = 0; i < text->n; i++) {
@@ -292,7 +292,7 @@ static uint32_t composed(uint32_t a, uint32_t b)
 }
 
 /* A mark joins the starter before it unless a mark in between has the same or a higher class. */
-static void compose(Codes *text)
+static void compose(CodePoints *text)
 {
     size_t   n = 0, starter = SIZE_MAX;
     uint32_t before = 0;
@@ -312,7 +312,8 @@ static void compose(Codes *text)
     text->n = n;
 }
 
-static bool normalize_stretch(NormalForm form, const char *p, size_t n, Codes *codes, TextOut *out)
+static bool normalize_stretch(NormalForm form, const char *p, size_t n, CodePoints *codes,
+                              TextOut *out)
 {
     codes->n = 0;
     for (size_t i = 0; i < n;) {
@@ -338,9 +339,9 @@ static bool normalize_stretch(NormalForm form, const char *p, size_t n, Codes *c
 bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t *n_out)
 {
     TextOut to = { 0 };
-    Codes  codes = { 0 };
-    size_t done = 0, last = 0; /* bytes copied so far; where the last character began */
-    bool   ok = true;
+    CodePoints codes = { 0 };
+    size_t     done = 0, last = 0; /* bytes copied so far; where the last character began */
+    bool       ok = true;
     for (size_t i = 0; ok && i < n;) {
         uint32_t c = 0;
         size_t   len = character_at(p + i, n - i, &c);

@@ -48,7 +48,7 @@ bool table_make(const uint64_t *hashes, const int32_t *values, size_t n, int32_t
 
 typedef struct Key { Text text; int32_t value; } Key;
 /* The keys below a node, and the length of the node's own string. */
-typedef struct Range { size_t first, last; uint32_t depth; } Range;
+typedef struct KeyRange { size_t first, last; uint32_t depth; } KeyRange;
 
 static int by_bytes(const void *a, const void *b)
 {
@@ -59,10 +59,10 @@ static int by_bytes(const void *a, const void *b)
 
 /* Append the children of node i, one for each byte that its keys go on with. The keys are
  * sorted. */
-static size_t add_children(const Key *key, Range *range, TrieTable *t, size_t i, size_t n)
+static size_t add_children(const Key *key, KeyRange *range, TrieTable *t, size_t i, size_t n)
 {
-    Range  r = range[i];
-    size_t at = r.first, first = n;
+    KeyRange r = range[i];
+    size_t   at = r.first, first = n;
     if (at < r.last && key[at].text.n == r.depth)
         t->nodes[i][2] = (uint32_t)key[at++].value + 1;
     while (at < r.last) {
@@ -70,7 +70,7 @@ static size_t add_children(const Key *key, Range *range, TrieTable *t, size_t i,
         char   byte = key[at].text.p[r.depth];
         while (at < r.last && key[at].text.p[r.depth] == byte)
             at++;
-        range[n] = (Range){ begin, at, r.depth + 1 };
+        range[n] = (KeyRange){ begin, at, r.depth + 1 };
         memset(t->nodes[n], 0, sizeof t->nodes[n]);
         t->labels[n++] = (uint8_t)byte;
     }
@@ -100,13 +100,13 @@ bool trie_make(const Text *keys, const int32_t *values, size_t n, TrieTable *out
         key[i] = (Key){ keys[i], values[i] };
     if (key)
         qsort(key, n, sizeof *key, by_bytes);
-    size_t most = key ? count_nodes(key, n) : 1;
-    Range *range = most <= INT32_MAX ? calloc(most, sizeof *range) : NULL;
+    size_t    most = key ? count_nodes(key, n) : 1;
+    KeyRange *range = most <= INT32_MAX ? calloc(most, sizeof *range) : NULL;
     *out = (TrieTable){ .nodes = range ? malloc(most * sizeof *out->nodes) : NULL,
                         .labels = range ? malloc(most) : NULL };
     bool ok = key && range && out->nodes && out->labels;
     if (ok) {
-        range[0] = (Range){ 0, n, 0 };
+        range[0] = (KeyRange){ 0, n, 0 };
         memset(out->nodes[0], 0, sizeof out->nodes[0]);
         out->labels[0] = 0;
         out->n = 1;

@@ -158,10 +158,12 @@ static double activation(FfnKind kind, double x)
 
 /* ---- The block ------------------------------------------------------------------------------- */
 
-typedef struct Room { double *n, *q, *k, *v, *raw, *att, *y, *mid, *gate, *up, *score; } Room;
+typedef struct BlockBuffers {
+    double *n, *q, *k, *v, *raw, *att, *y, *mid, *gate, *up, *score;
+} BlockBuffers;
 
 /* With base NULL it only counts. Returns the doubles taken, 0 if the size overflows. */
-static size_t share_out(const BlockDouble *b, Room *r, double *base)
+static size_t share_out(const BlockDouble *b, BlockBuffers *r, double *base)
 {
     const BlockShape *s = b->shape;
     size_t n = (size_t)tokens(b), at = 0;
@@ -185,7 +187,7 @@ static size_t share_out(const BlockDouble *b, Room *r, double *base)
 
 size_t block_double_room(const BlockDouble *b)
 {
-    Room r;
+    BlockBuffers r;
     return share_out(b, &r, NULL);
 }
 
@@ -230,10 +232,10 @@ static const double *before(const BlockDouble *b, double *n, const double *x, Te
 void block_double(const BlockDouble *b, double *y, const double *x, double *room)
 {
     const BlockShape *s = b->shape;
-    int    q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, d = s->d_model;
-    size_t hidden = (size_t)tokens(b) * (size_t)s->d_ff;
-    Room   r = { 0 };
-    bool   fits = room && share_out(b, &r, room);
+    int          q = s->heads * s->head_dim, kv = s->kv_heads * s->head_dim, d = s->d_model;
+    size_t       hidden = (size_t)tokens(b) * (size_t)s->d_ff;
+    BlockBuffers r = { 0 };
+    bool         fits = room && share_out(b, &r, room);
     assert(fits); /* the size from block_double_room */
 
     const double *n = before(b, r.n, x, ROLE_ATTN_NORM);

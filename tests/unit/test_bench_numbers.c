@@ -4,7 +4,7 @@
 
 static void lists_are_read(void)
 {
-    Counts       c;
+    CountList    c;
     tblock_error err = { 0 };
     CHECK(counts_read(&c, "depth", "0,2048,16", 0, 4096, &err), "%s", err.msg);
     CHECK(c.n == 3 && c.value[0] == 0 && c.value[1] == 2048 && c.value[2] == 16, "%d: %d %d %d",
@@ -12,7 +12,7 @@ static void lists_are_read(void)
     CHECK(counts_largest(&c) == 2048, "%d", counts_largest(&c));
     CHECK(counts_read(&c, "depth", "4096", 0, 4096, &err) && c.n == 1 && c.value[0] == 4096, "%s",
           err.msg);
-    CHECK(counts_largest(&(Counts){ .n = 0 }) == 0, "none has no largest");
+    CHECK(counts_largest(&(CountList){ .n = 0 }) == 0, "none has no largest");
 }
 
 static void other_lists_are_refused_by_name(void)
@@ -32,7 +32,7 @@ static void other_lists_are_refused_by_name(void)
                                        "99999999999999999999",
                                        "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17" };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        Counts       c;
+        CountList    c;
         tblock_error err = { 0 };
         CHECK(!counts_read(&c, "prefill", bad[i], 1, 4096, &err), "'%s' was read", bad[i]);
         CHECK(err.status == TBLOCK_USAGE && strstr(err.msg, "--prefill: expected") == err.msg,

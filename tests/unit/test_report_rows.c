@@ -50,8 +50,8 @@ static void table(Rows *r)
     };
     static const Table t = TABLE_OF(columns);
     rows_table(r, "rows", &t);
-    rows_row(r, &t, (Value[]){ v_text("a<b"), v_int(3), v_real(31.416), v_text("ok") }, NULL);
-    rows_row(r, &t, (Value[]){ v_text("longer than it"), v_int(-1), v_none(), v_text("") }, NULL);
+    rows_row(r, &t, (Cell[]){ v_text("a<b"), v_int(3), v_real(31.416), v_text("ok") }, NULL);
+    rows_row(r, &t, (Cell[]){ v_text("longer than it"), v_int(-1), v_none(), v_text("") }, NULL);
     rows_table_end(r, "rows");
 }
 
