@@ -76,7 +76,7 @@ static bool check_output(const char *option, const char *path, tblock_error *err
 }
 
 /* Outputs are opened before the sandbox, and what is asked of the system is asked. */
-static bool enter(Bench *b, tblock_error *err)
+static bool bench_enter(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     const bool       sandbox = a->compute.sandbox;
@@ -94,7 +94,7 @@ static bool plan(Bench *b, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both",
                     a->csv);
     if (!read_lists(b, err) || !check_output("csv", a->csv, err)
-        || !check_output("svg", a->svg, err) || !enter(b, err)
+        || !check_output("svg", a->svg, err) || !bench_enter(b, err)
         || !(b->model = compute_open(a->model, &a->compute, err))
         || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err)
         || !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err)

@@ -104,8 +104,8 @@ extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_
     cmd_convert, cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
 
 extern const Command *const all_commands[]; /* in the order of the help; ends with NULL */
-extern const Command *const *commands;      /* these, once main has begun: help.c, which some of them
-                                             * need, would need them all */
+/* These, once main has begun: help.c, which some of them need, would need them all. */
+extern const Command *const *commands;
 
 /* Finds a command by name. NULL: err is filled and names the most similar one. */
 const Command *command_find(const char *name, tblock_error *err);
