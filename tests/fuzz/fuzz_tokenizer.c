@@ -1,10 +1,8 @@
 /* tests/fuzz/fuzz_tokenizer.c: any bytes as published tokenizer files. The first byte says of which
  * kind, the next two how long a second file beside it is; that and the first follow. What is made
  * opens as a tokenizer, encodes and decodes. */
-#include "fuzz.h"
+#include "made_tokenizer.h"
 #include "memory_folder.h"
-#include "tokenizer/tokenizer.h"
-#include "tokenizer/tokmake.h"
 
 static const struct Kind { const char *name, *beside; bool folder; } kinds[] = {
     { "tokenizer.json", "tokenizer_config.json", true },
@@ -18,34 +16,20 @@ enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static void encode(const Tokenizer *t, const char *text, size_t n)
 {
-    Error  e = { 0 };
-    Ids    ids = { 0 };
-    char  *back = NULL;
+    char  *back;
     size_t n_back;
     for (int special = 0; special < 2; special++) {
-        ids.n = 0;
-        if (!said(tokenizer_encode(t, text, n, special, special, &ids, &e), &e))
-            continue;
-        claim(tokenizer_decode(t, ids.id, ids.n, &back, &n_back, &e));
+        there_and_back(t, text, n, special, &back, &n_back);
         free(back);
     }
-    free(ids.id);
 }
 
-static void use(const TokenizerData *data, const char *text, size_t n)
+static void use(const Tokenizer *t, const char *text, size_t n)
 {
-    Error      e = { 0 };
-    TensorFile f;
-    Tokenizer *t = NULL;
-    claim(tokenizer_data_view(&f, data, &e));
-    if (said(tokenizer_open(&t, &f, &e), &e)) {
-        static const char hello[] =
-            " Hello, w\xC3\xB6rld <s></s>\n\n  don't 123 \xFF\xE6\x97\xA5\xE6\x9C\xAC";
-        encode(t, hello, sizeof hello - 1);
-        encode(t, text, n < 300 ? n : 300);
-    }
-    tokenizer_free(t);
-    tensor_file_close(&f);
+    static const char hello[] =
+        " Hello, w\xC3\xB6rld <s></s>\n\n  don't 123 \xFF\xE6\x97\xA5\xE6\x9C\xAC";
+    encode(t, hello, sizeof hello - 1);
+    encode(t, text, n < 300 ? n : 300);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
@@ -69,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
                                  .bos = -1,
                                  .eos = -1 };
     if (said(tokenizer_make(&data, path, &opt, &e), &e) && data.metadata)
-        use(&data, (const char *)bytes + 3, n - 3);
+        use_made(&data, (const char *)bytes + 3, n - 3, use);
     tokenizer_data_free(&data);
     return 0;
 }
