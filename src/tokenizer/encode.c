@@ -366,7 +366,7 @@ static bool encode(Encoder *e, const char *text, size_t n_bytes, bool add_specia
     merger_free(&e->merger);
     free(e->starts);
     free(e->cache);
-    free(e->node);
+    free(e->way);
     free(e->normal_span);
     free(e->normal.text);
     free(e->scratch.text);

@@ -391,8 +391,8 @@ typedef struct Encoder {
     TextOut          normal, scratch; /* normalized text of the segment */
     /* Bytes of normalized text that may still be written (normalizer_budget). */
     size_t           growth;
-    struct UnigramNode *node;       /* Viterbi's table, in unigram.c */
-    size_t           n_node;
+    int32_t         *way;           /* Viterbi's table, in unigram.c */
+    size_t           n_way;
 } Encoder;
 
 /* Append one id. False: SYSTEM, no memory. */

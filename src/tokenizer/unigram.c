@@ -8,13 +8,7 @@
 #include "tokenizer/tokenizer_parts.h"
 #include "tokenizer/unicode.h"
 
-typedef struct UnigramNode {
-    double   score; /* score of the best way to here      */
-    int32_t  id;    /* its last piece; NO_WAY: none known */
-    uint32_t start; /* where that piece begins            */
-} UnigramNode;
-
-enum { UNKNOWN_PENALTY = 10, NO_WAY = INT32_MIN };
+enum { UNKNOWN_PENALTY = 10, NO_WAY = INT32_MIN, NEAR = 2 * LONGEST_SOUGHT };
 static const float SCORE_RESET = 100000;
 
 void unigram_prepare(Tokenizer *t)
@@ -40,45 +34,60 @@ static double piece_score(const Tokenizer *t, int32_t id, size_t n)
     return v->scores ? (double)v->scores[id] : v->scores64[id];
 }
 
-/* The nodes of a word. Those after `reached` are not set: no way leads there yet. */
-typedef struct Ways { UnigramNode *node; size_t reached; } Ways;
+/* The best ways through a word, in four bytes for each of its bytes. Scores are kept of the places
+ * near the one that pieces leave from: no piece is longer than LONGEST_SOUGHT. */
+typedef struct Ways {
+    int32_t *last;        /* the last piece of the best way to each place; NO_WAY: none known;
+                           * -n: an unknown character of n bytes */
+    double   score[NEAR]; /* of place i at i % NEAR */
+    size_t   reached;     /* places after it are not set: no way leads there yet */
+} Ways;
 
-/* Offer a way to node `to` that ends with piece id; it is kept if it is better. */
-static void offer(const Tokenizer *t, Ways *w, size_t from, size_t to, int32_t id, double score)
+static size_t length(const Tokenizer *t, int32_t piece)
 {
-    while (w->reached < to)
-        w->node[++w->reached].id = NO_WAY;
-    UnigramNode *n = &w->node[to];
-    if (t->type == SPM_UNIGRAM)
-        score = (double)(float)score;
-    if (n->id != NO_WAY && !(score > n->score))
-        return;
-    *n = (UnigramNode){ score, id, (uint32_t)from };
+    size_t n = (size_t)-(int64_t)piece;
+    if (piece >= 0)
+        vocab_bytes(&t->vocab, piece, &n);
+    return n;
 }
 
-static bool reserve_nodes(Encoder *e, size_t n, Error *err)
+/* Offer a way to place `to` that ends with this piece; it is kept if it is better. */
+static void offer(const Tokenizer *t, Ways *w, size_t to, int32_t piece, double score)
 {
-    if (e->n_node >= n)
+    while (w->reached < to)
+        w->last[++w->reached] = NO_WAY;
+    double *best = &w->score[to % NEAR];
+    if (t->type == SPM_UNIGRAM)
+        score = (double)(float)score;
+    if (w->last[to] != NO_WAY && !(score > *best))
+        return;
+    w->last[to] = piece;
+    *best       = score;
+}
+
+static bool reserve_ways(Encoder *e, size_t n, Error *err)
+{
+    if (e->n_way >= n)
         return true;
-    free(e->node);
-    e->n_node = 0;
-    e->node   = n < SIZE_MAX / sizeof *e->node ? malloc(n * sizeof *e->node) : NULL;
-    if (!e->node)
+    free(e->way);
+    e->n_way = 0;
+    e->way   = n < SIZE_MAX / sizeof *e->way ? malloc(n * sizeof *e->way) : NULL;
+    if (!e->way)
         return fail(err, SYSTEM, "tokenizer: out of memory for a text of %zu bytes", n);
-    e->n_node = n;
+    e->n_way = n;
     return true;
 }
 
 /* Floats lose digits as scores grow in a long text. So SentencePiece subtracts the score here from
  * all scores known so far, and so do we. */
-static void reset_scores(const Ways *w, size_t from)
+static void reset_scores(Ways *w, size_t from)
 {
-    float offset = (float)w->node[from].score;
+    float offset = (float)w->score[from % NEAR];
     if (offset >= -SCORE_RESET && offset <= SCORE_RESET)
         return;
     for (size_t i = from; i <= w->reached; i++)
-        if (w->node[i].id != NO_WAY)
-            w->node[i].score = (double)((float)w->node[i].score - offset);
+        if (w->last[i] != NO_WAY)
+            w->score[i % NEAR] = (double)((float)w->score[i % NEAR] - offset);
 }
 
 /* Offer every piece that begins at i, and the unknown token if none of them is exactly the
@@ -86,29 +95,32 @@ static void reset_scores(const Ways *w, size_t from)
 static void leave(const Encoder *e, Ways *w, const char *text, size_t n, size_t i, size_t len)
 {
     const Tokenizer *t = e->t;
-    double   here = w->node[i].score;
+    double   here = w->score[i % NEAR];
     bool     has_character = false;
     uint32_t at = 0;
     for (size_t end = i; end < n && trie_step(&t->vocab.trie, &at, text[end]);) {
         end++;
         int32_t id = trie_value(&t->vocab.trie, at);
-        if (!text_has(e, id) || t->vocab.types[id] == PIECE_UNUSED)
+        if (!text_has(e, id) || t->vocab.types[id] == PIECE_UNUSED
+            || length(t, id) != end - i) /* the trie of a broken file */
             continue;
-        offer(t, w, i, end, id, piece_score(t, id, end - i) + here);
+        offer(t, w, end, id, piece_score(t, id, end - i) + here);
         has_character |= end - i == len;
     }
     if (!has_character)
-        offer(t, w, i, i + len, t->unk, t->unk_score + here);
+        offer(t, w, i + len, -(int32_t)len, t->unk_score + here);
 }
 
 bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
 {
     const Tokenizer *t = e->t;
-    if (!reserve_nodes(e, n + 1, err))
+    if (!reserve_ways(e, n + 1, err))
         return false;
-    UnigramNode *node = e->node;
-    Ways         ways = { node, 0 };
-    node[0] = (UnigramNode){ 0, 0, 0 };
+    Ways ways; /* not zeroed: words are short, and its scores are not */
+    ways.last     = e->way;
+    ways.reached  = 0;
+    ways.last[0]  = NO_WAY;
+    ways.score[0] = 0;
     for (size_t i = 0, len; i < n; i += len) {
         uint32_t cp = 0;
         len = character_at(word + i, n - i, &cp);
@@ -117,17 +129,22 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
             reset_scores(&ways, i);
         leave(e, &ways, word, n, i, len);
     }
-    /* Walk back along the best way and note, at each piece's start, where it ends. `score` is free
-     * by now and holds that position. */
-    for (size_t end = n; end > 0; end = node[end].start)
-        node[node[end].start].score = (double)end;
+    /* Walk back along the best way and put each piece where it begins. */
+    int32_t piece = e->way[n];
+    for (size_t at = n; at > 0;) {
+        at -= length(t, piece);
+        int32_t before = e->way[at];
+        e->way[at] = piece;
+        piece      = before;
+    }
     size_t first = e->out->n;
-    for (size_t start = 0, end; start < n; start = end) {
-        end = (size_t)node[start].score;
-        int32_t id = node[end].id;
-        bool ok = id != t->unk ? ids_push(e->out, id, err)
-                               : push_unknown(e, word + start, end - start, true,
-                                              t->type == UNIGRAM ? first : e->segment_first, err);
+    for (size_t at = 0, len; at < n; at += len) {
+        piece   = e->way[at];
+        len     = length(t, piece);
+        bool ok = piece >= 0 && piece != t->unk
+            ? ids_push(e->out, piece, err)
+            : push_unknown(e, word + at, len, true,
+                           t->type == UNIGRAM ? first : e->segment_first, err);
         if (!ok)
             return false;
     }

@@ -1,4 +1,5 @@
 #include <math.h>
+#include "sanitized.h"
 #include "tiny_tokenizer.h"
 
 static Tiny y;
@@ -647,6 +648,23 @@ static void unigram_takes_the_best_way(void)
     tiny_close(&y);
 }
 
+static void unigram_takes_little_memory_for_a_long_text(void)
+{
+    enum { N = 4 << 20 };
+    char    *text = malloc(N);
+    int32_t *id = malloc((1 + N / 2) * sizeof *id);
+    small_unigram("spm_unigram");
+    open_or_fail("\"unk\": 0");
+    memset(text, 'x', N);
+    id[0] = tiny_find(&y, "\u2581", 3);
+    for (int i = 1; i <= N / 2; i++)
+        id[i] = tiny_find(&y, "xx", 2);
+    long grown = check_ids(text, N, id, 1 + N / 2);
+    CHECK(SANITIZED || grown < 45000, "%ld KB for a text of 4 MB", grown);
+    free(text), free(id);
+    tiny_close(&y);
+}
+
 static void a_pattern_that_runs_away_is_an_error(void)
 {
     small_bpe();
@@ -1079,6 +1097,7 @@ int main(int argc, char **argv)
     TEST(white_space_is_unicodes);
     TEST(scripts_are_unicodes);
     TEST(invalid_bytes_are_words_of_their_own);
+    TEST(unigram_takes_little_memory_for_a_long_text);
     TEST(a_pattern_that_runs_away_is_an_error);
     TEST(matches_may_go_or_join_their_neighbours);
     TEST(metaspace_shows_spaces_and_puts_one_first);
