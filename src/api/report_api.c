@@ -229,7 +229,7 @@ static bool report_source(const Source *src, const tblock_report_options *opt, c
     if (opt->type)
         return fail(err, USAGE, "type: expected a config without weights, found %s, which has its "
                                 "own types", src->path);
-    SourceContents contents;
+    SourceContents contents = { 0 };
     const char    *hash = source_tokenizer_hash(src, err);
     bool ok = hash && source_contents(&contents, src, err)
         && parse_meta(src, "tokenizer", &tokenizer, err) && parse_meta(src, "source", &source, err);

@@ -317,6 +317,11 @@ ORDINARY = [{"role": "user", "content": "Hello, how are you?"}, {"role": "assist
             {"role": "user", "content": "caf\u00e9 \U0001f600\n\n  x = {1}  "}]
 
 
+def tokenizers():
+    """Not single-word, whose special tokens are ordinary letters: what stands beside them decides, in the content as well."""
+    return sorted(folder for folder in TOKENIZERS.iterdir() if folder.name != "single-word")
+
+
 def special_of(folder):
     path = folder / "tokenizer.json"
     return [t for t in json.load(open(path)).get("added_tokens", []) if t.get("special")] if path.exists() else []
@@ -337,7 +342,7 @@ def model_of(folder):
 def ids_are_those_of_the_whole_text():
     formats = ["alpaca", "chatml", "gemma3", "llama2", "llama3", "mistral-v3", "vicuna", "phi-3", "zephyr"]
     n = 0
-    for folder in sorted(TOKENIZERS.iterdir()):
+    for folder in tokenizers():
         special = [t["content"] for t in special_of(folder)] or ["<s>", "</s>"]
         a, b = quoted(special[0]), quoted(special[-1])
         own = "{%% for m in messages %%}{{ %s ~ m.role ~ '\\n' ~ m.content ~ %s ~ ' ' }}{%% endfor %%}{{ %s }}" % (a, b, a)
@@ -352,7 +357,7 @@ def ids_are_those_of_the_whole_text():
 
 def special_tokens_in_messages_stay_text():
     n = 0
-    for folder in sorted(TOKENIZERS.iterdir()):
+    for folder in tokenizers():
         for t in special_of(folder)[:40]:
             text, model = t["content"], model_of(folder)
             plain = TOOL.ask(model, [{"role": "user", "content": "say it"}], chat="vicuna")["ids"]
