@@ -1,7 +1,7 @@
 /* tblock: finds the command in one table, prints the one error line and returns its status.
  *
- * Numbers are read and written with a point everywhere. The program never sets LC_NUMERIC;
- * chat's line editor sets LC_CTYPE. */
+ * Numbers are read and written with a point everywhere. The program never sets LC_NUMERIC; chat's
+ * line editor sets LC_CTYPE. */
 #include "cli/command.h"
 #include "cli/help.h"
 #include "tblock_tools.h"
@@ -45,7 +45,7 @@ static bool print_version(void)
     return true;
 }
 
-/* Where the arguments of a command hold those of a group; NULL: it has no such group. */
+/* The struct of a group in the arguments of a command; NULL: the command has no such group. */
 static void *group_of(const Syntax *syntax, void *args, const Option *options)
 {
     for (const OptionGroup *g = syntax->groups; g->options; g++)
@@ -60,8 +60,7 @@ static bool is_quiet(const Syntax *syntax, void *args)
     return ((const GeneralOptions *)group_of(syntax, args, general_options))->quiet;
 }
 
-/* Tells a command of the ranks that it runs on. One that does not compute with contexts has no use
- * for them. */
+/* Gives a command the ranks that it runs on. A command without contexts rejects them. */
 static bool use_ranks(const Syntax *syntax, void *args, tblock_ranks *ranks, tblock_error *err)
 {
     ComputeOptions *o = group_of(syntax, args, compute_options);
@@ -121,9 +120,8 @@ static bool dispatch(int argc, char **argv, tblock_ranks *ranks, tblock_error *e
     return command && run_command(command, argc - 2, argv + 2, ranks, err);
 }
 
-/* Opens /dev/null for each standard descriptor that the caller left closed. Otherwise the next
- * file opened would get its number: an output file, for example, into which messages would then
- * be printed. */
+/* Opens /dev/null for each standard descriptor that the caller left closed. Otherwise the next file
+ * opened would get its number: messages would then be printed into an output file, for example. */
 static void keep_standard_files(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -132,7 +130,7 @@ static void keep_standard_files(void)
             exit(TBLOCK_SYSTEM);
 }
 
-/* The command runs on rank 0, and on the only process where there are no ranks. */
+/* The command runs on rank 0, which without ranks is the only process. */
 static bool run_program(int argc, char **argv, tblock_error *err)
 {
     tblock_ranks *ranks;

@@ -11,8 +11,8 @@
  * Errors: a function that can fail returns false or NULL and fills *err, which may be NULL. Any
  * such function may fail with TBLOCK_SYSTEM (memory, disk). What it hands out through a pointer to
  * a pointer belongs to the caller, who releases it with tblock_free(); after a failure it is NULL
- * and its count is 0. NULL for a pointer that must be given is TBLOCK_USAGE with its name (without
- * err: nothing is done, the answer is NULL, 0 or -1). An array of no items may be NULL.
+ * and its count is 0. NULL for a required pointer is TBLOCK_USAGE with its name (in a function
+ * without err: nothing is done, the result is NULL, 0 or -1). An array of no items may be NULL.
  *
  * The host's rounding mode, subnormal flags and locale change no result, and are restored on
  * return. Callbacks run in the caller's thread with tblock's settings (round to nearest, C locale).
@@ -45,7 +45,7 @@ enum tblock_status {
     TBLOCK_USAGE   = 2, /* wrong usage: an option or argument          */
     TBLOCK_INPUT   = 3, /* bad or unsupported input file               */
     TBLOCK_SYSTEM  = 4, /* the system failed: memory, disk, I/O        */
-    TBLOCK_UNKNOWN = 5  /* the answer would say nothing: audit         */
+    TBLOCK_UNKNOWN = 5  /* inconclusive: audit                         */
 };
 
 typedef struct tblock_error {
@@ -79,9 +79,9 @@ typedef struct tblock_open_options {
 
 /* Open a model: a model file, a Hugging Face or Meta folder, a .gguf or a llama2.c checkpoint
  * (docs/sources.md). A model file is mapped: only its headers are read and checked, weights are
- * paged in when they are used, and only `check` finds out whether they are unchanged and finite. So
- * is a .gguf, until before the second pass its quantized matrices are packed in the model's own
- * memory. Other sources, and any with a type, are packed now, by one thread for each physical core.
+ * paged in when they are used, and only `check` finds out whether they are unchanged and finite. A
+ * .gguf is mapped too; before the second pass its quantized matrices are packed into the model's
+ * own memory. Other sources, and any with a type, are packed now, by one thread per physical core.
  * A mapped file may be replaced by rename; truncating it under a running model raises SIGBUS. Fails
  * with TBLOCK_INPUT (not a model; a tensor that does not fit the config; with check: data that
  * differs from its sha256, padding that is not zero, a weight that is not finite; with a type: a
@@ -99,12 +99,12 @@ typedef struct tblock_model_info {
     size_t      file_bytes;   /* of a model file; 0 for other sources */
     uint64_t    n_params;
     size_t      bytes_per_token; /* bytes of weights that one decode step reads */
-    size_t      made_bytes;   /* weights in memory of their own: packed or converted, or copied into
-                               * huge pages */
+    size_t      made_bytes;   /* weights in private memory: packed, converted, or copied into huge
+                               * pages */
     int32_t     bos;          /* -1: none */
     int         n_eos;
     const int32_t *eos;
-    const char *tokenizer_note; /* of a llama2.c file: which tokenizer was taken, or why none */
+    const char *tokenizer_note; /* of a llama2.c file: which tokenizer is used, or why none */
 } tblock_model_info;
 
 /* Describe an open model; the strings live as long as the model. Cannot fail. */
@@ -147,15 +147,15 @@ typedef struct tblock_chat_message {
     const char    *role;    /* "system", "user", "assistant", "tool", ... */
     const char    *text;    /* its content: special tokens spelled in it stay ordinary text */
     size_t         n_bytes;
-    const int32_t *ids; size_t n_ids; /* of an answer: the tokens drawn, but its end; or NULL */
-    const char    *json;    /* all of it, a JSON object, in place of role and text; or NULL */
+    const int32_t *ids; size_t n_ids; /* of a reply: its sampled tokens without the end; or NULL */
+    const char    *json;    /* all of it as a JSON object, instead of role and text; or NULL */
 } tblock_chat_message;
 
 typedef struct tblock_chat_options {
     const char *format; /* NULL: the model's own; a name of tblock_chat_known; or a template */
     const char *args;   /* JSON object: more variables, as {"enable_thinking": false}; or NULL */
     const char *tools;  /* JSON array of the tools that the model may call; or NULL */
-    const char *date;   /* "YYYY-MM-DD" for templates that ask for it; NULL: there is none */
+    const char *date;   /* "YYYY-MM-DD" for templates that use it; NULL: none */
 } tblock_chat_options;
 
 /* Fails with TBLOCK_INPUT (no tokenizer, no template, one that cannot be read) and TBLOCK_USAGE. */
@@ -164,22 +164,22 @@ TBLOCK_API tblock_chat *tblock_chat_new(const tblock_model *m, const tblock_chat
 TBLOCK_API void         tblock_chat_free(tblock_chat *c); /* accepts NULL */
 TBLOCK_API const char  *tblock_chat_known(size_t i);      /* name i, from 0; NULL past the last */
 
-/* A system text is told to the model, left out by the template, or an error. */
+/* What the template does with a system message: renders it, drops it or raises an error. */
 enum { TBLOCK_CHAT_SYSTEM_TOLD, TBLOCK_CHAT_SYSTEM_IGNORED, TBLOCK_CHAT_SYSTEM_REFUSED };
 
 typedef struct tblock_chat_info {
     const char        *name;       /* "llama3"; "the model's own"; "custom"; lives as long as c */
     int                system;     /* the enum above */
-    const int32_t *stop_ids; size_t n_stop_ids; /* they end an answer; the model's own too */
-    const char *const *stop_texts; size_t n_stop_texts; /* so do these texts */
-    const char        *answer_prefix; /* (" " after "ASSISTANT:"): drop it from what is drawn */
+    const int32_t *stop_ids; size_t n_stop_ids; /* tokens that end a reply, also the model's own */
+    const char *const *stop_texts; size_t n_stop_texts; /* strings that end it */
+    const char        *answer_prefix; /* (" " after "ASSISTANT:"): drop it from the model's reply */
 } tblock_chat_info;
 
 TBLOCK_API void tblock_chat_describe(const tblock_chat *c, tblock_chat_info *out);
 
-/* A conversation as token ids: those of the rendered text as a whole, but what a message spells is
- * never a special token. answer: end with what opens the assistant's answer. An answer with ids
- * keeps them if the template puts its text back unchanged and a special token ends it. Fails with
+/* A conversation as token ids: those of the rendered text as a whole, but the text of a message
+ * never becomes a special token. answer: end with what opens the assistant's reply. A reply with
+ * ids keeps them if the template renders its text unchanged and a special token ends it. Fails with
  * TBLOCK_INPUT (the template raises an error, no message, an id that is not a token). */
 TBLOCK_API bool tblock_chat_render(const tblock_chat *c, const tblock_chat_message *messages,
                                    size_t n, bool answer, int32_t **ids, size_t *n_ids,
@@ -190,23 +190,23 @@ TBLOCK_API bool tblock_chat_text(const tblock_chat *c, const tblock_chat_message
                                  size_t n, bool answer, char **text, size_t *n_bytes,
                                  tblock_error *err);
 
-typedef struct tblock_answer tblock_answer; /* what one says; the chat must outlive it */
+typedef struct tblock_answer tblock_answer; /* parses one reply; the chat must outlive it */
 enum { TBLOCK_ANSWER_CONTENT, TBLOCK_ANSWER_REASONING, TBLOCK_ANSWER_CALL, TBLOCK_ANSWER_CALL_ID,
        TBLOCK_ANSWER_ARGUMENTS, TBLOCK_ANSWER_CALL_END };
 typedef struct tblock_answer_part { int kind, call; const char *text; size_t n; }
     tblock_answer_part;
-/* Takes the next bytes of an answer, or NULL at its end, and gives what they told: *parts [n],
- * until the next call. Calls (number, name, arguments as JSON) are told if the chat has tools.
- * tblock_answer_json gives the message, with reasoning_content and tool_calls. */
+/* tblock_answer_put parses the next bytes of a reply, NULL at its end, into *parts [n], which are
+ * valid until the next call. Tool calls (number, name, arguments as JSON) are parsed if the chat
+ * has tools. tblock_answer_json gives the message, with reasoning_content and tool_calls. */
 TBLOCK_API tblock_answer *tblock_answer_new(const tblock_chat *c, tblock_error *err);
 TBLOCK_API bool tblock_answer_put(tblock_answer *a, const char *text, size_t n_bytes,
                                   const tblock_answer_part **parts, size_t *n, tblock_error *err);
 TBLOCK_API bool tblock_answer_json(const tblock_answer *a, char **json, tblock_error *err);
 TBLOCK_API void tblock_answer_free(tblock_answer *a); /* accepts NULL */
-/* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; an array
- * alone is read too. *json and *messages (one piece of memory, ids NULL) are allocated. Bytes that
- * are not UTF-8 become U+FFFD. Writing fails with TBLOCK_USAGE (no role, NUL in a content), reading
- * with TBLOCK_INPUT (bad JSON, the same); `what` begins that message. */
+/* A conversation as JSON, {"messages": [{"role": ..., "content": ...}, ...]}, and back; a bare
+ * array is read too. *json and *messages (one allocation, ids NULL) are allocated. Bytes that are
+ * not UTF-8 become U+FFFD. Writing fails with TBLOCK_USAGE (no role, NUL in a content), reading
+ * with TBLOCK_INPUT (bad JSON, the same); the error message begins with `what`. */
 TBLOCK_API bool tblock_chat_to_json(const tblock_chat_message *messages, size_t n, char **json,
                                     tblock_error *err);
 TBLOCK_API bool tblock_chat_save(const tblock_chat_message *messages, size_t n, const char *path,
@@ -219,22 +219,22 @@ TBLOCK_API bool tblock_chat_from_json(const char *json, size_t n_bytes, const ch
 typedef struct tblock_context_options {
     int         n_ctx;    /* longest sequence; 0: the model's own */
     int         n_seqs;   /* sequences 0 .. n_seqs - 1; 0: 1 */
-    int         n_batch;  /* most tokens computed at once; longer batches are cut; 0: 512 */
-    int         threads;  /* most; 0: one for each physical core, fewer for a tiny model */
+    int         n_batch;  /* most tokens computed at once; longer batches are split; 0: 512 */
+    int         threads;  /* at most; 0: one per physical core, fewer for a tiny model */
     int         rope_length; /* for rotations that depend on a length; 0: n_ctx (numerics.md) */
-    const char *isa;      /* NULL or "auto": the best this CPU has; "scalar", "avx2", ... */
+    const char *isa;      /* NULL or "auto": the best of this CPU; "scalar", "avx2", ... */
     const char *math;     /* NULL or "auto", "f32", "int8", "bf16" (docs/numerics.md, "Modes") */
     const char *activations; /* bits, for quantized weights: NULL or "auto", "8", "16" */
     const char *kv_type;  /* NULL or "auto", "f32", "f16", "q8" */
     const char *affinity; /* NULL or "none"; "cores": pin each thread to a physical core */
     bool        allow_nan; /* logits may be NaN; otherwise tblock_decode fails and says why */
-    const char *pages;    /* of a mapped model file: NULL or "auto": its weights move into huge
-                           * pages if that will pay; "huge": they do now; "file": they do not */
+    const char *pages;    /* of a mapped model file: NULL or "auto": weights move into huge pages if
+                           * that pays off; "huge": they move now; "file": they stay mapped */
 } tblock_context_options;
 
-/* Make a context. KV memory grows with the sequences; n_ctx reserves nothing. Threads are made when
- * they are first needed and end with the context. It does with fewer if the system gives no more,
- * and decodes on fewer while other work has the processors. affinity "cores" takes the first cores
+/* Make a context. KV memory grows with the sequences; n_ctx reserves nothing. Threads start when
+ * they are first needed and end with the context. It runs on fewer if the system gives no more, and
+ * decodes on fewer while other programs use the processors. affinity "cores" takes the first cores
  * of the caller's mask and pins the caller while it computes, so two such contexts or processes
  * share cores unless each has its own mask (taskset). Fails with TBLOCK_USAGE (n_ctx over 2^24, or
  * over the model's if positions are learned; n_seqs or n_batch over 65536, threads over 1024; an
@@ -251,13 +251,13 @@ typedef struct tblock_item {
     bool    want_logits; /* compute logits after this token */
 } tblock_item;
 
-/* Run the tokens of a batch. Prefill, decode and several sequences are this one call, and any way
- * to cut the same tokens into calls gives the same bits. Items of one sequence stand in ascending
+/* Run the tokens of a batch. Prefill, decode and several sequences are this one call, and any split
+ * of the same tokens into calls gives the same bits. Items of one sequence must be in ascending
  * order of position. Fails with TBLOCK_USAGE (a position that is not the next, an id out of range,
- * a full context; nothing is computed then), TBLOCK_SYSTEM (memory; earlier pieces of n_batch
+ * a full context; nothing is computed then), TBLOCK_SYSTEM (memory; earlier chunks of n_batch
  * tokens are computed and kept, see tblock_seq_length) and TBLOCK_INPUT (a wanted logit is NaN,
  * unless the context allows that: the message names the first weight that is NaN or infinite; the
- * tokens are computed, and tblock_logits shows them). */
+ * tokens are computed, and tblock_logits has their logits). */
 TBLOCK_API bool tblock_decode(tblock_context *c, const tblock_item *items, size_t n_items,
                               tblock_error *err);
 
@@ -271,29 +271,29 @@ TBLOCK_API uint64_t tblock_hash_floats(const float *x, size_t n);
 /* Tokens held by a sequence; -1 for a sequence that does not exist. */
 TBLOCK_API int32_t tblock_seq_length(const tblock_context *c, int32_t seq);
 
-/* Forget all but the first length tokens of a sequence. Fails with TBLOCK_USAGE if a windowed layer
- * no longer holds what token `length` would need; length 0 always works. */
+/* Drop all but the first length tokens of a sequence. Fails with TBLOCK_USAGE if a sliding-window
+ * layer no longer holds what token `length` would need; length 0 always works. */
 TBLOCK_API bool tblock_seq_rewind(tblock_context *c, int32_t seq, int32_t length,
                                   tblock_error *err);
 
-/* Make sequence `to` the first n_tokens of sequence `from`, whatever it held before. It goes on
- * from there with the bits that it would have from scratch. KV tiles of 64 tokens are shared, and
- * counted once in kv_bytes; a partial last tile is copied when either sequence goes on. Fails with
+/* Make sequence `to` the first n_tokens of sequence `from`, whatever it held before. It continues
+ * with the bits that it would have from scratch. KV tiles of 64 tokens are shared, and counted once
+ * in kv_bytes; a partial last tile is copied when either sequence continues. Fails with
  * TBLOCK_USAGE (a sequence that does not exist, both the same, more tokens than there are; as
  * tblock_seq_rewind); `to` is then unchanged or empty. */
 TBLOCK_API bool tblock_seq_copy(tblock_context *c, int32_t from, int32_t to, int32_t n_tokens,
                                 tblock_error *err);
 
-/* Write sequence seq to a file (docs/format.md, "State") that appears whole or not at all: tokens
- * [n_tokens], all the tokens that it holds, and its KV cache. The file is bound to the model by its
- * hash, and to everything else that changes bits. If the model file has no hash, all of it is read
- * to make one. Fails with TBLOCK_USAGE (an empty sequence, another number of tokens, an id that is
+/* Write sequence seq to a file (docs/format.md, "State"), whole or not at all: tokens [n_tokens],
+ * all the tokens that it holds, and its KV cache. The file is bound to the model by its hash, and
+ * to everything else that changes bits. If the model file records no hash, all of it is read to
+ * compute one. Fails with TBLOCK_USAGE (an empty sequence, another number of tokens, an id that is
  * not a token, a path to the model itself). */
 TBLOCK_API bool tblock_state_save(const tblock_context *c, int32_t seq, const int32_t *tokens,
                                   size_t n_tokens, const char *path, tblock_error *err);
 
-/* Make sequence seq, whatever it held before, the one in the file; it goes on with the bits that it
- * would have from scratch. The KV cache is mapped: pages come when they are used, and what the
+/* Make sequence seq, whatever it held before, the one in the file; it continues with the bits that
+ * it would have from scratch. The KV cache is mapped: pages are read when used, and what the
  * sequence writes stays in this process. *tokens is allocated. Replace such a file by renaming;
  * truncating it under a running context raises SIGBUS. Fails with TBLOCK_INPUT (not a state, or of
  * another model, KV type, ...: the message names it) and TBLOCK_USAGE (a sequence that does not
@@ -304,8 +304,8 @@ TBLOCK_API bool tblock_state_load(tblock_context *c, int32_t seq, const char *pa
 /* Called during tblock_decode with the residual stream: "embed"; for each layer "layer0.attn"
  * (after attention) and "layer0" (after the feed-forward network); "final_norm". x is [n_tok,
  * stride] f32, of which d_model columns count, for items first .. first + n_tok - 1 of the batch.
- * The other threads wait. NULL removes the observer. tblock_logits_write and tblock_verify set it
- * aside; other functions that run a context call it. */
+ * The other threads wait. NULL removes the observer. tblock_logits_write and tblock_verify suspend
+ * it; other functions that run a context call it. */
 typedef void (*tblock_observer)(void *user, const char *name, size_t first, int n_tok,
                                 const float *x, size_t stride);
 TBLOCK_API void tblock_observe(tblock_context *c, tblock_observer fn, void *user);
@@ -322,16 +322,16 @@ TBLOCK_API void tblock_context_describe(const tblock_context *c, tblock_context_
 /* ---- Sampling (docs/numerics.md) ------------------------------------------------------------- */
 
 typedef struct tblock_sampler_options {
-    float    temp;           /* 0: greedy; else at least 1e-6 */
+    float    temp;           /* temperature; 0: greedy; else at least 1e-6 */
     int      top_k;          /* 0: all */
     double   top_p;          /* 0, 1: all */
     float    min_p;          /* 0: all */
     float    repeat_penalty; /* 0, 1: none */
-    float    presence_penalty, frequency_penalty; /* of tokens drawn before; 0: none */
+    float    presence_penalty, frequency_penalty; /* of tokens sampled before; 0: none */
     const int32_t *bias_ids; /* [n_bias]: bias [n_bias] is added to these logits */
     const float   *bias;
-    size_t   n_bias, n_given; /* previous tokens of which the last two penalties count none: those
-                               * before n_given, which a generation sets itself */
+    size_t   n_bias, n_given; /* n_given: leading tokens of `previous` that presence and frequency
+                               * penalties do not count; a generation sets it itself */
     uint64_t seed;
 } tblock_sampler_options;
 
@@ -340,8 +340,8 @@ TBLOCK_API tblock_sampler *tblock_sampler_new(int vocab_size, const tblock_sampl
                                               tblock_error *err);
 TBLOCK_API void            tblock_sampler_free(tblock_sampler *s);
 
-/* Draw a token from logits [vocab_size]. index is its place in the sequence (the first token has
- * index 0). previous [n_previous]: ids that the repetition penalty applies to; may be NULL. The
+/* Sample a token from logits [vocab_size]. index is its position in the sequence, from 0.
+ * previous [n_previous]: ids that the repetition penalty applies to; may be NULL. The
  * same arguments give the same token on every machine. Fails with TBLOCK_INPUT (a NaN logit, a
  * previous id that is not a token). */
 TBLOCK_API bool tblock_sampler_next(tblock_sampler *s, const float *logits, const int32_t *previous,
@@ -350,72 +350,72 @@ TBLOCK_API bool tblock_sampler_next(tblock_sampler *s, const float *logits, cons
 
 /* ---- Generation ------------------------------------------------------------------------------ */
 
-/* A sequence of a context that draws its own next tokens. Any number of them go on together, and
- * each draws what it would draw alone, to the bit. */
+/* A sequence of a context that samples its own next tokens. Any number run in one batch, each with
+ * the bits that it would have alone. */
 typedef struct tblock_generation tblock_generation;
 
-/* Called for each token that is drawn, also for one that ends the generation. index is its place in
- * the sequence; it was drawn from logits [vocab_size], as tblock_logits has them. */
+/* Called for each sampled token, also for one that ends the generation. index is its position in
+ * the sequence; it was sampled from logits [vocab_size], as tblock_logits has them. */
 typedef void (*tblock_token_fn)(void *user, size_t index, int32_t token, const float *logits);
 
 typedef struct tblock_generation_options {
-    const int32_t         *ids;       /* [n_ids] the text to go on from: at least one token */
+    const int32_t         *ids;       /* [n_ids] the prompt: at least one token */
     size_t                 n_ids;
-    size_t                 n_drawn;   /* the last n_drawn of ids were drawn before, by a generation
-                                       * that was cut: this one goes on as that would have */
+    size_t                 n_drawn;   /* the last n_drawn of ids were sampled by an interrupted
+                                       * generation, which this one continues exactly */
     tblock_sampler_options sampling;  /* zeroed: greedy */
-    int                    max_tokens; /* most to draw; 0: until the context is full; -1: none */
+    int                    max_tokens; /* most to sample; 0: until the context is full; -1: none */
     const int32_t         *stop_ids;  /* [n_stop_ids] tokens that end it; NULL: the model's own */
     size_t                 n_stop_ids;
-    const char *const     *stop_texts; /* [n_stop_texts] it ends before one of these appears */
+    const char *const     *stop_texts; /* [n_stop_texts] stop strings: it ends before one appears */
     size_t                 n_stop_texts;
-    tblock_constraint     *constraint; /* the text fits it, or is cut; no stop_texts beside it, and
-                                        * skip does nothing. Its generations share it; NULL: none */
+    tblock_constraint     *constraint; /* the text fits it, unless cut short; not with stop_texts,
+                                        * and skip is ignored. Generations share it; NULL: none */
     const char            *skip;      /* dropped from the start of the new text; may be NULL
                                        * (tblock_chat_info.answer_prefix) */
-    int                    draft;     /* most tokens to guess ahead, up to 63; 0: none: what
-                                       * followed the last tokens where they occurred before, or
-                                       * as tblock_draft_by says. The text is the same */
-    int                    draft_match; /* fewest tokens that must have occurred before; 0: 2 */
-    bool                   prompt_logits; /* call on_token for ids too, from the second on; none of
-                                           * them is reused then */
+    int                    draft;     /* most draft tokens per step, up to 63; 0: none. They are
+                                       * what followed the last tokens earlier (prompt lookup), or
+                                       * of tblock_draft_by's drafter. The text stays the same */
+    int                    draft_match; /* fewest tokens that must match for prompt lookup; 0: 2 */
+    bool                   prompt_logits; /* call on_token for ids too, from the second on; no
+                                           * cached prefix is used then */
     int                    pool;      /* enum tblock_pool (tblock_tools.h): for an embedding */
     tblock_token_fn        on_token;  /* may be NULL */
     void                  *user;      /* passed to on_token */
 } tblock_generation_options;
 
-/* Take a free sequence of the context. The longest beginning of ids that any sequence holds is not
- * computed again. Until the generation is closed, only it may change its sequence. Options are
- * copied. Fails with TBLOCK_USAGE (no token, more than the context holds, an id or number out of
- * range, an empty stop text, no free sequence, a constraint of another model or beside stop texts)
- * and TBLOCK_INPUT (stop texts without a tokenizer). */
+/* Take a free sequence of the context. The longest prefix of ids that any sequence holds is reused.
+ * Until the generation is closed, only it may change its sequence. Options are copied. Fails with
+ * TBLOCK_USAGE (no token, more than the context holds, an id or number out of range, an empty stop
+ * string, no free sequence, a constraint of another model or with stop strings) and TBLOCK_INPUT
+ * (stop strings without a tokenizer). */
 TBLOCK_API tblock_generation *tblock_generation_open(tblock_context *c,
                                                      const tblock_generation_options *opt,
                                                      tblock_error *err);
 
-/* Close it before its context; accepts NULL. The sequence is free again, and keeps its tokens for
- * the next generation that begins with them, until tblock_seq_rewind. */
+/* Close it before its context; accepts NULL. The sequence is free again, and keeps its tokens as a
+ * cached prefix for later generations, until tblock_seq_rewind. */
 TBLOCK_API void tblock_generation_close(tblock_generation *g);
 
-/* Take n generations one step on, in one batch: each computes a piece of its prompt, or its last
- * token and a draft, and then draws. One that has ended does nothing. prompt_tokens: most prompt
- * tokens in this step, given out in the order of the list; 0: n_batch. No bit depends on which
- * generations take part or how prompts are cut. A failure of one generation (a NaN logit) ends that
- * one, and its info says why. Returns false if no one moved (TBLOCK_SYSTEM: no memory;
- * TBLOCK_USAGE: a generation of another context, or twice in the list); the call may be tried
- * again. */
+/* Run one step of n generations in one batch: each computes a chunk of its prompt, or its last
+ * token and a draft, and samples once its prompt is complete. One that has ended does nothing.
+ * prompt_tokens: most prompt tokens in this step, given out in the order of the list; 0: n_batch.
+ * No bit depends on which generations take part or how prompts are chunked. A failure of one (a NaN
+ * logit) ends that one, and its info says why. Returns false if none advanced (TBLOCK_SYSTEM: no
+ * memory; TBLOCK_USAGE: a generation of another context, or twice in the list); the call may be
+ * tried again. */
 TBLOCK_API bool tblock_advance(tblock_context *c, tblock_generation *const *generations, size_t n,
                                size_t prompt_tokens, tblock_error *err);
 
-/* End it at its next step, which computes nothing more of it. Safe in on_token, in another thread
+/* End it at its next step, which computes nothing more for it. Safe in on_token, in another thread
  * and in a signal handler. */
 TBLOCK_API void tblock_generation_stop(tblock_generation *g);
 
 enum tblock_end {
     TBLOCK_GOES_ON     = 0,
-    TBLOCK_END_TOKEN   = 1, /* drew a token of stop_ids */
-    TBLOCK_END_TEXT    = 2, /* a stop text appeared */
-    TBLOCK_END_LENGTH  = 3, /* max_tokens are drawn */
+    TBLOCK_END_TOKEN   = 1, /* sampled a token of stop_ids */
+    TBLOCK_END_TEXT    = 2, /* a stop string appeared */
+    TBLOCK_END_LENGTH  = 3, /* max_tokens are sampled */
     TBLOCK_END_CONTEXT = 4, /* the context is full */
     TBLOCK_END_STOPPED = 5, /* tblock_generation_stop */
     TBLOCK_END_FAILED  = 6, /* error says why */
@@ -425,20 +425,20 @@ enum tblock_end {
 typedef struct tblock_generation_info {
     int                 end, stop; /* enum tblock_end; which of stop_texts appeared */
     const tblock_error *error;  /* of TBLOCK_END_FAILED */
-    const int32_t      *ids;    /* [n_ids] given, then drawn; not the token that ended it */
+    const int32_t      *ids;    /* [n_ids] prompt, then generated; not the token that ended it */
     size_t              n_ids, n_given;
-    size_t              n_reused; /* of those given: found in the sequence */
-    size_t              n_held; /* of all: computed or found, so the sequence holds them. The prompt
-                                 * is read when n_held reaches n_given */
-    const char         *text;   /* [n_bytes] of the tokens drawn: whole UTF-8 characters that are
-                                 * not part of a stop text; the rest comes at the end. It only
+    size_t              n_reused; /* prompt tokens found in the prefix cache */
+    size_t              n_held; /* tokens computed or cached, so the sequence holds them. Prefill is
+                                 * complete when n_held reaches n_given */
+    const char         *text;   /* [n_bytes] of the generated tokens: whole UTF-8 characters that
+                                 * are no part of a stop string; the rest comes at the end. It only
                                  * grows. "" for a model without tokenizer */
     size_t              n_bytes;
-    const float        *logits; /* [vocab_size] that the last token was drawn from; NULL: none, or
+    const float        *logits; /* [vocab_size] that the last token was sampled from; NULL: none, or
                                  * the context has computed since */
     int32_t             seq;    /* the sequence */
     size_t              n_steps; /* after the prompt: each computes one token and a draft */
-    size_t              n_proposed, n_accepted; /* tokens of drafts; those that were right */
+    size_t              n_proposed, n_accepted; /* draft tokens; those accepted */
 } tblock_generation_info;
 
 /* Describe a generation; pointers are valid until its next step. Cannot fail. */

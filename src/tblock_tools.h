@@ -4,7 +4,7 @@
  *   - A file is written whole or not at all. If a function fails, the old file stays.
  *   - An output never overwrites a file that it is made from (TBLOCK_USAGE).
  *   - progress may be NULL. It is called in the caller's thread, with done from 0 to 1. So is
- *     go_on, which can stop: when it returns false, the function fails with TBLOCK_SYSTEM.
+ *     go_on, which can cancel: when it returns false, the function fails with TBLOCK_SYSTEM.
  *   - threads 0 means one per physical core that this process may use, at most 1024. Results do not
  *     depend on the number of threads.
  *   - opt may be NULL, unless a member of it is required. */
@@ -19,30 +19,30 @@ extern "C" {
 
 /* ---- Files and lines ------------------------------------------------------------------------- */
 
-/* Check that writing `output` would not replace what the model is made from. Fails (TBLOCK_USAGE,
- * naming both) if `output` is, under any name, a regular file that m was read from. m may be NULL
- * for a model at `path` that could not be opened: then any file counts that lies where its parts
- * would and is named like one. Functions here that write files check this themselves; call it
- * before you write a file of your own, or pass a name such as /dev/fd/3. */
+/* Check that writing `output` would not replace a file of the model. Fails (TBLOCK_USAGE, naming
+ * both) if `output` is, under any name, a regular file that m was read from. m may be NULL for a
+ * model at `path` that could not be opened: then any file counts that lies where its parts would
+ * and is named like one. Functions here that write files check this themselves; call it before you
+ * write a file of your own, or pass a name such as /dev/fd/3. */
 TBLOCK_API bool tblock_output_apart(const tblock_model *m, const char *path, const char *output,
                                     tblock_error *err);
 
-/* Open what is read at `path`, so that this process can then give up opening anything (seccomp,
- * Landlock), before a byte is parsed: functions here that are given the same path afterwards read
- * what was opened. TBLOCK_HOLD_MODEL: a model, a tokenizer or an adapter, with all its files;
- * _FILE: a golden or a state; _TEXT: a text, where a FIFO waits for its writer; _PLACE: opens
- * nothing, and remembers what is there, for tblock_output_apart. Lasts until the process ends. That
- * nothing is there is no error here: whoever reads it is told. Call it before there are other
- * threads. Fails without memory. */
+/* Open the files at `path` early, so that this process can give up opening files (seccomp,
+ * Landlock) before it parses a byte: functions here that get the same path later read what was
+ * opened. TBLOCK_HOLD_MODEL: a model, a tokenizer or an adapter, with all its files; _FILE: a
+ * golden or a state; _TEXT: a text; a FIFO waits for its writer; _PLACE: opens nothing, and
+ * records what is there, for tblock_output_apart. Lasts until the process ends. A missing file is
+ * no error here, but for the function that reads it. Call it before there are other threads. Fails
+ * without memory. */
 enum { TBLOCK_HOLD_PLACE, TBLOCK_HOLD_FILE, TBLOCK_HOLD_TEXT, TBLOCK_HOLD_MODEL };
 TBLOCK_API bool tblock_hold(const char *path, int what, tblock_error *err);
 
-/* The path, as it was given, of the model or other file whose mapped bytes an address lies in; it
- * lasts until that file is closed. NULL: none. A handler of SIGBUS may call it, to say which file
- * was cut short: `address` is its si_addr. */
+/* The path, as it was given, of the model or other file whose mapping contains an address; valid
+ * until that file is closed. NULL: none. A SIGBUS handler may call it with si_addr, to report which
+ * file was truncated. */
 TBLOCK_API const char *tblock_mapped_file(const void *address);
 
-/* Answer one line of `tblock tokenize --jsonl`: an object with "text" or "bytes_hex" (optional
+/* Process one line of `tblock tokenize --jsonl`: an object with "text" or "bytes_hex" (optional
  * "mode": "plain" | "special", "add_special": bool), or "ids" to decode. *answer is one line of
  * ASCII JSON without '\n': {"ids": [...]} or {"text": ..., "bytes_hex": ...}. */
 TBLOCK_API bool tblock_tokenize_json(const tblock_model *m, const char *line, size_t n_bytes,
@@ -54,7 +54,7 @@ typedef struct tblock_tokenizer_info {
     int            size; /* ids are 0 .. size - 1                                                 */
     int32_t        unk;  /* -1: none                                                              */
     const int32_t *prefix; size_t n_prefix; /* what TBLOCK_ADD_SPECIAL puts before a text,        */
-    const int32_t *suffix; size_t n_suffix; /* ... and behind it                                  */
+    const int32_t *suffix; size_t n_suffix; /* ... and after it                                   */
     const char *chat_template, *chat_template_tools, *special_tokens; /* as the model's source has
                             them (docs/format.md, "Chat"); NULL: it has none                      */
 } tblock_tokenizer_info;
@@ -66,12 +66,12 @@ TBLOCK_API bool tblock_tokenizer_describe(const tblock_model *m, tblock_tokenize
 enum tblock_token_type { TBLOCK_TOKEN_NORMAL = 1, TBLOCK_TOKEN_UNKNOWN, TBLOCK_TOKEN_CONTROL,
                          TBLOCK_TOKEN_ADDED, TBLOCK_TOKEN_UNUSED, TBLOCK_TOKEN_BYTE };
 
-/* A token as tok.bytes and tok.types of docs/format.md have it: spaces of types other than "bpe"
- * are U+2581 here, and the bytes have no NUL at their end. */
+/* A token as stored in tok.bytes and tok.types (docs/format.md): spaces of types other than "bpe"
+ * are U+2581, and the bytes are not NUL-terminated. */
 typedef struct tblock_token { const char *bytes; size_t n_bytes; int type; } tblock_token;
 
-/* Tokens first .. first + n - 1. Fails with TBLOCK_INPUT (no tokenizer) and TBLOCK_USAGE (an id
- * that it lacks). */
+/* Tokens first .. first + n - 1. Fails with TBLOCK_INPUT (no tokenizer) and TBLOCK_USAGE (an id out
+ * of range). */
 TBLOCK_API bool tblock_tokens(const tblock_model *m, int32_t first, size_t n, tblock_token *out,
                               tblock_error *err);
 
@@ -94,13 +94,13 @@ TBLOCK_API bool tblock_weight_describe(const tblock_model *m, size_t i, tblock_w
  * call it. Fails with TBLOCK_USAGE (i). */
 TBLOCK_API bool tblock_weight_read(const tblock_model *m, size_t i, float *out, tblock_error *err);
 
-/* The bytes of one token in the midst of a text, even if they are a part of a character. They
- * belong to the stream until the next call; what waits in the stream stays there. */
+/* The bytes of one token in the middle of a text, even if they are part of a character. They
+ * belong to the stream until the next call; bytes pending in the stream stay there. */
 TBLOCK_API const char *tblock_stream_alone(tblock_stream *s, int32_t id, size_t *n_bytes);
 
-/* The logits of the last tblock_decode, which become the caller's: a row of *stride floats, of
- * which vocab_size count, for each item that asked for them, in their order. Release them with
- * tblock_free; the context makes new ones. NULL, and *n_rows 0: there are none. */
+/* The logits of the last tblock_decode, whose ownership passes to the caller: a row of *stride
+ * floats, of which vocab_size count, for each item that asked for them, in order. Release them with
+ * tblock_free; the context allocates new ones. NULL, and *n_rows 0: there are none. */
 TBLOCK_API float *tblock_logits_take(tblock_context *c, size_t *n_rows, size_t *stride);
 
 /* ---- Golden logits (docs/verify.md) ---------------------------------------------------------- */
@@ -149,7 +149,7 @@ typedef struct tblock_verify_row {
     int64_t greedy_diff;  /* first greedy token that differs; -1: none differs, or not compared   */
     size_t  n_greedy;     /* greedy tokens compared                                               */
     int     n_hidden;     /* hidden states compared: [PREFIX.]hidden.NAME of the golden file      */
-    char    parted[40];   /* the first of them that differs, in the order of the model: "the
+    char    parted[40];   /* the first of these that differs, in the order of the model: "the
                              embedding", "layer 3, attention", "layer 3, feed-forward", "layer 3"
                              (if hidden.layer3.attn was not recorded), "the final norm"; "the head":
                              no state differs, but the logits do; "": not known                   */
@@ -168,19 +168,19 @@ typedef struct tblock_verify_report {
                                          bits and differ from this run's; "": none differs, or
                                          another program wrote the file                           */
     bool               recorded;      /* the file records everything that changes bits, so settings
-                                         "" means that all are the same                           */
+                                         "" means that all are equal                              */
     char               advice[640];   /* if ok is false: which settings of this run round, and which
                                          options to try; else ""                                  */
-    bool               hash_checked;  /* the model's data have the hash that its file records     */
+    bool               hash_checked;  /* the model's data match the hash that its file records    */
 } tblock_verify_report;
 
 /* Recompute every [PREFIX.]tokens of the golden file and compare with [PREFIX.]logits_f64 or
- * [PREFIX.]logits. The file is safetensors, written by tblock_logits_write or by anyone, or a pair
+ * [PREFIX.]logits. The file is safetensors, from tblock_logits_write or another program, or a pair
  * of .npy files: golden_path is the one with "logits" in its name, and the other has "tokens"
- * instead. Returns true if the comparison ran, whatever its answer: see out->ok.
+ * instead. Returns true if the comparison ran, whatever its result: see out->ok.
  *
  * With exact, hidden states are compared bit by bit, and count for ok. Otherwise they only show
- * where two runs part: a difference counts if it is a larger share of the state's largest value
+ * where two runs diverge: a difference counts if it is a larger share of the state's largest value
  * than the tolerance is of the largest logit.
  *
  * Runs in sequence 0, which is emptied before and after. Fails with TBLOCK_USAGE (a tolerance that
@@ -190,7 +190,7 @@ TBLOCK_API bool tblock_verify(tblock_context *c, const char *golden_path,
                               const tblock_verify_options *opt, tblock_verify_report *out,
                               tblock_error *err);
 
-/* The path of the .npy file of tokens that tblock_verify reads beside a .npy file of logits.
+/* The path of the .npy file of tokens that tblock_verify reads with a .npy file of logits.
  * *tokens is allocated; it is NULL if golden_path is not a .npy file. Fails with TBLOCK_INPUT if
  * the file's name lacks "logits". */
 TBLOCK_API bool tblock_verify_tokens(const char *golden_path, char **tokens, tblock_error *err);
@@ -209,13 +209,13 @@ TBLOCK_API bool tblock_verify_junit(const char *path, const char *name,
 
 /* ---- Receipts (docs/receipts.md) ------------------------------------------------------------- */
 
-/* What a generation drew and from what, as JSON that anyone with the model can compute again. */
+/* What a generation sampled, and from what, as JSON that anyone with the model can recompute. */
 typedef struct tblock_receipt tblock_receipt;
 
 typedef struct tblock_receipt_options {
     size_t      every;      /* keep each link of the chain whose number is a multiple; 0: none    */
     bool        trust_hash; /* do not compare the model's data with their recorded hash           */
-    const tblock_chat *chat; /* that wrote the prompt: its template is named; NULL: none          */
+    const tblock_chat *chat; /* that rendered the prompt: its template is recorded; NULL: none    */
     const struct tblock_lora *lora; /* [n_lora] adapters of the generation; NULL: those chosen    */
     size_t      n_lora;
 } tblock_receipt_options;
@@ -223,24 +223,24 @@ typedef struct tblock_receipt_options {
 /* Begin a receipt of a generation that will be opened with opt. Then give it each token: set
  * opt->on_token to tblock_receipt_token and opt->user to the receipt, or call it in an on_token of
  * your own. The first receipt of a model reads all its data, unless trust_hash. The model must
- * outlive the receipt. Another thread may use the context meanwhile, but without `lora` choose no
- * adapters. Fails with TBLOCK_INPUT (data that differ from their hash, a constraint whose text is
- * not UTF-8) and TBLOCK_USAGE (a constraint of tblock_chat_calls, which has no text; n_drawn,
- * tokens that were drawn before). */
+ * outlive the receipt. Another thread may use the context meanwhile, but if `lora` is NULL it must
+ * not choose adapters. Fails with TBLOCK_INPUT (data that differ from their hash, a constraint
+ * whose text is not UTF-8) and TBLOCK_USAGE (a constraint of tblock_chat_calls, which has no text;
+ * n_drawn, tokens that were sampled before). */
 TBLOCK_API tblock_receipt *tblock_receipt_new(const tblock_context *c,
                                               const tblock_generation_options *opt,
                                               const tblock_receipt_options *how, tblock_error *err);
 TBLOCK_API void            tblock_receipt_free(tblock_receipt *r); /* accepts NULL */
 
-/* A tblock_token_fn. Tokens before those drawn, and tokens that it has, change nothing. */
+/* A tblock_token_fn. It ignores prompt tokens, and tokens that it already has. */
 TBLOCK_API void tblock_receipt_token(void *receipt, size_t index, int32_t token,
                                      const float *logits);
 
-/* Of what was drawn so far: one line of JSON without '\n', in ASCII. *json is allocated. Fails with
- * TBLOCK_USAGE (a token was left out). */
+/* The receipt of the tokens so far: one line of JSON without '\n', in ASCII. *json is allocated.
+ * Fails with TBLOCK_USAGE (a token was left out). */
 TBLOCK_API bool tblock_receipt_json(const tblock_receipt *r, char **json, tblock_error *err);
 
-/* Read a receipt of anybody: n_bytes of JSON, at most TBLOCK_RECEIPT_MOST. name begins messages.
+/* Read an untrusted receipt: n_bytes of JSON, at most TBLOCK_RECEIPT_MOST. Errors begin with name.
  * Fails with TBLOCK_INPUT (no receipt, a field that is missing, unknown or out of range). */
 enum { TBLOCK_RECEIPT_MOST = 1 << 24 };
 TBLOCK_API tblock_receipt *tblock_receipt_read(const char *json, size_t n_bytes, const char *name,
@@ -249,23 +249,23 @@ TBLOCK_API tblock_receipt *tblock_receipt_read(const char *json, size_t n_bytes,
 enum tblock_receipt_verdict {
     TBLOCK_RECEIPT_HOLDS   = 0, /* every token and every bit                                      */
     TBLOCK_RECEIPT_OTHER   = 1, /* of another model, numerics or option than this context         */
-    TBLOCK_RECEIPT_CHANGED = 2, /* a field before the drawn tokens was changed after it was made  */
+    TBLOCK_RECEIPT_CHANGED = 2, /* a field before the sampled tokens was changed afterwards       */
     TBLOCK_RECEIPT_TOKEN   = 3, /* its logits do not give this token                              */
-    TBLOCK_RECEIPT_LOGITS  = 4, /* the tokens were drawn from other logits                        */
+    TBLOCK_RECEIPT_LOGITS  = 4, /* the tokens were sampled from other logits                      */
     TBLOCK_RECEIPT_FAILED  = 5, /* it cannot be computed: an id that is no token, too many of
-                                   them, a constraint that is not kept, a logit that is NaN       */
-    TBLOCK_RECEIPT_NOTHING = 6, /* no token was drawn, so there is nothing to check               */
-    TBLOCK_RECEIPT_TEXT    = 7  /* its hash of the text is not that of the drawn tokens           */
+                                   them, an unsupported constraint, a logit that is NaN           */
+    TBLOCK_RECEIPT_NOTHING = 6, /* no token was sampled, so there is nothing to check             */
+    TBLOCK_RECEIPT_TEXT    = 7  /* its hash of the text is not that of the sampled tokens         */
 };
 
 typedef struct tblock_receipt_row {
-    int     verdict;         /* of OTHER, CHANGED, TEXT and NOTHING nothing is computed           */
-    int     version;         /* of the receipt; 1 says nothing of the tokenizer                   */
+    int     verdict;         /* for OTHER, CHANGED, TEXT and NOTHING nothing is computed          */
+    int     version;         /* of the receipt; 1 does not record the tokenizer                   */
     size_t  n_given, n_drawn;
     int64_t position;        /* of the first token that its logits do not give; -1: none          */
     int32_t found, expected; /* that token, and the one that they give; -1: the text had ended    */
     int64_t first, last;     /* the first link that differs closes over the logits that the tokens
-                                of these positions were drawn from; -1: none differs              */
+                                of these positions were sampled from; -1: none differs            */
     char    why[512];        /* in words; "" if it holds                                          */
 } tblock_receipt_row;
 
@@ -274,27 +274,27 @@ typedef struct tblock_receipt_verify_options {
     void *user;
     bool (*go_on)(void *user, double done);
     bool trust_hash; /* do not compare the model's data with their recorded hash                  */
-    bool   one_block; /* only the tokens of block `block`, from 0; those before it are believed   */
+    bool   one_block; /* only the tokens of block `block`, from 0; earlier ones are trusted       */
     size_t block;
 } tblock_receipt_verify_options;
 
-/* Compute n receipts again, as many at a time as the context has sequences, and say of each in
- * row [n] whether it holds. Returns true if all were looked at, whatever the answer. Takes every
- * sequence that no generation has. Fails with TBLOCK_USAGE (no free sequence). */
+/* Recompute n receipts, as many at a time as the context has sequences, and report in row [n]
+ * whether each holds. Returns true if all were checked, whatever the result. Takes every sequence
+ * that no generation has. Fails with TBLOCK_USAGE (no free sequence). */
 TBLOCK_API bool tblock_receipt_verify(tblock_context *c, tblock_receipt *const *receipts, size_t n,
                                       const tblock_receipt_verify_options *opt,
                                       tblock_receipt_row *row, tblock_error *err);
 
-/* Where two receipts of one request part. */
+/* Where two receipts of one request diverge. */
 typedef struct tblock_receipt_parting {
-    const char *field; /* the first before `begin` that differs, a constant, and then the rest says
-                          nothing; "": none                                                       */
+    const char *field; /* the first before `begin` that differs, a constant; then the rest has no
+                          meaning; "": none                                                       */
     int64_t     block; /* the first whose tokens or hashes differ; -1: none                       */
     int64_t     first, last; /* positions of its tokens, in the longer of both                    */
     int64_t     token; /* position of the first token that differs or that one lacks; -1: none    */
 } tblock_receipt_parting;
 
-/* Compare two receipts; nothing is computed. tblock_receipt_verify with this `block` then says
+/* Compare two receipts; nothing is computed. tblock_receipt_verify with this `block` then tells
  * which of them holds there. Fails with TBLOCK_SYSTEM (no memory). */
 TBLOCK_API bool tblock_receipt_bisect(const tblock_receipt *a, const tblock_receipt *b,
                                       tblock_receipt_parting *out, tblock_error *err);
@@ -307,39 +307,39 @@ TBLOCK_API bool tblock_receipt_junit(const char *path, const char *const *names,
 
 /* ---- Audit (docs/audit.md) ------------------------------------------------------------------- */
 
-/* A text that another engine is said to have drawn with this model. */
+/* A text that another engine claims to have sampled with this model. */
 typedef struct tblock_audit_text {
-    const int32_t *ids;              /* [n_ids], of which those behind n_given were drawn         */
+    const int32_t *ids;              /* [n_ids]: n_given of the prompt, then the sampled ones     */
     size_t         n_ids, n_given;   /* n_given at least 1                                        */
-    tblock_sampler_options sampling; /* as it is said; n_given of it is set here                  */
-    bool           seeded;           /* its seed was, too, and the sampler was tblock's           */
+    tblock_sampler_options sampling; /* as claimed; its n_given is set here                       */
+    bool           seeded;           /* the seed is claimed too, for tblock's sampler             */
 } tblock_audit_text;
 
 typedef struct tblock_audit_token {
     int32_t id;
     int32_t expected;           /* the token that seed or temp 0 gives; -1: not known             */
     int32_t rank;               /* 1: the most likely one, after bias and penalties               */
-    double  prob;               /* that the options give it; 0: they rule it out                  */
+    double  prob;               /* its probability under the options; 0: they rule it out         */
     double  margin;             /* the largest logit, after bias and penalties, minus its own     */
     double  miss;               /* how far the random number of the seed lies outside of its share
-                                   of [0, 1); 0: the seed draws it; NaN: no seed, or temp 0       */
-    double  tail;               /* that a token as unlikely comes, before top-k, top-p and min-p;
-                                 * NaN: temp 0 */
+                                   of [0, 1); 0: the seed samples it; NaN: no seed, or temp 0     */
+    double  tail;               /* probability of a token as unlikely, before top-k, top-p and
+                                 * min-p; NaN: temp 0 */
     double  surprise;           /* -ln prob                                                       */
-    double  entropy, deviation; /* mean and standard deviation of a drawn token's surprise here   */
-    struct tblock_audit_any {   /* what an id is expected to have that is drawn from all alike:   */
+    double  entropy, deviation; /* mean and standard deviation of a sampled token's surprise here */
+    struct tblock_audit_any {   /* what is expected of an id drawn uniformly from all:            */
         double possible, difference; /* that the options give it; miss or margin, cut off      */
-        double surprise, variance;   /* its surprise minus entropy, 0 where it is not possible    */
+        double surprise, variance;   /* its surprise minus entropy, 0 if it is not possible       */
         double least;                /* of these                                                  */
     } any;
 } tblock_audit_token;
 
 enum tblock_audit_verdict {
     TBLOCK_AUDIT_FITS    = 0,
-    TBLOCK_AUDIT_DIFFERS = 1, /* an honest text would hardly be like that                         */
+    TBLOCK_AUDIT_DIFFERS = 1, /* an honest text would hardly look like that                       */
     TBLOCK_AUDIT_FAILED  = 2, /* it cannot be computed: an id that is no token, too many of them,
-                                 an option that run would not take, a logit that is NaN           */
-    TBLOCK_AUDIT_NO_POWER = 3 /* it fits, but so might random ids: it says nothing                */
+                                 an option that run rejects, a logit that is NaN                  */
+    TBLOCK_AUDIT_NO_POWER = 3 /* inconclusive: it fits, but so might random ids                   */
 };
 
 typedef struct tblock_audit_row {
@@ -353,8 +353,8 @@ typedef struct tblock_audit_row {
                                  unlikely as its least likely one; NaN: temp 0                    */
     double surprise;          /* all surprises minus their means, in standard deviations; NaN: no
                                  choice was left                                                  */
-    double likelihood;        /* that sampling is at least so far from its mean                   */
-    double blind;             /* probability, at most, that ids drawn from all alike fit as well  */
+    double likelihood;        /* probability that sampling is at least so far from its mean       */
+    double blind;             /* probability, at most, that uniformly drawn ids fit as well       */
     tblock_audit_token *tokens; /* [n_drawn], release with tblock_free; NULL: nothing computed    */
     char   why[512];          /* in words; "" if it fits                                          */
 } tblock_audit_row;
@@ -365,9 +365,9 @@ typedef struct tblock_audit_options {
     bool (*go_on)(void *user, double done);
 } tblock_audit_options;
 
-/* Read n texts as prompts, as many at a time as the context has sequences, and say in rows [n] how
- * well each fits. Returns true if all were looked at, whatever the answer. Takes every sequence
- * that no generation has. Fails with TBLOCK_USAGE (no free sequence). */
+/* Prefill n texts, as many at a time as the context has sequences, and report in rows [n] how well
+ * each fits. Returns true if all were checked, whatever the result. Takes every sequence that no
+ * generation has. Fails with TBLOCK_USAGE (no free sequence). */
 TBLOCK_API bool tblock_audit(tblock_context *c, const tblock_audit_text *texts, size_t n,
                              const tblock_audit_options *opt, tblock_audit_row *rows,
                              tblock_error *err);
@@ -380,20 +380,20 @@ TBLOCK_API bool tblock_audit_junit(const char *path, const tblock_audit_row *row
 /* The texts of a log: one JSON object on each line, in one of the forms of docs/audit.md. */
 typedef struct tblock_audit_log tblock_audit_log;
 
-/* Every text is judged by `claimed`, whatever its line says: the log may be the prover's. flags:
- * those of enum tblock_audit_flags. */
+/* Every text is checked against `claimed`, whatever its line says: the log may be the prover's.
+ * flags: those of enum tblock_audit_flags. */
 enum tblock_audit_flags {
-    TBLOCK_AUDIT_SHARED_SEED = 1, /* the seed of `claimed`, and with the next those of requests, are
-                                   * of tblock's sampler */
-    TBLOCK_AUDIT_CLAIMS_FROM_LOG = 2 /* what a line or its request says counts instead of `claimed`;
-                                   * a seed in a line of tblock's own form is tblock's sampler's */
+    TBLOCK_AUDIT_SHARED_SEED = 1, /* the seed of `claimed`, and with the next flag those of
+                                   * requests, are of tblock's sampler */
+    TBLOCK_AUDIT_CLAIMS_FROM_LOG = 2 /* what a line or its request says replaces `claimed`; a seed
+                                   * in a line of tblock's own form is tblock's sampler's */
 };
 TBLOCK_API tblock_audit_log *tblock_audit_log_new(const tblock_model *m,
                                                   const tblock_sampler_options *claimed,
                                                   unsigned flags, tblock_error *err);
 TBLOCK_API void              tblock_audit_log_free(tblock_audit_log *log); /* accepts NULL */
 
-/* Add a line of anybody, at most TBLOCK_AUDIT_MOST bytes. name begins messages. Fails with
+/* Add an untrusted line of at most TBLOCK_AUDIT_MOST bytes. Errors begin with name. Fails with
  * TBLOCK_INPUT (no such line, a field that is missing, unknown or out of range; over
  * TBLOCK_AUDIT_TEXTS texts or TBLOCK_AUDIT_IDS ids in the log). */
 enum { TBLOCK_AUDIT_MOST = 1 << 24, TBLOCK_AUDIT_TEXTS = 1 << 16, TBLOCK_AUDIT_IDS = 1 << 26 };
@@ -431,7 +431,7 @@ typedef struct tblock_eval_report {
                                 perplexity if stride is window                                    */
     double bits_per_byte;    /* nll in bits * tokens of the text / its bytes; NaN: n_bytes was 0  */
     double accuracy;         /* share of scored tokens that were the most likely one              */
-    bool   stopped;          /* progress stopped it: the numbers are of the part that was done    */
+    bool   stopped;          /* progress stopped it: the numbers cover the part that was done     */
 } tblock_eval_report;
 
 /* Perplexity of tokens [n], with the windows of transformers' documentation: window i holds the
@@ -488,8 +488,8 @@ typedef struct tblock_choices_row {
     size_t first, n;        /* its choices: score[first .. first + n)                             */
     int    answer;          /* the right one, from 0                                              */
     int    best, best_norm; /* the choice with the largest sum, and with the largest sum / n_bytes;
-                               of equals the first; -1: a sum is NaN, so there is none            */
-    bool   cut;             /* the context did not fit: its oldest tokens were left out           */
+                               the first of equal ones; -1: none, since a sum is NaN              */
+    bool   cut;             /* the context did not fit: its oldest tokens were dropped            */
 } tblock_choices_row;
 
 typedef struct tblock_choices_report {
@@ -499,7 +499,7 @@ typedef struct tblock_choices_report {
     double accuracy, accuracy_error; /* share of rows with best == answer; its standard error
                                    sqrt(p (1 - p) / (n - 1)), NaN for one row                     */
     double accuracy_norm, accuracy_norm_error; /* the same with best_norm                         */
-    bool   stopped;             /* progress stopped it: the numbers are of the part that was done */
+    bool   stopped;             /* progress stopped it: the numbers cover the part that was done  */
 } tblock_choices_report;
 
 /* Multiple choice: every line of a JSONL file is an object with "context" or "question" (a string),
@@ -514,8 +514,8 @@ TBLOCK_API bool tblock_eval_choices(tblock_context *c, const char *path,
                                     tblock_error *err);
 
 /* ln of the probability of a token, and of the n_top most probable ones (at most vocab_size; of
- * equals the lowest id first) in top and top_log_prob [n_top], for logits [vocab_size] as the model
- * gives them: softmax in doubles, the numbers that evaluation sums. NaN for logits that have one.
+ * equals the lowest id first) in top and top_log_prob [n_top], for raw logits [vocab_size]: softmax
+ * in double, the numbers that evaluation sums. NaN if a logit is NaN.
  * Fails with TBLOCK_USAGE (a token or n_top out of range). */
 TBLOCK_API bool tblock_log_probs(const float *logits, int vocab_size, int32_t token,
                                  double *log_prob, int32_t *top, double *top_log_prob,
@@ -561,7 +561,7 @@ TBLOCK_API const float *tblock_attention_head(const tblock_attention *a, int lay
  *                  head, p: n rows of n numbers}]
  *   "safetensors"  tokens I32 [n], attn.layerI F32 [heads kept, n, n]; metadata: heads, window, and
  *                  everything that changes bits
- * tblock_attention_print passes the same html or json to put, in pieces. put returns false to stop;
+ * tblock_attention_print passes the same html or json to put, in parts. put returns false to stop;
  * the call then fails with TBLOCK_SYSTEM. Both fail with TBLOCK_USAGE for an unknown format. */
 TBLOCK_API bool tblock_attention_write(const tblock_attention *a, const char *path,
                                        const char *format, tblock_error *err);
@@ -576,26 +576,25 @@ typedef struct tblock_report_options {
     bool tensors;        /* list every tensor                                                     */
     bool colour;
     bool check;          /* read all data: is the sha256 right, padding zero, each weight finite? */
-    int  seq;            /* tokens of the prompt that is counted; 0: 2048, at most n_ctx          */
+    int  seq;            /* prompt tokens to estimate for; 0: 2048, at most n_ctx                 */
     int  batch;          /* sequences of that length at once; 0: 1                                */
     const char *kv_type; /* NULL or "auto", "f32", "f16", "q8"                                    */
-    const char *type;    /* weight type to count a bare config with: NULL or "bf16", "f32", "f16",
+    const char *type;    /* weight type to assume for a bare config: NULL or "bf16", "f32", "f16",
                             "q8", "q4"                                                            */
     const char *html;    /* also write the report to this file, as one page that loads no other
                             file; NULL: no page                                                   */
     void (*progress)(void *user, double done); /* of check                                        */
     void *user;
     bool (*go_on)(void *user, double done);
-    int    ranks;        /* also: divided among so many processes (docs/ranks.md); 0: no          */
-    double bandwidth;    /* of these: Gbit/s between two; 0: 1                                    */
+    int    ranks;        /* also report for this many processes (docs/ranks.md); 0: no            */
+    double bandwidth;    /* of the network between two, Gbit/s; 0: 1                              */
     double latency;      /* microseconds until a message arrives; 0: 50                           */
-    double memory;       /* GB/s that each reads weights at, for a prediction; 0: none            */
+    double memory;       /* GB/s at which each reads weights, for a prediction; 0: none           */
 } tblock_report_options;
 
-/* Describe a model or a bare JSON config: what it is made of, what it costs, how much memory it
- * needs. *text is allocated. If check finds a fault in the data, the result is false with
- * TBLOCK_NO, err names the tensor, and *text is allocated all the same. After any other failure it
- * is NULL. */
+/* Describe a model or a bare JSON config: its parts, what it costs, how much memory it needs. *text
+ * is allocated. If check finds a fault in the data, the result is false with TBLOCK_NO, err names
+ * the tensor, and *text is allocated nevertheless. After any other failure it is NULL. */
 TBLOCK_API bool tblock_report(const char *path, const tblock_report_options *opt, char **text,
                               tblock_error *err);
 
@@ -643,7 +642,7 @@ typedef struct tblock_quantize_row {
     uint64_t    n_params, bytes; /* bytes: as written                                             */
     double      error;           /* relative RMS error: sqrt(error2 / sum2)                       */
     double      error2, sum2;    /* sums of squares: of the differences; of the original weights */
-    uint64_t    flushed;         /* weights too small for the type that became 0                  */
+    uint64_t    flushed;         /* weights that underflowed to 0 in the type                     */
 } tblock_quantize_row;
 
 typedef struct tblock_quantize_report {
@@ -654,7 +653,7 @@ typedef struct tblock_quantize_report {
     uint64_t             flushed;
 } tblock_quantize_report;
 
-/* tblock_convert with a type, which also says how far each matrix is from what it was. Config and
+/* tblock_convert with a type, which also reports the quantization error of each matrix. Config and
  * tokenizer stay, and the metadata says what the file was made from. Memory does not grow with the
  * model. Without keep, the embedding and the head of a q4 model are q8. A q8 or q4 matrix stays as
  * it is or becomes a float type. report may be NULL. Fails with TBLOCK_USAGE (type, keep, a pattern
@@ -666,7 +665,7 @@ TBLOCK_API bool tblock_quantize(const char *in_path, const char *out_path,
 
 /* ---- Converting (docs/convert.md) ------------------------------------------------------------ */
 
-/* An adapter (docs/lora.md) and what to multiply it with; 1 is as trained. */
+/* An adapter (docs/lora.md) and its scale; 1: as trained. */
 typedef struct tblock_lora_file { const char *path; double scale; } tblock_lora_file;
 
 typedef struct tblock_convert_options {
@@ -674,9 +673,9 @@ typedef struct tblock_convert_options {
     const char *const *keep;      /* with a type: "PATTERN=TYPE"                                  */
     size_t             n_keep;
     const char        *tokenizer; /* a file or folder; NULL: the source's own                     */
-    const char        *pattern;   /* how that tokenizer splits a text, if its files do not say it */
+    const char        *pattern;   /* how that tokenizer splits a text, if its files do not say so */
     bool               no_tokenizer;
-    bool               tokenizer_only; /* leave the weights out, as for a source that has none    */
+    bool               tokenizer_only; /* omit the weights, as for a source that has none         */
     bool               row_major;   /* matrices that are not quantized in layout `rows`
                                        (docs/format.md), not in panels                            */
     const char        *chat_format; /* a name of tblock_chat_known or the text of a template to
@@ -692,7 +691,7 @@ typedef struct tblock_convert_options {
 typedef struct tblock_convert_report {
     const char *source;          /* "Hugging Face folder", "GGUF" ...                             */
     uint64_t    n_params, bytes; /* of all weights, as written; 0: only a tokenizer               */
-    uint64_t    flushed;         /* weights too small for their type that became 0                */
+    uint64_t    flushed;         /* weights that underflowed to 0 in their type                   */
     uint64_t    not_finite;      /* vectors with NaN or infinity, which are kept                  */
     char       *warnings;        /* lines, each with a newline; release with tblock_free          */
 } tblock_convert_report;
@@ -742,14 +741,14 @@ typedef struct tblock_grad_report {
  * [steps + 1] and afterN.NAME, the parameters after the N-th and last step. NAME is the tensor's
  * name in a Hugging Face folder, otherwise ours (docs/train.md). report may be NULL. Fails with
  * TBLOCK_INPUT (no such tokens, an id out of range, a model with a part that training does not
- * have, which is named), TBLOCK_USAGE (steps, a number of adamw out of range) and TBLOCK_NO (a loss
- * or gradient that is NaN or infinite). */
+ * support, which is named), TBLOCK_USAGE (steps, a number of adamw out of range) and TBLOCK_NO (a
+ * loss or gradient that is NaN or infinite). */
 TBLOCK_API bool tblock_grad(const char *model_path, const char *tokens_path, const char *out_path,
                             const tblock_grad_options *opt, tblock_grad_report *report,
                             tblock_error *err);
 
 typedef struct tblock_train_progress {
-    int64_t step, n_steps;                   /* steps that are done; of how many                  */
+    int64_t step, n_steps;                   /* steps done; of how many                           */
     double  loss, grad_norm, lr;             /* of the last step; the loss is that before it changed
                                                 the parameters                                    */
     double  val_loss;                        /* the latest one; NaN: none yet                     */
@@ -813,7 +812,7 @@ typedef struct tblock_train_report {
  * stopped. A failure leaves the last checkpoint. Without resume, the checkpoint of a stopped
  * training is not overwritten (TBLOCK_USAGE). report may be NULL. Fails with TBLOCK_USAGE (a number
  * out of range, two of config, init and tokenizer that exclude each other), TBLOCK_INPUT (no text
- * or one that is too short, a config with parts that training does not have, a checkpoint with
+ * or one that is too short, a config with parts that training does not support, a checkpoint with
  * other settings) and TBLOCK_NO (a loss that is NaN or infinite). */
 TBLOCK_API bool tblock_train(const char *out_path, const tblock_train_options *opt,
                              tblock_train_report *report, tblock_error *err);
@@ -917,7 +916,7 @@ typedef struct tblock_machine {
 TBLOCK_API bool tblock_measure_machine(const tblock_measure_options *opt, tblock_machine *out,
                                        tblock_error *err);
 
-/* Of the model's weights in this process's memory, the share that lies in huge pages now: 0 to 1;
+/* The share of the model's weights in this process's memory that is in huge pages now: 0 to 1;
  * below 0: not known, because none is in memory or /proc/self/smaps cannot be opened. */
 TBLOCK_API double tblock_huge_share(const tblock_model *m);
 
@@ -929,7 +928,7 @@ typedef struct tblock_profile_row {
     uint64_t    calls;
     double      seconds;     /* from its start to the start of the next, on the first thread,
                               * waiting for others included */
-    double      bytes;       /* of weights or KV cache, counted once a call of up to n_batch
+    double      bytes;       /* of weights or KV cache, counted once per call of up to n_batch
                               * tokens */
     double      operations;  /* of its products: a multiply-add is 2 */
 } tblock_profile_row;
@@ -959,19 +958,19 @@ TBLOCK_API bool tblock_roofline_plot(const char *path, const char *title, const 
                                      size_t n_roofs, const tblock_roof_point *point,
                                      size_t n_points, tblock_error *err);
 
-/* ---- What an answer says (docs/chat.md) ------------------------------------------------------ */
+/* ---- Parsed replies (docs/chat.md) ----------------------------------------------------------- */
 
-/* How a chat's answers are read, as its template shows. */
+/* How a chat's replies are parsed, as derived from its template. */
 typedef struct tblock_answer_form {
-    bool reasoning;        /* they may have reasoning */
-    bool calls;            /* they may call tools: only if the chat has some */
+    bool reasoning;        /* they may contain reasoning */
+    bool calls;            /* they may contain tool calls: only if the chat has tools */
     bool object_arguments; /* a call in a message should have its arguments as an object; */
-    bool text_arguments;   /* ... as a text that holds one. Neither: it is not known */
+    bool text_arguments;   /* ... as a string of JSON. Neither: it is not known */
 } tblock_answer_form;
 TBLOCK_API void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out);
 
-/* All that an answer told so far, until its next tblock_answer_put: texts are never NULL, and have
- * no NUL at their end. */
+/* The parsed reply so far, valid until its next tblock_answer_put: texts are never NULL, and are
+ * not NUL-terminated. */
 typedef struct tblock_answer_info {
     const char *content; size_t n_content;
     const char *reasoning; size_t n_reasoning;
@@ -979,7 +978,7 @@ typedef struct tblock_answer_info {
 } tblock_answer_info;
 TBLOCK_API void tblock_answer_describe(const tblock_answer *a, tblock_answer_info *out);
 
-/* Of call i of n_calls: id is empty if the model wrote none; arguments may be cut. */
+/* Call i of n_calls: id is empty if the model wrote none; arguments may be incomplete. */
 typedef struct tblock_answer_call_info {
     const char *name; size_t n_name;
     const char *id; size_t n_id;
@@ -990,100 +989,97 @@ TBLOCK_API void tblock_answer_describe_call(const tblock_answer *a, size_t i,
 
 /* ---- Embeddings (docs/numerics.md) ----------------------------------------------------------- */
 
-/* A text as a vector of d_model numbers: what a generation with the option `pool` makes of the
- * states behind the final norm (hidden.final_norm of tblock_logits_write) of the ids that it was
- * given. With max_tokens -1 it does nothing else. */
+/* An embedding: the hidden states of a prompt after the final norm (hidden.final_norm of
+ * tblock_logits_write), pooled into a vector of d_model numbers by a generation with the option
+ * `pool`. With max_tokens -1 it does nothing else. */
 enum tblock_pool {
     TBLOCK_POOL_NONE = 0,
-    TBLOCK_POOL_MEAN = 1, /* their mean; all ids are computed, none is reused */
-    TBLOCK_POOL_LAST = 2, /* the last one, for models that are trained to embed so */
+    TBLOCK_POOL_MEAN = 1, /* their mean; all ids are computed, no cached prefix is used */
+    TBLOCK_POOL_LAST = 2, /* the last one, for models trained for it */
     TBLOCK_POOL_CLS  = 3, /* the first one */
-    TBLOCK_POOL_MODEL = 4 /* as the model's source says, then through the matrices behind it */
+    TBLOCK_POOL_MODEL = 4 /* as the model's source says, then the matrices that follow pooling */
 };
 
-/* "mean", "last" or "cls" as its kind; NULL or "auto": what the model's source says, else mean.
- * Fails with TBLOCK_USAGE (another name) and TBLOCK_INPUT (its source wants what is not kept: it is
- * named). */
+/* The kind for "mean", "last" or "cls"; NULL or "auto": what the model's source says, else mean.
+ * Fails with TBLOCK_USAGE (another name) and TBLOCK_INPUT (an unsupported pooling in the source,
+ * which is named). */
 TBLOCK_API bool tblock_pool_choose(const tblock_model *m, const char *name, int *kind,
                                    tblock_error *err);
 
-/* How wide its vectors are: d_model, or what the last matrix behind pooling gives. */
+/* The length of its vectors: d_model, or the output width of the last matrix after pooling. */
 TBLOCK_API int tblock_pool_width(const tblock_model *m, int kind);
 
 /* The vector, out [tblock_pool_width]; normalize: of length 1, unless it is all zeros or logits of
- * labels. The same bits however
- * the ids were cut into steps, and whatever ran beside them. A state that is NaN or infinite ends
- * the generation with TBLOCK_END_FAILED, unless the context allows NaN. Fails with TBLOCK_USAGE (no
- * pool, the ids are not read yet). */
+ * labels. Its bits depend neither on how the prompt was chunked nor on the rest of the batch. A
+ * state that is NaN or infinite ends the generation with TBLOCK_END_FAILED, unless the context
+ * allows NaN. Fails with TBLOCK_USAGE (no pool, the prompt is not complete). */
 TBLOCK_API bool tblock_generation_embedding(const tblock_generation *g, bool normalize, float *out,
                                             tblock_error *err);
 
 typedef struct tblock_embed_text { const int32_t *ids; size_t n_ids; } tblock_embed_text;
 typedef struct tblock_embed_options {
     const char *pool; /* as in tblock_pool_choose */
-    bool        raw;  /* not of length 1 */
+    bool        raw;  /* not normalized */
     bool (*progress)(void *user, double done); /* false stops */
     void *user;
 } tblock_embed_options;
 
-/* Many texts as vectors, out [n, tblock_pool_width], in batches of as many as the context has
- * sequences. It must have no open generation; its sequences keep only what later texts may begin
- * with.
- * Fails as tblock_pool_choose, and with TBLOCK_USAGE (a text of no token or of more than the
- * context holds, an id), TBLOCK_SYSTEM (memory; it was stopped) and TBLOCK_INPUT (a state that is
- * NaN or infinite, unless the context allows it); *failed, which may be NULL, is then the text, or
- * n: of no one text. */
+/* Embed n texts, out [n, tblock_pool_width], in batches of as many as the context has sequences. It
+ * must have no open generation; its sequences keep only prefixes that later texts may share. Fails
+ * as tblock_pool_choose, and with TBLOCK_USAGE (a text of no token or of more than the context
+ * holds, an id), TBLOCK_SYSTEM (memory; it was stopped) and TBLOCK_INPUT (a state that is NaN or
+ * infinite, unless the context allows it); *failed, which may be NULL, is then the index of the
+ * text, or n if it is of no single text. */
 TBLOCK_API bool tblock_embed(tblock_context *c, const tblock_embed_text *text, size_t n,
                              const tblock_embed_options *opt, float *out, size_t *failed,
                              tblock_error *err);
 
-/* ---- Drafts by a model (docs/drafts.md) ------------------------------------------------------ */
+/* ---- Speculative decoding (docs/drafts.md) --------------------------------------------------- */
 
-/* From now on the generations of c with the option `draft` guess by another model: `draft` is a
- * context of it, which c alone uses and which must outlive c; NULL: by what stands in the text
- * again; c itself: by the layer of its model that predicts the token after the next. Another
- * context needs as many sequences as c, and keeps for each what it has read; its n_ctx is as far as
- * it guesses. What tblock_context_describe tells of memory counts it too. Generations that step
- * together share the draft: all of them are to add no more rows than one alone. Texts, tokens and
- * logits stay what they are. Fails with TBLOCK_INPUT (a model whose tokenizer has other tokens; c
- * or draft has a model with states, which cannot forget a wrong guess; c's has no such layer) and
- * TBLOCK_USAGE (fewer sequences; draft, and not c itself, has a model that ranks share). */
+/* Choose the drafter for generations of c with the option `draft`, from now on. `draft`: a context
+ * of another model, which c alone uses and which must outlive c; NULL: prompt lookup; c itself: its
+ * model's MTP layer. Another context needs as many sequences as c, and keeps for each what it has
+ * computed; it drafts no further than its n_ctx. tblock_context_describe counts its memory too.
+ * Generations in one step share the draft: together they add no more rows than one alone. Texts,
+ * tokens and logits do not change. Fails with TBLOCK_INPUT (a model whose tokenizer has other
+ * tokens; c or draft has recurrent layers, which cannot roll back rejected tokens; c's has no MTP
+ * layer) and TBLOCK_USAGE (fewer sequences; draft is not c, and ranks share its model). */
 TBLOCK_API bool tblock_draft_by(tblock_context *c, tblock_context *draft, tblock_error *err);
 
 /* ---- Reranking (docs/embeddings.md) ---------------------------------------------------------- */
 
-/* Texts of a judgement, which may be anybody's: special tokens that they spell stay text. */
+/* Inputs of a reranker, which may be untrusted: special tokens spelled in them stay text. */
 typedef struct tblock_rerank_texts {
     const char *instruction; size_t n_instruction; /* NULL: the model card's, of web searches */
     const char *query; size_t n_query;
     const char *document; size_t n_document;
 } tblock_rerank_texts;
 
-/* The prompt behind which a model in the form of Qwen3-Reranker judges whether the document meets
+/* The prompt after which a model in the form of Qwen3-Reranker judges whether the document meets
  * the query. *ids is allocated. Fails with TBLOCK_INPUT: a tokenizer in which <|im_start|>,
  * <|im_end|>, yes or no is not one token. */
 TBLOCK_API bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_texts *texts,
                                      int32_t **ids, size_t *n, tblock_error *err);
 
-/* Sets what a generation that judges needs besides that prompt: max_tokens and pool. Fails with
+/* Sets what a reranking generation needs besides that prompt: max_tokens and pool. Fails with
  * TBLOCK_INPUT: a model with several labels. */
 TBLOCK_API bool tblock_rerank_options(const tblock_model *m, tblock_generation_options *o,
                                       tblock_error *err);
 
-/* The judgement of a generation of m that has ended, before the next step: what a head of one label
- * gives, else, from the logits behind the prompt, the probability of "yes" where there is only
- * "yes" and "no". Fails like tblock_rerank_prompt, and with TBLOCK_INPUT if it is not a number. */
+/* The score from a generation of m that has ended, before the next step: the output of a one-label
+ * head, else P("yes") / (P("yes") + P("no")) from the logits after the prompt. Fails like
+ * tblock_rerank_prompt, and with TBLOCK_INPUT if it is not a number. */
 TBLOCK_API bool tblock_rerank_score(const tblock_model *m, const tblock_generation *g,
                                     double *score, tblock_error *err);
 
-/* Both for n documents, most often of one query: scores [n], in batches of as many as the context
- * has sequences. A score depends on its own texts alone. The context must have no open generation.
- * Fails as these two and tblock_embed do; *failed, which may be NULL, is then the document, or n:
- * no one document. */
+/* Score n documents, usually for one query: scores [n], in batches of as many as the context has
+ * sequences. A score depends on its own texts alone. The context must have no open generation.
+ * Fails as the functions above and tblock_embed do; *failed, which may be NULL, is then the index
+ * of the document, or n if it is of no single document. */
 TBLOCK_API bool tblock_rerank(tblock_context *c, const tblock_rerank_texts *texts, size_t n,
                               double *scores, size_t *failed, tblock_error *err);
 
-/* A document and its score. Sorts n of them: the best first; of equals, that of the lower index. */
+/* A document and its score. Sorts n of them: the best first; of equal scores, the lower index. */
 typedef struct tblock_rerank_result { double score; size_t index; } tblock_rerank_result;
 TBLOCK_API void tblock_rerank_sort(tblock_rerank_result *results, size_t n);
 
@@ -1092,28 +1088,28 @@ TBLOCK_API void tblock_rerank_sort(tblock_rerank_result *results, size_t n);
 /* Load a LoRA adapter for a model: a folder with adapter_config.json and adapter_model.safetensors,
  * as peft writes them, or a .gguf. *number counts the model's adapters from 0; they live as long as
  * the model. Call it before other threads use the model. Fails with TBLOCK_INPUT (not an adapter,
- * one of another model, of a kind that is not kept, or of a matrix that cannot be adapted; a number
- * that is not finite). Of a model that ranks share, each loads it from this path; if one cannot,
- * none has it. */
+ * one of another model, of an unsupported kind, or of a matrix that cannot be adapted; a number
+ * that is not finite). If ranks share the model, each loads the adapter from this path; if one
+ * fails, none has it. */
 TBLOCK_API bool tblock_lora_load(tblock_model *m, const char *path, int *number, tblock_error *err);
 
-/* 64 hexadecimal digits of everything in it that changes bits; NULL: no such adapter. */
+/* A hash, 64 hexadecimal digits, of everything in it that changes bits; NULL: no such adapter. */
 TBLOCK_API const char *tblock_lora_hash(const tblock_model *m, int number);
 
 typedef struct tblock_lora { int adapter; double scale; } tblock_lora; /* scale: 1 is as trained */
 
-/* From now on, generations that are opened and sequences that hold no token use these adapters, in
- * this order (n 0: none; at most 16). All others keep theirs, in the same calls and with the same
- * bits as alone. With a seq that is not -1, this sequence alone, until it is emptied. A beginning
- * is shared only between sequences with the same adapters. Fails with TBLOCK_USAGE (no such
- * adapter, a scale that is not finite; a sequence that holds tokens or is a generation's). */
+/* From now on, new generations and empty sequences use these adapters, in this order (n 0: none; at
+ * most 16). All others keep theirs, in the same calls and with the same bits as alone. If seq is
+ * not -1, only this sequence uses them, until it is emptied. A prefix is shared only between
+ * sequences with the same adapters. Fails with TBLOCK_USAGE (no such adapter, a scale that is not
+ * finite; a sequence that holds tokens or is a generation's). */
 TBLOCK_API bool tblock_lora_choose(tblock_context *c, int32_t seq, const tblock_lora *use, size_t n,
                                    tblock_error *err);
 
 /* ---- Constraints (docs/constraints.md) ------------------------------------------------------- */
 
-/* tblock_constraint is what a text must fit. Its tables grow as it runs: one thread at a time may
- * use it, or the generations that have it. */
+/* A tblock_constraint (structured output) is what a text must fit. Its tables grow as it runs: one
+ * thread at a time may use it, or the generations that have it. */
 
 enum tblock_constraint_kind {
     TBLOCK_REGEX  = 1, /* the whole text matches this pattern of ECMA-262      */
@@ -1123,38 +1119,37 @@ enum tblock_constraint_kind {
     TBLOCK_JSON_SCHEMA_ANY_ORDER = 4
 };
 
-/* text [n_bytes] is UTF-8; name begins messages. m, which must outlive the constraint, may be NULL:
- * then it knows bytes and no tokens. Fails with TBLOCK_INPUT (no pattern, grammar or schema, what
- * is not kept, no text fits: with the place) and TBLOCK_USAGE (kind). */
+/* text [n_bytes] is UTF-8; errors begin with name. m, which must outlive the constraint, may be
+ * NULL: then it knows bytes and no tokens. Fails with TBLOCK_INPUT (no pattern, grammar or schema,
+ * something unsupported, no text fits: with its position) and TBLOCK_USAGE (kind). */
 TBLOCK_API tblock_constraint *tblock_constraint_new(const tblock_model *m, int kind,
                                                     const char *text, size_t n_bytes,
                                                     const char *name, tblock_error *err);
 TBLOCK_API void               tblock_constraint_free(tblock_constraint *c); /* accepts NULL */
 
-/* Several: one or more calls, where the template has a place for more. Optional: the answer need
- * not call, and is drawn freely up to the marker with which a call begins. Such a constraint may
- * have stop texts beside it: they end the answer before its calls. */
+/* Several: one or more calls, if the template supports more. Optional: the reply need not call a
+ * tool; it is unconstrained up to the marker that begins a call. Such a constraint may be combined
+ * with stop strings: they end the reply before its calls. */
 enum { TBLOCK_CALLS_SEVERAL = 1, TBLOCK_CALLS_OPTIONAL = 2 };
-/* Under this one an answer of the chat calls tools, in the form in which its template writes calls,
- * with arguments that the tool's schema allows: the tool of that name, or NULL: any. Where the
- * prompt opens reasoning, that comes first. Fails with TBLOCK_INPUT: no such tool; a template that
- * writes arguments not as JSON, or that is not understood; optional, one that shows no marker; a
- * schema that is not kept. */
+/* Constrains a reply to tool calls in the template's format, with arguments valid under the tool's
+ * schema: the tool of that name, or NULL: any. If the prompt opens reasoning, that comes first.
+ * Fails with TBLOCK_INPUT: no such tool; a template that does not write arguments as JSON, or that
+ * is not understood; optional, one that shows no marker; an unsupported schema. */
 TBLOCK_API tblock_constraint *tblock_chat_calls(const tblock_chat *c, const char *name,
                                                 unsigned flags, tblock_error *err);
 
-/* The names in a schema's `format` that nobody knows: annotations, which ask nothing of a text.
- * "a, b", or "". Lives as long as c. */
+/* The unknown names in a schema's `format`, which are not enforced: "a, b", or "". Lives as long as
+ * c. */
 TBLOCK_API const char *tblock_constraint_unknown_formats(const tblock_constraint *c);
 
-/* Does the text fit? With a model token by token: its tokens, without special ones, are each held
- * against what may be drawn there. A text that the model's tokens do not spell to the byte, because
- * the tokenizer changes it, is looked at byte by byte. Fails with TBLOCK_INPUT (tables are full, a
+/* Does the text fit? With a model, token by token: each of its tokens, without special ones, is
+ * checked against the mask at its position. A text that the tokenizer changes, so that the tokens
+ * do not spell it to the byte, is checked byte by byte. Fails with TBLOCK_INPUT (tables are full, a
  * text that cannot be tokenized). */
 TBLOCK_API bool tblock_constraint_accepts(tblock_constraint *c, const char *text, size_t n_bytes,
                                           bool *accepts, tblock_error *err);
 
-/* How long it took so far to find out which tokens may come next. */
+/* How long it took so far to compute which tokens may come next. */
 typedef struct tblock_constraint_times {
     double   compile_s;  /* tblock_constraint_new, without the vocabulary's tree */
     uint64_t n_masks;
@@ -1164,28 +1159,28 @@ TBLOCK_API void tblock_constraint_measure(const tblock_constraint *c, tblock_con
 
 /* ---- Ranks (docs/ranks.md) ------------------------------------------------------------------- */
 
-/* This process as one of several that mpirun has started, to run one model together. The program is
- * rank 0's; the others follow it, and hold their part of the model and its contexts. What comes out
- * has the bits of one process. The library loads libtblock-mpi.so for it. */
+/* This process as one of several that mpirun has started, to run one model together. Rank 0 runs
+ * the program; the others execute its commands, and hold their shard of the model and its contexts.
+ * Results have the bits of one process. The library loads libtblock-mpi.so for it. */
 typedef struct tblock_ranks tblock_ranks;
 
-/* *out is NULL where mpirun has not started this process, or as the only one. Call it once, and on
- * every rank. Fails with TBLOCK_SYSTEM: no plug-in, another version on another rank. */
+/* *out is NULL if mpirun has not started this process, or only this one. Call it once, on every
+ * rank. Fails with TBLOCK_SYSTEM: no plug-in, another version on another rank. */
 TBLOCK_API bool tblock_ranks_join(tblock_ranks **out, tblock_error *err);
 TBLOCK_API int  tblock_ranks_rank(const tblock_ranks *r); /* from 0 */
 TBLOCK_API int  tblock_ranks_size(const tblock_ranks *r);
 
 /* On rank 0: opens a model on all ranks, from the same path on each. Everything that takes a model
- * then works as ever, but for attention probabilities and the options mlock and populate,
- * which fail with TBLOCK_USAGE. Close it before rank 0 leaves. Fails with the first error of any
- * rank, which it names, and where one finds another model. */
+ * then works as usual, except attention probabilities and the options mlock and populate, which
+ * fail with TBLOCK_USAGE. Close it before rank 0 leaves. Fails with the first error of any rank,
+ * which it names, and if one finds another model. */
 TBLOCK_API tblock_model *tblock_ranks_open(tblock_ranks *r, const char *path,
                                            const tblock_open_options *opt, tblock_error *err);
 
-/* On the others: returns when rank 0 leaves. */
+/* On the other ranks: returns when rank 0 leaves. */
 TBLOCK_API bool tblock_ranks_follow(tblock_ranks *r, tblock_error *err);
 
-TBLOCK_API void tblock_ranks_leave(tblock_ranks *r); /* the end, on every rank; accepts NULL */
+TBLOCK_API void tblock_ranks_leave(tblock_ranks *r); /* at the end, on every rank; accepts NULL */
 
 #ifdef __cplusplus
 }

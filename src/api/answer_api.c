@@ -1,4 +1,4 @@
-/* api/answer_api.c: what an answer says, as it streams, and the message that it makes. */
+/* api/answer_api.c: parses a reply as it streams, and makes the message of it. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -91,7 +91,7 @@ void tblock_answer_free(tblock_answer *a)
     free(a);
 }
 
-/* ---- What it says ---------------------------------------------------------------------------- */
+/* ---- The parts of a reply -------------------------------------------------------------------- */
 
 static const char *text_of(const TextOut *o) { return o->text ? o->text : ""; }
 
@@ -119,7 +119,7 @@ void tblock_answer_describe_call(const tblock_answer *a, size_t i, tblock_answer
 
 /* ---- The message ----------------------------------------------------------------------------- */
 
-/* Arguments that are cut, or that the template wants as text, are a text. */
+/* Incomplete arguments, or those that the template wants as text, are a string. */
 static void out_arguments(TextOut *o, const tblock_answer *a, const TextOut *text)
 {
     JsonDoc d = { 0 };

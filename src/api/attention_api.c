@@ -1,5 +1,4 @@
-/* api/attention_api.c: a run that keeps its attention probabilities, and the files that receive
- * them. */
+/* api/attention_api.c: a run that keeps its attention probabilities, and the files for them. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -16,7 +15,7 @@
 struct tblock_attention {
     const tblock_model *model;
     RunSettings         settings;
-    int      n_layers, n_heads;  /* how many are kept */
+    int      n_layers, n_heads;  /* the number kept */
     int     *layer, *head;       /* the kept ones, in the order of the data */
     int     *layer_at, *head_at; /* [of the model]: index among them; -1: not kept */
     size_t   n;
@@ -37,7 +36,7 @@ void tblock_attention_free(tblock_attention *a)
     free(a);
 }
 
-/* Chooses among n_all layers or heads: *kept [*n_kept] and *place [n_all]. chosen NULL: all. */
+/* Selects among n_all layers or heads: *kept [*n_kept] and *place [n_all]. chosen NULL: all. */
 static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_all, int **kept,
                    int *n_kept, int **place, Error *err)
 {
@@ -65,7 +64,7 @@ static bool choose(const char *what, const int *chosen, size_t n_chosen, int n_a
     return true;
 }
 
-/* Allocates a->p, zeroed: nothing writes what lies after a query. */
+/* Allocates a->p, zeroed: nothing writes the entries after a query's position. */
 static bool make_room(tblock_attention *a, Error *err)
 {
     size_t squares = (size_t)a->n_layers * (size_t)a->n_heads, bytes;
@@ -83,7 +82,7 @@ static bool make_room(tblock_attention *a, Error *err)
         : fail(err, SYSTEM, "out of memory for %zu MB of attention probabilities", bytes >> 20);
 }
 
-/* first: the token that is item 0 of the running call. */
+/* first: the token that is item 0 of the current call. */
 typedef struct ProbRows { tblock_attention *a; size_t first; } ProbRows;
 
 static float *row_of(void *user, int layer, int head, size_t item)
@@ -216,7 +215,7 @@ const float *tblock_attention_head(const tblock_attention *a, int layer, int hea
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* What report/ draws. The caller frees v->piece (NULL without tokenizer). */
+/* The view that report/ plots. The caller frees v->piece (NULL without tokenizer). */
 static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
 {
     const tblock_model *m     = a->model;
@@ -225,7 +224,7 @@ static bool view_of(const tblock_attention *a, AttnView *v, Error *err)
     if (m->tokenizer && !piece)
         return no_memory(NULL, err);
     for (size_t i = 0; piece && i < a->n; i++)
-        /* No bytes for an id without a piece. */
+        /* An id without a piece has no bytes. */
         tokenizer_piece(m->tokenizer, a->token[i], &piece[i].bytes, &piece[i].n_bytes);
     *v = (AttnView){
         .model    = path_name(m->source.path),

@@ -1,5 +1,4 @@
-/* api/audit.c: how well do texts that another engine drew fit what this model gives
- * (docs/audit.md)? */
+/* api/audit.c: is the output of another engine plausible for this model (docs/audit.md)? */
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -10,16 +9,15 @@
 #include "base/fp_env.h"
 #include "base/threads.h"
 
-/* What an honest text stays within, with room: chosen by bench/audit/audit.py (docs/audit.md has
- * its figures). A sum over n tokens may be at most spare + n * each; a token's own part of it is
- * never more than `most`. */
+/* The limits of an honest text, with margin: chosen by bench/audit/audit.py (docs/audit.md has its
+ * figures). A sum over n tokens may be at most spare + n * each; one token adds at most `most`. */
 typedef struct Limit { double most, each, spare; } Limit;
 static const Limit  limit_miss      = { 0.05, 0.0015, 0.1 };  /* with a shared seed */
 static const Limit  limit_margin    = { 1, 0.0002, 0.05 };    /* temp 0, in logits */
 static const Limit  limit_ruled_out = { 1, 0.01, 2 };
 static const double limit_surprise  = 4;    /* standard deviations */
 static const double limit_rarest    = 1e-4; /* probability that a text has such a token */
-static const double limit_blind     = 0.01; /* that ids drawn from all alike pass as well */
+static const double limit_blind     = 0.01; /* that uniformly sampled ids pass as well */
 
 typedef struct Auditing {
     Reread                   reread;
@@ -30,15 +28,15 @@ typedef struct Auditing {
     int                      n_threads;
     ThreadPool              *pool;
     Error                   *why;     /* [REREAD_PIECE] of each job */
-    atomic_size_t            job;     /* the next one */
+    atomic_size_t            job;     /* the next job */
 } Auditing;
 
 /* ---- A token --------------------------------------------------------------------------------- */
 
-/* NaN counts as the most. */
+/* NaN counts as `most`. */
 static double at_most(double x, double most) { return x < most ? x : most; }
 
-/* Where an id stands among all, the largest first, and how far below the largest. */
+/* The rank of an id by its logit, the largest first, and its distance from the largest. */
 static void place(tblock_audit_token *t, const float *x, int n, float temp)
 {
     const float own     = x[t->id];
@@ -63,8 +61,8 @@ static void place(tblock_audit_token *t, const float *x, int n, float temp)
     t->tail = isinf(largest) ? (double)(own == largest) : tail / all;
 }
 
-/* Its share of the candidates, and what a token's -ln p is on average, with its variance. n_all:
- * the size of the vocabulary. */
+/* The token's share of the candidates, and the mean and variance of a token's -ln p. n_all: the
+ * size of the vocabulary. */
 static void weigh(tblock_audit_token *t, const Candidate *c, int n, double total, int n_all)
 {
     const double log_total = math64_log(total);
@@ -92,7 +90,7 @@ static void weigh(tblock_audit_token *t, const Candidate *c, int n, double total
     t->any.least = log_total - t->entropy; /* of the likeliest */
 }
 
-/* How far does the random number lie outside of the token's share? */
+/* How far is the random number outside the token's share? */
 static void compare_draw(tblock_audit_token *t, const Candidate *c, int n, double total, int n_all,
                          double u)
 {
@@ -156,7 +154,7 @@ static double both_tails(double z)
 /* The largest mean of n tokens. */
 static double mean_limit(const Limit *l, size_t n) { return l->each + l->spare / (double)n; }
 
-/* What its tokens say together. */
+/* The sums over the tokens of a text. */
 static void sum_up(tblock_audit_row *r, bool greedy)
 {
     double surprise = 0, variance = 0, difference = 0, least = 1;
@@ -206,8 +204,8 @@ static void judge(tblock_audit_row *r, bool greedy)
         r->verdict = TBLOCK_AUDIT_FITS;
 }
 
-/* At most the probability that n variables from 0 to 1, of such an expectation together, have a
- * mean of at least `least`. Hoeffding 1963, theorem 1. */
+/* An upper bound on the probability that the mean of n variables from 0 to 1, which is expected to
+ * be `expected`, is at least `least`. Hoeffding 1963, theorem 1. */
 static double hoeffding(double expected, double least, size_t n)
 {
     if (!(least > expected))
@@ -218,9 +216,9 @@ static double hoeffding(double expected, double least, size_t n)
     return math64_exp(-(double)n * (least * math64_log(least / expected) + rest));
 }
 
-/* At most the probability that ids drawn from the whole vocabulary alike, one for each of the
- * text's, pass all of judge's tests: that of the test which they pass least often. The sum of
- * surprises by Bernstein's inequality (Boucheron, Lugosi, Massart 2013, corollary 2.11). */
+/* An upper bound on the probability that ids sampled uniformly from the vocabulary pass all tests
+ * of judge: that of the test which they pass least often. The sum of surprises by Bernstein's
+ * inequality (Boucheron, Lugosi, Massart 2013, corollary 2.11). */
 static double blind(const tblock_audit_row *r, bool greedy, bool seeded)
 {
     const double n   = (double)r->n_drawn;
@@ -281,8 +279,8 @@ static void give_up(tblock_audit_row *r, const Error *why)
     snprintf(r->why, sizeof r->why, "%s", why->msg);
 }
 
-/* Does run take these options? As everywhere in the library, 0 switches top_p and repeat_penalty
- * off. */
+/* Does tblock run accept these options? As everywhere in the library, 0 turns top_p and
+ * repeat_penalty off. */
 static bool run_takes(const SamplerOptions *o, Error *err)
 {
     const struct { const char *name; double x, least, most; } of[] = {
@@ -336,7 +334,7 @@ static void take_jobs(void *user, Team team)
         audit_token(a, a->sampler[team.thread], &a->reread.drawn[job], &a->why[job]);
 }
 
-/* Every position by itself: what came before it is known. */
+/* Positions are independent: the tokens before each are known. */
 static bool audit_piece(void *user, Error *err)
 {
     Auditing *a = user;

@@ -1,13 +1,13 @@
-/* api/audit.h: logs to audit (docs/audit.md): what one holds, and who reads its lines. */
+/* api/audit.h: logs to audit (docs/audit.md): what a log holds, and the readers of its lines. */
 #ifndef API_AUDIT_H
 #define API_AUDIT_H
 
 #include "api/record.h"
 
-/* A text of a log, which owns its arrays. */
+/* The arrays that one text of a log owns. */
 typedef struct AuditOwned { int32_t *ids, *bias_ids; float *bias; } AuditOwned;
 
-/* The ids of a text's tokens, by their bytes (audit_openai.c); made when a line first asks. */
+/* The id of a piece of the vocabulary, found by its bytes (audit_openai.c). */
 typedef struct AuditPiece { const char *bytes; size_t n; int32_t id; } AuditPiece;
 
 struct tblock_audit_log {
@@ -16,23 +16,23 @@ struct tblock_audit_log {
     unsigned            flags;
     tblock_audit_text  *text;        /* [n] */
     AuditOwned         *owned;       /* [n] */
-    size_t              n, cap, n_ids; /* n_ids: of all texts together */
-    tblock_chat        *chat;        /* of requests with messages; NULL: none yet */
-    AuditPiece         *piece;       /* [n_pieces], by their bytes; NULL: none asked yet */
+    size_t              n, cap, n_ids; /* n_ids: of all texts */
+    tblock_chat        *chat;        /* for requests with messages; NULL: none yet */
+    AuditPiece         *piece;       /* [n_pieces], sorted by bytes; NULL until first needed */
     char               *bytes;
     size_t              n_pieces;
 };
 
-/* Adds a text of ids: n_prompt of prompt, then n_drawn of drawn. The options are copied, and their
- * bias. Fails with INPUT (no prompt, a full log) and SYSTEM. */
+/* Adds a text of ids: n_prompt of prompt, then n_drawn of drawn. Copies the options and their bias.
+ * Fails with INPUT (no prompt, a full log) and SYSTEM. */
 bool audit_log_text(tblock_audit_log *log, const Record *in, const int32_t *prompt, size_t n_prompt,
                     const int32_t *drawn, size_t n_drawn, const SamplerOptions *sampling,
                     bool seeded);
 
-/* A line in OpenAI's form: an answer, or a request and its answer. */
+/* A line in OpenAI's form: a response, or a request and its response. */
 bool audit_openai_line(tblock_audit_log *log, const Record *in, const JsonDoc *d);
 
-/* The ids of an array, allocated, [*n]; with at least one element of room. */
+/* The ids of an array, [*n], allocated (room for at least one). */
 bool audit_ids(const Record *in, const char *key, const JsonNode *j, int32_t **out, size_t *n);
 
 #endif

@@ -1,4 +1,4 @@
-/* api/audit_log.c: a log of texts that are to be audited, and its lines in tblock's own form. */
+/* api/audit_log.c: a log of texts to audit, and its lines in tblock's own form. */
 #include "api/audit.h"
 
 #include <stdlib.h>

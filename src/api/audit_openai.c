@@ -1,5 +1,5 @@
-/* api/audit_openai.c: lines of a log in OpenAI's form: the body of an answer, of completions or
- * chat, or that of a request and its answer. Ids are taken where the answer has them
+/* api/audit_openai.c: log lines in OpenAI's form: the body of a response, of completions or chat,
+ * or those of a request and its response. Ids are taken from the response if it has them
  * (token_ids, prompt_token_ids); otherwise its logprobs name tokens by their bytes. */
 #include "api/audit.h"
 
@@ -128,7 +128,7 @@ static bool ids_of_logprobs(tblock_audit_log *log, const Record *in, const JsonN
 
 /* ---- The request ----------------------------------------------------------------------------- */
 
-/* What changes no probability; every other parameter that is not null is refused by its name. */
+/* Parameters that change no probability; any other that is not null is rejected by name. */
 static const char *const harmless[] = {
     "model", "messages", "prompt", "max_tokens", "max_completion_tokens", "n", "stop",
     "stop_token_ids", "ignore_eos", "logprobs", "top_logprobs", "user", "return_token_ids",
@@ -192,7 +192,7 @@ static bool read_bias_map(const Record *in, const JsonNode *j, ClaimedOptions *c
     return true;
 }
 
-/* With claims from the log; what a request leaves out is as the API has it then: temperature 1, all
+/* Starts with the log's claims; what a request leaves out has the API's default: temperature 1, all
  * else off. */
 static bool read_claim(const tblock_audit_log *log, const Record *in, const JsonNode *request,
                        ClaimedOptions *c)
@@ -258,9 +258,9 @@ static bool read_prompt(tblock_audit_log *log, const Record *in, const JsonDoc *
                                 "prompt or messages, found none", in->name);
 }
 
-/* ---- The answer ------------------------------------------------------------------------------ */
+/* ---- The response ---------------------------------------------------------------------------- */
 
-/* An absent value, where it is null. */
+/* NULL also if the value is null. */
 static const JsonNode *get(const JsonNode *object, const char *key)
 {
     const JsonNode *j = node_get(object, key);

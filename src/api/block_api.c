@@ -13,8 +13,8 @@
  * over all kinds of blocks. */
 static const double check_limit = 1e-4;
 
-/* Bytes of probabilities that are kept to look at, or to write; and a check in double that ends
- * in minutes. */
+/* Bytes of probabilities kept for display, or for writing; FLOP of a check in double that takes
+ * minutes. */
 static const double usual_probs = 64e6, most_probs = 4e9, most_check_flops = 2e11;
 
 typedef struct BlockRun {
@@ -27,8 +27,8 @@ typedef struct BlockRun {
     LabCheck   check[BLOCK_PAGE_PARTS];
 } BlockRun;
 
-/* The shares of the work, roughly, for progress: all passes over a block take about the same
- * time, those in double far longer. */
+/* The shares of the work, roughly, for progress: all passes over a block take about the same time,
+ * those in double far longer. */
 static Progress progress_of(const BlockRun *b, double from, double to)
 {
     return progress_part(&PROGRESS_OF(b->opt), from, to);
@@ -48,7 +48,7 @@ static bool keep_probs(const BlockRun *b, bool *keep, Error *err)
                 in->n_seqs, in->config.heads, in->seq_len, in->seq_len, bytes / 1e9);
 }
 
-/* Refuses a check that would take too long, before anything is computed. */
+/* Rejects a check that would take too long, before anything is computed. */
 static bool check_work(const BlockRun *b, Error *err)
 {
     double flops = b->opt->check ? lab_check_flops(&b->lab, b->opt->check) : 0;
@@ -224,7 +224,7 @@ static bool stack_weights(void *user, BlockLab *lab, int block, Error *err)
     return block_input_weights(user, lab, block, err);
 }
 
-/* If the block alone is fine, the first value of a stack that is not finite is what is wrong. */
+/* If the block alone is fine, the fault is the first value of a stack that is not finite. */
 static void find_bad(BlockRun *b, int n)
 {
     static const char *const where[] = { "pre-norm", "post-norm" };
@@ -275,7 +275,7 @@ static bool run_stacks(BlockRun *b, Error *err)
     return true;
 }
 
-/* The answer: fails with NO for the first thing that is wrong. */
+/* The verdict: fails with NO for the first fault. */
 static bool answer(const BlockRun *b, const char *path, Error *err)
 {
     const BlockPage *p = &b->page;

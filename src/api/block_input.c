@@ -1,5 +1,4 @@
-/* api/block_input.c: reads a case, a config or a model, applies the options, and takes the
- * tensors. */
+/* api/block_input.c: reads a case, a config or a model, applies options, and loads tensors. */
 #include "api/block_report.h"
 
 #include <limits.h>
@@ -65,7 +64,7 @@ static bool one_layer(Config *c, const char *what, int layer, Error *err)
     const bool state = config_state(c, layer);
     c->full_layers  = c->dense_layers = c->no_rope_layers = c->state_layers = (Layers){ 0 };
     if (state)
-        layers_add(&c->state_layers, 0); /* supported() refuses it */
+        layers_add(&c->state_layers, 0); /* supported() rejects it */
     else
         config_no_states(c);
     c->theta_window = c->logit_softcap = 0;
@@ -299,7 +298,7 @@ static const Tensor *given(const BlockInput *in, const char *name, int rank, con
     return t;
 }
 
-/* Copies a tensor's values. Fails if one is not finite, naming its place. */
+/* Copies a tensor's values. Fails if one is not finite, naming its index. */
 static bool take_values(const BlockInput *in, const Tensor *t, float *out, Error *err)
 {
     memcpy(out, t->data, t->n_bytes);
@@ -338,7 +337,7 @@ static bool choose_size(BlockInput *in, Error *err)
                in->n_seqs, in->seq_len);
 }
 
-/* Refuses a given weight that the block does not have, or takes from a model: it would be
+/* Rejects a given weight that the block does not have, or that comes from a model: it would be
  * ignored silently. */
 static bool check_given(const BlockInput *in, Error *err)
 {

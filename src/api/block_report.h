@@ -32,8 +32,8 @@ bool block_input_open(BlockInput *in, const char *path, const tblock_block_optio
                       Error *err);
 void block_input_close(BlockInput *in);        /* accepts a zeroed one */
 
-/* Copies the values into a lab of that config. Weights: block b of the seed, or the model's
- * layer opt->layer + b. Fails with INPUT, naming tensor and place, if a value is not finite. */
+/* Copies the values into a lab of that config. Weights: block b of the seed, or the model's layer
+ * opt->layer + b. Fails with INPUT, naming tensor and index, if a value is not finite. */
 bool block_input_weights(const BlockInput *in, BlockLab *lab, int b, Error *err);
 bool block_input_values(const BlockInput *in, BlockLab *lab, Error *err);
 

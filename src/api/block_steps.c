@@ -31,8 +31,8 @@ static const char *const step_keys[BLOCK_STEPS] = {
 
 /* ---- Symbols and formulas -------------------------------------------------------------------- */
 
-/* The symbols that depend on where norms are: m is the stream after the first half, y the
- * block's result. */
+/* The symbols that depend on where the norms are: m is the stream after the first half, y the
+ * block's output. */
 typedef struct Symbols {
     const char *in1, *add1, *norm1, *in2, *add2, *norm2, *post1, *post2;
 } Symbols;

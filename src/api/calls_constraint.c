@@ -1,6 +1,6 @@
-/* api/calls_constraint.c: what may be drawn where an answer calls tools: what the template writes
- * around arguments, and arguments that fit each tool's schema. It is made of a text that says all
- * of it, so that a receipt can hold it. */
+/* api/calls_constraint.c: the grammar of tool calls: the template's text around arguments, and
+ * arguments that match each tool's schema. It is compiled from one text that contains everything,
+ * so that a receipt can hold it. */
 #include "api/calls.h"
 
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #include "api/record.h"
 #include "base/json.h"
 
-/* Of a constraint that has a text, which anybody may have written. */
+/* Limits of a constraint that has a text, which is untrusted input. */
 enum { MOST_TOOLS = 1024, MOST_CALL_TEXT = 1024 };
 
 /* ---- The grammar ----------------------------------------------------------------------------- */
 
-/* Where a name may stand, no character of it means anything. */
+/* A name without characters that have a meaning where the template puts it. */
 static bool is_plain(const JsonNode *name)
 {
     return name && name->kind == NODE_STRING && name->n
@@ -22,7 +22,7 @@ static bool is_plain(const JsonNode *name)
                == name->n;
 }
 
-/* The template's text with the special tokens that it spells, and what the marks stand for. */
+/* The template's text, with the special tokens that it spells and what the marks stand for. */
 static Expr text_expr(Grammar *g, const Tokenizer *t, const char *s, size_t n, const char *name)
 {
     static const char id[] = "[a-zA-Z0-9]{9}";
@@ -43,7 +43,7 @@ static Expr text_expr(Grammar *g, const Tokenizer *t, const char *s, size_t n, c
     return e;
 }
 
-/* Arguments are an object, whether the schema says so or not. */
+/* Arguments are an object, even if the schema does not say so. */
 static bool args_rule(Grammar *g, const JsonDoc *d, const JsonNode *tool, const char *name,
                       Rule *out, Error *err)
 {
@@ -73,16 +73,16 @@ static bool args_rule(Grammar *g, const JsonDoc *d, const JsonNode *tool, const 
     return good;
 }
 
-/* What is made: the calls of these tools, an array, or of the one that has this name. */
+/* What is made: the calls of these tools, an array, or of the tool with this name. */
 typedef struct Making {
     const tblock_model *model;
     const CallFrame    *form;
     const JsonDoc      *doc;
     const JsonNode     *tools;
-    const char         *name; /* NULL: of all */
+    const char         *name; /* NULL: all of them */
 } Making;
 
-/* The next one from t on, without what OpenAI's form puts around it; NULL: no more. */
+/* The next tool from t on, without OpenAI's wrapper; NULL: no more. */
 static const JsonNode *next_tool(const Making *m, const JsonNode **t)
 {
     for (const JsonNode *i = *t; i != node_end(m->tools); i += i->skip) {
@@ -95,7 +95,7 @@ static const JsonNode *next_tool(const Making *m, const JsonNode **t)
     return NULL;
 }
 
-/* The calls of one tool, the first and later ones, as alternatives. */
+/* The calls of one tool, as first and as later call, as alternatives. */
 static bool add_tool(Grammar *g, const Making *m, const JsonNode *tool, Rule first, Rule next,
                      Error *err)
 {
@@ -149,9 +149,9 @@ static Constraint *compile(const Making *m, Error *err)
     return NULL;
 }
 
-/* ---- What comes before ----------------------------------------------------------------------- */
+/* ---- The lead -------------------------------------------------------------------------------- */
 
-/* Any characters and special tokens, of which a text is made. */
+/* Any text: characters and special tokens. */
 typedef struct Lead { Grammar *g; const Tokenizer *t; Expr any, all; } Lead;
 
 static Lead lead_begin(Grammar *g, const Tokenizer *t)
@@ -163,20 +163,20 @@ static Lead lead_begin(Grammar *g, const Tokenizer *t)
     return (Lead){ g, t, any, expr_repeat(g, any, 0, REPEAT_FOREVER) };
 }
 
-/* A marker as a token or spelled: so it is read. */
+/* A marker as a token or as text: a reply is parsed like that. */
 static Expr marker_expr(const Lead *l, AnswerMarker m)
 {
     return expr_alt(l->g, expr_text(l->g, m.s, m.n), text_expr(l->g, l->t, m.s, m.n, ""));
 }
 
-/* The shortest texts that end with it. */
+/* The shortest texts that end with the marker. */
 static Expr ending_with(const Lead *l, AnswerMarker m)
 {
     const Expr ends = expr_seq(l->g, l->all, marker_expr(l, m));
     return expr_minus(l->g, ends, expr_seq(l->g, ends, expr_seq(l->g, l->any, l->all)));
 }
 
-/* What comes before calls that need not come. In reasoning no call begins. */
+/* The text before optional calls. Reasoning contains no call. */
 static Expr before_begun(const Lead *l, const CallFrame *f)
 {
     static const char spaces[] = "[ \\t\\r\\n]*";
@@ -242,7 +242,7 @@ static bool write_form(TextOut *o, const CallFrame *f)
     return true;
 }
 
-/* What the constraint is made of, and nothing else of the tools. False: no text can hold it. */
+/* What the constraint is made of, and no more of the tools. False: no text can hold it. */
 static bool write_text(TextOut *o, const Making *m)
 {
     const JsonNode *at = m->tools + 1, *tool;
@@ -264,7 +264,7 @@ static bool write_text(TextOut *o, const Making *m)
     return n <= MOST_TOOLS;
 }
 
-/* c, which may be NULL, with this text. */
+/* Gives c, which may be NULL, this text. */
 static tblock_constraint *with_text(tblock_constraint *c, const char *text, size_t n, Error *err)
 {
     if (!c || constraint_keep_text(c, CONSTRAINT_CALLS, text, n, err))
@@ -291,7 +291,7 @@ tblock_constraint *calls_constraint(const tblock_model *m, const CallFrame *form
     return c;
 }
 
-/* A short text, and a place for it. */
+/* Reads a short text into a buffer. */
 static bool read_text(const Record *in, const char *key, const JsonNode *j, AnswerMarker *out)
 {
     if (j->kind != NODE_STRING || j->n > MOST_CALL_TEXT)

@@ -1,5 +1,4 @@
-/* api/chat_api.c: turns conversations into token ids, by the chat template of a model or a chosen
- * one. */
+/* api/chat_api.c: turns conversations into token ids, by the model's chat template or another. */
 #include "api/api.h"
 
 #include <stdlib.h>
@@ -19,11 +18,11 @@ struct tblock_chat {
     ChatTemplate *t;
     char         *name;
     char          sha256[65];           /* of the template's text */
-    char         *date;                 /* that it is told; NULL: none */
+    char         *date;                 /* given to the template; NULL: none */
     ChatTokens    tokens;
     ChatHabits    habits;
-    AnswerForm   *answers;              /* how they are read */
-    char         *bos, *eos;            /* how the model's tokens are spelled, "" for none */
+    AnswerForm   *answers;              /* the format of replies */
+    char         *bos, *eos;            /* the text of the model's tokens, "" for none */
     ChatFormat   *entry;                /* of an old model file; NULL: none */
     int32_t       stop_id[MOST_STOP_IDS];
     size_t        n_stop_ids;
@@ -62,7 +61,7 @@ const char *chat_format_text(const char *format, Error *err)
     return NULL;
 }
 
-/* A template, where it comes from, and how messages call it. */
+/* A template, its origin, and its name in messages. */
 typedef struct Chosen { const char *text, *name; char *made, what[512]; } Chosen;
 
 static bool no_template(const tblock_model *m, Error *err)
@@ -89,7 +88,7 @@ static bool choose_entry(tblock_chat *c, Chosen *out, Error *err)
     return out->text != NULL;
 }
 
-/* As transformers: of two templates of a model, the one for tools if there are any. */
+/* As transformers: of a model's two templates, the one for tools if there are any. */
 static bool choose(tblock_chat *c, const tblock_chat_options *o, Chosen *out, Error *err)
 {
     const tblock_model *m = c->model;
@@ -131,7 +130,7 @@ static bool open_template(tblock_chat *c, const tblock_chat_options *o, Error *e
 
 /* ---- Tokens ---------------------------------------------------------------------------------- */
 
-/* How a token is spelled; "" for none. One that the tokenizer would not find is noted. */
+/* The text of a token; "" for none. One that the tokenizer would not find is noted. */
 static bool spell(tblock_chat *c, int32_t id, char **out, Error *err)
 {
     const Tokenizer *t = c->model->tokenizer;
@@ -160,7 +159,7 @@ static void add_stop_text(tblock_chat *c, const char *text)
         c->stop_text[c->n_stop_texts++] = text;
 }
 
-/* The token behind an answer may also stand between its parts. */
+/* Does the token after a reply end it? It may also stand between its parts. */
 static bool ends_answers(const tblock_chat *c)
 {
     size_t      n = 0;
@@ -172,8 +171,7 @@ static bool ends_answers(const tblock_chat *c)
     return !answer_goes_on(c->answers, text);
 }
 
-/* Stops are the model's end tokens, those of an entry, and what the template writes behind an
- * answer. */
+/* Stop tokens: the model's end tokens, an entry's, and what the template writes after a reply. */
 static void find_stops(tblock_chat *c)
 {
     const Config      *cfg = &c->model->weights.cfg;
@@ -282,8 +280,8 @@ void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out)
 
 /* ---- Rendering ------------------------------------------------------------------------------- */
 
-/* Ids may be tokens of the tokenizer or, beyond its end, rows of the model: a model can draw
- * these too. */
+/* Ids may be tokens of the tokenizer or, beyond its end, rows of the model, which can be sampled
+ * too. */
 static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size_t i, Error *err)
 {
     const tblock_model *model = c->model;
@@ -297,7 +295,7 @@ static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size
     return true;
 }
 
-/* Spells the ids of an answer as they were streamed, because a text may go on after them. */
+/* Decodes the ids of a reply as they were streamed, because text may follow them. */
 static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatTurn *out,
                         Error *err)
 {
@@ -323,7 +321,7 @@ static void free_turns(ChatTurn *turn, size_t n)
     free(turn);
 }
 
-/* The messages as turns, which keep pointing into them. */
+/* The messages as turns, which point into them. */
 static ChatTurn *turns_of(const tblock_chat *c, const tblock_chat_message *m, size_t n, Error *err)
 {
     ChatTurn *turn = n <= CHAT_MOST_MESSAGES ? calloc(n + 1, sizeof *turn) : NULL;

@@ -1,5 +1,5 @@
-/* api/chat_calls.c: how a chat's template writes calls of tools. It writes some of words that
- * nothing else has; what it puts around them is what must be drawn. */
+/* api/chat_calls.c: how a chat's template writes tool calls. It renders probe calls of unique
+ * words; the text around these words is what the model must generate. */
 #include "api/calls.h"
 
 #include <stdio.h>
@@ -20,9 +20,9 @@
 #define VALUE   "\"vala1\""
 #define ARGS    "{" KEY ": " VALUE "}"
 
-enum { MARKER_LEAST = 3 };           /* bytes of a marker that is no token */
+enum { MARKER_LEAST = 3 };           /* bytes of a marker that is not a token */
 
-/* before: what leads to the first call, up to a marker; nothing: the answer begins with it. */
+/* before: the text before the first call, up to a marker; empty: the reply begins with the call. */
 typedef struct CallTexts { TextOut before; CallFrame form; } CallTexts;
 
 static bool no_form(const tblock_chat *c, const char *why, Error *err)
@@ -34,7 +34,7 @@ static bool no_form(const tblock_chat *c, const char *why, Error *err)
 
 /* ---- What the template writes ---------------------------------------------------------------- */
 
-/* answer NULL: the prompt of one. The caller frees. */
+/* answer NULL: the prompt for one. The caller frees. */
 static char *written(const tblock_chat *c, const char *answer, Error *err)
 {
     const tblock_chat_message m[] = { { .json = USER }, { .json = answer } };
@@ -71,7 +71,7 @@ static char *written_calls(const tblock_chat *c, int n, Error *err)
     return text;
 }
 
-/* The arguments from s on; *end is behind them. NULL: not as an object in JSON. */
+/* The arguments from s on; *end: after them. NULL: they are not written as a JSON object. */
 static const char *find_args(const char *s, const char **end)
 {
     const char *key = strstr(s, KEY), *value = key ? strstr(key, VALUE) : NULL;
@@ -84,8 +84,8 @@ static const char *find_args(const char *s, const char **end)
     return key > s && key[-1] == '{' && (*end)[-1] == '}' ? key - 1 : NULL;
 }
 
-/* s[0 .. n) with marks for the name and for ids, also those of the call before. Returns how many
- * names there are; -1: a byte is a mark. */
+/* Appends s[0 .. n) with marks for the name and for ids, also those of the call before. Returns the
+ * number of names; -1: the text has a byte that is a mark. */
 static int mark(TextOut *o, const char *s, size_t n, const char *name)
 {
     const size_t n_name = strlen(name), n_id = strlen(ID_1);
@@ -137,7 +137,7 @@ static const char *find_marker(const char *s, const char *end, AnswerMarker m)
     return NULL;
 }
 
-/* The chat, and what it writes: the prompt, an answer with content alone. */
+/* A chat and its rendered texts: the prompt, and one with a reply of content alone. */
 typedef struct Written {
     const tblock_chat *chat;
     AnswerFacts        facts;
@@ -145,7 +145,7 @@ typedef struct Written {
     char              *prompt, *plain;
 } Written;
 
-/* Where the answer begins. A template may leave out reasoning that its prompt opens. */
+/* Where the reply begins. A template may omit reasoning that its prompt opens. */
 static const char *answer_of(const Written *w, const char *text)
 {
     const size_t n = strlen(w->prompt), primed = w->opens ? w->facts.primed.n : 0;
@@ -157,7 +157,7 @@ static const char *answer_of(const Written *w, const char *text)
                : NULL;
 }
 
-/* What ends the answer, behind its calls: a token that does, or what ends a plain one. */
+/* The end of the reply, after its calls: an end token, or what ends a reply without calls. */
 static const char *tail_of(const Written *w, const char *from)
 {
     const Tokenizer *t       = chat_parts(w->chat).model->tokenizer;
@@ -172,7 +172,7 @@ static const char *tail_of(const Written *w, const char *from)
                                                                                     : NULL;
 }
 
-/* What is written before the arguments, which begin at args. False: the name is not there once. */
+/* The text before the arguments, which begin at args. False: it does not have the name once. */
 static bool read_first(const Written *w, const char *begin, const char *args, TextOut *first)
 {
     const AnswerMarker end  = w->opens ? w->facts.think_end : (AnswerMarker){ 0 };
@@ -189,7 +189,7 @@ static bool same_text(const TextOut *a, const TextOut *b)
     return a->n == b->n && (!a->n || memcmp(a->text, b->text, a->n) == 0);
 }
 
-/* Of two calls: what is between them, if the rest is as in one. False: no memory. */
+/* From two calls: the text between them, if the rest is as with one. False: no memory. */
 static bool read_two(const Written *w, const char *two, CallTexts *out)
 {
     TextOut     first = { 0 }, last = { 0 };
@@ -232,7 +232,7 @@ static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
     w.prompt                  = opens_reasoning(c, &w.opens, err) ? written(c, NULL, err) : NULL;
     w.plain                   = w.prompt ? written(c, plain, err) : NULL;
     char *one = w.plain ? written_calls(c, 1, err) : NULL,
-         *two = one ? written_calls(c, 2, &why) : NULL; /* some have place for one */
+         *two = one ? written_calls(c, 2, &why) : NULL; /* some templates support only one */
     bool  good = one && (two || why.status != SYSTEM || no_memory(NULL, err))
         && read_one(&w, one, out, err) && (!two || read_two(&w, two, out) || no_memory(NULL, err));
     out->form.thinks = w.opens;
@@ -247,7 +247,7 @@ static bool find_texts(const tblock_chat *c, CallTexts *out, Error *err)
     return good;
 }
 
-/* Calls need not come: they begin behind the marker that they have wherever they stand. */
+/* Optional calls: they begin with the same marker wherever they are. */
 static bool find_marked(const tblock_chat *c, CallTexts *t, Error *err)
 {
     const ChatParts parts = chat_parts(c);
@@ -267,7 +267,7 @@ static bool find_marked(const tblock_chat *c, CallTexts *t, Error *err)
     return !t->before.failed || no_memory(NULL, err);
 }
 
-/* ---- Is it read as a call? ------------------------------------------------------------------- */
+/* ---- Does it parse as a call? ---------------------------------------------------------------- */
 
 static void unmark(TextOut *o, const TextOut *marked, const char *name, const char *id)
 {
@@ -280,7 +280,7 @@ static void unmark(TextOut *o, const TextOut *marked, const char *name, const ch
     }
 }
 
-/* A token that ends answers would end one before its calls do. */
+/* A token that ends replies would end one before its calls are complete. */
 static bool check_ends(const tblock_chat *c, const TextOut *text, Error *err)
 {
     const Tokenizer *t     = chat_parts(c).model->tokenizer;
@@ -324,7 +324,7 @@ static void write_answer(TextOut *o, const CallTexts *texts)
     unmark(o, &texts->form.end, "", texts->form.several ? ID_2 : ID_1);
 }
 
-/* The template's own answer must be read as just these calls. */
+/* The template's own reply must parse as exactly these calls. */
 static bool check_texts(const tblock_chat *c, const CallTexts *texts, Error *err)
 {
     TextOut                   o = { 0 };

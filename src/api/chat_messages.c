@@ -1,4 +1,4 @@
-/* api/chat_messages.c: conversations as JSON, in the form that most programs use. */
+/* api/chat_messages.c: conversations as JSON, in the common form. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -17,7 +17,7 @@ static bool is_message(const JsonNode *j)
     return role && role->kind == NODE_STRING;
 }
 
-/* Refuses to write what tblock_chat_from_json would not read. */
+/* Fails for what tblock_chat_from_json would not read. */
 static bool check_message(const tblock_chat_message *m, size_t i, Error *err)
 {
     JsonDoc d = { 0 };
@@ -81,7 +81,7 @@ bool tblock_chat_save(const tblock_chat_message *m, size_t n, const char *path, 
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Appends a text and its NUL; where it stands goes to *at. */
+/* Appends a text and its NUL; its offset goes to *at. */
 static void keep(TextOut *o, const char *text, size_t n, size_t *at)
 {
     *at = o->n;
@@ -89,10 +89,10 @@ static void keep(TextOut *o, const char *text, size_t n, size_t *at)
     text_out_bytes(o, "", 1);
 }
 
-/* Where the texts of a message stand in a growing text. */
+/* The offsets of a message's texts in a growing text. */
 typedef struct Places { size_t role, text, n, json; bool whole; } Places;
 
-/* A message that is more than role and content is kept whole. */
+/* A message with more than role and content is kept whole. */
 static bool read_message(const JsonDoc *d, const JsonNode *j, const char *what, size_t i,
                          TextOut *o, Places *p, Error *err)
 {

@@ -1,4 +1,4 @@
-/* api/constraint_api.c: constraints over a model's vocabulary, and texts held against them. */
+/* api/constraint_api.c: constraints over a model's vocabulary, and texts checked against them. */
 #include "api/fitting.h"
 
 #include <stdatomic.h>
@@ -15,11 +15,11 @@ typedef struct Pieces {
 } Pieces;
 
 struct tblock_constraint {
-    Constraint      *engine, *lead;   /* lead: of the text before; NULL: there is none */
-    bool             lead_may_end;    /* the text, before it is at the engine */
-    const TokenTrie *trie;      /* of the model; NULL: bytes alone */
+    Constraint      *engine, *lead;   /* lead: of the text before engine's; NULL: none */
+    bool             lead_may_end;    /* the text may end in the lead */
+    const TokenTrie *trie;      /* of the model; NULL: over bytes */
     Pieces           pieces;    /* of its tokenizer */
-    /* Whole nanoseconds: no arithmetic of floats between the switches of the host's settings. */
+    /* Whole nanoseconds: no float arithmetic between the switches of the host's settings. */
     TextOut          times;           /* int64_t of each mask */
     int64_t          compile_ns;
     char            *unknown_formats; /* NULL: none */
@@ -30,7 +30,7 @@ struct tblock_constraint {
 
 /* ---- The vocabulary -------------------------------------------------------------------------- */
 
-/* In an order that JSON means nothing by: six bits in each. */
+/* Bytes that mean nothing in JSON, with six bits each. */
 void special_bytes(char out[SPECIAL_BYTES], int id)
 {
     out[0] = (char)NO_TEXT;
@@ -38,8 +38,7 @@ void special_bytes(char out[SPECIAL_BYTES], int id)
         out[i] = (char)(0x80 | (id & 63));
 }
 
-/* The bytes of one token in the midst of a text, or those that stand for a special one. NULL: it
- * has none. */
+/* The bytes of one token inside a text, or those that stand for a special one. NULL: none. */
 static const char *text_of(void *user, int id, size_t *n)
 {
     Pieces *p = user;
@@ -62,8 +61,8 @@ static TokenTrie *trie_make(const Tokenizer *t, Error *err)
     return trie;
 }
 
-/* The model's, made by whoever needs it first. Of two threads that do at once, one throws its own
- * away. */
+/* The model's, made by the first that needs it. If two threads make it at once, one frees its
+ * own. */
 static const TokenTrie *trie_of(const tblock_model *m, Error *err)
 {
     _Atomic(TokenTrie *) *place = &((tblock_model *)m)->trie;
@@ -209,7 +208,7 @@ static FitPlace place_begin(const tblock_constraint *c)
     return (FitPlace){ first, constraint_start(first) };
 }
 
-/* The lead is over as soon as it may be. */
+/* The lead ends as soon as it may. */
 static bool place_advance(const tblock_constraint *c, FitPlace *place, const char *bytes, size_t n,
                           Error *err)
 {
@@ -232,7 +231,7 @@ static bool place_may_end(const tblock_constraint *c, const FitPlace *p)
                                 : constraint_may_end(p->engine, p->state);
 }
 
-/* One token further; the state is STATE_DEAD if the token may not come there. */
+/* Advance by one token; the state is STATE_DEAD if the token is not allowed. */
 static bool take_token(tblock_constraint *c, FitPlace *p, int32_t id, const char *bytes, size_t n,
                        Error *err)
 {
@@ -248,7 +247,7 @@ static bool take_token(tblock_constraint *c, FitPlace *p, int32_t id, const char
     return place_advance(c, p, bytes, n, err);
 }
 
-/* Do the tokens spell the text? */
+/* Do the tokens decode to the text? */
 static bool tokens_spell(Pieces *p, const Ids *ids, const char *text, size_t n_bytes)
 {
     size_t at = 0;

@@ -144,7 +144,7 @@ static tblock_context *context_new(const tblock_model *m, const tblock_context_o
                  != NULL;
     }
     if (ok && opt->threads)
-        forward_all_threads(c->forward); /* use exactly what was asked for */
+        forward_all_threads(c->forward); /* use exactly the requested number */
     if (ok && opt->affinity && strcmp(opt->affinity, "cores") == 0)
         forward_pin_threads(c->forward);
     if (ok) {
@@ -256,7 +256,7 @@ static bool check_logits(const tblock_context *c, const tblock_item *item, size_
     return true;
 }
 
-/* Where each token sees the whole text, all of it is in the batch. */
+/* For a bidirectional model, whole sequences must be in the batch. */
 static bool check_whole(const tblock_context *c, const tblock_item *item, size_t n, Error *err)
 {
     size_t run = 0;
@@ -275,7 +275,7 @@ static bool check_whole(const tblock_context *c, const tblock_item *item, size_t
     return true;
 }
 
-/* How many of n items are computed next: as many as fit, but whole texts where these are needed. */
+/* How many of n items are computed next: as many as fit, but whole sequences if bidirectional. */
 static size_t next_piece(const tblock_context *c, const tblock_item *item, size_t n)
 {
     size_t most = n < (size_t)c->n_batch ? n : (size_t)c->n_batch;
@@ -355,14 +355,14 @@ bool context_reserve_step(tblock_context *c, size_t n, Error *err)
     return c->step || no_memory(NULL, err);
 }
 
-/* Makes room in the KV cache for a piece of a batch, for each run of tokens of one sequence. */
+/* Reserves KV cache for a chunk of a batch, for each run of tokens of one sequence. */
 static bool reserve_piece(tblock_context *c, const tblock_item *item, size_t n, Error *err)
 {
     for (size_t j = 0, run; j < n; j += run) {
         int32_t seq = item[j].seq;
         for (run = 1; j + run < n && item[j + run].seq == seq;)
             run++;
-        int pending = item[j].pos - c->kv.seq[seq].length; /* tokens of this piece before the run */
+        int pending = item[j].pos - c->kv.seq[seq].length; /* tokens of this chunk before the run */
         if (!kv_cache_reserve(&c->kv, seq, pending + (int)run, err)
             || !context_reserve_tokens(c, seq, (size_t)item[j].pos + run, err))
             return false;
@@ -468,7 +468,7 @@ float *tblock_logits_take(tblock_context *c, size_t *n_rows, size_t *stride)
         taken         = c->logits;
         c->logits     = NULL;
         c->cap_logits = 0;
-        c->n_decodes++; /* a generation that drew from them has lost them too */
+        c->n_decodes++; /* a generation that sampled from them loses them too */
     }
     return taken;
 }
@@ -481,8 +481,8 @@ int32_t tblock_seq_length(const tblock_context *c, int32_t seq)
 
 bool context_rewind(tblock_context *c, int32_t seq, int length)
 {
-    /* Nothing changes, so the other ranks need not hear of it; but that a sequence is empty may be
-     * news to them (ranks_order_start). */
+    /* Nothing changes, so the other ranks need no order; but they may not know that a sequence is
+     * empty (ranks_order_start). */
     const bool same = length && length == c->kv.seq[seq].length;
     if (!kv_cache_rewind(&c->kv, seq, length))
         return false;

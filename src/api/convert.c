@@ -1,7 +1,7 @@
-/* api/convert.c: any source as a model file, as it is or with weights of another type. Rows are
- * read where they lie, 16 at a time, and what was read is given back, so memory does not grow with
- * the model. The files are hashed by a thread of its own meanwhile. tblock_quantize is the same
- * with a type and with errors measured. */
+/* api/convert.c: converts any source to a model file, as it is or with weights of another type.
+ * Rows are read in place, 16 at a time, and their pages are given back, so memory does not grow
+ * with the model. A separate thread hashes the files meanwhile. tblock_quantize is the same with a
+ * type and measured errors. */
 #include "tblock_tools.h"
 
 #include <math.h>
@@ -22,10 +22,10 @@
 
 typedef struct Convert {
     Source               in;
-    TokenizerData        tokenizer;   /* of another file than the source's own       */
+    TokenizerData        tokenizer;   /* of a file other than the source             */
     TensorFile           tokenizer_view;
-    WeightType          *types;       /* by tensor                                   */
-    RetypeReport        *sum;         /* the same                                    */
+    WeightType          *types;       /* per tensor                                  */
+    RetypeReport        *sum;         /* per tensor                                  */
     uint64_t             not_finite;  /* weights kept as they are                    */
     const char         **file;        /* [n_files] paths, in the order of `source`   */
     char               (*hex)[65];    /* [n_files] their sha256                      */
@@ -38,8 +38,8 @@ typedef struct Convert {
     const char          *quantized;   /* the type, or NULL                           */
     const char          *chat;        /* a chat template to store, or NULL           */
     Lora                 lora[LORA_MOST];
-    LoraSet              merged;      /* of them                                     */
-    LoraMerge           *merge;       /* NULL: there are none                        */
+    LoraSet              merged;      /* the adapters to merge                       */
+    LoraMerge           *merge;       /* NULL: none                                  */
     bool                 tokenizer_only;
     bool                 measure;     /* tblock_quantize: how far weights are from what they
                                        * were; it refuses values that are not finite, and hashes
@@ -87,7 +87,7 @@ static void stop_hashing(Convert *c)
     c->hashing = false;
 }
 
-/* Files of a tokenizer of its own come first, then those of the source, whose last ones are its
+/* First the files of a separate tokenizer, then the source's, of which the last are its
  * tokenizer's. */
 static bool list_files(Convert *c, Error *err)
 {
@@ -109,8 +109,7 @@ static bool list_files(Convert *c, Error *err)
     return true;
 }
 
-/* What a model file was made from, an array without its last bracket; else the files that were
- * read. */
+/* The sources of a model file, an array without its last bracket; else the files that were read. */
 static bool out_sources(TextOut *o, const Convert *c, Error *err)
 {
     char        what[512];
@@ -176,7 +175,7 @@ static void make_block(void *user, const WeightBlock *b)
 {
     const Convert       *c    = user;
     const CheckedTensor *from = &c->in.stored.tensor[b->tensor];
-    /* A float is read to be measured, though it keeps its type: the error is relative to all
+    /* A float tensor that keeps its type is read too, to be measured: the error is relative to all
      * weights. */
     bool merged = c->merge && lora_merge_has(c->merge, b->spec),
          copied = !merged && from->type == b->type
@@ -195,8 +194,8 @@ static void make_block(void *user, const WeightBlock *b)
     }
 }
 
-/* Give back the pages that blocks were read from; rows of another program's file and vectors when
- * the tensor is done. */
+/* Gives back the pages that blocks were read from; for rows of another program's file and for
+ * vectors, when the tensor is complete. */
 static void release_blocks(const TensorSpec *s, const CheckedTensor *from, int first, int n)
 {
     if (!s->k || (from->rows && first + n == tensor_spec_panel_count(s)))
@@ -218,7 +217,7 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first,
     for (int i = 0; i < n; i++)
         retype_sum(sum, &reports[i], tensor_spec_block_row(s, first + i));
     release_blocks(s, from, first, n);
-    /* it is stored as it is; the program that made it wanted it so */
+    /* stored as it is: the program that made it wanted it so */
     if (!s->k && !c->measure && sum->fault == RETYPE_NOT_FINITE) {
         c->not_finite++;
         sum->fault = RETYPE_GOOD;
@@ -227,7 +226,7 @@ static bool blocks_made(void *user, int tensor, const TensorSpec *s, int first,
                                      : retype_fail(sum, c->in.path, s, c->types[tensor], err);
 }
 
-/* Hashing may take longer than writing did. The caller may stop meanwhile. */
+/* Hashing may take longer than writing did. The caller may stop it. */
 static bool wait_for_hashes(Convert *c, Error *err)
 {
     const struct timespec a_moment = { .tv_nsec = 2000000 };
@@ -292,8 +291,8 @@ static bool open_adapters(Convert *c, Error *err)
     return !c->merged.n || (c->merge = lora_merge_new(&c->merged, err)) != NULL;
 }
 
-/* A quantized matrix with an adapter in it would be rounded twice; the head of a tied model is its
- * embedding, which an adapter of the head leaves as it is. */
+/* A quantized matrix with a merged adapter would be rounded twice; the head of a tied model is its
+ * embedding, which an adapter of the head leaves unchanged. */
 static bool check_merge(const Convert *c, Error *err)
 {
     const StoredModel *from = &c->in.stored;
@@ -336,13 +335,13 @@ static bool plan(Convert *c, Error *err)
     return c->types && (c->sum || no_memory(NULL, err)) && check_merge(c, err);
 }
 
-/* Is its tokenizer made with options, or as the file says? */
+/* Is its tokenizer made with options, not just as the file says? */
 static bool takes_pattern(SourceKind k)
 {
     return k == SOURCE_HF || k == SOURCE_META || k == SOURCE_TOKENIZER;
 }
 
-/* A model's tokens are rows of its embedding: more of them, and nothing would open the file. */
+/* A model's tokens are rows of its embedding; a file with more tokens could not be opened. */
 static bool check_tokenizer(const Convert *c, Error *err)
 {
     const char *own = c->opt->tokenizer;
@@ -414,7 +413,7 @@ static bool check_apart(const Convert *c, const char *out, Error *err)
     for (int i = 0; i < c->merged.n; i++)
         if (!adapter_check_apart(&c->lora[i], out, err))
             return false;
-    /* its own, which was not read */
+    /* its own tokenizer, which was not read */
     if (c->in.opt.no_tokenizer && path_is_folder(c->in.path)
         && !source_path_apart(c->in.path, out, err))
         return false;

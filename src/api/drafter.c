@@ -1,7 +1,7 @@
-/* api/drafter.c: the next tokens as a smaller model would draw them. Source: Leviathan et al. 2023,
- * "Fast inference from transformers via speculative decoding". The verdict is another than there:
- * a guess is right if it is the token that is drawn, so that the text is that without a draft. The
- * drafter draws with the same random numbers, which makes that as likely as it can be. */
+/* api/drafter.c: speculative decoding with a draft model. Source: Leviathan et al. 2023,
+ * "Fast inference from transformers via speculative decoding". Unlike there, a draft token is
+ * accepted only if it equals the sampled token, so the text is the same as without a draft. The
+ * drafter samples with the same random numbers, which makes that as likely as it can be. */
 #include "api/mtp.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 #include "base/fp_env.h"
 
-/* What is read in any case, beyond the budget: the tokens of one step. */
+/* Always prefilled, beyond the budget: the tokens of one step. */
 enum { NEAR = 64 };
 _Static_assert((int)MTP_UNREAD <= (int)NEAR, "room in a batch");
 
@@ -50,7 +50,7 @@ static bool same_tokens_in(const tblock_model *m, const tblock_model *d, Error *
     return true;
 }
 
-/* Each of the two must forget wrong guesses. */
+/* Both models must roll back rejected tokens. */
 static bool can_forget(const tblock_model *m, Error *err)
 {
     return !config_has_state(&m->weights.cfg)
@@ -70,7 +70,7 @@ static bool check_drafter(const tblock_context *c, const tblock_context *d, Erro
         && same_tokens_in(c->model, d->model, err);
 }
 
-/* draft == c: the layer of its model that predicts the token after the next. */
+/* draft == c: the MTP layer of its model. */
 static Drafter *drafter_new(tblock_context *c, tblock_context *draft, Error *err)
 {
     static const SamplerOptions greedy = { 0 };
@@ -170,8 +170,8 @@ void drafter_describe(const Drafter *d, tblock_context_info *out)
     out->activation_bytes += own.activation_bytes;
 }
 
-/* Makes the sequence the longest beginning of the text's first n tokens that it holds. Returns how
- * many these are. */
+/* Cuts the sequence to the longest prefix that it shares with the text's first n tokens. Returns
+ * its length. */
 static size_t settle(tblock_context *c, const Guess *g, size_t n)
 {
     const int32_t *id   = c->seq_tokens[g->seq].id;
@@ -181,13 +181,13 @@ static size_t settle(tblock_context *c, const Guess *g, size_t n)
     c->kv.seq[g->seq].kept = 0;
     if (same == held || context_rewind(c, g->seq, (int)same))
         return same;
-    context_rewind(c, g->seq, 0); /* another text, whose window has moved on */
+    context_rewind(c, g->seq, 0); /* another text, whose window has advanced */
     return 0;
 }
 
-/* ---- Guessing -------------------------------------------------------------------------------- */
+/* ---- Drafting -------------------------------------------------------------------------------- */
 
-/* The tokens of the text that it lacks, as far as it knows them, and the budget reaches. */
+/* The tokens of the text that it lacks, as far as its model has them and the budget reaches. */
 static size_t add_text(Drafter *d, Guess *g, size_t *budget, size_t at)
 {
     if (d->mtp)
@@ -224,7 +224,7 @@ static bool ends_text(const Guess *g, int32_t id)
     return false;
 }
 
-/* One guess from the logits. False: none, and this text is left alone. */
+/* One draft token from the logits. False: none, and this text drafts no more. */
 static bool guess_token(Drafter *d, Guess *g, Error *why)
 {
     const float *logits = tblock_logits(d->context, g->item);
@@ -241,8 +241,8 @@ static bool guess_token(Drafter *d, Guess *g, Error *why)
     return g->n_guessed < g->most && at + 1 < (size_t)d->context->n_ctx;
 }
 
-/* A guess for each text that goes on, which becomes its item of the next batch. Returns how many
- * these are. */
+/* A draft token for each text that goes on, which becomes its item of the next batch. Returns how
+ * many these are. */
 static size_t guess_round(Drafter *d, Guess *first)
 {
     tblock_context *c = d->context;
@@ -265,7 +265,7 @@ static size_t guess_round(Drafter *d, Guess *first)
     return n;
 }
 
-/* All guesses, the first of each from the last of n items. */
+/* All draft tokens, the first of each text from the last of n items. */
 static bool guess_all(Drafter *d, Guess *first, size_t n, Error *err)
 {
     while (n) {
@@ -286,7 +286,7 @@ bool drafter_guess(Drafter *d, Guess *first, size_t budget, long n_steps, Error 
     for (Guess *g = first; g; g = g->next) {
         n = add_text(d, g, &budget, n);
         if (g->fit)
-            g->at = g->fit->at; /* taken back at the end */
+            g->at = g->fit->at; /* restored at the end */
     }
     forward_expect(d->context->forward, n_steps);
     const bool good = guess_all(d, first, n, err);

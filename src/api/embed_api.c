@@ -1,5 +1,5 @@
-/* api/embed_api.c: many texts as vectors, or as judgements of documents. Each is a generation that
- * draws nothing or one token; as many are open at once as fill a batch. */
+/* api/embed_api.c: embeddings of many texts, and rerank scores of documents. Each text is a
+ * generation that samples nothing or one token; as many are open at once as fill a batch. */
 #include "api/pool.h"
 
 #include <stdlib.h>
@@ -42,15 +42,15 @@ typedef struct Embedder {
     int                        pool;
     bool                       normalize;
     float                     *out;    /* [n, width], or ... */
-    double                    *score;  /* ... [n]: how each text is judged */
+    double                    *score;  /* ... [n]: the rerank score of each text */
     int                        max_tokens;
     tblock_generation        **open;   /* [n_open], of texts which[i] */
     size_t                    *which, n_open;
-    size_t                     failed; /* the text; n: none */
+    size_t                     failed; /* index of the text; n: none */
 } Embedder;
 
-/* Texts of one instruction share their beginning; nothing else of a sequence is used again, and
- * `mean` and `cls` need the states of all that is before. */
+/* Texts with the same instruction share a prefix; no other tokens of a sequence are used again, and
+ * `mean` and `cls` need the states of all earlier positions. */
 static void forget(Embedder *e, int32_t seq)
 {
     Error         ignored;
@@ -70,7 +70,7 @@ static void close_text(Embedder *e, size_t i)
     memmove(&e->which[i], &e->which[i + 1], (e->n_open - i) * sizeof *e->which);
 }
 
-/* Tokens of open texts that are not read yet. */
+/* Tokens of open texts that are not computed yet. */
 static size_t unread(const Embedder *e)
 {
     size_t                 sum = 0;
@@ -82,7 +82,7 @@ static size_t unread(const Embedder *e)
     return sum;
 }
 
-/* More would not fit the batch, and hold memory. */
+/* Opens no more than fill the batch: more would only hold memory. */
 static bool open_texts(Embedder *e, Error *err)
 {
     while (e->next < e->n && e->n_open < (size_t)e->c->n_seqs
@@ -131,7 +131,7 @@ static bool take_answers(Embedder *e, Error *err)
     return true;
 }
 
-/* e has all but what is open. */
+/* The caller fills in e, except for the open texts. */
 static bool compute(Embedder *e, bool (*progress)(void *user, double done), void *user,
                     size_t *failed, Error *err)
 {

@@ -39,8 +39,8 @@ static size_t shared(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
     return i;
 }
 
-/* Make sequence 0 hold none but the first tokens that it shares with ids, and not ids[most]. A
- * window that has moved on cannot go back: then it begins again. */
+/* Cut sequence 0 to the tokens that it shares with ids, fewer than ids[most]. A sliding window that
+ * has moved on cannot be rewound: then it is emptied. */
 static bool keep_shared(ChoicesRun *r, const int32_t *ids, size_t n, size_t most, Error *err)
 {
     size_t keep = shared(r->held, r->n_held, ids, n);
@@ -60,8 +60,8 @@ static bool score_tokens(ChoicesRun *r, const int32_t *ids, size_t n, size_t fro
 {
     int vocab = r->c->model->weights.cfg.vocab_size;
     *sum = 0;
-    if (!keep_shared(r, ids, n, from - 1, err)) /* the last token before the choice is always run:
-                                                 * its logits are wanted */
+    if (!keep_shared(r, ids, n, from - 1, err)) /* always run the last token before the choice: its
+                                                 * logits are needed */
         return false;
     while (r->n_held + 1 < n) {
         tblock_item item[PIECE];
@@ -83,8 +83,7 @@ static bool score_tokens(ChoicesRun *r, const int32_t *ids, size_t n, size_t fro
     return true;
 }
 
-/* Score a choice; row->cut where tokens at the left did not fit. where: "file: line 3: choice
- * 2". */
+/* Score a choice; row->cut if tokens at the left did not fit. where: "file: line 3: choice 2". */
 static bool score_choice(ChoicesRun *r, const Tokens *context, const char *choice,
                          const char *where, tblock_choices_row *row, tblock_choice_score *score,
                          Error *err)
@@ -169,8 +168,8 @@ static bool score_question(ChoicesRun *r, const Question *q, const char *where,
     return ok;
 }
 
-/* The largest scores of a row. A NaN is neither more nor less than another score: then nothing is
- * decided. */
+/* The largest scores of a row. A NaN is neither greater nor less than another score: then nothing
+ * is decided. */
 static void decide(const tblock_choices_report *out, tblock_choices_row *row)
 {
     const tblock_choice_score *s = &out->score[row->first];

@@ -1,4 +1,4 @@
-/* api/eval_text.c: perplexity of a text, of one model or of a model beside its parent. */
+/* api/eval_text.c: perplexity of a text, for one model or for a model and its reference. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -8,10 +8,10 @@
 #include "base/number.h"
 #include "tblock_tools.h"
 
-/* What one model's predictions add up to. */
+/* The sums over one model's predictions. */
 typedef struct Likelihood {
     Moments nll;
-    size_t  right;                     /* tokens that were the most likely one                 */
+    size_t  right;                     /* tokens that were the most likely                     */
     double  window_sum, recipe_sum;    /* of nll in this window; of windows' weighted means    */
     size_t  window_n, recipe_n;
 } Likelihood;
@@ -27,7 +27,7 @@ static double add_token(Likelihood *s, const double *row, int n, double lse, int
     return nll;
 }
 
-/* The recipe weighs a window's mean by one less than the tokens it is first to hold, also where
+/* The recipe weighs a window's mean by one less than the number of tokens new in it, even if
  * overlap lets all of them be scored. */
 static void end_window(Likelihood *s, size_t n_new)
 {
@@ -103,7 +103,7 @@ bool tblock_eval_text(tblock_context *c, const int32_t *tokens, size_t n,
     HOST_ENV_RETURN(bool, eval_text(&r, out, err));
 }
 
-/* ---- A model beside its parent --------------------------------------------------------------- */
+/* ---- A model and its reference --------------------------------------------------------------- */
 
 typedef struct AgainstRun {
     EvalWindows windows;
@@ -134,7 +134,7 @@ static void score_against(void *user, size_t token)
     moments_add(&r->log_ratio, nll[0] - nll[1]);
     r->squares += apart * apart;
     r->same1   += n_top[0] > 0 && n_top[1] > 0 && top[0][0] == top[1][0];
-    /* rows of NaN alone hold none */
+    /* rows of NaN alone have none */
     r->same5   += n_top[0] > 0 && same_tokens(top[0], n_top[0], top[1], n_top[1]);
     if (r->kl.n == 1 || kl > r->max) {
         r->max    = kl;
@@ -155,7 +155,7 @@ static int ascending(const void *a, const void *b)
     return isnan(x) || isnan(y) ? isnan(x) - isnan(y) : (x > y) - (x < y); /* NaN last */
 }
 
-/* The value below which a share of n sorted ones lie, between two of them in proportion. */
+/* The value below which a share of n sorted ones are, interpolated between two of them. */
 static double percentile(const double *sorted, size_t n, double share)
 {
     double at = share * (double)(n - 1);

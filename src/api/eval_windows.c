@@ -59,8 +59,8 @@ static bool go_on(EvalWindows *w, size_t done)
     return !w->stopped;
 }
 
-/* One window, of which tokens from `scored` on are scored. The last token is fed for nothing but
- * its place, so it is not. */
+/* One window; its tokens from `scored` on are scored. The last token would be run only for its
+ * position, so it is not run. */
 static bool run_window(EvalWindows *w, size_t begin, size_t end, size_t scored, Error *err)
 {
     for (int m = 0; m < EVAL_MODELS && w->model[m]; m++)
@@ -85,7 +85,7 @@ static bool run_window(EvalWindows *w, size_t begin, size_t end, size_t scored, 
 
 static bool run_windows(EvalWindows *w, Error *err)
 {
-    size_t before = 0; /* tokens that windows so far held */
+    size_t before = 0; /* tokens in the windows so far */
     for (size_t begin = 0; before < w->n && !w->stopped; begin += w->stride) {
         size_t end = w->n - begin < w->window ? w->n : begin + w->window;
         w->n_windows++;

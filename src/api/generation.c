@@ -1,8 +1,8 @@
-/* api/generation.c: sequences that draw their own next tokens, any number of them in one batch.
+/* api/generation.c: sequences that sample their own next tokens, any number of them in one batch.
  *
  * A step has three parts: each generation plans what it computes (plan_step), all of that is one
- * batch, and each takes its logits and draws (take_step). A generation computes at positions of its
- * own sequence and draws by its own seed and index, so the others never show in its bits. */
+ * batch, and each samples from its logits (take_step). A generation computes at positions of its
+ * own sequence and samples by its own seed and index, so the others never change its bits. */
 #include "api/drafter.h"
 #include "api/pool.h"
 
@@ -20,31 +20,31 @@ enum {
     DRAFT_START   = 4,
     DRAFT_MATCH   = 2,
     DRAFT_LONGEST = 16,
-    WRONG_ROW     = 3, /* drafts of a model that may be all wrong, one after the other, ... */
-    WRONG_PAUSE   = 5, /* ... before it is asked more rarely: never less than each 2^5 steps */
+    WRONG_ROW     = 3, /* consecutive drafts of a model that may be wholly rejected ... */
+    WRONG_PAUSE   = 5, /* ... before it drafts more rarely: at least once in 2^5 steps */
     LIKELY_MOST   = 7,  /* of fitting_likely: 8 in a batch cost little more than 1 */
-    LIKELY_WRONG  = 16, /* that may be wrong, besides as many as were right */
+    LIKELY_WRONG  = 16, /* that may be rejected, besides as many as were accepted */
     DRAFT_WINDOW  = 65536
 };
 
 /* Between steps (generation_is_sound):
- * - ids holds n_given, then as many as are n_known, then what was drawn here, n_ids in all. The
- *   first n_held are computed. Where all that is known is computed and it goes on, only the last
- *   one is not: a token is drawn as soon as there are logits for it.
+ * - ids [n_ids] holds n_given of the prompt, resumed ones up to n_known, then those sampled here.
+ *   The first n_held are computed. After prefill, unless it has ended, only the last one is not: a
+ *   token is sampled as soon as there are logits for it.
  * - From opening to closing it alone has sequence `seq`, which is taken. That holds the n_held
- *   tokens, and perhaps a wrong draft behind them, which the next step takes back. Callers may take
- *   away more (tblock_seq_rewind): then the next step fails, so this is not asserted.
+ *   tokens, and perhaps rejected draft tokens after them, which the next step drops. Callers may
+ *   drop more (tblock_seq_rewind): then the next step fails, so this is not asserted.
  * - It has no items in a batch. One that failed has its reason in `error`. */
 struct tblock_generation {
     tblock_context           *context;
-    tblock_generation_options opt; /* its arrays and texts lie in memory */
+    tblock_generation_options opt; /* its arrays and texts are in `memory` */
     void                     *memory;
     int32_t                   seq;
-    int32_t                  *ids; /* [cap_ids] given, then drawn */
+    int32_t                  *ids; /* [cap_ids] prompt, then generated */
     size_t                    n_ids, cap_ids, n_given, n_reused;
-    size_t                    n_known; /* tokens to read before the first is drawn here */
-    size_t                    told_from; /* position of the first logits of those that are told;
-                                          * SIZE_MAX: none is */
+    size_t                    n_known; /* tokens to prefill before the first is sampled here */
+    size_t                    told_from; /* first position whose prompt logits go to on_token;
+                                          * SIZE_MAX: none */
     size_t                    n_held; /* tokens that are computed; the sequence may hold more */
     TextStream               *stream; /* NULL: the model has no tokenizer */
     const char               *skip;   /* of opt.skip, what may still come */
@@ -58,14 +58,14 @@ struct tblock_generation {
     const float              *logits; /* of batch number n_decodes */
     uint64_t                  n_decodes;
     size_t                    n_steps, n_proposed, n_accepted;
-    size_t                    draft_length; /* how many to guess: more while all are right */
+    size_t                    draft_length; /* tokens to draft: more while all are accepted */
     int32_t                   draft[DRAFT_MOST];
-    Guess                     guess;  /* what the context's drafter is asked */
-    int                       n_wrong, pause; /* its last drafts that were all wrong; steps for
-                                               * which it is not asked */
-    bool                      likely; /* the draft is one of fitting_likely; of all those: */
+    Guess                     guess;  /* request to the context's drafter */
+    int                       n_wrong, pause; /* its last drafts that were wholly rejected; steps
+                                               * for which it is not asked */
+    bool                      likely; /* the draft is from fitting_likely; totals of these: */
     size_t                    n_likely, n_likely_right;
-    size_t                    n_items, first_item; /* of the step that is under way */
+    size_t                    n_items, first_item; /* of the current step */
 };
 
 bool generation_is_sound(const tblock_generation *g)
@@ -83,7 +83,7 @@ bool generation_is_sound(const tblock_generation *g)
 
 /* ---- Options and sequences ------------------------------------------------------------------- */
 
-/* What a model cannot do that predicts nothing, or of which each token sees the whole text. */
+/* The limits of a model that predicts nothing, or that is bidirectional. */
 static bool check_model(const tblock_context *c, const tblock_generation_options *o, Error *err)
 {
     if ((o->pool == TBLOCK_POOL_NONE || o->max_tokens >= 0 || o->prompt_logits)
@@ -129,7 +129,7 @@ static bool check_options(const tblock_context *c, const tblock_generation_optio
         || fail(err, INPUT, "%s: no tokenizer, which stop texts need", c->model->source.path);
 }
 
-/* Options as the generation keeps them: pointers to texts, ids and bytes in one piece of memory. */
+/* Copies the options: pointers to texts, ids and bytes in one allocation. */
 static bool copy_options(tblock_generation *g, const tblock_generation_options *o, Error *err)
 {
     tblock_model_info m;
@@ -181,8 +181,8 @@ static bool copy_options(tblock_generation *g, const tblock_generation_options *
         && pool_begin(&g->pool, o->pool, &g->context->model->weights, g->n_given, err);
 }
 
-/* How many tokens at the start of g->ids a sequence holds. Those are computed again whose logits or
- * states are needed: at least the last one. */
+/* The length of the prefix of g->ids that a sequence holds. Tokens whose logits or states are
+ * needed are computed again: at least the last one. */
 static size_t common_tokens(const tblock_generation *g, int32_t seq)
 {
     const tblock_context *c    = g->context;
@@ -192,15 +192,15 @@ static size_t common_tokens(const tblock_generation *g, int32_t seq)
     most                       = most < held ? most : held;
     if (c->seq_lora[seq] != c->lora) /* its K and V are those of other adapters */
         return 0;
-    if (c->model->weights.cfg.bidirectional) /* they are those of the whole text */
+    if (c->model->weights.cfg.bidirectional) /* they depend on the whole text */
         return 0;
     while (n < most && c->seq_tokens[seq].id[n] == g->ids[n])
         n++;
-    /* a state is that of all tokens */
+    /* a recurrent state covers all tokens that the sequence holds */
     return n < held && config_has_state(&c->model->weights.cfg) ? 0 : n;
 }
 
-/* Is a sequence free, and all of it the beginning? */
+/* Is a sequence free, and all of it a prefix of ids? */
 static bool begins_with(const tblock_generation *g, int32_t seq)
 {
     const SeqTokens *t = &g->context->seq_tokens[seq];
@@ -209,8 +209,8 @@ static bool begins_with(const tblock_generation *g, int32_t seq)
         && memcmp(t->id, g->ids, n * sizeof *t->id) == 0;
 }
 
-/* The sequence that holds most of the beginning, and how much of it; of several, one that holds
- * nothing else. -1: none holds any. */
+/* The sequence with the longest common prefix, and its length; of several, one that holds nothing
+ * else. -1: none has any. */
 static int32_t longest_beginning(const tblock_generation *g, size_t *n)
 {
     int32_t best = -1;
@@ -225,13 +225,13 @@ static int32_t longest_beginning(const tblock_generation *g, size_t *n)
     return best;
 }
 
-/* How late a sequence was last of use; 0: it holds nothing. */
+/* When a sequence was last used; 0: it holds nothing. */
 static uint64_t last_use(const tblock_context *c, int32_t seq)
 {
     return c->kv.seq[seq].length ? c->seq_tokens[seq].used : 0;
 }
 
-/* The free sequence whose tokens are the least loss; not `but`, if there is another. -1: none. */
+/* The least recently used free sequence; `but` only if there is no other. -1: none. */
 static int32_t least_loss(const tblock_context *c, int32_t but)
 {
     int32_t best = -1;
@@ -242,8 +242,8 @@ static int32_t least_loss(const tblock_context *c, int32_t but)
     return best < 0 && but >= 0 && !c->seq_tokens[but].taken ? but : best;
 }
 
-/* Tokens that another sequence holds are shared, not lost to it. Where this goes on at its end, or
- * no other is free, the sequence itself is taken. */
+/* A prefix that another sequence holds is shared, so that one keeps it. If all of that sequence is
+ * the prefix, or no other is free, the sequence itself is taken. */
 static bool take_sequence(tblock_generation *g, Error *err)
 {
     tblock_context *c = g->context;
@@ -259,7 +259,7 @@ static bool take_sequence(tblock_generation *g, Error *err)
     bool shared = from == to || (n && tblock_seq_copy(c, from, to, (int32_t)n, &why));
     if (why.status == SYSTEM)
         return fail(err, SYSTEM, "%s", why.msg);
-    if (!shared || !context_rewind(c, to, (int)n)) { /* none, or behind a sliding window */
+    if (!shared || !context_rewind(c, to, (int)n)) { /* none, or lost to a sliding window */
         n = 0;
         context_rewind(c, to, 0);
     }
@@ -271,7 +271,7 @@ static bool take_sequence(tblock_generation *g, Error *err)
 
 /* ---- Text and ends --------------------------------------------------------------------------- */
 
-/* What a constraint has woken for is no place for a stop text. */
+/* Text after a constraint's trigger is not searched for stop strings. */
 static bool put_text(tblock_generation *g, const char *text, size_t n)
 {
     if (fitting_awake(&g->fit))
@@ -284,7 +284,7 @@ static bool put_text(tblock_generation *g, const char *text, size_t n)
     return stop_texts_put(&g->stop, text, n, &g->text, &g->error);
 }
 
-/* With the rest of the text: half a character, and what might have become a stop text. */
+/* With the rest of the text: half a character, and what might have become a stop string. */
 static void end_with(tblock_generation *g, int why)
 {
     size_t      n    = 0;
@@ -302,7 +302,7 @@ static bool give_up(tblock_generation *g)
     return false;
 }
 
-/* May another token be drawn, as far as the constraint goes? g->fit says which. */
+/* Does the constraint allow another token? g->fit says which. */
 static bool fits_on(tblock_generation *g)
 {
     Error why;
@@ -357,7 +357,7 @@ static bool take_token(tblock_generation *g, int32_t id)
     return !is_over(g);
 }
 
-/* The tokens among ids that were drawn before. The text may end before the last of them. */
+/* Takes the resumed tokens among ids. The text may end before the last of them. */
 static bool take_drawn(tblock_generation *g, Error *err)
 {
     if (g->n_known == g->n_given)
@@ -371,7 +371,7 @@ static bool take_drawn(tblock_generation *g, Error *err)
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
 
-/* The first generation makes the scratch memory that all draw with. */
+/* The first generation makes the sampler's scratch memory, which all share. */
 static bool check_sampling(tblock_context *c, const tblock_sampler_options *o, Error *err)
 {
     if (c->sampler)
@@ -396,8 +396,8 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
     g->told_from    = told_from;
     bool ok         = copy_options(g, opt, err);
     if (ok && c->model->tokenizer) {
-        /* the text begins here where nothing but the BOS is before it: its dummy space goes, but
-         * to a constraint every byte counts */
+        /* the text begins here if only the BOS precedes it: drop its dummy space, unless there is
+         * a constraint, to which every byte counts */
         bool only_bos = g->n_ids == 1 && g->ids[0] == c->model->weights.cfg.bos;
         g->stream     = text_stream_new(c->model->tokenizer, !only_bos || opt->constraint);
         ok            = g->stream || no_memory(NULL, err);
@@ -450,7 +450,7 @@ static bool reserve_ids(tblock_generation *g, size_t n, Error *err)
     return ARRAY_ROOM(g->ids, g->cap_ids, n) || no_memory(NULL, err);
 }
 
-/* How far a draft may go: no further than the text may grow, nor than `most`. */
+/* The longest possible draft: no longer than the text may grow, nor than `most`. */
 static size_t draft_room(const tblock_generation *g, size_t most)
 {
     const size_t left = (size_t)g->opt.max_tokens - (g->n_ids - g->n_given) - 1;
@@ -460,7 +460,7 @@ static size_t draft_room(const tblock_generation *g, size_t most)
     return g->opt.max_tokens && left < most ? left : most;
 }
 
-/* Know what follows from the constraint. */
+/* Draft what the constraint forces or makes likely. */
 static size_t propose_fitting(tblock_generation *g, size_t most)
 {
     size_t n  = fitting_forced(&g->fit, g->draft, most);
@@ -471,16 +471,15 @@ static size_t propose_fitting(tblock_generation *g, size_t most)
     return n;
 }
 
-/* Guess what follows, of n_drafting generations that do. Sure tokens come first; the drafter
- * answers later. More than draft + 1 rows in a step would cost more than they can gain, so all
- * share them. */
+/* Draft, as one of n_drafting generations. Forced tokens come first; the drafter is asked later.
+ * More than draft + 1 rows in a step would cost more than they can gain, so all share them. */
 static size_t propose(tblock_generation *g, size_t n_drafting)
 {
     const size_t most = draft_room(g, (size_t)g->context->n_batch - 1);
     DraftOptions o    = { .min_match = g->opt.draft_match,
                           .max_match = DRAFT_LONGEST,
                           .window    = DRAFT_WINDOW };
-    if (config_has_state(&g->context->model->weights.cfg)) /* it cannot forget a wrong guess */
+    if (config_has_state(&g->context->model->weights.cfg)) /* it cannot roll back rejected tokens */
         return 0;
     size_t n = g->fit.constraint ? propose_fitting(g, most) : 0;
     if (n || !g->opt.draft)
@@ -501,7 +500,7 @@ static size_t propose(tblock_generation *g, size_t n_drafting)
 }
 
 /* A batch that failed may have computed more of the prompt. That stays, since a sliding window may
- * have moved on with it; but logits that are to be told are gone, and so are states that were not
+ * have advanced with it; but logits for on_token are lost, and so are states that were not
  * pooled. */
 static void keep_prompt(tblock_generation *g, size_t length)
 {
@@ -517,8 +516,8 @@ static void keep_prompt(tblock_generation *g, size_t length)
         g->n_held++;
 }
 
-/* Does the sequence hold what is computed, and nothing else? A wrong draft is forgotten here, and
- * other tokens of a batch that failed. */
+/* Makes the sequence hold exactly the computed tokens: drops rejected draft tokens, and other
+ * tokens of a batch that failed. Fails if some are missing. */
 static bool settle_sequence(tblock_generation *g)
 {
     const int length = g->context->kv.seq[g->seq].length;
@@ -534,13 +533,13 @@ static bool settle_sequence(tblock_generation *g)
                 kv_cache_lost(&g->context->kv.shape, lost));
 }
 
-/* Are the logits behind all that is given wanted? Not of a text of which only the states are. */
+/* Are the logits after the prompt needed? Not if only its states are. */
 static bool goes_on(const tblock_generation *g) { return !g->pool.sum || g->opt.max_tokens >= 0; }
 
 static bool drafts(const tblock_generation *g) { return g->opt.draft > 0 && goes_on(g); }
 
-/* How many of its tokens are read in this step, of so many that may be; first: none is yet. A text
- * of which each token sees the whole is read at once, or waits for a step of its own. */
+/* How many of its tokens are prefilled in this step, of at most `most`; first: it is the first
+ * prefill of the step. A bidirectional text is computed whole, or waits for a step of its own. */
 static size_t next_tokens(const tblock_generation *g, size_t most, bool first)
 {
     const size_t left = g->n_known - g->n_held;
@@ -549,7 +548,7 @@ static size_t next_tokens(const tblock_generation *g, size_t most, bool first)
     return !g->context->model->weights.cfg.bidirectional ? most : first ? left : 0;
 }
 
-/* How many items it adds to a batch. first: no other does yet. */
+/* Sets how many items it adds to the batch. first: as in next_tokens. */
 static bool plan_step(tblock_generation *g, size_t n_drafting, size_t *prompt_tokens, bool first,
                       Error *err)
 {
@@ -571,7 +570,7 @@ static bool plan_step(tblock_generation *g, size_t n_drafting, size_t *prompt_to
     return true;
 }
 
-/* Steps until the last of them ends, if no text or token ends it before. */
+/* Steps until the last of them ends, if no stop string or token ends it before. */
 static long steps_to_come(tblock_generation *const *g, size_t n)
 {
     size_t most = 0;
@@ -586,7 +585,7 @@ static long steps_to_come(tblock_generation *const *g, size_t n)
     return (long)most;
 }
 
-/* The drafter guesses for those that wait for it, and reads what the others are given. */
+/* The drafter drafts for those that wait for it, and prefills the prompts of the others. */
 static bool ask_drafter(tblock_context *c, tblock_generation *const *g, size_t n, size_t budget,
                         Error *err)
 {
@@ -615,8 +614,8 @@ static bool ask_drafter(tblock_context *c, tblock_generation *const *g, size_t n
     return true;
 }
 
-/* Where its items lie in the batch. A draft lies in one piece of n_batch tokens, so that a sliding
- * window can be taken back to its start. */
+/* Sets where its items are in the batch. A draft stays within one chunk of n_batch tokens, so that
+ * a sliding window can be rolled back to its start. */
 static size_t place_step(tblock_generation *g, size_t before)
 {
     const size_t n_batch = (size_t)g->context->n_batch, room = n_batch - before % n_batch;
@@ -648,7 +647,7 @@ static void tell(tblock_generation *g, size_t index, int32_t token, const float 
     host_env_again(); /* whatever the callback set */
 }
 
-/* Draw a token from g->logits; false: the text ends with it, or it failed. */
+/* Sample a token from g->logits; false: the text ends with it, or it failed. */
 static bool draw_token(tblock_generation *g)
 {
     tblock_context *c = g->context;
@@ -668,8 +667,8 @@ static bool draw_token(tblock_generation *g)
     return take_token(g, id);
 }
 
-/* A draft that was right to its end makes the next one longer, a wrong one as long as it was
- * right. A model that is always wrong is asked more and more rarely. */
+/* A wholly accepted draft makes the next one longer; else that is as long as what this step
+ * sampled. A model that is always rejected is asked more and more rarely. */
 static void adapt_draft(tblock_generation *g, size_t right, size_t n)
 {
     const size_t most = (size_t)g->opt.draft;
@@ -682,13 +681,13 @@ static void adapt_draft(tblock_generation *g, size_t right, size_t n)
     g->pause = g->n_wrong > WRONG_ROW ? 1 << (g->n_wrong - WRONG_ROW) : 0;
 }
 
-/* Draw from the logits of n items, the first of which is the last token, as long as the tokens
- * drawn are those of the draft. */
+/* Sample from the logits of n items, the first of which is the last token, as long as the sampled
+ * tokens are those of the draft. */
 static void draw_tokens(tblock_generation *g, size_t item, size_t n)
 {
     const size_t before = g->n_ids, accepted = g->n_accepted;
     for (size_t i = 0; i < n; i++) {
-        g->n_held    = g->n_ids; /* all are computed whose next token can be drawn */
+        g->n_held    = g->n_ids; /* all are computed whose next token can be sampled */
         g->logits    = tblock_logits(g->context, item + i);
         g->n_decodes = g->context->n_decodes;
         if (!context_check_logits(g->context, item + i, &g->error)) {
@@ -708,7 +707,7 @@ static void draw_tokens(tblock_generation *g, size_t item, size_t n)
     }
 }
 
-/* What the logits of the prompt say of its own tokens. */
+/* Reports the prompt's own tokens to on_token, with their logits. */
 static bool tell_prompt(tblock_generation *g)
 {
     for (size_t i = 0; i < g->n_items; i++) {
@@ -753,7 +752,7 @@ static void take_step(tblock_generation *g)
     draw_tokens(g, g->first_item, n);
 }
 
-/* ---- All of them ----------------------------------------------------------------------------- */
+/* ---- The batch ------------------------------------------------------------------------------- */
 
 static bool check_generations(const tblock_context *c, tblock_generation *const *g, size_t n,
                               Error *err)
@@ -813,7 +812,7 @@ static bool advance(tblock_context *c, tblock_generation *const *g, size_t n, si
     size_t       n_items = 0, n_drafting = 0, left = budget;
     bool         ok = true;
     if (!check_generations(c, g, n, err))
-        return false; /* another's belong to its thread */
+        return false; /* those of another context belong to its thread */
     for (size_t i = 0; i < n; i++)
         n_drafting += g[i]->end == TBLOCK_GOES_ON && g[i]->n_held >= g[i]->n_known && drafts(g[i]);
     for (size_t i = 0; ok && i < n; i++) {

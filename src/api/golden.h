@@ -14,16 +14,16 @@
  *                 F32, F64, F16 or BF16 [n, vocab],
  *                 or [1, vocab]: the last position's; optionally [PREFIX.]greedy and
  *                 [PREFIX.]hidden.NAME [n, d_model]
- *   .npy          two files of numpy: NAME is the logits', and holds "logits"; that of the tokens
- *                 has "tokens" instead
+ *   .npy          two files of numpy: NAME is the logits', and contains "logits"; that of the
+ *                 tokens has "tokens" instead
  *
- * A leading dimension of 1 more, a batch of one, is as good. */
+ * A leading dimension of 1 (a batch of one) is accepted. */
 
 typedef struct GoldenCase {
     char          prefix[64];        /* "seq0." or "" */
     const Tensor *tokens, *logits, *logits_f32, *greedy; /* logits_f32: beside logits_f64; NULL:
                                                           * none */
-    size_t        n_rows;            /* of logits: as many as tokens, or 1 */
+    size_t        n_rows;            /* rows of logits: as many as tokens, or 1 */
 } GoldenCase;
 
 typedef struct GoldenFile {
@@ -35,78 +35,77 @@ typedef struct GoldenFile {
     size_t       n_cases;
 } GoldenFile;
 
-/* Open the file and check every case against the context's model and length. tokens: NULL, or the
- * path of those that belong to a path of logits, both .npy files. greedy: the continuations must
- * fit, too. Errors: INPUT, SYSTEM. */
+/* Open the file and check every case against the context's model and length. tokens: the path of
+ * the tokens if `path` is the .npy of the logits, else NULL. greedy: the continuations must fit,
+ * too. Errors: INPUT, SYSTEM. */
 bool golden_open(GoldenFile *g, const char *path, const char *tokens, bool greedy,
                  const tblock_context *c, Error *err);
-void golden_close(GoldenFile *g);    /* a zeroed one is accepted */
+void golden_close(GoldenFile *g);    /* accepts a zeroed one */
 
-/* [PREFIX.]name of a case; NULL: none. */
+/* The tensor [PREFIX.]name of a case; NULL: none. */
 const Tensor *golden_sibling(const GoldenFile *g, const GoldenCase *k, const char *name);
 const char   *golden_meta(const GoldenFile *g, const char *key);
-bool          golden_is_ours(const GoldenFile *g);   /* written by tblock logits, which records
+bool          golden_is_ours(const GoldenFile *g);   /* written by tblock logits, with its
                                                       * settings */
 
-/* Whether t, after leading dimensions of 1, is [rows, columns] (columns 0: [rows]) and holds floats
- * that golden_value reads. */
+/* Is t, after leading dimensions of 1, [rows, columns] (columns 0: [rows]), and does it hold floats
+ * that golden_value reads? */
 bool golden_is_floats(const Tensor *t);
 bool golden_has_shape(const Tensor *t, int64_t rows, int64_t columns);
 
 double  golden_value(const Tensor *t, size_t i);   /* F16, BF16, F32, F64 */
 
-/* How far numbers are from recorded ones; GOLDEN_SAME before the first. */
+/* The difference of numbers from recorded ones; start with GOLDEN_SAME. */
 typedef struct GoldenApart {
-    double far;  /* the largest difference; NaN where a NaN stands on one side only */
-    bool   same; /* every bit, but that any NaN is equal to any other. Of a golden that is wider
-                  * than ours no digit is rounded away. */
+    double far;  /* the largest difference; NaN if only one side is NaN */
+    bool   same; /* equal bits, or NaN on both sides. A golden of a wider type than ours is compared
+                  * without rounding. */
 } GoldenApart;
 #define GOLDEN_SAME (GoldenApart){ 0, true }
 void golden_compare(GoldenApart *a, double golden, double ours);
 
-/* Are they within `allowed`, or the same where that is below 0? Infinite against finite is out of
- * any tolerance. *worst: the largest difference so far. */
+/* Are they within `allowed`, or equal if that is below 0? Infinite against finite is outside any
+ * tolerance. *worst: the largest difference so far. */
 bool golden_within(const GoldenApart *a, double allowed, double *worst);
 
-/* Finite and under 1e30: a number that a tolerance can be taken from. Infinities and the lowest
+/* Finite and under 1e30, so that a tolerance can be derived from it. Infinities and the lowest
  * number of a type (-3.4e38) are masks. */
 bool    golden_is_ordinary(double x);
 
-/* How far t's type may have moved numbers up to `largest`: half a unit in the last place of F16 or
- * BF16; 0 for F32 and F64, whose steps are below what a float32 run loses. */
+/* How far rounding to t's type may have moved numbers up to `largest`: half a unit in the last
+ * place of F16 or BF16; 0 for F32 and F64, whose steps are below the error of a float32 run. */
 double  golden_rounding(const Tensor *t, double largest);
 
 int64_t golden_token(const Tensor *t, size_t i);   /* I32, I64            */
 
 /* ---- golden_hidden.c ------------------------------------------------------------------------- */
 
-/* Where a run parts from the recorded states of its residual stream. */
+/* Where a run diverges from the recorded states of its residual stream. */
 
-/* The states of a pass by number, in its order: the embedding, of each layer attention and the
- * whole, the final norm. Its tensor is "hidden." and the name that an observer is told. */
+/* The states of a forward pass by number, in order: the embedding, two per layer (after attention,
+ * after the layer), the final norm. Its tensor is "hidden." and the name that an observer gets. */
 static inline int hidden_stages(int n_layers) { return 2 * n_layers + 2; }
 int  hidden_stage(int n_layers, const char *name);          /* of "layer3.attn"; -1: unknown */
 void hidden_tensor_name(int n_layers, int stage, char out[32]);
 
-/* One recorded state: after the embedding, after the attention or the whole of a layer, or the
+/* One recorded state: after the embedding, after the attention or the end of a layer, or after the
  * final norm. */
 typedef struct HiddenStage {
     const Tensor *golden;            /* [n, d_model]; NULL: not recorded */
     double        allowed;           /* largest difference; < 0: every bit */
-    double        worst;             /* largest |ours - golden|; NaN where a NaN stands on one side
-                                      * only */
-    int64_t       first;             /* first position out of that; -1: none */
+    double        worst;             /* largest |ours - golden|; NaN if only one side is NaN */
+    int64_t       first;             /* first position out of tolerance; -1: none */
 } HiddenStage;
 
 typedef struct HiddenRun {
     HiddenStage *stage;              /* [hidden_stages]: in the order of the forward pass */
     int          n_layers, d_model, n_recorded;
-    size_t       at;                 /* position of the running piece's first token */
+    size_t       at;                 /* position of the current chunk's first token */
 } HiddenRun;
 
-/* The hidden.* tensors of a case, checked. share: largest allowed difference as a share of a
- * state's largest value (besides what its type rounds off), or below 0: equal bits. Errors: INPUT
- * (a shape or type), SYSTEM. */
+/* The hidden.* tensors of a case, checked. share: the largest difference allowed, relative to a
+ * state's largest value (plus the rounding of its type); below 0: equal bits. Errors: INPUT (a
+ * shape or type), SYSTEM. */
 bool hidden_open(HiddenRun *h, const GoldenFile *g, const GoldenCase *k, const tblock_context *c,
                  double share, Error *err);
 void hidden_close(HiddenRun *h);
@@ -121,10 +120,10 @@ const HiddenStage *hidden_parted(const HiddenRun *h, char name[40], int *layer);
 
 /* ---- golden_advice.c ------------------------------------------------------------------------- */
 
-/* What to try where a run differs from its golden. */
+/* What to try if a run differs from its golden. */
 
-/* Fill out->advice: which settings of this run round where the golden's run did not (a golden of
- * another program: where f32 would not), and the options that change them. "" where there are
+/* Fill out->advice: which settings of this run round where the golden's run did not (for a golden
+ * of another program: where f32 would not), and the options that change them; "" if there are
  * none. */
 void golden_advise(const GoldenFile *g, const tblock_context *c, tblock_verify_report *out);
 

@@ -25,14 +25,14 @@ static void add(char *list, size_t n, const char *separator, const char *fmt, ..
     va_end(args);
 }
 
-/* The setting of the golden's run; where it records none, the one that rounds nothing. */
+/* The setting of the golden's run; if it records none, the one that rounds nothing. */
 static const char *wanted(const GoldenFile *g, const char *key, const char *exact)
 {
     const char *recorded = golden_is_ours(g) ? golden_meta(g, key) : NULL;
     return recorded ? recorded : exact;
 }
 
-/* Could this run take activations of 16 bits? GGUF types cannot. */
+/* Can this run use 16-bit activations? GGUF types cannot. */
 static bool takes_16(const tblock_context *c, const RunSettings *s)
 {
     Numerics n;
@@ -73,7 +73,7 @@ static void advise_rotation(Advice *a, const GoldenFile *g, const RunSettings *s
         add(a->options, sizeof a->options, " ", "--rope-length %s", length);
 }
 
-/* --type, and what no option undoes. */
+/* --type, and what no option can undo. */
 static void advise_weights(Advice *a, const GoldenFile *g, const tblock_model *m, char *tail,
                            size_t n)
 {

@@ -1,4 +1,4 @@
-/* api/golden_case.c: opens golden files and checks what they hold. */
+/* api/golden_case.c: opens golden files and checks their contents. */
 #include "api/golden.h"
 
 #include <math.h>
@@ -17,7 +17,7 @@ bool golden_is_floats(const Tensor *t)
     return t->dtype == DT_F32 || t->dtype == DT_F64 || t->dtype == DT_F16 || t->dtype == DT_BF16;
 }
 
-/* Data of other writers need not be aligned. */
+/* Data from other writers may be unaligned. */
 double golden_value(const Tensor *t, size_t i)
 {
     const char *p = t->data;
@@ -140,7 +140,7 @@ bool golden_is_ours(const GoldenFile *g)
     return format && strcmp(format, "tblock-logits") == 0;
 }
 
-/* replayed: there must be room for the continuation, which follows the tokens; its last one is
+/* The continuation is replayed, so there must be room for it after the tokens; its last token is
  * compared, not run. */
 static bool check_greedy(const GoldenFile *g, const GoldenCase *k, const tblock_context *c,
                          bool replayed, Error *err)
@@ -224,7 +224,7 @@ static bool open_pair(GoldenFile *g, const char *tokens, Error *err)
     return ok;
 }
 
-/* A zip whose first file is an array of numpy, told by content: the name may be /dev/fd/5. Layout:
+/* Is it a zip whose first file is a numpy array? By content: the name may be /dev/fd/5. Layout:
  * APPNOTE.TXT 4.3.7. */
 static bool is_npz(const char *path)
 {

@@ -112,8 +112,8 @@ const HiddenStage *hidden_parted(const HiddenRun *h, char name[40], int *layer)
     if (i == STAGE_EMBED || i == last_stage(h)) {
         snprintf(name, 40, "%s", i == STAGE_EMBED ? "the embedding" : "the final norm");
     } else {
-        bool after = (i - STAGE_LAYERS) % 2; /* the whole layer; which half, is known where the
-                                              * first was recorded too */
+        bool after = (i - STAGE_LAYERS) % 2; /* the whole layer; which half is known if the first
+                                              * was recorded too */
         *layer = (i - STAGE_LAYERS) / 2;
         snprintf(name, 40, "layer %d%s", *layer,
                  !after                       ? ", attention"

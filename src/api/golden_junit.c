@@ -1,4 +1,4 @@
-/* api/golden_junit.c: what verify says of a golden, in words and as JUnit XML. */
+/* api/golden_junit.c: the results of verify, in words and as JUnit XML. */
 #include "api/api.h"
 
 #include <inttypes.h>
@@ -47,8 +47,7 @@ void tblock_verify_explain(const tblock_verify_report *report, const tblock_veri
     host_env_leave(&host);
 }
 
-/* What a failure's text adds: whether the golden's run was another one, as far as the golden
- * says. */
+/* The text of a failure: whether the golden's run had other settings, if it records them. */
 static void put_row(TextOut *o, const char *suite, const tblock_verify_report *report,
                     const tblock_verify_row *r)
 {

@@ -1,5 +1,5 @@
-/* api/golden_verify.c: recompute the logits of a golden file and say how far they are, and where
- * the two runs part. */
+/* api/golden_verify.c: recomputes the logits of a golden file and reports how far they are, and
+ * where the two runs diverge. */
 #include "api/api.h"
 
 #include <math.h>
@@ -14,18 +14,18 @@
 
 enum { PIECE = 128 };
 
-/* What is demanded. */
+/* The tolerances. */
 typedef struct GoldenLimits {
     double tol, share;               /* of a logit; of the largest value of a hidden state */
     bool   exact;
 } GoldenLimits;
 
-/* What a golden's logits are like, masks left out. */
+/* The magnitude of a golden's logits, without masks. */
 typedef struct Scale { double largest, lost; } Scale; /* the largest |logit|; the largest difference
                                                        * between f64 and f32 */
 
-enum { MASKED = 700 }; /* so far under the largest logit of its position a token has no probability,
-                        * which is what masks are for */
+enum { MASKED = 700 }; /* a token so far below the largest logit of its position has no probability:
+                        * a mask */
 
 static void scan_row(Scale *s, const GoldenCase *k, size_t from, size_t n)
 {
@@ -44,9 +44,9 @@ static void scan_row(Scale *s, const GoldenCase *k, size_t from, size_t n)
     }
 }
 
-/* The default tolerance (docs/numerics.md): 8 times what an ordinary float32 run loses, where the
- * golden shows it, at least 4e-6 of the largest logit; 1e-4 of the largest logit where it does not.
- * On top of it what a stored F16 or BF16 has rounded off. */
+/* The default tolerance (docs/numerics.md): 8 times the error of an ordinary float32 run if the
+ * golden shows it, at least 4e-6 of the largest logit; else 1e-4 of the largest logit. Plus the
+ * rounding of a stored F16 or BF16. */
 static GoldenLimits choose_rule(const GoldenFile *g, const tblock_verify_options *opt)
 {
     Scale  all = {0};
@@ -83,7 +83,7 @@ static void compare_distributions(tblock_verify_row *row, const RowPair *r)
                               log_sum_exp(r->ours, r->n), r->n);
     row->mean_kl += kl;
     row->max_kl   = isnan(kl) || isnan(row->max_kl) ? NAN : fmax(row->max_kl, kl);
-    /* two rows of NaN alone agree, in this as in the five */
+    /* two rows of NaN alone agree, here as in the top five */
     row->top1    += same_tokens(top_golden, n_golden > 0, top_ours, n_ours > 0);
     row->top5    += same_tokens(top_golden, n_golden, top_ours, n_ours);
 }
@@ -98,8 +98,7 @@ static bool decode_ids(tblock_context *c, const Tensor *ids, size_t at, size_t n
     return tblock_decode(c, item, n, err);
 }
 
-/* Compare the logits of tokens at .. at + n, which were just decoded, as far as the golden has
- * them. */
+/* Compare the logits of tokens at .. at + n, just decoded, as far as the golden has them. */
 static void compare_piece(tblock_context *c, const GoldenCase *k, const GoldenLimits *rule,
                           const RowPair *rows, size_t at, size_t n, tblock_verify_row *row)
 {
@@ -147,8 +146,7 @@ static bool run_case(tblock_context *c, const GoldenCase *k, const GoldenLimits 
     return ok;
 }
 
-/* Continue greedily from the state that run_case left, and compare with the recorded
- * continuation. */
+/* Continue greedily from the state after run_case, and compare with the recorded continuation. */
 static bool run_greedy(tblock_context *c, const GoldenCase *k, tblock_verify_row *row, Error *err)
 {
     int          vocab  = c->model->weights.cfg.vocab_size;
@@ -172,7 +170,7 @@ static bool run_greedy(tblock_context *c, const GoldenCase *k, tblock_verify_row
     return true;
 }
 
-/* Where do they part? Says so in the row; whether the hidden states forbid an "ok". */
+/* Notes in the row where the runs diverge; returns whether the hidden states forbid an "ok". */
 static bool note_hidden(const HiddenRun *h, const GoldenLimits *rule, tblock_verify_row *row)
 {
     const HiddenStage *s = hidden_parted(h, row->parted, &row->parted_layer);
@@ -211,8 +209,7 @@ static bool verify_case(tblock_context *c, const GoldenFile *g, const GoldenCase
 
 /* ---- The settings ---------------------------------------------------------------------------- */
 
-/* In which of the facts that f records of its run this one is another; a file of another program
- * records none. */
+/* Which recorded facts of its run differ from this one; a file of another program records none. */
 static bool compare_settings(const GoldenFile *g, const tblock_context *c,
                              tblock_verify_report *report, Error *err)
 {

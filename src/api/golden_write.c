@@ -1,5 +1,5 @@
-/* api/golden_write.c: golden logits of a token sequence as a safetensors file that says what it was
- * made with. */
+/* api/golden_write.c: writes golden logits of a token sequence to a safetensors file that records
+ * the settings. */
 #include "api/golden.h"
 
 #include "base/fp_env.h"
@@ -12,7 +12,7 @@ enum { PIECE = 128 }; /* tokens whose logits are held at once: a 128k vocabulary
 typedef struct Golden {
     TensorWriter *writer;
     int           n_layers, d_model;
-    size_t        at;            /* index of the running piece's first token */
+    size_t        at;            /* index of the current chunk's first token */
     bool          hidden, ok;
     Error        *err;
 } Golden;

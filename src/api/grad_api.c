@@ -20,7 +20,7 @@ typedef struct Grad {
     const int32_t *token;              /* [n_seqs, seq_len] */
     int32_t       *copy, *target;
     int            n_seqs, seq_len;
-    int            n_out;              /* tensors of gradients that are written */
+    int            n_out;              /* gradient tensors written */
     Crew           crew;
     Params         params;
     float         *w, *g, *m, *v;

@@ -1,5 +1,5 @@
-/* api/junit.c: JUnit XML, which CI systems show. Elements and attributes: what Jenkins' and
- * GitLab's readers share, https://github.com/testmoapp/junitxml. */
+/* api/junit.c: JUnit XML, which CI systems display. Elements and attributes: those that Jenkins'
+ * and GitLab's readers share, https://github.com/testmoapp/junitxml. */
 #include "api/api.h"
 
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "base/file.h"
 #include "base/text.h"
 
-/* Attribute or text: markup escaped; U+FFFD for bytes that are not UTF-8 and for what XML 1.0
- * forbids (section 2.2). */
+/* Attribute or text: escapes markup; writes U+FFFD for bytes that are not UTF-8 and for what XML
+ * 1.0 forbids (section 2.2). */
 static void put_xml(TextOut *o, const char *s)
 {
     static const char replacement[] = "\xEF\xBF\xBD";

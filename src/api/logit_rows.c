@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "tblock_tools.h"
 
-enum { LEAST_EXPONENT = -700 }; /* e^-700 counts for nothing beside 1 */
+enum { LEAST_EXPONENT = -700 }; /* e^-700 is nothing beside 1 */
 
 double log_sum_exp(const double *x, int n)
 {
@@ -112,7 +112,7 @@ static bool log_probs(const float *logits, int vocab_size, int32_t token, double
     int          n   = top_tokens(row, vocab_size, (int)n_top, top);
     *log_prob        = row[token] - lse;
     for (int i = 0; i < (int)n_top; i++) {
-        top[i]          = i < n ? top[i] : 0; /* fewer that are no NaN */
+        top[i]          = i < n ? top[i] : 0; /* if there are fewer that are not NaN */
         top_log_prob[i] = i < n ? row[top[i]] - lse : (double)NAN;
     }
     free(row);

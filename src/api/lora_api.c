@@ -1,4 +1,4 @@
-/* api/lora_api.c: adapters of a model, and which of them a context's sequences use. */
+/* api/lora_api.c: a model's adapters, and which of them a context's sequences use. */
 #include "api/api.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 #include "base/memory.h"
 #include "source/adapter.h"
 
-/* Adapters that were chosen together. */
+/* Adapters that were set together. */
 struct LoraChoice {
     LoraSet set;
     char   *loaded_as;      /* "stored + lora SHA256:1" */
@@ -83,7 +83,7 @@ void model_free_loras(tblock_model *m, size_t from)
     }
 }
 
-/* ---- Of a context ---------------------------------------------------------------------------- */
+/* ---- In a context ---------------------------------------------------------------------------- */
 
 static bool read_set(const tblock_model *m, const tblock_lora *use, size_t n, LoraSet *out,
                      Error *err)
@@ -168,7 +168,7 @@ static LoraChoice *new_choice(const tblock_context *c, const LoraSet *set, Error
     return x;
 }
 
-/* The choice of this set: the one that there is, or a new one. */
+/* The choice for this set: an existing one, or a new one. */
 static LoraChoice *find_choice(tblock_context *c, const LoraSet *set, Error *err)
 {
     for (size_t i = 0; i < c->n_loras; i++)

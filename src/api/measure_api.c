@@ -1,5 +1,4 @@
-/* api/measure_api.c: measures the limits of the machine, and plots how near to them something
- * comes. */
+/* api/measure_api.c: measures the limits of the machine, and plots results against them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +21,7 @@ static size_t bytes_to_read(size_t n_bytes)
     return (n_bytes ? n_bytes > least_bytes ? n_bytes : least_bytes : usual_bytes) & ~(size_t)4095;
 }
 
-/* Uses memory of its own in huge pages, so that neither the page cache nor page walks play a
- * part. */
+/* Uses its own memory in huge pages, so that neither the page cache nor page walks matter. */
 static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error *err)
 {
     char *data = pages_map(n_bytes);
@@ -36,8 +34,8 @@ static bool measure_reading(double *gb_per_s, size_t n_bytes, int threads, Error
     return true;
 }
 
-/* The weights where they lie: those made at load, or else the file. Returns their bytes; 0 where
- * they will be packed later. */
+/* The weights in memory: those made at load, else the file. Returns their bytes; 0 if they will be
+ * packed later. */
 static size_t weights_at(const tblock_model *m, const char **data)
 {
     const TensorFile *f = &m->source.file;

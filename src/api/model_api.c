@@ -1,4 +1,4 @@
-/* api/model_api.c: opens model files, and sends text through their tokenizer. */
+/* api/model_api.c: opens model files, and runs text through their tokenizer. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@
 const char *tblock_version(void) { return TBLOCK_VERSION; }
 void        tblock_free(void *p) { free(p); }
 
-/* Notes "q4 embed=f16": what turns the file's weights into these. */
+/* Notes "q4 embed=f16": what converts the file's weights to these. */
 static bool note_types(tblock_model *m, WeightType type, const tblock_open_options *opt, Error *err)
 {
     TextOut o = { 0 };
@@ -96,7 +96,7 @@ static void name_types(tblock_model *m)
     }
 }
 
-/* How the pages of a model file get into memory. Other sources become memory of our own. */
+/* How the pages of a model file are loaded. Other sources are copied into our own memory. */
 static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *err)
 {
     TensorFile *f = &m->source.file;
@@ -109,12 +109,11 @@ static bool map_options(tblock_model *m, const tblock_open_options *opt, Error *
             return false;
     if (m->source.kind != SOURCE_MODEL_FILE)
         return true;
-    if (m->ranks) { /* a huge page would hold rows of other ranks; so nothing is read ahead
-                     * either */
+    if (m->ranks) { /* a huge page would hold rows of other ranks; nothing is read ahead either */
         file_map_small_pages(&f->map);
         return true;
     }
-    file_map_huge_pages(&f->map); /* what is read from the disk comes in huge pages */
+    file_map_huge_pages(&f->map); /* disk reads then fill huge pages */
     if (!m->retyped) /* reads ahead in the background; 0.1 ms if all is there */
         file_map_will_need(&f->map, f->data_offset, f->data_bytes);
     if (opt->populate)

@@ -1,6 +1,6 @@
 /* api/mtp.c: multi-token prediction. Source: DeepSeek-AI 2024, "DeepSeek-V3 Technical Report",
- * section 2.2. The layer at position p reads the state h[p] of the model, behind its last norm, and
- * token p + 1, and predicts token p + 2. For a longer guess it goes on from its own state, behind
+ * section 2.2. The layer at position p reads the state h[p] of the model, after its last norm, and
+ * token p + 1, and predicts token p + 2. For a longer draft it continues from its own state, after
  * its own norm, as the engines do that serve these models. */
 #include "api/mtp.h"
 
@@ -9,15 +9,15 @@
 
 #include "base/memory.h"
 
-/* Of one sequence: the rows that the layer has not read, which follow those that it has. Where the
- * model did not show all positions (a state was loaded, a text was cut), the sequence of the layer
- * is shorter: what is missing is left out, as if the text began later. */
+/* Pending rows of one sequence: those that the layer has not read, which follow those that it has.
+ * If positions are missing (a state was loaded, a text was cut), the sequence of the layer is
+ * shorter, as if the text began later. */
 typedef struct Unread {
     int32_t  from;  /* position of the text less that of the layer */
     int32_t  first; /* position of row 0 in the text */
     size_t   n, cap_tokens, cap_rows;
     int32_t *token; /* [n] at each position */
-    float   *row;   /* [n, d_model]; after a guess the first one is the layer's own state */
+    float   *row;   /* [n, d_model]; after a draft the first one is the layer's own state */
 } Unread;
 
 struct Mtp {
@@ -31,7 +31,7 @@ struct Mtp {
 
 tblock_context *mtp_context_new(const tblock_context *of, Error *err)
 {
-    enum { MOST_BATCH = 512 }; /* an order to other ranks has the states of all */
+    enum { MOST_BATCH = 512 }; /* an order to other ranks carries the states of all */
     return context_open(of->model->ahead,
                         &(tblock_context_options){
                             .n_ctx       = of->n_ctx,
@@ -88,16 +88,16 @@ tblock_context *mtp_context(const Mtp *m) { return m->context; }
 
 int32_t mtp_lag(const Mtp *m, int32_t seq) { return m->seq[seq].from + 1; }
 
-/* ---- What it has read ------------------------------------------------------------------------ */
+/* ---- The computed positions ------------------------------------------------------------------ */
 
-/* Forgets what was read from position `held` of the layer's sequence on, and its own guesses. */
+/* Drops the layer's sequence from position `held` on, and its draft tokens. */
 static void keep_read(Mtp *m, int32_t seq, int32_t held)
 {
     KvSeq *own = &m->context->kv.seq[seq];
     own->kept  = 0;
     if (held <= own->length && context_rewind(m->context, seq, held))
         return;
-    context_rewind(m->context, seq, 0); /* a window has moved on */
+    context_rewind(m->context, seq, 0); /* a window has advanced */
     m->seq[seq].from = m->seq[seq].first;
 }
 
@@ -108,7 +108,7 @@ void mtp_forget(Mtp *m, int32_t seq)
     keep_read(m, seq, 0);
 }
 
-/* Forgets what was made of tokens from position pos of the text on. */
+/* Drops what was computed from tokens at position pos of the text and later. */
 static void cut(Mtp *m, int32_t seq, int32_t pos)
 {
     Unread *u = &m->seq[seq];
@@ -129,7 +129,7 @@ void mtp_copy(Mtp *m, int32_t from, int32_t to, int32_t n_tokens)
 {
     Unread *u = &m->seq[to];
     mtp_forget(m, to);
-    cut(m, from, m->seq[from].first + (int32_t)m->seq[from].n); /* without guesses */
+    cut(m, from, m->seq[from].first + (int32_t)m->seq[from].n); /* without draft tokens */
     const Unread *source = &m->seq[from];
     const int32_t read = source->first - source->from, most = n_tokens - 1 - source->from,
                   held = most < 0 ? 0 : most < read ? most : read;
@@ -140,7 +140,7 @@ void mtp_copy(Mtp *m, int32_t from, int32_t to, int32_t n_tokens)
         mtp_forget(m, to);
 }
 
-/* ---- What it is shown ------------------------------------------------------------------------ */
+/* ---- States of the model --------------------------------------------------------------------- */
 
 bool mtp_reserve(Mtp *m, size_t n, Error *err)
 {
@@ -153,7 +153,7 @@ bool mtp_reserve(Mtp *m, size_t n, Error *err)
     return true;
 }
 
-/* Items of the first n rows, each with the token behind it; last: the one behind the last. */
+/* Items of the first n rows, each with the next token; last: the token after the last row. */
 static size_t add_rows(Mtp *m, int32_t seq, size_t n, int32_t last, size_t at)
 {
     Unread *u = &m->seq[seq];
@@ -191,7 +191,7 @@ static bool show_one(Mtp *m, const tblock_item *item, const float *state)
     Unread *u = &m->seq[item->seq];
     if (item->pos < u->first + (int32_t)u->n)
         cut(m, item->seq, item->pos);
-    if (item->pos > u->first + (int32_t)u->n) { /* some were not shown, nor is what comes before */
+    if (item->pos > u->first + (int32_t)u->n) { /* positions are missing: drop the rows before */
         u->from += item->pos - u->first;
         u->first = item->pos;
         u->n     = 0;
@@ -204,7 +204,7 @@ static bool show_one(Mtp *m, const tblock_item *item, const float *state)
     return true;
 }
 
-/* Without memory it forgets what it cannot read: then it guesses less. */
+/* Without memory it drops what it cannot read: then it drafts less. */
 void mtp_show(Mtp *m, const tblock_item *item, size_t n, const float *states)
 {
     for (size_t i = 0; i < n; i++)
@@ -215,7 +215,7 @@ void mtp_show(Mtp *m, const tblock_item *item, size_t n, const float *states)
             mtp_forget(m, item[i].seq);
 }
 
-/* ---- Guessing -------------------------------------------------------------------------------- */
+/* ---- Drafting -------------------------------------------------------------------------------- */
 
 size_t mtp_add(Mtp *m, Guess *g, size_t at)
 {

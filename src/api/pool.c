@@ -1,6 +1,6 @@
-/* api/pool.c: the states of a text's tokens become one vector. One double for each column, to which
- * positions are added in their order, whatever the batches they came in. The vector may go through
- * matrices of its own: modules behind pooling, or a head that gives logits of labels. */
+/* api/pool.c: pools hidden states into an embedding. One double per column, to which positions are
+ * added in order, whatever their batches. The vector may then go through its own matrices: modules
+ * after pooling, or a head that gives logits of labels. */
 #include "api/pool.h"
 
 #include <math.h>

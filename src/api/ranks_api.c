@@ -134,7 +134,7 @@ void tblock_ranks_leave(tblock_ranks *r)
 
 /* ---- The other ranks ------------------------------------------------------------------------- */
 
-/* What rank 0 has named by a number. */
+/* An object that rank 0 identifies by a number. */
 typedef struct NamedObject { tblock_model *model; tblock_context *context; } NamedObject;
 
 typedef struct Follower {
@@ -144,7 +144,7 @@ typedef struct Follower {
     Order        order;
     char        *with;           /* of the order */
     size_t       with_cap;
-    /* Of an order to decode. The states that its items end with are of no use here. */
+    /* Of an order to decode. The final states of its items are not used here. */
     tblock_item  *item;
     const float **before;
     float       **after, *state;
@@ -228,7 +228,7 @@ static bool follow_ahead(Follower *f)
     return ranks_agree(f->ranks, &own, "", f->err);
 }
 
-/* So that the residual stream is gathered where rank 0 shows it. */
+/* So that the residual stream is gathered when rank 0 has an observer. */
 static void watch_nothing(void *user, const char *name, size_t first, int n_tok, const float *x,
                           size_t stride)
 {
@@ -360,7 +360,7 @@ bool ranks_follow(Ranks *r, Error *err)
     *f.err = none;
     while (ok && !end)
         ok = receive(&f) && follow(&f, &end);
-    if (!ok) { /* without effect if it was the exchange that failed */
+    if (!ok) { /* no effect if the exchange itself failed */
         Error why;
         fail(&why, SYSTEM, "rank %d: %s", r->rank, f.err->msg);
         ranks_stop(r, why.msg);

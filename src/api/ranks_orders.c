@@ -1,5 +1,5 @@
-/* api/ranks_orders.c: what rank 0 tells the others when a model that they share is used, and
- * whether all succeeded. */
+/* api/ranks_orders.c: rank 0's orders to the others when a shared model is used, and whether all
+ * ranks succeeded. */
 #include "api/ranks_orders.h"
 
 #include <stdlib.h>
@@ -170,7 +170,7 @@ size_t ranks_before_bytes(const tblock_context *c)
 /* The sets of adapters in a batch, each once. */
 typedef struct LoraSets { const LoraSet **set; size_t n, cap; } LoraSets;
 
-/* Where this one is among them; n: nowhere. */
+/* The index of this one among them; n: none. */
 static size_t find_set(const LoraSets *s, const LoraSet *set)
 {
     size_t i = 0;
@@ -203,7 +203,7 @@ static OrderLora order_lora(const tblock_model *m, const LoraSet *set)
     return o;
 }
 
-/* The items, and behind them the states that they read, and their adapters. */
+/* The items, then the states that they read, and their adapters. */
 static bool send_items(const tblock_context *c, const BatchToken *token, size_t n,
                        const LoraSets *sets, Error *err)
 {
@@ -254,7 +254,7 @@ bool ranks_order_decode(const tblock_context *c, const BatchToken *token, size_t
     return ok;
 }
 
-/* An order of which all ranks do more before ranks_done. */
+/* An order whose work goes on, on all ranks, until ranks_done. */
 static bool order_meeting(const tblock_context *c, OrderKind kind, int32_t seq, Error *err)
 {
     Ranks *r = c->model->ranks;

@@ -1,5 +1,5 @@
-/* api/ranks_orders.h: what rank 0 tells the others, between ranks_orders.c, which tells it, and
- * ranks_api.c, which follows. */
+/* api/ranks_orders.h: the orders of rank 0 to the others: ranks_orders.c sends them, ranks_api.c
+ * executes them. */
 #ifndef API_RANKS_ORDERS_H
 #define API_RANKS_ORDERS_H
 
@@ -11,8 +11,8 @@ typedef enum OrderKind {
     ORDER_HASH
 } OrderKind;
 
-/* What rank 0 broadcasts. Ranks may run on other processors, but all have little-endian integers
- * (base/cpu.h). More than `with` holds follows in a broadcast of its own. */
+/* What rank 0 broadcasts. Ranks may run on different processors, but all have little-endian
+ * integers (base/cpu.h). More than `with` holds follows in a broadcast of its own. */
 enum { ORDER_WITH = 480, ORDER_BYTES = 1 << 30 };
 typedef struct Order {
     int32_t kind, id, number[4];
@@ -21,10 +21,10 @@ typedef struct Order {
 } Order;
 _Static_assert(sizeof(Order) == 512, "the same on every rank");
 
-/* Does someone observe the pass? What is shown is gathered first, on all ranks. */
+/* Is there an observer of the pass? The states for it are gathered first, on all ranks. */
 enum { NOT_SEEN, SEEN, SEEN_LAST /* only POOLED_STATE */ };
 
-/* kept: of its sequence (KvSeq), so that all ranks can go back as far. lora: 1 + the number of its
+/* kept: of its sequence (KvSeq), so that all ranks can rewind as far. lora: 1 + the index of its
  * adapters among the sets that come with the order; 0: none. */
 typedef struct OrderItem {
     uint16_t seq, lora;
@@ -49,17 +49,17 @@ typedef struct OrderContext {
 _Static_assert(sizeof(OrderContext) <= ORDER_WITH, "fits into an order");
 
 /* An order, and what comes with it; ranks_order: on its own, in this thread's turn. A failure stays
- * in r->error: the next decode tells. */
+ * in r->error: the next decode reports it. */
 bool ranks_send_order(Ranks *r, Order *o, const void *with, size_t n_bytes);
 void ranks_order(Ranks *r, OrderKind kind, int id, int a, int b, int c, int d);
 bool ranks_exchange_failed(const Ranks *r, Error *err); /* err: why */
 
-/* Every rank tells its error (status 0: none), and what it has opened if that must be the same.
- * Rank 0 fails with the first that is bad, and names its machine. */
+/* Every rank reports its error (status 0: none), and the hash of what it has opened if that must be
+ * the same. Rank 0 fails with the first that is bad, and names its machine. */
 bool ranks_agree(Ranks *r, const Error *own, const char *hash, Error *err);
 
-/* This rank's part of ranks_check_hash; all speak. Models that record no hash are compared with
- * rank 0's. */
+/* This rank's part of ranks_check_hash; all ranks call it. Models that record no hash are compared
+ * with rank 0's. */
 bool ranks_check_hash_here(Ranks *r, const Source *s, Error *err);
 
 /* Bytes of the state that each item of this context reads. */

@@ -1,4 +1,4 @@
-/* api/receipt.c: a receipt is made, token by token, and written (docs/receipts.md). */
+/* api/receipt.c: makes a receipt, token by token, and writes it (docs/receipts.md). */
 #include "api/receipt.h"
 
 #include <assert.h>
@@ -23,7 +23,7 @@ const char *const receipt_kinds[RECEIPT_KINDS] = {
     [CONSTRAINT_CALLS]             = "calls",
 };
 
-enum { CONFIG = 2 }; /* the page of JSON of which a receipt has the hash */
+enum { CONFIG = 2 }; /* the page of JSON whose hash a receipt has */
 
 bool receipt_facts(const tblock_context *c, const char *loaded_as, RunBinding *b, char hex[65],
                    Error *err)
@@ -268,7 +268,7 @@ void tblock_receipt_token(void *receipt, size_t index, int32_t token, const floa
         r->links[r->n_links++] = r->link;
 }
 
-/* ---- Beginning and end ----------------------------------------------------------------------- */
+/* ---- Start and end --------------------------------------------------------------------------- */
 
 static bool copy_ids(int32_t **to, const int32_t *ids, size_t n)
 {

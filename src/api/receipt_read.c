@@ -1,5 +1,5 @@
-/* api/receipt_read.c: a receipt of anybody is read: every field must be there, no other may, and
- * nothing in it is a name of a file. */
+/* api/receipt_read.c: reads a receipt, which is untrusted input: every field is required, no other
+ * is allowed, and none of them is a file name. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ enum { MOST_FACT = 4096, MOST_DATE = 64, MOST_EVERY = 1 << 30 };
 
 typedef struct Reading { tblock_receipt *r; Record at; } Reading;
 
-/* Printable ASCII, as all that a receipt says of its run. */
+/* Printable ASCII, like all that a receipt says of its run. */
 static bool read_fact(const Reading *in, const char *key, const JsonNode *j, size_t most,
                       char **out)
 {

@@ -57,7 +57,7 @@ bool receipt_root(const tblock_receipt *r, Digest *out, Error *err)
         node[0] = r->begin;
         if (r->n_blocks)
             memcpy(node, r->blocks, r->n_blocks * sizeof *node);
-        /* A node without a neighbour goes up as it is, which cuts where the RFC does. */
+        /* A node without a sibling moves up unchanged, which splits like the RFC. */
         for (size_t n = r->n_blocks; n > 1; n = (n + 1) / 2) {
             for (size_t i = 0; i < n / 2; i++)
                 digest_of(sha, NODE, &node[2 * i], sizeof *node, &node[2 * i + 1], sizeof *node,

@@ -1,6 +1,6 @@
-/* api/receipt_verify.c: receipts are computed again: each is one text to read, in pieces, whose
- * logits give the links of its chain and the tokens that they were drawn from. Behind each piece,
- * chains and draws are shared among threads: of one receipt they are two jobs. */
+/* api/receipt_verify.c: verifies receipts: each is replayed as one text, in chunks, whose logits
+ * give the links of its chain and the sampled tokens. After each chunk, threads rehash the logits
+ * and resample the tokens: two jobs per receipt. */
 #include "api/receipt.h"
 
 #include <inttypes.h>
@@ -22,15 +22,15 @@ typedef struct Checking {
     struct Batch         *batch;
     /* of the chain: */
     Digest                link;
-    int64_t               closed; /* position behind the last link that was compared */
-    /* of the draws: */
+    int64_t               closed; /* position after the last link that was compared */
+    /* of the sampling: */
     Fitting               fit;
     bool                  failed;
     int64_t               failed_at; /* position; INT64_MAX: none */
     Error                 why;
 } Checking;
 
-/* What a thread draws and hashes with. */
+/* A thread's tools for sampling and hashing. */
 typedef struct Tools { Sampler *sampler; Sha256 *sha; } Tools;
 
 typedef struct Batch {
@@ -41,7 +41,7 @@ typedef struct Batch {
     ThreadPool         *pool;
     Tools              *tools;  /* [n_tools] */
     int                 n_tools;
-    atomic_size_t       job;    /* the next one */
+    atomic_size_t       job;    /* the next job */
 } Batch;
 
 static void say(tblock_receipt_row *row, int verdict, const char *text)
@@ -79,7 +79,7 @@ static bool check_facts(const tblock_receipt *r, const tblock_context *c, tblock
     return true;
 }
 
-/* Are its hashes of what it says, as far as that can be said before anything is computed? */
+/* Do its hashes match its fields, as far as that can be checked before anything is computed? */
 static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_receipt_row *row,
                        Error *err)
 {
@@ -106,7 +106,7 @@ static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_
     return true;
 }
 
-/* Whether it can be computed in this context. */
+/* Can it be computed in this context? */
 static bool check_size(const tblock_receipt *r, const tblock_context *c, Error *why)
 {
     const int vocab = c->model->weights.cfg.vocab_size;
@@ -125,7 +125,7 @@ static bool ends_text(const tblock_receipt *r, int32_t id)
     return false;
 }
 
-/* What these logits give at this place; -1: the text has ended before. */
+/* The token sampled from these logits at this position; -1: the text has ended before. */
 static bool draw_again(Checking *k, Sampler *s, const Drawn *d, int32_t *id)
 {
     const tblock_receipt *r = k->r;
@@ -155,7 +155,7 @@ static bool replay_one(Checking *k, Sampler *s, const Drawn *d)
     return true;
 }
 
-/* The draws of a piece, up to the first token that is another. */
+/* Resamples the tokens of a chunk, up to the first that differs. */
 static void replay(Checking *k, Sampler *s)
 {
     const Drawn *d = k->batch->reread.drawn + k->text->first;
@@ -166,8 +166,7 @@ static void replay(Checking *k, Sampler *s)
         }
 }
 
-/* What the receipt keeps behind this token, a link or the hash of a block: is there any, and is it
- * that of this link? */
+/* Does the receipt keep a hash after this token, a link or a block's? *same: does it match? */
 static bool closes(Sha256 *sha, const tblock_receipt *r, size_t index, const Digest *link,
                    bool *same)
 {
@@ -182,7 +181,7 @@ static bool closes(Sha256 *sha, const tblock_receipt *r, size_t index, const Dig
     return linked || ends;
 }
 
-/* The chain through a piece, up to the first link that is another. */
+/* Computes the chain of a chunk, up to the first link that differs. */
 static void follow(Checking *k, Sha256 *sha)
 {
     const Drawn *d = k->batch->reread.drawn + k->text->first;
@@ -200,7 +199,7 @@ static void follow(Checking *k, Sha256 *sha)
     }
 }
 
-/* Jobs 2 i and 2 i + 1 are of receipt i; the chains, which take longer, come first. */
+/* Jobs i and n + i are of receipt i; the chains, which take longer, come first. */
 static void take_jobs(void *user, Team team)
 {
     Batch       *b = user;
@@ -215,8 +214,8 @@ static void take_jobs(void *user, Team team)
     }
 }
 
-/* The rest of a receipt that is wrong would say no more: but a token that is another waits for a
- * link, which says whether its logits are too. */
+/* The rest of a wrong receipt would add nothing. But after a token that differs we wait for a link,
+ * which shows whether its logits differ too. */
 static bool check_piece(void *user, Error *err)
 {
     Batch *b = user;
@@ -232,9 +231,9 @@ static bool check_piece(void *user, Error *err)
     return true;
 }
 
-/* ---- The answer ------------------------------------------------------------------------------ */
+/* ---- The verdict ----------------------------------------------------------------------------- */
 
-/* Chain and draws went on by themselves: what counts is what is wrong first. */
+/* Chain and sampling were checked independently: the first fault counts. */
 static void settle(Checking *k)
 {
     tblock_receipt_row *row = k->row;
@@ -279,8 +278,7 @@ static void close_one(Checking *k)
     k->fit = (Fitting){ 0 };
 }
 
-/* The tokens before the block are read as a prompt: they are what it is computed from, and nothing
- * is said of them. */
+/* The tokens before the block are prefilled as a prompt and not checked. */
 static bool open_block(Checking *k, const tblock_receipt *r, size_t block)
 {
     const size_t n = receipt_block(r);
@@ -292,7 +290,7 @@ static bool open_block(Checking *k, const tblock_receipt *r, size_t block)
     return true;
 }
 
-/* The constraint goes through the tokens before those that are computed. */
+/* Advances the constraint through the tokens before the computed ones. */
 static bool skip_fitting(Checking *k)
 {
     for (size_t i = k->r->n_given; i < k->text->n_given; i++)
@@ -320,7 +318,7 @@ static bool open_one(Checking *k, const tblock_context *c)
     return k->fit.constraint && fitting_begin(&k->fit, c->model, &k->why) && skip_fitting(k);
 }
 
-/* Of one that is to be closed: its answer, unless the system failed. */
+/* Closes one: sets its verdict, unless the system failed. */
 static bool finish(Checking *k, Error *err)
 {
     const bool good = !k->failed || k->why.status != SYSTEM;
@@ -332,8 +330,7 @@ static bool finish(Checking *k, Error *err)
     return good;
 }
 
-/* Begin one, unless its head has already decided. A receipt that cannot be computed is its own
- * answer. */
+/* Begins one, unless its head already decided. If it cannot be computed, that is its verdict. */
 static bool begin(void *user, size_t i, bool *wanted, Error *err)
 {
     Batch    *b = user;

@@ -1,27 +1,27 @@
-/* api/record.h: fields of receipts and logs of anybody (receipt_read.c, audit_log.c): each is read
- * within its range, or the message names it, what was expected and what was found. */
+/* api/record.h: fields of receipts and logs, untrusted input (receipt_read.c, audit_log.c): each
+ * must be in its range; else the message names it, what was expected and what was found. */
 #ifndef API_RECORD_H
 #define API_RECORD_H
 
 #include "api/api.h"
 #include "base/json.h"
 
-/* name begins messages; key, a parameter of all below, is the field in them. */
+/* name starts messages; key, a parameter of all below, names the field in them. */
 typedef struct Record { const char *name; Error *err; } Record;
 
 /* NAME: KEY: expected ..., found ... (INPUT); returns false. */
 bool record_wrong(const Record *in, const char *key, const char *expected, const JsonNode *found);
 
-/* An object with no members but these, of which the first `needed` must be there. Values that are
- * not there are NULL. */
+/* An object with no other members than these, of which the first `needed` are required. Values of
+ * absent members are NULL. */
 bool record_members(const Record *in, const char *key, const JsonNode *object,
                     const char *const *keys, size_t n, size_t needed, const JsonNode **value);
 
 bool record_whole(const Record *in, const char *key, const JsonNode *j, int64_t least, int64_t most,
                   int64_t *out);
-/* A number, rounded to what the sampler has. */
+/* A number, rounded to the sampler's float. */
 bool record_float(const Record *in, const char *key, const JsonNode *j, float *out);
-/* Adds the ids of an array to out, which has room for them. */
+/* Appends the ids of an array to out, which has room for them. */
 bool record_ids(const Record *in, const char *key, const JsonNode *j, int32_t *out, size_t *n);
 
 /* Sampling options, in the order of docs/receipts.md. */
@@ -29,8 +29,8 @@ enum { RECORD_TEMP, RECORD_TOP_K, RECORD_TOP_P, RECORD_MIN_P, RECORD_REPEAT, REC
        RECORD_FREQUENCY, RECORD_SEED, RECORD_BIAS, RECORD_OPTIONS };
 extern const char *const record_options[RECORD_OPTIONS];
 
-/* What a value that is there says replaces the field of *out. keys: as messages name them. *ids
- * and *bias, allocated, are those of out (NULL before), also on failure. */
+/* Each value present replaces its field of *out. keys: their names in messages. *ids and *bias
+ * (allocated, NULL before) are the arrays of out, also on failure. */
 bool record_sampling(const Record *in, const char *const keys[RECORD_OPTIONS],
                      const JsonNode *const value[RECORD_OPTIONS], SamplerOptions *out,
                      int32_t **ids, float **bias);

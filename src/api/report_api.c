@@ -1,4 +1,4 @@
-/* api/report_api.c: gathers what a report draws, from a model file, a tokenizer alone or a bare
+/* api/report_api.c: collects the data of a report, from a model file, a tokenizer alone or a bare
  * JSON config. The model room counts, the runtime plans memory. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ enum { MAX_SEQ = 1 << 24, MAX_BATCH = 1 << 16, USUAL_SEQ = 2048, MAX_POINTS = 12
 
 /* ---- Counting -------------------------------------------------------------------------------- */
 
-/* The vectors that need integers, as numerics_ints says of a model. *quantized: is a matrix of a
+/* The vectors that need integers, as numerics_ints counts for a model. *quantized: is a matrix of a
  * layer quantized? */
 static unsigned ints_of(const Info *info, bool *quantized)
 {
@@ -143,7 +143,7 @@ static bool count_all(Info *info, const tblock_report_options *opt, InfoPoint *c
     return plan_memory(info, kv, err);
 }
 
-/* ---- Drawing --------------------------------------------------------------------------------- */
+/* ---- Plotting -------------------------------------------------------------------------------- */
 
 static bool write_page(const Info *info, const tblock_report_options *opt, Error *err)
 {
@@ -207,7 +207,7 @@ static bool parse_meta(const Source *s, const char *key, Json **out, Error *err)
     return *out != NULL;
 }
 
-/* Of a model file that is large enough for its pages to matter. */
+/* For a model file large enough for its pages to matter. */
 static double huge_share(const Source *s)
 {
     static const size_t least = (size_t)64 << 20;

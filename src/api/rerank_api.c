@@ -1,5 +1,5 @@
-/* api/rerank_api.c: how a model in the form of Qwen3-Reranker judges a document: the prompt of its
- * model card, and the probability of "yes" against "no" behind it (docs/numerics.md). */
+/* api/rerank_api.c: rerank scores in the form of Qwen3-Reranker: the prompt of its model card, and
+ * P(yes) against P(no) after it (docs/numerics.md). */
 #include "api/api.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static const char usual[] =
 
 enum { MARK_START, MARK_END, MARK_YES, MARK_NO, N_MARKS };
 
-/* The tokens that these texts are, one each. */
+/* The ids of these texts, which are one token each. */
 static bool find_marks(const tblock_model *m, int32_t mark[N_MARKS], Error *err)
 {
     static const char *const texts[] = { "<|im_start|>", "<|im_end|>", "yes", "no" };
@@ -55,7 +55,7 @@ static bool add_tokens(Ids *to, const tblock_model *m, const char *text, size_t 
     return good;
 }
 
-/* The card makes tokens of the three parts by themselves. */
+/* The card tokenizes the three parts separately. */
 bool tblock_rerank_prompt(const tblock_model *m, const tblock_rerank_texts *t, int32_t **ids,
                           size_t *n, tblock_error *err)
 {

@@ -1,4 +1,4 @@
-/* api/reread.c: texts that were drawn, read as prompts. */
+/* api/reread.c: replays generated sequences as prompts. */
 #include "api/reread.h"
 
 #include <assert.h>
@@ -76,7 +76,7 @@ static bool tell(const Reread *r, Error *err)
     return progress_tell(&r->progress, done, all > 0 ? all : 1, err);
 }
 
-/* A step of those that run. */
+/* One step of those that run. */
 static bool step(Reread *r, size_t n, Error *err)
 {
     if (n && !tblock_advance(r->c, r->run, n, REREAD_PIECE, err))

@@ -1,20 +1,20 @@
-/* api/reread.h: texts whose last tokens somebody drew are read again, each as one prompt, in pieces
- * with the logits that each of those tokens was drawn from. */
+/* api/reread.h: replays recorded sequences as prompts, in chunks, with the logits that each of
+ * their generated tokens was sampled from. */
 #ifndef API_REREAD_H
 #define API_REREAD_H
 
 #include "api/api.h"
 
-enum { REREAD_PIECE = 128 }; /* tokens whose logits are held at once, of all texts together */
+enum { REREAD_PIECE = 128 }; /* tokens whose logits are held at once, over all texts */
 
-/* Logits that token `index` of a text was drawn from. */
+/* The logits that token `index` of a text was sampled from. */
 typedef struct Drawn { size_t text, index; const float *logits; } Drawn;
 
 typedef struct RereadText {
-    const int32_t     *ids; /* [n_ids], of which those behind n_given (at least 1) were drawn */
+    const int32_t     *ids; /* [n_ids]; those from n_given (at least 1) on were generated */
     size_t             n_ids, n_given;
-    size_t             first, n; /* of the piece's rows: its own, in order */
-    /* of reread_all: */
+    size_t             first, n; /* its own rows of the chunk, in order */
+    /* used by reread_all: */
     tblock_generation *g;   /* NULL: not begun, or ended */
     struct Reread     *all;
 } RereadText;
@@ -25,23 +25,23 @@ typedef struct Reread {
     size_t          n;
     Progress        progress;
     void           *user;
-    /* Is this text to be read at all? */
+    /* Sets *wanted: is this text to be replayed? */
     bool (*begin)(void *user, size_t text, bool *wanted, Error *err);
-    /* Logits of drawn [n_drawn], which are gone afterwards. */
+    /* Called with the logits of drawn [n_drawn], which are valid during the call. */
     bool (*piece)(void *user, Error *err);
-    /* It was read to its end or stopped; or it failed: why. */
+    /* Called when a text is complete or was stopped; or has failed, with the error `why`. */
     bool (*end)(void *user, size_t text, const Error *why, Error *err);
-    /* of reread_all: */
-    size_t              next;    /* the texts before it have begun */
+    /* used by reread_all: */
+    size_t              next;    /* texts before this one have begun */
     Drawn               drawn[REREAD_PIECE];
     size_t              n_drawn;
     tblock_generation **run;     /* [c->n_seqs] */
 } Reread;
 
-/* Read all of them, as many at a time as the context has sequences. Fails as the three functions
- * do, if the caller of the library stops it, and with USAGE (no free sequence). */
+/* Replay all texts, as many at a time as the context has sequences. Fails if a callback fails, if
+ * the caller of the library stops it, and with USAGE (no free sequence). */
 bool reread_all(Reread *r, Error *err);
-/* In piece: nothing more of this text. */
+/* Called in piece: compute nothing more of this text. */
 void reread_stop(Reread *r, size_t text);
 
 /* Fails with INPUT if a text does not fit into the context. */

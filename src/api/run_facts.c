@@ -1,5 +1,5 @@
-/* api/run_facts.c: what a file made by a run says of the model and the settings that it was made
- * with, and how it differs from those here. */
+/* api/run_facts.c: what a file made by a run records about its model and settings, and how these
+ * differ from those here. */
 #include "api/api.h"
 
 #include <stdio.h>
@@ -43,7 +43,7 @@ bool run_fact_is_new(const char *key)
     return strcmp(key, "tokenizer_sha256") == 0 || strcmp(key, "chat_template_sha256") == 0;
 }
 
-/* Values that are a hash are told by their first digits. */
+/* Hashes are printed as their first digits. */
 static bool is_hash(const char *key) { return strstr(key, "sha256") || strstr(key, "layout"); }
 
 /* A value of a file's metadata or of this run, short enough for a line: a hash by its first
@@ -82,7 +82,7 @@ bool run_metadata(TensorWriter *w, const char *format, const tblock_model *m, co
 
 bool run_binding(RunBinding *b, const tblock_context *c, const char *loaded_as, Error *err)
 {
-    enum { LAYOUT = 8 }; /* behind what changes bits of any model */
+    enum { LAYOUT = 8 }; /* after what changes bits of any model */
     b->settings = run_settings(c, loaded_as);
     if (!run_facts(c->model, &b->settings, b->fact, err)
         || !source_layout_hash(&c->model->source, b->layout, err))

@@ -75,14 +75,14 @@ static bool check_binding(const TensorFile *f, const RunBinding *b, Error *err)
 static int first_saved(const KvCache *kv, int seq, int layer, size_t n)
 {
     int held  = kv->seq[seq].layer[layer].first;
-    /* So that the last token can be computed again, for its logits. */
+    /* So that the last token can be recomputed, for its logits. */
     int first = kv_cache_first_tile(kv, layer, (int)n - 1);
     return held > first ? held : first; /* a rewind may have removed it */
 }
 
 static int tiles_of(size_t n_tok) { return ((int)n_tok + KV_TILE - 1) / KV_TILE; }
 
-/* A tile of all KV heads, as it lies in a file: that of a rank holds only its own. */
+/* A tile of all KV heads, as stored in a file: that of a rank holds only its own. */
 static size_t tile_bytes(const tblock_context *c)
 {
     return c->kv.head_bytes * (size_t)c->model->weights.cfg.kv_heads;
@@ -93,10 +93,10 @@ static size_t state_bytes(const tblock_context *c)
     return config_state_floats(&c->model->weights.cfg) * sizeof(float);
 }
 
-/* In a file, with zeros behind it, so that the next layer's tiles are aligned. */
+/* In a file, padded with zeros, so that the next layer's tiles are aligned. */
 static size_t stored_state_bytes(const tblock_context *c) { return round_up(state_bytes(c), 64); }
 
-/* Room for one, with this rank's heads at *own, or for a layer's state. */
+/* A buffer for one, with this rank's heads at *own, or for a layer's state. */
 static void *tile_room(const tblock_context *c, char **own, Error *err)
 {
     size_t bytes, state = stored_state_bytes(c);
@@ -109,7 +109,7 @@ static void *tile_room(const tblock_context *c, char **own, Error *err)
     return all;
 }
 
-/* Rank 0 gets a tile's other heads. Each rank gives those that no rank before it has. */
+/* Rank 0 receives a tile's other heads. Each rank sends those that no rank before it has. */
 static bool gather_tile(const tblock_context *c, void *all)
 {
     const Config *cfg = &c->model->weights.cfg;
@@ -123,7 +123,7 @@ static bool gather_tile(const tblock_context *c, void *all)
     return ranks_gather(r, all, at, false, false);
 }
 
-/* Rank 0 gets all parts of a layer's state, rank by rank, and puts them together. */
+/* Rank 0 receives all parts of a layer's state, rank by rank, and assembles them. */
 static bool gather_state(const tblock_context *c, const float *own, float *whole)
 {
     const Config *cfg = &c->model->weights.cfg;
@@ -144,7 +144,7 @@ static bool gather_state(const tblock_context *c, const float *own, float *whole
     return ok;
 }
 
-/* As it lies in a file. */
+/* As stored in a file. */
 static bool whole_state(const tblock_context *c, const float *own, char *all)
 {
     if (c->model->ranks && !gather_state(c, own, (float *)(void *)all))
@@ -162,7 +162,7 @@ static bool has_state(const tblock_context *c, int l)
 }
 
 /* All tiles in order. w NULL: this rank has no file. After a failure of the file, the others still
- * give their tiles. */
+ * send their tiles. */
 static bool put_tiles(TensorWriter *w, const tblock_context *c, int seq, size_t n_tok, char *all,
                       char *own, Error *err)
 {
@@ -334,7 +334,7 @@ static bool find_state(const TensorFile *f, const tblock_context *c, int l, KvMa
     return true;
 }
 
-/* Finds where every layer's tiles lie, and how many are missing before them: only tiles that a
+/* Finds where every layer's tiles are, and how many are missing before them: only tiles that a
  * window hides, and the same number in every windowed layer. */
 static bool find_layers(const TensorFile *f, const tblock_context *c, int n_tok, KvMapped *layer,
                         Error *err)

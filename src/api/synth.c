@@ -1,9 +1,9 @@
-/* api/synth.c: writes a model file with random weights for any config, so that speed can be
- * measured at real sizes.
+/* api/synth.c: writes a model file with random weights for any config, to measure speed at real
+ * sizes.
  *
  * Every weight depends only on (seed, tensor name, row, column), so threads may make them in any
- * order. Quantized weights are drawn as codes: choosing codes for given floats is far slower,
- * and random codes measure as well. */
+ * order. Quantized weights are drawn as codes: choosing codes for given floats is far slower, and
+ * random codes measure as well. */
 #include "tblock_tools.h"
 
 #include <math.h>
@@ -47,8 +47,7 @@ static void random_row(float *out, int k, uint64_t key, int row, float step)
  * 12). */
 static float step_for(double deviation) { return (float)(deviation / 18918.613); }
 
-/* Rows of variance 1 / k keep the scale of what passes through them. Logits come out with a
- * deviation near 1. */
+/* Rows of variance 1 / k keep the scale of activations. Logits come out with a deviation near 1. */
 static double deviation(int k) { return 1 / sqrt((double)k); }
 
 /* ---- Quantized rows -------------------------------------------------------------------------- */

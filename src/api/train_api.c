@@ -1,4 +1,4 @@
-/* api/train_api.c: from a text to a model file: tokenizer, split into training and validation,
+/* api/train_api.c: trains a model file from a text: tokenizer, split into training and validation,
  * steps, checkpoints. */
 #include "tblock_tools.h"
 
@@ -126,8 +126,7 @@ static void set(Train *x, const char *key, const char *fmt, ...)
     va_end(args);
 }
 
-/* The hash of a tokenizer that was given, and its chat format. Text and config do not determine
- * these. */
+/* The hash of a given tokenizer and its chat format. Text and config do not determine these. */
 static uint64_t tokenizer_hash(const Source *s)
 {
     const TensorFile *f = &s->file;
@@ -152,7 +151,7 @@ static bool check_settings(const Train *x, size_t from, Error *err)
         || train_state_compare(&x->ckpt, x->setting + from, x->n_settings - from, err);
 }
 
-/* The weights of its model, which the checkpoint does not hold, are a setting too. */
+/* The weights of the adapter's model, which the checkpoint does not hold, are a setting too. */
 static bool list_adapter(Train *x, Error *err)
 {
     char        names[LORA_NAMES];
@@ -271,12 +270,12 @@ static bool open_folder(Train *x, Error *err)
                 errno == EEXIST ? "a file" : strerror(errno));
 }
 
-/* Is there room for the checkpoint and the model? A new checkpoint is written beside the old
- * one, then replaces it. The tokenizer does not count: it is small. */
+/* Is there room for the checkpoint and the model? A new checkpoint is written beside the old one,
+ * then replaces it. The tokenizer is too small to count. */
 static bool check_room(const Train *x, const TrainSettings *s, Error *err)
 {
     size_t weights = x->params.n_trained * sizeof(float), checkpoint;
-    /* Each weight has two moments beside it. */
+    /* Each weight has two moments. */
     if (!mul_size(3, weights, &checkpoint) || checkpoint > SIZE_MAX / 4)
         return fail(err, SYSTEM, "%s: cannot write: the size overflows", x->ckpt_path);
     checkpoint += (size_t)s->n_steps * sizeof(float); /* losses */
@@ -284,7 +283,7 @@ static bool check_room(const Train *x, const TrainSettings *s, Error *err)
     return file_check_room(x->ckpt_path, checkpoint, checkpoint + more, err);
 }
 
-/* Refuses to overwrite a training that was stopped, or a file that tblock did not write. */
+/* Fails rather than overwrite a training that was stopped, or a file that tblock did not write. */
 static bool spare_checkpoint(const Train *x, Error *err)
 {
     TensorFile f = { 0 };

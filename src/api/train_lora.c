@@ -1,4 +1,4 @@
-/* api/train_lora.c: an adapter that was trained, from its options to the folder that peft reads. */
+/* api/train_lora.c: a trained adapter, from its options to the folder that peft reads. */
 #include "api/training.h"
 
 #include <math.h>
@@ -69,7 +69,7 @@ bool lora_names_check(const Params *p, Error *err)
     return true;
 }
 
-/* Is tensor i an A? U follows it, which is B turned. */
+/* Is tensor i an A? The next one is its U, the transpose of B. */
 static bool is_down(const Params *p, int i)
 {
     return params_lora_index(p, p->spec[i].layer, p->spec[i].role, false) == i;
@@ -92,7 +92,7 @@ static bool declare(TensorWriter *w, const Params *p, Error *err)
     return true;
 }
 
-/* B of the file, from U: NULL: out of memory. */
+/* B of the file, from U. NULL: out of memory. */
 static float *turn(const float *u, const TensorSpec *s, const RowSource *rows)
 {
     size_t rank = (size_t)s->rows, n = (size_t)s->k;
@@ -134,7 +134,7 @@ static bool write_tensors(const char *path, const Params *p, const float *values
     return false;
 }
 
-/* The last words of the modules, each once: peft adapts every module whose name ends so. */
+/* The last part of each module's name, once: peft adapts every module whose name ends with it. */
 static void out_modules(TextOut *o, const Params *p)
 {
     char module[ADAPTER_MODULE];

@@ -5,7 +5,7 @@
 
 #include "source/source.h"
 
-/* The config that training uses if none is given: 2.6 million parameters. */
+/* The default config of training: 2.6 million parameters. */
 static const char usual_config[] = "{\"d_model\": 192, \"n_layers\": 6, \"heads\": 6, "
                                    "\"kv_heads\": 3, \"d_ff\": 512, \"vocab_size\": 1024, "
                                    "\"n_ctx\": 256, \"norm_eps\": 1e-5, \"tied_embeddings\": true}";
@@ -61,7 +61,7 @@ static bool together(const Source *s, int i, int j)
                       && strcmp(checkpoint_name(&t[i]), checkpoint_name(&t[j])) == 0);
 }
 
-/* The row of the output that is row r of tensor i. */
+/* The row of the output that row r of tensor i becomes. */
 static size_t row_there(const Source *s, int i, int r)
 {
     const RowSource *rows = s->stored.tensor[i].rows;

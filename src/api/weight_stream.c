@@ -32,7 +32,7 @@ typedef struct Pipe {
     ThreadPool    *pool;
     int            threads;
     Chunk          making, writing;
-    unsigned char *side[2][MAX_PARTS]; /* for this tensor and the previous one, by turns */
+    unsigned char *side[2][MAX_PARTS]; /* for this tensor and the previous one, alternating */
     int            turn;
     RetypeReport  *reports;            /* [blocks of making] */
     int            cap_reports;
@@ -86,7 +86,7 @@ static bool write_chunk(Pipe *p)
     return ok;
 }
 
-/* Thread 0 writes the previous chunk, then helps to make the present one. */
+/* Thread 0 writes the previous chunk, then helps to make the current one. */
 static void work(void *arg, Team team)
 {
     Pipe *p = arg;
@@ -148,7 +148,7 @@ static bool make_tensor(Pipe *p, const TensorSpec *spec, int tensor, WeightType 
 {
     size_t whole, block = first_part(spec, type, &whole);
     int    n_blocks = spec->k ? tensor_spec_panel_count(spec) : 1;
-    /* Codes take long, and progress is told between chunks. */
+    /* Codes take long, and progress is reported between chunks. */
     size_t chunk    = weight_type_quantized(type) ? CHUNK / 4 : CHUNK;
     int    at_once  = block < chunk ? (int)(chunk / block) : 1;
     p->turn = !p->turn;

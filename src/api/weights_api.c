@@ -1,5 +1,5 @@
-/* api/weights_api.c: a model's weights as floats, wherever they lie: in panels, codes, or another
- * program's files. */
+/* api/weights_api.c: a model's weights as floats, however they are stored: in panels, codes, or
+ * another program's files. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,7 +22,7 @@ void affinity_free(Affinity *a)
     free(a);
 }
 
-/* Reads this thread's mask. Fails if n_cpus is too small: the kernel refuses a mask smaller than
+/* Reads this thread's mask. Fails if n_cpus is too small: the kernel rejects a mask smaller than
  * its own. */
 static bool read_mask(Affinity *a, size_t n_cpus)
 {
@@ -79,7 +79,7 @@ static bool pin_with(const Affinity *a, int core, cpu_set_t *one)
 
 bool affinity_pin(const Affinity *a, int core)
 {
-    cpu_set_t *one = malloc(a->bytes); /* not a->one: threads start side by side */
+    cpu_set_t *one = malloc(a->bytes); /* not a->one: threads start concurrently */
     bool       ok  = one && pin_with(a, core, one);
     free(one);
     return ok;

@@ -1,4 +1,4 @@
-/* base/base64.c: bytes as text (RFC 4648, section 4). */
+/* base/base64.c: encodes bytes (RFC 4648, section 4). */
 #include "base/text.h"
 
 void base64_byte(Base64 *b, unsigned byte)

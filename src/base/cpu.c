@@ -1,4 +1,4 @@
-/* base/cpu.c: which instruction sets this processor runs. Nothing else asks it. */
+/* base/cpu.c: which instruction sets this processor runs. Nothing else detects them. */
 #include "base/cpu.h"
 
 #include <pthread.h>
@@ -18,7 +18,7 @@ static bool           cpu_has[ISA_COUNT];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 #if defined(__x86_64__)
-/* Which registers the operating system keeps for each thread (XGETBV): bits 1 and 2 are those of
+/* Which registers the operating system saves for each thread (XGETBV): bits 1 and 2 are those of
  * AVX, 5 to 7 those of AVX-512. */
 static unsigned kept_registers(void)
 {
@@ -29,8 +29,8 @@ static unsigned kept_registers(void)
 
 static bool all_of(unsigned bits, unsigned of) { return (bits & of) == of; }
 
-/* Not with __builtin_cpu_supports: zig's run-time library answers 0 to everything, and older
- * compilers have no names for AVX-VNNI and BF16. */
+/* Not with __builtin_cpu_supports: zig's run-time library always returns 0, and older compilers
+ * have no names for AVX-VNNI and BF16. */
 static void ask_processor(void)
 {
     const unsigned avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL;

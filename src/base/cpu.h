@@ -1,5 +1,4 @@
-/* base/cpu.h: what the machine is: what every file takes for granted, and which instructions it
- * runs. */
+/* base/cpu.h: the processor: what every file assumes of it, and which instruction sets it runs. */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
@@ -25,8 +24,8 @@ _Static_assert(sizeof(float) == 4 && sizeof(double) == 8 && sizeof(void *) == 8,
 
 /* ---- cpu.c ----------------------------------------------------------------------------------- */
 
-/* The instruction sets that tblock has code for, which of them this processor runs, and the choice
- * among tables of several: of kernels, of searches for codes, of roofline loops. */
+/* The instruction sets that tblock has code for, which of them this processor runs, and the
+ * dispatch among tables of kernels, of code searches and of roofline loops. */
 
 /* Those of this build, weakest first: X(enumerator, name). */
 #if defined(__x86_64__)
@@ -46,7 +45,7 @@ const char *isa_name(Isa isa);
 /* Do the processor and the operating system run its instructions? The scalar set always runs. */
 bool cpu_runs(Isa isa);
 
-/* The dispatcher. rows: n of `size` bytes, each of which begins with the Isa that it needs,
+/* The dispatcher. rows: n of `size` bytes, each of which starts with the Isa that it needs,
  * weakest first; the first is scalar. Returns the last one that runs here and is no stronger
  * than `most`. */
 const void *cpu_choose(const void *rows, size_t n, size_t size, Isa most);

@@ -10,7 +10,7 @@ enum { NO = TBLOCK_NO, USAGE = TBLOCK_USAGE, INPUT = TBLOCK_INPUT, SYSTEM = TBLO
 
 /* Fills *err (err may be NULL) with a status and a one-line message. Escapes control characters
  * and invalid UTF-8 that came in through names. Cuts a long message at a character and adds
- * "...". Arguments may point into err->msg, to put something in front of it. Always returns
+ * "...". Arguments may point into err->msg, to prefix it. Always returns
  * false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))

@@ -56,7 +56,7 @@ int file_descriptor(const char *path)
 }
 
 /* fstat by its own system call. Some C libraries use newfstatat with an empty path, which our
- * sandbox refuses: a seccomp filter cannot see that the path is empty. */
+ * sandbox forbids: a seccomp filter cannot see that the path is empty. */
 int file_fstat(int fd, struct stat *st)
 {
 #if defined(__LP64__) && defined(SYS_fstat)
@@ -123,8 +123,8 @@ static bool is_regular(int fd, const char *path, struct stat *st, Error *err)
     return check_regular(st, path, err);
 }
 
-/* What is mapped now. A handler of SIGBUS may wait for the lock: nobody reads a mapped file while
- * holding it, so its holder is another thread, which goes on. */
+/* The current mappings. A SIGBUS handler may wait for the lock: no thread reads a mapped file while
+ * holding it, so its holder is another thread, which keeps running. */
 typedef struct Mapped {
     struct Mapped       *next;
     const unsigned char *data;
@@ -394,8 +394,8 @@ char *file_temp_name(const char *target, int i)
                                                                                             : name;
 }
 
-/* Gives the file a temporary name of its own: creates it with the name or, if it has none yet,
- * links the name to it. */
+/* Gives the file a temporary name: creates it under that name or, if it exists without a name,
+ * links it. */
 static bool name_temp(OutFile *f, bool unnamed, Error *err)
 {
     char from[32];
@@ -422,7 +422,7 @@ static bool name_temp(OutFile *f, bool unnamed, Error *err)
         f->path);
 }
 
-/* Opens the temporary file, if possible without a name, so that nothing stays behind however the
+/* Opens the temporary file, if possible without a name, so that nothing is left however the
  * process ends. */
 static bool open_temp(OutFile *f, Error *err)
 {
@@ -468,8 +468,8 @@ bool out_file_open(OutFile *f, const char *path, Error *err)
         out_file_abort(f);
         return false;
     }
-    /* A rename needs no permission on the old file. But someone made it read-only on purpose, so
-     * refuse. */
+    /* A rename needs no permission on the old file. But it was made read-only on purpose, so
+     * fail. */
     if (exists && access(path, W_OK) != 0)
         return open_failed(f, strerror(errno), err);
     if (!exists && lstat(path, &st) == 0)
@@ -512,7 +512,7 @@ static bool write_out(const OutFile *f, int fd, off_t at, const void *data, size
             : strerror(errno));
 }
 
-/* Is the output written in place? Does not open it: a FIFO's reader would see an end of file. */
+/* Is the output written in place? Does not open it: a FIFO's reader would see the end of file. */
 static bool is_in_place(const char *path)
 {
     struct stat st;
@@ -665,7 +665,7 @@ int file_sync_folder(const char *path)
     if (!path_in(path, ".", folder))
         return ENAMETOOLONG;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 && errno == EACCES) { /* it may be written, but not read */
+    if (fd < 0 && errno == EACCES) { /* write-only for us */
         sync();
         return 0;
     }
@@ -709,10 +709,10 @@ static bool commit(OutFile *f, Error *err)
     return ok;
 }
 
-/* The data are on the disk before the file has its name: after a power cut it is the old file or
+/* The data are on the disk before the file gets its name: after a power cut it is the old file or
  * the new one, whole. Then blocks signals: one that ends the process between the temporary name
- * and the rename would leave that name behind. Not for output in place: a FIFO or terminal may
- * make us wait, and has no temporary name. */
+ * and the rename would leave that name. Not for output in place: a FIFO or terminal may make us
+ * wait, and has no temporary name. */
 bool out_file_commit(OutFile *f, Error *err)
 {
     sigset_t all, before;

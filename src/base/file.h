@@ -10,7 +10,7 @@
 
 /* ---- path.c ---------------------------------------------------------------------------------- */
 
-/* Paths as text, and what exists at them. */
+/* Paths as strings, and what exists at them. */
 
 enum { PATH_BYTES = 4096 };
 
@@ -22,14 +22,14 @@ bool path_is_folder(const char *path);
 /* The last part of a path; all of one that ends in a slash. */
 const char *path_name(const char *path);
 
-bool path_ends(const char *path, const char *end); /* in `end`, with something before it */
+bool path_ends(const char *path, const char *end); /* in `end`, after at least one byte */
 
-/* Do both names mean one regular file? If neither exists yet: would they, that is, are folder
- * and name the same? "-" is standard input, as for file_read. */
+/* Do both names mean one regular file? If neither exists yet: are folder and name the same? "-"
+ * is standard input, as for file_read. */
 bool path_same_file(const char *a, const char *b);
 
-/* NAME in the folder `place`, with one slash between. If `place` is not a folder, NAME beside
- * that file. False: too long. */
+/* NAME in the folder `place`, with one slash between. If `place` is not a folder, NAME in the
+ * folder of `place`. False: too long. */
 bool path_in(const char *place, const char *name, char out[PATH_BYTES]);
 
 /* The same, and does that file exist? */
@@ -37,26 +37,26 @@ bool path_there(const char *place, const char *name, char out[PATH_BYTES]);
 
 /* ---- hold.c ---------------------------------------------------------------------------------- */
 
-/* Files that are opened before a process gives up opening, and read afterwards by their names. */
+/* Files that are opened before a sandbox forbids opening, and read later by name. */
 
 /* HOLD_PLACE: remembers what stat says, for path_same_file; HOLD_FILE: opens a regular file too;
  * HOLD_TEXT: opens any kind, and waits for the writer of a FIFO. */
 typedef enum FileHold { HOLD_PLACE, HOLD_FILE, HOLD_TEXT } FileHold;
 
-/* Holds what is at this path until the process ends. That nothing is there, or cannot be opened, is
- * remembered too: whoever reads it is told. Fails without memory. While file_hold_system is on,
+/* Holds what is at this path until the process ends. A missing file or a failed open is remembered
+ * too, and reported to its readers. Fails if memory is out. While file_hold_system is on,
  * file_of_system remembers all that it reads. Call these two while there is one thread. */
 bool  file_hold(const char *path, FileHold how, Error *err);
 void  file_hold_system(bool on);
 
 /* open (for reading), stat, "does lstat find it?" and fopen for reading of a file of /proc or /sys:
- * of what is held if it is, else by the system. Descriptors begin at byte 0. */
+ * from the held file if there is one, else by the system. Descriptors start at byte 0. */
 int   file_open(const char *path, int flags);
 int   file_stat(const char *path, struct stat *st);
 bool  file_is_there(const char *path);
 FILE *file_of_system(const char *path);
 
-/* The path of an open held file that is this one, under whatever name. NULL: none. */
+/* The path of the open held file that is the same file, under any name. NULL: none. */
 const char *file_held_like(const char *path);
 
 /* ---- file.c ---------------------------------------------------------------------------------- */
@@ -73,8 +73,8 @@ typedef struct FileMap {
  * opening the name, which would start again at byte 0 of a redirected file. */
 int file_descriptor(const char *path);
 
-/* Of the errno of a failed open or read: INPUT if the name leads to no file, for any other refusal
- * (EMFILE, EIO, EACCES ...) SYSTEM. */
+/* The status for the errno of a failed open or read: INPUT if the name leads to no file, SYSTEM
+ * for any other error (EMFILE, EIO, EACCES ...). */
 int file_status(int error);
 
 int file_fstat(int fd, struct stat *st); /* fstat, also in a sandbox */
@@ -96,28 +96,28 @@ bool file_map_open(FileMap *f, const char *path, Error *err);
 bool file_map_open_private(FileMap *f, const char *path, Error *err);
 void file_map_close(FileMap *f);
 
-/* The path of the FileMap that this address lies in, which lasts until that is closed. NULL: none.
- * A handler of SIGBUS may call it. */
+/* The path of the FileMap that holds this address, valid until that is closed. NULL: none. A
+ * handler of SIGBUS may call it. */
 const char *file_mapped_at(const void *address);
 
 /* Hints to the kernel. offset and n_bytes are clipped to the file. file_map_lock fails with
  * SYSTEM and names the limit. */
 void file_map_will_need(const FileMap *f, size_t offset, size_t n_bytes);
 void file_map_huge_pages(const FileMap *f);
-void file_map_small_pages(const FileMap *f); /* what is not read stays out of this process */
+void file_map_small_pages(const FileMap *f); /* pages that are not read stay out of memory */
 void file_map_populate(const FileMap *f);
-/* The whole pages in the range leave this process's memory. */
+/* Releases the whole pages in the range from this process's memory. */
 void file_map_release(const FileMap *f, size_t offset, size_t n_bytes);
 bool file_map_lock(const FileMap *f, Error *err);
-/* Locks any memory like that. data NULL: does nothing. */
+/* The same for any memory. data NULL: does nothing. */
 bool memory_lock(const void *data, size_t n_bytes, const char *what, Error *err);
 
 /* Reads a whole small file (at most max_bytes, else INPUT) into *text, NUL-terminated; free()
  * it. It must be a regular file, as for file_map_open. But "-" is standard input, and standard
  * input and other open descriptors (/dev/fd/N) may be pipes, which are read to their end. */
 bool file_read(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
-/* The same for any kind of file, for texts. Waits for the writer of a FIFO. An endless file
- * stops at max_bytes. */
+/* The same for any kind of file. Waits for the writer of a FIFO. Stops at max_bytes of an endless
+ * file. */
 bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n_bytes, Error *err);
 
 /* Calls write(2), or with at >= 0 pwrite(2) at that offset, until all n bytes are written.
@@ -125,12 +125,12 @@ bool file_read_stream(const char *path, size_t max_bytes, char **text, size_t *n
 bool write_all(int fd, off_t at, const void *data, size_t n);
 
 /* An output file that appears complete or not at all. Until commit it has no name (O_TMPFILE),
- * so that nothing stays behind however the process ends. If the file system cannot do that, it
+ * so that nothing is left however the process ends. If the file system cannot do that, it
  * has a temporary name in the same folder, which abort removes. Errors name path and reason
  * (SYSTEM). A symbolic link stays: the file that it points to is replaced and keeps its mode. A
  * new file gets 0666 less the umask. A character device such as /dev/null or /dev/full, a FIFO,
  * and the names /dev/stdout, /dev/stderr and /dev/fd/N are written in place. A directory, socket
- * or block device is refused. */
+ * or block device is rejected. */
 typedef struct OutFile {
     char  *path, *temp; /* path as given, for messages; temporary name or NULL */
     char  *target;      /* what the rename replaces: path, links followed */
@@ -146,14 +146,14 @@ bool out_file_open(OutFile *f, const char *path, Error *err);
  * file (path_same_file). */
 bool file_check_apart(const char *output, const char *input, Error *err);
 
-/* Can this file be written? Opens it as out_file_open would and leaves nothing behind. For
- * commands that would otherwise find out after hours. */
+/* Can this file be written? Opens it as out_file_open would and leaves nothing. For commands that
+ * would otherwise fail after hours. */
 bool file_check_output(const char *path, Error *err);
 
 /* Is there room for a file of n_bytes, of which n_stored take space on the disk (less if it has
- * holes)? Fails with SYSTEM, naming what is needed and what there is: the free space, or the
+ * holes)? Fails with SYSTEM, naming what is needed and what is available: the free space, or the
  * largest file allowed (ulimit -f). True if that is unknown (a pipe, a device, some network file
- * systems). file_check_room asks before the file is open. */
+ * systems). file_check_room checks before the file is open. */
 bool out_file_room(const OutFile *f, size_t n_bytes, size_t n_stored, Error *err);
 bool file_check_room(const char *path, size_t n_bytes, size_t n_stored, Error *err);
 
@@ -170,12 +170,12 @@ bool out_file_write(OutFile *f, const void *data, size_t n_bytes, Error *err); /
 bool out_file_write_at(OutFile *f, size_t offset, const void *data, size_t n_bytes, Error *err);
 /* Syncs (fsync), renames, syncs the folder; releases f even on failure. */
 bool out_file_commit(OutFile *f, Error *err);
-/* fsync, which some kinds of file do not know; then there is nothing to wait for. 0 or errno. */
+/* fsync; does nothing for kinds of file that do not support it. 0 or errno. */
 int file_sync(int fd);
-/* The name itself: of the folder that path lies in. 0 or errno. */
+/* Syncs the folder that path lies in, and so the name itself. 0 or errno. */
 int file_sync_folder(const char *path);
-/* temp, whose data are synced, becomes target, and stays so after a power cut. Returns 0, errno of
- * the rename, or -errno of the sync after it; the second function says in words which it was. */
+/* Renames temp, whose data are synced, to target, so that it lasts through a power cut. Returns 0,
+ * errno of the rename, or -errno of the sync after it; the second function puts it in words. */
 int         file_publish(const char *temp, const char *target);
 const char *file_publish_failed(int error);
 void out_file_abort(OutFile *f);              /* accepts a zeroed or committed OutFile */

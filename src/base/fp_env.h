@@ -1,4 +1,4 @@
-/* base/fp_env.h: rounding and subnormals as the library needs them, and as its user left them. */
+/* base/fp_env.h: sets rounding and subnormals for the library, and restores the caller's. */
 #ifndef BASE_FP_ENV_H
 #define BASE_FP_ENV_H
 
@@ -9,14 +9,14 @@
 /* ---- fp_env.c -------------------------------------------------------------------------------- */
 
 /* The floating-point environment of every computation: round to nearest even,
- * keep subnormals, trap nothing (MXCSR 0x1F80, FPCR 0). A host program may have set another one,
- * which would change bits. */
+ * keep subnormals, trap nothing (MXCSR 0x1F80, FPCR 0). Another one, which a host program may have
+ * set, would change bits. */
 
 typedef uint64_t FpEnv;
 
 /* Sets it for this thread. Returns the caller's environment, for fp_env_leave. Compute in a
- * function that is called between the two: a compiler may move an operation of the same function
- * across them. */
+ * separate function, called between the two: a compiler may move operations of one function across
+ * them. */
 FpEnv fp_env_enter(void);
 void  fp_env_leave(FpEnv caller);
 
@@ -34,15 +34,15 @@ void  fp_env_leave(FpEnv caller);
 
 /* ---- host_env.c ------------------------------------------------------------------------------ */
 
-/* Replaces what a host program may have set that changes numbers, and restores
- * it. Inside: round to nearest even, keep subnormals, trap nothing, and use the C locale (this
- * thread only). Public functions that compute, read or write numbers outside a parallel region
- * (fp_env.h) run between the two. */
+/* Replaces the host program's settings that change numbers, and restores them. Inside: round to
+ * nearest even, keep subnormals, trap nothing, and use the C locale (this thread only). Public
+ * functions that compute, read or write numbers outside a parallel region (fp_env.h) run between
+ * the two. */
 
 typedef struct HostEnv { fenv_t fp; locale_t c, old; } HostEnv;
 
-/* Compute in a function that is called between the two and marked FP_ENV_WORK: a compiler may
- * move an operation of the same function across them. */
+/* Compute in a separate function, called between the two and marked FP_ENV_WORK: a compiler may
+ * move operations of one function across them. */
 void host_env_enter(HostEnv *host);
 void host_env_leave(const HostEnv *host);
 

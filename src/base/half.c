@@ -6,7 +6,7 @@ uint16_t f32_to_bf16(float f)
 {
     uint32_t u = f32_bits(f);
     if ((u & 0x7FFFFFFF) > 0x7F800000)
-        return (uint16_t)(u >> 16 | 0x40); /* do not turn a NaN with a low payload into infinity */
+        return (uint16_t)(u >> 16 | 0x40); /* do not make a NaN with a low payload infinite */
     return (uint16_t)((u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 

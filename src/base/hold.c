@@ -1,5 +1,5 @@
-/* base/hold.c: what a process reads by name that may open nothing any more: files that were opened
- * before, what stat said of them, and what /proc and /sys said. Lasts until the process ends. */
+/* base/hold.c: what a process that may no longer open files reads by name: files opened before,
+ * what stat said of them, and what /proc and /sys said. Lasts until the process ends. */
 #include "base/file.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ typedef struct HeldFile {
     struct HeldFile *next;
     struct stat      st;
     int              fd, error; /* fd -1: not open; error: of stat or open */
-    bool             exists;    /* also a link that leads nowhere */
+    bool             exists;    /* also for a broken link */
     char            *text;      /* of file_of_system; NULL: none */
     char             path[];
 } HeldFile;
@@ -79,10 +79,10 @@ int file_open(const char *path, int flags)
     if (h && h->error)
         errno = h->error;
     else if (h && h->fd >= 0 && (fd = fcntl(h->fd, F_DUPFD_CLOEXEC, 3)) >= 0)
-        (void)lseek(fd, 0, SEEK_SET); /* a pipe has no place */
+        (void)lseek(fd, 0, SEEK_SET); /* a pipe has no offset */
     else if (!h || h->fd < 0)
         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
-    if (fd < 0 && held && errno == EPERM) /* of a filter: nobody held it, since it was not there */
+    if (fd < 0 && held && errno == EPERM) /* from the sandbox: not held, since it did not exist */
         errno = ENOENT;
     return fd;
 }

@@ -1,4 +1,4 @@
-/* base/json.c: trees, which cJSON parses: typed values are read from them; and JSON is written. */
+/* base/json.c: trees, which cJSON parses; reading typed values from them; writing JSON. */
 #include "base/json.h"
 
 #include <cjson/cJSON.h>
@@ -12,12 +12,12 @@
 
 /* ---- The tree -------------------------------------------------------------------------------- */
 
-enum { NUMBER_TEXT = 40, NUMBER_MOST = 62 }; /* cJSON 1.7.15 takes no longer one than NUMBER_MOST */
+enum { NUMBER_TEXT = 40, NUMBER_MOST = 62 }; /* the longest that cJSON 1.7.15 reads: NUMBER_MOST */
 
 static void number_text(char text[NUMBER_TEXT], double x);
 
-/* Where text has numbers that are longer: a copy with the same values in fewer digits, and blanks.
- * NULL: no memory. */
+/* A copy of text in which longer numbers have fewer digits, the same values, and are padded with
+ * blanks. NULL: no memory. */
 static char *shorten(const JsonDoc *d, const char *text, size_t n_bytes)
 {
     char *out = malloc(n_bytes + 1);
@@ -39,8 +39,8 @@ static char *shorten(const JsonDoc *d, const char *text, size_t n_bytes)
     return out;
 }
 
-/* The one reader checks the grammar, and refuses more than cJSON does: keys that come twice, depth,
- * NUL, infinite numbers. */
+/* json_doc.c checks the grammar, and rejects more than cJSON does: duplicate keys, depth, NUL,
+ * infinite numbers. */
 Json *json_parse(const char *text, size_t n_bytes, const char *what, Error *err)
 {
     JsonDoc d;
@@ -139,7 +139,7 @@ static void number_text(char text[NUMBER_TEXT], double x)
     host_env_leave(&env);
 }
 
-/* What was found instead, for a message. */
+/* The value found, for a message. */
 static const char *found(const Json *j, char text[NUMBER_TEXT])
 {
     if (!json_is_number(j))
@@ -239,7 +239,7 @@ bool json_out_string(TextOut *o, const char *s, size_t n)
 {
     text_out_bytes(o, "\"", 1);
     for (size_t i = 0; i < n;) {
-        size_t run = i; /* plain ASCII in one piece */
+        size_t run = i; /* a run of plain ASCII at once */
         while (run < n && s[run] >= 0x20 && s[run] < 0x7F && s[run] != '"' && s[run] != '\\')
             run++;
         text_out_bytes(o, s + i, run - i);

@@ -1,4 +1,4 @@
-/* base/json.h: JSON: the one grammar, and the tree. */
+/* base/json.h: JSON: the parser, the tree, and output. */
 #ifndef BASE_JSON_H
 #define BASE_JSON_H
 
@@ -9,10 +9,10 @@
 
 /* ---- json_doc.c ------------------------------------------------------------------------------ */
 
-/* The one reader of JSON text. Strictly RFC 8259, no key twice in an object,
- * depth at most 64. It makes one array of nodes in document order and unescapes strings in
- * place, which is fast enough for vocabularies of many megabytes. base/json.h makes a tree of
- * it. The host's locale and rounding do not matter. */
+/* The only JSON parser. Strictly RFC 8259, no duplicate keys in an object, depth at most 64. It
+ * makes one array of nodes in document order and unescapes strings in place, which is fast enough
+ * for vocabularies of many megabytes. json.c makes a tree of it. The host's locale and rounding do
+ * not matter. */
 
 typedef enum NodeKind {
     NODE_NULL,
@@ -28,9 +28,9 @@ typedef enum NodeKind {
 typedef struct JsonNode {
     uint32_t    kind;   /* a NodeKind */
     uint32_t    n;      /* bytes of a string, items of an array, members of an object; of a number,
-                         * where it begins in the document's text */
+                         * where it starts in the document's text */
     uint32_t    key_n;
-    uint32_t    skip;   /* nodes of this value, with itself: the next one is at node + skip */
+    uint32_t    skip;   /* nodes of this value, itself included: the next value is node + skip */
     const char *key;    /* NULL outside objects */
     union {
         const char *text;    /* n bytes, then a NUL */
@@ -45,7 +45,7 @@ typedef struct JsonDoc {
     size_t    n_nodes, cap;
 } JsonDoc;
 
-/* What to refuse besides: NUL inside strings (\u0000), numbers that would become infinite. */
+/* What else to reject: NUL inside strings (\u0000), numbers that would become infinite. */
 enum { JSON_NO_NUL = 1, JSON_FINITE = 2 };
 
 /* Parses n_bytes of text. text must be allocated and end with a NUL; the document takes it over,
@@ -53,7 +53,7 @@ enum { JSON_NO_NUL = 1, JSON_FINITE = 2 };
  * offset or the key that appears twice, or with SYSTEM. */
 bool json_doc_parse(JsonDoc *d, char *text, size_t n_bytes, unsigned refused, const char *what,
                     Error *err);
-/* The same of n_bytes of text that stay the caller's. */
+/* The same for text that the caller keeps. */
 bool json_doc_read(JsonDoc *d, const char *text, size_t n_bytes, unsigned refused, const char *what,
                    Error *err);
 /* The same with at most so many values. */
@@ -61,7 +61,7 @@ bool json_doc_read_within(JsonDoc *d, const char *text, size_t n_bytes, unsigned
                           size_t most, const char *what, Error *err);
 void json_doc_free(JsonDoc *d); /* accepts a zeroed document */
 
-/* The value of a number as C spells it, with a decimal point whatever the host's locale. */
+/* The value of a number as C spells it, with a decimal point in every locale of the host. */
 double json_to_double(const char *text);
 
 /* Visits members or items: JSON_NODES (i, parent) { ... }. Visits none if parent is NULL or has
@@ -79,8 +79,8 @@ bool   node_is(const JsonNode *j, const char *text);
 bool   node_truth(const JsonNode *j);
 /* The value of a number, or of a bool as 0 or 1; else NaN. */
 double node_number(const JsonNode *j);
-/* A number as it is spelled, however many digits it has. What follows it in the document follows
- * here too. */
+/* A number as it is spelled, however many digits it has. The rest of the document follows it
+ * here. */
 static inline const char *json_spelling(const JsonDoc *d, const JsonNode *number)
 {
     return d->text + number->n;
@@ -95,13 +95,13 @@ const char *node_text(const JsonNode *j, char buf[NODE_TEXT]);
 
 /* JSON as a tree, for configs and metadata. json_doc.c checks the text, cJSON parses it. This file
  * adds what cJSON lacks: exact integers with a range, case-sensitive keys, iteration without linear
- * lookups. It refuses NUL inside strings and numbers too large for a double. */
+ * lookups. It rejects NUL inside strings and numbers too large for a double. */
 
 typedef struct cJSON Json;
 
-/* Does text begin with a JSON object, after white space? A safetensors file may begin with '{'
- * too, which is then a byte of its header's length. But that length has zeros among its 8 bytes,
- * and JSON text never has. */
+/* Does text start with a JSON object, after white space? A safetensors file may start with '{'
+ * too, as a byte of its header's length. But that length has zeros among its 8 bytes, and JSON
+ * text never does. */
 bool json_object_begins(const void *text, size_t n_bytes);
 
 /* Parses n_bytes of text. what names the source in messages ("model.bin: config"). Fails like
@@ -128,7 +128,7 @@ bool json_is_null(const Json *j);
 const char *json_kind(const Json *j);
 
 /* Typed reads. what names the value in the error: "WHAT: expected an integer from MIN to MAX,
- * found 3.5". Integers above 2^53 - 1 are refused, because a double does not hold them exactly.
+ * found 3.5". Integers above 2^53 - 1 are rejected, because a double does not hold them exactly.
  * On failure *out is not changed. */
 bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out,
                    Error *err);
@@ -137,12 +137,12 @@ bool json_read_double(const Json *j, const char *what, double min, double max, d
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err);
 /* lives as long as the root */
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err);
-/* a copy of at most `most` bytes, which takes the place of *out (NULL or allocated) */
+/* a copy of at most `most` bytes, which replaces *out (NULL or allocated) */
 bool json_copy_string(const Json *j, const char *what, size_t most, char **out, Error *err);
 
 bool json_equal(const Json *a, const Json *b); /* ignores the order of keys */
 
-/* ---- Output into a growing text; false if that failed ---------------------------------------- */
+/* ---- Output into a TextOut; false if that failed --------------------------------------------- */
 
 /* The next character of s[0 .. n), n >= 1, as it appears in a JSON string that keeps UTF-8. A
  * byte that is not UTF-8 becomes \ufffd. Returns the length of out, which has no NUL. *n_read:

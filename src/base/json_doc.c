@@ -11,7 +11,7 @@
 
 enum {
     MAX_DEPTH = 64,
-    MOST_NODES = 1 << 24, /* 512 MB of them; a vocabulary of 256k with merges has 2 M */
+    MOST_NODES = 1 << 24, /* 512 MB of nodes; a vocabulary of 256k with merges has 2 M */
     FEW_KEYS = 8,         /* up to this many are compared pairwise */
 };
 
@@ -166,7 +166,7 @@ static bool string(JsonParser *p, const char **text, uint32_t *n)
 
 /* ---- Numbers and words ----------------------------------------------------------------------- */
 
-/* Where the digits from text[at] on end; there must be at least one. */
+/* The end of the digits from text[at] on; there must be at least one. */
 static size_t digits_end(const char *text, size_t n, size_t at, const char *thing,
                          const char **expected)
 {
@@ -176,7 +176,7 @@ static size_t digits_end(const char *text, size_t n, size_t at, const char *thin
     return at;
 }
 
-/* The length of the number at the start of text. *expected: NULL, or what should stand after
+/* The length of the number at the start of text. *expected: NULL, or what should come after
  * that many bytes instead. *whole: it has no decimal point and no exponent. */
 static size_t number_length(const char *text, size_t n, bool *whole, const char **expected)
 {
@@ -476,7 +476,7 @@ const char *node_text(const JsonNode *j, char buf[NODE_TEXT])
     else if (j->kind == NODE_INT)
         snprintf(buf, NODE_TEXT, "%lld", (long long)j->integer);
     else if (j->kind == NODE_DOUBLE)
-        snprintf(buf, NODE_TEXT, "%.6g", j->number); /* only for people: digits need not be exact */
+        snprintf(buf, NODE_TEXT, "%.6g", j->number); /* for messages: digits need not be exact */
     else
         return fixed[j->kind];
     return buf;

@@ -15,7 +15,7 @@ bool array_grow(void *array, size_t *cap, size_t n, size_t size)
     void  *old, *grown;
     size_t bytes, more = *cap < 8 ? 16 : 2 * *cap;
     more = more < n ? n : more;
-    memcpy(&old, array, sizeof old); /* of whatever type it is */
+    memcpy(&old, array, sizeof old); /* of any type */
     grown = mul_size(more, size, &bytes) ? realloc(old, bytes) : NULL;
     if (!grown)
         return false;
@@ -54,6 +54,6 @@ double memory_available(void)
            used  = number_in("/sys/fs/cgroup/memory.current", "%" SCNu64) - cache;
     struct rlimit space;
     if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY)
-        return 0; /* whoever sets it means to keep us small */
+        return 0; /* such a limit asks us to stay small */
     return limit > 0 && limit - used < all ? limit - used : all;
 }

@@ -1,4 +1,4 @@
-/* base/memory.h: sizes that are checked, memory, pages. */
+/* base/memory.h: checked sizes, memory, pages. */
 #ifndef BASE_MEMORY_H
 #define BASE_MEMORY_H
 
@@ -24,21 +24,21 @@ static inline size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * 
 /* ---- memory.c -------------------------------------------------------------------------------- */
 
 /* Room for n elements in all in an array of cap (a size_t) that grows by doubling: a pointer and
- * its capacity, both zero to begin; free it as usual. False: no memory, and nothing changed. */
+ * its capacity, both zero at first; free it as usual. False: no memory, and nothing changed. */
 #define ARRAY_ROOM(array, cap, n)                                                                  \
     ((n) <= (cap) || array_grow(&(array), &(cap), n, sizeof *(array)))
 bool array_grow(void *array, size_t *cap, size_t n, size_t size); /* array: where the pointer is */
 
 /* Is there enough memory for something large? */
 
-/* Linux promises more memory than there is, and later kills a process that uses it. So check
- * before. what: "activations take", for example. Fails with SYSTEM if n_bytes exceed the
- * machine's memory, naming both. Memory that other processes use does not count. */
+/* Linux overcommits memory, and later kills a process that uses it. So check first. what:
+ * "activations take", for example. Fails with SYSTEM if n_bytes exceed the machine's memory, naming
+ * both. Memory that other processes use does not count. */
 bool memory_fits(double n_bytes, const char *what, Error *err);
 
-/* Bytes that could be used without taking them from other processes, as the kernel estimates it,
- * at most what the limit of a container leaves. 0: not known, or this process has a limit of its
- * own on its address space. */
+/* Bytes that are free to use without hurting other processes, as the kernel estimates it, at most
+ * what a container's limit leaves. 0: not known, or this process has a limit on its address
+ * space. */
 double memory_available(void);
 
 /* ---- pages.c --------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ double memory_available(void);
 
 enum { HUGE_PAGE = 2 << 20 };
 
-/* n_bytes > 0 of zeros, aligned to a page; from HUGE_PAGE on aligned to HUGE_PAGE. There it asks
+/* n_bytes > 0 of zeros, aligned to a page; from HUGE_PAGE on aligned to HUGE_PAGE. Then it asks
  * for huge pages, because a stream through 4 KB pages waits for a page walk at each of them.
  * Pages take memory when they are first written. NULL: no memory. Release with pages_unmap. */
 void *pages_map(size_t n_bytes);
@@ -59,20 +59,20 @@ void pages_unmap(void *data, size_t n_bytes); /* accepts NULL */
 
 /* Do they lie in one huge page? (Maybe not if another thread asks at the same time.) */
 bool pages_are_huge(const void *data);
-/* Makes the page cache hold them in one. False: it cannot. */
+/* Makes the page cache hold them in one huge page. False: it cannot. */
 bool pages_collapse(void *data);
-/* Puts a copy of them in a huge page at their place, for reading. copy: HUGE_PAGE bytes of
- * pages_map, aligned too, never written to; they stay mapped. False: there is no huge page, and
+/* Replaces them by a copy in a huge page at the same address, for reading. copy: HUGE_PAGE bytes
+ * of pages_map, aligned too, never written to; they stay mapped. False: there is no huge page, and
  * nothing changed. */
 bool pages_replace(void *data, void *copy);
 
-/* Of the mappings that hold data [n_bytes]: the share of their pages in this process's memory that
- * are huge ones, 0 to 1. Below 0: not known (no page is in memory; /proc cannot be read). */
+/* Of the mappings that hold data [n_bytes]: the share of the pages in this process's memory that
+ * are huge, 0 to 1. Below 0: not known (no page is in memory; /proc cannot be read). */
 double pages_huge_share(const void *data, size_t n_bytes);
 
-/* Of a mapped file of which nothing was read yet: the share of what the page cache holds of data
- * [n_bytes] that lies in huge pages, 0 to 1, from a sample of it. Below 0: not known (the page
- * cache holds none of it). */
+/* For a mapped file that was not read yet: of the part of data [n_bytes] in the page cache, the
+ * share in huge pages, 0 to 1, from a sample of it. Below 0: not known (none of it is in the page
+ * cache). */
 double pages_cache_share(const void *data, size_t n_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* base/number.h: narrow floats, functions whose bits no C library changes, random numbers. */
+/* base/number.h: narrow floats, math functions independent of the C library, random numbers. */
 #ifndef BASE_NUMBER_H
 #define BASE_NUMBER_H
 
@@ -65,8 +65,8 @@ void philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4
 
 /* ---- Sampling options ------------------------------------------------------------------------ */
 
-/* Their least and most, the same for run, for a request to serve and for the claim of an audit.
- * What the sampler itself takes is wider (sampler.h). */
+/* Their minimum and maximum, the same for run, for a request to serve and for the claim of an
+ * audit. The sampler itself accepts a wider range (sampler.h). */
 #define RANGE_TEMP    0, 100
 #define RANGE_TOP_K   0, 1 << 24
 #define RANGE_TOP_P   1e-6, 1

@@ -1,5 +1,5 @@
-/* base/pages.c: maps anonymous memory, and tells where huge pages are. To align memory to a huge
- * page it maps one more and returns the excess. */
+/* base/pages.c: maps anonymous memory, and finds out which pages are huge. To align memory to a
+ * huge page it maps one more and unmaps the excess. */
 #include "base/memory.h"
 
 #include <inttypes.h>
@@ -42,9 +42,9 @@ static long faults(void)
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_minflt + usage.ru_majflt : 0;
 }
 
-/* /proc tells which pages are huge, but takes milliseconds and opens a file, which a sandbox does
- * not. A fault tells too: one for the first byte maps all of a huge page, and of others at most 64
- * KB around it. */
+/* /proc shows which pages are huge, but takes milliseconds and opens a file, which a sandbox
+ * forbids. Faults show it too: a fault at the first byte maps all of a huge page, and at most 64 KB
+ * around it of others. */
 #if defined(__GNUC__)
 /* a sanitizer's own memory would fault too */
 __attribute__((no_sanitize_address, no_sanitize_thread))
@@ -75,9 +75,9 @@ bool pages_collapse(void *data)
     return madvise(data, HUGE_PAGE, COLLAPSE) == 0;
 }
 
-/* mremap is one step for other threads: they read the file's page before it and the copy after
- * it. The copy's own place stays taken (MREMAP_DONTUNMAP), so that neighbours come from one mapping
- * and the kernel joins them into one again: a mapping for every 2 MB could exceed its limit. */
+/* mremap is atomic for other threads: they read the file's page before it and the copy after it.
+ * The copy's old address stays mapped (MREMAP_DONTUNMAP), so that neighbours come from one mapping
+ * and the kernel merges them again: a mapping for every 2 MB could exceed its limit. */
 bool pages_replace(void *data, void *copy)
 {
 #ifdef MREMAP_DONTUNMAP

@@ -1,5 +1,5 @@
-/* base/path.c: compares and joins paths. Files are the same if device and inode are, whatever
- * their names. */
+/* base/path.c: compares and joins paths. Files are the same if device and inode are, under any
+ * names. */
 #include "base/file.h"
 
 #include <stdio.h>
@@ -35,8 +35,8 @@ static int look_at(const char *path, struct stat *st)
     return strcmp(path, "-") == 0 ? file_fstat(STDIN_FILENO, st) : file_stat(path, st);
 }
 
-/* Where a file that does not exist yet would be: its folder and its name. False if the folder
- * does not exist. */
+/* The folder and the name of a file that does not exist yet. False if the folder does not
+ * exist. */
 static bool place_of(const char *path, struct stat *folder, const char **name)
 {
     char        text[PATH_BYTES];

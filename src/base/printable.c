@@ -28,7 +28,7 @@ size_t printable(char out[PRINTABLE_BYTES], const char *s, size_t n, size_t *n_r
 size_t printable_text(char *out, size_t n_out, const char *s, size_t n)
 {
     static const char dots[] = "...";
-    size_t used = 0, cut = 0; /* cut: where there is still room for the dots */
+    size_t used = 0, cut = 0; /* cut: the last end that leaves room for "..." */
     for (size_t i = 0, n_read; i < n; i += n_read) {
         char   shown[PRINTABLE_BYTES];
         size_t n_shown = printable(shown, s + i, n - i, &n_read);

@@ -1,4 +1,4 @@
-/* base/progress.h: the clock, and how far a long piece of work has come. */
+/* base/progress.h: the clock, and the progress of long work. */
 #ifndef BASE_PROGRESS_H
 #define BASE_PROGRESS_H
 
@@ -22,10 +22,10 @@ static inline double clock_seconds(void) { return 1e-9 * (double)clock_ns(); }
 
 /* ---- progress.c ------------------------------------------------------------------------------ */
 
-/* Reports how far a long piece of work is, and lets the caller stop it. */
+/* Reports the progress of long work, and lets the caller stop it. */
 
-/* Whom to tell and to ask, and which part of the whole this piece of work is (from 0 to 1: all of
- * it). A NULL struct, or tell and go_on NULL: nobody asked. */
+/* The callbacks (tell reports, go_on returns false to stop), and the part of the whole that this
+ * task is (from 0 to 1: all of it). A NULL struct, or tell and go_on NULL: no callbacks. */
 typedef struct Progress {
     void (*tell)(void *user, double done);
     bool (*go_on)(void *user, double done);
@@ -33,11 +33,11 @@ typedef struct Progress {
     double from, to;
 } Progress;
 
-/* The whole of a piece of work, of public options. */
+/* The whole of a task, from public options. */
 #define PROGRESS_OF(o) ((Progress){ (o)->progress, (o)->go_on, (o)->user, 0, 1 })
 
-/* Tells that `done` of `all` of this piece is done. Call it on the thread that called the library,
- * about ten times a second at least. False: the caller stops the work (SYSTEM). */
+/* Reports that `done` of `all` of this task is done. Call it on the thread that called the library,
+ * at least about ten times a second. False: the caller stops the work (SYSTEM). */
 bool progress_tell(const Progress *p, double done, double all, Error *err);
 
 /* The part of p from `from` to `to`, each 0 .. 1. */

@@ -130,7 +130,7 @@ void html_name(TextOut *o, const char *s)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-/* What stands between two values, and the key. */
+/* Writes what separates two values, then the key. */
 static void write_key(Rows *r, const char *key)
 {
     if (r->line)
@@ -226,7 +226,7 @@ static void end_list(Rows *r)
     r->in_list = false;
 }
 
-/* As the face shows text: escaped. */
+/* Escaped for the format. */
 static void out_words(Rows *r, const char *fmt, va_list list)
 {
     TextOut words = { 0 };
@@ -348,7 +348,7 @@ static int width_of(const Table *t, size_t i)
     return i == 0 && t->first_width ? t->first_width : t->column[i].width;
 }
 
-/* A cell of text, to the left or to the right in its column. */
+/* A cell in text format, aligned left or right in its column. */
 static void text_cell(Rows *r, const Table *t, size_t i, const Cell *v)
 {
     const Column *c = &t->column[i];
@@ -379,7 +379,7 @@ static void text_row(Rows *r, const Table *t, const Cell *cell)
     text_out(&r->out, "\n");
 }
 
-/* A share is a bar and a number. */
+/* A share is shown as a bar and a number. */
 static void page_cell(Rows *r, const Column *c, const Cell *v, const char *colour)
 {
     TextOut *o = &r->out;

@@ -1,9 +1,9 @@
 /* base/report_rows.h: a report as rows of key, label, value and unit, written once and shown as
  * text, as JSON or as HTML.
  *
- * A report calls these functions from its beginning to its end. What has a key shows in JSON, what
- * has a label or a title in text and on a page. What only one of the three has, a function that
- * says so in its name writes. */
+ * A report calls these functions in its order. Values with a key appear in JSON, those with a label
+ * or a title in text and on a page. Functions for one of the three formats alone have it in their
+ * names. */
 #ifndef BASE_REPORT_ROWS_H
 #define BASE_REPORT_ROWS_H
 
@@ -11,7 +11,7 @@
 
 typedef enum Face { FACE_TEXT, FACE_JSON, FACE_PAGE } Face;
 
-/* Zeroed but for what is said here. Take the text from out. */
+/* Zeroed but for the settings here. Take the text from out. */
 typedef struct Rows {
     TextOut out;
     Face    face;
@@ -28,13 +28,13 @@ typedef struct Rows {
 
 /* How text and pages spell a number. */
 typedef enum Unit {
-    UNIT_NONE,         /* 1234567, and a text as it is                                 */
+    UNIT_NONE,         /* 1234567, and a string as it is                               */
     UNIT_COUNT,        /* 1,234,567                                                    */
     UNIT_BYTES,        /* 5.79 MB                                                      */
     UNIT_SI,           /* 274.9 G                                                      */
-    UNIT_RATIO,        /* three digits: 0.25, 1.33, 341; "-" where it is not over 0    */
+    UNIT_RATIO,        /* three digits: 0.25, 1.33, 341; "-" if it is not over 0       */
     UNIT_SPEED,        /* four digits: 3.142, 31.42, 314.2, 3142                       */
-    UNIT_SHARE,        /* of 1: 33.2%; "-" where it is not over 0                      */
+    UNIT_SHARE,        /* of 1: 33.2%; "-" if it is not over 0                         */
     UNIT_SIZE,         /* three or four digits in seven columns; "-" for a NaN         */
     UNIT_DIGITS = 32,  /* + n: n significant ones, as %g                               */
     UNIT_FIXED = 64,   /* + n: n of them after the point                               */
@@ -63,9 +63,9 @@ typedef struct Cell {
 static inline Cell v_none(void) { return (Cell){ .kind = VALUE_NONE }; }
 static inline Cell v_int(int64_t x) { return (Cell){ VALUE_INT, .whole = x }; }
 static inline Cell v_count(uint64_t x) { return v_int((int64_t)x); }
-/* JSON: null where it is not finite */
+/* JSON: null if it is not finite */
 static inline Cell v_real(double x) { return (Cell){ VALUE_REAL, .real = x }; }
-/* a whole number, however large; JSON: null where it is not finite */
+/* a whole number, however large; JSON: null if it is not finite */
 static inline Cell v_whole(double x) { return (Cell){ VALUE_WHOLE, .real = x }; }
 /* the share x / of */
 static inline Cell v_part(double x, double of)
@@ -93,7 +93,7 @@ static inline const char *real_spell(double x, Unit unit, char *buf, size_t n)
 
 /* ---- Pairs ----------------------------------------------------------------------------------- */
 
-/* A label and its value; without a label only JSON has it, without a key only text and page. */
+/* A label and its value; without a label only in JSON, without a key only in text and page. */
 void rows_value(Rows *r, const char *key, const char *label, Cell v, Unit unit);
 void rows_item(Rows *r, Cell v); /* in JSON alone: one of an array */
 static inline void rows_put(Rows *r, const char *key, Cell v)
@@ -107,7 +107,7 @@ __attribute__((format(printf, 3, 4)))
 #endif
 void rows_pair(Rows *r, const char *label, const char *fmt, ...);
 
-/* The same behind a verdict, which is green or red where there are colours. */
+/* The same after a verdict, which is green or red if there are colours. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 5, 6)))
 #endif
@@ -119,7 +119,7 @@ typedef struct Column {
     const char *key;   /* in JSON; NULL: not there                                   */
     const char *title;
     int         width; /* of text; negative: to the left; 0: not in text             */
-    int         gap;   /* spaces before it in text, beside the one that divides columns */
+    int         gap;   /* spaces before it in text, besides the one between columns */
     Unit        unit;
     const char *cell;  /* class of its cells on a page; NULL: not there              */
 } Column;
@@ -132,11 +132,11 @@ typedef struct Table {
 } Table;
 #define TABLE_OF(columns) { .column = columns, .n = sizeof columns / sizeof *columns }
 
-/* Of a row of a page: its class, and the colour of its key and of the bars that show its shares;
+/* A row of a page: its class, and the colour of its key and of the bars that show its shares;
  * NULL: neither. */
 typedef struct RowStyle { const char *cls, *colour; } RowStyle;
 
-/* Begin: titles, where columns have any; an array in JSON if there is a key. */
+/* Starts a table: titles, if columns have any; an array in JSON if there is a key. */
 void rows_table(Rows *r, const char *key, const Table *t);
 /* cell [t->n]; style may be NULL */
 void rows_row(Rows *r, const Table *t, const Cell *cell, const RowStyle *style);
@@ -144,7 +144,7 @@ void rows_row(Rows *r, const Table *t, const Cell *cell, const RowStyle *style);
 void rows_cells(Rows *r, const Table *t, const Cell *cell);
 void rows_table_end(Rows *r, const char *key);
 
-/* ---- One face -------------------------------------------------------------------------------- */
+/* ---- One format ------------------------------------------------------------------------------ */
 
 #if defined(__GNUC__)
 #define ROWS_PRINTF __attribute__((format(printf, 2, 3)))
@@ -153,8 +153,8 @@ void rows_table_end(Rows *r, const char *key);
 #endif
 ROWS_PRINTF void rows_text(Rows *r, const char *fmt, ...);
 ROWS_PRINTF void rows_page(Rows *r, const char *fmt, ...); /* markup; nothing is escaped */
-void rows_heading(Rows *r, const char *text); /* text: a line apart, bold where there are colours */
-void rows_toned(Rows *r, bool good, const char *text); /* text: green or red, where there are
+void rows_heading(Rows *r, const char *text); /* text: a separate line, bold if there are colours */
+void rows_toned(Rows *r, bool good, const char *text); /* text: green or red, if there are
                                                         * colours */
 
 /* JSON: an object '{' or an array '['; key: NULL inside an array, and for the whole. */
@@ -170,7 +170,7 @@ typedef struct Member { const char *key; Cell value; } Member;
                                                                        * open */
 void rows_object_of(Rows *r, const char *key, const Member *m);
 void rows_members_of(Rows *r, const Member *m);
-void rows_line(Rows *r, int indent); /* JSON: what comes next begins on a line of its own */
+void rows_line(Rows *r, int indent); /* JSON: starts a new line for what comes next */
 
 /* For element content and quoted attributes of a page: markup characters escaped, control
  * characters and bytes that are not UTF-8 shown as U+FFFD. */

@@ -1,12 +1,12 @@
-/* base/sound.h: invariants. Where a struct that changes is declared, its invariant stands in prose,
- * and X_is_sound says whether it holds. */
+/* base/sound.h: invariants. The declaration of a struct that changes states its invariant in prose,
+ * and X_is_sound checks it. */
 #ifndef BASE_SOUND_H
 #define BASE_SOUND_H
 
 #include <assert.h>
 
-/* At the ends of the functions that change it, ASSERT_SOUND(x_is_sound(x)): in config=debug and in
- * the fuzzers it is an assert, elsewhere nothing. */
+/* Functions that change it end with ASSERT_SOUND(x_is_sound(x)): an assert in config=debug and in
+ * the fuzzers, elsewhere nothing. */
 #ifdef TBLOCK_DEBUG
 #define ASSERT_SOUND(sound) assert(sound)
 #else

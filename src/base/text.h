@@ -1,4 +1,4 @@
-/* base/text.h: text that grows, UTF-8, and numbers and bytes as people read them. */
+/* base/text.h: a string builder, UTF-8, and numbers and bytes in readable form. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
@@ -11,10 +11,10 @@
 
 /* ---- text_out.c ------------------------------------------------------------------------------ */
 
-/* A growing text: JSON, reports, normalized text, input from a pipe. */
+/* A string that grows: JSON, reports, normalized text, input from a pipe. */
 
-/* Zero it to begin. If memory runs out or the text would exceed `most`, it stops growing and
- * sets `failed`. So a writer need not check each call, only the end. */
+/* Start zeroed. If memory runs out or the text would exceed `most`, it stops growing and sets
+ * `failed`. So a writer need not check each call, only the end. */
 typedef struct TextOut {
     char  *text;   /* n bytes, no NUL; NULL: nothing written yet */
     size_t n, cap;
@@ -61,10 +61,10 @@ void text_out_free(TextOut *o); /* drops the text; zeroes o */
 
 /* ---- base64.c -------------------------------------------------------------------------------- */
 
-/* Bytes that come one at a time. Zero it, but for out. */
+/* Encodes bytes that come one at a time. Zeroed, but for out. */
 typedef struct Base64 { TextOut *out; unsigned held; int n; } Base64; /* n: bytes in held */
 void base64_byte(Base64 *b, unsigned byte);
-void base64_end(Base64 *b); /* the last one or two bytes, with '=' behind them */
+void base64_end(Base64 *b); /* the last one or two bytes, padded with '=' */
 
 /* ---- utf8 ------------------------------------------------------------------------------------ */
 
@@ -109,8 +109,8 @@ static inline bool utf8_valid(const char *s, size_t n)
 
 /* ---- printable.c ----------------------------------------------------------------------------- */
 
-/* How a terminal shows text from files and command lines. This is the one
- * place that says what is safe. */
+/* How to show text from files and command lines on a terminal. What is safe is decided only
+ * here. */
 
 /* Not printable are control characters (C0, DEL, C1), which terminals obey; marks and overrides
  * of direction, which reorder the text around them (Unicode Standard Annex 9, section 2); line
@@ -122,7 +122,7 @@ static inline bool is_printable(uint32_t c)
     return c >= 0x20 && !(c >= 0x7F && c < 0xA0) && c != 0x2028 && c != 0x2029 && !direction;
 }
 
-/* The next character of s[0 .. n), n >= 1, as it may be shown: unchanged, or escaped as \n, \t,
+/* The next character of s[0 .. n), n >= 1, in a safe form: unchanged, or escaped as \n, \t,
  * \r, or \xHH for each byte of other characters that are not printable and for bytes that are
  * not UTF-8. out ends with a NUL. Returns its length. *n_read: how many bytes of s it stands
  * for. */
@@ -135,7 +135,7 @@ size_t printable_text(char *out, size_t n_out, const char *s, size_t n);
 
 /* ---- form.c ---------------------------------------------------------------------------------- */
 
-/* Numbers as people read them. */
+/* Numbers in readable form. */
 
 /* The number of decimals that gives `digits` digits in all, for 0 <= x < 1000. 9.996 in three
  * digits is 10.0. */

@@ -28,11 +28,11 @@ enum {
     LINE        = 64,            /* distance between data that two threads write */
     SPIN_MOST   = 50000,         /* ns; the cost of sleeping and waking (bench_threads.c) */
     SPIN_LEAST  = 1000,          /* ns; covers most operations of a tiny model */
-    SPIN_LOST   = 200000,        /* ns between two looks at the clock: we lost the processor */
-    STACK_BYTES = 512 << 10      /* for callbacks; our own needs lie in scratch memory */
+    SPIN_LOST   = 200000,        /* ns between two clock reads: we lost the processor */
+    STACK_BYTES = 512 << 10      /* for callbacks; our own data are in scratch memory */
 };
 
-/* How one member waits at one kind of place. Spinning is for short waits: its time doubles after
+/* How one member waits at one kind of gate. Spinning is for short waits: its time doubles after
  * a short wait and halves after a long one. So on a busy machine it becomes very short. */
 typedef struct Patience {
     int64_t spin_ns, slept_ns;
@@ -83,7 +83,7 @@ static void sleep_until_open(Gate *g, uint32_t old)
     atomic_fetch_sub(&g->sleepers, 1);
 }
 
-/* hurry: sleep at once. Spinning would only keep the processor from the one we wait for. */
+/* hurry: sleep at once. Spinning would only keep the processor from the member we wait for. */
 static void gate_wait(Gate *g, uint32_t old, Patience *p, bool hurry)
 {
     if (opened(g, old))
@@ -167,13 +167,13 @@ void threads_share(Team team, int n, int *first, int *end)
 
 /* ---- The pool -------------------------------------------------------------------------------- */
 
-/* While no team is at work (threads_pool_is_sound): member 0 is whoever uses the pool, and members
- * 1 .. n_made have threads, of process `pid`; so n_made < most. Each waits at its own gate `go` and
- * writes nothing until that opens. All who arrived at the barrier have left it, and nobody's
- * patience is longer or shorter than is allowed. */
+/* While no team runs (threads_pool_is_sound): member 0 is the thread that uses the pool, members 1
+ * .. n_made have threads, of process `pid`; so n_made < most. Each waits at its own gate `go` and
+ * writes nothing until that opens. All that arrived at the barrier have left it, and every patience
+ * is within its limits. */
 struct ThreadPool {
     Barrier  barrier;
-    void   (*fn)(void *arg, Team team); /* the present team's task; NULL: end */
+    void   (*fn)(void *arg, Team team); /* the current team's task; NULL: end */
     void    *arg;
     int      n_members;
     int      most, n_made;       /* possible members; threads made (1 .. n_made) */
@@ -231,7 +231,7 @@ static void block_signals(sigset_t *before)
     pthread_sigmask(SIG_SETMASK, &set, before);
 }
 
-/* Makes threads for a team of n, or as many as the system allows. */
+/* Creates threads for a team of n, or as many as the system allows. */
 static void make_threads(ThreadPool *p, int n)
 {
     pthread_attr_t attr;
@@ -244,7 +244,7 @@ static void make_threads(ThreadPool *p, int n)
         TeamMember *m = &p->member[p->n_made + 1];
         m->seen   = atomic_load_explicit(&m->go.value, memory_order_relaxed);
         if (pthread_create(&m->thread, &attr, serve, m) != 0) {
-            p->most = p->n_made + 1; /* do not ask again for each team */
+            p->most = p->n_made + 1; /* do not try again for each team */
             break;
         }
         p->n_made++;
@@ -347,7 +347,7 @@ int threads_default(void)
     return quota && quota < n ? quota : n;
 }
 
-/* All that reads them does so once. */
+/* Runs everything that reads them. */
 void threads_hold_system(void)
 {
     file_hold_system(true);

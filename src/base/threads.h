@@ -1,4 +1,4 @@
-/* base/threads.h: threads: how many the machine has, where they run, a team of them. */
+/* base/threads.h: threads: how many the machine runs, where they run, and teams of them. */
 #ifndef BASE_THREADS_H
 #define BASE_THREADS_H
 
@@ -7,7 +7,7 @@
 
 /* ---- cpu_count.c ----------------------------------------------------------------------------- */
 
-/* How many threads this machine gives us. Separate from affinity.c, so that
+/* How many threads this machine allows us. Separate from affinity.c, so that
  * tests can simulate other machines. */
 
 /* root is put before /sys and /proc in every path: "", except in tests. */
@@ -22,7 +22,7 @@ int cpu_count_nodes(const char *root);
 
 /* The CPU quota of this process's cgroup and of the groups above it (v2 cpu.max; v1
  * cpu.cfs_quota_us) in whole CPUs, at least 1. 0: no limit. Rounded down, because one more
- * thread would be stopped for part of every period, and the others would wait for it. */
+ * thread would be throttled for part of every period, and the others would wait for it. */
 int cpu_count_quota(const char *root);
 
 /* ---- affinity.c ------------------------------------------------------------------------------ */
@@ -50,20 +50,20 @@ void affinity_leave(Affinity *a);
 
 /* Runs one function on a team of threads, which a pool keeps.
  *
- * The maker of a pool owns it; there is no global state. One thread at a time may use a pool,
- * and is a member of each team. Every member computes with round-to-nearest and subnormals kept
+ * Who creates a pool owns it; there is no global state. One thread at a time may use a pool, and
+ * is a member of each team. Every member computes with round-to-nearest and subnormals kept
  * (MXCSR 0x1F80, FPCR 0); the caller's floating-point environment is restored on return. The
  * pool's own threads block every signal except faults and have stacks of 512 KB.
  *
- * If the system refuses a thread (memory, a limit on processes), the team is smaller: see
- * team.n_threads. fork: a child has no threads of its parent; the pool makes new ones in the
- * child when they are first needed. Only the thread that uses the pool may fork for that, or any
+ * If a thread cannot be created (memory, a limit on processes), the team is smaller: see
+ * team.n_threads. fork: a child has no threads of its parent; the pool creates new ones in the
+ * child when they are first needed. For that, only the thread that uses the pool may fork, or any
  * thread while no region runs. */
 
 /* One for each physical core that this process may run on (affinity mask and cgroup CPU quota
  * count), at least 1. */
 int threads_default(void);
-/* Holds what /proc and /sys say of processors and memory (file_hold_system): before a sandbox. */
+/* Before a sandbox: holds what /proc and /sys say of processors and memory (file_hold_system). */
 void threads_hold_system(void);
 
 typedef struct Team {
@@ -79,13 +79,13 @@ typedef struct ThreadPool ThreadPool;
  * the kernel puts them. NULL if memory is out; threads_pool_run accepts that as a pool of one. */
 ThreadPool *threads_pool_new(int n_threads, bool pin);
 void        threads_pool_free(ThreadPool *p); /* accepts NULL */
-/* Does its invariant hold? For the thread that uses it, while no team is at work. */
+/* Does its invariant hold? For the thread that uses it, while no team runs. */
 bool        threads_pool_is_sound(const ThreadPool *p);
 
 /* Calls fn(arg, team) once on each of up to n_threads threads, and returns when all are done.
  * Returns the total seconds that members slept at barriers, waiting for a late one: about a
- * tenth of a member's time if the work is cut unevenly, much more if another process uses the
- * processors. */
+ * tenth of a member's time if the work is divided unevenly, much more if another process keeps
+ * the CPU busy. */
 double threads_pool_run(ThreadPool *p, int n_threads, void (*fn)(void *arg, Team team), void *arg);
 
 /* The same with a pool for this one call. For work that takes milliseconds. */

@@ -1,10 +1,10 @@
-/* chat/answer_json.c: JSON that streams, followed byte by byte, and values in other notations. */
+/* chat/answer_json.c: tracks streamed JSON byte by byte, and converts values of other notations. */
 #include "chat/chat_answer_parts.h"
 
 #include <stdlib.h>
 #include "base/json.h"
 
-/* ---- Following ------------------------------------------------------------------------------- */
+/* ---- Tracking -------------------------------------------------------------------------------- */
 
 enum { A_VALUE, A_FIRST, A_KEY, A_FIRST_KEY, A_COLON, A_COMMA, IN_STRING, IN_KEY, IN_WORD };
 
@@ -16,7 +16,7 @@ bool key_path_same(const KeyPath *a, const KeyPath *b, int n)
     return n <= PATH_KEYS && a->n >= n && b->n >= n;
 }
 
-/* A key that is too long for one of ours is cut to one that cannot be: no key of a form is so
+/* A key that is too long for KeyPath is cut to one that matches none: no key of a form is that
  * long. */
 static void key_byte(JsonTrack *t, char c)
 {
@@ -208,7 +208,7 @@ static bool loose_string(Loose *l, char quote)
     return l->s++ < l->end;
 }
 
-/* Text up to the quote of the template, or a key that ends at its colon. */
+/* Text up to the template's quote, or a key that ends at its colon. */
 static bool loose_until(Loose *l, const char *mark, size_t n)
 {
     const char *to = l->s;

@@ -1,9 +1,8 @@
-/* chat/chat_answer.c: reads an answer as it streams, by the form that was found for its template.
+/* chat/chat_answer.c: parses an answer as it streams, by the form that was found for its template.
  *
- * Bytes wait in `in` until it is known what they are. Each state takes what it can from the
- * front; `step` is called until one of them needs more. At most a marker waits (and the white
- * space before it), but where a call is told by its JSON alone, the JSON waits until it has shown
- * that it is one. */
+ * Bytes wait in `in` until their meaning is known. Each state consumes what it can from the front;
+ * `step` is called until one of them needs more. At most a marker waits (and the white space before
+ * it); but if only its JSON identifies a call, the JSON waits until it has shown that it is one. */
 #include "chat/chat_answer_parts.h"
 
 #include <stdlib.h>
@@ -21,24 +20,24 @@ typedef enum State {
     CALL_AFTER,
 } State;
 
-/* Between calls, while there is memory (answer_is_sound):
- * - What was read is gone from `in`, but for what may be told later: a held call from held_from on,
- *   as it may be content; a call's arguments, or its name or id, in a JSON value. flag has a byte
- *   for each of `in`. An incomplete character waits in tail, not in `in`.
- * - A call is held until it is told, never both. Between calls neither is; a name is read while it
- *   is held, arguments when it is told; in a JSON value each may be.
- * - The texts of the parts lie in `out` in their order, each with a NUL. A part of a call names one
- *   that was told. */
+/* Holds between public calls, while there is memory (answer_is_sound):
+ * - Consumed bytes are gone from `in`, except those that may be emitted later: a held call from
+ *   held_from on, which may be content; a call's arguments, name or id in a JSON value. flag has a
+ *   byte for each of `in`. An incomplete character waits in tail, not in `in`.
+ * - A call is held until it is emitted (told), never both. Between tool calls it is neither; held
+ *   while its name is read, told while its arguments are; in a JSON value it may be either.
+ * - The texts of the parts are in `out` in their order, each with a NUL. A part of a call names one
+ *   that was emitted. */
 struct Answer {
     const AnswerForm *f;
     const JsonNode   *tools;
     State      state;
     TextOut    in, flag;        /* flag: 1 for each byte of a special token */
-    size_t     at;              /* what is before it was read */
+    size_t     at;              /* what is before it was consumed */
     bool       ending, fresh, skip, no_memory;
-    size_t     marker_at;       /* where the literal began that text_until found, with white
+    size_t     marker_at;       /* start of the literal that text_until found, with white
                                  * space */
-    char       tail[4];         /* the beginning of a character */
+    char       tail[4];         /* an incomplete character */
     size_t     n_tail;
 
     TextOut    out;             /* the texts of the parts */
@@ -46,16 +45,16 @@ struct Answer {
     size_t     n_parts, cap;
 
     int        n_calls;
-    bool       held, told;      /* a call: its text may still be content; it was told */
+    bool       held, told;      /* a call: its text may still be content; it was emitted */
     size_t     held_from;       /* in `in` */
     TextOut    name, id, key, value;
     int        field;
-    size_t     args_from, args_to, value_at; /* CALLS_JSON: places in `in`; SIZE_MAX: not there */
-    bool       has_args, args_text; /* args_text: they are a string that holds JSON */
+    size_t     args_from, args_to, value_at; /* CALLS_JSON: indices into `in`; SIZE_MAX: none */
+    bool       has_args, args_text; /* args_text: they are a string that contains JSON */
     JsonTrack  json;
-    int        kind;            /* of the value that is read: TEXT_VALUE or OTHER_VALUE */
-    bool       text, any_value; /* it streams as a text; there was one before */
-    int        deep;            /* VALUE_TRACKED: brackets; the quote that is open */
+    int        kind;            /* of the value being read: TEXT_VALUE or OTHER_VALUE */
+    bool       text, any_value; /* it streams as a string; there was one before */
+    int        deep;            /* VALUE_TRACKED: open brackets; the open quote */
     char       quote;
     bool       escape;
 };
@@ -84,7 +83,7 @@ static void tell(Answer *a, AnswerKind kind, const char *s, size_t n)
     last->n += n;
 }
 
-/* Only now, because the text that holds them moves while it grows. */
+/* Sets the texts late, because `out` moves while it grows. */
 static void parts_done(Answer *a)
 {
     size_t at = 0;
@@ -108,7 +107,7 @@ static size_t skip_spaces(const Answer *a, size_t i)
     return i;
 }
 
-/* Does the literal stand at byte i? White space in it stands for any, or none. */
+/* Does the literal match at byte i? White space in it matches any, or none. */
 static Match literal_at(const Answer *a, const Literal *l, size_t i, size_t *to)
 {
     if (literal_empty(l))
@@ -150,8 +149,8 @@ static void choose(LiteralChoice *c, const Literal *l)
         c->l[c->n++] = l;
 }
 
-/* The longest that stands at byte i: its place in the choice, or -1. *more: one begins there that
- * may go on behind the end; then it waits for that. */
+/* The longest literal that matches at byte i: its index in the choice, or -1. *more: one may
+ * continue after the end of the input; then it waits for that. */
 static int choice_at(const Answer *a, const LiteralChoice *c, size_t i, size_t *to, bool *more)
 {
     int    best = -1;
@@ -172,7 +171,7 @@ static int choice_at(const Answer *a, const LiteralChoice *c, size_t i, size_t *
 
 static void take(Answer *a, size_t from, size_t to);
 
-/* The white space before a marker is the template's: in a value as much as it writes there. */
+/* White space before a marker is the template's; in a value, only as much as it writes there. */
 static size_t spaces_kept(const Answer *a, const Literal *l, size_t from, size_t to)
 {
     if (a->state != VALUE)
@@ -182,7 +181,7 @@ static size_t spaces_kept(const Answer *a, const Literal *l, size_t from, size_t
     return to;
 }
 
-/* Takes what is surely text; returns which literal came, and reads it; -1: more is needed. */
+/* Takes what is certainly text. Returns which literal came, and consumes it; -1: needs more. */
 static int text_until(Answer *a, const LiteralChoice *c)
 {
     size_t i = a->at, to = 0;
@@ -221,7 +220,7 @@ static int text_until(Answer *a, const LiteralChoice *c)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* What seemed to be a call is none. If it was told already, it ends here. */
+/* What looked like a call is none. If it was emitted already, it ends here. */
 static void no_call(Answer *a)
 {
     if (a->told)
@@ -252,7 +251,7 @@ static void hold_call(Answer *a, size_t from, State state)
     a->state = state;
 }
 
-/* A model that writes only an id has the tool's name in it. */
+/* If a model writes only an id, the id contains the tool's name. */
 static void name_from_id(Answer *a)
 {
     const char *best = NULL;
@@ -298,7 +297,7 @@ static bool is_path(const Answer *a, const KeyPath *p)
     return p->n && a->json.path.n == p->n && key_path_same(&a->json.path, p, p->n);
 }
 
-/* The arguments so far. A text that holds them is told as a whole. */
+/* Emits the arguments so far. A string that contains them is emitted as a whole. */
 static void tell_json_args(Answer *a)
 {
     if (!a->told || a->args_from == SIZE_MAX)
@@ -368,7 +367,7 @@ static void json_ends(Answer *a, size_t i)
     }
 }
 
-/* Where nothing but the JSON tells a call, another key than a call's comes too soon. */
+/* If only its JSON identifies a call: does a key come that no call has? */
 static bool json_other_key(const Answer *a)
 {
     const CallForm *c = &a->f->calls;
@@ -444,7 +443,7 @@ static void arguments_begin(Answer *a)
     a->state = KEY;
 }
 
-/* Reads a name up to one of the literals; -1: more is needed; -2: it is no name. */
+/* Reads a name up to one of the literals; -1: needs more; -2: it is no name. */
 static int name_until(Answer *a, TextOut *name, const LiteralChoice *c)
 {
     while (a->at < a->in.n) {
@@ -492,7 +491,7 @@ static bool field(Answer *a)
     } else if (!last) {
         a->field++;
     } else if (found == after) {
-        a->at -= !c->by_key; /* the brace that opens the arguments */
+        a->at -= !c->by_key; /* the opening brace of the arguments */
         arguments_begin(a);
     } else if (headed) {
         a->state = HEADER_REST;
@@ -544,7 +543,7 @@ static void tell_inside(Answer *a, const char *s, size_t n)
     text_out_free(&o);
 }
 
-/* Does the tool say that this argument is a string? */
+/* Does the tool's schema say that this argument is a string? */
 static bool is_string_argument(const Answer *a)
 {
     JSON_NODES (tool, a->tools) {
@@ -614,7 +613,7 @@ static bool value_begin(Answer *a)
     return true;
 }
 
-/* Of an argument that may be a string or not: what its first byte cannot begin is a string. */
+/* For an argument of unknown type: if its first byte begins no other value, it is a string. */
 static void value_bytes(Answer *a, const char *s, size_t n)
 {
     size_t i = 0, k = 0;
@@ -632,7 +631,7 @@ static void value_bytes(Answer *a, const char *s, size_t n)
         text_out_bytes(&a->value, s, n);
 }
 
-/* What waits as the value: in JSON, or the text that it is. */
+/* Emits the waiting value: as JSON, or as a string. */
 static void value_done(Answer *a)
 {
     TextOut        o = { 0 };
@@ -688,7 +687,7 @@ static bool value(Answer *a)
     return which >= 0;
 }
 
-/* One byte of a value in a notation with brackets and quotes; how many there are. */
+/* Follows brackets and quotes over one byte, or one quote of the template; returns its length. */
 static size_t tracked(Answer *a, size_t i)
 {
     const Literal *quote = &a->f->calls.quote;
@@ -779,7 +778,7 @@ static void begin_call(Answer *a, size_t from)
     hold_call(a, from, a->f->calls.style == CALLS_JSON ? JSON_BEGIN : FIELD);
 }
 
-/* A part that begins with a header, as those of channels do: a recipient in it makes it a call. */
+/* A part that begins with a header, as channels do: a recipient in it makes it a tool call. */
 static bool header(Answer *a, size_t from)
 {
     const AnswerForm *f = a->f;
@@ -818,7 +817,7 @@ static bool header(Answer *a, size_t from)
     return true;
 }
 
-/* Between parts: what begins here? */
+/* Between parts: which part begins here? */
 static bool free_place(Answer *a)
 {
     const AnswerForm *f = a->f;
@@ -835,7 +834,7 @@ static bool free_place(Answer *a)
     choose(&choice, &f->think);
     choose(&choice, &f->content);
     choose(&choice, &f->turn_end);
-    if (a->fresh) /* of reasoning that never began */
+    if (a->fresh) /* ends reasoning that never began */
         choose(&choice, &f->think_end);
     if (j < a->in.n && literal_at(a, &f->head, j, &to) == MATCHES)
         return header(a, j);
@@ -897,7 +896,7 @@ static bool reasoning(Answer *a)
     return which >= 0;
 }
 
-/* A marker after a call that is cut short is not told. */
+/* A marker after a call is not emitted if it is cut short. */
 static bool call_after(Answer *a)
 {
     const CallForm *c = &a->f->calls;
@@ -920,7 +919,7 @@ static bool call_after(Answer *a)
     return true;
 }
 
-/* True: something changed, so there may be more to do. */
+/* Returns true if something changed, so there may be more to do. */
 static bool step(Answer *a)
 {
     switch (a->state) {
@@ -942,7 +941,7 @@ static bool step(Answer *a)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-/* Where in `in` begins what is still wanted. */
+/* The first byte of `in` that is still needed. */
 static size_t keep_from(const Answer *a)
 {
     size_t keep = a->held && a->held_from < a->at ? a->held_from : a->at;
@@ -964,7 +963,7 @@ static bool parts_are_sound(const Answer *a)
     return a->n_parts == 0 || at == a->out.n;
 }
 
-/* Are held and told what the state says? At the end, an open call is closed where it is. */
+/* Do held and told agree with the state? At the end, an open call is closed as it is. */
 static bool call_is_sound(const Answer *a)
 {
     switch (a->state) {
@@ -988,7 +987,7 @@ bool answer_is_sound(const Answer *a)
             && a->json.objects <= a->json.depth && call_is_sound(a) && parts_are_sound(a));
 }
 
-/* Drops what was read from the front of `in`. */
+/* Drops consumed bytes from the front of `in`. */
 static void compact(Answer *a)
 {
     size_t *const places[] = { &a->at, &a->held_from, &a->args_from, &a->args_to, &a->value_at };
@@ -1044,7 +1043,7 @@ bool answer_put(Answer *a, const char *s, size_t n, bool special, Error *err)
     return run(a, err);
 }
 
-/* What is open when the answer ends. */
+/* Closes what is open when the answer ends. */
 static void close_open(Answer *a)
 {
     if (a->state == VALUE || a->state == VALUE_TRACKED || a->state == VALUE_BEGIN)

@@ -1,7 +1,7 @@
-/* chat/chat_answer_parts.h: the insides of answers. No other file includes this.
+/* chat/chat_answer_parts.h: the internals of answer parsing. Private to the files that it names.
  *
- * chat_probe.c finds the form, chat_answer.c reads by it, answer_json.c follows JSON byte by
- * byte and turns the values of other notations into it. */
+ * chat_probe.c finds the form, chat_answer.c parses by it, answer_json.c tracks JSON byte by byte
+ * and converts values of other notations to JSON. */
 #ifndef CHAT_CHAT_ANSWER_PARTS_H
 #define CHAT_CHAT_ANSWER_PARTS_H
 
@@ -26,7 +26,7 @@ typedef enum JsonStep {
     JSON_DONE,   /* ... the last of the whole value */
 } JsonStep;
 
-/* Follows an array or object byte by byte. Zero it to begin. path is that of the value that this
+/* Tracks an array or object byte by byte. Zero it to begin. path is that of the value that this
  * byte begins, ends or is in. */
 typedef struct JsonTrack {
     int     depth, objects, expect;
@@ -35,12 +35,12 @@ typedef struct JsonTrack {
     KeyPath path;
 } JsonTrack;
 JsonStep json_track(JsonTrack *t, char c);
-bool json_at_colon(const JsonTrack *t); /* a key has ended, and its value comes */
+bool json_at_colon(const JsonTrack *t); /* a key has ended, and its value is next */
 /* The length of the array or object that s begins with, or 0. */
 size_t json_length(const char *s, size_t n);
 
-/* As JSON: a value in JSON's or Python's notation, or with `quote` around texts, and with keys that
- * may stand bare. False: it is none, or no memory (then o->failed); something may be written. */
+/* Converts a value in JSON's or Python's notation, or with `quote` around strings, to JSON; keys
+ * may be unquoted. False: it is none, or no memory (then o->failed); part may be written. */
 bool json_from_loose(TextOut *o, const char *s, size_t n, const char *quote, size_t n_quote);
 /* The text of a JSON string with its quotes. */
 bool json_unquote(TextOut *o, const char *s, size_t n);
@@ -51,9 +51,9 @@ bool json_out_inside(TextOut *o, const char *s, size_t n);
 
 enum { LITERAL_BYTES = 320, HEADER_BYTES = 512, NAME_BYTES = 128, SPACES = 64 };
 
-/* Text that a template writes around what a message says. Where it has white space, an answer may
- * have other or none; a DIGITS stands for a number. What is looked for is s[from .. to), without
- * the white space around. known: it exists, even if empty. */
+/* Text that a template writes around the words of a message. Where it has white space, an answer
+ * may have other white space or none; DIGITS stands for a number. Matching looks for s[from .. to),
+ * without the white space around it. known: it exists, even if empty. */
 enum { DIGITS = 1 };
 typedef struct Literal {
     size_t n, from, to;
@@ -82,15 +82,15 @@ typedef struct CallForm {
     char      field[2];          /* 'n'ame, 'i'd, in the order of the text */
     Literal   after[2];          /* after each; the last leads to the arguments */
     bool      by_key;            /* arguments one by one, not as a JSON object */
-    bool      typed, quoted;     /* the frame tells texts from other values; texts are literals */
-    Literal   quote;             /* around texts inside of other values */
+    bool      typed, quoted;     /* the frame differs for strings; strings are literals */
+    Literal   quote;             /* around strings inside other values */
     Literal   none_end, none_next; /* no arguments, then the end or the next call */
     Literal   value[2];          /* between key and value, by kind of the value */
     Literal   more[2], value_end[2], value_next[2]; /* after a value */
 } CallForm;
 
 struct AnswerForm {
-    Literal     primed;          /* of the answer, what the prompt already has */
+    Literal     primed;          /* the part of the answer that the prompt already has */
     bool        reasoning, starts_reasoning;
     bool        has_specials;
     const char *reasoning_key;
@@ -101,8 +101,8 @@ struct AnswerForm {
     CallForm    calls;
 };
 
-/* Where an answer is when its bytes come: after what the prompt has of it, in reasoning if all
- * answers begin so, or between parts. */
+/* Where an answer starts: after the part that the prompt already has, in reasoning if every answer
+ * begins with it, or between parts. */
 typedef enum AnswerBegin { BEGINS_PRIMED, BEGINS_ANY, BEGINS_FREE } AnswerBegin;
 Answer *answer_begin(const AnswerForm *f, const JsonNode *tools, AnswerBegin where, Error *err);
 

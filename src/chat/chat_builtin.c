@@ -1,12 +1,12 @@
-/* The built-in templates, for models that carry none: each renders what the best-known model of its
- * family does, for conversations of plain texts. */
+/* The built-in templates, for models that have none: each renders what the best-known model of its
+ * family does, for conversations of plain text. */
 #include "chat/chat_template.h"
 
 #include <string.h>
 
 #define RAISE(text) "{{ raise_exception('" text "') }}"
 
-/* What none of them has a place for is refused. */
+/* Raises an error for what none of them supports. */
 #define PLAIN \
     "{%- if tools %}" RAISE("this format has no place for tools") "{% endif %}\n" \
     "{%- for m in messages %}\n" \
@@ -17,7 +17,7 @@
     "{%- if m.content is not string %}" RAISE("expected the content of a message as one text") \
     "{% endif %}\n{%- endfor %}\n"
 
-/* Sets told, whether there is a system text, and turns, the messages after it. */
+/* Sets told, whether there is a system message, and turns, the messages after it. */
 #define TURNS \
     "{%- set told = messages and messages[0].role == 'system' %}\n" \
     "{%- set turns = messages[1:] if told else messages %}\n" \
@@ -33,20 +33,20 @@
 #define END       "{%- endfor %}\n"
 #define OPEN(text) "{%- if add_generation_prompt %}{{ '" text "' }}{% endif %}\n"
 
-/* Gemma: before is what the first turn has in front of its content. */
+/* Gemma: before is what the first turn has before its content. */
 #define GEMMA(before) \
     "{{- bos_token }}\n" EACH_TURN \
     "{{- '<start_of_turn>' ~ ('model' if m.role == 'assistant' else 'user') ~ '\\n'" before \
     " ~ m.content | trim ~ '<end_of_turn>\\n' }}\n" END OPEN("<start_of_turn>model\\n")
 
-/* Mistral since v0.3: the system text stands in the last message, if that is the user's. */
+/* Mistral since v0.3: the system message is in the last message, if that is the user's. */
 #define MISTRAL(begin, answer) \
     "{{- bos_token }}\n" EACH_TURN \
     "{%- if m.role == 'user' %}{{ '" begin "' ~ (messages[0].content ~ '\\n\\n'" \
     " if told and loop.last) ~ m.content ~ '[/INST]' }}\n" \
     "{%- else %}{{ " answer " ~ eos_token }}{% endif %}\n" END
 
-/* In the order of their names. */
+/* In alphabetical order. */
 static const struct { const char *name, *text; } builtins[] = {
     { "alpaca", PLAIN TURNS
       "{{- bos_token }}\n"

@@ -1,12 +1,12 @@
-/* Writes the template that stands for the old entry `chat` of a model file: its forms become
- * expressions, and what it refuses is raised. */
+/* Writes the template for an old entry `chat` of a model file: its forms become expressions, and
+ * what it rejects raises an error. */
 #include <string.h>
 
 #include "base/text.h"
 #include "chat/chat_format.h"
 #include "chat/chat_template.h"
 
-/* As a string of Jinja. Line ends are escaped, since it would make all of them "\n". */
+/* Writes a Jinja string. Line ends are escaped, since Jinja would turn all of them into "\n". */
 static void out_quoted(TextOut *o, const char *s, size_t n)
 {
     text_out(o, "\"");
@@ -20,15 +20,15 @@ static void out_quoted(TextOut *o, const char *s, size_t n)
     text_out(o, "\"");
 }
 
-/* A form prints its parts joined by ~; a pair of {trim} and {/trim} is a filter of those between
- * them. The variables content, system, bos_token and eos_token are its placeholders. */
+/* A form prints its parts joined by ~; a pair of {trim} and {/trim} is a filter of the parts
+ * between them. The variables content, system, bos_token and eos_token are its placeholders. */
 static void out_form(TextOut *o, const ChatFormat *f, FormName name)
 {
     static const char *const words[] = { [FORM_CONTENT] = "content", [FORM_SYSTEM] = "system",
                                          [FORM_BOS] = "bos_token",   [FORM_EOS] = "eos_token",
                                          [FORM_TRIM] = "(" };
     const ChatForm *form = &f->form[name];
-    bool            first = true; /* of the parts that are joined here */
+    bool            first = true; /* of the joined parts */
     for (size_t i = 0; i < form->n_parts; i++) {
         const FormPart *p = &form->part[i];
         if (p->kind == FORM_TRIM_END) {
@@ -45,7 +45,7 @@ static void out_form(TextOut *o, const ChatFormat *f, FormName name)
     text_out(o, form->n_parts ? " }}\n" : "");
 }
 
-/* Raise this if the condition holds; NULL: at once. */
+/* Raises this error if the condition holds; NULL: always. */
 static void out_refusal(TextOut *o, const ChatFormat *f, const char *condition, const char *reason)
 {
     TextOut text = { 0 };
@@ -59,7 +59,7 @@ static void out_refusal(TextOut *o, const ChatFormat *f, const char *condition, 
     text_out_free(&text);
 }
 
-/* Sets system, the system text or none, and turns, the other messages. */
+/* Sets system, the system message or none, and turns, the other messages. */
 static void out_begin(TextOut *o, const ChatFormat *f)
 {
     text_out(o, "{%%- if messages and messages[0].role == \"system\" %%}\n"
@@ -81,7 +81,7 @@ static void out_begin(TextOut *o, const ChatFormat *f)
     }
 }
 
-/* The forms of a user's turn: the one with the system text, the first, the others. */
+/* The forms of a user's turn: the one with the system message, the first, the others. */
 static void out_user(TextOut *o, const ChatFormat *f)
 {
     const char *word = "if";

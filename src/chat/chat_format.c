@@ -1,4 +1,4 @@
-/* Reads a chat format from its JSON (docs/format.md, "The entry chat") and checks that each form
+/* Parses a chat format from its JSON (docs/format.md, "The entry chat") and checks that each form
  * has the placeholders it needs and no others. */
 #include "chat/chat_format.h"
 
@@ -29,7 +29,7 @@ enum {
 };
 static const FormRule rules[CHAT_FORMS] = {
     [CHAT_BEGIN]          = { "begin", 0, ANYWHERE },
-    /* An empty form drops the system text. */
+    /* An empty form drops the system message. */
     [CHAT_SYSTEM_TURN]    = { "system", 0, ANYWHERE | TRIMMING | SYSTEM_TEXT },
     [CHAT_USER_TURN]      = { "user", CONTENT, ANYWHERE | TRIMMING | CONTENT },
     [CHAT_USER_FIRST]     = { "user_first", CONTENT, ANYWHERE | TRIMMING | CONTENT },
@@ -56,7 +56,7 @@ static int placeholder_at(const char *text, size_t *n)
     return -1;
 }
 
-/* Cut text into parts. Plain text is copied to f->texts, with {{ and }} as one brace. */
+/* Split text into parts. Plain text is copied to f->texts, with {{ and }} as one brace. */
 static bool cut_form(ChatForm *f, const char *text, const char *name, Error *err)
 {
     char *to = f->texts;

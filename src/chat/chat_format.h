@@ -1,12 +1,12 @@
-/* chat/chat_format.h: the forms of conversations, as old model files describe them. */
+/* chat/chat_format.h: chat formats, as old model files describe them. */
 #ifndef CHAT_CHAT_FORMAT_H
 #define CHAT_CHAT_FORMAT_H
 
 #include "base/error.h"
 
 /* Reads the metadata entry `chat` (docs/format.md, "The entry chat"): one form each for the system
- * text, a user's turn, an assistant's turn and the opening of an answer, and the texts that end an
- * answer. chat_entry.c makes a template of it. */
+ * message, a user's turn, an assistant's turn and the generation prompt, and the stop strings.
+ * chat_entry.c makes a template of it. */
 
 typedef struct ChatFormat ChatFormat; /* immutable */
 
@@ -18,15 +18,15 @@ void        chat_format_free(ChatFormat *f); /* NULL is accepted */
 
 /* The key "name" of the format; "custom" if it has none. */
 const char *chat_format_name(const ChatFormat *f);
-/* The number of texts or special tokens that end an answer; *stop points at them. */
+/* The number of stop strings or special tokens that end an answer; *stop points at them. */
 size_t      chat_format_stops(const ChatFormat *f, const char *const **stop);
 
-/* What happens to a system text: there is no place for it (rendering fails), the format drops it,
- * or the model is told. */
+/* What happens to a system message: the format has none (rendering fails), drops it, or renders
+ * it. */
 typedef enum ChatSystem { CHAT_SYSTEM_NONE, CHAT_SYSTEM_IGNORED, CHAT_SYSTEM_TOLD } ChatSystem;
 ChatSystem chat_format_system(const ChatFormat *f);
 
-/* ---- The insides, for chat_entry.c ----------------------------------------------------------- */
+/* ---- Internals, for chat_entry.c ------------------------------------------------------------- */
 
 /* Each form, a text with placeholders, is a list of parts. */
 

@@ -1,13 +1,13 @@
-/* chat/chat_probe.c: how a template writes reasoning and calls, found by rendering probes through
- * it. A probe is a conversation whose last message says words that no template has. What stands
- * around the words is the template's frame; several probes tell its parts apart. What was found
- * then reads the renderings of the probes again, and is kept only if it finds in them what the
- * probes said. */
+/* chat/chat_probe.c: finds how a template writes reasoning and tool calls, by rendering probes
+ * through it. A probe is a conversation whose last message contains words that no template has. The
+ * text around the words is the template's frame; several probes distinguish its parts. The form
+ * found then parses the renderings of the probes, and is kept only if that gives what the probes
+ * said. */
 #include "chat/chat_answer_parts.h"
 
 #include <stdlib.h>
 
-enum { PROBE_STEPS = 500000 }; /* 60 of them are then over in a few seconds at worst */
+enum { PROBE_STEPS = 500000 }; /* so 60 of them take a few seconds at worst */
 
 #define USER      "{\"role\": \"user\", \"content\": \"q\"}"
 #define LATER     ", " USER ", {\"role\": \"assistant\", \"content\": \"b\"}, " USER
@@ -15,7 +15,7 @@ enum { PROBE_STEPS = 500000 }; /* 60 of them are then over in a few seconds at w
 #define REASONING "Wqreason"
 #define NAME_1    "qzfirst"
 #define NAME_2    "xwsecond"
-#define ID_1      "q1w2e3r4t" /* nine letters and digits, as some templates demand */
+#define ID_1      "q1w2e3r4t" /* nine letters and digits, as some templates require */
 #define ID_2      "z9x8c7v6b"
 #define KEY_1     "karg1"
 #define KEY_2     "karg2"
@@ -35,8 +35,8 @@ enum { PROBE_STEPS = 500000 }; /* 60 of them are then over in a few seconds at w
     PROPERTY(KEY_2) "}, \"required\": [\"" KEY_1 "\"]}}}"
 #define TOOLS "[" TOOL(NAME_1) ", " TOOL(NAME_2) "]"
 
-/* With tools or without: what the prompt ends with, an answer at the end, one with a turn after
- * it; where the answer begins in each, and what stands before and after its content. */
+/* With tools or without: the end of the prompt, a last answer, and an answer with a turn after it;
+ * where the answer begins in each, and the text before and after its content. */
 typedef struct ProbePlace {
     bool  tools;
     char *prompt, *plain, *earlier;
@@ -51,7 +51,7 @@ typedef struct Probing {
     AnswerForm        *f;
     ProbePlace         here, with_tools;
     const char        *content;     /* of a message with calls, with its key */
-    bool               as_text;     /* arguments */
+    bool               as_text;     /* arguments as a string */
     bool               thinking_off;
 } Probing;
 
@@ -128,7 +128,7 @@ static void add_call(Probing *p, TextOut *o, const char *name, const char *id, c
     text_out_bytes(o, "}}", 2);
 }
 
-/* An answer with one call, or two: args_2 is not NULL. content: as it stands in the message. */
+/* An answer with one call, or with two if args_2 is not NULL. content: as it is in the message. */
 static char *render_calls(Probing *p, const char *content, const char *args_1, const char *args_2)
 {
     TextOut o = { 0 };
@@ -160,7 +160,7 @@ static void set_range(Literal *l)
         l->to--;
 }
 
-/* False: too long, or not there (to lies before from). */
+/* False: too long, or absent (to is before from). */
 static bool set_literal(const Probing *p, Literal *l, const char *from, const char *to)
 {
     *l = (Literal){ 0 };
@@ -184,7 +184,7 @@ static bool same_core(const Literal *a, const Literal *b)
     return n == b->to - b->from && memcmp(a->s + a->from, b->s + b->from, n) == 0;
 }
 
-/* Is b's core what a's core begins with, or ends with? */
+/* Does a's core begin, or end, with b's core? */
 static bool begins_with(const Literal *a, const Literal *b)
 {
     size_t n = b->to - b->from;
@@ -209,8 +209,7 @@ static void drop_back(Literal *l, size_t n)
     set_range(l);
 }
 
-/* Reasoning that says nothing, which some templates put before everything else, is none of what
- * follows it. */
+/* Some templates put empty reasoning before everything else: remove it from what follows it. */
 static void drop_empty_reasoning(const AnswerForm *f, Literal *l)
 {
     Literal rest = *l;
@@ -222,9 +221,9 @@ static void drop_empty_reasoning(const AnswerForm *f, Literal *l)
     *l = rest;
 }
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Positions ------------------------------------------------------------------------------- */
 
-/* How far a and b are the same. A marker in brackets is not cut in the middle. */
+/* The length of the common prefix of a and b. It does not cut a marker in brackets. */
 static size_t common(const char *a, const char *b, size_t most)
 {
     size_t n = 0, k;
@@ -267,7 +266,7 @@ static void free_place(ProbePlace *w)
     *w = (ProbePlace){ 0 };
 }
 
-/* ---- Does it read what was said? ------------------------------------------------------------- */
+/* ---- Does it parse the probes? --------------------------------------------------------------- */
 
 typedef struct Said { TextOut content, reasoning, calls; } Said;
 
@@ -280,7 +279,7 @@ static void collect(Said *s, const Answer *a)
                      : part[i].kind == ANSWER_REASONING ? &s->reasoning : &s->calls;
         if (part[i].kind == ANSWER_CALL_ID)
             continue;
-        for (size_t k = 0; k < part[i].n; k++) /* JSON is compared without white space */
+        for (size_t k = 0; k < part[i].n; k++) /* compare JSON without white space */
             if (o != &s->calls || !answer_space(part[i].text[k]))
                 text_out_bytes(o, part[i].text + k, 1);
         if (o == &s->calls && part[i].kind != ANSWER_ARGUMENTS)
@@ -312,7 +311,7 @@ static bool says(const TextOut *o, const char *text)
     return o->n == strlen(text) && (!o->n || memcmp(o->text, text, o->n) == 0);
 }
 
-/* Read as answer, the text says this. NULL: anything. */
+/* Does parsing the text give this content, reasoning and so on? NULL: anything. */
 static bool reads(Probing *p, const char *text, const char *content, const char *reasoning,
                   const char *calls)
 {
@@ -378,7 +377,7 @@ static const char *const reasoning_keys[] = { "reasoning_content", "reasoning", 
                                               "tool_plan" };
 enum { N_KEYS = sizeof reasoning_keys / sizeof *reasoning_keys };
 
-/* The template shows it: in a key of its own, or as a part of the content. */
+/* The template renders it: from its own key, or as a part of the content. */
 static bool find_shown_reasoning(Probing *p)
 {
     for (size_t k = 0; k <= N_KEYS; k++) {
@@ -399,8 +398,8 @@ static bool find_shown_reasoning(Probing *p)
     return false;
 }
 
-/* The template takes it off: of a content that has `mark`, only what follows is shown, as if it
- * were all of it. */
+/* The template strips it: of content that contains `mark`, it renders only what follows, as if that
+ * were all. */
 static bool takes_off(Probing *p, const char *mark, size_t n, bool last)
 {
     TextOut o = { 0 };
@@ -421,7 +420,7 @@ static bool takes_off(Probing *p, const char *mark, size_t n, bool last)
 
 typedef struct Candidates { Probing *p; int tried; size_t n; char mark[64]; } Candidates;
 
-/* A longer text that has the mark in it works as well; the shortest is the mark. */
+/* A longer text that contains the mark works as well; the shortest is the mark. */
 static void try_mark(void *user, const char *s, size_t n)
 {
     Candidates *t = user;
@@ -438,7 +437,7 @@ static void try_mark(void *user, const char *s, size_t n)
     t->n = n;
 }
 
-/* What the prompt ends with opens the reasoning, or it opens as a marker with a slash closes. */
+/* The end of the prompt opens the reasoning; else the closing marker without its slash opens it. */
 static void reasoning_taken_off(Probing *p)
 {
     AnswerForm *f = p->f;
@@ -456,8 +455,8 @@ static void reasoning_taken_off(Probing *p)
     f->reasoning = set_literal(p, &f->think, t.mark, t.mark + t.n - 1);
 }
 
-/* A prompt that asks for no reasoning often ends with one that is empty: two markers, where else
- * the answer begins. */
+/* A prompt without reasoning often ends with an empty one: two markers at the position where
+ * otherwise the answer begins. */
 static void empty_reasoning(Probing *p, const char *prompt)
 {
     enum { HEADER = 24 };
@@ -498,7 +497,7 @@ static void find_reasoning(Probing *p)
 
 /* ---- Calls in a JSON value ------------------------------------------------------------------- */
 
-/* The path of the text `word`, or (args) of the arguments, as an object or as a text. */
+/* The path of the text `word`, or (args) of the arguments, as an object or as a string. */
 static bool find_path(const JsonNode *j, const char *word, bool args, KeyPath *path)
 {
     const JsonNode *key = args ? node_get(j, KEY_1) : NULL;
@@ -543,7 +542,7 @@ static void first_key(const JsonNode *j, KeyPath *path)
     }
 }
 
-/* Do name and arguments lie in the JSON value s[0 .. n)? */
+/* Are name and arguments in the JSON value s[0 .. n)? */
 static bool paths_in(Probing *p, CallForm *c, const char *s, size_t n)
 {
     JsonDoc d = { 0 };
@@ -564,7 +563,7 @@ static bool paths_in(Probing *p, CallForm *c, const char *s, size_t n)
     return good;
 }
 
-/* The first JSON value from `from` on that reaches over `over`; *end is where it ends. */
+/* The first JSON value from `from` on that contains `over`; *end is its end. */
 static const char *value_over(const char *from, const char *over, const char **end)
 {
     for (const char *s = from; over && s < over; s++) {
@@ -579,7 +578,7 @@ static const char *value_over(const char *from, const char *over, const char **e
 
 /* ---- Calls in a frame ------------------------------------------------------------------------ */
 
-/* Where the words of a call stand in a rendering. NULL: not there. first: name or id. */
+/* The positions of a call's words in a rendering. NULL: not there. first: name or id. */
 typedef struct CallWords { const char *name, *id, *first, *last, *args, *args_end; } CallWords;
 
 static const char *before(const char *s, const char *end) { return s && end && s < end ? s : NULL; }
@@ -595,7 +594,7 @@ static bool find_words(CallWords *w, const char *from, const char *name, const c
     return w->first != NULL;
 }
 
-/* The JSON object whose first key is key; *end is where it ends. */
+/* The JSON object whose first key is key; *end is its end. */
 static const char *object_of(const char *from, const char *key, const char **end)
 {
     const char *k = from ? strstr(from, key) : NULL, *s = k;
@@ -613,7 +612,7 @@ static const char *word_end(const CallWords *w, const char *word, int call)
     return word + strlen(word == w->name ? call ? NAME_2 : NAME_1 : call ? ID_2 : ID_1);
 }
 
-/* args: to where the frame before the arguments goes. */
+/* args: the end of the frame before the arguments. */
 static bool set_fields(Probing *p, CallForm *c, const CallWords *w, const char *begins,
                        const char *args)
 {
@@ -630,7 +629,7 @@ static bool set_fields(Probing *p, CallForm *c, const CallWords *w, const char *
            && !literal_empty(&c->after[c->n_fields - 1]);
 }
 
-/* A number that counts the calls. second: what stands there at the second call. */
+/* A number that counts the calls. second: the text in its place at the second call. */
 static bool count_in(Literal *l, const char *second, size_t n)
 {
     Literal made = *l;
@@ -690,7 +689,7 @@ static bool find_values(Probing *p, CallForm *c, int k)
     return good;
 }
 
-/* Calls without arguments. Templates differ most here, so what is not found is left out. */
+/* Calls without arguments. Templates differ most here, so what is not found stays unset. */
 static void find_none(Probing *p, CallForm *c)
 {
     char       *one = render_calls(p, p->content, "{}", NULL),
@@ -706,8 +705,8 @@ static void find_none(Probing *p, CallForm *c)
     free(two);
 }
 
-/* Do texts have quotes that other values have not? Then in their place is the bare value's
- * frame. */
+/* Have strings quotes where other values have none? Then the frame is that of the unquoted
+ * value. */
 static void find_quotes(CallForm *c)
 {
     Literal *text = &c->value[TEXT_VALUE], *other = &c->value[OTHER_VALUE];
@@ -730,8 +729,8 @@ static void find_quotes(CallForm *c)
     drop_front(&c->quote, other->n);
 }
 
-/* Where the end of a call and the beginning of the next one follow each other, the beginning tells
- * the next call by itself. */
+/* If the end of a call is followed by the start of the next one, the start alone identifies the
+ * next call. */
 static void drop_next(const CallForm *c, const Literal *end, Literal *next)
 {
     Literal rest = *next;
@@ -748,7 +747,7 @@ static bool by_key_form(Probing *p, const char *text)
     CallWords   w = { 0 };
     const char *from = text + p->with_tools.begins, *k1 = strstr(from, KEY_1);
     *c = (CallForm){ .by_key = true };
-    if (!k1 || strstr(from, "{'" KEY_1 "': '" TEXT_1 "'") /* Python's dict: no form of a model */
+    if (!k1 || strstr(from, "{'" KEY_1 "': '" TEXT_1 "'") /* Python's dict: no model's form */
         || !find_words(&w, from, NAME_1, ID_1, k1) || !set_fields(p, c, &w, from, k1)
         || !find_values(p, c, TEXT_VALUE) || !find_values(p, c, OTHER_VALUE))
         return false;
@@ -762,7 +761,7 @@ static bool by_key_form(Probing *p, const char *text)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
-/* Where in a rendering what ends every answer begins; else the end. */
+/* Where the end of every answer begins in a rendering; else the end. */
 static const char *turn_tail(const Probing *p, const char *text)
 {
     const char *end = after(strstr(p->with_tools.plain + p->with_tools.begins, CONTENT), CONTENT);
@@ -810,7 +809,7 @@ static bool json_form(Probing *p, const char *text)
            && set_literal(p, &c->end, end, turn_tail(p, text));
 }
 
-/* What stands between two calls, and the counters. False: it cannot be told. */
+/* The text between two calls, and the counters. False: ambiguous. */
 static bool find_next(Probing *p)
 {
     CallForm   *c = &p->f->calls;
@@ -837,7 +836,7 @@ static bool find_next(Probing *p)
     return good;
 }
 
-/* Where the call follows content, something else may stand before it. */
+/* A call after content may have another text before it. */
 static void find_later(Probing *p)
 {
     CallForm   *c = &p->f->calls;
@@ -848,14 +847,14 @@ static void find_later(Probing *p)
         || same_core(&c->begin_later, &c->begin))
         c->begin_later = (Literal){ 0 };
     if (!literal_empty(&c->begin_later) && ends_with(&c->begin, &c->begin_later)) {
-        c->begin = c->begin_later; /* what else stood there belongs to the answer, not to the
+        c->begin = c->begin_later; /* the rest of it belongs to the answer, not to the
                                     * call */
         c->begin_later = (Literal){ 0 };
     }
     free(text);
 }
 
-/* Parts with headers: those of reasoning and content begin and end alike, and so does what stands
+/* Parts with headers: those of reasoning and content begin and end alike, and so does the text
  * between a call's name and its arguments. */
 static void find_headers(AnswerForm *f)
 {
@@ -879,7 +878,7 @@ static void find_headers(AnswerForm *f)
         f->head = f->head_end = (Literal){ 0 };
 }
 
-/* Does the form read the probes that it was made from? */
+/* Does the form parse the probes that it was made from? */
 static bool calls_read(Probing *p)
 {
     const CallForm *c = &p->f->calls;
@@ -953,9 +952,9 @@ static size_t bracket_end(const Literal *l)
     return i;
 }
 
-/* What stands between reasoning and a call: its end, and what begins the call. A template that
- * writes empty reasoning before every call leaves open where the one ends; then it ends with the
- * first marker in brackets. */
+/* The text between reasoning and a call: the end of the one and the start of the other. If a
+ * template writes empty reasoning before every call, the boundary is unknown; then reasoning ends
+ * with the first marker in brackets. */
 static bool split_reasoning(AnswerForm *f)
 {
     Literal *end = &f->think_end, *begin = &f->calls.begin, rest = *begin;
@@ -977,7 +976,7 @@ static bool split_reasoning(AnswerForm *f)
     return true;
 }
 
-/* Some templates show reasoning only where a call follows. */
+/* Some templates render reasoning only if a call follows. */
 static void find_reasoning_of_calls(Probing *p)
 {
     AnswerForm *f = p->f;
@@ -1031,7 +1030,7 @@ AnswerForm *answer_form_new(const Jinja *t, const AnswerInput *in, Error *err)
         f->object_arguments = f->calls.style != CALLS_NONE && !f->text_arguments;
         const char *open = p.here.prompt + p.here.begins;
         set_literal(&p, &f->primed, open, open + strlen(open));
-        if (!in->tools) /* what looks like a call is none then */
+        if (!in->tools) /* without tools nothing is a call */
             f->calls = (CallForm){ 0 };
     }
     free_place(&p.here);
@@ -1051,8 +1050,8 @@ static AnswerMarker core_of(const Literal *l)
     return (AnswerMarker){ l->s + l->from, l->known ? l->to - l->from : 0 };
 }
 
-/* Up to white space, which an answer may leave out, and digits, which differ. Where all parts have
- * a header, it says only later what they are. */
+/* Up to white space, which an answer may omit, and digits, which differ. If all parts have a
+ * header, only later text says what a part is. */
 static AnswerMarker call_marker(const AnswerForm *f)
 {
     const CallForm *c    = &f->calls;

@@ -1,19 +1,19 @@
-/* Conversations as tokens, and what a template is found to do: where its answers begin and end. */
+/* Tokenizes conversations, and finds where a template's answers begin and end. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "chat/chat_template.h"
 
-/* How much of a text is looked at for the special token that it begins with. */
+/* How much of a text is searched for the special token at its start. */
 enum { SPECIAL_LOOK = 256 };
-/* A template that runs away is known by its first real rendering, not by four of small
- * conversations. */
+/* A runaway template shows in its first real rendering; four small conversations need not find
+ * it. */
 enum { PROBE_STEPS = 1000000 };
 
 /* ---- Special tokens in a template's text ----------------------------------------------------- */
 
-/* How many bytes from `at` on are the template's. */
+/* The number of bytes from `at` on that are the template's. */
 static size_t own_bytes(const JinjaText *text, size_t at)
 {
     size_t n = 0;
@@ -50,7 +50,7 @@ static bool first_special(const ChatTokens *k, const char *text, size_t n, bool 
 
 /* ---- Ids ------------------------------------------------------------------------------------- */
 
-/* A conversation on its way to tokens. */
+/* A conversation while it becomes tokens. */
 typedef struct Encoding {
     const ChatTokens *k;
     JinjaText         text;
@@ -69,8 +69,7 @@ static bool add_span(Encoding *e, TextSpan span)
     return true;
 }
 
-/* Does the text go on with the answer that message m holds, as it was drawn, after what the model
- * saw? */
+/* Does the text after what the model saw continue with the answer of message m, as sampled? */
 static bool keeps(const Encoding *e, const JinjaText *seen, const ChatTurn *m, bool *answer)
 {
     const JinjaText *t = &e->text;
@@ -89,7 +88,7 @@ static bool keeps(const Encoding *e, const JinjaText *seen, const ChatTurn *m, b
     return true;
 }
 
-/* The model drew answer i after a rendering of the messages before it. */
+/* Records answer i as sampled, if the model sampled it after a rendering of the messages before. */
 static bool find_drawn(Encoding *e, Conversation *c, const ChatTurn *turn, size_t i)
 {
     JinjaText seen = { 0 };
@@ -111,8 +110,8 @@ static bool find_drawn(Encoding *e, Conversation *c, const ChatTurn *turn, size_
     return ok;
 }
 
-/* What is not the template's text: answers with their ids, other bytes of messages, and tokens that
- * the tokenizer does not find. */
+/* The spans that are not the template's text: answers with their ids, other bytes of messages, and
+ * tokens that the tokenizer does not find. */
 static bool find_spans(Encoding *e)
 {
     const JinjaText *t = &e->text;
@@ -158,11 +157,11 @@ bool chat_tokens_encode(const ChatTokens *k, const ChatTemplate *t, const ChatTu
 
 /* ---- Habits ---------------------------------------------------------------------------------- */
 
-/* Words that no template spells, and that none trims or changes. */
+/* Words that no template contains, and that none trims or changes. */
 #define WORD(letter) "tblock" letter letter "probe"
 #define TURN(who, word) { .role = who, .text = word, .n = sizeof word - 1 }
 
-/* Render a small conversation. A template that fails leaves text.text NULL. */
+/* Render a small conversation. If the template fails, text.text is NULL. */
 static bool probe(const ChatTemplate *t, const ChatTurn *turn, size_t n, bool answer,
                   JinjaText *text, Error *err)
 {
@@ -178,7 +177,7 @@ static bool probe(const ChatTemplate *t, const ChatTurn *turn, size_t n, bool an
     return ok || why.status == INPUT || fail(err, why.status, "%s", why.msg);
 }
 
-/* Where a word of the messages stands, from a byte on; n: nowhere. */
+/* The index of a word of the messages, from a byte on; n: not found. */
 static size_t find_word(const JinjaText *t, size_t from, const char *word)
 {
     size_t n = strlen(word);
@@ -209,8 +208,8 @@ static bool find_system(const ChatTemplate *t, ChatHabits *h, Error *err)
 
 static bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* What ends an answer whose template has no special token for that: the text up to the next
- * message, without the white space around it, except that it begins a line if it does so here. */
+/* The stop string of a template without a special token for it: the text up to the next message,
+ * without the white space around it, but including the newline before it if it begins a line. */
 static char *stop_text(const char *text, size_t n, Error *err)
 {
     size_t from = 0;
@@ -228,8 +227,8 @@ static char *stop_text(const char *text, size_t n, Error *err)
     return out;
 }
 
-/* opened: the text that ends with the generation prompt; whole: the conversation with an answer to
- * it. */
+/* opened: the text that ends with the generation prompt; whole: the conversation with its
+ * answer. */
 static bool find_answer(const ChatTokens *k, const JinjaText *opened, const JinjaText *whole,
                         ChatHabits *h, Error *err)
 {
@@ -243,8 +242,8 @@ static bool find_answer(const ChatTokens *k, const JinjaText *opened, const Jinj
     if (!first_special(k, behind, next - end, false, &stop, err)
         || (together && !first_special(k, before, answer - opened->n, false, &inside, err)))
         return false;
-    /* A template that writes special tokens before the content has parts in its answers, and what
-     * ends a part need not end the answer. */
+    /* If a template writes special tokens before the content, its answers have parts, and the end
+     * of a part need not end the answer. */
     if (inside >= 0)
         return true;
     h->stop_id = stop;

@@ -1,5 +1,5 @@
-/* Conversations as a chat template writes them: the variables that transformers'
- * apply_chat_template passes, and runs with more or fewer of the messages. */
+/* Renders conversations with a chat template: with the variables that transformers'
+ * apply_chat_template passes, and with more or fewer of the messages. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@ struct ChatTemplate {
     JsonDoc own;     /* the special tokens */
     JsonDoc tools;
     char   *args;    /* the user's variables; NULL: none */
-    char   *head;    /* JSON of the other variables: an object whose end is missing */
+    char   *head;    /* JSON of the other variables: an object without its closing brace */
     size_t  n_head;
     char    date[11]; /* "": none */
 };
@@ -30,7 +30,7 @@ static void out_member(TextOut *o, const JsonDoc *d, const JsonNode *j)
     json_out_node(o, d, j);
 }
 
-/* ---- What a template sees besides the messages ----------------------------------------------- */
+/* ---- The variables besides the messages ------------------------------------------------------ */
 
 static bool is_date(const char *s)
 {
@@ -45,7 +45,7 @@ static bool is_date(const char *s)
     return month >= 1 && month <= 12 && day >= 1 && day <= 31;
 }
 
-/* The user's own variables, except that the messages are not theirs to say. */
+/* The user's own variables. They cannot set the messages. */
 static bool read_args(JsonDoc *d, const char *args, Error *err)
 {
     static const char *const ours[] = { "messages", "add_generation_prompt", NULL };
@@ -77,7 +77,7 @@ static bool read_tools(JsonDoc *d, const char *tools, Error *err)
     return objects || fail(err, USAGE, "tools: expected a JSON array of objects");
 }
 
-/* tools and documents are none where they are not given, as transformers passes them. */
+/* tools and documents are none if they are not given, as transformers passes them. */
 static bool write_head(ChatTemplate *t, const ChatTemplateOptions *o, const JsonDoc *args,
                        Error *err)
 {
@@ -106,8 +106,8 @@ static bool write_head(ChatTemplate *t, const ChatTemplateOptions *o, const Json
     return t->head != NULL;
 }
 
-/* The special tokens: null is no token, so the variable is undefined. What the user sets is the
- * user's. */
+/* The special tokens: null is no token, so the variable is undefined. A token that the user's
+ * variables set is data instead. */
 static bool write_own(ChatTemplate *t, const ChatTemplateOptions *o, const JsonDoc *args,
                       Error *err)
 {
@@ -175,8 +175,8 @@ void chat_template_free(ChatTemplate *t)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* As transformers: keys whose value is null are dropped, unless c->nulls, and what a model thought,
- * under whatever name it stands, is there as reasoning_content and as thinking. */
+/* As transformers: keys with null values are dropped, unless c->nulls, and reasoning under any of
+ * its names becomes both reasoning_content and thinking. */
 static void out_message(TextOut *o, const JsonDoc *d, Conversation *c)
 {
     static const char *const names[] = { "reasoning_content", "thinking", "reasoning", NULL };
@@ -233,7 +233,7 @@ static bool add_turn(TextOut *o, Conversation *c, size_t i, Error *err)
     return ok;
 }
 
-/* What the template sees, as a document. */
+/* Writes what the template sees as a document. */
 static bool write_data(Conversation *out, Error *err)
 {
     TextOut o = { 0 };
@@ -271,7 +271,7 @@ void conversation_free(Conversation *c)
     *c = (Conversation){ 0 };
 }
 
-/* The list of messages is the last thing in the document, so it can be cut after n of them. */
+/* The list of messages is last in the document, so it can be cut after n of them. */
 static void keep_first(Conversation *c, size_t n)
 {
     JsonNode *list = c->messages, *end = list + 1;
@@ -283,7 +283,7 @@ static void keep_first(Conversation *c, size_t n)
     c->data.node->skip += list->skip;
 }
 
-/* Whose role it is, is the caller's word: templates spell special tokens with it. */
+/* Roles are the caller's words, not a message's text: templates spell special tokens with them. */
 static const char *const roles[] = { "system",   "developer", "user",        "assistant",
                                      "tool",     "function",  "ipython",     "model",
                                      "document", "documents", "observation", "available_tools",
@@ -300,8 +300,8 @@ static bool render(Conversation *c, size_t n, bool answer, JinjaText *out, Error
                          : jinja_render(t->program, &in, out, err);
 }
 
-/* Up to transformers 5.22 a template saw the keys with null, and older ones ask for them, as in
- * `message['content'] is none`. */
+/* Up to transformers 5.22 a template saw the keys with null values, and older ones test for them,
+ * as in `message['content'] is none`. */
 bool conversation_render(Conversation *c, size_t n, bool answer, JinjaText *out, Error *err)
 {
     Error        why = { 0 }, again = { 0 };

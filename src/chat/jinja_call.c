@@ -1,5 +1,5 @@
-/* chat/jinja_call.c: what can be called: the globals, and the methods of lists, dicts and numbers
- * that Jinja2's immutable sandbox allows. */
+/* chat/jinja_call.c: callables: the globals, and the methods of lists, dicts and numbers that
+ * Jinja2's immutable sandbox allows. */
 #include "chat/jinja_parts.h"
 
 #include <math.h>
@@ -92,7 +92,7 @@ static Value global_dict(JinjaRun *r, const Args *args)
     return (Value){ .kind = V_DICT, .dict = new_dict(r, "dict", args) };
 }
 
-/* transformers' namespaces take no name that begins with an underscore. */
+/* transformers' namespaces reject names that begin with an underscore. */
 void namespace_put(JinjaRun *r, Dict *d, Value name, Value v)
 {
     if (name.kind == V_STRING && name.s->n && name.s->s[0] == '_')
@@ -165,7 +165,7 @@ int global_find(const String *name)
 
 /* ---- Methods --------------------------------------------------------------------------------- */
 
-/* All that a type of Python's has, so that a name that is none is an item or undefined. */
+/* All methods of Python's types, so that any other name is an item or undefined. */
 static const char *const STRING_METHODS[] = {
     "capitalize", "casefold", "center", "count", "encode", "endswith", "expandtabs", "find",
     "format", "format_map", "index", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit",

@@ -1,5 +1,5 @@
-/* chat/jinja_filter.c: the filters of jinja2/filters.py, but for those that make HTML, wrap lines
- * or draw at random, which are refused by name. tojson is transformers' own. */
+/* chat/jinja_filter.c: the filters of jinja2/filters.py, except those that make HTML, wrap lines or
+ * draw at random, which are rejected by name. tojson is transformers' own. */
 #include "chat/jinja_parts.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@ static Value text_or(JinjaRun *r, Value v) { return v_string(to_string(r, v)); }
 
 /* ---- Attributes ------------------------------------------------------------------------------ */
 
-/* What a filter's argument `attribute` leads to: names and numbers between dots. */
+/* The value of a filter's argument `attribute`: names and numbers between dots. */
 static Value attribute_of(JinjaRun *r, Value v, Value path, Value otherwise)
 {
     if (path.kind == V_NONE)
@@ -378,7 +378,7 @@ static int digit_of(char c)
                                                                              : 99;
 }
 
-/* A text as Python's int(text, base) reads it; false: it does not. */
+/* Parses a text as Python's int(text, base) does; false: it is not an int. */
 static bool parse_int(JinjaRun *r, String *s, int64_t base, int64_t *out)
 {
     const String *t = strip(r, s, v_none(), true, true);
@@ -393,7 +393,7 @@ static bool parse_int(JinjaRun *r, String *s, int64_t base, int64_t *out)
         jinja_fail(r, "int: base 0 with a leading zero is not supported");
     i += prefix ? 2 : 0;
     base = base ? base : meant ? meant : 10;
-    for (bar = !prefix; i < t->n; i++) { /* an underscore stands between digits, or after 0x */
+    for (bar = !prefix; i < t->n; i++) { /* underscores are between digits, or after 0x */
         if (t->s[i] == '_' ? bar : digit_of(t->s[i]) >= base)
             return false;
         bar = t->s[i] == '_';
@@ -407,7 +407,7 @@ static bool parse_int(JinjaRun *r, String *s, int64_t base, int64_t *out)
     return any && !bar;
 }
 
-/* A text as Python's float(text) reads it. */
+/* Parses a text as Python's float(text) does. */
 static bool parse_float(JinjaRun *r, String *s, double *out)
 {
     const String *t = strip(r, s, v_none(), true, true);
@@ -557,7 +557,7 @@ static Value capitalize(JinjaRun *r, Value v, const Args *a)
     return changed(r, v, a, CASE_CAPITAL);
 }
 
-/* Words begin after blanks, '-' and opening brackets. Unlike str.title(). */
+/* Words begin after blanks, '-' and opening brackets, unlike in str.title(). */
 static Value title(JinjaRun *r, Value v, const Args *args)
 {
     take_args(r, "title", args, "", NULL);
@@ -759,7 +759,7 @@ static Value tojson(JinjaRun *r, Value v, const Args *args)
     return filter_tojson(r, v, a);
 }
 
-/* safe: does not mind a text that `safe` made. */
+/* safe: accepts a text made by `safe`. */
 static const struct { const char *name; Filter *apply; bool safe; } filters[] = {
     { "abs", absolute, false }, { "attr", attr, false }, { "batch", batch, false },
     { "capitalize", capitalize, false }, { "center", center, false }, { "count", length, true },

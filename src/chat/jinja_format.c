@@ -1,5 +1,5 @@
-/* chat/jinja_format.c: Python's "..." % values, "...".format(values) and strftime of a day. What
- * stands in the format keeps its marks, as do texts that are put in; numbers are data. */
+/* chat/jinja_format.c: Python's "..." % values, "...".format(values) and strftime of a day. The
+ * format's text keeps its marks, as do strings that are inserted; numbers are data. */
 #include "chat/jinja_parts.h"
 
 #include <math.h>
@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "tokenizer/unicode.h"
 
-/* How one value is written: of both kinds of formats. */
+/* How one value is formatted, in both kinds of formats. */
 typedef struct Spec {
     String *fill;
     char    align;      /* '<', '>', '^', '=' (between sign and digits), 0: by the type */
@@ -70,7 +70,7 @@ static String *int_digits(JinjaRun *r, uint64_t u, const Spec *s)
     return s->precision > 0 ? pad(r, digits, (size_t)s->precision, zero(r), '>') : digits;
 }
 
-/* A comma or the like between thousands (fours of hexadecimal digits). */
+/* Inserts a comma or the like between thousands (fours of hexadecimal digits). */
 static String *grouped(JinjaRun *r, String *s, const Spec *spec)
 {
     size_t n = 0, by = spec->type == 'x' || spec->type == 'X' || spec->type == 'b'
@@ -133,7 +133,7 @@ static void put_text(JinjaRun *r, StringBuffer *b, String *text, const Spec *s)
 typedef struct Percent {
     JinjaRun     *r;
     const String *s;
-    size_t        at, used; /* of the values */
+    size_t        at, used; /* used: values so far */
     Value         args;
 } Percent;
 
@@ -147,7 +147,7 @@ static Value next_value(Percent *p)
 
 static char here(const Percent *p) { return p->at < p->s->n ? p->s->s[p->at] : 0; }
 
-/* The number n with a digit more, of a width or a precision. */
+/* The number n with one more digit, of a width or a precision. */
 static int64_t more_digits(JinjaRun *r, int64_t n, char digit)
 {
     if (n > JINJA_MEMORY)
@@ -415,7 +415,7 @@ static void put_field(JinjaRun *r, StringBuffer *b, String *field, const Args *a
                       size_t *automatic)
 {
     size_t end = 0;
-    bool   inside = false; /* of brackets, where ':' and '!' are part of a key */
+    bool   inside = false; /* brackets, in which ':' and '!' are part of a key */
     for (; end < field->n; end++) {
         inside = field->s[end] == '[' || (inside && field->s[end] != ']');
         if (!inside && (field->s[end] == '!' || field->s[end] == ':'))
@@ -511,7 +511,7 @@ static bool date_part(char code, int y, int m, int d, char out[16])
     return true;
 }
 
-/* Midnight of the run's date. */
+/* Formats midnight of the run's date. */
 Value format_date(JinjaRun *r, const String *s)
 {
     int y = 0, m = 0, d = 0;

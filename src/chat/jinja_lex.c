@@ -1,5 +1,5 @@
-/* chat/jinja_lex.c: a template becomes tokens, with Jinja2's rules for white space around tags:
- * trim_blocks, lstrip_blocks, '-' and '+' (jinja2/lexer.py, which calls these rules by regexes). */
+/* chat/jinja_lex.c: splits a template into tokens, with Jinja2's rules for white space around tags:
+ * trim_blocks, lstrip_blocks, '-' and '+' (jinja2/lexer.py, which has these rules as regexes). */
 #include "chat/jinja_parts.h"
 
 #include "base/hash.h"
@@ -11,7 +11,7 @@ typedef struct Lexer {
     size_t      n, at;
     Token      *token;
     size_t      n_tokens, cap;
-    char        open[JINJA_NESTED];  /* brackets that are open in a tag */
+    char        open[JINJA_NESTED];  /* open brackets in a tag */
     int         n_open;
     bool        line_starts;         /* the last match ended with a newline, or there was none */
 } Lexer;
@@ -56,7 +56,7 @@ static size_t skip_space(const Lexer *x, size_t at)
 
 /* ---- Text between tags ----------------------------------------------------------------------- */
 
-/* The template's own text, marked as such. */
+/* Adds the template's own text, marked as such. */
 static void add_data(Lexer *x, size_t from, size_t to)
 {
     if (to == from)
@@ -65,8 +65,8 @@ static void add_data(Lexer *x, size_t from, size_t to)
     add(x, T_DATA, from)->text = string_new(x->r, x->s + from, mark, to - from);
 }
 
-/* Where the text before a tag ends: '-' takes all white space, and without '+' a tag of a block or
- * a comment takes the blanks between the start of its line and itself. */
+/* Where the text before a tag ends: '-' strips all white space; without '+', a block or comment tag
+ * strips the blanks between the start of its line and itself. */
 static size_t text_end(const Lexer *x, size_t from, size_t to, char sign, bool variable)
 {
     size_t   line = to, end = to;
@@ -89,7 +89,7 @@ static char sign_at(const Lexer *x, size_t at)
     return at < x->n && (x->s[at] == '-' || x->s[at] == '+') ? x->s[at] : 0;
 }
 
-/* The end of a tag, such as "%}": 0: it is not here. A minus takes the white space after it, and a
+/* The end of a tag, such as "%}"; 0: it is not here. A minus strips the white space after it, and a
  * block or comment one newline. */
 static size_t tag_end(const Lexer *x, size_t at, const char *end, bool trims)
 {
@@ -116,7 +116,7 @@ static void comment(Lexer *x, size_t begin)
     wrong(x, begin, "missing end of comment tag");
 }
 
-/* {% raw %} at `at`, which is at "{%": where its text begins; 0: it is another tag. */
+/* {% raw %} at `at`, which is at "{%": where its text begins; 0: another tag. */
 static size_t raw_begin(const Lexer *x, size_t at)
 {
     at = skip_space(x, at + 2 + (sign_at(x, at + 2) != 0));
@@ -255,7 +255,7 @@ static void escaped(Lexer *x, StringBuffer *b, size_t *at, size_t end)
     } else if (c == 'N') {
         wrong(x, *at, "\\N{...} in a string is not supported");
     } else {
-        buffer_char(x->r, b, '\\', true); /* Python keeps an escape that it does not know */
+        buffer_char(x->r, b, '\\', true); /* Python keeps unknown escapes */
     }
 }
 
@@ -381,7 +381,7 @@ Token *jinja_tokens(JinjaRun *r, size_t *n)
         }
     }
     add(&x, T_END, x.n);
-    for (size_t i = 0; i < x.n_tokens; i++) /* now, for a template is not changed while it runs */
+    for (size_t i = 0; i < x.n_tokens; i++) /* now: a template does not change while it runs */
         if (x.token[i].text)
             string_chars(r, x.token[i].text);
     *n = x.n_tokens;

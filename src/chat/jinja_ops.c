@@ -1,5 +1,5 @@
 /* chat/jinja_ops.c: operators, attributes, items and slices, with Python's semantics. Integers have
- * 64 bits; where Python's would have more, that is an error. */
+ * 64 bits; if Python's would need more, that is an error. */
 #include "chat/jinja_parts.h"
 
 #include <math.h>
@@ -149,8 +149,8 @@ static Value make_safe(Value v, bool safe)
     return v;
 }
 
-/* A safe text as it is; of another one, characters that HTML knows are replaced, as
- * markupsafe.escape does. What replaces one has its mark. */
+/* A safe text as it is; in another, HTML's special characters are replaced, as markupsafe.escape
+ * does. A replacement has the mark of what it replaces. */
 static String *escape(JinjaRun *r, String *s)
 {
     static const char chars[] = "&<>'\"";
@@ -275,7 +275,7 @@ static Value method(JinjaRun *r, Value v, const char *name)
     return (Value){ .kind = V_METHOD, .method = m };
 }
 
-/* An attribute that is no item. V_MISSING: there is none. */
+/* An attribute that is not an item. V_MISSING: there is none. */
 static Value own_attribute(JinjaRun *r, Value v, const String *name)
 {
     bool        unsafe = false;

@@ -1,4 +1,4 @@
-/* chat/jinja_parse.c: tokens become a tree, one function for each rule of jinja2/parser.py, with
+/* chat/jinja_parse.c: parses tokens to a tree, one function for each rule of jinja2/parser.py, with
  * its order of precedence. What the children of a node mean is said where it is made. */
 #include "chat/jinja_parts.h"
 
@@ -178,7 +178,7 @@ static Node *named(Parser *p, bool namespaces)
     return n;
 }
 
-/* A text of the tree: none that a run could append to. */
+/* A string of the tree, without a buffer to which a run could append. */
 static String *joined(Parser *p, String *a, const String *b)
 {
     String *s = string_join2(p->r, a, b);
@@ -220,7 +220,7 @@ static bool tuple_ends(const Parser *p, const char *end)
         || (end && is_name(p->t, end));
 }
 
-/* One expression, or a tuple of several. conditions: "a if b" is read. end: a name that ends it. */
+/* One expression, or a tuple of several. conditions: parse "a if b". end: a name that ends it. */
 static Node *tuple(Parser *p, bool conditions, bool parentheses, const char *end)
 {
     Node  *n = node(p, N_TUPLE), **last = &n->a; /* a: the items */
@@ -268,7 +268,7 @@ static Node *arguments(Parser *p)
         if (!positional) {
             next(p);
             n->a = expression(p);
-        } else { /* in a node of its own, because a value may be in one list only */
+        } else { /* in its own node, because a value can be in one list only */
             n->type = N_OPERAND;
             n->a = expression(p);
         }
@@ -278,7 +278,7 @@ static Node *arguments(Parser *p)
     return first;
 }
 
-/* What stands in brackets: an expression or a slice of a start, b stop, c step. */
+/* The content of brackets: an expression or a slice of a start, b stop, c step. */
 static Node *subscribed(Parser *p)
 {
     Node *n = node(p, N_SLICE);
@@ -428,7 +428,7 @@ static Node *power_operand(Parser *p) { return unary(p, true); }
 static Node *power(Parser *p)
 {
     Node *n = unary(p, true);
-    while (is(p, T_POW)) /* from the left, unlike Python: Jinja2 calls its own operator so */
+    while (is(p, T_POW)) /* left-associative, unlike Python, as Jinja2 has it */
         n = binary_node(p, n, power_operand);
     return n;
 }
@@ -612,7 +612,7 @@ static Node *if_(Parser *p)
     return first;
 }
 
-/* a: the target; b: what is gone through; c: the body; d: an operand of a condition and b else */
+/* a: the target; b: what is iterated; c: the body; d: an operand of a condition and b else */
 static Node *for_(Parser *p)
 {
     static const char *const ends[] = { "endfor", "else", NULL };
@@ -673,7 +673,7 @@ static void signature(Parser *p, Node *n)
     next(p);
 }
 
-/* c: the body of a macro. It has no way to the loops around it. */
+/* c: the body of a macro, which cannot reach the loops around it. */
 static void macro_body(Parser *p, Node *n, const char *end)
 {
     Parser outer = *p;
@@ -771,7 +771,7 @@ static Node *leave_loop(Parser *p)
     return n;
 }
 
-/* {% generation %} is a call block to transformers: a scope of its own. */
+/* transformers treats {% generation %} as a call block: a scope of its own. */
 static Node *generation(Parser *p)
 {
     Node *n = node(p, N_GENERATION);
@@ -809,7 +809,7 @@ static bool at_end(const Parser *p, const char *const *ends)
     return false;
 }
 
-/* Text and tags up to one of the names, at which it stops; without names, to the end. */
+/* Parses text and tags up to one of the names, which is not consumed; without names, to the end. */
 static Node *statements(Parser *p, const char *const *ends)
 {
     Node *first = NULL, **end = &first;

@@ -1,8 +1,8 @@
-/* chat/jinja_parts.h: the insides of the template interpreter. No other file includes this.
+/* chat/jinja_parts.h: internals of the template interpreter. Only chat/jinja_*.c include it.
  *
- * One JinjaRun is one reading or one rendering. All memory of it lies in its arena and is freed at
- * once, so an error may leave from any depth: jinja_fail jumps to where the run began. Values are
- * never changed once made, except namespaces, cyclers, joiners, iterators and loops.
+ * One JinjaRun is one parse or one rendering. All its memory is in its arena and is freed at once,
+ * so an error may leave from any depth: jinja_fail jumps to where the run began. Values never
+ * change once made, except namespaces, cyclers, joiners, iterators and loops.
  *
  * The files jinja_*.c need each other, because templates are recursive: an expression runs filters,
  * tests and calls, and a call of a macro or of a loop runs expressions again. */
@@ -19,22 +19,22 @@ typedef enum ValueKind {
     V_MISSING, /* no value: an argument that was not given */
     V_UNDEFINED, V_NONE, V_BOOL, V_INT, V_FLOAT, V_STRING, V_LIST, V_TUPLE, V_DICT, V_RANGE,
     V_VIEW,    /* keys(), values() or items() of a dict */
-    V_ITER,    /* what Python calls a generator: can be gone through once */
+    V_ITER,    /* what Python calls a generator: can be iterated once */
     V_NAMESPACE, V_MACRO, V_LOOP, V_METHOD, V_GLOBAL, V_CYCLER, V_JOINER,
 } ValueKind;
 
-/* n bytes of UTF-8 at s. mark: one byte for each, 1 where it is the template's; NULL: all data. */
+/* n bytes of UTF-8 at s. mark: one byte for each, 1 if it is the template's; NULL: all data. */
 typedef struct StringBuffer { char *s, *mark; size_t n, cap; } StringBuffer;
 typedef struct String {
     const char *s, *mark;
-    size_t      n, n_chars;   /* n_chars: NOT_COUNTED until it is asked for */
-    StringBuffer *buffer;     /* the text that it is the beginning of, if it may grow there */
+    size_t      n, n_chars;   /* n_chars: NOT_COUNTED until it is needed */
+    StringBuffer *buffer;     /* whose prefix it is, if it may grow there */
     bool        safe;         /* the filter `safe` made it */
 } String;
 #define NOT_COUNTED SIZE_MAX
 
 typedef struct Value Value;
-/* group: what the filter groupby gives, a tuple with the names grouper and list. */
+/* group: made by the filter groupby, a tuple with the names grouper and list. */
 typedef struct List { Value *item; size_t n; bool group; } List;
 typedef struct Dict { Value *key, *value; size_t n, cap; } Dict;
 typedef struct JinjaRange { int64_t start, stop, step; size_t n; } JinjaRange;
@@ -80,7 +80,7 @@ typedef enum NodeType {
     N_WITH, N_BREAK, N_CONTINUE, N_GENERATION,
 } NodeType;
 
-/* Which child means what is said in jinja_parse.c, where each is made. */
+/* What the children mean is said in jinja_parse.c, where each is made. */
 typedef struct Node Node;
 struct Node {
     NodeType type;
@@ -89,7 +89,7 @@ struct Node {
     Node    *a, *b, *c, *d, *next;
     String  *name;
     Value    value;
-    struct Var *hidden;  /* of a node with a scope: the names that have no value at first */
+    struct Var *hidden;  /* of a node with a scope: the names that have no value at the start */
     bool     recursive, wants_caller, wants_kwargs, wants_varargs;
 };
 
@@ -166,7 +166,7 @@ size_t  string_chars(JinjaRun *r, String *s);
 size_t  string_byte(JinjaRun *r, String *s, size_t ch); /* where character ch begins */
 bool    string_is(const String *s, const char *text);
 bool    string_same(const String *a, const String *b);
-/* Where part begins in s, from that byte on; or SIZE_MAX. */
+/* The index in s of the first `part` at or after byte `from`; or SIZE_MAX. */
 size_t  string_find(JinjaRun *r, const String *s, const String *part, size_t from);
 
 StringBuffer *buffer_new(JinjaRun *r);
@@ -230,7 +230,7 @@ Value format_date(JinjaRun *r, const String *s);
 
 /* ---- jinja_call.c ---------------------------------------------------------------------------- */
 
-/* Give the arguments to parameters, whose names are separated by spaces. out holds the defaults;
+/* Assign the arguments to parameters, whose names are separated by spaces. out holds the defaults;
  * V_MISSING: the parameter is required. */
 void  take_args(JinjaRun *r, const char *what, const Args *args, const char *names, Value *out);
 Value call(JinjaRun *r, Value f, const Args *args);
@@ -269,7 +269,7 @@ Value loop_method(JinjaRun *r, Loop *l, const char *name, const Args *args);
 size_t loop_length(JinjaRun *r, Loop *l);
 
 struct Iter {                                         /* jinja_run.c and V_ITER */
-    Value  source;      /* what is gone through */
+    Value  source;      /* what is iterated */
     size_t at;          /* the next item, or byte of a string */
     const Node *target, *test;                        /* a for loop's own condition */
     Env   *env;

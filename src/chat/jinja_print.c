@@ -1,5 +1,5 @@
-/* chat/jinja_print.c: values as text: Python's str(), repr() and json.dumps(). What these write
- * besides the strings themselves (quotes, brackets, numbers, escapes of one's own) is data. */
+/* chat/jinja_print.c: values as text: Python's str(), repr() and json.dumps(). What these add to
+ * the strings themselves (quotes, brackets, numbers, escapes) is data. */
 #include "chat/jinja_parts.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 
 /* ---- Numbers --------------------------------------------------------------------------------- */
 
-/* The digits of x without a point, *power so that x is 0.DIGITS times 10 to it. */
+/* The digits of x without a point; x is 0.DIGITS times 10 to the power *power. */
 static size_t shortest_digits(JinjaRun *r, double x, char digits[32], int *power)
 {
     TextOut o = { 0 };
@@ -43,7 +43,7 @@ static size_t shortest_digits(JinjaRun *r, double x, char digits[32], int *power
     return n;
 }
 
-/* Python's repr: the fewest digits that read back as x, with an exponent from 1e16 on and below
+/* Python's repr: the fewest digits that parse to x, with an exponent from 1e16 on and below
  * 1e-4. */
 String *float_text(JinjaRun *r, double x)
 {
@@ -355,7 +355,7 @@ static void dump(Dump *d, Value v)
     d->r->depth--;
 }
 
-/* arg: ensure_ascii, indent, separators, sort_keys, as transformers' own tojson has them. */
+/* arg: ensure_ascii, indent, separators, sort_keys, as in transformers' own tojson. */
 Value filter_tojson(JinjaRun *r, Value v, const Value arg[4])
 {
     Dump    d = { .r = r, .b = buffer_new(r) };

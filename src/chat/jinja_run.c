@@ -51,7 +51,7 @@ static void define(JinjaRun *r, Env *env, String *name, Value value)
     env->vars = v;
 }
 
-/* A loop of many rounds uses its scope again, unless a macro made in it still needs it. */
+/* A loop reuses the scope of its body, unless a macro defined in it still needs it. */
 static Env *fresh(JinjaRun *r, Env *env, Env *parent)
 {
     if (!env || env->captured) {
@@ -145,7 +145,7 @@ static bool source_next(JinjaRun *r, Iter *it, Value *out)
     return true;
 }
 
-/* The condition of a loop is asked when its next item is, so it sees what the body has done. */
+/* A loop's condition runs when the next item is needed, so it sees what the body has done. */
 bool iter_next(JinjaRun *r, Iter *it, Value *out)
 {
     Env *env = NULL;
@@ -166,10 +166,10 @@ struct Loop {
     const Node *node;
     Env        *env;       /* around the loop */
     Iter       *it;
-    Value       source, before, current, after; /* after: looked at already, or V_MISSING */
+    Value       source, before, current, after; /* after: fetched already, or V_MISSING */
     List       *changed;
     int64_t     index0, depth0;
-    size_t      length;    /* SIZE_MAX: not known yet */
+    size_t      length;    /* SIZE_MAX: unknown */
 };
 
 static bool loop_next(JinjaRun *r, Loop *l, Value *out)
@@ -269,7 +269,7 @@ static Flow run_loop(JinjaRun *r, const Node *n, Env *env, Value items, int64_t 
     }
     Env *here = NULL;
     Flow flow = GO_ON;
-    bool whole = false; /* a round came to its end: as compiled by Jinja2, this is what else asks */
+    bool whole = false; /* an iteration completed: Jinja2 compiles `else` to a check of this */
     for (Value v; flow != BREAK && loop_next(r, l, &v);) {
         here = enter(r, here, env, n->hidden);
         define(r, here, loop_name, (Value){ .kind = V_LOOP, .loop = l });
@@ -300,7 +300,7 @@ static Value new_macro(JinjaRun *r, const Node *n, Env *env)
     return (Value){ .kind = V_MACRO, .macro = m };
 }
 
-/* Takes the keyword argument of that name out of the rest. */
+/* Removes the keyword argument of that name from the rest. */
 static Value take_named(JinjaRun *r, const Dict *named, Dict *rest, const String *name)
 {
     Value *v = named ? dict_name(named, name->s, name->n) : NULL;
@@ -315,7 +315,7 @@ static Value take_named(JinjaRun *r, const Dict *named, Dict *rest, const String
 
 static String *literal(JinjaRun *r, const char *s) { return v_text(r, s).s; }
 
-/* The rest of the arguments: caller, kwargs, varargs, in the order of jinja2's Macro. */
+/* The remaining arguments: caller, kwargs, varargs, in the order of jinja2's Macro. */
 static void special_args(JinjaRun *r, const Macro *m, const Args *args, Dict *rest, size_t at,
                          bool explicit_caller, Env *env)
 {
@@ -533,8 +533,7 @@ static Value eval(JinjaRun *r, const Node *n, Env *env)
 
 /* ---- Statements ------------------------------------------------------------------------------ */
 
-/* c is the list of the else, or the next condition of an elif: then it is alone in its list, which
- * is the same. */
+/* c is the list of the else, or the next condition of an elif, which is alone in its list. */
 static Flow run_if(JinjaRun *r, const Node *n, Env *env)
 {
     for (;;) {
@@ -547,7 +546,7 @@ static Flow run_if(JinjaRun *r, const Node *n, Env *env)
     }
 }
 
-/* A block whose text goes through filters: to a target, or to the output. */
+/* A block whose text passes through filters, to a target or to the output. */
 static Flow run_filtered(JinjaRun *r, const Node *n, Env *env)
 {
     Env          *here = enter(r, NULL, env, n->hidden);
@@ -622,7 +621,7 @@ static Flow exec(JinjaRun *r, const Node *n, Env *env)
 
 /* ---- From outside ---------------------------------------------------------------------------- */
 
-/* Everything that may fail runs in here: jinja_fail comes back to it. */
+/* Everything that may fail runs in here: jinja_fail jumps back to it. */
 static bool guarded(JinjaRun *r, void (*work)(JinjaRun *, void *), void *with)
 {
     if (setjmp(r->failed))

@@ -39,7 +39,7 @@ static void walk_target(Scope *s, const Node *n, bool hidden)
         meet(s, n->name, hidden && n->type == N_NAME);
 }
 
-/* What a node means to the scope that it stands in; the bodies of other scopes do not. */
+/* What a node means to the scope that contains it; the bodies of other scopes mean nothing. */
 static void walk(Scope *s, const Node *n, bool branch)
 {
     switch (n->type) {
@@ -77,7 +77,7 @@ static void walk_list(Scope *s, const Node *n, bool branch)
 
 static void inner_scopes(Scope *s, Node *n);
 
-/* The scope of a body. owner: what it belongs to, for its parameters; NULL: the template. */
+/* The scope of a body. owner: the node with its parameters; NULL: the template. */
 static Var *scope(JinjaRun *r, const Scope *parent, const Node *owner, Node *body)
 {
     Scope s = { .r = r, .parent = parent };

@@ -1,5 +1,5 @@
 /* chat/jinja_string.c: the methods of Python's str, over marked text: what is cut, joined, padded
- * or changed in case keeps the marks of the bytes it came from. */
+ * or changed in case keeps the marks of its source bytes. */
 #include "chat/jinja_parts.h"
 
 #include "tokenizer/unicode.h"
@@ -25,8 +25,8 @@ static void no_case(JinjaRun *r, uint32_t c)
     jinja_fail(r, "changing the case of U+%04X is not supported", (unsigned)c);
 }
 
-/* The character whose lower case is c: the inverse of our one table. Characters whose upper case is
- * several, or is not the inverse, are refused. */
+/* The character whose lower case is c: the inverse of our one table. Characters are rejected if
+ * their upper case is several characters, or is not the inverse. */
 static uint32_t upper_char(JinjaRun *r, uint32_t c)
 {
     if (c < 0x80)
@@ -53,7 +53,7 @@ static uint32_t title_char(JinjaRun *r, uint32_t c)
     return upper_char(r, c);
 }
 
-/* Final sigma needs the letters around it; where those are not plain, it is refused. */
+/* Final sigma depends on the letters around it; unless these are plain, it is rejected. */
 static uint32_t lower_at(JinjaRun *r, const String *s, size_t at, size_t n, uint32_t c)
 {
     uint32_t before = ' ', after = ' ';
@@ -80,7 +80,7 @@ String *change_case(JinjaRun *r, String *s, CaseChange how)
         jinja_work(r, 1);
         bool up = how == CASE_UPPER || (how == CASE_SWAP && category_of(c) != LU);
         bool first = how == CASE_TITLE ? !within : how == CASE_CAPITAL && i == 0;
-        if (c == 0xDF && (first || up)) { /* the one character of many here that people write */
+        if (c == 0xDF && (first || up)) { /* sharp s: of several characters, the only common one */
             buffer_char(r, b, 'S', s->mark && s->mark[i]);
             c = first && how != CASE_SWAP ? 's' : 'S';
             buffer_char(r, b, c, s->mark && s->mark[i]);
@@ -122,7 +122,7 @@ String *strip(JinjaRun *r, String *s, Value chars, bool left, bool right)
     return string_part(r, s, from, to);
 }
 
-/* At white space, from the left: at most `most` times. */
+/* Splits at white space, from the left, at most `most` times. */
 static List *split_space(JinjaRun *r, String *s, int64_t most)
 {
     List    *l = list_new(r, 0);
@@ -179,7 +179,7 @@ static List *rsplit_space(JinjaRun *r, String *s, int64_t most)
     return l;
 }
 
-/* Where part is last found in s[0 .. end), or SIZE_MAX. */
+/* The index of the last `part` in s[0 .. end), or SIZE_MAX. */
 static size_t find_last(JinjaRun *r, const String *s, const String *part, size_t end)
 {
     for (size_t at = end >= part->n ? end - part->n + 1 : 0; at-- > 0;) {
@@ -255,7 +255,7 @@ static Value partition(JinjaRun *r, String *s, Value by, bool right)
 String *pad(JinjaRun *r, String *s, size_t width, String *fill, char how)
 {
     size_t n = string_chars(r, s), more = width > n ? width - n : 0;
-    /* Where it does not come out even, Python puts the odd one left if the width is odd. */
+    /* If the padding is uneven, Python puts the extra character left if the width is odd. */
     size_t left = how == '<' ? 0 : how == '>' ? more : more / 2 + (more & width & 1);
     if (!more)
         return s;
@@ -358,7 +358,7 @@ static bool char_is(JinjaRun *r, const char *name, uint32_t c)
     return g == ND || g == NO_ || (!digits && g == NL);
 }
 
-/* islower, isupper, istitle: all cased characters are so, and there is one. */
+/* islower, isupper, istitle: all cased characters are of that case, and there is one. */
 static bool case_is(String *s, const char *name)
 {
     bool any = false, within = false;
@@ -396,8 +396,8 @@ bool text_test(JinjaRun *r, String *s, const char *name)
     return s->n > 0 || strcmp(name, "isprintable") == 0;
 }
 
-/* The part of s between two indices of characters, as a search has them; false: it is empty, and
- * not even an empty text is found in it. */
+/* The part of s between two indices of characters, as in a search; false: it is empty, and not even
+ * an empty string is found in it. */
 static bool window(JinjaRun *r, String *s, const Value v[2], size_t *from, size_t *to)
 {
     int64_t n = (int64_t)string_chars(r, s), i[2] = { 0, n };

@@ -51,7 +51,7 @@ static bool upper(JinjaRun *r, Value v, Value x)
     return text_test(r, to_string(r, v), "isupper");
 }
 
-/* What has a length and items; of an undefined value, asking for items fails. */
+/* Has it a length and items? For an undefined value, asking for items fails. */
 static bool sequence(JinjaRun *r, Value v, Value x)
 {
     (void)r, (void)x;
@@ -78,7 +78,7 @@ static bool escaped(JinjaRun *r, Value v, Value x)
     return v.kind == V_STRING && v.s->safe;
 }
 
-/* The same object. For numbers and texts that is Python's own affair, so it is refused. */
+/* The same object. For numbers and strings that is internal to Python, so it is rejected. */
 static bool same_as(JinjaRun *r, Value v, Value x)
 {
     if (v.kind != x.kind)

@@ -47,7 +47,7 @@ void *jinja_alloc(JinjaRun *r, size_t n)
         }
         r->memory += cap + HEAD;
         b->cap = cap;
-        /* What is large has a block of its own, behind the one that small things still fit. */
+        /* A large allocation gets its own block, after the one that small ones still fit. */
         if (cap != SMALL_BLOCK && r->blocks) {
             b->next = r->blocks->next;
             r->blocks->next = b;
@@ -227,8 +227,8 @@ String *buffer_take(JinjaRun *r, StringBuffer *b)
     return s;
 }
 
-/* What is appended to the end of a text that was made by appending goes behind it, in its buffer.
- * Templates collect long answers this way, which would else take the square of their length. */
+/* Appending to a string that was made by appending extends it in its buffer. Templates collect long
+ * answers this way, which would otherwise take time quadratic in their length. */
 String *string_join2(JinjaRun *r, String *a, const String *b)
 {
     StringBuffer *buffer = a->buffer;
@@ -264,7 +264,7 @@ List *list_new(JinjaRun *r, size_t n)
     return l;
 }
 
-/* The room is the next power of two: n itself tells when it is full. */
+/* The capacity is the next power of two: n itself shows when it is full. */
 void list_add(JinjaRun *r, List *l, Value v)
 {
     if ((l->n & (l->n - 1)) == 0) {

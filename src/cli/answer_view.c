@@ -1,5 +1,5 @@
-/* cli/answer_view.c: an answer on standard output: its reasoning dim, or not at all, and its calls
- * as lines of JSON. */
+/* cli/answer_view.c: a reply on standard output: its reasoning dim, or not at all, and its tool
+ * calls as lines of JSON. */
 #include "chat_session.h"
 
 #include "command.h"
@@ -15,7 +15,7 @@ bool answer_view_open(AnswerView *v, const tblock_chat *c, bool raw, tblock_erro
 
 static bool is_call(int kind) { return kind >= TBLOCK_ANSWER_CALL; }
 
-/* Between reasoning, content and each call. */
+/* Switches between reasoning, content and each call. */
 static void go_over(AnswerView *v, int kind)
 {
     bool same = v->last == kind || (is_call(kind) && kind != TBLOCK_ANSWER_CALL);
@@ -30,7 +30,7 @@ static void go_over(AnswerView *v, int kind)
     v->last = kind;
 }
 
-/* A line end between the members of the arguments would end the line. */
+/* A line end between the members of the arguments would end the line of the call. */
 static void write_arguments(const char *s, size_t n)
 {
     for (size_t i = 0; i < n; i++)

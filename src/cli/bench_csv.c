@@ -1,4 +1,4 @@
-/* tblock bench --csv: a line for each row, appended; a new file gets a line of names first. */
+/* tblock bench --csv: appends a line per row; a new file starts with a line of names. */
 #include "bench.h"
 #include "command.h"
 #include "tblock_tools.h"
@@ -19,7 +19,7 @@ static const char columns[] =
     "tokens_per_s_most,gb_per_s,read_gb_per_s,gop_per_s,peak,peak_gop_per_s,weights_gb_per_s,"
     "huge_share\n";
 
-/* A text in quotes, quotes in it doubled. */
+/* A text in quotes, with quotes in it doubled. */
 static void add_text(TextOut *csv, const char *text)
 {
     text_out(csv, "\"");
@@ -59,12 +59,12 @@ static bool system_error(const char *path, tblock_error *err)
     return fail(err, TBLOCK_SYSTEM, "--csv: %s: %s", path, strerror(errno));
 }
 
-/* Whether the file begins with our columns; an empty one, and what is no regular file, may be
- * written to. */
+/* Does the file begin with our columns? If it is empty or not a regular file, we may write to
+ * it. */
 static bool check_columns(int fd, const char *path, bool *empty, tblock_error *err)
 {
     char first[sizeof columns];
-    *empty = lseek(fd, 0, SEEK_END) <= 0; /* not fstat, which the sandbox may refuse */
+    *empty = lseek(fd, 0, SEEK_END) <= 0; /* not fstat, which the sandbox may reject */
     if (*empty)
         return true;
     ssize_t n = pread(fd, first, sizeof columns - 1, 0);

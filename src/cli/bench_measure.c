@@ -9,7 +9,7 @@
 #include "base/progress.h"
 #include "tblock_tools.h"
 
-#define FAR_OVER 1.2 /* limits measured at a worse moment differ by less */
+#define FAR_OVER 1.2 /* limits measured at a worse time differ by less */
 
 typedef struct Measuring {
     Bench          *b;
@@ -26,8 +26,8 @@ static void show(const Measuring *m)
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-/* The next n tokens of sequence 0, `piece` at a time, with logits after the last, or after each one
- * that is alone. */
+/* Decodes the next n tokens of sequence 0, `piece` at a time, with logits for the last, or for each
+ * if they come one at a time. */
 static bool feed(Measuring *m, int n, int piece, bool logits, tblock_error *err)
 {
     int vocab = m->b->info.vocab_size;
@@ -45,8 +45,8 @@ static bool feed(Measuring *m, int n, int piece, bool logits, tblock_error *err)
     return true;
 }
 
-/* Bring the cache to what a run starts from. Going back is free, but for a window that has moved
- * on. */
+/* Bring the cache to the state that a run starts from. Rewinding costs nothing, except for a
+ * sliding window that has moved on. */
 static bool prepare(Measuring *m, const BenchRow *r, tblock_error *err)
 {
     int have = tblock_seq_length(m->context, 0);
@@ -82,11 +82,11 @@ static void add_ops(BenchRow *r, const tblock_profile_row *op, size_t n)
     }
 }
 
-/* A run whose operations are timed one by one, added to r. */
+/* A run with each operation timed, added to r. */
 static bool profile_once(Measuring *m, BenchRow *r, double *seconds, tblock_error *err)
 {
     tblock_profile_row op[BENCH_OPS];
-    /* what is prepared does not count */
+    /* the preparation does not count */
     if (!prepare(m, r, err) || !tblock_profile(m->context, true, err))
         return false;
     bool good = run_once(m, r, seconds, err);
@@ -99,7 +99,7 @@ static bool profile_once(Measuring *m, BenchRow *r, double *seconds, tblock_erro
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* As many tokens as fit into the time that a row may take. */
+/* As many tokens as fit in the time that a row may take. */
 static bool fit_decode(Measuring *m, BenchRow *r, tblock_error *err)
 {
     if (!prepare(m, r, err))
@@ -116,7 +116,7 @@ static bool fit_decode(Measuring *m, BenchRow *r, tblock_error *err)
     return true;
 }
 
-/* Touch the pages, learn how long a run takes, and count what it reads and computes. */
+/* Touch the pages, measure how long a run takes, and count what it reads and computes. */
 static bool warm_up(Measuring *m, BenchRow *r, double *seconds, tblock_error *err)
 {
     *seconds = 0;
@@ -178,7 +178,7 @@ static bool add_row(Measuring *m, BenchRow row, tblock_error *err)
 
 static double larger(double a, double b) { return a > b ? a : b; }
 
-/* What the machine can do, once before the rows and once after them: the best counts. */
+/* Measures the machine's limits, before and after the rows: the best values count. */
 static bool measure_machine(Measuring *m, tblock_machine *best, tblock_error *err)
 {
     Bench         *b = m->b;
@@ -299,11 +299,11 @@ Rates bench_rates(const Bench *b, const BenchRow *r)
 OpRates bench_op_rates(const Bench *b, const BenchRow *r, const tblock_profile_row *op)
 {
     const tblock_machine *m = &b->machine[r->machine];
-    /* scores and their sums are floats whatever the weights are */
+    /* scores and weighted sums are floats, whatever the type of the weights */
     double  peak = strcmp(op->name, "attention") == 0 ? m->f32_gflop_per_s
                                                       : bench_peak(b, r->machine).gop_per_s,
            all = 0;
-    double  took = larger(op->seconds, 1e-9); /* a clock's step, where it did not move */
+    double  took = larger(op->seconds, 1e-9); /* at least a clock's step */
     OpRates x    = { .seconds = op->seconds / r->profile_runs, .gb_per_s = 1e-9 * op->bytes / took,
                      .gop_per_s = 1e-9 * op->operations / took };
     for (size_t i = 0; i < r->n_ops; i++)

@@ -12,10 +12,10 @@
 
 static const char *plural(int n) { return n == 1 ? "" : "s"; }
 
-/* "-" and null where it is not over 0: not known, or this ISA has none. */
+/* "-" and null unless it is over 0: unknown, or this ISA has none. */
 static Cell known(double x) { return v_shown(v_real(x > 0 ? x : NAN), x > 0 ? NULL : "-"); }
 
-/* null where it is below 0: not known. */
+/* null if it is below 0: unknown. */
 static Cell share(double x) { return v_real(x >= 0 ? x : NAN); }
 
 static const char *peak_text(double gop_per_s, char out[32])

@@ -1,4 +1,4 @@
-/* cli/chat_file.c: conversations and templates in files, which the library reads. */
+/* cli/chat_file.c: reads conversations and templates from files for the library. */
 #include "chat_session.h"
 
 #include "command.h"

@@ -1,5 +1,5 @@
-/* cli/chat_line.c: reads what someone types, with libedit if it is there, and puts lines
- * together to messages. */
+/* cli/chat_line.c: reads what the user types, with libedit if available; joins lines to
+ * messages. */
 #include "chat_session.h"
 
 #include "command.h"
@@ -26,7 +26,7 @@ static const char first_prompt[] = "> ", next_prompt[] = ". ", fence[] = "\"\"\"
 struct ChatLines {
     const char *prompt;  /* of the line being read */
     char       *file;    /* of the history; NULL: none */
-    TextOut     line;    /* for plain reading */
+    TextOut     line;    /* for plain lines */
 #ifdef HAVE_LIBEDIT
     EditLine   *editor;  /* NULL: plain lines */
     History    *history;
@@ -202,7 +202,7 @@ static LineResult read_line(ChatLines *l, const char *prompt, const char **text,
 
 /* ---- History file ---------------------------------------------------------------------------- */
 
-/* Makes the folders of path after its first `from` bytes, for this user only. */
+/* Creates the folders of path after its first `from` bytes, for this user only. */
 static void make_folders(char *path, size_t from)
 {
     for (char *slash = strchr(path + from, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -218,7 +218,7 @@ static char *history_file(void)
 {
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     char        path[PATH_MAX];
-    /* A relative path is to be ignored (XDG specification). */
+    /* A relative path must be ignored (XDG specification). */
     bool        own = state && *state == '/';
     if (!own && (!home || *home != '/'))
         return NULL;

@@ -1,4 +1,4 @@
-/* cli/chat_session.c: a conversation: its messages, what of them fits, answers, /save, /load. */
+/* cli/chat_session.c: a conversation: its messages, which of them fit, replies, /save, /load. */
 #include "chat_session.h"
 
 #include "command.h"
@@ -88,7 +88,7 @@ bool session_system(Session *s, const char *text, tblock_error *err)
 
 /* ---- The conversation as tokens -------------------------------------------------------------- */
 
-/* Ids of the system text and of all messages that are not left out. */
+/* Ids of the system message and of all messages that are not left out. */
 static bool render(const Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     size_t               first = first_turn(s), n = 0;
@@ -104,8 +104,8 @@ static bool render(const Session *s, int32_t **ids, size_t *n_ids, tblock_error 
     return good;
 }
 
-/* Leave out the oldest turn that is still told, an answer with it. False: only the last message is
- * left. */
+/* Leave out the oldest turn that the model still sees, with its reply. False: only the last message
+ * is left. */
 static bool leave_out_turn(Session *s)
 {
     size_t at = first_turn(s) + s->n_left_out;
@@ -118,9 +118,9 @@ static bool leave_out_turn(Session *s)
     return true;
 }
 
-/* The rule for a full context (docs/chat.md): where the conversation leaves less than a quarter of
- * the context for the answer, or less than --predict where that is smaller, the oldest turns are
- * left out until half of it is free. */
+/* The rule for a full context (docs/chat.md): if the conversation leaves less than a quarter of the
+ * context for the reply, or less than --predict if that is smaller, the oldest turns are left out
+ * until half of it is free. */
 static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
 {
     size_t n_ctx = (size_t)s->computing.n_ctx, wanted = n_ctx / 4, before = s->n_left_out;
@@ -146,9 +146,9 @@ static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
                                        "but the context holds %zu", *n_ids, n_ctx);
 }
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
-/* What is new of the answer. */
+/* Shows the new part of the reply. */
 static bool show(void *user, const tblock_generation_info *now, tblock_error *err)
 {
     return answer_view_text(user, now->text, now->n_bytes, false, err);
@@ -169,7 +169,7 @@ static void note_speed(Session *s, const Generating *g)
     s->draw_s   = g->draw_s;
 }
 
-/* Keep the answer as a message. Tokens of one that a stop text cut off are not what it says. */
+/* Keep the reply as a message; not its ids if a stop string cut it: they differ from the text. */
 static bool keep_answer(Session *s, const AnswerView *v, const tblock_generation_info *now,
                         tblock_error *err)
 {
@@ -194,7 +194,7 @@ static bool keep_answer(Session *s, const AnswerView *v, const tblock_generation
     return true;
 }
 
-/* Of the answer that o will draw, where one is wanted. */
+/* A receipt for the reply that o will generate, if one is wanted. */
 static bool begin_receipt(const Session *s, tblock_generation_options *o, tblock_receipt **out,
                           tblock_error *err)
 {
@@ -206,7 +206,7 @@ static bool begin_receipt(const Session *s, tblock_generation_options *o, tblock
     return *out != NULL;
 }
 
-/* A file that cannot be written ends no conversation. */
+/* If the file cannot be written, the conversation continues. */
 static void save_receipt(const Session *s, const tblock_receipt *r)
 {
     tblock_error err = { 0 };
@@ -263,8 +263,8 @@ static bool try_answer(Session *s, uint64_t seed, tblock_error *err)
     return good;
 }
 
-/* Answer the last message. Without an answer, the turns that had to make room for it are
- * told again. */
+/* Reply to the last message. On failure, the turns that were left out for the reply are put
+ * back. */
 static bool answer_last(Session *s, uint64_t seed, tblock_error *err)
 {
     size_t left_out = s->n_left_out;
@@ -278,7 +278,7 @@ bool session_reply(Session *s, tblock_error *err)
 {
     if (answer_last(s, s->o.sampling->seed.value, err))
         return true;
-    drop_last(s); /* an answer is added last, so this is the user's message */
+    drop_last(s); /* a reply is added last, so this is the user's message */
     return false;
 }
 
@@ -297,7 +297,7 @@ bool session_again(Session *s, tblock_error *err)
         message_free(&old);
         return true;
     }
-    s->message[s->n++] = old; /* its place is still there */
+    s->message[s->n++] = old; /* there is still room for it */
     return false;
 }
 

@@ -73,7 +73,7 @@ static void chosen_free(ChosenNumbers *c)
 
 /* ---- Which format ---------------------------------------------------------------------------- */
 
-/* --format if given, else --json, else by the name of the file. NULL: err is filled. */
+/* --format if given, else --json, else by the file's name. NULL: err is filled. */
 static const char *choose_format(const AttnArgs *a, tblock_error *err)
 {
     if (a->json && a->format && strcmp(a->format, "json") != 0) {

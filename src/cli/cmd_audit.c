@@ -1,4 +1,4 @@
-/* tblock audit: does a log's text fit this model and the options that are claimed? */
+/* tblock audit: are the texts of a log plausible for this model and the claimed options? */
 #include "command.h"
 
 #include <inttypes.h>
@@ -18,7 +18,7 @@ typedef struct AuditArgs {
     GeneralOptions  general;
 } AuditArgs;
 
-enum { AT_ONCE = 16 }; /* texts that are computed together: a batch is full with fewer */
+enum { AT_ONCE = 16 }; /* texts that are computed together: fewer fill a batch */
 
 static const char *const verdicts[] = { [TBLOCK_AUDIT_FITS] = "fits",
                                         [TBLOCK_AUDIT_DIFFERS] = "differs",
@@ -39,7 +39,7 @@ static void put_option(TextOut *o, const char *key, float x)
     text_out(o, "%s%s%s", o->n ? " " : "", key, text);
 }
 
-/* The options that a text was judged by, as the command line has them. */
+/* The options that a text was judged with, as the command line has them. */
 static void put_judged(TextOut *o, const tblock_audit_text *t)
 {
     const tblock_sampler_options *s = &t->sampling;
@@ -59,7 +59,7 @@ static void put_judged(TextOut *o, const tblock_audit_text *t)
         text_out(o, " --shared-seed --seed %" PRIu64, s->seed);
 }
 
-/* before: the options of the text before it, which are not said again; empty: there is none. */
+/* before: the options of the previous text, not repeated if equal; empty: none. */
 static void text_row(Rows *r, const Table *t, size_t number, const tblock_audit_row *v,
                      const TextOut *judged, const TextOut *before)
 {
@@ -256,8 +256,8 @@ static bool audit_all(AuditRun *u, tblock_error *err)
     return good;
 }
 
-/* --junit: also where nothing was computed, for a reader that only sees the file; but not where the
- * file is one of those that are read. */
+/* --junit: also if nothing was computed, for a reader that only sees the file; but not if the file
+ * is one of the inputs. */
 static bool write_junit(AuditRun *u, bool ran, tblock_error *err)
 {
     tblock_error why = *err;

@@ -16,7 +16,7 @@ enum { USUAL_PREFILL = 512, SHORT = 16, LONG = 2048, MOST_TOKENS = 1 << 20 };
 
 /* ---- Plan ------------------------------------------------------------------------------------ */
 
-/* A list from 0 on, of which 0 alone means none. */
+/* A list of numbers from 0 on; 0 alone means none. */
 static bool read_prefill(CountList *c, const char *text, tblock_error *err)
 {
     if (strcmp(text, "0") == 0)
@@ -24,7 +24,7 @@ static bool read_prefill(CountList *c, const char *text, tblock_error *err)
     return counts_read(c, "prefill", text, 1, MOST_TOKENS, err);
 }
 
-/* What a list is without its option: as far as the model's context goes. */
+/* The default of each list: as far as the model's context goes. */
 static void fill_in(Bench *b)
 {
     int n_ctx = b->info.n_ctx, room = n_ctx - b->args->decode;
@@ -51,7 +51,7 @@ static bool read_lists(Bench *b, tblock_error *err)
         && counts_read(&b->threads, "threads", a->threads, 0, 1024, err);
 }
 
-/* A measurement takes minutes: what cannot be written is better known before. */
+/* A measurement takes minutes: report an output that cannot be written before it. */
 static bool check_output(const char *option, const char *path, tblock_error *err)
 {
     struct stat a;
@@ -75,7 +75,7 @@ static bool check_output(const char *option, const char *path, tblock_error *err
         || fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
 }
 
-/* Outputs are opened before the sandbox, and what is asked of the system is asked. */
+/* Before the sandbox, opens the outputs and queries the system. */
 static bool bench_enter(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
@@ -146,7 +146,7 @@ static bool append(const Bench *b, tblock_error *err)
     return fd >= 0 && bench_csv_append(b, fd, b->args->csv, err);
 }
 
-/* The numbers first: they stay where a file cannot be written. */
+/* The numbers first: they remain if a file cannot be written. */
 static bool show(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;

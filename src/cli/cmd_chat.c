@@ -1,4 +1,4 @@
-/* tblock chat: a conversation on a terminal, or one question from a pipe. */
+/* tblock chat: a conversation at a terminal, or one question from a pipe. */
 #include "chat_session.h"
 #include "command.h"
 #include "help.h"
@@ -30,9 +30,9 @@ typedef struct Chat {
     bool            quit;
 } Chat;
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
-/* A line end after the answer, and why it ended where that is not plain. */
+/* A line end after the reply, and why it ended if that is not obvious. */
 static bool close_answer(const Chat *c, tblock_error *err)
 {
     const Session *s = &c->session;
@@ -53,8 +53,7 @@ static bool close_answer(const Chat *c, tblock_error *err)
     return true;
 }
 
-/* After an attempt to answer: an error of this message alone is told, and the conversation goes
- * on. */
+/* After an attempt to reply: prints an error of this message alone; the conversation goes on. */
 static bool after_answer(Chat *c, bool good, tblock_error *err)
 {
     interrupt_forget();
@@ -74,7 +73,7 @@ static bool after_answer(Chat *c, bool good, tblock_error *err)
 /* ---- Commands -------------------------------------------------------------------------------- */
 
 typedef struct ChatCommand {
-    const char *name, *argument, *help; /* argument: NULL where it takes none */
+    const char *name, *argument, *help; /* argument: NULL if it takes none */
     bool (*run)(Chat *c, const char *argument, tblock_error *err); /* false: as session functions */
 } ChatCommand;
 enum { N_COMMANDS = 10 }; /* the last one is empty */
@@ -88,7 +87,7 @@ static bool run_reset(Chat *c, const char *argument, tblock_error *err)
     return true;
 }
 
-/* A text of many lines, escaped like a message otherwise. */
+/* A text of many lines, otherwise escaped like a message. */
 static void print_text(const char *text)
 {
     for (size_t n = strlen(text), n_read; n > 0; text += n_read, n -= n_read) {
@@ -227,7 +226,7 @@ static bool run_command(Chat *c, const char *text, tblock_error *err)
 
 /* ---- The conversation ------------------------------------------------------------------------ */
 
-/* One message or command. */
+/* Handles one message or command. */
 static bool take(Chat *c, TextOut *typed, tblock_error *err)
 {
     if (!text_out_add(typed, "", 1, err))
@@ -244,7 +243,7 @@ static bool take(Chat *c, TextOut *typed, tblock_error *err)
         }
         if (err->status != TBLOCK_SYSTEM)
             return after_answer(c, false, err);
-        fprintf(stderr, "tblock: %s\n", err->msg); /* a file that cannot be written ends no
+        fprintf(stderr, "tblock: %s\n", err->msg); /* an output error does not end the
                                                     * conversation */
         *err = (tblock_error){ 0 };
         return true;
@@ -290,7 +289,7 @@ static bool read_message(TextOut *text, tblock_error *err)
                                               "an empty input");
 }
 
-/* The last message of the file, or the one on standard input. */
+/* Reply to the last message of the file, or to the one on standard input. */
 static bool answer_message(Chat *c, tblock_error *err)
 {
     TextOut text = { 0 };
@@ -304,7 +303,7 @@ static bool answer_message(Chat *c, tblock_error *err)
     return good;
 }
 
-/* Answers once; only the answer goes to standard output. */
+/* Replies once; only the reply goes to standard output. */
 static bool answer_once(Chat *c, tblock_error *err)
 {
     if (!answer_message(c, err))
@@ -322,7 +321,7 @@ static bool answer_once(Chat *c, tblock_error *err)
     return s->end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
-/* The conversation of --messages, which must end with something to answer. */
+/* The conversation of --messages, which must end with a message to reply to. */
 static bool load_messages(Chat *c, tblock_error *err)
 {
     bool waits;
@@ -332,7 +331,7 @@ static bool load_messages(Chat *c, tblock_error *err)
                                                  "answer or none", c->args->messages)));
 }
 
-/* With --sandbox nothing is read outside of it. */
+/* With --sandbox, nothing is read outside of it. */
 static bool enter(Chat *c, bool once, tblock_error *err)
 {
     const ChatArgs   *a       = c->args;
@@ -366,8 +365,8 @@ static bool converse_with(Chat *c, tblock_error *err)
     return good;
 }
 
-/* Shows what the model would read: the messages of the file, or the one on standard input, with the
- * system text in front. */
+/* Prints the model's prompt: the messages of the file, or the one on standard input, after the
+ * system message. */
 static bool show_messages(const ChatArgs *a, const tblock_chat *c, tblock_error *err)
 {
     tblock_chat_message *file = NULL, said = { .role = "user" };

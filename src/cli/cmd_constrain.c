@@ -1,4 +1,4 @@
-/* tblock constrain: do texts fit a pattern, a grammar or a schema? */
+/* tblock constrain: do texts match a pattern, a grammar or a schema? */
 #include "command.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ typedef struct ConstrainArgs {
     GeneralOptions    general;
 } ConstrainArgs;
 
-/* Answers one line, which holds a JSON string. */
+/* Checks one line, which holds a JSON string. */
 static bool answer(tblock_constraint *c, const char *line, size_t n, tblock_error *err)
 {
     JsonDoc doc = { 0 };

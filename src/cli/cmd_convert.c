@@ -1,4 +1,4 @@
-/* tblock convert: any source becomes a model file. */
+/* tblock convert: converts any source to a model file. */
 #include "chat_session.h"
 #include "command.h"
 #include "tblock_tools.h"
@@ -16,7 +16,7 @@ typedef struct ConvertArgs {
     GeneralOptions general;
 } ConvertArgs;
 
-/* Notes end in full lines; each becomes a note of its own. */
+/* Notes are whole lines; each becomes a note of its own. */
 static void print_warnings(const ConvertArgs *a, const char *lines)
 {
     for (const char *end; lines && (end = strchr(lines, '\n')) != NULL; lines = end + 1)

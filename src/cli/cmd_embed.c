@@ -1,4 +1,4 @@
-/* tblock embed: texts become vectors, as lines of JSON or an array. */
+/* tblock embed: embeddings of texts, as lines of JSON or an array. */
 #include "command.h"
 
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include "tblock_tools.h"
 
 enum {
-    PLACES     = 16, /* texts that are computed at once */
-    MOST_TEXTS = 256 /* that are read before any is computed */
+    PLACES     = 16, /* texts computed at once */
+    MOST_TEXTS = 256 /* texts read before any is computed */
 };
 
 typedef struct EmbedArgs {
@@ -22,23 +22,23 @@ typedef struct EmbedArgs {
     GeneralOptions general;
 } EmbedArgs;
 
-/* Texts that are read and not yet computed. */
+/* Texts that are read but not yet computed. */
 typedef struct EmbedBatch {
     const EmbedArgs  *a;
     tblock_model     *m;
     tblock_context   *c;
     const char       *from;           /* "NAME: line", for messages */
-    int32_t          *ids;            /* of all these texts, one behind the other */
+    int32_t          *ids;            /* of all these texts, one after the other */
     size_t            n_ids, cap_ids;
     tblock_embed_text text[MOST_TEXTS];
-    size_t            n, n_before;    /* texts; those that were computed before */
+    size_t            n, n_before;    /* texts; those computed before them */
     float            *vector;         /* [MOST_TEXTS, d_model] */
     VectorsOut        out;
 } EmbedBatch;
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Of the first text that is not computed. */
+/* The error of the first text that is not computed. */
 static bool failed_at(const EmbedBatch *e, const tblock_error *why, tblock_error *err)
 {
     return fail(err, why->status, "%s %zu: %s", e->from, e->n_before + 1, why->msg);
@@ -91,7 +91,7 @@ static bool add_json_ids(EmbedBatch *e, const JsonNode *list, tblock_error *err)
     return good;
 }
 
-/* A text, an array of ids, or an object with one of them. */
+/* Adds a text, an array of ids, or an object with one of them. */
 static bool add_node(EmbedBatch *e, const JsonNode *j, tblock_error *err)
 {
     char            found[NODE_TEXT];
@@ -126,7 +126,7 @@ static bool add_line(EmbedBatch *e, const char *line, size_t n, tblock_error *er
 
 /* ---- Computing ------------------------------------------------------------------------------- */
 
-/* Texts before one that fails have their vectors. */
+/* If a text fails, those before it have their vectors. */
 static bool compute(EmbedBatch *e, tblock_error *err)
 {
     const tblock_embed_options o  = { .pool = e->a->pool, .raw = e->a->raw };
@@ -149,7 +149,7 @@ static bool compute(EmbedBatch *e, tblock_error *err)
     return true;
 }
 
-/* Ready: is the next text there already? Then they are computed together. */
+/* ready: is the next text already there? Then they are computed together. */
 static bool take(EmbedBatch *e, const char *text, size_t n, bool ready, tblock_error *err)
 {
     tblock_error why;
@@ -209,7 +209,7 @@ static bool embed_all(EmbedBatch *e, Guarded *out, tblock_error *err)
     const char       *input = a->jsonl ? a->jsonl : a->file ? a->file : "-";
     int          pool, width = 0;
     tblock_error why;
-    if (tblock_pool_choose(e->m, a->pool, &pool, &why)) /* else each text says why */
+    if (tblock_pool_choose(e->m, a->pool, &pool, &why)) /* else each text reports why */
         width = tblock_pool_width(e->m, pool);
     e->vector = malloc(MOST_TEXTS * sizeof *e->vector * (size_t)(width + 1));
     bool good = (e->vector || no_memory(NULL, err))

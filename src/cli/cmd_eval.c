@@ -25,7 +25,7 @@ static const char *spell(double x, int digits, char out[SPELLED])
     return real_spell(x, (Unit)(UNIT_DIGITS + digits), out, SPELLED);
 }
 
-/* A number and its standard error, KEY_error in JSON. A percentage has its unit behind both; "-":
+/* A number and its standard error, KEY_error in JSON. A percentage has its unit after both; "-":
  * one number has no error. */
 static void error_row(Rows *r, const char *key, const char *label, double x, int digits,
                       double error, int error_digits, bool percent)
@@ -114,7 +114,7 @@ static bool show_progress(void *user, double done)
     return !interrupted();
 }
 
-/* What was done until Ctrl-C has been printed; the status tells. */
+/* The results until Ctrl-C have been printed; the status reports it. */
 static bool end(bool stopped, tblock_error *err)
 {
     return output_flush(err) && (!stopped || fail(err, CLI_INTERRUPTED, "%s", ""));
@@ -184,7 +184,7 @@ static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *
                              .special = a->special,
                              .needs_text = true };
     ComputeOptions plain =
-        a->compute; /* what changes bits is the model's own affair; its parent is as it is */
+        a->compute; /* Options that change bits apply to the model; its reference is as it is */
     PromptInput     p = { 0 };
     size_t          n_added = 0;
     tblock_model   *parent = NULL;

@@ -1,4 +1,4 @@
-/* tblock grad: the loss of given tokens, and its gradients, into a file. */
+/* tblock grad: writes the loss of given tokens and its gradients to a file. */
 #include "command.h"
 #include "tblock_tools.h"
 #include "train_options.h"

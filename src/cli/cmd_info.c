@@ -1,4 +1,4 @@
-/* tblock info: what a model is made of, and what it costs, as text, JSON or a page. */
+/* tblock info: a model's parts and costs, as text, JSON or a page. */
 #include "command.h"
 #include "tblock_tools.h"
 

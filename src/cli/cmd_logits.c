@@ -1,4 +1,4 @@
-/* tblock logits: the logits of a prompt, with what made them, into a golden file. */
+/* tblock logits: writes a prompt's logits and the run's settings to a golden file. */
 #include "command.h"
 #include "tblock_tools.h"
 

@@ -1,4 +1,4 @@
-/* tblock quantize: a model file with smaller weights, and a table of what they lose. */
+/* tblock quantize: a model file with smaller weights, and a table of their errors. */
 #include "command.h"
 #include "tblock_tools.h"
 
@@ -17,17 +17,17 @@ typedef struct QuantizeArgs {
 
 /* ---- Table ----------------------------------------------------------------------------------- */
 
-/* All matrices of one kind and type: every layer's wq, say. */
+/* All matrices of one kind and type, such as every layer's wq. */
 typedef struct MatrixKind {
-    tblock_quantize_row sum;     /* sums of them; name, from and type of the first    */
+    tblock_quantize_row sum;     /* sums over them; name, from and type of the first  */
     size_t              n;
-    double              worst;   /* the largest error, and whose it is                */
+    double              worst;   /* the largest error, and its matrix                 */
     const char         *worst_name;
 } MatrixKind;
 
 enum { MAX_KINDS = 64 };
 
-/* More kinds than there is room for (every layer of another type) join the last of their name. */
+/* If there is no room for more (every layer of another type), takes the last of that name. */
 static MatrixKind *find_kind(MatrixKind *kinds, size_t *n, const tblock_quantize_row *r)
 {
     MatrixKind *same_part = NULL;

@@ -1,4 +1,4 @@
-/* tblock rerank: documents in the order in which they meet a query. */
+/* tblock rerank: ranks documents by relevance to a query. */
 #include "command.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "tblock_tools.h"
 
-enum { PLACES = 16 }; /* documents that are computed at once */
+enum { PLACES = 16 }; /* documents computed at once */
 
 typedef struct RerankArgs {
     const char    *model, *query, *instruction, *file;
@@ -40,7 +40,7 @@ static bool add(Documents *d, const RerankArgs *a, const char *text, size_t n, t
     return true;
 }
 
-/* Lines are copied: each is there until the next one is read. */
+/* Lines are copied: each is valid only until the next one is read. */
 static bool read_lines(Documents *d, const RerankArgs *a, const char *path, tblock_error *err)
 {
     Lines        lines;

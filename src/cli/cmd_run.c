@@ -1,5 +1,4 @@
-/* tblock run: prompt in, text out. The stages are functions of their own, in the order in which
- * they happen. */
+/* tblock run: generates text from a prompt. Each stage is a function, in the order of execution. */
 #include "command.h"
 
 #include <errno.h>
@@ -84,12 +83,12 @@ static bool load(Running *r, tblock_error *err)
                           err);
 }
 
-/* Tells of a file that cannot be written before the text is computed, as far as that can be. */
+/* Reports a file that cannot be written before the text is computed, as far as possible. */
 static bool check_save(const char *path, const char *option, tblock_error *err)
 {
     struct stat st;
     if (!path || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
-        return true; /* written in place, or refused */
+        return true; /* written in place, or rejected */
     if (!*path)
         return fail(err, TBLOCK_USAGE, "%s: expected a file name, found an empty one", option);
     const char *slash  = strrchr(path, '/');
@@ -101,7 +100,7 @@ static bool check_save(const char *path, const char *option, tblock_error *err)
     return good || fail(err, TBLOCK_SYSTEM, "%s %s: %s", option, path, strerror(errno));
 }
 
-/* No two outputs are one file. */
+/* No two outputs may be the same file. */
 static bool outputs_differ(const RunArgs *a, tblock_error *err)
 {
     const char *output[] = { a->trace, a->save_state, a->receipt };
@@ -115,13 +114,13 @@ static bool outputs_differ(const RunArgs *a, tblock_error *err)
     return true;
 }
 
-/* None replaces an input. */
+/* No output may replace an input. */
 static bool check_outputs(const Running *r, tblock_error *err)
 {
     const RunArgs *a        = r->args;
     const char    *prompt   = prompt_file(&a->prompt);
     const char    *output[] = { a->trace, a->save_state, a->receipt };
-    /* a state may replace the one that it goes on from, which has been read then */
+    /* a state may replace the one that it continues, which has been read by then */
     for (int i = 0; r->drafting.model && i < 3; i++)
         if (!output_apart(output[i], r->drafting.model, &(Inputs){ .model = a->draft.by }, err))
             return false;
@@ -145,7 +144,7 @@ static void take_token(void *user, size_t index, int32_t token, const float *log
                 tblock_hash_floats(logits, (size_t)r->info.vocab_size));
 }
 
-/* Goes on from the n tokens of a state and the prompt's. */
+/* Continues after the n tokens of a state and the prompt's. */
 static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err)
 {
     const RunArgs *a = r->args;
@@ -183,7 +182,7 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
     return good;
 }
 
-/* The prompt, and before it the tokens of a state. */
+/* The prompt, after the tokens of a state. */
 static bool read_prompt(Running *r, tblock_error *err)
 {
     const RunArgs *a      = r->args;
@@ -212,7 +211,7 @@ static bool open_trace(Running *r, tblock_error *err)
     return true;
 }
 
-/* Once it is known to be no input, which in the sandbox it is later than opened. */
+/* Truncates it once it is known to be no input; in the sandbox that is after it was opened. */
 static bool empty_trace(Running *r, tblock_error *err)
 {
     struct stat st;
@@ -221,7 +220,7 @@ static bool empty_trace(Running *r, tblock_error *err)
         || fail(err, TBLOCK_SYSTEM, "%s: %s", r->args->trace, strerror(errno));
 }
 
-/* With --sandbox nothing is read outside of it. */
+/* With --sandbox, nothing is read outside of it. */
 static bool enter(Running *r, tblock_error *err)
 {
     const RunArgs    *a       = r->args;
@@ -269,7 +268,7 @@ static bool echo_prompt(const Running *r, tblock_error *err)
     return good && output_flush(err);
 }
 
-/* Print what is new: text, or ids where there is no tokenizer. --json prints all at the end. */
+/* Print what is new: text, or ids without a tokenizer. --json prints all at the end. */
 static bool show(void *user, const tblock_generation_info *now, tblock_error *err)
 {
     Running   *r       = user;
@@ -322,8 +321,8 @@ static bool print_stats(const Running *r, tblock_error *err)
     return text != NULL;
 }
 
-/* The whole sequence goes into the file: the last token, which nothing was drawn from yet, is
- * computed. Of a prompt that was interrupted, what was read. */
+/* Saves the whole sequence: the last token, from which nothing was sampled yet, is computed. Of an
+ * interrupted prompt, the computed part. */
 static bool save_state(Running *r, tblock_error *err)
 {
     const tblock_generation_info *now = &r->generating.now;
@@ -405,7 +404,7 @@ static bool finish(Running *r, tblock_error *err)
 
 static bool go_on(Running *r, tblock_error *err)
 {
-    /* no bar that would overwrite the last line of the echo */
+    /* no progress bar, which would overwrite the echo's last line */
     bool echo             = r->args->echo && output_is_terminal();
     r->generating.reading = echo ? NULL : "reading the prompt";
     r->generating.show    = show;

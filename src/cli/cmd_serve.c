@@ -23,7 +23,7 @@ typedef struct ServeArgs {
 
 #if defined(HAVE_MICROHTTPD)
 
-/* The last part of a path, without the ending of a file. */
+/* The last part of a path, without a file's extension. */
 static void name_of(const char *path, char *out, size_t n_out)
 {
     char   place[PATH_BYTES];
@@ -36,7 +36,7 @@ static void name_of(const char *path, char *out, size_t n_out)
     snprintf(out, n_out, "%.*s", (int)strlen(name) - end, name);
 }
 
-/* A key in each line; empty lines and those that begin with # are none. */
+/* One key per line; empty lines and those that begin with # are skipped. */
 static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_error *err)
 {
     Lines        lines;
@@ -71,7 +71,7 @@ static bool enter(const ServeArgs *a, ServeOptions *o, tblock_error *err)
             && (o->listens = serve_listen(o, err)) > 0 && sandbox_enter(&o->listens, 1, true, err));
 }
 
-/* What a model that guesses takes: its weights, and KV cache beside the other's. */
+/* Prints the cost of a draft model: its weights, and its KV cache beside the other's. */
 static void tell_draft(const Drafting *d, const char *path, bool quiet)
 {
     tblock_context_info c;
@@ -85,7 +85,7 @@ static void tell_draft(const Drafting *d, const char *path, bool quiet)
 
 enum { NAME = 256 };
 
-/* What requests may name: each adapter by the last part of its path. */
+/* The names that requests may use: the last part of each adapter's path. */
 typedef struct Adapters {
     tblock_lora_file *file;
     ServeAdapter     *of;
@@ -160,7 +160,7 @@ static bool serve_with(const ServeArgs *a, const char *format, const char *keys,
     if (!enter(a, &o, err))
         return false;
     tblock_model *m  = compute_open(a->model, &compute, err);
-    compute.lora     = (TextList){ 0 }; /* requests choose */
+    compute.lora     = (TextList){ 0 }; /* requests choose their adapter */
     tblock_context *c = m ? compute_context(m, a->model, &compute, a->general.quiet, err) : NULL;
     bool good = c && draft_open(&drafting, &a->draft, c, &compute, err);
     o.model   = m;

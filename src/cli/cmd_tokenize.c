@@ -1,4 +1,4 @@
-/* tblock tokenize: texts become ids, and ids texts. */
+/* tblock tokenize: converts texts to ids, and ids to text. */
 #include "command.h"
 
 #include <inttypes.h>

@@ -22,7 +22,7 @@ typedef struct TrainArgs {
     GeneralOptions   general;
 } TrainArgs;
 
-/* lost: nobody reads the output. */
+/* lost: the reader of the output is gone. */
 typedef struct Show { const TrainArgs *a; bool lost; tblock_error why; } Show;
 
 /* ---- Progress -------------------------------------------------------------------------------- */
@@ -48,7 +48,7 @@ static bool show_json(const tblock_train_progress *p, tblock_error *err)
     return output_rows(&r, err) && output_flush(err);
 }
 
-/* Prints a line on standard error for each validation or checkpoint, and shows a bar in between
+/* Prints a line on standard error for each validation or checkpoint, and a progress bar in between
  * on a terminal. */
 static void show_line(const tblock_train_progress *p)
 {
@@ -104,8 +104,7 @@ static bool print_report(const TrainArgs *a, const tblock_train_report *t, tbloc
     return output_rows(&r, err);
 }
 
-/* Refuses options for a text or an output: the check uses neither, so the user meant something
- * else. */
+/* Rejects options for a text or an output: the check uses neither, so they are a mistake. */
 static bool check(TrainArgs *a, tblock_error *err)
 {
     tblock_grad_check_options o = {

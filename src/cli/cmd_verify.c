@@ -1,4 +1,4 @@
-/* tblock verify: goldens and receipts, computed again and compared. */
+/* tblock verify: recomputes goldens and receipts, and compares. */
 #include "command.h"
 
 #include <inttypes.h>
@@ -21,7 +21,7 @@ typedef struct VerifyArgs {
 
 static const char *golden_of(const VerifyArgs *a) { return a->records.texts[0]; }
 
-enum { LONGEST_NAME = 10 }; /* that the table has a column for in 80 */
+enum { LONGEST_NAME = 10 }; /* for which the table has a column in 80 */
 
 /* A name from a file, safe to print. */
 static const char *row_name(const tblock_verify_row *r, char out[80])
@@ -42,7 +42,7 @@ static void greedy_text(Rows *r, const tblock_verify_row *v)
                   v->n_greedy);
 }
 
-/* Where hidden states were recorded: do they part, and where first? */
+/* If hidden states were recorded: do they diverge, and where first? */
 static void hidden_text(Rows *r, const tblock_verify_row *v)
 {
     char name[80], far[32];
@@ -57,7 +57,7 @@ static void hidden_text(Rows *r, const tblock_verify_row *v)
         rows_text(r, "%d hidden states, all the same\n", v->n_hidden);
 }
 
-/* A name that is too long for its column gets a line of its own. */
+/* A name too long for its column gets its own line. */
 static void sequence_row(Rows *r, const Table *t, const tblock_verify_row *v)
 {
     char        name[80], verdict[48] = "DIFFERS";
@@ -139,7 +139,7 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
               report->n_rows, rule, data_said(report->hash_checked));
 }
 
-/* The golden was made by another run than this: with --exact that belongs to a verdict of no, also
+/* The golden's run had other settings than this: with --exact that belongs to a verdict of no, even
  * when quiet. */
 static void note_settings(const tblock_verify_report *report, const char *golden, bool quiet)
 {
@@ -149,14 +149,14 @@ static void note_settings(const tblock_verify_report *report, const char *golden
                  why ? ", so the bits may differ" : "");
 }
 
-/* What to try where the answer is no. */
+/* What to try if the verdict is no. */
 static void note_advice(const tblock_verify_report *report, const char *golden, bool quiet)
 {
     if (report->advice[0])
         cli_note(quiet, "%s: %s", golden, report->advice);
 }
 
-/* The answer is no: say where the first difference is. */
+/* The verdict is no: print where the first difference is. */
 static bool report_difference(const tblock_verify_report *report, const char *golden,
                               tblock_error *err)
 {
@@ -168,7 +168,7 @@ static bool report_difference(const tblock_verify_report *report, const char *go
     return fail(err, TBLOCK_NO, "%s: %s: %s", golden, row_name(r, name), why);
 }
 
-/* --junit: also where the comparison did not run, for a reader that only sees the file. */
+/* --junit: also if the comparison did not run, for a reader that only sees the file. */
 static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify_report *report,
                         tblock_error *err)
 {
@@ -179,8 +179,8 @@ static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify
             && guarded_commit(junit, err));
 }
 
-/* The report must not replace what is compared. Where the model could not be opened either, that is
- * what is told. */
+/* The report must not replace an input. If the model could not be opened, that error comes
+ * first. */
 static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error *err)
 {
     tblock_error why = { 0 };
@@ -265,7 +265,7 @@ static bool judge(const VerifyArgs *a, Guarded *junit, tblock_error *err)
                            err);
 }
 
-/* With --sandbox nothing is read outside of it. */
+/* With --sandbox, nothing is read outside of it. */
 static bool enter(const VerifyArgs *a, Guarded *junit, tblock_error *err)
 {
     const bool sandbox = a->compute.sandbox;

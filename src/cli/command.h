@@ -1,5 +1,4 @@
-/* cli/command.h: what every command uses: options that many share, input, output, messages, the
- * terminal. */
+/* cli/command.h: what every command uses: shared options, input, output, messages, the terminal. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -10,7 +9,7 @@
 
 /* ---- options.c ------------------------------------------------------------------------------- */
 
-/* The option tables of the commands, and their one reader.
+/* The option tables of the commands, and the reader of all.
  *
  * An option is declared once, in a table. Parsing, defaults, ranges, help and everything else that
  * prints options read that table. A table fills a struct: `where` is an offset in it. If a value is
@@ -23,10 +22,10 @@ typedef enum OptionKind {
     OPT_INT,    /* int, from min to max */
     OPT_FLOAT,  /* double, from min to max; NaN if not given, no default */
     OPT_TEXT,   /* const char *, any text; NULL if not given */
-    OPT_TEXTS,  /* TextList of texts that are not empty; repeatable */
+    OPT_TEXTS,  /* TextList of non-empty texts; repeatable */
     OPT_CHOICE, /* const char *, one of the words of `argument`: "f32|f16" */
     OPT_SEED,   /* Seed: 64 bits, decimal or 0x hexadecimal, or "random" */
-    OPT_IDS,    /* IdList: token ids, separated by commas or spaces; or empty */
+    OPT_IDS,    /* IdList: token ids, separated by commas or spaces; may be empty */
     OPT_BIASES  /* BiasList: ID=NUMBER, from min to max; repeatable */
 } OptionKind;
 
@@ -35,7 +34,7 @@ typedef struct IdList { int32_t *ids; size_t n; bool given; } IdList;
 typedef struct BiasList { int32_t *ids; float *bias; size_t n; } BiasList;
 typedef struct Seed { uint64_t value; bool random; } Seed; /* random: the command chooses */
 
-/* The default of an option that must be given. */
+/* The fallback of a required option. */
 extern const char OPT_REQUIRED[];
 
 typedef struct Option {
@@ -54,9 +53,8 @@ typedef struct OptionGroup { const char *title; const Option *options; size_t wh
 
 /* An argument without a name: const char * at offset `where`; NULL if it is optional and absent.
  * Its name says what it may be: one of the words of "bash|zsh", the name of a COMMAND, or otherwise
- * a file. If the last one is "FILE...", it may come any number of times, and `where` is a TextList.
- * In the zeroed entry that ends a table, help may say what one more argument was probably meant to
- * be. */
+ * a file. If the last one is "FILE...", it may be repeated, and `where` is a TextList. In the
+ * zeroed entry that ends a table, help may say what one more argument was probably meant to be. */
 typedef struct Operand { const char *name; size_t where; bool optional; const char *help; } Operand;
 bool operand_is_list(const Operand *o);
 
@@ -75,7 +73,7 @@ typedef struct Syntax {
 bool options_read(const Syntax *syntax, int argc, char **argv, void *args, const Option **now,
                   tblock_error *err);
 
-/* A number in decimal notation; false: something else. */
+/* A number in decimal notation; false if it is anything else. */
 bool number_read(const char *s, double *out);
 
 /* Frees the lists in args. */
@@ -92,10 +90,10 @@ typedef struct Command {
     const char    *summary;   /* a few words, for the list of commands */
     const char    *text;      /* paragraphs for the help, separated by \n */
     const Example *examples;  /* ends with a zeroed entry */
-    size_t         args_size; /* of the struct that the options fill */
+    size_t         args_size; /* size of the struct that the options fill */
 
-    /* Does the work. args is the filled struct. False: err has the exit status and the line to
-     * print, if any. */
+    /* Does the work. args: the filled struct. False: err has the exit status and the line to print,
+     * if any. */
     bool (*run)(void *args, tblock_error *err);
 } Command;
 
@@ -104,7 +102,7 @@ extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_
     cmd_convert, cmd_synth, cmd_bench, cmd_completions, cmd_constrain, cmd_serve, cmd_help;
 
 extern const Command *const all_commands[]; /* in the order of the help; ends with NULL */
-/* These, once main has begun: help.c, which some of them need, would need them all. */
+/* The same table, set by main: help.c, which some commands need, would otherwise need them all. */
 extern const Command *const *commands;
 
 /* Finds a command by name. NULL: err is filled and names the most similar one. */
@@ -117,8 +115,8 @@ const Command *command_find(const char *name, tblock_error *err);
 /* Exit statuses besides enum tblock_status. Both have an empty message, so nothing is printed. */
 enum {
     CLI_INTERRUPTED = 130, /* Ctrl-C                                                     */
-    CLI_CLOSED      = 141  /* Ctrl-C */
-};  /* the reader of standard output went away (SIGPIPE) */
+    CLI_CLOSED      = 141  /* SIGPIPE: the reader of standard output is gone */
+};
 
 /* Prints one line on standard error, "tblock: ..."; nothing if quiet. */
 #if defined(__GNUC__)
@@ -152,7 +150,7 @@ const char *terminal_tone(int fd, Tone tone);
 
 /* ---- output.c -------------------------------------------------------------------------------- */
 
-/* Standard output with its errors noticed, JSON text, terminals.
+/* Standard output that keeps its first error, JSON text, terminals.
  *
  * Printed text collects in a buffer, which output_flush writes. The first error is kept, and
  * output_flush reports it, so printing itself returns nothing to check. */
@@ -165,7 +163,7 @@ __attribute__((format(printf, 1, 2)))
 #endif
 int output_format(const char *fmt, ...);
 
-/* From now on everything goes to standard error. For help that nobody asked for. */
+/* From now on everything goes to standard error: for help that the user did not ask for. */
 void output_to_stderr(void);
 
 /* Writes the buffer. Fails with TBLOCK_SYSTEM (a full disk), or with CLI_CLOSED and no message
@@ -205,15 +203,15 @@ enum {
     INPUT_TEXT   = 1000 * INPUT_MB  /* of a text to tokenize (near the tokenizer's limit) */
 };
 
-/* Adds the bytes of a file to *out, which may then hold at most `most`. "-" is standard input.
- * Fails with TBLOCK_INPUT if the file cannot be opened or is too long. */
+/* Appends the bytes of a file to *out, up to `most` in all. "-" is standard input. Fails with
+ * TBLOCK_INPUT if the file cannot be opened or is too long. */
 bool input_read(const char *path, size_t most, TextOut *out, tblock_error *err);
 
 /* The lines of a file, one at a time. */
 typedef struct Lines {
     const char *name; /* for messages */
     int         fd;
-    bool        end;  /* nothing more to read */
+    bool        end;  /* no more to read */
     TextOut     kept; /* bytes read; those from `at` on are not yet returned */
     size_t      at, searched;
     size_t      number; /* of the last returned line, from 1 */
@@ -222,13 +220,13 @@ typedef struct Lines {
 bool lines_open(Lines *l, const char *path, tblock_error *err); /* "-" is standard input */
 void lines_close(Lines *l);
 
-/* The next line without its '\n', valid until the next call. NULL at the end, or on an error:
- * then err->status is set (start with a zeroed err). Before it waits for input it flushes
- * standard output: so someone who writes one line and waits gets the answer, and a file is still
- * answered in large writes. */
+/* The next line without its '\n', valid until the next call. NULL at the end, or on an error: then
+ * err->status is set (start with a zeroed err). Before it waits for input it flushes standard
+ * output, so a user who types a line gets its output at once, and a file still gets large
+ * writes. */
 const char *lines_next(Lines *l, size_t *n, tblock_error *err);
 
-/* Is there another whole line, for which it need not wait? */
+/* Is another whole line available without waiting? */
 bool lines_ready(const Lines *l);
 
 /* ---- progress_bar.c -------------------------------------------------------------------------- */
@@ -242,7 +240,7 @@ bool lines_ready(const Lines *l);
  * can be made. */
 void progress_show(const char *what, double done);
 
-/* For the library's callbacks: sets how much is done of what progress_show named. */
+/* A progress callback for the library: sets the share done of what progress_show named. */
 void progress_advance(void *unused, double done);
 
 /* Wipes the line. Call it before printing anything else. Harmless without a line. */
@@ -251,7 +249,7 @@ void progress_end(void);
 /* Shows no line from now on (--quiet). */
 void progress_quiet(void);
 
-/* Wipes the line for good. For handlers of signals that end the program. */
+/* Wipes the line for good; for handlers of signals that end the program. */
 void progress_wipe(void);
 
 /* ---- interrupt.c ----------------------------------------------------------------------------- */
@@ -264,22 +262,20 @@ void interrupt_catch(void);
 bool interrupted(void);
 
 /* The same, but every Ctrl-C only sets the flag, and one that comes while waiting for input ends
- * the wait (EINTR). interrupt_forget clears the flag for the next one. */
+ * the wait (EINTR). interrupt_forget clears the flag. */
 void interrupt_catch_each(void);
 void interrupt_forget(void);
 
 /* ---- fault.c --------------------------------------------------------------------------------- */
 
-/* Signals that end the program, and what it reports or removes before. The library
- * has no handlers. */
+/* Signals that end the program, and what it does before. The library installs no handlers. */
 
 /* Call it once, at the start. From then on:
- * - If a mapped file is cut short while in use, or its disk fails (SIGBUS), the program prints an
+ * - If a mapped file is truncated while in use, or its disk fails (SIGBUS), the program prints an
  *   error line with the file's name and ends with status 4.
  * - SIGINT, SIGTERM, SIGHUP and SIGQUIT remove the temporary files of outputs, then end the program
  *   as usual. A signal that was ignored stays ignored, as under nohup.
- * - A limit on the size of files (SIGXFSZ) and a reader that goes away (SIGPIPE) are errors of
- *   write. */
+ * - A file size limit (SIGXFSZ) and a reader that goes away (SIGPIPE) are errors of write. */
 void fault_catch(void);
 
 /* Ends the program now by this signal; from a handler or elsewhere. Async-signal-safe. Inside a
@@ -288,53 +284,51 @@ void fault_end(int signal_number);
 
 /* ---- sandbox.c ------------------------------------------------------------------------------- */
 
-/* --sandbox: from some point on, this process only computes, and reads and writes
- * what is open. */
+/* --sandbox: from then on, this process only computes, and reads and writes what is open. */
 
-/* Was the program built with libseccomp, and does the kernel support it? Fails with
- * TBLOCK_SYSTEM, saying why not. Call it before doing work. */
+/* Was the program built with libseccomp, and does the kernel support it? Fails with TBLOCK_SYSTEM,
+ * saying why not. Call it before any work. */
 bool sandbox_possible(tblock_error *err);
 
-/* From now on the system refuses (EPERM) every call except for reading and writing what is open,
- * memory, time, threads of this process, and the settings of its terminal. Nothing can be
- * opened, renamed, removed or run, no socket made, no memory made executable. Writable
- * descriptors above 2 are closed, except the n of `writable`. Standard input is opened again for
- * reading only, unless it is the same as standard output or error. This holds for all threads,
- * for good. Fails with TBLOCK_SYSTEM as above, if standard input cannot be opened again, and
- * without memory; then there is no filter at all. serving: connections to a socket that listens
- * are taken and used too. */
+/* From now on the system rejects (EPERM) every call except for reading and writing what is open,
+ * memory, time, threads of this process, and the settings of its terminal. Nothing can be opened,
+ * renamed, removed or run, no socket made, no memory made executable. Writable descriptors above 2
+ * are closed, except the n of `writable`. Standard input is reopened read-only, unless it is the
+ * same as standard output or error. This holds for all threads, for good. Fails with TBLOCK_SYSTEM
+ * as above, if standard input cannot be reopened, and without memory; then there is no filter at
+ * all. serving: connections to a listening socket can be accepted and used too. */
 bool sandbox_enter(const int *writable, size_t n, bool serving, tblock_error *err);
 
-/* The second layer of sandbox_enter, where the kernel has Landlock: no file and no port, whatever
+/* The second layer of sandbox_enter, if the kernel has Landlock: no file and no port, whatever
  * calls the filter would miss. It holds for this thread and those that it starts, and needs
- * PR_SET_NO_NEW_PRIVS. What the kernel refuses here is no error: the filter is the promise. */
+ * PR_SET_NO_NEW_PRIVS. Errors are ignored: the filter is the promise. */
 void sandbox_landlock(void);
 
 /* ---- run_stats.c ----------------------------------------------------------------------------- */
 
-/* What tblock run --stats and --json tell about speed, memory and settings. */
+/* What tblock run --stats and --json report about speed, memory and settings. */
 
 typedef struct RunStats {
     double   load_s, prefill_s, decode_s;
     size_t   n_loaded;    /* tokens of a loaded state                      */
-    size_t   n_prefilled; /* tokens of the prompt computed, in n_pieces calls */
+    size_t   n_prefilled; /* prompt tokens computed, in n_pieces calls */
     size_t   n_pieces;
     size_t   n_decoded;   /* tokens computed after it, in n_calls calls       */
     size_t   n_calls;
-    bool     drafts;      /* --draft; of n_proposed tokens n_accepted were right */
+    bool     drafts;      /* --draft; n_accepted of n_proposed tokens were accepted */
     size_t   n_proposed, n_accepted;
-    size_t   draft_made_bytes; /* as made_bytes, of the model that guesses */
+    size_t   draft_made_bytes; /* as made_bytes, of the draft model */
     uint64_t seed, hash;  /* hash: of the last logits                         */
     double   huge_share;  /* of the weights, at the end: tblock_huge_share    */
     int      memory_fd;   /* run_stats_open_memory                            */
 } RunStats;
 
-/* What run_stats_* reads of the system about this process's memory, opened before a sandbox opens
- * nothing; -1: there is none. */
+/* Opens what run_stats_* reads about this process's memory, before a sandbox forbids it; -1: there
+ * is none. */
 int run_stats_open_memory(void);
 
-/* "seed": ..., "logits_hash": ..., "stats": {...} of an object that is open; as text, lines whose
- * last one ends with the hash. stopped: the reason. */
+/* "seed": ..., "logits_hash": ..., "stats": {...} in the open object; as text, lines of which the
+ * last ends with the hash. stopped: the reason. */
 void run_stats_rows(Rows *r, const RunStats *s, const tblock_model_info *m,
                     const tblock_context_info *c, const char *stopped);
 
@@ -346,7 +340,7 @@ typedef struct GeneralOptions { bool quiet, help, version; } GeneralOptions;
 extern const Option general_options[];
 
 /* Rows that several commands have in tables of their own. The command gives the field that a row
- * fills and the words of the help that are its own. */
+ * fills and its own words of the help. */
 #define OPTION_JSON(at, help)         { "json", 0, NULL, OPT_FLAG, at, 0, 0, NULL, help }
 #define OPTION_OUTPUT(at, need, help) { "output", 'o', "FILE", OPT_TEXT, at, 0, 0, need, help }
 #define OPTION_TRUST_HASH(at)                                                                      \
@@ -392,48 +386,48 @@ typedef struct ComputeOptions {
     bool        mlock, allow_nan, sandbox, check;
     const char *type;
     TextList    keep, lora;
-    int         n_seqs;         /* no option: of the context; 0: 1 */
-    struct tblock_ranks *ranks; /* no option: that share the model; NULL: none */
+    int         n_seqs;         /* no option: sequences of the context; 0: 1 */
+    struct tblock_ranks *ranks; /* no option: the ranks that share the model; NULL: none */
 } ComputeOptions;
 extern const Option compute_options[];
 
-/* The options after --ctx and --threads, for a command that has its own of these. */
+/* The first options, --ctx and --threads; a command with its own of these skips them. */
 enum { COMPUTE_SIZES = 2 };
 
-enum { COMPUTE_BATCH = 512 }; /* most tokens computed at once; wider does not read the weights any
-                               * better */
+enum { COMPUTE_BATCH = 512 }; /* maximum tokens per batch; a larger one reads the weights no
+                               * faster */
 
-/* tblock_open as the options say, with its adapters: those of compute_context. */
+/* tblock_open with these options, and the adapters of compute_context. */
 tblock_model *compute_open(const char *path, const ComputeOptions *o, tblock_error *err);
 
-/* Each "PATH:0.5" is an adapter and its scale; without a number behind the last colon, 1. free the
- * result, which has all texts. NULL: out of memory (err). */
+/* Each "PATH:0.5" is an adapter and its scale; without a number after the last colon, 1. free the
+ * result, which contains all texts. NULL: out of memory (err). */
 struct tblock_lora_file; /* tblock_tools.h */
 struct tblock_lora_file *loras_read(const TextList *lora, tblock_error *err);
 
-/* tblock_context_new as the options say; warns where n_ctx is over the model's own limit. path is
- * for messages. */
+/* tblock_context_new with these options; warns if n_ctx exceeds the model's own limit. path: for
+ * messages. */
 tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o,
                                 bool quiet, tblock_error *err);
 
-/* Who guesses the next tokens (drafting.c). */
+/* The drafter of speculative decoding (drafting.c). */
 typedef struct DraftArgs { const char *by; int max, match; } DraftArgs;
 extern const Option draft_options[];
 typedef struct Drafting {
-    int               most;     /* tokens to guess: tblock_generation_options.draft */
-    tblock_model     *model;    /* that guesses; NULL: none does */
-    tblock_model_info info;     /* its */
+    int               most;     /* draft tokens: tblock_generation_options.draft */
+    tblock_model     *model;    /* the draft model; NULL: none */
+    tblock_model_info info;     /* its description */
     tblock_context   *context;
 } Drafting;
-const char *guesser_path(const DraftArgs *o); /* of the model that guesses; NULL: none does */
+const char *guesser_path(const DraftArgs *o); /* path of the draft model; NULL: none */
 
-/* Opens the model that guesses for the generations of c, with what o says of the machine and its
- * own types. Close it after c, also when this failed. */
+/* Opens the drafter of the generations of c, with the machine options of `compute` and its own
+ * types. Close it after c, also if this failed. */
 bool draft_open(Drafting *d, const DraftArgs *o, tblock_context *c,
                 const ComputeOptions *compute, tblock_error *err);
 void draft_close(Drafting *d);
 
-/* How a token is drawn. */
+/* How a token is sampled. */
 typedef struct SamplingOptions {
     double temp, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
     int    top_k;
@@ -444,38 +438,38 @@ extern const Option sampling_options[];
 
 tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed);
 
-/* What the text must fit (constraint_options.c). */
+/* The constraint on the output (constraint_options.c). */
 typedef struct ConstraintOptions {
     const char *regex, *grammar, *schema;
     bool        object, any_order;
 } ConstraintOptions;
 extern const Option constraint_options[];
 
-/* At most one constraint, or exactly one where it is needed; else USAGE. */
+/* At most one constraint, or exactly one if it is needed; else USAGE. */
 bool constraint_check(const ConstraintOptions *o, bool needed, tblock_error *err);
 bool constraint_given(const ConstraintOptions *o);
-/* The constraint that is given; lists formats that nobody knows. Free: tblock_constraint_free. */
+/* The given constraint; lists unknown formats (unless quiet). Free: tblock_constraint_free. */
 tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o, bool quiet,
                                    tblock_error *err);
-/* Did the text end where it does not fit: by --predict, a full context, Ctrl-C? c may be NULL. */
+/* Did the output end before it satisfied c: by --predict, a full context, Ctrl-C? c may be NULL. */
 bool constraint_was_cut(tblock_constraint *c, const tblock_generation_info *now, bool *cut,
                         tblock_error *err);
 void constraint_note_cut(bool quiet);
 
-/* A generation on its way to its end (generate.c). */
+/* A generation that runs to its end (generate.c). */
 typedef struct Generating {
     tblock_context        *context;
     tblock_generation     *generation;
-    const char            *reading; /* what a long prompt's bar says; NULL: no bar               */
+    const char            *reading; /* the progress bar's text for a long prompt; NULL: no bar   */
     bool (*show)(void *user, const tblock_generation_info *now, tblock_error *err); /* every step */
     void                  *user;
     tblock_generation_info now;
-    size_t                 piece, n_pieces; /* of the prompt: the next one's tokens; pieces read  */
+    size_t                 piece, n_pieces; /* tokens of the prompt's next chunk; chunks computed */
     double                 read_s, draw_s;  /* with the first token; with the others              */
 } Generating;
 
 /* Start with context, generation, reading, show and user. Ctrl-C (interrupt.c) stops it, which is
- * an end like others. False: show failed, or the generation. */
+ * an end like others. False: show or the generation failed. */
 bool generate(Generating *g, tblock_error *err);
 
 /* Where the tokens come from. */
@@ -484,8 +478,8 @@ typedef struct PromptOptions {
     IdList      ids;
     bool        no_bos, special;
     bool        needs_text; /* no option: an empty text is an error, which names its file */
-    bool        continues; /* no option: the text goes on from other tokens; none is put first, and
-                            * it may be empty */
+    bool        continues; /* no option: the text continues after other tokens; none is put first,
+                            * and it may be empty */
 } PromptOptions;
 extern const Option prompt_options[];
 
@@ -497,41 +491,39 @@ typedef struct PromptInput {
 } PromptInput;
 
 /* Read and tokenize: --ids, --prompt, --prompt-file or else standard input. An empty text is the
- * BOS alone where the tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without
- * tokenizer, and (TBLOCK_USAGE) when there is no token at all. path: the model, for messages. */
+ * BOS alone if the tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without
+ * tokenizer, and (TBLOCK_USAGE) if there is no token at all. path: the model, for messages. */
 bool prompt_read(PromptInput *p, const PromptOptions *o, const tblock_model *m, const char *path,
                  bool quiet, tblock_error *err);
 void prompt_free(PromptInput *p);
 
-/* Tell that the tokenizer is not from the model's own file, where it is not (compute_context
- * does). */
+/* Note that the tokenizer is not from the model's own file, if so (compute_context does). */
 void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet);
 
-/* Tell how many weights became 0 in a change of type, if any did (convert, quantize). */
+/* Note how many weights became 0 in a change of type, if any did (convert, quantize). */
 void note_flushed(uint64_t n, bool quiet);
 
 /* Fails for a model without tokenizer; says what to do instead. */
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead,
                     tblock_error *err);
 
-/* Where the prompt is read from: a file's name, "-" for standard input, NULL for neither. */
+/* The file that the prompt is read from: its name, "-" for standard input, NULL for neither. */
 const char *prompt_file(const PromptOptions *o);
 
 /* The output of a command that takes it as -o OUT and, in an older form, as an argument: *out is
- * the one that was given, NULL where neither was. Both are an error (TBLOCK_USAGE). */
+ * the given one, NULL without one. Both are an error (TBLOCK_USAGE). */
 bool output_one(const char **out, const char *argument, tblock_error *err);
 
-/* What a command reads beside its model: names of files, of which NULL is none and "-" standard
- * input. */
+/* What a command reads besides its model: names of files, NULL for none, "-" for standard input. */
 enum { MOST_INPUTS = 4 };
 typedef struct Inputs { const char *model; const char *file[MOST_INPUTS]; } Inputs;
 
-/* An output must replace none of them, and no file of the model (m; NULL: it could not be opened):
- * fails (TBLOCK_USAGE, naming both). To be asked before anything is opened for writing. output may
+/* The output must replace none of them, and no file of the model (m; NULL: it could not be opened):
+ * else fails (TBLOCK_USAGE, naming both). Call it before anything is opened for writing. output may
  * be NULL. */
 bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err);
 
-/* Replace a random seed by a value and tell it (unless quiet), so that the run can be repeated. */
+/* Replace a random seed by a value and print it (unless quiet), so that the run can be repeated. */
 bool seed_choose(Seed *seed, bool quiet, tblock_error *err);
 
 /* ---- verify_receipts.c ----------------------------------------------------------------------- */
@@ -545,12 +537,12 @@ typedef struct ReceiptFiles {
     const char *model, *junit; TextList files; bool json, quiet, trust_hash, bisect;
     int         block;      /* -1: all */
     const ComputeOptions *compute;
-    struct Guarded *opened; /* what junit is written to */
+    struct Guarded *opened; /* the file for junit */
 } ReceiptFiles;
-/* Is the file one, and no golden file? "-", a pipe and a device are. */
+/* Is the file a receipt, not a golden file? "-" counts as one; a pipe or a device does not. */
 bool receipt_is(const char *path);
 bool receipts_verify(const ReceiptFiles *in, tblock_error *err);
-/* What a verdict says of the model's data. */
+/* What a verdict says about the model's data. */
 static inline const char *data_said(bool hash_checked)
 {
     return hash_checked ? "data checked"
@@ -559,9 +551,9 @@ static inline const char *data_said(bool hash_checked)
 
 /* ---- guarded.c ------------------------------------------------------------------------------- */
 
-/* Files of a command that enters the sandbox, where nothing can be opened by
- * name. They are opened before, and the library gets names such as /proc/self/fd/5. Without the
- * sandbox, names stay as they are. */
+/* Files of a command that enters the sandbox, where nothing can be opened by name. They are opened
+ * before, and the library gets names such as /proc/self/fd/5. Without the sandbox, names stay as
+ * they are. */
 
 /* A zeroed Guarded is closed. */
 typedef struct Guarded {
@@ -569,46 +561,46 @@ typedef struct Guarded {
     const char *shown;      /* as the user gave it */
     bool        open;       /* opened here */
     int         fd;
-    bool        renamed;    /* an output that the helper behind `to` and `from` renames */
+    bool        renamed;    /* an output that the helper process at `to` and `from` renames */
     int         to, from;
     bool        copied;     /* an output that is copied from fd to `target` at the end */
     int         target;
     char        name[32];
 } Guarded;
 
-/* Before the sandbox, for what is read in it under its own name: the model, its adapters and the
- * model that guesses (NULL: none) with all their files; n other inputs (NULL: none), where a FIFO
- * waits for its writer; the place of an output, so that it can be told from the inputs. They fail
- * without memory; that a file is missing is told when it is read. guarded_model also fails where
- * there can be no sandbox. Without `sandbox` they do nothing. */
+/* Call these before the sandbox, for what is read in it under its own name: the model, its adapters
+ * and the draft model (NULL: none) with all their files; n other inputs (NULL: none), where a FIFO
+ * waits for its writer; the place of an output, to compare it with the inputs. They fail without
+ * memory; a missing file is reported when it is read. guarded_model also fails if there can be no
+ * sandbox. Without `sandbox` they do nothing. */
 bool guarded_model(const char *path, const ComputeOptions *o, const DraftArgs *draft,
                    tblock_error *err);
 bool guarded_named(const char *const *path, size_t n, bool sandbox, tblock_error *err);
 bool guarded_place(const char *path, bool sandbox, tblock_error *err);
-/* tblock_hold of one that is no model, for the program's own readers too. path may be NULL. */
+/* tblock_hold of a file that is no model, also for the program's own readers. path may be NULL. */
 bool guarded_hold(const char *path, int what, tblock_error *err);
 
-/* Opens an output file; path may be NULL. As in base/file.h, it appears complete or not at all.
- * It gets a temporary name. A process in the sandbox cannot rename, so a helper process outside
- * waits for an order to rename the file; without one it removes it. What base/file.h writes in
- * place (devices, FIFOs, open descriptors) is written at the end. The name that the library gets
- * stands for the old file where it is compared with the inputs. */
+/* Opens an output file; path may be NULL. As in base/file.h, it appears complete or not at all. It
+ * gets a temporary name. A process in the sandbox cannot rename, so a helper process outside waits
+ * for an order to rename the file; without one it removes it. What base/file.h writes in place
+ * (devices, FIFOs, open descriptors) is written at the end. In comparisons with the inputs, the
+ * library's name stands for the old file. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err);
 
-/* Enters the sandbox (sandbox.c) if asked for. These outputs, and the descriptor `also` (-1:
- * none), stay writable. */
+/* Enters the sandbox (sandbox.c) if asked to. These outputs, and the descriptor `also` (-1: none),
+ * stay writable. */
 bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err);
 
-/* All of it, for a command with one model, at most one output (out NULL: none) and at most one
- * other input (named NULL: none). */
+/* All of these steps, for a command with one model, at most one output (out NULL: none) and at most
+ * one other input (named NULL: none). */
 bool guarded_begin(Guarded *out, const char *output, const char *model, const ComputeOptions *o,
                    const char *named, tblock_error *err);
 
-/* The output is complete: gives it its name. Closes g. */
+/* Renames the complete output to its name. Closes g. */
 bool guarded_commit(Guarded *g, tblock_error *err);
 
-/* Closes g without an output. If err has a message that begins with the library's name for the
- * file, puts the user's there. */
+/* Closes g without an output. If the message of err begins with the library's name for the file,
+ * replaces that by the user's. */
 void guarded_close(Guarded *g, tblock_error *err);
 
 #endif

@@ -1,5 +1,4 @@
-/* cli/common.c: the shared option tables, and opening a model, a context and a prompt as they
- * say. */
+/* cli/common.c: the shared option tables, and opening a model, a context and a prompt by them. */
 #include "command.h"
 
 #include <errno.h>
@@ -26,7 +25,7 @@ const Option general_options[] = {
 
 #define AT(field) offsetof(ComputeOptions, field)
 const Option compute_options[] = {
-    /* ctx and threads are first: COMPUTE_SIZES */
+    /* ctx and threads come first: COMPUTE_SIZES */
     { "ctx", 'c', "N", OPT_INT, AT(n_ctx), 0, 1 << 24, "0", "context length; 0: the model's own" },
     OPTION_THREADS(AT(threads), ", fewer for a tiny model"),
     { "affinity", 0, "none|cores", OPT_CHOICE, AT(affinity), 0, 0, "none",
@@ -120,7 +119,7 @@ tblock_lora_file *loras_read(const TextList *lora, tblock_error *err)
     return out;
 }
 
-/* Adapter i of the model is text i of the option. */
+/* Adapter i of the model is value i of the option. */
 static bool load_loras(tblock_model *m, const TextList *lora, tblock_error *err)
 {
     int               number;
@@ -295,7 +294,7 @@ static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *er
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
-    /* Without weights, the context reports that. */
+    /* Without weights, the context reports the error. */
     for (size_t i = 0; info.has_weights && i < ids->n; i++)
         if (ids->ids[i] >= info.vocab_size)
             return fail(err, TBLOCK_USAGE, "--ids: expected ids from 0 to %d, found %" PRId32,

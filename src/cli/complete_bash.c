@@ -63,7 +63,7 @@ static void print_names(const Command *c)
             output_format("--%s ", o->name);
 }
 
-/* Prints the operands. All operands of a command are of the same kind. */
+/* Prints the operands. A command's operands are all of one kind. */
 static void print_operand(const Command *c)
 {
     const Operand *o = c->syntax.operands;

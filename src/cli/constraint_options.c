@@ -1,4 +1,4 @@
-/* cli/constraint_options.c: what a text must fit, as commands are told it. */
+/* cli/constraint_options.c: the constraint options of the commands. */
 #include "command.h"
 
 #include <string.h>

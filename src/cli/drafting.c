@@ -1,4 +1,4 @@
-/* cli/drafting.c: --draft, who guesses the next tokens. */
+/* cli/drafting.c: --draft, the drafter of speculative decoding. */
 #include "command.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* cli/fault.c: the signal handlers. Everything in them is async-signal-safe: only system calls,
- * and memory of our own. */
+/* cli/fault.c: the signal handlers. Everything in them is async-signal-safe: only system calls and
+ * our own memory. */
 #include "command.h"
 
 
@@ -45,7 +45,7 @@ static void spell_number(char *out, int x)
 }
 
 /* Removes the temporary files of outputs. Most have no name; for the others, the open descriptor
- * tells the name. */
+ * gives the name. */
 static void remove_temporary_files(void)
 {
     enum { MOST_FILES = 256 };
@@ -68,7 +68,7 @@ static void remove_temporary_files(void)
 static void say(const char *text)
 {
     ssize_t ignored = write(STDERR_FILENO, text, strlen(text));
-    (void)ignored; /* nobody is left to tell */
+    (void)ignored; /* nobody is left to report it to */
 }
 
 /* Prints a path as messages show it, but without snprintf, which is not async-signal-safe. */
@@ -92,7 +92,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
         for (;;)
             pause();
     const char *path = tblock_mapped_file(info->si_addr);
-    if (!path) { /* no file of ours: a fault like any other, raised again on return */
+    if (!path) { /* not our file: a fault like any other, raised again on return */
         signal(signal_number, SIG_DFL);
         return;
     }
@@ -106,7 +106,7 @@ static void on_bus_error(int signal_number, siginfo_t *info, void *context)
 
 void fault_end(int signal_number)
 {
-    int kept = errno; /* the interrupted code may go on until the signal is delivered */
+    int kept = errno; /* the interrupted code may continue until the signal is delivered */
     progress_wipe();
     remove_temporary_files();
     signal(signal_number, SIG_DFL);

@@ -1,4 +1,4 @@
-/* cli/generate.c: takes a generation to its end, for someone who watches and may press Ctrl-C. */
+/* cli/generate.c: runs a generation to its end, for a user who watches and may press Ctrl-C. */
 #include "command.h"
 
 #include "base/progress.h"
@@ -18,8 +18,7 @@ tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed)
                                      .seed              = seed };
 }
 
-/* A prompt goes in pieces that take a moment each, so that Ctrl-C is heard: they grow while they
- * are quick. */
+/* Prompts are computed in chunks that are short, for Ctrl-C: they grow while they are fast. */
 static void note_step(Generating *g, const tblock_generation_info *before, double seconds)
 {
     if (before->n_held >= before->n_given) {

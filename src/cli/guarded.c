@@ -1,5 +1,5 @@
 /* cli/guarded.c: opens files before the sandbox, and renames outputs by a helper process outside
- * of it. */
+ * it. */
 #include "command.h"
 
 #include <assert.h>
@@ -50,8 +50,8 @@ bool guarded_model(const char *path, const ComputeOptions *o, const DraftArgs *d
     return good;
 }
 
-/* The library holds it too: it has this code, and what it keeps, to itself. It opens no FIFO, since
- * one of two readers would wait in vain. */
+/* The library must hold the file too: it has its own copy of this code and its data. It opens no
+ * FIFO, since one of two readers would wait forever. */
 bool guarded_hold(const char *path, int what, tblock_error *err)
 {
     return !path
@@ -87,8 +87,8 @@ static bool opened(Guarded *g, int fd)
 static const char COMPLETE = 'c', FORGET = 'f';
 
 /* The helper process. It waits for an order. COMPLETE: renames the file and answers with 0 or
- * errno. Any other order, or the end of the other process: removes the file. It ignores all
- * signals that end the other process; the pipe tells it of that. */
+ * errno. Any other order, or the end of the other process: removes the file. It ignores all signals
+ * that end the other process; the pipe reports that. */
 static void help(const char *temp, const char *target, int from, int to)
 {
     static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
@@ -115,7 +115,7 @@ static bool start_helper(Guarded *g, const char *temp, const char *target, tbloc
     if (child == 0) {
         close(order[1]);
         close(answer[0]);
-        close(STDIN_FILENO); /* readers and writers of these need not wait for us */
+        close(STDIN_FILENO); /* their readers and writers need not wait for us */
         close(STDOUT_FILENO);
         help(temp, target, order[0], answer[1]);
     }
@@ -188,8 +188,8 @@ static bool open_renamed(Guarded *g, const struct stat *old, tblock_error *err)
     return good;
 }
 
-/* The library needs a file in which it can seek, but the output may not be seekable (a pipe). So
- * it writes a temporary file, which is copied at the end. */
+/* The library needs a seekable file, but the output may be a pipe. So it writes a temporary file,
+ * which is copied at the end. */
 static bool open_copied(Guarded *g, tblock_error *err)
 {
     g->target = open_or_take(g->shown, O_WRONLY);
@@ -204,7 +204,7 @@ static bool open_copied(Guarded *g, tblock_error *err)
             "cannot write: cannot make a temporary file", error, err);
 }
 
-/* Opens the output in the way in which base/file.c would write it. */
+/* Opens the output the way base/file.c would write it. */
 bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *err)
 {
     struct stat st, link;

@@ -60,7 +60,7 @@ static const Example first_steps[] = {
     { 0 },
 };
 
-/* The width of the help: that of its terminal, within limits; elsewhere always the same. */
+/* The width of the help: the terminal's, within limits; otherwise always the same. */
 static int text_width(void)
 {
     int columns = output_columns();
@@ -125,7 +125,7 @@ static void print_option(const Option *o)
     print_wrapped(line, at, OPTION_COLUMN);
 }
 
-/* Can a shell take this path without quotes? */
+/* Does this path need no quotes in a shell? */
 static bool is_plain_path(const char *path)
 {
     return path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-")]
@@ -140,7 +140,7 @@ void help_program(const char *name)
         program = name;
 }
 
-/* Where the included models are: beside an installed program, otherwise in the source tree. */
+/* The folder of the included models: beside an installed program, otherwise in the source tree. */
 static const char *model_folder(void)
 {
     static const char shared[] = "/share/tblock/models/";
@@ -155,7 +155,7 @@ static const char *model_folder(void)
     return n > 0 && is_plain_path(folder) && access(folder, R_OK) == 0 ? folder : "models/";
 }
 
-/* The bytes of a piece of a command that must stay on one line: a word, a quoted text, an option
+/* The length of the part of a command that must stay on one line: a word, a quoted text, an option
  * with its value. */
 static int command_piece(const char *line)
 {
@@ -168,8 +168,7 @@ static int command_piece(const char *line)
     return n;
 }
 
-/* Replaces the beginning of a piece of a command: the program as it was called, and the real
- * folder of models. */
+/* Replaces the start of a command's part: the program as called, or the real folder of models. */
 static const char *in_its_place(const char *piece, int n, int *n_replaced)
 {
     static const char ours[] = "tblock", models[] = "models/";

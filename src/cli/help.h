@@ -16,13 +16,13 @@ extern const char help_description[];  /* paragraphs, separated by \n */
 extern const Fact help_statuses[];     /* exit statuses               */
 extern const Fact help_environment[];  /* variables                   */
 
-/* What the table knows of an option's value, as " [0.8; 0 to 100]"; may be empty. */
+/* A description of an option's value, as " [0.8; 0 to 100]"; may be empty. */
 void help_describe_value(const Option *o, char *out, size_t n_out);
 
-/* How the program was called: examples should work as printed. */
+/* Sets how the program was called: examples should work as printed. */
 void help_program(const char *name);
-void help_short(void);                     /* the commands and where to read more */
-void help_overview(void);                  /* the same, and all that commands have in common */
+void help_short(void);                     /* the commands, and where to read more */
+void help_overview(void);                  /* the same, and what all commands share */
 void help_command(const Command *command); /* one command */
 
 /* ---- man_page.c ------------------------------------------------------------------------------ */
@@ -33,8 +33,7 @@ void man_page_print(void); /* roff with the man(7) macros, to standard output */
 
 /* ---- completions ----------------------------------------------------------------------------- */
 
-/* Scripts that let a shell complete tblock's command lines, printed from the
- * option tables. */
+/* Scripts that let a shell complete tblock's command lines, printed from the option tables. */
 
 void completions_bash(void);
 void completions_zsh(void);
@@ -60,17 +59,17 @@ void print_quoted(const char *text, const char *special, const char *quote);
 
 /* Finds the known word that a mistyped one probably means. */
 
-/* Start with { word, 0, 0 }, offer every known word, then ask for the answer. */
+/* Start with { word, 0, 0 }, offer every known word, then call nearest_answer. */
 typedef struct Nearest {
     const char *word;     /* as typed */
-    const char *best;     /* the closest so far; of equals the first */
+    const char *best;     /* the closest so far; the first of equals */
     int         distance; /* edits between the two */
 } Nearest;
 
 void nearest_offer(Nearest *n, const char *known);
 
-/* The closest word if it is close enough (at most a third of its letters differ, or one word
- * begins the other), else NULL. */
+/* The closest word if it is close enough (at most a third of its letters differ, or one word is a
+ * prefix of the other), else NULL. */
 const char *nearest_answer(const Nearest *n);
 
 #endif

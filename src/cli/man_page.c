@@ -111,7 +111,7 @@ static void put_options(const OptionGroup *g)
         put_option(o);
 }
 
-/* How many commands take this group. *first: the first of them. */
+/* How many commands have this group. *first: the first of them. */
 static int count_takers(const Option *options, const Command **first)
 {
     int n = 0;

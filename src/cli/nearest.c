@@ -29,8 +29,8 @@ static int edit_distance(const char *a, const char *b)
     return d[na][nb];
 }
 
-/* If one word begins the other, this counts instead of edits: 0 for an abbreviation (--out for
- * --output), 1 for a word with more letters than needed (--temperature for --temp). */
+/* If one word is a prefix of the other, this counts instead of edits: 0 for an abbreviation (--out
+ * for --output), 1 for a word with more letters than needed (--temperature for --temp). */
 static int shortened_distance(const char *word, const char *known, int edits)
 {
     enum { TELLING = 3 }; /* letters */

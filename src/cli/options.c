@@ -1,4 +1,4 @@
-/* cli/options.c: reads a command line by the tables. A wrong word is answered with the most
+/* cli/options.c: parses a command line by the tables. The error for a wrong word names the most
  * similar known one. */
 #include "command.h"
 
@@ -18,7 +18,7 @@ const char OPT_REQUIRED[] = "required";
 
 /* ---- Values: each parser accepts the whole text or nothing ----------------------------------- */
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; } /* isdigit asks the locale */
+static bool is_digit(char c) { return c >= '0' && c <= '9'; } /* isdigit depends on the locale */
 
 /* Reads [+-]digits. Saturates far outside the range of any option. */
 static bool parse_integer(const char *s, long long *out)
@@ -90,7 +90,7 @@ static bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c ==
 static bool parse_ids(const char *s, IdList *out, char found[24])
 {
     size_t n = 0;
-    bool   comma = false; /* a comma stands before the next id */
+    bool   comma = false; /* a comma precedes the next id */
 
     while (is_space(*s))
         s++;
@@ -465,7 +465,7 @@ static bool read_letters(ArgReader *r, const char *letters, tblock_error *err)
     return true;
 }
 
-/* One argument too many: names the option that it was probably meant for, if the tables tell. */
+/* One argument too many: names the option that it was probably meant for, if the tables know it. */
 static bool surplus_argument(const ArgReader *r, const char *arg, tblock_error *err)
 {
     const char *hint = r->syntax->operands[r->n_operands].help, *text = NULL;

@@ -1,4 +1,4 @@
-/* cli/output.c: a buffer in front of standard output, which keeps the first error of a write. */
+/* cli/output.c: a buffer for standard output, which keeps the first write error. */
 #include "command.h"
 
 

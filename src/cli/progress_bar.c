@@ -1,5 +1,4 @@
-/* cli/progress_bar.c: draws the line in a thread of its own, so that it moves during a long
- * call. */
+/* cli/progress_bar.c: prints the line in its own thread, so that it moves during a long call. */
 #include "command.h"
 
 #include <math.h>
@@ -20,7 +19,7 @@ static const char   WIPE[] = "\r\033[K";             /* to the first column, and
 static struct {
     bool            quiet, running; /* used by the calling thread only */
     pthread_t       thread;
-    pthread_mutex_t lock;           /* of all that follows */
+    pthread_mutex_t lock;           /* of all fields below */
     pthread_cond_t  wake;
     bool            stop;
     char            what[WHAT_ROOM];
@@ -58,7 +57,7 @@ static void compose(char line[LINE_ROOM], const char *what, double done, double 
 static void draw(const char *line)
 {
     char text[LINE_ROOM + 8];
-    int  n = snprintf(text, sizeof text, "\r%s\033[K", line); /* clears what a longer line left */
+    int  n = snprintf(text, sizeof text, "\r%s\033[K", line); /* clears the rest of a longer line */
     atomic_store(&drawing, true);
     if (!atomic_load(&wiped)) {
         atomic_store(&visible, true);
@@ -97,7 +96,7 @@ static void *draw_lines(void *unused)
 
 /* ---- From outside ---------------------------------------------------------------------------- */
 
-/* Starts the thread that draws. It takes no signals: handlers run in the other threads. */
+/* Starts the thread that prints the bar. It takes no signals: handlers run in the other threads. */
 static void start_thread(void)
 {
     sigset_t           all, old;
@@ -162,7 +161,7 @@ void progress_wipe(void)
 {
     const struct timespec moment = { .tv_nsec = 100000 };
     atomic_store(&wiped, true);
-    /* Else what is being drawn would stay. */
+    /* Else a line being printed would remain. */
     for (int i = 0; i < 1000 && atomic_load(&drawing); i++)
         nanosleep(&moment, NULL);
     if (atomic_exchange(&visible, false))

@@ -11,7 +11,7 @@
 
 typedef struct Speed { double tok_per_s, gb_per_s; } Speed;
 
-/* Weights are read once for each call. */
+/* Weights are read once per call. */
 static Speed speed(const tblock_model_info *m, size_t tokens, size_t calls, double seconds)
 {
     if (tokens == 0 || seconds <= 0)
@@ -55,7 +55,7 @@ static size_t bytes_after(const char *text, const char *key)
     return found ? (size_t)strtoull(found + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* Bytes of memory that no file holds; 0: not known. (The kernel's Private_Dirty also counts pages
+/* Bytes of memory not backed by a file; 0: unknown. (The kernel's Private_Dirty also counts pages
  * of a file just written.) */
 static size_t private_bytes(int fd)
 {
@@ -66,9 +66,9 @@ static size_t private_bytes(int fd)
     return anonymous ? anonymous + bytes_after(text, "\nSwap:") : 0;
 }
 
-/* What this run asked for: weights that are not used where they lie in a file, the cache in use,
- * activations and logits. The program itself, its libraries and a tokenizer's tables come on top
- * (docs/reliability.md, "Memory"). */
+/* The memory that this run requested: weights that are not used in place in a file, the cache in
+ * use, activations and logits. The program itself, its libraries and a tokenizer's tables come on
+ * top (docs/reliability.md, "Memory"). */
 static size_t predicted_bytes(const RunStats *s, const tblock_model_info *m,
                               const tblock_context_info *c)
 {

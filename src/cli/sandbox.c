@@ -44,7 +44,7 @@ bool sandbox_possible(tblock_error *err)
 {
     if (entered)
         return true;
-    /* Without a filter as argument, EFAULT tells that filters would be allowed (seccomp(2)). */
+    /* Without a filter as argument, EFAULT means that filters would be allowed (seccomp(2)). */
     if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, NULL) != 0 && errno == EFAULT)
         return true;
     return refused(errno, err);
@@ -60,8 +60,7 @@ static bool is_kept(int fd, const int *writable, size_t n)
     return fd <= STDERR_FILENO;
 }
 
-/* Closes all other writable descriptors. They come from our caller: a file that a shell left
- * open, a socket. */
+/* Closes all other writable descriptors, which are inherited: a shell's open file, a socket. */
 static bool close_writable(const int *writable, size_t n, tblock_error *err)
 {
     DIR *folder = opendir("/proc/self/fd");

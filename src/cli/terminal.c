@@ -1,4 +1,4 @@
-/* cli/terminal.c: asks the system and the environment about a terminal. */
+/* cli/terminal.c: queries the system and the environment about a terminal. */
 #include "command.h"
 
 #include <stdlib.h>

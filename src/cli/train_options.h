@@ -1,4 +1,4 @@
-/* cli/train_options.h: what the commands that train share. */
+/* cli/train_options.h: what the training commands share. */
 #ifndef CLI_TRAIN_OPTIONS_H
 #define CLI_TRAIN_OPTIONS_H
 
@@ -15,8 +15,7 @@ typedef struct OptimizerArgs {
     const char *betas, *decay;
 } OptimizerArgs;
 
-/* Rows for an option table that fills OptimizerArgs. The commands differ in what --decay is by
- * default. */
+/* Rows for an option table that fills OptimizerArgs. --decay has a default per command. */
 #define OPTIMIZER_OPTION(name, argument, kind, field, min, max, fallback, help)                    \
     { name, 0, argument, kind, offsetof(OptimizerArgs, field), min, max, fallback, help }
 #define OPTIMIZER_OPTIONS(decaying)                                                                \
@@ -29,8 +28,7 @@ typedef struct OptimizerArgs {
     OPTIMIZER_OPTION("decay", "all|matrices", OPT_CHOICE, decay, 0, 0, decaying,                   \
                      "parameters that decay; norms and biases do not count as matrices")
 
-/* Call it before OpenBLAS is loaded. OpenBLAS then makes no threads of its own, which it does
- * not need: we split the work. */
+/* Call it before OpenBLAS is loaded: it then starts no threads of its own. We split the work. */
 void blas_without_threads(void);
 
 /* Fails with TBLOCK_USAGE if betas are not two numbers from 0 to below 1. */

@@ -1,7 +1,7 @@
-/* cli/vectors_out.c: writes vectors as lines of JSON or as an array of numpy.
+/* cli/vectors_out.c: writes vectors as lines of JSON or as a numpy array.
  *
- * How many there are is known at the end. So an array begins with a header of fixed length, which
- * is written last: numpy.lib.format allows spaces before its line end. */
+ * Their number is known only at the end. So an array begins with a header of fixed length, which is
+ * written last: numpy.lib.format allows spaces before its line end. */
 #include "cli/vectors_out.h"
 #include "command.h"
 

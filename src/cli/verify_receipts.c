@@ -1,4 +1,4 @@
-/* cli/verify_receipts.c: receipts are written, and computed again. */
+/* cli/verify_receipts.c: writes receipts, and verifies them. */
 #include "command.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "tblock_tools.h"
 
-enum { AT_ONCE = 16 }; /* receipts that are computed together: a batch is full with fewer */
+enum { AT_ONCE = 16 }; /* receipts computed together: fewer fill a batch */
 
 static const char *const verdicts[] = {
     [TBLOCK_RECEIPT_HOLDS]  = "holds",  [TBLOCK_RECEIPT_OTHER] = "other",
@@ -29,7 +29,7 @@ bool receipt_is(const char *path)
     if (strcmp(path, "-") == 0)
         return true;
     if (file_stat(path, &st) != 0 || !S_ISREG(st.st_mode))
-        return false; /* whoever opens it says why */
+        return false; /* the function that opens it reports why */
     int     fd = file_open(path, 0);
     ssize_t n  = fd >= 0 ? read(fd, begin, sizeof begin) : -1;
     if (fd >= 0)
@@ -74,7 +74,7 @@ typedef struct Verifying {
     tblock_receipt       **receipt; /* [in->files.n] */
     tblock_receipt_row    *row;
     tblock_receipt_parting parting; /* of --bisect */
-    int64_t                block;   /* that is computed alone; -1: all are */
+    int64_t                block;   /* computed alone; -1: all are */
 } Verifying;
 
 /* ---- Telling --------------------------------------------------------------------------------- */
@@ -102,7 +102,7 @@ static void receipt_row(Rows *r, const Table *t, const char *name, const tblock_
     }
 }
 
-/* Which block was computed, and where two receipts part. */
+/* Which block was computed, and where two receipts diverge. */
 static void block_rows(Rows *r, const ReceiptFiles *in, const Verifying *v)
 {
     const tblock_receipt_parting *p     = &v->parting;
@@ -164,7 +164,7 @@ static bool tell(const ReceiptFiles *in, const Verifying *v, tblock_error *err)
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
-/* --bisect: the block that is to be computed, where there is one. */
+/* --bisect: finds the block to compute, if there is one. */
 static bool bisect(Verifying *v, const ReceiptFiles *in, tblock_error *err)
 {
     v->block = in->block;
@@ -211,8 +211,8 @@ static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
     return good;
 }
 
-/* --junit: also where nothing was compared, for a reader that only sees the file; but not where the
- * file is one of those that are read. */
+/* --junit: also if nothing was compared, for a reader that only sees the file; but not if the file
+ * is one of the inputs. */
 static bool write_junit(Verifying *v, const ReceiptFiles *in, bool ran, tblock_error *err)
 {
     tblock_error why = *err;

@@ -1,10 +1,10 @@
-/* The recogniser. It is Earley's (1970, "An efficient context-free parsing algorithm"), over bytes:
- * exact for every grammar, ambiguous ones and left recursion too, and without a tokenizer that
- * would have to guess. Where Earley notes the place at which a rule began, an item here has what
- * follows that rule: the items that wait for it, as a row that is kept once. So sets of items
- * that expect the same are the same set, wherever they occur, and the sets become the states of an
- * automaton that is made as it is needed. A rule that stands last hands on what follows it (after
- * Leo 1991), so that lists that recur at their end do not grow. */
+/* The recogniser: Earley's (1970, "An efficient context-free parsing algorithm"), over bytes: exact
+ * for every grammar, also with ambiguity and left recursion, and without a tokenizer that would
+ * have to guess. Earley notes the position at which a rule began; an item here has what follows the
+ * rule instead: the items that wait for it, as an interned row. So sets of items that expect the
+ * same are equal, wherever they occur, and become the states of an automaton that is built as
+ * needed. A rule at the end of an alternative passes on what follows that alternative (after Leo
+ * 1991), so lists that recur at their end do not grow. */
 #include "constrain/grammar_parts.h"
 
 #include <assert.h>
@@ -12,11 +12,10 @@
 #include <string.h>
 #include "base/sound.h"
 
-/* A row of `follows`: PLAIN, then pairs of the dot to go on from and what follows there;
- * MEMBER, a GROUP's number, and which of its rules; GROUP, for rules that begin with one
- * another: for each rule n, then n pairs. A reference there is a row's number * 2, or a rule of
- * the group * 2 + 1. Row 0 is the end of the text. References in a closure are like that, with
- * the plan's rules. */
+/* A row of `follows`: PLAIN, then pairs of the dot to continue from and what follows there; MEMBER,
+ * a GROUP's number, and which of its rules; GROUP, for rules that begin with one another: for each
+ * rule n, then n pairs. A reference in it is a row's number * 2, or a rule of the group * 2 + 1.
+ * Row 0 is the end of the text. References in a closure are the same, with the plan's rules. */
 enum { PLAIN, MEMBER, GROUP };
 enum { FOLLOW_END = 0 };
 /* What waits for a rule: ~ the component of the rule, the rule, the dot after it, what follows. */
@@ -82,7 +81,7 @@ static bool add_follow(Constraint *c, uint32_t follow, Words *out)
 /* A rule has ended. */
 static bool complete(Constraint *c, uint32_t ref)
 {
-    if (ref % 2) /* without a byte: the rule is nullable, and who waits went on at once */
+    if (ref % 2) /* without a byte: the rule is nullable, and its waits advanced at once */
         return true;
     c->copy.n = 0;
     if (!add_follow(c, ref / 2, &c->copy))
@@ -143,10 +142,10 @@ static int pairs_ascend(const void *a, const void *b) { return by_words(a, b, 2)
 static int waits_ascend(const void *a, const void *b) { return by_words(a, b, WAIT); }
 static int triples_ascend(const void *a, const void *b) { return by_words(a, b, 3); }
 
-/* Sort the rows of `size` words from `from` on, once each. */
+/* Sort the rows of `size` words from `from` on, and drop duplicates. */
 static void sort_rows(Words *w, size_t from, size_t size)
 {
-    if (w->n == from) /* perhaps no row ever */
+    if (w->n == from) /* perhaps never any row */
         return;
     uint32_t *row = w->word + from;
     size_t    n = (w->n - from) / size, n_kept = 0;
@@ -158,7 +157,7 @@ static void sort_rows(Words *w, size_t from, size_t size)
     w->n = from + n_kept * size;
 }
 
-/* Append one that waits for a rule. One whose own rule ends there hands on what follows that. */
+/* Append a wait for a rule. If the waiting rule ends there, pass on what follows that rule. */
 static bool add_wait(Constraint *c, uint32_t dot, uint32_t follow)
 {
     if ((c->plan.dot.word[dot] & 3) == DOT_END)
@@ -166,7 +165,7 @@ static bool add_wait(Constraint *c, uint32_t dot, uint32_t follow)
     return add_words(c, &c->follow, (uint32_t[]){ dot, follow }, 2);
 }
 
-/* The waits from `from` up to `to` wait for one rule that does not begin with itself. */
+/* The waits [from, to) are for one rule that does not begin with itself. */
 static bool resolve_rule(Constraint *c, size_t from, size_t to)
 {
     c->follow.n = 0;
@@ -181,7 +180,7 @@ static bool resolve_rule(Constraint *c, size_t from, size_t to)
     return keep(c, &c->follows, c->follow.word, c->follow.n, &c->resolved[c->waits.word[from + 1]]);
 }
 
-/* The pairs of one rule of a group, whose waits lie from `from` up to `to`. */
+/* The pairs of one rule of a group, whose waits are [from, to). */
 static bool resolve_member(Constraint *c, size_t from, size_t to, uint32_t component)
 {
     size_t at = c->follow.n;
@@ -191,7 +190,7 @@ static bool resolve_member(Constraint *c, size_t from, size_t to, uint32_t compo
         uint32_t dot = c->waits.word[i + 2], ref = c->waits.word[i + 3];
         size_t   n = c->follow.n;
         bool     inside = ref % 2 && c->plan.component[ref / 2] == component;
-        /* of a member: its place in the group, which `resolved` has until the group is made */
+        /* of a member: its index in the group; `resolved` has it until the group is made */
         if (inside ? !add_words(c, &c->follow, (uint32_t[]){ dot, c->resolved[ref / 2] * 2 + 1 }, 2)
                    : !add_wait(c, dot, ref % 2 ? c->resolved[ref / 2] : ref / 2))
             return false;
@@ -232,7 +231,7 @@ static bool resolve_group(Constraint *c, size_t from, size_t to)
     return true;
 }
 
-/* Find what follows each rule that was predicted; rules that begin others go last, because others
+/* Find what follows each rule that was predicted. Rules that begin others go last, because others
  * refer to what follows them. */
 static bool resolve(Constraint *c)
 {
@@ -298,7 +297,7 @@ static ConstraintState keep_state(Constraint *c, bool may_end)
     return state;
 }
 
-/* The state of the items and pairs that closure_begin's caller put. NOT_MADE: c->g has failed. */
+/* The state of what the caller added since closure_begin. NOT_MADE: c->g has failed. */
 static ConstraintState closure_end(Constraint *c)
 {
     if (!close_over(c) || !resolve(c))
@@ -390,7 +389,7 @@ ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t 
     return clamped;
 }
 
-/* Make the states STATE_DEAD, and the start. */
+/* Make STATE_DEAD and the start state. */
 static bool begin(Constraint *c)
 {
     uint32_t number, end[] = { PLAIN, DOT_ACCEPT, FOLLOW_END };
@@ -404,7 +403,7 @@ static bool begin(Constraint *c)
         return grammar_no_memory(c->g);
     memset(c->resolved, 0xFF, n * sizeof *c->resolved);
     closure_begin(c);
-    /* Nobody waits at the end of the text but the end: as if it were a rule that has the start. */
+    /* Only the end waits at the end of the text, as if for a rule that has the start. */
     if (!predict(c, 0, DOT_ACCEPT, FOLLOW_END * 2))
         return false;
     c->start = closure_end(c);
@@ -438,7 +437,7 @@ Constraint *constraint_new(Grammar *g, Rule start, const char *what, Error *err)
     }
     Error why = { 0 };
     grammar_failed(g, &why);
-    bool named = strncmp(why.msg, what, strlen(what)) == 0; /* by a front end, with the place */
+    bool named = strncmp(why.msg, what, strlen(what)) == 0; /* by a front end, with the position */
     fail(err, why.status, "%s%s%s", named ? "" : what, named ? "" : ": ", why.msg);
     constraint_free(c);
     return NULL;
@@ -495,8 +494,8 @@ bool constraint_may_end(const Constraint *c, ConstraintState state)
     return state_may_end(c, c->names ? names_state(c->names, state) : state);
 }
 
-/* The one byte that an item of the state may begin with, as far as the first bytes tell; -1: there
- * are none or several. */
+/* The one byte that an item of the state can begin with, judging by the sets of first bytes; -1:
+ * none or several. */
 static int only_byte(const Constraint *c, uint32_t state)
 {
     ByteSet         all = { { 0 } };

@@ -1,6 +1,6 @@
-/* Regular expressions over bytes, by derivatives: what may follow a byte in the texts of an
- * expression is an expression again, so expressions are the states of an automaton that is made as
- * it is needed. Intersections and complements cost no more than alternatives do.
+/* Regular expressions over bytes, by derivatives: what may follow a byte in the matches of an
+ * expression is an expression again, so expressions are the states of an automaton that is built as
+ * needed. Intersections and complements cost no more than alternatives do.
  * Source: Brzozowski 1964, "Derivatives of regular expressions"; Owens, Reppy and Turon 2009,
  * "Regular-expression derivatives re-examined" (classes of bytes, canonical forms). */
 #include "constrain/grammar_parts.h"
@@ -11,13 +11,13 @@
 #include "base/memory.h"
 
 /* A row is a head (kind and flags), then: BYTES the set; SEQ head and rest, where the head is no
- * SEQ; ALT and AND what they join, ascending; NOT its inside; REPEAT its inside, min, max. */
+ * SEQ; ALT and AND their operands, ascending; NOT its operand; REPEAT its operand, min, max. */
 enum { BYTES, EMPTY, SEQ, ALT, AND, NOT, REPEAT };
 enum {
     KIND = 255,
     NULLABLE = 256,
-    COMPLEX = 512, /* holds AND or NOT: may match nothing unseen */
-    COUNTS = 1024  /* holds a REPEAT that counts, but inside AND, NOT and REPEAT */
+    COMPLEX = 512, /* contains AND or NOT: may match nothing without showing it */
+    COUNTS = 1024  /* contains a counting REPEAT, not inside AND, NOT, REPEAT */
 };
 enum { SET_WORDS = sizeof(ByteSet) / sizeof(uint32_t) };
 
@@ -57,12 +57,12 @@ static ByteSet bytes_of(const Grammar *g, Expr e)
     return set;
 }
 
-/* ---- Which bytes are told apart -------------------------------------------------------------- */
+/* ---- Which bytes are distinguished ----------------------------------------------------------- */
 
 enum { SPLIT_NONE, SPLIT_ALL };
 enum { SPLIT_WORDS = 256 / sizeof(uint32_t), MOST_SPLITS = 1 << 14, MOST_MEETS = 1 << 16 };
 
-/* SPLIT_ALL where there are too many: it is always right. */
+/* SPLIT_ALL if there are too many: it is always correct. */
 static uint32_t put_split(Grammar *g, const uint8_t like[256])
 {
     uint32_t row[SPLIT_WORDS], split = SPLIT_ALL;
@@ -108,7 +108,7 @@ uint32_t split_meet(Grammar *g, uint32_t a, uint32_t b)
 {
     uint32_t pair[] = { a < b ? a : b, a < b ? b : a }, number;
     bool     known;
-    if (a == b || pair[0] <= SPLIT_ALL) /* as often */
+    if (a == b || pair[0] <= SPLIT_ALL) /* a common case */
         return pair[0] == SPLIT_ALL ? (uint32_t)SPLIT_ALL : pair[1];
     if (g->meets.start.n >= MOST_MEETS)
         return SPLIT_ALL;
@@ -124,7 +124,7 @@ uint32_t split_meet(Grammar *g, uint32_t a, uint32_t b)
     return split;
 }
 
-/* Of an expression whose parts have theirs. */
+/* Of an expression whose parts have theirs already. */
 static uint32_t find_split(Grammar *g, Expr e)
 {
     const uint32_t *r = row_of(g, e);
@@ -203,7 +203,7 @@ Expr expr_range(Grammar *g, uint8_t first, uint8_t last)
     return expr_bytes(g, set);
 }
 
-/* a is no SEQ, and neither is nothing or empty. */
+/* a is no SEQ, and neither is EXPR_NOTHING or EXPR_EMPTY. */
 static Expr pair(Grammar *g, Expr a, Expr b)
 {
     uint32_t a_flags = flags_of(g, a), b_flags = flags_of(g, b);
@@ -256,7 +256,7 @@ static int ascending(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-/* Put e on the stack, or what it joins if it is of this kind itself. */
+/* Push e, or its operands if it is of this kind itself. */
 static bool push_flat(Grammar *g, uint32_t kind, Expr e)
 {
     size_t n;
@@ -269,7 +269,7 @@ static bool push_flat(Grammar *g, uint32_t kind, Expr e)
     return true;
 }
 
-/* Sort what is on the stack from `from` on, once each. Those that match one byte become one. */
+/* Sort the stack from `from` on, without duplicates. Those that match one byte become one. */
 static bool tidy(Grammar *g, uint32_t kind, size_t from)
 {
     ByteSet set = { { 0 } };
@@ -298,7 +298,7 @@ static bool tidy(Grammar *g, uint32_t kind, size_t from)
     return !g->failed;
 }
 
-/* The laws of what is on the stack; they may leave one expression that is the answer. */
+/* Apply the laws to the stack; they may leave one expression, which is the result. */
 static bool absorb(Grammar *g, uint32_t kind, size_t from)
 {
     size_t n = from;
@@ -320,7 +320,7 @@ static bool absorb(Grammar *g, uint32_t kind, size_t from)
         }
     }
     g->stack.n = n;
-    if (other && kind == AND) { /* the empty text, if all match it */
+    if (other && kind == AND) { /* the empty string, if all match it */
         g->stack.word[from] = nullable ? EXPR_EMPTY : EXPR_NOTHING;
         g->stack.n = from + 1;
     } else if (other && !nullable) {
@@ -329,7 +329,7 @@ static bool absorb(Grammar *g, uint32_t kind, size_t from)
     return true;
 }
 
-/* Join what is on the stack from `from` on, and take it off. */
+/* Join the stack from `from` on, and pop it. */
 static Expr join(Grammar *g, uint32_t kind, size_t from)
 {
     Expr e = EXPR_NOTHING;
@@ -385,7 +385,7 @@ Expr expr_not(Grammar *g, Expr e)
 
 Expr expr_minus(Grammar *g, Expr a, Expr b) { return expr_and(g, a, expr_not(g, b)); }
 
-/* x{a,b}{min,max} is x{a min,b max} where the counts leave no gap: the most of k times reaches the
+/* x{a,b}{min,max} is x{a min,b max} if the counts leave no gap: the most of k times reaches the
  * least of k + 1 times, for k = min and so for all after it. */
 static bool one_repeat(const uint32_t *r, uint32_t *min, uint32_t *max)
 {
@@ -417,7 +417,7 @@ Expr expr_repeat(Grammar *g, Expr e, uint32_t min, uint32_t max)
         r = row_of(g, e);
     }
     uint32_t flags = *r & (NULLABLE | COMPLEX);
-    min = flags & NULLABLE ? 0 : min; /* fewer are as good: the rest may be empty */
+    min = flags & NULLABLE ? 0 : min; /* fewer match the same: the rest may be empty */
     flags |= (min ? 0 : NULLABLE) | (min > 1 || max != REPEAT_FOREVER ? COUNTS : 0);
     uint32_t row[] = { REPEAT | flags, e, min, max };
     return put(g, row, 4, g->fact[e].first);
@@ -448,7 +448,7 @@ static Expr clamp(Grammar *g, Expr e, uint32_t most, int depth)
 
 Expr expr_clamp(Grammar *g, Expr e, uint32_t most)
 {
-    enum { DEEP = 8 }; /* counts further behind are seldom reached by a token */
+    enum { DEEP = 8 }; /* a token seldom reaches later counts */
     return clamp(g, e, most, DEEP);
 }
 
@@ -461,7 +461,7 @@ Expr expr_repeated(const Grammar *g, Expr e, uint32_t *max)
     return (*r & KIND) == REPEAT ? r[1] : EXPR_NOTHING;
 }
 
-/* ---- Stepping -------------------------------------------------------------------------------- */
+/* ---- Derivatives ----------------------------------------------------------------------------- */
 
 void expr_classes(Grammar *g)
 {
@@ -475,8 +475,8 @@ void expr_classes(Grammar *g)
             inside[g->class_of[b]] += bytes_have(&set, b);
             split[b] = -1;
         }
-        /* What lies in the set leaves its class for a new one. What was found out of the old class
-         * holds for it still: it is only asked about expressions that came before. */
+        /* What is in the set leaves its class for a new one. What was found out about the old class
+         * still holds for it: it is only used for expressions that came before. */
         for (unsigned b = 0; b < 256; b++) {
             int c = g->class_of[b];
             if (!bytes_have(&set, b) || inside[c] == members[c])
@@ -492,7 +492,7 @@ void expr_classes(Grammar *g)
 
 static Expr step(Grammar *g, Expr e, unsigned class);
 
-/* The steps of everything that e joins, on the stack. */
+/* Push the derivatives of all operands of e. */
 static void push_steps(Grammar *g, Expr e, uint32_t kind, unsigned class)
 {
     size_t n;
@@ -504,7 +504,7 @@ static void push_steps(Grammar *g, Expr e, uint32_t kind, unsigned class)
     }
 }
 
-/* A row of expressions, of which a first few may be empty. */
+/* A sequence of expressions, of which the first few may be empty. */
 static Expr step_seq(Grammar *g, Expr e, unsigned class)
 {
     size_t from = g->stack.n;
@@ -538,7 +538,7 @@ static Expr step_new(Grammar *g, Expr e, unsigned class)
     return join(g, kind, from);
 }
 
-/* Is the step so cheap that it is not kept? */
+/* Is the derivative too cheap to cache? */
 static bool is_plain(const Grammar *g, Expr e)
 {
     const uint32_t *r = row_of(g, e);
@@ -558,7 +558,7 @@ static Expr step(Grammar *g, Expr e, unsigned class)
         grammar_no_memory(g);
         return EXPR_NOTHING;
     }
-    uint32_t none = UINT32_MAX; /* until it is known */
+    uint32_t none = UINT32_MAX; /* not known yet */
     if (!known && !words_add(&g->stepped, &none, 1)) {
         grammar_no_memory(g);
         return EXPR_NOTHING;
@@ -576,7 +576,7 @@ static Expr step(Grammar *g, Expr e, unsigned class)
 
 /* ---- What is left ---------------------------------------------------------------------------- */
 
-/* The search for a text that a joined expression matches: states, how each was reached. */
+/* The search for a string that a joined expression matches: states, and how each was reached. */
 typedef struct Search { Interned seen; Words from, todo; size_t n_steps; } Search;
 
 static bool is_alive(Grammar *g, Expr e);
@@ -591,9 +591,9 @@ static bool search_put(Grammar *g, Search *s, Expr e, uint32_t from)
         || grammar_no_memory(g);
 }
 
-/* What is to be looked at comes from the end of the row: of the states from `first` on, put the one
- * there that joins the fewest expressions. What a text has met joins no more, so a text that meets
- * all is soon found. */
+/* The search takes states from the end of the row: of those from `first` on, put the one there that
+ * joins the fewest expressions. An expression that is satisfied is joined no more, so a string that
+ * satisfies all is found soon. */
 static void nearest_last(Grammar *g, Search *s, size_t first)
 {
     size_t least = SIZE_MAX;
@@ -609,7 +609,7 @@ static void nearest_last(Grammar *g, Search *s, size_t first)
     }
 }
 
-/* Look one byte further from state `at`: is there a state that surely matches a text? */
+/* Look one byte further from state `at`: does a state certainly match a string? */
 static bool search_from(Grammar *g, Search *s, uint32_t at)
 {
     size_t   n;
@@ -624,7 +624,7 @@ static bool search_from(Grammar *g, Search *s, uint32_t at)
             continue;
         if (g->fact[after].alive == ALIVE)
             return true;
-        /* Inside anything else, joins are nested less deep than here: this ends. */
+        /* Inside anything else, joins are nested less deeply than here: this ends. */
         if (kind == AND || kind == NOT)
             search_put(g, s, after, at);
         else if (is_alive(g, after))
@@ -695,7 +695,7 @@ bool expr_is_nothing(Grammar *g, Expr e)
 
 Expr expr_step(Grammar *g, Expr e, unsigned class)
 {
-    if (g->steps.words.n > MOST_STEP_WORDS) { /* what is known is found again */
+    if (g->steps.words.n > MOST_STEP_WORDS) { /* drop the cache; it is computed again */
         interned_empty(&g->steps);
         g->stepped.n = 0;
     }

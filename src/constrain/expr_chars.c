@@ -1,16 +1,16 @@
-/* Characters as bytes: a set of characters becomes an expression that tells the bytes of its UTF-8,
- * or of what a JSON string may hold for them, apart no more often than it must. */
+/* Characters as bytes: a set of characters becomes an expression over the bytes of its UTF-8, or of
+ * its spellings in a JSON string, that distinguishes no more bytes than it must. */
 #include "constrain/grammar_parts.h"
 
 #include <string.h>
 #include "tokenizer/unicode.h"
 
 /* A character outside ASCII is written as digits, the most significant first: bytes of 6 bits,
- * after a first one. Its codes in a place of 2^bits lie from `base` on. */
+ * after a first one. A digit and those after it cover 2^bits codes, from `base` on. */
 typedef struct Digit {
     int     bits;   /* of this digit and those after it; 0: the end */
     int     own;    /* of this digit */
-    uint8_t offset; /* what is added to it as it is written */
+    uint8_t offset; /* added to it in the written byte */
 } Digit;
 
 static const Digit UTF8_DIGITS[] = {
@@ -24,7 +24,7 @@ static Expr digits(Grammar *g, const CharSet *s, uint32_t base, const Digit *d, 
 {
     struct { ByteSet set; Expr after; } way[64];
     int   n_ways = 0;
-    Expr  full = EXPR_NOTHING; /* after a digit whose whole place is in the set */
+    Expr  full = EXPR_NOTHING; /* after a digit all of whose codes are in the set */
     for (uint32_t v = 0; v < 1u << d->own; v++) {
         uint32_t size = 1u << (d->bits - d->own), from = base + v * size;
         CharShare share = char_set_share(s, from, from + size - 1);
@@ -50,7 +50,7 @@ static Expr digits(Grammar *g, const CharSet *s, uint32_t base, const Digit *d, 
     return e;
 }
 
-/* The members from first to last without the surrogates, in digits. */
+/* The members first .. last without the surrogates, written in digits. */
 static Expr written(Grammar *g, const CharSet *s, uint32_t first, uint32_t last, const Digit *d,
                     const Digit *next)
 {
@@ -72,7 +72,7 @@ static Expr written(Grammar *g, const CharSet *s, uint32_t first, uint32_t last,
     return e;
 }
 
-/* What JSON does not let stand in a string, in its shortest escape. */
+/* The characters that a JSON string must escape, in their shortest escape. */
 static Expr escapes(Grammar *g, const CharSet *s)
 {
     static const char named[] = "\"\\\b\f\n\r\t", names[] = "\"\\bfnrt";
@@ -126,7 +126,7 @@ Expr expr_chars_text(Grammar *g, const char *text, size_t n, CharForm form)
     Expr e = EXPR_EMPTY;
     if (form == CHARS_UTF8)
         return expr_text(g, text, n);
-    while (n > 0 && !g->failed) { /* from the end: a row is made from its rest */
+    while (n > 0 && !g->failed) { /* from the end: a sequence is built from its rest */
         uint32_t c = 0;
         size_t   n_last = character_before(text, n, &c);
         if (!n_last)

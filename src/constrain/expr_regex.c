@@ -1,4 +1,4 @@
-/* Patterns, spelled as in ECMA-262 with its flag u, as expressions. */
+/* Patterns in the syntax of ECMA-262 with its flag u, as expressions. */
 #include "constrain/grammar_parts.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 enum { MOST_GROUPS_DEEP = 200, MOST_COUNT = 1 << 24 };
 
-/* A part of a pattern matches other texts at the start and at the end of the whole text than
- * elsewhere, if it has anchors: e[starts][ends]. */
+/* A part of a pattern with anchors matches differently at the start and at the end of the whole
+ * text than elsewhere: e[starts][ends]. */
 typedef struct Part { Expr e[2][2]; bool anchored; } Part;
 
 typedef struct Pattern {
@@ -101,7 +101,7 @@ static bool coded(Pattern *s, const char *from, int n_digits, uint32_t *c)
     return true;
 }
 
-/* A character's escape; s->p is behind its letter. */
+/* A character's escape; s->p is after its letter. */
 static bool escaped_char(Pattern *s, const char *from, char letter, uint32_t *c)
 {
     static const char letters[] = "tnvfr", codes[] = "\t\n\v\f\r";
@@ -133,7 +133,7 @@ static bool escaped_char(Pattern *s, const char *from, char letter, uint32_t *c)
     return true;
 }
 
-/* \p{Name} or \p{Key=Name}; s->p is behind the p. */
+/* \p{Name} or \p{Key=Name}; s->p is after the p. */
 static bool property(Pattern *s, const char *from, CharSet *set)
 {
     static const char *const keys[] = { "General_Category=", "gc=", "Script=", "sc=",
@@ -187,7 +187,7 @@ static bool class_escape(Pattern *s, const char *from, char letter, CharSet *set
     return good;
 }
 
-/* One character as it stands, which is not the last of the pattern's bytes by contract. */
+/* One literal character; by contract, not the last of the pattern's bytes. */
 static uint32_t plain_char(Pattern *s)
 {
     uint32_t c = 0xFFFD;
@@ -218,7 +218,7 @@ static bool member(Pattern *s, CharSet *set, uint32_t *c, bool *is_set)
     return escaped_char(s, from, letter, c);
 }
 
-/* [...]; s->p is behind the bracket. */
+/* [...]; s->p is after the bracket. */
 static Expr class_expr(Pattern *s, const char *from)
 {
     CharSet set = { 0 };
@@ -273,7 +273,7 @@ static Expr not_empty(Pattern *s, Expr e)
     return expr_nullable(s->g, e) ? expr_minus(s->g, e, EXPR_EMPTY) : e;
 }
 
-/* a, then b. Where one of them matches the empty text, the other keeps its place at the start or
+/* a, then b. If one of them matches the empty string, the other keeps its position at the start or
  * at the end. */
 static Part row(Pattern *s, const Part *a, const Part *b)
 {
@@ -295,7 +295,7 @@ static Part row(Pattern *s, const Part *a, const Part *b)
     return r;
 }
 
-/* Parts that wait to be joined; from the last on, because a row is made from its rest. */
+/* Parts to be joined, from the last on, because a sequence is built from its rest. */
 typedef struct Parts { Part *part; size_t n, cap; } Parts;
 
 static void parts_add(Pattern *s, Parts *to, Part part)
@@ -334,7 +334,7 @@ static Part any_of(Pattern *s, const Parts *parts)
 
 static Part alternatives(Pattern *s);
 
-/* The letters of (?ims-ims ; s->p is behind the question mark. False: it is none. */
+/* The letters of (?ims-ims ; s->p is after the question mark. False: there are none. */
 static bool group_flags(Pattern *s, const char *from)
 {
     bool on = true;
@@ -351,7 +351,7 @@ static bool group_flags(Pattern *s, const char *from)
     return s->p < s->end || wrong_at(s, from, "expected ) after (");
 }
 
-/* What follows "(?". *empty: it was (?i), which goes on to the end of the group around it. */
+/* What follows "(?". *empty: it was (?i), which holds up to the end of the group around it. */
 static bool group_kind(Pattern *s, const char *from, bool *empty)
 {
     if (next_is(s, "=") || next_is(s, "!") || next_is(s, "<=") || next_is(s, "<!"))
@@ -369,7 +369,7 @@ static bool group_kind(Pattern *s, const char *from, bool *empty)
     return true;
 }
 
-/* s->p is behind the parenthesis. */
+/* s->p is after the parenthesis. */
 static Part group(Pattern *s, const char *from)
 {
     bool caseless = s->caseless, dot_all = s->dot_all, empty = false;
@@ -444,7 +444,7 @@ static Part atom(Pattern *s)
     }
 }
 
-/* {m}, {m,} or {m,n}; false: it is none, and then a brace is a brace. */
+/* {m}, {m,} or {m,n}; false: it is none, and the brace is literal. */
 static bool braces(Pattern *s, uint32_t *min, uint32_t *max)
 {
     const char *from = s->p, *comma = NULL;
@@ -487,7 +487,7 @@ static Part repeated(Pattern *s)
         refuse(s, from, "an anchor that is repeated");
     if (next_is(s, "+"))
         refuse(s, at, "possessive repetition");
-    take(s, "?"); /* which of the matches is found first does not matter */
+    take(s, "?"); /* lazy or greedy makes no difference here */
     if (s->p < s->end && (*s->p == '*' || *s->p == '+' || *s->p == '?'))
         wrong_at(s, s->p, "expected something to repeat");
     return part.anchored ? part : same(expr_repeat(s->g, part.e[0][0], min, max));

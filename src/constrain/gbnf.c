@@ -1,4 +1,4 @@
-/* Reads GBNF, llama.cpp's form of grammars, as its grammars/README.md describes it. */
+/* Reads GBNF, llama.cpp's grammar format, as its grammars/README.md describes it. */
 #include "constrain/grammar_parts.h"
 
 #include <stdlib.h>
@@ -15,8 +15,8 @@ typedef struct Row { Symbol *symbol; size_t n, cap; } Row;
 typedef struct Gbnf {
     Grammar    *g;
     const char *text, *p, *end, *what;
-    ByteMap     names;      /* of rules, from their place in the text to their number */
-    const char **first_use; /* of a rule by its number; the names of groups are not there */
+    ByteMap     names;      /* of rules, from their position in the text to their number */
+    const char **first_use; /* of a rule by its number; NULL for groups */
     bool       *defined;
     size_t      n_rules;
     int         depth;
@@ -40,7 +40,7 @@ static bool is_name(char c)
         || c == '_';
 }
 
-/* Skips blanks and comments; lines: newlines too. */
+/* Skips blanks and comments, and if `lines`, newlines. */
 static void skip(Gbnf *s, bool lines)
 {
     while (s->p < s->end) {
@@ -72,7 +72,7 @@ static bool hex_code(Gbnf *s, int n, uint32_t *c)
         || wrong_at(s, from, "expected the code of a character");
 }
 
-/* One character of a literal or a class, which is not at its end. */
+/* One character of a literal or a class that is not at its end. */
 static bool one_char(Gbnf *s, uint32_t *c)
 {
     static const char letters[] = "trn\\\"[]", codes[] = "\t\r\n\\\"[]";
@@ -146,7 +146,7 @@ static Expr class_expr(Gbnf *s)
 
 /* ---- Rules ----------------------------------------------------------------------------------- */
 
-/* The rule of this name, which may come later in the text. */
+/* The rule with this name, which may be defined later in the text. */
 static bool rule_named(Gbnf *s, const char *name, size_t n, Rule *rule)
 {
     bool     known;
@@ -240,7 +240,7 @@ static bool braces(Gbnf *s, uint32_t *min, uint32_t *max)
     return *min <= *max || wrong_at(s, from, "expected {m,n} with m at most n");
 }
 
-/* What repeats the last symbol; false: there is no such sign here. */
+/* A repetition of the last symbol; false: there is none here. */
 static bool repetition(Gbnf *s, Row *row)
 {
     const char *from = s->p;
@@ -286,7 +286,7 @@ static bool symbol(Gbnf *s, Row *row)
     return true;
 }
 
-/* Symbols up to what is none, as an alternative of the rule. nested: newlines are blanks. */
+/* Reads symbols while there are any, as an alternative of `to`. nested: newlines are blanks. */
 static void one_row(Gbnf *s, Rule to, bool nested)
 {
     Row row = { 0 };

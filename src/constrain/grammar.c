@@ -1,4 +1,4 @@
-/* A grammar while it is built, and its first failure. */
+/* Builds a grammar, and keeps its first failure. */
 #include "constrain/grammar_parts.h"
 
 #include <stdarg.h>
@@ -152,7 +152,7 @@ void grammar_spell_repeat(Grammar *g, Rule rule)
     }
     g->rule[rule].repeats = false;
     g->rule[rule].alternatives.n = g->rule[rule].n_alternatives = 0;
-    /* at: row[0] and more of the same, as many times as are left */
+    /* at: row[0] and more of the same, for the remaining counts */
     for (uint32_t i = 0, at = rule; i < r.min || i < r.max; i++) {
         bool last = endless && i >= r.min;
         Rule next = last || (i + 1 == r.max) ? at : grammar_rule(g, r.name);

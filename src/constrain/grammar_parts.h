@@ -1,4 +1,4 @@
-/* constrain/grammar_parts.h: what the files of this room share. */
+/* constrain/grammar_parts.h: shared by the files of this room. */
 #ifndef CONSTRAIN_GRAMMAR_PARTS_H
 #define CONSTRAIN_GRAMMAR_PARTS_H
 
@@ -7,13 +7,13 @@
 
 /* ---- words.c --------------------------------------------------------------------------------- */
 
-/* A growing row of words; start with a zeroed one and release word with free(). */
+/* A growing array of words; start with a zeroed one and release word with free(). */
 typedef struct Words { uint32_t *word; size_t n, cap; } Words;
 
 bool words_add(Words *w, const uint32_t *word, size_t n); /* false: no memory */
 
-/* Rows of words, each kept once and numbered from 0 in the order of their first coming. Start with
- * a zeroed one. Numbers never depend on the seed of the hash. */
+/* Interned rows of words: each is stored once, and numbered from 0 in the order of first use. Start
+ * with a zeroed one. Numbers never depend on the seed of the hash. */
 typedef struct Interned {
     Words    words, start; /* row i lies from start[i] up to start[i + 1] or the end */
     uint32_t *slot;        /* number + 1; 0: empty */
@@ -21,9 +21,9 @@ typedef struct Interned {
     HashSeed seed;
 } Interned;
 
-/* The number of this row. *known: was it there before? False: no memory. Rows may move. */
+/* The number of this row. *known: was it there already? False: no memory. Rows may move. */
 bool interned_put(Interned *t, const uint32_t *row, size_t n, uint32_t *number, bool *known);
-void interned_empty(Interned *t); /* keeps memory that is small */
+void interned_empty(Interned *t); /* keeps small buffers */
 void interned_free(Interned *t);
 
 static inline const uint32_t *interned_row(const Interned *t, uint32_t number, size_t *n)
@@ -44,8 +44,8 @@ typedef struct GrammarRule {
     uint32_t min, max;
 } GrammarRule;
 
-/* What is known of an expression besides its row: a set that holds each byte that a text of it can
- * begin with; which bytes it may tell apart as the next one. */
+/* Facts of an expression besides its row: a superset of the bytes that a match can begin with;
+ * which bytes it may distinguish as the next one. */
 enum { ALIVE = 1, NOTHING_LEFT = 2 };
 typedef struct ExprFact {
     ByteSet  first;
@@ -59,32 +59,32 @@ struct Grammar {
     size_t       cap_facts;
     Interned     steps;      /* (expression, class) ... */
     Words        stepped;    /* ... to the expression after a byte of the class */
-    Interned     splits;     /* each: 256 bytes, of each byte the first one that is like it */
+    Interned     splits;     /* each: 256 bytes, for each byte the first that is like it */
     Interned     meets;      /* two splits ... */
     Words        met;        /* ... as one */
     uint8_t      class_of[256], class_byte[256]; /* of a byte; one byte of a class */
     int          n_classes;
-    size_t       n_classed;  /* expressions that the classes regard already */
-    Words        stack;      /* scratch of the functions here, used from where they find its end */
+    size_t       n_classed;  /* expressions that the classes already cover */
+    Words        stack;      /* scratch; each function uses it from its current end on */
     int          depth;
     GrammarRule *rule;
     size_t       n_rules, cap_rules;
-    size_t       work;       /* done since it began or the last state was asked for */
-    size_t       most_exprs; /* more when it runs than when it is built */
-    bool         names_once; /* its texts are JSON, and no object has a name twice */
+    size_t       work;       /* since it began, or since the last state was made */
+    size_t       most_exprs; /* higher when it runs than when it is built */
+    bool         names_once; /* its texts are JSON, and no object has duplicate names */
     bool         failed;
     Error        why;
 };
-/* A unit of work is some 30 ns, so this many are under a second. */
+/* A unit of work takes some 30 ns, so this many take under a second. */
 enum { MOST_WORK = 20000000, EXPRS_BUILT = 1 << 19, EXPRS_RUN = 1 << 20 };
 
-/* Make g fail, with INPUT. Always return false. */
+/* Make g fail with INPUT. Always returns false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 bool grammar_wrong(Grammar *g, const char *format, ...);
 bool grammar_no_memory(Grammar *g);
-/* Spell a rule that repeats as rules that do not. */
+/* Replace a rule that repeats by rules that do not. */
 void grammar_spell_repeat(Grammar *g, Rule rule);
 
 /* ---- expr.c ---------------------------------------------------------------------------------- */
@@ -96,46 +96,45 @@ static inline bool bytes_have(const ByteSet *s, unsigned byte)
 static inline void bytes_put(ByteSet *s, unsigned byte) { s->bits[byte / 64] |= 1ull << byte % 64; }
 
 bool expr_begin(Grammar *g); /* makes EXPR_NOTHING and EXPR_EMPTY */
-/* Bytes that no expression tells apart are one class. Call it before expr_step. */
+/* Bytes that no expression distinguishes are one class. Call it before expr_step. */
 void expr_classes(Grammar *g);
-/* The bytes that a or b tell apart. */
+/* The common refinement: the bytes that a or b distinguishes. */
 uint32_t split_meet(Grammar *g, uint32_t a, uint32_t b);
-/* The first class that is like this one. */
+/* The first class that the split treats like this one. */
 static inline unsigned split_class(const Grammar *g, uint32_t split, unsigned class)
 {
     size_t         n;
     const uint8_t *like = (const uint8_t *)interned_row(&g->splits, split, &n);
     return g->class_of[like[g->class_byte[class]]];
 }
-/* What may follow a byte of the class in a text of e. EXPR_NOTHING also if nothing can. */
+/* The derivative: what may follow a byte of the class in a match of e; EXPR_NOTHING: nothing. */
 Expr expr_step(Grammar *g, Expr e, unsigned class);
 
-/* e with its first counts lowered to `most`, but inside intersections and complements: a text of
- * fewer bytes matches both or neither, and one of `most` bytes begins texts of both or neither. */
+/* e with its first counts lowered to `most`, but not inside AND and NOT. Both match the same
+ * strings of fewer bytes, and the same strings of `most` bytes are prefixes of their matches. */
 Expr expr_clamp(Grammar *g, Expr e, uint32_t most);
-/* If e begins with a repetition: what is repeated, and at most how many times; else
- * EXPR_NOTHING. */
+/* If e begins with a repetition: what is repeated, and at most how often; else EXPR_NOTHING. */
 Expr expr_repeated(const Grammar *g, Expr e, uint32_t *max);
 
-/* How many expressions follow one another in e. */
+/* The number of expressions that follow one another in e. */
 size_t expr_length(const Grammar *g, Expr e);
 
 /* ---- grammar_plan.c -------------------------------------------------------------------------- */
 
-/* A grammar as it is run. A dot is a place in an alternative: the symbols of all alternatives stand
- * in one row, each alternative with an end after it, so the dot after a symbol is the next. */
+/* A grammar in the form that runs. A dot is a position in an alternative: the symbols of all
+ * alternatives are in one array, with an end after each alternative, so the next dot is dot + 1. */
 enum { DOT_END, DOT_EXPR, DOT_RULE, DOT_BITS = 2 };
 enum { DOT_ACCEPT = 0 }; /* the end of the whole text */
 
 typedef struct GrammarPlan {
     Words     dot;         /* each: its number << DOT_BITS | what it is */
     Words     alternative; /* the first dot of each */
-    Words     rule;        /* where its alternatives begin; one more at the end */
+    Words     rule;        /* its first alternative; one more entry at the end */
     uint8_t  *nullable;    /* of a rule */
-    /* Rules that may begin with one another without a byte before are of one component; a rule
-     * that begins another one, and not the other way round, has a lower one. */
+    /* Rules that can begin with one another before any byte share a component. A rule that begins
+     * another, but not the other way round, has a lower component. */
     uint32_t *component;
-    uint8_t  *recursive;   /* may the rule begin with itself so? */
+    uint8_t  *recursive;   /* may the rule begin with itself like this? */
 } GrammarPlan;
 
 /* Rule 0 is the start. what begins messages. False: g has failed. */
@@ -144,22 +143,22 @@ void grammar_plan_free(GrammarPlan *p);
 
 /* ---- constraint.c ---------------------------------------------------------------------------- */
 
-/* The masks of states, as they were last asked for. */
+/* The cache of masks of states. */
 typedef struct MaskCache MaskCache;
 void mask_cache_free(MaskCache *m); /* mask.c */
 typedef struct Names Names; /* names.c */
 
-/* What a text has still to be is a set of items: an expression in progress, the dot of its symbol,
- * and what follows where the dot's rule ends. */
+/* What a text may still be is a set of items: an expression in progress, the dot of its symbol, and
+ * what follows the end of the dot's rule. */
 typedef struct ParseItem { uint32_t expr, dot, follow; } ParseItem;
 
-/* Unless the grammar has failed, as where a table is full (constraint_is_sound):
+/* Holds unless the grammar has failed, for example when a table is full (constraint_is_sound):
  * - State 0 is the dead one, which has no items and leads nowhere; row 0 of follows is the end of
- *   the text. States and rows are never changed or taken away, so their numbers stay good.
- * - The items of a state ascend. Each stands before an expression (not a rule, not the end), and
- *   its follow is a row that is there. A row refers to rows before it (not asserted).
- * - next has room for every state, and leads to states that are there.
- * - start is a state; where names are kept, a row of names (names.c) that has one. */
+ *   the text. States and rows are never changed or removed, so their numbers stay valid.
+ * - The items of a state ascend. Each is before an expression (not a rule, not the end), and its
+ *   follow is an existing row. A row refers to rows before it (not asserted).
+ * - next has room for every state, and leads to existing states.
+ * - start is a state; if names are tracked, a row of names (names.c) that has one. */
 struct Constraint {
     Grammar    *g;
     GrammarPlan plan;
@@ -169,21 +168,21 @@ struct Constraint {
     size_t      cap_next;     /* states that it has room for */
     Interned    seen;         /* scratch of the closure: pairs of dot and reference ... */
     Words       items, waits, follow, copy;
-    uint32_t   *resolved;     /* of each rule: what follows it in the closure that is made */
+    uint32_t   *resolved;     /* of each rule: what follows it in the closure being made */
     bool        may_end;
     ConstraintState start;
-    Expr       plain;        /* a character that a JSON string may hold as it is */
-    Interned   plain_known;  /* expressions of which mask.c knows how plain text goes on */
+    Expr       plain;        /* a character that a JSON string holds unescaped */
+    Interned   plain_known;  /* expressions whose steps over plain text mask.c knows */
     Words      plain_facts, plain_after;
     MaskCache *masks;
-    Names     *names;        /* NULL: an object may have a name twice */
+    Names     *names;        /* NULL: objects may have duplicate names */
 };
 #define NOT_MADE UINT32_MAX
 
-/* The state after a byte of the class, made now. NOT_MADE: failed, as constraint_advance. */
+/* Computes the state after a byte of the class. NOT_MADE: failed, as constraint_advance. */
 ConstraintState constraint_make(Constraint *c, ConstraintState state, unsigned class, Error *err);
-/* A state that goes on with the same texts of at most `most` bytes, and often the same one for
- * states that differ in how far they have counted. NOT_MADE: failed. */
+/* A state with the same continuations of at most `most` bytes; often the same one for states that
+ * differ only in how far they have counted. NOT_MADE: failed. */
 ConstraintState constraint_clamp(Constraint *c, ConstraintState state, uint32_t most, Error *err);
 
 static inline ConstraintState constraint_next(Constraint *c, ConstraintState state, unsigned class,
@@ -198,7 +197,7 @@ const uint64_t *state_mask(Constraint *c, const TokenTrie *t, ConstraintState st
 
 /* ---- names.c --------------------------------------------------------------------------------- */
 
-/* Where names are kept, a ConstraintState stands for a state of the automaton and those names:
+/* If names are tracked, a ConstraintState stands for a state of the automaton and those names:
  * names_state gives the former. The others are the functions of constrain.h for that case.
  * names_begin makes c->start one of them; false: c->g has failed. */
 bool            names_begin(Constraint *c);

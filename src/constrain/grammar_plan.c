@@ -1,26 +1,26 @@
-/* From the rules as they were written to those that run: rules without recursion become
- * expressions, what can match nothing goes, and neighbouring expressions become one. */
+/* From the rules as written to those that run: rules without recursion become expressions, parts
+ * that match nothing are removed, and adjacent expressions become one. */
 #include "constrain/grammar_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* How many expressions in a row a rule may become, and how many rules one text of it may run
- * through: where each uses the next one twice, an automaton must tell apart what a stack need
+/* How long a sequence of expressions one rule may become, and how many rules one match of it may
+ * pass through: if each uses the next one twice, an automaton must distinguish what a stack need
  * not. */
 enum { MOST_FOLDED = 1 << 14, MOST_THROUGH = 1 << 6 };
 #define NONE UINT32_MAX
 
-/* The rules that the start reaches, with their alternatives and symbols in a row. */
+/* The rules that the start reaches, with their alternatives and symbols in one array. */
 typedef struct PlanDraft {
     Grammar  *g;
     Words     reached;                 /* the rules, the start first */
     uint32_t *place;                   /* of a rule in `reached`; NONE */
     Words     symbol, from, owner;     /* of an alternative: its first pair in symbol, its rule */
-    Words     use_from, use;           /* of a rule: the alternatives that use it, each time */
+    Words     use_from, use;           /* of a rule: the alternatives that use it, once per use */
     uint32_t *left, *alternatives;     /* not done yet: symbols of an alternative, of a rule */
     Expr     *folded;                  /* what a rule became; NONE */
-    uint32_t *through;                 /* rules that one text of a folded rule runs through */
+    uint32_t *through;                 /* rules that one match of a folded rule passes through */
     uint8_t  *productive, *nullable;
 } PlanDraft;
 
@@ -45,7 +45,7 @@ static bool reach(PlanDraft *d, uint32_t rule)
     return add_word(d->g, &d->reached, rule);
 }
 
-/* Copy the alternatives of the i-th rule that was reached, and reach what they name. */
+/* Copy the alternatives of the i-th reached rule, and reach the rules that they use. */
 static bool draft_rule(PlanDraft *d, uint32_t i)
 {
     const Words *w = &d->g->rule[d->reached.word[i]].alternatives;
@@ -127,7 +127,7 @@ static void draft_free(PlanDraft *d)
     free(d->nullable);
 }
 
-/* ---- What holds of a rule -------------------------------------------------------------------- */
+/* ---- Properties of rules --------------------------------------------------------------------- */
 
 /* The symbol at d->symbol.word[i] as an expression; NONE: it stays a rule. */
 static Expr expr_at(const PlanDraft *d, uint32_t i)
@@ -136,8 +136,7 @@ static Expr expr_at(const PlanDraft *d, uint32_t i)
     return d->symbol.word[i + 1] ? d->folded[id] : id;
 }
 
-/* One alternative as an expression. *through: as many rules at least. NONE: it would be too
- * long. */
+/* One alternative as an expression. *through: raised to its rules. NONE: it would be too long. */
 static Expr fold_row(PlanDraft *d, uint32_t a, uint32_t *through)
 {
     Expr     e = EXPR_EMPTY;
@@ -155,7 +154,7 @@ static Expr fold_row(PlanDraft *d, uint32_t a, uint32_t *through)
     return e;
 }
 
-/* The rule whose alternatives are a, a + 1, ... : false if it stays a rule. */
+/* Fold the rule whose alternatives are a, a + 1, ... False: it stays a rule. */
 static bool fold_rule(PlanDraft *d, uint32_t rule, uint32_t a)
 {
     const GrammarRule *r = &d->g->rule[d->reached.word[rule]];
@@ -198,8 +197,8 @@ static bool expr_has(PlanDraft *d, Claim claim, Expr e)
                                                      : expr_nullable(d->g, e));
 }
 
-/* Find the rules of which the property holds: of all alternatives for FOLDS, else of one. It holds
- * of an alternative if it holds of each symbol. */
+/* Find the rules that have the property. FOLDS: a rule has it if all alternatives have; else: if
+ * one has. An alternative has it if each symbol has. */
 static bool draft_claim(PlanDraft *d, Claim claim)
 {
     Words todo = { 0 };
@@ -221,7 +220,7 @@ static bool draft_claim(PlanDraft *d, Claim claim)
     for (size_t i = 0; good && i < todo.n; i++) {
         uint32_t rule = todo.word[i];
         if (claim != FOLDS && d->folded[rule] != NONE)
-            continue; /* it was looked at as an expression */
+            continue; /* it was counted as an expression */
         for (uint32_t u = d->use_from.word[rule]; good && u < d->use_from.word[rule + 1]; u++) {
             uint32_t a = d->use.word[u];
             if (d->left[a] != NONE && --d->left[a] == 0 && alternative_done(d, claim, a))
@@ -249,7 +248,7 @@ static bool is_productive(PlanDraft *d, uint32_t a)
     return true;
 }
 
-/* The dots of an alternative. Expressions alone do not become dots: they join *exprs. */
+/* The dots of an alternative. An alternative of expressions alone gets no dots: it joins *exprs. */
 static bool plan_row(GrammarPlan *p, PlanDraft *d, uint32_t a, Words *exprs)
 {
     uint32_t first = (uint32_t)p->dot.n, end = alternative_end(d, a);
@@ -306,7 +305,7 @@ typedef struct Tarjan {
     GrammarPlan *p;
     Grammar     *g;
     Visit       *path;
-    uint32_t    *index, *low, *open; /* open: the rules that wait for their component */
+    uint32_t    *index, *low, *open; /* open: the rules without a component yet */
     size_t       n_path, n_open;
     uint32_t     next, n_components;
 } Tarjan;
@@ -318,7 +317,7 @@ static void enter(Tarjan *t, uint32_t rule)
     t->path[t->n_path++] = (Visit){ rule, t->p->rule.word[rule], NONE };
 }
 
-/* The next rule that may begin the one that is visited; NONE: no more. */
+/* The next rule that can begin the visited one; NONE: no more. */
 static uint32_t next_begun(Tarjan *t, Visit *v)
 {
     const GrammarPlan *p = t->p;
@@ -403,7 +402,7 @@ static bool plan_components(GrammarPlan *p, Grammar *g, size_t n)
     return good || grammar_no_memory(g);
 }
 
-/* Rules that repeat become rules that do not, if they are no expressions. *any: were there some? */
+/* Replace rules that repeat and are no expressions by rules that do not. *any: were there some? */
 static bool spell_repeats(PlanDraft *d, bool *any)
 {
     *any = false;

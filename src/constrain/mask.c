@@ -1,18 +1,18 @@
-/* Which tokens may come next: a walk over the vocabulary's trees along the states. A state that
- * goes on with any plain text, as inside a JSON string, takes all tokens of plain text at once. */
+/* Which tokens may come next: a walk over the vocabulary's trees in step with the states. A state
+ * that accepts any plain text, as inside a JSON string, gets all plain tokens at once. */
 #include <stdlib.h>
 #include <string.h>
 #include "constrain/grammar_parts.h"
 #include "constrain/token_trie.h"
 
-/* The last masks of as many states and tiers, where a place follows from the two. A mask of a tier
- * has the tokens of that tier and those before. */
+/* A cache of masks, indexed by a state and a tier. The mask of a tier has the tokens of that tier
+ * and of those before. */
 enum { MASKS = 512 };
 typedef struct KeptMask { ConstraintState state; int tier; uint64_t *bits; } KeptMask;
 struct MaskCache {
     const TokenTrie *trie;
     KeptMask         kept[MASKS];
-    uint64_t        *spare[TIERS]; /* to be filled */
+    uint64_t        *spare[TIERS]; /* the next mask to fill */
 };
 
 void mask_cache_free(MaskCache *m)
@@ -26,13 +26,13 @@ void mask_cache_free(MaskCache *m)
 
 /* ---- Plain text ------------------------------------------------------------------------------ */
 
-/* What is known of an expression: it goes on with any plain text of `good` characters, not with any
- * of `bad`; what it may be after one character. */
+/* Facts of an expression: it accepts any plain text of `good` characters, but not any of `bad`; and
+ * what it may be after one character. */
 typedef struct PlainFact {
     uint32_t good, bad, after, n_after; /* c->plain_after.word[after ...]; n_after: or NOT_MADE */
 } PlainFact;
 enum { FACT_WORDS = sizeof(PlainFact) / sizeof(uint32_t) };
-/* A pattern for which it takes longer to find out counts as one that does not go on. */
+/* A pattern that takes longer to decide counts as one that does not accept plain text. */
 enum { MOST_LOOKED = 1 << 10, COST_OF_AFTER = 16 };
 
 static PlainFact fact_of(const Constraint *c, uint32_t number)
@@ -47,7 +47,7 @@ static void set_fact(Constraint *c, uint32_t number, const PlainFact *f)
     memcpy(c->plain_facts.word + (size_t)number * FACT_WORDS, f, sizeof *f);
 }
 
-/* False: no memory, and nothing is known. */
+/* False: no memory, and nothing is recorded. */
 static bool fact_number(Constraint *c, Expr e, uint32_t *number)
 {
     bool known;
@@ -60,7 +60,7 @@ static bool fact_number(Constraint *c, Expr e, uint32_t *number)
     return true;
 }
 
-/* Append e to what comes after, from `from` on, once. */
+/* Append e to the results from `from` on, unless it is there. */
 static bool add_after(Constraint *c, size_t from, Expr e)
 {
     for (size_t i = from; i < c->plain_after.n; i++)
@@ -69,7 +69,7 @@ static bool add_after(Constraint *c, size_t from, Expr e)
     return words_add(&c->plain_after, &e, 1);
 }
 
-/* Find what e may be after one plain character. False: there is a character that cannot come. */
+/* Find what e may be after one plain character. False: some character cannot come. */
 static bool find_after(Constraint *c, Expr e, size_t from)
 {
     uint32_t number, pair[] = { c->plain, e };
@@ -96,7 +96,7 @@ static bool find_after(Constraint *c, Expr e, size_t from)
     return good;
 }
 
-/* The same, found once. */
+/* The same, cached. */
 static PlainFact after_plain(Constraint *c, Expr e, uint32_t number)
 {
     PlainFact f = fact_of(c, number);
@@ -112,7 +112,7 @@ static PlainFact after_plain(Constraint *c, Expr e, uint32_t number)
     return f;
 }
 
-/* Is each plain character a text of e? */
+/* Does e match each plain character? */
 static bool takes_plain(Constraint *c, Expr e)
 {
     uint32_t number;
@@ -125,13 +125,13 @@ static bool takes_plain(Constraint *c, Expr e)
     return takes;
 }
 
-/* Does e surely go on with every plain text of n characters? *left: of what may be looked at. */
+/* Does e certainly accept every plain text of n characters? *left: how many checks remain. */
 static bool goes_on_with(Constraint *c, Expr e, uint32_t n, int *left)
 {
     uint32_t number, max;
     if (n == 0)
         return true;
-    /* most expressions do not even begin so */
+    /* most expressions fail at the first byte */
     for (int i = 0; i < 4; i++)
         if (c->g->fact[c->plain].first.bits[i] & ~c->g->fact[e].first.bits[i])
             return false;
@@ -160,7 +160,7 @@ static bool goes_on_with(Constraint *c, Expr e, uint32_t n, int *left)
     return good;
 }
 
-/* Does one of the items of a state? */
+/* The same for a state: true if one of its items does. */
 static bool state_goes_on_with(Constraint *c, ConstraintState state, uint32_t n_characters)
 {
     size_t n;
@@ -207,8 +207,8 @@ static void add_bits(const TokenTrie *t, uint64_t *bits, const uint64_t *more)
 
 static const uint64_t *mask_of(Constraint *c, ConstraintState state, int tier, Error *err);
 
-/* From the longest tokens on; at those the state is clamped already. Where counting shows only in
- * those, the shorter ones are those of a state that many share. */
+/* From the longest tokens down; for those the state is clamped already. If only they depend on the
+ * counts, the mask of the shorter ones is that of a state that many share. */
 static bool fill(Constraint *c, ConstraintState state, int tier, uint64_t *bits, Error *err)
 {
     const TokenTrie *t = c->masks->trie;
@@ -244,7 +244,7 @@ static bool holds(const KeptMask *k, ConstraintState state, int tier)
     return k->bits && k->state == state && k->tier == tier;
 }
 
-/* The tokens up to a tier. */
+/* The mask of the tokens up to a tier. */
 static const uint64_t *mask_of(Constraint *c, ConstraintState state, int tier, Error *err)
 {
     MaskCache *m = c->masks;

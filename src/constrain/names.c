@@ -1,44 +1,44 @@
-/* No object has a name twice. A grammar does not remember the names that an object has had, so this
- * stands beside it: a text is at a state of the automaton, inside objects whose names are kept. A
+/* Unique names in each object. A grammar does not remember the names of an object, so they are
+ * tracked here: a text is at a state of the automaton, inside objects whose names are recorded. A
  * name has one spelling, so equal names are equal bytes.
  *
- * A grammar that asks for this (Grammar.names_once) offers a name only where one is left that the
- * object has not had, so only inside a name can the text lead to no end: where what has been
- * written goes on to names that the object has had, and to no other. */
+ * A grammar that asks for this (Grammar.names_once) offers a name only if one is left that the
+ * object does not have yet, so a text can reach a dead end only inside a name: if the part written
+ * so far is a prefix of names that the object already has, and of no other. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
 #include "constrain/grammar_parts.h"
 #include "constrain/token_trie.h"
 
-/* Where in the JSON text. Of an object: a name comes next; inside a name; inside another string. */
+/* The position in the JSON. In an object: before a name; inside a name; inside another string. */
 enum { IN_OBJECT = 1, NAME_NEXT = 2, IN_NAME = 4, IN_TEXT = 8, ESCAPED = 16 };
-/* Longer names are not looked at for an end, which would go as deep. */
+/* Longer names are not checked for a dead end: the recursion would be as deep. */
 enum { MOST_NAME = 1000, MOST_NAME_WORDS = 1 << 24 };
 
-/* A ConstraintState where names are kept is the number of such a row. */
+/* If names are tracked, a ConstraintState is the number of such a row. */
 typedef struct NamePlace {
     uint32_t state;  /* of the automaton */
     uint32_t where;  /* flags from above */
-    uint32_t around; /* row of Names.around: what the array or object lies in */
+    uint32_t around; /* row of Names.around: what contains the array or object */
     uint32_t had;    /* row of Names.had: the names of the object so far */
-    uint32_t name;   /* row of Names.name: what there is of this one */
+    uint32_t name;   /* row of Names.name: this name so far */
 } NamePlace;
 enum { PLACE_WORDS = sizeof(NamePlace) / sizeof(uint32_t) };
 enum { NONE = 0 };
 
-/* What a name that the object has had still has, and a quote. */
+/* The remaining bytes of a name that the object already has, and a quote. */
 typedef struct Rest { const uint8_t *p; size_t n; } Rest;
 
 struct Names {
     Interned  place;
-    Interned  around; /* the row around that, `where` and `had` there */
-    Interned  had;    /* the names before, the last one */
+    Interned  around; /* the row around that one, its `where` and `had` */
+    Interned  had;    /* the earlier names, the last one */
     Interned  name;   /* the name without its last byte, that byte, the length */
     Rest     *rest;
     uint8_t  *byte;   /* those of rest */
     size_t    n_rest, cap_rest, cap_bytes;
-    uint64_t *bits;   /* a mask that is given out */
+    uint64_t *bits;   /* the mask that the caller gets */
     size_t    cap_bits;
 };
 
@@ -108,7 +108,7 @@ static bool has_had(const Names *n, uint32_t had, uint32_t name)
     return false;
 }
 
-/* Inside a string, which the byte may end. A name that the object has had leads to no end. */
+/* Inside a string, which the byte may end. A name that the object already has is a dead end. */
 static bool step_in_string(Constraint *c, NamePlace *p, uint8_t byte)
 {
     Names   *n = c->names;
@@ -157,7 +157,7 @@ static bool step(Constraint *c, NamePlace *p, uint8_t byte)
     return true;
 }
 
-/* ---- What is left of the names --------------------------------------------------------------- */
+/* ---- Remaining bytes of names ---------------------------------------------------------------- */
 
 static int rests_ascend(const void *a, const void *b)
 {
@@ -166,7 +166,7 @@ static int rests_ascend(const void *a, const void *b)
     return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* How long the name is past `from`; 0: it does not begin so. */
+/* The length of the name past `from`; 0: `from` is not its prefix. */
 static size_t length_past(const Names *n, uint32_t name, uint32_t from)
 {
     size_t length = row_at(&n->name, name)[2], begun = row_at(&n->name, from)[2];
@@ -185,7 +185,7 @@ static void write_rest(Names *n, uint32_t name, size_t length, const char *lead,
         to[n_lead + i] = (uint8_t)row_at(&n->name, name)[1];
 }
 
-/* Fill n->rest with what the names that the object has had go on with here, sorted. */
+/* Fill n->rest with the sorted continuations of the names that the object already has. */
 static bool find_rests(Constraint *c, const NamePlace *p)
 {
     static const char *const leads[] = { "\"", " \"" };
@@ -214,7 +214,7 @@ static bool find_rests(Constraint *c, const NamePlace *p)
     return true;
 }
 
-/* The end of the rests from `from` on, up to `to`, that have the same byte at `at`. */
+/* The end of the rests from `from` on, up to `to`, with the same byte at `at`. */
 static size_t same_byte(const Names *n, size_t from, size_t to, size_t at)
 {
     size_t i = from;
@@ -230,8 +230,8 @@ static bool next_state(Constraint *c, uint32_t state, uint8_t byte, uint32_t *ne
     return *next != NOT_MADE;
 }
 
-/* Of the rests from `from` up to `to`, all alike in their first `at` bytes, after which the
- * automaton is at this state: do all ways on lead to them? False also if c->g has failed. */
+/* The rests [from, to) are alike in their first `at` bytes, after which the automaton is at
+ * this state: do all continuations lead to one of them? False also if c->g has failed. */
 static bool exhausted(Constraint *c, uint32_t state, size_t from, size_t to, size_t at)
 {
     const Names *n = c->names;
@@ -294,9 +294,9 @@ static void strike(Names *n, const TokenSlice *s, const TrieNode *node, uint32_t
         n->bits[s->id[i] / 64] &= ~(1ull << s->id[i] % 64);
 }
 
-/* Strike out the tokens below the nodes from `node` up to `end` that lead along the rests from
- * `from` up to `to`, which are alike in their first `at` bytes: all that have a name twice, and
- * those that end where only such names are left. */
+/* Clear the tokens below the nodes [node, end) that follow the rests [from, to), which are
+ * alike in their first `at` bytes: those that complete a duplicate name, and those after which
+ * only such names are left. */
 static void strike_along(Constraint *c, const TokenSlice *s, size_t node, size_t end,
                          uint32_t state, size_t from, size_t to, size_t at)
 {
@@ -322,7 +322,7 @@ static void strike_along(Constraint *c, const TokenSlice *s, size_t node, size_t
 
 static bool is_in(const uint64_t *bits, int id) { return bits[id / 64] >> id % 64 & 1; }
 
-/* Tokens that go on from a comma into a name: few, so each is tried. */
+/* Tokens that cross from a comma into a name: few, so each is tried. */
 static bool try_crossing(Constraint *c, const TokenTrie *t, const NamePlace *at, Error *err)
 {
     for (size_t i = 0; i < t->n_crossing; i++) {

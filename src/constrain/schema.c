@@ -1,4 +1,4 @@
-/* constrain/schema.c: a JSON Schema in, a rule of a grammar out. */
+/* constrain/schema.c: compiles a JSON Schema to a rule of a grammar. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ bool schema_refuse(Schema *s, const JsonNode *at, const char *fmt, ...)
     vsnprintf(message, sizeof message, fmt, list);
     va_end(list);
     schema_pointer(s, &o, at);
-    if (o.n > 200) /* the message matters more */
+    if (o.n > 200) /* leave room for the message */
         o.n = 200;
     if (o.failed)
         no_memory(s->what, &e);
@@ -105,8 +105,8 @@ static bool draft_of(Schema *s)
                          node_text(j, text));
 }
 
-/* Nodes with the same text share one number: what is said twice is compiled once, and that a value
- * is in one and not in the other is known to be impossible. */
+/* Nodes with the same text share a number: duplicates are compiled once, and "in this one but not
+ * in that one" is known to be impossible. */
 static bool find_same(Schema *s)
 {
     Error   e;

@@ -1,13 +1,13 @@
-/* The texts of one shape of arrays. */
+/* The grammar of one shape of arrays. */
 #include "constrain/schema_parts.h"
 
 enum { MOST_CONTAINS = 3, MOST_UNIQUE = 12 };
 
-/* One value: a scalar as all its texts, or else a set with this array or object alone. */
+/* One value: a scalar with all its spellings, or a set with only this array or object. */
 typedef struct UniqueValue { Expr text; SetId set; } UniqueValue;
 
-/* A state is how many items there are and, for each of contains, how many of them are in it, as
- * far as that matters; or for unique items, which of the values are among them. */
+/* A state is the number of items and, for each of contains, how many of them match it, as far as
+ * that matters; or for unique items, which of the values are among them. */
 typedef struct ArrayWalk {
     Schema      *s;
     const Shape *shape;
@@ -15,7 +15,7 @@ typedef struct ArrayWalk {
     bool        *known;
     uint32_t     count_to;              /* items from here on are alike */
     uint32_t     cap[MOST_CONTAINS];    /* matches from here on are alike */
-    UniqueValue  value[MOST_UNIQUE];    /* of unique items: what there is */
+    UniqueValue  value[MOST_UNIQUE];    /* the values of unique items */
     uint32_t     n_values;
 } ArrayWalk;
 
@@ -59,8 +59,8 @@ static Symbol plain_items(Schema *s, const Shape *a, uint32_t i)
 
 /* ---- contains -------------------------------------------------------------------------------- */
 
-/* The item at i that is in those of contains which the subset names. Not to be in one matters
- * only where matches may be too many. */
+/* The item at i that matches the contains in the subset. Not matching another one matters only if
+ * that one has a maximum. */
 static SetId item_in(ArrayWalk *w, uint32_t i, uint32_t subset)
 {
     Schema *s = w->s;
@@ -156,7 +156,7 @@ static Symbol contains_symbol(ArrayWalk *w)
 
 /* ---- uniqueItems ----------------------------------------------------------------------------- */
 
-/* The values that an enum or const of this schema or of what it refers to lists. */
+/* The values that an enum or const lists, of this schema or of the one it refers to. */
 static const JsonNode *listed(Schema *s, const JsonNode *schema, bool *one)
 {
     for (int i = 0; i < MOST_NESTED && schema && schema->kind == NODE_OBJECT; i++) {
@@ -168,7 +168,7 @@ static const JsonNode *listed(Schema *s, const JsonNode *schema, bool *one)
     return NULL;
 }
 
-/* False: there is no room. Of a value that is there, nothing changes. */
+/* False: there is no room. A value that is there already changes nothing. */
 static bool add_value(ArrayWalk *w, UniqueValue v)
 {
     Schema *s = w->s;
@@ -184,7 +184,7 @@ static bool add_value(ArrayWalk *w, UniqueValue v)
     return true;
 }
 
-/* All texts of the scalar that has this one, its shortest. */
+/* All spellings of the scalar whose shortest spelling this is. */
 static Expr same_scalar(Schema *s, const char *text)
 {
     Expr        e = expr_text(s->g, text, strlen(text));
@@ -210,8 +210,8 @@ static bool find_scalars(ArrayWalk *w, SetId id)
     return found;
 }
 
-/* Fills w->value with the members of a finite set, none twice. False: nobody knows them, or they
- * are too many. */
+/* Fills w->value with the members of a finite set, without duplicates. False: they are unknown or
+ * too many. */
 static bool find_values(ArrayWalk *w, SetId id)
 {
     Schema         *s = w->s;

@@ -1,4 +1,4 @@
-/* The keywords of a schema: of the right form, and none that is not kept. */
+/* Checks the keywords of a schema: well-formed, and supported. */
 #include <math.h>
 #include "constrain/schema_parts.h"
 

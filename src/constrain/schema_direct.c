@@ -1,5 +1,5 @@
-/* The keywords that speak of the members of objects and arrays: what they allow as one shape, and
- * what they forbid as many. */
+/* The keywords about the members of objects and arrays: what they allow as one shape, and what they
+ * forbid as many. */
 #include "constrain/schema_parts.h"
 
 /* ---- Objects --------------------------------------------------------------------------------- */
@@ -9,7 +9,7 @@ static Expr name_pattern(Schema *s, const JsonNode *pattern)
     return string_pattern(s, pattern, pattern->key, pattern->key_n);
 }
 
-/* Adds a class unless no name has its form. */
+/* Adds a class unless no name matches it. */
 static void add_class(Schema *s, Shape *o, Expr names, SetId child)
 {
     if (!expr_is_nothing(s->g, names))
@@ -17,7 +17,7 @@ static void add_class(Schema *s, Shape *o, Expr names, SetId child)
 }
 
 /* Splits all names by the patterns that they match: each class is a list of patterns, one half of
- * each class before. Last of all comes the class that matches none. */
+ * each earlier class. The last class matches none. */
 static void classes_of_patterns(Schema *s, Shape *o, const JsonNode *patterns)
 {
     enum { MOST_CLASSES = 256 };
@@ -46,7 +46,7 @@ static void classes_of_patterns(Schema *s, Shape *o, const JsonNode *patterns)
             if (c + 1 < k)
                 add_class(s, o, expr_minus(g, before[c].names, names), before[c].child);
         }
-        /* stays, though it may be empty, to be the last */
+        /* kept even if empty, as the last one */
         o->classes[o->n_classes++] = (NameClass){ expr_minus(g, before[k - 1].names, names),
                                                   before[k - 1].child };
     }
@@ -58,7 +58,7 @@ static const JsonNode *dependencies(const JsonNode *schema, int which)
     return keyword(schema, names[which]);
 }
 
-/* Every name that the schema spells gets a place, in the order in which it is spelled. */
+/* Adds every name that the schema spells, in that order, to the named properties. */
 static void name_places(Schema *s, Shape *o, const JsonNode *schema)
 {
     const JsonNode *properties = keyword(schema, "properties"),
@@ -83,7 +83,7 @@ static void name_places(Schema *s, Shape *o, const JsonNode *schema)
         }
         found->presence = REQUIRED;
     }
-    /* what patterns and additionalProperties say of them */
+    /* their constraints by patterns and additionalProperties */
     const Shape classes = { .classes = o->classes, .n_classes = o->n_classes };
     bool        patterns = keyword(schema, "patternProperties") != NULL;
     for (uint32_t k = 0; k < o->n_named && !schema_failed(s); k++) {
@@ -116,7 +116,7 @@ static Shape direct_object(Schema *s, const JsonNode *schema)
     classes_of_patterns(s, &o, keyword(schema, "patternProperties"));
     if (schema_failed(s))
         return o;
-    /* the last class is that of no pattern; it does not speak of the names in properties */
+    /* the last class matches no pattern; names in properties are not additional */
     SetId other = additional ? set_of(s, additional, false, false) : SET_ANY;
     Shape spelled = o;
     name_places(s, &spelled, schema);
@@ -132,7 +132,7 @@ static Shape direct_object(Schema *s, const JsonNode *schema)
     return o;
 }
 
-/* A property is absent, or present together with what it brings. */
+/* A property is absent, or present together with `with`. */
 static Shapes depend(Schema *s, const JsonNode *name, Shapes with)
 {
     JsonNode key = { .kind = NODE_STRING, .text = name->key, .n = name->key_n };
@@ -160,7 +160,7 @@ static Shapes objects_of_schema(Schema *s, const JsonNode *schema)
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
-/* Items at fixed places: prefixItems, or items as a list with additionalItems after it. */
+/* Items at fixed indices: prefixItems, or items as a list, followed by additionalItems. */
 static void item_schemas(const JsonNode *schema, const JsonNode **prefix, const JsonNode **rest)
 {
     const JsonNode *items = keyword(schema, "items");
@@ -206,7 +206,7 @@ Shapes direct_shapes(Schema *s, const JsonNode *schema, ValueType type)
     Shapes all = shapes_one(s, &any), one = shapes_one(s, &own);
     if (schema_failed(s))
         return (Shapes){ 0 };
-    /* twice: an impossible combination inside the shape itself comes out */
+    /* twice: drops impossible combinations inside the shape itself */
     all = shapes_and(s, shapes_and(s, one, one, type, schema), all, type, schema);
     for (int which = 0; type == IS_OBJECT && which < 3; which++)
         JSON_NODES (i, dependencies(schema, which)) {
@@ -216,7 +216,7 @@ Shapes direct_shapes(Schema *s, const JsonNode *schema, ValueType type)
     return all;
 }
 
-/* ---- The opposite ---------------------------------------------------------------------------- */
+/* ---- The complement -------------------------------------------------------------------------- */
 
 static void add(Schema *s, Shapes *all, const Shape *shape, const JsonNode *at)
 {

@@ -1,4 +1,4 @@
-/* The objects and arrays of a schema, or of what is no instance of it, as a union of shapes. */
+/* The objects and arrays that a schema allows or forbids, as a union of shapes. */
 #include "constrain/schema_parts.h"
 
 static Shapes sub(Schema *s, const JsonNode *schema, bool negated, ValueType type)
@@ -34,7 +34,7 @@ static Shapes value_equal(Schema *s, const JsonNode *value, ValueType type)
     return shapes_one(s, &shape);
 }
 
-/* Another size, or as an object another name, or another member. */
+/* Another size, or another member; for an object, also another name. */
 static Shapes value_other(Schema *s, const JsonNode *value, ValueType type)
 {
     Shapes   all = { 0 };
@@ -93,7 +93,7 @@ static Shapes values(Schema *s, const JsonNode *schema, bool negated, ValueType 
 
 /* ---- One of many ----------------------------------------------------------------------------- */
 
-/* In i and in no other. Where another has nothing in common with i, nothing need be taken away. */
+/* In i and in no other. If another is disjoint from i, nothing need be subtracted. */
 static Shapes only_in(Schema *s, const JsonNode *i, const JsonNode *list, ValueType type)
 {
     Shapes own = sub(s, i, false, type);
@@ -116,7 +116,7 @@ static Shapes one_of(Schema *s, const JsonNode *list, ValueType type)
     return all;
 }
 
-/* In none of the list, or in two of it. */
+/* In none of the list, or in two of them. */
 static Shapes not_one_of(Schema *s, const JsonNode *list, ValueType type)
 {
     Shapes none = everything(s), all = { 0 };
@@ -131,7 +131,7 @@ static Shapes not_one_of(Schema *s, const JsonNode *list, ValueType type)
 
 /* ---- All keywords ---------------------------------------------------------------------------- */
 
-/* if, then, else: (if and then) or (not if and else), and the opposite. */
+/* if, then, else: (if and then) or (not if and else), and the complement. */
 static Shapes conditions(Schema *s, const JsonNode *schema, bool negated, ValueType type)
 {
     const JsonNode *test = keyword(schema, "if"), *then = keyword(schema, "then");

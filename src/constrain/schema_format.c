@@ -41,8 +41,8 @@
     "(?:" FROM_ROOT "|(?:[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2})+" PATH_AFTER "|)" QUERY
 
 /* RFC 1123, section 2.1: letters, digits and hyphens, at most 63 in a label. RFC 5890, section
- * 2.3.1, reserves "--" in places 3 and 4: for xn--, of which no regular expression says whether it
- * is one. */
+ * 2.3.1, reserves "--" at positions 3 and 4, for xn--, and no regular expression can tell whether
+ * such a label is valid. */
 #define ALNUM "[A-Za-z0-9]"
 #define LDH "[A-Za-z0-9-]"
 #define LABEL                                                                                      \
@@ -52,8 +52,8 @@
 #define ATOM "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 #define SUB_DOMAIN "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 
-/* limit: what the text must match too; next: what follows, by name. An address is in two parts so
- * that their lengths need not be counted together. */
+/* limit: a pattern that the text must match too; next: the format of the rest, by name. An address
+ * has two parts, so that their lengths need not be counted together. */
 typedef struct StringFormat { const char *name, *pattern, *limit, *next; } StringFormat;
 
 static const StringFormat formats[FORMATS] = {

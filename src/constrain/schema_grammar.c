@@ -1,4 +1,4 @@
-/* Sets become symbols of the grammar: an expression where there is no recursion, else a rule. */
+/* Compiles sets to symbols of the grammar: an expression if there is no recursion, else a rule. */
 #include "constrain/schema_parts.h"
 
 enum { MOST_ROW = 64 };
@@ -82,7 +82,7 @@ Symbol symbol_times(Schema *s, Symbol part, uint32_t min, uint32_t max)
     if (!part.is_rule)
         return symbol_expr(expr_repeat(s->g, part.id, min, max));
     Symbol first = exactly(s, part, min), more;
-    if (max == REPEAT_FOREVER) { /* recursion on the left costs the recogniser least */
+    if (max == REPEAT_FOREVER) { /* left recursion is the cheapest for the recogniser */
         more = new_rule(s);
         grammar_add(s->g, more.id, NULL, 0);
         grammar_add(s->g, more.id, (Symbol[]){ more, part }, 2);
@@ -98,7 +98,7 @@ Expr set_scalars(Schema *s, SetId id)
 {
     Grammar *g = s->g;
     Expr     number = set_scalar(s, id, IS_NUMBER), text = set_scalar(s, id, IS_STRING);
-    if (number == s->all[IS_NUMBER]) { /* where any number fits, exponents do too */
+    if (number == s->all[IS_NUMBER]) { /* if any number is allowed, so are exponents */
         static const char exponent[] = "(?:[eE][+-]?[0-9]+)?";
         number = expr_seq(g, number, expr_regex(g, exponent, sizeof exponent - 1, false, CHARS_UTF8,
                                                 s->what));

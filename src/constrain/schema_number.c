@@ -5,14 +5,14 @@
 
 enum { MOST_DIGITS = 800, MOST_RESIDUES = 10000, MOST_COPRIME = 16, MOST_PLACES = 40 };
 
-/* The size of a number: digits without zeros at either end, and where the point stands. */
+/* The absolute value of a number: digits without zeros at either end, and the point's position. */
 typedef struct Decimal {
     bool negative;
     int  n, whole; /* the point comes after `whole` digits; below 0 or above n: zeros between */
     char digit[MOST_DIGITS];
 } Decimal;
 
-/* Adds the digits at p to d; those after the point do not move it. */
+/* Appends the digits at p to d; those after the point do not move it. */
 static const char *read_digits(Decimal *d, const char *p, bool fraction, int *zeros)
 {
     for (; *p >= '0' && *p <= '9'; p++) {
@@ -73,7 +73,7 @@ static Expr pattern_of(Schema *s, TextOut *o)
     return x;
 }
 
-/* The alternatives of same-length digits d[0 .. n) that are greater at digit i first. */
+/* The alternatives of same-length digits d[0 .. n) that are first greater at digit i. */
 static void greater_digits(TextOut *o, const Decimal *d, int from, int to, const char *tail)
 {
     for (int i = from; i < to; i++) {
@@ -174,9 +174,9 @@ Expr number_equal(Schema *s, const JsonNode *j)
 
 /* ---- multipleOf ------------------------------------------------------------------------------ */
 
-/* All digits, without the point, are a multiple of r, which has no factor in common with 10: then
- * zeros at the end change nothing. The automaton of the rest so far, one state eliminated after
- * the other (Kleene). */
+/* All digits, without the point, form a multiple of r, which is coprime to 10, so zeros at the end
+ * change nothing. From the automaton of the remainder so far, one state eliminated after the other
+ * (Kleene). */
 static Expr coprime_multiple(Schema *s, uint32_t r)
 {
     Grammar *g = s->g;
@@ -222,8 +222,8 @@ static Expr residue(Schema *s, Expr *memo, int k, int places, uint32_t rest, uin
     return *e;
 }
 
-/* Numbers written with exactly `places` digits after the point whose digits are a multiple of m,
- * which has no prime factors but 2 and 5: only the last few digits matter. */
+/* Numbers with exactly `places` digits after the point, whose digits form a multiple of m, which
+ * has no prime factors but 2 and 5: only the last few digits matter. */
 static Expr smooth_multiple(Schema *s, uint32_t m, int places)
 {
     uint32_t power[MOST_PLACES + 1] = { 1 % m };

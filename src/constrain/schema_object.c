@@ -1,21 +1,21 @@
-/* The texts of one shape of objects. */
+/* The grammar of one shape of objects. */
 #include "constrain/schema_parts.h"
 
 enum { MOST_SOME = 3 };
 
-/* One shape on its way. A state is how much of it has been written: which named properties, which
- * of the properties that some[] wants, and how many in all, as far as that matters. That no name
- * comes twice is grammar_names_once's business, where the order does not say it. */
+/* Builds one shape. A state is how much of the object has been written: which named properties,
+ * which of the properties that some[] requires, and how many in all, as far as that matters.
+ * grammar_names_once rules out duplicate names, unless the order does already. */
 typedef struct ObjectWalk {
     Schema      *s;
     const Shape *shape;
     Symbol      *named;         /* each named property without a comma */
-    Symbol       rest[1 << MOST_SOME]; /* a property of no place, one for each subset of some[] */
+    Symbol       rest[1 << MOST_SOME]; /* another property, one for each subset of some[] */
     Symbol      *memo;          /* by state */
     bool        *known;
-    uint32_t     count_to;      /* counts from here on are one; at least 1 */
-    uint32_t     min, max;      /* max: REPEAT_FOREVER where it cannot be passed */
-    uint32_t     n_rest_names;  /* of properties of no place; REPEAT_FOREVER */
+    uint32_t     count_to;      /* counts from here on are equal; at least 1 */
+    uint32_t     min, max;      /* max: REPEAT_FOREVER if it cannot be exceeded */
+    uint32_t     n_rest_names;  /* of the other properties; also REPEAT_FOREVER */
 } ObjectWalk;
 
 static Symbol member(Schema *s, Expr name, SetId child)
@@ -35,7 +35,7 @@ static Expr spelled_names(Schema *s, const Shape *shape)
     return expr_alt_list(s->g, e, e ? shape->n_named : 0);
 }
 
-/* The properties of no place that meet those of some[] in the subset. */
+/* The properties, other than the named ones, that meet those of some[] in the subset. */
 static Symbol rest_member(ObjectWalk *w, uint32_t subset, Expr spelled)
 {
     Schema *s = w->s;
@@ -56,7 +56,7 @@ static Symbol rest_member(ObjectWalk *w, uint32_t subset, Expr spelled)
     return way ? symbol_choice(s, way, n) : symbol_expr(EXPR_NOTHING);
 }
 
-/* With the comma that all but the first have. */
+/* With a comma before it, unless it is the first. */
 static Symbol after_comma(ObjectWalk *w, uint32_t count, Symbol property)
 {
     return count ? symbol_row(w->s, (Symbol[]){ symbol_expr(w->s->comma), property }, 2) : property;
@@ -78,7 +78,7 @@ static Symbol *state_at(ObjectWalk *w, uint32_t place, uint32_t count, bool **kn
     return &w->memo[i];
 }
 
-/* Any number of properties of no place, as far as the counts let them. */
+/* Any number of other properties, within the counts. */
 static Symbol rest_of(ObjectWalk *w, uint32_t count)
 {
     Schema  *s = w->s;
@@ -99,7 +99,7 @@ static Symbol rest_of(ObjectWalk *w, uint32_t count)
     return symbol_choice(s, (Symbol[]){ symbol_expr(min ? EXPR_NOTHING : EXPR_EMPTY), some }, 2);
 }
 
-/* The same while some[] wants more; done: those that have been met. */
+/* The same while some[] requires more; done: those that have been met. */
 static Symbol some_left(ObjectWalk *w, uint32_t done, uint32_t count)
 {
     Schema  *s = w->s;
@@ -113,7 +113,7 @@ static Symbol some_left(ObjectWalk *w, uint32_t done, uint32_t count)
     Symbol way[1 << MOST_SOME];
     bool   loops = count == w->count_to && w->max == REPEAT_FOREVER;
     grammar_names_once(s->g);
-    if (loops) { /* its own state comes again */
+    if (loops) { /* its own state recurs */
         *own = symbol_rule(grammar_rule(s->g, "value"));
         *known = true;
     }
@@ -133,8 +133,8 @@ static Symbol some_left(ObjectWalk *w, uint32_t done, uint32_t count)
 
 /* ---- Named properties ------------------------------------------------------------------------ */
 
-/* What follows when `count` of the first i named properties have been written. From the last
- * property to the first, for all counts there can be. */
+/* What follows after `count` of the first i named properties. Built from the last property to the
+ * first, for all possible counts. */
 static Symbol in_order(ObjectWalk *w)
 {
     Schema  *s = w->s;
@@ -146,7 +146,7 @@ static Symbol in_order(ObjectWalk *w)
         Presence presence = w->shape->named[i].presence;
         if (presence == ABSENT)
             continue;
-        /* upwards: a row of the table takes the place of the one after it */
+        /* upwards: a row of the table replaces the one after it */
         for (uint32_t count = 0; count <= n_last && count <= i && !schema_failed(s); count++) {
             Symbol way[2] = { { 0 } };
             size_t n = 0;
@@ -161,7 +161,7 @@ static Symbol in_order(ObjectWalk *w)
     return next ? next[0] : symbol_expr(EXPR_NOTHING);
 }
 
-/* One of the named properties that are required, or of those that are not. */
+/* One of the named properties that are required, or of the optional ones. */
 static Symbol one_named(ObjectWalk *w, Presence presence, uint32_t *n)
 {
     Symbol *way = schema_keep(w->s, (size_t)w->shape->n_named + 1, sizeof *way);
@@ -172,9 +172,9 @@ static Symbol one_named(ObjectWalk *w, Presence presence, uint32_t *n)
     return symbol_choice(w->s, way, way ? *n : 0);
 }
 
-/* In any order a state is how many required properties have been written, how many others, and
- * which of some[] have been met. No name comes twice, so as many as are required are those that
- * are. The states after one more required property are in `after`, which become those before. */
+/* In any order, a state is how many required properties have been written, how many others, and
+ * which of some[] have been met. No name is repeated, so it suffices to count the required ones.
+ * The states after one more required property are in `after`, which become those before. */
 typedef struct AnyOrder {
     Symbol   required[2], optional[2]; /* with a comma: [1] */
     uint32_t n_required, min, max, count_to;
@@ -262,7 +262,7 @@ static void plan_counts(ObjectWalk *w)
         w->count_to = 1;
 }
 
-/* How many of these names the properties of no place have. */
+/* How many of these names other properties can have. */
 static uint32_t count_names(Schema *s, const Shape *shape, Expr names)
 {
     uint32_t n = 0;
@@ -272,8 +272,8 @@ static uint32_t count_names(Schema *s, const Shape *shape, Expr names)
     return n <= MOST_NAMES ? n : REPEAT_FOREVER;
 }
 
-/* Each of finitely many names may come with a value that does not meet the demand, and then not
- * again. Nothing here foresees that. */
+/* False if a demand is on finitely many names: each may get a value that does not meet it, and then
+ * cannot come again. Nothing here foresees that. */
 static bool can_be_met(Schema *s, const Shape *shape, Expr others)
 {
     for (uint32_t i = 0; i < shape->n_some; i++) {

@@ -1,11 +1,11 @@
-/* constrain/schema_parts.h: JSON Schema becomes a grammar: what the files schema_*.c share.
+/* constrain/schema_parts.h: compiling a JSON Schema to a grammar: shared by the files schema_*.c.
  *
- * A set of values is a conjunction of literals. A literal is a schema of the document or a value
- * of it (an entry of `enum`), perhaps negated. There are finitely many literals, so recursive
- * schemas give finitely many sets, and each set becomes one rule.
+ * A set of values is a conjunction of literals. A literal is a schema of the document or a value of
+ * it (an entry of `enum`), perhaps negated. There are finitely many literals, so recursive schemas
+ * give finitely many sets, and each set becomes one rule.
  *
- * Of a set, the numbers, strings and words are one regular expression each, where every keyword
- * has an exact complement. Its objects and arrays are a list of shapes: the set is their union.
+ * The numbers, strings and words (null, true, false) of a set are one regular expression each, in
+ * which every keyword has an exact complement. Its objects and arrays are a union of shapes.
  *
  * The files schema*.c need each other, because schemas are recursive: a set has shapes, whose
  * members are sets, whose symbols are those of their shapes. */
@@ -22,11 +22,11 @@ enum { SCALAR_TYPES = 4, VALUE_TYPES = 6, FORMATS = 12 };
 
 enum {
     MOST_SHAPES = 1000,   /* alternatives of one set */
-    MOST_PAIRS = 100000,  /* pairs of alternatives that are looked at */
-    MOST_STATES = 20000,  /* rules of one object or array, which counts cost */
+    MOST_PAIRS = 100000,  /* pairs of alternatives that are compared */
+    MOST_STATES = 20000,  /* rules that counts of one object or array need */
     MOST_NESTED = 200,    /* recursion of the compiler, through $ref too */
     MOST_SETS = 60000,
-    MOST_NAMES = 1000,    /* that patterns of names spell, where there are finitely many */
+    MOST_NAMES = 1000,    /* that patterns of names match, if finitely many */
 };
 
 typedef uint32_t SetLiteral; /* node << 2 | is it a value << 1 | is it negated */
@@ -44,7 +44,7 @@ typedef struct Named {
     SetId       child;
 } Named;
 
-/* Properties by the form of their name. */
+/* Properties whose names match an expression. */
 typedef struct NameClass { Expr names; SetId child; } NameClass;
 
 /* Items from index `from` on, of which min to max are in child. */
@@ -62,8 +62,8 @@ typedef struct Shape {
     uint32_t   n_named, n_classes, n_some, n_prefix, n_contains, unique;
 } Shape;
 
-/* A list of shapes, which stays as it is. Behind its n shapes there may be room for those of a
- * longer list, room->cap in all, of which the longest list so far has taken room->n. */
+/* An immutable list of shapes. After its n shapes there may be room for those of a longer list:
+ * room->cap in all, of which the longest list so far uses room->n. */
 typedef struct ShapeRoom { size_t n, cap; } ShapeRoom;
 typedef struct Shapes { Shape *shape; size_t n; ShapeRoom *room; } Shapes;
 
@@ -71,11 +71,11 @@ typedef struct Shapes { Shape *shape; size_t n; ShapeRoom *room; } Shapes;
 
 typedef enum Draft { DRAFT_4, DRAFT_7, DRAFT_2019, DRAFT_2020 } Draft;
 
-/* What is known of one node of the document, used as a schema. */
+/* The facts of one node of the document, used as a schema. */
 typedef struct NodeFacts {
-    uint32_t same;                    /* the first node with the same text, itself if it is alone */
+    uint32_t same;                    /* the first node with the same text; may be itself */
     uint32_t target;                  /* of $ref */
-    uint32_t parent;                  /* the array or object it lies in */
+    uint32_t parent;                  /* the array or object that contains it */
     bool     checked, resolved, has_id;
     bool     known[SCALAR_TYPES];
     uint8_t  busy[VALUE_TYPES];       /* 1 + s->asking when its compilation began; 0: not now */
@@ -109,11 +109,11 @@ typedef struct Schema {
     ByteMap     set_of, members, ids; /* schema_sets.c; schema_ref.c */
     Block      *blocks;
     TextOut    *unknown;
-    bool        unsure;  /* an answer was needed before it was known: what follows is not kept */
-    const JsonNode *at;  /* what becomes rules now, for messages */
+    bool        unsure;  /* a result was needed before it was known: do not cache what follows */
+    const JsonNode *at;  /* what is being compiled to rules, for messages */
     int         nested, asking; /* depth: of the compiler, of set_is_empty */
     Expr        all[SCALAR_TYPES], any_char, integer, comma, colon, quote;
-    Expr        format[FORMATS]; /* those that have been asked for */
+    Expr        format[FORMATS]; /* those that have been used */
 } Schema;
 
 /* ---- schema.c -------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ void *schema_keep(Schema *s, size_t n, size_t size);
 __attribute__((format(printf, 3, 4)))
 #endif
 bool schema_refuse(Schema *s, const JsonNode *at, const char *fmt, ...);
-/* Adds the JSON pointer of a node, from the root: "#/properties/a". */
+/* Appends the JSON pointer of a node, from the root: "#/properties/a". */
 void schema_pointer(const Schema *s, TextOut *o, const JsonNode *at);
 bool schema_failed(const Schema *s);
 /* The member of a schema, or NULL. */
@@ -142,7 +142,7 @@ static inline void schema_leave(Schema *s) { s->nested--; }
 
 /* ---- schema_check.c -------------------------------------------------------------------------- */
 
-/* Are the keywords of this schema of the right form, and none among them that is not kept? */
+/* Are the keywords of this schema well-formed, and all supported? */
 bool schema_check(Schema *s, const JsonNode *schema);
 /* The items of an array, or the single value. */
 #define EACH_OR_ONE(i, j)                                                                          \
@@ -153,9 +153,9 @@ uint32_t schema_count(Schema *s, const JsonNode *j, uint32_t otherwise);
 
 /* ---- schema_ref.c ---------------------------------------------------------------------------- */
 
-/* The schema that stands for this one: where it has $ref and nothing else counts, its target. */
+/* The schema that this one stands for: the target of its $ref if nothing else in it counts. */
 const JsonNode *schema_target(Schema *s, const JsonNode *schema); /* of its $ref; NULL: failed */
-/* Does $ref hide the other keywords? So before 2019. */
+/* Does $ref hide the other keywords? It does before 2019. */
 static inline bool ref_alone(const Schema *s) { return s->draft < DRAFT_2019; }
 
 /* ---- schema_sets.c --------------------------------------------------------------------------- */
@@ -170,7 +170,7 @@ static inline const JsonNode *literal_node(const Schema *s, SetLiteral l)
 }
 SetId set_of(Schema *s, const JsonNode *j, bool value, bool negated);
 SetId set_and(Schema *s, SetId a, SetId b);
-/* True only if no value is in the set; false may also mean that nobody knows. */
+/* True only if the set has no value; false may also mean unknown. */
 bool set_is_empty(Schema *s, SetId id);
 /* Its values of one scalar type. */
 Expr set_scalar(Schema *s, SetId id, ValueType type);
@@ -180,14 +180,14 @@ Shapes set_shapes(Schema *s, SetId id, ValueType type);
 
 /* The values of a scalar type that are in a literal, as JSON text; strings without quotes. */
 Expr scalar_of(Schema *s, SetLiteral l, ValueType type);
-/* Both, of two parts of s->all[type]. */
+/* The intersection of two parts of s->all[type]. */
 Expr scalar_and(Schema *s, ValueType type, Expr a, Expr b);
 bool scalar_begin(Schema *s); /* fills s->all and the like */
 /* Does the schema's `type` allow it? */
 bool type_allows(const JsonNode *schema, ValueType type);
 /* Is this value of that type? */
 bool value_has_type(const JsonNode *value, ValueType type);
-/* A text as the inside of a JSON string. */
+/* A text as it stands inside a JSON string. */
 Expr string_text(Schema *s, const char *text, size_t n);
 Expr string_pattern(Schema *s, const JsonNode *at, const char *pattern, size_t n);
 
@@ -200,9 +200,9 @@ Expr number_multiple(Schema *s, const JsonNode *j);
 
 /* ---- schema_format.c ------------------------------------------------------------------------- */
 
-/* The strings of a format, or all strings if nobody knows its name, which s->unknown then has. */
+/* The strings of a format; if it is unknown, all strings, and s->unknown gets its name. */
 Expr format_strings(Schema *s, const JsonNode *j);
-bool is_format(const Schema *s, Expr e); /* one of them, which all have strings */
+bool is_format(const Schema *s, Expr e); /* a result of format_strings; each matches some string */
 
 /* ---- schema_shapes.c ------------------------------------------------------------------------- */
 
@@ -217,16 +217,16 @@ Shape  shape_with_name(Schema *s, const JsonNode *name, Presence presence, SetId
 
 /* The arrays or objects of a literal. */
 Shapes shapes_of(Schema *s, SetLiteral l, ValueType type);
-/* schema_direct.c: those that the keywords of a schema allow which speak of arrays or objects and
- * hold no schema of the whole value; and all others. */
+/* schema_direct.c: what the keywords of a schema allow that are about arrays or objects and contain
+ * no schema of the whole value; and the complement. */
 Shapes direct_shapes(Schema *s, const JsonNode *schema, ValueType type);
 Shapes direct_opposite(Schema *s, const JsonNode *schema, ValueType type);
 
 /* ---- schema_grammar.c ------------------------------------------------------------------------ */
 
-/* What one value of the set looks like. */
+/* The grammar of one value of the set. */
 Symbol set_symbol(Schema *s, SetId id);
-Expr   set_scalars(Schema *s, SetId id); /* those that are neither object nor array */
+Expr   set_scalars(Schema *s, SetId id); /* its values that are neither object nor array */
 Symbol symbol_row(Schema *s, const Symbol *part, size_t n);    /* one after the other */
 Symbol symbol_choice(Schema *s, const Symbol *part, size_t n);  /* one of them */
 Symbol symbol_times(Schema *s, Symbol part, uint32_t min, uint32_t max);

@@ -15,7 +15,7 @@ static UriPart before(UriPart t, char c)
     return (UriPart){ t.p, hit ? (size_t)(hit - t.p) : t.n };
 }
 
-/* What the document says about itself: its $id without a fragment. */
+/* The $id of a schema, without the fragment. */
 static UriPart id_of(const Schema *s, const JsonNode *schema)
 {
     const JsonNode *id = node_get(schema, s->draft == DRAFT_4 ? "id" : "$id");
@@ -23,7 +23,7 @@ static UriPart id_of(const Schema *s, const JsonNode *schema)
                                          : (UriPart){ NULL, 0 };
 }
 
-/* Takes "." and ".." out of a path, which begins at byte `from` (RFC 3986, section 5.2.4). */
+/* Removes "." and ".." from a path, which begins at byte `from` (RFC 3986, section 5.2.4). */
 static void remove_dots(TextOut *out, size_t from)
 {
     size_t n = from;
@@ -40,12 +40,12 @@ static void remove_dots(TextOut *out, size_t from)
     out->n = n;
 }
 
-/* A reference against a base (RFC 3986, section 5.2), added to out. */
+/* Appends to out a reference, resolved against a base (RFC 3986, section 5.2). */
 static void resolve(TextOut *out, UriPart base, UriPart ref)
 {
     UriPart scheme = before(ref, ':');
     size_t  keep = 0, authority = 0;
-    if (scheme.n < ref.n && !memchr(ref.p, '/', scheme.n)) { /* it has a scheme of its own */
+    if (scheme.n < ref.n && !memchr(ref.p, '/', scheme.n)) { /* it has its own scheme */
         text_out_bytes(out, ref.p, ref.n);
         return;
     }
@@ -66,8 +66,8 @@ static void resolve(TextOut *out, UriPart base, UriPart ref)
         remove_dots(out, authority);
 }
 
-/* The base of a node: the $id of what it lies in, each resolved against the one around it. own:
- * its own counts too. *root: the innermost of them. */
+/* The base of a node: the $id of all that contains it, each resolved against the one around it.
+ * own: its own $id counts too. *root: the innermost of them. */
 static void base_of(const Schema *s, const JsonNode *at, bool own, TextOut *base,
                     const JsonNode **root)
 {
@@ -106,7 +106,7 @@ static size_t pointer_part(UriPart part, char *out)
     return m;
 }
 
-/* ---- Where things lie in the document, found once -------------------------------------------- */
+/* ---- Indexes of the document, built once ----------------------------------------------------- */
 
 static void no_index(Schema *s)
 {
@@ -115,7 +115,7 @@ static void no_index(Schema *s)
     grammar_fail(s->g, &e);
 }
 
-/* The members of all objects: the number of the object, then the key. */
+/* Indexes the members of all objects by the number of the object, then the key. */
 static bool index_members(Schema *s)
 {
     size_t n_bytes = 1;
@@ -176,7 +176,7 @@ static const JsonNode *follow(Schema *s, const JsonNode *j, UriPart pointer, cha
     return j;
 }
 
-/* The node inside root's resource that says $anchor (or, before 2019, $id: "#name"). */
+/* The node inside root's resource that has $anchor (or, before 2019, $id: "#name"). */
 static const JsonNode *find_anchor(Schema *s, const JsonNode *root, UriPart name)
 {
     if (!grammar_work(s->g, root->skip))
@@ -199,7 +199,7 @@ static const JsonNode *find_anchor(Schema *s, const JsonNode *root, UriPart name
     return NULL;
 }
 
-/* Every $id, resolved, and the first schema that has it. */
+/* Indexes every $id, resolved, with the first schema that has it. */
 static bool index_ids(Schema *s)
 {
     if (s->ids.slot)
@@ -223,7 +223,7 @@ static bool index_ids(Schema *s)
     return !schema_failed(s);
 }
 
-/* The schema whose $id, resolved, is this. */
+/* The schema with this resolved $id. */
 static const JsonNode *find_id(Schema *s, UriPart wanted)
 {
     int32_t at = index_ids(s) ? byte_map_find(&s->ids, wanted.p ? wanted.p : "", wanted.n, -1) : -1;
@@ -238,7 +238,7 @@ static const JsonNode *find_target(Schema *s, const JsonNode *schema, const Json
     char           *room = schema_keep(s, sizeof(uint32_t) + text.n + 1, 1);
     if (address.n < text.n)
         fragment = (UriPart){ text.p + address.n + 1, text.n - address.n - 1 };
-    /* beside $ref, before 2019, $id counts no more than any other keyword */
+    /* before 2019, $ref hides $id like any other keyword */
     base_of(s, schema, !ref_alone(s) || schema == s->doc.node, &base, &root);
     resolve(&full, (UriPart){ base.text, base.n }, address);
     if (address.n)
@@ -256,7 +256,7 @@ const JsonNode *schema_target(Schema *s, const JsonNode *schema)
     NodeFacts      *f = &s->fact[schema - s->doc.node];
     if (!f->resolved) {
         target = find_target(s, schema, ref);
-        if (!target) { /* unless it has failed before */
+        if (!target) { /* unless it has failed already */
             schema_refuse(s, ref, "$ref: '%.100s' is not in this document", ref->text);
             return NULL;
         }

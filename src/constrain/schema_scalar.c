@@ -1,5 +1,5 @@
-/* The null, bools, numbers and strings of a schema: one regular expression for each type. There
- * each combination of schemas is exact: and, or, not, one of. */
+/* The null, bools, numbers and strings of a schema: one regular expression for each type, in which
+ * every combination of schemas is exact: and, or, not, one of. */
 #include <stdlib.h>
 #include "constrain/schema_parts.h"
 
@@ -16,7 +16,7 @@ bool scalar_begin(Schema *s)
     s->all[IS_BOOL] = expr_alt(g, expr_text(g, "true", 4), expr_text(g, "false", 5));
     s->all[IS_NUMBER] = regex(s, "-?(?:0|[1-9][0-9]*)(?:\\.[0-9]+)?");
     s->all[IS_STRING] = expr_repeat(g, s->any_char, 0, REPEAT_FOREVER);
-    /* 1.0 is an integer but in draft 4 */
+    /* 1.0 is an integer, except in draft 4 */
     s->integer = regex(s, s->draft == DRAFT_4 ? "-?(?:0|[1-9][0-9]*)"
                                               : "-?(?:0|[1-9][0-9]*)(?:\\.0+)?");
     s->quote = expr_text(g, "\"", 1);
@@ -96,7 +96,7 @@ static Expr values(Schema *s, const JsonNode *list, ValueType type)
 
 /* ---- Keywords -------------------------------------------------------------------------------- */
 
-/* In draft 4 exclusiveMinimum is a bool beside minimum. */
+/* In draft 4 exclusiveMinimum is a bool that modifies minimum. */
 static Expr number_limits(Schema *s, const JsonNode *schema)
 {
     Grammar        *g = s->g;

@@ -1,4 +1,4 @@
-/* Sets of values as conjunctions of literals, each once. */
+/* Interns sets of values, which are conjunctions of literals. */
 #include <stdlib.h>
 
 #include "base/memory.h"
@@ -36,7 +36,7 @@ static SetId new_set(Schema *s, const SetLiteral *l, uint32_t n)
     return (SetId)s->n_sets++;
 }
 
-/* The two sets that every schema has. NONE is no conjunction of literals. */
+/* The two predefined sets. NONE is no conjunction of literals. */
 static bool begin_sets(Schema *s)
 {
     SetLiteral never = UINT32_MAX;
@@ -144,9 +144,9 @@ static bool look_for_values(Schema *s, SetId id)
     return set_shapes(s, id, IS_ARRAY).n > 0 || set_shapes(s, id, IS_OBJECT).n > 0;
 }
 
-/* Through a property, a schema may lead back to itself: then its shapes are not known yet when
- * somebody asks whether they are empty. What was found on the way is thrown away, and the answer
- * is no. constraint_new removes rules that no text fits. */
+/* Through a property, a schema may refer to itself: then its shapes are not known yet when this
+ * asks whether they are empty. The result is false then, and what was found on the way is dropped.
+ * constraint_new removes rules that no text matches. */
 bool set_is_empty(Schema *s, SetId id)
 {
     if (id == SET_NONE || id == SET_ANY)

@@ -1,4 +1,4 @@
-/* Shapes of objects and arrays: one, both, either. */
+/* Shapes of objects and arrays: one, intersection, union. */
 #include <stdlib.h>
 #include "constrain/schema_parts.h"
 
@@ -48,7 +48,7 @@ static const Named *find_named(const Shape *shape, const char *name, uint32_t n)
     return NULL;
 }
 
-/* What a property that has no place of its own must be. */
+/* The set of a property that is not among the named ones. */
 static SetId class_child(Schema *s, const Shape *shape, const char *name, uint32_t n)
 {
     for (uint32_t i = 0; i < shape->n_classes; i++) {
@@ -68,7 +68,7 @@ SetId shape_child(Schema *s, const Shape *shape, const char *name, uint32_t n)
                                      : own->child;
 }
 
-/* All objects in which this property has that presence and such a value. */
+/* All objects in which this property has this presence and a value of this set. */
 Shape shape_with_name(Schema *s, const JsonNode *name, Presence presence, SetId child)
 {
     Shape  shape = shape_any(s);
@@ -81,9 +81,9 @@ Shape shape_with_name(Schema *s, const JsonNode *name, Presence presence, SetId 
     return shape;
 }
 
-/* ---- Both ------------------------------------------------------------------------------------ */
+/* ---- Intersection ---------------------------------------------------------------------------- */
 
-/* Adds a property of a to out, as b restricts it. False: no such object. */
+/* Appends a property of a to out, as b restricts it. False: no such object. */
 static bool add_named(Schema *s, Shape *out, const Named *a, const Shape *b)
 {
     const Named *other = find_named(b, a->name, a->n);
@@ -176,7 +176,7 @@ static bool and_arrays(Schema *s, Shape *out, const Shape *a, const Shape *b)
             out->contains[out->n_contains++] = *c;
     }
     out->unique = a->unique ? a->unique : b->unique;
-    /* no item: no array longer than that */
+    /* no possible item: no longer array */
     for (uint32_t i = 0; i < n && i < out->max; i++)
         if (set_is_empty(s, out->prefix[i]))
             out->max = i;

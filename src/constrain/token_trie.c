@@ -1,6 +1,6 @@
-/* A vocabulary as trees of bytes. Tokens of plain characters are apart, because a mask that allows
- * any text of a JSON string takes them without a look at each; and long ones, because a count that
- * is far from its end shows in none but those. */
+/* A vocabulary as trees of bytes. Plain tokens have their own trees, because a mask that allows any
+ * text of a JSON string takes them all unchecked; and so have long tokens, because a count that is
+ * far from its end affects only those. */
 #include "constrain/token_trie.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static int pieces_ascend(const void *a, const void *b)
     return order ? order : x->n != y->n ? (x->n > y->n) - (x->n < y->n) : x->id - y->id;
 }
 
-/* Has it only characters that a JSON string may hold as they are? */
+/* Has it only characters that a JSON string holds unescaped? */
 static bool is_plain(const TokenBytes *p)
 {
     uint32_t c = 0;
@@ -31,7 +31,7 @@ static bool is_plain(const TokenBytes *p)
     return true;
 }
 
-/* Which tree, tier by tier. */
+/* The index of its tree, tier by tier. */
 static int slice_of(const TokenTrie *t, const TokenBytes *p)
 {
     int tier = 0;

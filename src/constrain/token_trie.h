@@ -1,14 +1,14 @@
-/* constrain/token_trie.h: the trees of a vocabulary, as the mask walks them. */
+/* constrain/token_trie.h: the trees of a vocabulary that the mask walks. */
 #ifndef CONSTRAIN_TOKEN_TRIE_H
 #define CONSTRAIN_TOKEN_TRIE_H
 
 #include "constrain/constrain.h"
 
-/* Tokens lie by how long they are: in tier i those of at most most[i] bytes that are in none
- * before. In each, those of plain characters are apart from those with a quote, a backslash, a
- * control character or half a character. */
+/* Tokens are divided by length: tier i has those of at most most[i] bytes that no earlier tier has.
+ * In each tier, tokens of plain characters are separate from those with a quote, a backslash, a
+ * control character or an incomplete character. */
 enum { TIERS = 4, SLICE_PLAIN = 0, SLICE_OTHER, SLICES };
-enum { MOST_TOKEN_BYTES = 1024 /* a longer token is in no mask */ };
+enum { MOST_TOKEN_BYTES = 1024 /* longer tokens are in no mask */ };
 
 /* In preorder: the first child follows, the next sibling is at `end`. */
 typedef struct TrieNode {
@@ -25,8 +25,8 @@ typedef struct TokenSlice {
     uint64_t *bits; /* all its ids */
 } TokenSlice;
 
-/* A token that goes on from a comma into a string: `,"` or `, "` and more. It may hold the name of
- * a property, which names.c looks at. */
+/* A token that crosses from a comma into a string: `,"` or `, "` and more. It may contain the name
+ * of a property, which names.c checks. */
 /* its bytes: TokenTrie.bytes */
 typedef struct CrossingToken { size_t at, n; int id; } CrossingToken;
 

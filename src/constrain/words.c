@@ -1,4 +1,4 @@
-/* Rows of words that are kept once. */
+/* Interned rows of words. */
 #include "constrain/grammar_parts.h"
 
 #include <stdlib.h>
@@ -73,7 +73,7 @@ bool interned_put(Interned *t, const uint32_t *row, size_t n, uint32_t *number, 
 
 void interned_empty(Interned *t)
 {
-    if (t->mask > 1 << 12) { /* to clear so many slots would cost more than to grow again */
+    if (t->mask > 1 << 12) { /* clearing so many slots costs more than growing again */
         interned_free(t);
         return;
     }

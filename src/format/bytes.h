@@ -51,11 +51,10 @@ static inline float    read_f32(const unsigned char *p)
 
 /* ---- magic.c --------------------------------------------------------------------------------- */
 
-/* Recognises a file by its first bytes, so that an error can say what the file
- * is. */
+/* Recognizes a file by its first bytes, so that an error can say what the file is. */
 
-/* The format of data that begins with these n bytes, such as "a GGUF file". For formats that
- * nothing reads any more, the text also says what to do. NULL: unknown. */
+/* The format of data that begins with these n bytes, such as "a GGUF file". For obsolete formats,
+ * the text also says what to do. NULL: unknown. */
 const char *format_of(const void *data, size_t n);
 
 #endif

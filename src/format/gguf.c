@@ -1,5 +1,5 @@
-/* Opens GGUF files: the head of each part, the parts of a split file in their order, then the list
- * of all tensors. gguf_meta.c reads the key-values, gguf_tensors.c the tensor list of one part. */
+/* Opens GGUF files: the header of each part, the parts of a split file in order, then the list of
+ * all tensors. gguf_meta.c reads the key-values, gguf_tensors.c the tensor list of one part. */
 #include "format/gguf.h"
 
 #include <stdio.h>
@@ -49,7 +49,7 @@ static bool read_alignment(GgufPart *p, Error *err)
     return true;
 }
 
-/* Read everything before the tensor list; the cursor then stands at the list. */
+/* Read everything before the tensor list; the cursor is then at the list. */
 static bool read_head(GgufPart *p, GgufCursor *c, Error *err)
 {
     const void *magic;
@@ -114,7 +114,7 @@ static const char *suffix_of(char buf[64], int64_t no, int64_t count)
     return buf;
 }
 
-/* *n_prefix: the bytes of path before that ending. */
+/* *n_prefix: the bytes of path before that suffix. */
 static bool split_prefix(const char *path, const Split *s, size_t *n_prefix, Error *err)
 {
     char        buf[64];
@@ -145,7 +145,7 @@ static bool open_sibling(GgufPart *p, const char *path, const Split *first, int6
     return true;
 }
 
-/* f holds one part: open the others, and put all of them in order. */
+/* f holds one part: open the others, and put all in order. */
 static bool open_siblings(GgufFile *f, const char *path, const Split *split, Error *err)
 {
     size_t    n_prefix = 0;
@@ -273,7 +273,7 @@ const Tensor *gguf_tensor(const GgufFile *f, const char *name)
 const GgufPart *gguf_part_of(const GgufFile *f, const Tensor *t)
 {
     size_t i = (size_t)(t - f->tensors), low = 0;
-    /* Find the last part that begins at or before tensor i. */
+    /* Find the last part that starts at or before tensor i. */
     for (size_t high = f->n_parts; high - low > 1;) {
         size_t middle = low + (high - low) / 2;
         if (f->part[middle].first_tensor <= i)

@@ -105,10 +105,10 @@ bool gguf_meta_take(GgufMeta *m, GgufCursor *c, uint64_t n);
  * Sources: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md; for split files llama.cpp,
  * tools/gguf-split.
  *
- * Checked beyond the specification: every count against the bytes that are left; 0 to 4 dimensions
- * of at least 1; rows are whole blocks; data is inside the file and does not overlap; no name or
- * key comes twice. As in ggml, the alignment may be any power of two. Bytes that belong to no
- * tensor are accepted. */
+ * Checked beyond the specification: every count against the remaining bytes; 0 to 4 dimensions of
+ * at least 1; rows are whole blocks; data is inside the file and does not overlap; no name or key
+ * comes twice. As in ggml, the alignment may be any power of two. Bytes that belong to no tensor
+ * are accepted. */
 
 /* One file. */
 typedef struct GgufPart {

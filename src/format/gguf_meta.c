@@ -101,7 +101,7 @@ static bool take_type(GgufCursor *c, const char *what, GgufType *out)
     return true;
 }
 
-/* The fewest bytes that one item of a type takes in the file. */
+/* Minimum bytes of one item of a type in the file. */
 static size_t least_bytes(GgufType t)
 {
     return t == GGUF_STRING ? 8 : t == GGUF_ARRAY ? 12 : types[t].bytes;

@@ -1,4 +1,4 @@
-/* Reads the tensor list of one GGUF file: names, shapes, types, then where the data lies. */
+/* Reads the tensor list of one GGUF file: names, shapes, types, then where the data is. */
 #include "format/gguf.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { MAX_RANK = 4 }; /* ggml's limit */
  * files. */
 static const struct {
     const char *name;
-    DType       dtype; /* DT_COUNT: tblock does not read it */
+    DType       dtype; /* DT_COUNT: unsupported */
 } ggml_types[] = {
     [0] = { "F32", DT_F32 },        [1] = { "F16", DT_F16 },        [2] = { "Q4_0", DT_Q4_0 },
          [3] = { "Q4_1", DT_Q4_1 },
@@ -112,7 +112,7 @@ static bool check_size(GgufCursor *c, Tensor *t)
 
 static bool take_tensor(GgufCursor *c, Tensor *t, char name[GGUF_MAX_NAME + 1])
 {
-    /* It counts from the data section, whose place is known only after the last entry. */
+    /* It counts from the data section, whose offset is known only after the last entry. */
     uint64_t offset;
     if (!take_name(c, t, name) || !take_shape(c, t) || !take_dtype(c, &t->dtype)
         || !check_size(c, t) || !gguf_take_u64(c, "offset", &offset))

@@ -1,5 +1,5 @@
-/* Reads llama2.c checkpoints: the header of each version, then the place of each tensor, which
- * follows from the sizes alone since the file names nothing. */
+/* Reads llama2.c checkpoints: the header of each version, then the offset of each tensor, which
+ * follows from the sizes alone, since the file has no names. */
 #include "format/llama2c.h"
 
 #include <math.h>
@@ -76,8 +76,7 @@ typedef struct Llama2cHeader {
     size_t      n_bytes;
 } Llama2cHeader;
 
-/* The seven sizes, each with the largest value that a model may have. These limits keep every
- * product far below 2^64. */
+/* The seven sizes, each with its maximum. These limits keep every product far below 2^64. */
 static const struct {
     const char *name;
     size_t      at;
@@ -119,7 +118,7 @@ static void read_fields(Llama2cHeader *h, const unsigned char *p)
         *field_of(&h->dims, i) = read_i32(p + 4 * i);
 }
 
-/* In version 0 the sign of vocab_size is a flag: negative means an output matrix of its own. */
+/* In version 0 the sign of vocab_size is a flag: negative means a separate output matrix. */
 static void read_header_0(Llama2cHeader *h, const unsigned char *bytes)
 {
     *h = (Llama2cHeader){ .n_bytes = HEADER_0 };
@@ -247,7 +246,7 @@ static void place(Llama2cTensor *t, const FileMap *map, const Llama2cHeader *h, 
     t->scales = map->data + offset + t->n_elements;
 }
 
-/* No group may go from one matrix into the next. */
+/* No group may cross from one matrix into the next. */
 static bool check_groups(const Llama2cHeader *h, const char *path, Error *err)
 {
     for (int kind = 0; kind < N_KINDS && h->group_size; kind++) {

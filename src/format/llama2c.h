@@ -55,7 +55,7 @@ typedef struct Llama2cFile {
 
 /* Is a file of file_size bytes that begins with these n bytes (28 are enough) such a checkpoint?
  * Versions 1 and 2 have a magic. Version 0 has none: there, the seven sizes must be plausible and
- * ask for at least file_size bytes (more if the file is cut short). */
+ * need at least file_size bytes (more if the file is truncated). */
 bool llama2c_is(const unsigned char *bytes, size_t n, size_t file_size);
 
 /* Open and check: sizes are in range and divisible as needed, and the file is exactly as long as
@@ -67,7 +67,7 @@ void llama2c_close(Llama2cFile *f);       /* a zeroed one is fine */
 /* NULL: no such tensor. A linear search. */
 const Llama2cTensor *llama2c_find(const Llama2cFile *f, const char *name);
 
-/* Elements first .. first + n - 1 of the flattened tensor as f32: unchanged, or code * scale in one
+/* Elements first .. first + n - 1 of the flattened tensor as f32: unchanged, or code * scale, one
  * f32 multiplication. */
 void llama2c_read(const Llama2cTensor *t, size_t first, size_t n, float *out);
 

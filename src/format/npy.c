@@ -1,7 +1,7 @@
 /* format/npy.c: reads the header of a .npy file, a Python dict literal that numpy writes in one
  * form:
  *   {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
- * Accepted here are these three keys in any order, both kinds of quotes, and blanks anywhere. */
+ * Accepted: these three keys in any order, both kinds of quotes, and blanks anywhere. */
 #include "format/npy.h"
 
 #include <string.h>

@@ -12,7 +12,7 @@ typedef struct Machine {
     PickleItems          stack, marks, memo;
     size_t               floor;        /* values below belong to an outer mark: no popping */
     bool                 stopped;
-    Error                why;          /* without a place in the file */
+    Error                why;          /* without a position in the file */
 } Machine;
 
 /* ---- Bytes ----------------------------------------------------------------------------------- */
@@ -39,7 +39,7 @@ static bool take_number(Machine *m, int n_bytes, uint64_t *out)
     return true;
 }
 
-/* Read up to the end of the line; *line does not include it. */
+/* Read up to the end of the line; *line does not include the newline. */
 static bool take_line(Machine *m, const char **line, size_t *n)
 {
     *line = NULL;
@@ -177,8 +177,7 @@ static bool op_int4(Machine *m)
     return take(m, 4, &p) && push_int(m, read_i32(p));
 }
 
-/* Two's complement of any length: up to 8 bytes become an int; of a longer one only the bytes are
- * kept. */
+/* Two's complement of any length: up to 8 bytes become an int; a longer one stays bytes. */
 static bool push_long(Machine *m, uint64_t n)
 {
     const unsigned char *p;
@@ -325,8 +324,8 @@ static bool put(Machine *m, uint64_t index)
     const PickleValue *v = top(m);
     if (!v)
         return false;
-    /* Writers count up, and each entry takes two bytes or more. So this check bounds the memo by
-     * the length of the pickle. */
+    /* Writers count up, and each entry takes two bytes or more. So the length of the pickle bounds
+     * the memo. */
     if (index >= m->at)
         return fail(&m->why, INPUT, "memo: expected an index below %zu here, found %llu", m->at,
                     (unsigned long long)index);
@@ -428,8 +427,8 @@ static bool op_persistent_id(Machine *m)
     return pop(m, &id) && pickle_torch_storage(m->p, &id, &storage, &m->why) && push(m, storage);
 }
 
-/* A class by name, with arguments. No state dict is written this way, so it is refused; the error
- * names what was meant to run. */
+/* A class by name, with arguments. No state dict is written this way, so it is an error that names
+ * the class. */
 static bool op_inst(Machine *m)
 {
     const char *module, *name;
@@ -458,7 +457,7 @@ static bool op_refused(Machine *m)
 /* ---- Running --------------------------------------------------------------------------------- */
 
 /* The instructions that torch.save has used since protocol 2, by their byte. The text forms of
- * protocol 0, sets and buffers are missing. */
+ * protocol 0, sets and buffers are not supported. */
 static bool (*const instructions[256])(Machine *) = {
     [0x80] = op_proto,     [0x95] = op_frame,    ['.'] = op_stop,        ['('] = op_mark,
     ['0'] = op_pop,      ['1'] = op_pop_mark, ['2'] = op_dup,           ['N'] = op_none,

@@ -15,9 +15,9 @@
  * A pickle is a program for a small stack machine. Python's machine calls whatever function the
  * program names. This one knows the instructions that build plain data, and a fixed list of globals
  * (pickle_torch.c) that it imitates. Any other global, and every instruction that would call
- * something else, is an error that names it, as with torch.load(weights_only=True). Source:
- * Lib/pickletools.py of CPython (the instructions), torch/serialization.py (what stands for a
- * tensor). */
+ * something else, is rejected with an error that names it, as in torch.load(weights_only=True).
+ * Source: Lib/pickletools.py of CPython (the instructions), torch/serialization.py (how a tensor is
+ * stored). */
 
 typedef enum PickleKind {
     PICKLE_NONE, PICKLE_BOOL, PICKLE_INT, PICKLE_LONG, PICKLE_FLOAT, PICKLE_STRING, PICKLE_BYTES,
@@ -72,14 +72,14 @@ struct PickleTensor {
     int64_t              offset, shape[TENSOR_MAX_RANK], stride[TENSOR_MAX_RANK];
 };
 
-/* Memory for what pickles are read into; start with a zeroed struct. Values live until pickle_free,
- * and only as long as the bytes they came from. */
+/* Memory for the values of pickles; start with a zeroed struct. Values live until pickle_free, and
+ * only as long as the bytes they came from. */
 typedef struct Pickle {
     struct PickleBlock *blocks;
-    /* Bytes used, and the most that may be used. limit 0: PICKLE_MEMORY_MAX, far more than any list
-     * of weights needs. */
+    /* Bytes used, and their limit. 0: PICKLE_MEMORY_MAX, far more than any list of weights
+     * needs. */
     size_t              used, limit;
-    /* Every storage that was named, in order, with one entry each time. */
+    /* Every storage that was named, in order, one entry for each time. */
     PickleItems         storages;
 } Pickle;
 
@@ -110,7 +110,8 @@ bool  pickle_new_items(Pickle *p, PickleKind kind, const PickleValue *from, size
 /* ---- pickle_torch.c -------------------------------------------------------------------------- */
 
 /* The globals that a PyTorch state dict names, and what calling each of them
- * would return. Nothing else is ever called: a global outside this list cannot even be named. */
+ * would return. Nothing else is ever called: any other global is an error already where it is
+ * named. */
 
 typedef enum PickleGlobalKind {
     GLOBAL_DICT,
@@ -128,9 +129,9 @@ struct PickleGlobal {
     bool             untyped;
 };
 
-/* Errors of these three functions: INPUT, without a place in the file; SYSTEM. */
+/* Errors of these three functions: INPUT, without a position in the file; SYSTEM. */
 
-/* Find the global MODULE.NAME. The names have no NUL at the end. Any other global is refused. */
+/* Find the global MODULE.NAME. The names have no NUL at the end. Any other global is an error. */
 bool pickle_torch_global(const char *module, size_t n_module, const char *name, size_t n_name,
                          PickleValue *out, Error *err);
 
@@ -138,8 +139,7 @@ bool pickle_torch_global(const char *module, size_t n_module, const char *name, 
 bool pickle_torch_call(Pickle *p, const PickleValue *global, const PickleValue *args,
                        PickleValue *out, Error *err);
 
-/* The storage that a persistent id means: ("storage", type, key, location, number of elements[,
- * view]). */
+/* The storage of a persistent id: ("storage", type, key, location, number of elements[, view]). */
 bool pickle_torch_storage(Pickle *p, const PickleValue *id, PickleValue *out, Error *err);
 
 #endif

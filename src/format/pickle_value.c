@@ -1,5 +1,4 @@
-/* The values that a pickle is read into. They lie in blocks of memory that are counted and freed
- * together. */
+/* The values of a pickle, in blocks of memory that are counted and freed together. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
@@ -30,7 +29,7 @@ void *pickle_alloc(Pickle *p, size_t n_bytes, Error *err)
             return NULL;
         }
         b->cap = cap;
-        /* This block is full: the block with room stays in front. */
+        /* This block is full: keep the block with room in front. */
         if (p->blocks && cap == n_bytes) {
             b->next = p->blocks->next;
             p->blocks->next = b;

@@ -1,5 +1,5 @@
 /* Opens PyTorch checkpoints in both forms, zip and legacy: finds the pickle and where each
- * storage's bytes lie. pth_tensors.c makes the tensors. */
+ * storage's bytes are. pth_tensors.c makes the tensors. */
 #include "format/pth.h"
 
 #include <stdio.h>
@@ -32,10 +32,10 @@ static bool is_zip(const unsigned char *bytes, size_t n)
 
 static bool is_legacy(const unsigned char *bytes, size_t n)
 {
-    size_t at = 2; /* behind PROTO and its version */
+    size_t at = 2; /* after PROTO and its version */
     if (n < 2 || bytes[0] != PROTO)
         return false;
-    if (n > at && bytes[at] == FRAME) /* protocol 4 on: FRAME and 8 bytes of length */
+    if (n > at && bytes[at] == FRAME) /* from protocol 4: FRAME and 8 bytes of length */
         at += 9;
     return n > at + sizeof legacy_magic && bytes[at] == LONG1
         && memcmp(bytes + at + 1, legacy_magic, sizeof legacy_magic) == 0;
@@ -157,7 +157,7 @@ static bool read_zip(PthReader *r, Error *err)
 
 /* ---- The legacy form ------------------------------------------------------------------------- */
 
-/* Read the pickle at byte *at of the file, and move *at behind it. */
+/* Read the pickle at byte *at of the file, and move *at past it. */
 static bool next_pickle(PthReader *r, size_t *at, const char *name, PickleValue *out, Error *err)
 {
     const FileMap *map = &r->f->map;

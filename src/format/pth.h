@@ -27,8 +27,8 @@ typedef struct ZipDirectory {
 
 /* Read and check the central directory of an archive, zip64 included. Every entry must be stored
  * unpacked (a compressed or encrypted one is an error: a few bytes could stand for gigabytes), lie
- * before the directory, share no byte with another entry, have a name of its own, and say the same
- * in both of its headers. Checksums are not computed, since that would read all weights. Errors:
+ * before the directory, share no byte with another entry, have a unique name, and say the same in
+ * both of its headers. Checksums are not computed, since that would read all weights. Errors:
  * INPUT, which names the file and the entry; SYSTEM without memory (40 bytes per entry, which takes
  * at least 46 in the file). The entries point into f, which must outlive them. Free with zip_free.
  * Format: PKWARE APPNOTE.TXT 6.3.10, sections 4.3 to 4.5. */
@@ -62,12 +62,11 @@ bool pth_is(const unsigned char *bytes, size_t n);
  * is SIZE_MAX, and all copies together may take at most PTH_COPIES_FREE bytes plus the file's size.
  * Tensors may share bytes (tied weights).
  *
- * Errors: INPUT, which names the file and the place; SYSTEM without memory. Refused are: any global
+ * Errors: INPUT, which names the file and the position; SYSTEM without memory. Rejected: any global
  * or instruction that would run code (the error names it); zip entries that are compressed, overlap
- * or contradict each other (zip.c); a storage with another size than its entry; a view that leaves
- * its storage; a name that comes twice; big-endian values; TorchScript archives. Memory is bounded
- * by the file's size and PICKLE_MEMORY_MAX; time is linear in both. Close with tensor_file_close.
- */
+ * or contradict each other (zip.c); a storage whose size is not its entry's; a view outside its
+ * storage; a name that comes twice; big-endian values; TorchScript archives. Memory is bounded by
+ * the file's size and PICKLE_MEMORY_MAX; time is linear in both. Close with tensor_file_close. */
 bool pth_open(TensorFile *f, const char *path, Error *err);
 
 enum { PTH_COPIES_FREE = 64 << 20, PTH_NAME_MAX = 4096 }; /* bytes */

@@ -70,8 +70,8 @@ static bool check_name(const char *path, const PickleValue *key, Error *err)
     return true;
 }
 
-/* Values that a state dict may hold beside tensors. A list, a storage or a type in their place
- * would be something that tblock does not understand. */
+/* Values that a state dict may hold beside tensors. A list, a storage or a type would be something
+ * that tblock does not understand. */
 static bool may_be_ignored(PickleKind kind)
 {
     return kind == PICKLE_NONE || kind == PICKLE_BOOL || kind == PICKLE_INT || kind == PICKLE_LONG
@@ -131,7 +131,7 @@ static bool span_of(const PickleTensor *p, size_t *span)
     return true;
 }
 
-/* Find where in the file the part of a storage begins that a tensor sees. */
+/* Find the file offset of the part of a storage that a tensor sees. */
 static bool locate(const TensorFile *f, Tensor *t, const PickleTensor *p,
                    const PthStorages *storages, Error *err)
 {

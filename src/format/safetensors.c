@@ -178,7 +178,7 @@ static int by_offset(const void *a, const void *b)
     const Tensor *s = a, *t = b;
     if (s->offset != t->offset)
         return s->offset < t->offset ? -1 : 1;
-    /* An empty tensor comes before the data that begins at the same place. */
+    /* An empty tensor comes before the data that starts at the same offset. */
     if ((s->n_bytes == 0) != (t->n_bytes == 0))
         return s->n_bytes == 0 ? -1 : 1;
     return s->name < t->name ? -1 : s->name > t->name; /* names are in header order */
@@ -237,7 +237,7 @@ static bool read_mapped(TensorFile *f, const char *path, Error *err)
         snprintf(what, sizeof what, "%.380s: header", path);
         ok = json_doc_read_within(&d, text, n_bytes, JSON_NO_NUL | JSON_FINITE, MOST_VALUES, what,
                                   err);
-        f->strings = d.text; /* names and metadata stay where they were parsed */
+        f->strings = d.text; /* names and metadata stay in the parsed text */
         ok = ok && read_header(f, d.node, err);
         free(d.node);
     }

@@ -22,9 +22,9 @@ typedef struct WriterMeta {
     char *key, *value;
 } WriterMeta;
 
-/* Bytes that are held back until they reach a multiple of PIECE in the file. What one write brings
- * into the page cache may become one large folio, as far as it is aligned: whole pieces become huge
- * pages, and a process that maps the file reads from them. */
+/* Bytes that are held back until they reach a multiple of PIECE in the file. The aligned part of
+ * one write may become one large folio in the page cache: whole pieces become huge pages, which
+ * help a process that maps the file. */
 typedef struct Held {
     pthread_mutex_t lock;
     unsigned char  *data;          /* [PIECE] */
@@ -89,8 +89,8 @@ static bool write_held(TensorWriter *w, Error *err)
     return n == 0 || out_file_write_at(&w->out, w->held.at, w->held.data, n, err);
 }
 
-/* One step: whole pieces go straight to the file, other bytes wait. Returns how many; 0: an
- * error. */
+/* One step: whole pieces go straight to the file, other bytes wait. Returns the number of bytes; 0:
+ * an error. */
 static size_t write_some(TensorWriter *w, size_t offset, const unsigned char *data, size_t n,
                          Error *err)
 {
@@ -108,7 +108,7 @@ static size_t write_some(TensorWriter *w, size_t offset, const unsigned char *da
     return n < to_end || write_held(w, err) ? n : 0;
 }
 
-/* out_file_write_at in pieces. Bytes that do not follow the last ones begin a new piece. */
+/* out_file_write_at in pieces. Bytes that do not follow the last ones start a new piece. */
 static bool write_at(TensorWriter *w, size_t offset, const void *data, size_t n_bytes, Error *err)
 {
     const unsigned char *from = data;

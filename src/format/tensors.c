@@ -1,4 +1,4 @@
-/* Names and sizes of the data types, and look-up by name in lists of tensors and metadata. */
+/* Names and sizes of the data types, and lookup by name in lists of tensors and metadata. */
 #include "format/tensors.h"
 
 #include <assert.h>

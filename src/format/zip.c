@@ -33,7 +33,7 @@ typedef struct CentralDir {
 
 /* ---- The end of the archive ------------------------------------------------------------------ */
 
-/* Find the record at the end of the file. After it comes only a comment, whose length it states. */
+/* Find the record at the end of the file. Only a comment follows, whose length it states. */
 static bool find_end(const FileMap *f, size_t *end, Error *err)
 {
     size_t least = f->size > END_BYTES + COMMENT_MAX ? f->size - END_BYTES - COMMENT_MAX : 0;
@@ -175,8 +175,7 @@ static bool check_storage(const FileMap *f, const Central *c, const ZipEntry *e,
     return true;
 }
 
-/* Check that the header before the data says the same. A writer that streams leaves its sizes
- * zero. */
+/* Check that the header before the data says the same. A streaming writer leaves its sizes zero. */
 static bool read_local(const FileMap *f, const CentralDir *dir, const Central *c, ZipEntry *e,
                        Error *err)
 {
@@ -207,7 +206,7 @@ static bool read_local(const FileMap *f, const CentralDir *dir, const Central *c
     return true;
 }
 
-/* Read the entry at *at of the directory, and move *at behind it. */
+/* Read the entry at *at of the directory, and move *at past it. */
 static bool read_entry(const FileMap *f, const CentralDir *dir, size_t *at, ZipEntry *e, Error *err)
 {
     size_t               room = dir->offset + dir->n_bytes - *at;

@@ -3,8 +3,8 @@
  *
  *   ISA_LANES      its lanes header: 16 rows at a time in the set's own instructions
  *   ISA_FILL       the name of the function below: kernels_fill_avx2 ...
- *   ISA_ADDS       what it adds to the set before it: everything, nothing but dot products of
- *     integers (VNNI, dotprod), or of bf16
+ *   ISA_ADDS       what it adds to the set before it: everything, only dot products of integers
+ *     (VNNI, dotprod), or only those of bf16
  *
  * The bodies are written once over the lanes, so every set computes the same bits. */
 #include ISA_LANES
@@ -87,7 +87,7 @@ static void fill_training(Kernels *k)
     k->adamw               = adamw;
 }
 
-/* Quantized weights as floats, and activations as integers. */
+/* Quantized weights dequantized, and activations as integers. */
 static void fill_wide(Kernels *k)
 {
     k->quantize        = quantize;

@@ -1,4 +1,4 @@
-/* kernels/kernels.c: the tables, one for each instruction set, and the choice among them. */
+/* kernels/kernels.c: the kernel tables, one for each instruction set, and the choice among them. */
 #include "kernels/kernels.h"
 
 #include <pthread.h>
@@ -21,7 +21,7 @@ static Kernels        tables[ISA_COUNT]; /* those that run here, weakest first *
 static int            n_tables;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* A stronger set overwrites what it does better and keeps the rest of the one before. */
+/* A stronger set overwrites the kernels that it improves and keeps the others. */
 static void fill_tables(void)
 {
     for (Isa i = 0; i < ISA_COUNT; i++) {
@@ -59,7 +59,7 @@ const Kernels *kernels_select(const char *isa, Error *err)
     return NULL;
 }
 
-/* v_exp for one number, step by step the same. */
+/* v_exp for one number, with the same steps. */
 float kernels_expf(float x)
 {
     if (x != x)

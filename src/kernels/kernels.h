@@ -1,9 +1,9 @@
-/* kernels/kernels.h: the arithmetic, one table of functions per instruction set, all with the same
- * bits.
+/* kernels/kernels.h: the arithmetic, one table of functions per instruction set, all giving the
+ * same bits.
  *
  * docs/numerics.md defines every result by a short scalar loop; kernels/lanes/ holds one 16-lane
  * vector type per instruction set, and bodies written once over it. Lanes are rows (outputs), never
- * pieces of one sum, except in the "16-lane sums" whose shape is part of the definition. No kernel
+ * parts of one sum, except in the "16-lane sums" whose shape is part of the definition. No kernel
  * knows a model, a thread or a file.
  *
  * All float arrays are f32. "aligned" is 64 bytes. Row strides of activations are multiples of 16
@@ -28,7 +28,7 @@ enum {
 typedef enum KvType { KV_F32, KV_F16, KV_Q8, KV_COUNT } KvType;
 
 /* y[t][0 .. 16*n_panels) = bias + W x[t] for t in 0 .. n_tok. Definition "matmul, float weights";
- * quantized weights are widened to what they stand for (--math f32). */
+ * quantized weights are dequantized first (--math f32). */
 typedef struct MatmulArgs {
     float       *y;              /* [n_tok, y_stride], aligned                              */
     size_t       y_stride;
@@ -65,19 +65,17 @@ typedef struct AttnQuery {
     const float *q;              /* [head_dim], aligned                                     */
     int          first, end;     /* visible positions inside the tile, 0 <= first < end <= 64 */
     float       *part;           /* attn_state_floats(head_dim) floats, aligned: [0] m, [1] l, [16
-                                  * ..] o; where l is NaN, m may be any number (what comes of it is
-                                  * NaN) */
+                                  * ..] o; if l is NaN, m may be any number (the result is NaN) */
 } AttnQuery;
 
 typedef struct AttnTile {
     const void  *k;              /* [4][head_dim][16] of the KV type: position t of the tile is lane
-                                  * t%16 of group t/16; NULL: K is V, and `wide` is there */
+                                  * t%16 of group t/16; NULL: K is V, and `wide` is set */
     const void  *v;              /* [64][v_stride] of the KV type; v_stride = head_dim rounded up to
                                   * 16 */
-    const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: by what a position's codes are
-                                     * multiplied; else NULL */
-    const void  *next_k;         /* of the tile that follows, to be fetched meanwhile; NULL:
-                                  * unknown */
+    const float *k_scale, *v_scale; /* KV_Q8: [64] each, aligned: the factor of a position's
+                                     * codes; else NULL */
+    const void  *next_k;         /* of the next tile, prefetched meanwhile; NULL: unknown */
     const float *next_scale;     /* its k_scale */
     float       *wide;           /* room for K, then V, as f32 (attn_wide_floats), aligned; NULL:
                                   * none */
@@ -159,7 +157,7 @@ typedef struct Kernels {
     void (*soft_cap)(float *x, float cap, int n);
     /* h = SiLU(gate) * up; h may be gate or up */
     void (*swiglu)(float *h, const float *gate, const float *up, int n);
-    /* the same of GELU, tanh form */
+    /* the same with GELU, tanh form */
     void (*geglu)(float *h, const float *gate, const float *up, int n);
     void (*geglu_erf)(float *h, const float *gate, const float *up, int n);
     /* Rotate n_heads consecutive heads of head_dim floats, in place: pairs (i, i + rot/2), i <
@@ -184,8 +182,8 @@ typedef struct Kernels {
     void (*f16_to_f32)(float *y, const uint16_t *x, int n);
     /* KV_Q8: a position of one head; returns its scale */
     float (*f32_to_q8)(int8_t *code, const float *x, int n);
-    /* For training. h = act(gate) * up (or act(x)); gate and up (x) become the gradients of
-     * themselves, d_h being that of h. */
+    /* For training. h = act(gate) * up (or act(x)); gate and up (x) are overwritten with their
+     * gradients; d_h is that of h. */
     void (*swiglu_backward)(float *h, float *gate, float *up, const float *d_h, int n);
     void (*geglu_backward)(float *h, float *gate, float *up, const float *d_h, int n);
     void (*geglu_erf_backward)(float *h, float *gate, float *up, const float *d_h, int n);
@@ -211,9 +209,9 @@ typedef struct Kernels {
     void (*adamw)(float *w, float *m, float *v, const float *g, int n, const AdamwStep *s);
 } Kernels;
 
-/* The best table this CPU has, or the one named (NULL and "auto": best). An ISA that the CPU lacks,
- * or that this build does not hold, is USAGE and the message lists those that work. The table is
- * constant and lives for ever. */
+/* The best table that this CPU runs, or the one named (NULL and "auto": best). Fails with USAGE,
+ * listing those that work, if the CPU or this build lacks the ISA. The table is constant and is
+ * never freed. */
 const Kernels *kernels_select(const char *isa, Error *err);
 
 /* Number i (0 ..) of the tables that this CPU can run, scalar first; NULL past the last. For

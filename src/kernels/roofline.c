@@ -1,4 +1,4 @@
-/* The limits of the machine: how fast it reads memory, and how fast each set multiplies. */
+/* The limits of the machine: memory bandwidth, and the multiply rate of each instruction set. */
 #include "kernels/roofline.h"
 
 #include <math.h>
@@ -38,9 +38,9 @@ void machine_name(char *name, size_t size)
 
 typedef uint64_t WordPair __attribute__((vector_size(16), aligned(1), may_alias));
 
-/* Reads n bytes (a multiple of READ_BLOCK); the xor and the empty asm keep the loads alive. Memory
- * is the limit already with 16 bytes a load: loops with loads of 32 measured the same, for one
- * thread and for all. */
+/* Reads n bytes (a multiple of READ_BLOCK); the xor and the empty asm keep the loads. Memory is the
+ * limit even with 16 bytes a load: loops with loads of 32 measured the same, for one thread and for
+ * all. */
 static void read_all(const char *p, size_t n, size_t ahead)
 {
     WordPair a[8] = { { 0 } };
@@ -111,8 +111,8 @@ double roofline_read(const void *data, size_t n_bytes, int threads, int repeats)
 
 enum { STEPS = 4 << 20, CHAINS = 12 }; /* 12 chains hide a latency of 4 to 6 on two units */
 
-/* CHAINS sums c = step(c, x, y), none of which waits for another. The empty asm keeps the compiler
- * from leaving steps out. */
+/* CHAINS independent sums c = step(c, x, y). The empty asm keeps the compiler from dropping
+ * steps. */
 #define PEAK(name, attribute, type, in_register, set, step)            \
     attribute static void name(void)                                   \
     {                                                                  \

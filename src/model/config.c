@@ -350,7 +350,7 @@ bool config_supported(const Config *c, const char *what, Error *err)
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
 
-/* The keys of a part, as they are in a model without it. */
+/* Set the keys of a part as in a model without it. */
 static void set_defaults(Config *c, unsigned part)
 {
     Config none;
@@ -487,15 +487,15 @@ static double llama3_frequency(const Rope *r, double inv_freq)
     return (1 - smooth) * inv_freq / r->factor + smooth * inv_freq;
 }
 
-/* The dimension that turns `rotations` times within the original context. */
+/* The dimension that rotates `rotations` times within the original context. */
 static double yarn_correction_dim(const Config *c, double rotations)
 {
     return c->rotary_dim * math64_log(c->rope.original_n_ctx / (rotations * 2 * PI))
         / (2 * math64_log(c->theta));
 }
 
-/* Dimensions under *low are extrapolated (left alone), those over *high interpolated; between them
- * lies a ramp. */
+/* Dimensions below *low are extrapolated (left alone), those above *high interpolated; between them
+ * is a ramp. */
 static void yarn_correction_range(const Config *c, double *low, double *high)
 {
     double lo = yarn_correction_dim(c, c->rope.beta_fast);
@@ -547,7 +547,7 @@ static double longrope_attention_factor(const Rope *r)
     return sqrt(1 + math64_log(r->factor) / math64_log(r->original_n_ctx));
 }
 
-/* Dynamic NTK: theta grows with the length past that of the training. */
+/* Dynamic NTK: theta grows with the length beyond that of training. */
 static double dynamic_theta(const Config *c, int length)
 {
     const Rope *r     = &c->rope;

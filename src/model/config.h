@@ -9,7 +9,7 @@
 
 typedef enum Norm          { NORM_RMS, NORM_LAYER } Norm;
 
-/* Where the norms stand around the sublayers f (attention) and g (feed-forward); n is a norm:
+/* Where the norms are around the sublayers f (attention) and g (feed-forward); n is a norm:
  *   PRE       x += f(n x); x += g(n x)           POST       x = n(x + f x); x = n(x + g x)
  *   BOTH      x += n f(n x); x += n g(n x)       OUTPUT     x += n(f x); x += n(g x)
  *   PARALLEL  x += f(n x) + g(n x), one norm     PARALLEL2  the same with a norm each */
@@ -55,10 +55,10 @@ typedef enum QkNorm        { QK_NONE, QK_HEAD, QK_VECTOR, QK_HEADS, QK_PLAIN } Q
 /* What the logits of a router become: a softmax over all experts, or a sigmoid of each. */
 typedef enum RouterScore { ROUTER_SOFTMAX, ROUTER_SIGMOID } RouterScore;
 
-/* How a text becomes a vector: as tblock_pool numbers them. OTHER: in a way that is not kept. */
+/* How a text becomes a vector, numbered as tblock_pool. OTHER: in an unsupported way. */
 typedef enum PoolKind { POOL_UNSAID, POOL_MEAN, POOL_LAST, POOL_CLS, POOL_OTHER } PoolKind;
 
-/* What a matrix behind pooling gives goes through this. */
+/* The activation of a matrix after pooling. */
 typedef enum DenseAct { DENSE_PLAIN, DENSE_TANH, DENSE_RELU, DENSE_SIGMOID } DenseAct;
 
 typedef struct Rope {
@@ -83,7 +83,7 @@ typedef struct Config {
     int     d_model, n_layers, heads, kv_heads, head_dim, d_ff, vocab_size, n_ctx;
     double  theta, norm_eps;
     bool    tied_embeddings;
-    bool    headless;                    /* it has states and no logits */
+    bool    headless;                    /* it gives hidden states, no logits */
     Norm          norm;
     NormPlacement norm_placement;
     FfnKind       ffn;
@@ -93,7 +93,7 @@ typedef struct Config {
     bool    qk_norm_after_rope;          /* they are norms of the rotated q and k */
     int     window;                      /* positions a query sees, itself included; 0: all */
     bool    window_chunked;              /* instead: those from the last multiple of window on */
-    /* Each token sees the whole text, through a window as many positions on either side */
+    /* Each token sees the whole text; with a window, as many positions on either side */
     bool    bidirectional;
     Layers  full_layers;                 /* those without the window */
     Layers  no_rope_layers;              /* those that do not rotate q and k */
@@ -103,7 +103,7 @@ typedef struct Config {
     double  theta_window;
     int     rotary_dim;                  /* dimensions of a head that are rotated, the first */
     Positions positions;
-    /* multiply the embedding, what a sublayer adds, the logits; 1: none */
+    /* multiply the embedding, a sublayer's output, the logits; 1: none */
     double  embed_scale, residual_scale, logit_scale;
     double  attn_scale;                  /* of scores; 0: 1 / sqrt(head_dim) */
     /* queries times 1 + query_scale * ln(1 + floor(pos / query_scale_length)); 0: none */
@@ -114,30 +114,30 @@ typedef struct Config {
     /* gate at most this, up within -+ this, h = gate sigmoid(gate_alpha gate) (up + 1); 0:
      * SwiGLU */
     double  gate_limit, gate_alpha;
-    /* Latent attention: a position keeps one vector for all heads, its first rotary_dim values
-     * rotated and kv_lora latent ones (kv_heads 1, head_dim both). Each head has matrices of its
-     * own from the nope_dim other values of its query to the latent ones, and from those to its
-     * v_dim values. kv_lora 0: none; q_lora: width between the two matrices of q, 0: it has one */
+    /* Latent attention: a position keeps one vector for all heads: rotary_dim rotated values, then
+     * kv_lora latent ones (kv_heads 1; head_dim is their sum). Each head has its own matrices from
+     * the nope_dim other values of its query to the latent ones, and from those to its v_dim
+     * values. kv_lora 0: none; q_lora: width between the two matrices of q, 0: it has one */
     int     kv_lora, q_lora, nope_dim, v_dim;
     double  latent_norm_eps;             /* of its two norms; 0: norm_eps */
-    bool    attn_sinks;                  /* a logit of each head takes part in its softmax */
-    bool    attn_gate;                   /* what attention gives is times a sigmoid */
-    /* Layers with a state in place of attention: a short convolution over so many tokens, itself
-     * included; conv_bias: of it and of the products around it */
+    bool    attn_sinks;                  /* each head's softmax has one more logit */
+    bool    attn_gate;                   /* attention's output is times a sigmoid */
+    /* Recurrent layers, with a state instead of attention: a short convolution over conv_taps
+     * tokens, the current one included; conv_bias: of it and of the products around it */
     Layers  state_layers;
     int     conv_taps;
     bool    conv_bias;
-    /* Or the gated delta rule behind a convolution: heads of values, each with a matrix
-     * [delta_key_dim, delta_value_dim], and fewer of keys. delta_heads 0: none */
+    /* Or the gated delta rule after a convolution: value heads, each with a matrix [delta_key_dim,
+     * delta_value_dim], and fewer key heads. delta_heads 0: none */
     int     delta_heads, delta_key_heads, delta_key_dim, delta_value_dim;
     bool    delta_tiled;                 /* head h has key h modulo delta_key_heads, else h times
                                           * delta_key_heads / delta_heads */
-    double  qkv_clip;                    /* q, k and v are cut at -+ this, after norms; 0: none */
+    double  qkv_clip;                    /* clamps q, k, v to -+ this, after norms; 0: none */
     int     n_experts, experts_used;     /* 0: no layer has experts */
     int     expert_d_ff, shared_d_ff;    /* of each expert; of the shared one, 0: there is none */
     bool    router_bias, expert_bias;    /* of the router; of each expert's three matrices */
     RouterScore router_score;
-    bool    choice_bias;                 /* a number of each expert is added for the choice only */
+    bool    choice_bias;                 /* a bias of each expert, for the choice only */
     /* experts of the groups with the largest sums of two; 0: of all */
     int     expert_groups, groups_used;
     bool    group_by_largest;            /* ... or with the largest single one */
@@ -145,10 +145,10 @@ typedef struct Config {
     double  renormalize_min;             /* the sum that divides them is at least this ... */
     double  renormalize_add;             /* ... and this is added to it */
     double  expert_scale;                /* of these scores, then; 1: none */
-    bool    expert_input_scaled;         /* a score multiplies what its expert reads */
+    bool    expert_input_scaled;         /* a score multiplies its expert's input */
     bool    shared_router;               /* the shared expert's output is times a sigmoid */
     Layers  dense_layers;                /* those without experts */
-    /* 1: behind the last layer is one that predicts the token after the next (docs/drafts.md) */
+    /* 1: an MTP layer predicts the token after the next (docs/drafts.md) */
     int     mtp_layers;
     PoolKind pool;                       /* what the model was trained for */
     /* Rows of the matrices that the pooled vector goes through, 0: there is none */
@@ -164,25 +164,25 @@ typedef struct Config {
  * vocab_size) are 0. */
 void config_defaults(Config *c);
 
-/* Parse the JSON config (docs/format.md). what names the source in messages. Unknown keys are
- * refused by name; derived defaults (kv_heads = heads, head_dim = d_model / heads) are filled in;
- * config_check is called. */
+/* Parse the JSON config (docs/format.md). what names the source in messages. An unknown key is an
+ * error that names it; derived defaults (kv_heads = heads, head_dim = d_model / heads) are filled
+ * in; config_check is called. */
 bool config_parse(Config *c, const char *json, size_t n_bytes, const char *what, Error *err);
 
 /* Ranges and contradictions: every number positive and small enough that all sizes fit, heads %
  * kv_heads == 0, head_dim even for rope... Needs no JSON (also for configs made in C). */
 bool config_check(const Config *c, const char *what, Error *err);
 
-/* Is every part of the config one that the forward pass implements? If not, names the part. */
+/* Does the forward pass implement every part of the config? If not, err names the part. */
 bool config_supported(const Config *c, const char *what, Error *err);
 
 /* The config as one line of JSON with every key in the order of docs/format.md; caller frees. */
 char *config_to_json(const Config *c, Error *err);
 
-/* Of that layer as a model of its own. */
+/* The config of the MTP layer as a model of its own. */
 Config config_mtp(const Config *c);
 
-/* Make it a config without experts, or without what its layers with a state have. */
+/* Make it a config without experts, or without recurrent layers. */
 void config_no_experts(Config *c);
 void config_no_states(Config *c);
 
@@ -198,27 +198,27 @@ int  window_end(int window, bool bidirectional, int pos, int n);
 bool config_moe(const Config *c, int layer);
 /* Does the layer rotate q and k? */
 bool config_rotates(const Config *c, int layer);
-/* Has the layer a state in place of attention; has any; the floats of that state. */
+/* Is the layer recurrent (a state instead of attention); is any; the floats of that state. */
 bool   config_state(const Config *c, int layer);
 bool   config_has_state(const Config *c);
 size_t config_state_floats(const Config *c);
-/* The channels of a layer's convolution, and the width of what it gives to its last product. */
+/* The channels of a recurrent layer's convolution, and the width of its last product's input. */
 int config_conv_width(const Config *c);
 int config_state_width(const Config *c);
 
-/* The factor of scores: attn_scale, or what follows from the length of a head's query. */
+/* The factor of scores: attn_scale, or the default from the length of a head's query. */
 double config_attn_scale(const Config *c);
 
-/* What yarn multiplies sine and cosine by, or latent attention its scores, twice. */
+/* YaRN's factor of sine and cosine; latent attention multiplies its scores by it twice. */
 double config_yarn_mscale(double factor, double mscale);
 
-/* The width of a head in what wq makes, and in what wo reads. */
+/* The width of a head in wq's output, and in wo's input. */
 int config_query_dim(const Config *c);
 int config_value_dim(const Config *c);
-/* What the cache keeps of a position and KV head: K and V, 2, or the one that is both. */
+/* Vectors cached per position and KV head: 2, K and V, or 1 that is both. */
 int config_kv_vectors(const Config *c);
 
-/* Has the feed-forward a gate (SwiGLU, GEGLU)? What is its activation called? */
+/* Does the feed-forward have a gate (SwiGLU, GEGLU)? The name of its activation. */
 bool        config_gated(const Config *c);
 const char *config_act(const Config *c);
 

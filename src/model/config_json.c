@@ -1,4 +1,4 @@
-/* model/config_json.c: the config as JSON, both ways. The keys stand in config_keys.c's tables. */
+/* model/config_json.c: reads and writes a config as JSON; its keys are in config_keys.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,12 +51,12 @@ static bool is_spelling(const char *names, const char *name)
 
 static const char *nearest_key(const ConfigKey *keys, const char *name)
 {
-    /* the likeliest mistake of all is a config.json handed over as it is */
+    /* the likeliest mistake is a Hugging Face config.json */
     for (const ConfigKey *key = keys; key->name; key++)
         if (is_spelling(key->hf, name) || is_spelling(key->meta, name))
             return key->name;
     const char *best  = NULL;
-    /* more edits are no misspelling */
+    /* more edits are no typo */
     int         least = 1 + (int)(strlen(name) / 3 < 3 ? strlen(name) / 3 : 3);
     for (; keys->name; keys++) {
         int d = edit_distance(name, keys->name);
@@ -68,7 +68,7 @@ static const char *nearest_key(const ConfigKey *keys, const char *name)
     return best;
 }
 
-/* part: of the config that the key is in, "rope: " or none. */
+/* part: the part of the config that has the key, "rope: " or "". */
 static bool unknown_key(const ConfigKey *keys, const char *name, const char *what, const char *part,
                         Error *err)
 {

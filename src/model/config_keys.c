@@ -137,8 +137,8 @@ const ConfigKey config_keys[] = {
 };
 #undef AT
 
-/* A factor under 1 would turn by more than one radian a position; angles are not exact enough for
- * that. A Hugging Face config may leave out what follows from its context (hf_rope.c). */
+/* A factor below 1 would rotate by more than one radian per position; angles are not exact enough
+ * for that. A Hugging Face config may leave out what follows from its context (hf_rope.c). */
 #define LINEAR (1u << ROPE_LINEAR)
 #define LLAMA3 (1u << ROPE_LLAMA3)
 #define YARN   (1u << ROPE_YARN)
@@ -148,7 +148,7 @@ const ConfigKey config_keys[] = {
       .types = types_,                                                                             \
       .needed = needed_, .hf_needed = hf_needed_, .hf = hf_, .gguf = gguf_ }
 const ConfigKey rope_keys[] = {
-    /*   types that have it, that cannot do without it, and in a Hugging Face config */
+    /* types that have it, that need it, and that need it in a Hugging Face config */
     ROPE(factor,           1,    1e6,     LINEAR | LLAMA3 | YARN | BY_LENGTH,
          LINEAR | LLAMA3 | YARN | BY_LENGTH, LINEAR | LLAMA3 | 1u << ROPE_DYNAMIC,
          "factor", NULL),

@@ -36,7 +36,7 @@ typedef enum KeyKind {
 
 enum {
     KEY_REQUIRED   = 1,  /* in our own JSON */
-    KEY_SPARSE     = 2,  /* written only where it is not the default */
+    KEY_SPARSE     = 2,  /* written only if it is not the default */
     KEY_OR_FALSE   = 4,  /* KEY_WORD: false is the first word, true the second */
     KEY_OF_EXPERTS = 8,  /* only with n_experts */
     KEY_PER_LAYER  = 16, /* a GGUF file may list it for each layer; all must be the same */
@@ -64,7 +64,7 @@ extern const char *const rope_type_words[], *const ffn_words[]; /* NULL ends */
 /* The row of a field of Config. */
 const ConfigKey *config_key_at(size_t at);
 
-/* Bytes of a field that can be left out (KEY_SPARSE); has it the value that absence means? */
+/* Bytes of a field that can be left out (KEY_SPARSE); does it have its default value? */
 size_t config_key_size(const ConfigKey *key);
 bool   config_key_default(const ConfigKey *key, const Config *c);
 
@@ -74,7 +74,7 @@ void config_word_set(void *field, int value);
 
 /* ---- The reader: config_reader.c ------------------------------------------------------------- */
 
-/* KEY_LARGEST: other programs' sizes are read up to here. config_check refuses what is too large
+/* KEY_LARGEST: other programs' sizes are read up to here. config_check rejects what is too large
  * for us, in the words of our own config. */
 enum { KEYS_TAKEN = 96, KEY_WHAT = 4096 + 160, KEY_LARGEST = 1 << 24 };
 
@@ -88,7 +88,7 @@ typedef struct KeyReader {
     /* the object around json, if it holds some of the keys; or NULL */
     const Json     *outer;
     const char *const *of_outer;       /* those keys; NULL ends */
-    const char     *taken[KEYS_TAKEN]; /* keys that were asked for */
+    const char     *taken[KEYS_TAKEN]; /* keys that were read */
     size_t          n_taken;
     char            what[KEY_WHAT];
     Error          *err;
@@ -108,7 +108,7 @@ const Json *key_take(KeyReader *r, const char *name);
 /* The same for several spellings, separated by "|", which must agree. *found: the spelling that is
  * there, or names. A value of null counts only if no other spelling has a value. */
 bool key_take_any(KeyReader *r, const char *names, const Json **out, const char **found);
-/* The next key after `at` that nobody took; NULL: none. `at` NULL: from the first key on. */
+/* The next key after `at` that was not taken; NULL: none. `at` NULL: from the first key on. */
 const Json *key_left(const KeyReader *r, const Json *at);
 /* A value as a message shows it: 3, 'gelu', an array. Returns buf. */
 const char *key_found(const Json *j, char *buf, size_t n);

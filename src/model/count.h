@@ -6,7 +6,7 @@
 
 /* ---- count.c --------------------------------------------------------------------------------- */
 
-/* Counts what a model is made of: parameters, bytes, KV cache. Reports draw the numbers of this
+/* Counts what a model is made of: parameters, bytes, KV cache. Reports show the numbers of this
  * header. */
 
 enum { COUNT_MAX_PARTS = 64 };
@@ -32,7 +32,7 @@ typedef struct CountPart {
 typedef struct Count {
     CountPart part[COUNT_MAX_PARTS]; /* in file order */
     int       n_parts;
-    CountPart ahead[COUNT_MAX_PARTS]; /* of the layer behind the last one, which is no part */
+    CountPart ahead[COUNT_MAX_PARTS]; /* of the MTP layer, which is no part */
     int       n_ahead;
     /* active_params: the parameters that one token uses. Of the experts, only the chosen ones
      * count. */
@@ -44,11 +44,11 @@ typedef struct Count {
     uint64_t  attn_bytes, ffn_bytes, norm_bytes;    /* of the first block */
     /* layer_bytes: of the first layer. */
     uint64_t  bytes, embed_bytes, layer_bytes, blocks_bytes, final_norm_bytes, head_bytes;
-    uint64_t  mtp_params, mtp_bytes;       /* of the layer behind the last one */
+    uint64_t  mtp_params, mtp_bytes;       /* of the MTP layer */
     uint64_t  bytes_of[WT_COUNT];          /* bytes by type; their sum is bytes */
     uint64_t  kv_bytes_f32, kv_bytes_f16, kv_bytes_q8; /* of one position in all layers */
-    /* Matrices that are packed into panels when the model is loaded (layout rows), and the memory
-     * that these panels take beside the file. */
+    /* Matrices that are packed into panels when the model is loaded (layout rows), and the extra
+     * memory of these panels. */
     int       n_row_major;
     uint64_t  pack_bytes;
 } Count;
@@ -75,7 +75,7 @@ KvCount count_kv_cache(const Config *c, int element_bytes, int scale_bytes);
 int count_windowed(const Config *c);
 int count_rotated(const Config *c);
 int count_moe(const Config *c);
-int count_state(const Config *c);          /* layers with a state in place of attention */
+int count_state(const Config *c);          /* recurrent layers */
 
 /* Bytes of all attention scores of one layer in f32, if they were kept: [batch, heads, seq,
  * seq]. */
@@ -88,7 +88,7 @@ uint64_t count_params(const Config *c);
  * as in docs/format.md. */
 void count_config(Count *n, const Config *c, WeightType type);
 
-/* The matrices of a config get their types when the model is opened (tblock_open_options.type). */
+/* Count matrices as retyped when the model is opened (tblock_open_options.type). */
 void count_made(Count *n);
 
 /* Count a stored model by the sizes and types of its tensors. */
@@ -96,9 +96,9 @@ void count_stored(Count *n, const StoredModel *c);
 
 /* ---- flops.c --------------------------------------------------------------------------------- */
 
-/* What a block computes and what it moves, for a prompt and for one decode step.
- * docs/info.md says how each row is counted. A multiply-add is 2 FLOP. Numbers are doubles that
- * hold integers, exact below 2^53. */
+/* FLOP and bytes moved of a block, for a prompt and for one decode step. docs/info.md says how each
+ * row is counted. A multiply-add is 2 FLOP. Numbers are doubles that hold integers, exact below
+ * 2^53. */
 
 /* The operations (tensor_list.h) fall into four groups: the projections wq wk wv wo; the two
  * products whose cost grows with the square of the length; the feed-forward network with its
@@ -130,7 +130,7 @@ typedef struct FlopRow {
 double flop_intensity(const FlopRow *r);
 
 typedef struct FlopLoad {
-    /* Prefill: tokens of the prompt. Decode: positions that the token sees, with its own. */
+    /* Prefill: tokens of the prompt. Decode: positions that the token sees, its own included. */
     int  seq;
     int  batch;        /* sequences of that length, computed together */
     bool decode;
@@ -163,17 +163,17 @@ Crossover count_crossover(const Config *c, const Count *n);
 
 /* ---- rank_cost.c ----------------------------------------------------------------------------- */
 
-/* Of one rank of `size`: bytes of weights that it holds; those that it reads for a token (of the
- * experts, an even share); its part of the KV cache, and bytes of a sequence's states. Of tables of
- * which rows are looked up (an embedding that is not the head) it holds a share if they are made,
- * else nothing; it holds the layer behind the last one, which a token does not read. */
+/* One rank of `size`: bytes of weights that it holds; bytes that it reads for a token (of the
+ * experts, an even share); its part of the KV cache, and bytes of a sequence's recurrent states. Of
+ * tables of which rows are looked up (an embedding that is not the head) it holds a share if they
+ * are made, else nothing. It holds the MTP layer, which a token does not read. */
 typedef struct RankShare { double weights, read, kv, state; } RankShare;
 RankShare rank_share(const Config *c, const Count *n, int rank, int size);
 
 /* What two or more ranks exchange for one token with logits. bytes: of whole vectors. */
 typedef struct RankExchange { int gathers; uint64_t bytes; } RankExchange;
 RankExchange rank_exchange(const Config *c);
-/* The same in the layer that predicts the token after the next, for one guess. */
+/* The same in the MTP layer, for one draft token. */
 RankExchange rank_exchange_ahead(const Config *c);
 
 #endif

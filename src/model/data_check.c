@@ -224,14 +224,14 @@ static const char *kind_of(float x)
     return x != x ? "NaN" : x > 0 ? "infinite" : "minus infinite";
 }
 
-/* Does this row only fill its panel? Such rows are never used; the check of padding looks at
+/* Is this row only padding of its panel? Such rows are never used; the padding check covers
  * them. */
 static bool fills_panel(const TensorSpec *s, size_t panel, size_t row)
 {
     return (int)row >= tensor_spec_block_rows(s, (int)panel);
 }
 
-/* Its scales are powers of two, all finite; only the largest make a value infinite. */
+/* Its scales are powers of two, all finite; only the largest can make a value infinite. */
 static void check_mxfp4(CheckPart *p, const TensorSpec *s, const CheckedTensor *t)
 {
     enum { RUN = 32, LARGEST = 252 }; /* 12 * 2^(252 - 128) is finite */
@@ -264,7 +264,7 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
     const Tensor *d = t->part[part_count(t->type) - 1];
     bool          runs = weight_type_has_runs(t->type),
          minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
-    /* columns: how many share one scale. each: scales for them, two if there are minima. */
+    /* columns: how many share one scale. each: their scales, two if there are minima. */
     size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1;
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;
     size_t        i = 0;

@@ -62,17 +62,17 @@ double flop_intensity(const FlopRow *r) { return r->bytes > 0 ? r->computed / r-
  * position. */
 typedef struct Sizes {
     double d, q, kv, ff, heads, head_dim, rotary;
-    double dense, moe, attends, state;     /* share of the blocks that are such */
+    double dense, moe, attends, state;     /* shares of the blocks of each kind */
     double tokens, pairs_full, pairs_seen; /* pairs: of one head, all sequences */
     double kv_read, kv_written;            /* bytes of K, and of V              */
     double vectors;                        /* K and V, or 1 that is both        */
 } Sizes;
 
-/* How many positions the queries of a prompt of n tokens see, added up. */
+/* The sum of the positions that the queries of a prompt of n tokens see. */
 static double seen_pairs(const Config *c, double n, double window)
 {
     /* The first `full` queries see 1, 2, 3 ... positions; every later one sees `full`, or they
-     * begin again. */
+     * restart at 1. */
     double full = window > 0 && window < n ? window : n, chunks = floor(n / full),
            rest = n - chunks * full;
     double back = full * (full + 1) / 2 + (n - full) * full; /* the query itself is one of them */
@@ -142,8 +142,8 @@ static FlopRow norm(const Sizes *s, double weights)
     return row(s->tokens * (4 * s->d + 4), weights + 2 * ACT * s->tokens * s->d);
 }
 
-/* Norms of q and k: one per head, or one for the whole vector. Of latent attention, those of what
- * lies between its matrices. */
+/* Norms of q and k: one per head, or one for the whole vector. Of latent attention, those between
+ * its matrices. */
 static FlopRow qk_norm(const Sizes *s, const Config *c, const Count *n)
 {
     double between = c->q_lora + c->kv_lora;
@@ -211,8 +211,8 @@ static FlopRow activation(const Sizes *s, const Config *c)
     return row(activation_flops(c) * values, (config_gated(c) ? 3 : 2) * ACT * values);
 }
 
-/* The logits of the experts, and a softmax as in attention or a sigmoid of each (3), with what is
- * added for the choice; for the shared expert, a product and a sigmoid. */
+/* The logits of the experts, and a softmax as in attention or a sigmoid of each (3), with the bias
+ * for the choice; for the shared expert, a product and a sigmoid. */
 static FlopRow router(const Sizes *s, const Config *c, const Count *n)
 {
     FlopRow sum = { 0 };
@@ -259,7 +259,7 @@ static void count_attention(Flops *f, const Sizes *s, const Config *c)
                    c->attn_gate ? 3 * io : 0 };
 }
 
-/* For each channel one fma a tap, and a product before and behind or SiLU (3). It reads three
+/* For each channel one fma per tap, and a product before and after, or SiLU (3). It reads three
  * vectors (with SiLU one) and writes one, and its state is read and written once for each
  * sequence. */
 static FlopRow convolution(const Sizes *s, const Config *c, const Count *n, const FlopLoad *load)
@@ -274,8 +274,8 @@ static FlopRow convolution(const Sizes *s, const Config *c, const Count *n, cons
     return sum;
 }
 
-/* For each element of a head's matrix, a product and three fma. Of each head, norms of q and k (4
- * an element, for each value head), beta and the decay (12), and of what it gives a norm (4), SiLU
+/* For each element of a head's matrix, a product and three fma. For each head, norms of q and k (4
+ * per element, for each value head), beta and the decay (12), and of its output a norm (4), SiLU
  * and a product (4). The matrices are read and written once for each sequence. */
 static FlopRow delta(const Sizes *s, const Config *c, const Count *n, const FlopLoad *load)
 {
@@ -304,9 +304,9 @@ static void sum_up(Flops *f, const Config *c)
                            f->blocks.bytes + f->head.bytes };
 }
 
-/* Count a product or norm of the table, over the blocks that have it. A token takes a few experts.
+/* Count a product or norm of the table, over the blocks that have it. A token uses a few experts.
  * Each expert's weights are read once; the tokens are assumed to choose different experts until all
- * are taken. */
+ * are used. */
 static void count_part(Flops *f, const Sizes *s, const Config *c, const Count *n,
                        const CountPart *p)
 {
@@ -369,8 +369,7 @@ static bool attention_is_dearer(const Config *c, const Count *n, Case which, int
     return (which == FULL ? f.attention.full : f.attention.computed) >= f.group[GROUP_FFN].full;
 }
 
-/* The cost of attention per token never falls as the length grows, so a binary search finds the
- * answer. */
+/* The cost of attention per token never falls as the length grows, so a binary search works. */
 static int crossover(const Config *c, const Count *n, Case which)
 {
     int low = 1, high = 1 << 30;

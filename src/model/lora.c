@@ -34,7 +34,7 @@ typedef struct Packer {
     Error      *err;
 } Packer;
 
-/* A matrix of the file in panels at `to`; its rows are part of the hash. */
+/* Packs a matrix of the file into panels at `to`; its rows are part of the hash. */
 static bool pack(Packer *p, const RowSource *s, char *to)
 {
     WeightType type = p->l->type;
@@ -87,7 +87,7 @@ static bool pack_part(Packer *p, const LoraPart *part)
 
 /* ---- Layout ---------------------------------------------------------------------------------- */
 
-/* Counts the columns of every vector and gives each part its own. */
+/* Counts the columns of every input vector and assigns each part its own. */
 static void count_columns(Lora *l, const LoraPart *part, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -103,7 +103,7 @@ static void count_columns(Lora *l, const LoraPart *part, size_t n)
     }
 }
 
-/* Gives every matrix its place; with data NULL it only measures. */
+/* Assigns every matrix its address; with data NULL it only measures. */
 static size_t place(Lora *l, char *data)
 {
     size_t at = 0, n = (size_t)l->n_layers + 1;

@@ -1,6 +1,6 @@
 /* model/lora.h: adapters. For some matrices W of a model, an adapter has two small ones:
- * y = W x + scale * B (A x) (LoRA, Hu et al. 2021). Lives here: their memory, in panels. Where they
- * come from is in source/adapter.h, what a pass does with them in runtime/lora_pass.c. */
+ * y = W x + scale * B (A x) (LoRA, Hu et al. 2021). Lives here: their memory, in panels.
+ * source/adapter.h reads them, runtime/lora_pass.c applies them. */
 #ifndef MODEL_LORA_H
 #define MODEL_LORA_H
 
@@ -8,18 +8,18 @@
 
 /* The part of an adapter for one matrix of a model. */
 typedef struct LoraMat {
-    Mat    up;               /* B [rows of W, rank]; rows 0: the adapter leaves W as it is */
+    Mat    up;               /* B [rows of W, rank]; rows 0: the adapter does not change W */
     double scale;
     int    at;               /* the first of its `rank` columns in the products with A, a multiple
                               * of 16 */
 } LoraMat;
 
-/* An adapter; zero it to begin. */
+/* An adapter; start with a zeroed one. */
 typedef struct Lora {
     int        n_layers;
     WeightType type;         /* of all its matrices: a float type */
     LoraMat   *mat;          /* by lora_number */
-    Mat       *down;         /* by lora_input: every A that reads this vector, one behind the other,
+    Mat       *down;         /* by lora_input: every A that reads this vector, one after another,
                               * each in panels of its own */
     char      *data;         /* of all matrices */
     size_t     n_bytes;
@@ -38,7 +38,7 @@ static inline int lora_input(int number)
         + (int)tensor_row((TensorRole)(number % ROLE_COUNT))->reads;
 }
 
-/* Can an adapter change the matrix of this role? Those of experts it cannot. */
+/* Can an adapter change the matrix of this role? Not those of experts. */
 static inline bool lora_role(TensorRole role)
 {
     switch (role) {
@@ -50,8 +50,7 @@ static inline bool lora_role(TensorRole role)
     }
 }
 
-/* What an adapter is made of: for the matrix of a spec, A [rank, spec.k] and B [spec.rows, rank].
- */
+/* A part of an adapter: for the matrix of a spec, A [rank, spec.k] and B [spec.rows, rank]. */
 typedef struct LoraPart {
     TensorSpec spec;
     int        rank;

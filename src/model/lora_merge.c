@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 
-enum { COLUMNS = 256 }; /* whose sums are kept at once */
+enum { COLUMNS = 256 }; /* of sums kept at once */
 
 /* One adapter's change of one matrix. */
 typedef struct Change {
@@ -93,8 +93,8 @@ bool lora_merge_has(const LoraMerge *m, const TensorSpec *s)
     return any;
 }
 
-/* To f32 so that rounding the result to fewer bits gives what rounding x to them would: what is
- * not exact is cut, and its last bit set ("round to odd"; Boldo and Melquiond 2008). */
+/* To f32 so that rounding the result to fewer bits equals rounding x to them: an inexact result is
+ * truncated and its last bit set ("round to odd"; Boldo and Melquiond 2008). */
 static float round_to_odd(double x)
 {
     float f = (float)x;

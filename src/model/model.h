@@ -14,20 +14,20 @@
 /* A stored model bound to layers. Every tensor is found, checked and ready for the
  * kernels. */
 
-/* How ranks divide the rows of a matrix, or what was computed from them (rank_rows.c). RANK_ALL:
+/* How ranks divide the rows of a matrix, or the values computed from them (rank_rows.c). RANK_ALL:
  * not at all. RANK_ITEMS: a stack, by its matrices, of which each head has one. The last two: by
- * the heads of the delta rule, and what these read. */
+ * the heads of the delta rule, and the q, k and v that these read. */
 typedef enum RankCut {
     RANK_ALL, RANK_PANELS, RANK_HEADS, RANK_KV_HEADS, RANK_ITEMS, RANK_DELTA, RANK_DELTA_QKV
 } RankCut;
 
-/* What a rank multiplies of a matrix: runs of panels, ascending and apart; of a stack, in each of
+/* The panels of a matrix that a rank multiplies: runs, ascending and apart; of a stack, in each of
  * some matrices. */
 enum { OWN_RUNS = 3 };
 typedef struct Own { Range items, run[OWN_RUNS]; } Own;
 
-/* Panels of each matrix; values of a row of `width` in them; which of the panels, in order, is
- * panel p of the matrix. */
+/* Panels of each matrix; values of a row of `width` in them; the index among them of panel p of the
+ * matrix. */
 int own_panels(const Own *own);
 int own_columns(const Own *own, int width);
 int own_place(const Own *own, int p);
@@ -51,7 +51,7 @@ typedef struct Mat {
     /* How a context multiplies it; set in the context's own copy (runtime/numerics.h, Plan): */
     const char  *op;         /* name of its product in a profile: "qkv"             */
     Integers     ints;       /* in the product; INT_NONE: floats                    */
-    Integers     out_ints;   /* w_up: what the next matrix wants of its result      */
+    Integers     out_ints;   /* w_up: the form that the next matrix reads           */
     bool         bf16;       /* use the rules of --math bf16                        */
     int          number;     /* for adapters (lora.h); below 0: none can change it  */
     RankCut      cut;        /* how ranks divide its rows                           */
@@ -79,7 +79,7 @@ typedef struct Embedding {
     Panels      w;           /* row-major: the tensor is part 0 */
     const LateMatrix *late;  /* as in Mat */
     Range       own;         /* if late: the panels that w will have; it reads other rows */
-    const float *bias;       /* [rows], of what is behind pooling; NULL: none */
+    const float *bias;       /* [rows], of a matrix after pooling; NULL: none */
 } Embedding;
 
 /* The weight and bias of a norm; w NULL: the model has no such norm; b NULL: no bias. */
@@ -99,13 +99,13 @@ typedef struct Layer {
     const float *q_norm, *k_norm; /* lengths: QkNorm in config.h */
     const float *attn_sinks;     /* [heads] */
     Mat          attn_gate;      /* [heads*head_dim, d_model] */
-    /* In place of these, in a layer with a state: all [d_model, d_model]; the weights of the
+    /* Instead of these, in a recurrent layer: all [d_model, d_model]; the weights of the
      * convolution, [conv_width, conv_taps], and its bias, [d_model] or NULL. */
     Mat          conv_b, conv_c, conv_x, conv_out;
     const float *conv, *conv_shift;
-    /* Or those of the gated delta rule: [conv_width, d_model], that is q, k and v;
-     * [state_width, d_model]; twice [delta_heads, d_model]; [d_model, state_width]; and what
-     * belongs to softplus and exp, [delta_heads]; to the norm of a head, [delta_value_dim]. */
+    /* Or those of the gated delta rule: [conv_width, d_model], that is q, k and v; [state_width,
+     * d_model]; twice [delta_heads, d_model]; [d_model, state_width]; the vectors of softplus and
+     * exp, [delta_heads]; the norm of a head, [delta_value_dim]. */
     Mat          delta_qkv, delta_z, delta_b, delta_a, delta_out;
     const float *delta_dt, *delta_rate, *delta_norm;
     NormVectors  attn_post_norm, ffn_norm, ffn_post_norm; /* [d_model] */
@@ -116,9 +116,9 @@ typedef struct Layer {
     Mat          expert_gate, expert_up, expert_down; /* stacks of n_experts */
     Mat          shared_router;  /* [1, d_model] */
     Mat          shared_gate, shared_up, shared_down;
-    /* Of the layer that predicts the token after the next (config.h, mtp_layers): norms of that
-     * token's embedding and of the state before it, [d_model, 2 d_model] for both together, and the
-     * norm before the head. */
+    /* Of the MTP layer (config.h, mtp_layers): norms of the next token's embedding and of the
+     * hidden state before it, [d_model, 2 d_model] for both together, and the norm before the
+     * head. */
     NormVectors  mtp_embed_norm, mtp_state_norm, mtp_final_norm;
     Mat          mtp_proj;
 } Layer;
@@ -132,23 +132,23 @@ typedef struct Model {
     Embedding    pos_embed;      /* [n_ctx, d_model], if positions are learned */
     const float *rope_factors;   /* of rope type factors and longrope; else NULL */
     Layer       *layer;          /* [n_layers + mtp_layers] */
-    bool         is_mtp;         /* it is the layer behind the last of another model (model_mtp) */
+    bool         is_mtp;         /* it is the MTP layer of another model (model_mtp) */
     NormVectors  final_norm;
     Mat          lm_head;        /* tied: the embedding's panels */
-    Embedding    dense1, dense2; /* [dense1, d_model], [dense2, dense1]: behind pooling */
+    Embedding    dense1, dense2; /* [dense1, d_model], [dense2, dense1]: after pooling */
     size_t       weight_bytes;      /* of all weights, as stored */
     size_t       matrix_bytes[WT_COUNT]; /* of all matrices, by type */
-    /* Bytes that one decode step reads: all matrices (of the experts, those that one token takes),
+    /* Bytes that one decode step reads: all matrices (of the experts, those that one token uses),
      * the head, the norms, and one row of the embedding. */
     size_t       bytes_per_token;
     uint64_t     n_params;
-    /* What was made at load: matrices lie in one region of huge pages, of which the first `used`
-     * bytes are taken; padded biases and widened norms lie anywhere. */
+    /* What was made at load: matrices are in one region of huge pages, of which the first `used`
+     * bytes are taken; padded biases and widened norms are anywhere. */
     struct { char *data; size_t n_bytes, used; } region;
     Owned       *owned;
     int          n_owned;
     size_t       cap_owned;
-    size_t       owned_bytes;    /* of both, but for what is packed later */
+    size_t       owned_bytes;    /* of both, except what is packed later */
     struct LateWeights *late;    /* matrices of the region that are packed later; NULL: none */
     struct WeightPages *pages;   /* matrices in a mapped file; NULL: none, or they stay there */
 } Model;
@@ -168,8 +168,8 @@ bool model_bind(Model *m, const StoredModel *c, const WeightType *types, Ranks *
 bool model_bind_file(Model *m, const Config *cfg, const TensorFile *f, Error *err);
 void model_free(Model *m);       /* a zeroed Model is fine */
 
-/* The layer behind the last one of m (config.h, mtp_layers) as a model of one layer, with m's
- * embedding and head. It owns nothing and lives as long as m. */
+/* The MTP layer of m (config.h, mtp_layers) as a model of one layer, with m's embedding and head.
+ * It owns nothing and lives as long as m. */
 Model model_mtp(const Model *m);
 
 /* Write row `token` of the embedding as d_model floats: exact, or rounded once if it is
@@ -182,74 +182,74 @@ void embedding_row(const Embedding *e, int token, float *out, void *scratch);
 RankCut rank_cut(const Config *c, TensorRole role);
 
 /* The heads that a rank computes, and the KV heads that they read: at least one. Ranks share a KV
- * head where there are more of them than KV heads. And its heads of the delta rule. */
+ * head if there are more ranks than KV heads. And the rank's heads of the delta rule. */
 Range rank_heads(const Config *c, int rank, int size);
 Range rank_kv_heads(const Config *c, int rank, int size);
 Range rank_delta_heads(const Config *c, int rank, int size);
 
-/* Of a vector of `width` that is divided so: the columns that a rank gives to the others. No two
- * ranks give the same. And of a matrix with so many rows, or a stack of them: the panels that it
- * multiplies, in which those columns are. What is RANK_DELTA_QKV is never given. */
+/* Of a vector of `width` with this cut: the columns that a rank sends to the others, none of which
+ * another rank sends. And of a matrix with so many rows, or a stack of them: the panels that it
+ * multiplies, which hold those columns. RANK_DELTA_QKV is never sent. */
 Range rank_columns(const Config *c, RankCut cut, int width, int rank, int size);
 Own   rank_panels(const Config *c, RankCut cut, int rows, int stack, int rank, int size);
 /* The panels of this model's rank; all of them if it runs alone. */
 Own   model_panels(const Model *m, TensorRole role, int rows, int stack);
 
-/* A rank's part of a layer's state: the rows of the convolution in its columns, then its heads'
- * matrices. Copies it from or to the whole state. The length is 0 only without states. */
+/* A rank's part of a recurrent layer's state: the rows of the convolution in its columns, then its
+ * heads' matrices. Copies it from or to the whole state. The length is 0 only without states. */
 size_t rank_state_floats(const Config *c, int rank, int size);
 void   rank_state_copy(const Config *c, int rank, int size, float *part, float *whole, bool out);
 
 /* ---- weight_pages.c -------------------------------------------------------------------------- */
 
-/* A file lies in the page cache in pages of whatever size, and a stream through small ones waits
- * for a page walk at each of them. So a program that reads the weights often enough moves them into
- * huge pages: of the page cache where the kernel can do that (MADV_COLLAPSE), else into memory of
- * its own, and the file's pages leave this process. The weights keep their addresses and bytes: any
- * thread may read them meanwhile, and several may move them at once. */
+/* The page cache holds a file in pages of any size, and a stream through small ones waits for a
+ * page walk at each. So a program that reads the weights often enough moves them into huge pages:
+ * of the page cache if the kernel can do that (MADV_COLLAPSE), else in memory of its own, and the
+ * process drops the file's pages. The weights keep their addresses and bytes: any thread may read
+ * them meanwhile, and several may move them at once. */
 typedef struct WeightPages WeightPages;
 
-/* Finds the matrices of m that lie in map, which must outlive m. m->pages stays NULL if there are
+/* Finds the matrices of m that are in map, which must outlive m. m->pages stays NULL if there are
  * none, or no memory. It reads files of /proc and /sys: call it before a sandbox. */
 void   weight_pages_find(Model *m, const FileMap *map);
 void   weight_pages_free(WeightPages *p); /* accepts NULL; what was moved stays */
 
-/* Moves up to `most` more pieces of 2 MB. It ends early, for good, where the kernel has no huge
+/* Moves up to `most` more windows of 2 MB. It ends early, for good, if the kernel has no huge
  * page. */
 void   weight_pages_move(WeightPages *p, size_t most);
 bool   weight_pages_begun(const WeightPages *p);
 bool   weight_pages_done(const WeightPages *p);
-bool   weight_pages_roomy(const WeightPages *p);  /* would a copy of all leave memory to others? */
+bool   weight_pages_roomy(const WeightPages *p);  /* would a copy of all leave enough memory? */
 size_t weight_pages_bytes(const WeightPages *p);  /* of all that may be moved */
-size_t weight_pages_copied(const WeightPages *p); /* so far: memory that is this process's own */
+size_t weight_pages_copied(const WeightPages *p); /* so far: private memory of this process */
 
 /* ---- weights_pack.c -------------------------------------------------------------------------- */
 
-/* The matrices of a GGUF file are used where they lie at first: a pass packs the panels that it is
- * about to multiply, and forgets them. From the second pass on they are packed for good. Any thread
- * may read the weights meanwhile, and gets the same bits.
- * So are the matrices of a model file that ranks share: a rank's panels are copied into huge pages,
- * which hold no other's. And a table of which a rank has some rows in its memory reads the others
- * from the file, as one process would have made them. */
+/* The matrices of a GGUF file are used in place at first: a pass packs the panels that it is about
+ * to multiply, and drops them. From the second pass on they are packed for good. Any thread may
+ * read the weights meanwhile, and gets the same bits. The same holds for a model file that ranks
+ * share: a rank's panels are copied into huge pages of its own. And if a rank has some rows of a
+ * table in memory, it reads the others from the file, with the bits that one process would have
+ * made. */
 typedef struct LateWeights LateWeights;
 
 /* Is it time to pack them, by the caller's team? True once for each model, at the second call, or
  * the first with now. */
 bool   late_weights_due(LateWeights *w, bool now);              /* w may be NULL: false */
-/* Are they panels of a model file, which could as well stay there? Would the copies of n ranks on
- * this machine leave memory to others? That is measured when a model is bound. */
+/* Are they panels of a model file, which could also stay there? Would the copies of n ranks on this
+ * machine leave enough memory? That is measured when a model is bound. */
 bool   late_weights_optional(const LateWeights *w);             /* NULL: false */
 bool   late_weights_roomy(const LateWeights *w);
 void   late_weights_measure(LateWeights *w, int n);             /* NULL: does nothing */
 /* Every member of the team calls it, with late_weights_room bytes of its own, 64-byte aligned. The
- * file's pages leave this process. */
+ * process drops the file's pages. */
 void   late_weights_pack(LateWeights *w, Team team, void *scratch);
 size_t late_weights_room(const LateWeights *w);                 /* NULL: 0, as below */
 size_t late_weights_packed(const LateWeights *w);               /* bytes so far */
 void   late_weights_free(LateWeights *w);
 
 bool   late_matrix_packed(const LateMatrix *m);
-/* Before that, panels from `first` on: as many of *n as fit in a cache, which it sets, in
+/* Before that, panels from `first` on: it lowers *n to as many as fit in a cache, in
  * late_weights_room bytes. Row `row` as floats: of tables whose rows are looked up. */
 Panels late_matrix_panels(const LateMatrix *m, int first, int *n, void *scratch);
 /* Panels from `first` on of a matrix (not a stack), wherever they are: *n of them or fewer. */
@@ -274,15 +274,15 @@ typedef struct Maker {
 /* n_bytes, 64-byte aligned, that live as long as the model. NULL: SYSTEM. */
 void *weights_own(Maker *mk, size_t n_bytes);
 
-/* The bytes that a matrix of this type takes of the model's region, and the region for as many
- * (0: none is made). weights_parts takes all parts of a matrix from it. own: the panels that
- * are made, which are those that this rank multiplies (model_panels). */
+/* The bytes that a matrix of this type takes in the model's region; makes a region of n_bytes (0:
+ * none). weights_parts takes all parts of a matrix from it. own: the panels that are made, which
+ * are those that this rank multiplies (model_panels). */
 size_t weights_made_bytes(const TensorSpec *s, WeightType type, const Own *own);
 bool   weights_region(Maker *mk, size_t n_bytes);
 void   weights_parts(Maker *mk, const TensorSpec *s, WeightType type, const Own *own,
                      char *to[MAX_PARTS], Panels *out);
 
-/* How many these are; number i of them, counted through the stack. */
+/* How many these are; panel number i of them, counted through the stack. */
 int    weights_count(const Own *own);
 int    weights_panel(const TensorSpec *s, const Own *own, int i);
 
@@ -290,13 +290,13 @@ int    weights_panel(const TensorSpec *s, const Own *own, int i);
 int weights_team(Maker *mk, size_t n_bytes);
 
 /* Lay out a row-major matrix in its own type: as panels, or as rows one after the other if the spec
- * does not want panels. Some types later: then *late is set, and out is where it will be. */
+ * does not want panels. Packs some types later: then *late is set, and out is where it will be. */
 bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out);
 bool weights_pack_later(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels *out,
                         const LateMatrix **late);
 
-/* A table of which this rank's rows were made in this type: the others are read from c, which is
- * the stored one. retyped: it has another type there, or needs a check that changes bits. */
+/* A table of which this rank's rows were made in this type: the others are read from c, the stored
+ * one. retyped: it has another type there, or needs a check that changes bits. */
 bool weights_table(Maker *mk, const TensorSpec *s, const CheckedTensor *c, WeightType type,
                    bool retyped, const LateMatrix **late);
 

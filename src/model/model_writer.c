@@ -1,4 +1,4 @@
-/* model/model_writer.c: lays out a model file, writes it in order and computes its hash on the
+/* model/model_writer.c: lays out a model file, writes it in order and computes its hash along the
  * way. */
 #include "model/model_writer.h"
 
@@ -137,7 +137,7 @@ static bool holds_bf16(const ModelContents *what)
     return false;
 }
 
-/* Write the tokenizer and the entries for conversations to the metadata. */
+/* Write the tokenizer and the entries for chat to the metadata. */
 static bool write_text_meta(ModelWriter *w, const ModelContents *what, Error *err)
 {
     const char *tokenizer = what->tokenizer ? tensor_meta(what->tokenizer, "tokenizer") : NULL;
@@ -186,7 +186,7 @@ static bool put(ModelWriter *w, const void *data, size_t n_bytes, Error *err)
 }
 
 /* Write tensors as long as their bytes are the writer's own, and skip holes. A tensor of zero bytes
- * counts as complete before it is begun. */
+ * counts as complete at once. */
 static bool write_ours(ModelWriter *w, Error *err)
 {
     while (

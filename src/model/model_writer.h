@@ -1,4 +1,4 @@
-/* model/model_writer.h: a model file is written: types, rows, their conversion. */
+/* model/model_writer.h: writes a model file: types, rows, their conversion. */
 #ifndef MODEL_MODEL_WRITER_H
 #define MODEL_MODEL_WRITER_H
 
@@ -50,8 +50,8 @@ size_t retype_scratch_bytes(int k);
 size_t retype_rows_bytes(int k);   /* bytes of 16 rows of floats */
 
 /* Read rows first .. first + n - 1 of matrix `item` of a stack (else 0) as f32 [n, k], 64-byte
- * aligned. They lie in one panel of 16. Exact; quantized weights are rounded once. The
- * tensor may be unaligned. */
+ * aligned. They are in one panel of 16. Exact; quantized weights are rounded once. The tensor may
+ * be unaligned. */
 void retype_read(const TensorSpec *s, const CheckedTensor *t, int item, int first, int n,
                  float *rows, void *scratch);
 
@@ -87,7 +87,7 @@ bool retype_fail(const RetypeReport *report, const char *path, const TensorSpec 
 
 typedef struct ModelWriter ModelWriter;
 
-/* The metadata entries for conversations (docs/format.md, "Chat"). */
+/* The metadata entries for chat (docs/format.md, "Chat"). */
 typedef enum ChatMeta { CHAT_TEMPLATE, CHAT_TEMPLATE_TOOLS, CHAT_SPECIAL_TOKENS } ChatMeta;
 enum { CHAT_METAS = CHAT_SPECIAL_TOKENS + 1, MOST_CHAT_META = 1 << 20 }; /* bytes of one */
 extern const char *const chat_meta_keys[CHAT_METAS];
@@ -99,14 +99,13 @@ typedef struct ModelContents {
      * bf16 weights must have no magnitude under 2^-50 except 0, as retype_store leaves them. */
     const WeightType *types;
     const char       *source;     /* JSON for the metadata */
-    /* The file to copy the tokenizer and the entries for conversations from; NULL: none. */
+    /* The file to copy the tokenizer and the entries for chat from; NULL: none. */
     const TensorFile *tokenizer;
     bool              row_major;  /* layout `rows` instead of rows16 */
     /* Matrices are holes, which read as zeros. Then only vectors are appended, and no sha256 is
      * recorded. */
     bool              sparse;
-    /* Entries for conversations to write if there is a tokenizer whose file lacks them; each may be
-     * NULL. */
+    /* Entries for chat to write if there is a tokenizer whose file lacks them; each may be NULL. */
     const char       *chat_meta[CHAT_METAS];
     /* A chat template to write instead of all others; NULL: none. */
     const char       *forced_template;
@@ -119,7 +118,7 @@ bool model_contents_next(const ModelContents *what, TensorSpec *s);
 /* Begin a file. Nothing appears at path before model_writer_end. NULL: an error. */
 ModelWriter *model_writer_new(const char *path, const ModelContents *what, Error *err);
 
-/* Append bytes of the tensors, in order. A piece may end anywhere inside a tensor (or part) but
+/* Append bytes of the tensors, in order. A chunk may end anywhere inside a tensor (or part) but
  * must not span two. The tokenizer is not appended: it is written automatically. */
 bool model_writer_append(ModelWriter *w, const void *data, size_t n_bytes, Error *err);
 

@@ -4,14 +4,14 @@
 #include "model/count.h"
 #include "model/model.h"
 
-/* Are rows of it looked up, and no more? */
+/* Is it a table that is only looked up by row? */
 static bool looked_up(const Config *c, const CountPart *p)
 {
     return p->role == ROLE_POS_EMBED || (p->role == ROLE_EMBED && !c->tied_embeddings);
 }
 
-/* Bytes of a rank's panels of all tensors of a part. Vectors and what is not divided are whole; of
- * a table that is used as it is stored, a rank reads rows where they lie. */
+/* Bytes of a rank's panels of all tensors of a part. Vectors and undivided matrices are whole; of a
+ * table that is used as stored, a rank reads rows in place. */
 static double part_share(const Config *c, const CountPart *p, int rank, int size)
 {
     if (looked_up(c, p) && !p->made)
@@ -61,7 +61,7 @@ static void add_block(RankExchange *x, const Config *c, int l)
         add_gather(x, q);
         add_gather(x, kv);
     }
-    add_gather(x, q);              /* of attention, or what a state gives, for wo */
+    add_gather(x, q);              /* of attention or a recurrent layer, for wo */
     if (!parallel)
         add_gather(x, c->d_model);
     add_gather(x, config_moe(c, l) ? c->experts_used * c->expert_d_ff + c->shared_d_ff : c->d_ff);

@@ -1,5 +1,5 @@
-/* model/rank_rows.c: which rows of its matrices, and which heads, a rank computes. Everything else
- * (norms, integers, routers) each rank computes for itself. */
+/* model/rank_rows.c: which rows of its matrices, and which heads, a rank computes. Each rank
+ * computes everything else (norms, integers, routers) itself. */
 #include "model/model.h"
 
 #include <string.h>
@@ -28,8 +28,8 @@ RankCut rank_cut(const Config *c, TensorRole role)
 
 /* ---- Heads ----------------------------------------------------------------------------------- */
 
-/* Whole groups of heads with their KV head; where there are more ranks than KV heads, the ranks of
- * a KV head share its group. */
+/* Whole groups of heads with their KV head; if there are more ranks than KV heads, the ranks of a
+ * KV head share its group. */
 Range rank_heads(const Config *c, int rank, int size)
 {
     int group = c->heads / c->kv_heads;
@@ -39,7 +39,7 @@ Range rank_heads(const Config *c, int rank, int size)
     return (Range){ kv.first * group, kv.end * group };
 }
 
-/* A rank without heads (more ranks than heads) has a KV head all the same, which it never reads. */
+/* A rank without heads (more ranks than heads) has a KV head too, which it never reads. */
 Range rank_kv_heads(const Config *c, int rank, int size)
 {
     int   group = c->heads / c->kv_heads;
@@ -49,7 +49,7 @@ Range rank_kv_heads(const Config *c, int rank, int size)
     return (Range){ first, end > first ? end : first + 1 };
 }
 
-/* As those of attention, each with the heads of keys that it reads. */
+/* As the heads of attention, each with the key heads that it reads. */
 Range rank_delta_heads(const Config *c, int rank, int size)
 {
     int keys = c->delta_key_heads, group = c->delta_heads > 0 ? c->delta_heads / keys : 0;
@@ -59,7 +59,7 @@ Range rank_delta_heads(const Config *c, int rank, int size)
     return (Range){ key.first * group, key.end * group };
 }
 
-/* Those that they read: of tiled ones that go round, all. */
+/* The key heads that they read; of tiled ones that wrap around, all. */
 static Range delta_keys(const Config *c, Range heads)
 {
     int n = heads.end - heads.first, keys = c->delta_key_heads, group = c->delta_heads / keys;
@@ -109,7 +109,7 @@ static Range panels_of(Range rows, int from)
     return rows.first < rows.end && p.first < p.end ? p : (Range){ from, from };
 }
 
-/* Of the queries, keys and values of the delta rule, which are the rows of one matrix. */
+/* Of the delta rule's queries, keys and values, which are rows of one matrix. */
 static Own delta_panels(const Config *c, int rank, int size)
 {
     Range heads = rank_delta_heads(c, rank, size),

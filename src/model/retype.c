@@ -14,7 +14,7 @@
 
 enum { ALIGN = 64 };
 
-/* Room for one panel of any type; after it comes one row of floats. */
+/* Bytes for one panel of any type; one row of floats follows it. */
 static size_t panel_room(int k)
 {
     size_t most = 0;
@@ -205,7 +205,7 @@ void retype_store(WeightType type, bool panels, void *const to[MAX_PARTS], const
                 report);
 }
 
-/* Set those of n bf16 elements to 0 that are too small. */
+/* Set to 0 those of n bf16 elements that are too small. */
 static void flush_bf16(uint16_t *x, size_t n, RetypeReport *report)
 {
     for (size_t i = 0; i < n; i++) {

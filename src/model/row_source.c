@@ -86,13 +86,13 @@ static const SourcePart *find_part(const RowSource *s, int item, size_t *row)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Are blocks decoded to floats? If not, are they returned as stored, or as their twins? */
+/* Are blocks decoded to floats? If not, they are returned as stored, or as their twins. */
 static bool decoded(const RowSource *s)
 {
     return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type);
 }
 
-/* The blocks that rows of a GGUF type are. */
+/* The blocks of rows of a GGUF type. */
 static BlockType blocks_of(WeightType t)
 {
     static const BlockType of[WT_COUNT] = {
@@ -134,8 +134,8 @@ static void read_elements(const RowSource *s, const SourcePart *part, size_t fir
     memcpy(out, (const char *)t->data + first * element, n * element);
 }
 
-/* Of matrices stored as columns: how many each row of the file has. *first: the element of the
- * tensor that begins matrix `item`. */
+/* Of matrices stored as columns: how many each row of the file has. *first: the tensor's element at
+ * which matrix `item` starts. */
 static size_t column_count(const RowSource *s, const Tensor *t, int item, size_t *first)
 {
     size_t n = s->item_rows ? (size_t)s->item_rows : part_rows(s, t);
@@ -175,7 +175,7 @@ static void read_row(const RowSource *s, int item, int r, char *out)
         add_one((float *)(void *)out, (size_t)s->k);
 }
 
-/* Are consecutive rows of the file exactly what is wanted? */
+/* Are our rows exactly consecutive rows of the file? */
 static bool plain(const RowSource *s)
 {
     return !s->pair && !s->last && !s->unit && !s->groups && !s->by_columns && !s->shards
@@ -194,8 +194,8 @@ const void *row_source_in_place(const RowSource *s, int item, int first)
 }
 
 /* Read n rows that are stored as columns of one tensor of floats, all at once. The tensor's rows
- * are visited in order, and each gives a few neighbouring elements, which is kinder to the cache
- * than one column after the other. */
+ * are visited in order, and each gives a few neighbouring elements: fewer cache misses than column
+ * by column. */
 static void read_columns(const RowSource *s, int item, int first, int n, char *out)
 {
     size_t            size = weight_type_bytes(s->type), column[PANEL_ROWS];

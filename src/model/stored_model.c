@@ -1,4 +1,4 @@
-/* model/stored_model.c: a config and the place of each of its tensors in a file. */
+/* model/stored_model.c: a config and where each of its tensors is in a file. */
 #include "model/tensor_list.h"
 
 #include <float.h>

@@ -53,7 +53,7 @@ const void *checked_rows(const TensorSpec *s, const CheckedTensor *c, int item, 
         (const char *)c->part[0]->data + ((size_t)item * (size_t)s->rows + (size_t)first) * bytes;
     if ((uintptr_t)rows % weight_type_bytes(c->type) == 0)
         return rows;
-    /* In a foreign file the data may be unaligned. */
+    /* In another program's file the data may be unaligned. */
     return memcpy(scratch, rows, (size_t)n * bytes);
 }
 
@@ -282,8 +282,8 @@ bool tensor_check(const TensorSpec *s, const TensorFile *f, CheckedTensor *out, 
 
 /* ---- Tensors that the config does not have --------------------------------------------------- */
 
-/* A name such as layers.0.wq.d is a part of a matrix, whose name goes to base. False: of no matrix
- * of the config. */
+/* A name such as layers.0.wq.d is a part of a matrix, whose name goes to base. False: not of a
+ * matrix of the config. */
 static bool split_part(const Config *c, const char *name, char *base, size_t n, const char **suffix)
 {
     *suffix = strrchr(name, '.');

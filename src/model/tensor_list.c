@@ -1,5 +1,5 @@
-/* model/tensor_list.c: a model's tensors as one table: names, order, shapes, where each lies and
- * what it reads. */
+/* model/tensor_list.c: a model's tensors as one table: names, order, shapes, where each is and what
+ * it reads. */
 #include "model/tensor_list.h"
 
 #include <stddef.h>
@@ -244,7 +244,7 @@ TensorSpec tensor_list_start(void) { return (TensorSpec){ .at_ = -1, .layer = -1
 
 static bool in_layer(int role) { return role < ROLE_COUNT && parts[role].row.in_layer; }
 
-/* Layer `layer` begins at the first row of the layers. */
+/* Layer `layer` starts at the first row of the layers. */
 static bool begin_layer(TensorSpec *s, int layer)
 {
     s->layer = layer;
@@ -254,8 +254,8 @@ static bool begin_layer(TensorSpec *s, int layer)
 }
 
 /* Go to the next entry; at_ counts weights and biases. The rows of the layers are together in the
- * table: after their last row, the next layer starts at their first. The layer behind the last one
- * comes at the very end, so that the list without it is the beginning of the list. */
+ * table: after their last row, the next layer starts at their first. The MTP layer comes at the
+ * very end, so that the list without it is a prefix of the list. */
 static bool advance(const Config *c, TensorSpec *s)
 {
     int last = s->at_ / 2;
@@ -289,7 +289,7 @@ bool tensor_list_next(const Config *c, TensorSpec *s)
         snprintf(s->name, sizeof s->name, "%s", s->part);
     s->rows = dim_size(c, p->rows, &s->rows_key, &s->rows_unit);
     s->k    = dim_size(c, s->bias ? NONE : p->k, &s->k_key, &s->k_unit);
-    /* Of an embedding that is not also the head, single rows are read, so it is not in panels. */
+    /* An embedding that is not also the head is read by single rows, so it is not in panels. */
     s->panels =
         s->k != 0 && (!tensor_spec_gathered(s) || (s->role == ROLE_EMBED && c->tied_embeddings));
     s->stack  = s->bias                 ? 1
@@ -324,7 +324,7 @@ int tensor_spec_shape(const TensorSpec *s, int64_t shape[3])
 
 uint64_t tensor_spec_params(const TensorSpec *s)
 {
-    if (s->role == ROLE_ROPE_FACTORS) /* constants, which nobody counts */
+    if (s->role == ROLE_ROPE_FACTORS) /* constants, which are not counted */
         return 0;
     return (uint64_t)s->stack * (uint64_t)s->rows * (uint64_t)(s->k ? s->k : 1);
 }

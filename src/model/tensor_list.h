@@ -10,11 +10,10 @@
 
 /* ---- tensor_list.c --------------------------------------------------------------------------- */
 
-/* The tensors of a config, in file order. The one place that knows their
- * names, shapes and order, where each lies in memory and what it multiplies: binding, counting,
- * quantizing, planning and whatever writes model files go through it. A new tensor is a row of its
- * table, a field of Layer (model.h), a line of runtime/forward.c, and a row of docs/format.md,
- * section Tensors. */
+/* The tensors of a config, in file order. Only this file knows their names, shapes and order, where
+ * each is in memory and what it multiplies: binding, counting, quantizing, planning and all writers
+ * of model files go through it. A new tensor is a row of its table, a field of Layer (model.h), a
+ * line of runtime/forward.c, and a row of docs/format.md, section Tensors. */
 
 /* One row of the table each, in file order. */
 typedef enum TensorRole {
@@ -22,7 +21,7 @@ typedef enum TensorRole {
     ROLE_ATTN_NORM, ROLE_WQ, ROLE_WQ_A, ROLE_Q_A_NORM, ROLE_WQ_B, ROLE_WK, ROLE_LATENT_NORM,
     ROLE_WV, ROLE_W_UK, ROLE_W_UV, ROLE_Q_NORM, ROLE_K_NORM, ROLE_ATTN_SINKS, ROLE_ATTN_GATE,
     ROLE_WO,
-    /* Of a layer with a state. */
+    /* Of a recurrent layer. */
     ROLE_CONV_B, ROLE_CONV_C, ROLE_CONV_X, ROLE_DELTA_QKV, ROLE_DELTA_Z, ROLE_DELTA_B,
     ROLE_DELTA_A, ROLE_CONV, ROLE_CONV_SHIFT, ROLE_CONV_OUT, ROLE_DELTA_DT, ROLE_DELTA_RATE,
     ROLE_DELTA_NORM, ROLE_DELTA_OUT,
@@ -30,13 +29,13 @@ typedef enum TensorRole {
     ROLE_FFN_NORM, ROLE_W_GATE, ROLE_W_UP, ROLE_XIELU, ROLE_W_DOWN,
     /* One tensor for all experts of a layer. */
     ROLE_ROUTER, ROLE_CHOICE_BIAS, ROLE_EXPERT_GATE, ROLE_EXPERT_UP, ROLE_EXPERT_DOWN,
-    /* The expert that every token takes. */
+    /* The expert that every token uses. */
     ROLE_SHARED_ROUTER, ROLE_SHARED_GATE, ROLE_SHARED_UP, ROLE_SHARED_DOWN,
     ROLE_FFN_POST_NORM,
-    /* Of the layer that predicts the token after the next. */
+    /* Of the MTP layer, which predicts the token after the next. */
     ROLE_MTP_EMBED_NORM, ROLE_MTP_STATE_NORM, ROLE_MTP_PROJ, ROLE_MTP_FINAL_NORM,
     ROLE_FINAL_NORM, ROLE_LM_HEAD,
-    ROLE_DENSE1, ROLE_DENSE2, /* behind pooling */
+    ROLE_DENSE1, ROLE_DENSE2, /* after pooling */
     ROLE_COUNT
 } TensorRole;
 
@@ -49,17 +48,17 @@ typedef enum TensorKind {
 /* The vectors that matrices multiply. Each is turned into integers once, for all matrices that read
  * it. */
 typedef enum Input {
-    /* q, k, v; or the first ones of a layer with a state. In parallel blocks with one norm, also
+    /* q, k, v; or the first ones of a recurrent layer. In parallel blocks with one norm, also
      * everything of INPUT_FFN. */
     INPUT_QKV,
-    /* Of latent attention: what wq_b reads; a head's part of q; of what attention gives. */
+    /* Of latent attention: wq_b's input; a head's part of q; of attention's output. */
     INPUT_Q_A, INPUT_UK, INPUT_UV,
     INPUT_WO,
     /* gate and up. With experts, also both routers and the shared expert. */
     INPUT_FFN,
     INPUT_DOWN,
     INPUT_EXPERT_DOWN, INPUT_SHARED_DOWN,
-    INPUT_MTP,           /* an embedding and a state, one behind the other */
+    INPUT_MTP,           /* an embedding, then a hidden state */
     INPUT_HEAD,          /* in no layer */
     INPUT_COUNT, INPUT_NONE = INPUT_COUNT /* no matrix, or only single rows are read */
 } Input;
@@ -105,7 +104,7 @@ typedef struct TensorSpec {
     bool        bias;        /* the bias of the role's matrix or norm    */
     int         layer;       /* -1: outside the layers; n_layers: of mtp_layers */
     int         rows, k;     /* a matrix [rows, k]; k 0: a vector [rows] */
-    /* So many matrices one after the other, each with its own panels; else 1. */
+    /* Matrices one after the other, each with its own panels; else 1. */
     int         stack;
     /* Stored as panels in every type; false: row-major in float types. */
     bool        panels;
@@ -123,8 +122,7 @@ bool       tensor_list_next(const Config *c, TensorSpec *s);
 /* The number of tensors. */
 int tensor_list_count(const Config *c);
 
-/* Is the tensor a table of which single rows are read (embedding, positions, what is behind
- * pooling)? */
+/* Is the tensor a table of which single rows are read (embedding, positions, after pooling)? */
 static inline bool tensor_spec_gathered(const TensorSpec *s)
 {
     return s->role == ROLE_EMBED || s->role == ROLE_POS_EMBED || s->role == ROLE_DENSE1
@@ -176,18 +174,17 @@ size_t tensor_spec_bytes(const TensorSpec *s, WeightType type);
 bool tensor_list_has(const Config *c, const char *name);
 bool tensor_list_has_matrix(const Config *c, const char *name);
 
-/* Why the config has no tensor of this name, such as " (n_layers 2 in the config)"; "": not known.
+/* Why the config has no tensor of this name, such as " (n_layers 2 in the config)"; "": unknown.
  * Returns buf. */
 const char *tensor_list_why_absent(const Config *c, const char *name, char *buf, size_t n);
 
 /* ---- row_source.c ---------------------------------------------------------------------------- */
 
-/* Finds the rows of one of our tensors in another program's file, where they
- * may be fused with others, permuted, transposed, split over shards, or in blocks. A description is
- * filled in once; then any thread can read rows. */
+/* Finds the rows of one of our tensors in another program's file, where they may be fused with
+ * others, permuted, transposed, split over shards, or in blocks. A description is filled in once;
+ * then any thread can read rows. */
 
-/* A tensor of a file and the mapping that it is in, so that pages can be given back after
- * reading. */
+/* A tensor of a file and the mapping that it is in, so that pages can be released after reading. */
 typedef struct SourcePart { const Tensor *t; const FileMap *map; } SourcePart;
 
 /* Reads n elements of part number `part` from number `first` on as elements of the source's type.
@@ -252,7 +249,7 @@ const void *row_source_in_place(const RowSource *s, int item, int first);
  * and doubles, which are not weights. */
 bool row_source_type(DType t, WeightType *type);
 
-/* Give the pages of all parts back to the system. */
+/* Release the pages of all parts to the system. */
 void row_source_release(const RowSource *s);
 
 /* ---- tensor_check.c -------------------------------------------------------------------------- */
@@ -282,7 +279,7 @@ bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err);
 
 /* Bytes of all parts, as stored; for a RowSource, of the rows that it returns. */
 size_t checked_bytes(const CheckedTensor *c);
-void   checked_release(const CheckedTensor *c); /* give back the pages of all parts */
+void   checked_release(const CheckedTensor *c); /* release the pages of all parts */
 
 /* Rows first .. first + n - 1 of matrix `item` of a stack that is not in panels, one after the
  * other in the tensor's own type. They are returned in place or read into scratch, which has room
@@ -312,13 +309,13 @@ typedef struct StoredModel {
     bool           bf16_min;
 } StoredModel;
 
-/* Find the tensors of a model file f. cfg is its parsed config. A tensor of f that is not known is
- * an error, so that none is ignored; names that start with "tok." or "pad." are exceptions. f must
- * outlive c. Errors: INPUT, SYSTEM. */
+/* Find the tensors of a model file f. cfg is its parsed config. An unknown tensor of f is an error,
+ * so that none is ignored, except names that start with "tok." or "pad.". f must outlive c. Errors:
+ * INPUT, SYSTEM. */
 bool stored_model_from_file(StoredModel *c, const Config *cfg, const TensorFile *f, Error *err);
 
 /* Frequencies are divided by rope_factors: INPUT unless all are finite and above 0. Whoever fills a
- * StoredModel calls this at its end. */
+ * StoredModel calls this last. */
 bool stored_model_factors(const StoredModel *c, Error *err);
 
 /* Bytes of all tensors, as stored. */
@@ -335,7 +332,7 @@ typedef enum CheckAnswer { CHECK_OK, CHECK_BAD, CHECK_NONE } CheckAnswer;
 
 typedef struct CheckPart {
     CheckAnswer answer;
-    char        found[256]; /* BAD: the first fault, with its tensor and place; else "" */
+    char        found[256]; /* BAD: the first fault, with its tensor and index; else "" */
     int         n_bad;      /* tensors that have a fault                                */
 } CheckPart;
 

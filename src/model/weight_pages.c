@@ -1,6 +1,6 @@
 /* model/weight_pages.c: moves the matrices of a mapped model file into huge pages, HUGE_PAGE bytes
  * ("a window") at a time, in the order in which a pass reads them. A window keeps its address and
- * its bytes, so nobody who reads the weights need know. */
+ * its bytes, so readers of the weights need not know. */
 #include "model/model.h"
 
 #include <stdatomic.h>
@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 
-/* Now and then the kernel has no huge page for one piece; where it refuses more, it has none. */
+/* Sometimes the kernel has no huge page for one window; after more refusals it has none. */
 enum { REFUSALS = 8 };
 
 struct WeightPages {
@@ -19,7 +19,7 @@ struct WeightPages {
     _Atomic(char *) copies;  /* as many windows, where copies are made; NULL before the first */
     uint32_t      *window;   /* [n] those that hold matrices */
     size_t         n, n_all; /* n_all: windows of the mapping */
-    bool           roomy;    /* the machine has memory for private copies to spare */
+    bool           roomy;    /* the machine has enough memory for private copies */
     atomic_size_t  next, n_copied, n_refused;
     atomic_bool    collapses;
 };
@@ -106,7 +106,7 @@ bool weight_pages_done(const WeightPages *p)
         || atomic_load_explicit(&p->next, memory_order_relaxed) >= p->n;
 }
 
-/* Threads of several contexts may be the first; one of their mappings stays. */
+/* Threads of several contexts may race to be first; one of their mappings stays. */
 static char *copies_of(WeightPages *p)
 {
     char *none = NULL, *made = atomic_load(&p->copies);
@@ -119,7 +119,7 @@ static char *copies_of(WeightPages *p)
     return none;
 }
 
-/* False: the kernel has no huge page to give. */
+/* False: the kernel has no huge page. */
 static bool move(WeightPages *p, size_t i)
 {
     char *at = p->first + i * HUGE_PAGE, *copies;

@@ -1,6 +1,6 @@
 /* model/weights.c: binds tensors to layers. Every shape and type is checked here once, so that the
- * forward pass checks nothing. Data that is stored as the kernels want it is used in place;
- * weights_make.c makes the rest. */
+ * forward pass checks nothing. Data stored as the kernels want it is used in place; weights_make.c
+ * makes the rest. */
 #include "model/model.h"
 
 #include <assert.h>
@@ -99,13 +99,13 @@ static bool bind_to_vector(ModelBinder *b, const TensorSpec *s, const CheckedTen
 }
 
 /* Does the stored matrix differ from the wanted type? A bf16 matrix of `quantize` has no magnitude
- * under 2^-50, so one that may have such must be made again. */
+ * under 2^-50, so one that may have such values must be made again. */
 static bool other_type(const ModelBinder *b, const CheckedTensor *c, WeightType type)
 {
     return type != c->type || (type == WT_BF16 && !b->c->bf16_min);
 }
 
-/* What becomes of a matrix: it is used in place, packed in its own type, or given another. */
+/* What happens to a matrix: it is used in place, packed in its own type, or retyped. */
 typedef enum Fate { IN_PLACE, PACKED, RETYPED } Fate;
 
 static Fate matrix_fate(const ModelBinder *b, const TensorSpec *s, const CheckedTensor *c,
@@ -113,7 +113,7 @@ static Fate matrix_fate(const ModelBinder *b, const TensorSpec *s, const Checked
 {
     if (b->types && other_type(b, c, type))
         return RETYPED;
-    if (c->panels) /* of ranks, each copies its own; a table of which rows are read stays */
+    if (c->panels) /* each rank copies its own panels; a table of which rows are read stays */
         return b->m->ranks && s->panels ? PACKED : IN_PLACE;
     return tensor_spec_panels(s, c->type) || c->rows ? PACKED : IN_PLACE;
 }
@@ -206,7 +206,7 @@ static size_t norm_bytes(const Model *m, const NormVectors *v)
         * sizeof(float);
 }
 
-/* Bytes of a layer that one token reads: of the experts, those that it takes. */
+/* Bytes of a layer that one token reads: of the experts, those that it uses. */
 static size_t layer_bytes(const Model *m, const Layer *w)
 {
     size_t n = 0;
@@ -233,7 +233,7 @@ static size_t decode_bytes(const Model *m)
     return n;
 }
 
-/* Norms without a weight have one of 1, in layers that rotate. */
+/* Norms without a weight get one of all 1, in layers that rotate. */
 static bool bind_plain_norms(ModelBinder *b)
 {
     Model *m = b->m;

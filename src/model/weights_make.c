@@ -1,5 +1,5 @@
-/* model/weights_make.c: memory for weights that are not used where they lie in a file; makes those
- * of another type, with all threads for large ones. weights_pack.c packs the others. */
+/* model/weights_make.c: memory for weights that are not used in place in a file; makes those of
+ * another type, with all threads for large ones. weights_pack.c packs the others. */
 #include "model/model.h"
 
 #include <assert.h>
@@ -30,7 +30,7 @@ void *weights_own(Maker *mk, size_t n_bytes)
     return p;
 }
 
-/* Panels lie one behind another: those of a rank without gaps for the others'. */
+/* Panels follow one another: those of a rank without gaps for the others'. */
 static size_t made_part_bytes(const TensorSpec *s, WeightType type, int part, const Own *own)
 {
     size_t each = tensor_spec_panels(s, type)
@@ -73,9 +73,9 @@ bool weights_region(Maker *mk, size_t n_bytes)
     return true;
 }
 
-/* A page is placed near the thread that writes it first, where there are several memory nodes. So
- * panels are packed by the same shares that multiply them later, on the same cores. (This holds for
- * a context with as many threads and affinity "cores".) */
+/* On a machine with several memory nodes, a page is placed near the thread that writes it first. So
+ * the threads that multiply panels later pack the same shares, on the same cores. (This holds for a
+ * context with as many threads and affinity "cores".) */
 int weights_team(Maker *mk, size_t n_bytes)
 {
     if (!mk->pool && n_bytes >= SMALL_MATRIX) {

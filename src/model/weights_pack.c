@@ -1,7 +1,7 @@
-/* model/weights_pack.c: lays matrices that a file has row by row out as panels. Those of float
- * types when a model is opened. Those of GGUF types later: packing takes longer than a pass, above
- * all where the system must first clear the memory, and a run of one pass never gains from it. So
- * the first pass packs a few panels at a time, which stay in a cache, and forgets them. */
+/* model/weights_pack.c: packs row-major matrices of a file into panels: float types when a model is
+ * opened, GGUF types from the second pass on. Packing costs more than one pass, above all if the
+ * system must first clear the memory, so a run of one pass would never gain from it. The first pass
+ * packs a few panels at a time, which stay in a cache, and drops them. */
 #include "model/model.h"
 
 #include <stdatomic.h>
@@ -18,10 +18,10 @@ struct LateMatrix {
     TensorSpec    spec;
     CheckedTensor from;
     char         *to[MAX_PARTS]; /* in the model's region */
-    WeightType    type;          /* what becomes of it */
+    WeightType    type;          /* the type it gets */
     size_t        row_bytes;     /* 0: panels already */
     bool          panels;        /* false: rows one after the other */
-    bool          retyped;       /* a table that was made: its other rows are made when read */
+    bool          retyped;       /* a retyped table: its other rows are made when read */
     Own           own;           /* the panels that are packed */
     atomic_int    left;          /* panels that are not there yet */
 };
@@ -31,7 +31,7 @@ struct LateWeights {
     atomic_size_t packed;        /* bytes */
     size_t        room;          /* of scratch for a thread */
     size_t        copies;        /* bytes of those that are panels in the file */
-    bool          roomy;         /* the machine has memory for them to spare */
+    bool          roomy;         /* the machine has enough memory for them */
     int           n;
     LateMatrix    matrix[];      /* [n] */
 };
@@ -86,7 +86,7 @@ static void describe(LateMatrix *m, const Maker *mk, const TensorSpec *s, const 
                        .own = model_panels(mk->m, s->role, s->rows, s->stack) };
 }
 
-/* Takes room for the panels that are to be packed. */
+/* Reserves memory for the panels to be packed. */
 static void take_room(LateMatrix *m, Maker *mk, Panels *out)
 {
     weights_parts(mk, &m->spec, m->type, &m->own, m->to, out);
@@ -121,7 +121,7 @@ bool weights_pack(Maker *mk, const TensorSpec *s, const CheckedTensor *c, Panels
 
 /* ---- Later ----------------------------------------------------------------------------------- */
 
-/* Single rows of a table are read from the file meanwhile, so they must lie there as they are; and
+/* Until then, single rows of a table are read from the file, so they must be there unchanged; and
  * panels are multiplied there. */
 static bool may_be_late(const TensorSpec *s, const CheckedTensor *c)
 {
@@ -132,7 +132,7 @@ static bool may_be_late(const TensorSpec *s, const CheckedTensor *c)
         && (!tensor_spec_gathered(s) || row_source_in_place(c->rows, 0, 0));
 }
 
-/* What one panel, or as many as AT_ONCE allows, and its rows take; or to make one row. */
+/* Bytes for one panel, or as many as AT_ONCE allows, with its rows; or to make one row. */
 static size_t room_for(const LateMatrix *m)
 {
     size_t panels = panel_bytes(m->type, m->spec.k) + MAX_PARTS * ALIGN;
@@ -251,8 +251,8 @@ Panels mat_panels(const Mat *w, int first, int *n, void *scratch)
         : late_matrix_panels(w->late, w->late_first + first, n, scratch);
 }
 
-/* The bits of a row that was stored in another type, and read from there: no row of a panel depends
- * on another. The row was checked by the rank that owns it. */
+/* The same bits as from the retyped table, made from the stored row: no row of a panel depends on
+ * another. The row was checked by the rank that owns it. */
 void late_matrix_row(const LateMatrix *m, int row, float *out, void *scratch)
 {
     char  *at = scratch, *to[MAX_PARTS] = { NULL };

@@ -8,8 +8,8 @@
 
 /* Each encoder is one body of loops over 16 lanes in plain C, compiled for several instruction
  * sets: the same IEEE operations in the same order, so the same codes; only the width differs. The
- * Makefile gives this file -fno-trapping-math, without which gcc keeps the selections below as
- * branches, and no bit changes. */
+ * Makefile compiles this file with -fno-trapping-math, which changes no bit: without it gcc keeps
+ * the selections below as branches. */
 #define BODY static inline __attribute__((always_inline))
 #define EACH(b) for (int b = 0; b < 16; b++)
 #define LANES _Pragma("omp simd") EACH(b)
@@ -71,8 +71,8 @@ BODY float q8_error(const float x[16][16], float d)
     return sum(a);
 }
 
-/* x is cut to +-X_MAX and followed by zeros. Returns the f16 bits of the scale with the least error
- * around amax / 127: a little less cuts the largest weight short and rounds the others finer. */
+/* x is clamped to +-X_MAX and padded with zeros. Returns the f16 bits of the scale with the least
+ * error around amax / 127: a smaller one clips the largest weight and rounds the others finer. */
 BODY uint16_t q8_search(const float x[16][16])
 {
     static const int8_t step[] = { 0, -2, -4, -7, 2 };
@@ -116,7 +116,7 @@ BODY void q4_errors(float error[16], const float x[16][16], const float s[16])
     LANES error[b] = a[b] * (s[b] * s[b]);
 }
 
-/* For the scale d: the sub-scale of each sub-block with the least error. Those are tried, of either
+/* For the scale d: the sub-scale of each sub-block with the least error. It tries those, of either
  * sign, that bring the peak near an end of the codebook. Returns the error of the superblock. */
 BODY float q4_subscales(float sub[16], const float x[16][16], const float peak[16], float d)
 {
@@ -156,8 +156,8 @@ BODY float q4_fit(const float x[16][16], const float sub[16], float d)
 
 BODY float f16_scale(float d) { return f16_to_f32(f32_to_f16(clamp(d, D_MIN, D_MAX))); }
 
-/* Tries scales by which product of code and sub-scale the largest weight becomes, over 120 to cut
- * it short; then the one that least squares gives for the best of them. Returns the scale, exactly
+/* Tries scales by the product of code and sub-scale that the largest weight becomes (over 120 it is
+ * clipped); then the one that least squares gives for the best of them. Returns the scale, exactly
  * an f16. */
 BODY float q4_search(float sub[16], const float x[16][16])
 {
@@ -208,7 +208,7 @@ static const CodeSearch searches[] = {
 
 /* ---- What callers see ------------------------------------------------------------------------ */
 
-/* x as 16 x 16, zeros behind n, cut to +-X_MAX. Returns the largest magnitude. */
+/* x as 16 x 16, zeros past n, clamped to +-X_MAX. Returns the largest magnitude. */
 static float gather(float to[16][16], const float *x, int n)
 {
     float peak[16] = { 0 };

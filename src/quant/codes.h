@@ -1,6 +1,6 @@
-/* quant/codes.h: floats to the codes of q8 and q4, one superblock of one row at a time.
- * docs/numerics.md, section "Our quantized types", says what the codes mean; which codes are chosen
- * is this file's affair, the same on every machine. */
+/* quant/codes.h: quantizes floats to the codes of q8 and q4, one superblock of one row at a time.
+ * docs/numerics.md, section "Our quantized types", says what the codes mean; this file chooses
+ * them, the same on every machine. */
 #ifndef QUANT_CODES_H
 #define QUANT_CODES_H
 
@@ -22,9 +22,9 @@ static inline int q4_subscale(unsigned sub)
 }
 
 /* n (1..256) finite floats to n codes in -127 .. 127 and the f16 bits of their scale: x is about
- * code * d. The scale is the one with the least squared error of a few around amax / 127. What is
- * too small for a scale becomes 0, and a superblock of such zeros has d = 0. What no f16 scale
- * reaches (over 65504 * Q8_MOST) becomes the largest code: then it returns false. */
+ * code * d. The scale is the one with the least squared error of a few around amax / 127. Values
+ * too small for a scale become 0, and a superblock of such zeros has d = 0. Returns false if a
+ * value is beyond every f16 scale (over 65504 * Q8_MOST); it becomes the largest code. */
 bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d);
 
 /* n (1..256) finite floats to 256 codes (Q4_ZERO past n), 16 sub-scales and the f16 bits of their
@@ -32,8 +32,8 @@ bool q8_encode(const float *x, int n, int8_t *code, uint16_t *d);
  * large magnitudes as above (65504 * Q4_MOST). */
 bool q4_encode(const float *x, int n, uint8_t code[256], uint8_t sub[16], uint16_t *d);
 
-/* The same with the instructions of no set stronger than `most`, for the test that all give the
- * same codes. */
+/* The same with no instruction set stronger than `most`, for the test that all give the same
+ * codes. */
 bool q8_encode_isa(Isa most, const float *x, int n, int8_t *code, uint16_t *d);
 bool q4_encode_isa(Isa most, const float *x, int n, uint8_t code[256], uint8_t sub[16],
                    uint16_t *d);

@@ -1,5 +1,5 @@
-/* Decodes the block types of GGUF files to floats (those with a codebook: iq_blocks.c), and turns
- * some of them into a type that kernels multiply. */
+/* Decodes the block types of GGUF files to floats (those with a codebook: iq_blocks.c), and
+ * converts some of them to a type that kernels multiply. */
 #include "quant/quant.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* quant/iq_blocks.h: ggml's types of 1 to 3 bits, whose codes are rows of a codebook. Private to
- * this room. Sources: for the layouts ggml, src/ggml-common.h (block_iq2_xxs ...); for the
+ * src/quant. Sources: for the layouts ggml, src/ggml-common.h (block_iq2_xxs ...); for the
  * arithmetic and the codebooks the Python package gguf, quants.py. */
 #ifndef QUANT_IQ_BLOCKS_H
 #define QUANT_IQ_BLOCKS_H

@@ -1,5 +1,5 @@
-/* quant/panel_blocks.c: the GGUF types. Lays the blocks of a GGUF file, which come row after row,
- * out as panels, and reads panels back as integers. docs/format.md, "Panels", says where each bit
+/* quant/panel_blocks.c: the GGUF types. Repacks the blocks of a GGUF file, which are stored row by
+ * row, to panels, and reads panels back as integers. docs/format.md, "Panels", says where each bit
  * goes. Sources of the blocks: ggml's ggml-common.h (block_q8_0 ...) and the gguf Python package
  * (quants.py). */
 #include "quant/quant.h"
@@ -44,7 +44,7 @@ typedef uint32_t RowWords __attribute__((vector_size(16), aligned(1), may_alias)
 
 enum { WORDS_ROWS = 4, BLOCK_WORDS = 208 / 4 };
 
-/* One block of four rows: its bytes as they lie, and words of them (layout_of). */
+/* One block of four rows: its bytes as stored, and words of them (layout_of). */
 typedef struct FourBlocks {
     const uint8_t *row[WORDS_ROWS];
     RowWords       w[BLOCK_WORDS];
@@ -202,7 +202,7 @@ static void zero_block(WeightType t, uint8_t *b)
 
 typedef void Put(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b);
 
-/* What of a block is gathered: the first byte, and how many words from there. */
+/* The part of a block that is gathered: the first byte, and how many words from there. */
 static const struct { Put *put; int from, words; } layout_of[WT_COUNT] = {
     [WT_Q8_0] = { put_q8_0, 2, 8 },  [WT_Q4_0] = { put_q4_0, 2, 4 },
      [WT_Q4_K] = { put_q4_k, 0, 36 },
@@ -231,7 +231,7 @@ void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows
 
 /* ---- A panel to integers --------------------------------------------------------------------- */
 
-/* The code in column c of row r, where 8 columns are in the nibbles of one vector. */
+/* The code in column c of row r, for 8 columns in the nibbles of one vector. */
 static int nibble(const uint8_t *vectors, int r, int c)
 {
     return vectors[c / 8 * VECTOR + r * ROW_STEP + c % 4] >> c / 4 % 2 * 4 & 15;

@@ -166,8 +166,7 @@ static size_t place(WeightType t, int r, int c)
 }
 
 /* Transpose units of `size` bytes, n of each row of row_bytes, to [n][PANEL_ROWS]. It takes as many
- * units at a time as a cache line holds, so that the lines read and the lines written stay in the
- * first cache. */
+ * units at a time as a cache line holds, so that the lines read and written stay in L1. */
 static inline void transpose(unsigned char *out, const unsigned char *in, size_t row_bytes,
                              int n_rows, int n, size_t size)
 {
@@ -402,8 +401,8 @@ void elements_from_f32(WeightType t, void *out, const float *in, size_t n)
     assert(t < WT_FLOATS); /* a new type needs a conversion here */
 }
 
-/* The first loop over a block has no exit, so compilers make vector code of it. Only a block with a
- * hit is searched again. */
+/* The first loop over a block has no exit, so compilers vectorize it. Only a block with a hit is
+ * searched again. */
 static size_t first_full_exponent16(const unsigned char *data, size_t n, uint16_t exponent)
 {
     enum { BLOCK = 4096 };

@@ -10,21 +10,21 @@
 
 /* ---- quant.c --------------------------------------------------------------------------------- */
 
-/* The layout of every weight type, that is, how a matrix [rows, k] is stored in
- * panels of 16 rows. Knows nothing of files and kernels. docs/format.md, section "Panels", is this
- * contract byte by byte. A new type is a new row in the table of quant.c. */
+/* The layout of every weight type: how a matrix [rows, k] is stored in panels of 16 rows. Knows
+ * nothing of files and kernels. docs/format.md, section "Panels", is this contract byte by byte. A
+ * new type is a new row in the table of quant.c. */
 
 enum {
     PANEL_ROWS = 16,
-    SUPERBLOCK = 256,            /* k that share one float scale in a quantized row */
-    SUB_BLOCK  = 16,             /* k that share one integer sub-scale in q4 */
+    SUPERBLOCK = 256,            /* elements of a quantized row with one float scale */
+    SUB_BLOCK  = 16,             /* elements with one integer sub-scale in q4 */
     MAX_PARTS  = 3,
     BF16_LEAST = (127 - 50) << 7 /* bits of 2^-50; with --math bf16, no weight but 0 is smaller */
 };
 
-/* The float types come first, and WT_FLOATS counts them: each element stands alone, and row-major
- * tensors have these types too. WT_MADE counts the types that tblock can make from floats. The
- * rest, the GGUF types, come from llama.cpp's tools; tblock only changes their layout. */
+/* The float types come first, and WT_FLOATS counts them: their elements are independent, and
+ * row-major tensors have these types too. WT_MADE counts the types that tblock can make. The
+ * others, the GGUF types, come from llama.cpp's tools; tblock only changes their layout. */
 typedef enum WeightType {
     WT_F32, WT_F16, WT_BF16, WT_Q8, WT_Q4, WT_Q8_0, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
     WT_MXFP4, WT_COUNT,
@@ -37,7 +37,7 @@ const char *weight_type_name(WeightType t);                    /* "f32" ... */
 bool        weight_type_parse(const char *name, WeightType *out);
 /* Only a type that tblock can make from floats. */
 bool        weight_type_parse_made(const char *name, WeightType *out);
-/* For a message that refuses a GGUF type: which program makes it; for other types "". */
+/* For a message that rejects a GGUF type: which program makes it; for other types "". */
 const char *weight_type_hint(const char *name);
 /* Of one element, row-major; float types only. */
 size_t      weight_type_bytes(WeightType t);
@@ -45,16 +45,16 @@ size_t      weight_type_bytes(WeightType t);
 int         weight_type_k_unit(WeightType t);
 static inline bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
 static inline bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
-/* GGUF types with a float scale for each 32 k. Inlined first: kernels are made for one type each,
- * and gcc spilled sums of q6_k where it learnt the answer late. */
+/* GGUF types with a float scale for each 32 k. Inlined first: kernels are compiled for one type
+ * each, and gcc spilled sums of q6_k when it knew the result late. */
 __attribute__((always_inline)) static inline bool weight_type_has_runs(WeightType t)
 {
     return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_MXFP4;
 }
 
-/* Activations that quantized weights are multiplied with, as integers: 8 bits with a scale for each
- * 32 of them, 8 or 16 bits with one for each superblock. Of what the matrices that read one vector
- * ask for, the last serves all of them. */
+/* Activations as integers, for products with quantized weights: 8 bits with a scale for each 32 of
+ * them, 8 or 16 bits with one for each superblock. If the matrices that read one vector need
+ * different ones, the last of these serves all of them. */
 typedef enum Integers { INT_NONE, INT8_BY_32, INT8, INT16 } Integers;
 static inline int int_bits(Integers i) { return i == INT_NONE ? 0 : i == INT16 ? 16 : 8; }
 static inline int int_each(Integers i) { return i == INT8_BY_32 ? 32 : SUPERBLOCK; }
@@ -84,7 +84,7 @@ size_t panel_bytes(WeightType t, int k);
 /* Of all panels and parts; false: overflow. */
 bool   matrix_bytes(WeightType t, int rows, int k, size_t *n);
 
-/* Where the parts of some panels of one matrix begin. */
+/* Where the parts of some panels of one matrix start. */
 typedef struct Panels { const void *part[MAX_PARTS]; } Panels;
 
 /* The same, from panel number `first` on. */
@@ -94,8 +94,8 @@ Panels panels_from(WeightType t, Panels p, int first, int k);
  * type t per row; missing rows become 0. */
 void panel_pack(WeightType t, void *panel, const void *rows, int n_rows, int k);
 
-/* Make the panel of n_rows (1..16) consecutive rows as another program's file has them: float types
- * as panel_pack does, GGUF types as panel_from_blocks. to: the panel's parts. */
+/* Make the panel of n_rows (1..16) consecutive rows as another program's file stores them: float
+ * types as panel_pack does, GGUF types as panel_from_blocks. to: the panel's parts. */
 void panel_make(WeightType t, void *const to[MAX_PARTS], const void *rows, int n_rows, int k);
 
 /* q8 and q4: quantize n_rows (1..16) rows of k finite floats into one panel. Missing rows decode to
@@ -146,7 +146,7 @@ typedef struct BlockRow {
         (o), (o) - 1, (o) - 2, (o) - 3, (o) - 4, (o) - 6, (o) - 8, (o) - 12            \
     }
 
-/* What such a code is multiplied with where the scale byte is e: 2^(e - 128). */
+/* The factor of such a code if the scale byte is e: 2^(e - 128). */
 static inline float mxfp4_scale(uint8_t e)
 {
     return f32_from(e < 2 ? UINT32_C(0x00200000) << e : (uint32_t)(e - 1) << 23);
@@ -203,8 +203,8 @@ void blocks_to_f32(BlockType t, float *out, const void *in, size_t n_elements);
  * there is none. For types that no kernel multiplies. */
 BlockType block_twin(BlockType t);
 
-/* Turn n_elements (whole blocks) into blocks of block_twin(t), which must not be t. in and out must
- * not overlap. */
+/* Convert n_elements (whole blocks) to blocks of block_twin(t), which must not be t. in and out
+ * must not overlap. */
 void blocks_to_twin(BlockType t, void *out, const void *in, size_t n_elements);
 
 #endif

@@ -1,4 +1,4 @@
-/* ranks/ranks.c: calls to the other ranks, counted; the first failure stays. */
+/* ranks/ranks.c: calls to the other ranks, with totals; keeps the first failure. */
 #include "ranks/ranks.h"
 
 #include "base/threads.h"

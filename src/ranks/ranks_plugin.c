@@ -1,5 +1,5 @@
-/* ranks/ranks_plugin.c: finds out whether mpirun has started this process, and loads what speaks to
- * the others. Without mpirun it looks at one variable of the environment, and that is all. */
+/* ranks/ranks_plugin.c: finds out whether mpirun has started this process, and loads the plug-in
+ * that talks to the others. Without mpirun it only reads one environment variable. */
 #include "ranks/ranks.h"
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ static void *load(Error *err)
     return NULL;
 }
 #else
-/* $TBLOCK_MPI; beside the program; where make install puts it; where the system looks. */
+/* Tries $TBLOCK_MPI, the program's folder, that of make install, and the system's path. */
 static void *load(Error *err)
 {
     static const char *const beside[] = { "/" PLUGIN, "/../lib/tblock/" PLUGIN };
@@ -53,7 +53,7 @@ static void *load(Error *err)
 }
 #endif
 
-/* All ranks must speak alike; `slow` may differ. */
+/* Must be equal on all ranks; `slow` may differ. */
 typedef struct Hello { char version[52]; int32_t slow, numerics, order_bytes; } Hello;
 
 static bool check_versions(Ranks *r, Error *err)
@@ -77,7 +77,7 @@ static bool check_versions(Ranks *r, Error *err)
                       all[0].version, all[i].version);
     free(all);
     r->count = (RanksCount){ 0 };
-    if (!ok && !r->error.status) { /* rank 0 tells, and ends the others, which wait for it */
+    if (!ok && !r->error.status) { /* rank 0 reports it, and ends the others, which wait */
         if (r->rank == 0)
             ranks_stop(r, err->msg);
         ranks_broadcast(r, &(char){ 0 }, 1, true);

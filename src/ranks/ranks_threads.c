@@ -1,12 +1,12 @@
-/* ranks/ranks_threads.c: ranks that are threads of one process. They are said to be slow, so that
- * tests see what ranks of several machines do. */
+/* ranks/ranks_threads.c: ranks that are threads of one process. They count as slow, so that tests
+ * exercise what ranks of several machines do. */
 #include "ranks/ranks.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What they share: on each way, `here` counts the ranks that arrived at the present meeting. */
+/* What they share: on each way, `here` counts the ranks that arrived at the current barrier. */
 typedef struct Room {
     pthread_mutex_t lock;
     pthread_cond_t  changed;
@@ -16,14 +16,14 @@ typedef struct Room {
     struct Seat    *seat;      /* [size] */
 } Room;
 
-/* What a rank gave to the present call of each way, and when it came. */
+/* A rank's arguments to the current call of each way, and when it arrived. */
 typedef struct Seat {
     Room *room;
     int   rank;
     struct { void *data; const size_t *at; bool gets; unsigned now; } way[RANKS_WAYS];
 } Seat;
 
-/* Counts this rank in. The others go on when it has come. */
+/* Counts this rank in. The others continue once it has arrived. */
 static void arrive(Seat *s, int way)
 {
     Room *m = s->room;
@@ -37,7 +37,7 @@ static void arrive(Seat *s, int way)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* All ranks arrive before any goes on. */
+/* All ranks arrive before any continues. */
 static bool all_came(const Seat *s, int way, Error *err)
 {
     Room *m = s->room;
@@ -74,7 +74,7 @@ static bool finish(void *carrier, int way, bool patient, Error *err)
     Seat         *s  = carrier;
     const size_t *at = s->way[way].at;
     char         *to = s->way[way].data;
-    (void)patient; /* a thread that waits for a condition takes no time */
+    (void)patient; /* waiting for a condition takes no CPU time */
     if (!all_came(s, way, err))
         return false;
     for (int i = 0; i < s->room->size && s->way[way].gets; i++)
@@ -106,7 +106,7 @@ static void stop(void *carrier, const char *why)
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Who leaves ends the calls of those that stay. The last one frees the room. */
+/* A rank that leaves ends the calls of the others. The last one frees the Room. */
 static void leave(void *carrier)
 {
     Seat *s = carrier;

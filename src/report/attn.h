@@ -9,10 +9,10 @@
 /* of one token; any bytes */
 typedef struct AttnPiece { const char *bytes; size_t n_bytes; } AttnPiece;
 
-/* What there is to draw. Everything belongs to the caller. */
+/* What to draw. Everything belongs to the caller. */
 typedef struct AttnView {
     const char      *model;            /* name of the file                        */
-    const char      *sha256, *kv_type; /* "" where unknown                        */
+    const char      *sha256, *kv_type; /* "" if unknown                           */
     const Config    *cfg;
     size_t           n_tokens;
     const int32_t   *token;            /* [n_tokens]                              */
@@ -22,12 +22,12 @@ typedef struct AttnView {
     const float     *p;                /* [n_layers, n_heads, n_tokens, n_tokens] */
 } AttnView;
 
-/* Takes the output in pieces; false, with err filled, stops. */
+/* Takes the output in chunks; false, with err filled, stops. */
 typedef struct AttnSink {
     bool (*put)(void *user, const char *data, size_t n_bytes, Error *err); void *user;
 } AttnSink;
 
-/* Both fail where the sink does, and without memory. A page of HTML has fewer than ATTN_PAGE_BYTES;
+/* Both fail if the sink does, and without memory. A page of HTML has fewer than ATTN_PAGE_BYTES;
  * attn_html fails (USAGE) if there are more heads than have room for one cell each. */
 enum { ATTN_PAGE_BYTES = 3000000 };
 bool attn_html(const AttnView *v, const AttnSink *out, Error *err);

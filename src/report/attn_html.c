@@ -1,6 +1,6 @@
 /* report/attn_html.c: the page of heat maps. The page itself is attn_page.html, beside this file;
- * the Makefile makes lines of C strings of it. What goes in: one JSON object for all texts, and one
- * base64 text of all visible cells: layers, heads, queries, keys ascending. A page has fewer than
+ * the Makefile turns it into C strings. What goes in: one JSON object for all texts, and one base64
+ * text of all visible cells: layers, heads, queries, keys ascending. A page has fewer than
  * ATTN_PAGE_BYTES: the heads share what its texts leave (docs/attn.md, "How large it is"). */
 #include "report/attn.h"
 
@@ -14,7 +14,7 @@ static const char *const page[] = {
 #include "report/attn_page.html.inc"
 };
 
-/* Inside a script element nothing may look like a tag; in JSON '<' only stands in strings. */
+/* Inside a script element nothing may look like a tag; in JSON '<' occurs only in strings. */
 static void script_text(TextOut *o, const TextOut *json)
 {
     for (size_t i = 0; i < json->n; i++)
@@ -84,7 +84,7 @@ typedef struct Cells { size_t block; bool exact; } Cells;
 
 enum {
     CELLS_TAGS = 128,  /* at most: the tags around them                    */
-    MOST_ROWS  = 1024, /* a browser draws a canvas of this side in no time */
+    MOST_ROWS  = 1024, /* a browser draws a canvas of this side at once */
 };
 
 /* The first cell of row i of layer l that has a visible key: that of its first query. */
@@ -106,7 +106,7 @@ static size_t count_cells(const AttnView *v, size_t block)
 
 static size_t base64_length(size_t n_bytes) { return (n_bytes + 2) / 3 * 4; }
 
-/* The finest cells whose base64 has at most `room` characters. Even one cell a head may not fit. */
+/* The finest cells whose base64 has at most `room` characters. One cell per head may not fit. */
 static bool choose_cells(Cells *c, const AttnView *v, size_t room, Error *err)
 {
     *c       = (Cells){ .block = (v->n_tokens + MOST_ROWS - 1) / MOST_ROWS };
@@ -130,7 +130,7 @@ static unsigned code_of(float p)
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* The largest probability that cell (i, k) of a head covers; NaN if one is. What is masked is 0. */
+/* The largest probability in cell (i, k) of a head; NaN if one is. Masked ones are 0. */
 static float largest(const float *p, size_t n, size_t block, size_t i, size_t k)
 {
     float most = 0;

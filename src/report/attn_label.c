@@ -1,4 +1,4 @@
-/* report/attn_label.c: tokens as labels of a page: what cannot be seen is spelled. */
+/* report/attn_label.c: tokens as labels of a page: invisible characters are spelled. */
 #include "report/attn.h"
 
 #include <stdio.h>
@@ -7,12 +7,11 @@
 
 #include "tokenizer/unicode.h"
 
-/* The brackets U+27E8 and U+27E9: what stands in them is spelled. */
+/* The brackets U+27E8 and U+27E9 around a spelled character. */
 #define OPEN  "\xE2\x9F\xA8"
 #define CLOSE "\xE2\x9F\xA9"
 
-/* How a character that would not be seen, or would disturb its neighbours, is shown; NULL: as it
- * is. */
+/* How a character that is invisible, or would disturb its neighbours, is shown; NULL: as it is. */
 static const char *spelling(uint32_t code, char *room, size_t n_room)
 {
     if (code == ' ')
@@ -52,8 +51,8 @@ void attn_label(TextOut *out, const AttnPiece *piece, size_t limit)
         for (int b = 0; b < -length; b++) /* bytes that are not UTF-8 */
             text_out(&text, OPEN "%02X" CLOSE, (unsigned)(unsigned char)at[b]);
         if (length > 0 && !shown && i == 0 && is_mark(code))
-            text_out_bytes(&text, "\xE2\x97\x8C", 3); /* U+25CC carries a mark that has nothing to
-                                                       * stand on */
+            text_out_bytes(&text, "\xE2\x97\x8C", 3); /* U+25CC carries a mark without a base
+                                                       * character */
         if (shown)
             text_out_bytes(&text, shown, strlen(shown));
         else if (length > 0)

@@ -1,4 +1,4 @@
-/* report/block_page.h: one block, looked into, as text and as JSON. Draws what it is given,
+/* report/block_page.h: the inside of one block as text and as JSON. Prints what it is given,
  * computes nothing. */
 #ifndef REPORT_BLOCK_PAGE_H
 #define REPORT_BLOCK_PAGE_H
@@ -55,7 +55,7 @@ typedef struct BlockPage {
     double        check_limit, y_error;
     int           n_stack;         /* 0: not asked for */
     char          stack_weights[64]; /* "layers 2 to 5" */
-    const double *stack_rms[2], *stack_ratio[2]; /* [n_stack + 1] with norms before and behind */
+    const double *stack_rms[2], *stack_ratio[2]; /* [n_stack + 1] with norms before and after */
 } BlockPage;
 
 /* Allocates *text, NUL-terminated; fails only without memory. Text keeps within 80 columns; there

@@ -1,5 +1,5 @@
 /* report/diagram.c: one block as a data-flow drawing with the shapes of weights and activations.
- * Read beside the function block() of runtime/forward.c. */
+ * Compare block() of runtime/forward.c. */
 #include "report/page.h"
 
 #include <stdarg.h>
@@ -155,8 +155,8 @@ bool diagram_shows(const Config *c)
         && c->kv_lora == 0 && !c->attn_gate && !config_has_state(c);
 }
 
-/* What is added to x: the sublayer's result, normed behind it where the family does so, times the
- * residual's number. */
+/* What is added to x: the sublayer's result, normed after it if the family does so, times
+ * residual_scale. */
 static void draw_sum(TextOut *o, const Config *c, const char *what)
 {
     bool behind = c->norm_placement == PLACE_BOTH || c->norm_placement == PLACE_OUTPUT;

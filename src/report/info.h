@@ -1,4 +1,4 @@
-/* report/info.h: what a model is made of and what it costs, as text, as JSON and as a page. Draws
+/* report/info.h: what a model is made of and what it costs, as text, as JSON and as a page. Shows
  * the numbers of model/count.h, of model/data_check.c and of the runtime's plans; computes none. */
 #ifndef REPORT_INFO_H
 #define REPORT_INFO_H
@@ -24,8 +24,8 @@ typedef struct MemoryPlan {
     uint64_t attention;        /* working memory of attention in one thread, any length */
 } MemoryPlan;
 
-/* How many ranks would share it (0, 1: none), and what of: bytes a second between two of them,
- * seconds of a message, bytes a second from the memory of each (0: not known). */
+/* How many ranks would share it (0, 1: none); bytes per second between two of them, seconds per
+ * message, bytes per second from the memory of each (0: unknown). */
 typedef struct RankPlan { int ranks; double bandwidth, latency, memory; } RankPlan;
 
 /* One length of the plots. */
@@ -38,7 +38,7 @@ typedef struct InfoPoint {
                                 * head for each head */
 } InfoPoint;
 
-/* What there is to draw. Everything belongs to the caller. */
+/* What to report. Everything belongs to the caller. */
 typedef struct Info {
     const char       *path;
     const char       *kind;        /* "model file", "GGUF" ...; NULL: a bare config */
@@ -63,7 +63,7 @@ typedef struct Info {
     double            score_bytes; /* count_score_bytes of load */
     MemoryPlan        memory;
     double            huge_share;  /* of weights in the page cache, those in huge pages; below 0:
-                                    * not known */
+                                    * unknown */
     RankPlan          ranks;
     const DataCheck  *check;       /* NULL: not asked for */
     const InfoPoint  *curve;       /* [n_curve], ascending */
@@ -87,12 +87,12 @@ const char *form_shape(const CountPart *p, char *buf, size_t n);
  * there: "Q4", "BF16", "F32". */
 extern const WeightType info_types[WT_COUNT];
 const char *info_type_name(WeightType t);
-/* bits of a weight on average, padding and vectors in them */
+/* bits per weight on average, with padding and vectors */
 double      info_bits(const Count *n);
 
 /* How a block is built, in words: the norms' places and kind, the feed-forward's function, windows,
- * positions, experts ("" where there are none), multipliers and caps ("" where there are none).
- * Written for text and page alike: no character needs escaping. */
+ * positions, experts ("" if there are none), multipliers and caps ("" if there are none). For text
+ * and page alike: no character needs escaping. */
 /* "pre-norm (rms, eps 1e-06)" */
 const char *info_norms(const Config *c, char *buf, size_t n);
 /* "swiglu" */
@@ -106,7 +106,7 @@ const char *info_experts(const Config *c, char *buf, size_t n);
 /* "embedding x 48, logit cap 30" */
 const char *info_numbers(const Config *c, char *buf, size_t n);
 
-/* Is there anything of an operation in this model? The others are left out of tables. */
+/* Does the model have the operation? Others are left out of tables. */
 /* by windows or experts */
 bool info_blocks_differ(const Config *c);
 /* is another not as large as the first? */
@@ -117,13 +117,13 @@ bool info_has_op(const Info *info, FlopOp op);
 const char *info_blocks(const Info *info, char buf[32]);
 /* "rows16", "rows" or "mixed" */
 const char *info_layout(const Count *n);
-/* what limits attention: "causal", "window" or, in both directions, nothing: "both" */
+/* what limits attention: "causal", "window"; "both": nothing, it looks in both directions */
 const char *info_seen(const Info *info);
 
-/* An entry of the metadata `source`: the key that says how the weights were made, what stands
- * before its value on a page, the key of a hash and what that is of. */
+/* An entry of the metadata `source`: the key that says how the weights were made, what precedes its
+ * value on a page, the key of a hash and what it is a hash of. */
 typedef struct SourceForm { const char *key, *before, *hash_key, *hash_of; } SourceForm;
-/* NULL: of another form, which is not drawn */
+/* NULL: of another form, which is not shown */
 const SourceForm *info_source_form(const Json *entry);
 
 #endif

@@ -1,4 +1,4 @@
-/* report/info_html.c: the page of `tblock info --html`, which needs nothing else: the rows between
+/* report/info_html.c: the self-contained page of `tblock info --html`: the rows between
  * drawings. */
 #include "base/file.h"
 #include "report/page.h"

@@ -1,5 +1,5 @@
-/* report/info_ranks.c: a model divided among ranks: what each holds, what they exchange, and how
- * fast that may be (docs/ranks.md). */
+/* report/info_ranks.c: a model divided among ranks: what each holds, what they exchange, and an
+ * estimate of its speed (docs/ranks.md). */
 #include <stdio.h>
 
 #include "model/model.h"

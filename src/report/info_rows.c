@@ -1,6 +1,6 @@
-/* report/info_rows.c: the rows of `tblock info`. Text and JSON are all of them in this order; the
- * page (info_html.c) puts them between its drawings. The keys of JSON (docs/info.md) stay from
- * version to version; new ones come. */
+/* report/info_rows.c: the rows of `tblock info`. Text and JSON have all of them in this order; the
+ * page (info_html.c) puts them between its drawings. JSON keys (docs/info.md) are stable across
+ * versions; new ones may be added. */
 #include "report/page.h"
 #include "tblock_tools.h"
 
@@ -185,7 +185,7 @@ static void parameters_json(Rows *r, const Count *n)
     rows_close(r, ']');
 }
 
-/* Of a file by type; of a config what each weight type would take. */
+/* Of a file: bytes by type; of a config: bytes in each weight type. */
 static void bytes_json(Rows *r, const Info *info)
 {
     const Count *n = info->count;
@@ -389,7 +389,7 @@ static const Column memory_columns[] = {
 };
 static const Table memory_table = TABLE_OF(memory_columns);
 
-/* Without a label only JSON has it. */
+/* Without a label, only JSON has it. */
 static void amount(Rows *r, const char *key, const char *label, uint64_t bytes, const char *what,
                    const char *cls)
 {
@@ -479,7 +479,7 @@ void info_memory(Rows *r, const Info *info)
 
 /* ---- File ------------------------------------------------------------------------------------ */
 
-/* The string or number that stands in a parsed metadata entry; no text where it does not. */
+/* The string or number of a key in a parsed metadata entry; no text if it is absent. */
 static Cell entry_value(const Json *entry, const char *key)
 {
     Error       ignored;
@@ -492,7 +492,7 @@ static Cell entry_value(const Json *entry, const char *key)
     return v_text(text);
 }
 
-/* Of a hash, text has enough to recognise it by. */
+/* Of a hash, text shows enough to recognize it. */
 static void source_pair(Rows *r, const char *label, const SourceForm *form, const char *name,
                         const char *hash)
 {

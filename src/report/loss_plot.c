@@ -1,4 +1,4 @@
-/* report/loss_plot.c: the plot of a training's losses, as SVG. */
+/* report/loss_plot.c: the plot of training losses, as SVG. */
 #include "report/page.h"
 
 #include <inttypes.h>
@@ -92,7 +92,7 @@ static void draw_axes(TextOut *o, const Axes *a)
     text_out(o, "<text x=\"8\" y=\"54\">loss (nats per token)</text>\n");
 }
 
-/* Means over steps that lie beside each other, so that the line can be read. */
+/* Means over neighbouring steps, so that the line is readable. */
 static void draw_training(TextOut *o, const Axes *a, const LossCurve *c)
 {
     int64_t each = c->n / POINTS + 1;

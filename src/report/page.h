@@ -40,8 +40,8 @@ extern const char *const page_style[]; /* the style sheet in pieces; NULL ends i
 void draw_block_diagram(TextOut *o, const Info *info);  /* SVG: the block as data flow, with
                                                          * shapes */
 
-/* Is the block one that the drawing shows: norms before, rotary positions, a gate, no experts? Else
- * its formulas stand there. */
+/* Can the diagram show this block: norms before, rotary positions, a gate, no experts? Else the
+ * page has its formulas. */
 bool diagram_shows(const Config *c);
 void draw_block_formulas(TextOut *o, const Config *c);
 void draw_flops_plot(TextOut *o, const Info *info);     /* SVG: FLOP for each token against
@@ -55,8 +55,8 @@ void draw_kv_plot(TextOut *o, const Info *info);        /* SVG: bytes of the KV 
 
 typedef struct LossPoint { int64_t step; float loss; } LossPoint;
 
-/* Training losses [n] of steps 1 .. n, and losses on what is held back. Numbers that are not finite
- * are left out. */
+/* Training losses [n] of steps 1 .. n, and losses on held-out data. Numbers that are not finite are
+ * left out. */
 typedef struct LossCurve {
     const float *loss; int64_t n; const LossPoint *held; size_t n_held;
 } LossCurve;
@@ -75,21 +75,21 @@ typedef struct RooflinePlot {
     size_t                   n_roofs, n_points;
 } RooflinePlot;
 
-/* What a roof allows at so many operations per byte: the bandwidth times them, at most the peak. */
+/* What a roof allows at these operations per byte: the bandwidth times them, at most the peak. */
 double roof_height(const tblock_roof *r, double operations_per_byte);
 
 void draw_roofline(TextOut *o, const RooflinePlot *p);
 
-/* Names of points beside each other. A box is where a text stands: its left end, its baseline, its
- * width. */
+/* Labels of points that do not overlap. A box is the space of a label: its left end, its baseline,
+ * its width. */
 typedef struct LabelBox { double x, y, width; } LabelBox;
 typedef struct LabelSpace { double left, right, top, bottom; } LabelSpace;
 
 enum { LABEL_HEIGHT = 18 };
 bool label_overlaps(const LabelBox *a, const LabelBox *b);
 
-/* Find room in space for the name of a point at (x, y): right of it or left, else ever further
- * below and above; box [n] are the names that stand already. Where nothing is free, right of it. */
+/* Find room in space for the label of a point at (x, y): right or left of it, else ever further
+ * below and above; box [n] are the labels placed before. If nothing is free: right of it. */
 LabelBox label_place(const LabelSpace *space, const LabelBox *box, size_t n, double x, double y,
                      double width);
 

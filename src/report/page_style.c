@@ -49,7 +49,7 @@ const char *const page_style[] = {
     "pre.formulas{overflow-x:auto;margin:0 0 16px;font:13px/1.6 "
     "ui-monospace,SFMono-Regular,Menlo,Consolas,"
     "\"DejaVu Sans Mono\",monospace}\n"
-    /* a shade at the side where a table goes on */
+    /* a shade at the side on which a table continues */
     ".wide{overflow-x:auto;background:linear-gradient(to left,var(--card) 40%,transparent) "
     "right/40px 100% no-repeat local,"
     "linear-gradient(to left,var(--shade),transparent) right/14px 100% no-repeat scroll}\n"

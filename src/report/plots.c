@@ -14,7 +14,7 @@ typedef struct Series {
     const char *label, *colour;
     bool        dashed;
     size_t      at;          /* offset of a double in InfoPoint; or             */
-    double      constant;    /* a line at this height, where over 0             */
+    double      constant;    /* a line at this height, if over 0                */
 } Series;
 
 typedef struct Plot {
@@ -123,7 +123,7 @@ static void draw_line(TextOut *o, const Plot *p, const Series *s)
     text_out(o, "\"/>");
 }
 
-/* Names stand where the lines end, from the highest down, pushed apart where they would touch. */
+/* Names are at the ends of the lines, from the highest down, pushed apart if they would touch. */
 static void draw_names(TextOut *o, const Plot *p)
 {
     const InfoPoint *end = &p->info->curve[p->info->n_curve - 1];

@@ -47,7 +47,7 @@ static const char style[] =
     "}.f5{fill:var(--c5)}\n"
     "@media(min-width:600px){text{font-size:12px}}</style>\n";
 
-/* The decades that the axes span, and where the plot begins. */
+/* The decades that the axes span, and where the plot starts. */
 typedef struct Frame { double x_low, x_high, y_low, y_high; int top, title_lines; } Frame;
 
 double roof_height(const tblock_roof *r, double operations_per_byte)
@@ -83,7 +83,7 @@ static void put_name(TextOut *o, const char *name)
         text_out(o, "&#8230;");
 }
 
-/* The title in lines that fit, the first at TITLE; how many. o NULL: only counts them. */
+/* Draws the title in lines that fit, the first at TITLE; returns how many. o NULL: only counts. */
 static int draw_title(TextOut *o, const char *title)
 {
     int lines = 0;

@@ -1,5 +1,5 @@
-/* runtime/attention.c: attention over the KV cache, tile by tile: causal, in a window, or over the
- * whole text. The L x L matrix of scores never exists.
+/* runtime/attention.c: attention over the KV cache, tile by tile: causal, with a sliding window, or
+ * bidirectional. The L x L matrix of scores never exists.
  *
  * A unit of work is a few consecutive tokens of one sequence under one KV head. Their queries
  * (all heads of the group) walk the tiles that they can see in ascending order, and share each
@@ -19,7 +19,7 @@ int attention_queries(const Config *c)
     return group > ATTN_MAX_Q ? group : ATTN_MAX_Q / group * group;
 }
 
-/* Room for K as the kernel wants it, where the cache has V alone. */
+/* Floats for K in the kernel's layout, if the cache has V alone. */
 static size_t wide_floats(const Config *c)
 {
     return config_kv_vectors(c) == 1 ? attn_wide_floats(c->head_dim) : 0;
@@ -50,7 +50,7 @@ typedef struct AttentionUnit {
     int    group, d_head, window;
     bool   chunked, bidirectional;
     size_t d_pad, state_floats;
-    float *state, *part, *query, *result, *wide; /* wide NULL: it is in Run.scratch, where free */
+    float *state, *part, *query, *result, *wide; /* wide NULL: in Run.scratch, if that is free */
     AttnQuery *ask;              /* the queries that see the current tile */
 } AttentionUnit;
 
@@ -152,8 +152,8 @@ static void attend_tile(const Run *r, const AttentionUnit *u, int l, int tile, i
     }
 }
 
-/* Divides the state by its sum and copies the result to its head's place in y. A sink is a last
- * tile of one position, whose value is 0. */
+/* Divides the state by its sum and copies the result to its head in y. A sink is a last tile of
+ * one position, whose value is 0. */
 static void finish(const Run *r, const AttentionUnit *u, const Act *y, int l, int i)
 {
     float       *result = u->result + (size_t)i * u->d_pad,
@@ -250,8 +250,8 @@ static void attend_together(const Run *r, AttentionUnit *u, const Act *y, int l)
         finish(r, u, y, l, i);
 }
 
-/* Is unit number `turn` of n one of those left over after dealing out equal numbers, and long
- * enough to split? With many units the last ones matter little. */
+/* Is unit number `turn` of n left over after each thread got equally many, and long enough to
+ * split? With many units the last ones matter little. */
 static bool worth_cutting(const Run *r, const AttentionUnit *u, int turn, int n)
 {
     int threads = r->team.n_threads, seen = end_of(u, u->pos + u->n_tok - 1);
@@ -286,8 +286,8 @@ static void enter_attention(const Run *r, int window)
     enter(r, "attention", bytes, 4.0 * c->heads * c->head_dim * seen);
 }
 
-/* Units are dealt out in turn, because later ones cost more under a causal mask. Those that are
- * left over are split between all threads. */
+/* Units are assigned round-robin, because later ones cost more under a causal mask. Those left over
+ * are split between all threads. */
 void attention(Run *r, Act *y, int l)
 {
     const Config *c = &r->model->cfg;

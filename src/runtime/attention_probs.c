@@ -1,4 +1,4 @@
-/* runtime/attention_probs.c: attention probabilities for callers that want to look at them.
+/* runtime/attention_probs.c: attention probabilities for callers that ask for them.
  * attention.c never holds them, because its sums run tile by tile. This file computes them a
  * second time, one row for each requested query and head. It writes nothing that the forward
  * pass reads, so the pass keeps its bits.
@@ -81,7 +81,7 @@ static void softmax_with(const Run *r, float *p, int n, float sink)
     r->kernels->scale(p, own / all, n);
 }
 
-/* p[0 .. pos] for token t of the call: 0 where the window masks, else probabilities that sum to
+/* p[0 .. pos] for token t of the call: 0 if the window masks it, else probabilities that sum to
  * 1, with that of a sink. */
 static void probabilities(const Run *r, int l, int h, int t, float *p)
 {
@@ -105,13 +105,13 @@ static void probabilities(const Run *r, int l, int h, int t, float *p)
         r->kernels->softmax(p + oldest, b->pos - oldest + 1);
 }
 
-/* Rows are dealt out in turn, because later ones cost more under a causal mask. */
+/* Rows are assigned round-robin, because later ones cost more under a causal mask. */
 void attention_probs(Run *r, int l)
 {
     int heads = r->model->cfg.heads;
     if (!r->attention_row)
         return;
-    /* The panel of scores() lies in the scratch of attention. */
+    /* The panel of scores() is in the scratch of attention. */
     assert(attention_scratch_floats(&r->model->cfg)
            >= (size_t)r->model->cfg.head_dim * (LANES + 1));
     for (int i = r->team.thread; i < r->n_tok * heads; i += r->team.n_threads) {

@@ -1,6 +1,6 @@
 /* runtime/delta_rule.c: the gated delta rule of Qwen3-Next (Yang et al. 2024, "Gated Delta
- * Networks"), token by token. A sequence's state is that of the convolution in front of it
- * (short_conv.c), then the matrix of each value head. A prompt in one piece, in many, and decode
+ * Networks"), token by token. A sequence's state is that of the convolution before it
+ * (short_conv.c), then the matrix of each value head. A prompt in one chunk, in many, and decode
  * are the same sums. */
 #include <math.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 /* Tokens of a head that are computed together. */
 enum { AT_ONCE = 16 };
 
-/* The queries, keys and results of so many, their decays and corrections, and what the kernel
- * needs. */
+/* For that many tokens the queries, keys, results, decays and corrections, and the kernel's
+ * scratch. */
 size_t delta_scratch_floats(const Config *c)
 {
     return AT_ONCE * (2 * (size_t)c->delta_key_dim + (size_t)c->delta_value_dim + 2)
         + DELTA_COLUMNS * (size_t)c->delta_key_dim;
 }
 
-/* y = x / |x|, times `scale` after it is rounded. The constant is the families' own. */
+/* y = x / |x|, rounded, then times `scale`. The constant is that of the model families. */
 static void unit(const Run *r, float *y, const float *x, int n, float scale)
 {
     const float by = 1.0f / sqrtf(r->kernels->dot(x, x, n) + 1e-6f);
@@ -56,8 +56,8 @@ static void some_tokens(const Run *r, const Layer *w, int t, int n_tok, int h, f
     }
 }
 
-/* A head is one member's in all tokens of a call, so that its matrix stays in the cache, and needs
- * no meeting (as in short_conv.c). */
+/* One member computes a head for all tokens of a call, so that its matrix stays in the cache and
+ * needs no barrier (as in short_conv.c). */
 void delta_rule(Run *r, int l)
 {
     const Config *c    = &r->model->cfg;

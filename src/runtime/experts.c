@@ -14,15 +14,15 @@
 
 int expert_rows(const Config *c, int max_tok)
 {
-    enum { AT_ONCE = 64 }; /* a call of this many tokens fits in one wave */
+    enum { AT_ONCE = 64 }; /* a call of this many tokens fits into one wave */
     int some = (max_tok < AT_ONCE ? max_tok : AT_ONCE) * (c->experts_used + 1);
     return some > max_tok ? some : max_tok;
 }
 
 /* ---- Routing --------------------------------------------------------------------------------- */
 
-/* Marks the k largest of p[0 .. n); ties go to the lower index. The first k are marked if all are
- * NaN, as a softmax with one NaN is. */
+/* Marks the k largest of p[0 .. n); ties go to the lower index. If all are NaN (a softmax with one
+ * NaN), marks the first k. */
 static void mark_largest(const float *p, int n, int k, int *order, unsigned char *mark)
 {
     int held = 0;
@@ -39,8 +39,8 @@ static void mark_largest(const float *p, int n, int k, int *order, unsigned char
         mark[order[i]] = 1;
 }
 
-/* Sets the values of experts to -inf that are not in the groups with the largest sums of two, or
- * with the largest single values. */
+/* Sets the values of all experts to -inf but those in the best groups: the groups with the largest
+ * sums of their two best values, or with the largest values. */
 static void keep_best_groups(const Config *c, float *value, float *sum, int *order,
                              unsigned char *mark)
 {
@@ -169,7 +169,7 @@ static bool next_wave(const Run *r, const Layer *w, Wave *v)
 }
 
 /* Finds the first group of a wave that has tokens, from expert *e on, and moves *e past it. row:
- * where the group begins in the buffers. */
+ * where the group starts in the buffers. */
 static bool next_group(const Run *r, int l, Wave v, int *e, int row, Group *g)
 {
     const Layer *w = &r->layer[l];
@@ -353,8 +353,8 @@ static void add_group(Run *r, Act *y, int l, const Group *g, int p, int n)
     }
 }
 
-/* Adds the results of a wave's groups to y, in panels first .. end - 1. It works in pieces that
- * are still in the cache when they are added. */
+/* Adds the results of a wave's groups to y, in panels first .. end - 1. It works in parts that are
+ * still in the cache when they are added. */
 static void add_wave(Run *r, Act *y, int l, Wave v, int first, int end)
 {
     Group  g;
@@ -394,7 +394,7 @@ void experts(Run *r, Act *y, Act *in, int l)
         Act *rows = gather(r, in, l, v);
         hidden_of_wave(r, rows, l, v);
         gather_hidden(r, l, v);
-        r->keeps_turn = true; /* how many more waves there are depends on the tokens */
+        r->keeps_turn = true; /* the number of waves left depends on the tokens */
         integers_of_wave(r, l, v);
         add_wave(r, y, l, v, first, end);
     }

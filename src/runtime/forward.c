@@ -6,24 +6,24 @@
  *                 x += W_down (act(W_gate n) * (W_up n))            with n = norm(x)
  *    logits = lm_head norm(x)
  *
- * That is Llama. Other families have norms in other places, no gate, both halves of a block side
- * by side, several feed-forward networks of which each token takes a few, or an extra factor.
- * The config says which; the order stays the same. Causal attention, which sees the tokens before,
- * may be attention to the whole text.
+ * That is Llama. Other families have norms at other points, no gate, both halves of a block in
+ * parallel, several feed-forward networks of which each token uses a few (experts), or an extra
+ * factor. The config says which; the order stays the same. Attention is causal, or it is
+ * bidirectional: each token sees the whole sequence.
  *
- * Prefill, decode and many sequences are this function with another n_tok. Every line is one
+ * Prefill, decode and batches of sequences are this function with another n_tok. Every line is one
  * operation of ops.h. An activation is [n_tok, width], a row for each token. A matrix W is
  * [rows, k], and y = W x turns each token's vector of k values into one of `rows` values.
  *
  * Sources: Vaswani et al. 2017 (attention), Touvron et al. 2023 (Llama), Zhang and Sennrich 2019
  * (RMSNorm), Su et al. 2021 (RoPE), Ainslie et al. 2023 (shared KV heads), Shazeer 2020
  * (SwiGLU), Jiang et al. 2023 (windows) and 2024 (experts), Wang and Komatsuzaki 2021 (parallel
- * blocks), Gemma Team 2024 (norms on both sides), OLMo Team 2025 (norms behind). */
+ * blocks), Gemma Team 2024 (norms on both sides), OLMo Team 2025 (norms after). */
 #include "runtime/ops.h"
 
-/* q, k and v of latent attention (DeepSeek-AI 2024): all heads share the latent vector c that k and
- * v are made of. In place of k = W_uk c, the query is brought to it: q (W_uk c) = (W_uk^T q) c. So
- * k is c behind the values that are rotated, and v is k; W_uv comes behind attention. */
+/* q, k and v of multi-head latent attention (DeepSeek-AI 2024): k and v of all heads are made of
+ * one latent vector c. Instead of computing k = W_uk c, W_uk maps the query into the latent space:
+ * q (W_uk c) = (W_uk^T q) c. So k is the rotated values, then c; v is k; W_uv follows attention. */
 static void latent_qkv(Run *r, const Layer *w)
 {
     Act *in = &r->xn;
@@ -38,7 +38,7 @@ static void latent_qkv(Run *r, const Layer *w)
     latent_query(r, &r->q, &r->q_heads, &w->w_uk); /* q          [n_tok, heads * head_dim] */
 }
 
-/* Each token looks back at the tokens before it, through their k and v in the cache. */
+/* Attention: each token reads the tokens before it, through their k and v in the cache. */
 static void look_back(Run *r, int l)
 {
     const Config *c = &r->model->cfg;
@@ -55,13 +55,13 @@ static void look_back(Run *r, int l)
     clip(r, &r->q);                          /* for families that limit q, k and v */
     clip(r, &r->k);
     clip(r, &r->v);
-    rope(r, &r->q, l);                       /* rotate by the position: then q k^T depends */
+    rope(r, &r->q, l);                       /* rotate by position, so that q k^T depends */
     rope(r, &r->k, l);                       /* only on how far apart two tokens are */
-    norm_heads(r, &r->q, w->q_norm, true);   /* for families that norm them rotated */
+    norm_heads(r, &r->q, w->q_norm, true);   /* for families that norm them after RoPE */
     norm_heads(r, &r->k, w->k_norm, true);
-    scale_query(r, &r->q, l);                /* for families that sharpen it with the position */
+    scale_query(r, &r->q, l);                /* for families that scale q by position */
     kv_put(r, l);                            /* k and v stay for all later tokens */
-    last_rows(r, l, &r->q);                  /* n_tok: in the last block only who wants logits */
+    last_rows(r, l, &r->q);                  /* the last block keeps only tokens with logits */
     if (r->n_tok == 0)
         return;
     if (c->kv_lora) {
@@ -70,15 +70,15 @@ static void look_back(Run *r, int l)
     } else {
         attention(r, &r->att_out, l);        /* softmax(q k^T scale) v  [n_tok, heads * head_dim] */
     }
-    if (c->attn_gate) {                      /* for families that weaken each value of it */
+    if (c->attn_gate) {                      /* for families with a gate on each value */
         matmul(r, &r->gate_att, &r->xn, &w->attn_gate);
         open_gate(r, &r->att_out, &r->gate_att, &w->attn_gate);
     }
     matmul(r, &r->y, &r->att_out, &w->wo);   /* y = Wo att_out       [n_tok, d_model] */
 }
 
-/* In its place, a short convolution (Liquid AI 2025): each channel sees its own last few values,
- * which are all that a sequence keeps. */
+/* Instead of attention, a short convolution (Liquid AI 2025): each channel convolves its last few
+ * values, which are the sequence's whole state. */
 static void convolve(Run *r, int l)
 {
     const Layer *w = &r->layer[l];
@@ -91,32 +91,32 @@ static void convolve(Run *r, int l)
         matmul(r, &r->y, &r->conv_c, &w->conv_out);
 }
 
-/* Or a memory (Yang et al. 2024): each head has a matrix that takes keys to values. A token lets it
- * fade, corrects what it answers to the token's key, and asks it with the token's query. */
+/* Or the gated delta rule (Yang et al. 2024): each head's state is a matrix that maps keys to
+ * values. A token decays it, corrects the value of its key, and reads it with its query. */
 static void remember(Run *r, int l)
 {
     const Layer *w = &r->layer[l];
     matmul(r, &r->conv_x, &r->xn, &w->delta_qkv); /* q, k and v of all heads */
     matmul(r, &r->delta_z, &r->xn, &w->delta_z);  /* the gate        [n_tok, values] */
-    matmul(r, &r->delta_b, &r->xn, &w->delta_b);  /* how much is corrected, and how much fades:
+    matmul(r, &r->delta_b, &r->xn, &w->delta_b);  /* strengths of correction and of decay:
                                                    * [n_tok, heads] */
     matmul(r, &r->delta_a, &r->xn, &w->delta_a);
     short_conv(r, l);                             /* c = SiLU(conv(x)) */
-    delta_rule(r, l);                             /* z = SiLU(z) * norm(what the memory gives) */
+    delta_rule(r, l);                             /* z = SiLU(z) * norm(the value read) */
     last_rows(r, l, &r->delta_z);
     if (r->n_tok > 0)
         matmul(r, &r->y, &r->delta_z, &w->delta_out);
 }
 
-/* One decoder block, which changes x [n_tok, d_model] in place. In a family without a norm at
- * some place, n = x there. */
+/* One decoder block, which changes x [n_tok, d_model] in place. Where a family has no norm,
+ * n = x. */
 static void block(Run *r, int l)
 {
     const Config *c = &r->model->cfg;
     const Layer  *w = &r->layer[l];
     NormPlacement place = c->norm_placement;
 
-    /* Attention, or what the layer has in its place. */
+    /* Attention, or what the layer has instead. */
     norm(r, &r->xn, &r->x, w->attn_norm);    /* n = norm(x)          [n_tok, d_model] */
     if (!config_state(c, l))
         look_back(r, l);
@@ -131,7 +131,7 @@ static void block(Run *r, int l)
     add(r, &r->x, &r->y, w->attn_post_norm); /* x = x + y, or x + norm(y) */
     observe(r, "layer%d.attn", l, &r->x);
 
-    /* Feed-forward: each token on its own, through one network or the experts chosen for it. */
+    /* Feed-forward: each token by itself, through one network or the experts chosen for it. */
     if (place != PLACE_PARALLEL && place != PLACE_PARALLEL2)
         norm(r, &r->xn, &r->x, w->ffn_norm); /* n = norm(x)          [n_tok, d_model] */
     if (config_moe(c, l)) {
@@ -144,9 +144,9 @@ static void block(Run *r, int l)
     observe(r, "layer%d", l, &r->x);
 }
 
-/* A layer behind the last one predicts the token after the next (DeepSeek-AI 2024, section 2.2).
- * It is a transformer of one block, whose x is made of the next token's embedding and of the state
- * h that the model before it ended with. */
+/* The MTP layer predicts the token after the next (DeepSeek-AI 2024, section 2.2). It is a
+ * transformer of one block, whose x is made of the next token's embedding and of the main model's
+ * final state h. */
 static void look_ahead(Run *r)
 {
     const Layer *w = &r->layer[0];
@@ -165,6 +165,6 @@ void transformer(Run *r)
         block(r, l);
     norm(r, &r->xn, &r->x, r->model->final_norm);
     observe(r, "final_norm", 0, &r->xn);
-    keep_states(r, &r->xn);                  /* n, for what looks further ahead */
+    keep_states(r, &r->xn);                  /* n, for embeddings and the MTP layer */
     head(r, &r->xn);                         /* logits = lm_head n, for tokens that want them */
 }

@@ -1,4 +1,4 @@
-/* runtime/forward.h: a pass from outside: its settings, its threads, its clock. */
+/* runtime/forward.h: the forward pass for its callers: settings, threads, timing. */
 #ifndef RUNTIME_FORWARD_H
 #define RUNTIME_FORWARD_H
 
@@ -11,17 +11,17 @@
 
 /* ---- team_size.c ----------------------------------------------------------------------------- */
 
-/* Uses fewer threads while other processes use the processors. A team waits
- * for its slowest member at every operation, so on a busy machine two threads can be a hundred
- * times slower than one. It does not ask the system for its load: it measures whether half the
- * team is faster, and uses that many. The number of threads never changes the bits. */
+/* Uses fewer threads while other processes keep the CPU busy. A team waits for its slowest
+ * member at every barrier, so on a busy machine two threads can be a hundred times slower than
+ * one. The system's load is not read: it measures whether half the team is faster, and then uses
+ * half. The number of threads never changes the bits. */
 
 /* Zeroed: starts with all threads. Regions (parallel sections) are measured in windows of some
  * milliseconds; the mean time of a region is compared between windows. */
 typedef struct TeamSize {
     int    level, trial;   /* team = most >> (level + trial); trial 1: fewer, -1: more, 0: none */
     int    next;           /* the next trial's direction if both are open */
-    int    n_regions;      /* in the window so far */
+    int    n_regions;      /* in this window so far */
     double seconds, slept; /* of these regions; asleep, mean of the members */
     double mean;           /* of a region, in the last window without trial */
     double wait, pause;    /* seconds until the next trial; the last such wait */
@@ -36,7 +36,7 @@ void team_size_note(TeamSize *s, int most, int n, double seconds, double slept);
 /* ---- profile.c ------------------------------------------------------------------------------- */
 
 /* How long each operation of a forward pass takes, by the clock of the team's
- * first thread: from its start to the start of the next one, with waiting. */
+ * first thread: from its start to the start of the next one, waiting included. */
 
 typedef struct ProfileRow {
     const char *name;            /* "qkv" */
@@ -64,16 +64,16 @@ void profile_more(Profile *p, double bytes, double operations);
 
 /* ---- forward.c ------------------------------------------------------------------------------- */
 
-/* Tokens in, logits out: the forward pass over a batch of (sequence,
- * position, token). This room holds the block, its operations, the KV cache, the sampler, and
- * which thread computes what. It knows nothing of files, text and the command line. */
+/* Tokens in, logits out: the forward pass over a batch of (sequence, position, token). This
+ * folder holds the block, its operations, the KV cache, the sampler, and which thread computes
+ * what. It knows nothing of files, text or the command line. */
 
 typedef struct BatchToken {
     int     seq, pos, token;
     float  *logits;                     /* [vocab_size rounded up to 16], or NULL: not wanted */
-    float  *state;                      /* [d_model]: where what the head reads goes, or NULL */
-    const float *before;                /* [d_model]: that state of the token before, which the
-                                         * layer that predicts the token after the next reads */
+    float  *state;                      /* [d_model]: receives the input of the head, or NULL */
+    const float *before;                /* [d_model]: that state of the previous token, which the
+                                         * MTP layer reads */
 } BatchToken;
 
 /* Receives the residual stream: "embed", then for each layer "layer0.attn" (after attention) and
@@ -100,11 +100,11 @@ void     forward_free(Forward *f);      /* accepts NULL */
 void     forward_all_threads(Forward *f);
 /* Pins threads to physical cores (base/threads.h). Call it before the first pass. */
 void     forward_pin_threads(Forward *f);
-/* What becomes of weights in a mapped file (weight_pages.c). PAGES_AUTO: they move into huge pages
- * if that will pay, some after each pass; PAGES_FILE: they stay; PAGES_HUGE: they move now. */
+/* The pages of weights in a mapped file (weight_pages.c). PAGES_AUTO: move them into huge pages
+ * if that will pay, some after each pass; PAGES_FILE: leave them; PAGES_HUGE: move them now. */
 typedef enum Pages { PAGES_AUTO, PAGES_FILE, PAGES_HUGE, PAGES_COUNT } Pages;
 void     forward_pages(Forward *f, Pages pages);
-/* How many more short passes there will be, as far as that is known; below 0: it is not. */
+/* How many more short passes are expected; below 0: unknown. */
 void     forward_expect(Forward *f, long n_passes);
 /* The size of its buffers. */
 size_t   forward_bytes(const Forward *f);
@@ -115,20 +115,20 @@ size_t   forward_bytes(const Forward *f);
  * softmax instead of scores. */
 size_t   forward_plan_bytes(const Config *c, unsigned ints, int max_tok, int threads);
 size_t   forward_attention_bytes(const Config *c);
-/* Shows the residual stream to `observer` from now on; NULL ends it. only: what has this name, and
- * no thread waits for the rest; NULL: all. */
+/* Shows the residual stream to `observer` from now on; NULL ends it. only: just the step of this
+ * name, so that no thread waits for the others; NULL: all. */
 void     forward_observe(Forward *f, ForwardObserver observer, void *user, const char *only);
 
-/* Computes attention probabilities beside the forward pass, whose bits do not change. NULL ends
- * it. Keys that a window masks get 0. A row is complete when forward returns. */
+/* Also computes attention probabilities; the bits of the pass do not change. NULL ends it. Keys
+ * that a window masks get 0. A row is complete when forward returns. */
 void     forward_watch_attention(Forward *f, AttentionRow row, void *user);
 
 /* Adds the time of every operation to *p from now on. The caller owns *p. NULL ends it. */
 void     forward_profile(Forward *f, Profile *p);
 
 /* of_seq: the adapters of each sequence (NULL: none), which may change between passes; it must
- * outlive f. NULL: no sequence has any. widest: of all that will be there, the one with the most
- * columns (NULL: as before). Fails with SYSTEM. */
+ * outlive f. NULL: no sequence has any. widest: of all adapters that will be used, the one with the
+ * most columns (NULL: as before). Fails with SYSTEM. */
 bool forward_lora(Forward *f, const LoraSet *const *of_seq, const LoraSet *widest, Error *err);
 
 /* Runs token[0 .. n_tok), n_tok <= max_tok. Their positions must be reserved in kv, and each

@@ -1,17 +1,17 @@
-/* runtime/gather.c: the one place where ranks exchange what they computed. An operation that needs
- * all of an activation says so (ops.h, touch), and it is gathered before, once. Nothing is ever
- * added up between ranks, so their number changes no bit. */
+/* runtime/gather.c: the exchanges between ranks, all in one place. An operation that needs a whole
+ * activation declares it (ops.h, touch), and it is gathered once before. All-gather only, never a
+ * sum across ranks, so their number changes no bit. */
 #include "runtime/ops.h"
 
 #include <string.h>
 
 /* ---- Halves take turns -----------------------------------------------------------------------
  *
- * The turn passes at exchanges that both halves have alike, in every block as many. So the second
- * half computes what the first has just computed, and never more: the keys, values and states of
- * the first are in the cache before the second needs them. The order is the same on all ranks. */
+ * The turn passes at exchanges that both halves have in common, equally many in every block. So the
+ * second half only computes what the first has just computed: the keys, values and states of the
+ * first are in the cache before the second needs them. The order is the same on all ranks. */
 
-/* Until it is this half's turn. */
+/* Waits until it is this half's turn. */
 static void take_turn(const Run *r)
 {
     pthread_mutex_lock(&r->turn->lock);
@@ -20,7 +20,7 @@ static void take_turn(const Run *r)
     pthread_mutex_unlock(&r->turn->lock);
 }
 
-/* The other half may go on, if it has not ended. */
+/* Passes the turn to the other half, if that has not ended. */
 static void give_turn(const Run *r, bool ends)
 {
     pthread_mutex_lock(&r->turn->lock);
@@ -42,7 +42,7 @@ void run_half(Run *r, void (*pass)(Run *r))
         give_turn(r, true);
 }
 
-/* Between its start and its end the other half computes. */
+/* The other half computes between its start and its end. */
 static void gather_in_turn(Run *r, float *data, const size_t *at, bool all)
 {
     const bool passes = r->turn && !r->keeps_turn;
@@ -57,7 +57,7 @@ static void gather_in_turn(Run *r, float *data, const size_t *at, bool all)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* What a rank gives of the rows of the parts: floats. */
+/* The number of floats that a rank contributes to the rows of the parts. */
 static size_t floats_of(const Run *r, RankCut cut, const GatherPart *part, int n_parts, int rank)
 {
     size_t n = 0;
@@ -68,7 +68,7 @@ static size_t floats_of(const Run *r, RankCut cut, const GatherPart *part, int n
     return n;
 }
 
-/* Where each rank's part begins, in bytes: at [size + 1]. */
+/* The offset of each rank's part in bytes: at [size + 1]. */
 static void cut_parts(const Run *r, RankCut cut, const GatherPart *part, int n_parts, size_t *at)
 {
     at[0] = 0;
@@ -76,8 +76,8 @@ static void cut_parts(const Run *r, RankCut cut, const GatherPart *part, int n_p
         at[i + 1] = at[i] + floats_of(r, cut, part, n_parts, i) * sizeof(float);
 }
 
-/* Copies one rank's columns between its rows and its place in the room, for this member's share of
- * the rows. */
+/* Copies one rank's columns between its rows and its part of the exchange buffer, for this member's
+ * share of the rows. */
 static void copy_parts(const Run *r, const Act *a, RankCut cut, const GatherPart *part, int n_parts,
                        int rank, float *room, bool in)
 {
@@ -100,8 +100,8 @@ static void meet(Run *r)
     r->met++;
 }
 
-/* A single row lies in memory as the ranks follow each other; several are gathered in a room, rank
- * by rank. */
+/* A single row is already in the order of the ranks; several are gathered in a buffer, rank by
+ * rank. */
 static void exchange(Run *r, Act *a, RankCut cut, const GatherPart *part, int n_parts, bool all)
 {
     bool   in_place = n_parts == 1 && part->n == 1, gets = all || r->ranks->rank == 0;
@@ -136,7 +136,7 @@ void gather_act(Run *r, Act *a)
     gather_parts(r, a, a->spread, &(GatherPart){ 0, r->n_tok, a->width }, 1);
 }
 
-/* Rows that are adjacent in memory, as many at once as the room holds. */
+/* Rows that are adjacent in memory, as many at once as the buffer holds. */
 void gather_logits(Run *r, size_t stride)
 {
     int width = (int)stride, most = (int)(r->exchange_floats / stride);
@@ -151,6 +151,6 @@ void gather_logits(Run *r, size_t stride)
             continue;
         Act rows = { .data = x, .stride = stride, .width = width };
         exchange(r, &rows, RANK_PANELS, &(GatherPart){ 0, n, width }, 1, false);
-        meet(r); /* the room is free again */
+        meet(r); /* the buffer is free again */
     }
 }

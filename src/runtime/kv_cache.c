@@ -1,5 +1,5 @@
-/* runtime/kv_cache.c: takes tiles from chunks of pages, shares them between sequences, gives
- * them back, and writes keys and values into them. Tiles that nobody uses are kept for the next
+/* runtime/kv_cache.c: takes tiles from chunks of pages, shares them between sequences, releases
+ * them, and writes keys and values into them. Tiles without users are kept for the next
  * sequence. */
 #include "runtime/kv_cache.h"
 
@@ -81,8 +81,8 @@ static size_t tiles_held(const KvShape *s, int length, int n_new)
     return n;
 }
 
-/* Tiles are given back before new ones are taken, and spare ones stay allocated. So the memory
- * is the largest number of tiles ever held at once. */
+/* Tiles are released before new ones are taken, and spare ones stay allocated. So the memory is
+ * the largest number of tiles ever held at once. */
 size_t kv_cache_plan_bytes(const KvShape *s, int n_tok, int n_batch)
 {
     size_t most = 0;
@@ -95,8 +95,8 @@ size_t kv_cache_plan_bytes(const KvShape *s, int n_tok, int n_batch)
     return most * (size_t)s->kv_heads * head_bytes(s) + state_bytes(s);
 }
 
-/* Is number i in layer l of a sequence a tile of as many users as it says? *n: of tiles that are
- * not mapped, and of those that are; the first of its users counts it. */
+/* Does tile number i in layer l of a sequence have as many users as it says? n: counts tiles that
+ * are not mapped, and those that are; a tile counts with its first user. */
 static bool tile_is_sound(const KvCache *c, int seq, int l, int i, size_t n[2])
 {
     const KvTile *tile = c->seq[seq].layer[l].tile[i];
@@ -133,7 +133,7 @@ bool kv_cache_is_sound(const KvCache *c)
         for (int l = 0; l < c->shape.n_layers; l++)
             if (!layer_is_sound(c, s, l, n))
                 return false;
-    for (const KvTile *t = c->spare; t; t = t->next) /* or round and round */
+    for (const KvTile *t = c->spare; t; t = t->next) /* bounded, even if it is a circle */
         if (t->users != 0 || t->map || ++n[0] * c->tile_bytes > c->bytes)
             return false;
     for (const KvChunk *k = c->chunk; k; k = k->next) {
@@ -171,7 +171,7 @@ bool kv_cache_init(KvCache *c, const KvShape *shape, int n_seqs, Error *err)
     return c->seq ? true : fail(err, SYSTEM, "out of memory for %d sequences", n_seqs);
 }
 
-/* Adds a chunk for n tiles, plus a quarter of the present size so that chunks stay few. Pages
+/* Adds a chunk for n tiles, plus a quarter of the current size so that chunks stay few. Pages
  * that no tile uses are never touched. Decode reads every tile for every token, so a large cache
  * uses huge pages (base/pages.c). */
 static bool add_chunk(KvCache *c, size_t n_tiles)
@@ -295,8 +295,8 @@ static bool own_last_tile(KvCache *c, int seq, int layer)
     return true;
 }
 
-/* Gives back the tiles that the next query of their layer cannot see, nor one after a rewind that
- * is foreseen. */
+/* Releases the tiles that neither the next query of their layer sees, nor one after a planned
+ * rewind. */
 static void give_back(KvCache *c, KvSeq *s)
 {
     const int needed = s->kept && s->kept < s->length ? s->kept : s->length;
@@ -337,7 +337,7 @@ bool kv_cache_reserve(KvCache *c, int seq, int n_new, Error *err)
     return true;
 }
 
-/* Does the cache still hold everything that the token after `length` others sees? */
+/* Does the cache still hold everything that the token at position `length` sees? */
 static bool reaches_back(const KvCache *c, int seq, int length)
 {
     if (c->shape.state_floats && length > 0 && length != c->seq[seq].length)
@@ -368,7 +368,7 @@ bool kv_cache_rewind(KvCache *c, int seq, int length)
     return true;
 }
 
-/* Marks the first `first` tiles of an empty layer as given up. */
+/* Marks the first `first` tiles of an empty layer as released. */
 static void start_at(KvTiles *t, int first)
 {
     for (int i = 0; i < first; i++)
@@ -376,7 +376,7 @@ static void start_at(KvTiles *t, int first)
     t->n = t->first = first;
 }
 
-/* Empties the sequence and makes room in its tables for the tiles of `length` tokens. */
+/* Empties the sequence and sizes its tables for the tiles of `length` tokens. */
 static bool start_tables(KvCache *c, int seq, int length, Error *err)
 {
     kv_cache_rewind(c, seq, 0);
@@ -520,8 +520,8 @@ const float *kv_cache_v_scales(const KvCache *c, int seq, int layer, int kv_head
     return k && !c->shape.v_is_k ? k + KV_TILE : k;
 }
 
-/* Where one position goes. K lies in panels of 16 positions, [4][head_dim][16], so that the
- * lanes of a score are positions. V lies in rows. */
+/* Where one position is stored. K is in panels of 16 positions, [4][head_dim][16], so that the
+ * lanes of a score are positions. V is in rows. */
 typedef struct Slot {
     void  *k, *v;                       /* of the tile and head; k NULL: it is v */
     size_t k_at, v_at;                  /* of the position; K's elements are LANES apart */

@@ -1,12 +1,12 @@
-/* runtime/latent.c: latent attention (DeepSeek-AI 2024, "DeepSeek-V2", section 2.1). The cache has
- * one vector for all heads, so each head has two matrices of its own: one brings its query to that
- * vector, the other makes its values of what attention returns. Each is multiplied as any other
- * matrix, a head at a time: prefill, decode and threads give the same bits. */
+/* runtime/latent.c: multi-head latent attention (MLA; DeepSeek-AI 2024, "DeepSeek-V2", section
+ * 2.1). The cache has one vector for all heads, so each head has two matrices of its own: w_uk maps
+ * its query into the latent space, w_uv maps attention's result to its values. Each is multiplied
+ * like any matrix, a head at a time: prefill, decode and threads give the same bits. */
 #include <string.h>
 
 #include "runtime/ops.h"
 
-/* Where the vector of a head lies in its row: heads of `dim` values, from value `at` on. */
+/* Position of a head's vector in its row: heads of `dim` values, from value `at` on. */
 typedef struct HeadPart { Act *act; int dim, at; } HeadPart;
 
 static float *part_row(const HeadPart *p, int head, int t)
@@ -47,7 +47,7 @@ static void multiply_heads(Run *r, HeadPart y, HeadPart in, const Mat *w)
     }
 }
 
-/* The values that are rotated are copied; they stand first. */
+/* The rotated values, which come first, are copied. */
 void latent_query(Run *r, Act *q, Act *in, const Mat *w)
 {
     const Config *c = &r->model->cfg;
@@ -60,7 +60,7 @@ void latent_query(Run *r, Act *q, Act *in, const Mat *w)
                    (size_t)rotated * sizeof(float));
 }
 
-/* What attention made of the rotated values means nothing and is left out. */
+/* Attention's result for the rotated values means nothing and is dropped. */
 void latent_values(Run *r, Act *y, Act *in, const Mat *w)
 {
     const Config *c = &r->model->cfg;

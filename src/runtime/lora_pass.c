@@ -1,6 +1,6 @@
-/* runtime/lora_pass.c: adapters in a pass. Where a sequence uses some, y = W x becomes, for each of
+/* runtime/lora_pass.c: adapters in a pass. If a sequence uses some, y = W x becomes, for each of
  * them in turn, y + scale * B (A x) (docs/numerics.md, "Adapters"). A token's adapters are those of
- * its sequence, so one call may compute many.
+ * its sequence, so one batch may use many.
  *
  * A x is computed once for all matrices that read x, as an activation of its own (r->low), before
  * the first of them is multiplied. B (A x) is added to the panels of y as soon as they are made. */
@@ -37,8 +37,8 @@ static bool anyone(const Run *r, int input)
     return any;
 }
 
-/* A x of the rows t .. end - 1, which use the same adapters: the panels that are this member's
- * share if there are few tokens, else all. */
+/* A x of the rows t .. end - 1, which use the same adapters: this member's share of the panels if
+ * there are few tokens, else all. */
 static void down(const Run *r, const Act *x, int input, int t, int end)
 {
     const LoraSet *s = set_of(r, t);

@@ -1,5 +1,5 @@
 /* runtime/numerics.c: resolves --math and --activations, and plans the arithmetic of every
- * matrix once, so that the operations need not ask again for each layer and token. */
+ * matrix once, so that the operations need not decide it for each layer and token. */
 #include "runtime/numerics.h"
 
 #include <stddef.h>

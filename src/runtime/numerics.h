@@ -7,19 +7,19 @@
 #include "model/model.h"
 #include "model/tensor_list.h"
 
-/* MATH_INT8: quantized weights are multiplied with integer activations. Matrices of a
- * type that a mode does not name use their type's own arithmetic. */
+/* MATH_INT8: quantized weights are multiplied with integer activations. A matrix whose type a
+ * mode does not name uses the arithmetic of its type. */
 typedef enum Math { MATH_F32, MATH_INT8, MATH_BF16, MATH_COUNT } Math;
 
 typedef struct Numerics {
     Math math;
-    int  activations;            /* bits of integer activations: 8, 16; 0: as the weights ask */
+    int  activations;            /* bits of integer activations: 8, 16; 0: by weight type */
 } Numerics;
 
 const char *math_name(Math m);   /* "f32", "int8", "bf16" */
 
-/* Resolves what a caller asked for ("auto" or NULL: the default) for a model. Fails with USAGE
- * if the model has no weights that it could apply to. */
+/* Resolves the caller's setting ("auto" or NULL: the default) for a model. Fails with USAGE if
+ * the model has no weights that it applies to. */
 bool numerics_choose(Numerics *out, const Model *m, const char *math, const char *activations,
                      Error *err);
 
@@ -27,11 +27,11 @@ bool numerics_choose(Numerics *out, const Model *m, const char *math, const char
 bool model_is_quantized(const Model *m);
 
 /* The integers that the matrices reading a vector need, in a layer (INPUT_HEAD: in none): INT8 if
- * one of them is a GGUF type, else the last of what they ask for. */
+ * one of them has a GGUF type, else the last kind that any of them needs. */
 Integers input_ints(Numerics n, const Model *m, int layer, Input input);
 
-/* The arithmetic of every matrix in a context: a copy of the model's layers whose matrices know
- * it (model.h: Mat). */
+/* The arithmetic of every matrix in a context: a copy of the model's layers with it set in each
+ * matrix (model.h: Mat). */
 typedef struct Plan {
     Layer   *layer;              /* [n_layers] */
     Mat      lm_head;
@@ -41,15 +41,15 @@ typedef struct Plan {
 bool plan_make(Plan *p, const Model *m, Numerics n); /* false: no memory */
 void plan_free(Plan *p);
 
-/* "16", "8", or "auto" if both occur; "none" if nothing multiplies integers. */
+/* "16", "8", or "auto" if both occur; "none" if no product uses integers. */
 const char *activations_name(Numerics n, const Model *m);
 
 /* The version of docs/numerics.md that first gave the bits of this arithmetic: "1", or "2" with
  * INT8_BY_32. */
 const char *numerics_version(Numerics n, const Model *m);
 
-/* Does every bf16 matrix keep the rule of --math bf16: no magnitude under 2^-50 except 0? Reads
- * them all. Fails with INPUT, naming the matrix. */
+/* Does every bf16 matrix meet the condition of --math bf16: no magnitude under 2^-50 except 0?
+ * Reads them all. Fails with INPUT, naming the matrix. */
 bool bf16_weights_check(const Model *m, const char *path, Error *err);
 
 /* The vectors of a forward pass that may need integers, as a mask: for a model, and for one

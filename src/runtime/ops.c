@@ -1,5 +1,5 @@
 /* runtime/ops.c: the operations of a forward pass, each one line of the paper, in the order of
- * forward.c. Attention and experts have files of their own. */
+ * forward.c. Attention and experts have separate files. */
 #include "runtime/ops.h"
 
 #include <fenv.h>
@@ -10,8 +10,8 @@
 #include "base/memory.h"
 #include "base/number.h"
 
-/* Must the team meet before this touch? Only if the data was touched since the last meeting, one
- * of the touches writes, and the two divide the data differently. */
+/* Does this access need a barrier first? Only if the data was accessed since the last barrier, one
+ * of the two accesses writes, and they divide the data differently. */
 static bool must_meet(const Run *r, const Touch *t)
 {
     bool alike = t->use && t->use->cut == t->cut && t->cut != ANYWHERE;
@@ -111,7 +111,7 @@ void norm(Run *r, Act *y, Act *x, NormVectors v)
             memcpy(act_row(y, t), act_row(x, t), (size_t)x->width * sizeof(float));
 }
 
-/* The layer that predicts the token after the next reads two vectors (docs/drafts.md). */
+/* The MTP layer reads two vectors (docs/drafts.md). */
 void make_pair(Run *r, Act *pair, Act *x, const Layer *w)
 {
     int first, end;
@@ -173,7 +173,7 @@ void prepare(Run *r, Act *x, const Mat *w)
     lora_prepare(r, x, w);
 }
 
-/* The next two multiply panels first .. end - 1 of w, which begin at `from`. */
+/* The next two multiply panels first .. end - 1 of w, which start at `from`. */
 
 static void multiply_int(const Run *r, RowSpan y, const Act *x, const Mat *w, Panels from,
                          int first, int end)
@@ -258,7 +258,7 @@ void matmul(Run *r, Act *y, Act *in, const Mat *w)
 /* ---- Heads ----------------------------------------------------------------------------------- */
 
 /* Does each member compute whole KV heads and their groups in its columns of q, k and v? Then it
- * goes on with them without a meeting. */
+ * continues with them without a barrier. */
 static bool own_heads(const Run *r)
 {
     const Config *c = &r->model->cfg;
@@ -284,7 +284,7 @@ static Range my_heads(const Run *r, int t)
                     base + (end < 0 ? 0 : end < n ? end : n) };
 }
 
-/* The heads of x, which is q or k, that belong to them. */
+/* The heads of x (q or k) that belong to my_heads. */
 static Range my_heads_of(const Run *r, const Act *x, int t)
 {
     const Config *c   = &r->model->cfg;
@@ -369,7 +369,7 @@ void rope(Run *r, Act *x, int l)
     }
 }
 
-/* The factor grows with the position, in steps (docs/numerics.md, "Rotary embedding"). */
+/* The factor grows stepwise with the position (docs/numerics.md, "Rotary embedding"). */
 void scale_query(Run *r, Act *q, int l)
 {
     const Config *c = &r->model->cfg;
@@ -409,8 +409,8 @@ void kv_put(Run *r, int l)
     }
 }
 
-/* The other rows end here: nothing reads what the last block would add to them. Of what the layer
- * gives, a rank needs only its own columns. */
+/* The other rows end here: nothing reads what the last block would add to them. A rank needs only
+ * its own columns of the layer's output. */
 void last_rows(Run *r, int l, Act *of_layer)
 {
     const LastRows *w     = r->last;
@@ -470,7 +470,7 @@ void add(Run *r, Act *x, Act *y, NormVectors v)
         add_normed(r, x, y, v);
         return;
     }
-    bool whole = y->spread == RANK_ALL; /* all of x, then; else the columns that this rank has */
+    bool whole = y->spread == RANK_ALL; /* then all of x, else the columns that this rank has */
     touch(r, reads_own(y, BY_COLUMNS),
           whole ? writes(x, BY_COLUMNS) : writes_own(r, x, BY_COLUMNS, y->spread));
     my_panels_of(r, own_part(r, y), &first, &end);
@@ -617,7 +617,7 @@ void head(Run *r, Act *xn)
         gather_logits(r, stride);
 }
 
-/* The team's first member calls the observer. The others meet it before they next write x. */
+/* The team's first member calls the observer. A barrier follows before the others next write x. */
 void observe(Run *r, const char *name, int l, Act *x)
 {
     char   text[32];

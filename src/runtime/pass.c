@@ -1,5 +1,5 @@
-/* runtime/pass.c: everything around forward.c: the object that a context keeps, its memory, the
- * team of threads that runs a pass, and observers. */
+/* runtime/pass.c: everything around forward.c: the object that a context keeps, its buffers, the
+ * thread team that runs a pass, and observers. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -124,7 +124,7 @@ static void place_experts(const Buffers *b, Run *r, const Config *c, Slab *at)
     r->routing.weight = cut(at, (size_t)rows * (size_t)c->experts_used * sizeof *r->routing.weight);
 }
 
-/* Of all that is gathered, the most values: any activation's rows, or one token's logits. */
+/* The most values that one exchange gathers: any activation's rows, or one token's logits. */
 static void place_exchange(Run *r, const Config *c, int rows, Slab *at)
 {
     if (!r->ranks)
@@ -196,7 +196,7 @@ static size_t place(Buffers *b, Run *r, char *base)
     return at.at;
 }
 
-/* Allocates room for max_tok tokens and points r's activations into it. False: no memory for
+/* Allocates buffers for max_tok tokens and points r's activations into them. False: no memory for
  * b->bytes. */
 static bool buffers_new(Buffers *b, Run *r, unsigned ints, int max_tok, int threads)
 {
@@ -234,7 +234,7 @@ typedef struct Half {
 
 struct Forward {
     Half        half[HALVES];    /* the second one for long passes of ranks; else empty */
-    ThreadPool *both;            /* one thread for each; NULL: there is no second */
+    ThreadPool *both;            /* one thread for each half; NULL: there is no second */
     Plan        plan;
     double     *inv_freq;
     Profile    *profile;
@@ -245,10 +245,10 @@ struct Forward {
     char       *late_memory;     /* [members, late_bytes] for weights that are packed later */
     size_t      late_bytes;
     float      *lora_memory;     /* for Run.low, then each thread's scratch; NULL: none yet */
-    long        n_short, expected; /* short passes so far; still to come, or below 0 */
+    long        n_short, expected; /* short passes so far; expected from now on, or below 0 */
 };
 
-enum { SHORT_PASS = 16 }; /* tokens: such a pass takes as long as its weights take to be read */
+enum { SHORT_PASS = 16 }; /* tokens: such a pass takes as long as reading its weights */
 
 /* The config's numbers, rounded to float once. */
 static void set_numbers(Run *r, const Config *c)
@@ -279,7 +279,7 @@ static void half_free(Half *h)
     free(h->last.row);
 }
 
-/* Room for max_tok tokens, to which the activations of r point. */
+/* Buffers for max_tok tokens, to which the activations of r point. */
 static bool half_new(Half *h, Run *r, unsigned ints, int max_tok, int threads)
 {
     size_t n = (size_t)max_tok;
@@ -292,9 +292,9 @@ static bool half_new(Half *h, Run *r, unsigned ints, int max_tok, int threads)
         && h->last.span && h->last.row;
 }
 
-/* Ranks on several machines run passes of so many tokens in halves: while the values of one half
- * travel, the other computes. Shorter passes would lose more by reading the weights twice
- * (docs/ranks.md). Attention in both directions needs the whole text at once. */
+/* Ranks on several machines run passes of so many tokens in halves: one half computes while the
+ * values of the other travel. Shorter passes would lose more by reading the weights twice
+ * (docs/ranks.md). Bidirectional attention needs the whole sequence at once. */
 enum { LONG_PASS = 128 };
 static bool in_halves(const Model *m, int max_tok)
 {
@@ -307,7 +307,7 @@ static void count_members(void *n, Team team)
         *(int *)n = team.n_threads;
 }
 
-/* A thread for each half: now, because a pass cannot fail. */
+/* A thread for each half, created now because a pass cannot fail. */
 static bool make_both(Forward *f)
 {
     int n   = 0;
@@ -404,7 +404,7 @@ static size_t lora_rows(const Forward *f)
     return (size_t)f->half[0].buffers.max_tok + (size_t)f->half[1].buffers.max_tok;
 }
 
-/* Of room for products with adapters; none without columns. */
+/* Bytes for products with adapters; 0 without columns. */
 static size_t lora_bytes(const Forward *f, size_t columns)
 {
     return columns ? lora_rows(f) * columns * sizeof(float) + members(f) * lora_scratch_bytes() : 0;
@@ -496,8 +496,8 @@ static int cut_into_spans(Span *span, const BatchToken *token, int n_tok)
     return n;
 }
 
-/* Tokens whose logits nobody wants end behind the K and V of the last block, unless someone watches
- * them. Rows that each member has for itself stay: they are few. */
+/* Tokens without requested logits end after the K and V of the last block, unless they are
+ * observed. Rows that each member has for itself stay: they are few. */
 static void choose_last_rows(Half *h, const BatchToken *token, int n_tok)
 {
     LastRows *w = &h->last;
@@ -514,7 +514,7 @@ static void choose_last_rows(Half *h, const BatchToken *token, int n_tok)
     h->run.last = w->n_tok < n_tok ? w : NULL;
 }
 
-/* Another thread pays only if its share of the work takes longer than the meetings that it adds:
+/* Another thread pays only if its share of the work takes longer than the barriers that it adds:
  * about five in a block, a microsecond each on an idle machine and much more on a busy one. The
  * number of threads never changes the bits. */
 static int useful_threads(const Forward *f, int n_tok)
@@ -529,8 +529,8 @@ static int useful_threads(const Forward *f, int n_tok)
     return work < 1 ? 1 : work < (size_t)f->threads ? (int)work : f->threads;
 }
 
-/* Short passes meet often for their length, so their team shrinks while the machine is busy.
- * Long ones do not, and their times vary too much to compare. */
+/* Short passes have many barriers for their length, so their team shrinks while the machine is
+ * busy. Long ones have few, and their times vary too much to compare. */
 static void run_team(Forward *f, int n_tok)
 {
     int most = useful_threads(f, n_tok);
@@ -576,11 +576,11 @@ typedef struct MoveJob { WeightPages *pages; size_t each; } MoveJob;
 static void move_share(void *arg, Team team)
 {
     const MoveJob *j = arg;
-    (void)team; /* members take the next piece each, as others do */
+    (void)team; /* members take the next windows from a shared counter */
     weight_pages_move(j->pages, j->each);
 }
 
-/* About n pieces of 2 MB, by all threads. */
+/* Moves about n times 2 MB, with all threads. */
 static void move_weights(Forward *f, size_t n)
 {
     size_t  threads = (size_t)f->threads;
@@ -599,8 +599,8 @@ void forward_pages(Forward *f, Pages pages)
 
 void forward_expect(Forward *f, long n_passes) { f->expected = n_passes; }
 
-/* A copy takes as long as some ten passes, and saves a tenth to a third of each later one. Where
- * nobody knows how many will come, as many as there were. Of a model with experts a pass reads
+/* A copy takes as long as some ten passes, and saves a tenth to a third of each later one. If the
+ * number of later passes is unknown, as many are assumed as there were. With experts, a pass reads
  * less than a copy moves. */
 static bool moving_pays(const Forward *f)
 {
@@ -611,8 +611,8 @@ static bool moving_pays(const Forward *f)
     return weight_pages_roomy(m->pages) && (double)more >= PASSES * (whole > 1 ? whole : 1);
 }
 
-/* After a pass, so that the first token is as early as ever; a part of the weights after each, so
- * that no token takes more than about twice its time. */
+/* After a pass, so that the first token is not delayed; a part of the weights after each, so that
+ * no token takes more than about twice its time. */
 static void move_some_weights(Forward *f)
 {
     enum { STEPS = 16 };
@@ -634,14 +634,14 @@ static void set_tokens(Half *h, KvCache *kv, const BatchToken *token, int n_tok,
     choose_last_rows(h, token, n_tok);
 }
 
-/* The second half has the settings of the first, and memory of its own. */
+/* The second half has the settings of the first, and its own memory. */
 static void run_halves(Forward *f, KvCache *kv, const BatchToken *token, int n_tok, size_t first)
 {
     Half      *one = &f->half[0], *two = &f->half[1];
     int        n   = (n_tok + 1) / 2;
     HalvesTurn turn = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false };
     set_tokens(one, kv, token, n, first);
-    if (one->run.observer && !one->run.observed) { /* a program's, which this thread tells */
+    if (one->run.observer && !one->run.observed) { /* a program's: only this thread calls it */
         run_team(f, n);
         set_tokens(one, kv, token + n, n_tok - n, first + (size_t)n);
         run_team(f, n_tok - n);

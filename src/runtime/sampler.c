@@ -1,5 +1,5 @@
-/* runtime/sampler.c: bias, penalties, temperature, top-k, top-p, min-p and the draw. sort_all is
- * the definition; the faster ways (sort_min_p, sampler_buckets.c) give the same token. */
+/* runtime/sampler.c: bias, penalties, temperature, top-k, top-p, min-p and the sample. sort_all is
+ * the definition; the faster paths (sort_min_p, sampler_buckets.c) give the same token. */
 #include "runtime/sampler.h"
 
 #include <float.h>
@@ -131,7 +131,7 @@ static void select_best(const float *x, int n, Candidate *heap, int k)
     for (int i = k / 2 - 1; i >= 0 && k < n; i--)
         sift_down(heap, k, i);
     for (int i = k; i < n; i++)
-        if (x[i] > heap[0].x) { /* at equal x the lower id, already in, is better */
+        if (x[i] > heap[0].x) { /* at equal x the lower id, already in the heap, is better */
             heap[0] = (Candidate){.x = x[i], .id = i};
             sift_down(heap, k, 0);
         }
@@ -139,8 +139,8 @@ static void select_best(const float *x, int n, Candidate *heap, int k)
 
 enum { BLOCK = 64 }; /* a constant trip count, so that the compiler vectorizes */
 
-/* Refuses NaN, and -inf alone, of which no token is more likely. The first loop has no branch, so
- * it uses vectors; only then look for the token. */
+/* Rejects NaN, and logits that are all -inf, which rank no token. The first loop has no branch, so
+ * it vectorizes; only after it look for the token. */
 static bool check_logits(const float *x, int n, Error *err)
 {
     int bad = 0, some = 0, i = 0;
@@ -189,7 +189,7 @@ static bool penalise_repetition(Sampler *s, const int32_t *previous, size_t n, E
     return true;
 }
 
-/* The penalties of OpenAI's API, for what was drawn. */
+/* The penalties of OpenAI's API, for the tokens generated. */
 static bool penalise_drawn(Sampler *s, const int32_t *drawn, size_t n, Error *err)
 {
     const float presence = s->opt.presence_penalty, frequency = s->opt.frequency_penalty;
@@ -232,8 +232,8 @@ static float largest_of(const float *x, int n)
     return m;
 }
 
-/* Leaves only tokens whose bit is set: others are at -inf. So that no tie is with one of those, an
- * allowed one is at -FLT_MAX or above. */
+/* The mask: tokens whose bit is not set get -inf. Allowed ones are raised to at least -FLT_MAX, so
+ * that they never tie with masked ones. */
 static void leave_out(float *x, int n, const uint64_t *allowed)
 {
     int i = 0;
@@ -305,7 +305,7 @@ static void weigh(Candidate *c, int n)
         c[i].p = isinf(m) ? (c[i].x == m ? 1.0f : 0.0f) : kernels_expf(c[i].x - m);
 }
 
-/* Sorts and weighs c[0 .. n), the n best candidates, and keeps what top-p and min-p allow.
+/* Sorts and weights c[0 .. n), the n best candidates, and keeps what top-p and min-p allow.
  * Returns how many. */
 static int finish(const SamplerOptions *opt, Candidate *c, int n, double *total)
 {

@@ -27,7 +27,7 @@ void     sampler_free(Sampler *s); /* accepts NULL */
 /* Other options, same vocabulary. Fails as sampler_new does; the options stay as they were then. */
 bool sampler_set(Sampler *s, const SamplerOptions *opt, Error *err);
 
-/* The distribution to draw from. *candidates belongs to s and is valid until the next call. They
+/* The distribution to sample. *candidates belongs to s and is valid until the next call. They
  * are in order (x descending, id ascending), with weights p > 0 whose sum is *total. temp 0: one
  * candidate. Returns how many; 0 on failure (INPUT: a NaN logit, no logit above -inf, an id
  * out of range). */
@@ -38,27 +38,27 @@ int sampler_candidates(Sampler *s, const float *logits, const uint64_t *allowed,
 /* All logits after bias, penalties, temperature and mask, as the last call made them. */
 const float *sampler_adjusted(const Sampler *s);
 
-/* The random number of a draw, 0 <= u < 1, and the candidate that it falls on. */
+/* The random number of a sample, 0 <= u < 1, and the candidate that it selects. */
 double  sampler_uniform(uint64_t seed, uint32_t index);
 int32_t candidates_draw(const Candidate *c, int n, double total, double u);
 
-/* Draws the next token. allowed: bit id % 64 of allowed[id / 64] says whether id may be drawn, at
- * least one; NULL: all may. previous: the ids that the repetition penalty counts. index: the number
- * of the draw; the same (seed, index) gives the same random number. Fails like
+/* Samples the next token. allowed: a mask with at least one bit set: bit id % 64 of
+ * allowed[id / 64] allows id; NULL: all. previous: the ids that the repetition penalty counts.
+ * index: the number of the sample; the same (seed, index) gives the same random number. Fails like
  * sampler_candidates. */
 bool sampler_next(Sampler *s, const float *logits, const uint64_t *allowed, const int32_t *previous,
                   size_t n_previous, uint32_t index, int32_t *token, Error *err);
 
 /* ---- sampler_buckets.c ----------------------------------------------------------------------- */
 
-/* Draws from a large vocabulary without sorting it. Private to the
+/* Samples from a large vocabulary without sorting it. Private to the
  * sampler.
  *
  * Candidates go into buckets by how far their x lies below the largest. Only the bucket in which
  * a sum reaches its target is sorted; sums of the buckets before it are taken in any order. Such
  * a sum differs from the definition's (in candidate order) by a rounding error with a known
- * bound. If the bound decides a comparison, it is answered; if not, buckets_draw gives up and
- * the sampler sorts. Either way the token is the definition's. */
+ * bound. If the bound cannot decide a comparison, buckets_draw returns false and the sampler
+ * sorts. Either way the token is the definition's. */
 
 /* exp(-88) is +0 by definition */
 enum { BUCKETS_PER_UNIT = 64, N_BUCKETS = 88 * BUCKETS_PER_UNIT };
@@ -76,7 +76,7 @@ typedef struct Buckets {
     double         error;        /* bound of a sum's relative error */
 } Buckets;
 
-/* Draws at u (0 <= u < 1) from what top-k, top-p and min-p leave. False: rounding could decide
+/* Samples at u (0 <= u < 1) from what top-k, top-p and min-p leave. False: rounding could change
  * the result; then *token is not set. */
 bool buckets_draw(Buckets *b, const SamplerOptions *opt, double u, int32_t *token);
 
@@ -90,21 +90,21 @@ void candidates_sort(Candidate *c, int n);
 
 /* ---- draft.c --------------------------------------------------------------------------------- */
 
-/* Guesses at the next tokens, for a batch that checks them.
+/* Draft tokens for speculative decoding, by prompt lookup.
  *
- * Decode the last token and the draft in one batch, with logits everywhere, and draw from each in
- * turn while the token drawn is the one drafted; then forget the rest. A batch gives the bits of
- * single tokens, so the text is the same with and without a draft. */
+ * Decode the last token and the draft in one batch, with logits everywhere. Sample from each in
+ * turn and accept draft tokens while they equal the sampled ones; drop the rest. A batch gives the
+ * bits of single tokens, so the output is the same with and without a draft. */
 
 typedef struct DraftOptions { /* each at least 1 */
-    int min_match; /* fewest tokens at the end of the text that must have occurred before */
+    int min_match; /* fewest tokens at the end of the sequence that must have occurred before */
     int max_match; /* a match of so many tokens is as good as a longer one; >= min_match */
     int window;    /* how many of the newest tokens are searched */
 } DraftOptions;
 
-/* Guess the tokens after ids [n], the text so far, from what followed its last tokens where they
- * occurred before (the longest match, the newest of equals). Writes them to out [most] and returns
- * how many: `most`, or 0 where nothing matches. Cannot fail, keeps nothing. */
+/* Drafts the tokens after ids [n], the sequence so far, from what followed an earlier occurrence of
+ * its last tokens (the longest match, the newest of equals). Writes them to out [most] and returns
+ * how many: `most`, or 0 if nothing matches. Cannot fail, keeps no state. */
 size_t draft_ngram(const int32_t *ids, size_t n, const DraftOptions *opt, int32_t *out,
                    size_t most);
 

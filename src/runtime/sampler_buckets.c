@@ -1,4 +1,4 @@
-/* runtime/sampler_buckets.c: draws by buckets, with a bound for every rounding error. */
+/* runtime/sampler_buckets.c: samples by buckets, with a bound for every rounding error. */
 #include "runtime/sampler.h"
 
 #include <limits.h>

@@ -1,14 +1,14 @@
-/* runtime/short_conv.c: the short convolution of LFM2 (Liquid AI 2025) and in front of the delta
- * rule, token by token: what one channel makes of its last values. They are the sequence's state,
- * or its beginning, so a prompt in one piece, in many, and decode are the same sums. */
+/* runtime/short_conv.c: the short convolution of LFM2 (Liquid AI 2025) and before the delta rule,
+ * token by token: each channel convolves its last values. They are the sequence's state, or its
+ * first part, so a prompt in one chunk, in many, and decode are the same sums. */
 #include <string.h>
 
 #include "runtime/ops.h"
 
 _Static_assert((int)MAX_TAPS == (int)MOST_TAPS, "what the kernel has room for");
 
-/* This member's channels, and where they lie in a row of the state, which has `width` of them:
- * those of this rank. */
+/* This member's channels, and their position in a row of the state, which holds the `width`
+ * channels of this rank. */
 typedef struct Channels { int at, n, state_at, width; } Channels;
 
 /* The tokens of one sequence. u is in conv_x; before its first row comes the state. */
@@ -68,12 +68,12 @@ static void some_channels(Run *r, int l, Channels mine)
     }
 }
 
-/* A member has the same channels in every pass of as many members, so the state needs no meeting.
- * Between passes, and between the halves of one (gather.c), all members meet. */
+/* A member has the same channels in every pass with as many members, so the state needs no barrier.
+ * There is one between passes, and between the halves of one (gather.c). */
 void short_conv(Run *r, int l)
 {
     const Layer *w     = &r->layer[l];
-    const bool   delta = w->delta_qkv.rows > 0; /* no product before and behind */
+    const bool   delta = w->delta_qkv.rows > 0; /* no product before and after */
     const Mat   *in    = delta ? &w->delta_qkv : &w->conv_x;
     const int    width = r->conv_x.width;
     if (!delta)

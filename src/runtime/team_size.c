@@ -4,7 +4,7 @@
 #include <stdbool.h>
 
 /* WINDOW seconds hold a few of the kernel's time slices (3 ms). After a failed trial, the next
- * one comes so late that the loss is at most one part in COST of the time. */
+ * one waits until the loss is at most one part in COST of the time. */
 static const double WINDOW = 0.01, CLEARLY_FASTER = 0.9, MANY_ASLEEP = 0.125, COST = 32,
                     PAUSE_MOST = 1;
 
@@ -35,8 +35,8 @@ static void end_trial(TeamSize *s, double mean)
     s->trial = 0;
 }
 
-/* Tries fewer threads if members lie asleep, more if some are unused. If both apply, it
- * continues in the direction that helped last, and turns after a failure. */
+/* Tries fewer threads if members sleep, more if some are unused. If both apply, it continues in
+ * the direction that helped last, and reverses after a failure. */
 static void start_trial(TeamSize *s, int most)
 {
     bool fewer = s->slept > MANY_ASLEEP * s->seconds && halved(most, s->level) > 1,

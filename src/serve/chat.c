@@ -1,6 +1,6 @@
 /* serve/chat.c: the form of /v1/chat/completions, as OpenAI and vLLM define it, and of
- * /apply-template (docs/serve.md): requests are translated for talk.c, and answers are written,
- * with reasoning and calls as fields. */
+ * /apply-template (docs/serve.md): translates requests for talk.c, and writes responses with
+ * reasoning and tool calls as fields. */
 #include "serve/server.h"
 
 #include <stdlib.h>
@@ -112,7 +112,7 @@ static void call_head(TextOut *o, const TalkCall *c)
     member_json(o, "name", c->said.name, c->said.n_name);
 }
 
-/* Tells of call k what is new. Its name waits until its id had a chance to come. */
+/* Writes what is new of call k. Its name waits, since its id may follow. */
 static void call_delta(TextOut *o, const Choice *c, size_t k, const char *arguments, size_t n)
 {
     ChoiceAnswer *s = talk_said(c);
@@ -145,7 +145,7 @@ static void tell_part(Choice *c, const tblock_answer_part *p)
     text_out_free(&delta);
 }
 
-/* The next bytes of an answer, or NULL at its end. */
+/* Emits the next bytes of a reply, or NULL at its end. */
 static void tell(Choice *c, const char *text, size_t n)
 {
     size_t                    n_parts;
@@ -165,7 +165,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
         text_out_free(&delta);
         s->begun = true;
     }
-    if (r->logprobs || c->job->return_ids) /* of what was drawn, whatever it says */
+    if (r->logprobs || c->job->return_ids) /* of the sampled tokens, whatever they say */
         delta_event(c, &delta, first, c->n_tokens - first, false);
     if (n)
         tell(c, text, n);
@@ -254,7 +254,7 @@ static const Field beside_text[] = {
 };
 static const PartForm text_parts = { (const char *const[]){ "text", NULL }, beside_text };
 
-/* A message as it is, but for its content, which becomes one text. */
+/* A message unchanged, except for its content, which becomes one text. */
 static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode *m, TextOut *o)
 {
     const char *before = "";
@@ -300,7 +300,7 @@ static bool read_messages(Exchange *x, const JsonDoc *d, const JsonNode *list, T
     return true;
 }
 
-/* What the text must fit. */
+/* The schema that the reply must fit. */
 static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, Talk *t)
 {
     char            found[NODE_TEXT];

@@ -1,5 +1,5 @@
-/* serve/check.c: asks a server whether it is well, for `tblock serve --check`: containers and
- * scripts that have no other client. */
+/* serve/check.c: queries the health of a server, for `tblock serve --check`: containers and scripts
+ * that have no other client. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 static const struct timeval PATIENCE = { 5, 0 }; /* of each step */
 
-/* The status of an answer's first line; 0: it is none. */
+/* The status of a response's first line; 0: it is none. */
 static int status_of(const char *line)
 {
     int  status;
@@ -20,7 +20,7 @@ static int status_of(const char *line)
     return sscanf(line, "HTTP/1.%*1[01] %3d%c", &status, &end) == 2 && end == ' ' ? status : 0;
 }
 
-/* Sends the request and reads the first line's beginning. Less than that is no answer. */
+/* Sends the request and reads the start of the first line. Less than that is no response. */
 static bool ask(int fd, const struct addrinfo *a, int *status)
 {
     static const char request[] =
@@ -32,7 +32,7 @@ static bool ask(int fd, const struct addrinfo *a, int *status)
         || send(fd, request, sizeof request - 1, MSG_NOSIGNAL) != (ssize_t)sizeof request - 1)
         return false;
     ssize_t n;
-    do { /* a process that was stopped and goes on has not waited for all of that time */
+    do { /* a process that was suspended has not waited for all of that time */
         errno = 0;
         n     = recv(fd, line, sizeof line - 1, MSG_WAITALL);
     } while (n < 0 && errno == EINTR);

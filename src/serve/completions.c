@@ -41,7 +41,7 @@ static const Field *const completion_tables[] = { completion_fields, settings_fi
                                                   NULL };
 const Body completions_body = { completion_tables, &completion_default };
 
-/* What is needed when answers are written. */
+/* What is needed to write the response. */
 typedef struct Completion { bool echo, logprobs; size_t n, per_prompt; } Completion;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -84,8 +84,8 @@ static size_t n_characters(const Server *s, const int32_t *id, size_t n_ids)
     return n;
 }
 
-/* The log-probabilities of raw logits. Offsets count characters of the text, as OpenAI's do, and of
- * the tokens behind the prompt that another server told. */
+/* The log-probabilities of raw logits. Offsets count characters of the text, as OpenAI's do,
+ * including those of resumed tokens, which another server emitted. */
 static void logprobs_json(Choice *c, size_t first, size_t n)
 {
     Job     *j = c->job;
@@ -134,7 +134,7 @@ static void choice_json(Choice *c, const char *text, size_t n, size_t first, siz
     text_out(o, reason ? ", \"finish_reason\": \"%s\"}" : ", \"finish_reason\": null}", reason);
 }
 
-/* One event; the first has the prompt, where it is asked for. */
+/* One event; the first has the prompt, if requested. */
 static void choice_event(Choice *c, const char *text, size_t n, size_t first, bool ended)
 {
     Job              *j    = c->job;
@@ -162,7 +162,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
 
 static void write_ended(Choice *c) { choice_event(c, "", 0, c->n_tokens, true); }
 
-/* Of best_of, the n whose tokens are the most probable on average. */
+/* Of the best_of choices, the n whose tokens are the most probable on average. */
 static bool is_among_best(const Job *j, const Choice *c)
 {
     const Completion *r      = j->request;

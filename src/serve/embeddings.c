@@ -1,5 +1,5 @@
-/* serve/embeddings.c: /v1/embeddings, as OpenAI defines it (docs/serve.md). An input is a text that
- * draws nothing: the scheduler reads it like any other prompt. */
+/* serve/embeddings.c: /v1/embeddings, as OpenAI defines it (docs/serve.md). An input generates
+ * nothing: the scheduler prefills it like any other prompt. */
 #include "serve/server.h"
 
 #include <stdlib.h>
@@ -40,7 +40,7 @@ static const EmbeddingRequest embedding_default  = { .normalize = true, .add_spe
 static const Field *const     embedding_tables[] = { embedding_fields, NULL };
 const Body                    embeddings_body    = { embedding_tables, &embedding_default };
 
-/* What is needed when answers are written. n_told: choices whose vectors are in the answer. */
+/* What is needed to write the response. n_told: choices whose vectors are in it. */
 typedef struct EmbeddingAnswer { bool base64, normalize; size_t n_told; } EmbeddingAnswer;
 
 /* ---- Writing --------------------------------------------------------------------------------- */
@@ -60,8 +60,8 @@ static void vector_json(TextOut *o, const float *y, int n, bool base64)
     text_out(o, "\"");
 }
 
-/* The text of a choice is its JSON, written as soon as it can be, so that no end of a request holds
- * up other texts for long. They stand in the answer in their order. */
+/* The text of a choice is its JSON, written as soon as it can be, so that the end of a request does
+ * not delay other sequences for long. They are in order in the response. */
 static bool write_vector(Choice *c, tblock_error *err)
 {
     Job             *j = c->job;
@@ -100,7 +100,7 @@ static void write_whole(Job *j)
 
 static void write_failed(Job *j, int status)
 {
-    j->out.n = 0; /* of vectors that were there */
+    j->out.n = 0; /* drops the vectors so far */
     job_failed(j, status);
 }
 

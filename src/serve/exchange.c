@@ -1,4 +1,4 @@
-/* serve/exchange.c: what all that answer a request share: its errors, ids, and members of JSON. */
+/* serve/exchange.c: what all handlers of requests share: errors, ids, and members of JSON. */
 #include "serve/server.h"
 
 #include <math.h>
@@ -58,7 +58,7 @@ void error_json(TextOut *o, const char *request_id, int status, const char *para
 
 bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...)
 {
-    tblock_error made; /* for its escapes and its cut */
+    tblock_error made; /* for its escapes and truncation */
     char         message[sizeof made.msg];
     va_list      args;
     va_start(args, fmt);

@@ -1,4 +1,4 @@
-/* serve/fields.c: reads the members of a request by a table, and names what is wrong. */
+/* serve/fields.c: reads the members of a request by a table, and reports bad ones by name. */
 #include "serve/server.h"
 
 #include <math.h>
@@ -103,7 +103,7 @@ static bool read_field(const Reader *r, const Field *f, const JsonNode *j, void 
     return wrong(r, f->name, strlen(f->name), "not supported: %s", f->help);
 }
 
-/* Is everything there that must be? null is as if absent. */
+/* Are all required members present? null counts as absent. */
 static bool check_required(const Reader *r, const JsonNode *object, const Field *const *tables)
 {
     for (; *tables; tables++)

@@ -1,7 +1,7 @@
-/* serve/http.c: requests come in and answers go out, by libmicrohttpd, in a thread of its own.
+/* serve/http.c: receives requests and sends responses, by libmicrohttpd, in a thread of its own.
  *
- * Who may ask is decided before a body is read: a name that is not ours in Host (DNS rebinding), a
- * page of another site in Origin, a missing key. */
+ * A request is authorized before its body is read. Rejected are: a name that is not ours in Host
+ * (DNS rebinding), a page of another site in Origin, a missing key. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -16,11 +16,11 @@
 
 enum {
     HEADER_BYTES   = 16 << 10, /* of a request */
-    STREAM_BYTES   = 4 << 10,  /* of an answer, at a time */
-    MOST_BODIES    = 16        /* of the greatest size: what all requests may take together */
+    STREAM_BYTES   = 4 << 10,  /* of a response, at a time */
+    MOST_BODIES    = 16        /* of the maximum size: the limit for all requests together */
 };
 
-/* ---- Who may ask ----------------------------------------------------------------------------- */
+/* ---- Authorization --------------------------------------------------------------------------- */
 
 static const char *header(const Exchange *x, const char *name)
 {
@@ -39,8 +39,8 @@ static bool is_address(const char *s, size_t n)
     return *s == '[' || (n && strspn(s, "0123456789.") == n);
 }
 
-/* A page whose name leads to us cannot name us by an address, by localhost or by a name that we
- * were told. */
+/* A page of another site whose name resolves to us cannot use an address, localhost or an allowed
+ * name in Host. */
 static bool host_is_ours(const Exchange *x, const char *host)
 {
     const ServeOptions *o = x->server->o;
@@ -54,7 +54,7 @@ static bool host_is_ours(const Exchange *x, const char *host)
     return false;
 }
 
-/* Pages of our own are from the host that was asked. */
+/* Our own pages have the host of the request as their origin. */
 static bool origin_is_allowed(const Exchange *x, const char *origin, const char *host)
 {
     const ServeOptions *o  = x->server->o;
@@ -67,7 +67,7 @@ static bool origin_is_allowed(const Exchange *x, const char *origin, const char 
     return false;
 }
 
-/* How long it takes says nothing of how much of a key is right. */
+/* In constant time: how long it takes does not depend on how much of a key is right. */
 static bool same_key(const char *key, size_t n_key, const char *given, size_t n)
 {
     unsigned differ = n != n_key;
@@ -106,7 +106,7 @@ static bool who_may_ask(Exchange *x)
 
 /* ---- Routes ---------------------------------------------------------------------------------- */
 
-/* HEAD is GET without the body, which libmicrohttpd leaves out. */
+/* HEAD is GET without the body, which libmicrohttpd omits. */
 static bool same_method(const char *route, const char *method)
 {
     return strcmp(route, method) == 0 || (strcmp(route, "GET") == 0 && strcmp(method, "HEAD") == 0);
@@ -160,9 +160,9 @@ static bool check_body(Exchange *x)
     return true;
 }
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Responses ------------------------------------------------------------------------------- */
 
-/* A page runs its own script and asks this server, and nothing else; nobody frames it. */
+/* A page may run only its own script, connect only to this server, and not be framed. */
 static void add_policy(const Exchange *x, struct MHD_Response *r)
 {
     char policy[320];
@@ -228,7 +228,7 @@ static enum MHD_Result send_whole(Exchange *x)
         "application/json");
 }
 
-/* Gives what is there of a stream; where there is nothing, the connection sleeps. */
+/* Sends new output of a stream; if there is none, the connection is suspended. */
 static ssize_t read_stream(void *user, uint64_t at, char *out, size_t most)
 {
     Exchange *x = user;
@@ -267,7 +267,7 @@ static enum MHD_Result send_stream(Exchange *x)
     return send_response(x, r, "text/event-stream; charset=utf-8");
 }
 
-/* The answer of a job, or sleep until there is one. */
+/* The response of a job; suspends the connection until there is one. */
 static enum MHD_Result send_job(Exchange *x)
 {
     Job *j = x->job;
@@ -289,13 +289,13 @@ static enum MHD_Result send_job(Exchange *x)
 
 /* ---- Connections ----------------------------------------------------------------------------- */
 
-/* libmicrohttpd gives up a connection that is silent, but not one that sends a byte now and
+/* libmicrohttpd closes a connection that is silent, but not one that sends a byte now and
  * then. */
 struct Connection {
     Connection *next, **from;
     int         fd;
     double      since; /* when its next request could begin */
-    bool        busy;  /* the request is here */
+    bool        busy;  /* the request has arrived */
 };
 
 static void on_connection(void *user, struct MHD_Connection *c, void **slot,
@@ -337,8 +337,8 @@ static void set_busy(Exchange *x, bool busy)
     pthread_mutex_unlock(&x->server->lock);
 }
 
-/* libmicrohttpd 0.9.75 misses an end that came with the last bytes of half a request. A whole one
- * that it has not read yet may end like that too, so a second passes first. */
+/* libmicrohttpd 0.9.75 misses a close that came with the last bytes of half a request. A complete
+ * one that it has not read yet may look the same, so we wait a second first. */
 void http_sweep(Server *s)
 {
     const double now = clock_seconds();
@@ -381,7 +381,7 @@ static void drop_body(Exchange *x)
     text_out_free(&x->body);
 }
 
-/* A part of the body. Once it cannot be kept, the rest is read and thrown away. */
+/* A part of the body. Once there is no room for it, the rest is read and discarded. */
 static void take_body(Exchange *x, const char *bytes, size_t n)
 {
     Server *s = x->server;
@@ -450,7 +450,7 @@ static void on_completed(void *user, struct MHD_Connection *c, void **slot,
     pthread_mutex_unlock(&s->lock);
 }
 
-/* The request is here. */
+/* The request is complete. */
 static enum MHD_Result handle(Exchange *x)
 {
     const ServeOptions *o = x->server->o;
@@ -465,7 +465,7 @@ static enum MHD_Result handle(Exchange *x)
     else if (x->body.failed)
         refuse_memory(x);
     else if (!x->route)
-        x->status = MHD_HTTP_NO_CONTENT; /* OPTIONS: the headers say it */
+        x->status = MHD_HTTP_NO_CONTENT; /* OPTIONS: the headers suffice */
     else if (!takes_body(x))
         exchange_answer(x);
     else if (prepare_request(x))
@@ -473,7 +473,7 @@ static enum MHD_Result handle(Exchange *x)
     return send_whole(x);
 }
 
-/* It was read: it has an answer or a job, or nobody waits for one. */
+/* It was parsed: it has a response or a job, or its client has left. */
 static enum MHD_Result go_on(Exchange *x)
 {
     if (!x->server->o->log_prompts)
@@ -507,7 +507,7 @@ static enum MHD_Result on_request(void *user, struct MHD_Connection *c, const ch
 
 /* ---- The daemon ------------------------------------------------------------------------------ */
 
-/* In place; returns the new length. %00 would cut the path: such a path is none of ours. */
+/* In place; returns the new length. %00 would truncate the path: such a path is none of ours. */
 static size_t unescape(void *user, struct MHD_Connection *c, char *text)
 {
     (void)user, (void)c;

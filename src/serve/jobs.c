@@ -1,4 +1,4 @@
-/* serve/jobs.c: requests that compute, from their exchange to the scheduler and back. */
+/* serve/jobs.c: requests that need computing, from their exchange to the scheduler and back. */
 #include "serve/server.h"
 
 #include <math.h>
@@ -89,8 +89,8 @@ bool is_late(const Server *s, double arrived)
     return s->o->timeout_s > 0 && clock_seconds() - arrived > s->o->timeout_s;
 }
 
-/* Would too many texts wait with these? The request with the most counts as one text, so that one
- * of a thousand may come, and keeps no other out. */
+/* Would too many sequences wait with these? The request with the most counts as one, so that a huge
+ * one is accepted, and blocks no other. */
 static bool is_full(const Server *s, const Job *j)
 {
     size_t all = j->n_choices, most = j->n_choices;
@@ -130,7 +130,7 @@ void job_leave(Job *j)
         pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
     if (ended)
-        job_free(j); /* the scheduler has let it go */
+        job_free(j); /* the scheduler has released it */
 }
 
 void job_wake(Job *j)
@@ -171,13 +171,13 @@ void job_failed(Job *j, int status)
         event_end(j);
 }
 
-/* ---- What is asked about tokens -------------------------------------------------------------- */
+/* ---- Log-probabilities of tokens ------------------------------------------------------------- */
 
-/* A token whose log-probabilities are asked for. */
+/* A token whose log-probabilities are requested. */
 typedef struct Asked {
     Choice      *c;
     size_t       token;  /* of c->token */
-    const float *logits; /* until the context computes again */
+    const float *logits; /* valid until the context computes again */
     bool         failed;
 } Asked;
 
@@ -195,7 +195,7 @@ void choice_on_token(void *user, size_t index, int32_t token, const float *logit
             (SampledToken){ .id = c->prompt->ids[0], .given = true, .log_prob = (double)NAN };
     if (j->options.prompt_logits
         && index < c->n_tokens + (c->n_tokens < c->prompt->n ? 0 : c->n_resumed))
-        return; /* read again after it gave way, or told by another server */
+        return; /* recomputed after a preemption, or emitted by another server */
     if (!ARRAY_ROOM(c->token, c->cap_tokens, c->n_tokens + 1)
         || (j->want_probs && !ARRAY_ROOM(s->asked, s->cap_asked, s->n_asked + 1))) {
         c->failed_memory = true;

@@ -1,5 +1,5 @@
-/* serve/listen.c: the socket that the server listens at: systemd's, or one of its own. It is made
- * before the sandbox, in which no socket can be made. */
+/* serve/listen.c: the socket that the server listens on: systemd's, or its own. It is opened before
+ * the sandbox, in which no socket can be opened. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FIRST_INHERITED = 3 }; /* the descriptor of a socket that the system's manager opened */
+enum { FIRST_INHERITED = 3 }; /* the descriptor of a socket that the service manager opened */
 
 /* A socket that systemd opened for us (sd_listen_fds(3)). *fd -1: none. */
 static bool inherited_socket(int *fd, tblock_error *err)
@@ -38,7 +38,7 @@ static bool is_loopback(const struct sockaddr *a)
         && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
 }
 
-/* Who can reach a socket that we were given? One that is no address is this machine's. */
+/* Who can reach an inherited socket? One without an internet address is local. */
 static bool given_is_loopback(int fd)
 {
     struct sockaddr_storage a = { 0 };
@@ -47,7 +47,7 @@ static bool given_is_loopback(int fd)
         && (is_loopback((struct sockaddr *)&a) || a.ss_family == AF_UNIX);
 }
 
-/* To look up names, a static glibc loads libraries of the system it runs on. */
+/* To look up names, a static glibc loads libraries of the system that it runs on. */
 #if defined(STATIC_PROGRAM)
 enum { HOST_FLAGS = AI_PASSIVE | AI_NUMERICSERV | AI_NUMERICHOST };
 static const char no_name[] = " (a static program takes addresses alone, such as 127.0.0.1)";

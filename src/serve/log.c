@@ -1,5 +1,5 @@
-/* serve/log.c: a line for each request, to standard error or a file. No line holds up an answer:
- * one that finds no room (a full disk, a pipe that nobody reads) is lost, and the next one counts
+/* serve/log.c: a line for each request, to standard error or a file. No line delays a response: one
+ * that cannot be written (a full disk, a pipe without a reader) is lost, and the next one counts
  * it. */
 #include "serve/server.h"
 
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A FIFO that nobody reads is an error, not a wait. */
+/* A FIFO without a reader is an error, not a wait. */
 static int open_log(const char *path)
 {
     return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0600);
@@ -39,7 +39,7 @@ void log_close(Log *l)
 
 /* ---- Lines ----------------------------------------------------------------------------------- */
 
-/* What a pipe takes at once, it takes without a wait if it is ready for anything. */
+/* A write of at most PIPE_BUF bytes does not block if the pipe is ready. */
 static bool put(int fd, const char *text, size_t n)
 {
     while (n) {

@@ -1,5 +1,5 @@
-/* serve/message_input.c: requests of /v1/messages as conversations in OpenAI's form. Blocks of text
- * are joined as they are, messages of one role in a row with a line end between; results of tools
+/* serve/message_input.c: requests of /v1/messages as conversations in OpenAI's form. Text blocks
+ * are joined as they are, consecutive messages of one role with a line end between; tool results
  * are messages of their own. */
 #include "serve/messages.h"
 
@@ -30,7 +30,7 @@ static const Field messages_fields[] = {
     { "cache_control",  FIELD_IGNORED, 0,               0, 0, NULL },
     { 0 },
 };
-/* Where it asks for an answer, and where not. */
+/* Requests that generate a reply, and those that do not. */
 static const Field draw_fields[] = {
     { "max_tokens", FIELD_INT | FIELD_REQUIRED, AT(max_tokens), 0, 1 << 24, "most tokens to draw" },
     { 0 },
@@ -124,7 +124,7 @@ static bool read_block(Exchange *x, Place at, const JsonNode *j, int kinds, Cont
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Goes on with what its role said before, in a new line. */
+/* Continues the message of its role, on a new line. */
 static void go_on(Turn *turn, Talk *t, const char *role)
 {
     turn_begin(turn, t, role);
@@ -142,7 +142,7 @@ static bool add_result(Exchange *x, Place at, const ContentBlock *b, Turn *turn,
     return good;
 }
 
-/* Who speaks, and in which blocks. */
+/* The roles, and the blocks that each may have. */
 typedef struct Role { const char *name; int kinds; } Role;
 static const Role roles[] = { { "user", TEXT | TOOL_RESULT },
                               { "assistant", TEXT | TOOL_USE | THINKING },
@@ -280,7 +280,7 @@ static const Field choice_fields[] = {
     { 0 },
 };
 
-/* any and tool require calls; none hides the tools. */
+/* any and tool require tool calls; none hides the tools. */
 static bool read_choice(Exchange *x, const MessagesRequest *r, ToolChoice *c, Talk *t)
 {
     if (r->tool_choice && !read_object(x, "tool_choice", r->tool_choice, choice_fields, c))
@@ -319,7 +319,7 @@ static bool read_tools(Exchange *x, const JsonDoc *d, const MessagesRequest *r, 
     return good && (!c.alone || talk_may_be_one(x, "tool_choice.disable_parallel_tool_use", t));
 }
 
-/* ---- Thinking, and the form of the answer ---------------------------------------------------- */
+/* ---- Thinking, and the form of the reply ----------------------------------------------------- */
 
 /* effort: from output_config */
 typedef struct Thinking { const JsonNode *type, *display, *effort; int64_t budget; } Thinking;
@@ -337,7 +337,7 @@ static const Field output_fields[] = {
     { 0 },
 };
 
-/* The variables by which templates ask whether the model should think, and how much. */
+/* The variables by which templates control whether the model thinks, and how much. */
 static void out_args(TextOut *o, const Thinking *h, bool thinks)
 {
     const char *is = thinks ? "true" : "false";
@@ -372,7 +372,7 @@ static bool read_thinking(Exchange *x, const MessagesRequest *r, Thinking *h)
             (long long)h->budget);
 }
 
-/* What the template gets besides the messages, and what the answer must fit. */
+/* What the template gets besides the messages, and the schema that the reply must fit. */
 static bool read_args(Exchange *x, const JsonDoc *d, const MessagesRequest *r, Thinking *h, Talk *t)
 {
     Output          o = { 0 };
@@ -392,7 +392,7 @@ static bool read_args(Exchange *x, const JsonDoc *d, const MessagesRequest *r, T
     return true;
 }
 
-/* Does the template write another prompt where the model should think? */
+/* Does the template render another prompt if the model should think? */
 static bool has_switch(Exchange *x, const Thinking *h, Talk *t, bool *has)
 {
     tblock_error err;

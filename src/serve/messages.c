@@ -1,5 +1,5 @@
 /* serve/messages.c: the form of /v1/messages and its count_tokens, as Anthropic defines it
- * (docs/serve.md). message_input.c translates requests; here answers are written, as blocks. */
+ * (docs/serve.md). message_input.c translates requests; this file writes replies, as blocks. */
 #include "serve/server.h"
 
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static void stop_json(TextOut *o, const Choice *c)
         text_out(o, "null");
 }
 
-/* Tokens that were not computed again count apart. */
+/* Cached tokens are counted separately. */
 static void message_usage(TextOut *o, const Choice *c, size_t n_drawn)
 {
     text_out(o, ", \"usage\": {\"input_tokens\": %zu, \"cache_creation_input_tokens\": 0, "
@@ -92,8 +92,8 @@ static void tool_head(TextOut *o, const Choice *c, size_t call)
     text_out(o, ", \"input\": ");
 }
 
-/* Tell that a block begins, unless that was told. That of a call waits until its id had a chance to
- * come. */
+/* Emit the start of a block, unless it was emitted. That of a call waits, since its id may
+ * follow. */
 static void block_begin(Choice *c)
 {
     Messages *r = c->job->request;
@@ -136,7 +136,7 @@ static void block_add(Choice *c, const char *text, size_t n)
     event_end(c->job);
 }
 
-/* The arguments of a call, which are an object unless the answer was cut in them. */
+/* The arguments of a call, which are an object unless the reply was cut within them. */
 static void input_json(TextOut *o, const TextOut *arguments)
 {
     JsonDoc d = { 0 };
@@ -191,7 +191,7 @@ static void block_end(Choice *c)
     r->n_blocks++;
 }
 
-/* The next bytes of the answer, or NULL at its end. */
+/* Emits the next bytes of the reply, or NULL at its end. */
 static void tell(Choice *c, const char *text, size_t n)
 {
     Messages                 *r = c->job->request;
@@ -214,7 +214,7 @@ static void tell(Choice *c, const char *text, size_t n)
         block_end(c);
 }
 
-/* ---- Answers --------------------------------------------------------------------------------- */
+/* ---- Replies --------------------------------------------------------------------------------- */
 
 static void begin_stream(Choice *c)
 {
@@ -234,7 +234,7 @@ static void begin_stream(Choice *c)
 static void write_piece(Choice *c, const char *text, size_t n, size_t first)
 {
     begin_stream(c);
-    if (c->job->return_ids) { /* of what was drawn, whatever it says */
+    if (c->job->return_ids) { /* of the sampled tokens, whatever they say */
         begin_event(c->job, "ping");
         drawn_ids_json(c, first, c->n_tokens - first);
         text_out(&c->job->out, "}");
@@ -266,7 +266,7 @@ static void write_whole(Job *j)
 {
     Choice *c = &j->choice[0];
     if (j->stream)
-        return; /* all is told */
+        return; /* all is emitted */
     message_head(j);
     if (c->text.n)
         tell(c, c->text.text, c->text.n);

@@ -9,8 +9,8 @@ static void named(TextOut *o, const char *key, const char *text)
     member_json(o, key, text, strlen(text));
 }
 
-/* What is there before the request is read; nothing if the range leaves it out, as it leaves out
- * what stands for "not given". */
+/* The default of a field; none if it is out of the field's range, as values that mean "not given"
+ * are. */
 static void default_json(TextOut *o, const Field *f, int kind, const void *defaults)
 {
     const char *at = (const char *)defaults + f->at;
@@ -29,7 +29,7 @@ static void default_json(TextOut *o, const Field *f, int kind, const void *defau
     }
 }
 
-/* null is as if absent. */
+/* null counts as absent. */
 static void property_json(TextOut *o, const Field *f, const void *defaults)
 {
     static const char *const types[] = {
@@ -55,7 +55,7 @@ static void property_json(TextOut *o, const Field *f, const void *defaults)
     text_out(o, "}");
 }
 
-/* Of a name that stands in two tables, the first one counts. */
+/* If a name is in two tables, the first one counts. */
 static bool is_first(const Body *b, const Field *const *table, const Field *f)
 {
     for (const Field *const *t = b->tables; t != table; t++)
@@ -91,7 +91,7 @@ static bool body_json(TextOut *o, const Server *s, const Body *b, const char *na
     return found;
 }
 
-/* The part of a path that stands for a text. */
+/* The part of a path that is a parameter. */
 static void path_parameter_json(TextOut *o, const char *path)
 {
     const char *name = strchr(path, '{');

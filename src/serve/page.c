@@ -1,13 +1,13 @@
-/* serve/page.c: the page at /, for people. It holds nothing of the model: what it shows, it asks
- * for as any client does, so it needs no key itself. */
+/* serve/page.c: the page at /, for people. It contains nothing of the model: it sends requests as
+ * any client does, so it needs no key itself. */
 #include "serve/server.h"
 
 static const char *const page[] = {
 #include "serve/page.html.inc"
 };
 
-/* Its style and script name the nonce that the answer's Content-Security-Policy allows: nothing
- * that came into the page in another way would run. */
+/* Its style and script have the nonce that the Content-Security-Policy of the response allows:
+ * nothing that got into the page in another way would run. */
 bool page_handle(Exchange *x)
 {
     static const char mark[] = "NONCE";

@@ -1,7 +1,7 @@
-/* serve/prepare.c: reads requests that have a body, in threads of their own. To parse, to render a
- * template, to tokenize or to make a constraint may take a second, and libmicrohttpd's thread has
- * the events of all streams to send meanwhile. So the connection sleeps until its request is read:
- * then it has an answer, or a job. */
+/* serve/prepare.c: parses requests that have a body, in worker threads: to parse, render a
+ * template, tokenize or make a constraint may take a second, and libmicrohttpd's thread serves all
+ * streams meanwhile. The connection is suspended until its request is parsed: then it has a
+ * response, or a job. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -29,14 +29,14 @@ bool prepare_request(Exchange *x)
     return !full || refuse_full(x);
 }
 
-/* A client that is gone, or that waited for too long, gets no work done. */
+/* No work is done for a client that has left, or whose request has timed out. */
 static void read_request(Exchange *x, bool at_once)
 {
     const Server *s = x->server;
     const union MHD_ConnectionInfo *c =
         MHD_get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     if (at_once || hung_up(c ? c->connect_fd : -1))
-        return; /* no status: it is hung up on */
+        return; /* no status: the connection is closed */
     if (is_late(s, x->arrived))
         refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, LATE_WORDS, s->o->timeout_s);
     else
@@ -62,7 +62,7 @@ static void *read_requests(void *user)
         x->read = true;
         s->n_unread--;
         MHD_resume_connection(x->connection);
-        pthread_cond_signal(&s->work); /* it may be what the end waits for */
+        pthread_cond_signal(&s->work); /* it may be the last one before the server stops */
     }
     pthread_mutex_unlock(&s->lock);
     return NULL;

@@ -1,4 +1,4 @@
-/* serve/prompts.c: texts to read, where a parameter takes a text, an array of ids, or an array of
+/* serve/prompts.c: prompts from a parameter that takes a text, an array of ids, or an array of
  * either. */
 #include "serve/server.h"
 

@@ -1,5 +1,5 @@
-/* serve/rerank.c: /v1/rerank, as Cohere and Jina define it and vLLM answers it (docs/serve.md). A
- * document is a text of one token, whose logits are the judgement. */
+/* serve/rerank.c: /v1/rerank, as Cohere and Jina define it and vLLM implements it (docs/serve.md).
+ * A document generates one token, whose logits give the score. */
 #include "serve/server.h"
 
 #include <stdlib.h>
@@ -38,7 +38,7 @@ static const Field *const  rerank_tables[]   = { rerank_fields, NULL };
 static const Field *const  document_tables[] = { document_fields, NULL };
 const Body                 rerank_body       = { rerank_tables, &rerank_default };
 
-/* What is needed when the answer is written. */
+/* What is needed to write the response. */
 typedef struct Ranking {
     bool   documents;
     size_t top_n;     /* at most as many as there are */

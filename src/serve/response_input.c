@@ -1,6 +1,6 @@
-/* serve/response_input.c: what a request of /v1/responses says to the model, as the conversation
- * and the tools of talk.c: items become messages in the form of /v1/chat/completions, which is what
- * templates read. */
+/* serve/response_input.c: the input of a request of /v1/responses, as the conversation and the
+ * tools of talk.c: items become messages in the form of /v1/chat/completions, which templates
+ * read. */
 #include "serve/server.h"
 
 static const Field beside_text[] = {
@@ -18,7 +18,7 @@ typedef struct ResponseInput {
     const JsonDoc *d;
     Talk          *t;
     Turn           turn;
-    bool           has_text; /* the model's turn has its text: another one begins a new turn */
+    bool           has_text; /* the model's turn has its text: another one starts a new turn */
 } ResponseInput;
 
 static bool wrong(ResponseInput *in, Place at, const char *expected, const JsonNode *found)
@@ -116,8 +116,8 @@ static bool read_message(ResponseInput *in, Place at, const JsonNode *node)
     return good;
 }
 
-/* What the model thought comes first in its turn. Of a summary there is nothing that a template
- * could tell it. */
+/* The model's reasoning comes first in its turn. A summary has no counterpart in templates, so it
+ * is dropped. */
 static bool read_reasoning(ResponseInput *in, Place at, const JsonNode *node)
 {
     InputItem i    = { 0 };

@@ -1,6 +1,6 @@
 /* serve/responses.c: the form of /v1/responses, as OpenAI defines it (docs/serve.md): a request is
- * translated for talk.c (its items by response_input.c), and an answer is told as items, in the
- * order in which the model said them. Nothing is stored. */
+ * translated for talk.c (its items by response_input.c), and a reply is written as items, in the
+ * order in which the model generated them. Nothing is stored. */
 #include "serve/server.h"
 
 #include <stdlib.h>
@@ -71,13 +71,13 @@ static const Field *const    response_tables[] = { response_fields, settings_fie
                                                    NULL };
 const Body                   responses_body    = { response_tables, &response_default };
 
-/* Of an answer, in the order in which the model said it: bytes of its content or of its reasoning,
- * or a call. */
+/* An item of a reply, in the order in which the model generated it: bytes of its content or of its
+ * reasoning, or a tool call. */
 typedef struct Item {
     int         kind;       /* TBLOCK_ANSWER_CONTENT, _REASONING or _CALL */
     size_t      call, from, n;
-    size_t      first, end; /* tokens that told it */
-    bool        told;       /* by an event */
+    size_t      first, end; /* tokens that it comes from */
+    bool        told;       /* emitted by an event */
     const char *status;
 } Item;
 
@@ -85,14 +85,14 @@ typedef struct Item {
 typedef struct Response {
     Talk     talk;
     bool     logprobs;
-    TextOut  echo;              /* members of the response that repeat the request */
+    TextOut  echo;              /* members of the response that echo the request */
     Item    *item;
     size_t   n_items, cap;
-    size_t   n_content, n_reasoning; /* bytes that items have */
-    size_t   n_tokens, n_known; /* tokens that an item has; that there are */
-    size_t   n_drawn;           /* the same, counted with those that the request came with */
-    size_t   n_thought;         /* of these, told reasoning */
-    size_t   n_resumed;         /* that the request came with, still to read */
+    size_t   n_content, n_reasoning; /* bytes in items */
+    size_t   n_tokens, n_known; /* tokens in items; tokens so far */
+    size_t   n_drawn;           /* the same, with resume_ids of the request */
+    size_t   n_thought;         /* of these, reasoning */
+    size_t   n_resumed;         /* of resume_ids, still to parse */
     unsigned sequence;          /* number of the next event */
 } Response;
 
@@ -149,7 +149,7 @@ static void part_json(const Choice *c, const Item *i)
     text_out(o, "}");
 }
 
-/* begins: as it is when nothing of it was said. */
+/* begins: as it is before it has content. */
 static void item_json(const Choice *c, const Item *i, bool begins)
 {
     TextOut *o = &c->job->out;
@@ -250,7 +250,7 @@ static void response_event(Job *j, const char *type, const char *status)
     end(j);
 }
 
-/* An event about an item, which the caller ends. */
+/* Starts an event about an item, which the caller ends. */
 static void begin_item(Job *j, const char *type, const Item *i)
 {
     const Response *r = j->request;
@@ -288,7 +288,7 @@ static void begins(const Choice *c, Item *i)
         part_event(c, "response.content_part.added", i);
 }
 
-/* What is new of an item, with the tokens that no item has yet. */
+/* Emits what is new of an item, with the tokens that no item has yet. */
 static void grows(const Choice *c, Item *i, const char *text, size_t n)
 {
     static const char *const types[] = {
@@ -332,7 +332,7 @@ static void ends_text(const Choice *c, const Item *i)
     part_event(c, "response.content_part.done", i);
 }
 
-/* The last item has come to its end, or was cut there. */
+/* The last item is complete, or was cut. */
 static void ends(const Choice *c, bool cut)
 {
     Item *i = last_item(c->job->request);
@@ -350,7 +350,7 @@ static void ends(const Choice *c, bool cut)
     item_event(c, "response.output_item.done", i, false);
 }
 
-/* ---- What the answer says -------------------------------------------------------------------- */
+/* ---- Parts of the reply ---------------------------------------------------------------------- */
 
 /* NULL: no memory. */
 static Item *new_item(const Choice *c, int kind, size_t call)
@@ -399,8 +399,8 @@ static void say_part(const Choice *c, const tblock_answer_part *p, bool cut)
     }
 }
 
-/* The next bytes of the answer, or NULL at its end, with the tokens that there are by now. Tokens
- * that tell nothing belong to what is told next. */
+/* Emits the next bytes of the reply, or NULL at its end, with the tokens so far. Tokens that yield
+ * no text belong to what is emitted next. */
 static void say(Choice *c, const char *text, size_t n, size_t n_tokens, size_t n_drawn)
 {
     Response                 *r = c->job->request;
@@ -416,8 +416,8 @@ static void say(Choice *c, const char *text, size_t n, size_t n_tokens, size_t n
         say_part(c, &part[i], cut);
 }
 
-/* The tokens that the request came with are told at once. Read them one by one, so that they are
- * counted as if they had been drawn here. */
+/* The tokens of resume_ids are emitted at once. They are parsed one by one, so that they are
+ * counted as if they had been sampled here. */
 static void say_resumed(Choice *c, const char **text, size_t *n)
 {
     Response       *r      = c->job->request;
@@ -464,7 +464,7 @@ static void write_ended(Choice *c)
     r->n_thought += i->kind == TBLOCK_ANSWER_REASONING ? c->n_drawn - r->n_drawn : 0;
     r->n_known = c->n_tokens;
     if (i->kind != TBLOCK_ANSWER_CALL && r->n_known > r->n_tokens)
-        grows(c, i, "", 0); /* tokens that told nothing */
+        grows(c, i, "", 0); /* tokens that yielded no text */
     ends(c, strcmp(finish_reason(c), "length") == 0);
 }
 
@@ -490,7 +490,7 @@ static void write_failed(Job *j, int status)
     Item     *i = last_item(r);
     if (i && strcmp(i->status, "in_progress") == 0)
         i->status = "incomplete";
-    r->n_items -= i && !i->told; /* a call that no event has begun */
+    r->n_items -= i && !i->told; /* a call that no event has started */
     response_event(j, "response.failed", "failed");
 }
 
@@ -548,7 +548,7 @@ static const Field stream_fields[] = {
     { 0 },
 };
 
-/* The one thing that may be asked for. */
+/* The only supported value. */
 static bool read_include(Exchange *x, const ResponseRequest *r, Response *p)
 {
     if (r->include && r->include->kind != NODE_ARRAY)
@@ -563,7 +563,7 @@ static bool read_include(Exchange *x, const ResponseRequest *r, Response *p)
                   "top_logprobs: expected message.output_text.logprobs in include beside it");
 }
 
-/* What is kept only one way. */
+/* Parameters of which only one value is supported. */
 static bool check_fixed(Exchange *x, const ResponseRequest *r)
 {
     bool obfuscated = false;
@@ -583,7 +583,7 @@ static bool check_fixed(Exchange *x, const ResponseRequest *r)
                   "stream_options.include_obfuscation: expected false, found true");
 }
 
-/* What the response repeats of its request. */
+/* What the response echoes of its request. */
 static void write_echo(TextOut *o, const JsonDoc *d, const ResponseRequest *r)
 {
     const struct { const char *key; const JsonNode *value; const char *otherwise; } member[] = {
@@ -653,7 +653,7 @@ static bool read_request(Exchange *x, const JsonDoc *d, ResponseRequest *r, Resp
         && response_input(x, d, r->instructions, r->input, t);
 }
 
-/* The job has all that it needs: what its answers repeat, and the first events. */
+/* When the job is set up: what its responses echo, and the first events. */
 static bool begin_response(Exchange *x, const JsonDoc *d, const ResponseRequest *r, Job *j)
 {
     Response     *p = j->request;

@@ -1,6 +1,6 @@
-/* serve/scheduler.c: the thread that computes. Which generations take part in a step, how much of
- * the prompts goes into it, who waits and who gives way. No choice made here changes a bit of any
- * text: a generation computes at positions of its own sequence, and draws by its own seed. */
+/* serve/scheduler.c: continuous batching: which sequences run in a step, how many prompt tokens are
+ * prefilled, which sequences wait or are preempted. No choice made here changes a bit of any
+ * output: a generation computes at positions of its own sequence, and samples with its own seed. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -15,46 +15,45 @@
 enum {
     TILE         = 64, /* tokens of a KV tile (docs/format.md, "State") */
     LEAST_PIECE  = 16,
-    SHARED_LEAST = TILE,       /* a beginning that is worth waiting for */
-    MOST_UNREAD  = 1 << 20,    /* bytes of a stream that its client has not taken */
-    SLACK        = 2,          /* a prompt may be overtaken for so many times its reading */
+    SHARED_LEAST = TILE,       /* tokens of a prefix that is worth waiting for */
+    MOST_UNREAD  = 1 << 20,    /* bytes of a stream that its client has not read */
+    SLACK        = 2,          /* a prompt may be overtaken for this many times its prefill time */
     RECENT       = 3
 };
 /* By loads of bench/serve/compare.py, 1B q4, 2 threads of an AMD EPYC:
- * - step_seconds: "8 clients, mixed" takes 30.8 s, and 34.8 with 0.1 and prompts in the order of
- *   their coming; the first token (p50) comes after 2.6 and 10.6 s. With more, streams are slower.
+ * - step_seconds: "8 clients, mixed" takes 30.8 s, and 34.8 with 0.1 and prompts in order of
+ *   arrival; the first token (p50) comes after 2.6 and 10.6 s. With more, streams are slower.
  * - added_seconds was not compared with another value: "8 clients, prompts of 2048 beside" has gaps
  *   of 155 ms (p50), at most 234.
- * - piece_seconds was chosen without a bench. A prompt that comes may wait so long for the step
- *   under way: compare first_p50 and seconds of "open, 0.5 a second" and "8 clients". */
-static const double step_seconds  = 0.14; /* of a step in which some draw and prompts are read;
-                                           * ... */
-static const double added_seconds = 0.1;  /* ... but prompts may always add so much to it */
-static const double piece_seconds = 0.4;  /* of a step in which no one draws */
+ * - piece_seconds was chosen without a bench. A new prompt may wait this long for the current step:
+ *   compare first_p50 and seconds of "open, 0.5 a second" and "8 clients". */
+static const double step_seconds  = 0.14; /* of a step with decode and prefill; ... */
+static const double added_seconds = 0.1;  /* ... but prefill may always add this much to it */
+static const double piece_seconds = 0.4;  /* of a step without decode */
 
 /* Between steps, with the lock held (scheduler_is_sound):
- * - No job of the server's list has ended. n_open of its choices go on, and n_running of these have
- *   a generation; the others wait, with the ids to go on from if they gave way. A choice that has
- *   ended has none. The server's counts are the sums.
- * - The taken sequences are those of the generations, each of one alone: at most `parallel`.
- * - choice and taking are of the step: behind it they may point to what was freed. */
+ * - No job of the server's list has ended. n_open of its choices have not ended, and n_running of
+ *   these have a generation; the others wait, with the ids to resume from if they were preempted. A
+ *   choice that has ended has none. The server's counts are the sums.
+ * - The taken sequences are those of the generations, one each: at most `parallel`.
+ * - choice and taking are of the current step: after it they may point to freed memory. */
 struct Scheduler {
     Server             *s;
     tblock_generation **taking; /* [parallel] */
-    Choice            **choice; /* whose they are */
+    Choice            **choice; /* of these generations */
     size_t              n, n_reading;
-    size_t              unread;     /* tokens of prompts that those who take part have to read */
-    size_t              piece;      /* most of them in the next step */
-    double              draw_seconds;   /* of the last step without prompts, ... */
-    size_t              draw_n;         /* ... and how many drew in it */
-    double              recent[RECENT]; /* what a token of a prompt added to each of the last
+    size_t              unread;     /* prompt tokens that the batch has yet to compute */
+    size_t              piece;      /* prefill budget: most of them in the next step */
+    double              draw_seconds;   /* of the last step without prefill, ... */
+    size_t              draw_n;         /* ... and how many sequences it decoded */
+    double              recent[RECENT]; /* time that a prompt token added to each of the last
                                          * steps */
-    double              token_seconds;  /* the middle one of these; 0: none was measured */
+    double              token_seconds;  /* the median of these; 0: none was measured */
     size_t              n_measured;
-    uint64_t           *used;       /* [n_seqs] when a sequence was last let go */
+    uint64_t           *used;       /* [n_seqs] when a sequence was last released */
     bool               *taken;      /* [n_seqs] */
     uint64_t            clock;
-    ThreadPool         *pool;       /* for log-probabilities; NULL: this thread finds them */
+    ThreadPool         *pool;       /* for log-probabilities; NULL: this thread computes them */
     struct pollfd      *watched;    /* [cap] */
     size_t              cap;
 };
@@ -112,7 +111,7 @@ static void let_go(Scheduler *k, Choice *c)
 
 static bool tells(const Job *j) { return j->stream || j->form->pieces; }
 
-/* The text and the tokens as far as they are part of it: not the token that ended it. */
+/* Keeps the text, without the token that ended it. */
 static void end_choice(Scheduler *k, Choice *c, int end)
 {
     Counts *n = &k->s->counts;
@@ -161,10 +160,10 @@ static void end_job(Scheduler *k, Job *j, int status)
         job_free(j);
 }
 
-/* ---- Who is gone ----------------------------------------------------------------------------- */
+/* ---- Clients that have left ------------------------------------------------------------------ */
 
-/* libmicrohttpd does not look at a connection that sleeps, so we do: a client that closed it, or
- * the half it writes, wants nothing more. */
+/* libmicrohttpd does not watch a suspended connection, so we do: a client that closed it, or its
+ * writing half, cancels its request. */
 static void watch(Scheduler *k)
 {
     size_t n = 0;
@@ -197,13 +196,13 @@ static void watch(Scheduler *k)
     }
 }
 
-/* ---- How much of the prompts ----------------------------------------------------------------- */
+/* ---- Prefill budget -------------------------------------------------------------------------- */
 
-/* One that draws has its last token to compute; one that reads, more. */
+/* One that decodes has its last token to compute; one in prefill, more. */
 static size_t n_unread(const tblock_generation_info *i) { return i->n_ids - i->n_held; }
 static bool   is_reading(const tblock_generation_info *i) { return n_unread(i) > 1; }
 
-/* How many draw, and the tokens of prompts that are to be read, also of those that wait. */
+/* How many sequences decode, and the prompt tokens still to compute, also of those that wait. */
 static void count_work(const Server *s, size_t *n_drawing, size_t *unread)
 {
     *n_drawing = *unread = 0;
@@ -220,16 +219,16 @@ static void count_work(const Server *s, size_t *n_drawing, size_t *unread)
         }
 }
 
-/* What a step would take without prompts, where so many draw. Another one costs at least what a
- * token of a prompt does. */
+/* What a step without prefill would take if n sequences decode. Each one more than were measured
+ * costs at least as much as a prompt token. */
 static double draw_seconds(const Scheduler *k, size_t n)
 {
     const double more = n > k->draw_n ? (double)(n - k->draw_n) * k->token_seconds : 0;
     return n ? k->draw_seconds + more : 0;
 }
 
-/* What a token costs is known from earlier steps, so that the first piece beside someone who draws
- * already is as short as it must be. All of the step is one batch. */
+/* The cost of a token is known from earlier steps, so the first chunk in a batch with decode is
+ * already short enough. All of the step is one batch. */
 static void plan_piece(Scheduler *k)
 {
     const size_t n_batch = (size_t)k->s->computing.n_batch;
@@ -249,8 +248,8 @@ static double middle(const double x[RECENT])
     return fmax(low, fmin(high, x[2]));
 }
 
-/* A step of few tokens says more of reading the weights than of a token, and one that was slow by
- * itself says nothing of the next. */
+/* A step with few prompt tokens measures the weight reads rather than a token, and a single slow
+ * step predicts nothing; hence the median. */
 static void learn_from_step(Scheduler *k, double seconds)
 {
     const size_t read = k->unread < k->piece ? k->unread : k->piece, draw = k->n - k->n_reading;
@@ -267,7 +266,7 @@ static void learn_from_step(Scheduler *k, double seconds)
 
 /* ---- KV memory ------------------------------------------------------------------------------- */
 
-/* Give up what no one uses, the oldest first. */
+/* Evict the least recently used idle prefix. */
 static bool forget_oldest(Scheduler *k)
 {
     Server *s   = k->s;
@@ -281,8 +280,8 @@ static bool forget_oldest(Scheduler *k)
 
 static bool embeds(const Choice *c) { return c->job->options.pool != TBLOCK_POOL_NONE; }
 
-/* The last in the order of gather, the youngest, gives way: it goes on later, from its tokens, as
- * if nothing had happened. The first one never does, so there is always one that gets on. */
+/* Preempt the last in the order of gather, the youngest: it resumes later, from its tokens, with
+ * the same bits. The first one is never preempted, so one always advances. */
 static bool give_way(Scheduler *k)
 {
     Server *s     = k->s;
@@ -314,15 +313,15 @@ static size_t kv_bytes(const Server *s)
     return i.kv_bytes;
 }
 
-/* Would that many more tiles fit into the memory that the KV cache may take? */
+/* Would this many more tiles fit into the memory limit of the KV cache? */
 static bool tiles_fit(Scheduler *k, size_t tiles)
 {
     const Server *s = k->s;
     return !s->o->kv_bytes || kv_bytes(s) + tiles * s->computing.kv_tile_bytes <= s->o->kv_bytes;
 }
 
-/* What the next step may add, where n take part: a tile for each, one that it shared until it
- * writes to it, and those of what is read of prompts. */
+/* The tiles that the next step of n sequences may add: for each a new tile, and a copy of a shared
+ * one that it writes to; and those of the prompt tokens. */
 static size_t step_tiles(size_t n, size_t n_read) { return 2 * n + n_read / TILE + 2; }
 
 static void make_room(Scheduler *k)
@@ -332,26 +331,26 @@ static void make_room(Scheduler *k)
         if (forget_oldest(k) || give_way(k))
             continue;
         if (k->piece <= TILE)
-            break; /* the only one that runs: there is room for one */
+            break; /* only one runs: there is room for one */
         k->piece /= 2;
     }
 }
 
-/* ---- Who takes part -------------------------------------------------------------------------- */
+/* ---- Admission and batch --------------------------------------------------------------------- */
 
-/* Is another prompt being read that begins alike, further than it has come? Then its tiles are
- * shared when they are there.
+/* Is another sequence still prefilling a prefix that this one shares? Then wait, and share its
+ * tiles when they are computed.
  *
- * This is poor: every prompt that waits is compared with every one that runs, as far as they are
- * alike, in each step with a free place. It stays because it is little beside the step: 32 prompts
- * of 2,048 tokens, all alike, take 17 us on an AMD EPYC, so a full queue of 512 takes 9 ms.
- * A tree of prompts would have to follow each that opens, gives way and ends. */
+ * This is crude: every waiting prompt is compared with every running one, up to the first
+ * difference, in each step with a free slot. It stays because it is cheap beside the step: 32
+ * prompts of 2,048 tokens, all alike, take 17 us on an AMD EPYC, so a full queue of 512 takes 9 ms.
+ * A tree of prompts would have to be updated at each start, preemption and end. */
 static bool waits_for_beginning(const Server *s, const Choice *c)
 {
     const int32_t *ids = c->prompt->ids;
     if (c->job->options.prompt_logits || c->job->options.pool == TBLOCK_POOL_MEAN
         || c->job->options.pool == TBLOCK_POOL_CLS)
-        return false; /* all of it is computed, whatever is there */
+        return false; /* all of it is computed, whatever is cached */
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
             const Choice *other = &j->choice[i];
@@ -401,8 +400,8 @@ static bool open_choice(Scheduler *k, Choice *c)
     return true;
 }
 
-/* The next place goes to the request that has the fewest, so that one of a thousand texts holds up
- * no other; of equal ones to the oldest. NULL: nothing waits that may come now. */
+/* The next slot goes to the request that has the fewest, so that one with a thousand choices blocks
+ * no other; of equal ones to the oldest. NULL: none can start now. */
 static Choice *next_in_line(const Server *s)
 {
     Job *best = NULL;
@@ -445,15 +444,15 @@ static int turn_of(const Choice *c, const tblock_generation_info *now)
     return !is_reading(now) ? DRAWS : embeds(c) ? READS_TO_EMBED : READS;
 }
 
-/* When a prompt should be read: a short one comes before a long one that came a little earlier, so
- * that it can draw beside it; but the longer one waits, the fewer overtake it. */
+/* Prefill order: a short prompt overtakes a long one that came a little earlier, so that it can
+ * decode meanwhile; but the longer a prompt waits, the fewer overtake it. */
 static double due(const Scheduler *k, const Choice *c)
 {
     const tblock_generation_info now = info_of(c);
     return c->job->arrived + SLACK * k->token_seconds * (double)n_unread(&now);
 }
 
-/* It takes part, behind those from first on that are due no later. */
+/* Add it to the batch, after those from `first` on that are due no later. */
 static void put_in_order(Scheduler *k, Choice *c, size_t first)
 {
     const double when = due(k, c);
@@ -466,8 +465,8 @@ static void put_in_order(Scheduler *k, Choice *c, size_t first)
     k->taking[at] = c->generation;
 }
 
-/* Those that draw come first; then prompts share the piece, in the order in which they are due;
- * then texts of which only the vector is wanted. */
+/* Form the batch: decode first; then prompts share the prefill budget in the order in which they
+ * are due; then embeddings. */
 static void gather(Scheduler *k)
 {
     k->n = k->n_reading = k->unread = 0;
@@ -488,9 +487,9 @@ static void gather(Scheduler *k)
     }
 }
 
-/* ---- What a step brought --------------------------------------------------------------------- */
+/* ---- Results of a step ----------------------------------------------------------------------- */
 
-/* Tell what is new. */
+/* Emit what is new. */
 static void tell(Choice *c, const tblock_generation_info *i)
 {
     Job *j = c->job;
@@ -576,7 +575,7 @@ static void step(Scheduler *k)
     pthread_mutex_lock(&s->lock);
     s->counts.kv_bytes = kv_bytes(s);
     learn_from_step(k, clock_seconds() - begun);
-    for (size_t i = 0; !good && i < k->n; i++) { /* no memory: no one moved */
+    for (size_t i = 0; !good && i < k->n; i++) { /* no memory: none advanced */
         snprintf(k->choice[i]->job->why, sizeof err.msg, "%s", err.msg);
         k->choice[i]->end = TBLOCK_END_FAILED;
     }
@@ -624,7 +623,7 @@ void scheduler_run(Server *s)
                             .pool   = threads_pool_new(s->computing.threads, false) };
     pthread_mutex_lock(&s->lock);
     if (!k.taking || !k.choice || !k.used || !k.taken)
-        s->draining = s->at_once = true; /* each job ends before it is looked at */
+        s->draining = s->at_once = true; /* each job ends before it starts */
     while (s->first || s->n_unread || !s->draining) {
         http_sweep(s);
         if (!s->first) {

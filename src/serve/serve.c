@@ -1,4 +1,4 @@
-/* serve/serve.c: from the options to a server that listens, and to its end. */
+/* serve/serve.c: starts a server from its options, and stops it. */
 #include "serve/server.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ enum { FLUSH_SECONDS = 5 };
 
 typedef struct Signals { Server *s; sigset_t set; pthread_t thread; bool over; } Signals;
 
-/* The first asks to stop, the second not to wait. */
+/* The first signal asks it to stop, the second not to wait. */
 static void *take_signals(void *user)
 {
     Signals *g = user;
@@ -103,9 +103,9 @@ const Route routes[] = {
     { 0 },
 };
 
-/* ---- Its life -------------------------------------------------------------------------------- */
+/* ---- Start and stop -------------------------------------------------------------------------- */
 
-/* What is computed is sent, as far as clients take it. */
+/* Sends what is computed, as far as clients read it. */
 static void flush(Server *s)
 {
     const double until = clock_seconds() + FLUSH_SECONDS;

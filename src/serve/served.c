@@ -24,7 +24,7 @@ void model_member(TextOut *o, const Server *s, size_t number)
     member_json(o, "model", name, strlen(name));
 }
 
-/* Of all that a text depends on, besides its request and the chat template. */
+/* A hash of all that an output depends on, besides its request and the chat template. */
 void fingerprint_member(TextOut *o, const Server *s, size_t number)
 {
     const char        *part[] = { s->info.hash, s->computing.math, s->computing.activations,

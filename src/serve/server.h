@@ -1,9 +1,9 @@
 /* serve/server.h: what the files of this room share.
  *
- * libmicrohttpd's thread takes requests and sends answers (http.c). A request with a body is read
- * by one of a few threads more (prepare.c), meanwhile its connection sleeps. What computes becomes
- * a job there. The thread of serve() computes (scheduler.c): it alone touches the context. They
- * meet in the lists of requests and of jobs, under one lock. */
+ * Threads: libmicrohttpd's receives requests and sends responses (http.c). A few more parse request
+ * bodies and make jobs (prepare.c), while the connection is suspended. The thread of serve()
+ * computes (scheduler.c), and alone uses the context. They share two lists, of requests and of
+ * jobs, under one lock. */
 #ifndef SERVE_SERVER_H
 #define SERVE_SERVER_H
 
@@ -56,12 +56,12 @@ bool log_open(Log *l, const ServeOptions *o, tblock_error *err);
 void log_close(Log *l);
 /* By its name, after another program has moved the file away. */
 void log_reopen(Log *l);
-/* A line: id, time, and what is said, which must be printable. */
+/* A line: id, time, and the message, which must be printable. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
 void log_line(Log *l, const char *id, const char *fmt, ...);
-/* Text of strangers, with everything escaped that is not printable. */
+/* Untrusted text, with everything escaped that is not printable. */
 void log_text(TextOut *o, const char *text, size_t n);
 
 /* ---- The server ------------------------------------------------------------------------------ */
@@ -71,42 +71,42 @@ struct Server {
     const Route        *routes;    /* a row without a path ends them */
     tblock_model_info   info;
     tblock_context_info computing;
-    tblock_chat        *chat;      /* of requests that add nothing to the template; NULL: none */
+    tblock_chat        *chat;      /* for requests that add nothing to the template; NULL: none */
     struct MHD_Daemon  *daemon;
     Log                 log;
     pthread_t           reader[READERS];
     int                 n_readers;
     /* Under the lock: */
     pthread_mutex_t     lock;
-    pthread_cond_t      come;      /* a request that is to be read, or it is time to stop */
+    pthread_cond_t      come;      /* a request to parse, or time to stop */
     Exchange           *unread, *last_unread;
-    size_t              n_unread;  /* these, and those that are being read */
+    size_t              n_unread;  /* these, and those being parsed */
     bool                read_all;  /* no more will come */
-    pthread_cond_t      work;      /* a job came, or it is time to stop */
+    pthread_cond_t      work;      /* a new job, or time to stop */
     Job                *first, *last;
     Connection         *connection;
-    double              swept;     /* connections, when */
+    double              swept;     /* when connections were last swept */
     size_t              n_jobs, n_exchanges, body_bytes;
-    bool                draining, at_once; /* take no new work; end what there is */
+    bool                draining, at_once; /* take no new work; end what runs */
     Counts              counts;
     /* Of the thread that computes: */
-    struct Asked       *asked;     /* [n_asked] by the step that is under way */
+    struct Asked       *asked;     /* [n_asked] log-probabilities that the current step asked for */
     size_t              n_asked, cap_asked;
 };
 
-/* With what its model and options say; nothing runs yet. */
+/* From its model and options; starts nothing yet. */
 void server_open(Server *s, const ServeOptions *o);
 void server_close(Server *s);
 
-/* ---- Exchanges: a request and its answer (exchange.c) ---------------------------------------- */
+/* ---- Exchanges: a request and its response (exchange.c) -------------------------------------- */
 
-/* How a path says what is wrong. param: the parameter, or NULL. */
+/* How a path writes an error. param: the parameter, or NULL. */
 typedef void ErrorForm(TextOut *o, const char *request_id, int status, const char *param,
                        const char *message);
 
 struct Route {
     const char *method, *path;   /* the last part of a path may be a name in braces: any text */
-    bool (*handle)(Exchange *x); /* false: refused, and the answer says why */
+    bool (*handle)(Exchange *x); /* false: refused, and the response says why */
     bool        open;            /* needs no key */
     ErrorForm  *error;           /* NULL: OpenAI's form */
     const char *help;
@@ -121,42 +121,42 @@ struct Exchange {
     char                   id[REQUEST_ID];
     const char            *method;
     char                   path[128];
-    const char            *rest;         /* of the path, where its route has a name in braces */
+    const char            *rest;         /* of the path, if its route has a name in braces */
     ErrorForm             *error;        /* of its path; NULL: OpenAI's form */
-    const char            *origin;       /* to name in the answer; NULL */
+    const char            *origin;       /* to allow in the response; NULL */
     double                 arrived;
     TextOut                body;         /* of the request */
-    bool                   told, crowded; /* crowded: no room for the body, beside the others */
-    Exchange              *next;         /* to be read */
+    bool                   told, crowded; /* response queued; no room for its body */
+    Exchange              *next;         /* to be parsed */
     bool                   read;
-    int                    status;       /* of the answer; 0: none yet */
+    int                    status;       /* of the response; 0: none yet */
     TextOut                answer;
     const char            *type;         /* its content type; NULL: JSON */
-    char                   nonce[NONCE]; /* of the script in a page; "": the answer is none */
+    char                   nonce[NONCE]; /* of the script in a page; "": it is no page */
     Job                   *job;          /* NULL: answered at once */
 };
 
-/* Answer with an error in the form of the path. param: the parameter that is wrong, or NULL. Always
- * returns false. */
+/* Respond with an error in the form of the path. param: the bad parameter, or NULL. Always returns
+ * false. */
 #if defined(__GNUC__)
 __attribute__((format(printf, 4, 5)))
 #endif
 bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...);
-/* The same with what the library said, or for lack of memory. */
+/* The same with the library's error, or for lack of memory. */
 bool refuse_error(Exchange *x, const char *param, const tblock_error *err);
 bool refuse_memory(Exchange *x);
 ErrorForm error_json; /* OpenAI's */
-/* Let the route answer, or make a job. */
+/* Let the route respond, or make a job. */
 void exchange_answer(Exchange *x);
 
 /* Random bytes as hexadecimal digits, n - 1 of them; a random number below 2^53, which every
  * reader of JSON can hold. */
 void     random_id(char *out, size_t n);
 uint64_t random_seed(void);
-/* Has the client closed this connection, or the half that it writes? */
+/* Has the client closed this connection, or its writing half? */
 bool hung_up(int fd);
 
-/* "key": text, behind a comma unless an object begins here. */
+/* "key": text, after a comma unless an object begins here. */
 void member_json(TextOut *o, const char *key, const char *text, size_t n);
 void number_json(TextOut *o, double x); /* NaN: null */
 
@@ -167,17 +167,17 @@ struct addrinfo;
 bool address_find(const char *host, int port, struct addrinfo **out, tblock_error *err);
 bool http_start(Server *s, int listening, tblock_error *err);
 void http_stop(Server *s);
-/* Hang up on who takes too long to ask, or went without asking. With the lock held; cheap when
- * called often. */
+/* Close connections whose client takes too long to send a request, or has left without one. With
+ * the lock held; cheap when called often. */
 void http_sweep(Server *s);
 int  http_port(const Server *s);
 
-/* ---- Requests are read (prepare.c) ----------------------------------------------------------- */
+/* ---- Threads that parse requests (prepare.c) ------------------------------------------------- */
 
 bool prepare_start(Server *s, tblock_error *err);
-/* Waits for what is being read. */
+/* Waits for the requests being parsed. */
 void prepare_stop(Server *s);
-/* Its body is here: let it be read, while its connection sleeps. False: refused. */
+/* Its body is complete: queue it for parsing, and suspend its connection. False: refused. */
 bool prepare_request(Exchange *x);
 
 /* ---- Fields of a request (fields.c) ---------------------------------------------------------- */
@@ -188,9 +188,9 @@ typedef enum FieldKind {
     FIELD_NUMBER,  /* double */
     FIELD_TEXT,    /* const JsonNode *, a string */
     FIELD_NODE,    /* const JsonNode *, of any kind */
-    FIELD_IGNORED, /* a published one that changes no text */
-    FIELD_REFUSED, /* a published one that is not kept: help says why */
-    FIELD_REQUIRED = 16 /* besides: it must be there */
+    FIELD_IGNORED, /* a published one that does not affect the output */
+    FIELD_REFUSED, /* a published one that is unsupported: help says why */
+    FIELD_REQUIRED = 16 /* flag: it must be present */
 } FieldKind;
 
 typedef struct Field {
@@ -201,16 +201,16 @@ typedef struct Field {
     const char *help;
 } Field;
 
-/* What the body of a request may have, and the values of what it does not have; NULL: zeros. */
+/* The fields that the body of a request may have, and the defaults of absent ones; NULL: zeros. */
 struct Body { const Field *const *tables; const void *defaults; };
 
-/* Read the members of an object into out, which holds the defaults; null is as if absent. A member
- * that no table has is refused, unless the server is lenient. tables end with NULL. */
+/* Read the members of an object into out, which holds the defaults; null counts as absent. An
+ * unknown member is rejected, unless the server is lenient. tables end with NULL. */
 bool fields_read(Exchange *x, const JsonNode *object, const Field *const *tables, void *out);
-/* The same of an object within the body: where it stands, as errors name it ("tools[0]"). */
+/* The same for an object within the body: where it is, as errors name it ("tools[0]"). */
 bool fields_read_at(Exchange *x, const char *where, const JsonNode *object,
                     const Field *const *tables, void *out);
-/* Such a place, "input[3].content[0]"; and the error that another value was expected there. */
+/* Such a path, "input[3].content[0]"; and the error that another value was expected there. */
 typedef struct Place { char text[96]; } Place;
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
@@ -224,63 +224,63 @@ typedef struct Prompt { int32_t *ids; size_t n; char *text; size_t n_text; } Pro
 
 typedef struct TokenProb { int32_t token; double log_prob; } TokenProb;
 
-/* A token of the text, with what was asked about it. */
+/* A token of the text, with its log-probabilities if requested. */
 typedef struct SampledToken {
     int32_t   id;
-    bool      given, ends; /* of an echoed prompt; drawn, and no part of the text */
-    double    log_prob;    /* NaN: not asked for, or the first of a prompt */
+    bool      given, ends; /* of an echoed prompt; sampled, but no part of the text */
+    double    log_prob;    /* NaN: not requested, or the first of a prompt */
     size_t    n_top;
     TokenProb *top;        /* [n_top] */
 } SampledToken;
 
-/* One text that is drawn. */
+/* One generated text (a choice of the response). */
 typedef struct Choice {
     Job               *job;
     int                index;
     const Prompt      *prompt;
     uint64_t           seed;
     tblock_generation *generation;   /* NULL: it waits, or has ended */
-    int32_t           *ids;          /* [n_ids] to go on from, where it had to give way; or NULL */
-    size_t             n_ids, n_resumed; /* drawn by another server, and told by it */
+    int32_t           *ids;          /* [n_ids] to resume from, after a preemption; or NULL */
+    size_t             n_ids, n_resumed; /* generated and emitted by another server */
     int                end, stop;    /* as in tblock_generation_info */
     TextOut            text;
     SampledToken      *token;
     size_t             n_tokens, cap_tokens, n_drawn;
-    size_t             told_text, told_tokens; /* by events so far */
+    size_t             told_text, told_tokens; /* emitted so far */
     size_t             offset;       /* of the next token, in characters of the text */
     size_t             n_cached;
-    size_t             n_proposed, n_accepted; /* of its generation's drafts, as counted so far */
+    size_t             n_proposed, n_accepted; /* its generation's draft tokens counted so far */
     double             log_prob_sum;
     double             last_token;   /* when */
-    tblock_receipt    *receipt;      /* NULL: not asked for */
+    tblock_receipt    *receipt;      /* NULL: not requested */
     bool               failed_memory;
 } Choice;
 
-/* How one endpoint writes answers. Called with the lock held; what they write goes to job->out. */
+/* How one endpoint writes responses. Called with the lock held; output goes to job->out. */
 typedef struct JobForm {
     void (*piece)(Choice *c, const char *text, size_t n, size_t first_token); /* of a stream */
     void (*ended)(Choice *c);                                                 /* of a stream */
-    void (*whole)(Job *j); /* the end of a stream, or the answer */
-    void (*failed)(Job *j, int status); /* the same of one that failed: j->why says it */
-    bool pieces; /* of answers that are no streams too */
+    void (*whole)(Job *j); /* the end of a stream, or the whole response */
+    void (*failed)(Job *j, int status); /* the same after a failure: j->why has the reason */
+    bool pieces; /* call `piece` and `ended` even if the response is no stream */
 } JobForm;
 
 struct Job {
     Job            *next;
     Server         *server;
-    Exchange       *exchange;      /* NULL: nobody waits for it any more */
+    Exchange       *exchange;      /* NULL: the client has left */
     const JobForm  *form;
-    /* A choice is computed, and its generation still open; NULL: nothing to do then. With the lock
+    /* Called when a choice is computed, before its generation closes; may be NULL. With the lock
      * held; a failure ends the job. */
     bool          (*computed)(Choice *c, tblock_error *err);
-    void           *request;       /* what the form knows besides */
+    void           *request;       /* the form's own data */
     void          (*free_request)(void *request);
     char            id[REQUEST_ID];
     long long       created;       /* seconds since 1970 */
     double          arrived;
     bool            stream, ended, asleep;
-    bool            usage, return_ids; /* the answer has them */
-    bool            want_probs;    /* log-probabilities of tokens, and top of them */
+    bool            usage, return_ids; /* the response has them */
+    bool            want_probs;    /* log-probabilities of tokens, and of the top n_top */
     size_t          n_top;
     tblock_generation_options options; /* of every choice, but for ids and seed */
     int32_t        *stop_ids;
@@ -294,8 +294,8 @@ struct Job {
     size_t          adapter;       /* 1 + its number in the options; 0: none */
     Choice         *choice;        /* [n_choices] */
     size_t          n_choices, n_open, n_running;
-    bool            passed;        /* its next text waits, in this round of the scheduler */
-    int             status;        /* of the answer; 0: not known yet */
+    bool            passed;        /* its next choice is deferred in this round of the scheduler */
+    int             status;        /* of the response; 0: not known yet */
     TextOut         out;
     size_t          n_sent;
     char            why[512];      /* of a failure */
@@ -306,100 +306,99 @@ Job *job_new(Exchange *x, const char *prefix, const JobForm *form);
 bool job_choices(Job *j, size_t n_prompts, size_t per_prompt);
 void job_free(Job *j);
 /* Hand it to the scheduler. False: refused (the queue is full, the server stops). The exchange
- * owns the job until then, and both afterwards. */
+ * owns the job until then, and both do afterwards. */
 bool job_submit(Exchange *x, Job *j);
 bool refuse_full(Exchange *x);
-/* Did what arrived then take longer than a request may? */
+/* Has a request that arrived then timed out? */
 bool is_late(const Server *s, double arrived);
 #define LATE_WORDS "the request took more than %g seconds"
-/* The exchange leaves: the client has its answer, or is gone. */
+/* Detach the exchange: the client has its response, or is gone. */
 void job_leave(Job *j);
-/* Something was written, or the answer is complete: wake its connection. With the lock held. */
+/* There is new output, or the response is complete: wake its connection. With the lock held. */
 void job_wake(Job *j);
-/* "stop", "length" or NULL while it goes on. */
+/* "stop", "length" or NULL while it runs. */
 const char *finish_reason(const Choice *c);
-/* How OpenAI's forms say that a job failed. */
+/* How OpenAI's forms report a failed job. */
 void job_failed(Job *j, int status);
-/* An event of a stream, "data: TEXT", below "event: NAME" unless that is NULL. */
+/* An event of a stream, "data: TEXT", after "event: NAME" unless name is NULL. */
 void event_begin(Job *j, const char *name);
 void event_end(Job *j);
 
-/* Remember a token that was drawn or given, and that its log-probabilities are asked for, if they
- * are. They are found when the step is over, by all threads: each takes an exponential of every
- * logit, and the team would wait for them one by one. */
+/* Record a token that was sampled or echoed, and a request for its log-probabilities, if any. These
+ * are computed after the step, by all threads: each needs an exponential of every logit, and the
+ * team would wait for them one by one. */
 void choice_on_token(void *user, size_t index, int32_t token, const float *logits);
 void find_asked(Server *s, ThreadPool *pool);
 
 /* ---- Prompts (prompts.c) --------------------------------------------------------------------- */
 
-/* How a parameter is read that takes a text, an array of ids, or an array of either. */
+/* How to read a parameter that takes a text, an array of ids, or an array of either. */
 typedef struct PromptForm {
     const char *param;
     bool        add_special, parse_special; /* to texts: as in tblock_tokenize */
-    bool        texts;                      /* of ids too, where the model has a tokenizer */
+    bool        texts;                      /* of ids too, if the model has a tokenizer */
 } PromptForm;
 size_t prompts_count(const JsonNode *p);
-/* Into the job's prompts, of which there are so many. False: refused, also what is empty or longer
- * than the context. */
+/* Into the job's prompts, of which there are prompts_count. False: refused, also if one is empty or
+ * longer than the context. */
 bool prompts_read(Exchange *x, const JsonNode *p, const PromptForm *f, Job *j);
 
 /* ---- Settings (settings.c) ------------------------------------------------------------------- */
 
-/* The first member of what a request that draws is read into. */
+/* The first member of the struct that a request to generate is read into. */
 typedef struct Settings {
     const JsonNode *model, *stop, *stream_options, *resume_ids, *bias;
     bool            stream, usage, return_ids, receipt;
     int64_t         n, top_k, seed;
     double          temperature, top_p, min_p, repeat_penalty, presence_penalty, frequency_penalty;
-    int             max_tokens, top; /* set by the endpoint: as in tblock_generation_options; log-
-                                      * probabilities of so many, -1: none */
+    int             max_tokens, top; /* set by the endpoint: as in tblock_generation_options; how
+                                      * many top log-probabilities, -1: none */
     const char     *max_param, *stop_param; /* the endpoint's names of these, for errors */
 } Settings;
-extern const Field settings_fields[], /* those that every endpoint has */
-    openai_fields[];                  /* and those of OpenAI's */
+extern const Field settings_fields[], /* of every endpoint */
+    openai_fields[];                  /* of OpenAI's endpoints */
 #define SETTINGS_DEFAULT                                                                           \
     { .n = 1, .top = -1, .temperature = 1, .top_p = 1, .repeat_penalty = 1, .seed = -1,            \
       .max_param = "max_tokens", .stop_param = "stop" }
-/* Also draws a seed, where there is none (-1). */
+/* Also draws a random seed if there is none (-1). */
 bool     settings_check(Exchange *x, Settings *s);
 /* Into the job, which has its choices and prompts. */
 bool     settings_apply(Exchange *x, const Settings *s, Job *j);
-/* When all options of the job are known: a receipt for each choice, if the request asks for it.
+/* When all options of the job are known: a receipt for each choice, if the request wants it.
  * The first one reads the model's data. */
 bool     draw_receipts(Exchange *x, const Settings *s, const tblock_chat *chat, Job *j);
 
-/* "id", "object", "created", "model" and, of texts that are drawn, "seed" of an object that begins
+/* "id", "object", "created", "model" and, for generated texts, "seed" of an object that begins
  * here. */
 void head_json(Job *j, const char *object);
 void usage_json(Job *j);
-/* The receipt of a choice that has ended, behind a comma; nothing if none was asked for. */
+/* The receipt of a choice that has ended, after a comma; nothing if none was requested. */
 void receipt_json(const Choice *c);
 void drawn_ids_json(const Choice *c, size_t first, size_t n);
 void end_stream(Job *j, const char *object);
 
 /* ---- Conversations (talk.c) ------------------------------------------------------------------ */
 
-/* What one choice says. */
+/* The parsed reply of one choice. */
 typedef struct ChoiceAnswer {
     tblock_answer *answer;
-    bool           begun;   /* for the endpoint: something was told by events; so many calls were */
+    bool           begun;   /* for the endpoint: events were emitted; and for how many calls */
     size_t         n_told;
 } ChoiceAnswer;
 
-/* A conversation, whatever its endpoint calls it. The endpoint translates its request into the
- * first part, and writes what answers say. It is the first member of the job's request, allocated
- * with calloc. */
+/* A chat request of any endpoint, which translates its request into the first part, and writes the
+ * parsed replies. It is the first member of the job's request, allocated with calloc. */
 typedef struct Talk {
     const char  *param;       /* names the messages in errors */
     TextOut      messages;    /* [n_messages] JSON objects in OpenAI's form, each with a NUL */
     size_t       n_messages;
     TextOut      tools, args; /* an array of OpenAI's tools, an object of more variables of the
                                * template; each with a NUL; or nothing */
-    TextOut      schema;      /* a JSON Schema that the answer must fit, without NUL; or nothing */
+    TextOut      schema;      /* a JSON Schema that the reply must fit, without NUL; or nothing */
     const char  *schema_param;
-    bool         must_call, one_call; /* the answer is calls of tools, or just one, ... */
+    bool         must_call, one_call; /* the reply must be tool calls; at most one call, ... */
     const char  *call_name;           /* ... of the tool of this name; NULL: of any */
-    bool         strict;              /* a call that the model begins by itself fits its schema */
+    bool         strict;              /* an optional call must fit its schema too */
     /* made by talk_open and talk_job */
     tblock_chat  *chat, *own;
     ChoiceAnswer *said;        /* [n] one for each choice */
@@ -407,24 +406,24 @@ typedef struct Talk {
 } Talk;
 void talk_free(void *t); /* accepts NULL */
 
-/* The template with what the request adds to it; of nothing (NULL), the server's. */
+/* The template with what the request adds to it; t NULL: the server's. */
 tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err);
-/* The types that parts of a message may have (NULL ends them), and what may stand beside type and
- * text: ignored or refused by name; NULL: nothing. */
+/* The types that parts of a message may have (NULL ends them), and the fields besides type and
+ * text, ignored or rejected by name; NULL: none. */
 typedef struct PartForm { const char *const *types; const Field *more; } PartForm;
 /* The text of a part; NULL: refused. */
 const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const PartForm *form);
-/* A content as one text: its parts one after the other. Templates would put images between them;
- * many know no parts at all. */
+/* A content as one text: its parts concatenated. Templates would put images between them; many do
+ * not support parts at all. */
 bool talk_text(Exchange *x, Place at, const JsonNode *content, const PartForm *form, TextOut *o);
-/* What one role says in a row, which becomes one message in OpenAI's form. */
+/* Consecutive items of one role, which become one message in OpenAI's form. */
 typedef struct Turn {
-    const char     *role; /* NULL: it has not begun */
+    const char     *role; /* NULL: not begun */
     TextOut         text, reasoning, calls;
     const JsonNode *call_id, *name; /* of a tool's result */
     bool            is_error;
 } Turn;
-/* Another role's turn ends. */
+/* Ends another role's turn first. */
 void turn_begin(Turn *turn, Talk *t, const char *role);
 void turn_call(Turn *turn, const JsonDoc *d, const JsonNode *id, const JsonNode *name,
                const JsonNode *arguments);
@@ -432,31 +431,31 @@ void turn_end(Turn *turn, Talk *t);
 /* More variables of the template: an object, and reasoning_effort; NULL: none. */
 bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNode *effort,
                Talk *t);
-/* Of the talk, unless it has it. */
+/* Makes the talk's chat, unless it has one. */
 bool talk_open(Exchange *x, Talk *t);
 /* OpenAI's tool_choice (NULL: auto) and parallel_tool_calls, after tools, which "none" hides. */
 bool talk_choice(Exchange *x, const JsonNode *choice, bool parallel, Talk *t);
-/* May several calls be ruled out? param asks for it. */
+/* Can the reply be limited to one call, as param asks? */
 bool talk_may_be_one(Exchange *x, const char *param, const Talk *t);
-/* After talk_open: the ids or the text of the prompt, which end with what opens an answer. Calls in
- * messages get their arguments as the template wants them, an object or a text. */
+/* After talk_open: the ids or the text of the prompt, which end with what opens a reply. Calls in
+ * messages get their arguments as the template needs them, an object or a string. */
 bool talk_prompt(Exchange *x, Talk *t, bool as_text, Prompt *p);
-/* All that a job needs whose request is a Talk: choices, prompt, settings, ends, constraint. */
+/* Sets up a job whose request is a Talk: choices, prompt, settings, stops, constraint. */
 bool talk_job(Exchange *x, const Settings *s, Job *j);
 
 ChoiceAnswer *talk_said(const Choice *c);
-/* The next bytes of a choice's answer, or NULL at its end, and what they told: [*n_parts]. If that
- * fails, out.failed is set, and they told nothing. */
+/* Parses the next bytes of a choice's reply, or NULL at its end, into parts [*n_parts]. If that
+ * fails, out.failed is set, and there are none. */
 const tblock_answer_part *talk_put(Choice *c, const char *text, size_t n, size_t *n_parts);
-/* All of an answer that was not told by pieces. */
+/* The whole reply of a choice that was not streamed. */
 void talk_whole(Choice *c, tblock_answer_info *out);
-/* Its call k. One that the model gave no id has one of its own, the same each time. */
+/* Its call k. If the model gave it no id, it gets one, the same each time. */
 typedef struct TalkCall { tblock_answer_call_info said; char id[9]; } TalkCall;
 void talk_call(const Choice *c, size_t k, TalkCall *out);
 /* Tokens first .. first + n with their log-probabilities, as an array. */
 void probs_json(const Choice *c, size_t first, size_t n);
 
-/* ---- What /v1/responses reads (response_input.c) --------------------------------------------- */
+/* ---- Input of /v1/responses (response_input.c) ----------------------------------------------- */
 
 /* Items as messages; instructions, or NULL, come before them. Functions as tools. */
 bool response_input(Exchange *x, const JsonDoc *d, const JsonNode *instructions,
@@ -468,11 +467,11 @@ bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *
 /* Does its invariant hold (scheduler.c)? With the lock held, between steps. */
 typedef struct Scheduler Scheduler;
 bool scheduler_is_sound(const Scheduler *k);
-/* Is the KV memory enough for one text? */
+/* Is the KV memory enough for one sequence? */
 bool scheduler_check(const Server *s, tblock_error *err);
-/* Compute until the server is told to stop, and its jobs have ended. */
+/* Compute until scheduler_stop was called and all jobs have ended. */
 void scheduler_run(Server *s);
-/* Tell it to stop, as a signal does. */
+/* Stop it, as a signal does. */
 void scheduler_stop(Server *s, bool at_once);
 
 /* ---- Endpoints ------------------------------------------------------------------------------- */
@@ -504,22 +503,22 @@ bool metrics_handle(Exchange *x);
 /* The text of a token, as JSON: bytes that are not UTF-8 as "bytes:\xe4"; "token_id:7" if there is
  * no tokenizer. */
 void token_json(TextOut *o, const Server *s, int32_t id);
-/* The same as a member of the answer; null for an id below 0. */
+/* The same as a member of the response; null for an id below 0. */
 void token_member(Exchange *x, const char *key, int32_t id);
 /* Its bytes; none without a tokenizer. */
 void token_bytes(TextOut *o, const Server *s, int32_t id);
 /* An array of ids; strings: and "token_strs", their texts. */
 void ids_json(TextOut *o, const Server *s, const int32_t *ids, size_t n, bool strings);
-/* How many values the JSON of a request may have: each takes 40 bytes, and more where it goes. */
+/* How many values the JSON of a request may have: each takes 40 bytes, and more in its use. */
 size_t most_values(const Server *s);
-/* Answer a request by its body, which must be JSON. */
+/* Handle a request by its body, which must be JSON. */
 bool with_body(Exchange *x, bool (*answer)(Exchange *x, const JsonDoc *d));
-/* served.c. 1 + the number of the adapter that a request names; 0: the model itself, also where a
+/* served.c. 1 + the number of the adapter that a request names; 0: the model itself, also if a
  * lenient server does not know the name. */
 size_t      model_number(const Server *s, const JsonNode *model);
 const char *model_name(const Server *s, size_t number);
 void        model_member(TextOut *o, const Server *s, size_t number); /* "model": its name */
-/* "system_fingerprint", behind a comma: where it is equal, equal requests get equal answers. */
+/* "system_fingerprint", after a comma: if it is equal, equal requests get equal responses. */
 void        fingerprint_member(TextOut *o, const Server *s, size_t number);
 const tblock_lora *adapter_use(const Job *j); /* never NULL; of n_lora j->adapter > 0 */
 /* Is it our model, or an adapter of it? NULL is. */

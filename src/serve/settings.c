@@ -1,5 +1,5 @@
-/* serve/settings.c: how texts are drawn, as a request says it: the same for every endpoint that
- * draws. */
+/* serve/settings.c: the sampling settings of a request: the same for every endpoint that
+ * generates. */
 #include "serve/server.h"
 
 #include <math.h>
@@ -87,7 +87,7 @@ bool settings_check(Exchange *x, Settings *r)
     return s || refuse_error(x, NULL, &err);
 }
 
-/* A text, or an array of texts. */
+/* A stop string, or an array of them. */
 static bool read_stops(Exchange *x, const Settings *r, Job *j)
 {
     const JsonNode *stop = r->stop;
@@ -146,7 +146,7 @@ static bool read_bias(Exchange *x, const JsonNode *bias, Job *j)
     return true;
 }
 
-/* The tokens that an earlier answer to this request had: it goes on behind them. */
+/* Tokens already generated for this request: the output continues after them. */
 static bool read_resumed(Exchange *x, const Settings *r, Job *j)
 {
     Choice  *c   = &j->choice[0];
@@ -175,7 +175,7 @@ static bool read_resumed(Exchange *x, const Settings *r, Job *j)
                   x->server->computing.n_ctx, c->n_ids);
 }
 
-/* A text that cannot grow beyond the context is cut there, but one that was asked for is
+/* Without max_tokens, the context limits the output; a max_tokens that exceeds the context is
  * refused. */
 static bool check_length(Exchange *x, const Settings *r, const Job *j)
 {
@@ -247,7 +247,7 @@ bool draw_receipts(Exchange *x, const Settings *r, const tblock_chat *chat, Job 
     return true;
 }
 
-/* ---- What every answer has ------------------------------------------------------------------- */
+/* ---- Members of every response --------------------------------------------------------------- */
 
 void usage_json(Job *j)
 {
@@ -275,7 +275,7 @@ void head_json(Job *j, const char *object)
         text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
 }
 
-/* The ids of tokens first .. first + n that were drawn and are part of the text, if asked for. */
+/* The ids of sampled tokens first .. first + n that are part of the text, if requested. */
 void drawn_ids_json(const Choice *c, size_t first, size_t n)
 {
     TextOut *o = &c->job->out;

@@ -1,4 +1,4 @@
-/* serve/status.c: what the server says of itself. */
+/* serve/status.c: health, models, properties and metrics. */
 #include "serve/server.h"
 
 #include "base/progress.h"
@@ -61,7 +61,7 @@ bool model_handle(Exchange *x)
     return true;
 }
 
-/* What llama-server says and clients read; no path of a file. */
+/* The fields of llama-server that clients read; no file paths. */
 bool props_handle(Exchange *x)
 {
     const Server  *s = x->server;
@@ -102,7 +102,7 @@ void histogram_add(Histogram *h, double seconds)
     h->sum += seconds;
 }
 
-/* Each number also under the name that vLLM has for it, which gateways read. */
+/* Each number also under vLLM's name for it, which gateways read. */
 typedef struct Metric { const char *name, *other, *help; double value; bool counter; } Metric;
 
 static void write_metric(TextOut *o, const Metric *m, const char *name)

@@ -1,5 +1,5 @@
-/* serve/talk.c: a conversation and its answers, for every endpoint that has them: the model's own
- * template writes the prompt and ends the answer, and tells reasoning and calls from content
+/* serve/talk.c: chat requests of all endpoints: the model's own template renders the prompt,
+ * defines the end of a reply, and separates reasoning and tool calls from content
  * (docs/chat.md). */
 #include "serve/server.h"
 
@@ -23,7 +23,7 @@ void talk_free(void *p)
     free(t);
 }
 
-/* ---- Before the answer ----------------------------------------------------------------------- */
+/* ---- The request ----------------------------------------------------------------------------- */
 
 tblock_chat *talk_chat(const Server *s, const Talk *t, tblock_error *err)
 {
@@ -166,11 +166,11 @@ bool talk_open(Exchange *x, Talk *t)
     return t->chat || refuse_error(x, NULL, &err);
 }
 
-/* How arguments of calls are written: as the form wants them. left: how many values the texts among
- * them may still have, which the body's do not count. */
+/* How to write the arguments of calls: as the form needs them. left: how many values the strings
+ * among them may still have, which the body's do not count. */
 typedef struct Fitter { tblock_answer_form form; size_t left; bool over; } Fitter;
 
-/* Arguments in JSON: an object, or a text that holds one. */
+/* Arguments in JSON: an object, or a string of JSON. */
 static void out_arguments(TextOut *o, const JsonDoc *d, const JsonNode *j, Fitter *fitter)
 {
     const tblock_answer_form *form  = &fitter->form;
@@ -196,7 +196,7 @@ static void out_arguments(TextOut *o, const JsonDoc *d, const JsonNode *j, Fitte
     text_out_free(&text);
 }
 
-/* A value with the arguments that path leads to, through any arrays, as the form wants them. */
+/* A value with the arguments that path leads to, through any arrays, as the form needs them. */
 static void out_fitted(TextOut *o, const JsonDoc *d, const JsonNode *j, const char *const *path,
                        Fitter *fitter)
 {
@@ -309,8 +309,8 @@ bool talk_may_be_one(Exchange *x, const char *param, const Talk *t)
                   "is strict", param);
 }
 
-/* A call that may come does so behind its marker; before, stop texts end the answer. Elsewhere
- * texts end where they fit, so the template's stop texts do nothing. */
+/* An optional call comes after its marker; before that, stop strings end the reply. Other
+ * constraints decide where the text ends, so the template's stop strings do nothing. */
 static bool constrain(Exchange *x, const Talk *t, const Settings *s, Job *j)
 {
     const bool     may_call = t->strict && t->tools.n && !t->must_call && !t->schema.n;
@@ -337,11 +337,11 @@ static bool constrain(Exchange *x, const Talk *t, const Settings *s, Job *j)
                   param);
 }
 
-/* The template's ends of an answer, beside those that the request has. */
+/* The template's stops, besides those of the request. */
 static bool add_stops(Exchange *x, const Talk *t, Job *j)
 {
     tblock_chat_info i;
-    const bool       whole = t->schema.n || t->must_call; /* a constraint says where it ends */
+    const bool       whole = t->schema.n || t->must_call; /* a constraint decides where it ends */
     tblock_chat_describe(t->chat, &i);
     const size_t n = j->options.n_stop_texts, n_more = whole ? 0 : i.n_stop_texts;
     j->stop_ids    = malloc((i.n_stop_ids + 1) * sizeof *j->stop_ids);
@@ -384,7 +384,7 @@ bool talk_job(Exchange *x, const Settings *s, Job *j)
         && draw_receipts(x, s, t->chat, j) && open_answers(x, t, j);
 }
 
-/* ---- What answers say ------------------------------------------------------------------------ */
+/* ---- Parsed replies -------------------------------------------------------------------------- */
 
 ChoiceAnswer *talk_said(const Choice *c) { return &((Talk *)c->job->request)->said[c->index]; }
 
@@ -405,8 +405,8 @@ void talk_whole(Choice *c, tblock_answer_info *out)
     tblock_answer_describe(talk_said(c)->answer, out);
 }
 
-/* Nine letters and digits, as some templates demand. The same text has the same ones, so a client
- * that goes on at another server knows its calls again; another turn has another prompt. */
+/* Nine letters and digits, as some templates require. The same text gets the same id, so a client
+ * that resumes at another server recognizes its calls; another turn has another prompt. */
 void talk_call(const Choice *c, size_t k, TalkCall *out)
 {
     static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";

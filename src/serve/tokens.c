@@ -42,7 +42,7 @@ void token_json(TextOut *o, const Server *s, int32_t id)
 
 /* ---- A request's body ------------------------------------------------------------------------ */
 
-enum { VALUE_BYTES = 16 }; /* of the greatest body, for each value that one may have */
+enum { VALUE_BYTES = 16 }; /* of the largest body, for each value that one may have */
 
 size_t most_values(const Server *s) { return s->o->body_bytes / VALUE_BYTES; }
 

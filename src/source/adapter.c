@@ -30,8 +30,7 @@ void adapter_parts_free(AdapterParts *p)
     free(p->from);
 }
 
-/* A tied model has no head of its own, but an adapter may change what reads the embedding as the
- * head. */
+/* A tied model has no separate head, but an adapter may change the head's use of the embedding. */
 bool adapter_next(const Config *c, TensorSpec *s)
 {
     if (s->role == ROLE_LM_HEAD && s->layer < 0 && s->k)
@@ -51,7 +50,7 @@ static bool misshaped(const AdapterParts *p, const Tensor *t, int64_t rows, int6
                 (long long)rows, (long long)k, tensor_shape_text(t, found, sizeof found));
 }
 
-/* The rows of one tensor, as a source of ours. */
+/* The rows of one tensor, as a RowSource. */
 static bool source_of(AdapterParts *p, RowSource *r, const Tensor *t, SourcePart *from,
                       const FileMap *map)
 {
@@ -120,7 +119,7 @@ typedef struct Peft {
     const Family *family;
 } Peft;
 
-/* Names of modules begin with these, as the family or a wrapper around it has them. */
+/* Prefixes of module names, of the family or a wrapper around it. */
 enum { PREFIXES = 6 };
 static const char *prefix(const Family *f, int i)
 {
@@ -171,7 +170,7 @@ static void module_name(const char *begins, const FamilyTensor *t, int layer, ch
         module[n - end] = '\0';
 }
 
-/* The part of one matrix, if the adapter has it: by any name that the family has for it. */
+/* The part of one matrix, if the adapter has it: under any of the family's names for it. */
 static bool add_matrix(Peft *x, const TensorSpec *s)
 {
     bool found = false;

@@ -6,24 +6,24 @@
 #include "model/lora.h"
 #include "source/source.h"
 
-/* Opens the adapter at path for a model with this config. Whatever it holds that would change
- * results and is not kept is an error that names it. Errors: INPUT with file and place, SYSTEM.
- * Free with lora_free, also after a failure. */
+/* Opens the adapter at path for a model with this config. Anything unsupported in it that would
+ * change results is rejected with an error that names it. Errors: INPUT with file and position,
+ * SYSTEM. Free with lora_free, also after a failure. */
 bool adapter_open(Lora *out, const Config *c, const char *path, Error *err);
 
 /* Fails (USAGE, with both names) if output is one of the files that the adapter was read from. */
 bool adapter_check_apart(const Lora *l, const char *output, Error *err);
 
 /* The name of the module that a matrix is in a folder of the model's family:
- * "model.layers.0.self_attn.q_proj", and where its rows lie there (row_source_file_row; NULL: not
- * wanted). Fails (INPUT) if the family stores it with others or turned. */
+ * "model.layers.0.self_attn.q_proj", and where its rows are there (row_source_file_row; NULL: not
+ * wanted). Fails (INPUT) if the family stores it fused with others or transposed. */
 enum { ADAPTER_MODULE = 160 };
 bool adapter_module(const Config *c, const TensorSpec *s, char module[ADAPTER_MODULE],
                     RowSource *rows, Error *err);
 
 /* ---- Between the files of this reader -------------------------------------------------------- */
 
-/* The parts that were found so far, and which tensors of the file they are. */
+/* The parts found so far, and which tensors of the file they use. */
 typedef struct AdapterParts {
     const char   *path;          /* of the tensors' file, for messages */
     const Config *config;
@@ -44,7 +44,7 @@ void adapter_parts_free(AdapterParts *p);
  * tensor_list_start(). */
 bool adapter_next(const Config *c, TensorSpec *s);
 
-/* Adds the tensors a [rank, k] and b [file_rows, rank] as a part; b's rows lie as `rows` says
+/* Adds the tensors a [rank, k] and b [file_rows, rank] as a part; `rows` says where b's rows are
  * (base, unit, stride, pair). Checks their shapes. */
 bool adapter_add(AdapterParts *p, const TensorSpec *s, const Tensor *a, const Tensor *b,
                  int64_t file_rows, const RowSource *rows, double scale, const FileMap *map);

@@ -20,7 +20,7 @@
 #define FLAG(field, absent)             { FORM_FLAG, NULL, AT(field), absent }
 #define END                             { FORM_END, NULL, 0, 0 }
 
-/* What a key is called, unless it is said here, stands in model/config_keys.c. */
+/* The names of keys are in model/config_keys.c unless given here. */
 const FamilyKey family_llama_keys[] = {
     SIZE(d_model, 4096),     SIZE(n_layers, 32), SIZE(heads, 32),        SIZE(d_ff, 11008),
     SIZE(vocab_size, 32000), SIZE(n_ctx, 2048),  NUMBER(norm_eps, 1e-6),
@@ -741,7 +741,7 @@ const Family families[] = {
       .rotary = 0.5, .rotary_keys = "partial_rotary_factor", .bos = -1, .eos = -1,
       .fixed = { { "scoring_func", "\"sigmoid\"" }, { "topk_method", "\"noaux_tc\"" } } },
     { .name = "deepseek_v3", .architecture = { "DeepseekV3ForCausalLM" }, DEEPSEEK_V3 },
-    /* What Kimi K2 says instead; its architecture is DeepSeek V3's. */
+    /* Kimi K2's model_type; its architecture is DeepSeek V3's. */
     { .name = "kimi_k2", .architecture = { "DeepseekV3ForCausalLM" }, DEEPSEEK_V3 },
     { .name = "deepseek_v2", .architecture = { "DeepseekV2ForCausalLM" }, .keys = deepseek_v2_keys,
       .tensors = deepseek_v3_tensors, LLAMA_LINE, .has = SHARED_COUNTED | LATENT_KV,
@@ -918,7 +918,7 @@ void family_xielu(float out[4], double alpha_p, double alpha_n, double beta, dou
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
-/* -1: not supported */
+/* -1: unsupported */
 static const struct Activation { const char *word; int gated, plain; } activations[] = {
     { "silu", FFN_SWIGLU, -1 },        { "swish", FFN_SWIGLU, -1 },
                         { "gelu", FFN_GEGLU_ERF, FFN_GELU },

@@ -41,12 +41,12 @@ enum {
     PAIRS      = 64,
     TRANSPOSED = 128,             /* stored [k, rows] */
     IN_MXFP4   = 512,             /* blocks of codes, the scales in NAME_scales (hf_mxfp4.c) */
-    ROTATED_LAST = 1024,          /* of a head, which in ours stand first */
+    ROTATED_LAST = 1024,          /* rotated rows last in a head; ours first */
     /* of latent attention: for each head the columns of its w_uk, then the rows of its w_uv */
     IN_UK = 2048, IN_UV = 4096,
     /* thirds of one matrix: those of conv_b, conv_c, conv_x */
     IN_B = 8192, IN_C = 1 << 14, IN_X = 1 << 15,
-    /* of each head the rows of q, then those of the gate of what attention gives */
+    /* of each head the rows of q, then those of the gate of attention's output */
     IN_HEAD_Q = 1 << 16, IN_HEAD_GATE = 1 << 17,
     /* of each key head of the delta rule the rows of its q, k, v and z; of its b and a */
     IN_GROUP_QKV = 1 << 18, IN_GROUP_Z = 1 << 19, IN_GROUP_B = 1 << 20, IN_GROUP_A = 1 << 21,
@@ -74,12 +74,12 @@ enum {
     QUERY_SCALED = 4096,                   /* llama_4_scaling_beta beside the scaling */
     QK_NORM_ROTATED = 2048,                /* norms of q and k are those of rotated heads */
     HAS_CHOICE_BIAS = 1 << 16, SIGMOID_ROUTER = 1 << 17,
-    HAS_EXPERT_BIAS = 1 << 19, HAS_SINKS = 1 << 20, /* the first: of the router too */
-    TAKES_MXFP4 = 1 << 22,                 /* experts may be quantized so */
-    /* three positions of a token (time, height, width), which are the same for text: then each pair
-     * of dimensions turns as usual, whichever of the three it takes */
+    HAS_EXPERT_BIAS = 1 << 19, HAS_SINKS = 1 << 20, /* the first: the router too */
+    TAKES_MXFP4 = 1 << 22,                 /* experts may be quantized as MXFP4 */
+    /* three positions of a token (time, height, width), which are equal in text: each pair of
+     * dimensions then rotates as usual, whichever of the three it takes */
     TAKES_MROPE = 1 << 23,
-    NEEDS_ROPE_TYPE = 1 << 21,             /* an absent rope scaling has a default of its own */
+    NEEDS_ROPE_TYPE = 1 << 21,             /* an absent rope scaling has its own default */
     SCORES_SCALE_INPUT = 1 << 24,          /* expert_input_scaled */
     UNROTATED_SCALED = 1 << 25,            /* query_scale_unrotated; without it no query_scale */
     SHARED_AS_WIDE = 1 << 26,              /* shared_d_ff is expert_d_ff */
@@ -87,8 +87,8 @@ enum {
     BOTH_WAYS = 1 << 28,                   /* attention in both directions */
     /* use_bidirectional_attention says so, and halves the window */
     TAKES_BOTH_WAYS = 1 << 29,
-    SHORT_CONV = 1 << 13,                  /* layers that are no attention convolve */
-    DELTA_RULE = 1 << 15,                  /* they have the gated delta rule, attention a gate */
+    SHORT_CONV = 1 << 13,                  /* layers without attention: convolution */
+    DELTA_RULE = 1 << 15,                  /* they: gated delta rule; attention: a gate */
     FF_ADJUSTED = 1 << 14,                 /* d_ff follows from block_... keys */
     SHARED_COUNTED = 1 << 18,                 /* shared_d_ff is read as a number of experts */
 };
@@ -119,13 +119,13 @@ typedef enum WindowRule {
 typedef enum RopeRule {
     ROPE_EVERYWHERE,
     ROPE_LISTED,            /* no_rope_layers, or all but every no_rope_layer_interval-th */
-    ROPE_WINDOWED,          /* where there is a window, only the layers that have it */
+    ROPE_WINDOWED,          /* if there is a window, only the layers that have it */
     ROPE_THETAS             /* those with a theta above 0 in layer_rope_theta; absent: all */
 } RopeRule;
 
-/* Which layers have experts: from one layer on, up to another (below 0: the last), in every n-th.
- * Names of keys; NULL: decoder_sparse_step and mlp_only_layers say it. list names them, types says
- * of each layer whether it is "sparse" or "dense"; both count unless they are null. */
+/* Which layers have experts: every n-th from one layer to another (below 0: the last). Names of
+ * keys; NULL: decoder_sparse_step and mlp_only_layers say it. list: a key that lists them; types:
+ * one that says "sparse" or "dense" for each layer. Both count unless they are null. */
 typedef struct MoeLayers {
     const char *first, *last, *step, *list, *types;
     int         first_absent;
@@ -145,7 +145,7 @@ typedef struct Family {
     QkNorm              qk_norm;
     Positions           positions;
     FamilyFlag          flags[4];   /* name NULL ends */
-    /* the keys of the activation, the first that is there counts; the value if none is */
+    /* the keys of the activation, of which the first present counts; the value if none is */
     const char         *act_keys[2], *act;
     /* if absent; theta_window 0: all layers have the same */
     double              theta, theta_window;
@@ -163,16 +163,15 @@ typedef struct Family {
     WindowRule          window;
     /* window_absent: sliding_window if absent; 0: null */
     int                 window_every, window_absent;
-    bool                window_needed;  /* null is refused */
+    bool                window_needed;  /* null is an error */
     int                 bos, eos;   /* ids if absent; -1: none */
-    int                 eos_more[2]; /* more ids of ends; 0: none */
+    int                 eos_more[2]; /* more EOS ids; 0: none */
     bool                eos_null;   /* null means these ids too */
     const char         *prefix[3];  /* what "@" may stand for; NULL ends */
     MoeLayers           moe;
     bool                topk_method;    /* the key says whether experts are chosen by groups */
     double              renormalize_min, renormalize_add;
-    /* layers behind the last that predict further tokens, if absent: they are ignored. 0: the
-     * family has none */
+    /* number of MTP layers if the key is absent; they are ignored. 0: the family has none */
     int                 next_layers;
     const char         *rotary_dim_key; /* dimensions that are rotated, if no share is given */
     /* tensors that are skipped; "#" stands for digits, "*" at the end for the rest */
@@ -213,15 +212,15 @@ const char *family_key_harmless_value(const char *name);
 /* A model with several kinds of input (text, images) whose text part is one of the families. */
 typedef struct FamilyWrapper {
     const char *model_type, *key, *text_type, *architecture, *others[6];
-    /* unless the whole says tie_word_embeddings, a model is tied that stores no head */
+    /* unless the outer config says tie_word_embeddings, a model without a stored head is tied */
     bool        head_decides;
-    bool        either_ties;  /* tie_word_embeddings of the whole or of the text part */
-    /* without its object, the whole's keys are the text part's */
+    bool        either_ties;  /* tie_word_embeddings of the outer config or the text part */
+    /* without its object, the outer config's keys are the text part's */
     bool        flat;
     const char *ignored;      /* keys that say nothing about text: " a b c " */
 } FamilyWrapper;
-/* model_type NULL ends; the first row of a type is the one that an absent text_type means. others:
- * how the names of the other parts' tensors begin. */
+/* model_type NULL ends; an absent text_type means the first row of a type. others: prefixes of the
+ * names of the other parts' tensors. */
 extern const FamilyWrapper family_wrappers[];
 
 #endif

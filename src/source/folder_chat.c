@@ -1,5 +1,5 @@
 /* source/folder_chat.c: the chat templates of a Hugging Face folder, and the names of its special
- * tokens, which templates write. */
+ * tokens, which templates use. */
 #include "source/source.h"
 
 #include <stdio.h>
@@ -78,7 +78,7 @@ static bool read_json(Source *s, const char *folder, const char *name, Json **ro
     return *root != NULL;
 }
 
-/* A template in a file of its own. */
+/* A template in a separate file. */
 static bool read_template(Source *s, const char *folder, const char *name, ChatMeta which,
                           Error *err)
 {
@@ -93,7 +93,7 @@ static bool read_template(Source *s, const char *folder, const char *name, ChatM
     return ok;
 }
 
-/* Writes a special token: a text, {"content": text} or null. */
+/* Writes a special token: a string, {"content": string} or null. */
 static void out_token(TextOut *o, const char *key, const Json *value)
 {
     const char *text;
@@ -122,7 +122,7 @@ static bool is_standard(const char *key)
     return false;
 }
 
-/* A token of a model's own: a text or an AddedToken. */
+/* A model-specific token: a string or an AddedToken. */
 static bool is_token(const Json *value)
 {
     const char *type;
@@ -141,8 +141,8 @@ static void out_tokens_of(TextOut *o, const Json *object)
             out_token(o, json_key(i), i);
 }
 
-/* Tokens with names of the model's own: those of the object extra_special_tokens and keys that end
- * with _token; without any, those of model_specific_special_tokens. Source: transformers,
+/* Tokens with model-specific names: those of the object extra_special_tokens and keys that end with
+ * _token; without any, those of model_specific_special_tokens. Source: transformers,
  * tokenization_utils_base.py. */
 static void out_own_tokens(TextOut *o, const Json *config, const Json *extra)
 {

@@ -18,24 +18,24 @@ enum {
     FFN_NORM_POST  = 32,
     /* attention.temperature_scale and rope.scaling.yarn_log_multiplier are read */
     QUERY_SCALE    = 64,
-    /* the gate's numbers have no keys, and yarn's range is not rounded (llama.cpp rounds it) */
+    /* gate_limit and gate_alpha have no keys; yarn's range is not rounded (llama.cpp rounds it) */
     OF_GPT_OSS     = 1 << 12,
-    /* chunks, the growth of queries and norms of q and k have no keys */
+    /* chunks, query_scale and norms of q and k have no keys */
     OF_LLAMA4      = 1 << 13,
     /* latent attention; no gating function is a softmax */
     OF_DEEPSEEK    = 1 << 14,
     /* layers without KV heads convolve */
     OF_LFM2        = 1 << 15,
-    /* listed layers, or all but each n-th, have the delta rule, and attention has a gate */
+    /* listed layers, or all but every n-th, have the delta rule, and attention has a gate */
     OF_DELTA       = 1 << 16,
-    /* value heads were reordered so that their keys come in turn */
+    /* value heads were reordered so that their keys alternate */
     TILED_HEADS    = 1 << 17,
     /* attention in both directions, half of a window on either side */
     BOTH_DIRECTIONS = 1 << 18,
 };
 
-/* What GGUF files say differently from config.json, or leave out. The rest of a family is its row
- * in source/family.c. */
+/* What GGUF files say differently from config.json, or omit. The rest of a family is its row in
+ * source/family.c. */
 struct GgufArch {
     /* moe_family, window_family: for files with experts, with windows; NULL: the same */
     const char *name, *family, *moe_family, *window_family;
@@ -195,7 +195,7 @@ static bool any_number(GgufReader *r, const char *key, double *out)
     return true;
 }
 
-/* Settings that change the result and are not supported, with the values that leave it as it is. */
+/* Unsupported settings that change the result, with the values that leave it unchanged. */
 static const struct Unknown { const char *key; double harmless[2]; } unknown[] = {
     { "attention.max_alibi_bias", { 0, 0 } },      { "attention.clamp_kqv", { 0, 0 } },
     { TEMPERATURE, { 0, 0 } },
@@ -207,7 +207,7 @@ static const struct Unknown { const char *key; double harmless[2]; } unknown[] =
     { LOG_MULTIPLIER, { 0, 0 } }, { "rope.scaling.yarn_ext_factor", { -1, 1 } },
     { "rope.scaling.yarn_attn_factor", { -1, 1 } }, { "swin_norm", { 0, 0 } },
 };
-/* The same where no layer has experts. */
+/* The same if no layer has experts. */
 static const struct Unknown of_experts[] = {
     { "expert_weights_scale", { 0, 1 } },      { "expert_gating_func", { 0, 1 } },
     { "expert_group_count", { 0, 1 } },        { "leading_dense_block_count", { 0, 0 } },
@@ -297,7 +297,7 @@ static bool read_state_layers(GgufReader *r)
     return ok;
 }
 
-/* Qwen3-Next: a list of them, or all but each n-th. */
+/* Qwen3-Next: a list of them, or all but every n-th. */
 static bool delta_layers(GgufReader *r)
 {
     static const char key[] = "attention.recurrent_layers", step[] = "full_attention_interval";
@@ -346,7 +346,7 @@ static bool read_delta(GgufReader *r)
     return true;
 }
 
-/* Is it a list that names layers with a state? */
+/* Is it a list that names recurrent layers? */
 static bool lists_states(const GgufReader *r, const ConfigKey *k)
 {
     char full[GGUF_NAME];
@@ -364,7 +364,7 @@ static bool read_table(GgufReader *r)
         if (!key_size(&r->keys, config_key_at(needed[i])->gguf, NULL,
                       (int *)(void *)((char *)c + needed[i])))
             return false;
-    if (c->n_layers > MAX_LAYERS) /* before anything goes through the layers */
+    if (c->n_layers > MAX_LAYERS) /* before any loop over the layers */
         return key_wrong(&r->keys, "block_count", "expected at most %d, found %d", MAX_LAYERS,
                          c->n_layers);
     for (const ConfigKey *k = config_keys; k->name; k++)
@@ -377,8 +377,8 @@ static bool read_table(GgufReader *r)
     return !has(r, kv->gguf) || !lists_states(r, kv) || read_state_layers(r);
 }
 
-/* Latent attention, as files since April 2025 have it: the lengths of K and V are those of the
- * latent vector, and the heads' own have names of their own. */
+/* Latent attention, as in files since April 2025: the lengths of K and V are those of the latent
+ * vector; the heads' lengths have separate keys. */
 static bool read_latent(GgufReader *r)
 {
     static const char *const needed[] = { "attention.kv_lora_rank", "attention.key_length_mla",
@@ -397,7 +397,7 @@ static bool read_latent(GgufReader *r)
                      "expected more than rope.dimension_count %d, found %d", c->rotary_dim, q);
 }
 
-/* Fill in the sizes that the file leaves out. */
+/* Fill in the sizes that the file omits. */
 static bool read_sizes(GgufReader *r)
 {
     Config       *c = r->c;
@@ -609,7 +609,7 @@ static bool read_score(GgufReader *r)
     return true;
 }
 
-/* What the first layer with experts has shows what all have. */
+/* The first layer with experts shows what all have. */
 static void see_experts(GgufReader *r)
 {
     Config *c = r->c;
@@ -673,12 +673,12 @@ static bool read_yarn(GgufReader *r)
     rope->truncate       = !(r->arch->flags & OF_GPT_OSS);
     if (attn > 0 && attn != 1 && r->arch->flags & OF_DEEPSEEK)
         return key_wrong(&r->keys, "rope.scaling.attn_factor", "expected 1, found %g", attn);
-    if (attn > 0 && attn != 1) /* llama.cpp multiplies it by what follows from the factor */
+    if (attn > 0 && attn != 1) /* llama.cpp multiplies it by a function of the factor */
         rope->attention_factor = attn * (0.1 * math64_log(rope->factor) + 1);
     return true;
 }
 
-/* A file that llama.cpp's converter made has no type, but the tensors. */
+/* A file of llama.cpp's converter has no type, but the tensors. */
 static bool is_longrope(GgufReader *r, GgufString type)
 {
     return gguf_string_is(type, "longrope") || gguf_tensor(r->f, "rope_factors_long.weight")
@@ -769,7 +769,7 @@ static bool read_query_scale(GgufReader *r)
     return true;
 }
 
-/* Gemma 3, OLMo 3: layers with a window have a theta of their own, which is never scaled. */
+/* Gemma 3, OLMo 3: layers with a window have a separate theta, which is never scaled. */
 static bool read_window_theta(GgufReader *r)
 {
     Config       *c = r->c;

@@ -111,22 +111,22 @@ static const Tensor *find(GgufBinder *b, const TensorSpec *s, const char *base, 
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* Which rows of which tensor one of ours is. */
+/* The rows of a tensor of the file that are one of ours. */
 typedef struct GgufPlace {
     const Tensor *t;
     int           base;      /* its first row in t */
     size_t        rows;      /* of the whole tensor t */
-    unsigned      lies;      /* how its rows lie there (family.h) */
+    unsigned      lies;      /* how its rows are stored (family.h) */
 } GgufPlace;
 
-/* Of parts that lie as in folders. */
+/* Of parts that are stored as in folders. */
 static GgufPlace fused(const Config *c, const TensorSpec *s, const Tensor *t, unsigned lies)
 {
     RowSource unused = { 0 };
     return (GgufPlace){ t, 0, (size_t)hf_fused_rows(c, lies, s->rows, &unused), lies };
 }
 
-/* Queries with a gate, and what a layer with the delta rule makes of both; false: neither. */
+/* Queries with a gate, and the tensors of a layer with the delta rule; false: neither. */
 static bool find_gated(GgufBinder *b, const TensorSpec *s, GgufPlace *p, char *name)
 {
     const Config *c   = &b->s->stored.config;
@@ -148,8 +148,8 @@ static bool both_halves(const Tensor *t, size_t ff)
     return t->rank >= 1 && (uint64_t)t->shape[0] == 2 * ff;
 }
 
-/* Find the tensor that holds ours: a tensor of its own, or a fused one (q, k and v in attn_qkv;
- * gate and up in ffn_up). */
+/* Find the tensor that holds ours: a separate or a fused one (q, k and v in attn_qkv; gate and up
+ * in ffn_up). */
 static GgufPlace find_place(GgufBinder *b, const TensorSpec *s, char *name)
 {
     const Config *c = &b->s->stored.config;
@@ -201,7 +201,7 @@ static bool check_shape(const GgufBinder *b, const TensorSpec *s, const GgufPlac
                                                       : wrong_shape(b, p->t, p->rows, (int)k);
 }
 
-/* Does the file hold this tensor's rows by neighbouring dimensions of a head, where ours are by
+/* Does the file order this tensor's rows by neighbouring dimensions of a head, while ours are by
  * halves? */
 static int pair_of(const GgufBinder *b, const TensorSpec *s)
 {
@@ -345,8 +345,7 @@ static bool bind(GgufBinder *b, const TensorSpec *s, RowSource *r, CheckedTensor
     return true;
 }
 
-/* A tensor that nothing asked for would change the result; but for tables that follow from the
- * config. */
+/* An unused tensor would change the result, except tables that follow from the config. */
 static bool check_unused(const GgufBinder *b)
 {
     const GgufFile *f = &b->s->gguf;
@@ -403,7 +402,7 @@ static bool keep_template(Source *s, const char *key, ChatMeta which, Error *err
             && source_keep_chat(s, which, text.bytes, text.n, err));
 }
 
-/* The special tokens that the file names by their ids, as texts. */
+/* The special tokens that the file names by their ids, as strings. */
 static bool keep_special(Source *s, Error *err)
 {
     static const char *const ids[SPECIAL_TOKEN_KEYS] = {
@@ -435,7 +434,7 @@ static bool keep_special(Source *s, Error *err)
 
 /* ---- Adapters -------------------------------------------------------------------------------- */
 
-/* Source: llama.cpp, src/llama-adapter.cpp; alpha 0 or none: the product counts as it is. */
+/* Source: llama.cpp, src/llama-adapter.cpp; alpha 0 or none: the product is not scaled. */
 static bool read_alpha(const GgufMeta *meta, double *alpha, Error *err)
 {
     static const char *const want[][2] = { { "general.type", "adapter" },

@@ -30,15 +30,15 @@ const char *hf_folder_of(const Source *s, char *buf, size_t n);
 
 /* ---- hf_pooling.c ---------------------------------------------------------------------------- */
 
-/* Set c->pool, what is behind it and s->dense, and s->pool_note where it is "other", from the
- * modules.json of the folder, if it has one. Fails only with SYSTEM. */
+/* Set c->pool, the config's fields of what follows pooling, s->dense, and s->pool_note if it is
+ * "other", from the folder's modules.json, if there is one. Fails only with SYSTEM. */
 bool hf_pooling_read(Source *s, Config *c, Error *err);
 
 /* ---- hf_config.c ----------------------------------------------------------------------------- */
 
-/* Converts the config.json of a Hugging Face folder to our config. It reads
- * both dialects, knows what an absent key means, and refuses unknown keys. What differs between
- * families is in family.c. */
+/* Converts the config.json of a Hugging Face folder to our config. It reads both dialects, knows
+ * what an absent key means, and rejects unknown keys. What differs between families is in
+ * family.c. */
 
 /* How linear layers are stored. QUANT_INT, QUANT_FLOAT and QUANT_PACKED are compressed-tensors'. */
 typedef enum QuantForm {
@@ -64,7 +64,7 @@ typedef struct HfConfig {
     bool                 head_decides; /* the model is tied if no head is stored */
     bool                 inside;       /* a model that is saved without its head */
     bool                 labels;       /* its head is one that gives logits of labels */
-    bool                 raw_label;    /* ... and a judgement is such a logit as it is */
+    bool                 raw_label;    /* ... and a rerank score is the raw logit */
     HfQuant              quant;
 } HfConfig;
 
@@ -82,8 +82,8 @@ bool hf_config_read(HfConfig *out, Source *s, const char *path, const char *gene
 
 /* ---- hf reader ------------------------------------------------------------------------------- */
 
-/* The state of reading a config.json key by key. Keys that nobody asked for
- * must be harmless, which is checked at the end. Private to hf_config.c and hf_rope.c. */
+/* The state of reading a config.json key by key. Keys that were not read must be harmless, which is
+ * checked at the end. Private to hf_config.c and hf_rope.c. */
 
 typedef struct HfReader {
     KeyReader            keys;      /* of the text part, if there are several */
@@ -109,8 +109,8 @@ typedef enum QuantPart {
     QUANT_CODES, QUANT_SCALES, QUANT_ZEROS, QUANT_ORDER, QUANT_SHAPE, QUANT_PARTS
 } QuantPart;
 
-/* How a form stores a part: its name instead of NAME.weight, its shape for a matrix [rows, k], the
- * types that it may have. False: the form has no such part. */
+/* How a form stores a part: its name instead of NAME.weight, its shape for a matrix [rows, k], its
+ * allowed types. False: the form has no such part. */
 typedef struct QuantTensor {
     char    name[192];
     int     rank;
@@ -122,10 +122,10 @@ typedef struct QuantTensor {
 bool hf_quant_tensor(const HfQuant *q, QuantPart part, const char *name, int64_t rows, int64_t k,
                      QuantTensor *out);
 
-/* Sets type, read and read_from of a source whose parts are bound: n of each QuantPart that is
- * there, one after the other (zeros, order: NULL if not). rows: of each of the matrices; they have
- * k columns, or r's item_rows if it is transposed. The type is the smallest of ours that holds
- * every weight exactly, at worst f32 (docs/convert.md). */
+/* Sets type, read and read_from of a source whose parts are bound: n of each QuantPart present, one
+ * after the other (zeros, order: NULL if absent). rows: of each of the matrices; they have k
+ * columns, or r's item_rows if it is transposed. The type is the smallest of ours that holds every
+ * weight exactly, at worst f32 (docs/convert.md). */
 bool hf_quant_source(Source *s, const HfQuant *q, RowSource *r, const SourcePart *const part[],
                      int n, int rows, Error *err);
 

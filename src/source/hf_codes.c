@@ -1,6 +1,6 @@
 /* source/hf_codes.c: weights of quantized folders: codes in one tensor, their scales, zero points
- * and order in others. w = scale * (code - zero point), rounded once to f32 where it must be.
- * Sources: transformers 5.23 (integrations/finegrained_fp8.py), compressed-tensors 0.20
+ * and order in others. w = scale * (code - zero point), rounded once to f32 if needed. Sources:
+ * transformers 5.23 (integrations/finegrained_fp8.py), compressed-tensors 0.20
  * (compressors/pack_quantized, quantization/lifecycle/forward.py), GPTQModel
  * (nn_modules/qlinear/__init__.py), AutoAWQ 0.2.9 (awq/utils/packing_utils.py). */
 #include <assert.h>
@@ -19,7 +19,7 @@ typedef struct Codes {
     int               rows, k;
     const SourcePart *part[QUANT_PARTS]; /* of the first matrix, then of the second ... */
     bool              even;              /* runs of 32 columns have one scale each */
-    bool              columns;           /* it is read by columns, and so as floats */
+    bool              columns;           /* it is read by columns, so as floats */
     WeightType        to;
 } Codes;
 
@@ -124,8 +124,7 @@ static float scale_of(const Codes *c, int m, size_t row, size_t group)
 /* Where a word of AWQ has the code of column or row number i of its eight, in nibbles. */
 static const int awq_nibble[8] = { 0, 4, 1, 5, 2, 6, 3, 7 };
 
-/* Code number i of a stream of words that are `step` apart, lowest bits first; it may lie in
- * two. */
+/* Code number i of a stream of words that are `step` apart, lowest bits first; it may span two. */
 static int in_stream(const Tensor *t, size_t first, size_t step, size_t i, int bits)
 {
     size_t   at   = i * (size_t)bits, w = at / WORD, shift = at % WORD;
@@ -180,7 +179,7 @@ static void codes_of(const Codes *c, int m, size_t row, size_t first, int n, int
                 & 15;
         return;
     }
-    bool   down = c->q.form == QUANT_GPTQ; /* words of a row lie in a column */
+    bool   down = c->q.form == QUANT_GPTQ; /* words of a row are in a column */
     size_t step = down ? rows : 1, have = 0,
            at = (down ? row : row * (size_t)up((int64_t)k * c->q.bits, WORD))
         + first / WORD * bits * step;
@@ -196,7 +195,7 @@ static void codes_of(const Codes *c, int m, size_t row, size_t first, int n, int
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* One run of 32 codes with their scale, as a GGUF file has it. */
+/* One run of 32 codes with their scale, in GGUF's layout. */
 static void put_block(WeightType to, uint8_t *out, float scale, int zero, const int code[RUN])
 {
     uint16_t d = f32_to_f16(scale);
@@ -296,8 +295,8 @@ static bool all_words_same(const Tensor *t)
             || memcmp(t->data, (const char *)t->data + 4, t->n_bytes - 4) == 0);
 }
 
-/* The smallest and largest zero point. Programs disagree on what a code of only ones means where
- * zero points are stored less one: 0 or one more. */
+/* The smallest and largest zero point. Programs disagree on what a code of only ones means if zero
+ * points are stored less one: 0 or one more. */
 static bool range_of_zeros(const Codes *c, int n, int *least, int *most, Error *err)
 {
     *least = *most = zero_of(c, 0, 0, 0);

@@ -1,4 +1,4 @@
-/* source/hf_config.c: config.json of Hugging Face becomes a config of ours. */
+/* source/hf_config.c: converts a Hugging Face config.json to our config. */
 #include "source/hf.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ static bool text_part(HfReader *r, const FamilyWrapper **w, const Json *type)
                      key_found(type, found, sizeof found));
 }
 
-/* If the model has several kinds of input, go on with the object of its text part. */
+/* If the model has several kinds of input, continue with the object of its text part. */
 static bool unwrap(HfReader *r)
 {
     const Json *whole = r->keys.json, *type = json_get(whole, "model_type");
@@ -66,8 +66,8 @@ static bool unwrap(HfReader *r)
     return true;
 }
 
-/* LlamaModel for LlamaForCausalLM, Gemma3TextModel for Gemma3ForCausalLM: what is saved without its
- * head; or LlamaForSequenceClassification, with another. */
+/* LlamaModel for LlamaForCausalLM, Gemma3TextModel for Gemma3ForCausalLM: a model saved without its
+ * head; or LlamaForSequenceClassification, with another head. */
 static bool is_inside(HfReader *r, const char *architecture)
 {
     static const char labels[] = "ForSequenceClassification";
@@ -81,8 +81,8 @@ static bool is_inside(HfReader *r, const char *architecture)
     return r->inside;
 }
 
-/* model_type names the family. Old files have only architectures; if both are there, they must
- * fit. */
+/* model_type names the family. Old files have only architectures; if both exist, they must
+ * agree. */
 static bool find_family(HfReader *r)
 {
     const Json *type = key_take(&r->keys, "model_type"),
@@ -276,7 +276,7 @@ static bool read_activation(HfReader *r)
                      key_found(j, found, sizeof found));
 }
 
-/* Fill in what read_table left 0: as many KV heads as heads, and heads that share the width. */
+/* Fill in what read_table left 0: as many KV heads as heads, and heads that divide the width. */
 static bool read_heads(HfReader *r)
 {
     Config          *c   = r->c;
@@ -295,7 +295,7 @@ static bool read_heads(HfReader *r)
 }
 
 /* Latent attention: kv_heads means nothing, but transformers wants as many as heads. Its two norms
- * leave rms_norm_eps out, in DeepSeek's own code too. */
+ * ignore rms_norm_eps, in DeepSeek's own code too. */
 #define LATENT_NORM_EPS 1e-6
 static bool read_latent(HfReader *r)
 {
@@ -336,7 +336,7 @@ static bool listed(HfReader *r, const char *name, Layers *set, bool *given)
     return true;
 }
 
-/* Add the layers that a list calls so: it has one of two words for each. */
+/* Add the layers that a list names by this word: it has one of two words for each. */
 static bool layers_called(HfReader *r, const char *name, const Json *list, const char *so,
                           const char *otherwise, Layers *set)
 {
@@ -361,8 +361,8 @@ static bool layers_called(HfReader *r, const char *name, const Json *list, const
 
 /* ---- Layers with a state --------------------------------------------------------------------- */
 
-/* Without layer_types. LFM2: all but full_attn_idxs, or none; LFM2-MoE cannot do without.
- * Qwen3-Next: all but every n-th. */
+/* Without layer_types. LFM2: all but full_attn_idxs, or none; LFM2-MoE requires it. Qwen3-Next: all
+ * but every n-th. */
 static bool unnamed_states(HfReader *r, const Layers *full, bool given, int every)
 {
     Config    *c     = r->c;
@@ -417,7 +417,7 @@ static bool adjust_ff(HfReader *r)
     return true;
 }
 
-/* A convolution that no layer has is dropped, so that our config says the same of equal models. */
+/* A convolution that no layer has is dropped, so that equal models have equal configs. */
 static bool read_state(HfReader *r)
 {
     Config *c = r->c;
@@ -479,7 +479,7 @@ static bool is_letters(const Json *j)
         && word[strspn(word, "LG")] == '\0';
 }
 
-/* What transformers saves of a model without windows. */
+/* What transformers saves for a model without windows. */
 static bool is_zero(const Json *j)
 {
     int64_t n;
@@ -534,8 +534,8 @@ static const char *window_key(const Config *c)
     return c->window_chunked ? "attention_chunk_size" : "sliding_window";
 }
 
-/* Read layer_types, which names the layers without a window. Where a family has the same in all
- * layers, the list must say so too. */
+/* Read layer_types, which names the layers without a window. If all layers of a family are the
+ * same, the list must say so too. */
 static bool layer_types(HfReader *r, const Json *list, Layers *full)
 {
     Config *c       = r->c;
@@ -568,7 +568,7 @@ static bool layer_types(HfReader *r, const Json *list, Layers *full)
     return true;
 }
 
-/* A window that no layer uses is dropped, so that our config says the same of equal models. */
+/* A window that no layer uses is dropped, so that equal models have equal configs. */
 static bool read_window(HfReader *r)
 {
     const Family *f = r->family;
@@ -609,7 +609,7 @@ static bool read_window(HfReader *r)
     return true;
 }
 
-/* Does each token see the whole text? Gemma 3 then has a window of half its size on either side. */
+/* Does each token see the whole text? Gemma 3 then has a window of half the size on either side. */
 static bool read_directions(HfReader *r)
 {
     static const char both_key[] = "use_bidirectional_attention", causal_key[] = "is_causal";
@@ -630,7 +630,7 @@ static bool read_directions(HfReader *r)
                                               "directions, found %d", c->window);
 }
 
-/* nvidia's: how states become a vector, where no modules.json says it. */
+/* nvidia's key: how hidden states are pooled, if no modules.json says it. */
 static bool read_pool(HfReader *r)
 {
     static const struct { const char *word; PoolKind kind; } words[] = {
@@ -649,8 +649,8 @@ static bool read_pool(HfReader *r)
     return true;
 }
 
-/* What sentence-transformers' CrossEncoder makes of one logit: its sigmoid, unless this names
- * another. */
+/* The function that sentence-transformers' CrossEncoder applies to one logit: sigmoid, unless this
+ * names another. */
 static bool read_label(HfReader *r)
 {
     const Json *own = key_take(&r->keys, "sentence_transformers"),
@@ -676,8 +676,8 @@ static bool read_label(HfReader *r)
                                                 "'%.80s'", word);
 }
 
-/* A theta for each layer, 0: it does not rotate. Ours are one for layers with a window, and one for
- * the others. */
+/* A theta for each layer, 0: it does not rotate. Our config has one for layers with a window, and
+ * one for the others. */
 static bool layer_thetas(HfReader *r)
 {
     Config     *c    = r->c;
@@ -790,7 +790,7 @@ static bool read_experts(HfReader *r)
     return true;
 }
 
-/* Layers behind the last predict further tokens. They are not needed. */
+/* MTP layers predict further tokens. They are not needed. */
 static bool read_next(HfReader *r)
 {
     const Json *j;
@@ -892,7 +892,7 @@ static bool fixed_key(const Family *f, const char *key, const char **allowed)
     return false;
 }
 
-/* Is it about images, in the whole or in the text part's object? */
+/* Is it about images, in the outer object or in the text part's? */
 static bool of_other_parts(const FamilyWrapper *w, const char *key)
 {
     char word[64];
@@ -900,7 +900,7 @@ static bool of_other_parts(const FamilyWrapper *w, const char *key)
         && strstr(w->ignored, word);
 }
 
-/* A key that nobody took must be known to be harmless: a new key of a family may change the
+/* A key that was not read must be known to be harmless: a new key of a family may change the
  * result. */
 static bool check_left(HfReader *r)
 {

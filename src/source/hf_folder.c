@@ -27,7 +27,7 @@ bool hf_folder_is(const char *path)
     return path_is_folder(path) && path_there(path, "config.json", config);
 }
 
-/* A model file of ours says so in its metadata, and is one whatever files are beside it. */
+/* Our model files say so in their metadata, whatever files are beside them. */
 static bool is_ours(const char *path)
 {
     TensorFile  f;
@@ -107,7 +107,7 @@ static const char *shard_of(const Index *x, const char *tensor)
     return p ? p->shard : NULL;
 }
 
-/* Add a file that the index names. It is mostly the one before, so the search starts at the end. */
+/* Add a file that the index names. It is mostly the last one, so the search starts at the end. */
 static bool add_shard(Index *x, const char *name, Error *err)
 {
     for (int k = x->n_shards; k > 0; k--)
@@ -160,8 +160,8 @@ static bool check_shard(const TensorFile *f, const Index *x, const char *shard, 
     return true;
 }
 
-/* Shard number `first` is missing, mostly because a download was stopped. Count the others that are
- * missing too. */
+/* Shard number `first` is missing, mostly because a download was interrupted. Count the others that
+ * are missing too. */
 static bool refuse_shard(const Source *s, const Index *x, int first, Error *err)
 {
     char path[PATH_BYTES];
@@ -233,7 +233,7 @@ static bool open_weights(Source *s, Error *err)
     return refuse_without_weights(s->path, err);
 }
 
-/* The files of matrices behind pooling come last. */
+/* The files of matrices after pooling come last. */
 static bool open_dense(Source *s, Error *err)
 {
     TensorFile *before = s->files;

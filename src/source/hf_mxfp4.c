@@ -5,8 +5,8 @@ enum { BLOCK = 32, CODE_BYTES = BLOCK / 2 };
 
 typedef struct Mxfp4 { const uint8_t *blocks, *scales; } Mxfp4;
 
-/* Here neighbours share a byte, the first in its low bits, and scales lie in a tensor of their own;
- * in ggml codes that are 16 apart share one, behind their scale. */
+/* Here neighbours share a byte, the first in its low bits, and scales are in a separate tensor; in
+ * ggml, codes that are 16 apart share one, after their scale. */
 static void read_mxfp4(const void *from, int part, size_t first, size_t n, void *out)
 {
     (void)part;

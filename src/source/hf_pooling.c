@@ -1,7 +1,7 @@
-/* source/hf_pooling.c: how the folder of a model of sentence-transformers makes vectors of states.
- * modules.json lists what a text goes through: the Transformer, a Pooling with a config of its own,
- * matrices (Dense) with files of their own, and perhaps Normalize. What is not kept is no error
- * before somebody wants vectors. */
+/* source/hf_pooling.c: how a sentence-transformers folder pools hidden states into a vector.
+ * modules.json lists the modules in order: the Transformer, a Pooling with its own config, matrices
+ * (Dense) with their own files, and perhaps Normalize. Anything unsupported is an error only when
+ * vectors are requested. */
 #include "source/hf.h"
 
 #include <stdio.h>
@@ -121,7 +121,7 @@ static bool dense_act(const char *path, const char *word, DenseAct *out, Error *
                             "torch.nn, found '%.80s'", path, word);
 }
 
-/* A key that must have the value that leaves it out. */
+/* A key that must have its no-effect value. */
 static bool check_plain(const Json *root, const char *path, Error *err)
 {
     static const char *const known = " in_features out_features bias activation_function ";
@@ -217,7 +217,7 @@ static bool read_modules(Source *s, const Json *root, Config *c, Error *err)
     return true;
 }
 
-/* What would change the text before it becomes tokens. */
+/* Settings that would change the text before it becomes tokens. */
 static bool check_texts(Source *s, Error *err)
 {
     static const struct { const char *file, *key; } settings[] = {

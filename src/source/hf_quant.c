@@ -1,7 +1,7 @@
-/* source/hf_quant.c: how the linear layers of a folder are quantized: quantization_config. What
- * would change the result and is not kept is refused by name. How activations were to be quantized
- * is not asked: here they are not. Sources of the keys: transformers 5.23
- * (utils/quantization_config.py), compressed-tensors 0.20 (quantization/quant_config.py,
+/* source/hf_quant.c: how the linear layers of a folder are quantized: quantization_config.
+ * Unsupported keys that would change the result are rejected with an error that names them. How
+ * activations were to be quantized is ignored: here they are not. Sources of the keys: transformers
+ * 5.23 (utils/quantization_config.py), compressed-tensors 0.20 (quantization/quant_config.py,
  * quant_args.py), GPTQModel (quantization/config.py), AutoAWQ 0.2.9 (models/_config.py). */
 #include "source/hf.h"
 
@@ -44,7 +44,7 @@ static bool only(KeyReader *r, const char *name, const char *word)
     return key_wrong(r, name, "expected %s, found %s", word, key_found(j, found, sizeof found));
 }
 
-/* Keys that nobody took must be among the harmless ones, " a b c ". Those that list modules are:
+/* Keys that were not read must be among the harmless ones, " a b c ". Those that list modules are:
  * the tensors show which modules are quantized. */
 static bool nothing_left(KeyReader *r, const char *harmless)
 {
@@ -167,7 +167,7 @@ static bool read_strategy(KeyReader *r, HfQuant *q)
     return true;
 }
 
-/* What is said of the weights of one group. format: how they are stored. */
+/* The settings of the weights of one group. format: how they are stored. */
 static bool read_weights(KeyReader *r, const char *format, HfQuant *q)
 {
     const Json *bits = value_of(r, "num_bits"), *order = value_of(r, "actorder");

@@ -1,6 +1,6 @@
 /* source/hf_rope.c: reads the rotary embedding in both dialects. In transformers 5, rope_parameters
  * holds theta and scaling; in 4, rope_theta and rope_scaling are two keys. If a file has both, they
- * must agree, because readers of either version would use another. */
+ * must agree, because the two versions would use different ones. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static const char *inside(const Scaling *s, const char *key, char buf[128])
     return buf;
 }
 
-/* A key that is there and not null. */
+/* A key that exists and is not null. */
 static const Json *value(const Json *object, const char *key)
 {
     const Json *j = json_get(object, key);
@@ -57,7 +57,7 @@ static bool type_word(HfReader *r, const Scaling *s, const char **word)
 
 /* ---- theta and the share of a head ----------------------------------------------------------- */
 
-/* A number may stand in two places. Both may hold it if they agree. */
+/* A number may be in two objects. Both may have it if they agree. */
 static bool one_of(HfReader *r, const char *key, const Json *outside, const char *where,
                    const Json *inside, const Json **out)
 {
@@ -97,7 +97,7 @@ static bool rotary(HfReader *r, const Json *share)
                      c->head_dim, part);
 }
 
-/* Do layers with a window rotate otherwise than the others? */
+/* Do layers with a window rotate differently from the others? */
 static bool by_layer(const Family *f) { return f->theta_window != 0 || f->window_unscaled; }
 
 /* theta of the layers with a window, which is never scaled. nested: rope_parameters by kind of
@@ -166,7 +166,7 @@ static bool read_keys(HfReader *r, const Scaling *s, Rope *rope)
     return true;
 }
 
-/* Refuse keys that the type of scaling does not know: they may change the result. */
+/* Reject keys that the type of scaling does not have: they may change the result. */
 static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
 {
     static const char *const always[] = { "type", "rope_type", "rope_theta",
@@ -186,7 +186,7 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
             known |= strcmp(json_key(i), lists[l]) == 0;
         for (const ConfigKey *k = rope_keys; k->name; k++)
             known |= (k->types >> rope->type & 1) && strcmp(k->hf, json_key(i)) == 0;
-        /* The older rope_scaling has no kinds of layer: whatever it says of them was never read. */
+        /* The older rope_scaling has no kinds of layer: such keys were never read. */
         bool kind = strcmp(s->where, "rope_parameters") == 0
             && (strcmp(json_key(i), FULL) == 0 || strcmp(json_key(i), SLIDING) == 0);
         if (!known && (json_is_object(i) || kind))
@@ -200,7 +200,7 @@ static bool check_keys(HfReader *r, const Scaling *s, const Rope *rope)
 }
 
 /* The length before scaling, which llama3, yarn and longrope may also have beside their object;
- * that one counts in transformers. dynamic takes the context, whatever its object says. */
+ * that one counts in transformers. dynamic uses the context, whatever its object says. */
 static bool original(HfReader *r, const Scaling *s, Rope *rope)
 {
     const Json *in = value(s->object, ORIGINAL), *j = NULL;
@@ -289,7 +289,7 @@ static bool fixed_alpha(HfReader *r, const Scaling *s, const char *word, bool *i
     return true;
 }
 
-/* How many pairs of dimensions take each of a token's three positions: all, together. */
+/* The numbers of pairs of dimensions that take each of a token's three positions; together, all. */
 static bool sections(HfReader *r, const Scaling *s)
 {
     const Json *list = value(s->object, SECTION);
@@ -315,7 +315,7 @@ static bool scaling(HfReader *r, const Scaling *s)
     bool        fixed;
     if (!s->object && r->family->has & NEEDS_ROPE_TYPE)
         return key_wrong(&r->keys, "rope_scaling", "expected an object, found none");
-    /* if it is absent, transformers takes the context of the config */
+    /* if it is absent, transformers uses the context of the config */
     rope->original_n_ctx = r->c->n_ctx;
     if (!type_word(r, s, &word) || !fixed_alpha(r, s, word, &fixed))
         return false;
@@ -326,7 +326,7 @@ static bool scaling(HfReader *r, const Scaling *s)
             return false;
         word = strcmp(word, MROPE) == 0 ? rope_type_words[ROPE_DEFAULT] : word;
     }
-    /* the older words of Phi-3 */
+    /* Phi-3's older names */
     if (r->family->rope_original && (strcmp(word, "su") == 0 || strcmp(word, "yarn") == 0))
         word = rope_type_words[ROPE_LONGROPE];
     if (!read_type(r, s, word, &rope->type) || !read_keys(r, s, rope) || !check_keys(r, s, rope)

@@ -19,7 +19,7 @@ typedef struct HfBinder {
     Source         *s;
     const HfConfig *h;
     const Config   *c;
-    const char     *prefix;   /* what "@" is */
+    const char     *prefix;   /* what "@" stands for */
     NamedTensor    *named;    /* [n], ascending by name */
     size_t          n;
     Error          *err;
@@ -49,7 +49,7 @@ static NamedTensor *find_codes(const HfBinder *b, const char *name)
     return n && n->t->dtype == want.dtype[0] ? n : NULL;
 }
 
-/* Modules behind pooling have files of their own: linear.weight of the first is
+/* Modules after pooling have their own files: linear.weight of the first is
  * dense1.linear.weight. */
 static const char *full_name(const HfBinder *b, int file, const char *name)
 {
@@ -135,8 +135,8 @@ static const FamilyTensor *choose(const HfBinder *b, const TensorSpec *s)
     return first;
 }
 
-/* The tensors of a model may be called model.layers..., or layers... where only its inside was
- * saved. */
+/* The tensors of a model may be called model.layers..., or layers... if it was saved without its
+ * head. */
 static const char *choose_prefix(HfBinder *b)
 {
     const Family       *f = b->h->family;
@@ -166,7 +166,7 @@ static const char *shape_text(const TensorShape *s, char *buf, size_t n)
     return tensor_shape_text(&t, buf, n);
 }
 
-/* Of each key head of the delta rule: q and k, then v and z of its value heads; or their b and
+/* For each key head of the delta rule: q and k, then v and z of its value heads; or their b and
  * a. */
 static int64_t delta_rows(const Config *c, unsigned lies, RowSource *r)
 {
@@ -323,7 +323,7 @@ static void read_floats(const void *from, int part, size_t first, size_t n, void
     elements_to_f32(type, out, (const char *)t->data + first * dtype_bytes(t->dtype), n);
 }
 
-/* But for that of the delta rule, which is stored as it is. */
+/* Except the delta rule's norm, which is stored as it is. */
 static bool is_norm(const TensorSpec *s)
 {
     return strstr(s->part, "norm") && !s->bias && s->role != ROLE_DELTA_NORM;
@@ -464,7 +464,7 @@ static bool check_quant_shape(HfBinder *b, const SourcePart *p, int64_t rows, in
                 (long long)found[1]);
 }
 
-/* Scales that other programs make of activations, which are not quantized here. */
+/* Scales of activations, which other programs quantize and we do not. */
 static void skip_activations(const HfBinder *b, const char *name)
 {
     static const char *const ends[] = { "activation_scale", "input_scale", "input_zero_point" };
@@ -512,7 +512,7 @@ static bool bind_quant(HfBinder *b, const TensorSpec *s, const FamilyTensor *t, 
 }
 
 /* Is this matrix quantized? Then its first tensor is. Only whole matrices, stored by rows, can be,
- * and kv_b_proj, whose rows are those of two of ours. */
+ * and kv_b_proj, which holds two of ours. */
 static bool is_quant(const HfBinder *b, const TensorSpec *s, const FamilyTensor *t, int n)
 {
     char name[NAME_BYTES];
@@ -611,7 +611,7 @@ static int number_after(const char *name, const char *word)
     return at && sscanf(at + strlen(word), "%9d.", &n) == 1 ? n : -1;
 }
 
-/* Programs of 2023 stored biases of zeros beside each matrix that they quantized. */
+/* Programs of 2023 stored biases of zeros with each matrix that they quantized. */
 static bool bias_of_zeros(const HfBinder *b, const NamedTensor *n)
 {
     char        weight[NAME_BYTES];
@@ -642,8 +642,8 @@ static bool unused(const HfBinder *b, const char *name)
     return false;
 }
 
-/* A tied model may store its head as well. Loaders disagree on a head that differs: then nobody can
- * say which model this is, so it is refused. */
+/* A tied model may store its head as well. Loaders disagree on a head that differs: the model is
+ * then ambiguous, so it is an error. */
 static bool check_head(const HfBinder *b, NamedTensor *head)
 {
     const Tensor *embed = b->s->rows[0].part[0].t, *t = head->t;
@@ -706,9 +706,9 @@ static bool stores_head(const HfBinder *b)
     return there;
 }
 
-/* The layer behind the last one, with its four tensors that no other layer has, is kept where it is
- * one with experts as the others are. Its embedding and head are the model's (README_WEIGHTS.md of
- * DeepSeek-V3): copies of them are left out. */
+/* The MTP layer, with its four tensors that no other layer has, is kept if it has experts like the
+ * others. Its embedding and head are the model's (README_WEIGHTS.md of DeepSeek-V3): copies of them
+ * are left out. */
 static bool keep_next(HfBinder *b, Config *c)
 {
     static const TensorRole roles[] = { ROLE_MTP_EMBED_NORM, ROLE_MTP_STATE_NORM, ROLE_MTP_PROJ,
@@ -723,7 +723,7 @@ static bool keep_next(HfBinder *b, Config *c)
     return config_check(c, b->s->path, b->err);
 }
 
-/* How many labels there are, the tensor says. transformers reads the state of the last token. */
+/* The tensor gives the number of labels. transformers uses the last token's hidden state. */
 static bool take_labels(HfBinder *b, Config *c)
 {
     const NamedTensor *score = find(b, "score.weight");

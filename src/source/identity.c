@@ -7,7 +7,7 @@
 
 #include "base/hash.h"
 
-/* Of the data as they are, the tokenizer and the chat template; "": not known yet. */
+/* Of the data, the tokenizer and the chat template; "": not known yet. */
 struct SourceHash { pthread_mutex_t mutex; char data[65], tokenizer[65], chat[65]; };
 
 SourceHash *source_hash_new(void)
@@ -52,7 +52,7 @@ static bool compute(const Source *s, char hex[65], Error *err)
     return true;
 }
 
-/* hex, one of those of s, is computed where it is not known. */
+/* Returns hex, one of s's hashes, computing it if not known. */
 static const char *once(const Source *s, char hex[65],
                         bool (*make)(const Source *, char hex[65], Error *), Error *err)
 {
@@ -82,7 +82,7 @@ bool source_hash_check(const Source *s, Error *err)
                     found));
 }
 
-/* Of metadata, with tensors of those that begin with tok. too; "none" where there are none. */
+/* Of metadata, with the tensors of entries that start with tok.; "none" if there are none. */
 static bool compute_texts(const Source *s, const char *const keys[3], bool tensors, char hex[65],
                           Error *err)
 {

@@ -6,7 +6,7 @@
 
 #include "format/llama2c.h"
 
-/* run.c has these ids built in. A text also ends at BOS, which starts the next text in the training
+/* run.c has these ids built in. A text also ends at BOS, which starts the next one in the training
  * data. */
 enum { BOS = 1, EOS = 2 };
 

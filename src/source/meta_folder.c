@@ -20,13 +20,13 @@ bool meta_folder_is(const char *path)
 
 /* ---- params.json ----------------------------------------------------------------------------- */
 
-/* Keys that do not change the result. The tensors tell the width, so ffn_dim_multiplier and
+/* Keys that do not change the result. The tensors give the width, so ffn_dim_multiplier and
  * multiple_of are not needed; neither is vocab_size, which the first files have as -1. */
 static const char *const harmless[] = { "multiple_of", "ffn_dim_multiplier",
                                         "vocab_size",  "max_batch_size",
                                         "max_seq_len", "model_parallel_size" };
 
-/* Read what params.json says of the config. *scaled: use_scaled_rope. */
+/* Read the config's keys in params.json. *scaled: use_scaled_rope. */
 static bool read_keys(KeyReader *r, Config *c, bool *scaled)
 {
     const Json *rope = key_take(r, "use_scaled_rope");
@@ -70,9 +70,9 @@ static bool read_params(const char *file, Config *c, bool *scaled, Error *err)
     return ok;
 }
 
-/* Fill in what no file says. It depends on the generation: Llama 1 has eps 1e-6 and 2,048
- * positions; Llama 3 has a vocabulary over 128,000; models with scaled rope have 131,072 positions,
- * scaled by 32 in the small models (1B, 3B) and by 8 in the others. */
+/* Fill in what no file says, by generation: Llama 1 has eps 1e-6 and 2,048 positions; Llama 3 has a
+ * vocabulary over 128,000; models with scaled rope have 131,072 positions, scaled by 32 in the
+ * small models (1B, 3B) and by 8 in the others. */
 static void fill_in(Config *c, bool scaled)
 {
     bool llama3 = c->vocab_size >= 128000;
@@ -222,8 +222,8 @@ static const char *part_name(const char *name, int n_layers)
     return layer >= 0 && layer < n_layers ? name + n : NULL;
 }
 
-/* A tensor that nothing asked for would change the result; but for the table of frequencies, which
- * follows from theta. */
+/* An unused tensor would change the result, except the table of frequencies, which follows from
+ * theta. */
 static bool check_rest(const MetaBinder *b, int n_layers)
 {
     for (int i = 0; i < b->shards.n; i++) {
@@ -257,7 +257,7 @@ static bool bind_all(MetaBinder *b)
 
 #define W1 "layers.0.feed_forward.w1.weight"
 
-/* Read the sizes that only the tensors tell. */
+/* Read the sizes that only the tensors give. */
 static bool sizes_of_tensors(MetaBinder *b, Config *c)
 {
     const TensorFile *f     = &b->shards.file[0];

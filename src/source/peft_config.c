@@ -25,7 +25,7 @@ struct PeftConfig {
     RegexRun *run;
 };
 
-/* They change nothing in what a trained adapter computes, or the tensors say the same. */
+/* Keys without effect on a trained adapter's results, or that the tensors repeat. */
 static const char *const harmless[] = {
     "auto_mapping", "base_model_name_or_path", "corda_config", "ensure_weight_tying", "eva_config",
     "exclude_modules", "fan_in_fan_out", "inference_mode", "init_lora_weights",
@@ -54,7 +54,7 @@ static bool wrong(const PeftConfig *p, const char *key, const char *expected, co
                 node_text(found, text));
 }
 
-/* Any other key is of a method that computes something else (use_dora), or adds to the adapter
+/* Any other key means a method that computes something else (use_dora), or adds to the adapter
  * (modules_to_save), unless it is off. */
 static bool check_keys(const PeftConfig *p, Error *err)
 {
@@ -83,7 +83,7 @@ static bool number(const PeftConfig *p, const char *key, const JsonNode *j, doub
                                              j, err);
 }
 
-/* re.match("(.*\.)?(KEY)$", module), as peft asks. */
+/* re.match("(.*\.)?(KEY)$", module), as in peft. */
 static bool add_pattern(const PeftConfig *p, Patterns *to, const char *key, const JsonNode *j,
                         double least, Error *err)
 {

@@ -1,4 +1,4 @@
-/* source/refuse.c: what a path that is no model is: the error names the likely mistake. */
+/* source/refuse.c: errors for a path that is no model, naming the likely mistake. */
 #include "source/source.h"
 
 #include <dirent.h>
@@ -23,8 +23,8 @@ static bool is_file_name(const char *name)
     return false;
 }
 
-/* org/name as the hub has it, its length in *n_org; no path that begins with a folder that is
- * there. */
+/* A hub id org/name, the length of org in *n_org; not a path that starts with an existing
+ * folder. */
 static bool is_hub_id(const char *id, size_t *n_org)
 {
     static const char allowed[] =
@@ -111,7 +111,7 @@ bool refuse_without_weights(const char *folder, Error *err)
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Are the first bytes text? That is UTF-8 without the control characters that texts never hold. */
+/* Are the first bytes text? That is UTF-8 without the control characters that text never has. */
 static bool is_text(const FileMap *m)
 {
     size_t   n = m->size < 512 ? m->size : 512;

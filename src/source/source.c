@@ -139,13 +139,13 @@ static bool may_be_part(const char *name)
     return false;
 }
 
-/* Calls fn for what may be a part of the model at `path`: files beside it, or of that folder. */
+/* Calls fn for possible parts of the model at `path`: files beside it, or in that folder. */
 static bool each_part(const char *path,
                       bool (*fn)(const char *path, const char *part, const void *user, Error *err),
                       const void *user, Error *err)
 {
     char folder[PATH_BYTES], part[PATH_BYTES];
-    if (!path_in(path, "", folder)) /* no path that exists is so long */
+    if (!path_in(path, "", folder)) /* no existing path is so long */
         return true;
     DIR *d = opendir(*folder ? folder : ".");
     if (!d)
@@ -167,13 +167,12 @@ static bool part_apart(const char *path, const char *part, const void *output, E
 
 bool source_path_apart(const char *path, const char *output, Error *err)
 {
-    const char *same = file_held_like(output); /* in a sandbox, which lists no folder */
+    const char *same = file_held_like(output); /* in a sandbox, which cannot list folders */
     return file_check_apart(output, path, err) && (!same || file_check_apart(output, same, err))
         && each_part(path, part_apart, output, err);
 }
 
-/* Beside a file lie other models, which it does not need: of weights, only what may be another
- * shard. */
+/* The other models beside a file are not needed: of weights, only possible shards are. */
 static bool hold_part(const char *path, const char *part, const void *depth, Error *err)
 {
     static const char *const weights[] = { ".safetensors", ".bin", ".pth", ".gguf" };

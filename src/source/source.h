@@ -26,8 +26,8 @@ bool refuse_folder(const char *folder, Error *err);
 /* A folder with a config.json and without weights. */
 bool refuse_without_weights(const char *folder, Error *err);
 
-/* A file of no known kind. Returns true if nothing is known about it; the caller then uses the
- * error of a reader. */
+/* A file of no known kind. Returns true if nothing is known about it; the caller then reports a
+ * reader's error. */
 bool refuse_file(const FileMap *map, Error *err);
 
 /* ---- source.c -------------------------------------------------------------------------------- */
@@ -47,7 +47,7 @@ typedef struct SourceHash SourceHash; /* identity.c */
 typedef struct SourceOptions {
     /* how a tokenizer splits a text if its own files do not say; NULL: unknown */
     const char *pattern;
-    bool        no_tokenizer; /* do not read the tokenizer, so that no fault in it is an error */
+    bool        no_tokenizer; /* do not read the tokenizer, so that its faults are no errors */
 } SourceOptions;
 
 typedef struct Source {
@@ -59,8 +59,8 @@ typedef struct Source {
     TensorFile  file;
     StoredModel stored;
     bool        has_weights;      /* false: only a tokenizer */
-    char       *dense[2];         /* of a folder: the weights of matrices behind pooling, or NULL */
-    /* layers behind the config's that predict further tokens: their tensors are ignored */
+    char       *dense[2];         /* of a folder: the weights of matrices after pooling, or NULL */
+    /* MTP layers that the config does not count: their tensors are ignored */
     int         next_layers;
     /* of a folder with rope type longrope: the tensor rope_factors, which its config.json holds */
     float      *rope_factors;
@@ -87,7 +87,7 @@ typedef struct Source {
 } Source;
 
 /* Open a source and check everything except the values of weights; those of rope_factors too.
- * Errors are INPUT with file and place, or SYSTEM. */
+ * Errors are INPUT with file and position, or SYSTEM. */
 bool source_open(Source *s, const char *path, Error *err);
 bool source_open_with(Source *s, const char *path, const SourceOptions *opt, Error *err);
 void source_close(Source *s);     /* a zeroed Source is accepted */
@@ -101,12 +101,12 @@ void        source_hash_free(SourceHash *h);
 /* Fails (USAGE, with both names) if output is one of the source's files, so that no command
  * overwrites its own input. */
 bool source_check_apart(const Source *s, const char *output, Error *err);
-/* The same for a source that is not open. Its files are unknown, so every file of its folder counts
- * whose name is usual for a part of a model. */
+/* The same for a source that is not open. Its files are unknown, so every file in its folder that
+ * is named like a part of a model counts. */
 bool source_path_apart(const char *path, const char *output, Error *err);
 
 /* Holds (file_hold) what a model, a tokenizer or an adapter at `path` is read from: the file and
- * what belongs to one beside it, or the folder's files and those of its folders. */
+ * the files beside it that belong to it, or the files of the folder and its subfolders. */
 bool source_hold(const char *path, Error *err);
 
 /* ---- source_parts.c -------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ bool source_need_weights(const Source *s, Error *err);
 /* Room for n files in s->files, which are closed with the source. NULL: out of memory (err). */
 TensorFile *source_files(Source *s, int n, Error *err);
 
-/* Called by a reader once s->stored.config is set and checked: makes its JSON, and room for all
+/* Called by a reader once s->stored.config is set and checked: makes its JSON, and allocates all
  * tensors and their rows. */
 bool source_begin(Source *s, Error *err);
 
@@ -125,7 +125,7 @@ bool source_begin(Source *s, Error *err);
  * (err). */
 void *source_alloc(Source *s, size_t n_bytes, Error *err);
 
-/* Let r read a vector of n floats that was computed and is in no file. It is copied. */
+/* Let r read a vector of n floats that was computed, not stored in a file. It is copied. */
 bool source_made_vector(Source *s, RowSource *r, const char *name, const float *values, int n,
                         Error *err);
 
@@ -161,8 +161,8 @@ void source_contents_free(SourceContents *c);
 
 /* ---- identity.c ------------------------------------------------------------------------------ */
 
-/* A hash that tells which weights a source has. Goldens and saved states record
- * it, so that they are not used with other weights. */
+/* A hash that identifies a source's weights. Goldens and saved states record it, so that they are
+ * not used with other weights. */
 
 /* The sha256 in hex. For a model file: of its data section, from its metadata if recorded there.
  * For other files: of the bytes of all tensors in the order of tensor_list.h, each tensor's parts
@@ -173,12 +173,12 @@ const char *source_hash(const Source *s, Error *err);
 bool source_hash_check(const Source *s, Error *err);
 
 /* The sha256 in hex of the tokenizer (rules, special tokens, vocabulary) and of the chat template,
- * as docs/format.md, "Hashes", says; "none" without one. They live and fail as that above. */
+ * as docs/format.md, "Hashes", says; "none" without one. Lifetime and errors: as above. */
 const char *source_tokenizer_hash(const Source *s, Error *err);
 const char *source_chat_hash(const Source *s, Error *err);
 
-/* A hash that tells other models apart without reading them whole: the config, the layout, the
- * recorded sha256 or, without one, samples of each tensor. */
+/* A hash that distinguishes models without reading them whole: the config, the layout, the recorded
+ * sha256 or, without one, samples of each tensor. */
 bool source_sample_hash(const Source *s, char hex[65], Error *err);
 
 /* A hash of the names, types and shapes of those tensors. */
@@ -209,8 +209,8 @@ bool tokenizer_file_is(const FileMap *m);
 bool open_tokenizer_source(Source *s, Error *err);
 
 /* The same for a llama2.c file, which holds no tokenizer. Takes tokenizer.bin or tokenizer.model
- * from its folder, the first that has as many tokens as the model. Sets s->tokenizer_note. Fails
- * only with SYSTEM, because the model can be used without a tokenizer. */
+ * from its folder, the first with as many tokens as the model. Sets s->tokenizer_note. Fails only
+ * with SYSTEM, because the model can be used without a tokenizer. */
 bool open_tokenizer_beside(Source *s, Error *err);
 /* file_check_apart for those two files, whether they were taken or not */
 bool tokenizer_beside_apart(const char *path, const char *output, Error *err);
@@ -218,21 +218,21 @@ bool tokenizer_beside_apart(const char *path, const char *output, Error *err);
 /* ---- folder_chat.c --------------------------------------------------------------------------- */
 
 /* The chat templates of a Hugging Face folder, and the names of its special tokens, which templates
- * write. */
+ * use. */
 
 /* Set s->chat_meta. The templates are those of chat_template.jinja and additional_chat_templates,
- * tokenizer_config.json or chat_template.json, whichever is the first to hold one; of several by
- * name, "default" and "tool_use". The special tokens are those of tokenizer_config.json, else of
+ * tokenizer_config.json or chat_template.json, whichever has one first; of several by name,
+ * "default" and "tool_use". The special tokens are those of tokenizer_config.json, else of
  * special_tokens_map.json. A folder without any is no error. Source: transformers,
  * tokenization_utils_base.py. */
 bool folder_chat(Source *s, const char *folder, Error *err);
 
-/* Set s->chat_meta[which] to a copy of text. One that is too long or holds NUL is left out. */
+/* Set s->chat_meta[which] to a copy of text. One that is too long or contains NUL is left out. */
 bool source_keep_chat(Source *s, ChatMeta which, const char *text, size_t n, Error *err);
-/* Keep the special tokens: a JSON object whose end is missing, or nothing; it is freed. */
+/* Keep the special tokens: a JSON object without its closing brace, or nothing; it is freed. */
 bool source_keep_special(Source *s, TextOut *members, Error *err);
 
-/* "bos_token", "eos_token", ...: the special tokens that transformers has names for. */
+/* "bos_token", "eos_token", ...: the special tokens that transformers names. */
 enum { SPECIAL_TOKEN_KEYS = 7 };
 extern const char *const special_token_keys[SPECIAL_TOKEN_KEYS];
 
@@ -242,8 +242,8 @@ extern const char *const special_token_keys[SPECIAL_TOKEN_KEYS];
  * in it. The names are those of llama.cpp, gguf-py/gguf/constants.py; src/llama-model.cpp shows
  * what they mean. */
 
-/* Does a file that begins with these bytes belong to the GGUF reader? Files that are too old do as
- * well, because its message says so. */
+/* Does a file that begins with these bytes belong to the GGUF reader? Files that are too old do
+ * too, because its message says so. */
 bool gguf_is(const unsigned char *head, size_t n);
 
 /* Open s->path; of a split file, all parts. A file with only a vocabulary has no weights. */

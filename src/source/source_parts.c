@@ -1,5 +1,5 @@
-/* source/source_parts.c: what the readers of this room put into a source: memory that lives as long
- * as it, files, tensors, warnings, metadata. */
+/* source/source_parts.c: what the readers of this room put into a source: memory with its lifetime,
+ * files, tensors, warnings, metadata. */
 #include "source/source.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* source/tokenizer_source.c: a tokenizer alone, and one that lies beside a model. */
+/* source/tokenizer_source.c: a tokenizer alone, and one beside a model. */
 #include "source/source.h"
 
 #include <stdio.h>
@@ -22,8 +22,8 @@ bool tokenizer_folder_is(const char *folder)
         || (holds(folder, "vocab.json") && holds(folder, "merges.txt"));
 }
 
-/* A JSON object is a tokenizer.json if it has these keys, and a vocab.json if it is called so.
- * Other objects are configs. */
+/* A JSON object is a tokenizer.json if it has these keys, and a vocab.json by its file name. Other
+ * objects are configs. */
 static bool is_tokenizer_json(const FileMap *m)
 {
     return strcmp(path_name(m->path), "vocab.json") == 0
@@ -89,7 +89,7 @@ static bool set_note(Source *s, const char *before, const char *what, const char
     return text != NULL;
 }
 
-/* Refuse a tokenizer of another size: it belongs to another model. */
+/* Reject a tokenizer of another size: it belongs to another model. */
 static bool check_size(const Source *s, Error *err)
 {
     const TokenizerData *t = &s->tokenizer;

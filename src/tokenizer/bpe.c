@@ -3,8 +3,8 @@
 #include "tokenizer/tokenizer_parts.h"
 #include "tokenizer/unicode.h"
 
-/* Where the merges of the character at word[i] may start; NULL: at its bytes. The tables for this
- * take as long to make as they save for so many characters. */
+/* Where the merges of the character at word[i] may start; NULL: at its bytes. Making the tables for
+ * this takes as long as they save for this many characters. */
 static const CharacterStart *start_at(Encoder *e, const char *word, size_t n, size_t i)
 {
     enum { STARTS_FROM = 1 << 15 };

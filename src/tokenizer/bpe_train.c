@@ -1,6 +1,6 @@
-/* Byte-level BPE training. The text becomes a table of different words with counts. Each step
- * merges the most frequent pair, and only in the words that hold it. The best pair comes from a
- * heap whose offers may be stale: an offer is checked against the pair's count when it is taken. */
+/* Byte-level BPE training. The text becomes a table of distinct words with counts. Each step merges
+ * the most frequent pair, only in the words that have it. The best pair comes from a heap whose
+ * entries (offers) may be stale: an offer is checked against the pair's count when it is popped. */
 #include "tokenizer/tokenizer.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { LONGEST_WORD = 256 };
 typedef struct Word { int32_t *symbol; int n; int64_t count; } Word;
 
 /* Two neighbours: how often they occur, and in which words they were seen. The list may name a word
- * twice, and a word that no longer holds the pair. */
+ * twice, and a word that no longer has the pair. */
 typedef struct BpePair {
     int32_t  left, right;
     int64_t  count;
@@ -353,7 +353,7 @@ static bool make_merges(Bpe *b, size_t n_ids)
         if (count == best.count && count > 0)
             ok = add_merge(b, &best);
         /* The pair is rarer now: offer it again with its new count. A pair that became more
-         * frequent was offered again when that happened. */
+         * frequent was offered again at that time. */
         else if (count > 0 && count < best.count)
             ok = offer(b, best.pair);
         if (!ok)

@@ -1,5 +1,5 @@
 /* What all byte-level BPE vocabularies share: the printable characters that stand for bytes, and
- * the split patterns by name, for files that do not hold their own. */
+ * the split patterns by name, for files without their own. */
 #include <string.h>
 #include "base/text.h"
 #include "tokenizer/vocab_draft.h"
@@ -37,8 +37,8 @@ bool byte_level_decode(Text spelling, char *out, size_t *n)
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
-/* The split of ByteLevel itself (tokenizers: pre_tokenizers/byte_level.rs). It comes from GPT-2,
- * and tiktoken's r50k and p50k have it too. */
+/* The split of ByteLevel itself (tokenizers: pre_tokenizers/byte_level.rs). It comes from GPT-2;
+ * tiktoken's r50k and p50k have it too. */
 const char BYTE_LEVEL_GPT2[] =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 

@@ -1,4 +1,4 @@
-/* Sets of characters as sorted edges, and the sets that the names of Unicode properties mean. */
+/* Sets of characters as sorted edges, and the sets of named Unicode properties. */
 #include "tokenizer/regex.h"
 
 #include <stdlib.h>
@@ -98,8 +98,8 @@ void char_set_fold(CharSet *s)
 
 /* ---- Properties ------------------------------------------------------------------------------ */
 
-/* Add the runs of a table whose value is wanted. In the table of categories, mask has a bit for
- * each wanted value; in every other table, `value` is the wanted one. */
+/* Add the runs of a table with a wanted value. In the table of categories, mask has a bit for each
+ * wanted value; in every other table, `value` is the wanted one. */
 static void add_runs(CharSet *s, const uint32_t *run, size_t n, int bits, uint32_t mask,
                      uint32_t value)
 {
@@ -122,7 +122,7 @@ static void add_binary(CharSet *s, const BinaryName *b)
         char_set_add(s, BINARY_EDGES[b->first + i], BINARY_EDGES[b->first + i + 1] - 1);
 }
 
-/* Every row begins with its name, so one comparison serves all tables. */
+/* Every row starts with its name, so one comparison serves all tables. */
 static int compare_names(const void *name, const void *row)
 {
     return strcmp(name, *(const char *const *)row);

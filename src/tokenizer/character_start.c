@@ -1,14 +1,14 @@
-/* The merges inside a character of several bytes that are certain, whatever the rest of its word
- * becomes. In scripts without spaces, words are long and few of them repeat; there this saves most
- * look-ups of pairs: 95% of the characters of a Japanese text start as one symbol in Llama 3's
- * vocabulary, 59% in GPT-2's.
+/* The merges inside a multi-byte character that always happen, whatever the rest of its word. In
+ * scripts without spaces, words are long and few repeat; there this saves most lookups of pairs:
+ * 95% of the characters of a Japanese text start as one symbol in Llama 3's vocabulary, 59% in
+ * GPT-2's.
  *
  * Why a word has the same ids as from its bytes: BPE does the merge of the lowest rank first. As
- * long as each merge inside a character has a lower rank than any with a neighbour could have, both
- * before and after it, these merges happen, and until they have happened, no neighbour takes part:
- * doing them at once changes no other choice. What a neighbour will be is not known, but it ends
- * (or begins) with the byte that stands there now, which bounds its merges. Ranks inside must
- * ascend, and pieces must be the bytes of their parts; where they are not, nothing is certain. */
+ * long as each merge inside a character has a lower rank than any possible merge with a neighbour,
+ * before or after it, these merges happen, and no neighbour takes part until then: doing them at
+ * once changes no other choice. The neighbouring symbol is not known yet, but it ends (or starts)
+ * with the neighbouring byte, which bounds its merges. Ranks inside must ascend, and pieces must be
+ * the bytes of their parts; otherwise no merge is certain. */
 #include <stdlib.h>
 #include "tokenizer/tokenizer_parts.h"
 #include "tokenizer/unicode.h"
@@ -31,7 +31,7 @@ typedef struct Edge { uint8_t first, last; bool is_short; } Edge;
 struct CharacterStarts {
     InnerMerges inner[1 << CHARACTER_BITS];
     /* 1 + the lowest rank at which a symbol merges with one before it that ends with a byte, or
-     * with one after it that begins with a byte; 0: never. What shares a slot shares the lowest. */
+     * with one after it that starts with a byte; 0: never. A shared slot has the lowest rank. */
     uint32_t before[1 << OUTER_BITS], after[1 << OUTER_BITS];
     Edge     edge[]; /* of each id */
 };

@@ -24,8 +24,8 @@ static uint32_t children(const Trie *t, uint32_t node, uint32_t *first)
     return t->nodes[3 * (size_t)node + 1];
 }
 
-/* Of the rules that begin with the three bytes that lead to node: true if one ends here or within
- * two bytes more, or goes on with anything but a character of three bytes. Those characters are
+/* Of the rules that start with the three bytes that lead to node: true if one ends here or within
+ * two bytes more, or continues with anything but a character of three bytes. Those characters are
  * added to m->second. */
 static bool goes_on_otherwise(Charsmap *m, uint32_t node)
 {
@@ -63,8 +63,8 @@ static void find_begins(Charsmap *m)
     }
 }
 
-/* True for most characters of three bytes, also where they begin a rule (as kana do) that needs
- * another character of three bytes than the text has there. */
+/* True for most characters of three bytes, also if they start a rule (as kana do) that needs
+ * another character of three bytes than the text has next. */
 static bool begins_no_rule(const Charsmap *m, const char *text, size_t n)
 {
     if (n < 6 || !is_wide(text) || wide_has(&m->begins, text))

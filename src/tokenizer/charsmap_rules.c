@@ -14,7 +14,7 @@ enum {
 };
 
 typedef struct CharsmapNode {
-    uint32_t parent, place;    /* place: where its children begin in the double array */
+    uint32_t parent, place;    /* place: index of its children in the double array */
     uint8_t  label, depth;
     bool     used;             /* a rule ends here or below */
     int32_t  text;             /* of a rule: its index in CharsmapReader.text; -1: none */

@@ -5,8 +5,8 @@
 #include "tokenizer/tokenizer_parts.h"
 #include "tokenizer/unicode.h"
 
-/* Most bytes that one id can add. The unknown token of SentencePiece is shown as its surface text;
- * no other piece becomes longer. */
+/* Maximum bytes that one id can add. The unknown token of SentencePiece is shown as its surface
+ * text; no other piece becomes longer. */
 static size_t longest(const Tokenizer *t, int32_t id)
 {
     size_t n;

@@ -1,6 +1,6 @@
 /* Text to ids. A text is split at special tokens, first in its raw form, then in the normalized
- * form of what lies between. The segments in between are cut into words, and each word becomes ids.
- * Words that repeat come from a cache. */
+ * form of the rest. The segments between are cut into words, and each word becomes ids. Repeated
+ * words come from a cache. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
@@ -103,8 +103,8 @@ bool encode_word(Encoder *e, const char *word, size_t n, Error *err)
     return true;
 }
 
-/* A word from the pre-tokenizer. With BPE_CHAR it may be a whole text, so it is cut first at places
- * that no merge can cross. */
+/* A word from the pre-tokenizer. With BPE_CHAR it may be a whole text, so it is cut first at
+ * positions that no merge can cross. */
 static bool pretokenized_word(void *arg, const char *word, size_t n, Error *err)
 {
     Encoder *e = arg;
@@ -167,7 +167,7 @@ static size_t spaces_after(const char *text, size_t n, size_t end)
     return end;
 }
 
-/* Special tokens are looked for twice: in the raw text, then in the normalized text in between. */
+/* Special tokens are searched twice: in the raw text, then in the normalized text between. */
 enum { RAW, NORMALIZED };
 
 /* A piece of text on its way through split_special: which pass it is in, and its spans. */
@@ -195,7 +195,7 @@ static size_t span_after(const TextPart *p, size_t at)
     return low;
 }
 
-/* How many bytes from i on lie outside all spans. */
+/* How many bytes from i on are outside all spans. */
 static size_t outside_spans(const TextPart *p, size_t i)
 {
     size_t at = p->shift + i, s = span_after(p, at);
@@ -204,9 +204,8 @@ static size_t outside_spans(const TextPart *p, size_t i)
     return p->span[s].start > at ? p->span[s].start - at : 0;
 }
 
-/* The length of the longest special token at byte i, or 0. Outside the spans every special token
- * counts. Inside them only tokens count that plain text has too (added tokens that are not
- * special). */
+/* The length of the longest special token at byte i, or 0. Outside the spans, every special token
+ * counts; inside them, only tokens that plain text may have (added tokens that are not special). */
 static size_t special_at(const Encoder *e, const TextPart *p, size_t i, int32_t *which)
 {
     const PieceSet *set = e->t->special_set[p->pass];
@@ -232,15 +231,15 @@ static bool special_follows(const Encoder *e, const TextPart *p, size_t i)
 
 static bool split_special(Encoder *e, const TextPart *p, Error *err);
 
-/* Most bytes to normalize while looking for the spans of one part. Each span needs all text before
+/* Maximum bytes to normalize while finding the spans of one part. Each span needs all text before
  * it normalized, so thousands of spans could take hours. */
 static const size_t PREFIXES_MOST = 256 << 20;
 
-/* Find where the plain spans of p, a part of the raw text, lie in its normalized form. The text
- * before a span is normalized alone; usually that gives the same bytes with and without the rest,
- * because a step looks at neighbours only. If the bytes differ, or it would take too long, the span
- * is made larger: it goes on to the end of the part. A special token of the format may be missed
- * then, but plain text never becomes a special token. */
+/* Find the plain spans of p, a part of the raw text, in its normalized form. The text before a span
+ * is normalized alone; usually that gives the same bytes with and without the rest, because a step
+ * looks at neighbours only. If the bytes differ, or it would take too long, the span is extended to
+ * the end of the part. A special token of the format may be missed then, but plain text never
+ * becomes a special token. */
 static bool normalize_spans(Encoder *e, const TextPart *p, size_t first, size_t n, Error *err)
 {
     TextSpan *grown = realloc(e->normal_span, (n + 1) * sizeof *grown);
@@ -296,7 +295,7 @@ static bool between_special(Encoder *e, const TextPart *p, size_t from, size_t t
     return split_special(e, &normal, err);
 }
 
-/* The span with ids that begins at byte i of the raw text, if its ids may be used; else NULL. */
+/* The span with ids that starts at byte i of the raw text, if its ids may be used; else NULL. */
 static const TextSpan *ids_at(const Encoder *e, const TextPart *p, size_t i)
 {
     if (p->pass != RAW || !p->n_spans)

@@ -1,7 +1,7 @@
 /* How a text is cut into words, by the name in a GGUF file (tokenizer.ggml.pre). The names are
  * llama.cpp's (src/llama-vocab.cpp). The patterns are those of the models' tokenizer.json;
  * llama.cpp's own patterns are approximations that its matcher needs. The steps run one after the
- * other: each cuts the pieces that the step before left. */
+ * other: each cuts the pieces of the step before it. */
 #include <string.h>
 #include "tokenizer/vocab_draft.h"
 

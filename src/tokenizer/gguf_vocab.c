@@ -34,7 +34,7 @@ static bool read_flag(const Vocabulary *v, const char *key, bool *flag)
 
 /* A token's id. An id outside the vocabulary gets a warning and is ignored. llama.cpp has defaults
  * for that case and for absent keys: in a "llama" vocabulary 1 for bos and 2 for eos, whatever
- * those tokens are. Here a file without the keys has no such tokens. */
+ * those tokens are. In tblock, a file without the keys has no such tokens. */
 static bool read_id(const Vocabulary *v, const char *key, int32_t *id)
 {
     int64_t value;
@@ -103,8 +103,8 @@ static bool looks_like_control(Text t)
     return false;
 }
 
-/* The type of token i in SentencePiece's numbering: the file's, or, without types, what its id and
- * spelling say. */
+/* The type of token i in SentencePiece's numbering: the file's, or, without types, inferred from
+ * its id and spelling. */
 static int type_of(const Vocabulary *v, size_t i, bool bytes)
 {
     Text text = text_of(v->token[i]);
@@ -209,8 +209,7 @@ static bool make_spm(Vocabulary *v)
 
 /* ---- "gpt2": byte-level BPE ------------------------------------------------------------------ */
 
-/* Ordinary tokens are spelled with the stand-ins of bytes; special and added ones are spelled as
- * they are. */
+/* Ordinary tokens are spelled with the stand-ins of bytes; special and added ones literally. */
 static bool add_bpe_piece(Vocabulary *v, size_t i)
 {
     VocabDraft *d = v->d;
@@ -234,7 +233,7 @@ static bool add_bpe_piece(Vocabulary *v, size_t i)
         && (!ordinary || draft_index(d, (int32_t)i));
 }
 
-/* Entries are "left right". A piece that is spelled as it is may begin with a space. */
+/* Entries are "left right". A literally spelled piece may start with a space. */
 static bool read_merges(Vocabulary *v)
 {
     GgufString *merge = NULL;
@@ -250,7 +249,7 @@ static bool read_merges(Vocabulary *v)
     return ok;
 }
 
-/* Like llama.cpp, leave out a byte that no token stands for. */
+/* Like llama.cpp, drop a byte that has no token. */
 static bool drop_unknown(VocabDraft *d)
 {
     bool   there[256] = { false };

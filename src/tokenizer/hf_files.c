@@ -1,5 +1,5 @@
-/* Finds out which tokenizer a file or folder holds, and adds what the small JSON files beside it
- * say: added tokens, names of bos and eos, the template around a text. */
+/* Finds out which tokenizer a file or folder holds, and adds the settings of the small JSON files
+ * beside it: added tokens, names of bos and eos, the template around a text. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

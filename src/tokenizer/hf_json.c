@@ -1,6 +1,6 @@
 /* tokenizer.json as the library tokenizers (0.23) writes it: BPE of bytes or of characters, and
- * Unigram. Anything in the file that would change ids and that a model file cannot express is
- * refused by name. */
+ * Unigram. Anything in the file that would change ids and that a model file cannot express is an
+ * error that names it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool read_id(VocabDraft *d, const JsonNode *entry, const char *what, cons
 static bool add_entry(VocabDraft *d, const JsonNode *entry)
 {
     Text piece = { entry->key, entry->key_n };
-    /* An entry that is not made of stand-ins is not indexed: no text can give such a piece. */
+    /* An entry that is not made of stand-ins is not indexed: no text gives such a piece. */
     bool meant = true;
     if (d->type == DRAFT_BPE) {
         size_t n;
@@ -97,8 +97,8 @@ static bool read_merges(VocabDraft *d, const JsonNode *merges)
     return ok;
 }
 
-/* Without an unknown token the library leaves out text that it has no piece for. Do the same, and
- * say so in the settings. */
+/* Without an unknown token, the library drops text that it has no piece for. Do the same, and
+ * record it in the settings. */
 static bool drop_unknown(VocabDraft *d)
 {
     bool   there[256] = { false };
@@ -230,8 +230,8 @@ bool hf_json_added_tokens(VocabDraft *d, const JsonNode *entries, const ByteMap 
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Refuse unknown keys. Of the known ones, truncation and padding concern batches and version is the
- * format's own, so they are not read. */
+/* Reject unknown keys. Of the known ones, truncation and padding concern batches, and version is
+ * the format's own, so they are not read. */
 static bool check_keys(VocabDraft *d, const JsonNode *root)
 {
     static const char *const known[] = { "version", "truncation", "padding",
@@ -271,8 +271,8 @@ static bool set_steps(VocabDraft *d, const JsonNode *root, bool unigram)
 }
 
 /* Drop special tokens and byte pieces from the index: special tokens are found by name, byte pieces
- * by byte, and neither as ordinary text. But a special token that is only found where it stands
- * alone is ordinary text inside of a word. */
+ * by byte, and neither as ordinary text. But a special token that is only matched as a whole word
+ * is ordinary text inside a word. */
 static void keep_ordinary(VocabDraft *d)
 {
     size_t n = 0;

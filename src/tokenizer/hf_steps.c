@@ -1,6 +1,6 @@
 /* The parts of a tokenizer.json around its model: normalizer, pre_tokenizer, decoder and
  * post_processor. Each becomes settings of the model file with the meaning it has in tokenizers
- * 0.23. What a model file cannot express is refused by name. */
+ * 0.23. What a model file cannot express is an error that names it. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -203,7 +203,7 @@ bool hf_normalizer(VocabDraft *d, const JsonNode *node)
 /* ---- pre_tokenizer --------------------------------------------------------------------------- */
 
 /* char::is_ascii_punctuation, or category P as the Rust crate unicode_categories has it. That is
- * Unicode 8, so the characters that came later are excluded. */
+ * Unicode 8, so later characters are excluded. */
 #define PUNCTUATION \
     "(?![\\x{61D}\\x{9FD}-\\x{A76}\\x{C77}-\\x{C84}\\x{1B4E}-\\x{1B4F}\\x{1B7D}-\\x{1B7F}\\x{2E43}-\\x{2E5D}\\x{10D6E}-\\x{10F89}" \
     "\\x{113D4}-\\x{1145D}\\x{11660}-\\x{116B9}\\x{1183B}-\\x{11FFF}\\x{12FF1}-\\x{12FF2}\\x{16D6D}-\\x{16FE2}\\x{1E5FF}-\\x{1E95F}])" \
@@ -423,7 +423,7 @@ static bool set_strip(VocabDraft *d, const char *value)
 }
 
 /* Decoders turn U+2581 into spaces and byte pieces into bytes, which the model file's tokenizer
- * always does. So they are only checked, and what they strip is noted. */
+ * always does. So they are only checked, and what they strip is recorded. */
 bool hf_decoder(VocabDraft *d, const JsonNode *node)
 {
     SequenceParts   parts = { 0 };
@@ -512,7 +512,7 @@ static bool read_template(VocabDraft *d, const JsonNode *processor, IdArray *bef
 }
 
 /* Read the ids that the template puts around one text. ByteLevel only moves offsets, so it is
- * skipped. Each processor wraps what the one before it made. */
+ * skipped. Each processor wraps the result of the one before it. */
 bool hf_post_processor(VocabDraft *d, const JsonNode *node)
 {
     SequenceParts parts = { 0 };

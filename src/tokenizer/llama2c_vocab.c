@@ -1,6 +1,6 @@
 /* tokenizer.bin of llama2.c (tokenizer.py, export): int32 longest piece; then for each id f32
  * score, int32 length, bytes. The bytes have spaces for U+2581, and newlines around <s> and </s>.
- * The settings are those that are built into run.c. */
+ * The settings are those built into run.c. */
 #include <math.h>
 #include <string.h>
 #include "tokenizer/vocab_draft.h"

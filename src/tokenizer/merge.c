@@ -1,6 +1,6 @@
 /* BPE merges of one word. A short word searches all its pairs before each merge; a long word keeps
- * its pairs in a heap. Both make the same merges in the same order. A word that is longer still is
- * merged in windows. */
+ * its pairs in a heap. Both make the same merges in the same order. A very long word is merged in
+ * windows. */
 #include "tokenizer/tokenizer_parts.h"
 
 #include <stdlib.h>
@@ -100,7 +100,7 @@ static void join(Merger *m, const MergeEntry *e, uint32_t time)
 
 /* ---- Short words: look at every pair each time ----------------------------------------------- */
 
-/* In symbols. Up to here the quadratic loop, over one or two cache lines, beats the heap. */
+/* In symbols. Up to here, the quadratic loop, over one or two cache lines, beats the heap. */
 enum { SHORT_WORD = 40 };
 
 static void run_short(Merger *m, const Vocab *v, const char *word)
@@ -206,23 +206,22 @@ static bool merge(Encoder *e, const char *word, size_t n, WordSymbols symbols, E
 
 /* ---- Windows --------------------------------------------------------------------------------- */
 
-/* Merges in a window know nothing of what lies outside. That is right if no merge of the whole word
- * crosses the window's edges. The first one that crossed an edge would join a part of the piece
- * before it and a part of the piece after it, and what happens inside these two until then depends
- * on nothing else. So no merge crosses the edge if none does when the two pieces are merged
- * alone. */
+/* Merges in a window do not see the text outside. They are exact if no merge of the whole word
+ * crosses the window's edges. The first one to cross an edge would join parts of the piece before
+ * it and the piece after it, and until then the merges inside these two depend on nothing else. So
+ * no merge crosses the edge if none does when the two pieces are merged alone. */
 
 /* The window's last eighth is merged again in the next window: its pieces do not know what follows.
- * Where a window ends, a character or a user-defined symbol (at most 1,024 bytes) may be cut. */
+ * The end of a window may cut a character or a user-defined symbol (at most 1,024 bytes). */
 static size_t kept(size_t window) { return window / 8 * 7; }
 
 /* Append the ids of a word that is merged in windows of so many bytes. *crossed: in the whole word
- * a merge crosses the edge of a window, or a window has no edge; some ids may be there. */
+ * a merge crosses the edge of a window, or a window has no edge; out may have some ids. */
 static bool windows(Encoder *e, const char *word, size_t n, size_t window, WordSymbols symbols,
                     PushSymbol push, bool *crossed, Error *err)
 {
     const Merger *m = &e->merger;
-    size_t before = 0; /* where the last piece before the window begins */
+    size_t before = 0; /* start of the last piece before the window */
     for (size_t at = 0, cut; at < n && !*crossed; at += cut) {
         const bool   last = n - at <= window;
         const size_t len = last ? n - at : window, keep = last ? len : kept(window);

@@ -155,7 +155,7 @@ void normalizer_free(Normalizer *z)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Bytes of the next character, or 1 for a byte that begins none (then *cp is 0). */
+/* Bytes of the next character, or 1 for a byte that starts none (then *cp is 0). */
 static size_t next_unit(const char *p, size_t n, uint32_t *cp)
 {
     *cp = 0;
@@ -342,7 +342,7 @@ bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n
     if (z->n_steps == 0)
         text_out_bytes(out, text, n);
     for (int i = 0; ok && i < z->n_steps; i++) {
-        TextOut swap = *out; /* the output of the step before becomes the input */
+        TextOut swap = *out; /* the previous step's output becomes the input */
         *out     = *scratch;
         *scratch = swap;
         out->n    = 0;

@@ -1,4 +1,4 @@
-/* A sorted array of strings. A search keeps the range of pieces that agree with the text so far and
+/* A sorted array of strings. A search keeps the range of pieces that match the text so far and
  * narrows it byte by byte. */
 #include "tokenizer/tokenizer_parts.h"
 
@@ -65,7 +65,7 @@ size_t piece_set_match(const PieceSet *s, const char *text, size_t n, int32_t *i
 {
     if (n == 0 || !s->starts[(unsigned char)text[0]])
         return 0;
-    /* [low, high): the pieces that agree with the text so far. */
+    /* [low, high): the pieces that match the text so far. */
     size_t low = 0, high = s->n, longest = 0;
     for (size_t depth = 0; low < high; depth++) {
         if (s->piece[low].n == depth) { /* the shortest sorts first; equal ones by id */

@@ -152,8 +152,7 @@ void pretokenize_end(PretokenizeRun *r)
 static bool run_steps(PretokenizeRun *r, int step, const char *text, size_t n, bool at_start,
                       Error *err);
 
-/* Takes the matches and the text between them, in order, and passes on the pieces that they
- * form. */
+/* Takes the matches and the text between them, in order, and emits the pieces that they form. */
 typedef struct Cutter {
     PretokenizeRun *r;
     int             next;       /* the step that gets the pieces */
@@ -216,7 +215,7 @@ static bool cut(PretokenizeRun *r, int step, const char *text, size_t n, bool at
             || !take(&c, start, end, !s->invert, err))
             return false;
         done = from = end;
-        if (start == end) { /* an empty match cuts here; go on at the next character */
+        if (start == end) { /* an empty match cuts here; continue at the next character */
             uint32_t cp = 0;
             size_t   len = character_at(text + end, n - end, &cp);
             from += len ? len : 1;

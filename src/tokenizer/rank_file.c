@@ -1,11 +1,11 @@
 /* A tiktoken rank file (lines of base64 and rank), with special_tokens.json beside it. The file
- * does not hold the split pattern. For a published rank file the pattern follows from the number of
- * ranks; for any other the user names it. */
+ * does not have the split pattern. For a published rank file it follows from the number of ranks;
+ * for any other the user names it. */
 #include <stdlib.h>
 #include <string.h>
 #include "tokenizer/vocab_draft.h"
 
-/* Published pieces are under 130 bytes. A bound is needed since every cut of a piece is tried. */
+/* Published pieces are under 130 bytes. A bound is needed because every cut of a piece is tried. */
 enum { LONGEST_PIECE = 1024, LLAMA3_RANKS = 128000 };
 
 typedef struct Special { const char *token; int32_t id; } Special;
@@ -135,8 +135,8 @@ static int by_left(const void *a, const void *b)
                               : (x->right > y->right) - (x->right < y->right);
 }
 
-/* Every way to cut a piece into two pieces is a merge. Merges are ordered by the rank of the
- * result, then of the left and the right piece (as in transformers' TikTokenConverter). */
+/* Every cut of a piece into two pieces is a merge. Merges are ordered by the rank of the result,
+ * then of the left and the right piece (as in transformers' TikTokenConverter). */
 static bool make_merges(VocabDraft *d)
 {
     for (size_t rank = 0; rank < d->size; rank++) {

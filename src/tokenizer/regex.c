@@ -1,10 +1,10 @@
 /* A tokenizer's pattern usually looks at one word and the character after it. So it runs on a
  * window of the text, with PCRE2's partial matching: a match that touched the end of the window
  * does not count. This happens with a word longer than the window, or with a pattern that looks far
- * ahead. Such a place is tried again on the whole text by a second program of the same pattern.
- * That program reports its position before every item; the sum of the distances it moves is bounded
- * for each text. So work is linear, or ends in an error that is the same on every machine. Inside
- * windows a clock is the last resort. */
+ * ahead. Such a position is tried again on the whole text by a second program of the same pattern
+ * (the careful one). It reports its position before every item; the sum of the distances it moves
+ * is bounded for each text. So work is linear, or ends in an error that is the same on every
+ * machine. Inside windows a clock is the last resort. */
 #include "tokenizer/regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -48,7 +48,7 @@ struct RegexRun {
 
 /* ---- Patterns -------------------------------------------------------------------------------- */
 
-/* Without UCP, and so without PCRE2's Unicode tables: what a letter is must not depend on the
+/* Without UCP, and so without PCRE2's Unicode tables: the set of letters must not depend on the
  * library's version. */
 static pcre2_code *compile(const char *spelled, uint32_t options, const char *what, Error *err)
 {
@@ -258,8 +258,8 @@ int regex_next(RegexRun *r, const Regex *re, const char *text, size_t n, size_t 
             from = stop;
             continue;
         }
-        /* Partial: no match begins before that place, since attempts before it ended inside the
-         * window. */
+        /* Partial: no match starts before that position, because attempts before it ended inside
+         * the window. */
         if (rc == PCRE2_ERROR_PARTIAL)
             at = pcre2_get_ovector_pointer(r->match)[0];
         else if (rc != PCRE2_ERROR_MATCHLIMIT && rc != PCRE2_ERROR_JIT_STACKLIMIT)

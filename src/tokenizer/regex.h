@@ -9,15 +9,14 @@
 
 /* ---- char_set.c ------------------------------------------------------------------------------ */
 
-/* Sets of characters, as the patterns of tokenizers name them. Properties and case
- * come from one version of Unicode (TBLOCK_UNICODE_VERSION), so they are the same on every
- * machine. */
+/* Sets of characters, as tokenizer patterns name them. Properties and case come from one version of
+ * Unicode (TBLOCK_UNICODE_VERSION), so they are the same on every machine. */
 
 enum { CHARACTERS = 0x110000 };
 
 /* Start with a zeroed struct; free it with char_set_free. Members lie from each even edge up to,
- * but not including, the odd edge after it. char_set_sort orders the edges. failed: memory ran out,
- * and the set must not be used. */
+ * but not including, the next odd edge. char_set_sort orders the edges. failed: memory ran out, and
+ * the set must not be used. */
 typedef struct CharSet { uint32_t *edge; size_t n, cap; bool failed; } CharSet;
 
 void char_set_add(CharSet *s, uint32_t first, uint32_t last); /* first .. last, both included */
@@ -43,15 +42,14 @@ void char_set_fold(CharSet *s);
 
 /* ---- regex_spell.c --------------------------------------------------------------------------- */
 
-/* Spells a pattern again without Unicode, so that no library's tables decide
- * what it matches.
+/* Rewrites a pattern without Unicode, so that no library's tables decide what it matches.
  *
  * Each part that matches one character (a letter, a set, \p{L}, \s ...) is a set of characters. The
  * sets of a pattern divide all characters into classes: no set tells two members of a class apart.
  * In the text that PCRE2 sees, each character outside ASCII is replaced by a stand-in for its class
  * that has as many bytes. In the pattern, each set becomes the set of its stand-ins. So a set has a
  * few ranges, however many the property has, and positions in the text stay the same. Case is
- * spelled out too: (?i:k) becomes [kK] with U+212A. */
+ * written out too: (?i:k) becomes [kK] with U+212A. */
 
 typedef struct Spelling {
     char     *pattern; /* ASCII, without \p, \d, \s, \w, \b and (?i) */
@@ -61,7 +59,7 @@ typedef struct Spelling {
     uint16_t *class;   /* class number, among characters of the same length */
 } Spelling;
 
-/* Errors: INPUT, which says what in the pattern is wrong or not supported; the message begins with
+/* Errors: INPUT, which says what in the pattern is wrong or unsupported; the message begins with
  * `what`. SYSTEM. The caller frees *out. */
 bool regex_spell(Spelling *out, const char *pattern, const char *what, Error *err);
 void regex_spelling_free(Spelling *s); /* a zeroed one is fine */
@@ -73,20 +71,19 @@ const char *spelling_view(const Spelling *s, const char *text, size_t n, char **
 
 /* ---- regex.c --------------------------------------------------------------------------------- */
 
-/* The regular expressions of tokenizers, spelled as in tokenizer.json. PCRE2 runs
- * them, with JIT where the system allows it, but is asked nothing about Unicode
- * (regex_spell.c). Patterns come from files that nobody vouches for, so the work on one text
- * is bounded: a pattern that runs away is an error, never a wrong answer. */
+/* The regular expressions of tokenizers, spelled as in tokenizer.json. PCRE2 runs them, with JIT if
+ * the system allows it, but without its Unicode tables (regex_spell.c). Patterns come from
+ * untrusted files, so the work on one text is bounded: a runaway pattern is an error, never a wrong
+ * result. */
 
 typedef struct Regex Regex; /* immutable */
 
-/* Compile a pattern; docs/format.md says what it may contain. `what` begins each message, also
- * those of later runs. Errors: INPUT with the part that is not supported, or PCRE2's reason;
- * SYSTEM. */
+/* Compile a pattern; docs/format.md says what it may contain. `what` begins each message, also in
+ * later runs. Errors: INPUT with the unsupported part, or PCRE2's reason; SYSTEM. */
 bool regex_compile(Regex **re, const char *pattern, const char *what, Error *err);
 void regex_free(Regex *re); /* NULL is fine */
 
-/* What one thread needs to run patterns, on one text after another. False: SYSTEM, no memory. */
+/* What one thread needs to run patterns, one text after another. False: SYSTEM, no memory. */
 typedef struct RegexRun RegexRun;
 bool regex_begin(RegexRun **r, Error *err);
 void regex_end(RegexRun *r); /* NULL is fine */
@@ -100,8 +97,8 @@ const char *regex_text(const Regex *re, const char *text, size_t n, char **room,
 
 /* Find the next match in text[0 .. n), as regex_text returned it, from byte `from` on. Returns 1, 0
  * (none) or -1 (failed: INPUT if a limit was reached, SYSTEM). A pattern that looks at most a few
- * hundred bytes past the start of a match takes the time it needs. Any other pattern is run
- * carefully, and every step counts. */
+ * hundred bytes past the start of a match takes the time it needs. Any other pattern runs on a
+ * budget of steps (regex_budget). */
 int regex_next(RegexRun *r, const Regex *re, const char *text, size_t n, size_t from, size_t *start,
                size_t *end, Error *err);
 

@@ -1,5 +1,5 @@
-/* Spells a pattern again without Unicode, in four passes: read it, replacing each part that matches
- * one character by a set (an atom); cut all characters into classes that no set tells apart; write
+/* Rewrites a pattern without Unicode, in four passes: read it, replacing each part that matches one
+ * character by a set (an atom); divide all characters into classes that no set tells apart; write
  * the pattern with sets of classes; write the table from characters to classes. */
 #include "tokenizer/regex.h"
 
@@ -67,7 +67,7 @@ static bool place_set(Speller *s, size_t set)
     return true;
 }
 
-/* Put a set into the pattern; s takes it over. Equal sets are stored once. */
+/* Put a set into the pattern; s then owns it. Equal sets are stored once. */
 static bool add_atom(Speller *s, CharSet *set)
 {
     bool     fits = spend(s, set->n), known = false;
@@ -99,7 +99,7 @@ static bool braced_code(Speller *s, unsigned base, uint32_t *c)
     return true;
 }
 
-/* The character that an escape means; s->p is behind the letter. *known: does it mean one? */
+/* The character that an escape means; s->p is after the letter. *known: does it mean one? */
 static bool escaped_code(Speller *s, char letter, uint32_t *c, bool *known)
 {
     static const char from[] = "aefnrt", to[] = "\a\x1B\f\n\r\t";
@@ -137,7 +137,7 @@ static bool take_in(Speller *s, CharSet *set, CharSet *own, bool inverted)
     return fits;
 }
 
-/* \p{Name}, \P{Name}, \p{^Name}, \pL; s->p is behind the letter. */
+/* \p{Name}, \P{Name}, \p{^Name}, \pL; s->p is after the letter. */
 static bool property(Speller *s, char letter, CharSet *set)
 {
     const char *from = s->p - 2, *name = s->p, *end = s->p + (*s->p != '\0');
@@ -156,7 +156,7 @@ static bool property(Speller *s, char letter, CharSet *set)
     return take_in(s, set, &own, inverted);
 }
 
-/* \d \s \w \p and their opposites; *known: is it one of them? s->p is behind the letter. */
+/* \d \s \w \p and their opposites; *known: is it one of them? s->p is after the letter. */
 static bool escaped_set(Speller *s, char letter, CharSet *set, bool *known)
 {
     char    lower = letter | 0x20;
@@ -188,7 +188,7 @@ static bool is_letter_or_digit(char c)
 /* ---- Sets ------------------------------------------------------------------------------------ */
 
 /* [:digit:] and [:^digit:]. The other POSIX classes differ between libraries, so they are
- * refused. */
+ * errors. */
 static bool posix_class(Speller *s, CharSet *set)
 {
     static const char *const known[] = { "[:digit:]", "[:^digit:]" };
@@ -343,8 +343,7 @@ static bool escape(Speller *s)
     return plain_character(s, &c) && one_character(s, c);
 }
 
-/* "(?is-m:" or "(?i)"; s->p is behind "(?". Case is spelled out by us; m and s are left to
- * PCRE2. */
+/* "(?is-m:" or "(?i)"; s->p is after "(?". We write out case; m and s are left to PCRE2. */
 static bool options(Speller *s)
 {
     const char *from = s->p - 2;
@@ -372,7 +371,7 @@ static bool options(Speller *s)
     return copy(s, "(?", 2) && copy(s, kept, n) && copy(s, group ? ":" : ")", 1);
 }
 
-/* Bytes of what opens a group at p, such as "(" or "(?<="; 0: nothing that we know opens one. */
+/* Bytes of the opening of a group at p, such as "(" or "(?<="; 0: none that we know. */
 static size_t opening(const char *p)
 {
     static const char *const known[] = { "(?:", "(?=", "(?!", "(?>", "(?|", "(?<=", "(?<!" };
@@ -472,7 +471,7 @@ static size_t stretch_at(const Cuts *cuts, uint32_t c)
 
 static bool find_edges(const Speller *s, Cuts *cuts)
 {
-    /* Where the length in UTF-8 changes, and where surrogates begin and end. */
+    /* Where the length in UTF-8 changes, and where surrogates start and end. */
     static const uint32_t always[] = { 0, 0x80, 0x800, 0xD800, 0xE000, 0x10000 };
     size_t n = sizeof always / sizeof *always, at = n;
     for (size_t i = 0; i < s->n_sets; i++)
@@ -643,8 +642,8 @@ static bool write_pattern(Speller *s, const Cuts *cuts, Spelling *to)
     return ok && (to->pattern || no_memory(s->what, s->err));
 }
 
-/* Write the table in blocks of 256 characters. Most blocks are all of one class; for each class
- * only one such block is stored. */
+/* Write the table in blocks of 256 characters. Most blocks are of one class; for each class only
+ * one such block is stored. */
 static bool write_classes(const Speller *s, const Cuts *cuts, uint32_t most, Spelling *to)
 {
     uint16_t *whole = malloc((most + 1) * sizeof *whole);

@@ -1,4 +1,4 @@
-/* Refuses parts of a pattern that Oniguruma and PCRE2 read differently. The library tokenizers runs
+/* Rejects parts of a pattern that Oniguruma and PCRE2 read differently. The library tokenizers runs
  * the patterns of a tokenizer.json with Oniguruma. */
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static size_t posix_class(const char *p, const char *end)
     return at > name && end - at >= 2 && at[0] == ':' && at[1] == ']' ? (size_t)(at + 2 - p) : 0;
 }
 
-/* The ']' that ends a set whose members begin at p; NULL: the set has no end. If the only ']' is
+/* The ']' that ends a set whose members start at p; NULL: the set has no end. If the only ']' is
  * that of a named class, it is the end. */
 static const char *set_end(const char *p, const char *end)
 {
@@ -43,8 +43,8 @@ static const char *set_end(const char *p, const char *end)
     return p < end ? p : last;
 }
 
-/* If "[...]" begins at p: its last character, and where its members begin. NULL: it does not. A ']'
- * at the front is a member. */
+/* If "[...]" is at p: its last character, and where its members start. NULL: it is not. A ']' at
+ * the front is a member. */
 static const char *set_at(const char *p, const char *end, const char **members)
 {
     if (p == end || *p != '[')
@@ -78,7 +78,7 @@ static bool check_members(VocabDraft *d, const char *what, Text regex, const cha
     return true;
 }
 
-/* Bytes of "(?x:" and the like with x or m at p; 0: none. x and m are refused: in Oniguruma, m
+/* Bytes of "(?x:" and the like with x or m at p; 0: none. x and m are errors: in Oniguruma, m
  * concerns the dot. */
 static size_t option_at(const char *p, const char *end)
 {
@@ -117,7 +117,7 @@ static size_t odd_repeat_at(const char *p, const char *end)
     return odd || low == low_end ? (size_t)(close - p) + 1 + odd : 0;
 }
 
-/* Check what begins at p, outside sets. */
+/* Check the item at p, outside sets. */
 static bool check_part(VocabDraft *d, const char *what, Text regex, const char *p, const char *end)
 {
     size_t n = option_at(p, end);

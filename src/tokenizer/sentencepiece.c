@@ -5,12 +5,12 @@
 #include "tokenizer/tokenizer_parts.h"
 #include "tokenizer/unicode.h"
 
-/* What one rule of the normalizer takes from the text, and what it puts there instead. */
+/* What one rule of the normalizer takes from the text, and its replacement. */
 typedef struct SpmRule { size_t taken; const char *by; size_t n; } SpmRule;
 
 /* The rule that applies at text, n > 0. The first of these that fits: a user-defined symbol,
  * unchanged; the longest replacement of the charsmap; a character, unchanged; U+FFFD for a byte
- * that begins no character. */
+ * that starts no character. */
 static SpmRule rule_at(const Tokenizer *t, const char *text, size_t n)
 {
     int32_t  id;
@@ -124,8 +124,8 @@ static size_t latest_merge(const MergeSymbol *s, size_t first, size_t last)
 
 /* An unused piece takes part in merges but is never a result. So merges are undone, the latest
  * first, until no part is unused; an unused single character becomes unknown. The times of the
- * merges of symbols [first, last) form a tree: the part that begins at a ends at the first symbol
- * that was merged later than a itself was. */
+ * merges of symbols [first, last) form a tree: the part that starts at a ends at the first symbol
+ * that was merged later than a itself. */
 static bool push_unused(Encoder *e, const char *word, size_t first, size_t last, size_t n_word,
                         Error *err)
 {

@@ -103,8 +103,8 @@ static bool piece_score(const ProtoField *f, double *score)
     return !isnan(value);
 }
 
-/* A piece has three fields, and a published model up to a million pieces, so this does without a
- * whole ProtoMessage for each. */
+/* A piece has three fields, and a published model up to a million pieces, so this avoids a whole
+ * ProtoMessage for each. */
 static bool read_piece(VocabDraft *d, Text t)
 {
     ProtoField f, field[PIECE_TYPE + 1] = { 0 };
@@ -237,7 +237,7 @@ static bool set_all(VocabDraft *d, const ProtoMessage *trainer, const ProtoMessa
 
 /* ---- The file -------------------------------------------------------------------------------- */
 
-/* Every model begins with a piece: tag 0x0A, a length, then tag 0x0A of the piece's text. */
+/* Every model starts with a piece: tag 0x0A, a length, then tag 0x0A of the piece's text. */
 bool spm_model_looks_like(const char *head, size_t n)
 {
     return n > 4 && head[0] == 0x0A && head[2] == 0x0A;

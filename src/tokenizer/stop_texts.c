@@ -1,10 +1,10 @@
-/* tokenizer/stop_texts.c: ends a stream of text as soon as one of several texts appears in it. The
- * text comes in pieces, so the beginning of a possible stop text is held back. */
+/* tokenizer/stop_texts.c: ends a stream of text at the first stop string in it. The text comes in
+ * chunks, so the start of a possible stop string is held back. */
 #include <string.h>
 
 #include "tokenizer/tokenizer.h"
 
-/* Length of the longest stop text that ends at held[end), whose number becomes s->which; 0: none.
+/* Length of the longest stop string that ends at held[end), whose index becomes s->which; 0: none.
  * Each byte is tested once, as it arrives. */
 static size_t ends_at(StopTexts *s, size_t end)
 {
@@ -19,7 +19,7 @@ static size_t ends_at(StopTexts *s, size_t end)
     return longest;
 }
 
-/* Length of the longest end of held with which a stop text may begin. */
+/* Length of the longest suffix of held that is a prefix of a stop string. */
 static size_t may_begin(const StopTexts *s)
 {
     size_t longest = 0;
@@ -56,7 +56,7 @@ bool stop_texts_put(StopTexts *s, const char *text, size_t n, TextOut *shown, Er
         if (length == 0)
             continue;
         s->found  = true;
-        s->held.n = end - length; /* keep what comes before the stop text */
+        s->held.n = end - length; /* keep what comes before the stop string */
         return stop_texts_flush(s, shown, err);
     }
     return show(s, s->held.n - may_begin(s), shown, err);

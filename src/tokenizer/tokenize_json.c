@@ -1,5 +1,5 @@
 /* Answers one request of the JSON lines protocol. It is read with base/json_doc, whose strings may
- * hold NUL: a text to tokenize may too. */
+ * contain NUL: a text to tokenize may too. */
 #include <stdlib.h>
 #include <string.h>
 #include "base/hash.h"
@@ -65,7 +65,7 @@ static bool read_text(const JsonNode *j, bool hex, Request *q, Error *err)
 }
 
 /* Unknown keys are skipped, so a file of test cases is also a file of requests. In such a file,
- * "ids" beside a text is the expected answer. */
+ * "ids" beside a text is the expected result. */
 static bool read_value(const JsonNode *j, Request *q, Error *err)
 {
     bool hex = strcmp(j->key, "bytes_hex") == 0;

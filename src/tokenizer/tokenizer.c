@@ -210,7 +210,7 @@ static bool read_metadata(Tokenizer *t, const TensorFile *f, const Json *j, cons
 
 /* ---- Tables made from it --------------------------------------------------------------------- */
 
-/* Normalize a special token that is looked for in normalized text. */
+/* Normalize a special token that is searched in normalized text. */
 static bool normalize_pattern(const Tokenizer *t, SpecialToken *s, const char **bytes, size_t *n,
                               Error *err)
 {
@@ -255,7 +255,7 @@ static bool index_special(Tokenizer *t, const char *what, Error *err)
     return true;
 }
 
-/* Does p hold a U+2581 that follows another character? */
+/* Does p have a U+2581 that follows another character? */
 static bool has_inner_space(const char *p, size_t n)
 {
     const char *at = p, *end = p + n;

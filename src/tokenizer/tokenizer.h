@@ -48,10 +48,10 @@ typedef struct Ids { int32_t *id; size_t n, cap; } Ids; /* release id with free(
 bool tokenizer_encode(const Tokenizer *t, const char *text, size_t n_bytes, bool parse_special,
                       bool add_special, Ids *out, Error *err);
 
-/* A span of a text that the chat format did not write: the user did, or the model. */
+/* A span of a text that the user or the model wrote, not the chat format. */
 typedef struct TextSpan {
     size_t         start, end;
-    /* NULL: plain text, in which special tokens are ordinary letters. Else the ids to use for the
+    /* NULL: plain text, in which special tokens are ordinary characters. Else the ids of the
      * span. */
     const int32_t *ids;
     size_t         n_ids;
@@ -60,21 +60,21 @@ typedef struct TextSpan {
     bool           if_safe;
 } TextSpan;
 
-/* Append the ids of text, where special tokens count outside the spans only. Spans are ascending,
- * do not overlap and lie inside the text. If no plain span spells a special token and no span has
- * ids, the result is that of tokenizer_encode with parse_special. Nothing in a plain span becomes a
- * special token, neither alone nor together with the text around it. Errors: as
+/* Append the ids of text. Special tokens are recognized outside the spans only. Spans are
+ * ascending, do not overlap and lie inside the text. If no plain span spells a special token and no
+ * span has ids, the result is that of tokenizer_encode with parse_special. Nothing in a plain span
+ * becomes a special token, neither alone nor together with the text around it. Errors: as
  * tokenizer_encode. */
 bool tokenizer_encode_spans(const Tokenizer *t, const char *text, size_t n_bytes,
                             const TextSpan *span, size_t n_spans, Ids *out, Error *err);
 
-/* The id of the special token that is spelled by exactly this text; -1: none. */
+/* The id of the special token whose spelling is exactly this text; -1: none. */
 int tokenizer_special_id(const Tokenizer *t, const char *text, size_t n_bytes);
-/* The length of the longest special token that the text begins with, and its id; 0: none. */
+/* The length of the longest special token at the start of the text, and its id; 0: none. */
 size_t tokenizer_special_at(const Tokenizer *t, const char *text, size_t n_bytes, int *id);
 /* Is this id a special token that can be found in a text? */
 bool tokenizer_is_special(const Tokenizer *t, int id);
-/* May this id stand for ordinary text? False: special, control, unknown and unused pieces. */
+/* May ordinary text have this id? False: special, control, unknown and unused pieces. */
 bool tokenizer_is_text(const Tokenizer *t, int id);
 
 /* Decode ids to their exact bytes. The caller frees *text, which has a NUL after its n_bytes bytes.
@@ -88,36 +88,36 @@ bool tokenizer_answer_json(const Tokenizer *t, const char *line, size_t n_bytes,
                            Error *err);
 
 /* Streaming: returns the bytes of one id after another, and holds bytes back until a UTF-8
- * character is complete. At most 3 bytes wait; a byte that cannot become valid UTF-8 is returned at
- * once. Strings are valid until the next call and end with NUL. */
+ * character is complete: at most 3. A byte that cannot become valid UTF-8 is returned at once.
+ * Strings are valid until the next call and end with NUL. */
 typedef struct TextStream TextStream;
-/* continues: the text goes on, so keep a leading space. NULL: no memory. */
+/* continues: the text continues another, so keep a leading space. NULL: no memory. */
 TextStream *text_stream_new(const Tokenizer *t, bool continues);
 /* An id out of range adds nothing. */
 const char *text_stream_put(TextStream *s, int id, size_t *n_bytes);
 const char *text_stream_flush(TextStream *s, size_t *n_bytes);
-/* The bytes of one token in the midst of a text, even if they are a part of a character. What waits
- * in the stream stays there. */
+/* The bytes of one token inside a text, even if they are a part of a character. The bytes that the
+ * stream holds back stay there. */
 const char *text_stream_alone(TextStream *s, int id, size_t *n_bytes);
 void        text_stream_free(TextStream *s);
 
-/* Ends a stream of text as soon as one of several texts appears in it. Start with
- * { texts, n_texts }; release held with text_out_free(). */
+/* Ends a stream of text at the first stop string in it. Start with { texts, n_texts }; release held
+ * with text_out_free(). */
 typedef struct StopTexts {
     const char *const *texts; /* none is empty */
     size_t             n;
-    TextOut            held;  /* not shown yet: it may be the beginning of a stop text */
+    TextOut            held;  /* not shown yet: it may be the start of a stop string */
     bool               found;
     size_t             which; /* it is texts[which] */
 } StopTexts;
 
-/* Append to *shown what cannot be part of a stop text: of the n bytes of text, and of what was held
- * back before. The stop text that is complete first counts (of those that end together, the
- * longest), however the text is cut into pieces. It is not shown; found is set, and all later text
- * is dropped. Errors: SYSTEM. */
+/* Append to *shown what cannot be part of a stop string: of what was held back before, then of the
+ * n bytes of text. The stop string that ends first counts (of those that end together, the
+ * longest), however the text is split. It is not shown; found is set, and all later text is
+ * dropped. Errors: SYSTEM. */
 bool stop_texts_put(StopTexts *s, const char *text, size_t n, TextOut *shown, Error *err);
 
-/* Call this at the end of the stream: what was held back is shown after all. Errors: SYSTEM. */
+/* Call this at the end of the stream: it shows what was held back. Errors: SYSTEM. */
 bool stop_texts_flush(StopTexts *s, TextOut *shown, Error *err);
 
 /* ---- bpe_train.c ----------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ typedef struct BpeMerge { int32_t left, right, merged; } BpeMerge;
  * words; ties go to the lowest left id, then to the lowest right id. The caller frees *merges
  * [*n_merges]. *n_found is less than n_ids if every word has become one piece. Only the first 256
  * bytes of a word count. Memory grows with the number of different words. Errors: INPUT
- * (pretokenize, a pattern that runs away), SYSTEM. */
+ * (pretokenize, a runaway pattern), SYSTEM. */
 bool bpe_train(const char *text, size_t n_bytes, const char *pretokenize, size_t n_ids,
                BpeMerge **merges, size_t *n_merges, size_t *n_found, Error *err);
 

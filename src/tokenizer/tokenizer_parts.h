@@ -12,8 +12,7 @@
 
 /* ---- trie.c ---------------------------------------------------------------------------------- */
 
-/* A set of byte strings with values, used where it lies in the model file
- * (docs/format.md, "Tries"). */
+/* A set of byte strings with values, used in place in the model file (docs/format.md, "Tries"). */
 
 typedef struct Trie {
     const uint32_t *nodes;  /* [n, 3]: first child, number of children, value + 1 (0: none) */
@@ -27,7 +26,7 @@ typedef struct Trie {
  * longer than LONGEST_SOUGHT. Errors: INPUT. */
 bool trie_open(Trie *t, const TensorFile *f, const char *name, size_t n_values, Error *err);
 
-/* Go from *node (the root is 0) along a byte. False: no string goes on with this byte. Labels
+/* Go from *node (the root is 0) along a byte. False: no string continues with this byte. Labels
  * ascend, and in scripts outside ASCII most of them follow each other without a gap. */
 static inline bool trie_step(const Trie *t, uint32_t *node, char byte)
 {
@@ -55,9 +54,8 @@ static inline int32_t trie_value(const Trie *t, uint32_t node)
 
 /* ---- piece_set.c ----------------------------------------------------------------------------- */
 
-/* A set of strings that answers "which is the longest one that begins here?". It
- * holds the pieces that are searched in the text itself: special tokens and SentencePiece's
- * user-defined symbols. */
+/* A set of strings that finds the longest one at a position of a text. It holds the pieces that are
+ * searched in the text itself: special tokens and SentencePiece's user-defined symbols. */
 
 typedef struct PieceSet {
     /* Sorted by bytes, which are not copied. */
@@ -92,7 +90,7 @@ enum PieceType {
     PIECE_BYTE
 };
 
-/* Most bytes of a string that is searched at every byte of a text: added tokens, user-defined
+/* Maximum bytes of a string that is searched at every byte of a text: added tokens, user-defined
  * symbols, pieces of a unigram vocabulary, rules of a charsmap. A longer one would cost its length
  * times that of the text. The longest published one has 256. */
 enum { LONGEST_SOUGHT = 1024 };
@@ -144,7 +142,7 @@ static inline const char *vocab_bytes(const Vocab *v, int32_t id, size_t *n)
 int32_t vocab_find(const Vocab *v, const char *bytes, size_t n);
 
 /* May two neighbours merge? If so, *rank is the rank (the lowest merges first) and *id what they
- * become. By scores, the bytes of both together are looked up; by merges, the two ids. */
+ * become. By scores, the joined bytes are looked up; by merges, the two ids. */
 bool vocab_merge(const Vocab *v, int32_t left, int32_t right, const char *both, size_t n,
                  uint32_t *rank, int32_t *id);
 
@@ -180,7 +178,7 @@ bool merger_add(Merger *m, uint32_t start, uint32_t len, int32_t id, bool frozen
 /* Set up a filter for long texts, if the vocabulary merges by ids: a table with one bit per merge
  * (a Bloom filter with one hash). Most pairs do not merge, and the filter rejects most of those
  * without a look at the merge table, which is too large for a CPU's caches. Without memory there is
- * no filter, which is only slower. */
+ * no filter: slower, same result. */
 void merger_filter(Merger *m, const Vocab *v);
 
 void merger_free(Merger *m); /* a zeroed Merger is fine */
@@ -215,8 +213,8 @@ typedef struct Charsmap {
     Trie            trie;    /* replaced strings; the value is the number of the replacement */
     const char     *bytes;   /* the replacements, one after the other                */
     const uint32_t *offsets; /* [n + 1]                                              */
-    /* Characters of three bytes. begins: a rule is one, or goes on otherwise than with another of
-     * them. second: another of them, in some rule. */
+    /* Characters of three bytes. begins: a rule starts with one, and is only that or continues with
+     * something else than another of them. second: some rule has it as another of them. */
     WideSet begins, second;
 } Charsmap;
 
@@ -246,13 +244,13 @@ void normalizer_free(Normalizer *z); /* NULL is fine */
 /* Positions in words have 32 bits, so a normalized text must stay under 4 GiB. */
 #define NORMAL_MOST ((size_t)3 << 30)
 
-/* Did writing the normalized text succeed? If not, *err is INPUT (too long) or SYSTEM (no
- * memory). */
+/* Was the normalized text written? If not, *err is INPUT (too long) or SYSTEM (no memory). */
 bool normalized_fits(const TextOut *o, Error *err);
 
-/* Most bytes that all steps together may write for a text of n bytes. Without a bound, replacements
- * of replacements in a hostile file could grow without end. The worst published file writes about
- * 50 n: seven steps, four of them on U+FDFA, whose NFKD is eleven times as long. */
+/* Maximum bytes that all steps together may write for a text of n bytes. Without a bound,
+ * replacements of replacements in an untrusted file could grow without end. The worst published
+ * file writes about 50 n: seven steps, four of them on U+FDFA, whose NFKD is eleven times as
+ * long. */
 static inline size_t normalizer_budget(size_t n)
 {
     return n < NORMAL_MOST / 128 ? 128 * n + 4096 : NORMAL_MOST;
@@ -260,7 +258,7 @@ static inline size_t normalizer_budget(size_t n)
 
 /* Rewrite text[0 .. n) into `out`, whose content is replaced; scratch is overwritten too. Invalid
  * UTF-8 stays as it is. The bytes that the steps write are subtracted from *budget. Errors: INPUT
- * (the budget is used up, a pattern that runs away), SYSTEM. */
+ * (the budget is used up, a runaway pattern), SYSTEM. */
 bool normalizer_run(const Normalizer *z, RegexRun *r, const char *text, size_t n, TextOut *out,
                     TextOut *scratch, size_t *budget, Error *err);
 
@@ -282,7 +280,7 @@ bool pretokenize_begin(PretokenizeRun **r, const Pretokenizer *p, RegexRun *rege
 void pretokenize_end(PretokenizeRun *r); /* NULL is fine */
 
 /* Call word(arg, ...) for each piece of text[0 .. n), in order; the piece is valid during the call
- * only. at_start: text begins where the whole text does. A run of invalid UTF-8 is a piece of its
+ * only. at_start: text is the start of the whole text. A run of invalid UTF-8 is a piece of its
  * own. Stops when word returns false. */
 typedef bool (*PretokenizeWord)(void *arg, const char *word, size_t n, Error *err);
 bool pretokenize(PretokenizeRun *r, const char *text, size_t n, bool at_start, PretokenizeWord word,
@@ -312,7 +310,7 @@ typedef enum TokenizerType {
 typedef struct SpecialToken {
     int32_t id;
     bool    lstrip, rstrip;  /* takes the white space on that side with it      */
-    bool    single_word;     /* only where it is not inside a word              */
+    bool    single_word;     /* only if it is not inside a word                 */
     bool    normalized;      /* searched after the normalizer                   */
     bool    special;         /* only where special tokens are parsed            */
     char   *text;            /* the text to search; NULL: the piece             */
@@ -379,7 +377,7 @@ typedef struct Encoder {
     /* Scratch: the plain spans, as positions in the normalized text of the segment. */
     TextSpan        *normal_span;
     Ids             *out;
-    /* Where the ids of the current segment begin in out. A segment is the text between special
+    /* Index in out of the current segment's first id. A segment is the text between special
      * tokens. */
     size_t           segment_first;
     Merger           merger;
@@ -398,18 +396,18 @@ typedef struct Encoder {
 /* Append one id. False: SYSTEM, no memory. */
 bool ids_push(Ids *ids, int32_t id, Error *err);
 
-/* May text between special tokens have this piece? It may not be a special token where nobody
- * vouches for the text. */
+/* May text between special tokens have this piece? In untrusted text, it may not be a special
+ * token. */
 static inline bool text_has(const Encoder *e, int32_t id)
 {
     return id >= 0
         && (e->t->vocab.types[id] != PIECE_CONTROL || (e->parse_special && !e->n_spans));
 }
 
-/* Append the ids of a word, from the cache if they are there. */
+/* Append the ids of a word, from the cache if it has them. */
 bool encode_word(Encoder *e, const char *word, size_t n, Error *err);
 
-/* Append the ids of a word that is merged, in memory that does not grow with it. symbols adds the
+/* Append the ids of a word by merging, in memory that does not grow with the word. symbols adds the
  * symbols of a text to e->merger; push appends the ids of the piece that symbol i has become, in a
  * text of n bytes. The pieces are the chain from symbol 0 along next. */
 typedef bool (*WordSymbols)(Encoder *e, const char *text, size_t n, Error *err);

@@ -51,13 +51,13 @@ bool tokenizer_make(TokenizerData *out, const char *path, const TokenizerMakeOpt
                     Error *err);
 
 /* Do the first bytes of a file look like a SentencePiece model, tiktoken ranks or a tokenizer.bin?
- * JSON is not recognised here. */
+ * JSON is not recognized here. */
 bool tokenizer_looks_like(const char *head, size_t n);
 
-/* Make the tokenizer of a GGUF file from its key-values. Known models are llama (SentencePiece BPE)
- * and gpt2 (byte-level BPE, split as tokenizer.ggml.pre says). If the file has no vocabulary, the
- * result is true and out->metadata is NULL. Errors: INPUT, which names the key, also for an unknown
- * model or pre; SYSTEM. */
+/* Make the tokenizer of a GGUF file from its key-values. Supported models are llama (SentencePiece
+ * BPE) and gpt2 (byte-level BPE, split as tokenizer.ggml.pre says). If the file has no vocabulary,
+ * the result is true and out->metadata is NULL. Errors: INPUT, which names the key, also for an
+ * unknown model or pre; SYSTEM. */
 bool tokenizer_make_gguf(TokenizerData *out, const GgufMeta *meta, Error *err);
 
 /* Make a tokenizer from merges that tblock trained (bpe_train.c): left, right and merged id.
@@ -71,12 +71,12 @@ bool tokenizer_make_trained(TokenizerData *out, const char *path, const char *pa
  * SYSTEM. */
 char *tokenizer_pretokenize_steps(const char *pattern, Error *err);
 
-/* Lines that name the tokenizer files in a folder that tblock cannot read. The caller frees. NULL:
- * there are none, or no memory. */
+/* Lines that name the tokenizer files of a folder that tblock cannot read. The caller frees them.
+ * NULL: none, or no memory. */
 char *tokenizer_files_not_read(const char *folder);
 
-/* Show d as an open model file, for tokenizer_open. Close *f with tensor_file_close; d must outlive
- * it. Errors: SYSTEM. */
+/* Present d as an open model file, for tokenizer_open. Close *f with tensor_file_close; d must
+ * outlive it. Errors: SYSTEM. */
 bool tokenizer_data_view(TensorFile *f, const TokenizerData *d, Error *err);
 
 void tokenizer_data_free(TokenizerData *d); /* a zeroed one is fine */

@@ -1,4 +1,4 @@
-/* Checks a stored trie, so that no search can leave it or run in a circle. */
+/* Checks a stored trie, so that no search can leave it or loop. */
 #include "tokenizer/tokenizer_parts.h"
 
 #include <stdio.h>

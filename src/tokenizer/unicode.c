@@ -1,4 +1,4 @@
-/* Look-ups in the tables of unicode_data.c: categories, case, grapheme clusters, normalization. */
+/* Lookups in the tables of unicode_data.c: categories, case, grapheme clusters, normalization. */
 #include "tokenizer/unicode.h"
 
 #include <stdlib.h>
@@ -169,8 +169,8 @@ bool grapheme_goes_on(GraphemeRun *r, uint32_t c)
 
 /* ---- Normalization forms --------------------------------------------------------------------- */
 
-/* What the table says of c: the rank of its combining class, and one bit for each form. The bit
- * means that c may change in that form, or may join with what stands before it. */
+/* The table's value for c: the rank of its combining class, and one bit for each form. The bit
+ * means that c may change in that form, or may join with what comes before it. */
 static uint32_t normal_value(uint32_t c)
 {
     size_t block = c >> 8;
@@ -334,13 +334,13 @@ static bool normalize_stretch(NormalForm form, const char *p, size_t n, CodePoin
     return true;
 }
 
-/* Only stretches that may change are looked at. Such a stretch goes from the last inert character
- * before a character that is not inert to the next inert one. */
+/* Only stretches that may change are examined. A stretch goes from the last inert character before
+ * a character that is not inert to the next inert one. */
 bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t *n_out)
 {
     TextOut to = { 0 };
     CodePoints codes = { 0 };
-    size_t     done = 0, last = 0; /* bytes copied so far; where the last character began */
+    size_t     done = 0, last = 0; /* bytes copied so far; start of the last character */
     bool       ok = true;
     for (size_t i = 0; ok && i < n;) {
         uint32_t c = 0;

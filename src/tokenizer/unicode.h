@@ -34,8 +34,8 @@ enum { COMBINING_BITS = 6, NORMAL_BITS = COMBINING_BITS + 4 };
 /* mask: bits 1 << category. */
 typedef struct CategoryName { const char *name; uint32_t mask; } CategoryName;
 typedef struct ScriptName   { const char *name; uint32_t script; } ScriptName;
-/* Characters of the categories in mask, and those from each even one of n edges to before the
- * next. */
+/* Characters of the categories in mask, and those from each even edge of n up to, but not
+ * including, the next. */
 typedef struct BinaryName   { const char *name; uint32_t mask, first, n; } BinaryName;
 
 /* n characters: first, first + step, ... For each, adding `add` gives the mapped character. */
@@ -70,8 +70,8 @@ extern const size_t        CATEGORY_RUNS_N, CATEGORY_NAMES_N, SCRIPT_RUNS_N, SCR
 /* ---- unicode.c ------------------------------------------------------------------------------- */
 
 /* What the tokenizers need from Unicode, on top of base/text.h ("valid" means the
- * same as there). The answers come from tables of our own (unicode_data.c). Their Unicode
- * versions are those that the parts of the library tokenizers have: docs/tokenizers.md. */
+ * same as there). They come from tables of our own (unicode_data.c), of the Unicode versions that
+ * the library tokenizers use: docs/tokenizers.md. */
 
 #define META_SPACE "\xE2\x96\x81" /* U+2581, SentencePiece's visible space */
 enum { META_SPACE_BYTES = 3 };
@@ -113,7 +113,7 @@ bool normalize_form(NormalForm form, const char *p, size_t n, char **out, size_t
 
 uint32_t to_lower(uint32_t cp); /* the simple mapping of Unicode 17 */
 
-/* Does c belong to the same grapheme cluster as the characters before it? Zero the run to begin. */
+/* Does c belong to the same grapheme cluster as the characters before it? Zero the run first. */
 typedef struct GraphemeRun {
     Grapheme last;
     bool     begun, odd, pictographic, consonant, linked;

@@ -24,8 +24,8 @@ void unigram_prepare(Tokenizer *t)
     t->unk_score = spm ? (double)((float)least - (float)UNKNOWN_PENALTY) : least - UNKNOWN_PENALTY;
 }
 
-/* The score of a piece. A user-defined symbol scores by its length, so it beats the pieces that it
- * is made of. */
+/* The score of a piece. A user-defined symbol scores by its length, so it beats the pieces that
+ * make it up. */
 static double piece_score(const Tokenizer *t, int32_t id, size_t n)
 {
     const Vocab *v = &t->vocab;
@@ -34,13 +34,13 @@ static double piece_score(const Tokenizer *t, int32_t id, size_t n)
     return v->scores ? (double)v->scores[id] : v->scores64[id];
 }
 
-/* The best ways through a word, in four bytes for each of its bytes. Scores are kept of the places
- * near the one that pieces leave from: no piece is longer than LONGEST_SOUGHT. */
+/* The best paths (ways) through a word, in four bytes for each of its bytes. Scores are kept only
+ * near the current position: no piece is longer than LONGEST_SOUGHT. */
 typedef struct Ways {
-    int32_t *last;        /* the last piece of the best way to each place; NO_WAY: none known;
+    int32_t *last;        /* the last piece of the best path to each position; NO_WAY: none known;
                            * -n: an unknown character of n bytes */
-    double   score[NEAR]; /* of place i at i % NEAR */
-    size_t   reached;     /* places after it are not set: no way leads there yet */
+    double   score[NEAR]; /* of position i at i % NEAR */
+    size_t   reached;     /* positions after it are not set: no path to them yet */
 } Ways;
 
 static size_t length(const Tokenizer *t, int32_t piece)
@@ -51,7 +51,7 @@ static size_t length(const Tokenizer *t, int32_t piece)
     return n;
 }
 
-/* Offer a way to place `to` that ends with this piece; it is kept if it is better. */
+/* Offer a path to position `to` that ends with this piece; it is kept if it is better. */
 static void offer(const Tokenizer *t, Ways *w, size_t to, int32_t piece, double score)
 {
     while (w->reached < to)
@@ -78,8 +78,8 @@ static bool reserve_ways(Encoder *e, size_t n, Error *err)
     return true;
 }
 
-/* Floats lose digits as scores grow in a long text. So SentencePiece subtracts the score here from
- * all scores known so far, and so do we. */
+/* Floats lose digits as scores grow in a long text. So SentencePiece subtracts the score at this
+ * position from all scores known so far, and so do we. */
 static void reset_scores(Ways *w, size_t from)
 {
     float offset = (float)w->score[from % NEAR];
@@ -90,7 +90,7 @@ static void reset_scores(Ways *w, size_t from)
             w->score[i % NEAR] = (double)((float)w->score[i % NEAR] - offset);
 }
 
-/* Offer every piece that begins at i, and the unknown token if none of them is exactly the
+/* Offer every piece that starts at i, and the unknown token if none of them is exactly the
  * character there. */
 static void leave(const Encoder *e, Ways *w, const char *text, size_t n, size_t i, size_t len)
 {
@@ -116,7 +116,7 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
     const Tokenizer *t = e->t;
     if (!reserve_ways(e, n + 1, err))
         return false;
-    Ways ways; /* not zeroed: words are short, and its scores are not */
+    Ways ways; /* not zeroed: words are short, its scores long */
     ways.last     = e->way;
     ways.reached  = 0;
     ways.last[0]  = NO_WAY;
@@ -129,7 +129,7 @@ bool unigram_word(Encoder *e, const char *word, size_t n, Error *err)
             reset_scores(&ways, i);
         leave(e, &ways, word, n, i, len);
     }
-    /* Walk back along the best way and put each piece where it begins. */
+    /* Walk back along the best path and put each piece where it starts. */
     int32_t piece = e->way[n];
     for (size_t at = n; at > 0;) {
         at -= length(t, piece);

@@ -1,4 +1,4 @@
-/* The draft: it owns memory for pieces, collects pieces, tokens and settings, and reads files. */
+/* The draft: owns the memory of pieces, collects pieces, tokens and settings, and reads files. */
 #include "tokenizer/vocab_draft.h"
 
 #include <stdio.h>
@@ -270,7 +270,7 @@ bool draft_add_known(VocabDraft *d, int64_t id, const JsonNode *entry, const Byt
     if (!is_sentencepiece_draft(d) || id < 0 || id >= (int64_t)d->size
         || !text_is(d->piece[id], content))
         return draft_add_token(d, id, entry, spellings);
-    /* The piece keeps its type, because SentencePiece's types say how plain text is read. */
+    /* The piece keeps its type, because SentencePiece's types decide how plain text is encoded. */
     draft_mark(d, (int32_t)id, marks_of(entry));
     return true;
 }

@@ -1,4 +1,4 @@
-/* tokenizer/vocab_draft.h: a tokenizer of another format, while it is read. */
+/* tokenizer/vocab_draft.h: a tokenizer of another format, being read. */
 #ifndef TOKENIZER_VOCAB_DRAFT_H
 #define TOKENIZER_VOCAB_DRAFT_H
 
@@ -9,8 +9,8 @@
 
 /* ---- vocab_draft.c --------------------------------------------------------------------------- */
 
-/* A tokenizer while it is made, and what the readers of file formats share.
- * Only files of this room include it.
+/* A tokenizer being built, and what the readers of file formats share. Only files of this room
+ * include it.
  *   vocab_draft.c    pieces, special tokens, settings; reading files
  *   vocab_finish.c   the draft's metadata entry and tensors
  *   vocab_merges.c   merges, given by the spelling of their pieces
@@ -67,7 +67,7 @@ typedef struct VocabDraft {
     const char *file;    /* named in messages */
     DraftType   type;
     Text       *piece;   /* raw bytes by id */
-    Text       *sought;  /* what a text has for a special token by id; n 0: the piece */
+    Text       *sought;  /* how a text spells a special token, by id; n 0: its piece */
     uint8_t    *types, *marks;
     double     *scores;
     size_t      size, cap;
@@ -123,17 +123,17 @@ bool draft_merge(VocabDraft *d, Merge m);
 int32_t draft_find(const VocabDraft *d, Text piece);
 /* Turn <0xNN> into byte pieces. *all: are they there? All 256 or none must be; else INPUT. */
 bool draft_byte_pieces(VocabDraft *d, bool *all);
-/* Note how the file spells id. Of two equal spellings the later counts. */
+/* Note how the file spells id. Of two equal spellings, the later counts. */
 bool draft_spell(VocabDraft *d, Text spelling, int32_t id);
 /* Append an id; the list is freed with free(l->id). False: SYSTEM. */
 bool id_list_add(IdArray *l, int32_t id, Error *err);
 
-/* Mark id as a token that is matched as a whole. The first marks of an id count, so files may
+/* Mark id as a token that is matched as a whole. Only an id's first marks count, so files may
  * repeat each other. */
 void draft_mark(VocabDraft *d, int32_t id, unsigned marks);
 
-/* Add a token that stands for bytes and is also matched as a whole where a text has its spelling:
- * an added token that is spelled like a piece, such as U+00E9, the stand-in of byte 0xE9. */
+/* Add a token that stands for bytes and is also matched as a whole if a text has its spelling: an
+ * added token that is spelled like a piece, such as U+00E9, the stand-in of byte 0xE9. */
 bool draft_add_spelled(VocabDraft *d, int64_t id, Text piece, Text spelling, unsigned marks);
 /* Add a token {"content", "special", "lstrip" ...}, which is matched by rules of its own. If
  * `spellings` has its text already, the token keeps that id. Errors: INPUT, SYSTEM. */
@@ -152,8 +152,8 @@ static inline Text node_bytes(const JsonNode *j) { return (Text){ j->text, j->n 
 static inline bool is_kind(const JsonNode *j, NodeKind kind) { return j && j->kind == kind; }
 #define SHOWN(t) ((t).n < 100 ? (int)(t).n : 100), (t).p /* for %.*s */
 
-/* Reads merges one after the other. Of two merges of one pair the later counts, or with first_holds
- * the first. */
+/* Reads merges one after the other. Of two merges of one pair, the later counts (with first_holds,
+ * the first). */
 typedef struct PairMap { struct PairSlot {
     uint64_t key; int32_t row; } *slot; size_t mask, n; HashSeed seed;
 } PairMap;
@@ -171,12 +171,12 @@ typedef struct MergeReader {
  * the vocabulary), SYSTEM. */
 bool merge_read(MergeReader *r, Text left, Text right);
 bool merge_read_pair(MergeReader *r, Text spelled);
-/* Call this in any case: it removes the rows that do not count, and frees memory. */
+/* Always call this: it removes the rows that do not count, and frees memory. */
 void merge_reader_end(MergeReader *r);
 
 /* ---- Settings, warnings ---------------------------------------------------------------------- */
 
-/* Set a key of the metadata object to JSON; value's text is taken over. Errors: SYSTEM. */
+/* Set a key of the metadata object to JSON; takes ownership of value's text. Errors: SYSTEM. */
 bool draft_set(VocabDraft *d, const char *key, TextOut *value);
 bool draft_set_bool(VocabDraft *d, const char *key, bool value);
 /* Has this key been set to exactly this JSON? */
@@ -186,7 +186,7 @@ void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavi
 
 /* ---- Files ----------------------------------------------------------------------------------- */
 
-/* Read a file of at most 256 MB. It is kept as long as the draft. */
+/* Read a file of at most 256 MB. The text lives as long as the draft. */
 bool draft_read(VocabDraft *d, const char *path, Text *text);
 /* Read the first bytes of a file. */
 bool draft_read_head(VocabDraft *d, const char *path, char head[256], size_t *n);
@@ -206,7 +206,7 @@ bool draft_member(VocabDraft *d, const JsonNode *node, const char *key, NodeKind
 
 /* ---- Formats: each reader fills a zeroed draft; file, pattern and err are set ---------------- */
 
-/* Refuse a split pattern from the user where the file has its own (USAGE). */
+/* Reject a split pattern from the user if the file has its own (USAGE). */
 bool no_pattern(VocabDraft *d, const char *path);
 
 /* Read a whole tokenizer.json; only its added tokens (known: with draft_add_known). Errors: INPUT,

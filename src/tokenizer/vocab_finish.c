@@ -66,7 +66,7 @@ static bool make_metadata(const VocabDraft *d, TokenizerData *out)
 
 /* ---- Tensors --------------------------------------------------------------------------------- */
 
-/* Add a tensor. out owns data from here on; data NULL means that there was no memory for it. */
+/* Add a tensor. out then owns data; data NULL means that there was no memory for it. */
 static bool put(const VocabDraft *d, TokenizerData *out, const char *name, DType dtype, size_t rows,
                 int cols, void *data)
 {
@@ -121,7 +121,7 @@ static bool put_pieces(const VocabDraft *d, TokenizerData *out)
         && put(d, out, "tok.types", DT_U8, d->size, 0, copy_of(d->types, d->size, 1));
 }
 
-/* Scores are F32, unless those of a unigram tokenizer.json need a double. */
+/* Scores are F32, unless those of a unigram tokenizer.json need doubles. */
 static bool put_scores(const VocabDraft *d, TokenizerData *out)
 {
     float *shorter = allocate(d->size, sizeof *shorter);
@@ -143,8 +143,8 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The ids that can be looked up, ascending. Of equal pieces the one that was indexed first counts.
- * For Unigram it is the last, because the library reads that vocabulary into a map. */
+/* The ids that can be looked up, ascending. Of equal pieces, the one indexed first counts; for
+ * Unigram, the last, because the library reads that vocabulary into a map. */
 static bool indexed_ids(const VocabDraft *d, IdArray *ids)
 {
     ByteMap seen = { 0 };

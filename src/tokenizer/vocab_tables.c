@@ -1,12 +1,12 @@
-/* The hash tables and tries of docs/format.md. Their keys come from files, and anybody can compute
- * the hashes. So nothing here may become slow when keys were chosen to collide. */
+/* The hash tables and tries of docs/format.md. Their keys come from untrusted files, and the hashes
+ * are public. So nothing here may become slow if keys are chosen to collide. */
 #include <stdlib.h>
 #include <string.h>
 #include "tokenizer/vocab_draft.h"
 
 /* ---- Hash tables of the model file ----------------------------------------------------------- */
 
-/* The first free slot from i on. A full slot points to where the search goes on; each search
+/* The first free slot from i on. A full slot points to where the search continues; each search
  * shortens these paths (as in union-find). */
 static uint32_t free_slot(uint32_t *next, uint32_t i)
 {
@@ -57,8 +57,7 @@ static int by_bytes(const void *a, const void *b)
     return order ? order : (x->n > y->n) - (x->n < y->n);
 }
 
-/* Append the children of node i, one for each byte that its keys go on with. The keys are
- * sorted. */
+/* Append the children of node i, one for each byte that continues its keys. The keys are sorted. */
 static size_t add_children(const Key *key, KeyRange *range, TrieTable *t, size_t i, size_t n)
 {
     KeyRange r = range[i];

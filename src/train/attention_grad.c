@@ -1,6 +1,6 @@
-/* train/attention_grad.c: softmax attention over whole sequences, forward and backward. The
- * forward pass gives each piece of work one head of one sequence. The backward pass gives it one
- * KV head, because all query heads of that group add to the same d_k and d_v. */
+/* train/attention_grad.c: softmax attention over whole sequences, forward and backward. A task of
+ * the forward pass is one head of one sequence. In the backward pass it is one KV head, because
+ * all query heads of that group add to the same d_k and d_v. */
 #include <string.h>
 
 #include "train/train_ops.h"
@@ -12,8 +12,7 @@ typedef struct Attention {
     float                *out, *stats, *probs, *d_q, *d_k, *d_v;
 } Attention;
 
-/* Queries first .. first + n - 1 of one head. Keys from .. end - 1 are all that any of them
- * sees. */
+/* Queries first .. first + n - 1 of one head. Together they see keys from .. end - 1. */
 typedef struct QueryTile { int seq, head, kv_head, first, n, from, end; } QueryTile;
 
 static int sees_from(const AttentionShape *s, int pos)
@@ -117,7 +116,7 @@ static void copy_probs(const Attention *a, const float *x, const QueryTile *t)
     }
 }
 
-/* The statistics are kept instead of the probabilities: two numbers for each query. */
+/* Keeps two statistics for each query instead of the probabilities. */
 static void forward_tile(const Attention *a, const QueryTile *t, float *x)
 {
     const AttentionShape *s = a->s;

@@ -1,5 +1,5 @@
-/* train/backward.c: the block of train_forward.c, walked from its end to its beginning. A name
- * with `d` is the gradient of the loss with respect to the rest of the name.
+/* train/backward.c: the block of train_forward.c, from its end to its start. A name with `d` is
+ * the gradient of the loss with respect to the rest of the name.
  *
  *    s = x + y:                dx = ds, dy = ds
  *    y = W x + b:              dx = W^T dy, dW = dy x^T, db = dy
@@ -64,8 +64,8 @@ static void rotate_back(const BlockCall *b, BlockStep step, float *d_x, int head
     made(b, step, true, d_x, heads * b->shape->head_dim);
 }
 
-/* Goes from work->d_att to the gradients of q, k and v. q and k say which steps attention read:
- * rotated, normed or plain heads. */
+/* From work->d_att to the gradients of q, k and v. q and k: the steps that attention read: rotated,
+ * normed or plain heads. */
 static void attend_back(const BlockCall *b, const BlockActs *a, BlockStep q, BlockStep k)
 {
     const BlockShape *s = b->shape;
@@ -78,8 +78,8 @@ static void attend_back(const BlockCall *b, const BlockActs *a, BlockStep q, Blo
     made(b, k, true, w->d_k, s->kv_heads * s->head_dim);
 }
 
-/* Goes from work->d_h to d_gate and d_up, which overwrite gate and up. Computes h again, for
- * the gradient of W_down. */
+/* From work->d_h to d_gate and d_up, which overwrite gate and up. Recomputes h, for the gradient
+ * of W_down. */
 static void activate_back(const BlockCall *b, const BlockActs *a)
 {
     const BlockShape *s = b->shape;
@@ -214,14 +214,14 @@ static void attention_half_backward(const BlockCall *b, const BlockActs *a, cons
 
 void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *d, float *d_x)
 {
-    BlockCall    of_d = *b; /* finds a tensor's gradient where b finds the tensor */
+    BlockCall    of_d = *b; /* its w holds the gradients instead of the tensors */
     of_d.w = d;
     Sublayer     attn = attention_sublayer(b, a), d_attn = attention_sublayer(&of_d, a);
     Sublayer     ffn  = ffn_sublayer(b, a), d_ffn = ffn_sublayer(&of_d, a);
     const float *d_y, *xn;
 
     d_y = back_through_sum(b, &ffn, &d_ffn, d_x);       /* out = mid + [norm] y         */
-    xn  = sublayer_in(b, &ffn, a->mid);                 /* again: cheaper than keeping it */
+    xn  = sublayer_in(b, &ffn, a->mid);                 /* recomputing is cheaper than keeping it */
     feed_forward_half_backward(b, a, d, xn, d_y);       /* y = W_down (act(gate) * up)  */
     back_through_input(b, &ffn, &d_ffn, a->mid, d_x);
 

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 
 /* OpenBLAS maps BYTES_OF_THREAD for each thread at its first product. Newer versions (seen:
- * 0.3.29) map it for one thread when they are loaded. If there is no room, they retry for ever.
+ * 0.3.29) map it for one thread when they are loaded. Without memory they retry for ever.
  * Distributions build it for 64 threads or more. The library takes 40 MB, with its dependencies
  * 45. */
 enum { BYTES_OF_THREAD = 128 << 20, BYTES_OF_LIBRARY = 64 << 20, MOST_THREADS = 64 };
@@ -79,7 +79,7 @@ bool blas_open(Blas *b, Error *err)
                     "libopenblas.so.0: expected cblas_sgemm and openblas_set_num_threads, found no "
                     "such function");
     }
-    set_threads(1); /* callers split the work themselves */
+    set_threads(1); /* callers divide the work themselves */
     if (find(b->library, "openblas_get_corename", &core_name, sizeof core_name))
         b->core = core_name();
     return true;

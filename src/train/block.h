@@ -36,13 +36,13 @@ typedef union BlockWeights {
         Weight attn_norm;                        /* before attention, or of the sum (POST) */
         /* wq_a to wq_b, latent_norm, w_uk, w_uv NULL: as experts */
         Weight wq, wq_a, q_a_norm, wq_b, wk, latent_norm, wv, w_uk, w_uv, q_norm, k_norm;
-        Weight attn_sinks, attn_gate, wo;        /* attn_gate NULL: train_supported refuses */
-        /* NULL: train_supported refuses */
+        Weight attn_sinks, attn_gate, wo;        /* attn_gate NULL: train_supported rejects */
+        /* NULL: train_supported rejects */
         Weight conv_b, conv_c, conv_x, delta_qkv, delta_z, delta_b, delta_a, conv, conv_shift;
         Weight conv_out, delta_dt, delta_rate, delta_norm, delta_out;
         Weight attn_post_norm;                   /* of attention's output (BOTH, OUTPUT) */
         Weight ffn_norm, w_gate, w_up, xielu, w_down; /* xielu NULL: as experts */
-        /* NULL: train_supported refuses */
+        /* NULL: train_supported rejects */
         Weight router, choice_bias, expert_gate, expert_up, expert_down;
         /* experts: no backward pass yet */
         Weight shared_router, shared_gate, shared_up, shared_down;
@@ -58,7 +58,7 @@ typedef struct BlockActs {
     float *q_raw, *k_raw;          /* before their norm (qk_norm) */
     float *q, *k, *v;              /* normed and rotated                                     */
     float *att_out, *stats;        /* before wo; see attention_forward */
-    float *attn_y, *attn_sum;      /* read by a norm behind: y (BOTH, OUTPUT), sum (POST) */
+    float *attn_y, *attn_sum;      /* inputs of the norms after: y (BOTH, OUTPUT), sum (POST) */
     float *mid;                    /* between the two halves */
     float *gate, *up;              /* overwritten by the backward pass */
     float *ffn_y, *ffn_sum;
@@ -74,14 +74,14 @@ typedef struct BlockWork {
     float *low, *d_low;            /* [n_tok, rank]: lora_scale * A x */
 } BlockWork;
 
-/* Cuts one allocation into pieces, 64-byte aligned. The first pass has base NULL and only counts
- * (at). The second pass has the allocation as base and hands out the pieces. */
+/* Divides one allocation into arrays, 64-byte aligned. The first pass has base NULL and only counts
+ * (at). The second pass has the allocation as base and hands out the arrays. */
 typedef struct Carver { float *base; size_t at; bool overflow; } Carver;
-/* A piece of [rows, width] floats; NULL in the counting pass. Sets overflow if the size
+/* An array of [rows, width] floats; NULL in the counting pass. Sets overflow if the size
  * overflows. */
 float *carve(Carver *c, size_t rows, size_t width);
 
-/* The pieces for n_tok tokens. probs stays NULL. */
+/* The arrays for n_tok tokens. probs stays NULL. */
 void block_acts_carve(BlockActs *a, Carver *c, const BlockShape *s, int n_tok);
 void block_work_carve(BlockWork *w, Carver *c, const BlockShape *s, int n_tok);
 
@@ -113,7 +113,7 @@ typedef struct BlockCall {
     int                 n_seqs, seq_len;
     DropoutKey          drop;      /* p 0: none; site: the first of two for each layer */
     const BlockObserver *observer; /* NULL: none */
-    uint64_t            first_seq; /* in its batch: how a batch is cut does not change dropout */
+    uint64_t            first_seq; /* in its batch: how a batch is split does not change dropout */
 } BlockCall;
 
 /* The widest row of activations that the block's operations need room for (train_ops_reserve). */
@@ -128,8 +128,8 @@ void block_backward(const BlockCall *b, const BlockActs *a, const BlockWeights *
 
 /* ---- sublayer -------------------------------------------------------------------------------- */
 
-/* What the two halves of a block have in common: norms before, behind and
- * after the sum. Only the passes of this room use it. */
+/* What the two halves of a block have in common: norms before the half, of its output and of the
+ * sum. Private to src/train. */
 
 static inline bool ffn_gated(FfnKind kind)
 {
@@ -146,8 +146,7 @@ static inline bool sublayer_norms_out(const BlockShape *s)
 static inline int  call_tokens(const BlockCall *b) { return b->n_seqs * b->seq_len; }
 static inline bool call_rotates(const BlockCall *b) { return b->rope && b->rope->rot > 0; }
 
-/* Tells the observer that a value, or a gradient, of a step exists. Every operation ends with
- * it. */
+/* Reports a value of a step, or its gradient, to the observer. Every operation ends with it. */
 static inline void made(const BlockCall *b, BlockStep step, bool gradient, const float *value,
                         int width)
 {
@@ -197,7 +196,7 @@ static inline NormParams head_norm(const BlockShape *s, Weight w, int heads)
 /* lora_scale * A x, in work->low; A [rank, k]. */
 const float   *lora_low(const BlockCall *b, const float *x, const float *a, int k);
 
-/* What a half reads: norm(x) in work->xn, or x itself if the half has no norm before it. */
+/* The input of a half: norm(x) in work->xn, or x itself if the half has no norm before it. */
 const float   *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x);
 AttentionShape call_attention(const BlockCall *b);
 

@@ -91,7 +91,7 @@ static double expected_gradient(BlockCheck *c, double *place, double computed)
     return expected;
 }
 
-/* Index of sample i of `samples` in n elements: a random place in each of `samples` equal parts. */
+/* Index of sample i of `samples` in n elements: a random one in each of `samples` equal parts. */
 static size_t sample_at(size_t n, int samples, int i, uint64_t seed, int tensor)
 {
     uint32_t word[4], key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };

@@ -151,7 +151,7 @@ static double activation(FfnKind kind, double x)
     case FFN_GEGLU_ERF: return gelu(x);
     case FFN_RELU:      return x > 0 ? x : 0;
     case FFN_RELU2:     return x > 0 ? x * x : 0;
-    case FFN_XIELU:     break; /* train_supported refuses it */
+    case FFN_XIELU:     break; /* train_supported rejects it */
     }
     return 0;
 }
@@ -220,7 +220,7 @@ static void merge(const BlockDouble *b, double *out, const double *x, double *f,
         norm_rows(b, out, out, norm, tokens(b), s->d_model);
 }
 
-/* What a half reads: norm(x) (PRE, BOTH), or x itself. */
+/* The input of a half: norm(x) (PRE, BOTH), or x itself. */
 static const double *before(const BlockDouble *b, double *n, const double *x, TensorRole norm)
 {
     if (!sublayer_norms_in(b->shape))

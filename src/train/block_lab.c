@@ -1,4 +1,4 @@
-/* train/block_lab.c: runs one block on made-up numbers and records every step; times the fused
+/* train/block_lab.c: runs one block on random numbers and records every step; times the fused
  * operations; stacks blocks to see how values and gradients grow with depth. */
 #include "train/block_lab.h"
 
@@ -35,7 +35,7 @@ LabStat lab_stat(const float *x, size_t n)
 
 static size_t bytes_of(const Carver *c) { return c->at * sizeof(float); }
 
-/* Cuts the lab's buffers. With base NULL it only counts. */
+/* Divides the lab's buffers. With base NULL it only counts. */
 static void carve_lab(BlockLab *lab, Carver *c, bool probs)
 {
     size_t n = (size_t)lab->n_tok, d = (size_t)lab->config.d_model;
@@ -51,7 +51,7 @@ static void carve_lab(BlockLab *lab, Carver *c, bool probs)
     lab->x = lab->acts.x;
 }
 
-/* Allocates what the counting pass asked for, zeroed. */
+/* Allocates what the counting pass counted, zeroed. */
 static float *room_for(const Carver *c, Error *err)
 {
     size_t n_bytes = c->overflow ? 0 : round_up(bytes_of(c), 64);
@@ -137,7 +137,7 @@ enum { FILL_PIECE = 16384, INPUT_TENSOR = 1 << 20 }; /* multiple of 4; x's numbe
 
 typedef struct Fill { float *x, middle, reach; uint64_t seed; uint32_t tensor, block; } Fill;
 
-/* One draw makes four numbers: key = seed, counter = (number / 4 in 64 bits, tensor, block). */
+/* Philox gives four numbers: key = seed, counter = (number / 4 in 64 bits, tensor, block). */
 static void fill_piece(void *arg, size_t at, int n)
 {
     const Fill    *f = arg;

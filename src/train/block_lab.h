@@ -1,4 +1,4 @@
-/* train/block_lab.h: the block in double, and what it says of the block in float. */
+/* train/block_lab.h: the block in double, and checks of the float block against it. */
 #ifndef TRAIN_BLOCK_LAB_H
 #define TRAIN_BLOCK_LAB_H
 
@@ -10,7 +10,7 @@
 /* The loss of one sequence in double, on top of block_double.c. As plain as
  * possible, and it shares no arithmetic with the code that it checks. */
 
-/* The doubles that reference_loss needs as room for n tokens. */
+/* The number of doubles of scratch that reference_loss needs for n tokens. */
 size_t reference_room(const Params *p, int n);
 
 /* Mean of -log p(target[t]) over the n tokens of a sequence. w: the parameters' array as
@@ -35,7 +35,7 @@ typedef struct BlockDouble {
     int               rot, n_seqs, seq_len;
 } BlockDouble;
 
-/* The number of doubles that block_double needs as room; 0 if it overflows. */
+/* The number of doubles of scratch that block_double needs; 0 if it overflows. */
 size_t block_double_room(const BlockDouble *b);
 
 /* y = block(x), both [n_tok, d_model]. y may be x. Cannot fail. */
@@ -66,7 +66,7 @@ typedef struct GradCheckRow {
 } GradCheckRow;
 
 /* Writes rows [p->n], from p->first on. Checks `samples` elements of each parameter (all if it has
- * fewer): the one with the largest gradient and others drawn by seed. g comes from the backward
+ * fewer): the one with the largest gradient and random others by seed. g comes from the backward
  * pass; d = (L(w + h) - L(w - h)) / 2h is computed in double with h = 2^-18 max(1, |w|). If g and d
  * differ, it tries smaller h, down to 2^-18 of that. The data is one sequence of n_tok random
  * tokens. progress may be NULL. Fails with SYSTEM (no memory). */
@@ -75,9 +75,8 @@ bool grad_check(GradCheckRow *rows, const Params *p, Crew *crew, const float *w,
 
 /* ---- block_lab.c ----------------------------------------------------------------------------- */
 
-/* One decoder block to look into: all its values and gradients, a check of
- * the gradients in double, stacked blocks with norms before or behind, the fused residual and
- * norm. */
+/* One decoder block for inspection: all its values and gradients, a check of the gradients in
+ * double, stacked blocks with norms before or after their halves, the fused residual and norm. */
 
 /* A summary of a tensor of numbers. */
 typedef struct LabStat {
@@ -132,12 +131,12 @@ void lab_run(BlockLab *lab);
 typedef struct LabCheck {
     int    tensor;                 /* in params; -1: x */
     int    samples;
-    size_t at;                     /* the place with the largest error */
+    size_t at;                     /* the element with the largest error */
     double computed, expected, error;
 } LabCheck;
 
 /* Checks the gradients of lab_run against central differences of sum(y * d_y) in double, at
- * `samples` places of x and of each tensor of the block (all, if it has fewer). An error is
+ * `samples` elements of x and of each tensor of the block (all, if it has fewer). An error is
  * relative to the tensor's largest checked gradient, or to 1/100 of the largest of all tensors
  * if that is more: a gradient that is 0 by its formula has no size of its own. check has room
  * for params.n + 1. Returns how many it filled, or -1 on failure. y_error: largest |y - y in

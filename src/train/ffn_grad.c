@@ -24,7 +24,7 @@ static void forward_piece(void *arg, size_t at, int n)
     case FFN_GELU_TANH: a->k->gelu_tanh(h, up, n); break;
     case FFN_RELU:      a->k->relu(h, up, n); break;
     case FFN_RELU2:     a->k->relu2(h, up, n); break;
-    case FFN_XIELU:     break; /* train_supported refuses it */
+    case FFN_XIELU:     break; /* train_supported rejects it */
     }
 }
 

@@ -1,6 +1,6 @@
 /* train/grad_check.c: checks the gradients of a whole model. net.c computes them in f32,
- * reference.c the loss in double. Each piece of work checks one element of a tensor with parameters
- * of its own, which it may change. */
+ * reference.c the loss in double. Each piece of work checks one element of a tensor, with its own
+ * copy of the parameters, which it may change. */
 #include "train/block_lab.h"
 
 #include <math.h>
@@ -31,7 +31,7 @@ typedef struct GradCheck {
     int           tensor, number; /* the next one */
 } GradCheck;
 
-/* The last word of the counter, 3, keeps these numbers apart from other uses of the seed. */
+/* The last word of the counter, 3, separates these numbers from other uses of the seed. */
 static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
 {
     uint32_t word[4];
@@ -79,7 +79,7 @@ static double root_mean_square(const float *g, size_t n, size_t *largest)
 }
 
 /* Checks one sample. Its error is relative to the gradient, or to the tensor's root mean square if
- * that is larger, so that tiny gradients do not count their rounding. */
+ * that is larger, so that the rounding of tiny gradients does not count. */
 static void check_sample(const GradCheck *c, Sample *s, double *w, double *room)
 {
     size_t       n = params_length(c->p, s->tensor), at = c->p->at[s->tensor], largest;

@@ -36,16 +36,16 @@ bool train_supported(const Config *c, const char *what, Error *err);
 
 /* Computes the layout. c must have passed config_check and train_supported. Fails with SYSTEM. */
 bool params_layout(Params *p, const Config *c, Error *err);
-/* The same with an adapter, which alone is trained: behind the model's tensors come, for each of
- * its matrices W [rows, k], A [rank, k] and U [rank, rows], which is B turned: W x + scale * U^T (A
- * x). Fails with INPUT if the model lacks one of the matrices. */
+/* The same with an adapter, which alone is trained: after the model's tensors come, for each of its
+ * matrices W [rows, k], A [rank, k] and U = B^T [rank, rows]: W x + scale * U^T (A x). Fails with
+ * INPUT if the model lacks one of the matrices. */
 bool params_layout_lora(Params *p, const Config *c, const LoraPlan *lora, Error *err);
 void params_free(Params *p);    /* accepts a zeroed one */
 
 /* A zeroed array of the layout, 64-byte aligned. Release it with free(). NULL on failure
  * (SYSTEM). */
 float *params_array(const Params *p, Error *err);
-/* The same for gradients or moments: of what is trained. */
+/* The same for gradients or moments: only of the trained tensors. */
 float *params_trained_array(const Params *p, Error *err);
 
 /* Loads the values of a checkpoint; quantized ones are decoded. Fails with INPUT if a value is
@@ -60,7 +60,7 @@ bool params_load_tensor(const TensorSpec *s, const CheckedTensor *t, const char 
 /* Random first values (Radford et al. 2019). Matrices are normal with deviation 0.02; those that
  * add to the residual stream (wo, w_down) have 0.02 / sqrt(2 n_layers), so that its size does
  * not grow with depth. Norms are 1, biases 0. A value depends only on the seed, its tensor's
- * number and its place. */
+ * number and its index. */
 void params_init(const Params *p, float *w, uint64_t seed);
 
 /* Values for checking gradients, wide enough that every term matters: matrices with deviation 1
@@ -122,8 +122,8 @@ double schedule_rate(const Schedule *s, int64_t step);
 
 /* ---- net.c ----------------------------------------------------------------------------------- */
 
-/* A whole model on whole sequences: loss and gradients. Model files and the text
- * belong to the caller; the optimizer is optimizer.c. */
+/* A whole model on whole sequences: loss and gradients. Model files and data are the caller's; the
+ * optimizer is optimizer.c. */
 
 typedef struct Net Net;
 

@@ -55,7 +55,7 @@ static size_t row_of(int layer, TensorRole role, int part)
     return ((size_t)(layer + 1) * ROLE_COUNT + (size_t)role) * PARTS + (size_t)part;
 }
 
-/* Gives the next tensor its place. A multiple of 16 floats keeps every tensor 64-byte aligned. */
+/* Sets the next tensor's offset. A multiple of 16 floats keeps every tensor 64-byte aligned. */
 static bool place(Params *p, const TensorSpec *s, int part, Error *err)
 {
     uint64_t n = tensor_spec_params(s);
@@ -88,7 +88,7 @@ static bool adapted(const LoraPlan *lora, const TensorSpec *s)
     return s->layer >= 0 && !s->bias && lora->role[s->role];
 }
 
-/* What is trained lies first in the array, but comes last in the list, whose beginning is that of
+/* The trained tensors come first in the array, but last in the list, which starts like that of
  * tensor_list.h. */
 static bool place_all(Params *p, const LoraPlan *lora, Error *err)
 {
@@ -259,7 +259,7 @@ void params_scatter(const Params *p, float *w, uint64_t seed)
     }
 }
 
-/* The last word of the counter, 4, keeps these numbers apart from other uses of the seed. */
+/* The last word of the counter, 4, separates these numbers from other uses of the seed. */
 void params_init_lora(const Params *p, float *w, uint64_t seed)
 {
     const uint32_t key[2] = { (uint32_t)seed, (uint32_t)(seed >> 32) };

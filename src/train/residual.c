@@ -2,7 +2,7 @@
 #include "base/number.h"
 #include "train/train_ops.h"
 
-enum { ADD_PIECE = 16384 }; /* elements; a multiple of 4, the words of one draw */
+enum { ADD_PIECE = 16384 }; /* elements; a multiple of 4, the words of one Philox call */
 
 typedef struct Residual {
     const Crew       *c;
@@ -39,10 +39,10 @@ void scale_all(const Crew *c, float *x, float m, size_t n)
         crew_cut(c, n, ADD_PIECE, scale_piece, &r);
 }
 
-/* One draw of Philox serves four elements: key = seed, counter = (number / 4 in 64 bits, site,
+/* One call of Philox serves four elements: key = seed, counter = (number / 4 in 64 bits, site,
  * step). params_init's counters end in (tensor, 1), those of training windows in (step's high
- * word, 2). So at steps 1 and 2 some masks use words that already made weights or windows. That
- * does no harm: elements of a mask stay independent of each other, and which weights share their
+ * word, 2). So at steps 1 and 2 some masks use words that weights or windows used too. That is
+ * harmless: elements of a mask stay independent of each other, and which weights share their
  * words is chance. */
 static void drop_piece(void *arg, size_t at, int n)
 {

@@ -81,7 +81,7 @@ static void product(const BlockCall *b, BlockStep step, float *y, const float *x
                     int rows, int k)
 {
     linear(b->crew, y, x, w.w, w.b, call_tokens(b), rows, k);
-    if (w.a) /* y += low U: the form of a gradient, because B lies turned */
+    if (w.a) /* y += low U: the form of a gradient, because U = B^T */
         linear_backward(b->crew, y, lora_low(b, x, w.a, k), w.u, call_tokens(b), b->shape->rank,
                         rows, true);
     made(b, step, false, y, rows);
@@ -160,8 +160,7 @@ const float *sublayer_in(const BlockCall *b, const Sublayer *l, const float *x)
     return b->work->xn;
 }
 
-/* out = x + y, with the norm behind the half: of y (BOTH, OUTPUT) or of the sum
- * (POST). */
+/* out = x + y, with the norm after the half: of y (BOTH, OUTPUT) or of the sum (POST). */
 static void sublayer_out(const BlockCall *b, const Sublayer *l, float *out, const float *x,
                          float *y)
 {

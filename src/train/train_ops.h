@@ -10,7 +10,7 @@
 
 /* ---- blas.c ---------------------------------------------------------------------------------- */
 
-/* Matrix products by OpenBLAS. It is loaded when training begins, so a program
+/* Matrix products by OpenBLAS. It is loaded when training starts, so a program
  * that only runs models neither needs it nor waits for it. */
 
 /* Arguments as in cblas_sgemm, row-major: C = alpha op(A) op(B) + beta C, op(A) [m, k], op(B)
@@ -31,19 +31,18 @@ typedef struct Blas {
  * OpenBLAS's own, which sleep; OPENBLAS_NUM_THREADS=1 in the environment prevents them. Fails
  * with SYSTEM if the library or a function is missing. */
 bool blas_open(Blas *b, Error *err);
-/* Maps the buffers for the products of `threads` threads now, while we can still report an
- * error. Returns for how many threads there was room, at most `threads`. On 0 it fails with
- * SYSTEM. */
+/* Maps the buffers for the products of `threads` threads now, while an error can still be
+ * reported. Returns how many threads have one, at most `threads`. On 0 it fails with SYSTEM. */
 int blas_reserve(const Blas *b, int threads, Error *err);
 
 void blas_close(Blas *b);  /* accepts a zeroed Blas */
 
 /* ---- crew.c ---------------------------------------------------------------------------------- */
 
-/* The threads, kernels and BLAS that compute. Every operation of this room cuts
- * its work into pieces whose number depends on shapes alone. One thread computes each piece, and
- * sums over pieces are added in their order: so the bits do not depend on the number of threads.
- * They may depend on the version of OpenBLAS, and on the processor for which it chose kernels. */
+/* The threads, kernels and BLAS that compute. Every operation here divides its work into pieces
+ * whose number depends on shapes alone. One thread computes a piece, and sums over pieces are added
+ * in their order, so the bits do not depend on the number of threads. They may depend on the
+ * version of OpenBLAS, and on the processor for which it chose kernels. */
 
 typedef struct Crew {
     ThreadPool    *pool;
@@ -69,7 +68,7 @@ bool crew_reserve(Crew *c, size_t scratch_floats, size_t partial_floats, Error *
 typedef void (*CrewTask)(void *arg, int i, float *scratch);
 void crew_each(const Crew *c, int n, CrewTask task, void *arg);
 
-/* How many pieces of at most `size` units n units are cut into. */
+/* The number of pieces of at most `size` units in n units. */
 static inline int pieces(size_t n, size_t size) { return (int)((n + size - 1) / size); }
 
 /* Calls task(arg, first, n) for each such piece: n units from number `first` on. */
@@ -78,12 +77,12 @@ void crew_cut(const Crew *c, size_t n, size_t size, PieceTask task, void *arg);
 
 /* ---- train ops ------------------------------------------------------------------------------- */
 
-/* The operations of a transformer, forward and backward, in f32. Each is one
- * line of the paper and knows nothing of layers. `d_x` is the gradient of the loss with respect
+/* The operations of a transformer, forward and backward, in f32. Each is one line of the paper and
+ * knows nothing of layers. `d_x` is the gradient of the loss with respect
  * to x.
  *
  * Activations are row-major [n_tok, width], matrices [rows, k] with y = x W^T + b. Gradients of
- * weights are ADDED to what is there, so that micro-batches accumulate; NULL means that one is
+ * weights are ADDED, so that micro-batches accumulate; NULL means that one is
  * not wanted. Gradients of activations are overwritten, unless a comment says that they are
  * added. Nothing here fails: the caller has reserved the crew's memory with train_ops_reserve. */
 

@@ -220,7 +220,7 @@ static const char *spell(const Json *value, char text[40])
     return text;
 }
 
-/* Fails at the first key of a that b lacks or has with another value. swapped: a is the present
+/* Fails at the first key of a that b lacks or has with another value. swapped: a is the current
  * config, b the recorded one. */
 static bool compare_keys(const char *path, const Json *a, const Json *b, bool swapped, Error *err)
 {

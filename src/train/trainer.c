@@ -1,4 +1,4 @@
-/* train/trainer.c: draws windows of the text, sums the gradients of a batch, steps, and
+/* train/trainer.c: picks random windows of the data, sums the gradients of a batch, steps, and
  * validates. */
 #include "train/trainer.h"
 
@@ -51,7 +51,7 @@ size_t trainer_bytes(const Trainer *t)
 
 /* ---- A step ---------------------------------------------------------------------------------- */
 
-/* Where sequence i of a step begins. All places are equally likely: Philox with key = seed and
+/* The start of sequence i of a step. All starts are equally likely: Philox with key = seed and
  * counter = (i, step, 2). */
 static size_t window_start(const Trainer *t, int64_t step, int i)
 {
@@ -128,7 +128,7 @@ bool trainer_check(Trainer *t, Error *err)
 
 /* ---- Validation ------------------------------------------------------------------------------ */
 
-/* Mean loss over n of `all` windows, which lie evenly over the text that is held back. */
+/* Mean loss over n of `all` windows, evenly spaced in the held-out data. */
 static double windows_loss(Trainer *t, size_t all, size_t n)
 {
     size_t len = (size_t)t->s.seq_len;

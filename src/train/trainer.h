@@ -1,4 +1,4 @@
-/* train/trainer.h: a training from its first step to its last, and its checkpoint. */
+/* train/trainer.h: a training run from its first step to its last, and its checkpoints. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -7,8 +7,8 @@
 
 /* ---- trainer.c ------------------------------------------------------------------------------- */
 
-/* Training, step after step: which tokens a step sees, its gradients, the
- * optimizer, and the loss on text that is held back.
+/* Training step by step: which tokens a step sees, its gradients, the
+ * optimizer, and the loss on held-out data.
  *
  * Everything depends only on the settings, the data, the parameters and moments, and the step
  * number. There is no other state, so training that continues from a checkpoint gives the same
@@ -25,7 +25,7 @@ typedef struct TrainSettings {
     uint64_t seed;
 } TrainSettings;
 
-/* The tokens of a text: training uses the first n_train, the rest is held back. */
+/* The tokens of the data: training uses the first n_train, the rest is held out. */
 typedef struct TrainData { const int32_t *token; size_t n_train, n; } TrainData;
 
 typedef struct Validation { int64_t step; float loss; } Validation;
@@ -45,7 +45,7 @@ typedef struct Trainer {
 } Trainer;
 
 /* Allocates everything; parameters are zero. Training needs n_train >= seq_len + 1 tokens, and
- * so does the part that is held back, if there is one. Fails with SYSTEM. */
+ * so does the held-out part, if there is one. Fails with SYSTEM. */
 bool trainer_open(Trainer *t, const Params *p, Crew *crew, const TrainData *data,
                   const TrainSettings *s, Error *err);
 void trainer_close(Trainer *t);  /* accepts a zeroed one */
@@ -56,21 +56,20 @@ size_t trainer_bytes(const Trainer *t); /* of parameters, gradients, moments and
  * finite, it fails with NO and changes no parameters. */
 bool trainer_step(Trainer *t, double *loss, double *norm, Error *err);
 
-/* Is the loss on the first tokens of the text finite with the present parameters? Fails with NO
- * if not. */
+/* Is the loss on the first tokens of the data finite with the current parameters? Fails with NO if
+ * not. */
 bool trainer_check(Trainer *t, Error *err);
 
-/* *loss = mean loss on the text that is held back, cut into windows of seq_len: all of them, or
- * `most` evenly spaced ones. NaN if nothing is held back. note: also append it to val. */
+/* *loss = mean loss on the held-out data, divided into windows of seq_len: all of them, or `most`
+ * evenly spaced ones. NaN if nothing is held out. note: also append it to val. */
 bool trainer_validate(Trainer *t, size_t most, bool note, double *loss, Error *err);
 
 /* ---- train_state.c --------------------------------------------------------------------------- */
 
-/* Checkpoints: parameters, moments, the losses so far, and the settings
- * that decide how training goes on. A safetensors file (docs/train.md, "Checkpoints"), written
- * whole or not at all. */
+/* Checkpoints: parameters, moments, the losses so far, and the settings that decide how training
+ * continues. A safetensors file (docs/train.md, "Checkpoints"), written whole or not at all. */
 
-/* A setting as name and text. Training can continue only if all settings are equal. */
+/* A setting, as two strings. Training can continue only if all settings are equal. */
 typedef struct StateSetting { const char *key; char value[80]; } StateSetting;
 
 /* Writes a checkpoint. tokenizer: the file whose tokenizer is copied; NULL: none. SYSTEM:

@@ -1,7 +1,7 @@
 /* kernels/bodies/attention.h: queries against one tile of 64 positions, and the merge of tiles.
  * Scores: lanes are positions. Values: lanes are dimensions. Queries of a call share the loads of K
- * and V, up to ATTN_Q at a time; masked positions take part in nothing (0 * inf is NaN), so ragged
- * ends run query by query. */
+ * and V, up to ATTN_Q at a time; masked positions enter no sum (0 * inf is NaN), so ragged ends run
+ * query by query. */
 #ifndef KERNELS_BODIES_ATTENTION_H
 #define KERNELS_BODIES_ATTENTION_H
 
@@ -23,13 +23,12 @@ V_INLINE f32x16 kv_load(KvType type, const void *p, size_t i, f32x16 scale)
     }
 }
 
-/* Vectors of 16 elements in a line of the processor's cache: one in so many needs a fetch. */
+/* Vectors of 16 elements in a cache line: one in so many needs a fetch. */
 #define LINE_VECTORS(type) ((type) == KV_F32 ? 1 : (type) == KV_F16 ? 2 : 4)
 
-/* What is still to be fetched ahead: V beside the scores, K of the next tile beside exponentials
- * and values. So memory is asked in the order of addresses and never idle (decode waits for nothing
- * else), and what was fetched is still in the first cache when its turn comes: a whole f32 tile
- * ahead it would not be. */
+/* What is left to prefetch: V during the scores, K of the next tile during exponentials and values.
+ * So memory is read in the order of addresses and never idle (decode waits for nothing else), and
+ * the data are still in L1 when they are used: a whole f32 tile ahead they would not be. */
 typedef struct Fetch { const char *at, *end; } Fetch;
 typedef struct Ahead { Fetch v, k; } Ahead;
 
@@ -42,7 +41,7 @@ V_INLINE void fetch(Fetch *f, int lines)
     f->at += lines * 64;
 }
 
-/* As many lines as n vectors take, the step-th n vectors of a loop. */
+/* Fetches the cache lines of n vectors, the step-th n vectors of a loop. */
 V_INLINE void fetch_step(Fetch *f, KvType type, int n, size_t step)
 {
     if (n >= LINE_VECTORS(type))
@@ -78,11 +77,11 @@ V_INLINE void scores(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *
             v_store(&s[i][(g0 + g) * LANES], v_mul(c[g][i], v_set(a->scale)));
 }
 
-/* exp(s - m), where s <= m: +0, not infinity, is what can be out of range. */
+/* exp(s - m), with s <= m: it can underflow to +0, but not overflow. */
 V_INLINE f32x16 probability(f32x16 s, f32x16 m) { return v_exp_low(v_sub(s, m)); }
 
-/* Scores of a query that sees positions first .. end - 1 to p = exp(s - m), in place; m and l to
- * the partial state. */
+/* Turns the scores of a query that sees positions first .. end - 1 into p = exp(s - m), in place;
+ * writes m and l to the partial state. */
 static __attribute__((noinline)) void probabilities_one(const AttnTile *a, const AttnQuery *q,
                                                         float *s)
 {
@@ -107,8 +106,8 @@ static __attribute__((noinline)) void probabilities_one(const AttnTile *a, const
     q->part[1] = v_fold_sum(sum);
 }
 
-/* The same for n_q queries that see the whole tile, without a soft cap. All maxima come first: one
- * query's steps wait for each other, those of several do not. */
+/* The same for n_q queries that see the whole tile, without a soft cap. All maxima come first: the
+ * steps of one query depend on each other, those of several do not. */
 V_INLINE void probabilities_whole(const AttnQuery *q, float (*s)[KV_TILE], Fetch *next, int n_q)
 {
     Fetch ahead = *next;
@@ -133,7 +132,7 @@ V_INLINE void probabilities_whole(const AttnQuery *q, float (*s)[KV_TILE], Fetch
 }
 
 /* o[d] = fmaf(p[t], v[t][d], o[d]) for t ascending in first .. end; n_d vectors of dimensions from
- * d0 on, n_q queries. fresh: o starts from +0, else from what the partial state holds. */
+ * d0 on, n_q queries. fresh: o starts from +0, else from the partial state. */
 V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next,
                      float (*p)[KV_TILE], int first, int end, bool fresh, int d0, int n_d, int n_q)
 {
@@ -158,7 +157,7 @@ V_INLINE void values(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *
             v_store(q[i].part + 16 + (d0 + d) * LANES, o[d][i]);
 }
 
-/* All dimensions: as many vectors at a time as the registers hold beside n_q queries. */
+/* All dimensions: as many vectors at a time as the registers hold besides n_q queries. */
 V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fetch *next,
                          float (*p)[KV_TILE], int first, int end, bool fresh, int n_q)
 {
@@ -169,8 +168,8 @@ V_INLINE void values_all(const AttnTile *a, KvType type, const AttnQuery *q, Fet
         values(a, type, q, next, p, first, end, fresh, d, 1, n_q);
 }
 
-/* The ragged ends, one query at a time. Functions of their own: they are rare, and inlined they
- * would fill the cache of instructions. They fetch nothing ahead. */
+/* The ragged ends, one query at a time. Separate functions: they are rare, and inlined they would
+ * fill the instruction cache. They prefetch nothing. */
 static __attribute__((noinline)) void values_f32_one(const AttnTile *a, const AttnQuery *q,
                                                      float (*p)[KV_TILE], int first, int end)
 {
@@ -250,7 +249,7 @@ V_INLINE void weigh(const AttnTile *a, KvType type, const AttnQuery *q, Ahead *a
             probabilities_one(a, q + i, s[i]);
 }
 
-/* Their sums of values. What all of them see is added up together. */
+/* Their sums of values. Positions that all of them see are added together. */
 V_INLINE void add_values(const AttnTile *a, KvType type, const AttnQuery *q, Ahead *ahead,
                          float (*p)[KV_TILE], int n_q)
 {
@@ -266,8 +265,8 @@ V_INLINE void add_values(const AttnTile *a, KvType type, const AttnQuery *q, Ahe
         values_one(a, type, q + i, p + i, max_int(seen.common_end, q[i].first), q[i].end);
 }
 
-/* Queries first .. first + n - 1 are computed together. Even shares: seven are four and three, not
- * six and one. */
+/* Queries first .. first + n - 1 are computed together, in even shares: seven are four and three,
+ * not six and one. */
 typedef struct Share { int first, n; } Share;
 
 V_INLINE int shares(const AttnTile *a, KvType type)
@@ -282,8 +281,8 @@ V_INLINE Share share_of(const AttnTile *a, KvType type, int i)
     return (Share){ first, a->n_q * (i + 1) / shares(a, type) - first };
 }
 
-/* The two halves of a tile for all queries: all meet K before the first meets V, for K and V of f32
- * do not fit into the first cache together. The last of the queries fetch ahead. */
+/* The two halves of a tile for all queries: all use K before the first uses V, because K and V of
+ * f32 do not fit into L1 together. The last of the queries prefetch. */
 V_INLINE void weigh_all(const AttnTile *a, KvType type, Ahead *ahead, float (*s)[KV_TILE])
 {
     Ahead none = { { NULL, NULL }, { NULL, NULL } };
@@ -306,7 +305,7 @@ V_INLINE void add_all_values(const AttnTile *a, KvType type, Ahead *ahead, float
     }
 }
 
-/* Once, for f32 and for what was widened to it. */
+/* One function for f32 and for what was widened to it. */
 static __attribute__((noinline)) void weigh_f32(const AttnTile *a, Ahead *ahead,
                                                 float (*s)[KV_TILE])
 {
@@ -338,8 +337,8 @@ V_INLINE void widen_v(const AttnTile *a, KvType type, float *to)
     }
 }
 
-/* K of 16 positions from g * 16 on, 16 dimensions from d on, out of rows of V: four times, each row
- * is mixed with the eighth after it, which makes columns of rows. */
+/* K of 16 positions from g * 16 on, 16 dimensions from d on, from rows of V: a transpose that four
+ * times interleaves each row with the eighth after it. */
 V_INLINE void turn(const AttnTile *a, KvType type, size_t stride, size_t g, size_t d, float *to)
 {
     f32x16 x[LANES], y[LANES];
@@ -356,7 +355,7 @@ V_INLINE void turn(const AttnTile *a, KvType type, size_t stride, size_t g, size
     UNROLL for (size_t i = 0; i < LANES; i++)
         v_store(to + i * LANES, x[i]);
 }
-/* What a group's last dimensions leave behind it, the next group overwrites. */
+/* What a group's last dimensions write past it, the next group overwrites. */
 V_INLINE void turn_v(const AttnTile *a, KvType type, float *to)
 {
     size_t d_head = (size_t)a->head_dim, stride = (d_head + LANES - 1) / LANES * LANES;
@@ -365,7 +364,7 @@ V_INLINE void turn_v(const AttnTile *a, KvType type, float *to)
             turn(a, type, stride, g, d, to + (g * d_head + d) * LANES);
 }
 
-/* One cache for K and V: what the scores need is made of it for each tile, which costs as much as
+/* One cache for K and V: the K of the scores is made from it for each tile, which costs as much as
  * two queries. */
 V_INLINE void attn_tile_once(AttnTile *a, KvType type, Ahead *ahead, float (*s)[KV_TILE])
 {
@@ -383,8 +382,7 @@ V_INLINE void attn_tile_once(AttnTile *a, KvType type, Ahead *ahead, float (*s)[
     add_values_f32(a, ahead, s);
 }
 
-/* f16 and q8: few queries convert K and V on the way into the registers, many share one
- * conversion. */
+/* f16 and q8: few queries convert K and V as they load them, many share one conversion. */
 V_INLINE void attn_tile(const AttnTile *all, KvType type)
 {
     _Alignas(64) float s[ATTN_MAX_Q][KV_TILE];
@@ -418,8 +416,8 @@ static void attn_tile_f32(const AttnTile *a) { attn_tile(a, KV_F32); }
 static void attn_tile_f16(const AttnTile *a) { attn_tile(a, KV_F16); }
 static void attn_tile_q8(const AttnTile *a) { attn_tile(a, KV_Q8); }
 
-/* Two parts of one softmax become one: what was summed under the smaller maximum is scaled down to
- * the larger. Source: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax". */
+/* Merges two parts of one softmax: the sums with the smaller maximum are scaled down to the larger.
+ * Source: Milakov and Gimelshein 2018, "Online normalizer calculation for softmax". */
 static void attn_merge(float *state, const float *part, int head_dim)
 {
     float  m = state[0], mt = part[0], top = mt > m ? mt : m;

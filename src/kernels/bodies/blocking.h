@@ -1,6 +1,6 @@
-/* kernels/bodies/blocking.h: how the bodies cut their work. A block keeps its sums in registers: as
- * many as there are, since every sum waits for itself, and since what is loaded once is multiplied
- * with all of them. */
+/* kernels/bodies/blocking.h: how the bodies block their work. A block keeps its sums in registers,
+ * as many as there are: the steps of one sum depend on each other, and what is loaded once is
+ * multiplied with all of them. */
 #ifndef KERNELS_BODIES_BLOCKING_H
 #define KERNELS_BODIES_BLOCKING_H
 
@@ -12,8 +12,8 @@ enum {
     STREAM_PANELS   = 4,                     /* panels that are read at once */
     STREAM_T        = SIZE(1, 6, 8),         /* tokens in flight */
     STREAM_TOKENS   = 2 * STREAM_T,          /* the most tokens that stream takes */
-    STREAM_AHEAD    = 4096,                  /* bytes of a panel that are fetched ahead into L2 */
-    STREAM_SOON     = 1024,                  /* once more, into L1, where tokens are several */
+    STREAM_AHEAD    = 4096,                  /* bytes ahead that a panel is prefetched into L2 */
+    STREAM_SOON     = 1024,                  /* again into L1, if there are several tokens */
     STREAM_FEW      = 2,                     /* the most tokens that wait for memory alone */
     BLOCK_T         = LANES_ACC / LANES_PANELS, /* tokens of a block LANES_PANELS panels wide */
     BLOCK_TOKENS    = 384,                   /* tokens whose chunk of x lies in scratch: 384 KB */
@@ -36,24 +36,24 @@ enum {
     INT_STREAM_ROWS = SIZE(1, 4, 8),         /* digit rows in flight: q8 */
     INT_PART_ROWS   = SIZE(1, 2, 8),         /* types with sub-scales: each has a part and a sum */
     INT_STREAM      = SIZE(1, 12, 24),       /* the most tokens that stream takes */
-    INT_STREAM_TWO  = SIZE(1, 4, 12),        /* where a token of q4 is two digit rows */
+    INT_STREAM_TWO  = SIZE(1, 4, 12),        /* if a token of q4 is two digit rows */
     INT_BLOCK_ROWS  = BLOCK_T,               /* of a register block, LANES_PANELS panels wide */
     INT_BLOCK       = 256,                   /* tokens whose digits lie in scratch */
-    INT_EARLY       = 8192,                  /* bytes ahead that codes are fetched into L2: of q8
-                                              * and q4, of others where tokens are several */
-    INT_AHEAD       = 4096,                  /* of others, where few tokens meet a line */
-    INT_SOON        = 1024,                  /* once more, into L1, where codes_ahead says so */
+    INT_EARLY       = 8192,                  /* bytes ahead that codes are prefetched into L2: of
+                                              * q8 and q4, of others for several tokens */
+    INT_AHEAD       = 4096,                  /* of others, if few tokens use a line */
+    INT_SOON        = 1024,                  /* again into L1, if codes_ahead says so */
 
     /* Attention. */
     ATTN_Q          = 6,                     /* queries at once over f32 ... */
     ATTN_Q_NARROW   = 4,                     /* ... and over what is widened on the way */
-    ATTN_WIDEN      = 9,                     /* from so many on a tile is widened once for all */
-    ATTN_WIDEN_V    = 24,                    /* the same of V alone, where K is V */
-    FETCH_LINES     = 48,                    /* that memory brings beside a tile's exponentials */
+    ATTN_WIDEN      = 9,                     /* from so many on, a tile is widened once for all */
+    ATTN_WIDEN_V    = 24,                    /* the same for V alone, if K is V */
+    FETCH_LINES     = 48,                    /* that memory delivers during a tile's exponentials */
 };
 
-/* How many sums beside n others: as many as the registers hold, for one token or query as many as
- * hide the latency. */
+/* How many sums for each of n others: as many as the registers hold; for one token or query, as
+ * many as hide the latency. */
 #define WIDTH(n) ((n) == 1 ? LANES_CHAINS : LANES_ACC / (n) >= 4 ? 4 : LANES_ACC / (n) >= 2 ? 2 : 1)
 
 /* Sums are registers only if the compiler knows how many there are. Runs the statement with the

@@ -5,14 +5,14 @@
 
 #include "kernels/bodies/math.h"
 
-/* Vectors of columns in flight: one alone would wait for each fma. Of several tokens, few enough
- * that their part of S stays in the cache next to the processor. */
+/* Vectors of columns in flight: one alone would wait for each fma. For several tokens, few enough
+ * that their part of S stays in L1. */
 enum { DELTA_ONE = 4, DELTA_MANY = DELTA_COLUMNS / LANES };
 
-/* Columns `at` on of S, which lie here: in place, or together in a->room. */
+/* Columns `at` on of S: in place, or copied together to a->room. */
 typedef struct DeltaPart { float *s; int step, at, len; } DeltaPart;
 
-/* S decays for the first token, and answers to its key. */
+/* S decays for the first token, and is read with its key. */
 V_INLINE void delta_ask(const DeltaSpan *a, const DeltaPart *p, int blocks, f32x16 *m)
 {
     const f32x16 decay = v_set(a->decay[0]);
@@ -27,8 +27,8 @@ V_INLINE void delta_ask(const DeltaSpan *a, const DeltaPart *p, int blocks, f32x
         }
 }
 
-/* S, which has decayed, is corrected by d and answers to the query. next: then it decays for the
- * next token and answers to its key, so that it is read and written once for a token. */
+/* S, which has decayed, is corrected by d and read with the query. next: then it decays for the
+ * next token and is read with its key, so that it is loaded and stored once for a token. */
 V_INLINE void delta_correct(const DeltaSpan *a, const DeltaPart *p, int t, int blocks, bool next,
                             const f32x16 *d, f32x16 *o, f32x16 *m)
 {
@@ -66,7 +66,7 @@ V_INLINE void delta_tokens(const DeltaSpan *a, const DeltaPart *p, int blocks)
     }
 }
 
-/* Rows of S are far apart, so for several tokens their part is moved together. */
+/* Rows of S are far apart, so for several tokens their part is copied together. */
 V_INLINE void delta_columns(const DeltaSpan *a, int at, int blocks, int len)
 {
     float    *from = a->state + at;

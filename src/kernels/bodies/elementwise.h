@@ -39,8 +39,8 @@ static void xielu(float *y, const float *x, const float *v, int n)
     }
 }
 
-/* Sixteen channels of all tokens before the next ones: their weights, which lie together for each
- * channel, are turned once. len: channels, the last vector may have fewer. */
+/* Sixteen channels of all tokens before the next sixteen: their weights, which are stored by
+ * channel, are transposed once. len: channels; the last vector may have fewer. */
 V_INLINE void conv_lanes(const ConvArgs *a, int at, int len)
 {
     float        turned[MOST_TAPS][LANES];
@@ -150,7 +150,7 @@ static void rope(float *x, int n_heads, int head_dim, int rot, const float *cosi
         }
 }
 
-/* The tail goes through an array: no machine here stores a part of a vector of halves. */
+/* The tail goes through an array: no machine here stores part of a vector of f16. */
 static void f32_to_f16_all(uint16_t *y, const float *x, int n)
 {
     int i = 0;

@@ -4,7 +4,7 @@
 #ifndef KERNELS_BODIES_GGUF_CODES_H
 #define KERNELS_BODIES_GGUF_CODES_H
 
-/* Bits of `from`, shifted so that they stand above a nibble, where mask has them. */
+/* The bits of `from` in mask, shifted to stand above a nibble. */
 V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
 {
     return i_or(nibbles, i_and(i_shift32(from, shift), i_set32(mask * 0x01010101)));
@@ -18,8 +18,8 @@ V_INLINE f32x16 gguf_scale(WeightType t, const unsigned char *scales, int i)
         : v_load_f16((const uint16_t *)(const void *)scales + i * LANES);
 }
 
-/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, bytes. Of q8, q8_0 signed, of the
- * others from 0 on. */
+/* Codes 8 * i .. + 7 of a run: four k of 16 rows in each vector, as bytes. Those of q8 and q8_0 are
+ * signed, the others start at 0. */
 V_INLINE void gguf_pair(WeightType t, const unsigned char *run, int i, i512 *low, i512 *high)
 {
     const unsigned char *at = gguf_is_bytes(t) ? run + 128 * i
@@ -100,9 +100,9 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
 
 /* ---- Unpacked: what a block of tokens multiplies --------------------------------------------- */
 
-/* Runs of one panel to vectors that stand `stride` bytes apart: bytes as gguf_pair has them (q8
- * and q8_0 with i_offset), or words, even and odd k of four after each other, that are what a float
- * scale is multiplied with. sub: its sub-scales. */
+/* Unpacks runs of one panel to vectors `stride` bytes apart: bytes as gguf_pair has them (q8 and
+ * q8_0 with i_offset), or words, the even k of four, then the odd ones, which are the factors of a
+ * float scale. sub: its sub-scales. */
 V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *codes,
                           const i512 *sub, int n_p, int runs, size_t stride)
 {

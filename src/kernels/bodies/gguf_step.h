@@ -1,10 +1,10 @@
 /* kernels/bodies/gguf_step.h: one superblock of some panels times some tokens, sums in registers. A
- * part is a sum of products that one (sub-)scale covers; where it has to fit words (I_PART_WORDS),
- * it ends sooner. */
+ * part is a sum of products that one (sub-)scale covers; it ends sooner if it has to fit words
+ * (I_PART_WORDS). */
 #ifndef KERNELS_BODIES_GGUF_STEP_H
 #define KERNELS_BODIES_GGUF_STEP_H
 
-/* How codes come: from a panel, n_p = 1; or unpacked before (gguf_unpack). */
+/* Where codes come from: a panel, n_p = 1; or unpacked before (gguf_unpack). */
 typedef enum GgufSource { FROM_PANEL, FROM_BLOCK } GgufSource;
 
 typedef struct GgufStep {
@@ -24,7 +24,7 @@ V_INLINE int gguf_part_pairs(WeightType t)
                                                                   : 4;
 }
 
-/* ---- Beginnings and ends --------------------------------------------------------------------- */
+/* ---- Starts and ends ------------------------------------------------------------------------- */
 
 enum { GGUF_T = INT_BLOCK_ROWS }; /* the most tokens of a step */
 
@@ -36,7 +36,7 @@ V_INLINE GgufRows gguf_rows(const Finish *a)
     return (GgufRows){ !a->first ? a->y : a->bias ? a->bias : zeros, a->first ? 0 : a->y_stride };
 }
 
-/* The sums of q8 start from +0 and meet y at the end. */
+/* The sums of q8 start from +0 and are added to y at the end. */
 V_INLINE void gguf_begin(const Finish *a, WeightType type, f32x16 acc[LANES_PANELS][GGUF_T],
                          int n_p, int n_t)
 {
@@ -62,7 +62,7 @@ V_INLINE void gguf_end(const GgufStep *a, WeightType type, f32x16 acc[LANES_PANE
 }
 
 /* The float steps of a superblock of a K-quant, in a loop that is not unrolled (Finish in
- * int_digits.h says why). sums: [n_t][n_p] vectors; those of q6_k are of codes + 32 where words are
+ * int_digits.h says why). sums: [n_t][n_p] vectors; those of q6_k are of codes + 32 if words are
  * the parts of bytes. */
 V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char *sums, int n_p,
                           int n_t)
@@ -143,7 +143,7 @@ V_INLINE void gguf_word_dots(i512 part[LANES_PANELS][GGUF_T], GgufSource from,
                              const unsigned char *codes, const char *x, size_t row, int n_p,
                              int n_t)
 {
-    /* By two this is slower, by sixteen gcc takes twice the time and a gigabyte. */
+    /* Unrolled by two it is slower; by sixteen gcc takes twice the time and a gigabyte. */
     for (int at = 0; at < 16; at += 4)
         UNROLL for (int j = 0; j < 4; j++) {
             const int i = at + j;
@@ -276,7 +276,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
 V_INLINE void gguf_step(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                         int n_t)
 {
-    /* Rows of y are far apart: without this the end of every step waits for them. */
+    /* Prefetches y: its rows are far apart, and the end of every step would wait for them. */
     for (int t = 0; t < n_t; t++)
         for (int p = 0; from == FROM_BLOCK && p < n_p; p++)
             __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);

@@ -1,6 +1,6 @@
-/* kernels/bodies/gradients.h: what training adds to the forward pass's kernels: derivatives of
- * activations and norms, softmax whose normalizer is kept, and AdamW. The room train/ says where
- * the formulas come from. */
+/* kernels/bodies/gradients.h: kernels that only training needs: derivatives of activations and
+ * norms, softmax whose normalizer is kept, and AdamW. src/train says where the formulas come
+ * from. */
 #ifndef KERNELS_BODIES_GRADIENTS_H
 #define KERNELS_BODIES_GRADIENTS_H
 
@@ -8,7 +8,7 @@
 
 /* ---- Activations ----------------------------------------------------------------------------- */
 
-/* SiLU'(x) = s (1 + x (1 - s)), s = sigmoid(x). Where x is -inf: 0, the limit. */
+/* SiLU'(x) = s (1 + x (1 - s)), s = sigmoid(x). For x = -inf: 0, the limit. */
 V_INLINE f32x16 v_silu_slope(f32x16 x)
 {
     f32x16 s = v_sigmoid(x), one = v_set(1.0f);
@@ -161,7 +161,7 @@ static void softmax_scaled(float *x, float scale, int n, float *m_out, float *l_
     *l_out = l;
 }
 
-/* The same probabilities a second time, from what softmax_scaled kept: training does not store
+/* Recomputes the probabilities from the m and l of softmax_scaled: training does not store
  * them. */
 static void softmax_again(float *x, float scale, float m, float l, int n)
 {

@@ -21,7 +21,7 @@ V_INLINE void int_tile(const IntTile *a, Form f, int n_p, int n_t)
     const size_t row = form_bytes(f);
     const char  *w = a->w, *x = a->x;
     i512         c[LANES_PANELS][INT_BLOCK_ROWS];
-    /* Rows of y are far apart: without this the end of every tile waits for them. */
+    /* Prefetches y: its rows are far apart, and the end of every tile would wait for them. */
     for (int t = 0; t < n_t; t++)
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->end.y + (size_t)t * a->end.y_stride + p * LANES, 1);
@@ -64,7 +64,7 @@ V_INLINE void int_tile_any(const IntTile *a, Form f, int n_p, int n_t)
 INT_TILE(int_tile_8, I_FORM_8)
 INT_TILE(int_tile_16, I_FORM_16)
 
-/* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked
+/* n_p panels from p on over one superblock, all tokens of the slice. ws: buffer for the unpacked
  * weights. */
 V_INLINE void block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
                                const Slice *x, char *ws, int p, int n_p, int s)

@@ -1,5 +1,5 @@
-/* kernels/bodies/int_digits.h: integer activations as the multipliers take them, and where
- * quantized weights lie. One superblock of one token becomes one or two digit rows:
+/* kernels/bodies/int_digits.h: integer activations in the form that the multipliers take, and the
+ * layout of quantized weights. One superblock of one token becomes one or two digit rows:
  *
  *   BYTES   q itself, 4 k to 32 bits (8-bit activations)
  *   PLANES  two rows of bytes, hi and lo, q = 255 * hi + lo
@@ -7,19 +7,19 @@
 #ifndef KERNELS_BODIES_INT_DIGITS_H
 #define KERNELS_BODIES_INT_DIGITS_H
 
-/* ---- What the GGUF types are made of --------------------------------------------------------- */
+/* ---- The structure of the GGUF types --------------------------------------------------------- */
 
 enum {
     RUN = 32,
     MAX_RUNS = SUPERBLOCK / RUN,
     MXFP4_OFFSET = 12, /* makes twice the values of e2m1 unsigned */
-    GGUF_EXTRA = 64 /* bytes beside the digits of a token's superblock */
+    GGUF_EXTRA = 64 /* bytes besides the digits of a token's superblock */
 };
 
-/* What a superblock of a row is made of: a float scale for each run; or integer sub-scales, with
- * minima or without. q8 comes here where the activations have the scale of each run. */
+/* The structure of a row's superblock: a float scale for each run; or integer sub-scales, with or
+ * without minima. q8 counts here if the activations have a scale for each run. */
 V_INLINE bool gguf_has_runs(WeightType t) { return weight_type_has_runs(t) || t == WT_Q8; }
-/* codes of 8 bits, signed, as they lie */
+/* codes of 8 bits, signed, as stored */
 V_INLINE bool gguf_is_bytes(WeightType t) { return t == WT_Q8_0 || t == WT_Q8; }
 V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
 
@@ -30,7 +30,7 @@ V_INLINE size_t gguf_run_bytes(WeightType t)
 /* sub-scales of a run */
 V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; }
 
-/* What is to be subtracted from the codes of gguf_pair. */
+/* The offset to subtract from the codes of gguf_pair. */
 V_INLINE int gguf_code_offset(WeightType t)
 {
     return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : t == WT_MXFP4 ? MXFP4_OFFSET : 0;
@@ -40,9 +40,9 @@ V_INLINE int gguf_code_offset(WeightType t)
 
 typedef enum Form { FORM_BYTES, FORM_PLANES, FORM_WORDS } Form;
 
-/* What a row's sum starts from, because the weights are multiplied with something added: nothing;
- * or one number for each superblock (i_offset); or one for each sub-block (the codebook of q4); or
- * what gguf_extra says. */
+/* The start of a row's sum, which corrects for the offset added to the weights: none; one number
+ * for each superblock (i_offset); one for each sub-block (the codebook of q4); or as gguf_extra
+ * says. */
 typedef enum Starts { START_ZERO, START_SUPERBLOCK, START_SUB_BLOCK, START_GGUF } Starts;
 
 V_INLINE Starts starts_of(WeightType type, Integers ints, Form f, bool stream)
@@ -88,7 +88,7 @@ V_INLINE void digits_of(Form f, char *x, const int16_t *q)
     i_store(x, i_pack(a, b));
 }
 
-/* One token's rows of a superblock of 64 * groups k, and what their sums start from. */
+/* One token's rows of a superblock of 64 * groups k, and the starts of their sums. */
 V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const int16_t *q,
                            int groups)
 {
@@ -114,10 +114,10 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
-/* What the codes' offsets and the minima are multiplied with, of n integers: q8 and gguf_has_runs
- * int32 [8], what the sum of a run starts from; q6_k int32 [16], what that of a sub-block does;
- * q4_k, q5_k int16 [8], the sums of 32. Where parts are words, q6_k has int16 [16], the sums of 16
- * times -16, for its sub-scales. */
+/* The factors of the codes' offsets and of the minima, for n integers: q8 and gguf_has_runs int32
+ * [8], the start of each run's sum; q6_k int32 [16], the start of each sub-block's sum; q4_k, q5_k
+ * int16 [8], the sums of 32. If parts are words, q6_k has int16 [16], the sums of 16 times -16, for
+ * its sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
@@ -184,7 +184,7 @@ V_INLINE Slice slice_make(const IntMatmulArgs *a, WeightType type, Form f, Start
     return r;
 }
 
-/* ---- Where weights lie ----------------------------------------------------------------------- */
+/* ---- The layout of weights ------------------------------------------------------------------- */
 
 typedef struct Walk {
     const unsigned char *part[MAX_PARTS];
@@ -207,14 +207,14 @@ V_INLINE const unsigned char *walk_to(const Walk *w, int part, int panel, int s)
     return w->part[part] + (size_t)panel * w->panel[part] + (size_t)s * w->superblock[part];
 }
 
-/* Do so many tokens meet a line of codes that memory would wait for them? The processor's own
- * prefetchers stay just ahead of a stream, however slow it is. */
+/* Do so many tokens use a line of codes that memory would wait for them? The hardware prefetchers
+ * stay just ahead of a stream, however slow it is. */
 V_INLINE bool codes_wait(WeightType type, int n_t) { return n_t > (gguf_is_bytes(type) ? 2 : 1); }
 
-/* Fetch a line of codes that a stream needs soon; w: where it is, n_t: the tokens that meet it.
- * Where they are several, into L2 early and into L1 when it is nearly its turn; q8_0 always, which
- * hides the page walks of small pages; others lose by two stages. Distances were chosen by
- * measuring, one and two threads, pages of 4 KB and 2 MB. */
+/* Prefetches a line of codes that a stream needs soon; w: its position, n_t: the tokens that use
+ * it. For several tokens, and always for q8_0: into L2 early and into L1 just before use, which
+ * hides the page walks of small pages; the others lose by two stages. The distances were measured
+ * with one and two threads, and pages of 4 KB and 2 MB. */
 V_INLINE void codes_ahead(WeightType type, const unsigned char *w, int n_t)
 {
     bool early = codes_wait(type, n_t);
@@ -226,8 +226,8 @@ V_INLINE void codes_ahead(WeightType type, const unsigned char *w, int n_t)
     }
 }
 
-/* Share i of `of` of the codes of the superblock that is unpacked next, so that they are in L2 when
- * their turn comes. */
+/* Prefetches share i of `of` of the codes of the superblock that is unpacked next, so that they
+ * will be in L2. */
 V_INLINE void prefetch_codes(const Walk *w, int p, int s, int n_p, int i, int of)
 {
     size_t bytes = w->superblock[0];

@@ -1,7 +1,6 @@
 /* kernels/bodies/int_stream.h: one superblock of a panel of q8 or q4 for few tokens, as it comes
- * from memory (matmul_int.h). Integers may be added in any order: where there are few tokens,
- * several sums of one row hide the latency. Tokens that find no register take the superblock from
- * L1 again. */
+ * from memory (matmul_int.h). Integers may be added in any order: for few tokens, several sums of
+ * one row hide the latency. Tokens beyond the registers read the superblock from L1 again. */
 #ifndef KERNELS_BODIES_INT_STREAM_H
 #define KERNELS_BODIES_INT_STREAM_H
 
@@ -14,8 +13,7 @@ typedef struct IntStep {
     Finish               end;
 } IntStep;
 
-/* The sums leave the registers by way of memory: finish_int is a loop, and registers have no
- * index. */
+/* The sums go from registers to memory: finish_int is a loop, and registers have no index. */
 V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
 {
     char sums[INT_STREAM_ROWS * 64];
@@ -24,8 +22,9 @@ V_INLINE void step_end(const IntStep *a, Form f, int n_t, const i512 *acc)
     finish_int(&a->end, f, 1, n_t, sums);
 }
 
-/* Codes times digits. With one token a single sum would wait for itself, so up to four take turns
- * along k (chains) and are added at the end: integers, so the order does not matter. */
+/* Codes times digits. With one token a single sum would wait for its own latency, so up to four
+ * sums (chains) alternate along k and are added at the end: integers, so the order does not
+ * matter. */
 V_INLINE void step_q8(const IntStep *a, Form f, int n_t)
 {
     const int   n_v = n_t * form_rows(f), chains = n_v >= 4 ? 1 : n_v >= 2 ? 2 : 4;
@@ -98,7 +97,7 @@ V_INLINE void step_type(const IntStep *a, WeightType type, Form f, int n_t)
         step_q4(a, f, n_t);
 }
 
-/* The most digit rows in flight: with q4 a row needs a register for the part besides its sum. */
+/* The most digit rows in flight: with q4 a row needs registers for part and sum. */
 V_INLINE int stream_rows(WeightType type)
 {
     return type == WT_Q8 ? INT_STREAM_ROWS : INT_PART_ROWS;
@@ -110,17 +109,17 @@ V_INLINE void step_any(const IntStep *a, WeightType type, Form f, int n_t)
         type, f, N))
 }
 
-/* The processor's own prefetchers follow a stream by themselves, but not over the end of a page.
- * Two lines a superblock bring them there in time. Where few tokens meet a line, a prefetch for
- * each gets in their way. */
+/* The hardware prefetchers follow a stream, but not past the end of a page. Two prefetches a
+ * superblock take them there in time. If few tokens use a line, a prefetch for each line disturbs
+ * them. */
 V_INLINE void int_stream_ahead(const unsigned char *codes)
 {
     __builtin_prefetch(codes + INT_EARLY, 0, 2);
     __builtin_prefetch(codes + INT_EARLY + 64, 0, 2);
 }
 
-/* The digits of the superblock that comes next, in this panel or the next one, into L1. They are
- * read again for each panel, and where k is 4,096 a panel of weights has pushed them out of L1. */
+/* Prefetches into L1 the digits of the next superblock, in this panel or the next one. They are
+ * read again for each panel, and at k = 4,096 a panel of weights has evicted them from L1. */
 V_INLINE void digits_ahead(const Slice *x, int s)
 {
     size_t      n = (size_t)x->n_tok, at = (size_t)(s + 1 < x->end ? s + 1 - x->s0 : 0) * n;

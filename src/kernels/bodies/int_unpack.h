@@ -1,10 +1,10 @@
-/* kernels/bodies/int_unpack.h: a superblock of a panel of q8 or q4 as vectors of 16 rows: what a
- * block of tokens multiplies. */
+/* kernels/bodies/int_unpack.h: unpacks a superblock of a panel of q8 or q4 to vectors of 16 rows,
+ * for a block of tokens. */
 #ifndef KERNELS_BODIES_INT_UNPACK_H
 #define KERNELS_BODIES_INT_UNPACK_H
 
-/* 4 k of 16 rows, signed bytes: 64 bytes of them (with i_offset where `offset`), or 128 bytes of
- * words. Returns the next place; vectors stand `stride` bytes apart. */
+/* 4 k of 16 rows, signed bytes: 64 bytes of them (with i_offset if `offset`), or 128 bytes of
+ * words. Returns the next position; vectors are `stride` bytes apart. */
 V_INLINE char *put_bytes(char *out, i512 w, Form f, bool offset, size_t stride)
 {
     if (f == FORM_WORDS) {

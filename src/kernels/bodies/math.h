@@ -1,4 +1,4 @@
-/* kernels/bodies/math.h: exp and what stands on it, over 16 lanes. The coefficients and the order
+/* kernels/bodies/math.h: exp and functions of it, over 16 lanes. The coefficients and the order
  * of every operation are part of the numerics contract (docs/numerics.md): check_kernels pins a
  * digest over all floats. Coefficients: minimax fits (Remez), rounded to float one after the other,
  * the rest refitted each time. Largest errors: exp 0.892 ulp (over every float), SiLU 2.05, sigmoid
@@ -6,7 +6,7 @@
 #ifndef KERNELS_BODIES_MATH_H
 #define KERNELS_BODIES_MATH_H
 
-#define EXP_LOW   (-87.33654f) /* below: +0, for the next would be subnormal */
+#define EXP_LOW   (-87.33654f) /* below: +0, since the next is subnormal     */
 #define EXP_HIGH  88.72283f    /* above: +inf                                */
 #define EXP_ROUND 0x1.8p23f    /* adding it rounds to an integer             */
 #define LOG2E     0x1.715476p+0f
@@ -68,8 +68,8 @@ V_INLINE f32x16 v_exp_parts(f32x16 x, f32x16 *z, f32x16 *r)
     return v_fma(p, *r, v_set(EXP_2));
 }
 
-/* p is 1 or a little more where n = -126, so the sum of bits is never subnormal; n = 128 needs no
- * power 2^128, which is no float. */
+/* p is 1 or a little more if n = -126, so the sum of bits is never subnormal; n = 128 does not need
+ * 2^128, which is no float. */
 V_INLINE f32x16 v_exp_low(f32x16 x) /* exp, for x <= EXP_HIGH or NaN */
 {
     f32x16 z, r;
@@ -103,7 +103,7 @@ V_INLINE f32x16 v_sigmoid(f32x16 x)
     return v_div(v_set(1.0f), v_add(v_set(1.0f), v_exp(v_neg(x))));
 }
 
-/* Below -EXP_HIGH the quotient is -0 already, but for -inf / inf. */
+/* Below -EXP_HIGH the quotient is -0 already, except -inf / inf. */
 V_INLINE f32x16 v_silu(f32x16 x)
 {
     f32x16 y = v_div(x, v_add(v_set(1.0f), v_exp(v_neg(x))));

@@ -1,13 +1,13 @@
 /* kernels/bodies/matmul.h: y = W x + bias for float weights in panels. A row's sum is
  *   acc = bias or +0; for each chunk of 256 k: c = +0; for k: c = fmaf(w, x, c); acc = acc + c
- * whatever the blocking: lanes are rows. acc lives in y meanwhile. Two ways through the weights:
+ * for every blocking: lanes are rows. acc is kept in y. Two ways through the weights:
  *
- *   stream   few tokens: weights go from memory to the fma, several panels in flight, since one
- *            chain of fma waits longer than memory does;
+ *   stream   few tokens: weights go from memory to the fma, several panels in flight, because one
+ *            chain of fma is slower than memory;
  *   block    many tokens: a chunk of LANES_PANELS panels is widened to f32 once (it stays in L1), a
- *            chunk of x is copied together (its rows lie a power of two apart and would share a few
- *            cache sets), and register blocks of LANES_PANELS panels x BLOCK_T tokens run over
- *            them. */
+ *            chunk of x is copied to contiguous memory (its rows are a power of two apart and would
+ *            share a few cache sets), and register blocks of LANES_PANELS panels x BLOCK_T tokens
+ *            run over them. */
 #ifndef KERNELS_BODIES_MATMUL_H
 #define KERNELS_BODIES_MATMUL_H
 
@@ -33,8 +33,8 @@ V_INLINE void weights_pair(WeightType type, const void *panel, size_t pair, f32x
     }
 }
 
-/* Weights of the last step of an odd k: reads nothing behind the panel, and no padding takes
- * part. */
+/* Weights of the last step of an odd k: reads nothing past the panel, and padding enters no
+ * sum. */
 V_INLINE f32x16 weights_last(WeightType type, const void *panel, size_t pair)
 {
     const float    *f = panel;
@@ -60,9 +60,9 @@ V_INLINE void finish(float *y, f32x16 c, bool first, const float *bias)
 
 /* ---- stream ---------------------------------------------------------------------------------- */
 
-/* Fetch ahead in a panel at w whose stream has come to byte `at` and takes `bytes` a step; to: the
- * byte that is early enough for L2. As in a stream of integers (int_stream.h): two lines of 2 KB
- * where few tokens meet them, each line in two stages where they are several. */
+/* Prefetches in a panel at w whose stream is at byte `at` and takes `bytes` a step; to: the byte
+ * that is early enough for L2. As in a stream of integers (int_stream.h): two lines of 2 KB if few
+ * tokens use them, each line in two stages if several do. */
 V_INLINE void stream_ahead(const unsigned char *w, size_t at, size_t to, size_t bytes, bool several)
 {
     for (size_t i = 0; i < bytes && (several || at % 2048 < 128); i += 64) {
@@ -72,15 +72,15 @@ V_INLINE void stream_ahead(const unsigned char *w, size_t at, size_t to, size_t 
     }
 }
 
-/* What STREAM_AHEAD means at byte `at` of n_p panels that are read at once. */
+/* STREAM_AHEAD at byte `at` of n_p panels that are read at once. */
 V_INLINE size_t stream_to(size_t at, size_t panel, int n_p)
 {
-    /* behind this panel: the one that this slot takes next */
+    /* after this panel: the one that this slot takes next */
     size_t to = at + STREAM_AHEAD;
     return to < panel ? to : to + (size_t)(n_p - 1) * panel;
 }
 
-/* n_p panels from number p0 on for tokens t0 .. t0 + n_t; n_p and n_t are constants where this is
+/* n_p panels from number p0 on for tokens t0 .. t0 + n_t; n_p and n_t are constants once this is
  * inlined. */
 V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0, int n_p, int n_t)
 {
@@ -120,7 +120,7 @@ V_INLINE void stream_panels(const MatmulArgs *a, WeightType type, int p0, int t0
     }
 }
 
-/* Panels p .. end for n_t tokens: together as far as the registers go, the rest one by one. */
+/* Panels p .. end for n_t tokens: as many together as the registers hold, the rest one by one. */
 V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int p, int end, int t0, int n_t)
 {
     for (; p + WIDTH(n_t) <= end; p += WIDTH(n_t))
@@ -137,8 +137,8 @@ V_INLINE void stream_tokens(const MatmulArgs *a, WeightType type, int p, int end
             stream_tokens(a, type, p, end, t, n_t); \
         break;
 
-/* Panels by STREAM_PANELS; where there are more tokens than registers, the panels come from the
- * cache again. */
+/* STREAM_PANELS panels at a time; if there are more tokens than registers, the panels are read
+ * from the cache again. */
 V_INLINE void stream(const MatmulArgs *a, WeightType type)
 {
     int parts = (a->n_tok + STREAM_T - 1) / STREAM_T;
@@ -175,7 +175,7 @@ V_INLINE void tile(const Tile *a, int n_p, int n_t)
 {
     const float *w = a->w, *x = a->x;
     f32x16       c[LANES_PANELS][BLOCK_T];
-    /* Rows of y are far apart: without this the end of every tile waits for them. */
+    /* Prefetches y: its rows are far apart, and the end of every tile would wait for them. */
     for (int t = 0; t < n_t; t++)
         for (int p = 0; p < n_p; p++)
             __builtin_prefetch(a->y + (size_t)t * a->y_stride + p * LANES, 1);
@@ -205,7 +205,7 @@ static __attribute__((noinline)) void tile_any(const Tile *a, int n_p, int n_t)
         WITH_CONSTANT(n_t, BLOCK_T, tile(a, 1, N))
 }
 
-/* What --math bf16 puts in place of tile_any and gather_x. */
+/* --math bf16 replaces tile_any and gather_x. */
 typedef void TileFn(const Tile *a, int n_p, int n_t);
 typedef void GatherFn(float *out, const float *x, size_t x_stride, int n_tok, int k0, int n);
 
@@ -233,13 +233,13 @@ V_INLINE void gather_x(float *out, const float *x, size_t x_stride, int n_tok, i
 {
     for (int t = 0; t < n_tok; t++, x += x_stride, out += K_CHUNK)
         for (int k = 0; k < n; k += LANES) {
-            /* rows lie too far apart for the hardware to guess */
+            /* too far apart for the hardware prefetchers */
             __builtin_prefetch(x + 2 * x_stride + k0 + k);
             v_store(out + k, v_load(x + k0 + k));
         }
 }
 
-/* Share i of `of` of the bytes of the next panels, so that they are in L2 when their turn comes. */
+/* Prefetches share i of `of` of the bytes of the next panels, so that they will be in L2. */
 V_INLINE void prefetch_share(const unsigned char *w, size_t panel, int n_p, size_t bytes, int i,
                              int of)
 {
@@ -250,7 +250,7 @@ V_INLINE void prefetch_share(const unsigned char *w, size_t panel, int n_p, size
             __builtin_prefetch(w + b, 0, 2);
 }
 
-/* All panels over one chunk for tokens t0 .. t0 + n_tok, whose x lies in xs; tiles of tile_t
+/* All panels over one chunk for tokens t0 .. t0 + n_tok, whose x is in xs; tiles of tile_t
  * tokens. */
 V_INLINE void block_chunk(const MatmulArgs *a, WeightType type, TileFn *any, int tile_t,
                           const float *xs, float *ws, int t0, int n_tok, int k0, int n)
@@ -296,7 +296,7 @@ V_INLINE void block(const MatmulArgs *a, WeightType type, GatherFn *gather, Tile
     }
 }
 
-/* Both ways give the same bits: they differ in what is loaded when, not in the order of any sum. */
+/* Both ways give the same bits: they load in another order, but add in the same. */
 #define MATMUL(name, type)                                 \
     static void name(const MatmulArgs *a)                  \
     {                                                      \

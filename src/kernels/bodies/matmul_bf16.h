@@ -2,10 +2,10 @@
  * bf16). Lanes are rows; a row's sum is
  *   acc = bias or +0; for each 32 k: e = +0, o = +0;
  *     even k: e = fmaf(w, x, e); odd k: o = fmaf(w, x, o); acc = acc + (e + o)
- * whatever the blocking. Few tokens: all of x is rounded into scratch and the weights stream by.
- * Many: the blocks of matmul.h, with x rounded on its way into scratch. Tiles hold e and o in
- * registers and let acc spill: running the even k, then the odd ones, through a tile of the size of
- * --math f32's was 12% slower with AVX-512, since e is stored and read again. */
+ * for every blocking. Few tokens: all of x is rounded into scratch and the weights stream. Many:
+ * the blocks of matmul.h, with x rounded while it is copied into scratch. Tiles hold e and o in
+ * registers and let acc spill: the even k, then the odd ones, through a tile of the size of --math
+ * f32's was 12% slower with AVX-512, because e is stored and read again. */
 #ifndef KERNELS_BODIES_MATMUL_BF16_H
 #define KERNELS_BODIES_MATMUL_BF16_H
 
@@ -15,7 +15,7 @@ enum { BF16_GROUP = 32 };
 #define BF16_PANELS(n_t) (LANES_ACC / (2 * (n_t)) >= 4 ? 4 : LANES_ACC / (2 * (n_t)) >= 2 ? 2 : 1)
 
 /* 16 floats rounded to bf16, to nearest even; magnitudes under 2^-50 become 0. Plain integers,
- * which the compiler makes vectors. */
+ * which the compiler vectorizes. */
 V_INLINE void round_16(float *out, const float *x)
 {
     uint32_t u[LANES];
@@ -29,7 +29,7 @@ V_INLINE void round_16(float *out, const float *x)
     memcpy(out, u, sizeof u);
 }
 
-/* What acc is before the first group. */
+/* acc before the first group. */
 V_INLINE f32x16 bf16_start(const float *bias)
 {
     if (!bias)
@@ -100,7 +100,7 @@ static __attribute__((noinline)) void bf16_stream_any(const Bf16Tile *a, int n_p
         WITH_CONSTANT(n_t, BF16_T, bf16_stream(a, BF16_PANELS(N), N))
 }
 
-/* Few tokens, whose rounded x lies in xs. */
+/* Few tokens, whose rounded x is in xs. */
 V_INLINE void bf16_stream_panels(const MatmulArgs *a, const float *xs, size_t stride)
 {
     size_t panel = panel_bytes(WT_BF16, a->k);

@@ -1,5 +1,5 @@
-/* kernels/bodies/matmul_bf16_pairs.h: the sums of matmul_bf16.h two steps at a time, where a
- * product of bf16 pairs is fmaf(low, low, fmaf(high, high, acc)) with one rounding for each:
+/* kernels/bodies/matmul_bf16_pairs.h: the sums of matmul_bf16.h two steps at a time, for a
+ * product of bf16 pairs that is fmaf(low, low, fmaf(high, high, acc)) with one rounding for each:
  * VDPBF16PS. The even chain e takes the pairs (k + 2, k), the odd chain o (k + 3, k + 1), so both
  * go through their k in the order of the definition. Subnormals, which the instruction takes as 0,
  * do not arise: a product is 0 or at least 2^-100 and a multiple of 2^-114, and so is every sum.
@@ -15,8 +15,7 @@ enum { QUAD = 4, QUAD_BYTES = QUAD * LANES * 2 };
 
 _Static_assert((PAIRS_TOKENS + LANES) * PAIRS_CHUNK * 2 <= KERNEL_SCRATCH, "scratch holds a block");
 
-/* The quad that lies at w in a panel; left (1 .. 4): how many k it has. Reads nothing behind
- * them. */
+/* The quad at w in a panel; left (1 .. 4): how many k it has. Reads nothing past them. */
 V_INLINE void quad_at(i512 *e, i512 *o, const unsigned char *w, int left)
 {
     i512 a = i_load(w), b = left > 2 ? i_load(w + QUAD_BYTES / 2) : i_set32(0);
@@ -134,8 +133,7 @@ V_INLINE void pairs_gather(uint16_t *out, const float *x, size_t x_stride, int n
         }
 }
 
-/* All tokens of xs, [n_tok][PAIRS_CHUNK], against one panel as it lies in the file, in even
- * shares. */
+/* All tokens of xs, [n_tok][PAIRS_CHUNK], times one panel as in the file, in even shares. */
 V_INLINE void pairs_stream_chunk(PairsTile b, const uint16_t *xs, float *y, int n_tok)
 {
     int tiles = (n_tok + PAIRS_T - 1) / PAIRS_T;
@@ -147,7 +145,7 @@ V_INLINE void pairs_stream_chunk(PairsTile b, const uint16_t *xs, float *y, int 
     }
 }
 
-/* Few tokens: x is rounded into scratch, [chunk][n_tok][PAIRS_CHUNK], and the weights stream by. */
+/* Few tokens: x is rounded into scratch, [chunk][n_tok][PAIRS_CHUNK], and the weights stream. */
 V_INLINE void pairs_stream(const MatmulArgs *a)
 {
     uint16_t            *xs    = a->scratch;
@@ -233,8 +231,8 @@ V_INLINE uint32_t random_normal(uint64_t *seed, uint32_t least)
     return (u & 0x807fffffu) | (127u - least + (uint32_t)(*seed >> 8) % (2 * least)) << 23;
 }
 
-/* Does this processor compute what the definition says? Manuals leave room in what the instruction
- * rounds and when, so it is asked once: 8,192 results, with sums near their products and far. */
+/* Does this processor compute what the definition says? Manuals do not fix what the instruction
+ * rounds and when, so it is tested once: 8,192 results, with sums near their products and far. */
 static bool pairs_exact(void)
 {
     uint64_t seed = 1;

@@ -6,8 +6,8 @@
 
 
 
-/* The most tokens of a step: a part and a sum for each, or a sum alone where sub-scales are in the
- * weights already. */
+/* The most tokens of a step: a part and a sum for each, or only a sum if sub-scales are already in
+ * the weights. */
 V_INLINE int gguf_stream_step(void) { return INT_PART_ROWS; }
 V_INLINE int gguf_block_step(WeightType type, Form f)
 {
@@ -76,7 +76,7 @@ V_INLINE void gguf_stream_superblock(const IntMatmulArgs *a, WeightType type, Fo
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-/* n_p panels from p on over one superblock, all tokens of the slice. ws: room for the unpacked
+/* n_p panels from p on over one superblock, all tokens of the slice. ws: buffer for the unpacked
  * weights. */
 V_INLINE void gguf_block_superblock(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
                                     const Slice *x, char *ws, int p, int n_p, int s)

@@ -4,7 +4,7 @@
  * plain loops). Two ways through the weights:
  *
  *   stream   few tokens: weights go from memory to the multipliers, one panel after the other, so
- *            that each part of the matrix is read as one run;
+ *            that each part of the matrix is read sequentially;
  *   block    many tokens: a superblock of LANES_PANELS panels is unpacked once for a slice of
  *            tokens (it stays in L1), whose digits lie in scratch (L2); register blocks run over
  *            them, one after the other through the superblocks of the slice, so that y comes from
@@ -47,7 +47,7 @@ V_INLINE void int_stream(const IntMatmulArgs *a, WeightType type, Integers ints,
     }
 }
 
-/* All panels for the tokens and superblocks of a slice. ws: room for the unpacked weights. */
+/* All panels for the tokens and superblocks of a slice. ws: buffer for the unpacked weights. */
 V_INLINE void block_slice(const IntMatmulArgs *a, WeightType type, Form f, const Walk *w,
                           const Slice *x, char *ws, BlockFn *superblock)
 {
@@ -81,8 +81,8 @@ V_INLINE void int_block(const IntMatmulArgs *a, WeightType type, Integers ints, 
 
 /* ---- The entries of the table ---------------------------------------------------------------- */
 
-/* Codes of 8 bits are multiplied as blocks are. Those of fewer are looked up as bytes, so that both
- * sides must be bytes. */
+/* Codes of 8 bits are multiplied as in blocks. Smaller ones are looked up as bytes, so both sides
+ * must be bytes. */
 V_INLINE Form stream_form(WeightType type, Integers ints)
 {
     if (gguf_is_bytes(type))
@@ -90,7 +90,7 @@ V_INLINE Form stream_form(WeightType type, Integers ints)
     return ints == INT16 ? FORM_PLANES : FORM_BYTES;
 }
 
-/* A function of its own for each way: together they would share the registers of the worst. */
+/* A separate function for each way: in one, both would have the registers of the worse. */
 #define INT_WAYS(name, type, ints, most, stream_one, block_one)                                    \
     static __attribute__((noinline)) void stream_##name##_##ints(const IntMatmulArgs *a)           \
     {                                                                                              \

@@ -1,6 +1,6 @@
-/* kernels/bodies/matmul_wide.h: y = W x + bias for quantized weights as the floats that they stand
- * for (--math f32): blocks of bodies/matmul.h over weights that are widened once for each block of
- * tokens, whatever the number of tokens. */
+/* kernels/bodies/matmul_wide.h: y = W x + bias for dequantized weights (--math f32): blocks of
+ * bodies/matmul.h over weights that are widened once for each block of tokens, for any number of
+ * tokens. */
 #ifndef KERNELS_BODIES_MATMUL_WIDE_H
 #define KERNELS_BODIES_MATMUL_WIDE_H
 
@@ -73,7 +73,7 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
         }
 }
 
-/* All panels over chunk number s for tokens t0 .. t0 + n_tok, whose x lies in xs. ws: room for the
+/* All panels over chunk number s for tokens t0 .. t0 + n_tok, whose x is in xs. ws: buffer for the
  * widened weights. */
 V_INLINE void wide_chunk(const MatmulArgs *a, WeightType type, const Walk *w, const float *xs,
                          float *ws, int t0, int n_tok, int s)
@@ -114,7 +114,7 @@ V_INLINE void matmul_wide(const MatmulArgs *a, WeightType type)
     }
 }
 
-/* There is no stream here: weights are widened once for all tokens, however few there are. */
+/* No stream here: weights are widened once for all tokens, even if they are few. */
 #define MATMUL_WIDE(name, type) static void name(const MatmulArgs *a) { matmul_wide(a, type); }
 MATMUL_WIDE(matmul_q8, WT_Q8)
 MATMUL_WIDE(matmul_q4, WT_Q4)

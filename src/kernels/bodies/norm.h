@@ -1,5 +1,5 @@
-/* kernels/bodies/norm.h: what needs a sum or a maximum along a vector: RMSNorm, LayerNorm, softmax,
- * the codes of a KV cache. */
+/* kernels/bodies/norm.h: kernels with a sum or a maximum along a vector: RMSNorm, LayerNorm,
+ * softmax, the codes of a KV cache. */
 #ifndef KERNELS_BODIES_NORM_H
 #define KERNELS_BODIES_NORM_H
 
@@ -56,8 +56,8 @@ static void layer_norm(float *y, const float *x, const float *w, const float *b,
     }
 }
 
-/* The maximum is taken away first, so that no exponential overflows. Where NaN is among the
- * elements every p is NaN, or the sum is: all become NaN whatever m came out as. */
+/* The maximum is subtracted first, so that no exponential overflows. If an element is NaN, every p
+ * is NaN, or the sum is: all become NaN, whatever m is. */
 static void softmax(float *x, int n)
 {
     f32x16 top = v_set(-INFINITY), sum = v_zero();

@@ -8,7 +8,7 @@ V_INLINE f32x16 load_some(const float *x, int i, int n)
     return n - i >= LANES ? v_load(x + i) : v_load_n(x + i, n - i);
 }
 
-/* n floats with one scale; q gets 16 at a time, 0 behind n. Returns the scale. */
+/* n floats with one scale; q gets 16 at a time, 0 past n. Returns the scale. */
 V_INLINE float quantize_group(int16_t *q, const float *x, int n, float most_q)
 {
     i512    most = i_set32(0), magnitude = i_set32(0x7fffffff);

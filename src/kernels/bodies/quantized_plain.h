@@ -1,9 +1,9 @@
-/* kernels/bodies/quantized_plain.h: quantized weights in plain C, as docs/numerics.md spells them.
- * This is the scalar table, and what every other table must equal bit by bit.
+/* kernels/bodies/quantized_plain.h: quantized weights in plain C, as docs/numerics.md defines them.
+ * This is the scalar table, which every other table must equal bit by bit.
  *
- * How a product comes out the same everywhere: weights and activations are integers of a few bits,
- * so the sum over a superblock of 256 k is exact in int32, in whatever order and however many at a
- * time. Floats begin where the sum ends: one fmaf for each superblock (or run of 32), superblocks
+ * Why a product is the same everywhere: weights and activations are integers of a few bits, so the
+ * sum over a superblock of 256 k is exact in int32, in any order and with any number at a time.
+ * Floats start where the sum ends: one fmaf for each superblock (or run of 32), superblocks
  * ascending. */
 #ifndef KERNELS_BODIES_QUANTIZED_PLAIN_H
 #define KERNELS_BODIES_QUANTIZED_PLAIN_H
@@ -52,7 +52,7 @@ static void quantize(int16_t *q, float *d, const float *x, int n, Integers ints)
 
 /* ---- Integer products ------------------------------------------------------------------------ */
 
-/* One superblock of one row after the other; between superblocks the sum lies in y. */
+/* One superblock of one row after the other; between superblocks the sum is in y. */
 
 /* One superblock of one row, taken out of its panel. */
 typedef struct RowBlock {
@@ -107,7 +107,7 @@ static float add_sub_blocks(const RowBlock *b, const int16_t *q, float dx, float
     return b->type == WT_Q6_K ? acc : fmaf(-(b->w.dmin * dx), (float)minima, acc);
 }
 
-/* q8 with a scale for each 32 activations: a sum of their own, which meets the weights' scale. */
+/* q8 with a scale for each 32 activations: these are summed, then times the weights' scale. */
 static float add_groups(const RowBlock *b, const int16_t *q, const float *dx, float acc)
 {
     float c = 0;
@@ -132,7 +132,7 @@ static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx
 static void matmul_int(const IntMatmulArgs *a, WeightType type)
 {
     const int each = int_each(a->ints);
-    /* With 16 bits the integers of a K-quant pass int32. */
+    /* With 16 bits the integers of a K-quant exceed int32. */
     assert(a->ints != INT16 || !weight_type_gguf(type));
     assert(a->ints != INT8_BY_32 || type == WT_Q8 || type == WT_MXFP4);
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
@@ -154,7 +154,7 @@ static void matmul_int(const IntMatmulArgs *a, WeightType type)
 
 /* ---- --math f32 ------------------------------------------------------------------------------ */
 
-/* The same sum as for float weights (bodies/matmul.h), with what the integers stand for. */
+/* The same sum as for float weights (bodies/matmul.h), with dequantized weights. */
 static void matmul_wide(const MatmulArgs *a, WeightType type)
 {
     _Static_assert((int)K_CHUNK == (int)SUPERBLOCK, "a chunk has one scale");

@@ -38,7 +38,7 @@ V_INLINE m16 v_range(int first, int end)
                     _mm256_andnot_si256(_mm256_cmpgt_epi32(f, hi), _mm256_cmpgt_epi32(e, hi)));
 }
 /* maskload reads nothing where the mask is 0, so memory may end after n. The second half is skipped
- * where it is empty. */
+ * if it is empty. */
 V_INLINE f32x16 v_load_n(const float *p, int n)
 {
     m16 m = v_range(0, n);
@@ -58,7 +58,7 @@ V_INLINE f32x16 v_load_f16(const uint16_t *p)
     return v_of(_mm256_cvtph_ps(_mm_loadu_si128((const void *)p)),
                 _mm256_cvtph_ps(_mm_loadu_si128((const void *)(p + 8))));
 }
-/* 2^(e - 128): where e < 2 a subnormal, the larger of the two as integers */
+/* 2^(e - 128): if e < 2 a subnormal, the larger of the two as integers */
 V_INLINE __m256 v_load_e8m0_half(const uint8_t *p)
 {
     __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const void *)p)), one = _mm256_set1_epi32(1);
@@ -125,7 +125,7 @@ V_INLINE f32x16 v_fma(f32x16 x, f32x16 y, f32x16 z)
 {
     return v_of(_mm256_fmadd_ps(x.a, y.a, z.a), _mm256_fmadd_ps(x.b, y.b, z.b));
 }
-/* The second where unordered or equal. */
+/* The second if unordered or equal. */
 V_INLINE f32x16 v_max(f32x16 x, f32x16 y)
 {
     return v_of(_mm256_max_ps(x.a, y.a), _mm256_max_ps(x.b, y.b));
@@ -330,7 +330,7 @@ V_INLINE __m256i i_sub_start8(__m256i x)
 I_DOT(i_dot2_8, "vpmaddwd", "vpaddd")
 I_DOT(i_sub_dot8, "vpmaddubsw", "vpaddw")
 #define I_SUB_END(acc, part, sub) _mm256_add_epi32(acc, _mm256_madd_epi16(part, sub))
-/* no form here asks for it */
+/* not used by these forms */
 V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; }
 I_MAP3(i_dot2, i_dot2_8)
 I_MAP3(i_sub_dot, i_sub_dot8)

@@ -18,7 +18,7 @@ V_INLINE f32x16 v_set(float a) { return _mm512_set1_ps(a); }
 V_INLINE f32x16 v_zero(void) { return _mm512_setzero_ps(); }
 V_INLINE f32x16 v_load(const float *p) { return _mm512_loadu_ps(p); }
 V_INLINE void   v_store(float *p, f32x16 a) { _mm512_storeu_ps(p, a); }
-/* Masks are numbers here: a tail costs no more than a whole vector. */
+/* Masks are integers here: a tail costs no more than a whole vector. */
 V_INLINE m16    v_low(int n) { return (__mmask16)((1u << n) - 1); }
 V_INLINE f32x16 v_load_n(const float *p, int n) { return _mm512_maskz_loadu_ps(v_low(n), p); }
 V_INLINE void   v_store_n(float *p, f32x16 a, int n) { _mm512_mask_storeu_ps(p, v_low(n), a); }
@@ -27,7 +27,7 @@ V_INLINE f32x16 v_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)p));
 }
-/* 2^(e - 128): where e < 2 a subnormal, the larger of the two as integers */
+/* 2^(e - 128): if e < 2 a subnormal, the larger of the two as integers */
 V_INLINE f32x16 v_load_e8m0(const uint8_t *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128((const void *)p)), one = _mm512_set1_epi32(1);
@@ -65,7 +65,7 @@ V_INLINE f32x16 v_mul(f32x16 a, f32x16 b) { return _mm512_mul_ps(a, b); }
 V_INLINE f32x16 v_div(f32x16 a, f32x16 b) { return _mm512_div_ps(a, b); }
 V_INLINE f32x16 v_sqrt(f32x16 a) { return _mm512_sqrt_ps(a); }
 V_INLINE f32x16 v_fma(f32x16 a, f32x16 b, f32x16 c) { return _mm512_fmadd_ps(a, b, c); }
-/* the second where unordered or equal */
+/* the second if unordered or equal */
 V_INLINE f32x16 v_max(f32x16 a, f32x16 b) { return _mm512_max_ps(a, b); }
 
 V_INLINE f32x16 v_neg(f32x16 a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
@@ -133,8 +133,8 @@ V_INLINE float v_fold_max(f32x16 a)
 typedef __m512i i512;
 
 V_INLINE i512 i_load(const void *p) { return _mm512_loadu_si512(p); }
-/* Once, however often it is used: gcc would rather load it again than keep it, and loads are what
- * the stream of q4 waits for. */
+/* Loaded once for all uses: gcc would load it again instead of keeping it, and loads limit the
+ * stream of q4. */
 V_INLINE i512 i_load_once(const void *p)
 {
     i512 a = i_load(p);
@@ -234,7 +234,7 @@ V_INLINE i512 i_sub_start(i512 x)
                             _mm512_add_epi32(s, _mm512_shuffle_epi32(s, (_MM_PERM_ENUM)0xb1)));
 }
 #else
-/* no form here asks for it */
+/* not used by these forms */
 V_INLINE i512 i_dot4(i512 acc, i512 w, i512 x) { return (void)w, (void)x, acc; }
 /* Together, or gcc 12 takes all products before the first sum and has no register left. */
 #define I_DOT(name, multiply, add)                                                                 \

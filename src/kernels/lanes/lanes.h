@@ -1,22 +1,22 @@
-/* kernels/lanes/lanes.h: what the lanes headers share, and what each of them has. A lanes header is
- * one machine's way to compute with 16 rows at once. lanes/scalar.h says in plain C what every
- * operation on floats means.
+/* kernels/lanes/lanes.h: what the lanes headers share, and what each of them defines. A lanes
+ * header computes with 16 rows at once in one machine's instructions. lanes/scalar.h defines every
+ * operation on floats in plain C.
  *
- *   LANES_ACC, LANES_PANELS  f32x16 sums that the registers hold beside their operands; panels of a
- *     register block
- *   LANES_CHAINS             sums in flight that hide the latency of an fma, where there is one
- *                            token or query only
- *   LANES_INTEGERS           1 where the header has the integers that follow
+ *   LANES_ACC, LANES_PANELS  f32x16 sums that the registers hold besides their operands; panels of
+ *     a register block
+ *   LANES_CHAINS             sums in flight that hide the latency of an fma if there is only one
+ *                            token or query
+ *   LANES_INTEGERS           1 if the header has the integers that follow
  *
  * An i512 is 64 bytes, that is 16 rows of 32 bits, each of them 4 int8 or 2 int16 along k.
  *
  *   I_FORM_8, I_FORM_16      the digits (bodies/int_digits.h) of 8-bit and 16-bit activations
  *   I_OFFSET                 what i_offset adds to the bytes of weights that i_dot4 takes: 128
- *                            where it wants them unsigned
+ *                            if it needs them unsigned
  *   I_BOOK_OFFSET            what is added to the codebook of q4 for i_sub_dot, for the same reason
  *   i_dot4, i_dot2           acc + the products of 4 bytes or 2 words in each row; _at: with the
  *                            same 32 bits in all rows
- *   I_PART_WORDS             1 where the parts of i_sub_dot are words, each the sum of every second
+ *   I_PART_WORDS             1 if the parts of i_sub_dot are words, each the sum of every second
  *                            pair of products
  *   i_shift32                32 bits n places to the left, -n to the right
  *   i_scale, i_scale_of      acc + part * sub-scale, of any sub-scale that fits a byte; byte j of
@@ -29,7 +29,7 @@
  *     words;   i_join: back to bytes
  *   i_pair                   k 0 1 2 3 of words as 0 2 1 3, as i_even and i_odd have them
  *   i_pack                   words to bytes, in order
- *   LANES_BF16               1 where the header has products of bf16, 32 bits of each row being two
+ *   LANES_BF16               1 if the header has products of bf16, 32 bits of each row being two
  *                            of them, (low, high):
  *   v_dot_bf16               fmaf(low, low of x, fmaf(high, high of x, acc)); subnormals are +0
  *   b_join_low, b_join_high  (low of b, low of a); (high of b, high of a)
@@ -56,8 +56,8 @@
 #define V_INLINE static inline __attribute__((always_inline, unused))
 #endif
 
-/* Stands before a loop over the sums of a block: gcc keeps an array of vectors in registers only
- * under constant indices. */
+/* For loops over the sums of a block: gcc keeps an array of vectors in registers only if the
+ * indices are constant. */
 #if defined(UNROLL)
 #elif defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")

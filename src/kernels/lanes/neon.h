@@ -44,7 +44,7 @@ V_INLINE f32x16 v_load_f16(const uint16_t *p)
     V_EACH(i) r.v[i] = vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p + 4 * i)));
     return r;
 }
-/* 2^(e - 128): where e < 2 a subnormal, the larger of the two as integers */
+/* 2^(e - 128): if e < 2 a subnormal, the larger of the two as integers */
 V_INLINE f32x16 v_load_e8m0(const uint8_t *p)
 {
     f32x16     r;

@@ -1,19 +1,18 @@
-/* kernels/lanes/scalar.h: 16 lanes in plain C. This header says what every operation means; the
- * other lanes headers are the same list in the instructions of one machine.
+/* kernels/lanes/scalar.h: 16 lanes in plain C. This header defines every operation; the other lanes
+ * headers are the same list in the instructions of one machine.
  *
  * Loads and stores need no alignment. Everything is static: code compiled with wide instructions
  * must never become the shared copy of a symbol. */
 #ifndef KERNELS_LANES_SCALAR_H
 #define KERNELS_LANES_SCALAR_H
 
-/* How the bodies cut their blocks. No block is larger than one sum here: nothing would stay in
- * registers. */
-#define LANES_ACC    1 /* f32x16 sums that the register file holds beside their operands */
+/* The block sizes of the bodies. Here a block is one sum: more would not stay in registers. */
+#define LANES_ACC    1 /* f32x16 sums that the registers hold besides their operands */
 #define LANES_CHAINS 1 /* sums in flight for one token or query: they hide the latency of an fma */
 #define LANES_PANELS 1 /* panels of a prefill block */
 #define UNROLL         /* nothing: no sum of a block stays in registers */
 #define LANES_INTEGERS 0 /* bodies/quantized_plain.h instead */
-/* The compiler judges: a body of 16-lane loops inlined whole is huge. */
+/* The compiler decides: a body of 16-lane loops inlined whole is huge. */
 #define V_INLINE static inline __attribute__((unused))
 
 #include "kernels/lanes/lanes.h"
@@ -104,7 +103,7 @@ V_INLINE f32x16 v_copysign(f32x16 a, f32x16 s)
     return a;
 }
 
-/* bits(p) + (bits(z) << 23), modulo 2^32: p * 2^n where the low bits of z are n. */
+/* bits(p) + (bits(z) << 23), modulo 2^32: p * 2^n if the low bits of z are n. */
 V_INLINE f32x16 v_scale_bits(f32x16 p, f32x16 z)
 {
     V_EACH(i) p.v[i] = f32_from(f32_bits(p.v[i]) + (f32_bits(z.v[i]) << 23));

@@ -1,9 +1,9 @@
 /* ranks/mpi/ranks_mpi.c: ranks that are processes of mpirun (Open MPI). A plug-in: the library
- * loads it when mpirun has started the program, so that nothing else needs MPI. It uses nothing of
+ * loads it if mpirun has started the program, so that nothing else needs MPI. It uses nothing of
  * the library but the interface in ranks.h.
  *
- * A rank that cannot go on says why in one line and ends all of them (MPI_Abort); so no call
- * returns after a failure. mpirun itself ends the others when a process dies. */
+ * A rank that fails prints why in one line and ends all of them (MPI_Abort), so no call returns
+ * after a failure. mpirun itself ends the others when a process dies. */
 #include "ranks/ranks.h"
 
 #include <limits.h>
@@ -16,29 +16,29 @@
 #include <string.h>
 #include <time.h>
 
-/* One exchange under way. */
+/* One exchange in flight. */
 typedef struct Way {
     MPI_Request request;
     int         done;
-    double      due;             /* it takes at least until then: a slow network, to try */
+    double      due;             /* it takes at least until then: a simulated slow network */
     bool        away;
     int        *count, *first;   /* [size] */
 } Way;
 
-/* MPI sends and receives while one of its functions runs. So while this rank computes, a thread of
- * our own calls one. */
+/* MPI sends and receives only while one of its functions runs. So while this rank computes, a
+ * helper thread calls one. */
 typedef struct Carrier {
     int      rank, size;
     double   patience;      /* seconds to wait for others in a pass */
-    double   delay, per_byte; /* of that network: seconds of a message, and of a byte */
-    double   free;          /* when its line has carried what was sent before */
+    double   delay, per_byte; /* of the simulated network: seconds of a message, and of a byte */
+    double   free;          /* when its line has sent all earlier messages */
     MPI_Comm comm;
     Way      way[RANKS_WAYS];
     pthread_mutex_t lock;   /* of calls of MPI, and all below */
     pthread_cond_t  changed;
     pthread_t       helper;
-    bool            has_helper, waits, end; /* waits: someone else calls MPI at present */
-    int             away;   /* exchanges that it cares for */
+    bool            has_helper, waits, end; /* waits: another thread is calling MPI */
+    int             away;   /* exchanges that it progresses */
 } Carrier;
 
 static void stop(void *carrier, const char *why)
@@ -63,7 +63,7 @@ static bool done(Carrier *c, Way *w)
     return is;
 }
 
-/* bytes: that this rank gets. */
+/* bytes: what this rank receives. */
 static void begin(Carrier *c, Way *w, size_t bytes)
 {
     w->done = 0;
@@ -75,8 +75,8 @@ static void begin(Carrier *c, Way *w, size_t bytes)
     }
 }
 
-/* Waits for an exchange: with a processor for some milliseconds, because the next token hangs on
- * it, and asleep after that. */
+/* Waits for an exchange: spins for some milliseconds, because the next token depends on it, then
+ * sleeps. */
 static void wait_for(Carrier *c, Way *w, bool patient)
 {
     enum { SPINS = 256 };
@@ -92,7 +92,7 @@ static void wait_for(Carrier *c, Way *w, bool patient)
             sched_yield();
         else
             nap(waited < 1 ? 50 : 1000);
-        /* rank 0 is the first to lose patience, and its line the only one */
+        /* rank 0 times out first, so that only its line is printed */
         if (!patient && waited > c->patience + (c->rank ? 10 : 0)) {
             char why[128];
             snprintf(why, sizeof why, "rank %d of %d: no answer from the other ranks for %.0f s",
@@ -117,7 +117,7 @@ static sigset_t no_signals(void)
     return before;
 }
 
-/* The helper's life: it looks after exchanges that nobody waits for yet. */
+/* The helper thread: progresses exchanges that no thread waits for yet. */
 static void *help(void *carrier)
 {
     enum { PAUSE_US = 500 }; /* at 10 Gbit/s, 600 kB: less than a socket holds */
@@ -137,7 +137,7 @@ static void *help(void *carrier)
     return NULL;
 }
 
-/* Without a helper an exchange goes on when this rank waits for it. */
+/* Without a helper an exchange progresses only while this rank waits for it. */
 static void start_helper(Carrier *c)
 {
     sigset_t before = no_signals();
@@ -204,7 +204,7 @@ static bool broadcast(void *carrier, void *data, size_t n_bytes, bool patient, E
     begin(c, w, n_bytes);
     MPI_Ibcast(data, (int)n_bytes, MPI_BYTE, 0, c->comm, &w->request);
     pthread_mutex_unlock(&c->lock);
-    wait_for(c, w, patient && c->rank > 0); /* those that wait for rank 0 are there */
+    wait_for(c, w, patient && c->rank > 0); /* ranks that wait for rank 0 have arrived */
     return true;
 }
 
@@ -235,7 +235,7 @@ static bool failed(Error *err, const char *why)
     return false;
 }
 
-/* *value becomes the number of that variable, where it is set: a decimal one, 0 or more. */
+/* Sets *value to the number in that variable, if it is set: decimal, 0 or more. */
 static bool read_variable(const char *name, double *value, Error *err)
 {
     const char *text = getenv(name);
@@ -252,7 +252,7 @@ static bool read_variable(const char *name, double *value, Error *err)
     return false;
 }
 
-/* The threads that MPI starts take no signals: they are the program's, which may wait for them. */
+/* The threads that MPI starts block all signals, which the program may wait for. */
 static bool start_mpi(void)
 {
     int      has;
