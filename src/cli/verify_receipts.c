@@ -174,8 +174,9 @@ static bool bisect(Verifying *v, const ReceiptFiles *in, tblock_error *err)
         return false;
     v->block = v->parting.block;
     return !*v->parting.field
-        || fail(err, TBLOCK_INPUT, "%s: %s: expected that of %s, as of one request, found another",
-                in->files.texts[1], v->parting.field, in->files.texts[0]);
+        || fail(err, TBLOCK_INPUT,
+                "%s: %s: expected that of %s, found another: --bisect takes two receipts of one "
+                "request", in->files.texts[1], v->parting.field, in->files.texts[0]);
 }
 
 static bool open_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
