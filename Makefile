@@ -52,7 +52,7 @@ OPT        ?= $(or $(OPT_$(config)),$(filter -O1 -O2 -O3,$(patsubst gcc%,%,$(pat
               expected release, debug, clang, asan, ubsan, tsan, msan, fuzz, coverage, neon, static, manylinux, or gcc-O1 .. clang-O3))
 
 # What is handed out is hardened (SECURITY.md), besides -fPIC below. Options that this compiler lacks are left out, and a level of
-# _FORTIFY_SOURCE that the caller has chosen stays, as that of debian/rules.
+# _FORTIFY_SOURCE that the caller has chosen stays, as that of packaging/debian/rules.
 ifneq ($(filter release clang neon static manylinux,$(config)),)
 HARDEN_x86_64  = -fcf-protection
 HARDEN_aarch64 = -mbranch-protection=standard
@@ -78,7 +78,7 @@ HTTP_LIBS := $(shell pkg-config --libs libmicrohttpd 2>/dev/null)
 # --sandbox of the program: libseccomp makes its filter on the machine that builds; the library does not need it
 SECCOMP   := $(shell pkg-config --exists libseccomp 2>/dev/null && echo yes)
 HOSTCC    ?= $(if $(filter neon static manylinux,$(config)),cc,$(CC))
-# What tools/static_libs.sh made, and no libedit. static: nothing is loaded at run time, no OpenBLAS, no look-up of names. manylinux:
+# What packaging/static_libs.sh made, and no libedit. static: nothing is loaded at run time, no OpenBLAS, no look-up of names. manylinux:
 # for the wheel of make release, whose CC is zig's compiler for an older glibc.
 ifneq ($(filter static manylinux,$(config)),)
 STATIC_LIBS ?= build/static/$(ARCH)
@@ -180,7 +180,7 @@ $(BUILD)/src/cli/sandbox_%.inc: build/sandbox_filter
 	@mkdir -p $(@D)
 	$(call Q,filter) $< $(ARCH) $* > $@.new && mv $@.new $@
 
-hardening: # the two lists of options, for what setup.py and tools/static_libs.sh compile
+hardening: # the two lists of options, for what setup.py and packaging/static_libs.sh compile
 	@printf '%s\n' "$(HARDEN)" "$(HARDEN_LINK)"
 
 headers:
@@ -357,95 +357,15 @@ shakespeare: ## train the included model again on TEXT (models/README.md) and co
 update-cli: all ## rewrite the expected output of tests/cli (read the diff)
 	@BUILD=$(BUILD) tests/cli/run_cases.sh --update
 
-# finds libraries for programs; only root may run it, and not for a staging folder
-LDCONFIG ?= ldconfig
-
-# what the program prints itself, under PREFIX/share
-PRINTED = man/man1/tblock.1 bash-completion/completions/tblock zsh/site-functions/_tblock fish/vendor_completions.d/tblock.fish
-
-install: all ## install into PREFIX (/usr/local) and LIBDIR (PREFIX/lib), under DESTDIR
-	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(LIBDIR)/pkgconfig" "$(DESTDIR)$(PREFIX)/share/doc/tblock"
-	install -m 755 $(BUILD)/tblock "$(DESTDIR)$(PREFIX)/bin/tblock"
-	install -m 644 $(PUBLIC) "$(DESTDIR)$(PREFIX)/include"
-	install -m 644 $(BUILD)/libtblock.a "$(DESTDIR)$(LIBDIR)/libtblock.a"
-	install -m 755 $(BUILD)/libtblock.so "$(DESTDIR)$(LIBDIR)/libtblock.so.$(VERSION)"
-	ln -sf libtblock.so.$(VERSION) "$(DESTDIR)$(LIBDIR)/libtblock.so.$(SOMAJOR)"
-	ln -sf libtblock.so.$(SOMAJOR) "$(DESTDIR)$(LIBDIR)/libtblock.so"
-	@[ ! -e $(BUILD)/libtblock-mpi.so ] || install -D -m 755 $(BUILD)/libtblock-mpi.so "$(DESTDIR)$(PREFIX)/lib/tblock/libtblock-mpi.so"
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' tblock.pc.in > "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
-	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE "$(DESTDIR)$(PREFIX)/share/doc/tblock"
-	install -d "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression" "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/systemd"
-	install -m 644 docs/*.md docs/*.svg "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs"
-	install -m 644 docs/examples/regression/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/regression"
-	install -m 644 docs/examples/systemd/* "$(DESTDIR)$(PREFIX)/share/doc/tblock/docs/examples/systemd"
-	install -d $(patsubst %/,"$(DESTDIR)$(PREFIX)/share/%",$(dir $(PRINTED)))
-	$(BUILD)/tblock help --man | sed 's|\([ (]\)models/|\1$(PREFIX)/share/tblock/models/|g' > "$(DESTDIR)$(PREFIX)/share/man/man1/tblock.1"
-	$(BUILD)/tblock completions bash > "$(DESTDIR)$(PREFIX)/share/bash-completion/completions/tblock"
-	$(BUILD)/tblock completions zsh > "$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_tblock"
-	$(BUILD)/tblock completions fish > "$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/tblock.fish"
-	chmod 644 $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
-	install -d "$(DESTDIR)$(PREFIX)/share/tblock/models"
-	install -m 644 models/shakespeare.bin models/*.json models/*.txt models/README.md "$(DESTDIR)$(PREFIX)/share/tblock/models"
-	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)
-	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; $(LDCONFIG) -p 2>/dev/null | grep -qF "$(LIBDIR)/libtblock.so" || echo \
-	  "programs do not find libtblock.so yet: run ldconfig as root ($(LIBDIR) must be in /etc/ld.so.conf.d), or set LD_LIBRARY_PATH=$(LIBDIR)")
-
-uninstall: ## remove what make install installed
-	rm -f "$(DESTDIR)$(PREFIX)/bin/tblock" $(PUBLIC:src/%="$(DESTDIR)$(PREFIX)/include/%") "$(DESTDIR)$(LIBDIR)"/libtblock.a "$(DESTDIR)$(LIBDIR)"/libtblock.so* "$(DESTDIR)$(LIBDIR)/pkgconfig/tblock.pc"
-	rm -f $(PRINTED:%="$(DESTDIR)$(PREFIX)/share/%")
-	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/tblock" "$(DESTDIR)$(PREFIX)/share/tblock" "$(DESTDIR)$(PREFIX)/lib/tblock"
-	@$(if $(DESTDIR),,PATH="$$PATH:/usr/sbin:/sbin"; [ "$$(id -u)" != 0 ] || $(LDCONFIG) || :)
-
-# Of the commit, not of the tree: the same bytes each time. dist-deb.sh makes the packages from that file.
-dist: ## build/dist/tblock-VERSION.tar.gz, the source of the last commit
-	@mkdir -p build/dist
-	git archive --format=tar --prefix=tblock-$(VERSION)/ HEAD | gzip -9n > build/dist/tblock-$(VERSION).tar.gz
-
-# Needs no library at run time, not even a C library: it runs on any Linux of that processor. The archive has the libraries' licences.
-STATIC_NAME = tblock-$(VERSION)-linux-$(ARCH)
-DATE = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md))
-build/dist/$(STATIC_NAME).tar.gz: $(BUILD)/tblock LICENSE README.md CHANGELOG.md
-	@rm -rf build/dist/$(STATIC_NAME) && mkdir -p build/dist/$(STATIC_NAME)
-	$(CROSS)strip -o build/dist/$(STATIC_NAME)/tblock $<
-	cp -r LICENSE README.md CHANGELOG.md $(STATIC_LIBS)/licences build/dist/$(STATIC_NAME)
-	tar -C build/dist --sort=name --mtime=@$(DATE) --mode=go=u-w --owner=0 --group=0 --numeric-owner -cf - $(STATIC_NAME) | gzip -9n > $@
-static: ## build/dist/tblock-VERSION-linux-ARCH.tar.gz, a static program (ARCH=x86_64|aarch64; takes libraries from Debian)
-	@tools/setup.sh static
-	@CC=$(if $(filter $(HOST),$(ARCH)),,$(ARCH)-linux-gnu-)gcc tools/static_libs.sh $(ARCH)
-	@$(MAKE) $(JOBS) --no-print-directory config=static build/dist/$(STATIC_NAME).tar.gz
-
-# A file that docker and podman load. MODEL= leaves the model out: then it is mounted.
-MODEL = models/shakespeare.bin
-IMAGE = build/image-$(ARCH)
-BUILDAH = buildah --storage-driver vfs --root $(abspath $(IMAGE)/store) --runroot $(abspath $(IMAGE)/run)
-image: static ## build/dist/tblock-VERSION-linux-ARCH.image.tar, a container of the static program (MODEL=models/shakespeare.bin)
-	@tools/setup.sh image
-	@rm -rf $(IMAGE) && mkdir -p $(IMAGE)/context/models && rm -f build/dist/$(STATIC_NAME).image.tar
-	cp -r build/dist/$(STATIC_NAME)/. $(IMAGE)/context
-	$(if $(MODEL),install -m 644 $(MODEL) $(IMAGE)/context/models/shakespeare.bin)
-	$(BUILDAH) bud -q --isolation chroot --format docker --platform linux/$(if $(filter aarch64,$(ARCH)),arm64,amd64) --timestamp $(DATE) \
-	  -f Containerfile -t tblock:$(VERSION) $(IMAGE)/context
-	$(BUILDAH) push -q tblock:$(VERSION) docker-archive:build/dist/$(STATIC_NAME).image.tar:tblock:$(VERSION)
-	@rm -rf $(IMAGE)
-
-deb: dist ## Debian packages of the last commit in build/deb: program, library, headers, Python, plug-in for Open MPI
-	@tools/setup.sh deb
-	@tools/make_deb.sh $(VERSION)
-
-wheel: dist ## sdist and wheel of the last commit in build/dist/python, for any system with glibc 2.28 (ARCH=x86_64|aarch64; installs zig into .venv-release)
-	@tools/setup.sh release
-	@tools/make_wheel.sh $(VERSION) $(ARCH)
-
-release: ## all that is published of the last commit, in build/dist, with SHA256SUMS and an SBOM, and tested (CHECK=1: can it be?)
-	@tools/make_release.sh $(VERSION)
+include packaging/package.mk
 
 clean: ## remove build/
 	rm -rf build
 
 help: ## print this list
-	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile | expand -t 20
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile packaging/package.mk | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all hardening headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint size coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli install uninstall dist static image deb wheel release clean help
+.PHONY: all hardening headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint size coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

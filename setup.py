@@ -15,7 +15,7 @@ except ImportError:  # before setuptools 70
     from wheel.bdist_wheel import bdist_wheel
 
 BUILD = os.environ.get("BUILD", os.path.join("build", "release"))
-ARCH = os.environ.get("WHEEL_ARCH")  # tools/make_wheel.sh: the processor, which may be another one
+ARCH = os.environ.get("WHEEL_ARCH")  # packaging/make_wheel.sh: the processor, which may be another one
 
 
 def version():

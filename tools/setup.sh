@@ -80,7 +80,7 @@ needs_of_static_test() { # both processors' programs, one under qemu, and contai
 }
 
 debian_python() { /usr/bin/python3 -c "import $1" 2>/dev/null; }
-needs_of_packages() { # debian/control, and what checks the result
+needs_of_packages() { # packaging/debian/control, and what checks the result
     need debhelper has dh
     need dpkg-dev has dpkg-buildpackage
     need fakeroot has fakeroot

@@ -78,7 +78,7 @@ def signed_is_what_the_key_signed():
         run("openssl", "pkey", "-in", key, "-pubout", "-out", key + ".pub")
 
     def sign_release(what, key, status=0):
-        return run("tools/sign_release.sh", what, os.path.join(TEMP, key), folder, status=status)
+        return run("packaging/sign_release.sh", what, os.path.join(TEMP, key), folder, status=status)
 
     sign_release("sign", "key")
     assert "python/two: OK" in sign_release("verify", "key.pub")
@@ -134,8 +134,8 @@ def the_sbom_names_what_is_inside():
         f.write("Package: tblock\nVersion: 1\nArchitecture: all\nMaintainer: a test <test@localhost>\nDescription: none\n"
                 "Depends: libc6 (>= 2.34), python3:any (<< 3.12), libgnutls30 | libfoo+1\n")
     run("dpkg-deb", "-b", os.path.dirname(deb), os.path.join(folder, "tblock.deb"))
-    text = run("tools/make_sbom.py", NEXT, folder, cwd=CLONE)
-    assert text == run("tools/make_sbom.py", NEXT, folder, cwd=CLONE), "not the same twice"
+    text = run("packaging/make_sbom.py", NEXT, folder, cwd=CLONE)
+    assert text == run("packaging/make_sbom.py", NEXT, folder, cwd=CLONE), "not the same twice"
     with open(os.path.join(TEMP, "sbom.spdx.json"), "w") as f:
         f.write(text)
     document = spdx_is_valid(f.name)

@@ -121,7 +121,7 @@ def check_tblock(words):
 
 
 def check_make(words):
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    makefile = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("Makefile", "packaging/package.mk"))
     for word in words:
         name, is_variable, _ = word.partition("=")
         pattern = rf"^(ifeq .*|ifneq .*|.*[^\w]|){name}\b" if is_variable else rf"^{re.escape(name)}:"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Sign SHA256SUMS of a release, or verify a release. The key is yours, in a file of openssl's that nothing here copies; openssl asks
 # for its pass phrase. docs/install.md says how to make one, and how to verify without this script.
-#   tools/sign_release.sh sign KEY FOLDER           writes FOLDER/SHA256SUMS.sig
-#   tools/sign_release.sh verify PUBLIC-KEY FOLDER  the signature, then those files of the list that are in FOLDER
+#   packaging/sign_release.sh sign KEY FOLDER           writes FOLDER/SHA256SUMS.sig
+#   packaging/sign_release.sh verify PUBLIC-KEY FOLDER  the signature, then those files of the list that are in FOLDER
 set -eu
 [ $# -eq 3 ] || { sed -n 's/^#   /usage: /p' "$0" >&2; exit 2; }
 key=$2 sums=$3/SHA256SUMS

@@ -3,7 +3,7 @@
 # and containers for x86-64 and aarch64, what they are made of (SPDX), SHA256SUMS. Then the tests of packages, with these files. The
 # version is TBLOCK_VERSION of src/tblock.h, and nowhere else. CHECK=1: only say whether this commit can be released. SIGN_KEY=FILE:
 # sign SHA256SUMS with that key.
-#   tools/make_release.sh VERSION
+#   packaging/make_release.sh VERSION
 set -eu
 cd "$(dirname "$0")/.."
 version=$1 dist=$PWD/build/dist
@@ -23,11 +23,11 @@ cp build/deb/*.deb "$dist"
 for arch in x86_64 aarch64; do make -s image ARCH=$arch; make -s wheel ARCH=$arch; done
 rm -r "$dist"/tblock-*-linux-x86_64 "$dist"/tblock-*-linux-aarch64
 
-.venv-release/bin/python tools/make_sbom.py "$version" "$dist" > build/sbom.json
+.venv-release/bin/python packaging/make_sbom.py "$version" "$dist" > build/sbom.json
 mv build/sbom.json "$dist/tblock-$version.spdx.json"
 ( cd "$dist" && find . -type f -printf '%P\n' | LC_ALL=C sort | xargs -d '\n' sha256sum > ../SHA256SUMS && mv ../SHA256SUMS . )
 # The tests run other people's packages, none of them pinned: what is signed was made before, and is handed out when they pass.
-[ -z "${SIGN_KEY:-}" ] || { tools/sign_release.sh sign "$SIGN_KEY" "$dist" && mv "$dist/SHA256SUMS.sig" build; }
+[ -z "${SIGN_KEY:-}" ] || { packaging/sign_release.sh sign "$SIGN_KEY" "$dist" && mv "$dist/SHA256SUMS.sig" build; }
 tools/setup.sh packages
 make -s tests
 TBLOCK_RELEASE=$dist tests/run.sh --target packages

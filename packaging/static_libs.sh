@@ -3,7 +3,7 @@
 # PCRE2 and nettle for that processor; cJSON, which Debian has only as a shared library, and libmicrohttpd, whose archive wants GnuTLS,
 # from Debian's sources with Debian's patches. apt checks the signatures. Its lists, packages and settings of another processor are in
 # build/static/apt: the system's own stay as they are. `packages` lists what was taken: name, version, and the source of it.
-#   tools/static_libs.sh x86_64|aarch64
+#   packaging/static_libs.sh x86_64|aarch64
 set -eu
 cd "$(dirname "$0")/.."
 arch=$1 apt=$PWD/build/static/apt out=$PWD/build/static/$1 cc=${CC:-gcc}

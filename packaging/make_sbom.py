@@ -2,7 +2,7 @@
 """What the files of a release are made of, as SPDX 2.3 in JSON on standard output: each file with its SHA-256, what is linked into
 the static programs, containers and the wheel (build/static/ARCH/packages), what Debian's packages need.
 
-  tools/make_sbom.py VERSION FOLDER
+  packaging/make_sbom.py VERSION FOLDER
 """
 import datetime
 import hashlib
@@ -38,7 +38,7 @@ def relate(one, how, other):
 
 
 def linked_into(arch):
-    """Names and versions that tools/static_libs.sh left."""
+    """Names and versions that packaging/static_libs.sh left."""
     debian = {"x86_64": "amd64", "aarch64": "arm64"}[arch]
     with open(os.path.join("build", "static", arch, "packages"), encoding="utf-8") as f:
         for name, number, source in map(str.split, f):
@@ -70,6 +70,6 @@ commit, seconds = text_of("git", "log", "-1", "--format=%H %ct").split()
 json.dump({"spdxVersion": "SPDX-2.3", "dataLicense": "CC0-1.0", "SPDXID": "SPDXRef-DOCUMENT", "name": "tblock-" + version,
            "documentNamespace": "urn:tblock:%s:%s" % (version, commit),
            "creationInfo": {"created": datetime.datetime.fromtimestamp(int(seconds), datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                            "creators": ["Tool: tools/make_sbom.py"]},
+                            "creators": ["Tool: packaging/make_sbom.py"]},
            "packages": list(packages.values()), "relationships": relations}, sys.stdout, indent=1)
 print()
