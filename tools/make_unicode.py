@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/tokenizer/unicode_data.c: what the program knows of Unicode, in tables of its own, so that ids are the same on every
+"""Writes src/tokenizer/unicode_data.inc: what the program knows of Unicode, in tables of its own, so that ids are the same on every
 machine. Run by hand when the release of tokenizers that the project follows changes its Unicode:
 
   tools/make_unicode.py [--check]      from the project's root; needs pip and a network; --check only compares
@@ -17,7 +17,7 @@ import sys
 import unicodedata
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TABLE = ROOT / "src" / "text" / "unicode_data.c"
+TABLE = ROOT / "src" / "tokenizer" / "unicode_data.inc"
 PACKAGES = {"16.0": "pyicu-wheels==2.15.2", "17.0": "icukit-pyicu==78.3.1"}   # ICU 77.1 and 78.3
 NORMAL_VERSION = "9.0"   # of the normalization forms: later characters have none. What an older one has never changes.
 BINARY = ["Alphabetic", "Uppercase", "Lowercase", "White_Space", "Ideographic", "Emoji", "Emoji_Presentation", "Emoji_Modifier",
@@ -230,8 +230,7 @@ def table():
              for n in (*f["binary_names"][name], *(["space"] if name == "White_Space" else []))]
     scripts = sorted((n, script_ids.index(i)) for i, known in f["script_names"].items() for n in known)
     parts = [
-        "/* Made by tools/make_unicode.py of %s (Unicode 16.0) and %s (17.0): not to be edited. */" % (PACKAGES["16.0"], PACKAGES["17.0"]),
-        '#include "tokenizer/unicode.h"\n',
+        "/* Made by tools/make_unicode.py of %s (Unicode 16.0) and %s (17.0): not to be edited. */\n" % (PACKAGES["16.0"], PACKAGES["17.0"]),
         array("uint32_t", "CATEGORY_RUNS", [c << 5 | v for c, v in f["category"]]),
         array("CategoryName", "CATEGORY_NAMES", ["{%s, %d}" % (cstring(n), mask) for n, mask in categories]),
         array("uint32_t", "SCRIPT_RUNS", [c << 8 | script_ids.index(str(v)) for c, v in f["scripts"]]),

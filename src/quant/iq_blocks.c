@@ -6,6 +6,9 @@
 
 #include "base/number.h"
 
+/* A row is 8 values of 2 bits, or 4 of 4 bits, the first in the lowest bits. */
+#include "quant/iq_codebooks.inc"
+
 static uint32_t read_u16(const uint8_t *b) { return (uint32_t)b[0] | (uint32_t)b[1] << 8; }
 static uint32_t read_u32(const uint8_t *b) { return read_u16(b) | read_u16(b + 2) << 16; }
 static float    read_f16(const uint8_t *b) { return f16_to_f32((uint16_t)read_u16(b)); }

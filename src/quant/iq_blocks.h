@@ -6,10 +6,6 @@
 
 #include <stdint.h>
 
-/* A row is 8 values of 2 bits, or 4 of 4 bits, the first in the lowest bits. */
-extern const uint16_t iq2_xxs_codebook[256], iq2_xs_codebook[512], iq2_s_codebook[1024],
-    iq3_xxs_codebook[256], iq3_s_codebook[512], iq1_codebook[2048];
-
 /* The 256 elements of the block at b as floats. */
 void iq2_xxs(float *y, const uint8_t *b);
 void iq2_xs(float *y, const uint8_t *b);

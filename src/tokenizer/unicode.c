@@ -1,10 +1,12 @@
-/* Lookups in the tables of unicode_data.c: categories, case, grapheme clusters, normalization. */
+/* The tables of Unicode and lookups in them: categories, case, grapheme clusters, normalization. */
 #include "tokenizer/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "base/memory.h"
 #include "base/text.h"
+
+#include "tokenizer/unicode_data.inc"
 
 static bool continues(char c) { return ((unsigned char)c & 0xC0) == 0x80; }
 

@@ -8,11 +8,11 @@
 #include <string.h>
 #include "base/text.h"
 
-/* ---- unicode_data.c -------------------------------------------------------------------------- */
+/* ---- unicode_data.inc ------------------------------------------------------------------------ */
 
-/* Tables of Unicode, made by tools/make_unicode.py. A table of runs lists,
- * ascending from U+0000, where each run of characters with the same value begins; the low bits of
- * an entry are the value. Use them through unicode.c and char_set.c. */
+/* Tables of Unicode, made by tools/make_unicode.py. A table of runs lists, ascending from U+0000,
+ * where each run of characters with the same value begins; the low bits of an entry are the value.
+ * Use them through the functions of unicode.c and char_set.c. */
 
 /* Categories in ICU's order: the low CATEGORY_BITS of CATEGORY_RUNS. */
 typedef enum Category {
@@ -70,7 +70,7 @@ extern const size_t        CATEGORY_RUNS_N, CATEGORY_NAMES_N, SCRIPT_RUNS_N, SCR
 /* ---- unicode.c ------------------------------------------------------------------------------- */
 
 /* What the tokenizers need from Unicode, on top of base/text.h ("valid" means the
- * same as there). They come from tables of our own (unicode_data.c), of the Unicode versions that
+ * same as there). They come from tables of our own (unicode_data.inc), of the Unicode versions that
  * the library tokenizers use: docs/tokenizers.md. */
 
 #define META_SPACE "\xE2\x96\x81" /* U+2581, SentencePiece's visible space */

@@ -4,7 +4,7 @@ their range, and the floats that the Python package gguf makes of them (recorded
 
     pip install gguf==0.19.0 numpy safetensors; tests/golden/make_blocks.py OUT
     tests/golden/make_blocks.py --digests     of types with a codebook: what tests/unit/test_ggml_blocks.c expects
-    tests/golden/make_blocks.py --codebooks   src/quant/iq_codebooks.c
+    tests/golden/make_blocks.py --codebooks   src/quant/iq_codebooks.inc
 """
 import sys
 
@@ -54,10 +54,10 @@ def digests():
 
 def codebooks():
     print("/* The codebooks of ggml's types of 1 to 3 bits, as the Python package gguf 0.19.0 has them\n"
-          " * (grid_hex in quants.py): tests/golden/make_blocks.py --codebooks. */\n#include \"quant/iq_blocks.h\"")
+          " * (grid_hex in quants.py): tests/golden/make_blocks.py --codebooks. */")
     for name, ours in CODEBOOKS.items():
         words = np.frombuffer(bytes.fromhex(getattr(quants, name).grid_hex.decode()), "<u2")
-        print("\nconst uint16_t %s_codebook[%d] = {" % (ours, len(words)))
+        print("\nstatic const uint16_t %s_codebook[%d] = {" % (ours, len(words)))
         for i in range(0, len(words), 11):
             print("    " + " ".join("0x%04x," % w for w in words[i:i + 11]))
         print("};")

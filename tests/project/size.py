@@ -4,7 +4,7 @@
   tests/project/size.py [--table]     --table: lines and functions of each room and capability (make size)
 
 A room is a folder of src; a capability is a row of budgets with the names of its files. Lines are all lines of *.c and *.h.
-Tables of numbers that nobody reads (*.inc, and the row "data") are counted apart. A function is a definition that begins in
+Tables of numbers that nobody reads (*.inc, the row "data") are counted apart. A function is a definition that begins in
 the first column; it counts wherever a preprocessor's condition puts it, and macros that make functions count for none."""
 import collections
 import fnmatch

@@ -86,7 +86,7 @@ def clusters():
 
 def script_names():
     """The longest of each."""
-    table = re.search(r"SCRIPT_NAMES\[\] = \{(.*?)\n\};", (ROOT / "src/tokenizer/unicode_data.c").read_text(), re.S)[1]
+    table = re.search(r"SCRIPT_NAMES\[\] = \{(.*?)\n\};", (ROOT / "src/tokenizer/unicode_data.inc").read_text(), re.S)[1]
     rows = re.findall(r'\{"(\w+)", (\d+)\}', table)
     return sorted({script: name for name, script in sorted(rows, key=lambda row: len(row[0]))}.values())
 
