@@ -45,7 +45,7 @@ static void links(void)
 typedef struct Bench { tblock_context *c; int n_tokens; char *json; } Bench;
 
 /* Seconds of the tokens behind the first. */
-static double draw(Bench *b, bool receipt)
+static double generate(Bench *b, bool receipt)
 {
     tblock_error              err  = { 0 };
     const int32_t             id   = 1;
@@ -132,8 +132,8 @@ static void whole(const char *path, int n_tokens, int rounds)
     if (!b.c)
         fail_with(err.msg);
     for (int i = 0; i < rounds; i++) {
-        s[0][i] = draw(&b, false);
-        s[1][i] = draw(&b, true);
+        s[0][i] = generate(&b, false);
+        s[1][i] = generate(&b, true);
         s[2][i] = prefill(&b);
         s[3][i] = verify(&b);
     }

@@ -269,15 +269,15 @@ def uniform(seed, index):  # Philox4x32-10
         key = [(k + weyl) & 0xFFFFFFFF for k, weyl in zip(key, (0x9E3779B9, 0xBB67AE85))]
     return (word[0] >> 8) * 2.0**-24
 
-def draw(logits, o, before, drawn):
-    """The token behind `before`, of which `drawn` is the end that the model drew; None: there is none."""
+def sample(logits, o, before, sampled):
+    """The token behind `before`, of which `sampled` is the end that the model drew; None: there is none."""
     x = logits.copy()
     for token, bias in o["bias"]:
         x[token] += bias
     for token in set(before) if o["repeat_penalty"] not in (0, 1) else ():
         x[token] = x[token] / o["repeat_penalty"] if x[token] > 0 else x[token] * o["repeat_penalty"]
-    for token in set(drawn) if o["presence_penalty"] != 0 or o["frequency_penalty"] != 0 else ():
-        x[token] -= o["frequency_penalty"] * f32(drawn.count(token)) + o["presence_penalty"]
+    for token in set(sampled) if o["presence_penalty"] != 0 or o["frequency_penalty"] != 0 else ():
+        x[token] -= o["frequency_penalty"] * f32(sampled.count(token)) + o["presence_penalty"]
     x = x / (o["temp"] or f32(1))
     if np.isnan(logits).any() or x.max() == -np.inf:
         return None
@@ -346,8 +346,8 @@ def verify(model, r, block):
     for wrong, verdict, why in ((others, "other", others),
                                 (begin.hex() != r["begin"], "changed", "begin: it is not of the fields before it"),
                                 (root.hex() != r["root"], "changed", "root: it is not of the blocks"),
-                                (not r["drawn"], "nothing", "no token was drawn, so it says nothing of the model"),
-                                (text != r["text_sha256"], "text", "text_sha256: it is not of the text of the drawn ids")):
+                                (not r["drawn"], "nothing", "no token was sampled, so it says nothing of the model"),
+                                (text != r["text_sha256"], "text", "text_sha256: it is not of the text of the sampled ids")):
         if wrong:
             return verdict, why
     return compute(model, r, begin, block)
@@ -363,17 +363,17 @@ def compute(model, r, begin, block):
     wrong, closed, link = "", first, b""
     for index, logits in enumerate(model.logits(ids[:last - 1], first - 1), first):
         number = index - given + 1
-        expected = ids[index] if wrong else draw(logits, o, ids[:index], ids[given:index])
+        expected = ids[index] if wrong else sample(logits, o, ids[:index], ids[given:index])
         if expected is None:
             return "failed", f"position {index}: a logit is NaN, or all are -inf"
         if expected != ids[index]:
-            wrong = f"position {index}: token {ids[index]} was drawn, but its logits give {expected}"
+            wrong = f"position {index}: token {ids[index]} was sampled, but its logits give {expected}"
         before = sha256(b"\2", begin, index.to_bytes(8, "little")) if number % BLOCK == 1 else link
         link = sha256(before, ids[index].to_bytes(4, "little"), logits.astype("<f4").tobytes())
         kept = [r["links"][number // r["every"] - 1] == link.hex()] if r["every"] and number % r["every"] == 0 else []
         kept += [r["blocks"][(number - 1) // BLOCK] == sha256(b"\0", link).hex()] if number % BLOCK == 0 or index + 1 == len(ids) else []
         if not all(kept):
-            return "logits", f"the tokens of positions {closed} to {index} were drawn from other logits; {wrong}".rstrip("; ")
+            return "logits", f"the tokens of positions {closed} to {index} were sampled from other logits; {wrong}".rstrip("; ")
         if kept and wrong:
             return "token", wrong
         closed = index + 1 if kept else closed

@@ -102,12 +102,12 @@ int main(int argc, char **argv)
     once.prompt    = a.prompt < 16 ? a.prompt : 16;
     read_prompts(c, &once, m.vocab_size); /* touches the pages */
     tblock_seq_rewind(c, 0, 0, &err);
-    double read = read_prompts(c, &a, m.vocab_size), drawn = decode_answers(c, &a, m.vocab_size);
-    double n_read = (double)a.prompt * a.sequences, n_drawn = (double)a.answer * a.sequences;
+    double read = read_prompts(c, &a, m.vocab_size), decoded = decode_answers(c, &a, m.vocab_size);
+    double n_read = (double)a.prompt * a.sequences, n_decoded = (double)a.answer * a.sequences;
     printf("{\"sequences\": %d, \"prompt\": %d, \"answer\": %d, \"prefill_tok_per_s\": %.2f, "
            "\"decode_tok_per_s\": %.2f, \"tokens_per_s\": %.2f}\n",
-           a.sequences, a.prompt, a.answer, n_read / read, n_drawn / drawn,
-           n_drawn / (read + drawn));
+           a.sequences, a.prompt, a.answer, n_read / read, n_decoded / decoded,
+           n_decoded / (read + decoded));
     tblock_context_free(c);
     tblock_close(model);
     return 0;

@@ -64,8 +64,8 @@ class Chat(Handle):
             lib.tblock_free(out[0])
 
     def answer(self, messages: Sequence[Message], *, context: Optional[Context] = None, **options: Any) -> "Answer":
-        """Draw the answer: an iterator of its parts. options: those of Context.generate; max_tokens None, as many as fit, is the
-        default here. context: where to draw it; None: one of the model's."""
+        """Generate the reply: an iterator of its parts. options: those of Context.generate; max_tokens None, as many as fit, is the
+        default here. context: where to generate it; None: one of the model's."""
         stop = options.pop("stop", ())
         stops = [stop] if isinstance(stop, str) else list(stop)
         if options.get("constraint") is None:

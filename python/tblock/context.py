@@ -272,7 +272,7 @@ class Context(Handle):
             None if receipt is False else {} if receipt is True else receipt, None if lora is None else c_loras(self.model, lora))
 
     def advance(self, generations: "Sequence[Generation]", prompt_tokens: int = 0) -> None:
-        """Take generations of this context one step on, in one batch. Each draws what it would draw alone, to the bit.
+        """Take generations of this context one step on, in one batch. Each samples what it would sample alone, to the bit.
         prompt_tokens: most tokens of prompts in this step; 0: n_batch."""
         from .generation import Generation
         given = [expect("generations", g, Generation)._c for g in generations]
@@ -421,10 +421,10 @@ class Context(Handle):
               min_p: float = 0.0, repeat_penalty: float = 1.0, presence_penalty: float = 0.0, frequency_penalty: float = 0.0,
               logit_bias: Optional[Mapping[int, float]] = None, seed: int = 0, shared_seed: bool = False, claims_from_log: bool = False,
               each: bool = False, progress: Optional[Callable[[float], Any]] = None) -> list[Record]:
-        """Could this model have drawn these texts with these options (docs/audit.md)? log: its lines, JSON or what it says. Of each text: verdict
+        """Could this model have generated these texts with these options (docs/audit.md)? log: its lines, JSON or what it says. Of each text: verdict
         ("fits", "differs", "failed", "no power"), n_given, n_drawn, n_other, n_ruled_out, difference, surprise, likelihood, rarest, blind, why, sampling (what it was judged by);
-        with each, tokens: for each drawn one id, expected, rank, prob, margin, miss, tail, entropy. The options are the claim;
-        claims_from_log: what a line says of itself counts instead, whoever wrote it. shared_seed: tblock's sampler drew, with seed."""
+        with each, tokens: for each sampled one id, expected, rank, prob, margin, miss, tail, entropy. The options are the claim;
+        claims_from_log: what a line says of itself counts instead, whoever wrote it. shared_seed: tblock's sampler sampled them, with seed."""
         from .generation import sampler_options
         claimed = sampler_options({"temp": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "repeat_penalty": repeat_penalty,
                                    "presence_penalty": presence_penalty, "frequency_penalty": frequency_penalty, "seed": seed}, logit_bias)

@@ -1,4 +1,4 @@
-"""A generation: a sequence that draws its own next tokens."""
+"""A generation: a sequence that samples its own next tokens."""
 from __future__ import annotations
 
 import asyncio
@@ -39,8 +39,8 @@ class Generation(Handle):
                  receipt: Optional[Mapping[str, Any]] = None, adapters: Any = None) -> None:
         self.model, self.context = context.model, context
         ids = c_ids(self.model.prompt(prompt))
-        drawing, opt = sampler_options(sampling, logit_bias), Options("tblock_generation_options", options)
-        opt.c.ids, opt.c.n_ids, opt.c.sampling = ids, len(ids), drawing.c[0]
+        sampler, opt = sampler_options(sampling, logit_bias), Options("tblock_generation_options", options)
+        opt.c.ids, opt.c.n_ids, opt.c.sampling = ids, len(ids), sampler.c[0]
         if constraint is not None:
             opt.c.constraint = expect("constraint", constraint, Constraint)._c
         self._receipt: Any = None  # lives as long as this
@@ -53,7 +53,7 @@ class Generation(Handle):
             super().__init__(raw, lib.tblock_generation_close, self.model, context, *([constraint] if constraint else []),
                              guard=context._guard)
             self._told = 0
-            self._data, self._drawn = bytearray(), []  # type: bytearray, list[int]
+            self._data, self._sampled = bytearray(), []  # type: bytearray, list[int]
             self._note = ffi.new("tblock_generation_info *")
             self._describe()
 
@@ -62,7 +62,7 @@ class Generation(Handle):
         lib.tblock_generation_describe(self._c, self._note)
         n = self._note
         self._data += bytes(ffi.buffer(n.text + len(self._data), n.n_bytes - len(self._data)))
-        self._drawn.extend(n.ids[n.n_given + len(self._drawn):n.n_ids])
+        self._sampled.extend(n.ids[n.n_given + len(self._sampled):n.n_ids])
         self._last: dict[str, Any] = {"n_prompt": int(n.n_given), "n_reused": int(n.n_reused), "end": ENDS.get(n.end), "n_steps": int(n.n_steps),
                       "n_proposed": int(n.n_proposed), "n_accepted": int(n.n_accepted)}
 
@@ -85,8 +85,8 @@ class Generation(Handle):
 
     @property
     def ids(self) -> Ids:
-        """The tokens drawn so far [n], but for the one that ended it."""
-        return np.array(self._drawn, np.int32)
+        """The tokens sampled so far [n], but for the one that ended it."""
+        return np.array(self._sampled, np.int32)
 
     @property
     def end(self) -> Optional[str]:
@@ -116,7 +116,7 @@ class Generation(Handle):
 
     @property
     def logits(self) -> Optional[Floats]:
-        """A copy of the logits [vocab_size] that the last token was drawn from; None before it, and where the context has
+        """A copy of the logits [vocab_size] that the last token was sampled from; None before it, and where the context has
         computed something else since."""
         with self.context._use():
             lib.tblock_generation_describe(self._c, self._note)
@@ -126,7 +126,7 @@ class Generation(Handle):
 
     @property
     def receipt(self) -> Optional[dict[str, Any]]:
-        """The receipt of what is drawn so far (docs/receipts.md), for json.dump and Context.verify_receipts; None where none was
+        """The receipt of what is sampled so far (docs/receipts.md), for json.dump and Context.verify_receipts; None where none was
         asked for."""
         if self._receipt is None:
             return None
@@ -181,8 +181,8 @@ class Generation(Handle):
         """Run it token by token, for models without a tokenizer too."""
         n = 0
         while True:
-            yield from self._drawn[n:]
-            n = len(self._drawn)
+            yield from self._sampled[n:]
+            n = len(self._sampled)
             if self.end is not None or self.closed:
                 self._give_back()
                 return
@@ -198,7 +198,7 @@ class Generation(Handle):
         return self.run().text
 
     def __repr__(self) -> str:
-        return "<tblock.Generation: %d tokens, %s>" % (len(self._drawn), self.end or "goes on")
+        return "<tblock.Generation: %d tokens, %s>" % (len(self._sampled), self.end or "goes on")
 
     def stop(self) -> None:
         """End it at its next step. Another thread may call this."""
@@ -207,7 +207,7 @@ class Generation(Handle):
             lib.tblock_generation_stop(raw)
 
     def close(self) -> None:
-        """Give its sequence back; what it has drawn stays readable. The end of an iteration does this."""
+        """Give its sequence back; what it has sampled stays readable. The end of an iteration does this."""
         super().close()
 
     def _give_back(self) -> None:

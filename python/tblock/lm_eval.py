@@ -17,7 +17,7 @@ from . import Generation, Model, UsageError
 @register_model("tblock")
 class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
     """model_args: pretrained (the model's path), type (of the weights, as in tblock.Model), max_length, threads, kv_type, math,
-    activations, rope_length, batch_size (texts that are drawn at once), add_bos_token (false: no BOS), chat_format."""
+    activations, rope_length, batch_size (texts that are generated at once), add_bos_token (false: no BOS), chat_format."""
 
     def __init__(self, pretrained: str, type: Optional[str] = None, max_length: Optional[int] = None, threads: int = 0,
                  batch_size: Any = 1, add_bos_token: bool = True, chat_format: Optional[str] = None, max_batch_size: Any = None,
@@ -94,7 +94,7 @@ class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
         answers = []
         for begin in range(0, len(requests), self.batch):
             some = [r.args for r in requests[begin:begin + self.batch]]
-            texts = [self._draw(context, self._options(given)) for context, given in some]
+            texts = [self._generate(context, self._options(given)) for context, given in some]
             while any(t.end is None for t in texts):
                 self.context.advance(texts)
             for text, (context, given) in zip(texts, some):
@@ -103,7 +103,7 @@ class TblockLM(TemplateLM):  # type: ignore[misc, unused-ignore]
                 self.cache_hook.add_partial("generate_until", (context, given), answers[-1])
         return answers
 
-    def _draw(self, context: str, options: Mapping[str, Any]) -> Generation:
+    def _generate(self, context: str, options: Mapping[str, Any]) -> Generation:
         most = self.max_length - min(options["max_tokens"], self.max_length - 1)
         return self.context.generate(self.tok_encode(context)[-most:], **options)
 

@@ -91,12 +91,12 @@ static void weigh(tblock_audit_token *t, const Candidate *c, int n, double total
 }
 
 /* How far is the random number outside the token's share? */
-static void compare_draw(tblock_audit_token *t, const Candidate *c, int n, double total, int n_all,
-                         double u)
+static void compare_sample(tblock_audit_token *t, const Candidate *c, int n, double total,
+                           int n_all, double u)
 {
     double before = 0, sum = (n_all - n) * limit_miss.most;
     t->miss     = 1;
-    t->expected = candidates_draw(c, n, total, u);
+    t->expected = candidates_sample(c, n, total, u);
     for (int i = 0; i < n; before += (double)c[i++].p) {
         double miss = before > u * total ? before / total - u
                                          : u - (before + (double)c[i].p) / total;
@@ -107,7 +107,7 @@ static void compare_draw(tblock_audit_token *t, const Candidate *c, int n, doubl
     t->any.difference = sum / n_all;
 }
 
-static bool audit_token(const Auditing *a, Sampler *s, const Drawn *d, Error *err)
+static bool audit_token(const Auditing *a, Sampler *s, const Sampled *d, Error *err)
 {
     const tblock_audit_text *text = &a->text[d->text];
     const Candidate         *c;
@@ -127,7 +127,7 @@ static bool audit_token(const Auditing *a, Sampler *s, const Drawn *d, Error *er
     if (o.temp == 0)
         t->expected = c[0].id;
     else if (text->seeded)
-        compare_draw(t, c, n, total, a->vocab_size, sampler_uniform(o.seed, (uint32_t)d->index));
+        compare_sample(t, c, n, total, a->vocab_size, sampler_uniform(o.seed, (uint32_t)d->index));
     return true;
 }
 
@@ -189,7 +189,7 @@ static void judge(tblock_audit_row *r, bool greedy)
     else if (r->difference > mean)
         snprintf(r->why, sizeof r->why,
                  "%zu of %zu tokens are not those that %s; mean %s %.3g (honest: at most %.3g)",
-                 r->n_other, n, greedy ? "are the most likely" : "the seed draws",
+                 r->n_other, n, greedy ? "are the most likely" : "the seed samples",
                  greedy ? "margin" : "miss", r->difference, mean);
     else if (r->rarest < limit_rarest)
         snprintf(r->why, sizeof r->why,
@@ -252,7 +252,7 @@ static void settle(tblock_audit_row *r, const tblock_audit_text *t)
     r->blind = 1;
     if (r->n_drawn == 0) {
         r->verdict = TBLOCK_AUDIT_NO_POWER;
-        snprintf(r->why, sizeof r->why, "no power: expected drawn tokens, found none");
+        snprintf(r->why, sizeof r->why, "no power: expected sampled tokens, found none");
         return;
     }
     sum_up(r, greedy);
@@ -330,8 +330,8 @@ static bool begin(void *user, size_t i, bool *wanted, Error *err)
 static void take_jobs(void *user, Team team)
 {
     Auditing *a = user;
-    for (size_t job; (job = atomic_fetch_add(&a->job, 1)) < a->reread.n_drawn;)
-        audit_token(a, a->sampler[team.thread], &a->reread.drawn[job], &a->why[job]);
+    for (size_t job; (job = atomic_fetch_add(&a->job, 1)) < a->reread.n_sampled;)
+        audit_token(a, a->sampler[team.thread], &a->reread.sampled[job], &a->why[job]);
 }
 
 /* Positions are independent: the tokens before each are known. */
@@ -342,8 +342,8 @@ static bool audit_piece(void *user, Error *err)
     atomic_store(&a->job, 0);
     memset(a->why, 0, REREAD_PIECE * sizeof *a->why);
     threads_pool_run(a->pool, a->n_threads, take_jobs, a);
-    for (size_t i = 0; i < a->reread.n_drawn; i++) {
-        const size_t text = a->reread.drawn[i].text;
+    for (size_t i = 0; i < a->reread.n_sampled; i++) {
+        const size_t text = a->reread.sampled[i].text;
         if (!a->why[i].status || a->row[text].verdict)
             continue;
         give_up(&a->row[text], &a->why[i]);

@@ -23,10 +23,10 @@ struct tblock_audit_log {
     size_t              n_pieces;
 };
 
-/* Adds a text of ids: n_prompt of prompt, then n_drawn of drawn. Copies the options and their bias.
- * Fails with INPUT (no prompt, a full log) and SYSTEM. */
+/* Adds a text of ids: n_prompt of prompt, then n_sampled of sampled. Copies the options and their
+ * bias. Fails with INPUT (no prompt, a full log) and SYSTEM. */
 bool audit_log_text(tblock_audit_log *log, const Record *in, const int32_t *prompt, size_t n_prompt,
-                    const int32_t *drawn, size_t n_drawn, const SamplerOptions *sampling,
+                    const int32_t *sampled, size_t n_sampled, const SamplerOptions *sampling,
                     bool seeded);
 
 /* A line in OpenAI's form: a response, or a request and its response. */

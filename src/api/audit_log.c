@@ -31,32 +31,32 @@ static void *copy_of(const void *from, size_t n, size_t size)
 }
 
 bool audit_log_text(tblock_audit_log *log, const Record *in, const int32_t *prompt, size_t n_prompt,
-                    const int32_t *drawn, size_t n_drawn, const SamplerOptions *sampling,
+                    const int32_t *sampled, size_t n_sampled, const SamplerOptions *sampling,
                     bool seeded)
 {
     if (n_prompt == 0)
         return fail(in->err, INPUT, "%s: expected a prompt of at least one token, found none",
                     in->name);
-    if (n_prompt + n_drawn > TBLOCK_AUDIT_IDS - log->n_ids)
+    if (n_prompt + n_sampled > TBLOCK_AUDIT_IDS - log->n_ids)
         return fail(in->err, INPUT, "%s: expected at most %d ids in a log, found more", in->name,
                     TBLOCK_AUDIT_IDS);
     if (!make_room(log, in))
         return false;
-    log->n_ids += n_prompt + n_drawn;
-    AuditOwned own = { .ids      = malloc((n_prompt + n_drawn) * sizeof *own.ids),
+    log->n_ids += n_prompt + n_sampled;
+    AuditOwned own = { .ids      = malloc((n_prompt + n_sampled) * sizeof *own.ids),
                        .bias_ids = copy_of(sampling->bias_ids, sampling->n_bias, sizeof(int32_t)),
                        .bias     = copy_of(sampling->bias, sampling->n_bias, sizeof(float)) };
     tblock_audit_text *t = &log->text[log->n];
     log->owned[log->n++] = own;
-    *t = (tblock_audit_text){ own.ids, n_prompt + n_drawn, n_prompt, *sampling, seeded };
+    *t = (tblock_audit_text){ own.ids, n_prompt + n_sampled, n_prompt, *sampling, seeded };
     t->sampling.bias_ids = own.bias_ids;
     t->sampling.bias     = own.bias;
     t->sampling.n_given  = n_prompt;
     if (!own.ids || !own.bias_ids || !own.bias)
         return no_memory(in->name, in->err);
     memcpy(own.ids, prompt, n_prompt * sizeof *prompt);
-    if (n_drawn)
-        memcpy(own.ids + n_prompt, drawn, n_drawn * sizeof *drawn);
+    if (n_sampled)
+        memcpy(own.ids + n_prompt, sampled, n_sampled * sizeof *sampled);
     return true;
 }
 
@@ -71,7 +71,7 @@ bool audit_ids(const Record *in, const char *key, const JsonNode *j, int32_t **o
 
 /* ---- {"prompt": [...], "drawn": [...], "sampling": {...}} ------------------------------------ */
 
-typedef struct OwnLine { int32_t *prompt, *drawn, *bias_ids; float *bias; } OwnLine;
+typedef struct OwnLine { int32_t *prompt, *sampled, *bias_ids; float *bias; } OwnLine;
 
 static bool read_options(const Record *in, const JsonNode *j, SamplerOptions *o, bool *seeded,
                          OwnLine *own)
@@ -92,7 +92,7 @@ static bool read_options(const Record *in, const JsonNode *j, SamplerOptions *o,
 
 static bool own_line(tblock_audit_log *log, const Record *in, const JsonNode *root)
 {
-    enum { PROMPT, DRAWN, SAMPLING, N };
+    enum { PROMPT, SAMPLED, SAMPLING, N };
     static const char *const keys[N] = { "prompt", "drawn", "sampling" };
     const JsonNode *v[N];
     OwnLine         own      = { 0 };
@@ -100,15 +100,15 @@ static bool own_line(tblock_audit_log *log, const Record *in, const JsonNode *ro
     const bool      shared   = log->flags & TBLOCK_AUDIT_SHARED_SEED;
     const bool      own_says = log->flags & TBLOCK_AUDIT_CLAIMS_FROM_LOG;
     bool            seeded   = shared;
-    size_t          n_prompt = 0, n_drawn = 0;
+    size_t          n_prompt = 0, n_sampled = 0;
     const bool good = record_members(in, "line", root, keys, N, 0, v)
         && audit_ids(in, "prompt", v[PROMPT], &own.prompt, &n_prompt)
-        && audit_ids(in, "drawn", v[DRAWN], &own.drawn, &n_drawn)
+        && audit_ids(in, "drawn", v[SAMPLED], &own.sampled, &n_sampled)
         && read_options(in, v[SAMPLING], &o, &seeded, &own)
-        && audit_log_text(log, in, own.prompt, n_prompt, own.drawn, n_drawn,
+        && audit_log_text(log, in, own.prompt, n_prompt, own.sampled, n_sampled,
                           own_says ? &o : &log->claimed, own_says ? seeded : shared);
     free(own.prompt);
-    free(own.drawn);
+    free(own.sampled);
     free(own.bias_ids);
     free(own.bias);
     return good;

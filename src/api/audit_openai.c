@@ -157,7 +157,7 @@ static bool refuse_others(const Record *in, const JsonNode *request)
             && !is_one_of(m, harmless, sizeof harmless / sizeof *harmless)
             && !is_one_of(m, api_names, RECORD_OPTIONS))
             return fail(in->err, INPUT, "%s: request: \"%.60s\": not known to audit, and it may "
-                                        "change what is drawn", in->name, m->key);
+                                        "change what is sampled", in->name, m->key);
     return true;
 }
 
@@ -271,17 +271,17 @@ static bool read_choice(tblock_audit_log *log, const Record *in, const JsonDoc *
                         const JsonNode *request, const JsonNode *answer, const JsonNode *choice,
                         const ClaimedOptions *c)
 {
-    int32_t        *prompt = NULL, *drawn = NULL;
-    size_t          n_prompt = 0, n_drawn = 0;
+    int32_t        *prompt = NULL, *sampled = NULL;
+    size_t          n_prompt = 0, n_sampled = 0;
     const JsonNode *ids   = get(choice, "token_ids");
     const JsonNode *given = get(choice, "prompt_token_ids");
     given                 = given ? given : get(answer, "prompt_token_ids");
     const bool good = read_prompt(log, in, d, request, given, &prompt, &n_prompt)
-        && (ids ? audit_ids(in, "token_ids", ids, &drawn, &n_drawn)
-                : ids_of_logprobs(log, in, get(choice, "logprobs"), &drawn, &n_drawn))
-        && audit_log_text(log, in, prompt, n_prompt, drawn, n_drawn, &c->o, c->seeded);
+        && (ids ? audit_ids(in, "token_ids", ids, &sampled, &n_sampled)
+                : ids_of_logprobs(log, in, get(choice, "logprobs"), &sampled, &n_sampled))
+        && audit_log_text(log, in, prompt, n_prompt, sampled, n_sampled, &c->o, c->seeded);
     free(prompt);
-    free(drawn);
+    free(sampled);
     return good;
 }
 

@@ -282,7 +282,7 @@ void tblock_chat_answers(const tblock_chat *c, tblock_answer_form *out)
 
 /* Ids may be tokens of the tokenizer or, beyond its end, rows of the model, which can be sampled
  * too. */
-static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size_t i, Error *err)
+static bool check_sampled(const tblock_chat *c, const tblock_chat_message *m, size_t i, Error *err)
 {
     const tblock_model *model = c->model;
     int                 size  = tokenizer_size(model->tokenizer);
@@ -296,7 +296,7 @@ static bool check_drawn(const tblock_chat *c, const tblock_chat_message *m, size
 }
 
 /* Decodes the ids of a reply as they were streamed, because text may follow them. */
-static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, ChatTurn *out,
+static bool spell_sampled(const tblock_chat *c, const tblock_chat_message *m, ChatTurn *out,
                         Error *err)
 {
     size_t      n;
@@ -309,15 +309,15 @@ static bool spell_drawn(const tblock_chat *c, const tblock_chat_message *m, Chat
         ok = text_out_add(&text, piece, n, err);
     }
     text_stream_free(s);
-    out->drawn = text.text;
-    out->n_drawn = text.n;
+    out->sampled = text.text;
+    out->n_sampled = text.n;
     return ok;
 }
 
 static void free_turns(ChatTurn *turn, size_t n)
 {
     for (size_t i = 0; turn && i < n; i++)
-        free((char *)(uintptr_t)turn[i].drawn);
+        free((char *)(uintptr_t)turn[i].sampled);
     free(turn);
 }
 
@@ -333,7 +333,7 @@ static ChatTurn *turns_of(const tblock_chat *c, const tblock_chat_message *m, si
             || fail(err, INPUT, "chat: message %zu: expected a role, found none", i + 1);
         if (ok && m[i].n_ids) {
             turn[i].ids = m[i].ids, turn[i].n_ids = m[i].n_ids;
-            ok = check_drawn(c, &m[i], i, err) && spell_drawn(c, &m[i], &turn[i], err);
+            ok = check_sampled(c, &m[i], i, err) && spell_sampled(c, &m[i], &turn[i], err);
         }
     }
     if (ok)

@@ -71,10 +71,10 @@ struct tblock_generation {
 bool generation_is_sound(const tblock_generation *g)
 {
     const tblock_context *c     = g->context;
-    const bool            draws = g->end == TBLOCK_GOES_ON && g->n_held >= g->n_known;
+    const bool            samples = g->end == TBLOCK_GOES_ON && g->n_held >= g->n_known;
     return g->n_given >= 1 && g->n_given <= g->n_known && g->n_known <= g->n_ids
         && g->n_ids <= g->cap_ids && g->n_ids <= (size_t)c->n_ctx && g->n_reused <= g->n_held
-        && g->n_held <= g->n_ids && (!draws || g->n_held + 1 == g->n_ids) && g->seq >= 0
+        && g->n_held <= g->n_ids && (!samples || g->n_held + 1 == g->n_ids) && g->seq >= 0
         && g->seq < c->n_seqs && c->seq_tokens[g->seq].taken && g->n_items == 0
         && (g->end != TBLOCK_END_FAILED || g->error.status) && g->n_accepted <= g->n_proposed
         && g->n_likely_right <= g->n_likely && g->draft_length <= DRAFT_MOST
@@ -320,14 +320,14 @@ static bool fits_on(tblock_generation *g)
 /* Whether something other than a token ends it now. */
 static bool is_over(tblock_generation *g)
 {
-    const size_t n_drawn = g->n_ids - g->n_given, most = (size_t)g->opt.max_tokens;
+    const size_t n_sampled = g->n_ids - g->n_given, most = (size_t)g->opt.max_tokens;
     if (g->stop.found)
         end_with(g, TBLOCK_END_TEXT);
     else if (atomic_load(&g->stopped))
         end_with(g, TBLOCK_END_STOPPED);
     else if (!fits_on(g))
         return true;
-    else if (g->opt.max_tokens != 0 && (g->opt.max_tokens < 0 || n_drawn >= most))
+    else if (g->opt.max_tokens != 0 && (g->opt.max_tokens < 0 || n_sampled >= most))
         end_with(g, TBLOCK_END_LENGTH);
     else if (g->n_ids >= (size_t)g->context->n_ctx)
         end_with(g, TBLOCK_END_CONTEXT);
@@ -358,7 +358,7 @@ static bool take_token(tblock_generation *g, int32_t id)
 }
 
 /* Takes the resumed tokens among ids. The text may end before the last of them. */
-static bool take_drawn(tblock_generation *g, Error *err)
+static bool take_resumed(tblock_generation *g, Error *err)
 {
     if (g->n_known == g->n_given)
         return true;
@@ -402,7 +402,7 @@ tblock_generation *generation_open(tblock_context *c, const tblock_generation_op
         g->stream     = text_stream_new(c->model->tokenizer, !only_bos || opt->constraint);
         ok            = g->stream || no_memory(NULL, err);
     }
-    if (!ok || !take_drawn(g, err) || !take_sequence(g, err)) {
+    if (!ok || !take_resumed(g, err) || !take_sequence(g, err)) {
         tblock_generation_close(g);
         return NULL;
     }
@@ -576,9 +576,9 @@ static long steps_to_come(tblock_generation *const *g, size_t n)
     size_t most = 0;
     for (size_t i = 0; i < n; i++) {
         size_t left = (size_t)g[i]->context->n_ctx - g[i]->n_ids,
-               drawn = g[i]->n_ids - g[i]->n_given, asked = (size_t)g[i]->opt.max_tokens;
+               sampled = g[i]->n_ids - g[i]->n_given, asked = (size_t)g[i]->opt.max_tokens;
         if (g[i]->opt.max_tokens != 0)
-            left = g[i]->opt.max_tokens < 0 ? 0 : asked - drawn < left ? asked - drawn : left;
+            left = g[i]->opt.max_tokens < 0 ? 0 : asked - sampled < left ? asked - sampled : left;
         if (g[i]->end == TBLOCK_GOES_ON && left > most)
             most = left;
     }
@@ -648,7 +648,7 @@ static void tell(tblock_generation *g, size_t index, int32_t token, const float 
 }
 
 /* Sample a token from g->logits; false: the text ends with it, or it failed. */
-static bool draw_token(tblock_generation *g)
+static bool sample_token(tblock_generation *g)
 {
     tblock_context *c = g->context;
     int32_t         id;
@@ -683,7 +683,7 @@ static void adapt_draft(tblock_generation *g, size_t right, size_t n)
 
 /* Sample from the logits of n items, the first of which is the last token, as long as the sampled
  * tokens are those of the draft. */
-static void draw_tokens(tblock_generation *g, size_t item, size_t n)
+static void sample_tokens(tblock_generation *g, size_t item, size_t n)
 {
     const size_t before = g->n_ids, accepted = g->n_accepted;
     for (size_t i = 0; i < n; i++) {
@@ -694,7 +694,7 @@ static void draw_tokens(tblock_generation *g, size_t item, size_t n)
             give_up(g);
             return;
         }
-        if ((i == 0 && is_over(g)) || !draw_token(g) || i + 1 == n
+        if ((i == 0 && is_over(g)) || !sample_token(g) || i + 1 == n
             || g->ids[g->n_ids - 1] != g->draft[i])
             break;
         g->n_accepted++;
@@ -742,14 +742,14 @@ static void take_step(tblock_generation *g)
         if (g->n_held < g->n_known || !embedding_is_finite(g))
             return;
         if (goes_on(g))
-            draw_tokens(g, last, 1);
+            sample_tokens(g, last, 1);
         else
             is_over(g);
         return;
     }
     g->n_steps++;
     g->n_proposed += n - 1;
-    draw_tokens(g, g->first_item, n);
+    sample_tokens(g, g->first_item, n);
 }
 
 /* ---- The batch ------------------------------------------------------------------------------- */

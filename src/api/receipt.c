@@ -183,7 +183,7 @@ static bool write(const tblock_receipt *r, char **json, Error *err)
     if (r->no_memory)
         return no_memory("receipt", err);
     if (r->gap)
-        return fail(err, USAGE, "receipt: expected each token that was drawn, found a gap");
+        return fail(err, USAGE, "receipt: a sampled token was not recorded");
     if (r->sha && (!receipt_root(r, &root, err)
                    || (r->has_text && !receipt_text(r, r->tokenizer, &text, err))))
         return false;
@@ -345,7 +345,7 @@ static bool fill(tblock_receipt *r, const tblock_context *c, const tblock_genera
                  const tblock_receipt_options *how, Error *err)
 {
     if (o->n_drawn)
-        return fail(err, USAGE, "receipt: expected no token that was drawn before, found %zu",
+        return fail(err, USAGE, "receipt: expected no token that was sampled before, found %zu",
                     o->n_drawn);
     if ((!how->trust_hash && !model_check_hash(c->model, err))
         || !copy_facts(r, c, how, err))

@@ -110,19 +110,19 @@ static bool read_constraint(const Reading *in, const JsonNode *j)
     return record_ids(&in->at, "constraint.stop_ids", v[2], r->stop_ids, &r->n_stop_ids);
 }
 
-static bool read_tokens(const Reading *in, const JsonNode *prompt, const JsonNode *drawn)
+static bool read_tokens(const Reading *in, const JsonNode *prompt, const JsonNode *sampled)
 {
     tblock_receipt *r = in->r;
     if (prompt->kind != NODE_ARRAY || prompt->n == 0)
         return record_wrong(&in->at, "prompt", "an array of at least one id", prompt);
-    if (drawn->kind != NODE_ARRAY)
-        return record_wrong(&in->at, "drawn", "an array of ids", drawn);
-    r->ids = malloc(((size_t)prompt->n + drawn->n) * sizeof *r->ids);
+    if (sampled->kind != NODE_ARRAY)
+        return record_wrong(&in->at, "drawn", "an array of ids", sampled);
+    r->ids = malloc(((size_t)prompt->n + sampled->n) * sizeof *r->ids);
     if (!r->ids)
         return no_memory(in->at.name, in->at.err);
     r->n_given = r->sampling.n_given = prompt->n;
     return record_ids(&in->at, "prompt", prompt, r->ids, &r->n_ids)
-        && record_ids(&in->at, "drawn", drawn, r->ids, &r->n_ids);
+        && record_ids(&in->at, "drawn", sampled, r->ids, &r->n_ids);
 }
 
 static bool read_digests(const Reading *in, const char *key, const JsonNode *j, size_t n,
@@ -157,10 +157,10 @@ static bool read_tree(const Reading *in, const JsonNode *text, const JsonNode *b
                       const JsonNode *root, const JsonNode *end)
 {
     tblock_receipt *r       = in->r;
-    const size_t    n_drawn = r->n_ids - r->n_given;
+    const size_t    n_sampled = r->n_ids - r->n_given;
     if (r->version == 1) {
         r->blocks   = malloc(sizeof *r->blocks);
-        r->n_blocks = n_drawn > 0;
+        r->n_blocks = n_sampled > 0;
         if (!r->blocks)
             return no_memory(in->at.name, in->at.err);
         if (!read_digest(in, "end", end, &r->root))
@@ -170,14 +170,14 @@ static bool read_tree(const Reading *in, const JsonNode *text, const JsonNode *b
     }
     r->has_text = text->kind != NODE_NULL;
     return (!r->has_text || read_digest(in, "text_sha256", text, &r->text_hash))
-        && read_digests(in, "blocks", blocks, (n_drawn + RECEIPT_BLOCK - 1) / RECEIPT_BLOCK,
+        && read_digests(in, "blocks", blocks, (n_sampled + RECEIPT_BLOCK - 1) / RECEIPT_BLOCK,
                         "hashes", &r->blocks, &r->n_blocks)
         && read_digest(in, "root", root, &r->root);
 }
 
 static bool read_receipt(const Reading *in, const JsonNode *root)
 {
-    enum { VERSION, RUN, CHAT, PROMPT, SAMPLING, CONSTRAINT, BEGIN, DRAWN, EVERY, LINKS, TEXT,
+    enum { VERSION, RUN, CHAT, PROMPT, SAMPLING, CONSTRAINT, BEGIN, SAMPLED, EVERY, LINKS, TEXT,
            BLOCKS, ROOT, N, END = TEXT, N_1 = END + 1 };
     const char *keys[N] = { "receipt", "run",   "chat",  "prompt", "sampling",    "constraint",
                             "begin",   "drawn", "every", "links",  "text_sha256", "blocks",
@@ -190,7 +190,7 @@ static bool read_receipt(const Reading *in, const JsonNode *root)
     return record_members(&in->at, "receipt", root, keys, n, n, v)
         && read_run(in, v[RUN]) && read_chat(in, v[CHAT])
         && read_sampling(in, v[SAMPLING]) && read_constraint(in, v[CONSTRAINT])
-        && read_tokens(in, v[PROMPT], v[DRAWN]) && read_links(in, v[EVERY], v[LINKS])
+        && read_tokens(in, v[PROMPT], v[SAMPLED]) && read_links(in, v[EVERY], v[LINKS])
         && read_digest(in, "begin", v[BEGIN], &in->r->begin)
         && read_tree(in, v[TEXT], v[BLOCKS], v[ROOT], v[END]);
 }

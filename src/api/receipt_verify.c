@@ -99,12 +99,12 @@ static bool check_head(const tblock_receipt *r, const tblock_context *c, tblock_
     else if (memcmp(&root, &r->root, sizeof root) != 0)
         say(row, TBLOCK_RECEIPT_CHANGED,
             r->version > 1 ? "root: it is not of the blocks"
-                           : "end: expected that of begin, where no token was drawn");
+                           : "end: expected that of begin, where no token was sampled");
     else if (r->n_ids == r->n_given)
-        say(row, TBLOCK_RECEIPT_NOTHING, "no token was drawn, so it says nothing of the model");
+        say(row, TBLOCK_RECEIPT_NOTHING, "no token was sampled, so it says nothing of the model");
     else if (r->version > 1 && (r->has_text != (t != NULL)
                                 || memcmp(&text, &r->text_hash, sizeof text) != 0))
-        say(row, TBLOCK_RECEIPT_TEXT, "text_sha256: it is not of the text of the drawn ids");
+        say(row, TBLOCK_RECEIPT_TEXT, "text_sha256: it is not of the text of the sampled ids");
     return true;
 }
 
@@ -128,7 +128,7 @@ static bool ends_text(const tblock_receipt *r, int32_t id)
 }
 
 /* The token sampled from these logits at this position; -1: the text has ended before. */
-static bool draw_again(Checking *k, Sampler *s, const Drawn *d, int32_t *id)
+static bool sample_again(Checking *k, Sampler *s, const Sampled *d, int32_t *id)
 {
     const tblock_receipt *r = k->r;
     if (r->kind && !fitting_allow(&k->fit, &k->why))
@@ -143,11 +143,11 @@ static bool draw_again(Checking *k, Sampler *s, const Drawn *d, int32_t *id)
                         (uint32_t)d->index, id, &k->why);
 }
 
-static bool replay_one(Checking *k, Sampler *s, const Drawn *d)
+static bool replay_one(Checking *k, Sampler *s, const Sampled *d)
 {
     const int32_t found = k->r->ids[d->index];
     int32_t       id    = -1;
-    if (!draw_again(k, s, d, &id))
+    if (!sample_again(k, s, d, &id))
         return false;
     if (id == found)
         return !k->r->kind || ends_text(k->r, id) || fitting_take(&k->fit, id, &k->why);
@@ -160,7 +160,7 @@ static bool replay_one(Checking *k, Sampler *s, const Drawn *d)
 /* Resamples the tokens of a chunk, up to the first that differs. */
 static void replay(Checking *k, Sampler *s)
 {
-    const Drawn *d = k->batch->reread.drawn + k->text->first;
+    const Sampled *d = k->batch->reread.sampled + k->text->first;
     for (size_t i = 0; i < k->text->n && !k->failed && k->row->position < 0; i++)
         if (!replay_one(k, s, &d[i])) {
             k->failed    = true;
@@ -186,7 +186,7 @@ static bool closes(Sha256 *sha, const tblock_receipt *r, size_t index, const Dig
 /* Computes the chain of a chunk, up to the first link that differs. */
 static void follow(Checking *k, Sha256 *sha)
 {
-    const Drawn *d = k->batch->reread.drawn + k->text->first;
+    const Sampled *d = k->batch->reread.sampled + k->text->first;
     for (size_t i = 0; i < k->text->n && k->row->first < 0; i++) {
         const size_t index = d[i].index;
         bool         same;
@@ -252,14 +252,14 @@ static void conclude(Checking *k)
     settle(k);
     char                at[160] = "", token[160] = "";
     if (row->position >= 0)
-        snprintf(token, sizeof token, "position %" PRId64 ": token %" PRId32 " was drawn, but %s",
+        snprintf(token, sizeof token, "position %" PRId64 ": token %" PRId32 " was sampled, but %s",
                  row->position, row->found, row->expected < 0 ? "the text had ended" : "");
     if (row->position >= 0 && row->expected >= 0)
         snprintf(token + strlen(token), sizeof token - strlen(token), "its logits give %" PRId32,
                  row->expected);
     if (row->first >= 0)
         snprintf(at, sizeof at, "the tokens of positions %" PRId64 " to %" PRId64
-                                " were drawn from other logits",
+                                " were sampled from other logits",
                  row->first, row->last);
     row->verdict = k->failed             ? TBLOCK_RECEIPT_FAILED
                    : row->first >= 0     ? TBLOCK_RECEIPT_LOGITS
@@ -269,7 +269,7 @@ static void conclude(Checking *k)
         snprintf(row->why, sizeof row->why, "%s", k->why.msg);
     else
         snprintf(row->why, sizeof row->why, "%s%s%s%s", at, *at && *token ? "; " : "", token,
-                 !*at && *token ? "; the logits are the receipt's, so it was drawn with other "
+                 !*at && *token ? "; the logits are the receipt's, so it was sampled with other "
                                   "sampling options, another seed or constraint" : "");
 }
 

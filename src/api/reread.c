@@ -13,9 +13,9 @@ static void note_row(void *user, size_t index, int32_t token, const float *logit
     (void)token; /* the text's */
     if (index < t->n_given)
         return;
-    assert(r->n_drawn < REREAD_PIECE);
-    t->first                = t->n ? t->first : r->n_drawn;
-    r->drawn[r->n_drawn++]  = (Drawn){ (size_t)(t - r->text), index, logits };
+    assert(r->n_sampled < REREAD_PIECE);
+    t->first                   = t->n ? t->first : r->n_sampled;
+    r->sampled[r->n_sampled++] = (Sampled){ (size_t)(t - r->text), index, logits };
     t->n++;
 }
 
@@ -81,9 +81,9 @@ static bool step(Reread *r, size_t n, Error *err)
 {
     if (n && !tblock_advance(r->c, r->run, n, REREAD_PIECE, err))
         return false;
-    if (r->n_drawn && !r->piece(r->user, err))
+    if (r->n_sampled && !r->piece(r->user, err))
         return false;
-    r->n_drawn = 0;
+    r->n_sampled = 0;
     for (size_t i = 0; i < r->next; i++) {
         r->text[i].n = 0;
         if (!reap(r, i, err))
@@ -108,7 +108,7 @@ static bool read_all(Reread *r, Error *err)
 
 bool reread_all(Reread *r, Error *err)
 {
-    r->next = r->n_drawn = 0;
+    r->next = r->n_sampled = 0;
     r->run  = calloc((size_t)r->c->n_seqs, sizeof *r->run);
     for (size_t i = 0; i < r->n; i++)
         r->text[i].all = r;

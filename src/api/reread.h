@@ -8,7 +8,7 @@
 enum { REREAD_PIECE = 128 }; /* tokens whose logits are held at once, over all texts */
 
 /* The logits that token `index` of a text was sampled from. */
-typedef struct Drawn { size_t text, index; const float *logits; } Drawn;
+typedef struct Sampled { size_t text, index; const float *logits; } Sampled;
 
 typedef struct RereadText {
     const int32_t     *ids; /* [n_ids]; those from n_given (at least 1) on were generated */
@@ -27,14 +27,14 @@ typedef struct Reread {
     void           *user;
     /* Sets *wanted: is this text to be replayed? */
     bool (*begin)(void *user, size_t text, bool *wanted, Error *err);
-    /* Called with the logits of drawn [n_drawn], which are valid during the call. */
+    /* Called with the logits of sampled [n_sampled], which are valid during the call. */
     bool (*piece)(void *user, Error *err);
     /* Called when a text is complete or was stopped; or has failed, with the error `why`. */
     bool (*end)(void *user, size_t text, const Error *why, Error *err);
     /* used by reread_all: */
     size_t              next;    /* texts before this one have begun */
-    Drawn               drawn[REREAD_PIECE];
-    size_t              n_drawn;
+    Sampled             sampled[REREAD_PIECE];
+    size_t              n_sampled;
     tblock_generation **run;     /* [c->n_seqs] */
 } Reread;
 

@@ -52,10 +52,10 @@ AnswerForm     *chat_template_answers(const ChatTemplate *t, Error *err);
 const JsonDoc  *chat_template_tools(const ChatTemplate *t);
 
 /* A message: json, a JSON object; if NULL, role and text. Of an answer: ids [n_ids], the tokens
- * that the model sampled after the generation prompt; drawn, their text. NULL: unknown. */
+ * that the model sampled after the generation prompt; sampled, their text. NULL: unknown. */
 typedef struct ChatTurn {
     const char *role, *text; size_t n; const char *json;
-    const int32_t *ids; size_t n_ids; const char *drawn; size_t n_drawn;
+    const int32_t *ids; size_t n_ids; const char *sampled; size_t n_sampled;
 } ChatTurn;
 
 /* A conversation of one template, ready to render; it borrows its n turns. Release with

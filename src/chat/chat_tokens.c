@@ -54,8 +54,8 @@ static bool first_special(const ChatTokens *k, const char *text, size_t n, bool 
 typedef struct Encoding {
     const ChatTokens *k;
     JinjaText         text;
-    TextSpan         *drawn;   /* [n_drawn] answers that keep their own ids */
-    size_t            n_drawn, cap_drawn;
+    TextSpan         *sampled;  /* [n_sampled] answers that keep their own ids */
+    size_t            n_sampled, cap_sampled;
     TextSpan         *span;
     size_t            n_spans, cap;
     Error            *err;
@@ -73,11 +73,11 @@ static bool add_span(Encoding *e, TextSpan span)
 static bool keeps(const Encoding *e, const JinjaText *seen, const ChatTurn *m, bool *answer)
 {
     const JinjaText *t = &e->text;
-    size_t           at = seen->n, end = at + m->n_drawn;
+    size_t           at = seen->n, end = at + m->n_sampled;
     int32_t          special = -1;
-    *answer = m->n_drawn && end <= t->n && end >= at && memcmp(t->text, seen->text, at) == 0
+    *answer = m->n_sampled && end <= t->n && end >= at && memcmp(t->text, seen->text, at) == 0
         && memcmp(t->mark, seen->mark, at) == 0
-        && memcmp(t->text + at, m->drawn, m->n_drawn) == 0;
+        && memcmp(t->text + at, m->sampled, m->n_sampled) == 0;
     if (!*answer || end == t->n)
         return true;
     size_t n = own_bytes(t, end);
@@ -89,7 +89,7 @@ static bool keeps(const Encoding *e, const JinjaText *seen, const ChatTurn *m, b
 }
 
 /* Records answer i as sampled, if the model sampled it after a rendering of the messages before. */
-static bool find_drawn(Encoding *e, Conversation *c, const ChatTurn *turn, size_t i)
+static bool find_sampled(Encoding *e, Conversation *c, const ChatTurn *turn, size_t i)
 {
     JinjaText seen = { 0 };
     Error     why = { 0 };
@@ -97,13 +97,13 @@ static bool find_drawn(Encoding *e, Conversation *c, const ChatTurn *turn, size_
     if (!conversation_render(c, i, true, &seen, &why))
         return why.status == INPUT || fail(e->err, why.status, "%s", why.msg);
     ok = keeps(e, &seen, &turn[i], &answer);
-    size_t from = e->n_drawn ? e->drawn[e->n_drawn - 1].end : 0;
+    size_t from = e->n_sampled ? e->sampled[e->n_sampled - 1].end : 0;
     if (ok && answer && seen.n >= from) {
-        size_t end = seen.n + turn[i].n_drawn;
+        size_t end = seen.n + turn[i].n_sampled;
         bool   literal = spelled_at(e->k, e->text.text + end, own_bytes(&e->text, end)) != NULL;
-        ok = ARRAY_ROOM(e->drawn, e->cap_drawn, e->n_drawn + 1) || no_memory("chat", e->err);
+        ok = ARRAY_ROOM(e->sampled, e->cap_sampled, e->n_sampled + 1) || no_memory("chat", e->err);
         if (ok)
-            e->drawn[e->n_drawn++] = (TextSpan){ seen.n, end, turn[i].ids, turn[i].n_ids,
+            e->sampled[e->n_sampled++] = (TextSpan){ seen.n, end, turn[i].ids, turn[i].n_ids,
                                                  !literal };
     }
     jinja_text_free(&seen);
@@ -117,10 +117,10 @@ static bool find_spans(Encoding *e)
     const JinjaText *t = &e->text;
     bool             ok = true;
     for (size_t at = 0, next = 0; ok && at < t->n;) {
-        size_t stop = next < e->n_drawn ? e->drawn[next].start : t->n, end = at;
+        size_t stop = next < e->n_sampled ? e->sampled[next].start : t->n, end = at;
         if (at == stop) {
-            ok = add_span(e, e->drawn[next]);
-            at = e->drawn[next++].end;
+            ok = add_span(e, e->sampled[next]);
+            at = e->sampled[next++].end;
             continue;
         }
         while (end < stop && !t->mark[end])
@@ -145,10 +145,10 @@ bool chat_tokens_encode(const ChatTokens *k, const ChatTemplate *t, const ChatTu
         return false;
     bool ok = conversation_render(&c, n, answer, &e.text, err);
     for (size_t i = 0; ok && i < n; i++)
-        ok = !turn[i].ids || find_drawn(&e, &c, turn, i);
+        ok = !turn[i].ids || find_sampled(&e, &c, turn, i);
     ok = ok && find_spans(&e)
         && tokenizer_encode_spans(k->tokenizer, e.text.text, e.text.n, e.span, e.n_spans, out, err);
-    free(e.drawn);
+    free(e.sampled);
     free(e.span);
     jinja_text_free(&e.text);
     conversation_free(&c);

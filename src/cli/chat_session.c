@@ -158,15 +158,15 @@ static void note_speed(Session *s, const Generating *g)
 {
     const tblock_generation_info *now = &g->now;
     const size_t n_read = now->n_held < now->n_given ? now->n_held : now->n_given;
-    s->end      = now->end;
-    s->n_ids    = now->n_ids;
-    s->n_reused = now->n_reused;
-    s->n_read   = n_read - now->n_reused;
-    s->n_drawn  = now->n_ids - now->n_given;
-    s->n_proposed = now->n_proposed;
-    s->n_accepted = now->n_accepted;
-    s->read_s   = g->read_s;
-    s->draw_s   = g->draw_s;
+    s->end         = now->end;
+    s->n_ids       = now->n_ids;
+    s->n_reused    = now->n_reused;
+    s->n_prefilled = n_read - now->n_reused;
+    s->n_sampled   = now->n_ids - now->n_given;
+    s->n_proposed  = now->n_proposed;
+    s->n_accepted  = now->n_accepted;
+    s->prefill_s   = g->prefill_s;
+    s->decode_s    = g->decode_s;
 }
 
 /* Keep the reply as a message; not its ids if a stop string cut it: they differ from the text. */
@@ -182,15 +182,15 @@ static bool keep_answer(Session *s, const AnswerView *v, const tblock_generation
     if (!good)
         return false;
     SessionMessage *m = &s->message[s->n - 1];
-    m->n_ids = now->end == TBLOCK_END_TEXT ? 0 : s->n_drawn;
+    m->n_ids = now->end == TBLOCK_END_TEXT ? 0 : s->n_sampled;
     m->ids = m->n_ids ? malloc(m->n_ids * sizeof *m->ids) : NULL;
     if (!m->ids)
         m->n_ids = 0;
     else
         memcpy(m->ids, now->ids + now->n_given, m->n_ids * sizeof *m->ids);
     s->n_answers++;
-    s->all_drawn += s->n_drawn;
-    s->all_draw_s += s->draw_s;
+    s->all_sampled += s->n_sampled;
+    s->all_decode_s += s->decode_s;
     return true;
 }
 
@@ -239,7 +239,7 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
         && answer_view_text(&view, g.now.text, g.now.n_bytes, true, err);
     if (g.generation)
         note_speed(s, &g);
-    if (good && s->end == TBLOCK_END_STOPPED && s->n_drawn == 0)
+    if (good && s->end == TBLOCK_END_STOPPED && s->n_sampled == 0)
         good = fail(err, CLI_INTERRUPTED, "%s", "");
     good = good && constraint_was_cut(s->constraint, &g.now, &s->cut, err)
         && keep_answer(s, &view, &g.now, err);
@@ -424,10 +424,10 @@ void session_stats(const Session *s)
     fprintf(stderr,
             "last answer   %zu tokens reused, %zu read at %.2f tok/s, %zu generated at "
             "%.2f tok/s, seed %" PRIu64 ", %s\n",
-            s->n_reused, s->n_read, per_second(s->n_read, s->read_s), s->n_drawn,
-            per_second(s->n_drawn, s->draw_s), s->seed, ends[s->end]);
+            s->n_reused, s->n_prefilled, per_second(s->n_prefilled, s->prefill_s), s->n_sampled,
+            per_second(s->n_sampled, s->decode_s), s->seed, ends[s->end]);
     if (s->drafting.most)
         fprintf(stderr, "its drafts    %zu of %zu tokens accepted\n", s->n_accepted, s->n_proposed);
     fprintf(stderr, "all answers   %zu, %zu tokens generated at %.2f tok/s\n", s->n_answers,
-            s->all_drawn, per_second(s->all_drawn, s->all_draw_s));
+            s->all_sampled, per_second(s->all_sampled, s->all_decode_s));
 }

@@ -97,12 +97,12 @@ typedef struct Session {
     uint64_t            seed;            /* of the current or last reply */
     int                 end;             /* of the last reply: enum tblock_end */
     bool                cut;             /* it ended before it satisfied the constraint */
-    size_t              n_reused, n_read, n_drawn; /* of the last reply: tokens from the cache,
-                                                    * computed, generated */
+    size_t              n_reused, n_prefilled, n_sampled; /* of the last reply: cached,
+                                                             * computed, generated */
     size_t              n_proposed, n_accepted; /* of its drafts */
-    double              read_s, draw_s;
-    size_t              n_answers, all_drawn;
-    double              all_draw_s;
+    double              prefill_s, decode_s;
+    size_t              n_answers, all_sampled;
+    double              all_decode_s;
     char               *receipt;         /* file for each reply's receipt; NULL: none */
 } Session;
 

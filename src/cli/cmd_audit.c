@@ -290,7 +290,7 @@ static const Option options[] = {
       "the log: a JSON object on each line, in one of the forms of docs/audit.md; -: standard "
       "input" },
     { "shared-seed", 0, NULL, OPT_FLAG, AT(shared_seed), 0, 0, NULL,
-      "the texts were drawn by tblock's sampler with --seed: compare them with its draws" },
+      "tblock's sampler generated the texts with --seed: compare them with its samples" },
     { "claims-from-log", 0, NULL, OPT_FLAG, AT(from_log), 0, 0, NULL,
       "judge each text by the options and seed of its own line or request, whoever wrote it, not "
       "by the command line's alone" },
@@ -309,9 +309,9 @@ static const OptionGroup groups[] = {
 };
 static const Example examples[] = {
     { "tblock audit model.bin --tokens log.jsonl",
-      "could this model have drawn what another engine logged?" },
+      "could this model have generated what another engine logged?" },
     { "tblock audit model.bin --tokens log.jsonl --temp 1 --top-k 0 --top-p 1 --each --json",
-      "rank, probability and margin of each token, drawn with temperature 1" },
+      "rank, probability and margin of each token, sampled with temperature 1" },
     { 0 },
 };
 const Command cmd_audit = {
@@ -321,7 +321,7 @@ const Command cmd_audit = {
     "claimed sampling options: tokens that the options rule out, tokens other than those that "
     "temperature 0 or a shared seed gives and how far they miss (Token-DiFR, arXiv 2511.20621), "
     "and how far the text is from the surprise that sampling gives on average. docs/audit.md says "
-    "what an honest text looks like. Where tblock itself drew, a receipt proves more (verify). "
+    "what an honest text looks like. For texts of tblock itself, a receipt proves more (verify). "
     "Exit status 1 if a text does not fit, 5 if random tokens might fit as well.",
     examples, sizeof(AuditArgs), audit,
 };

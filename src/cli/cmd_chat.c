@@ -427,7 +427,7 @@ static const Option chat_options[] = {
     { "predict",    'n', "N",    OPT_INT,  AT(n_predict),   0, 1 << 20, "0",
       "at most N tokens in an answer; 0: as many as fit" },
     { "raw",         0,  NULL,   OPT_FLAG, AT(raw),         0, 0, NULL,
-      "print answers as they are drawn, with what marks reasoning and calls" },
+      "print replies as they are generated, with what marks reasoning and calls" },
     { "no-history",  0,  NULL,   OPT_FLAG, AT(no_history),  0, 0, NULL,
       "do not read or write the history of typed lines" },
     { 0 },

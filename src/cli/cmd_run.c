@@ -272,14 +272,14 @@ static bool echo_prompt(const Running *r, tblock_error *err)
 static bool show(void *user, const tblock_generation_info *now, tblock_error *err)
 {
     Running   *r       = user;
-    size_t n_drawn = now->n_ids - now->n_given;
+    size_t n_sampled = now->n_ids - now->n_given;
     if (r->args->json)
         return true;
     if (r->info.has_tokenizer) {
         output_write(now->text + r->n_shown, now->n_bytes - r->n_shown);
         r->n_shown = now->n_bytes;
     }
-    for (; !r->info.has_tokenizer && r->n_shown < n_drawn; r->n_shown++)
+    for (; !r->info.has_tokenizer && r->n_shown < n_sampled; r->n_shown++)
         output_format("%s%" PRId32, r->n_shown ? " " : "", now->ids[now->n_given + r->n_shown]);
     return output_flush(err);
 }
@@ -366,8 +366,8 @@ static void gather_stats(Running *r)
     s->drafts           = r->drafting.most > 0;
     s->huge_share  = r->args->stats || r->args->json ? tblock_huge_share(r->model) : -1;
     s->n_loaded    = r->n_loaded;
-    s->prefill_s   = g->read_s;
-    s->decode_s    = g->draw_s;
+    s->prefill_s   = g->prefill_s;
+    s->decode_s    = g->decode_s;
     s->n_prefilled = n_read - now->n_reused;
     s->n_pieces    = g->n_pieces;
     s->n_calls     = now->n_steps;
@@ -467,8 +467,8 @@ static const Option generate_options[] = {
 };
 static const Option receipt_options[] = {
     { "receipt",       0, "FILE", OPT_TEXT, AT(receipt), 0, 0, NULL,
-      "at the end, write a receipt: what was drawn, with which options, from which logits; tblock "
-      "verify computes it again (docs/receipts.md)" },
+      "at the end, write a receipt: what was sampled, with which options, from which logits; "
+      "tblock verify computes it again (docs/receipts.md)" },
     { "receipt-every", 0, "N", OPT_INT, AT(receipt_every), 0, 1 << 20, "0",
       "keep a hash after each N tokens in it, which shows where two runs diverge; 0: only the "
       "last" },

@@ -236,7 +236,7 @@ static const Option serve_options[] = {
     { "date", 0, "YYYY-MM-DD", OPT_TEXT, AT(date), 0, 0, NULL,
       "today's date for templates that ask for it; without it they have none" },
     { "parallel", 0, "N", OPT_INT, AT(parallel), 1, 1024, "32",
-      "at most N texts are drawn at once" },
+      "maximum number of sequences generated at once (slots)" },
     { "cache", 0, "N", OPT_INT, AT(cache), 0, 4096, "32",
       "remember up to N more sequences for requests that begin like them" },
     { "kv-memory", 0, "MB", OPT_INT, AT(kv_mb), 0, 1 << 30, "0",

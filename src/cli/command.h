@@ -465,7 +465,7 @@ typedef struct Generating {
     void                  *user;
     tblock_generation_info now;
     size_t                 piece, n_pieces; /* tokens of the prompt's next chunk; chunks computed */
-    double                 read_s, draw_s;  /* with the first token; with the others              */
+    double                 prefill_s, decode_s; /* up to the first token; with the others         */
 } Generating;
 
 /* Start with context, generation, reading, show and user. Ctrl-C (interrupt.c) stops it, which is

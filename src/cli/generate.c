@@ -22,10 +22,10 @@ tblock_sampler_options sampling_of(const SamplingOptions *o, uint64_t seed)
 static void note_step(Generating *g, const tblock_generation_info *before, double seconds)
 {
     if (before->n_held >= before->n_given) {
-        g->draw_s += seconds;
+        g->decode_s += seconds;
         return;
     }
-    g->read_s += seconds;
+    g->prefill_s += seconds;
     g->n_pieces += g->now.n_held > before->n_held;
     if (g->piece < COMPUTE_BATCH && seconds < 0.2)
         g->piece *= 2;

@@ -190,15 +190,15 @@ static bool penalise_repetition(Sampler *s, const int32_t *previous, size_t n, E
 }
 
 /* The penalties of OpenAI's API, for the tokens generated. */
-static bool penalise_drawn(Sampler *s, const int32_t *drawn, size_t n, Error *err)
+static bool penalise_sampled(Sampler *s, const int32_t *sampled, size_t n, Error *err)
 {
     const float presence = s->opt.presence_penalty, frequency = s->opt.frequency_penalty;
     if (presence == 0 && frequency == 0)
         return true;
-    if (!count_tokens(s, drawn, n, err))
+    if (!count_tokens(s, sampled, n, err))
         return false;
     for (size_t j = 0; j < n; j++) {
-        const int32_t id = drawn[j];
+        const int32_t id = sampled[j];
         if (s->count[id])
             s->x[id] -= frequency * (float)s->count[id] + presence;
         s->count[id] = 0;
@@ -213,7 +213,7 @@ static bool adjust(Sampler *s, const int32_t *previous, size_t n_previous, Error
     for (size_t i = 0; i < s->opt.n_bias; i++)
         s->x[s->opt.bias_ids[i]] += s->opt.bias[i];
     return penalise_repetition(s, previous, n_previous, err)
-        && penalise_drawn(s, previous + n_given, n_previous - n_given, err);
+        && penalise_sampled(s, previous + n_given, n_previous - n_given, err);
 }
 
 static float largest_of(const float *x, int n)
@@ -375,7 +375,7 @@ static int32_t first_equal(const float *x, float m)
     return i;
 }
 
-int32_t candidates_draw(const Candidate *c, int n, double total, double u)
+int32_t candidates_sample(const Candidate *c, int n, double total, double u)
 {
     double cum = 0;
     for (int i = 0; i < n; i++) {
@@ -403,10 +403,10 @@ bool sampler_next(Sampler *s, const float *logits, const uint64_t *allowed, cons
     double total;
     int    n = !few && o->min_p > 0 && o->top_p == 1 && o->top_k == 0 ? sort_min_p(s, &total) : 0;
     s->buckets.largest = s->largest;
-    if (n == 0 && !few && buckets_draw(&s->buckets, o, u, token))
+    if (n == 0 && !few && buckets_sample(&s->buckets, o, u, token))
         return true;
     if (n == 0)
         n = sort_all(s, &total);
-    *token = candidates_draw(s->candidate, n, total, u);
+    *token = candidates_sample(s->candidate, n, total, u);
     return true;
 }

@@ -40,7 +40,7 @@ const float *sampler_adjusted(const Sampler *s);
 
 /* The random number of a sample, 0 <= u < 1, and the candidate that it selects. */
 double  sampler_uniform(uint64_t seed, uint32_t index);
-int32_t candidates_draw(const Candidate *c, int n, double total, double u);
+int32_t candidates_sample(const Candidate *c, int n, double total, double u);
 
 /* Samples the next token. allowed: a mask with at least one bit set: bit id % 64 of
  * allowed[id / 64] allows id; NULL: all. previous: the ids that the repetition penalty counts.
@@ -57,7 +57,7 @@ bool sampler_next(Sampler *s, const float *logits, const uint64_t *allowed, cons
  * Candidates go into buckets by how far their x lies below the largest. Only the bucket in which
  * a sum reaches its target is sorted; sums of the buckets before it are taken in any order. Such
  * a sum differs from the definition's (in candidate order) by a rounding error with a known
- * bound. If the bound cannot decide a comparison, buckets_draw returns false and the sampler
+ * bound. If the bound cannot decide a comparison, buckets_sample returns false and the sampler
  * sorts. Either way the token is the definition's. */
 
 /* exp(-88) is +0 by definition */
@@ -78,7 +78,7 @@ typedef struct Buckets {
 
 /* Samples at u (0 <= u < 1) from what top-k, top-p and min-p leave. False: rounding could change
  * the result; then *token is not set. */
-bool buckets_draw(Buckets *b, const SamplerOptions *opt, double u, int32_t *token);
+bool buckets_sample(Buckets *b, const SamplerOptions *opt, double u, int32_t *token);
 
 /* Does a come before c in the order of candidates (x descending, id ascending)? */
 static inline bool candidate_before(const Candidate *a, const Candidate *c)

@@ -138,9 +138,9 @@ static void keep_min_p(Buckets *b, float min_p, Head *head)
         head->sum += (double)b->sorted[i].p;
 }
 
-bool buckets_draw(Buckets *b, const SamplerOptions *opt, double u, int32_t *token)
+bool buckets_sample(Buckets *b, const SamplerOptions *opt, double u, int32_t *token)
 {
-    Head head, drawn;
+    Head head, sampled;
     find_buckets(b);
     fill_buckets(b, &head);
     if (opt->top_k > 0 && opt->top_k < b->n)
@@ -149,8 +149,8 @@ bool buckets_draw(Buckets *b, const SamplerOptions *opt, double u, int32_t *toke
         return false;
     if (opt->min_p > 0)
         keep_min_p(b, opt->min_p, &head);
-    if (!reach(b, u * head.sum, &head, &drawn))
+    if (!reach(b, u * head.sum, &head, &sampled))
         return false;
-    *token = drawn.last.id;
+    *token = sampled.last.id;
     return true;
 }

@@ -27,7 +27,7 @@ static const Field chat_fields[] = {
     { "response_format",       FIELD_NODE, AT(format),                0, 0,
       "an object: type text, json_object or json_schema, and what the answer must fit" },
     { "max_tokens",            FIELD_INT,  AT(max_tokens),            1, 1 << 24,
-      "most tokens to draw" },
+      "most tokens to generate" },
     { "max_completion_tokens", FIELD_INT,  AT(max_completion_tokens), 1, 1 << 24,
       "the same, and counts before it" },
     { "logprobs",              FIELD_BOOL, AT(logprobs),              0, 0,
@@ -96,7 +96,7 @@ static void delta_event(Choice *c, const TextOut *delta, size_t first, size_t n,
     text_out_bytes(o, delta->text, delta->n);
     text_out(o, "}");
     logprobs_json(c, first, n);
-    drawn_ids_json(c, first, n);
+    sampled_ids_json(c, first, n);
     if (ended)
         receipt_json(c);
     text_out(o, ended ? ", \"finish_reason\": \"%s\"}]}" : ", \"finish_reason\": null}]}",
@@ -214,7 +214,7 @@ static void write_whole(Job *j)
         text_out(o, "%s{\"index\": %d, \"message\": ", i ? ", " : "", c->index);
         message_json(o, c);
         logprobs_json(c, 0, c->n_tokens);
-        drawn_ids_json(c, 0, c->n_tokens);
+        sampled_ids_json(c, 0, c->n_tokens);
         receipt_json(c);
         text_out(o, ", \"finish_reason\": \"%s\"}", reason_of(c));
     }

@@ -16,9 +16,9 @@ typedef struct CompletionRequest {
 static const Field completion_fields[] = {
     { "prompt",             FIELD_NODE | FIELD_REQUIRED, AT(prompt),        0, 0,
       "a text, an array of ids, or an array of either" },
-    { "max_tokens",         FIELD_INT,  AT(max_tokens),    0, 1 << 24, "most tokens to draw" },
+    { "max_tokens",         FIELD_INT,  AT(max_tokens),    0, 1 << 24, "most tokens to generate" },
     { "best_of",            FIELD_INT,  AT(best_of),       1, MOST_CHOICES,
-      "draw so many texts, and answer with the n most probable ones" },
+      "generate so many texts, and answer with the n most probable ones" },
     { "echo",               FIELD_BOOL, AT(echo),          0, 0, "begin with the prompt" },
     { "logprobs",           FIELD_INT,  AT(logprobs),      0, MOST_TOP,
       "of each token, and of so many most probable ones" },
@@ -128,7 +128,7 @@ static void choice_json(Choice *c, const char *text, size_t n, size_t first, siz
     text_out(o, "{\"index\": %d, \"text\": ", c->index);
     json_out_string(o, text, n);
     logprobs_json(c, first, n_tokens);
-    drawn_ids_json(c, first, n_tokens);
+    sampled_ids_json(c, first, n_tokens);
     if (ended)
         receipt_json(c);
     text_out(o, reason ? ", \"finish_reason\": \"%s\"}" : ", \"finish_reason\": null}", reason);
@@ -168,10 +168,10 @@ static bool is_among_best(const Job *j, const Choice *c)
     const Completion *r      = j->request;
     const size_t      first  = (size_t)(c - j->choice) / r->per_prompt * r->per_prompt;
     size_t            better = 0;
-    double mine = c->n_drawn ? c->log_prob_sum / (double)c->n_drawn : 0;
+    double mine = c->n_sampled ? c->log_prob_sum / (double)c->n_sampled : 0;
     for (size_t i = first; i < first + r->per_prompt; i++) {
         const Choice *other = &j->choice[i];
-        double p = other->n_drawn ? other->log_prob_sum / (double)other->n_drawn : 0;
+        double p = other->n_sampled ? other->log_prob_sum / (double)other->n_sampled : 0;
         better += p > mine || (p == mine && other < c);
     }
     return better < r->n;
@@ -247,7 +247,7 @@ static bool fill_job(Exchange *x, const CompletionRequest *r, Job *j)
         || !settings_apply(x, &r->s, j))
         return false;
     j->options.prompt_logits = r->echo && r->logprobs >= 0;
-    return draw_receipts(x, &r->s, NULL, j);
+    return open_receipts(x, &r->s, NULL, j);
 }
 
 static bool complete(Exchange *x, const JsonDoc *d)

@@ -406,7 +406,7 @@ static void log_request(Exchange *x)
     Server  *s     = x->server;
     Job     *j     = x->job;
     TextOut  words = { 0 };
-    size_t   n_prompt = 0, n_cached = 0, n_drawn = 0;
+    size_t   n_prompt = 0, n_cached = 0, n_sampled = 0;
     log_text(&words, x->method, strlen(x->method));
     text_out(&words, " %s %d %.3fs", x->path, x->status, clock_seconds() - x->arrived);
     if (j) {
@@ -414,10 +414,10 @@ static void log_request(Exchange *x)
         for (size_t i = 0; i < j->n_choices; i++) {
             n_prompt += j->choice[i].prompt->n;
             n_cached += j->choice[i].n_cached;
-            n_drawn += j->choice[i].n_drawn;
+            n_sampled += j->choice[i].n_sampled;
         }
         pthread_mutex_unlock(&s->lock);
-        text_out(&words, " prompt %zu cached %zu drawn %zu", n_prompt, n_cached, n_drawn);
+        text_out(&words, " prompt %zu cached %zu drawn %zu", n_prompt, n_cached, n_sampled);
     }
     if (s->o->log_prompts && x->body.n) {
         text_out(&words, " body ");

@@ -31,15 +31,16 @@ static const Field messages_fields[] = {
     { 0 },
 };
 /* Requests that generate a reply, and those that do not. */
-static const Field draw_fields[] = {
-    { "max_tokens", FIELD_INT | FIELD_REQUIRED, AT(max_tokens), 0, 1 << 24, "most tokens to draw" },
+static const Field sample_fields[] = {
+    { "max_tokens", FIELD_INT | FIELD_REQUIRED, AT(max_tokens), 0, 1 << 24,
+      "most tokens to generate" },
     { 0 },
 };
 static const Field count_fields[] = { { "max_tokens", FIELD_IGNORED, 0, 0, 0, NULL }, { 0 } };
 #undef AT
 
 static const MessagesRequest messages_default = { .s = SETTINGS_DEFAULT };
-static const Field *const    messages_tables[] = { draw_fields, messages_fields, settings_fields,
+static const Field *const    messages_tables[] = { sample_fields, messages_fields, settings_fields,
                                                    NULL };
 static const Field *const    count_tables[]    = { count_fields, messages_fields, settings_fields,
                                                    NULL };
@@ -436,14 +437,14 @@ static bool check_thinking(Exchange *x, const Thinking *h, Talk *t)
 
 /* ---- The request ----------------------------------------------------------------------------- */
 
-bool messages_read(Exchange *x, const JsonDoc *d, bool draws, Settings *s, Messages *out)
+bool messages_read(Exchange *x, const JsonDoc *d, bool generates, Settings *s, Messages *out)
 {
     MessagesRequest r = messages_default;
     Thinking        h;
     Talk           *t = &out->talk;
     out->open         = NO_BLOCK;
     r.s.stop_param    = "stop_sequences";
-    if (!fields_read(x, d->node, draws ? messages_tables : count_tables, &r)
+    if (!fields_read(x, d->node, generates ? messages_tables : count_tables, &r)
         || !settings_check(x, &r.s))
         return false;
     if (r.s.stop && r.s.stop->kind != NODE_ARRAY)

@@ -73,11 +73,11 @@ static void stop_json(TextOut *o, const Choice *c)
 }
 
 /* Cached tokens are counted separately. */
-static void message_usage(TextOut *o, const Choice *c, size_t n_drawn)
+static void message_usage(TextOut *o, const Choice *c, size_t n_sampled)
 {
     text_out(o, ", \"usage\": {\"input_tokens\": %zu, \"cache_creation_input_tokens\": 0, "
                 "\"cache_read_input_tokens\": %zu, \"output_tokens\": %zu}",
-             c->prompt->n - c->n_cached, c->n_cached, n_drawn);
+             c->prompt->n - c->n_cached, c->n_cached, n_sampled);
 }
 
 /* ---- Blocks: events of a stream, or items of the content ------------------------------------- */
@@ -236,7 +236,7 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
     begin_stream(c);
     if (c->job->return_ids) { /* of the sampled tokens, whatever they say */
         begin_event(c->job, "ping");
-        drawn_ids_json(c, first, c->n_tokens - first);
+        sampled_ids_json(c, first, c->n_tokens - first);
         text_out(&c->job->out, "}");
         event_end(c->job);
     }
@@ -253,7 +253,7 @@ static void write_ended(Choice *c)
     text_out(o, ", \"delta\": {");
     stop_json(o, c);
     text_out(o, "}");
-    message_usage(o, c, c->n_drawn);
+    message_usage(o, c, c->n_sampled);
     text_out(o, "}");
     event_end(c->job);
     begin_event(c->job, "message_stop");
@@ -273,8 +273,8 @@ static void write_whole(Job *j)
     tell(c, NULL, 0);
     text_out(&j->out, "], ");
     stop_json(&j->out, c);
-    message_usage(&j->out, c, c->n_drawn);
-    drawn_ids_json(c, 0, c->n_tokens);
+    message_usage(&j->out, c, c->n_sampled);
+    sampled_ids_json(c, 0, c->n_tokens);
     receipt_json(c);
     text_out(&j->out, "}\n");
 }

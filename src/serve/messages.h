@@ -18,7 +18,7 @@ typedef struct Messages {
     TextOut text;     /* of it, if blocks are not streamed */
 } Messages;
 
-/* Read a request, and open its chat. draws: it generates a reply. */
-bool messages_read(Exchange *x, const JsonDoc *d, bool draws, Settings *s, Messages *out);
+/* Read a request, and open its chat. generates: it generates a reply. */
+bool messages_read(Exchange *x, const JsonDoc *d, bool generates, Settings *s, Messages *out);
 
 #endif

@@ -25,7 +25,7 @@ static const Field response_fields[] = {
     { "instructions",           FIELD_TEXT, AT(instructions),      0, 0,
       "a system text before it" },
     { "max_output_tokens",      FIELD_INT,  AT(max_output_tokens), 1, 1 << 24,
-      "most tokens to draw" },
+      "most tokens to generate" },
     { "tools",                  FIELD_NODE, AT(tools),             0, 0,
       "a list of functions that the model may call" },
     { "tool_choice",            FIELD_NODE, AT(tool_choice),       0, 0,
@@ -90,7 +90,7 @@ typedef struct Response {
     size_t   n_items, cap;
     size_t   n_content, n_reasoning; /* bytes in items */
     size_t   n_tokens, n_known; /* tokens in items; tokens so far */
-    size_t   n_drawn;           /* the same, with resume_ids of the request */
+    size_t   n_sampled;         /* the same, with resume_ids of the request */
     size_t   n_thought;         /* of these, reasoning */
     size_t   n_resumed;         /* of resume_ids, still to parse */
     unsigned sequence;          /* number of the next event */
@@ -187,8 +187,8 @@ static void usage_of_response(const Choice *c)
              "{\"input_tokens\": %zu, \"input_tokens_details\": {\"cached_tokens\": %zu, "
              "\"cache_write_tokens\": %zu}, \"output_tokens\": %zu, \"output_tokens_details\": "
              "{\"reasoning_tokens\": %zu}, \"total_tokens\": %zu}",
-             prompt, c->n_cached, prompt - c->n_cached, c->n_drawn, r->n_thought,
-             prompt + c->n_drawn);
+             prompt, c->n_cached, prompt - c->n_cached, c->n_sampled, r->n_thought,
+             prompt + c->n_sampled);
 }
 
 static void response_json(Job *j, const char *status)
@@ -221,7 +221,7 @@ static void response_json(Job *j, const char *status)
     text_out(o, ", \"seed\": %llu", (unsigned long long)c->seed);
     text_out_bytes(o, r->echo.text, r->echo.n);
     if (!running)
-        drawn_ids_json(c, 0, c->n_tokens);
+        sampled_ids_json(c, 0, c->n_tokens);
     if (!running && !*j->why)
         receipt_json(c);
     text_out(o, "}");
@@ -306,7 +306,7 @@ static void grows(const Choice *c, Item *i, const char *text, size_t n)
     member_json(&j->out, "delta", text, n);
     if (i->kind == TBLOCK_ANSWER_CONTENT)
         item_probs_json(c, first, i->end);
-    drawn_ids_json(c, first, i->end - first);
+    sampled_ids_json(c, first, i->end - first);
     end(j);
 }
 
@@ -401,7 +401,7 @@ static void say_part(const Choice *c, const tblock_answer_part *p, bool cut)
 
 /* Emits the next bytes of the reply, or NULL at its end, with the tokens so far. Tokens that yield
  * no text belong to what is emitted next. */
-static void say(Choice *c, const char *text, size_t n, size_t n_tokens, size_t n_drawn)
+static void say(Choice *c, const char *text, size_t n, size_t n_tokens, size_t n_sampled)
 {
     Response                 *r = c->job->request;
     size_t                    n_parts;
@@ -409,8 +409,8 @@ static void say(Choice *c, const char *text, size_t n, size_t n_tokens, size_t n
     const tblock_answer_part *part = talk_put(c, text, n, &n_parts);
     r->n_known = n_tokens;
     if (n_parts) {
-        r->n_thought += part->kind == TBLOCK_ANSWER_REASONING ? n_drawn - r->n_drawn : 0;
-        r->n_drawn = n_drawn;
+        r->n_thought += part->kind == TBLOCK_ANSWER_REASONING ? n_sampled - r->n_sampled : 0;
+        r->n_sampled = n_sampled;
     }
     for (size_t i = 0; i < n_parts && !c->job->out.failed; i++)
         say_part(c, &part[i], cut);
@@ -449,19 +449,19 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
     if (r->n_resumed)
         say_resumed(c, &text, &n);
     if (n)
-        say(c, text, n, c->n_tokens, c->n_drawn);
+        say(c, text, n, c->n_tokens, c->n_sampled);
 }
 
 static void write_ended(Choice *c)
 {
     Response *r = c->job->request;
-    say(c, NULL, 0, c->n_tokens, c->n_drawn);
+    say(c, NULL, 0, c->n_tokens, c->n_sampled);
     if (!r->n_items)
         new_item(c, TBLOCK_ANSWER_CONTENT, 0);
     Item *i = last_item(r);
     if (!i)
         return;
-    r->n_thought += i->kind == TBLOCK_ANSWER_REASONING ? c->n_drawn - r->n_drawn : 0;
+    r->n_thought += i->kind == TBLOCK_ANSWER_REASONING ? c->n_sampled - r->n_sampled : 0;
     r->n_known = c->n_tokens;
     if (i->kind != TBLOCK_ANSWER_CALL && r->n_known > r->n_tokens)
         grows(c, i, "", 0); /* tokens that yielded no text */

@@ -44,8 +44,8 @@ struct Scheduler {
     size_t              n, n_reading;
     size_t              unread;     /* prompt tokens that the batch has yet to compute */
     size_t              piece;      /* prefill budget: most of them in the next step */
-    double              draw_seconds;   /* of the last step without prefill, ... */
-    size_t              draw_n;         /* ... and how many sequences it decoded */
+    double              decode_seconds; /* of the last step without prefill, ... */
+    size_t              decode_n;       /* ... and how many sequences it decoded */
     double              recent[RECENT]; /* time that a prompt token added to each of the last
                                          * steps */
     double              token_seconds;  /* the median of these; 0: none was measured */
@@ -203,15 +203,15 @@ static size_t n_unread(const tblock_generation_info *i) { return i->n_ids - i->n
 static bool   is_reading(const tblock_generation_info *i) { return n_unread(i) > 1; }
 
 /* How many sequences decode, and the prompt tokens still to compute, also of those that wait. */
-static void count_work(const Server *s, size_t *n_drawing, size_t *unread)
+static void count_work(const Server *s, size_t *n_decoding, size_t *unread)
 {
-    *n_drawing = *unread = 0;
+    *n_decoding = *unread = 0;
     for (const Job *j = s->first; j; j = j->next)
         for (size_t i = 0; i < j->n_choices; i++) {
             const Choice *c = &j->choice[i];
             if (c->generation) {
                 tblock_generation_info now = info_of(c);
-                *n_drawing += !is_reading(&now);
+                *n_decoding += !is_reading(&now);
                 *unread += is_reading(&now) ? n_unread(&now) : 0;
             } else if (c->end == TBLOCK_GOES_ON) {
                 *unread += c->ids ? c->n_ids : c->prompt->n;
@@ -221,10 +221,10 @@ static void count_work(const Server *s, size_t *n_drawing, size_t *unread)
 
 /* What a step without prefill would take if n sequences decode. Each one more than were measured
  * costs at least as much as a prompt token. */
-static double draw_seconds(const Scheduler *k, size_t n)
+static double decode_seconds(const Scheduler *k, size_t n)
 {
-    const double more = n > k->draw_n ? (double)(n - k->draw_n) * k->token_seconds : 0;
-    return n ? k->draw_seconds + more : 0;
+    const double more = n > k->decode_n ? (double)(n - k->decode_n) * k->token_seconds : 0;
+    return n ? k->decode_seconds + more : 0;
 }
 
 /* The cost of a token is known from earlier steps, so the first chunk in a batch with decode is
@@ -232,12 +232,12 @@ static double draw_seconds(const Scheduler *k, size_t n)
 static void plan_piece(Scheduler *k)
 {
     const size_t n_batch = (size_t)k->s->computing.n_batch;
-    size_t       draw, most;
-    count_work(k->s, &draw, &most);
-    const double left  = step_seconds - draw_seconds(k, draw);
-    const double bound = !draw ? piece_seconds : left > added_seconds ? left : added_seconds;
+    size_t       decoding, most;
+    count_work(k->s, &decoding, &most);
+    const double left  = step_seconds - decode_seconds(k, decoding);
+    const double bound = !decoding ? piece_seconds : left > added_seconds ? left : added_seconds;
     const double fits  = k->token_seconds > 0 ? bound / k->token_seconds : LEAST_PIECE;
-    most               = n_batch > draw && n_batch - draw < most ? n_batch - draw : most;
+    most = n_batch > decoding && n_batch - decoding < most ? n_batch - decoding : most;
     k->piece           = fits < (double)most ? (size_t)fits : most;
     k->piece           = k->piece < LEAST_PIECE ? LEAST_PIECE : k->piece;
 }
@@ -252,14 +252,14 @@ static double middle(const double x[RECENT])
  * step predicts nothing; hence the median. */
 static void learn_from_step(Scheduler *k, double seconds)
 {
-    const size_t read = k->unread < k->piece ? k->unread : k->piece, draw = k->n - k->n_reading;
+    const size_t read = k->unread < k->piece ? k->unread : k->piece, decoding = k->n - k->n_reading;
     if (!read) {
-        k->draw_seconds = seconds;
-        k->draw_n       = draw;
+        k->decode_seconds = seconds;
+        k->decode_n       = decoding;
     }
     if (read < LEAST_PIECE)
         return;
-    const double found = (seconds - fmin(draw_seconds(k, draw), seconds / 2)) / (double)read;
+    const double found = (seconds - fmin(decode_seconds(k, decoding), seconds / 2)) / (double)read;
     k->recent[k->n_measured++ % RECENT] = found;
     k->token_seconds = k->n_measured < RECENT ? found : middle(k->recent);
 }
@@ -437,11 +437,11 @@ static void admit(Scheduler *k)
     }
 }
 
-enum { DRAWS, READS, READS_TO_EMBED, TURNS };
+enum { DECODE, PREFILL, PREFILL_TO_EMBED, N_PHASES };
 
-static int turn_of(const Choice *c, const tblock_generation_info *now)
+static int phase_of(const Choice *c, const tblock_generation_info *now)
 {
-    return !is_reading(now) ? DRAWS : embeds(c) ? READS_TO_EMBED : READS;
+    return !is_reading(now) ? DECODE : embeds(c) ? PREFILL_TO_EMBED : PREFILL;
 }
 
 /* Prefill order: a short prompt overtakes a long one that came a little earlier, so that it can
@@ -470,7 +470,7 @@ static void put_in_order(Scheduler *k, Choice *c, size_t first)
 static void gather(Scheduler *k)
 {
     k->n = k->n_reading = k->unread = 0;
-    for (int turn = DRAWS; turn < TURNS; turn++) {
+    for (int phase = DECODE; phase < N_PHASES; phase++) {
         const size_t first = k->n;
         for (Job *j = k->s->first; j; j = j->next)
             for (size_t i = 0; i < j->n_choices; i++) {
@@ -478,11 +478,11 @@ static void gather(Scheduler *k)
                 if (!c->generation || (j->stream && j->out.n - j->n_sent > MOST_UNREAD))
                     continue;
                 tblock_generation_info now = info_of(c);
-                if (turn_of(c, &now) != turn)
+                if (phase_of(c, &now) != phase)
                     continue;
-                k->n_reading += turn != DRAWS;
-                k->unread += turn != DRAWS ? n_unread(&now) : 0;
-                put_in_order(k, c, turn == DRAWS ? k->n : first);
+                k->n_reading += phase != DECODE;
+                k->unread += phase != DECODE ? n_unread(&now) : 0;
+                put_in_order(k, c, phase == DECODE ? k->n : first);
             }
     }
 }
@@ -506,15 +506,15 @@ static void take_step(Scheduler *k, Choice *c, double now)
     Counts                *n = &k->s->counts;
     tblock_generation_info i = info_of(c);
     tblock_error           err;
-    const size_t           drawn = i.n_ids - i.n_given + (i.end == TBLOCK_END_TOKEN);
-    if (drawn > c->n_drawn) {
-        if (!c->n_drawn)
+    const size_t           sampled = i.n_ids - i.n_given + (i.end == TBLOCK_END_TOKEN);
+    if (sampled > c->n_sampled) {
+        if (!c->n_sampled)
             histogram_add(&n->first_token, now - j->arrived);
         else
             histogram_add(&n->next_token, now - c->last_token);
         c->last_token  = now;
-        n->drawn_tokens += drawn - c->n_drawn;
-        c->n_drawn = drawn;
+        n->sampled_tokens += sampled - c->n_sampled;
+        c->n_sampled = sampled;
     }
     n->draft_tokens += i.n_proposed - c->n_proposed;
     n->accepted_tokens += i.n_accepted - c->n_accepted;

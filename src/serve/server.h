@@ -36,7 +36,7 @@ void histogram_add(Histogram *h, double seconds);
 
 typedef struct Counts {
     uint64_t  requests, refused, cancelled, failed; /* of jobs: ended in each way */
-    uint64_t  prompt_tokens, cached_tokens, drawn_tokens, preempted, steps;
+    uint64_t  prompt_tokens, cached_tokens, sampled_tokens, preempted, steps;
     uint64_t  draft_tokens, accepted_tokens;
     size_t    waiting, running;                     /* choices, now */
     size_t    kv_bytes;                             /* now */
@@ -245,7 +245,7 @@ typedef struct Choice {
     int                end, stop;    /* as in tblock_generation_info */
     TextOut            text;
     SampledToken      *token;
-    size_t             n_tokens, cap_tokens, n_drawn;
+    size_t             n_tokens, cap_tokens, n_sampled;
     size_t             told_text, told_tokens; /* emitted so far */
     size_t             offset;       /* of the next token, in characters of the text */
     size_t             n_cached;
@@ -366,7 +366,7 @@ bool     settings_check(Exchange *x, Settings *s);
 bool     settings_apply(Exchange *x, const Settings *s, Job *j);
 /* When all options of the job are known: a receipt for each choice, if the request wants it.
  * The first one reads the model's data. */
-bool     draw_receipts(Exchange *x, const Settings *s, const tblock_chat *chat, Job *j);
+bool     open_receipts(Exchange *x, const Settings *s, const tblock_chat *chat, Job *j);
 
 /* "id", "object", "created", "model" and, for generated texts, "seed" of an object that begins
  * here. */
@@ -374,7 +374,7 @@ void head_json(Job *j, const char *object);
 void usage_json(Job *j);
 /* The receipt of a choice that has ended, after a comma; nothing if none was requested. */
 void receipt_json(const Choice *c);
-void drawn_ids_json(const Choice *c, size_t first, size_t n);
+void sampled_ids_json(const Choice *c, size_t first, size_t n);
 void end_stream(Job *j, const char *object);
 
 /* ---- Conversations (talk.c) ------------------------------------------------------------------ */

@@ -15,25 +15,25 @@ const Field settings_fields[] = {
       "the model's name, or absent" },
     { "stream",             FIELD_BOOL,    AT(stream),         0, 0, "events as the text grows" },
     { "seed",               FIELD_INT,     AT(seed),           0, most_seed,
-      "of the draws; random if absent, and the answer has it" },
+      "of the sampler; random if absent, and the response has it" },
     { "temperature",        FIELD_NUMBER,  AT(temperature),    RANGE_TEMP,
-      "sharpens what is drawn; 0 is greedy" },
+      "sharpens the distribution; 0 is greedy" },
     { "top_p",              FIELD_NUMBER,  AT(top_p),          0, 1,
-      "draw among the most probable tokens that have this share together" },
+      "sample among the most probable tokens that have this share together" },
     { "top_k",              FIELD_INT,     AT(top_k),          -1, 1 << 24,
-      "draw among so many most probable tokens; 0 and -1: all" },
+      "sample among so many most probable tokens; 0 and -1: all" },
     { "min_p",              FIELD_NUMBER,  AT(min_p),          RANGE_MIN_P,
       "leave out tokens less probable than this share of the most probable one" },
     { "repetition_penalty", FIELD_NUMBER,  AT(repeat_penalty), RANGE_REPEAT,
       "divides the logits of tokens that were there; 1: nothing" },
     { "presence_penalty",   FIELD_NUMBER,  AT(presence_penalty), RANGE_PENALTY,
-      "taken off the logit of a token that was drawn" },
+      "taken off the logit of each token generated so far" },
     { "frequency_penalty",  FIELD_NUMBER,  AT(frequency_penalty), RANGE_PENALTY,
-      "the same, for each time that it was drawn" },
+      "the same, for each time that it was generated" },
     { "logit_bias",         FIELD_NODE,    AT(bias),           0, 0,
       "an object of ids and numbers from -1000 to 1000 that their logits get" },
     { "return_token_ids",   FIELD_BOOL,    AT(return_ids),     0, 0,
-      "the answer has the ids that were drawn" },
+      "the response has the sampled ids" },
     { "receipt",            FIELD_BOOL,    AT(receipt),        0, 0,
       "the answer has a receipt, which tblock verify computes again" },
     { "resume_ids",         FIELD_NODE,    AT(resume_ids),     0, 0,
@@ -45,7 +45,7 @@ const Field settings_fields[] = {
 
 const Field openai_fields[] = {
     { "n",                  FIELD_INT,     AT(n),              1, MOST_CHOICES,
-      "texts for each prompt; text i is drawn with seed + i" },
+      "texts for each prompt; text i is sampled with seed + i" },
     { "stop",               FIELD_NODE,    AT(stop),           0, 0,
       "a text or up to 64: the text ends before it" },
     { "stream_options",     FIELD_NODE,    AT(stream_options), 0, 0,
@@ -222,7 +222,7 @@ bool settings_apply(Exchange *x, const Settings *r, Job *j)
     return true;
 }
 
-bool draw_receipts(Exchange *x, const Settings *r, const tblock_chat *chat, Job *j)
+bool open_receipts(Exchange *x, const Settings *r, const tblock_chat *chat, Job *j)
 {
     tblock_error err;
     if (!r->receipt)
@@ -251,9 +251,9 @@ bool draw_receipts(Exchange *x, const Settings *r, const tblock_chat *chat, Job 
 
 void usage_json(Job *j)
 {
-    size_t prompt = 0, cached = 0, drawn = 0;
+    size_t prompt = 0, cached = 0, sampled = 0;
     for (size_t i = 0; i < j->n_choices; i++) {
-        drawn += j->choice[i].n_drawn;
+        sampled += j->choice[i].n_sampled;
         cached += j->choice[i].n_cached;
     }
     for (size_t i = 0; i < j->n_prompts; i++)
@@ -261,7 +261,7 @@ void usage_json(Job *j)
     text_out(&j->out,
              "\"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": "
              "%zu, \"prompt_tokens_details\": {\"cached_tokens\": %zu}}",
-             prompt, drawn, prompt + drawn, cached);
+             prompt, sampled, prompt + sampled, cached);
 }
 
 void head_json(Job *j, const char *object)
@@ -276,7 +276,7 @@ void head_json(Job *j, const char *object)
 }
 
 /* The ids of sampled tokens first .. first + n that are part of the text, if requested. */
-void drawn_ids_json(const Choice *c, size_t first, size_t n)
+void sampled_ids_json(const Choice *c, size_t first, size_t n)
 {
     TextOut *o = &c->job->out;
     if (!c->job->return_ids)

@@ -138,7 +138,7 @@ bool metrics_handle(Exchange *x)
     pthread_mutex_unlock(&s->lock);
     const double kv = (double)c.kv_bytes, most = (double)s->o->kv_bytes;
     const Metric metric[] = {
-        { "tblock_requests_running", "vllm:num_requests_running", "Texts that are drawn now.",
+        { "tblock_requests_running", "vllm:num_requests_running", "Sequences being generated.",
           (double)c.running, false },
         { "tblock_requests_waiting", "vllm:num_requests_waiting", "Texts that wait.",
           (double)c.waiting, false },
@@ -162,13 +162,13 @@ bool metrics_handle(Exchange *x)
           (double)c.prompt_tokens, true },
         { "tblock_cached_tokens_total", "vllm:prefix_cache_hits_total",
           "Tokens of prompts that were not computed again.", (double)c.cached_tokens, true },
-        { "tblock_generated_tokens_total", "vllm:generation_tokens_total", "Tokens drawn.",
-          (double)c.drawn_tokens, true },
+        { "tblock_generated_tokens_total", "vllm:generation_tokens_total", "Tokens sampled.",
+          (double)c.sampled_tokens, true },
         { "tblock_draft_tokens_total", "vllm:spec_decode_num_draft_tokens_total",
           "Tokens guessed ahead, and those that a constraint makes sure.", (double)c.draft_tokens,
           true },
         { "tblock_accepted_tokens_total", "vllm:spec_decode_num_accepted_tokens_total",
-          "Of these, tokens that were drawn.", (double)c.accepted_tokens, true },
+          "Of these, tokens that were accepted.", (double)c.accepted_tokens, true },
         { "tblock_steps_total", NULL, "Batches computed.", (double)c.steps, true },
     };
     for (size_t i = 0; i < sizeof metric / sizeof *metric; i++) {

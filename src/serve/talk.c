@@ -381,7 +381,7 @@ bool talk_job(Exchange *x, const Settings *s, Job *j)
         && talk_prompt(x, t, false, &j->prompt[0])
         && check_context(x, t, &j->prompt[0]) && settings_apply(x, s, j)
         && constrain(x, t, s, j) && add_stops(x, t, j)
-        && draw_receipts(x, s, t->chat, j) && open_answers(x, t, j);
+        && open_receipts(x, s, t->chat, j) && open_answers(x, t, j);
 }
 
 /* ---- Parsed replies -------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ typedef struct GradCheck {
 } GradCheck;
 
 /* The last word of the counter, 3, separates these numbers from other uses of the seed. */
-static uint32_t draw(uint64_t seed, uint32_t a, uint32_t b)
+static uint32_t random_u32(uint64_t seed, uint32_t a, uint32_t b)
 {
     uint32_t word[4];
     philox4x32((uint32_t[4]){ a, b, 0, 3 }, (uint32_t[2]){ (uint32_t)seed, (uint32_t)(seed >> 32) },
@@ -87,7 +87,7 @@ static void check_sample(const GradCheck *c, Sample *s, double *w, double *room)
     double       rms = root_mean_square(g, n, &largest);
     s->element    = c->row[s->tensor].n == (int)n ? (size_t)s->number
            : s->number == 0                       ? largest
-                            : draw(c->seed, (uint32_t)s->tensor, (uint32_t)s->number) % n;
+                            : random_u32(c->seed, (uint32_t)s->tensor, (uint32_t)s->number) % n;
     s->grad       = (double)g[s->element];
     s->difference = expected_gradient(c, w, room, at + s->element, s->grad);
     s->error = fabs(s->grad - s->difference) / fmax(fmax(fabs(s->difference), rms), 1e-30);
@@ -170,8 +170,8 @@ static bool gradients(GradCheck *c, float *g, Error *err)
     if (!net)
         return false;
     for (int t = 0; t <= c->n_tok; t++) {
-        int32_t id =
-            (int32_t)(draw(c->seed, UINT32_MAX, (uint32_t)t) % (uint32_t)c->p->config.vocab_size);
+        const uint32_t vocab = (uint32_t)c->p->config.vocab_size;
+        int32_t        id    = (int32_t)(random_u32(c->seed, UINT32_MAX, (uint32_t)t) % vocab);
         if (t < c->n_tok)
             c->token[t] = id;
         if (t > 0)

@@ -30,7 +30,7 @@ def tblock(*args, status=0, text=None):
     return done
 
 
-def drawn(sampling, *options, n=LONG, seed=7, prompt="ROMEO:"):
+def sampled(sampling, *options, n=LONG, seed=7, prompt="ROMEO:"):
     """A line of a log: what run draws with these options."""
     path = TEMP / "receipt.json"
     named = [part for key, value in sampling.items() for part in ("--" + key.replace("_", "-"), value)]
@@ -73,10 +73,10 @@ def logits_of(ids):
 
 # ---- What is honest ----
 
-def its_own_draws_fit_to_the_token():
+def its_own_samples_fit_to_the_token():
     table = [DEFAULT, PLAIN, {"temp": 0}, dict(PLAIN, top_k=5), dict(PLAIN, top_p=0.7), dict(PLAIN, min_p=0.05),
              dict(DEFAULT, repeat_penalty=1.3, presence_penalty=0.4, frequency_penalty=0.2)]
-    lines = [drawn(sampling, n=60) for sampling in table] + [drawn(DEFAULT, "--logit-bias", "10=-3.5", "--logit-bias", "58=2", n=60)]
+    lines = [sampled(sampling, n=60) for sampling in table] + [sampled(DEFAULT, "--logit-bias", "10=-3.5", "--logit-bias", "58=2", n=60)]
     answer = audit(*lines)
     for line, text in zip(lines, answer["texts"]):
         need(text["verdict"] == "fits" and text["other"] == 0 and text["ruled_out"] == 0 and text["difference"] == 0, "%s: %s" % (line["sampling"], text))
@@ -88,12 +88,12 @@ def its_own_draws_fit_to_the_token():
 def other_roundings_are_honest():
     for options in (["--math", "bf16"], ["--kv-type", "f16"], ["--math", "bf16", "--kv-type", "q8"]):
         for sampling in (DEFAULT, PLAIN, {"temp": 0}):
-            text = audit(drawn(sampling, *options))["texts"][0]
+            text = audit(sampled(sampling, *options))["texts"][0]
             need(text["verdict"] == "fits", "%s, %s: %s" % (options, sampling, text))
 
 
 def each_number_is_what_the_page_says():
-    line = claims(drawn(dict(DEFAULT, temp=0.7), n=40), seeded=False)
+    line = claims(sampled(dict(DEFAULT, temp=0.7), n=40), seeded=False)
     line["drawn"][7] = 3
     logits = logits_of(line["prompt"] + line["drawn"])
     answer = audit(line)
@@ -125,14 +125,14 @@ def each_number_is_what_the_page_says():
 
 def the_tails_are_those_of_a_normal_variable():
     """Over a range of surprises, of texts that were drawn with other temperatures."""
-    lines = [claims(drawn(dict(PLAIN, temp=temp), n=n, seed=n), seeded=False, temp=1) for temp in (0.4, 0.7, 1, 1.5) for n in (3, 30, 200)]
+    lines = [claims(sampled(dict(PLAIN, temp=temp), n=n, seed=n), seeded=False, temp=1) for temp in (0.4, 0.7, 1, 1.5) for n in (3, 30, 200)]
     for text in audit(*lines)["texts"]:
         want = math.erfc(abs(text["surprise"]) / math.sqrt(2))
         need(abs(text["likelihood"] - want) <= 1e-9 * want + 1e-14, "%r: expected %r, found %r" % (text["surprise"], want, text["likelihood"]))
 
 
 def the_same_bytes_everywhere():
-    lines = [drawn(DEFAULT, n=50), claims(drawn(PLAIN, n=90), temp=1.3), drawn({"temp": 0}, n=20)]
+    lines = [sampled(DEFAULT, n=50), claims(sampled(PLAIN, n=90), temp=1.3), sampled({"temp": 0}, n=20)]
     want = audit(*lines)
     for options in (["--threads", 1], ["--threads", 3], ["--isa", "scalar"]):
         need(audit(*lines, options=options) == want, str(options))
@@ -143,29 +143,29 @@ def the_same_bytes_everywhere():
 def q4_is_told_from_its_parent():
     for sampling in (DEFAULT, PLAIN):
         for seed in range(3):
-            text = audit(drawn(sampling, "--type", "q4", seed=seed))["texts"][0]
-            need(text["verdict"] == "differs" and "the seed draws" in text["why"], "%s: %s" % (sampling, text))
+            text = audit(sampled(sampling, "--type", "q4", seed=seed))["texts"][0]
+            need(text["verdict"] == "differs" and "the seed samples" in text["why"], "%s: %s" % (sampling, text))
 
 
 def a_wrong_temperature_is_found():
     for sampling in (DEFAULT, PLAIN):
         for temp in (0.75 * sampling["temp"], 1.25 * sampling["temp"]):
-            text = audit(claims(drawn(dict(sampling, temp=temp)), temp=sampling["temp"]))["texts"][0]
+            text = audit(claims(sampled(dict(sampling, temp=temp)), temp=sampling["temp"]))["texts"][0]
             need(text["verdict"] == "differs", "seed, %g for %g: %s" % (temp, sampling["temp"], text))
     for temp in (0.6, 1.6):
-        text = audit(claims(drawn(dict(PLAIN, temp=temp)), seeded=False, temp=1))["texts"][0]
+        text = audit(claims(sampled(dict(PLAIN, temp=temp)), seeded=False, temp=1))["texts"][0]
         need(text["verdict"] == "differs" and text["surprise"] * (temp - 1) > 0 and "difference" not in text, "no seed, %g: %s" % (temp, text))
 
 
 def another_seed_is_found():
-    line = drawn(DEFAULT)
+    line = sampled(DEFAULT)
     need(audit(claims(line, seed="8"))["texts"][0]["verdict"] == "differs", "another seed")
     need(audit(claims(line, seeded=False))["texts"][0]["verdict"] == "fits", "no seed")
 
 
 def a_tampered_token_is_found():
     for sampling, seeded in ((DEFAULT, True), (PLAIN, False), ({"temp": 0}, True)):
-        line = claims(drawn(sampling), seeded=seeded)
+        line = claims(sampled(sampling), seeded=seeded)
         row = logits_of(line["prompt"] + line["drawn"][:100])[-1]
         line["drawn"][100] = row.index(min(row))
         answer = audit(line)
@@ -176,7 +176,7 @@ def a_tampered_token_is_found():
 
 
 def options_that_rule_tokens_out():
-    text = audit(claims(drawn(PLAIN), seeded=False, top_k=10))["texts"][0]
+    text = audit(claims(sampled(PLAIN), seeded=False, top_k=10))["texts"][0]
     need(text["verdict"] == "differs" and text["ruled_out"] > 10 and "cannot come" in text["why"], str(text))
 
 
@@ -184,7 +184,7 @@ def options_that_rule_tokens_out():
 
 def the_claim_is_the_command_line_s():
     """Whatever a line says of itself."""
-    line = drawn(dict(PLAIN, temp=1.5))
+    line = sampled(dict(PLAIN, temp=1.5))
     for said in (line, claims(line, seeded=False), claims(line, temp=1e9), claims(line, temp=0), openai(line), {"prompt": line["prompt"], "drawn": line["drawn"]}):
         for temp, verdict in ((1.5, "fits"), (0.8, "differs")):
             text = audit(said, from_log=False, options=["--temp", temp, "--top-k", 0, "--top-p", 1])["texts"][0]
@@ -221,10 +221,10 @@ def random_ids_never_fit():
 
 def an_honest_text_has_power_or_says_not():
     """From how many tokens on; a text of none never."""
-    line = drawn(PLAIN, seed=3)
+    line = sampled(PLAIN, seed=3)
     for n, options, verdict in ((0, DEFAULT, "no power"), (1, DEFAULT, "no power"), (5, DEFAULT, "fits"), (1, PLAIN, "no power"), (40, PLAIN, "fits"),
                                 (LONG, dict(PLAIN, temp=100), "no power")):
-        text = drawn(options, seed=3) if n else line
+        text = sampled(options, seed=3) if n else line
         text = audit(claims(dict(text, drawn=text["drawn"][:n]), seeded=False, **options))["texts"][0]
         need(text["verdict"] == verdict and (text["blind"] > 0.01) == (verdict == "no power"), "%d tokens: %s" % (n, text))
     text = dict(line, drawn=[])
@@ -248,7 +248,7 @@ def spelled(ids):
 
 
 def openai_s_forms_are_read():
-    line = drawn(DEFAULT, n=30)
+    line = sampled(DEFAULT, n=30)
     want = audit(line)
     pair = openai(line)
     texts = spelled(line["drawn"])
@@ -267,11 +267,11 @@ def openai_s_forms_are_read():
     flags = ["--temp", 0.8, "--top-k", 40, "--top-p", 0.95, "--seed", 7, "--shared-seed"]
     need(audit(answer, options=flags) == want, "an answer alone, claims on the command line")
     need("expected" not in audit(pair)["tokens"][0], "a seed that is not shared")
-    plain = drawn(PLAIN, n=30)
+    plain = sampled(PLAIN, n=30)
     bare = openai(plain)
     bare["request"] = {"prompt": plain["prompt"], "seed": 7}
     need(audit(bare, options=["--shared-seed"]) == audit(plain), "what a request leaves out")
-    biased = drawn(DEFAULT, "--logit-bias", "10=-3.5", n=30)
+    biased = sampled(DEFAULT, "--logit-bias", "10=-3.5", n=30)
     pair = openai(biased)
     pair["request"]["logit_bias"] = {"10": -3.5}
     need(audit(pair, options=["--shared-seed"]) == audit(biased), "bias")
@@ -295,7 +295,7 @@ def messages_are_written_by_the_template():
 
 
 def many_texts_are_one_log():
-    lines = [drawn(DEFAULT, n=10 + i, seed=i) for i in range(20)]
+    lines = [sampled(DEFAULT, n=10 + i, seed=i) for i in range(20)]
     want = [audit(line, from_log=False)["texts"][0] for line in lines]
     log = TEMP / "many.jsonl"
     log.write_text("\n\n".join(json.dumps(line) for line in lines))
@@ -310,7 +310,7 @@ def many_texts_are_one_log():
 # ---- What is refused ----
 
 def bad_lines_are_refused_by_name():
-    line = drawn(DEFAULT, n=5)
+    line = sampled(DEFAULT, n=5)
     pair = openai(line)
     ask = pair["request"]
     bad = [
@@ -339,7 +339,7 @@ def bad_lines_are_refused_by_name():
 
 
 def what_cannot_be_computed_says_so():
-    line = drawn(DEFAULT, n=5)
+    line = sampled(DEFAULT, n=5)
     for wrong, why in ((dict(line, drawn=[5000]), "expected 0 to 1023"), (dict(line, drawn=[1] * 300), "do not fit into the context of 256"),
                        (claims(line, temp=-1), "temp: expected"), (claims(line, top_p=2), "top-p: expected"),
                        (claims(line, temp=1e9), "temp: expected a number from 0 to 100, found 1e+09"), (claims(line, temp=1e-7), "temp: expected"),
@@ -352,7 +352,7 @@ def what_cannot_be_computed_says_so():
 
 
 def junit_has_a_case_for_each():
-    line = drawn(DEFAULT, n=20)
+    line = sampled(DEFAULT, n=20)
     log, out = TEMP / "junit.jsonl", TEMP / "junit.xml"
     log.write_text(json.dumps(line) + "\n" + json.dumps(claims(line, seed="8")) + "\n")
     said = tblock("audit", MODEL, "--tokens", log, "--junit", out, "--claims-from-log", status=1).stderr
@@ -371,7 +371,7 @@ def junit_has_a_case_for_each():
 
 def usage_is_told():
     log = TEMP / "one.jsonl"
-    log.write_text(json.dumps(drawn(DEFAULT, n=5)) + "\n")
+    log.write_text(json.dumps(sampled(DEFAULT, n=5)) + "\n")
     need("--tokens" in tblock("audit", MODEL, status=2).stderr, "no log")
     need("found 'random'" in tblock("audit", MODEL, "--tokens", log, "--seed", "random", status=2).stderr, "a random seed")
     need("none" in tblock("audit", MODEL, "--tokens", os.devnull, status=3).stderr, "an empty log")
@@ -382,7 +382,7 @@ def usage_is_told():
 
 def main():
     global TEMP
-    claims_of_it = (its_own_draws_fit_to_the_token, other_roundings_are_honest, each_number_is_what_the_page_says,
+    claims_of_it = (its_own_samples_fit_to_the_token, other_roundings_are_honest, each_number_is_what_the_page_says,
                     the_tails_are_those_of_a_normal_variable, the_same_bytes_everywhere, q4_is_told_from_its_parent,
                     a_wrong_temperature_is_found, another_seed_is_found, a_tampered_token_is_found, options_that_rule_tokens_out,
                     the_claim_is_the_command_line_s, random_ids_never_fit, an_honest_text_has_power_or_says_not,

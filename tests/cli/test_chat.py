@@ -167,7 +167,7 @@ def drafts_change_no_answer():
     assert told == [False, True, True], told
 
 
-def regen_draws_with_the_next_seed():
+def regen_samples_with_the_next_seed():
     t = chat("-n", "20", "--seed", "5")
     t.say("Speak.")
     t.say("/regen")
@@ -456,7 +456,7 @@ def without_a_format_the_option_is_named():
     assert done.returncode == 2 and b"does not support one" in done.stderr
 
 
-CLAIMS = [answers_are_those_of_run, drafts_change_no_answer, regen_draws_with_the_next_seed,
+CLAIMS = [answers_are_those_of_run, drafts_change_no_answer, regen_samples_with_the_next_seed,
           lines_can_be_edited_and_called_back, no_history_leaves_no_file,
           ctrl_c_stops_the_answer_and_not_the_program, what_is_stopped_before_it_begins_changes_nothing,
           a_full_context_leaves_out_the_oldest_turns, an_answer_ends_where_the_context_does, a_window_that_forgot_is_read_again,

@@ -208,7 +208,7 @@ def a_changed_token_or_link_is_found():
     def token(r):
         r["drawn"][9] = (r["drawn"][9] + 1) % 1000
     row = verdict(changed(path, token))[0]
-    need((row["verdict"], row["why"]) == ("text", "text_sha256: it is not of the text of the drawn ids"), str(row))
+    need((row["verdict"], row["why"]) == ("text", "text_sha256: it is not of the text of the sampled ids"), str(row))
 
     def forged(r):
         token(r), sealed(r)
@@ -310,9 +310,9 @@ def version_1_is_still_read():
     need((row["verdict"], row["position"], row["first"]) == ("logits", 42, 34), str(row))
 
 
-def nothing_drawn_proves_nothing():
+def nothing_sampled_proves_nothing():
     row = verdict(made("nothing", "-n", 0))[0]
-    need((row["verdict"], row["drawn"]) == ("nothing", 0) and "no token was drawn" in row["why"], str(row))
+    need((row["verdict"], row["drawn"]) == ("nothing", 0) and "no token was sampled" in row["why"], str(row))
 
 
 def lies_about_options_are_found():
@@ -400,7 +400,7 @@ def junit_has_a_case_for_each():
     cases = root.findall("testsuite/testcase")
     need((root.get("tests"), root.get("failures"), root.get("errors")) == ("2", "1", "0"), str(root.attrib))
     need([c.get("name") for c in cases] == [str(good), str(bad)] and cases[0].find("failure") is None, "names")
-    need("drawn from other logits" in cases[1].find("failure").get("message"), "message")
+    need("sampled from other logits" in cases[1].find("failure").get("message"), "message")
     (TEMP / "no.json").write_text("{}")
     tblock("verify", MODEL, TEMP / "no.json", "--junit", TEMP / "e.xml", status=3)
     need(xml.etree.ElementTree.parse(TEMP / "e.xml").getroot().get("errors") == "1", "errors")
@@ -448,7 +448,7 @@ def main():
     global TEMP
     claims = (holds_with_every_option, the_same_bytes_everywhere, verify_runs_anywhere, a_state_goes_on_with_a_receipt,
               the_chain_is_what_the_page_says, any_json_writer_keeps_it, each_field_changed_is_named, a_changed_token_or_link_is_found,
-              blocks_cannot_change_places, one_block_is_computed_alone, two_are_bisected, version_1_is_still_read, nothing_drawn_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
+              blocks_cannot_change_places, one_block_is_computed_alone, two_are_bisected, version_1_is_still_read, nothing_sampled_proves_nothing, lies_about_options_are_found, other_settings_are_named_first, what_cannot_be_computed_says_so,
               strangers_receipts_are_refused_by_name, many_are_one_batch, junit_has_a_case_for_each, usage_is_told,
               the_model_s_hash_is_checked)
     only = option_only(__doc__).parse_args().only

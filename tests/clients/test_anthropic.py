@@ -14,7 +14,7 @@ from server import HELLO, TOOLS, talking  # noqa: E402
 from verdicts import attempt_all  # noqa: E402
 
 TOOL = [{"name": "look_up", "description": "Looks.", "input_schema": TOOLS[0]["function"]["parameters"]}]
-DRAWN = {"seed": 3, "temperature": 0.8, "top_p": 0.9, "top_k": 40}   # the client has no parameters for these
+SAMPLED = {"seed": 3, "temperature": 0.8, "top_p": 0.9, "top_k": 40} # the client has no parameters for these
 
 
 def url(s):
@@ -36,12 +36,12 @@ def conversations():
     given = dict(messages=HELLO, max_tokens=16, system="Be brief.", stop_sequences=["zz"])
     with talking() as s:
         api = client(s).messages
-        expected = s.post("/v1/messages", **DRAWN, **given)
-        of_chat = s.post(CHAT, messages=[{"role": "system", "content": "Be brief."}] + HELLO, max_tokens=16, stop=["zz"], **DRAWN)
-        found = api.create(model=NAME, extra_body=DRAWN, **given)
+        expected = s.post("/v1/messages", **SAMPLED, **given)
+        of_chat = s.post(CHAT, messages=[{"role": "system", "content": "Be brief."}] + HELLO, max_tokens=16, stop=["zz"], **SAMPLED)
+        found = api.create(model=NAME, extra_body=SAMPLED, **given)
         assert found.content[0].text == expected["content"][0]["text"] == of_chat["choices"][0]["message"]["content"], (found, expected)
         assert found.stop_reason == "max_tokens" and found.usage.output_tokens == 16 and found.role == "assistant", found
-        with api.stream(model=NAME, extra_body=DRAWN, **given) as events:
+        with api.stream(model=NAME, extra_body=SAMPLED, **given) as events:
             assert "".join(events.text_stream) == found.content[0].text
             last = events.get_final_message()
             assert last.stop_reason == "max_tokens" and last.usage.output_tokens == 16, last

@@ -1,7 +1,7 @@
 /* tests/exact/matrix.c: the product of all that must not change a bit. Every run of a model, with
  * one KV type, one arithmetic and one width of activations, is compared with the same run of the
  * first build by the scalar kernels, on one thread, alone, the prompt whole: all logits of the
- * prompt, the tokens drawn greedily and those that are sampled, by memcmp.
+ * prompt, the greedy tokens and those that are sampled, by memcmp.
  *
  *   matrix [--product [--part K/N] [--seconds N] | --no-runs] [--digests FILE] --builds
  *     LIBTBLOCK.SO... --models NAME=PATH[:TYPE]...
@@ -26,7 +26,7 @@
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
 
-enum { PROMPT = 130, DRAWN = 12, MOST_BUILDS = 8, MOST_MODELS = 16, MOST_ISAS = 8, N_OTHERS = 2 };
+enum { PROMPT = 130, SAMPLED = 12, MOST_BUILDS = 8, MOST_MODELS = 16, MOST_ISAS = 8, N_OTHERS = 2 };
 enum Axis { BUILD, ISA, THREADS, PIECE, BESIDE, WEIGHTS, KV, MATH, ACTIVATIONS, N_AXES };
 static const char *const axis_name[] = { "build",   "isa", "threads", "piece",      "beside",
                                          "weights", "kv",  "math",    "activations" };
@@ -64,7 +64,7 @@ typedef struct Model {
     bool          valid[COUNT(maths)][COUNT(activations)];
 } Model;
 
-typedef struct Result { float *logits; int32_t greedy[DRAWN], sampled[DRAWN]; } Result;
+typedef struct Result { float *logits; int32_t greedy[SAMPLED], sampled[SAMPLED]; } Result;
 
 static Library     libs[MOST_BUILDS];
 static Model       models[MOST_MODELS];
@@ -236,15 +236,15 @@ static bool prompt(Run *r, int piece, float *logits)
     return ok;
 }
 
-/* DRAWN tokens after the prompt, whose last logits are given; the sequence is the prompt again
+/* SAMPLED tokens after the prompt, whose last logits are given; the sequence is the prompt again
  * afterwards. */
-static bool draw(Run *r, const tblock_sampler_options *how, const float *last, int32_t *out)
+static bool sample(Run *r, const tblock_sampler_options *how, const float *last, int32_t *out)
 {
     float          *logits = need(malloc((size_t)r->vocab * sizeof *logits));
     tblock_sampler *s      = r->lib->sampler_new(r->vocab, how, &r->err);
     bool            ok     = s != NULL;
     memcpy(logits, last, (size_t)r->vocab * sizeof *logits);
-    for (int i = 0; ok && i < DRAWN; i++)
+    for (int i = 0; ok && i < SAMPLED; i++)
         ok = r->lib->sampler_next(s, logits, out, (size_t)i, (uint32_t)(PROMPT + i), &out[i],
                                   &r->err)
             && feed(r, &out[i], 1, logits);
@@ -273,8 +273,8 @@ static bool run(const int row[N_AXES], Result *out, tblock_error *err)
                                    .kv_type = kv_types[row[KV]] };
     r.c = r.lib->context_new(model_in(row[BUILD], m), &opt, &r.err);
     const bool ok = r.c && prompt(&r, pieces[row[PIECE]], out->logits)
-        && draw(&r, &greedy, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->greedy)
-        && draw(&r, &sampled, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->sampled);
+        && sample(&r, &greedy, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->greedy)
+        && sample(&r, &sampled, out->logits + (size_t)(PROMPT - 1) * (size_t)r.vocab, out->sampled);
     r.lib->context_free(r.c);
     *err = r.err;
     return ok;
@@ -516,10 +516,10 @@ static void digests(const char *path)
                         f, "%s kv_%s math_%s activations_%s %016" PRIx64 " greedy", models[w].name,
                         kv_types[kv], maths[i], activations[k],
                         libs[0].hash_floats(r->logits, (size_t)PROMPT * (size_t)models[w].vocab));
-                    for (int t = 0; t < DRAWN; t++)
+                    for (int t = 0; t < SAMPLED; t++)
                         fprintf(f, "%c%d", t ? ',' : ' ', r->greedy[t]);
                     fprintf(f, " sampled");
-                    for (int t = 0; t < DRAWN; t++)
+                    for (int t = 0; t < SAMPLED; t++)
                         fprintf(f, "%c%d", t ? ',' : ' ', r->sampled[t]);
                     fputc('\n', f);
                 }

@@ -102,9 +102,9 @@ static bool runs(tblock_error *err)
     return good;
 }
 
-/* What generations drew when nothing failed; a step that failed and was repeated changes nothing of
+/* What generations made when nothing failed; a step that failed and was repeated changes nothing of
  * it. */
-static bool drew_the_same(const tblock_generation_info *now, int which)
+static bool sampled_the_same(const tblock_generation_info *now, int which)
 {
     static int32_t id[2][32];
     static size_t  n[2];
@@ -154,7 +154,7 @@ static bool generates_by(bool by, tblock_error *err)
         tblock_generation_describe(g[i], &info);
         good = info.end == TBLOCK_END_LENGTH || info.end == TBLOCK_END_TOKEN;
         *err = *info.error;
-        CHECK(!good || drew_the_same(&info, i), "generation %d drew other tokens", i);
+        CHECK(!good || sampled_the_same(&info, i), "generation %d drew other tokens", i);
         good = good && (i || embeds_the_same(g[i], err));
     }
     tblock_generation_close(g[0]), tblock_generation_close(g[1]);
@@ -188,7 +188,7 @@ static bool constrains(tblock_error *err)
     return good;
 }
 
-static bool draw_to_end(tblock_context *c, tblock_generation *g, tblock_generation_info *info,
+static bool run_to_end(tblock_context *c, tblock_generation *g, tblock_generation_info *info,
                         tblock_error *err)
 {
     bool good = true;
@@ -210,7 +210,7 @@ static bool generates_what_fits(tblock_error *err)
     tblock_generation_options o = { .ids = ids, .n_ids = 3, .max_tokens = 40, .constraint = k };
     tblock_generation        *g = c ? tblock_generation_open(c, &o, err) : NULL;
     tblock_generation_info    info;
-    bool                      good = g && draw_to_end(c, g, &info, err);
+    bool                      good = g && run_to_end(c, g, &info, err);
     CHECK(!good || info.end == TBLOCK_END_FITS || info.end == TBLOCK_END_TOKEN
               || info.end == TBLOCK_END_LENGTH, "end %d", info.end);
     tblock_generation_close(g), tblock_context_free(c), tblock_constraint_free(k);
@@ -245,7 +245,7 @@ static bool proves(tblock_error *err)
     o.user                       = r;
     tblock_generation     *g     = r ? tblock_generation_open(c, &o, err) : NULL;
     tblock_generation_info info;
-    bool                   good  = g && draw_to_end(c, g, &info, err);
+    bool                   good  = g && run_to_end(c, g, &info, err);
     good = good && tblock_receipt_json(r, &json, err);
     tblock_generation_close(g);
     good = good && verify_text(c, json, err);
@@ -399,7 +399,7 @@ static bool chats(tblock_error *err)
     static const tblock_chat_options options = {
         .format = "{% for m in messages %}{{ m.role ~ m.content }}<|eot_id|>{% endfor %}",
         .args = "{\"a\": [1]}", .tools = "[{\"b\": 2}]", .date = "2024-07-26" };
-    static const int32_t drawn[] = { 65 };
+    static const int32_t sampled[] = { 65 };
     tblock_chat_message *message = NULL;
     int32_t *ids = NULL;
     char    *back = NULL, *shown = NULL;
@@ -408,7 +408,7 @@ static bool chats(tblock_error *err)
     bool good =
         c && tblock_chat_from_json(json, sizeof json - 1, "conversation", &message, &n, err);
     if (good)
-        message[2].ids = drawn, message[2].n_ids = 1;
+        message[2].ids = sampled, message[2].n_ids = 1;
     good = good && tblock_chat_render(c, message, n, true, &ids, &n_ids, err)
         && tblock_chat_text(c, message, n, true, &shown, &n_shown, err)
         && tblock_chat_to_json(message, n, &back, err)

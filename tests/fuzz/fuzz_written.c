@@ -104,7 +104,7 @@ static void end_with(tblock_generation *g, int why)
         fail(&g->error, TBLOCK_INPUT, "logits that are no numbers");
 }
 
-static void draw(tblock_generation *g)
+static void generate(tblock_generation *g)
 {
     Script *s = &g->script;
     size_t  n;
@@ -145,7 +145,7 @@ bool tblock_advance(tblock_context *c, tblock_generation *const *generations, si
         for (size_t k = 1; g->n_held == 0 && g->o.prompt_logits && k < g->n_ids; k++)
             tell(g, k, g->ids[k]);
         for (size_t k = 0; k < g->script.step && g->end == TBLOCK_GOES_ON; k++)
-            draw(g);
+            generate(g);
         g->n_held = g->n_ids - 1;
     }
     return true;

@@ -71,7 +71,7 @@ def validator(schema):
     return kind(schema)
 
 
-def what_is_drawn_is_valid(n, seed):
+def what_is_sampled_is_valid(n, seed):
     rng, n_schemas, n_texts, n_cut = random.Random(seed), 0, 0, 0
     with tempfile.TemporaryDirectory() as folder:
         tool = Tool(folder)
@@ -94,7 +94,7 @@ def what_is_drawn_is_valid(n, seed):
 
 def main():
     n, seed = [int(a) for a in sys.argv[1:]] + [300, 1][len(sys.argv) - 1:]
-    return attempt("what is drawn is valid", what_is_drawn_is_valid, n, seed)
+    return attempt("what is sampled is valid", what_is_sampled_is_valid, n, seed)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from verdicts import attempt
 sys.path.insert(0, str(ROOT / "tests/golden"))
 import shapes  # noqa: E402
 
-DRAWN = 24
+SAMPLED = 24
 
 
 def prompts(config):
@@ -28,10 +28,10 @@ def same_as_alone(name, folder):
     config, path = shapes.config_of(name), str(pathlib.Path(folder, name + ".bin"))
     shapes.write_model(path, config, shapes.make(name))
     asked = prompts(config)
-    expected = [run("-n", str(DRAWN), "--temp", "0.9", "--top-k", "0", "--top-p", "1", "--seed", str(i), prompt=p, model=path)["ids"] for i, p in enumerate(asked)]
+    expected = [run("-n", str(SAMPLED), "--temp", "0.9", "--top-k", "0", "--top-p", "1", "--seed", str(i), prompt=p, model=path)["ids"] for i, p in enumerate(asked)]
     with Server("--parallel", "4", "--kv-memory", "1", model=path) as s:
         def ask(i):
-            return s.post("/v1/completions", prompt=asked[i], max_tokens=DRAWN, temperature=0.9, seed=i,
+            return s.post("/v1/completions", prompt=asked[i], max_tokens=SAMPLED, temperature=0.9, seed=i,
                           return_token_ids=True)["choices"][0]["token_ids"]
         with concurrent.futures.ThreadPoolExecutor(6) as pool:
             found = list(pool.map(ask, range(len(asked))))

@@ -16,7 +16,7 @@ def ids(n, seed):
     return [(seed * 7919 + i * 104729) % 251 for i in range(n)]
 
 
-def draw(s, prompt):
+def generate(s, prompt):
     return s.post("/v1/completions", prompt=prompt, max_tokens=2, temperature=0, return_token_ids=True)["choices"][0]["token_ids"]
 
 
@@ -29,16 +29,16 @@ def a_short_prompt_overtakes_a_long_one():
     folder, model = model_of(["<end>"], shape=SHAPE)
     with folder, concurrent.futures.ThreadPoolExecutor(1) as pool:
         with Server("--parallel", "2", "--threads", "1", "--cache", "0", model=model) as s:
-            draw(s, ids(SHORT, 9))   # what a token costs is known
+            generate(s, ids(SHORT, 9))   # what a token costs is known
             for attempt in range(20):   # where this process is held up, the long one has been read before the short one is asked for
-                long = pool.submit(draw, s, ids(LONG, 1))
+                long = pool.submit(generate, s, ids(LONG, 1))
                 until("the long one is read", lambda: s.metrics()["tblock_requests_running"] or long.done())
-                found = [draw(s, ids(SHORT, 2)), long.result()]
+                found = [generate(s, ids(SHORT, 2)), long.result()]
                 until("both are in the log", lambda: len(ended(s)) == 3 + 2 * attempt)
                 if ended(s)[-2:] == [SHORT, LONG]:
                     break
             assert ended(s)[-2:] == [SHORT, LONG], "the long prompt was read first"
-            assert found == [draw(s, ids(SHORT, 2)), draw(s, ids(LONG, 1))], "other ids than alone"
+            assert found == [generate(s, ids(SHORT, 2)), generate(s, ids(LONG, 1))], "other ids than alone"
 
 
 sys.exit(attempt_all(a_short_prompt_overtakes_a_long_one))

@@ -12,13 +12,13 @@ SHAPE = {"d_model": 48, "n_layers": 3, "heads": 4, "kv_heads": 2, "head_dim": 12
 DELTA = {**SHAPE, "conv_taps": 4, "delta_heads": 4, "delta_key_heads": 2, "delta_key_dim": 8, "delta_value_dim": 20, "attn_gate": True}
 ENDS = ("there", "there was", "we")
 PROMPTS = ["Once upon a time " * n + end for n in (1, 4, 9) for end in ENDS]
-DRAWN = {"seed": 7, "temperature": 0.9, "max_tokens": 40, "return_token_ids": True}
+SAMPLED = {"seed": 7, "temperature": 0.9, "max_tokens": 40, "return_token_ids": True}
 SAME = "--seed 7 --temp 0.9 -n 40 --top-k 0 --top-p 1 --min-p 0".split()
 
 
-def draw(s, prompt):
+def generate(s, prompt):
     """Ids, how much of the prompt was not computed again, and its length."""
-    answer = s.post("/v1/completions", prompt=prompt, **DRAWN)
+    answer = s.post("/v1/completions", prompt=prompt, **SAMPLED)
     usage = answer["usage"]
     ids, details = answer["choices"][0]["token_ids"], usage["prompt_tokens_details"]
     return ids, details["cached_tokens"], usage["prompt_tokens"]
@@ -36,7 +36,7 @@ def in_company(shape):
         for options in (("--parallel", "4"), ("--parallel", "2", "--cache", "0"),
                         ("--parallel", "3", "--kv-memory", "1")):
             with Server(*options, model=model) as s, concurrent.futures.ThreadPoolExecutor(6) as pool:
-                found = pool.map(lambda p: draw(s, p)[0], PROMPTS * 3)
+                found = pool.map(lambda p: generate(s, p)[0], PROMPTS * 3)
             for ids, expected, prompt in zip(found, alone * 3, PROMPTS * 3):
                 assert ids == expected, (options, prompt, ids, expected)
 
@@ -45,10 +45,10 @@ def a_beginning_is_all_of_a_sequence_or_none():
     folder, model = model_of(["<end>"], shape=SHAPE)
     first = [1, 2, 3, 4, 5, 6]
     with folder, Server("--parallel", "2", model=model) as s:
-        ids, _, _ = draw(s, first)
-        _, cached, n = draw(s, [*first, *ids, 9, 9])
+        ids, _, _ = generate(s, first)
+        _, cached, n = generate(s, [*first, *ids, 9, 9])
         assert n - 3 <= cached < n, "the next turn: %d of %d were there" % (cached, n)
-        _, cached, n = draw(s, [1, 2, 3, 4, 5, 7, 7, 7])
+        _, cached, n = generate(s, [1, 2, 3, 4, 5, 7, 7, 7])
         assert cached == 0, "another end: %d of %d were there" % (cached, n)
 
 

@@ -375,17 +375,17 @@ def special_tokens_in_messages_stay_text():
     print("    %d contents" % n)
 
 
-def drawn_answers_keep_their_tokens():
+def sampled_replies_keep_their_tokens():
     model = folder_of("drawn")
     letters = [pieces().index(c) for c in "abc"]   # "abc" is one token
     end, form = pieces().index("<|end|>"), "{% for m in messages %}{{ m.content }}<|end|>{% endfor %}"
     talk = [USER, {"role": "assistant", "content": "abc"}, USER]
-    def kept(messages=talk, chat=form, drawn=letters):
-        answer = TOOL.ask(model, messages, chat=chat, ids=[None, drawn, None])
+    def kept(messages=talk, chat=form, sampled=letters):
+        answer = TOOL.ask(model, messages, chat=chat, ids=[None, sampled, None])
         need("ids" in answer, answer)
         ids, at = answer["ids"], answer["ids"].index(end) + 1
-        need(ids[at:at + len(drawn) + 1] == drawn + [end] or ids == answer["whole"], answer)
-        return ids[at:at + len(drawn)] == drawn and ids != answer["whole"]
+        need(ids[at:at + len(sampled) + 1] == sampled + [end] or ids == answer["whole"], answer)
+        return ids[at:at + len(sampled)] == sampled and ids != answer["whole"]
     need(kept(), "the template puts the answer back where it was drawn")
     need(not kept([USER, {"role": "assistant", "content": "Abc"}, USER]), "an edited answer keeps its tokens")
     need(not kept(chat=form.replace("m.content", "m.content ~ ' '")), "what goes on without a special token keeps its tokens")
@@ -406,7 +406,7 @@ def a_tokenizer_that_does_not_find_bos_still_gets_it():
 CLAIMS = [recorded_renderings_come_from_folder_gguf_and_model_file, llama_cpps_templates_as_python_renders_them,
           builtin_templates_render_as_ollama_does_or_as_transformers, answers_end_where_the_templates_say, habits_are_found_by_rendering,
           templates_see_what_transformers_passes, null_is_dropped_unless_a_template_asks_for_it, named_templates_are_chosen_as_transformers_chooses, an_old_entry_still_works, the_script_stores_what_the_program_does,
-          ids_are_those_of_the_whole_text, special_tokens_in_messages_stay_text, drawn_answers_keep_their_tokens,
+          ids_are_those_of_the_whole_text, special_tokens_in_messages_stay_text, sampled_replies_keep_their_tokens,
           a_tokenizer_that_does_not_find_bos_still_gets_it]
 
 

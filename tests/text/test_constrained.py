@@ -63,7 +63,7 @@ def accepted(constraint, texts):
     return [line == b"true" for line in p.stdout.split()]
 
 
-def drawn(model, constraint, seed, *more):
+def sampled(model, constraint, seed, *more):
     """(ids, text, why it ended) of a run, and whether it says that the text was cut."""
     p = tblock("run", model, "-p", "A", "-n", MOST, "--temp", 1 + seed % 3 / 2, "-s", seed, "--json", *options(*constraint), *more)
     what = p.stderr.decode(errors="replace")
@@ -72,16 +72,16 @@ def drawn(model, constraint, seed, *more):
     return (answer["ids"], answer["text"], answer["stop_reason"]), "cut before" in what
 
 
-def what_is_drawn_fits(model):
+def what_is_sampled_fits(model):
     path, fitting = model(), 0
     for constraint in CONSTRAINTS:
         texts = []
         for seed in range(SEEDS):
-            told, cut = drawn(path, constraint, seed, "--threads", 1)
-            other, _ = drawn(path, constraint, seed, "--threads", 2, "--draft", "ngram", "--draft-match", 1)
+            told, cut = sampled(path, constraint, seed, "--threads", 1)
+            other, _ = sampled(path, constraint, seed, "--threads", 2, "--draft", "ngram", "--draft-match", 1)
             need(told == other, "%s, seed %d: %r on one thread, %r on two with drafts" % (constraint[0], seed, told, other))
             if seed < 3:
-                other, _ = drawn(path, constraint, seed, "--draft", path)
+                other, _ = sampled(path, constraint, seed, "--draft", path)
                 need(told == other, "%s, seed %d: %r alone, %r with the model's own drafts" % (constraint[0], seed, told, other))
             need(told[2] in ("fits", "length", "eos"), "%s, seed %d: ended by %s" % (constraint[0], seed, told[2]))
             texts.append((told[1], told[2] != "length", cut))
@@ -119,7 +119,7 @@ def main():
         "Llama 2's vocabulary": lambda: of_data("models/tiny-random/llama-2-tiny-random.gguf"),
         "Llama 3's vocabulary": llama3,
     }
-    return any([attempt("what is drawn fits, " + name, what_is_drawn_fits, model) for name, model in models.items()])
+    return any([attempt("what is sampled fits, " + name, what_is_sampled_fits, model) for name, model in models.items()])
 
 
 if __name__ == "__main__":

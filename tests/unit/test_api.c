@@ -142,11 +142,11 @@ static void outputs_are_null_after_a_failure(void)
 static void ids_that_are_no_tokens_are_refused(void)
 {
     tblock_model        *m = open_model();
-    int32_t              drawn[] = { 5, 6, 99999999 }, *ids;
+    int32_t              sampled[] = { 5, 6, 99999999 }, *ids;
     size_t               n;
     tblock_chat_message  turn[] = { { .role = "user", .text = "a", .n_bytes = 1 },
-                                    { .role = "assistant", .text = "b", .n_bytes = 1, .ids = drawn,
-                                      .n_ids = 3 },
+                                    { .role = "assistant", .text = "b", .n_bytes = 1,
+                                      .ids = sampled, .n_ids = 3 },
                                     { .role = "user", .text = "c", .n_bytes = 1 } };
     if (!m)
         return;
@@ -155,8 +155,8 @@ static void ids_that_are_no_tokens_are_refused(void)
             "message 2: id 2: expected 0 to 1023, found 99999999");
     tblock_context *c = tblock_context_new(m, NULL, &err);
     CHECK(c && tblock_decode(c, &(tblock_item){ 0, 0, 5, false }, 1, &err), "%s", err.msg);
-    drawn[0] = -5;
-    REFUSED(tblock_state_save(c, 0, drawn, 1, "/nowhere/state", &err), TBLOCK_USAGE,
+    sampled[0] = -5;
+    REFUSED(tblock_state_save(c, 0, sampled, 1, "/nowhere/state", &err), TBLOCK_USAGE,
             "token 0: expected 0 to 1023, found -5");
     tblock_context_free(c);
     tblock_chat_free(chat);

@@ -17,9 +17,9 @@
 #include "other_locale.h"
 
 static const char *const model_path = "models/shakespeare.bin";
-enum { PROMPT = 7, DRAWN = 24 };
+enum { PROMPT = 7, SAMPLED = 24 };
 
-typedef struct Answer { uint64_t logits; int32_t token[DRAWN]; bool ok; } Answer;
+typedef struct Answer { uint64_t logits; int32_t token[SAMPLED]; bool ok; } Answer;
 
 static void set_host(int rounding)
 {
@@ -30,7 +30,7 @@ static void set_host(int rounding)
 #endif
 }
 
-/* Open (with matrices of another type, if any), compute and draw, all in the host's environment. */
+/* Open (with matrices of another type, if any), compute and sample, in the host's environment. */
 static Answer answer_in(int rounding, const char *type)
 {
     Answer                 a   = { .ok = false };
@@ -43,12 +43,12 @@ static Answer answer_in(int rounding, const char *type)
     tblock_context *c = m ? tblock_context_new(m, NULL, &err) : NULL;
     tblock_sampler *s = c ? tblock_sampler_new(1024, &sampling, &err) : NULL;
     a.ok = s != NULL;
-    int32_t ids[PROMPT + DRAWN];
-    for (int i = 0; a.ok && i < PROMPT + DRAWN; i++) {
+    int32_t ids[PROMPT + SAMPLED];
+    for (int i = 0; a.ok && i < PROMPT + SAMPLED; i++) {
         ids[i] = i < PROMPT ? 40 + 11 * i : a.token[i - PROMPT];
         tblock_item item = { 0, i, ids[i], true };
         a.ok = tblock_decode(c, &item, 1, &err);
-        if (a.ok && i >= PROMPT - 1 && i < PROMPT + DRAWN - 1)
+        if (a.ok && i >= PROMPT - 1 && i < PROMPT + SAMPLED - 1)
             a.ok = tblock_sampler_next(s, tblock_logits(c, 0), ids, (size_t)i + 1, (uint32_t)i + 1,
                                        &a.token[i - PROMPT + 1], &err);
     }

@@ -167,22 +167,22 @@ static const int32_t likely[] = { 3, 17 };
 static const float   bias[]   = { 9, 7.5f };
 
 /* What two generations told: their receipts; tokens that were not computed again; guesses. */
-typedef struct Drawn { char *receipt[2]; size_t reused, proposed, accepted; } Drawn;
+typedef struct Sampled { char *receipt[2]; size_t reused, proposed, accepted; } Sampled;
 
-static void drawn_free(Drawn *d)
+static void sampled_free(Sampled *d)
 {
     for (int i = 0; i < 2; i++)
         tblock_free(d->receipt[i]);
 }
 
 /* Two generations, of which the second begins with the first one's prompt. */
-static Drawn draw_two(tblock_context *c, int n_tokens, bool biased)
+static Sampled sample_two(tblock_context *c, int n_tokens, bool biased)
 {
     enum { PROMPT = 90, COMMON = 70 };
     int32_t                id[2][PROMPT];
     tblock_generation     *g[2] = { NULL, NULL };
     tblock_receipt        *r[2] = { NULL, NULL };
-    Drawn                  d    = { .reused = 0 };
+    Sampled                  d  = { .reused = 0 };
     for (int i = 0; i < 2; i++) {
         for (int t = 0; t < PROMPT; t++)
             id[i][t] = token_at(t < COMMON ? t : t + 5 * i);
@@ -215,7 +215,7 @@ static Drawn draw_two(tblock_context *c, int n_tokens, bool biased)
     return d;
 }
 
-static void check_drawn(const Drawn *want, const Drawn *got, const char *what, int size)
+static void check_sampled(const Sampled *want, const Sampled *got, const char *what, int size)
 {
     for (int i = 0; i < 2; i++)
         CHECK(want->receipt[i] && got->receipt[i]
@@ -231,32 +231,32 @@ static void shared_beginnings_and_receipts_are_those_of_one_process(void)
     tblock_model   *m = tblock_open(in_folder("m.bin"), NULL, &err);
     tblock_context *c = context_of(m, "q8");
     CHECK(c, "%s", err.msg);
-    Drawn one = draw_two(c, 30, false);
+    Sampled one = sample_two(c, 30, false);
     CHECK(one.reused == 70, "%zu tokens reused", one.reused);
     tblock_context_free(c);
     tblock_close(m);
     for (int i = 0; i < N_SIZES && test_case_state == 0; i++) {
         Group  g    = { 0 };
-        Drawn  many = { .reused = 0 };
+        Sampled many = { .reused = 0 };
         CHECK(group_start(&g, sizes[i], &err), "%s", err.msg);
         m = ranks_open(&g.rank[0], in_folder("m.bin"), NULL, &err);
         c = context_of(m, "q8");
         CHECK(c, "%s", err.msg);
         if (c)
-            many = draw_two(c, 30, false);
-        check_drawn(&one, &many, "alike", sizes[i]);
-        drawn_free(&many);
+            many = sample_two(c, 30, false);
+        check_sampled(&one, &many, "alike", sizes[i]);
+        sampled_free(&many);
         tblock_context_free(c);
         tblock_close(m);
         CHECK(group_end(&g), "%s", g.error[sizes[i] - 1].msg);
     }
-    drawn_free(&one);
+    sampled_free(&one);
 }
 
 /* With the model's layer that predicts the token after the next, in several rounds: from nothing,
  * behind what the sequences hold, behind a state that was loaded, and no more. */
 enum { ROUNDS = 4 };
-static void draw_rounds(tblock_context *c, bool guesses, Drawn d[ROUNDS])
+static void sample_rounds(tblock_context *c, bool guesses, Sampled d[ROUNDS])
 {
     int32_t *id = NULL;
     size_t   n  = 0;
@@ -270,24 +270,24 @@ static void draw_rounds(tblock_context *c, bool guesses, Drawn d[ROUNDS])
                       && tblock_state_load(c, 0, in_folder("one"), &id, &n, &err),
                   "%s", err.msg);
         CHECK(i < 3 || tblock_draft_by(c, NULL, &err), "%s", err.msg);
-        d[i] = draw_two(c, 90, i != 1);
+        d[i] = sample_two(c, 90, i != 1);
     }
     tblock_free(id);
 }
 
 static void check_guesses(int shape)
 {
-    Drawn           plain[ROUNDS], one[ROUNDS], many[ROUNDS];
+    Sampled         plain[ROUNDS], one[ROUNDS], many[ROUNDS];
     tblock_model   *m = tblock_open(in_folder("m.bin"), NULL, &err);
     for (int i = 0; i < 2; i++) {
         tblock_context *c = context_of(m, "q8");
         CHECK(c, "%s", err.msg);
-        draw_rounds(c, i == 1, i ? one : plain);
+        sample_rounds(c, i == 1, i ? one : plain);
         tblock_context_free(c);
     }
     tblock_close(m);
     for (int i = 0; i < ROUNDS; i++)
-        check_drawn(&plain[i], &one[i], "one process", 1);
+        check_sampled(&plain[i], &one[i], "one process", 1);
     CHECK(one[0].proposed > 40 && one[0].accepted > 10 && one[0].accepted < one[0].proposed,
           "shape %d: %zu of %zu", shape, one[0].accepted, one[0].proposed);
     for (int i = 0; i < N_SIZES && test_case_state == 0; i++) {
@@ -297,22 +297,22 @@ static void check_guesses(int shape)
         tblock_context *c = context_of(m, "q8");
         CHECK(c, "%s", err.msg);
         if (c)
-            draw_rounds(c, true, many);
+            sample_rounds(c, true, many);
         for (int j = 0; c && j < ROUNDS; j++) {
-            check_drawn(&plain[j], &many[j], "guesses", sizes[i]);
+            check_sampled(&plain[j], &many[j], "guesses", sizes[i]);
             CHECK(many[j].proposed == one[j].proposed && many[j].accepted == one[j].accepted,
                   "shape %d, %d ranks, round %d: %zu guesses of %zu right, not %zu of %zu", shape,
                   sizes[i], j, many[j].accepted, many[j].proposed, one[j].accepted,
                   one[j].proposed);
-            drawn_free(&many[j]);
+            sampled_free(&many[j]);
         }
         tblock_context_free(c);
         tblock_close(m);
         CHECK(group_end(&g), "%s", g.error[sizes[i] - 1].msg);
     }
     for (int i = 0; i < ROUNDS; i++) {
-        drawn_free(&plain[i]);
-        drawn_free(&one[i]);
+        sampled_free(&plain[i]);
+        sampled_free(&one[i]);
     }
 }
 

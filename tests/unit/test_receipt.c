@@ -23,8 +23,8 @@ static tblock_context *context_of(int n_seqs, int n_batch)
     return c;
 }
 
-/* What was drawn with `o`, in a receipt that says it was with `claim`. */
-static tblock_receipt *drawn(tblock_generation_options o, const tblock_generation_options *claim,
+/* What was sampled with `o`, in a receipt that says it was with `claim`. */
+static tblock_receipt *sampled(tblock_generation_options o, const tblock_generation_options *claim,
                              size_t every)
 {
     tblock_context *c = context_of(1, 0);
@@ -76,7 +76,7 @@ static void expect(tblock_receipt *r, int verdict, const char *words)
 static void a_true_one_holds(void)
 {
     for (int n_batch = 1; n_batch <= 24; n_batch += 7) {
-        tblock_receipt    *r   = sent(drawn(usual, &usual, 3));
+        tblock_receipt    *r   = sent(sampled(usual, &usual, 3));
         tblock_receipt_row row = verified(r, n_batch);
         CHECK(row.verdict == TBLOCK_RECEIPT_HOLDS && !*row.why, "%s", row.why);
         CHECK(row.n_given == 2 && row.n_drawn == 20 && row.position == -1 && row.first == -1,
@@ -86,7 +86,7 @@ static void a_true_one_holds(void)
 }
 
 /* The chain is of the run itself, so only drawing again shows it. */
-static void other_options_than_those_that_drew_are_found(void)
+static void other_options_than_those_that_sampled_are_found(void)
 {
     static const int32_t ids[] = { 10, 46 };
     static const float   bias[] = { -4, 3 };
@@ -105,12 +105,12 @@ static void other_options_than_those_that_drew_are_found(void)
     for (size_t i = 0; i < sizeof claims / sizeof *claims; i++) {
         tblock_generation_options claim = usual;
         claim.sampling                  = claims[i];
-        expect(sent(drawn(usual, &claim, 1)), TBLOCK_RECEIPT_TOKEN,
-               "the logits are the receipt's, so it was drawn with other");
+        expect(sent(sampled(usual, &claim, 1)), TBLOCK_RECEIPT_TOKEN,
+               "the logits are the receipt's, so it was sampled with other");
     }
 }
 
-static void another_constraint_than_the_one_that_drew_is_found(void)
+static void another_constraint_than_the_one_that_sampled_is_found(void)
 {
     for (int i = 0; i < 2; i++) {
         tblock_generation_options claim = usual, o = usual;
@@ -123,7 +123,7 @@ static void another_constraint_than_the_one_that_drew_is_found(void)
             CHECK(o.constraint, "%s", err.msg);
         }
         CHECK(claim.constraint, "%s", err.msg);
-        expect(sent(drawn(o, &claim, 0)), TBLOCK_RECEIPT_TOKEN,
+        expect(sent(sampled(o, &claim, 0)), TBLOCK_RECEIPT_TOKEN,
                i ? "but the text had ended" : "its logits give");
         tblock_constraint_free(claim.constraint);
         tblock_constraint_free(o.constraint);
@@ -142,14 +142,14 @@ static tblock_constraint *calls_of(const char *text)
     return calls_constraint_read(model, text, strlen(text), "calls", &err);
 }
 
-static tblock_receipt *of_calls(const char *drew, const char *claims)
+static tblock_receipt *of_calls(const char *made, const char *claims)
 {
     tblock_generation_options o = usual, claim = usual;
     o.max_tokens = claim.max_tokens = 60;
-    o.constraint                    = calls_of(drew);
+    o.constraint                    = calls_of(made);
     claim.constraint                = claims ? calls_of(claims) : NULL;
     CHECK(o.constraint && (claim.constraint || !claims), "%s", err.msg);
-    tblock_receipt *r = sent(drawn(o, &claim, 0));
+    tblock_receipt *r = sent(sampled(o, &claim, 0));
     tblock_constraint_free(o.constraint);
     tblock_constraint_free(claim.constraint);
     return r;
@@ -208,7 +208,7 @@ static void company_changes_no_answer(void)
     claim.sampling.temp         = 0.7f;
     for (size_t i = 0; i < N; i++) {
         o.sampling.seed = claim.sampling.seed = i;
-        r[i] = sent(drawn(o, i % 3 ? &claim : &o, i % 4));
+        r[i] = sent(sampled(o, i % 3 ? &claim : &o, i % 4));
         if (i % 4)
             r[i]->links[(i * 5) % r[i]->n_links].byte[i] ^= 1;
         alone[i] = verified(r[i], 0);
@@ -251,7 +251,7 @@ static void what_no_receipt_can_hold_is_refused(void)
     tblock_generation_options o = usual;
     o.n_drawn                   = 1;
     CHECK(!tblock_receipt_new(c, &o, NULL, &err) && err.status == USAGE
-              && strstr(err.msg, "drawn before"),
+              && strstr(err.msg, "sampled before"),
           "%s", err.msg);
     tblock_context_free(c);
 }
@@ -264,7 +264,7 @@ static bool stop_at_once(void *user, double done)
 
 static void it_can_be_stopped(void)
 {
-    tblock_receipt    *r    = sent(drawn(usual, &usual, 0));
+    tblock_receipt    *r    = sent(sampled(usual, &usual, 0));
     tblock_context    *c    = context_of(1, 0);
     double             done = -1;
     tblock_receipt_row row;
@@ -279,7 +279,7 @@ static void it_can_be_stopped(void)
 
 static void a_context_in_use_is_an_error(void)
 {
-    tblock_receipt    *r = sent(drawn(usual, &usual, 0));
+    tblock_receipt    *r = sent(sampled(usual, &usual, 0));
     tblock_context    *c = context_of(1, 0);
     tblock_generation *g = tblock_generation_open(c, &usual, &err);
     tblock_receipt_row row;
@@ -303,8 +303,8 @@ int main(int argc, char **argv)
         return 1;
     }
     TEST(a_true_one_holds);
-    TEST(other_options_than_those_that_drew_are_found);
-    TEST(another_constraint_than_the_one_that_drew_is_found);
+    TEST(other_options_than_those_that_sampled_are_found);
+    TEST(another_constraint_than_the_one_that_sampled_is_found);
     TEST(calls_of_tools_hold);
     TEST(wrong_calls_are_named);
     TEST(company_changes_no_answer);

@@ -108,7 +108,7 @@ static void distributions_are_the_recorded_ones(void)
     free(text);
 }
 
-static int draw(const SamplerOptions *opt, const float *logits, int n, const int32_t *previous,
+static int sample(const SamplerOptions *opt, const float *logits, int n, const int32_t *previous,
                 size_t n_previous, uint32_t index)
 {
     int32_t  token = -1;
@@ -126,7 +126,7 @@ static void ties_go_to_the_lower_id(void)
     SamplerOptions greedy   = plain, top = plain;
     greedy.temp = 0;
     top.top_k   = 2;
-    CHECK(draw(&greedy, logits, 6, NULL, 0, 0) == 1, "greedy");
+    CHECK(sample(&greedy, logits, 6, NULL, 0, 0) == 1, "greedy");
     Sampler         *s = sampler_new(6, &top, &err);
     const Candidate *c;
     double           total;
@@ -202,23 +202,23 @@ static void top_p_counts_what_top_k_kept_and_comes_before_min_p(void)
 }
 
 /* u of seed 0x0123456789abcdef, index 7 is 0x8e9499 * 2^-24 = 0.5569549: two equal candidates, the
- * second is drawn. */
-static void the_draw_follows_the_generator(void)
+ * second is sampled. */
+static void the_sample_follows_the_generator(void)
 {
     SamplerOptions opt = plain;
     opt.seed           = 0x0123456789abcdefu;
     const float two[]  = {0, 0};
     float       many[1000] = {0};
-    CHECK(draw(&opt, two, 2, NULL, 0, 7) == 1, "second of two");
-    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == 556, "of 1000 equal ones: %d, expected 556",
-          draw(&opt, many, 1000, NULL, 0, 7));
-    CHECK(draw(&opt, many, 1000, NULL, 0, 7) == draw(&opt, many, 1000, NULL, 0, 7),
+    CHECK(sample(&opt, two, 2, NULL, 0, 7) == 1, "second of two");
+    CHECK(sample(&opt, many, 1000, NULL, 0, 7) == 556, "of 1000 equal ones: %d, expected 556",
+          sample(&opt, many, 1000, NULL, 0, 7));
+    CHECK(sample(&opt, many, 1000, NULL, 0, 7) == sample(&opt, many, 1000, NULL, 0, 7),
           "the same arguments, the same token");
 }
 
 /* 20,000 draws of probabilities 0.4 0.3 0.2 0.1; 5 standard deviations of a share are at most
  * 0.0173. Fixed seed: no flake. */
-static void shares_of_many_draws_are_the_probabilities(void)
+static void shares_of_many_samples_are_the_probabilities(void)
 {
     const float    logits[] = {logf(0.1f), logf(0.4f), logf(0.3f), logf(0.2f)};
     int            count[4] = {0};
@@ -247,7 +247,7 @@ static int literal_order(const void *a, const void *b)
     return p->x > q->x ? -1 : p->x < q->x ? 1 : p->id < q->id ? -1 : 1;
 }
 
-/* The first with cum >= top_p * total counts of top-p, cum > u * total of the draw. */
+/* The first with cum >= top_p * total counts of top-p, cum > u * total of the sample. */
 static int literal_reach(const Candidate *c, int n, double share, bool beyond)
 {
     double total = 0, cum = 0;
@@ -261,7 +261,7 @@ static int literal_reach(const Candidate *c, int n, double share, bool beyond)
     return n - 1;
 }
 
-static int32_t literal_draw(const SamplerOptions *o, const float *logits, int n,
+static int32_t literal_sample(const SamplerOptions *o, const float *logits, int n,
                             const int32_t *previous, int n_previous, uint32_t index)
 {
     static Candidate c[LITERAL_MAX];
@@ -376,7 +376,7 @@ static void no_way_of_choosing_parts_from_the_definition(void)
         Sampler *s = sampler_new(n, &o, &err);
         for (int i = 0; i < (n > 10000 ? 2 : 6); i++) {
             uint32_t index = (uint32_t)below(1 << 20);
-            int32_t  token = -1, want = literal_draw(&o, logits, n, previous, 64, index);
+            int32_t  token = -1, want = literal_sample(&o, logits, n, previous, 64, index);
             CHECK(sampler_next(s, logits, NULL, previous, 64, index, &token, &err) && token == want,
                   "round %d, %d logits of kind %d, temp %g, top-k %d, top-p %.17g, min-p %g, "
                   "penalty %g, seed %llu, index %u: "
@@ -396,8 +396,8 @@ static void a_sum_that_meets_its_target_exactly_is_no_more_than_it(void)
     for (int i = 0; i < 100; i++) {
         o.seed  = (uint64_t)i;
         o.top_p = i % 2 ? 1 : 0.5;
-        CHECK(draw(&o, logits, 16384, NULL, 0, 3) == literal_draw(&o, logits, 16384, NULL, 0, 3),
-              "seed %d", i);
+        CHECK(sample(&o, logits, 16384, NULL, 0, 3)
+                  == literal_sample(&o, logits, 16384, NULL, 0, 3), "seed %d", i);
     }
 }
 
@@ -422,8 +422,8 @@ static void a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts(void
                 SamplerOptions o = plain;
                 o.top_p = (((double)p[0] + (double)p[1]) / total) * (1 + bit * 0x1p-52);
                 o.seed  = (uint64_t)seed;
-                int32_t got = draw(&o, logits, N, NULL, 0, 1),
-                        want = literal_draw(&o, logits, N, NULL, 0, 1);
+                int32_t got = sample(&o, logits, N, NULL, 0, 1),
+                        want = literal_sample(&o, logits, N, NULL, 0, 1);
                 CHECK(got == want, "round %d, bit %d, seed %d: token %d, expected %d", round, bit,
                       seed, got, want);
             }
@@ -450,8 +450,8 @@ static void a_nan_logit_is_an_error(void)
 static void infinite_logits_have_an_answer(void)
 {
     const float one[] = { 1, INFINITY, 2 }, none[] = { -INFINITY, 3, -INFINITY };
-    CHECK(draw(&plain, one, 3, NULL, 0, 0) == 1, "+inf takes all");
-    CHECK(draw(&plain, none, 3, NULL, 0, 0) == 1, "-inf is never drawn");
+    CHECK(sample(&plain, one, 3, NULL, 0, 0) == 1, "+inf takes all");
+    CHECK(sample(&plain, none, 3, NULL, 0, 0) == 1, "-inf is never drawn");
 }
 
 /* Whatever the temperature, with a constraint or without; also where penalties make them so. */
@@ -472,9 +472,9 @@ static void no_logit_above_minus_infinity_is_an_error(void)
             opt.repeat_penalty = 2;
         Sampler *s = sampler_new(N, &opt, &err);
         memset(&err, 0, sizeof err);
-        const bool drawn = sampler_next(s, logits, kind == 1 ? allowed : kind == 3 ? nothing : NULL,
-                                        &last, 1, 0, &token, &err);
-        CHECK(!drawn && err.status == INPUT && token == -7 && strstr(err.msg, "-inf"),
+        const uint64_t *mask    = kind == 1 ? allowed : kind == 3 ? nothing : NULL;
+        const bool      sampled = sampler_next(s, logits, mask, &last, 1, 0, &token, &err);
+        CHECK(!sampled && err.status == INPUT && token == -7 && strstr(err.msg, "-inf"),
               "trial %d: token %d, status %d: %s", trial, token, err.status, err.msg);
         sampler_free(s);
     }
@@ -511,7 +511,7 @@ static void options_out_of_range_are_refused(void)
 }
 
 /* A token that is not allowed is as if its logit were -inf; one that is never loses to it. */
-static void what_is_not_allowed_is_not_drawn(void)
+static void what_is_not_allowed_is_not_sampled(void)
 {
     enum { N = 1000 };
     static float logits[N], less[N];
@@ -533,13 +533,14 @@ static void what_is_not_allowed_is_not_drawn(void)
         }
         allowed[0] |= some < 0 ? 1 : 0;
         less[0]     = some < 0 ? logits[0] : less[0];
-        bool drawn = s && sampler_next(s, logits, allowed, NULL, 0, 5, &token, &err)
+        bool sampled = s && sampler_next(s, logits, allowed, NULL, 0, 5, &token, &err)
             && sampler_next(s, less, NULL, NULL, 0, 5, &want, &err);
-        CHECK(drawn && token == want, "trial %d: expected %d, found %d", trial, want, token);
+        CHECK(sampled && token == want, "trial %d: expected %d, found %d", trial, want, token);
         for (int i = 0; i < N; i++)
             logits[i] = allowed[i / 64] >> i % 64 & 1 ? -INFINITY : 1;
-        drawn = sampler_next(s, logits, allowed, NULL, 0, 5, &token, &err);
-        CHECK(drawn && allowed[token / 64] >> token % 64 & 1, "trial %d: %d at -inf", trial, token);
+        sampled = sampler_next(s, logits, allowed, NULL, 0, 5, &token, &err);
+        CHECK(sampled && allowed[token / 64] >> token % 64 & 1, "trial %d: %d at -inf", trial,
+              token);
         CHECK(o.temp != 0 || token == (some < 0 ? 0 : some), "trial %d: the first is best", trial);
         sampler_free(s);
     }
@@ -554,8 +555,8 @@ int main(int argc, char **argv)
     TEST(candidates_are_ordered_by_logit_not_by_probability);
     TEST(the_penalty_counts_an_id_once);
     TEST(top_p_counts_what_top_k_kept_and_comes_before_min_p);
-    TEST(the_draw_follows_the_generator);
-    TEST(shares_of_many_draws_are_the_probabilities);
+    TEST(the_sample_follows_the_generator);
+    TEST(shares_of_many_samples_are_the_probabilities);
     TEST(no_way_of_choosing_parts_from_the_definition);
     TEST(a_sum_that_meets_its_target_exactly_is_no_more_than_it);
     TEST(a_share_that_ends_within_rounding_is_cut_as_the_definition_cuts);
@@ -563,6 +564,6 @@ int main(int argc, char **argv)
     TEST(infinite_logits_have_an_answer);
     TEST(no_logit_above_minus_infinity_is_an_error);
     TEST(options_out_of_range_are_refused);
-    TEST(what_is_not_allowed_is_not_drawn);
+    TEST(what_is_not_allowed_is_not_sampled);
     return TEST_END();
 }

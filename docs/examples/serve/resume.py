@@ -3,8 +3,8 @@
 
     resume.py URL REQUEST       the body of a request as JSON, with "messages" or a "prompt"
 
-A stream tells the seed and the ids that were drawn. With both, any server with the same model draws
-what the first one would have drawn, so the joined answer is that of a stream that never broke. URL
+A stream tells the seed and the ids that were sampled. With both, any server with the same model samples
+what the first one would have sampled, so the joined answer is that of a stream that never broke. URL
 may be a proxy in front of several servers (haproxy.cfg). The standard library is enough."""
 import http.client
 import json
@@ -19,7 +19,7 @@ class Answer:
     """What events add up to."""
 
     def __init__(self):
-        self.ids, self.log_probs = [], []  # of all tokens, whichever server drew them
+        self.ids, self.log_probs = [], []  # of all tokens, whichever server sampled them
         self.seed = self.fingerprint = self.reason = None
         self.breaks = 0
         self.begin()
