@@ -137,16 +137,15 @@ static void out_arguments(TextOut *o, const tblock_answer *a, const TextOut *tex
 static void out_call(TextOut *o, const tblock_answer *a, size_t i)
 {
     const Call *c = &a->call[i];
-    text_out(o, "%s{\"id\": ", i ? ", " : "");
-    if (c->id.n)
-        json_out_string(o, c->id.text, c->id.n);
-    else
-        text_out(o, "\"call%05zu\"", i); /* nine letters and digits, as some templates demand */
-    text_out(o, ", \"type\": \"function\", \"function\": {\"name\": ");
-    json_out_string(o, c->name.text, c->name.n);
-    text_out(o, ", \"arguments\": ");
+    char        made[16]; /* nine letters and digits, as some templates demand */
+    snprintf(made, sizeof made, "call%05zu", i % 100000);
+    json_out(o, "{");
+    json_out_member(o, "id", c->id.n ? c->id.text : made, c->id.n ? c->id.n : strlen(made));
+    json_out(o, "type: function, function: {");
+    json_out_member(o, "name", c->name.text, c->name.n);
+    json_out(o, "arguments:");
     out_arguments(o, a, &c->arguments);
-    text_out(o, "}}");
+    json_out(o, "}}");
 }
 
 bool tblock_answer_json(const tblock_answer *a, char **json, tblock_error *err)
@@ -158,20 +157,17 @@ bool tblock_answer_json(const tblock_answer *a, char **json, tblock_error *err)
     const char *key = facts.reasoning_key && strcmp(facts.reasoning_key, "tool_plan") == 0
                           ? facts.reasoning_key : "reasoning_content";
     TextOut     o = { 0 };
-    text_out(&o, "{\"role\": \"assistant\", \"content\": ");
+    json_out(&o, "{role: assistant");
     if (!a->content.n && a->n_calls && facts.no_content)
-        text_out(&o, "null");
+        json_out(&o, "content: null");
     else
-        json_out_string(&o, a->content.text, a->content.n);
-    if (a->reasoning.n) {
-        text_out(&o, ", \"%s\": ", key);
-        json_out_string(&o, a->reasoning.text, a->reasoning.n);
-    }
-    for (size_t i = 0; i < a->n_calls; i++) {
-        text_out(&o, i ? "" : ", \"tool_calls\": [");
+        json_out_member(&o, "content", a->content.text, a->content.n);
+    if (a->reasoning.n)
+        json_out_member(&o, key, a->reasoning.text, a->reasoning.n);
+    json_out(&o, a->n_calls ? "tool_calls: [" : "");
+    for (size_t i = 0; i < a->n_calls; i++)
         out_call(&o, a, i);
-    }
-    text_out(&o, a->n_calls ? "]}" : "}");
+    json_out(&o, a->n_calls ? "]}" : "}");
     *json = text_out_take(&o, err);
     return *json != NULL;
 }

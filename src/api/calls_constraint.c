@@ -51,14 +51,11 @@ static bool args_rule(Grammar *g, const JsonDoc *d, const JsonNode *tool, const 
     TextOut         text = { 0 }, what = { 0 };
     if ((schema && schema->kind != NODE_OBJECT) || (type && !node_is(type, "object")))
         return fail(err, INPUT, "tools: %s: parameters: expected a schema of type object", name);
-    text_out(&text, "{\"type\": \"object\"");
+    json_out(&text, "{type: object");
     JSON_NODES (i, schema) {
         if (i == type)
             continue;
-        text_out(&text, ", ");
-        json_out_string(&text, i->key, i->key_n);
-        text_out(&text, ": ");
-        json_out_node(&text, d, i);
+        json_out_pair(&text, d, i);
     }
     text_out(&text, "}");
     text_out(&what, "tools: %s: parameters", name);
@@ -232,13 +229,13 @@ static bool write_form(TextOut *o, const CallFrame *f)
         [THINK]     = has_lead(f) ? f->think : none,
         [THINK_END] = has_lead(f) ? f->think_end : none,
     };
+    json_out(o, "{");
     for (int i = 0; i < FORM_TEXTS; i++) {
         if (text[i].n > MOST_CALL_TEXT || !utf8_valid(text[i].s, text[i].n))
             return false;
-        text_out(o, "%s\"%s\":", i ? "," : "{", keys[i]);
-        json_out_string(o, text[i].s, text[i].n);
+        json_out_member(o, keys[i], text[i].s, text[i].n);
     }
-    text_out(o, ",\"thinks\":%s,\"tools\":[", f->thinks ? "true" : "false");
+    json_out(o, "thinks: %i, tools: [", f->thinks);
     return true;
 }
 
@@ -251,14 +248,12 @@ static bool write_text(TextOut *o, const Making *m)
         return false;
     for (; (tool = next_tool(m, &at)); n++) {
         const JsonNode *args = node_get(tool, "parameters");
-        text_out(o, "%s{\"name\":", n ? "," : "");
+        json_out(o, "{name:");
         json_out_node(o, m->doc, node_get(tool, "name"));
-        text_out(o, ",\"parameters\":");
+        json_out(o, args ? "parameters:" : "parameters: {}");
         if (args)
             json_out_node(o, m->doc, args);
-        else
-            text_out(o, "{}");
-        text_out(o, "}");
+        json_out(o, "}");
     }
     text_out(o, "]}");
     return n <= MOST_TOOLS;
@@ -279,7 +274,7 @@ tblock_constraint *calls_constraint(const tblock_model *m, const CallFrame *form
 {
     const Making       making = { m, form, tools, tools->node, name };
     tblock_constraint *c      = make(&making, begun, err);
-    TextOut            text   = { 0 };
+    TextOut            text   = { .compact = true };
     if (c && write_text(&text, &making) && !text.failed)
         c = with_text(c, text.text, text.n, err);
     if (c && text.failed) {

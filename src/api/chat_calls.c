@@ -45,27 +45,19 @@ static char *written(const tblock_chat *c, const char *answer, Error *err)
 
 static void out_call(TextOut *o, const char *id, const char *name, bool as_text)
 {
-    text_out(o, "{\"id\": \"%s\", \"type\": \"function\", \"function\": {\"name\": \"%s\", "
-                "\"arguments\": ", id, name);
-    if (as_text)
-        json_out_string(o, ARGS, strlen(ARGS));
-    else
-        text_out(o, ARGS);
-    text_out(o, "}}");
+    json_out(o, "{id: %s, type: function, function: {name: %s, arguments:", id, name);
+    json_out(o, as_text ? "%s}}" : "%-s}}", ARGS);
 }
 
 static char *written_calls(const tblock_chat *c, int n, Error *err)
 {
     const AnswerFacts f = answer_form_facts(chat_parts(c).answers);
     TextOut           o = { 0 };
-    text_out(&o, "{\"role\": \"assistant\", \"content\": %s, \"tool_calls\": [",
-             f.no_content ? "null" : "\"\"");
+    json_out(&o, "{role: assistant, content: %s, tool_calls: [", f.no_content ? NULL : "");
     out_call(&o, ID_1, NAME_1, f.text_arguments);
-    if (n == 2) {
-        text_out(&o, ", ");
+    if (n == 2)
         out_call(&o, ID_2, NAME_2, f.text_arguments);
-    }
-    text_out(&o, "]}");
+    json_out(&o, "]}");
     char *json = text_out_take(&o, err), *text = json ? written(c, json, err) : NULL;
     free(json);
     return text;

@@ -42,11 +42,9 @@ static void out_message(TextOut *o, const tblock_chat_message *m)
         text_out_bytes(o, m->json, strlen(m->json));
         return;
     }
-    text_out(o, "{\"role\": ");
-    json_out_string(o, m->role, strlen(m->role));
-    text_out(o, ", \"content\": ");
-    json_out_string(o, m->text, m->n_bytes);
-    text_out(o, "}");
+    json_out(o, "{role: %s", m->role);
+    json_out_member(o, "content", m->text, m->n_bytes);
+    json_out(o, "}");
 }
 
 bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tblock_error *err)
@@ -60,7 +58,7 @@ bool tblock_chat_to_json(const tblock_chat_message *m, size_t n, char **json, tb
     for (size_t i = 0; i < n; i++)
         if (!check_message(&m[i], i, err))
             return false;
-    text_out(&o, "{\"messages\": [");
+    json_out(&o, "{messages: [");
     for (size_t i = 0; i < n; i++) {
         text_out(&o, "%s\n  ", i ? "," : "");
         out_message(&o, &m[i]);

@@ -116,11 +116,8 @@ static bool out_sources(TextOut *o, const Convert *c, Error *err)
     const char *old = source_meta(&c->in, "source"), *end = old ? strrchr(old, ']') : NULL;
     if (c->in.kind != SOURCE_MODEL_FILE || !old || (c->tokenizer_only && c->opt->tokenizer)) {
         text_out(o, "[");
-        for (int i = 0; i < c->n_files; i++) {
-            text_out(o, i ? ", {\"file\": " : "{\"file\": ");
-            json_out_string(o, path_name(c->file[i]), strlen(path_name(c->file[i])));
-            text_out(o, ", \"sha256\": \"%s\"}", c->hex[i]);
-        }
+        for (int i = 0; i < c->n_files; i++)
+            json_out(o, "{file: %s, sha256: %s}", path_name(c->file[i]), c->hex[i]);
         return true;
     }
     snprintf(what, sizeof what, "%s: source", c->in.path);
@@ -146,24 +143,17 @@ static char *make_source(const Convert *c, Error *err)
     }
     for (int i = 0; i < c->merged.n; i++) {
         const LoraUse *use = &c->merged.use[i];
-        text_out(&o, "%s{\"lora\": ", o.n > 1 ? ", " : "");
-        json_out_string(&o, path_name(use->lora->path), strlen(path_name(use->lora->path)));
-        text_out(&o, ", \"sha256\": \"%s\", \"scale\": ", use->lora->sha256);
-        json_out_double(&o, use->scale);
-        text_out(&o, "}");
+        json_out(&o, "{lora: %s, sha256: %s, scale: %g}", path_name(use->lora->path),
+                 use->lora->sha256, use->scale);
     }
     if (c->quantized) {
-        text_out(&o, "%s{\"quantized\": \"%s\"", o.n > 1 ? ", " : "", c->quantized);
-        for (size_t i = 0; i < c->opt->n_keep; i++) {
-            text_out(&o, i ? ", " : ", \"keep\": [");
-            json_out_string(&o, c->opt->keep[i], strlen(c->opt->keep[i]));
-        }
-        text_out(&o, c->opt->n_keep ? "]" : "");
-        if (hash) {
-            text_out(&o, ", \"from_sha256\": ");
-            json_out_string(&o, hash, strlen(hash));
-        }
-        text_out(&o, "}");
+        json_out(&o, c->opt->n_keep ? "{quantized: %s, keep: [" : "{quantized: %s", c->quantized);
+        for (size_t i = 0; i < c->opt->n_keep; i++)
+            json_out(&o, "%s", c->opt->keep[i]);
+        json_out(&o, c->opt->n_keep ? "]" : "");
+        if (hash)
+            json_out(&o, "from_sha256: %s", hash);
+        json_out(&o, "}");
     }
     text_out(&o, "]");
     return text_out_take(&o, err);

@@ -41,101 +41,71 @@ bool receipt_facts(const tblock_context *c, const char *loaded_as, RunBinding *b
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
-static void put_text(TextOut *o, const char *key, const char *value, size_t n)
+static void put_ids(TextOut *o, const char *key, const int32_t *ids, size_t n)
 {
-    text_out(o, "\"%s\":", key);
-    if (value)
-        json_out_string(o, value, n);
-    else
-        text_out(o, "null");
+    json_out(o, "%s:", key);
+    json_out_ints(o, ids, n);
 }
 
-static void put_ids(TextOut *o, const int32_t *ids, size_t n)
-{
-    text_out(o, "[");
-    for (size_t i = 0; i < n; i++)
-        text_out(o, "%s%" PRId32, i ? "," : "", ids[i]);
-    text_out(o, "]");
-}
-
-static void put_digest(TextOut *o, const char *before, const Digest *d)
+static void put_digest(TextOut *o, const char *key, const Digest *d)
 {
     char hex[65];
     digest_hex(d->byte, hex);
-    text_out(o, "%s\"%s\"", before, hex);
-}
-
-static void put_number(TextOut *o, const char *key, double x)
-{
-    text_out(o, "\"%s\":", key);
-    json_out_double(o, x);
-    text_out(o, ",");
+    json_out(o, key ? "%s: %s" : "%-s%s", key ? key : "", hex);
 }
 
 static void put_sampling(TextOut *o, const tblock_receipt *r)
 {
     const SamplerOptions *s = &r->sampling;
-    text_out(o, "{");
-    put_number(o, "temp", (double)s->temp);
-    text_out(o, "\"top_k\":%d,", s->top_k);
-    put_number(o, "top_p", s->top_p);
-    put_number(o, "min_p", (double)s->min_p);
-    put_number(o, "repeat_penalty", (double)s->repeat_penalty);
-    put_number(o, "presence_penalty", (double)s->presence_penalty);
-    put_number(o, "frequency_penalty", (double)s->frequency_penalty);
-    text_out(o, "\"seed\":\"%" PRIu64 "\",\"bias\":[", s->seed);
-    for (size_t i = 0; i < s->n_bias; i++) {
-        text_out(o, "%s[%" PRId32 ",", i ? "," : "", s->bias_ids[i]);
-        json_out_double(o, (double)s->bias[i]);
-        text_out(o, "]");
-    }
-    text_out(o, "]}");
+    char seed[24];
+    snprintf(seed, sizeof seed, "%" PRIu64, s->seed);
+    json_out(o, "sampling: {temp: %g, top_k: %d, top_p: %g, min_p: %g, repeat_penalty: %g, "
+                "presence_penalty: %g, frequency_penalty: %g, seed: %s, bias: [",
+             (double)s->temp, s->top_k, s->top_p, (double)s->min_p, (double)s->repeat_penalty,
+             (double)s->presence_penalty, (double)s->frequency_penalty, seed);
+    for (size_t i = 0; i < s->n_bias; i++)
+        json_out(o, "[%" PRId32 ", %g]", s->bias_ids[i], (double)s->bias[i]);
+    json_out(o, "]}");
 }
 
 static void put_run(TextOut *o, const tblock_receipt *r)
 {
-    text_out(o, "{");
-    for (int i = 0; i < RECEIPT_FACTS; i++) {
-        if (!r->fact[i])
-            continue;
-        text_out(o, "%s", i ? "," : "");
-        put_text(o, receipt_fact_keys[i], r->fact[i], strlen(r->fact[i]));
-    }
-    text_out(o, "}");
+    json_out(o, "run: {");
+    for (int i = 0; i < RECEIPT_FACTS; i++)
+        if (r->fact[i])
+            json_out(o, "%s: %s", receipt_fact_keys[i], r->fact[i]);
+    json_out(o, "}");
 }
 
 static void put_chat(TextOut *o, const tblock_receipt *r)
 {
-    if (!r->chat_sha256) {
-        text_out(o, "null");
-        return;
-    }
-    text_out(o, "{");
-    put_text(o, "sha256", r->chat_sha256, strlen(r->chat_sha256));
-    text_out(o, ",");
-    put_text(o, "date", r->chat_date, r->chat_date ? strlen(r->chat_date) : 0);
-    text_out(o, "}");
+    if (r->chat_sha256)
+        json_out(o, "chat: {sha256: %s, date: %s}", r->chat_sha256, r->chat_date);
+    else
+        json_out(o, "chat: null");
 }
 
-static void put_prompt(TextOut *o, const tblock_receipt *r) { put_ids(o, r->ids, r->n_given); }
+static void put_prompt(TextOut *o, const tblock_receipt *r)
+{
+    put_ids(o, "prompt", r->ids, r->n_given);
+}
 
 static void put_constraint(TextOut *o, const tblock_receipt *r)
 {
     if (!r->kind) {
-        text_out(o, "null");
+        json_out(o, "constraint: null");
         return;
     }
-    text_out(o, "{\"kind\":\"%s\",", receipt_kinds[r->kind]);
-    put_text(o, "text", r->text, r->n_text);
-    text_out(o, ",\"stop_ids\":");
-    put_ids(o, r->stop_ids, r->n_stop_ids);
-    text_out(o, "}");
+    json_out(o, "constraint: {kind: %s", receipt_kinds[r->kind]);
+    json_out_member(o, "text", r->text, r->n_text);
+    put_ids(o, "stop_ids", r->stop_ids, r->n_stop_ids);
+    json_out(o, "}");
 }
 
 /* The fields before `begin`, which is their hash. */
 typedef struct ReceiptField {
     const char *key;
-    void (*put)(TextOut *, const tblock_receipt *);
+    void (*put)(TextOut *, const tblock_receipt *); /* the key and its value */
 } ReceiptField;
 static const ReceiptField fields[] = {
     { "run", put_run }, { "chat", put_chat }, { "prompt", put_prompt },
@@ -145,18 +115,16 @@ enum { FIELDS = sizeof fields / sizeof *fields };
 
 static void put_head(TextOut *o, const tblock_receipt *r)
 {
-    text_out(o, "{\"receipt\":%d", r->version);
-    for (int i = 0; i < FIELDS; i++) {
-        text_out(o, ",\"%s\":", fields[i].key);
+    json_out(o, "{receipt: %d", r->version);
+    for (int i = 0; i < FIELDS; i++)
         fields[i].put(o, r);
-    }
 }
 
 const char *receipt_heads_part(const tblock_receipt *a, const tblock_receipt *b, Error *err)
 {
     const char *part = a->version == b->version ? "" : "receipt";
     for (int i = 0; i < FIELDS && part && !*part; i++) {
-        TextOut one = { 0 }, other = { 0 };
+        TextOut one = { .compact = true }, other = { .compact = true };
         fields[i].put(&one, a), fields[i].put(&other, b);
         if (one.failed || other.failed)
             no_memory("receipt", err), part = NULL;
@@ -169,16 +137,16 @@ const char *receipt_heads_part(const tblock_receipt *a, const tblock_receipt *b,
 
 static void put_digests(TextOut *o, const char *key, const Digest *d, size_t n)
 {
-    text_out(o, ",\"%s\":[", key);
+    json_out(o, "%s: [", key);
     for (size_t i = 0; i < n; i++)
-        put_digest(o, i ? "," : "", &d[i]);
-    text_out(o, "]");
+        put_digest(o, NULL, &d[i]);
+    json_out(o, "]");
 }
 
 FP_ENV_WORK
 static bool write(const tblock_receipt *r, char **json, Error *err)
 {
-    TextOut o    = { 0 };
+    TextOut o    = { .compact = true };
     Digest  root = r->root, text = r->text_hash;
     if (r->no_memory)
         return no_memory("receipt", err);
@@ -188,19 +156,18 @@ static bool write(const tblock_receipt *r, char **json, Error *err)
                    || (r->has_text && !receipt_text(r, r->tokenizer, &text, err))))
         return false;
     put_head(&o, r);
-    put_digest(&o, ",\"begin\":", &r->begin);
-    text_out(&o, ",\"drawn\":");
-    put_ids(&o, r->ids + r->n_given, r->n_ids - r->n_given);
+    put_digest(&o, "begin", &r->begin);
+    put_ids(&o, "drawn", r->ids + r->n_given, r->n_ids - r->n_given);
     if (r->version > 1 && r->has_text)
-        put_digest(&o, ",\"text_sha256\":", &text);
+        put_digest(&o, "text_sha256", &text);
     else if (r->version > 1)
-        text_out(&o, ",\"text_sha256\":null");
-    text_out(&o, ",\"every\":%zu", r->every);
+        json_out(&o, "text_sha256: null");
+    json_out(&o, "every: %zu", r->every);
     put_digests(&o, "links", r->links, r->n_links);
     if (r->version > 1)
         put_digests(&o, "blocks", r->blocks, r->n_blocks);
-    put_digest(&o, r->version > 1 ? ",\"root\":" : ",\"end\":", &root);
-    text_out(&o, "}");
+    put_digest(&o, r->version > 1 ? "root" : "end", &root);
+    json_out(&o, "}");
     *json = text_out_take(&o, err);
     return *json != NULL;
 }
@@ -217,7 +184,7 @@ bool tblock_receipt_json(const tblock_receipt *r, char **json, tblock_error *err
 
 bool receipt_begin(const tblock_receipt *r, Digest *out, Error *err)
 {
-    TextOut head = { 0 };
+    TextOut head = { .compact = true };
     Sha256 *sha  = sha256_new();
     put_head(&head, r);
     const bool good = sha && !head.failed;

@@ -138,14 +138,11 @@ static bool write_tensors(const char *path, const Params *p, const float *values
 static void out_modules(TextOut *o, const Params *p)
 {
     char module[ADAPTER_MODULE];
-    bool any = false;
     for (int i = p->first; i < p->n && p->spec[i].layer == p->spec[p->first].layer; i += 2) {
         if (!adapter_module(&p->config, &p->spec[i], module, NULL, NULL))
             continue;
         const char *word = strrchr(module, '.');
-        text_out(o, any ? ", " : "");
-        json_out_string(o, word ? word + 1 : module, strlen(word ? word + 1 : module));
-        any = true;
+        json_out(o, "%s", word ? word + 1 : module);
     }
 }
 
@@ -153,15 +150,12 @@ static bool write_config(const char *path, const Params *p, double alpha, const 
                          Error *err)
 {
     TextOut o = { 0 };
-    text_out(&o, "{\n  \"base_model_name_or_path\": ");
-    json_out_string(&o, base, strlen(base));
-    text_out(&o, ",\n  \"bias\": \"none\",\n  \"fan_in_fan_out\": false,\n"
-                 "  \"inference_mode\": true,\n  \"init_lora_weights\": true,\n  \"lora_alpha\": ");
-    json_out_double(&o, alpha);
-    text_out(&o, ",\n  \"lora_dropout\": 0.0,\n  \"peft_type\": \"LORA\",\n  \"r\": %d,\n  "
-                 "\"target_modules\": [", p->rank);
+    json_out(&o, "{\n  base_model_name_or_path: %s,\n  bias: none,\n  fan_in_fan_out: false,\n"
+                 "  inference_mode: true,\n  init_lora_weights: true,\n  lora_alpha: %g,\n"
+                 "  lora_dropout: 0.0,\n  peft_type: LORA,\n  r: %d,\n  target_modules: [",
+             base, alpha, p->rank);
     out_modules(&o, p);
-    text_out(&o, "],\n  \"task_type\": \"CAUSAL_LM\",\n  \"use_rslora\": false\n}\n");
+    json_out(&o, "],\n  task_type: CAUSAL_LM,\n  use_rslora: false\n}\n");
     size_t n    = o.n;
     char  *text = text_out_take(&o, err);
     bool   ok   = text && file_write(path, text, n, err);

@@ -1,4 +1,4 @@
-/* base/json.c: trees, which cJSON parses; reading typed values from them; writing JSON. */
+/* base/json.c: trees, which cJSON parses; reading typed values from them. */
 #include "base/json.h"
 
 #include <cjson/cJSON.h>
@@ -12,9 +12,7 @@
 
 /* ---- The tree -------------------------------------------------------------------------------- */
 
-enum { NUMBER_TEXT = 40, NUMBER_MOST = 62 }; /* the longest that cJSON 1.7.15 reads: NUMBER_MOST */
-
-static void number_text(char text[NUMBER_TEXT], double x);
+enum { NUMBER_MOST = 62 }; /* the longest number that cJSON 1.7.15 reads */
 
 /* A copy of text in which longer numbers have fewer digits, the same values, and are padded with
  * blanks. NULL: no memory. */
@@ -26,13 +24,13 @@ static char *shorten(const JsonDoc *d, const char *text, size_t n_bytes)
     memcpy(out, text, n_bytes);
     for (size_t i = 0; i < d->n_nodes; i++) {
         const JsonNode *j = &d->node[i];
-        char            few[NUMBER_TEXT];
+        char            few[JSON_NUMBER];
         size_t          n = 0;
         if (j->kind == NODE_INT || j->kind == NODE_DOUBLE)
             n = strspn(json_spelling(d, j), "0123456789+-.eE");
         if (n <= NUMBER_MOST)
             continue;
-        number_text(few, node_number(j));
+        json_number_text(few, node_number(j));
         memset(out + j->n, ' ', n);
         memcpy(out + j->n, few, strlen(few));
     }
@@ -114,44 +112,19 @@ const char *json_kind(const Json *j)
 
 /* ---- Typed reads ----------------------------------------------------------------------------- */
 
-FP_ENV_WORK
-static void shortest_text(char text[NUMBER_TEXT], double x)
-{
-    if (x == rint(x) && fabs(x) < 1e15) {
-        snprintf(text, NUMBER_TEXT, "%.0f", x);
-    } else {
-        for (int digits = 1; digits <= 17; digits++) {
-            snprintf(text, NUMBER_TEXT, "%.*g", digits, x);
-            if (strtod(text, NULL) == x)
-                break;
-        }
-    }
-}
-
-/* The fewest digits that read back as x, which is finite. Not inlined: its callers compare
- * doubles. */
-FP_ENV_WORK
-static void number_text(char text[NUMBER_TEXT], double x)
-{
-    HostEnv env;
-    host_env_enter(&env);
-    shortest_text(text, x);
-    host_env_leave(&env);
-}
-
 /* The value found, for a message. */
-static const char *found(const Json *j, char text[NUMBER_TEXT])
+static const char *found(const Json *j, char text[JSON_NUMBER])
 {
     if (!json_is_number(j))
         return json_kind(j);
-    number_text(text, j->valuedouble);
+    json_number_text(text, j->valuedouble);
     return text;
 }
 
 bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, int64_t *out,
                    Error *err)
 {
-    char   text[NUMBER_TEXT];
+    char   text[JSON_NUMBER];
     double x = json_is_number(j) ? j->valuedouble : NAN;
     /* Not 2^53 itself: it may have been 2^53 + 1 in the text. */
     if (!(fabs(x) < 0x1p53) || x != rint(x) || (int64_t)x < min || (int64_t)x > max)
@@ -164,7 +137,7 @@ bool json_read_int(const Json *j, const char *what, int64_t min, int64_t max, in
 bool json_read_double(const Json *j, const char *what, double min, double max, double *out,
                       Error *err)
 {
-    char   text[NUMBER_TEXT], low[NUMBER_TEXT], high[NUMBER_TEXT];
+    char   text[JSON_NUMBER], low[JSON_NUMBER], high[JSON_NUMBER];
     double x = json_is_number(j) ? j->valuedouble : NAN;
     if (isfinite(x) && x >= min && x <= max) {
         *out = x;
@@ -174,9 +147,9 @@ bool json_read_double(const Json *j, const char *what, double min, double max, d
     snprintf(low, sizeof low, "-inf");
     snprintf(high, sizeof high, "inf");
     if (!no_min)
-        number_text(low, min);
+        json_number_text(low, min);
     if (!no_max)
-        number_text(high, max);
+        json_number_text(high, max);
     if (no_min && no_max)
         return fail(err, INPUT, "%s: expected a number, found %s", what, found(j, text));
     if (no_max)
@@ -188,7 +161,7 @@ bool json_read_double(const Json *j, const char *what, double min, double max, d
 
 bool json_read_bool(const Json *j, const char *what, bool *out, Error *err)
 {
-    char text[NUMBER_TEXT];
+    char text[JSON_NUMBER];
     if (!json_is_bool(j))
         return fail(err, INPUT, "%s: expected true or false, found %s", what, found(j, text));
     *out = cJSON_IsTrue(j);
@@ -197,7 +170,7 @@ bool json_read_bool(const Json *j, const char *what, bool *out, Error *err)
 
 bool json_read_string(const Json *j, const char *what, const char **out, Error *err)
 {
-    char text[NUMBER_TEXT];
+    char text[JSON_NUMBER];
     if (!json_is_string(j))
         return fail(err, INPUT, "%s: expected a string, found %s", what, found(j, text));
     *out = j->valuestring;
@@ -215,97 +188,4 @@ bool json_copy_string(const Json *j, const char *what, size_t most, char **out, 
     free(*out);
     *out = strdup(text);
     return *out || no_memory(what, err);
-}
-
-/* ---- Output ---------------------------------------------------------------------------------- */
-
-/* Writes one character of a string, in ASCII. Returns its length. */
-static size_t escape(char out[13], uint32_t code)
-{
-    static const char short_for[] = "\"\"\\\\\bb\ff\nn\rr\tt";
-    for (const char *p = short_for; *p; p += 2)
-        if ((uint32_t)(unsigned char)p[0] == code)
-            return (size_t)snprintf(out, 13, "\\%c", p[1]);
-    if (code >= 0x20 && code < 0x7F)
-        return (size_t)snprintf(out, 13, "%c", (int)code);
-    if (code < 0x10000)
-        return (size_t)snprintf(out, 13, "\\u%04x", (unsigned)code);
-    code -= 0x10000;
-    return (size_t)snprintf(out, 13, "\\u%04x\\u%04x", (unsigned)(0xD800 + (code >> 10)),
-                            (unsigned)(0xDC00 + (code & 0x3FF)));
-}
-
-bool json_out_string(TextOut *o, const char *s, size_t n)
-{
-    text_out_bytes(o, "\"", 1);
-    for (size_t i = 0; i < n;) {
-        size_t run = i; /* a run of plain ASCII at once */
-        while (run < n && s[run] >= 0x20 && s[run] < 0x7F && s[run] != '"' && s[run] != '\\')
-            run++;
-        text_out_bytes(o, s + i, run - i);
-        i = run;
-        if (i == n)
-            break;
-        uint32_t code = 0xFFFD;
-        int      length = utf8_decode(s + i, n - i, &code);
-        char     text[13];
-        text_out_bytes(o, text, escape(text, code));
-        i += (size_t)(length < 0 ? -length : length);
-    }
-    return text_out_bytes(o, "\"", 1);
-}
-
-size_t json_char(char out[JSON_CHAR_BYTES], const char *s, size_t n, size_t *n_read)
-{
-    uint32_t code   = 0xFFFD;
-    int      length = utf8_decode(s, n, &code);
-    *n_read = length > 0 ? (size_t)length : 1;
-    if (code == '"' || code == '\\' || code == '\n')
-        return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\%c", code == '\n' ? 'n' : (char)code);
-    if (length < 0 || !is_printable(code)) /* characters above U+FFFF are all printable */
-        return (size_t)snprintf(out, JSON_CHAR_BYTES, "\\u%04x", (unsigned)code);
-    memcpy(out, s, *n_read);
-    return *n_read;
-}
-
-bool json_out_double(TextOut *o, double x)
-{
-    char text[NUMBER_TEXT] = "null";
-    if (isfinite(x))
-        number_text(text, x);
-    return text_out_bytes(o, text, strlen(text));
-}
-
-bool json_out_floats(TextOut *o, const float *x, size_t n)
-{
-    text_out_bytes(o, "[", 1);
-    for (size_t i = 0; i < n; i++) {
-        text_out_bytes(o, ", ", i ? 2 : 0);
-        json_out_double(o, (double)x[i]);
-    }
-    return text_out_bytes(o, "]", 1);
-}
-
-bool json_out_node(TextOut *o, const JsonDoc *d, const JsonNode *j)
-{
-    static const char *const words[] = { [NODE_NULL] = "null", [NODE_FALSE] = "false",
-                                         [NODE_TRUE] = "true" };
-    bool object = j->kind == NODE_OBJECT, first = true;
-    if (j->kind <= NODE_TRUE)
-        return text_out_bytes(o, words[j->kind], strlen(words[j->kind]));
-    if (j->kind == NODE_STRING)
-        return json_out_string(o, j->text, j->n);
-    if (j->kind <= NODE_DOUBLE)
-        return text_out_bytes(o, json_spelling(d, j),
-                              strspn(json_spelling(d, j), "+-.0123456789eE"));
-    text_out_bytes(o, object ? "{" : "[", 1);
-    JSON_NODES (i, j) {
-        text_out_bytes(o, ", ", first ? 0 : 2);
-        if (object)
-            json_out_string(o, i->key, i->key_n);
-        text_out_bytes(o, ": ", object ? 2 : 0);
-        json_out_node(o, d, i);
-        first = false;
-    }
-    return text_out_bytes(o, object ? "}" : "]", 1);
 }

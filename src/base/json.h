@@ -142,7 +142,35 @@ bool json_copy_string(const Json *j, const char *what, size_t most, char **out, 
 
 bool json_equal(const Json *a, const Json *b); /* ignores the order of keys */
 
-/* ---- Output into a TextOut; false if that failed --------------------------------------------- */
+/* ---- json_out.c ------------------------------------------------------------------------------ */
+
+/* JSON into a TextOut; false if that failed. */
+
+/* Writes JSON in the order of its arguments: members of an object that begins, goes on or ends
+ * here, items, whole values.
+ *
+ *     json_out(o, "{id: %s, object: 'chat.completion', created: %lld, usage: {", id, now)
+ *
+ * In the form, words need no quotes, before a colon or as a value: true, false, null and numbers
+ * stand for themselves, other words are strings. Text that is no word is in '...'. %d, %u, %zu,
+ * %lld and the like are integers, %g the fewest digits of a double that read back (null if it is
+ * not finite), %s a string in quotes (NULL: null), %i a bool, %-s JSON as it is ("": nothing).
+ *
+ * Commas are written where they are due by what o ends with, whatever the form has, so a value that
+ * another function writes is "key:" and its call. A space follows commas and colons unless
+ * o->compact; a line break of the form, and its indent, replace the one after a comma. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+bool json_out(TextOut *o, const char *form, ...);
+/* A comma, if one is due before the next value. */
+void json_out_comma(TextOut *o);
+/* "key": a string of n bytes; NULL: "" */
+bool json_out_member(TextOut *o, const char *key, const char *text, size_t n);
+/* A member of a document's object, its key and its value. */
+bool json_out_pair(TextOut *o, const JsonDoc *d, const JsonNode *member);
+
+/* The functions below write a value and no comma before it. */
 
 /* The next character of s[0 .. n), n >= 1, as it appears in a JSON string that keeps UTF-8. A
  * byte that is not UTF-8 becomes \ufffd. Returns the length of out, which has no NUL. *n_read:
@@ -151,10 +179,13 @@ enum { JSON_CHAR_BYTES = 8 };
 size_t json_char(char out[JSON_CHAR_BYTES], const char *s, size_t n, size_t *n_read);
 /* A string in quotes, in ASCII only. Invalid UTF-8 becomes \ufffd. */
 bool json_out_string(TextOut *o, const char *s, size_t n);
-/* The fewest digits that read back as x; null if x is not finite. */
+/* The fewest digits that read back as x, which is finite; then with null if it is not. */
+enum { JSON_NUMBER = 40 };
+void json_number_text(char text[JSON_NUMBER], double x);
 bool json_out_double(TextOut *o, double x);
 /* An array of n numbers. */
 bool json_out_floats(TextOut *o, const float *x, size_t n);
+bool json_out_ints(TextOut *o, const int *x, size_t n);
 /* A value of a document, with its numbers as they were spelled. */
 bool json_out_node(TextOut *o, const JsonDoc *d, const JsonNode *j);
 

@@ -23,13 +23,6 @@ static bool key_is(const JsonNode *j, const char *name)
     return j->key_n == strlen(name) && memcmp(j->key, name, j->key_n) == 0;
 }
 
-static void out_member(TextOut *o, const JsonDoc *d, const JsonNode *j)
-{
-    json_out_string(o, j->key, j->key_n);
-    text_out_bytes(o, ": ", 2);
-    json_out_node(o, d, j);
-}
-
 /* ---- The variables besides the messages ------------------------------------------------------ */
 
 static bool is_date(const char *s)
@@ -84,22 +77,16 @@ static bool write_head(ChatTemplate *t, const ChatTemplateOptions *o, const Json
     TextOut out = { 0 };
     bool    ok = read_tools(&t->tools, o->tools, err);
     if (ok) {
-        text_out(&out, "{\"add_generation_prompt\": false");
-        if (t->tools.node || !node_get(args->node, "tools")) {
-            text_out(&out, ", \"tools\": ");
-            if (t->tools.node)
-                json_out_node(&out, &t->tools, t->tools.node);
-            else
-                text_out(&out, "null");
-        }
+        json_out(&out, "{add_generation_prompt: false");
+        if (t->tools.node)
+            json_out(&out, "tools:"), json_out_node(&out, &t->tools, t->tools.node);
+        else if (!node_get(args->node, "tools"))
+            json_out(&out, "tools: null");
         if (!node_get(args->node, "documents"))
-            text_out(&out, ", \"documents\": null");
-        JSON_NODES (i, args->node) {
-            if (t->tools.node && key_is(i, "tools"))
-                continue;
-            text_out(&out, ", ");
-            out_member(&out, args, i);
-        }
+            json_out(&out, "documents: null");
+        JSON_NODES (i, args->node)
+            if (!t->tools.node || !key_is(i, "tools"))
+                json_out_pair(&out, args, i);
         t->n_head = out.n;
         t->head = text_out_take(&out, err);
     }
@@ -121,19 +108,15 @@ static bool write_own(ChatTemplate *t, const ChatTemplateOptions *o, const JsonD
         return false;
     bool ok = !special.node || special.node->kind == NODE_OBJECT
         || fail(err, INPUT, "%s: expected a JSON object", what);
-    text_out(&out, "{");
+    json_out(&out, "{");
     JSON_NODES (i, ok ? special.node : NULL)
-        if (i->kind == NODE_STRING && !(args->node && node_get(args->node, i->key))) {
-            text_out(&out, "%s", out.n > 1 ? ", " : "");
-            out_member(&out, &special, i);
-        }
+        if (i->kind == NODE_STRING && !(args->node && node_get(args->node, i->key)))
+            json_out_pair(&out, &special, i);
     for (int i = 0; i < 2; i++)
         if (given[i] && *given[i] && !node_get(special.node, keys[i])
-            && !node_get(args->node, keys[i])) {
-            text_out(&out, "%s\"%s\": ", out.n > 1 ? ", " : "", keys[i]);
-            json_out_string(&out, given[i], strlen(given[i]));
-        }
-    text_out(&out, "}");
+            && !node_get(args->node, keys[i]))
+            json_out(&out, "%s: %s", keys[i], given[i]);
+    json_out(&out, "}");
     json_doc_free(&special);
     size_t n = out.n;
     char  *text = ok ? text_out_take(&out, err) : NULL;
@@ -181,33 +164,27 @@ static void out_message(TextOut *o, const JsonDoc *d, Conversation *c)
 {
     static const char *const names[] = { "reasoning_content", "thinking", "reasoning", NULL };
     const JsonNode *thought = NULL, *thinking = node_get(d->node, "thinking");
-    const char     *before = "";
     for (int i = 0; names[i] && !thought; i++) {
         thought = node_get(d->node, names[i]);
         thought = thought && thought->kind == NODE_NULL ? NULL : thought;
     }
-    text_out(o, "{");
-    if (thought) {
-        text_out(o, "\"thinking\": ");
+    json_out(o, thought ? "{thinking:" : "{");
+    if (thought)
         json_out_node(o, d, thinking && thinking->kind != NODE_NULL ? thinking : thought);
-        before = ", ";
-    }
     JSON_NODES (i, d->node) {
         bool null = i->kind == NODE_NULL;
         c->dropped |= null;
         if ((null && (!c->nulls || (thought && key_is(i, "reasoning_content"))))
             || (thought && key_is(i, "thinking")))
             continue;
-        text_out(o, "%s", before);
-        out_member(o, d, i);
-        before = ", ";
+        json_out_pair(o, d, i);
     }
     const JsonNode *content = node_get(d->node, "reasoning_content");
     if (thought && (!content || content->kind == NODE_NULL)) {
-        text_out(o, ", \"reasoning_content\": ");
+        json_out(o, "reasoning_content:");
         json_out_node(o, d, thought);
     }
-    text_out(o, "}");
+    json_out(o, "}");
 }
 
 static bool add_turn(TextOut *o, Conversation *c, size_t i, Error *err)
@@ -215,14 +192,10 @@ static bool add_turn(TextOut *o, Conversation *c, size_t i, Error *err)
     const ChatTurn *m = &c->turn[i];
     JsonDoc d = { 0 };
     char    what[64];
-    text_out(o, "%s", i ? ", " : "");
     if (!m->json) {
-        text_out(o, "{\"role\": ");
-        json_out_string(o, m->role, strlen(m->role));
-        text_out(o, ", \"content\": ");
-        json_out_string(o, m->text, m->n);
-        text_out(o, "}");
-        return true;
+        json_out(o, "{role: %s", m->role);
+        json_out_member(o, "content", m->text, m->n);
+        return json_out(o, "}"), true;
     }
     snprintf(what, sizeof what, "chat: message %zu", i + 1);
     bool ok = json_doc_read(&d, m->json, strlen(m->json), 0, what, err)
@@ -239,7 +212,7 @@ static bool write_data(Conversation *out, Error *err)
     TextOut o = { 0 };
     bool    ok = out->n || fail(err, INPUT, "chat: expected a message, found none");
     text_out_bytes(&o, out->t->head, out->t->n_head);
-    text_out(&o, ", \"messages\": [");
+    json_out(&o, "messages: [");
     for (size_t i = 0; ok && i < out->n; i++)
         ok = add_turn(&o, out, i, err);
     text_out(&o, "]}");

@@ -101,12 +101,11 @@ bool prompt_show(const tblock_chat *c, const tblock_chat_message *messages, size
     bool     good = tblock_chat_render(c, messages, n, true, &ids, &n_ids, err)
         && tblock_chat_text(c, messages, n, true, &text, &n_bytes, err);
     if (good) {
-        text_out(&o, "{\"text\": ");
-        json_out_string(&o, text, n_bytes);
-        text_out(&o, ", \"ids\": [");
-        for (size_t i = 0; i < n_ids; i++)
-            text_out(&o, "%s%d", i ? ", " : "", ids[i]);
-        good = text_out_add(&o, "]}\n", 3, err);
+        json_out(&o, "{");
+        json_out_member(&o, "text", text, n_bytes);
+        json_out(&o, "ids:");
+        json_out_ints(&o, ids, n_ids);
+        good = json_out(&o, "}\n") || no_memory(NULL, err);
     }
     if (good)
         output_write(o.text, o.n);

@@ -79,11 +79,9 @@ static bool print(const Documents *d, int top_n, tblock_error *err)
     for (size_t i = 0; i < most; i++) {
         const tblock_rerank_result *r = &d->result[i];
         const tblock_rerank_texts  *t = &d->text[r->index];
-        text_out(&o, "{\"index\": %zu, \"relevance_score\": ", r->index);
-        json_out_double(&o, r->score);
-        text_out(&o, ", \"document\": ");
-        json_out_string(&o, t->document, t->n_document);
-        text_out(&o, "}\n");
+        json_out(&o, "{index: %zu, relevance_score: %g", r->index, r->score);
+        json_out_member(&o, "document", t->document, t->n_document);
+        json_out(&o, "}\n");
     }
     const bool good = !o.failed || no_memory(NULL, err);
     if (good && o.n)

@@ -22,9 +22,9 @@ bool vectors_open(VectorsOut *v, const char *path, bool is_npy, int width, tbloc
 static bool put_json(VectorsOut *v, size_t n_tokens, const float *x, tblock_error *err)
 {
     v->line.n = 0;
-    text_out(&v->line, "{\"index\": %zu, \"tokens\": %zu, \"embedding\": ", v->n, n_tokens);
+    json_out(&v->line, "{index: %zu, tokens: %zu, embedding:", v->n, n_tokens);
     json_out_floats(&v->line, x, (size_t)v->width);
-    if (!text_out_bytes(&v->line, "}\n", 2))
+    if (!json_out(&v->line, "}\n"))
         return no_memory(NULL, err);
     if (v->to_file)
         return out_file_write(&v->file, v->line.text, v->line.n, err);

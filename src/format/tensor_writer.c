@@ -210,21 +210,16 @@ static bool make_header(const TensorWriter *w, char **header, size_t *n_bytes, E
 {
     TextOut o = { 0 };
     text_out(&o, "........{"); /* the length is filled in below */
-    for (size_t i = 0; i < w->n_meta; i++) {
-        text_out(&o, i ? ", " : "\"__metadata__\": {");
-        json_out_string(&o, w->meta[i].key, strlen(w->meta[i].key));
-        text_out(&o, ": ");
-        json_out_string(&o, w->meta[i].value, strlen(w->meta[i].value));
-    }
-    text_out(&o, w->n_meta ? "}" : "");
+    for (size_t i = 0; i < w->n_meta; i++)
+        json_out(&o, "%-s%s: %s", i ? "" : "\"__metadata__\": {", w->meta[i].key, w->meta[i].value);
+    json_out(&o, w->n_meta ? "}" : "");
     for (size_t i = 0; i < w->n_tensors; i++) {
         const Declared *t = &w->tensor[i];
-        text_out(&o, i || w->n_meta ? ",\n" : "");
-        json_out_string(&o, t->name, strlen(t->name));
-        text_out(&o, ": {\"dtype\": \"%s\", \"shape\": [", dtype_name(t->dtype));
+        json_out(&o, i || w->n_meta ? "\n%s: {dtype: %s, shape: [" : "%s: {dtype: %s, shape: [",
+                 t->name, dtype_name(t->dtype));
         for (int d = 0; d < t->rank; d++)
-            text_out(&o, "%s%lld", d ? ", " : "", (long long)t->shape[d]);
-        text_out(&o, "], \"data_offsets\": [%zu, %zu]}", t->begin, t->begin + t->n_bytes);
+            json_out(&o, "%lld", (long long)t->shape[d]);
+        json_out(&o, "], data_offsets: [%zu, %zu]}", t->begin, t->begin + t->n_bytes);
     }
     text_out(&o, "}");
     if (!o.failed)

@@ -245,74 +245,60 @@ static void out_double(TextOut *o, double value)
 
 static void out_rope(TextOut *o, const Rope *r);
 
-static void out_eos(TextOut *o, const Config *c)
-{
-    text_out(o, "[");
-    for (int i = 0; i < c->n_eos; i++)
-        text_out(o, "%s%d", i ? ", " : "", c->eos[i]);
-    text_out(o, "]");
-}
-
-static void out_word(TextOut *o, const ConfigKey *key, int value)
-{
-    if (key->flags & KEY_OR_FALSE && value == 0)
-        text_out(o, "false");
-    else
-        text_out(o, "\"%s\"", key->words[value]);
-}
-
 static void out_layers(TextOut *o, const Layers *set)
 {
-    const char *comma = "";
-    text_out(o, "[");
+    json_out(o, "[");
     for (int l = 0; l < MAX_LAYERS; l++)
-        if (layers_has(set, l)) {
-            text_out(o, "%s%d", comma, l);
-            comma = ", ";
-        }
-    text_out(o, "]");
+        if (layers_has(set, l))
+            json_out(o, "%d", l);
+    json_out(o, "]");
 }
 
 static void out_key(TextOut *o, const ConfigKey *key, const void *base)
 {
-    const void *field = (const char *)base + key->at;
-    text_out(o, "\"%s\": ", key->name);
+    const void   *field  = (const char *)base + key->at;
+    const Config *config = base;
+    int           word;
+    json_out(o, "%s:", key->name);
     switch (key->kind) {
-    case KEY_INT:    text_out(o, "%d", *(const int *)field); break;
+    case KEY_INT:    json_out(o, "%d", *(const int *)field); break;
     case KEY_DOUBLE: out_double(o, *(const double *)field); break;
-    case KEY_BOOL:   text_out(o, "%s", *(const bool *)field ? "true" : "false"); break;
-    case KEY_WORD:   out_word(o, key, config_word_get(field)); break;
+    case KEY_BOOL:   json_out(o, "%i", *(const bool *)field); break;
+    case KEY_WORD:
+        word = config_word_get(field);
+        if (key->flags & KEY_OR_FALSE && word == 0)
+            json_out(o, "false");
+        else
+            json_out(o, "%s", key->words[word]);
+        break;
     case KEY_LAYERS: out_layers(o, field); break;
-    case KEY_FAMILY: json_out_string(o, field, strlen(field)); break;
-    case KEY_EOS:    out_eos(o, base); break;
+    case KEY_FAMILY: json_out(o, "%s", (const char *)field); break;
+    case KEY_EOS:    json_out_ints(o, config->eos, (size_t)config->n_eos); break;
     case KEY_ROPE:   out_rope(o, field); break;
     }
 }
 
 static void out_rope(TextOut *o, const Rope *r)
 {
-    text_out(o, "{\"type\": \"%s\"", rope_type_words[r->type]);
+    json_out(o, "{type: %s", rope_type_words[r->type]);
     for (const ConfigKey *key = rope_keys; key->name; key++) {
         bool absent = (key->at == offsetof(Rope, attention_factor) && r->attention_factor < 0)
                    || (key->at == offsetof(Rope, mscale) && r->mscale == 0)
                    || (key->at == offsetof(Rope, mscale_all_dim) && r->mscale_all_dim == 0);
         if (absent || !(key->types >> r->type & 1))
             continue;
-        text_out(o, ", ");
         out_key(o, key, r);
     }
-    text_out(o, "}");
+    json_out(o, "}");
 }
 
 char *config_to_json(const Config *c, Error *err)
 {
     TextOut o = { 0 };
-    for (const ConfigKey *key = config_keys; key->name; key++) {
-        if (key->flags & KEY_SPARSE && config_key_default(key, c))
-            continue;
-        text_out(&o, "%s", key == config_keys ? "{" : ", ");
-        out_key(&o, key, c);
-    }
-    text_out(&o, "}");
+    json_out(&o, "{");
+    for (const ConfigKey *key = config_keys; key->name; key++)
+        if (!(key->flags & KEY_SPARSE) || !config_key_default(key, c))
+            out_key(&o, key, c);
+    json_out(&o, "}");
     return text_out_take(&o, err);
 }

@@ -27,17 +27,8 @@ static void script_text(TextOut *o, const TextOut *json)
 
 static void ints(TextOut *o, const char *key, const int *x, size_t n)
 {
-    text_out(o, ",\n\"%s\":[", key);
-    for (size_t i = 0; i < n; i++)
-        text_out(o, "%s%d", i ? "," : "", x[i]);
-    text_out(o, "]");
-}
-
-static void text(TextOut *o, const char *key, const char *s)
-{
-    text_out(o, "\"%s\":", key);
-    json_out_string(o, s, strlen(s));
-    text_out(o, ",");
+    json_out(o, "\n%s:", key);
+    json_out_ints(o, x, n);
 }
 
 /* Bytes of a label: enough for any word. All labels together take under half of the page, even if
@@ -50,26 +41,23 @@ static size_t label_limit(size_t n_tokens)
 
 static void about(TextOut *o, const AttnView *v)
 {
-    TextOut json = {0};
-    text_out(&json, "{");
-    text(&json, "model", v->model);
-    text(&json, "sha256", v->sha256);
-    text(&json, "kvType", v->kv_type);
-    text_out(&json, "\"modelLayers\":%d,\"modelHeads\":%d,\"kvHeads\":%d,\"window\":%d",
-             v->cfg->n_layers, v->cfg->heads, v->cfg->kv_heads, v->cfg->window);
-    text_out(&json, ",\"windows\":");
+    TextOut json = { .compact = true };
+    json_out(&json, "{model: %s, sha256: %s, kvType: %s, modelLayers: %d, modelHeads: %d, "
+                    "kvHeads: %d, window: %d, windows: [",
+             v->model, v->sha256, v->kv_type, v->cfg->n_layers, v->cfg->heads, v->cfg->kv_heads,
+             v->cfg->window);
     for (int i = 0; i < v->n_layers; i++)
-        text_out(&json, "%s%d", i ? "," : "[", config_window(v->cfg, v->layer[i]));
-    text_out(&json, "],\"chunked\":%s", v->cfg->window_chunked ? "true" : "false");
+        json_out(&json, "%d", config_window(v->cfg, v->layer[i]));
+    json_out(&json, "], chunked: %i", v->cfg->window_chunked);
     ints(&json, "layers", v->layer, (size_t)v->n_layers);
     ints(&json, "heads", v->head, (size_t)v->n_heads);
     ints(&json, "ids", v->token, v->n_tokens);
-    text_out(&json, ",\n\"labels\":");
+    json_out(&json, v->piece ? "\nlabels: [" : "\nlabels: null}");
     for (size_t i = 0; v->piece && i < v->n_tokens; i++) {
-        text_out(&json, i ? "," : "[");
+        json_out_comma(&json);
         attn_label(&json, &v->piece[i], label_limit(v->n_tokens));
     }
-    text_out(&json, v->piece ? "]}" : "null}");
+    json_out(&json, v->piece ? "]}" : "");
     text_out(o, "<script type=\"application/json\" id=\"about\">\n");
     script_text(o, &json);
     text_out(o, "\n</script>\n");

@@ -16,32 +16,27 @@ bool attn_flush(TextOut *text, const AttnSink *out, Error *err)
 
 static void int_list(TextOut *o, const char *key, const int *x, size_t n)
 {
-    text_out(o, "\"%s\": [", key);
-    for (size_t i = 0; i < n; i++)
-        text_out(o, "%s%d", i ? ", " : "", x[i]);
-    text_out(o, "],\n ");
+    json_out(o, "\n %s:", key);
+    json_out_ints(o, x, n);
 }
 
 static void heading(TextOut *o, const AttnView *v)
 {
-    text_out(o, "{\"model\": ");
-    json_out_string(o, v->model, strlen(v->model));
-    text_out(o, ", \"sha256\": ");
-    json_out_string(o, v->sha256, strlen(v->sha256));
-    text_out(o, ", \"kv_type\": \"%s\", \"window\": %d, \"windows\": ", v->kv_type, v->cfg->window);
+    json_out(o, "{model: %s, sha256: %s, kv_type: %s, window: %d, windows: [", v->model, v->sha256,
+             v->kv_type, v->cfg->window);
     for (int i = 0; i < v->n_layers; i++)
-        text_out(o, "%s%d", i ? ", " : "[", config_window(v->cfg, v->layer[i]));
-    text_out(o, "],%s\n ", v->cfg->window_chunked ? " \"window_chunked\": true," : "");
+        json_out(o, "%d", config_window(v->cfg, v->layer[i]));
+    json_out(o, v->cfg->window_chunked ? "], window_chunked: true" : "]");
     int_list(o, "tokens", v->token, v->n_tokens);
-    text_out(o, "\"pieces\": ");
+    json_out(o, v->piece ? "\n pieces: [" : "\n pieces: null");
     for (size_t i = 0; v->piece && i < v->n_tokens; i++) {
-        text_out(o, i ? ", " : "[");
+        json_out_comma(o);
         json_out_string(o, v->piece[i].bytes, v->piece[i].n_bytes);
     }
-    text_out(o, v->piece ? "],\n " : "null,\n ");
+    json_out(o, v->piece ? "]" : "");
     int_list(o, "layers", v->layer, (size_t)v->n_layers);
     int_list(o, "heads", v->head, (size_t)v->n_heads);
-    text_out(o, "\"attention\": [");
+    json_out(o, "\n attention: [");
 }
 
 /* One query's probabilities on a line. Nine digits read back as the same float. */
@@ -68,8 +63,8 @@ bool attn_json(const AttnView *v, const AttnSink *out, Error *err)
     heading(&o, v);
     for (int l = 0; l < v->n_layers; l++)
         for (int h = 0; h < v->n_heads; h++) {
-            text_out(&o, "%s\n  {\"layer\": %d, \"head\": %d, \"p\": [", l || h ? "," : "",
-                     v->layer[l], v->head[h]);
+            text_out(&o, l || h ? ",\n  " : "\n  ");
+            json_out(&o, "{layer: %d, head: %d, p: [", v->layer[l], v->head[h]);
             for (size_t q = 0; q < v->n_tokens; q++, p += v->n_tokens) {
                 text_out(&o, q ? ",\n" : "\n");
                 row(&o, p, v->n_tokens);

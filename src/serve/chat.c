@@ -69,20 +69,17 @@ static void logprobs_json(const Choice *c, size_t first, size_t n)
 {
     const ChatTalk *r = c->job->request;
     TextOut        *o = &c->job->out;
-    text_out(o, ", \"logprobs\": ");
-    text_out(o, r->logprobs ? "{\"content\": " : "null");
+    json_out(o, r->logprobs ? "logprobs: {content:" : "logprobs: null");
     if (r->logprobs) {
         probs_json(c, first, n);
-        text_out(o, "}");
+        json_out(o, "}");
     }
 }
 
 static const char *reason_of(const Choice *c)
 {
-    const char        *reason = finish_reason(c);
-    tblock_answer_info said;
-    tblock_answer_describe(talk_said(c)->answer, &said);
-    return reason && strcmp(reason, "stop") == 0 && said.n_calls ? "tool_calls" : reason;
+    const char *reason = finish_reason(c);
+    return reason && strcmp(reason, "stop") == 0 && reply_said(c).n_calls ? "tool_calls" : reason;
 }
 
 /* An event with one delta, which `delta` has written between braces. */
@@ -92,75 +89,69 @@ static void delta_event(Choice *c, const TextOut *delta, size_t first, size_t n,
     TextOut    *o = &j->out;
     event_begin(j, NULL);
     head_json(j, piece_object);
-    text_out(o, ", \"choices\": [{\"index\": %d, \"delta\": {", c->index);
+    json_out(o, "choices: [{index: %d, delta: {", c->index);
     text_out_bytes(o, delta->text, delta->n);
-    text_out(o, "}");
+    json_out(o, "}");
     logprobs_json(c, first, n);
     sampled_ids_json(c, first, n);
     if (ended)
         receipt_json(c);
-    text_out(o, ended ? ", \"finish_reason\": \"%s\"}]}" : ", \"finish_reason\": null}]}",
-             reason_of(c));
+    json_out(o, "finish_reason: %s}]}", ended ? reason_of(c) : NULL);
     event_end(j);
     o->failed |= delta->failed;
 }
 
 static void call_head(TextOut *o, const TalkCall *c)
 {
-    member_json(o, "id", c->said.id, c->said.n_id);
-    text_out(o, ", \"type\": \"function\", \"function\": {");
-    member_json(o, "name", c->said.name, c->said.n_name);
+    json_out_member(o, "id", c->said.id, c->said.n_id);
+    json_out(o, "type: function, function: {");
+    json_out_member(o, "name", c->said.name, c->said.n_name);
 }
 
-/* Writes what is new of call k. Its name waits, since its id may follow. */
-static void call_delta(TextOut *o, const Choice *c, size_t k, const char *arguments, size_t n)
+/* Writes what is new of a call. Its name waits, since its id may follow. */
+static void call_delta(TextOut *o, const Choice *c, const Item *i, const char *arguments, size_t n)
 {
-    ChoiceAnswer *s = talk_said(c);
-    TalkCall      call;
-    text_out(o, "%s\"tool_calls\": [{\"index\": %zu", o->n ? ", " : "", k);
-    if (k == s->n_told) {
-        talk_call(c, k, &call);
+    TalkCall call;
+    json_out(o, "tool_calls: [{index: %zu", i->call);
+    if (!i->grown) {
+        reply_call(c, i->call, &call);
         call_head(o, &call);
-        s->n_told++;
     } else {
-        text_out(o, ", \"function\": {");
+        json_out(o, "function: {");
     }
-    member_json(o, "arguments", arguments, n);
-    text_out(o, "}}]");
+    json_out_member(o, "arguments", arguments, n);
+    json_out(o, "}}]");
 }
 
-static void tell_part(Choice *c, const tblock_answer_part *p)
+static void delta_begins(Choice *c, Item *i) { (void)c, (void)i; }
+
+static void delta_grows(Choice *c, Item *i, const char *text, size_t n)
 {
     TextOut delta = { 0 };
-    size_t  call  = (size_t)p->call;
-    if (p->kind == TBLOCK_ANSWER_CONTENT)
-        member_json(&delta, "content", p->text, p->n);
-    else if (p->kind == TBLOCK_ANSWER_REASONING)
-        member_json(&delta, "reasoning_content", p->text, p->n);
-    else if (p->kind == TBLOCK_ANSWER_ARGUMENTS
-             || (p->kind == TBLOCK_ANSWER_CALL_END && call == talk_said(c)->n_told))
-        call_delta(&delta, c, call, p->text, p->n);
-    if (delta.n)
-        delta_event(c, &delta, c->n_tokens, 0, false);
+    if (i->kind == TBLOCK_ANSWER_CALL)
+        call_delta(&delta, c, i, text, n);
+    else
+        json_out_member(&delta, i->kind == TBLOCK_ANSWER_CONTENT ? "content" : "reasoning_content",
+                        text, n);
+    delta_event(c, &delta, c->n_tokens, 0, false);
     text_out_free(&delta);
 }
 
-/* Emits the next bytes of a reply, or NULL at its end. */
-static void tell(Choice *c, const char *text, size_t n)
+static void delta_ends(Choice *c, Item *i)
 {
-    size_t                    n_parts;
-    const tblock_answer_part *part = talk_put(c, text, n, &n_parts);
-    for (size_t i = 0; i < n_parts; i++)
-        tell_part(c, &part[i]);
+    if (i->kind == TBLOCK_ANSWER_CALL && !i->grown)
+        delta_grows(c, i, "", 0);
 }
+
+static const ItemForm deltas = { delta_begins, delta_grows, delta_ends };
 
 static void write_piece(Choice *c, const char *text, size_t n, size_t first)
 {
     const ChatTalk *r     = c->job->request;
-    ChoiceAnswer   *s     = talk_said(c);
+    Reply          *s     = reply_of(c);
     TextOut         delta = { 0 };
     if (!s->begun) {
-        text_out(&delta, "\"role\": \"assistant\", \"content\": \"\"");
+        json_out(&delta, "role: assistant, content: ''");
         delta_event(c, &delta, first, 0, false);
         text_out_free(&delta);
         s->begun = true;
@@ -168,36 +159,39 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
     if (r->logprobs || c->job->return_ids) /* of the sampled tokens, whatever they say */
         delta_event(c, &delta, first, c->n_tokens - first, false);
     if (n)
-        tell(c, text, n);
+        reply_put(c, text, n, &deltas);
 }
 
 static void write_ended(Choice *c)
 {
     TextOut none = { 0 };
-    tell(c, NULL, 0);
+    reply_put(c, NULL, 0, &deltas);
     delta_event(c, &none, c->n_tokens, 0, true);
 }
 
 static void message_json(TextOut *o, Choice *c)
 {
-    tblock_answer_info said;
-    TalkCall           call;
-    talk_whole(c, &said);
-    text_out(o, "{\"role\": \"assistant\", \"content\": ");
+    size_t   n;
+    TalkCall call;
+    reply_parse(c, c->text.n ? c->text.text : "", c->text.n, &n);
+    reply_parse(c, NULL, 0, &n);
+    const tblock_answer_info said = reply_said(c);
+    json_out(o, "{role: assistant");
     if (!said.n_content && said.n_calls)
-        text_out(o, "null");
+        json_out(o, "content: null");
     else
-        json_out_string(o, said.content, said.n_content);
+        json_out_member(o, "content", said.content, said.n_content);
     if (said.n_reasoning)
-        member_json(o, "reasoning_content", said.reasoning, said.n_reasoning);
+        json_out_member(o, "reasoning_content", said.reasoning, said.n_reasoning);
+    json_out(o, said.n_calls ? "tool_calls: [" : "");
     for (size_t i = 0; i < said.n_calls; i++) {
-        talk_call(c, i, &call);
-        text_out(o, i ? ", {" : ", \"tool_calls\": [{");
+        reply_call(c, i, &call);
+        json_out(o, "{");
         call_head(o, &call);
-        member_json(o, "arguments", call.said.arguments, call.said.n_arguments);
-        text_out(o, "}}");
+        json_out_member(o, "arguments", call.said.arguments, call.said.n_arguments);
+        json_out(o, "}}");
     }
-    text_out(o, said.n_calls ? "], \"refusal\": null}" : ", \"refusal\": null}");
+    json_out(o, said.n_calls ? "], refusal: null}" : "refusal: null}");
 }
 
 static void write_whole(Job *j)
@@ -208,19 +202,19 @@ static void write_whole(Job *j)
         return;
     }
     head_json(j, whole_object);
-    text_out(o, ", \"choices\": [");
+    json_out(o, "choices: [");
     for (size_t i = 0; i < j->n_choices; i++) {
         Choice *c = &j->choice[i];
-        text_out(o, "%s{\"index\": %d, \"message\": ", i ? ", " : "", c->index);
+        json_out(o, "{index: %d, message:", c->index);
         message_json(o, c);
         logprobs_json(c, 0, c->n_tokens);
         sampled_ids_json(c, 0, c->n_tokens);
         receipt_json(c);
-        text_out(o, ", \"finish_reason\": \"%s\"}", reason_of(c));
+        json_out(o, "finish_reason: %s}", reason_of(c));
     }
-    text_out(o, "], ");
+    json_out(o, "]");
     usage_json(j);
-    text_out(o, "}\n");
+    json_out(o, "}\n");
 }
 
 static const JobForm chat_form = { write_piece, write_ended, write_whole, job_failed, false };
@@ -257,27 +251,20 @@ static const PartForm text_parts = { (const char *const[]){ "text", NULL }, besi
 /* A message unchanged, except for its content, which becomes one text. */
 static bool read_message(Exchange *x, const JsonDoc *d, Place at, const JsonNode *m, TextOut *o)
 {
-    const char *before = "";
-    TextOut     text   = { 0 };
-    bool        good   = true;
+    TextOut text = { 0 };
+    bool    good = true;
     if (m->kind != NODE_OBJECT)
         return refuse_value(x, at.text, "an object", m);
-    text_out(o, "{");
+    json_out(o, "{");
     JSON_NODES (j, m) {
-        const bool content = j->key_n == 7 && memcmp(j->key, "content", 7) == 0;
-        text_out(o, "%s", before);
-        before = ", ";
-        json_out_string(o, j->key, j->key_n);
-        text_out(o, ": ");
-        if (!content || j->kind == NODE_NULL) {
-            json_out_node(o, d, j);
+        if (j->key_n != 7 || memcmp(j->key, "content", 7) != 0 || j->kind == NODE_NULL) {
+            json_out_pair(o, d, j);
         } else {
-            good = good && talk_text(x, place("%s.content", at.text), j, &text_parts,
-                                     &text);
-            json_out_string(o, text.n ? text.text : "", text.n);
+            good = good && talk_text(x, place("%s.content", at.text), j, &text_parts, &text);
+            json_out_member(o, "content", text.text, text.n);
         }
     }
-    text_out(o, "}");
+    json_out(o, "}");
     o->failed |= text.failed;
     text_out_free(&text);
     return good;
@@ -308,7 +295,7 @@ static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, T
                    *schema = format ? node_get(node_get(format, "json_schema"), "schema") : NULL;
     t->schema_param = "response_format";
     if (format && node_is(type, "json_object"))
-        text_out(&t->schema, "{\"type\": \"object\"}");
+        json_out(&t->schema, "{type: object}");
     else if (format && node_is(type, "json_schema") && schema)
         json_out_node(&t->schema, d, schema);
     else if (format && !node_is(type, "text"))
@@ -373,13 +360,13 @@ static bool apply_template(Exchange *x, const JsonDoc *d)
         && talk_prompt(x, &c->talk, true, &p)
         && (!r.s.return_ids || talk_prompt(x, &c->talk, false, &p));
     if (good) {
-        text_out(&x->answer, "{");
-        member_json(&x->answer, "prompt", p.text, p.n_text);
+        json_out(&x->answer, "{");
+        json_out_member(&x->answer, "prompt", p.text, p.n_text);
         if (r.s.return_ids) {
-            text_out(&x->answer, ", \"token_ids\": ");
+            json_out(&x->answer, "token_ids:");
             ids_json(&x->answer, x->server, p.ids, p.n, true);
         }
-        text_out(&x->answer, "}\n");
+        json_out(&x->answer, "}\n");
     }
     tblock_free(p.text);
     tblock_free(p.ids);

@@ -52,24 +52,20 @@ static void top_json(TextOut *o, const Server *s, const SampledToken *t)
 {
     bool has = false;
     if (isnan(t->log_prob)) {
-        text_out(o, "null");
+        json_out(o, "null");
         return;
     }
-    text_out(o, "{");
-    for (size_t i = 0; i < t->n_top; i++) {
-        has |= t->top[i].token == t->id;
-        text_out(o, i ? ", " : "");
-        token_json(o, s, t->top[i].token);
-        text_out(o, ": ");
-        number_json(o, t->top[i].log_prob);
+    json_out(o, "{");
+    for (size_t i = 0; i <= t->n_top; i++) { /* and the token itself, unless it is among them */
+        const TokenProb p = i < t->n_top ? t->top[i] : (TokenProb){ t->id, t->log_prob };
+        if (i == t->n_top && has)
+            break;
+        has |= p.token == t->id;
+        token_json(o, s, p.token);
+        text_out_bytes(o, ": ", 2);
+        json_out(o, "%g", p.log_prob);
     }
-    if (!has) {
-        text_out(o, t->n_top ? ", " : "");
-        token_json(o, s, t->id);
-        text_out(o, ": ");
-        number_json(o, t->log_prob);
-    }
-    text_out(o, "}");
+    json_out(o, "}");
 }
 
 static size_t n_characters(const Server *s, const int32_t *id, size_t n_ids)
@@ -91,47 +87,40 @@ static void logprobs_json(Choice *c, size_t first, size_t n)
     Job     *j = c->job;
     TextOut *o = &j->out;
     if (!j->want_probs || !((const Completion *)j->request)->logprobs) {
-        text_out(o, ", \"logprobs\": null");
+        json_out(o, "logprobs: null");
         return;
     }
     const SampledToken *t = n ? &c->token[first] : NULL;
-    text_out(o, ", \"logprobs\": {\"tokens\": [");
-    for (size_t i = 0; i < n; i++) {
-        text_out(o, i ? ", " : "");
+    json_out(o, "logprobs: {tokens: [");
+    for (size_t i = 0; i < n; i++)
         token_json(o, j->server, t[i].id);
-    }
-    text_out(o, "], \"token_logprobs\": [");
-    for (size_t i = 0; i < n; i++) {
-        text_out(o, i ? ", " : "");
-        number_json(o, t[i].log_prob);
-    }
-    text_out(o, "], \"top_logprobs\": [");
-    for (size_t i = 0; i < n; i++) {
-        text_out(o, i ? ", " : "");
+    json_out(o, "], token_logprobs: [");
+    for (size_t i = 0; i < n; i++)
+        json_out(o, "%g", t[i].log_prob);
+    json_out(o, "], top_logprobs: [");
+    for (size_t i = 0; i < n; i++)
         top_json(o, j->server, &t[i]);
-    }
-    text_out(o, "], \"text_offset\": [");
+    json_out(o, "], text_offset: [");
     for (size_t i = 0; i < n; i++) {
         if (c->n_resumed && first + i == (j->options.prompt_logits ? c->prompt->n : 0))
             c->offset += n_characters(j->server, c->ids + c->prompt->n, c->n_resumed);
-        text_out(o, "%s%zu", i ? ", " : "", c->offset);
+        json_out(o, "%zu", c->offset);
         c->offset += n_characters(j->server, &t[i].id, 1);
     }
-    text_out(o, "]}");
+    json_out(o, "]}");
 }
 
 static void choice_json(Choice *c, const char *text, size_t n, size_t first, size_t n_tokens,
                         bool ended)
 {
-    TextOut          *o      = &c->job->out;
-    const char       *reason = finish_reason(c);
-    text_out(o, "{\"index\": %d, \"text\": ", c->index);
-    json_out_string(o, text, n);
+    TextOut *o = &c->job->out;
+    json_out(o, "{index: %d", c->index);
+    json_out_member(o, "text", text, n);
     logprobs_json(c, first, n_tokens);
     sampled_ids_json(c, first, n_tokens);
     if (ended)
         receipt_json(c);
-    text_out(o, reason ? ", \"finish_reason\": \"%s\"}" : ", \"finish_reason\": null}", reason);
+    json_out(o, "finish_reason: %s}", finish_reason(c));
 }
 
 /* One event; the first has the prompt, if requested. */
@@ -148,9 +137,9 @@ static void choice_event(Choice *c, const char *text, size_t n, size_t first, bo
     }
     event_begin(j, NULL);
     head_json(j, object);
-    text_out(&j->out, ", \"choices\": [");
-    choice_json(c, text ? text : "", n, first, c->n_tokens - first, ended);
-    text_out(&j->out, "]}");
+    json_out(&j->out, "choices: [");
+    choice_json(c, text, n, first, c->n_tokens - first, ended);
+    json_out(&j->out, "]}");
     event_end(j);
     text_out_free(&both);
 }
@@ -187,7 +176,7 @@ static void write_whole(Job *j)
         return;
     }
     head_json(j, object);
-    text_out(o, ", \"choices\": [");
+    json_out(o, "choices: [");
     for (size_t i = 0; i < j->n_choices; i++) {
         Choice *c    = &j->choice[i];
         TextOut both = { 0 };
@@ -196,14 +185,13 @@ static void write_whole(Job *j)
         if (r->echo)
             text_out_bytes(&both, c->prompt->text, c->prompt->n_text);
         text_out_bytes(&both, c->text.text, c->text.n);
-        text_out(o, index ? ", " : "");
         c->index = index++;
-        choice_json(c, both.text ? both.text : "", both.n, 0, c->n_tokens, true);
+        choice_json(c, both.text, both.n, 0, c->n_tokens, true);
         text_out_free(&both);
     }
-    text_out(o, "], ");
+    json_out(o, "]");
     usage_json(j);
-    text_out(o, "}\n");
+    json_out(o, "}\n");
 }
 
 static const JobForm completion_form = { write_piece, write_ended, write_whole, job_failed, false };

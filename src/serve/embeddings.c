@@ -72,19 +72,19 @@ static bool write_vector(Choice *c, tblock_error *err)
         free(y);
         return y || fail(err, TBLOCK_SYSTEM, "out of memory");
     }
-    text_out(&c->text, "{\"object\": \"embedding\", \"index\": %d, \"embedding\": ", c->index);
+    json_out(&c->text, "{object: embedding, index: %d, embedding:", c->index);
     vector_json(&c->text, y, n, r->base64);
-    text_out(&c->text, "}");
+    json_out(&c->text, "}");
     free(y);
     if (c->text.failed)
         return fail(err, TBLOCK_SYSTEM, "out of memory");
     if (!j->out.n) {
         head_json(j, "list");
-        text_out(&j->out, ", \"data\": [");
+        json_out(&j->out, "data: [");
     }
     for (; r->n_told < j->n_choices && j->choice[r->n_told].text.n; r->n_told++) {
         TextOut *one = &j->choice[r->n_told].text;
-        text_out_bytes(&j->out, ", ", r->n_told ? 2 : 0);
+        json_out_comma(&j->out);
         text_out_bytes(&j->out, one->text, one->n);
         text_out_free(one);
     }
@@ -93,9 +93,9 @@ static bool write_vector(Choice *c, tblock_error *err)
 
 static void write_whole(Job *j)
 {
-    text_out(&j->out, "], ");
+    json_out(&j->out, "]");
     usage_json(j);
-    text_out(&j->out, "}\n");
+    json_out(&j->out, "}\n");
 }
 
 static void write_failed(Job *j, int status)

@@ -1,7 +1,6 @@
 /* serve/exchange.c: what all handlers of requests share: errors, ids, and members of JSON. */
 #include "serve/server.h"
 
-#include <math.h>
 #include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,15 +44,12 @@ void error_json(TextOut *o, const char *request_id, int status, const char *para
 {
     const bool no_model = status == MHD_HTTP_NOT_FOUND && param;
     (void)request_id; /* a header has it */
-    text_out(o, "{\"error\": {\"message\": ");
-    json_out_string(o, message, strlen(message));
-    text_out(o, ", \"type\": \"%s\", \"param\": ", error_type(status));
-    if (param)
-        json_out_string(o, param, strlen(param));
+    json_out(o, "{error: {message: %s, type: %s, param: %s, code:", message, error_type(status),
+             param);
+    if (no_model)
+        json_out(o, "model_not_found}}\n");
     else
-        text_out(o, "null");
-    text_out(o, ", \"code\": ");
-    text_out(o, no_model ? "\"model_not_found\"}}\n" : "%d}}\n", status);
+        json_out(o, "%d}}\n", status);
 }
 
 bool refuse(Exchange *x, int status, const char *param, const char *fmt, ...)
@@ -88,18 +84,4 @@ void exchange_answer(Exchange *x)
 {
     if (x->route->handle(x) && !x->status && !x->job)
         x->status = MHD_HTTP_OK;
-}
-
-void member_json(TextOut *o, const char *key, const char *text, size_t n)
-{
-    text_out(o, "%s\"%s\": ", o->n && o->text[o->n - 1] != '{' ? ", " : "", key);
-    json_out_string(o, text, n);
-}
-
-void number_json(TextOut *o, double x)
-{
-    if (isnan(x))
-        text_out(o, "null");
-    else
-        json_out_double(o, x);
 }

@@ -262,13 +262,7 @@ static bool read_tool(Exchange *x, const JsonDoc *d, Place at, const JsonNode *j
     talk->strict |= t.strict;
     if (t.schema->kind != NODE_OBJECT)
         return refuse_value(x, place("%s.input_schema", at.text).text, "an object", t.schema);
-    text_out(o, "%s{\"type\": \"function\", \"function\": {", o->n > 1 ? ", " : "");
-    member_json(o, "name", t.name->text, t.name->n);
-    if (t.description)
-        member_json(o, "description", t.description->text, t.description->n);
-    text_out(o, ", \"parameters\": ");
-    json_out_node(o, d, t.schema);
-    text_out(o, "}}");
+    talk_tool(o, d, t.name, t.description, t.schema);
     return true;
 }
 
@@ -341,15 +335,14 @@ static const Field output_fields[] = {
 /* The variables by which templates control whether the model thinks, and how much. */
 static void out_args(TextOut *o, const Thinking *h, bool thinks)
 {
-    const char *is = thinks ? "true" : "false";
     if (!h->type && !h->effort)
         return;
-    text_out(o, "{");
+    json_out(o, "{");
     if (h->type)
-        text_out(o, "\"enable_thinking\": %s, \"thinking\": %s", is, is);
+        json_out(o, "enable_thinking: %i, thinking: %i", thinks, thinks);
     if (h->effort)
-        member_json(o, "reasoning_effort", h->effort->text, h->effort->n);
-    text_out(o, "}");
+        json_out_member(o, "reasoning_effort", h->effort->text, h->effort->n);
+    json_out(o, "}");
     text_out_bytes(o, "", 1);
 }
 
@@ -442,8 +435,7 @@ bool messages_read(Exchange *x, const JsonDoc *d, bool generates, Settings *s, M
     MessagesRequest r = messages_default;
     Thinking        h;
     Talk           *t = &out->talk;
-    out->open         = NO_BLOCK;
-    r.s.stop_param    = "stop_sequences";
+    r.s.stop_param = "stop_sequences";
     if (!fields_read(x, d->node, generates ? messages_tables : count_tables, &r)
         || !settings_check(x, &r.s))
         return false;

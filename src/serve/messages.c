@@ -10,7 +10,7 @@ void messages_error(TextOut *o, const char *request_id, int status, const char *
                     const char *message)
 {
     (void)param; /* the message begins with it */
-    text_out(o, "{\"type\": \"error\", \"error\": {\"type\": \"%s\", \"message\": ",
+    json_out(o, "{type: error, error: {type: %s, message: %s}, request_id: %s}\n",
              status == MHD_HTTP_UNAUTHORIZED          ? "authentication_error"
              : status == MHD_HTTP_FORBIDDEN           ? "permission_error"
              : status == MHD_HTTP_NOT_FOUND           ? "not_found_error"
@@ -18,9 +18,8 @@ void messages_error(TextOut *o, const char *request_id, int status, const char *
              : status == MHD_HTTP_TOO_MANY_REQUESTS   ? "rate_limit_error"
              : status == MHD_HTTP_SERVICE_UNAVAILABLE ? "overloaded_error"
              : status >= 500                          ? "api_error"
-                                                      : "invalid_request_error");
-    json_out_string(o, message, strlen(message));
-    text_out(o, "}, \"request_id\": \"%s\"}\n", request_id);
+                                                      : "invalid_request_error",
+             message, request_id);
 }
 
 static void messages_failed(Job *j, int status)
@@ -37,198 +36,140 @@ static void messages_failed(Job *j, int status)
 static void begin_event(Job *j, const char *type)
 {
     event_begin(j, type);
-    text_out(&j->out, "{\"type\": \"%s\"", type);
+    json_out(&j->out, "{type: %s", type);
+}
+
+static void end_event(Job *j)
+{
+    json_out(&j->out, "}");
+    event_end(j);
 }
 
 /* To where its content begins. */
 static void message_head(Job *j)
 {
-    TextOut *o = &j->out;
-    text_out(o, "{\"id\": \"%s\", \"type\": \"message\", \"role\": \"assistant\"", j->id);
-    model_member(o, j->server, j->adapter);
-    text_out(o, ", \"seed\": %llu, \"content\": [", (unsigned long long)j->choice[0].seed);
+    json_out(&j->out, "{id: %s, type: message, role: assistant", j->id);
+    model_member(&j->out, j->server, j->adapter);
+    json_out(&j->out, "seed: %llu, content: [", (unsigned long long)j->choice[0].seed);
 }
 
 static void stop_json(TextOut *o, const Choice *c)
 {
-    const Messages    *r      = c->job->request;
-    const bool         given  = c->end == TBLOCK_END_TEXT && (size_t)c->stop < r->n_stops;
-    const char        *reason = finish_reason(c);
-    tblock_answer_info said;
-    tblock_answer_describe(talk_said(c)->answer, &said);
-    if (reason)
-        text_out(o, "\"stop_reason\": \"%s\"",
-                 given                             ? "stop_sequence"
-                 : c->end == TBLOCK_END_LENGTH     ? "max_tokens"
-                 : c->end == TBLOCK_END_CONTEXT    ? "model_context_window_exceeded"
-                 : said.n_calls                    ? "tool_use"
-                                                   : "end_turn");
-    else
-        text_out(o, "\"stop_reason\": null");
-    text_out(o, ", \"stop_sequence\": ");
-    if (given)
-        json_out_string(o, c->job->stop_texts[c->stop], strlen(c->job->stop_texts[c->stop]));
-    else
-        text_out(o, "null");
+    const Messages *r     = c->job->request;
+    const bool      given = c->end == TBLOCK_END_TEXT && (size_t)c->stop < r->n_stops;
+    json_out(o, "stop_reason: %s, stop_sequence: %s",
+             !finish_reason(c)              ? NULL
+             : given                        ? "stop_sequence"
+             : c->end == TBLOCK_END_LENGTH  ? "max_tokens"
+             : c->end == TBLOCK_END_CONTEXT ? "model_context_window_exceeded"
+             : reply_said(c).n_calls        ? "tool_use"
+                                            : "end_turn",
+             given ? c->job->stop_texts[c->stop] : NULL);
 }
 
 /* Cached tokens are counted separately. */
 static void message_usage(TextOut *o, const Choice *c, size_t n_sampled)
 {
-    text_out(o, ", \"usage\": {\"input_tokens\": %zu, \"cache_creation_input_tokens\": 0, "
-                "\"cache_read_input_tokens\": %zu, \"output_tokens\": %zu}",
+    json_out(o, "usage: {input_tokens: %zu, cache_creation_input_tokens: 0, "
+                "cache_read_input_tokens: %zu, output_tokens: %zu}",
              c->prompt->n - c->n_cached, c->n_cached, n_sampled);
 }
 
 /* ---- Blocks: events of a stream, or items of the content ------------------------------------- */
 
-static void tool_head(TextOut *o, const Choice *c, size_t call)
-{
-    TalkCall k;
-    talk_call(c, call, &k);
-    member_json(o, "type", "tool_use", 8);
-    member_json(o, "id", k.said.id, k.said.n_id);
-    member_json(o, "name", k.said.name, k.said.n_name);
-    text_out(o, ", \"input\": ");
-}
-
-/* Emit the start of a block, unless it was emitted. That of a call waits, since its id may
- * follow. */
-static void block_begin(Choice *c)
-{
-    Messages *r = c->job->request;
-    TextOut  *o = &c->job->out;
-    if (r->begun || !c->job->stream)
-        return;
-    r->begun = true;
-    begin_event(c->job, "content_block_start");
-    text_out(o, ", \"index\": %zu, \"content_block\": {", r->n_blocks);
-    if (r->open == TBLOCK_ANSWER_CONTENT)
-        text_out(o, "\"type\": \"text\", \"text\": \"\"");
-    else if (r->open == TBLOCK_ANSWER_REASONING)
-        text_out(o, "\"type\": \"thinking\", \"thinking\": \"\", \"signature\": \"\"");
-    else
-        tool_head(o, c, r->call), text_out(o, "{}");
-    text_out(o, "}}");
-    event_end(c->job);
-}
-
-static void block_add(Choice *c, const char *text, size_t n)
-{
-    Messages *r = c->job->request;
-    TextOut  *o = &c->job->out;
-    if (!c->job->stream) {
-        text_out_bytes(&r->text, text, n);
-        return;
-    }
-    block_begin(c);
-    begin_event(c->job, "content_block_delta");
-    text_out(o, ", \"index\": %zu, \"delta\": {", r->n_blocks);
-    text_out(o, r->open == TBLOCK_ANSWER_CONTENT     ? "\"type\": \"text_delta\""
-                : r->open == TBLOCK_ANSWER_REASONING ? "\"type\": \"thinking_delta\""
-                                                     : "\"type\": \"input_json_delta\"");
-    member_json(o,
-                r->open == TBLOCK_ANSWER_CONTENT     ? "text"
-                : r->open == TBLOCK_ANSWER_REASONING ? "thinking"
-                                                     : "partial_json",
-                text, n);
-    text_out(o, "}}");
-    event_end(c->job);
-}
-
 /* The arguments of a call, which are an object unless the reply was cut within them. */
-static void input_json(TextOut *o, const TextOut *arguments)
+static void input_json(TextOut *o, const tblock_answer_call_info *call)
 {
     JsonDoc d = { 0 };
-    if (json_doc_read(&d, arguments->text ? arguments->text : "", arguments->n, JSON_FINITE, "",
-                      NULL)
+    if (json_doc_read(&d, call->n_arguments ? call->arguments : "", call->n_arguments, JSON_FINITE,
+                      "", NULL)
         && d.node->kind == NODE_OBJECT) {
         json_out_node(o, &d, d.node);
     } else {
-        text_out(o, "{}");
-        if (arguments->n)
-            member_json(o, "partial_json", arguments->text, arguments->n);
+        json_out(o, "{}");
+        if (call->n_arguments)
+            json_out_member(o, "partial_json", call->arguments, call->n_arguments);
     }
     json_doc_free(&d);
 }
 
-static void block_json(const Choice *c, Messages *r)
+/* begins: as it is before it has content. */
+static void block_json(const Choice *c, const Item *i, bool begins)
 {
-    TextOut    *o    = &c->job->out;
-    const char *text = r->text.text ? r->text.text : "";
-    text_out(o, r->n_blocks ? ", {" : "{");
-    if (r->open == TBLOCK_ANSWER_CONTENT) {
-        member_json(o, "type", "text", 4);
-        member_json(o, "text", text, r->text.n);
-    } else if (r->open == TBLOCK_ANSWER_REASONING) {
-        member_json(o, "type", "thinking", 8);
-        member_json(o, "thinking", text, r->text.n);
-        text_out(o, ", \"signature\": \"\"");
+    TextOut                 *o    = &c->job->out;
+    const tblock_answer_info said = reply_said(c);
+    TalkCall                 call;
+    if (i->kind == TBLOCK_ANSWER_CONTENT) {
+        json_out(o, "{type: text");
+        json_out_member(o, "text", said.content + i->from, begins ? 0 : i->n);
+    } else if (i->kind == TBLOCK_ANSWER_REASONING) {
+        json_out(o, "{type: thinking");
+        json_out_member(o, "thinking", said.reasoning + i->from, begins ? 0 : i->n);
+        json_out(o, "signature: ''");
     } else {
-        tool_head(o, c, r->call);
-        input_json(o, &r->text);
+        reply_call(c, i->call, &call);
+        json_out(o, "{type: tool_use");
+        json_out_member(o, "id", call.said.id, call.said.n_id);
+        json_out_member(o, "name", call.said.name, call.said.n_name);
+        json_out(o, begins ? "input: {}" : "input:");
+        if (!begins)
+            input_json(o, &call.said);
     }
-    text_out(o, "}");
-    o->failed |= r->text.failed;
-    text_out_free(&r->text);
+    json_out(o, "}");
 }
 
-static void block_end(Choice *c)
+static void block_begins(Choice *c, Item *i)
 {
-    Messages *r = c->job->request;
-    if (r->open == NO_BLOCK)
+    if (!c->job->stream)
         return;
-    block_begin(c);
-    if (c->job->stream) {
-        begin_event(c->job, "content_block_stop");
-        text_out(&c->job->out, ", \"index\": %zu}", r->n_blocks);
-        event_end(c->job);
-    } else {
-        block_json(c, r);
-    }
-    r->open  = NO_BLOCK;
-    r->begun = false;
-    r->n_blocks++;
+    begin_event(c->job, "content_block_start");
+    json_out(&c->job->out, "index: %zu, content_block:", i->index);
+    block_json(c, i, true);
+    end_event(c->job);
 }
 
-/* Emits the next bytes of the reply, or NULL at its end. */
-static void tell(Choice *c, const char *text, size_t n)
+static void block_grows(Choice *c, Item *i, const char *text, size_t n)
 {
-    Messages                 *r = c->job->request;
-    size_t                    n_parts;
-    const tblock_answer_part *part = talk_put(c, text, n, &n_parts);
-    for (size_t i = 0; i < n_parts; i++) {
-        const tblock_answer_part *p    = &part[i];
-        const int kind = p->kind < TBLOCK_ANSWER_CALL ? p->kind : TBLOCK_ANSWER_CALL;
-        if (p->kind == TBLOCK_ANSWER_CALL || kind != r->open) {
-            block_end(c);
-            r->open = kind;
-            r->call = (size_t)p->call;
-        }
-        if (p->kind == TBLOCK_ANSWER_CALL_END)
-            block_end(c);
-        else if (p->n && (kind != TBLOCK_ANSWER_CALL || p->kind == TBLOCK_ANSWER_ARGUMENTS))
-            block_add(c, p->text, p->n);
-    }
-    if (!text)
-        block_end(c);
+    static const char *const word[][2] = {
+        [TBLOCK_ANSWER_CONTENT]   = { "text_delta", "text" },
+        [TBLOCK_ANSWER_REASONING] = { "thinking_delta", "thinking" },
+        [TBLOCK_ANSWER_CALL]      = { "input_json_delta", "partial_json" },
+    };
+    if (!c->job->stream || !n)
+        return;
+    begin_event(c->job, "content_block_delta");
+    json_out(&c->job->out, "index: %zu, delta: {type: %s", i->index, word[i->kind][0]);
+    json_out_member(&c->job->out, word[i->kind][1], text, n);
+    json_out(&c->job->out, "}");
+    end_event(c->job);
 }
+
+static void block_ends(Choice *c, Item *i)
+{
+    if (!c->job->stream)
+        return;
+    begin_event(c->job, "content_block_stop");
+    json_out(&c->job->out, "index: %zu", i->index);
+    end_event(c->job);
+}
+
+static const ItemForm blocks = { block_begins, block_grows, block_ends };
 
 /* ---- Replies --------------------------------------------------------------------------------- */
 
 static void begin_stream(Choice *c)
 {
-    ChoiceAnswer *s = talk_said(c);
-    if (s->begun)
+    Reply *r = reply_of(c);
+    if (r->begun)
         return;
-    s->begun = true;
+    r->begun = true;
     begin_event(c->job, "message_start");
-    text_out(&c->job->out, ", \"message\": ");
+    json_out(&c->job->out, "message:");
     message_head(c->job);
-    text_out(&c->job->out, "], \"stop_reason\": null, \"stop_sequence\": null");
+    json_out(&c->job->out, "], stop_reason: null, stop_sequence: null");
     message_usage(&c->job->out, c, 0);
-    text_out(&c->job->out, "}}");
-    event_end(c->job);
+    json_out(&c->job->out, "}");
+    end_event(c->job);
 }
 
 static void write_piece(Choice *c, const char *text, size_t n, size_t first)
@@ -237,29 +178,27 @@ static void write_piece(Choice *c, const char *text, size_t n, size_t first)
     if (c->job->return_ids) { /* of the sampled tokens, whatever they say */
         begin_event(c->job, "ping");
         sampled_ids_json(c, first, c->n_tokens - first);
-        text_out(&c->job->out, "}");
-        event_end(c->job);
+        end_event(c->job);
     }
     if (n)
-        tell(c, text, n);
+        reply_put(c, text, n, &blocks);
 }
 
 static void write_ended(Choice *c)
 {
     TextOut *o = &c->job->out;
     begin_stream(c);
-    tell(c, NULL, 0);
+    reply_put(c, NULL, 0, &blocks);
+    reply_end(c, false, &blocks);
     begin_event(c->job, "message_delta");
-    text_out(o, ", \"delta\": {");
+    json_out(o, "delta: {");
     stop_json(o, c);
-    text_out(o, "}");
+    json_out(o, "}");
     message_usage(o, c, c->n_sampled);
-    text_out(o, "}");
-    event_end(c->job);
+    end_event(c->job);
     begin_event(c->job, "message_stop");
     receipt_json(c);
-    text_out(o, "}");
-    event_end(c->job);
+    end_event(c->job);
 }
 
 static void write_whole(Job *j)
@@ -269,26 +208,20 @@ static void write_whole(Job *j)
         return; /* all is emitted */
     message_head(j);
     if (c->text.n)
-        tell(c, c->text.text, c->text.n);
-    tell(c, NULL, 0);
-    text_out(&j->out, "], ");
+        reply_put(c, c->text.text, c->text.n, &blocks);
+    reply_put(c, NULL, 0, &blocks);
+    for (size_t i = 0; i < reply_of(c)->n_items; i++)
+        block_json(c, &reply_of(c)->item[i], false);
+    json_out(&j->out, "]");
     stop_json(&j->out, c);
     message_usage(&j->out, c, c->n_sampled);
     sampled_ids_json(c, 0, c->n_tokens);
     receipt_json(c);
-    text_out(&j->out, "}\n");
+    json_out(&j->out, "}\n");
 }
 
 static const JobForm messages_form = { write_piece, write_ended, write_whole, messages_failed,
                                        false };
-
-static void messages_free(void *p)
-{
-    Messages *r = p;
-    if (r)
-        text_out_free(&r->text);
-    talk_free(r);
-}
 
 /* ---- The two paths --------------------------------------------------------------------------- */
 
@@ -300,7 +233,7 @@ static bool messages(Exchange *x, const JsonDoc *d)
         return false;
     Messages *r     = calloc(1, sizeof *r);
     j->request      = r;
-    j->free_request = messages_free;
+    j->free_request = talk_free;
     if (r && messages_read(x, d, true, &s, r) && talk_job(x, &s, j) && job_submit(x, j))
         return true;
     if (!r)
@@ -319,9 +252,9 @@ static bool count_tokens(Exchange *x, const JsonDoc *d)
     bool      good = r ? messages_read(x, d, false, &s, r) && talk_prompt(x, &r->talk, false, &p)
                        : refuse_memory(x);
     if (good)
-        text_out(&x->answer, "{\"input_tokens\": %zu}\n", p.n);
+        json_out(&x->answer, "{input_tokens: %zu}\n", p.n);
     tblock_free(p.ids);
-    messages_free(r);
+    talk_free(r);
     return good;
 }
 

@@ -5,17 +5,9 @@
 
 #include "serve/server.h"
 
-enum { NO_BLOCK = -1 };
-
 typedef struct Messages {
-    Talk    talk;
-    size_t  n_stops;  /* the first stop strings are the request's */
-    int     open;     /* the block being written: TBLOCK_ANSWER_CONTENT, REASONING, CALL, or
-                       * none */
-    bool    begun;    /* its start was emitted */
-    size_t  n_blocks; /* before it */
-    size_t  call;     /* its number */
-    TextOut text;     /* of it, if blocks are not streamed */
+    Talk   talk;
+    size_t n_stops; /* the first stop strings are the request's */
 } Messages;
 
 /* Read a request, and open its chat. generates: it generates a reply. */

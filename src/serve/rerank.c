@@ -61,21 +61,20 @@ static void write_whole(Job *j)
     TextOut *o = &j->out;
     tblock_rerank_sort(r->result, (size_t)j->n_choices);
     head_json(j, "rerank");
-    text_out(o, ", \"results\": [");
+    json_out(o, "results: [");
     for (size_t i = 0; i < r->top_n; i++) {
         const Prompt *p = &j->prompt[r->result[i].index];
-        text_out(o, "%s{\"index\": %zu, \"relevance_score\": ", i ? ", " : "", r->result[i].index);
-        json_out_double(o, r->result[i].score);
+        json_out(o, "{index: %zu, relevance_score: %g", r->result[i].index, r->result[i].score);
         if (r->documents) {
-            text_out(o, ", \"document\": {");
-            member_json(o, "text", p->text, p->n_text);
-            text_out(o, "}");
+            json_out(o, "document: {");
+            json_out_member(o, "text", p->text, p->n_text);
+            json_out(o, "}");
         }
-        text_out(o, "}");
+        json_out(o, "}");
     }
-    text_out(o, "], ");
+    json_out(o, "]");
     usage_json(j);
-    text_out(o, "}\n");
+    json_out(o, "}\n");
 }
 
 static const JobForm rerank_form = { .whole = write_whole, .failed = job_failed };

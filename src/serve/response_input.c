@@ -241,15 +241,7 @@ static bool read_function(ResponseInput *in, Place at, const JsonNode *node, Tex
     if (!fields_read_at(in->x, at.text, node, (const Field *const[]){ function_fields, NULL }, &f))
         return false;
     in->t->strict |= f.strict;
-    text_out(o, "{\"type\": \"function\", \"function\": {");
-    member_json(o, "name", f.name->text, f.name->n);
-    if (f.description)
-        member_json(o, "description", f.description->text, f.description->n);
-    if (f.parameters) {
-        text_out(o, ", \"parameters\": ");
-        json_out_node(o, in->d, f.parameters);
-    }
-    text_out(o, "}}");
+    talk_tool(o, in->d, f.name, f.description, f.parameters);
     return true;
 }
 
@@ -263,7 +255,6 @@ bool response_tools(Exchange *x, const JsonDoc *d, const JsonNode *tools, Talk *
         return true;
     text_out(&t->tools, "[");
     JSON_NODES (tool, tools) {
-        text_out(&t->tools, i ? ", " : "");
         if (!read_function(&in, place("tools[%zu]", i++), tool, &t->tools))
             return false;
     }

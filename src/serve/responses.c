@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/memory.h"
 
 typedef struct ResponseRequest {
     Settings        s;
@@ -71,24 +70,11 @@ static const Field *const    response_tables[] = { response_fields, settings_fie
                                                    NULL };
 const Body                   responses_body    = { response_tables, &response_default };
 
-/* An item of a reply, in the order in which the model generated it: bytes of its content or of its
- * reasoning, or a tool call. */
-typedef struct Item {
-    int         kind;       /* TBLOCK_ANSWER_CONTENT, _REASONING or _CALL */
-    size_t      call, from, n;
-    size_t      first, end; /* tokens that it comes from */
-    bool        told;       /* emitted by an event */
-    const char *status;
-} Item;
-
 /* The request of a job. */
 typedef struct Response {
     Talk     talk;
     bool     logprobs;
     TextOut  echo;              /* members of the response that echo the request */
-    Item    *item;
-    size_t   n_items, cap;
-    size_t   n_content, n_reasoning; /* bytes in items */
     size_t   n_tokens, n_known; /* tokens in items; tokens so far */
     size_t   n_sampled;         /* the same, with resume_ids of the request */
     size_t   n_thought;         /* of these, reasoning */
@@ -99,54 +85,58 @@ typedef struct Response {
 static void response_free(void *p)
 {
     Response *r = p;
-    if (!r)
-        return;
-    free(r->item);
-    text_out_free(&r->echo);
+    if (r)
+        text_out_free(&r->echo);
     talk_free(r);
 }
 
 /* ---- Items as JSON --------------------------------------------------------------------------- */
 
-static Item *last_item(Response *r) { return r->n_items ? &r->item[r->n_items - 1] : NULL; }
+/* What an item is called, by its kind. */
+static const struct {
+    const char *id, *type, *part, *delta, *done;
+} names[] = {
+    [TBLOCK_ANSWER_CONTENT]   = { "msg", "message", "output_text", "response.output_text.delta",
+                                  "response.output_text.done" },
+    [TBLOCK_ANSWER_REASONING] = { "rs", "reasoning", "reasoning_text",
+                                  "response.reasoning_text.delta",
+                                  "response.reasoning_text.done" },
+    [TBLOCK_ANSWER_CALL]      = { "fc", "function_call", NULL,
+                                  "response.function_call_arguments.delta",
+                                  "response.function_call_arguments.done" },
+};
 
-static void item_id_json(TextOut *o, const Job *j, const Item *i)
+static Place item_id(const Job *j, const Item *i)
 {
-    const Response *r = j->request;
-    text_out(o, "\"%s_%s_%zu\"",
-             i->kind == TBLOCK_ANSWER_CONTENT     ? "msg"
-             : i->kind == TBLOCK_ANSWER_REASONING ? "rs"
-                                                  : "fc",
-             j->id + sizeof "resp_" - 1, (size_t)(i - r->item));
+    return place("%s_%s_%zu", names[i->kind].id, j->id + sizeof "resp_" - 1, i->index);
 }
 
 static void item_text_json(const Choice *c, const Item *i)
 {
-    tblock_answer_info said;
-    tblock_answer_describe(talk_said(c)->answer, &said);
-    json_out_string(&c->job->out,
+    const tblock_answer_info said = reply_said(c);
+    json_out_member(&c->job->out, "text",
                     (i->kind == TBLOCK_ANSWER_CONTENT ? said.content : said.reasoning) + i->from,
                     i->n);
 }
 
-static void item_probs_json(const Choice *c, size_t first, size_t end)
+/* Only content has log-probabilities. */
+static void item_probs_json(const Choice *c, const Item *i, size_t first)
 {
     const Response *r = c->job->request;
-    text_out(&c->job->out, ", \"logprobs\": ");
-    probs_json(c, first, r->logprobs ? end - first : 0);
+    if (i->kind != TBLOCK_ANSWER_CONTENT)
+        return;
+    json_out(&c->job->out, "logprobs:");
+    probs_json(c, first, r->logprobs ? i->end - first : 0);
 }
 
 static void part_json(const Choice *c, const Item *i)
 {
     TextOut *o = &c->job->out;
-    text_out(o, "{\"type\": \"%s\", \"text\": ",
-             i->kind == TBLOCK_ANSWER_CONTENT ? "output_text" : "reasoning_text");
+    json_out(o, "{type: %s", names[i->kind].part);
     item_text_json(c, i);
-    if (i->kind == TBLOCK_ANSWER_CONTENT) {
-        text_out(o, ", \"annotations\": []");
-        item_probs_json(c, i->first, i->end);
-    }
-    text_out(o, "}");
+    json_out(o, i->kind == TBLOCK_ANSWER_CONTENT ? "annotations: []" : "");
+    item_probs_json(c, i, i->first);
+    json_out(o, "}");
 }
 
 /* begins: as it is before it has content. */
@@ -154,27 +144,21 @@ static void item_json(const Choice *c, const Item *i, bool begins)
 {
     TextOut *o = &c->job->out;
     TalkCall call;
-    text_out(o, "{\"id\": ");
-    item_id_json(o, c->job, i);
-    text_out(o, ", \"type\": \"%s\", \"status\": \"%s\"",
-             i->kind == TBLOCK_ANSWER_CONTENT     ? "message"
-             : i->kind == TBLOCK_ANSWER_REASONING ? "reasoning"
-                                                  : "function_call",
-             i->status);
+    json_out(o, "{id: %s, type: %s, status: %s", item_id(c->job, i).text, names[i->kind].type,
+             i->open ? "in_progress" : i->cut ? "incomplete" : "completed");
     if (i->kind == TBLOCK_ANSWER_CALL) {
-        talk_call(c, i->call, &call);
-        member_json(o, "call_id", call.said.id, call.said.n_id);
-        member_json(o, "name", call.said.name, call.said.n_name);
-        member_json(o, "arguments", call.said.arguments, begins ? 0 : call.said.n_arguments);
+        reply_call(c, i->call, &call);
+        json_out_member(o, "call_id", call.said.id, call.said.n_id);
+        json_out_member(o, "name", call.said.name, call.said.n_name);
+        json_out_member(o, "arguments", call.said.arguments, begins ? 0 : call.said.n_arguments);
     } else {
-        text_out(o, i->kind == TBLOCK_ANSWER_CONTENT ? ", \"role\": \"assistant\""
-                                                     : ", \"summary\": []");
-        text_out(o, ", \"content\": [");
+        json_out(o, i->kind == TBLOCK_ANSWER_CONTENT ? "role: assistant" : "summary: []");
+        json_out(o, "content: [");
         if (!begins)
             part_json(c, i);
-        text_out(o, "]");
+        json_out(o, "]");
     }
-    text_out(o, "}");
+    json_out(o, "}");
 }
 
 /* ---- The response as JSON -------------------------------------------------------------------- */
@@ -183,10 +167,10 @@ static void usage_of_response(const Choice *c)
 {
     const Response *r      = c->job->request;
     const size_t    prompt = c->prompt->n;
-    text_out(&c->job->out,
-             "{\"input_tokens\": %zu, \"input_tokens_details\": {\"cached_tokens\": %zu, "
-             "\"cache_write_tokens\": %zu}, \"output_tokens\": %zu, \"output_tokens_details\": "
-             "{\"reasoning_tokens\": %zu}, \"total_tokens\": %zu}",
+    json_out(&c->job->out,
+             "usage: {input_tokens: %zu, input_tokens_details: {cached_tokens: %zu, "
+             "cache_write_tokens: %zu}, output_tokens: %zu, output_tokens_details: "
+             "{reasoning_tokens: %zu}, total_tokens: %zu}",
              prompt, c->n_cached, prompt - c->n_cached, c->n_sampled, r->n_thought,
              prompt + c->n_sampled);
 }
@@ -195,36 +179,36 @@ static void response_json(Job *j, const char *status)
 {
     const Response *r       = j->request;
     const Choice   *c       = &j->choice[0];
+    const Reply    *reply   = reply_of(c);
     TextOut        *o       = &j->out;
     const bool      running = strcmp(status, "in_progress") == 0;
-    text_out(o, "{\"id\": \"%s\", \"object\": \"response\", \"created_at\": %lld, \"status\": "
-                "\"%s\", \"completed_at\": ", j->id, j->created, status);
-    text_out(o, running ? "null" : "%lld", (long long)time(NULL));
-    text_out(o, ", \"error\": %s", *j->why ? "{\"code\": \"server_error\"" : "null");
-    if (*j->why) {
-        member_json(o, "message", j->why, strlen(j->why));
-        text_out(o, "}");
-    }
-    text_out(o, ", \"incomplete_details\": %s",
-             strcmp(status, "incomplete") == 0 ? "{\"reason\": \"max_output_tokens\"}" : "null");
-    model_member(o, j->server, j->adapter);
-    text_out(o, ", \"output\": [");
-    for (size_t i = 0; i < r->n_items; i++) {
-        text_out(o, i ? ", " : "");
-        item_json(c, &r->item[i], false);
-    }
-    text_out(o, "], \"usage\": ");
+    json_out(o, "{id: %s, object: response, created_at: %lld, status: %s", j->id, j->created,
+             status);
     if (running)
-        text_out(o, "null");
+        json_out(o, "completed_at: null");
     else
+        json_out(o, "completed_at: %lld", (long long)time(NULL));
+    if (*j->why)
+        json_out(o, "error: {code: server_error, message: %s}", j->why);
+    else
+        json_out(o, "error: null");
+    json_out(o, "incomplete_details:");
+    json_out(o, strcmp(status, "incomplete") ? "null" : "{reason: max_output_tokens}");
+    model_member(o, j->server, j->adapter);
+    json_out(o, "output: [");
+    for (size_t i = 0; i < reply->n_items; i++)
+        item_json(c, &reply->item[i], false);
+    json_out(o, running ? "], usage: null" : "]");
+    if (!running)
         usage_of_response(c);
-    text_out(o, ", \"seed\": %llu", (unsigned long long)c->seed);
+    json_out(o, "seed: %llu", (unsigned long long)c->seed);
+    json_out_comma(o);
     text_out_bytes(o, r->echo.text, r->echo.n);
     if (!running)
         sampled_ids_json(c, 0, c->n_tokens);
     if (!running && !*j->why)
         receipt_json(c);
-    text_out(o, "}");
+    json_out(o, "}");
 }
 
 /* ---- Events ---------------------------------------------------------------------------------- */
@@ -233,19 +217,19 @@ static void begin(Job *j, const char *type)
 {
     Response *r = j->request;
     event_begin(j, type);
-    text_out(&j->out, "{\"type\": \"%s\", \"sequence_number\": %u", type, r->sequence++);
+    json_out(&j->out, "{type: %s, sequence_number: %u", type, r->sequence++);
 }
 
 static void end(Job *j)
 {
-    text_out(&j->out, "}");
+    json_out(&j->out, "}");
     event_end(j);
 }
 
 static void response_event(Job *j, const char *type, const char *status)
 {
     begin(j, type);
-    text_out(&j->out, ", \"response\": ");
+    json_out(&j->out, "response:");
     response_json(j, status);
     end(j);
 }
@@ -253,19 +237,15 @@ static void response_event(Job *j, const char *type, const char *status)
 /* Starts an event about an item, which the caller ends. */
 static void begin_item(Job *j, const char *type, const Item *i)
 {
-    const Response *r = j->request;
     begin(j, type);
-    text_out(&j->out, ", \"output_index\": %zu, \"item_id\": ", (size_t)(i - r->item));
-    item_id_json(&j->out, j, i);
-    if (i->kind != TBLOCK_ANSWER_CALL)
-        text_out(&j->out, ", \"content_index\": 0");
+    json_out(&j->out, "output_index: %zu, item_id: %s", i->index, item_id(j, i).text);
+    json_out(&j->out, i->kind != TBLOCK_ANSWER_CALL ? "content_index: 0" : "");
 }
 
 static void item_event(const Choice *c, const char *type, const Item *i, bool begins)
 {
-    const Response *r = c->job->request;
     begin(c->job, type);
-    text_out(&c->job->out, ", \"output_index\": %zu, \"item\": ", (size_t)(i - r->item));
+    json_out(&c->job->out, "output_index: %zu, item:", i->index);
     item_json(c, i, begins);
     end(c->job);
 }
@@ -273,14 +253,15 @@ static void item_event(const Choice *c, const char *type, const Item *i, bool be
 static void part_event(const Choice *c, const char *type, const Item *i)
 {
     begin_item(c->job, type, i);
-    text_out(&c->job->out, ", \"part\": ");
+    json_out(&c->job->out, "part:");
     part_json(c, i);
     end(c->job);
 }
 
-static void begins(const Choice *c, Item *i)
+static void item_begins(Choice *c, Item *i)
 {
-    i->told = true;
+    const Response *r = c->job->request;
+    i->first = i->end = r->n_tokens;
     if (!c->job->stream)
         return;
     item_event(c, "response.output_item.added", i, true);
@@ -288,116 +269,47 @@ static void begins(const Choice *c, Item *i)
         part_event(c, "response.content_part.added", i);
 }
 
-/* Emits what is new of an item, with the tokens that no item has yet. */
-static void grows(const Choice *c, Item *i, const char *text, size_t n)
+/* With the tokens that no item has yet. */
+static void item_grows(Choice *c, Item *i, const char *text, size_t n)
 {
-    static const char *const types[] = {
-        [TBLOCK_ANSWER_CONTENT]   = "response.output_text.delta",
-        [TBLOCK_ANSWER_REASONING] = "response.reasoning_text.delta",
-        [TBLOCK_ANSWER_CALL]      = "response.function_call_arguments.delta",
-    };
     Job         *j     = c->job;
     Response    *r     = j->request;
     const size_t first = r->n_tokens;
     r->n_tokens = i->end = r->n_known;
     if (!j->stream || (!n && !r->logprobs && !j->return_ids))
         return;
-    begin_item(j, types[i->kind], i);
-    member_json(&j->out, "delta", text, n);
-    if (i->kind == TBLOCK_ANSWER_CONTENT)
-        item_probs_json(c, first, i->end);
+    begin_item(j, names[i->kind].delta, i);
+    json_out_member(&j->out, "delta", text, n);
+    item_probs_json(c, i, first);
     sampled_ids_json(c, first, i->end - first);
     end(j);
 }
 
-static void ends_call(const Choice *c, const Item *i)
+static void item_ends(Choice *c, Item *i)
 {
     TalkCall call;
-    talk_call(c, i->call, &call);
-    begin_item(c->job, "response.function_call_arguments.done", i);
-    member_json(&c->job->out, "name", call.said.name, call.said.n_name);
-    member_json(&c->job->out, "arguments", call.said.arguments, call.said.n_arguments);
-    end(c->job);
-}
-
-static void ends_text(const Choice *c, const Item *i)
-{
-    const bool content = i->kind == TBLOCK_ANSWER_CONTENT;
-    begin_item(c->job, content ? "response.output_text.done" : "response.reasoning_text.done", i);
-    text_out(&c->job->out, ", \"text\": ");
-    item_text_json(c, i);
-    if (content)
-        item_probs_json(c, i->first, i->end);
-    end(c->job);
-    part_event(c, "response.content_part.done", i);
-}
-
-/* The last item is complete, or was cut. */
-static void ends(const Choice *c, bool cut)
-{
-    Item *i = last_item(c->job->request);
-    if (!i || strcmp(i->status, "in_progress") != 0)
-        return;
-    if (!i->told)
-        begins(c, i);
-    i->status = cut ? "incomplete" : "completed";
     if (!c->job->stream)
         return;
-    if (i->kind == TBLOCK_ANSWER_CALL)
-        ends_call(c, i);
-    else
-        ends_text(c, i);
+    begin_item(c->job, names[i->kind].done, i);
+    if (i->kind == TBLOCK_ANSWER_CALL) {
+        reply_call(c, i->call, &call);
+        json_out_member(&c->job->out, "name", call.said.name, call.said.n_name);
+        json_out_member(&c->job->out, "arguments", call.said.arguments, call.said.n_arguments);
+        end(c->job);
+    } else {
+        item_text_json(c, i);
+        item_probs_json(c, i, i->first);
+        end(c->job);
+        part_event(c, "response.content_part.done", i);
+    }
     item_event(c, "response.output_item.done", i, false);
 }
 
-/* ---- Parts of the reply ---------------------------------------------------------------------- */
+static const ItemForm items = { item_begins, item_grows, item_ends };
 
-/* NULL: no memory. */
-static Item *new_item(const Choice *c, int kind, size_t call)
-{
-    Response *r = c->job->request;
-    ends(c, false);
-    if (!ARRAY_ROOM(r->item, r->cap, r->n_items + 1)) {
-        c->job->out.failed = true;
-        return NULL;
-    }
-    Item *i = &r->item[r->n_items++];
-    *i = (Item){ .kind  = kind, .call = call, .first = r->n_tokens, .end = r->n_tokens,
-                 .from  = kind == TBLOCK_ANSWER_CONTENT ? r->n_content : r->n_reasoning,
-                 .status = "in_progress" };
-    if (kind != TBLOCK_ANSWER_CALL) /* a call waits for its id, if the model gives it one */
-        begins(c, i);
-    return i;
-}
+/* ---- Replies --------------------------------------------------------------------------------- */
 
-static void say_text(const Choice *c, const tblock_answer_part *p)
-{
-    Response *r = c->job->request;
-    Item     *i = last_item(r);
-    if (!i || i->kind != p->kind)
-        i = new_item(c, p->kind, 0);
-    if (!i)
-        return;
-    *(p->kind == TBLOCK_ANSWER_CONTENT ? &r->n_content : &r->n_reasoning) += p->n;
-    i->n += p->n;
-    grows(c, i, p->text, p->n);
-}
-
-static void say_part(const Choice *c, const tblock_answer_part *p, bool cut)
-{
-    Item *i = last_item(c->job->request);
-    if (p->kind == TBLOCK_ANSWER_CONTENT || p->kind == TBLOCK_ANSWER_REASONING) {
-        say_text(c, p);
-    } else if (p->kind == TBLOCK_ANSWER_CALL) {
-        new_item(c, p->kind, (size_t)p->call);
-    } else if (i && p->kind == TBLOCK_ANSWER_ARGUMENTS) {
-        if (!i->told)
-            begins(c, i);
-        grows(c, i, p->text, p->n);
-    } else if (p->kind == TBLOCK_ANSWER_CALL_END) {
-        ends(c, cut);
-    }
-}
+static bool is_cut(const Choice *c) { return strcmp(finish_reason(c), "length") == 0; }
 
 /* Emits the next bytes of the reply, or NULL at its end, with the tokens so far. Tokens that yield
  * no text belong to what is emitted next. */
@@ -405,15 +317,13 @@ static void say(Choice *c, const char *text, size_t n, size_t n_tokens, size_t n
 {
     Response                 *r = c->job->request;
     size_t                    n_parts;
-    const bool                cut  = !text && strcmp(finish_reason(c), "length") == 0;
-    const tblock_answer_part *part = talk_put(c, text, n, &n_parts);
+    const tblock_answer_part *part = reply_parse(c, text, n, &n_parts);
     r->n_known = n_tokens;
     if (n_parts) {
         r->n_thought += part->kind == TBLOCK_ANSWER_REASONING ? n_sampled - r->n_sampled : 0;
         r->n_sampled = n_sampled;
     }
-    for (size_t i = 0; i < n_parts && !c->job->out.failed; i++)
-        say_part(c, &part[i], cut);
+    reply_add(c, part, n_parts, !text && is_cut(c), &items);
 }
 
 /* The tokens of resume_ids are emitted at once. They are parsed one by one, so that they are
@@ -456,28 +366,28 @@ static void write_ended(Choice *c)
 {
     Response *r = c->job->request;
     say(c, NULL, 0, c->n_tokens, c->n_sampled);
-    if (!r->n_items)
-        new_item(c, TBLOCK_ANSWER_CONTENT, 0);
-    Item *i = last_item(r);
+    Item *i = reply_last(c);
+    if (!i)
+        i = reply_item(c, TBLOCK_ANSWER_CONTENT, 0, &items);
     if (!i)
         return;
     r->n_thought += i->kind == TBLOCK_ANSWER_REASONING ? c->n_sampled - r->n_sampled : 0;
     r->n_known = c->n_tokens;
     if (i->kind != TBLOCK_ANSWER_CALL && r->n_known > r->n_tokens)
-        grows(c, i, "", 0); /* tokens that yielded no text */
-    ends(c, strcmp(finish_reason(c), "length") == 0);
+        item_grows(c, i, "", 0); /* tokens that yielded no text */
+    reply_end(c, is_cut(c), &items);
 }
 
 static void write_whole(Job *j)
 {
-    const bool cut = strcmp(finish_reason(&j->choice[0]), "length") == 0;
+    const bool cut = is_cut(&j->choice[0]);
     if (j->stream) {
         response_event(j, cut ? "response.incomplete" : "response.completed",
                        cut ? "incomplete" : "completed");
         return;
     }
     response_json(j, cut ? "incomplete" : "completed");
-    text_out(&j->out, "\n");
+    json_out(&j->out, "\n");
 }
 
 static void write_failed(Job *j, int status)
@@ -486,11 +396,11 @@ static void write_failed(Job *j, int status)
         job_failed(j, status);
         return;
     }
-    Response *r = j->request;
-    Item     *i = last_item(r);
-    if (i && strcmp(i->status, "in_progress") == 0)
-        i->status = "incomplete";
-    r->n_items -= i && !i->told; /* a call that no event has started */
+    Item *i = reply_last(&j->choice[0]);
+    if (i && i->open)
+        i->open = false, i->cut = true;
+    if (i && !i->begun) /* a call that no event has started */
+        reply_of(&j->choice[0])->n_items--;
     response_event(j, "response.failed", "failed");
 }
 
@@ -522,7 +432,7 @@ static bool read_format(Exchange *x, const JsonDoc *d, const JsonNode *format, T
     if (node_is(f.type, "json_schema"))
         json_out_node(&t->schema, d, f.schema);
     else if (node_is(f.type, "json_object"))
-        text_out(&t->schema, "{\"type\": \"object\"}");
+        json_out(&t->schema, "{type: object}");
     else if (!node_is(f.type, "text"))
         return refuse_value(x, "text.format.type", "text, json_object or json_schema", f.type);
     return true;
@@ -598,26 +508,22 @@ static void write_echo(TextOut *o, const JsonDoc *d, const ResponseRequest *r)
         { "user",              r->user,         "null" },
     };
     for (size_t i = 0; i < sizeof member / sizeof *member; i++) {
-        text_out(o, ", \"%s\": ", member[i].key);
+        json_out(o, "%s:", member[i].key);
         if (member[i].value)
             json_out_node(o, d, member[i].value);
         else
-            text_out(o, "%s", member[i].otherwise);
+            json_out(o, "%-s", member[i].otherwise);
     }
-    text_out(o, ", \"max_output_tokens\": ");
-    text_out(o, r->max_output_tokens ? "%lld" : "null", (long long)r->max_output_tokens);
-    text_out(o, ", \"temperature\": ");
-    json_out_double(o, r->s.temperature);
-    text_out(o, ", \"top_p\": ");
-    json_out_double(o, r->s.top_p);
-    text_out(o, ", \"presence_penalty\": ");
-    json_out_double(o, r->s.presence_penalty);
-    text_out(o, ", \"frequency_penalty\": ");
-    json_out_double(o, r->s.frequency_penalty);
-    text_out(o, ", \"top_logprobs\": %d, \"parallel_tool_calls\": %s, \"background\": false, "
-                "\"max_tool_calls\": null, \"previous_response_id\": null, \"service_tier\": "
-                "\"default\", \"store\": false, \"truncation\": \"disabled\"",
-             (int)r->top_logprobs, r->parallel ? "true" : "false");
+    if (r->max_output_tokens)
+        json_out(o, "max_output_tokens: %lld", (long long)r->max_output_tokens);
+    else
+        json_out(o, "max_output_tokens: null");
+    json_out(o, "temperature: %g, top_p: %g, presence_penalty: %g, frequency_penalty: %g, "
+                "top_logprobs: %d, parallel_tool_calls: %i, background: false, max_tool_calls: "
+                "null, previous_response_id: null, service_tier: default, store: false, "
+                "truncation: disabled",
+             r->s.temperature, r->s.top_p, r->s.presence_penalty, r->s.frequency_penalty,
+             (int)r->top_logprobs, r->parallel);
 }
 
 static bool read_tools(Exchange *x, const JsonDoc *d, const ResponseRequest *r, Talk *t)

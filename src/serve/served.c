@@ -20,8 +20,7 @@ const char *model_name(const Server *s, size_t number)
 
 void model_member(TextOut *o, const Server *s, size_t number)
 {
-    const char *name = model_name(s, number);
-    member_json(o, "model", name, strlen(name));
+    json_out(o, "model: %s", model_name(s, number));
 }
 
 /* A hash of all that an output depends on, besides its request and the chat template. */
@@ -40,7 +39,7 @@ void fingerprint_member(TextOut *o, const Server *s, size_t number)
         const char *hash = tblock_lora_hash(s->o->model, use->adapter);
         h = fnv1a(fnv1a(h, hash, strlen(hash)), &use->scale, sizeof use->scale);
     }
-    text_out(o, ", \"system_fingerprint\": \"fp_%016llx\"", (unsigned long long)h);
+    json_out(o, "system_fingerprint: %s", place("fp_%016llx", (unsigned long long)h).text);
 }
 
 const tblock_lora *adapter_use(const Job *j)

@@ -156,10 +156,6 @@ uint64_t random_seed(void);
 /* Has the client closed this connection, or its writing half? */
 bool hung_up(int fd);
 
-/* "key": text, after a comma unless an object begins here. */
-void member_json(TextOut *o, const char *key, const char *text, size_t n);
-void number_json(TextOut *o, double x); /* NaN: null */
-
 /* ---- Connections (http.c, listen.c) ---------------------------------------------------------- */
 
 /* What --host and --port name; freeaddrinfo frees it. */
@@ -379,12 +375,23 @@ void end_stream(Job *j, const char *object);
 
 /* ---- Conversations (talk.c) ------------------------------------------------------------------ */
 
+/* An item of a reply: text, reasoning or a tool call. */
+typedef struct Item {
+    int    kind;        /* TBLOCK_ANSWER_CONTENT, _REASONING or _CALL */
+    size_t index, call; /* of the item in the reply; of the call among its calls */
+    size_t from, n;     /* its bytes in the content or the reasoning */
+    bool   begun, grown, open, cut;
+    size_t first, end;  /* for the endpoint: tokens that it comes from */
+} Item;
+
 /* The parsed reply of one choice. */
-typedef struct ChoiceAnswer {
+typedef struct Reply {
     tblock_answer *answer;
-    bool           begun;   /* for the endpoint: events were emitted; and for how many calls */
-    size_t         n_told;
-} ChoiceAnswer;
+    Item          *item;       /* [n_items] */
+    size_t         n_items, cap;
+    size_t         n_bytes[3]; /* in items of each kind */
+    bool           begun;      /* for the endpoint: its first event was emitted */
+} Reply;
 
 /* A chat request of any endpoint, which translates its request into the first part, and writes the
  * parsed replies. It is the first member of the job's request, allocated with calloc. */
@@ -401,7 +408,7 @@ typedef struct Talk {
     bool         strict;              /* an optional call must fit its schema too */
     /* made by talk_open and talk_job */
     tblock_chat  *chat, *own;
-    ChoiceAnswer *said;        /* [n] one for each choice */
+    Reply        *reply;       /* [n] one for each choice */
     size_t        n;
 } Talk;
 void talk_free(void *t); /* accepts NULL */
@@ -416,6 +423,9 @@ const JsonNode *talk_part(Exchange *x, Place at, const JsonNode *part, const Par
 /* A content as one text: its parts concatenated. Templates would put images between them; many do
  * not support parts at all. */
 bool talk_text(Exchange *x, Place at, const JsonNode *content, const PartForm *form, TextOut *o);
+/* A function that the model may call, in OpenAI's form; description and parameters may be NULL. */
+void talk_tool(TextOut *o, const JsonDoc *d, const JsonNode *name, const JsonNode *description,
+               const JsonNode *parameters);
 /* Consecutive items of one role, which become one message in OpenAI's form. */
 typedef struct Turn {
     const char     *role; /* NULL: not begun */
@@ -443,15 +453,32 @@ bool talk_prompt(Exchange *x, Talk *t, bool as_text, Prompt *p);
 /* Sets up a job whose request is a Talk: choices, prompt, settings, stops, constraint. */
 bool talk_job(Exchange *x, const Settings *s, Job *j);
 
-ChoiceAnswer *talk_said(const Choice *c);
-/* Parses the next bytes of a choice's reply, or NULL at its end, into parts [*n_parts]. If that
- * fails, out.failed is set, and there are none. */
-const tblock_answer_part *talk_put(Choice *c, const char *text, size_t n, size_t *n_parts);
-/* The whole reply of a choice that was not streamed. */
-void talk_whole(Choice *c, tblock_answer_info *out);
+
+/* ---- Replies (reply.c) ----------------------------------------------------------------------- */
+
+/* How an endpoint emits the items of a reply. An item begins when its first part comes, a call not
+ * before all that its head shows is known. */
+typedef struct ItemForm {
+    void (*begins)(Choice *c, Item *i);
+    void (*grows)(Choice *c, Item *i, const char *text, size_t n); /* or arguments of a call */
+    void (*ends)(Choice *c, Item *i);
+} ItemForm;
+Reply             *reply_of(const Choice *c);
+tblock_answer_info reply_said(const Choice *c);
+void               reply_free(Reply *r);
+Item              *reply_last(const Choice *c); /* NULL: there is none */
+/* The next bytes of a choice's reply, or NULL at its end. If that fails, out.failed is set. */
+void  reply_put(Choice *c, const char *text, size_t n, const ItemForm *form);
+/* The same in two steps. cut: a call that ends here was cut by a limit. */
+const tblock_answer_part *reply_parse(Choice *c, const char *text, size_t n, size_t *n_parts);
+void  reply_add(Choice *c, const tblock_answer_part *part, size_t n_parts, bool cut,
+                const ItemForm *form);
+/* A new item, after the end of the last one; NULL: no memory. And the end of the last one. */
+Item *reply_item(Choice *c, int kind, size_t call, const ItemForm *form);
+void  reply_end(Choice *c, bool cut, const ItemForm *form);
 /* Its call k. If the model gave it no id, it gets one, the same each time. */
 typedef struct TalkCall { tblock_answer_call_info said; char id[9]; } TalkCall;
-void talk_call(const Choice *c, size_t k, TalkCall *out);
+void reply_call(const Choice *c, size_t k, TalkCall *out);
 /* Tokens first .. first + n with their log-probabilities, as an array. */
 void probs_json(const Choice *c, size_t first, size_t n);
 

@@ -258,21 +258,20 @@ void usage_json(Job *j)
     }
     for (size_t i = 0; i < j->n_prompts; i++)
         prompt += j->prompt[i].n;
-    text_out(&j->out,
-             "\"usage\": {\"prompt_tokens\": %zu, \"completion_tokens\": %zu, \"total_tokens\": "
-             "%zu, \"prompt_tokens_details\": {\"cached_tokens\": %zu}}",
+    json_out(&j->out,
+             "usage: {prompt_tokens: %zu, completion_tokens: %zu, total_tokens: %zu, "
+             "prompt_tokens_details: {cached_tokens: %zu}}",
              prompt, sampled, prompt + sampled, cached);
 }
 
 void head_json(Job *j, const char *object)
 {
     TextOut *o = &j->out;
-    text_out(o, "{\"id\": \"%s\", \"object\": \"%s\", \"created\": %lld", j->id, object,
-             j->created);
+    json_out(o, "{id: %s, object: %s, created: %lld", j->id, object, j->created);
     model_member(o, j->server, j->adapter);
     fingerprint_member(o, j->server, j->adapter);
     if (j->options.pool == TBLOCK_POOL_NONE)
-        text_out(o, ", \"seed\": %llu", (unsigned long long)j->choice[0].seed);
+        json_out(o, "seed: %llu", (unsigned long long)j->choice[0].seed);
 }
 
 /* The ids of sampled tokens first .. first + n that are part of the text, if requested. */
@@ -281,11 +280,11 @@ void sampled_ids_json(const Choice *c, size_t first, size_t n)
     TextOut *o = &c->job->out;
     if (!c->job->return_ids)
         return;
-    text_out(o, ", \"token_ids\": [");
-    for (size_t i = first, told = 0; i < first + n; i++)
+    json_out(o, "token_ids: [");
+    for (size_t i = first; i < first + n; i++)
         if (!c->token[i].given && !c->token[i].ends)
-            text_out(o, "%s%d", told++ ? ", " : "", (int)c->token[i].id);
-    text_out(o, "]");
+            json_out(o, "%d", (int)c->token[i].id);
+    json_out(o, "]");
 }
 
 void receipt_json(const Choice *c)
@@ -295,7 +294,7 @@ void receipt_json(const Choice *c)
     if (!c->receipt)
         return;
     if (tblock_receipt_json(c->receipt, &json, NULL))
-        text_out(o, ", \"receipt\": %s", json);
+        json_out(o, "receipt: %-s", json);
     else
         o->failed = true;
     tblock_free(json);
@@ -306,9 +305,9 @@ void end_stream(Job *j, const char *object)
     if (j->usage) {
         event_begin(j, NULL);
         head_json(j, object);
-        text_out(&j->out, ", \"choices\": [], ");
+        json_out(&j->out, "choices: []");
         usage_json(j);
-        text_out(&j->out, "}");
+        json_out(&j->out, "}");
         event_end(j);
     }
     text_out(&j->out, "data: [DONE]\n\n");

@@ -12,41 +12,31 @@ bool health_handle(Exchange *x)
     pthread_mutex_unlock(&x->server->lock);
     if (draining)
         return refuse(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL, "the server is about to stop");
-    text_out(&x->answer, "{\"status\": \"ok\"}\n");
+    json_out(&x->answer, "{status: ok}\n");
     return true;
-}
-
-static void named(TextOut *o, const char *key, const char *text)
-{
-    member_json(o, key, text, strlen(text));
 }
 
 static void model_json(TextOut *o, const Server *s, size_t number)
 {
-    text_out(o, "{");
-    named(o, "id", model_name(s, number));
+    json_out(o, "{id: %s", model_name(s, number));
     if (number)
-        named(o, "parent", s->o->name);
-    text_out(o, ", \"object\": \"model\", \"created\": 0, \"owned_by\": \"tblock\", "
-                "\"max_model_len\": %d, \"meta\": {\"vocab_size\": %d, \"n_params\": %llu",
-             s->computing.n_ctx, s->info.vocab_size, (unsigned long long)s->info.n_params);
-    named(o, "family", s->info.family);
-    named(o, "types", s->info.weight_types);
-    named(o, "hash", s->info.hash);
+        json_out(o, "parent: %s", s->o->name);
+    json_out(o, "object: model, created: 0, owned_by: tblock, max_model_len: %d, meta: "
+                "{vocab_size: %d, n_params: %llu, family: %s, types: %s, hash: %s",
+             s->computing.n_ctx, s->info.vocab_size, (unsigned long long)s->info.n_params,
+             s->info.family, s->info.weight_types, s->info.hash);
     if (number)
-        named(o, "adapter_hash",
-              tblock_lora_hash(s->o->model, s->o->adapter[number - 1].use->adapter));
-    text_out(o, ", \"numerics_version\": %d}}", TBLOCK_NUMERICS_VERSION);
+        json_out(o, "adapter_hash: %s",
+                 tblock_lora_hash(s->o->model, s->o->adapter[number - 1].use->adapter));
+    json_out(o, "numerics_version: %d}}", TBLOCK_NUMERICS_VERSION);
 }
 
 bool models_handle(Exchange *x)
 {
-    text_out(&x->answer, "{\"object\": \"list\", \"data\": [");
-    for (size_t i = 0; i <= x->server->o->n_adapters; i++) {
-        text_out(&x->answer, i ? ", " : "");
+    json_out(&x->answer, "{object: list, data: [");
+    for (size_t i = 0; i <= x->server->o->n_adapters; i++)
         model_json(&x->answer, x->server, i);
-    }
-    text_out(&x->answer, "]}\n");
+    json_out(&x->answer, "]}\n");
     return true;
 }
 
@@ -76,14 +66,13 @@ bool props_handle(Exchange *x)
              "\"is_sleeping\": false",
              s->computing.n_ctx, d.temperature, (long long)d.top_k, d.top_p, d.min_p,
              d.repeat_penalty, d.presence_penalty, d.frequency_penalty, s->o->parallel);
-    named(o, "model_alias", s->o->name);
-    named(o, "model_ftype", s->info.weight_types);
-    named(o, "build_info", tblock_version());
+    json_out(o, "model_alias: %s, model_ftype: %s, build_info: %s", s->o->name,
+             s->info.weight_types, tblock_version());
     if (s->info.has_tokenizer) {
         token_member(x, "bos_token", s->info.bos);
         token_member(x, "eos_token", s->info.n_eos ? s->info.eos[0] : -1);
     }
-    text_out(o, ", \"chat\": %s}\n", s->chat ? "true" : "false");
+    json_out(o, "chat: %i}\n", s->chat != NULL);
     return true;
 }
 

@@ -5,16 +5,14 @@
 
 #include <stdlib.h>
 
-#include "base/hash.h"
-
 void talk_free(void *p)
 {
     Talk *t = p;
     if (!t)
         return;
     for (size_t i = 0; i < t->n; i++)
-        tblock_answer_free(t->said[i].answer);
-    free(t->said);
+        reply_free(&t->reply[i]);
+    free(t->reply);
     tblock_chat_free(t->own);
     text_out_free(&t->messages);
     text_out_free(&t->tools);
@@ -80,6 +78,18 @@ bool talk_text(Exchange *x, Place at, const JsonNode *content, const PartForm *f
     return true;
 }
 
+void talk_tool(TextOut *o, const JsonDoc *d, const JsonNode *name, const JsonNode *description,
+               const JsonNode *parameters)
+{
+    json_out(o, "{type: function, function: {");
+    json_out_member(o, "name", name->text, name->n);
+    if (description)
+        json_out_member(o, "description", description->text, description->n);
+    if (parameters)
+        json_out(o, "parameters:"), json_out_node(o, d, parameters);
+    json_out(o, "}}");
+}
+
 void turn_begin(Turn *turn, Talk *t, const char *role)
 {
     if (turn->role && strcmp(turn->role, role) != 0)
@@ -91,34 +101,33 @@ void turn_call(Turn *turn, const JsonDoc *d, const JsonNode *id, const JsonNode 
                const JsonNode *arguments)
 {
     TextOut *o = &turn->calls;
-    text_out(o, o->n ? ", {" : "{");
-    member_json(o, "id", id->text, id->n);
-    text_out(o, ", \"type\": \"function\", \"function\": {");
-    member_json(o, "name", name->text, name->n);
-    text_out(o, ", \"arguments\": ");
+    json_out(o, "{");
+    json_out_member(o, "id", id->text, id->n);
+    json_out(o, "type: function, function: {");
+    json_out_member(o, "name", name->text, name->n);
+    json_out(o, "arguments:");
     json_out_node(o, d, arguments);
-    text_out(o, "}}");
+    json_out(o, "}}");
 }
 
 void turn_end(Turn *turn, Talk *t)
 {
     TextOut *o = &t->messages;
     if (turn->role) {
-        text_out(o, "{");
-        member_json(o, "role", turn->role, strlen(turn->role));
-        member_json(o, "content", turn->text.n ? turn->text.text : "", turn->text.n);
+        json_out(o, "{role: %s", turn->role);
+        json_out_member(o, "content", turn->text.text, turn->text.n);
         if (turn->reasoning.n)
-            member_json(o, "reasoning_content", turn->reasoning.text, turn->reasoning.n);
+            json_out_member(o, "reasoning_content", turn->reasoning.text, turn->reasoning.n);
         if (turn->calls.n) {
-            text_out(o, ", \"tool_calls\": [");
+            json_out(o, "tool_calls: [");
             text_out_bytes(o, turn->calls.text, turn->calls.n);
-            text_out(o, "]");
+            json_out(o, "]");
         }
         if (turn->call_id)
-            member_json(o, "tool_call_id", turn->call_id->text, turn->call_id->n);
+            json_out_member(o, "tool_call_id", turn->call_id->text, turn->call_id->n);
         if (turn->name)
-            member_json(o, "name", turn->name->text, turn->name->n);
-        text_out(o, turn->is_error ? ", \"is_error\": true}" : "}");
+            json_out_member(o, "name", turn->name->text, turn->name->n);
+        json_out(o, turn->is_error ? "is_error: true}" : "}");
         text_out_bytes(o, "", 1);
         t->n_messages++;
     }
@@ -138,16 +147,12 @@ bool talk_args(Exchange *x, const JsonDoc *d, const JsonNode *args, const JsonNo
                       "chat_template_kwargs: expected an object, found %s", node_text(args, found));
     if (!args && !effort)
         return true;
-    text_out(o, "{");
-    JSON_NODES (j, args) {
-        text_out(o, o->n > 1 ? ", " : "");
-        json_out_string(o, j->key, j->key_n);
-        text_out(o, ": ");
-        json_out_node(o, d, j);
-    }
+    json_out(o, "{");
+    JSON_NODES (j, args)
+        json_out_pair(o, d, j);
     if (effort && !node_get(args, "reasoning_effort"))
-        member_json(o, "reasoning_effort", effort->text, effort->n);
-    text_out(o, "}");
+        json_out_member(o, "reasoning_effort", effort->text, effort->n);
+    json_out(o, "}");
     text_out_bytes(o, "", 1);
     return true;
 }
@@ -200,8 +205,7 @@ static void out_arguments(TextOut *o, const JsonDoc *d, const JsonNode *j, Fitte
 static void out_fitted(TextOut *o, const JsonDoc *d, const JsonNode *j, const char *const *path,
                        Fitter *fitter)
 {
-    const bool  object = j->kind == NODE_OBJECT;
-    const char *before = "";
+    const bool object = j->kind == NODE_OBJECT;
     if (!*path || (!object && j->kind != NODE_ARRAY)) {
         if (!*path)
             out_arguments(o, d, j, fitter);
@@ -209,20 +213,19 @@ static void out_fitted(TextOut *o, const JsonDoc *d, const JsonNode *j, const ch
             json_out_node(o, d, j);
         return;
     }
-    text_out(o, object ? "{" : "[");
+    json_out(o, object ? "{" : "[");
     JSON_NODES (i, j) {
-        text_out(o, "%s", before);
-        before = ", ";
+        json_out_comma(o);
         if (object) {
             json_out_string(o, i->key, i->key_n);
-            text_out(o, ": ");
+            text_out_bytes(o, ": ", 2);
         }
         if (!object || (i->key_n == strlen(*path) && memcmp(i->key, *path, i->key_n) == 0))
             out_fitted(o, d, i, path + object, fitter);
         else
             json_out_node(o, d, i);
     }
-    text_out(o, object ? "}" : "]");
+    json_out(o, object ? "}" : "]");
 }
 
 static bool fit_arguments(Exchange *x, Talk *t)
@@ -367,11 +370,11 @@ static bool add_stops(Exchange *x, const Talk *t, Job *j)
 static bool open_answers(Exchange *x, Talk *t, const Job *j)
 {
     tblock_error err;
-    t->said = calloc(j->n_choices, sizeof *t->said);
-    for (size_t i = 0; t->said && i < j->n_choices; i++, t->n++)
-        if (!(t->said[i].answer = tblock_answer_new(t->chat, &err)))
+    t->reply = calloc(j->n_choices, sizeof *t->reply);
+    for (size_t i = 0; t->reply && i < j->n_choices; i++, t->n++)
+        if (!(t->reply[i].answer = tblock_answer_new(t->chat, &err)))
             return refuse_error(x, NULL, &err);
-    return t->said || refuse_memory(x);
+    return t->reply || refuse_memory(x);
 }
 
 bool talk_job(Exchange *x, const Settings *s, Job *j)
@@ -382,86 +385,4 @@ bool talk_job(Exchange *x, const Settings *s, Job *j)
         && check_context(x, t, &j->prompt[0]) && settings_apply(x, s, j)
         && constrain(x, t, s, j) && add_stops(x, t, j)
         && open_receipts(x, s, t->chat, j) && open_answers(x, t, j);
-}
-
-/* ---- Parsed replies -------------------------------------------------------------------------- */
-
-ChoiceAnswer *talk_said(const Choice *c) { return &((Talk *)c->job->request)->said[c->index]; }
-
-const tblock_answer_part *talk_put(Choice *c, const char *text, size_t n, size_t *n_parts)
-{
-    const tblock_answer_part *part = NULL;
-    *n_parts = 0;
-    if (!tblock_answer_put(talk_said(c)->answer, text, n, &part, n_parts, NULL))
-        c->job->out.failed = true;
-    return part;
-}
-
-void talk_whole(Choice *c, tblock_answer_info *out)
-{
-    size_t n;
-    talk_put(c, c->text.n ? c->text.text : "", c->text.n, &n);
-    talk_put(c, NULL, 0, &n);
-    tblock_answer_describe(talk_said(c)->answer, out);
-}
-
-/* Nine letters and digits, as some templates require. The same text gets the same id, so a client
- * that resumes at another server recognizes its calls; another turn has another prompt. */
-void talk_call(const Choice *c, size_t k, TalkCall *out)
-{
-    static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
-    const uint64_t    place[]  = { c->seed, k };
-    uint64_t h = fnv1a(FNV_SEED, c->prompt->ids, c->prompt->n * sizeof *c->prompt->ids);
-    tblock_answer_describe_call(talk_said(c)->answer, k, &out->said);
-    if (out->said.n_id)
-        return;
-    h = fnv1a(h, place, sizeof place);
-    for (size_t i = 0; i < sizeof out->id; i++, h /= 36)
-        out->id[i] = digits[h % 36];
-    out->said.id   = out->id;
-    out->said.n_id = sizeof out->id;
-}
-
-/* ---- Log-probabilities ----------------------------------------------------------------------- */
-
-static void bytes_json(TextOut *o, const TextOut *text)
-{
-    text_out(o, ", \"bytes\": [");
-    for (size_t i = 0; i < text->n; i++)
-        text_out(o, "%s%d", i ? ", " : "", (unsigned char)text->text[i]);
-    text_out(o, "]");
-}
-
-static void prob_json(TextOut *o, const Server *s, int32_t id, double log_prob)
-{
-    TextOut text = { 0 };
-    text_out(o, "{\"token\": ");
-    token_json(o, s, id);
-    text_out(o, ", \"logprob\": ");
-    number_json(o, log_prob);
-    token_bytes(&text, s, id);
-    bytes_json(o, &text);
-    text_out_free(&text);
-}
-
-void probs_json(const Choice *c, size_t first, size_t n)
-{
-    TextOut *o    = &c->job->out;
-    size_t   told = 0;
-    text_out(o, "[");
-    for (size_t k = first; k < first + n; k++) {
-        const SampledToken *t = &c->token[k];
-        if (t->ends)
-            continue;
-        text_out(o, told++ ? ", " : "");
-        prob_json(o, c->job->server, t->id, t->log_prob);
-        text_out(o, ", \"top_logprobs\": [");
-        for (size_t i = 0; i < t->n_top; i++) {
-            text_out(o, i ? ", " : "");
-            prob_json(o, c->job->server, t->top[i].token, t->top[i].log_prob);
-            text_out(o, "}");
-        }
-        text_out(o, "]}");
-    }
-    text_out(o, "]");
 }

@@ -22,8 +22,9 @@ void token_bytes(TextOut *o, const Server *s, int32_t id)
 void token_json(TextOut *o, const Server *s, int32_t id)
 {
     TextOut text = { 0 }, spelled = { 0 };
+    json_out_comma(o);
     if (!s->info.has_tokenizer) {
-        text_out(o, "\"token_id:%d\"", id);
+        json_out(o, "%s", place("token_id:%d", id).text);
         return;
     }
     token_bytes(&text, s, id);
@@ -109,18 +110,13 @@ bool tokens_of(Exchange *x, const JsonNode *text, unsigned flags, int32_t **ids,
 
 void ids_json(TextOut *o, const Server *s, const int32_t *ids, size_t n, bool strings)
 {
-    text_out(o, "[");
-    for (size_t i = 0; i < n; i++)
-        text_out(o, "%s%d", i ? ", " : "", (int)ids[i]);
-    text_out(o, "]");
+    json_out_ints(o, ids, n);
     if (!strings)
         return;
-    text_out(o, ", \"token_strs\": [");
-    for (size_t i = 0; i < n; i++) {
-        text_out(o, i ? ", " : "");
+    json_out(o, "token_strs: [");
+    for (size_t i = 0; i < n; i++)
         token_json(o, s, ids[i]);
-    }
-    text_out(o, "]");
+    json_out(o, "]");
 }
 
 /* ---- /tokenize, /detokenize, /tokenizer_info ------------------------------------------------- */
@@ -161,10 +157,9 @@ static bool tokenize(Exchange *x, const JsonDoc *d)
                        | (r.parse_special ? TBLOCK_PARSE_SPECIAL : 0u),
                    &ids, &n))
         return false;
-    text_out(o, "{\"count\": %zu, \"max_model_len\": %d, \"tokens\": ", n,
-             x->server->computing.n_ctx);
+    json_out(o, "{count: %zu, max_model_len: %d, tokens:", n, x->server->computing.n_ctx);
     ids_json(o, x->server, ids, n, r.strings);
-    text_out(o, "}\n");
+    json_out(o, "}\n");
     tblock_free(ids);
     return true;
 }
@@ -196,9 +191,9 @@ static bool detokenize(Exchange *x, const JsonDoc *d)
     bool good = tblock_detokenize(x->server->o->model, ids, n, &text, &n_bytes, &err)
         || refuse_error(x, "tokens", &err);
     if (good) {
-        text_out(&x->answer, "{\"prompt\": ");
-        json_out_string(&x->answer, text, n_bytes);
-        text_out(&x->answer, "}\n");
+        json_out(&x->answer, "{");
+        json_out_member(&x->answer, "prompt", text, n_bytes);
+        json_out(&x->answer, "}\n");
     }
     tblock_free(text);
     free(ids);
@@ -218,11 +213,9 @@ bool detokenize_handle(Exchange *x) { return with_body(x, detokenize); }
 
 void token_member(Exchange *x, const char *key, int32_t id)
 {
-    text_out(&x->answer, ", \"%s\": ", key);
+    json_out(&x->answer, id < 0 ? "%s: null" : "%s:", key);
     if (id >= 0)
         token_json(&x->answer, x->server, id);
-    else
-        text_out(&x->answer, "null");
 }
 
 bool tokenizer_info_handle(Exchange *x)
@@ -230,10 +223,9 @@ bool tokenizer_info_handle(Exchange *x)
     const tblock_model_info *m = &x->server->info;
     if (!m->has_tokenizer)
         return refuse(x, MHD_HTTP_BAD_REQUEST, NULL, "the model has no tokenizer");
-    text_out(&x->answer, "{\"tokenizer_class\": \"tblock\", \"vocab_size\": %d", m->vocab_size);
+    json_out(&x->answer, "{tokenizer_class: tblock, vocab_size: %d", m->vocab_size);
     token_member(x, "bos_token", m->bos);
     token_member(x, "eos_token", m->n_eos ? m->eos[0] : -1);
-    token_member(x, "pad_token", -1);
-    text_out(&x->answer, "}\n");
+    json_out(&x->answer, "pad_token: null}\n");
     return true;
 }

@@ -101,13 +101,9 @@ static void out_token(TextOut *o, const char *key, const Json *value)
     value = json_is_object(value) ? json_get(value, "content") : value;
     if (!json_is_null(value) && !json_is_string(value))
         return;
-    text_out(o, "%s", o->n ? ", " : "{");
-    json_out_string(o, key, strlen(key));
-    text_out(o, ": ");
-    if (json_is_string(value) && json_read_string(value, key, &text, &ignored))
-        json_out_string(o, text, strlen(text));
-    else
-        text_out(o, "null");
+    if (!json_is_string(value) || !json_read_string(value, key, &text, &ignored))
+        text = NULL;
+    json_out(o, o->n ? "%s: %s" : "{%s: %s", key, text);
 }
 
 const char *const special_token_keys[SPECIAL_TOKEN_KEYS] = {

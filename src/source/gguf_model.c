@@ -425,8 +425,8 @@ static bool keep_special(Source *s, Error *err)
         if (!gguf_find(meta, ids[i]) || !n
             || !gguf_read_int(meta, ids[i], 0, (int64_t)n - 1, &id, &ignored))
             continue;
-        text_out(&o, "%s\"%s\": ", o.n ? ", " : "{", special_token_keys[i]);
-        json_out_string(&o, piece[id].bytes, piece[id].n);
+        json_out(&o, o.n ? "" : "{");
+        json_out_member(&o, special_token_keys[i], piece[id].bytes, piece[id].n);
     }
     free(piece);
     return source_keep_special(s, &o, err);

@@ -83,7 +83,7 @@ const char *byte_level_pattern(const char *name)
 bool byte_level_settings(VocabDraft *d, const char *name)
 {
     size_t  i = pattern_index(name);
-    TextOut o = { 0 };
+    TextOut o = { .compact = true };
     if (i == sizeof patterns / sizeof *patterns)
         return fail(d->err, USAGE,
                     "pattern: expected cl100k, gpt2, llama3, o200k or qwen2, found '%s'", name);
@@ -93,7 +93,7 @@ bool byte_level_settings(VocabDraft *d, const char *name)
     if (!draft_set(d, "pretokenize", &o) || !draft_set_bool(d, "add_prefix_space", false))
         return false;
     if (patterns[i].nfc) {
-        text_out(&o, "[{\"form\":\"nfc\"}]");
+        json_out(&o, "[{form: nfc}]");
         return draft_set(d, "normalizer", &o);
     }
     return true;

@@ -114,7 +114,7 @@ static const struct Pre { const char *name; const PreSplit *cutter; int flags; }
 bool gguf_pre_settings(VocabDraft *d, Text name, bool *add_bos)
 {
     const struct Pre *p = known, *end = known + sizeof known / sizeof *known;
-    TextOut           o = { 0 };
+    TextOut           o = { .compact = true };
     while (p < end && !text_is(name, (Text){ p->name, strlen(p->name) }))
         p++;
     if (p == end)
@@ -133,6 +133,6 @@ bool gguf_pre_settings(VocabDraft *d, Text name, bool *add_bos)
         return false;
     if (!(p->flags & NORMALIZE))
         return true;
-    text_out(&o, "[{\"form\":\"nfc\"}]");
+    json_out(&o, "[{form: nfc}]");
     return draft_set(d, "normalizer", &o);
 }

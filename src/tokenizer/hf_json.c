@@ -251,7 +251,7 @@ static bool check_keys(VocabDraft *d, const JsonNode *root)
 
 static bool set_steps(VocabDraft *d, const JsonNode *root, bool unigram)
 {
-    TextOut steps = { 0 };
+    TextOut steps = { .compact = true };
     bool    byte_level = false, add_prefix_space = false;
     if (!hf_pre_tokenizer(d, node_get(root, "pre_tokenizer"), &steps, &byte_level,
                           &add_prefix_space)) {

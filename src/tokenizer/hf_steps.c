@@ -112,11 +112,10 @@ static bool replace_step(VocabDraft *d, const JsonNode *j, TextOut *o)
     if (!pattern.n)
         return fail(d->err, INPUT, "%s: normalizer Replace: expected a pattern, found an empty one",
                     d->file);
-    text_out(o, is_regex ? "{\"replace_regex\":" : "{\"replace\":");
-    json_out_string(o, pattern.p, pattern.n);
-    text_out(o, ",\"with\":");
-    json_out_string(o, content.p, content.n);
-    text_out(o, "}");
+    json_out(o, "{");
+    json_out_member(o, is_regex ? "replace_regex" : "replace", pattern.p, pattern.n);
+    json_out_member(o, "with", content.p, content.n);
+    json_out(o, "}");
     return true;
 }
 
@@ -131,17 +130,14 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
     Text            text;
     bool            there;
     for (int i = 0; i < 4; i++)
-        if (node_is(type, form[i][0])) {
-            text_out(o, "{\"form\":\"%s\"}", form[i][1]);
-            return true;
-        }
+        if (node_is(type, form[i][0]))
+            return json_out(o, "{form: %s}", form[i][1]), true;
     if (node_is(type, "Prepend")) {
         if (!text_of(d, j, "normalizer Prepend", "prepend", &text))
             return false;
-        text_out(o, "{\"prepend\":");
-        json_out_string(o, text.p, text.n);
-        text_out(o, "}");
-        return true;
+        json_out(o, "{");
+        json_out_member(o, "prepend", text.p, text.n);
+        return json_out(o, "}"), true;
     }
     if (node_is(type, "Replace"))
         return replace_step(d, j, o);
@@ -149,18 +145,16 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
         bool left = node_truth(node_get(j, "strip_left")),
              right = node_truth(node_get(j, "strip_right"));
         if (left || right)
-            text_out(o, "{\"strip\":\"%s\"}", left && right ? "both" : left ? "left" : "right");
+            json_out(o, "{strip: %s}", left && right ? "both" : left ? "left" : "right");
         return true;
     }
-    if (node_is(type, "Lowercase")) {
-        text_out(o, "{\"lowercase\":true}");
-        return true;
-    }
+    if (node_is(type, "Lowercase"))
+        return json_out(o, "{lowercase: true}"), true;
     if (node_is(type, "Precompiled")) {
         if (!precompiled(d, j, &there))
             return false;
         if (there)
-            text_out(o, "{\"charsmap\":true}");
+            json_out(o, "{charsmap: true}");
         return true;
     }
     return fail(d->err, INPUT,
@@ -172,27 +166,18 @@ static bool normalizer_step(VocabDraft *d, const JsonNode *j, TextOut *o)
 bool hf_normalizer(VocabDraft *d, const JsonNode *node)
 {
     SequenceParts parts = { 0 };
-    TextOut       o = { 0 };
+    TextOut       o = { .compact = true };
     if (!flatten(d, node, "normalizer", "normalizers", &parts))
         return false;
     if (parts.n > MOST_STEPS)
         return fail(d->err, INPUT, "%s: normalizer: expected at most %d steps, found %zu", d->file,
                     MOST_STEPS, parts.n);
     text_out(&o, "[");
-    for (size_t i = 0; i < parts.n; i++) {
-        TextOut step = { 0 };
-        bool    ok = normalizer_step(d, parts.node[i], &step);
-        if (ok && step.n) {
-            text_out(&o, o.n > 1 ? "," : "");
-            text_out_bytes(&o, step.text, step.n);
-        }
-        o.failed |= step.failed;
-        text_out_free(&step);
-        if (!ok) {
+    for (size_t i = 0; i < parts.n; i++)
+        if (!normalizer_step(d, parts.node[i], &o)) {
             text_out_free(&o);
             return false;
         }
-    }
     text_out(&o, "]");
     if (o.n > 2 || o.failed)
         return draft_set(d, "normalizer", &o);
@@ -302,8 +287,7 @@ static bool metaspace_step(Steps *s, const JsonNode *j)
     if (!prepend_scheme(s->d, j, "pre_tokenizer Metaspace", &scheme))
         return false;
     bool cuts = !is_kind(node_get(j, "split"), NODE_FALSE);
-    text_out(s->o, "%s{\"metaspace\":\"%s\"%s}", s->o->n > 1 ? "," : "", scheme,
-             cuts ? ",\"split\":true" : "");
+    json_out(s->o, cuts ? "{metaspace: %s, split: true}" : "{metaspace: %s}", scheme);
     s->n++;
     return true;
 }

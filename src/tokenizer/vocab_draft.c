@@ -313,9 +313,9 @@ bool draft_has_setting(const VocabDraft *d, const char *key, const char *json)
 
 void draft_set_split(TextOut *o, const char *regex, size_t n, const char *behavior, bool invert)
 {
-    text_out(o, "%s{\"regex\":", o->n > 1 ? "," : "");
-    json_out_string(o, regex, n);
-    text_out(o, ",\"behavior\":\"%s\",\"invert\":%s}", behavior, invert ? "true" : "false");
+    json_out(o, "{");
+    json_out_member(o, "regex", regex, n);
+    json_out(o, "behavior: %s, invert: %i}", behavior, invert);
 }
 
 /* ---- Files ----------------------------------------------------------------------------------- */

@@ -10,10 +10,8 @@
 
 static void ids_out(TextOut *o, const char *key, const IdArray *ids)
 {
-    text_out(o, ",\"%s\":[", key);
-    for (size_t i = 0; i < ids->n; i++)
-        text_out(o, i ? ",%d" : "%d", (int)ids->id[i]);
-    text_out(o, "]");
+    json_out(o, "%s:", key);
+    json_out_ints(o, ids->id, ids->n);
 }
 
 static void special_out(TextOut *o, const VocabDraft *d)
@@ -22,24 +20,20 @@ static void special_out(TextOut *o, const VocabDraft *d)
         const char *key; unsigned mark;
     } flag[] = { { "lstrip", MARK_LSTRIP }, { "rstrip", MARK_RSTRIP },
         { "single_word", MARK_SINGLE_WORD }, { "normalized", MARK_NORMALIZED } };
-    bool first = true;
-    text_out(o, ",\"special\":[");
+    json_out(o, "special: [");
     for (size_t i = 0; i < d->size; i++) {
         unsigned marks = d->marks[i];
         if (!(marks & MARK_THERE))
             continue;
-        text_out(o, first ? "{\"id\":%zu" : ",{\"id\":%zu", i);
+        json_out(o, "{id: %zu", i);
         for (size_t f = 0; f < sizeof flag / sizeof *flag; f++)
             if (marks & flag[f].mark)
-                text_out(o, ",\"%s\":true", flag[f].key);
-        if (d->sought[i].n) {
-            text_out(o, ",\"text\":");
-            json_out_string(o, d->sought[i].p, d->sought[i].n);
-        }
-        text_out(o, marks & MARK_SPECIAL ? "}" : ",\"special\":false}");
-        first = false;
+                json_out(o, "%s: true", flag[f].key);
+        if (d->sought[i].n)
+            json_out_member(o, "text", d->sought[i].p, d->sought[i].n);
+        json_out(o, marks & MARK_SPECIAL ? "}" : "special: false}");
     }
-    text_out(o, "]");
+    json_out(o, "]");
 }
 
 static bool make_metadata(const VocabDraft *d, TokenizerData *out)
@@ -49,17 +43,15 @@ static bool make_metadata(const VocabDraft *d, TokenizerData *out)
                                         [DRAFT_BPE] = "bpe",
                                         [DRAFT_BPE_CHAR] = "bpe_char",
                                         [DRAFT_UNIGRAM] = "unigram" };
-    TextOut o = { 0 };
-    text_out(&o, "{\"type\":\"%s\",\"size\":%zu,\"bos\":%d,\"eos\":%d,\"unk\":%d", type[d->type],
-             d->size, (int)d->bos, (int)d->eos, (int)d->unk);
+    TextOut o = { .compact = true };
+    json_out(&o, "{type: %s, size: %zu, bos: %d, eos: %d, unk: %d", type[d->type], d->size,
+             (int)d->bos, (int)d->eos, (int)d->unk);
     ids_out(&o, "prefix", &d->prefix);
     ids_out(&o, "suffix", &d->suffix);
     special_out(&o, d);
-    for (size_t i = 0; i < d->n_settings; i++) {
-        text_out(&o, ",\"%s\":", d->setting[i].key);
-        text_out_bytes(&o, d->setting[i].json, strlen(d->setting[i].json));
-    }
-    text_out(&o, "}");
+    for (size_t i = 0; i < d->n_settings; i++)
+        json_out(&o, "%s: %-s", d->setting[i].key, d->setting[i].json);
+    json_out(&o, "}");
     out->metadata = text_out_take(&o, d->err);
     return out->metadata != NULL;
 }

@@ -338,6 +338,32 @@ static void output_strings_are_ascii(void)
     output_is("nothing", &o, "");
 }
 
+static void a_form_is_written_with_the_commas_that_are_due(void)
+{
+    TextOut o = { 0 }, c = { .compact = true };
+    char   *none = getenv("TBLOCK_NO_SUCH_VARIABLE"); /* NULL, which the compiler cannot know */
+    json_out(&o,
+             "{id: %s, type: text, 'two words': 'as \\ is', n: [%d, %zu, %lld], on: %i, off: %i",
+             "a\"b", -1, (size_t)2, 1LL << 40, true, false);
+    json_out_member(&o, "text", "x\0y", 3);
+    json_out(&o, "x: %g, nan: %g, none: %s, raw: %-s, nothing: null, minus: -0.5, list:", 0.1,
+             (double)NAN, none, "{\"a\":1}");
+    json_out_ints(&o, (const int[]){ 3, 4 }, 2);
+    json_out(&o, "}");
+    output_is("form", &o,
+              "{\"id\": \"a\\\"b\", \"type\": \"text\", \"two words\": \"as \\\\ is\", \"n\": "
+              "[-1, 2, 1099511627776], \"on\": true, \"off\": false, \"text\": \"x\\u0000y\", "
+              "\"x\": 0.1, \"nan\": null, \"none\": null, \"raw\": {\"a\":1}, \"nothing\": null, "
+              "\"minus\": -0.5, \"list\": [3, 4]}");
+    for (int i = 0; i < 2; i++)
+        json_out(&c, "%-s{%s: [], null: [%-s%-s]}", i ? "" : "[", i ? "b" : "a", "", "7");
+    json_out(&c, "]");
+    output_is("compact", &c, "[{\"a\":[],\"null\":[7]},{\"b\":[],\"null\":[7]}]");
+    json_out(&o, "{\n  a: none,\n  b: [],\n  c: {\n  }\n}\n");
+    output_is("lines", &o,
+              "{\n  \"a\": \"none\",\n  \"b\": [],\n  \"c\": {\n  }\n}\n");
+}
+
 static void output_doubles_are_short_and_read_back(void)
 {
     static const struct {
@@ -478,6 +504,7 @@ int main(int argc, char **argv)
     TEST(lack_of_memory_is_an_error);
     TEST(mutated_texts_are_read_or_refused);
     TEST(output_strings_are_ascii);
+    TEST(a_form_is_written_with_the_commas_that_are_due);
     TEST(output_doubles_are_short_and_read_back);
     TEST(a_comma_locale_changes_nothing);
     TEST(a_locale_with_a_two_byte_point_changes_nothing);
