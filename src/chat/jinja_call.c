@@ -3,20 +3,26 @@
 #include "chat/jinja_parts.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 /* ---- Arguments ------------------------------------------------------------------------------- */
 
-static size_t name_length(const char *names)
+static Value default_of(JinjaRun *r, const char *s)
 {
-    const char *end = strchr(names, ' ');
-    return end ? (size_t)(end - names) : strlen(names);
+    if (*s == '\'')
+        return v_string(string_new(r, s + 1, NULL, strcspn(s + 1, "'")));
+    if (*s == 'N')
+        return v_none();
+    if (*s == 'F')
+        return v_bool(false);
+    return s[1] == '.' ? v_float(strtod(s, NULL)) : v_int(strtol(s, NULL, 10));
 }
 
 void take_args(JinjaRun *r, const char *what, const Args *args, const char *names, Value *out)
 {
     size_t n = 0, n_named = 0;
     for (const char *p = names; *p; n++) {
-        size_t len = name_length(p);
+        size_t len = strcspn(p, " =");
         Value *v = args->named ? dict_name(args->named, p, len) : NULL;
         if (v && n < args->n)
             jinja_fail(r, "%s: got two values for '%.*s'", what, (int)len, p);
@@ -24,18 +30,21 @@ void take_args(JinjaRun *r, const char *what, const Args *args, const char *name
             out[n] = *v;
         else if (n < args->n)
             out[n] = args->v[n];
+        else if (p[len] == '=')
+            out[n] = default_of(r, p + len + 1);
         if (out[n].kind == V_MISSING)
             jinja_fail(r, "%s: expected an argument '%.*s'", what, (int)len, p);
         n_named += v != NULL;
-        p += len + (p[len] == ' ');
+        p += strcspn(p, " ");
+        p += *p == ' ';
     }
     if (args->n > n)
         jinja_fail(r, "%s: expected at most %zu arguments, found %zu", what, n, args->n);
     for (size_t i = 0; args->named && n_named < args->named->n; i++) {
         const String *s = args->named->key[i].s;
         bool known = false;
-        for (const char *p = names; *p; p += name_length(p) + (p[name_length(p)] == ' '))
-            known |= s->n == name_length(p) && memcmp(p, s->s, s->n) == 0;
+        for (const char *p = names; *p; p += strcspn(p, " "), p += *p == ' ')
+            known |= s->n == strcspn(p, " =") && memcmp(p, s->s, s->n) == 0;
         if (!known)
             jinja_fail(r, "%s: unexpected keyword argument '%.*s'", what,
                        (int)(s->n < 80 ? s->n : 80), s->s);
@@ -236,9 +245,7 @@ static Value dict_method(JinjaRun *r, Value self, const char *name, const Args *
     take_args(r, name, args, "", v);
     if (strcmp(name, "copy") == 0)
         return self;
-    View *view = jinja_alloc(r, sizeof *view);
-    *view = (View){ .kind = name[0], .dict = self.dict };
-    return (Value){ .kind = V_VIEW, .view = view };
+    return v_view(r, name[0], self.dict);
 }
 
 static Value list_method(JinjaRun *r, Value self, const char *name, const Args *args)

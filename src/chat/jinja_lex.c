@@ -354,7 +354,7 @@ static void tag(Lexer *x, bool block)
     }
 }
 
-Token *jinja_tokens(JinjaRun *r, size_t *n)
+Token *jinja_tokens(JinjaRun *r)
 {
     Lexer x = { .r = r, .s = r->source, .n = r->n_source, .line_starts = true };
     while (x.at < x.n) {
@@ -384,6 +384,5 @@ Token *jinja_tokens(JinjaRun *r, size_t *n)
     for (size_t i = 0; i < x.n_tokens; i++) /* now: a template does not change while it runs */
         if (x.token[i].text)
             string_chars(r, x.token[i].text);
-    *n = x.n_tokens;
     return x.token;
 }

@@ -80,7 +80,7 @@ typedef enum NodeType {
     N_WITH, N_BREAK, N_CONTINUE, N_GENERATION,
 } NodeType;
 
-/* What the children mean is said in jinja_parse.c, where each is made. */
+/* What the children mean is said where the parser makes each. */
 typedef struct Node Node;
 struct Node {
     NodeType type;
@@ -157,6 +157,7 @@ static inline Value v_list(List *l) { return (Value){ .kind = V_LIST, .list = l 
 static inline Value v_tuple(List *l) { return (Value){ .kind = V_TUPLE, .list = l }; }
 Value v_undefined(JinjaRun *r, const char *why, const char *name, size_t n);
 Value v_iter(JinjaRun *r, List *l);
+Value v_view(JinjaRun *r, char kind, Dict *d);
 Value v_text(JinjaRun *r, const char *s);             /* data */
 
 String *string_new(JinjaRun *r, const char *s, const char *mark, size_t n); /* not copied */
@@ -206,7 +207,7 @@ Value from_json(JinjaRun *r, const JsonNode *j, bool own);
 String *to_string(JinjaRun *r, Value v);              /* Python's str() */
 void  repr(JinjaRun *r, StringBuffer *b, Value v);
 String *float_text(JinjaRun *r, double x);
-Value filter_tojson(JinjaRun *r, Value v, const Value arg[4]);
+Value filter_tojson(JinjaRun *r, Value v, const Value *arg);
 
 /* ---- jinja_ops.c ----------------------------------------------------------------------------- */
 
@@ -230,8 +231,8 @@ Value format_date(JinjaRun *r, const String *s);
 
 /* ---- jinja_call.c ---------------------------------------------------------------------------- */
 
-/* Assign the arguments to parameters, whose names are separated by spaces. out holds the defaults;
- * V_MISSING: the parameter is required. */
+/* Assign the arguments to parameters, whose names are separated by spaces. "name=None" (or False, a
+ * number, 'text') has this default, other names that in out; V_MISSING: it is required. */
 void  take_args(JinjaRun *r, const char *what, const Args *args, const char *names, Value *out);
 Value call(JinjaRun *r, Value f, const Args *args);
 bool  is_method(Value self, const String *name, bool *unsafe, const char **known);
@@ -251,17 +252,40 @@ String *join(JinjaRun *r, const String *separator, const List *l);
 bool  is_space(uint32_t c);                           /* Python's str.isspace */
 bool  text_test(JinjaRun *r, String *s, const char *name);   /* isalpha and the like */
 
-/* ---- jinja_filter.c, jinja_test.c ------------------------------------------------------------ */
+/* ---- jinja_filter.c, jinja_filter_text.c, jinja_test.c --------------------------------------- */
 
+/* args: the names and defaults of the parameters, which take_args gives to `with`; "": `plain` has
+ * none; NULL: `raw` takes them as they come. safe: accepts a text made by the filter `safe`. */
+typedef struct Filter {
+    const char *name, *args;
+    bool        safe;
+    Value     (*plain)(JinjaRun *r, Value v);
+    Value     (*with)(JinjaRun *r, Value v, const Value *a);
+    Value     (*raw)(JinjaRun *r, Value v, const Args *args);
+} Filter;
+extern const Filter text_filters[];                   /* up to a NULL name */
 Value apply_filter(JinjaRun *r, const String *name, Value v, const Args *args);
 bool  filter_exists(const String *name);
 bool  apply_test(JinjaRun *r, const String *name, Value v, const Args *args);
 
-/* ---- jinja_lex.c, jinja_parse.c, jinja_run.c ------------------------------------------------- */
+/* ---- jinja_lex.c, jinja_statement.c ---------------------------------------------------------- */
 
-Token *jinja_tokens(JinjaRun *r, size_t *n);
+Token *jinja_tokens(JinjaRun *r);
 Node *jinja_tree(JinjaRun *r);
-Var  *jinja_hidden(JinjaRun *r, Node *body);           /* jinja_scope.c */
+
+/* ---- jinja_scope.c --------------------------------------------------------------------------- */
+
+Var  *jinja_hidden(JinjaRun *r, Node *body);
+/* A scope in parent where the hidden names have no value. A loop passes the one of its last round,
+ * which is reused unless a macro defined in it still needs it. */
+Env  *env_new(JinjaRun *r, Env *env, Env *parent, const Var *hidden);
+Value env_get(JinjaRun *r, const Env *env, const String *name);
+void  env_define(JinjaRun *r, Env *env, String *name, Value value);
+void  env_assign(JinjaRun *r, Env *env, const Node *to, Value v); /* to a target, maybe a tuple */
+
+/* ---- jinja_run.c ----------------------------------------------------------------------------- */
+
+void  jinja_exec(JinjaRun *r, const Node *body, Env *env);
 Value call_macro(JinjaRun *r, const Macro *m, const Args *args);
 Value call_loop(JinjaRun *r, Loop *l, Value items);
 Value loop_attribute(JinjaRun *r, Loop *l, const String *name); /* V_MISSING: none */

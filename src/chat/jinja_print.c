@@ -356,7 +356,7 @@ static void dump(Dump *d, Value v)
 }
 
 /* arg: ensure_ascii, indent, separators, sort_keys, as in transformers' own tojson. */
-Value filter_tojson(JinjaRun *r, Value v, const Value arg[4])
+Value filter_tojson(JinjaRun *r, Value v, const Value *arg)
 {
     Dump    d = { .r = r, .b = buffer_new(r) };
     int64_t width;

@@ -1,103 +1,12 @@
-/* chat/jinja_run.c: runs the tree: scopes, statements, expressions, loops and macros. Scopes are
- * Jinja2's: a loop's body, a macro, `with`, a block of `set`, `filter` or `call` has its own. */
+/* chat/jinja_run.c: runs the tree: statements, expressions, loops and macros. */
 #include "chat/jinja_parts.h"
 
-#include <stdlib.h>
 #include "tokenizer/unicode.h"
 
 typedef enum Flow { GO_ON, BREAK, CONTINUE } Flow;
 
 static Value eval(JinjaRun *r, const Node *n, Env *env);
 static Flow exec(JinjaRun *r, const Node *n, Env *env);
-
-/* ---- Names ----------------------------------------------------------------------------------- */
-
-static Value *find_here(JinjaRun *r, const Env *env, const String *name)
-{
-    for (Var *v = env->vars; v; v = v->next) {
-        jinja_work(r, 1);
-        if (string_same(v->name, name))
-            return &v->value;
-    }
-    return NULL;
-}
-
-static Value look_up(JinjaRun *r, const Env *env, const String *name)
-{
-    for (; env; env = env->parent) {
-        Value *v = find_here(r, env, name);
-        if (v)
-            return *v;
-    }
-    int global = global_find(name);
-    if (global >= 0 && (r->date || !string_is(name, "strftime_now")))
-        return (Value){ .kind = V_GLOBAL, .global = global };
-    return v_undefined(r, "is undefined", name->s, name->n);
-}
-
-static void define(JinjaRun *r, Env *env, String *name, Value value)
-{
-    Value *old = find_here(r, env, name);
-    if (old) {
-        *old = value;
-        return;
-    }
-    Var *v = r->free_vars;
-    if (v)
-        r->free_vars = v->next;
-    else
-        v = jinja_alloc(r, sizeof *v);
-    *v = (Var){ name, value, env->vars };
-    env->vars = v;
-}
-
-/* A loop reuses the scope of its body, unless a macro defined in it still needs it. */
-static Env *fresh(JinjaRun *r, Env *env, Env *parent)
-{
-    if (!env || env->captured) {
-        env = jinja_alloc(r, sizeof *env);
-    } else {
-        for (Var *v = env->vars, *next; v; v = next) {
-            next = v->next;
-            v->next = r->free_vars;
-            r->free_vars = v;
-        }
-    }
-    *env = (Env){ .parent = parent };
-    return env;
-}
-
-/* The same for a scope that hides names. */
-static Env *enter(JinjaRun *r, Env *env, Env *parent, const Var *hidden)
-{
-    env = fresh(r, env, parent);
-    for (; hidden; hidden = hidden->next)
-        define(r, env, hidden->name, hidden->value);
-    return env;
-}
-
-static void assign(JinjaRun *r, Env *env, const Node *to, Value v)
-{
-    if (to->type == N_NAME) {
-        define(r, env, to->name, v);
-    } else if (to->type == N_NAMESPACE_TARGET) {
-        Value space = look_up(r, env, to->name);
-        if (space.kind != V_NAMESPACE)
-            jinja_fail(r, "cannot assign an attribute of '%.*s', which is no namespace",
-                       (int)to->name->n, to->name->s);
-        namespace_put(r, space.dict, to->value, v);
-    } else {
-        if (is_undefined(v) || length_of(r, v) == SIZE_MAX)
-            v = v_list(to_list(r, v));
-        List       *l = to_list(r, v);
-        size_t      n = 0;
-        const Node *t = to->a;
-        for (; t && n < l->n; t = t->next)
-            assign(r, env, t, l->item[n++]);
-        if (t || n < l->n)
-            jinja_fail(r, "expected as many values as names to assign to, found %zu", l->n);
-    }
-}
 
 /* ---- Iteration ------------------------------------------------------------------------------- */
 
@@ -152,8 +61,8 @@ bool iter_next(JinjaRun *r, Iter *it, Value *out)
     while (source_next(r, it, out)) {
         if (!it->test)
             return true;
-        env = fresh(r, env, it->env);
-        assign(r, env, it->target, *out);
+        env = env_new(r, env, it->env, NULL);
+        env_assign(r, env, it->target, *out);
         if (truth(r, eval(r, it->test, env)))
             return true;
     }
@@ -271,13 +180,13 @@ static Flow run_loop(JinjaRun *r, const Node *n, Env *env, Value items, int64_t 
     Flow flow = GO_ON;
     bool whole = false; /* an iteration completed: Jinja2 compiles `else` to a check of this */
     for (Value v; flow != BREAK && loop_next(r, l, &v);) {
-        here = enter(r, here, env, n->hidden);
-        define(r, here, loop_name, (Value){ .kind = V_LOOP, .loop = l });
-        assign(r, here, n->a, v);
+        here = env_new(r, here, env, n->hidden);
+        env_define(r, here, loop_name, (Value){ .kind = V_LOOP, .loop = l });
+        env_assign(r, here, n->a, v);
         flow = exec(r, n->c, here);
         whole |= flow == GO_ON;
     }
-    return !whole && cond->b ? exec(r, cond->b, enter(r, NULL, env, cond->hidden)) : GO_ON;
+    return !whole && cond->b ? exec(r, cond->b, env_new(r, NULL, env, cond->hidden)) : GO_ON;
 }
 
 Value call_loop(JinjaRun *r, Loop *l, Value items)
@@ -324,10 +233,10 @@ static void special_args(JinjaRun *r, const Macro *m, const Args *args, Dict *re
         Value caller = take_named(r, args->named, rest, literal(r, "caller"));
         if (caller.kind == V_MISSING || caller.kind == V_NONE)
             caller = v_undefined(r, "is not defined: no call block", "caller", 6);
-        define(r, env, literal(r, "caller"), caller);
+        env_define(r, env, literal(r, "caller"), caller);
     }
     if (n->wants_kwargs)
-        define(r, env, literal(r, "kwargs"), (Value){ .kind = V_DICT, .dict = rest });
+        env_define(r, env, literal(r, "kwargs"), (Value){ .kind = V_DICT, .dict = rest });
     else if (rest->n)
         jinja_fail(r, "the macro takes no keyword argument '%.*s'",
                    (int)(rest->key[0].s->n < 80 ? rest->key[0].s->n : 80), rest->key[0].s->s);
@@ -336,14 +245,14 @@ static void special_args(JinjaRun *r, const Macro *m, const Args *args, Dict *re
     for (size_t i = 0; i < more; i++)
         l->item[i] = args->v[at + i];
     if (n->wants_varargs)
-        define(r, env, literal(r, "varargs"), v_tuple(l));
+        env_define(r, env, literal(r, "varargs"), v_tuple(l));
     else if (more)
         jinja_fail(r, "the macro takes not more than %zu arguments, found %zu", at, args->n);
 }
 
 Value call_macro(JinjaRun *r, const Macro *m, const Args *args)
 {
-    Env  *env = enter(r, NULL, m->env, m->node->hidden);
+    Env  *env = env_new(r, NULL, m->env, m->node->hidden);
     Dict *rest = dict_new(r);
     if (args->named)
         *rest = *args->named;
@@ -359,7 +268,7 @@ Value call_macro(JinjaRun *r, const Macro *m, const Args *args)
             v = p->a ? eval(r, p->a, env)
                      : v_undefined(r, "is a parameter that was not provided", p->name->s,
                                    p->name->n);
-        define(r, env, p->name, v);
+        env_define(r, env, p->name, v);
     }
     special_args(r, m, args, rest, n_params, explicit_caller, env);
     StringBuffer *outer = output_begin(r);
@@ -517,7 +426,7 @@ static Value eval(JinjaRun *r, const Node *n, Env *env)
     jinja_enter(r);
     switch (n->type) {
     case N_CONST: v = n->value; break;
-    case N_NAME: v = look_up(r, env, n->name); break;
+    case N_NAME: v = env_get(r, env, n->name); break;
     case N_BUFFER: v = r->filtered; break;
     case N_LIST: case N_TUPLE: v = eval_items(r, n, env); break;
     case N_DICT: v = eval_dict(r, n, env); break;
@@ -549,7 +458,7 @@ static Flow run_if(JinjaRun *r, const Node *n, Env *env)
 /* A block whose text passes through filters, to a target or to the output. */
 static Flow run_filtered(JinjaRun *r, const Node *n, Env *env)
 {
-    Env          *here = enter(r, NULL, env, n->hidden);
+    Env          *here = env_new(r, NULL, env, n->hidden);
     StringBuffer *outer = output_begin(r);
     Flow          flow = exec(r, n->c, here);
     String       *text = output_end(r, outer);
@@ -558,7 +467,7 @@ static Flow run_filtered(JinjaRun *r, const Node *n, Env *env)
     r->filtered = v_string(text);
     Value v = eval(r, n->b, here);
     if (n->type == N_SET_BLOCK)
-        assign(r, env, n->a, v);
+        env_assign(r, env, n->a, v);
     else
         buffer_string(r, r->out, to_string(r, v));
     return GO_ON;
@@ -566,9 +475,9 @@ static Flow run_filtered(JinjaRun *r, const Node *n, Env *env)
 
 static Flow run_with(JinjaRun *r, const Node *n, Env *env)
 {
-    Env *here = enter(r, NULL, env, n->hidden);
+    Env *here = env_new(r, NULL, env, n->hidden);
     for (const Node *i = n->a; i; i = i->next)
-        assign(r, here, i->a, eval(r, i->b, env));
+        env_assign(r, here, i->a, eval(r, i->b, env));
     return exec(r, n->c, here);
 }
 
@@ -590,9 +499,9 @@ static Flow run_statement(JinjaRun *r, const Node *n, Env *env)
     case N_PRINT: print(r, n, env); break;
     case N_IF: return run_if(r, n, env);
     case N_FOR: return run_loop(r, n, env, eval(r, n->b, env), 0);
-    case N_SET: assign(r, env, n->a, eval(r, n->b, env)); break;
+    case N_SET: env_assign(r, env, n->a, eval(r, n->b, env)); break;
     case N_SET_BLOCK: case N_FILTER_BLOCK: return run_filtered(r, n, env);
-    case N_MACRO: define(r, env, n->name, new_macro(r, n, env)); break;
+    case N_MACRO: env_define(r, env, n->name, new_macro(r, n, env)); break;
     case N_CALL_BLOCK:
         v = new_macro(r, n, env);
         v = eval_call(r, n->a, env, &v);
@@ -619,141 +528,4 @@ static Flow exec(JinjaRun *r, const Node *n, Env *env)
     return flow;
 }
 
-/* ---- From outside ---------------------------------------------------------------------------- */
-
-/* Everything that may fail runs in here: jinja_fail jumps back to it. */
-static bool guarded(JinjaRun *r, void (*work)(JinjaRun *, void *), void *with)
-{
-    if (setjmp(r->failed))
-        return false;
-    work(r, with);
-    return true;
-}
-
-typedef struct TemplateSource {
-    Jinja      *t;
-    const char *text;
-    size_t      n;
-    const char *what;
-} TemplateSource;
-
-static void read_template(JinjaRun *r, void *with)
-{
-    const TemplateSource *s = with;
-    size_t n_what = strlen(s->what), n = 0, good = s->n ? valid_prefix(s->text, s->n) : 0;
-    r->what = s->what;
-    char *what = memcpy(jinja_alloc(r, n_what + 1), s->what, n_what);
-    char *text = jinja_alloc(r, s->n + 1);
-    r->what = what;
-    for (size_t i = 0; i < s->n; i++) { /* "\r\n" and "\r" are newlines */
-        if (s->text[i] == '\n' && i && s->text[i - 1] == '\r')
-            continue;
-        text[n++] = s->text[i] == '\r' ? '\n' : s->text[i];
-    }
-    r->source = text;
-    r->n_source = r->at = good < s->n ? good : n;
-    if (good < s->n)
-        jinja_fail(r, "not UTF-8");
-    r->n_source -= n && text[n - 1] == '\n'; /* one newline at the end is not the template's */
-    s->t->body = jinja_tree(r);
-    s->t->hidden = jinja_hidden(r, s->t->body);
-}
-
-Jinja *jinja_parse(const char *text, size_t n_bytes, const char *what, Error *err)
-{
-    Jinja *t = calloc(1, sizeof *t);
-    if (!t) {
-        no_memory(what, err);
-        return NULL;
-    }
-    t->run.err = err;
-    if (!guarded(&t->run, read_template, &(TemplateSource){ t, text, n_bytes, what })) {
-        jinja_free(t);
-        t = NULL;
-    } else {
-        t->run.err = NULL;
-    }
-    return t;
-}
-
-void jinja_free(Jinja *t)
-{
-    if (t)
-        jinja_run_free(&t->run);
-    free(t);
-}
-
-void jinja_text_free(JinjaText *t)
-{
-    free(t->text);
-    free(t->mark);
-    *t = (JinjaText){ 0 };
-}
-
-/* The depth is that of the tree, which the parser bounds. */
-static void tell_constants(const Node *n, void (*fn)(void *, const char *, size_t), void *user)
-{
-    for (; n; n = n->next) {
-        if (n->type == N_CONST && n->value.kind == V_STRING)
-            fn(user, n->value.s->s, n->value.s->n);
-        const Node *const inside[] = { n->a, n->b, n->c, n->d };
-        for (int i = 0; i < 4; i++)
-            tell_constants(inside[i], fn, user);
-    }
-}
-
-void jinja_constants(const Jinja *t, void (*fn)(void *, const char *, size_t), void *user)
-{
-    tell_constants(t->body, fn, user);
-}
-
-typedef struct Rendering { const Jinja *t; const JinjaInput *in; } Rendering;
-
-static void define_all(JinjaRun *r, Env *env, const JsonNode *j, bool own)
-{
-    if (j && j->kind != NODE_OBJECT)
-        jinja_fail(r, "the variables of a template must be a JSON object");
-    JSON_NODES (i, j)
-        define(r, env, string_new(r, i->key, NULL, i->key_n), from_json(r, i, own));
-}
-
-static void render(JinjaRun *r, void *with)
-{
-    const Rendering *s = with;
-    Env             *env = fresh(r, NULL, NULL);
-    output_begin(r);
-    define_all(r, env, s->in->given, false);
-    define_all(r, env, s->in->own, true);
-    exec(r, s->t->body, enter(r, NULL, env, s->t->hidden));
-}
-
-bool jinja_render(const Jinja *t, const JinjaInput *in, JinjaText *out, Error *err)
-{
-    return jinja_render_within(t, in, JINJA_STEPS, out, err);
-}
-
-bool jinja_render_within(const Jinja *t, const JinjaInput *in, unsigned steps, JinjaText *out,
-                         Error *err)
-{
-    JinjaRun r = { .err = err, .what = t->run.what, .source = t->run.source,
-                   .n_source = t->run.n_source, .date = in->date, .roles = in->roles,
-                   .steps = JINJA_STEPS - (steps < JINJA_STEPS ? steps : JINJA_STEPS) };
-    bool ok = guarded(&r, render, &(Rendering){ t, in });
-    if (ok) {
-        size_t    n = r.out->n;
-        JinjaText made = { .text = malloc(n + 1), .mark = malloc(n + 1), .n = n };
-        ok = (made.text && made.mark) || no_memory(t->run.what, err);
-        if (ok && n) {
-            memcpy(made.text, r.out->s, n);
-            memcpy(made.mark, r.out->mark, n);
-        }
-        if (ok) {
-            made.text[n] = 0;
-            *out = made;
-        } else {
-            jinja_text_free(&made);
-        }
-    }
-    jinja_run_free(&r);
-    return ok;
-}
+void jinja_exec(JinjaRun *r, const Node *body, Env *env) { exec(r, body, env); }

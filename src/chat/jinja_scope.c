@@ -1,8 +1,11 @@
-/* chat/jinja_scope.c: the names that a scope hides. Jinja2 compiles each scope to a function, and a
- * name that the scope assigns has no value there before the assignment, not even the one that the
- * caller gave. But if the scope reads the name first, if it assigns the name only under an `if`, or
- * if a scope around it uses the name, then the value from outside holds until the assignment. The
- * rules are those of jinja2/idtracking.py; each scope's body is walked in the order of its text. */
+/* chat/jinja_scope.c: scopes, which are Jinja2's: a loop's body, a macro, `with`, a block of `set`,
+ * `filter` or `call` has its own. First the names that a scope hides, then its values.
+ *
+ * Jinja2 compiles each scope to a function, and a name that the scope assigns has no value there
+ * before the assignment, not even the one that the caller gave. But if the scope reads the name
+ * first, if it assigns the name only under an `if`, or if a scope around it uses the name, then the
+ * value from outside holds until the assignment. The rules are those of jinja2/idtracking.py; each
+ * scope's body is walked in the order of its text. */
 #include "chat/jinja_parts.h"
 
 typedef struct Name { String *name; bool hidden; struct Name *next; } Name;
@@ -121,3 +124,84 @@ static void inner_scopes(Scope *s, Node *n)
 }
 
 Var *jinja_hidden(JinjaRun *r, Node *body) { return scope(r, NULL, NULL, body); }
+
+/* ---- A scope while it runs ------------------------------------------------------------------- */
+
+static Value *find_here(JinjaRun *r, const Env *env, const String *name)
+{
+    for (Var *v = env->vars; v; v = v->next) {
+        jinja_work(r, 1);
+        if (string_same(v->name, name))
+            return &v->value;
+    }
+    return NULL;
+}
+
+Value env_get(JinjaRun *r, const Env *env, const String *name)
+{
+    for (; env; env = env->parent) {
+        Value *v = find_here(r, env, name);
+        if (v)
+            return *v;
+    }
+    int global = global_find(name);
+    if (global >= 0 && (r->date || !string_is(name, "strftime_now")))
+        return (Value){ .kind = V_GLOBAL, .global = global };
+    return v_undefined(r, "is undefined", name->s, name->n);
+}
+
+void env_define(JinjaRun *r, Env *env, String *name, Value value)
+{
+    Value *old = find_here(r, env, name);
+    if (old) {
+        *old = value;
+        return;
+    }
+    Var *v = r->free_vars;
+    if (v)
+        r->free_vars = v->next;
+    else
+        v = jinja_alloc(r, sizeof *v);
+    *v = (Var){ name, value, env->vars };
+    env->vars = v;
+}
+
+Env *env_new(JinjaRun *r, Env *env, Env *parent, const Var *hidden)
+{
+    if (!env || env->captured) {
+        env = jinja_alloc(r, sizeof *env);
+    } else {
+        for (Var *v = env->vars, *next; v; v = next) {
+            next = v->next;
+            v->next = r->free_vars;
+            r->free_vars = v;
+        }
+    }
+    *env = (Env){ .parent = parent };
+    for (; hidden; hidden = hidden->next)
+        env_define(r, env, hidden->name, hidden->value);
+    return env;
+}
+
+void env_assign(JinjaRun *r, Env *env, const Node *to, Value v)
+{
+    if (to->type == N_NAME) {
+        env_define(r, env, to->name, v);
+    } else if (to->type == N_NAMESPACE_TARGET) {
+        Value space = env_get(r, env, to->name);
+        if (space.kind != V_NAMESPACE)
+            jinja_fail(r, "cannot assign an attribute of '%.*s', which is no namespace",
+                       (int)to->name->n, to->name->s);
+        namespace_put(r, space.dict, to->value, v);
+    } else {
+        if (is_undefined(v) || length_of(r, v) == SIZE_MAX)
+            v = v_list(to_list(r, v));
+        List       *l = to_list(r, v);
+        size_t      n = 0;
+        const Node *t = to->a;
+        for (; t && n < l->n; t = t->next)
+            env_assign(r, env, t, l->item[n++]);
+        if (t || n < l->n)
+            jinja_fail(r, "expected as many values as names to assign to, found %zu", l->n);
+    }
+}

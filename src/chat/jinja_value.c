@@ -340,6 +340,13 @@ Value v_iter(JinjaRun *r, List *l)
     return (Value){ .kind = V_ITER, .iter = it };
 }
 
+Value v_view(JinjaRun *r, char kind, Dict *d)
+{
+    View *view = jinja_alloc(r, sizeof *view);
+    *view = (View){ kind, d };
+    return (Value){ .kind = V_VIEW, .view = view };
+}
+
 Value range_item(const JinjaRange *g, size_t i) { return v_int(g->start + (int64_t)i * g->step); }
 
 static bool is_role(const JinjaRun *r, const JsonNode *j)
