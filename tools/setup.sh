@@ -6,7 +6,7 @@
 #   tools/setup.sh browser    that of test, and a browser, for `make test-browser`
 #   tools/setup.sh clients    that of test, and other people's clients of tblock serve, in .venv-clients, for `make test-clients`
 #   tools/setup.sh neon       that of test, and the cross compiler and emulator of `make test-neon`
-#   tools/setup.sh ranks      that of test, and Open MPI, for `make ranks` and `make test-ranks`
+#   tools/setup.sh ranks      that of test, and Open MPI, for `make ranks` and `make test-ranks`; tools/setup.sh real is the same
 #   tools/setup.sh deb        that of demo, and the tools that make Debian packages
 #   tools/setup.sh static     that of demo, and for ARCH of another processor its cross compiler, for `make static`
 #   tools/setup.sh image      buildah, for `make image`
@@ -106,7 +106,7 @@ case $purpose in
 demo) requirements=tools/requirements.txt
     needs_of_build
     need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
-test|long|packages|compilers|browser|clients|neon|ranks|soak) requirements=tools/requirements-test.txt
+test|long|packages|compilers|browser|clients|neon|ranks|soak|real) requirements=tools/requirements-test.txt
     needs_of_build
     need g++ has g++
     need curl has curl # the examples of docs/serve.md
@@ -121,7 +121,7 @@ test|long|packages|compilers|browser|clients|neon|ranks|soak) requirements=tools
     neon)
         needs_of_cross_compiler aarch64
         need qemu-user has qemu-aarch64 ;;
-    ranks) need libopenmpi-dev has mpicc; need openmpi-bin has mpirun ;;
+    ranks|real) need libopenmpi-dev has mpicc; need openmpi-bin has mpirun ;;
     soak) needs_of_fuzzers; need valgrind has valgrind ;;
     esac
     need python3-venv eval '[ -x $venv/bin/python ] || find_python' ;;
@@ -147,7 +147,7 @@ lint) requirements=
     needs_of_build
     need clang-tidy has clang-tidy
     need cppcheck has cppcheck ;;
-*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|ranks|deb|static|image|release|fuzz|lint|soak|--missing"; exit 2 ;;
+*) say "usage: tools/setup.sh demo|test|long|packages|compilers|browser|clients|neon|ranks|real|deb|static|image|release|fuzz|lint|soak|--missing"; exit 2 ;;
 esac
 
 # ---- Debian packages -----------------------------------------------------------------------------------------------
