@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tokenizer/regex.h"
 #include "tokenizer/vocab_draft.h"
 
 enum { MOST_STEPS = 16, MOST_NODES = 64 };
@@ -61,6 +62,22 @@ static bool text_of(VocabDraft *d, const JsonNode *j, const char *what, const ch
     return true;
 }
 
+/* INPUT if the library tokenizers, which runs Oniguruma, would read the pattern differently. Other
+ * faults are reported when the tokenizer is opened. */
+static bool check_regex(VocabDraft *d, const char *what, Text regex)
+{
+    Pattern    pattern;
+    RegexFault fault;
+    if (regex_parse(&pattern, regex.p, regex.n, &REGEX_ONIGURUMA, &fault))
+        pattern_free(&pattern);
+    else if (!fault.from)
+        return no_memory(what, d->err);
+    else if (fault.unlike)
+        return fail(d->err, INPUT, "%s: %s: '%.*s' in the regex '%.*s' is not supported", d->file,
+                    what, (int)(fault.to - fault.from), fault.from, SHOWN(regex));
+    return true;
+}
+
 /* Read the pattern {"Regex": text} or {"String": text}. */
 static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool *is_regex,
                        Text *out)
@@ -75,7 +92,7 @@ static bool pattern_of(VocabDraft *d, const JsonNode *j, const char *what, bool 
         return fail(d->err, INPUT, "%s: %s: expected a Regex or a String, found '%.*s'", d->file,
                     what, pattern[1].key_n < 100 ? (int)pattern[1].key_n : 100, pattern[1].key);
     return text_of(d, pattern, what, *is_regex ? "Regex" : "String", out)
-        && (!*is_regex || regex_syntax_check(d, what, *out));
+        && (!*is_regex || check_regex(d, what, *out));
 }
 
 /* ---- normalizer ------------------------------------------------------------------------------ */

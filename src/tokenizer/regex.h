@@ -1,4 +1,5 @@
-/* tokenizer/regex.h: the patterns of tokenizers. */
+/* tokenizer/regex.h: regular expressions: their parser, which constraints use too, and what runs
+ * the patterns of tokenizers. */
 #ifndef TOKENIZER_REGEX_H
 #define TOKENIZER_REGEX_H
 
@@ -6,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/error.h"
+#include "base/hash.h"
 
 /* ---- char_set.c ------------------------------------------------------------------------------ */
 
@@ -39,6 +41,65 @@ CharShare char_set_share(const CharSet *s, uint32_t first, uint32_t last);
 void char_set_invert(CharSet *s);
 /* Add every character that differs from a member only in case (simple folding). */
 void char_set_fold(CharSet *s);
+
+/* ---- regex_parse.c --------------------------------------------------------------------------- */
+
+/* Patterns are read once for both uses: tokenizers run them (regex_spell.c, regex.c), constraints
+ * make expressions of them (constrain/expr_regex.c). A pattern becomes a list of parts in its own
+ * order; those between PART_OPEN and its PART_CLOSE are in the group. */
+
+typedef enum RegexKind {
+    PART_SET,       /* one character of the set */
+    PART_REPEAT,    /* of the part before it */
+    PART_OR,
+    PART_OPEN, PART_CLOSE,
+    PART_START, PART_END, /* of the text: ^ or \A, $ or \z */
+    PART_WORD_EDGE, /* \b or \B; the set has the characters of words */
+    PART_REFERENCE, /* \1 */
+    PART_FLAGS,     /* (?i), which the sets after it respect already */
+    PART_OTHER,     /* what PCRE2 and Oniguruma agree about */
+} RegexKind;
+
+typedef struct RegexPart {
+    RegexKind   kind;
+    uint32_t    min, max; /* of a repetition in REGEX_ECMA; max: also REGEX_FOREVER */
+    size_t      set;      /* its index */
+    const char *from, *to;
+} RegexPart;
+#define REGEX_FOREVER UINT32_MAX
+
+typedef struct Pattern {
+    RegexPart *part;
+    CharSet   *set;     /* sorted; all different */
+    ByteMap    numbers; /* from the edges of a set to its index */
+    size_t     n, cap, n_sets, cap_sets;
+    size_t     work;    /* edges of sets that were read */
+} Pattern;
+/* About a second; published patterns need under 1 << 17, and most that PCRE2 accepts are below this
+ * limit too. */
+enum { REGEX_MOST_WORK = 1 << 24 };
+#define REGEX_TOO_MUCH "its sets of characters are too many or too large"
+
+typedef struct RegexDialect {
+    const char *letters, *codes; /* of \n and the like, and what they mean */
+    const char *flags;           /* of (?i) */
+    int         most_deep;       /* groups in groups */
+    bool        ecma;            /* ECMA-262 with its flag u; else as PCRE2 */
+    bool        strict;          /* what Oniguruma and PCRE2 read differently is an error */
+} RegexDialect;
+
+/* Patterns of a model file (docs/format.md), of a tokenizer.json, which Oniguruma must read alike,
+ * and of constraints (docs/constraints.md). */
+extern const RegexDialect REGEX_PCRE2, REGEX_ONIGURUMA, REGEX_ECMA;
+
+/* What is wrong with from .. to. why is NULL where it is only unsupported. unlike: Oniguruma and
+ * PCRE2 read it differently. Without from, memory ran out. */
+typedef struct RegexFault { const char *from, *to, *why; bool unlike; } RegexFault;
+
+/* Parts point into the pattern. False: *fault says why. */
+bool regex_parse(Pattern *to, const char *pattern, size_t n, const RegexDialect *d,
+                 RegexFault *fault);
+void pattern_free(Pattern *p); /* a zeroed one is fine */
 
 /* ---- regex_spell.c --------------------------------------------------------------------------- */
 

@@ -19,7 +19,7 @@
  *   charsmap_rules.c SentencePiece's precompiled_charsmap
  *   hf_files.c       which tokenizer a path holds; the small files beside it
  *   hf_json.c        tokenizer.json: model and added tokens
- *   hf_steps.c       the parts around the model; regex_syntax.c checks their patterns
+ *   hf_steps.c       the parts around the model
  *   gguf_vocab.c     vocabularies of GGUF files; gguf_pre.c says how their texts are cut
  *   spm_model.c, rank_file.c, gpt2_files.c, llama2c_vocab.c: the other file formats */
 
@@ -226,8 +226,6 @@ bool hf_pre_tokenizer(VocabDraft *d, const JsonNode *node, TextOut *steps, bool 
 bool hf_normalizer(VocabDraft *d, const JsonNode *node);
 bool hf_decoder(VocabDraft *d, const JsonNode *node);
 bool hf_post_processor(VocabDraft *d, const JsonNode *node);
-/* INPUT if Oniguruma and PCRE2 would read the pattern differently. */
-bool regex_syntax_check(VocabDraft *d, const char *what, Text regex);
 
 /* X_looks_like: could a file that begins with head[0 .. n) have this format? X_read reads it.
  * Errors: INPUT, SYSTEM. */

@@ -339,6 +339,40 @@ static void patterns_may_stand_in_json_strings(void)
     constraint_free(c);
 }
 
+/* Tokenizers and constraints read what they share alike. */
+static void a_pattern_means_the_same_to_a_tokenizer(void)
+{
+    static const char *const patterns[] = {
+        "(a|bc)*k?", "(?i)[a-k\u00e9]+|(?-i:[^a])b", "a{2}|b{1,}|(?:ab){2,3}|\\x{e9}{0,1}c{,2}",
+        "\\p{Lu}[\\P{Lu}-]+", "(?i:s)[^\\n]|\\cJ\\0?\\x41", "[\\]\\-^b]+|\\p{Greek}",
+        "(?<n>a(?i)k)a|{b}",
+    };
+    static const char *const texts[] = {
+        "", "a", "bcak", "abab", "aa", "bbb", "K\u212a", "s\u017f", "\u00c9A", "Aa-", "\u03b1",
+        "\nA", "aKa", "aKA", "{b}", "]-^", "c{,2}", "\u00e9c{,2}", "Ss", "S\n", "\u20acb",
+    };
+    RegexRun *run = NULL;
+    CHECK(regex_begin(&run, &err), "%s", err.msg);
+    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+        Constraint *c = of_pattern(patterns[i], false, CHARS_UTF8);
+        char        whole[100], *room = NULL;
+        Regex      *re = NULL;
+        snprintf(whole, sizeof whole, "\\A(?:%s)\\z", patterns[i]);
+        CHECK(c && regex_compile(&re, whole, "whole", &err), "%s: %s", patterns[i], err.msg);
+        for (size_t t = 0; c && re && t < sizeof texts / sizeof *texts; t++) {
+            size_t      n_room = 0, start, end, n = strlen(texts[t]);
+            const char *seen = regex_text(re, texts[t], n, &room, &n_room, &err);
+            int         is = regex_next(run, re, seen, n, 0, &start, &end, &err);
+            CHECK(is == fits(c, texts[t]), "%s: '%s': %d", patterns[i], texts[t], is);
+            free(room);
+            room = NULL;
+        }
+        regex_free(re);
+        constraint_free(c);
+    }
+    regex_end(run);
+}
+
 typedef struct Refused { const char *text, *why; } Refused;
 
 static void what_is_no_pattern_is_refused_by_name(void)
@@ -653,6 +687,7 @@ int main(int argc, char **argv)
     TEST(patterns_match_the_whole_text);
     TEST(patterns_are_found_in_the_text);
     TEST(patterns_may_stand_in_json_strings);
+    TEST(a_pattern_means_the_same_to_a_tokenizer);
     TEST(what_is_no_pattern_is_refused_by_name);
     TEST(gbnf_is_read_as_llama_cpp_describes_it);
     TEST(what_is_no_gbnf_is_refused_with_its_place);

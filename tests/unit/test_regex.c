@@ -108,6 +108,7 @@ static void each_part_of_a_pattern_keeps_its_meaning(void)
                   "\u00E8\u00E8|\u4E00\u4E00"); /* classes do not tell them apart */
     check_matches("(?<x>a)(?#b)c(?:d|e)(?=f)(?!g)(?<=e)(?<!d)f", "acef acdf", "acef");
     check_matches("(?s).(?-s).", "\n\u00E9\n\n", "\n\u00E9");
+    check_matches("\\pN}+", "1}}2}", "1}}|2}"); /* the brace is no part of the property */
     check_matches("[[:digit:]]+[[:^digit:]]", "1\u0661x", "1\u0661x");
     check_matches("\\S\\s\\D\\W", "\u4E00\u3000\u4E8C\u3002", "\u4E00\u3000\u4E8C\u3002");
     check_matches("[\\s\\S]", "a\U0001F600", "a|\U0001F600");
@@ -155,6 +156,46 @@ static void what_is_not_known_is_refused_by_name(void)
               row[i].pattern);
         CHECK(err.status == INPUT && strstr(err.msg, row[i].message), "%s: expected '%s' in '%s'",
               row[i].pattern, row[i].message, err.msg);
+    }
+}
+
+/* A tokenizer.json is written for Oniguruma. NULL: it reads the pattern as PCRE2 does. */
+static void what_oniguruma_reads_differently_is_told_apart(void)
+{
+    static const struct { const char *pattern, *part; } row[] = {
+        { "a\\h", "\\h" },
+        { "[\\R]", "\\R" },
+        { "a^", "^" },
+        { "\\^[$^]", NULL },
+        { "[a&&b]", "&&" },
+        { "[a[b]]", "[ in [" },
+        { "[a\\[b&]|[[:digit:]]", NULL },
+        { "[[:^digit:]]", "[:^digit:]" },
+        { "[[:alpha:]]", "[:alpha:]" },
+        { "(?m:a)", "(?m:" },
+        { "(?i-m:a)(?s)", NULL },
+        { "(?ix)", "(?ix)" },
+        { "a{,3}", "{,3}" },
+        { "a{3}?", "{3}?" },
+        { "a{1,3}+", "{1,3}+" },
+        { "a{1,3}?b{3}c{d", NULL },
+        { "\\x{5e}{,3}", "{,3}" },
+        { "\\p{^Lu}(?#^$)", NULL },
+        { "(?#\\)(a)", "(?#\\)" },
+        { "\\cA\\c[\\c?", NULL },
+        { "\\c1", "\\c1" },
+        { "\\c\\a", "\\c\\" },
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        Pattern    pattern;
+        RegexFault fault;
+        const char *text = row[i].pattern, *part = row[i].part ? row[i].part : "";
+        bool ok = regex_parse(&pattern, text, strlen(text), &REGEX_ONIGURUMA, &fault);
+        int  n = ok ? 0 : (int)(fault.to - fault.from);
+        CHECK(ok == !row[i].part && fault.unlike == !ok && n == (int)strlen(part)
+                  && memcmp(ok ? "" : fault.from, part, strlen(part)) == 0,
+              "%s: expected '%s', found '%.*s'", text, part, n, ok ? "" : fault.from);
+        pattern_free(&pattern);
     }
 }
 
@@ -210,6 +251,7 @@ int main(int argc, char **argv)
     TEST(case_is_spelled_out);
     TEST(each_part_of_a_pattern_keeps_its_meaning);
     TEST(what_is_not_known_is_refused_by_name);
+    TEST(what_oniguruma_reads_differently_is_told_apart);
     TEST(many_sets_are_told_apart);
     TEST(many_large_sets_are_refused_by_name);
     return TEST_END();
