@@ -1,6 +1,6 @@
 /* chat/chat_answer_parts.h: the internals of answer parsing. Private to the files that it names.
  *
- * chat_probe.c finds the form, chat_answer.c parses by it, answer_json.c tracks JSON byte by byte
+ * chat_probe*.c find the form, chat_answer.c parses by it, answer_json.c tracks JSON byte by byte
  * and converts values of other notations to JSON. */
 #ifndef CHAT_CHAT_ANSWER_PARTS_H
 #define CHAT_CHAT_ANSWER_PARTS_H
