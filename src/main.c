@@ -3,6 +3,7 @@
  * Numbers are read and written with a point everywhere. The program never sets LC_NUMERIC; chat's
  * line editor sets LC_CTYPE. */
 #include "cli/command.h"
+#include "cli/frame.h"
 #include "cli/help.h"
 #include "tblock_tools.h"
 
@@ -45,33 +46,6 @@ static bool print_version(void)
     return true;
 }
 
-/* The struct of a group in the arguments of a command; NULL: the command has no such group. */
-static void *group_of(const Syntax *syntax, void *args, const Option *options)
-{
-    for (const OptionGroup *g = syntax->groups; g->options; g++)
-        if (g->options == options)
-            return (char *)args + g->where;
-    return NULL;
-}
-
-/* Was --quiet given? Every command has it among its arguments. */
-static bool is_quiet(const Syntax *syntax, void *args)
-{
-    return ((const GeneralOptions *)group_of(syntax, args, general_options))->quiet;
-}
-
-/* Gives a command the ranks that it runs on. A command without contexts rejects them. */
-static bool use_ranks(const Syntax *syntax, void *args, tblock_ranks *ranks, tblock_error *err)
-{
-    ComputeOptions *o = group_of(syntax, args, compute_options);
-    o = o ? o : group_of(syntax, args, compute_options + COMPUTE_SIZES);
-    if (o)
-        o->ranks = ranks;
-    return o || !ranks
-        || fail(err, TBLOCK_USAGE, "%s: expected one process, found %d ranks", syntax->command,
-                tblock_ranks_size(ranks));
-}
-
 static bool run_command(const Command *command, int argc, char **argv, tblock_ranks *ranks,
                         tblock_error *err)
 {
@@ -84,12 +58,8 @@ static bool run_command(const Command *command, int argc, char **argv, tblock_ra
         print_version();
     else if (good && now)
         help_command(command);
-    else if (good) {
-        if (is_quiet(&command->syntax, args))
-            progress_quiet();
-        good = use_ranks(&command->syntax, args, ranks, err) && command->run(args, err);
-        progress_end();
-    }
+    else if (good)
+        good = frame_run(command, args, ranks, err);
     options_free(&command->syntax, args);
     free(args);
     return good;

@@ -71,8 +71,6 @@ typedef struct Bench {
     int                 n_machines;
     BenchRow           *row;
     int                 n_rows, step, n_steps;
-    int                 csv;                     /* --csv with --sandbox: opened before; else -1 */
-    Guarded             svg;
 } Bench;
 
 /* Measure everything: limits and rows of each number of threads. On Ctrl-C (CLI_INTERRUPTED) and

@@ -215,8 +215,8 @@ static bool measure_threads(Measuring *m, int i, tblock_error *err)
     o.threads  = b->threads.value[i];
     o.pages    = strcmp(o.pages, "auto") == 0 ? "huge" : o.pages; /* what a long run would have */
     o.n_ctx    = longest > deepest ? longest : deepest;
-    m->context =
-        compute_context(b->model, b->args->model, &o, b->args->general.quiet || i > 0, err);
+    o.silent   = i > 0;
+    m->context = compute_context(b->model, b->args->model, &o, err);
     if (!m->context)
         return false;
     tblock_context_describe(m->context, &b->computing);

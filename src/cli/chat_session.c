@@ -1,7 +1,7 @@
 /* cli/chat_session.c: a conversation: its messages, which of them fit, replies, /save, /load. */
 #include "chat_session.h"
 
-#include "command.h"
+#include "frame.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -72,7 +72,7 @@ bool session_system(Session *s, const char *text, tblock_error *err)
         return fail(err, TBLOCK_USAGE, "system text: the chat template (%s) does not support one",
                     s->format.name);
     if (s->format.system == TBLOCK_CHAT_SYSTEM_IGNORED)
-        cli_note(s->o.quiet, "system text: the chat template (%s) ignores it", s->format.name);
+        cli_note("system text: the chat template (%s) ignores it", s->format.name);
     if (!add_text(s, "system", text, strlen(text), err))
         return false;
     SessionMessage m = s->message[s->n - 1];
@@ -135,7 +135,7 @@ static bool fit(Session *s, int32_t **ids, size_t *n_ids, tblock_error *err)
             return false;
     }
     if (s->n_left_out > before)
-        cli_note(s->o.quiet, "the context of %zu tokens is full: dropped the %zu oldest messages; "
+        cli_note("the context of %zu tokens is full: dropped the %zu oldest messages; "
                              "%zu tokens remain",
                  n_ctx, s->n_left_out - before, *n_ids);
     if (*n_ids < n_ctx)
@@ -200,7 +200,7 @@ static bool begin_receipt(const Session *s, tblock_generation_options *o, tblock
 {
     if (!s->receipt)
         return true;
-    *out = tblock_receipt_new(s->context, o, &(tblock_receipt_options){ .chat = s->chat }, err);
+    *out = tblock_receipt_new(s->f->context, o, &(tblock_receipt_options){ .chat = s->chat }, err);
     o->on_token = tblock_receipt_token;
     o->user     = *out;
     return *out != NULL;
@@ -226,16 +226,16 @@ static bool answer(Session *s, const int32_t *ids, size_t n_ids, tblock_error *e
                                           .n_stop_texts =
                                               s->constraint ? 0 : s->format.n_stop_texts,
                                           .constraint   = s->constraint,
-                                          .draft        = s->drafting.most,
-                                          .draft_match  = s->o.draft->match,
+                                          .draft        = s->f->drafting.most,
+                                          .draft_match  = s->f->draft->match,
                                           .skip         = s->format.answer_prefix };
     AnswerView view;
-    Generating g = { .context = s->context, .reading = "reading", .show = show, .user = &view };
+    Generating g = { .context = s->f->context, .reading = "reading", .show = show, .user = &view };
     tblock_receipt *receipt = NULL;
     if (!answer_view_open(&view, s->chat, s->o.raw, err))
         return false;
     bool good = begin_receipt(s, &o, &receipt, err)
-        && (g.generation = tblock_generation_open(s->context, &o, err)) && generate(&g, err)
+        && (g.generation = tblock_generation_open(s->f->context, &o, err)) && generate(&g, err)
         && answer_view_text(&view, g.now.text, g.now.n_bytes, true, err);
     if (g.generation)
         note_speed(s, &g);
@@ -310,15 +310,15 @@ bool session_save(const Session *s, const char *path, tblock_error *err)
         return no_memory(NULL, err);
     for (size_t i = 0; i < s->n; i++)
         m[i] = message_of(&s->message[i]);
-    bool good =
-        tblock_output_apart(s->model, s->o.path, path, err) && tblock_chat_save(m, s->n, path, err);
+    bool good = tblock_output_apart(s->f->model, s->f->path, path, err)
+        && tblock_chat_save(m, s->n, path, err);
     free(m);
     return good;
 }
 
 bool session_receipt(Session *s, const char *path, tblock_error *err)
 {
-    if (path && !tblock_output_apart(s->model, s->o.path, path, err))
+    if (path && !tblock_output_apart(s->f->model, s->f->path, path, err))
         return false;
     char *copy = path ? strdup(path) : NULL;
     if (path && !copy)
@@ -362,26 +362,21 @@ bool session_load(Session *s, const char *path, bool *waits, tblock_error *err)
 
 /* ---- Opening and telling --------------------------------------------------------------------- */
 
-bool session_open(Session *s, const SessionOptions *o, tblock_error *err)
+bool session_open(Session *s, Frame *f, const SessionOptions *o, tblock_error *err)
 {
-    *s = (Session){ .o = *o, .seed = o->sampling->seed.value };
-    s->model = compute_open(o->path, o->compute, err);
-    if (!s->model)
-        return false;
-    tblock_model_describe(s->model, &s->info);
-    s->chat = template_open(s->model, o->chat, err);
+    *s = (Session){ .f = f, .o = *o, .seed = o->sampling->seed.value };
+    s->chat = frame_model(f, err) ? template_open(f->model, o->chat, err) : NULL;
     if (!s->chat)
         return false;
     tblock_chat_describe(s->chat, &s->format);
     if (constraint_given(o->constraint)) {
-        s->constraint = constraint_open(s->model, o->constraint, o->quiet, err);
+        s->constraint = constraint_open(f->model, o->constraint, err);
         if (!s->constraint)
             return false;
     }
-    s->context = compute_context(s->model, o->path, o->compute, o->quiet, err);
-    if (!s->context || !draft_open(&s->drafting, o->draft, s->context, o->compute, err))
+    if (!frame_context(f, err) || !frame_draft(f, err))
         return false;
-    tblock_context_describe(s->context, &s->computing);
+    tblock_context_describe(f->context, &s->computing);
     return true;
 }
 
@@ -393,9 +388,6 @@ void session_close(Session *s)
     free(s->receipt);
     tblock_chat_free(s->chat);
     tblock_constraint_free(s->constraint);
-    tblock_context_free(s->context);
-    draft_close(&s->drafting);
-    tblock_close(s->model);
     *s = (Session){ 0 };
 }
 
@@ -412,7 +404,7 @@ void session_stats(const Session *s)
                                         [TBLOCK_END_FITS]    = "done" };
     tblock_context_info c;
     char                format[CLI_SHOWN];
-    tblock_context_describe(s->context, &c);
+    tblock_context_describe(s->f->context, &c);
     size_t turns = s->n - first_turn(s);
     fprintf(stderr, "conversation  %zu messages%s, %zu of the oldest dropped, chat template: %s\n",
             turns, first_turn(s) ? " and a system text" : "", s->n_left_out,
@@ -426,7 +418,7 @@ void session_stats(const Session *s)
             "%.2f tok/s, seed %" PRIu64 ", %s\n",
             s->n_reused, s->n_prefilled, per_second(s->n_prefilled, s->prefill_s), s->n_sampled,
             per_second(s->n_sampled, s->decode_s), s->seed, ends[s->end]);
-    if (s->drafting.most)
+    if (s->f->drafting.most)
         fprintf(stderr, "its drafts    %zu of %zu tokens accepted\n", s->n_accepted, s->n_proposed);
     fprintf(stderr, "all answers   %zu, %zu tokens generated at %.2f tok/s\n", s->n_answers,
             s->all_sampled, per_second(s->all_sampled, s->all_decode_s));

@@ -64,14 +64,11 @@ bool answer_view_text(AnswerView *v, const char *text, size_t n, bool ended, tbl
 /* A conversation with a model: its messages, their KV cache, and replies. */
 
 typedef struct SessionOptions {
-    const char            *path;        /* of the model, for messages */
     const TemplateOptions *chat;        /* the template options */
     int                    n_predict;   /* maximum tokens of a reply; 0: as many as fit */
-    bool                   quiet, raw;  /* raw: show replies as they are generated */
+    bool                   raw;         /* show replies as they are generated */
     const SamplingOptions *sampling;
     const ConstraintOptions *constraint; /* of each reply */
-    const DraftArgs       *draft;
-    const ComputeOptions  *compute;
 } SessionOptions;
 
 /* As tblock_chat_message, but the session owns all of it. */
@@ -80,12 +77,9 @@ typedef struct SessionMessage {
 } SessionMessage;
 
 typedef struct Session {
+    Frame              *f;          /* with model, context and drafter */
     SessionOptions      o;
-    tblock_model       *model;
-    tblock_model_info   info;
-    tblock_context     *context;
     tblock_context_info computing;
-    Drafting            drafting;
     tblock_constraint  *constraint; /* NULL: none */
     tblock_chat        *chat;
     tblock_chat_info    format;
@@ -106,7 +100,8 @@ typedef struct Session {
     char               *receipt;         /* file for each reply's receipt; NULL: none */
 } Session;
 
-bool session_open(Session *s, const SessionOptions *o, tblock_error *err);
+/* Opens the model, and a conversation with it. */
+bool session_open(Session *s, Frame *f, const SessionOptions *o, tblock_error *err);
 void session_close(Session *s); /* accepts a zeroed one */
 
 /* Replace the system message. Fails (TBLOCK_USAGE) if the format has none. */

@@ -1,5 +1,5 @@
 /* tblock attn: which tokens attend to which, as a page, JSON or arrays. */
-#include "command.h"
+#include "frame.h"
 #include "tblock_tools.h"
 
 #include <stdlib.h>
@@ -73,30 +73,25 @@ static void chosen_free(ChosenNumbers *c)
 
 /* ---- Which format ---------------------------------------------------------------------------- */
 
-/* --format if given, else --json, else by the file's name. NULL: err is filled. */
-static const char *choose_format(const AttnArgs *a, tblock_error *err)
+/* --format if given, else --json, else by the file's name. */
+static bool choose_format(Frame *f, tblock_error *err)
 {
-    if (a->json && a->format && strcmp(a->format, "json") != 0) {
-        fail(err, TBLOCK_USAGE, "--json and --format %s: expected only one of them", a->format);
-        return NULL;
-    }
-    const char *format = a->json ? "json" : a->format;
-    if (!a->out && (!format || strcmp(format, "json") != 0)) {
-        fail(err, TBLOCK_USAGE, "--output: expected a file name; only --json works without one");
-        return NULL;
-    }
-    if (format)
-        return format;
-    if (path_ends(a->out, ".html") || path_ends(a->out, ".htm"))
-        return "html";
-    if (path_ends(a->out, ".json"))
-        return "json";
-    if (path_ends(a->out, ".safetensors"))
-        return "safetensors";
-    fail(err, TBLOCK_USAGE, "--output: expected a name ending in .html, .json or .safetensors, "
-                                "or --format, found '%s'",
-             a->out);
-    return NULL;
+    AttnArgs *a = f->args;
+    if (a->json && a->format && strcmp(a->format, "json") != 0)
+        return fail(err, TBLOCK_USAGE, "--json and --format %s: expected only one of them",
+                    a->format);
+    a->format = a->json ? "json" : a->format;
+    if (!a->out && (!a->format || strcmp(a->format, "json") != 0))
+        return fail(err, TBLOCK_USAGE,
+                    "--output: expected a file name; only --json works without one");
+    if (!a->format)
+        a->format = path_ends(a->out, ".html") || path_ends(a->out, ".htm") ? "html"
+            : path_ends(a->out, ".json")                                    ? "json"
+            : path_ends(a->out, ".safetensors")                             ? "safetensors"
+                                                                            : NULL;
+    return a->format
+        || fail(err, TBLOCK_USAGE, "--output: expected a name ending in .html, .json or "
+                                   ".safetensors, or --format, found '%s'", a->out);
 }
 
 /* ---- The command ----------------------------------------------------------------------------- */
@@ -108,60 +103,33 @@ static bool put(void *user, const char *data, size_t n)
     return true;
 }
 
-static bool write_file(const tblock_attention *p, Guarded *out, const char *format,
-                       tblock_error *err)
+static bool write_file(const tblock_attention *p, const Frame *f, tblock_error *err)
 {
+    const AttnArgs *a = f->args;
     progress_show("writing the file", -1);
-    bool good = tblock_attention_write(p, out->path, format, err);
-    progress_end();
-    return good && guarded_commit(out, err);
+    return tblock_attention_write(p, f->out[0].path, a->format, err);
 }
 
-static bool attend(const AttnArgs *a, const char *format, const tblock_model *m,
-                   const PromptInput *prompt, Guarded *out, tblock_error *err)
+static bool attn(Frame *f, tblock_error *err)
 {
+    const AttnArgs   *a      = f->args;
     ChosenNumbers     layers = { 0 }, heads = { 0 };
-    tblock_model_info info;
-    tblock_attention *p = NULL;
-    tblock_context   *c = compute_context(m, a->model, &a->compute, a->general.quiet, err);
-
-    tblock_model_describe(m, &info);
-    bool good = c && choose(&layers, "layer", &a->layers, info.n_layers, err)
-        && choose(&heads, "head", &a->heads, info.heads, err);
+    tblock_attention *p      = NULL;
+    bool              good   = choose(&layers, "layer", &a->layers, f->info.n_layers, err)
+        && choose(&heads, "head", &a->heads, f->info.heads, err);
     tblock_attention_options o = { layers.number, layers.n, heads.number, heads.n,
                                    .progress = progress_advance };
     if (good) {
         progress_show("computing attention", 0);
-        good = (p = tblock_attention_new(c, prompt->ids, prompt->n, &o, err)) != NULL;
+        good = (p = tblock_attention_new(f->context, f->prompt.ids, f->prompt.n, &o, err)) != NULL;
         progress_end();
     }
     good = good
-        && (a->out ? write_file(p, out, format, err)
-                   : tblock_attention_print(p, format, put, NULL, err) && output_flush(err));
+        && (a->out ? write_file(p, f, err)
+                   : tblock_attention_print(p, a->format, put, NULL, err) && output_flush(err));
     tblock_attention_free(p);
-    tblock_context_free(c);
     chosen_free(&layers);
     chosen_free(&heads);
-    return good;
-}
-
-static bool attn(void *args, tblock_error *err)
-{
-    const AttnArgs *a = args;
-    PromptInput     prompt = { 0 };
-    const char     *format = choose_format(a, err);
-    Guarded         out = { 0 };
-    tblock_model   *m = NULL;
-
-    bool good = format
-        && guarded_begin(&out, a->out, a->model, &a->compute, a->prompt.file, err)
-        && (m = compute_open(a->model, &a->compute, err)) != NULL
-        && output_apart(a->out, m, &(Inputs){ a->model, { prompt_file(&a->prompt) } }, err)
-        && prompt_read(&prompt, &a->prompt, m, a->model, a->general.quiet, err)
-        && attend(a, format, m, &prompt, &out, err);
-    guarded_close(&out, err);
-    prompt_free(&prompt);
-    tblock_close(m);
     return good;
 }
 
@@ -177,32 +145,23 @@ static const Option options[] = {
       "query heads, in the same form; default: all" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
-static const OptionGroup groups[] = {
-    GROUP_PROMPT(AT(prompt)),
-    { "Options", options, 0 },
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock attn model.bin --prompt 'The cat sat.' -o attn.html",
-      "every head as a heat map, for a browser" },
-    { "tblock attn model.bin --prompt 'The cat sat.' --layer 0-3 --head 5 -o attn.safetensors",
-      "head 5 of four layers, for a script" },
-    { "tblock attn model.bin --ids 1,2,3 --layer 0 --json", "numbers on standard output" },
-    { 0 },
-};
 const Command cmd_attn = {
-    { "attn", operands, groups },
+    { "attn", OPERANDS(OPERAND_MODEL(AT(model))),
+      GROUPS(GROUP_PROMPT(AT(prompt)), { "Options", options, 0 }, GROUP_COMPUTE(AT(compute)),
+             GROUP_GENERAL(AT(general))) },
     "show which tokens attend to which",
     "Runs a prompt and writes the attention probabilities of each layer and head: as one page of "
     "heat maps that works offline (under 3 MB: a long text gets larger cells), as JSON, or as "
     "safetensors with tokens I32 [n] and attn.layerI F32 [heads, n, n] (query, key). The "
     "probabilities of a query sum to 1; masked keys have 0. At most 256 MB of probabilities, 4 "
-    "bytes "
-    "each: for more, choose layers and heads. The file appears under its name only when it is "
-    "complete.",
-    examples,
-    sizeof(AttnArgs),
-    attn,
+    "bytes each: for more, choose layers and heads. The file appears under its name only when it "
+    "is complete.",
+    EXAMPLES(
+        { "tblock attn model.bin --prompt 'The cat sat.' -o attn.html",
+          "every head as a heat map, for a browser" },
+        { "tblock attn model.bin --prompt 'The cat sat.' --layer 0-3 --head 5 -o attn.safetensors",
+          "head 5 of four layers, for a script" },
+        { "tblock attn model.bin --ids 1,2,3 --layer 0 --json", "numbers on standard output" }),
+    .args_size = sizeof(AttnArgs), .run = attn, .check = choose_format, .opens = OPENS_CONTEXT,
+    .writes = { "output" },
 };

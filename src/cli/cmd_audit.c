@@ -1,5 +1,5 @@
 /* tblock audit: are the texts of a log plausible for this model and the claimed options? */
-#include "command.h"
+#include "frame.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -181,58 +181,43 @@ static bool is_blank(const char *line, size_t n)
     return i == n;
 }
 
+static bool add_line(void *log, const Lines *at, const char *line, size_t n, tblock_error *err)
+{
+    char name[CLI_SHOWN], place[CLI_SHOWN + 32];
+    snprintf(place, sizeof place, "%s: line %zu", cli_shown(name, at->name), at->number);
+    return is_blank(line, n) || tblock_audit_log_add(log, line, n, place, err);
+}
+
 static bool read_log(const AuditArgs *a, tblock_audit_log *log, tblock_error *err)
 {
-    Lines       lines;
-    size_t      n;
-    const char *line;
-    char        name[CLI_SHOWN], at[CLI_SHOWN + 32];
-    if (!lines_open(&lines, a->tokens, err))
+    size_t n;
+    char   name[CLI_SHOWN];
+    if (!lines_each(a->tokens, add_line, log, err))
         return false;
-    bool good = true;
-    cli_shown(name, lines.name);
-    while (good && (line = lines_next(&lines, &n, err)) != NULL) {
-        snprintf(at, sizeof at, "%s: line %zu", name, lines.number);
-        good = is_blank(line, n) || tblock_audit_log_add(log, line, n, at, err);
-    }
-    good = good && !err->status;
-    lines_close(&lines);
     tblock_audit_log_texts(log, &n);
-    return good
-        && (n || fail(err, TBLOCK_INPUT, "%s: expected a text on each line, found none", name));
+    return n || fail(err, TBLOCK_INPUT, "%s: expected a text on each line, found none",
+                     cli_shown(name, input_name(a->tokens)));
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
 
 typedef struct AuditRun {
+    Frame            *frame;
     const AuditArgs  *args;
-    tblock_model     *model;
-    tblock_context   *context;
     tblock_audit_log *log;
     tblock_audit_row *row; /* [n] */
     size_t            n;
-    Guarded           junit;
 } AuditRun;
-
-static bool check_junit(const AuditRun *u, tblock_error *err)
-{
-    const AuditArgs *a = u->args;
-    return !a->junit
-        || output_apart(a->junit, u->model, &(Inputs){ a->model, { a->tokens } }, err);
-}
 
 static bool open_all(AuditRun *u, tblock_error *err)
 {
-    const AuditArgs *a       = u->args;
-    ComputeOptions   compute = a->compute;
+    Frame           *f = u->frame;
+    const AuditArgs *a = u->args;
     if (a->sampling.seed.random)
         return fail(err, TBLOCK_USAGE, "--seed: expected the seed of the texts, found 'random'");
     tblock_sampler_options claimed = sampling_of(&a->sampling, a->sampling.seed.value);
-    if (!guarded_begin(&u->junit, a->junit, a->model, &compute, a->tokens, err))
-        return false;
-    u->model = compute_open(a->model, &compute, err);
-    u->log   = u->model && check_junit(u, err)
-                 ? tblock_audit_log_new(u->model, &claimed,
+    u->log = frame_files(f, err) && frame_model(f, err) && frame_apart(f, a->junit, NULL, err)
+                 ? tblock_audit_log_new(f->model, &claimed,
                                         (a->shared_seed ? TBLOCK_AUDIT_SHARED_SEED : 0u)
                                             | (a->from_log ? TBLOCK_AUDIT_CLAIMS_FROM_LOG : 0u),
                                         err)
@@ -240,17 +225,16 @@ static bool open_all(AuditRun *u, tblock_error *err)
     if (!u->log || !read_log(a, u->log, err))
         return false;
     tblock_audit_log_texts(u->log, &u->n);
-    compute.n_seqs = u->n < AT_ONCE ? (int)u->n : AT_ONCE;
-    u->context     = compute_context(u->model, a->model, &compute, a->general.quiet, err);
-    u->row         = calloc(u->n, sizeof *u->row);
-    return u->context && (u->row || no_memory(NULL, err));
+    f->compute.n_seqs = u->n < AT_ONCE ? (int)u->n : AT_ONCE;
+    u->row            = calloc(u->n, sizeof *u->row);
+    return frame_context(f, err) && (u->row || no_memory(NULL, err));
 }
 
 static bool audit_all(AuditRun *u, tblock_error *err)
 {
     const tblock_audit_text *texts = tblock_audit_log_texts(u->log, &u->n);
     progress_show("auditing", 0);
-    bool good = tblock_audit(u->context, texts, u->n,
+    bool good = tblock_audit(u->frame->context, texts, u->n,
                              &(tblock_audit_options){ .progress = progress_advance }, u->row, err);
     progress_end();
     return good;
@@ -260,27 +244,26 @@ static bool audit_all(AuditRun *u, tblock_error *err)
  * is one of the inputs. */
 static bool write_junit(AuditRun *u, bool ran, tblock_error *err)
 {
-    tblock_error why = *err;
-    if (!u->args->junit || (!ran && !check_junit(u, &why)))
+    Frame       *f     = u->frame;
+    const char  *junit = u->args->junit;
+    tblock_error why   = *err;
+    if (!junit || (!ran && !frame_apart(f, junit, NULL, &why)))
         return true;
-    return tblock_audit_junit(u->junit.path ? u->junit.path : u->args->junit,
-                              ran ? u->row : NULL, u->n, &why, err)
-        && guarded_commit(&u->junit, err);
+    return tblock_audit_junit(f->out[0].path ? f->out[0].path : junit, ran ? u->row : NULL, u->n,
+                              &why, err)
+        && frame_commit(f, err);
 }
 
-static bool audit(void *args, tblock_error *err)
+static bool audit(Frame *f, tblock_error *err)
 {
-    AuditRun u    = { .args = args };
+    AuditRun u    = { .frame = f, .args = f->args };
     bool     ran  = open_all(&u, err) && audit_all(&u, err);
     bool     good = write_junit(&u, ran, err) && ran
-        && tell(args, tblock_audit_log_texts(u.log, &u.n), u.row, u.n, err);
-    guarded_close(&u.junit, err);
+        && tell(u.args, tblock_audit_log_texts(u.log, &u.n), u.row, u.n, err);
     for (size_t i = 0; u.row && i < u.n; i++)
         tblock_free(u.row[i].tokens);
     free(u.row);
-    tblock_context_free(u.context);
     tblock_audit_log_free(u.log);
-    tblock_close(u.model);
     return good;
 }
 
@@ -300,22 +283,11 @@ static const Option options[] = {
       "also write the result as JUnit XML, with a test case for each text" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
-static const OptionGroup groups[] = {
-    { "Options", options, 0 },
-    { "Sampling, as it is claimed", sampling_options, AT(sampling) },
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock audit model.bin --tokens log.jsonl",
-      "could this model have generated what another engine logged?" },
-    { "tblock audit model.bin --tokens log.jsonl --temp 1 --top-k 0 --top-p 1 --each --json",
-      "rank, probability and margin of each token, sampled with temperature 1" },
-    { 0 },
-};
 const Command cmd_audit = {
-    { "audit", operands, groups },
+    { "audit", OPERANDS(OPERAND_MODEL(AT(model))),
+      GROUPS({ "Options", options, 0 },
+             { "Sampling, as it is claimed", sampling_options, AT(sampling) },
+             GROUP_COMPUTE(AT(compute)), GROUP_GENERAL(AT(general))) },
     "tell how well texts of another engine fit a model and its options",
     "Reads each text as a prompt, and prints how likely its tokens are with this model and the "
     "claimed sampling options: tokens that the options rule out, tokens other than those that "
@@ -323,5 +295,10 @@ const Command cmd_audit = {
     "and how far the text is from the surprise that sampling gives on average. docs/audit.md says "
     "what an honest text looks like. For texts of tblock itself, a receipt proves more (verify). "
     "Exit status 1 if a text does not fit, 5 if random tokens might fit as well.",
-    examples, sizeof(AuditArgs), audit,
+    EXAMPLES({ "tblock audit model.bin --tokens log.jsonl",
+               "could this model have generated what another engine logged?" },
+             { "tblock audit model.bin --tokens log.jsonl --temp 1 --top-k 0 --top-p 1 --each "
+               "--json",
+               "rank, probability and margin of each token, sampled with temperature 1" }),
+    .args_size = sizeof(AuditArgs), .run = audit, .reads = { "tokens" }, .writes = { "junit" },
 };

@@ -1,6 +1,6 @@
 /* tblock bench: plan, measure, show. */
 #include "bench.h"
-#include "command.h"
+#include "frame.h"
 #include "tblock_tools.h"
 
 #include <errno.h>
@@ -41,8 +41,7 @@ static bool read_lists(Bench *b, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     if (a->depth && a->decode == 0)
-        return fail(err, TBLOCK_USAGE, "--depth: expected decode to be measured, found "
-                                           "--decode 0");
+        return fail(err, TBLOCK_USAGE, "--depth: expected decode to be measured, found --decode 0");
     if (a->decode == 0 && a->prefill && strcmp(a->prefill, "0") == 0)
         return fail(err, TBLOCK_USAGE, "--prefill 0 and --decode 0: expected at most one of "
                                            "them, since both leave nothing to measure");
@@ -75,32 +74,29 @@ static bool check_output(const char *option, const char *path, tblock_error *err
         || fail(err, TBLOCK_SYSTEM, "--%s: %s: %s", option, path, strerror(ENOTDIR));
 }
 
-/* Before the sandbox, opens the outputs and queries the system. */
-static bool bench_enter(Bench *b, tblock_error *err)
+/* The file of --csv is opened before the sandbox. */
+static bool bench_hold(Frame *f, tblock_error *err)
 {
-    const BenchArgs *a = b->args;
-    const bool       sandbox = a->compute.sandbox;
-    b->cache_bytes = bench_cache_bytes();
-    return guarded_model(a->model, &a->compute, NULL, err) && guarded_place(a->csv, sandbox, err)
-        && guarded_output(&b->svg, a->svg, sandbox, err)
-        && (!sandbox || !a->csv || (b->csv = bench_csv_open(a->csv, err)) >= 0)
-        && guarded_enter(sandbox, &b->svg, 1, b->csv, err);
+    const BenchArgs *a       = f->args;
+    const bool       sandbox = f->compute.sandbox;
+    return guarded_place(a->csv, sandbox, err)
+        && (!sandbox || !a->csv || (f->writable = bench_csv_open(a->csv, err)) >= 0);
 }
 
-static bool plan(Bench *b, tblock_error *err)
+static bool plan(Bench *b, Frame *f, tblock_error *err)
 {
     const BenchArgs *a = b->args;
     if (a->csv && a->svg && (strcmp(a->csv, a->svg) == 0 || path_same_file(a->csv, a->svg)))
         return fail(err, TBLOCK_USAGE, "--csv and --svg: expected two files, found %s for both",
                     a->csv);
+    b->cache_bytes = bench_cache_bytes();
     if (!read_lists(b, err) || !check_output("csv", a->csv, err)
-        || !check_output("svg", a->svg, err) || !bench_enter(b, err)
-        || !(b->model = compute_open(a->model, &a->compute, err))
-        || !output_apart(a->csv, b->model, &(Inputs){ a->model, { NULL } }, err)
-        || !output_apart(a->svg, b->model, &(Inputs){ a->model, { a->csv } }, err)
-        || (a->csv && !bench_csv_check(b->csv, a->csv, err)))
+        || !check_output("svg", a->svg, err) || !frame_files(f, err) || !frame_model(f, err)
+        || !frame_apart(f, a->csv, NULL, err) || !frame_apart(f, a->svg, NULL, err)
+        || (a->csv && !bench_csv_check(f->writable, a->csv, err)))
         return false;
-    tblock_model_describe(b->model, &b->info);
+    b->model = f->model;
+    b->info  = f->info;
     fill_in(b);
     b->row = calloc((size_t)b->threads.n * (size_t)(b->prefill.n + b->depth.n), sizeof *b->row);
     return b->row || no_memory(NULL, err);
@@ -140,42 +136,35 @@ bool bench_plot(const Bench *b, const char *path, tblock_error *err)
     return good;
 }
 
-static bool append(const Bench *b, tblock_error *err)
-{
-    int fd = b->csv >= 0 ? b->csv : bench_csv_open(b->args->csv, err);
-    return fd >= 0 && bench_csv_append(b, fd, b->args->csv, err);
-}
-
 /* The numbers first: they remain if a file cannot be written. */
-static bool show(Bench *b, tblock_error *err)
+static bool show(Bench *b, Frame *f, tblock_error *err)
 {
     const BenchArgs *a = b->args;
-    bool good = bench_print(b, true, err) && output_flush(err);
-    if (good && a->csv) {
-        good   = append(b, err);
-        b->csv = -1;
-    }
-    return good && (!a->svg || (bench_plot(b, b->svg.path, err) && guarded_commit(&b->svg, err)));
+    int              fd = f->writable;
+    if (!bench_print(b, true, err) || !output_flush(err))
+        return false;
+    f->writable = -1;
+    if (a->csv && ((fd < 0 && (fd = bench_csv_open(a->csv, err)) < 0)
+                   || !bench_csv_append(b, fd, a->csv, err)))
+        return false;
+    return !a->svg || bench_plot(b, f->out[0].path, err);
 }
 
-static bool bench(void *args, tblock_error *err)
+static bool bench(Frame *f, tblock_error *err)
 {
-    const BenchArgs *a = args;
-    Bench            b = { .args = a, .csv = -1 };
-    bool             good = plan(&b, err);
+    Bench b    = { .args = f->args };
+    bool  good = plan(&b, f, err);
     if (good) {
         interrupt_catch();
         good = bench_measure(&b, err);
         if (good)
-            good = show(&b, err);
+            good = show(&b, f, err);
         else if (err->status == CLI_INTERRUPTED)
             bench_print(&b, false, err);
     }
-    if (b.csv >= 0)
-        close(b.csv);
-    guarded_close(&b.svg, good ? NULL : err);
+    if (f->writable >= 0)
+        close(f->writable);
     free(b.row);
-    tblock_close(b.model);
     return good;
 }
 
@@ -204,27 +193,21 @@ static const Option options[] = {
     { "svg",      0,  "FILE", OPT_TEXT, AT(svg), 0, 0, NULL, "write a roofline plot" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
-static const OptionGroup groups[] = {
-    { "Options", options, 0 },
-    { "Computing", compute_options + COMPUTE_SIZES, AT(compute) },
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock bench model.bin", "prefill of 512 tokens, decode after 16 and after 2048" },
-    { "tblock bench model.bin --threads 1,2,4 --prefill 128,512,2048 --svg roof.svg",
-      "compare lengths and threads in a plot" },
-    { "tblock bench model.bin --profile --depth 8192",
-      "see where the time goes in a long context" },
-    { 0 },
-};
 const Command cmd_bench = {
-    { "bench", operands, groups },
+    { "bench", OPERANDS(OPERAND_MODEL(AT(model))),
+      GROUPS({ "Options", options, 0 },
+             { "Computing", compute_options + COMPUTE_SIZES, AT(compute) },
+             GROUP_GENERAL(AT(general))) },
     "measure a model's speed and compare it with the limits of the machine",
     "Measures prefill and decode, and in the same run what the machine can do: its read bandwidth, "
     "which limits decode, and the peak of the arithmetic in use, which limits prefill. Reports "
     "medians, with the slowest and the fastest timing. Decode counts the bytes of weights and KV "
     "cache. Ctrl-C ends it, prints the rows that are complete and writes no file. docs/bench.md "
     "explains each number.",
-    examples, sizeof(BenchArgs), bench,
+    EXAMPLES({ "tblock bench model.bin", "prefill of 512 tokens, decode after 16 and after 2048" },
+             { "tblock bench model.bin --threads 1,2,4 --prefill 128,512,2048 --svg roof.svg",
+               "compare lengths and threads in a plot" },
+             { "tblock bench model.bin --profile --depth 8192",
+               "see where the time goes in a long context" }),
+    .args_size = sizeof(BenchArgs), .run = bench, .writes = { "svg" }, .hold = bench_hold,
 };

@@ -1,6 +1,6 @@
 /* tblock chat: a conversation at a terminal, or one question from a pipe. */
 #include "chat_session.h"
-#include "command.h"
+#include "frame.h"
 #include "help.h"
 
 #include <stdio.h>
@@ -15,6 +15,8 @@ typedef struct ChatArgs {
     const char     *model, *system, *messages;
     int             n_predict;
     bool            no_history, show_prompt, raw;
+    bool            once;  /* no option: one message is answered, and no other follows */
+    ChatLines      *lines; /* no option: the terminal; NULL if once */
     TemplateOptions chat;
     SamplingOptions sampling;
     ConstraintOptions constraint;
@@ -26,7 +28,6 @@ typedef struct ChatArgs {
 typedef struct Chat {
     const ChatArgs *args;
     Session         session;
-    ChatLines      *lines;
     bool            quit;
 } Chat;
 
@@ -36,20 +37,19 @@ typedef struct Chat {
 static bool close_answer(const Chat *c, tblock_error *err)
 {
     const Session *s = &c->session;
-    bool           quiet = c->args->general.quiet;
     output_write("\n", 1);
     if (!output_flush(err))
         return false;
     if (s->end == TBLOCK_END_LENGTH)
-        cli_note(quiet, "the answer was cut after --predict %d tokens", s->o.n_predict);
+        cli_note("the answer was cut after --predict %d tokens", s->o.n_predict);
     if (s->end == TBLOCK_END_CONTEXT)
-        cli_note(quiet, "the answer was cut: the context of %d tokens is full; the next message "
+        cli_note("the answer was cut: the context of %d tokens is full; the next message "
                         "will drop the oldest turns",
                  s->computing.n_ctx);
     if (s->cut)
-        constraint_note_cut(quiet);
+        constraint_note_cut();
     if (s->end == TBLOCK_END_STOPPED)
-        cli_note(quiet, "stopped; the conversation keeps the answer so far");
+        cli_note("stopped; the conversation keeps the answer so far");
     return true;
 }
 
@@ -60,8 +60,7 @@ static bool after_answer(Chat *c, bool good, tblock_error *err)
     if (good)
         return close_answer(c, err);
     if (err->status == CLI_INTERRUPTED)
-        cli_note(c->args->general.quiet, "stopped before the answer began; the message was removed "
-                                         "from the conversation");
+        cli_note("stopped before the answer began; the message was removed from the conversation");
     else if (err->status == TBLOCK_USAGE || err->status == TBLOCK_INPUT)
         fprintf(stderr, "tblock: %s\n", err->msg);
     else
@@ -83,7 +82,7 @@ static bool run_reset(Chat *c, const char *argument, tblock_error *err)
 {
     (void)argument, (void)err;
     session_reset(&c->session);
-    cli_note(c->args->general.quiet, "started a new conversation");
+    cli_note("started a new conversation");
     return true;
 }
 
@@ -120,7 +119,7 @@ static bool run_save(Chat *c, const char *argument, tblock_error *err)
 {
     if (!need_file(c, "save", argument, err) || !session_save(&c->session, argument, err))
         return false;
-    cli_note(c->args->general.quiet, "saved %zu messages to %s", c->session.n, argument);
+    cli_note("saved %zu messages to %s", c->session.n, argument);
     return true;
 }
 
@@ -129,7 +128,7 @@ static bool run_load(Chat *c, const char *argument, tblock_error *err)
     bool waits;
     if (!need_file(c, "load", argument, err) || !session_load(&c->session, argument, &waits, err))
         return false;
-    cli_note(c->args->general.quiet, "loaded %zu messages from %s", c->session.n, argument);
+    cli_note("loaded %zu messages from %s", c->session.n, argument);
     return !waits || after_answer(c, session_reply(&c->session, err), err);
 }
 
@@ -140,9 +139,9 @@ static bool run_receipt(Chat *c, const char *argument, tblock_error *err)
         || !session_receipt(&c->session, wanted ? argument : NULL, err))
         return false;
     if (wanted)
-        cli_note(c->args->general.quiet, "the receipt of each answer will be in %s", argument);
+        cli_note("the receipt of each answer will be in %s", argument);
     else
-        cli_note(c->args->general.quiet, "no more receipts");
+        cli_note("no more receipts");
     return true;
 }
 
@@ -154,7 +153,7 @@ static bool run_regen(Chat *c, const char *argument, tblock_error *err)
     if (err->status != CLI_INTERRUPTED)
         return false;
     interrupt_forget();
-    cli_note(c->args->general.quiet, "stopped before the new answer began; the old answer is kept");
+    cli_note("stopped before the new answer began; the old answer is kept");
     *err = (tblock_error){ 0 };
     return true;
 }
@@ -255,16 +254,16 @@ static bool take(Chat *c, TextOut *typed, tblock_error *err)
 static bool converse(Chat *c, tblock_error *err)
 {
     TextOut typed = { 0 };
-    bool  good = true, quiet = c->args->general.quiet;
+    bool    good  = true;
     interrupt_catch_each();
-    cli_note(quiet, "chat template: %s; context of %d tokens; /help lists commands, Ctrl-D ends",
+    cli_note("chat template: %s; context of %d tokens; /help lists commands, Ctrl-D ends",
              c->session.format.name, c->session.computing.n_ctx);
     while (good && !c->quit) {
-        LineResult result = chat_lines_read(c->lines, &typed, err);
+        LineResult result = chat_lines_read(c->args->lines, &typed, err);
         if (result == LINE_INTERRUPT) {
             interrupt_forget();
             fputc('\n', stderr);
-            cli_note(quiet, "Ctrl-D or /quit ends the program");
+            cli_note("Ctrl-D or /quit ends the program");
         } else if (result == LINE_END) {
             fputc('\n', stderr);
             break;
@@ -314,10 +313,10 @@ static bool answer_once(Chat *c, tblock_error *err)
         return false;
     const Session *s = &c->session;
     if (s->end == TBLOCK_END_CONTEXT)
-        cli_note(c->args->general.quiet, "stopped: the context of %d tokens is full",
+        cli_note("stopped: the context of %d tokens is full",
                  s->computing.n_ctx);
     if (s->cut)
-        constraint_note_cut(c->args->general.quiet);
+        constraint_note_cut();
     return s->end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
 
@@ -331,37 +330,27 @@ static bool load_messages(Chat *c, tblock_error *err)
                                                  "answer or none", c->args->messages)));
 }
 
-/* With --sandbox, nothing is read outside of it. */
-static bool enter(Chat *c, bool once, tblock_error *err)
+/* The terminal is opened before the sandbox. */
+static bool chat_hold(Frame *f, tblock_error *err)
 {
-    const ChatArgs   *a       = c->args;
-    const bool        sandbox = a->compute.sandbox;
-    const char *const named[] = { a->messages, a->chat.format, a->chat.tools, a->constraint.schema,
-                                  a->constraint.grammar };
-    return guarded_model(a->model, &a->compute, &a->draft, err)
-        && guarded_named(named, sizeof named / sizeof *named, sandbox, err)
-        && (once || (c->lines = chat_lines_open(!a->no_history && !sandbox, err)) != NULL)
-        && guarded_enter(sandbox, NULL, 0, -1, err);
+    ChatArgs *a = f->args;
+    if (!a->once && !a->show_prompt)
+        a->lines = chat_lines_open(!a->no_history && !f->compute.sandbox, err);
+    return a->once || a->show_prompt || a->lines;
 }
 
-static bool converse_with(Chat *c, tblock_error *err)
+static bool converse_with(Chat *c, Frame *f, tblock_error *err)
 {
     const ChatArgs *a = c->args;
-    SessionOptions  o = { .path = a->model,
-                          .chat = &a->chat,
+    SessionOptions  o = { .chat = &a->chat,
                           .n_predict = a->n_predict,
-                          .quiet = a->general.quiet,
                           .raw = a->raw,
                           .sampling = &a->sampling,
-                          .constraint = &a->constraint,
-                          .draft = &a->draft,
-                          .compute = &a->compute };
-    bool once = a->messages || isatty(STDIN_FILENO) != 1;
-    bool good = enter(c, once, err) && session_open(&c->session, &o, err) && load_messages(c, err)
+                          .constraint = &a->constraint };
+    bool good = session_open(&c->session, f, &o, err) && load_messages(c, err)
         && (!a->system || session_system(&c->session, a->system, err));
-    good = good && (once ? answer_once(c, err) : converse(c, err));
+    good = good && (a->once ? answer_once(c, err) : converse(c, err));
     session_close(&c->session);
-    chat_lines_close(c->lines);
     return good;
 }
 
@@ -392,25 +381,32 @@ static bool show_messages(const ChatArgs *a, const tblock_chat *c, tblock_error 
     return good;
 }
 
-static bool show_prompt(const ChatArgs *a, tblock_error *err)
+static bool show_prompt(Frame *f, tblock_error *err)
 {
-    tblock_model *model = enter(&(Chat){ .args = a }, true, err) ? tblock_open(a->model, NULL, err)
-                                                                 : NULL;
-    tblock_chat  *c = model ? template_open(model, &a->chat, err) : NULL;
-    bool          good = c && show_messages(a, c, err);
+    const ChatArgs *a = f->args;
+    f->model          = tblock_open(a->model, NULL, err);
+    tblock_chat *c    = f->model ? template_open(f->model, &a->chat, err) : NULL;
+    bool         good = c && show_messages(a, c, err);
     tblock_chat_free(c);
-    tblock_close(model);
     return good;
 }
 
-static bool chat(void *args, tblock_error *err)
+static bool chat_check(Frame *f, tblock_error *err)
 {
-    ChatArgs *a = args;
-    if (a->show_prompt)
-        return show_prompt(a, err);
-    return constraint_check(&a->constraint, false, err)
-        && seed_choose(&a->sampling.seed, a->general.quiet, err)
-        && converse_with(&(Chat){ .args = a }, err);
+    ChatArgs *a = f->args;
+    a->once     = a->messages || isatty(STDIN_FILENO) != 1;
+    return a->show_prompt
+        || (constraint_check(&a->constraint, false, err)
+            && seed_choose(&a->sampling.seed, err));
+}
+
+static bool chat(Frame *f, tblock_error *err)
+{
+    const ChatArgs *a = f->args;
+    bool good = frame_files(f, err)
+        && (a->show_prompt ? show_prompt(f, err) : converse_with(&(Chat){ .args = a }, f, err));
+    chat_lines_close(a->lines);
+    return good;
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -432,30 +428,14 @@ static const Option chat_options[] = {
       "do not read or write the history of typed lines" },
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(model), false, MODEL_OPERAND },
-    { .help = "a message comes from standard input, as in echo TEXT | tblock chat MODEL" },
-};
-static const OptionGroup groups[] = {
-    { "Chat", chat_options, 0 },
-    { "Template", template_options, AT(chat) },
-    { "Sampling", sampling_options, AT(sampling) },
-    GROUP_CONSTRAINT(AT(constraint)),
-    GROUP_DRAFT(AT(draft)),
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock chat model.bin --system 'Answer in one sentence.'",
-      "a conversation; /help lists its commands" },
-    { "echo 'What is a rotary embedding?' | tblock chat model.bin > answer.txt",
-      "one question; prints only the answer" },
-    { "tblock chat models/shakespeare.bin --chat-format alpaca -n 60",
-      "works with any model that has a tokenizer, even if it was not trained to chat" },
-    { 0 },
-};
 const Command cmd_chat = {
-    { "chat", operands, groups },
+    { "chat",
+      OPERANDS(OPERAND_MODEL(AT(model)),
+               { .help = "a message comes from standard input, as in echo TEXT | tblock chat "
+                         "MODEL" }),
+      GROUPS({ "Chat", chat_options, 0 }, { "Template", template_options, AT(chat) },
+             { "Sampling", sampling_options, AT(sampling) }, GROUP_CONSTRAINT(AT(constraint)),
+             GROUP_DRAFT(AT(draft)), GROUP_COMPUTE(AT(compute)), GROUP_GENERAL(AT(general))) },
     "hold a conversation",
     "On a terminal, each line is a message, and the answer is printed to standard output as it is "
     "generated. Prompts and notes go to standard error. Ctrl-C stops the answer, not the program; "
@@ -470,5 +450,12 @@ const Command cmd_chat = {
     "terminal and left out elsewhere, and with --tools a call is a line of JSON; /save keeps both "
     "as reasoning_content and tool_calls. The same "
     "options and messages give the same answers, and tblock run gives the same for the same ids.",
-    examples, sizeof(ChatArgs), chat,
+    EXAMPLES({ "tblock chat model.bin --system 'Answer in one sentence.'",
+               "a conversation; /help lists its commands" },
+             { "echo 'What is a rotary embedding?' | tblock chat model.bin > answer.txt",
+               "one question; prints only the answer" },
+             { "tblock chat models/shakespeare.bin --chat-format alpaca -n 60",
+               "works with any model that has a tokenizer, even if it was not trained to chat" }),
+    .args_size = sizeof(ChatArgs), .run = chat, .check = chat_check,
+    .reads = { "messages", "chat-format", "tools", "json-schema", "grammar" }, .hold = chat_hold,
 };

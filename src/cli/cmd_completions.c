@@ -1,5 +1,5 @@
 /* tblock completions: scripts for bash, zsh and fish, made from the tables of options. */
-#include "command.h"
+#include "frame.h"
 #include "help.h"
 
 #include <stdio.h>
@@ -55,9 +55,9 @@ void print_quoted(const char *text, const char *special, const char *quote)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static bool completions(void *args, tblock_error *err)
+static bool completions(Frame *f, tblock_error *err)
 {
-    const char *shell = ((const CompletionsArgs *)args)->shell;
+    const char *shell = ((const CompletionsArgs *)f->args)->shell;
     if (strcmp(shell, "bash") == 0)
         completions_bash();
     else if (strcmp(shell, "zsh") == 0)
@@ -67,25 +67,17 @@ static bool completions(void *args, tblock_error *err)
     return output_flush(err);
 }
 
-static const Operand operands[] = {
-    { "bash|zsh|fish", offsetof(CompletionsArgs, shell), false,
-      "the shell that is to read the script" },
-    { 0 },
-};
-static const OptionGroup groups[] = {
-    GROUPS_END(offsetof(CompletionsArgs, general)),
-};
-static const Example examples[] = {
-    { "source <(tblock completions bash)", "in ~/.bashrc; for zsh in ~/.zshrc, after compinit" },
-    { "tblock completions fish > ~/.config/fish/completions/tblock.fish", "for fish, once" },
-    { 0 },
-};
 const Command cmd_completions = {
-    { "completions", operands, groups },
+    { "completions",
+      OPERANDS({ "bash|zsh|fish", offsetof(CompletionsArgs, shell), false,
+                 "the shell that is to read the script" }),
+      GROUPS(GROUP_GENERAL(offsetof(CompletionsArgs, general))) },
     "print a script by which Tab completes the words of tblock",
     "Prints the script to standard output. make install puts all three where the shells look for "
     "them.",
-    examples,
-    sizeof(CompletionsArgs),
-    completions,
+    EXAMPLES({ "source <(tblock completions bash)",
+               "in ~/.bashrc; for zsh in ~/.zshrc, after compinit" },
+             { "tblock completions fish > ~/.config/fish/completions/tblock.fish",
+               "for fish, once" }),
+    .args_size = sizeof(CompletionsArgs), .run = completions,
 };

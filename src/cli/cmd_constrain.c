@@ -1,5 +1,5 @@
 /* tblock constrain: do texts match a pattern, a grammar or a schema? */
-#include "command.h"
+#include "frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,42 +16,17 @@ typedef struct ConstrainArgs {
 } ConstrainArgs;
 
 /* Checks one line, which holds a JSON string. */
-static bool answer(tblock_constraint *c, const char *line, size_t n, tblock_error *err)
+static bool answer(void *user, const Lines *at, const char *line, size_t n, tblock_error *err)
 {
     JsonDoc doc = { 0 };
-    bool    accepts = false, good = true;
-    if (!json_doc_read(&doc, line, n, 0, "text", err))
-        return false;
-    if (doc.node->kind != NODE_STRING)
+    bool    accepts = false, good = json_doc_read(&doc, line, n, 0, "text", err);
+    if (good && doc.node->kind != NODE_STRING)
         good = fail(err, TBLOCK_INPUT, "expected a JSON string");
-    good = good && tblock_constraint_accepts(c, doc.node->text, doc.node->n, &accepts, err);
+    good = good && tblock_constraint_accepts(user, doc.node->text, doc.node->n, &accepts, err);
     if (good)
         output_format("%s\n", accepts ? "true" : "false");
     json_doc_free(&doc);
-    return good;
-}
-
-static bool answer_lines(tblock_constraint *c, const ConstrainArgs *a, tblock_error *err)
-{
-    Lines        lines;
-    tblock_error why = { 0 };
-    const char  *line;
-    size_t       n;
-    bool         good = true;
-
-    if (!lines_open(&lines, a->jsonl, err))
-        return false;
-    while (good && (line = lines_next(&lines, &n, &why)) != NULL) {
-        good = answer(c, line, n, &why);
-        if (!good)
-            fail(err, why.status, "%s: line %zu: %s", lines.name, lines.number, why.msg);
-    }
-    if (good && why.status != 0) { /* the input or the output failed */
-        *err = why;
-        good = false;
-    }
-    lines_close(&lines);
-    return good;
+    return good || lines_fail(at, err);
 }
 
 static bool print_stats(const tblock_constraint *c, tblock_error *err)
@@ -74,22 +49,17 @@ static bool print_stats(const tblock_constraint *c, tblock_error *err)
     return text != NULL;
 }
 
-static bool constrain(void *args, tblock_error *err)
+static bool constrain_check(Frame *f, tblock_error *err)
 {
-    const ConstrainArgs *a = args;
-    if (!constraint_check(&a->constraint, true, err))
-        return false;
+    return constraint_check(&((ConstrainArgs *)f->args)->constraint, true, err);
+}
 
-    tblock_model *m = a->model ? tblock_open(a->model, NULL, err) : NULL;
-    if (a->model
-        && (!m || !need_tokenizer(m, a->model, "constrain without a MODEL needs none", err))) {
-        tblock_close(m);
-        return false;
-    }
-    tblock_constraint *c = constraint_open(m, &a->constraint, a->general.quiet, err);
-    bool               good = c && answer_lines(c, a, err) && (!a->stats || print_stats(c, err));
+static bool constrain(Frame *f, tblock_error *err)
+{
+    const ConstrainArgs *a = f->args;
+    tblock_constraint   *c = constraint_open(f->model, &a->constraint, err);
+    bool good = c && lines_each(a->jsonl, answer, c, err) && (!a->stats || print_stats(c, err));
     tblock_constraint_free(c);
-    tblock_close(m);
     return good;
 }
 
@@ -101,30 +71,24 @@ static const Option options[] = {
       "print how long compiling and the masks took to standard error" },
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(model), true, MODEL_OPERAND ", or a tokenizer's file or folder; without it texts "
-                                              "are looked at byte by byte" },
-    { 0 },
-};
-static const OptionGroup groups[] = {
-    { "Texts", options, 0 },
-    GROUP_CONSTRAINT(AT(constraint)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock constrain --json-schema schema.json --jsonl texts.jsonl",
-      "true or false for each text" },
-    { "tblock constrain --regex '[a-z]+' --jsonl texts.jsonl", "true or false for each text" },
-    { "tblock constrain model.bin --grammar list.gbnf --jsonl texts.jsonl --stats",
-      "token by token, and how long a mask takes" },
-    { 0 },
-};
 const Command cmd_constrain = {
-    { "constrain", operands, groups },
+    { "constrain",
+      OPERANDS({ "MODEL", AT(model), true,
+                 MODEL_OPERAND ", or a tokenizer's file or folder; without it texts are looked at "
+                               "byte by byte" }),
+      GROUPS({ "Texts", options, 0 }, GROUP_CONSTRAINT(AT(constraint)),
+             GROUP_GENERAL(AT(general))) },
     "say whether texts fit a JSON Schema, a pattern or a grammar",
     "Prints true or false for each line of --jsonl: does the text fit? With a MODEL each text is "
     "split into the model's tokens, and each token is held against the mask of those that may come "
     "there, as when a model writes. A constraint that cannot be kept, or that no text fits, ends "
     "with status 3 and its place. docs/constraints.md says what is kept.",
-    examples, sizeof(ConstrainArgs), constrain,
+    EXAMPLES({ "tblock constrain --json-schema schema.json --jsonl texts.jsonl",
+               "true or false for each text" },
+             { "tblock constrain --regex '[a-z]+' --jsonl texts.jsonl",
+               "true or false for each text" },
+             { "tblock constrain model.bin --grammar list.gbnf --jsonl texts.jsonl --stats",
+               "token by token, and how long a mask takes" }),
+    .args_size = sizeof(ConstrainArgs), .run = constrain, .check = constrain_check,
+    .opens = OPENS_MODEL, .needs = "constrain without a MODEL needs none",
 };

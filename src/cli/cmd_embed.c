@@ -1,11 +1,11 @@
 /* tblock embed: embeddings of texts, as lines of JSON or an array. */
-#include "command.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/memory.h"
+#include "cli/frame.h"
 #include "cli/vectors_out.h"
 #include "tblock_tools.h"
 
@@ -24,10 +24,9 @@ typedef struct EmbedArgs {
 
 /* Texts that are read but not yet computed. */
 typedef struct EmbedBatch {
+    const Frame      *f;
     const EmbedArgs  *a;
-    tblock_model     *m;
-    tblock_context   *c;
-    const char       *from;           /* "NAME: line", for messages */
+    const char       *from, *unit;    /* NAME and "line", for messages */
     int32_t          *ids;            /* of all these texts, one after the other */
     size_t            n_ids, cap_ids;
     tblock_embed_text text[MOST_TEXTS];
@@ -41,7 +40,8 @@ typedef struct EmbedBatch {
 /* The error of the first text that is not computed. */
 static bool failed_at(const EmbedBatch *e, const tblock_error *why, tblock_error *err)
 {
-    return fail(err, why->status, "%s %zu: %s", e->from, e->n_before + 1, why->msg);
+    return fail(err, why->status, "%s: %s %zu: %s", e->from, e->unit, e->n_before + 1,
+                why->msg);
 }
 
 static bool add_ids(EmbedBatch *e, const int32_t *ids, size_t n, tblock_error *err)
@@ -65,8 +65,9 @@ static bool add_text(EmbedBatch *e, const char *text, size_t n, tblock_error *er
     int32_t     *ids      = NULL;
     size_t       n_ids    = 0;
     bool good = text_out_add(&whole, a->prefix, n_prefix, err) && text_out_add(&whole, text, n, err)
-        && need_tokenizer(e->m, a->model, "give token ids, with --jsonl", err)
-        && tblock_tokenize(e->m, whole.text ? whole.text : "", whole.n, flags, &ids, &n_ids, err)
+        && need_tokenizer(e->f->model, a->model, "give token ids, with --jsonl", err)
+        && tblock_tokenize(e->f->model, whole.text ? whole.text : "", whole.n, flags, &ids, &n_ids,
+                           err)
         && add_ids(e, ids, n_ids, err);
     tblock_free(ids);
     text_out_free(&whole);
@@ -135,7 +136,7 @@ static bool compute(EmbedBatch *e, tblock_error *err)
     size_t                     failed;
     for (size_t i = 0; i < e->n; at += e->text[i++].n_ids)
         e->text[i].ids = at;
-    if (!tblock_embed(e->c, e->text, e->n, &o, e->vector, &failed, &why)) {
+    if (!tblock_embed(e->f->context, e->text, e->n, &o, e->vector, &failed, &why)) {
         if (failed == e->n)
             return fail(err, why.status, "%s", why.msg);
         e->n = failed;
@@ -158,34 +159,17 @@ static bool take(EmbedBatch *e, const char *text, size_t n, bool ready, tblock_e
     return (ready && e->n < MOST_TEXTS) || compute(e, err);
 }
 
-static bool take_lines(EmbedBatch *e, const char *path, tblock_error *err)
+static bool take_line(void *user, const Lines *at, const char *line, size_t n, tblock_error *err)
 {
-    Lines        lines;
-    TextOut      from = { 0 };
-    const char  *line;
-    size_t       n;
-    tblock_error why = { 0 };
-    if (!lines_open(&lines, path, err))
-        return false;
-    text_out(&from, "%s: line", lines.name);
-    char *name = text_out_take(&from, err);
-    bool  good = (e->from = name) != NULL;
-    while (good && (line = lines_next(&lines, &n, &why)) != NULL)
-        good = take(e, line, n, lines_ready(&lines), err);
-    if (good && why.status != 0) { /* the input or the output failed */
-        *err = why;
-        good = false;
-    }
-    e->from = NULL;
-    free(name);
-    lines_close(&lines);
-    return good;
+    EmbedBatch *e = user;
+    e->from = at->name, e->unit = "line";
+    return take(e, line, n, lines_ready(at), err);
 }
 
 static bool take_texts(EmbedBatch *e, tblock_error *err)
 {
     const TextList *t = &e->a->text;
-    e->from           = "--text: number";
+    e->from = "--text", e->unit = "number";
     for (size_t i = 0; i < t->n; i++)
         if (!take(e, t->texts[i], strlen(t->texts[i]), i + 1 < t->n, err))
             return false;
@@ -194,61 +178,46 @@ static bool take_texts(EmbedBatch *e, tblock_error *err)
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static bool check(const EmbedArgs *a, tblock_error *err)
+static bool embed_check(Frame *f, tblock_error *err)
 {
-    if ((a->text.n > 0) + (a->file != NULL) + (a->jsonl != NULL) > 1)
-        return fail(err, TBLOCK_USAGE, "--text, --file and --jsonl: expected only one of them, "
-                                       "found %s",
-                    a->text.n && a->file && a->jsonl ? "all three" : "two");
-    return true;
+    const EmbedArgs *a = f->args;
+    f->compute.n_seqs  = PLACES;
+    frame_reads(f, a->jsonl ? a->jsonl : a->file ? a->file : a->text.n ? NULL : "-");
+    return (a->text.n > 0) + (a->file != NULL) + (a->jsonl != NULL) <= 1
+        || fail(err, TBLOCK_USAGE,
+                "--text, --file and --jsonl: expected only one of them, found %s",
+                a->text.n && a->file && a->jsonl ? "all three" : "two");
 }
 
-static bool embed_all(EmbedBatch *e, Guarded *out, tblock_error *err)
+static bool embed_all(EmbedBatch *e, tblock_error *err)
 {
-    const EmbedArgs  *a     = e->a;
-    const char       *input = a->jsonl ? a->jsonl : a->file ? a->file : "-";
-    int          pool, width = 0;
-    tblock_error why;
-    if (tblock_pool_choose(e->m, a->pool, &pool, &why)) /* else each text reports why */
-        width = tblock_pool_width(e->m, pool);
+    const EmbedArgs *a     = e->a;
+    const char      *input = a->jsonl ? a->jsonl : a->file ? a->file : "-";
+    int              pool, width = 0;
+    tblock_error     why;
+    if (tblock_pool_choose(e->f->model, a->pool, &pool, &why)) /* else each text reports why */
+        width = tblock_pool_width(e->f->model, pool);
     e->vector = malloc(MOST_TEXTS * sizeof *e->vector * (size_t)(width + 1));
     bool good = (e->vector || no_memory(NULL, err))
-        && vectors_open(&e->out, out->path, a->out && path_ends(a->out, ".npy"), width, err);
+        && vectors_open(&e->out, e->f->out[0].path, a->out && path_ends(a->out, ".npy"), width,
+                        err);
     if (good && a->out)
         progress_show("embedding", -1);
     good = good
-        && (a->text.n ? take_texts(e, err) : take_lines(e, input, err))
+        && (a->text.n ? take_texts(e, err) : lines_each(input, take_line, e, err))
         && vectors_commit(&e->out, err) && output_flush(err);
-    progress_end();
-    good = good && guarded_commit(out, err);
     vectors_close(&e->out);
     return good;
 }
 
-static bool embed(void *args, tblock_error *err)
+static bool embed(Frame *f, tblock_error *err)
 {
-    EmbedArgs *a = args;
-    if (!check(a, err))
-        return false;
     EmbedBatch *e = calloc(1, sizeof *e);
     if (!e)
         return no_memory(NULL, err);
-    a->compute.n_seqs = PLACES;
-    e->a              = a;
-    Guarded out = { 0 };
-    bool good = guarded_begin(&out, a->out, a->model, &a->compute,
-                              a->jsonl ? a->jsonl : a->file, err)
-        && (e->m = compute_open(a->model, &a->compute, err)) != NULL
-        && output_apart(a->out, e->m,
-                        &(Inputs){ a->model, { a->text.n    ? NULL
-                                                   : a->jsonl ? a->jsonl
-                                                   : a->file  ? a->file
-                                                              : "-" } }, err)
-        && (e->c = compute_context(e->m, a->model, &a->compute, a->general.quiet, err)) != NULL
-        && embed_all(e, &out, err);
-    guarded_close(&out, err);
-    tblock_context_free(e->c);
-    tblock_close(e->m);
+    e->f      = f;
+    e->a      = f->args;
+    bool good = embed_all(e, err);
     free(e->ids);
     free(e->vector);
     free(e);
@@ -279,24 +248,18 @@ static const Option vector_options[] = {
                   "JSON"),
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
-static const OptionGroup groups[] = {
-    { "Texts: one of --text, --file, --jsonl or standard input", options, 0 },
-    { "Vectors", vector_options, 0 },
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock embed model.bin --text 'Hello world'", "one vector, as a line of JSON" },
-    { "tblock embed model.bin -f texts.txt --pool last -o vectors.npy",
-      "one for each line, as an array for numpy" },
-    { 0 },
-};
 const Command cmd_embed = {
-    { "embed", operands, groups },
+    { "embed", OPERANDS(OPERAND_MODEL(AT(model))),
+      GROUPS({ "Texts: one of --text, --file, --jsonl or standard input", options, 0 },
+             { "Vectors", vector_options, 0 }, GROUP_COMPUTE(AT(compute)),
+             GROUP_GENERAL(AT(general))) },
     "texts as vectors",
     "Prints for each text {\"index\": ..., \"tokens\": ..., \"embedding\": [...]}: a vector of the "
     "width of the model, made of its last hidden states (docs/embeddings.md). The same bits as "
     "/v1/embeddings of serve, whatever other texts there are. Lines are answered as they come.",
-    examples, sizeof(EmbedArgs), embed,
+    EXAMPLES({ "tblock embed model.bin --text 'Hello world'", "one vector, as a line of JSON" },
+             { "tblock embed model.bin -f texts.txt --pool last -o vectors.npy",
+               "one for each line, as an array for numpy" }),
+    .args_size = sizeof(EmbedArgs), .run = embed, .check = embed_check, .opens = OPENS_CONTEXT,
+    .writes = { "output" },
 };

@@ -1,5 +1,5 @@
 /* tblock eval: perplexity, divergence from another model, multiple choice. */
-#include "command.h"
+#include "frame.h"
 #include "tblock_tools.h"
 
 #include <inttypes.h>
@@ -137,10 +137,10 @@ static bool answer_text(const EvalArgs *a, const tblock_against_report *r, int w
     if (!output_rows(&rows, err))
         return false;
     if (stopped && r->ours.n_scored)
-        cli_note(a->general.quiet, "interrupted: these numbers cover only the first %zu scored "
+        cli_note("interrupted: these numbers cover only the first %zu scored "
                                    "tokens", r->ours.n_scored);
     else if (stopped)
-        cli_note(a->general.quiet, "interrupted before any token was scored");
+        cli_note("interrupted before any token was scored");
     return end(stopped, err);
 }
 
@@ -175,36 +175,28 @@ static bool score_text(const EvalArgs *a, tblock_context *c, tblock_context *par
     return good && answer_text(a, &r, window, stride, err);
 }
 
-static bool eval_text(const EvalArgs *a, const tblock_model *m, tblock_context *c,
-                      tblock_error *err)
+static bool eval_text(Frame *f, tblock_error *err)
 {
-    PromptOptions   from = { .file = a->text,
-                             .ids = a->ids,
-                             .no_bos = a->no_bos,
-                             .special = a->special,
-                             .needs_text = true };
-    ComputeOptions plain =
-        a->compute; /* Options that change bits apply to the model; its reference is as it is */
-    PromptInput     p = { 0 };
+    const EvalArgs *a = f->args;
+    /* options that change bits apply to the model; its reference is as it is */
+    ComputeOptions  plain   = f->compute;
     size_t          n_added = 0;
-    tblock_model   *parent = NULL;
-    tblock_context *other = NULL;
+    tblock_model   *parent  = NULL;
+    tblock_context *other   = NULL;
     plain.math = plain.activations = plain.kv_type = plain.type = "auto";
     plain.keep = plain.lora = (TextList){ 0 };
 
-    bool good = prompt_read(&p, &from, m, a->model, a->general.quiet, err)
-        && count_added(a, m, &n_added, err);
-    if (good && !a->ids.given && p.n < 2)
+    bool good = frame_prompt(f, err) && count_added(a, f->model, &n_added, err);
+    if (good && !a->ids.given && f->prompt.n < 2)
         good = fail(err, TBLOCK_INPUT, "%s: expected a text of at least two tokens, found %zu: "
                                            "the first token is never predicted",
-                        a->text ? a->text : "standard input", p.n);
+                        a->text ? a->text : "standard input", f->prompt.n);
     if (good && a->against)
         good = (parent = compute_open(a->against, &plain, err)) != NULL
-            && (other = compute_context(parent, a->against, &plain, a->general.quiet, err)) != NULL;
-    good = good && score_text(a, c, other, &p, n_added, err);
+            && (other = compute_context(parent, a->against, &plain, err)) != NULL;
+    good = good && score_text(a, f->context, other, &f->prompt, n_added, err);
     tblock_context_free(other);
     tblock_close(parent);
-    prompt_free(&p);
     return good;
 }
 
@@ -273,11 +265,10 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
     if (good) {
         good = (!a->json && !r.n_rows && r.stopped) || print_choices(a, &r, err);
         if (r.n_cut > 0)
-            cli_note(a->general.quiet, "%zu of the questions did not fit into the context: their "
+            cli_note("%zu of the questions did not fit into the context: their "
                                        "beginnings were cut off", r.n_cut);
         if (r.stopped)
-            cli_note(a->general.quiet, "interrupted: these numbers cover only the first %zu "
-                                       "questions", r.n_rows);
+            cli_note("interrupted: these numbers cover only the first %zu questions", r.n_rows);
         good = good && end(r.stopped, err);
     }
     tblock_free(r.rows);
@@ -287,8 +278,9 @@ static bool eval_choices(const EvalArgs *a, tblock_context *c, tblock_error *err
 
 /* ---- The command ----------------------------------------------------------------------------- */
 
-static bool check(const EvalArgs *a, tblock_error *err)
+static bool eval_check(Frame *f, tblock_error *err)
 {
+    const EvalArgs *a = f->args;
     const char *both = a->text && a->ids.given ? "TEXT and --ids"
         : a->choices && a->text                ? "TEXT and --choices"
         : a->choices && a->ids.given           ? "--ids and --choices"
@@ -303,29 +295,28 @@ static bool check(const EvalArgs *a, tblock_error *err)
     if (!a->choices && (a->delimiter || a->each))
         return fail(err, TBLOCK_USAGE, "--%s: expected --choices with it",
                     a->delimiter ? "delimiter" : "each");
+    f->other = a->against;
+    f->needs = a->choices ? "multiple choice needs one" : NULL;
+    f->from  = (PromptOptions){ .file = a->text,
+                                .ids = a->ids,
+                                .no_bos = a->no_bos,
+                                .special = a->special,
+                                .needs_text = true };
     return true;
 }
 
-static bool eval(void *args, tblock_error *err)
+/* The library reads the file of --choices, which may be a pipe. */
+static bool eval_hold(Frame *f, tblock_error *err)
 {
-    EvalArgs *a = args;
-    if (!check(a, err))
-        return false;
-    const bool    sandbox = a->compute.sandbox;
-    tblock_model *m       = NULL;
-    bool good = (!sandbox || !a->choices || tblock_hold(a->choices, TBLOCK_HOLD_TEXT, err))
-        && (!a->against || guarded_model(a->against, &a->compute, NULL, err))
-        && guarded_begin(NULL, NULL, a->model, &a->compute, a->text, err)
-        && (m = compute_open(a->model, &a->compute, err)) != NULL
-        && (!a->choices || need_tokenizer(m, a->model, "multiple choice needs one", err));
-    tblock_context *c =
-        good ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
-    if (c)
-        interrupt_catch();
-    good = c && (a->choices ? eval_choices(a, c, err) : eval_text(a, m, c, err));
-    tblock_context_free(c);
-    tblock_close(m);
-    return good;
+    const EvalArgs *a = f->args;
+    return !f->compute.sandbox || !a->choices || tblock_hold(a->choices, TBLOCK_HOLD_TEXT, err);
+}
+
+static bool eval(Frame *f, tblock_error *err)
+{
+    const EvalArgs *a = f->args;
+    interrupt_catch();
+    return a->choices ? eval_choices(a, f->context, err) : eval_text(f, err);
 }
 
 #define AT(field) offsetof(EvalArgs, field)
@@ -352,30 +343,14 @@ static const Option options[] = {
     OPTION_JSON(AT(json), "print one JSON object"),
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(model), false, MODEL_OPERAND },
-    { "TEXT", AT(text), true, "a text file (at most 64 MB); default: standard input, unless --ids "
-                              "or --choices is given" },
-    { 0 },
-};
-static const OptionGroup groups[] = {
-    { "Perplexity of a text", text_options, 0 },
-    { "Multiple choice", choice_options, 0 },
-    { "Options", options, 0 },
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock eval model.bin text.txt --stride 128",
-      "perplexity; each token sees at least the --ctx minus 128 tokens before it" },
-    { "tblock eval model-q4.bin text.txt --against model.bin", "what did quantizing change?" },
-    { "tblock eval model.bin text.txt --type q4 --against model.bin",
-      "the same without writing a file" },
-    { "tblock eval model.bin --choices questions.jsonl --json", "how many answers are right?" },
-    { 0 },
-};
 const Command cmd_eval = {
-    { "eval", operands, groups },
+    { "eval",
+      OPERANDS(OPERAND_MODEL(AT(model)),
+               { "TEXT", AT(text), true,
+                 "a text file (at most 64 MB); default: standard input, unless --ids or --choices "
+                 "is given" }),
+      GROUPS({ "Perplexity of a text", text_options, 0 }, { "Multiple choice", choice_options, 0 },
+             { "Options", options, 0 }, GROUP_COMPUTE(AT(compute)), GROUP_GENERAL(AT(general))) },
     "measure a model: perplexity, multiple choice, KL divergence",
     "Prints the perplexity of a text with its standard error, in windows of --ctx tokens as in the "
     "documentation of transformers, and bits per byte. With --against, it prints how far the "
@@ -383,5 +358,14 @@ const Command cmd_eval = {
     "questions whose right answer is the most likely one, by log-likelihood and by log-likelihood "
     "per byte. The number of threads does not change one bit of the numbers. Ctrl-C ends it and "
     "prints the numbers so far.",
-    examples, sizeof(EvalArgs), eval,
+    EXAMPLES({ "tblock eval model.bin text.txt --stride 128",
+               "perplexity; each token sees at least the --ctx minus 128 tokens before it" },
+             { "tblock eval model-q4.bin text.txt --against model.bin",
+               "what did quantizing change?" },
+             { "tblock eval model.bin text.txt --type q4 --against model.bin",
+               "the same without writing a file" },
+             { "tblock eval model.bin --choices questions.jsonl --json",
+               "how many answers are right?" }),
+    .args_size = sizeof(EvalArgs), .run = eval, .check = eval_check, .opens = OPENS_CONTEXT,
+    .reads = { "TEXT" }, .hold = eval_hold,
 };

@@ -1,5 +1,5 @@
 /* tblock grad: writes the loss of given tokens and its gradients to a file. */
-#include "command.h"
+#include "frame.h"
 #include "tblock_tools.h"
 #include "train_options.h"
 
@@ -29,9 +29,9 @@ static bool print(const GradArgs *a, const tblock_grad_report *g, tblock_error *
     return output_rows(&r, err);
 }
 
-static bool grad(void *args, tblock_error *err)
+static bool grad(Frame *f, tblock_error *err)
 {
-    const GradArgs    *a = args;
+    const GradArgs    *a = f->args;
     tblock_adamw       adamw;
     tblock_grad_report report;
     if (!optimizer_read(&a->optimizer, &adamw, err))
@@ -62,26 +62,21 @@ static const Option optimizer[] = {
     OPTIMIZER_OPTIONS("all"),
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, "a model" }, { 0 } };
-static const OptionGroup groups[] = {
-    { "Options", options, 0 },
-    { "Steps: constant rate, no clipping", optimizer, AT(optimizer) },
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors",
-      "write the loss and the gradients of all parameters" },
-    { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors --adamw-steps 3",
-      "also the parameters after three steps" },
-    { 0 },
-};
 const Command cmd_grad = {
-    { "grad", operands, groups },
+    { "grad", OPERANDS({ "MODEL", AT(model), false, "a model" }),
+      GROUPS({ "Options", options, 0 },
+             { "Steps: constant rate, no clipping", optimizer, AT(optimizer) },
+             GROUP_GENERAL(AT(general))) },
     "write the loss and the gradients of all parameters for given tokens",
     "The loss is the mean cross-entropy of token t+1 predicted at position t. The file has loss "
     "and, for every parameter, grad.NAME, f32, row-major [out, in]. With steps it also has losses "
     "and afterN.NAME, the parameters after the last of N steps. For a Hugging Face folder, NAME is "
     "the checkpoint's name of the tensor, otherwise tblock's. Needs OpenBLAS (Debian: "
     "libopenblas0). docs/train.md has the formulas.",
-    examples, sizeof(GradArgs), grad,
+    EXAMPLES({ "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors",
+               "write the loss and the gradients of all parameters" },
+             { "tblock grad model.bin --tokens tokens.safetensors -o grads.safetensors "
+               "--adamw-steps 3",
+               "also the parameters after three steps" }),
+    .args_size = sizeof(GradArgs), .run = grad,
 };

@@ -1,12 +1,12 @@
 /* tblock help: all commands, one of them, or the manual page. */
-#include "command.h"
+#include "frame.h"
 #include "help.h"
 
 typedef struct HelpArgs { const char *command; bool man; GeneralOptions general; } HelpArgs;
 
-static bool help(void *args, tblock_error *err)
+static bool help(Frame *f, tblock_error *err)
 {
-    const HelpArgs *a = args;
+    const HelpArgs *a = f->args;
     const char     *name = a->command;
     if (a->man) {
         if (name)
@@ -26,28 +26,19 @@ static bool help(void *args, tblock_error *err)
     return true;
 }
 
-static const Operand operands[] = {
-    { "COMMAND", offsetof(HelpArgs, command), true, "the command to explain; default: list all "
-                                                    "commands" },
-    { 0 },
-};
 static const Option options[] = {
     { "man", 0, NULL, OPT_FLAG, offsetof(HelpArgs, man), 0, 0, NULL,
       "print the manual page tblock(1), for man -l" },
     { 0 },
 };
-static const OptionGroup groups[] = {
-    { "Options", options, 0 },
-    GROUPS_END(offsetof(HelpArgs, general)),
-};
-static const Example examples[] = {
-    { "tblock help run", "the options of run, with their defaults and ranges" },
-    { "tblock help --man | man -l -", "read all of it as a manual page" },
-    { 0 },
-};
 const Command cmd_help = {
-    { "help", operands, groups },
+    { "help",
+      OPERANDS({ "COMMAND", offsetof(HelpArgs, command), true,
+                 "the command to explain; default: list all commands" }),
+      GROUPS({ "Options", options, 0 }, GROUP_GENERAL(offsetof(HelpArgs, general))) },
     "list the commands, or explain one",
     "Prints to standard output.",
-    examples, sizeof(HelpArgs), help,
+    EXAMPLES({ "tblock help run", "the options of run, with their defaults and ranges" },
+             { "tblock help --man | man -l -", "read all of it as a manual page" }),
+    .args_size = sizeof(HelpArgs), .run = help,
 };

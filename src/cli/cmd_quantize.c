@@ -1,5 +1,5 @@
 /* tblock quantize: a model file with smaller weights, and a table of their errors. */
-#include "command.h"
+#include "frame.h"
 #include "tblock_tools.h"
 
 #include <inttypes.h>
@@ -8,9 +8,9 @@
 #include <string.h>
 
 typedef struct QuantizeArgs {
-    const char    *in, *out, *out_argument, *type;
+    tblock_quantize_options o;
+    const char    *in, *out, *out_argument;
     TextList       keep;
-    int            threads;
     bool           json, tensors, sandbox;
     GeneralOptions general;
 } QuantizeArgs;
@@ -148,42 +148,39 @@ static bool print_report(const QuantizeArgs *a, const tblock_quantize_report *re
 /* ---- The command ----------------------------------------------------------------------------- */
 
 /* What the table does not show. */
-static void print_notes(const QuantizeArgs *a, const tblock_quantize_report *report)
+static void print_notes(const tblock_quantize_report *report)
 {
     size_t n = 0;
     for (size_t i = 0; i < report->n_rows; i++)
         n += report->rows[i].from[0] == 'q' && report->rows[i].type[0] != 'q';
     if (n)
-        cli_note(a->general.quiet, "%zu matri%s already quantized; the rounding error of that "
+        cli_note("%zu matri%s already quantized; the rounding error of that "
                                    "stays in the new values", n,
                  n == 1 ? "x was" : "ces were");
-    note_flushed(report->flushed, a->general.quiet);
+    note_flushed(report->flushed);
 }
 
-static bool quantize(void *args, tblock_error *err)
+static bool quantize_check(Frame *f, tblock_error *err)
 {
-    QuantizeArgs          *a = args;
+    QuantizeArgs *a = f->args;
+    return output_one(&a->out, a->out_argument, err)
+        && (a->out || fail(err, TBLOCK_USAGE,
+                           "quantize: expected --output FILE; see tblock help quantize"));
+}
+
+static bool quantize(Frame *f, tblock_error *err)
+{
+    QuantizeArgs          *a      = f->args;
     tblock_quantize_report report = { 0 };
-    Guarded                out    = { 0 };
-    if (!output_one(&a->out, a->out_argument, err))
-        return false;
-    if (!a->out)
-        return fail(err, TBLOCK_USAGE,
-                    "quantize: expected --output FILE; see tblock help quantize");
+    a->o.keep     = a->keep.texts;
+    a->o.n_keep   = a->keep.n;
+    a->o.progress = progress_advance;
     progress_show("quantizing", 0);
-    tblock_quantize_options o = { .type = a->type,
-                                  .keep = a->keep.texts,
-                                  .n_keep = a->keep.n,
-                                  .threads = a->threads,
-                                  .progress = progress_advance };
-    bool good = guarded_begin(&out, a->out, a->in,
-                              &(ComputeOptions){ .sandbox = a->sandbox }, NULL, err)
-        && tblock_quantize(a->in, out.path, &o, &report, err) && guarded_commit(&out, err);
+    bool good = tblock_quantize(a->in, f->out[0].path, &a->o, &report, err) && frame_commit(f, err);
     progress_end();
-    guarded_close(&out, err);
     if (good) {
         good = print_report(a, &report, err);
-        print_notes(a, &report);
+        print_notes(&report);
     }
     tblock_free(report.rows);
     return good;
@@ -192,38 +189,28 @@ static bool quantize(void *args, tblock_error *err)
 #define AT(field) offsetof(QuantizeArgs, field)
 static const Option options[] = {
     OPTION_OUTPUT(AT(out), NULL, "the model file to write; replaced only when all is done"),
-    { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(type), 0, 0, OPT_REQUIRED,
+    { "type",    0,  "q8|q4|bf16|f16|f32", OPT_CHOICE, AT(o.type), 0, 0, OPT_REQUIRED,
       "type of the matrices" },
     OPTION_KEEP(AT(keep), "", ", such as 'layers.*.w_down=q8'; the first match counts"),
     { "tensors", 0,  NULL, OPT_FLAG, AT(tensors), 0, 0, NULL, "print a line for each matrix" },
     OPTION_JSON(AT(json), "print one JSON object instead of the table"),
-    OPTION_THREADS(AT(threads), ""),
+    OPTION_THREADS(AT(o.threads), ""),
     OPTION_SANDBOX(AT(sandbox)),
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(in), false, MODEL_OPERAND },
-    OPERAND_OUT(AT(out_argument)),
-    { 0 },
-};
-static const OptionGroup groups[] = {
-    { "Options", options, 0 },
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock quantize model.bin -o model-q4.bin --type q4",
-      "4.4 bits per weight; the embedding and the head become q8" },
-    { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4",
-      "the embedding too; add --keep lm_head=q4 if the model has a separate head" },
-    { "tblock quantize model-q4.bin -o model-f32.bin --type f32",
-      "the values of the quantized weights, as floats" },
-    { 0 },
-};
 const Command cmd_quantize = {
-    { "quantize", operands, groups },
+    { "quantize", OPERANDS(OPERAND_MODEL(AT(in)), OPERAND_OUT(AT(out_argument))),
+      GROUPS({ "Options", options, 0 }, GROUP_GENERAL(AT(general))) },
     "write a model with smaller weights: q8, q4, or another float type",
     "Prints the relative RMS error of the weights and their size. Norms and biases stay f32; "
     "config and tokenizer are copied. Memory use does not grow with the model, and the number of "
     "threads does not change the file. docs/quantize.md compares the types.",
-    examples, sizeof(QuantizeArgs), quantize,
+    EXAMPLES({ "tblock quantize model.bin -o model-q4.bin --type q4",
+               "4.4 bits per weight; the embedding and the head become q8" },
+             { "tblock quantize model.bin -o small.bin --type q4 --keep embed=q4",
+               "the embedding too; add --keep lm_head=q4 if the model has a separate head" },
+             { "tblock quantize model-q4.bin -o model-f32.bin --type f32",
+               "the values of the quantized weights, as floats" }),
+    .args_size = sizeof(QuantizeArgs), .run = quantize, .check = quantize_check,
+    .opens = OPENS_FILES, .writes = { "output" },
 };

@@ -1,5 +1,5 @@
 /* tblock rerank: ranks documents by relevance to a query. */
-#include "command.h"
+#include "frame.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -19,14 +19,16 @@ typedef struct RerankArgs {
 } RerankArgs;
 
 typedef struct Documents {
+    const RerankArgs     *a;
     tblock_rerank_texts  *text;   /* [n] */
     size_t                n, cap;
     double               *score;  /* [n] */
     tblock_rerank_result *result; /* [n] */
 } Documents;
 
-static bool add(Documents *d, const RerankArgs *a, const char *text, size_t n, tblock_error *err)
+static bool add(Documents *d, const char *text, size_t n, tblock_error *err)
 {
+    const RerankArgs *a = d->a;
     if (!ARRAY_ROOM(d->text, d->cap, d->n + 1))
         return no_memory(NULL, err);
     d->text[d->n++] = (tblock_rerank_texts){ .instruction   = a->instruction,
@@ -41,35 +43,25 @@ static bool add(Documents *d, const RerankArgs *a, const char *text, size_t n, t
 }
 
 /* Lines are copied: each is valid only until the next one is read. */
-static bool read_lines(Documents *d, const RerankArgs *a, const char *path, tblock_error *err)
+static bool add_copy(void *user, const Lines *at, const char *line, size_t n, tblock_error *err)
 {
-    Lines        lines;
-    const char  *line;
-    size_t       n;
-    tblock_error why = { 0 };
-    if (!lines_open(&lines, path, err))
-        return false;
-    bool good = true;
-    while (good && (line = lines_next(&lines, &n, &why)) != NULL) {
-        char *copy = malloc(n + 1);
-        good       = (copy || no_memory(NULL, err)) && add(d, a, copy, n, err);
-        if (copy)
-            memcpy(copy, line, n);
-        if (!good)
-            free(copy);
-    }
-    lines_close(&lines);
-    if (good && why.status != 0)
-        *err = why;
-    return good && why.status == 0;
+    (void)at;
+    char *copy = malloc(n + 1);
+    if (copy)
+        memcpy(copy, line, n);
+    bool good = (copy || no_memory(NULL, err)) && add(user, copy, n, err);
+    if (!good)
+        free(copy);
+    return good;
 }
 
-static bool read_documents(Documents *d, const RerankArgs *a, tblock_error *err)
+static bool read_documents(Documents *d, tblock_error *err)
 {
-    for (size_t i = 0; i < a->documents.n; i++)
-        if (!add(d, a, a->documents.texts[i], strlen(a->documents.texts[i]), err))
+    const TextList *given = &d->a->documents;
+    for (size_t i = 0; i < given->n; i++)
+        if (!add(d, given->texts[i], strlen(given->texts[i]), err))
             return false;
-    return d->n || read_lines(d, a, a->file ? a->file : "-", err);
+    return d->n || lines_each(d->a->file ? d->a->file : "-", add_copy, d, err);
 }
 
 static bool print(const Documents *d, int top_n, tblock_error *err)
@@ -90,7 +82,7 @@ static bool print(const Documents *d, int top_n, tblock_error *err)
     return good && output_flush(err);
 }
 
-static bool judge(Documents *d, const RerankArgs *a, tblock_context *c, tblock_error *err)
+static bool judge(Documents *d, tblock_context *c, tblock_error *err)
 {
     size_t       failed;
     tblock_error why;
@@ -105,30 +97,27 @@ static bool judge(Documents *d, const RerankArgs *a, tblock_context *c, tblock_e
     for (size_t i = 0; i < d->n; i++)
         d->result[i] = (tblock_rerank_result){ d->score[i], i };
     tblock_rerank_sort(d->result, d->n);
-    return print(d, a->top_n, err);
+    return print(d, d->a->top_n, err);
 }
 
-static bool rerank(void *args, tblock_error *err)
+static bool rerank_check(Frame *f, tblock_error *err)
 {
-    RerankArgs     *a = args;
-    Documents       d = { 0 };
-    tblock_model   *m = NULL;
-    tblock_context *c = NULL;
+    const RerankArgs *a = f->args;
     if (!a->query)
         return fail(err, TBLOCK_USAGE,
                     "--query: expected the text that documents shall meet, found none");
     if (a->documents.n && a->file)
         return fail(err, TBLOCK_USAGE, "--file: expected no documents beside it, found %zu",
                     a->documents.n);
-    a->compute.n_seqs = PLACES;
-    bool good = guarded_begin(NULL, NULL, a->model, &a->compute, a->file, err)
-        && (m = compute_open(a->model, &a->compute, err)) != NULL
-        && need_tokenizer(m, a->model, "convert it with --tokenizer", err)
-        && (c = compute_context(m, a->model, &a->compute, a->general.quiet, err)) != NULL
-        && read_documents(&d, a, err)
-        && judge(&d, a, c, err);
-    tblock_context_free(c);
-    tblock_close(m);
+    f->compute.n_seqs = PLACES;
+    return true;
+}
+
+static bool rerank(Frame *f, tblock_error *err)
+{
+    const RerankArgs *a    = f->args;
+    Documents         d    = { .a = a };
+    bool              good = read_documents(&d, err) && judge(&d, f->context, err);
     for (size_t i = 0; i < d.n && !a->documents.n; i++)
         free((void *)(uintptr_t)d.text[i].document);
     free(d.text);
@@ -147,28 +136,20 @@ static const Option options[] = {
     { "top-n", 0, "N", OPT_INT, AT(top_n), 0, 1 << 30, "0", "so many of the best; 0: all" },
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(model), false, MODEL_OPERAND },
-    { "DOCUMENT...", AT(documents), true,
-      "the documents, unless --file or standard input has them" },
-    { 0 },
-};
-static const OptionGroup groups[] = {
-    { "Documents", options, 0 },
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock rerank model.bin --query 'Who wrote Hamlet?' 'Shakespeare did.' 'A village.'",
-      "two lines of JSON, the better document first" },
-    { "tblock rerank model.bin --query Hamlet -f texts.txt --top-n 5", "the five best lines" },
-    { 0 },
-};
 const Command cmd_rerank = {
-    { "rerank", operands, groups },
+    { "rerank",
+      OPERANDS(OPERAND_MODEL(AT(model)),
+               { "DOCUMENT...", AT(documents), true,
+                 "the documents, unless --file or standard input has them" }),
+      GROUPS({ "Documents", options, 0 }, GROUP_COMPUTE(AT(compute)), GROUP_GENERAL(AT(general))) },
     "documents in the order in which they meet a query",
     "Prints {\"index\": ..., \"relevance_score\": ..., \"document\": ...} for each document, the "
     "best first, with a model that was made for it (docs/embeddings.md). The same scores as "
     "/v1/rerank of serve, whatever other documents there are.",
-    examples, sizeof(RerankArgs), rerank,
+    EXAMPLES(
+        { "tblock rerank model.bin --query 'Who wrote Hamlet?' 'Shakespeare did.' 'A village.'",
+          "two lines of JSON, the better document first" },
+        { "tblock rerank model.bin --query Hamlet -f texts.txt --top-n 5", "the five best lines" }),
+    .args_size = sizeof(RerankArgs), .run = rerank, .check = rerank_check, .opens = OPENS_CONTEXT,
+    .reads = { "file" }, .needs = "convert it with --tokenizer",
 };

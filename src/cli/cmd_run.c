@@ -1,5 +1,5 @@
 /* tblock run: generates text from a prompt. Each stage is a function, in the order of execution. */
-#include "command.h"
+#include "frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,7 @@ typedef struct RunArgs {
     int             n_predict, receipt_every;
     TextList        stop;
     bool            echo, stats, json, trust_hash;
+    FILE           *traced; /* no option: the open --trace */
     SamplingOptions sampling;
     ConstraintOptions constraint;
     DraftArgs       draft;
@@ -34,23 +35,17 @@ static const char *const end_names[] = { [TBLOCK_END_TOKEN]   = "eos",
                                          [TBLOCK_END_STOPPED] = "interrupt",
                                          [TBLOCK_END_FITS]    = "fits" };
 
-enum { OUT_STATE, OUT_RECEIPT, N_OUTPUTS }; /* --save-state, --receipt */
+enum { OUT_STATE, OUT_RECEIPT }; /* --save-state, --receipt */
 
 typedef struct Running {
+    Frame              *f;
     const RunArgs      *args;
-    tblock_model       *model;
-    tblock_model_info   info;
-    tblock_context     *context;
     tblock_context_info computing;
-    Drafting            drafting;
-    PromptInput         prompt;
     Generating          generating;
     tblock_constraint  *constraint; /* NULL: none */
     size_t              n_loaded; /* tokens of a loaded state, before the prompt */
     size_t              n_shown;  /* of the text; without a tokenizer, of the ids */
-    FILE               *trace;
     tblock_receipt     *receipt;   /* NULL: none */
-    Guarded             out[N_OUTPUTS];
     RunStats            stats;
 } Running;
 
@@ -59,27 +54,23 @@ typedef struct Running {
 static bool load(Running *r, tblock_error *err)
 {
     const RunArgs *a     = r->args;
+    Frame         *f     = r->f;
     double         start = clock_seconds();
 
-    r->model = compute_open(a->model, &a->compute, err);
-    if (!r->model)
+    if (!frame_model(f, err) || !frame_context(f, err) || !frame_draft(f, err))
         return false;
-    tblock_model_describe(r->model, &r->info);
-    r->context = compute_context(r->model, a->model, &a->compute, a->general.quiet, err);
-    if (!r->context || !draft_open(&r->drafting, &a->draft, r->context, &a->compute, err))
-        return false;
-    tblock_context_describe(r->context, &r->computing);
+    tblock_context_describe(f->context, &r->computing);
     r->stats.load_s = clock_seconds() - start;
     if (constraint_given(&a->constraint)) {
-        r->constraint = need_tokenizer(r->model, a->model,
+        r->constraint = need_tokenizer(f->model, f->path,
                                        "a constraint needs a tokenizer, because it is one of text",
                                        err)
-            ? constraint_open(r->model, &a->constraint, a->general.quiet, err)
+            ? constraint_open(f->model, &a->constraint, err)
             : NULL;
         return r->constraint != NULL;
     }
     return a->stop.n == 0
-        || need_tokenizer(r->model, a->model, "--stop needs a tokenizer, because it compares text",
+        || need_tokenizer(f->model, f->path, "--stop needs a tokenizer, because it compares text",
                           err);
 }
 
@@ -114,24 +105,14 @@ static bool outputs_differ(const RunArgs *a, tblock_error *err)
     return true;
 }
 
-/* No output may replace an input. */
+/* No output may replace an input; a state may replace the one that it continues, which has been
+ * read by then. */
 static bool check_outputs(const Running *r, tblock_error *err)
 {
-    const RunArgs *a        = r->args;
-    const char    *prompt   = prompt_file(&a->prompt);
-    const char    *output[] = { a->trace, a->save_state, a->receipt };
-    /* a state may replace the one that it continues, which has been read by then */
-    for (int i = 0; r->drafting.model && i < 3; i++)
-        if (!output_apart(output[i], r->drafting.model, &(Inputs){ .model = a->draft.by }, err))
-            return false;
-    for (int i = 0; i < 3; i++)
-        if (!output_apart(output[i], r->model,
-                          &(Inputs){ a->model,
-                                     { prompt, output[i] == a->save_state ? NULL : a->load_state,
-                                       a->constraint.schema, a->constraint.grammar } },
-                          err))
-            return false;
-    return true;
+    const RunArgs *a = r->args;
+    return frame_apart(r->f, a->trace, NULL, err)
+        && frame_apart(r->f, a->save_state, a->load_state, err)
+        && frame_apart(r->f, a->receipt, NULL, err);
 }
 
 static void take_token(void *user, size_t index, int32_t token, const float *logits)
@@ -139,16 +120,16 @@ static void take_token(void *user, size_t index, int32_t token, const float *log
     const Running *r = user;
     if (r->receipt)
         tblock_receipt_token(r->receipt, index, token, logits);
-    if (r->trace)
-        fprintf(r->trace, "%zu %" PRId32 " %016" PRIx64 "\n", index, token,
-                tblock_hash_floats(logits, (size_t)r->info.vocab_size));
+    if (r->args->traced)
+        fprintf(r->args->traced, "%zu %" PRId32 " %016" PRIx64 "\n", index, token,
+                tblock_hash_floats(logits, (size_t)r->f->info.vocab_size));
 }
 
 /* Continues after the n tokens of a state and the prompt's. */
 static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err)
 {
     const RunArgs *a = r->args;
-    size_t         n = r->n_loaded + r->prompt.n;
+    size_t         n = r->n_loaded + r->f->prompt.n;
     if (n > (size_t)r->computing.n_ctx)
         return fail(err, TBLOCK_USAGE, "the %sprompt has %zu tokens, but the context holds %d",
                     loaded ? "state with the " : "", n, r->computing.n_ctx);
@@ -157,7 +138,7 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
         return no_memory(NULL, err);
     if (loaded)
         memcpy(ids, loaded, r->n_loaded * sizeof *ids);
-    memcpy(ids + r->n_loaded, r->prompt.ids, r->prompt.n * sizeof *ids);
+    memcpy(ids + r->n_loaded, r->f->prompt.ids, r->f->prompt.n * sizeof *ids);
     const tblock_generation_options opt = { .ids = ids,
                                             .n_ids = n,
                                             .sampling = sampling_of(&a->sampling, r->stats.seed),
@@ -165,17 +146,17 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
                                             .stop_texts = a->stop.texts,
                                             .n_stop_texts = a->stop.n,
                                             .constraint = r->constraint,
-                                            .draft = r->drafting.most,
+                                            .draft = r->f->drafting.most,
                                             .draft_match = a->draft.match,
                                             .on_token = a->trace || a->receipt ? take_token : NULL,
                                             .user = r };
-    r->generating.context    = r->context;
-    r->generating.generation = tblock_generation_open(r->context, &opt, err);
+    r->generating.context    = r->f->context;
+    r->generating.generation = tblock_generation_open(r->f->context, &opt, err);
     bool good                = r->generating.generation != NULL;
     if (good && a->receipt) {
         tblock_receipt_options how = { .every      = (size_t)a->receipt_every,
                                        .trust_hash = a->trust_hash };
-        r->receipt = tblock_receipt_new(r->context, &opt, &how, err);
+        r->receipt = tblock_receipt_new(r->f->context, &opt, &how, err);
         good       = r->receipt != NULL;
     }
     free(ids);
@@ -186,64 +167,58 @@ static bool open_generation(Running *r, const int32_t *loaded, tblock_error *err
 static bool read_prompt(Running *r, tblock_error *err)
 {
     const RunArgs *a      = r->args;
-    PromptOptions  how    = a->prompt;
     int32_t       *loaded = NULL;
-    how.continues         = a->load_state != NULL;
+    r->f->from.continues  = a->load_state != NULL;
     bool good             = !a->load_state
-        || tblock_state_load(r->context, 0, a->load_state, &loaded, &r->n_loaded, err);
-    good = good && prompt_read(&r->prompt, &how, r->model, a->model, a->general.quiet, err)
-        && open_generation(r, loaded, err);
+        || tblock_state_load(r->f->context, 0, a->load_state, &loaded, &r->n_loaded, err);
+    good = good && frame_prompt(r->f, err) && open_generation(r, loaded, err);
     tblock_free(loaded);
     return good;
 }
 
 /* A log rather than a result: written line by line, so that a run that dies leaves what it did. */
-static bool open_trace(Running *r, tblock_error *err)
+static bool open_trace(RunArgs *a, tblock_error *err)
 {
-    const char *path = r->args->trace;
-    if (!path || r->trace)
+    if (!a->trace || a->traced)
         return true;
-    int fd   = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    r->trace = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!r->trace)
-        return fail(err, TBLOCK_SYSTEM, "%s: %s", path, strerror(errno));
-    setvbuf(r->trace, NULL, _IOLBF, 0);
+    int fd    = open(a->trace, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    a->traced = fd >= 0 ? fdopen(fd, "w") : NULL;
+    if (!a->traced)
+        return fail(err, TBLOCK_SYSTEM, "%s: %s", a->trace, strerror(errno));
+    setvbuf(a->traced, NULL, _IOLBF, 0);
     return true;
 }
 
 /* Truncates it once it is known to be no input; in the sandbox that is after it was opened. */
-static bool empty_trace(Running *r, tblock_error *err)
+static bool empty_trace(const RunArgs *a, tblock_error *err)
 {
     struct stat st;
-    return !r->trace || file_fstat(fileno(r->trace), &st) != 0 || !S_ISREG(st.st_mode)
-        || ftruncate(fileno(r->trace), 0) == 0
-        || fail(err, TBLOCK_SYSTEM, "%s: %s", r->args->trace, strerror(errno));
+    return !a->traced || file_fstat(fileno(a->traced), &st) != 0 || !S_ISREG(st.st_mode)
+        || ftruncate(fileno(a->traced), 0) == 0
+        || fail(err, TBLOCK_SYSTEM, "%s: %s", a->trace, strerror(errno));
 }
 
-/* With --sandbox, nothing is read outside of it. */
-static bool enter(Running *r, tblock_error *err)
+/* The trace is opened before the sandbox. */
+static bool run_hold(Frame *f, tblock_error *err)
 {
-    const RunArgs    *a       = r->args;
-    const bool        sandbox = a->compute.sandbox;
-    const char *const named[] = { a->prompt.file, a->load_state, a->constraint.schema,
-                                  a->constraint.grammar };
-    return outputs_differ(a, err) && guarded_model(a->model, &a->compute, &a->draft, err)
-        && guarded_named(named, sizeof named / sizeof *named, sandbox, err)
-        && guarded_place(a->trace, sandbox, err) && (!sandbox || open_trace(r, err))
-        && guarded_output(&r->out[OUT_STATE], a->save_state, sandbox, err)
-        && guarded_output(&r->out[OUT_RECEIPT], a->receipt, sandbox, err)
-        && guarded_enter(sandbox, r->out, N_OUTPUTS, r->trace ? fileno(r->trace) : -1, err);
-}
-
-static bool close_trace(Running *r, tblock_error *err)
-{
-    if (!r->trace)
+    RunArgs *a = f->args;
+    if (!f->compute.sandbox || !a->trace)
         return true;
-    bool good = !ferror(r->trace);
+    if (!guarded_place(a->trace, true, err) || !open_trace(a, err))
+        return false;
+    f->writable = fileno(a->traced);
+    return true;
+}
+
+static bool close_trace(RunArgs *a, tblock_error *err)
+{
+    if (!a->traced)
+        return true;
+    bool good = !ferror(a->traced);
     errno     = 0;
-    good &= fclose(r->trace) == 0;
-    r->trace = NULL;
-    return good || fail(err, TBLOCK_SYSTEM, "%s: %s", r->args->trace,
+    good &= fclose(a->traced) == 0;
+    a->traced = NULL;
+    return good || fail(err, TBLOCK_SYSTEM, "%s: %s", a->trace,
                         errno ? strerror(errno) : "a write failed");
 }
 
@@ -251,7 +226,7 @@ static bool close_trace(Running *r, tblock_error *err)
 
 static bool echo_prompt(const Running *r, tblock_error *err)
 {
-    const PromptInput *p    = &r->prompt;
+    const PromptInput *p    = &r->f->prompt;
     char              *text = NULL;
     size_t             n    = 0;
     bool               good = true;
@@ -259,10 +234,10 @@ static bool echo_prompt(const Running *r, tblock_error *err)
         return true;
     if (!r->args->prompt.ids.given)
         output_write(p->text, p->n_text);
-    else if (!r->info.has_tokenizer)
+    else if (!r->f->info.has_tokenizer)
         for (size_t i = 0; i < p->n; i++)
             output_format("%" PRId32 " ", p->ids[i]);
-    else if ((good = tblock_detokenize(r->model, p->ids, p->n, &text, &n, err)))
+    else if ((good = tblock_detokenize(r->f->model, p->ids, p->n, &text, &n, err)))
         output_write(text, n);
     tblock_free(text);
     return good && output_flush(err);
@@ -275,11 +250,11 @@ static bool show(void *user, const tblock_generation_info *now, tblock_error *er
     size_t n_sampled = now->n_ids - now->n_given;
     if (r->args->json)
         return true;
-    if (r->info.has_tokenizer) {
+    if (r->f->info.has_tokenizer) {
         output_write(now->text + r->n_shown, now->n_bytes - r->n_shown);
         r->n_shown = now->n_bytes;
     }
-    for (; !r->info.has_tokenizer && r->n_shown < n_sampled; r->n_shown++)
+    for (; !r->f->info.has_tokenizer && r->n_shown < n_sampled; r->n_shown++)
         output_format("%s%" PRId32, r->n_shown ? " " : "", now->ids[now->n_given + r->n_shown]);
     return output_flush(err);
 }
@@ -299,13 +274,13 @@ static bool print_json(const Running *r, tblock_error *err)
     const tblock_generation_info *now  = &r->generating.now;
     Rows                          rows = OUTPUT_ROWS(true, 0);
     rows_open(&rows, NULL, '{');
-    ids_row(&rows, "prompt_ids", r->prompt.ids, r->prompt.n);
+    ids_row(&rows, "prompt_ids", r->f->prompt.ids, r->f->prompt.n);
     ids_row(&rows, "ids", now->ids + now->n_given, now->n_ids - now->n_given);
     rows_put(&rows, "text",
-             r->info.has_tokenizer ? v_bytes(now->text ? now->text : "", now->n_bytes)
+             r->f->info.has_tokenizer ? v_bytes(now->text ? now->text : "", now->n_bytes)
                                    : v_text(NULL));
     rows_put(&rows, "stop_reason", v_text(end_names[now->end]));
-    run_stats_rows(&rows, &r->stats, &r->info, &r->computing, end_names[now->end]);
+    run_stats_rows(&rows, &r->stats, &r->f->info, &r->computing, end_names[now->end]);
     rows_close(&rows, '}');
     return output_rows(&rows, err);
 }
@@ -313,7 +288,7 @@ static bool print_json(const Running *r, tblock_error *err)
 static bool print_stats(const Running *r, tblock_error *err)
 {
     Rows rows = OUTPUT_ROWS(false, 8);
-    run_stats_rows(&rows, &r->stats, &r->info, &r->computing, end_names[r->generating.now.end]);
+    run_stats_rows(&rows, &r->stats, &r->f->info, &r->computing, end_names[r->generating.now.end]);
     char *text = text_out_take(&rows.out, err);
     if (text)
         fputs(text, stderr);
@@ -331,25 +306,24 @@ static bool save_state(Running *r, tblock_error *err)
     size_t      n    = now->n_held < now->n_given ? now->n_held : now->n_ids;
     tblock_item last = { .seq = now->seq, .pos = (int32_t)now->n_held };
     if (n == 0) {
-        cli_note(r->args->general.quiet, "--save-state: no token was computed, so no file was "
-                                         "written");
+        cli_note("--save-state: no token was computed, so no file was written");
         return true;
     }
-    bool good = tblock_seq_rewind(r->context, now->seq, last.pos, err);
+    bool good = tblock_seq_rewind(r->f->context, now->seq, last.pos, err);
     if (good && now->n_held < n) {
         last.token = now->ids[now->n_held];
-        good       = tblock_decode(r->context, &last, 1, err);
+        good       = tblock_decode(r->f->context, &last, 1, err);
     }
-    return good && tblock_state_save(r->context, now->seq, now->ids, n, r->out[OUT_STATE].path,
-                                     err)
-        && guarded_commit(&r->out[OUT_STATE], err);
+    return good
+        && tblock_state_save(r->f->context, now->seq, now->ids, n, r->f->out[OUT_STATE].path, err)
+        && guarded_commit(&r->f->out[OUT_STATE], err);
 }
 
 static bool save_receipt(Running *r, tblock_error *err)
 {
     return !r->receipt
-        || (receipt_write(r->receipt, r->out[OUT_RECEIPT].path, err)
-            && guarded_commit(&r->out[OUT_RECEIPT], err));
+        || (receipt_write(r->receipt, r->f->out[OUT_RECEIPT].path, err)
+            && guarded_commit(&r->f->out[OUT_RECEIPT], err));
 }
 
 static void gather_stats(Running *r)
@@ -358,13 +332,13 @@ static void gather_stats(Running *r)
     const tblock_generation_info *now    = &g->now;
     RunStats                     *s      = &r->stats;
     const size_t                  n_read = now->n_held < now->n_given ? now->n_held : now->n_given;
-    tblock_context_describe(r->context, &r->computing);
-    tblock_model_describe(r->model, &r->info);
-    if (r->drafting.model)
-        tblock_model_describe(r->drafting.model, &r->drafting.info);
-    s->draft_made_bytes = r->drafting.info.made_bytes;
-    s->drafts           = r->drafting.most > 0;
-    s->huge_share  = r->args->stats || r->args->json ? tblock_huge_share(r->model) : -1;
+    tblock_context_describe(r->f->context, &r->computing);
+    tblock_model_describe(r->f->model, &r->f->info);
+    if (r->f->drafting.model)
+        tblock_model_describe(r->f->drafting.model, &r->f->drafting.info);
+    s->draft_made_bytes = r->f->drafting.info.made_bytes;
+    s->drafts           = r->f->drafting.most > 0;
+    s->huge_share  = r->args->stats || r->args->json ? tblock_huge_share(r->f->model) : -1;
     s->n_loaded    = r->n_loaded;
     s->prefill_s   = g->prefill_s;
     s->decode_s    = g->decode_s;
@@ -374,7 +348,9 @@ static void gather_stats(Running *r)
     s->n_decoded   = now->n_steps + now->n_accepted;
     s->n_proposed  = now->n_proposed;
     s->n_accepted  = now->n_accepted;
-    s->hash        = now->logits ? tblock_hash_floats(now->logits, (size_t)r->info.vocab_size) : 0;
+    s->hash        = now->logits
+        ? tblock_hash_floats(now->logits, (size_t)r->f->info.vocab_size)
+        : 0;
 }
 
 static bool finish(Running *r, tblock_error *err)
@@ -385,19 +361,19 @@ static bool finish(Running *r, tblock_error *err)
     gather_stats(r);
     if (a->json && !print_json(r, err))
         return false;
-    if (!a->json && (output_is_terminal() || !r->info.has_tokenizer))
+    if (!a->json && (output_is_terminal() || !r->f->info.has_tokenizer))
         output_write("\n", 1);
     if (!output_flush(err))
         return false;
     if (end == TBLOCK_END_CONTEXT)
-        cli_note(a->general.quiet, "stopped: the context of %d tokens is full", r->computing.n_ctx);
+        cli_note("stopped: the context of %d tokens is full", r->computing.n_ctx);
     if (!constraint_was_cut(r->constraint, &r->generating.now, &cut, err))
         return false;
     if (cut)
-        constraint_note_cut(a->general.quiet);
+        constraint_note_cut();
     if (a->stats && !print_stats(r, err))
         return false;
-    if (!close_trace(r, err) || !save_receipt(r, err) || !save_state(r, err))
+    if (!close_trace(r->f->args, err) || !save_receipt(r, err) || !save_state(r, err))
         return false;
     return end != TBLOCK_END_STOPPED || fail(err, CLI_INTERRUPTED, "%s", "");
 }
@@ -412,39 +388,37 @@ static bool go_on(Running *r, tblock_error *err)
     return echo_prompt(r, err) && generate(&r->generating, err) && finish(r, err);
 }
 
-static bool run(void *args, tblock_error *err)
+static bool run_check(Frame *f, tblock_error *err)
 {
-    RunArgs *a = args;
+    RunArgs *a = f->args;
     if (!constraint_check(&a->constraint, false, err))
         return false;
     if (constraint_given(&a->constraint) && a->stop.n)
         return fail(err, TBLOCK_USAGE, "--stop: expected none beside a constraint, which says "
                                        "where the text may end");
-    if (!seed_choose(&a->sampling.seed, a->general.quiet, err))
-        return false;
+    return seed_choose(&a->sampling.seed, err)
+        && check_save(a->save_state, "--save-state", err)
+        && check_save(a->receipt, "--receipt", err) && outputs_differ(a, err);
+}
+
+static bool run(Frame *f, tblock_error *err)
+{
+    RunArgs *a     = f->args;
     RunStats stats = { .seed      = a->sampling.seed.value,
                        .memory_fd = a->stats || a->json ? run_stats_open_memory() : -1 };
-    Running      r     = { .args = a, .stats = stats };
-    bool     good  = check_save(a->save_state, "--save-state", err)
-        && check_save(a->receipt, "--receipt", err) && enter(&r, err) && load(&r, err)
-        && check_outputs(&r, err) && read_prompt(&r, err) && open_trace(&r, err)
-        && empty_trace(&r, err);
+    Running  r     = { .f = f, .args = a, .stats = stats };
+    bool     good  = frame_files(f, err) && load(&r, err) && check_outputs(&r, err)
+        && read_prompt(&r, err) && open_trace(a, err) && empty_trace(a, err);
     if (good) {
         interrupt_catch();
         good = go_on(&r, err);
     }
     if (stats.memory_fd >= 0)
         close(stats.memory_fd);
-    for (int i = 0; i < N_OUTPUTS; i++)
-        guarded_close(&r.out[i], err);
-    close_trace(&r, NULL);
+    close_trace(a, NULL);
     tblock_receipt_free(r.receipt);
     tblock_generation_close(r.generating.generation);
     tblock_constraint_free(r.constraint);
-    tblock_context_free(r.context);
-    draft_close(&r.drafting);
-    tblock_close(r.model);
-    prompt_free(&r.prompt);
     return good;
 }
 
@@ -483,32 +457,13 @@ static const Option state_options[] = {
       "empty" },
     { 0 },
 };
-static const Operand operands[] = { { "MODEL", AT(model), false, MODEL_OPERAND }, { 0 } };
-static const OptionGroup groups[] = {
-    GROUP_PROMPT(AT(prompt)),
-    { "Generating", generate_options, 0 },
-    { "Sampling", sampling_options, AT(sampling) },
-    GROUP_CONSTRAINT(AT(constraint)),
-    GROUP_DRAFT(AT(draft)),
-    { "Receipt", receipt_options, 0 },
-    { "State", state_options, 0 },
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock run models/shakespeare.bin --prompt 'ROMEO:'",
-      "continue the text, the same way each time" },
-    { "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random",
-      "another continuation; prints its seed" },
-    { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt",
-      "always the most likely token, and how fast" },
-    { "tblock run model.bin --prompt 'Q: 6 x 7? A:' --stop 'Q:'", "stop before the next question" },
-    { "tblock run model.bin --prompt-file rules.txt -n 0 --save-state rules.state",
-      "read a long text once; --load-state rules.state then continues from it at once" },
-    { 0 },
-};
 const Command cmd_run = {
-    { "run", operands, groups },
+    { "run", OPERANDS(OPERAND_MODEL(AT(model))),
+      GROUPS(GROUP_PROMPT(AT(prompt)), { "Generating", generate_options, 0 },
+             { "Sampling", sampling_options, AT(sampling) }, GROUP_CONSTRAINT(AT(constraint)),
+             GROUP_DRAFT(AT(draft)), { "Receipt", receipt_options, 0 },
+             { "State", state_options, 0 }, GROUP_COMPUTE(AT(compute)),
+             GROUP_GENERAL(AT(general))) },
     "continue a text",
     "Prints the continuation to standard output as it is generated, exact to the byte (on a "
     "terminal a newline is added at the end). Everything else goes to standard error. The text "
@@ -520,5 +475,17 @@ const Command cmd_run = {
     "version, --math, --activations and --kv-type. A model without a tokenizer takes --ids and "
     "prints ids. Ctrl-C ends the text early with exit status 130; a second Ctrl-C ends the program"
     " at once.",
-    examples, sizeof(RunArgs), run,
+    EXAMPLES({ "tblock run models/shakespeare.bin --prompt 'ROMEO:'",
+               "continue the text, the same way each time" },
+             { "tblock run models/shakespeare.bin --prompt 'ROMEO:' --seed random",
+               "another continuation; prints its seed" },
+             { "tblock run model.bin --prompt-file story.txt --temp 0 -n 100 --stats > out.txt",
+               "always the most likely token, and how fast" },
+             { "tblock run model.bin --prompt 'Q: 6 x 7? A:' --stop 'Q:'",
+               "stop before the next question" },
+             { "tblock run model.bin --prompt-file rules.txt -n 0 --save-state rules.state",
+               "read a long text once; --load-state rules.state then continues from it at once" }),
+    .args_size = sizeof(RunArgs), .run = run, .check = run_check,
+    .reads = { "load-state", "json-schema", "grammar" }, .writes = { "save-state", "receipt" },
+    .hold = run_hold,
 };

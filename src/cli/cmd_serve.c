@@ -1,7 +1,7 @@
 /* tblock serve: one model over HTTP. */
 #include "chat_session.h"
 
-#include "command.h"
+#include "frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +12,11 @@
 #include "tblock_tools.h"
 
 typedef struct ServeArgs {
-    const char    *model, *host, *alias, *key_file, *chat_format, *date, *log;
-    int            port, parallel, cache, queue, connections, request, body_mb, kv_mb, timeout;
+    ServeOptions   o;
+    const char    *model, *alias, *key_file;
+    int            cache, body_mb, kv_mb, timeout;
     TextList       origin, allowed_host;
-    bool           lenient, log_prompts, check;
+    bool           check;
     DraftArgs      draft;
     ComputeOptions compute;
     GeneralOptions general;
@@ -36,49 +37,44 @@ static void name_of(const char *path, char *out, size_t n_out)
     snprintf(out, n_out, "%.*s", (int)strlen(name) - end, name);
 }
 
+typedef struct Keys { TextOut text; size_t n; } Keys;
+
 /* One key per line; empty lines and those that begin with # are skipped. */
-static bool read_keys(const char *path, TextOut *keys, size_t *n_keys, tblock_error *err)
+static bool add_key(void *user, const Lines *at, const char *line, size_t n, tblock_error *err)
 {
-    Lines        lines;
-    tblock_error why = { 0 };
-    const char  *line;
-    size_t       n;
-    if (!path)
+    Keys *k = user;
+    n -= n && line[n - 1] == '\r';
+    if (n == 0 || line[0] == '#')
         return true;
-    if (!lines_open(&lines, path, err))
-        return false;
-    while ((line = lines_next(&lines, &n, &why)) != NULL) {
-        n -= n && line[n - 1] == '\r';
-        if (n == 0 || line[0] == '#')
-            continue;
-        text_out_bytes(keys, line, n);
-        text_out_bytes(keys, "", 1);
-        ++*n_keys;
-    }
-    lines_close(&lines);
-    if (why.status)
-        return fail(err, why.status, "%s", why.msg);
-    if (keys->failed)
-        return no_memory(path, err);
-    return *n_keys || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path);
+    text_out_bytes(&k->text, line, n);
+    text_out_bytes(&k->text, "", 1);
+    k->n++;
+    return !k->text.failed || no_memory(at->name, err);
+}
+
+static bool read_keys(const char *path, Keys *k, tblock_error *err)
+{
+    return !path
+        || (lines_each(path, add_key, k, err)
+            && (k->n || fail(err, TBLOCK_INPUT, "%s: expected a key, found none", path)));
 }
 
 /* With --sandbox the model is read in it. Keys are read before: they are the user's own. */
-static bool enter(const ServeArgs *a, ServeOptions *o, tblock_error *err)
+static bool enter_sandbox(Frame *f, ServeOptions *o, tblock_error *err)
 {
-    return !a->compute.sandbox
-        || (guarded_model(a->model, &a->compute, &a->draft, err)
+    return !f->compute.sandbox
+        || (guarded_model(f->path, &f->compute, f->draft, err)
             && (o->listens = serve_listen(o, err)) > 0 && sandbox_enter(&o->listens, 1, true, err));
 }
 
 /* Prints the cost of a draft model: its weights, and its KV cache beside the other's. */
-static void tell_draft(const Drafting *d, const char *path, bool quiet)
+static void tell_draft(const Drafting *d, const char *path)
 {
     tblock_context_info c;
     if (!d->context)
         return;
     tblock_context_describe(d->context, &c);
-    cli_note(quiet, "draft: %s reads %.2f MB of weights a token, and adds %.2f kB of KV cache to "
+    cli_note("draft: %s reads %.2f MB of weights a token, and adds %.2f kB of KV cache to "
                     "each token, which --kv-memory counts", path,
              (double)d->info.bytes_per_token / 1e6, (double)c.kv_tile_bytes / 64e3);
 }
@@ -124,132 +120,111 @@ static bool name_adapters(Adapters *x, const TextList *lora, const char *model, 
     return x->file != NULL;
 }
 
-static bool serve_with(const ServeArgs *a, const char *format, const char *keys, size_t n_keys,
-                       tblock_error *err)
+static bool serve_with(Frame *f, ServeOptions *o, tblock_error *err)
 {
-    ComputeOptions compute = a->compute;
-    char           name[NAME];
-    Adapters       adapters = { 0 };
-    Drafting       drafting = { 0 };
-    compute.n_seqs   = a->parallel + a->cache;
+    const ServeArgs *a = f->args;
+    char             name[NAME];
+    Adapters         adapters = { 0 };
     name_of(a->model, name, sizeof name);
-    ServeOptions o = { .name            = a->alias ? a->alias : name,
-                       .n_adapters      = a->compute.lora.n,
-                       .chat_format     = format,
-                       .date            = a->date,
-                       .host            = a->host,
-                       .port            = a->port,
-                       .keys            = keys,
-                       .n_keys          = n_keys,
-                       .origin          = a->origin.texts,
-                       .n_origins       = a->origin.n,
-                       .allowed_host    = a->allowed_host.texts,
-                       .n_allowed_hosts = a->allowed_host.n,
-                       .draft_match     = a->draft.match,
-                       .parallel        = a->parallel,
-                       .queue           = a->queue,
-                       .connections     = a->connections,
-                       .request_seconds = a->request,
-                       .body_bytes      = (size_t)a->body_mb << 20,
-                       .kv_bytes        = (size_t)a->kv_mb << 20,
-                       .timeout_s       = a->timeout,
-                       .lenient         = a->lenient,
-                       .log             = a->log,
-                       .log_prompts     = a->log_prompts,
-                       .quiet           = a->general.quiet };
-    if (!enter(a, &o, err))
+    o->name            = a->alias ? a->alias : name;
+    o->n_adapters      = a->compute.lora.n;
+    o->origin          = a->origin.texts;
+    o->n_origins       = a->origin.n;
+    o->allowed_host    = a->allowed_host.texts;
+    o->n_allowed_hosts = a->allowed_host.n;
+    o->draft_match     = a->draft.match;
+    o->body_bytes      = (size_t)a->body_mb << 20;
+    o->kv_bytes        = (size_t)a->kv_mb << 20;
+    o->timeout_s       = a->timeout;
+    o->quiet           = a->general.quiet;
+    f->compute.n_seqs  = o->parallel + a->cache;
+    if (!enter_sandbox(f, o, err) || !frame_model(f, err))
         return false;
-    tblock_model *m  = compute_open(a->model, &compute, err);
-    compute.lora     = (TextList){ 0 }; /* requests choose their adapter */
-    tblock_context *c = m ? compute_context(m, a->model, &compute, a->general.quiet, err) : NULL;
-    bool good = c && draft_open(&drafting, &a->draft, c, &compute, err);
-    o.model   = m;
-    o.context = c;
-    o.draft   = drafting.most;
-    const Inputs in = { .model = a->model, .file = { a->key_file, a->chat_format } };
-    good      = good && name_adapters(&adapters, &a->compute.lora, o.name, err);
-    o.adapter = adapters.of;
-    good      = good && output_apart(a->log, m, &in, err)
-        && (!drafting.model
-            || output_apart(a->log, drafting.model, &(Inputs){ .model = a->draft.by }, err));
+    f->compute.lora = (TextList){ 0 }; /* requests choose their adapter */
+    bool good = frame_context(f, err) && frame_draft(f, err)
+        && name_adapters(&adapters, &a->compute.lora, o->name, err)
+        && frame_apart(f, o->log, NULL, err);
+    o->model   = f->model;
+    o->context = f->context;
+    o->draft   = f->drafting.most;
+    o->adapter = adapters.of;
     if (good)
-        tell_draft(&drafting, a->draft.by, a->general.quiet);
-    good = good && serve(&o, err);
+        tell_draft(&f->drafting, a->draft.by);
+    good = good && serve(o, err);
     adapters_free(&adapters);
-    tblock_context_free(c);
-    draft_close(&drafting);
-    tblock_close(m);
     return good;
 }
 
-static bool serve_model(const ServeArgs *a, tblock_error *err)
+static bool serve_model(Frame *f, tblock_error *err)
 {
+    const ServeArgs *a = f->args;
     if (a->check)
-        return serve_check(a->host, a->port, err);
-    TextOut     text = { 0 }, keys = { 0 };
-    const char *format;
-    size_t      n_keys = 0;
-    bool        good = read_keys(a->key_file, &keys, &n_keys, err)
-        && template_read(a->chat_format, &text, &format, err)
-        && serve_with(a, format, keys.text, n_keys, err);
+        return serve_check(a->o.host, a->o.port, err);
+    ServeOptions o    = a->o;
+    TextOut      text = { 0 };
+    Keys         keys = { 0 };
+    bool         good = read_keys(a->key_file, &keys, err)
+        && template_read(a->o.chat_format, &text, &o.chat_format, err);
+    o.keys   = keys.text.text;
+    o.n_keys = keys.n;
+    good     = good && serve_with(f, &o, err);
     text_out_free(&text);
-    text_out_free(&keys);
+    text_out_free(&keys.text);
     return good;
 }
 
 #else
 
-static bool serve_model(const ServeArgs *a, tblock_error *err)
+static bool serve_model(Frame *f, tblock_error *err)
 {
-    (void)a;
+    (void)f;
     return fail(err, TBLOCK_SYSTEM, "serve: this tblock was built without libmicrohttpd "
                                     "(libmicrohttpd-dev of Debian and Ubuntu), which it needs");
 }
 
 #endif
 
-static bool serve_command(void *args, tblock_error *err)
+static bool check_serve(Frame *f, tblock_error *err)
 {
-    const ServeArgs *a = args;
+    const ServeArgs *a = f->args;
     if (a->check && a->model)
         return fail(err, TBLOCK_USAGE, "--check: expected no MODEL beside it, found %s", a->model);
     if (!a->check && !a->model)
         return fail(err, TBLOCK_USAGE, "serve: expected MODEL; see tblock help serve");
-    if (a->log && a->compute.sandbox)
+    if (a->o.log && a->compute.sandbox)
         return fail(err, TBLOCK_USAGE,
                     "--log: expected no --sandbox beside it, in which no file is opened again; "
-                    "2>> %s appends to it too", a->log);
-    return serve_model(a, err);
+                    "2>> %s appends to it too", a->o.log);
+    return true;
 }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
 
 #define AT(field) offsetof(ServeArgs, field)
 static const Option serve_options[] = {
-    { "host",        0,  "HOST", OPT_TEXT, AT(host),     0, 0, "127.0.0.1",
+    { "host",        0,  "HOST", OPT_TEXT, AT(o.host),     0, 0, "127.0.0.1",
       "address to listen at; one that other machines can reach needs --key-file" },
-    { "port", 0, "N", OPT_INT, AT(port), 0, 65535, "8080", "0: a free one" },
+    { "port", 0, "N", OPT_INT, AT(o.port), 0, 65535, "8080", "0: a free one" },
     { "alias", 0, "NAME", OPT_TEXT, AT(alias), 0, 0, NULL,
       "the model's name in requests and answers; default: that of its file" },
-    { "chat-format", 0, "NAME|FILE", OPT_TEXT, AT(chat_format), 0, 0, NULL,
+    { "chat-format", 0, "NAME|FILE", OPT_TEXT, AT(o.chat_format), 0, 0, NULL,
       "the chat template: a built-in one or a file in Jinja; default: the model's own" },
-    { "date", 0, "YYYY-MM-DD", OPT_TEXT, AT(date), 0, 0, NULL,
+    { "date", 0, "YYYY-MM-DD", OPT_TEXT, AT(o.date), 0, 0, NULL,
       "today's date for templates that ask for it; without it they have none" },
-    { "parallel", 0, "N", OPT_INT, AT(parallel), 1, 1024, "32",
+    { "parallel", 0, "N", OPT_INT, AT(o.parallel), 1, 1024, "32",
       "maximum number of sequences generated at once (slots)" },
     { "cache", 0, "N", OPT_INT, AT(cache), 0, 4096, "32",
       "remember up to N more sequences for requests that begin like them" },
     { "kv-memory", 0, "MB", OPT_INT, AT(kv_mb), 0, 1 << 30, "0",
       "at most so much KV cache: what no one uses is forgotten, then the youngest text waits; 0: "
-      "no "
-      "limit" },
-    { "queue", 0, "N", OPT_INT, AT(queue), 0, 1 << 20, "512",
+      "no limit" },
+    { "queue", 0, "N", OPT_INT, AT(o.queue), 0, 1 << 20, "512",
       "at most N texts wait; then the answer is status 429" },
     { "timeout", 0, "SECONDS", OPT_INT, AT(timeout), 0, 1 << 20, "0",
       "end a request after so long; 0: never" },
-    { "connections", 0, "N", OPT_INT, AT(connections), 1, 1 << 20, "1000",
+    { "connections", 0, "N", OPT_INT, AT(o.connections), 1, 1 << 20, "1000",
       "at most N connections" },
-    { "request-timeout", 0, "SECONDS", OPT_INT, AT(request), 1, 1 << 20, "60",
+    { "request-timeout", 0, "SECONDS", OPT_INT, AT(o.request_seconds), 1, 1 << 20, "60",
       "hang up on a client that takes longer to send its request" },
     { "max-body", 0, "MB", OPT_INT, AT(body_mb), 1, 1024, "16", "at most so large a request" },
     { "check", 0, NULL, OPT_FLAG, AT(check), 0, 0, NULL,
@@ -264,41 +239,26 @@ static const Option access_options[] = {
       "let pages of that site ask, as https://example.org; *: any site" },
     { "allow-host",   0, "NAME",   OPT_TEXTS, AT(allowed_host), 0, 0, NULL,
       "a name under which this server is reached, besides addresses and localhost" },
-    { "lenient",      0, NULL,     OPT_FLAG,  AT(lenient),      0, 0, NULL,
+    { "lenient",      0, NULL,     OPT_FLAG,  AT(o.lenient),      0, 0, NULL,
       "ignore unknown parameters and other model names; by default they are errors" },
-    { "log",          0, "FILE",   OPT_TEXT,  AT(log),          0, 0, NULL,
+    { "log",          0, "FILE",   OPT_TEXT,  AT(o.log),          0, 0, NULL,
       "append the log to that file, which SIGHUP opens again; default: standard error" },
-    { "log-prompts",  0, NULL,     OPT_FLAG,  AT(log_prompts),  0, 0, NULL,
+    { "log-prompts",  0, NULL,     OPT_FLAG,  AT(o.log_prompts),  0, 0, NULL,
       "write what requests say to the log too" },
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(model), true, MODEL_OPERAND },
-    { 0 },
-};
-static const OptionGroup groups[] = {
-    { "Serving", serve_options, 0 },
-    { "Access", access_options, 0 },
-    GROUP_DRAFT(AT(draft)),
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock serve model.bin", "prints its address; docs/serve.md has requests to try" },
-    { "tblock serve model.bin --host 0.0.0.0 --key-file keys.txt --kv-memory 4096",
-      "for other machines, with keys and a bound on memory" },
-    { 0 },
-};
 const Command cmd_serve = {
-    { "serve", operands, groups },
+    { "serve", OPERANDS({ "MODEL", AT(model), true, MODEL_OPERAND }),
+      GROUPS({ "Serving", serve_options, 0 }, { "Access", access_options, 0 },
+             GROUP_DRAFT(AT(draft)), GROUP_COMPUTE(AT(compute)), GROUP_GENERAL(AT(general))) },
     "answer requests over HTTP",
     "Speaks the protocol of OpenAI's completions and chat (docs/serve.md). Each text has the bits "
-    "of "
-    "tblock run with the same settings and seed, whatever else runs beside it. A line for each "
+    "of tblock run with the same settings and seed, whatever else runs beside it. A line for each "
     "request goes to standard error. SIGTERM and Ctrl-C: no new requests, and running ones may "
-    "end; "
-    "a second one stops at once.",
-    examples,
-    sizeof(ServeArgs),
-    serve_command,
+    "end; a second one stops at once.",
+    EXAMPLES({ "tblock serve model.bin", "prints its address; docs/serve.md has requests to try" },
+             { "tblock serve model.bin --host 0.0.0.0 --key-file keys.txt --kv-memory 4096",
+               "for other machines, with keys and a bound on memory" }),
+    .args_size = sizeof(ServeArgs), .run = serve_model, .check = check_serve,
+    .reads = { "key-file", "chat-format" },
 };

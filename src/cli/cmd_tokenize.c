@@ -1,5 +1,5 @@
 /* tblock tokenize: converts texts to ids, and ids to text. */
-#include "command.h"
+#include "frame.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -117,38 +117,22 @@ static bool decode(const tblock_model *m, const TokenizeArgs *a, tblock_error *e
     return true;
 }
 
-static bool answer_lines(const tblock_model *m, const TokenizeArgs *a, tblock_error *err)
+static bool answer_line(void *user, const Lines *at, const char *line, size_t n, tblock_error *err)
 {
-    Lines        lines;
-    tblock_error why = { 0 };
-    const char  *line;
-    size_t       n;
-
-    if (!lines_open(&lines, a->jsonl, err))
-        return false;
-    bool good = true;
-    while (good && (line = lines_next(&lines, &n, &why)) != NULL) {
-        char *answer = NULL;
-        good = tblock_tokenize_json(m, line, n, &answer, &why);
-        if (good) {
-            output_write(answer, strlen(answer));
-            output_write("\n", 1);
-        } else {
-            fail(err, why.status, "%s: line %zu: %s", lines.name, lines.number, why.msg);
-        }
-        tblock_free(answer);
+    const Frame *f      = user;
+    char        *answer = NULL;
+    bool         good   = tblock_tokenize_json(f->model, line, n, &answer, err);
+    if (good) {
+        output_write(answer, strlen(answer));
+        output_write("\n", 1);
     }
-    if (good && why.status != 0) { /* the input or the output failed */
-        *err = why;
-        good = false;
-    }
-    lines_close(&lines);
-    return good;
+    tblock_free(answer);
+    return good || lines_fail(at, err);
 }
 
-static bool tokenize(void *args, tblock_error *err)
+static bool tokenize_check(Frame *f, tblock_error *err)
 {
-    const TokenizeArgs *a = args;
+    const TokenizeArgs *a = f->args;
     if ((a->text != NULL) + (a->file != NULL) + (a->jsonl != NULL) + a->ids.given > 1)
         return fail(err, TBLOCK_USAGE, "--text, --file, --ids and --jsonl: expected only one "
                                            "of them, found more");
@@ -159,22 +143,16 @@ static bool tokenize(void *args, tblock_error *err)
     if (a->ids.given && (a->no_bos || a->special))
         return fail(err, TBLOCK_USAGE, "--%s: expected a text, found --ids",
                     a->no_bos ? "no-bos" : "special");
+    return true;
+}
 
-    const ComputeOptions how = { .sandbox = a->sandbox };
-    tblock_model *m = guarded_begin(NULL, NULL, a->model, &how, a->jsonl ? a->jsonl : a->file, err)
-        ? tblock_open(a->model, NULL, err)
-        : NULL;
-    tblock_model_info info;
-    if (m) {
-        tblock_model_describe(m, &info);
-        note_tokenizer(&info, a->model, a->general.quiet);
-    }
-    bool good = m && need_tokenizer(m, a->model, "tokenize needs one", err)
-        && (a->jsonl           ? answer_lines(m, a, err)
-                : a->ids.given ? decode(m, a, err)
-                               : encode(m, a, err));
-    tblock_close(m);
-    return good;
+static bool tokenize(Frame *f, tblock_error *err)
+{
+    const TokenizeArgs *a = f->args;
+    note_tokenizer(&f->info, a->model);
+    return a->jsonl      ? lines_each(a->jsonl, answer_line, f, err)
+        : a->ids.given ? decode(f->model, a, err)
+                       : encode(f->model, a, err);
 }
 
 #define AT(field) offsetof(TokenizeArgs, field)
@@ -194,24 +172,10 @@ static const Option options[] = {
     OPTION_SANDBOX(AT(sandbox)),
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }, { 0 }
-};
-static const OptionGroup groups[] = {
-    { "Options", options, 0 },
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock tokenize model.bin --text 'Hello world'",
-      "the ids, separated by spaces, on one line" },
-    { "tblock tokenize model.bin --text 'Hello world' --pieces",
-      "one line per token: its id and its text" },
-    { "tblock tokenize model.bin --ids 1,300,301", "back to text, to the exact byte" },
-    { "tblock tokenize model.bin --jsonl requests.jsonl", "many texts in one go" },
-    { 0 },
-};
 const Command cmd_tokenize = {
-    { "tokenize", operands, groups },
+    { "tokenize",
+      OPERANDS({ "MODEL", AT(model), false, MODEL_OPERAND ", or a tokenizer's file or folder" }),
+      GROUPS({ "Options", options, 0 }, GROUP_GENERAL(AT(general))) },
     "convert text to token ids and back",
     "Prints the ids of a text, or the text of --ids (its exact bytes; on a terminal a newline is "
     "added).\n--jsonl: each line is a JSON object. It has \"text\" or \"bytes_hex\", and "
@@ -219,5 +183,12 @@ const Command cmd_tokenize = {
     "special) and \"add_special\" (true: add the BOS and the like); or it has \"ids\" to decode. "
     "tblock answers each line as soon as it has read it, with {\"ids\": [...]} or {\"text\": ..., "
     "\"bytes_hex\": ...}.",
-    examples, sizeof(TokenizeArgs), tokenize,
+    EXAMPLES({ "tblock tokenize model.bin --text 'Hello world'",
+               "the ids, separated by spaces, on one line" },
+             { "tblock tokenize model.bin --text 'Hello world' --pieces",
+               "one line per token: its id and its text" },
+             { "tblock tokenize model.bin --ids 1,300,301", "back to text, to the exact byte" },
+             { "tblock tokenize model.bin --jsonl requests.jsonl", "many texts in one go" }),
+    .args_size = sizeof(TokenizeArgs), .run = tokenize, .check = tokenize_check,
+    .opens = OPENS_MODEL, .reads = { "jsonl", "file" }, .needs = "tokenize needs one",
 };

@@ -1,5 +1,5 @@
 /* tblock verify: recomputes goldens and receipts, and compares. */
-#include "command.h"
+#include "frame.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -141,19 +141,19 @@ static void report_rows(Rows *r, const tblock_verify_report *report, const char 
 
 /* The golden's run had other settings than this: with --exact that belongs to a verdict of no, even
  * when quiet. */
-static void note_settings(const tblock_verify_report *report, const char *golden, bool quiet)
+static void note_settings(const tblock_verify_report *report, const char *golden)
 {
     bool why = report->exact && !report->ok;
     if (report->settings[0])
-        cli_note(quiet && !why, "%s: recorded with other settings: %s%s", golden, report->settings,
-                 why ? ", so the bits may differ" : "");
+        (why ? cli_print : cli_note)("%s: recorded with other settings: %s%s", golden,
+                                     report->settings, why ? ", so the bits may differ" : "");
 }
 
 /* What to try if the verdict is no. */
-static void note_advice(const tblock_verify_report *report, const char *golden, bool quiet)
+static void note_advice(const tblock_verify_report *report, const char *golden)
 {
     if (report->advice[0])
-        cli_note(quiet, "%s: %s", golden, report->advice);
+        cli_note("%s: %s", golden, report->advice);
 }
 
 /* The verdict is no: print where the first difference is. */
@@ -169,29 +169,31 @@ static bool report_difference(const tblock_verify_report *report, const char *go
 }
 
 /* --junit: also if the comparison did not run, for a reader that only sees the file. */
-static bool write_junit(const VerifyArgs *a, Guarded *junit, const tblock_verify_report *report,
-                        tblock_error *err)
+static bool write_junit(Frame *f, const tblock_verify_report *report, tblock_error *err)
 {
-    tblock_error why = err ? *err : (tblock_error){ 0 };
+    const VerifyArgs *a   = f->args;
+    tblock_error      why = *err;
     return !a->junit
-        || (tblock_verify_junit(junit->path ? junit->path : a->junit, golden_of(a), report, &why,
-                                err)
-            && guarded_commit(junit, err));
+        || (tblock_verify_junit(f->out[0].path, golden_of(a), report, &why, err)
+            && frame_commit(f, err));
 }
 
 /* The report must not replace an input. If the model could not be opened, that error comes
  * first. */
-static bool check_junit(const VerifyArgs *a, const tblock_model *m, tblock_error *err)
+static bool check_junit(Frame *f, tblock_error *err)
 {
-    tblock_error why = { 0 };
-    char        *tokens = NULL;
+    const VerifyArgs *a   = f->args;
+    tblock_error      why = { 0 };
+    char             *tokens = NULL;
     if (!a->junit)
         return true;
-    bool named = tblock_verify_tokens(golden_of(a), &tokens, &why) || why.status != TBLOCK_SYSTEM;
-    bool good =
-        named && output_apart(a->junit, m, &(Inputs){ a->model, { golden_of(a), tokens } }, &why);
+    bool good = tblock_verify_tokens(golden_of(a), &tokens, &why) || why.status != TBLOCK_SYSTEM;
+    frame_reads(f, golden_of(a));
+    frame_reads(f, tokens);
+    good = good && frame_apart(f, a->junit, NULL, &why);
+    f->reads.n = 0;
     tblock_free(tokens);
-    if (!good && m)
+    if (!good && f->model)
         *err = why;
     return good;
 }
@@ -208,46 +210,43 @@ static bool compare(const VerifyArgs *a, tblock_context *c, const tblock_verify_
 static bool answer(const VerifyArgs *a, const tblock_verify_report *report, tblock_error *err)
 {
     Rows r = OUTPUT_ROWS(a->json, 0);
-    note_settings(report, golden_of(a), a->general.quiet);
-    note_advice(report, golden_of(a), a->general.quiet);
+    note_settings(report, golden_of(a));
+    note_advice(report, golden_of(a));
     report_rows(&r, report, golden_of(a));
     return output_rows(&r, err) && output_flush(err)
         && (report->ok || report_difference(report, golden_of(a), err));
 }
 
-static bool verify_golden(const VerifyArgs *a, Guarded *junit, tblock_error *err)
+static bool verify_golden(Frame *f, tblock_error *err)
 {
+    const VerifyArgs    *a      = f->args;
     tblock_verify_report report = { 0 };
-    tblock_model *m = compute_open(a->model, &a->compute, err);
-    if (!check_junit(a, m, err)) {
-        tblock_close(m);
+    bool                 opened = frame_model(f, err);
+    if (!check_junit(f, err))
         return false;
-    }
-    tblock_context *c = m ? compute_context(m, a->model, &a->compute, a->general.quiet, err) : NULL;
     tblock_verify_options o = { .exact = a->exact,
                                 .greedy = a->greedy,
                                 .has_tol = !isnan(a->tol),
                                 .tol = a->tol,
                                 .progress = progress_advance,
                                 .trust_hash = a->trust_hash };
-    bool ran = c && compare(a, c, &o, &report, err);
-    bool good = write_junit(a, junit, ran ? &report : NULL, err) && ran && answer(a, &report, err);
+    bool ran  = opened && frame_context(f, err) && compare(a, f->context, &o, &report, err);
+    bool good = write_junit(f, ran ? &report : NULL, err) && ran && answer(a, &report, err);
     tblock_free(report.rows);
-    tblock_context_free(c);
-    tblock_close(m);
     return good;
 }
 
 /* One golden file, or receipts. */
-static bool judge(const VerifyArgs *a, Guarded *junit, tblock_error *err)
+static bool verify(Frame *f, tblock_error *err)
 {
-    size_t n_receipts = 0;
+    const VerifyArgs *a          = f->args;
+    size_t            n_receipts = 0;
     for (size_t i = 0; i < a->records.n; i++)
         n_receipts += receipt_is(a->records.texts[i]);
     if (n_receipts == 0 && a->records.n == 1)
         return a->bisect || a->block >= 0
             ? fail(err, TBLOCK_USAGE, "--block, --bisect: expected receipts, found a golden file")
-            : verify_golden(a, junit, err);
+            : verify_golden(f, err);
     for (size_t i = 0; i < a->records.n; i++)
         if (!receipt_is(a->records.texts[i]))
             return fail(err, n_receipts ? TBLOCK_INPUT : TBLOCK_USAGE,
@@ -259,38 +258,31 @@ static bool judge(const VerifyArgs *a, Guarded *junit, tblock_error *err)
         return fail(err, TBLOCK_USAGE,
                     "--bisect: expected two receipts and no --block, found %zu%s", a->records.n,
                     a->block >= 0 ? " and --block" : "");
-    return receipts_verify(&(ReceiptFiles){ a->model, a->junit, a->records, a->json,
-                                            a->general.quiet, a->trust_hash, a->bisect, a->block,
-                                            &a->compute, junit },
-                           err);
+    f->reads = a->records;
+    return receipts_verify(f, &(ReceiptFiles){ a->junit, a->records, a->json, a->trust_hash,
+                                               a->bisect, a->block }, err);
 }
 
 /* With --sandbox, nothing is read outside of it. */
-static bool enter(const VerifyArgs *a, Guarded *junit, tblock_error *err)
+static bool verify_hold(Frame *f, tblock_error *err)
 {
-    const bool sandbox = a->compute.sandbox;
-    bool       good    = guarded_model(a->model, &a->compute, NULL, err);
-    for (size_t i = 0; sandbox && good && i < a->records.n; i++) {
+    const VerifyArgs *a    = f->args;
+    bool              good = true;
+    for (size_t i = 0; f->compute.sandbox && good && i < a->records.n; i++) {
         char *name[2] = { (char *)(uintptr_t)a->records.texts[i], NULL };
         (void)tblock_verify_tokens(name[0], &name[1], NULL); /* whoever opens it says why */
         for (int j = 0; good && j < 2; j++)
             good = guarded_hold(name[j], TBLOCK_HOLD_FILE, err);
         tblock_free(name[1]);
     }
-    return good && guarded_output(junit, a->junit, sandbox, err)
-        && guarded_enter(sandbox, junit, 1, -1, err);
+    return good;
 }
 
-static bool verify(void *args, tblock_error *err)
+static bool verify_check(Frame *f, tblock_error *err)
 {
-    const VerifyArgs *a     = args;
-    Guarded           junit = { 0 };
-    if (a->exact && !isnan(a->tol))
-        return fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found "
-                                           "both");
-    bool good = enter(a, &junit, err) && judge(a, &junit, err);
-    guarded_close(&junit, err);
-    return good;
+    const VerifyArgs *a = f->args;
+    return !a->exact || isnan(a->tol)
+        || fail(err, TBLOCK_USAGE, "--exact and --tol: expected only one of them, found both");
 }
 
 #define AT(field) offsetof(VerifyArgs, field)
@@ -310,44 +302,33 @@ static const Option options[] = {
       "also write the result as JUnit XML, with a test case for each sequence or receipt" },
     { 0 },
 };
-static const Operand operands[] = {
-    { "MODEL", AT(model), false, MODEL_OPERAND },
-    { "RECORD...", AT(records), false,
-      "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or logits.npy, "
-      "with tokens.npy beside it; or any number of receipts (- is one on standard input)" },
-    { 0 },
-};
-static const OptionGroup groups[] = {
-    { "Options", options, 0 },
-    GROUP_COMPUTE(AT(compute)),
-    GROUPS_END(AT(general)),
-};
-static const Example examples[] = {
-    { "tblock verify model.bin golden.safetensors",
-      "does the model still compute what was recorded?" },
-    { "tblock verify model.bin golden.safetensors --exact --threads 3",
-      "are the bits the same with three threads?" },
-    { "tblock verify model.bin theirs/logits.npy --junit verify.xml",
-      "compare with NumPy arrays, for a CI system" },
-    { "tblock verify model.bin *.receipt.json",
-      "did this model say these texts, token by token and bit by bit?" },
-    { "tblock verify model.bin --bisect mine.json theirs.json",
-      "where do these two part, and which of them is right there?" },
-    { 0 },
-};
 const Command cmd_verify = {
-    { "verify", operands, groups },
+    { "verify",
+      OPERANDS(OPERAND_MODEL(AT(model)),
+               { "RECORD...", AT(records), false,
+                 "a safetensors file with [PREFIX.]tokens and [PREFIX.]logits_f64 or logits; or "
+                 "logits.npy, with tokens.npy beside it; or any number of receipts (- is one on "
+                 "standard input)" }),
+      GROUPS({ "Options", options, 0 }, GROUP_COMPUTE(AT(compute)), GROUP_GENERAL(AT(general))) },
     "compute logits again and compare them with recorded ones",
     "Of a golden file, prints a line for each sequence: largest difference, mean and largest KL "
-    "divergence in nats, "
-    "share of positions with the same most likely token and with the same five, and first position "
-    "out of tolerance. If the golden file has hidden states (logits --hidden), it also prints in "
-    "which layer, and in which half of it, the runs diverge. Of receipts (run --receipt, "
-    "docs/receipts.md), prints "
-    "whether each holds: every token is the one that its logits give, with the options and the "
-    "seed of the receipt, and every bit of those logits is the same. If not, it prints the first "
-    "position, or the settings that are others here. Exit status 1 if something differs.",
-    examples,
-    sizeof(VerifyArgs),
-    verify,
+    "divergence in nats, share of positions with the same most likely token and with the same "
+    "five, and first position out of tolerance. If the golden file has hidden states (logits "
+    "--hidden), it also prints in which layer, and in which half of it, the runs diverge. Of "
+    "receipts (run --receipt, docs/receipts.md), prints whether each holds: every token is the one "
+    "that its logits give, with the options and the seed of the receipt, and every bit of those "
+    "logits is the same. If not, it prints the first position, or the settings that are others "
+    "here. Exit status 1 if something differs.",
+    EXAMPLES({ "tblock verify model.bin golden.safetensors",
+               "does the model still compute what was recorded?" },
+             { "tblock verify model.bin golden.safetensors --exact --threads 3",
+               "are the bits the same with three threads?" },
+             { "tblock verify model.bin theirs/logits.npy --junit verify.xml",
+               "compare with NumPy arrays, for a CI system" },
+             { "tblock verify model.bin *.receipt.json",
+               "did this model say these texts, token by token and bit by bit?" },
+             { "tblock verify model.bin --bisect mine.json theirs.json",
+               "where do these two part, and which of them is right there?" }),
+    .args_size = sizeof(VerifyArgs), .run = verify, .check = verify_check, .opens = OPENS_FILES,
+    .writes = { "junit" }, .hold = verify_hold,
 };

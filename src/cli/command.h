@@ -85,6 +85,12 @@ void options_free(const Syntax *syntax, void *args);
 
 typedef struct Example { const char *line, *what; } Example;
 
+/* What is open when a command begins; each step needs those before it. The prompt is read between
+ * model and context if the command has the options of prompts. */
+typedef enum Opens { OPENS_NOTHING, OPENS_FILES, OPENS_MODEL, OPENS_CONTEXT } Opens;
+enum { COMMAND_READS = 5, COMMAND_WRITES = 2 };
+typedef struct Frame Frame;
+
 typedef struct Command {
     Syntax         syntax;
     const char    *summary;   /* a few words, for the list of commands */
@@ -92,9 +98,17 @@ typedef struct Command {
     const Example *examples;  /* ends with a zeroed entry */
     size_t         args_size; /* size of the struct that the options fill */
 
-    /* Does the work. args: the filled struct. False: err has the exit status and the line to print,
-     * if any. */
-    bool (*run)(void *args, tblock_error *err);
+    /* Does the work, with what the frame has opened (frame.h). False: err has the exit status and
+     * the line to print, if any. */
+    bool (*run)(Frame *f, tblock_error *err);
+
+    /* What the frame does before: */
+    bool (*check)(Frame *f, tblock_error *err); /* is the command line as it should be? */
+    Opens       opens;
+    const char *reads[COMMAND_READS];   /* options and operands that name files but the model, */
+    const char *writes[COMMAND_WRITES]; /* and those that name outputs */
+    bool (*hold)(Frame *f, tblock_error *err); /* opens more that the sandbox shall have */
+    const char *needs;                  /* what to do if the model has no tokenizer */
 } Command;
 
 extern const Command cmd_run, cmd_chat, cmd_info, cmd_tokenize, cmd_logits, cmd_verify, cmd_audit,
@@ -118,11 +132,17 @@ enum {
     CLI_CLOSED      = 141  /* SIGPIPE: the reader of standard output is gone */
 };
 
-/* Prints one line on standard error, "tblock: ..."; nothing if quiet. */
+/* Prints one line on standard error, "tblock: ..."; a note is not printed with --quiet. */
 #if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
+__attribute__((format(printf, 1, 2)))
 #endif
-void cli_note(bool quiet, const char *fmt, ...);
+void cli_print(const char *fmt, ...);
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+void cli_note(const char *fmt, ...);
+void cli_set_quiet(bool quiet);
+bool cli_is_quiet(void);
 
 /* A name for a table or a line of its own, escaped like a message (base/printable.c). Returns
  * out. */
@@ -207,6 +227,9 @@ enum {
  * TBLOCK_INPUT if the file cannot be opened or is too long. */
 bool input_read(const char *path, size_t most, TextOut *out, tblock_error *err);
 
+/* "standard input" for "-" */
+const char *input_name(const char *path);
+
 /* The lines of a file, one at a time. */
 typedef struct Lines {
     const char *name; /* for messages */
@@ -217,14 +240,13 @@ typedef struct Lines {
     size_t      number; /* of the last returned line, from 1 */
 } Lines;
 
-bool lines_open(Lines *l, const char *path, tblock_error *err); /* "-" is standard input */
-void lines_close(Lines *l);
+/* Calls `take` for each line of a file, without its '\n'; "-" is standard input. Before it waits
+ * for input it flushes standard output. Fails if `take` does, or the input or the output. */
+typedef bool TakeLine(void *user, const Lines *at, const char *line, size_t n, tblock_error *err);
+bool lines_each(const char *path, TakeLine *take, void *user, tblock_error *err);
 
-/* The next line without its '\n', valid until the next call. NULL at the end, or on an error: then
- * err->status is set (start with a zeroed err). Before it waits for input it flushes standard
- * output, so a user who types a line gets its output at once, and a file still gets large
- * writes. */
-const char *lines_next(Lines *l, size_t *n, tblock_error *err);
+/* Puts the line's place before the message. Returns false. */
+bool lines_fail(const Lines *at, tblock_error *err);
 
 /* Is another whole line available without waiting? */
 bool lines_ready(const Lines *l);
@@ -236,7 +258,7 @@ bool lines_ready(const Lines *l);
 
 /* Shows `what` (a few words) and how much of it is done, 0 .. 1 (less than 0: unknown). The line
  * appears half a second after the first call and then moves by itself. Does nothing if standard
- * error is not a terminal that knows control sequences, after progress_quiet, or if no thread
+ * error is not a terminal that knows control sequences, with --quiet, or if no thread
  * can be made. */
 void progress_show(const char *what, double done);
 
@@ -245,9 +267,6 @@ void progress_advance(void *unused, double done);
 
 /* Wipes the line. Call it before printing anything else. Harmless without a line. */
 void progress_end(void);
-
-/* Shows no line from now on (--quiet). */
-void progress_quiet(void);
 
 /* Wipes the line for good; for handlers of signals that end the program. */
 void progress_wipe(void);
@@ -367,17 +386,23 @@ extern const Option general_options[];
       "SECURITY.md)" }
 #define OPERAND_OUT(at) { "OUT", at, true, "an older form of -o OUT" }
 
-/* Groups, in the order of the help; the last one ends the table. */
+/* Groups, in the order of the help. */
 #define GROUP_PROMPT(at)                                                                           \
     { "Prompt: one of --prompt, --prompt-file, --ids or standard input", prompt_options, at }
 #define GROUP_COMPUTE(at) { "Computing", compute_options, at }
 #define GROUP_CONSTRAINT(at) { "Constraint", constraint_options, at }
 #define GROUP_DRAFT(at) { "Drafts", draft_options, at }
-#define GROUPS_END(at)    { "General", general_options, at }, { 0 }
+#define GROUP_GENERAL(at) { "General", general_options, at }
 
 /* What every command takes. */
 #define MODEL_OPERAND \
     "a model file, a Hugging Face folder, a .gguf, a Meta folder or a llama2.c .bin"
+#define OPERAND_MODEL(at) { "MODEL", at, false, MODEL_OPERAND }
+
+/* The tables in the row of a command. */
+#define OPERANDS(...) (const Operand[]){ __VA_ARGS__, { 0 } }
+#define GROUPS(...)   (const OptionGroup[]){ __VA_ARGS__, { 0 } }
+#define EXAMPLES(...) (const Example[]){ __VA_ARGS__, { 0 } }
 
 /* How logits are computed. */
 typedef struct ComputeOptions {
@@ -386,6 +411,7 @@ typedef struct ComputeOptions {
     bool        mlock, allow_nan, sandbox, check;
     const char *type;
     TextList    keep, lora;
+    bool        silent;         /* no option: the context has no notes */
     int         n_seqs;         /* no option: sequences of the context; 0: 1 */
     struct tblock_ranks *ranks; /* no option: the ranks that share the model; NULL: none */
 } ComputeOptions;
@@ -408,7 +434,7 @@ struct tblock_lora_file *loras_read(const TextList *lora, tblock_error *err);
 /* tblock_context_new with these options; warns if n_ctx exceeds the model's own limit. path: for
  * messages. */
 tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o,
-                                bool quiet, tblock_error *err);
+                                tblock_error *err);
 
 /* The drafter of speculative decoding (drafting.c). */
 typedef struct DraftArgs { const char *by; int max, match; } DraftArgs;
@@ -448,13 +474,13 @@ extern const Option constraint_options[];
 /* At most one constraint, or exactly one if it is needed; else USAGE. */
 bool constraint_check(const ConstraintOptions *o, bool needed, tblock_error *err);
 bool constraint_given(const ConstraintOptions *o);
-/* The given constraint; lists unknown formats (unless quiet). Free: tblock_constraint_free. */
-tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o, bool quiet,
+/* The given constraint; lists unknown formats (as a note). Free: tblock_constraint_free. */
+tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o,
                                    tblock_error *err);
 /* Did the output end before it satisfied c: by --predict, a full context, Ctrl-C? c may be NULL. */
 bool constraint_was_cut(tblock_constraint *c, const tblock_generation_info *now, bool *cut,
                         tblock_error *err);
-void constraint_note_cut(bool quiet);
+void constraint_note_cut(void);
 
 /* A generation that runs to its end (generate.c). */
 typedef struct Generating {
@@ -494,14 +520,14 @@ typedef struct PromptInput {
  * BOS alone if the tokenizer puts one first. Fails (TBLOCK_INPUT) for text and a model without
  * tokenizer, and (TBLOCK_USAGE) if there is no token at all. path: the model, for messages. */
 bool prompt_read(PromptInput *p, const PromptOptions *o, const tblock_model *m, const char *path,
-                 bool quiet, tblock_error *err);
+                 tblock_error *err);
 void prompt_free(PromptInput *p);
 
 /* Note that the tokenizer is not from the model's own file, if so (compute_context does). */
-void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet);
+void note_tokenizer(const tblock_model_info *info, const char *path);
 
 /* Note how many weights became 0 in a change of type, if any did (convert, quantize). */
-void note_flushed(uint64_t n, bool quiet);
+void note_flushed(uint64_t n);
 
 /* Fails for a model without tokenizer; says what to do instead. */
 bool need_tokenizer(const tblock_model *m, const char *path, const char *instead,
@@ -514,17 +540,8 @@ const char *prompt_file(const PromptOptions *o);
  * the given one, NULL without one. Both are an error (TBLOCK_USAGE). */
 bool output_one(const char **out, const char *argument, tblock_error *err);
 
-/* What a command reads besides its model: names of files, NULL for none, "-" for standard input. */
-enum { MOST_INPUTS = 4 };
-typedef struct Inputs { const char *model; const char *file[MOST_INPUTS]; } Inputs;
-
-/* The output must replace none of them, and no file of the model (m; NULL: it could not be opened):
- * else fails (TBLOCK_USAGE, naming both). Call it before anything is opened for writing. output may
- * be NULL. */
-bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err);
-
-/* Replace a random seed by a value and print it (unless quiet), so that the run can be repeated. */
-bool seed_choose(Seed *seed, bool quiet, tblock_error *err);
+/* Replace a random seed by a value and note it, so that the run can be repeated. */
+bool seed_choose(Seed *seed, tblock_error *err);
 
 /* ---- verify_receipts.c ----------------------------------------------------------------------- */
 
@@ -534,14 +551,12 @@ bool receipt_write(const struct tblock_receipt *r, const char *path, tblock_erro
 
 /* tblock verify with receipts (docs/receipts.md). */
 typedef struct ReceiptFiles {
-    const char *model, *junit; TextList files; bool json, quiet, trust_hash, bisect;
-    int         block;      /* -1: all */
-    const ComputeOptions *compute;
-    struct Guarded *opened; /* the file for junit */
+    const char *junit; TextList files; bool json, trust_hash, bisect;
+    int         block; /* -1: all */
 } ReceiptFiles;
 /* Is the file a receipt, not a golden file? "-" counts as one; a pipe or a device does not. */
 bool receipt_is(const char *path);
-bool receipts_verify(const ReceiptFiles *in, tblock_error *err);
+bool receipts_verify(Frame *f, const ReceiptFiles *in, tblock_error *err);
 /* What a verdict says about the model's data. */
 static inline const char *data_said(bool hash_checked)
 {
@@ -590,11 +605,6 @@ bool guarded_output(Guarded *g, const char *path, bool sandbox, tblock_error *er
 /* Enters the sandbox (sandbox.c) if asked to. These outputs, and the descriptor `also` (-1: none),
  * stay writable. */
 bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock_error *err);
-
-/* All of these steps, for a command with one model, at most one output (out NULL: none) and at most
- * one other input (named NULL: none). */
-bool guarded_begin(Guarded *out, const char *output, const char *model, const ComputeOptions *o,
-                   const char *named, tblock_error *err);
 
 /* Renames the complete output to its name. Closes g. */
 bool guarded_commit(Guarded *g, tblock_error *err);

@@ -180,7 +180,7 @@ static bool has_fma(void)
 }
 
 tblock_context *compute_context(const tblock_model *m, const char *path, const ComputeOptions *o,
-                                bool quiet, tblock_error *err)
+                                tblock_error *err)
 {
     tblock_model_info info;
     tblock_model_describe(m, &info);
@@ -194,29 +194,29 @@ tblock_context *compute_context(const tblock_model *m, const char *path, const C
         tblock_context_free(c);
         c = NULL;
     }
-    if (c)
-        tblock_context_describe(c, &computing);
-    if (c && strcmp(computing.isa, "scalar") == 0 && !has_fma())
-        cli_note(quiet, "warning: this processor has no fused multiply-add; doing it in software "
-                        "is about 50 times slower");
-    if (c && o->n_ctx > info.n_ctx)
-        cli_note(quiet, "warning: --ctx %d is more than the %d positions that %s was made for",
-                 o->n_ctx, info.n_ctx, path);
-    if (c)
-        note_tokenizer(&info, path, quiet);
+    if (!c || o->silent)
+        return c;
+    tblock_context_describe(c, &computing);
+    if (strcmp(computing.isa, "scalar") == 0 && !has_fma())
+        cli_note("warning: this processor has no fused multiply-add; doing it in software is about "
+                 "50 times slower");
+    if (o->n_ctx > info.n_ctx)
+        cli_note("warning: --ctx %d is more than the %d positions that %s was made for", o->n_ctx,
+                 info.n_ctx, path);
+    note_tokenizer(&info, path);
     return c;
 }
 
-void note_tokenizer(const tblock_model_info *info, const char *path, bool quiet)
+void note_tokenizer(const tblock_model_info *info, const char *path)
 {
     if (info->has_tokenizer && *info->tokenizer_note)
-        cli_note(quiet, "%s: %s", path, info->tokenizer_note);
+        cli_note("%s: %s", path, info->tokenizer_note);
 }
 
-void note_flushed(uint64_t n, bool quiet)
+void note_flushed(uint64_t n)
 {
     if (n)
-        cli_note(quiet, "%" PRIu64 " weight%s too small for the type and became 0", n,
+        cli_note("%" PRIu64 " weight%s too small for the type and became 0", n,
                  n == 1 ? " was" : "s were");
 }
 
@@ -241,12 +241,12 @@ static bool check_sources(const PromptOptions *o, tblock_error *err)
     return true;
 }
 
-static bool read_text(PromptInput *p, const PromptOptions *o, bool quiet, tblock_error *err)
+static bool read_text(PromptInput *p, const PromptOptions *o, tblock_error *err)
 {
     TextOut     text = { 0 };
     const char *file = o->file ? o->file : "-";
     if (!o->text && strcmp(file, "-") == 0 && isatty(STDIN_FILENO))
-        cli_note(quiet, "type the prompt, then press Ctrl-D on a new line");
+        cli_note("type the prompt, then press Ctrl-D on a new line");
     bool good = o->text ? text_out_add(&text, o->text, strlen(o->text), err)
                         : input_read(file, INPUT_PROMPT, &text, err);
     p->text = text.text;
@@ -273,17 +273,17 @@ static bool copy_ids(PromptInput *p, const int32_t *ids, size_t n, tblock_error 
     return true;
 }
 
-static bool read_tokens(PromptInput *p, const PromptOptions *o, const tblock_model *m, bool quiet,
+static bool read_tokens(PromptInput *p, const PromptOptions *o, const tblock_model *m,
                         tblock_error *err)
 {
     unsigned flags = (o->no_bos || o->continues ? 0 : TBLOCK_ADD_SPECIAL)
         | (o->special ? TBLOCK_PARSE_SPECIAL : 0);
     int32_t *ids = NULL;
     size_t   n = 0;
-    bool     good = read_text(p, o, quiet, err) && check_text(p, o, err)
+    bool     good = read_text(p, o, err) && check_text(p, o, err)
         && tblock_tokenize(m, p->text ? p->text : "", p->n_text, flags, &ids, &n, err);
     if (good && n > 0 && p->n_text == 0)
-        cli_note(quiet, "the prompt is empty: starting from the token that the tokenizer adds");
+        cli_note("the prompt is empty: starting from the token that the tokenizer adds");
     good = good && copy_ids(p, ids, n, err);
     tblock_free(ids);
     return good;
@@ -303,7 +303,7 @@ static bool check_ids(const IdList *ids, const tblock_model *m, tblock_error *er
 }
 
 bool prompt_read(PromptInput *p, const PromptOptions *o, const tblock_model *m, const char *path,
-                 bool quiet, tblock_error *err)
+                 tblock_error *err)
 {
     *p = (PromptInput){ 0 };
     if (!check_sources(o, err))
@@ -311,7 +311,7 @@ bool prompt_read(PromptInput *p, const PromptOptions *o, const tblock_model *m, 
     if (o->ids.given
             ? !check_ids(&o->ids, m, err) || !copy_ids(p, o->ids.ids, o->ids.n, err)
             : !need_tokenizer(m, path, "give the prompt as token ids, such as --ids 1,2,3", err)
-                || !read_tokens(p, o, m, quiet, err))
+                || !read_tokens(p, o, m, err))
         return false;
     return p->n > 0 || o->continues
         || fail(err, TBLOCK_USAGE, "the prompt is empty: expected at least one token, but %s",
@@ -342,25 +342,13 @@ bool output_one(const char **out, const char *argument, tblock_error *err)
     return true;
 }
 
-bool output_apart(const char *output, const tblock_model *m, const Inputs *in, tblock_error *err)
-{
-    if (!output)
-        return true;
-    for (int i = 0; i < MOST_INPUTS; i++)
-        if (in->file[i] && path_same_file(output, in->file[i]))
-            return fail(err, TBLOCK_USAGE, "%s: expected an output file other than the input "
-                                               "%s, found the same file", output,
-                            strcmp(in->file[i], "-") == 0 ? "standard input" : in->file[i]);
-    return tblock_output_apart(m, in->model, output, err);
-}
-
-bool seed_choose(Seed *seed, bool quiet, tblock_error *err)
+bool seed_choose(Seed *seed, tblock_error *err)
 {
     if (!seed->random)
         return true;
     if (getrandom(&seed->value, sizeof seed->value, 0) != (ssize_t)sizeof seed->value)
         return fail(err, TBLOCK_SYSTEM, "--seed random: %s", strerror(errno));
     seed->random = false;
-    cli_note(quiet, "seed %" PRIu64, seed->value);
+    cli_note("seed %" PRIu64, seed->value);
     return true;
 }

@@ -42,7 +42,7 @@ bool constraint_check(const ConstraintOptions *o, bool needed, tblock_error *err
 
 bool constraint_given(const ConstraintOptions *o) { return n_given(o) > 0; }
 
-tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o, bool quiet,
+tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOptions *o,
                                    tblock_error *err)
 {
     TextOut            text = { 0 };
@@ -59,7 +59,7 @@ tblock_constraint *constraint_open(const tblock_model *m, const ConstraintOption
         c = tblock_constraint_new(m, kind, text.text ? text.text : "", text.n, file, err);
     text_out_free(&text);
     if (c && tblock_constraint_unknown_formats(c)[0])
-        cli_note(quiet, "warning: %s: formats that are not known and ask nothing: %s", file,
+        cli_note("warning: %s: formats that are not known and ask nothing: %s", file,
                  tblock_constraint_unknown_formats(c));
     return c;
 }
@@ -74,7 +74,7 @@ bool constraint_was_cut(tblock_constraint *c, const tblock_generation_info *now,
     return good;
 }
 
-void constraint_note_cut(bool quiet)
+void constraint_note_cut(void)
 {
-    cli_note(quiet, "the text was cut before it fits its constraint");
+    cli_note("the text was cut before it fits its constraint");
 }

@@ -9,9 +9,8 @@
 const Option draft_options[] = {
     { "draft",       0, "none|ngram|mtp|MODEL", OPT_TEXT, AT(by), 0, 0, "none",
       "guess the next tokens and check them in one batch; same text, faster where guesses are "
-      "often "
-      "right. ngram: from the text so far; mtp: by the model's own layer that predicts the token "
-      "after the next; MODEL: ask a smaller model with the same tokens" },
+      "often right. ngram: from the text so far; mtp: by the model's own layer that predicts the "
+      "token after the next; MODEL: ask a smaller model with the same tokens" },
     { "draft-max", 0, "N", OPT_INT, AT(max), 1, 63, "7",
       "guess at most N tokens at once; if memory limits the speed, 8 in a batch cost little more "
       "than 1" },
@@ -43,13 +42,14 @@ bool draft_open(Drafting *d, const DraftArgs *o, tblock_context *c,
                            .mlock    = compute->mlock,
                            .check    = compute->check,
                            .sandbox  = compute->sandbox,
+                           .silent   = true,
                            .n_seqs   = computing.n_seqs };
     d->model = compute_open(o->by, &own, err);
     if (!d->model)
         return false;
     tblock_model_describe(d->model, &d->info);
     own.n_ctx  = computing.n_ctx < d->info.n_ctx ? computing.n_ctx : d->info.n_ctx;
-    d->context = compute_context(d->model, o->by, &own, true, err);
+    d->context = compute_context(d->model, o->by, &own, err);
     return d->context && tblock_draft_by(c, d->context, err);
 }
 

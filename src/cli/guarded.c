@@ -252,14 +252,6 @@ bool guarded_enter(bool sandbox, const Guarded *list, size_t n, int also, tblock
     return sandbox_enter(fd, n_fd, false, err);
 }
 
-bool guarded_begin(Guarded *out, const char *output, const char *model, const ComputeOptions *o,
-                   const char *named, tblock_error *err)
-{
-    return guarded_model(model, o, NULL, err) && guarded_named(&named, 1, o->sandbox, err)
-        && (!out || guarded_output(out, output, o->sandbox, err))
-        && guarded_enter(o->sandbox, out, out != NULL, -1, err);
-}
-
 /* ---- The end --------------------------------------------------------------------------------- */
 
 /* Copies the temporary file to the output. Returns 0 or errno. */

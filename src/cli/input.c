@@ -30,7 +30,7 @@ static int open_file(const char *path, tblock_error *err)
     return fd;
 }
 
-static const char *shown_name(const char *path)
+const char *input_name(const char *path)
 {
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
@@ -60,19 +60,19 @@ bool input_read(const char *path, size_t most, TextOut *out, tblock_error *err)
     int  fd = open_file(path, err);
     bool end = false, good = fd >= 0;
     while (good && !end)
-        good = read_piece(fd, shown_name(path), most, "", out, &end, err);
+        good = read_piece(fd, input_name(path), most, "", out, &end, err);
     if (fd > STDIN_FILENO)
         close(fd);
     return good;
 }
 
-bool lines_open(Lines *l, const char *path, tblock_error *err)
+static bool lines_open(Lines *l, const char *path, tblock_error *err)
 {
-    *l = (Lines){ .name = shown_name(path), .fd = open_file(path, err) };
+    *l = (Lines){ .name = input_name(path), .fd = open_file(path, err) };
     return l->fd >= 0;
 }
 
-void lines_close(Lines *l)
+static void lines_close(Lines *l)
 {
     if (l->fd > STDIN_FILENO)
         close(l->fd);
@@ -80,7 +80,10 @@ void lines_close(Lines *l)
     *l = (Lines){ 0 };
 }
 
-const char *lines_next(Lines *l, size_t *n, tblock_error *err)
+/* The next line without its '\n', valid until the next call. NULL at the end, or on an error: then
+ * err->status is set. Before it waits for input it flushes standard output, so a user who types a
+ * line gets its output at once, and a file still gets large writes. */
+static const char *lines_next(Lines *l, size_t *n, tblock_error *err)
 {
     for (;;) {
         const char *line = l->kept.text + l->at;
@@ -110,4 +113,28 @@ const char *lines_next(Lines *l, size_t *n, tblock_error *err)
 bool lines_ready(const Lines *l)
 {
     return l->kept.n > l->at && memchr(l->kept.text + l->at, '\n', l->kept.n - l->at);
+}
+
+bool lines_each(const char *path, TakeLine *take, void *user, tblock_error *err)
+{
+    Lines        lines;
+    tblock_error why = { 0 };
+    const char  *line;
+    size_t       n;
+    bool         good = true;
+    if (!lines_open(&lines, path, err))
+        return false;
+    while (good && (line = lines_next(&lines, &n, &why)) != NULL)
+        good = take(user, &lines, line, n, &why);
+    lines_close(&lines);
+    good = good && !why.status; /* else the input or the output failed */
+    if (!good)
+        *err = why;
+    return good;
+}
+
+bool lines_fail(const Lines *at, tblock_error *err)
+{
+    const tblock_error why = *err;
+    return fail(err, why.status, "%s: line %zu: %s", at->name, at->number, why.msg);
 }

@@ -14,18 +14,35 @@ const char *cli_shown(char out[CLI_SHOWN], const char *text)
     return out;
 }
 
-void cli_note(bool quiet, const char *fmt, ...)
+static bool is_quiet;
+
+void cli_set_quiet(bool quiet) { is_quiet = quiet; }
+bool cli_is_quiet(void) { return is_quiet; }
+
+static void print_line(const char *fmt, va_list list)
 {
-    if (quiet)
-        return;
-    char    raw[1024], line[1024];
-    va_list list;
-    va_start(list, fmt);
+    char raw[1024], line[1024];
     vsnprintf(raw, sizeof raw, fmt, list);
-    va_end(list);
     printable_text(line, sizeof line, raw, strlen(raw));
     const char warning[] = "warning:";
     size_t     n = strncmp(line, warning, sizeof warning - 1) == 0 ? sizeof warning - 1 : 0;
     fprintf(stderr, "tblock: %s%.*s%s%s\n", n ? terminal_tone(STDERR_FILENO, TONE_WARNING) : "",
             (int)n, line, n ? terminal_tone(STDERR_FILENO, TONE_OFF) : "", line + n);
+}
+
+void cli_print(const char *fmt, ...)
+{
+    va_list list;
+    va_start(list, fmt);
+    print_line(fmt, list);
+    va_end(list);
+}
+
+void cli_note(const char *fmt, ...)
+{
+    va_list list;
+    va_start(list, fmt);
+    if (!is_quiet)
+        print_line(fmt, list);
+    va_end(list);
 }

@@ -23,50 +23,20 @@ static bool is_digit(char c) { return c >= '0' && c <= '9'; } /* isdigit depends
 /* Reads [+-]digits. Saturates far outside the range of any option. */
 static bool parse_integer(const char *s, long long *out)
 {
-    const long long limit = 1LL << 53;
-    bool            negative = *s == '-';
-    long long       value = 0;
-
-    s += *s == '-' || *s == '+';
-    if (!is_digit(*s))
-        return false;
-    for (; is_digit(*s); s++)
-        if (value < limit)
-            value = value * 10 + (*s - '0');
-    *out = negative ? -value : value;
-    return *s == '\0';
-}
-
-static bool decimal_notation(const char *s)
-{
-    s += *s == '-' || *s == '+';
-    const char *start = s;
-    while (is_digit(*s))
-        s++;
-    bool digits = s > start;
-    if (*s == '.') {
-        start = ++s;
-        while (is_digit(*s))
-            s++;
-        digits |= s > start;
-    }
-    if (digits && (*s == 'e' || *s == 'E')) {
-        s++;
-        s += *s == '-' || *s == '+';
-        digits = is_digit(*s);
-        while (is_digit(*s))
-            s++;
-    }
-    return digits && *s == '\0';
+    char *end;
+    *out = strtoll(s, &end, 10);
+    return end > s && s[strspn(s, "+-0123456789")] == '\0' && *end == '\0';
 }
 
 /* Reads decimal notation only: strtod alone would also accept "nan", "inf", "0x1p3" and leading
  * space. The program never sets LC_NUMERIC, so strtod's decimal separator is the point. */
 bool number_read(const char *s, double *out)
 {
-    if (!decimal_notation(s))
+    char        *end;
+    const double number = strtod(s, &end);
+    if (end == s || *end || s[strspn(s, "+-.0123456789eE")])
         return false;
-    *out = strtod(s, NULL);
+    *out = number;
     return true;
 }
 

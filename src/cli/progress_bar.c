@@ -17,7 +17,7 @@ static const double FIRST_AFTER = 0.5, EVERY = 0.2; /* seconds */
 static const char   WIPE[] = "\r\033[K";             /* to the first column, and clear the line */
 
 static struct {
-    bool            quiet, running; /* used by the calling thread only */
+    bool            running; /* used by the calling thread only */
     pthread_t       thread;
     pthread_mutex_t lock;           /* of all fields below */
     pthread_cond_t  wake;
@@ -120,7 +120,7 @@ static void start_thread(void)
 
 void progress_show(const char *what, double done)
 {
-    if (bar.quiet || (!bar.running && !terminal_is_capable(STDERR_FILENO)))
+    if (cli_is_quiet() || (!bar.running && !terminal_is_capable(STDERR_FILENO)))
         return;
     pthread_mutex_lock(&bar.lock);
     snprintf(bar.what, sizeof bar.what, "%s", what);
@@ -154,8 +154,6 @@ void progress_end(void)
     if (atomic_exchange(&visible, false))
         write_all(STDERR_FILENO, -1, WIPE, sizeof WIPE - 1);
 }
-
-void progress_quiet(void) { bar.quiet = true; }
 
 void progress_wipe(void)
 {

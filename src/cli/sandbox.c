@@ -103,8 +103,7 @@ static bool make_input_readonly(tblock_error *err)
     return good
         || fail(err, TBLOCK_SYSTEM,
                 "--sandbox: standard input is open for writing too, and cannot be opened for "
-                "reading "
-                "alone: %s; give it as < FILE, from a pipe, or as < /dev/null",
+                "reading alone: %s; give it as < FILE, from a pipe, or as < /dev/null",
                 strerror(error));
 }
 

@@ -1,5 +1,5 @@
 /* cli/verify_receipts.c: writes receipts, and verifies them. */
-#include "command.h"
+#include "frame.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,14 +48,6 @@ static bool read_one(const char *path, tblock_receipt **out, tblock_error *err)
     return *out != NULL;
 }
 
-static bool check_junit(const ReceiptFiles *in, const tblock_model *m, tblock_error *err)
-{
-    for (size_t i = 0; in->junit && i < in->files.n; i++)
-        if (!output_apart(in->junit, m, &(Inputs){ in->model, { in->files.texts[i] } }, err))
-            return false;
-    return true;
-}
-
 bool receipt_write(const tblock_receipt *r, const char *path, tblock_error *err)
 {
     char   *json = NULL;
@@ -69,8 +61,7 @@ bool receipt_write(const tblock_receipt *r, const char *path, tblock_error *err)
 }
 
 typedef struct Verifying {
-    tblock_model          *model;
-    tblock_context        *context;
+    Frame                 *frame;
     tblock_receipt       **receipt; /* [in->files.n] */
     tblock_receipt_row    *row;
     tblock_receipt_parting parting; /* of --bisect */
@@ -181,28 +172,24 @@ static bool bisect(Verifying *v, const ReceiptFiles *in, tblock_error *err)
 
 static bool open_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
 {
-    const size_t   n       = in->files.n;
-    ComputeOptions compute = *in->compute;
-    compute.n_seqs         = n < AT_ONCE ? (int)n : AT_ONCE;
-    v->receipt             = calloc(n, sizeof(tblock_receipt *));
-    v->row                 = calloc(n, sizeof *v->row);
+    const size_t n          = in->files.n;
+    v->frame->compute.n_seqs = n < AT_ONCE ? (int)n : AT_ONCE;
+    v->receipt              = calloc(n, sizeof(tblock_receipt *));
+    v->row                  = calloc(n, sizeof *v->row);
     if (!v->receipt || !v->row)
         return no_memory(NULL, err);
     for (size_t i = 0; i < n; i++)
         if (!read_one(in->files.texts[i], &v->receipt[i], err))
             return false;
-    v->model = bisect(v, in, err) ? compute_open(in->model, &compute, err) : NULL;
-    if (!v->model || !check_junit(in, v->model, err))
-        return false;
-    v->context = compute_context(v->model, in->model, &compute, in->quiet, err);
-    return v->context != NULL;
+    return bisect(v, in, err) && frame_model(v->frame, err)
+        && frame_apart(v->frame, in->junit, NULL, err) && frame_context(v->frame, err);
 }
 
 static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
 {
     progress_show("verifying", 0);
     bool good = tblock_receipt_verify(
-        v->context, v->receipt, in->files.n,
+        v->frame->context, v->receipt, in->files.n,
         &(tblock_receipt_verify_options){ .progress   = progress_advance,
                                           .trust_hash = in->trust_hash,
                                           .one_block  = v->block >= 0,
@@ -217,23 +204,21 @@ static bool verify_all(Verifying *v, const ReceiptFiles *in, tblock_error *err)
 static bool write_junit(Verifying *v, const ReceiptFiles *in, bool ran, tblock_error *err)
 {
     tblock_error why = *err;
-    if (!in->junit || (!ran && !check_junit(in, v->model, &why)))
+    if (!in->junit || (!ran && !frame_apart(v->frame, in->junit, NULL, &why)))
         return true;
-    return tblock_receipt_junit(in->opened->path ? in->opened->path : in->junit, in->files.texts,
-                                ran ? v->row : NULL, in->files.n, &why, err)
-        && guarded_commit(in->opened, err);
+    return tblock_receipt_junit(v->frame->out[0].path, in->files.texts, ran ? v->row : NULL,
+                                in->files.n, &why, err)
+        && frame_commit(v->frame, err);
 }
 
-bool receipts_verify(const ReceiptFiles *in, tblock_error *err)
+bool receipts_verify(Frame *f, const ReceiptFiles *in, tblock_error *err)
 {
-    Verifying v   = { 0 };
+    Verifying v   = { .frame = f };
     bool      ran = open_all(&v, in, err) && verify_all(&v, in, err);
     bool      good = write_junit(&v, in, ran, err) && ran && tell(in, &v, err);
     for (size_t i = 0; v.receipt && i < in->files.n; i++)
         tblock_receipt_free(v.receipt[i]);
     free(v.receipt);
     free(v.row);
-    tblock_context_free(v.context);
-    tblock_close(v.model);
     return good;
 }

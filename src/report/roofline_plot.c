@@ -48,7 +48,7 @@ static const char style[] =
     "@media(min-width:600px){text{font-size:12px}}</style>\n";
 
 /* The decades that the axes span, and where the plot starts. */
-typedef struct Frame { double x_low, x_high, y_low, y_high; int top, title_lines; } Frame;
+typedef struct PlotFrame { double x_low, x_high, y_low, y_high; int top, title_lines; } PlotFrame;
 
 double roof_height(const tblock_roof *r, double operations_per_byte)
 {
@@ -146,7 +146,7 @@ static void include(double *low, double *high, double v)
 
 /* From half the least to twice the largest of what is shown, in whole decades: all points, and
  * where roofs bend. */
-static Frame find_frame(const RooflinePlot *p)
+static PlotFrame find_frame(const RooflinePlot *p)
 {
     double x_low = INFINITY, x_high = 0, y_low = INFINITY, y_high = 0;
     for (size_t i = 0; i < p->n_points; i++) {
@@ -156,7 +156,7 @@ static Frame find_frame(const RooflinePlot *p)
     for (size_t i = 0; i < p->n_roofs; i++)
         include(&x_low, &x_high,
                 p->roof[i].gop_per_s > 0 ? p->roof[i].gop_per_s / p->roof[i].gb_per_s : 1);
-    Frame f = { .x_low = floor(log10(x_low / 2)),
+    PlotFrame f = { .x_low = floor(log10(x_low / 2)),
                 .x_high = ceil(log10(2 * x_high)),
                 .title_lines = draw_title(NULL, p->title) };
     f.top = TITLE + LINE_GAP * (f.title_lines + (int)p->n_roofs) + 4;
@@ -169,16 +169,16 @@ static Frame find_frame(const RooflinePlot *p)
     return f;
 }
 
-static double x_of(const Frame *f, double v)
+static double x_of(const PlotFrame *f, double v)
 {
     return LEFT + (log10(v) - f->x_low) / (f->x_high - f->x_low) * (WIDTH - LEFT - RIGHT);
 }
-static double y_of(const Frame *f, double v)
+static double y_of(const PlotFrame *f, double v)
 {
     return f->top + PLOT_HEIGHT - (log10(v) - f->y_low) / (f->y_high - f->y_low) * PLOT_HEIGHT;
 }
 
-static void draw_axes(TextOut *o, const Frame *f)
+static void draw_axes(TextOut *o, const PlotFrame *f)
 {
     int bottom = f->top + PLOT_HEIGHT;
     for (int i = 0; f->x_low + i <= f->x_high; i++) {
@@ -204,7 +204,7 @@ static void draw_axes(TextOut *o, const Frame *f)
 
 /* ---- Roofs and points ------------------------------------------------------------------------ */
 
-static void draw_roof(TextOut *o, const Frame *f, const tblock_roof *r, size_t i)
+static void draw_roof(TextOut *o, const PlotFrame *f, const tblock_roof *r, size_t i)
 {
     double low = pow(10, f->x_low), high = pow(10, f->x_high), bend = r->gop_per_s / r->gb_per_s;
     text_out(o, "<polyline class=\"roof l%zu\" points=\"%.1f,%.1f ", i % COLOURS, x_of(f, low),
@@ -222,7 +222,7 @@ static void draw_roof(TextOut *o, const Frame *f, const tblock_roof *r, size_t i
 }
 
 /* The point, and a dotted line up to what its roof allows. */
-static void draw_point(TextOut *o, const Frame *f, const RooflinePlot *p,
+static void draw_point(TextOut *o, const PlotFrame *f, const RooflinePlot *p,
                        const tblock_roof_point *a)
 {
     double x = x_of(f, a->operations_per_byte), y = y_of(f, a->gop_per_s),
@@ -237,7 +237,7 @@ static void draw_point(TextOut *o, const Frame *f, const RooflinePlot *p,
              a->gop_per_s, a->operations_per_byte, 100 * a->gop_per_s / roof);
 }
 
-static void draw_names(TextOut *o, const Frame *f, const RooflinePlot *p)
+static void draw_names(TextOut *o, const PlotFrame *f, const RooflinePlot *p)
 {
     LabelSpace space = { LEFT, WIDTH - 2, f->top, f->top + PLOT_HEIGHT };
     LabelBox   box[MAX_BOXES];
@@ -255,7 +255,7 @@ static void draw_names(TextOut *o, const Frame *f, const RooflinePlot *p)
 
 void draw_roofline(TextOut *o, const RooflinePlot *p)
 {
-    Frame f = find_frame(p);
+    PlotFrame f = find_frame(p);
     int   height = f.top + PLOT_HEIGHT + BOTTOM;
     text_out(o,
              "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" "
