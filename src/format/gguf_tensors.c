@@ -16,28 +16,14 @@ static const struct {
     const char *name;
     DType       dtype; /* DT_COUNT: unsupported */
 } ggml_types[] = {
-    [0] = { "F32", DT_F32 },        [1] = { "F16", DT_F16 },        [2] = { "Q4_0", DT_Q4_0 },
-         [3] = { "Q4_1", DT_Q4_1 },
-    [4] = { "Q4_2", DT_COUNT },     [5] = { "Q4_3", DT_COUNT },     [6] = { "Q5_0", DT_Q5_0 },
-         [7] = { "Q5_1", DT_Q5_1 },
-    [8] = { "Q8_0", DT_Q8_0 },      [9] = { "Q8_1", DT_COUNT },     [10] = { "Q2_K", DT_Q2_K },
-        [11] = { "Q3_K", DT_Q3_K },
-    [12] = { "Q4_K", DT_Q4_K },     [13] = { "Q5_K", DT_Q5_K },     [14] = { "Q6_K", DT_Q6_K },
-        [15] = { "Q8_K", DT_COUNT },
-    [16] = { "IQ2_XXS", DT_IQ2_XXS }, [17] = { "IQ2_XS", DT_IQ2_XS },
-     [18] = { "IQ3_XXS", DT_IQ3_XXS },
-    [19] = { "IQ1_S", DT_IQ1_S },
-    [20] = { "IQ4_NL", DT_IQ4_NL }, [21] = { "IQ3_S", DT_IQ3_S },   [22] = { "IQ2_S", DT_IQ2_S },
-      [23] = { "IQ4_XS", DT_IQ4_XS },
-    [24] = { "I8", DT_COUNT },      [25] = { "I16", DT_COUNT },     [26] = { "I32", DT_COUNT },
-        [27] = { "I64", DT_COUNT },
-    [28] = { "F64", DT_COUNT },     [29] = { "IQ1_M", DT_IQ1_M },   [30] = { "BF16", DT_BF16 },
-        [31] = { "Q4_0_4_4", DT_COUNT },
-    [32] = { "Q4_0_4_8", DT_COUNT }, [33] = { "Q4_0_8_8", DT_COUNT }, [34] = { "TQ1_0", DT_COUNT },
-    [35] = { "TQ2_0", DT_COUNT },
-    [36] = { "IQ4_NL_4_4", DT_COUNT }, [37] = { "IQ4_NL_4_8", DT_COUNT },
-    [38] = { "IQ4_NL_8_8", DT_COUNT },
-    [39] = { "MXFP4", DT_MXFP4 },   [40] = { "NVFP4", DT_COUNT },   [41] = { "Q1_0", DT_COUNT },
+#define BLOCKS(ID, number, ...) [number] = { #ID, DT_##ID },
+#define NO(number, name)        [number] = { name, DT_COUNT }
+    BLOCK_LIST(BLOCKS)
+    [0] = { "F32", DT_F32 }, [1] = { "F16", DT_F16 }, [30] = { "BF16", DT_BF16 },
+    NO(4, "Q4_2"), NO(5, "Q4_3"), NO(9, "Q8_1"), NO(15, "Q8_K"), NO(24, "I8"), NO(25, "I16"),
+    NO(26, "I32"), NO(27, "I64"), NO(28, "F64"), NO(31, "Q4_0_4_4"), NO(32, "Q4_0_4_8"),
+    NO(33, "Q4_0_8_8"), NO(34, "TQ1_0"), NO(35, "TQ2_0"), NO(36, "IQ4_NL_4_4"),
+    NO(37, "IQ4_NL_4_8"), NO(38, "IQ4_NL_8_8"), NO(40, "NVFP4"), NO(41, "Q1_0"),
 };
 
 static bool take_dtype(GgufCursor *c, DType *out)

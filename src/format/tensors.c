@@ -22,9 +22,6 @@ static const struct {
     [DT_U64] = { "U64", 8 },
 };
 
-_Static_assert(DT_COUNT - DT_BLOCKS == (int)BLOCK_TYPES && DT_IQ1_M - DT_BLOCKS == (int)BLOCK_IQ1_M,
-               "DType follows BlockType");
-
 const char *dtype_name(DType t)
 {
     return dtype_blocked(t) ? block_type_name(dtype_block_type(t)) : dtypes[t].name;

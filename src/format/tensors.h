@@ -29,28 +29,9 @@ typedef enum DType {
     DT_F64,
     DT_I64,
     DT_U64,
-    DT_BLOCKS,
-    DT_Q4_0 = DT_BLOCKS,
-    DT_Q4_1,
-    DT_Q5_0,
-    DT_Q5_1,
-    DT_Q8_0,
-    DT_Q2_K,
-    DT_Q3_K,
-    DT_Q4_K,
-    DT_Q5_K,
-    DT_Q6_K,
-    DT_IQ4_NL,
-    DT_IQ4_XS,
-    DT_MXFP4,
-    DT_IQ2_XXS,
-    DT_IQ2_XS,
-    DT_IQ2_S,
-    DT_IQ3_XXS,
-    DT_IQ3_S,
-    DT_IQ1_S,
-    DT_IQ1_M,
-    DT_COUNT
+#define DT_ID(ID, ...) DT_##ID,
+    BLOCK_LIST(DT_ID) DT_COUNT,
+    DT_BLOCKS = DT_U64 + 1
 } DType;
 
 static inline bool      dtype_blocked(DType t) { return t >= DT_BLOCKS; }

@@ -90,27 +90,15 @@ static void fill_training(Kernels *k)
 /* Quantized weights dequantized, and activations as integers. */
 static void fill_wide(Kernels *k)
 {
-    k->quantize        = quantize;
-    k->matmul[WT_Q8]   = matmul_q8;
-    k->matmul[WT_Q4]   = matmul_q4;
-    k->matmul[WT_Q8_0] = matmul_q8_0;
-    k->matmul[WT_Q4_0] = matmul_q4_0;
-    k->matmul[WT_Q4_K] = matmul_q4_k;
-    k->matmul[WT_Q5_K] = matmul_q5_k;
-    k->matmul[WT_Q6_K] = matmul_q6_k;
-    k->matmul[WT_MXFP4] = matmul_mxfp4;
+    k->quantize = quantize;
+#define WIDE(ID, name, ...) k->matmul[WT_##ID] = matmul_##name;
+    QUANTIZED_TYPES(WIDE)
 }
 
 static void fill_dots(Kernels *k)
 {
-    k->matmul_int[WT_Q8]   = matmul_int_q8;
-    k->matmul_int[WT_Q4]   = matmul_int_q4;
-    k->matmul_int[WT_Q8_0] = matmul_int_q8_0;
-    k->matmul_int[WT_Q4_0] = matmul_int_q4_0;
-    k->matmul_int[WT_Q4_K] = matmul_int_q4_k;
-    k->matmul_int[WT_Q5_K] = matmul_int_q5_k;
-    k->matmul_int[WT_Q6_K] = matmul_int_q6_k;
-    k->matmul_int[WT_MXFP4] = matmul_int_mxfp4;
+#define DOTS(ID, name, ...) k->matmul_int[WT_##ID] = matmul_int_##name;
+    QUANTIZED_TYPES(DOTS)
 }
 
 void ISA_FILL(Kernels *k)

@@ -263,7 +263,7 @@ static void check_scales(CheckPart *p, const TensorSpec *s, const CheckedTensor 
 {
     const Tensor *d = t->part[part_count(t->type) - 1];
     bool          runs = weight_type_has_runs(t->type),
-         minima = t->type == WT_Q4_K || t->type == WT_Q5_K;
+         minima = weight_type_has_minima(t->type);
     /* columns: how many share one scale. each: their scales, two if there are minima. */
     size_t        n = d->n_elements, columns = runs ? 32 : SUPERBLOCK, each = minima ? 2 : 1;
     size_t        blocks = ((size_t)s->k + columns - 1) / columns * each;

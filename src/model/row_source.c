@@ -11,16 +11,10 @@ bool row_source_type(DType t, WeightType *type)
     if (dtype_blocked(t))
         t = (DType)((int)DT_BLOCKS + (int)block_twin(dtype_block_type(t)));
     switch (t) {
-    case DT_F32:  *type = WT_F32; return true;
-    case DT_F16:  *type = WT_F16; return true;
-    case DT_BF16: *type = WT_BF16; return true;
-    case DT_Q8_0: *type = WT_Q8_0; return true;
-    case DT_Q4_0: *type = WT_Q4_0; return true;
-    case DT_Q4_K: *type = WT_Q4_K; return true;
-    case DT_Q5_K: *type = WT_Q5_K; return true;
-    case DT_Q6_K: *type = WT_Q6_K; return true;
-    case DT_MXFP4: *type = WT_MXFP4; return true;
-    default:      break;
+#define SAME(ID, ...) case DT_##ID: *type = WT_##ID; return true;
+        FLOAT_TYPES(SAME)
+        GGUF_TYPES(SAME)
+    default: break;
     }
     *type = WT_F32;
     return dtype_blocked(t);
@@ -92,20 +86,10 @@ static bool decoded(const RowSource *s)
     return dtype_blocked(s->part[0].t->dtype) && !weight_type_quantized(s->type);
 }
 
-/* The blocks of rows of a GGUF type. */
-static BlockType blocks_of(WeightType t)
-{
-    static const BlockType of[WT_COUNT] = {
-        [WT_Q8_0] = BLOCK_Q8_0, [WT_Q4_0] = BLOCK_Q4_0, [WT_Q4_K] = BLOCK_Q4_K,
-        [WT_Q5_K] = BLOCK_Q5_K, [WT_Q6_K] = BLOCK_Q6_K, [WT_MXFP4] = BLOCK_MXFP4,
-    };
-    return of[t];
-}
-
 static bool as_they_are(const RowSource *s)
 {
     return !dtype_blocked(s->part[0].t->dtype)
-        || (!decoded(s) && blocks_of(s->type) == dtype_block_type(s->part[0].t->dtype));
+        || (!decoded(s) && gguf_block(s->type) == dtype_block_type(s->part[0].t->dtype));
 }
 
 /* Read n elements of a tensor from number `first` on as elements of s->type. Blocks are read
@@ -237,7 +221,7 @@ void row_source_read_f32(const RowSource *s, int item, int first, int n, float *
         rows = scratch;
     }
     if (weight_type_gguf(s->type))
-        blocks_to_f32(blocks_of(s->type), out, rows, (size_t)n * (size_t)s->k);
+        blocks_to_f32(gguf_block(s->type), out, rows, (size_t)n * (size_t)s->k);
     else
         elements_to_f32(s->type, out, rows, (size_t)n * (size_t)s->k);
 }

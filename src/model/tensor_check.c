@@ -106,12 +106,13 @@ static bool float_type(const TensorFile *f, const Tensor *t, WeightType *type, E
 static bool find_type(const TensorSpec *s, const TensorFile *f, const Tensor *t, WeightType *type,
                       Error *err)
 {
+    char        types[200];
     const char *name = named_type(f, s->name);
     if (!name)
         return float_type(f, t, type, err);
     if (!quantized_type(name, type))
-        return fail(err, INPUT, "%s: metadata type.%s: expected " QUANTIZED_TYPES ", found '%s'",
-                    f->map.path, s->name, name);
+        return fail(err, INPUT, "%s: metadata type.%s: expected %s, found '%s'", f->map.path,
+                    s->name, weight_types_text(types, sizeof types), name);
     if (!s->k)
         return fail(err, INPUT,
                     "%s: metadata type.%s: expected no such entry for a vector, found '%s'",
@@ -139,16 +140,6 @@ static const char *shape_text(int rank, const int64_t *shape, char *buf, size_t 
     return tensor_shape_text(&t, buf, n);
 }
 
-/* Columns in one step of the codes (quant.c). */
-static int columns_of(WeightType type)
-{
-    return type == WT_Q6_K ? 16
-        : type == WT_Q5_K             ? 32
-        : weight_type_quantized(type) ? 4
-        : type == WT_BF16             ? 2
-                                      : 1;
-}
-
 /* The dimensions of the matrix that a tensor of another shape seems to be. False: it fits neither
  * layout. For panels only their number is known, so rows are assumed to be a whole number of units
  * (heads). */
@@ -167,7 +158,7 @@ static bool found_dims(const TensorSpec *s, const Tensor *t, WeightType type, in
     if (!s->k || t->rank != part_shape(type, 0, s->rows, s->k, want))
         return false;
     dims[0] = dims[0] == want[0] ? s->rows : dims[0] * PANEL_ROWS / s->rows_unit * s->rows_unit;
-    dims[1] = dims[1] == want[1] ? s->k : dims[1] * columns_of(type);
+    dims[1] = dims[1] == want[1] ? s->k : dims[1] * weight_type_step(type);
     return true;
 }
 
@@ -317,6 +308,7 @@ static bool check_name(const Config *c, const TensorFile *f, const char *name, E
 bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
 {
     WeightType type;
+    char       types[200];
     for (int i = 0; i < f->n_meta; i++) {
         const char *key = f->meta[i].key, *value = f->meta[i].value;
         if (strncmp(key, "type.", 5) != 0)
@@ -325,8 +317,8 @@ bool tensor_check_unknown(const Config *c, const TensorFile *f, Error *err)
             return fail(err, INPUT, "%s: metadata %s: expected a matrix of the config, found "
                                     "another name", f->map.path, key);
         if (!quantized_type(value, &type))
-            return fail(err, INPUT, "%s: metadata %s: expected " QUANTIZED_TYPES ", found '%s'",
-                        f->map.path, key, value);
+            return fail(err, INPUT, "%s: metadata %s: expected %s, found '%s'", f->map.path, key,
+                        weight_types_text(types, sizeof types), value);
     }
     for (int i = 0; i < f->n_tensors; i++) {
         const char *name = f->tensors[i].name;

@@ -315,26 +315,8 @@ static const struct {
     int         elements, bytes;
     void (*to_f32)(float *y, const uint8_t *block);
 } types[BLOCK_TYPES] = {
-    [BLOCK_Q4_0] = { "Q4_0", SMALL, 2 + 16, q4_0 },
-    [BLOCK_Q4_1] = { "Q4_1", SMALL, 2 + 2 + 16, q4_1 },
-    [BLOCK_Q5_0] = { "Q5_0", SMALL, 2 + 4 + 16, q5_0 },
-    [BLOCK_Q5_1] = { "Q5_1", SMALL, 2 + 2 + 4 + 16, q5_1 },
-    [BLOCK_Q8_0] = { "Q8_0", SMALL, 2 + 32, q8_0 },
-    [BLOCK_Q2_K] = { "Q2_K", LARGE, 16 + 64 + 2 + 2, q2_k },
-    [BLOCK_Q3_K] = { "Q3_K", LARGE, 32 + 64 + 12 + 2, q3_k },
-    [BLOCK_Q4_K] = { "Q4_K", LARGE, 2 + 2 + 12 + 128, q4_k },
-    [BLOCK_Q5_K] = { "Q5_K", LARGE, 2 + 2 + 12 + 32 + 128, q5_k },
-    [BLOCK_Q6_K] = { "Q6_K", LARGE, 128 + 64 + 16 + 2, q6_k },
-    [BLOCK_IQ4_NL] = { "IQ4_NL", SMALL, 2 + 16, iq4_nl },
-    [BLOCK_IQ4_XS] = { "IQ4_XS", LARGE, 2 + 2 + 4 + 128, iq4_xs },
-    [BLOCK_MXFP4] = { "MXFP4", SMALL, 1 + 16, mxfp4 },
-    [BLOCK_IQ2_XXS] = { "IQ2_XXS", LARGE, 2 + 64, iq2_xxs },
-    [BLOCK_IQ2_XS] = { "IQ2_XS", LARGE, 2 + 64 + 8, iq2_xs },
-    [BLOCK_IQ2_S] = { "IQ2_S", LARGE, 2 + 32 + 32 + 8 + 8, iq2_s },
-    [BLOCK_IQ3_XXS] = { "IQ3_XXS", LARGE, 2 + 64 + 32, iq3_xxs },
-    [BLOCK_IQ3_S] = { "IQ3_S", LARGE, 2 + 64 + 8 + 32 + 4, iq3_s },
-    [BLOCK_IQ1_S] = { "IQ1_S", LARGE, 2 + 32 + 16, iq1_s },
-    [BLOCK_IQ1_M] = { "IQ1_M", LARGE, 32 + 16 + 8, iq1_m },
+#define ROW(ID, number, decode, elements, bytes) [BLOCK_##ID] = { #ID, elements, bytes, decode },
+    BLOCK_LIST(ROW)
 };
 
 const char *block_type_name(BlockType t) { return types[t].name; }

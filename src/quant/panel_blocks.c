@@ -21,19 +21,20 @@ enum {
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
-static const struct { int k, bytes; } block_of[WT_COUNT] = {
-    [WT_Q8_0] = { 32, 34 }, [WT_Q4_0] = { 32, 18 }, [WT_Q4_K] = { 256, 144 },
-    [WT_Q5_K] = { 256, 176 }, [WT_Q6_K] = { 256, 210 }, [WT_MXFP4] = { 32, 17 },
-};
+BlockType gguf_block(WeightType t)
+{
+#define BLOCK_OF(ID, ...) [WT_##ID] = BLOCK_##ID,
+    static const BlockType of[WT_COUNT] = { GGUF_TYPES(BLOCK_OF) };
+    assert(weight_type_gguf(t));
+    return of[t];
+}
 
 size_t gguf_row_bytes(WeightType t, int k)
 {
-    assert(weight_type_gguf(t));
-    size_t n;
-    return k >= 1 && k % block_of[t].k == 0
-            && mul_size((size_t)(k / block_of[t].k), (size_t)block_of[t].bytes, &n)
-        ? n
-        : 0;
+    BlockType b = gguf_block(t);
+    size_t    n, each = block_elements(b);
+    return k >= 1 && (size_t)k % each == 0 && mul_size((size_t)k / each, block_bytes(b), &n) ? n
+                                                                                            : 0;
 }
 
 /* ---- One block of four rows to a panel ------------------------------------------------------- */
@@ -193,7 +194,7 @@ static void put_q6_k(void *const to[MAX_PARTS], int r, int block, const FourBloc
 /* A block that decodes to +0. If the code that means 0 is not 0, all codes must be that one. */
 static void zero_block(WeightType t, uint8_t *b)
 {
-    memset(b, 0, (size_t)block_of[t].bytes);
+    memset(b, 0, block_bytes(gguf_block(t)));
     if (t == WT_Q4_0)
         memset(b + 2, 0x88, 16);
     if (t == WT_Q6_K)
@@ -202,29 +203,27 @@ static void zero_block(WeightType t, uint8_t *b)
 
 typedef void Put(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b);
 
-/* The part of a block that is gathered: the first byte, and how many words from there. */
-static const struct { Put *put; int from, words; } layout_of[WT_COUNT] = {
-    [WT_Q8_0] = { put_q8_0, 2, 8 },  [WT_Q4_0] = { put_q4_0, 2, 4 },
-     [WT_Q4_K] = { put_q4_k, 0, 36 },
-    [WT_Q5_K] = { put_q5_k, 0, 44 }, [WT_Q6_K] = { put_q6_k, 0, 52 },
-    [WT_MXFP4] = { put_mxfp4, 1, 4 },
-};
+#define PUT(ID, name, ...) [WT_##ID] = put_##name,
+static Put *const put_of[WT_COUNT] = { GGUF_TYPES(PUT) };
 
 void panel_from_blocks(WeightType t, void *const to[MAX_PARTS], const void *rows, size_t row_stride,
                        int n_rows, int k)
 {
-    assert(weight_type_gguf(t) && n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1
-           && k % block_of[t].k == 0);
+    size_t each = block_elements(gguf_block(t)), bytes = block_bytes(gguf_block(t));
+    assert(n_rows >= 1 && n_rows <= PANEL_ROWS && k >= 1 && (size_t)k % each == 0);
+    /* What is gathered: a run's codes, which its scales precede, or the whole block. */
+    int        words = weight_type_has_runs(t) ? weight_type_bits(t) : (int)bytes / 4;
+    size_t     from  = weight_type_has_runs(t) ? bytes - 4 * (size_t)words : 0;
     uint8_t    zero[256];
     FourBlocks four;
     zero_block(t, zero);
-    for (int i = 0; i < k / block_of[t].k; i++) {
-        const uint8_t *b = (const uint8_t *)rows + (size_t)i * (size_t)block_of[t].bytes;
+    for (int i = 0; i < k / (int)each; i++) {
+        const uint8_t *b = (const uint8_t *)rows + (size_t)i * bytes;
         for (int r = 0; r < PANEL_ROWS; r += WORDS_ROWS) {
             for (int j = 0; j < WORDS_ROWS; j++)
                 four.row[j] = r + j < n_rows ? b + (size_t)(r + j) * row_stride : zero;
-            gather(&four, (size_t)layout_of[t].from, layout_of[t].words);
-            layout_of[t].put(to, r, i, &four);
+            gather(&four, from, words);
+            put_of[t](to, r, i, &four);
         }
     }
 }
@@ -276,18 +275,36 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
     const uint8_t  *codes = p.part[0], *sub = p.part[1];
     const uint16_t *d = p.part[part_count(t) - 1];
     const uint8_t  *e = p.part[part_count(t) - 1]; /* the same of mxfp4 */
-    assert(weight_type_gguf(t) && r >= 0 && r < PANEL_ROWS && n >= 1 && n <= SUPERBLOCK
-           && n % block_of[t].k == 0);
+    int             each = (int)block_elements(gguf_block(t));
+    assert(r >= 0 && r < PANEL_ROWS && n >= 1 && n <= SUPERBLOCK && n % each == 0);
     *out = (BlockRow){ .dmin = 0 };
     for (int c = 0; c < n; c++)
         out->code[c] = (int8_t)code_at(t, codes, r, c);
-    for (int i = 0; i < n / block_of[t].k; i++)
+    for (int i = 0; i < n / each; i++)
         out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[i * PANEL_ROWS + r])
                                   : f16_to_f32(d[i * PANEL_ROWS + r]);
     for (int i = 0; t == WT_Q6_K && i < 16; i++)
         out->sub[i] = (int8_t)sub[i / 4 * VECTOR + r * ROW_STEP + i % 4];
-    if (t == WT_Q4_K || t == WT_Q5_K) {
+    if (weight_type_has_minima(t)) {
         scales_of(out, sub, r);
         out->dmin = f16_to_f32(d[PANEL_ROWS + r]);
+    }
+}
+
+/* The formula is code * (scale * sub-scale) - (scale of minima * minimum); each step is rounded. */
+void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
+{
+    for (int c = 0; c < k; c += SUPERBLOCK) {
+        BlockRow b;
+        int      n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
+        panel_block_row(t, &b, panel_superblock(t, p, c / SUPERBLOCK), r, n);
+        for (int i = 0; i < n; i++) {
+            float d = b.d[weight_type_has_runs(t) ? i / 32 : 0];
+            if (!weight_type_has_runs(t))
+                d = d * (float)b.sub[i / weight_type_sub(t)];
+            out[c + i] = d * (float)b.code[i];
+            if (weight_type_has_minima(t))
+                out[c + i] = out[c + i] - b.dmin * (float)b.min[i / 32];
+        }
     }
 }

@@ -3,6 +3,7 @@
 #include "quant/quant.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -18,36 +19,12 @@ typedef struct TypePart {
 
 static const struct {
     const char *name;
-    int         bytes, n_parts;  /* bytes of an element of a float type */
-    TypePart        part[MAX_PARTS];
-    int         unit;            /* k must be a multiple of it */
+    int         n_parts;
+    TypePart    part[MAX_PARTS];
 } types[WT_COUNT] = {
-    [WT_F32]  = { "f32", 4, 1, { { "", EL_F32, 1, 1, 1, { PANEL_ROWS } } }, 1 },
-    [WT_F16]  = { "f16", 2, 1, { { "", EL_F16, 1, 1, 1, { PANEL_ROWS } } }, 1 },
-    [WT_BF16] = { "bf16", 2, 1, { { "", EL_BF16, 2, 1, 2, { PANEL_ROWS, 2 } } }, 1 },
-    [WT_Q8]   = { "q8", 0, 2, { { "", EL_I8, 4, 64, 2, { PANEL_ROWS, 4 } },
-                                { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, 1 },
-    [WT_Q4]   = { "q4", 0, 3, { { "", EL_U8, 4, 64, 2, { PANEL_ROWS, 2 } },
-                                { ".s", EL_U8, 64, 64, 1, { 40 } },
-                                { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } }, 1 },
-    [WT_Q8_0] = { "q8_0", 0, 2, { { "", EL_I8, 4, 1, 2, { PANEL_ROWS, 4 } },
-                                  { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
-    [WT_Q4_0] = { "q4_0", 0, 2, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } },
-                                  { ".d", EL_F16, 32, 1, 1, { PANEL_ROWS } } }, 32 },
-    [WT_Q4_K] = { "q4_k", 0, 3, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } },
-                                  { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
-                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } },
-                                  SUPERBLOCK },
-    [WT_Q5_K] = { "q5_k", 0, 3, { { "", EL_U8, 32, 1, 2, { 5, 64 } },
-                                  { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } },
-                                  { ".d", EL_F16, SUPERBLOCK, 1, 2, { 2, PANEL_ROWS } } },
-                                  SUPERBLOCK },
-    [WT_Q6_K] = { "q6_k", 0, 3, { { "", EL_U8, 16, 1, 2, { 3, 64 } },
-                                  { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } },
-                                  { ".d", EL_F16, SUPERBLOCK, 1, 1, { PANEL_ROWS } } },
-                                  SUPERBLOCK },
-    [WT_MXFP4] = { "mxfp4", 0, 2, { { "", EL_U8, 4, 1, 2, { PANEL_ROWS, 2 } },
-                                    { ".d", EL_U8, 32, 1, 1, { PANEL_ROWS } } }, 32 },
+#define PARTS(...) sizeof((TypePart[]){ __VA_ARGS__ }) / sizeof(TypePart), { __VA_ARGS__ }
+#define ROW(ID, name, has, sub, bits, offset, most, ...) [WT_##ID] = { #name, PARTS(__VA_ARGS__) },
+    WEIGHT_TYPES(ROW)
 };
 
 static const size_t element_bytes[] = {
@@ -58,6 +35,18 @@ const char *weight_type_name(WeightType t)
 {
     assert(t < WT_COUNT);
     return types[t].name;
+}
+
+const char *weight_types_text(char *buf, size_t n)
+{
+    size_t at = 0;
+    for (int t = WT_FLOATS; t < WT_COUNT && at < n; t++)
+        at += (size_t)snprintf(buf + at, n - at, "%s%s",
+                               t == WT_FLOATS       ? ""
+                               : t + 1 < WT_COUNT ? ", "
+                                                  : " or ",
+                               types[t].name);
+    return buf;
 }
 
 bool weight_type_parse(const char *name, WeightType *out)
@@ -87,12 +76,17 @@ const char *weight_type_hint(const char *name)
         : "";
 }
 
-int weight_type_k_unit(WeightType t) { return types[t].unit; }
+int weight_type_k_unit(WeightType t)
+{
+    return weight_type_gguf(t) ? (int)block_elements(gguf_block(t)) : 1;
+}
+
+int weight_type_step(WeightType t) { return types[t].part[0].step; }
 
 size_t weight_type_bytes(WeightType t)
 {
     assert(t < WT_FLOATS);
-    return (size_t)types[t].bytes;
+    return (size_t)weight_type_bits(t) / 8;
 }
 
 /* ---- Parts ----------------------------------------------------------------------------------- */
@@ -322,29 +316,11 @@ static void quantized_row(WeightType t, float *out, Panels p, int r, int k)
     }
 }
 
-/* The formula is code * (scale * sub-scale) - (scale of minima * minimum); each step is rounded. */
-static void gguf_row(WeightType t, float *out, Panels p, int r, int k)
-{
-    for (int c = 0; c < k; c += SUPERBLOCK) {
-        BlockRow b;
-        int      n = k - c < SUPERBLOCK ? k - c : SUPERBLOCK;
-        panel_block_row(t, &b, panel_superblock(t, p, c / SUPERBLOCK), r, n);
-        for (int i = 0; i < n; i++) {
-            float d = b.d[weight_type_has_runs(t) ? i / 32 : 0];
-            if (!weight_type_has_runs(t))
-                d = d * (float)b.sub[t == WT_Q6_K ? i / 16 : i / 32];
-            out[c + i] = d * (float)b.code[i];
-            if (t == WT_Q4_K || t == WT_Q5_K)
-                out[c + i] = out[c + i] - b.dmin * (float)b.min[i / 32];
-        }
-    }
-}
-
 void panel_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
 {
     assert(r >= 0 && r < PANEL_ROWS);
     if (weight_type_gguf(t)) {
-        gguf_row(t, out, p, r, k);
+        gguf_row_to_f32(t, out, p, r, k);
         return;
     }
     if (weight_type_quantized(t)) {

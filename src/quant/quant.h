@@ -10,30 +10,113 @@
 
 /* ---- quant.c --------------------------------------------------------------------------------- */
 
-/* The layout of every weight type: how a matrix [rows, k] is stored in panels of 16 rows. Knows
- * nothing of files and kernels. docs/format.md, section "Panels", is this contract byte by byte. A
- * new type is a new row in the table of quant.c. */
+/* The weight types, and the layout of each: how a matrix [rows, k] is stored in panels of 16 rows.
+ * Knows nothing of files and kernels. docs/format.md, section "Panels", is this contract byte by
+ * byte. */
 
 enum {
     PANEL_ROWS = 16,
     SUPERBLOCK = 256,            /* elements of a quantized row with one float scale */
     SUB_BLOCK  = 16,             /* elements with one integer sub-scale in q4 */
     MAX_PARTS  = 3,
+    MXFP4_OFFSET = 12,           /* makes twice the values of e2m1 unsigned */
     BF16_LEAST = (127 - 50) << 7 /* bits of 2^-50; with --math bf16, no weight but 0 is smaller */
 };
 
-/* The float types come first, and WT_FLOATS counts them: their elements are independent, and
- * row-major tensors have these types too. WT_MADE counts the types that tblock can make. The
- * others, the GGUF types, come from llama.cpp's tools; tblock only changes their layout. */
+/* The table of weight types. Enums, names, layouts and kernels are made from these rows, so a new
+ * type is a row here, what reads and writes its codes in panel_blocks.c, and its step in
+ * kernels/bodies. Columns:
+ *   ID      the type is WT_ID, its blocks BLOCK_ID, a tensor of them in a file DT_ID
+ *   name    in metadata and options; its kernels are matmul_name and matmul_int_name
+ *   has     HAS_RUNS: a float scale for each 32 k; HAS_MINIMA: something to subtract or add
+ *           X_BY_32: INT8_BY_32, if all that read a vector have it
+ *   sub     k of one scale or sub-scale; 0: as many as one float scale has
+ *   bits    of an element or a code
+ *   offset  what a code as multiplied is too large by
+ *   most    the largest code as multiplied
+ *   ...     its parts: { suffix of the name, element, k of a step, what k is rounded up to, rank
+ *           and dimensions of a step }
+ *
+ * The float types come first: their elements are independent, and row-major tensors have these
+ * types too. Then the types that tblock makes. The GGUF types come from llama.cpp's tools; tblock
+ * only changes their layout. */
+#define FLOAT_TYPES(X)                                                                             \
+    X(F32,   f32,   0,          0,         32, 0,  0,   { "", EL_F32, 1, 1, 1, { PANEL_ROWS } })   \
+    X(F16,   f16,   0,          0,         16, 0,  0,   { "", EL_F16, 1, 1, 1, { PANEL_ROWS } })   \
+    X(BF16,  bf16,  0,          0,         16, 0,  0,   { "", EL_BF16, 2, 1, 2, { PANEL_ROWS, 2 } })
+#define OWN_TYPES(X)                                                                               \
+    X(Q8,    q8,    0,          0,         8,  0,  255, PART_BYTES(64), PART_SCALES(SUPERBLOCK))   \
+    X(Q4,    q4,    0,          SUB_BLOCK, 4,  0,  15,  PART_NIBBLES(64),                          \
+      { ".s", EL_U8, 64, 64, 1, { 40 } }, PART_SCALES(SUPERBLOCK))
+#define GGUF_TYPES(X)                                                                              \
+    X(Q8_0,  q8_0,  HAS_RUNS,   32,        8,  0,  255, PART_BYTES(1), PART_SCALES(32))            \
+    X(Q4_0,  q4_0,  HAS_RUNS,   32,        4,  8,  15,  PART_NIBBLES(1), PART_SCALES(32))          \
+    X(Q4_K,  q4_k,  HAS_MINIMA, 32,        4,  0,  15,  PART_NIBBLES(1), PART_SIXES,               \
+      PART_PAIRS(SUPERBLOCK))                                                                      \
+    X(Q5_K,  q5_k,  HAS_MINIMA, 32,        5,  0,  31,  { "", EL_U8, 32, 1, 2, { 5, 64 } },        \
+      PART_SIXES, PART_PAIRS(SUPERBLOCK))                                                          \
+    X(Q6_K,  q6_k,  0,          16,        6,  32, 63,  { "", EL_U8, 16, 1, 2, { 3, 64 } },        \
+      { ".s", EL_I8, 64, 1, 2, { PANEL_ROWS, 4 } }, PART_SCALES(SUPERBLOCK))                       \
+    X(MXFP4, mxfp4, HAS_RUNS | X_BY_32, 32, 4,  MXFP4_OFFSET, 2 * MXFP4_OFFSET,                    \
+      PART_NIBBLES(1), { ".d", EL_U8, 32, 1, 1, { PANEL_ROWS } })
+#define QUANTIZED_TYPES(X) OWN_TYPES(X) GGUF_TYPES(X)
+#define WEIGHT_TYPES(X)    FLOAT_TYPES(X) QUANTIZED_TYPES(X)
+
+/* Parts of several types: codes; scales, or pairs of a scale and one of minima, for each n k;
+ * sub-scales and minima of six bits. */
+#define PART_BYTES(round)   { "", EL_I8, 4, round, 2, { PANEL_ROWS, 4 } }
+#define PART_NIBBLES(round) { "", EL_U8, 4, round, 2, { PANEL_ROWS, 2 } }
+#define PART_SCALES(n)      { ".d", EL_F16, n, 1, 1, { PANEL_ROWS } }
+#define PART_PAIRS(n)       { ".d", EL_F16, n, 1, 2, { 2, PANEL_ROWS } }
+#define PART_SIXES          { ".s", EL_U8, SUPERBLOCK, 1, 2, { 3, 64 } }
+
+enum { HAS_RUNS = 1, HAS_MINIMA = 2, X_BY_32 = 4 };
+#define WT_ID(ID, ...) WT_##ID,
 typedef enum WeightType {
-    WT_F32, WT_F16, WT_BF16, WT_Q8, WT_Q4, WT_Q8_0, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
-    WT_MXFP4, WT_COUNT,
-    WT_FLOATS = WT_Q8, WT_MADE = WT_Q8_0
+    WEIGHT_TYPES(WT_ID) WT_COUNT, WT_FLOATS = WT_Q8, WT_MADE = WT_Q8_0
 } WeightType;
-#define QUANTIZED_TYPES "q8, q4, q8_0, q4_0, q4_k, q5_k, q6_k or mxfp4" /* for messages */
 typedef enum ElementType { EL_F32, EL_F16, EL_BF16, EL_I8, EL_U8 } ElementType;
 
+/* The columns of t. Inlined first, and comparisons, not an array: kernels are compiled for one type
+ * each, and gcc spilled sums of q6_k when it knew the result late. */
+#define INLINED_FIRST __attribute__((always_inline)) static inline
+#define HAS_OF(ID, name, has, ...)                             t == WT_##ID ? (has) :
+#define SUB_OF(ID, name, has, sub, ...)                        t == WT_##ID ? (int)(sub) :
+#define BITS_OF(ID, name, has, sub, bits, ...)                 t == WT_##ID ? (bits) :
+#define OFFSET_OF(ID, name, has, sub, bits, offset, ...)       t == WT_##ID ? (offset) :
+#define MOST_OF(ID, name, has, sub, bits, offset, most, ...)   t == WT_##ID ? (most) :
+INLINED_FIRST int weight_type_has(WeightType t) { return WEIGHT_TYPES(HAS_OF) 0; }
+INLINED_FIRST int weight_type_sub(WeightType t) { return WEIGHT_TYPES(SUB_OF) 0; }
+INLINED_FIRST int weight_type_bits(WeightType t) { return WEIGHT_TYPES(BITS_OF) 0; }
+INLINED_FIRST int weight_type_offset(WeightType t) { return WEIGHT_TYPES(OFFSET_OF) 0; }
+INLINED_FIRST int weight_type_most(WeightType t) { return WEIGHT_TYPES(MOST_OF) 0; }
+
+INLINED_FIRST bool weight_type_x_by_32(WeightType t) { return weight_type_has(t) & X_BY_32; }
+INLINED_FIRST bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
+INLINED_FIRST bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
+INLINED_FIRST bool weight_type_has_runs(WeightType t) { return weight_type_has(t) & HAS_RUNS; }
+INLINED_FIRST bool weight_type_has_minima(WeightType t) { return weight_type_has(t) & HAS_MINIMA; }
+
+/* The block types of GGUF files (ggml_blocks.c): ID and ggml's spelling, the number in enum
+ * ggml_type (ggml.h), the function that decodes a block, its elements and its bytes. */
+#define BLOCK_LIST(X)                                                                              \
+    X(Q4_0, 2, q4_0, 32, 2 + 16)                X(Q4_1, 3, q4_1, 32, 2 + 2 + 16)                   \
+    X(Q5_0, 6, q5_0, 32, 2 + 4 + 16)            X(Q5_1, 7, q5_1, 32, 2 + 2 + 4 + 16)               \
+    X(Q8_0, 8, q8_0, 32, 2 + 32)                X(Q2_K, 10, q2_k, 256, 16 + 64 + 2 + 2)            \
+    X(Q3_K, 11, q3_k, 256, 32 + 64 + 12 + 2)    X(Q4_K, 12, q4_k, 256, 2 + 2 + 12 + 128)           \
+    X(Q5_K, 13, q5_k, 256, 2 + 2 + 12 + 32 + 128)                                                  \
+    X(Q6_K, 14, q6_k, 256, 128 + 64 + 16 + 2)   X(IQ4_NL, 20, iq4_nl, 32, 2 + 16)                  \
+    X(IQ4_XS, 23, iq4_xs, 256, 2 + 2 + 4 + 128) X(MXFP4, 39, mxfp4, 32, 1 + 16)                    \
+    X(IQ2_XXS, 16, iq2_xxs, 256, 2 + 64)        X(IQ2_XS, 17, iq2_xs, 256, 2 + 64 + 8)             \
+    X(IQ2_S, 22, iq2_s, 256, 2 + 32 + 32 + 8 + 8)                                                  \
+    X(IQ3_XXS, 18, iq3_xxs, 256, 2 + 64 + 32)   X(IQ3_S, 21, iq3_s, 256, 2 + 64 + 8 + 32 + 4)      \
+    X(IQ1_S, 19, iq1_s, 256, 2 + 32 + 16)       X(IQ1_M, 29, iq1_m, 256, 32 + 16 + 8)
+#define BLOCK_ID(ID, ...) BLOCK_##ID,
+typedef enum BlockType { BLOCK_LIST(BLOCK_ID) BLOCK_TYPES } BlockType;
+
 const char *weight_type_name(WeightType t);                    /* "f32" ... */
+/* The quantized types for a message, "q8, q4 ... or mxfp4", in buf of n bytes, which it returns. */
+const char *weight_types_text(char *buf, size_t n);
 bool        weight_type_parse(const char *name, WeightType *out);
 /* Only a type that tblock can make from floats. */
 bool        weight_type_parse_made(const char *name, WeightType *out);
@@ -43,14 +126,8 @@ const char *weight_type_hint(const char *name);
 size_t      weight_type_bytes(WeightType t);
 /* k must be a multiple of it: 32 or 256 for GGUF types, else 1. */
 int         weight_type_k_unit(WeightType t);
-static inline bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; }
-static inline bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
-/* GGUF types with a float scale for each 32 k. Inlined first: kernels are compiled for one type
- * each, and gcc spilled sums of q6_k when it knew the result late. */
-__attribute__((always_inline)) static inline bool weight_type_has_runs(WeightType t)
-{
-    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_MXFP4;
-}
+/* Columns in one step of its codes. */
+int         weight_type_step(WeightType t);
 
 /* Activations as integers, for products with quantized weights: 8 bits with a scale for each 32 of
  * them, 8 or 16 bits with one for each superblock. If the matrices that read one vector need
@@ -132,8 +209,8 @@ float superblock_scale(WeightType t, Panels p, int r);
 /* One superblock of one row. A code is what a scale is multiplied with:
  *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_k 0 .. 15, q5_k 0 .. 31, q6_k -32 .. 31, mxfp4 -12 .. 12
  * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, sub-scales of q6_k
- * (-128 .. 127) for 16. d: the scale, one for each 32 k in q8_0, q4_0 and mxfp4, only d[0] in the
- * others. dmin: the scale of the minima. What a type does not have is 0. */
+ * (-128 .. 127) for 16. d: the scale, one for each 32 k if the type has runs, else only d[0].
+ * dmin: the scale of the minima. What a type does not have is 0. */
 typedef struct BlockRow {
     int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 32];
     float  d[SUPERBLOCK / 32], dmin;
@@ -155,7 +232,11 @@ static inline float mxfp4_scale(uint8_t e)
 /* Read row r of a superblock (panel_superblock) of n k. n is a multiple of 32 up to 256; for
  * K-quants it is 256. */
 void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n);
+/* panel_row_to_f32 of a GGUF type. */
+void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k);
 
+/* The blocks that a GGUF type is made of. */
+BlockType gguf_block(WeightType t);
 /* Bytes of a row of k weights in a GGUF file; 0: k is not a multiple of the type's unit. */
 size_t gguf_row_bytes(WeightType t, int k);
 
@@ -180,14 +261,6 @@ size_t elements_first_nonfinite(WeightType t, const void *data, size_t n);
  * blocks of 32 or 256 elements, each block with its own scales. Sizes, and the floats that a block
  * means. Sources: for the layouts ggml, src/ggml-common.h (block_q4_0 ...); for the arithmetic the
  * Python package gguf, quants.py. */
-
-typedef enum BlockType {
-    BLOCK_Q4_0, BLOCK_Q4_1, BLOCK_Q5_0, BLOCK_Q5_1, BLOCK_Q8_0,
-    BLOCK_Q2_K, BLOCK_Q3_K, BLOCK_Q4_K, BLOCK_Q5_K, BLOCK_Q6_K,
-    BLOCK_IQ4_NL, BLOCK_IQ4_XS, BLOCK_MXFP4,
-    BLOCK_IQ2_XXS, BLOCK_IQ2_XS, BLOCK_IQ2_S, BLOCK_IQ3_XXS, BLOCK_IQ3_S, BLOCK_IQ1_S, BLOCK_IQ1_M,
-    BLOCK_TYPES
-} BlockType;
 
 const char *block_type_name(BlockType t);  /* "Q4_0": ggml's spelling */
 size_t      block_elements(BlockType t);   /* in one block: 32 or 256 */

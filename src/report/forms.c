@@ -7,16 +7,25 @@
 
 #include "model/config_keys.h"
 
-const WeightType info_types[WT_COUNT] = { WT_MXFP4, WT_Q4, WT_Q4_0, WT_Q4_K, WT_Q5_K, WT_Q6_K,
-                                          WT_Q8,    WT_Q8_0, WT_F16, WT_BF16, WT_F32 };
+WeightType info_type(int i)
+{
+    for (int t = 0; t < WT_COUNT; t++) {
+        size_t n = panel_bytes((WeightType)t, SUPERBLOCK);
+        int    smaller = 0;
+        for (int u = 0; u < WT_COUNT; u++) {
+            size_t other = panel_bytes((WeightType)u, SUPERBLOCK);
+            smaller += other < n || (other == n && u < t);
+        }
+        if (smaller == i)
+            return (WeightType)t;
+    }
+    return WT_COUNT;
+}
 
 const char *info_type_name(WeightType t)
 {
-    static const char *const names[WT_COUNT] = {
-        [WT_Q4] = "Q4",     [WT_Q8] = "Q8",     [WT_F16] = "F16",   [WT_BF16] = "BF16",
-        [WT_F32] = "F32",   [WT_Q8_0] = "Q8_0", [WT_Q4_0] = "Q4_0", [WT_Q4_K] = "Q4_K",
-        [WT_Q5_K] = "Q5_K", [WT_Q6_K] = "Q6_K", [WT_MXFP4] = "MXFP4"
-    };
+#define NAME(ID, ...) #ID,
+    static const char *const names[WT_COUNT] = { WEIGHT_TYPES(NAME) };
     return names[t];
 }
 
@@ -29,9 +38,9 @@ const char *form_types(unsigned types, char *buf, size_t n)
 {
     buf[0] = '\0';
     for (int i = 0; i < WT_COUNT; i++)
-        if (types >> info_types[i] & 1) {
+        if (types >> info_type(i) & 1) {
             size_t at = strlen(buf);
-            snprintf(buf + at, n - at, "%s%s", at ? "," : "", info_type_name(info_types[i]));
+            snprintf(buf + at, n - at, "%s%s", at ? "," : "", info_type_name(info_type(i)));
         }
     return buf;
 }

@@ -85,7 +85,7 @@ const char *form_shape(const CountPart *p, char *buf, size_t n);
 
 /* The weight types in the order of the reports, from the fewest bits; and as they are spelled
  * there: "Q4", "BF16", "F32". */
-extern const WeightType info_types[WT_COUNT];
+WeightType  info_type(int i); /* i < WT_COUNT */
 const char *info_type_name(WeightType t);
 /* bits per weight on average, with padding and vectors */
 double      info_bits(const Count *n);

@@ -163,8 +163,8 @@ static void part_json(Rows *r, const CountPart *p)
                  { "parameters_each", v_count(p->one_params) }, { "bytes", v_count(p->bytes) });
     rows_open(r, "dtypes", '[');
     for (int i = 0; i < WT_COUNT; i++)
-        if (p->types >> info_types[i] & 1)
-            rows_item(r, v_text(info_type_name(info_types[i])));
+        if (p->types >> info_type(i) & 1)
+            rows_item(r, v_text(info_type_name(info_type(i))));
     rows_close(r, ']');
     rows_close(r, '}');
 }
@@ -191,8 +191,8 @@ static void bytes_json(Rows *r, const Info *info)
     const Count *n = info->count;
     rows_open(r, "weight_bytes", '{');
     for (int i = 0; info->contents && i < WT_COUNT; i++)
-        if (n->bytes_of[info_types[i]])
-            rows_put(r, info_type_name(info_types[i]), v_count(n->bytes_of[info_types[i]]));
+        if (n->bytes_of[info_type(i)])
+            rows_put(r, info_type_name(info_type(i)), v_count(n->bytes_of[info_type(i)]));
     for (int t = 0; !info->contents && t < WT_MADE; t++)
         rows_put(r, weight_type_name((WeightType)t), v_count(info->type_bytes[t]));
     rows_close(r, '}');
@@ -410,7 +410,7 @@ static void weights_text(Rows *r, const Info *info)
     if (!info->contents)
         at = snprintf(what, sizeof what, "in %s", weight_type_name(info->type));
     for (int i = 0; info->contents && i < WT_COUNT; i++) {
-        WeightType t = info_types[i];
+        WeightType t = info_type(i);
         if (n->bytes_of[t] == 0)
             continue;
         if (drawn && drawn % 4 == 0) {

@@ -76,7 +76,7 @@ static Integers ints_for(Numerics n, const Mat *w)
 {
     if (w->rows == 0 || !as_integers(n, w->type))
         return INT_NONE;
-    if (w->type == WT_MXFP4)
+    if (weight_type_x_by_32(w->type))
         return INT8_BY_32;
     if (weight_type_gguf(w->type))
         return INT8;

@@ -1,6 +1,6 @@
 /* kernels/bodies/gguf_codes.h: a superblock of a panel of a GGUF type as vectors of 16 rows: codes,
- * sub-scales, minima and scales. Runs are 32 k: what a scale of q8_0, q4_0 and mxfp4 or a sub-scale
- * of q4_k and q5_k covers. docs/format.md, "Panels". */
+ * sub-scales, minima and scales. Runs are 32 k: what a float scale or a sub-scale of most types
+ * covers. docs/format.md, "Panels". */
 #ifndef KERNELS_BODIES_GGUF_CODES_H
 #define KERNELS_BODIES_GGUF_CODES_H
 
@@ -81,7 +81,7 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
 {
     for (int i = 0; i < (gguf_has_runs(t) && t != WT_Q8 ? runs : 1); i++)
         v_store(to->d + (i * n_p + p) * LANES, gguf_scale(t, d, i));
-    if (gguf_has_minima(t)) {
+    if (weight_type_has_minima(t)) {
         i512 v[4];
         gguf_sixes(v, s);
         v_store(to->dmin + p * LANES, gguf_scale(t, d, 1));
@@ -90,7 +90,7 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
             gguf_put_pairs(to->pair + 2 * i * n_p + p, v[2 + i], n_p);
         }
     }
-    for (int i = 0; t == WT_Q6_K && i < 4; i++) {
+    for (int i = 0; gguf_run_subs(t) == 2 && i < 4; i++) {
         i512 v = i_load(s + 64 * i);
         gguf_put_four(to->sub + 4 * i * n_p + p, v, n_p);
         if (I_PART_WORDS)
@@ -106,7 +106,7 @@ V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
 V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *codes,
                           const i512 *sub, int n_p, int runs, size_t stride)
 {
-    int  offset = gguf_code_offset(t);
+    int  offset = weight_type_offset(t);
     i512 minus  = i_set32(offset << 16 | offset);
     for (int run = 0; run < runs; run++, codes += gguf_run_bytes(t))
         UNROLL for (int i = 0; i < 4; i++) {
@@ -122,7 +122,7 @@ V_INLINE void gguf_unpack(char *out, WeightType t, Form f, const unsigned char *
                 if (offset)
                     even = i_sub16(even, minus), odd = i_sub16(odd, minus);
                 if (!gguf_has_runs(t)) {
-                    i512 s = sub[(t == WT_Q6_K ? 2 * run + i / 2 : run) * n_p];
+                    i512 s = sub[gguf_sub(t, run, i) * n_p];
                     even = i_mul16(even, s), odd = i_mul16(odd, s);
                 }
                 i_store(out, even), i_store(out + stride, odd);

@@ -15,13 +15,12 @@ typedef struct GgufStep {
     Finish               end;       /* dw is not used                                           */
 } GgufStep;
 
-/* The pairs of code vectors after which a part ends: 8 * 4 products of codes to 15 fit words, 4 * 4
- * of codes to 31, 2 * 4 of codes to 63. */
+/* The pairs of code vectors after which a part ends: a sub-block's, or 8 * 4 products of codes to
+ * 15 (4 * 4 of codes to 31, 2 * 4 of codes to 63), which fit words. */
 V_INLINE int gguf_part_pairs(WeightType t)
 {
-    return t == WT_Q6_K                                           ? (I_PART_WORDS ? 1 : 2)
-        : (t == WT_Q5_K || t == WT_MXFP4) && I_PART_WORDS ? 2
-                                                                  : 4;
+    return I_PART_WORDS && !gguf_is_bytes(t) ? 64 / (weight_type_most(t) + 1)
+                                             : 4 / gguf_run_subs(t);
 }
 
 /* ---- Starts and ends ------------------------------------------------------------------------- */
@@ -67,7 +66,7 @@ V_INLINE void gguf_end(const GgufStep *a, WeightType type, f32x16 acc[LANES_PANE
 V_INLINE void gguf_finish(const GgufStep *a, WeightType type, Form f, const char *sums, int n_p,
                           int n_t)
 {
-    const bool  minima = gguf_has_minima(type);
+    const bool  minima = weight_type_has_minima(type);
     const int   pairs = minima ? 4 : f == FORM_BYTES && I_PART_WORDS ? 8 : 0;
     GgufRows    rows = gguf_rows(&a->end);
     const char *extra = a->extra;
@@ -192,7 +191,7 @@ V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANE
 
 /* ---- Types with a float scale for each run --------------------------------------------------- */
 
-/* q8_0, q4_0, mxfp4: acc = fmaf(d * dx, (float)sum, acc) for each run. q8: c = fmaf(dx, (float)sum,
+/* GGUF types: acc = fmaf(d * dx, (float)sum, acc) for each run. q8: c = fmaf(dx, (float)sum,
  * c) for each run, then acc = fmaf(d, c, acc). */
 V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                              int n_t)
@@ -205,11 +204,10 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
     const float         *d = a->scales->d, *dx = a->end.dx;
+    const int            dx_step = type == WT_Q8 ? 1 : weight_type_x_by_32(type) ? a->dx_step : 0;
     f32x16               acc[LANES_PANELS][GGUF_T];
     gguf_begin(&a->end, type, acc, n_p, n_t);
-    for (int run = 0; run < a->runs; run++, dx += type == WT_Q8       ? 1
-                                            : type == WT_MXFP4 ? a->dx_step
-                                                               : 0) {
+    for (int run = 0; run < a->runs; run++, dx += dx_step) {
         i512 part[LANES_PANELS][GGUF_T], sum[LANES_PANELS][GGUF_T];
         gguf_start(part, starts && !words ? start : NULL, n_p, n_t);
         gguf_ahead(type, from, codes, n_t);
@@ -245,7 +243,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
 {
     const size_t         row = form_bytes(f);
     const int            pairs = gguf_part_pairs(type);
-    const bool           starts = type == WT_Q6_K && !I_PART_WORDS;
+    const bool           starts = gguf_run_subs(type) == 2 && !I_PART_WORDS;
     const i512          *sub = a->scales->sub;
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
@@ -262,7 +260,7 @@ V_INLINE void gguf_step_subs(const GgufStep *a, WeightType type, Form f, GgufSou
                     gguf_start(part, starts ? start + 4 * (i / pairs) : NULL, n_p, n_t);
                 gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
                 if (i % pairs == pairs - 1)
-                    gguf_add_part(acc, part, sub + (type == WT_Q6_K ? i / 2 : 0) * n_p, n_p, n_t);
+                    gguf_add_part(acc, part, sub + gguf_sub(type, 0, i) * n_p, n_p, n_t);
             }
         codes += gguf_source_bytes(type, from, f, n_p), sub += gguf_run_subs(type) * n_p,
             start += 8, x += f == FORM_WORDS ? 64 : 32;

@@ -12,7 +12,6 @@
 enum {
     RUN = 32,
     MAX_RUNS = SUPERBLOCK / RUN,
-    MXFP4_OFFSET = 12, /* makes twice the values of e2m1 unsigned */
     GGUF_EXTRA = 64 /* bytes besides the digits of a token's superblock */
 };
 
@@ -20,20 +19,14 @@ enum {
  * without minima. q8 counts here if the activations have a scale for each run. */
 V_INLINE bool gguf_has_runs(WeightType t) { return weight_type_has_runs(t) || t == WT_Q8; }
 /* codes of 8 bits, signed, as stored */
-V_INLINE bool gguf_is_bytes(WeightType t) { return t == WT_Q8_0 || t == WT_Q8; }
-V_INLINE bool gguf_has_minima(WeightType t) { return t == WT_Q4_K || t == WT_Q5_K; }
+V_INLINE bool gguf_is_bytes(WeightType t) { return weight_type_bits(t) == 8; }
 
-V_INLINE size_t gguf_run_bytes(WeightType t)
+V_INLINE size_t gguf_run_bytes(WeightType t) { return 64 * (size_t)weight_type_bits(t); }
+/* sub-scales of a run, and that of pair i of its code vectors, of all of a superblock */
+V_INLINE int    gguf_run_subs(WeightType t) { return weight_type_sub(t) == 16 ? 2 : 1; }
+V_INLINE int    gguf_sub(WeightType t, int run, int i)
 {
-    return gguf_is_bytes(t) ? 512 : t == WT_Q5_K ? 320 : t == WT_Q6_K ? 384 : 256;
-}
-/* sub-scales of a run */
-V_INLINE int    gguf_run_subs(WeightType t) { return t == WT_Q6_K ? 2 : 1; }
-
-/* The offset to subtract from the codes of gguf_pair. */
-V_INLINE int gguf_code_offset(WeightType t)
-{
-    return t == WT_Q4_0 ? 8 : t == WT_Q6_K ? 32 : t == WT_MXFP4 ? MXFP4_OFFSET : 0;
+    return gguf_run_subs(t) == 2 ? 2 * run + i / 2 : run;
 }
 
 /* ---- Digits ---------------------------------------------------------------------------------- */
@@ -114,7 +107,7 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
-/* The factors of the codes' offsets and of the minima, for n integers: q8 and gguf_has_runs int32
+/* The factors of the codes' offsets and of the minima, for n integers: types with runs int32
  * [8], the start of each run's sum; q6_k int32 [16], the start of each sub-block's sum; q4_k, q5_k
  * int16 [8], the sums of 32. If parts are words, q6_k has int16 [16], the sums of 16 times -16, for
  * its sub-scales. */
@@ -122,9 +115,9 @@ V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
     int16_t sums[32] = { 0 };
-    bool    starts = gguf_has_runs(t) || (t == WT_Q6_K && !I_PART_WORDS);
-    int     offset = gguf_is_bytes(t) ? I_OFFSET : gguf_code_offset(t);
-    int     each   = t == WT_Q6_K ? 16 : 32;
+    bool    starts = gguf_has_runs(t) || (gguf_run_subs(t) == 2 && !I_PART_WORDS);
+    int     offset = gguf_is_bytes(t) ? I_OFFSET : weight_type_offset(t);
+    int     each   = RUN / gguf_run_subs(t);
     for (int i = 0; i < n / each; i++) {
         int32_t sum = 0;
         for (int j = 0; j < each; j++)
@@ -132,7 +125,7 @@ V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
         if (starts)
             start[i] = -offset * sum;
         else
-            sums[gguf_word(i)] = (int16_t)(t == WT_Q6_K ? -16 * sum : sum);
+            sums[gguf_word(i)] = (int16_t)(each == 16 ? -16 * sum : sum);
     }
     if (starts)
         memcpy(to, start, GGUF_EXTRA);

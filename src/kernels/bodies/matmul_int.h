@@ -105,8 +105,8 @@ V_INLINE Form stream_form(WeightType type, Integers ints)
         (a->n_tok <= (most) ? stream_##name##_##ints : block_##name##_##ints)(a);                  \
     }
 
-#define MATMUL_GGUF(name, type)                                                                    \
-    INT_WAYS(name, type, INT8, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)          \
+#define MATMUL_GGUF(ID, name, ...)                                                                 \
+    INT_WAYS(name, WT_##ID, INT8, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)       \
     static void matmul_int_##name(const IntMatmulArgs *a) { matmul_##name##_INT8(a); }
 
 INT_WAYS(q8, WT_Q8, INT8_BY_32, INT_STREAM, gguf_stream_superblock, gguf_block_superblock)
@@ -127,11 +127,6 @@ static void matmul_int_q4(const IntMatmulArgs *a)
     (a->ints == INT16 ? matmul_q4_INT16 : matmul_q4_INT8)(a);
 }
 
-MATMUL_GGUF(q8_0, WT_Q8_0)
-MATMUL_GGUF(q4_0, WT_Q4_0)
-MATMUL_GGUF(q4_k, WT_Q4_K)
-MATMUL_GGUF(q5_k, WT_Q5_K)
-MATMUL_GGUF(q6_k, WT_Q6_K)
-MATMUL_GGUF(mxfp4, WT_MXFP4)
+GGUF_TYPES(MATMUL_GGUF)
 
 #endif

@@ -51,15 +51,15 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
 {
     const unsigned char *codes = walk_to(w, 0, p, s), *sub = walk_to(w, 1, p, s);
     const unsigned char *scales = walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
-    const bool           minima = gguf_has_minima(type);
+    const bool           minima = weight_type_has_minima(type);
     i512                 v[4];
     if (minima)
         gguf_sixes(v, sub);
-    for (int i = 0; type == WT_Q6_K && i < 4; i++)
+    for (int i = 0; gguf_run_subs(type) == 2 && i < 4; i++)
         v[i] = i_load(sub + 64 * i);
     for (int run = 0; run < n / RUN; run++, codes += gguf_run_bytes(type))
         for (int i = 0; i < 4; i++) {
-            int    j = type == WT_Q6_K ? 2 * run + i / 2 : run; /* sub-block */
+            int    j = gguf_sub(type, run, i);
             f32x16 d = gguf_scale(type, scales, gguf_has_runs(type) ? run : 0), min = v_zero();
             i512   pair[2];
             if (!gguf_has_runs(type))
@@ -68,7 +68,7 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
                 min = v_mul(gguf_scale(type, scales, 1), i_byte_to_f32(v[2 + j / 4], j % 4));
             gguf_pair(type, codes, i, &pair[0], &pair[1]);
             for (int half = 0; half < 2; half++)
-                to = put_wide(to, n_p, pair[half], (float)gguf_code_offset(type), d,
+                to = put_wide(to, n_p, pair[half], (float)weight_type_offset(type), d,
                               minima ? &min : NULL);
         }
 }
@@ -115,14 +115,8 @@ V_INLINE void matmul_wide(const MatmulArgs *a, WeightType type)
 }
 
 /* No stream here: weights are widened once for all tokens, even if they are few. */
-#define MATMUL_WIDE(name, type) static void name(const MatmulArgs *a) { matmul_wide(a, type); }
-MATMUL_WIDE(matmul_q8, WT_Q8)
-MATMUL_WIDE(matmul_q4, WT_Q4)
-MATMUL_WIDE(matmul_q8_0, WT_Q8_0)
-MATMUL_WIDE(matmul_q4_0, WT_Q4_0)
-MATMUL_WIDE(matmul_q4_k, WT_Q4_K)
-MATMUL_WIDE(matmul_q5_k, WT_Q5_K)
-MATMUL_WIDE(matmul_q6_k, WT_Q6_K)
-MATMUL_WIDE(matmul_mxfp4, WT_MXFP4)
+#define MATMUL_WIDE(ID, name, ...) \
+    static void matmul_##name(const MatmulArgs *a) { matmul_wide(a, WT_##ID); }
+QUANTIZED_TYPES(MATMUL_WIDE)
 
 #endif

@@ -83,7 +83,7 @@ static int32_t integer_dot(const int8_t *w, const int16_t *q, int n)
     return sum;
 }
 
-/* q8_0, q4_0 and mxfp4: a step for each 32. */
+/* Types with runs: a step for each 32. */
 static float add_runs(const RowBlock *b, const int16_t *q, const float *dx, Integers ints,
                       float acc)
 {
@@ -97,14 +97,14 @@ static float add_runs(const RowBlock *b, const int16_t *q, const float *dx, Inte
  * another. */
 static float add_sub_blocks(const RowBlock *b, const int16_t *q, float dx, float acc)
 {
-    int     sub_k = b->type == WT_Q6_K ? 16 : 32;
+    int     sub_k = weight_type_sub(b->type);
     int32_t sum = 0, minima = 0;
     for (int i = 0; i < SUPERBLOCK; i++) {
         sum += b->w.sub[i / sub_k] * b->w.code[i] * q[i];
         minima += b->w.min[i / 32] * q[i];
     }
     acc = fmaf(b->d * dx, (float)sum, acc);
-    return b->type == WT_Q6_K ? acc : fmaf(-(b->w.dmin * dx), (float)minima, acc);
+    return weight_type_has_minima(b->type) ? fmaf(-(b->w.dmin * dx), (float)minima, acc) : acc;
 }
 
 /* q8 with a scale for each 32 activations: these are summed, then times the weights' scale. */
@@ -124,7 +124,7 @@ static float add_superblock(const RowBlock *b, const int16_t *q, const float *dx
         return add_runs(b, q, dx, ints, acc);
     if (ints == INT8_BY_32)
         return add_groups(b, q, dx, acc);
-    if (b->type == WT_Q8 || b->type == WT_Q4)
+    if (!weight_type_gguf(b->type))
         return fmaf(b->d * *dx, (float)integer_dot(b->w.code, q, b->n), acc);
     return add_sub_blocks(b, q, *dx, acc);
 }
@@ -134,7 +134,7 @@ static void matmul_int(const IntMatmulArgs *a, WeightType type)
     const int each = int_each(a->ints);
     /* With 16 bits the integers of a K-quant exceed int32. */
     assert(a->ints != INT16 || !weight_type_gguf(type));
-    assert(a->ints != INT8_BY_32 || type == WT_Q8 || type == WT_MXFP4);
+    assert(a->ints != INT8_BY_32 || type == WT_Q8 || weight_type_x_by_32(type));
     for (int row = 0; row < a->n_panels * PANEL_ROWS; row++) {
         Panels panel = panels_from(type, a->w, row / PANEL_ROWS, a->k);
         for (int k0 = 0, s = 0; k0 < a->k; k0 += SUPERBLOCK, s++) {
@@ -182,17 +182,9 @@ static void matmul_wide(const MatmulArgs *a, WeightType type)
 
 /* ---- The entries of the table ---------------------------------------------------------------- */
 
-#define QUANTIZED(name, type)                                                     \
-    static void matmul_int_##name(const IntMatmulArgs *a) { matmul_int(a, type); } \
-    static void matmul_##name(const MatmulArgs *a) { matmul_wide(a, type); }
-
-QUANTIZED(q8, WT_Q8)
-QUANTIZED(q4, WT_Q4)
-QUANTIZED(q8_0, WT_Q8_0)
-QUANTIZED(q4_0, WT_Q4_0)
-QUANTIZED(q4_k, WT_Q4_K)
-QUANTIZED(q5_k, WT_Q5_K)
-QUANTIZED(q6_k, WT_Q6_K)
-QUANTIZED(mxfp4, WT_MXFP4)
+#define QUANTIZED(ID, name, ...)                                                     \
+    static void matmul_int_##name(const IntMatmulArgs *a) { matmul_int(a, WT_##ID); } \
+    static void matmul_##name(const MatmulArgs *a) { matmul_wide(a, WT_##ID); }
+QUANTIZED_TYPES(QUANTIZED)
 
 #endif
