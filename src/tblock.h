@@ -35,7 +35,7 @@ extern "C" {
 #endif
 
 #define TBLOCK_VERSION "0.2.0"
-#define TBLOCK_NUMERICS_VERSION 2 /* changes when any output bit changes (docs/numerics.md) */
+#define TBLOCK_NUMERICS_VERSION 3 /* changes when any output bit changes (docs/numerics.md) */
 #define TBLOCK_UNICODE_VERSION "16.0" /* of the tokenizers' patterns (docs/tokenizers.md) */
 
 /* Also the exit status of the program. */

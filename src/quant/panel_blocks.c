@@ -120,6 +120,19 @@ static void put_q4_0(void *const to[MAX_PARTS], int r, int block, const FourBloc
     put_halves(to[1], (size_t)block * PANEL_ROWS + (size_t)r, b, 0);
 }
 
+/* A pair of f16 of each row, from the start of its block. */
+static void put_pairs(void *part, int r, int block, const FourBlocks *b)
+{
+    size_t at = (size_t)block * 2 * PANEL_ROWS + (size_t)r;
+    put_halves(part, at, b, 0), put_halves(part, at + PANEL_ROWS, b, 2);
+}
+
+static void put_q4_1(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
+{
+    put_nibbles(to, r, block, b);
+    put_pairs(to[1], r, block, b);
+}
+
 static void put_mxfp4(void *const to[MAX_PARTS], int r, int block, const FourBlocks *b)
 {
     put_nibbles(to, r, block, b);
@@ -139,8 +152,7 @@ static void put_scales(void *const to[MAX_PARTS], int r, int block, const FourBl
     store(out + VECTOR,
           (nibbles & 0x0f0f0f0fu) | (low >> 2 & 0x30303030u) | (min & 0x0c0c0c0cu) << 4);
     store(out + 2 * VECTOR, (mid & 0x3f3f3f3fu) | (min & 0x30303030u) << 2);
-    size_t at = (size_t)block * 2 * PANEL_ROWS + (size_t)r;
-    put_halves(to[2], at, b, 0), put_halves(to[2], at + PANEL_ROWS, b, 2);
+    put_pairs(to[2], r, block, b);
 }
 
 /* The nibbles of two runs that share 32 bytes; the first is in the low ones. `apart`: bytes from a
@@ -280,18 +292,21 @@ void panel_block_row(WeightType t, BlockRow *out, Panels p, int r, int n)
     *out = (BlockRow){ .dmin = 0 };
     for (int c = 0; c < n; c++)
         out->code[c] = (int8_t)code_at(t, codes, r, c);
-    for (int i = 0; i < n / each; i++)
-        out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[i * PANEL_ROWS + r])
-                                  : f16_to_f32(d[i * PANEL_ROWS + r]);
+    for (int i = 0; i < n / each; i++) {
+        int at = i * (weight_type_has_minima(t) ? 2 : 1) * PANEL_ROWS + r;
+        out->d[i] = t == WT_MXFP4 ? mxfp4_scale(e[at]) : f16_to_f32(d[at]);
+        out->m[i] = weight_type_adds(t) ? f16_to_f32(d[at + PANEL_ROWS]) : 0;
+    }
     for (int i = 0; t == WT_Q6_K && i < 16; i++)
         out->sub[i] = (int8_t)sub[i / 4 * VECTOR + r * ROW_STEP + i % 4];
-    if (weight_type_has_minima(t)) {
+    if (weight_type_has_minima(t) && !weight_type_adds(t)) {
         scales_of(out, sub, r);
         out->dmin = f16_to_f32(d[PANEL_ROWS + r]);
     }
 }
 
-/* The formula is code * (scale * sub-scale) - (scale of minima * minimum); each step is rounded. */
+/* The formula is code * (scale * sub-scale) - (scale of minima * minimum), or of q4_1 code * scale
+ * + m. Each step is rounded. */
 void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
 {
     for (int c = 0; c < k; c += SUPERBLOCK) {
@@ -303,7 +318,9 @@ void gguf_row_to_f32(WeightType t, float *out, Panels p, int r, int k)
             if (!weight_type_has_runs(t))
                 d = d * (float)b.sub[i / weight_type_sub(t)];
             out[c + i] = d * (float)b.code[i];
-            if (weight_type_has_minima(t))
+            if (weight_type_adds(t))
+                out[c + i] = out[c + i] + b.m[i / 32];
+            else if (weight_type_has_minima(t))
                 out[c + i] = out[c + i] - b.dmin * (float)b.min[i / 32];
         }
     }

@@ -28,7 +28,8 @@ enum {
  * kernels/bodies. Columns:
  *   ID      the type is WT_ID, its blocks BLOCK_ID, a tensor of them in a file DT_ID
  *   name    in metadata and options; its kernels are matmul_name and matmul_int_name
- *   has     HAS_RUNS: a float scale for each 32 k; HAS_MINIMA: something to subtract or add
+ *   has     HAS_RUNS: a float scale for each 32 k; HAS_MINIMA: minima to subtract, or with
+ *           runs a float to add for each
  *           X_BY_32: INT8_BY_32, if all that read a vector have it
  *   sub     k of one scale or sub-scale; 0: as many as one float scale has
  *   bits    of an element or a code
@@ -51,6 +52,8 @@ enum {
 #define GGUF_TYPES(X)                                                                              \
     X(Q8_0,  q8_0,  HAS_RUNS,   32,        8,  0,  255, PART_BYTES(1), PART_SCALES(32))            \
     X(Q4_0,  q4_0,  HAS_RUNS,   32,        4,  8,  15,  PART_NIBBLES(1), PART_SCALES(32))          \
+    X(Q4_1,  q4_1,  HAS_RUNS | HAS_MINIMA | X_BY_32, 32, 4, 0, 15, PART_NIBBLES(1),                \
+      PART_PAIRS(32))                                                                              \
     X(Q4_K,  q4_k,  HAS_MINIMA, 32,        4,  0,  15,  PART_NIBBLES(1), PART_SIXES,               \
       PART_PAIRS(SUPERBLOCK))                                                                      \
     X(Q5_K,  q5_k,  HAS_MINIMA, 32,        5,  0,  31,  { "", EL_U8, 32, 1, 2, { 5, 64 } },        \
@@ -96,6 +99,11 @@ INLINED_FIRST bool weight_type_quantized(WeightType t) { return t >= WT_FLOATS; 
 INLINED_FIRST bool weight_type_gguf(WeightType t) { return t >= WT_MADE; }
 INLINED_FIRST bool weight_type_has_runs(WeightType t) { return weight_type_has(t) & HAS_RUNS; }
 INLINED_FIRST bool weight_type_has_minima(WeightType t) { return weight_type_has(t) & HAS_MINIMA; }
+/* Is it code * scale + float? */
+INLINED_FIRST bool weight_type_adds(WeightType t)
+{
+    return weight_type_has_runs(t) && weight_type_has_minima(t);
+}
 
 /* The block types of GGUF files (ggml_blocks.c): ID and ggml's spelling, the number in enum
  * ggml_type (ggml.h), the function that decodes a block, its elements and its bytes. */
@@ -207,13 +215,14 @@ float superblock_scale(WeightType t, Panels p, int r);
 /* ---- GGUF types ------------------------------------------------------------------------------ */
 
 /* One superblock of one row. A code is what a scale is multiplied with:
- *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_k 0 .. 15, q5_k 0 .. 31, q6_k -32 .. 31, mxfp4 -12 .. 12
+ *   q8_0 -128 .. 127, q4_0 -8 .. 7, q4_1 and q4_k 0 .. 15, q5_k 0 .. 31, q6_k -32 .. 31,
+ *   mxfp4 -12 .. 12
  * Sub-scales and minima of q4_k and q5_k (0 .. 63) are for 32 k each, sub-scales of q6_k
  * (-128 .. 127) for 16. d: the scale, one for each 32 k if the type has runs, else only d[0].
- * dmin: the scale of the minima. What a type does not have is 0. */
+ * m: what q4_1 adds to each 32 k. dmin: the scale of the minima. What a type does not have is 0. */
 typedef struct BlockRow {
     int8_t code[SUPERBLOCK], sub[SUPERBLOCK / 16], min[SUPERBLOCK / 32];
-    float  d[SUPERBLOCK / 32], dmin;
+    float  d[SUPERBLOCK / 32], m[SUPERBLOCK / 32], dmin;
 } BlockRow;
 
 /* The values of e2m1, the code of mxfp4, times two, plus o. Bit 3 is the sign; -0 is +0. */

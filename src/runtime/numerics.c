@@ -131,6 +131,8 @@ const char *activations_name(Numerics n, const Model *m)
 
 const char *numerics_version(Numerics n, const Model *m)
 {
+    if (as_integers(n, WT_Q4_1) && first_matrix(m, true, weight_type_adds))
+        return "3";
     return all_ints(n, m) & 1u << INT8_BY_32 ? "2" : "1";
 }
 

@@ -14,6 +14,7 @@ D, FF, HEADS, KV_HEADS, HEAD, LAYERS, VOCAB, CONTEXT = 256, 256, 4, 2, 32, 2, 96
 # ggml's number, elements and bytes of a block, where its f16 scales lie and how large they are for weights of about 1 / sqrt(256)
 TYPES = {
     "f32": (0, 1, 4, {}), "f16": (1, 1, 2, {}), "bf16": (30, 1, 2, {}), "q4_0": (2, 32, 18, {0: 0.012}), "q8_0": (8, 32, 34, {0: 0.0008}),
+    "q4_1": (3, 32, 20, {0: 0.012, 2: -0.09}),
     "q4_k": (12, 256, 144, {0: 0.0004, 2: 0.003}), "q5_k": (13, 256, 176, {0: 0.0002, 2: 0.003}), "q6_k": (14, 256, 210, {208: 0.00005}),
     "mxfp4": (39, 32, 17, {}),  # a byte, the first: 2^(e - 127)
 }

@@ -25,7 +25,7 @@ typedef struct Matrix {
 
 static bool half_at(WeightType t, int i) /* does byte i of a block belong to a scale? */
 {
-    return t == WT_Q6_K ? i >= 208 : i < (t == WT_Q4_K || t == WT_Q5_K ? 4 : 2);
+    return t == WT_Q6_K ? i >= 208 : i < (t == WT_Q4_K || t == WT_Q5_K || t == WT_Q4_1 ? 4 : 2);
 }
 
 /* Ordinary scales of both signs. */
@@ -192,7 +192,7 @@ static void check_matmuls(WeightType type, void *scratch, bool wide)
                 check_wide_case(&m, n_tok, scratch);
             else
                 check_int_case(&m, n_tok, pattern, INT8, scratch);
-            if (!wide && type == WT_MXFP4)
+            if (!wide && (type == WT_MXFP4 || type == WT_Q4_1))
                 check_int_case(&m, n_tok, pattern, INT8_BY_32, scratch);
             matrix_free(m);
         }
@@ -210,7 +210,7 @@ static void check_slices(WeightType type, void *scratch)
     for (int i = 0; i < 4; i++) {
         Matrix m = matrix_new(type, big[i].panels, big[i].k, i % 2 ? RANDOM : MIXED);
         check_int_case(&m, big[i].n_tok, i % 2 ? RANDOM : MIXED,
-                       type == WT_MXFP4 && i > 1 ? INT8_BY_32 : INT8, scratch);
+                       (type == WT_MXFP4 || type == WT_Q4_1) && i > 1 ? INT8_BY_32 : INT8, scratch);
         matrix_free(m);
     }
     report();

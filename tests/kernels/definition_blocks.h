@@ -13,17 +13,17 @@
 typedef struct DefBlock {
     int   n, sub_k;
     int   code[256], sub[16], min[16];
-    float d, dmin;
+    float d, dmin, m;
 } DefBlock;
 
 static inline bool def_has_runs(WeightType t)
 {
-    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_MXFP4;
+    return t == WT_Q8_0 || t == WT_Q4_0 || t == WT_Q4_1 || t == WT_MXFP4;
 }
 static inline int def_block_k(WeightType t) { return def_has_runs(t) ? 32 : 256; }
 static inline int def_block_bytes(WeightType t)
 {
-    return t == WT_MXFP4 ? 17
+    return t == WT_MXFP4 ? 17 : t == WT_Q4_1 ? 20
         : t == WT_Q8_0   ? 34 : t == WT_Q4_0 ? 18 : t == WT_Q4_K ? 144 : t == WT_Q5_K ? 176 : 210;
 }
 
@@ -56,6 +56,12 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
         for (int i = 0; i < 32; i++)
             o->code[i] =
                 t == WT_Q8_0 ? (int8_t)b[2 + i] : (i < 16 ? b[2 + i] & 15 : b[2 + i - 16] >> 4) - 8;
+        return;
+    }
+    if (t == WT_Q4_1) {
+        o->d = def_half(b), o->m = def_half(b + 2), o->sub[0] = 1;
+        for (int i = 0; i < 32; i++)
+            o->code[i] = i < 16 ? b[4 + i] & 15 : b[4 + i - 16] >> 4;
         return;
     }
     if (t == WT_MXFP4) {
@@ -95,6 +101,8 @@ static inline void def_block(WeightType t, const uint8_t *b, DefBlock *o)
 static inline float def_block_value(WeightType t, const DefBlock *b, int i)
 {
     int s = i / b->sub_k;
+    if (t == WT_Q4_1)
+        return b->d * (float)b->code[i] + b->m;
     if (def_has_runs(t))
         return b->d * (float)b->code[i];
     float v = b->d * (float)b->sub[s];
@@ -106,12 +114,15 @@ static inline float def_block_value(WeightType t, const DefBlock *b, int i)
 static inline float def_block_step(WeightType t, const DefBlock *b, const int16_t *q, float dx,
                                    float acc)
 {
-    int64_t isum = 0, msum = 0;
+    int64_t isum = 0, msum = 0, qsum = 0;
     for (int i = 0; i < b->n; i++) {
         isum += (int64_t)b->sub[i / b->sub_k] * b->code[i] * q[i];
         msum += (int64_t)b->min[i / b->sub_k] * q[i];
+        qsum += q[i];
     }
     acc = fmaf(b->d * dx, (float)isum, acc);
+    if (t == WT_Q4_1)
+        return fmaf(b->m * dx, (float)qsum, acc);
     return t == WT_Q4_K || t == WT_Q5_K ? fmaf(-(b->dmin * dx), (float)msum, acc) : acc;
 }
 

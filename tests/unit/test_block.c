@@ -634,6 +634,10 @@ static void eight_bits_that_q8_reads_alone_have_a_scale_for_32(void)
     l.wq.type = WT_MXFP4; /* 8 bits always, and so for q8 beside it */
     CHECK(input_ints(automatic, &m, 0, INPUT_QKV) == INT8_BY_32
           && strcmp(numerics_version(automatic, &m), "2") == 0, "q8 beside mxfp4");
+    l.w_up.type = WT_Q4_1;
+    CHECK(input_ints(automatic, &m, 0, INPUT_FFN) == INT8 /* q4 beside it */
+          && strcmp(numerics_version(automatic, &m), "3") == 0
+          && strcmp(numerics_version((Numerics){ MATH_F32, 0 }, &m), "1") == 0, "q4_1");
 }
 
 /* ---- What docs/numerics.md says of blocks other than Llama's, step by step ------------------- */

@@ -10,7 +10,7 @@ V_INLINE i512 gguf_upper(i512 nibbles, i512 from, int shift, int mask)
     return i_or(nibbles, i_and(i_shift32(from, shift), i_set32(mask * 0x01010101)));
 }
 
-/* Scale number i of 16 rows, from those of a superblock on. */
+/* Scale number i of 16 rows, from those of a superblock on. Each run of q4_1 has two. */
 V_INLINE f32x16 gguf_scale(WeightType t, const unsigned char *scales, int i)
 {
     return t == WT_MXFP4
@@ -65,7 +65,7 @@ typedef struct GgufScales {
     i512  sub[16 * LANES_PANELS];              /* [sub-block][n_p]: for i_scale */
     i512  pair[8 * LANES_PANELS];              /* words of minima 0 2, 1 3 ...; q6_k: sub-scales */
     float d[MAX_RUNS * LANES_PANELS * LANES];  /* [runs or 1][n_p][16] */
-    float dmin[LANES_PANELS * LANES];          /* [n_p][16] */
+    float dmin[MAX_RUNS * LANES_PANELS * LANES]; /* [1][n_p][16]; q4_1: [runs], what it adds */
 } GgufScales;
 
 V_INLINE void gguf_put_four(i512 *to, i512 v, int n_p)
@@ -79,9 +79,13 @@ V_INLINE void gguf_put_pairs(i512 *to, i512 v, int n_p) { to[0] = i_even(v), to[
 V_INLINE void gguf_scales(GgufScales *to, WeightType t, const unsigned char *s,
                           const unsigned char *d, int runs, int p, int n_p)
 {
-    for (int i = 0; i < (gguf_has_runs(t) && t != WT_Q8 ? runs : 1); i++)
-        v_store(to->d + (i * n_p + p) * LANES, gguf_scale(t, d, i));
-    if (weight_type_has_minima(t)) {
+    const bool adds = weight_type_adds(t);
+    for (int i = 0; i < (gguf_has_runs(t) && t != WT_Q8 ? runs : 1); i++) {
+        v_store(to->d + (i * n_p + p) * LANES, gguf_scale(t, d, adds ? 2 * i : i));
+        if (adds)
+            v_store(to->dmin + (i * n_p + p) * LANES, gguf_scale(t, d, 2 * i + 1));
+    }
+    if (weight_type_has_minima(t) && !adds) {
         i512 v[4];
         gguf_sixes(v, s);
         v_store(to->dmin + p * LANES, gguf_scale(t, d, 1));

@@ -191,19 +191,20 @@ V_INLINE void gguf_add_part(i512 acc[LANES_PANELS][GGUF_T], i512 part[LANES_PANE
 
 /* ---- Types with a float scale for each run --------------------------------------------------- */
 
-/* GGUF types: acc = fmaf(d * dx, (float)sum, acc) for each run. q8: c = fmaf(dx, (float)sum,
- * c) for each run, then acc = fmaf(d, c, acc). */
+/* GGUF types: acc = fmaf(d * dx, (float)sum, acc) for each run; of q4_1 then acc = fmaf(m * dx, sum
+ * of integers, acc), with these sums in `extra` where others have starts. q8: c = fmaf(dx,
+ * (float)sum, c) for each run, then acc = fmaf(d, c, acc). */
 V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSource from, int n_p,
                              int n_t)
 {
-    const bool           unsigned_codes = !gguf_is_bytes(type),
-                         starts = f == FORM_BYTES && (unsigned_codes || I_OFFSET != 0),
+    const bool           unsigned_codes = !gguf_is_bytes(type), adds = weight_type_adds(type),
+                         starts = f == FORM_BYTES && !adds && (unsigned_codes || I_OFFSET != 0),
                          words = f == FORM_BYTES && unsigned_codes && I_PART_WORDS;
     const int            pairs = gguf_part_pairs(type);
     const size_t         row = form_bytes(f);
     const char          *x = a->x, *start = a->extra;
     const unsigned char *codes = a->codes;
-    const float         *d = a->scales->d, *dx = a->end.dx;
+    const float         *d = a->scales->d, *m = a->scales->dmin, *dx = a->end.dx;
     const int            dx_step = type == WT_Q8 ? 1 : weight_type_x_by_32(type) ? a->dx_step : 0;
     f32x16               acc[LANES_PANELS][GGUF_T];
     gguf_begin(&a->end, type, acc, n_p, n_t);
@@ -219,19 +220,24 @@ V_INLINE void gguf_step_runs(const GgufStep *a, WeightType type, Form f, GgufSou
                     gguf_start(part, NULL, n_p, n_t);
                 gguf_pair_dots(part, type, from, codes, i, x, row, n_p, n_t);
                 if (words && i == pairs - 1)
-                    gguf_start(sum, start, n_p, n_t);
+                    gguf_start(sum, starts ? start : NULL, n_p, n_t);
                 if (words && i % pairs == pairs - 1)
                     gguf_add_part(sum, part, NULL, n_p, n_t);
             }
         UNROLL for (int t = 0; t < n_t; t++)
             UNROLL for (int p = 0; p < n_p; p++) {
-            f32x16 scale = v_set(dx[(size_t)t * a->end.d_stride]);
+            const f32x16 x_scale = v_set(dx[(size_t)t * a->end.d_stride]);
+            f32x16       scale   = x_scale;
             if (type != WT_Q8)
                 scale = v_mul(v_load(d + p * LANES), scale);
             acc[p][t] = v_fma(scale, i_to_f32(words ? sum[p][t] : part[p][t]), acc[p][t]);
+            if (adds)
+                acc[p][t] = v_fma(v_mul(v_load(m + p * LANES), x_scale),
+                                  v_set(*(const float *)(const void *)(start + t * GGUF_EXTRA)),
+                                  acc[p][t]);
             }
-        codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, start += 4,
-                x += f == FORM_WORDS ? 64 : 32;
+        codes += gguf_source_bytes(type, from, f, n_p), d += n_p * LANES, m += n_p * LANES,
+                start += 4, x += f == FORM_WORDS ? 64 : 32;
     }
     gguf_end(a, type, acc, n_p, n_t);
 }

@@ -107,10 +107,10 @@ V_INLINE void digits_token(Form f, Starts starts, char *x, char *start, const in
 /* The order of i_even and i_odd: 0 2 1 3. */
 V_INLINE int gguf_word(int i) { return (i & ~3) | (i & 1) << 1 | (i >> 1 & 1); }
 
-/* The factors of the codes' offsets and of the minima, for n integers: types with runs int32
- * [8], the start of each run's sum; q6_k int32 [16], the start of each sub-block's sum; q4_k, q5_k
- * int16 [8], the sums of 32. If parts are words, q6_k has int16 [16], the sums of 16 times -16, for
- * its sub-scales. */
+/* The factors of the codes' offsets and of the minima, for n integers: types with runs int32 [8],
+ * the start of each run's sum, or of q4_1 float [8], the sums of 32; q6_k int32 [16], the start of
+ * each sub-block's sum; q4_k, q5_k int16 [8], the sums of 32. If parts are words, q6_k has int16
+ * [16], the sums of 16 times -16, for its sub-scales. */
 V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
 {
     int32_t start[16] = { 0 };
@@ -123,7 +123,7 @@ V_INLINE void gguf_extra(WeightType t, char *to, const int16_t *q, int n)
         for (int j = 0; j < each; j++)
             sum += q[i * each + j];
         if (starts)
-            start[i] = -offset * sum;
+            start[i] = weight_type_adds(t) ? (int32_t)f32_bits((float)sum) : -offset * sum;
         else
             sums[gguf_word(i)] = (int16_t)(each == 16 ? -16 * sum : sum);
     }

@@ -51,20 +51,23 @@ V_INLINE void unpack_wide_gguf(float *to, WeightType type, const Walk *w, int p,
 {
     const unsigned char *codes = walk_to(w, 0, p, s), *sub = walk_to(w, 1, p, s);
     const unsigned char *scales = walk_to(w, gguf_has_runs(type) ? 1 : 2, p, s);
-    const bool           minima = weight_type_has_minima(type);
+    const bool           minima = weight_type_has_minima(type), runs = gguf_has_runs(type);
     i512                 v[4];
-    if (minima)
+    const bool           adds = weight_type_adds(type);
+    if (minima && !adds)
         gguf_sixes(v, sub);
     for (int i = 0; gguf_run_subs(type) == 2 && i < 4; i++)
         v[i] = i_load(sub + 64 * i);
     for (int run = 0; run < n / RUN; run++, codes += gguf_run_bytes(type))
         for (int i = 0; i < 4; i++) {
             int    j = gguf_sub(type, run, i);
-            f32x16 d = gguf_scale(type, scales, gguf_has_runs(type) ? run : 0), min = v_zero();
+            f32x16 d = gguf_scale(type, scales, adds ? 2 * run : runs ? run : 0), min = v_zero();
             i512   pair[2];
-            if (!gguf_has_runs(type))
+            if (!runs)
                 d = v_mul(d, i_byte_to_f32(v[j / 4], j % 4));
-            if (minima)
+            if (adds) /* less -m */
+                min = v_mul(gguf_scale(type, scales, 2 * run + 1), v_set(-1));
+            else if (minima)
                 min = v_mul(gguf_scale(type, scales, 1), i_byte_to_f32(v[2 + j / 4], j % 4));
             gguf_pair(type, codes, i, &pair[0], &pair[1]);
             for (int half = 0; half < 2; half++)

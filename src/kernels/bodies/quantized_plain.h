@@ -83,13 +83,18 @@ static int32_t integer_dot(const int8_t *w, const int16_t *q, int n)
     return sum;
 }
 
-/* Types with runs: a step for each 32. */
+/* Types with runs: a step for each 32, and one for what q4_1 adds. */
 static float add_runs(const RowBlock *b, const int16_t *q, const float *dx, Integers ints,
                       float acc)
 {
-    for (int i = 0; i < b->n; i += 32)
-        acc = fmaf(b->w.d[i / 32] * dx[i / int_each(ints)],
-                   (float)integer_dot(b->w.code + i, q + i, 32), acc);
+    static const int8_t ones[32] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+                                     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    for (int i = 0; i < b->n; i += 32) {
+        float x = dx[i / int_each(ints)];
+        acc = fmaf(b->w.d[i / 32] * x, (float)integer_dot(b->w.code + i, q + i, 32), acc);
+        if (weight_type_adds(b->type))
+            acc = fmaf(b->w.m[i / 32] * x, (float)integer_dot(ones, q + i, 32), acc);
+    }
     return acc;
 }
 
